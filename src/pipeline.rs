@@ -1,0 +1,1 @@
+//! The stage order, one function.
