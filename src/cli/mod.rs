@@ -1,1 +1,5 @@
 //! Module cli.
+
+pub mod accounts;
+pub mod keys;
+mod operate;

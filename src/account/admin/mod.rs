@@ -1,0 +1,280 @@
+//! Accounts and keys for operators: a small JSON interface.
+//!
+//! ```text
+//! POST   /accounts         {"name","plan"}              201 account
+//! GET    /accounts                                      200 {"accounts":[…]}
+//! PATCH  /accounts/{name}  {"plan"}                     200 account
+//! POST   /keys             {"account","label","test"}   201 key with its secret, in `key`, this once
+//! GET    /keys[?account=]                               200 {"keys":[…]}
+//! DELETE /keys/{id}                                     200 key, with `revoked_at`
+//! ```
+//!
+//! One function answers it ([`operate`]). The daemon serves it on its admin listener behind a token ([`Admin`]) that it
+//! leaves in its data directory ([`Door`]); the command line calls it there, or in its own process when no daemon holds
+//! the store ([`Link`]).
+
+mod door;
+mod link;
+
+use http::{Method, StatusCode};
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+
+use super::api_key::{random_text, same_secret};
+use super::{Account, AccountName, CreatedKey, DEFAULT_ACCOUNT, InvalidText, Key, Keys, KeysError, Label, Mode, Plan};
+use crate::store::ChangeError;
+pub use door::{Door, PublishedDoor};
+pub use link::{Link, LinkError};
+
+/// The secret that opens the admin interface of one run of the daemon.
+#[derive(Clone)]
+pub struct AdminToken(String);
+
+impl AdminToken {
+    /// A new one from the operating system's randomness.
+    #[must_use]
+    pub fn generate() -> Self {
+        Self(random_text(43))
+    }
+}
+
+impl std::fmt::Debug for AdminToken {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("***")
+    }
+}
+
+/// What the interface answers: a status, and the JSON body that goes with it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Reply {
+    /// HTTP status.
+    pub status: StatusCode,
+    /// Body; an error is `{"error":{"code","message"[,"param"]}}`.
+    pub body: Value,
+    /// The methods that the path does have, for a 405's `Allow`.
+    pub allow: Option<&'static str>,
+}
+
+/// The interface as a daemon serves it.
+#[derive(Clone, Debug)]
+pub struct Admin {
+    keys: Keys,
+    token: AdminToken,
+}
+
+impl Admin {
+    /// Serves `keys` to whoever holds `token`.
+    #[must_use]
+    pub const fn new(keys: Keys, token: AdminToken) -> Self {
+        Self { keys, token }
+    }
+
+    /// Whether a path belongs to this interface; ask before reading a body for it.
+    #[must_use]
+    pub fn owns(path: &str) -> bool {
+        Route::of(path).is_some()
+    }
+
+    /// Answers a request: `target` is its path with the query, `authorization` the header.
+    pub async fn answer(&self, method: &Method, target: &str, authorization: Option<&str>, body: &[u8]) -> Reply {
+        if !authorization.and_then(bearer).is_some_and(|token| same_secret(token, &self.token.0)) {
+            let message = "missing or wrong admin token; it is in admin.token in the data directory";
+            return Reply::error(StatusCode::UNAUTHORIZED, "unauthorized", message, None);
+        }
+        operate(&self.keys, method, target, body).await
+    }
+}
+
+fn bearer(header: &str) -> Option<&str> {
+    let (scheme, token) = header.split_once(' ')?;
+    scheme.eq_ignore_ascii_case("bearer").then(|| token.trim())
+}
+
+impl Reply {
+    fn new(status: StatusCode, body: Value) -> Self {
+        Self { status, body, allow: None }
+    }
+
+    fn error(status: StatusCode, code: &str, message: &str, param: Option<&str>) -> Self {
+        let mut error = json!({"code": code, "message": message});
+        if let Some(param) = param {
+            error["param"] = param.into();
+        }
+        Self::new(status, json!({ "error": error }))
+    }
+
+    fn invalid(param: Option<&str>, message: &str) -> Self {
+        Self::error(StatusCode::BAD_REQUEST, "invalid_parameter", message, param)
+    }
+
+    fn not_found(message: &str) -> Self {
+        Self::error(StatusCode::NOT_FOUND, "not_found", message, None)
+    }
+}
+
+impl From<KeysError> for Reply {
+    fn from(error: KeysError) -> Self {
+        let message = error.to_string();
+        let (status, code) = match error {
+            KeysError::Change(ChangeError::AccountExists(_) | ChangeError::KeyExists) => {
+                (StatusCode::CONFLICT, "conflict")
+            }
+            KeysError::Change(ChangeError::NoSuchAccount(_) | ChangeError::NoSuchKey(_)) => {
+                (StatusCode::NOT_FOUND, "not_found")
+            }
+            KeysError::Change(ChangeError::Busy) | KeysError::Closed => {
+                (StatusCode::SERVICE_UNAVAILABLE, "unavailable")
+            }
+            KeysError::Change(ChangeError::Storage(_)) => (StatusCode::INTERNAL_SERVER_ERROR, "internal_error"),
+        };
+        Self::error(status, code, &message, None)
+    }
+}
+
+/// The paths of the interface.
+enum Route<'a> {
+    Accounts,
+    Account(&'a str),
+    Keys,
+    Key(&'a str),
+}
+
+impl<'a> Route<'a> {
+    fn of(path: &'a str) -> Option<Self> {
+        match path {
+            "/accounts" => Some(Self::Accounts),
+            "/keys" => Some(Self::Keys),
+            _ => {
+                let (collection, item) = path.strip_prefix('/')?.split_once('/')?;
+                match collection {
+                    "accounts" if !item.is_empty() => Some(Self::Account(item)),
+                    "keys" if !item.is_empty() => Some(Self::Key(item)),
+                    _ => None,
+                }
+            }
+        }
+    }
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct NewAccount {
+    name: String,
+    plan: Plan,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct AccountChange {
+    plan: Plan,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields, default)]
+struct NewKey {
+    account: String,
+    label: String,
+    test: bool,
+}
+
+impl Default for NewKey {
+    fn default() -> Self {
+        Self { account: DEFAULT_ACCOUNT.into(), label: String::new(), test: false }
+    }
+}
+
+/// Answers one request of a caller who may do anything here.
+async fn operate(keys: &Keys, method: &Method, target: &str, body: &[u8]) -> Reply {
+    let (path, query) = target.split_once('?').unwrap_or((target, ""));
+    let Some(route) = Route::of(path) else {
+        return Reply::not_found("no such path on the admin interface");
+    };
+    let answer = match route {
+        Route::Keys if method == Method::GET => list_keys(keys, query),
+        _ if !query.is_empty() => Err(Reply::invalid(None, "only GET /keys takes a query, `account`")),
+        Route::Keys if method == Method::POST => create_key(keys, body).await,
+        Route::Key(id) if method == Method::DELETE => revoke_key(keys, id).await,
+        Route::Accounts if method == Method::GET => Ok(list_accounts(keys)),
+        Route::Accounts if method == Method::POST => create_account(keys, body).await,
+        Route::Account(name) if method == Method::PATCH => set_plan(keys, name, body).await,
+        Route::Keys | Route::Accounts => Err(method_not_allowed("GET, POST")),
+        Route::Key(_) => Err(method_not_allowed("DELETE")),
+        Route::Account(_) => Err(method_not_allowed("PATCH")),
+    };
+    answer.unwrap_or_else(|error| error)
+}
+
+fn list_keys(keys: &Keys, query: &str) -> Result<Reply, Reply> {
+    let account = match query.split_once('=') {
+        Some(("account", name)) => Some(name),
+        None if query.is_empty() => None,
+        _ => return Err(Reply::invalid(None, "unknown query parameter (expected `account`)")),
+    };
+    if let Some(name) = account
+        && keys.account(name).is_none()
+    {
+        return Err(KeysError::Change(ChangeError::NoSuchAccount(name.into())).into());
+    }
+    let listed: Vec<Value> = keys.list(account).iter().map(key_json).collect();
+    Ok(Reply::new(StatusCode::OK, json!({ "keys": listed })))
+}
+
+async fn create_key(keys: &Keys, body: &[u8]) -> Result<Reply, Reply> {
+    let new: NewKey = if body.is_empty() { NewKey::default() } else { parse(body)? };
+    let account = AccountName::try_from(new.account.as_str()).map_err(|error| invalid_text("account", error))?;
+    let label = Label::try_from(new.label.as_str()).map_err(|error| invalid_text("label", error))?;
+    let CreatedKey { key, secret } = keys.create(&account, label, if new.test { Mode::Test } else { Mode::Live }).await?;
+    let mut created = key_json(&key);
+    created["key"] = secret.expose().into();
+    Ok(Reply::new(StatusCode::CREATED, created))
+}
+
+async fn revoke_key(keys: &Keys, id: &str) -> Result<Reply, Reply> {
+    Ok(Reply::new(StatusCode::OK, key_json(&keys.revoke(id).await?)))
+}
+
+fn list_accounts(keys: &Keys) -> Reply {
+    let listed: Vec<Value> = keys.accounts().iter().map(account_json).collect();
+    Reply::new(StatusCode::OK, json!({ "accounts": listed }))
+}
+
+async fn create_account(keys: &Keys, body: &[u8]) -> Result<Reply, Reply> {
+    let new: NewAccount = parse(body)?;
+    let name = AccountName::try_from(new.name.as_str()).map_err(|error| invalid_text("name", error))?;
+    Ok(Reply::new(StatusCode::CREATED, account_json(&keys.create_account(name, new.plan).await?)))
+}
+
+async fn set_plan(keys: &Keys, name: &str, body: &[u8]) -> Result<Reply, Reply> {
+    let change: AccountChange = parse(body)?;
+    Ok(Reply::new(StatusCode::OK, account_json(&keys.set_plan(name, change.plan).await?)))
+}
+
+fn parse<T: DeserializeOwned>(body: &[u8]) -> Result<T, Reply> {
+    serde_json::from_slice(body).map_err(|error| Reply::invalid(None, &format!("invalid JSON body: {error}")))
+}
+
+fn invalid_text(param: &str, error: InvalidText) -> Reply {
+    Reply::invalid(Some(param), &format!("invalid `{param}` ({error})"))
+}
+
+fn method_not_allowed(allow: &'static str) -> Reply {
+    let message = format!("this path allows {allow}");
+    let reply = Reply::error(StatusCode::METHOD_NOT_ALLOWED, "method_not_allowed", &message, None);
+    Reply { allow: Some(allow), ..reply }
+}
+
+fn key_json(key: &Key) -> Value {
+    json!({
+        "id": key.id,
+        "account": key.account,
+        "label": key.label,
+        "test": key.test,
+        "created_at": key.created_at.to_string(),
+        "revoked_at": key.revoked_at.map(|time| time.to_string()),
+    })
+}
+
+fn account_json(account: &Account) -> Value {
+    json!({"name": account.name, "plan": account.plan.name(), "created_at": account.created_at.to_string()})
+}

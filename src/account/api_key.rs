@@ -1,0 +1,183 @@
+//! The secret token that a caller sends.
+//!
+//! `bd_live_` or `bd_test_`, then 32 characters of base62: 190 bits from the operating system. It exists in full only
+//! at its creation and in requests; stored and looked up is its SHA-256. Looking up by hash is what makes the
+//! comparison safe: where it takes longer depends on hash bits, which a caller cannot steer towards a stored one.
+
+use std::fmt;
+
+use rand::TryRngCore;
+use rand::distr::{Alphanumeric, SampleString};
+use rand::rngs::OsRng;
+use sha2::{Digest, Sha256};
+
+use crate::store::KeyHash;
+
+/// Characters after the prefix.
+const SECRET_LENGTH: usize = 32;
+
+/// What a key is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Mode {
+    /// Real work, billed by the account's plan.
+    Live,
+    /// Sandbox: works alike, never bills, marks its results.
+    Test,
+}
+
+impl Mode {
+    /// `live` or `test`.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Live => "live",
+            Self::Test => "test",
+        }
+    }
+
+    const fn prefix(self) -> &'static str {
+        match self {
+            Self::Live => "bd_live_",
+            Self::Test => "bd_test_",
+        }
+    }
+}
+
+/// A well-formed token. `Debug` shows only its prefix; there is no `Display`, [`ApiKey::expose`] says what it does.
+#[derive(Clone, PartialEq, Eq)]
+pub struct ApiKey {
+    mode: Mode,
+    token: String,
+}
+
+/// A text is not of the form of a key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("not a key: expected bd_live_ or bd_test_ and then 32 letters and digits")]
+pub struct ApiKeyError;
+
+impl ApiKey {
+    /// A new key from the operating system's randomness.
+    #[must_use]
+    pub fn generate(mode: Mode) -> Self {
+        Self { mode, token: format!("{}{}", mode.prefix(), random_text(SECRET_LENGTH)) }
+    }
+
+    /// Checks the form of a key; cheap, and refuses overlong input before anything is hashed.
+    ///
+    /// # Errors
+    /// When it is not exactly a prefix and 32 letters and digits.
+    pub fn parse(token: &str) -> Result<Self, ApiKeyError> {
+        let mode = check_form(token)?;
+        Ok(Self { mode, token: token.to_owned() })
+    }
+
+    /// The token itself, for its one showing.
+    #[must_use]
+    pub fn expose(&self) -> &str {
+        &self.token
+    }
+
+    /// What it is for.
+    #[must_use]
+    pub const fn mode(&self) -> Mode {
+        self.mode
+    }
+
+    /// What is stored of it.
+    #[must_use]
+    pub fn hash(&self) -> KeyHash {
+        sha256(&self.token)
+    }
+}
+
+impl fmt::Debug for ApiKey {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}***", self.mode.prefix())
+    }
+}
+
+/// The hash under which a caller's token would be stored; `None` when no key looks like that.
+pub(super) fn hash_of(token: &str) -> Option<KeyHash> {
+    check_form(token).ok().map(|_| sha256(token))
+}
+
+/// Whether two secrets are equal, without telling by its duration how far they agree.
+pub(super) fn same_secret(a: &str, b: &str) -> bool {
+    sha256(a) == sha256(b)
+}
+
+/// Letters and digits from the operating system's randomness, each equally likely.
+pub(super) fn random_text(length: usize) -> String {
+    // `unwrap_err` of rand makes an infallible source of it: a machine without randomness must not hand out keys.
+    Alphanumeric.sample_string(&mut OsRng.unwrap_err(), length)
+}
+
+fn check_form(token: &str) -> Result<Mode, ApiKeyError> {
+    let mode = [Mode::Live, Mode::Test].into_iter().find(|mode| token.starts_with(mode.prefix())).ok_or(ApiKeyError)?;
+    let secret = &token.as_bytes()[mode.prefix().len()..];
+    let well_formed = secret.len() == SECRET_LENGTH && secret.iter().all(u8::is_ascii_alphanumeric);
+    well_formed.then_some(mode).ok_or(ApiKeyError)
+}
+
+fn sha256(text: &str) -> KeyHash {
+    KeyHash(Sha256::digest(text.as_bytes()).into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_generated_key_has_the_documented_form_and_parses() {
+        for mode in [Mode::Live, Mode::Test] {
+            let key = ApiKey::generate(mode);
+            assert_eq!(key.expose().len(), 40);
+            assert!(key.expose().starts_with(mode.prefix()));
+            assert_eq!(ApiKey::parse(key.expose()).as_ref(), Ok(&key));
+        }
+    }
+
+    #[test]
+    fn generated_keys_differ_and_use_the_whole_alphabet() {
+        let mut secrets: Vec<String> = (0..1000).map(|_| random_text(SECRET_LENGTH)).collect();
+        let letters: std::collections::BTreeSet<char> = secrets.iter().flat_map(|secret| secret.chars()).collect();
+        assert_eq!(letters.len(), 62);
+        secrets.sort_unstable();
+        secrets.dedup();
+        assert_eq!(secrets.len(), 1000);
+    }
+
+    #[test]
+    fn texts_beside_the_form_are_refused() {
+        let secret = "0123456789abcdefghijABCDEFGHIJ01";
+        assert!(ApiKey::parse(&format!("bd_live_{secret}")).is_ok());
+        for token in [
+            String::new(),
+            "bd_live_".into(),
+            secret.into(),
+            format!("bd_live_{}", &secret[1..]),
+            format!("bd_live_{secret}2"),
+            format!("bd_prod_{secret}"),
+            format!("BD_LIVE_{secret}"),
+            format!(" bd_live_{secret}"),
+            format!("bd_live_{}-", &secret[1..]),
+            format!("bd_live_{}é", &secret[2..]),
+        ] {
+            assert_eq!(ApiKey::parse(&token), Err(ApiKeyError), "{token:?}");
+        }
+    }
+
+    #[test]
+    fn the_debug_form_hides_the_secret() {
+        let key = ApiKey::generate(Mode::Live);
+        assert_eq!(format!("{key:?}"), "bd_live_***");
+    }
+
+    #[test]
+    fn the_stored_hash_is_sha_256_of_the_whole_token() {
+        // sha256sum of "bd_test_" and 32 zeros.
+        let key = ApiKey::parse(&format!("bd_test_{}", "0".repeat(32))).expect("the form of a key");
+        let hex: String = key.hash().0.iter().map(|byte| format!("{byte:02x}")).collect();
+        assert_eq!(hex, "606ba5cc56334244ad6af5ae0837f53e5ae37ff92a6afad6791486b607d2ef27");
+    }
+}

@@ -1,0 +1,82 @@
+//! Names and labels that operators give.
+
+use std::fmt;
+
+/// A name or label is not acceptable; says what would be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("expected {0}")]
+pub struct InvalidText(pub &'static str);
+
+/// Name of an account: 1 to 64 of `a-z 0-9 . _ -`, the first a letter or digit, so that it is safe in paths and logs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct AccountName(String);
+
+impl TryFrom<&str> for AccountName {
+    type Error = InvalidText;
+
+    fn try_from(text: &str) -> Result<Self, InvalidText> {
+        let plain = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
+        let bytes = text.as_bytes();
+        let acceptable = bytes.len() <= 64
+            && bytes.first().copied().is_some_and(plain)
+            && bytes.iter().all(|&byte| plain(byte) || b"._-".contains(&byte));
+        let expected = InvalidText("1 to 64 of a-z, 0-9, '.', '_' and '-', the first a letter or digit");
+        if acceptable { Ok(Self(text.to_owned())) } else { Err(expected) }
+    }
+}
+
+impl From<AccountName> for String {
+    fn from(name: AccountName) -> Self {
+        name.0
+    }
+}
+
+impl fmt::Display for AccountName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(&self.0)
+    }
+}
+
+/// What the owner calls a key: up to 100 characters, none of them a control character (a label is printed in tables).
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Label(String);
+
+impl TryFrom<&str> for Label {
+    type Error = InvalidText;
+
+    fn try_from(text: &str) -> Result<Self, InvalidText> {
+        let acceptable = text.chars().count() <= 100 && !text.chars().any(char::is_control);
+        if acceptable { Ok(Self(text.to_owned())) } else { Err(InvalidText("at most 100 printable characters")) }
+    }
+}
+
+impl From<Label> for String {
+    fn from(label: Label) -> Self {
+        label.0
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn account_names_are_lowercase_and_safe_in_a_path() {
+        for name in ["a", "default", "acme-2.eu_west", &"x".repeat(64)] {
+            assert!(AccountName::try_from(name).is_ok(), "{name}");
+        }
+        for name in ["", "Acme", ".hidden", "-x", "a/b", "a b", "ä", &"x".repeat(65)] {
+            assert!(AccountName::try_from(name).is_err(), "{name}");
+        }
+    }
+
+    #[test]
+    fn labels_are_short_and_printable() {
+        assert!(Label::try_from("").is_ok());
+        assert!(Label::try_from("Büro, 2. Stock").is_ok());
+        assert!(Label::try_from("é".repeat(100).as_str()).is_ok());
+        assert!(Label::try_from("é".repeat(101).as_str()).is_err());
+        assert!(Label::try_from("two\nlines").is_err());
+        assert!(Label::try_from("\u{1b}[2J").is_err());
+    }
+}

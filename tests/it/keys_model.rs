@@ -1,0 +1,119 @@
+//! Any sequence of changes, look-ups and restarts agrees with a plain map.
+
+use std::collections::{BTreeMap, HashMap};
+
+use backdrop::account::{AccountName, ApiKey, Label, Mode, Plan};
+use proptest::prelude::*;
+
+use crate::store_support::open;
+
+const ACCOUNTS: [&str; 3] = ["a", "b", "c"];
+
+#[derive(Clone, Debug)]
+enum Step {
+    CreateAccount(usize, usize),
+    SetPlan(usize, usize),
+    CreateKey { account: usize, label: String, test: bool },
+    Revoke(prop::sample::Index),
+    Authenticate(prop::sample::Index),
+    AuthenticateUnknown,
+    Reopen,
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    prop_oneof![
+        2 => (0..3_usize, 0..3_usize).prop_map(|(account, plan)| Step::CreateAccount(account, plan)),
+        1 => (0..3_usize, 0..3_usize).prop_map(|(account, plan)| Step::SetPlan(account, plan)),
+        5 => (0..3_usize, "[a-zé ]{0,8}", any::<bool>())
+            .prop_map(|(account, label, test)| Step::CreateKey { account, label, test }),
+        2 => any::<prop::sample::Index>().prop_map(Step::Revoke),
+        5 => any::<prop::sample::Index>().prop_map(Step::Authenticate),
+        1 => Just(Step::AuthenticateUnknown),
+        1 => Just(Step::Reopen),
+    ]
+}
+
+struct ModelKey {
+    secret: ApiKey,
+    id: String,
+    account: &'static str,
+    label: String,
+    test: bool,
+    revoked: bool,
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 24, max_shrink_iters: 200, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn the_service_agrees_with_a_map(steps in prop::collection::vec(step(), 1..40)) {
+        let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
+        runtime.block_on(run(steps))?;
+    }
+}
+
+async fn run(steps: Vec<Step>) -> Result<(), TestCaseError> {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let mut keys = open(folder.path());
+    let mut accounts: BTreeMap<&str, Plan> = BTreeMap::new();
+    let mut model: Vec<ModelKey> = Vec::new();
+    for step in steps {
+        match step {
+            Step::CreateAccount(account, plan) => {
+                let (name, plan) = (ACCOUNTS[account], Plan::ALL[plan]);
+                let created = keys.create_account(AccountName::try_from(name).expect("a good name"), plan).await;
+                prop_assert_eq!(created.is_ok(), !accounts.contains_key(name));
+                accounts.entry(name).or_insert(plan);
+            }
+            Step::SetPlan(account, plan) => {
+                let (name, plan) = (ACCOUNTS[account], Plan::ALL[plan]);
+                let set = keys.set_plan(name, plan).await;
+                prop_assert_eq!(set.is_ok(), accounts.contains_key(name));
+                accounts.entry(name).and_modify(|old| *old = plan);
+            }
+            Step::CreateKey { account, label, test } => {
+                let name = AccountName::try_from(ACCOUNTS[account]).expect("a good name");
+                let text = Label::try_from(label.as_str()).expect("a good label");
+                let created = keys.create(&name, text, if test { Mode::Test } else { Mode::Live }).await;
+                prop_assert_eq!(created.is_ok(), accounts.contains_key(ACCOUNTS[account]));
+                if let Ok(created) = created {
+                    let (secret, id) = (created.secret, created.key.id);
+                    model.push(ModelKey { secret, id, account: ACCOUNTS[account], label, test, revoked: false });
+                }
+            }
+            Step::Revoke(_) | Step::Authenticate(_) if model.is_empty() => {
+                prop_assert!(keys.revoke("key_none").await.is_err());
+            }
+            Step::Revoke(which) => {
+                let key = which.get_mut(&mut model);
+                prop_assert!(keys.revoke(&key.id).await.is_ok());
+                key.revoked = true;
+            }
+            Step::Authenticate(which) => {
+                let key = which.get(&model);
+                let found = keys.authenticate(key.secret.expose());
+                prop_assert_eq!(found.is_none(), key.revoked);
+                if let Some(info) = found {
+                    let expected = (&*key.id, key.account, accounts[key.account], &*key.label, key.test);
+                    prop_assert_eq!((&*info.key_id, &*info.account, info.plan, &*info.label, info.test), expected);
+                }
+            }
+            Step::AuthenticateUnknown => {
+                prop_assert_eq!(keys.authenticate(ApiKey::generate(Mode::Live).expose()), None);
+            }
+            Step::Reopen => {
+                drop(keys);
+                keys = open(folder.path());
+            }
+        }
+    }
+    drop(keys);
+    let keys = open(folder.path());
+    let stored: BTreeMap<String, Plan> = keys.accounts().into_iter().map(|account| (account.name, account.plan)).collect();
+    let expected: BTreeMap<String, Plan> = accounts.into_iter().map(|(name, plan)| (name.to_owned(), plan)).collect();
+    prop_assert_eq!(stored, expected);
+    let stored: HashMap<String, bool> = keys.list(None).into_iter().map(|key| (key.id, key.revoked_at.is_some())).collect();
+    let expected: HashMap<String, bool> = model.into_iter().map(|key| (key.id, key.revoked)).collect();
+    prop_assert_eq!(stored, expected);
+    Ok(())
+}

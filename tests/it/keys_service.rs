@@ -1,0 +1,190 @@
+//! Keys as requests and operators meet them.
+
+use backdrop::account::{AccountName, ApiKey, Keys, KeysError, Label, Mode, Plan};
+use backdrop::store::ChangeError;
+
+use crate::store_support::{bootstrapped, open};
+
+fn default() -> AccountName {
+    AccountName::try_from("default").expect("a good name")
+}
+
+fn label(text: &str) -> Label {
+    Label::try_from(text).expect("a good label")
+}
+
+#[tokio::test]
+async fn the_first_start_creates_one_plus_account_with_the_chosen_key_and_later_starts_nothing() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let chosen = ApiKey::generate(Mode::Live);
+    let keys = open(folder.path());
+    let created = keys.bootstrap(Some(chosen.clone())).await.expect("the store writes").expect("it was empty");
+    assert_eq!(created.secret, chosen);
+    let info = keys.authenticate(chosen.expose()).expect("the key works");
+    assert_eq!((info.account.as_str(), info.plan, info.test), ("default", Plan::Plus, false));
+    assert!(keys.bootstrap(None).await.expect("nothing to write").is_none());
+    drop(keys);
+    let keys = open(folder.path());
+    assert!(keys.bootstrap(None).await.expect("nothing to write").is_none());
+    assert_eq!(keys.list(None).len(), 1);
+}
+
+#[tokio::test]
+async fn a_first_start_without_a_chosen_key_makes_up_a_working_one() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let keys = open(folder.path());
+    let created = keys.bootstrap(None).await.expect("the store writes").expect("it was empty");
+    assert!(keys.authenticate(created.secret.expose()).is_some());
+    assert!(!format!("{created:?}").contains(created.secret.expose()), "a secret in a debug output");
+}
+
+#[tokio::test]
+async fn a_created_key_works_at_once_and_says_whose_it_is() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let (keys, _) = bootstrapped(folder.path()).await;
+    let acme = AccountName::try_from("acme").expect("a good name");
+    keys.create_account(acme.clone(), Plan::Free).await.expect("a new name");
+    let created = keys.create(&acme, label("CI"), Mode::Test).await.expect("the account is there");
+    let info = keys.authenticate(created.secret.expose()).expect("it works");
+    assert_eq!(info.key_id, created.key.id);
+    assert_eq!((info.account.as_str(), info.label.as_str(), info.plan, info.test), ("acme", "CI", Plan::Free, true));
+    assert!(created.secret.expose().starts_with("bd_test_"));
+    assert!(created.key.id.starts_with("key_") && created.key.id.len() == 16);
+    assert_eq!(keys.list(Some("acme")), [created.key]);
+}
+
+#[tokio::test]
+async fn a_revoked_key_is_refused_at_once_and_after_a_restart() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let (keys, first) = bootstrapped(folder.path()).await;
+    let created = keys.create(&default(), Label::default(), Mode::Live).await.expect("the account is there");
+    let revoked = keys.revoke(&created.key.id).await.expect("the key is there");
+    assert_eq!(keys.authenticate(created.secret.expose()), None);
+    assert_eq!(keys.revoke(&created.key.id).await.expect("twice is no error").revoked_at, revoked.revoked_at);
+    drop(keys);
+    let keys = open(folder.path());
+    assert_eq!(keys.authenticate(created.secret.expose()), None);
+    assert!(keys.authenticate(first.expose()).is_some(), "the other key still works");
+}
+
+#[tokio::test]
+async fn a_plan_takes_effect_with_the_next_request() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let (keys, secret) = bootstrapped(folder.path()).await;
+    keys.set_plan("default", Plan::Free).await.expect("the account is there");
+    assert_eq!(keys.authenticate(secret.expose()).expect("it works").plan, Plan::Free);
+}
+
+#[tokio::test]
+async fn tokens_that_are_no_working_key_are_refused() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let (keys, secret) = bootstrapped(folder.path()).await;
+    let working = secret.expose();
+    assert!(keys.authenticate(working).is_some());
+    let unknown = ApiKey::generate(Mode::Live);
+    let other_mode = working.replace("bd_live_", "bd_test_");
+    let other_case = working.to_ascii_uppercase();
+    for token in [
+        "",
+        " ",
+        "garbage",
+        "bd_live_",
+        "ä€😀",
+        "\0",
+        unknown.expose(),
+        &other_mode,
+        &other_case,
+        &working[..39],
+        &format!("{working}0"),
+        &format!(" {working}"),
+        &format!("{working}\n"),
+        &"x".repeat(1 << 20),
+        &format!("bd_live_{}", "x".repeat(1 << 20)),
+    ] {
+        let shown: String = token.chars().take(60).collect();
+        assert_eq!(keys.authenticate(token), None, "{shown:?}");
+    }
+}
+
+#[tokio::test]
+async fn changes_that_cannot_be_are_refused_and_change_nothing() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let (keys, _) = bootstrapped(folder.path()).await;
+    let before = (keys.list(None), keys.accounts());
+    let nobody = AccountName::try_from("nobody").expect("a good name");
+    let refused = [
+        (keys.create(&nobody, Label::default(), Mode::Live).await.map(drop), ChangeError::NoSuchAccount("nobody".into())),
+        (keys.revoke("key_unknown").await.map(drop), ChangeError::NoSuchKey("key_unknown".into())),
+        (keys.set_plan("nobody", Plan::Plus).await.map(drop), ChangeError::NoSuchAccount("nobody".into())),
+        (keys.create_account(default(), Plan::Free).await.map(drop), ChangeError::AccountExists("default".into())),
+    ];
+    for (result, expected) in refused {
+        assert!(matches!(&result, Err(KeysError::Change(error)) if *error == expected), "{result:?}");
+    }
+    assert_eq!((keys.list(None), keys.accounts()), before);
+    drop(keys);
+    let again = open(folder.path());
+    assert_eq!((again.list(None), again.accounts()), before);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn keys_created_at_the_same_time_are_all_there() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let (keys, _) = bootstrapped(folder.path()).await;
+    let tasks: Vec<_> = (0..500)
+        .map(|number| {
+            let keys: Keys = keys.clone();
+            tokio::spawn(async move {
+                let created = keys.create(&default(), label(&number.to_string()), Mode::Live).await;
+                // Its creator sees it without a gap.
+                created.inspect(|created| assert!(keys.authenticate(created.secret.expose()).is_some()))
+            })
+        })
+        .collect();
+    let mut secrets = Vec::new();
+    for task in tasks {
+        secrets.push(task.await.expect("no panic").expect("the store writes").secret);
+    }
+    drop(keys);
+    let keys = open(folder.path());
+    let mut labels: Vec<usize> = secrets
+        .iter()
+        .map(|secret| keys.authenticate(secret.expose()).expect("it is there").label.parse().expect("a number"))
+        .collect();
+    labels.sort_unstable();
+    assert_eq!(labels, (0..500).collect::<Vec<_>>());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn memory_and_disk_agree_after_plans_were_set_at_the_same_time() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let (keys, _) = bootstrapped(folder.path()).await;
+    let tasks: Vec<_> = (0..60)
+        .map(|turn| {
+            let keys = keys.clone();
+            tokio::spawn(async move { keys.set_plan("default", Plan::ALL[turn % 3]).await.map(drop) })
+        })
+        .collect();
+    for task in tasks {
+        task.await.expect("no panic").expect("the store writes");
+    }
+    let in_memory = keys.accounts();
+    drop(keys);
+    assert_eq!(open(folder.path()).accounts(), in_memory);
+}
+
+#[tokio::test]
+async fn a_revocation_whose_caller_went_away_still_happens() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let (keys, secret) = bootstrapped(folder.path()).await;
+    let id = keys.list(None)[0].id.clone();
+    {
+        let revocation = keys.revoke(&id);
+        tokio::pin!(revocation);
+        // Polled once: handed to the store. Then dropped, as a connection that closes drops its handler.
+        let _ = futures_util::poll!(revocation.as_mut());
+    }
+    // A later change is behind it in the queue.
+    keys.create(&default(), Label::default(), Mode::Live).await.expect("the account is there");
+    assert_eq!(keys.authenticate(secret.expose()), None);
+}

@@ -1,0 +1,150 @@
+//! Opening a store: what is refused, with what words, and that a refusal harms nothing.
+
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use backdrop::account::Keys;
+use backdrop::store::{self, OpenError, RedbStore};
+use redb::{Database, TableDefinition};
+use tempfile::TempDir;
+
+use crate::store_support::{bootstrapped, open};
+
+fn folder() -> (TempDir, PathBuf) {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let file = store::file_in(folder.path());
+    (folder, file)
+}
+
+fn refusal(file: &Path) -> OpenError {
+    RedbStore::open(file).expect_err("this must not open")
+}
+
+fn write_schema(file: &Path, schema: u64) {
+    const META: TableDefinition<'_, &str, u64> = TableDefinition::new("meta");
+    let database = Database::create(file).expect("a redb file");
+    let transaction = database.begin_write().expect("it is ours");
+    transaction.open_table(META).expect("a table").insert("schema", schema).expect("a row");
+    transaction.commit().expect("the disk writes");
+}
+
+#[tokio::test]
+async fn a_store_keeps_its_content_over_a_reopening() {
+    let (folder, _) = folder();
+    let (keys, secret) = bootstrapped(folder.path()).await;
+    let (before, accounts) = (keys.list(None), keys.accounts());
+    drop(keys);
+    let again = open(folder.path());
+    assert_eq!((again.list(None), again.accounts()), (before, accounts));
+    assert_eq!(again.authenticate(secret.expose()).expect("the key works").account, "default");
+}
+
+#[tokio::test]
+async fn a_store_of_a_newer_schema_is_refused_and_not_changed() {
+    let (folder, file) = folder();
+    drop(bootstrapped(folder.path()).await);
+    write_schema(&file, 2);
+    let error = refusal(&file);
+    assert!(matches!(error, OpenError::Newer { found: 2, supported: 1, .. }), "{error:?}");
+    assert!(error.to_string().contains(&file.display().to_string()), "{error}");
+    write_schema(&file, 1);
+    assert_eq!(open(folder.path()).list(None).len(), 1);
+}
+
+#[test]
+fn a_store_open_elsewhere_is_refused_with_a_message_that_names_the_file() {
+    let (_folder, file) = folder();
+    let _first = RedbStore::open(&file).expect("a new store");
+    let error = refusal(&file);
+    assert!(matches!(error, OpenError::Locked { .. }), "{error:?}");
+    assert!(error.to_string().contains(&file.display().to_string()), "{error}");
+}
+
+#[test]
+fn a_patient_opening_waits_for_the_other_process_and_not_longer_than_told() {
+    let (_folder, file) = folder();
+    let first = RedbStore::open(&file).expect("a new store");
+    let start = Instant::now();
+    let patience = Duration::from_millis(200);
+    assert!(matches!(RedbStore::open_within(&file, patience), Err(OpenError::Locked { .. })));
+    assert!(start.elapsed() >= patience);
+    let other = std::thread::spawn(move || {
+        std::thread::sleep(Duration::from_millis(100));
+        drop(first);
+    });
+    RedbStore::open_within(&file, Duration::from_secs(30)).expect("the file was released");
+    other.join().expect("it only sleeps");
+}
+
+#[test]
+fn files_that_are_no_store_are_refused_as_damaged() {
+    let other_program = |file: &Path| {
+        const OTHER: TableDefinition<'_, u64, u64> = TableDefinition::new("other");
+        let database = Database::create(file).expect("a redb file");
+        let transaction = database.begin_write().expect("it is ours");
+        transaction.open_table(OTHER).expect("a table");
+        transaction.commit().expect("the disk writes");
+    };
+    let schema_0 = |file: &Path| write_schema(file, 0);
+    let garbage = |file: &Path| std::fs::write(file, "this is not a database\n".repeat(1000)).expect("writable");
+    let short = |file: &Path| std::fs::write(file, "redb").expect("writable");
+    let cut = |file: &Path| {
+        write_schema(file, 1);
+        std::fs::OpenOptions::new().write(true).open(file).and_then(|file| file.set_len(5000)).expect("writable");
+    };
+    let cases: [(&str, &dyn Fn(&Path)); 5] = [
+        ("another program's file", &other_program),
+        ("a schema that never was", &schema_0),
+        ("garbage", &garbage),
+        ("a few bytes", &short),
+        ("a cut file", &cut),
+    ];
+    for (name, make) in cases {
+        let (_folder, file) = folder();
+        make(&file);
+        let error = refusal(&file);
+        assert!(matches!(error, OpenError::Corrupt { .. }), "{name}: {error:?}");
+        assert!(error.to_string().contains(&file.display().to_string()), "{name}: {error}");
+    }
+}
+
+/// Whatever a bad disk does to a page, opening ends with a store or with an error that names the file, never a panic.
+#[tokio::test]
+async fn a_store_with_overwritten_pages_never_panics() {
+    let (folder, file) = folder();
+    drop(bootstrapped(folder.path()).await);
+    let good = std::fs::read(&file).expect("just written");
+    let mut refused = 0;
+    for page in 0..good.len().min(64 << 10) / 512 {
+        let mut bad = good.clone();
+        bad[page * 512..][..512].fill(0xa5);
+        std::fs::write(&file, bad).expect("writable");
+        match RedbStore::open(&file).and_then(Keys::load) {
+            Ok(_) => {}
+            Err(OpenError::Corrupt { path, .. }) => {
+                assert_eq!(path, file);
+                refused += 1;
+            }
+            Err(error @ (OpenError::Locked { .. } | OpenError::Newer { .. } | OpenError::Io { .. })) => {
+                panic!("page {page}: {error:?}")
+            }
+        }
+    }
+    assert!(refused > 0, "overwriting the header alone must be noticed");
+}
+
+#[test]
+fn a_folder_in_place_of_the_file_is_an_error_of_the_file_system() {
+    let (_folder, file) = folder();
+    std::fs::create_dir(&file).expect("the folder is empty");
+    assert!(matches!(refusal(&file), OpenError::Io { .. }));
+}
+
+#[cfg(unix)]
+#[test]
+fn a_new_store_is_readable_by_its_owner_only() {
+    use std::os::unix::fs::PermissionsExt;
+    let (_folder, file) = folder();
+    drop(RedbStore::open(&file).expect("a new store"));
+    assert_eq!(std::fs::metadata(&file).expect("just created").permissions().mode() & 0o777, 0o600);
+}
