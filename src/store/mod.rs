@@ -86,7 +86,8 @@ pub enum Change {
 
 /// Called once with the rows that a change wrote, in their new form, or with the reason why it did not happen.
 ///
-/// Runs on the store's own thread, in commit order: it must be short and must not wait for the store.
+/// Runs on the store's own thread, in commit order (a refusal for want of room on the caller's): it must be short and
+/// must not wait for the store.
 pub type Done = Box<dyn FnOnce(Result<Rows, ChangeError>) + Send>;
 
 /// A durable store of accounts and keys.

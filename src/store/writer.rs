@@ -12,6 +12,7 @@ use std::thread::JoinHandle;
 use redb::{Database, Durability};
 
 use super::apply::{Failure, Tables};
+use super::redb_store::OpenDatabase;
 use super::{Change, ChangeError, Done, QUEUED_CHANGES, Rows};
 
 /// Changes in one commit. Bounds how long the first of them waits for the others to be written.
@@ -30,9 +31,10 @@ pub(super) struct Writer {
 }
 
 impl Writer {
-    pub(super) fn start(database: Arc<Database>) -> std::io::Result<Self> {
+    pub(super) fn start(database: Arc<OpenDatabase>) -> std::io::Result<Self> {
         let (queue, submitted) = sync_channel(QUEUED_CHANGES);
-        let thread = std::thread::Builder::new().name("store-writer".into()).spawn(move || run(&database, &submitted))?;
+        let thread =
+            std::thread::Builder::new().name("store-writer".into()).spawn(move || run(&database, &submitted))?;
         Ok(Self { queue: Some(queue), thread: Some(thread) })
     }
 
@@ -58,7 +60,7 @@ impl Drop for Writer {
     }
 }
 
-fn run(database: &Database, submitted: &Receiver<Submitted>) {
+fn run(database: &OpenDatabase, submitted: &Receiver<Submitted>) {
     while let Ok(first) = submitted.recv() {
         let (mut changes, mut waiting) = (vec![first.change], vec![first.done]);
         while changes.len() < CHANGES_PER_COMMIT {
@@ -67,7 +69,7 @@ fn run(database: &Database, submitted: &Receiver<Submitted>) {
             waiting.push(next.done);
         }
         // redb panics on some kinds of damage. A panic fails the changes at hand, as any other storage error does.
-        let outcome = catch_unwind(AssertUnwindSafe(|| commit(database, changes)))
+        let outcome = catch_unwind(AssertUnwindSafe(|| commit(database.get(), changes)))
             .unwrap_or_else(|_| Err("the storage engine panicked; the file may be damaged".into()));
         match outcome {
             Ok(results) => waiting.into_iter().zip(results).for_each(|(done, result)| done(result)),

@@ -9,7 +9,7 @@
 //! DELETE /keys/{id}                                     200 key, with `revoked_at`
 //! ```
 //!
-//! One function answers it ([`operate`]). The daemon serves it on its admin listener behind a token ([`Admin`]) that it
+//! One function answers it. The daemon serves it on its admin listener behind a token ([`Admin`]) that it
 //! leaves in its data directory ([`Door`]); the command line calls it there, or in its own process when no daemon holds
 //! the store ([`Link`]).
 
@@ -224,7 +224,8 @@ async fn create_key(keys: &Keys, body: &[u8]) -> Result<Reply, Reply> {
     let new: NewKey = if body.is_empty() { NewKey::default() } else { parse(body)? };
     let account = AccountName::try_from(new.account.as_str()).map_err(|error| invalid_text("account", error))?;
     let label = Label::try_from(new.label.as_str()).map_err(|error| invalid_text("label", error))?;
-    let CreatedKey { key, secret } = keys.create(&account, label, if new.test { Mode::Test } else { Mode::Live }).await?;
+    let CreatedKey { key, secret } =
+        keys.create(&account, label, if new.test { Mode::Test } else { Mode::Live }).await?;
     let mut created = key_json(&key);
     created["key"] = secret.expose().into();
     Ok(Reply::new(StatusCode::CREATED, created))
