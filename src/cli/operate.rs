@@ -92,7 +92,8 @@ pub(super) async fn call(
     if status.is_success() {
         return Ok(answer);
     }
-    let message = answer["error"]["message"].as_str().map_or_else(|| format!("the daemon answered {status}"), Into::into);
+    let message =
+        answer["error"]["message"].as_str().map_or_else(|| format!("the daemon answered {status}"), Into::into);
     Err(CommandError::Refused { status, message })
 }
 

@@ -130,7 +130,11 @@ async fn nothing_answers_without_the_token() {
     ] {
         for (method, target) in [(Method::GET, "/keys"), (Method::POST, "/keys"), (Method::GET, "/nothing")] {
             let reply = desk.admin.answer(&method, target, header.as_deref(), b"{}").await;
-            assert_eq!((reply.status.as_u16(), &reply.body["error"]["code"]), (401, &json!("unauthorized")), "{header:?}");
+            assert_eq!(
+                (reply.status.as_u16(), &reply.body["error"]["code"]),
+                (401, &json!("unauthorized")),
+                "{header:?}"
+            );
         }
     }
     assert_eq!(desk.keys.list(None).len(), 1);

@@ -95,7 +95,8 @@ async fn serve(keys: Keys, data_dir: &Path) -> PublishedDoor {
             let service = service_fn(move |request| answer(admin.clone(), request));
             tokio::spawn(async move {
                 // A command that has its answer closes the connection.
-                let _ = hyper::server::conn::http1::Builder::new().serve_connection(TokioIo::new(stream), service).await;
+                let _ =
+                    hyper::server::conn::http1::Builder::new().serve_connection(TokioIo::new(stream), service).await;
             });
         }
     });

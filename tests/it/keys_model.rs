@@ -109,10 +109,12 @@ async fn run(steps: Vec<Step>) -> Result<(), TestCaseError> {
     }
     drop(keys);
     let keys = open(folder.path());
-    let stored: BTreeMap<String, Plan> = keys.accounts().into_iter().map(|account| (account.name, account.plan)).collect();
+    let stored: BTreeMap<String, Plan> =
+        keys.accounts().into_iter().map(|account| (account.name, account.plan)).collect();
     let expected: BTreeMap<String, Plan> = accounts.into_iter().map(|(name, plan)| (name.to_owned(), plan)).collect();
     prop_assert_eq!(stored, expected);
-    let stored: HashMap<String, bool> = keys.list(None).into_iter().map(|key| (key.id, key.revoked_at.is_some())).collect();
+    let stored: HashMap<String, bool> =
+        keys.list(None).into_iter().map(|key| (key.id, key.revoked_at.is_some())).collect();
     let expected: HashMap<String, bool> = model.into_iter().map(|key| (key.id, key.revoked)).collect();
     prop_assert_eq!(stored, expected);
     Ok(())

@@ -6,5 +6,6 @@ mod keys_model;
 mod keys_service;
 mod store_crash;
 mod store_open;
+mod store_queue;
 mod store_records;
 mod store_support;

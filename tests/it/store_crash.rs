@@ -30,12 +30,15 @@ fn writer() {
         let keys = open(Path::new(&data_dir));
         keys.bootstrap(None).await.expect("the store writes");
         say("ready");
-        let writers = (0..AT_A_TIME).map(|_| write_keys(&keys, KEYS / AT_A_TIME));
-        futures_util::future::join_all(writers).await;
+        let mut writers = tokio::task::JoinSet::new();
+        for _ in 0..AT_A_TIME {
+            writers.spawn(write_keys(keys.clone(), KEYS / AT_A_TIME));
+        }
+        writers.join_all().await;
     });
 }
 
-async fn write_keys(keys: &Keys, count: usize) {
+async fn write_keys(keys: Keys, count: usize) {
     let account = AccountName::try_from("default").expect("a good name");
     for turn in 0..count {
         let created = keys.create(&account, Label::default(), Mode::Live).await.expect("the store writes");

@@ -76,6 +76,9 @@ fn a_patient_opening_waits_for_the_other_process_and_not_longer_than_told() {
     other.join().expect("it only sleeps");
 }
 
+/// Puts something in the place of a store.
+type Make<'a> = &'a dyn Fn(&Path);
+
 #[test]
 fn files_that_are_no_store_are_refused_as_damaged() {
     let other_program = |file: &Path| {
@@ -92,7 +95,9 @@ fn files_that_are_no_store_are_refused_as_damaged() {
         write_schema(file, 1);
         std::fs::OpenOptions::new().write(true).open(file).and_then(|file| file.set_len(5000)).expect("writable");
     };
-    let cases: [(&str, &dyn Fn(&Path)); 5] = [
+    let empty = |file: &Path| std::fs::write(file, "").expect("writable");
+    let cases: [(&str, Make<'_>); 6] = [
+        ("an empty file, as a full disk leaves", &empty),
         ("another program's file", &other_program),
         ("a schema that never was", &schema_0),
         ("garbage", &garbage),
