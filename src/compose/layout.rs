@@ -136,10 +136,8 @@ mod tests {
         for source in [PORTRAIT, LANDSCAPE, SQUARE, Size::new(301, 77), Size::new(1, 50)] {
             for (width, height) in [(640, 480), (480, 640), (31, 17), (1000, 1000)] {
                 let picture = resize(width, height, 0).layout(source).unwrap().picture;
-                let scale = f64::min(
-                    f64::from(width) / f64::from(source.width),
-                    f64::from(height) / f64::from(source.height),
-                );
+                let scale =
+                    f64::min(f64::from(width) / f64::from(source.width), f64::from(height) / f64::from(source.height));
                 for (side, of) in [(picture.width, source.width), (picture.height, source.height)] {
                     let exact = (f64::from(of) * scale).max(1.0);
                     assert!((f64::from(side) - exact).abs() <= 0.5, "{source} in {width}×{height}: {}", picture.size());

@@ -22,8 +22,9 @@ pub fn encoded_of_linear(linear: f32) -> f32 {
 /// Linear light, 0..=65535, of each encoded 8-bit value.
 #[must_use]
 pub fn linear16_of_encoded8() -> &'static [u16; 256] {
-    static TABLE: LazyLock<[u16; 256]> =
-        LazyLock::new(|| std::array::from_fn(|encoded| scaled(linear_of_encoded(encoded as f32 / 255.0), 65535.0) as u16));
+    static TABLE: LazyLock<[u16; 256]> = LazyLock::new(|| {
+        std::array::from_fn(|encoded| scaled(linear_of_encoded(encoded as f32 / 255.0), 65535.0) as u16)
+    });
     &TABLE
 }
 

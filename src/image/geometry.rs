@@ -35,7 +35,8 @@ impl Size {
     /// Touches `bounds` on one side exactly; the other is rounded to the nearest pixel.
     #[must_use]
     pub fn fitted(self, bounds: Self) -> Self {
-        let by_width = u64::from(self.height) * u64::from(bounds.width) <= u64::from(bounds.height) * u64::from(self.width);
+        let by_width =
+            u64::from(self.height) * u64::from(bounds.width) <= u64::from(bounds.height) * u64::from(self.width);
         if by_width {
             Self { width: bounds.width, height: self.height_at(bounds.width) }
         } else {
