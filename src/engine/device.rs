@@ -245,8 +245,8 @@ impl Running {
             self.device.buffers.clear();
         }
         if self.loaded.is_some() && self.device.idle_unload.is_some_and(|limit| idle >= limit) {
-            self.discard();
             self.device.buffers.clear();
+            self.discard();
         }
     }
 }
