@@ -149,7 +149,7 @@ mod tests {
 
     #[test]
     fn light_is_averaged_not_its_encoding() {
-        let stripes = |x: u32, _| if x % 2 == 0 { [0, 0, 0, 255] } else { [255; 4] };
+        let stripes = |x: u32, _| if x.is_multiple_of(2) { [0, 0, 0, 255] } else { [255; 4] };
         let after = flattened(cutout(Size::new(256, 256), stripes), 32, 0);
         // Half the light is 188 encoded; an average of encoded values would give 128.
         let [grey, _, _, alpha] = after.pixel(16, 16);

@@ -101,7 +101,7 @@ mod tests {
     fn picture(size: Size) -> Vec<u8> {
         let pixel = |x: u32, y: u32| {
             let wave = ((x as f32 * 0.11).sin() * (y as f32 * 0.07).cos() * 100.0 + 128.0) as u8;
-            [wave, (x % 251) as u8, (y % 241) as u8, if (x / 40 + y / 30) % 3 == 0 { 90 } else { 255 }]
+            [wave, (x % 251) as u8, (y % 241) as u8, if (x / 40 + y / 30).is_multiple_of(3) { 90 } else { 255 }]
         };
         (0..size.height).flat_map(|y| (0..size.width).flat_map(move |x| pixel(x, y))).collect()
     }

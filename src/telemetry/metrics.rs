@@ -165,23 +165,11 @@ pub fn cpu_jobs_running(change: f64) {
     gauge!(CPU_JOBS_RUNNING).increment(change);
 }
 
-/// Renders the metrics for Prometheus.
-#[derive(Clone, Debug)]
-pub struct Exporter(&'static PrometheusHandle);
-
-impl Exporter {
-    /// The text exposition format.
-    #[must_use]
-    pub fn render(&self) -> String {
-        self.0.render()
-    }
-}
-
-/// Starts recording, on the first call; there is one recorder in a process.
+/// Starts recording, on the first call, and returns what renders the numbers; there is one recorder in a process.
 #[must_use]
-pub fn exporter() -> Exporter {
+pub fn exporter() -> PrometheusHandle {
     static HANDLE: OnceLock<PrometheusHandle> = OnceLock::new();
-    Exporter(HANDLE.get_or_init(install))
+    HANDLE.get_or_init(install).clone()
 }
 
 fn install() -> PrometheusHandle {
