@@ -2,4 +2,5 @@
 
 mod engine_device;
 mod engine_fake;
+mod engine_pipeline;
 mod engine_queue;
