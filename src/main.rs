@@ -1,1 +1,3 @@
+//! Arguments, telemetry, subcommand, exit code.
+
 fn main() {}

@@ -1,29 +1,10 @@
-//! From a cutout to a finished picture: sizes, and later backgrounds, shadows, outlines.
+//! From a cutout to a finished picture.
+//!
+//! [`layout`](Resize::layout) decides in rectangles only, before any pixel is decoded; [`flatten`] carries it out.
 
-use crate::image::{Composite, Cutout, Size};
+mod flatten;
+mod layout;
+mod resample;
 
-/// The output size that was asked for.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Resize {
-    /// Exact width; alone it preserves the aspect.
-    pub width: Option<u32>,
-    /// Exact height; alone it preserves the aspect.
-    pub height: Option<u32>,
-    /// The longer side is at most this; never enlarges.
-    pub max_dim: Option<u32>,
-}
-
-impl Resize {
-    /// The canvas that `source` ends on.
-    #[must_use]
-    pub fn output(&self, _source: Size) -> Size {
-        unimplemented!("compose")
-    }
-}
-
-/// Resizes a cutout onto its output canvas: linear light, premultiplied, Lanczos; an exact box is fitted inside
-/// and padded with transparency.
-#[must_use]
-pub fn flatten(_cutout: Cutout, _resize: &Resize) -> Composite {
-    unimplemented!("compose")
-}
+pub use flatten::flatten;
+pub use layout::{Layout, MAX_SIDE, OutputTooLarge, Resize};

@@ -1,1 +1,261 @@
-//! Module engine.
+//! One engine for all work: admits requests, runs CPU work on its workers, and groups pictures for one device.
+//!
+//! ```text
+//! admit            a slot, or 429                             bound: max_requests_in_flight
+//! reserve_pixels   waits, after the probe, before the decode  bound: max_megapixels_in_flight
+//! cpu              decode, matte, resize, encode              bound: cpu_workers
+//! segment          ticket → two lanes → batch → device thread → mask
+//! ```
+//!
+//! Batches are reserved, then formed: the device thread takes what has piled up when it is free, so an idle daemon
+//! answers at once and a busy one batches deeply. A ticket owns its slot until it is answered, so nothing between
+//! admission and device can overflow. A caller that leaves is dropped wherever its request is: before the batch is
+//! formed, before each piece of CPU work.
+
+mod admission;
+mod batch;
+mod config;
+mod cpu_pool;
+mod device;
+mod queue;
+mod self_test;
+mod state;
+
+pub use admission::Slot;
+pub use config::EngineConfig;
+pub use queue::Lane;
+pub use state::EngineState;
+
+use crate::image::{BufferPool, Frame, Mask};
+use crate::model::{SegmentError, Segmenter};
+use crate::telemetry::metrics;
+use admission::Admission;
+use cpu_pool::CpuPool;
+use device::Device;
+use queue::Ticket;
+use state::Status;
+use std::sync::{Arc, Mutex, PoisonError, mpsc};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+use tokio::sync::{oneshot, watch};
+use tokio::time::timeout_at;
+
+/// Unused picture buffers that are kept for the next picture: one of 4096×4096.
+const KEPT_BUFFER_BYTES: usize = 64 << 20;
+
+/// Makes the network. Called on the device thread: at the start, after a panic, and after an idle unload.
+pub type SegmenterFactory = Arc<dyn Fn() -> Result<Box<dyn Segmenter>, SegmentError> + Send + Sync>;
+
+/// Why the engine did not do something.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum EngineError {
+    /// All slots are taken.
+    #[error("too many requests in flight")]
+    QueueFull {
+        /// When there is likely to be one, in whole seconds.
+        retry_after: Duration,
+    },
+    /// The request's deadline passed before it was done.
+    #[error("the deadline passed")]
+    DeadlineExceeded,
+    /// The engine is shutting down.
+    #[error("the engine is shutting down")]
+    Stopped,
+    /// The network could not be loaded.
+    #[error("the network could not be loaded: {0}")]
+    Failed(String),
+    /// The device failed on this picture, alone and in company.
+    #[error("the device failed: {0}")]
+    Device(String),
+    /// CPU work panicked.
+    #[error("a worker panicked: {0}")]
+    Panicked(String),
+}
+
+/// A picture and what the network made of it.
+#[derive(Debug)]
+pub struct Segmented {
+    /// The picture that was given.
+    pub frame: Frame,
+    /// Its mask.
+    pub mask: Mask,
+    /// How long it waited for the device.
+    pub queued: Duration,
+    /// How long the batch took.
+    pub took: Duration,
+}
+
+/// The engine. Clones share it. Dropping the last clone finishes what is queued and ends the device thread.
+#[derive(Clone, Debug)]
+pub struct Engine(Arc<Inner>);
+
+#[derive(Debug)]
+struct Inner {
+    admission: Arc<Admission>,
+    status: Arc<Status>,
+    buffers: BufferPool,
+    cpu: CpuPool,
+    /// Gone after the shutdown.
+    tickets: Mutex<Option<mpsc::Sender<Ticket>>>,
+    device: Mutex<Option<JoinHandle<()>>>,
+}
+
+impl Engine {
+    /// Starts the threads and returns at once; `factory` is called on the device thread, and requests wait for it.
+    ///
+    /// # Panics
+    /// When the system has no thread left.
+    #[must_use]
+    pub fn start(config: &EngineConfig, factory: SegmenterFactory) -> Self {
+        let admission = Arc::new(Admission::new(config.max_requests_in_flight, config.max_megapixels_in_flight));
+        let status = Arc::new(Status::new());
+        let buffers = BufferPool::new(KEPT_BUFFER_BYTES);
+        let (tickets, inbox) = mpsc::channel();
+        let device = Device {
+            inbox,
+            factory,
+            threads: device::threads(config),
+            status: Arc::clone(&status),
+            admission: Arc::clone(&admission),
+            buffers: buffers.clone(),
+            max_batch: config.max_batch,
+            idle_unload: config.idle_unload,
+        };
+        let thread = std::thread::Builder::new()
+            .name("device".to_owned())
+            .spawn(move || device.run())
+            .expect("the system has threads left when the engine starts");
+        Self(Arc::new(Inner {
+            admission,
+            status,
+            buffers,
+            cpu: CpuPool::new("cpu", config.workers()),
+            tickets: Mutex::new(Some(tickets)),
+            device: Mutex::new(Some(thread)),
+        }))
+    }
+
+    /// A slot for one request. To be kept, with a clone in every piece of work, until the response is encoded.
+    ///
+    /// # Errors
+    /// [`EngineError::QueueFull`] when all are taken, [`EngineError::Stopped`] during shutdown.
+    pub fn admit(&self) -> Result<Slot, EngineError> {
+        if self.0.status.now() == EngineState::Draining {
+            return Err(EngineError::Stopped);
+        }
+        self.0.admission.admit()
+    }
+
+    /// Waits until `pixels` more may be in memory. They are given back with the slot; a slot can reserve once.
+    ///
+    /// First come, first served. A picture larger than the whole budget waits until it is alone.
+    ///
+    /// # Errors
+    /// [`EngineError::DeadlineExceeded`].
+    pub async fn reserve_pixels(&self, slot: &Slot, pixels: usize, deadline: Instant) -> Result<(), EngineError> {
+        self.0.admission.reserve_pixels(slot, pixels, deadline).await
+    }
+
+    /// Does `work` on a CPU worker. When the caller goes away first, it is not begun.
+    ///
+    /// # Errors
+    /// [`EngineError::Panicked`] when it panics.
+    pub async fn cpu<T: Send + 'static>(&self, work: impl FnOnce() -> T + Send + 'static) -> Result<T, EngineError> {
+        self.0.cpu.run(work).await
+    }
+
+    /// Has the network look at `frame`, in a batch with whoever else waits.
+    ///
+    /// # Errors
+    /// [`EngineError::DeadlineExceeded`], [`EngineError::Device`], [`EngineError::Failed`], [`EngineError::Stopped`].
+    pub async fn segment(
+        &self,
+        slot: &Slot,
+        frame: Frame,
+        lane: Lane,
+        deadline: Instant,
+    ) -> Result<Segmented, EngineError> {
+        let (reply, answer) = oneshot::channel();
+        let ticket = Ticket {
+            frame,
+            lane,
+            deadline,
+            queued_at: Instant::now(),
+            span: tracing::Span::current(),
+            reply,
+            _slot: slot.clone(),
+        };
+        let tickets = self.0.tickets.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        metrics::queue_entered(lane.name());
+        if tickets.ok_or(EngineError::Stopped).and_then(|to| to.send(ticket).map_err(|_| EngineError::Stopped)).is_err()
+        {
+            metrics::queue_left(lane.name());
+            return Err(EngineError::Stopped);
+        }
+        match timeout_at(deadline.into(), answer).await {
+            Ok(answered) => answered.unwrap_or(Err(EngineError::Stopped)),
+            Err(_) => Err(EngineError::DeadlineExceeded),
+        }
+    }
+
+    /// The state, to read or to wait for.
+    #[must_use]
+    pub fn state(&self) -> watch::Receiver<EngineState> {
+        self.0.status.subscribe()
+    }
+
+    /// Waits until the network is loaded.
+    ///
+    /// # Errors
+    /// [`EngineError::Failed`] when it cannot be, [`EngineError::Stopped`] during shutdown.
+    pub async fn ready(&self) -> Result<(), EngineError> {
+        let mut states = self.state();
+        let settled =
+            states.wait_for(|state| *state != EngineState::Loading).await.map_or(EngineState::Draining, |s| *s);
+        match settled {
+            EngineState::Loading | EngineState::Ready | EngineState::Unloaded => Ok(()),
+            EngineState::Draining => Err(EngineError::Stopped),
+            EngineState::Failed => Err(EngineError::Failed(self.0.status.failure())),
+        }
+    }
+
+    /// Whether the device thread is there. It always is, short of a defect.
+    #[must_use]
+    pub fn is_alive(&self) -> bool {
+        let device = self.0.device.lock().unwrap_or_else(PoisonError::into_inner);
+        device.as_ref().is_some_and(|thread| !thread.is_finished())
+    }
+
+    /// Name and version of the weights; empty until they were loaded once.
+    #[must_use]
+    pub fn model(&self) -> String {
+        self.0.status.model()
+    }
+
+    /// The device, in words; empty until the network was loaded once.
+    #[must_use]
+    pub fn device(&self) -> String {
+        self.0.status.device()
+    }
+
+    /// The shelf for picture buffers.
+    #[must_use]
+    pub fn buffers(&self) -> &BufferPool {
+        &self.0.buffers
+    }
+
+    /// Refuses new requests, waits for those in flight, and ends the device thread.
+    ///
+    /// Every request has a deadline, so this ends; who cannot wait so long drops the future.
+    pub async fn shutdown(&self) {
+        self.0.status.draining();
+        self.0.admission.drained().await;
+        drop(self.0.tickets.lock().unwrap_or_else(PoisonError::into_inner).take());
+        let thread = self.0.device.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(thread) = thread
+            && tokio::task::spawn_blocking(move || thread.join().is_err()).await.unwrap_or(true)
+        {
+            tracing::error!("the device thread panicked");
+        }
+    }
+}

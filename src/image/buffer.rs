@@ -1,7 +1,8 @@
 //! Byte buffers that go back to a shelf when they are dropped.
 //!
 //! A fresh 48 MB allocation costs a page fault every 4 KiB; a reused one only a memset. Buffers are zeroed when
-//! they are taken, so that no pixel of one caller's picture can ever show up in another's.
+//! they are taken, so that no pixel of one caller's picture can ever show up in another's. A full shelf makes room
+//! by freeing what lies on it longest, so that it follows the sizes that are in use.
 
 use std::fmt;
 use std::ops::{Deref, DerefMut};
@@ -36,7 +37,7 @@ impl BufferPool {
                 .filter(|(_, bytes)| bytes.capacity() >= len && bytes.capacity() / 2 <= len)
                 .min_by_key(|(_, bytes)| bytes.capacity())
                 .map(|(index, _)| index)
-                .map(|index| kept.swap_remove(index))
+                .map(|index| kept.remove(index))
         };
         let bytes = match reused {
             Some(mut bytes) => {
@@ -75,6 +76,15 @@ pub struct Buffer {
 }
 
 impl Buffer {
+    /// Another zeroed buffer, from the same shelf where this one has one.
+    #[must_use]
+    pub fn another(&self, len: usize) -> Self {
+        match self.shelf.upgrade() {
+            Some(shelf) => BufferPool { shelf }.take(len),
+            None => Self::from(vec![0; len]),
+        }
+    }
+
     /// Takes the bytes out; they do not return to the pool.
     #[must_use]
     pub fn into_vec(mut self) -> Vec<u8> {
@@ -98,12 +108,20 @@ impl Clone for Buffer {
 
 impl Drop for Buffer {
     fn drop(&mut self) {
-        let Some(shelf) = self.shelf.upgrade() else { return };
+        let capacity = self.bytes.capacity();
+        let Some(shelf) = self.shelf.upgrade().filter(|shelf| (1..=shelf.max_kept_bytes).contains(&capacity)) else {
+            return;
+        };
+        let mut freed = Vec::new();
         let mut kept = shelf.kept.lock().unwrap_or_else(PoisonError::into_inner);
-        let kept_bytes: usize = kept.iter().map(Vec::capacity).sum();
-        if kept_bytes + self.bytes.capacity() <= shelf.max_kept_bytes {
-            kept.push(std::mem::take(&mut self.bytes));
+        let mut kept_bytes: usize = kept.iter().map(Vec::capacity).sum();
+        while kept_bytes + capacity > shelf.max_kept_bytes {
+            let oldest = kept.remove(0);
+            kept_bytes -= oldest.capacity();
+            freed.push(oldest);
         }
+        kept.push(std::mem::take(&mut self.bytes));
+        drop(kept); // before `freed`: unmapping 48 MB is not for under the lock
     }
 }
 
@@ -148,6 +166,34 @@ mod tests {
         let (a, b) = (pool.take(1000), pool.take(1000));
         drop(a);
         drop(b);
-        assert!(pool.kept_bytes() <= 1500);
+        assert!((1000..=1500).contains(&pool.kept_bytes()));
+        drop(pool.take(2000));
+        assert!(pool.kept_bytes() <= 1500, "a buffer larger than the shelf was kept");
+    }
+
+    #[test]
+    fn a_full_shelf_frees_what_lies_longest() {
+        let pool = BufferPool::new(1500);
+        let (old, new) = (pool.take(1000), pool.take(1200));
+        drop(old);
+        drop(new);
+        assert_eq!(pool.kept_bytes(), 1200);
+    }
+
+    #[test]
+    fn another_buffer_comes_from_the_same_shelf() {
+        let pool = BufferPool::new(1 << 20);
+        let first = pool.take(100);
+        drop(first.another(5000));
+        assert!(pool.kept_bytes() >= 5000);
+        let loose = Buffer::from(vec![1; 10]);
+        assert_eq!(loose.another(3)[..], [0; 3]);
+    }
+
+    #[test]
+    fn bytes_taken_out_do_not_return_to_the_shelf() {
+        let pool = BufferPool::new(1 << 20);
+        assert_eq!(pool.take(100).into_vec().len(), 100);
+        assert_eq!(pool.kept_bytes(), 0);
     }
 }

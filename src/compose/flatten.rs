@@ -1,0 +1,186 @@
+//! Putting the cutout on its canvas.
+
+use super::Layout;
+use super::resample::resample;
+use crate::image::{Composite, Cutout, Frame, Rect};
+
+/// Puts a cutout on its canvas.
+///
+/// A layout that changes nothing hands the buffer through, bit for bit. One that only pads copies rows. Everything
+/// else is resampled (linear light, premultiplied alpha, Lanczos), with colour zeroed where alpha is zero.
+///
+/// `layout` must have been made for a source of the cutout's size.
+#[must_use]
+pub fn flatten(cutout: Cutout, layout: &Layout) -> Composite {
+    let Cutout(frame) = cutout;
+    let source = frame.size();
+    if *layout == Layout::unchanged(source) {
+        return Composite(frame);
+    }
+    let pixels = frame.into_pixels();
+    let mut canvas = pixels.another(layout.canvas.area() * 4);
+    if layout.picture.size() == source {
+        copy_rows(&pixels, &mut canvas, layout);
+    } else {
+        resample(&pixels, source, &mut canvas, layout.canvas, layout.picture);
+    }
+    Composite(Frame::new(layout.canvas, canvas))
+}
+
+fn copy_rows(source: &[u8], canvas: &mut [u8], layout: &Layout) {
+    let Rect { left, top, width, .. } = layout.picture;
+    let (left, row) = (left as usize * 4, width as usize * 4);
+    let rows = canvas.chunks_exact_mut(layout.canvas.width as usize * 4).skip(top as usize);
+    for (from, to) in source.chunks_exact(row).zip(rows) {
+        to[left..left + row].copy_from_slice(from);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::compose::Resize;
+    use crate::image::{Buffer, BufferPool, Size};
+
+    fn cutout(size: Size, pixel: impl Fn(u32, u32) -> [u8; 4]) -> Cutout {
+        let pixel = &pixel;
+        let bytes: Vec<u8> = (0..size.height).flat_map(|y| (0..size.width).flat_map(move |x| pixel(x, y))).collect();
+        Cutout(Frame::new(size, Buffer::from(bytes)))
+    }
+
+    fn noise(x: u32, y: u32) -> [u8; 4] {
+        let hash = (x.wrapping_mul(0x9E37_79B9) ^ y.wrapping_mul(0x85EB_CA6B)).wrapping_mul(0xC2B2_AE35);
+        (hash ^ (hash >> 15)).to_le_bytes()
+    }
+
+    fn flattened(cutout: Cutout, width: u32, height: u32) -> Frame {
+        let given = |value: u32| (value > 0).then_some(value);
+        let resize = Resize { width: given(width), height: given(height), max_dim: None };
+        let layout = resize.layout(cutout.0.size()).unwrap();
+        flatten(cutout, &layout).0
+    }
+
+    /// The largest difference of any channel.
+    fn largest_difference(a: &Frame, b: &Frame) -> u8 {
+        assert_eq!(a.size(), b.size());
+        a.pixels().iter().zip(b.pixels()).map(|(a, b)| a.abs_diff(*b)).max().unwrap_or(0)
+    }
+
+    #[test]
+    fn the_comparer_sees_a_single_wrong_channel() {
+        let size = Size::new(5, 4);
+        let right = cutout(size, noise).0;
+        let mut wrong = right.clone();
+        wrong.pixels_mut()[37] ^= 8;
+        assert_eq!(largest_difference(&right, &right), 0);
+        assert_eq!(largest_difference(&right, &wrong), 8);
+    }
+
+    #[test]
+    fn an_unchanged_size_hands_the_very_buffer_through() {
+        let picture = cutout(Size::new(33, 17), noise);
+        let (before, address) = (picture.0.clone(), picture.0.pixels().as_ptr());
+        let after = flattened(picture, 0, 0);
+        assert_eq!(after.pixels(), before.pixels());
+        assert_eq!(after.pixels().as_ptr(), address);
+    }
+
+    #[test]
+    fn padding_alone_keeps_every_pixel() {
+        let size = Size::new(5, 4);
+        let before = cutout(size, noise).0;
+        let after = flattened(cutout(size, noise), 9, 4);
+        for y in 0..4 {
+            for x in 0..9 {
+                let expected = if (2..7).contains(&x) { before.pixel(x - 2, y) } else { [0; 4] };
+                assert_eq!(after.pixel(x, y), expected, "at {x},{y}");
+            }
+        }
+    }
+
+    #[test]
+    fn sizes_come_out_exactly_as_asked() {
+        let sources = [(200, 300), (300, 200), (64, 64), (1, 50), (50, 1), (1, 1), (37, 91), (129, 65)];
+        for (width, height) in sources {
+            for (to_width, to_height) in [(64, 48), (1, 1), (7, 0), (0, 13), (301, 77), (1, 300)] {
+                let after = flattened(cutout(Size::new(width, height), noise), to_width, to_height);
+                if to_width > 0 {
+                    assert_eq!(after.size().width, to_width);
+                }
+                if to_height > 0 {
+                    assert_eq!(after.size().height, to_height);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_flat_colour_stays_exactly_that_colour() {
+        for colour in [[0, 0, 0, 255], [1, 2, 3, 255], [200, 100, 7, 255], [255, 255, 255, 255]] {
+            let after = flattened(cutout(Size::new(100, 80), |_, _| colour), 37, 0);
+            let flat = cutout(after.size(), |_, _| colour).0;
+            assert_eq!(largest_difference(&after, &flat), 0, "{colour:?} became {:?}", after.pixel(5, 5));
+        }
+    }
+
+    #[test]
+    fn white_on_transparent_stays_white_along_its_edge() {
+        let disc = |x: u32, y: u32| {
+            let (dx, dy) = (x as f32 - 50.0, y as f32 - 50.0);
+            let coverage = (35.0 - dx.hypot(dy)).clamp(0.0, 1.0);
+            // Black under full transparency: what a matte without colour estimation leaves there.
+            if coverage > 0.0 { [255, 255, 255, (coverage * 255.0) as u8] } else { [0; 4] }
+        };
+        for width in [31, 64, 250] {
+            let after = flattened(cutout(Size::new(101, 101), disc), width, 0);
+            let mut partly = 0;
+            for pixel in after.pixels().as_chunks::<4>().0 {
+                match pixel {
+                    [r, g, b, 0] => assert_eq!([*r, *g, *b], [0; 3], "colour under zero alpha"),
+                    [r, g, b, alpha] => {
+                        assert_eq!([*r, *g, *b], [255; 3], "the edge darkened at alpha {alpha}");
+                        partly += u32::from(*alpha < 255);
+                    }
+                }
+            }
+            assert!(partly > 10, "the disc has no soft edge to test");
+        }
+    }
+
+    #[test]
+    fn light_is_averaged_not_its_encoding() {
+        let stripes = |x: u32, _| if x.is_multiple_of(2) { [0, 0, 0, 255] } else { [255; 4] };
+        let after = flattened(cutout(Size::new(256, 256), stripes), 32, 0);
+        // Half the light is 188 encoded; an average of encoded values would give 128.
+        let [grey, _, _, alpha] = after.pixel(16, 16);
+        assert!(grey.abs_diff(188) <= 2, "{grey}");
+        assert_eq!(alpha, 255);
+    }
+
+    #[test]
+    fn colour_that_nobody_sees_does_not_bleed_into_the_subject() {
+        let half = |x: u32, _| if x < 50 { [255, 0, 0, 0] } else { [0, 0, 255, 255] };
+        let after = flattened(cutout(Size::new(100, 20), half), 25, 0);
+        assert!(after.pixels().as_chunks::<4>().0.iter().all(|[red, ..]| *red == 0));
+    }
+
+    #[test]
+    fn a_ramp_stays_a_ramp() {
+        let after = flattened(cutout(Size::new(512, 512), |x, y| [(x / 2) as u8, (y / 2) as u8, 128, 255]), 256, 0);
+        let ideal = cutout(Size::new(256, 256), |x, y| [x as u8, y as u8, 128, 255]).0;
+        assert!(largest_difference(&after, &ideal) <= 2);
+        for x in 4..252 {
+            assert!(after.pixel(x + 1, 9)[0] >= after.pixel(x, 9)[0]);
+        }
+    }
+
+    #[test]
+    fn the_canvas_comes_from_the_shelf_of_the_source() {
+        let pool = BufferPool::new(1 << 20);
+        let mut pixels = pool.take(64 * 64 * 4);
+        pixels.fill(255);
+        let picture = Cutout(Frame::new(Size::new(64, 64), pixels));
+        drop(flattened(picture, 32, 0));
+        assert!(pool.kept_bytes() >= (64 * 64 + 32 * 32) * 4);
+    }
+}

@@ -1,0 +1,227 @@
+//! Two of the three bounds: requests in flight and megapixels in flight.
+//!
+//! A request takes its [`Slot`] before anything else, or is refused: refusing is cheaper for both sides than a queue
+//! that nobody can wait out. It then waits for its megapixels, after the header told how many and before the decoder
+//! allocates them. Peak memory follows from the two.
+//!
+//! A slot is shared by everything that works for its request. Work that is under way when the caller leaves keeps
+//! the slot, and the pixels in it, until it ends: what is counted is what is in memory.
+
+use super::EngineError;
+use crate::telemetry::metrics;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::time::{Duration, Instant};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, TryAcquireError};
+use tokio::time::timeout_at;
+
+/// The grain of the pixel budget.
+const PIXELS_PER_UNIT: usize = 1000;
+const UNITS_PER_MEGAPIXEL: usize = 1_000_000 / PIXELS_PER_UNIT;
+
+/// A place among the requests in flight. Clones share it; it is free again when the last one is dropped.
+#[derive(Clone, Debug)]
+pub struct Slot(Arc<Held>);
+
+#[derive(Debug)]
+struct Held {
+    since: Instant,
+    tally: Arc<Mutex<Tally>>,
+    pixels: OnceLock<Pixels>,
+    _request: OwnedSemaphorePermit,
+}
+
+impl Drop for Held {
+    fn drop(&mut self) {
+        self.tally.lock().unwrap_or_else(PoisonError::into_inner).leave(self.since.elapsed());
+        metrics::slot_returned();
+    }
+}
+
+#[derive(Debug)]
+struct Pixels {
+    megapixels: f64,
+    _units: OwnedSemaphorePermit,
+}
+
+impl Drop for Pixels {
+    fn drop(&mut self) {
+        metrics::megapixels_returned(self.megapixels);
+    }
+}
+
+/// What the coming and going of requests tells.
+#[derive(Debug)]
+struct Tally {
+    in_flight: usize,
+    /// Moving average of how long a request stays.
+    stay: Duration,
+    last_left: Instant,
+}
+
+impl Tally {
+    fn leave(&mut self, stayed: Duration) {
+        self.in_flight -= 1;
+        self.last_left = Instant::now();
+        self.stay = if self.stay.is_zero() { stayed } else { self.stay.mul_f64(0.9) + stayed.mul_f64(0.1) };
+    }
+}
+
+#[derive(Debug)]
+pub(super) struct Admission {
+    requests: Arc<Semaphore>,
+    max_requests: usize,
+    pixels: Arc<Semaphore>,
+    max_units: usize,
+    tally: Arc<Mutex<Tally>>,
+}
+
+impl Admission {
+    pub(super) fn new(max_requests: usize, max_megapixels: u32) -> Self {
+        let max_units = max_megapixels as usize * UNITS_PER_MEGAPIXEL;
+        Self {
+            requests: Arc::new(Semaphore::new(max_requests)),
+            max_requests,
+            pixels: Arc::new(Semaphore::new(max_units)),
+            max_units,
+            tally: Arc::new(Mutex::new(Tally { in_flight: 0, stay: Duration::ZERO, last_left: Instant::now() })),
+        }
+    }
+
+    pub(super) fn admit(&self) -> Result<Slot, EngineError> {
+        let request = Arc::clone(&self.requests).try_acquire_owned().map_err(|refused| match refused {
+            TryAcquireError::NoPermits => {
+                metrics::queue_dropped(metrics::Dropped::Full);
+                EngineError::QueueFull { retry_after: self.retry_after() }
+            }
+            TryAcquireError::Closed => EngineError::Stopped,
+        })?;
+        self.tally.lock().unwrap_or_else(PoisonError::into_inner).in_flight += 1;
+        metrics::slot_taken();
+        Ok(Slot(Arc::new(Held {
+            since: Instant::now(),
+            tally: Arc::clone(&self.tally),
+            pixels: OnceLock::new(),
+            _request: request,
+        })))
+    }
+
+    /// As long as a request stays on average: by then, as many as are here now have left. Whole seconds, 1 to 60.
+    fn retry_after(&self) -> Duration {
+        let stay = self.tally.lock().unwrap_or_else(PoisonError::into_inner).stay;
+        Duration::from_secs(stay.as_secs_f64().ceil().clamp(1.0, 60.0) as u64)
+    }
+
+    pub(super) async fn reserve_pixels(
+        &self,
+        slot: &Slot,
+        pixels: usize,
+        deadline: Instant,
+    ) -> Result<(), EngineError> {
+        // More than there is would wait for ever: it takes everything, and so goes alone.
+        let units = pixels.div_ceil(PIXELS_PER_UNIT).min(self.max_units);
+        let units_u32 = u32::try_from(units).expect("validated: at most 1000000 megapixels");
+        let permit = timeout_at(deadline.into(), Arc::clone(&self.pixels).acquire_many_owned(units_u32))
+            .await
+            .map_err(|_| EngineError::DeadlineExceeded)?
+            .map_err(|_| EngineError::Stopped)?;
+        let megapixels = units as f64 / UNITS_PER_MEGAPIXEL as f64;
+        metrics::megapixels_taken(megapixels);
+        let reserved = slot.0.pixels.set(Pixels { megapixels, _units: permit });
+        assert!(reserved.is_ok(), "a slot reserves once: waiting for more while holding some could wait for ever");
+        Ok(())
+    }
+
+    /// How long no request has been in flight; `None` while one is.
+    pub(super) fn idle_for(&self) -> Option<Duration> {
+        let tally = self.tally.lock().unwrap_or_else(PoisonError::into_inner);
+        (tally.in_flight == 0).then(|| tally.last_left.elapsed())
+    }
+
+    /// Refuses whoever comes from now on, once everyone who is here has left.
+    pub(super) async fn drained(&self) {
+        let all = u32::try_from(self.max_requests).expect("validated: at most 65536 requests");
+        // An error means that it is closed already: this was called before.
+        if let Ok(_everyone) = self.requests.acquire_many(all).await {
+            self.requests.close();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::future::Future;
+    use std::pin::pin;
+    use std::task::{Context, Poll, Waker};
+
+    fn soon() -> Instant {
+        Instant::now() + Duration::from_secs(60)
+    }
+
+    fn poll_once<F: Future>(future: std::pin::Pin<&mut F>) -> Poll<F::Output> {
+        future.poll(&mut Context::from_waker(Waker::noop()))
+    }
+
+    #[tokio::test]
+    async fn a_picture_waits_for_room_and_then_goes() {
+        let admission = Admission::new(8, 10);
+        let (first, second) = (admission.admit().unwrap(), admission.admit().unwrap());
+        admission.reserve_pixels(&first, 6_000_000, soon()).await.unwrap();
+        let mut waiting = pin!(admission.reserve_pixels(&second, 5_000_000, soon()));
+        assert!(poll_once(waiting.as_mut()).is_pending());
+        drop(first);
+        assert_eq!(poll_once(waiting.as_mut()), Poll::Ready(Ok(())));
+    }
+
+    #[tokio::test]
+    async fn a_picture_larger_than_the_budget_goes_alone() {
+        let admission = Admission::new(8, 10);
+        let [first, second, third] = [(); 3].map(|()| admission.admit().unwrap());
+        admission.reserve_pixels(&first, 1, soon()).await.unwrap();
+        {
+            let mut huge = pin!(admission.reserve_pixels(&second, 1_000_000_000, soon()));
+            let mut small = pin!(admission.reserve_pixels(&third, 1, soon()));
+            assert!(poll_once(huge.as_mut()).is_pending(), "it is not alone yet");
+            assert!(poll_once(small.as_mut()).is_pending(), "nobody overtakes it, else it might wait for ever");
+            drop(first);
+            assert!(poll_once(huge.as_mut()).is_ready());
+            assert!(poll_once(small.as_mut()).is_pending(), "it is alone");
+        }
+        drop(second);
+        assert!(poll_once(pin!(admission.reserve_pixels(&third, 10_000_000, soon()))).is_ready());
+    }
+
+    #[tokio::test]
+    async fn room_comes_back_only_when_the_last_clone_is_gone() {
+        let admission = Admission::new(2, 10);
+        let slot = admission.admit().unwrap();
+        admission.reserve_pixels(&slot, 10_000_000, soon()).await.unwrap();
+        let still_working = slot.clone();
+        drop(slot);
+        let next = admission.admit().unwrap();
+        assert!(matches!(admission.admit(), Err(EngineError::QueueFull { .. })));
+        let mut waiting = pin!(admission.reserve_pixels(&next, 1, soon()));
+        assert!(poll_once(waiting.as_mut()).is_pending());
+        drop(still_working);
+        assert!(poll_once(waiting.as_mut()).is_ready());
+        assert!(admission.admit().is_ok());
+    }
+
+    #[tokio::test]
+    async fn waiting_for_room_ends_at_the_deadline() {
+        let admission = Admission::new(8, 1);
+        let (first, second) = (admission.admit().unwrap(), admission.admit().unwrap());
+        admission.reserve_pixels(&first, 1_000_000, soon()).await.unwrap();
+        assert_eq!(admission.reserve_pixels(&second, 1, Instant::now()).await, Err(EngineError::DeadlineExceeded));
+    }
+
+    #[test]
+    fn retry_after_follows_how_long_requests_stay() {
+        let admission = Admission::new(1, 1);
+        let after = |stay: f64| {
+            admission.tally.lock().unwrap().stay = Duration::from_secs_f64(stay);
+            admission.retry_after().as_secs()
+        };
+        assert_eq!((after(0.0), after(0.4), after(2.3), after(1000.0)), (1, 1, 3, 60));
+    }
+}

@@ -1,0 +1,90 @@
+//! The `[engine]` section.
+
+use std::time::Duration;
+
+/// Bounds and habits of the engine.
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct EngineConfig {
+    /// Requests in flight, from the first byte of work to the encoded answer; one more is refused (429).
+    pub max_requests_in_flight: usize,
+    /// Decoded megapixels in memory at once, in and out. Pictures wait for it; one larger than all of it goes alone.
+    pub max_megapixels_in_flight: u32,
+    /// Threads that decode, matte, resize and encode; 0 is one for each core.
+    pub cpu_workers: usize,
+    /// Pictures in one run of the network, at most.
+    pub max_batch: usize,
+    /// After so long without a request the network leaves memory, until the next one; unset, it stays.
+    #[serde(with = "jiff::fmt::serde::unsigned_duration::friendly::compact::optional")]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub idle_unload: Option<Duration>,
+}
+
+impl Default for EngineConfig {
+    fn default() -> Self {
+        Self {
+            max_requests_in_flight: 64,
+            max_megapixels_in_flight: 64,
+            cpu_workers: 0,
+            max_batch: 8,
+            idle_unload: None,
+        }
+    }
+}
+
+impl EngineConfig {
+    /// Every mistake in this section, each as a sentence.
+    #[must_use]
+    pub fn validate(&self) -> Vec<String> {
+        let mut mistakes = Vec::new();
+        let mut check = |holds: bool, mistake: &str| {
+            if !holds {
+                mistakes.push(format!("engine.{mistake}"));
+            }
+        };
+        check((1..=65_536).contains(&self.max_requests_in_flight), "max_requests_in_flight: expected 1 to 65536");
+        check(
+            (1..=1_000_000).contains(&self.max_megapixels_in_flight),
+            "max_megapixels_in_flight: expected 1 to 1000000",
+        );
+        check(self.cpu_workers <= 1024, "cpu_workers: expected at most 1024");
+        check((1..=64).contains(&self.max_batch), "max_batch: expected 1 to 64");
+        check(self.idle_unload != Some(Duration::ZERO), "idle_unload: expected more than no time, such as 10m");
+        mistakes
+    }
+
+    /// `cpu_workers`, with 0 resolved.
+    pub(super) fn workers(&self) -> usize {
+        match self.cpu_workers {
+            0 => std::thread::available_parallelism().map_or(1, std::num::NonZero::get),
+            workers => workers,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_mistake_is_reported_at_once() {
+        assert!(EngineConfig::default().validate().is_empty());
+        let broken = EngineConfig {
+            max_requests_in_flight: 0,
+            max_megapixels_in_flight: 0,
+            cpu_workers: 100_000,
+            max_batch: 0,
+            idle_unload: Some(Duration::ZERO),
+        };
+        assert_eq!(broken.validate().len(), 5);
+    }
+
+    #[test]
+    fn the_idle_time_is_written_as_people_say_it() {
+        let config: EngineConfig = toml::from_str("idle_unload = \"10m\"").unwrap();
+        assert_eq!(config.idle_unload, Some(Duration::from_secs(600)));
+        assert_eq!(toml::from_str::<EngineConfig>(&toml::to_string(&config).unwrap()).unwrap(), config);
+        assert_eq!(toml::from_str::<EngineConfig>("").unwrap(), EngineConfig::default());
+        assert!(toml::from_str::<EngineConfig>("max_batsh = 3").is_err());
+    }
+}

@@ -1,0 +1,165 @@
+//! The third bound: CPU workers.
+//!
+//! At most as many pieces of work are inside the pool as it has threads; the others wait outside, where a caller
+//! that leaves costs nothing. The bound also keeps the stacks short: a rayon worker that waits for its own parallel
+//! part begins other work of the pool on the same stack, and could pile up as much as there is.
+//!
+//! Work may use rayon inside; it then runs on this pool.
+
+use super::EngineError;
+use crate::telemetry::metrics;
+use std::any::Any;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use tokio::sync::{Semaphore, oneshot};
+
+/// Address space only, until it is used: image decoders are generous with arrays on the stack.
+const STACK_BYTES: usize = 8 << 20;
+
+#[derive(Debug)]
+pub(super) struct CpuPool {
+    threads: rayon::ThreadPool,
+    places: Arc<Semaphore>,
+}
+
+impl CpuPool {
+    pub(super) fn new(name: &'static str, workers: usize) -> Self {
+        let threads = rayon::ThreadPoolBuilder::new()
+            .num_threads(workers)
+            .thread_name(move |index| format!("{name}-{index}"))
+            .stack_size(STACK_BYTES)
+            .build()
+            .expect("the system has threads left when the engine starts");
+        Self { threads, places: Arc::new(Semaphore::new(workers)) }
+    }
+
+    /// Does `work` on a worker. Skipped when the caller went away first; a panic fails this call and nothing else.
+    pub(super) async fn run<T: Send + 'static>(
+        &self,
+        work: impl FnOnce() -> T + Send + 'static,
+    ) -> Result<T, EngineError> {
+        let waiting = Counted::new(metrics::cpu_jobs_waiting);
+        let place = Arc::clone(&self.places).acquire_owned().await.map_err(|_| EngineError::Stopped)?;
+        let (reply, answer) = oneshot::channel();
+        let span = tracing::Span::current();
+        self.threads.spawn(move || {
+            drop(waiting);
+            let _place = place;
+            if reply.is_closed() {
+                metrics::queue_dropped(metrics::Dropped::ClientGone);
+                return;
+            }
+            let _running = Counted::new(metrics::cpu_jobs_running);
+            let _entered = span.enter();
+            let outcome = catch_unwind(AssertUnwindSafe(work))
+                .map_err(|panic| EngineError::Panicked(panic_message(&*panic).to_owned()));
+            // An error means that the caller went away while the work was done.
+            let _: Result<(), _> = reply.send(outcome);
+        });
+        answer.await.unwrap_or(Err(EngineError::Stopped))
+    }
+}
+
+/// A gauge that is one higher as long as this lives.
+struct Counted(fn(f64));
+
+impl Counted {
+    fn new(gauge: fn(f64)) -> Self {
+        gauge(1.0);
+        Self(gauge)
+    }
+}
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        (self.0)(-1.0);
+    }
+}
+
+/// What a panic said.
+pub(super) fn panic_message(panic: &(dyn Any + Send)) -> &str {
+    panic
+        .downcast_ref::<&str>()
+        .copied()
+        .or_else(|| panic.downcast_ref::<String>().map(String::as_str))
+        .unwrap_or("no message")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+    use std::sync::mpsc;
+
+    #[tokio::test]
+    async fn work_runs_on_a_named_worker_and_its_parallel_parts_stay_in_the_pool() {
+        let pool = CpuPool::new("cpu-test", 2);
+        let name = || std::thread::current().name().unwrap_or_default().to_owned();
+        let (outer, (a, b)) = pool.run(move || (name(), rayon::join(name, name))).await.unwrap();
+        for thread in [outer, a, b] {
+            assert!(thread.starts_with("cpu-test-"), "{thread}");
+        }
+    }
+
+    #[tokio::test]
+    async fn a_panic_fails_its_own_work_only() {
+        let pool = CpuPool::new("cpu-test", 1);
+        let failed = pool.run(|| panic!("row {} is missing", 7)).await;
+        assert_eq!(failed, Err::<(), _>(EngineError::Panicked("row 7 is missing".to_owned())));
+        assert_eq!(pool.run(|| 3).await, Ok(3));
+    }
+
+    #[tokio::test]
+    async fn work_whose_caller_left_is_skipped() {
+        let pool = Arc::new(CpuPool::new("cpu-test", 1));
+        let (open, gate) = mpsc::channel::<()>();
+        let (entered, mut started) = tokio::sync::mpsc::unbounded_channel();
+        let first = tokio::spawn({
+            let pool = Arc::clone(&pool);
+            async move {
+                pool.run(move || {
+                    entered.send(()).unwrap();
+                    gate.recv().unwrap();
+                })
+                .await
+            }
+        });
+        started.recv().await.unwrap();
+        let ran = Arc::new(AtomicBool::new(false));
+        let second = tokio::spawn({
+            let (pool, ran) = (Arc::clone(&pool), Arc::clone(&ran));
+            async move { pool.run(move || ran.store(true, Ordering::SeqCst)).await }
+        });
+        tokio::task::yield_now().await;
+        second.abort();
+        assert!(second.await.unwrap_err().is_cancelled());
+        open.send(()).unwrap();
+        first.await.unwrap().unwrap();
+        pool.run(|| ()).await.unwrap();
+        assert!(!ran.load(Ordering::SeqCst));
+    }
+
+    #[tokio::test]
+    async fn no_more_work_is_under_way_than_there_are_workers() {
+        let pool = Arc::new(CpuPool::new("cpu-test", 2));
+        let (running, most) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
+        let jobs: Vec<_> = (0..20)
+            .map(|_| {
+                let (pool, running, most) = (Arc::clone(&pool), Arc::clone(&running), Arc::clone(&most));
+                tokio::spawn(async move {
+                    pool.run(move || {
+                        most.fetch_max(running.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
+                        // A parallel part, in whose waits a worker looks for other work.
+                        rayon::join(std::thread::yield_now, std::thread::yield_now);
+                        running.fetch_sub(1, Ordering::SeqCst);
+                    })
+                    .await
+                })
+            })
+            .collect();
+        for job in jobs {
+            job.await.unwrap().unwrap();
+        }
+        assert!((1..=2).contains(&most.load(Ordering::SeqCst)), "{most:?}");
+    }
+}

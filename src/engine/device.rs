@@ -1,0 +1,294 @@
+//! The device thread: loads the network, runs one batch at a time, and survives what a batch does to it.
+//!
+//! * A failed batch is tried again member by member, once. What then still fails fails alone.
+//! * A panic, and a picture-by-picture retry in which nothing succeeds, drop the network; the next batch is served by a
+//!   fresh one. Loading is not repeated more than once a second.
+//! * A mask that is no mask (wrong size, not finite) is a device failure. It never becomes a picture.
+//!
+//! The network's CPU twin runs on a pool of its own. In a pool shared with decoding, a worker that waits for the rest
+//! of a layer would begin to decode somebody's photo, and the batch would wait for it, fifty layers long.
+
+use super::admission::Admission;
+use super::cpu_pool::panic_message;
+use super::queue::{Lanes, Ticket};
+use super::state::Status;
+use super::{EngineConfig, EngineError, Segmented, SegmenterFactory, batch, self_test};
+use crate::image::{BufferPool, Frame, Mask, Size};
+use crate::model::{SegmentError, Segmenter};
+use crate::telemetry::metrics;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, RecvTimeoutError};
+use std::time::{Duration, Instant};
+
+/// How long after the last request unused picture buffers are kept.
+const BUFFERS_IDLE: Duration = Duration::from_secs(2);
+/// How long after a failed load the next one is tried at the earliest.
+const LOAD_AGAIN_AFTER: Duration = Duration::from_secs(1);
+
+pub(super) struct Device {
+    pub(super) inbox: Receiver<Ticket>,
+    pub(super) factory: SegmenterFactory,
+    pub(super) threads: rayon::ThreadPool,
+    pub(super) status: Arc<Status>,
+    pub(super) admission: Arc<Admission>,
+    pub(super) buffers: BufferPool,
+    pub(super) max_batch: usize,
+    pub(super) idle_unload: Option<Duration>,
+}
+
+/// A network that passed its self-test.
+struct Loaded {
+    segmenter: Box<dyn Segmenter>,
+    grid: Size,
+}
+
+struct Running {
+    device: Device,
+    lanes: Lanes<Ticket>,
+    loaded: Option<Loaded>,
+    warmed_up: bool,
+    load_failed: Option<(Instant, EngineError)>,
+}
+
+impl Device {
+    /// The life of the thread: until the engine is dropped or shut down, and the queue is empty.
+    pub(super) fn run(self) {
+        let mut running =
+            Running { device: self, lanes: Lanes::new(), loaded: None, warmed_up: false, load_failed: None };
+        // At once and not with the first ticket. A failure is told by the state, and to whoever comes.
+        let _: Result<(), EngineError> = running.ensure_loaded();
+        while let Some(batch) = running.next_batch() {
+            running.serve(batch);
+        }
+    }
+}
+
+impl Running {
+    /// Waits for tickets and forms a batch of them; `None` when no more can come.
+    fn next_batch(&mut self) -> Option<Vec<Ticket>> {
+        loop {
+            self.collect();
+            if self.lanes.is_empty() {
+                match self.device.inbox.recv_timeout(self.tick()) {
+                    Ok(ticket) => self.queue(ticket),
+                    Err(RecvTimeoutError::Timeout) => self.free_what_idles(),
+                    Err(RecvTimeoutError::Disconnected) => return None,
+                }
+                continue;
+            }
+            // Before the batch is formed: loading takes long, and callers leave meanwhile.
+            if let Err(failure) = self.ensure_loaded() {
+                for ticket in batch::form(&mut self.lanes, usize::MAX, Instant::now()) {
+                    ticket.answer(Err(failure.clone()));
+                }
+                continue;
+            }
+            self.collect();
+            let batch = batch::form(&mut self.lanes, self.device.max_batch, Instant::now());
+            if !batch.is_empty() {
+                return Some(batch);
+            }
+        }
+    }
+
+    fn collect(&mut self) {
+        while let Ok(ticket) = self.device.inbox.try_recv() {
+            self.queue(ticket);
+        }
+    }
+
+    fn queue(&mut self, ticket: Ticket) {
+        let (lane, came) = (ticket.lane, ticket.queued_at);
+        self.lanes.push(lane, ticket, came);
+    }
+
+    fn serve(&mut self, batch: Vec<Ticket>) {
+        let span = tracing::debug_span!("batch", images = batch.len());
+        for ticket in &batch {
+            span.follows_from(&ticket.span);
+        }
+        let _entered = span.enter();
+        metrics::batch_formed(batch.len());
+        let began = Instant::now();
+        match self.attempt(&batch) {
+            Ok(masks) => answer(batch, masks, began),
+            Err(failure) => {
+                metrics::batch_failed();
+                tracing::warn!(%failure, images = batch.len(), "a batch failed; its pictures are tried one by one");
+                self.serve_one_by_one(batch);
+            }
+        }
+    }
+
+    fn serve_one_by_one(&mut self, batch: Vec<Ticket>) {
+        let (mut succeeded, mut failed) = (0, 0);
+        for ticket in batch {
+            let Some(ticket) = ticket.still_wanted(Instant::now()) else { continue };
+            let began = Instant::now();
+            let span = ticket.span.clone();
+            let _entered = span.enter();
+            let one = [ticket];
+            match self.ensure_loaded().and_then(|()| self.attempt(&one)) {
+                Ok(masks) => {
+                    answer(one, masks, began);
+                    succeeded += 1;
+                }
+                Err(failure) => {
+                    one.into_iter().for_each(|ticket| ticket.answer(Err(failure.clone())));
+                    failed += 1;
+                }
+            }
+        }
+        if succeeded == 0 && failed > 0 {
+            self.discard();
+        }
+    }
+
+    /// One run of the network. After a panic there is no network any more.
+    fn attempt(&mut self, tickets: &[Ticket]) -> Result<Vec<Mask>, EngineError> {
+        let Some(loaded) = &mut self.loaded else {
+            return Err(EngineError::Device("the network is not loaded".to_owned()));
+        };
+        let frames: Vec<&Frame> = tickets.iter().map(|ticket| &ticket.frame).collect();
+        let began = Instant::now();
+        let outcome = segment(&self.device.threads, &mut *loaded.segmenter, &frames);
+        metrics::device_busy(began.elapsed());
+        match outcome {
+            Ok(masks) => match self_test::check(&masks, tickets.len(), loaded.grid) {
+                Ok(()) => Ok(masks),
+                Err(nonsense) => Err(EngineError::Device(nonsense)),
+            },
+            Err(Failure::Reported(reason)) => Err(EngineError::Device(reason)),
+            Err(Failure::Panicked(message)) => {
+                self.discard();
+                Err(EngineError::Device(format!("it panicked: {message}")))
+            }
+        }
+    }
+
+    fn ensure_loaded(&mut self) -> Result<(), EngineError> {
+        if self.loaded.is_some() {
+            return Ok(());
+        }
+        if let Some((at, failure)) = &self.load_failed
+            && at.elapsed() < LOAD_AGAIN_AFTER
+        {
+            return Err(failure.clone());
+        }
+        self.device.status.loading();
+        let began = Instant::now();
+        match self.load() {
+            Ok(loaded) => {
+                let (model, device) = (loaded.segmenter.model().to_owned(), loaded.segmenter.device());
+                tracing::info!(model, device, took = ?began.elapsed(), "the network is ready");
+                self.device.status.ready(&model, device);
+                self.loaded = Some(loaded);
+                self.load_failed = None;
+                Ok(())
+            }
+            Err(reason) => {
+                tracing::error!(reason, "the network could not be loaded");
+                self.device.status.failed(&reason);
+                let failure = EngineError::Failed(reason);
+                self.load_failed = Some((Instant::now(), failure.clone()));
+                Err(failure)
+            }
+        }
+    }
+
+    /// Builds the network, has it pass the self-test and, the first time, run every batch size that it will see:
+    /// GPU shaders are compiled and tuned then, not under the first load.
+    fn load(&mut self) -> Result<Loaded, String> {
+        let (factory, threads) = (&self.device.factory, &self.device.threads);
+        let mut segmenter = catch_unwind(AssertUnwindSafe(|| threads.install(|| factory())))
+            .map_err(|panic| format!("loading panicked: {}", panic_message(&*panic)))?
+            .map_err(|error| error.to_string())?;
+        let picture = self_test::picture();
+        let mut grid = None;
+        for images in
+            std::iter::successors(Some(1), |images| Some(images * 2)).take_while(|n| *n <= self.device.max_batch)
+        {
+            if images > 1 && self.warmed_up {
+                break;
+            }
+            let masks = segment(threads, &mut *segmenter, &vec![&picture; images])
+                .map_err(|failure| format!("the self-test failed: {failure}"))?;
+            let checked = match grid {
+                None => self_test::judge(&masks).map(|size| grid = Some(size)),
+                Some(grid) => self_test::check(&masks, images, grid),
+            };
+            checked.map_err(|reason| format!("the self-test failed: {reason}"))?;
+        }
+        self.warmed_up = true;
+        let grid = grid.ok_or("engine.max_batch is 0")?;
+        Ok(Loaded { segmenter, grid })
+    }
+
+    /// Drops a network that is not to be trusted any more, whatever dropping it does.
+    fn discard(&mut self) {
+        let loaded = self.loaded.take();
+        if let Err(panic) = catch_unwind(AssertUnwindSafe(|| drop(loaded))) {
+            tracing::error!(message = panic_message(&*panic), "dropping the network panicked");
+        }
+        self.device.status.unloaded();
+    }
+
+    /// How often an idle thread looks around.
+    fn tick(&self) -> Duration {
+        self.device.idle_unload.unwrap_or(Duration::MAX).min(Duration::from_secs(1))
+    }
+
+    fn free_what_idles(&mut self) {
+        let Some(idle) = self.device.admission.idle_for() else { return };
+        if idle >= BUFFERS_IDLE {
+            self.device.buffers.clear();
+        }
+        if self.loaded.is_some() && self.device.idle_unload.is_some_and(|limit| idle >= limit) {
+            self.device.buffers.clear();
+            self.discard();
+        }
+    }
+}
+
+enum Failure {
+    Reported(String),
+    Panicked(String),
+}
+
+impl std::fmt::Display for Failure {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Reported(reason) => f.write_str(reason),
+            Self::Panicked(message) => write!(f, "it panicked: {message}"),
+        }
+    }
+}
+
+fn segment(threads: &rayon::ThreadPool, network: &mut dyn Segmenter, frames: &[&Frame]) -> Result<Vec<Mask>, Failure> {
+    match catch_unwind(AssertUnwindSafe(|| threads.install(|| network.segment(frames)))) {
+        Ok(Ok(masks)) => Ok(masks),
+        Ok(Err(SegmentError::Device(reason))) => Err(Failure::Reported(reason)),
+        Err(panic) => Err(Failure::Panicked(panic_message(&*panic).to_owned())),
+    }
+}
+
+fn answer(tickets: impl IntoIterator<Item = Ticket>, masks: Vec<Mask>, began: Instant) {
+    let took = began.elapsed();
+    for (ticket, mask) in tickets.into_iter().zip(masks) {
+        let queued = began.saturating_duration_since(ticket.queued_at);
+        let Ticket { frame, reply, _slot: slot, .. } = ticket;
+        // An error means that the caller went away while the network ran.
+        let _: Result<(), _> = reply.send(Ok(Segmented { frame, mask, queued, took }));
+        drop(slot);
+    }
+}
+
+/// The pool for the network, and the thread that gives it work.
+pub(super) fn threads(config: &EngineConfig) -> rayon::ThreadPool {
+    rayon::ThreadPoolBuilder::new()
+        .num_threads(config.workers())
+        .thread_name(|index| format!("network-{index}"))
+        .build()
+        .expect("the system has threads left when the engine starts")
+}

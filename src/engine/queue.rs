@@ -1,0 +1,165 @@
+//! Who waits for the device, and in which order they are taken.
+
+use super::{EngineError, Segmented, Slot};
+use crate::image::Frame;
+use crate::telemetry::metrics;
+use std::collections::VecDeque;
+use std::time::{Duration, Instant};
+use tokio::sync::oneshot;
+
+/// How long the bulk lane may be passed over.
+const BULK_PATIENCE: Duration = Duration::from_secs(1);
+
+/// Who is served first.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub enum Lane {
+    /// Somebody is waiting for it.
+    #[default]
+    Interactive,
+    /// Takes the places that the interactive lane leaves, but is never passed over for more than a second.
+    Bulk,
+}
+
+impl Lane {
+    pub(super) const fn name(self) -> &'static str {
+        match self {
+            Self::Interactive => "interactive",
+            Self::Bulk => "bulk",
+        }
+    }
+}
+
+/// One picture on its way through the device. Owns its request's slot until it is answered, so the queue cannot
+/// outgrow the slots.
+#[derive(Debug)]
+pub(super) struct Ticket {
+    pub(super) frame: Frame,
+    pub(super) lane: Lane,
+    pub(super) deadline: Instant,
+    pub(super) queued_at: Instant,
+    /// The caller's span, entered again on the device thread.
+    pub(super) span: tracing::Span,
+    pub(super) reply: oneshot::Sender<Result<Segmented, EngineError>>,
+    pub(super) _slot: Slot,
+}
+
+impl Ticket {
+    pub(super) fn answer(self, answer: Result<Segmented, EngineError>) {
+        // An error means that the caller went away, and nobody is left to tell.
+        let _: Result<(), _> = self.reply.send(answer);
+    }
+
+    /// The ticket, if somebody still waits for it and may; otherwise it is counted and dropped.
+    pub(super) fn still_wanted(self, now: Instant) -> Option<Self> {
+        if now >= self.deadline {
+            metrics::queue_dropped(metrics::Dropped::Deadline);
+            self.answer(Err(EngineError::DeadlineExceeded));
+            None
+        } else if self.reply.is_closed() {
+            metrics::queue_dropped(metrics::Dropped::ClientGone);
+            None
+        } else {
+            Some(self)
+        }
+    }
+}
+
+/// Two queues, first in first out each.
+#[derive(Debug)]
+pub(super) struct Lanes<T> {
+    interactive: VecDeque<T>,
+    /// With the time each came.
+    bulk: VecDeque<(Instant, T)>,
+    bulk_served_at: Option<Instant>,
+}
+
+impl<T> Lanes<T> {
+    pub(super) const fn new() -> Self {
+        Self { interactive: VecDeque::new(), bulk: VecDeque::new(), bulk_served_at: None }
+    }
+
+    pub(super) fn push(&mut self, lane: Lane, item: T, now: Instant) {
+        match lane {
+            Lane::Interactive => self.interactive.push_back(item),
+            Lane::Bulk => self.bulk.push_back((now, item)),
+        }
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.interactive.len() + self.bulk.len()
+    }
+
+    /// Interactive before bulk, unless bulk waits and was passed over for a second.
+    ///
+    /// The second counts for the lane and not for each ticket: else a flood of bulk work, all of it older than a
+    /// second, would go before every interactive request.
+    pub(super) fn pop(&mut self, now: Instant) -> Option<T> {
+        let overdue = self.bulk.front().is_some_and(|(came, _)| {
+            let passed_over_since = self.bulk_served_at.map_or(*came, |served| served.max(*came));
+            now.saturating_duration_since(passed_over_since) > BULK_PATIENCE
+        });
+        if !overdue && let Some(item) = self.interactive.pop_front() {
+            return Some(item);
+        }
+        let (_, item) = self.bulk.pop_front()?;
+        self.bulk_served_at = Some(now);
+        Some(item)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn popped(lanes: &mut Lanes<u32>, now: Instant, count: usize) -> Vec<u32> {
+        (0..count).filter_map(|_| lanes.pop(now)).collect()
+    }
+
+    #[test]
+    fn each_lane_is_first_in_first_out_and_interactive_goes_first() {
+        let (mut lanes, now) = (Lanes::new(), Instant::now());
+        for (lane, item) in [(Lane::Bulk, 10), (Lane::Interactive, 1), (Lane::Bulk, 11), (Lane::Interactive, 2)] {
+            lanes.push(lane, item, now);
+        }
+        assert_eq!(popped(&mut lanes, now, 9), [1, 2, 10, 11]);
+        assert!(lanes.is_empty());
+    }
+
+    #[test]
+    fn bulk_passed_over_for_more_than_a_second_is_taken_next() {
+        let (mut lanes, start) = (Lanes::new(), Instant::now());
+        lanes.push(Lane::Bulk, 10, start);
+        (0..4).for_each(|item| lanes.push(Lane::Interactive, item, start));
+        assert_eq!(popped(&mut lanes, start + Duration::from_millis(1000), 1), [0]);
+        assert_eq!(popped(&mut lanes, start + Duration::from_millis(1001), 2), [10, 1]);
+    }
+
+    #[test]
+    fn an_old_flood_of_bulk_does_not_go_before_interactive() {
+        let (mut lanes, start) = (Lanes::new(), Instant::now());
+        (10..20).for_each(|item| lanes.push(Lane::Bulk, item, start));
+        (0..3).for_each(|item| lanes.push(Lane::Interactive, item, start));
+        let late = start + Duration::from_secs(5);
+        assert_eq!(popped(&mut lanes, late, 4), [10, 0, 1, 2]);
+    }
+
+    #[test]
+    fn under_endless_interactive_work_bulk_moves_every_second() {
+        let (mut lanes, start) = (Lanes::new(), Instant::now());
+        (100..110).for_each(|item| lanes.push(Lane::Bulk, item, start));
+        let mut served_at = Vec::new();
+        for step in 0..100_u32 {
+            let now = start + Duration::from_millis(100) * step;
+            lanes.push(Lane::Interactive, step, now);
+            if lanes.pop(now).unwrap() >= 100 {
+                served_at.push(step);
+            }
+        }
+        assert!(served_at.len() >= 9, "{served_at:?}");
+        assert!(served_at.windows(2).all(|pair| pair[1] - pair[0] <= 11), "{served_at:?}");
+    }
+}

@@ -1,0 +1,110 @@
+//! Whether the engine can serve, for everyone who asks.
+
+use crate::telemetry::metrics;
+use std::sync::{Mutex, PoisonError};
+use tokio::sync::watch;
+
+/// What the engine is doing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum EngineState {
+    /// The network is being loaded and tried; requests wait.
+    Loading,
+    /// Serving.
+    Ready,
+    /// The network is not in memory, because nobody needed it or because it panicked; the next request loads it.
+    Unloaded,
+    /// No new requests; those in flight are finished.
+    Draining,
+    /// The network could not be loaded. The next request tries again.
+    Failed,
+}
+
+impl EngineState {
+    /// Whether a request that comes now is going to be served.
+    #[must_use]
+    pub const fn is_serving(self) -> bool {
+        match self {
+            Self::Ready | Self::Unloaded => true,
+            Self::Loading | Self::Draining | Self::Failed => false,
+        }
+    }
+}
+
+/// The state, shared between the device thread (which changes it) and everyone else.
+#[derive(Debug)]
+pub(super) struct Status {
+    state: watch::Sender<EngineState>,
+    loaded: Mutex<Names>,
+}
+
+#[derive(Clone, Debug, Default)]
+struct Names {
+    model: String,
+    device: String,
+    failure: String,
+}
+
+impl Status {
+    pub(super) fn new() -> Self {
+        Self { state: watch::Sender::new(EngineState::Loading), loaded: Mutex::default() }
+    }
+
+    pub(super) fn subscribe(&self) -> watch::Receiver<EngineState> {
+        self.state.subscribe()
+    }
+
+    pub(super) fn now(&self) -> EngineState {
+        *self.state.borrow()
+    }
+
+    pub(super) fn loading(&self) {
+        self.change(EngineState::Loading);
+    }
+
+    pub(super) fn ready(&self, model: &str, device: String) {
+        *self.names() = Names { model: model.to_owned(), device, failure: String::new() };
+        self.change(EngineState::Ready);
+    }
+
+    pub(super) fn unloaded(&self) {
+        self.change(EngineState::Unloaded);
+    }
+
+    pub(super) fn failed(&self, reason: &str) {
+        reason.clone_into(&mut self.names().failure);
+        self.change(EngineState::Failed);
+    }
+
+    pub(super) fn draining(&self) {
+        self.change(EngineState::Draining);
+    }
+
+    pub(super) fn model(&self) -> String {
+        self.names().model.clone()
+    }
+
+    pub(super) fn device(&self) -> String {
+        self.names().device.clone()
+    }
+
+    pub(super) fn failure(&self) -> String {
+        self.names().failure.clone()
+    }
+
+    fn names(&self) -> std::sync::MutexGuard<'_, Names> {
+        self.loaded.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn change(&self, next: EngineState) {
+        metrics::model_loaded(next == EngineState::Ready);
+        self.state.send_if_modified(|state| {
+            // Draining is for good: a network that comes up meanwhile does not reopen the doors.
+            let changed = *state != EngineState::Draining && *state != next;
+            if changed {
+                tracing::info!(from = ?*state, to = ?next, "engine state");
+                *state = next;
+            }
+            changed
+        });
+    }
+}

@@ -1,0 +1,240 @@
+//! Every metric of the daemon, each declared once, as a function: logic never contains a metric's name.
+//!
+//! Prefix `backdrop_`, base units, `_total` on counters. Until [`exporter`] is called nothing is recorded, and a
+//! call costs an atomic load.
+
+use metrics::{counter, describe_counter, describe_gauge, describe_histogram, gauge, histogram};
+use metrics_exporter_prometheus::{Matcher, PrometheusBuilder, PrometheusHandle};
+use std::sync::OnceLock;
+use std::time::Duration;
+
+const REQUESTS: &str = "backdrop_requests_total";
+const REQUEST_DURATION: &str = "backdrop_request_duration_seconds";
+const REQUESTS_IN_FLIGHT: &str = "backdrop_requests_in_flight";
+const ERRORS: &str = "backdrop_errors_total";
+const STAGE_DURATION: &str = "backdrop_stage_duration_seconds";
+const QUEUE_DEPTH: &str = "backdrop_queue_depth";
+const QUEUE_DROPPED: &str = "backdrop_queue_dropped_total";
+const BATCHES: &str = "backdrop_batches_total";
+const BATCH_IMAGES: &str = "backdrop_batch_images_total";
+const BATCH_SIZE: &str = "backdrop_batch_size";
+const BATCHES_FAILED: &str = "backdrop_batches_failed_total";
+const DEVICE_BUSY: &str = "backdrop_device_busy_seconds_total";
+const MODEL_LOADED: &str = "backdrop_model_loaded";
+const MEGAPIXELS_IN_FLIGHT: &str = "backdrop_megapixels_in_flight";
+const CPU_JOBS_WAITING: &str = "backdrop_cpu_jobs_waiting";
+const CPU_JOBS_RUNNING: &str = "backdrop_cpu_jobs_running";
+
+/// A stage of the pipeline, as `server-timing` names them too.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Stage {
+    /// Fetching a caller's URL.
+    Fetch,
+    /// Reading the header and the pixels.
+    Decode,
+    /// Waiting: for megapixels, for a CPU worker, for the device.
+    Queue,
+    /// The network.
+    Segment,
+    /// From mask to cutout.
+    Matte,
+    /// From cutout to finished picture.
+    Compose,
+    /// Writing the file.
+    Encode,
+}
+
+impl Stage {
+    /// `fetch`, `decode`, …
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Fetch => "fetch",
+            Self::Decode => "decode",
+            Self::Queue => "queue",
+            Self::Segment => "segment",
+            Self::Matte => "matte",
+            Self::Compose => "compose",
+            Self::Encode => "encode",
+        }
+    }
+}
+
+/// Why a request left the queue without an answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Dropped {
+    /// The caller went away.
+    ClientGone,
+    /// Its deadline passed.
+    Deadline,
+    /// There was no slot for it.
+    Full,
+}
+
+impl Dropped {
+    const fn name(self) -> &'static str {
+        match self {
+            Self::ClientGone => "client_gone",
+            Self::Deadline => "deadline",
+            Self::Full => "full",
+        }
+    }
+}
+
+/// A request was answered with `status`.
+pub fn request_finished(endpoint: &'static str, status: u16, took: Duration) {
+    counter!(REQUESTS, "endpoint" => endpoint, "code" => status.to_string()).increment(1);
+    histogram!(REQUEST_DURATION, "endpoint" => endpoint).record(took);
+}
+
+/// A request was answered with the error `code`.
+pub fn error_answered(code: &'static str) {
+    counter!(ERRORS, "code" => code).increment(1);
+}
+
+/// A request took its slot.
+pub fn slot_taken() {
+    gauge!(REQUESTS_IN_FLIGHT).increment(1.0);
+}
+
+/// A request gave its slot back.
+pub fn slot_returned() {
+    gauge!(REQUESTS_IN_FLIGHT).decrement(1.0);
+}
+
+/// A stage of a request was done.
+pub fn stage_finished(stage: Stage, took: Duration) {
+    histogram!(STAGE_DURATION, "stage" => stage.name()).record(took);
+}
+
+/// A picture began to wait for the device.
+pub fn queue_entered(lane: &'static str) {
+    gauge!(QUEUE_DEPTH, "lane" => lane).increment(1.0);
+}
+
+/// A picture waits for the device no longer.
+pub fn queue_left(lane: &'static str) {
+    gauge!(QUEUE_DEPTH, "lane" => lane).decrement(1.0);
+}
+
+/// A request left without an answer.
+pub fn queue_dropped(reason: Dropped) {
+    counter!(QUEUE_DROPPED, "reason" => reason.name()).increment(1);
+}
+
+/// The device was given a batch of `images`.
+pub fn batch_formed(images: usize) {
+    counter!(BATCHES).increment(1);
+    counter!(BATCH_IMAGES).increment(images as u64);
+    histogram!(BATCH_SIZE).record(images as f64);
+}
+
+/// A batch failed, and its members were tried one by one.
+pub fn batch_failed() {
+    counter!(BATCHES_FAILED).increment(1);
+}
+
+/// The device worked for `took`.
+pub fn device_busy(took: Duration) {
+    // A counter of whole numbers cannot hold seconds; a gauge that only grows can.
+    gauge!(DEVICE_BUSY).increment(took.as_secs_f64());
+}
+
+/// The network is in memory, or no longer.
+pub fn model_loaded(loaded: bool) {
+    gauge!(MODEL_LOADED).set(f64::from(u8::from(loaded)));
+}
+
+/// Room for a picture's pixels was taken.
+pub fn megapixels_taken(megapixels: f64) {
+    gauge!(MEGAPIXELS_IN_FLIGHT).increment(megapixels);
+}
+
+/// Room for a picture's pixels was given back.
+pub fn megapixels_returned(megapixels: f64) {
+    gauge!(MEGAPIXELS_IN_FLIGHT).decrement(megapixels);
+}
+
+/// A piece of CPU work waits for a worker (+1), or no longer (-1).
+pub fn cpu_jobs_waiting(change: f64) {
+    gauge!(CPU_JOBS_WAITING).increment(change);
+}
+
+/// A worker began a piece of CPU work (+1), or ended it (-1).
+pub fn cpu_jobs_running(change: f64) {
+    gauge!(CPU_JOBS_RUNNING).increment(change);
+}
+
+/// Starts recording, on the first call, and returns what renders the numbers; there is one recorder in a process.
+#[must_use]
+pub fn exporter() -> PrometheusHandle {
+    static HANDLE: OnceLock<PrometheusHandle> = OnceLock::new();
+    HANDLE.get_or_init(install).clone()
+}
+
+fn install() -> PrometheusHandle {
+    const SECONDS: [f64; 14] = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0];
+    let handle = PrometheusBuilder::new()
+        .set_buckets_for_metric(Matcher::Suffix("_duration_seconds".to_owned()), &SECONDS)
+        .and_then(|builder| {
+            builder
+                .set_buckets_for_metric(Matcher::Full(BATCH_SIZE.to_owned()), &[1.0, 2.0, 4.0, 8.0, 16.0, 32.0, 64.0])
+        })
+        .expect("the bucket lists are not empty")
+        .install_recorder()
+        .expect("nothing else in this process installs a recorder");
+    describe();
+    let upkeep = handle.clone();
+    // Histograms pile up samples until they are rendered or tended: nobody may ever scrape this daemon.
+    let tending = std::thread::Builder::new().name("metrics-upkeep".to_owned()).spawn(move || {
+        loop {
+            std::thread::sleep(Duration::from_secs(5));
+            upkeep.run_upkeep();
+        }
+    });
+    if let Err(error) = tending {
+        ::tracing::warn!(%error, "metrics are only tended when they are scraped");
+    }
+    handle
+}
+
+fn describe() {
+    describe_counter!(REQUESTS, "Requests answered, by endpoint and status.");
+    describe_histogram!(REQUEST_DURATION, "From the last byte of a request to the first of its response.");
+    describe_gauge!(REQUESTS_IN_FLIGHT, "Slots taken.");
+    describe_counter!(ERRORS, "Errors answered, by code.");
+    describe_histogram!(STAGE_DURATION, "Time in each stage of the pipeline.");
+    describe_gauge!(QUEUE_DEPTH, "Pictures that wait for the device, by lane.");
+    describe_counter!(QUEUE_DROPPED, "Requests that left without an answer, by reason.");
+    describe_counter!(BATCHES, "Batches given to the device.");
+    describe_counter!(BATCH_IMAGES, "Pictures in these batches.");
+    describe_histogram!(BATCH_SIZE, "Pictures in a batch.");
+    describe_counter!(BATCHES_FAILED, "Batches that failed and were tried again picture by picture.");
+    describe_gauge!(DEVICE_BUSY, "Time that the device worked.");
+    describe_gauge!(MODEL_LOADED, "1 while the network is in memory.");
+    describe_gauge!(MEGAPIXELS_IN_FLIGHT, "Megapixels that are decoded or about to be.");
+    describe_gauge!(CPU_JOBS_WAITING, "Pieces of CPU work that wait for a worker.");
+    describe_gauge!(CPU_JOBS_RUNNING, "Pieces of CPU work being done.");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_recorded_is_rendered() {
+        let exporter = exporter();
+        batch_formed(3);
+        stage_finished(Stage::Decode, Duration::from_millis(3));
+        queue_dropped(Dropped::Full);
+        let text = exporter.render();
+        for line in [
+            "# TYPE backdrop_batches_total counter",
+            "backdrop_batch_size_bucket{le=\"4\"}",
+            "backdrop_stage_duration_seconds_bucket{stage=\"decode\",le=\"0.005\"}",
+            "backdrop_queue_dropped_total{reason=\"full\"}",
+        ] {
+            assert!(text.contains(line), "{line} is not in\n{text}");
+        }
+    }
+}

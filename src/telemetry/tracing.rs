@@ -1,0 +1,82 @@
+//! The log: text or JSON lines, on stderr, so that stdout stays free for results.
+
+use std::io::IsTerminal;
+use tracing_subscriber::EnvFilter;
+use tracing_subscriber::util::SubscriberInitExt;
+
+/// How a log line looks.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum LogFormat {
+    /// For people.
+    #[default]
+    Text,
+    /// One JSON object a line, for log collectors.
+    Json,
+}
+
+/// The `[log]` section.
+#[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct LogConfig {
+    /// `text` or `json`.
+    pub format: LogFormat,
+    /// What is logged: a level (`info`), or directives such as `info,backdrop::engine=debug`.
+    pub filter: String,
+}
+
+impl Default for LogConfig {
+    fn default() -> Self {
+        Self { format: LogFormat::Text, filter: "info".to_owned() }
+    }
+}
+
+impl LogConfig {
+    /// Every mistake in this section, each as a sentence.
+    #[must_use]
+    pub fn validate(&self) -> Vec<String> {
+        match EnvFilter::try_new(&self.filter) {
+            Ok(_) => Vec::new(),
+            Err(error) => vec![format!("log.filter: {error}")],
+        }
+    }
+}
+
+/// Why the log could not be set up.
+#[derive(Debug, thiserror::Error)]
+pub enum LogError {
+    /// The filter cannot be read.
+    #[error("the log filter cannot be read")]
+    Filter(#[from] tracing_subscriber::filter::ParseError),
+    /// Something else in this process already logs.
+    #[error("the log is already set up")]
+    AlreadySet(#[source] tracing_subscriber::util::TryInitError),
+}
+
+/// Sends events and spans to stderr from now on.
+///
+/// # Errors
+/// [`LogError`] when the filter cannot be read, or when it was called before.
+pub fn init(config: &LogConfig) -> Result<(), LogError> {
+    let lines = tracing_subscriber::fmt()
+        .with_env_filter(EnvFilter::try_new(&config.filter)?)
+        .with_writer(std::io::stderr)
+        .with_ansi(std::io::stderr().is_terminal());
+    match config.format {
+        LogFormat::Text => lines.finish().try_init(),
+        LogFormat::Json => lines.json().finish().try_init(),
+    }
+    .map_err(LogError::AlreadySet)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_filter_that_cannot_be_read_is_reported() {
+        assert!(LogConfig::default().validate().is_empty());
+        let mistakes = LogConfig { filter: "backdrop=loud".to_owned(), ..LogConfig::default() }.validate();
+        assert!(mistakes.len() == 1 && mistakes[0].starts_with("log.filter: "), "{mistakes:?}");
+    }
+}

@@ -1,0 +1,235 @@
+//! The stages in a row: what comes out, what is refused, and what is held meanwhile.
+
+use crate::engine_fake::{begun, config, soon};
+use backdrop::codec::{Channels, DecodeError, EncodeOptions, PngEffort};
+use backdrop::compose::Resize;
+use backdrop::engine::{Engine, EngineConfig, EngineError, Lane};
+use backdrop::image::{Frame, Mask, OutputFormat, Quality, Size};
+use backdrop::matting;
+use backdrop::model::{SegmentError, Segmenter};
+use backdrop::pipeline::{self, Call, Output, PipelineError};
+use backdrop::recipe::Recipe;
+use bytes::Bytes;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, mpsc};
+use std::time::{Duration, Instant};
+
+const GRID: Size = Size::new(64, 64);
+
+/// Finds what is bright, and counts the pictures that it saw.
+struct Bright {
+    seen: Arc<AtomicUsize>,
+}
+
+impl Segmenter for Bright {
+    fn model(&self) -> &str {
+        "bright-1"
+    }
+
+    fn device(&self) -> String {
+        "none".to_owned()
+    }
+
+    fn segment(&mut self, frames: &[&Frame]) -> Result<Vec<Mask>, SegmentError> {
+        self.seen.fetch_add(frames.len(), Ordering::SeqCst);
+        let mask = |frame: &&Frame| {
+            let Size { width, height } = frame.size();
+            let value = |at: u32| {
+                let (x, y) = (at % GRID.width, at / GRID.width);
+                let [red, ..] = frame.pixel(x * width / GRID.width, y * height / GRID.height);
+                if red > 128 { 1.0 } else { 0.0 }
+            };
+            Mask { size: GRID, values: (0..GRID.area() as u32).map(value).collect() }
+        };
+        Ok(frames.iter().map(mask).collect())
+    }
+}
+
+fn bright(config: &EngineConfig) -> (Engine, Arc<AtomicUsize>) {
+    let seen = Arc::<AtomicUsize>::default();
+    let factory = {
+        let seen = Arc::clone(&seen);
+        move || -> Result<Box<dyn Segmenter>, SegmentError> { Ok(Box::new(Bright { seen: Arc::clone(&seen) })) }
+    };
+    (Engine::start(config, Arc::new(factory)), seen)
+}
+
+fn png(size: Size, pixel: impl Fn(u32, u32) -> [u8; 4]) -> Bytes {
+    let pixel = &pixel;
+    let pixels: Vec<u8> = (0..size.height).flat_map(|y| (0..size.width).flat_map(move |x| pixel(x, y))).collect();
+    let mut file = Vec::new();
+    let mut encoder = png::Encoder::new(&mut file, size.width, size.height);
+    encoder.set_color(png::ColorType::Rgba);
+    let mut writer = encoder.write_header().unwrap();
+    writer.write_image_data(&pixels).unwrap();
+    writer.finish().unwrap();
+    file.into()
+}
+
+/// A bright block, 80..160 × 60..120, on dark ground of 240×180.
+fn block() -> Bytes {
+    png(Size::new(240, 180), |x, y| {
+        if (80..160).contains(&x) && (60..120).contains(&y) { [240, 200, 90, 255] } else { [20, 24, 30, 255] }
+    })
+}
+
+fn decoded(output: &Output) -> (Size, Vec<u8>) {
+    let mut reader = png::Decoder::new(std::io::Cursor::new(&output.image.bytes)).read_info().unwrap();
+    let mut pixels = vec![0; reader.output_buffer_size().unwrap()];
+    let info = reader.next_frame(&mut pixels).unwrap();
+    assert_eq!(info.color_type, png::ColorType::Rgba);
+    (Size::new(info.width, info.height), pixels)
+}
+
+fn recipe(resize: Resize) -> Recipe {
+    Recipe {
+        matting: matting::Options::default(),
+        resize,
+        encode: EncodeOptions {
+            format: OutputFormat::Png,
+            quality: Quality::DEFAULT,
+            png: PngEffort::Fast,
+            channels: Channels::Rgba,
+        },
+        keep_alpha: true,
+    }
+}
+
+fn call() -> Call {
+    Call { lane: Lane::Interactive, deadline: soon() }
+}
+
+#[tokio::test]
+async fn a_picture_goes_through_every_stage() {
+    let (engine, _) = bright(&config(4, 4));
+    let output = pipeline::run(&engine, block(), &recipe(Resize::default()), &call()).await.unwrap();
+    assert_eq!(output.image.size, Size::new(240, 180));
+    assert_eq!(output.model, "bright-1");
+    assert!((0.0..=1.0).contains(&output.uncertainty));
+    let (size, pixels) = decoded(&output);
+    assert_eq!(size, output.image.size);
+    let pixel = |x: usize, y: usize| &pixels[(y * 240 + x) * 4..][..4];
+    assert_eq!(pixel(120, 90), [240, 200, 90, 255], "the subject is kept bit for bit");
+    assert_eq!(pixel(5, 5), [0; 4], "the ground is gone");
+    let (left, top) = (output.subject.left.abs_diff(80), output.subject.top.abs_diff(60));
+    let (width, height) = (output.subject.width.abs_diff(80), output.subject.height.abs_diff(60));
+    assert!(left.max(top) <= 8 && width.max(height) <= 16, "{}", output.subject);
+    for (stage, took) in output.timings.stages() {
+        assert_eq!(took.is_zero(), stage.name() == "fetch", "{}: {took:?}", stage.name());
+    }
+}
+
+#[tokio::test]
+async fn the_subject_is_told_in_pixels_of_the_output() {
+    let (engine, _) = bright(&config(4, 4));
+    let resize = Resize { width: Some(120), height: Some(120), max_dim: None };
+    let output = pipeline::run(&engine, block(), &recipe(resize), &call()).await.unwrap();
+    assert_eq!(output.image.size, Size::new(120, 120));
+    // 240×180 in 120×120: half the size, 15 pixels lower.
+    assert!(output.subject.left.abs_diff(40) <= 4 && output.subject.top.abs_diff(45) <= 4, "{}", output.subject);
+}
+
+#[tokio::test]
+async fn a_picture_with_transparency_of_its_own_keeps_it_without_the_network() {
+    let (engine, seen) = bright(&config(4, 4));
+    engine.ready().await.unwrap();
+    let before = seen.load(Ordering::SeqCst);
+    let own = |x: u32, _: u32| [9, 99, 199, if x < 10 { 0 } else { x as u8 }];
+    let file = png(Size::new(64, 32), own);
+    let output = pipeline::run(&engine, file.clone(), &recipe(Resize::default()), &call()).await.unwrap();
+    assert_eq!(seen.load(Ordering::SeqCst), before);
+    assert!(output.uncertainty.abs() < f32::EPSILON);
+    assert_eq!((output.subject.left, output.subject.width), (10, 54));
+    let (_, pixels) = decoded(&output);
+    for (x, pixel) in (0..64).zip(pixels.as_chunks::<4>().0) {
+        assert_eq!(*pixel, if x < 10 { [0; 4] } else { own(x, 0) });
+    }
+
+    let anew = Recipe { keep_alpha: false, ..recipe(Resize::default()) };
+    let _: Result<Output, PipelineError> = pipeline::run(&engine, file, &anew, &call()).await;
+    assert_eq!(seen.load(Ordering::SeqCst), before + 1);
+}
+
+#[tokio::test]
+async fn nothing_in_the_picture_is_never_an_empty_success() {
+    let (engine, _) = bright(&config(4, 4));
+    let dark = png(Size::new(100, 100), |_, _| [10, 10, 10, 255]);
+    let clear = png(Size::new(100, 100), |_, _| [200, 10, 10, 0]);
+    for file in [dark, clear] {
+        let refused = pipeline::run(&engine, file, &recipe(Resize::default()), &call()).await;
+        assert!(matches!(refused, Err(PipelineError::NoSubject(_))), "{refused:?}");
+    }
+}
+
+#[tokio::test]
+async fn what_is_no_picture_or_would_be_too_large_is_refused_before_the_network() {
+    let (engine, seen) = bright(&config(4, 4));
+    engine.ready().await.unwrap();
+    let before = seen.load(Ordering::SeqCst);
+    let text = pipeline::run(&engine, Bytes::from_static(b"hello"), &recipe(Resize::default()), &call()).await;
+    assert!(matches!(text, Err(PipelineError::Decode(DecodeError::Unsupported { .. }))), "{text:?}");
+    let wide = Resize { width: Some(8192), ..Resize::default() };
+    let tall = png(Size::new(10, 11), |_, _| [255; 4]);
+    let too_large = pipeline::run(&engine, tall, &recipe(wide), &call()).await;
+    assert!(matches!(too_large, Err(PipelineError::OutputTooLarge(_))), "{too_large:?}");
+    assert_eq!(seen.load(Ordering::SeqCst), before);
+}
+
+#[tokio::test]
+async fn a_slot_is_held_from_the_first_stage_to_the_last() {
+    let (engine, _) = bright(&config(1, 4));
+    engine.ready().await.unwrap();
+    let busy = {
+        let engine = engine.clone();
+        begun(async move { pipeline::run(&engine, block(), &recipe(Resize::default()), &call()).await }).await
+    };
+    let refused = pipeline::run(&engine, block(), &recipe(Resize::default()), &call()).await;
+    assert!(matches!(refused, Err(PipelineError::Engine(EngineError::QueueFull { .. }))), "{refused:?}");
+    assert!(busy.await.is_ok());
+    assert!(pipeline::run(&engine, block(), &recipe(Resize::default()), &call()).await.is_ok());
+}
+
+#[tokio::test]
+async fn the_deadline_ends_whatever_stage_it_falls_in() {
+    // One worker, and it is occupied: the request cannot even be probed.
+    let (engine, _) = bright(&EngineConfig { cpu_workers: 1, ..config(4, 4) });
+    let (open, gate) = mpsc::channel::<()>();
+    let gate = Mutex::new(gate);
+    let blocker = {
+        let engine = engine.clone();
+        begun(async move { engine.cpu(move || gate.lock().unwrap().recv().unwrap()).await }).await
+    };
+    let call = Call { deadline: Instant::now() + Duration::from_millis(20), ..call() };
+    let late = pipeline::run(&engine, block(), &recipe(Resize::default()), &call).await;
+    assert!(matches!(late, Err(PipelineError::Engine(EngineError::DeadlineExceeded))), "{late:?}");
+    open.send(()).unwrap();
+    blocker.await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn two_hundred_mixed_requests_lose_none() {
+    let (engine, _) = bright(&EngineConfig { max_megapixels_in_flight: 1, ..config(16, 8) });
+    let (mut done, mut full) = (0, 0);
+    let requests: Vec<_> = (0..200)
+        .map(|index| {
+            let engine = engine.clone();
+            let lane = if index % 3 == 0 { Lane::Bulk } else { Lane::Interactive };
+            let resize = Resize { max_dim: (index % 2 == 0).then_some(100), ..Resize::default() };
+            tokio::spawn(
+                async move { pipeline::run(&engine, block(), &recipe(resize), &Call { lane, ..call() }).await },
+            )
+        })
+        .collect();
+    for request in requests {
+        match request.await.unwrap() {
+            Ok(_) => done += 1,
+            Err(PipelineError::Engine(EngineError::QueueFull { .. })) => full += 1,
+            Err(other) => panic!("{other:?}"),
+        }
+    }
+    assert_eq!(done + full, 200);
+    assert!(done >= 16, "{done}");
+    let all: Vec<_> = (0..16).map(|_| engine.admit().expect("every slot came back")).collect();
+    assert!(engine.admit().is_err());
+    drop(all);
+}
