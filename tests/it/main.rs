@@ -1,1 +1,2 @@
 //! The integration tests: one binary, a module per behaviour.
+mod network_parity;
