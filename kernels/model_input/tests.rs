@@ -120,3 +120,40 @@ fn an_equal_extent_is_the_identity() {
         assert_eq!((span.first, span.first_weight, span.last_weight), (index, 1.0, 0.0));
     }
 }
+
+/// The same as `picture` in `record.py`, with alpha.
+fn recorded_picture(width: usize, height: usize) -> Vec<u8> {
+    let mut pixels = Vec::new();
+    for y in 0..height {
+        for x in 0..width {
+            pixels.extend([x * 37 + y * 11, x * x + 3 * y, x * 5 + y * y * 7].map(|value| (value % 256) as u8));
+            pixels.push(255);
+        }
+    }
+    pixels
+}
+
+/// The largest difference from OpenCV's answer, in levels of 255.
+fn levels_from_opencv(actual: &[f32], recorded: &[u8]) -> f64 {
+    let expected: Vec<f64> = recorded.iter().map(|&value| f64::from(value) / 127.5 - 1.0).collect();
+    assert_eq!(actual.len(), expected.len());
+    worst(actual, &expected) * 127.5
+}
+
+#[test]
+fn both_filters_agree_with_opencv_to_its_rounding() {
+    let recorded: [(usize, usize, &[u8]); 4] = [
+        (101, 67, include_bytes!("../../tests/reference/model_input/101x67.rgb")),
+        (48, 64, include_bytes!("../../tests/reference/model_input/48x64.rgb")),
+        (9, 13, include_bytes!("../../tests/reference/model_input/9x13.rgb")),
+        (16, 16, include_bytes!("../../tests/reference/model_input/16x16.rgb")),
+    ];
+    for (width, height, recorded) in recorded {
+        let actual = run(&recorded_picture(width, height), width, height, 16);
+        let levels = levels_from_opencv(&actual, recorded);
+        // Half a level of rounding; OpenCV's linear filter also cuts bits off between columns and rows.
+        assert!(levels < 0.75, "{width}×{height}: {levels} levels");
+        let mirrored = run(&recorded_picture(width, height), width, height, 16).into_iter().rev().collect::<Vec<_>>();
+        assert!(levels_from_opencv(&mirrored, recorded) > 10.0, "{width}×{height}: the comparison accepts anything");
+    }
+}

@@ -115,7 +115,8 @@ fn the_comparison_with_pytorch_rejects_a_perturbed_mask() {
 
 #[test]
 fn a_batch_gives_bit_for_bit_what_its_pictures_give_alone() {
-    let frames = [formula(), scene(), frame(33, 500, |x, y| [x * 7, y / 2, 90]), frame(1, 1, |_, _| [9, 9, 9]), scene()];
+    let frames =
+        [formula(), scene(), frame(33, 500, |x, y| [x * 7, y / 2, 90]), frame(1, 1, |_, _| [9, 9, 9]), scene()];
     for isa in Isa::ALL.into_iter().filter(|isa| isa.is_available()) {
         let mut together = segmenter(isa);
         let mut alone = segmenter(isa);

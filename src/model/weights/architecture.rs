@@ -190,7 +190,7 @@ mod tests {
         let tensors = tensors();
         assert_eq!(tensors.len(), 156);
         let parameters: usize = tensors.iter().map(|tensor| tensor.shape.iter().product::<usize>()).sum();
-        assert_eq!(parameters, 1_968_596);
+        assert_eq!(parameters, 1_969_348);
     }
 
     #[test]

@@ -7,7 +7,7 @@ use burn_store::pytorch_reader::{self, PytorchReader};
 use safetensors::Dtype;
 use safetensors::tensor::TensorView;
 
-use super::{Card, MAX_FILE_BYTES, Tensor, Weights, WeightsError, architecture, decode, io_error, open, read};
+use super::{Card, MAX_FILE_BYTES, Tensor, Weights, WeightsError, architecture, decode, exactly, io_error, open, read};
 
 /// Where a checkpoint may keep the weights, best first: averaged ones are the better model.
 const NESTINGS: [&str; 4] = ["", "ema.", "state_dict.", "model."];
@@ -122,7 +122,7 @@ fn from_entries(card: Card, mut entries: HashMap<String, Entry<'_>>) -> Result<W
     if entries.keys().any(|name| name.ends_with(".bn.running_var")) {
         Weights::from_tensors(card, folded(&entries)?)
     } else {
-        Weights::checked(card, &entries)
+        Weights::from_tensors(card, exactly(&entries)?)
     }
 }
 
@@ -157,7 +157,8 @@ fn folded(entries: &HashMap<String, Entry<'_>>) -> Result<HashMap<String, Tensor
                     *weight = (f64::from(*weight) * scale) as f32;
                 }
             }
-            let shifted = |((&beta, &mean), scale): ((&f32, &f32), &f64)| (f64::from(beta) - f64::from(mean) * scale) as f32;
+            let shifted =
+                |((&beta, &mean), scale): ((&f32, &f32), &f64)| (f64::from(beta) - f64::from(mean) * scale) as f32;
             beta.iter().zip(&mean).zip(&scales).map(shifted).collect()
         } else {
             take(format!("{}.bias", convolution.name), &shape[..1])?

@@ -54,7 +54,9 @@ pub enum WeightsError {
         reason: String,
     },
     /// A container, but not one of ours.
-    #[error("metadata field `{0}` is missing or malformed: not a Backdrop weights file (`backdrop weights import` makes one)")]
+    #[error(
+        "metadata field `{0}` is missing or malformed: not a Backdrop weights file (`backdrop weights import` makes one)"
+    )]
     Metadata(&'static str),
     /// Another network.
     #[error("architecture {found:?}, expected {expected:?}")]
@@ -195,50 +197,23 @@ impl Weights {
         if found != architecture::NAME {
             return Err(WeightsError::Architecture { found, expected: architecture::NAME });
         }
-        let mut source = HashMap::new();
-        for (name, view) in container.iter() {
-            source.insert(name.to_owned(), import::Entry::Safetensors(view));
-        }
-        let mut weights = Self::checked(card, &source)?;
-        weights.sha256 = digest(bytes);
-        weights.bytes = bytes.len() as u64;
-        Ok(weights)
+        let source = container.iter().map(|(name, view)| (name.to_owned(), import::Entry::Safetensors(view))).collect();
+        let tensors = halved(exactly(&source)?)?;
+        Ok(Self { card, tensors, sha256: digest(bytes), bytes: bytes.len() as u64 })
     }
 
-    /// Takes exactly the network's tensors from `source`, in the order of the network.
-    fn checked(card: Card, source: &HashMap<String, import::Entry<'_>>) -> Result<Self, WeightsError> {
-        let expected = architecture::tensors();
-        let mut tensors = HashMap::new();
-        for architecture::Expected { name, shape } in &expected {
-            let entry = source
-                .get(name)
-                .ok_or_else(|| WeightsError::Missing { name: name.clone(), shape: shape.clone() })?;
-            tensors.insert(name.clone(), Tensor { shape: shape.clone(), values: entry.values(name, shape)? });
-        }
-        let mut surplus: Vec<String> = source.keys().filter(|name| !tensors.contains_key(*name)).cloned().collect();
-        if !surplus.is_empty() {
-            surplus.sort();
-            return Err(WeightsError::Surplus(surplus));
-        }
-        Self::from_tensors(card, tensors)
+    /// Weights that no file holds yet.
+    fn from_tensors(card: Card, tensors: HashMap<String, Tensor>) -> Result<Self, WeightsError> {
+        let weights = Self { card, tensors: halved(tensors)?, sha256: String::new(), bytes: 0 };
+        Ok(weights.described())
     }
 
-    /// Rounds `tensors` to half precision, as the file stores them.
-    fn from_tensors(card: Card, mut tensors: HashMap<String, Tensor>) -> Result<Self, WeightsError> {
-        for (name, tensor) in &mut tensors {
-            for value in &mut tensor.values {
-                let rounded = f16::from_f32(*value);
-                if !rounded.is_finite() {
-                    return Err(WeightsError::Value { name: name.clone(), value: f64::from(*value) });
-                }
-                *value = rounded.to_f32();
-            }
-        }
-        let mut weights = Self { card, tensors, sha256: String::new(), bytes: 0 };
-        let file = weights.to_bytes();
-        weights.sha256 = digest(&file);
-        weights.bytes = file.len() as u64;
-        Ok(weights)
+    /// With the size and digest of the file that [`Weights::save`] would write.
+    fn described(mut self) -> Self {
+        let file = self.to_bytes();
+        self.sha256 = digest(&file);
+        self.bytes = file.len() as u64;
+        self
     }
 
     /// What the file says about itself.
@@ -251,10 +226,7 @@ impl Weights {
     #[must_use]
     pub fn with_card(mut self, card: Card) -> Self {
         self.card = card;
-        let file = self.to_bytes();
-        self.sha256 = digest(&file);
-        self.bytes = file.len() as u64;
-        self
+        self.described()
     }
 
     /// Name and version, as told to callers: `fgnet-384/1`.
@@ -324,6 +296,33 @@ impl Weights {
     }
 }
 
+/// The network's tensors, and nothing else. The first that is missing, in the order of the network, is the error.
+fn exactly(source: &HashMap<String, import::Entry<'_>>) -> Result<HashMap<String, Tensor>, WeightsError> {
+    let mut tensors = HashMap::new();
+    for architecture::Expected { name, shape } in architecture::tensors() {
+        let Some(entry) = source.get(&name) else { return Err(WeightsError::Missing { name, shape }) };
+        let values = entry.values(&name, &shape)?;
+        tensors.insert(name, Tensor { shape, values });
+    }
+    let mut surplus: Vec<String> = source.keys().filter(|name| !tensors.contains_key(*name)).cloned().collect();
+    surplus.sort();
+    if surplus.is_empty() { Ok(tensors) } else { Err(WeightsError::Surplus(surplus)) }
+}
+
+/// The tensors in half precision, as files store them.
+fn halved(mut tensors: HashMap<String, Tensor>) -> Result<HashMap<String, Tensor>, WeightsError> {
+    for (name, tensor) in &mut tensors {
+        for value in &mut tensor.values {
+            let rounded = f16::from_f32(*value);
+            if !rounded.is_finite() {
+                return Err(WeightsError::Value { name: name.clone(), value: f64::from(*value) });
+            }
+            *value = rounded.to_f32();
+        }
+    }
+    Ok(tensors)
+}
+
 /// The whole of a file of reasonable size.
 fn read(path: &Path) -> Result<Vec<u8>, WeightsError> {
     let bytes = fs::metadata(path).map_err(|source| io_error(path, source))?.len();
@@ -339,8 +338,10 @@ fn io_error(path: &Path, source: io::Error) -> WeightsError {
 
 /// The tensors and the metadata of a safetensors file.
 fn open(bytes: &[u8]) -> Result<(SafeTensors<'_>, HashMap<String, String>), WeightsError> {
-    let malformed =
-        |error: safetensors::SafeTensorError| WeightsError::Container { format: "safetensors", reason: error.to_string() };
+    let malformed = |error: safetensors::SafeTensorError| WeightsError::Container {
+        format: "safetensors",
+        reason: error.to_string(),
+    };
     let (_, metadata) = SafeTensors::read_metadata(bytes).map_err(malformed)?;
     let container = SafeTensors::deserialize(bytes).map_err(malformed)?;
     Ok((container, metadata.metadata().clone().unwrap_or_default()))
