@@ -1,1 +1,4 @@
 //! The compute kernels of Backdrop.
+
+pub mod conv;
+pub mod model_input;

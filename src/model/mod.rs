@@ -1,5 +1,11 @@
 //! The networks: weights, normalisation, and the two ways to run them (our CPU kernels, burn on a GPU).
 
+pub mod fgnet_cpu;
+mod segment;
+pub mod weights;
+
+pub use segment::CpuSegmenter;
+
 use crate::image::{Frame, Mask};
 
 /// Why a batch failed.

@@ -1,0 +1,224 @@
+//! Blocks that never store their widest activation: expand → depthwise → project, and depthwise → project.
+
+use rayon::prelude::*;
+
+use super::dense::{Residual, RowJob, check_residual, residual_row};
+use super::scratch::{self, rows_per_task};
+use super::{Dense, Depthwise, Plane, Shape};
+
+/// Pixels that go through depthwise and projection together: enough for one load of the projection's weights to
+/// serve several tiles.
+const GROUP_PIXELS: usize = 48;
+
+/// An expanded plane above this size goes through memory a strip at a time instead of as a whole. Two megabytes is
+/// what the second-level caches of two cores hold; below it, storing the plane is cheaper than computing the rows at
+/// the seams of strips twice.
+const STORED_BYTES: usize = 2 << 20;
+
+/// `project(depthwise(x)) (+ residual)`: a depthwise-separable convolution.
+#[derive(Debug)]
+pub struct Separable {
+    depthwise: Depthwise,
+    project: Dense,
+}
+
+impl Separable {
+    /// `project` is a 1×1 convolution of the depthwise result.
+    ///
+    /// # Panics
+    /// When the channels of the two do not meet.
+    #[must_use]
+    pub fn new(depthwise: Depthwise, project: Dense) -> Self {
+        assert_eq!(depthwise.channels(), project.channels_in(), "projection of other channels");
+        Self { depthwise, project }
+    }
+
+    /// The extent of the result for an input of `shape`, with `pad` zero pixels around its rows.
+    #[must_use]
+    pub const fn output_shape(&self, shape: Shape, pad: usize) -> Shape {
+        let (height, width) = (self.depthwise.output_extent(shape.height), self.depthwise.output_extent(shape.width));
+        Shape::new(height, width, self.project.channels_out(), pad)
+    }
+
+    /// Runs the block on a stored plane.
+    ///
+    /// # Panics
+    /// When the planes do not fit, or `input` has less padding than the dilation.
+    pub fn run(&self, input: &Plane, residual: Residual<'_>, output: &mut Plane) {
+        let shape = output.shape();
+        self.check(input.shape(), residual, shape);
+        let rows = rows_per_task(shape.height);
+        output.data_mut().par_chunks_mut(rows * shape.row()).enumerate().for_each(|(task, strip)| {
+            let group = self.group(shape.width);
+            scratch::with(group * self.wide_row(shape), |wide| {
+                let count = strip.len() / shape.row();
+                let mut done = 0;
+                while done < count {
+                    let step = group.min(count - done);
+                    let first = task * rows + done;
+                    let pixels = |y: isize| input.pixel_row(y);
+                    // SAFETY: the planes were checked; the strip has `count` rows; `wide` holds a group.
+                    unsafe { self.run_group(first, step, pixels, residual, wide, strip, done, shape) };
+                    done += step;
+                }
+            });
+        });
+    }
+
+    fn check(&self, input: Shape, residual: Residual<'_>, output: Shape) {
+        self.depthwise.check_input(input);
+        assert_eq!(output, self.output_shape(input, output.pad), "output of another shape");
+        check_residual(residual, output);
+    }
+
+    /// Rows that are taken together.
+    fn group(&self, width: usize) -> usize {
+        GROUP_PIXELS.div_ceil(width)
+    }
+
+    /// Values in a row of the depthwise result.
+    fn wide_row(&self, output: Shape) -> usize {
+        output.width * self.depthwise.channels()
+    }
+
+    /// Depthwise and projection of output rows `first..first + count`, the strip's rows from `at` on. `pixels` gives
+    /// the first pixel of an input row, null outside the picture.
+    ///
+    /// # Safety
+    /// Rows from `pixels` are padded by the dilation; `strip` holds rows `at..at + count` of `shape`; `wide` holds
+    /// `count` depthwise rows; `residual` was checked against `shape`.
+    #[expect(clippy::too_many_arguments, reason = "the two callers differ only in where input rows come from")]
+    unsafe fn run_group(
+        &self,
+        first: usize,
+        count: usize,
+        pixels: impl Fn(isize) -> *const f32,
+        residual: Residual<'_>,
+        wide: &mut [f32],
+        strip: &mut [f32],
+        at: usize,
+        shape: Shape,
+    ) {
+        let wide_row = self.wide_row(shape);
+        for (row, target) in wide.chunks_exact_mut(wide_row).enumerate().take(count) {
+            let rows = self.depthwise.window(first + row).map(&pixels);
+            // SAFETY: `target` is a whole row; the padding is the caller's promise.
+            unsafe { self.depthwise.run_row(rows, shape.width, target.as_mut_ptr()) };
+        }
+        let target = strip[at * shape.row()..].as_mut_ptr();
+        let job = |row: usize| {
+            let (from, residual_stride, residual_shift) = residual_row(residual, first + row);
+            RowJob {
+                rows: [wide[row * wide_row..].as_ptr(), std::ptr::null(), std::ptr::null()],
+                width: shape.width,
+                output: target.wrapping_add(row * shape.row() + shape.margin()),
+                output_stride: shape.channels,
+                residual: from,
+                residual_stride,
+                residual_shift,
+            }
+        };
+        // SAFETY: each job names one whole row of `wide`, of the strip, and of the checked residual.
+        unsafe { self.project.run_rows(count, job) };
+    }
+}
+
+/// `project(depthwise(expand(x))) (+ x)`: MobileNetV2's inverted residual. `expand` may be any dense convolution.
+///
+/// Sandler et al., "MobileNetV2: Inverted Residuals and Linear Bottlenecks", CVPR 2018. The expanded plane is the
+/// widest of the network by far (14 MB at 192² × 96), so it is made three rows at a time where it would not stay in
+/// the cache.
+#[derive(Debug)]
+pub struct InvertedResidual {
+    expand: Dense,
+    separable: Separable,
+    residual: bool,
+}
+
+impl InvertedResidual {
+    /// `residual`: whether the input is added to the result.
+    ///
+    /// # Panics
+    /// When the channels do not meet.
+    #[must_use]
+    pub fn new(expand: Dense, separable: Separable, residual: bool) -> Self {
+        assert_eq!(expand.channels_out(), separable.depthwise.channels(), "expansion to other channels");
+        assert_eq!(separable.depthwise.dilation(), 1, "strips know of one row above and below");
+        Self { expand, separable, residual }
+    }
+
+    /// The extent of the result for an input of `shape`, with `pad` zero pixels around its rows.
+    #[must_use]
+    pub const fn output_shape(&self, shape: Shape, pad: usize) -> Shape {
+        self.separable.output_shape(self.expand.output_shape(shape, 1), pad)
+    }
+
+    /// Runs the block. `expanded` is working memory that grows to what the blocks that use it need.
+    ///
+    /// # Panics
+    /// When the planes do not fit.
+    pub fn run(&self, input: &Plane, expanded: &mut Plane, output: &mut Plane) {
+        let residual = if self.residual { Residual::Same(input) } else { Residual::None };
+        let wide = self.expand.output_shape(input.shape(), 1);
+        if wide.len() * size_of::<f32>() <= STORED_BYTES {
+            expanded.reshape(wide);
+            self.expand.run(input, Residual::None, expanded);
+            self.separable.run(expanded, residual, output);
+        } else {
+            self.run_strips(input, wide, residual, output);
+        }
+    }
+
+    /// Each task walks down its strip with a ring of the expanded rows that the depthwise kernel sees.
+    fn run_strips(&self, input: &Plane, wide: Shape, residual: Residual<'_>, output: &mut Plane) {
+        let shape = output.shape();
+        self.expand.check_input(input.shape());
+        self.separable.check(wide, residual, shape);
+        let group = self.separable.group(shape.width);
+        let ring_rows = (group - 1) * self.separable.depthwise.stride() + 3;
+        let ring_len = ring_rows * wide.row();
+        let rows = rows_per_task(shape.height);
+        output.data_mut().par_chunks_mut(rows * shape.row()).enumerate().for_each(|(task, strip)| {
+            scratch::with(ring_len + group * self.separable.wide_row(shape), |memory| {
+                let (ring, depthwise_rows) = memory.split_at_mut(ring_len);
+                for row in ring.chunks_exact_mut(wide.row()) {
+                    row[..wide.margin()].fill(0.0);
+                    row[wide.row() - wide.margin()..].fill(0.0);
+                }
+                let ring = ring.as_mut_ptr();
+                let slot = |y: usize| ring.wrapping_add((y % ring_rows) * wide.row() + wide.margin());
+                let count = strip.len() / shape.row();
+                let (mut done, mut made) = (0, 0);
+                while done < count {
+                    let step = group.min(count - done);
+                    let first = task * rows + done;
+                    let top = self.separable.depthwise.window(first)[0].max(0) as usize;
+                    let end = (self.separable.depthwise.window(first + step - 1)[2] as usize + 1).min(wide.height);
+                    let from = made.max(top);
+                    let job = |row: usize| RowJob {
+                        rows: self.expand.input_rows(input, from + row),
+                        width: wide.width,
+                        output: slot(from + row),
+                        output_stride: wide.channels,
+                        residual: std::ptr::null(),
+                        residual_stride: 0,
+                        residual_shift: 0,
+                    };
+                    // SAFETY: the input was checked; each job writes the pixels of one row of the ring, which has
+                    // room for all rows from `top` to `end`.
+                    unsafe { self.expand.run_rows(end - from, job) };
+                    made = end;
+                    let pixels = |y: isize| match usize::try_from(y) {
+                        Ok(y) if y < wide.height => slot(y).cast_const(),
+                        _ => std::ptr::null(),
+                    };
+                    // SAFETY: rows `top..end` are in the ring, padded by a zero pixel; the strip has `count` rows.
+                    unsafe {
+                        self.separable.run_group(first, step, pixels, residual, depthwise_rows, strip, done, shape);
+                    }
+                    done += step;
+                }
+            });
+        });
+    }
+}

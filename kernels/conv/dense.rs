@@ -1,0 +1,383 @@
+//! Dense convolutions: every output channel sees every input channel.
+
+use rayon::prelude::*;
+
+use super::plane::Aligned;
+use super::scratch::rows_per_task;
+use super::simd::{Kernels, kernels};
+use super::tile::DenseRow;
+use super::{Activation, Filter, Isa, Plane, Shape};
+
+/// What is added to a convolution's sums before the activation.
+#[derive(Clone, Copy, Debug)]
+pub enum Residual<'a> {
+    /// Nothing.
+    None,
+    /// The plane's pixel at the same place.
+    Same(&'a Plane),
+    /// A plane of half the size, each pixel standing for two by two (nearest-neighbour upsampling).
+    Upsampled(&'a Plane),
+}
+
+/// A dense convolution of one or three kernel rows, packed for one instruction set.
+///
+/// Zeros outside the picture: `columns / 2` pixels left and right, `rows / 2` above and below. A 1×1 kernel reads
+/// one pixel, a 3×3 kernel with stride 2 is the strided convolution of PyTorch with padding 1.
+pub struct Dense {
+    kernels: &'static Kernels,
+    blocks: Vec<Block>,
+    weights: Aligned,
+    bias: Aligned,
+    channels_in: usize,
+    channels_out: usize,
+    kernel_rows: usize,
+    kernel_columns: usize,
+    /// Pixels that the window of the first output pixel starts left of the picture.
+    overhang: usize,
+    row_stride: usize,
+    pixel_stride: usize,
+    bounds: (f32, f32),
+}
+
+/// Output channels that are computed together.
+#[derive(Clone, Copy)]
+struct Block {
+    first_channel: usize,
+    vectors: usize,
+    last_lanes: usize,
+    weights_at: usize,
+}
+
+/// Where one row of output pixels comes from and goes to: first pixels, all channels.
+#[derive(Clone, Copy)]
+pub(super) struct RowJob {
+    pub(super) rows: [*const f32; 3],
+    pub(super) width: usize,
+    pub(super) output: *mut f32,
+    pub(super) output_stride: usize,
+    pub(super) residual: *const f32,
+    pub(super) residual_stride: usize,
+    pub(super) residual_shift: u32,
+}
+
+/// Rows, columns and strides of a kernel.
+#[derive(Clone, Copy)]
+pub(super) struct Window {
+    pub(super) rows: usize,
+    pub(super) columns: usize,
+    pub(super) overhang: usize,
+    pub(super) row_stride: usize,
+    pub(super) pixel_stride: usize,
+}
+
+impl Dense {
+    /// A square `size`×`size` kernel (1 or 3) with `stride`, padded by `size / 2`.
+    ///
+    /// # Panics
+    /// When the machine lacks `isa` or `filter` does not hold `channels_out × channels_in × size × size` weights.
+    #[must_use]
+    pub fn new(
+        isa: Isa,
+        size: usize,
+        stride: usize,
+        channels_in: usize,
+        channels_out: usize,
+        filter: Filter<'_>,
+        activation: Activation,
+    ) -> Self {
+        let window = Window { rows: size, columns: size, overhang: size / 2, row_stride: stride, pixel_stride: stride };
+        Self::with_window(isa, window, channels_in, channels_out, filter, activation)
+    }
+
+    pub(super) fn with_window(
+        isa: Isa,
+        window: Window,
+        channels_in: usize,
+        channels_out: usize,
+        filter: Filter<'_>,
+        activation: Activation,
+    ) -> Self {
+        let Window { rows, columns, overhang, row_stride, pixel_stride } = window;
+        assert!(rows == 1 || rows == 3, "a kernel has one or three rows");
+        assert_eq!(filter.weights.len(), channels_out * channels_in * rows * columns, "weights of another shape");
+        assert_eq!(filter.bias.len(), channels_out, "bias of another length");
+        let kernels = kernels(isa);
+        let mut blocks = Vec::new();
+        let (mut first_channel, mut weights_at) = (0, 0);
+        while first_channel < channels_out {
+            let left = channels_out - first_channel;
+            let vectors = if left > kernels.lanes { 2 } else { 1 };
+            let last_lanes = (left - (vectors - 1) * kernels.lanes).min(kernels.lanes);
+            blocks.push(Block { first_channel, vectors, last_lanes, weights_at });
+            weights_at += rows * columns * channels_in * vectors * kernels.lanes;
+            first_channel += vectors * kernels.lanes;
+        }
+        let mut weights = Aligned::default();
+        weights.grow(weights_at);
+        for block in &blocks {
+            let width = block.vectors * kernels.lanes;
+            let packed = &mut weights.as_mut_slice()[block.weights_at..];
+            for lane in 0..width.min(channels_out - block.first_channel) {
+                let source = &filter.weights[(block.first_channel + lane) * channels_in * rows * columns..];
+                for channel in 0..channels_in {
+                    for position in 0..rows * columns {
+                        packed[(position * channels_in + channel) * width + lane] =
+                            source[channel * rows * columns + position];
+                    }
+                }
+            }
+        }
+        let mut bias = Aligned::default();
+        bias.grow(first_channel);
+        bias.as_mut_slice()[..channels_out].copy_from_slice(filter.bias);
+        Self {
+            kernels,
+            blocks,
+            weights,
+            bias,
+            channels_in,
+            channels_out,
+            kernel_rows: rows,
+            kernel_columns: columns,
+            overhang,
+            row_stride,
+            pixel_stride,
+            bounds: activation.bounds(),
+        }
+    }
+
+    /// Channels of a result.
+    #[must_use]
+    pub const fn channels_out(&self) -> usize {
+        self.channels_out
+    }
+
+    /// Channels of an input.
+    #[must_use]
+    pub const fn channels_in(&self) -> usize {
+        self.channels_in
+    }
+
+    /// The extent of the result for an input of `shape`, with `pad` zero pixels around its rows.
+    #[must_use]
+    pub const fn output_shape(&self, shape: Shape, pad: usize) -> Shape {
+        Shape::new(
+            shape.height.div_ceil(self.row_stride),
+            shape.width.div_ceil(self.pixel_stride),
+            self.channels_out,
+            pad,
+        )
+    }
+
+    /// Convolves `input` into `output`.
+    ///
+    /// # Panics
+    /// When the planes do not fit the kernel or each other, or `input` has less padding than the kernel needs.
+    pub fn run(&self, input: &Plane, residual: Residual<'_>, output: &mut Plane) {
+        let shape = output.shape();
+        assert_eq!(shape, self.output_shape(input.shape(), shape.pad), "output of another shape");
+        self.check_input(input.shape());
+        check_residual(residual, shape);
+        let rows = rows_per_task(shape.height);
+        output.data_mut().par_chunks_mut(rows * shape.row()).enumerate().for_each(|(task, strip)| {
+            let first = task * rows;
+            let count = strip.len() / shape.row();
+            let target = strip.as_mut_ptr();
+            let job = |row: usize| {
+                let (from, residual_stride, residual_shift) = residual_row(residual, first + row);
+                RowJob {
+                    rows: self.input_rows(input, first + row),
+                    width: shape.width,
+                    // SAFETY: `row < count`, so the row begins inside this task's strip.
+                    output: unsafe { target.add(row * shape.row() + shape.margin()) },
+                    output_stride: shape.channels,
+                    residual: from,
+                    residual_stride,
+                    residual_shift,
+                }
+            };
+            // SAFETY: shapes were checked above, so every job's pointers cover a full row of its plane, and no other
+            // task writes to this strip.
+            unsafe { self.run_rows(count, job) };
+        });
+    }
+
+    /// Computes `count` rows; `job` says where each comes from and goes to. Rows inside channel blocks: the weights
+    /// of a block stay in the cache while all rows use them.
+    ///
+    /// # Safety
+    /// The pointers of each job are good for a whole row of input, residual and output of this convolution.
+    pub(super) unsafe fn run_rows(&self, count: usize, job: impl Fn(usize) -> RowJob) {
+        for block in &self.blocks {
+            for row in 0..count {
+                let job = job(row);
+                let residual =
+                    if job.residual.is_null() { job.residual } else { job.residual.wrapping_add(block.first_channel) };
+                let row = DenseRow {
+                    rows: job.rows,
+                    kernel_rows: self.kernel_rows,
+                    taps: self.kernel_columns * self.channels_in,
+                    pixel_stride: self.pixel_stride * self.channels_in,
+                    width: job.width,
+                    weights: self.weights.as_slice()[block.weights_at..].as_ptr(),
+                    bias: self.bias.as_slice()[block.first_channel..].as_ptr(),
+                    last_lanes: block.last_lanes,
+                    output: job.output.wrapping_add(block.first_channel),
+                    output_stride: job.output_stride,
+                    residual,
+                    residual_stride: job.residual_stride,
+                    residual_shift: job.residual_shift,
+                    bounds: self.bounds,
+                };
+                // SAFETY: the machine has the instruction set (checked when packing); weights and bias are padded to
+                // whole vectors; the job's pointers are the caller's promise.
+                unsafe { self.kernels.dense_row[block.vectors - 1](&row) };
+            }
+        }
+    }
+
+    /// The first tap of output row `y` in each kernel row.
+    pub(super) fn input_rows(&self, input: &Plane, y: usize) -> [*const f32; 3] {
+        let top = (y * self.row_stride) as isize - (self.kernel_rows / 2) as isize;
+        std::array::from_fn(|row| {
+            if row >= self.kernel_rows {
+                return std::ptr::null();
+            }
+            let pixels = input.pixel_row(top + row as isize);
+            if pixels.is_null() { pixels } else { pixels.wrapping_sub(self.overhang * self.channels_in) }
+        })
+    }
+
+    /// Panics unless a plane of `shape` can be read without a look at its edges.
+    pub(super) fn check_input(&self, shape: Shape) {
+        assert_eq!(shape.channels, self.channels_in, "input with another number of channels");
+        let last = (shape.width.div_ceil(self.pixel_stride) - 1) * self.pixel_stride + self.kernel_columns;
+        assert!(
+            shape.pad >= self.overhang && last <= shape.width + shape.pad + self.overhang,
+            "input with too little padding"
+        );
+    }
+}
+
+impl std::fmt::Debug for Dense {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Dense")
+            .field("channels", &(self.channels_in, self.channels_out))
+            .field("kernel", &(self.kernel_rows, self.kernel_columns))
+            .field("stride", &self.pixel_stride)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Panics unless `residual` can be added to an output of `shape`.
+pub(super) fn check_residual(residual: Residual<'_>, shape: Shape) {
+    let (plane, scale) = match residual {
+        Residual::None => return,
+        Residual::Same(plane) => (plane.shape(), 1),
+        Residual::Upsampled(plane) => (plane.shape(), 2),
+    };
+    assert_eq!(
+        (plane.height * scale, plane.width * scale, plane.channels),
+        (shape.height, shape.width, shape.channels),
+        "residual of another shape"
+    );
+}
+
+/// First pixel, pixel stride and shift of the residual for output row `y`.
+pub(super) fn residual_row(residual: Residual<'_>, y: usize) -> (*const f32, usize, u32) {
+    match residual {
+        Residual::None => (std::ptr::null(), 0, 0),
+        Residual::Same(plane) => (plane.pixel_row(y as isize), plane.shape().channels, 0),
+        Residual::Upsampled(plane) => (plane.pixel_row((y / 2) as isize), plane.shape().channels, 1),
+    }
+}
+
+/// A 1×1 convolution whose `4 · c` channels are shuffled into twice the rows and columns of `c` channels (PyTorch's
+/// pixel shuffle, channel `4 · c + 2 · dy + dx`), added to a 1×1 convolution of a plane of that size, then activated.
+///
+/// Two neighbouring pixels of one shuffled row are `2 · c` consecutive values, so the shuffle is two ordinary
+/// convolutions with reordered weights, one for each `dy`, that write to every other row.
+pub struct ShuffledPair {
+    /// For `dy` = 0 and 1: the channels of both `dx`.
+    coarse: [Dense; 2],
+    fine: Dense,
+}
+
+impl ShuffledPair {
+    /// `coarse`: 1×1, `channels_coarse → 4 · channels_out`. `fine`: 1×1, `channels_fine → channels_out`.
+    ///
+    /// # Panics
+    /// As [`Dense::new`].
+    #[must_use]
+    pub fn new(
+        isa: Isa,
+        channels_coarse: usize,
+        coarse: Filter<'_>,
+        channels_fine: usize,
+        fine: Filter<'_>,
+        channels_out: usize,
+        activation: Activation,
+    ) -> Self {
+        assert_eq!(coarse.weights.len(), 4 * channels_out * channels_coarse, "weights of another shape");
+        assert_eq!(coarse.bias.len(), 4 * channels_out, "bias of another length");
+        let half = |dy: usize| {
+            let order = || (0..2 * channels_out).map(|o| (o % channels_out) * 4 + dy * 2 + o / channels_out);
+            let weights: Vec<f32> =
+                order().flat_map(|o| &coarse.weights[o * channels_coarse..][..channels_coarse]).copied().collect();
+            let bias: Vec<f32> = order().map(|o| coarse.bias[o]).collect();
+            let filter = Filter { weights: &weights, bias: &bias };
+            Dense::new(isa, 1, 1, channels_coarse, 2 * channels_out, filter, Activation::Linear)
+        };
+        Self { coarse: [half(0), half(1)], fine: Dense::new(isa, 1, 1, channels_fine, channels_out, fine, activation) }
+    }
+
+    /// `act(shuffle(coarse ∗ w) + fine ∗ v)`; `fine` and `output` have twice the height and width of `coarse`.
+    ///
+    /// # Panics
+    /// When the planes do not fit.
+    pub fn run(&self, coarse: &Plane, fine: &Plane, output: &mut Plane) {
+        let shape = output.shape();
+        let half = coarse.shape();
+        assert_eq!((shape.height, shape.width), (half.height * 2, half.width * 2), "output of another shape");
+        assert_eq!(shape, self.fine.output_shape(fine.shape(), shape.pad), "output of another shape");
+        self.coarse[0].check_input(half);
+        self.fine.check_input(fine.shape());
+        let rows = rows_per_task(half.height);
+        output.data_mut().par_chunks_mut(2 * rows * shape.row()).enumerate().for_each(|(task, strip)| {
+            let count = strip.len() / (2 * shape.row());
+            // SAFETY (of the offset): callers pass rows below `2 · count`.
+            let target = strip.as_mut_ptr();
+            let place = |row: usize| target.wrapping_add(row * shape.row() + shape.margin());
+            for (dy, convolution) in self.coarse.iter().enumerate() {
+                let job = |row: usize| RowJob {
+                    rows: convolution.input_rows(coarse, task * rows + row),
+                    width: half.width,
+                    output: place(2 * row + dy),
+                    output_stride: 2 * shape.channels,
+                    residual: std::ptr::null(),
+                    residual_stride: 0,
+                    residual_shift: 0,
+                };
+                // SAFETY: shapes were checked; a row of `half.width` double pixels is a row of the output.
+                unsafe { convolution.run_rows(count, job) };
+            }
+            let job = |row: usize| RowJob {
+                rows: self.fine.input_rows(fine, task * rows * 2 + row),
+                width: shape.width,
+                output: place(row),
+                output_stride: shape.channels,
+                residual: place(row),
+                residual_stride: shape.channels,
+                residual_shift: 0,
+            };
+            // SAFETY: shapes were checked; a tile reads its residual before it stores to the same place.
+            unsafe { self.fine.run_rows(2 * count, job) };
+        });
+    }
+}
+
+impl std::fmt::Debug for ShuffledPair {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("ShuffledPair").field("coarse", &self.coarse).field("fine", &self.fine).finish()
+    }
+}

@@ -1,0 +1,177 @@
+//! Activations in memory.
+
+use std::fmt;
+
+/// One cache line, so that vectors of sixteen channels never straddle two.
+#[derive(Clone, Copy)]
+#[repr(C, align(64))]
+struct Line([f32; Line::FLOATS]);
+
+impl Line {
+    const FLOATS: usize = 16;
+}
+
+/// A growable f32 buffer that starts on a cache line.
+#[derive(Clone, Default)]
+pub(super) struct Aligned {
+    lines: Vec<Line>,
+}
+
+impl Aligned {
+    /// Makes room for at least `floats` values; new ones are zero.
+    pub(super) fn grow(&mut self, floats: usize) {
+        let lines = floats.div_ceil(Line::FLOATS);
+        if lines > self.lines.len() {
+            self.lines.resize(lines, Line([0.0; Line::FLOATS]));
+        }
+    }
+
+    pub(super) fn as_slice(&self) -> &[f32] {
+        // SAFETY: `Line` is `repr(C)` around `[f32; 16]` and 64 bytes long, so n lines are 16·n consecutive floats.
+        unsafe { std::slice::from_raw_parts(self.lines.as_ptr().cast(), self.lines.len() * Line::FLOATS) }
+    }
+
+    pub(super) fn as_mut_slice(&mut self) -> &mut [f32] {
+        // SAFETY: as above, and `self` is borrowed mutably for as long as the slice lives.
+        unsafe { std::slice::from_raw_parts_mut(self.lines.as_mut_ptr().cast(), self.lines.len() * Line::FLOATS) }
+    }
+}
+
+/// The extent of a [`Plane`].
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Shape {
+    /// Rows.
+    pub height: usize,
+    /// Pixels in a row, without the padding.
+    pub width: usize,
+    /// Values in a pixel.
+    pub channels: usize,
+    /// Zero pixels at each end of every row.
+    pub pad: usize,
+}
+
+impl Shape {
+    /// `height` rows of `width` pixels of `channels` values, with `pad` zero pixels at both ends of every row.
+    #[must_use]
+    pub const fn new(height: usize, width: usize, channels: usize, pad: usize) -> Self {
+        Self { height, width, channels, pad }
+    }
+
+    /// Values from the start of one row to the start of the next.
+    #[must_use]
+    pub const fn row(self) -> usize {
+        (self.width + 2 * self.pad) * self.channels
+    }
+
+    /// Values in the whole plane, padding included.
+    #[must_use]
+    pub const fn len(self) -> usize {
+        self.height * self.row()
+    }
+
+    /// Whether there is nothing in it.
+    #[must_use]
+    pub const fn is_empty(self) -> bool {
+        self.len() == 0
+    }
+
+    /// Where the first pixel of a row begins, from the start of the row.
+    #[must_use]
+    pub const fn margin(self) -> usize {
+        self.pad * self.channels
+    }
+}
+
+/// An activation: f32, height × width × channels, with zero pixels at both ends of every row.
+///
+/// Kernels write only real pixels, so padding that was zero once stays zero.
+#[derive(Clone)]
+pub struct Plane {
+    buffer: Aligned,
+    shape: Shape,
+}
+
+impl Plane {
+    /// A plane of zeros.
+    #[must_use]
+    pub fn new(shape: Shape) -> Self {
+        let mut buffer = Aligned::default();
+        buffer.grow(shape.len());
+        Self { buffer, shape }
+    }
+
+    /// A plane that shows `pixels` (height × width × channels, packed).
+    ///
+    /// # Panics
+    /// When the number of values is not that of `shape`.
+    #[must_use]
+    pub fn from_packed(shape: Shape, pixels: &[f32]) -> Self {
+        let packed = shape.width * shape.channels;
+        assert_eq!(pixels.len(), shape.height * packed, "{shape:?} holds another number of values");
+        let mut plane = Self::new(shape);
+        for (row, source) in plane.data_mut().chunks_exact_mut(shape.row()).zip(pixels.chunks_exact(packed)) {
+            row[shape.margin()..][..packed].copy_from_slice(source);
+        }
+        plane
+    }
+
+    /// The pixels without padding.
+    #[must_use]
+    pub fn to_packed(&self) -> Vec<f32> {
+        let Shape { width, channels, .. } = self.shape;
+        self.data()
+            .chunks_exact(self.shape.row())
+            .flat_map(|row| &row[self.shape.margin()..][..width * channels])
+            .copied()
+            .collect()
+    }
+
+    /// Gives the plane another shape; what it showed is lost. Allocates only to grow.
+    pub fn reshape(&mut self, shape: Shape) {
+        if shape == self.shape {
+            return;
+        }
+        self.buffer.grow(shape.len());
+        self.shape = shape;
+        if shape.pad > 0 {
+            let margin = shape.margin();
+            for row in self.data_mut().chunks_exact_mut(shape.row()) {
+                row[..margin].fill(0.0);
+                let end = row.len() - margin;
+                row[end..].fill(0.0);
+            }
+        }
+    }
+
+    /// The extent.
+    #[must_use]
+    pub const fn shape(&self) -> Shape {
+        self.shape
+    }
+
+    /// All values, padding included, row after row.
+    #[must_use]
+    pub fn data(&self) -> &[f32] {
+        &self.buffer.as_slice()[..self.shape.len()]
+    }
+
+    /// All values, padding included, to change in place. The padding must stay zero.
+    pub fn data_mut(&mut self) -> &mut [f32] {
+        let len = self.shape.len();
+        &mut self.buffer.as_mut_slice()[..len]
+    }
+
+    /// The first pixel of row `y`, padding skipped; null outside the picture.
+    pub(super) fn pixel_row(&self, y: isize) -> *const f32 {
+        match usize::try_from(y) {
+            Ok(y) if y < self.shape.height => self.data()[y * self.shape.row() + self.shape.margin()..].as_ptr(),
+            _ => std::ptr::null(),
+        }
+    }
+}
+
+impl fmt::Debug for Plane {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Plane").field("shape", &self.shape).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,377 @@
+//! The convolutions again, in double precision and without a trick, and what the fast ones must agree with.
+
+use super::*;
+
+/// A generator of test values in -1..1 (a linear congruential one: the values matter, not their quality).
+pub(super) struct Values(u32);
+
+impl Values {
+    fn new(seed: u32) -> Self {
+        Self(seed)
+    }
+
+    fn next(&mut self) -> f32 {
+        self.0 = self.0.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+        (self.0 >> 8) as f32 / 8_388_608.0 - 1.0
+    }
+
+    fn take(&mut self, count: usize) -> Vec<f32> {
+        (0..count).map(|_| self.next()).collect()
+    }
+
+    fn plane(&mut self, height: usize, width: usize, channels: usize, pad: usize) -> Plane {
+        let values = self.take(height * width * channels);
+        Plane::from_packed(Shape::new(height, width, channels, pad), &values)
+    }
+}
+
+/// A dense convolution's parameters, owned.
+struct Layer {
+    size: usize,
+    stride: usize,
+    dilation: usize,
+    channels_in: usize,
+    channels_out: usize,
+    depthwise: bool,
+    activation: Activation,
+    weights: Vec<f32>,
+    bias: Vec<f32>,
+}
+
+impl Layer {
+    fn dense(
+        values: &mut Values,
+        size: usize,
+        stride: usize,
+        channels: (usize, usize),
+        activation: Activation,
+    ) -> Self {
+        let (channels_in, channels_out) = channels;
+        let weights = values.take(channels_out * channels_in * size * size);
+        let bias = values.take(channels_out);
+        Self { size, stride, dilation: 1, channels_in, channels_out, depthwise: false, activation, weights, bias }
+    }
+
+    fn depthwise(values: &mut Values, stride: usize, dilation: usize, channels: usize, activation: Activation) -> Self {
+        let (weights, bias) = (values.take(channels * 9), values.take(channels));
+        Self {
+            size: 3,
+            stride,
+            dilation,
+            channels_in: channels,
+            channels_out: channels,
+            depthwise: true,
+            activation,
+            weights,
+            bias,
+        }
+    }
+
+    fn filter(&self) -> Filter<'_> {
+        Filter { weights: &self.weights, bias: &self.bias }
+    }
+
+    fn pack(&self, isa: Isa) -> Dense {
+        Dense::new(isa, self.size, self.stride, self.channels_in, self.channels_out, self.filter(), self.activation)
+    }
+
+    fn pack_depthwise(&self, isa: Isa) -> Depthwise {
+        Depthwise::new(isa, self.channels_out, self.stride, self.dilation, self.filter(), self.activation)
+    }
+
+    /// `shape` is the input's; the result is packed.
+    fn naive(&self, input: &[f64], shape: Shape, residual: impl Fn(usize, usize, usize) -> f64) -> (Vec<f64>, Shape) {
+        let (height, width) = (shape.height.div_ceil(self.stride), shape.width.div_ceil(self.stride));
+        let reach = (self.dilation * (self.size / 2)) as isize;
+        let (low, high) = self.activation.bounds();
+        let mut output = Vec::new();
+        for y in 0..height {
+            for x in 0..width {
+                for o in 0..self.channels_out {
+                    let mut sum = f64::from(self.bias[o]) + residual(y, x, o);
+                    for row in 0..self.size {
+                        for column in 0..self.size {
+                            let at =
+                                |out: usize, tap: usize| (out * self.stride + tap * self.dilation) as isize - reach;
+                            let (sy, sx) = (at(y, row), at(x, column));
+                            if sy < 0 || sx < 0 || sy >= shape.height as isize || sx >= shape.width as isize {
+                                continue;
+                            }
+                            let pixel = (sy as usize * shape.width + sx as usize) * self.channels_in;
+                            let position = row * self.size + column;
+                            if self.depthwise {
+                                sum += f64::from(self.weights[o * 9 + position]) * input[pixel + o];
+                            } else {
+                                for i in 0..self.channels_in {
+                                    let weight = (o * self.channels_in + i) * self.size * self.size + position;
+                                    sum += f64::from(self.weights[weight]) * input[pixel + i];
+                                }
+                            }
+                        }
+                    }
+                    output.push(sum.clamp(f64::from(low), f64::from(high)));
+                }
+            }
+        }
+        (output, Shape::new(height, width, self.channels_out, 0))
+    }
+}
+
+fn doubles(plane: &Plane) -> Vec<f64> {
+    plane.to_packed().into_iter().map(f64::from).collect()
+}
+
+fn nothing(_: usize, _: usize, _: usize) -> f64 {
+    0.0
+}
+
+/// The largest difference, relative to the largest expected value (at least 1).
+fn difference(actual: &[f32], expected: &[f64]) -> f64 {
+    assert_eq!(actual.len(), expected.len(), "another number of values");
+    let scale = expected.iter().fold(1.0, |scale: f64, value| scale.max(value.abs()));
+    actual
+        .iter()
+        .zip(expected)
+        .map(|(&a, &e)| if a.is_nan() { f64::INFINITY } else { (f64::from(a) - e).abs() / scale })
+        .fold(0.0, f64::max)
+}
+
+// Single precision over sums of up to 576 products, relative to results that ReLU6 may have cut to 6.
+const TOLERANCE: f64 = 5e-6;
+
+fn available() -> impl Iterator<Item = Isa> {
+    Isa::ALL.into_iter().filter(|isa| isa.is_available())
+}
+
+const ACTIVATIONS: [Activation; 3] = [Activation::Linear, Activation::Relu, Activation::Relu6];
+
+#[test]
+fn the_comparer_rejects_a_perturbed_result() {
+    let mut values = Values::new(1);
+    let layer = Layer::dense(&mut values, 3, 1, (8, 16), Activation::Linear);
+    let input = values.plane(6, 6, 8, 1);
+    let (expected, shape) = layer.naive(&doubles(&input), input.shape(), nothing);
+    let mut output = Plane::new(Shape { pad: 1, ..shape });
+    layer.pack(Isa::Portable).run(&input, Residual::None, &mut output);
+    let mut actual = output.to_packed();
+    assert!(difference(&actual, &expected) < TOLERANCE);
+    let middle = actual.len() / 2;
+    actual[middle] += 1e-3;
+    assert!(difference(&actual, &expected) > TOLERANCE, "a wrong value went unnoticed");
+    actual[middle] = f32::NAN;
+    assert!(difference(&actual, &expected) > TOLERANCE, "not-a-number went unnoticed");
+}
+
+#[test]
+fn dense_matches_the_definition_at_every_size_stride_and_channel_count() {
+    let mut values = Values::new(2);
+    for (height, width) in [(1, 1), (1, 37), (5, 3), (7, 12), (9, 25), (4, 52)] {
+        for (channels_in, channels_out) in [(3, 32), (16, 16), (16, 96), (5, 24), (24, 7), (33, 49), (1, 1), (64, 40)] {
+            for (size, stride) in [(1, 1), (3, 1), (3, 2)] {
+                let activation = ACTIVATIONS[(height + channels_out + size) % 3];
+                let layer = Layer::dense(&mut values, size, stride, (channels_in, channels_out), activation);
+                let input = values.plane(height, width, channels_in, 1);
+                let (expected, shape) = layer.naive(&doubles(&input), input.shape(), nothing);
+                for isa in available() {
+                    let mut output = Plane::new(Shape { pad: 2, ..shape });
+                    layer.pack(isa).run(&input, Residual::None, &mut output);
+                    let worst = difference(&output.to_packed(), &expected);
+                    assert!(
+                        worst < TOLERANCE,
+                        "{isa}: {height}×{width}, {channels_in} to {channels_out}, {size}×{size}/{stride}: {worst:e}"
+                    );
+                    assert_padding_is_zero(&output);
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn dense_adds_a_residual_and_an_upsampled_residual_before_the_activation() {
+    let mut values = Values::new(3);
+    for (height, width, channels) in [(2, 2, 16), (6, 26, 24), (4, 14, 40)] {
+        let layer = Layer::dense(&mut values, 1, 1, (12, channels), Activation::Relu);
+        let input = values.plane(height, width, 12, 0);
+        let same = values.plane(height, width, channels, 3);
+        let half = values.plane(height / 2, width / 2, channels, 1);
+        let (same_values, half_values) = (same.to_packed(), half.to_packed());
+        let at_same = |y: usize, x: usize, o: usize| f64::from(same_values[(y * width + x) * channels + o]);
+        let at_half =
+            |y: usize, x: usize, o: usize| f64::from(half_values[(y / 2 * (width / 2) + x / 2) * channels + o]);
+        let (plain, shape) = layer.naive(&doubles(&input), input.shape(), at_same);
+        let (upsampled, _) = layer.naive(&doubles(&input), input.shape(), at_half);
+        for isa in available() {
+            let dense = layer.pack(isa);
+            let mut output = Plane::new(shape);
+            dense.run(&input, Residual::Same(&same), &mut output);
+            assert!(difference(&output.to_packed(), &plain) < TOLERANCE, "{isa}, same, {height}×{width}×{channels}");
+            dense.run(&input, Residual::Upsampled(&half), &mut output);
+            assert!(
+                difference(&output.to_packed(), &upsampled) < TOLERANCE,
+                "{isa}, half, {height}×{width}×{channels}"
+            );
+        }
+    }
+}
+
+#[test]
+fn depthwise_matches_the_definition_at_every_size_stride_and_dilation() {
+    let mut values = Values::new(4);
+    for (height, width) in [(1, 1), (1, 29), (3, 2), (7, 13), (12, 12), (8, 50)] {
+        for channels in [1, 7, 16, 24, 32, 43] {
+            for (stride, dilation) in [(1, 1), (1, 2), (1, 4), (2, 1)] {
+                let layer =
+                    Layer::depthwise(&mut values, stride, dilation, channels, ACTIVATIONS[(width + channels) % 3]);
+                let input = values.plane(height, width, channels, 4);
+                let (expected, shape) = layer.naive(&doubles(&input), input.shape(), nothing);
+                for isa in available() {
+                    let mut output = Plane::new(Shape { pad: 1, ..shape });
+                    layer.pack_depthwise(isa).run(&input, &mut output);
+                    let worst = difference(&output.to_packed(), &expected);
+                    assert!(
+                        worst < TOLERANCE,
+                        "{isa}: {height}×{width}×{channels}, stride {stride}, dilation {dilation}: {worst:e}"
+                    );
+                    assert_padding_is_zero(&output);
+                }
+            }
+        }
+    }
+}
+
+/// What an inverted residual is: three layers, one after the other, in double precision.
+fn naive_block(layers: [&Layer; 3], input: &Plane, residual: bool) -> (Vec<f64>, Shape) {
+    let x = doubles(input);
+    let (wide, wide_shape) = layers[0].naive(&x, input.shape(), nothing);
+    let (deep, deep_shape) = layers[1].naive(&wide, wide_shape, nothing);
+    let (width, channels) = (input.shape().width, input.shape().channels);
+    layers[2].naive(&deep, deep_shape, |y, x_at, o| if residual { x[(y * width + x_at) * channels + o] } else { 0.0 })
+}
+
+#[test]
+fn an_inverted_residual_is_its_three_convolutions_stored_or_in_strips() {
+    let mut values = Values::new(5);
+    // The last two exceed what is stored as a whole.
+    for (height, width, channels, wide, stride) in
+        [(1, 1, 8, 24, 1), (5, 9, 16, 40, 1), (6, 10, 16, 40, 2), (70, 61, 24, 144, 1), (75, 64, 16, 144, 2)]
+    {
+        let residual = stride == 1;
+        let narrow = if residual { channels } else { 20 };
+        let expand = Layer::dense(&mut values, 1, 1, (channels, wide), Activation::Relu6);
+        let depthwise = Layer::depthwise(&mut values, stride, 1, wide, Activation::Relu6);
+        let project = Layer::dense(&mut values, 1, 1, (wide, narrow), Activation::Linear);
+        let input = values.plane(height, width, channels, 0);
+        let (expected, shape) = naive_block([&expand, &depthwise, &project], &input, residual);
+        for isa in available() {
+            let separable = Separable::new(depthwise.pack_depthwise(isa), project.pack(isa));
+            let block = InvertedResidual::new(expand.pack(isa), separable, residual);
+            let mut output = Plane::new(Shape { pad: 1, ..shape });
+            block.run(&input, &mut Plane::new(Shape::new(0, 0, 0, 0)), &mut output);
+            let worst = difference(&output.to_packed(), &expected);
+            assert!(worst < 2.0 * TOLERANCE, "{isa}: {height}×{width}, {channels} to {wide}: {worst:e}");
+            assert_padding_is_zero(&output);
+        }
+    }
+}
+
+#[test]
+fn a_shuffled_pair_is_two_convolutions_a_pixel_shuffle_and_a_sum() {
+    let mut values = Values::new(6);
+    for (height, width, coarse_channels, fine_channels, channels) in
+        [(1, 1, 8, 8, 16), (3, 7, 32, 16, 16), (5, 13, 9, 5, 6)]
+    {
+        let coarse = Layer::dense(&mut values, 1, 1, (coarse_channels, 4 * channels), Activation::Linear);
+        let fine = Layer::dense(&mut values, 1, 1, (fine_channels, channels), Activation::Relu);
+        let small = values.plane(height, width, coarse_channels, 0);
+        let large = values.plane(2 * height, 2 * width, fine_channels, 1);
+        let (up, _) = coarse.naive(&doubles(&small), small.shape(), nothing);
+        let (expected, shape) = fine.naive(&doubles(&large), large.shape(), |y, x, o| {
+            up[(y / 2 * width + x / 2) * 4 * channels + o * 4 + (y % 2) * 2 + x % 2]
+        });
+        for isa in available() {
+            let pair = ShuffledPair::new(
+                isa,
+                coarse_channels,
+                coarse.filter(),
+                fine_channels,
+                fine.filter(),
+                channels,
+                Activation::Relu,
+            );
+            let mut output = Plane::new(Shape { pad: 1, ..shape });
+            pair.run(&small, &large, &mut output);
+            assert!(difference(&output.to_packed(), &expected) < TOLERANCE, "{isa}: {height}×{width}×{channels}");
+            assert_padding_is_zero(&output);
+        }
+    }
+}
+
+#[test]
+fn the_head_is_a_convolution_a_pixel_shuffle_and_a_sigmoid() {
+    let mut values = Values::new(7);
+    for (height, width, channels) in [(1, 4, 16), (5, 12, 16), (3, 36, 5)] {
+        let layer = Layer::dense(&mut values, 3, 1, (channels, 4), Activation::Linear);
+        let input = values.plane(height, width, channels, 1);
+        let (logits, _) = layer.naive(&doubles(&input), input.shape(), nothing);
+        let mut expected = Vec::new();
+        for y in 0..2 * height {
+            for x in 0..2 * width {
+                let logit = logits[(y / 2 * width + x / 2) * 4 + (y % 2) * 2 + x % 2];
+                expected.push(1.0 / (1.0 + (-logit).exp()));
+            }
+        }
+        for isa in available() {
+            let mut mask = vec![f32::NAN; 4 * height * width];
+            Head::new(isa, channels, layer.filter()).run(&input, &mut mask);
+            assert!(difference(&mask, &expected) < 1e-5, "{isa}: {height}×{width}×{channels}");
+        }
+    }
+}
+
+#[test]
+fn global_average_and_the_sum_with_it_match_the_definition() {
+    let mut values = Values::new(8);
+    let mut plane = values.plane(5, 3, 7, 2);
+    let packed = plane.to_packed();
+    let mut mean = Plane::new(Shape::new(1, 1, 7, 0));
+    global_average(&plane, &mut mean);
+    let expected: Vec<f64> =
+        (0..7).map(|c| packed.iter().skip(c).step_by(7).map(|&v| f64::from(v)).sum::<f64>() / 15.0).collect();
+    assert!(difference(&mean.to_packed(), &expected) < TOLERANCE);
+    add_channels_relu(&mut plane, &mean);
+    let expected: Vec<f64> =
+        packed.iter().enumerate().map(|(i, &v)| (f64::from(v) + expected[i % 7]).max(0.0)).collect();
+    assert!(difference(&plane.to_packed(), &expected) < TOLERANCE);
+    assert_padding_is_zero(&plane);
+}
+
+#[test]
+fn results_do_not_depend_on_the_number_of_threads() {
+    let mut values = Values::new(9);
+    let expand = Layer::dense(&mut values, 1, 1, (24, 144), Activation::Relu6);
+    let depthwise = Layer::depthwise(&mut values, 1, 1, 144, Activation::Relu6);
+    let project = Layer::dense(&mut values, 1, 1, (144, 24), Activation::Linear);
+    let input = values.plane(71, 63, 24, 0);
+    for isa in available() {
+        let separable = Separable::new(depthwise.pack_depthwise(isa), project.pack(isa));
+        let block = InvertedResidual::new(expand.pack(isa), separable, true);
+        let run = |threads: usize| {
+            let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().expect("a thread pool");
+            let mut output = Plane::new(block.output_shape(input.shape(), 1));
+            pool.install(|| block.run(&input, &mut Plane::new(Shape::new(0, 0, 0, 0)), &mut output));
+            output.to_packed()
+        };
+        let alone = run(1);
+        assert_eq!(alone, run(2), "{isa}");
+        assert_eq!(alone, run(7), "{isa}");
+    }
+}
+
+fn assert_padding_is_zero(plane: &Plane) {
+    let shape = plane.shape();
+    for row in plane.data().chunks_exact(shape.row()) {
+        let (margin, end) = (shape.margin(), row.len() - shape.margin());
+        assert!(row[..margin].iter().chain(&row[end..]).all(|&value| value == 0.0), "the padding was written to");
+    }
+}

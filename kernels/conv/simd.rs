@@ -1,0 +1,259 @@
+//! Vectors of floats, and the table of micro-kernels of one instruction set.
+//!
+//! [`Lanes`] names the few operations that the micro-kernels in [`super::tile`] are written in. Its methods are
+//! always inlined into a function that has the instruction set switched on, so they become single instructions.
+
+#![allow(
+    unsafe_op_in_unsafe_fn,
+    clippy::missing_safety_doc,
+    reason = "every line is an intrinsic or a raw load or store; the one contract is stated on `Lanes`"
+)]
+
+use super::Isa;
+use super::tile::{self, DenseRow, DepthwiseRow};
+
+/// One vector register.
+///
+/// # Safety
+/// The machine has the instruction set (checked once, in [`kernels`]), and pointers are good for the lanes named.
+pub(super) trait Lanes: Copy {
+    /// Floats in a vector.
+    const LANES: usize;
+    /// The register.
+    type Vector: Copy;
+    /// The same value in every lane.
+    unsafe fn splat(value: f32) -> Self::Vector;
+    /// `LANES` values.
+    unsafe fn load(from: *const f32) -> Self::Vector;
+    /// `count` values, then zeros. `count < LANES`.
+    unsafe fn load_first(from: *const f32, count: usize) -> Self::Vector;
+    /// `LANES` values.
+    unsafe fn store(to: *mut f32, vector: Self::Vector);
+    /// The first `count` values. `count < LANES`.
+    unsafe fn store_first(to: *mut f32, vector: Self::Vector, count: usize);
+    /// `a · b + c`.
+    unsafe fn multiply_add(a: Self::Vector, b: Self::Vector, c: Self::Vector) -> Self::Vector;
+    /// `a + b`.
+    unsafe fn add(a: Self::Vector, b: Self::Vector) -> Self::Vector;
+    /// Each lane held inside `low..=high`.
+    unsafe fn clamp(vector: Self::Vector, low: Self::Vector, high: Self::Vector) -> Self::Vector;
+}
+
+/// Four floats in plain Rust: one register on any machine with 128-bit vectors.
+#[derive(Clone, Copy)]
+pub(super) struct Portable;
+
+impl Lanes for Portable {
+    const LANES: usize = 4;
+    type Vector = [f32; 4];
+
+    #[inline(always)]
+    unsafe fn splat(value: f32) -> [f32; 4] {
+        [value; 4]
+    }
+
+    #[inline(always)]
+    unsafe fn load(from: *const f32) -> [f32; 4] {
+        from.cast::<[f32; 4]>().read_unaligned()
+    }
+
+    #[inline(always)]
+    unsafe fn load_first(from: *const f32, count: usize) -> [f32; 4] {
+        std::array::from_fn(|lane| if lane < count { *from.add(lane) } else { 0.0 })
+    }
+
+    #[inline(always)]
+    unsafe fn store(to: *mut f32, vector: [f32; 4]) {
+        to.cast::<[f32; 4]>().write_unaligned(vector);
+    }
+
+    #[inline(always)]
+    unsafe fn store_first(to: *mut f32, vector: [f32; 4], count: usize) {
+        for (lane, value) in vector.into_iter().enumerate().take(count) {
+            *to.add(lane) = value;
+        }
+    }
+
+    // Not `f32::mul_add`: without the instruction that is a call into the C library.
+    #[inline(always)]
+    unsafe fn multiply_add(a: [f32; 4], b: [f32; 4], c: [f32; 4]) -> [f32; 4] {
+        std::array::from_fn(|lane| a[lane] * b[lane] + c[lane])
+    }
+
+    #[inline(always)]
+    unsafe fn add(a: [f32; 4], b: [f32; 4]) -> [f32; 4] {
+        std::array::from_fn(|lane| a[lane] + b[lane])
+    }
+
+    #[inline(always)]
+    unsafe fn clamp(vector: [f32; 4], low: [f32; 4], high: [f32; 4]) -> [f32; 4] {
+        std::array::from_fn(|lane| {
+            let raised = if vector[lane] > low[lane] { vector[lane] } else { low[lane] };
+            if raised < high[lane] { raised } else { high[lane] }
+        })
+    }
+}
+
+#[cfg(target_arch = "x86_64")]
+mod x86 {
+    use std::arch::x86_64::*;
+
+    use super::Lanes;
+
+    /// Sixteen floats.
+    #[derive(Clone, Copy)]
+    pub(in super::super) struct Avx512;
+
+    #[inline(always)]
+    fn first16(count: usize) -> __mmask16 {
+        (1 << count) - 1
+    }
+
+    impl Lanes for Avx512 {
+        const LANES: usize = 16;
+        type Vector = __m512;
+
+        #[inline(always)]
+        unsafe fn splat(value: f32) -> __m512 {
+            _mm512_set1_ps(value)
+        }
+        #[inline(always)]
+        unsafe fn load(from: *const f32) -> __m512 {
+            _mm512_loadu_ps(from)
+        }
+        #[inline(always)]
+        unsafe fn load_first(from: *const f32, count: usize) -> __m512 {
+            _mm512_maskz_loadu_ps(first16(count), from)
+        }
+        #[inline(always)]
+        unsafe fn store(to: *mut f32, vector: __m512) {
+            _mm512_storeu_ps(to, vector);
+        }
+        #[inline(always)]
+        unsafe fn store_first(to: *mut f32, vector: __m512, count: usize) {
+            _mm512_mask_storeu_ps(to, first16(count), vector);
+        }
+        #[inline(always)]
+        unsafe fn multiply_add(a: __m512, b: __m512, c: __m512) -> __m512 {
+            _mm512_fmadd_ps(a, b, c)
+        }
+        #[inline(always)]
+        unsafe fn add(a: __m512, b: __m512) -> __m512 {
+            _mm512_add_ps(a, b)
+        }
+        #[inline(always)]
+        unsafe fn clamp(vector: __m512, low: __m512, high: __m512) -> __m512 {
+            _mm512_min_ps(_mm512_max_ps(vector, low), high)
+        }
+    }
+
+    /// Eight floats.
+    #[derive(Clone, Copy)]
+    pub(in super::super) struct Avx2;
+
+    /// Eight set and eight clear lanes: the window that starts `8 - count` in has its first `count` lanes set.
+    static WINDOW: [i32; 16] = [-1, -1, -1, -1, -1, -1, -1, -1, 0, 0, 0, 0, 0, 0, 0, 0];
+
+    #[inline(always)]
+    unsafe fn first8(count: usize) -> __m256i {
+        _mm256_loadu_si256(WINDOW.as_ptr().add(8 - count).cast())
+    }
+
+    impl Lanes for Avx2 {
+        const LANES: usize = 8;
+        type Vector = __m256;
+
+        #[inline(always)]
+        unsafe fn splat(value: f32) -> __m256 {
+            _mm256_set1_ps(value)
+        }
+        #[inline(always)]
+        unsafe fn load(from: *const f32) -> __m256 {
+            _mm256_loadu_ps(from)
+        }
+        #[inline(always)]
+        unsafe fn load_first(from: *const f32, count: usize) -> __m256 {
+            _mm256_maskload_ps(from, first8(count))
+        }
+        #[inline(always)]
+        unsafe fn store(to: *mut f32, vector: __m256) {
+            _mm256_storeu_ps(to, vector);
+        }
+        #[inline(always)]
+        unsafe fn store_first(to: *mut f32, vector: __m256, count: usize) {
+            _mm256_maskstore_ps(to, first8(count), vector);
+        }
+        #[inline(always)]
+        unsafe fn multiply_add(a: __m256, b: __m256, c: __m256) -> __m256 {
+            _mm256_fmadd_ps(a, b, c)
+        }
+        #[inline(always)]
+        unsafe fn add(a: __m256, b: __m256) -> __m256 {
+            _mm256_add_ps(a, b)
+        }
+        #[inline(always)]
+        unsafe fn clamp(vector: __m256, low: __m256, high: __m256) -> __m256 {
+            _mm256_min_ps(_mm256_max_ps(vector, low), high)
+        }
+    }
+}
+
+/// The micro-kernels, compiled for one instruction set.
+pub(super) struct Kernels {
+    /// Floats in a vector.
+    pub(super) lanes: usize,
+    /// One row of a dense convolution, for a block of one and of two vectors of output channels.
+    pub(super) dense_row: [unsafe fn(&DenseRow); 2],
+    /// One row of a depthwise convolution.
+    pub(super) depthwise_row: unsafe fn(&DepthwiseRow),
+    /// `1 / (1 + e^-x)`, in place.
+    pub(super) sigmoid: unsafe fn(&mut [f32]),
+}
+
+/// Compiles the micro-kernels for one vector type, with a tile of `$pixels` pixels: as many as leave registers free
+/// for the weights and one input.
+macro_rules! kernels {
+    ($lanes:ty, $pixels:literal $(, $feature:literal)?) => {{
+        $(#[target_feature(enable = $feature)])?
+        unsafe fn dense_row<const VECTORS: usize>(row: &DenseRow) {
+            tile::dense_row::<$lanes, $pixels, VECTORS>(row);
+        }
+        $(#[target_feature(enable = $feature)])?
+        unsafe fn depthwise_row(row: &DepthwiseRow) {
+            tile::depthwise_row::<$lanes, $pixels>(row);
+        }
+        $(#[target_feature(enable = $feature)])?
+        unsafe fn sigmoid(values: &mut [f32]) {
+            tile::sigmoid(values);
+        }
+        Kernels {
+            lanes: <$lanes as Lanes>::LANES,
+            dense_row: [dense_row::<1>, dense_row::<2>],
+            depthwise_row,
+            sigmoid,
+        }
+    }};
+}
+
+static PORTABLE: Kernels = kernels!(Portable, 4);
+#[cfg(target_arch = "x86_64")]
+static AVX512: Kernels = kernels!(x86::Avx512, 12, "avx512f,avx512vl,avx512dq,avx512bw,fma");
+#[cfg(target_arch = "x86_64")]
+static AVX2: Kernels = kernels!(x86::Avx2, 6, "avx2,fma");
+
+/// The micro-kernels of `isa`.
+///
+/// # Panics
+/// When this machine does not have `isa`: running it would be undefined.
+pub(super) fn kernels(isa: Isa) -> &'static Kernels {
+    assert!(isa.is_available(), "this machine has no {isa}");
+    match isa {
+        #[cfg(target_arch = "x86_64")]
+        Isa::Avx512 => &AVX512,
+        #[cfg(target_arch = "x86_64")]
+        Isa::Avx2 => &AVX2,
+        #[cfg(not(target_arch = "x86_64"))]
+        Isa::Avx512 | Isa::Avx2 => &PORTABLE,
+        Isa::Portable => &PORTABLE,
+    }
+}

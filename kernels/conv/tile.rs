@@ -1,0 +1,270 @@
+//! The micro-kernels, written once over [`Lanes`] and compiled for each instruction set.
+
+#![allow(
+    unsafe_op_in_unsafe_fn,
+    reason = "every line is a raw load, store or intrinsic; the contract is stated once on each row type"
+)]
+
+use super::simd::Lanes;
+
+/// One row of output pixels by one block of output channels of a dense convolution.
+///
+/// # Safety
+/// For each non-null `rows[r]`, `(width - 1) · pixel_stride + taps` values are readable; `weights` holds
+/// `kernel_rows · taps · vectors · LANES` values and `bias` `vectors · LANES`; `output` and `residual` (unless null)
+/// are good for the valid channels at each of the row's pixels.
+pub(super) struct DenseRow {
+    /// First tap of the first output pixel in each kernel row; null for a row outside the picture.
+    pub(super) rows: [*const f32; 3],
+    /// How many of `rows` the kernel has.
+    pub(super) kernel_rows: usize,
+    /// Consecutive values under one kernel row: columns · channels.
+    pub(super) taps: usize,
+    /// Values between the inputs of neighbouring output pixels.
+    pub(super) pixel_stride: usize,
+    /// Output pixels.
+    pub(super) width: usize,
+    /// `[kernel row][tap][channel of the block]`.
+    pub(super) weights: *const f32,
+    /// `[channel of the block]`.
+    pub(super) bias: *const f32,
+    /// Valid channels in the block's last vector.
+    pub(super) last_lanes: usize,
+    /// The block's first channel of the first output pixel.
+    pub(super) output: *mut f32,
+    /// Values between neighbouring output pixels.
+    pub(super) output_stride: usize,
+    /// Added before the activation: the block's first channel of the pixel for output pixel 0. May be null; may be
+    /// `output` itself.
+    pub(super) residual: *const f32,
+    /// Values between neighbouring residual pixels.
+    pub(super) residual_stride: usize,
+    /// Output pixel `q` uses residual pixel `q >> residual_shift`: 1 is nearest ×2 upsampling.
+    pub(super) residual_shift: u32,
+    /// Results are clamped to this interval.
+    pub(super) bounds: (f32, f32),
+}
+
+/// Computes `row` in tiles of `PIXELS` pixels by `VECTORS` vectors of channels.
+#[inline(always)]
+pub(super) unsafe fn dense_row<L: Lanes, const PIXELS: usize, const VECTORS: usize>(row: &DenseRow) {
+    let mut at = 0;
+    while at + PIXELS <= row.width {
+        dense_tile::<L, PIXELS, VECTORS>(row, at);
+        at += PIXELS;
+    }
+    while at + 4 <= row.width {
+        dense_tile::<L, 4, VECTORS>(row, at);
+        at += 4;
+    }
+    while at < row.width {
+        dense_tile::<L, 1, VECTORS>(row, at);
+        at += 1;
+    }
+}
+
+#[inline(always)]
+unsafe fn dense_tile<L: Lanes, const PIXELS: usize, const VECTORS: usize>(row: &DenseRow, at: usize) {
+    let mut sums = [[L::splat(0.0); VECTORS]; PIXELS];
+    for vector in 0..VECTORS {
+        let bias = L::load(row.bias.add(vector * L::LANES));
+        for sum in &mut sums {
+            sum[vector] = bias;
+        }
+    }
+    let stride = row.pixel_stride;
+    let mut weights = row.weights;
+    for kernel_row in 0..row.kernel_rows {
+        let input = row.rows[kernel_row];
+        if input.is_null() {
+            weights = weights.add(row.taps * VECTORS * L::LANES);
+            continue;
+        }
+        let input = input.add(at * stride);
+        for tap in 0..row.taps {
+            let mut weight = [L::splat(0.0); VECTORS];
+            for vector in 0..VECTORS {
+                weight[vector] = L::load(weights.add(vector * L::LANES));
+            }
+            weights = weights.add(VECTORS * L::LANES);
+            for pixel in 0..PIXELS {
+                let value = L::splat(*input.add(pixel * stride + tap));
+                for vector in 0..VECTORS {
+                    sums[pixel][vector] = L::multiply_add(value, weight[vector], sums[pixel][vector]);
+                }
+            }
+        }
+    }
+    let (low, high) = (L::splat(row.bounds.0), L::splat(row.bounds.1));
+    let partial = row.last_lanes < L::LANES;
+    if !row.residual.is_null() {
+        for pixel in 0..PIXELS {
+            let from = row.residual.add(((at + pixel) >> row.residual_shift) * row.residual_stride);
+            for vector in 0..VECTORS {
+                let from = from.add(vector * L::LANES);
+                let value =
+                    if partial && vector + 1 == VECTORS { L::load_first(from, row.last_lanes) } else { L::load(from) };
+                sums[pixel][vector] = L::add(sums[pixel][vector], value);
+            }
+        }
+    }
+    for pixel in 0..PIXELS {
+        let to = row.output.add((at + pixel) * row.output_stride);
+        for vector in 0..VECTORS {
+            let to = to.add(vector * L::LANES);
+            let value = L::clamp(sums[pixel][vector], low, high);
+            if partial && vector + 1 == VECTORS {
+                L::store_first(to, value, row.last_lanes);
+            } else {
+                L::store(to, value);
+            }
+        }
+    }
+}
+
+/// One row of output pixels of a depthwise 3×3 convolution.
+///
+/// # Safety
+/// For each non-null `rows[r]`, `(width - 1) · pixel_stride + 2 · tap_stride + channels` values are readable;
+/// `weights` holds nine and `bias` one times `weight_stride` values, a multiple of `LANES` that is at least
+/// `channels`; `output` is good for `width · channels` values.
+pub(super) struct DepthwiseRow {
+    /// First tap of the first output pixel in each kernel row; null for a row outside the picture.
+    pub(super) rows: [*const f32; 3],
+    /// Values between the inputs of neighbouring output pixels.
+    pub(super) pixel_stride: usize,
+    /// Values between neighbouring columns of the kernel.
+    pub(super) tap_stride: usize,
+    /// Output pixels.
+    pub(super) width: usize,
+    /// Channels, of input and output.
+    pub(super) channels: usize,
+    /// `[kernel row · 3 + kernel column][channel]`.
+    pub(super) weights: *const f32,
+    /// Values between neighbouring taps' weights.
+    pub(super) weight_stride: usize,
+    /// `[channel]`.
+    pub(super) bias: *const f32,
+    /// First channel of the first output pixel; pixels are packed.
+    pub(super) output: *mut f32,
+    /// Results are clamped to this interval.
+    pub(super) bounds: (f32, f32),
+}
+
+/// Computes `row` in tiles of `PIXELS` pixels.
+#[inline(always)]
+pub(super) unsafe fn depthwise_row<L: Lanes, const PIXELS: usize>(row: &DepthwiseRow) {
+    let mut at = 0;
+    while at + PIXELS <= row.width {
+        depthwise_tile::<L, PIXELS>(row, at);
+        at += PIXELS;
+    }
+    while at + 4 <= row.width {
+        depthwise_tile::<L, 4>(row, at);
+        at += 4;
+    }
+    while at < row.width {
+        depthwise_tile::<L, 1>(row, at);
+        at += 1;
+    }
+}
+
+#[inline(always)]
+unsafe fn depthwise_tile<L: Lanes, const PIXELS: usize>(row: &DepthwiseRow, at: usize) {
+    let mut channel = 0;
+    while channel + L::LANES <= row.channels {
+        depthwise_vector::<L, PIXELS, false>(row, at, channel);
+        channel += L::LANES;
+    }
+    if channel < row.channels {
+        depthwise_vector::<L, PIXELS, true>(row, at, channel);
+    }
+}
+
+#[inline(always)]
+unsafe fn depthwise_vector<L: Lanes, const PIXELS: usize, const PARTIAL: bool>(
+    row: &DepthwiseRow,
+    at: usize,
+    channel: usize,
+) {
+    let lanes = row.channels - channel;
+    let mut sums = [L::load(row.bias.add(channel)); PIXELS];
+    for kernel_row in 0..3 {
+        if row.rows[kernel_row].is_null() {
+            continue;
+        }
+        let input = row.rows[kernel_row].add(at * row.pixel_stride + channel);
+        let weights = row.weights.add(kernel_row * 3 * row.weight_stride + channel);
+        for tap in 0..3 {
+            let weight = L::load(weights.add(tap * row.weight_stride));
+            let input = input.add(tap * row.tap_stride);
+            for pixel in 0..PIXELS {
+                let from = input.add(pixel * row.pixel_stride);
+                let value = if PARTIAL { L::load_first(from, lanes) } else { L::load(from) };
+                sums[pixel] = L::multiply_add(value, weight, sums[pixel]);
+            }
+        }
+    }
+    let (low, high) = (L::splat(row.bounds.0), L::splat(row.bounds.1));
+    for pixel in 0..PIXELS {
+        let to = row.output.add((at + pixel) * row.channels + channel);
+        let value = L::clamp(sums[pixel], low, high);
+        if PARTIAL { L::store_first(to, value, lanes) } else { L::store(to, value) }
+    }
+}
+
+/// `1 / (1 + e^-x)` for each value, within 2e-7 of the exact result.
+///
+/// No fused operations, so every instruction set gives the same bits.
+#[inline(always)]
+pub(super) fn sigmoid(values: &mut [f32]) {
+    for value in values {
+        *value = 1.0 / (1.0 + exp(-*value));
+    }
+}
+
+/// `e^x` in single precision after Cephes' `expf`: `2^n · e^r` with `|r| ≤ ln 2 / 2`, branch-free so that it vectorises.
+#[inline(always)]
+fn exp(x: f32) -> f32 {
+    // ln 2 in two parts: the first is exact in few bits, so n · HIGH is exact.
+    const HIGH: f32 = 0.693_359_4;
+    const LOW: f32 = -2.121_944_4e-4;
+    // Adding 1.5 · 2^23 leaves the rounded integer in the low bits of the mantissa.
+    const ROUND: f32 = 12_582_912.0;
+    let x = x.clamp(-87.0, 87.0);
+    let shifted = x * std::f32::consts::LOG2_E + ROUND;
+    let n = shifted - ROUND;
+    let r = x - n * HIGH - n * LOW;
+    let p = 1.987_569_1e-4;
+    let p = p * r + 1.398_199_9e-3;
+    let p = p * r + 8.333_452e-3;
+    let p = p * r + 4.166_579_6e-2;
+    let p = p * r + 1.666_666_5e-1;
+    let p = p * r + 0.5;
+    let power = f32::from_bits(shifted.to_bits().wrapping_sub(ROUND.to_bits()).wrapping_add(127) << 23);
+    (p * r * r + r + 1.0) * power
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sigmoid_is_within_2e_7_of_double_precision() {
+        let inputs: Vec<f32> = (-40_000..=40_000).map(|i| i as f32 / 400.0).collect();
+        let mut outputs = inputs.clone();
+        sigmoid(&mut outputs);
+        for (&x, &y) in inputs.iter().zip(&outputs) {
+            let exact = 1.0 / (1.0 + (-f64::from(x)).exp());
+            assert!((f64::from(y) - exact).abs() < 2e-7, "sigmoid({x}) = {y}, not {exact}");
+        }
+    }
+
+    #[test]
+    fn sigmoid_of_the_extremes_stays_in_range() {
+        let mut values = [f32::INFINITY, f32::NEG_INFINITY, f32::MAX, f32::MIN, 0.0];
+        sigmoid(&mut values);
+        assert!(values.iter().all(|value| (0.0..=1.0).contains(value)), "{values:?}");
+        assert_eq!(values[4], 0.5);
+    }
+}

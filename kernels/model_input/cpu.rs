@@ -1,0 +1,125 @@
+//! The network's input, on the CPU.
+//!
+//! Rows first: whole source rows are summed as 16-bit integers, and only the two rows at the ends of a span, which
+//! have fractional weights, go through floats. Columns then have one row of floats to add up. The source is read
+//! once, in order.
+
+use multiversion::multiversion;
+use rayon::prelude::*;
+
+use super::{Span, spans};
+
+/// Rows of 255 that a 16-bit sum holds.
+const MAX_SUMMED_ROWS: usize = 257;
+
+/// Target rows of one task.
+const TASK_ROWS: usize = 8;
+
+/// Stretches `pixels` (packed RGBA8, straight alpha, `width` × `height`) to `side` × `side` × 3 floats in -1..=1.
+///
+/// `output` has `pad` pixels more at both ends of each row (left as they are), so that a convolution can read it
+/// directly: `side · (side + 2 · pad) · 3` values.
+///
+/// # Panics
+/// When a slice has another length than its extent says, or the picture is empty.
+pub fn model_input(pixels: &[u8], width: usize, height: usize, side: usize, pad: usize, output: &mut [f32]) {
+    assert_eq!(pixels.len(), width * height * 4, "pixels of another extent");
+    let row = (side + 2 * pad) * 3;
+    assert_eq!(output.len(), side * row, "an output of another extent");
+    let (columns, rows) = (spans(width, side), spans(height, side));
+    let source = |y: usize| &pixels[y * width * 4..][..width * 4];
+    output.par_chunks_mut(TASK_ROWS * row).zip(rows.par_chunks(TASK_ROWS)).for_each(|(output, rows)| {
+        let mut opaque = vec![0_u8; width * 4];
+        let mut counts = vec![0_u16; width * 4];
+        let mut sums = vec![0_f32; width * 4];
+        for (output, span) in output.chunks_exact_mut(row).zip(rows) {
+            let first = over_white(source(span.first), &mut opaque);
+            weigh(first, span.first_weight, &mut sums);
+            let mut between = span.first + 1..span.last;
+            while !between.is_empty() {
+                counts.fill(0);
+                for y in between.by_ref().take(MAX_SUMMED_ROWS) {
+                    count(over_white(source(y), &mut opaque), &mut counts);
+                }
+                add_counts(&counts, &mut sums);
+            }
+            if span.last > span.first {
+                let last = over_white(source(span.last), &mut opaque);
+                add_weighed(last, span.last_weight, &mut sums);
+            }
+            let pixels = &mut output[pad * 3..][..side * 3];
+            combine_columns(&sums, &columns, span.scale / 127.5, pixels);
+        }
+    });
+}
+
+/// The row itself where it is opaque; else a copy laid over white.
+fn over_white<'a>(row: &'a [u8], copy: &'a mut [u8]) -> &'a [u8] {
+    if is_opaque(row) {
+        return row;
+    }
+    for (target, source) in copy.as_chunks_mut::<4>().0.iter_mut().zip(row.as_chunks::<4>().0) {
+        let alpha = u32::from(source[3]);
+        for channel in 0..3 {
+            let sum = u32::from(source[channel]) * alpha + 255 * (255 - alpha);
+            target[channel] = ((sum + 127) / 255) as u8;
+        }
+    }
+    copy
+}
+
+#[multiversion(targets("x86_64+avx512f+avx512bw+avx512vl", "x86_64+avx2"))]
+fn is_opaque(row: &[u8]) -> bool {
+    row.as_chunks::<64>().0.iter().all(|pixels| pixels.as_chunks::<4>().0.iter().fold(255, |all, p| all & p[3]) == 255)
+        && row.as_chunks::<64>().1.as_chunks::<4>().0.iter().all(|pixel| pixel[3] == 255)
+}
+
+#[multiversion(targets("x86_64+avx512f+avx512bw+avx512vl", "x86_64+avx2"))]
+fn count(row: &[u8], counts: &mut [u16]) {
+    for (count, &value) in counts.iter_mut().zip(row) {
+        *count += u16::from(value);
+    }
+}
+
+#[multiversion(targets("x86_64+avx512f+avx512bw+avx512vl", "x86_64+avx2"))]
+fn add_counts(counts: &[u16], sums: &mut [f32]) {
+    for (sum, &count) in sums.iter_mut().zip(counts) {
+        *sum += f32::from(count);
+    }
+}
+
+#[multiversion(targets("x86_64+avx512f+avx512bw+avx512vl", "x86_64+avx2"))]
+fn weigh(row: &[u8], weight: f32, sums: &mut [f32]) {
+    for (sum, &value) in sums.iter_mut().zip(row) {
+        *sum = f32::from(value) * weight;
+    }
+}
+
+#[multiversion(targets("x86_64+avx512f+avx512bw+avx512vl", "x86_64+avx2"))]
+fn add_weighed(row: &[u8], weight: f32, sums: &mut [f32]) {
+    for (sum, &value) in sums.iter_mut().zip(row) {
+        *sum += f32::from(value) * weight;
+    }
+}
+
+/// Adds up the columns of one row of RGBA sums.
+fn combine_columns(sums: &[f32], columns: &[Span], scale: f32, pixels: &mut [f32]) {
+    let sums = sums.as_chunks::<4>().0;
+    for (pixel, span) in pixels.as_chunks_mut::<3>().0.iter_mut().zip(columns) {
+        // All four lanes, though alpha is not wanted: a pixel is then one vector.
+        let mut total = sums[span.first].map(|value| value * span.first_weight);
+        if span.last > span.first {
+            for sum in &sums[span.first + 1..span.last] {
+                for channel in 0..4 {
+                    total[channel] += sum[channel];
+                }
+            }
+            for channel in 0..4 {
+                total[channel] += sums[span.last][channel] * span.last_weight;
+            }
+        }
+        for channel in 0..3 {
+            pixel[channel] = total[channel] * (span.scale * scale) - 1.0;
+        }
+    }
+}

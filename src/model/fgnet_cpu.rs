@@ -1,0 +1,252 @@
+//! The network "fgnet" on the CPU kernels: one picture's floats in, one mask out.
+//!
+//! An encoder of inverted residuals down to 1/32 of the side, context by dilated convolutions and a global mean, then
+//! a light pyramid back up: at each scale the coarser features, doubled, are added to the encoder's, and refined. The
+//! last two doublings are pixel shuffles, so nothing wide is ever computed at full resolution.
+
+use backdrop_kernels::conv::{
+    Activation, Dense, Depthwise, Filter, Head, InvertedResidual, Isa, Plane, Residual, Separable, Shape, ShuffledPair,
+    add_channels_relu, global_average,
+};
+
+use super::weights::architecture::{self, CONTEXT_DILATIONS, DECODER, STEM, TAPS};
+use super::weights::{Weights, WeightsError};
+
+/// The network, packed for one instruction set. Shared by all threads; what changes is in an [`Arena`].
+#[derive(Debug)]
+pub struct FgNet {
+    side: usize,
+    encoder: Vec<EncoderBlock>,
+    in5: Dense,
+    global: Dense,
+    context: Vec<Separable>,
+    top5: Dense,
+    lateral4: Dense,
+    refine4: [Separable; 2],
+    lateral3: Dense,
+    refine3: [Separable; 2],
+    top3: Dense,
+    lateral2: Dense,
+    refine2: [Dense; 2],
+    shuffle1: ShuffledPair,
+    refine1: Dense,
+    head: Head,
+}
+
+/// All activations of one picture: allocated once, used again and again.
+#[derive(Debug)]
+pub struct Arena {
+    /// The network's input: side × side × 3, with one pixel of padding.
+    input: Plane,
+    /// The expanded plane of the block at work, where it is small enough to be stored.
+    expanded: Plane,
+    /// The encoder blocks' results.
+    encoder: Vec<Plane>,
+    mean: Plane,
+    global: Plane,
+    /// The context's input, and the result of each of its blocks.
+    context: Vec<Plane>,
+    top5: Plane,
+    /// At 1/16 and 1/8: the sum, and the result of each refinement.
+    scale4: Vec<Plane>,
+    scale3: Vec<Plane>,
+    top3: Plane,
+    /// At 1/4: the sum, and the result of each refinement.
+    scale2: Vec<Plane>,
+    sum1: Plane,
+    refined1: Plane,
+}
+
+/// Reads the convolutions of the network out of a weights file.
+struct Packer<'a> {
+    isa: Isa,
+    weights: &'a Weights,
+}
+
+impl<'a> Packer<'a> {
+    fn filter(&self, name: &str) -> Result<(Filter<'a>, [usize; 2]), WeightsError> {
+        let weights = self.weights.tensor(&format!("{name}.weight"))?;
+        let bias = self.weights.tensor(&format!("{name}.bias"))?;
+        let channels = [weights.shape[1], weights.shape[0]];
+        Ok((Filter { weights: &weights.values, bias: &bias.values }, channels))
+    }
+
+    fn dense(&self, module: &str, size: usize, stride: usize, activation: Activation) -> Result<Dense, WeightsError> {
+        let (filter, [channels_in, channels_out]) = self.filter(&format!("{module}.conv"))?;
+        Ok(Dense::new(self.isa, size, stride, channels_in, channels_out, filter, activation))
+    }
+
+    fn depthwise(
+        &self,
+        module: &str,
+        stride: usize,
+        dilation: usize,
+        activation: Activation,
+    ) -> Result<Depthwise, WeightsError> {
+        let (filter, [_, channels]) = self.filter(&format!("{module}.conv"))?;
+        Ok(Depthwise::new(self.isa, channels, stride, dilation, filter, activation))
+    }
+
+    /// The decoder's residual unit: `max(x + pw(max(dw(x), 0)), 0)`.
+    fn refinement(&self, module: &str, dilation: usize) -> Result<Separable, WeightsError> {
+        let depthwise = self.depthwise(&format!("{module}.dw"), 1, dilation, Activation::Relu)?;
+        // The sum with the input goes through the projection's activation.
+        Ok(Separable::new(depthwise, self.dense(&format!("{module}.pw"), 1, 1, Activation::Relu)?))
+    }
+}
+
+/// An inverted residual; the first has the stem for its expansion.
+type EncoderBlock = InvertedResidual;
+
+impl FgNet {
+    /// Packs `weights` for `isa`.
+    ///
+    /// # Errors
+    /// When a tensor is missing, which complete [`Weights`] rule out.
+    ///
+    /// # Panics
+    /// When this machine does not have `isa`.
+    pub fn new(weights: &Weights, isa: Isa) -> Result<Self, WeightsError> {
+        let pack = Packer { isa, weights };
+        let mut encoder = Vec::new();
+        for (index, block) in architecture::blocks().into_iter().enumerate() {
+            let name = |part: &str| format!("enc.blocks.{index}.{part}");
+            // The first block expands nothing, but the stem before it is a convolution to the channels its depthwise
+            // convolution needs: fused in the same way, its 4.7 MB never reach memory.
+            let expand = if block.expands() {
+                pack.dense(&name("expand"), 1, 1, Activation::Relu6)?
+            } else {
+                assert!(index == 0 && block.hidden == STEM, "only the first block expands nothing");
+                pack.dense("enc.stem", 3, 2, Activation::Relu6)?
+            };
+            let depthwise = pack.depthwise(&name("dw"), block.stride, 1, Activation::Relu6)?;
+            let project = pack.dense(&name("project"), 1, 1, Activation::Linear)?;
+            encoder.push(InvertedResidual::new(expand, Separable::new(depthwise, project), block.is_residual()));
+        }
+        let context = CONTEXT_DILATIONS.into_iter().enumerate();
+        let context = context.map(|(index, dilation)| pack.refinement(&format!("ctx.{index}"), dilation));
+        let (coarse, [coarse_channels, _]) = pack.filter("up2.conv")?;
+        let (fine, [fine_channels, _]) = pack.filter("lat1.conv")?;
+        let (head, [head_channels, _]) = pack.filter("head")?;
+        Ok(Self {
+            side: weights.card().input_side,
+            encoder,
+            in5: pack.dense("in5", 1, 1, Activation::Relu)?,
+            global: pack.dense("gp", 1, 1, Activation::Linear)?,
+            context: context.collect::<Result<_, _>>()?,
+            top5: pack.dense("top5", 1, 1, Activation::Linear)?,
+            lateral4: pack.dense("lat4", 1, 1, Activation::Relu)?,
+            refine4: [pack.refinement("d4.0", 1)?, pack.refinement("d4.1", 2)?],
+            lateral3: pack.dense("lat3", 1, 1, Activation::Relu)?,
+            refine3: [pack.refinement("d3.0", 1)?, pack.refinement("d3.1", 1)?],
+            top3: pack.dense("top3", 1, 1, Activation::Linear)?,
+            lateral2: pack.dense("lat2", 1, 1, Activation::Relu)?,
+            refine2: [pack.dense("d2.0", 3, 1, Activation::Relu)?, pack.dense("d2.1", 3, 1, Activation::Relu)?],
+            shuffle1: ShuffledPair::new(
+                isa,
+                coarse_channels,
+                coarse,
+                fine_channels,
+                fine,
+                DECODER[0],
+                Activation::Relu,
+            ),
+            refine1: pack.dense("d1", 3, 1, Activation::Relu)?,
+            head: Head::new(isa, head_channels, head),
+        })
+    }
+
+    /// Side of the square input and of the mask.
+    #[must_use]
+    pub const fn side(&self) -> usize {
+        self.side
+    }
+
+    /// Working memory for one picture.
+    #[must_use]
+    pub fn arena(&self) -> Arena {
+        let side = self.side;
+        let [c1, c2, c3, c4, c5] = DECODER;
+        let plane = |scale: usize, channels: usize, pad: usize| {
+            Plane::new(Shape::new(side / scale, side / scale, channels, pad))
+        };
+        let mut encoder: Vec<Plane> = Vec::new();
+        let input = plane(1, 3, 1);
+        for block in &self.encoder {
+            let before = encoder.last().unwrap_or(&input).shape();
+            encoder.push(Plane::new(block.output_shape(before, 0)));
+        }
+        let single = |channels: usize| Plane::new(Shape::new(1, 1, channels, 0));
+        Arena {
+            input,
+            expanded: Plane::new(Shape::new(0, 0, 0, 0)),
+            encoder,
+            mean: single(c5),
+            global: single(c5),
+            // Each plane is padded for the dilation of the block that reads it.
+            context: CONTEXT_DILATIONS.into_iter().chain([0]).map(|pad| plane(32, c5, pad)).collect(),
+            top5: plane(32, c4, 0),
+            scale4: [1, 2, 0].into_iter().map(|pad| plane(16, c4, pad)).collect(),
+            scale3: [1, 1, 0].into_iter().map(|pad| plane(8, c3, pad)).collect(),
+            top3: plane(8, c2, 0),
+            scale2: [1, 1, 0].into_iter().map(|pad| plane(4, c2, pad)).collect(),
+            sum1: plane(2, c1, 1),
+            refined1: plane(2, c1, 1),
+        }
+    }
+
+    /// Runs the network on the arena's input. `mask` holds side × side values, 0..=1.
+    ///
+    /// # Panics
+    /// When the arena is another network's or `mask` has another length.
+    pub fn run(&self, arena: &mut Arena, mask: &mut [f32]) {
+        for (index, block) in self.encoder.iter().enumerate() {
+            let (before, after) = arena.encoder.split_at_mut(index);
+            block.run(before.last().unwrap_or(&arena.input), &mut arena.expanded, &mut after[0]);
+        }
+        let features = TAPS.map(|tap| &arena.encoder[tap]);
+
+        self.in5.run(features[4], Residual::None, &mut arena.context[0]);
+        global_average(&arena.context[0], &mut arena.mean);
+        self.global.run(&arena.mean, Residual::None, &mut arena.global);
+        add_channels_relu(&mut arena.context[0], &arena.global);
+        refine(&self.context, &mut arena.context);
+        self.top5.run(last(&arena.context), Residual::None, &mut arena.top5);
+
+        self.lateral4.run(features[3], Residual::Upsampled(&arena.top5), &mut arena.scale4[0]);
+        refine(&self.refine4, &mut arena.scale4);
+
+        self.lateral3.run(features[2], Residual::Upsampled(last(&arena.scale4)), &mut arena.scale3[0]);
+        refine(&self.refine3, &mut arena.scale3);
+        self.top3.run(last(&arena.scale3), Residual::None, &mut arena.top3);
+
+        self.lateral2.run(features[1], Residual::Upsampled(&arena.top3), &mut arena.scale2[0]);
+        for (index, convolution) in self.refine2.iter().enumerate() {
+            let (before, after) = arena.scale2.split_at_mut(index + 1);
+            convolution.run(&before[index], Residual::None, &mut after[0]);
+        }
+
+        self.shuffle1.run(last(&arena.scale2), features[0], &mut arena.sum1);
+        self.refine1.run(&arena.sum1, Residual::None, &mut arena.refined1);
+        self.head.run(&arena.refined1, mask);
+    }
+}
+
+impl Arena {
+    /// The input with its padding, to be filled: side rows of side + 2 pixels of 3 values.
+    pub fn input_mut(&mut self) -> &mut [f32] {
+        self.input.data_mut()
+    }
+}
+
+/// Residual units one after the other: `planes[i + 1] = max(planes[i] + unit(planes[i]), 0)`.
+fn refine(units: &[Separable], planes: &mut [Plane]) {
+    for (index, unit) in units.iter().enumerate() {
+        let (before, after) = planes.split_at_mut(index + 1);
+        unit.run(&before[index], Residual::Same(&before[index]), &mut after[0]);
+    }
+}
+
+fn last(planes: &[Plane]) -> &Plane {
+    &planes[planes.len() - 1]
+}

@@ -1,0 +1,67 @@
+//! Segmentation on the CPU: frames in, masks out.
+
+use std::sync::{Mutex, PoisonError};
+
+use backdrop_kernels::conv::Isa;
+use backdrop_kernels::model_input::cpu::model_input;
+use rayon::prelude::*;
+
+use super::fgnet_cpu::{Arena, FgNet};
+use super::weights::{Weights, WeightsError};
+use super::{SegmentError, Segmenter};
+use crate::image::{Frame, Mask, Size};
+
+/// The network on the CPU kernels. Runs on the rayon pool that calls it.
+#[derive(Debug)]
+pub struct CpuSegmenter {
+    network: FgNet,
+    model: String,
+    isa: Isa,
+    /// Arenas that no picture is using. There are never more than pictures that were in one batch at the same time.
+    arenas: Mutex<Vec<Arena>>,
+}
+
+impl CpuSegmenter {
+    /// Packs `weights` for `isa`.
+    ///
+    /// # Errors
+    /// When a tensor is missing, which complete [`Weights`] rule out.
+    ///
+    /// # Panics
+    /// When this machine does not have `isa`.
+    pub fn new(weights: &Weights, isa: Isa) -> Result<Self, WeightsError> {
+        Ok(Self { network: FgNet::new(weights, isa)?, model: weights.model(), isa, arenas: Mutex::default() })
+    }
+
+    fn segment_one(&self, frame: &Frame) -> Mask {
+        let idle = self.arenas.lock().unwrap_or_else(PoisonError::into_inner).pop();
+        let mut arena = idle.unwrap_or_else(|| self.network.arena());
+        let side = self.network.side();
+        let Size { width, height } = frame.size();
+        model_input(frame.pixels(), width as usize, height as usize, side, 1, arena.input_mut());
+        let mut values = vec![0.0; side * side];
+        self.network.run(&mut arena, &mut values);
+        self.arenas.lock().unwrap_or_else(PoisonError::into_inner).push(arena);
+        let side = u32::try_from(side).expect("weights files state a side of at most 2048");
+        Mask { size: Size::new(side, side), values }
+    }
+}
+
+impl Segmenter for CpuSegmenter {
+    fn model(&self) -> &str {
+        &self.model
+    }
+
+    fn device(&self) -> String {
+        format!("CPU ({}, {} threads)", self.isa, rayon::current_num_threads())
+    }
+
+    fn segment(&mut self, frames: &[&Frame]) -> Result<Vec<Mask>, SegmentError> {
+        if frames.iter().any(|frame| frame.size().area() == 0) {
+            return Err(SegmentError::Device("a frame without pixels".to_owned()));
+        }
+        // Pictures side by side, and rows inside each: a batch keeps many cores busy in the small middle of the
+        // network, and a single picture still uses them all.
+        Ok(frames.par_iter().map(|frame| self.segment_one(frame)).collect())
+    }
+}

@@ -1,0 +1,206 @@
+//! The tensors of the network "fgnet": what a weights file must hold.
+//!
+//! A MobileNetV2-1.0 encoder (Sandler et al., CVPR 2018) without its classifier, and a light feature-pyramid decoder.
+//! Every batch normalisation is folded into the convolution before it, so a layer is a weight and a bias.
+
+/// Name of the architecture, as weights files state it.
+pub const NAME: &str = "fgnet";
+
+/// Added to a batch normalisation's variance before its square root is taken.
+pub const BATCH_NORM_EPSILON: f64 = 1e-3;
+
+/// One stage of inverted residuals.
+#[derive(Clone, Copy, Debug)]
+pub struct Stage {
+    /// Hidden channels for each input channel; 1 means that nothing is expanded.
+    pub expansion: usize,
+    /// Channels of the result.
+    pub channels: usize,
+    /// Blocks.
+    pub blocks: usize,
+    /// Stride of the first block.
+    pub stride: usize,
+}
+
+/// Channels of the stem, a 3×3 convolution with stride 2.
+pub const STEM: usize = 32;
+
+/// The encoder's stages.
+pub const STAGES: [Stage; 7] = [
+    Stage { expansion: 1, channels: 16, blocks: 1, stride: 1 },
+    Stage { expansion: 6, channels: 24, blocks: 2, stride: 2 },
+    Stage { expansion: 6, channels: 32, blocks: 3, stride: 2 },
+    Stage { expansion: 6, channels: 64, blocks: 4, stride: 2 },
+    Stage { expansion: 6, channels: 96, blocks: 3, stride: 1 },
+    Stage { expansion: 6, channels: 160, blocks: 3, stride: 2 },
+    Stage { expansion: 6, channels: 320, blocks: 1, stride: 1 },
+];
+
+/// The blocks whose results the decoder takes, at 1/2, 1/4, 1/8, 1/16 and 1/32 of the input's side.
+pub const TAPS: [usize; 5] = [0, 2, 5, 12, 16];
+
+/// Channels of the decoder at 1/2, 1/4, 1/8, 1/16 and 1/32 of the input's side.
+pub const DECODER: [usize; 5] = [16, 32, 64, 64, 128];
+
+/// Dilations of the context blocks at 1/32.
+pub const CONTEXT_DILATIONS: [usize; 3] = [1, 2, 4];
+
+/// One inverted residual.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Block {
+    /// Channels of the input.
+    pub channels_in: usize,
+    /// Channels of the depthwise convolution.
+    pub hidden: usize,
+    /// Channels of the result.
+    pub channels_out: usize,
+    /// Stride of the depthwise convolution.
+    pub stride: usize,
+}
+
+impl Block {
+    /// Whether a 1×1 convolution expands the input first.
+    #[must_use]
+    pub const fn expands(self) -> bool {
+        self.hidden != self.channels_in
+    }
+
+    /// Whether the input is added to the result.
+    #[must_use]
+    pub const fn is_residual(self) -> bool {
+        self.stride == 1 && self.channels_in == self.channels_out
+    }
+}
+
+/// The encoder's blocks in order.
+#[must_use]
+pub fn blocks() -> Vec<Block> {
+    let mut channels_in = STEM;
+    let mut blocks = Vec::new();
+    for stage in STAGES {
+        for index in 0..stage.blocks {
+            let stride = if index == 0 { stage.stride } else { 1 };
+            let hidden = channels_in * stage.expansion;
+            blocks.push(Block { channels_in, hidden, channels_out: stage.channels, stride });
+            channels_in = stage.channels;
+        }
+    }
+    blocks
+}
+
+/// One tensor that a weights file must hold.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Expected {
+    /// Its name, as in the PyTorch module.
+    pub name: String,
+    /// Its extents: `[out, in, rows, columns]` for a weight, `[out]` for a bias.
+    pub shape: Vec<usize>,
+}
+
+/// A convolution of the network: `name.weight` and `name.bias`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Convolution {
+    /// The module's path, up to but without `.weight`.
+    pub name: String,
+    /// `[out, in, rows, columns]`; `in` is 1 for a depthwise convolution.
+    pub shape: [usize; 4],
+}
+
+impl Convolution {
+    /// The module that training kept batch normalisation in, where there was one.
+    #[must_use]
+    pub fn normalised(&self) -> Option<&str> {
+        self.name.strip_suffix(".conv")
+    }
+}
+
+/// Every convolution, in the order data flows through them.
+#[must_use]
+pub fn convolutions() -> Vec<Convolution> {
+    let mut list = Vec::new();
+    let mut dense = |name: &str, channels_in: usize, channels_out: usize, size: usize| {
+        list.push(Convolution { name: format!("{name}.conv"), shape: [channels_out, channels_in, size, size] });
+    };
+    dense("enc.stem", 3, STEM, 3);
+    for (index, block) in blocks().into_iter().enumerate() {
+        let name = |part: &str| format!("enc.blocks.{index}.{part}");
+        if block.expands() {
+            dense(&name("expand"), block.channels_in, block.hidden, 1);
+        }
+        dense(&name("dw"), 1, block.hidden, 3);
+        dense(&name("project"), block.hidden, block.channels_out, 1);
+    }
+    let taps: Vec<usize> = TAPS.iter().map(|&index| blocks()[index].channels_out).collect();
+    let [c1, c2, c3, c4, c5] = DECODER;
+    dense("in5", taps[4], c5, 1);
+    dense("gp", c5, c5, 1);
+    for index in 0..CONTEXT_DILATIONS.len() {
+        dense(&format!("ctx.{index}.dw"), 1, c5, 3);
+        dense(&format!("ctx.{index}.pw"), c5, c5, 1);
+    }
+    dense("top5", c5, c4, 1);
+    dense("lat4", taps[3], c4, 1);
+    for index in 0..2 {
+        dense(&format!("d4.{index}.dw"), 1, c4, 3);
+        dense(&format!("d4.{index}.pw"), c4, c4, 1);
+    }
+    // Between 1/16 and 1/8 nothing changes the channels: 64 on both sides.
+    dense("lat3", taps[2], c3, 1);
+    for index in 0..2 {
+        dense(&format!("d3.{index}.dw"), 1, c3, 3);
+        dense(&format!("d3.{index}.pw"), c3, c3, 1);
+    }
+    dense("top3", c3, c2, 1);
+    dense("lat2", taps[1], c2, 1);
+    dense("d2.0", c2, c2, 3);
+    dense("d2.1", c2, c2, 3);
+    dense("up2", c2, 4 * c1, 1);
+    dense("lat1", taps[0], c1, 1);
+    dense("d1", c1, c1, 3);
+    list.push(Convolution { name: "head".to_owned(), shape: [4, c1, 3, 3] });
+    list
+}
+
+/// Every tensor, in the order data flows through the network.
+#[must_use]
+pub fn tensors() -> Vec<Expected> {
+    convolutions()
+        .into_iter()
+        .flat_map(|Convolution { name, shape }| {
+            [
+                Expected { name: format!("{name}.weight"), shape: shape.to_vec() },
+                Expected { name: format!("{name}.bias"), shape: vec![shape[0]] },
+            ]
+        })
+        .collect()
+}
+
+/// Whether the network can run on a square of this side: it halves the picture five times.
+#[must_use]
+pub const fn is_input_side(side: usize) -> bool {
+    side >= 64 && side <= 2048 && side.is_multiple_of(32)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_table_counts_the_parameters_of_the_trained_network() {
+        let tensors = tensors();
+        assert_eq!(tensors.len(), 156);
+        let parameters: usize = tensors.iter().map(|tensor| tensor.shape.iter().product::<usize>()).sum();
+        assert_eq!(parameters, 1_969_348);
+    }
+
+    #[test]
+    fn the_taps_are_the_last_blocks_at_their_resolution() {
+        let mut scale = 2;
+        let mut scales = Vec::new();
+        for block in blocks() {
+            scale *= block.stride;
+            scales.push(scale);
+        }
+        assert_eq!(TAPS.map(|tap| scales[tap]), [2, 4, 8, 16, 32]);
+    }
+}

@@ -1,0 +1,176 @@
+//! Weights from elsewhere: safetensors files and PyTorch checkpoints of the same architecture.
+
+use std::collections::HashMap;
+use std::path::Path;
+
+use burn_store::pytorch_reader::{self, PytorchReader};
+use safetensors::Dtype;
+use safetensors::tensor::TensorView;
+
+use super::{Card, MAX_FILE_BYTES, Tensor, Weights, WeightsError, architecture, decode, exactly, io_error, open, read};
+
+/// Where a checkpoint may keep the weights, best first: averaged ones are the better model.
+const NESTINGS: [&str; 4] = ["", "ema.", "state_dict.", "model."];
+
+/// Heads that only training uses.
+const TRAINING_ONLY: &str = "side.";
+
+/// A tensor whose values were not read yet.
+pub(super) enum Entry<'a> {
+    /// In a safetensors file.
+    Safetensors(TensorView<'a>),
+    /// In a PyTorch checkpoint.
+    Pytorch(pytorch_reader::Tensor),
+}
+
+impl Entry<'_> {
+    fn shape(&self) -> &[usize] {
+        match self {
+            Self::Safetensors(view) => view.shape(),
+            Self::Pytorch(tensor) => tensor.shape(),
+        }
+    }
+
+    /// The values, after a look at the shape: nothing is read, let alone allocated, for a wrong one.
+    pub(super) fn values(&self, name: &str, shape: &[usize]) -> Result<Vec<f32>, WeightsError> {
+        if self.shape() != shape {
+            return Err(WeightsError::Shape {
+                name: name.to_owned(),
+                found: self.shape().to_vec(),
+                expected: shape.to_vec(),
+            });
+        }
+        let values = match self {
+            Self::Safetensors(view) => decode(name, view.dtype(), view.data())?,
+            Self::Pytorch(tensor) => {
+                let dtype = match tensor.dtype() {
+                    pytorch_reader::DType::F16 => Dtype::F16,
+                    pytorch_reader::DType::BF16 => Dtype::BF16,
+                    pytorch_reader::DType::F32 => Dtype::F32,
+                    pytorch_reader::DType::F64 => Dtype::F64,
+                    other @ (pytorch_reader::DType::I64
+                    | pytorch_reader::DType::I32
+                    | pytorch_reader::DType::I16
+                    | pytorch_reader::DType::I8
+                    | pytorch_reader::DType::U64
+                    | pytorch_reader::DType::U32
+                    | pytorch_reader::DType::U16
+                    | pytorch_reader::DType::U8
+                    | pytorch_reader::DType::Bool) => {
+                        return Err(WeightsError::Type { name: name.to_owned(), dtype: format!("{other:?}") });
+                    }
+                };
+                decode(name, dtype, &tensor.read().map_err(|error| checkpoint_error(&error))?)?
+            }
+        };
+        match values.iter().find(|value| !value.is_finite()) {
+            Some(value) => Err(WeightsError::Value { name: name.to_owned(), value: f64::from(*value) }),
+            None => Ok(values),
+        }
+    }
+}
+
+fn checkpoint_error(error: &dyn std::error::Error) -> WeightsError {
+    WeightsError::Container { format: "PyTorch checkpoint", reason: error.to_string() }
+}
+
+/// Weights from a `.safetensors` file or a PyTorch checkpoint (`.pth`, `.pt`), with batch normalisation folded or not,
+/// in any floating-point type. What only training uses is left out.
+///
+/// The card is the file's own if it is a Backdrop weights file, else made from the file's name; change it with
+/// [`Weights::with_card`].
+///
+/// # Errors
+/// When the file cannot be read, or lacks a tensor, or has one of another shape or more than the network knows.
+pub fn import(path: &Path) -> Result<Weights, WeightsError> {
+    let is = |extension: &str| path.extension().is_some_and(|found| found.eq_ignore_ascii_case(extension));
+    if is("pth") || is("pt") {
+        return from_checkpoint(path);
+    }
+    let bytes = read(path)?;
+    if let Ok(weights) = Weights::from_bytes(&bytes) {
+        return Ok(weights);
+    }
+    let (container, _) = open(&bytes)?;
+    let entries = container.iter().map(|(name, view)| (name.to_owned(), Entry::Safetensors(view))).collect();
+    from_entries(card(path), entries)
+}
+
+fn from_checkpoint(path: &Path) -> Result<Weights, WeightsError> {
+    let bytes = std::fs::metadata(path).map_err(|source| io_error(path, source))?.len();
+    if bytes > MAX_FILE_BYTES {
+        return Err(WeightsError::TooLarge { bytes });
+    }
+    let tensors = PytorchReader::new(path).map_err(|error| checkpoint_error(&error))?.into_tensors();
+    let first = &architecture::tensors()[0].name;
+    let nesting = NESTINGS.into_iter().find(|nesting| tensors.contains_key(&format!("{nesting}{first}"))).unwrap_or("");
+    let entries = tensors
+        .into_iter()
+        .filter_map(|(name, tensor)| Some((name.strip_prefix(nesting)?.to_owned(), Entry::Pytorch(tensor))))
+        .collect();
+    from_entries(card(path), entries)
+}
+
+/// What can be said about a file that says nothing itself.
+fn card(path: &Path) -> Card {
+    let name = path.file_stem().map_or_else(|| "imported".to_owned(), |stem| stem.to_string_lossy().into_owned());
+    Card { name, version: "1".to_owned(), input_side: 384, licence: "not stated".to_owned() }
+}
+
+fn from_entries(card: Card, mut entries: HashMap<String, Entry<'_>>) -> Result<Weights, WeightsError> {
+    entries.retain(|name, _| !name.starts_with(TRAINING_ONLY) && !name.ends_with(".num_batches_tracked"));
+    if entries.keys().any(|name| name.ends_with(".bn.running_var")) {
+        Weights::from_tensors(card, folded(&entries)?)
+    } else {
+        Weights::from_tensors(card, exactly(&entries)?)
+    }
+}
+
+/// Folds batch normalisation into the convolutions: `w' = w · γ / √(σ² + ε)`, `b' = β - μ · γ / √(σ² + ε)`.
+fn folded(entries: &HashMap<String, Entry<'_>>) -> Result<HashMap<String, Tensor>, WeightsError> {
+    let mut tensors = HashMap::new();
+    let mut used = Vec::new();
+    let mut take = |name: String, shape: &[usize]| {
+        let entry =
+            entries.get(&name).ok_or_else(|| WeightsError::Missing { name: name.clone(), shape: shape.to_vec() })?;
+        let values = entry.values(&name, shape)?;
+        used.push(name);
+        Ok::<_, WeightsError>(values)
+    };
+    for convolution in architecture::convolutions() {
+        let shape = convolution.shape;
+        let mut weights = take(format!("{}.weight", convolution.name), &shape)?;
+        let bias = if let Some(module) = convolution.normalised() {
+            let mut statistic = |name: &str| take(format!("{module}.bn.{name}"), &shape[..1]);
+            let (gamma, beta) = (statistic("weight")?, statistic("bias")?);
+            let (mean, variance) = (statistic("running_mean")?, statistic("running_var")?);
+            let scales: Vec<f64> = gamma
+                .iter()
+                .zip(&variance)
+                .map(|(&gamma, &variance)| {
+                    f64::from(gamma) / (f64::from(variance) + architecture::BATCH_NORM_EPSILON).sqrt()
+                })
+                .collect();
+            let taps = weights.len() / shape[0];
+            for (filter, scale) in weights.chunks_exact_mut(taps).zip(&scales) {
+                for weight in filter {
+                    *weight = (f64::from(*weight) * scale) as f32;
+                }
+            }
+            let shifted =
+                |((&beta, &mean), scale): ((&f32, &f32), &f64)| (f64::from(beta) - f64::from(mean) * scale) as f32;
+            beta.iter().zip(&mean).zip(&scales).map(shifted).collect()
+        } else {
+            take(format!("{}.bias", convolution.name), &shape[..1])?
+        };
+        let name = &convolution.name;
+        tensors.insert(format!("{name}.weight"), Tensor { shape: shape.to_vec(), values: weights });
+        tensors.insert(format!("{name}.bias"), Tensor { shape: vec![shape[0]], values: bias });
+    }
+    let mut surplus: Vec<String> = entries.keys().filter(|name| !used.contains(name)).cloned().collect();
+    if !surplus.is_empty() {
+        surplus.sort();
+        return Err(WeightsError::Surplus(surplus));
+    }
+    Ok(tensors)
+}

@@ -1,0 +1,375 @@
+//! Trained weights: the project's own file, and how others become one.
+//!
+//! A weights file is a safetensors container of half-precision tensors in PyTorch's layout (OIHW), batch
+//! normalisation folded in, with metadata that names it (`name`, `version`, `architecture`, `input_side`, `licence`).
+//! The default one is part of the binary. Loading checks every tensor against the [`architecture`] table, so the
+//! network's code can take shapes for granted.
+
+pub mod architecture;
+mod import;
+pub mod manifest;
+
+use std::collections::{BTreeMap, HashMap};
+use std::fmt::Write as _;
+use std::path::Path;
+use std::{fs, io};
+
+use half::f16;
+use safetensors::{Dtype, SafeTensors};
+use sha2::{Digest, Sha256};
+
+pub use import::import;
+pub use manifest::verify;
+
+/// The default weights, as shipped.
+static EMBEDDED: &[u8] = include_bytes!("../../../weights/fgnet-384.safetensors");
+
+/// Files above this size are refused unread; the architecture's own needs four megabytes, a checkpoint with
+/// optimiser state a few times that.
+const MAX_FILE_BYTES: u64 = 256 << 20;
+
+/// Why weights cannot be used.
+#[derive(Debug, thiserror::Error)]
+pub enum WeightsError {
+    /// The file could not be read or written.
+    #[error("{path}: {source}")]
+    Io {
+        /// The file.
+        path: String,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// Larger than any file of this architecture.
+    #[error("{bytes} bytes are more than any weights of this architecture need (at most {MAX_FILE_BYTES})")]
+    TooLarge {
+        /// The file's size.
+        bytes: u64,
+    },
+    /// Not the container its name promises.
+    #[error("not a readable {format} file: {reason}")]
+    Container {
+        /// safetensors or PyTorch checkpoint.
+        format: &'static str,
+        /// What is wrong.
+        reason: String,
+    },
+    /// A container, but not one of ours.
+    #[error(
+        "metadata field `{0}` is missing or malformed: not a Backdrop weights file (`backdrop weights import` makes one)"
+    )]
+    Metadata(&'static str),
+    /// Another network.
+    #[error("architecture {found:?}, expected {expected:?}")]
+    Architecture {
+        /// What the file says.
+        found: String,
+        /// What this program runs.
+        expected: &'static str,
+    },
+    /// The first tensor, in the order of the network, that is not there.
+    #[error("tensor {name:?} (shape {shape:?}) is missing")]
+    Missing {
+        /// Its name.
+        name: String,
+        /// The shape it should have.
+        shape: Vec<usize>,
+    },
+    /// The first tensor, in the order of the network, of another shape.
+    #[error("tensor {name:?} has shape {found:?}, expected {expected:?}")]
+    Shape {
+        /// Its name.
+        name: String,
+        /// What the file holds.
+        found: Vec<usize>,
+        /// What the network needs.
+        expected: Vec<usize>,
+    },
+    /// Tensors the network does not know.
+    #[error("tensors that the network does not have: {}", list(.0))]
+    Surplus(Vec<String>),
+    /// A tensor of integers, booleans or eight-bit floats.
+    #[error("tensor {name:?} holds {dtype}, expected floating-point values of 16, 32 or 64 bits")]
+    Type {
+        /// Its name.
+        name: String,
+        /// Its element type.
+        dtype: String,
+    },
+    /// Not a number, infinite, or too large for half precision.
+    #[error("tensor {name:?} holds {value}, which half precision cannot")]
+    Value {
+        /// Its name.
+        name: String,
+        /// The first such value.
+        value: f64,
+    },
+    /// A file that is not what the manifest says.
+    #[error("{file}: {field} is {found}, the manifest says {expected}")]
+    Manifest {
+        /// The file.
+        file: String,
+        /// What differs.
+        field: &'static str,
+        /// What the file has.
+        found: String,
+        /// What the manifest has.
+        expected: String,
+    },
+}
+
+/// The first few names, and how many more there are.
+fn list(names: &[String]) -> String {
+    const SHOWN: usize = 8;
+    let mut text = names.iter().take(SHOWN).map(|name| format!("{name:?}")).collect::<Vec<_>>().join(", ");
+    if names.len() > SHOWN {
+        let _ = write!(text, " and {} more", names.len() - SHOWN);
+    }
+    text
+}
+
+/// One tensor, in PyTorch's layout.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Tensor {
+    /// Extents, outermost first.
+    pub shape: Vec<usize>,
+    /// Values in row-major order; each is exactly a half-precision number.
+    pub values: Vec<f32>,
+}
+
+/// What a weights file says about itself.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Card {
+    /// Name of the model, as told to callers.
+    pub name: String,
+    /// Counts up with every change of the numbers.
+    pub version: String,
+    /// Side of the square input it was trained for.
+    pub input_side: usize,
+    /// Under which terms the numbers may be used.
+    pub licence: String,
+}
+
+/// Complete weights of the network, checked against its [`architecture`].
+#[derive(Clone, Debug)]
+pub struct Weights {
+    card: Card,
+    tensors: HashMap<String, Tensor>,
+    sha256: String,
+    bytes: u64,
+}
+
+impl Weights {
+    /// The weights that are part of the binary.
+    ///
+    /// # Panics
+    /// Never: a test loads them.
+    #[must_use]
+    pub fn embedded() -> Self {
+        Self::from_bytes(EMBEDDED).expect("the embedded weights were checked when the program was built")
+    }
+
+    /// Reads a weights file.
+    ///
+    /// # Errors
+    /// When it cannot be read, is not one of ours, or lacks what the network needs.
+    pub fn from_file(path: &Path) -> Result<Self, WeightsError> {
+        Self::from_bytes(&read(path)?)
+    }
+
+    /// Reads a weights file that is in memory.
+    ///
+    /// # Errors
+    /// When it is not one of ours, or lacks what the network needs.
+    pub fn from_bytes(bytes: &[u8]) -> Result<Self, WeightsError> {
+        let (container, metadata) = open(bytes)?;
+        let field = |name: &'static str| metadata.get(name).cloned().ok_or(WeightsError::Metadata(name));
+        let card = Card {
+            name: field("name")?,
+            version: field("version")?,
+            input_side: field("input_side")?
+                .parse()
+                .ok()
+                .filter(|side| architecture::is_input_side(*side))
+                .ok_or(WeightsError::Metadata("input_side"))?,
+            licence: field("licence")?,
+        };
+        let found = field("architecture")?;
+        if found != architecture::NAME {
+            return Err(WeightsError::Architecture { found, expected: architecture::NAME });
+        }
+        let source = container.iter().map(|(name, view)| (name.to_owned(), import::Entry::Safetensors(view))).collect();
+        let tensors = halved(exactly(&source)?)?;
+        Ok(Self { card, tensors, sha256: digest(bytes), bytes: bytes.len() as u64 })
+    }
+
+    /// Weights that no file holds yet.
+    fn from_tensors(card: Card, tensors: HashMap<String, Tensor>) -> Result<Self, WeightsError> {
+        let weights = Self { card, tensors: halved(tensors)?, sha256: String::new(), bytes: 0 };
+        Ok(weights.described())
+    }
+
+    /// With the size and digest of the file that [`Weights::save`] would write.
+    fn described(mut self) -> Self {
+        let file = self.to_bytes();
+        self.sha256 = digest(&file);
+        self.bytes = file.len() as u64;
+        self
+    }
+
+    /// What the file says about itself.
+    #[must_use]
+    pub const fn card(&self) -> &Card {
+        &self.card
+    }
+
+    /// The same numbers under another card.
+    #[must_use]
+    pub fn with_card(mut self, card: Card) -> Self {
+        self.card = card;
+        self.described()
+    }
+
+    /// Name and version, as told to callers: `fgnet-384/1`.
+    #[must_use]
+    pub fn model(&self) -> String {
+        format!("{}/{}", self.card.name, self.card.version)
+    }
+
+    /// SHA-256 of the file, in hexadecimal.
+    #[must_use]
+    pub fn sha256(&self) -> &str {
+        &self.sha256
+    }
+
+    /// Size of the file.
+    #[must_use]
+    pub const fn bytes(&self) -> u64 {
+        self.bytes
+    }
+
+    /// The tensor `name`.
+    ///
+    /// # Errors
+    /// When the network has no such tensor.
+    pub fn tensor(&self, name: &str) -> Result<&Tensor, WeightsError> {
+        self.tensors.get(name).ok_or_else(|| WeightsError::Missing { name: name.to_owned(), shape: Vec::new() })
+    }
+
+    /// The file. The same weights always give the same bytes.
+    #[must_use]
+    pub fn to_bytes(&self) -> Vec<u8> {
+        // The `safetensors` crate writes metadata in the order of a hash map: another file, and another digest, every
+        // time. The container is a length, a JSON header and the values, so it is written here.
+        let metadata: BTreeMap<&str, String> = BTreeMap::from([
+            ("architecture", architecture::NAME.to_owned()),
+            ("input_side", self.card.input_side.to_string()),
+            ("licence", self.card.licence.clone()),
+            ("name", self.card.name.clone()),
+            ("version", self.card.version.clone()),
+        ]);
+        let mut header = serde_json::Map::new();
+        header.insert("__metadata__".to_owned(), serde_json::json!(metadata));
+        let mut values = Vec::new();
+        for architecture::Expected { name, shape } in architecture::tensors() {
+            let start = values.len();
+            for value in &self.tensors[&name].values {
+                values.extend_from_slice(&f16::from_f32(*value).to_le_bytes());
+            }
+            let entry = serde_json::json!({ "dtype": "F16", "shape": shape, "data_offsets": [start, values.len()] });
+            header.insert(name, entry);
+        }
+        let mut header = serde_json::Value::Object(header).to_string().into_bytes();
+        // The format asks for a header that ends on a multiple of eight.
+        header.resize(header.len().next_multiple_of(8), b' ');
+        let mut file = (header.len() as u64).to_le_bytes().to_vec();
+        file.append(&mut header);
+        file.append(&mut values);
+        file
+    }
+
+    /// Writes the weights file.
+    ///
+    /// # Errors
+    /// When the system refuses.
+    pub fn save(&self, path: &Path) -> Result<(), WeightsError> {
+        fs::write(path, self.to_bytes()).map_err(|source| io_error(path, source))
+    }
+}
+
+/// The network's tensors, and nothing else. The first that is missing, in the order of the network, is the error.
+fn exactly(source: &HashMap<String, import::Entry<'_>>) -> Result<HashMap<String, Tensor>, WeightsError> {
+    let mut tensors = HashMap::new();
+    for architecture::Expected { name, shape } in architecture::tensors() {
+        let Some(entry) = source.get(&name) else { return Err(WeightsError::Missing { name, shape }) };
+        let values = entry.values(&name, &shape)?;
+        tensors.insert(name, Tensor { shape, values });
+    }
+    let mut surplus: Vec<String> = source.keys().filter(|name| !tensors.contains_key(*name)).cloned().collect();
+    surplus.sort();
+    if surplus.is_empty() { Ok(tensors) } else { Err(WeightsError::Surplus(surplus)) }
+}
+
+/// The tensors in half precision, as files store them.
+fn halved(mut tensors: HashMap<String, Tensor>) -> Result<HashMap<String, Tensor>, WeightsError> {
+    for (name, tensor) in &mut tensors {
+        for value in &mut tensor.values {
+            let rounded = f16::from_f32(*value);
+            if !rounded.is_finite() {
+                return Err(WeightsError::Value { name: name.clone(), value: f64::from(*value) });
+            }
+            *value = rounded.to_f32();
+        }
+    }
+    Ok(tensors)
+}
+
+/// The whole of a file of reasonable size.
+fn read(path: &Path) -> Result<Vec<u8>, WeightsError> {
+    let bytes = fs::metadata(path).map_err(|source| io_error(path, source))?.len();
+    if bytes > MAX_FILE_BYTES {
+        return Err(WeightsError::TooLarge { bytes });
+    }
+    fs::read(path).map_err(|source| io_error(path, source))
+}
+
+fn io_error(path: &Path, source: io::Error) -> WeightsError {
+    WeightsError::Io { path: path.display().to_string(), source }
+}
+
+/// The tensors and the metadata of a safetensors file.
+fn open(bytes: &[u8]) -> Result<(SafeTensors<'_>, HashMap<String, String>), WeightsError> {
+    let malformed = |error: safetensors::SafeTensorError| WeightsError::Container {
+        format: "safetensors",
+        reason: error.to_string(),
+    };
+    let (_, metadata) = SafeTensors::read_metadata(bytes).map_err(malformed)?;
+    let container = SafeTensors::deserialize(bytes).map_err(malformed)?;
+    Ok((container, metadata.metadata().clone().unwrap_or_default()))
+}
+
+/// The values of a floating-point tensor.
+fn decode(name: &str, dtype: Dtype, bytes: &[u8]) -> Result<Vec<f32>, WeightsError> {
+    /// One value for every `N` bytes.
+    fn each<const N: usize>(bytes: &[u8], value: impl Fn([u8; N]) -> f32) -> Vec<f32> {
+        bytes.as_chunks::<N>().0.iter().map(|bytes| value(*bytes)).collect()
+    }
+    #[expect(clippy::wildcard_enum_match_arm, reason = "the format grows; what is not a float is refused")]
+    Ok(match dtype {
+        Dtype::F16 => each(bytes, |b| f16::from_le_bytes(b).to_f32()),
+        Dtype::BF16 => each(bytes, |b| half::bf16::from_le_bytes(b).to_f32()),
+        Dtype::F32 => each(bytes, f32::from_le_bytes),
+        Dtype::F64 => each(bytes, |b| f64::from_le_bytes(b) as f32),
+        other => return Err(WeightsError::Type { name: name.to_owned(), dtype: format!("{other:?}") }),
+    })
+}
+
+/// SHA-256, in lower-case hexadecimal.
+fn digest(bytes: &[u8]) -> String {
+    Sha256::digest(bytes).iter().fold(String::new(), |mut text, byte| {
+        let _ = write!(text, "{byte:02x}");
+        text
+    })
+}
+
+#[cfg(test)]
+mod tests;

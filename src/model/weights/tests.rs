@@ -1,0 +1,297 @@
+use std::path::PathBuf;
+
+use super::*;
+
+/// A tensor in a safetensors file: type, extents, bytes.
+type Raw = (Dtype, Vec<usize>, Vec<u8>);
+
+fn single(shape: &[usize], values: &[f32]) -> Raw {
+    (Dtype::F32, shape.to_vec(), values.iter().flat_map(|value| value.to_le_bytes()).collect())
+}
+
+/// The embedded weights as another tool would write them: single precision, no metadata.
+fn foreign() -> BTreeMap<String, Raw> {
+    Weights::embedded()
+        .tensors
+        .iter()
+        .map(|(name, tensor)| (name.clone(), single(&tensor.shape, &tensor.values)))
+        .collect()
+}
+
+fn container(tensors: &BTreeMap<String, Raw>) -> Vec<u8> {
+    let views: Vec<_> = tensors
+        .iter()
+        .map(|(name, (dtype, shape, bytes))| {
+            (name, safetensors::tensor::TensorView::new(*dtype, shape.clone(), bytes).expect("bytes for the shape"))
+        })
+        .collect();
+    safetensors::serialize(views, None).expect("a container")
+}
+
+/// A folder of its own for one test, and a file in it.
+fn file(name: &str, bytes: &[u8]) -> (tempfile::TempDir, PathBuf) {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let path = folder.path().join(name);
+    fs::write(&path, bytes).expect("a temporary file");
+    (folder, path)
+}
+
+fn import_bytes(name: &str, bytes: &[u8]) -> Result<Weights, WeightsError> {
+    let (_folder, path) = file(name, bytes);
+    import(&path)
+}
+
+fn import_tensors(tensors: &BTreeMap<String, Raw>) -> Result<Weights, WeightsError> {
+    import_bytes("mine.safetensors", &container(tensors))
+}
+
+/// PyTorch's own files: `tests/reference/weights/record.py`.
+const AVERAGED: &[u8] = include_bytes!("../../../tests/reference/weights/averaged.pth");
+const UNFOLDED: &[u8] = include_bytes!("../../../tests/reference/weights/unfolded.pth");
+
+#[test]
+fn the_embedded_weights_are_what_the_manifest_says() {
+    verify().expect("the embedded weights");
+    assert_eq!(entries_of_default().name, Weights::embedded().card().name);
+}
+
+fn entries_of_default() -> manifest::Entry {
+    manifest::entries().remove(0)
+}
+
+#[test]
+fn the_manifest_notices_other_bytes_and_another_card() {
+    let mut bytes = EMBEDDED.to_vec();
+    let last = bytes.len() - 1;
+    bytes[last] ^= 1;
+    let error = entries_of_default().check(&bytes).expect_err("another digest");
+    assert!(matches!(error, WeightsError::Manifest { field: "sha256", .. }), "{error}");
+    let entry = manifest::Entry { version: "2".to_owned(), ..entries_of_default() };
+    let error = entry.check(EMBEDDED).expect_err("another version");
+    assert_eq!(error.to_string(), "fgnet-384.safetensors: version is 1, the manifest says 2");
+}
+
+#[test]
+fn a_saved_file_is_the_same_bytes_every_time_and_loads_again() {
+    let weights = Weights::embedded();
+    assert_eq!(weights.to_bytes(), EMBEDDED, "the shipped file is not what this code writes");
+    let (_folder, path) = file("copy.safetensors", b"");
+    weights.save(&path).expect("a writable folder");
+    let again = Weights::from_file(&path).expect("our own file");
+    assert_eq!(again.sha256(), weights.sha256());
+    assert_eq!(again.card(), weights.card());
+    assert_eq!(again.tensors, weights.tensors);
+}
+
+#[test]
+fn importing_our_own_file_keeps_its_card() {
+    let weights = import_bytes("renamed.safetensors", EMBEDDED).expect("our own file");
+    assert_eq!(weights.model(), "fgnet-384/1");
+}
+
+#[test]
+fn imported_weights_are_named_after_their_file() {
+    let weights = import_tensors(&foreign()).expect("complete weights");
+    assert_eq!(weights.model(), "mine/1");
+    assert_eq!(weights.tensors, Weights::embedded().tensors);
+    let renamed = weights.with_card(Weights::embedded().card().clone());
+    assert_eq!(renamed.sha256(), Weights::embedded().sha256());
+}
+
+#[test]
+fn single_double_half_and_brain_floats_are_read() {
+    let mut tensors = foreign();
+    let values = &Weights::embedded().tensors["head.bias"].values;
+    let shape = vec![values.len()];
+    let as_double = values.iter().flat_map(|&value| f64::from(value).to_le_bytes()).collect();
+    let as_half = values.iter().flat_map(|&value| f16::from_f32(value).to_le_bytes()).collect();
+    for (dtype, bytes) in [(Dtype::F64, as_double), (Dtype::F16, as_half)] {
+        tensors.insert("head.bias".to_owned(), (dtype, shape.clone(), bytes));
+        assert_eq!(import_tensors(&tensors).expect("complete weights").tensors["head.bias"].values, *values);
+    }
+    let brain = [1.5, -2.0, 0.0, 96.0];
+    let bytes = brain.iter().flat_map(|&value| half::bf16::from_f32(value).to_le_bytes()).collect();
+    tensors.insert("head.bias".to_owned(), (Dtype::BF16, shape, bytes));
+    assert_eq!(import_tensors(&tensors).expect("complete weights").tensors["head.bias"].values, brain);
+}
+
+#[test]
+fn batch_normalisation_is_folded_into_the_convolutions() {
+    let embedded = Weights::embedded();
+    let mut tensors = BTreeMap::new();
+    for convolution in architecture::convolutions() {
+        let name = &convolution.name;
+        let weight = &embedded.tensors[&format!("{name}.weight")];
+        let bias = &embedded.tensors[&format!("{name}.bias")];
+        let Some(module) = convolution.normalised() else {
+            tensors.insert(format!("{name}.weight"), single(&weight.shape, &weight.values));
+            tensors.insert(format!("{name}.bias"), single(&bias.shape, &bias.values));
+            continue;
+        };
+        // Statistics that differ from channel to channel, and the weights and shifts that undo them.
+        let channels = weight.shape[0];
+        let each = |value: fn(f32) -> f32| (0..channels).map(|channel| value(channel as f32)).collect::<Vec<f32>>();
+        let (gamma, mean) = (each(|c| 0.5 + c % 7.0 / 8.0), each(|c| c % 5.0 / 4.0 - 0.5));
+        let variance = each(|c| 0.1 + c % 3.0);
+        let scale = |c: usize| gamma[c] / (variance[c] + 1e-3).sqrt();
+        let taps = weight.values.len() / channels;
+        let unscaled: Vec<f32> = weight.values.iter().enumerate().map(|(i, value)| value / scale(i / taps)).collect();
+        let beta: Vec<f32> = bias.values.iter().enumerate().map(|(c, value)| value + mean[c] * scale(c)).collect();
+        tensors.insert(format!("{name}.weight"), single(&weight.shape, &unscaled));
+        for (statistic, values) in
+            [("weight", gamma), ("bias", beta), ("running_mean", mean), ("running_var", variance)]
+        {
+            tensors.insert(format!("{module}.bn.{statistic}"), single(&[channels], &values));
+        }
+        let counter = (Dtype::I64, vec![], 3045_i64.to_le_bytes().to_vec());
+        tensors.insert(format!("{module}.bn.num_batches_tracked"), counter);
+    }
+    tensors.insert("side.0.weight".to_owned(), single(&[1, 128, 1, 1], &[0.0; 128]));
+    let weights = import_tensors(&tensors).expect("complete weights");
+    for (name, tensor) in &embedded.tensors {
+        for (&found, &expected) in weights.tensors[name].values.iter().zip(&tensor.values) {
+            // Half precision keeps eleven bits.
+            let tolerance = (expected.abs() / 1024.0).max(1e-6);
+            assert!((found - expected).abs() <= tolerance, "{name}: {found}, not {expected}");
+        }
+    }
+}
+
+#[test]
+fn a_checkpoint_gives_its_averaged_weights() {
+    let weights = import_bytes("averaged.pth", AVERAGED).expect("a checkpoint of PyTorch");
+    let mut names: Vec<&String> = weights.tensors.keys().collect();
+    names.sort();
+    for (index, name) in names.into_iter().enumerate() {
+        let tensor = &weights.tensors[name];
+        assert!(tensor.values.iter().all(|&value| value == index as f32 / 1024.0), "{name}: {}", tensor.values[0]);
+    }
+}
+
+#[test]
+fn a_checkpoint_with_batch_normalisation_is_folded() {
+    let weights = import_bytes("unfolded.PTH", UNFOLDED).expect("a checkpoint of PyTorch");
+    let mut names: Vec<String> = Vec::new();
+    for convolution in architecture::convolutions() {
+        names.push(format!("{}.weight", convolution.name));
+        match convolution.normalised() {
+            Some(module) => {
+                names.extend(["weight", "bias", "running_mean", "running_var"].map(|s| format!("{module}.bn.{s}")));
+            }
+            None => names.push(format!("{}.bias", convolution.name)),
+        }
+    }
+    names.sort();
+    let recorded = |name: &str| {
+        let index = names.binary_search_by(|known| known.as_str().cmp(name)).expect("a recorded name");
+        half::bf16::from_f32(index as f32 / 1024.0).to_f64()
+    };
+    let bn = |statistic: &str| recorded(&format!("d1.bn.{statistic}"));
+    let scale = bn("weight") / (bn("running_var") + 1e-3).sqrt();
+    let close = |name: &str, expected: f64| {
+        let found = f64::from(weights.tensors[name].values[0]);
+        assert!((found - expected).abs() < 1e-3, "{name}: {found}, not {expected}");
+    };
+    close("d1.conv.weight", recorded("d1.conv.weight") * scale);
+    close("d1.conv.bias", bn("bias") - bn("running_mean") * scale);
+    close("head.bias", recorded("head.bias"));
+}
+
+#[test]
+fn the_first_missing_tensor_in_the_order_of_the_network_is_named() {
+    let mut tensors = foreign();
+    tensors.remove("head.bias");
+    tensors.remove("enc.blocks.3.dw.conv.bias");
+    tensors.remove("lat4.conv.weight");
+    let error = import_tensors(&tensors).expect_err("an incomplete file");
+    assert_eq!(error.to_string(), "tensor \"enc.blocks.3.dw.conv.bias\" (shape [144]) is missing");
+}
+
+#[test]
+fn the_first_misshapen_tensor_is_named_with_both_shapes() {
+    let mut tensors = foreign();
+    tensors.insert("in5.conv.weight".to_owned(), single(&[2, 2], &[0.0; 4]));
+    let error = import_tensors(&tensors).expect_err("a misshapen file");
+    assert_eq!(error.to_string(), "tensor \"in5.conv.weight\" has shape [2, 2], expected [128, 320, 1, 1]");
+}
+
+#[test]
+fn surplus_tensors_are_named() {
+    let mut tensors = foreign();
+    tensors.insert("head2.bias".to_owned(), single(&[1], &[0.0]));
+    tensors.insert("enc.blocks.17.dw.conv.bias".to_owned(), single(&[1], &[0.0]));
+    let error = import_tensors(&tensors).expect_err("more than the network has").to_string();
+    assert!(error.ends_with("\"enc.blocks.17.dw.conv.bias\", \"head2.bias\""), "{error}");
+}
+
+#[test]
+fn integers_and_numbers_that_half_precision_lacks_are_refused() {
+    let mut tensors = foreign();
+    tensors.insert("head.bias".to_owned(), (Dtype::I32, vec![4], vec![0; 16]));
+    let error = import_tensors(&tensors).expect_err("integers");
+    assert!(matches!(&error, WeightsError::Type { name, .. } if name == "head.bias"), "{error}");
+    for value in [f32::NAN, f32::INFINITY, 70_000.0] {
+        tensors.insert("head.bias".to_owned(), single(&[4], &[0.0, value, 0.0, 0.0]));
+        let error = import_tensors(&tensors).expect_err("a value that cannot be kept");
+        assert!(matches!(&error, WeightsError::Value { name, .. } if name == "head.bias"), "{error}");
+    }
+}
+
+#[test]
+fn a_weights_file_must_carry_a_card_and_the_right_architecture() {
+    let error = Weights::from_bytes(&container(&foreign())).expect_err("no metadata");
+    assert!(matches!(error, WeightsError::Metadata(_)), "{error}");
+    let text = |from: &str, to: &str| {
+        let at = EMBEDDED.windows(from.len()).position(|window| window == from.as_bytes()).expect("the field");
+        let mut bytes = EMBEDDED.to_vec();
+        bytes[at..at + to.len()].copy_from_slice(to.as_bytes());
+        Weights::from_bytes(&bytes).expect_err("a file that was changed")
+    };
+    let error = text("\"architecture\":\"fgnet\"", "\"architecture\":\"other\"");
+    assert!(matches!(&error, WeightsError::Architecture { found, .. } if found == "other"), "{error}");
+    let error = text("\"input_side\":\"384\"", "\"input_side\":\"385\"");
+    assert!(matches!(error, WeightsError::Metadata("input_side")), "{error}");
+}
+
+#[test]
+fn a_file_that_is_not_there_is_named() {
+    let error = import(Path::new("/nowhere/weights.pth")).expect_err("no such file").to_string();
+    assert!(error.starts_with("/nowhere/weights.pth: "), "{error}");
+}
+
+/// Truncated at many lengths, and with single bytes changed: an error or weights, never a panic.
+fn survives_damage(name: &str, bytes: &[u8], header: usize) {
+    let (_folder, path) = file(name, bytes);
+    for step in 0..30 {
+        fs::write(&path, &bytes[..bytes.len() * step / 30]).expect("a temporary file");
+        assert!(import(&path).is_err(), "{name}: accepted although cut at {step}/30");
+    }
+    let mut state = 1_u32;
+    for _ in 0..100 {
+        state = state.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+        let mut damaged = bytes.to_vec();
+        damaged[(state >> 8) as usize % header] ^= (state >> 24) as u8 | 1;
+        fs::write(&path, &damaged).expect("a temporary file");
+        let _ = import(&path);
+    }
+}
+
+#[test]
+fn damaged_safetensors_files_are_errors() {
+    survives_damage("damaged.safetensors", EMBEDDED, 16_000);
+}
+
+#[test]
+fn damaged_checkpoints_are_errors() {
+    survives_damage("damaged.pth", AVERAGED, AVERAGED.len());
+}
+
+#[test]
+fn a_header_that_promises_more_than_the_file_holds_is_an_error() {
+    for length in [u64::MAX, 1 << 40, 100_000_000, 9] {
+        let mut bytes = length.to_le_bytes().to_vec();
+        bytes.extend_from_slice(b"{}");
+        let error = import_bytes("lying.safetensors", &bytes).expect_err("a lying header");
+        assert!(matches!(error, WeightsError::Container { .. }), "{error}");
+    }
+}

@@ -1,0 +1,106 @@
+#!/usr/bin/env python3
+"""Record what PyTorch answers for the shipped weights, for tests/it/network_parity.rs.
+
+    python tests/reference/fgnet/record.py
+
+Needs torch, numpy and safetensors. Reads weights/fgnet-384.safetensors, runs the network in float32 on pictures that
+both languages draw with integers, and writes each mask as 384 x 384 little-endian u16 (probability x 65535).
+`--model FILE` also compares with the training definition of the network (a file with a class FGNet that can fold()).
+"""
+import argparse, importlib.util, pathlib
+import numpy as np, torch, torch.nn.functional as F
+from safetensors.numpy import load_file
+
+HERE = pathlib.Path(__file__).resolve().parent
+ROOT = HERE.parents[2]
+SIDE = 384
+
+
+def formula():
+    """A checkerboard under two ramps: nothing to find, so that much of the answer is neither 0 nor 1."""
+    y, x = np.mgrid[0:SIDE, 0:SIDE].astype(np.int64)
+    return np.stack([(x // 48 + y // 48) % 2 * 200 + 20, (x // 32) * 20, (y // 32) * 20], -1).astype(np.uint8)
+
+
+def scene():
+    """A figure (head, body, stripes) in front of a sky over a floor, with noise."""
+    y, x = np.mgrid[0:SIDE, 0:SIDE].astype(np.int64)
+    sky = np.stack([150 + y // 6, 180 + y // 8, 215 + y // 16], -1)
+    floor = np.stack([110 + (x + y) % 16, 95 + (x + y) % 16, 80 + 0 * x], -1)
+    rgb = np.where((y < 300)[..., None], sky, floor)
+    body = (x - 200) ** 2 * 4 + (y - 270) ** 2 < 110 ** 2
+    rgb = np.where(body[..., None], np.stack([60 + 70 * ((y // 12) % 2), 30 + 0 * x, 90 + 0 * x], -1), rgb)
+    head = (x - 200) ** 2 + (y - 120) ** 2 < 48 ** 2
+    rgb = np.where(head[..., None], np.stack([225 + 0 * x, 180 - (y - 120) // 4, 150 + 0 * x], -1), rgb)
+    noise = (((y * SIDE + x) * 1103515245 + 12345) >> 16) % 9 - 4
+    return np.clip(rgb + noise[..., None], 0, 255).astype(np.uint8)
+
+
+STAGES = [(1, 16, 1, 1), (6, 24, 2, 2), (6, 32, 3, 2), (6, 64, 4, 2), (6, 96, 3, 1), (6, 160, 3, 2), (6, 320, 1, 1)]
+
+
+@torch.no_grad()
+def network(w, x):
+    def conv(name, x, stride=1, dilation=1, groups=1, act=None):
+        k, b = w[name + '.weight'], w[name + '.bias']
+        return (act or (lambda t: t))(F.conv2d(x, k, b, stride, dilation * (k.shape[2] // 2), dilation, groups))
+
+    def refine(name, x, dilation=1):
+        y = conv(f'{name}.dw.conv', x, 1, dilation, x.shape[1], F.relu)
+        return F.relu(x + conv(f'{name}.pw.conv', y))
+
+    up = lambda t: F.interpolate(t, scale_factor=2, mode='nearest')
+    x = conv('enc.stem.conv', x, 2, act=F.relu6)
+    features, index = [], 0
+    for expansion, channels, blocks, stride in STAGES:
+        for k in range(blocks):
+            s, y, n = stride if k == 0 else 1, x, f'enc.blocks.{index}'
+            if expansion != 1:
+                y = conv(f'{n}.expand.conv', y, act=F.relu6)
+            y = conv(f'{n}.dw.conv', y, s, 1, y.shape[1], F.relu6)
+            y = conv(f'{n}.project.conv', y)
+            x = x + y if s == 1 and x.shape[1] == channels else y
+            if index in (0, 2, 5, 12, 16):
+                features.append(x)
+            index += 1
+    f1, f2, f3, f4, f5 = features
+    p = conv('in5.conv', f5, act=F.relu)
+    p = F.relu(p + conv('gp.conv', F.adaptive_avg_pool2d(p, 1)))
+    for i, dilation in enumerate((1, 2, 4)):
+        p = refine(f'ctx.{i}', p, dilation)
+    p = F.relu(up(conv('top5.conv', p)) + conv('lat4.conv', f4))
+    p = refine('d4.1', refine('d4.0', p), 2)
+    p = F.relu(up(p) + conv('lat3.conv', f3))
+    p = refine('d3.1', refine('d3.0', p))
+    p = F.relu(up(conv('top3.conv', p)) + conv('lat2.conv', f2))
+    p = conv('d2.1.conv', conv('d2.0.conv', p, act=F.relu), act=F.relu)
+    p = F.relu(F.pixel_shuffle(conv('up2.conv', p), 2) + conv('lat1.conv', f1))
+    p = conv('d1.conv', p, act=F.relu)
+    return F.pixel_shuffle(conv('head', p), 2)
+
+
+def main():
+    arguments = argparse.ArgumentParser()
+    arguments.add_argument('--model', help='file with the training definition of the network, to compare with')
+    a = arguments.parse_args()
+    w = {k: torch.from_numpy(v.astype(np.float32)) for k, v in load_file(ROOT / 'weights/fgnet-384.safetensors').items()}
+    trained = None
+    if a.model:
+        spec = importlib.util.spec_from_file_location('model', a.model)
+        module = importlib.util.module_from_spec(spec)
+        spec.loader.exec_module(module)
+        trained = module.FGNet().eval().fold()
+        print(trained.load_state_dict(w, strict=False))
+    for name, picture in (('formula', formula()), ('scene', scene())):
+        x = torch.from_numpy(picture).permute(2, 0, 1)[None].float() / 127.5 - 1
+        logits = network(w, x)
+        if trained is not None:
+            with torch.no_grad():
+                print(name, 'differs from the training definition by', float((trained(x) - logits).abs().max()))
+        mask = torch.sigmoid(logits)[0, 0].numpy().astype(np.float64)
+        print(name, 'picture sum', int(picture.astype(np.int64).sum()), 'mask mean', mask.mean(), 'min', mask.min(), 'max', mask.max(),
+              'uncertain', ((mask > .05) & (mask < .95)).mean())
+        np.round(mask * 65535).astype('<u2').tofile(HERE / f'{name}.u16')
+
+
+main()
