@@ -3,3 +3,9 @@
 mod engine_device;
 mod engine_fake;
 mod engine_queue;
+mod http_admin;
+mod http_connections;
+mod http_daemon;
+mod http_forms;
+mod http_replies;
+mod openapi;
