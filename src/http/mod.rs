@@ -1,1 +1,160 @@
-//! Module http.
+//! The HTTP facade: two listeners, one for callers and one for operators.
+//!
+//! ```text
+//! server      accepts; HTTP/1.1 and h2c; graceful shutdown      connection  header and idle clocks
+//! exchange    request id, panic → 500, envelope, log, metrics   body        pause and total clocks
+//! facade      route → key (401) → rate (429) → endpoint         admin       /livez /readyz /metrics, keys
+//! routes      query and content type → form → Recipe → pipeline → response
+//! ```
+//!
+//! The order of checks is the order of these calls; each comes before the next can cost anything. Limits are enforced
+//! while bytes arrive. A caller that goes away drops its request's future, and the engine sees that.
+
+mod admin;
+mod body;
+pub mod config;
+mod connection;
+mod docs;
+pub mod error;
+mod exchange;
+mod facade;
+mod form;
+mod multipart;
+mod rate;
+mod request_id;
+mod response;
+pub mod router;
+mod routes;
+mod server;
+
+use crate::engine::{Engine, EngineState};
+use crate::pipeline::{self, Call, Output, PipelineError};
+use crate::recipe::Recipe;
+use bytes::Bytes;
+use config::{HttpConfig, LimitsConfig};
+use futures_util::future::BoxFuture;
+use hyper::{Request, Response};
+use metrics_exporter_prometheus::PrometheusHandle;
+use serde_json::Value;
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+use tokio::net::TcpListener;
+use tokio::sync::oneshot;
+
+/// Connections of operators and their tools.
+const MAX_ADMIN_CONNECTIONS: usize = 64;
+
+/// How long operators' requests under way may take to end.
+const ADMIN_GRACE: Duration = Duration::from_secs(2);
+
+/// The work behind the image endpoints.
+pub trait Remove: Send + Sync + 'static {
+    /// Runs one job, at most until the deadline of its call; dropping the future cancels it.
+    fn run<'a>(
+        &'a self,
+        bytes: Bytes,
+        recipe: &'a Recipe,
+        call: &'a Call,
+    ) -> BoxFuture<'a, Result<Output, PipelineError>>;
+
+    /// What it is doing.
+    fn state(&self) -> EngineState;
+
+    /// Whether its threads are there; without them only a restart helps.
+    fn is_alive(&self) -> bool;
+}
+
+impl Remove for Engine {
+    fn run<'a>(
+        &'a self,
+        bytes: Bytes,
+        recipe: &'a Recipe,
+        call: &'a Call,
+    ) -> BoxFuture<'a, Result<Output, PipelineError>> {
+        Box::pin(pipeline::run(self, bytes, recipe, call))
+    }
+
+    fn state(&self) -> EngineState {
+        *Self::state(self).borrow()
+    }
+
+    fn is_alive(&self) -> bool {
+        Self::is_alive(self)
+    }
+}
+
+/// Who sent a request.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Caller {
+    /// Public id of the key; the rate limit is counted by it.
+    pub key_id: String,
+    /// The account it belongs to.
+    pub account: String,
+}
+
+/// The keys that open the API.
+pub trait Authenticate: Send + Sync + 'static {
+    /// Whose token this is; nothing for one that opens nothing.
+    fn authenticate(&self, token: &str) -> Option<Caller>;
+}
+
+/// Administration through the admin listener.
+pub trait Administer: Send + Sync + 'static {
+    /// Answers a request with JSON; nothing when it has no such path. An error is `{"error":{"code","message"}}`, to
+    /// which the id of the request is added.
+    fn handle<'a>(&'a self, request: &'a Request<Bytes>) -> BoxFuture<'a, Option<Response<Value>>>;
+}
+
+/// What the facade stands on. Clones share it.
+#[derive(Clone)]
+pub struct App {
+    /// The work.
+    pub remover: Arc<dyn Remove>,
+    /// The keys.
+    pub keys: Arc<dyn Authenticate>,
+    /// Administration, served by the admin listener.
+    pub operator: Arc<dyn Administer>,
+    /// What `/metrics` tells.
+    pub metrics: PrometheusHandle,
+}
+
+impl fmt::Debug for App {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("App").field("state", &self.remover.state()).finish_non_exhaustive()
+    }
+}
+
+/// Serves both listeners until `shutdown`; then is not ready any more, accepts nothing, lets the requests under way
+/// end within the grace period, and returns. The listeners are bound already, so that callers can connect while the
+/// network is still being loaded; their requests wait for it.
+pub async fn serve(
+    config: HttpConfig,
+    limits: LimitsConfig,
+    app: App,
+    public: TcpListener,
+    admin: TcpListener,
+    shutdown: impl Future<Output = ()>,
+) {
+    let config = Arc::new(config);
+    let draining = Arc::new(AtomicBool::new(false));
+    let (stop_admin, admin_stopped) = oneshot::channel::<()>();
+    let operators = Arc::new(admin::Admin::new(app.clone(), draining.clone()));
+    let grace = config.shutdown_grace;
+    let facade = Arc::new(facade::Facade::new(app, config.clone(), &limits));
+    let public = server::run(public, facade, config.clone(), config.max_connections, grace, async {
+        shutdown.await;
+        draining.store(true, Ordering::Relaxed);
+    });
+    let admin = server::run(admin, operators, config.clone(), MAX_ADMIN_CONNECTIONS, grace.min(ADMIN_GRACE), async {
+        // A dropped sender means the same as a sent message.
+        let _ = admin_stopped.await;
+    });
+    // The admin listener outlives the other: somebody may want to watch it drain.
+    let public_then_stop = async {
+        public.await;
+        drop(stop_admin);
+    };
+    tokio::join!(public_then_stop, admin);
+}

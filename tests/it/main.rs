@@ -1,9 +1,20 @@
 //! The integration tests: one binary, a module per behaviour.
 
+mod engine_device;
+mod engine_fake;
+mod engine_pipeline;
+mod engine_queue;
+mod http_admin;
+mod http_connections;
+mod http_daemon;
+mod http_forms;
+mod http_replies;
 mod keys_admin;
 mod keys_commands;
 mod keys_model;
 mod keys_service;
+mod network_parity;
+mod openapi;
 mod store_crash;
 mod store_open;
 mod store_queue;

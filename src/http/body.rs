@@ -1,0 +1,119 @@
+//! A request's body as it arrives, against two clocks: one for a pause, one for the whole.
+
+use super::config::HttpConfig;
+use super::connection::Busy;
+use bytes::Bytes;
+use http_body_util::BodyExt;
+use hyper::body::{Body, Incoming};
+use std::future::Future;
+use std::time::Duration;
+use tokio::time::{Instant, timeout_at};
+
+/// How long an unread body is still taken in after the reply, and how long it may pause meanwhile. A socket closed
+/// with bytes unread sends a reset, which can destroy a reply the caller has not read yet; nginx's `lingering_close`
+/// has the same two bounds.
+const LINGER: Duration = Duration::from_secs(30);
+const LINGER_PAUSE: Duration = Duration::from_secs(5);
+
+/// Why a body could not be read to its end.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum BodyError {
+    /// It paused, or took, too long.
+    #[error("too slow")]
+    TooSlow,
+    /// The connection broke, or the framing did.
+    #[error("{0}")]
+    Broken(String),
+}
+
+/// Where bytes come from, piece by piece.
+pub(super) trait Chunks: Send {
+    /// The next bytes, never empty; nothing at the end.
+    fn next_chunk(&mut self) -> impl Future<Output = Result<Option<Bytes>, BodyError>> + Send;
+}
+
+/// The body of the request in hand.
+#[derive(Debug)]
+pub(super) struct RequestBody {
+    incoming: Incoming,
+    /// The caller holds the body back until it is asked for (`Expect: 100-continue`).
+    held_back: bool,
+    pause: Duration,
+    total: Duration,
+    deadline: Option<Instant>,
+    ended: Option<Instant>,
+    broken: bool,
+}
+
+impl RequestBody {
+    pub(super) fn new(incoming: Incoming, held_back: bool, config: &HttpConfig) -> Self {
+        let (pause, total) = (config.body_pause, config.body_timeout);
+        let ended = incoming.is_end_stream().then(Instant::now);
+        Self { incoming, held_back, pause, total, deadline: None, ended, broken: false }
+    }
+
+    /// Its length, where the caller has said it.
+    pub(super) fn announced(&self) -> Option<u64> {
+        self.incoming.size_hint().exact()
+    }
+
+    /// When its last byte was read.
+    pub(super) fn ended(&self) -> Option<Instant> {
+        self.ended
+    }
+
+    /// Takes in what was not read, beside the reply, so that the reply can be read and the connection used again.
+    pub(super) fn dismiss(mut self, busy: Busy) {
+        if self.held_back || self.broken || self.ended.is_some() {
+            return;
+        }
+        self.pause = LINGER_PAUSE;
+        self.deadline = Some(Instant::now() + LINGER);
+        tokio::spawn(async move {
+            let _busy = busy;
+            while let Ok(Some(_)) = self.next_chunk().await {}
+        });
+    }
+}
+
+impl Chunks for RequestBody {
+    async fn next_chunk(&mut self) -> Result<Option<Bytes>, BodyError> {
+        self.held_back = false;
+        let deadline = *self.deadline.get_or_insert_with(|| Instant::now() + self.total);
+        loop {
+            let next = timeout_at(deadline.min(Instant::now() + self.pause), self.incoming.frame()).await;
+            self.broken = !matches!(next, Ok(None | Some(Ok(_))));
+            match next {
+                Err(_) => return Err(BodyError::TooSlow),
+                Ok(Some(Err(error))) => return Err(BodyError::Broken(error.to_string())),
+                Ok(None) => {
+                    self.ended.get_or_insert_with(Instant::now);
+                    return Ok(None);
+                }
+                // Trailers are of no use here.
+                Ok(Some(Ok(frame))) => match frame.into_data() {
+                    Ok(data) if !data.is_empty() => return Ok(Some(data)),
+                    Ok(_) | Err(_) => {}
+                },
+            }
+        }
+    }
+}
+
+impl<C: Chunks> Chunks for &mut C {
+    fn next_chunk(&mut self) -> impl Future<Output = Result<Option<Bytes>, BodyError>> + Send {
+        (**self).next_chunk()
+    }
+}
+
+/// Reads a small body whole; nothing when it is longer than `limit`.
+pub(super) async fn read_small(body: &mut RequestBody, limit: usize) -> Result<Option<Bytes>, BodyError> {
+    let mut bytes = Vec::new();
+    while let Some(chunk) = body.next_chunk().await? {
+        if bytes.len() + chunk.len() > limit {
+            return Ok(None);
+        }
+        bytes.extend_from_slice(&chunk);
+    }
+    Ok(Some(bytes.into()))
+}

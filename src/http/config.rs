@@ -1,0 +1,148 @@
+//! The settings of the listeners and of what one caller may do.
+
+use serde::{Deserialize, Serialize};
+use std::net::{Ipv4Addr, SocketAddr};
+use std::time::Duration;
+
+const A_DAY: Duration = Duration::from_secs(24 * 60 * 60);
+
+/// Section `[server]`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct HttpConfig {
+    /// Address of the API.
+    pub listen: SocketAddr,
+    /// Address of health, metrics and key administration. Not for the public.
+    pub admin_listen: SocketAddr,
+    /// Connections served at once; more wait in the system's queue.
+    pub max_connections: usize,
+    /// Megabytes of uploads held in memory at once; beyond, a request is answered 429.
+    pub max_upload_megabytes_in_flight: usize,
+    /// How long the head of a request may take to arrive.
+    #[serde(with = "jiff::fmt::serde::unsigned_duration::friendly::compact::required")]
+    pub header_timeout: Duration,
+    /// How long the body of a request may take to arrive.
+    #[serde(with = "jiff::fmt::serde::unsigned_duration::friendly::compact::required")]
+    pub body_timeout: Duration,
+    /// How long a body may pause.
+    #[serde(with = "jiff::fmt::serde::unsigned_duration::friendly::compact::required")]
+    pub body_pause: Duration,
+    /// How long a connection may do nothing.
+    #[serde(with = "jiff::fmt::serde::unsigned_duration::friendly::compact::required")]
+    pub idle_timeout: Duration,
+    /// How long the work on one request may take, waiting included; beyond, it is answered 503.
+    #[serde(with = "jiff::fmt::serde::unsigned_duration::friendly::compact::required")]
+    pub request_deadline: Duration,
+    /// How long requests under way may take to end at shutdown.
+    #[serde(with = "jiff::fmt::serde::unsigned_duration::friendly::compact::required")]
+    pub shutdown_grace: Duration,
+}
+
+impl Default for HttpConfig {
+    fn default() -> Self {
+        Self {
+            listen: (Ipv4Addr::LOCALHOST, 8080).into(),
+            admin_listen: (Ipv4Addr::LOCALHOST, 9090).into(),
+            max_connections: 1024,
+            max_upload_megabytes_in_flight: 256,
+            header_timeout: Duration::from_secs(10),
+            body_timeout: Duration::from_secs(120),
+            body_pause: Duration::from_secs(15),
+            idle_timeout: Duration::from_secs(75),
+            request_deadline: Duration::from_secs(120),
+            shutdown_grace: Duration::from_secs(30),
+        }
+    }
+}
+
+impl HttpConfig {
+    /// Every mistake in this section, each as a sentence.
+    #[must_use]
+    pub fn validate(&self) -> Vec<String> {
+        let mut mistakes = Vec::new();
+        let mut check = |holds: bool, mistake: &str| {
+            if !holds {
+                mistakes.push(format!("server.{mistake}"));
+            }
+        };
+        check(self.max_connections > 0, "max_connections: expected at least 1");
+        check(
+            (16..=1_000_000).contains(&self.max_upload_megabytes_in_flight),
+            "max_upload_megabytes_in_flight: expected 16 (one upload) to 1000000",
+        );
+        // Beyond a day a timer guards nothing, and far beyond it overflows.
+        for (name, timeout) in [
+            ("header_timeout", self.header_timeout),
+            ("body_timeout", self.body_timeout),
+            ("body_pause", self.body_pause),
+            ("idle_timeout", self.idle_timeout),
+            ("request_deadline", self.request_deadline),
+        ] {
+            let holds = !timeout.is_zero() && timeout <= A_DAY;
+            check(holds, &format!("{name}: expected more than no time and at most a day, such as 10s"));
+        }
+        check(self.shutdown_grace <= A_DAY, "shutdown_grace: expected at most a day, such as 30s");
+        check(
+            self.listen.port() == 0 || self.listen != self.admin_listen,
+            "admin_listen: expected another address than `listen`",
+        );
+        mistakes
+    }
+}
+
+/// Section `[limits]`: what one caller may do.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct LimitsConfig {
+    /// Requests a key may make in any 60 seconds; beyond, it is answered 429.
+    pub rate_per_minute: u32,
+}
+
+impl Default for LimitsConfig {
+    fn default() -> Self {
+        Self { rate_per_minute: 60 }
+    }
+}
+
+impl LimitsConfig {
+    /// Every mistake in this section, each as a sentence.
+    #[must_use]
+    pub fn validate(&self) -> Vec<String> {
+        let holds = self.rate_per_minute > 0;
+        if holds { Vec::new() } else { vec!["limits.rate_per_minute: expected at least 1".to_owned()] }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_defaults_are_valid_and_survive_a_round_trip() {
+        assert!(HttpConfig::default().validate().is_empty());
+        assert!(LimitsConfig::default().validate().is_empty());
+        let text = toml::to_string(&HttpConfig::default()).expect("plain data");
+        assert!(text.contains("header_timeout = \"10s\"\n"), "{text}");
+        assert_eq!(toml::from_str::<HttpConfig>(&text).expect("its own text"), HttpConfig::default());
+    }
+
+    #[test]
+    fn every_mistake_is_told_at_once() {
+        let config = HttpConfig {
+            max_connections: 0,
+            header_timeout: Duration::ZERO,
+            admin_listen: HttpConfig::default().listen,
+            ..HttpConfig::default()
+        };
+        assert_eq!(config.validate().len(), 3, "{:?}", config.validate());
+    }
+
+    #[test]
+    fn a_timeout_needs_its_unit() {
+        let config: HttpConfig = toml::from_str("idle_timeout = \"1m 15s\"").expect("a duration");
+        assert_eq!(config.idle_timeout, Duration::from_secs(75));
+        for text in ["10", "\"10\"", "\"-1s\"", "\"soon\""] {
+            assert!(toml::from_str::<HttpConfig>(&format!("idle_timeout = {text}")).is_err(), "{text}");
+        }
+    }
+}

@@ -1,0 +1,133 @@
+//! `/openapi.yaml` and `/docs`.
+//!
+//! The page is made from the same tables that the code runs on, so it cannot lag behind; it is one HTML document with
+//! its style inside and nothing to run or fetch.
+
+use super::error::ErrorCode;
+use super::form;
+use super::response::{self, Reply};
+use super::router::{ROUTES, Route, Target};
+use crate::recipe::{Field, Kind, RESERVED};
+use bytes::Bytes;
+use hyper::StatusCode;
+use hyper::header::{CONTENT_SECURITY_POLICY, HeaderValue};
+use std::fmt::Write;
+use std::sync::LazyLock;
+
+static OPENAPI: &str = include_str!("../../schemas/openapi.yaml");
+
+static PAGE: LazyLock<Bytes> = LazyLock::new(|| Bytes::from(render()));
+
+const STYLE: &str = "\
+:root{color-scheme:light dark;font:16px/1.5 system-ui,sans-serif}\
+body{max-width:60rem;margin:2rem auto;padding:0 1rem}\
+h2{margin-top:2.5rem;border-top:1px solid #8884;padding-top:1rem}\
+table{border-collapse:collapse;width:100%}\
+th,td{text-align:left;vertical-align:top;padding:.3rem .8rem .3rem 0;border-bottom:1px solid #8883}\
+code,pre{font:.9em ui-monospace,monospace}\
+pre{background:#8881;padding:.8rem;overflow:auto}";
+
+/// The contract.
+pub(super) fn openapi() -> Reply {
+    response::page(StatusCode::OK, "application/yaml", OPENAPI)
+}
+
+/// The contract to be read by people.
+pub(super) fn html() -> Reply {
+    let mut reply = response::page(StatusCode::OK, "text/html; charset=utf-8", PAGE.clone());
+    let policy = HeaderValue::from_static("default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'");
+    reply.headers_mut().insert(CONTENT_SECURITY_POLICY, policy);
+    reply
+}
+
+fn render() -> String {
+    let mut page = format!(
+        "<!doctype html><html lang=\"en\"><meta charset=\"utf-8\"><meta name=\"viewport\" content=\"width=device-width\">\
+         <title>Backdrop API</title><style>{STYLE}</style><h1>Backdrop API {version}</h1>\
+         <p>Cuts subjects out of photos. The contract for machines is <a href=\"/openapi.yaml\">/openapi.yaml</a>.</p>\
+         <pre>curl -H 'Authorization: Bearer API_KEY' -F file=@photo.jpg -o cutout.png http://HOST/remove</pre>",
+        version = env!("CARGO_PKG_VERSION"),
+    );
+    for route in ROUTES {
+        add_route(&mut page, route);
+    }
+    add_errors(&mut page);
+    page.push_str("</html>\n");
+    page
+}
+
+fn add_route(page: &mut String, route: &Route) {
+    let Route { method, path, about, target } = route;
+    add(page, format_args!("<h2 id=\"{path}\"><code>{method} {path}</code></h2><p>{}</p>", escaped(about)));
+    let Target::Image(endpoint) = target else { return };
+    add(
+        page,
+        format_args!(
+            "<p>Needs a key. Takes multipart/form-data, answers the picture.</p>\
+             <table><tr><th>Field<th>Value<th>Default<th>\
+             <tr><td><code>{}</code><td>a file<td>required<td>JPEG, PNG, WebP or HEIC, at most {} bytes.",
+            form::FILE,
+            form::max_file(),
+        ),
+    );
+    for Field { name, kind, default, about, .. } in endpoint.fields {
+        let value = match kind {
+            Kind::Choice(words) => {
+                words.iter().map(|word| format!("<code>{word}</code>")).collect::<Vec<_>>().join(" ")
+            }
+            Kind::Integer { min, max } => format!("{min}–{max}"),
+            Kind::Boolean => "<code>true</code> <code>false</code>".to_owned(),
+        };
+        let default = default.map(|text| format!("<code>{text}</code>")).unwrap_or_default();
+        let about = escaped(about);
+        add(page, format_args!("<tr><td><code>{name}</code><td>{value}<td>{default}<td>{about}"));
+    }
+    page.push_str("</table><p>Not available in this version, and refused: ");
+    let reserved: Vec<_> = RESERVED.iter().map(|reserved| format!("<code>{}</code>", reserved.name)).collect();
+    add(page, format_args!("{}.</p>", reserved.join(", ")));
+}
+
+fn add_errors(page: &mut String) {
+    page.push_str(
+        "<h2>Errors</h2><pre>{\"error\":{\"code\":\"…\",\"message\":\"…\",\"param\":\"…\"},\"request_id\":\"…\"}</pre>\
+         <table><tr><th>Status<th>Code",
+    );
+    for code in ErrorCode::ALL {
+        add(page, format_args!("<tr><td>{}<td><code>{}</code>", code.status().as_u16(), code.name()));
+    }
+    page.push_str("</table>");
+}
+
+fn add(page: &mut String, text: std::fmt::Arguments<'_>) {
+    page.write_fmt(text).expect("a string takes everything");
+}
+
+/// Text as HTML, with `code` between backticks.
+fn escaped(text: &str) -> String {
+    let text = text.trim().replace('&', "&amp;").replace('<', "&lt;");
+    let pieces = text.split('`').enumerate();
+    pieces.map(|(at, piece)| if at % 2 == 1 { format!("<code>{piece}</code>") } else { piece.to_owned() }).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_page_shows_every_route_field_and_code_and_loads_nothing() {
+        let page = render();
+        for route in ROUTES {
+            assert!(page.contains(&format!("{} {}", route.method, route.path)), "{}", route.path);
+            if let Target::Image(endpoint) = &route.target {
+                assert!(endpoint.fields.iter().all(|field| page.contains(&format!("<code>{}</code>", field.name))));
+            }
+        }
+        assert!(ErrorCode::ALL.iter().all(|code| page.contains(code.name())));
+        assert!(!page.contains("<script") && !page.contains("src=") && !page.contains("@import"));
+    }
+
+    #[test]
+    fn text_is_escaped() {
+        assert_eq!(escaped(" a < b & `c` "), "a &lt; b &amp; <code>c</code>");
+    }
+}

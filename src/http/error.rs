@@ -1,0 +1,312 @@
+//! What callers are told when something fails: one closed set of codes, and every domain error's place in it.
+//!
+//! The matches below have no wildcard arm, so that a new way to fail cannot ship without a code. An error carries the
+//! public sentence; its private cause goes to the log under the same request id.
+
+use super::body::BodyError;
+use super::multipart::MultipartError;
+use super::response::{self, Reply};
+use crate::codec::{DecodeError, EncodeError};
+use crate::engine::EngineError;
+use crate::pipeline::PipelineError;
+use crate::recipe::FieldError;
+use hyper::header::{HeaderMap, HeaderName, HeaderValue, RETRY_AFTER};
+use hyper::{StatusCode, header};
+use serde_json::json;
+use std::time::Duration;
+
+/// Everything that `error.code` can be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum ErrorCode {
+    /// A value, a missing or unknown field, a malformed body.
+    InvalidParameter,
+    /// The bytes are not a readable image.
+    InvalidImage,
+    /// `/estimate` does not know the endpoint.
+    InvalidEndpoint,
+    /// No key, or not a working one.
+    Unauthorized,
+    /// The plan does not cover it.
+    PaymentRequired,
+    /// Not open to this account.
+    Forbidden,
+    /// No such path or record.
+    NotFound,
+    /// The path has other methods.
+    MethodNotAllowed,
+    /// The name is taken.
+    Conflict,
+    /// One `Idempotency-Key`, two requests.
+    IdempotencyConflict,
+    /// Too many bytes or pixels.
+    PayloadTooLarge,
+    /// The result would have too many pixels.
+    OutputTooLarge,
+    /// Not a picture format, or not a request format, that is read here.
+    UnsupportedMediaType,
+    /// No foreground.
+    NoSubjectDetected,
+    /// No face.
+    NoFaceDetected,
+    /// The source URL could not be fetched.
+    FetchFailed,
+    /// Too many requests, of this caller or of all.
+    RateLimitExceeded,
+    /// Our fault.
+    InternalError,
+    /// Another service failed.
+    UpstreamFailed,
+    /// Not now.
+    Unavailable,
+}
+
+impl ErrorCode {
+    /// Every code.
+    pub const ALL: &'static [Self] = &[
+        Self::InvalidParameter,
+        Self::InvalidImage,
+        Self::InvalidEndpoint,
+        Self::Unauthorized,
+        Self::PaymentRequired,
+        Self::Forbidden,
+        Self::NotFound,
+        Self::MethodNotAllowed,
+        Self::Conflict,
+        Self::IdempotencyConflict,
+        Self::PayloadTooLarge,
+        Self::OutputTooLarge,
+        Self::UnsupportedMediaType,
+        Self::NoSubjectDetected,
+        Self::NoFaceDetected,
+        Self::FetchFailed,
+        Self::RateLimitExceeded,
+        Self::InternalError,
+        Self::UpstreamFailed,
+        Self::Unavailable,
+    ];
+
+    /// As it stands in `error.code`.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::InvalidParameter => "invalid_parameter",
+            Self::InvalidImage => "invalid_image",
+            Self::InvalidEndpoint => "invalid_endpoint",
+            Self::Unauthorized => "unauthorized",
+            Self::PaymentRequired => "payment_required",
+            Self::Forbidden => "forbidden",
+            Self::NotFound => "not_found",
+            Self::MethodNotAllowed => "method_not_allowed",
+            Self::Conflict => "conflict",
+            Self::IdempotencyConflict => "idempotency_conflict",
+            Self::PayloadTooLarge => "payload_too_large",
+            Self::OutputTooLarge => "output_too_large",
+            Self::UnsupportedMediaType => "unsupported_media_type",
+            Self::NoSubjectDetected => "no_subject_detected",
+            Self::NoFaceDetected => "no_face_detected",
+            Self::FetchFailed => "fetch_failed",
+            Self::RateLimitExceeded => "rate_limit_exceeded",
+            Self::InternalError => "internal_error",
+            Self::UpstreamFailed => "upstream_failed",
+            Self::Unavailable => "unavailable",
+        }
+    }
+
+    /// The status it always comes with.
+    #[must_use]
+    pub const fn status(self) -> StatusCode {
+        match self {
+            Self::InvalidParameter | Self::InvalidImage | Self::InvalidEndpoint => StatusCode::BAD_REQUEST,
+            Self::Unauthorized => StatusCode::UNAUTHORIZED,
+            Self::PaymentRequired => StatusCode::PAYMENT_REQUIRED,
+            Self::Forbidden => StatusCode::FORBIDDEN,
+            Self::NotFound => StatusCode::NOT_FOUND,
+            Self::MethodNotAllowed => StatusCode::METHOD_NOT_ALLOWED,
+            Self::Conflict | Self::IdempotencyConflict => StatusCode::CONFLICT,
+            Self::PayloadTooLarge | Self::OutputTooLarge => StatusCode::PAYLOAD_TOO_LARGE,
+            Self::UnsupportedMediaType => StatusCode::UNSUPPORTED_MEDIA_TYPE,
+            Self::NoSubjectDetected | Self::NoFaceDetected => StatusCode::UNPROCESSABLE_ENTITY,
+            Self::FetchFailed => StatusCode::FAILED_DEPENDENCY,
+            Self::RateLimitExceeded => StatusCode::TOO_MANY_REQUESTS,
+            Self::InternalError => StatusCode::INTERNAL_SERVER_ERROR,
+            Self::UpstreamFailed => StatusCode::BAD_GATEWAY,
+            Self::Unavailable => StatusCode::SERVICE_UNAVAILABLE,
+        }
+    }
+}
+
+/// A failure as the caller is told it.
+#[derive(Debug)]
+pub(super) struct ApiError {
+    pub(super) code: ErrorCode,
+    message: String,
+    param: Option<String>,
+    headers: HeaderMap,
+    /// For the log only.
+    pub(super) cause: Option<String>,
+}
+
+impl ApiError {
+    pub(super) fn new(code: ErrorCode, message: impl Into<String>) -> Self {
+        Self { code, message: message.into(), param: None, headers: HeaderMap::new(), cause: None }
+    }
+
+    /// Something that must not happen did; what it was is for the log.
+    pub(super) fn internal(cause: impl Into<String>) -> Self {
+        Self { cause: Some(cause.into()), ..Self::new(ErrorCode::InternalError, "something went wrong on our side") }
+    }
+
+    /// Not now; later.
+    pub(super) fn unavailable(message: impl Into<String>) -> Self {
+        Self::new(ErrorCode::Unavailable, message).retry_after(Duration::from_secs(5))
+    }
+
+    pub(super) fn param(self, param: impl Into<String>) -> Self {
+        Self { param: Some(param.into()), ..self }
+    }
+
+    pub(super) fn header(mut self, name: HeaderName, value: HeaderValue) -> Self {
+        self.headers.insert(name, value);
+        self
+    }
+
+    pub(super) fn retry_after(self, wait: Duration) -> Self {
+        self.header(RETRY_AFTER, whole_seconds(wait).into())
+    }
+
+    /// The body is left unread and the connection is of no use any more.
+    pub(super) fn closing(self) -> Self {
+        self.header(header::CONNECTION, HeaderValue::from_static("close"))
+    }
+
+    /// The public sentence.
+    pub(super) fn message(&self) -> &str {
+        &self.message
+    }
+
+    /// The envelope.
+    pub(super) fn into_reply(self, request_id: &str) -> Reply {
+        let mut error = json!({ "code": self.code.name(), "message": self.message });
+        if let Some(param) = self.param {
+            error["param"] = param.into();
+        }
+        let mut reply = response::json(self.code.status(), &json!({ "error": error, "request_id": request_id }));
+        reply.headers_mut().extend(self.headers);
+        reply
+    }
+}
+
+/// Whole seconds, rounded up and at least one: a caller who waits that long is not refused for having come early.
+pub(super) fn whole_seconds(wait: Duration) -> u64 {
+    (wait.as_secs() + u64::from(wait.subsec_nanos() > 0)).max(1)
+}
+
+impl From<FieldError> for ApiError {
+    fn from(error: FieldError) -> Self {
+        Self::new(ErrorCode::InvalidParameter, error.to_string()).param(error.param())
+    }
+}
+
+impl From<BodyError> for ApiError {
+    fn from(error: BodyError) -> Self {
+        match error {
+            BodyError::TooSlow => Self::new(ErrorCode::InvalidParameter, "the request body came too slowly").closing(),
+            // Nobody is left to read this; the log and the metrics still tell what became of the request.
+            BodyError::Broken(cause) => {
+                Self { cause: Some(cause), ..Self::new(ErrorCode::InvalidParameter, "the request body is incomplete") }
+            }
+        }
+    }
+}
+
+impl From<MultipartError> for ApiError {
+    fn from(error: MultipartError) -> Self {
+        match error {
+            MultipartError::Malformed(what) => {
+                Self::new(ErrorCode::InvalidParameter, format!("malformed multipart body: {what}"))
+            }
+            MultipartError::BodyTooLarge => Self::new(ErrorCode::PayloadTooLarge, "the request body is too large"),
+            MultipartError::Body(error) => error.into(),
+        }
+    }
+}
+
+impl From<PipelineError> for ApiError {
+    fn from(error: PipelineError) -> Self {
+        match error {
+            PipelineError::Decode(error) => error.into(),
+            PipelineError::OutputTooLarge(error) => Self::new(ErrorCode::OutputTooLarge, error.to_string()),
+            PipelineError::NoSubject(error) => Self::new(ErrorCode::NoSubjectDetected, error.to_string()).param("file"),
+            PipelineError::Engine(error) => error.into(),
+            PipelineError::Encode(error) => error.into(),
+        }
+    }
+}
+
+impl From<DecodeError> for ApiError {
+    fn from(error: DecodeError) -> Self {
+        let code = match error {
+            DecodeError::Empty | DecodeError::Corrupt(_) => ErrorCode::InvalidImage,
+            DecodeError::Unsupported { .. } => ErrorCode::UnsupportedMediaType,
+            DecodeError::TooManyBytes { .. } | DecodeError::TooManyPixels { .. } => ErrorCode::PayloadTooLarge,
+        };
+        Self::new(code, error.to_string()).param("file")
+    }
+}
+
+impl From<EngineError> for ApiError {
+    fn from(error: EngineError) -> Self {
+        match error {
+            EngineError::QueueFull { retry_after } => {
+                Self::new(ErrorCode::RateLimitExceeded, "too many requests are being worked on")
+                    .retry_after(retry_after)
+            }
+            EngineError::Stopped => Self::unavailable("the service is shutting down"),
+            EngineError::DeadlineExceeded => Self::unavailable("the work took too long"),
+            EngineError::Failed(_) => {
+                Self { cause: Some(error.to_string()), ..Self::unavailable("the network could not be loaded") }
+            }
+            EngineError::Device(_) | EngineError::Panicked(_) => Self::internal(error.to_string()),
+        }
+    }
+}
+
+impl From<EncodeError> for ApiError {
+    fn from(error: EncodeError) -> Self {
+        match error {
+            EncodeError::Encoder { .. } => Self::internal(error.to_string()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use http_body_util::BodyExt;
+    use std::collections::HashSet;
+
+    #[test]
+    fn codes_have_distinct_names_and_all_of_them_are_listed() {
+        let names: HashSet<_> = ErrorCode::ALL.iter().map(|code| code.name()).collect();
+        assert_eq!(names.len(), ErrorCode::ALL.len());
+        assert!(ErrorCode::ALL.iter().all(|code| code.status().is_client_error() || code.status().is_server_error()));
+    }
+
+    #[test]
+    fn waiting_times_are_rounded_up() {
+        for (millis, seconds) in [(0, 1), (1, 1), (1000, 1), (1001, 2), (59_999, 60)] {
+            assert_eq!(whole_seconds(Duration::from_millis(millis)), seconds, "{millis} ms");
+        }
+    }
+
+    #[tokio::test]
+    async fn the_private_cause_stays_out_of_the_envelope() {
+        let reply = ApiError::internal("secret path").into_reply("req_1");
+        assert_eq!(reply.status(), 500);
+        let body = reply.into_body().collect().await.expect("in memory").to_bytes();
+        assert_eq!(
+            std::str::from_utf8(&body).expect("JSON"),
+            r#"{"error":{"code":"internal_error","message":"something went wrong on our side"},"request_id":"req_1"}"#
+        );
+    }
+}

@@ -1,0 +1,112 @@
+//! One request and its reply: what holds for all of them, whatever they ask for.
+//!
+//! Every reply carries the request's id; every failure, a panic included, becomes the error envelope and one line in
+//! the log; an unread body is taken in beside the reply.
+
+use super::body::RequestBody;
+use super::config::HttpConfig;
+use super::connection::Busy;
+use super::error::ApiError;
+use super::request_id;
+use super::response::{REQUEST_ID, Reply, VERSION};
+use crate::telemetry::metrics;
+use futures_util::FutureExt;
+use hyper::body::Incoming;
+use hyper::header::{CACHE_CONTROL, CONNECTION, EXPECT, HeaderMap, HeaderValue, X_CONTENT_TYPE_OPTIONS};
+use hyper::{Method, Request, Uri, Version};
+use std::any::Any;
+use std::future::Future;
+use std::panic::AssertUnwindSafe;
+use std::time::Instant;
+use tracing::{Instrument, debug, error, field, info, info_span};
+
+/// What one listener answers.
+pub(super) trait Service: Send + Sync + 'static {
+    /// Of the listener, for the log.
+    const NAME: &'static str;
+    /// Whether each request is worth a line in the log; health checks are not.
+    const LOGGED: bool;
+
+    /// Answers one request.
+    fn answer(&self, exchange: &mut Exchange) -> impl Future<Output = Result<Reply, ApiError>> + Send;
+}
+
+/// The request in hand, and what is already known about its reply.
+#[derive(Debug)]
+pub(super) struct Exchange {
+    pub(super) id: String,
+    pub(super) method: Method,
+    pub(super) uri: Uri,
+    pub(super) headers: HeaderMap,
+    pub(super) body: RequestBody,
+    /// Headers of the reply, whichever it will be.
+    pub(super) reply_headers: HeaderMap,
+    /// Path of the route, for metrics and log; an unknown path must not become a label.
+    pub(super) endpoint: &'static str,
+}
+
+/// Answers one request.
+pub(super) async fn answer<S: Service>(
+    service: &S,
+    request: Request<Incoming>,
+    busy: Busy,
+    config: &HttpConfig,
+) -> Reply {
+    let started = Instant::now();
+    let (head, incoming) = request.into_parts();
+    let id = request_id::of(&head.headers);
+    let held_back = head.version == Version::HTTP_11 && head.headers.contains_key(EXPECT);
+    let mut exchange = Exchange {
+        id: id.clone(),
+        method: head.method,
+        uri: head.uri,
+        headers: head.headers,
+        body: RequestBody::new(incoming, held_back, config),
+        reply_headers: HeaderMap::new(),
+        endpoint: "unknown",
+    };
+    let span = info_span!("request", request_id = %id, endpoint = field::Empty, account = field::Empty);
+    let outcome = AssertUnwindSafe(service.answer(&mut exchange)).catch_unwind().instrument(span.clone()).await;
+    let _entered = span.enter();
+    span.record("endpoint", exchange.endpoint);
+    let mut reply = match outcome {
+        Ok(Ok(reply)) => reply,
+        Ok(Err(error)) => refuse(error, &id),
+        Err(panic) => refuse(ApiError::internal(format!("panic: {}", message_of(&*panic))), &id),
+    };
+    let headers = reply.headers_mut();
+    headers.extend(exchange.reply_headers);
+    headers.insert(REQUEST_ID, HeaderValue::from_str(&id).expect("ids are visible ASCII"));
+    headers.insert(VERSION, HeaderValue::from_static(env!("CARGO_PKG_VERSION")));
+    headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+    if head.version == Version::HTTP_2 {
+        // RFC 9113, section 8.2.2: connection-specific headers make a message malformed.
+        headers.remove(CONNECTION);
+    }
+    exchange.body.dismiss(busy);
+
+    let (status, took) = (reply.status(), started.elapsed());
+    metrics::request_finished(exchange.endpoint, status.as_u16(), took);
+    if S::LOGGED {
+        info!(status = status.as_u16(), took_ms = took.as_millis(), method = %exchange.method, "answered");
+    } else {
+        debug!(status = status.as_u16(), took_ms = took.as_millis(), method = %exchange.method, "answered");
+    }
+    reply
+}
+
+/// Turns a failure into its reply, and tells the log what the caller is not told.
+fn refuse(error: ApiError, id: &str) -> Reply {
+    metrics::error_answered(error.code.name());
+    match &error.cause {
+        Some(cause) if error.code.status().is_server_error() => error!(code = error.code.name(), cause, "failed"),
+        cause => debug!(code = error.code.name(), message = error.message(), ?cause, "refused"),
+    }
+    error.into_reply(id)
+}
+
+fn message_of(panic: &(dyn Any + Send)) -> &str {
+    let text = panic.downcast_ref::<&str>().copied();
+    text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("no message")
+}

@@ -1,0 +1,100 @@
+//! The public listener: route, key, rate, then the endpoint. Each check comes before the next can cost anything.
+
+use super::config::{HttpConfig, LimitsConfig};
+use super::error::{ApiError, ErrorCode};
+use super::exchange::{Exchange, Service};
+use super::form::UploadMemory;
+use super::rate::RateLimiter;
+use super::response::Reply;
+use super::router::{self, Target};
+use super::routes;
+use super::{App, Caller};
+use hyper::header::{AUTHORIZATION, HeaderMap, HeaderValue, WWW_AUTHENTICATE};
+use std::sync::Arc;
+use std::time::Instant;
+
+/// What the public endpoints share.
+#[derive(Debug)]
+pub(super) struct Facade {
+    pub(super) app: App,
+    pub(super) config: Arc<HttpConfig>,
+    pub(super) uploads: UploadMemory,
+    rate: RateLimiter,
+}
+
+impl Facade {
+    pub(super) fn new(app: App, config: Arc<HttpConfig>, limits: &LimitsConfig) -> Self {
+        let uploads = UploadMemory::new(config.max_upload_megabytes_in_flight.saturating_mul(1_000_000));
+        Self { app, config, uploads, rate: RateLimiter::new(limits.rate_per_minute) }
+    }
+
+    fn authenticate(&self, headers: &HeaderMap) -> Result<Caller, ApiError> {
+        let refuse = |message, challenge| {
+            let challenge = HeaderValue::from_static(challenge);
+            ApiError::new(ErrorCode::Unauthorized, message).header(WWW_AUTHENTICATE, challenge)
+        };
+        let token = bearer(headers)
+            .ok_or_else(|| refuse("send your API key as `Authorization: Bearer <API_KEY>`", "Bearer"))?;
+        self.app
+            .keys
+            .authenticate(token)
+            .ok_or_else(|| refuse("this API key is not valid", r#"Bearer error="invalid_token""#))
+    }
+}
+
+impl Service for Facade {
+    const NAME: &'static str = "public";
+    const LOGGED: bool = true;
+
+    async fn answer(&self, exchange: &mut Exchange) -> Result<Reply, ApiError> {
+        let route = router::find(&exchange.method, exchange.uri.path())?;
+        exchange.endpoint = route.path;
+        match &route.target {
+            Target::Page(page) => Ok(page.reply()),
+            Target::Image(endpoint) => {
+                let caller = self.authenticate(&exchange.headers)?;
+                tracing::Span::current().record("account", caller.account.as_str());
+                let standing = self.rate.count(&caller.key_id, Instant::now());
+                standing.write(&mut exchange.reply_headers);
+                if !standing.allowed {
+                    let error = ApiError::new(ErrorCode::RateLimitExceeded, "too many requests with this API key");
+                    return Err(error.retry_after(standing.reset));
+                }
+                routes::image::answer(self, endpoint, exchange).await
+            }
+        }
+    }
+}
+
+/// The token of the one `Authorization` header.
+fn bearer(headers: &HeaderMap) -> Option<&str> {
+    let mut values = headers.get_all(AUTHORIZATION).iter();
+    let (value, None) = (values.next()?.to_str().ok()?, values.next()) else { return None };
+    let (scheme, token) = value.split_once(' ')?;
+    scheme.eq_ignore_ascii_case("bearer").then(|| token.trim()).filter(|token| !token.is_empty())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn token(values: &[&str]) -> Option<String> {
+        let mut headers = HeaderMap::new();
+        for value in values {
+            headers.append(AUTHORIZATION, HeaderValue::from_str(value).expect("a header value"));
+        }
+        bearer(&headers).map(str::to_owned)
+    }
+
+    #[test]
+    fn the_token_is_read_from_exactly_one_bearer_header() {
+        for good in ["Bearer abc", "bearer abc", "BEARER   abc "] {
+            assert_eq!(token(&[good]).as_deref(), Some("abc"), "{good}");
+        }
+        for bad in ["", "Bearer", "Bearer ", "Basic abc", "abc", "Bearerabc"] {
+            assert_eq!(token(&[bad]), None, "{bad}");
+        }
+        assert_eq!(token(&[]), None);
+        assert_eq!(token(&["Bearer abc", "Bearer def"]), None, "two keys: whose request is it?");
+    }
+}

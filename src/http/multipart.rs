@@ -1,0 +1,358 @@
+//! `multipart/form-data` (RFC 7578), read as it arrives.
+//!
+//! The delimiter is CRLF, two hyphens and the boundary; the body is read as if a CRLF stood before it, so that the
+//! first delimiter is like all others. Of what has arrived, only a tail shorter than the delimiter waits for more, so
+//! every byte is searched once and memory does not grow with a part. All lengths are bounded: the whole body, the text
+//! before the first part, the head of a part. What a part may hold is the reader's business (`form.rs`).
+
+use super::body::{BodyError, Chunks};
+use bytes::{Buf, Bytes, BytesMut};
+use memchr::memmem;
+
+/// Text before the first delimiter; no client is known to send any.
+const MAX_PREAMBLE: usize = 1024;
+
+/// The head of one part; a browser's is about 150 bytes and the file's name.
+const MAX_PART_HEAD: usize = 8 * 1024;
+
+/// RFC 2046, section 5.1.1.
+const MAX_BOUNDARY: usize = 70;
+
+/// Why a multipart body could not be read.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum MultipartError {
+    /// Not multipart, or cut off.
+    #[error("malformed: {0}")]
+    Malformed(&'static str),
+    /// More bytes in all than any request needs.
+    #[error("too large")]
+    BodyTooLarge,
+    /// The body itself broke off.
+    #[error(transparent)]
+    Body(#[from] BodyError),
+}
+
+use MultipartError::Malformed;
+
+/// A reader over the parts of a body.
+#[derive(Debug)]
+pub(super) struct Multipart<C> {
+    chunks: C,
+    buffer: BytesMut,
+    delimiter: memmem::Finder<'static>,
+    place: Place,
+    bytes_left: usize,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Place {
+    Preamble,
+    AfterDelimiter,
+    InPart,
+    Ended,
+}
+
+impl<C: Chunks> Multipart<C> {
+    /// A reader that takes at most `max_bytes` in all.
+    pub(super) fn new(chunks: C, boundary: &str, max_bytes: usize) -> Self {
+        let delimiter = memmem::Finder::new(&format!("\r\n--{boundary}")).into_owned();
+        let buffer = BytesMut::from(&b"\r\n"[..]);
+        Self { chunks, buffer, delimiter, place: Place::Preamble, bytes_left: max_bytes }
+    }
+
+    /// The name of the next part; nothing after the last, when the body has been read to its end. What was left of the
+    /// part before is skipped.
+    pub(super) async fn next_part(&mut self) -> Result<Option<String>, MultipartError> {
+        if self.place == Place::Preamble {
+            self.skip_preamble().await?;
+        }
+        while self.place == Place::InPart {
+            self.next_data().await?;
+        }
+        if self.place == Place::Ended || !self.enter_part().await? {
+            return Ok(None);
+        }
+        let head = self.take_head().await?;
+        match part_name(&head) {
+            Some(name) => Ok(Some(name)),
+            None => Err(Malformed("a part has no name")),
+        }
+    }
+
+    /// The next bytes of the part, never empty; nothing at its end.
+    pub(super) async fn next_data(&mut self) -> Result<Option<Bytes>, MultipartError> {
+        while self.place == Place::InPart {
+            let settled = match self.delimiter.find(&self.buffer) {
+                Some(0) => {
+                    self.buffer.advance(self.delimiter.needle().len());
+                    self.place = Place::AfterDelimiter;
+                    break;
+                }
+                Some(start) => start,
+                // The last bytes may be the beginning of a delimiter.
+                None => (self.buffer.len() + 1).saturating_sub(self.delimiter.needle().len()),
+            };
+            if settled > 0 {
+                return Ok(Some(self.buffer.split_to(settled).freeze()));
+            }
+            self.fill().await?;
+        }
+        Ok(None)
+    }
+
+    async fn skip_preamble(&mut self) -> Result<(), MultipartError> {
+        loop {
+            if let Some(start) = self.delimiter.find(&self.buffer) {
+                self.buffer.advance(start + self.delimiter.needle().len());
+                self.place = Place::AfterDelimiter;
+                return Ok(());
+            }
+            if self.buffer.len() > MAX_PREAMBLE {
+                return Err(Malformed("it does not begin with the boundary"));
+            }
+            self.fill().await?;
+        }
+    }
+
+    /// Reads what follows a delimiter: whether there is another part. At the end, the rest of the body is skipped.
+    async fn enter_part(&mut self) -> Result<bool, MultipartError> {
+        while self.buffer.len() < 2 {
+            self.fill().await?;
+        }
+        if self.buffer.starts_with(b"--") {
+            self.place = Place::Ended;
+            self.buffer.clear();
+            while let Some(chunk) = self.chunks.next_chunk().await? {
+                self.count(&chunk)?;
+            }
+            return Ok(false);
+        }
+        // RFC 2046 lets white space follow the boundary.
+        while self.buffer.first().is_some_and(|&byte| matches!(byte, b' ' | b'\t')) {
+            self.buffer.advance(1);
+            while self.buffer.len() < 2 {
+                self.fill().await?;
+            }
+        }
+        if !self.buffer.starts_with(b"\r\n") {
+            return Err(Malformed("the boundary is followed by other text"));
+        }
+        Ok(true)
+    }
+
+    /// The lines of a part's head, each with its CRLF before it.
+    async fn take_head(&mut self) -> Result<Bytes, MultipartError> {
+        loop {
+            if let Some(end) = memmem::find(&self.buffer, b"\r\n\r\n") {
+                let head = self.buffer.split_to(end).freeze();
+                self.buffer.advance(4);
+                // So that the delimiter of an empty part is found: its CRLF is the blank line's.
+                self.place = Place::InPart;
+                return Ok(head);
+            }
+            if self.buffer.len() > MAX_PART_HEAD {
+                return Err(Malformed("the head of a part is too long"));
+            }
+            self.fill().await?;
+        }
+    }
+
+    async fn fill(&mut self) -> Result<(), MultipartError> {
+        match self.chunks.next_chunk().await? {
+            Some(chunk) => {
+                self.count(&chunk)?;
+                self.buffer.extend_from_slice(&chunk);
+                Ok(())
+            }
+            None => Err(Malformed("it ends early")),
+        }
+    }
+
+    fn count(&mut self, chunk: &Bytes) -> Result<(), MultipartError> {
+        self.bytes_left = self.bytes_left.checked_sub(chunk.len()).ok_or(MultipartError::BodyTooLarge)?;
+        Ok(())
+    }
+}
+
+/// The boundary of a `Content-Type`: an error when the type is right and the boundary is not, nothing for other types.
+pub(super) fn boundary(content_type: &str) -> Result<Option<String>, MultipartError> {
+    let (media_type, rest) = content_type.split_once(';').unwrap_or((content_type, ""));
+    if !media_type.trim().eq_ignore_ascii_case("multipart/form-data") {
+        return Ok(None);
+    }
+    match parameter(rest, "boundary") {
+        Some(boundary) if (1..=MAX_BOUNDARY).contains(&boundary.len()) => Ok(Some(boundary)),
+        Some(_) | None => Err(Malformed("the content type has no usable boundary")),
+    }
+}
+
+/// The `name` of a part's `Content-Disposition`.
+fn part_name(head: &[u8]) -> Option<String> {
+    let head = String::from_utf8_lossy(head);
+    let disposition = head.split("\r\n").find_map(|line| {
+        let (name, value) = line.split_once(':')?;
+        name.trim().eq_ignore_ascii_case("content-disposition").then_some(value)
+    })?;
+    let (kind, parameters) = disposition.split_once(';')?;
+    kind.trim().eq_ignore_ascii_case("form-data").then(|| parameter(parameters, "name"))?
+}
+
+/// One parameter of a header value: `a=b; c="d;\"e"`.
+fn parameter(text: &str, wanted: &str) -> Option<String> {
+    let mut rest = text;
+    loop {
+        rest = rest.trim_start_matches([' ', '\t', ';']);
+        let (name, after) = rest.split_once('=')?;
+        let (value, after) = match after.strip_prefix('"') {
+            Some(quoted) => unquote(quoted)?,
+            None => {
+                let end = after.find(';').unwrap_or(after.len());
+                (after[..end].trim_end().to_owned(), &after[end..])
+            }
+        };
+        if name.trim_end().eq_ignore_ascii_case(wanted) {
+            return Some(value);
+        }
+        rest = after;
+    }
+}
+
+/// A quoted string up to its closing quote, and what follows it.
+fn unquote(text: &str) -> Option<(String, &str)> {
+    let mut value = String::new();
+    let mut characters = text.char_indices();
+    while let Some((at, character)) = characters.next() {
+        match character {
+            '"' => return Some((value, &text[at + 1..])),
+            // Only these two are escapes; in a file name of old browsers (`C:\a.jpg`) a backslash is itself.
+            '\\' if text[at + 1..].starts_with(['"', '\\']) => value.extend(characters.next().map(|(_, next)| next)),
+            other => value.push(other),
+        }
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+    use std::collections::VecDeque;
+
+    impl Chunks for VecDeque<Bytes> {
+        async fn next_chunk(&mut self) -> Result<Option<Bytes>, BodyError> {
+            Ok(self.pop_front())
+        }
+    }
+
+    /// Reads a body that arrives in pieces of `step` bytes.
+    fn read(body: &[u8], step: usize) -> Result<Vec<(String, Vec<u8>)>, MultipartError> {
+        let chunks: VecDeque<_> = body.chunks(step).map(Bytes::copy_from_slice).collect();
+        let mut multipart = Multipart::new(chunks, "XyZ", 1 << 20);
+        let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
+        runtime.block_on(async {
+            let mut parts = Vec::new();
+            while let Some(name) = multipart.next_part().await? {
+                let mut content = Vec::new();
+                while let Some(data) = multipart.next_data().await? {
+                    content.extend_from_slice(&data);
+                }
+                parts.push((name, content));
+            }
+            Ok(parts)
+        })
+    }
+
+    fn part(name: &str, content: &[u8]) -> Vec<u8> {
+        let head = format!("--XyZ\r\nContent-Disposition: form-data; name=\"{name}\"\r\n\r\n");
+        [head.as_bytes(), content, b"\r\n"].concat()
+    }
+
+    #[test]
+    fn parts_come_out_whole_however_the_body_is_cut() {
+        let tricky = b"\r\n--Xy\r\n-\r\r\n--XyY--\r\n".as_slice();
+        let body = [
+            b"preamble\r\n".as_slice(),
+            &part("a", b"one"),
+            &part("empty", b""),
+            &part("b", tricky),
+            b"--XyZ--\r\nepilogue",
+        ]
+        .concat();
+        let expected = [("a", b"one".as_slice()), ("empty", b""), ("b", tricky)];
+        let expected: Vec<_> = expected.iter().map(|(name, content)| ((*name).to_owned(), content.to_vec())).collect();
+        for step in 1..body.len() {
+            assert_eq!(read(&body, step).expect("well formed"), expected, "in pieces of {step}");
+        }
+    }
+
+    #[test]
+    fn a_body_that_is_cut_off_anywhere_is_malformed() {
+        let body = [part("a", b"one").as_slice(), b"--XyZ--"].concat();
+        assert_eq!(read(&body, 7).expect("whole").len(), 1);
+        for length in 0..body.len() {
+            assert!(matches!(read(&body[..length], 7), Err(Malformed(_))), "{length} bytes");
+        }
+    }
+
+    #[test]
+    fn a_head_without_end_and_a_preamble_without_end_are_refused_early() {
+        let endless_head = [b"--XyZ\r\nX: ".as_slice(), &vec![b'x'; MAX_PART_HEAD + 1]].concat();
+        assert!(matches!(read(&endless_head, 100), Err(Malformed("the head of a part is too long"))));
+        let endless_preamble = vec![b'x'; MAX_PREAMBLE + 1];
+        assert!(matches!(read(&endless_preamble, 100), Err(Malformed("it does not begin with the boundary"))));
+    }
+
+    #[test]
+    fn a_body_beyond_its_limit_is_refused_even_behind_the_last_part() {
+        let body = [b"--XyZ--".as_slice(), &vec![b'x'; 1 << 20]].concat();
+        assert!(matches!(read(&body, 1000), Err(MultipartError::BodyTooLarge)));
+    }
+
+    #[test]
+    fn a_part_needs_a_name() {
+        for head in ["X: y", "Content-Disposition: form-data", "Content-Disposition: attachment; name=\"a\"", ""] {
+            let body = format!("--XyZ\r\n{head}\r\n\r\nvalue\r\n--XyZ--");
+            assert!(matches!(read(body.as_bytes(), 9), Err(Malformed(_))), "{head:?}");
+        }
+    }
+
+    #[test]
+    fn names_are_read_as_clients_write_them() {
+        for (head, expected) in [
+            ("Content-Disposition: form-data; name=\"file\"; filename=\"a;name=b.jpg\"", "file"),
+            ("Content-Disposition: form-data; filename=\"a \\\"b\\\".jpg\"; name=\"file\"", "file"),
+            ("content-disposition:form-data;filename=\"C:\\a\\b.jpg\";NAME=file", "file"),
+            ("Content-Type: image/jpeg\r\nContent-Disposition: form-data; name=edge ", "edge"),
+            ("Content-Disposition: form-data; name=\"a\\\"b\"", "a\"b"),
+        ] {
+            assert_eq!(part_name(format!("\r\n{head}").as_bytes()).as_deref(), Some(expected), "{head}");
+        }
+    }
+
+    #[test]
+    fn the_boundary_is_read_from_the_content_type() {
+        let of = |content_type| boundary(content_type);
+        assert_eq!(of("multipart/form-data; boundary=abc").expect("good").as_deref(), Some("abc"));
+        assert_eq!(of("Multipart/Form-Data;charset=utf-8; Boundary=\"a b\"").expect("good").as_deref(), Some("a b"));
+        assert_eq!(of("application/json; boundary=abc").expect("another type"), None);
+        assert_eq!(of("multipart/mixed; boundary=abc").expect("another type"), None);
+        for bad in ["multipart/form-data", "multipart/form-data; boundary=", "multipart/form-data; boundary=\"a"] {
+            assert!(of(bad).is_err(), "{bad}");
+        }
+        assert!(of(&format!("multipart/form-data; boundary={}", "x".repeat(71))).is_err());
+    }
+
+    proptest! {
+        #[test]
+        fn no_bytes_make_the_reader_panic(body in proptest::collection::vec(any::<u8>(), 0..300), step in 1_usize..40) {
+            let _ = read(&body, step);
+            let _ = read(&[b"--XyZ\r\n".as_slice(), &body].concat(), step);
+        }
+
+        #[test]
+        fn no_header_makes_the_parsers_panic(text in "\\PC{0,80}") {
+            let _ = parameter(&text, "name");
+            let _ = boundary(&format!("multipart/form-data;{text}"));
+        }
+    }
+}

@@ -1,0 +1,135 @@
+//! How often a key may call: a sliding window.
+//!
+//! The times of the last calls are kept, at most `limit` a key, so the window is exact: a caller never gets more than
+//! `limit` calls into any window, which a counter per calendar minute would allow twice around the full minute.
+//! Refused calls are not counted; a client that retries too eagerly is not locked out for longer by it.
+
+use super::error::whole_seconds;
+use super::response::{RATE_LIMIT, RATE_REMAINING, RATE_RESET};
+use hyper::header::HeaderMap;
+use std::collections::{HashMap, VecDeque};
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+/// The window of api documentation and configuration.
+const WINDOW: Duration = Duration::from_secs(60);
+
+/// Below this many keys a sweep is not worth it.
+const FEW_KEYS: usize = 1024;
+
+/// The calls of every key in the last minute.
+#[derive(Debug)]
+pub(super) struct RateLimiter {
+    limit: u32,
+    calls: Mutex<Calls>,
+}
+
+#[derive(Debug, Default)]
+struct Calls {
+    by_key: HashMap<String, VecDeque<Instant>>,
+    sweep_at: usize,
+}
+
+/// Where a key stands after a call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Standing {
+    /// Whether the call is within the limit.
+    pub(super) allowed: bool,
+    limit: u32,
+    remaining: u32,
+    /// When the oldest counted call leaves the window and one more becomes possible.
+    pub(super) reset: Duration,
+}
+
+impl RateLimiter {
+    pub(super) fn new(limit: u32) -> Self {
+        Self { limit, calls: Mutex::default() }
+    }
+
+    /// Counts a call of `key` at `now`, if it is within the limit.
+    pub(super) fn count(&self, key: &str, now: Instant) -> Standing {
+        let mut calls = self.calls.lock().unwrap_or_else(PoisonError::into_inner);
+        calls.sweep(now);
+        let times = calls.by_key.entry(key.to_owned()).or_default();
+        forget(times, now);
+        let used = u32::try_from(times.len()).unwrap_or(u32::MAX);
+        let allowed = used < self.limit;
+        if allowed {
+            times.push_back(now);
+        }
+        let remaining = self.limit.saturating_sub(used).saturating_sub(u32::from(allowed));
+        let reset = times.front().map_or(Duration::ZERO, |&oldest| (oldest + WINDOW).saturating_duration_since(now));
+        Standing { allowed, limit: self.limit, remaining, reset }
+    }
+}
+
+impl Calls {
+    /// Drops the keys that went quiet, each time their number has doubled.
+    fn sweep(&mut self, now: Instant) {
+        if self.by_key.len() < self.sweep_at.max(FEW_KEYS) {
+            return;
+        }
+        self.by_key.retain(|_, times| {
+            forget(times, now);
+            !times.is_empty()
+        });
+        self.sweep_at = self.by_key.len() * 2;
+    }
+}
+
+/// Drops what has left the window.
+fn forget(times: &mut VecDeque<Instant>, now: Instant) {
+    while times.front().is_some_and(|&oldest| now.saturating_duration_since(oldest) >= WINDOW) {
+        times.pop_front();
+    }
+}
+
+impl Standing {
+    /// Tells the caller.
+    pub(super) fn write(&self, headers: &mut HeaderMap) {
+        headers.insert(RATE_LIMIT, self.limit.into());
+        headers.insert(RATE_REMAINING, self.remaining.into());
+        headers.insert(RATE_RESET, whole_seconds(self.reset).into());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_window_slides_and_the_wait_that_was_told_is_enough() {
+        let limiter = RateLimiter::new(3);
+        let start = Instant::now();
+        let at = |seconds| start + Duration::from_secs(seconds);
+        let remaining: Vec<_> = [0, 10, 20].map(|s| limiter.count("a", at(s)).remaining).into();
+        assert_eq!(remaining, [2, 1, 0]);
+        let refused = limiter.count("a", at(30));
+        assert!(!refused.allowed);
+        assert_eq!(refused.reset, Duration::from_secs(30));
+        assert!(!limiter.count("a", at(59)).allowed, "the first call is still in the window");
+        assert!(limiter.count("a", at(30) + refused.reset).allowed);
+        assert!(!limiter.count("a", at(60)).allowed, "the second call is still in the window");
+        assert!(limiter.count("a", at(70)).allowed);
+    }
+
+    #[test]
+    fn keys_do_not_share_a_limit() {
+        let limiter = RateLimiter::new(1);
+        let now = Instant::now();
+        assert!(limiter.count("a", now).allowed);
+        assert!(!limiter.count("a", now).allowed);
+        assert!(limiter.count("b", now).allowed);
+    }
+
+    #[test]
+    fn keys_that_went_quiet_are_forgotten() {
+        let limiter = RateLimiter::new(1);
+        let start = Instant::now();
+        for key in 0..FEW_KEYS {
+            limiter.count(&key.to_string(), start);
+        }
+        limiter.count("late", start + WINDOW);
+        assert_eq!(limiter.calls.lock().expect("not poisoned").by_key.len(), 1);
+    }
+}

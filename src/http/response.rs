@@ -1,0 +1,60 @@
+//! Replies: finished pictures, JSON, pages.
+
+use super::error::ApiError;
+use crate::pipeline::Output;
+use bytes::Bytes;
+use http_body_util::Full;
+use hyper::header::{CONTENT_TYPE, HeaderName, HeaderValue};
+use hyper::{Response, StatusCode};
+use std::time::Duration;
+
+/// Every reply is in memory when its head is written.
+pub(super) type Reply = Response<Full<Bytes>>;
+
+/// On every reply.
+pub(super) const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
+pub(super) const VERSION: HeaderName = HeaderName::from_static("x-service-version");
+
+/// On every reply to a caller with a key.
+pub(super) const RATE_LIMIT: HeaderName = HeaderName::from_static("x-ratelimit-limit");
+pub(super) const RATE_REMAINING: HeaderName = HeaderName::from_static("x-ratelimit-remaining");
+pub(super) const RATE_RESET: HeaderName = HeaderName::from_static("x-ratelimit-reset");
+
+const LATENCY: HeaderName = HeaderName::from_static("x-service-latency");
+const MODEL: HeaderName = HeaderName::from_static("x-service-model");
+const WIDTH: HeaderName = HeaderName::from_static("x-service-width");
+const HEIGHT: HeaderName = HeaderName::from_static("x-service-height");
+const FOREGROUND: HeaderName = HeaderName::from_static("x-service-foreground");
+const UNCERTAINTY: HeaderName = HeaderName::from_static("x-service-uncertainty");
+const SERVER_TIMING: HeaderName = HeaderName::from_static("server-timing");
+
+/// A body of one media type.
+pub(super) fn page(status: StatusCode, media_type: &'static str, body: impl Into<Bytes>) -> Reply {
+    let mut reply = Response::new(Full::new(body.into()));
+    *reply.status_mut() = status;
+    reply.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(media_type));
+    reply
+}
+
+/// A JSON body.
+pub(super) fn json(status: StatusCode, value: &serde_json::Value) -> Reply {
+    page(status, "application/json", value.to_string())
+}
+
+/// A finished picture, `latency` after the last byte of its request.
+pub(super) fn image(output: Output, latency: Duration) -> Result<Reply, ApiError> {
+    let Output { image, subject, uncertainty, model, timings } = output;
+    let text = |value: String| HeaderValue::from_str(&value).map_err(|error| ApiError::internal(error.to_string()));
+    let mut reply = page(StatusCode::OK, image.format.media_type(), image.bytes);
+    let headers = reply.headers_mut();
+    headers.insert(LATENCY, text(latency.as_millis().to_string())?);
+    headers.insert(MODEL, text(model)?);
+    headers.insert(WIDTH, image.size.width.into());
+    headers.insert(HEIGHT, image.size.height.into());
+    headers.insert(FOREGROUND, text(format!("{},{},{},{}", subject.left, subject.top, subject.width, subject.height))?);
+    headers.insert(UNCERTAINTY, text(format!("{uncertainty:.3}"))?);
+    let stages =
+        timings.stages().map(|(stage, took)| format!("{};dur={:.1}", stage.name(), took.as_secs_f64() * 1000.0));
+    headers.insert(SERVER_TIMING, text(stages.join(", "))?);
+    Ok(reply)
+}

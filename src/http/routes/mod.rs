@@ -1,0 +1,3 @@
+//! What answers the routes.
+
+pub(super) mod image;

@@ -1,0 +1,123 @@
+//! Listeners: accepting, the protocol, shutting down.
+//!
+//! One listener speaks HTTP/1.1 and HTTP/2 with prior knowledge (h2c), told apart by the first bytes.
+
+use super::config::HttpConfig;
+use super::connection::{Activity, Watched};
+use super::exchange::{self, Service};
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use hyper_util::server::conn::auto::Builder;
+use hyper_util::server::graceful::GracefulShutdown;
+use std::convert::Infallible;
+use std::future::Future;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::Semaphore;
+use tokio::task::JoinSet;
+use tracing::{debug, info, warn};
+
+/// The head of a request; browsers send under 4 KiB. On HTTP/1.1 this is the connection's buffer, which also takes the
+/// body piece by piece.
+const MAX_HEAD: u32 = 64 * 1024;
+
+/// Requests at once on one HTTP/2 connection.
+const MAX_STREAMS: u32 = 64;
+
+/// What an HTTP/2 client may send before it has to wait: enough that an upload is not slowed by the round trip
+/// (a megabyte at 50 ms is 160 Mbit/s), and for the connection a bound on what is held unread.
+const STREAM_WINDOW: u32 = 1 << 20;
+const CONNECTION_WINDOW: u32 = 4 << 20;
+
+/// Serves `listener` until `stop`, then lets the requests under way end for `grace`.
+pub(super) async fn run<S: Service>(
+    listener: TcpListener,
+    service: Arc<S>,
+    config: Arc<HttpConfig>,
+    max_connections: usize,
+    grace: Duration,
+    stop: impl Future<Output = ()>,
+) {
+    let protocol = Arc::new(protocol());
+    let places = Arc::new(Semaphore::new(max_connections));
+    let graceful = GracefulShutdown::new();
+    let mut connections = JoinSet::new();
+    tokio::pin!(stop);
+    loop {
+        let accepted = tokio::select! {
+            biased;
+            () = &mut stop => break,
+            Some(_) = connections.join_next() => continue,
+            accepted = accept(&listener, &places) => accepted,
+        };
+        let Some((stream, place)) = accepted else { continue };
+        let (protocol, service, config) = (protocol.clone(), service.clone(), config.clone());
+        let watcher = graceful.watcher();
+        connections.spawn(async move {
+            let activity = Activity::new(Instant::now());
+            let io = TokioIo::new(Watched::new(stream, activity.clone()));
+            let answer = service_fn(|request| {
+                let busy = activity.begin(request.version());
+                let (service, config) = (service.clone(), config.clone());
+                async move { Ok::<_, Infallible>(exchange::answer(&*service, request, busy, &config).await) }
+            });
+            let connection = watcher.watch(protocol.serve_connection(io, answer).into_owned());
+            tokio::select! {
+                ended = connection => if let Err(error) = ended { debug!(%error, "connection ended") },
+                () = activity.over(&config) => debug!("connection timed out"),
+            }
+            drop(place);
+        });
+    }
+    // From here on the system refuses new connections instead of queueing them for nobody.
+    drop(listener);
+    let under_way = connections.len();
+    if tokio::time::timeout(grace, graceful.shutdown()).await.is_err() {
+        warn!(listener = S::NAME, under_way, "connections did not end in time and were cut");
+    } else {
+        info!(listener = S::NAME, "closed");
+    }
+    connections.shutdown().await;
+}
+
+/// The next connection. A place is taken before, so that the bound holds; beyond it the system queues.
+async fn accept(
+    listener: &TcpListener,
+    places: &Arc<Semaphore>,
+) -> Option<(TcpStream, tokio::sync::OwnedSemaphorePermit)> {
+    let place = places.clone().acquire_owned().await.expect("the semaphore is never closed");
+    match listener.accept().await {
+        Ok((stream, _)) => {
+            // Replies are written whole; waiting to fill a segment only delays their end.
+            if let Err(error) = stream.set_nodelay(true) {
+                debug!(%error, "no TCP_NODELAY");
+            }
+            Some((stream, place))
+        }
+        Err(error) => {
+            warn!(%error, "could not accept a connection");
+            // Out of file descriptors, mostly: without a pause this would spin until one is free.
+            tokio::time::sleep(Duration::from_millis(50)).await;
+            None
+        }
+    }
+}
+
+fn protocol() -> Builder<TokioExecutor> {
+    let mut builder = Builder::new(TokioExecutor::new());
+    builder
+        .http1()
+        .timer(TokioTimer::new())
+        // `connection.rs` keeps this clock.
+        .header_read_timeout(None)
+        .max_buf_size(MAX_HEAD as usize);
+    builder
+        .http2()
+        .timer(TokioTimer::new())
+        .max_concurrent_streams(MAX_STREAMS)
+        .max_header_list_size(MAX_HEAD)
+        .initial_stream_window_size(STREAM_WINDOW)
+        .initial_connection_window_size(CONNECTION_WINDOW);
+    builder
+}

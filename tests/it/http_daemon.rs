@@ -1,0 +1,315 @@
+//! A daemon for the HTTP tests: the real listeners on real sockets, with a stand-in for engine and keys.
+
+use backdrop::engine::{EngineError, EngineState};
+use backdrop::http::config::{HttpConfig, LimitsConfig};
+use backdrop::http::{Administer, App, Authenticate, Caller, Remove, serve};
+use backdrop::image::{EncodedImage, Rect, Size};
+use backdrop::pipeline::{Call, Output, PipelineError, Timings};
+use backdrop::recipe::Recipe;
+use backdrop::telemetry::metrics::exporter;
+use bytes::Bytes;
+use futures_util::future::BoxFuture;
+use hyper::Request;
+use reqwest::multipart::{Form, Part};
+use reqwest::{RequestBuilder, Response, StatusCode};
+use serde_json::{Value, json};
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{Notify, oneshot};
+use tokio::task::JoinHandle;
+use tokio::time::{timeout, timeout_at};
+
+pub(crate) const KEY: &str = "bd_live_good";
+
+/// No wait in these tests is meant to be as long as this.
+pub(crate) const LONG: Duration = Duration::from_secs(20);
+
+/// What the stand-in does with the next jobs.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) enum Work {
+    /// Answers at once.
+    #[default]
+    Answer,
+    /// Answers with this many bytes.
+    AnswerBytes(usize),
+    /// Answers when [`Engine::release`] is notified.
+    Wait,
+    /// Fails.
+    Fail(fn() -> PipelineError),
+    /// Panics.
+    Panic,
+}
+
+/// The stand-in for the engine; remembers what it was asked for.
+#[derive(Debug)]
+pub(crate) struct Engine {
+    pub(crate) work: Mutex<Work>,
+    pub(crate) state: Mutex<EngineState>,
+    pub(crate) alive: AtomicBool,
+    pub(crate) seen: Mutex<Vec<(usize, Recipe)>>,
+    pub(crate) cancelled: AtomicUsize,
+    pub(crate) release: Notify,
+}
+
+impl Engine {
+    pub(crate) fn started(&self) -> usize {
+        self.seen.lock().expect("no panic inside").len()
+    }
+
+    pub(crate) fn set(&self, work: Work) {
+        *self.work.lock().expect("no panic inside") = work;
+    }
+}
+
+struct CountWhenDropped<'a>(&'a AtomicUsize);
+
+impl Drop for CountWhenDropped<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_add(1, Ordering::SeqCst);
+    }
+}
+
+impl Remove for Engine {
+    fn run<'a>(
+        &'a self,
+        bytes: Bytes,
+        recipe: &'a Recipe,
+        call: &'a Call,
+    ) -> BoxFuture<'a, Result<Output, PipelineError>> {
+        Box::pin(async move {
+            self.seen.lock().expect("no panic inside").push((bytes.len(), recipe.clone()));
+            let work = *self.work.lock().expect("no panic inside");
+            let answer = match work {
+                Work::Answer => format!("a picture made of {} bytes", bytes.len()).into_bytes(),
+                Work::AnswerBytes(length) => vec![7; length],
+                Work::Wait => {
+                    let guard = CountWhenDropped(&self.cancelled);
+                    if timeout_at(call.deadline.into(), self.release.notified()).await.is_err() {
+                        return Err(EngineError::DeadlineExceeded.into());
+                    }
+                    std::mem::forget(guard);
+                    b"released".to_vec()
+                }
+                Work::Fail(error) => return Err(error()),
+                Work::Panic => panic!("the work panicked on purpose"),
+            };
+            Ok(Output {
+                image: EncodedImage { format: recipe.encode.format, size: Size::new(40, 30), bytes: answer.into() },
+                subject: Rect { left: 1, top: 2, width: 20, height: 25 },
+                uncertainty: 0.125,
+                model: "fgnet-384 1".into(),
+                timings: Timings { decode: Duration::from_micros(1500), ..Timings::default() },
+            })
+        })
+    }
+
+    fn state(&self) -> EngineState {
+        *self.state.lock().expect("no panic inside")
+    }
+
+    fn is_alive(&self) -> bool {
+        self.alive.load(Ordering::SeqCst)
+    }
+}
+
+struct OneKey;
+
+impl Authenticate for OneKey {
+    fn authenticate(&self, token: &str) -> Option<Caller> {
+        (token == KEY).then(|| Caller { key_id: "key_1".into(), account: "default".into() })
+    }
+}
+
+struct Operator;
+
+impl Administer for Operator {
+    fn handle<'a>(&'a self, request: &'a Request<Bytes>) -> BoxFuture<'a, Option<hyper::Response<Value>>> {
+        Box::pin(async move {
+            let said = String::from_utf8_lossy(request.body()).into_owned();
+            let answer = hyper::Response::builder();
+            let answer = match (request.uri().path(), request.method().as_str()) {
+                ("/keys", "POST") => answer.status(201).body(json!({ "said": said })),
+                ("/keys", _) => answer
+                    .status(405)
+                    .header("allow", "POST")
+                    .body(json!({ "error": { "code": "method_not_allowed", "message": "only POST" } })),
+                _ => return None,
+            };
+            Some(answer.expect("plain values"))
+        })
+    }
+}
+
+/// A running daemon.
+pub(crate) struct Daemon {
+    pub(crate) address: SocketAddr,
+    pub(crate) admin: SocketAddr,
+    pub(crate) engine: Arc<Engine>,
+    pub(crate) client: reqwest::Client,
+    stop: Option<oneshot::Sender<()>>,
+    pub(crate) served: JoinHandle<()>,
+}
+
+impl Daemon {
+    pub(crate) async fn start() -> Self {
+        Self::start_with(HttpConfig::default(), 10_000).await
+    }
+
+    pub(crate) async fn start_with(config: HttpConfig, rate_per_minute: u32) -> Self {
+        assert!(config.validate().is_empty());
+        let engine = Arc::new(Engine {
+            work: Mutex::default(),
+            state: Mutex::new(EngineState::Ready),
+            alive: AtomicBool::new(true),
+            seen: Mutex::default(),
+            cancelled: AtomicUsize::new(0),
+            release: Notify::new(),
+        });
+        let app =
+            App { remover: engine.clone(), keys: Arc::new(OneKey), operator: Arc::new(Operator), metrics: exporter() };
+        let public = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
+        let admin = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
+        let (address, admin_address) = (public.local_addr().expect("bound"), admin.local_addr().expect("bound"));
+        let (stop, stopped) = oneshot::channel::<()>();
+        let served = tokio::spawn(serve(config, LimitsConfig { rate_per_minute }, app, public, admin, async {
+            let _ = stopped.await;
+        }));
+        Self { address, admin: admin_address, engine, client: reqwest::Client::new(), stop: Some(stop), served }
+    }
+
+    pub(crate) fn stop(&mut self) {
+        self.stop.take();
+    }
+
+    pub(crate) fn url(&self, path: &str) -> String {
+        format!("http://{}{path}", self.address)
+    }
+
+    /// A request with the key.
+    pub(crate) fn post(&self, path: &str) -> RequestBuilder {
+        self.client.post(self.url(path)).bearer_auth(KEY).timeout(LONG)
+    }
+
+    /// A small picture with these fields.
+    pub(crate) async fn send(&self, path: &str, fields: &[(&str, &str)]) -> Response {
+        self.post(path).multipart(form(fields)).send().await.expect("an answer")
+    }
+
+    pub(crate) async fn connect(&self) -> Raw {
+        Raw(TcpStream::connect(self.address).await.expect("a connection"))
+    }
+}
+
+/// A form with a small file before or behind its fields.
+pub(crate) fn form(fields: &[(&str, &str)]) -> Form {
+    let form =
+        fields.iter().fold(Form::new(), |form, (name, value)| form.text((*name).to_owned(), (*value).to_owned()));
+    form.part("file", Part::bytes(b"the picture".to_vec()).file_name("a.jpg"))
+}
+
+/// An error as a caller sees it, with the envelope checked.
+#[derive(Debug)]
+pub(crate) struct Refusal {
+    pub(crate) status: StatusCode,
+    pub(crate) headers: reqwest::header::HeaderMap,
+    pub(crate) code: String,
+    pub(crate) message: String,
+    pub(crate) param: Option<String>,
+}
+
+pub(crate) async fn refusal(response: Response) -> Refusal {
+    let (status, headers) = (response.status(), response.headers().clone());
+    assert_eq!(headers["content-type"], "application/json");
+    let body: Value = response.json().await.expect("JSON");
+    assert_eq!(body["request_id"].as_str(), headers["x-request-id"].to_str().ok(), "{body}");
+    let text = |value: &Value| value.as_str().map(str::to_owned);
+    let error = body["error"].as_object().expect("an error object");
+    assert!(error.keys().all(|key| ["code", "message", "param"].contains(&key.as_str())), "{body}");
+    Refusal {
+        status,
+        headers,
+        code: text(&error["code"]).expect("a code"),
+        message: text(&error["message"]).expect("a message"),
+        param: error.get("param").map(|param| text(param).expect("a name")),
+    }
+}
+
+impl Refusal {
+    #[track_caller]
+    pub(crate) fn is(&self, status: u16, code: &str, param: Option<&str>) {
+        assert_eq!(
+            (self.status.as_u16(), self.code.as_str(), self.param.as_deref()),
+            (status, code, param),
+            "{}",
+            self.message
+        );
+    }
+}
+
+/// A connection by hand.
+pub(crate) struct Raw(pub(crate) TcpStream);
+
+impl Raw {
+    pub(crate) async fn write(&mut self, bytes: impl AsRef<[u8]>) {
+        self.0.write_all(bytes.as_ref()).await.expect("the daemon reads");
+    }
+
+    /// One reply with its body, by its content-length; fails at the end of the connection.
+    pub(crate) async fn reply(&mut self) -> Option<String> {
+        timeout(LONG, async {
+            let mut bytes = Vec::new();
+            while !bytes.ends_with(b"\r\n\r\n") {
+                bytes.push(self.0.read_u8().await.ok()?);
+            }
+            let head = String::from_utf8(bytes).expect("ASCII");
+            let length = head.lines().find_map(|line| line.strip_prefix("content-length: "));
+            let length = length.map_or(0, |length| length.parse().expect("a number"));
+            let mut body = vec![0; length];
+            self.0.read_exact(&mut body).await.ok()?;
+            Some(head + &String::from_utf8_lossy(&body))
+        })
+        .await
+        .expect("a reply or the end in time")
+    }
+
+    /// Whether the daemon ends the connection within `limit`; nothing may come before.
+    pub(crate) async fn ends_within(&mut self, limit: Duration) -> bool {
+        let mut byte = [0; 1];
+        match timeout(limit, self.0.read(&mut byte)).await {
+            Ok(Ok(0) | Err(_)) => true,
+            Ok(Ok(_)) => panic!("unexpected byte {byte:?}"),
+            Err(_) => false,
+        }
+    }
+}
+
+/// A multipart body by hand, and the head that goes with it.
+pub(crate) fn raw_upload(file: &[u8]) -> (String, Vec<u8>) {
+    let body = [
+        b"--B\r\nContent-Disposition: form-data; name=\"file\"; filename=\"a.jpg\"\r\n\r\n".as_slice(),
+        file,
+        b"\r\n--B--\r\n",
+    ]
+    .concat();
+    let head = format!(
+        "POST /remove HTTP/1.1\r\nhost: x\r\nauthorization: Bearer {KEY}\r\n\
+         content-type: multipart/form-data; boundary=B\r\ncontent-length: {}\r\n",
+        body.len()
+    );
+    (head, body)
+}
+
+/// Waits until `condition` holds.
+pub(crate) async fn until(what: &str, condition: impl Fn() -> bool) {
+    timeout(LONG, async {
+        while !condition() {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    })
+    .await
+    .unwrap_or_else(|_| panic!("{what} did not happen"));
+}

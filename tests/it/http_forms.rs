@@ -1,0 +1,271 @@
+//! What a form may hold, and what a caller is told when it holds something else.
+
+use crate::http_daemon::{Daemon, KEY, form, raw_upload, refusal};
+use backdrop::http::config::HttpConfig;
+use backdrop::http::router::{ROUTES, Target};
+use backdrop::recipe::{Kind, RESERVED};
+use reqwest::multipart::{Form, Part};
+
+const MAX_FILE: usize = 10 << 20;
+
+/// Values to be taken and to be refused, by the table.
+fn cases(kind: Kind) -> (Vec<String>, Vec<String>) {
+    let wrong = ["", " ", "fuzzy", "1.5", "-1", "null", "True"].map(str::to_owned);
+    match kind {
+        Kind::Choice(words) => {
+            let good: Vec<_> = words.iter().map(|word| (*word).to_owned()).collect();
+            let upper = words.iter().map(|word| word.to_uppercase());
+            (good, wrong.into_iter().chain(upper).collect())
+        }
+        Kind::Integer { min, max } => {
+            let beyond = [(u64::from(min) - 1).to_string(), (u64::from(max) + 1).to_string(), format!("+{min}")];
+            (vec![min.to_string(), max.to_string()], wrong.into_iter().chain(beyond).collect())
+        }
+        Kind::Boolean => (["true", "false", "1", "0"].map(str::to_owned).into(), wrong.into()),
+    }
+}
+
+#[tokio::test]
+async fn every_field_takes_its_range_and_refuses_one_step_beyond_by_name() {
+    let daemon = Daemon::start().await;
+    let mut checked = 0;
+    for route in ROUTES {
+        let Target::Image(endpoint) = &route.target else { continue };
+        for field in endpoint.fields {
+            let (good, bad) = cases(field.kind);
+            for value in good.iter().map(String::as_str).chain(field.default) {
+                let response = daemon.send(route.path, &[(field.name, value)]).await;
+                assert_eq!(response.status(), 200, "{} {}={value:?}", route.path, field.name);
+            }
+            let started = daemon.engine.started();
+            for value in bad {
+                let refusal = refusal(daemon.send(route.path, &[(field.name, &value)]).await).await;
+                refusal.is(400, "invalid_parameter", Some(field.name));
+                let begin = format!("invalid `{}`: {value:?} (expected {}", field.name, field.kind.expected());
+                assert!(refusal.message.starts_with(&begin), "{}", refusal.message);
+                checked += 1;
+            }
+            assert_eq!(daemon.engine.started(), started, "work began in spite of a bad {}", field.name);
+        }
+    }
+    assert!(checked > 100, "{checked}");
+}
+
+#[tokio::test]
+async fn a_bad_value_reads_as_documented() {
+    let daemon = Daemon::start().await;
+    let refusal = refusal(daemon.send("/remove", &[("edge", "fuzzy")]).await).await;
+    assert_eq!(refusal.message, r#"invalid `edge`: "fuzzy" (expected soft or hard)"#);
+}
+
+#[tokio::test]
+async fn fields_of_later_versions_are_refused_unless_they_change_nothing() {
+    let daemon = Daemon::start().await;
+    for path in ["/remove", "/mask"] {
+        for reserved in RESERVED {
+            if let Some(accepted) = reserved.accepts {
+                let response = daemon.send(path, &[(reserved.name, accepted)]).await;
+                assert_eq!(response.status(), 200, "{path} {}={accepted}", reserved.name);
+            }
+            let refusal = refusal(daemon.send(path, &[(reserved.name, "something")]).await).await;
+            refusal.is(400, "invalid_parameter", Some(reserved.name));
+            assert!(refusal.message.contains("not available in this version"), "{}", refusal.message);
+        }
+    }
+}
+
+#[tokio::test]
+async fn an_unknown_a_repeated_and_a_misplaced_field_are_refused_by_name() {
+    let daemon = Daemon::start().await;
+    let unknown = refusal(daemon.send("/remove", &[("egde", "soft")]).await).await;
+    unknown.is(400, "invalid_parameter", Some("egde"));
+    assert_eq!(unknown.message, "unknown field `egde`");
+
+    let repeated = refusal(daemon.send("/remove", &[("edge", "soft"), ("edge", "soft")]).await).await;
+    repeated.is(400, "invalid_parameter", Some("edge"));
+
+    let two_files = form(&[]).part("file", Part::bytes(b"again".to_vec()));
+    let response = daemon.post("/remove").multipart(two_files).send().await.expect("an answer");
+    refusal(response).await.is(400, "invalid_parameter", Some("file"));
+
+    let response = daemon.post("/remove?edge=soft&x=1").multipart(form(&[])).send().await.expect("an answer");
+    let misplaced = refusal(response).await;
+    misplaced.is(400, "invalid_parameter", Some("edge"));
+    assert!(misplaced.message.contains("form fields"), "{}", misplaced.message);
+
+    let in_colour = refusal(daemon.send("/mask", &[("channels", "rgba")]).await).await;
+    in_colour.is(400, "invalid_parameter", Some("channels"));
+    assert_eq!(daemon.engine.started(), 0);
+}
+
+#[tokio::test]
+async fn a_missing_an_empty_and_a_wrongly_named_file_are_told_apart() {
+    let daemon = Daemon::start().await;
+    let post = |form| daemon.post("/remove").multipart(form).send();
+    let missing = post(Form::new().text("edge", "soft")).await.expect("an answer");
+    refusal(missing).await.is(400, "invalid_parameter", Some("file"));
+    let empty = post(Form::new().part("file", Part::bytes(Vec::new()).file_name("a.jpg"))).await.expect("an answer");
+    refusal(empty).await.is(400, "invalid_image", Some("file"));
+    let image = Form::new().part("image", Part::bytes(vec![0; 1 << 20]).file_name("a.jpg"));
+    refusal(post(image).await.expect("an answer")).await.is(400, "invalid_parameter", Some("image"));
+}
+
+#[tokio::test]
+async fn fields_may_come_before_and_after_the_file() {
+    let daemon = Daemon::start().await;
+    let form = Form::new()
+        .text("width", "10")
+        .part("file", Part::bytes(vec![1; 1000]).file_name("a.jpg"))
+        .text("height", "20");
+    let response = daemon.post("/remove").multipart(form).send().await.expect("an answer");
+    assert_eq!(response.status(), 200);
+    let seen = daemon.engine.seen.lock().expect("no panic inside");
+    let (length, recipe) = &seen[0];
+    assert_eq!((*length, recipe.resize.width, recipe.resize.height), (1000, Some(10), Some(20)));
+}
+
+#[tokio::test]
+async fn an_endless_value_and_one_that_is_not_text_are_refused() {
+    let daemon = Daemon::start().await;
+    let refused = refusal(daemon.send("/remove", &[("edge", &"x".repeat(5000))]).await).await;
+    refused.is(400, "invalid_parameter", Some("edge"));
+    assert!(refused.message.len() < 300, "{}", refused.message);
+    let form = form(&[]).part("edge", Part::bytes(vec![0xff, 0xfe]));
+    let response = daemon.post("/remove").multipart(form).send().await.expect("an answer");
+    refusal(response).await.is(400, "invalid_parameter", Some("edge"));
+}
+
+#[tokio::test]
+async fn a_body_of_another_type_is_415_and_a_malformed_one_400() {
+    let daemon = Daemon::start().await;
+    for content_type in
+        ["application/json", "application/x-www-form-urlencoded", "image/jpeg", "multipart/mixed; boundary=B"]
+    {
+        let request = daemon.post("/remove").header("content-type", content_type).body("{}");
+        refusal(request.send().await.expect("an answer")).await.is(415, "unsupported_media_type", None);
+    }
+    refusal(daemon.post("/remove").send().await.expect("an answer")).await.is(415, "unsupported_media_type", None);
+    let compressed = daemon.post("/remove").multipart(form(&[])).header("content-encoding", "gzip");
+    refusal(compressed.send().await.expect("an answer")).await.is(415, "unsupported_media_type", None);
+
+    for (boundary, body) in [
+        ("", "--B\r\n"),
+        ("; boundary=", "--B\r\n"),
+        ("; boundary=B", ""),
+        ("; boundary=B", "no multipart at all"),
+        ("; boundary=B", "--B\r\nContent-Disposition: form-data; name=\"file\"\r\n\r\ncut off"),
+        ("; boundary=B", "--B\r\n\r\nno name\r\n--B--"),
+        ("; boundary=C", "--B\r\nContent-Disposition: form-data; name=\"file\"\r\n\r\nx\r\n--B--"),
+    ] {
+        let content_type = format!("multipart/form-data{boundary}");
+        let request = daemon.post("/remove").header("content-type", content_type).body(body);
+        let refused = refusal(request.send().await.expect("an answer")).await;
+        refused.is(400, "invalid_parameter", None);
+        assert!(refused.message.starts_with("malformed multipart body"), "{}", refused.message);
+    }
+    assert_eq!(daemon.engine.started(), 0);
+}
+
+#[tokio::test]
+async fn a_file_of_ten_mebibytes_is_taken_and_one_more_byte_is_413() {
+    let daemon = Daemon::start().await;
+    for (length, status) in [(MAX_FILE, 200), (MAX_FILE + 1, 413)] {
+        let part = || Part::bytes(vec![b'\r'; length]).file_name("a.jpg");
+        let announced = daemon.post("/remove").multipart(Form::new().part("file", part()));
+        assert_eq!(announced.send().await.expect("an answer").status(), status, "{length} bytes");
+
+        // The same without a content-length: chunked.
+        let stream =
+            futures_util::stream::iter(vec![b'\n'; length].chunks(60_000).map(<[u8]>::to_vec).collect::<Vec<_>>());
+        let stream = futures_util::StreamExt::map(stream, Ok::<_, std::io::Error>);
+        let part = Part::stream(reqwest::Body::wrap_stream(stream)).file_name("a.jpg");
+        let response =
+            daemon.post("/remove").multipart(Form::new().part("file", part)).send().await.expect("an answer");
+        assert_eq!(response.status(), status, "{length} bytes, chunked");
+        if status == 413 {
+            refusal(response).await.is(413, "payload_too_large", Some("file"));
+        }
+    }
+    assert_eq!(daemon.engine.seen.lock().expect("no panic inside")[0].0, MAX_FILE);
+}
+
+#[tokio::test]
+async fn a_client_that_sends_everything_before_it_reads_still_gets_the_413() {
+    let daemon = Daemon::start().await;
+    let (head, body) = raw_upload(&vec![0; 40 << 20]);
+    let mut connection = daemon.connect().await;
+    connection.write(head + "\r\n").await;
+    connection.write(body).await;
+    let reply = connection.reply().await.expect("the 413");
+    assert!(reply.starts_with("HTTP/1.1 413 "), "{reply}");
+    assert!(reply.contains("payload_too_large"), "{reply}");
+    connection.write("GET /docs HTTP/1.1\r\nhost: x\r\n\r\n").await;
+    let next = connection.reply().await.expect("the connection can be used again");
+    assert!(next.starts_with("HTTP/1.1 200 "), "{next}");
+}
+
+#[tokio::test]
+async fn an_announced_length_over_the_limit_is_refused_before_the_body() {
+    let daemon = Daemon::start().await;
+    for expect in ["", "expect: 100-continue\r\n"] {
+        let mut connection = daemon.connect().await;
+        let (head, _) = raw_upload(b"");
+        let head = head.replace("content-length: ", "content-length: 999999");
+        connection.write(format!("{head}{expect}\r\n")).await;
+        let reply = connection.reply().await.expect("the 413");
+        assert!(reply.starts_with("HTTP/1.1 413 "), "{reply}");
+    }
+}
+
+#[tokio::test]
+async fn a_client_that_asks_before_it_sends_is_told_to_go_on() {
+    let daemon = Daemon::start().await;
+    let (head, body) = raw_upload(b"the picture");
+    let mut connection = daemon.connect().await;
+    connection.write(format!("{head}expect: 100-continue\r\n\r\n")).await;
+    assert_eq!(connection.reply().await.expect("go on").trim_end(), "HTTP/1.1 100 Continue");
+    connection.write(body).await;
+    let reply = connection.reply().await.expect("the picture");
+    assert!(reply.starts_with("HTTP/1.1 200 "), "{reply}");
+}
+
+#[tokio::test]
+async fn a_request_without_a_key_is_refused_without_its_body() {
+    let daemon = Daemon::start().await;
+    for expect in ["", "expect: 100-continue\r\n"] {
+        let (head, _) = raw_upload(&[0; 100_000]);
+        let mut connection = daemon.connect().await;
+        connection.write(format!("{}{expect}\r\n", head.replace(KEY, "bd_live_bad"))).await;
+        let reply = connection.reply().await.expect("the 401, though no body was sent");
+        assert!(reply.starts_with("HTTP/1.1 401 "), "{reply}");
+    }
+}
+
+#[tokio::test]
+async fn uploads_beyond_the_memory_for_them_are_429_until_others_end() {
+    let config = HttpConfig { max_upload_megabytes_in_flight: 16, ..HttpConfig::default() };
+    let daemon = Daemon::start_with(config, 1000).await;
+    let (head, body) = raw_upload(&vec![0; 9 << 20]);
+    let (most, rest) = body.split_at(body.len() - 20);
+    let mut slow = daemon.connect().await;
+    slow.write(head + "\r\n").await;
+    slow.write(most).await;
+    let upload = || {
+        let form = Form::new().part("file", Part::bytes(vec![0; 9 << 20]).file_name("a.jpg"));
+        daemon.post("/remove").multipart(form).send()
+    };
+    // The daemon may not have read all of the slow one yet; then the other is taken and this tries again.
+    let mut refused = upload().await.expect("an answer");
+    for _ in 0..50 {
+        if refused.status() == 429 {
+            break;
+        }
+        refused = upload().await.expect("an answer");
+    }
+    let refused = refusal(refused).await;
+    refused.is(429, "rate_limit_exceeded", None);
+    assert_eq!(refused.headers["retry-after"], "1");
+    slow.write(rest).await;
+    assert!(slow.reply().await.expect("the slow one's picture").starts_with("HTTP/1.1 200 "));
+    assert_eq!(upload().await.expect("an answer").status(), 200);
+}

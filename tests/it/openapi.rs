@@ -1,0 +1,177 @@
+//! The contract and the code say the same, in both directions.
+
+use crate::http_daemon::Daemon;
+use backdrop::http::error::ErrorCode;
+use backdrop::http::router::{ROUTES, Target};
+use backdrop::recipe::{Field, Kind, Origin, RESERVED};
+use serde_yaml_ng::Value;
+use std::collections::{BTreeMap, BTreeSet};
+
+fn contract() -> Value {
+    let mut contract: Value =
+        serde_yaml_ng::from_str(include_str!("../../schemas/openapi.yaml")).expect("the contract is YAML");
+    contract.apply_merge().expect("no broken merges");
+    contract
+}
+
+/// Follows a `$ref`; keys beside it (`x-origin`) stay with the place that refers.
+fn resolved<'a>(contract: &'a Value, value: &'a Value) -> &'a Value {
+    let Some(reference) = value.get("$ref").and_then(Value::as_str) else { return value };
+    let path = reference.strip_prefix("#/").expect("references stay inside");
+    path.split('/').fold(contract, |at, key| at.get(key).unwrap_or_else(|| panic!("{reference} leads nowhere")))
+}
+
+fn keys(value: &Value) -> BTreeSet<String> {
+    value.as_mapping().expect("a mapping").keys().map(|key| key.as_str().expect("text").to_owned()).collect()
+}
+
+/// A scalar as a form field would carry it.
+fn text(value: &Value) -> String {
+    match value {
+        Value::String(text) => text.clone(),
+        Value::Number(number) => number.to_string(),
+        Value::Bool(yes) => yes.to_string(),
+        other => panic!("{other:?} is not a scalar"),
+    }
+}
+
+/// What the contract says of a field, as the code would say it.
+fn kind_of(property: &Value) -> (&str, Vec<String>, Option<(u64, u64)>) {
+    let words = property.get("enum").and_then(Value::as_sequence).into_iter().flatten().map(text).collect();
+    let bound = |name: &str| property.get(name).and_then(Value::as_u64);
+    (property["type"].as_str().expect("a type"), words, bound("minimum").zip(bound("maximum")))
+}
+
+fn kind_in_code(kind: Kind) -> (&'static str, Vec<String>, Option<(u64, u64)>) {
+    match kind {
+        Kind::Choice(words) => ("string", words.iter().map(|word| (*word).to_owned()).collect(), None),
+        Kind::Integer { min, max } => ("integer", Vec::new(), Some((min.into(), max.into()))),
+        Kind::Boolean => ("boolean", Vec::new(), None),
+    }
+}
+
+/// Every difference between one field's row and its property.
+fn differences(contract: &Value, field: &Field, property: &Value) -> Vec<String> {
+    let target = resolved(contract, property);
+    let mut found = Vec::new();
+    if kind_of(target) != kind_in_code(field.kind) {
+        found.push(format!("{}: {:?} is not {:?}", field.name, kind_of(target), kind_in_code(field.kind)));
+    }
+    let default = target.get("default").map(text);
+    if default.as_deref() != field.default {
+        found.push(format!("{}: default {default:?} is not {:?}", field.name, field.default));
+    }
+    let is_extension = property.get("x-origin").is_some_and(|origin| origin == "extension");
+    if is_extension != (field.origin == Origin::Extension) {
+        found.push(format!("{}: x-origin is wrong", field.name));
+    }
+    if target.get("description").and_then(Value::as_str).is_none_or(str::is_empty) {
+        found.push(format!("{}: no description", field.name));
+    }
+    found
+}
+
+#[test]
+fn every_route_is_in_the_contract_and_every_path_is_a_route() {
+    let contract = contract();
+    let mut documented = BTreeSet::new();
+    for path in keys(&contract["paths"]) {
+        for method in keys(&contract["paths"][&path]) {
+            documented.insert((method.to_uppercase(), path.clone()));
+        }
+    }
+    let routed: BTreeSet<_> = ROUTES.iter().map(|route| (route.method.to_string(), route.path.to_owned())).collect();
+    assert_eq!(documented, routed);
+    for route in ROUTES {
+        let operation = &contract["paths"][route.path][route.method.as_str().to_lowercase()];
+        let is_open = operation.get("security").and_then(Value::as_sequence).is_some_and(Vec::is_empty);
+        assert_eq!(is_open, matches!(route.target, Target::Page(_)), "{} needs a key or not", route.path);
+        let default = resolved(&contract, &operation["responses"]["default"]);
+        assert!(default["content"].get("application/json").is_some(), "{} has no error response", route.path);
+    }
+}
+
+#[test]
+fn every_field_default_and_range_is_in_the_contract_and_the_other_way_round() {
+    let contract = contract();
+    for route in ROUTES {
+        let Target::Image(endpoint) = &route.target else { continue };
+        let content = &contract["paths"][route.path]["post"]["requestBody"]["content"];
+        let schema = resolved(&contract, &content["multipart/form-data"]["schema"]);
+        let mut expected: BTreeSet<String> = endpoint.fields.iter().map(|field| field.name.to_owned()).collect();
+        expected.insert("file".into());
+        assert_eq!(keys(&schema["properties"]), expected, "{}", route.path);
+        assert_eq!(schema["additionalProperties"], Value::Bool(false), "{}", route.path);
+        assert_eq!(schema["required"], serde_yaml_ng::from_str::<Value>("[file]").expect("YAML"), "{}", route.path);
+        for field in endpoint.fields {
+            let found = differences(&contract, field, &schema["properties"][field.name]);
+            assert!(found.is_empty(), "{}: {found:?}", route.path);
+        }
+        let not_yet: BTreeMap<String, Option<String>> = keys(&schema["x-not-yet"])
+            .into_iter()
+            .map(|name| {
+                let accepted = &schema["x-not-yet"][&name];
+                (name, (!accepted.is_null()).then(|| text(accepted)))
+            })
+            .collect();
+        let reserved =
+            RESERVED.iter().map(|reserved| (reserved.name.to_owned(), reserved.accepts.map(str::to_owned))).collect();
+        assert_eq!(not_yet, reserved, "{}", route.path);
+    }
+}
+
+#[test]
+fn a_field_that_differs_is_noticed() {
+    let contract = contract();
+    let yaml = |text: &str| serde_yaml_ng::from_str::<Value>(text).expect("YAML");
+    let field = Field {
+        name: "quality",
+        kind: Kind::Integer { min: 1, max: 100 },
+        default: Some("92"),
+        origin: Origin::Specification,
+        about: "",
+    };
+    let right = "{type: integer, minimum: 1, maximum: 100, default: 92, description: d}";
+    assert!(differences(&contract, &field, &yaml(right)).is_empty());
+    for (from, to) in [
+        ("minimum: 1,", "minimum: 0,"),
+        ("maximum: 100,", "maximum: 101,"),
+        ("default: 92,", "default: 91,"),
+        ("default: 92,", ""),
+        ("type: integer", "type: number"),
+        ("description: d", "x-other: d"),
+        ("type: integer", "x-origin: extension, type: integer"),
+    ] {
+        assert_eq!(differences(&contract, &field, &yaml(&right.replace(from, to))).len(), 1, "{from} → {to}");
+    }
+}
+
+#[test]
+fn every_error_code_is_in_the_contract_with_its_status_and_the_other_way_round() {
+    let contract = contract();
+    let schema = &contract["components"]["schemas"]["ErrorCode"];
+    let listed: Vec<_> = schema["enum"].as_sequence().expect("a list").iter().map(text).collect();
+    let in_code: Vec<_> = ErrorCode::ALL.iter().map(|code| code.name().to_owned()).collect();
+    assert_eq!(listed, in_code);
+    let documented: BTreeMap<_, _> =
+        keys(&schema["x-status"]).into_iter().map(|name| (name.clone(), schema["x-status"][&name].as_u64())).collect();
+    let statuses =
+        ErrorCode::ALL.iter().map(|code| (code.name().to_owned(), Some(code.status().as_u16().into()))).collect();
+    assert_eq!(documented, statuses);
+}
+
+#[test]
+fn the_contract_has_the_version_of_the_package() {
+    assert_eq!(contract()["info"]["version"], env!("CARGO_PKG_VERSION"));
+}
+
+#[tokio::test]
+async fn a_picture_carries_exactly_the_documented_headers() {
+    let contract = contract();
+    let documented = keys(&contract["components"]["responses"]["Image"]["headers"]);
+    let daemon = Daemon::start().await;
+    let response = daemon.send("/remove", &[]).await;
+    let sent: BTreeSet<_> = response.headers().keys().map(|name| name.as_str().to_owned()).collect();
+    let of_http = BTreeSet::from(["content-type".to_owned(), "date".to_owned()]);
+    assert_eq!(sent.difference(&of_http).cloned().collect::<BTreeSet<_>>(), documented);
+}
