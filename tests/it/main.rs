@@ -1,5 +1,10 @@
 //! The integration tests: one binary, a module per behaviour.
 
+mod codec_decode;
+mod codec_encode;
+mod codec_heic;
+mod codec_hostile;
+mod codec_support;
 mod engine_device;
 mod engine_fake;
 mod engine_pipeline;

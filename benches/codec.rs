@@ -1,0 +1,63 @@
+//! Decoders and encoders on generated pictures: `cargo bench --bench codec`.
+
+use backdrop::codec::{self, Channels, EncodeOptions, Limits, PngEffort};
+use backdrop::image::{Buffer, BufferPool, Composite, Frame, OutputFormat, Quality, Size};
+use criterion::{BatchSize, Criterion, Throughput, criterion_group, criterion_main};
+
+const PHOTO: Size = Size::new(4000, 3000);
+const WEB: Size = Size::new(2400, 1666);
+
+/// Smooth ground, edges and noise, about as hard to compress as a photo; a soft disc of it is visible in a cutout.
+fn picture(size: Size, cutout: bool) -> Frame {
+    let (width, height) = (size.width as f32, size.height as f32);
+    let mut seed = 1_u32;
+    let mut pixels = vec![0; size.area() * 4];
+    for (index, pixel) in pixels.as_chunks_mut::<4>().0.iter_mut().enumerate() {
+        let (x, y) = ((index % size.width as usize) as f32 / width, (index / size.width as usize) as f32 / height);
+        seed = seed.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+        let noise = (seed >> 28) as f32 - 8.0;
+        let edges = if ((x * 40.0).sin() * (y * 30.0).cos()) > 0.3 { 60.0 } else { 0.0 };
+        let level = |base: f32| (base + edges + noise).clamp(0.0, 255.0) as u8;
+        let alpha = if cutout { ((0.4 - (x - 0.5).hypot(y - 0.5)) * 8000.0).clamp(0.0, 255.0) as u8 } else { 255 };
+        *pixel = [level(40.0 + 150.0 * x), level(60.0 + 120.0 * y), level(160.0 - 100.0 * x * y), alpha];
+    }
+    Frame::new(size, Buffer::from(pixels))
+}
+
+fn options(format: OutputFormat) -> EncodeOptions {
+    EncodeOptions { format, quality: Quality::DEFAULT, png: PngEffort::Fast, channels: Channels::Rgba }
+}
+
+fn decoders(c: &mut Criterion) {
+    let pool = BufferPool::new(256 << 20);
+    let mut group = c.benchmark_group("decode");
+    group.sample_size(10).throughput(Throughput::Elements(PHOTO.area() as u64));
+    for (name, format) in [("jpeg/12mp", OutputFormat::Jpeg), ("png/12mp", OutputFormat::Png)] {
+        let file = codec::encode(Composite(picture(PHOTO, false)), &options(format)).expect("a file");
+        let limits = Limits { max_bytes: usize::MAX, ..Limits::default() };
+        group.bench_function(name, |b| {
+            b.iter(|| {
+                let header = codec::probe(&file.bytes, &limits).expect("a header");
+                codec::decode(&file.bytes, &header, &pool).expect("a picture")
+            });
+        });
+    }
+    group.finish();
+}
+
+fn encoders(c: &mut Criterion) {
+    let mut group = c.benchmark_group("encode");
+    group.sample_size(10);
+    for (name, format, size) in [("png-fast/12mp", OutputFormat::Png, PHOTO), ("webp/4mp", OutputFormat::WebP, WEB)] {
+        let frame = picture(size, true);
+        group.throughput(Throughput::Elements(size.area() as u64));
+        group.bench_function(name, |b| {
+            let encode = |frame| codec::encode(Composite(frame), &options(format)).expect("a file");
+            b.iter_batched(|| frame.clone(), encode, BatchSize::PerIteration);
+        });
+    }
+    group.finish();
+}
+
+criterion_group!(benches, decoders, encoders);
+criterion_main!(benches);

@@ -1,0 +1,78 @@
+//! The orientation tag of an EXIF block, and nothing else of it.
+//!
+//! A TIFF header (`II*\0` or `MM\0*`, then the offset of the first directory), then directory entries of twelve
+//! bytes. Whatever does not fit says "upright": a broken EXIF block never costs the picture.
+
+use super::orientation::Orientation;
+
+const ORIENTATION: u16 = 0x0112;
+const SHORT: u16 = 3;
+
+/// How the picture is stored, as its EXIF block says.
+///
+/// `block` starts at the TIFF header; the `Exif\0\0` that JPEG puts before it, and WebP files sometimes, is skipped.
+pub(super) fn orientation(block: &[u8]) -> Orientation {
+    let tiff = block.strip_prefix(b"Exif\0\0").unwrap_or(block);
+    tag(tiff).and_then(Orientation::from_exif).unwrap_or_default()
+}
+
+fn tag(tiff: &[u8]) -> Option<u16> {
+    let little = match tiff.get(..4)? {
+        b"II*\0" => true,
+        b"MM\0*" => false,
+        _ => return None,
+    };
+    let u16_at = |at: usize| {
+        let pair = *tiff.get(at..)?.first_chunk::<2>()?;
+        Some(if little { u16::from_le_bytes(pair) } else { u16::from_be_bytes(pair) })
+    };
+    let quad = *tiff.get(4..)?.first_chunk::<4>()?;
+    let offset = if little { u32::from_le_bytes(quad) } else { u32::from_be_bytes(quad) };
+    let directory = usize::try_from(offset).ok()?;
+    let entries = usize::from(u16_at(directory)?);
+    (0..entries)
+        .map_while(|index| directory.checked_add(2 + index * 12).filter(|at| at + 12 <= tiff.len()))
+        .find(|&at| u16_at(at) == Some(ORIENTATION))
+        .filter(|&at| u16_at(at + 2) == Some(SHORT))
+        .and_then(|at| u16_at(at + 8))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn block(little: bool, value: u16) -> Vec<u8> {
+        let short = |v: u16| if little { v.to_le_bytes() } else { v.to_be_bytes() };
+        let long = |v: u32| if little { v.to_le_bytes() } else { v.to_be_bytes() };
+        let mut out = if little { b"II*\0".to_vec() } else { b"MM\0*".to_vec() };
+        out.extend(long(8));
+        out.extend(short(2));
+        out.extend(short(0x0100)); // ImageWidth, to be passed over
+        out.extend(short(SHORT));
+        out.extend([long(1), long(0)].concat());
+        out.extend(short(ORIENTATION));
+        out.extend(short(SHORT));
+        out.extend(long(1));
+        out.extend([short(value), short(0)].concat());
+        out
+    }
+
+    #[test]
+    fn both_byte_orders_are_read_with_and_without_the_jpeg_prefix() {
+        for little in [true, false] {
+            assert_eq!(orientation(&block(little, 6)), Orientation::Turn90);
+            let prefixed = [b"Exif\0\0".to_vec(), block(little, 8)].concat();
+            assert_eq!(orientation(&prefixed), Orientation::Turn270);
+        }
+    }
+
+    #[test]
+    fn a_broken_block_means_upright() {
+        let whole = block(true, 6);
+        for len in 0..whole.len() - 2 {
+            assert_eq!(orientation(&whole[..len]), Orientation::Upright, "cut after {len} bytes");
+        }
+        assert_eq!(orientation(&block(false, 9)), Orientation::Upright);
+        assert_eq!(orientation(&[b"II*\0".as_slice(), &u32::MAX.to_le_bytes()].concat()), Orientation::Upright);
+    }
+}

@@ -1,0 +1,190 @@
+//! Embedded colour profiles to sRGB.
+//!
+//! A profile that is broken, that does not fit the picture's channels, or that is larger than [`MAX_PROFILE_BYTES`]
+//! is ignored and the samples are taken for sRGB: a viewer shows such a file too. A profile whose transform moves no
+//! colour by more than one step (every flavour of sRGB) is skipped, so that sRGB photos keep their bytes.
+
+use moxcms::{
+    ColorProfile, DataColorSpace, Layout, ParsingOptions, Transform8BitExecutor, TransformExecutor, TransformOptions,
+};
+use rayon::prelude::*;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+
+/// Larger profiles are ignored. Press profiles (CMYK tables) reach 2.7 MB.
+pub(super) const MAX_PROFILE_BYTES: usize = 4 << 20;
+
+/// Pixels that one task transforms: 64 KiB, which stays in the second-level cache together with its copy.
+const CHUNK: usize = 16 << 10;
+
+/// What the samples of a decoded RGBA buffer are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Samples {
+    /// Colour.
+    Rgb,
+    /// Grey, spread over red, green and blue.
+    Grey,
+}
+
+/// Converts RGBA `pixels` in place; alpha stays as it is.
+pub(super) fn to_srgb(pixels: &mut [u8], samples: Samples, profile: Option<&[u8]>) {
+    let Some(profile) = profile.and_then(parse) else { return };
+    match (profile.color_space, samples) {
+        // A grey picture under an RGB profile is an RGB picture whose channels happen to be equal.
+        (DataColorSpace::Rgb, Samples::Rgb | Samples::Grey) => {
+            if let Some(transform) = executor(&profile, Layout::Rgba, Layout::Rgba).filter(changes_colours) {
+                in_place(pixels, |_| {}, &*transform);
+            }
+        }
+        (DataColorSpace::Gray, Samples::Grey) => {
+            if let Some(curve) = grey_curve(&profile) {
+                pixels.as_chunks_mut::<4>().0.par_iter_mut().with_min_len(CHUNK).for_each(|pixel| {
+                    let [red, green, blue] = curve[usize::from(pixel[0])];
+                    *pixel = [red, green, blue, pixel[3]];
+                });
+            }
+        }
+        _ => {}
+    }
+}
+
+/// Converts four-ink `pixels`, 255 for no ink as JPEG stores them, to opaque RGBA in place.
+pub(super) fn inks_to_srgb(pixels: &mut [u8], profile: Option<&[u8]>) {
+    let transform = profile
+        .and_then(parse)
+        .filter(|profile| profile.color_space == DataColorSpace::Cmyk)
+        .and_then(|profile| executor(&profile, Layout::Rgba, Layout::Rgba));
+    match transform {
+        // Profiles count the other way: 255 is full ink.
+        Some(transform) => in_place(pixels, |inks| inks.iter_mut().for_each(|ink| *ink = 255 - *ink), &*transform),
+        None => {
+            pixels.as_chunks_mut::<4>().0.par_iter_mut().with_min_len(CHUNK).for_each(|pixel| {
+                let [cyan, magenta, yellow, black] = *pixel;
+                *pixel = [times(cyan, black), times(magenta, black), times(yellow, black), 255];
+            });
+            return;
+        }
+    }
+    pixels.as_chunks_mut::<4>().0.iter_mut().for_each(|pixel| pixel[3] = 255);
+}
+
+/// `a * b / 255`, rounded (Blinn).
+fn times(a: u8, b: u8) -> u8 {
+    let product = u16::from(a) * u16::from(b) + 128;
+    ((product + (product >> 8)) >> 8) as u8
+}
+
+fn parse(profile: &[u8]) -> Option<ColorProfile> {
+    if profile.len() > MAX_PROFILE_BYTES {
+        return None;
+    }
+    let options = ParsingOptions {
+        max_profile_size: MAX_PROFILE_BYTES,
+        max_allowed_clut_size: MAX_PROFILE_BYTES,
+        ..ParsingOptions::default()
+    };
+    quietly(|| ColorProfile::new_from_slice_with_options(profile, options).ok())
+}
+
+fn executor(from: &ColorProfile, source: Layout, target: Layout) -> Option<Arc<Transform8BitExecutor>> {
+    let srgb = ColorProfile::new_srgb();
+    quietly(|| from.create_transform_8bit(source, &srgb, target, TransformOptions::default()).ok())
+}
+
+/// A profile that makes the colour engine panic is a broken profile.
+fn quietly<T>(work: impl FnOnce() -> Option<T>) -> Option<T> {
+    catch_unwind(AssertUnwindSafe(work)).ok().flatten()
+}
+
+/// Whether any colour of a 9×9×9 cube moves by more than one step.
+fn changes_colours(transform: &Arc<Transform8BitExecutor>) -> bool {
+    let level = |index: usize| (index * 255 / 8) as u8;
+    let cube: Vec<u8> =
+        (0..9 * 9 * 9).flat_map(|index| [level(index % 9), level(index / 9 % 9), level(index / 81), 255]).collect();
+    let mut seen = vec![0; cube.len()];
+    quietly(|| transform.transform(&cube, &mut seen).ok()).is_some()
+        && cube.iter().zip(&seen).any(|(before, after)| before.abs_diff(*after) > 1)
+}
+
+fn grey_curve(profile: &ColorProfile) -> Option<Vec<[u8; 3]>> {
+    let transform = executor(profile, Layout::Gray, Layout::Rgb)?;
+    let levels: Vec<u8> = (0..=255).collect();
+    let mut curve = vec![0; 3 * levels.len()];
+    quietly(|| transform.transform(&levels, &mut curve).ok())?;
+    Some(curve.as_chunks::<3>().0.to_vec())
+}
+
+/// Transforms chunk by chunk through a copy; a chunk that fails keeps its samples.
+fn in_place(
+    pixels: &mut [u8],
+    prepare: impl Fn(&mut [u8]) + Sync,
+    transform: &(dyn TransformExecutor<u8> + Send + Sync),
+) {
+    pixels.par_chunks_mut(CHUNK * 4).for_each_init(
+        || vec![0; CHUNK * 4],
+        |copy, chunk| {
+            let copy = &mut copy[..chunk.len()];
+            copy.copy_from_slice(chunk);
+            prepare(copy);
+            if quietly(|| transform.transform(copy, chunk).ok()).is_none() {
+                chunk.copy_from_slice(copy);
+            }
+        },
+    );
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_srgb_profile_leaves_every_byte_alone() {
+        let profile = ColorProfile::new_srgb().encode().expect("a profile");
+        let mut pixels: Vec<u8> = (0..40_000_u32).flat_map(|n| (n.wrapping_mul(2_654_435_761)).to_le_bytes()).collect();
+        let before = pixels.clone();
+        to_srgb(&mut pixels, Samples::Rgb, Some(&profile));
+        assert_eq!(pixels, before);
+    }
+
+    #[test]
+    fn display_p3_red_leaves_the_srgb_gamut_and_alpha_stays() {
+        let profile = ColorProfile::new_display_p3().encode().expect("a profile");
+        let mut pixels = [[200, 100, 50, 7], [128, 128, 128, 200]].concat();
+        to_srgb(&mut pixels, Samples::Rgb, Some(&profile));
+        // By the matrices: P3 (200, 100, 50) is sRGB (214.9, 92.6, 31.0); neutral colours stay.
+        for (seen, right) in pixels.iter().zip([215, 93, 31, 7, 128, 128, 128, 200]) {
+            assert!(seen.abs_diff(right) <= 1, "{pixels:?}");
+        }
+        assert_eq!((pixels[3], pixels[7]), (7, 200));
+    }
+
+    #[test]
+    fn a_broken_oversized_or_unfitting_profile_is_ignored() {
+        let grey = ColorProfile::new_gray_with_gamma(1.0).encode().expect("a profile");
+        let mut oversized = ColorProfile::new_display_p3().encode().expect("a profile");
+        oversized.resize(MAX_PROFILE_BYTES + 1, 0);
+        let mut pixels = vec![200, 100, 50, 255];
+        for profile in [b"not a profile".as_slice(), &[], &grey, &oversized, &oversized[..200]] {
+            to_srgb(&mut pixels, Samples::Rgb, Some(profile));
+            assert_eq!(pixels, [200, 100, 50, 255]);
+        }
+    }
+
+    #[test]
+    fn linear_grey_becomes_encoded_grey() {
+        let profile = ColorProfile::new_gray_with_gamma(1.0).encode().expect("a profile");
+        let mut pixels = vec![55, 55, 55, 9];
+        to_srgb(&mut pixels, Samples::Grey, Some(&profile));
+        // encoded(55/255) = 0.502 → 128
+        assert!(pixels[0].abs_diff(128) <= 1 && pixels[1] == pixels[0] && pixels[2] == pixels[0], "{pixels:?}");
+        assert_eq!(pixels[3], 9);
+    }
+
+    #[test]
+    fn inks_without_a_profile_multiply() {
+        let mut pixels = [[255, 255, 255, 255], [0, 255, 255, 255], [255, 128, 255, 128], [9, 9, 9, 0]].concat();
+        inks_to_srgb(&mut pixels, None);
+        let right = [[255, 255, 255, 255], [0, 255, 255, 255], [128, 64, 128, 255], [0, 0, 0, 255]].concat();
+        assert_eq!(pixels, right);
+    }
+}

@@ -1,0 +1,227 @@
+//! The marker structure of a JPEG file (ITU-T T.81, annex B), walked from SOI to EOI.
+//!
+//! The walk judges what a decoder would only find out while it works: a file without an end is truncated, one with
+//! hundreds of scans is a bomb, one without a scan holds no picture. It also picks the segments that a decoder needs,
+//! so that thumbnails, gain maps, XMP and whatever follows the picture never reach it.
+
+use crate::codec::bytes::{slice, truncated, u8_at, u16_be};
+use crate::codec::icc::MAX_PROFILE_BYTES;
+use crate::codec::{DecodeError, Limits, Orientation, corrupt, exif, judge};
+use crate::image::Size;
+use memchr::memchr;
+use std::ops::Range;
+
+/// Progressive encoders write about ten scans; each costs a pass over the whole picture however few bytes it has.
+pub(super) const MAX_SCANS: usize = 100;
+/// Quantisation and Huffman segments; a dozen for each scan is more than any encoder writes.
+const MAX_TABLES: usize = 1200;
+/// APP14.
+const ADOBE: u8 = 0xee;
+
+/// Where things are in a JPEG file.
+#[derive(Debug)]
+pub(in crate::codec) struct Layout {
+    /// Stored size.
+    pub(super) size: Size,
+    /// Colour components: 1, 3 or 4.
+    pub(super) components: u8,
+    exif: Option<Range<usize>>,
+    /// Number, count and place of the parts of the profile.
+    profile: Vec<(u8, u8, Range<usize>)>,
+    /// What the decoder needs, SOI and EOI aside.
+    essential: Vec<Range<usize>>,
+}
+
+impl Layout {
+    /// Walks the markers of `bytes`.
+    pub(in crate::codec) fn read(bytes: &[u8], limits: &Limits) -> Result<Self, DecodeError> {
+        let mut walk = Walk::default();
+        let mut at = 2; // SOI, by the signature
+        loop {
+            let marker;
+            (marker, at) = next_marker(bytes, at)?;
+            // `at` is now behind the marker, where its length is; stand-alone markers have none.
+            match marker {
+                0x01 | 0xd0..=0xd7 => continue,
+                0xd8 => return Err(corrupt("a second start of image")),
+                0xd9 => break,
+                _ => {}
+            }
+            let length = usize::from(u16_be(bytes, at)?);
+            let body = slice(bytes, at + 2, length.checked_sub(2).ok_or_else(|| corrupt("a segment of no length"))?)?;
+            let mut end = at + length;
+            if marker == 0xda {
+                end = entropy_end(bytes, end)?;
+            }
+            walk.segment(marker, at - 2..end, at + 2, body, limits)?;
+            at = end;
+        }
+        walk.finish()
+    }
+
+    /// Size of the upright picture.
+    pub(in crate::codec) fn upright(&self, bytes: &[u8]) -> Size {
+        self.orientation(bytes).upright(self.size)
+    }
+
+    /// How the picture is stored.
+    pub(super) fn orientation(&self, bytes: &[u8]) -> Orientation {
+        self.exif.clone().map_or(Orientation::Upright, |place| exif::orientation(&bytes[place]))
+    }
+
+    /// The parts of the colour profile, put together; `None` when one is missing or there are too many bytes.
+    pub(super) fn profile(&self, bytes: &[u8]) -> Option<Vec<u8>> {
+        let count = usize::from(self.profile.first()?.1);
+        let len: usize = self.profile.iter().map(|(.., place)| place.len()).sum();
+        if self.profile.len() != count || len > MAX_PROFILE_BYTES {
+            return None;
+        }
+        let mut parts: Vec<_> = self.profile.iter().collect();
+        parts.sort_by_key(|(number, ..)| *number);
+        let complete = parts
+            .iter()
+            .zip(1..)
+            .all(|((number, total, _), right)| usize::from(*number) == right && usize::from(*total) == count);
+        complete.then(|| parts.iter().flat_map(|(.., place)| &bytes[place.clone()]).copied().collect())
+    }
+
+    /// The same picture without anything that its pixels do not need.
+    pub(super) fn reduced(&self, bytes: &[u8]) -> Vec<u8> {
+        let mut out = Vec::new();
+        out.reserve_exact(4 + self.essential.iter().map(Range::len).sum::<usize>());
+        out.extend(b"\xff\xd8");
+        for place in &self.essential {
+            // Adobe's marker says nothing about grey, but one behind the frame header would make zune expect colour.
+            if !(self.components == 1 && bytes[place.start + 1] == ADOBE) {
+                out.extend(&bytes[place.clone()]);
+            }
+        }
+        out.extend(b"\xff\xd9");
+        out
+    }
+}
+
+/// What the walk has seen so far.
+#[derive(Default)]
+struct Walk {
+    frame: Option<(Size, u8)>,
+    scans: usize,
+    tables: usize,
+    exif: Option<Range<usize>>,
+    profile: Vec<(u8, u8, Range<usize>)>,
+    essential: Vec<Range<usize>>,
+}
+
+impl Walk {
+    /// Takes in one segment; `whole` is its place with marker and, for a scan, data. `body` starts at `start`.
+    fn segment(
+        &mut self,
+        marker: u8,
+        whole: Range<usize>,
+        start: usize,
+        body: &[u8],
+        limits: &Limits,
+    ) -> Result<(), DecodeError> {
+        let needed = match marker {
+            0xc0..=0xc2 => {
+                if self.frame.is_some() {
+                    return Err(corrupt("a second frame"));
+                }
+                self.frame = Some(frame(body, limits)?);
+                true
+            }
+            0xc4 | 0xdb => {
+                self.tables += 1;
+                if self.tables > MAX_TABLES {
+                    return Err(corrupt(format_args!("more than {MAX_TABLES} tables")));
+                }
+                true
+            }
+            0xdd => true,
+            0xc3 | 0xc5..=0xcf => {
+                return Err(DecodeError::Unsupported { found: Some("a lossless or arithmetic-coded JPEG") });
+            }
+            0xf7 => return Err(DecodeError::Unsupported { found: Some("JPEG-LS") }),
+            0xda => {
+                if self.frame.is_none() {
+                    return Err(corrupt("a scan before its frame"));
+                }
+                self.scans += 1;
+                if self.scans > MAX_SCANS {
+                    return Err(corrupt(format_args!("more than {MAX_SCANS} scans")));
+                }
+                true
+            }
+            // APP0 of a motion JPEG frame tells the decoder to use the standard tables.
+            0xe0 => body.starts_with(b"AVI1\0"),
+            0xe1 => {
+                if body.starts_with(b"Exif\0\0") && self.exif.is_none() {
+                    self.exif = Some(start..start + body.len());
+                }
+                false
+            }
+            0xe2 => {
+                if let (true, Some(&[number, count])) =
+                    (body.starts_with(b"ICC_PROFILE\0"), body.get(12..).and_then(<[u8]>::first_chunk::<2>))
+                {
+                    self.profile.push((number, count, start + 14..start + body.len()));
+                }
+                false
+            }
+            ADOBE => body.starts_with(b"Adobe") && body.len() >= 12 && body[11] <= 2,
+            _ => false,
+        };
+        if needed {
+            self.essential.push(whole);
+        }
+        Ok(())
+    }
+
+    fn finish(self) -> Result<Layout, DecodeError> {
+        let (size, components) = self.frame.ok_or_else(|| corrupt("no frame"))?;
+        if self.scans == 0 {
+            return Err(corrupt("no scan"));
+        }
+        let Self { exif, profile, essential, .. } = self;
+        Ok(Layout { size, components, exif, profile, essential })
+    }
+}
+
+/// Size and components of a frame header.
+fn frame(body: &[u8], limits: &Limits) -> Result<(Size, u8), DecodeError> {
+    let precision = u8_at(body, 0)?;
+    let size = Size::new(u16_be(body, 3)?.into(), u16_be(body, 1)?.into());
+    let components = u8_at(body, 5)?;
+    judge(size, limits)?;
+    if precision != 8 {
+        return Err(DecodeError::Unsupported { found: Some("a JPEG of more than eight bits") });
+    }
+    if !matches!(components, 1 | 3 | 4) {
+        return Err(corrupt(format_args!("{components} colour components")));
+    }
+    Ok((size, components))
+}
+
+/// The next marker from `at` on and the place behind it. Bytes before it and fill bytes are passed over, as every
+/// decoder does.
+fn next_marker(bytes: &[u8], mut at: usize) -> Result<(u8, usize), DecodeError> {
+    loop {
+        at += memchr(0xff, bytes.get(at..).ok_or_else(truncated)?).ok_or_else(truncated)? + 1;
+        match u8_at(bytes, at)? {
+            0x00 => at += 1,
+            0xff => {}
+            marker => return Ok((marker, at + 1)),
+        }
+    }
+}
+
+/// Where the entropy-coded data from `at` ends: before the first marker that is no restart.
+fn entropy_end(bytes: &[u8], mut at: usize) -> Result<usize, DecodeError> {
+    loop {
+        let (marker, behind) = next_marker(bytes, at)?;
+        if !matches!(marker, 0xd0..=0xd7) {
+            return Ok(behind - 2);
+        }
+        at = behind;
+    }
+}

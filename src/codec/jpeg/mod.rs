@@ -1,0 +1,9 @@
+//! JPEG: structure, decoder, encoder.
+
+mod decode;
+mod encode;
+mod layout;
+
+pub(super) use decode::decode;
+pub(super) use encode::encode;
+pub(super) use layout::Layout;

@@ -1,0 +1,119 @@
+//! PNG pixels, through the png crate, row by row into the frame.
+//!
+//! All depths and colour types end as RGBA8; 16 bits are rounded to the nearest 8-bit value, not cut. Of an animation
+//! the default picture is taken (the IDAT data), as by every viewer that does not animate. Data behind the last row
+//! are not inflated, and text and profile chunks never are here, so a bomb in one of them costs nothing.
+
+use super::layout::Layout;
+use crate::codec::icc::{self, Samples};
+use crate::codec::{DecodeError, corrupt, guarded, limits_of};
+use crate::image::{BufferPool, Frame, Size};
+use png::{BitDepth, ColorType, Decoder, InterlaceInfo, Reader, Transformations};
+use std::io::Cursor;
+
+/// What the png crate may allocate: rows, and one chunk that is at most the file.
+const MAX_DECODER_BYTES: usize = 64 << 20;
+
+/// Decodes a file that was probed as `probed` (upright).
+pub(in crate::codec) fn decode(bytes: &[u8], probed: Size, pool: &BufferPool) -> Result<Frame, DecodeError> {
+    let layout = Layout::read(bytes, &limits_of(probed))?;
+    let mut pixels = pool.take(layout.size.area() * 4);
+    guarded("PNG", || rows(bytes, &layout, &mut pixels))?;
+    let samples = if layout.grey { Samples::Grey } else { Samples::Rgb };
+    icc::to_srgb(&mut pixels, samples, layout.profile(bytes).as_deref());
+    Ok(layout.orientation(bytes).apply(Frame::new(layout.size, pixels), pool))
+}
+
+fn rows(bytes: &[u8], layout: &Layout, pixels: &mut [u8]) -> Result<(), DecodeError> {
+    let mut decoder = Decoder::new_with_limits(Cursor::new(bytes), png::Limits { bytes: MAX_DECODER_BYTES });
+    decoder.set_ignore_text_chunk(true);
+    decoder.set_ignore_iccp_chunk(true);
+    // Palette and bits below eight to bytes, tRNS to alpha, alpha for everyone: two or four channels remain.
+    decoder.set_transformations(Transformations::EXPAND | Transformations::ALPHA);
+    let mut reader = decoder.read_info().map_err(corrupt)?;
+    if (reader.info().width, reader.info().height) != (layout.size.width, layout.size.height) {
+        return Err(corrupt("two headers"));
+    }
+    let stride = layout.size.width as usize * 4;
+    match (reader.output_color_type(), reader.info().interlaced) {
+        ((ColorType::Rgba, BitDepth::Eight), false) => {
+            for row in pixels.chunks_exact_mut(stride) {
+                next_row(&mut reader, row)?;
+            }
+        }
+        (channels, interlaced) => {
+            let convert = converter(channels)?;
+            let channels_bytes = channels.0.samples() * if channels.1 == BitDepth::Sixteen { 2 } else { 1 };
+            if interlaced {
+                let mut line = vec![0; stride];
+                while let Some(row) = reader.next_interlaced_row().map_err(corrupt)? {
+                    let &InterlaceInfo::Adam7(pass) = row.interlace() else {
+                        return Err(corrupt("an unknown interlacing"));
+                    };
+                    let line = &mut line[..row.data().len() / channels_bytes * 4];
+                    convert(row.data(), line);
+                    png::expand_interlaced_row(pixels, stride, line, &pass, 32);
+                }
+            } else {
+                let mut raw = vec![0; layout.size.width as usize * channels_bytes];
+                for row in pixels.chunks_exact_mut(stride) {
+                    next_row(&mut reader, &mut raw)?;
+                    convert(&raw, row);
+                }
+            }
+        }
+    }
+    // Passes over what is left of the data without inflating it, and holds the last chunk against its checksum.
+    reader.read_row(&mut []).map_err(corrupt).map(|_| ())
+}
+
+fn next_row(reader: &mut Reader<Cursor<&[u8]>>, row: &mut [u8]) -> Result<(), DecodeError> {
+    match reader.read_row(row).map_err(corrupt)? {
+        Some(_) => Ok(()),
+        None => Err(corrupt("rows are missing")),
+    }
+}
+
+/// A row of the decoder's samples to RGBA8.
+type Convert = fn(&[u8], &mut [u8]);
+
+fn converter(channels: (ColorType, BitDepth)) -> Result<Convert, DecodeError> {
+    Ok(match channels {
+        (ColorType::Rgba, BitDepth::Eight) => |from, to| to.copy_from_slice(from),
+        (ColorType::GrayscaleAlpha, BitDepth::Eight) => |from, to| {
+            for (&[grey, alpha], pixel) in from.as_chunks::<2>().0.iter().zip(to.as_chunks_mut::<4>().0) {
+                *pixel = [grey, grey, grey, alpha];
+            }
+        },
+        (ColorType::Rgba, BitDepth::Sixteen) => |from, to| {
+            for (&sample, byte) in from.as_chunks::<2>().0.iter().zip(to) {
+                *byte = eight_bits(sample);
+            }
+        },
+        (ColorType::GrayscaleAlpha, BitDepth::Sixteen) => |from, to| {
+            for (&[g1, g2, a1, a2], pixel) in from.as_chunks::<4>().0.iter().zip(to.as_chunks_mut::<4>().0) {
+                let grey = eight_bits([g1, g2]);
+                *pixel = [grey, grey, grey, eight_bits([a1, a2])];
+            }
+        },
+        (color, depth) => return Err(corrupt(format_args!("an unknown pixel layout, {color:?} of {depth:?} bits"))),
+    })
+}
+
+/// The nearest 8-bit value of a big-endian 16-bit sample.
+fn eight_bits(sample: [u8; 2]) -> u8 {
+    ((u32::from(u16::from_be_bytes(sample)) * 255 + 32_767) / 65_535) as u8
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sixteen_bits_are_rounded_to_the_nearest_eight() {
+        for value in 0..=u16::MAX {
+            let right = (f64::from(value) / 257.0).round();
+            assert_eq!(f64::from(eight_bits(value.to_be_bytes())), right, "{value}");
+        }
+    }
+}

@@ -1,0 +1,9 @@
+//! PNG: structure, decoder, encoder.
+
+mod decode;
+mod encode;
+mod layout;
+
+pub(super) use decode::decode;
+pub(super) use encode::{Packing, encode};
+pub(super) use layout::Layout;

@@ -1,0 +1,35 @@
+//! WebP pixels, through image-webp (safe Rust). An animation gives its first frame on a transparent canvas.
+
+use super::layout::Layout;
+use crate::codec::icc::{self, Samples};
+use crate::codec::{DecodeError, corrupt, guarded, limits_of, pack};
+use crate::image::{BufferPool, Frame, Size};
+use image_webp::WebPDecoder;
+use std::io::Cursor;
+
+/// What image-webp may allocate for metadata, of which it is asked for none.
+const MAX_METADATA_BYTES: usize = 1 << 20;
+
+/// Decodes a file that was probed as `probed` (upright).
+pub(in crate::codec) fn decode(bytes: &[u8], probed: Size, pool: &BufferPool) -> Result<Frame, DecodeError> {
+    let layout = Layout::read(bytes, &limits_of(probed))?;
+    let mut pixels = pool.take(layout.size.area() * 4);
+    guarded("WebP", || samples(bytes, layout.size, &mut pixels))?;
+    icc::to_srgb(&mut pixels, Samples::Rgb, layout.profile(bytes));
+    Ok(layout.orientation(bytes).apply(Frame::new(layout.size, pixels), pool))
+}
+
+fn samples(bytes: &[u8], size: Size, pixels: &mut [u8]) -> Result<(), DecodeError> {
+    let mut decoder = WebPDecoder::new(Cursor::new(bytes)).map_err(corrupt)?;
+    decoder.set_memory_limit(MAX_METADATA_BYTES);
+    if decoder.dimensions() != (size.width, size.height) {
+        return Err(corrupt("two sizes"));
+    }
+    if decoder.has_alpha() {
+        decoder.read_image(pixels).map_err(corrupt)
+    } else {
+        decoder.read_image(&mut pixels[..size.area() * 3]).map_err(corrupt)?;
+        pack::rgb_to_rgba(pixels);
+        Ok(())
+    }
+}
