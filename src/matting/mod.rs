@@ -1,5 +1,10 @@
 //! From the network's mask to a cutout at source size.
 
+pub mod closed_form;
+pub mod foreground;
+mod pyramid;
+pub mod trimap;
+
 use crate::image::{Cutout, Frame, Mask};
 
 /// How the edge is found.
@@ -40,8 +45,17 @@ pub struct NoSubject;
 ///
 /// # Errors
 /// [`NoSubject`] when the matte would be empty.
-pub fn cut_out(_frame: Frame, _mask: &Mask, _options: &Options) -> Result<Cutout, NoSubject> {
-    unimplemented!("matting")
+pub fn cut_out(mut frame: Frame, mask: &Mask, options: &Options) -> Result<Cutout, NoSubject> {
+    let size = frame.size();
+    let trimap = trimap::from_mask(mask, size);
+    let matte = match options.method {
+        Method::ClosedForm => closed_form::estimate_alpha(&frame, &trimap, &closed_form::ClosedForm { prior: Some(mask) }),
+        Method::None => todo!(),
+    };
+    foreground::estimate(&mut frame, &matte);
+    let (pixels, _) = frame.pixels_mut().as_chunks_mut::<4>();
+    pixels.iter_mut().zip(&matte.coverage).for_each(|(pixel, &coverage)| pixel[3] = coverage);
+    Ok(Cutout(frame))
 }
 
 /// How unsure the mask is, 0 (certain) to 1.
