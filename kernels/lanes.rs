@@ -18,24 +18,34 @@ impl Lanes {
 
     #[inline(always)]
     pub(crate) fn load(from: &[f32], at: usize) -> Self {
-        let mut lanes = [0.0; LANES];
-        lanes.copy_from_slice(&from[at..at + LANES]);
-        Self(lanes)
+        match from[at..].first_chunk() {
+            Some(lanes) => Self(*lanes),
+            None => panic!("planes are padded to whole blocks"),
+        }
     }
 
     #[inline(always)]
     pub(crate) fn store(self, to: &mut [f32], at: usize) {
-        to[at..at + LANES].copy_from_slice(&self.0);
+        match to[at..].first_chunk_mut() {
+            Some(lanes) => *lanes = self.0,
+            None => panic!("planes are padded to whole blocks"),
+        }
     }
 
     #[inline(always)]
-    pub(crate) fn abs(self) -> Self {
-        Self(self.0.map(f32::abs))
+    pub(crate) fn abs(mut self) -> Self {
+        for lane in &mut self.0 {
+            *lane = lane.abs();
+        }
+        self
     }
 
     #[inline(always)]
-    pub(crate) fn clamped(self) -> Self {
-        Self(self.0.map(|value| value.clamp(0.0, 1.0)))
+    pub(crate) fn clamped(mut self) -> Self {
+        for lane in &mut self.0 {
+            *lane = lane.clamp(0.0, 1.0);
+        }
+        self
     }
 }
 
@@ -44,8 +54,12 @@ macro_rules! lanewise {
         impl $trait for Lanes {
             type Output = Self;
             #[inline(always)]
-            fn $name(self, other: Self) -> Self {
-                Self(std::array::from_fn(|lane| self.0[lane] $op other.0[lane]))
+            fn $name(mut self, other: Self) -> Self {
+                // A plain loop: the closure of an adaptor would not be compiled for the caller's instruction set.
+                for lane in 0..LANES {
+                    self.0[lane] = self.0[lane] $op other.0[lane];
+                }
+                self
             }
         }
     };

@@ -556,7 +556,8 @@ fn fit(
     for run in runs {
         for step in (0..run.len as usize).step_by(LANES) {
             let window = run.at as usize + step;
-            let centre = centres.map(|plane| Lanes::load(plane, window));
+            let [x, y, z] = centres;
+            let centre = [Lanes::load(x, window), Lanes::load(y, window), Lanes::load(z, window)];
             let mut sum = Lanes::ZERO;
             let mut covariance = [Lanes::ZERO; 3];
             for row in run.pixels {
@@ -570,8 +571,11 @@ fn fit(
                     }
                 }
             }
-            let [xx, xy, xz, yy, yz, zz, ninth] = inverses[window / LANES].map(Lanes);
-            let [x, y, z] = covariance.map(|sum| sum * ninth);
+            let [xx, xy, xz, yy, yz, zz, ninth] = &inverses[window / LANES];
+            let (xx, xy, xz, yy, yz, zz) = (Lanes(*xx), Lanes(*xy), Lanes(*xz), Lanes(*yy), Lanes(*yz), Lanes(*zz));
+            let ninth = Lanes(*ninth);
+            let [x, y, z] = covariance;
+            let (x, y, z) = (x * ninth, y * ninth, z * ninth);
             let at = window - start;
             (xx * x + xy * y + xz * z).store(red, at);
             (xy * x + yy * y + yz * z).store(green, at);
@@ -598,7 +602,8 @@ fn gather(
         for step in (0..run.len as usize).step_by(LANES) {
             let pixel = run.pixel as usize + step;
             let value = Lanes::load(plane, pixel);
-            let colour = colours.map(|plane| Lanes::load(plane, pixel));
+            let [x, y, z] = colours;
+            let colour = [Lanes::load(x, pixel), Lanes::load(y, pixel), Lanes::load(z, pixel)];
             let mut fitted = Lanes::ZERO;
             for row in run.windows {
                 for dx in 0..3 {
@@ -613,5 +618,104 @@ fn gather(
             let at = run.at as usize + step;
             (Lanes::load(counts, at) * value - fitted).store(product, at - start);
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Hash of a position: noise without a generator.
+    fn noise(seed: usize) -> u8 {
+        let mixed = (seed as u64).wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        ((mixed ^ (mixed >> 29)).wrapping_mul(0xbf58_476d_1ce4_e5b9) >> 56) as u8
+    }
+
+    fn picture(width: usize, height: usize) -> Vec<[u8; 4]> {
+        (0..width * height).map(|at| [noise(3 * at), noise(3 * at + 1), noise(3 * at + 2), 255]).collect()
+    }
+
+    /// `L p` by the definition of the paper's matrix, in f64.
+    fn product_of_matrix(pixels: &[[u8; 4]], [width, height]: [usize; 2], plane: &[f64]) -> Vec<f64> {
+        let mut product = vec![0.0; plane.len()];
+        for (top, left) in (0..height.saturating_sub(2)).flat_map(|y| (0..width.saturating_sub(2)).map(move |x| (y, x))) {
+            let window: Vec<usize> = (0..9).map(|at| (top + at / 3) * width + left + at % 3).collect();
+            let colour = |at: usize| std::array::from_fn::<f64, 3, _>(|channel| f64::from(pixels[at][channel]) / 255.0);
+            let mean: [f64; 3] = std::array::from_fn(|c| window.iter().map(|&at| colour(at)[c]).sum::<f64>() / 9.0);
+            let centred: Vec<[f64; 3]> =
+                window.iter().map(|&at| std::array::from_fn(|channel| colour(at)[channel] - mean[channel])).collect();
+            let mut system = [[0.0; 3]; 3];
+            for (row, column) in (0..9).map(|at| (at / 3, at % 3)) {
+                system[row][column] = centred.iter().map(|d| d[row] * d[column]).sum::<f64>() / 9.0;
+                system[row][column] += if row == column { f64::from(EPSILON) / 9.0 } else { 0.0 };
+            }
+            for (i, &at_i) in window.iter().enumerate() {
+                for (j, &at_j) in window.iter().enumerate() {
+                    let solved = solve(system, centred[j]);
+                    let tied = (0..3).map(|channel| centred[i][channel] * solved[channel]).sum::<f64>();
+                    let entry = f64::from(u8::from(i == j)) - (1.0 + tied) / 9.0;
+                    product[at_i] += entry * plane[at_j];
+                }
+            }
+        }
+        product
+    }
+
+    /// Gaussian elimination of a positive definite system.
+    fn solve(mut system: [[f64; 3]; 3], mut right: [f64; 3]) -> [f64; 3] {
+        for pivot in 0..3 {
+            for row in pivot + 1..3 {
+                let factor = system[row][pivot] / system[pivot][pivot];
+                for column in pivot..3 {
+                    system[row][column] -= factor * system[pivot][column];
+                }
+                right[row] -= factor * right[pivot];
+            }
+        }
+        for pivot in (0..3).rev() {
+            for column in pivot + 1..3 {
+                right[pivot] -= system[pivot][column] * right[column];
+            }
+            right[pivot] /= system[pivot][pivot];
+        }
+        right
+    }
+
+    /// Largest difference between the band's product and the matrix', over the unknown pixels.
+    fn largest_error(width: usize, height: usize, unknown: impl Fn(usize, usize) -> bool, disturb: f32) -> f64 {
+        let pixels = picture(width, height);
+        let labels: Vec<u8> = (0..width * height).map(|at| u8::from(unknown(at % width, at / width))).collect();
+        let plane: Vec<f64> = (0..width * height).map(|at| f64::from(noise(7 * at + 5)) / 255.0).collect();
+        let expected = product_of_matrix(&pixels, [width, height], &plane);
+        let band = Band::new(Colours { width, height, pixels: &pixels }, &labels, 1, 0..height);
+        let disturb = |x: usize, y: usize| if (x, y) == (width / 2, height / 2) { disturb } else { 0.0 };
+        let values = band.plane(width, height, |x, y| plane[y * width + x] as f32 + disturb(x, y));
+        let (mut fits, mut product) = (band.fits(), vec![f32::NAN; band.unknown_len()]);
+        band.apply(&values, &mut fits, &mut product);
+        let (mut largest, mut seen) = (0.0, 0);
+        band.each_unknown(|x, y, _, at| {
+            assert_eq!(labels[y * width + x], 1);
+            largest = f64::max(largest, (f64::from(product[at]) - expected[y * width + x]).abs());
+            seen += 1;
+        });
+        assert_eq!(seen, labels.iter().filter(|&&label| label == 1).count());
+        assert_eq!(seen, band.count());
+        largest
+    }
+
+    #[test]
+    fn the_product_is_that_of_the_papers_matrix_at_every_size() {
+        for (width, height) in [(1, 1), (1, 9), (9, 1), (2, 5), (3, 3), (4, 3), (17, 13), (40, 9), (9, 40)] {
+            let everywhere = largest_error(width, height, |_, _| true, 0.0);
+            assert!(everywhere < 1e-4, "{width}×{height}: {everywhere}");
+            let ring = largest_error(width, height, |x, y| (x * x + y * y) % 37 < 12, 0.0);
+            assert!(ring < 1e-4, "{width}×{height} in part: {ring}");
+        }
+        assert!(largest_error(4096, 3, |x, _| x % 50 < 20, 0.0) < 1e-4);
+    }
+
+    #[test]
+    fn the_comparison_notices_a_wrong_plane() {
+        assert!(largest_error(17, 13, |_, _| true, 0.01) > 1e-3);
     }
 }

@@ -92,3 +92,29 @@ pub fn fill(plane: &Upsampled<'_>, picture: &mut [u8], width: usize) {
         }
     });
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn filling_agrees_with_reading_each_pixel() {
+        for (columns, rows, width, height) in [(1, 1, 1, 1), (1, 1, 5, 3), (8, 6, 1, 40), (8, 6, 31, 17), (31, 17, 8, 6)] {
+            let values: Vec<f32> = (0..columns * rows).map(|at| ((at * 7) % 5) as f32 / 4.0).collect();
+            let plane = Upsampled::new(&values, (columns, rows), (width, height));
+            let mut picture = vec![0; width * height];
+            fill(&plane, &mut picture, width);
+            for (at, &pixel) in picture.iter().enumerate() {
+                let exact = plane.at(at % width, at / width) * 255.0;
+                assert!((f32::from(pixel) - exact).abs() <= 0.51, "{width}×{height} at {at}: {pixel} for {exact}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_grid_of_the_pictures_own_size_is_read_as_it_is() {
+        let values: Vec<f32> = (0..12).map(|at| at as f32 / 11.0).collect();
+        let plane = Upsampled::new(&values, (4, 3), (4, 3));
+        assert!((0..12).all(|at| plane.at(at % 4, at / 4) == values[at]));
+    }
+}

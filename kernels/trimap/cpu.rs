@@ -71,3 +71,52 @@ pub fn label(low: &Upsampled<'_>, high: &Upsampled<'_>, params: &Params, labels:
         }
     });
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn grid() -> (Vec<f32>, usize, usize) {
+        let (columns, rows) = (23, 17);
+        let inside = |at: usize| (at % columns).abs_diff(11).pow(2) + (at / columns).abs_diff(8).pow(2) < 30;
+        ((0..columns * rows).map(|at| if inside(at) { 1.0 } else { 0.0 }).collect(), columns, rows)
+    }
+
+    #[test]
+    fn extremes_are_those_of_the_disc_clipped_at_the_border() {
+        let params = Params { radius: 2.3, foreground: 0.9, background: 0.1 };
+        let (columns, rows) = (7, 5);
+        let values: Vec<f32> = (0..columns * rows).map(|at| ((at * 11) % 13) as f32 / 12.0).collect();
+        let (low, high) = extremes(&values, (columns, rows), &params);
+        for at in 0..values.len() {
+            let near = |other: &usize| {
+                let (dx, dy) = ((other % columns).abs_diff(at % columns), (other / columns).abs_diff(at / columns));
+                (dx * dx + dy * dy) as f32 <= params.radius * params.radius
+            };
+            let around = (0..values.len()).filter(near).map(|other| values[other]);
+            assert_eq!((low[at], high[at]), (around.clone().fold(9.0, f32::min), around.fold(-9.0, f32::max)), "{at}");
+        }
+    }
+
+    #[test]
+    fn labels_follow_the_thresholds_at_every_pixel() {
+        let (values, columns, rows) = grid();
+        let params = Params { radius: 1.0, foreground: 0.9, background: 0.1 };
+        let (low, high) = extremes(&values, (columns, rows), &params);
+        for (width, height) in [(1, 1), (23, 17), (100, 31), (5, 64)] {
+            let low = Upsampled::new(&low, (columns, rows), (width, height));
+            let high = Upsampled::new(&high, (columns, rows), (width, height));
+            let mut labels = vec![7; width * height];
+            label(&low, &high, &params, &mut labels, width);
+            for (at, &label) in labels.iter().enumerate() {
+                let (low, high) = (low.at(at % width, at / width), high.at(at % width, at / width));
+                // Within rounding of a threshold either side will do.
+                match label {
+                    FOREGROUND => assert!(low >= 0.9 - 1e-5),
+                    BACKGROUND => assert!(high <= 0.1 + 1e-5),
+                    other => assert!(other == UNKNOWN && low < 0.9 + 1e-5 && high > 0.1 - 1e-5),
+                }
+            }
+        }
+    }
+}

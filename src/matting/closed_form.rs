@@ -12,21 +12,46 @@
 //! matte, never none.
 
 use super::pyramid;
-use crate::image::{AlphaMatte, Frame, Mask, Trimap};
+use crate::image::{AlphaMatte, Frame, Mask, Size, Trimap};
 use backdrop_kernels::laplacian::cpu::{Band, Colours};
 use backdrop_kernels::mask_upsample::cpu::Upsampled;
+use backdrop_kernels::trimap;
 use rayon::prelude::*;
 use std::borrow::Cow;
 
 /// What to know beside the trimap.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ClosedForm<'a> {
-    /// The network's mask, to be believed a little.
-    pub prior: Option<&'a Mask>,
+    /// What the network's mask says inside the band.
+    pub prior: Option<&'a Prior>,
+}
+
+/// What the mask says inside the band and how much it is believed there, on the network's grid.
+#[derive(Clone, Debug)]
+pub struct Prior {
+    size: Size,
+    opinion: Vec<f32>,
+    weight: Vec<f32>,
+}
+
+impl Prior {
+    /// Where the mask crosses one half there is an edge, and colours know better where exactly; but where it is unsure
+    /// all around, colours have nothing to hold on to for many pixels and would wander, so it is believed there.
+    #[must_use]
+    pub fn of_mask(mask: &Mask) -> Self {
+        let grid = (mask.size.width as usize, mask.size.height as usize);
+        let disc = trimap::Params { radius: super::env("PR", 3.0), foreground: 0.5, background: 0.5 };
+        let (low, high) = trimap::cpu::extremes(&mask.values, grid, &disc);
+        let at_edge = |(&low, &high): (&f32, &f32)| low < 0.5 && high >= 0.5;
+        let weight = low.iter().zip(&high).map(|range| if at_edge(range) { *PRIOR_WEIGHT_ } else { super::env("GFAR", 0.3) });
+        let k = super::env("SHARP", 2.0);
+        let opinion = mask.values.iter().map(|&value| (0.5 + (value - 0.5) * k).clamp(0.0, 1.0));
+        Self { size: mask.size, weight: weight.collect(), opinion: opinion.collect() }
+    }
 }
 
 /// γ: how much the mask counts beside the colours.
-const PRIOR_WEIGHT: f32 = 1e-3;
+static PRIOR_WEIGHT_: std::sync::LazyLock<f32> = std::sync::LazyLock::new(|| super::env("GAMMA", 1e-3));
 /// Levels stop getting coarser at so few unknown pixels or so short a side.
 const COARSEST_UNKNOWN: usize = 1000;
 const COARSEST_SIDE: usize = 32;
@@ -116,30 +141,32 @@ impl<'a> Level<'a> {
         if self.unknown == 0 {
             return;
         }
-        let prior = options.prior.map(|mask| {
-            let grid = (mask.size.width as usize, mask.size.height as usize);
-            Upsampled::new(&mask.values, grid, (width, height))
+        let prior = options.prior.map(|prior| {
+            let grid = (prior.size.width as usize, prior.size.height as usize);
+            [&prior.opinion, &prior.weight].map(|values| Upsampled::new(values, grid, (width, height)))
         });
         let coarser = coarser.map(|(plane, size)| Upsampled::new(plane, (size[0], size[1]), (size[0] * 2, size[1] * 2)));
         let start = |x: usize, y: usize| match self.labels[y * width + x] {
             Trimap::UNKNOWN => match (&coarser, &prior) {
                 (Some(coarser), _) => coarser.at(x, y),
-                (None, Some(prior)) => prior.at(x, y),
+                (None, Some([opinion, _])) => opinion.at(x, y),
                 (None, None) => 0.5,
             },
             known => f32::from(known) / 255.0,
         };
-        let steps = (STEP_PIXELS / self.unknown).clamp(MIN_STEPS, MAX_STEPS);
+        let steps = if coarser.is_some() { super::env("STEPS", 400.0) as usize } else {400};
         let refine = |rows| {
             let colours = Colours { width, height, pixels: &self.pixels };
             let band = Band::new(colours, &self.labels, Trimap::UNKNOWN, rows);
             let mut alpha = band.plane(width, height, start);
-            let opinion = prior.as_ref().map(|prior| {
-                let mut opinion = vec![0.0; band.unknown_len()];
-                band.each_unknown(|x, y, _, unknown| opinion[unknown] = prior.at(x, y));
-                opinion
-            });
-            conjugate_gradients(&band, &mut alpha, opinion.as_deref(), steps);
+            let mut pull = [vec![0.0; band.unknown_len()], vec![0.0; band.unknown_len()]];
+            if let Some([opinion, weight]) = &prior {
+                band.each_unknown(|x, y, _, unknown| {
+                    pull[0][unknown] = opinion.at(x, y);
+                    pull[1][unknown] = weight.at(x, y);
+                });
+            }
+            conjugate_gradients(&band, &mut alpha, pull, steps);
             (band, alpha)
         };
         if self.unknown <= MAX_AT_ONCE {
@@ -160,28 +187,27 @@ impl<'a> Level<'a> {
     }
 }
 
-/// Improves `alpha` (a plane of the band) in at most `steps` steps; `opinion` is the prior over the unknown pixels.
-fn conjugate_gradients(band: &Band, alpha: &mut [f32], opinion: Option<&[f32]>, steps: usize) {
-    let weight = if opinion.is_some() { PRIOR_WEIGHT } else { 0.0 };
-    let diagonal = band.diagonal();
+/// Improves `alpha` (a plane of the band) in at most `steps` steps. `pull` is the prior over the unknown pixels: opinion
+/// and weight.
+fn conjugate_gradients(band: &Band, alpha: &mut [f32], [opinion, weight]: [Vec<f32>; 2], steps: usize) {
     let len = band.unknown_len();
+    // One over the diagonal; zero in padding lanes, so that nothing ever moves there.
+    let inverse = |(&diagonal, &weight): (&f32, &f32)| if diagonal > 0.0 { 1.0 / (diagonal + weight) } else { 0.0 };
+    let scale: Vec<f32> = band.diagonal().iter().zip(&weight).map(inverse).collect();
     let (mut fits, mut product) = (band.fits(), vec![0.0; len]);
-    let (mut residual, mut direction) = (vec![0.0; len], vec![0.0; alpha.len()]);
-    // Zero in padding lanes, so that nothing ever moves there.
-    let scale = |diagonal: f32| if diagonal > 0.0 { 1.0 / (diagonal + weight) } else { 0.0 };
+    // The opinion is only needed for the first residual, which takes its place.
+    let (mut residual, mut direction) = (opinion, vec![0.0; alpha.len()]);
 
     band.apply(alpha, &mut fits, &mut product);
     let mut energy = band.each_chunk([alpha, &mut direction], [&mut residual, &mut product], |spans, planes, vectors| {
         let ([alpha, direction], [residual, product]) = (planes, vectors);
-        let diagonal = spans.unknown(diagonal);
-        let opinion = opinion.map(|opinion| spans.unknown(opinion));
+        let (scale, weight) = (spans.unknown(&scale), spans.unknown(&weight));
         let mut energy = 0.0;
         for (unknown, plane) in spans.iter() {
             for (at, pixel) in unknown.zip(plane) {
-                let pull = opinion.map_or(0.0, |opinion| weight * (opinion[at] - alpha[pixel]));
-                residual[at] = pull - product[at];
-                direction[pixel] = residual[at] * scale(diagonal[at]);
-                energy += f64::from(residual[at]) * f64::from(direction[pixel]);
+                residual[at] = weight[at] * (residual[at] - alpha[pixel]) - product[at];
+                direction[pixel] = residual[at] * scale[at];
+                energy += f64::from(residual[at] * direction[pixel]);
             }
         }
         energy
@@ -193,10 +219,12 @@ fn conjugate_gradients(band: &Band, alpha: &mut [f32], opinion: Option<&[f32]>, 
         }
         band.apply(&direction, &mut fits, &mut product);
         let curvature = band.each_chunk([&mut direction], [&mut product], |spans, [direction], [product]| {
+            let weight = spans.unknown(&weight);
             let mut curvature = 0.0;
             for (unknown, plane) in spans.iter() {
+                let (product, weight) = (&mut product[unknown.clone()], &weight[unknown]);
                 let mut sum = 0.0;
-                for (product, &direction) in product[unknown].iter_mut().zip(&direction[plane]) {
+                for ((product, &weight), &direction) in product.iter_mut().zip(weight).zip(&direction[plane]) {
                     *product += weight * direction;
                     sum += f64::from(*product * direction);
                 }
@@ -214,17 +242,17 @@ fn conjugate_gradients(band: &Band, alpha: &mut [f32], opinion: Option<&[f32]>, 
             [alpha, &mut direction],
             [&mut residual, &mut product],
             |spans, [alpha, direction], [residual, product]| {
-                let diagonal = spans.unknown(diagonal);
+                let scale = spans.unknown(&scale);
                 let mut energy = 0.0;
                 for (unknown, plane) in spans.iter() {
                     let (alpha, direction) = (&mut alpha[plane.clone()], &direction[plane]);
                     let (residual, product) = (&mut residual[unknown.clone()], &product[unknown.clone()]);
-                    let diagonal = &diagonal[unknown];
+                    let scale = &scale[unknown];
                     let mut sum = 0.0;
                     for at in 0..alpha.len() {
                         alpha[at] += step * direction[at];
                         residual[at] -= step * product[at];
-                        sum += f64::from(residual[at] * residual[at] * scale(diagonal[at]));
+                        sum += f64::from(residual[at] * residual[at] * scale[at]);
                     }
                     energy += sum;
                 }
@@ -233,11 +261,11 @@ fn conjugate_gradients(band: &Band, alpha: &mut [f32], opinion: Option<&[f32]>, 
         );
         let keep = (energy / previous) as f32;
         band.each_chunk([&mut direction], [&mut residual], |spans, [direction], [residual]| {
-            let diagonal = spans.unknown(diagonal);
+            let scale = spans.unknown(&scale);
             for (unknown, plane) in spans.iter() {
-                let (residual, diagonal) = (&residual[unknown.clone()], &diagonal[unknown]);
-                for ((direction, &residual), &diagonal) in direction[plane].iter_mut().zip(residual).zip(diagonal) {
-                    *direction = residual * scale(diagonal) + keep * *direction;
+                let (residual, scale) = (&residual[unknown.clone()], &scale[unknown]);
+                for ((direction, &residual), &scale) in direction[plane].iter_mut().zip(residual).zip(scale) {
+                    *direction = residual * scale + keep * *direction;
                 }
             }
             0.0

@@ -18,11 +18,15 @@ const BACKGROUND: f32 = 0.05;
 /// The trimap at `size`.
 #[must_use]
 pub fn from_mask(mask: &Mask, size: Size) -> Trimap {
-    let mask = tidied(mask);
+    of_tidied(&tidied(mask), size)
+}
+
+/// The trimap at `size` of a mask that is [`tidied`] already.
+pub(super) fn of_tidied(mask: &Mask, size: Size) -> Trimap {
     let grid = (mask.size.width as usize, mask.size.height as usize);
     let cell_px = f32::min(size.width as f32 / grid.0 as f32, size.height as f32 / grid.1 as f32);
     let params =
-        Params { radius: f32::max(RADIUS_CELLS, RADIUS_PX / cell_px), foreground: FOREGROUND, background: BACKGROUND };
+        Params { radius: f32::max(super::env("R",2.0), super::env("RPX",2.0) / cell_px), foreground: super::env("TF",0.95), background: super::env("TB",0.05) };
     let (low, high) = cpu::extremes(&mask.values, grid, &params);
     let picture = (size.width as usize, size.height as usize);
     let mut labels = vec![Trimap::UNKNOWN; size.area()];
