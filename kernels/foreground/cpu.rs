@@ -36,7 +36,14 @@ impl Tile {
     }
 
     /// Sets one pixel.
-    pub fn set(&mut self, (x, y): (usize, usize), alpha: f32, colour: [f32; 3], foreground: [f32; 3], background: [f32; 3]) {
+    pub fn set(
+        &mut self,
+        (x, y): (usize, usize),
+        alpha: f32,
+        colour: [f32; 3],
+        foreground: [f32; 3],
+        background: [f32; 3],
+    ) {
         let at = self.index(x, y);
         self.planes[ALPHA][at] = alpha;
         for channel in 0..3 {
@@ -174,6 +181,10 @@ mod tests {
         for (x, y) in (2..18).flat_map(|y| (2..18).map(move |x| (x, y))) {
             assert_eq!(tile.colours((x, y)), whole.colours((x + 5, y + 6)));
         }
-        assert_ne!(tile.colours((0, 10)), whole.colours((5, 16)), "the outermost pixels must differ, or this shows nothing");
+        assert_ne!(
+            tile.colours((0, 10)),
+            whole.colours((5, 16)),
+            "the outermost pixels must differ, or this shows nothing"
+        );
     }
 }

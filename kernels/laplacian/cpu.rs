@@ -133,7 +133,7 @@ struct Chunk {
     pixels: Range<usize>,
 }
 
-/// What a window knows: the inverse of its covariance (upper triangle) and 1/9, or zeros where it does not exist.
+/// What a window knows: its whitening `W`, lower triangle row after row, and 1/9; or zeros where it does not exist.
 type WindowBlock = [[f32; LANES]; 7];
 
 /// The Laplacian of one band of unknown pixels.
@@ -146,7 +146,7 @@ pub struct Band {
     window_chunks: Vec<Chunk>,
     colours: [Vec<f32>; 3],
     means: [Vec<f32>; 3],
-    inverses: Vec<WindowBlock>,
+    whitening: Vec<WindowBlock>,
     /// Number of windows that hold the pixel, 0 in padding lanes.
     counts: Vec<f32>,
     /// Diagonal of L, 0 in padding lanes.
@@ -193,7 +193,7 @@ impl Band {
             window_chunks: Vec::new(),
             colours: [const { Vec::new() }; 3],
             means: [const { Vec::new() }; 3],
-            inverses: Vec::new(),
+            whitening: Vec::new(),
             counts: vec![0.0; set.len],
             diagonal: vec![0.0; set.len],
             unknown_len: set.len,
@@ -276,7 +276,7 @@ impl Band {
                 let runs = &self.windows[chunk.runs.clone()];
                 let colours = self.colours.each_ref().map(Vec::as_slice);
                 let centres = self.means.each_ref().map(Vec::as_slice);
-                fit(runs, plane, colours, centres, &self.inverses, chunk.own.start, [red, green, blue], mean);
+                fit(runs, plane, colours, centres, &self.whitening, chunk.own.start, [red, green, blue], mean);
             },
         );
         let slopes = fits.slopes.each_ref().map(Vec::as_slice);
@@ -329,10 +329,10 @@ impl Band {
         self.colours = planes;
     }
 
-    /// Mean and inverse covariance of every window.
+    /// Mean colour and whitening of every window.
     fn fit_windows(&mut self, windows: &Runs, width: usize, height: usize) {
         self.means = std::array::from_fn(|_| vec![0.0; windows.len]);
-        self.inverses = vec![[[0.0; LANES]; 7]; windows.len / LANES];
+        self.whitening = vec![[[0.0; LANES]; 7]; windows.len / LANES];
         // Where windows exist; one row of the set is one row of the picture.
         let mut places = Vec::with_capacity(self.windows.len());
         for row in 0..windows.rows.len() - 1 {
@@ -346,9 +346,9 @@ impl Band {
         let red = split(red, self.window_chunks.iter().map(own));
         let green = split(green, self.window_chunks.iter().map(own));
         let blue = split(blue, self.window_chunks.iter().map(own));
-        let inverses = split(&mut self.inverses, self.window_chunks.iter().map(blocks));
-        (&self.window_chunks, red, green, blue, inverses).into_par_iter().for_each(
-            |(chunk, red, green, blue, inverses)| {
+        let whitening = split(&mut self.whitening, self.window_chunks.iter().map(blocks));
+        (&self.window_chunks, red, green, blue, whitening).into_par_iter().for_each(
+            |(chunk, red, green, blue, whitening)| {
                 let means = [red, green, blue];
                 for (run, &(x, y)) in self.windows[chunk.runs.clone()].iter().zip(&places[chunk.runs.clone()]) {
                     if y < 1 || y + 2 > height as i32 {
@@ -359,13 +359,13 @@ impl Band {
                         if x < 1 || x + 2 > width as i32 {
                             continue;
                         }
-                        let (mean, inverse) = statistics(colours, run.pixels.map(|at| at as usize + step));
+                        let (mean, triangle) = statistics(colours, run.pixels.map(|at| at as usize + step));
                         let at = run.at as usize + step - chunk.own.start;
                         for channel in 0..3 {
                             means[channel][at] = mean[channel];
                         }
-                        let block = &mut inverses[at / LANES];
-                        for (row, value) in block.iter_mut().zip(inverse.into_iter().chain([1.0 / WINDOW_AREA])) {
+                        let block = &mut whitening[at / LANES];
+                        for (row, value) in block.iter_mut().zip(triangle.into_iter().chain([1.0 / WINDOW_AREA])) {
                             row[at % LANES] = value;
                         }
                     }
@@ -384,15 +384,14 @@ impl Band {
                 let colour = self.colours.each_ref().map(|plane| plane[run.pixel as usize + lane]);
                 let (mut diagonal, mut count) = (0.0, 0.0);
                 for window in run.windows.iter().flat_map(|&first| (0..3).map(move |dx| first as usize + lane + dx)) {
-                    let block = &self.inverses[window / LANES];
-                    let [xx, xy, xz, yy, yz, zz, ninth] = std::array::from_fn(|row| block[row][window % LANES]);
+                    let block = &self.whitening[window / LANES];
+                    let [w00, w10, w11, w20, w21, w22, ninth] = std::array::from_fn(|row| block[row][window % LANES]);
                     if ninth == 0.0 {
                         continue;
                     }
-                    let d: [f32; 3] = std::array::from_fn(|channel| colour[channel] - self.means[channel][window]);
-                    let spread = d[0] * (xx * d[0] + 2.0 * (xy * d[1] + xz * d[2]))
-                        + d[1] * (yy * d[1] + 2.0 * yz * d[2])
-                        + d[2] * zz * d[2];
+                    let [x, y, z]: [f32; 3] = std::array::from_fn(|channel| colour[channel] - self.means[channel][window]);
+                    let (x, y, z) = (w00 * x, w10 * x + w11 * y, w20 * x + w21 * y + w22 * z);
+                    let spread = x * x + y * y + z * z;
                     diagonal += 1.0 - (1.0 + spread) * ninth;
                     count += 1.0;
                 }
@@ -417,7 +416,8 @@ impl Spans<'_> {
     /// plane.
     pub fn iter(&self) -> impl Iterator<Item = (Range<usize>, Range<usize>)> + '_ {
         self.runs.iter().map(|run| {
-            let (unknown, pixel) = (run.at as usize - self.chunk.own.start, run.pixel as usize - self.chunk.pixels.start);
+            let (unknown, pixel) =
+                (run.at as usize - self.chunk.own.start, run.pixel as usize - self.chunk.pixels.start);
             (unknown..unknown + run.len as usize, pixel..pixel + run.len as usize)
         })
     }
@@ -513,13 +513,14 @@ fn chunks_of_unknown(runs: &[UnknownRun], pixels: usize) -> Vec<Chunk> {
         .collect()
 }
 
-/// Mean colour and inverse covariance (upper triangle) of the window whose three rows start at `rows`. In f64: the
-/// inverse is computed once and used in every product.
+/// Mean colour and whitening of the window whose three rows start at `rows`. In f64: they are computed once and used in
+/// every product.
 fn statistics(colours: [&[f32]; 3], rows: [usize; 3]) -> ([f32; 3], [f32; 6]) {
     let area = f64::from(WINDOW_AREA);
     let mut mean = [0.0f64; 3];
     for (channel, mean) in mean.iter_mut().enumerate() {
-        let sum: f64 = rows.iter().flat_map(|&row| &colours[channel][row..row + 3]).map(|&value| f64::from(value)).sum();
+        let sum: f64 =
+            rows.iter().flat_map(|&row| &colours[channel][row..row + 3]).map(|&value| f64::from(value)).sum();
         *mean = sum / area;
     }
     let mut covariance = [0.0f64; 6];
@@ -534,10 +535,17 @@ fn statistics(colours: [&[f32]; 3], rows: [usize; 3]) -> ([f32; 3], [f32; 6]) {
     let [xx, xy, xz, yy, yz, zz] = covariance.map(|sum| sum / area);
     let ridge = f64::from(EPSILON) / area;
     let (xx, yy, zz) = (xx + ridge, yy + ridge, zz + ridge);
-    let cofactors =
-        [yy * zz - yz * yz, xz * yz - xy * zz, xy * yz - xz * yy, xx * zz - xz * xz, xy * xz - xx * yz, xx * yy - xy * xy];
-    let determinant = xx * cofactors[0] + xy * cofactors[1] + xz * cofactors[2];
-    (mean.map(|value| value as f32), cofactors.map(|cofactor| (cofactor / determinant) as f32))
+    // Cholesky's factor, lower triangle, and its inverse by forward substitution.
+    let c00 = xx.sqrt();
+    let (c10, c20) = (xy / c00, xz / c00);
+    let c11 = (yy - c10 * c10).sqrt();
+    let c21 = (yz - c20 * c10) / c11;
+    let c22 = (zz - c20 * c20 - c21 * c21).sqrt();
+    let (w00, w11, w22) = (1.0 / c00, 1.0 / c11, 1.0 / c22);
+    let w10 = -c10 * w00 * w11;
+    let w21 = -c21 * w11 * w22;
+    let w20 = -(c20 * w00 + c21 * w10) * w22;
+    (mean.map(|value| value as f32), [w00, w10, w11, w20, w21, w22].map(|value| value as f32))
 }
 
 #[multiversion(targets("x86_64+avx512f+avx512vl+avx512bw+avx512dq+avx2+fma", "x86_64+avx2+fma"))]
@@ -547,7 +555,7 @@ fn fit(
     plane: &[f32],
     colours: [&[f32]; 3],
     centres: [&[f32]; 3],
-    inverses: &[WindowBlock],
+    whitening: &[WindowBlock],
     start: usize,
     slopes: [&mut [f32]; 3],
     means: &mut [f32],
@@ -571,15 +579,16 @@ fn fit(
                     }
                 }
             }
-            let [xx, xy, xz, yy, yz, zz, ninth] = &inverses[window / LANES];
-            let (xx, xy, xz, yy, yz, zz) = (Lanes(*xx), Lanes(*xy), Lanes(*xz), Lanes(*yy), Lanes(*yz), Lanes(*zz));
-            let ninth = Lanes(*ninth);
+            let [w00, w10, w11, w20, w21, w22, ninth] = &whitening[window / LANES];
+            let (w00, w10, w11) = (Lanes(*w00), Lanes(*w10), Lanes(*w11));
+            let (w20, w21, w22, ninth) = (Lanes(*w20), Lanes(*w21), Lanes(*w22), Lanes(*ninth));
             let [x, y, z] = covariance;
             let (x, y, z) = (x * ninth, y * ninth, z * ninth);
+            let (x, y, z) = (w00 * x, w10 * x + w11 * y, w20 * x + w21 * y + w22 * z);
             let at = window - start;
-            (xx * x + xy * y + xz * z).store(red, at);
-            (xy * x + yy * y + yz * z).store(green, at);
-            (xz * x + yz * y + zz * z).store(blue, at);
+            (w00 * x + w10 * y + w20 * z).store(red, at);
+            (w11 * y + w21 * z).store(green, at);
+            (w22 * z).store(blue, at);
             (sum * ninth).store(means, at);
         }
     }
@@ -638,7 +647,8 @@ mod tests {
     /// `L p` by the definition of the paper's matrix, in f64.
     fn product_of_matrix(pixels: &[[u8; 4]], [width, height]: [usize; 2], plane: &[f64]) -> Vec<f64> {
         let mut product = vec![0.0; plane.len()];
-        for (top, left) in (0..height.saturating_sub(2)).flat_map(|y| (0..width.saturating_sub(2)).map(move |x| (y, x))) {
+        for (top, left) in (0..height.saturating_sub(2)).flat_map(|y| (0..width.saturating_sub(2)).map(move |x| (y, x)))
+        {
             let window: Vec<usize> = (0..9).map(|at| (top + at / 3) * width + left + at % 3).collect();
             let colour = |at: usize| std::array::from_fn::<f64, 3, _>(|channel| f64::from(pixels[at][channel]) / 255.0);
             let mean: [f64; 3] = std::array::from_fn(|c| window.iter().map(|&at| colour(at)[c]).sum::<f64>() / 9.0);

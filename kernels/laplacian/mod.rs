@@ -12,6 +12,10 @@
 //! (L p)_i = Σ_{k ∋ i} ( p_i - m_k - a_k · (I_i - μ_k) )      the nine windows that hold pixel i
 //! ```
 //!
+//! The inverse is kept as its factor, `(Σ + ε/9)⁻¹ = Wᵀ W` with `W` the inverse of Cholesky's triangle: where a window
+//! has only two colours the inverse has entries of 10⁸ next to ones of 10², and rounded to 32 bits it would no longer be
+//! positive, so conjugate gradients would diverge; a product of a matrix with its transpose always is.
+//!
 //! `I` is sRGB-encoded colour in 0..=1, `μ_k` and `Σ_k` its mean and covariance in window `k`. Colours are centred per
 //! window before they are multiplied: in flat regions `p · I` and `m · μ` agree in their first five digits, and
 //! 32-bit differences of the raw sums would be noise.

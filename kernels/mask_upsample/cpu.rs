@@ -99,7 +99,9 @@ mod tests {
 
     #[test]
     fn filling_agrees_with_reading_each_pixel() {
-        for (columns, rows, width, height) in [(1, 1, 1, 1), (1, 1, 5, 3), (8, 6, 1, 40), (8, 6, 31, 17), (31, 17, 8, 6)] {
+        for (columns, rows, width, height) in
+            [(1, 1, 1, 1), (1, 1, 5, 3), (8, 6, 1, 40), (8, 6, 31, 17), (31, 17, 8, 6)]
+        {
             let values: Vec<f32> = (0..columns * rows).map(|at| ((at * 7) % 5) as f32 / 4.0).collect();
             let plane = Upsampled::new(&values, (columns, rows), (width, height));
             let mut picture = vec![0; width * height];

@@ -12,7 +12,8 @@ const ROWS: usize = 32;
 pub fn extremes(values: &[f32], (columns, rows): (usize, usize), params: &Params) -> (Vec<f32>, Vec<f32>) {
     let disc = params.disc();
     let one_row = |y: usize| {
-        let (mut low, mut high) = (values[y * columns..][..columns].to_vec(), values[y * columns..][..columns].to_vec());
+        let (mut low, mut high) =
+            (values[y * columns..][..columns].to_vec(), values[y * columns..][..columns].to_vec());
         for &(dx, dy) in &disc {
             let Some(from) = y.checked_add_signed(dy as isize).filter(|&from| from < rows) else { continue };
             let row = &values[from * columns..][..columns];
@@ -22,7 +23,9 @@ pub fn extremes(values: &[f32], (columns, rows): (usize, usize), params: &Params
                 continue;
             }
             let reach = columns - skip.max(shift);
-            for ((low, high), &value) in low[skip..][..reach].iter_mut().zip(&mut high[skip..][..reach]).zip(&row[shift..]) {
+            for ((low, high), &value) in
+                low[skip..][..reach].iter_mut().zip(&mut high[skip..][..reach]).zip(&row[shift..])
+            {
                 *low = low.min(value);
                 *high = high.max(value);
             }

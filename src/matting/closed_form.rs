@@ -40,25 +40,29 @@ impl Prior {
     #[must_use]
     pub fn of_mask(mask: &Mask) -> Self {
         let grid = (mask.size.width as usize, mask.size.height as usize);
-        let disc = trimap::Params { radius: super::env("PR", 3.0), foreground: 0.5, background: 0.5 };
+        let disc = trimap::Params { radius: EDGE_CELLS, foreground: 0.5, background: 0.5 };
         let (low, high) = trimap::cpu::extremes(&mask.values, grid, &disc);
         let at_edge = |(&low, &high): (&f32, &f32)| low < 0.5 && high >= 0.5;
-        let weight = low.iter().zip(&high).map(|range| if at_edge(range) { *PRIOR_WEIGHT_ } else { super::env("GFAR", 0.3) });
-        let k = super::env("SHARP", 2.0);
-        let opinion = mask.values.iter().map(|&value| (0.5 + (value - 0.5) * k).clamp(0.0, 1.0));
+        let weight = low.iter().zip(&high).map(|range| if at_edge(range) { WEIGHT_AT_EDGES } else { WEIGHT_ELSEWHERE });
+        let opinion = mask.values.iter().map(|&value| (0.5 + (value - 0.5) * CONTRAST).clamp(0.0, 1.0));
         Self { size: mask.size, weight: weight.collect(), opinion: opinion.collect() }
     }
 }
 
-/// γ: how much the mask counts beside the colours.
-static PRIOR_WEIGHT_: std::sync::LazyLock<f32> = std::sync::LazyLock::new(|| super::env("GAMMA", 1e-3));
+/// γ: how much the mask counts beside the colours where it has an edge, and where it is unsure all around.
+const WEIGHT_AT_EDGES: f32 = 2e-3;
+const WEIGHT_ELSEWHERE: f32 = 0.5;
+/// Cells from an edge at which it no longer counts as near.
+const EDGE_CELLS: f32 = 2.5;
+/// The mask is drawn apart around one half by this factor: a subject that is a third there is not what anybody wants.
+const CONTRAST: f32 = 1.6;
 /// Levels stop getting coarser at so few unknown pixels or so short a side.
 const COARSEST_UNKNOWN: usize = 1000;
 const COARSEST_SIDE: usize = 32;
 /// Conjugate-gradient steps times unknown pixels that one level may cost, and the bounds on the steps.
-const STEP_PIXELS: usize = 24_000_000;
-const MIN_STEPS: usize = 12;
-const MAX_STEPS: usize = 400;
+const STEP_PIXELS: usize = 4_000_000;
+const MIN_STEPS: usize = 16;
+const MAX_STEPS: usize = 600;
 /// Stops when the preconditioned residual of a pixel is this small (coverage is stored in steps of 1/255).
 const TOLERANCE: f64 = 2e-5;
 /// Bands above this many pixels are refined in strips: a pixel of the band costs about 120 bytes.
@@ -102,9 +106,14 @@ fn pyramid<'a>(frame: &'a Frame, trimap: &'a Trimap) -> Vec<Level<'a>> {
         && level.size[0].min(level.size[1]) >= 2 * COARSEST_SIDE
     {
         let pixels = pyramid::halved(&level.pixels, level.size, pyramid::mean_colour);
-        let labels = pyramid::halved(&level.labels, level.size, |[a, b, c, d]| {
-            if a == b && a == c && a == d { a } else { Trimap::UNKNOWN }
-        });
+        let labels =
+            pyramid::halved(
+                &level.labels,
+                level.size,
+                |[a, b, c, d]| {
+                    if a == b && a == c && a == d { a } else { Trimap::UNKNOWN }
+                },
+            );
         levels.push(Level::new(pyramid::half_size(level.size), Cow::Owned(pixels), Cow::Owned(labels)));
     }
     levels
@@ -129,13 +138,19 @@ impl Coverage for u8 {
 
 impl<'a> Level<'a> {
     fn new(size: [usize; 2], pixels: Cow<'a, [[u8; 4]]>, labels: Cow<'a, [u8]>) -> Self {
-        let unknown = labels.par_chunks(1 << 16).map(|part| part.iter().filter(|&&label| label == Trimap::UNKNOWN).count());
+        let unknown =
+            labels.par_chunks(1 << 16).map(|part| part.iter().filter(|&&label| label == Trimap::UNKNOWN).count());
         let unknown = unknown.sum();
         Self { size, pixels, labels, unknown }
     }
 
     /// Fills `coverage` from where the coarser level ended.
-    fn solve<T: Coverage>(&self, coarser: Option<&(Vec<f32>, [usize; 2])>, options: &ClosedForm<'_>, coverage: &mut [T]) {
+    fn solve<T: Coverage>(
+        &self,
+        coarser: Option<&(Vec<f32>, [usize; 2])>,
+        options: &ClosedForm<'_>,
+        coverage: &mut [T],
+    ) {
         let [width, height] = self.size;
         coverage.par_iter_mut().zip(&*self.labels).for_each(|(value, &label)| *value = T::of(f32::from(label) / 255.0));
         if self.unknown == 0 {
@@ -145,7 +160,8 @@ impl<'a> Level<'a> {
             let grid = (prior.size.width as usize, prior.size.height as usize);
             [&prior.opinion, &prior.weight].map(|values| Upsampled::new(values, grid, (width, height)))
         });
-        let coarser = coarser.map(|(plane, size)| Upsampled::new(plane, (size[0], size[1]), (size[0] * 2, size[1] * 2)));
+        let coarser =
+            coarser.map(|(plane, size)| Upsampled::new(plane, (size[0], size[1]), (size[0] * 2, size[1] * 2)));
         let start = |x: usize, y: usize| match self.labels[y * width + x] {
             Trimap::UNKNOWN => match (&coarser, &prior) {
                 (Some(coarser), _) => coarser.at(x, y),
@@ -154,7 +170,7 @@ impl<'a> Level<'a> {
             },
             known => f32::from(known) / 255.0,
         };
-        let steps = if coarser.is_some() { super::env("STEPS", 400.0) as usize } else {400};
+        let steps = (STEP_PIXELS / self.unknown).clamp(MIN_STEPS, MAX_STEPS);
         let refine = |rows| {
             let colours = Colours { width, height, pixels: &self.pixels };
             let band = Band::new(colours, &self.labels, Trimap::UNKNOWN, rows);
@@ -199,19 +215,20 @@ fn conjugate_gradients(band: &Band, alpha: &mut [f32], [opinion, weight]: [Vec<f
     let (mut residual, mut direction) = (opinion, vec![0.0; alpha.len()]);
 
     band.apply(alpha, &mut fits, &mut product);
-    let mut energy = band.each_chunk([alpha, &mut direction], [&mut residual, &mut product], |spans, planes, vectors| {
-        let ([alpha, direction], [residual, product]) = (planes, vectors);
-        let (scale, weight) = (spans.unknown(&scale), spans.unknown(&weight));
-        let mut energy = 0.0;
-        for (unknown, plane) in spans.iter() {
-            for (at, pixel) in unknown.zip(plane) {
-                residual[at] = weight[at] * (residual[at] - alpha[pixel]) - product[at];
-                direction[pixel] = residual[at] * scale[at];
-                energy += f64::from(residual[at] * direction[pixel]);
+    let mut energy =
+        band.each_chunk([alpha, &mut direction], [&mut residual, &mut product], |spans, planes, vectors| {
+            let ([alpha, direction], [residual, product]) = (planes, vectors);
+            let (scale, weight) = (spans.unknown(&scale), spans.unknown(&weight));
+            let mut energy = 0.0;
+            for (unknown, plane) in spans.iter() {
+                for (at, pixel) in unknown.zip(plane) {
+                    residual[at] = weight[at] * (residual[at] - alpha[pixel]) - product[at];
+                    direction[pixel] = residual[at] * scale[at];
+                    energy += f64::from(residual[at] * direction[pixel]);
+                }
             }
-        }
-        energy
-    });
+            energy
+        });
     let enough = TOLERANCE * TOLERANCE * band.count() as f64;
     for _ in 0..steps {
         if energy <= enough {

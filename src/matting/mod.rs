@@ -54,9 +54,8 @@ const MIN_AREA: f64 = 1e-4;
 pub fn cut_out(frame: Frame, mask: &Mask, options: &Options) -> Result<Cutout, NoSubject> {
     let size = frame.size();
     let mask = trimap::tidied(mask);
-    let likely: f64 = mask.values.iter().map(|&value| f64::from(value)).sum();
-    // Not `<`: what is not a number is no subject either.
-    if !(likely >= MIN_AREA * mask.values.len() as f64) {
+    let likely = mask.values.iter().filter(|&&value| value >= 0.5).count();
+    if (likely as f64) < MIN_AREA * mask.values.len() as f64 {
         return Err(NoSubject);
     }
     let matte = match options.method {
@@ -112,15 +111,16 @@ fn upsampled(mask: &Mask, size: Size) -> AlphaMatte {
 }
 
 /// Patches smaller than so many pixels are specks: half a cell of the network's grid, but at least a few pixels on small
-/// pictures, and never a visible detail on large ones.
+/// pictures, never a visible detail on large ones, and never what could be a subject of its own.
 fn speck_pixels(mask: &Mask, size: Size) -> usize {
     let cell = size.area() / mask.values.len().max(1);
-    (cell / 2).clamp(8, 64)
+    (cell / 2).clamp(8, 64).min(size.area() / 1000)
 }
 
 /// Puts matte and frame together.
 fn cutout(mut frame: Frame, matte: &AlphaMatte, method: Method) -> Result<Cutout, NoSubject> {
-    let covered: u64 = matte.coverage.par_chunks(1 << 16).map(|part| part.iter().map(|&value| u64::from(value)).sum::<u64>()).sum();
+    let covered: u64 =
+        matte.coverage.par_chunks(1 << 16).map(|part| part.iter().map(|&value| u64::from(value)).sum::<u64>()).sum();
     if (covered as f64) < MIN_AREA * 255.0 * matte.size.area() as f64 {
         return Err(NoSubject);
     }
@@ -134,5 +134,3 @@ fn cutout(mut frame: Frame, matte: &AlphaMatte, method: Method) -> Result<Cutout
     });
     Ok(Cutout(frame))
 }
-
-fn env(n:&str,d:f32)->f32{std::env::var(n).ok().and_then(|v|v.parse().ok()).unwrap_or(d)}

@@ -8,12 +8,12 @@ use crate::image::{Mask, Size, Trimap};
 use backdrop_kernels::mask_upsample::cpu::Upsampled;
 use backdrop_kernels::trimap::{Params, cpu};
 
-/// The band in cells of the network's grid, but never thinner than so many pixels to either side.
-const RADIUS_CELLS: f32 = 2.0;
-const RADIUS_PX: f32 = 2.0;
+/// The band to either side of a sharp edge: in cells of the network's grid, but never thinner than so many pixels.
+const RADIUS_CELLS: f32 = 1.5;
+const RADIUS_PX: f32 = 1.5;
 /// What counts as certain.
-const FOREGROUND: f32 = 0.95;
-const BACKGROUND: f32 = 0.05;
+const FOREGROUND: f32 = 0.9;
+const BACKGROUND: f32 = 0.1;
 
 /// The trimap at `size`.
 #[must_use]
@@ -25,8 +25,8 @@ pub fn from_mask(mask: &Mask, size: Size) -> Trimap {
 pub(super) fn of_tidied(mask: &Mask, size: Size) -> Trimap {
     let grid = (mask.size.width as usize, mask.size.height as usize);
     let cell_px = f32::min(size.width as f32 / grid.0 as f32, size.height as f32 / grid.1 as f32);
-    let params =
-        Params { radius: f32::max(super::env("R",2.0), super::env("RPX",2.0) / cell_px), foreground: super::env("TF",0.95), background: super::env("TB",0.05) };
+    let radius = f32::max(RADIUS_CELLS, RADIUS_PX / cell_px);
+    let params = Params { radius, foreground: FOREGROUND, background: BACKGROUND };
     let (low, high) = cpu::extremes(&mask.values, grid, &params);
     let picture = (size.width as usize, size.height as usize);
     let mut labels = vec![Trimap::UNKNOWN; size.area()];
@@ -46,6 +46,17 @@ pub fn tidied(mask: &Mask) -> Mask {
     let mut mask = mask.clone();
     settle(&mut mask, |value| value > BACKGROUND, |value| value >= 0.5, 0.0);
     settle(&mut mask, |value| value < FOREGROUND, |value| value < 0.5, 1.0);
+    // What is left of the fringes of what was settled, and any haze far from everything.
+    let grid = (mask.size.width as usize, mask.size.height as usize);
+    let around = Params { radius: 2.0, foreground: FOREGROUND, background: BACKGROUND };
+    let (low, high) = cpu::extremes(&mask.values, grid, &around);
+    for (value, (low, high)) in mask.values.iter_mut().zip(low.into_iter().zip(high)) {
+        if high <= BACKGROUND {
+            *value = 0.0;
+        } else if low >= FOREGROUND {
+            *value = 1.0;
+        }
+    }
     mask
 }
 
