@@ -1,4 +1,10 @@
-//! The compute kernels of Backdrop.
+//! The compute kernels of Backdrop: each with its formula and paper (`mod.rs`), its plain-Rust form (`cpu.rs`), and
+//! where it runs on a GPU the twin (`gpu.rs`).
 
 pub mod conv;
+pub mod foreground;
+mod lanes;
+pub mod laplacian;
+pub mod mask_upsample;
 pub mod model_input;
+pub mod trimap;

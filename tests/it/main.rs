@@ -18,6 +18,7 @@ mod keys_admin;
 mod keys_commands;
 mod keys_model;
 mod keys_service;
+mod matting;
 mod network_parity;
 mod openapi;
 mod store_crash;
