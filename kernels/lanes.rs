@@ -1,0 +1,70 @@
+//! A few `f32` side by side, for kernels that the compiler shall turn into vector instructions.
+
+use std::ops::{Add, Div, Mul, Sub};
+
+/// Values that are worked on together.
+pub(crate) const LANES: usize = 8;
+
+#[derive(Clone, Copy)]
+pub(crate) struct Lanes(pub(crate) [f32; LANES]);
+
+impl Lanes {
+    pub(crate) const ZERO: Self = Self([0.0; LANES]);
+
+    #[inline(always)]
+    pub(crate) fn all(value: f32) -> Self {
+        Self([value; LANES])
+    }
+
+    #[inline(always)]
+    pub(crate) fn load(from: &[f32], at: usize) -> Self {
+        match from[at..].first_chunk() {
+            Some(lanes) => Self(*lanes),
+            None => panic!("planes are padded to whole blocks"),
+        }
+    }
+
+    #[inline(always)]
+    pub(crate) fn store(self, to: &mut [f32], at: usize) {
+        match to[at..].first_chunk_mut() {
+            Some(lanes) => *lanes = self.0,
+            None => panic!("planes are padded to whole blocks"),
+        }
+    }
+
+    #[inline(always)]
+    pub(crate) fn abs(mut self) -> Self {
+        for lane in &mut self.0 {
+            *lane = lane.abs();
+        }
+        self
+    }
+
+    #[inline(always)]
+    pub(crate) fn clamped(mut self) -> Self {
+        for lane in &mut self.0 {
+            *lane = lane.clamp(0.0, 1.0);
+        }
+        self
+    }
+}
+
+macro_rules! lanewise {
+    ($trait:ident, $name:ident, $op:tt) => {
+        impl $trait for Lanes {
+            type Output = Self;
+            #[inline(always)]
+            fn $name(mut self, other: Self) -> Self {
+                // A plain loop: the closure of an adaptor would not be compiled for the caller's instruction set.
+                for lane in 0..LANES {
+                    self.0[lane] = self.0[lane] $op other.0[lane];
+                }
+                self
+            }
+        }
+    };
+}
+lanewise!(Add, add, +);
+lanewise!(Sub, sub, -);
+lanewise!(Mul, mul, *);
+lanewise!(Div, div, /);

@@ -1,0 +1,732 @@
+//! The matting Laplacian on the CPU, for the unknown band only.
+//!
+//! What is stored is three nested sets of pixels, each as runs along the rows in one compact array:
+//! the *unknown* pixels (U), the *windows* that hold one (W, U grown by 1), the *pixels* that those windows read
+//! (A, W grown by 1). Since a window's three rows are contiguous in A, and a pixel's nine windows in W, both passes are
+//! straight loops over x. Runs of U and W are padded to whole blocks of eight; padding lanes have weight zero.
+//!
+//! Plain multiplications and additions, no fused ones, and sums in a fixed order: every instruction set and every
+//! number of threads gives the same bits.
+
+use super::{EPSILON, WINDOW_AREA};
+use crate::lanes::{LANES, Lanes};
+use multiversion::multiversion;
+use rayon::prelude::*;
+use std::ops::Range;
+
+/// Pixels in a unit of parallel work.
+const CHUNK_LANES: usize = 4096;
+
+/// A picture to read colours from: packed RGBA, row after row. The fourth byte is not looked at.
+#[derive(Clone, Copy, Debug)]
+pub struct Colours<'a> {
+    /// Columns.
+    pub width: usize,
+    /// Rows.
+    pub height: usize,
+    /// `width * height` pixels.
+    pub pixels: &'a [[u8; 4]],
+}
+
+/// Consecutive pixels of one row, and where they lie in a compact array.
+#[derive(Clone, Copy, Debug)]
+struct Run {
+    x: i32,
+    len: u32,
+    at: u32,
+}
+
+/// A set of pixels as runs; offsets of rows into the runs.
+#[derive(Debug)]
+struct Runs {
+    first_row: i32,
+    rows: Vec<u32>,
+    runs: Vec<Run>,
+    len: usize,
+}
+
+impl Runs {
+    fn of_row(&self, y: i32) -> &[Run] {
+        let Ok(row) = usize::try_from(y - self.first_row) else { return &[] };
+        if row + 1 >= self.rows.len() {
+            return &[];
+        }
+        &self.runs[self.rows[row] as usize..self.rows[row + 1] as usize]
+    }
+
+    /// Where pixel (`x`, `y`), which must be in the set, lies in the compact array.
+    fn index(&self, x: i32, y: i32) -> u32 {
+        let row = self.of_row(y);
+        let run = row[row.partition_point(|run| run.x <= x) - 1];
+        debug_assert!(x < run.x + run.len as i32, "pixel {x},{y} is not in the set");
+        run.at + (x - run.x) as u32
+    }
+
+    /// Builds the set from each row's intervals, which may overlap and lie in any order. Lengths are rounded up to
+    /// a multiple of `multiple`.
+    fn collect(rows: Range<i32>, multiple: i32, mut intervals: impl FnMut(i32, &mut Vec<Range<i32>>)) -> Self {
+        let mut set = Self { first_row: rows.start, rows: vec![0], runs: Vec::new(), len: 0 };
+        let mut scratch = Vec::new();
+        for y in rows {
+            scratch.clear();
+            intervals(y, &mut scratch);
+            scratch.sort_unstable_by_key(|interval| interval.start);
+            let row_start = set.runs.len();
+            for interval in &scratch {
+                let end_of = |start: i32, end: i32| start + (end - start + multiple - 1) / multiple * multiple;
+                match set.runs[row_start..].last_mut() {
+                    Some(last) if interval.start <= last.x + last.len as i32 => {
+                        let end = (last.x + last.len as i32).max(end_of(last.x, interval.end));
+                        last.len = (end - last.x) as u32;
+                    }
+                    _ => {
+                        let len = (end_of(interval.start, interval.end) - interval.start) as u32;
+                        set.runs.push(Run { x: interval.start, len, at: 0 });
+                    }
+                }
+            }
+            for run in &mut set.runs[row_start..] {
+                run.at = set.len as u32;
+                set.len += run.len as usize;
+            }
+            set.rows.push(set.runs.len() as u32);
+        }
+        set
+    }
+
+    fn grown(&self, multiple: i32) -> Self {
+        let last_row = self.first_row + self.rows.len() as i32 - 1;
+        Self::collect(self.first_row - 1..last_row + 1, multiple, |y, intervals| {
+            for row in y - 1..=y + 1 {
+                intervals.extend(self.of_row(row).iter().map(|run| run.x - 1..run.x + run.len as i32 + 1));
+            }
+        })
+    }
+}
+
+/// A run of windows; `pixels` is where its top-left pixel of each of the three rows lies in A.
+#[derive(Clone, Copy, Debug)]
+struct WindowRun {
+    at: u32,
+    len: u32,
+    pixels: [u32; 3],
+}
+
+/// A run of unknown pixels; `windows` is where its window up-left, left and down-left lies in W.
+#[derive(Clone, Copy, Debug)]
+struct UnknownRun {
+    x: i32,
+    y: i32,
+    at: u32,
+    len: u32,
+    pixel: u32,
+    windows: [u32; 3],
+}
+
+/// Runs that one task works on, and what they own of the compact arrays.
+#[derive(Clone, Debug)]
+struct Chunk {
+    runs: Range<usize>,
+    /// Elements of the array that the runs themselves index (U or W).
+    own: Range<usize>,
+    /// Elements of A that belong to the chunk (chunks of U only).
+    pixels: Range<usize>,
+}
+
+/// What a window knows: its whitening `W`, lower triangle row after row, and 1/9; or zeros where it does not exist.
+type WindowBlock = [[f32; LANES]; 7];
+
+/// The Laplacian of one band of unknown pixels.
+#[derive(Debug)]
+pub struct Band {
+    pixels: Runs,
+    unknown: Vec<UnknownRun>,
+    windows: Vec<WindowRun>,
+    unknown_chunks: Vec<Chunk>,
+    window_chunks: Vec<Chunk>,
+    colours: [Vec<f32>; 3],
+    means: [Vec<f32>; 3],
+    whitening: Vec<WindowBlock>,
+    /// Number of windows that hold the pixel, 0 in padding lanes.
+    counts: Vec<f32>,
+    /// Diagonal of L, 0 in padding lanes.
+    diagonal: Vec<f32>,
+    unknown_len: usize,
+    count: usize,
+}
+
+/// The lines fitted in the windows: scratch of [`Band::apply`].
+#[derive(Debug)]
+pub struct Fits {
+    slopes: [Vec<f32>; 3],
+    means: Vec<f32>,
+}
+
+impl Band {
+    /// The band of the pixels in rows `rows` for which `labels` holds `unknown`.
+    ///
+    /// # Panics
+    /// When `labels` is not one byte for each pixel of `colours`.
+    #[must_use]
+    pub fn new(colours: Colours<'_>, labels: &[u8], unknown: u8, rows: Range<usize>) -> Self {
+        let (width, height) = (colours.width, colours.height);
+        assert!(labels.len() == width * height && colours.pixels.len() == labels.len(), "one label for each pixel");
+        let mut count = 0;
+        let set = Runs::collect(rows.start as i32..rows.end as i32, 1, |y, intervals| {
+            let row = &labels[y as usize * width..][..width];
+            for (block, lanes) in row.chunks(LANES).enumerate() {
+                let here = lanes.iter().filter(|&&label| label == unknown).count();
+                if here > 0 {
+                    count += here;
+                    let x = (block * LANES) as i32;
+                    intervals.push(x..x + LANES as i32);
+                }
+            }
+        });
+        let windows = set.grown(LANES as i32);
+        let pixels = windows.grown(1);
+
+        let mut band = Self {
+            unknown: unknown_runs(&set, &windows, &pixels),
+            windows: window_runs(&windows, &pixels),
+            unknown_chunks: Vec::new(),
+            window_chunks: Vec::new(),
+            colours: [const { Vec::new() }; 3],
+            means: [const { Vec::new() }; 3],
+            whitening: Vec::new(),
+            counts: vec![0.0; set.len],
+            diagonal: vec![0.0; set.len],
+            unknown_len: set.len,
+            count,
+            pixels,
+        };
+        band.unknown_chunks = chunks_of_unknown(&band.unknown, band.pixels.len);
+        band.window_chunks = chunks_of_windows(&band.windows);
+        band.read_colours(colours);
+        band.fit_windows(&windows, width, height);
+        band.sum_diagonal(labels, unknown, width);
+        band
+    }
+
+    /// Number of unknown pixels.
+    #[must_use]
+    pub const fn count(&self) -> usize {
+        self.count
+    }
+
+    /// Length of a vector over the unknown pixels (with padding).
+    #[must_use]
+    pub const fn unknown_len(&self) -> usize {
+        self.unknown_len
+    }
+
+    /// The diagonal of `L` over the unknown pixels; zero in padding lanes.
+    #[must_use]
+    pub fn diagonal(&self) -> &[f32] {
+        &self.diagonal
+    }
+
+    /// Scratch for [`Self::apply`].
+    #[must_use]
+    pub fn fits(&self) -> Fits {
+        let len = self.means[0].len();
+        Fits { slopes: std::array::from_fn(|_| vec![0.0; len]), means: vec![0.0; len] }
+    }
+
+    /// A vector over all pixels of the band and its surroundings; `value(x, y)` is asked for those inside the picture.
+    pub fn plane(&self, width: usize, height: usize, mut value: impl FnMut(usize, usize) -> f32) -> Vec<f32> {
+        let mut plane = vec![0.0; self.pixels.len];
+        self.each_pixel(width, height, |at, x, y| plane[at] = value(x, y));
+        plane
+    }
+
+    fn each_pixel(&self, width: usize, height: usize, mut visit: impl FnMut(usize, usize, usize)) {
+        let last = self.pixels.first_row + self.pixels.rows.len() as i32 - 1;
+        for y in self.pixels.first_row.max(0)..last.min(height as i32) {
+            for run in self.pixels.of_row(y) {
+                for x in run.x.max(0)..(run.x + run.len as i32).min(width as i32) {
+                    visit(run.at as usize + (x - run.x) as usize, x as usize, y as usize);
+                }
+            }
+        }
+    }
+
+    /// Calls `visit(x, y, pixel, unknown)` for each unknown pixel with its index in a [`Self::plane`] and in a vector
+    /// over the unknown pixels, row after row.
+    pub fn each_unknown(&self, mut visit: impl FnMut(usize, usize, usize, usize)) {
+        for run in &self.unknown {
+            for lane in 0..run.len as usize {
+                if self.counts[run.at as usize + lane] > 0.0 {
+                    let x = run.x as usize + lane;
+                    visit(x, run.y as usize, run.pixel as usize + lane, run.at as usize + lane);
+                }
+            }
+        }
+    }
+
+    /// `product = L plane` over the unknown pixels. In padding lanes the product means nothing.
+    pub fn apply(&self, plane: &[f32], fits: &mut Fits, product: &mut [f32]) {
+        let Fits { slopes: [red, green, blue], means } = fits;
+        let own = |chunk: &Chunk| chunk.own.clone();
+        let slopes = [red, green, blue].map(|slope| split(slope, self.window_chunks.iter().map(own)));
+        let [red, green, blue] = slopes;
+        let means_split = split(means, self.window_chunks.iter().map(own));
+        (&self.window_chunks, red, green, blue, means_split).into_par_iter().for_each(
+            |(chunk, red, green, blue, mean)| {
+                let runs = &self.windows[chunk.runs.clone()];
+                let colours = self.colours.each_ref().map(Vec::as_slice);
+                let centres = self.means.each_ref().map(Vec::as_slice);
+                fit(runs, plane, colours, centres, &self.whitening, chunk.own.start, [red, green, blue], mean);
+            },
+        );
+        let slopes = fits.slopes.each_ref().map(Vec::as_slice);
+        let products = split(product, self.unknown_chunks.iter().map(own));
+        (&self.unknown_chunks, products).into_par_iter().for_each(|(chunk, product)| {
+            let runs = &self.unknown[chunk.runs.clone()];
+            let colours = self.colours.each_ref().map(Vec::as_slice);
+            let centres = self.means.each_ref().map(Vec::as_slice);
+            gather(runs, plane, colours, centres, slopes, &fits.means, &self.counts, chunk.own.start, product);
+        });
+    }
+
+    /// Works on every chunk of the unknown pixels in parallel: `work(spans, plane, unknown)` sees its own part of
+    /// `plane` and of `unknown`; what it returns is summed in a fixed order.
+    pub fn each_chunk<const P: usize, const U: usize>(
+        &self,
+        planes: [&mut [f32]; P],
+        unknowns: [&mut [f32]; U],
+        work: impl Fn(Spans<'_>, [&mut [f32]; P], [&mut [f32]; U]) -> f64 + Sync,
+    ) -> f64 {
+        let mut tasks: Vec<_> = self.unknown_chunks.iter().map(|chunk| (chunk, Vec::new(), Vec::new())).collect();
+        for plane in planes {
+            let parts = split(plane, self.unknown_chunks.iter().map(|chunk| chunk.pixels.clone()));
+            tasks.iter_mut().zip(parts).for_each(|(task, part)| task.1.push(part));
+        }
+        for unknown in unknowns {
+            let parts = split(unknown, self.unknown_chunks.iter().map(|chunk| chunk.own.clone()));
+            tasks.iter_mut().zip(parts).for_each(|(task, part)| task.2.push(part));
+        }
+        let sums: Vec<f64> = tasks
+            .into_par_iter()
+            .map(|(chunk, planes, unknowns)| {
+                let spans = Spans { runs: &self.unknown[chunk.runs.clone()], chunk };
+                let (Ok(planes), Ok(unknowns)) = (planes.try_into(), unknowns.try_into()) else {
+                    unreachable!("one part of each vector was pushed")
+                };
+                work(spans, planes, unknowns)
+            })
+            .collect();
+        sums.iter().sum()
+    }
+
+    fn read_colours(&mut self, colours: Colours<'_>) {
+        let mut planes = [const { Vec::new() }; 3];
+        for (channel, plane) in planes.iter_mut().enumerate() {
+            *plane = self.plane(colours.width, colours.height, |x, y| {
+                f32::from(colours.pixels[y * colours.width + x][channel]) * (1.0 / 255.0)
+            });
+        }
+        self.colours = planes;
+    }
+
+    /// Mean colour and whitening of every window.
+    fn fit_windows(&mut self, windows: &Runs, width: usize, height: usize) {
+        self.means = std::array::from_fn(|_| vec![0.0; windows.len]);
+        self.whitening = vec![[[0.0; LANES]; 7]; windows.len / LANES];
+        // Where windows exist; one row of the set is one row of the picture.
+        let mut places = Vec::with_capacity(self.windows.len());
+        for row in 0..windows.rows.len() - 1 {
+            let y = windows.first_row + row as i32;
+            places.extend(windows.of_row(y).iter().map(|run| (run.x, y)));
+        }
+        let colours = self.colours.each_ref().map(Vec::as_slice);
+        let [red, green, blue] = &mut self.means;
+        let own = |chunk: &Chunk| chunk.own.clone();
+        let blocks = |chunk: &Chunk| chunk.own.start / LANES..chunk.own.end / LANES;
+        let red = split(red, self.window_chunks.iter().map(own));
+        let green = split(green, self.window_chunks.iter().map(own));
+        let blue = split(blue, self.window_chunks.iter().map(own));
+        let whitening = split(&mut self.whitening, self.window_chunks.iter().map(blocks));
+        (&self.window_chunks, red, green, blue, whitening).into_par_iter().for_each(
+            |(chunk, red, green, blue, whitening)| {
+                let means = [red, green, blue];
+                for (run, &(x, y)) in self.windows[chunk.runs.clone()].iter().zip(&places[chunk.runs.clone()]) {
+                    if y < 1 || y + 2 > height as i32 {
+                        continue;
+                    }
+                    for step in 0..run.len as usize {
+                        let x = x + step as i32;
+                        if x < 1 || x + 2 > width as i32 {
+                            continue;
+                        }
+                        let (mean, triangle) = statistics(colours, run.pixels.map(|at| at as usize + step));
+                        let at = run.at as usize + step - chunk.own.start;
+                        for channel in 0..3 {
+                            means[channel][at] = mean[channel];
+                        }
+                        let block = &mut whitening[at / LANES];
+                        for (row, value) in block.iter_mut().zip(triangle.into_iter().chain([1.0 / WINDOW_AREA])) {
+                            row[at % LANES] = value;
+                        }
+                    }
+                }
+            },
+        );
+    }
+
+    fn sum_diagonal(&mut self, labels: &[u8], unknown: u8, width: usize) {
+        for run in &self.unknown {
+            for lane in 0..run.len as usize {
+                let x = run.x as usize + lane;
+                if x >= width || labels[run.y as usize * width + x] != unknown {
+                    continue;
+                }
+                let colour = self.colours.each_ref().map(|plane| plane[run.pixel as usize + lane]);
+                let (mut diagonal, mut count) = (0.0, 0.0);
+                for window in run.windows.iter().flat_map(|&first| (0..3).map(move |dx| first as usize + lane + dx)) {
+                    let block = &self.whitening[window / LANES];
+                    let [w00, w10, w11, w20, w21, w22, ninth] = std::array::from_fn(|row| block[row][window % LANES]);
+                    if ninth == 0.0 {
+                        continue;
+                    }
+                    let [x, y, z]: [f32; 3] =
+                        std::array::from_fn(|channel| colour[channel] - self.means[channel][window]);
+                    let (x, y, z) = (w00 * x, w10 * x + w11 * y, w20 * x + w21 * y + w22 * z);
+                    let spread = x * x + y * y + z * z;
+                    diagonal += 1.0 - (1.0 + spread) * ninth;
+                    count += 1.0;
+                }
+                let at = run.at as usize + lane;
+                // A picture less than three pixels wide has no window; such a pixel is tied to nothing.
+                self.counts[at] = f32::max(count, f32::MIN_POSITIVE);
+                self.diagonal[at] = f32::max(diagonal, 1e-6);
+            }
+        }
+    }
+}
+
+/// The runs of a chunk of unknown pixels.
+#[derive(Debug)]
+pub struct Spans<'a> {
+    runs: &'a [UnknownRun],
+    chunk: &'a Chunk,
+}
+
+impl Spans<'_> {
+    /// `(unknown, plane)` for each run: where it lies in the chunk's part of a vector over the unknown pixels and of a
+    /// plane.
+    pub fn iter(&self) -> impl Iterator<Item = (Range<usize>, Range<usize>)> + '_ {
+        self.runs.iter().map(|run| {
+            let (unknown, pixel) =
+                (run.at as usize - self.chunk.own.start, run.pixel as usize - self.chunk.pixels.start);
+            (unknown..unknown + run.len as usize, pixel..pixel + run.len as usize)
+        })
+    }
+
+    /// The chunk's part of a vector over the unknown pixels.
+    #[must_use]
+    pub fn unknown<'v, T>(&self, vector: &'v [T]) -> &'v [T] {
+        &vector[self.chunk.own.clone()]
+    }
+}
+
+/// Disjoint consecutive parts of `whole`.
+fn split<T>(whole: &mut [T], parts: impl Iterator<Item = Range<usize>>) -> Vec<&mut [T]> {
+    let (mut rest, mut at) = (whole, 0);
+    parts
+        .map(|part| {
+            let (_, tail) = std::mem::take(&mut rest).split_at_mut(part.start - at);
+            let (here, tail) = tail.split_at_mut(part.len());
+            (rest, at) = (tail, part.end);
+            here
+        })
+        .collect()
+}
+
+fn unknown_runs(set: &Runs, windows: &Runs, pixels: &Runs) -> Vec<UnknownRun> {
+    let mut runs = Vec::with_capacity(set.runs.len());
+    for row in 0..set.rows.len() - 1 {
+        let y = set.first_row + row as i32;
+        runs.extend(set.of_row(y).iter().map(|run| UnknownRun {
+            x: run.x,
+            y,
+            at: run.at,
+            len: run.len,
+            pixel: pixels.index(run.x, y),
+            windows: [-1, 0, 1].map(|dy| windows.index(run.x - 1, y + dy)),
+        }));
+    }
+    runs
+}
+
+fn window_runs(windows: &Runs, pixels: &Runs) -> Vec<WindowRun> {
+    let mut runs = Vec::with_capacity(windows.runs.len());
+    for row in 0..windows.rows.len() - 1 {
+        let y = windows.first_row + row as i32;
+        runs.extend(windows.of_row(y).iter().map(|run| WindowRun {
+            at: run.at,
+            len: run.len,
+            pixels: [-1, 0, 1].map(|dy| pixels.index(run.x - 1, y + dy)),
+        }));
+    }
+    runs
+}
+
+fn chunk_bounds(lens: impl Iterator<Item = u32>) -> Vec<Range<usize>> {
+    let (mut chunks, mut start, mut sum, mut count) = (Vec::new(), 0, 0, 0);
+    for len in lens {
+        sum += len as usize;
+        count += 1;
+        if sum >= CHUNK_LANES {
+            chunks.push(start..count);
+            (start, sum) = (count, 0);
+        }
+    }
+    if start < count {
+        chunks.push(start..count);
+    }
+    chunks
+}
+
+fn chunks_of_windows(runs: &[WindowRun]) -> Vec<Chunk> {
+    let own = |range: &Range<usize>| {
+        let last = &runs[range.end - 1];
+        runs[range.start].at as usize..(last.at + last.len) as usize
+    };
+    chunk_bounds(runs.iter().map(|run| run.len))
+        .into_iter()
+        .map(|range| Chunk { own: own(&range), pixels: 0..0, runs: range })
+        .collect()
+}
+
+fn chunks_of_unknown(runs: &[UnknownRun], pixels: usize) -> Vec<Chunk> {
+    chunk_bounds(runs.iter().map(|run| run.len))
+        .into_iter()
+        .map(|range| {
+            let last = &runs[range.end - 1];
+            let end = runs.get(range.end).map_or(pixels, |next| next.pixel as usize);
+            Chunk {
+                own: runs[range.start].at as usize..(last.at + last.len) as usize,
+                pixels: runs[range.start].pixel as usize..end,
+                runs: range,
+            }
+        })
+        .collect()
+}
+
+/// Mean colour and whitening of the window whose three rows start at `rows`. In f64: they are computed once and used in
+/// every product.
+fn statistics(colours: [&[f32]; 3], rows: [usize; 3]) -> ([f32; 3], [f32; 6]) {
+    let area = f64::from(WINDOW_AREA);
+    let mut mean = [0.0f64; 3];
+    for (channel, mean) in mean.iter_mut().enumerate() {
+        let sum: f64 =
+            rows.iter().flat_map(|&row| &colours[channel][row..row + 3]).map(|&value| f64::from(value)).sum();
+        *mean = sum / area;
+    }
+    let mut covariance = [0.0f64; 6];
+    for row in rows {
+        for at in row..row + 3 {
+            let [x, y, z] = std::array::from_fn(|channel| f64::from(colours[channel][at]) - mean[channel]);
+            for (sum, product) in covariance.iter_mut().zip([x * x, x * y, x * z, y * y, y * z, z * z]) {
+                *sum += product;
+            }
+        }
+    }
+    let [xx, xy, xz, yy, yz, zz] = covariance.map(|sum| sum / area);
+    let ridge = f64::from(EPSILON) / area;
+    let (xx, yy, zz) = (xx + ridge, yy + ridge, zz + ridge);
+    // Cholesky's factor, lower triangle, and its inverse by forward substitution.
+    let c00 = xx.sqrt();
+    let (c10, c20) = (xy / c00, xz / c00);
+    let c11 = (yy - c10 * c10).sqrt();
+    let c21 = (yz - c20 * c10) / c11;
+    let c22 = (zz - c20 * c20 - c21 * c21).sqrt();
+    let (w00, w11, w22) = (1.0 / c00, 1.0 / c11, 1.0 / c22);
+    let w10 = -c10 * w00 * w11;
+    let w21 = -c21 * w11 * w22;
+    let w20 = -(c20 * w00 + c21 * w10) * w22;
+    (mean.map(|value| value as f32), [w00, w10, w11, w20, w21, w22].map(|value| value as f32))
+}
+
+#[multiversion(targets("x86_64+avx512f+avx512vl+avx512bw+avx512dq+avx2+fma", "x86_64+avx2+fma"))]
+#[expect(clippy::too_many_arguments, reason = "the planes of one kernel")]
+fn fit(
+    runs: &[WindowRun],
+    plane: &[f32],
+    colours: [&[f32]; 3],
+    centres: [&[f32]; 3],
+    whitening: &[WindowBlock],
+    start: usize,
+    slopes: [&mut [f32]; 3],
+    means: &mut [f32],
+) {
+    let [red, green, blue] = slopes;
+    for run in runs {
+        for step in (0..run.len as usize).step_by(LANES) {
+            let window = run.at as usize + step;
+            let [x, y, z] = centres;
+            let centre = [Lanes::load(x, window), Lanes::load(y, window), Lanes::load(z, window)];
+            let mut sum = Lanes::ZERO;
+            let mut covariance = [Lanes::ZERO; 3];
+            for row in run.pixels {
+                for dx in 0..3 {
+                    let at = row as usize + step + dx;
+                    let value = Lanes::load(plane, at);
+                    sum = sum + value;
+                    for channel in 0..3 {
+                        let colour = Lanes::load(colours[channel], at);
+                        covariance[channel] = covariance[channel] + value * (colour - centre[channel]);
+                    }
+                }
+            }
+            let [w00, w10, w11, w20, w21, w22, ninth] = &whitening[window / LANES];
+            let (w00, w10, w11) = (Lanes(*w00), Lanes(*w10), Lanes(*w11));
+            let (w20, w21, w22, ninth) = (Lanes(*w20), Lanes(*w21), Lanes(*w22), Lanes(*ninth));
+            let [x, y, z] = covariance;
+            let (x, y, z) = (x * ninth, y * ninth, z * ninth);
+            let (x, y, z) = (w00 * x, w10 * x + w11 * y, w20 * x + w21 * y + w22 * z);
+            let at = window - start;
+            (w00 * x + w10 * y + w20 * z).store(red, at);
+            (w11 * y + w21 * z).store(green, at);
+            (w22 * z).store(blue, at);
+            (sum * ninth).store(means, at);
+        }
+    }
+}
+
+#[multiversion(targets("x86_64+avx512f+avx512vl+avx512bw+avx512dq+avx2+fma", "x86_64+avx2+fma"))]
+#[expect(clippy::too_many_arguments, reason = "the planes of one kernel")]
+fn gather(
+    runs: &[UnknownRun],
+    plane: &[f32],
+    colours: [&[f32]; 3],
+    centres: [&[f32]; 3],
+    slopes: [&[f32]; 3],
+    means: &[f32],
+    counts: &[f32],
+    start: usize,
+    product: &mut [f32],
+) {
+    for run in runs {
+        for step in (0..run.len as usize).step_by(LANES) {
+            let pixel = run.pixel as usize + step;
+            let value = Lanes::load(plane, pixel);
+            let [x, y, z] = colours;
+            let colour = [Lanes::load(x, pixel), Lanes::load(y, pixel), Lanes::load(z, pixel)];
+            let mut fitted = Lanes::ZERO;
+            for row in run.windows {
+                for dx in 0..3 {
+                    let at = row as usize + step + dx;
+                    fitted = fitted + Lanes::load(means, at);
+                    for channel in 0..3 {
+                        let offset = colour[channel] - Lanes::load(centres[channel], at);
+                        fitted = fitted + Lanes::load(slopes[channel], at) * offset;
+                    }
+                }
+            }
+            let at = run.at as usize + step;
+            (Lanes::load(counts, at) * value - fitted).store(product, at - start);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Hash of a position: noise without a generator.
+    fn noise(seed: usize) -> u8 {
+        let mixed = (seed as u64).wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+        ((mixed ^ (mixed >> 29)).wrapping_mul(0xbf58_476d_1ce4_e5b9) >> 56) as u8
+    }
+
+    fn picture(width: usize, height: usize) -> Vec<[u8; 4]> {
+        (0..width * height).map(|at| [noise(3 * at), noise(3 * at + 1), noise(3 * at + 2), 255]).collect()
+    }
+
+    /// `L p` by the definition of the paper's matrix, in f64.
+    fn product_of_matrix(pixels: &[[u8; 4]], [width, height]: [usize; 2], plane: &[f64]) -> Vec<f64> {
+        let mut product = vec![0.0; plane.len()];
+        for (top, left) in (0..height.saturating_sub(2)).flat_map(|y| (0..width.saturating_sub(2)).map(move |x| (y, x)))
+        {
+            let window: Vec<usize> = (0..9).map(|at| (top + at / 3) * width + left + at % 3).collect();
+            let colour = |at: usize| std::array::from_fn::<f64, 3, _>(|channel| f64::from(pixels[at][channel]) / 255.0);
+            let mean: [f64; 3] = std::array::from_fn(|c| window.iter().map(|&at| colour(at)[c]).sum::<f64>() / 9.0);
+            let centred: Vec<[f64; 3]> =
+                window.iter().map(|&at| std::array::from_fn(|channel| colour(at)[channel] - mean[channel])).collect();
+            let mut system = [[0.0; 3]; 3];
+            for (row, column) in (0..9).map(|at| (at / 3, at % 3)) {
+                system[row][column] = centred.iter().map(|d| d[row] * d[column]).sum::<f64>() / 9.0;
+                system[row][column] += if row == column { f64::from(EPSILON) / 9.0 } else { 0.0 };
+            }
+            for (i, &at_i) in window.iter().enumerate() {
+                for (j, &at_j) in window.iter().enumerate() {
+                    let solved = solve(system, centred[j]);
+                    let tied = (0..3).map(|channel| centred[i][channel] * solved[channel]).sum::<f64>();
+                    let entry = f64::from(u8::from(i == j)) - (1.0 + tied) / 9.0;
+                    product[at_i] += entry * plane[at_j];
+                }
+            }
+        }
+        product
+    }
+
+    /// Gaussian elimination of a positive definite system.
+    fn solve(mut system: [[f64; 3]; 3], mut right: [f64; 3]) -> [f64; 3] {
+        for pivot in 0..3 {
+            for row in pivot + 1..3 {
+                let factor = system[row][pivot] / system[pivot][pivot];
+                for column in pivot..3 {
+                    system[row][column] -= factor * system[pivot][column];
+                }
+                right[row] -= factor * right[pivot];
+            }
+        }
+        for pivot in (0..3).rev() {
+            for column in pivot + 1..3 {
+                right[pivot] -= system[pivot][column] * right[column];
+            }
+            right[pivot] /= system[pivot][pivot];
+        }
+        right
+    }
+
+    /// Largest difference between the band's product and the matrix', over the unknown pixels.
+    fn largest_error(width: usize, height: usize, unknown: impl Fn(usize, usize) -> bool, disturb: f32) -> f64 {
+        let pixels = picture(width, height);
+        let labels: Vec<u8> = (0..width * height).map(|at| u8::from(unknown(at % width, at / width))).collect();
+        let plane: Vec<f64> = (0..width * height).map(|at| f64::from(noise(7 * at + 5)) / 255.0).collect();
+        let expected = product_of_matrix(&pixels, [width, height], &plane);
+        let band = Band::new(Colours { width, height, pixels: &pixels }, &labels, 1, 0..height);
+        let disturb = |x: usize, y: usize| if (x, y) == (width / 2, height / 2) { disturb } else { 0.0 };
+        let values = band.plane(width, height, |x, y| plane[y * width + x] as f32 + disturb(x, y));
+        let (mut fits, mut product) = (band.fits(), vec![f32::NAN; band.unknown_len()]);
+        band.apply(&values, &mut fits, &mut product);
+        let (mut largest, mut seen) = (0.0, 0);
+        band.each_unknown(|x, y, _, at| {
+            assert_eq!(labels[y * width + x], 1);
+            largest = f64::max(largest, (f64::from(product[at]) - expected[y * width + x]).abs());
+            seen += 1;
+        });
+        assert_eq!(seen, labels.iter().filter(|&&label| label == 1).count());
+        assert_eq!(seen, band.count());
+        largest
+    }
+
+    #[test]
+    fn the_product_is_that_of_the_papers_matrix_at_every_size() {
+        for (width, height) in [(1, 1), (1, 9), (9, 1), (2, 5), (3, 3), (4, 3), (17, 13), (40, 9), (9, 40)] {
+            let everywhere = largest_error(width, height, |_, _| true, 0.0);
+            assert!(everywhere < 1e-4, "{width}×{height}: {everywhere}");
+            let ring = largest_error(width, height, |x, y| (x * x + y * y) % 37 < 12, 0.0);
+            assert!(ring < 1e-4, "{width}×{height} in part: {ring}");
+        }
+        assert!(largest_error(4096, 3, |x, _| x % 50 < 20, 0.0) < 1e-4);
+    }
+
+    #[test]
+    fn the_comparison_notices_a_wrong_plane() {
+        assert!(largest_error(17, 13, |_, _| true, 0.01) > 1e-3);
+    }
+}
