@@ -1,6 +1,14 @@
 //! From the network's mask to a cutout at source size.
 
-use crate::image::{Cutout, Frame, Mask};
+pub mod closed_form;
+pub mod edge;
+pub mod foreground;
+mod pyramid;
+pub mod trimap;
+
+use crate::image::{AlphaMatte, Cutout, Frame, Mask, Size};
+use backdrop_kernels::mask_upsample::{self, cpu::Upsampled};
+use rayon::prelude::*;
 
 /// How the edge is found.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -36,16 +44,93 @@ pub struct Options {
 #[error("no subject could be told from the background")]
 pub struct NoSubject;
 
+/// A subject covers at least this share of the picture; less is a stray cell of the network's grid.
+const MIN_AREA: f64 = 1e-4;
+
 /// Cuts the subject out of `frame`. Works in the frame's own buffer.
 ///
 /// # Errors
 /// [`NoSubject`] when the matte would be empty.
-pub fn cut_out(_frame: Frame, _mask: &Mask, _options: &Options) -> Result<Cutout, NoSubject> {
-    unimplemented!("matting")
+pub fn cut_out(frame: Frame, mask: &Mask, options: &Options) -> Result<Cutout, NoSubject> {
+    let size = frame.size();
+    let mask = trimap::tidied(mask);
+    let likely = mask.values.iter().filter(|&&value| value >= 0.5).count();
+    if (likely as f64) < MIN_AREA * mask.values.len() as f64 {
+        return Err(NoSubject);
+    }
+    let matte = match options.method {
+        Method::ClosedForm => {
+            let trimap = trimap::of_tidied(&mask, size);
+            let prior = closed_form::Prior::of_mask(&mask);
+            closed_form::estimate_alpha(&frame, &trimap, &closed_form::ClosedForm { prior: Some(&prior) })
+        }
+        Method::None => upsampled(&mask, size),
+    };
+    let matte = match options.edge {
+        Edge::Soft => edge::swept(matte),
+        Edge::Hard => edge::hardened(&matte),
+    };
+    let speck = speck_pixels(&mask, size);
+    let matte = edge::without_specks(matte, speck);
+    cutout(frame, &matte, options.method)
 }
 
-/// How unsure the mask is, 0 (certain) to 1.
+/// The cutout that the picture's own alpha describes, for pictures that come cut out already.
+///
+/// # Errors
+/// [`NoSubject`] when nothing of it shows.
+pub fn from_own_alpha(mut frame: Frame) -> Result<Cutout, NoSubject> {
+    let (pixels, _) = frame.pixels_mut().as_chunks_mut::<4>();
+    let visible = pixels.iter_mut().fold(false, |visible, pixel| {
+        if pixel[3] == 0 {
+            *pixel = [0; 4];
+        }
+        visible || pixel[3] != 0
+    });
+    if visible { Ok(Cutout(frame)) } else { Err(NoSubject) }
+}
+
+/// How unsure the mask is, 0 (certain) to 1: the doubt in it next to the area that may be subject. The ramp that every edge
+/// has counts too, so a good mask of a compact subject has a few hundredths.
 #[must_use]
-pub fn uncertainty(_mask: &Mask) -> f32 {
-    unimplemented!("matting")
+pub fn uncertainty(mask: &Mask) -> f32 {
+    let doubt = |value: f32| 1.0 - (2.0 * value - 1.0).abs();
+    let (doubted, subject) = mask.values.iter().fold((0.0f64, 0.0f64), |(doubted, subject), &value| {
+        (doubted + f64::from(doubt(value)), subject + f64::from(value))
+    });
+    if subject > 0.0 { (doubted / (2.0 * subject).max(doubted)) as f32 } else { 0.0 }
+}
+
+/// The mask itself as a matte.
+fn upsampled(mask: &Mask, size: Size) -> AlphaMatte {
+    let grid = (mask.size.width as usize, mask.size.height as usize);
+    let picture = (size.width as usize, size.height as usize);
+    let mut coverage = vec![0; size.area()];
+    mask_upsample::cpu::fill(&Upsampled::new(&mask.values, grid, picture), &mut coverage, picture.0);
+    AlphaMatte { size, coverage }
+}
+
+/// Patches smaller than so many pixels are specks: half a cell of the network's grid, but at least a few pixels on small
+/// pictures, never a visible detail on large ones, and never what could be a subject of its own.
+fn speck_pixels(mask: &Mask, size: Size) -> usize {
+    let cell = size.area() / mask.values.len().max(1);
+    (cell / 2).clamp(8, 64).min(size.area() / 1000)
+}
+
+/// Puts matte and frame together.
+fn cutout(mut frame: Frame, matte: &AlphaMatte, method: Method) -> Result<Cutout, NoSubject> {
+    let covered: u64 =
+        matte.coverage.par_chunks(1 << 16).map(|part| part.iter().map(|&value| u64::from(value)).sum::<u64>()).sum();
+    if (covered as f64) < MIN_AREA * 255.0 * matte.size.area() as f64 {
+        return Err(NoSubject);
+    }
+    // An upsampled mask is no measure of how colours mix, so there is nothing to unmix them by.
+    if method == Method::ClosedForm {
+        foreground::estimate(&mut frame, matte);
+    }
+    let (pixels, _) = frame.pixels_mut().as_chunks_mut::<4>();
+    pixels.par_iter_mut().zip(&matte.coverage).for_each(|(pixel, &coverage)| {
+        *pixel = if coverage == 0 { [0; 4] } else { [pixel[0], pixel[1], pixel[2], coverage] };
+    });
+    Ok(Cutout(frame))
 }

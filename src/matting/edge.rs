@@ -1,0 +1,143 @@
+//! What becomes of partly covered pixels.
+//!
+//! *Soft* keeps them: hair and fur are partly covered. *Hard* decides them, as is wanted of products: the cutout ends on
+//! the line where coverage is one half, anti-aliased over one pixel and no more. It does so by distance: near that line
+//! `(α - ½) / |∇α|` is how many pixels away it lies, whether the ramp is two pixels wide or twenty, so
+//! `½ + (α - ½) / |∇α|`, clamped, is the coverage that a knife would have left.
+//!
+//! Both sweep up what matting leaves over: traces of coverage too faint to be anything but noise, and specks and pinholes
+//! cut off from everything.
+
+use crate::image::AlphaMatte;
+use rayon::prelude::*;
+
+/// Coverage of 255 below which a pixel is nothing, and (from the other end) above which it is whole.
+const TRACE: u8 = 4;
+/// The gentlest slope per pixel that still counts as an edge; in flatter places the distance would be arbitrary.
+const MIN_SLOPE: f32 = 1.0 / 32.0;
+/// Rows that one task works on.
+const ROWS: usize = 64;
+
+/// Traces of coverage swept up; every other partly covered pixel as it was, on a scale that leaves no step.
+#[must_use]
+pub fn swept(mut matte: AlphaMatte) -> AlphaMatte {
+    let table: [u8; 256] = std::array::from_fn(|value| {
+        let value = (value as f32 - f32::from(TRACE)) * 255.0 / (255.0 - 2.0 * f32::from(TRACE));
+        (value.clamp(0.0, 255.0) + 0.5) as u8
+    });
+    matte.coverage.par_iter_mut().for_each(|value| *value = table[usize::from(*value)]);
+    matte
+}
+
+/// Every partly covered pixel decided.
+#[must_use]
+pub fn hardened(matte: &AlphaMatte) -> AlphaMatte {
+    let [width, height] = [matte.size.width as usize, matte.size.height as usize];
+    let source = &matte.coverage;
+    let mut coverage = source.clone();
+    coverage.par_chunks_mut(width * ROWS).enumerate().for_each(|(chunk, rows)| {
+        for (row, pixels) in rows.chunks_mut(width).enumerate() {
+            let y = chunk * ROWS + row;
+            for (x, pixel) in pixels.iter_mut().enumerate() {
+                if *pixel != 0 && *pixel != 255 {
+                    *pixel = decided(source, [width, height], x, y);
+                }
+            }
+        }
+    });
+    AlphaMatte { size: matte.size, coverage }
+}
+
+/// Coverage of one pixel if the edge were a knife's. The three by three around it are smoothed (1 2 1), so that grain
+/// does not make the edge ragged.
+fn decided(coverage: &[u8], [width, height]: [usize; 2], x: usize, y: usize) -> u8 {
+    let columns = [x.saturating_sub(1), x, (x + 1).min(width - 1)];
+    let rows = [y.saturating_sub(1), y, (y + 1).min(height - 1)];
+    let at = |column: usize, row: usize| f32::from(coverage[rows[row] * width + columns[column]]) / 255.0;
+    let smooth = |a: f32, b: f32, c: f32| (a + 2.0 * b + c) / 4.0;
+    let down = |column: usize| smooth(at(column, 0), at(column, 1), at(column, 2));
+    let across = |row: usize| smooth(at(0, row), at(1, row), at(2, row));
+    let value = smooth(down(0), down(1), down(2));
+    // Sobel: the smoothed differences.
+    let slope = f32::hypot((down(2) - down(0)) / 2.0, (across(2) - across(0)) / 2.0);
+    let distance = (value - 0.5) / slope.max(MIN_SLOPE);
+    ((0.5 + distance).clamp(0.0, 1.0) * 255.0 + 0.5) as u8
+}
+
+/// What a patch of pixels is made of.
+#[derive(Clone, Copy)]
+struct Run {
+    start: u32,
+    end: u32,
+    parent: u32,
+}
+
+/// Removes specks (patches that are covered at all but smaller than `pixels`) and fills pinholes (patches that are not
+/// fully covered but smaller than `pixels`). Specks are told from small subjects by size alone.
+#[must_use]
+pub fn without_specks(mut matte: AlphaMatte, pixels: usize) -> AlphaMatte {
+    let width = matte.size.width as usize;
+    fill_small(&mut matte.coverage, width, pixels, |value| value > 0, 0);
+    fill_small(&mut matte.coverage, width, pixels, |value| value < 255, 255);
+    matte
+}
+
+/// Sets every connected patch (by sides) of `inside` pixels that is smaller than `pixels` to `value`.
+///
+/// Runs along the rows are joined with the runs above that they touch (union-find), so the cost is that of the edges.
+fn fill_small(coverage: &mut [u8], width: usize, pixels: usize, inside: impl Fn(u8) -> bool, value: u8) {
+    let mut runs: Vec<Run> = Vec::new();
+    let mut above = 0..0;
+    for (y, row) in coverage.chunks_exact(width).enumerate() {
+        let first = runs.len();
+        let mut x = 0;
+        let mut candidate = above.start;
+        while let Some(skip) = row[x..].iter().position(|&value| inside(value)) {
+            let start = x + skip;
+            let end = row[start..].iter().position(|&value| !inside(value)).map_or(width, |len| start + len);
+            let index = runs.len();
+            let base = y * width;
+            runs.push(Run { start: (base + start) as u32, end: (base + end) as u32, parent: index as u32 });
+            // Runs above that end left of this one end left of all that follow.
+            while candidate < above.end && runs[candidate].end as usize + width <= base + start {
+                candidate += 1;
+            }
+            let mut touching = candidate;
+            while touching < above.end && (runs[touching].start as usize + width) < base + end {
+                join(&mut runs, index, touching);
+                touching += 1;
+            }
+            x = end;
+            if x == width {
+                break;
+            }
+        }
+        above = first..runs.len();
+    }
+    let mut sizes = vec![0usize; runs.len()];
+    for index in 0..runs.len() {
+        let root = root(&mut runs, index);
+        sizes[root] += (runs[index].end - runs[index].start) as usize;
+    }
+    for index in 0..runs.len() {
+        if sizes[root(&mut runs, index)] < pixels {
+            coverage[runs[index].start as usize..runs[index].end as usize].fill(value);
+        }
+    }
+}
+
+fn root(runs: &mut [Run], mut index: usize) -> usize {
+    while runs[index].parent as usize != index {
+        let parent = runs[index].parent as usize;
+        runs[index].parent = runs[parent].parent;
+        index = parent;
+    }
+    index
+}
+
+fn join(runs: &mut [Run], a: usize, b: usize) {
+    let (a, b) = (root(runs, a), root(runs, b));
+    // The earlier run is the root: the forest does not depend on anything but the picture.
+    let (early, late) = (a.min(b), a.max(b));
+    runs[late].parent = early as u32;
+}
