@@ -1,1 +1,3 @@
 //! The integration tests: one binary, a module per behaviour.
+
+mod matting;

@@ -1,0 +1,338 @@
+//! Matting: as good as the reference, never worse than refusing, the same bytes on every machine.
+
+use backdrop::image::{AlphaMatte, Frame, Mask, Size, Trimap};
+use backdrop::matting::closed_form::{self, ClosedForm};
+use backdrop::matting::{self, Edge, Method, NoSubject, Options, foreground, trimap};
+use std::fs::File;
+use std::io::BufReader;
+use std::path::{Path, PathBuf};
+
+const REFERENCE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/reference/matting");
+const PHOTOS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../shared/data/eval/matting/image");
+
+/// Size, channels and samples (0..=1) of a PNG.
+fn samples(path: &Path) -> (Size, usize, Vec<f32>) {
+    let mut reader = png::Decoder::new(BufReader::new(File::open(path).unwrap())).read_info().unwrap();
+    let mut bytes = vec![0; reader.output_buffer_size().unwrap()];
+    let info = reader.next_frame(&mut bytes).unwrap();
+    let samples = match info.bit_depth {
+        png::BitDepth::Sixteen => {
+            let (pairs, _) = bytes.as_chunks::<2>();
+            pairs.iter().map(|&pair| f32::from(u16::from_be_bytes(pair)) / 65535.0).collect()
+        }
+        _ => bytes.iter().map(|&byte| f32::from(byte) / 255.0).collect(),
+    };
+    (Size::new(info.width, info.height), info.color_type.samples(), samples)
+}
+
+fn byte(sample: f32) -> u8 {
+    (sample * 255.0 + 0.5) as u8
+}
+
+fn photo(path: &Path) -> Frame {
+    let (size, channels, samples) = samples(path);
+    let pixels = samples.chunks_exact(channels).flat_map(|pixel| [byte(pixel[0]), byte(pixel[1]), byte(pixel[2]), 255]);
+    Frame::new(size, pixels.collect::<Vec<u8>>().into())
+}
+
+fn reference(name: &str) -> PathBuf {
+    Path::new(REFERENCE).join(name)
+}
+
+/// The recorded trimap of a picture, and the mean squared error of our alpha next to PyMatting's.
+fn error_against_pymatting(name: &str, frame: &Frame) -> f64 {
+    let (size, _, labels) = samples(&reference(&format!("{name}.trimap.png")));
+    let trimap = Trimap { size, labels: labels.into_iter().map(byte).collect() };
+    let (_, _, expected) = samples(&reference(&format!("{name}.alpha.png")));
+    let matte = closed_form::estimate_alpha(frame, &trimap, &ClosedForm::default());
+    for (&coverage, &label) in matte.coverage.iter().zip(&trimap.labels) {
+        assert!(label == Trimap::UNKNOWN || coverage == label, "a known pixel changed");
+    }
+    mean_squared_error(&matte, &expected)
+}
+
+fn mean_squared_error(matte: &AlphaMatte, expected: &[f32]) -> f64 {
+    let squares = matte.coverage.iter().zip(expected).map(|(&ours, &theirs)| {
+        let difference = f64::from(ours) / 255.0 - f64::from(theirs);
+        difference * difference
+    });
+    squares.sum::<f64>() / expected.len() as f64
+}
+
+#[test]
+fn alpha_of_drawn_pictures_is_that_of_pymatting() {
+    for name in ["disc", "strands", "texture"] {
+        let error = error_against_pymatting(name, &photo(&reference(&format!("{name}.png"))));
+        assert!(error <= 1e-4, "{name}: mean squared error {error:.2e}");
+    }
+}
+
+#[test]
+fn alpha_of_photos_is_that_of_pymatting() {
+    for name in ["GT01", "lemur"] {
+        let path = Path::new(PHOTOS).join(format!("{name}.png"));
+        if !path.exists() {
+            eprintln!("NOT RUN: {} is absent, so {name} was not compared with PyMatting", path.display());
+            continue;
+        }
+        let error = error_against_pymatting(name, &photo(&path));
+        assert!(error <= 1e-4, "{name}: mean squared error {error:.2e}");
+    }
+}
+
+#[test]
+fn the_comparison_with_pymatting_notices_a_wrong_matte() {
+    let (size, _, expected) = samples(&reference("disc.alpha.png"));
+    let shifted = expected.iter().skip(1).chain([&0.0]).map(|&alpha| byte(alpha)).collect();
+    assert!(mean_squared_error(&AlphaMatte { size, coverage: shifted }, &expected) > 1e-4);
+}
+
+/// A disc of `radius` (in 48ths of the mask's side) around the middle, with a ramp of `ramp`.
+fn mask(radius: f32, ramp: f32) -> Mask {
+    let distance = |at: usize| f32::hypot((at % 96) as f32 - 47.5, (at / 96) as f32 - 47.5) / 2.0;
+    let values = (0..96 * 96).map(|at| ((radius - distance(at)) / ramp + 0.5).clamp(0.0, 1.0)).collect();
+    Mask { size: Size::new(96, 96), values }
+}
+
+/// How much a soft disc, stretched over the picture as the mask is, covers a pixel.
+fn disc_alpha(size: Size, x: u32, y: u32) -> f32 {
+    let across = ((x as f32 + 0.5) / size.width as f32 - 0.5) * 48.0;
+    let down = ((y as f32 + 0.5) / size.height as f32 - 0.5) * 48.0;
+    (15.0 - f32::hypot(across, down) + 0.5).clamp(0.0, 1.0)
+}
+
+/// A disc of one colour over another, with some grain.
+fn disc(size: Size, subject: [u8; 3], behind: [u8; 3]) -> Frame {
+    let mut pixels = Vec::with_capacity(size.area() * 4);
+    for (x, y) in (0..size.height).flat_map(|y| (0..size.width).map(move |x| (x, y))) {
+        let alpha = disc_alpha(size, x, y);
+        let grain = ((x * 7 + y * 13) % 5) as f32 - 2.0;
+        let mix = |channel: usize| {
+            (alpha * f32::from(subject[channel]) + (1.0 - alpha) * f32::from(behind[channel]) + grain).clamp(0.0, 255.0)
+        };
+        pixels.extend([mix(0) as u8, mix(1) as u8, mix(2) as u8, 255]);
+    }
+    Frame::new(size, pixels.into())
+}
+
+fn options(edge: Edge) -> Options {
+    Options { method: Method::ClosedForm, edge }
+}
+
+#[test]
+fn the_same_picture_gives_the_same_bytes_on_any_number_of_threads() {
+    let cut = |threads| {
+        let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
+        let frame = disc(Size::new(331, 257), [40, 90, 200], [210, 60, 50]);
+        pool.install(|| matting::cut_out(frame, &mask(15.0, 3.0), &options(Edge::Soft)).unwrap().0)
+    };
+    let one = cut(1);
+    for threads in [2, 3, 7] {
+        assert!(cut(threads).pixels() == one.pixels(), "{threads} threads");
+    }
+}
+
+#[test]
+fn a_subject_over_red_has_no_red_fringe() {
+    let subject = [40, 90, 200];
+    let size = Size::new(320, 320);
+    let cutout =
+        matting::cut_out(disc(size, subject, [230, 20, 20]), &mask(15.0, 2.0), &options(Edge::Soft)).unwrap().0;
+    let partly: Vec<[u8; 4]> =
+        cutout.pixels().as_chunks::<4>().0.iter().copied().filter(|pixel| pixel[3] > 40 && pixel[3] < 250).collect();
+    assert!(partly.len() > 1000, "only {} partly covered pixels", partly.len());
+    let excess: f32 =
+        partly.iter().map(|pixel| f32::from(pixel[0]) - f32::from(subject[0])).sum::<f32>() / partly.len() as f32;
+    // The mixed pixels themselves are 95 too red on average.
+    assert!(excess.abs() < 6.0, "the edge is {excess} too red");
+    for behind in [[255u8, 255, 255], [0, 0, 255], [0, 0, 0]] {
+        for pixel in &partly {
+            let shown = |channel: usize| {
+                let alpha = f32::from(pixel[3]) / 255.0;
+                alpha * f32::from(pixel[channel]) + (1.0 - alpha) * f32::from(behind[channel])
+            };
+            let highest = f32::max(f32::from(subject[0]), f32::from(behind[0]));
+            assert!(shown(0) <= highest + 25.0, "a red fringe of {} over {behind:?}", shown(0));
+        }
+    }
+}
+
+#[test]
+fn fully_covered_pixels_are_the_sources_bit_for_bit_and_empty_ones_are_zero() {
+    let source = disc(Size::new(300, 200), [200, 180, 40], [30, 120, 60]);
+    let cutout = matting::cut_out(source.clone(), &mask(15.0, 2.0), &options(Edge::Soft)).unwrap().0;
+    let (mut whole, mut empty) = (0, 0);
+    for (before, after) in source.pixels().as_chunks::<4>().0.iter().zip(cutout.pixels().as_chunks::<4>().0) {
+        match after[3] {
+            255 => {
+                whole += 1;
+                assert_eq!(before, after);
+            }
+            0 => {
+                empty += 1;
+                assert_eq!(after, &[0; 4]);
+            }
+            _ => {}
+        }
+    }
+    assert!(whole > 10_000 && empty > 20_000, "{whole} whole, {empty} empty");
+}
+
+#[test]
+fn the_matte_finds_the_edge_that_the_mask_missed() {
+    let size = Size::new(384, 384);
+    let frame = disc(size, [40, 90, 200], [210, 160, 50]);
+    // The mask is half a 48th (four pixels) too large.
+    let wrong = mask(15.5, 1.0);
+    let cut = |method| matting::cut_out(frame.clone(), &wrong, &Options { method, edge: Edge::Soft }).unwrap().0;
+    let error = |cutout: &Frame| {
+        let differences = (0..size.height).flat_map(|y| (0..size.width).map(move |x| (x, y)));
+        differences.map(|(x, y)| (f32::from(cutout.pixel(x, y)[3]) / 255.0 - disc_alpha(size, x, y)).abs()).sum::<f32>()
+    };
+    let (matted, plain) = (error(&cut(Method::ClosedForm)), error(&cut(Method::None)));
+    assert!(matted < 0.5 * plain, "matting's error {matted}, the mask's {plain}");
+}
+
+#[test]
+fn a_hard_edge_is_one_pixel_wide_where_a_soft_one_is_many() {
+    let frame = disc(Size::new(480, 480), [40, 90, 200], [210, 160, 50]);
+    let partly = |edge| {
+        let cutout = matting::cut_out(frame.clone(), &mask(15.0, 2.0), &options(edge)).unwrap().0;
+        cutout.pixels().as_chunks::<4>().0.iter().filter(|pixel| pixel[3] != 0 && pixel[3] != 255).count()
+    };
+    let (soft, hard) = (partly(Edge::Soft), partly(Edge::Hard));
+    // The rim is 2π · 150 pixels long.
+    assert!(soft > 5_000, "{soft}");
+    assert!((500..2_500).contains(&hard), "{hard}");
+}
+
+#[test]
+fn a_mask_without_a_subject_is_refused() {
+    let frame = || disc(Size::new(120, 80), [200, 0, 0], [0, 0, 200]);
+    let nothing = Mask { size: Size::new(96, 96), values: vec![0.0; 96 * 96] };
+    let ghost =
+        Mask { size: Size::new(96, 96), values: mask(15.0, 3.0).values.iter().map(|value| value * 0.4).collect() };
+    for method in [Method::ClosedForm, Method::None] {
+        for mask in [&nothing, &ghost] {
+            let cut = matting::cut_out(frame(), mask, &Options { method, edge: Edge::Soft });
+            assert_eq!(cut.err(), Some(NoSubject));
+        }
+    }
+}
+
+#[test]
+fn a_subject_of_a_twentieth_of_a_percent_is_kept() {
+    let (columns, size) = (384, Size::new(800, 800));
+    let inside = |x: usize, y: usize| (100..109).contains(&x) && (200..209).contains(&y);
+    let values = (0..columns * columns).map(|at| f32::from(u8::from(inside(at % columns, at / columns)))).collect();
+    let mask = Mask { size: Size::new(384, 384), values };
+    let pixel = |at: usize| {
+        let (x, y) = (at % 800 * columns / 800, at / 800 * columns / 800);
+        if inside(x, y) { [220, 40, 30, 255] } else { [90, 100, (at % 7) as u8 + 110, 255] }
+    };
+    let frame = Frame::new(size, (0..size.area()).flat_map(pixel).collect::<Vec<u8>>().into());
+    for edge in [Edge::Soft, Edge::Hard] {
+        let cutout = matting::cut_out(frame.clone(), &mask, &options(edge)).unwrap().0;
+        let covered = cutout.pixels().as_chunks::<4>().0.iter().filter(|pixel| pixel[3] > 127).count();
+        assert!((280..450).contains(&covered), "{covered} pixels of about 352");
+    }
+}
+
+#[test]
+fn pictures_of_every_shape_are_cut_out() {
+    let everything = Mask { size: Size::new(96, 96), values: vec![1.0; 96 * 96] };
+    let unsure = Mask { size: Size::new(96, 96), values: vec![0.6; 96 * 96] };
+    let shapes = [(1, 1), (1, 2), (2, 1), (1, 300), (300, 1), (2, 2), (3, 3), (2, 70), (65, 64), (129, 7), (4096, 5)];
+    for (width, height) in shapes {
+        let size = Size::new(width, height);
+        for edge in [Edge::Soft, Edge::Hard] {
+            let frame = disc(size, [40, 90, 200], [210, 160, 50]);
+            let whole = matting::cut_out(frame.clone(), &everything, &options(edge)).unwrap().0;
+            assert_eq!(whole.pixels(), frame.pixels(), "{size}: a subject that fills the picture is the picture");
+            for mask in [&mask(20.0, 2.0), &unsure] {
+                let cutout = matting::cut_out(frame.clone(), mask, &options(edge)).unwrap().0;
+                assert_eq!(cutout.size(), size);
+                assert!(cutout.pixels().as_chunks::<4>().0.iter().any(|pixel| pixel[3] > 127), "{size} came out empty");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_mask_that_is_not_a_number_does_no_harm() {
+    let nonsense = Mask { size: Size::new(96, 96), values: vec![f32::NAN; 96 * 96] };
+    let cut = matting::cut_out(disc(Size::new(64, 48), [1, 2, 3], [200, 0, 9]), &nonsense, &options(Edge::Soft));
+    assert!(cut.is_err());
+}
+
+#[test]
+fn the_band_follows_the_masks_doubt_and_stays_shut_inside() {
+    let size = Size::new(768, 768);
+    let unknown = |mask: &Mask| {
+        let trimap = trimap::from_mask(mask, size);
+        assert_eq!(trimap.labels[384 * 768 + 384], Trimap::FOREGROUND);
+        assert_eq!(trimap.labels[0], Trimap::BACKGROUND);
+        trimap.labels.iter().filter(|&&label| label == Trimap::UNKNOWN).count()
+    };
+    let (sure, doubtful) = (unknown(&mask(15.0, 0.5)), unknown(&mask(15.0, 6.0)));
+    assert!(doubtful > 2 * sure, "{doubtful} next to {sure}");
+    let rim = 2.0 * std::f32::consts::PI * 240.0;
+    assert!((sure as f32) < rim * 48.0, "{sure}");
+}
+
+#[test]
+fn doubt_that_never_becomes_likely_leaves_no_ghost() {
+    let mut mask = mask(10.0, 1.0);
+    for y in 2..12 {
+        mask.values[y * 96 + 2..y * 96 + 14].fill(0.4);
+    }
+    for y in 45..49 {
+        mask.values[y * 96 + 45..y * 96 + 49].fill(0.6);
+    }
+    let size = Size::new(480, 480);
+    for method in [Method::ClosedForm, Method::None] {
+        let frame = disc(size, [40, 90, 200], [210, 160, 50]);
+        let cutout = matting::cut_out(frame, &mask, &Options { method, edge: Edge::Soft }).unwrap().0;
+        assert_eq!(cutout.pixel(40, 35)[3], 0, "a ghost beside the subject");
+        assert_eq!(cutout.pixel(235, 235)[3], 255, "a hole in the subject");
+    }
+}
+
+#[test]
+fn own_alpha_is_kept_as_it_is() {
+    let pixels: Vec<u8> = [[10, 20, 30, 0], [10, 20, 30, 1], [40, 50, 60, 128], [70, 80, 90, 255]].concat();
+    let cutout = matting::from_own_alpha(Frame::new(Size::new(4, 1), pixels.into())).unwrap().0;
+    assert_eq!(cutout.pixels(), [[0, 0, 0, 0], [10, 20, 30, 1], [40, 50, 60, 128], [70, 80, 90, 255]].concat());
+    let empty = Frame::new(Size::new(2, 1), vec![9, 9, 9, 0, 9, 9, 9, 0].into());
+    assert_eq!(matting::from_own_alpha(empty).err(), Some(NoSubject));
+}
+
+#[test]
+fn uncertainty_grows_with_doubt() {
+    let flat = |value| Mask { size: Size::new(8, 8), values: vec![value; 64] };
+    assert_eq!(matting::uncertainty(&flat(0.0)), 0.0);
+    assert_eq!(matting::uncertainty(&flat(1.0)), 0.0);
+    assert!((matting::uncertainty(&flat(0.5)) - 1.0).abs() < 1e-6);
+    assert!(matting::uncertainty(&mask(15.0, 6.0)) > 2.0 * matting::uncertainty(&mask(15.0, 1.0)));
+}
+
+#[test]
+fn foreground_colours_reach_every_partly_covered_pixel_across_tiles() {
+    // A ramp of coverage wider than a tile, over a known mixture.
+    let size = Size::new(200, 70);
+    let alpha = |x: u32| ((x as f32 - 20.0) / 160.0).clamp(0.0, 1.0);
+    let coverage: Vec<u8> = (0..size.area()).map(|at| byte(alpha(at as u32 % 200))).collect();
+    let mix = |at: usize| {
+        let alpha = f32::from(coverage[at]) / 255.0;
+        let value = |subject: f32, behind: f32| (alpha * subject + (1.0 - alpha) * behind + 0.5) as u8;
+        [value(20.0, 240.0), value(200.0, 30.0), value(90.0, 90.0), 255]
+    };
+    let mut frame = Frame::new(size, (0..size.area()).flat_map(mix).collect::<Vec<u8>>().into());
+    foreground::estimate(&mut frame, &AlphaMatte { size, coverage: coverage.clone() });
+    for (at, pixel) in frame.pixels().as_chunks::<4>().0.iter().enumerate() {
+        if coverage[at] > 60 && coverage[at] < 255 {
+            let error = pixel[0].abs_diff(20).max(pixel[1].abs_diff(200)).max(pixel[2].abs_diff(90));
+            assert!(error <= 40, "pixel {at}, coverage {}: {pixel:?}", coverage[at]);
+        }
+    }
+}
