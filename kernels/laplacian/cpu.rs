@@ -389,7 +389,8 @@ impl Band {
                     if ninth == 0.0 {
                         continue;
                     }
-                    let [x, y, z]: [f32; 3] = std::array::from_fn(|channel| colour[channel] - self.means[channel][window]);
+                    let [x, y, z]: [f32; 3] =
+                        std::array::from_fn(|channel| colour[channel] - self.means[channel][window]);
                     let (x, y, z) = (w00 * x, w10 * x + w11 * y, w20 * x + w21 * y + w22 * z);
                     let spread = x * x + y * y + z * z;
                     diagonal += 1.0 - (1.0 + spread) * ninth;

@@ -9,10 +9,10 @@ use backdrop_kernels::mask_upsample::cpu::Upsampled;
 use backdrop_kernels::trimap::{Params, cpu};
 
 /// The band to either side of a sharp edge: in cells of the network's grid, but never thinner than so many pixels.
-const RADIUS_CELLS: f32 = 1.5;
+const RADIUS_CELLS: f32 = 2.0;
 const RADIUS_PX: f32 = 1.5;
 /// What counts as certain.
-const FOREGROUND: f32 = 0.9;
+const FOREGROUND: f32 = 0.95;
 const BACKGROUND: f32 = 0.1;
 
 /// The trimap at `size`.
