@@ -5,8 +5,9 @@
 //!   fresh one. Loading is not repeated more than once a second.
 //! * A mask that is no mask (wrong size, not finite) is a device failure. It never becomes a picture.
 //!
-//! The network's CPU twin runs on a pool of its own. In a pool shared with decoding, a worker that waits for the rest
-//! of a layer would begin to decode somebody's photo, and the batch would wait for it, fifty layers long.
+//! The network's CPU twin runs on a pool of its own. In a pool shared with decoding and matting, a worker that waits
+//! for the rest of a layer begins somebody's photo, and the batch waits for that: with 64 photos of 4 megapixels, 16 at
+//! a time, the slowest then took 1.3 to 2 times as long, at the same throughput.
 
 use super::admission::Admission;
 use super::cpu_pool::panic_message;
