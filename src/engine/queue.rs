@@ -1,7 +1,7 @@
 //! Who waits for the device, and in which order they are taken.
 
 use super::{EngineError, Segmented, Slot};
-use crate::image::Frame;
+use crate::image::{Frame, Mask};
 use crate::telemetry::metrics;
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
@@ -44,16 +44,25 @@ pub(super) struct Ticket {
 }
 
 impl Ticket {
-    pub(super) fn answer(self, answer: Result<Segmented, EngineError>) {
-        // An error means that the caller went away, and nobody is left to tell.
-        let _: Result<(), _> = self.reply.send(answer);
+    /// Fails this ticket.
+    pub(super) fn fail(self, failure: EngineError) {
+        let Self { frame, reply, _slot: slot, .. } = self;
+        drop(frame);
+        give_back_and_send(slot, reply, Err(failure));
+    }
+
+    /// Answers this ticket with what the network made of its picture.
+    pub(super) fn succeed(self, mask: Mask, began: Instant, took: Duration) {
+        let Self { frame, reply, _slot: slot, queued_at, .. } = self;
+        let queued = began.saturating_duration_since(queued_at);
+        give_back_and_send(slot, reply, Ok(Segmented { frame, mask, queued, took }));
     }
 
     /// The ticket, if somebody still waits for it and may; otherwise it is counted and dropped.
     pub(super) fn still_wanted(self, now: Instant) -> Option<Self> {
         if now >= self.deadline {
             metrics::queue_dropped(metrics::Dropped::Deadline);
-            self.answer(Err(EngineError::DeadlineExceeded));
+            self.fail(EngineError::DeadlineExceeded);
             None
         } else if self.reply.is_closed() {
             metrics::queue_dropped(metrics::Dropped::ClientGone);
@@ -62,6 +71,17 @@ impl Ticket {
             Some(self)
         }
     }
+}
+
+/// The slot goes first: whoever was answered may come back at once, and must not be refused because of himself.
+fn give_back_and_send(
+    slot: Slot,
+    reply: oneshot::Sender<Result<Segmented, EngineError>>,
+    answer: Result<Segmented, EngineError>,
+) {
+    drop(slot);
+    // An error means that the caller went away, and nobody is left to tell.
+    let _: Result<(), _> = reply.send(answer);
 }
 
 /// Two queues, first in first out each.
