@@ -6,7 +6,7 @@
 use crate::codec::{self, DecodeError, EncodeError, Limits};
 use crate::compose::{self, Layout, OutputTooLarge};
 use crate::engine::{Engine, EngineError, Lane, Segmented, Slot};
-use crate::image::{Cutout, EncodedImage, Frame, Rect, Size};
+use crate::image::{EncodedImage, Frame, Rect, Size};
 use crate::matting::{self, NoSubject};
 use crate::recipe::Recipe;
 use crate::telemetry::metrics::{self, Stage};
@@ -133,8 +133,14 @@ async fn stages(
     engine.reserve_pixels(&slot, pixels_needed(header.size, &layout), call.deadline).await?;
 
     let buffers = engine.buffers().clone();
-    let (decoded, decoding) = workers.run("decode", move || codec::decode(&bytes, &header, &buffers)).await?;
-    let frame = decoded?;
+    let (decoded, decoding) = workers
+        .run("decode", move || {
+            let frame = codec::decode(&bytes, &header, &buffers)?;
+            let own_alpha = keep_alpha && frame.has_transparency();
+            Ok::<_, DecodeError>((frame, own_alpha))
+        })
+        .await?;
+    let (frame, own_alpha) = decoded?;
     if frame.size() != header.size {
         return Err(
             DecodeError::Corrupt(format!("the header says {}, the pixels {}", header.size, frame.size())).into()
@@ -142,8 +148,8 @@ async fn stages(
     }
     timings.decode = probing + decoding;
 
-    let (cutout, uncertainty) = if keep_alpha && frame.has_transparency() {
-        let (cutout, took) = workers.run("matte", move || own_cutout(frame)).await?;
+    let (cutout, uncertainty) = if own_alpha {
+        let (cutout, took) = workers.run("matte", move || matting::from_own_alpha(frame)).await?;
         timings.matte = took;
         (cutout?, 0.0)
     } else {
@@ -211,19 +217,6 @@ fn pixels_needed(source: Size, layout: &Layout) -> usize {
     if *layout == Layout::unchanged(source) { source.area() } else { source.area() + layout.canvas.area() }
 }
 
-/// A picture that came with transparency, as the cutout that it is.
-fn own_cutout(mut frame: Frame) -> Result<Cutout, NoSubject> {
-    let mut covered = false;
-    for pixel in frame.pixels_mut().as_chunks_mut::<4>().0 {
-        if pixel[3] == 0 {
-            *pixel = [0; 4];
-        } else {
-            covered = true;
-        }
-    }
-    if covered { Ok(Cutout(frame)) } else { Err(NoSubject) }
-}
-
 /// The bounds of all pixels with at least [`SUBJECT_ALPHA`].
 fn subject_bounds(frame: &Frame) -> Option<Rect> {
     let Size { width, height } = frame.size();
@@ -275,12 +268,5 @@ mod tests {
         let needed = |resize: Resize| pixels_needed(source, &resize.layout(source).unwrap());
         assert_eq!(needed(Resize::default()), 5000);
         assert_eq!(needed(Resize { width: Some(200), ..Resize::default() }), 5000 + 20_000);
-    }
-
-    #[test]
-    fn a_fully_transparent_picture_has_no_subject() {
-        assert!(own_cutout(frame(Size::new(3, 3), |_, _| 0)).is_err());
-        let cutout = own_cutout(frame(Size::new(3, 1), |x, _| x as u8 * 100)).unwrap().0;
-        assert_eq!(cutout.pixels(), [0, 0, 0, 0, 9, 9, 9, 100, 9, 9, 9, 200]);
     }
 }

@@ -10,13 +10,14 @@ use super::error::ApiError;
 use super::request_id;
 use super::response::{REQUEST_ID, Reply, VERSION};
 use crate::telemetry::metrics;
-use futures_util::FutureExt;
 use hyper::body::Incoming;
 use hyper::header::{CACHE_CONTROL, CONNECTION, EXPECT, HeaderMap, HeaderValue, X_CONTENT_TYPE_OPTIONS};
 use hyper::{Method, Request, Uri, Version};
 use std::any::Any;
 use std::future::Future;
-use std::panic::AssertUnwindSafe;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::pin;
+use std::task::Poll;
 use std::time::Instant;
 use tracing::{Instrument, debug, error, field, info, info_span};
 
@@ -66,7 +67,7 @@ pub(super) async fn answer<S: Service>(
         endpoint: "unknown",
     };
     let span = info_span!("request", request_id = %id, endpoint = field::Empty, account = field::Empty);
-    let outcome = AssertUnwindSafe(service.answer(&mut exchange)).catch_unwind().instrument(span.clone()).await;
+    let outcome = caught(service.answer(&mut exchange)).instrument(span.clone()).await;
     let _entered = span.enter();
     span.record("endpoint", exchange.endpoint);
     let mut reply = match outcome {
@@ -109,4 +110,15 @@ fn refuse(error: ApiError, id: &str) -> Reply {
 fn message_of(panic: &(dyn Any + Send)) -> &str {
     let text = panic.downcast_ref::<&str>().copied();
     text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("no message")
+}
+
+/// What `work` comes to, or what it panicked with.
+async fn caught<T>(work: impl Future<Output = T>) -> Result<T, Box<dyn Any + Send>> {
+    let mut work = pin!(work);
+    std::future::poll_fn(move |context| match catch_unwind(AssertUnwindSafe(|| work.as_mut().poll(context))) {
+        Ok(Poll::Ready(done)) => Poll::Ready(Ok(done)),
+        Ok(Poll::Pending) => Poll::Pending,
+        Err(panic) => Poll::Ready(Err(panic)),
+    })
+    .await
 }
