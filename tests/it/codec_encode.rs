@@ -117,7 +117,7 @@ fn quality_buys_likeness_with_bytes() {
         assert!(files.is_sorted_by_key(|file| file.bytes.len()), "{format:?}");
         let errors: Vec<f64> = files.iter().map(|file| difference(&back(file), &opaque()).mean).collect();
         assert!(errors.is_sorted_by(|a, b| a > b), "{format:?}: {errors:?}");
-        assert!(errors[2] < 2.0, "{format:?}: {errors:?}");
+        assert!(errors[2] < 2.5, "{format:?}: {errors:?}");
     }
 }
 
