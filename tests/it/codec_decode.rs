@@ -12,11 +12,13 @@ fn check(name: &str, max: u8, mean: f64) {
 #[test]
 fn jpegs_of_every_kind_look_as_libjpeg_shows_them() {
     for name in names(".jpg") {
-        // Inks go through one more rounding, profiles through another colour engine.
-        let (max, mean) = if name.contains("profile") || name.contains("p3") || name.contains("adobe_rgb") {
-            (6, 1.0)
-        } else {
-            (5, 0.7)
+        let (max, mean) = match name.as_str() {
+            // Another colour engine, and for inks another interpolation of the table too.
+            "cmyk_profile.jpg" => (10, 1.5),
+            "display_p3.jpg" | "adobe_rgb.jpg" | "grey_profile.jpg" => (6, 1.0),
+            // libjpeg-turbo does not smooth chroma where there are two columns or fewer.
+            name if name.starts_with("tiny_1") => (12, 3.0),
+            _ => (5, 0.7),
         };
         check(&name, max, mean);
     }

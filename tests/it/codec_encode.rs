@@ -62,9 +62,17 @@ fn png_and_lossless_webp_bring_back_every_visible_pixel_and_hide_none() {
 }
 
 #[test]
-fn the_small_png_is_smaller() {
-    let size = |png| encoded(&cutout(), &EncodeOptions { png, ..options(OutputFormat::Png, 92) }).bytes.len();
-    assert!(size(PngEffort::Small) < size(PngEffort::Fast));
+fn the_small_png_is_smaller_and_never_larger() {
+    let len =
+        |picture: &Picture, png| encoded(picture, &EncodeOptions { png, ..options(OutputFormat::Png, 92) }).bytes.len();
+    assert!(len(&cutout(), PngEffort::Small) < len(&cutout(), PngEffort::Fast));
+    let mut seed = 1_u32;
+    let noise = std::iter::repeat_with(|| {
+        seed = seed.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+        (seed >> 28) as u8
+    });
+    let noise = Picture { size: Size::new(128, 128), pixels: noise.take(128 * 128 * 4).collect() };
+    assert!(len(&noise, PngEffort::Small) <= len(&noise, PngEffort::Fast));
 }
 
 #[test]
@@ -117,7 +125,7 @@ fn quality_buys_likeness_with_bytes() {
         assert!(files.is_sorted_by_key(|file| file.bytes.len()), "{format:?}");
         let errors: Vec<f64> = files.iter().map(|file| difference(&back(file), &opaque()).mean).collect();
         assert!(errors.is_sorted_by(|a, b| a > b), "{format:?}: {errors:?}");
-        assert!(errors[2] < 2.0, "{format:?}: {errors:?}");
+        assert!(errors[2] < 2.5, "{format:?}: {errors:?}");
     }
 }
 

@@ -166,6 +166,17 @@ fn a_jpeg_that_promises_more_than_it_holds_is_no_picture() {
 }
 
 #[test]
+fn a_jpeg_that_ends_in_mid_picture_is_damage_even_with_an_end_marker() {
+    for name in ["baseline_420.jpg", "baseline_444.jpg", "grey.jpg", "cmyk_adobe.jpg", "progressive_420.jpg"] {
+        let whole = fixture(name);
+        let scan = whole.windows(2).position(|pair| pair == [0xff, 0xda]).expect("a scan") + 14;
+        // A progressive picture's first scan has a bit for each block, then come the finer ones.
+        let kept = if name.starts_with("progressive") { scan + 1 } else { scan + (whole.len() - scan) / 2 };
+        refused(&[&whole[..kept], &[0xff, 0xd9]].concat());
+    }
+}
+
+#[test]
 fn a_jpeg_of_endless_scans_is_refused_before_it_is_decoded() {
     let whole = fixture("progressive_444.jpg");
     let body = &whole[..whole.len() - 2];

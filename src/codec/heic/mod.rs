@@ -3,7 +3,7 @@
 //! libheif applies the container's turns and mirrors (irot, imir); EXIF's orientation repeats them and is not
 //! applied again (HEIF, ISO/IEC 23008-12, 6.5.10: the transformative properties rule). The primary picture of
 //! several is taken, grids are put together, alpha comes from the auxiliary picture, ten bits become eight inside
-//! libheif. Before libheif sees a file, [`structure`] has judged what decoding it would cost.
+//! libheif. Before libheif sees a file, `structure` has judged what decoding it would cost.
 
 mod hevc;
 mod structure;

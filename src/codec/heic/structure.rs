@@ -8,11 +8,14 @@ use super::hevc;
 use crate::codec::bytes::{slice, truncated, u8_at, u16_be, u32_be};
 use crate::codec::{DecodeError, Limits, corrupt, judge};
 use crate::image::Size;
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::ops::Range;
 
 /// Items, and visits to them. A phone's 48-megapixel photo has about 200.
 pub(super) const MAX_ITEMS: usize = 2000;
+/// Extents of all items together: one that is told in no bytes at all must not cost any.
+const MAX_PIECES: usize = 10 * MAX_ITEMS;
 /// Decoded pixels that need no explanation: one 1024×1024 tile.
 const SMALL: u64 = 1 << 20;
 /// Tiles of tiles of tiles are made by no camera.
@@ -32,7 +35,7 @@ pub(super) fn judge_cost(bytes: &[u8], limits: &Limits) -> Result<(), Refused> {
     let file = File::read(bytes, meta)?;
     let shown = file.size(file.primary)?;
     judge(shown, limits)?;
-    let mut spent = Spent { visits: 0, pixels: 0, budget: pixels(shown) * 2 + SMALL };
+    let mut spent = Spent { visits: 0, bytes: 0, pixels: 0, budget: pixels(shown) * 2 + SMALL };
     file.spend(file.primary, &mut spent, limits, 0)
 }
 
@@ -42,6 +45,7 @@ fn pixels(size: Size) -> u64 {
 
 struct Spent {
     visits: usize,
+    bytes: usize,
     pixels: u64,
     budget: u64,
 }
@@ -172,29 +176,40 @@ impl<'a> File<'a> {
         let (offset_width, length_width, base_width) = (width(12), width(8), width(4));
         let index_width = if version == 0 { 0 } else { width(0) };
         let (items, mut at) = wide(body, 6, version > 1)?;
+        let mut pieces = 0;
         for _ in 0..items {
             let item;
             (item, at) = wide(body, at, version > 1)?;
-            let mut inside = false;
+            // 0: offsets in the file, 1: in the idat box, 2: in another item, which no camera writes.
+            let mut method = 0;
             if version > 0 {
-                inside = u16_be(body, at)? & 15 == 1;
+                method = u16_be(body, at)? & 15;
                 at += 2;
             }
-            at += 2; // data reference
+            let elsewhere = method > 1 || u16_be(body, at)? != 0;
+            at += 2;
             let base = number(body, &mut at, base_width)?;
             let extents = u16_be(body, at)?;
             at += 2;
-            let whole = if inside { data.clone().unwrap_or_default() } else { 0..self.bytes.len() };
+            let whole = if method == 1 { data.clone().unwrap_or_default() } else { 0..self.bytes.len() };
             let places = self.places.entry(item).or_default();
             for _ in 0..extents {
+                pieces += 1;
+                if pieces > MAX_PIECES {
+                    return Err(corrupt(format_args!("more than {MAX_PIECES} pieces")));
+                }
                 number(body, &mut at, index_width)?;
                 let offset = number(body, &mut at, offset_width)?.checked_add(base).ok_or_else(truncated)?;
                 let length = number(body, &mut at, length_width)?;
                 let start = whole.start.checked_add(offset).ok_or_else(truncated)?;
                 // No length means all the rest.
                 let end = if length == 0 { whole.end } else { start.checked_add(length).ok_or_else(truncated)? };
-                if places.len() >= MAX_ITEMS {
-                    return Err(corrupt("a picture in too many pieces"));
+                if elsewhere {
+                    continue;
+                }
+                // Also for items that are not decoded: a file that lacks their data was cut.
+                if start > end || end > whole.end {
+                    return Err(truncated());
                 }
                 places.push(start..end);
             }
@@ -223,15 +238,18 @@ impl<'a> File<'a> {
         for &auxiliary in self.auxiliaries.get(&item).map(Vec::as_slice).unwrap_or_default() {
             // Depth and gain maps hang here too and cost nothing: libheif decodes the alpha only. So the alpha gets a
             // budget of its own, as large as the picture's.
-            let mut extra = Spent { visits: spent.visits, pixels: 0, budget: spent.budget };
+            let mut extra = Spent { pixels: 0, ..*spent };
             self.spend(auxiliary, &mut extra, limits, depth + 1)?;
-            spent.visits = extra.visits;
+            (spent.visits, spent.bytes) = (extra.visits, extra.bytes);
         }
         match self.kinds.get(&item) {
             Some(b"hvc1") => {
                 let size = self.size(item)?;
                 judge(size, limits)?;
-                self.check_stream(item, size)?;
+                spent.bytes += self.check_stream(item, size)?;
+                if spent.bytes > self.bytes.len() * 2 {
+                    return Err(corrupt("made of more data than it has"));
+                }
                 spent.pixels += pixels(size);
                 if spent.pixels > spent.budget {
                     return Err(corrupt("made of more pixels than its size can explain"));
@@ -248,20 +266,23 @@ impl<'a> File<'a> {
         }
     }
 
-    /// Holds the sizes inside the bitstream, which libde265 allocates by, against the container's.
-    fn check_stream(&self, item: Item, size: Size) -> Result<(), Refused> {
+    /// Holds the sizes inside the bitstream, which libde265 allocates by, against the container's; returns its bytes.
+    fn check_stream(&self, item: Item, size: Size) -> Result<usize, Refused> {
         let part =
             self.owned(item).find(|part| &part.name == b"hvcC").ok_or_else(|| corrupt("no HEVC configuration"))?;
         let configuration = &self.bytes[part.body.clone()];
-        let mut stream = Vec::new();
-        for place in self.places.get(&item).ok_or_else(truncated)? {
-            let piece = self.bytes.get(place.clone()).ok_or_else(truncated)?;
-            if stream.len() + piece.len() > self.bytes.len() {
-                return Err(corrupt("overlapping pieces"));
-            }
-            stream.extend_from_slice(piece);
+        let places = self.places.get(&item).map(Vec::as_slice).unwrap_or_default();
+        let len = places.iter().map(Range::len).sum();
+        if len > self.bytes.len() {
+            return Err(corrupt("overlapping pieces"));
         }
-        hevc::check(configuration, &stream, size)
+        let stream: Cow<'_, [u8]> = match places {
+            [] => return Err(truncated()),
+            [place] => Cow::Borrowed(&self.bytes[place.clone()]),
+            several => several.iter().flat_map(|place| &self.bytes[place.clone()]).copied().collect(),
+        };
+        hevc::check(configuration, &stream, size)?;
+        Ok(len)
     }
 }
 

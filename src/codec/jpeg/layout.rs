@@ -15,6 +15,10 @@ use std::ops::Range;
 pub(super) const MAX_SCANS: usize = 100;
 /// Quantisation and Huffman segments; a dozen for each scan is more than any encoder writes.
 const MAX_TABLES: usize = 1200;
+/// More than the decoder reads ahead, so that it meets the end of the stream only when data are missing.
+const PADDING: [u8; 16] = [0; 16];
+/// SOS.
+const SCAN: u8 = 0xda;
 /// APP14.
 const ADOBE: u8 = 0xee;
 
@@ -30,6 +34,7 @@ pub(in crate::codec) struct Layout {
     profile: Vec<(u8, u8, Range<usize>)>,
     /// What the decoder needs, SOI and EOI aside.
     essential: Vec<Range<usize>>,
+    one_sequential_scan: bool,
 }
 
 impl Layout {
@@ -50,7 +55,7 @@ impl Layout {
             let length = usize::from(u16_be(bytes, at)?);
             let body = slice(bytes, at + 2, length.checked_sub(2).ok_or_else(|| corrupt("a segment of no length"))?)?;
             let mut end = at + length;
-            if marker == 0xda {
+            if marker == SCAN {
                 end = entropy_end(bytes, end)?;
             }
             walk.segment(marker, at - 2..end, at + 2, body, limits)?;
@@ -86,9 +91,12 @@ impl Layout {
     }
 
     /// The same picture without anything that its pixels do not need.
+    ///
+    /// A sequential picture of one scan gets no end of image: behind that marker zune fills in zeros for whatever is
+    /// missing, while the plain end of the bytes is an error in its strict mode.
     pub(super) fn reduced(&self, bytes: &[u8]) -> Vec<u8> {
         let mut out = Vec::new();
-        out.reserve_exact(4 + self.essential.iter().map(Range::len).sum::<usize>());
+        out.reserve_exact(2 + PADDING.len() + self.essential.iter().map(Range::len).sum::<usize>());
         out.extend(b"\xff\xd8");
         for place in &self.essential {
             // Adobe's marker says nothing about grey, but one behind the frame header would make zune expect colour.
@@ -96,15 +104,30 @@ impl Layout {
                 out.extend(&bytes[place.clone()]);
             }
         }
-        out.extend(b"\xff\xd9");
+        if self.one_sequential_scan {
+            out.extend(PADDING);
+        } else {
+            out.extend(b"\xff\xd9");
+        }
         out
     }
+}
+
+/// A frame header.
+struct Frame {
+    size: Size,
+    components: u8,
+    progressive: bool,
+    /// Units of the largest coding block; a scan has at least one of every component that it names in each.
+    units: usize,
 }
 
 /// What the walk has seen so far.
 #[derive(Default)]
 struct Walk {
-    frame: Option<(Size, u8)>,
+    frame: Option<Frame>,
+    /// Components that a scan has named.
+    scanned: Vec<u8>,
     scans: usize,
     tables: usize,
     exif: Option<Range<usize>>,
@@ -127,7 +150,7 @@ impl Walk {
                 if self.frame.is_some() {
                     return Err(corrupt("a second frame"));
                 }
-                self.frame = Some(frame(body, limits)?);
+                self.frame = Some(Frame::read(body, marker == 0xc2, limits)?);
                 true
             }
             0xc4 | 0xdb => {
@@ -142,14 +165,8 @@ impl Walk {
                 return Err(DecodeError::Unsupported { found: Some("a lossless or arithmetic-coded JPEG") });
             }
             0xf7 => return Err(DecodeError::Unsupported { found: Some("JPEG-LS") }),
-            0xda => {
-                if self.frame.is_none() {
-                    return Err(corrupt("a scan before its frame"));
-                }
-                self.scans += 1;
-                if self.scans > MAX_SCANS {
-                    return Err(corrupt(format_args!("more than {MAX_SCANS} scans")));
-                }
+            SCAN => {
+                self.scan(body, whole.end - start - body.len())?;
                 true
             }
             // APP0 of a motion JPEG frame tells the decoder to use the standard tables.
@@ -177,29 +194,56 @@ impl Walk {
         Ok(())
     }
 
-    fn finish(self) -> Result<Layout, DecodeError> {
-        let (size, components) = self.frame.ok_or_else(|| corrupt("no frame"))?;
-        if self.scans == 0 {
-            return Err(corrupt("no scan"));
+    /// Takes in a scan of `data_bytes`.
+    fn scan(&mut self, body: &[u8], data_bytes: usize) -> Result<(), DecodeError> {
+        let frame = self.frame.as_ref().ok_or_else(|| corrupt("a scan before its frame"))?;
+        self.scans += 1;
+        if self.scans > MAX_SCANS {
+            return Err(corrupt(format_args!("more than {MAX_SCANS} scans")));
         }
+        let count = usize::from(u8_at(body, 0)?);
+        let named = slice(body, 1, count * 2)?;
+        self.scanned.extend(named.iter().step_by(2));
+        // A scan that begins with the mean of each block spends at least one bit on each.
+        if u8_at(body, 1 + count * 2)? == 0 && data_bytes * 8 < frame.units {
+            return Err(truncated());
+        }
+        Ok(())
+    }
+
+    fn finish(mut self) -> Result<Layout, DecodeError> {
+        let Frame { size, components, progressive, .. } = self.frame.ok_or_else(|| corrupt("no frame"))?;
+        self.scanned.sort_unstable();
+        self.scanned.dedup();
+        if self.scanned.len() < usize::from(components) {
+            return Err(corrupt("a component without a scan"));
+        }
+        let one_sequential_scan = self.scans == 1 && !progressive;
         let Self { exif, profile, essential, .. } = self;
-        Ok(Layout { size, components, exif, profile, essential })
+        Ok(Layout { size, components, exif, profile, essential, one_sequential_scan })
     }
 }
 
-/// Size and components of a frame header.
-fn frame(body: &[u8], limits: &Limits) -> Result<(Size, u8), DecodeError> {
-    let precision = u8_at(body, 0)?;
-    let size = Size::new(u16_be(body, 3)?.into(), u16_be(body, 1)?.into());
-    let components = u8_at(body, 5)?;
-    judge(size, limits)?;
-    if precision != 8 {
-        return Err(DecodeError::Unsupported { found: Some("a JPEG of more than eight bits") });
+impl Frame {
+    fn read(body: &[u8], progressive: bool, limits: &Limits) -> Result<Self, DecodeError> {
+        let precision = u8_at(body, 0)?;
+        let size = Size::new(u16_be(body, 3)?.into(), u16_be(body, 1)?.into());
+        let components = u8_at(body, 5)?;
+        judge(size, limits)?;
+        if precision != 8 {
+            return Err(DecodeError::Unsupported { found: Some("a JPEG of more than eight bits") });
+        }
+        if !matches!(components, 1 | 3 | 4) {
+            return Err(corrupt(format_args!("{components} colour components")));
+        }
+        // An identifier, two sampling factors of four bits, a table.
+        let each = slice(body, 6, usize::from(components) * 3)?;
+        let factors = || each.iter().skip(1).step_by(3);
+        let across = factors().map(|factors| u32::from(factors >> 4)).max().unwrap_or(1).max(1);
+        let down = factors().map(|factors| u32::from(factors & 15)).max().unwrap_or(1).max(1);
+        let units = Size::new(size.width.div_ceil(8 * across), size.height.div_ceil(8 * down)).area();
+        Ok(Self { size, components, progressive, units })
     }
-    if !matches!(components, 1 | 3 | 4) {
-        return Err(corrupt(format_args!("{components} colour components")));
-    }
-    Ok((size, components))
 }
 
 /// The next marker from `at` on and the place behind it. Bytes before it and fill bytes are passed over, as every
