@@ -12,7 +12,7 @@ use crate::config::Config;
 use crate::http::{self, Administer, App, Authenticate, Caller};
 use crate::store::{self, RedbStore};
 use crate::telemetry;
-use ::http::{Request, StatusCode, header};
+use ::http::{HeaderValue, Request, Response, header};
 use bytes::Bytes;
 use clap::Args;
 use futures_util::future::BoxFuture;
@@ -139,7 +139,7 @@ impl Authenticate for Keys {
 struct Operator(Admin);
 
 impl Administer for Operator {
-    fn handle<'a>(&'a self, request: &'a Request<Bytes>) -> BoxFuture<'a, Option<(StatusCode, Value)>> {
+    fn handle<'a>(&'a self, request: &'a Request<Bytes>) -> BoxFuture<'a, Option<Response<Value>>> {
         Box::pin(async move {
             if !Admin::owns(request.uri().path()) {
                 return None;
@@ -147,7 +147,12 @@ impl Administer for Operator {
             let target = request.uri().path_and_query().map_or("/", ::http::uri::PathAndQuery::as_str);
             let authorization = request.headers().get(header::AUTHORIZATION).and_then(|value| value.to_str().ok());
             let reply = self.0.answer(request.method(), target, authorization, request.body()).await;
-            Some((reply.status, reply.body))
+            let mut response = Response::new(reply.body);
+            *response.status_mut() = reply.status;
+            if let Some(methods) = reply.allow {
+                response.headers_mut().insert(header::ALLOW, HeaderValue::from_static(methods));
+            }
+            Some(response)
         })
     }
 }
