@@ -1,10 +1,15 @@
 //! The integration tests: one binary, a module per behaviour.
 
+mod cli_config;
+mod cli_eval;
+mod cli_remove;
+mod cli_serve;
 mod codec_decode;
 mod codec_encode;
 mod codec_heic;
 mod codec_hostile;
 mod codec_support;
+mod command;
 mod engine_device;
 mod engine_fake;
 mod engine_pipeline;

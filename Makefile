@@ -1,0 +1,87 @@
+# The ways into this project. Needs Rust (https://rustup.rs) and, on Debian or Ubuntu, nothing else: the packages below
+# are installed when they are missing. Elsewhere install their counterparts by hand.
+
+SHELL := /bin/bash
+.SHELLFLAGS := -eu -o pipefail -c
+.DEFAULT_GOAL := help
+
+# One profile for everything, so that nothing is built twice.
+CARGO_FLAGS := --release --locked
+BIN := $(or $(CARGO_TARGET_DIR),target)/release/backdrop
+# What `make demo` writes, and where `make serve` keeps accounts and keys.
+DEMO := target/demo
+DATA := target/serve-data
+PHOTOS := tests/photos/*.jpg tests/photos/*.png
+
+.PHONY: help demo serve test bench packages test-packages
+
+help: ## This list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+
+demo: packages ## Cut out the bundled photos and draw them before and after
+	cargo build $(CARGO_FLAGS)
+	@rm -rf $(DEMO)
+	@$(BIN) remove $(PHOTOS) -o $(DEMO) --jobs 1 --contact-sheet $(DEMO)/contact-sheet.png
+	@echo
+	@echo "Cutouts:      $(DEMO)/*.png"
+	@echo "Look at:      $(DEMO)/contact-sheet.png"
+	@echo
+	@echo "Next:         $(BIN) remove your-photo.jpg -o cutout.png"
+	@echo "A server:     make serve"
+	@echo "All commands: $(BIN) --help"
+
+serve: packages ## Run the daemon on http://127.0.0.1:8080
+	cargo build $(CARGO_FLAGS)
+	$(BIN) serve --data-dir $(DATA)
+
+# The cheap checks come first. Clippy and rustdoc share the metadata of the dependencies; only the tests need their code.
+# The GPU kernels' tests run with the others, on whatever Vulkan device there is.
+test: test-packages ## Format, lints, documentation, tests
+	cargo fmt --all --check
+	cargo clippy $(CARGO_FLAGS) --workspace --all-targets -- -D warnings
+	RUSTDOCFLAGS='-D warnings' cargo doc $(CARGO_FLAGS) --workspace --no-deps
+	@mkdir -p target
+	cargo test $(CARGO_FLAGS) --workspace --no-fail-fast 2>&1 | tee target/test.log
+	@awk '/^test result: / { ok += $$4; failed += $$6; ignored += $$8; binaries++ } \
+	  END { printf "\ntest result: %s. %d passed; %d failed; %d ignored; in %d test binaries\n", failed ? "FAILED" : "ok", ok, failed, ignored, binaries }' target/test.log
+
+bench: packages ## Measure the speed on this machine
+	cargo build $(CARGO_FLAGS)
+	$(BIN) bench $(PHOTOS) --seconds 10 --jobs 1
+	$(BIN) bench $(PHOTOS) --seconds 10 --jobs 8
+	cargo bench --locked
+
+packages:
+	@$(call install,)
+
+test-packages:
+	@$(call install,for-tests)
+
+# Installs what is missing with apt-get: as root, or through sudo; else says what to run. Without apt-get the build tells
+# what it lacks. libheif is built from source (cmake, g++) and finds libde265 with pkg-config; Mesa's lavapipe is a
+# Vulkan device in software, for the tests of the GPU kernels.
+define install
+command -v cargo >/dev/null || { echo "Rust is missing; see https://rustup.rs"; exit 1; }; \
+missing=; \
+need() { sh -c "$$1" >/dev/null 2>&1 || missing="$$missing $$2"; }; \
+need 'command -v cmake' cmake; \
+need 'command -v c++' g++; \
+need 'command -v pkg-config' pkg-config; \
+need 'pkg-config --exists libde265' libde265-dev; \
+if [ -n "$(1)" ]; then \
+  need 'ls /usr/share/vulkan/icd.d/lvp_icd*.json' mesa-vulkan-drivers; \
+  need '/sbin/ldconfig -p | grep libvulkan.so.1' libvulkan1; \
+fi; \
+if [ -n "$$missing" ] && command -v apt-get >/dev/null; then \
+  if [ "$$(id -u)" = 0 ]; then run=; \
+  elif command -v sudo >/dev/null && { sudo -n true 2>/dev/null || [ -t 0 ]; }; then run=sudo; \
+  else \
+    echo "These packages are missing; run this as root, then try again:"; \
+    echo "  apt-get update && apt-get install -y --no-install-recommends$$missing"; \
+    exit 1; \
+  fi; \
+  echo "Installing:$$missing"; \
+  $$run apt-get update -qq; \
+  $$run env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $$missing >/dev/null; \
+fi
+endef

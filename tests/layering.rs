@@ -1,0 +1,143 @@
+//! Imports point down, never sideways: the layers of `src/lib.rs`, checked by reading the sources.
+//!
+//! The compiler keeps `kernels` (a crate of its own) free of everything above it; within the crate this test does.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// Lowest first. A module may use the modules of the lines above its own, and itself.
+const LAYERS: &[&[&str]] = &[
+    &["image", "telemetry"],
+    &["codec", "compose", "matting", "model"],
+    &["recipe"],
+    &["engine", "store"],
+    &["account", "pipeline"],
+    &["http"],
+    &["config"],
+    &["cli"],
+];
+
+fn layer_of(module: &str) -> Option<usize> {
+    LAYERS.iter().position(|layer| layer.contains(&module))
+}
+
+/// The modules of this crate that a source text names: `crate::module::…` and `crate::{a::…, b::…}`.
+fn used_modules(source: &str) -> BTreeSet<String> {
+    let code = without_comments(source);
+    let mut used = BTreeSet::new();
+    for (at, _) in code.match_indices("crate::") {
+        // `$crate::` in a macro means the same crate; `my_crate::` does not.
+        if code[..at].ends_with(|c: char| c.is_alphanumeric() || c == '_') {
+            continue;
+        }
+        let rest = code[at + "crate::".len()..].trim_start();
+        match rest.strip_prefix('{') {
+            Some(group) => used.extend(names_in_group(group)),
+            None => used.extend(first_name(rest)),
+        }
+    }
+    used
+}
+
+fn first_name(path: &str) -> Option<String> {
+    let name: String = path.trim_start().chars().take_while(|c| c.is_alphanumeric() || *c == '_').collect();
+    (!name.is_empty()).then_some(name)
+}
+
+/// The first name of each entry of `{a::x, b::{c, d}}`, given what follows the first brace.
+fn names_in_group(group: &str) -> Vec<String> {
+    let (mut depth, mut names, mut start) = (0, Vec::new(), 0);
+    for (at, c) in group.char_indices() {
+        match c {
+            '{' => depth += 1,
+            '}' if depth > 0 => depth -= 1,
+            ',' | '}' if depth == 0 => {
+                names.extend(first_name(&group[start..at]));
+                start = at + 1;
+                if c == '}' {
+                    break;
+                }
+            }
+            _ => {}
+        }
+    }
+    names
+}
+
+/// Good enough for `crate::` paths: a string that holds `//` loses its tail, which names no module.
+fn without_comments(source: &str) -> String {
+    source.lines().map(|line| line.split("//").next().unwrap_or_default()).collect::<Vec<_>>().join("\n")
+}
+
+/// The module that a file belongs to; nothing for the roots, which may name everything.
+fn module_of(path: &Path) -> Option<String> {
+    let first = path.components().next()?.as_os_str().to_str()?;
+    let name = first.strip_suffix(".rs").unwrap_or(first);
+    (!matches!(name, "lib" | "main")).then(|| name.to_owned())
+}
+
+/// What is wrong with one file.
+fn violations(path: &Path, source: &str) -> Vec<String> {
+    let Some(module) = module_of(path) else { return Vec::new() };
+    let Some(own) = layer_of(&module) else {
+        return vec![format!("{}: module {module} is in no layer", path.display())];
+    };
+    let is_wrong = |used: &String| *used != module && layer_of(used).is_some_and(|layer| layer >= own);
+    used_modules(source)
+        .into_iter()
+        .filter(is_wrong)
+        .map(|used| format!("{}: {module} uses {used}, which is not below it", path.display()))
+        .collect()
+}
+
+fn sources(folder: &Path, into: &mut Vec<PathBuf>) {
+    for entry in fs::read_dir(folder).expect("src is there") {
+        let path = entry.expect("src can be read").path();
+        if path.is_dir() {
+            sources(&path, into);
+        } else if path.extension().is_some_and(|extension| extension == "rs") {
+            into.push(path);
+        }
+    }
+}
+
+#[test]
+fn imports_point_down() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
+    let mut files = Vec::new();
+    sources(&root, &mut files);
+    assert!(files.len() > 20, "only {} source files were found", files.len());
+    let wrong: Vec<String> = files
+        .iter()
+        .flat_map(|path| {
+            let source = fs::read_to_string(path).expect("sources are text");
+            violations(path.strip_prefix(&root).expect("below src"), &source)
+        })
+        .collect();
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
+fn an_import_that_points_up_or_sideways_is_found() {
+    let check = |path: &str, source: &str| violations(Path::new(path), source).len();
+    assert_eq!(check("codec/png.rs", "use crate::image::Frame;"), 0);
+    assert_eq!(check("codec/png.rs", "use crate::codec::probe;"), 0);
+    assert_eq!(check("codec/png.rs", "use crate::http::App;"), 1);
+    assert_eq!(check("codec/png.rs", "use crate::matting;"), 1, "sideways");
+    assert_eq!(check("codec/png.rs", "fn f() -> crate::engine::Engine { crate::store::open() }"), 2);
+    assert_eq!(check("pipeline.rs", "use crate::{codec::{self, x}, image::Frame, http::{a, b}, cli};"), 2);
+    assert_eq!(check("recipe/x.rs", "macro_rules! m { () => { $crate::http::x() } }"), 1);
+    assert_eq!(check("engine/mod.rs", "/// See `crate::http`.\n// crate::cli\nuse other_crate::http;"), 0);
+    assert_eq!(check("lib.rs", "use crate::cli;"), 0);
+    assert_eq!(check("surprise/mod.rs", ""), 1, "a new module needs a layer");
+}
+
+#[test]
+fn every_layer_is_there() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
+    for module in LAYERS.iter().flat_map(|layer| layer.iter()) {
+        let (file, folder) = (root.join(format!("{module}.rs")), root.join(module));
+        assert!(file.is_file() || folder.is_dir(), "{module} is in a layer but not in src");
+    }
+}
