@@ -1,9 +1,11 @@
 //! Every CPU path of the network against PyTorch's answers (`tests/reference/fgnet/record.py`).
 
 use backdrop::image::{Buffer, Frame, Mask, Size};
+use backdrop::model::burn_net::BurnNet;
 use backdrop::model::weights::Weights;
 use backdrop::model::{CpuSegmenter, Segmenter};
 use backdrop_kernels::conv::Isa;
+use burn::tensor::{Device, Tensor, TensorData};
 
 const SIDE: u32 = 384;
 
@@ -99,6 +101,23 @@ fn the_portable_path_answers_what_pytorch_answers() {
 }
 
 #[test]
+fn the_burn_modules_answer_what_pytorch_answers() {
+    let net = BurnNet::new(&Weights::embedded(), &Device::flex());
+    for (name, frame, expected) in cases() {
+        let rgb = frame.pixels().as_chunks::<4>().0.iter().flat_map(|&[red, green, blue, _]| [red, green, blue]);
+        let input: Vec<f32> = rgb.map(|value| f32::from(value) / 127.5 - 1.0).collect();
+        let side = SIDE as usize;
+        let input = Tensor::<4>::from_data(TensorData::new(input, [1, side, side, 3]), &Device::flex());
+        let mask = net.forward(input.permute([0, 3, 1, 2]));
+        assert_eq!(mask.dims(), [1, side, side]);
+        let mask: Vec<f32> = mask.into_data().try_into_vec().expect("masks are f32");
+        let difference = largest_difference(&mask, &expected);
+        eprintln!("burn, {name}: {difference:e}");
+        assert!(difference <= TOLERANCE, "burn, {name}: a value is {difference} off");
+    }
+}
+
+#[test]
 fn the_comparison_with_pytorch_rejects_a_perturbed_mask() {
     for (name, _, expected) in cases() {
         assert_eq!(largest_difference(&expected, &expected), 0.0);
@@ -115,7 +134,8 @@ fn the_comparison_with_pytorch_rejects_a_perturbed_mask() {
 
 #[test]
 fn a_batch_gives_bit_for_bit_what_its_pictures_give_alone() {
-    let frames = [formula(), scene(), frame(33, 500, |x, y| [x * 7, y / 2, 90]), frame(1, 1, |_, _| [9, 9, 9]), scene()];
+    let frames =
+        [formula(), scene(), frame(33, 500, |x, y| [x * 7, y / 2, 90]), frame(1, 1, |_, _| [9, 9, 9]), scene()];
     for isa in Isa::ALL.into_iter().filter(|isa| isa.is_available()) {
         let mut together = segmenter(isa);
         let mut alone = segmenter(isa);
