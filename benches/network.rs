@@ -3,10 +3,12 @@
 use std::hint::black_box;
 
 use backdrop::image::{Buffer, Frame, Size};
+use backdrop::model::burn_net::BurnNet;
 use backdrop::model::weights::Weights;
 use backdrop::model::{CpuSegmenter, Segmenter};
 use backdrop_kernels::conv::Isa;
 use backdrop_kernels::model_input::cpu::model_input;
+use burn::tensor::{Device, Tensor, TensorData};
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
 
 fn frame(side: u32) -> Frame {
@@ -32,7 +34,26 @@ fn network(c: &mut Criterion) {
             });
         }
     }
+    // The same with burn's own convolutions on the CPU: what our kernels are for.
+    let burn = BurnNet::new(&weights, &Device::flex());
+    group.sample_size(10);
+    for batch in [1, 4] {
+        group.throughput(Throughput::Elements(batch as u64));
+        group.bench_function(BenchmarkId::new("burn-flex", format!("384/batch{batch}")), |b| {
+            b.iter(|| burn_masks(&burn, black_box(&frame), batch));
+        });
+    }
     group.finish();
+}
+
+fn burn_masks(net: &BurnNet, frame: &Frame, batch: usize) -> Vec<f32> {
+    let mut inputs = vec![0.0; batch * 384 * 384 * 3];
+    for input in inputs.chunks_exact_mut(384 * 384 * 3) {
+        let Size { width, height } = frame.size();
+        model_input(frame.pixels(), width as usize, height as usize, 384, 0, input);
+    }
+    let inputs = Tensor::<4>::from_data(TensorData::new(inputs, [batch, 384, 384, 3]), &Device::flex());
+    net.forward(inputs.permute([0, 3, 1, 2])).into_data().try_into_vec().expect("masks are f32")
 }
 
 /// From a photo to the network's input.

@@ -1,5 +1,6 @@
 //! The networks: weights, normalisation, and the two ways to run them (our CPU kernels, burn on a GPU).
 
+pub mod burn_net;
 pub mod fgnet_cpu;
 mod segment;
 pub mod weights;

@@ -1,9 +1,11 @@
 //! Every CPU path of the network against PyTorch's answers (`tests/reference/fgnet/record.py`).
 
 use backdrop::image::{Buffer, Frame, Mask, Size};
+use backdrop::model::burn_net::BurnNet;
 use backdrop::model::weights::Weights;
 use backdrop::model::{CpuSegmenter, Segmenter};
 use backdrop_kernels::conv::Isa;
+use burn::tensor::{Device, Tensor, TensorData};
 
 const SIDE: u32 = 384;
 
@@ -96,6 +98,23 @@ fn the_avx2_path_answers_what_pytorch_answers() {
 #[test]
 fn the_portable_path_answers_what_pytorch_answers() {
     assert_matches_pytorch(Isa::Portable);
+}
+
+#[test]
+fn the_burn_modules_answer_what_pytorch_answers() {
+    let net = BurnNet::new(&Weights::embedded(), &Device::flex());
+    for (name, frame, expected) in cases() {
+        let rgb = frame.pixels().as_chunks::<4>().0.iter().flat_map(|&[red, green, blue, _]| [red, green, blue]);
+        let input: Vec<f32> = rgb.map(|value| f32::from(value) / 127.5 - 1.0).collect();
+        let side = SIDE as usize;
+        let input = Tensor::<4>::from_data(TensorData::new(input, [1, side, side, 3]), &Device::flex());
+        let mask = net.forward(input.permute([0, 3, 1, 2]));
+        assert_eq!(mask.dims(), [1, side, side]);
+        let mask: Vec<f32> = mask.into_data().try_into_vec().expect("masks are f32");
+        let difference = largest_difference(&mask, &expected);
+        eprintln!("burn, {name}: {difference:e}");
+        assert!(difference <= TOLERANCE, "burn, {name}: a value is {difference} off");
+    }
 }
 
 #[test]
