@@ -17,6 +17,8 @@
 //! Planes are f32 `[height, width]` in 0..=1. Border rule: a neighbour outside is the pixel itself.
 
 pub mod cpu;
+#[cfg(feature = "gpu")]
+pub mod gpu;
 
 /// ω: how much neighbours are alike where alpha is flat.
 pub const SMOOTHNESS: f32 = 1e-5;

@@ -23,6 +23,8 @@
 //! Border rule: windows that would leave the picture do not exist (a corner pixel is in one window, not nine).
 
 pub mod cpu;
+#[cfg(feature = "gpu")]
+pub mod gpu;
 
 /// ε of the paper: how much of a colour line is believed in a flat window.
 pub const EPSILON: f32 = 1e-7;

@@ -7,6 +7,8 @@
 //! Input: f32 `[rows, columns]` in 0..=1. Output: u8 `[height, width]`, 255 standing for 1, rounded to nearest.
 
 pub mod cpu;
+#[cfg(feature = "gpu")]
+pub mod gpu;
 
 /// One axis: how many cells, how many pixels.
 #[derive(Clone, Copy, Debug)]

@@ -8,6 +8,8 @@
 //! way, so values differ from OpenCV's by up to half a level. Transparent pixels are laid over white first.
 
 pub mod cpu;
+#[cfg(feature = "gpu")]
+pub mod gpu;
 
 /// Source pixels behind one target pixel along one axis: a first and a last one with weights, and between them any
 /// number with weight 1. The sum is multiplied by `scale`.

@@ -14,6 +14,8 @@
 //! at the border of the grid.
 
 pub mod cpu;
+#[cfg(feature = "gpu")]
+pub mod gpu;
 
 /// Surely background.
 pub const BACKGROUND: u8 = 0;

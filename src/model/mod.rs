@@ -1,7 +1,10 @@
 //! The networks: weights, normalisation, and the two ways to run them (our CPU kernels, burn on a GPU).
 
 pub mod burn_net;
+pub mod device;
 pub mod fgnet_cpu;
+#[cfg(feature = "gpu")]
+pub mod gpu;
 mod segment;
 pub mod weights;
 

@@ -14,6 +14,7 @@ mod engine_device;
 mod engine_fake;
 mod engine_pipeline;
 mod engine_queue;
+mod gpu_network;
 mod http_admin;
 mod http_connections;
 mod http_daemon;

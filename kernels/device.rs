@@ -1,0 +1,77 @@
+//! What the GPU twins share: grids of work items, tensors in and out.
+//!
+//! A kernel is an operation on burn tensors, and the tensor's device picks its twin: the `#[cube]` one where the
+//! data lies on a GPU, the plain-Rust one where it lies on the host. Neither ever fetches data from the other side.
+
+use burn::backend::Flex;
+use burn::backend::ops::{FloatTensorOps, IntTensorOps};
+use burn::backend::tensor::{FloatTensor, IntTensor};
+use burn::tensor::{DType, Device, Element, Int, Shape, Tensor, TensorData, read_sync};
+use burn_cubecl::ops::numeric::empty_device_contiguous_dtype;
+use burn_cubecl::tensor::CubeTensor;
+use cubecl::prelude::*;
+
+/// Work items in a cube along x and y: 256 in all, the most that every adapter grants.
+const CUBE_SIDE: u32 = 16;
+
+/// Cubes that cover `width` × `height` work items. Two dimensions, because 4096 × 4096 items in a single one
+/// would need more cubes than the 65 535 that every adapter grants.
+pub(crate) fn cover(width: usize, height: usize) -> (CubeCount, CubeDim) {
+    let cubes = |items: usize| u32::try_from(items).expect("pictures fit in 32 bits").div_ceil(CUBE_SIDE);
+    (CubeCount::Static(cubes(width), cubes(height), 1), CubeDim::new_2d(CUBE_SIDE, CUBE_SIDE))
+}
+
+/// An uninitialised tensor where `like` lives.
+pub(crate) fn empty_like(like: &CubeTensor, shape: impl Into<Shape>, dtype: DType) -> CubeTensor {
+    empty_device_contiguous_dtype(like.client.clone(), like.device.clone(), shape.into(), dtype)
+}
+
+/// A table that the host planned, put where `like` lives.
+pub(crate) fn table<E: Element + CubeElement>(like: &CubeTensor, values: &[E]) -> CubeTensor {
+    let handle = like.client.create_from_slice(E::as_bytes(values));
+    CubeTensor::new_contiguous(
+        like.client.clone(),
+        like.device.clone(),
+        Shape::new([values.len()]),
+        handle,
+        <E as Element>::dtype(),
+    )
+}
+
+/// A side or length as a kernel's scalar argument.
+pub(crate) fn scalar(value: usize) -> u32 {
+    u32::try_from(value).expect("pictures fit in 32 bits")
+}
+
+/// The values of a tensor that already lies on the host.
+pub(crate) fn host_floats(tensor: FloatTensor<Flex>) -> Vec<f32> {
+    let data = read_sync(Flex::float_into_data(tensor)).expect("host memory can be read");
+    data.try_into_vec().expect("kernels work on f32")
+}
+
+/// The packed words of a tensor that already lies on the host.
+pub(crate) fn host_words(tensor: IntTensor<Flex>) -> Vec<u32> {
+    let data = read_sync(Flex::int_into_data(tensor)).expect("host memory can be read");
+    data.try_into_vec().expect("packed pictures are u32")
+}
+
+/// A host tensor of `values`.
+pub(crate) fn host_tensor(values: Vec<f32>, shape: impl Into<Shape>) -> FloatTensor<Flex> {
+    Flex::float_from_data(TensorData::new(values, shape), &Default::default())
+}
+
+/// A host tensor of packed `words`.
+pub(crate) fn host_int_tensor(words: Vec<u32>, shape: impl Into<Shape>) -> IntTensor<Flex> {
+    Flex::int_from_data(TensorData::new(words, shape), &Default::default())
+}
+
+/// Puts packed RGBA8 (`height` rows of `width` pixels) on `device`: `[H, W]`, one `u32` a pixel, red in the low byte.
+///
+/// # Panics
+/// When `pixels` is not four bytes a pixel.
+#[must_use]
+pub fn upload(pixels: &[u8], width: usize, height: usize, device: &Device) -> Tensor<2, Int> {
+    assert_eq!(pixels.len(), 4 * width * height, "packed RGBA8 is four bytes a pixel");
+    let data = TensorData::from_bytes_vec(pixels.to_vec(), [height, width], DType::U32);
+    Tensor::from_data(data, (device, DType::U32))
+}

@@ -1,0 +1,321 @@
+//! The matting Laplacian on the GPU, over whole planes.
+//!
+//! Two kernels: fit the line of every window, then sum what the fits leave over at every pixel. Nothing is stored
+//! between two products: a window's covariance costs less to compute than to read.
+//!
+//! There is no f64 here, and f32 would not do: where the colours of a window lie on a line (every grey edge) the
+//! determinant is ten orders of magnitude below its terms. But colours are whole numbers. With `M = 81 · 255² Σ`,
+//! a matrix of whole numbers below 2²¹, the cofactors and the determinant of `M` are exact in 64-bit integers, and
+//!
+//! ```text
+//! det(M + r) = det M + r · (sum of the principal minors) + r² · trace M + r³        r = 9 · 255² ε
+//! ```
+//!
+//! has no negative term: it loses nothing in f32, and no more do the other minors. They give the rows of `W`, where
+//! `(M + r)⁻¹ = Wᵀ W`; the inverse itself, rounded to 32 bits, would not be positive where a window has two colours, but
+//! `Wᵀ (W v)` errs only in directions that the window's colours do not have. Windows hand on their line as a value at their centre's colour, so
+//! that the second kernel, too, multiplies with exact differences of whole numbers.
+
+use burn::backend::tensor::{FloatTensor, IntTensor};
+use burn::backend::{Backend, Dispatch, Flex, TensorMetadata, backend_extension};
+use burn::tensor::{DType, Int, Tensor};
+use burn_cubecl::CubeBackend;
+use burn_cubecl::kernel::into_contiguous;
+use burn_cubecl::tensor::CubeTensor;
+use cubecl::prelude::*;
+
+use super::EPSILON;
+use super::cpu::{Band, Colours};
+use crate::device::{cover, empty_like, host_floats, host_tensor, host_words, scalar};
+
+/// `r` above: the ridge in units of 8-bit colour.
+const RIDGE: f32 = 9.0 * 255.0 * 255.0 * EPSILON;
+
+/// A 64-bit integer in two's complement.
+#[derive(CubeType, Clone, Copy)]
+struct Wide {
+    high: u32,
+    low: u32,
+}
+
+#[cube]
+fn product(a: i32, b: i32) -> Wide {
+    Wide { high: u32::cast_from(a.mul_hi(b)), low: u32::cast_from(a) * u32::cast_from(b) }
+}
+
+#[cube]
+fn plus(a: &Wide, b: &Wide) -> Wide {
+    let low = a.low + b.low;
+    let carry = u32::cast_from(low < a.low);
+    Wide { high: a.high + b.high + carry, low }
+}
+
+#[cube]
+fn minus(a: &Wide, b: &Wide) -> Wide {
+    let borrow = u32::cast_from(a.low < b.low);
+    Wide { high: a.high - b.high - borrow, low: a.low - b.low }
+}
+
+/// The low 64 bits of the product, which are all there are.
+#[cube]
+fn times(a: &Wide, b: i32) -> Wide {
+    let low = u32::cast_from(b);
+    let high = u32::cast_from(b >> 31);
+    Wide { high: a.low.mul_hi(low) + a.low * high + a.high * low, low: a.low * low }
+}
+
+#[cube]
+fn rounded(a: &Wide) -> f32 {
+    // Of the magnitude: a small negative number is the difference of two large ones in two's complement.
+    let negative = (a.high >> 31) == 1;
+    let zero = Wide { high: 0u32, low: 0u32 };
+    let negated = minus(&zero, a);
+    let high = select(negative, negated.high, a.high);
+    let low = select(negative, negated.low, a.low);
+    let magnitude = f32::cast_from(high) * 4_294_967_296.0 + f32::cast_from(low);
+    select(negative, 0.0 - magnitude, magnitude)
+}
+
+/// `a · d - b · c`, exactly.
+#[cube]
+fn minor(a: i32, b: i32, c: i32, d: i32) -> Wide {
+    minus(&product(a, d), &product(b, c))
+}
+
+#[cube]
+fn channel(pixel: u32, shift: u32) -> i32 {
+    i32::cast_from((pixel >> shift) & 255)
+}
+
+/// The line of the window around each pixel: slopes per 8-bit step of colour, and the value at the centre's colour.
+#[cube(launch)]
+fn fit_kernel(
+    picture: &[u32],
+    plane: &[f32],
+    red: &mut [f32],
+    green: &mut [f32],
+    blue: &mut [f32],
+    level: &mut [f32],
+    width: u32,
+    height: u32,
+) {
+    let x = ABSOLUTE_POS_X;
+    let y = ABSOLUTE_POS_Y;
+    if x == 0 || y == 0 || x + 1 >= width || y + 1 >= height {
+        terminate!();
+    }
+    let centre = (y * width + x) as usize;
+
+    let mut sum_r = 0i32;
+    let mut sum_g = 0i32;
+    let mut sum_b = 0i32;
+    let mut rr = 0i32;
+    let mut rg = 0i32;
+    let mut rb = 0i32;
+    let mut gg = 0i32;
+    let mut gb = 0i32;
+    let mut bb = 0i32;
+    for row in 0u32..3u32 {
+        for column in 0u32..3u32 {
+            let pixel = picture[((y + row - 1) * width + x + column - 1) as usize];
+            let r = channel(pixel, 0u32);
+            let g = channel(pixel, 8u32);
+            let b = channel(pixel, 16u32);
+            sum_r += r;
+            sum_g += g;
+            sum_b += b;
+            rr += r * r;
+            rg += r * g;
+            rb += r * b;
+            gg += g * g;
+            gb += g * b;
+            bb += b * b;
+        }
+    }
+    let m_rr = 9 * rr - sum_r * sum_r;
+    let m_rg = 9 * rg - sum_r * sum_g;
+    let m_rb = 9 * rb - sum_r * sum_b;
+    let m_gg = 9 * gg - sum_g * sum_g;
+    let m_gb = 9 * gb - sum_g * sum_b;
+    let m_bb = 9 * bb - sum_b * sum_b;
+
+    // Cofactors of M + r: whole numbers, plus what the ridge adds.
+    let f_rr = f32::cast_from(m_rr);
+    let f_gg = f32::cast_from(m_gg);
+    let f_bb = f32::cast_from(m_bb);
+    let c_rr = minor(m_gg, m_gb, m_gb, m_bb);
+    let c_rg = minor(m_rb, m_rg, m_bb, m_gb);
+    let c_rb = minor(m_rg, m_rb, m_gg, m_gb);
+    let c_gg = minor(m_rr, m_rb, m_rb, m_bb);
+    let c_gb = minor(m_rb, m_rr, m_gb, m_rg);
+    let c_bb = rounded(&minor(m_rr, m_rg, m_rg, m_gg));
+    let first = times(&c_rr, m_rr);
+    let second = times(&c_rg, m_rg);
+    let third = times(&c_rb, m_rb);
+    let determinant = rounded(&plus(&plus(&first, &second), &third))
+        + RIDGE * (rounded(&c_rr) + rounded(&c_gg) + c_bb)
+        + RIDGE * RIDGE * (f_rr + f_gg + f_bb)
+        + RIDGE * RIDGE * RIDGE;
+    let c_rb = rounded(&c_rb) - RIDGE * f32::cast_from(m_rb);
+    let c_gb = rounded(&c_gb) - RIDGE * f32::cast_from(m_gb);
+    let c_bb = c_bb + RIDGE * (f_rr + f_gg) + RIDGE * RIDGE;
+
+    // The whitening: (M + r)⁻¹ = Wᵀ W, with W the inverse of Cholesky's triangle.
+    let corner = f_rr + RIDGE;
+    let w_0 = 1.0 / f32::sqrt(corner);
+    let w_1 = 1.0 / (f32::sqrt(corner) * f32::sqrt(c_bb));
+    let w_2 = 1.0 / (f32::sqrt(c_bb) * f32::sqrt(determinant));
+    let w_10 = (0.0 - f32::cast_from(m_rg)) * w_1;
+    let w_11 = corner * w_1;
+    let w_20 = c_rb * w_2;
+    let w_21 = c_gb * w_2;
+    let w_22 = c_bb * w_2;
+
+    // Relative to the centre's value: the covariance does not change, its rounding does.
+    let base = plane[centre];
+    let mut total = f32::new(0.0);
+    let mut v_r = f32::new(0.0);
+    let mut v_g = f32::new(0.0);
+    let mut v_b = f32::new(0.0);
+    for row in 0u32..3u32 {
+        for column in 0u32..3u32 {
+            let at = ((y + row - 1) * width + x + column - 1) as usize;
+            let pixel = picture[at];
+            let value = plane[at] - base;
+            total += value;
+            v_r += value * f32::cast_from(9 * channel(pixel, 0u32) - sum_r);
+            v_g += value * f32::cast_from(9 * channel(pixel, 8u32) - sum_g);
+            v_b += value * f32::cast_from(9 * channel(pixel, 16u32) - sum_b);
+        }
+    }
+    let u_0 = w_0 * v_r;
+    let u_1 = w_10 * v_r + w_11 * v_g;
+    let u_2 = w_20 * v_r + w_21 * v_g + w_22 * v_b;
+    let slope_r = w_0 * u_0 + w_10 * u_1 + w_20 * u_2;
+    let slope_g = w_11 * u_1 + w_21 * u_2;
+    let slope_b = w_22 * u_2;
+
+    let pixel = picture[centre];
+    let ahead = slope_r * f32::cast_from(9 * channel(pixel, 0u32) - sum_r)
+        + slope_g * f32::cast_from(9 * channel(pixel, 8u32) - sum_g)
+        + slope_b * f32::cast_from(9 * channel(pixel, 16u32) - sum_b);
+    red[centre] = slope_r;
+    green[centre] = slope_g;
+    blue[centre] = slope_b;
+    level[centre] = base + (total + ahead) / 9.0;
+}
+
+#[cube(launch)]
+fn gather_kernel(
+    picture: &[u32],
+    plane: &[f32],
+    red: &[f32],
+    green: &[f32],
+    blue: &[f32],
+    level: &[f32],
+    product: &mut [f32],
+    width: u32,
+    height: u32,
+) {
+    let x = ABSOLUTE_POS_X;
+    let y = ABSOLUTE_POS_Y;
+    if x >= width || y >= height {
+        terminate!();
+    }
+    let at = (y * width + x) as usize;
+    let value = plane[at];
+    let pixel = picture[at];
+    let r = channel(pixel, 0u32);
+    let g = channel(pixel, 8u32);
+    let b = channel(pixel, 16u32);
+    let mut sum = f32::new(0.0);
+    for row in 0u32..3u32 {
+        for column in 0u32..3u32 {
+            // The window's centre is one less; windows that would leave the picture do not exist.
+            let wy = y + row;
+            let wx = x + column;
+            if wy >= 2 && wx >= 2 && wy + 1 <= height && wx + 1 <= width {
+                let window = ((wy - 1) * width + wx - 1) as usize;
+                let centre = picture[window];
+                sum += value
+                    - level[window]
+                    - red[window] * f32::cast_from(r - channel(centre, 0u32))
+                    - green[window] * f32::cast_from(g - channel(centre, 8u32))
+                    - blue[window] * f32::cast_from(b - channel(centre, 16u32));
+            }
+        }
+    }
+    product[at] = sum;
+}
+
+/// The kernel as a burn operation.
+#[backend_extension(Flex, Cube, Fusion)]
+pub trait Laplacian: Backend {
+    /// `picture`: u32 `[H, W]`; `plane`: f32 `[H, W]`. Returns f32 `[H, W]`.
+    #[fusion(dtype = plane, shape = plane)]
+    fn laplacian(picture: IntTensor<Self>, plane: FloatTensor<Self>) -> FloatTensor<Self>;
+}
+
+impl Laplacian for Flex {
+    fn laplacian(picture: IntTensor<Self>, plane: FloatTensor<Self>) -> FloatTensor<Self> {
+        let [height, width] = picture.shape().dims();
+        let pixels: Vec<[u8; 4]> = host_words(picture).into_iter().map(u32::to_le_bytes).collect();
+        let values = host_floats(plane);
+        // Everything is in the band: the compact form then is the dense one.
+        let everywhere = vec![1; values.len()];
+        let band = Band::new(Colours { width, height, pixels: &pixels }, &everywhere, 1, 0..height);
+        let plane = band.plane(width, height, |x, y| values[y * width + x]);
+        let mut compact = vec![0.0; band.unknown_len()];
+        band.apply(&plane, &mut band.fits(), &mut compact);
+        let mut product = vec![0.0; values.len()];
+        band.each_unknown(|x, y, _, at| product[y * width + x] = compact[at]);
+        host_tensor(product, [height, width])
+    }
+}
+
+impl Laplacian for CubeBackend {
+    fn laplacian(picture: IntTensor<Self>, plane: FloatTensor<Self>) -> FloatTensor<Self> {
+        let picture: CubeTensor = into_contiguous(picture);
+        let plane: CubeTensor = into_contiguous(plane);
+        let [height, width] = plane.shape().dims();
+        let empty = || empty_like(&plane, [height, width], DType::F32);
+        let [red, green, blue, level, product] = std::array::from_fn(|_| empty());
+        let client = plane.client.clone();
+        let (count, dim) = cover(width, height);
+        fit_kernel::launch(
+            &client,
+            count,
+            dim,
+            picture.clone().into_buffer_arg(),
+            plane.clone().into_buffer_arg(),
+            red.clone().into_buffer_arg(),
+            green.clone().into_buffer_arg(),
+            blue.clone().into_buffer_arg(),
+            level.clone().into_buffer_arg(),
+            scalar(width),
+            scalar(height),
+        );
+        let (count, dim) = cover(width, height);
+        gather_kernel::launch(
+            &client,
+            count,
+            dim,
+            picture.into_buffer_arg(),
+            plane.into_buffer_arg(),
+            red.into_buffer_arg(),
+            green.into_buffer_arg(),
+            blue.into_buffer_arg(),
+            level.into_buffer_arg(),
+            product.clone().into_buffer_arg(),
+            scalar(width),
+            scalar(height),
+        );
+        product
+    }
+}
+
+/// `L plane` for the matting Laplacian of `picture` (u32 `[H, W]`, packed RGBA8), on the device that they lie on.
+#[must_use]
+pub fn laplacian(picture: Tensor<2, Int>, plane: Tensor<2>) -> Tensor<2> {
+    Tensor::from_dispatch(<Dispatch as Laplacian>::laplacian(picture.into_dispatch(), plane.into_dispatch()))
+}

@@ -1,0 +1,117 @@
+//! The GPU twin: one work item for each pixel of the picture. It answers the probability itself, f32, because on the
+//! device the trimap reads it next; it is the picture's eight bits only at the end.
+
+use burn::backend::tensor::FloatTensor;
+use burn::backend::{Backend, Dispatch, Flex, TensorMetadata, backend_extension};
+use burn::tensor::{DType, Shape, Tensor};
+use burn_cubecl::CubeBackend;
+use burn_cubecl::kernel::into_contiguous;
+use burn_cubecl::tensor::CubeTensor;
+use cubecl::prelude::*;
+
+use super::cpu::Upsampled;
+use crate::device::{cover, empty_like, host_floats, host_tensor, scalar};
+
+/// How the grid is stretched over the picture.
+#[derive(CubeType, CubeLaunch, Clone, Copy)]
+pub(crate) struct Stretch {
+    pub(crate) columns: u32,
+    pub(crate) rows: u32,
+    pub(crate) width: u32,
+    pub(crate) height: u32,
+    // Divided on the host: a GPU need not round a quotient exactly, and a trimap's threshold would show it.
+    across: f32,
+    down: f32,
+}
+
+/// `columns` × `rows` cells over `width` × `height` pixels, as a kernel's argument.
+pub(crate) fn stretch((columns, rows): (usize, usize), (width, height): (usize, usize)) -> StretchLaunch {
+    StretchLaunch::new(
+        scalar(columns),
+        scalar(rows),
+        scalar(width),
+        scalar(height),
+        columns as f32 / width as f32,
+        rows as f32 / height as f32,
+    )
+}
+
+/// Where pixel `at` lies on an axis of `cells`, each `step` long.
+#[cube]
+fn place(at: u32, cells: u32, step: f32) -> f32 {
+    let place = (f32::cast_from(at) + 0.5) * step - 0.5;
+    min(max(place, f32::new(0.0)), f32::cast_from(cells - 1))
+}
+
+/// The value of `grid` at pixel (`x`, `y`).
+#[cube]
+pub(crate) fn stretched(grid: &[f32], x: u32, y: u32, over: &Stretch) -> f32 {
+    let across = place(x, over.columns, over.across);
+    let down = place(y, over.rows, over.down);
+    let left = u32::cast_from(across);
+    let above = u32::cast_from(down);
+    let right = min(left + 1, over.columns - 1);
+    let below = min(above + 1, over.rows - 1);
+    // Down first, then across, as the CPU twin does: the same roundings.
+    let upper_left = grid[(above * over.columns + left) as usize];
+    let upper_right = grid[(above * over.columns + right) as usize];
+    let lower_left = grid[(below * over.columns + left) as usize];
+    let lower_right = grid[(below * over.columns + right) as usize];
+    let weight = down - f32::cast_from(above);
+    let near = upper_left + weight * (lower_left - upper_left);
+    let far = upper_right + weight * (lower_right - upper_right);
+    near + (across - f32::cast_from(left)) * (far - near)
+}
+
+#[cube(launch)]
+fn mask_upsample_kernel(mask: &[f32], output: &mut [f32], over: &Stretch) {
+    let x = ABSOLUTE_POS_X;
+    let y = ABSOLUTE_POS_Y;
+    if x >= over.width || y >= over.height {
+        terminate!();
+    }
+    output[(y * over.width + x) as usize] = stretched(mask, x, y, over);
+}
+
+/// The kernel as a burn operation.
+#[backend_extension(Flex, Cube, Fusion)]
+pub trait MaskUpsample: Backend {
+    /// `mask`: f32 `[rows, columns]`. Returns f32 `[height, width]`.
+    #[fusion(dtype = mask, shape = Shape::new([*height, *width]))]
+    fn mask_upsample(mask: FloatTensor<Self>, height: usize, width: usize) -> FloatTensor<Self>;
+}
+
+impl MaskUpsample for Flex {
+    fn mask_upsample(mask: FloatTensor<Self>, height: usize, width: usize) -> FloatTensor<Self> {
+        let [rows, columns] = mask.shape().dims();
+        let values = host_floats(mask);
+        let plane = Upsampled::new(&values, (columns, rows), (width, height));
+        let upsampled =
+            (0..height).flat_map(|y| (0..width).map(move |x| (x, y))).map(|(x, y)| plane.at(x, y)).collect();
+        host_tensor(upsampled, [height, width])
+    }
+}
+
+impl MaskUpsample for CubeBackend {
+    fn mask_upsample(mask: FloatTensor<Self>, height: usize, width: usize) -> FloatTensor<Self> {
+        let mask: CubeTensor = into_contiguous(mask);
+        let [rows, columns] = mask.shape().dims();
+        let output = empty_like(&mask, [height, width], DType::F32);
+        let (count, dim) = cover(width, height);
+        mask_upsample_kernel::launch(
+            &output.client,
+            count,
+            dim,
+            mask.into_buffer_arg(),
+            output.clone().into_buffer_arg(),
+            stretch((columns, rows), (width, height)),
+        );
+        output
+    }
+}
+
+/// Stretches `mask` (f32 `[rows, columns]`) over a picture: f32 `[height, width]`, on the device that it lies on.
+#[must_use]
+pub fn mask_upsample(mask: Tensor<2>, height: usize, width: usize) -> Tensor<2> {
+    Tensor::from_dispatch(<Dispatch as MaskUpsample>::mask_upsample(mask.into_dispatch(), height, width))
+}

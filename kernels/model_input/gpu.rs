@@ -1,0 +1,137 @@
+//! The GPU twin: one work item for each pixel of the network's grid.
+
+use burn::backend::tensor::{FloatTensor, IntTensor};
+use burn::backend::{Backend, Dispatch, Flex, TensorMetadata, backend_extension};
+use burn::tensor::{DType, Int, Shape, Tensor};
+use burn_cubecl::CubeBackend;
+use burn_cubecl::kernel::into_contiguous;
+use burn_cubecl::tensor::CubeTensor;
+use cubecl::prelude::*;
+
+use crate::device::{cover, empty_like, host_tensor, host_words, scalar};
+
+/// First source index under output `index`. Exact: positions are fractions of whole numbers below 2^25.
+#[cube]
+fn first_tap(index: u32, from: u32, to: u32) -> u32 {
+    let mut first = (index * from) / to;
+    if from <= to {
+        // Half-pixel centres: (index + 1/2) · from/to - 1/2, in units of 1/(2·to).
+        let ahead = (2 * index + 1) * from;
+        first = (max(ahead, to) - to) / (2 * to);
+    }
+    first
+}
+
+/// One past the last source index under output `index`.
+#[cube]
+fn end_tap(index: u32, from: u32, to: u32) -> u32 {
+    let mut end = ((index + 1) * from).div_ceil(to);
+    if from <= to {
+        end = min(first_tap(index, from, to) + 2, from);
+    }
+    end
+}
+
+/// Share of source index `tap` in output `index`; the shares of one output add up to 1.
+#[cube]
+fn tap_weight(index: u32, tap: u32, from: u32, to: u32) -> f32 {
+    // The overlap of [tap, tap + 1) with [index, index + 1) · from/to, in units of 1/to.
+    let low = max(tap * to, index * from);
+    let high = min((tap + 1) * to, (index + 1) * from);
+    let mut weight = f32::cast_from(high - low) / f32::cast_from(from);
+    if from <= to {
+        let ahead = (2 * index + 1) * from;
+        let offset = max(ahead, to) - to;
+        let first = offset / (2 * to);
+        let fraction = f32::cast_from(offset - first * 2 * to) / f32::cast_from(2 * to);
+        weight = fraction;
+        if tap == first {
+            weight = 1.0 - fraction;
+            if first + 1 == from {
+                // The last source pixel stands in for what lies behind the border.
+                weight = f32::new(1.0);
+            }
+        }
+    }
+    weight
+}
+
+/// Laid over white and rounded to eight bits.
+#[cube]
+fn over_white(value: u32, alpha: u32) -> f32 {
+    f32::cast_from((value * alpha + 255 * (255 - alpha) + 127) / 255)
+}
+
+#[cube(launch)]
+fn model_input_kernel(picture: &[u32], output: &mut [f32], width: u32, height: u32, side: u32) {
+    let x = ABSOLUTE_POS_X;
+    let y = ABSOLUTE_POS_Y;
+    if x >= side || y >= side {
+        terminate!();
+    }
+    let mut red = f32::new(0.0);
+    let mut green = f32::new(0.0);
+    let mut blue = f32::new(0.0);
+    let left = first_tap(x, width, side);
+    let right = end_tap(x, width, side);
+    for row in first_tap(y, height, side)..end_tap(y, height, side) {
+        let row_weight = tap_weight(y, row, height, side);
+        for column in left..right {
+            let weight = row_weight * tap_weight(x, column, width, side);
+            let pixel = picture[(row * width + column) as usize];
+            let alpha = pixel >> 24;
+            red += weight * over_white(pixel & 255, alpha);
+            green += weight * over_white((pixel >> 8) & 255, alpha);
+            blue += weight * over_white((pixel >> 16) & 255, alpha);
+        }
+    }
+    let at = ((y * side + x) * 3) as usize;
+    output[at] = red / 127.5 - 1.0;
+    output[at + 1] = green / 127.5 - 1.0;
+    output[at + 2] = blue / 127.5 - 1.0;
+}
+
+/// The kernel as a burn operation.
+#[backend_extension(Flex, Cube, Fusion)]
+pub trait ModelInput: Backend {
+    /// `picture`: u32 `[H, W]`. Returns f32 `[S, S, 3]`.
+    #[fusion(dtype = DType::F32, shape = Shape::new([*side, *side, 3]))]
+    fn model_input(picture: IntTensor<Self>, side: usize) -> FloatTensor<Self>;
+}
+
+impl ModelInput for Flex {
+    fn model_input(picture: IntTensor<Self>, side: usize) -> FloatTensor<Self> {
+        let [height, width] = picture.shape().dims();
+        let pixels: Vec<u8> = host_words(picture).into_iter().flat_map(u32::to_le_bytes).collect();
+        let mut output = vec![0.0; side * side * 3];
+        super::cpu::model_input(&pixels, width, height, side, 0, &mut output);
+        host_tensor(output, [side, side, 3])
+    }
+}
+
+impl ModelInput for CubeBackend {
+    fn model_input(picture: IntTensor<Self>, side: usize) -> FloatTensor<Self> {
+        let picture: CubeTensor = into_contiguous(picture);
+        let [height, width] = picture.shape().dims();
+        let output = empty_like(&picture, [side, side, 3], DType::F32);
+        let (count, dim) = cover(side, side);
+        model_input_kernel::launch(
+            &output.client,
+            count,
+            dim,
+            picture.into_buffer_arg(),
+            output.clone().into_buffer_arg(),
+            scalar(width),
+            scalar(height),
+            scalar(side),
+        );
+        output
+    }
+}
+
+/// Resizes `picture` (u32 `[H, W]`, packed RGBA8) to the network's grid: f32 `[side, side, 3]` in -1..=1, on the
+/// device that the picture lies on.
+#[must_use]
+pub fn model_input(picture: Tensor<2, Int>, side: usize) -> Tensor<3> {
+    Tensor::from_dispatch(<Dispatch as ModelInput>::model_input(picture.into_dispatch(), side))
+}

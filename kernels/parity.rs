@@ -1,0 +1,290 @@
+//! The GPU twins held against the CPU twins: at start-up on one known picture, in the tests at every awkward size.
+//!
+//! A panic on the device's thread can leave a zeroed buffer that reads back as success, and a driver can be wrong;
+//! so no kernel is trusted on a device before it has given there what its CPU twin gives.
+
+use std::fmt;
+
+use burn::tensor::{Device, Int, Tensor, TensorData};
+
+use crate::device::upload;
+use crate::trimap::Params;
+use crate::{foreground, laplacian, mask_upsample, model_input, resize, trimap};
+
+/// The network's grid, in the comparisons.
+const GRID: usize = 48;
+
+/// A made-up picture and plane, the same for the same seed.
+#[derive(Clone, Debug)]
+pub struct Scene {
+    width: usize,
+    height: usize,
+    pixels: Vec<u8>,
+    plane: Vec<f32>,
+    mask: Vec<f32>,
+}
+
+impl Scene {
+    /// A picture with flat, grey and colourful parts, hard and soft alpha, and planes in 0..=1.
+    #[must_use]
+    pub fn new(width: usize, height: usize, seed: u32) -> Self {
+        let mut random = Random(seed.wrapping_mul(0x9E37_79B9) | 1);
+        let mut pixels = Vec::with_capacity(4 * width * height);
+        for y in 0..height {
+            for x in 0..width {
+                // Patches of 13 pixels: flat, grey noise (colours on a line), two colours, gradients, all colours.
+                let patch = (x / 13 + 3 * (y / 13)) % 5;
+                let noise = random.byte();
+                let mut pixel = match patch {
+                    0 => [200, 30, 90, 255],
+                    1 => [noise, noise, noise, 255],
+                    2 if noise < 128 => [10, 200, 30, 255],
+                    2 => [250, 240, 100, 255],
+                    3 => [(x * 7 % 256) as u8, (y * 5 % 256) as u8, ((x + y) % 256) as u8, 255],
+                    _ => [noise, random.byte(), random.byte(), 255],
+                };
+                if (x / 29 + y / 31) % 3 == 1 {
+                    pixel[3] = random.byte();
+                }
+                pixels.extend(pixel);
+            }
+        }
+        let plane = (0..width * height).map(|_| f32::from(random.byte()) / 255.0).collect();
+        // A blob with a soft edge.
+        let mut mask = Vec::with_capacity(GRID * GRID);
+        for y in 0..GRID {
+            for x in 0..GRID {
+                let from_centre = |at: usize| at as f32 / GRID as f32 - 0.45;
+                let distance = from_centre(x).hypot(from_centre(y));
+                let noise = f32::from(random.byte()) / 2550.0;
+                mask.push(((0.3 - distance) * 6.0 + 0.5 + noise).clamp(0.0, 1.0));
+            }
+        }
+        Self { width, height, pixels, plane, mask }
+    }
+
+    fn mask_on(&self, device: &Device) -> Tensor<2> {
+        Tensor::from_data(TensorData::new(self.mask.clone(), [GRID, GRID]), device)
+    }
+
+    fn plane_on(&self, device: &Device) -> Tensor<2> {
+        Tensor::from_data(TensorData::new(self.plane.clone(), [self.height, self.width]), device)
+    }
+}
+
+/// xorshift32 (Marsaglia, "Xorshift RNGs", 2003).
+struct Random(u32);
+
+impl Random {
+    fn byte(&mut self) -> u8 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 17;
+        self.0 ^= self.0 << 5;
+        (self.0 >> 24) as u8
+    }
+}
+
+/// A kernel that has both twins.
+#[derive(Clone, Copy)]
+pub struct Kernel {
+    /// The kernel's folder.
+    pub name: &'static str,
+    /// Largest difference between the twins, as a share of the largest magnitude in the reference (at least 1).
+    pub tolerance: f32,
+    /// Pictures with a shorter side than this give nothing but zeros.
+    pub smallest_side: usize,
+    run: fn(&Scene, &Device) -> Result<Vec<f32>, String>,
+}
+
+impl fmt::Debug for Kernel {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Kernel({})", self.name)
+    }
+}
+
+/// Every kernel that has both twins.
+pub const KERNELS: [Kernel; 6] = [
+    // Sums of up to (4096 / 48)² products, in another order.
+    Kernel { name: "model_input", tolerance: 1e-5, smallest_side: 1, run: run_model_input },
+    // Positions up to 4096 in f32, times differences of at most 1.
+    Kernel { name: "mask_upsample", tolerance: 1e-4, smallest_side: 1, run: run_mask_upsample },
+    // Labels: the same ones.
+    Kernel { name: "trimap", tolerance: 0.0, smallest_side: 1, run: run_trimap },
+    // Slopes up to the inverse of the ridge carry the rounding of the covariance.
+    Kernel { name: "laplacian", tolerance: 1e-3, smallest_side: 3, run: run_laplacian },
+    // A dozen operations on values in 0..=1.
+    Kernel { name: "foreground", tolerance: 1e-5, smallest_side: 1, run: run_foreground },
+    // One step of 255: `pow` is not exactly rounded on a GPU.
+    Kernel { name: "resize", tolerance: 1.0 / 254.0, smallest_side: 1, run: run_resize },
+];
+
+impl Kernel {
+    /// What the kernel makes of `scene` on `device`.
+    ///
+    /// # Errors
+    /// What the device answered instead, in words.
+    pub fn run(&self, scene: &Scene, device: &Device) -> Result<Vec<f32>, String> {
+        (self.run)(scene, device)
+    }
+}
+
+fn run_model_input(scene: &Scene, device: &Device) -> Result<Vec<f32>, String> {
+    let picture = upload(&scene.pixels, scene.width, scene.height, device);
+    values(model_input::gpu::model_input(picture, GRID))
+}
+
+fn run_mask_upsample(scene: &Scene, device: &Device) -> Result<Vec<f32>, String> {
+    values(mask_upsample::gpu::mask_upsample(scene.mask_on(device), scene.height, scene.width))
+}
+
+fn run_laplacian(scene: &Scene, device: &Device) -> Result<Vec<f32>, String> {
+    let picture = upload(&scene.pixels, scene.width, scene.height, device);
+    values(laplacian::gpu::laplacian(picture, scene.plane_on(device)))
+}
+
+fn run_trimap(scene: &Scene, device: &Device) -> Result<Vec<f32>, String> {
+    let params = Params { radius: 2.5, foreground: 0.93, background: 0.07 };
+    let labels = trimap::gpu::trimap(scene.mask_on(device), scene.height, scene.width, params);
+    Ok(words(labels)?.into_iter().map(|label| label as f32).collect())
+}
+
+fn run_foreground(scene: &Scene, device: &Device) -> Result<Vec<f32>, String> {
+    let (width, height) = (scene.width, scene.height);
+    let unit = |values: Vec<f32>| values.into_iter().map(|value| value / 255.0).collect::<Vec<_>>();
+    let picture: Vec<f32> = unit(
+        scene
+            .pixels
+            .as_chunks::<4>()
+            .0
+            .iter()
+            .flat_map(|pixel| [pixel[0], pixel[1], pixel[2]])
+            .map(f32::from)
+            .collect(),
+    );
+    let front = picture.iter().map(|value| 1.0 - value);
+    let back = picture.iter().rev().copied();
+    let colours: Vec<f32> = front.chain(back).collect();
+    let colours = Tensor::from_data(TensorData::new(colours, [2, height, width, 3]), device);
+    let picture = Tensor::from_data(TensorData::new(picture, [height, width, 3]), device);
+    values(foreground::gpu::relax(picture, scene.plane_on(device), colours))
+}
+
+fn run_resize(scene: &Scene, device: &Device) -> Result<Vec<f32>, String> {
+    let picture = upload(&scene.pixels, scene.width, scene.height, device);
+    let (width, height) = ((scene.width * 2).div_ceil(5), (scene.height * 3).div_ceil(4));
+    Ok(words(resize::gpu::resize(picture, height, width))?
+        .into_iter()
+        .flat_map(u32::to_le_bytes)
+        .map(f32::from)
+        .collect())
+}
+
+fn values<const D: usize>(tensor: Tensor<D>) -> Result<Vec<f32>, String> {
+    let data = tensor.try_into_data().map_err(|error| error.to_string())?;
+    data.try_into_vec().map_err(|error| error.to_string())
+}
+
+fn words(tensor: Tensor<2, Int>) -> Result<Vec<u32>, String> {
+    let data = tensor.try_into_data().map_err(|error| error.to_string())?;
+    data.try_into_vec().map_err(|error| error.to_string())
+}
+
+/// How two results differ.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Difference {
+    /// The reference holds nothing but zeros, and would agree with a buffer that was never written.
+    ZeroReference,
+    /// One result is longer than the other.
+    Length {
+        /// Values that were expected.
+        expected: usize,
+        /// Values that came.
+        actual: usize,
+    },
+    /// A value is off.
+    Value {
+        /// Where.
+        at: usize,
+        /// The reference there.
+        expected: f32,
+        /// What came instead.
+        actual: f32,
+    },
+}
+
+impl fmt::Display for Difference {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::ZeroReference => f.write_str("a zero reference proves nothing"),
+            Self::Length { expected, actual } => write!(f, "{actual} values instead of {expected}"),
+            Self::Value { at, expected, actual } => write!(f, "value {at} is {actual} instead of {expected}"),
+        }
+    }
+}
+
+/// Whether `actual` is `expected` up to `tolerance` times the largest magnitude expected (at least 1). Answers how far
+/// off it is, in the same unit.
+///
+/// # Errors
+/// The worst [`Difference`], when it is too large.
+pub fn compare(expected: &[f32], actual: &[f32], tolerance: f32) -> Result<f32, Difference> {
+    if expected.len() != actual.len() {
+        return Err(Difference::Length { expected: expected.len(), actual: actual.len() });
+    }
+    let largest = expected.iter().fold(0.0f32, |largest, value| largest.max(value.abs()));
+    if largest == 0.0 {
+        return Err(Difference::ZeroReference);
+    }
+    let unit = largest.max(1.0);
+    // `total_cmp`, so that a NaN is the worst of all.
+    let worst = expected.iter().zip(actual).map(|(expected, actual)| (expected - actual).abs()).enumerate();
+    match worst.max_by(|(_, one), (_, other)| one.total_cmp(other)) {
+        Some((at, off)) if off.is_nan() || off > tolerance * unit => {
+            Err(Difference::Value { at, expected: expected[at], actual: actual[at] })
+        }
+        Some((_, off)) => Ok(off / unit),
+        None => Err(Difference::ZeroReference),
+    }
+}
+
+/// Runs every kernel on `device` on a known picture and compares it with its CPU twin.
+///
+/// # Errors
+/// The first kernel that fails or differs, in words.
+pub fn self_test(device: &Device) -> Result<(), String> {
+    let scene = Scene::new(67, 45, 1);
+    for kernel in KERNELS {
+        let expected = kernel.run(&scene, &Device::flex())?;
+        let actual = kernel.run(&scene, device).map_err(|error| format!("kernel {}: {error}", kernel.name))?;
+        compare(&expected, &actual, kernel.tolerance).map_err(|error| format!("kernel {}: {error}", kernel.name))?;
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_perturbed_result_is_refused() {
+        let scene = Scene::new(40, 30, 7);
+        for kernel in KERNELS {
+            let expected = kernel.run(&scene, &Device::flex()).expect("the host computes");
+            assert_eq!(compare(&expected, &expected, kernel.tolerance), Ok(0.0), "{}", kernel.name);
+            let largest = expected.iter().fold(1.0f32, |largest, value| largest.max(value.abs()));
+            let mut perturbed = expected.clone();
+            let last = perturbed.len() - 1;
+            perturbed[last] += 1.5 * kernel.tolerance * largest;
+            let refused = compare(&expected, &perturbed, kernel.tolerance);
+            assert!(matches!(refused, Err(Difference::Value { at, .. }) if at == last), "{}: {refused:?}", kernel.name);
+        }
+    }
+
+    #[test]
+    fn zeros_nans_and_short_results_are_refused() {
+        assert_eq!(compare(&[0.0; 4], &[0.0; 4], 1.0), Err(Difference::ZeroReference));
+        assert!(compare(&[1.0, 2.0], &[1.0, f32::NAN], 1.0).is_err());
+        assert_eq!(compare(&[1.0, 2.0], &[1.0], 1.0), Err(Difference::Length { expected: 2, actual: 1 }));
+        assert!(compare(&[1.0, 2.0], &[0.0, 0.0], 0.1).is_err(), "an unwritten buffer");
+    }
+}

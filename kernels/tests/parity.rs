@@ -1,0 +1,56 @@
+//! Every GPU twin against its CPU twin, at sizes that break kernels, on whatever adapter there is.
+//!
+//! Without an adapter the test is skipped, loudly; with `BACKDROP_TEST_DEVICE=gpu` in the environment that is a
+//! failure. A software adapter (Mesa's lavapipe) will do: this is about results, not speed.
+#![cfg(feature = "gpu")]
+
+use backdrop_kernels::parity::{KERNELS, Scene, compare};
+use burn::tensor::{Device, DeviceKind};
+
+/// One pixel; a row; a column; odd; a multiple of the workgroup; just past one; wide; tall.
+const SIZES: [(usize, usize); 8] = [(1, 1), (97, 1), (1, 83), (33, 65), (64, 48), (81, 49), (4096, 19), (17, 4096)];
+
+fn device() -> Option<Device> {
+    let real = [DeviceKind::DiscreteGpu(0), DeviceKind::IntegratedGpu(0), DeviceKind::VirtualGpu(0), DeviceKind::Cpu];
+    let mut reasons = Vec::new();
+    for kind in real {
+        match Device::wgpu_options().device_kind(kind.clone()).init() {
+            Ok(device) => {
+                eprintln!("GPU twins run on {kind:?}: {:?}", device.identity().map(|identity| identity.name));
+                return Some(device);
+            }
+            Err(error) => reasons.push(error.to_string()),
+        }
+    }
+    let wanted = std::env::var("BACKDROP_TEST_DEVICE").is_ok_and(|value| value == "gpu");
+    assert!(!wanted, "BACKDROP_TEST_DEVICE=gpu, but there is no adapter: {reasons:?}");
+    eprintln!("\n*** SKIPPED: no graphics adapter, the GPU twins were NOT tested (install mesa-vulkan-drivers) ***\n");
+    None
+}
+
+#[test]
+fn every_gpu_twin_matches_its_cpu_twin() {
+    let Some(device) = device() else { return };
+    let mut failures = Vec::new();
+    for kernel in KERNELS {
+        for (index, (width, height)) in SIZES.into_iter().enumerate() {
+            let scene = Scene::new(width, height, index as u32 + 1);
+            let expected = kernel.run(&scene, &Device::flex()).expect("the host computes");
+            let actual = kernel.run(&scene, &device);
+            let outcome = match actual {
+                Err(error) => Err(error),
+                // Nothing to compute: the twins agree on nothing.
+                Ok(actual) if width.min(height) < kernel.smallest_side => {
+                    let zero = |values: &[f32]| values.iter().all(|value| value.abs() < f32::MIN_POSITIVE * 2.0);
+                    if zero(&expected) && zero(&actual) { Ok(0.0) } else { Err("not zero".to_owned()) }
+                }
+                Ok(actual) => compare(&expected, &actual, kernel.tolerance).map_err(|error| error.to_string()),
+            };
+            match outcome {
+                Ok(off) => eprintln!("{} at {width}×{height}: off by {off:e}", kernel.name),
+                Err(error) => failures.push(format!("{} at {width}×{height}: {error}", kernel.name)),
+            }
+        }
+    }
+    assert!(failures.is_empty(), "{failures:#?}");
+}

@@ -1,0 +1,142 @@
+//! The network on a GPU: packed pictures go up once, masks come down, and nothing else crosses the border.
+
+use std::fmt;
+
+use backdrop_kernels::conv::Isa;
+use backdrop_kernels::device::upload;
+use backdrop_kernels::model_input::gpu::model_input;
+use backdrop_kernels::parity;
+use burn::tensor::{Device, Tensor};
+
+use super::burn_net::BurnNet;
+use super::device::Adapter;
+use super::weights::Weights;
+use super::{CpuSegmenter, SegmentError, Segmenter};
+use crate::image::{Buffer, Frame, Mask, Size};
+
+/// Batch sizes that are compiled and tuned for at start-up. Others are filled up to the next one, so that no shape
+/// is ever met for the first time under load.
+const BATCH_SIZES: [usize; 4] = [1, 2, 4, 8];
+
+/// Largest difference to the CPU's masks that is taken for rounding (parity with PyTorch is 2e-3 as well).
+const TOLERANCE: f32 = 2e-3;
+
+/// The segmentation network on one adapter.
+pub struct GpuSegmenter {
+    model: String,
+    adapter: Adapter,
+    device: Device,
+    net: BurnNet,
+    side: usize,
+}
+
+impl GpuSegmenter {
+    /// Brings up `adapter`, checks every kernel and the network there against the CPU, and warms the batch sizes up
+    /// to `max_batch`.
+    ///
+    /// # Errors
+    /// [`SegmentError::Device`] when the adapter cannot be used, or computes something else than the CPU does.
+    pub fn start(adapter: &Adapter, weights: &Weights, max_batch: usize) -> Result<Self, SegmentError> {
+        let device = adapter.open().map_err(|error| SegmentError::Device(format!("{adapter}: {error}")))?;
+        parity::self_test(&device)
+            .map_err(|error| SegmentError::Device(format!("{adapter} failed its test: {error}")))?;
+        let net = BurnNet::new(weights, &device);
+        let side = weights.card().input_side;
+        let mut segmenter = Self { model: weights.model(), adapter: adapter.clone(), device, net, side };
+        segmenter.warm_up(weights, max_batch)?;
+        Ok(segmenter)
+    }
+
+    /// Segments a known picture in every batch size and compares all masks with the CPU's.
+    fn warm_up(&mut self, weights: &Weights, max_batch: usize) -> Result<(), SegmentError> {
+        let frame = known_picture();
+        let mut cpu =
+            CpuSegmenter::new(weights, Isa::detect()).map_err(|error| SegmentError::Device(error.to_string()))?;
+        let expected = cpu.segment(&[&frame])?.remove(0);
+        for size in BATCH_SIZES.into_iter().filter(|&size| size == 1 || size < 2 * max_batch) {
+            for mask in self.segment(&vec![&frame; size])? {
+                parity::compare(&expected.values, &mask.values, TOLERANCE).map_err(|error| {
+                    SegmentError::Device(format!("{} failed its test: network at batch {size}: {error}", self.adapter))
+                })?;
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Segmenter for GpuSegmenter {
+    fn model(&self) -> &str {
+        &self.model
+    }
+
+    fn device(&self) -> String {
+        self.adapter.to_string()
+    }
+
+    fn segment(&mut self, frames: &[&Frame]) -> Result<Vec<Mask>, SegmentError> {
+        if frames.iter().any(|frame| frame.size().area() == 0) {
+            return Err(SegmentError::Device("a frame without pixels".to_owned()));
+        }
+        let mut segmented = Vec::with_capacity(frames.len());
+        for batch in frames.chunks(BATCH_SIZES[BATCH_SIZES.len() - 1]) {
+            let inputs = batch.iter().map(|frame| {
+                let Size { width, height } = frame.size();
+                model_input(upload(frame.pixels(), width as usize, height as usize, &self.device), self.side)
+            });
+            segmented.extend(masks(&self.net, inputs.collect(), self.side)?);
+        }
+        let side = u32::try_from(self.side).expect("the network's side fits in 32 bits");
+        Ok(segmented.into_iter().map(|values| Mask { size: Size::new(side, side), values }).collect())
+    }
+}
+
+impl Drop for GpuSegmenter {
+    /// Gives the device's memory back, as far as its allocator does.
+    fn drop(&mut self) {
+        self.device.memory_cleanup();
+    }
+}
+
+impl fmt::Debug for GpuSegmenter {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "GpuSegmenter({} on {})", self.model, self.adapter)
+    }
+}
+
+/// The masks of `inputs` (f32 `[side, side, 3]` each), one for each, in order.
+fn masks(net: &BurnNet, mut inputs: Vec<Tensor<3>>, side: usize) -> Result<Vec<Vec<f32>>, SegmentError> {
+    let wanted = inputs.len();
+    let Some(last) = inputs.last().cloned() else { return Ok(Vec::new()) };
+    let size = BATCH_SIZES.into_iter().find(|&size| size >= wanted).unwrap_or(wanted);
+    inputs.resize(size, last);
+    // Channels stay innermost in memory, as convolutions on the GPU want them.
+    let batch: Tensor<4> = Tensor::stack::<4>(inputs, 0).permute([0, 3, 1, 2]);
+    let data = net.forward(batch).try_into_data().map_err(|error| SegmentError::Device(error.to_string()))?;
+    let values: Vec<f32> = data.try_into_vec().map_err(|error| SegmentError::Device(error.to_string()))?;
+    let masks = values.chunks_exact(side * side).take(wanted).map(<[f32]>::to_vec);
+    let masks: Vec<Vec<f32>> = masks.filter(|mask| is_written(mask)).collect();
+    if masks.len() < wanted {
+        return Err(SegmentError::Device("a mask came back unwritten".to_owned()));
+    }
+    Ok(masks)
+}
+
+/// A kernel that died on the device's thread leaves zeros, which read back as success. The sigmoid of a finite number
+/// is never zero everywhere, nor anything but a number.
+fn is_written(mask: &[f32]) -> bool {
+    mask.iter().any(|&value| value != 0.0) && mask.iter().all(|value| value.is_finite())
+}
+
+/// A bright disc on a dark gradient: something for the network to find.
+fn known_picture() -> Frame {
+    const SIDE: u32 = 500;
+    let mut pixels = Vec::with_capacity(4 * (SIDE * SIDE) as usize);
+    for y in 0..SIDE {
+        for x in 0..SIDE {
+            let inside = x.abs_diff(SIDE / 2).pow(2) + y.abs_diff(SIDE / 2).pow(2) < (SIDE / 3).pow(2);
+            let shade = (x * 60 / SIDE) as u8;
+            pixels.extend(if inside { [240, 180 - shade, 100, 255] } else { [20 + shade, 50, 75 - shade, 255] });
+        }
+    }
+    Frame::new(Size::new(SIDE, SIDE), Buffer::from(pixels))
+}

@@ -1,0 +1,117 @@
+//! The network on a GPU, or on Mesa's lavapipe where there is none: the same masks as on the CPU.
+//!
+//! lavapipe takes minutes for the network at its full side, so the tests run it at 64: it is fully convolutional.
+//! Without any adapter they are skipped, loudly; `BACKDROP_TEST_DEVICE=gpu` in the environment makes that a failure.
+
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use backdrop::image::{Buffer, Frame, Mask, Size};
+use backdrop::model::device::{Adapter, AdapterKind, Chosen, DeviceChoice, adapters, choose};
+use backdrop::model::gpu::GpuSegmenter;
+use backdrop::model::weights::{Card, Weights, architecture};
+use backdrop::model::{CpuSegmenter, Segmenter};
+use backdrop_kernels::conv::Isa;
+
+const SIDE: usize = 64;
+
+/// Largest difference between the masks of two devices.
+const TOLERANCE: f32 = 2e-3;
+
+/// The best adapter; one test at a time, because they share the device.
+fn adapter() -> Option<(Adapter, MutexGuard<'static, ()>)> {
+    static TURN: Mutex<()> = Mutex::new(());
+    let turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
+    let best = adapters().iter().min_by_key(|adapter| adapter.kind).cloned();
+    if best.is_none() {
+        let wanted = std::env::var("BACKDROP_TEST_DEVICE").is_ok_and(|value| value == "gpu");
+        assert!(!wanted, "BACKDROP_TEST_DEVICE=gpu, but there is no graphics adapter");
+        eprintln!(
+            "\n*** SKIPPED: no graphics adapter, the GPU network was NOT tested (install mesa-vulkan-drivers) ***\n"
+        );
+    }
+    best.map(|adapter| (adapter, turn))
+}
+
+fn weights() -> Weights {
+    let weights = Weights::embedded();
+    let card = weights.card().clone();
+    weights.with_card(Card { input_side: SIDE, ..card })
+}
+
+/// A disc on a gradient, with a transparent stripe.
+fn picture(width: u32, height: u32, radius: f32) -> Frame {
+    let mut pixels = Vec::new();
+    for y in 0..height {
+        for x in 0..width {
+            let (across, down) = (x as f32 / width as f32, y as f32 / height as f32);
+            let alpha = if (0.2..0.25).contains(&across) { 90 } else { 255 };
+            let inside = (across - 0.5).hypot(down - 0.5) < radius;
+            let shade = (across * 90.0 + down * 60.0) as u8;
+            pixels.extend(if inside { [230, 120, 40, alpha] } else { [shade, shade / 2 + 40, 90, alpha] });
+        }
+    }
+    Frame::new(Size::new(width, height), Buffer::from(pixels))
+}
+
+fn pictures() -> Vec<Frame> {
+    vec![picture(67, 45, 0.3), picture(300, 200, 0.25), picture(1, 1, 0.3), picture(4096, 8, 0.4), picture(64, 64, 0.2)]
+}
+
+fn assert_alike(expected: &Mask, actual: &Mask, what: &str) {
+    assert_eq!(expected.size, actual.size, "{what}");
+    let off = expected.values.iter().zip(&actual.values).map(|(one, other)| (one - other).abs()).fold(0.0, f32::max);
+    assert!(off <= TOLERANCE, "{what}: {off}");
+}
+
+#[test]
+fn masks_on_the_gpu_are_those_of_the_cpu_in_batches_of_any_size() {
+    let Some((adapter, _turn)) = adapter() else { return };
+    assert!(architecture::is_input_side(SIDE));
+    let weights = weights();
+    let mut segmenter = GpuSegmenter::start(&adapter, &weights, 2).expect("the adapter passes its own test");
+    assert_eq!(segmenter.model(), weights.model());
+    assert_eq!(segmenter.device(), adapter.to_string());
+    let frames = pictures();
+    let mut cpu = CpuSegmenter::new(&weights, Isa::detect()).expect("the embedded weights are complete");
+    let expected = cpu.segment(&frames.iter().collect::<Vec<_>>()).expect("the CPU computes");
+    let spread = |mask: &Mask| mask.values.iter().fold((1.0f32, 0.0f32), |(low, high), &v| (low.min(v), high.max(v)));
+    assert!(expected.iter().any(|mask| spread(mask).1 - spread(mask).0 > 0.3), "flat references prove nothing");
+
+    assert_eq!(segmenter.segment(&[]).expect("nothing to do"), []);
+    for size in 1..=3 {
+        for (batch, expected) in frames.chunks(size).zip(expected.chunks(size)) {
+            let batch: Vec<&Frame> = batch.iter().collect();
+            let masks = segmenter.segment(&batch).expect("the device computes");
+            assert_eq!(masks.len(), batch.len());
+            for (mask, expected) in masks.iter().zip(expected) {
+                assert_alike(expected, mask, &format!("batches of {size}"));
+            }
+        }
+    }
+}
+
+#[test]
+fn a_second_segmenter_shares_the_adapter_of_one_that_went_away() {
+    let Some((adapter, _turn)) = adapter() else { return };
+    let weights = weights();
+    let frame = picture(90, 60, 0.3);
+    let once = |weights: &Weights| {
+        let mut segmenter = GpuSegmenter::start(&adapter, weights, 1).expect("the adapter passes its own test");
+        segmenter.segment(&[&frame]).expect("the device computes").remove(0)
+    };
+    assert_alike(&once(&weights), &once(&weights), "after unloading and reloading");
+}
+
+#[test]
+fn a_software_adapter_is_used_only_by_name() {
+    let Some((adapter, _turn)) = adapter() else { return };
+    let named = choose(&DeviceChoice::Named(adapter.name.clone())).expect("it was just listed");
+    assert_eq!(named, Chosen::Gpu(adapter.clone()));
+    if adapter.kind == AdapterKind::Software {
+        assert_eq!(choose(&DeviceChoice::Auto), Ok(Chosen::Cpu));
+        let refusal = choose(&DeviceChoice::Gpu).expect_err("there is no real GPU");
+        assert!(refusal.to_string().contains(&adapter.name), "{refusal}");
+    } else {
+        assert_eq!(choose(&DeviceChoice::Auto), Ok(Chosen::Gpu(adapter)));
+    }
+}
