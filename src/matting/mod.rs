@@ -3,6 +3,7 @@
 pub mod closed_form;
 pub mod edge;
 pub mod foreground;
+mod holes;
 mod pyramid;
 pub mod trimap;
 

@@ -2,8 +2,11 @@
 //!
 //! Before the band is drawn ([`backdrop_kernels::trimap`]), the mask is tidied on its own grid: what the network never
 //! once thought more likely subject than not, however large, is background (else it would be a ghost in the cutout),
-//! and a hole that it never thought more likely background is filled.
+//! and a hole that it never thought more likely background is filled. So is a hole that it did think background, but
+//! nowhere with conviction, in the midst of what it is sure of: an eye, a logo, a reflection (on the development set
+//! such holes are subject two times out of three, three times as much by area).
 
+use super::holes;
 use crate::image::{Mask, Size, Trimap};
 use backdrop_kernels::mask_upsample::cpu::Upsampled;
 use backdrop_kernels::trimap::{Params, cpu};
@@ -46,6 +49,7 @@ pub fn tidied(mask: &Mask) -> Mask {
     let mut mask = mask.clone();
     settle(&mut mask, |value| value > BACKGROUND, |value| value >= 0.5, 0.0);
     settle(&mut mask, |value| value < FOREGROUND, |value| value < 0.5, 1.0);
+    holes::fill(&mut mask);
     // What is left of the fringes of what was settled, and any haze far from everything.
     let grid = (mask.size.width as usize, mask.size.height as usize);
     let around = Params { radius: 2.0, foreground: FOREGROUND, background: BACKGROUND };
