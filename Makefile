@@ -7,6 +7,9 @@ SHELL := /bin/bash
 
 # One profile for everything, so that nothing is built twice.
 CARGO_FLAGS := --release --locked
+# The tests' dependencies switch on features of ours. Building one small test beside the binary makes cargo settle on the
+# same features as `cargo test` does, so that `make demo` and `make test` share one build.
+BUILD := --bin backdrop --test layering
 BIN := $(or $(CARGO_TARGET_DIR),target)/release/backdrop
 # What `make demo` writes, and where `make serve` keeps accounts and keys.
 DEMO := target/demo
@@ -19,7 +22,7 @@ help: ## This list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 demo: packages ## Cut out the bundled photos and draw them before and after
-	cargo build $(CARGO_FLAGS)
+	cargo build $(CARGO_FLAGS) $(BUILD)
 	@rm -rf $(DEMO)
 	@$(BIN) remove $(PHOTOS) -o $(DEMO) --jobs 1 --contact-sheet $(DEMO)/contact-sheet.png
 	@echo
@@ -31,7 +34,7 @@ demo: packages ## Cut out the bundled photos and draw them before and after
 	@echo "All commands: $(BIN) --help"
 
 serve: packages ## Run the daemon on http://127.0.0.1:8080
-	cargo build $(CARGO_FLAGS)
+	cargo build $(CARGO_FLAGS) $(BUILD)
 	$(BIN) serve --data-dir $(DATA)
 
 # The cheap checks come first. Clippy and rustdoc share the metadata of the dependencies; only the tests need their code.
@@ -46,7 +49,7 @@ test: test-packages ## Format, lints, documentation, tests
 	  END { printf "\ntest result: %s. %d passed; %d failed; %d ignored; in %d test binaries\n", failed ? "FAILED" : "ok", ok, failed, ignored, binaries }' target/test.log
 
 bench: packages ## Measure the speed on this machine
-	cargo build $(CARGO_FLAGS)
+	cargo build $(CARGO_FLAGS) $(BUILD)
 	$(BIN) bench $(PHOTOS) --seconds 10 --jobs 1
 	$(BIN) bench $(PHOTOS) --seconds 10 --jobs 8
 	cargo bench --locked
