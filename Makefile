@@ -44,7 +44,7 @@ test: test-packages ## Format, lints, documentation, tests
 	cargo clippy $(CARGO_FLAGS) --workspace --all-targets -- -D warnings
 	RUSTDOCFLAGS='-D warnings' cargo doc $(CARGO_FLAGS) --workspace --no-deps
 	@mkdir -p target
-	cargo test $(CARGO_FLAGS) --workspace --no-fail-fast 2>&1 | tee target/test.log
+	BACKDROP_TEST_DEVICE=gpu cargo test $(CARGO_FLAGS) --workspace --no-fail-fast 2>&1 | tee target/test.log
 	@awk '/^test result: / { ok += $$4; failed += $$6; ignored += $$8; binaries++ } \
 	  END { printf "\ntest result: %s. %d passed; %d failed; %d ignored; in %d test binaries\n", failed ? "FAILED" : "ok", ok, failed, ignored, binaries }' target/test.log
 
@@ -52,7 +52,7 @@ bench: packages ## Measure the speed on this machine
 	cargo build $(CARGO_FLAGS) $(BUILD)
 	$(BIN) bench $(PHOTOS) --seconds 10 --jobs 1
 	$(BIN) bench $(PHOTOS) --seconds 10 --jobs 8
-	cargo bench --locked
+	cargo bench --locked --profile release
 
 packages:
 	@$(call install,)

@@ -57,14 +57,14 @@ macro_rules! lanewise {
             fn $name(mut self, other: Self) -> Self {
                 // A plain loop: the closure of an adaptor would not be compiled for the caller's instruction set.
                 for lane in 0..LANES {
-                    self.0[lane] = self.0[lane] $op other.0[lane];
+                    self.0[lane] $op other.0[lane];
                 }
                 self
             }
         }
     };
 }
-lanewise!(Add, add, +);
-lanewise!(Sub, sub, -);
-lanewise!(Mul, mul, *);
-lanewise!(Div, div, /);
+lanewise!(Add, add, +=);
+lanewise!(Sub, sub, -=);
+lanewise!(Mul, mul, *=);
+lanewise!(Div, div, /=);

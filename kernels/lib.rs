@@ -1,6 +1,11 @@
 //! The compute kernels of Backdrop: each with its formula and paper (`mod.rs`), its plain-Rust form (`cpu.rs`), and
 //! where it runs on a GPU the twin (`gpu.rs`).
 
+#![allow(
+    clippy::needless_range_loop,
+    reason = "loops with constant bounds over arrays of registers; iterators would hide the bounds"
+)]
+
 pub mod conv;
 #[cfg(feature = "gpu")]
 pub mod device;

@@ -5,7 +5,7 @@ use std::fmt;
 /// One cache line, so that vectors of sixteen channels never straddle two.
 #[derive(Clone, Copy)]
 #[repr(C, align(64))]
-struct Line([f32; Line::FLOATS]);
+struct Line([f32; Self::FLOATS]);
 
 impl Line {
     const FLOATS: usize = 16;

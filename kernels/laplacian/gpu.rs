@@ -234,7 +234,7 @@ fn gather_kernel(
             // The window's centre is one less; windows that would leave the picture do not exist.
             let wy = y + row;
             let wx = x + column;
-            if wy >= 2 && wx >= 2 && wy + 1 <= height && wx + 1 <= width {
+            if wy >= 2 && wx >= 2 && wy < height && wx < width {
                 let window = ((wy - 1) * width + wx - 1) as usize;
                 let centre = picture[window];
                 sum += value

@@ -22,6 +22,7 @@ fn device() -> Option<Device> {
             Err(error) => reasons.push(error.to_string()),
         }
     }
+    #[expect(clippy::disallowed_methods, reason = "a switch of the tests, not a setting of the program")]
     let wanted = std::env::var("BACKDROP_TEST_DEVICE").is_ok_and(|value| value == "gpu");
     assert!(!wanted, "BACKDROP_TEST_DEVICE=gpu, but there is no adapter: {reasons:?}");
     eprintln!("\n*** SKIPPED: no graphics adapter, the GPU twins were NOT tested (install mesa-vulkan-drivers) ***\n");

@@ -9,16 +9,16 @@ use std::path::PathBuf;
 #[derive(Args, Clone, Debug, Default)]
 pub(super) struct Settings {
     /// TOML file with settings [env: BACKDROP_CONFIG]
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", global = true)]
     pub(super) config: Option<PathBuf>,
     /// Folder of accounts and keys [env: BACKDROP_DATA_DIR] [default: backdrop-data]
-    #[arg(long, value_name = "DIR")]
+    #[arg(long, value_name = "DIR", global = true)]
     pub(super) data_dir: Option<String>,
     /// auto, cpu, gpu, or part of a GPU's name [env: BACKDROP_DEVICE] [default: auto]
-    #[arg(long, value_name = "DEVICE")]
+    #[arg(long, value_name = "DEVICE", global = true)]
     pub(super) device: Option<String>,
     /// Weights file to use in place of the built-in one [env: BACKDROP_WEIGHTS]
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", global = true)]
     pub(super) weights: Option<String>,
 }
 

@@ -154,9 +154,10 @@ impl Merging {
     fn known(&self) -> Vec<String> {
         let mut known = Vec::new();
         for (name, value) in self.defaults.as_object().into_iter().flatten() {
-            match value {
-                Value::Object(section) => known.extend(section.keys().map(|key| format!("{name}.{key}"))),
-                _ => known.push(name.clone()),
+            if let Value::Object(section) = value {
+                known.extend(section.keys().map(|key| format!("{name}.{key}")));
+            } else {
+                known.push(name.clone());
             }
         }
         known
@@ -170,13 +171,16 @@ impl Merging {
         };
         for (name, value) in table {
             let is_section = self.defaults.get(&name).is_some_and(Value::is_object);
-            match value {
-                Value::Object(section) if is_section => {
-                    for (key, value) in section {
-                        self.set::<T>(&format!("{name}.{key}"), [value], &origin);
-                    }
-                }
-                value => self.set::<T>(&name, [value], &origin),
+            let Value::Object(section) = value else {
+                self.set::<T>(&name, [value], &origin);
+                continue;
+            };
+            if !is_section {
+                self.set::<T>(&name, [Value::Object(section)], &origin);
+                continue;
+            }
+            for (key, value) in section {
+                self.set::<T>(&format!("{name}.{key}"), [value], &origin);
             }
         }
     }

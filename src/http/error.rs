@@ -141,14 +141,14 @@ pub(super) struct ApiError {
     pub(super) code: ErrorCode,
     message: String,
     param: Option<String>,
-    headers: HeaderMap,
+    headers: Box<HeaderMap>,
     /// For the log only.
     pub(super) cause: Option<String>,
 }
 
 impl ApiError {
     pub(super) fn new(code: ErrorCode, message: impl Into<String>) -> Self {
-        Self { code, message: message.into(), param: None, headers: HeaderMap::new(), cause: None }
+        Self { code, message: message.into(), param: None, headers: Box::default(), cause: None }
     }
 
     /// Something that must not happen did; what it was is for the log.
@@ -191,7 +191,7 @@ impl ApiError {
             error["param"] = param.into();
         }
         let mut reply = response::json(self.code.status(), &json!({ "error": error, "request_id": request_id }));
-        reply.headers_mut().extend(self.headers);
+        reply.headers_mut().extend(*self.headers);
         reply
     }
 }

@@ -192,7 +192,7 @@ fn start((plane, [width, height]): &(Vec<Pair>, [usize; 2]), x: usize, y: usize)
     // The nearest parent counts three times as much as the next one over.
     let places = |at: usize, len: usize| {
         let near = at / 2;
-        let far = if at % 2 == 0 { near.saturating_sub(1) } else { (near + 1).min(len - 1) };
+        let far = if at.is_multiple_of(2) { near.saturating_sub(1) } else { (near + 1).min(len - 1) };
         [(near, 3u16), (far, 1)]
     };
     let mut sums = [[0u16; 3]; 2];

@@ -23,6 +23,7 @@ fn adapter() -> Option<(Adapter, MutexGuard<'static, ()>)> {
     let turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
     let best = adapters().iter().min_by_key(|adapter| adapter.kind).cloned();
     if best.is_none() {
+        #[expect(clippy::disallowed_methods, reason = "a switch of the tests, not a setting of the program")]
         let wanted = std::env::var("BACKDROP_TEST_DEVICE").is_ok_and(|value| value == "gpu");
         assert!(!wanted, "BACKDROP_TEST_DEVICE=gpu, but there is no graphics adapter");
         eprintln!(

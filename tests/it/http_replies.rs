@@ -101,8 +101,9 @@ async fn the_rate_limit_is_told_on_every_answer_to_a_key_and_comes_before_the_fi
 
 #[tokio::test]
 async fn every_way_the_work_fails_has_its_code() {
+    type Case<'a> = (fn() -> PipelineError, u16, &'a str, Option<&'a str>, Option<&'a str>);
     let daemon = Daemon::start().await;
-    let cases: &[(fn() -> PipelineError, u16, &str, Option<&str>, Option<&str>)] = &[
+    let cases: &[Case<'_>] = &[
         (|| DecodeError::Empty.into(), 400, "invalid_image", Some("file"), None),
         (|| DecodeError::Corrupt("it ends early".into()).into(), 400, "invalid_image", Some("file"), None),
         (|| DecodeError::Unsupported { found: Some("GIF") }.into(), 415, "unsupported_media_type", Some("file"), None),

@@ -15,12 +15,11 @@ fn samples(path: &Path) -> (Size, usize, Vec<f32>) {
     let mut reader = png::Decoder::new(BufReader::new(File::open(path).unwrap())).read_info().unwrap();
     let mut bytes = vec![0; reader.output_buffer_size().unwrap()];
     let info = reader.next_frame(&mut bytes).unwrap();
-    let samples = match info.bit_depth {
-        png::BitDepth::Sixteen => {
-            let (pairs, _) = bytes.as_chunks::<2>();
-            pairs.iter().map(|&pair| f32::from(u16::from_be_bytes(pair)) / 65535.0).collect()
-        }
-        _ => bytes.iter().map(|&byte| f32::from(byte) / 255.0).collect(),
+    let samples = if info.bit_depth == png::BitDepth::Sixteen {
+        let (pairs, _) = bytes.as_chunks::<2>();
+        pairs.iter().map(|&pair| f32::from(u16::from_be_bytes(pair)) / 65535.0).collect()
+    } else {
+        bytes.iter().map(|&byte| f32::from(byte) / 255.0).collect()
     };
     (Size::new(info.width, info.height), info.color_type.samples(), samples)
 }

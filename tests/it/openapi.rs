@@ -31,7 +31,9 @@ fn text(value: &Value) -> String {
         Value::String(text) => text.clone(),
         Value::Number(number) => number.to_string(),
         Value::Bool(yes) => yes.to_string(),
-        other => panic!("{other:?} is not a scalar"),
+        other @ (Value::Null | Value::Sequence(_) | Value::Mapping(_) | Value::Tagged(_)) => {
+            panic!("{other:?} is not a scalar")
+        }
     }
 }
 

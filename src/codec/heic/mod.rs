@@ -106,9 +106,9 @@ fn samples(handle: &ImageHandle, size: Size, pixels: &mut [u8]) -> Result<(), De
 /// Divides premultiplied colour by its alpha.
 fn straighten(pixel: &mut [u8; 4]) {
     let alpha = u32::from(pixel[3]);
-    if alpha != 0 {
-        for channel in &mut pixel[..3] {
-            *channel = ((u32::from(*channel) * 255 + alpha / 2) / alpha).min(255) as u8;
+    for channel in &mut pixel[..3] {
+        if let Some(straight) = (u32::from(*channel) * 255 + alpha / 2).checked_div(alpha) {
+            *channel = straight.min(255) as u8;
         }
     }
 }
