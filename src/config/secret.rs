@@ -1,0 +1,46 @@
+//! Values that must not be seen in logs, listings or error messages.
+
+use serde::{Deserialize, Serialize, Serializer};
+use std::fmt;
+
+/// A value that shows itself as `***` wherever it is printed or serialised; [`Secret::expose`] is the only way in.
+#[derive(Clone, PartialEq, Eq, Deserialize)]
+#[serde(transparent)]
+pub struct Secret<T>(T);
+
+impl<T> Secret<T> {
+    /// Hides `value`.
+    pub const fn new(value: T) -> Self {
+        Self(value)
+    }
+
+    /// The value itself.
+    pub const fn expose(&self) -> &T {
+        &self.0
+    }
+}
+
+impl<T> fmt::Debug for Secret<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("***")
+    }
+}
+
+impl<T> Serialize for Secret<T> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str("***")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_secret_never_shows_its_value() {
+        let secret = Secret::new("bd_live_abc".to_owned());
+        assert_eq!(format!("{secret:?}"), "***");
+        assert_eq!(serde_json::to_string(&secret).unwrap(), "\"***\"");
+        assert_eq!(secret.expose(), "bd_live_abc");
+    }
+}

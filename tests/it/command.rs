@@ -1,0 +1,36 @@
+//! Running the `backdrop` binary the way its users do.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+/// The binary, without any setting of the surrounding environment.
+pub(crate) fn backdrop() -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_backdrop"));
+    for (name, _) in std::env::vars_os().filter(|(name, _)| name.to_string_lossy().starts_with("BACKDROP_")) {
+        command.env_remove(name);
+    }
+    // What is tested here is the command line; the device has tests of its own.
+    command.env("BACKDROP_DEVICE", "cpu");
+    command
+}
+
+/// A bundled photo.
+pub(crate) fn photo(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/photos").join(name)
+}
+
+/// Standard output as text.
+pub(crate) fn stdout(output: &Output) -> String {
+    String::from_utf8(output.stdout.clone()).expect("standard output is text")
+}
+
+/// Standard error as text.
+pub(crate) fn stderr(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+
+/// Standard output as JSON.
+pub(crate) fn json(output: &Output) -> serde_json::Value {
+    serde_json::from_slice(&output.stdout)
+        .unwrap_or_else(|error| panic!("{error}: {} {}", stdout(output), stderr(output)))
+}
