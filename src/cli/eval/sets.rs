@@ -1,0 +1,124 @@
+//! Finding the pictures and their truths.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// Pictures that are summed up in one row.
+#[derive(Debug)]
+pub(super) struct Set {
+    /// Name of its folder.
+    pub(super) name: String,
+    /// Sorted by name.
+    pub(super) pictures: Vec<Picture>,
+}
+
+/// A picture and its truth.
+#[derive(Clone, Debug)]
+pub(super) struct Picture {
+    /// The photo.
+    pub(super) image: PathBuf,
+    /// Its mask.
+    pub(super) truth: PathBuf,
+}
+
+impl Picture {
+    /// The name without its folder.
+    pub(super) fn name(&self) -> String {
+        self.image.file_name().unwrap_or_default().to_string_lossy().into_owned()
+    }
+}
+
+/// Why there is nothing to measure.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum SetsError {
+    /// No such pair of folders.
+    #[error("neither {0} nor a folder in it has image/ and mask/")]
+    NoSets(PathBuf),
+    /// A picture without its truth, or the other way round.
+    #[error("{0} has no partner of the same name in {1}")]
+    Alone(PathBuf, &'static str),
+    /// A folder that cannot be read.
+    #[error("cannot read {0}")]
+    Unreadable(PathBuf, #[source] io::Error),
+}
+
+/// Lists the sets in `folder`: itself, or the folders in it.
+pub(super) fn find(folder: &Path) -> Result<Vec<Set>, SetsError> {
+    let is_set = |folder: &Path| folder.join("image").is_dir() && folder.join("mask").is_dir();
+    let folders = if is_set(folder) {
+        vec![folder.to_owned()]
+    } else {
+        let mut inside: Vec<_> = files(folder)?.into_iter().filter(|path| is_set(path)).collect();
+        inside.sort();
+        inside
+    };
+    if folders.is_empty() {
+        return Err(SetsError::NoSets(folder.to_owned()));
+    }
+    folders.iter().map(|folder| set(folder)).collect()
+}
+
+fn set(folder: &Path) -> Result<Set, SetsError> {
+    let mut images = by_stem(&folder.join("image"))?;
+    let mut pictures = Vec::new();
+    for (stem, truth) in by_stem(&folder.join("mask"))? {
+        let image = images.remove(&stem).ok_or_else(|| SetsError::Alone(truth.clone(), "image"))?;
+        pictures.push(Picture { image, truth });
+    }
+    if let Some((_, image)) = images.pop_first() {
+        return Err(SetsError::Alone(image, "mask"));
+    }
+    // `DIR/.` and `.` have a name too, once they are resolved.
+    let resolved = fs::canonicalize(folder).unwrap_or_else(|_| folder.to_owned());
+    let name = resolved.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    Ok(Set { name, pictures })
+}
+
+fn by_stem(folder: &Path) -> Result<BTreeMap<std::ffi::OsString, PathBuf>, SetsError> {
+    let visible =
+        |path: &PathBuf| path.is_file() && !path.file_name().unwrap_or_default().to_string_lossy().starts_with('.');
+    Ok(files(folder)?
+        .into_iter()
+        .filter(visible)
+        .map(|path| (path.file_stem().unwrap_or_default().to_owned(), path))
+        .collect())
+}
+
+fn files(folder: &Path) -> Result<Vec<PathBuf>, SetsError> {
+    let read = || -> io::Result<Vec<PathBuf>> { fs::read_dir(folder)?.map(|entry| Ok(entry?.path())).collect() };
+    read().map_err(|error| SetsError::Unreadable(folder.to_owned(), error))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn tree(files: &[&str]) -> tempfile::TempDir {
+        let root = tempfile::tempdir().unwrap();
+        for file in files {
+            let path = root.path().join(file);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, b"x").unwrap();
+        }
+        root
+    }
+
+    #[test]
+    fn one_set_and_a_folder_of_sets_are_both_found() {
+        let root = tree(&["b/image/1.jpg", "b/mask/1.png", "a/image/2.png", "a/mask/2.png", "notes/x.txt"]);
+        let names = |path: &Path| find(path).unwrap().iter().map(|set| set.name.clone()).collect::<Vec<_>>();
+        assert_eq!(names(root.path()), ["a", "b"]);
+        assert_eq!(names(&root.path().join("b")), ["b"]);
+    }
+
+    #[test]
+    fn a_picture_without_its_truth_is_told() {
+        let root = tree(&["image/1.jpg", "image/2.jpg", "mask/1.png"]);
+        let told = find(root.path()).unwrap_err().to_string();
+        assert!(told.contains("2.jpg has no partner"), "{told}");
+        let told = find(tree(&["x.jpg"]).path()).unwrap_err().to_string();
+        assert!(told.contains("has image/ and mask/"), "{told}");
+    }
+}

@@ -1,0 +1,78 @@
+//! How a command ends: 0 all done, 1 some inputs failed, 2 could not run.
+
+use std::error::Error;
+use std::io;
+use std::process::ExitCode;
+
+/// Why a command could not run.
+pub(super) type Failure = Box<dyn Error + Send + Sync>;
+
+/// How a command that ran has ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Outcome {
+    /// Everything is done.
+    Done,
+    /// Some inputs failed, each told where it happened.
+    SomeFailed,
+}
+
+impl Outcome {
+    /// [`Outcome::Done`] when nothing failed.
+    pub(super) const fn of(failed: usize) -> Self {
+        if failed == 0 { Self::Done } else { Self::SomeFailed }
+    }
+}
+
+/// The exit code; a failure is printed with its causes.
+pub(super) fn code(result: Result<Outcome, Failure>) -> ExitCode {
+    match result {
+        Ok(Outcome::Done) => ExitCode::SUCCESS,
+        Ok(Outcome::SomeFailed) => ExitCode::from(1),
+        // Whoever reads our output has seen enough.
+        Err(failure) if is_broken_pipe(failure.as_ref()) => ExitCode::SUCCESS,
+        Err(failure) => {
+            eprintln!("backdrop: {}", with_causes(failure.as_ref()));
+            ExitCode::from(2)
+        }
+    }
+}
+
+/// An error and what it was caused by, on one line.
+pub(super) fn with_causes(error: &dyn Error) -> String {
+    let mut text = error.to_string();
+    let mut next = error.source();
+    while let Some(cause) = next {
+        let told = cause.to_string();
+        // Some errors already say what caused them.
+        if !text.ends_with(&told) {
+            text = format!("{text}: {told}");
+        }
+        next = cause.source();
+    }
+    text
+}
+
+fn is_broken_pipe(error: &(dyn Error + 'static)) -> bool {
+    let mut next = Some(error);
+    while let Some(error) = next {
+        if error.downcast_ref::<io::Error>().is_some_and(|error| error.kind() == io::ErrorKind::BrokenPipe) {
+            return true;
+        }
+        next = error.source();
+    }
+    false
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_reader_that_went_away_is_no_failure() {
+        let gone: Failure = Box::new(io::Error::from(io::ErrorKind::BrokenPipe));
+        assert_eq!(code(Err(gone)), ExitCode::SUCCESS);
+        assert_eq!(code(Err("no such device".into())), ExitCode::from(2));
+        assert_eq!(code(Ok(Outcome::of(1))), ExitCode::from(1));
+        assert_eq!(code(Ok(Outcome::of(0))), ExitCode::SUCCESS);
+    }
+}

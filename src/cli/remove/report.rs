@@ -1,0 +1,154 @@
+//! What became of each input.
+
+use crate::image::Size;
+use serde::Serialize;
+use std::time::Duration;
+
+/// What became of one input.
+#[derive(Clone, Debug, Serialize)]
+pub(super) struct Entry {
+    input: String,
+    status: Status,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    output: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    width: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    height: Option<u32>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    bytes: Option<usize>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    milliseconds: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    error: Option<String>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+enum Status {
+    Done,
+    Skipped,
+    Failed,
+}
+
+impl Entry {
+    const fn new(input: String, status: Status) -> Self {
+        Self { input, status, output: None, width: None, height: None, bytes: None, milliseconds: None, error: None }
+    }
+
+    pub(super) fn done(input: String, output: String, size: Size, bytes: usize, took: Duration) -> Self {
+        Self {
+            output: Some(output),
+            width: Some(size.width),
+            height: Some(size.height),
+            bytes: Some(bytes),
+            milliseconds: Some(u64::try_from(took.as_millis()).unwrap_or(u64::MAX)),
+            ..Self::new(input, Status::Done)
+        }
+    }
+
+    pub(super) fn skipped(input: String, output: String) -> Self {
+        Self { output: Some(output), ..Self::new(input, Status::Skipped) }
+    }
+
+    pub(super) fn failed(input: String, reason: String) -> Self {
+        Self { error: Some(reason), ..Self::new(input, Status::Failed) }
+    }
+
+    pub(super) fn is_failure(&self) -> bool {
+        self.status == Status::Failed
+    }
+
+    /// The entry for people.
+    pub(super) fn line(&self) -> String {
+        let output = self.output.as_deref().unwrap_or_default();
+        match self.status {
+            Status::Done => format!(
+                "{} → {output}  {}×{}  {} ms",
+                self.input,
+                self.width.unwrap_or_default(),
+                self.height.unwrap_or_default(),
+                self.milliseconds.unwrap_or_default()
+            ),
+            Status::Skipped => format!("{} → {output}  already done", self.input),
+            Status::Failed => format!("{}  failed: {}", self.input, self.error.as_deref().unwrap_or_default()),
+        }
+    }
+}
+
+/// What became of all inputs.
+#[derive(Clone, Debug, Default, Serialize)]
+pub(super) struct Report {
+    inputs: usize,
+    done: usize,
+    skipped: usize,
+    /// How many failed.
+    pub(super) failed: usize,
+    seconds: f64,
+    results: Vec<Entry>,
+}
+
+impl Report {
+    pub(super) fn add(&mut self, entry: Entry) {
+        self.inputs += 1;
+        *match entry.status {
+            Status::Done => &mut self.done,
+            Status::Skipped => &mut self.skipped,
+            Status::Failed => &mut self.failed,
+        } += 1;
+        self.results.push(entry);
+    }
+
+    /// The work took so long. Results finish in any order; they are listed by name.
+    pub(super) fn finish(&mut self, took: Duration) {
+        self.seconds = took.as_secs_f64();
+        self.results.sort_by(|a, b| a.input.cmp(&b.input));
+    }
+
+    /// Input and output files of what is done.
+    pub(super) fn pairs(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.results.iter().filter_map(|entry| Some((entry.input.as_str(), entry.output.as_deref()?)))
+    }
+
+    /// The sum for people.
+    pub(super) fn summary(&self) -> String {
+        let rate = self.done as f64 / self.seconds.max(1e-9);
+        let mut summary = format!("{} done in {:.1} s", self.done, self.seconds);
+        if self.done > 0 {
+            summary += &format!(" ({rate:.1} images/s)");
+        }
+        for (count, what) in [(self.skipped, "already done"), (self.failed, "failed")] {
+            if count > 0 {
+                summary += &format!(", {count} {what}");
+            }
+        }
+        summary
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_report_counts_each_kind_and_lists_by_name() {
+        let mut report = Report::default();
+        report.add(Entry::failed("b".into(), "it is empty".into()));
+        report.add(Entry::done("a".into(), "a.png".into(), Size::new(3, 2), 99, Duration::from_millis(12)));
+        report.add(Entry::skipped("c".into(), "c.png".into()));
+        report.finish(Duration::from_secs(2));
+        let json = serde_json::to_value(&report).unwrap();
+        assert_eq!(
+            (&json["inputs"], &json["done"], &json["skipped"], &json["failed"]),
+            (&3.into(), &1.into(), &1.into(), &1.into())
+        );
+        assert_eq!(
+            json["results"][0],
+            serde_json::json!({"input": "a", "status": "done", "output": "a.png",
+            "width": 3, "height": 2, "bytes": 99, "milliseconds": 12})
+        );
+        assert_eq!(json["results"][1], serde_json::json!({"input": "b", "status": "failed", "error": "it is empty"}));
+        assert_eq!(report.summary(), "1 done in 2.0 s (0.5 images/s), 1 already done, 1 failed");
+        assert_eq!(report.pairs().collect::<Vec<_>>(), [("a", "a.png"), ("c", "c.png")]);
+    }
+}

@@ -1,0 +1,98 @@
+//! An engine in this process, for the commands that work without a server.
+
+use super::exit::Failure;
+use crate::codec::{self, DecodeError, Limits};
+use crate::config::Config;
+use crate::engine::{Engine, EngineError, Lane, Segmented};
+use crate::image::{Frame, Mask};
+use crate::model::device::{self, Chosen};
+#[cfg(feature = "gpu")]
+use crate::model::gpu::GpuSegmenter;
+use crate::model::weights::Weights;
+use crate::model::{CpuSegmenter, SegmentError, Segmenter};
+use crate::pipeline::{self, Call, Output, PipelineError};
+use crate::recipe::Recipe;
+use backdrop_kernels::conv::Isa;
+use bytes::Bytes;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// Nobody waits for an answer here, so a picture may take as long as it takes; a device that hangs is noticed.
+const PATIENCE: Duration = Duration::from_secs(3600);
+
+/// Runs a command that waits.
+pub(super) fn block_on<T>(command: impl Future<Output = T>) -> std::io::Result<T> {
+    Ok(tokio::runtime::Runtime::new()?.block_on(command))
+}
+
+/// Starts the engine that the configuration describes. The network is loaded on the engine's own thread.
+pub(super) fn start_engine(config: &Config) -> Result<Engine, Failure> {
+    // Here, so that a wrong file or device is told before anything else happens.
+    let weights = Arc::new(match &config.weights {
+        Some(path) => Weights::from_file(path)?,
+        None => Weights::embedded(),
+    });
+    let device = device::choose(&config.device)?;
+    #[cfg(feature = "gpu")]
+    let max_batch = config.engine.max_batch;
+    let factory = move || -> Result<Box<dyn Segmenter>, SegmentError> {
+        match &device {
+            Chosen::Cpu => {
+                let network = CpuSegmenter::new(&weights, Isa::detect());
+                Ok(Box::new(network.map_err(|error| SegmentError::Device(error.to_string()))?))
+            }
+            #[cfg(feature = "gpu")]
+            Chosen::Gpu(adapter) => Ok(Box::new(GpuSegmenter::start(adapter, &weights, max_batch)?)),
+        }
+    };
+    Ok(Engine::start(&config.engine, Arc::new(factory)))
+}
+
+/// A ready engine for up to so many pictures at once.
+pub(super) struct Local {
+    engine: Engine,
+}
+
+impl Local {
+    /// Loads the network and waits until it is ready.
+    pub(super) async fn start(config: &Config, jobs: usize) -> Result<Self, Failure> {
+        let mut config = config.clone();
+        config.engine.max_requests_in_flight = config.engine.max_requests_in_flight.max(jobs);
+        let engine = start_engine(&config)?;
+        engine.ready().await?;
+        Ok(Self { engine })
+    }
+
+    /// The model and its version.
+    pub(super) fn model(&self) -> String {
+        self.engine.model()
+    }
+
+    /// One picture through the whole pipeline.
+    pub(super) async fn cut_out(&self, bytes: Bytes, recipe: &Recipe) -> Result<Output, PipelineError> {
+        let call = Call { lane: Lane::Bulk, deadline: Instant::now() + PATIENCE };
+        pipeline::run(&self.engine, bytes, recipe, &call).await
+    }
+
+    /// One picture as far as the network.
+    pub(super) async fn segment(&self, bytes: Bytes) -> Result<(Frame, Mask), Failure> {
+        let slot = self.engine.admit()?;
+        let pool = self.engine.buffers().clone();
+        let decode = move || -> Result<Frame, DecodeError> {
+            let header = codec::probe(&bytes, &Limits::default())?;
+            codec::decode(&bytes, &header, &pool)
+        };
+        let frame = self.engine.cpu(decode).await??;
+        let Segmented { frame, mask, .. } =
+            self.engine.segment(&slot, frame, Lane::Bulk, Instant::now() + PATIENCE).await?;
+        Ok((frame, mask))
+    }
+
+    /// Work on the engine's CPU pool.
+    pub(super) async fn cpu<T: Send + 'static>(
+        &self,
+        work: impl FnOnce() -> T + Send + 'static,
+    ) -> Result<T, EngineError> {
+        self.engine.cpu(work).await
+    }
+}

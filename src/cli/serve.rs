@@ -1,0 +1,158 @@
+//! `backdrop serve`: the daemon, put together.
+//!
+//! Order: log → store and keys → engine (loads in its own thread) → listeners → serve until a signal. The listeners are
+//! bound before the network is loaded: callers may connect at once and wait for it.
+
+use super::exit::{Failure, Outcome};
+use super::settings::Settings;
+use super::{print, runtime};
+use crate::account::admin::{Admin, AdminToken, Door};
+use crate::account::{ApiKey, CreatedKey, Keys};
+use crate::config::Config;
+use crate::http::{self, Administer, App, Authenticate, Caller};
+use crate::store::{self, RedbStore};
+use crate::telemetry;
+use ::http::{HeaderValue, Request, Response, header};
+use bytes::Bytes;
+use clap::Args;
+use futures_util::future::BoxFuture;
+use serde_json::Value;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use tokio::net::TcpListener;
+
+#[derive(Args, Debug)]
+pub(super) struct Serve {
+    /// Address of the API [env: BACKDROP_LISTEN] [default: 127.0.0.1:8080]
+    #[arg(long, value_name = "ADDRESS")]
+    listen: Option<String>,
+    /// Address of health, metrics and key administration [env: BACKDROP_ADMIN_LISTEN] [default: 127.0.0.1:9090]
+    #[arg(long, value_name = "ADDRESS")]
+    admin_listen: Option<String>,
+    #[command(flatten)]
+    settings: Settings,
+}
+
+impl Serve {
+    pub(super) fn run(self) -> Result<Outcome, Failure> {
+        let flags = [
+            ("server.listen", "--listen", &self.listen),
+            ("server.admin_listen", "--admin-listen", &self.admin_listen),
+        ];
+        let config = self.settings.load(&flags)?;
+        telemetry::tracing::init(&config.log)?;
+        runtime::block_on(serve(config))??;
+        Ok(Outcome::Done)
+    }
+}
+
+async fn serve(config: Config) -> Result<(), Failure> {
+    let stop = stop_signal()?;
+    let metrics = telemetry::metrics::exporter();
+    let public = bind(config.server.listen, "the API").await?;
+    let admin = bind(config.server.admin_listen, "the admin interface").await?;
+    let (address, admin_address) = (public.local_addr()?, admin.local_addr()?);
+    let keys = open_keys(&config).await?;
+    let token = AdminToken::generate();
+    let operator = Operator(Admin::new(keys.clone(), token.clone()));
+    let door = Door { address: admin_address, token }.publish(&config.data_dir)?;
+    let engine = runtime::start_engine(&config)?;
+    let chosen = config.bootstrap_key.as_ref().map(|key| ApiKey::parse(key.expose())).transpose()?;
+    let is_fresh = chosen.is_none();
+    if let Some(created) = keys.bootstrap(chosen).await?
+        && is_fresh
+    {
+        print::line(&welcome(&created, address))?;
+    }
+    tracing::info!(%address, admin = %admin_address, "listening");
+    let app = App { remover: Arc::new(engine.clone()), keys: Arc::new(keys), operator: Arc::new(operator), metrics };
+    let grace = config.server.shutdown_grace;
+    http::serve(config.server, config.limits, app, public, admin, stop).await;
+    // Connections have had their grace; what is left in the engine belongs to callers who are gone.
+    let _ = tokio::time::timeout(grace, engine.shutdown()).await;
+    drop(door);
+    tracing::info!("stopped");
+    Ok(())
+}
+
+async fn bind(address: SocketAddr, what: &str) -> Result<TcpListener, Failure> {
+    TcpListener::bind(address).await.map_err(|error| format!("cannot listen on {address} for {what}: {error}").into())
+}
+
+async fn open_keys(config: &Config) -> Result<Keys, Failure> {
+    let data_dir = config.data_dir.clone();
+    let open = move || -> Result<Keys, Failure> {
+        std::fs::create_dir_all(&data_dir).map_err(|error| format!("cannot make {}: {error}", data_dir.display()))?;
+        Ok(Keys::load(RedbStore::open(&store::file_in(&data_dir))?)?)
+    };
+    tokio::task::spawn_blocking(open).await?
+}
+
+/// What an operator sees once: the key, and how to use it.
+fn welcome(created: &CreatedKey, address: SocketAddr) -> String {
+    let key = created.secret.expose();
+    format!(
+        "Made account `default` with this key. It is shown this once; keep it now.\n\n    {key}\n\nTry it:\n\n    \
+         curl -H 'Authorization: Bearer {key}' -F file=@photo.jpg http://{address}/remove -o cutout.png\n"
+    )
+}
+
+/// Resolves at the first SIGTERM or SIGINT; the second one ends the process at once.
+fn stop_signal() -> Result<impl Future<Output = ()>, Failure> {
+    #[cfg(unix)]
+    let mut signals = {
+        use tokio::signal::unix::{SignalKind, signal};
+        let (mut terminate, mut interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
+        async move || {
+            tokio::select! {
+                _ = terminate.recv() => {}
+                _ = interrupt.recv() => {}
+            }
+        }
+    };
+    #[cfg(not(unix))]
+    let mut signals = async || {
+        // Without a handler nothing can be waited for; the console then ends the process itself.
+        if tokio::signal::ctrl_c().await.is_err() {
+            std::future::pending::<()>().await;
+        }
+    };
+    Ok(async move {
+        signals().await;
+        tracing::info!("draining; a second signal ends at once");
+        tokio::spawn(async move {
+            signals().await;
+            tracing::warn!("ended by a second signal");
+            std::process::exit(130);
+        });
+    })
+}
+
+impl Authenticate for Keys {
+    fn authenticate(&self, token: &str) -> Option<Caller> {
+        let known = Self::authenticate(self, token)?;
+        Some(Caller { key_id: known.key_id, account: known.account })
+    }
+}
+
+/// Key administration behind the admin listener.
+struct Operator(Admin);
+
+impl Administer for Operator {
+    fn handle<'a>(&'a self, request: &'a Request<Bytes>) -> BoxFuture<'a, Option<Response<Value>>> {
+        Box::pin(async move {
+            if !Admin::owns(request.uri().path()) {
+                return None;
+            }
+            let target = request.uri().path_and_query().map_or("/", ::http::uri::PathAndQuery::as_str);
+            let authorization = request.headers().get(header::AUTHORIZATION).and_then(|value| value.to_str().ok());
+            let reply = self.0.answer(request.method(), target, authorization, request.body()).await;
+            let mut response = Response::new(reply.body);
+            *response.status_mut() = reply.status;
+            if let Some(methods) = reply.allow {
+                response.headers_mut().insert(header::ALLOW, HeaderValue::from_static(methods));
+            }
+            Some(response)
+        })
+    }
+}
