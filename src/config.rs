@@ -104,12 +104,12 @@ pub fn load(
 /// # Errors
 /// Everything that is wrong with it.
 pub fn check(sources: &Sources) -> Result<Layered<Config>, Problems> {
-    let config = merge::<Config>(sources, SHORT_VARIABLES)?;
+    let (config, mut problems) = merge::<Config>(sources, SHORT_VARIABLES);
     let problem = |complaint: String| {
         let (setting, message) = complaint.split_once(": ").unwrap_or(("", &complaint));
         Problem { origin: config.origin(setting).cloned(), setting: setting.to_owned(), message: message.to_owned() }
     };
-    let problems: Vec<Problem> = config.settings.complaints().into_iter().map(problem).collect();
+    problems.extend(config.settings.complaints().into_iter().map(problem));
     if problems.is_empty() { Ok(config) } else { Err(Problems(problems)) }
 }
 
@@ -152,10 +152,12 @@ mod tests {
             environment: vec![
                 ("BACKDROP_ADMIN_LISTEN".into(), "127.0.0.1:8080".into()),
                 ("BACKDROP_ENGINE_MAX_BATCH".into(), "0".into()),
+                ("BACKDROP_LIMITS_RATE_PER_MINUTE".into(), "often".into()),
             ],
             ..Sources::default()
         };
-        let told = check(&sources).expect_err("two mistakes").to_string();
+        let told = check(&sources).expect_err("three mistakes").to_string();
+        assert!(told.contains("BACKDROP_LIMITS_RATE_PER_MINUTE: limits.rate_per_minute: invalid type"), "{told}");
         assert!(told.contains("BACKDROP_ENGINE_MAX_BATCH: engine.max_batch: expected 1 to 64"), "{told}");
         assert!(told.contains("BACKDROP_ADMIN_LISTEN: server.admin_listen: expected another address"), "{told}");
     }

@@ -19,7 +19,7 @@ mod show_config;
 mod weights;
 
 use clap::{Args, Parser, Subcommand};
-use settings::Settings;
+use settings::Places;
 use std::process::ExitCode;
 
 /// Cuts subjects out of photos and puts them on new backgrounds.
@@ -56,7 +56,7 @@ struct KeysCommand {
     #[command(flatten)]
     keys: keys::KeysArgs,
     #[command(flatten)]
-    settings: Settings,
+    places: Places,
 }
 
 #[derive(Args, Debug)]
@@ -64,7 +64,7 @@ struct AccountsCommand {
     #[command(flatten)]
     accounts: accounts::AccountsArgs,
     #[command(flatten)]
-    settings: Settings,
+    places: Places,
 }
 
 impl Cli {
@@ -72,11 +72,11 @@ impl Cli {
     #[must_use]
     pub fn run(self) -> ExitCode {
         exit::code(match self.command {
-            Command::Keys(KeysCommand { keys, settings }) => match settings.load(&[]) {
+            Command::Keys(KeysCommand { keys, places }) => match places.load(&[]) {
                 Ok(config) => return keys.execute(&config.data_dir),
                 Err(problems) => Err(problems.into()),
             },
-            Command::Accounts(AccountsCommand { accounts, settings }) => match settings.load(&[]) {
+            Command::Accounts(AccountsCommand { accounts, places }) => match places.load(&[]) {
                 Ok(config) => return accounts.execute(&config.data_dir),
                 Err(problems) => Err(problems.into()),
             },

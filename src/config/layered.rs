@@ -103,12 +103,12 @@ impl<T> Layered<T> {
 /// A variable that begins with ours but names no setting is left alone: Kubernetes makes such ones
 /// (`BACKDROP_PORT`, `BACKDROP_SERVICE_HOST`) for a service of our name.
 ///
-/// # Errors
-/// All problems at once: unknown keys, values of the wrong type, a file that is not TOML.
+/// Returned beside the settings: all problems at once, unknown keys, values of the wrong type, a file that is not TOML.
+/// What could not be used has its default, so that the rest can still be looked at.
 pub fn merge<T: Default + Serialize + DeserializeOwned>(
     sources: &Sources,
     short: &[(&str, &str)],
-) -> Result<Layered<T>, Problems> {
+) -> (Layered<T>, Vec<Problem>) {
     let mut merging = Merging::new::<T>();
     if let Some((path, text)) = &sources.file {
         merging.file::<T>(path, text);
@@ -171,16 +171,12 @@ impl Merging {
         };
         for (name, value) in table {
             let is_section = self.defaults.get(&name).is_some_and(Value::is_object);
-            let Value::Object(section) = value else {
+            if let (true, Value::Object(section)) = (is_section, &value) {
+                for (key, value) in section {
+                    self.set::<T>(&format!("{name}.{key}"), [value.clone()], &origin);
+                }
+            } else {
                 self.set::<T>(&name, [value], &origin);
-                continue;
-            };
-            if !is_section {
-                self.set::<T>(&name, [Value::Object(section)], &origin);
-                continue;
-            }
-            for (key, value) in section {
-                self.set::<T>(&format!("{name}.{key}"), [value], &origin);
             }
         }
     }
@@ -219,14 +215,12 @@ impl Merging {
         self.problems.push(Problem { origin, setting: setting.to_owned(), message: message.to_owned() });
     }
 
-    fn finish<T: DeserializeOwned>(mut self) -> Result<Layered<T>, Problems> {
-        if self.problems.is_empty() {
-            match serde_json::from_value(self.merged.take()) {
-                Ok(settings) => return Ok(Layered { settings, origins: self.origins }),
-                Err(error) => self.problem(None, "", &error.to_string()),
-            }
-        }
-        Err(Problems(self.problems))
+    fn finish<T: Default + DeserializeOwned>(mut self) -> (Layered<T>, Vec<Problem>) {
+        let settings = serde_json::from_value(self.merged.take()).unwrap_or_else(|error| {
+            self.problem(None, "", &error.to_string());
+            T::default()
+        });
+        (Layered { settings, origins: self.origins }, self.problems)
     }
 }
 
@@ -268,7 +262,10 @@ mod tests {
             environment: environment.iter().map(|(name, value)| (name.to_string(), value.to_string())).collect(),
             flags: flags.iter().map(|(setting, flag, value)| (*setting, *flag, value.to_string())).collect(),
         };
-        merge(&sources, &[("BACKDROP_HERE", "limits.label")])
+        match merge(&sources, &[("BACKDROP_HERE", "limits.label")]) {
+            (layered, problems) if problems.is_empty() => Ok(layered),
+            (_, problems) => Err(Problems(problems)),
+        }
     }
 
     #[test]

@@ -16,7 +16,6 @@ pub struct EngineConfig {
     pub max_batch: usize,
     /// After so long without a request the network leaves memory, until the next one; unset, it stays.
     #[serde(with = "jiff::fmt::serde::unsigned_duration::friendly::compact::optional")]
-    #[serde(skip_serializing_if = "Option::is_none")]
     pub idle_unload: Option<Duration>,
 }
 

@@ -66,3 +66,10 @@ fn a_configuration_file_that_is_not_there_is_told() {
     assert_eq!(output.status.code(), Some(2));
     assert!(stderr(&output).contains("/nowhere/backdrop.toml: cannot be read"), "{}", stderr(&output));
 }
+
+#[test]
+fn the_data_folder_may_be_named_after_the_subcommand() {
+    let folder = tempfile::tempdir().unwrap();
+    let output = backdrop().args(["accounts", "list", "--json", "--data-dir"]).arg(folder.path()).output().unwrap();
+    assert!(!stderr(&output).contains("unexpected argument"), "{}", stderr(&output));
+}

@@ -41,7 +41,7 @@ const BETA2: f64 = 0.3;
 /// Share of the diagonal that counts as boundary.
 const BOUNDARY: f64 = 0.02;
 /// A truth is soft when at least this share of its pixels lies well between background and subject.
-const SOFT_SHARE: f64 = 0.01;
+const SOFT_SHARE: f64 = 0.001;
 
 /// Compares a matte with the truth: both 0..=255, row after row, `width` wide.
 ///
@@ -241,7 +241,7 @@ mod tests {
         assert!((actual - expected).abs() <= 2e-5 * expected.abs().max(1e-3), "{actual} is not {expected}");
     }
 
-    /// The expected values come from `tests/references/eval_metrics.py` (NumPy and OpenCV).
+    /// The expected values come from `tests/reference/eval_metrics.py` (NumPy and OpenCV).
     #[test]
     fn measures_agree_with_the_reference_script() {
         let truth = disc(44, 29, 22, 500);
