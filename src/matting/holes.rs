@@ -2,7 +2,7 @@
 //!
 //! A hole is a patch of likely background that the subject encloses. One that the network is sure of anywhere (the gap
 //! of a handle, the sky between arm and body) stays. One that it is sure of nowhere, and that lies in the midst of
-//! certain subject, is filled.
+//! certain subject, is filled, together with the likely subject around it that the hole made doubtful.
 
 use crate::image::Mask;
 use std::collections::HashSet;
@@ -45,8 +45,12 @@ pub(super) fn fill(mask: &mut Mask) {
             }
             enclosed &= inside == SIDES.len();
         }
-        if enclosed && !sure && lies_in_subject(mask, &hole) {
+        if enclosed
+            && !sure
+            && let Some(around) = subject_around(mask, &hole)
+        {
             filled.append(&mut hole);
+            filled.extend(around.into_iter().filter(|&at| mask.values[at] >= 0.5));
         }
     }
     filled.into_iter().for_each(|at| mask.values[at] = 1.0);
@@ -61,8 +65,8 @@ fn neighbours<'a>(mask: &Mask, at: usize, steps: &'a [(isize, isize)]) -> impl I
     })
 }
 
-/// Whether the ring around the hole, a tenth of it forgiven, is subject.
-fn lies_in_subject(mask: &Mask, hole: &[usize]) -> bool {
+/// The hole and what is around it, if the ring, a tenth of it forgiven, is subject.
+fn subject_around(mask: &Mask, hole: &[usize]) -> Option<HashSet<usize>> {
     let mut reached: HashSet<usize> = hole.iter().copied().collect();
     let mut front = hole.to_vec();
     let (mut ring, mut subject) = (0usize, 0usize);
@@ -77,7 +81,7 @@ fn lies_in_subject(mask: &Mask, hole: &[usize]) -> bool {
         }
         front = further;
     }
-    subject * 10 >= ring * 9
+    (subject * 10 >= ring * 9).then_some(reached)
 }
 
 #[cfg(test)]
@@ -105,6 +109,7 @@ mod tests {
         fill(&mut mask);
         let filled = mask.values[centre.1 * 40 + centre.0] == 1.0;
         assert_eq!(filled, mask != before, "something else changed");
+        assert!(mask.values.iter().zip(&before.values).all(|(after, before)| after >= before), "it only adds");
         filled
     }
 

@@ -48,8 +48,9 @@ pub(super) fn of_tidied(mask: &Mask, size: Size) -> Trimap {
 pub fn tidied(mask: &Mask) -> Mask {
     let mut mask = mask.clone();
     settle(&mut mask, |value| value > BACKGROUND, |value| value >= 0.5, 0.0);
-    settle(&mut mask, |value| value < FOREGROUND, |value| value < 0.5, 1.0);
+    // Before the next step, which then settles the ramps that the holes leave behind.
     holes::fill(&mut mask);
+    settle(&mut mask, |value| value < FOREGROUND, |value| value < 0.5, 1.0);
     // What is left of the fringes of what was settled, and any haze far from everything.
     let grid = (mask.size.width as usize, mask.size.height as usize);
     let around = Params { radius: 2.0, foreground: FOREGROUND, background: BACKGROUND };
