@@ -10,7 +10,7 @@ use std::process::{Child, Command, Stdio};
 use std::time::Duration;
 
 /// A daemon on ports of its own; killed when the test ends.
-struct Daemon(Child);
+pub(crate) struct Daemon(pub(crate) Child);
 
 impl Drop for Daemon {
     fn drop(&mut self) {
@@ -20,11 +20,16 @@ impl Drop for Daemon {
 }
 
 impl Daemon {
-    fn start(data_dir: &Path) -> Self {
+    pub(crate) fn start(data_dir: &Path) -> Self {
+        Self::start_with(data_dir, &[])
+    }
+
+    pub(crate) fn start_with(data_dir: &Path, variables: &[(&str, &str)]) -> Self {
         let child = backdrop()
             .args(["serve", "--listen", "127.0.0.1:0", "--admin-listen", "127.0.0.1:0", "--data-dir"])
             .arg(data_dir)
             .env("BACKDROP_LOG_FORMAT", "json")
+            .envs(variables.iter().copied())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
             .spawn()
@@ -33,7 +38,7 @@ impl Daemon {
     }
 
     /// The address of the API, from the log.
-    fn address(&mut self) -> String {
+    pub(crate) fn address(&mut self) -> String {
         let log = BufReader::new(self.0.stderr.take().expect("piped"));
         let mut lines = log.lines().map_while(Result::ok);
         let line = lines.find(|line| line.contains("\"listening\"")).expect("the daemon listens");

@@ -10,6 +10,7 @@ mod codec_heic;
 mod codec_hostile;
 mod codec_support;
 mod command;
+mod daemon_memory;
 mod engine_device;
 mod engine_fake;
 mod engine_pipeline;
