@@ -9,6 +9,8 @@ use burn::backend::tensor::{FloatTensor, IntTensor};
 use burn::tensor::{DType, Device, Element, Int, Shape, Tensor, TensorData, read_sync};
 use burn_cubecl::ops::numeric::empty_device_contiguous_dtype;
 use burn_cubecl::tensor::CubeTensor;
+use cubecl::config::autotune::AutotuneLevel;
+use cubecl::config::{CubeClRuntimeConfig, RuntimeConfig};
 use cubecl::prelude::*;
 
 /// Work items in a cube along x and y: 256 in all, the most that every adapter grants.
@@ -63,6 +65,19 @@ pub(crate) fn host_tensor(values: Vec<f32>, shape: impl Into<Shape>) -> FloatTen
 /// A host tensor of packed `words`.
 pub(crate) fn host_int_tensor(words: Vec<u32>, shape: impl Into<Shape>) -> IntTensor<Flex> {
     Flex::int_from_data(TensorData::new(words, shape), &Default::default())
+}
+
+/// Has burn time each candidate once, not up to ten times, when it looks for the fastest way to run an operation.
+///
+/// For software adapters, where trying takes minutes and the winner hardly matters. To be called before the first
+/// device is brought up; later it does nothing.
+pub fn tune_briefly() {
+    let mut config = CubeClRuntimeConfig::default();
+    config.autotune.level = AutotuneLevel::Minimal;
+    config.autotune.bench.min_samples = 1;
+    config.autotune.bench.max_samples = 1;
+    // Refused when a configuration is in use already, which then stays.
+    let _ = CubeClRuntimeConfig::try_set(config);
 }
 
 /// Puts packed RGBA8 (`height` rows of `width` pixels) on `device`: `[H, W]`, one `u32` a pixel, red in the low byte.

@@ -5,14 +5,10 @@ use crate::codec::{self, DecodeError, Limits};
 use crate::config::Config;
 use crate::engine::{Engine, EngineError, Lane, Segmented};
 use crate::image::{Frame, Mask};
-use crate::model::device::{self, Chosen};
-#[cfg(feature = "gpu")]
-use crate::model::gpu::GpuSegmenter;
+use crate::model::device;
 use crate::model::weights::Weights;
-use crate::model::{CpuSegmenter, SegmentError, Segmenter};
 use crate::pipeline::{self, Call, Output, PipelineError};
 use crate::recipe::Recipe;
-use backdrop_kernels::conv::Isa;
 use bytes::Bytes;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -33,18 +29,8 @@ pub(super) fn start_engine(config: &Config) -> Result<Engine, Failure> {
         None => Weights::embedded(),
     });
     let device = device::choose(&config.device)?;
-    #[cfg(feature = "gpu")]
     let max_batch = config.engine.max_batch;
-    let factory = move || -> Result<Box<dyn Segmenter>, SegmentError> {
-        match &device {
-            Chosen::Cpu => {
-                let network = CpuSegmenter::new(&weights, Isa::detect());
-                Ok(Box::new(network.map_err(|error| SegmentError::Device(error.to_string()))?))
-            }
-            #[cfg(feature = "gpu")]
-            Chosen::Gpu(adapter) => Ok(Box::new(GpuSegmenter::start(adapter, &weights, max_batch)?)),
-        }
-    };
+    let factory = move || device.segmenter(&weights, max_batch);
     Ok(Engine::start(&config.engine, Arc::new(factory)))
 }
 

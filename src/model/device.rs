@@ -141,6 +141,7 @@ mod with_gpu {
     use std::fmt;
     use std::sync::{Mutex, OnceLock, PoisonError};
 
+    use backdrop_kernels::device::tune_briefly;
     use burn::tensor::wgpu::{WgpuBackend, wgpu};
     use burn::tensor::{Device, DeviceKind, read_sync};
 
@@ -233,6 +234,9 @@ mod with_gpu {
                 AdapterKind::Virtual => DeviceKind::VirtualGpu(self.index),
                 AdapterKind::Software => DeviceKind::Cpu,
             };
+            if self.kind == AdapterKind::Software {
+                tune_briefly();
+            }
             let device = Device::wgpu_options()
                 .device_kind(kind)
                 .graphics_api(self.api.burn())

@@ -140,3 +140,36 @@ fn known_picture() -> Frame {
     }
     Frame::new(Size::new(SIDE, SIDE), Buffer::from(pixels))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use burn::tensor::TensorData;
+
+    const SIDE: usize = 64;
+
+    fn input(shade: f32) -> Tensor<3> {
+        let values = (0..SIDE * SIDE * 3).map(|at| (at as f32 * 0.01).sin() * shade).collect();
+        Tensor::from_data(TensorData::new::<f32, _>(values, [SIDE, SIDE, 3]), &Device::flex())
+    }
+
+    #[test]
+    fn a_batch_that_is_filled_up_answers_for_its_own_pictures_in_order() {
+        let net = BurnNet::new(&Weights::embedded(), &Device::flex());
+        let shades = [0.3, 0.6, 0.9];
+        let together = masks(&net, shades.map(input).into(), SIDE).expect("the host computes");
+        assert_eq!(together.len(), shades.len());
+        for (mask, shade) in together.iter().zip(shades) {
+            let alone = masks(&net, vec![input(shade)], SIDE).expect("the host computes").remove(0);
+            parity::compare(&alone, mask, 1e-5).expect("the same mask");
+        }
+        assert!(parity::compare(&together[0], &together[2], 1e-5).is_err(), "the pictures cannot be told apart");
+    }
+
+    #[test]
+    fn an_unwritten_mask_is_not_taken_for_an_empty_picture() {
+        assert!(!is_written(&[0.0; 9]));
+        assert!(!is_written(&[0.1, f32::NAN]));
+        assert!(is_written(&[0.0, 1e-7]));
+    }
+}

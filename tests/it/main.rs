@@ -6,6 +6,7 @@ mod cli_remove;
 mod cli_serve;
 mod codec_decode;
 mod codec_encode;
+#[cfg(feature = "heic")]
 mod codec_heic;
 mod codec_hostile;
 mod codec_support;
