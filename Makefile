@@ -14,7 +14,7 @@ BIN := $(or $(CARGO_TARGET_DIR),target)/release/backdrop
 # What `make demo` writes, and where `make serve` keeps accounts and keys.
 DEMO := target/demo
 DATA := target/serve-data
-PHOTOS := $(filter-out %/before-after.jpg, $(wildcard tests/photos/*.jpg tests/photos/*.png))
+PHOTOS := tests/photos/astronaut.jpg tests/photos/chelsea.png
 
 .PHONY: help demo serve test bench packages test-packages
 
