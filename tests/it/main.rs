@@ -16,6 +16,7 @@ mod engine_device;
 mod engine_fake;
 mod engine_pipeline;
 mod engine_queue;
+#[cfg(feature = "gpu")]
 mod gpu_network;
 mod http_admin;
 mod http_connections;
