@@ -2,13 +2,14 @@
 
 use std::error::Error;
 use std::fmt;
-use std::io::{self, Write};
+use std::io;
 use std::path::Path;
 use std::process::ExitCode;
 
 use http::{Method, StatusCode};
 use serde_json::Value;
 
+use super::print;
 use crate::account::AccountName;
 use crate::account::admin::{Link, LinkError};
 
@@ -112,8 +113,7 @@ pub(super) fn items<'a>(listing: &'a Value, field: &str) -> impl Iterator<Item =
 
 /// Prints one line on stdout.
 pub(super) fn print(line: &str) -> Result<(), CommandError> {
-    let mut stdout = io::stdout().lock();
-    writeln!(stdout, "{line}").and_then(|()| stdout.flush()).map_err(CommandError::Output)
+    print::line(line).map_err(CommandError::Output)
 }
 
 /// Prints rows under a heading, each column as wide as its widest cell.
