@@ -1,7 +1,7 @@
 //! The whole way of one picture, from the bytes of a JPEG to the bytes of a PNG, on the CPU.
 
 use backdrop::codec::{self, Channels, EncodeOptions, PngEffort};
-use backdrop::compose::Resize;
+use backdrop::compose::Scene;
 use backdrop::engine::{Engine, EngineConfig, Lane};
 use backdrop::image::{Buffer, Composite, Frame, OutputFormat, Quality, Size};
 use backdrop::matting;
@@ -54,7 +54,7 @@ fn remove(criterion: &mut Criterion) {
     runtime.block_on(engine.ready()).expect("the embedded weights");
     let recipe = Recipe {
         matting: matting::Options::default(),
-        resize: Resize::default(),
+        scene: Scene::default(),
         encode: encode_options(),
         keep_alpha: true,
     };

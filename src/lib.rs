@@ -26,6 +26,7 @@ pub mod model;
 pub mod recipe;
 
 pub mod engine;
+pub mod source;
 pub mod store;
 
 pub mod account;

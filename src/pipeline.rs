@@ -4,19 +4,15 @@
 //! made, so that every buffer is free as soon as the next one is there.
 
 use crate::codec::{self, DecodeError, EncodeError, Limits};
-use crate::compose::{self, Layout, OutputTooLarge};
+use crate::compose::{self, Flattened, Framing, Materials, OutputTooLarge, SUBJECT_ALPHA};
 use crate::engine::{Engine, EngineError, Lane, Segmented, Slot};
-use crate::image::{EncodedImage, Frame, Rect, Size};
+use crate::image::{EncodedImage, Rect};
 use crate::matting::{self, NoSubject};
 use crate::recipe::Recipe;
 use crate::telemetry::metrics::{self, Stage};
 use bytes::Bytes;
 use std::time::{Duration, Instant};
 use tokio::time::timeout_at;
-
-/// Coverage, of 255, from which a pixel counts as subject in [`Output::subject`]: 3 %, below which nobody sees it
-/// and a matte's last traces lie.
-const SUBJECT_ALPHA: u8 = 8;
 
 /// How a picture is to be treated, whatever is done with it.
 #[derive(Clone, Copy, Debug)]
@@ -117,7 +113,7 @@ async fn stages(
     recipe: &Recipe,
     call: &Call,
 ) -> Result<Output, PipelineError> {
-    let Recipe { matting, resize, encode, keep_alpha } = recipe.clone();
+    let Recipe { matting, scene, encode, keep_alpha } = recipe.clone();
     let workers = Workers { engine, slot: &slot };
     let began = Instant::now();
     let mut timings = Timings::default();
@@ -129,8 +125,11 @@ async fn stages(
         let (header, bytes) = probed?;
         (header, bytes, took)
     };
-    let layout = resize.layout(header.size)?;
-    engine.reserve_pixels(&slot, pixels_needed(header.size, &layout), call.deadline).await?;
+    if scene.framing == Framing::Whole {
+        // No subject can change it, so a result that would be too large is refused before it costs anything.
+        scene.layout(header.size, Rect::whole(header.size))?;
+    }
+    engine.reserve_pixels(&slot, header.size.area() + scene.most_pixels(header.size), call.deadline).await?;
 
     let buffers = engine.buffers().clone();
     let (decoded, decoding) = workers
@@ -161,13 +160,15 @@ async fn stages(
         (cutout?, uncertainty)
     };
 
-    let ((composite, subject), took) = workers
+    let (flattened, took) = workers
         .run("compose", move || {
-            let composite = compose::flatten(cutout, &layout);
-            let subject = subject_bounds(&composite.0);
-            (composite, subject)
+            let picture = cutout.0;
+            let subject = picture.covered(SUBJECT_ALPHA).ok_or(NoSubject)?;
+            let layout = scene.layout(picture.size(), subject)?;
+            Ok::<_, PipelineError>(compose::flatten(picture, subject, &layout, &scene, Materials::default()))
         })
         .await?;
+    let Flattened { composite, subject } = flattened?;
     timings.compose = took;
     // A subject that the resize left nothing of: an empty picture is never called a success.
     let subject = subject.ok_or(NoSubject)?;
@@ -209,64 +210,5 @@ impl Workers<'_> {
                 (done, began.elapsed())
             })
             .await
-    }
-}
-
-/// What will be in memory: the picture, and beside it the canvas, where that is another one.
-fn pixels_needed(source: Size, layout: &Layout) -> usize {
-    if *layout == Layout::unchanged(source) { source.area() } else { source.area() + layout.canvas.area() }
-}
-
-/// The bounds of all pixels with at least [`SUBJECT_ALPHA`].
-fn subject_bounds(frame: &Frame) -> Option<Rect> {
-    let Size { width, height } = frame.size();
-    let rows = || frame.pixels().chunks_exact(width as usize * 4).zip(0..height);
-    let covers = |row: &[u8]| row.as_chunks::<4>().0.iter().any(|pixel| pixel[3] >= SUBJECT_ALPHA);
-    let (_, top) = rows().find(|(row, _)| covers(row))?;
-    let (_, bottom) = rows().rfind(|(row, _)| covers(row))?;
-    let (mut left, mut right) = (width, 0);
-    for (row, y) in rows() {
-        if (top..=bottom).contains(&y) {
-            let pixels = row.as_chunks::<4>().0;
-            // Only what lies outside the bounds so far can widen them.
-            let before = pixels.iter().zip(0..left).find(|(pixel, _)| pixel[3] >= SUBJECT_ALPHA);
-            left = before.map_or(left, |(_, x)| x);
-            let after = pixels.iter().zip(0..width).skip(right as usize).rfind(|(pixel, _)| pixel[3] >= SUBJECT_ALPHA);
-            right = after.map_or(right, |(_, x)| x + 1);
-        }
-    }
-    Some(Rect { left, top, width: right - left, height: bottom + 1 - top })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::compose::Resize;
-    use crate::image::Buffer;
-
-    fn frame(size: Size, alpha: impl Fn(u32, u32) -> u8) -> Frame {
-        let alpha = &alpha;
-        let bytes = (0..size.height).flat_map(|y| (0..size.width).flat_map(move |x| [9, 9, 9, alpha(x, y)]));
-        Frame::new(size, Buffer::from(bytes.collect::<Vec<u8>>()))
-    }
-
-    #[test]
-    fn subject_bounds_are_those_of_visible_pixels() {
-        let size = Size::new(20, 10);
-        let spots = [(7, 3, 255), (11, 6, SUBJECT_ALPHA), (2, 5, 90), (19, 9, SUBJECT_ALPHA - 1)];
-        let spotted = frame(size, |x, y| spots.iter().find(|s| (s.0, s.1) == (x, y)).map_or(0, |s| s.2));
-        assert_eq!(subject_bounds(&spotted), Some(Rect { left: 2, top: 3, width: 10, height: 4 }));
-        assert_eq!(subject_bounds(&frame(size, |_, _| 255)), Some(Rect::whole(size)));
-        assert_eq!(subject_bounds(&frame(size, |_, _| SUBJECT_ALPHA - 1)), None);
-        let corner = frame(size, |x, y| if (x, y) == (19, 0) { 200 } else { 0 });
-        assert_eq!(subject_bounds(&corner), Some(Rect { left: 19, top: 0, width: 1, height: 1 }));
-    }
-
-    #[test]
-    fn a_canvas_of_its_own_counts_as_memory() {
-        let source = Size::new(100, 50);
-        let needed = |resize: Resize| pixels_needed(source, &resize.layout(source).unwrap());
-        assert_eq!(needed(Resize::default()), 5000);
-        assert_eq!(needed(Resize { width: Some(200), ..Resize::default() }), 5000 + 20_000);
     }
 }

@@ -11,7 +11,7 @@ const LAYERS: &[&[&str]] = &[
     &["image", "telemetry"],
     &["codec", "compose", "matting", "model"],
     &["recipe"],
-    &["engine", "store"],
+    &["engine", "source", "store"],
     &["account", "pipeline"],
     &["http"],
     &["config"],

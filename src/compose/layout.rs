@@ -5,6 +5,7 @@
 //!   transparent. It is never distorted.
 //! * `max_dim` then clamps the longest side of the whole canvas. It never enlarges.
 
+use super::Scene;
 use crate::image::{Rect, Size};
 
 /// The longest side of a result, in pixels.
@@ -30,19 +31,45 @@ pub struct Resize {
 }
 
 /// The output canvas, and the picture's place on it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Layout {
     /// Width and height of the result.
     pub canvas: Size,
-    /// Where the resized picture lies; the rest is transparent.
-    pub picture: Rect,
+    /// The part of the source that shows.
+    pub from: Rect,
+    /// Where on the canvas it lies, resized; around it is background.
+    pub place: Rect,
+    /// Output pixels for each pixel that the scene's lengths are given in.
+    pub scale: f32,
 }
 
 impl Layout {
     /// The picture as it is.
     #[must_use]
     pub const fn unchanged(source: Size) -> Self {
-        Self { canvas: source, picture: Rect::whole(source) }
+        Self { canvas: source, from: Rect::whole(source), place: Rect::whole(source), scale: 1.0 }
+    }
+}
+
+impl Scene {
+    /// The canvas, and the place of `source` on it, whose subject lies in `subject`.
+    ///
+    /// # Errors
+    /// [`OutputTooLarge`] when a side would be longer than [`MAX_SIDE`].
+    pub fn layout(&self, source: Size, subject: Rect) -> Result<Layout, OutputTooLarge> {
+        let _ = subject;
+        self.resize.layout(source)
+    }
+
+    /// An upper bound, over all subjects, of what [`flatten`](super::flatten) needs beside the source, in pixels of four
+    /// bytes.
+    #[must_use]
+    pub fn most_pixels(&self, source: Size) -> usize {
+        match self.resize.layout(source) {
+            Ok(layout) if layout == Layout::unchanged(source) => 0,
+            Ok(layout) => layout.canvas.area(),
+            Err(_) => MAX_SIDE as usize * MAX_SIDE as usize,
+        }
     }
 }
 
@@ -71,13 +98,14 @@ impl Resize {
             return Err(OutputTooLarge { size: canvas });
         }
         let fitted = if boxed { source.fitted(canvas) } else { canvas };
-        let picture = Rect {
+        let place = Rect {
             left: (canvas.width - fitted.width) / 2,
             top: (canvas.height - fitted.height) / 2,
             width: fitted.width,
             height: fitted.height,
         };
-        Ok(Layout { canvas, picture })
+        let scale = place.width as f32 / source.width as f32;
+        Ok(Layout { canvas, from: Rect::whole(source), place, scale })
     }
 }
 
@@ -118,7 +146,7 @@ mod tests {
     fn one_side_alone_leaves_no_padding_even_where_rounding_would_invite_it() {
         for source in [Size::new(4000, 3), Size::new(3, 4000), Size::new(1, 4096), Size::new(333, 777)] {
             let layout = resize(1023, 0, 511).layout(source).unwrap();
-            assert_eq!(layout.picture, Rect::whole(layout.canvas));
+            assert_eq!(layout.place, Rect::whole(layout.canvas));
         }
     }
 
@@ -126,16 +154,16 @@ mod tests {
     fn both_sides_are_an_exact_box_with_the_picture_centred() {
         let layout = resize(400, 100, 0).layout(LANDSCAPE).unwrap();
         assert_eq!(layout.canvas, Size::new(400, 100));
-        assert_eq!(layout.picture, Rect { left: 125, top: 0, width: 150, height: 100 });
+        assert_eq!(layout.place, Rect { left: 125, top: 0, width: 150, height: 100 });
         let layout = resize(400, 1000, 0).layout(SQUARE).unwrap();
-        assert_eq!(layout.picture, Rect { left: 0, top: 300, width: 400, height: 400 });
+        assert_eq!(layout.place, Rect { left: 0, top: 300, width: 400, height: 400 });
     }
 
     #[test]
     fn a_box_never_distorts() {
         for source in [PORTRAIT, LANDSCAPE, SQUARE, Size::new(301, 77), Size::new(1, 50)] {
             for (width, height) in [(640, 480), (480, 640), (31, 17), (1000, 1000)] {
-                let picture = resize(width, height, 0).layout(source).unwrap().picture;
+                let picture = resize(width, height, 0).layout(source).unwrap().place;
                 let scale =
                     f64::min(f64::from(width) / f64::from(source.width), f64::from(height) / f64::from(source.height));
                 for (side, of) in [(picture.width, source.width), (picture.height, source.height)] {
@@ -159,7 +187,7 @@ mod tests {
     fn max_dim_clamps_the_whole_canvas_after_the_box() {
         let layout = resize(400, 100, 200).layout(LANDSCAPE).unwrap();
         assert_eq!(layout.canvas, Size::new(200, 50));
-        assert_eq!(layout.picture, Rect { left: 62, top: 0, width: 75, height: 50 });
+        assert_eq!(layout.place, Rect { left: 62, top: 0, width: 75, height: 50 });
         assert_eq!(canvas(LANDSCAPE, 1000, 0, 500), (500, 333));
     }
 

@@ -2,9 +2,13 @@
 //!
 //! [`layout`](Resize::layout) decides in rectangles only, before any pixel is decoded; [`flatten`] carries it out.
 
+mod background;
 mod flatten;
 mod layout;
 mod resample;
+mod scene;
 
-pub use flatten::flatten;
+pub use background::Plate;
+pub use flatten::{Flattened, Materials, SUBJECT_ALPHA, flatten};
 pub use layout::{Layout, MAX_SIDE, OutputTooLarge, Resize};
+pub use scene::{Aspect, Background, Enhance, Fit, Framing, Mark, Outline, Padding, Scene, Shadow, Watermark};

@@ -7,6 +7,32 @@
 
 use std::sync::LazyLock;
 
+/// A colour: sRGB and straight alpha, 8 bits each.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Color(pub [u8; 4]);
+
+impl Color {
+    /// Nothing.
+    pub const TRANSPARENT: Self = Self([0; 4]);
+    /// White.
+    pub const WHITE: Self = Self([255; 4]);
+    /// Black.
+    pub const BLACK: Self = Self([0, 0, 0, 255]);
+
+    /// Whether nothing shines through.
+    #[must_use]
+    pub const fn is_opaque(self) -> bool {
+        self.0[3] == 255
+    }
+
+    /// Without its alpha.
+    #[must_use]
+    pub const fn rgb(self) -> [u8; 3] {
+        let [red, green, blue, _] = self.0;
+        [red, green, blue]
+    }
+}
+
 /// Linear light of an encoded value in 0..=1.
 #[must_use]
 pub fn linear_of_encoded(encoded: f32) -> f32 {

@@ -1,6 +1,6 @@
 //! A decoded picture.
 
-use super::{Buffer, Size};
+use super::{Buffer, Rect, Size};
 
 /// A picture on the host: packed RGBA8, sRGB, upright, straight alpha, row after row without padding.
 #[derive(Clone, Debug)]
@@ -54,5 +54,50 @@ impl Frame {
     #[must_use]
     pub fn has_transparency(&self) -> bool {
         self.pixels.as_chunks::<4>().0.iter().any(|pixel| pixel[3] != 255)
+    }
+
+    /// The bounds of all pixels that cover at least `alpha`.
+    #[must_use]
+    pub fn covered(&self, alpha: u8) -> Option<Rect> {
+        let Size { width, height } = self.size;
+        let rows = || self.pixels.chunks_exact(width as usize * 4).zip(0..height);
+        let covers = |row: &[u8]| row.as_chunks::<4>().0.iter().any(|pixel| pixel[3] >= alpha);
+        let (_, top) = rows().find(|(row, _)| covers(row))?;
+        let (_, bottom) = rows().rfind(|(row, _)| covers(row))?;
+        let (mut left, mut right) = (width, 0);
+        for (row, y) in rows() {
+            if (top..=bottom).contains(&y) {
+                let pixels = row.as_chunks::<4>().0;
+                // Only what lies outside the bounds so far can widen them.
+                let before = pixels.iter().zip(0..left).find(|(pixel, _)| pixel[3] >= alpha);
+                left = before.map_or(left, |(_, x)| x);
+                let after = pixels.iter().zip(0..width).skip(right as usize).rfind(|(pixel, _)| pixel[3] >= alpha);
+                right = after.map_or(right, |(_, x)| x + 1);
+            }
+        }
+        Some(Rect { left, top, width: right - left, height: bottom + 1 - top })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn frame(size: Size, alpha: impl Fn(u32, u32) -> u8) -> Frame {
+        let alpha = &alpha;
+        let bytes = (0..size.height).flat_map(|y| (0..size.width).flat_map(move |x| [9, 9, 9, alpha(x, y)]));
+        Frame::new(size, Buffer::from(bytes.collect::<Vec<u8>>()))
+    }
+
+    #[test]
+    fn the_bounds_are_those_of_visible_pixels() {
+        let size = Size::new(20, 10);
+        let spots = [(7, 3, 255), (11, 6, 8), (2, 5, 90), (19, 9, 7)];
+        let spotted = frame(size, |x, y| spots.iter().find(|s| (s.0, s.1) == (x, y)).map_or(0, |s| s.2));
+        assert_eq!(spotted.covered(8), Some(Rect { left: 2, top: 3, width: 10, height: 4 }));
+        assert_eq!(frame(size, |_, _| 255).covered(8), Some(Rect::whole(size)));
+        assert_eq!(frame(size, |_, _| 7).covered(8), None);
+        let corner = frame(size, |x, y| if (x, y) == (19, 0) { 200 } else { 0 });
+        assert_eq!(corner.covered(8), Some(Rect { left: 19, top: 0, width: 1, height: 1 }));
     }
 }

@@ -10,6 +10,7 @@ mod encoded;
 mod frame;
 pub mod geometry;
 mod matte;
+mod source_url;
 
 pub use buffer::{Buffer, BufferPool};
 pub use composite::Composite;
@@ -17,3 +18,4 @@ pub use encoded::{EncodedImage, OutputFormat, Quality};
 pub use frame::Frame;
 pub use geometry::{Rect, Size};
 pub use matte::{AlphaMatte, Cutout, Mask, Trimap};
+pub use source_url::{SourceUrl, UrlError};

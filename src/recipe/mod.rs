@@ -29,8 +29,8 @@ use crate::{codec, compose, matting};
 pub struct Recipe {
     /// How the subject is cut out.
     pub matting: matting::Options,
-    /// The size of the result.
-    pub resize: compose::Resize,
+    /// What surrounds the subject.
+    pub scene: compose::Scene,
     /// The file that comes back.
     pub encode: codec::EncodeOptions,
     /// Whether an input that already has real transparency keeps it as its matte.

@@ -3,7 +3,7 @@
 use super::params::params;
 use super::{CutoutFormat, Flag, Recipe, Side};
 use crate::codec::{Channels, EncodeOptions, PngEffort};
-use crate::compose::Resize;
+use crate::compose::{Resize, Scene};
 use crate::image::Quality;
 use crate::matting::{self, Edge, Method};
 
@@ -35,10 +35,13 @@ params! {
                 method: self.matting.unwrap_or_default(),
                 edge: self.edge.unwrap_or_default(),
             },
-            resize: Resize {
-                width: self.width.map(Side::get),
-                height: self.height.map(Side::get),
-                max_dim: self.max_dim.map(Side::get),
+            scene: Scene {
+                resize: Resize {
+                    width: self.width.map(Side::get),
+                    height: self.height.map(Side::get),
+                    max_dim: self.max_dim.map(Side::get),
+                },
+                ..Scene::default()
             },
             encode: EncodeOptions {
                 format: self.format.unwrap_or_default().0,
@@ -95,7 +98,7 @@ mod tests {
         assert_eq!(recipe.encode.quality.get(), 7);
         assert_eq!(recipe.matting.method, Method::None);
         assert_eq!(recipe.matting.edge, Edge::Hard);
-        assert_eq!(recipe.resize, Resize { width: Some(20), height: Some(30), max_dim: Some(100) });
+        assert_eq!(recipe.scene.resize, Resize { width: Some(20), height: Some(30), max_dim: Some(100) });
         assert_eq!(recipe.encode.channels, Channels::Alpha);
         assert!(!recipe.keep_alpha);
     }

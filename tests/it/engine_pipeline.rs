@@ -2,7 +2,7 @@
 
 use crate::engine_fake::{begun, config, soon};
 use backdrop::codec::{Channels, DecodeError, EncodeOptions, PngEffort};
-use backdrop::compose::Resize;
+use backdrop::compose::{Resize, Scene};
 use backdrop::engine::{Engine, EngineConfig, EngineError, Lane};
 use backdrop::image::{Frame, Mask, OutputFormat, Quality, Size};
 use backdrop::matting;
@@ -84,7 +84,7 @@ fn decoded(output: &Output) -> (Size, Vec<u8>) {
 fn recipe(resize: Resize) -> Recipe {
     Recipe {
         matting: matting::Options::default(),
-        resize,
+        scene: Scene { resize, ..Scene::default() },
         encode: EncodeOptions {
             format: OutputFormat::Png,
             quality: Quality::DEFAULT,

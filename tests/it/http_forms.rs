@@ -121,7 +121,7 @@ async fn fields_may_come_before_and_after_the_file() {
     assert_eq!(response.status(), 200);
     let seen = daemon.engine.seen.lock().expect("no panic inside");
     let (length, recipe) = &seen[0];
-    assert_eq!((*length, recipe.resize.width, recipe.resize.height), (1000, Some(10), Some(20)));
+    assert_eq!((*length, recipe.scene.resize.width, recipe.scene.resize.height), (1000, Some(10), Some(20)));
 }
 
 #[tokio::test]

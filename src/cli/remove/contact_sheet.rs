@@ -2,9 +2,9 @@
 
 use crate::cli::exit::Failure;
 use crate::codec::{self, Channels, EncodeOptions, Limits, PngEffort};
-use crate::compose::{self, Resize};
+use crate::compose::{self, Materials, Resize, Scene};
 use crate::image::color::{encoded_of_linear, linear_of_encoded};
-use crate::image::{Buffer, BufferPool, Composite, Cutout, Frame, OutputFormat, Quality, Size};
+use crate::image::{Buffer, BufferPool, Composite, Frame, OutputFormat, Quality, Rect, Size};
 use bytes::Bytes;
 use std::path::Path;
 
@@ -63,8 +63,10 @@ impl ContactSheet {
         let header = codec::probe(&bytes, &Limits { max_bytes: usize::MAX, ..Limits::default() })?;
         let frame = codec::decode(&bytes, &header, &BufferPool::new(0))?;
         let cell = Resize { width: Some(self.cell.width), height: Some(self.cell.height), max_dim: None };
-        let layout = cell.layout(frame.size())?;
-        Ok(compose::flatten(Cutout(frame), &layout).0)
+        let scene = Scene { resize: cell, ..Scene::default() };
+        let whole = Rect::whole(frame.size());
+        let layout = scene.layout(frame.size(), whole)?;
+        Ok(compose::flatten(frame, whole, &layout, &scene, Materials::default()).composite.0)
     }
 
     /// Draws a cell over `ground`, mixed in linear light.

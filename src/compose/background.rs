@@ -1,0 +1,17 @@
+//! What lies behind the subject.
+
+use super::Scene;
+use crate::image::Frame;
+
+/// A reduced copy of a source, taken before its background is lost.
+#[derive(Debug)]
+pub struct Plate {}
+
+impl Scene {
+    /// What of `frame` has to be kept for the background, taken before it is cut out.
+    #[must_use]
+    pub fn plate(&self, frame: &Frame) -> Option<Plate> {
+        let _ = frame;
+        None
+    }
+}

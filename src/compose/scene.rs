@@ -1,0 +1,175 @@
+//! What a finished picture is made of, beside the subject. Nothing here depends on the picture at hand.
+
+use super::Resize;
+use crate::image::color::Color;
+
+/// Everything that surrounds the subject, and the subject's place in it.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Scene {
+    /// What part of the source shows, and how much room is around it.
+    pub framing: Framing,
+    /// The size of the result.
+    pub resize: Resize,
+    /// What lies behind everything.
+    pub background: Background,
+    /// The subject's shadow on the background.
+    pub shadow: Option<Shadow>,
+    /// A line around the subject, over the shadow.
+    pub outline: Option<Outline>,
+    /// Brighter, more colourful.
+    pub enhance: Option<Enhance>,
+    /// A mark over everything.
+    pub watermark: Option<Watermark>,
+}
+
+/// What part of the source shows, and how much room is around it.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub enum Framing {
+    /// The picture as it is.
+    #[default]
+    Whole,
+    /// The subject in the middle, with room around it.
+    Padded {
+        /// Of the canvas; without one that of an exact box, else square.
+        aspect: Option<Aspect>,
+        /// Least room on each side.
+        padding: Padding,
+    },
+    /// Part of the source around the subject.
+    Cropped {
+        /// Of the crop; without one that of an exact box, else whatever the subject has.
+        aspect: Option<Aspect>,
+        /// Room on each side in pixels of the source.
+        padding: u32,
+    },
+    /// The picture as it is, grown where its shadow leaves it.
+    Grown,
+    /// The subject and its outline, with room around both.
+    Trimmed {
+        /// Room on each side in pixels of the source.
+        padding: u32,
+    },
+}
+
+/// Width to height.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Aspect {
+    width: u32,
+    height: u32,
+}
+
+impl Aspect {
+    /// As wide as high.
+    pub const SQUARE: Self = Self { width: 1, height: 1 };
+
+    /// `width` to `height`; nothing when either is 0.
+    #[must_use]
+    pub const fn new(width: u32, height: u32) -> Option<Self> {
+        if width > 0 && height > 0 { Some(Self { width, height }) } else { None }
+    }
+
+    /// The share of the width.
+    #[must_use]
+    pub const fn width(self) -> u32 {
+        self.width
+    }
+
+    /// The share of the height.
+    #[must_use]
+    pub const fn height(self) -> u32 {
+        self.height
+    }
+}
+
+/// Room around a subject.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Padding {
+    /// Pixels of the result.
+    Pixels(u32),
+    /// Share of the side of the result, 0 to less than 0.5.
+    Share(f32),
+}
+
+/// What lies behind everything.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub enum Background {
+    /// Nothing.
+    #[default]
+    Clear,
+    /// One colour, which may let something through.
+    Color(Color),
+    /// Another picture.
+    Picture {
+        /// How it fills the canvas.
+        fit: Fit,
+        /// Behind it, where it leaves room or lets something through.
+        behind: Color,
+    },
+    /// The source's own background, blurred, as if the subject were not there.
+    Blurred {
+        /// 2 to 100.
+        intensity: u8,
+        /// Where there is nothing but subject.
+        behind: Color,
+    },
+    /// Bars in the colour of the border that they extend.
+    EdgeColor,
+}
+
+/// How a background picture fills the canvas.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Fit {
+    /// All of the canvas; what sticks out is cut off.
+    #[default]
+    Cover,
+    /// All of the picture; bars fill what is left.
+    Contain,
+    /// Both, distorted.
+    Stretch,
+}
+
+/// A shadow of the subject. Lengths are in pixels, times [`Layout::scale`](super::Layout::scale).
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Shadow {
+    /// Its colour; alpha is not looked at.
+    pub color: Color,
+    /// Its coverage where it is full, 0 to 1.
+    pub opacity: f32,
+    /// Distance to the right.
+    pub dx: f32,
+    /// Distance downwards.
+    pub dy: f32,
+    /// Standard deviation of its blur.
+    pub sigma: f32,
+}
+
+/// A line around the subject.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Outline {
+    /// Its colour; alpha is not looked at.
+    pub color: Color,
+    /// In pixels, times [`Layout::scale`](super::Layout::scale); more than 0.
+    pub width: f32,
+}
+
+/// How much brightness and saturation are lifted, 0 to 0.5.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Enhance(pub f32);
+
+/// A mark in the lower right corner.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Watermark {
+    /// What is drawn.
+    pub mark: Mark,
+    /// 0 to 1.
+    pub opacity: f32,
+}
+
+/// What a watermark shows.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Mark {
+    /// A picture, which comes as [`Materials::mark`](super::Materials::mark).
+    Picture,
+    /// A line of text.
+    Text(String),
+}
