@@ -7,6 +7,7 @@ mod flatten;
 mod layout;
 mod resample;
 mod scene;
+mod shadow;
 
 pub use background::Plate;
 pub use flatten::{Flattened, Materials, SUBJECT_ALPHA, flatten};
