@@ -6,6 +6,7 @@
     reason = "loops with constant bounds over arrays of registers; iterators would hide the bounds"
 )]
 
+pub mod beneath;
 pub mod conv;
 #[cfg(feature = "gpu")]
 pub mod device;
@@ -17,4 +18,5 @@ pub mod model_input;
 #[cfg(feature = "gpu")]
 pub mod parity;
 pub mod resize;
+mod srgb;
 pub mod trimap;
