@@ -11,6 +11,7 @@ pub mod conv;
 #[cfg(feature = "gpu")]
 pub mod device;
 pub mod foreground;
+pub mod gaussian;
 mod lanes;
 pub mod laplacian;
 pub mod mask_upsample;
@@ -19,4 +20,5 @@ pub mod model_input;
 pub mod parity;
 pub mod resize;
 mod srgb;
+mod stripes;
 pub mod trimap;
