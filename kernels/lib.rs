@@ -10,6 +10,7 @@ pub mod beneath;
 pub mod conv;
 #[cfg(feature = "gpu")]
 pub mod device;
+pub mod dilate;
 pub mod foreground;
 pub mod gaussian;
 mod lanes;
