@@ -10,6 +10,7 @@ pub mod beneath;
 pub mod conv;
 #[cfg(feature = "gpu")]
 pub mod device;
+pub mod dilate;
 pub mod foreground;
 pub mod gaussian;
 mod lanes;
@@ -18,6 +19,7 @@ pub mod mask_upsample;
 pub mod model_input;
 #[cfg(feature = "gpu")]
 pub mod parity;
+pub mod pull_push;
 pub mod resize;
 mod srgb;
 mod stripes;
