@@ -3,8 +3,10 @@
 //! [`layout`](Resize::layout) decides in rectangles only, before any pixel is decoded; [`flatten`] carries it out.
 
 mod background;
+mod enhance;
 mod flatten;
 mod layout;
+mod outline;
 mod resample;
 mod scene;
 mod shadow;
