@@ -5,6 +5,8 @@
 mod background;
 mod enhance;
 mod flatten;
+#[cfg(test)]
+mod golden;
 mod layout;
 mod outline;
 mod resample;

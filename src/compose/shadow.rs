@@ -120,3 +120,108 @@ impl Cast {
 fn finite(length: f32) -> f32 {
     if length.is_nan() { 0.0 } else { length.clamp(-FAR, FAR) }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::image::color::Color;
+
+    const SIZE: Size = Size::new(200, 160);
+    const BOUNDS: Rect = Rect { left: 60, top: 50, width: 70, height: 61 };
+
+    fn shadow(dx: f32, dy: f32, sigma: f32) -> Shadow {
+        Shadow { color: Color::BLACK, opacity: 1.0, dx, dy, sigma }
+    }
+
+    /// Half a plane, a disc's worth of it, with a comb along its upper side.
+    fn covers(x: u32, y: u32) -> u8 {
+        let (dx, dy) = (x as f32 - 94.0, y as f32 - 80.0);
+        if dx.hypot(dy) < 30.0 || (y < 80 && x.is_multiple_of(4)) { 255 } else { 0 }
+    }
+
+    fn shade(cast: &Cast) -> Vec<f32> {
+        let mut shade = Vec::new();
+        for y in 0..SIZE.height {
+            let mut row = vec![0.0; SIZE.width as usize];
+            let got = cast.row(y, &mut Vec::new(), &mut row).map(<[f32]>::to_vec);
+            shade.extend(got.unwrap_or_else(|| vec![0.0; SIZE.width as usize]));
+        }
+        shade
+    }
+
+    /// Sum, and mean column and row.
+    fn moments(shade: &[f32]) -> (f64, f64, f64) {
+        let (mut sum, mut across, mut down) = (0.0, 0.0, 0.0);
+        for (at, &value) in shade.iter().enumerate() {
+            sum += f64::from(value);
+            across += f64::from(value) * (at % SIZE.width as usize) as f64;
+            down += f64::from(value) * (at / SIZE.width as usize) as f64;
+        }
+        (sum, across / sum, down / sum)
+    }
+
+    fn largest_difference(a: &[f32], b: &[f32]) -> f32 {
+        a.iter().zip(b).map(|(a, b)| (a - b).abs()).fold(0.0, f32::max)
+    }
+
+    #[test]
+    fn a_shadow_is_moved_by_exactly_its_offset_and_loses_nothing() {
+        let unmoved = shade(&Cast::new(SIZE, BOUNDS, &shadow(0.0, 0.0, 0.0), 1.0, covers));
+        let (sum, x, y) = moments(&unmoved);
+        let diagonal = 12.0 * std::f32::consts::FRAC_1_SQRT_2;
+        for (dx, dy) in [(0.0, 0.0), (12.0, 0.0), (0.0, -12.0), (diagonal, diagonal), (-diagonal, diagonal)] {
+            for sigma in [0.0, 0.5, 3.0, 8.0, 10.0, 13.5] {
+                let (moved_sum, moved_x, moved_y) =
+                    moments(&shade(&Cast::new(SIZE, BOUNDS, &shadow(dx, dy, sigma), 1.0, covers)));
+                assert!((moved_sum / sum - 1.0).abs() < 1e-3, "{sum} became {moved_sum} for {sigma}");
+                let off = (moved_x - x - f64::from(dx)).abs().max((moved_y - y - f64::from(dy)).abs());
+                assert!(off < 0.02, "{off} off for {dx},{dy} and {sigma}");
+            }
+        }
+    }
+
+    #[test]
+    fn lengths_are_scaled() {
+        let half = Cast::new(SIZE, BOUNDS, &shadow(20.0, -8.0, 12.0), 0.5, covers);
+        let own = Cast::new(SIZE, BOUNDS, &shadow(10.0, -4.0, 6.0), 1.0, covers);
+        assert_eq!(shade(&half), shade(&own));
+    }
+
+    #[test]
+    fn a_hard_shadow_is_the_coverage_itself() {
+        let cast = Cast::new(SIZE, BOUNDS, &shadow(3.0, 5.0, 0.0), 1.0, covers);
+        for (at, value) in shade(&cast).into_iter().enumerate() {
+            let (x, y) = ((at as u32 % SIZE.width).wrapping_sub(3), (at as u32 / SIZE.width).wrapping_sub(5));
+            let inside = x.wrapping_sub(BOUNDS.left) < BOUNDS.width && y.wrapping_sub(BOUNDS.top) < BOUNDS.height;
+            assert_eq!(value, if inside { f32::from(covers(x, y)) / 255.0 } else { 0.0 });
+        }
+    }
+
+    #[test]
+    fn a_reduced_shadow_cannot_be_told_from_a_full_one() {
+        for sigma in [8.0, 10.0, 12.0, 17.0, 25.0] {
+            assert!(reduction(sigma) > 1);
+            for offset in [0.0, 0.4, 7.7] {
+                let shadow = shadow(offset, -offset, sigma);
+                let reduced = shade(&Cast::new(SIZE, BOUNDS, &shadow, 1.0, covers));
+                let full = shade(&Cast::reduced(SIZE, BOUNDS, &shadow, 1.0, covers, 1));
+                let off = largest_difference(&reduced, &full) * 255.0;
+                assert!(off < 1.5, "{off} of 255 off for {sigma}");
+            }
+        }
+    }
+
+    #[test]
+    fn the_comparer_sees_a_shift_by_half_a_pixel() {
+        let [here, there] = [0.0, 0.5].map(|dx| shade(&Cast::new(SIZE, BOUNDS, &shadow(dx, 0.0, 10.0), 1.0, covers)));
+        assert!(largest_difference(&here, &there) * 255.0 > 2.0);
+    }
+
+    #[test]
+    fn nonsense_lengths_cast_something_or_nothing() {
+        for length in [f32::NAN, f32::INFINITY, f32::NEG_INFINITY, 1e30] {
+            let cast = Cast::new(SIZE, BOUNDS, &shadow(length, length, length), 1.0, covers);
+            assert!(shade(&cast).iter().all(|value| value.is_finite()));
+        }
+    }
+}
