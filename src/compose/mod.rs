@@ -7,6 +7,8 @@ mod flatten;
 mod layout;
 mod resample;
 mod scene;
+mod text;
+mod watermark;
 
 pub use background::Plate;
 pub use flatten::{Flattened, Materials, SUBJECT_ALPHA, flatten};
