@@ -13,8 +13,8 @@ use cosmic_text::{
 };
 use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 
-/// In the order in which they are asked for a character. The last is by far the largest and has a bit of everything.
-static FONTS: [&[u8]; 13] = [
+/// In the order in which they are asked for a character.
+static FONTS: [&[u8]; 14] = [
     include_bytes!("fonts/DejaVuSans-Bold.ttf"),
     include_bytes!("fonts/NotoSansDevanagari-Bold.ttf"),
     include_bytes!("fonts/NotoSansBengali-Bold.ttf"),
@@ -28,7 +28,13 @@ static FONTS: [&[u8]; 13] = [
     include_bytes!("fonts/NotoSansGurmukhi-Bold.ttf"),
     include_bytes!("fonts/NotoSansKhmer-Bold.ttf"),
     include_bytes!("fonts/DroidSansFallbackFull.ttf"),
+    include_bytes!("fonts/NanumSquareB.ttf"),
 ];
+
+/// Which of [`FONTS`] is asked first for what most is written in.
+const LATIN: usize = 0;
+/// The only one for Korean. The one before has a handful of its letters, but it also has the better Chinese ones.
+const KOREAN: usize = 13;
 
 /// Size of the font, of the canvas' shorter side.
 const SIZE_SHARE: f32 = 0.04;
@@ -48,7 +54,7 @@ const FILL: u8 = 255;
 /// Controls and line breaks become spaces. Of a text with more characters than the canvas has columns, the rest is left
 /// out: it could not be told apart anyway. Without ink, the picture is one empty pixel.
 #[must_use]
-pub fn render(text: &str, canvas: Size) -> Frame {
+pub(super) fn render(text: &str, canvas: Size) -> Frame {
     let room = Room::on(canvas).size();
     let line: String = text.chars().map(printable).take(canvas.width as usize).collect();
     // Nothing in it is left half done by a panic: caches are filled or not.
@@ -109,10 +115,14 @@ impl Typesetter {
 
     /// Sets a line as large as it should be on `canvas` and fits into `room`. `None` when it leaves no ink.
     fn set(&mut self, line: &str, canvas: Size, room: Size) -> Option<Ink> {
-        let first = name(0);
+        let (latin, korean) = (name(LATIN), name(KOREAN));
         // Hinting would change the shapes with the size, while the places stay.
-        let attributes = Attrs::new().family(Family::Name(&first)).cache_key_flags(CacheKeyFlags::DISABLE_HINTING);
-        let shape = ShapeLine::new(&mut self.fonts, line, &AttrsList::new(&attributes), Shaping::Advanced, 1);
+        let plain = Attrs::new().cache_key_flags(CacheKeyFlags::DISABLE_HINTING);
+        let mut attributes = AttrsList::new(&plain.clone().family(Family::Name(&latin)));
+        for (at, letter) in line.char_indices().filter(|&(_, letter)| is_korean(letter)) {
+            attributes.add_span(at..at + letter.len_utf8(), &plain.clone().family(Family::Name(&korean)));
+        }
+        let shape = ShapeLine::new(&mut self.fonts, line, &attributes, Shaping::Advanced, 1);
         let glyphs = |size: f32| -> Vec<LayoutGlyph> {
             let lines = shape.layout(size, None, Wrap::None, None, None, Hinting::Disabled);
             lines.into_iter().flat_map(|line| line.glyphs).collect()
@@ -196,6 +206,11 @@ impl Typesetter {
     }
 }
 
+/// Syllables and the letters that they are made of.
+const fn is_korean(letter: char) -> bool {
+    matches!(letter, '\u{1100}'..='\u{11FF}' | '\u{3130}'..='\u{318F}' | '\u{A960}'..='\u{A97F}' | '\u{AC00}'..='\u{D7FF}')
+}
+
 /// What the font at `index` of [`FONTS`] is called here.
 fn name(index: usize) -> String {
     format!("backdrop {index}")
@@ -232,7 +247,9 @@ fn dilated(coverage: &[u8], width: usize, radius: f32) -> Vec<u8> {
     for y in 0..height as i32 {
         for x in 0..width as i32 {
             let v = coverage[y as usize * width + x as usize];
-            if v < 128 { continue; }
+            if v < 128 {
+                continue;
+            }
             for yy in (y - r).max(0)..(y + r + 1).min(height as i32) {
                 for xx in (x - r).max(0)..(x + r + 1).min(width as i32) {
                     let d = f32::hypot((x - xx) as f32, (y - yy) as f32) - (f32::from(v) / 255.0 - 0.5);
@@ -251,8 +268,20 @@ mod tests {
     use super::*;
 
     const TEXTS: [&str; 14] = [
-        "Backdrop", "© Backdrop 2026 — Ωμέγα Дом", "שלום עולם", "مرحبا بالعالم", "Backdrop مرحبا 2026", "日本語テキスト 简体中文 한국어", "हिन्दी क्षत्रिय",
-        "ไทย ผู้ใหญ่", "emoji 😀 ❤️", "বাংলা தமிழ் తెలుగు", "ગુજરાતી ಕನ್ನಡ മലയാളം", "ଓଡ଼ିଆ ਪੰਜਾਬੀ ខ្មែរ", "Հայերեն ქართული ລາວ", "שלום world, “123” (abc)",
+        "Backdrop",
+        "© Backdrop 2026 — Ωμέγα Дом",
+        "שלום עולם",
+        "مرحبا بالعالم",
+        "Backdrop مرحبا 2026",
+        "日本語テキスト 简体中文 한국어",
+        "हिन्दी क्षत्रिय",
+        "ไทย ผู้ใหญ่",
+        "emoji 😀 ❤️",
+        "বাংলা தமிழ் తెలుగు",
+        "ગુજરાતી ಕನ್ನಡ മലയാളം",
+        "ଓଡ଼ିଆ ਪੰਜਾਬੀ ខ្មែរ",
+        "Հայերեն ქართული ລາວ",
+        "שלום world, “123” (abc)",
     ];
 
     #[test]
@@ -266,16 +295,20 @@ mod tests {
             let line = render(text, side);
             println!("{text}: {}", line.size());
             for (k, ground) in grounds.iter().enumerate() {
-                for y in 0..rh { for x in 0..rw {
-                    let at = (((i as u32 * rh + y) * w + k as u32 * rw + x) * 4) as usize;
-                    let mut p = *ground;
-                    if x < line.size().width && y < line.size().height {
-                        let m = line.pixel(x, y);
-                        let a = f32::from(m[3]) / 255.0;
-                        for c in 0..3 { p[c] = (f32::from(m[c]) * a + f32::from(p[c]) * (1.0 - a)) as u8; }
+                for y in 0..rh {
+                    for x in 0..rw {
+                        let at = (((i as u32 * rh + y) * w + k as u32 * rw + x) * 4) as usize;
+                        let mut p = *ground;
+                        if x < line.size().width && y < line.size().height {
+                            let m = line.pixel(x, y);
+                            let a = f32::from(m[3]) / 255.0;
+                            for c in 0..3 {
+                                p[c] = (f32::from(m[c]) * a + f32::from(p[c]) * (1.0 - a)) as u8;
+                            }
+                        }
+                        sheet[at..at + 4].copy_from_slice(&p);
                     }
-                    sheet[at..at + 4].copy_from_slice(&p);
-                }}
+                }
             }
         }
         let mut e = png::Encoder::new(std::fs::File::create("/work/scratch-lead/texts.png").unwrap(), w, h);

@@ -51,7 +51,7 @@ impl Room {
 }
 
 /// Draws a watermark over `canvas`; `mark` is its picture, if it is one.
-pub fn draw(canvas: &mut Frame, watermark: &Watermark, mark: Option<&Frame>) {
+pub(super) fn draw(canvas: &mut Frame, watermark: &Watermark, mark: Option<&Frame>) {
     if watermark.opacity.is_nan() || watermark.opacity <= 0.0 || canvas.size().area() == 0 {
         return;
     }
