@@ -6,10 +6,13 @@
     reason = "loops with constant bounds over arrays of registers; iterators would hide the bounds"
 )]
 
+pub mod beneath;
 pub mod conv;
 #[cfg(feature = "gpu")]
 pub mod device;
+pub mod dilate;
 pub mod foreground;
+pub mod gaussian;
 mod lanes;
 pub mod laplacian;
 pub mod mask_upsample;
@@ -17,4 +20,6 @@ pub mod model_input;
 #[cfg(feature = "gpu")]
 pub mod parity;
 pub mod resize;
+mod srgb;
+mod stripes;
 pub mod trimap;
