@@ -19,6 +19,7 @@ pub mod mask_upsample;
 pub mod model_input;
 #[cfg(feature = "gpu")]
 pub mod parity;
+pub mod pull_push;
 pub mod resize;
 mod srgb;
 mod stripes;
