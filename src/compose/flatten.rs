@@ -9,7 +9,7 @@ use super::enhance::enhance;
 use super::outline::outline;
 use super::resample::resample_part;
 use super::shadow::Cast;
-use super::{Framing, Layout, Outline, Plate, Scene, Shadow};
+use super::{Framing, Layout, Outline, Plate, Scene, Shadow, watermark};
 use crate::image::{Composite, Frame, Rect, Size};
 use backdrop_kernels::beneath::cpu::{self as beneath, Row, Shadow as Shade, Stroke};
 use rayon::prelude::*;
@@ -61,7 +61,7 @@ pub fn flatten(picture: Frame, subject: Rect, layout: &Layout, scene: &Scene, ma
         scene.shadow.and_then(|shadow| Some((shadow, cast(&canvas, stroke.as_ref(), &shadow, layout, subject?)?)));
     put_beneath(&mut canvas, stroke.as_ref(), cast.as_ref(), &mut bottom);
     if let Some(watermark) = &scene.watermark {
-        let _ = (watermark, mark);
+        watermark::draw(&mut canvas, watermark, mark.as_ref());
     }
     Flattened { composite: Composite(canvas), subject }
 }

@@ -166,7 +166,9 @@ impl Scene {
             Background::Clear | Background::Color(_) | Background::Picture { .. } | Background::EdgeColor => 0,
         };
         let unchanged = self.framing == Framing::Whole && self.resize.layout(source) == Ok(Layout::unchanged(source));
-        outline + shadow + plate + if unchanged { 0 } else { canvas }
+        // A mark in its final size: a fifth of the width, at most all of the height.
+        let mark = if self.watermark.is_some() { canvas / 4 } else { 0 };
+        outline + shadow + plate + mark + if unchanged { 0 } else { canvas }
     }
 
     /// Pixels of the largest canvas that any subject may lead to.

@@ -12,6 +12,8 @@ mod outline;
 mod resample;
 mod scene;
 mod shadow;
+mod text;
+mod watermark;
 
 pub use background::Plate;
 pub use flatten::{Flattened, Materials, SUBJECT_ALPHA, flatten};
