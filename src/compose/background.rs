@@ -2,7 +2,8 @@
 //!
 //! A picture is resampled to the canvas a few rows at a time, so that it is never there in full. The source's own
 //! background, blurred, is made from a [`Plate`]: the source reduced until its blur is two cells wide, in which what the
-//! subject touched is filled from around it *before* the blur (pull-push), so that nothing of it bleeds out.
+//! subject touched is filled from around it *before* the blur (pull-push), so that nothing of it bleeds out. Where the
+//! canvas reaches beyond the source, the background is mirrored.
 
 use super::resample::{Part, Strips, unpremultiply_row};
 use super::{Background, Fit, Layout, Scene};
@@ -134,10 +135,10 @@ impl Plate {
         let Layout { canvas, from, place, .. } = *layout;
         let cell = cell as f32;
         let columns = (0..canvas.width)
-            .map(|x| Between::new(x, (place.left, place.width), (from.left, from.width), cell, size.width))
+            .map(|x| Between::new(x, (place.left, place.width), (from.left, from.width), source.width, cell))
             .collect();
         let rows = (0..canvas.height)
-            .map(|y| Between::new(y, (place.top, place.height), (from.top, from.height), cell, size.height))
+            .map(|y| Between::new(y, (place.top, place.height), (from.top, from.height), source.height, cell))
             .collect();
         Some(Blurred { samples, width, columns, rows })
     }
@@ -168,11 +169,17 @@ struct Between {
 }
 
 impl Between {
-    /// For the middle of a pixel, where `place` of the canvas shows `from` of the source (start and length each).
-    /// Beyond the source's edge it is the edge.
-    fn new(pixel: u32, place: (u32, u32), from: (u32, u32), cell: f32, cells: u32) -> Self {
+    /// For the middle of a pixel, where `place` of the canvas shows `from` of the source (start and length each), which
+    /// is `side` pixels long.
+    ///
+    /// Beyond the source's edge it is mirrored there: its own last pixels, drawn out, would be streaks.
+    fn new(pixel: u32, place: (u32, u32), from: (u32, u32), side: u32, cell: f32) -> Self {
         let shown = (pixel as f32 + 0.5 - place.0 as f32) / place.1 as f32 * from.1 as f32 + from.0 as f32;
-        let at = (shown / cell - 0.5).clamp(0.0, (cells - 1) as f32);
+        let side = side as f32;
+        let folded = shown.rem_euclid(2.0 * side);
+        let mirrored = folded.min(2.0 * side - folded);
+        let cells = (side / cell).ceil() as u32;
+        let at = (mirrored / cell - 0.5).clamp(0.0, (cells - 1) as f32);
         let first = at as u32;
         Self { first, second: (first + 1).min(cells - 1), share: at - first as f32 }
     }

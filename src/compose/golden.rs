@@ -332,6 +332,25 @@ fn a_blurred_background_stays_where_it_was() {
 }
 
 #[test]
+fn a_blurred_background_is_mirrored_beyond_its_border() {
+    let ramp = |x: u32, _: u32| [(x / 2) as u8 + 40; 3];
+    let (source, cutout) = photo(300, 200, ramp);
+    let subject = cutout.covered(SUBJECT_ALPHA).unwrap();
+    let framing = Framing::Padded { aspect: None, padding: Padding::Pixels(subject.left + 45) };
+    for intensity in [2, 30] {
+        let after = over_blurred(&source, cutout.clone(), &Scene { framing, ..on(blurred(intensity)) });
+        let border = (after.size().width - subject.width) / 2 - subject.left;
+        assert!((44..=46).contains(&border), "{border}");
+        for away in 0..border {
+            let (outside, inside) = (after.pixel(border - 1 - away, 100), after.pixel(border + away, 100));
+            assert!(outside[0].abs_diff(inside[0]) <= 1, "{outside:?} and {inside:?}, {away} away");
+        }
+        let far = after.pixel(0, 100)[0].abs_diff(after.pixel(border, 100)[0]);
+        assert!(far > 10, "the ramp is too flat to tell a mirror from a streak: {far}");
+    }
+}
+
+#[test]
 fn a_fine_comb_becomes_half_the_light() {
     let comb = |x: u32, _: u32| [if x.is_multiple_of(2) { 0 } else { 255 }; 3];
     let (source, cutout) = photo(300, 200, comb);
