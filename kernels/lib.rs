@@ -6,15 +6,21 @@
     reason = "loops with constant bounds over arrays of registers; iterators would hide the bounds"
 )]
 
+pub mod beneath;
 pub mod conv;
 #[cfg(feature = "gpu")]
 pub mod device;
+pub mod dilate;
 pub mod foreground;
+pub mod gaussian;
 mod lanes;
 pub mod laplacian;
 pub mod mask_upsample;
 pub mod model_input;
 #[cfg(feature = "gpu")]
 pub mod parity;
+pub mod pull_push;
 pub mod resize;
+mod srgb;
+mod stripes;
 pub mod trimap;

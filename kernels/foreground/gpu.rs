@@ -12,11 +12,7 @@ use cubecl::prelude::*;
 use super::SMOOTHNESS;
 use super::cpu::Tile;
 use crate::device::{cover, empty_like, host_floats, host_tensor, scalar};
-
-#[cube]
-fn unit(value: f32) -> f32 {
-    min(max(value, f32::new(0.0)), f32::new(1.0))
-}
+use crate::srgb::gpu::unit;
 
 #[cube(launch)]
 fn relax_kernel(picture: &[f32], alpha: &[f32], colours: &[f32], next: &mut [f32], width: u32, height: u32) {

@@ -2,7 +2,8 @@
 
 use rayon::prelude::*;
 
-use super::{Axis, linear_table};
+use super::Axis;
+use crate::srgb::{byte, encoded, linear_table};
 
 /// Resizes `picture` (`height` rows of `width` packed RGBA8 pixels) to the sizes of the two plans.
 ///
@@ -53,15 +54,6 @@ fn packed(premultiplied: [f32; 4]) -> [u8; 4] {
     }
     let [red, green, blue] = [red, green, blue].map(|value| byte(encoded((value / alpha).clamp(0.0, 1.0))));
     [red, green, blue, coverage]
-}
-
-fn encoded(linear: f32) -> f32 {
-    if linear <= 0.003_130_8 { linear * 12.92 } else { 1.055 * linear.powf(1.0 / 2.4) - 0.055 }
-}
-
-#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "the value is in 0..=1")]
-fn byte(value: f32) -> u8 {
-    (value * 255.0 + 0.5) as u8
 }
 
 #[cfg(test)]

@@ -8,8 +8,10 @@ use burn_cubecl::kernel::into_contiguous;
 use burn_cubecl::tensor::CubeTensor;
 use cubecl::prelude::*;
 
-use super::{Axis, linear_table};
+use super::Axis;
 use crate::device::{cover, empty_like, host_int_tensor, host_words, scalar, table};
+use crate::srgb::gpu::{byte, encoded, unit};
+use crate::srgb::linear_table;
 
 #[cube(launch)]
 fn rows_kernel(
@@ -47,25 +49,6 @@ fn rows_kernel(
     output[at + 1] = green;
     output[at + 2] = blue;
     output[at + 3] = coverage;
-}
-
-#[cube]
-fn unit(value: f32) -> f32 {
-    min(max(value, f32::new(0.0)), f32::new(1.0))
-}
-
-#[cube]
-fn byte(value: f32) -> u32 {
-    u32::cast_from(value * 255.0 + 0.5)
-}
-
-#[cube]
-fn encoded(linear: f32) -> f32 {
-    let mut value = linear * 12.92;
-    if linear > 0.0031308 {
-        value = 1.055 * f32::powf(linear, f32::new(0.416_666_67)) - 0.055;
-    }
-    value
 }
 
 #[cube(launch)]
@@ -140,7 +123,7 @@ impl Resize for CubeBackend {
             count,
             dim,
             picture.clone().into_buffer_arg(),
-            table(&picture, &linear_table()).into_buffer_arg(),
+            table(&picture, linear_table()).into_buffer_arg(),
             table(&picture, &across.first).into_buffer_arg(),
             table(&picture, &across.weights).into_buffer_arg(),
             rows.clone().into_buffer_arg(),

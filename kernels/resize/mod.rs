@@ -76,17 +76,6 @@ fn lanczos(x: f64) -> f64 {
     LOBES * angle.sin() * (angle / LOBES).sin() / (angle * angle)
 }
 
-/// Linear light of each 8-bit sRGB value.
-fn linear_table() -> Vec<f32> {
-    (0..=255u8)
-        .map(|value| {
-            let encoded = f64::from(value) / 255.0;
-            let linear = if encoded <= 0.040_45 { encoded / 12.92 } else { ((encoded + 0.055) / 1.055).powf(2.4) };
-            linear as f32
-        })
-        .collect()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

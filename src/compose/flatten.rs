@@ -1,8 +1,18 @@
 //! Putting the cutout on its canvas.
+//!
+//! The subject is put on an empty canvas first, resampled where need be. Everything else goes beneath it, from the top:
+//! outline, shadow, background, each row once, in linear light. So a pixel that the subject covers fully stays what it
+//! is, and each other one is rounded once.
 
-use super::resample::resample;
-use super::{Layout, Plate, Scene};
-use crate::image::{Composite, Frame, Rect};
+use super::background::{Bottom, Scratch};
+use super::enhance::enhance;
+use super::outline::outline;
+use super::resample::resample_part;
+use super::shadow::Cast;
+use super::{Framing, Layout, Outline, Plate, Scene, Shadow, watermark};
+use crate::image::{Composite, Frame, Rect, Size};
+use backdrop_kernels::beneath::cpu::{self as beneath, Row, Shadow as Shade, Stroke};
+use rayon::prelude::*;
 
 /// Pictures that a [`Scene`] speaks of.
 #[derive(Debug, Default)]
@@ -26,43 +36,138 @@ pub struct Flattened {
 
 /// Puts a picture on its canvas, with all that its scene has.
 ///
-/// A layout that changes nothing hands the buffer through, bit for bit. One that only pads copies rows. Everything
-/// else is resampled (linear light, premultiplied alpha, Lanczos), with colour zeroed where alpha is zero.
+/// `picture` is a cutout, or, for a crop, may be the untouched source. A scene that changes nothing hands the buffer
+/// through, bit for bit. A layout that keeps the scale copies rows. Everything else is resampled (linear light,
+/// premultiplied alpha, Lanczos), with colour zeroed where alpha is zero.
 ///
 /// `layout` must have been made for a source of the picture's size with this `subject`.
 #[must_use]
 pub fn flatten(picture: Frame, subject: Rect, layout: &Layout, scene: &Scene, materials: Materials) -> Flattened {
-    let _ = (scene, materials, subject);
-    let composite = placed(picture, layout);
-    let subject = composite.0.covered(SUBJECT_ALPHA);
-    Flattened { composite, subject }
+    let Materials { background, plate, mark } = materials;
+    let opaque = matches!(scene.framing, Framing::Cropped { .. }) && !picture.has_transparency();
+    let mut bottom = Bottom::new(scene.background, background.as_ref(), plate, &picture, layout);
+    let mut canvas = placed(picture, layout);
+    let size = canvas.size();
+    let row = size.width as usize;
+    let Rect { left, top, width, height } = layout.place;
+    if let Some(strength) = scene.enhance {
+        let rows = top as usize * row * 4..(top + height) as usize * row * 4;
+        enhance(&mut canvas.pixels_mut()[rows], row, left as usize..(left + width) as usize, strength);
+    }
+    let stroke =
+        scene.outline.and_then(|line| Some((line, outline(canvas.pixels_mut(), row, line.width * layout.scale)?)));
+    let subject = if opaque { transformed(subject, layout) } else { canvas.covered(SUBJECT_ALPHA) };
+    let cast =
+        scene.shadow.and_then(|shadow| Some((shadow, cast(&canvas, stroke.as_ref(), &shadow, layout, subject?)?)));
+    put_beneath(&mut canvas, stroke.as_ref(), cast.as_ref(), &mut bottom);
+    if let Some(watermark) = &scene.watermark {
+        watermark::draw(&mut canvas, watermark, mark.as_ref());
+    }
+    Flattened { composite: Composite(canvas), subject }
 }
 
 /// Coverage, of 255, from which a pixel counts as subject: 3 %, below which nobody sees it and a matte's last traces lie.
 pub const SUBJECT_ALPHA: u8 = 8;
 
-fn placed(frame: Frame, layout: &Layout) -> Composite {
-    let source = frame.size();
-    if *layout == Layout::unchanged(source) {
-        return Composite(frame);
+fn cast(
+    canvas: &Frame,
+    stroke: Option<&(Outline, Vec<u8>)>,
+    shadow: &Shadow,
+    layout: &Layout,
+    subject: Rect,
+) -> Option<Cast> {
+    if shadow.opacity.is_nan() || shadow.opacity <= 0.0 {
+        return None;
     }
-    let pixels = frame.into_pixels();
-    let mut canvas = pixels.another(layout.canvas.area() * 4);
-    if layout.place.size() == source {
-        copy_rows(&pixels, &mut canvas, layout);
-    } else {
-        resample(&pixels, source, &mut canvas, layout.canvas, layout.place);
-    }
-    Composite(Frame::new(layout.canvas, canvas))
+    let (size, row) = (canvas.size(), canvas.size().width as usize);
+    let cast = match stroke {
+        // What is outlined is cut to its outline, so that this is all there is.
+        Some((_, covered)) => {
+            let covers = |x: u32, y: u32| covered[y as usize * row + x as usize];
+            Cast::new(size, Rect::whole(size), shadow, layout.scale, covers)
+        }
+        None => {
+            let pixels = canvas.pixels();
+            let covers = |x: u32, y: u32| pixels[(y as usize * row + x as usize) * 4 + 3];
+            Cast::new(size, subject, shadow, layout.scale, covers)
+        }
+    };
+    Some(cast)
 }
 
-fn copy_rows(source: &[u8], canvas: &mut [u8], layout: &Layout) {
-    let Rect { left, top, width, .. } = layout.place;
-    let (left, row) = (left as usize * 4, width as usize * 4);
-    let rows = canvas.chunks_exact_mut(layout.canvas.width as usize * 4).skip(top as usize);
-    for (from, to) in source.chunks_exact(row).zip(rows) {
-        to[left..left + row].copy_from_slice(from);
+fn put_beneath(
+    canvas: &mut Frame,
+    stroke: Option<&(Outline, Vec<u8>)>,
+    cast: Option<&(Shadow, Cast)>,
+    bottom: &mut Bottom<'_>,
+) {
+    if stroke.is_none() && cast.is_none() && bottom.is_clear() {
+        return;
     }
+    let Size { width, height } = canvas.size();
+    let row = width as usize;
+    let band = bottom.band(height);
+    let bands = canvas.pixels_mut().chunks_mut(row * 4 * band as usize);
+    for (first, pixels) in (0..).step_by(band as usize).zip(bands) {
+        let below = bottom.rows(first, (pixels.len() / (row * 4)) as u32, row);
+        let scratch = || (Scratch::default(), Vec::new(), vec![0.0; row]);
+        pixels.par_chunks_mut(row * 4).enumerate().for_each_init(scratch, |(scratch, line, shade), (index, pixels)| {
+            let y = first + index as u32;
+            let stroke = stroke.map(|(line, covered)| Stroke {
+                coverage: &covered[y as usize * row..][..row],
+                color: line.color.rgb(),
+            });
+            let shadow = cast.and_then(|(shadow, cast)| {
+                let coverage = cast.row(y, line, shade)?;
+                Some(Shade { coverage, color: shadow.color.rgb(), opacity: shadow.opacity })
+            });
+            let background = below.row(index, y, pixels, scratch);
+            beneath::row(pixels, &Row { stroke, shadow, background });
+        });
+    }
+}
+
+/// Where a part of the source lies on the canvas; nothing when that is outside.
+fn transformed(subject: Rect, layout: &Layout) -> Option<Rect> {
+    let Layout { from, place, .. } = *layout;
+    let axis = |(first, length): (u32, u32), from: (u32, u32), place: (u32, u32)| {
+        let low = first.max(from.0) - from.0;
+        let high = (first + length).min(from.0 + from.1).checked_sub(from.0)?;
+        let to =
+            |at: u32, up: u64| (u64::from(at) * u64::from(place.1) + up * u64::from(from.1 - 1)) / u64::from(from.1);
+        // Outwards to whole pixels.
+        let (low, high) = (to(low, 0) as u32, to(high, 1) as u32);
+        (low < high).then(|| (place.0 + low, high - low))
+    };
+    let (left, width) = axis((subject.left, subject.width), (from.left, from.width), (place.left, place.width))?;
+    let (top, height) = axis((subject.top, subject.height), (from.top, from.height), (place.top, place.height))?;
+    Some(Rect { left, top, width, height })
+}
+
+fn placed(frame: Frame, layout: &Layout) -> Frame {
+    let source = frame.size();
+    if *layout == Layout::unchanged(source) {
+        return frame;
+    }
+    let Layout { canvas: size, from, place, .. } = *layout;
+    let pixels = frame.into_pixels();
+    let mut canvas = pixels.another(size.area() * 4);
+    if place.size() == from.size() {
+        copy_rows(&pixels, source, &mut canvas, layout);
+    } else {
+        resample_part(&pixels, source, from, &mut canvas, size, place);
+    }
+    Frame::new(size, canvas)
+}
+
+fn copy_rows(source: &[u8], size: Size, canvas: &mut [u8], layout: &Layout) {
+    let Layout { canvas: canvas_size, from, place, .. } = *layout;
+    let source = source.par_chunks_exact(size.width as usize * 4).skip(from.top as usize).take(from.height as usize);
+    let rows = canvas.par_chunks_exact_mut(canvas_size.width as usize * 4).skip(place.top as usize);
+    let part = |left: u32, width: u32| left as usize * 4..(left + width) as usize * 4;
+    source.zip(rows).for_each(|(from_row, to)| {
+        to[part(place.left, place.width)].copy_from_slice(&from_row[part(from.left, from.width)]);
+    });
 }
 
 #[cfg(test)]
@@ -86,7 +191,7 @@ mod tests {
         let given = |value: u32| (value > 0).then_some(value);
         let resize = Resize { width: given(width), height: given(height), max_dim: None };
         let layout = resize.layout(cutout.0.size()).unwrap();
-        placed(cutout.0, &layout).0
+        placed(cutout.0, &layout)
     }
 
     /// The largest difference of any channel.

@@ -1,15 +1,23 @@
 //! Where the picture goes on its output canvas. Rectangles only, no pixels.
 //!
+//! Every framing has a natural canvas, in pixels of the source: the picture, or the subject with its room, or the
+//! picture and its shadow. [`Resize`] acts on that canvas:
+//!
 //! * `width` or `height` alone keeps the aspect; the other side is rounded, at least 1. Both may enlarge.
-//! * Both give an exact box: the picture is fitted inside, enlarged where need be, centred, and what is left over is
-//!   transparent. It is never distorted.
+//! * Both give an exact box: the natural canvas is fitted inside, enlarged where need be, and centred. It is never
+//!   distorted, and the background fills what is left over as well.
 //! * `max_dim` then clamps the longest side of the whole canvas. It never enlarges.
+//!
+//! Where an aspect is asked for, sides follow from the aspect itself and not from the natural canvas, whose own sides
+//! are whole pixels already: a width of 1000 at 4:5 is 1250 high for every subject.
 
-use super::Scene;
+use super::{Aspect, Background, Framing, Padding, Plate, Scene, Shadow, shadow};
 use crate::image::{Rect, Size};
 
 /// The longest side of a result, in pixels.
 pub const MAX_SIDE: u32 = 8192;
+/// Lengths beyond this have left every canvas; it keeps sums of them inside their integers.
+const FAR: f32 = 1e6;
 
 /// The result would be longer than [`MAX_SIDE`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -51,25 +59,134 @@ impl Layout {
     }
 }
 
+/// A canvas in pixels of the source, before it is resized.
+struct Natural {
+    size: Size,
+    /// Its exact aspect.
+    shape: Size,
+    /// The part of the source that shows.
+    from: Rect,
+    /// Columns to the left of it and rows above it.
+    before: (u32, u32),
+}
+
 impl Scene {
     /// The canvas, and the place of `source` on it, whose subject lies in `subject`.
     ///
     /// # Errors
     /// [`OutputTooLarge`] when a side would be longer than [`MAX_SIDE`].
     pub fn layout(&self, source: Size, subject: Rect) -> Result<Layout, OutputTooLarge> {
-        let _ = subject;
-        self.resize.layout(source)
+        let subject = inside(subject, source);
+        if let Framing::Padded { padding, .. } = self.framing {
+            return self.padded(subject.size(), padding, subject);
+        }
+        let natural = self.natural(source, subject);
+        let (canvas, room) = self.resize.canvas(natural.size, natural.shape)?;
+        let (left, width) = scaled(natural.before.0, natural.from.width, natural.size.width, room.width);
+        let (top, height) = scaled(natural.before.1, natural.from.height, natural.size.height, room.height);
+        let place = Rect { left: room.left + left, top: room.top + top, width, height };
+        let scale = if room.size() == natural.size {
+            1.0
+        } else if natural.size.width >= natural.size.height {
+            room.width as f32 / natural.size.width as f32
+        } else {
+            room.height as f32 / natural.size.height as f32
+        };
+        Ok(Layout { canvas, from: natural.from, place, scale: self.outline_scale(scale, place, room) })
+    }
+
+    /// The subject in the middle of a canvas of the aspect: at its own scale on the natural one, else fitted into what
+    /// the padding leaves.
+    fn padded(&self, subject: Size, padding: Padding, from: Rect) -> Result<Layout, OutputTooLarge> {
+        let shape = self.shape().unwrap_or(Size::new(1, 1));
+        let natural = around(padding.around(subject), shape);
+        let (canvas, room) = self.resize.canvas(natural, shape)?;
+        let size = if room.size() == natural { subject } else { subject.fitted(padding.within(room.size())) };
+        let place = Rect {
+            left: room.left + (room.width - size.width) / 2,
+            top: room.top + (room.height - size.height) / 2,
+            width: size.width,
+            height: size.height,
+        };
+        Ok(Layout { canvas, from, place, scale: 1.0 })
+    }
+
+    fn natural(&self, source: Size, subject: Rect) -> Natural {
+        match self.framing {
+            Framing::Whole | Framing::Padded { .. } => whole(source),
+            Framing::Cropped { padding, .. } => cropped(source, subject, padding, self.shape()),
+            Framing::Grown => match &self.shadow {
+                Some(shadow) => grown(source, subject, shadow),
+                None => whole(source),
+            },
+            Framing::Trimmed { padding } => {
+                let width = self.outline.map_or(0.0, |outline| outline.width.min(FAR));
+                let room = (width.ceil() as u32).saturating_add(padding);
+                let size = Padding::Pixels(room).around(subject.size());
+                Natural { size, shape: size, from: subject, before: (room, room) }
+            }
+        }
+    }
+
+    /// The aspect of the canvas, where it does not follow from the picture.
+    fn shape(&self) -> Option<Size> {
+        let given = match self.framing {
+            Framing::Padded { aspect, .. } | Framing::Cropped { aspect, .. } => aspect,
+            Framing::Whole | Framing::Grown | Framing::Trimmed { .. } => None,
+        };
+        let boxed = || Aspect::new(self.resize.width?, self.resize.height?);
+        given.or_else(boxed).map(|aspect| Size::new(aspect.width(), aspect.height()))
+    }
+
+    /// `scale`, or a little less where rounding left a trimmed outline less room than it needs.
+    fn outline_scale(&self, scale: f32, place: Rect, room: Rect) -> f32 {
+        let Some(outline) = self.outline.filter(|_| matches!(self.framing, Framing::Trimmed { .. })) else {
+            return scale;
+        };
+        let (left, top) = (place.left - room.left, place.top - room.top);
+        let (right, bottom) = (room.width - left - place.width, room.height - top - place.height);
+        let least = left.min(right).min(top).min(bottom);
+        scale.min(least as f32 / outline.width.ceil().max(1.0))
     }
 
     /// An upper bound, over all subjects, of what [`flatten`](super::flatten) needs beside the source, in pixels of four
     /// bytes.
     #[must_use]
     pub fn most_pixels(&self, source: Size) -> usize {
-        match self.resize.layout(source) {
-            Ok(layout) if layout == Layout::unchanged(source) => 0,
-            Ok(layout) => layout.canvas.area(),
-            Err(_) => MAX_SIDE as usize * MAX_SIDE as usize,
-        }
+        let canvas = self.largest_canvas(source);
+        // A byte for what is covered, one for what is outlined, four for the distances.
+        let outline = if self.outline.is_some() { canvas + canvas / 2 } else { 0 };
+        let shadow = self.shadow.map_or(0, |shadow| {
+            // Only a padded canvas has a known scale.
+            let sigma = if matches!(self.framing, Framing::Padded { .. }) { shadow.sigma } else { 0.0 };
+            canvas / shadow::reduction(sigma).pow(2)
+        });
+        let plate = match self.background {
+            Background::Blurred { intensity, .. } => Plate::most_pixels(source, intensity),
+            Background::Clear | Background::Color(_) | Background::Picture { .. } | Background::EdgeColor => 0,
+        };
+        let unchanged = self.framing == Framing::Whole && self.resize.layout(source) == Ok(Layout::unchanged(source));
+        // A mark in its final size: a fifth of the width, at most all of the height.
+        let mark = if self.watermark.is_some() { canvas / 4 } else { 0 };
+        outline + shadow + plate + mark + if unchanged { 0 } else { canvas }
+    }
+
+    /// Pixels of the largest canvas that any subject may lead to.
+    fn largest_canvas(&self, source: Size) -> usize {
+        let limit = MAX_SIDE.min(self.resize.max_dim.unwrap_or(MAX_SIDE)) as usize;
+        // Every framing's natural canvas grows with its subject: the largest is that of a subject that fills the picture.
+        let all = Rect::whole(source);
+        let free = match self.framing {
+            Framing::Whole | Framing::Padded { .. } | Framing::Cropped { aspect: Some(_), .. } => false,
+            Framing::Cropped { aspect: None, .. } | Framing::Grown | Framing::Trimmed { .. } => true,
+        };
+        let most = match (self.resize.width, self.resize.height) {
+            // Where the aspect is the subject's it may be anything, and so may the side that follows from it.
+            (Some(side), None) | (None, Some(side)) if free => side as usize * MAX_SIDE as usize,
+            (None, None) if free => self.natural(source, all).size.area(),
+            _ => self.layout(source, all).map_or(limit * limit, |layout| layout.canvas.area()),
+        };
+        most.min(limit * limit)
     }
 }
 
@@ -79,17 +196,24 @@ impl Resize {
     /// # Errors
     /// [`OutputTooLarge`] when a side would be longer than [`MAX_SIDE`].
     pub fn layout(&self, source: Size) -> Result<Layout, OutputTooLarge> {
+        let (canvas, place) = self.canvas(source, source)?;
+        let scale = place.width as f32 / source.width as f32;
+        Ok(Layout { canvas, from: Rect::whole(source), place, scale })
+    }
+
+    /// The canvas that a natural canvas of the exact aspect `shape` becomes, and its place there.
+    fn canvas(&self, natural: Size, shape: Size) -> Result<(Size, Rect), OutputTooLarge> {
         let canvas = match (self.width, self.height) {
-            (None, None) => source,
-            (Some(width), None) => Size::new(width.max(1), source.height_at(width)),
-            (None, Some(height)) => Size::new(source.width_at(height), height.max(1)),
+            (None, None) => natural,
+            (Some(width), None) => Size::new(width.max(1), shape.height_at(width.max(1))),
+            (None, Some(height)) => Size::new(shape.width_at(height.max(1)), height.max(1)),
             (Some(width), Some(height)) => Size::new(width.max(1), height.max(1)),
         };
         let boxed = self.width.is_some() && self.height.is_some();
         let canvas = match self.max_dim {
             Some(max) if canvas.longest() > max => {
                 // Without a box the canvas is the source in small: clamping the source rounds once instead of twice.
-                let shape = if boxed { canvas } else { source };
+                let shape = if boxed { canvas } else { shape };
                 shape.fitted(Size::new(max.max(1), max.max(1)))
             }
             Some(_) | None => canvas,
@@ -97,21 +221,127 @@ impl Resize {
         if canvas.longest() > MAX_SIDE {
             return Err(OutputTooLarge { size: canvas });
         }
-        let fitted = if boxed { source.fitted(canvas) } else { canvas };
+        let fitted = if boxed { shape.fitted(canvas) } else { canvas };
         let place = Rect {
             left: (canvas.width - fitted.width) / 2,
             top: (canvas.height - fitted.height) / 2,
             width: fitted.width,
             height: fitted.height,
         };
-        let scale = place.width as f32 / source.width as f32;
-        Ok(Layout { canvas, from: Rect::whole(source), place, scale })
+        Ok((canvas, place))
     }
+}
+
+impl Padding {
+    /// The least canvas that leaves this room around a subject of `size`.
+    fn around(self, size: Size) -> Size {
+        let side = |side: u32| match self {
+            Self::Pixels(pixels) => side.saturating_add(pixels.saturating_mul(2)),
+            // A share is not exact in binary: 500.000002 columns are 500.
+            Self::Share(share) => ((f64::from(side) / (1.0 - 2.0 * f64::from(share)) - 1e-3).ceil() as u32).max(side),
+        };
+        Size::new(side(size.width), side(size.height))
+    }
+
+    /// What is left of `room` inside this padding, at least one pixel.
+    fn within(self, room: Size) -> Size {
+        let side = |side: u32| match self {
+            Self::Pixels(pixels) => side.saturating_sub(pixels.saturating_mul(2)).max(1),
+            Self::Share(share) => {
+                ((f64::from(side) * (1.0 - 2.0 * f64::from(share)) + 1e-3).floor() as u32).clamp(1, side.max(1))
+            }
+        };
+        Size::new(side(room.width), side(room.height))
+    }
+}
+
+/// `rect`, cut to what of it lies in a picture of `size`, at least one pixel.
+fn inside(rect: Rect, size: Size) -> Rect {
+    let axis = |first: u32, length: u32, side: u32| {
+        let first = first.min(side.saturating_sub(1));
+        (first, length.clamp(1, (side - first).max(1)))
+    };
+    let (left, width) = axis(rect.left, rect.width, size.width);
+    let (top, height) = axis(rect.top, rect.height, size.height);
+    Rect { left, top, width, height }
+}
+
+/// The smallest size of the aspect of `shape` that holds `least`.
+fn around(least: Size, shape: Size) -> Size {
+    let wide = u64::from(least.width) * u64::from(shape.height) >= u64::from(least.height) * u64::from(shape.width);
+    // The exact side is no smaller than the least one, which is whole: rounding it is not either.
+    if wide {
+        Size::new(least.width, shape.height_at(least.width))
+    } else {
+        Size::new(shape.width_at(least.height), least.height)
+    }
+}
+
+/// Where `length` pixels after `before` others of `of` lie when those become `to`: start and length.
+///
+/// What is not covered is shared out as it was before, so that what lies in the middle stays in the middle.
+fn scaled(before: u32, length: u32, of: u32, to: u32) -> (u32, u32) {
+    if of == to {
+        return (before, length);
+    }
+    let (before, length, of, to) = (u64::from(before), u64::from(length), u64::from(of.max(1)), u64::from(to));
+    let scaled = ((length * to + of / 2) / of).clamp(1, to);
+    let rest = of - length;
+    // Rounded half down, as the middle of a box is.
+    let start = if rest == 0 { 0 } else { (2 * (to - scaled) * before + rest - 1) / (2 * rest) };
+    (start as u32, scaled as u32)
+}
+
+const fn whole(source: Size) -> Natural {
+    Natural { size: source, shape: source, from: Rect::whole(source), before: (0, 0) }
+}
+
+/// The part of the source around the subject; where the aspect does not fit in it, all of that side in the middle.
+fn cropped(source: Size, subject: Rect, padding: u32, shape: Option<Size>) -> Natural {
+    let padded = |first: u32, length: u32, side: u32| {
+        (first + length).saturating_add(padding).min(side) - first.saturating_sub(padding)
+    };
+    let bounds = Size::new(
+        padded(subject.left, subject.width, source.width),
+        padded(subject.top, subject.height, source.height),
+    );
+    let size = shape.map_or(bounds, |shape| around(bounds, shape));
+    // First pixel that shows, number of them, and how many of the crop come before.
+    let window = |first: u32, length: u32, side: u32, crop: u32| {
+        if crop >= side {
+            return (0, side, (crop - side) / 2);
+        }
+        let start = (2 * u64::from(first) + u64::from(length)).saturating_sub(u64::from(crop)) / 2;
+        ((start as u32).min(side - crop), crop, 0)
+    };
+    let (left, width, before_left) = window(subject.left, subject.width, source.width, size.width);
+    let (top, height, before_top) = window(subject.top, subject.height, source.height, size.height);
+    let from = Rect { left, top, width, height };
+    Natural { size, shape: shape.unwrap_or(size), from, before: (before_left, before_top) }
+}
+
+/// The picture and the shadow that its subject casts.
+fn grown(source: Size, subject: Rect, shadow: &Shadow) -> Natural {
+    let reach = shadow::reach(shadow.sigma.clamp(0.0, FAR)) as i64;
+    // Whole pixels before the picture, and of both together.
+    let side = |first: u32, length: u32, side: u32, offset: f32| {
+        let offset = if offset.is_nan() { 0.0 } else { offset.clamp(-FAR, FAR) };
+        let low = i64::from(first) + offset.floor() as i64 - reach;
+        let high = i64::from(first + length) + offset.ceil() as i64 + reach;
+        let before = (-low).max(0);
+        (before as u32, (before + high.max(i64::from(side))) as u32)
+    };
+    let (left, width) = side(subject.left, subject.width, source.width, shadow.dx);
+    let (top, height) = side(subject.top, subject.height, source.height, shadow.dy);
+    let size = Size::new(width, height);
+    Natural { size, shape: size, from: Rect::whole(source), before: (left, top) }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::compose::Outline;
+    use crate::image::color::Color;
 
     const PORTRAIT: Size = Size::new(200, 300);
     const LANDSCAPE: Size = Size::new(300, 200);
@@ -198,5 +428,286 @@ mod tests {
         assert!(resize(8000, 0, 0).layout(PORTRAIT).is_err(), "the other side counts too");
         assert!(resize(u32::MAX, u32::MAX, 0).layout(SQUARE).is_err());
         assert_eq!(canvas(SQUARE, 100_000, 0, 100), (100, 100));
+    }
+
+    const NARROW: Size = Size::new(1, 997);
+
+    fn rect(left: u32, top: u32, width: u32, height: u32) -> Rect {
+        Rect { left, top, width, height }
+    }
+
+    fn scene(framing: Framing, resize: Resize) -> Scene {
+        Scene { framing, resize, ..Scene::default() }
+    }
+
+    fn padded(aspect: Option<(u32, u32)>, padding: Padding, resize: Resize) -> Scene {
+        let aspect = aspect.map(|(width, height)| Aspect::new(width, height).unwrap());
+        scene(Framing::Padded { aspect, padding }, resize)
+    }
+
+    fn cropped(aspect: Option<(u32, u32)>, padding: u32, resize: Resize) -> Scene {
+        let aspect = aspect.map(|(width, height)| Aspect::new(width, height).unwrap());
+        scene(Framing::Cropped { aspect, padding }, resize)
+    }
+
+    fn grown(dx: f32, dy: f32, sigma: f32, resize: Resize) -> Scene {
+        let shadow = Some(Shadow { color: Color::BLACK, opacity: 0.5, dx, dy, sigma });
+        Scene { shadow, ..scene(Framing::Grown, resize) }
+    }
+
+    fn trimmed(width: f32, padding: u32, resize: Resize) -> Scene {
+        let outline = (width > 0.0).then_some(Outline { color: Color::WHITE, width });
+        Scene { outline, ..scene(Framing::Trimmed { padding }, resize) }
+    }
+
+    /// Scenes of every framing, in every size.
+    fn scenes() -> Vec<Scene> {
+        let sizes =
+            [(0, 0, 0), (100, 0, 0), (0, 77, 0), (301, 200, 0), (640, 640, 99), (0, 0, 64), (1, 1, 0), (500, 0, 50)];
+        let mut scenes = Vec::new();
+        for (width, height, max_dim) in sizes {
+            let resize = resize(width, height, max_dim);
+            scenes.push(scene(Framing::Whole, resize));
+            for aspect in [None, Some((1, 1)), Some((4, 5)), Some((16, 9)), Some((1, 100)), Some((u32::MAX, 1))] {
+                for pixels in [0, 1, 48, 5000, u32::MAX] {
+                    scenes.push(padded(aspect, Padding::Pixels(pixels), resize));
+                    scenes.push(cropped(aspect, pixels, resize));
+                }
+                for share in [0.0, 0.1, 0.33, 0.499_999, 0.5, 7.0, f32::NAN] {
+                    scenes.push(padded(aspect, Padding::Share(share), resize));
+                }
+            }
+            for (dx, dy, sigma) in
+                [(0.0, 0.0, 0.0), (12.5, -3.0, 10.0), (-9000.0, 1e30, 50.0), (f32::NAN, 0.0, f32::NAN)]
+            {
+                scenes.push(grown(dx, dy, sigma, resize));
+            }
+            for (width, padding) in [(0.0, 0), (16.0, 32), (0.3, 0), (1e30, 1), (100.0, u32::MAX)] {
+                scenes.push(trimmed(width, padding, resize));
+            }
+        }
+        scenes
+    }
+
+    #[test]
+    fn every_rectangle_lies_inside_what_it_is_a_part_of() {
+        let mut laid_out = 0;
+        for source in [PORTRAIT, LANDSCAPE, SQUARE, NARROW, NARROW.transposed(), Size::new(1, 1), Size::new(37, 91)] {
+            let (w, h) = (source.width, source.height);
+            let subjects = [
+                Rect::whole(source),
+                rect(0, 0, 1, 1),
+                rect(w - 1, h - 1, 1, 1),
+                rect(w / 3, h / 3, (w / 4).max(1), (h / 2).max(1)),
+                // Nonsense, which must not end in a panic.
+                rect(w, h, 0, 0),
+                rect(9999, 9999, u32::MAX, u32::MAX),
+            ];
+            for (scene, subject) in scenes().iter().flat_map(|scene| subjects.map(|subject| (scene, subject))) {
+                let Ok(layout) = scene.layout(source, subject) else { continue };
+                laid_out += 1;
+                let within = |part: Rect, of: Size| {
+                    part.width > 0
+                        && part.height > 0
+                        && part.left + part.width <= of.width
+                        && part.top + part.height <= of.height
+                };
+                let told = || format!("{scene:?} of {subject} in {source}: {layout:?}");
+                assert!(within(layout.from, source) && within(layout.place, layout.canvas), "{}", told());
+                assert!(layout.canvas.longest() <= MAX_SIDE, "{}", told());
+                assert!(layout.scale.is_finite() && layout.scale >= 0.0, "{}", told());
+                let Resize { width, height, max_dim } = scene.resize;
+                if max_dim.is_none() {
+                    assert!(width.is_none_or(|width| layout.canvas.width == width), "{}", told());
+                    assert!(height.is_none_or(|height| layout.canvas.height == height), "{}", told());
+                }
+                assert!(max_dim.is_none_or(|max| layout.canvas.longest() <= max), "{}", told());
+                assert!(scene.largest_canvas(source) >= layout.canvas.area(), "{}", told());
+            }
+        }
+        assert!(laid_out > 5000, "{laid_out}");
+    }
+
+    #[test]
+    fn padding_keeps_the_scale_and_centres_exactly() {
+        let subject = rect(30, 40, 101, 151);
+        // A side of 151 and twice 48.
+        let layout = padded(None, Padding::Pixels(48), Resize::default()).layout(PORTRAIT, subject).unwrap();
+        assert_eq!(layout.canvas, Size::new(247, 247));
+        assert_eq!((layout.from, layout.place), (subject, rect(73, 48, 101, 151)));
+        assert_eq!(layout.scale, 1.0);
+        // 200 is 80 % of 250: ten per cent of that on each side.
+        let subject = rect(0, 0, 100, 200);
+        let layout = padded(None, Padding::Share(0.1), Resize::default()).layout(PORTRAIT, subject).unwrap();
+        assert_eq!((layout.canvas, layout.place), (Size::new(250, 250), rect(75, 25, 100, 200)));
+        // 4:5 of the same height.
+        let layout = padded(Some((4, 5)), Padding::Share(0.1), Resize::default()).layout(PORTRAIT, subject).unwrap();
+        assert_eq!((layout.canvas, layout.place), (Size::new(200, 250), rect(50, 25, 100, 200)));
+        // A wide subject decides by its width.
+        let subject = rect(0, 10, 200, 20);
+        let layout = padded(Some((4, 5)), Padding::Pixels(0), Resize::default()).layout(PORTRAIT, subject).unwrap();
+        assert_eq!((layout.canvas, layout.place), (Size::new(200, 250), rect(0, 115, 200, 20)));
+    }
+
+    #[test]
+    fn a_padded_canvas_of_a_given_size_has_its_padding_and_the_subject_fitted_in() {
+        let subject = rect(10, 10, 100, 200);
+        let share = |resize| padded(None, Padding::Share(0.1), resize).layout(PORTRAIT, subject).unwrap();
+        let layout = share(resize(1000, 1000, 0));
+        assert_eq!((layout.canvas, layout.place), (Size::new(1000, 1000), rect(300, 100, 400, 800)));
+        // The box without an aspect is the aspect.
+        let layout = share(resize(500, 2000, 0));
+        assert_eq!((layout.canvas, layout.place), (Size::new(500, 2000), rect(50, 600, 400, 800)));
+        let layout = share(resize(0, 0, 100));
+        assert_eq!((layout.canvas, layout.place), (Size::new(100, 100), rect(30, 10, 40, 80)));
+        let pixels = padded(None, Padding::Pixels(48), resize(400, 0, 0)).layout(PORTRAIT, subject).unwrap();
+        assert_eq!((pixels.canvas, pixels.place), (Size::new(400, 400), rect(124, 48, 152, 304)));
+        assert_eq!(pixels.scale, 1.0);
+        // The very size that it has by itself: nothing is resampled.
+        assert_eq!(share(resize(250, 250, 0)).place.size(), subject.size());
+    }
+
+    #[test]
+    fn an_aspect_inside_a_box_of_another_is_fitted_and_centred() {
+        let wide = padded(Some((2, 1)), Padding::Share(0.25), resize(400, 400, 0));
+        let layout = wide.layout(PORTRAIT, rect(0, 0, 10, 10)).unwrap();
+        // Half of the height of the 400×200 in the middle.
+        assert_eq!((layout.canvas, layout.place), (Size::new(400, 400), rect(150, 150, 100, 100)));
+    }
+
+    #[test]
+    fn one_side_and_an_aspect_give_the_other_side_exactly() {
+        // 10×12.5 rounds to 10×13; 13/10 of 1000 would be 1300.
+        for subject in [rect(0, 0, 10, 12), rect(0, 0, 7, 3), rect(5, 5, 33, 90)] {
+            for (framed, name) in [
+                (padded(Some((4, 5)), Padding::Pixels(0), resize(1000, 0, 0)), "padded"),
+                (cropped(Some((4, 5)), 0, resize(1000, 0, 0)), "cropped"),
+            ] {
+                let canvas = framed.layout(PORTRAIT, subject).unwrap().canvas;
+                assert_eq!(canvas, Size::new(1000, 1250), "{name}");
+            }
+            let canvas = cropped(Some((16, 9)), 0, resize(0, 720, 0)).layout(PORTRAIT, subject).unwrap().canvas;
+            assert_eq!(canvas, Size::new(1280, 720));
+        }
+    }
+
+    #[test]
+    fn a_crop_is_clamped_at_the_picture() {
+        let crop = |padding, subject| cropped(None, padding, Resize::default()).layout(LANDSCAPE, subject).unwrap();
+        let layout = crop(10, rect(100, 50, 40, 30));
+        assert_eq!((layout.from, layout.canvas), (rect(90, 40, 60, 50), Size::new(60, 50)));
+        assert_eq!(layout.place, Rect::whole(layout.canvas));
+        assert_eq!(crop(10, rect(2, 0, 40, 30)).from, rect(0, 0, 52, 40));
+        assert_eq!(crop(10, rect(270, 180, 30, 20)).from, rect(260, 170, 40, 30));
+        assert_eq!(crop(u32::MAX, rect(270, 180, 30, 20)), Layout::unchanged(LANDSCAPE));
+        assert_eq!(crop(0, rect(299, 199, 1, 1)).from, rect(299, 199, 1, 1));
+    }
+
+    #[test]
+    fn a_crop_of_an_aspect_is_centred_then_slid_then_letterboxed() {
+        let square =
+            |padding, subject| cropped(Some((1, 1)), padding, Resize::default()).layout(LANDSCAPE, subject).unwrap();
+        // Centred.
+        let layout = square(5, rect(100, 50, 50, 30));
+        assert_eq!((layout.from, layout.place), (rect(95, 35, 60, 60), rect(0, 0, 60, 60)));
+        // Slid down from above the picture, and back from its right.
+        assert_eq!(square(5, rect(100, 0, 50, 10)).from, rect(95, 0, 60, 60));
+        assert_eq!(square(0, rect(280, 50, 20, 80)).from, rect(220, 50, 80, 80));
+        // Higher than the picture: bars above and below.
+        let layout = square(0, rect(20, 50, 251, 30));
+        assert_eq!(layout.canvas, Size::new(251, 251));
+        assert_eq!((layout.from, layout.place), (rect(20, 0, 251, 200), rect(0, 25, 251, 200)));
+    }
+
+    #[test]
+    fn every_crop_holds_the_padded_subject() {
+        for subject in [rect(0, 0, 30, 40), rect(2, 190, 50, 10), rect(120, 60, 61, 33), rect(299, 0, 1, 200)] {
+            for (padding, aspect) in
+                [0, 7, 60, 500].into_iter().flat_map(|p| [(1, 1), (4, 5), (16, 9), (9, 31)].map(|a| (p, a)))
+            {
+                let Layout { from, .. } =
+                    cropped(Some(aspect), padding, Resize::default()).layout(LANDSCAPE, subject).unwrap();
+                let right = (subject.left + subject.width + padding).min(300);
+                let bottom = (subject.top + subject.height + padding).min(200);
+                assert!(from.left <= subject.left.saturating_sub(padding) && from.left + from.width >= right, "{from}");
+                assert!(from.top <= subject.top.saturating_sub(padding) && from.top + from.height >= bottom, "{from}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_resized_letterbox_keeps_its_bars_in_proportion() {
+        let layout = cropped(Some((1, 1)), 0, resize(500, 0, 0)).layout(LANDSCAPE, Rect::whole(LANDSCAPE)).unwrap();
+        assert_eq!((layout.canvas, layout.place), (Size::new(500, 500), rect(0, 83, 500, 333)));
+        // A box of another aspect than the crop.
+        let layout = cropped(Some((1, 1)), 0, resize(600, 300, 0)).layout(LANDSCAPE, Rect::whole(LANDSCAPE)).unwrap();
+        assert_eq!((layout.canvas, layout.place), (Size::new(600, 300), rect(150, 50, 300, 200)));
+        // A box alone is the aspect of the crop: no bars where the picture has room.
+        let layout = cropped(None, 0, resize(60, 30, 0)).layout(LANDSCAPE, rect(100, 100, 10, 10)).unwrap();
+        assert_eq!((layout.from, layout.place), (rect(95, 100, 20, 10), rect(0, 0, 60, 30)));
+    }
+
+    #[test]
+    fn the_canvas_grows_only_where_the_shadow_leaves_it() {
+        let reach = shadow::reach(4.0) as u32;
+        assert!(reach >= 12, "three standard deviations at least");
+        let layout = grown(10.0, 0.0, 4.0, Resize::default()).layout(LANDSCAPE, rect(250, 100, 50, 100)).unwrap();
+        assert_eq!(layout.canvas, Size::new(300 + 10 + reach, 200 + reach));
+        assert_eq!((layout.from, layout.place), (Rect::whole(LANDSCAPE), Rect::whole(LANDSCAPE)));
+        let layout = grown(-20.0, -30.5, 4.0, Resize::default()).layout(LANDSCAPE, rect(0, 0, 50, 100)).unwrap();
+        assert_eq!(layout.canvas, Size::new(300 + 20 + reach, 200 + 31 + reach));
+        assert_eq!(layout.place, rect(20 + reach, 31 + reach, 300, 200));
+        let inside = grown(10.0, 10.0, 4.0, Resize::default()).layout(LANDSCAPE, rect(100, 100, 10, 10)).unwrap();
+        assert_eq!(inside, Layout::unchanged(LANDSCAPE));
+        // Without a shadow nothing grows.
+        let bare = scene(Framing::Grown, Resize::default()).layout(LANDSCAPE, rect(0, 0, 1, 1)).unwrap();
+        assert_eq!(bare, Layout::unchanged(LANDSCAPE));
+    }
+
+    #[test]
+    fn a_grown_canvas_is_what_is_resized() {
+        let (dx, sigma) = (100.0, 0.0);
+        let layout = grown(dx, 0.0, sigma, resize(200, 0, 0)).layout(LANDSCAPE, rect(200, 0, 100, 10)).unwrap();
+        assert_eq!((layout.canvas, layout.place, layout.scale), (Size::new(200, 100), rect(0, 0, 150, 100), 0.5));
+        let layout = grown(-dx, 0.0, sigma, resize(100, 100, 0)).layout(LANDSCAPE, rect(0, 0, 100, 10)).unwrap();
+        assert_eq!((layout.place, layout.scale), (rect(25, 25, 75, 50), 0.25));
+        let far = grown(9000.0, 0.0, 0.0, Resize::default()).layout(LANDSCAPE, rect(0, 0, 100, 10));
+        assert_eq!(far.unwrap_err().size, Size::new(9100, 200));
+    }
+
+    #[test]
+    fn a_trimmed_canvas_holds_outline_and_padding_on_every_side() {
+        let subject = rect(0, 20, 31, 64);
+        let layout = trimmed(16.5, 32, Resize::default()).layout(PORTRAIT, subject).unwrap();
+        assert_eq!(layout.canvas, Size::new(31 + 2 * 49, 64 + 2 * 49));
+        assert_eq!((layout.from, layout.place, layout.scale), (subject, rect(49, 49, 31, 64), 1.0));
+        let bare = trimmed(0.0, 0, Resize::default()).layout(PORTRAIT, subject).unwrap();
+        assert_eq!((bare.canvas, bare.place), (subject.size(), Rect::whole(subject.size())));
+        // 100 columns of subject, twice 50 of outline: a quarter of the canvas on each side.
+        let layout = trimmed(50.0, 0, resize(100, 0, 0)).layout(PORTRAIT, rect(50, 50, 100, 100)).unwrap();
+        assert_eq!((layout.place, layout.scale), (rect(25, 25, 50, 50), 0.5));
+    }
+
+    #[test]
+    fn rounding_never_clips_an_outline() {
+        for side in 1..200 {
+            let layout = trimmed(7.0, 0, resize(side, 0, 0)).layout(PORTRAIT, rect(3, 9, 101, 211)).unwrap();
+            let Layout { canvas, place, scale, .. } = layout;
+            let room = place
+                .left
+                .min(place.top)
+                .min(canvas.width - place.left - place.width)
+                .min(canvas.height - place.top - place.height);
+            assert!(7.0 * scale <= room as f32 + 1e-3, "{layout:?}");
+        }
+    }
+
+    #[test]
+    fn a_picture_that_is_handed_through_needs_nothing() {
+        assert_eq!(Scene::default().most_pixels(PORTRAIT), 0);
+        assert_eq!(scene(Framing::Whole, resize(20, 0, 0)).most_pixels(PORTRAIT), 20 * 30);
+        // The subject may be as narrow as one column.
+        assert_eq!(trimmed(0.0, 0, resize(20, 0, 0)).most_pixels(PORTRAIT), 20 * 8192);
+        assert_eq!(trimmed(0.0, 0, resize(20, 0, 50)).most_pixels(PORTRAIT), 50 * 50);
     }
 }

@@ -3,10 +3,17 @@
 //! [`layout`](Resize::layout) decides in rectangles only, before any pixel is decoded; [`flatten`] carries it out.
 
 mod background;
+mod enhance;
 mod flatten;
+#[cfg(test)]
+mod golden;
 mod layout;
+mod outline;
 mod resample;
 mod scene;
+mod shadow;
+mod text;
+mod watermark;
 
 pub use background::Plate;
 pub use flatten::{Flattened, Materials, SUBJECT_ALPHA, flatten};

@@ -20,53 +20,134 @@ const LOBES: f64 = 3.0;
 /// enough that halving 4096 columns needs 5 MB.
 const STRIP_ROWS: u32 = 64;
 
-/// Resamples all of `source` onto `place` of `canvas`; the rest of the canvas is left as it is.
-pub(super) fn resample(source: &[u8], source_size: Size, canvas: &mut [u8], canvas_size: Size, place: Rect) {
-    resample_in_strips(source, source_size, canvas, canvas_size, place, STRIP_ROWS);
+/// A part of a picture, in pixels and fractions of them.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Part {
+    pub(super) left: f64,
+    pub(super) top: f64,
+    pub(super) width: f64,
+    pub(super) height: f64,
 }
 
-fn resample_in_strips(source: &[u8], size: Size, canvas: &mut [u8], canvas_size: Size, place: Rect, strip_rows: u32) {
-    let source_row = size.width as usize * 4;
+impl From<Rect> for Part {
+    fn from(rect: Rect) -> Self {
+        let Rect { left, top, width, height } = rect;
+        Self { left: left.into(), top: top.into(), width: width.into(), height: height.into() }
+    }
+}
+
+/// Resamples all of `source` onto `place` of `canvas`; the rest of the canvas is left as it is.
+pub(super) fn resample(source: &[u8], source_size: Size, canvas: &mut [u8], canvas_size: Size, place: Rect) {
+    resample_part(source, source_size, Rect::whole(source_size), canvas, canvas_size, place);
+}
+
+/// Resamples `from` of `source` onto `place` of `canvas`; the rest of the canvas is left as it is.
+///
+/// What lies around `from` is under the filter as well: a part is cut out of the resampled whole.
+pub(super) fn resample_part(
+    source: &[u8],
+    source_size: Size,
+    from: Rect,
+    canvas: &mut [u8],
+    canvas_size: Size,
+    place: Rect,
+) {
+    let strips = Strips::new(source, source_size, from.into(), place.size());
+    resample_in_strips(strips, canvas, canvas_size, place, STRIP_ROWS);
+}
+
+fn resample_in_strips(mut strips: Strips<'_>, canvas: &mut [u8], canvas_size: Size, place: Rect, strip_rows: u32) {
     let canvas_row = canvas_size.width as usize * 4;
-    let scale = f64::from(size.height) / f64::from(place.height);
-    let reach = LOBES * scale.max(1.0) + 1.0;
-    let mut resizer = Resizer::new();
-    let (mut linear, mut resized) = (Vec::new(), Vec::new());
-
-    for first_row in (0..place.height).step_by(strip_rows as usize) {
-        let rows = strip_rows.min(place.height - first_row);
-        let (top, bottom) = (f64::from(first_row) * scale, f64::from(first_row + rows) * scale);
-        let first = (top - reach).floor().max(0.0) as u32;
-        let last = ((bottom + reach).ceil() as u32).min(size.height);
-
-        linear.resize((last - first) as usize * size.width as usize, U16x4::default());
-        let needed = &source[first as usize * source_row..last as usize * source_row];
-        linear
-            .par_chunks_mut(size.width as usize)
-            .zip(needed.par_chunks(source_row))
-            .for_each(|(to, from)| premultiply_row(from, to));
-
-        resized.clear();
-        resized.resize(rows as usize * place.width as usize, U16x4::default());
-        let from = TypedImageRef::new(size.width, last - first, &linear).expect("as many pixels as rows times columns");
-        let mut to = TypedImage::from_pixels_slice(place.width, rows, &mut resized)
-            .expect("as many pixels as rows times columns");
-        let offset = top - f64::from(first);
-        // Rounding may push the last strip's bottom past the last row by less than a billionth of a pixel.
-        let height = (bottom - top).min(f64::from(last - first) - offset);
-        let options = ResizeOptions::new()
-            .resize_alg(ResizeAlg::Convolution(FilterType::Lanczos3))
-            .crop(0.0, offset, f64::from(size.width), height)
-            .use_alpha(false);
-        resizer.resize_typed(&from, &mut to, &options).expect("the strip lies inside its own rows");
-
-        let top_row = (place.top + first_row) as usize;
+    for first in (0..place.height).step_by(strip_rows as usize) {
+        let rows = strip_rows.min(place.height - first);
+        let top = (place.top + first) as usize;
         let left = place.left as usize * 4;
         let width = place.width as usize;
-        canvas[top_row * canvas_row..(top_row + rows as usize) * canvas_row]
+        canvas[top * canvas_row..(top + rows as usize) * canvas_row]
             .par_chunks_mut(canvas_row)
-            .zip(resized.par_chunks(width))
+            .zip(strips.rows(first, rows).par_chunks(width))
             .for_each(|(to, from)| unpremultiply_row(from, &mut to[left..left + width * 4]));
+    }
+}
+
+/// A part of a picture in another size, a few rows at a time.
+pub(super) struct Strips<'a> {
+    source: &'a [u8],
+    size: Size,
+    part: Part,
+    to: Size,
+    resizer: Resizer,
+    linear: Vec<U16x4>,
+    resized: Vec<U16x4>,
+}
+
+impl<'a> Strips<'a> {
+    /// `part` of `source` as `to` pixels. The part must lie in the source.
+    pub(super) fn new(source: &'a [u8], size: Size, part: Part, to: Size) -> Self {
+        Self { source, size, part, to, resizer: Resizer::new(), linear: Vec::new(), resized: Vec::new() }
+    }
+
+    /// `rows` rows from `first` on, in premultiplied linear light.
+    pub(super) fn rows(&mut self, first: u32, rows: u32) -> &[U16x4] {
+        let scale = self.part.height / f64::from(self.to.height);
+        let top = self.part.top + f64::from(first) * scale;
+        let vertical = Span::new(top, f64::from(rows) * scale, scale, self.size.height);
+        let scale = self.part.width / f64::from(self.to.width);
+        let horizontal = Span::new(self.part.left, self.part.width, scale, self.size.width);
+
+        let width = horizontal.len();
+        self.linear.resize(vertical.len() * width, U16x4::default());
+        let source_row = self.size.width as usize * 4;
+        let needed = &self.source[vertical.first as usize * source_row..vertical.last as usize * source_row];
+        let columns = horizontal.first as usize * 4..horizontal.last as usize * 4;
+        self.linear
+            .par_chunks_mut(width)
+            .zip(needed.par_chunks(source_row))
+            .for_each(|(to, from)| premultiply_row(&from[columns.clone()], to));
+
+        self.resized.clear();
+        self.resized.resize(rows as usize * self.to.width as usize, U16x4::default());
+        let from = TypedImageRef::new(width as u32, vertical.len() as u32, &self.linear)
+            .expect("as many pixels as rows times columns");
+        let mut to = TypedImage::from_pixels_slice(self.to.width, rows, &mut self.resized)
+            .expect("as many pixels as rows times columns");
+        let options = ResizeOptions::new()
+            .resize_alg(ResizeAlg::Convolution(FilterType::Lanczos3))
+            .crop(horizontal.offset, vertical.offset, horizontal.length, vertical.length)
+            .use_alpha(false);
+        self.resizer.resize_typed(&from, &mut to, &options).expect("the strip lies inside its own rows");
+        &self.resized
+    }
+}
+
+/// The pixels of one axis that a stretch of it is made from.
+struct Span {
+    first: u32,
+    /// One beyond the last.
+    last: u32,
+    /// Where the stretch begins, from `first` on.
+    offset: f64,
+    length: f64,
+}
+
+impl Span {
+    /// `length` pixels from `start` on, of `side` in all, `scale` of which become one.
+    fn new(start: f64, length: f64, scale: f64, side: u32) -> Self {
+        let reach = LOBES * scale.max(1.0) + 1.0;
+        let first = ((start - reach).floor().max(0.0) as u32).min(side - 1);
+        let last = ((start + length + reach).ceil() as u32).clamp(first + 1, side);
+        let all = f64::from(last - first);
+        let offset = (start - f64::from(first)).clamp(0.0, all);
+        // Rounding may push the end past the last pixel by less than a billionth of one.
+        let mut length = length.min(all - offset);
+        while offset + length > all {
+            length = length.next_down();
+        }
+        Self { first, last, offset, length }
+    }
+
+    const fn len(&self) -> usize {
+        (self.last - self.first) as usize
     }
 }
 
@@ -79,7 +160,7 @@ fn premultiply_row(from: &[u8], to: &mut [U16x4]) {
     }
 }
 
-fn unpremultiply_row(from: &[U16x4], to: &mut [u8]) {
+pub(super) fn unpremultiply_row(from: &[U16x4], to: &mut [u8]) {
     let encoded = encoded8_of_linear16();
     for (from, to) in from.iter().zip(to.as_chunks_mut::<4>().0) {
         let [r, g, b, alpha] = from.0.map(u32::from);
@@ -97,6 +178,7 @@ fn unpremultiply_row(from: &[U16x4], to: &mut [u8]) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::image::{Buffer, Frame};
 
     fn picture(size: Size) -> Vec<u8> {
         let pixel = |x: u32, y: u32| {
@@ -110,7 +192,8 @@ mod tests {
         let pixels = picture(source);
         let run = |rows| {
             let mut canvas = vec![0; target.area() * 4];
-            resample_in_strips(&pixels, source, &mut canvas, target, Rect::whole(target), rows);
+            let strips = Strips::new(&pixels, source, Rect::whole(source).into(), target);
+            resample_in_strips(strips, &mut canvas, target, Rect::whole(target), rows);
             canvas
         };
         let (whole, strips) = (run(u32::MAX), run(strip_rows));
@@ -140,5 +223,27 @@ mod tests {
         unpremultiply_row(&row, &mut back);
         assert_eq!([back[0], back[2], back[3]], [255, 0, 3]);
         assert!(back[1].abs_diff(128) <= 1);
+    }
+
+    #[test]
+    fn a_part_is_cut_out_of_the_resampled_whole() {
+        let (source, target) = (Size::new(300, 200), Size::new(150, 100));
+        let pixels = picture(source);
+        let mut whole = vec![0; target.area() * 4];
+        resample(&pixels, source, &mut whole, target, Rect::whole(target));
+        let whole = Frame::new(target, Buffer::from(whole));
+        for (left, top, width, height) in [(0, 0, 150, 100), (20, 33, 41, 9), (149, 99, 1, 1), (0, 50, 150, 50)] {
+            let from = Rect { left: 2 * left, top: 2 * top, width: 2 * width, height: 2 * height };
+            let canvas_size = Size::new(width + 5, height + 3);
+            let mut canvas = vec![7; canvas_size.area() * 4];
+            let place = Rect { left: 5, top: 2, width, height };
+            resample_part(&pixels, source, from, &mut canvas, canvas_size, place);
+            let canvas = Frame::new(canvas_size, Buffer::from(canvas));
+            for (x, y) in (0..height).flat_map(|y| (0..width).map(move |x| (x, y))) {
+                let (part, of) = (canvas.pixel(x + 5, y + 2), whole.pixel(left + x, top + y));
+                assert!(part.iter().zip(of).all(|(part, of)| part.abs_diff(of) <= 1), "{part:?}, {of:?} at {x},{y}");
+            }
+            assert_eq!([canvas.pixel(4, 2), canvas.pixel(5, 1)], [[7; 4]; 2], "outside of its place");
+        }
     }
 }

@@ -1,21 +1,536 @@
 //! Green and blue light of the old background, taken off the subject's edge.
+//!
+//! A green screen shines on what stands before it, and a matte that is a little too wide leaves some of it in the edge's
+//! own colours. Both show on a new background as a green rim. So near the edge, where the background beside it was green
+//! (or blue), that channel is limited to the larger of the other two. Skin (red is largest), white, grey and everything
+//! that is far from the edge or was before another background stay, bit for bit.
+//!
+//! Limiting takes light away, and a bright subject would get a dark rim instead. How much of the light was the
+//! background's follows from the mixing model `p = (1-t) f + t s`: the least `t` for which the subject's colour `f` is no
+//! longer dominated. The limited colour is made as bright as `f`, but no darker than it is and no brighter than `p`.
+//!
+//! The background is remembered on a reduced grid, from pixels without any coverage, and continued beneath the subject
+//! (pull-push), so that every edge pixel finds the colour that was beside it.
 
-use crate::image::{AlphaMatte, Frame};
+use crate::image::{AlphaMatte, Frame, Size};
+use rayon::prelude::*;
+
+/// Side of a cell of the grid, in pixels.
+const CELL: usize = 8;
+/// How far inside the subject spill is looked for: a share of the longer side, and at least so many pixels.
+const REACH_SHARE: f32 = 0.006;
+const REACH_PX: f32 = 3.0;
+/// The part of the reach in which it is taken off in full.
+const FULL: f32 = 0.25;
+/// By how much a channel dominates the background, of its own value, where despill sets in and where it is in force:
+/// a lawn and a screen are above, a greenish wall is not.
+const DOMINANCE: [f32; 2] = [0.1, 0.35];
+/// The same in encoded light of 0..=1: black has no hue to speak of.
+const EXCESS: [f32; 2] = [0.04, 0.12];
+/// No more of a pixel than this is taken for background; the rest would be noise.
+const MOST_BACKGROUND: f32 = 0.9;
+/// Rows that one task works on.
+const ROWS: usize = 128;
+
+const GREEN: usize = 1;
+const BLUE: usize = 2;
+/// Luma of encoded sRGB (Rec. 709).
+const LUMA: [f32; 3] = [0.2126, 0.7152, 0.0722];
 
 /// What the background looked like around the subject; taken before the frame loses it.
-#[derive(Debug)]
-pub struct Surroundings {}
+#[derive(Clone, Debug)]
+pub struct Surroundings {
+    /// Of the frame.
+    size: Size,
+    /// Columns and rows of the grid.
+    cells: [usize; 2],
+    /// Encoded colour, 0..=1, row after row. Empty when nothing of the background could be seen.
+    colours: Vec<[f32; 4]>,
+}
 
 impl Surroundings {
     /// Remembers the background of the untouched `frame`.
+    ///
+    /// # Panics
+    /// When frame and matte differ in size.
     #[must_use]
     pub fn of(frame: &Frame, matte: &AlphaMatte) -> Self {
-        let _ = (frame, matte);
-        Self {}
+        let size = frame.size();
+        assert_eq!(size, matte.size, "the matte is of another picture");
+        let width = size.width as usize;
+        let columns = width.div_ceil(CELL);
+        let (pixels, _) = frame.pixels().as_chunks::<4>();
+        let rows = pixels.par_chunks(CELL * width).zip(matte.coverage.par_chunks(CELL * width));
+        let mut colours: Vec<[f32; 4]> = rows
+            .flat_map_iter(|(pixels, coverage)| {
+                let mut sums = vec![[0_u32; 4]; columns];
+                for (pixels, coverage) in pixels.chunks_exact(width).zip(coverage.chunks_exact(width)) {
+                    let cells = pixels.chunks(CELL).zip(coverage.chunks(CELL));
+                    for (sum, (pixels, coverage)) in sums.iter_mut().zip(cells) {
+                        for (pixel, _) in pixels.iter().zip(coverage).filter(|(_, coverage)| **coverage == 0) {
+                            // What was transparent already has no colour.
+                            let weight = u32::from(pixel[3]);
+                            (0..3).for_each(|channel| sum[channel] += u32::from(pixel[channel]) * weight);
+                            sum[3] += weight;
+                        }
+                    }
+                }
+                // A cell that is all background has weight one.
+                let scale = 1.0 / (255 * CELL * CELL) as f32;
+                sums.into_iter().map(move |[red, green, blue, weight]| {
+                    let colour = |sum: u32| sum as f32 * scale / 255.0;
+                    [colour(red), colour(green), colour(blue), weight as f32 * scale]
+                })
+            })
+            .collect();
+        if !filled(&mut colours, columns) {
+            colours.clear();
+        }
+        Self { size, cells: [columns, (size.height as usize).div_ceil(CELL)], colours }
+    }
+
+    /// Whether any of it could have coloured the subject.
+    fn spill(&self) -> bool {
+        self.colours.iter().any(|&[red, green, blue, _]| Screen::of([red, green, blue]).is_some())
+    }
+
+    /// The colour that was around the pixel at (`x`, `y`), bilinear.
+    fn at(&self, x: usize, y: usize) -> [f32; 3] {
+        let between = |at: usize, len: usize| {
+            let place = ((at as f32 + 0.5) / CELL as f32 - 0.5).clamp(0.0, (len - 1) as f32);
+            let first = (place as usize).min(len.saturating_sub(2));
+            (first, (first + 1).min(len - 1), place - first as f32)
+        };
+        let [columns, rows] = self.cells;
+        let ((left, right, across), (above, below, down)) = (between(x, columns), between(y, rows));
+        let cell = |column: usize, row: usize| self.colours[row * columns + column];
+        let corners = [cell(left, above), cell(right, above), cell(left, below), cell(right, below)];
+        std::array::from_fn(|channel| {
+            let [a, b, c, d] = corners.map(|colour| colour[channel]);
+            let (top, bottom) = (a + (b - a) * across, c + (d - c) * across);
+            top + (bottom - top) * down
+        })
     }
 }
 
 /// Takes green or blue light of the old background off the edge of `cutout`. `strength` is 0 to 1.
+///
+/// # Panics
+/// When the cutout has another size than the frame that the surroundings are of.
 pub fn despill(cutout: &mut Frame, surroundings: &Surroundings, strength: f32) {
-    let _ = (cutout, surroundings, strength);
+    let size = cutout.size();
+    assert_eq!(size, surroundings.size, "the surroundings are of another picture");
+    if strength.is_nan() || strength <= 0.0 || !surroundings.spill() {
+        return;
+    }
+    let strength = strength.min(1.0);
+    let width = size.width as usize;
+    let reach = (REACH_SHARE * size.longest() as f32).max(REACH_PX);
+    let near = Near::of(cutout, reach);
+    let (pixels, _) = cutout.pixels_mut().as_chunks_mut::<4>();
+    pixels.par_chunks_mut(width).zip(near.thirds.par_chunks(width)).enumerate().for_each(|(y, (pixels, thirds))| {
+        for (x, (pixel, &thirds)) in pixels.iter_mut().zip(thirds).enumerate() {
+            let weight = near.weights[usize::from(thirds)];
+            // Most pixels have no excess of either, whatever is around them.
+            if weight > 0.0 && pixel[3] > 0 && pixel[GREEN].max(pixel[BLUE]) > pixel[0] {
+                clean(pixel, surroundings.at(x, y), weight * strength);
+            }
+        }
+    });
+}
+
+/// Takes the light of `around` off one pixel, as far as `weight` says.
+fn clean(pixel: &mut [u8; 4], around: [f32; 3], weight: f32) {
+    let Some(screen) = Screen::of(around) else { return };
+    let colour: [f32; 3] = std::array::from_fn(|channel| f32::from(pixel[channel]) / 255.0);
+    let Some(cleaned) = screen.taken_off(colour) else { return };
+    let weight = weight * screen.force;
+    for channel in 0..3 {
+        let value = colour[channel] + (cleaned[channel] - colour[channel]) * weight;
+        pixel[channel] = (value.clamp(0.0, 1.0) * 255.0 + 0.5) as u8;
+    }
+}
+
+/// A background that is dominated by green or blue.
+#[derive(Clone, Copy, Debug)]
+struct Screen {
+    colour: [f32; 3],
+    channel: usize,
+    /// 0 to 1: how surely it is one.
+    force: f32,
+}
+
+impl Screen {
+    fn of(colour: [f32; 3]) -> Option<Self> {
+        let channel = if colour[GREEN] >= colour[BLUE] { GREEN } else { BLUE };
+        let [one, other] = others(channel);
+        let excess = colour[channel] - colour[one].max(colour[other]);
+        if excess <= 0.0 {
+            return None;
+        }
+        let force = smoothstep(DOMINANCE, excess / colour[channel]) * smoothstep(EXCESS, excess);
+        (force > 0.0).then_some(Self { colour, channel, force })
+    }
+
+    /// `pixel` without this background's light; `None` when there is none on it.
+    fn taken_off(&self, pixel: [f32; 3]) -> Option<[f32; 3]> {
+        let channel = self.channel;
+        let [one, other] = others(channel);
+        let limit = pixel[one].max(pixel[other]);
+        if pixel[channel] <= limit {
+            return None;
+        }
+        let mut limited = pixel;
+        limited[channel] = limit;
+        let share = |of: usize| (pixel[channel] - pixel[of]) / (self.colour[channel] - self.colour[of]);
+        let share = share(one).min(share(other)).min(MOST_BACKGROUND);
+        let subject: [f32; 3] =
+            std::array::from_fn(|at| ((pixel[at] - share * self.colour[at]) / (1.0 - share)).max(0.0));
+        let dark = luma(limited).max(f32::EPSILON);
+        let gain = (luma(subject) / dark).min(luma(pixel) / dark).max(1.0).min(1.0 / limit.max(f32::EPSILON));
+        Some(limited.map(|value| value * gain))
+    }
+}
+
+const fn others(channel: usize) -> [usize; 2] {
+    if channel == GREEN { [0, BLUE] } else { [0, GREEN] }
+}
+
+fn luma(colour: [f32; 3]) -> f32 {
+    colour.iter().zip(LUMA).map(|(value, weight)| value * weight).sum()
+}
+
+/// 0 below the first, 1 above the second, smooth between.
+fn smoothstep([from, to]: [f32; 2], value: f32) -> f32 {
+    let at = ((value - from) / (to - from)).clamp(0.0, 1.0);
+    at * at * (3.0 - 2.0 * at)
+}
+
+/// How near each pixel is to the subject's edge.
+struct Near {
+    /// Distance to the nearest pixel that is not fully covered, in thirds of a pixel (chamfer 3-4, Borgefors 1986: at most
+    /// 8 % off), as far as it matters.
+    thirds: Vec<u8>,
+    /// For each distance: 1 at the edge, falling smoothly to 0 within the reach.
+    weights: [f32; 256],
+}
+
+impl Near {
+    fn of(cutout: &Frame, reach: f32) -> Self {
+        // Distances are counted in a byte. A side of 8192 pixels reaches 50 pixels, 150 thirds.
+        let reach = reach.min(80.0);
+        let margin = reach.ceil() as usize + 1;
+        let (width, height) = (cutout.size().width as usize, cutout.size().height as usize);
+        let (pixels, _) = cutout.pixels().as_chunks::<4>();
+        let mut thirds = vec![0; pixels.len()];
+        // What lies further than the reach from a strip has no say in it.
+        thirds.par_chunks_mut(ROWS * width).enumerate().for_each(|(strip, out)| {
+            let first = (strip * ROWS).saturating_sub(margin);
+            let last = (strip * ROWS + ROWS + margin).min(height);
+            let part = pixels[first * width..last * width].iter().map(|pixel| if pixel[3] < 255 { 0 } else { 255 });
+            let mut distances: Vec<u8> = part.collect();
+            chamfer(&mut distances, width);
+            let skipped = (strip * ROWS - first) * width;
+            out.copy_from_slice(&distances[skipped..skipped + out.len()]);
+        });
+        let weights = std::array::from_fn(|thirds| 1.0 - smoothstep([FULL * reach, reach], thirds as f32 / 3.0));
+        Self { thirds, weights }
+    }
+}
+
+/// Turns zeros among 255s into distances to the nearest zero, in thirds, up to 255. Nothing lies outside.
+fn chamfer(distances: &mut [u8], width: usize) {
+    const SIDE: u8 = 3;
+    const CORNER: u8 = 4;
+    let height = distances.len() / width;
+    for y in 0..height {
+        let (above, row) = distances[y.saturating_sub(1) * width..(y + 1) * width].split_at_mut(width * y.min(1));
+        for x in 0..width {
+            let mut nearest = row[x];
+            if nearest == 0 {
+                continue;
+            }
+            if x > 0 {
+                nearest = nearest.min(row[x - 1].saturating_add(SIDE));
+            }
+            if !above.is_empty() {
+                nearest = nearest.min(above[x].saturating_add(SIDE));
+                nearest = nearest.min(above[x.saturating_sub(1)].saturating_add(CORNER));
+                nearest = nearest.min(above[(x + 1).min(width - 1)].saturating_add(CORNER));
+            }
+            row[x] = nearest;
+        }
+    }
+    for y in (0..height).rev() {
+        let (row, below) = distances[y * width..((y + 2) * width).min(height * width)].split_at_mut(width);
+        for x in (0..width).rev() {
+            let mut nearest = row[x];
+            if nearest == 0 {
+                continue;
+            }
+            if x + 1 < width {
+                nearest = nearest.min(row[x + 1].saturating_add(SIDE));
+            }
+            if !below.is_empty() {
+                nearest = nearest.min(below[x].saturating_add(SIDE));
+                nearest = nearest.min(below[x.saturating_sub(1)].saturating_add(CORNER));
+                nearest = nearest.min(below[(x + 1).min(width - 1)].saturating_add(CORNER));
+            }
+            row[x] = nearest;
+        }
+    }
+}
+
+/// Stand-in for the kernel.
+fn filled(samples: &mut [[f32; 4]], width: usize) -> bool {
+    if samples.iter().all(|sample| sample[3] <= 0.0) {
+        return false;
+    }
+    let height = samples.len() / width;
+    if samples.len() > 1 {
+        let (w, h) = (width.div_ceil(2), height.div_ceil(2));
+        let mut coarse = vec![[0.0f32; 4]; w * h];
+        for (at, sample) in samples.iter().enumerate() {
+            let to = &mut coarse[at / width / 2 * w + at % width / 2];
+            (0..4).for_each(|c| to[c] += sample[c]);
+        }
+        for sample in &mut coarse {
+            if sample[3] > 1.0 {
+                *sample = sample.map(|value| value / sample[3]);
+            }
+        }
+        filled(&mut coarse, w);
+        for (at, sample) in samples.iter_mut().enumerate() {
+            let from = coarse[at / width / 2 * w + at % width / 2];
+            let rest = 1.0 - sample[3];
+            (0..4).for_each(|c| sample[c] += from[c] * rest);
+        }
+    } else {
+        let weight = samples[0][3];
+        samples[0] = samples[0].map(|value| value / weight);
+    }
+    true
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::image::Buffer;
+
+    const SIZE: Size = Size::new(200, 160);
+    const CENTRE: [f32; 2] = [97.0, 83.0];
+    const RADIUS: f32 = 50.0;
+    const SCREEN: [u8; 3] = [30, 190, 50];
+    const BLUE_SCREEN: [u8; 3] = [25, 60, 200];
+    const WALL: [u8; 3] = [235, 233, 228];
+
+    /// A disc before a ground: the picture, its matte, and its cutout with the disc's own colours.
+    struct Disc {
+        frame: Frame,
+        matte: AlphaMatte,
+        cutout: Frame,
+    }
+
+    /// `colour` has the disc's, by the distance to its edge in pixels, which is negative outside.
+    fn disc(ground: [u8; 3], colour: impl Fn(f32) -> [u8; 3]) -> Disc {
+        let (mut frame, mut coverage, mut cutout) = (Vec::new(), Vec::new(), Vec::new());
+        for (x, y) in (0..SIZE.height).flat_map(|y| (0..SIZE.width).map(move |x| (x as f32, y as f32))) {
+            let inside = RADIUS - f32::hypot(x - CENTRE[0], y - CENTRE[1]);
+            let covered = (inside + 0.5).clamp(0.0, 1.0);
+            let own = colour(inside);
+            let mixed = |at: usize| f32::from(ground[at]) + (f32::from(own[at]) - f32::from(ground[at])) * covered;
+            let alpha = (covered * 255.0).round() as u8;
+            frame.extend([mixed(0) as u8, mixed(1) as u8, mixed(2) as u8, 255]);
+            coverage.push(alpha);
+            cutout.extend(if alpha == 0 { [0; 4] } else { [own[0], own[1], own[2], alpha] });
+        }
+        let picture = |bytes: Vec<u8>| Frame::new(SIZE, Buffer::from(bytes));
+        Disc { frame: picture(frame), matte: AlphaMatte { size: SIZE, coverage }, cutout: picture(cutout) }
+    }
+
+    /// A grey disc with spill in `channel` that fades over three pixels.
+    fn spilt(ground: [u8; 3], channel: usize) -> Disc {
+        disc(ground, |inside| {
+            let mut colour = [120, 120, 120];
+            colour[channel] += (60.0 * (1.0 - inside.max(0.0) / 3.0)).max(0.0) as u8;
+            colour
+        })
+    }
+
+    fn despilled(disc: &Disc, strength: f32) -> Frame {
+        let mut cutout = disc.cutout.clone();
+        despill(&mut cutout, &Surroundings::of(&disc.frame, &disc.matte), strength);
+        cutout
+    }
+
+    /// By how much `channel` exceeds the others, over all pixels.
+    fn excess(cutout: &Frame, channel: usize) -> f32 {
+        let [one, other] = others(channel);
+        let excess = |pixel: &[u8; 4]| f32::from(pixel[channel].saturating_sub(pixel[one].max(pixel[other])));
+        cutout.pixels().as_chunks::<4>().0.iter().map(excess).sum()
+    }
+
+    /// How many pixels differ.
+    fn changed(before: &Frame, after: &Frame) -> usize {
+        assert_eq!(before.size(), after.size());
+        let pixels = |frame: &Frame| frame.pixels().as_chunks::<4>().0.to_vec();
+        pixels(before).iter().zip(pixels(after)).filter(|(before, after)| **before != *after).count()
+    }
+
+    #[test]
+    fn the_comparers_see_a_single_green_pixel() {
+        let before = disc(SCREEN, |_| [120; 3]).cutout;
+        let mut after = before.clone();
+        after.pixels_mut()[(83 * 200 + 97) * 4 + 1] += 9;
+        assert_eq!((changed(&before, &before), changed(&before, &after)), (0, 1));
+        assert_eq!((excess(&before, GREEN), excess(&after, GREEN), excess(&after, BLUE)), (0.0, 9.0, 0.0));
+    }
+
+    #[test]
+    fn spill_goes_in_proportion_to_the_strength() {
+        for (ground, channel) in [(SCREEN, GREEN), (BLUE_SCREEN, BLUE)] {
+            let disc = spilt(ground, channel);
+            let before = excess(&disc.cutout, channel);
+            let left = |strength: f32| excess(&despilled(&disc, strength), channel) / before;
+            assert!(left(1.0) < 0.2, "{} is left", left(1.0));
+            let half = 1.0 - (1.0 - left(1.0)) / 2.0;
+            assert!((left(0.5) - half).abs() < 0.03, "{} is left, not {half}", left(0.5));
+            assert!(left(9.0) == left(1.0) && left(0.25) > left(0.5));
+        }
+    }
+
+    #[test]
+    fn nothing_happens_without_strength() {
+        let disc = spilt(SCREEN, GREEN);
+        for strength in [0.0, -1.0, f32::NAN] {
+            assert_eq!(changed(&disc.cutout, &despilled(&disc, strength)), 0);
+        }
+    }
+
+    #[test]
+    fn only_the_edge_is_touched_and_never_its_coverage() {
+        let disc = disc(SCREEN, |_| [90, 160, 70]);
+        let after = despilled(&disc, 1.0);
+        for (x, y) in (0..SIZE.height).flat_map(|y| (0..SIZE.width).map(move |x| (x, y))) {
+            let inside = RADIUS - f32::hypot(x as f32 - CENTRE[0], y as f32 - CENTRE[1]);
+            let (before, after) = (disc.cutout.pixel(x, y), after.pixel(x, y));
+            assert_eq!(before[3], after[3]);
+            if inside > 5.0 || before[3] == 0 {
+                assert_eq!(before, after, "greenery inside, at {x},{y}");
+            } else if inside < 0.0 {
+                assert!(after[1] <= after[0] + 1, "{before:?} became {after:?} at {x},{y}");
+            }
+        }
+    }
+
+    #[test]
+    fn skin_and_whatever_else_green_does_not_dominate_stays() {
+        for colour in [[205, 150, 120], [80, 52, 40], [255, 255, 255], [0, 0, 0], [120, 120, 120], [220, 200, 60]] {
+            let disc = disc(SCREEN, |_| colour);
+            assert_eq!(changed(&disc.cutout, &despilled(&disc, 1.0)), 0, "{colour:?}");
+        }
+    }
+
+    #[test]
+    fn green_before_anything_but_a_screen_stays() {
+        for ground in [WALL, [0, 0, 0], [128, 128, 128], [200, 60, 50], [120, 128, 118], [4, 9, 3], BLUE_SCREEN] {
+            let disc = disc(ground, |_| [60, 140, 50]);
+            assert_eq!(changed(&disc.cutout, &despilled(&disc, 1.0)), 0, "{ground:?}");
+        }
+    }
+
+    #[test]
+    fn each_edge_is_cleaned_of_what_was_beside_it() {
+        // The left half before a screen, the right half before a wall.
+        let mut disc = spilt(SCREEN, GREEN);
+        let wall = spilt(WALL, GREEN).frame;
+        for (at, pixel) in disc.frame.pixels_mut().as_chunks_mut::<4>().0.iter_mut().enumerate() {
+            if at % SIZE.width as usize >= 97 {
+                *pixel = wall.pixel((at % SIZE.width as usize) as u32, (at / SIZE.width as usize) as u32);
+            }
+        }
+        let after = despilled(&disc, 1.0);
+        let edge = |left: u32| (disc.cutout.pixel(left, 83), after.pixel(left, 83));
+        let (before, left) = edge(47);
+        assert!(before[1] > before[0] + 40 && left[1] <= left[0] + 2, "{before:?} became {left:?}");
+        let (before, right) = edge(147);
+        assert_eq!(before, right);
+    }
+
+    #[test]
+    fn the_edge_of_a_bright_subject_stays_bright_and_that_of_a_dark_one_dark() {
+        // Half screen, half subject, as a matte leaves it that is too wide.
+        let half = |own: u8| SCREEN.map(|value| u8::midpoint(value, own));
+        for own in [240_u8, 20] {
+            let disc = disc(SCREEN, |inside| if inside < 1.0 { half(own) } else { [own; 3] });
+            let [before, after] = [disc.cutout.pixel(47, 83), despilled(&disc, 1.0).pixel(47, 83)];
+            let grey = (u16::from(after[0]) + u16::from(after[1]) + u16::from(after[2])) / 3;
+            // Not brighter than the mixture was: spill may as well be light on top of the subject's.
+            let brightest = luma([before[0], before[1], before[2]].map(f32::from)) as u16;
+            let expected = u16::from(own).min(brightest);
+            assert!(grey.abs_diff(expected) <= 12, "{own}: {before:?} became {after:?}, not {expected}");
+        }
+    }
+
+    #[test]
+    fn where_there_is_no_background_nothing_changes() {
+        let mut disc = spilt(SCREEN, GREEN);
+        disc.matte.coverage.fill(255);
+        assert_eq!(changed(&disc.cutout, &despilled(&disc, 1.0)), 0);
+        // What was cut out before has no background either, whatever its transparent pixels are filled with.
+        let mut disc = spilt(SCREEN, GREEN);
+        disc.frame.pixels_mut().as_chunks_mut::<4>().0.iter_mut().for_each(|pixel| pixel[3] = 0);
+        assert_eq!(changed(&disc.cutout, &despilled(&disc, 1.0)), 0);
+    }
+
+    #[test]
+    fn tiny_and_narrow_pictures_are_no_panic() {
+        for (width, height) in [(1, 1), (1, 40), (40, 1), (7, 9), (8, 8), (9, 17)] {
+            let size = Size::new(width, height);
+            let area = size.area();
+            let frame = Frame::new(size, Buffer::from([20, 200, 40, 255].repeat(area)));
+            let coverage = (0..area).map(|at| (at * 37 % 256) as u8).collect();
+            let mut cutout = frame.clone();
+            let surroundings = Surroundings::of(&frame, &AlphaMatte { size, coverage });
+            despill(&mut cutout, &surroundings, 1.0);
+            assert_eq!(cutout.size(), size);
+        }
+    }
+
+    #[test]
+    fn the_surroundings_are_continued_beneath_the_subject() {
+        let surroundings = {
+            let disc = disc(SCREEN, |_| [200; 3]);
+            Surroundings::of(&disc.frame, &disc.matte)
+        };
+        for (x, y) in [(0, 0), (199, 159), (97, 83), (47, 83), (97, 34)] {
+            let colour = surroundings.at(x, y).map(|value| value * 255.0);
+            for channel in 0..3 {
+                assert!((colour[channel] - f32::from(SCREEN[channel])).abs() < 2.0, "{colour:?} at {x},{y}");
+            }
+        }
+    }
+
+    #[test]
+    fn distances_are_right_to_a_twelfth_and_know_no_strips() {
+        let size = Size::new(61, 3 * ROWS as u32 + 5);
+        let holes = [(3, 2), (40, 9), (30, 127), (31, 128), (60, 257), (0, 300), (20, 388)];
+        let mut frame = Frame::new(size, Buffer::from(vec![255; size.area() * 4]));
+        for (x, y) in holes {
+            frame.pixels_mut()[(y * 61 + x) * 4 + 3] = 254;
+        }
+        let near = Near::of(&frame, 12.0);
+        for (at, &thirds) in near.thirds.iter().enumerate() {
+            let (x, y) = ((at % 61) as f32, (at / 61) as f32);
+            let exact = holes.iter().map(|hole| f32::hypot(hole.0 as f32 - x, hole.1 as f32 - y));
+            let exact = exact.fold(f32::INFINITY, f32::min);
+            let weight = near.weights[usize::from(thirds)];
+            if exact < 12.0 / 1.09 {
+                assert!((f32::from(thirds) / 3.0 - exact).abs() <= exact / 12.0, "{thirds} thirds for {exact}");
+            } else if exact > 13.0 {
+                assert_eq!(weight, 0.0);
+            }
+            assert!((weight == 1.0) == (exact <= 3.0), "{weight} at {exact}");
+        }
+    }
 }

@@ -1,0 +1,248 @@
+//! The plain form, one row at a time, so that callers choose where the layers come from and who works on which row.
+
+use crate::srgb::{byte, encoded_table, linear_table};
+
+/// Coverage of a stroke along a row, and its colour.
+#[derive(Clone, Copy, Debug)]
+pub struct Stroke<'a> {
+    /// One value a pixel.
+    pub coverage: &'a [u8],
+    /// sRGB.
+    pub color: [u8; 3],
+}
+
+/// Coverage of a shadow along a row, and its colour.
+#[derive(Clone, Copy, Debug)]
+pub struct Shadow<'a> {
+    /// One value a pixel, 0..=1: a blurred shadow has more shades than eight bits hold.
+    pub coverage: &'a [f32],
+    /// sRGB.
+    pub color: [u8; 3],
+    /// What the coverage is multiplied by, 0..=1.
+    pub opacity: f32,
+}
+
+/// What lies at the bottom.
+#[derive(Clone, Copy, Debug, Default)]
+pub enum Under<'a> {
+    /// Nothing.
+    #[default]
+    Clear,
+    /// One colour: sRGB, straight alpha.
+    Color([u8; 4]),
+    /// A row of packed RGBA8, sRGB, straight alpha.
+    Pixels(&'a [u8]),
+}
+
+/// The layers beneath one row, topmost first.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Row<'a> {
+    /// Directly beneath the canvas.
+    pub stroke: Option<Stroke<'a>>,
+    /// Beneath the stroke.
+    pub shadow: Option<Shadow<'a>>,
+    /// Beneath all.
+    pub background: Under<'a>,
+}
+
+/// Puts `layers` beneath `canvas`, a row of packed RGBA8.
+///
+/// # Panics
+/// When a layer has fewer pixels than the canvas.
+pub fn row(canvas: &mut [u8], layers: &Row<'_>) {
+    let pixels = canvas.as_chunks_mut::<4>().0;
+    let width = pixels.len();
+    let strokes = layers.stroke.map(|stroke| (&stroke.coverage[..width], light(stroke.color)));
+    let shadows = layers.shadow.map(|shadow| (&shadow.coverage[..width], light(shadow.color), shadow.opacity));
+    let behind = match layers.background {
+        Under::Pixels(pixels) => &pixels.as_chunks::<4>().0[..width],
+        Under::Clear | Under::Color(_) => &[],
+    };
+    let flat = match layers.background {
+        Under::Color(color) => visible(color),
+        Under::Clear | Under::Pixels(_) => [0; 4],
+    };
+    for (x, pixel) in pixels.iter_mut().enumerate() {
+        if pixel[3] == 255 {
+            continue;
+        }
+        let stroke = strokes.map_or(0, |(coverage, _)| coverage[x]);
+        let shadow = shadows.map_or(0.0, |(coverage, _, opacity)| (coverage[x] * opacity).clamp(0.0, 1.0));
+        let background = behind.get(x).map_or(flat, |&pixel| visible(pixel));
+        if stroke == 0 && shadow <= 0.0 {
+            if pixel[3] == 0 {
+                *pixel = background;
+                continue;
+            }
+            if background[3] == 0 {
+                continue;
+            }
+        }
+        let mut pile = Pile::new(*pixel);
+        if let Some((_, color)) = strokes {
+            pile.add(color, f32::from(stroke) / 255.0);
+        }
+        if let Some((_, color, _)) = shadows {
+            pile.add(color, shadow);
+        }
+        if background[3] > 0 {
+            let [red, green, blue, alpha] = background;
+            pile.add(light([red, green, blue]), f32::from(alpha) / 255.0);
+        }
+        *pixel = pile.finished();
+    }
+}
+
+/// Linear light of a colour.
+fn light(color: [u8; 3]) -> [f32; 3] {
+    color.map(|value| linear_table()[usize::from(value)])
+}
+
+/// Without the colour of what does not cover.
+fn visible(pixel: [u8; 4]) -> [u8; 4] {
+    if pixel[3] == 0 { [0; 4] } else { pixel }
+}
+
+/// One pixel's layers so far.
+struct Pile {
+    /// Premultiplied linear light.
+    sum: [f32; 3],
+    /// What still comes through.
+    rest: f32,
+}
+
+impl Pile {
+    fn new([red, green, blue, alpha]: [u8; 4]) -> Self {
+        let alpha = f32::from(alpha) / 255.0;
+        Self { sum: light([red, green, blue]).map(|value| value * alpha), rest: 1.0 - alpha }
+    }
+
+    fn add(&mut self, color: [f32; 3], coverage: f32) {
+        let share = self.rest * coverage;
+        for (sum, color) in self.sum.iter_mut().zip(color) {
+            *sum += share * color;
+        }
+        // Exactly 0 under a layer that covers all.
+        self.rest -= share;
+    }
+
+    fn finished(self) -> [u8; 4] {
+        let alpha = 1.0 - self.rest;
+        let coverage = byte(alpha);
+        if coverage == 0 {
+            return [0; 4];
+        }
+        let scale = 65535.0 / alpha;
+        let [red, green, blue] =
+            self.sum.map(|value| encoded_table()[usize::from((value * scale + 0.5).min(65535.0) as u16)]);
+        [red, green, blue, coverage]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::srgb::encoded;
+
+    fn noise(seed: u32) -> [u8; 4] {
+        let hash = (seed ^ 0x9E37_79B9).wrapping_mul(0x85EB_CA6B);
+        (hash ^ (hash >> 13)).wrapping_mul(0xC2B2_AE35).to_le_bytes()
+    }
+
+    fn under(pixel: [u8; 4], background: Under<'_>) -> [u8; 4] {
+        let mut canvas = pixel;
+        row(&mut canvas, &Row { background, ..Row::default() });
+        canvas
+    }
+
+    /// One pixel by the formula, in f64.
+    fn by_the_formula(pixel: [u8; 4], layers: &[([u8; 3], f64)]) -> [f64; 4] {
+        let linear = |value: u8| f64::from(linear_table()[usize::from(value)]);
+        let mut alpha = f64::from(pixel[3]) / 255.0;
+        let mut sum = [0, 1, 2].map(|channel| linear(pixel[channel]) * alpha);
+        for (color, coverage) in layers {
+            for channel in 0..3 {
+                sum[channel] += (1.0 - alpha) * coverage * linear(color[channel]);
+            }
+            alpha += (1.0 - alpha) * coverage;
+        }
+        let [red, green, blue] = sum.map(|value| 255.0 * f64::from(encoded((value / alpha) as f32)));
+        [red, green, blue, 255.0 * alpha]
+    }
+
+    #[test]
+    fn a_full_pixel_stays_bit_for_bit() {
+        let mut canvas: Vec<u8> = (0..200).flat_map(|at| [noise(at)[0], noise(at)[1], noise(at)[2], 255]).collect();
+        let before = canvas.clone();
+        let (coverage, shade) = (vec![255; 200], vec![1.0; 200]);
+        let stroke = Some(Stroke { coverage: &coverage, color: [9, 200, 30] });
+        let shadow = Some(Shadow { coverage: &shade, color: [0; 3], opacity: 1.0 });
+        row(&mut canvas, &Row { stroke, shadow, background: Under::Color([255; 4]) });
+        assert_eq!(canvas, before);
+    }
+
+    #[test]
+    fn nothing_beneath_changes_nothing_that_can_be_seen() {
+        let mut canvas: Vec<u8> = (0..2000).flat_map(noise).collect();
+        let before = canvas.clone();
+        let (coverage, shade) = (vec![0; 2000], vec![0.0; 2000]);
+        let stroke = Some(Stroke { coverage: &coverage, color: [9, 200, 30] });
+        let shadow = Some(Shadow { coverage: &shade, color: [0; 3], opacity: 1.0 });
+        row(&mut canvas, &Row { stroke, shadow, background: Under::Color([7, 8, 9, 0]) });
+        for (after, before) in canvas.as_chunks::<4>().0.iter().zip(before.as_chunks::<4>().0) {
+            assert_eq!(*after, visible(*before));
+        }
+    }
+
+    #[test]
+    fn a_background_comes_through_exactly_where_nothing_covers() {
+        for color in (0..500).map(noise) {
+            assert_eq!(under([1, 2, 3, 0], Under::Color(color)), visible(color));
+            assert_eq!(under([1, 2, 3, 0], Under::Pixels(&color)), visible(color));
+        }
+    }
+
+    #[test]
+    fn light_is_mixed_not_its_code() {
+        // Half white over black: half the light is 188, not 128.
+        let mixed = under([255, 255, 255, 128], Under::Color([0, 0, 0, 255]));
+        assert_eq!(mixed, [188, 188, 188, 255]);
+    }
+
+    #[test]
+    fn every_pile_of_layers_is_the_formulas_to_the_nearest_step() {
+        for at in 0..20_000 {
+            let [pixel, stroke, shadow, behind] = [0, 1, 2, 3].map(|layer| noise(4 * at + layer));
+            let opacity = f32::from(noise(at)[2]) / 255.0;
+            let color = |layer: [u8; 4]| [layer[0], layer[1], layer[2]];
+            let unit = |value: u8| f64::from(value) / 255.0;
+            let expected = by_the_formula(
+                pixel,
+                &[
+                    (color(stroke), unit(stroke[3])),
+                    (color(shadow), unit(shadow[3]) * f64::from(opacity)),
+                    (color(behind), unit(behind[3])),
+                ],
+            );
+            let mut canvas = pixel;
+            let layers = Row {
+                stroke: Some(Stroke { coverage: &[stroke[3]], color: color(stroke) }),
+                shadow: Some(Shadow { coverage: &[f32::from(shadow[3]) / 255.0], color: color(shadow), opacity }),
+                background: Under::Pixels(&behind),
+            };
+            row(&mut canvas, &layers);
+            for (actual, expected) in canvas.iter().zip(expected) {
+                let off = (f64::from(*actual) - expected).abs();
+                assert!(off < 0.53, "pixel {at}: {canvas:?}, which is {off} off");
+            }
+        }
+    }
+
+    #[test]
+    fn an_opaque_background_leaves_no_hole() {
+        for alpha in 0..=255 {
+            let pixel = under([200, 100, 50, alpha], Under::Color([20, 220, 120, 255]));
+            assert_eq!(pixel[3], 255);
+        }
+    }
+}

@@ -1,0 +1,269 @@
+//! Watermarks: a mark over everything, in the lower right corner.
+//!
+//! The margin is 2 % of the canvas' width on both sides. A picture is scaled to 20 % of the width (aspect kept), or, where
+//! that would be too high, to all the height between the margins. A text is as large as [`text::render`] makes it.
+//!
+//! Drawn source-over in linear light with premultiplied alpha, coverage times opacity. What covers fully replaces the
+//! canvas bit for bit; what covers nothing leaves it bit for bit.
+
+use super::resample::resample;
+use super::{Mark, Watermark, text};
+use crate::image::color::{encoded8_of_linear16, linear16_of_encoded8};
+use crate::image::{Buffer, Frame, Rect, Size};
+use rayon::prelude::*;
+
+/// The part of a canvas that marks may use.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Room {
+    canvas: Size,
+    margin: Size,
+}
+
+impl Room {
+    /// The room on `canvas`: without the margin, which on very flat canvases gives way to a quarter of the height.
+    pub(super) fn on(canvas: Size) -> Self {
+        let margin = (canvas.width + 25) / 50;
+        Self { canvas, margin: Size::new(margin, margin.min(canvas.height / 4)) }
+    }
+
+    /// Its size, at least one pixel.
+    pub(super) fn size(self) -> Size {
+        Size::new(self.canvas.width - 2 * self.margin.width, self.canvas.height - 2 * self.margin.height)
+    }
+
+    /// The size of a picture mark.
+    fn picture(self, mark: Size) -> Size {
+        let width = ((self.canvas.width + 2) / 5).max(1);
+        let height = mark.height_at(width);
+        let most = self.size().height;
+        if height <= most { Size::new(width, height) } else { Size::new(mark.width_at(most).min(width), most) }
+    }
+
+    /// The place of a mark of `size`, which fits.
+    fn corner(self, size: Size) -> Rect {
+        Rect {
+            left: self.canvas.width - self.margin.width - size.width,
+            top: self.canvas.height - self.margin.height - size.height,
+            width: size.width,
+            height: size.height,
+        }
+    }
+}
+
+/// Draws a watermark over `canvas`; `mark` is its picture, if it is one.
+pub(super) fn draw(canvas: &mut Frame, watermark: &Watermark, mark: Option<&Frame>) {
+    if watermark.opacity.is_nan() || watermark.opacity <= 0.0 || canvas.size().area() == 0 {
+        return;
+    }
+    let room = Room::on(canvas.size());
+    match (&watermark.mark, mark) {
+        (Mark::Text(line), _) => over(canvas, &text::render(line, canvas.size()), room, watermark.opacity),
+        (Mark::Picture, Some(picture)) if picture.size().area() > 0 => {
+            let size = room.picture(picture.size());
+            if size == picture.size() {
+                over(canvas, picture, room, watermark.opacity);
+            } else {
+                let mut scaled = vec![0; size.area() * 4];
+                resample(picture.pixels(), picture.size(), &mut scaled, size, Rect::whole(size));
+                over(canvas, &Frame::new(size, Buffer::from(scaled)), room, watermark.opacity);
+            }
+        }
+        (Mark::Picture, Some(_) | None) => {}
+    }
+}
+
+/// Puts a finished mark into the corner.
+fn over(canvas: &mut Frame, mark: &Frame, room: Room, opacity: f32) {
+    let place = room.corner(mark.size());
+    let row = canvas.size().width as usize;
+    let (left, width) = (place.left as usize, place.width as usize);
+    let opacity = opacity.min(1.0);
+    let (pixels, _) = canvas.pixels_mut().as_chunks_mut::<4>();
+    let (marks, _) = mark.pixels().as_chunks::<4>();
+    let rows = pixels.par_chunks_mut(row).skip(place.top as usize).zip(marks.par_chunks(width));
+    rows.for_each(|(row, marks)| {
+        for (pixel, &mark) in row[left..left + width].iter_mut().zip(marks) {
+            *pixel = mixed(*pixel, mark, opacity);
+        }
+    });
+}
+
+/// `mark` over `pixel`, both straight sRGB.
+fn mixed(pixel: [u8; 4], mark: [u8; 4], opacity: f32) -> [u8; 4] {
+    let above = f32::from(mark[3]) / 255.0 * opacity;
+    if above <= 0.0 {
+        return pixel;
+    }
+    if above >= 1.0 {
+        return mark;
+    }
+    let below = f32::from(pixel[3]) / 255.0 * (1.0 - above);
+    let alpha = ((above + below) * 255.0).round() as u8;
+    if alpha == 0 {
+        return [0; 4];
+    }
+    let (linear, encoded) = (linear16_of_encoded8(), encoded8_of_linear16());
+    let light = |value: u8| f32::from(linear[usize::from(value)]);
+    let colour = |channel: usize| {
+        let mixed = (light(mark[channel]) * above + light(pixel[channel]) * below) / (above + below);
+        encoded[usize::from(mixed.round() as u16)]
+    };
+    [colour(0), colour(1), colour(2), alpha]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn frame(size: Size, pixel: impl Fn(u32, u32) -> [u8; 4]) -> Frame {
+        let pixel = &pixel;
+        let bytes: Vec<u8> = (0..size.height).flat_map(|y| (0..size.width).flat_map(move |x| pixel(x, y))).collect();
+        Frame::new(size, Buffer::from(bytes))
+    }
+
+    fn flat(size: Size, colour: [u8; 4]) -> Frame {
+        frame(size, |_, _| colour)
+    }
+
+    fn noise(x: u32, y: u32) -> [u8; 4] {
+        let hash = (x.wrapping_mul(0x9E37_79B9) ^ y.wrapping_mul(0x85EB_CA6B)).wrapping_mul(0xC2B2_AE35);
+        (hash ^ (hash >> 15)).to_le_bytes()
+    }
+
+    const PICTURE: Watermark = Watermark { mark: Mark::Picture, opacity: 1.0 };
+
+    fn text(line: &str, opacity: f32) -> Watermark {
+        Watermark { mark: Mark::Text(line.to_owned()), opacity }
+    }
+
+    /// The bounds of all pixels that differ.
+    fn changed(before: &Frame, after: &Frame) -> Option<Rect> {
+        assert_eq!(before.size(), after.size());
+        let size = before.size();
+        let marks = frame(size, |x, y| if before.pixel(x, y) == after.pixel(x, y) { [0; 4] } else { [255; 4] });
+        marks.covered(255)
+    }
+
+    #[test]
+    fn the_comparer_sees_a_single_changed_channel() {
+        let before = frame(Size::new(9, 7), noise);
+        let mut after = before.clone();
+        assert_eq!(changed(&before, &after), None);
+        after.pixels_mut()[(3 * 9 + 5) * 4 + 3] ^= 1;
+        assert_eq!(changed(&before, &after), Some(Rect { left: 5, top: 3, width: 1, height: 1 }));
+    }
+
+    #[test]
+    fn a_picture_has_a_fifth_of_the_width_and_a_margin_of_a_fiftieth() {
+        for ((width, height), (mark_width, mark_height), expected) in [
+            ((1000, 800), (100, 50), (780, 680, 200, 100)),
+            ((1000, 800), (4000, 2000), (780, 680, 200, 100)),
+            ((200, 1000), (30, 30), (156, 956, 40, 40)),
+            // Too high: all the height between the margins.
+            ((1000, 100), (10, 10), (920, 20, 60, 60)),
+            ((1000, 1000), (50, 500), (884, 20, 96, 960)),
+            ((1000, 800), (1, 4096), (979, 20, 1, 760)),
+            // No room for such margins.
+            ((1000, 30), (10, 10), (964, 7, 16, 16)),
+            ((8192, 1), (10, 10), (8192 - 164 - 1, 0, 1, 1)),
+            ((1, 50), (10, 10), (0, 49, 1, 1)),
+            ((1, 1), (300, 200), (0, 0, 1, 1)),
+            ((2, 3), (3, 2), (1, 2, 1, 1)),
+            // Odd sizes are rounded.
+            ((333, 217), (64, 48), (333 - 7 - 67, 217 - 7 - 50, 67, 50)),
+        ] {
+            let mut canvas = flat(Size::new(width, height), [255; 4]);
+            let before = canvas.clone();
+            draw(&mut canvas, &PICTURE, Some(&flat(Size::new(mark_width, mark_height), [200, 10, 30, 255])));
+            let (left, top, width, height) = expected;
+            let place = Rect { left, top, width, height };
+            assert_eq!(changed(&before, &canvas), Some(place), "{mark_width}×{mark_height} on {}", before.size());
+            assert_eq!(canvas.pixel(left, top), [200, 10, 30, 255]);
+        }
+    }
+
+    #[test]
+    fn an_opaque_mark_of_the_right_size_is_copied_bit_for_bit() {
+        let opaque = |x, y| {
+            let [red, green, blue, _] = noise(x, y);
+            [red, green, blue, 255]
+        };
+        let mark = frame(Size::new(60, 40), opaque);
+        for canvas_pixel in [[0; 4], [255; 4], [1, 2, 3, 77]] {
+            let mut canvas = flat(Size::new(300, 200), canvas_pixel);
+            draw(&mut canvas, &PICTURE, Some(&mark));
+            for (x, y) in (0..40).flat_map(|y| (0..60).map(move |x| (x, y))) {
+                assert_eq!(canvas.pixel(300 - 6 - 60 + x, 200 - 6 - 40 + y), mark.pixel(x, y));
+            }
+        }
+    }
+
+    #[test]
+    fn without_opacity_without_coverage_and_without_a_mark_nothing_changes() {
+        let before = frame(Size::new(200, 150), noise);
+        let mark = frame(Size::new(40, 30), noise);
+        let same = |watermark: &Watermark, mark: Option<&Frame>| {
+            let mut canvas = before.clone();
+            draw(&mut canvas, watermark, mark);
+            assert_eq!(changed(&before, &canvas), None, "{watermark:?}");
+        };
+        for opacity in [0.0, -0.0, -1.0, f32::NAN] {
+            same(&Watermark { opacity, ..PICTURE }, Some(&mark));
+            same(&text("Backdrop", opacity), None);
+        }
+        same(&PICTURE, None);
+        same(&PICTURE, Some(&flat(Size::new(40, 30), [200, 100, 50, 0])));
+        same(&text("", 1.0), None);
+        same(&text(" \n\t ", 1.0), None);
+    }
+
+    #[test]
+    fn light_is_mixed_by_opacity() {
+        // Half white over opaque black is half the light: 188 encoded. Over nothing it is white, half covered.
+        for (below, opacity, expected) in [
+            ([0, 0, 0, 255], 0.5, [188, 188, 188, 255]),
+            ([0, 0, 0, 0], 0.5, [255, 255, 255, 128]),
+            ([255, 255, 255, 255], 0.3, [255, 255, 255, 255]),
+            ([0, 0, 0, 255], 2.0, [255, 255, 255, 255]),
+        ] {
+            let mut canvas = flat(Size::new(100, 100), below);
+            draw(&mut canvas, &Watermark { opacity, ..PICTURE }, Some(&flat(Size::new(20, 20), [255; 4])));
+            assert_eq!(canvas.pixel(90, 90), expected, "{below:?} at {opacity}");
+            assert_eq!(canvas.pixel(70, 70), below);
+        }
+    }
+
+    #[test]
+    fn a_colour_over_itself_stays_that_colour() {
+        for colour in [[1, 2, 3, 255], [200, 100, 7, 255], [128, 255, 0, 255]] {
+            let mut canvas = flat(Size::new(100, 100), colour);
+            let mark = flat(Size::new(20, 20), [colour[0], colour[1], colour[2], 90]);
+            draw(&mut canvas, &Watermark { opacity: 0.37, ..PICTURE }, Some(&mark));
+            assert_eq!(changed(&flat(Size::new(100, 100), colour), &canvas), None);
+        }
+    }
+
+    #[test]
+    fn a_text_lies_in_the_same_corner() {
+        for (width, height) in [(1000, 800), (400, 900), (900, 300), (64, 64)] {
+            let size = Size::new(width, height);
+            let before = flat(size, [90, 120, 40, 255]);
+            let mut canvas = before.clone();
+            draw(&mut canvas, &text("Backdrop", 1.0), None);
+            let place = changed(&before, &canvas).expect("a text");
+            let margin = (width + 25) / 50;
+            // The border of the outline is rounded up to whole pixels, so the last ones may be empty.
+            let gaps = [width - place.left - place.width, height - place.top - place.height];
+            assert!(gaps.iter().all(|gap| (margin..=margin + 1).contains(gap)), "{gaps:?} on {size}");
+            assert!(place.left >= margin);
+        }
+    }
+
+    #[test]
+    fn a_text_on_any_canvas_is_no_panic() {
+        for (width, height) in [(1, 1), (1, 50), (50, 1), (2, 2), (3, 300), (8192, 1), (1, 8192), (13, 13)] {
+            let mut canvas = flat(Size::new(width, height), [9, 9, 9, 200]);
+            draw(&mut canvas, &text("Backdrop مرحبا 2026", 0.5), None);
+        }
+    }
+}
