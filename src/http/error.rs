@@ -9,7 +9,7 @@ use super::response::{self, Reply};
 use crate::codec::{DecodeError, EncodeError};
 use crate::engine::EngineError;
 use crate::pipeline::{Beside, PipelineError};
-use crate::recipe::FieldError;
+use crate::recipe::{BG_FILE, FieldError};
 use crate::source::FetchError;
 use crate::telemetry::metrics;
 use hyper::header::{HeaderMap, HeaderName, HeaderValue, RETRY_AFTER};
@@ -168,6 +168,11 @@ impl ApiError {
         Self { param: Some(param.into()), ..self }
     }
 
+    /// Blames `to` for what is blamed on `from`: the same picture may have come as a file or by its address.
+    pub(super) fn renamed(self, from: &str, to: &str) -> Self {
+        if self.param.as_deref() == Some(from) { self.param(to) } else { self }
+    }
+
     pub(super) fn header(mut self, name: HeaderName, value: HeaderValue) -> Self {
         self.headers.insert(name, value);
         self
@@ -250,7 +255,7 @@ impl From<PipelineError> for ApiError {
             PipelineError::Beside { which, error } => {
                 let message = format!("{which}: {error}");
                 let param = match which {
-                    Beside::Background => "background",
+                    Beside::Background => BG_FILE,
                     Beside::Mark => "watermark",
                 };
                 Self { message, ..error.into() }.param(param)

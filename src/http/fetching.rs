@@ -5,6 +5,7 @@ use super::error::ApiError;
 use super::form::{Share, UploadMemory};
 use crate::image::SourceUrl;
 use crate::recipe::{Recipe, Source};
+use crate::telemetry::metrics;
 use bytes::Bytes;
 
 /// The pictures that a recipe wants beside its source.
@@ -25,8 +26,11 @@ pub(super) async fn fetch(
     url: &SourceUrl,
     param: &str,
 ) -> Result<(Bytes, Share), ApiError> {
-    let mut share = memory.wait().await;
-    let bytes = app.fetcher.fetch(url).await.map_err(|error| ApiError::from(error).param(param))?;
+    let mut share = memory.wait().await?;
+    let bytes = app.fetcher.fetch(url).await.map_err(|error| {
+        metrics::fetch_failed(error.reason());
+        ApiError::from(error).param(param)
+    })?;
     share.shrink_to(bytes.len());
     Ok((bytes, share))
 }

@@ -9,6 +9,7 @@ use bytes::{Bytes, BytesMut};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::time::timeout;
 
 /// The part that holds the picture.
 pub(super) const FILE: &str = "file";
@@ -21,6 +22,9 @@ const MAX_VALUE: usize = 4 * 1024;
 
 /// What fields and part heads may add to the file; more than a form of all fields needs.
 const MAX_OVERHEAD: usize = 256 * 1024;
+
+/// How long a fetch waits for memory.
+const FETCH_PATIENCE: Duration = Duration::from_secs(5);
 
 /// The largest file.
 pub(super) fn max_file() -> usize {
@@ -86,19 +90,22 @@ impl UploadMemory {
     /// Adds `bytes` to `share`; at the bound the upload is refused, because waiting would hold what it has already.
     fn grow(&self, share: &mut Share, bytes: usize) -> Result<(), ApiError> {
         let more = u32::try_from(bytes).ok().and_then(|bytes| self.0.clone().try_acquire_many_owned(bytes).ok());
-        let more = more.ok_or_else(|| {
-            ApiError::new(ErrorCode::RateLimitExceeded, "too many uploads are under way")
-                .retry_after(Duration::from_secs(1))
-        })?;
-        share.merge(more);
+        share.merge(more.ok_or_else(no_room)?);
         Ok(())
     }
 
-    /// Waits for room for one file that is about to be fetched, however large it will be.
-    pub(super) async fn wait(&self) -> Share {
+    /// Waits for room for one file that is about to be fetched, however large it will be. Not for long: requests that
+    /// wait may hold what others wait for.
+    pub(super) async fn wait(&self) -> Result<Share, ApiError> {
         let bytes = u32::try_from(max_file()).expect("a file of 10 MB");
-        Share(self.0.clone().acquire_many_owned(bytes).await.ok())
+        let room = timeout(FETCH_PATIENCE, self.0.clone().acquire_many_owned(bytes)).await;
+        Ok(Share(Some(room.ok().and_then(Result::ok).ok_or_else(no_room)?)))
     }
+}
+
+fn no_room() -> ApiError {
+    let error = ApiError::new(ErrorCode::RateLimitExceeded, "too many uploads are under way");
+    error.retry_after(Duration::from_secs(1))
 }
 
 impl Share {

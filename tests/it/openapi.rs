@@ -186,7 +186,7 @@ fn a_field_that_differs_is_noticed() {
         ("default: 92,", "default: 91,"),
         ("default: 92,", ""),
         ("type: integer", "type: number"),
-        ("description: d", "x-other: d"),
+        ("description: d", "description: ''"),
         ("type: integer", "x-origin: extension, type: integer"),
     ] {
         assert_eq!(differences(&contract, &field, &yaml(&right.replace(from, to))).len(), 1, "{from} → {to}");

@@ -4,12 +4,13 @@ use crate::engine::Lane;
 use crate::http::error::ApiError;
 use crate::http::exchange::Exchange;
 use crate::http::facade::Facade;
+use crate::http::form::FILE;
 use crate::http::response::{self, Reply};
 use crate::http::submission::{self, Pictures, Submission, URL};
 use crate::http::{Caller, fetching};
 use crate::pipeline::{Call, Files};
-use crate::recipe::Endpoint;
-use std::time::Instant;
+use crate::recipe::{BG_FILE, Endpoint, Source};
+use std::time::{Duration, Instant};
 
 /// Reads the request to its end, judges every field, fetches what has to be, and only then starts the work.
 pub(in crate::http) async fn answer(
@@ -34,11 +35,16 @@ pub(in crate::http) async fn answer(
     };
     let beside = fetching::beside(app, &facade.uploads, &recipe, background);
     let ((source, share), beside) = tokio::try_join!(source, beside)?;
-    let fetch = if beside.fetched || endpoint.input.is_url() { fetching.elapsed() } else { std::time::Duration::ZERO };
+    let fetch = if beside.fetched || endpoint.input.is_url() { fetching.elapsed() } else { Duration::ZERO };
 
     let call = Call { lane: Lane::Interactive, deadline: received + facade.config.request_deadline };
     let files = Files { source, background: beside.background, mark: beside.mark, fetch };
-    let output = app.remover.run(files, &recipe, &call).await?;
+    let output = app.remover.run(files, &recipe, &call).await.map_err(|error| {
+        let error = ApiError::from(error);
+        let error = if endpoint.input.is_url() { error.renamed(FILE, URL) } else { error };
+        let is_url = matches!(recipe.wants.background, Some(Source::Url(_)));
+        if is_url { error.renamed(BG_FILE, "bg_url") } else { error }
+    })?;
     // The files themselves went into the work and are gone.
     drop((share, beside.share));
     response::image(output, received.elapsed())
