@@ -11,7 +11,7 @@ use crate::beneath::gpu::Paint;
 use crate::device::upload;
 use crate::gaussian::Border;
 use crate::trimap::Params;
-use crate::{beneath, foreground, gaussian, laplacian, mask_upsample, model_input, resize, trimap};
+use crate::{beneath, dilate, foreground, gaussian, laplacian, mask_upsample, model_input, pull_push, resize, trimap};
 
 /// The network's grid, in the comparisons.
 const GRID: usize = 48;
@@ -105,7 +105,7 @@ impl fmt::Debug for Kernel {
 }
 
 /// Every kernel that has both twins.
-pub const KERNELS: [Kernel; 8] = [
+pub const KERNELS: [Kernel; 10] = [
     // Sums of up to (4096 / 48)² products, in another order.
     Kernel { name: "model_input", tolerance: 1e-5, smallest_side: 1, run: run_model_input },
     // Positions up to 4096 in f32, times differences of at most 1.
@@ -122,6 +122,10 @@ pub const KERNELS: [Kernel; 8] = [
     Kernel { name: "gaussian", tolerance: 1e-5, smallest_side: 1, run: run_gaussian },
     // One step of 255, as for `resize`.
     Kernel { name: "beneath", tolerance: 1.0 / 254.0, smallest_side: 1, run: run_beneath },
+    // Roots and quotients are not exactly rounded on a GPU, and decide which way to go along an edge.
+    Kernel { name: "dilate", tolerance: 4.0 / 254.0, smallest_side: 1, run: run_dilate },
+    // A dozen levels of sums of four and means, of values in 0..=1.
+    Kernel { name: "pull_push", tolerance: 1e-5, smallest_side: 1, run: run_pull_push },
 ];
 
 impl Kernel {
@@ -214,6 +218,47 @@ fn run_beneath(scene: &Scene, device: &Device) -> Result<Vec<f32>, String> {
         results.extend(words(result)?.into_iter().flat_map(u32::to_le_bytes).map(f32::from));
     }
     Ok(results)
+}
+
+fn run_dilate(scene: &Scene, device: &Device) -> Result<Vec<f32>, String> {
+    // Spots of all sizes with soft edges, which touch here and there. There is one at the origin, whatever the size.
+    let spot = |at: usize| {
+        let (x, y) = ((at % scene.width) as f32, (at / scene.width) as f32);
+        let wave = (x * 0.13).cos() * (y * 0.11).cos() + 0.4 * (x * 0.041 + y * 0.067).cos();
+        ((wave - 0.55) * 4.0 + 0.5).clamp(0.0, 1.0)
+    };
+    let coverage: Vec<u32> = (0..scene.width * scene.height).map(|at| (spot(at) * 255.0) as u32).collect();
+    let mut results = Vec::new();
+    for radius in [0.6, 3.5, 21.0] {
+        let coverage = TensorData::new(coverage.clone(), [scene.height, scene.width]);
+        let coverage = Tensor::from_data(coverage, (device, DType::U32));
+        results.extend(words(dilate::gpu::dilate(coverage, radius))?.into_iter().map(|covered| covered as f32));
+    }
+    Ok(results)
+}
+
+fn run_pull_push(scene: &Scene, device: &Device) -> Result<Vec<f32>, String> {
+    // A hole in the middle, none of the largest weight, and something known in a corner, whatever the size.
+    let weight = |at: usize| {
+        let from_middle = |at: usize, side: usize| (2.0 * at as f32 / side as f32 - 1.0).abs();
+        let hole = from_middle(at % scene.width, scene.width).max(from_middle(at / scene.width, scene.height)) < 0.7;
+        if at == 0 {
+            0.6
+        } else if hole {
+            0.0
+        } else {
+            0.8 * scene.plane[at]
+        }
+    };
+    let pixels = scene.pixels.as_chunks::<4>().0.iter().enumerate();
+    let samples: Vec<f32> = pixels
+        .flat_map(|(at, &[red, green, blue, _])| {
+            let [red, green, blue] = [red, green, blue].map(|value| f32::from(value) / 255.0 * weight(at));
+            [red, green, blue, weight(at)]
+        })
+        .collect();
+    let samples = Tensor::from_data(TensorData::new(samples, [scene.height, scene.width, 4]), device);
+    values(pull_push::gpu::pull_push(samples))
 }
 
 fn values<const D: usize>(tensor: Tensor<D>) -> Result<Vec<f32>, String> {
