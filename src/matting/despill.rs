@@ -13,6 +13,7 @@
 //! (pull-push), so that every edge pixel finds the colour that was beside it.
 
 use crate::image::{AlphaMatte, Frame, Size};
+use backdrop_kernels::pull_push;
 use rayon::prelude::*;
 
 /// Side of a cell of the grid, in pixels.
@@ -83,7 +84,7 @@ impl Surroundings {
                 })
             })
             .collect();
-        if !filled(&mut colours, columns) {
+        if !pull_push::cpu::fill(&mut colours, columns) {
             colours.clear();
         }
         Self { size, cells: [columns, (size.height as usize).div_ceil(CELL)], colours }
@@ -279,37 +280,6 @@ fn chamfer(distances: &mut [u8], width: usize) {
             row[x] = nearest;
         }
     }
-}
-
-/// Stand-in for the kernel.
-fn filled(samples: &mut [[f32; 4]], width: usize) -> bool {
-    if samples.iter().all(|sample| sample[3] <= 0.0) {
-        return false;
-    }
-    let height = samples.len() / width;
-    if samples.len() > 1 {
-        let (w, h) = (width.div_ceil(2), height.div_ceil(2));
-        let mut coarse = vec![[0.0f32; 4]; w * h];
-        for (at, sample) in samples.iter().enumerate() {
-            let to = &mut coarse[at / width / 2 * w + at % width / 2];
-            (0..4).for_each(|c| to[c] += sample[c]);
-        }
-        for sample in &mut coarse {
-            if sample[3] > 1.0 {
-                *sample = sample.map(|value| value / sample[3]);
-            }
-        }
-        filled(&mut coarse, w);
-        for (at, sample) in samples.iter_mut().enumerate() {
-            let from = coarse[at / width / 2 * w + at % width / 2];
-            let rest = 1.0 - sample[3];
-            (0..4).for_each(|c| sample[c] += from[c] * rest);
-        }
-    } else {
-        let weight = samples[0][3];
-        samples[0] = samples[0].map(|value| value / weight);
-    }
-    true
 }
 
 #[cfg(test)]
