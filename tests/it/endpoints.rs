@@ -262,7 +262,10 @@ async fn addresses_are_fetched_from_an_origin_that_the_configuration_names_and_f
 
     let url = json!({ "url": origin.url("/moved"), "width": 100 });
     let cutout = Finished::of(running.json("/remove-url", &url).await).await;
-    assert_eq!((cutout.size(), cutout.foreground.as_slice()), ((100, 60), &[25, 15, 30, 30][..]));
+    assert_eq!(cutout.size(), (100, 60));
+    // Half of 50,30,60,60; the filter spreads the edge by less than a pixel.
+    let off = cutout.foreground.iter().zip([25, 15, 30, 30]).map(|(is, should)| is.abs_diff(should)).max().unwrap();
+    assert!(off <= 2, "{:?}", cutout.foreground);
     let marked = json!({ "url": origin.url("/disc.png"), "watermark": "مرحبا Backdrop", "watermark_opacity": 1.0 });
     let marked = Finished::of(running.json("/remove-url", &marked).await).await;
     let corner = (100..200).flat_map(|x| (90..120).map(move |y| (x, y)));
