@@ -1,10 +1,8 @@
 //! The whole way of one picture, from the bytes of a JPEG to the bytes of a PNG, on the CPU.
 
 use backdrop::codec::{self, Channels, EncodeOptions, PngEffort};
-use backdrop::compose::Scene;
 use backdrop::engine::{Engine, EngineConfig, Lane};
 use backdrop::image::{Buffer, Composite, Frame, OutputFormat, Quality, Size};
-use backdrop::matting;
 use backdrop::model::weights::Weights;
 use backdrop::model::{CpuSegmenter, SegmentError, Segmenter};
 use backdrop::pipeline::{self, Call};
@@ -52,12 +50,7 @@ fn remove(criterion: &mut Criterion) {
     };
     let engine = Engine::start(&EngineConfig::default(), Arc::new(factory));
     runtime.block_on(engine.ready()).expect("the embedded weights");
-    let recipe = Recipe {
-        matting: matting::Options::default(),
-        scene: Scene::default(),
-        encode: encode_options(),
-        keep_alpha: true,
-    };
+    let recipe = Recipe { encode: encode_options(), ..Recipe::default() };
     let mut group = criterion.benchmark_group("pipeline/remove");
     group.sample_size(10);
     for (name, size) in [("1mp", Size::new(1152, 864)), ("4mp", Size::new(2304, 1728)), ("12mp", Size::new(4000, 3000))]

@@ -5,11 +5,13 @@
 
 use std::fmt;
 
-use burn::tensor::{Device, Int, Tensor, TensorData};
+use burn::tensor::{DType, Device, Int, Tensor, TensorData};
 
+use crate::beneath::gpu::Paint;
 use crate::device::upload;
+use crate::gaussian::Border;
 use crate::trimap::Params;
-use crate::{foreground, laplacian, mask_upsample, model_input, resize, trimap};
+use crate::{beneath, dilate, foreground, gaussian, laplacian, mask_upsample, model_input, pull_push, resize, trimap};
 
 /// The network's grid, in the comparisons.
 const GRID: usize = 48;
@@ -103,7 +105,7 @@ impl fmt::Debug for Kernel {
 }
 
 /// Every kernel that has both twins.
-pub const KERNELS: [Kernel; 6] = [
+pub const KERNELS: [Kernel; 10] = [
     // Sums of up to (4096 / 48)² products, in another order.
     Kernel { name: "model_input", tolerance: 1e-5, smallest_side: 1, run: run_model_input },
     // Positions up to 4096 in f32, times differences of at most 1.
@@ -116,6 +118,14 @@ pub const KERNELS: [Kernel; 6] = [
     Kernel { name: "foreground", tolerance: 1e-5, smallest_side: 1, run: run_foreground },
     // One step of 255: `pow` is not exactly rounded on a GPU.
     Kernel { name: "resize", tolerance: 1.0 / 254.0, smallest_side: 1, run: run_resize },
+    // Sums of up to 2 · 21 + 1 products of values in 0..=1.
+    Kernel { name: "gaussian", tolerance: 1e-5, smallest_side: 1, run: run_gaussian },
+    // One step of 255, as for `resize`.
+    Kernel { name: "beneath", tolerance: 1.0 / 254.0, smallest_side: 1, run: run_beneath },
+    // Roots and quotients are not exactly rounded on a GPU, and decide which way to go along an edge.
+    Kernel { name: "dilate", tolerance: 4.0 / 254.0, smallest_side: 1, run: run_dilate },
+    // A dozen levels of sums of four and means, of values in 0..=1.
+    Kernel { name: "pull_push", tolerance: 1e-5, smallest_side: 1, run: run_pull_push },
 ];
 
 impl Kernel {
@@ -177,6 +187,78 @@ fn run_resize(scene: &Scene, device: &Device) -> Result<Vec<f32>, String> {
         .flat_map(u32::to_le_bytes)
         .map(f32::from)
         .collect())
+}
+
+fn run_gaussian(scene: &Scene, device: &Device) -> Result<Vec<f32>, String> {
+    let colours: Vec<f32> = scene.pixels.iter().map(|value| f32::from(*value) / 255.0).collect();
+    let colours = Tensor::from_data(TensorData::new(colours, [scene.height, scene.width, 4]), device);
+    let plane = scene.plane_on(device).reshape([scene.height, scene.width, 1]);
+    let mut blurred = values(gaussian::gpu::gaussian(colours, 2.3, Border::Clamp))?;
+    blurred.extend(values(gaussian::gpu::gaussian(plane, 6.5, Border::Zero))?);
+    Ok(blurred)
+}
+
+fn run_beneath(scene: &Scene, device: &Device) -> Result<Vec<f32>, String> {
+    let (width, height) = (scene.width, scene.height);
+    let picture = |pixels: &[u8]| upload(pixels, width, height, device);
+    // Nothing, all, and all between.
+    let stroke = scene.plane.iter().map(|value| (1.2 * value * 255.0 - 30.0) as u8).map(u32::from).collect::<Vec<_>>();
+    let stroke = Tensor::from_data(TensorData::new(stroke, [height, width]), (device, DType::U32));
+    let mut turned = scene.pixels.clone();
+    turned.reverse();
+    let flat = |word: u32| Tensor::from_data(TensorData::new(vec![word], [1, 1]), (device, DType::U32));
+    let no_shadow = Tensor::from_data(TensorData::new(vec![0.0f32], [1, 1]), device);
+    let paint = Paint { stroke: [250, 90, 7], shadow: [0, 3, 60], opacity: 0.6 };
+    let all =
+        beneath::gpu::beneath(picture(&scene.pixels), stroke.clone(), scene.plane_on(device), picture(&turned), paint);
+    let shadow = beneath::gpu::beneath(picture(&scene.pixels), flat(0), scene.plane_on(device), flat(0), paint);
+    let colour = beneath::gpu::beneath(picture(&turned), flat(0), no_shadow, flat(0xFF20_60C0), paint);
+    let mut results = Vec::new();
+    for result in [all, shadow, colour] {
+        results.extend(words(result)?.into_iter().flat_map(u32::to_le_bytes).map(f32::from));
+    }
+    Ok(results)
+}
+
+fn run_dilate(scene: &Scene, device: &Device) -> Result<Vec<f32>, String> {
+    // Spots of all sizes with soft edges, which touch here and there. There is one at the origin, whatever the size.
+    let spot = |at: usize| {
+        let (x, y) = ((at % scene.width) as f32, (at / scene.width) as f32);
+        let wave = (x * 0.13).cos() * (y * 0.11).cos() + 0.4 * (x * 0.041 + y * 0.067).cos();
+        ((wave - 0.55) * 4.0 + 0.5).clamp(0.0, 1.0)
+    };
+    let coverage: Vec<u32> = (0..scene.width * scene.height).map(|at| (spot(at) * 255.0) as u32).collect();
+    let mut results = Vec::new();
+    for radius in [0.6, 3.5, 21.0] {
+        let coverage = TensorData::new(coverage.clone(), [scene.height, scene.width]);
+        let coverage = Tensor::from_data(coverage, (device, DType::U32));
+        results.extend(words(dilate::gpu::dilate(coverage, radius))?.into_iter().map(|covered| covered as f32));
+    }
+    Ok(results)
+}
+
+fn run_pull_push(scene: &Scene, device: &Device) -> Result<Vec<f32>, String> {
+    // A hole in the middle, none of the largest weight, and something known in a corner, whatever the size.
+    let weight = |at: usize| {
+        let from_middle = |at: usize, side: usize| (2.0 * at as f32 / side as f32 - 1.0).abs();
+        let hole = from_middle(at % scene.width, scene.width).max(from_middle(at / scene.width, scene.height)) < 0.7;
+        if at == 0 {
+            0.6
+        } else if hole {
+            0.0
+        } else {
+            0.8 * scene.plane[at]
+        }
+    };
+    let pixels = scene.pixels.as_chunks::<4>().0.iter().enumerate();
+    let samples: Vec<f32> = pixels
+        .flat_map(|(at, &[red, green, blue, _])| {
+            let [red, green, blue] = [red, green, blue].map(|value| f32::from(value) / 255.0 * weight(at));
+            [red, green, blue, weight(at)]
+        })
+        .collect();
+    let samples = Tensor::from_data(TensorData::new(samples, [scene.height, scene.width, 4]), device);
+    values(pull_push::gpu::pull_push(samples))
 }
 
 fn values<const D: usize>(tensor: Tensor<D>) -> Result<Vec<f32>, String> {

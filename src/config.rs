@@ -12,6 +12,7 @@ pub use secret::Secret;
 use crate::engine::EngineConfig;
 use crate::http::config::{HttpConfig, LimitsConfig};
 use crate::model::device::DeviceChoice;
+use crate::source::FetchConfig;
 use crate::telemetry::tracing::LogConfig;
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
@@ -40,6 +41,8 @@ pub struct Config {
     pub server: HttpConfig,
     /// What one caller may do.
     pub limits: LimitsConfig,
+    /// How callers' URLs are fetched.
+    pub fetch: FetchConfig,
     /// Bounds and habits of the engine.
     pub engine: EngineConfig,
     /// The log.
@@ -55,6 +58,7 @@ impl Default for Config {
             bootstrap_key: None,
             server: HttpConfig::default(),
             limits: LimitsConfig::default(),
+            fetch: FetchConfig::default(),
             engine: EngineConfig::default(),
             log: LogConfig::default(),
         }
@@ -64,7 +68,14 @@ impl Default for Config {
 impl Config {
     /// What does not fit together, all of it; each complaint reads `section.key: what was expected`.
     fn complaints(&self) -> Vec<String> {
-        [self.server.validate(), self.limits.validate(), self.engine.validate(), self.log.validate()].concat()
+        [
+            self.server.validate(),
+            self.limits.validate(),
+            self.fetch.validate(),
+            self.engine.validate(),
+            self.log.validate(),
+        ]
+        .concat()
     }
 }
 

@@ -3,14 +3,16 @@
 //! `bytes → Header → Frame → Mask → Cutout → Composite → EncodedImage`, each stage consuming what the one before it
 //! made, so that every buffer is free as soon as the next one is there.
 
-use crate::codec::{self, DecodeError, EncodeError, Limits};
+use crate::codec::{self, DecodeError, EncodeError, Header, Limits};
 use crate::compose::{self, Flattened, Framing, Materials, OutputTooLarge, SUBJECT_ALPHA};
 use crate::engine::{Engine, EngineError, Lane, Segmented, Slot};
-use crate::image::{EncodedImage, Rect};
+use crate::image::{BufferPool, Cutout, EncodedImage, Frame, Mask, Rect};
 use crate::matting::{self, NoSubject};
-use crate::recipe::Recipe;
+use crate::recipe::{Picture, Recipe};
 use crate::telemetry::metrics::{self, Stage};
 use bytes::Bytes;
+use std::fmt;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::time::timeout_at;
 
@@ -73,12 +75,39 @@ impl Timings {
     }
 }
 
+/// The pictures that a job may need beside its input.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Beside {
+    /// The new background.
+    Background,
+    /// The watermark.
+    Mark,
+}
+
+impl fmt::Display for Beside {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Background => "the background",
+            Self::Mark => "the watermark",
+        })
+    }
+}
+
 /// Why there is no picture.
 #[derive(Debug, thiserror::Error)]
 pub enum PipelineError {
     /// The input cannot be used.
     #[error(transparent)]
     Decode(#[from] DecodeError),
+    /// A picture beside the input cannot be used.
+    #[error("{which}: {error}")]
+    Beside {
+        /// Which one.
+        which: Beside,
+        /// Why.
+        #[source]
+        error: DecodeError,
+    },
     /// The result would be too large.
     #[error(transparent)]
     OutputTooLarge(#[from] OutputTooLarge),
@@ -93,15 +122,40 @@ pub enum PipelineError {
     Encode(#[from] EncodeError),
 }
 
-/// Cuts the subject out of the picture in `bytes`.
+/// The files of one job.
+#[derive(Clone, Debug)]
+pub struct Files {
+    /// The picture with the subject.
+    pub source: Bytes,
+    /// The new background, where the recipe wants one.
+    pub background: Option<Bytes>,
+    /// The watermark, where the recipe wants one.
+    pub mark: Option<Bytes>,
+    /// How long it took to fetch those that had to be.
+    pub fetch: Duration,
+}
+
+impl From<Bytes> for Files {
+    /// A picture that needs no other.
+    fn from(source: Bytes) -> Self {
+        Self { source, background: None, mark: None, fetch: Duration::ZERO }
+    }
+}
+
+/// Makes of `files` what `recipe` says.
 ///
 /// When the returned future is dropped, or the deadline passes, no further stage is begun.
 ///
 /// # Errors
 /// See [`PipelineError`].
-pub async fn run(engine: &Engine, bytes: Bytes, recipe: &Recipe, call: &Call) -> Result<Output, PipelineError> {
+pub async fn run(
+    engine: &Engine,
+    files: impl Into<Files>,
+    recipe: &Recipe,
+    call: &Call,
+) -> Result<Output, PipelineError> {
     let slot = engine.admit()?;
-    timeout_at(call.deadline.into(), stages(engine, slot, bytes, recipe, call))
+    timeout_at(call.deadline.into(), stages(engine, slot, files.into(), recipe.clone(), call))
         .await
         .unwrap_or(Err(PipelineError::Engine(EngineError::DeadlineExceeded)))
 }
@@ -109,65 +163,56 @@ pub async fn run(engine: &Engine, bytes: Bytes, recipe: &Recipe, call: &Call) ->
 async fn stages(
     engine: &Engine,
     slot: Slot,
-    bytes: Bytes,
-    recipe: &Recipe,
+    files: Files,
+    recipe: Recipe,
     call: &Call,
 ) -> Result<Output, PipelineError> {
-    let Recipe { matting, scene, encode, keep_alpha } = recipe.clone();
+    let Recipe { cut, picture, scene, encode, wants: _ } = recipe;
     let workers = Workers { engine, slot: &slot };
     let began = Instant::now();
-    let mut timings = Timings::default();
+    let mut timings = Timings { fetch: files.fetch, ..Timings::default() };
 
-    let (header, bytes, probing) = {
-        let (probed, took) = workers
-            .run("probe", move || codec::probe(&bytes, &Limits::default()).map(|header| (header, bytes)))
-            .await?;
-        let (header, bytes) = probed?;
-        (header, bytes, took)
-    };
+    let (probed, probing) = workers.run("probe", move || Probed::of(files)).await?;
+    let probed = probed?;
+    let size = probed.source.header.size;
     if scene.framing == Framing::Whole {
         // No subject can change it, so a result that would be too large is refused before it costs anything.
-        scene.layout(header.size, Rect::whole(header.size))?;
+        scene.layout(size, Rect::whole(size))?;
     }
-    engine.reserve_pixels(&slot, header.size.area() + scene.most_pixels(header.size), call.deadline).await?;
+    engine.reserve_pixels(&slot, probed.pixels() + scene.most_pixels(size), call.deadline).await?;
 
-    let buffers = engine.buffers().clone();
-    let (decoded, decoding) = workers
-        .run("decode", move || {
-            let frame = codec::decode(&bytes, &header, &buffers)?;
-            let own_alpha = keep_alpha && frame.has_transparency();
-            Ok::<_, DecodeError>((frame, own_alpha))
-        })
-        .await?;
-    let (frame, own_alpha) = decoded?;
-    if frame.size() != header.size {
-        return Err(
-            DecodeError::Corrupt(format!("the header says {}, the pixels {}", header.size, frame.size())).into()
-        );
-    }
+    let (buffers, scene) = (engine.buffers().clone(), Arc::new(scene));
+    let decode = {
+        let scene = Arc::clone(&scene);
+        move || {
+            let (frame, materials) = probed.decoded(&buffers)?;
+            let own_alpha = cut.keep_alpha && frame.has_transparency();
+            let plate = scene.plate(&frame);
+            Ok::<_, PipelineError>((frame, own_alpha, Materials { plate, ..materials }))
+        }
+    };
+    let (decoded, decoding) = workers.run("decode", decode).await?;
+    let (frame, own_alpha, materials) = decoded?;
     timings.decode = probing + decoding;
 
-    let (cutout, uncertainty) = if own_alpha {
-        let (cutout, took) = workers.run("matte", move || matting::from_own_alpha(frame)).await?;
-        timings.matte = took;
-        (cutout?, 0.0)
+    let (mask, frame) = if own_alpha {
+        (None, frame)
     } else {
         let Segmented { frame, mask, took, .. } = engine.segment(&slot, frame, call.lane, call.deadline).await?;
         timings.segment = took;
-        let uncertainty = matting::uncertainty(&mask);
-        let (cutout, took) = workers.run("matte", move || matting::cut_out(frame, &mask, &matting)).await?;
-        timings.matte = took;
-        (cutout?, uncertainty)
+        (Some(mask), frame)
     };
+    let uncertainty = mask.as_ref().map_or(0.0, matting::uncertainty);
+    let matte = move || subject_of(frame, mask.as_ref(), picture, &cut.matting);
+    let (found, took) = workers.run("matte", matte).await?;
+    let (frame, subject) = found?;
+    timings.matte = took;
 
-    let (flattened, took) = workers
-        .run("compose", move || {
-            let picture = cutout.0;
-            let subject = picture.covered(SUBJECT_ALPHA).ok_or(NoSubject)?;
-            let layout = scene.layout(picture.size(), subject)?;
-            Ok::<_, PipelineError>(compose::flatten(picture, subject, &layout, &scene, Materials::default()))
-        })
-        .await?;
+    let compose = move || {
+        let layout = scene.layout(frame.size(), subject)?;
+        Ok::<_, PipelineError>(compose::flatten(frame, subject, &layout, &scene, materials))
+    };
+    let (flattened, took) = workers.run("compose", compose).await?;
     let Flattened { composite, subject } = flattened?;
     timings.compose = took;
     // A subject that the resize left nothing of: an empty picture is never called a success.
@@ -178,13 +223,98 @@ async fn stages(
     timings.encode = took;
 
     let worked: Duration = timings.stages().iter().map(|(_, took)| *took).sum();
-    timings.queue = began.elapsed().saturating_sub(worked);
+    timings.queue = (timings.fetch + began.elapsed()).saturating_sub(worked);
     for (stage, took) in timings.stages() {
-        if stage != Stage::Fetch {
+        if stage != Stage::Fetch || !took.is_zero() {
             metrics::stage_finished(stage, took);
         }
     }
     Ok(Output { image, subject, uncertainty, model: engine.model(), timings })
+}
+
+/// The picture to put into the scene, and where its subject is. Without a mask the picture's own alpha says.
+fn subject_of(
+    frame: Frame,
+    mask: Option<&Mask>,
+    picture: Picture,
+    options: &matting::Options,
+) -> Result<(Frame, Rect), NoSubject> {
+    let (frame, subject) = match (mask, picture) {
+        (None, _) => {
+            let Cutout(frame) = matting::from_own_alpha(frame)?;
+            let subject = frame.covered(SUBJECT_ALPHA);
+            (frame, subject)
+        }
+        (Some(mask), Picture::Cutout) => {
+            let Cutout(frame) = matting::cut_out(frame, mask, options)?;
+            let subject = frame.covered(SUBJECT_ALPHA);
+            (frame, subject)
+        }
+        (Some(mask), Picture::Source) => {
+            let subject = matting::matte_of(&frame, mask, options)?.covered(SUBJECT_ALPHA);
+            (frame, subject)
+        }
+    };
+    Ok((frame, subject.ok_or(NoSubject)?))
+}
+
+/// A file whose header has been judged.
+struct Judged {
+    bytes: Bytes,
+    header: Header,
+}
+
+impl Judged {
+    fn of(bytes: Bytes) -> Result<Self, DecodeError> {
+        let header = codec::probe(&bytes, &Limits::default())?;
+        Ok(Self { bytes, header })
+    }
+
+    fn decoded(self, buffers: &BufferPool) -> Result<Frame, DecodeError> {
+        let Self { bytes, header } = self;
+        let frame = codec::decode(&bytes, &header, buffers)?;
+        if frame.size() == header.size {
+            Ok(frame)
+        } else {
+            Err(DecodeError::Corrupt(format!("the header says {}, the pixels {}", header.size, frame.size())))
+        }
+    }
+}
+
+/// The files of a job, all of them judged before the first is decoded.
+struct Probed {
+    source: Judged,
+    background: Option<Judged>,
+    mark: Option<Judged>,
+}
+
+impl Probed {
+    fn of(files: Files) -> Result<Self, PipelineError> {
+        let beside = |which, bytes: Option<Bytes>| {
+            bytes.map(Judged::of).transpose().map_err(|error| PipelineError::Beside { which, error })
+        };
+        Ok(Self {
+            source: Judged::of(files.source)?,
+            background: beside(Beside::Background, files.background)?,
+            mark: beside(Beside::Mark, files.mark)?,
+        })
+    }
+
+    /// Pixels that the decoded pictures hold.
+    fn pixels(&self) -> usize {
+        let area = |judged: &Option<Judged>| judged.as_ref().map_or(0, |judged| judged.header.size.area());
+        self.source.header.size.area() + area(&self.background) + area(&self.mark)
+    }
+
+    fn decoded(self, buffers: &BufferPool) -> Result<(Frame, Materials), PipelineError> {
+        let beside = |which, judged: Option<Judged>| {
+            let decoded = judged.map(|judged| judged.decoded(buffers)).transpose();
+            decoded.map_err(|error| PipelineError::Beside { which, error })
+        };
+        let background = beside(Beside::Background, self.background)?;
+        let mark = beside(Beside::Mark, self.mark)?;
+        Ok((self.source.decoded(buffers)?, Materials { background, plate: None, mark }))
+    }
 }
 
 /// CPU work that keeps the request's slot until it ends, also when nobody waits for it any more.

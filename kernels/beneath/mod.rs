@@ -16,3 +16,5 @@
 //! background comes through bit for bit. Colour under alpha 0 is 0. The twins differ by at most one step of 255.
 
 pub mod cpu;
+#[cfg(feature = "gpu")]
+pub mod gpu;

@@ -10,10 +10,10 @@ const STRIPE: usize = 256;
 
 /// The longest walk along the edge. The nearest seed's centre is at most a pixel or two nearer than that of the pixel in
 /// which the edge is nearest, so the two are some √(4 · 1024) pixels apart at most.
-const MAX_STEPS: usize = 64;
+pub(super) const MAX_STEPS: u32 = 64;
 
 /// What a step must bring, in pixels: less is rounding.
-const LEAST_GAIN: f32 = 1e-4;
+pub(super) const LEAST_GAIN: f32 = 1e-4;
 
 /// No seed near enough in this column.
 const NONE: i16 = i16::MAX;

@@ -16,9 +16,12 @@
 //!
 //! Samples: f32, any number of channels, each on its own, of a magnitude of at most 2¹⁶. Border rule: [`Border`]. Every
 //! pass is rounded to multiples of 2⁻²⁴, of which sums in f64 are exact: whatever order they are added up in, mirrored
-//! input gives mirrored output, and nothing is left beyond the reach, not even rounding.
+//! input gives mirrored output, and nothing is left beyond the reach, not even rounding. The twins differ by at most
+//! 1e-5 of the largest sample.
 
 pub mod cpu;
+#[cfg(feature = "gpu")]
+pub mod gpu;
 
 /// Boxes in a row.
 const BOXES: usize = 3;
@@ -59,6 +62,26 @@ impl ExtendedBox {
         (2 * self.radius + 1) as f64 + 2.0 * self.end
     }
 
+    /// The weights of three of these in a row, from one end of their reach to the other.
+    #[must_use]
+    pub fn weights(&self) -> Vec<f32> {
+        let mut tap = vec![1.0 / self.sum(); 2 * self.radius + 3];
+        for end in [0, 2 * self.radius + 2] {
+            tap[end] *= self.end;
+        }
+        let mut weights = vec![1.0];
+        for _ in 0..BOXES {
+            let mut wider = vec![0.0; weights.len() + tap.len() - 1];
+            for (at, weight) in weights.iter().enumerate() {
+                for (wider, tap) in wider[at..].iter_mut().zip(&tap) {
+                    *wider += weight * tap;
+                }
+            }
+            weights = wider;
+        }
+        weights.into_iter().map(|weight: f64| weight as f32).collect()
+    }
+
     /// Pixels beyond which three of these leave nothing.
     #[must_use]
     pub const fn reach(&self) -> usize {
@@ -70,4 +93,23 @@ impl ExtendedBox {
 #[must_use]
 pub fn reach(sigma: f32) -> usize {
     if sigma > 0.0 { ExtendedBox::new(sigma).reach() } else { 0 }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_weights_of_the_three_boxes_are_those_of_the_blur() {
+        for sigma in [0.3, 1.0, 4.7, 20.0] {
+            let (weights, reach) = (ExtendedBox::new(sigma).weights(), reach(sigma));
+            assert_eq!(weights.len(), 2 * reach + 1);
+            let mut row = vec![[0.0]; 2 * reach + 1];
+            row[reach] = [1.0];
+            cpu::blur(&mut row, 2 * reach + 1, sigma, Border::Clamp);
+            for ([blurred], weight) in row.iter().zip(weights) {
+                assert!((blurred - weight).abs() < 1e-6, "σ = {sigma}");
+            }
+        }
+    }
 }

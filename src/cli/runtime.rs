@@ -7,7 +7,7 @@ use crate::engine::{Engine, EngineError, Lane, Segmented};
 use crate::image::{Frame, Mask};
 use crate::model::device;
 use crate::model::weights::Weights;
-use crate::pipeline::{self, Call, Output, PipelineError};
+use crate::pipeline::{self, Call, Files, Output, PipelineError};
 use crate::recipe::Recipe;
 use bytes::Bytes;
 use std::sync::Arc;
@@ -55,9 +55,9 @@ impl Local {
     }
 
     /// One picture through the whole pipeline.
-    pub(super) async fn cut_out(&self, bytes: Bytes, recipe: &Recipe) -> Result<Output, PipelineError> {
+    pub(super) async fn run(&self, files: impl Into<Files>, recipe: &Recipe) -> Result<Output, PipelineError> {
         let call = Call { lane: Lane::Bulk, deadline: Instant::now() + PATIENCE };
-        pipeline::run(&self.engine, bytes, recipe, &call).await
+        pipeline::run(&self.engine, files, recipe, &call).await
     }
 
     /// One picture as far as the network.

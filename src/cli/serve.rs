@@ -9,7 +9,9 @@ use super::{print, runtime};
 use crate::account::admin::{Admin, AdminToken, Door};
 use crate::account::{ApiKey, CreatedKey, Keys};
 use crate::config::Config;
-use crate::http::{self, Administer, App, Authenticate, Caller};
+use crate::http::{self, Administer, App, Authenticate, Caller, Presets};
+use crate::recipe::{Endpoint, Fields};
+use crate::source::Fetcher;
 use crate::store::{self, RedbStore};
 use crate::telemetry;
 use ::http::{HeaderValue, Request, Response, header};
@@ -52,6 +54,7 @@ async fn serve(config: Config) -> Result<(), Failure> {
     let public = bind(config.server.listen, "the API").await?;
     let admin = bind(config.server.admin_listen, "the admin interface").await?;
     let (address, admin_address) = (public.local_addr()?, admin.local_addr()?);
+    let fetcher = Fetcher::new(&config.fetch)?;
     let keys = open_keys(&config).await?;
     let token = AdminToken::generate();
     let operator = Operator(Admin::new(keys.clone(), token.clone()));
@@ -65,7 +68,14 @@ async fn serve(config: Config) -> Result<(), Failure> {
         print::line(&welcome(&created, address))?;
     }
     tracing::info!(%address, admin = %admin_address, "listening");
-    let app = App { remover: Arc::new(engine.clone()), keys: Arc::new(keys), operator: Arc::new(operator), metrics };
+    let app = App {
+        remover: Arc::new(engine.clone()),
+        keys: Arc::new(keys),
+        fetcher: Arc::new(fetcher),
+        presets: Arc::new(NoPresets),
+        operator: Arc::new(operator),
+        metrics,
+    };
     let grace = config.server.shutdown_grace;
     http::serve(config.server, config.limits, app, public, admin, stop).await;
     // Connections have had their grace; what is left in the engine belongs to callers who are gone.
@@ -132,6 +142,15 @@ impl Authenticate for Keys {
     fn authenticate(&self, token: &str) -> Option<Caller> {
         let known = Self::authenticate(self, token)?;
         Some(Caller { key_id: known.key_id, account: known.account })
+    }
+}
+
+/// Accounts cannot save presets yet, so there is none to be found.
+struct NoPresets;
+
+impl Presets for NoPresets {
+    fn find(&self, _: &str, _: &Endpoint, _: &str) -> Option<Fields> {
+        None
     }
 }
 

@@ -109,21 +109,32 @@ pub enum DecodeError {
     Corrupt(String),
 }
 
+/// With so many bytes, or with all of them, [`recognise`] refuses nothing that it would take with more.
+pub const SNIFF_BYTES: usize = 512;
+
+/// The container, by the first bytes of a file.
+///
+/// # Errors
+/// [`DecodeError::Empty`] and [`DecodeError::Unsupported`].
+pub fn recognise(bytes: &[u8]) -> Result<Container, DecodeError> {
+    if bytes.is_empty() {
+        return Err(DecodeError::Empty);
+    }
+    match sniff::kind(bytes) {
+        Kind::Readable(container) => Ok(container),
+        Kind::Foreign(found) => Err(DecodeError::Unsupported { found }),
+    }
+}
+
 /// Reads container, size and orientation, and judges the limits. Allocates nothing for pixels.
 ///
 /// # Errors
 /// See [`DecodeError`].
 pub fn probe(bytes: &[u8], limits: &Limits) -> Result<Header, DecodeError> {
-    if bytes.is_empty() {
-        return Err(DecodeError::Empty);
-    }
     if bytes.len() > limits.max_bytes {
         return Err(DecodeError::TooManyBytes { limit: limits.max_bytes });
     }
-    let container = match sniff::kind(bytes) {
-        Kind::Readable(container) => container,
-        Kind::Foreign(found) => return Err(DecodeError::Unsupported { found }),
-    };
+    let container = recognise(bytes)?;
     let size = match container {
         Container::Jpeg => jpeg::Layout::read(bytes, limits)?.upright(bytes),
         Container::Png => png::Layout::read(bytes, limits)?.upright(bytes),

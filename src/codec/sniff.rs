@@ -173,6 +173,17 @@ mod tests {
     }
 
     #[test]
+    fn more_bytes_than_sniffing_asks_for_save_no_file_that_it_refused() {
+        let (brands, full) = ([b"isom"; 63], crate::codec::SNIFF_BYTES);
+        let mut heic_by_its_last_brand = ftyp(b"mp42", &[&brands[..], &[b"heic"]].concat(), &[0; 4096]);
+        assert_eq!(kind(&heic_by_its_last_brand[..full]), Kind::Readable(Container::Heic));
+        heic_by_its_last_brand[16 + 4 * 63] = b'x';
+        assert_eq!(kind(&heic_by_its_last_brand[..full]), kind(&heic_by_its_last_brand));
+        let structural_only = ftyp(b"mif1", &[b"miaf"], &[0; 4096]);
+        assert_eq!(kind(&structural_only[..full]), Kind::Readable(Container::Heic));
+    }
+
+    #[test]
     fn a_declared_type_or_trailing_picture_does_not_fool_it() {
         let mut gif = b"GIF89a".to_vec();
         gif.extend(b"\x89PNG\r\n\x1a\n");

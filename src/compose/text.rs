@@ -7,6 +7,7 @@
 use super::watermark::Room;
 use crate::image::color::{encoded8_of_linear16, linear16_of_encoded8};
 use crate::image::{Buffer, Frame, Size};
+use backdrop_kernels::dilate;
 use cosmic_text::fontdb::{Database, Language, Source, Weight};
 use cosmic_text::{
     Attrs, AttrsList, CacheKeyFlags, Family, FontSystem, Hinting, LayoutGlyph, ShapeLine, Shaping, SwashCache, Wrap,
@@ -94,6 +95,16 @@ struct Ink {
     outline: f32,
 }
 
+/// A line of glyphs, of any size.
+struct Shaped(ShapeLine);
+
+impl Shaped {
+    fn glyphs(&self, size: f32) -> Vec<LayoutGlyph> {
+        let lines = self.0.layout(size, None, Wrap::None, None, None, Hinting::Disabled);
+        lines.into_iter().flat_map(|line| line.glyphs).collect()
+    }
+}
+
 impl Typesetter {
     fn new() -> Self {
         let mut database = Database::new();
@@ -113,8 +124,7 @@ impl Typesetter {
         Self { fonts, rasterizer: SwashCache::new() }
     }
 
-    /// Sets a line as large as it should be on `canvas` and fits into `room`. `None` when it leaves no ink.
-    fn set(&mut self, line: &str, canvas: Size, room: Size) -> Option<Ink> {
+    fn shaped(&mut self, line: &str) -> Shaped {
         let (latin, korean) = (name(LATIN), name(KOREAN));
         // Hinting would change the shapes with the size, while the places stay.
         let plain = Attrs::new().cache_key_flags(CacheKeyFlags::DISABLE_HINTING);
@@ -122,16 +132,17 @@ impl Typesetter {
         for (at, letter) in line.char_indices().filter(|&(_, letter)| is_korean(letter)) {
             attributes.add_span(at..at + letter.len_utf8(), &plain.clone().family(Family::Name(&korean)));
         }
-        let shape = ShapeLine::new(&mut self.fonts, line, &attributes, Shaping::Advanced, 1);
-        let glyphs = |size: f32| -> Vec<LayoutGlyph> {
-            let lines = shape.layout(size, None, Wrap::None, None, None, Hinting::Disabled);
-            lines.into_iter().flat_map(|line| line.glyphs).collect()
-        };
+        Shaped(ShapeLine::new(&mut self.fonts, line, &attributes, Shaping::Advanced, 1))
+    }
+
+    /// Sets a line as large as it should be on `canvas` and fits into `room`. `None` when it leaves no ink.
+    fn set(&mut self, line: &str, canvas: Size, room: Size) -> Option<Ink> {
+        let shaped = self.shaped(line);
         let mut size = (SIZE_SHARE * canvas.width.min(canvas.height) as f32).max(READABLE_PX);
-        let advance: f32 = glyphs(size).iter().map(|glyph| glyph.w).sum();
+        let advance: f32 = shaped.glyphs(size).iter().map(|glyph| glyph.w).sum();
         size = (size * (room.width as f32 / advance.max(1.0)).min(1.0)).max(SMALLEST_PX);
         loop {
-            let glyphs = glyphs(size);
+            let glyphs = shaped.glyphs(size);
             let bounds = self.bounds(&glyphs)?;
             let outline = (OUTLINE_SHARE * size).max(OUTLINE_PX);
             let border = outline.ceil() as i32;
@@ -222,7 +233,7 @@ impl Ink {
         debug_assert!(self.size.width <= room.width && self.size.height <= room.height);
         let (encode, linear) = (encoded8_of_linear16(), linear16_of_encoded8());
         let [outline, fill] = [OUTLINE, FILL].map(|grey| u32::from(linear[usize::from(grey)]));
-        let around = dilated(&self.coverage, self.size.width as usize, self.outline);
+        let around = dilate::cpu::dilate(&self.coverage, self.size.width as usize, self.outline);
         let pixels: Vec<u8> = (self.coverage.iter().zip(around))
             .flat_map(|(&inside, around)| {
                 let alpha = around.max(inside);
@@ -239,80 +250,176 @@ impl Ink {
     }
 }
 
-/// Everything within `radius` of what is covered.
-fn dilated(coverage: &[u8], width: usize, radius: f32) -> Vec<u8> {
-    let height = coverage.len() / width;
-    let mut out = vec![0u8; coverage.len()];
-    let r = radius.ceil() as i32 + 1;
-    for y in 0..height as i32 {
-        for x in 0..width as i32 {
-            let v = coverage[y as usize * width + x as usize];
-            if v < 128 {
-                continue;
-            }
-            for yy in (y - r).max(0)..(y + r + 1).min(height as i32) {
-                for xx in (x - r).max(0)..(x + r + 1).min(width as i32) {
-                    let d = f32::hypot((x - xx) as f32, (y - yy) as f32) - (f32::from(v) / 255.0 - 0.5);
-                    let c = ((radius - d + 0.5).clamp(0.0, 1.0) * 255.0 + 0.5) as u8;
-                    let o = &mut out[yy as usize * width + xx as usize];
-                    *o = (*o).max(c);
-                }
-            }
-        }
-    }
-    out
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
 
-    const TEXTS: [&str; 14] = [
-        "Backdrop",
-        "© Backdrop 2026 — Ωμέγα Дом",
+    const CANVAS: Size = Size::new(1000, 800);
+    const TEXTS: [&str; 20] = [
+        "Backdrop © 2026 — №1 “€”",
+        "Ωμέγα",
+        "Дом ґанок",
         "שלום עולם",
         "مرحبا بالعالم",
-        "Backdrop مرحبا 2026",
-        "日本語テキスト 简体中文 한국어",
-        "हिन्दी क्षत्रिय",
+        "Հայերեն",
+        "ქართული",
+        "ລາວ",
+        "हिन्दी क्षत्रिय।",
+        "বাংলা",
         "ไทย ผู้ใหญ่",
-        "emoji 😀 ❤️",
-        "বাংলা தமிழ் తెలుగు",
-        "ગુજરાતી ಕನ್ನಡ മലയാളം",
-        "ଓଡ଼ିଆ ਪੰਜਾਬੀ ខ្មែរ",
-        "Հայերեն ქართული ລາວ",
-        "שלום world, “123” (abc)",
+        "தமிழ்",
+        "తెలుగు",
+        "ગુજરાતી",
+        "ಕನ್ನಡ",
+        "മലയാളം",
+        "ଓଡ଼ିଆ",
+        "ਪੰਜਾਬੀ",
+        "ខ្មែរ",
+        "日本語テキスト、简体中文，繁體中文！ 한국어 가나다",
     ];
 
+    /// The glyphs of a line from left to right.
+    fn glyphs(line: &str) -> Vec<LayoutGlyph> {
+        let mut typesetter = TYPESETTER.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut glyphs = typesetter.shaped(line).glyphs(20.0);
+        glyphs.sort_by(|a, b| a.x.total_cmp(&b.x));
+        glyphs
+    }
+
+    /// Which byte of the line is drawn where, from left to right.
+    fn order(line: &str) -> Vec<usize> {
+        glyphs(line).iter().map(|glyph| glyph.start).collect()
+    }
+
+    /// How many pixels are told from a ground of this grey at a glance.
+    fn readable_on(frame: &Frame, grey: f32) -> usize {
+        let stands_out = |pixel: &&[u8; 4]| {
+            let shown = grey + (f32::from(pixel[0]) - grey) * f32::from(pixel[3]) / 255.0;
+            (shown - grey).abs() > 100.0
+        };
+        frame.pixels().as_chunks::<4>().0.iter().filter(stands_out).count()
+    }
+
     #[test]
-    fn sheet() {
-        let grounds: [[u8; 4]; 2] = [[255; 4], [0, 0, 0, 255]];
-        let side = Size::new(1200, 1000);
-        let (rw, rh) = (620u32, 56u32);
-        let (w, h) = (rw * 2, rh * TEXTS.len() as u32);
-        let mut sheet = vec![0u8; (w * h * 4) as usize];
-        for (i, text) in TEXTS.iter().enumerate() {
-            let line = render(text, side);
-            println!("{text}: {}", line.size());
-            for (k, ground) in grounds.iter().enumerate() {
-                for y in 0..rh {
-                    for x in 0..rw {
-                        let at = (((i as u32 * rh + y) * w + k as u32 * rw + x) * 4) as usize;
-                        let mut p = *ground;
-                        if x < line.size().width && y < line.size().height {
-                            let m = line.pixel(x, y);
-                            let a = f32::from(m[3]) / 255.0;
-                            for c in 0..3 {
-                                p[c] = (f32::from(m[c]) * a + f32::from(p[c]) * (1.0 - a)) as u8;
-                            }
-                        }
-                        sheet[at..at + 4].copy_from_slice(&p);
-                    }
-                }
+    fn every_script_promised_has_its_letters() {
+        for text in TEXTS {
+            let missing: Vec<&str> = glyphs(text)
+                .iter()
+                .filter(|glyph| glyph.glyph_id == 0)
+                .map(|glyph| &text[glyph.start..glyph.end])
+                .collect();
+            assert!(missing.is_empty(), "{text} lacks {missing:?}");
+        }
+        let boxed = glyphs("𓀀");
+        assert!(boxed.iter().all(|glyph| glyph.glyph_id == 0), "what no font has is seen to be missing");
+        assert!(readable_on(&render("𓀀", CANVAS), 255.0) > 0, "and drawn as a box");
+    }
+
+    #[test]
+    fn text_runs_in_its_own_direction() {
+        let ascending: Vec<usize> = (0..8).collect();
+        assert_eq!(order("Backdrop"), ascending);
+        assert_eq!(order("שלום"), [6, 4, 2, 0]);
+        // A number between the letters of the other direction keeps its own.
+        assert_eq!(order("אב 12 ג"), [8, 7, 5, 6, 4, 2, 0]);
+        // After an Arabic word a number belongs to it, and stands to its left (UAX #9, rule W2).
+        let mixed = "ab مر 26";
+        assert_eq!(order(mixed), [0, 1, 2, 8, 9, 7, 5, 3]);
+    }
+
+    #[test]
+    fn arabic_letters_join() {
+        let shapes = |line: &str| -> Vec<u16> { glyphs(line).iter().map(|glyph| glyph.glyph_id).collect() };
+        let (joined, alone) = (shapes("ببب"), shapes("ب")[0]);
+        assert_eq!(joined.len(), 3);
+        assert!(joined.iter().all(|&shape| shape != alone));
+        assert!(joined[0] != joined[1] && joined[1] != joined[2] && joined[0] != joined[2]);
+    }
+
+    #[test]
+    fn korean_is_set_in_one_font() {
+        let fonts: Vec<_> = glyphs("가나다한국어").iter().map(|glyph| glyph.font_id).collect();
+        assert!(fonts.iter().all(|font| *font == fonts[0]));
+        assert_ne!(fonts[0], glyphs("中")[0].font_id);
+    }
+
+    #[test]
+    fn a_line_stays_one_line() {
+        for (broken, line) in
+            [("a\nb", "a b"), ("a\r\nb", "a  b"), ("a\tb", "a b"), ("א\u{2029}ב", "א ב"), ("a\0b", "a b")]
+        {
+            let [broken, line] = [broken, line].map(|text| render(text, CANVAS));
+            assert_eq!(broken.size(), line.size());
+            assert_eq!(broken.pixels(), line.pixels());
+        }
+    }
+
+    #[test]
+    fn a_text_can_be_read_on_black_and_on_white() {
+        for text in TEXTS {
+            let frame = render(text, CANVAS);
+            let area = frame.size().area();
+            for grey in [0.0, 128.0, 255.0] {
+                assert!(readable_on(&frame, grey) * 12 > area, "{text} on {grey}");
             }
         }
-        let mut e = png::Encoder::new(std::fs::File::create("/work/scratch-lead/texts.png").unwrap(), w, h);
-        e.set_color(png::ColorType::Rgba);
-        e.write_header().unwrap().write_image_data(&sheet).unwrap();
+        // Without an outline, white could not be read on white.
+        let mut frame = render("Backdrop", CANVAS);
+        frame.pixels_mut().as_chunks_mut::<4>().0.iter_mut().for_each(|pixel| pixel[..3].fill(255));
+        assert_eq!(readable_on(&frame, 255.0), 0);
+    }
+
+    #[test]
+    fn the_size_follows_the_shorter_side_as_long_as_it_can_be_read() {
+        let height = |width: u32, height: u32| render("Hg", Size::new(width, height)).size().height;
+        let (small, large) = (height(2000, 1000), height(4000, 2000));
+        assert!((2 * small).abs_diff(large) <= 4, "{small} and {large}");
+        assert_eq!(height(1000, 2000), small);
+        assert_eq!(height(300, 300), height(100, 100));
+        // Capital and descender of 12 pixels are about 12 high; with the outline 14.
+        assert!((13..=15).contains(&height(300, 300)));
+    }
+
+    #[test]
+    fn a_text_fits_between_the_margins() {
+        let long = "A rather long text that no small canvas has room for. ".repeat(9);
+        let heaped = format!("a{}", "\u{0301}".repeat(200));
+        for (width, height) in
+            [(1000, 800), (100, 800), (800, 100), (64, 64), (16, 16), (3, 3), (1, 1), (1, 90), (90, 1)]
+        {
+            let canvas = Size::new(width, height);
+            let room = Room::on(canvas).size();
+            for text in ["Backdrop", "مرحبا", &long, &heaped] {
+                let size = render(text, canvas).size();
+                assert!(size.width <= room.width && size.height <= room.height, "{size} on {canvas}");
+                assert!(size.area() > 0);
+            }
+        }
+        assert!(render(&long, CANVAS).size().width > 930, "and uses the room");
+    }
+
+    #[test]
+    fn without_ink_there_is_one_empty_pixel() {
+        for text in ["", " ", "\n\n", "\u{200B}", "\u{202E}"] {
+            let frame = render(text, CANVAS);
+            assert_eq!((frame.size(), frame.pixels()), (Size::new(1, 1), &[0; 4][..]), "{text:?}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn no_text_is_a_panic(text in any::<String>(), width in 1_u32..300, height in 1_u32..300) {
+            let canvas = Size::new(width, height);
+            let (size, room) = (render(&text, canvas).size(), Room::on(canvas).size());
+            prop_assert!(size.width <= room.width && size.height <= room.height);
+        }
+
+        #[test]
+        fn no_mixture_of_directions_and_marks_is_a_panic(
+            text in "[a-z0-9 \u{590}-\u{6FF}\u{900}-\u{DFF}\u{E00}-\u{E7F}\u{1100}-\u{11FF}\u{200B}-\u{206F}\u{FE00}-\u{FE0F}가😀]{0,40}",
+        ) {
+            prop_assert!(render(&text, Size::new(200, 150)).size().area() > 0);
+        }
     }
 }

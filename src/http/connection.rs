@@ -81,6 +81,13 @@ impl Activity {
     }
 }
 
+impl Clone for Busy {
+    fn clone(&self) -> Self {
+        self.0.marks().busy += 1;
+        Self(self.0.clone())
+    }
+}
+
 impl Drop for Busy {
     fn drop(&mut self) {
         let mut marks = self.0.marks();

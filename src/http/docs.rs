@@ -4,10 +4,10 @@
 //! its style inside and nothing to run or fetch.
 
 use super::error::ErrorCode;
-use super::form;
 use super::response::{self, Reply};
 use super::router::{ROUTES, Route, Target};
-use crate::recipe::{Field, Kind, RESERVED};
+use super::{form, submission};
+use crate::recipe::{BG_FILE, Field, Input, Kind};
 use bytes::Bytes;
 use hyper::StatusCode;
 use hyper::header::{CONTENT_SECURITY_POLICY, HeaderValue};
@@ -48,7 +48,7 @@ fn render() -> String {
          <pre>curl -H 'Authorization: Bearer API_KEY' -F file=@photo.jpg -o cutout.png http://HOST/remove</pre>",
         version = env!("CARGO_PKG_VERSION"),
     );
-    for route in ROUTES {
+    for route in ROUTES.iter() {
         add_route(&mut page, route);
     }
     add_errors(&mut page);
@@ -63,28 +63,63 @@ fn add_route(page: &mut String, route: &Route) {
     add(
         page,
         format_args!(
-            "<p>Needs a key. Takes multipart/form-data, answers the picture.</p>\
-             <table><tr><th>Field<th>Value<th>Default<th>\
-             <tr><td><code>{}</code><td>a file<td>required<td>JPEG, PNG, WebP or HEIC, at most {} bytes.",
-            form::FILE,
-            form::max_file(),
+            "<p>Needs a key. {}</p><table><tr><th>Field<th>Value<th>Default<th>{}",
+            in_and_out(endpoint.input),
+            pictures(endpoint.input),
         ),
     );
-    for Field { name, kind, default, about, .. } in endpoint.fields {
-        let value = match kind {
-            Kind::Choice(words) => {
-                words.iter().map(|word| format!("<code>{word}</code>")).collect::<Vec<_>>().join(" ")
-            }
-            Kind::Integer { min, max } => format!("{min}–{max}"),
-            Kind::Boolean => "<code>true</code> <code>false</code>".to_owned(),
-        };
+    for Field { name, kind, default, about, .. } in &endpoint.fields {
+        let value = value(kind);
         let default = default.map(|text| format!("<code>{text}</code>")).unwrap_or_default();
         let about = escaped(about);
         add(page, format_args!("<tr><td><code>{name}</code><td>{value}<td>{default}<td>{about}"));
     }
-    page.push_str("</table><p>Not available in this version, and refused: ");
-    let reserved: Vec<_> = RESERVED.iter().map(|reserved| format!("<code>{}</code>", reserved.name)).collect();
-    add(page, format_args!("{}.</p>", reserved.join(", ")));
+    page.push_str("</table>");
+}
+
+fn in_and_out(input: Input) -> &'static str {
+    match input {
+        Input::File | Input::FileAndBackground => "Takes multipart/form-data, answers the picture.",
+        Input::Url => "Takes JSON, answers the picture.",
+        Input::Files => "Takes multipart/form-data, answers JSON with a row for each picture.",
+        Input::Urls => "Takes JSON, answers JSON with a row for each picture.",
+    }
+}
+
+/// The rows of the table that stand for pictures.
+fn pictures(input: Input) -> String {
+    let row = |name, value, required, about| {
+        format!("<tr><td><code>{name}</code><td>{value}<td>{required}<td>{about}, at most {} bytes.", form::max_file())
+    };
+    let kinds = "JPEG, PNG, WebP or HEIC";
+    let file = row(form::FILE, "a file", "required", kinds);
+    match input {
+        Input::File => file,
+        Input::FileAndBackground => {
+            file + &row(
+                BG_FILE,
+                "a file",
+                "",
+                "The new background; wins over <code>bg_url</code> and <code>bg_color</code>",
+            )
+        }
+        Input::Files => row(form::FILES, "files", "1 to 10", kinds),
+        Input::Url => row(submission::URL, "a public https URL", "required", kinds),
+        Input::Urls => row(submission::URLS, "public https URLs", "1 to 10", kinds),
+    }
+}
+
+/// What a field takes, as HTML.
+fn value(kind: &Kind) -> String {
+    let joined = |words: Vec<String>, with: &str| words.join(with);
+    match kind {
+        Kind::Choice(words) => joined(words.iter().map(|word| format!("<code>{word}</code>")).collect(), " "),
+        Kind::Integer { min, max } => format!("{min}–{max}"),
+        Kind::Number { min, max } => format!("{min}–{max}, decimal"),
+        Kind::Boolean => "<code>true</code> <code>false</code>".to_owned(),
+        Kind::Text(form) => escaped(form.expected),
+        Kind::AnyOf(kinds) => joined(kinds.iter().map(value).collect(), " or "),
+    }
 }
 
 fn add_errors(page: &mut String) {
@@ -116,7 +151,7 @@ mod tests {
     #[test]
     fn the_page_shows_every_route_field_and_code_and_loads_nothing() {
         let page = render();
-        for route in ROUTES {
+        for route in ROUTES.iter() {
             assert!(page.contains(&format!("{} {}", route.method, route.path)), "{}", route.path);
             if let Target::Image(endpoint) = &route.target {
                 assert!(endpoint.fields.iter().all(|field| page.contains(&format!("<code>{}</code>", field.name))));

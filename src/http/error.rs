@@ -8,12 +8,15 @@ use super::multipart::MultipartError;
 use super::response::{self, Reply};
 use crate::codec::{DecodeError, EncodeError};
 use crate::engine::EngineError;
-use crate::pipeline::PipelineError;
-use crate::recipe::FieldError;
+use crate::pipeline::{Beside, PipelineError};
+use crate::recipe::{BG_FILE, FieldError};
+use crate::source::FetchError;
+use crate::telemetry::metrics;
 use hyper::header::{HeaderMap, HeaderName, HeaderValue, RETRY_AFTER};
 use hyper::{StatusCode, header};
 use serde_json::json;
 use std::time::Duration;
+use tracing::{debug, error};
 
 /// Everything that `error.code` can be.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -165,6 +168,11 @@ impl ApiError {
         Self { param: Some(param.into()), ..self }
     }
 
+    /// Blames `to` for what is blamed on `from`: the same picture may have come as a file or by its address.
+    pub(super) fn renamed(self, from: &str, to: &str) -> Self {
+        if self.param.as_deref() == Some(from) { self.param(to) } else { self }
+    }
+
     pub(super) fn header(mut self, name: HeaderName, value: HeaderValue) -> Self {
         self.headers.insert(name, value);
         self
@@ -177,6 +185,15 @@ impl ApiError {
     /// The body is left unread and the connection is of no use any more.
     pub(super) fn closing(self) -> Self {
         self.header(header::CONNECTION, HeaderValue::from_static("close"))
+    }
+
+    /// Tells the metrics and the log, which also hears what the caller is not told.
+    pub(super) fn log(&self) {
+        metrics::error_answered(self.code.name());
+        match &self.cause {
+            Some(cause) if self.code.status().is_server_error() => error!(code = self.code.name(), cause, "failed"),
+            cause => debug!(code = self.code.name(), message = self.message, ?cause, "refused"),
+        }
     }
 
     /// The public sentence.
@@ -235,6 +252,14 @@ impl From<PipelineError> for ApiError {
     fn from(error: PipelineError) -> Self {
         match error {
             PipelineError::Decode(error) => error.into(),
+            PipelineError::Beside { which, error } => {
+                let message = format!("{which}: {error}");
+                let param = match which {
+                    Beside::Background => BG_FILE,
+                    Beside::Mark => "watermark",
+                };
+                Self { message, ..error.into() }.param(param)
+            }
             PipelineError::OutputTooLarge(error) => Self::new(ErrorCode::OutputTooLarge, error.to_string()),
             PipelineError::NoSubject(error) => Self::new(ErrorCode::NoSubjectDetected, error.to_string()).param("file"),
             PipelineError::Engine(error) => error.into(),
@@ -252,6 +277,38 @@ impl From<DecodeError> for ApiError {
         };
         Self::new(code, error.to_string()).param("file")
     }
+}
+
+impl From<FetchError> for ApiError {
+    /// Callers are told one sentence, whatever went wrong: the difference between a refused address, a closed port and
+    /// a wrong certificate would make this service a scanner. What came after all is judged like an upload.
+    fn from(error: FetchError) -> Self {
+        let cause = Some(with_causes(&error));
+        let told = match error {
+            FetchError::TooLarge { limit } => DecodeError::TooManyBytes { limit }.into(),
+            FetchError::NotAPicture(error) => error.into(),
+            FetchError::Resolve(_)
+            | FetchError::NoAddress
+            | FetchError::PrivateAddress(_)
+            | FetchError::Connect(_)
+            | FetchError::HostName
+            | FetchError::Tls(_)
+            | FetchError::Request(_)
+            | FetchError::Http(_)
+            | FetchError::Status(_)
+            | FetchError::Redirect(_)
+            | FetchError::RedirectedTwice
+            | FetchError::Encoded(_)
+            | FetchError::TimedOut(_) => Self::new(ErrorCode::FetchFailed, "the URL could not be fetched"),
+        };
+        Self { cause, ..told }
+    }
+}
+
+/// An error and what caused it, in one line.
+fn with_causes(error: &dyn std::error::Error) -> String {
+    std::iter::successors(error.source(), |cause| cause.source())
+        .fold(error.to_string(), |line, cause| format!("{line}: {cause}"))
 }
 
 impl From<EngineError> for ApiError {

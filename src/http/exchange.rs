@@ -19,7 +19,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::pin;
 use std::task::Poll;
 use std::time::Instant;
-use tracing::{Instrument, debug, error, field, info, info_span};
+use tracing::{Instrument, debug, field, info, info_span};
 
 /// What one listener answers.
 pub(super) trait Service: Send + Sync + 'static {
@@ -42,6 +42,8 @@ pub(super) struct Exchange {
     pub(super) body: RequestBody,
     /// Headers of the reply, whichever it will be.
     pub(super) reply_headers: HeaderMap,
+    /// Keeps the connection from being given up as idle, for replies that go on after their head.
+    pub(super) busy: Busy,
     /// Path of the route, for metrics and log; an unknown path must not become a label.
     pub(super) endpoint: &'static str,
 }
@@ -64,6 +66,7 @@ pub(super) async fn answer<S: Service>(
         headers: head.headers,
         body: RequestBody::new(incoming, held_back, config),
         reply_headers: HeaderMap::new(),
+        busy: busy.clone(),
         endpoint: "unknown",
     };
     let span = info_span!("request", request_id = %id, endpoint = field::Empty, account = field::Empty);
@@ -99,11 +102,7 @@ pub(super) async fn answer<S: Service>(
 
 /// Turns a failure into its reply, and tells the log what the caller is not told.
 fn refuse(error: ApiError, id: &str) -> Reply {
-    metrics::error_answered(error.code.name());
-    match &error.cause {
-        Some(cause) if error.code.status().is_server_error() => error!(code = error.code.name(), cause, "failed"),
-        cause => debug!(code = error.code.name(), message = error.message(), ?cause, "refused"),
-    }
+    error.log();
     error.into_reply(id)
 }
 

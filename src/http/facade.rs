@@ -9,6 +9,7 @@ use super::response::Reply;
 use super::router::{self, Target};
 use super::routes;
 use super::{App, Caller};
+use crate::recipe::{Endpoint, Fields, Recipe};
 use hyper::header::{AUTHORIZATION, HeaderMap, HeaderValue, WWW_AUTHENTICATE};
 use std::sync::Arc;
 use std::time::Instant;
@@ -26,6 +27,17 @@ impl Facade {
     pub(super) fn new(app: App, config: Arc<HttpConfig>, limits: &LimitsConfig) -> Self {
         let uploads = UploadMemory::new(config.max_upload_megabytes_in_flight.saturating_mul(1_000_000));
         Self { app, config, uploads, rate: RateLimiter::new(limits.rate_per_minute) }
+    }
+
+    /// The recipe of the fields and of the preset that they name; what was sent wins over what is stored.
+    pub(super) fn recipe(&self, endpoint: &Endpoint, caller: &Caller, fields: Fields) -> Result<Recipe, ApiError> {
+        let Some(preset) = fields.get("preset") else { return Ok(endpoint.recipe(&fields)?) };
+        let stored = self
+            .app
+            .presets
+            .find(&caller.account, endpoint, preset)
+            .ok_or_else(|| ApiError::new(ErrorCode::NotFound, "this account has no such preset").param("preset"))?;
+        Ok(endpoint.recipe(&fields.over(&stored))?)
     }
 
     fn authenticate(&self, headers: &HeaderMap) -> Result<Caller, ApiError> {
@@ -60,7 +72,11 @@ impl Service for Facade {
                     let error = ApiError::new(ErrorCode::RateLimitExceeded, "too many requests with this API key");
                     return Err(error.retry_after(standing.reset));
                 }
-                routes::image::answer(self, endpoint, exchange).await
+                if endpoint.input.is_single() {
+                    routes::image::answer(self, endpoint, &caller, exchange).await
+                } else {
+                    routes::batch::answer(self, endpoint, &caller, exchange).await
+                }
             }
         }
     }

@@ -1,17 +1,21 @@
-//! A form with a picture: small fields and one file, each against its limit while it is read.
+//! A form with pictures: small fields and files, each against its limit while it is read.
 
 use super::body::{BodyError, Chunks};
 use super::error::{ApiError, ErrorCode};
-use super::multipart::{Multipart, MultipartError};
+use super::multipart::{Multipart, MultipartError, Part};
 use crate::codec;
-use crate::recipe::{FieldError, Fields};
+use crate::recipe::{BG_FILE, Endpoint, FieldError, Fields, Input, MAX_BATCH};
 use bytes::{Bytes, BytesMut};
 use std::sync::Arc;
 use std::time::Duration;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::time::timeout;
 
 /// The part that holds the picture.
 pub(super) const FILE: &str = "file";
+
+/// The parts that hold the pictures of a batch.
+pub(super) const FILES: &str = "files";
 
 /// The longest value of any other field.
 const MAX_VALUE: usize = 4 * 1024;
@@ -19,23 +23,54 @@ const MAX_VALUE: usize = 4 * 1024;
 /// What fields and part heads may add to the file; more than a form of all fields needs.
 const MAX_OVERHEAD: usize = 256 * 1024;
 
+/// How long a fetch waits for memory.
+const FETCH_PATIENCE: Duration = Duration::from_secs(5);
+
 /// The largest file.
 pub(super) fn max_file() -> usize {
     codec::Limits::default().max_bytes
 }
 
+/// The parts of a form that hold files, each with how many there may be.
+pub(super) const fn files_in(input: Input) -> &'static [(&'static str, usize)] {
+    match input {
+        Input::File => &[(FILE, 1)],
+        Input::FileAndBackground => &[(FILE, 1), (BG_FILE, 1)],
+        Input::Files => &[(FILES, MAX_BATCH)],
+        Input::Url | Input::Urls => &[],
+    }
+}
+
 /// The largest body that can hold a form.
-pub(super) fn max_body() -> usize {
-    max_file() + MAX_OVERHEAD
+pub(super) fn max_body(input: Input) -> usize {
+    files_in(input).iter().map(|(_, at_most)| at_most * max_file()).sum::<usize>() + MAX_OVERHEAD
 }
 
 /// A form as it was sent.
 #[derive(Debug)]
 pub(super) struct Form {
     pub(super) fields: Fields,
-    pub(super) file: Option<Bytes>,
-    /// The file's share of the memory for uploads; to be dropped after the file.
+    pub(super) files: Vec<Upload>,
+    /// The files' share of the memory for uploads; to be dropped after them.
     pub(super) share: Share,
+}
+
+/// A file of a form.
+#[derive(Debug)]
+pub(super) struct Upload {
+    /// Of the part.
+    pub(super) name: String,
+    /// As the caller has it.
+    pub(super) filename: Option<String>,
+    pub(super) bytes: Bytes,
+}
+
+impl Form {
+    /// Takes the file of the part `name` out.
+    pub(super) fn take(&mut self, name: &str) -> Option<Bytes> {
+        let at = self.files.iter().position(|upload| upload.name == name)?;
+        Some(self.files.remove(at).bytes)
+    }
 }
 
 /// The memory that all uploads share. Taken as bytes arrive and not as they are announced, so that slow uploads hold
@@ -55,34 +90,60 @@ impl UploadMemory {
     /// Adds `bytes` to `share`; at the bound the upload is refused, because waiting would hold what it has already.
     fn grow(&self, share: &mut Share, bytes: usize) -> Result<(), ApiError> {
         let more = u32::try_from(bytes).ok().and_then(|bytes| self.0.clone().try_acquire_many_owned(bytes).ok());
-        let more = more.ok_or_else(|| {
-            ApiError::new(ErrorCode::RateLimitExceeded, "too many uploads are under way")
-                .retry_after(Duration::from_secs(1))
-        })?;
-        match &mut share.0 {
-            Some(taken) => taken.merge(more),
-            None => share.0 = Some(more),
-        }
+        share.merge(more.ok_or_else(no_room)?);
         Ok(())
+    }
+
+    /// Waits for room for one file that is about to be fetched, however large it will be. Not for long: requests that
+    /// wait may hold what others wait for.
+    pub(super) async fn wait(&self) -> Result<Share, ApiError> {
+        let bytes = u32::try_from(max_file()).expect("a file of 10 MB");
+        let room = timeout(FETCH_PATIENCE, self.0.clone().acquire_many_owned(bytes)).await;
+        Ok(Share(Some(room.ok().and_then(Result::ok).ok_or_else(no_room)?)))
     }
 }
 
-/// Reads a form to its end. A name that `knows` does not know ends it at once.
+fn no_room() -> ApiError {
+    let error = ApiError::new(ErrorCode::RateLimitExceeded, "too many uploads are under way");
+    error.retry_after(Duration::from_secs(1))
+}
+
+impl Share {
+    fn merge(&mut self, more: OwnedSemaphorePermit) {
+        match &mut self.0 {
+            Some(taken) => taken.merge(more),
+            None => self.0 = Some(more),
+        }
+    }
+
+    /// Gives back all but `bytes`.
+    pub(super) fn shrink_to(&mut self, bytes: usize) {
+        if let Some(taken) = &mut self.0 {
+            drop(taken.split(taken.num_permits().saturating_sub(bytes)));
+        }
+    }
+}
+
+/// Reads a form to its end. A name that `endpoint` does not know ends it at once.
 pub(super) async fn read<C: Chunks>(
     chunks: C,
     boundary: &str,
-    knows: impl Fn(&str) -> bool + Send,
+    endpoint: &Endpoint,
     memory: &UploadMemory,
 ) -> Result<Form, ApiError> {
-    let mut multipart = Multipart::new(chunks, boundary, max_body());
-    let mut form = Form { fields: Fields::default(), file: None, share: Share::default() };
-    while let Some(name) = multipart.next_part().await? {
-        if name == FILE {
-            if form.file.is_some() {
-                return Err(FieldError::Repeated { param: name }.into());
+    let mut multipart = Multipart::new(chunks, boundary, max_body(endpoint.input));
+    let mut form = Form { fields: Fields::default(), files: Vec::new(), share: Share::default() };
+    while let Some(Part { name, filename }) = multipart.next_part().await? {
+        let at_most = files_in(endpoint.input).iter().find(|(file, _)| *file == name).map(|(_, at_most)| *at_most);
+        if let Some(at_most) = at_most {
+            let already = form.files.iter().filter(|upload| upload.name == name).count();
+            if already == at_most {
+                return Err(too_many(name, at_most));
             }
-            form.file = Some(read_file(&mut multipart, memory, &mut form.share).await?);
-        } else if knows(&name) {
+            let bytes = read_file(&mut multipart, memory, &mut form.share).await?;
+            form.fields.attach(&name);
+            form.files.push(Upload { name, filename, bytes });
+        } else if endpoint.field(&name).is_some() {
             let value = read_value(&mut multipart, &name).await?;
             form.fields.push(&name, &value)?;
         } else {
@@ -90,6 +151,14 @@ pub(super) async fn read<C: Chunks>(
         }
     }
     Ok(form)
+}
+
+fn too_many(name: String, at_most: usize) -> ApiError {
+    if at_most == 1 {
+        return FieldError::Repeated { param: name }.into();
+    }
+    let message = format!("more than {at_most} `{name}`");
+    ApiError::new(ErrorCode::InvalidParameter, message).param(name)
 }
 
 async fn read_file<C: Chunks>(

@@ -4,7 +4,8 @@
 //! server      accepts; HTTP/1.1 and h2c; graceful shutdown      connection  header and idle clocks
 //! exchange    request id, panic → 500, envelope, log, metrics   body        pause and total clocks
 //! facade      route → key (401) → rate (429) → endpoint         admin       /livez /readyz /metrics, keys
-//! routes      query and content type → form → Recipe → pipeline → response
+//! submission  query and content type → form or JSON → fields and pictures
+//! routes      fields → Recipe → fetching → pipeline → response
 //! ```
 //!
 //! The order of checks is the order of these calls; each comes before the next can cost anything. Limits are enforced
@@ -18,7 +19,9 @@ mod docs;
 pub mod error;
 mod exchange;
 mod facade;
+mod fetching;
 mod form;
+mod json;
 mod multipart;
 mod rate;
 mod request_id;
@@ -26,10 +29,13 @@ mod response;
 pub mod router;
 mod routes;
 mod server;
+mod submission;
 
 use crate::engine::{Engine, EngineState};
-use crate::pipeline::{self, Call, Output, PipelineError};
-use crate::recipe::Recipe;
+use crate::image::SourceUrl;
+use crate::pipeline::{self, Call, Files, Output, PipelineError};
+use crate::recipe::{Endpoint, Fields, Recipe};
+use crate::source::{FetchError, Fetcher};
 use bytes::Bytes;
 use config::{HttpConfig, LimitsConfig};
 use futures_util::future::BoxFuture;
@@ -54,10 +60,13 @@ pub trait Remove: Send + Sync + 'static {
     /// Runs one job, at most until the deadline of its call; dropping the future cancels it.
     fn run<'a>(
         &'a self,
-        bytes: Bytes,
+        files: Files,
         recipe: &'a Recipe,
         call: &'a Call,
     ) -> BoxFuture<'a, Result<Output, PipelineError>>;
+
+    /// Name and version of the network's weights.
+    fn model(&self) -> String;
 
     /// What it is doing.
     fn state(&self) -> EngineState;
@@ -69,11 +78,15 @@ pub trait Remove: Send + Sync + 'static {
 impl Remove for Engine {
     fn run<'a>(
         &'a self,
-        bytes: Bytes,
+        files: Files,
         recipe: &'a Recipe,
         call: &'a Call,
     ) -> BoxFuture<'a, Result<Output, PipelineError>> {
-        Box::pin(pipeline::run(self, bytes, recipe, call))
+        Box::pin(pipeline::run(self, files, recipe, call))
+    }
+
+    fn model(&self) -> String {
+        Self::model(self)
     }
 
     fn state(&self) -> EngineState {
@@ -100,6 +113,24 @@ pub trait Authenticate: Send + Sync + 'static {
     fn authenticate(&self, token: &str) -> Option<Caller>;
 }
 
+/// Fetches pictures that callers name by their address.
+pub trait Fetch: Send + Sync + 'static {
+    /// The bytes behind `url`.
+    fn fetch<'a>(&'a self, url: &'a SourceUrl) -> BoxFuture<'a, Result<Bytes, FetchError>>;
+}
+
+impl Fetch for Fetcher {
+    fn fetch<'a>(&'a self, url: &'a SourceUrl) -> BoxFuture<'a, Result<Bytes, FetchError>> {
+        Box::pin(Self::fetch(self, url))
+    }
+}
+
+/// The presets that accounts have saved.
+pub trait Presets: Send + Sync + 'static {
+    /// The stored fields of the account's preset that `endpoint` knows as `named`; nothing when there is none.
+    fn find(&self, account: &str, endpoint: &Endpoint, named: &str) -> Option<Fields>;
+}
+
 /// Administration through the admin listener.
 pub trait Administer: Send + Sync + 'static {
     /// Answers a request with JSON; nothing when it has no such path. An error is `{"error":{"code","message"}}`, to
@@ -114,6 +145,10 @@ pub struct App {
     pub remover: Arc<dyn Remove>,
     /// The keys.
     pub keys: Arc<dyn Authenticate>,
+    /// What fetches callers' addresses.
+    pub fetcher: Arc<dyn Fetch>,
+    /// The accounts' presets.
+    pub presets: Arc<dyn Presets>,
     /// Administration, served by the admin listener.
     pub operator: Arc<dyn Administer>,
     /// What `/metrics` tells.

@@ -44,6 +44,15 @@ pub(super) struct Multipart<C> {
     bytes_left: usize,
 }
 
+/// What a part is called.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Part {
+    /// Name of the field.
+    pub(super) name: String,
+    /// Name of the file, as the caller has it.
+    pub(super) filename: Option<String>,
+}
+
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Place {
     Preamble,
@@ -60,9 +69,9 @@ impl<C: Chunks> Multipart<C> {
         Self { chunks, buffer, delimiter, place: Place::Preamble, bytes_left: max_bytes }
     }
 
-    /// The name of the next part; nothing after the last, when the body has been read to its end. What was left of the
-    /// part before is skipped.
-    pub(super) async fn next_part(&mut self) -> Result<Option<String>, MultipartError> {
+    /// The next part; nothing after the last, when the body has been read to its end. What was left of the part before
+    /// is skipped.
+    pub(super) async fn next_part(&mut self) -> Result<Option<Part>, MultipartError> {
         if self.place == Place::Preamble {
             self.skip_preamble().await?;
         }
@@ -73,8 +82,8 @@ impl<C: Chunks> Multipart<C> {
             return Ok(None);
         }
         let head = self.take_head().await?;
-        match part_name(&head) {
-            Some(name) => Ok(Some(name)),
+        match part_of(&head) {
+            Some(part) => Ok(Some(part)),
             None => Err(Malformed("a part has no name")),
         }
     }
@@ -186,15 +195,16 @@ pub(super) fn boundary(content_type: &str) -> Result<Option<String>, MultipartEr
     }
 }
 
-/// The `name` of a part's `Content-Disposition`.
-fn part_name(head: &[u8]) -> Option<String> {
+/// What a part's `Content-Disposition` says.
+fn part_of(head: &[u8]) -> Option<Part> {
     let head = String::from_utf8_lossy(head);
     let disposition = head.split("\r\n").find_map(|line| {
         let (name, value) = line.split_once(':')?;
         name.trim().eq_ignore_ascii_case("content-disposition").then_some(value)
     })?;
     let (kind, parameters) = disposition.split_once(';')?;
-    kind.trim().eq_ignore_ascii_case("form-data").then(|| parameter(parameters, "name"))?
+    let name = kind.trim().eq_ignore_ascii_case("form-data").then(|| parameter(parameters, "name"))??;
+    Some(Part { name, filename: parameter(parameters, "filename") })
 }
 
 /// One parameter of a header value: `a=b; c="d;\"e"`.
@@ -251,7 +261,7 @@ mod tests {
         let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
         runtime.block_on(async {
             let mut parts = Vec::new();
-            while let Some(name) = multipart.next_part().await? {
+            while let Some(Part { name, .. }) = multipart.next_part().await? {
                 let mut content = Vec::new();
                 while let Some(data) = multipart.next_data().await? {
                     content.extend_from_slice(&data);
@@ -325,8 +335,17 @@ mod tests {
             ("Content-Type: image/jpeg\r\nContent-Disposition: form-data; name=edge ", "edge"),
             ("Content-Disposition: form-data; name=\"a\\\"b\"", "a\"b"),
         ] {
-            assert_eq!(part_name(format!("\r\n{head}").as_bytes()).as_deref(), Some(expected), "{head}");
+            let part = part_of(format!("\r\n{head}").as_bytes());
+            assert_eq!(part.map(|part| part.name).as_deref(), Some(expected), "{head}");
         }
+    }
+
+    #[test]
+    fn the_name_of_the_file_comes_with_its_part() {
+        let filename = |head: &str| part_of(format!("\r\n{head}").as_bytes()).and_then(|part| part.filename);
+        let named = filename("Content-Disposition: form-data; name=\"files\"; filename=\"a \\\"b\\\".jpg\"");
+        assert_eq!(named.as_deref(), Some("a \"b\".jpg"));
+        assert_eq!(filename("Content-Disposition: form-data; name=\"files\""), None);
     }
 
     #[test]

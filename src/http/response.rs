@@ -3,13 +3,18 @@
 use super::error::ApiError;
 use crate::pipeline::Output;
 use bytes::Bytes;
-use http_body_util::Full;
+use futures_util::stream;
+use http_body_util::combinators::UnsyncBoxBody;
+use http_body_util::{BodyExt, Full, StreamBody};
+use hyper::body::Frame;
 use hyper::header::{CONTENT_TYPE, HeaderName, HeaderValue};
 use hyper::{Response, StatusCode};
+use std::convert::Infallible;
 use std::time::Duration;
+use tokio::sync::mpsc;
 
-/// Every reply is in memory when its head is written.
-pub(super) type Reply = Response<Full<Bytes>>;
+/// A reply; all but those of batches are in memory when their head is written.
+pub(super) type Reply = Response<UnsyncBoxBody<Bytes, Infallible>>;
 
 /// On every reply.
 pub(super) const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
@@ -30,7 +35,7 @@ const SERVER_TIMING: HeaderName = HeaderName::from_static("server-timing");
 
 /// A body of one media type.
 pub(super) fn page(status: StatusCode, media_type: &'static str, body: impl Into<Bytes>) -> Reply {
-    let mut reply = Response::new(Full::new(body.into()));
+    let mut reply = Response::new(Full::new(body.into()).boxed_unsync());
     *reply.status_mut() = status;
     reply.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(media_type));
     reply
@@ -41,17 +46,40 @@ pub(super) fn json(status: StatusCode, value: &serde_json::Value) -> Reply {
     page(status, "application/json", value.to_string())
 }
 
+/// JSON that arrives piece by piece; `latency` after the last byte of its request.
+pub(super) fn streamed_json(
+    status: StatusCode,
+    pieces: mpsc::Receiver<Bytes>,
+    model: String,
+    latency: Duration,
+) -> Result<Reply, ApiError> {
+    let frames = stream::unfold(pieces, async |mut pieces| {
+        let piece = pieces.recv().await?;
+        Some((Ok(Frame::data(piece)), pieces))
+    });
+    let mut reply = Response::new(StreamBody::new(frames).boxed_unsync());
+    *reply.status_mut() = status;
+    let headers = reply.headers_mut();
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    headers.insert(LATENCY, text(latency.as_millis().to_string())?);
+    headers.insert(MODEL, text(model)?);
+    Ok(reply)
+}
+
+fn text(value: String) -> Result<HeaderValue, ApiError> {
+    HeaderValue::from_str(&value).map_err(|error| ApiError::internal(error.to_string()))
+}
+
 /// A finished picture, `latency` after the last byte of its request.
 pub(super) fn image(output: Output, latency: Duration) -> Result<Reply, ApiError> {
     let Output { image, subject, uncertainty, model, timings } = output;
-    let text = |value: String| HeaderValue::from_str(&value).map_err(|error| ApiError::internal(error.to_string()));
     let mut reply = page(StatusCode::OK, image.format.media_type(), image.bytes);
     let headers = reply.headers_mut();
     headers.insert(LATENCY, text(latency.as_millis().to_string())?);
     headers.insert(MODEL, text(model)?);
     headers.insert(WIDTH, image.size.width.into());
     headers.insert(HEIGHT, image.size.height.into());
-    headers.insert(FOREGROUND, text(format!("{},{},{},{}", subject.left, subject.top, subject.width, subject.height))?);
+    headers.insert(FOREGROUND, text(subject.to_string())?);
     headers.insert(UNCERTAINTY, text(format!("{uncertainty:.3}"))?);
     let stages =
         timings.stages().map(|(stage, took)| format!("{};dur={:.1}", stage.name(), took.as_secs_f64() * 1000.0));

@@ -1,11 +1,12 @@
-//! Every path of the public listener. A new image endpoint is one line here and one file in `recipe/`.
+//! Every path of the public listener: the endpoints of [`crate::recipe::ENDPOINTS`], and fixed pages.
 
+use super::docs;
 use super::error::{ApiError, ErrorCode};
 use super::response::Reply;
-use super::{docs, form};
-use crate::recipe::{Field, FieldError, Fields, MaskParams, Params, RESERVED, Recipe, RemoveParams};
+use crate::recipe::{ENDPOINTS, Endpoint};
 use hyper::Method;
 use hyper::header::{ALLOW, HeaderValue};
+use std::sync::LazyLock;
 
 /// One path of the API, with its method.
 #[derive(Clone, Debug)]
@@ -23,18 +24,10 @@ pub struct Route {
 /// What answers a route.
 #[derive(Clone, Copy, Debug)]
 pub enum Target {
-    /// A picture in, a picture out; needs a key.
-    Image(ImageEndpoint),
+    /// Pictures in, pictures out; needs a key.
+    Image(&'static Endpoint),
     /// A fixed page for everybody.
     Page(Page),
-}
-
-/// An endpoint that takes a form with a picture and answers a picture.
-#[derive(Clone, Copy, Debug)]
-pub struct ImageEndpoint {
-    /// Every form field but the file.
-    pub fields: &'static [Field],
-    pub(super) plan: fn(&Fields) -> Result<Recipe, FieldError>,
 }
 
 /// The fixed pages.
@@ -47,40 +40,20 @@ pub enum Page {
 }
 
 /// Every route.
-pub static ROUTES: &[Route] = &[
-    Route {
+pub static ROUTES: LazyLock<Vec<Route>> = LazyLock::new(|| {
+    let images = ENDPOINTS.iter().map(|endpoint| Route {
         method: Method::POST,
-        path: "/remove",
-        about: "Cuts the subject out of a picture.",
-        target: Target::Image(ImageEndpoint::of::<RemoveParams>()),
-    },
-    Route {
-        method: Method::POST,
-        path: "/mask",
-        about: "Answers the matte of a picture's subject as 8-bit grey: /remove with channels=alpha.",
-        target: Target::Image(ImageEndpoint::of::<MaskParams>()),
-    },
-    Route {
-        method: Method::GET,
-        path: "/openapi.yaml",
-        about: "The contract of this service, OpenAPI 3.1.",
-        target: Target::Page(Page::OpenApi),
-    },
-    Route { method: Method::GET, path: "/docs", about: "This page.", target: Target::Page(Page::Docs) },
-];
-
-impl ImageEndpoint {
-    const fn of<P: Params>() -> Self {
-        Self { fields: P::FIELDS, plan: |fields| P::from_fields(fields).map(P::resolve) }
-    }
-
-    /// Whether a form field belongs to it, be it one of a later version.
-    pub(super) fn knows(&self, name: &str) -> bool {
-        name == form::FILE
-            || self.fields.iter().any(|field| field.name == name)
-            || RESERVED.iter().any(|reserved| reserved.name == name)
-    }
-}
+        path: endpoint.path,
+        about: endpoint.about,
+        target: Target::Image(endpoint),
+    });
+    let page = |path, about, page| Route { method: Method::GET, path, about, target: Target::Page(page) };
+    let pages = [
+        page("/openapi.yaml", "The contract of this service, OpenAPI 3.1.", Page::OpenApi),
+        page("/docs", "This page.", Page::Docs),
+    ];
+    images.chain(pages).collect()
+});
 
 impl Page {
     pub(super) fn reply(self) -> Reply {

@@ -1,5 +1,6 @@
 //! A decoded picture.
 
+use super::geometry::bounds_of;
 use super::{Buffer, Rect, Size};
 
 /// A picture on the host: packed RGBA8, sRGB, upright, straight alpha, row after row without padding.
@@ -59,23 +60,12 @@ impl Frame {
     /// The bounds of all pixels that cover at least `alpha`.
     #[must_use]
     pub fn covered(&self, alpha: u8) -> Option<Rect> {
-        let Size { width, height } = self.size;
-        let rows = || self.pixels.chunks_exact(width as usize * 4).zip(0..height);
-        let covers = |row: &[u8]| row.as_chunks::<4>().0.iter().any(|pixel| pixel[3] >= alpha);
-        let (_, top) = rows().find(|(row, _)| covers(row))?;
-        let (_, bottom) = rows().rfind(|(row, _)| covers(row))?;
-        let (mut left, mut right) = (width, 0);
-        for (row, y) in rows() {
-            if (top..=bottom).contains(&y) {
-                let pixels = row.as_chunks::<4>().0;
-                // Only what lies outside the bounds so far can widen them.
-                let before = pixels.iter().zip(0..left).find(|(pixel, _)| pixel[3] >= alpha);
-                left = before.map_or(left, |(_, x)| x);
-                let after = pixels.iter().zip(0..width).skip(right as usize).rfind(|(pixel, _)| pixel[3] >= alpha);
-                right = after.map_or(right, |(_, x)| x + 1);
-            }
-        }
-        Some(Rect { left, top, width: right - left, height: bottom + 1 - top })
+        let width = self.size.width as usize * 4;
+        bounds_of(self.size, |row| {
+            let row = self.pixels[row as usize * width..][..width].as_chunks::<4>().0;
+            let first = row.iter().position(|pixel| pixel[3] >= alpha)?;
+            Some((first, row.iter().rposition(|pixel| pixel[3] >= alpha)?))
+        })
     }
 }
 

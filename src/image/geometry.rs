@@ -110,6 +110,17 @@ impl fmt::Display for Rect {
     }
 }
 
+/// The bounds of what lies in a picture, given the first and last column of it in each row.
+pub(super) fn bounds_of(size: Size, in_row: impl Fn(u32) -> Option<(usize, usize)>) -> Option<Rect> {
+    let column = |at: usize| u32::try_from(at).expect("a column of a picture");
+    let found = (0..size.height).filter_map(|row| in_row(row).map(|(first, last)| (row, column(first), column(last))));
+    let whole = found.fold(None, |bounds, (row, first, last)| match bounds {
+        None => Some((row, row, first, last)),
+        Some((top, _, left, right)) => Some((top, row, first.min(left), last.max(right))),
+    });
+    whole.map(|(top, bottom, left, right)| Rect { left, top, width: right + 1 - left, height: bottom + 1 - top })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -1,7 +1,8 @@
 //! What is known about the subject: mask, trimap, matte, cutout. A *mask* is the network's guess on its own grid;
 //! a *matte* is coverage at source size.
 
-use super::{Frame, Size};
+use super::geometry::bounds_of;
+use super::{Frame, Rect, Size};
 
 /// The network's guess, on the network's own grid (the picture stretched to it).
 #[derive(Clone, Debug, PartialEq)]
@@ -37,6 +38,18 @@ pub struct AlphaMatte {
     pub size: Size,
     /// Coverage 0..=255 (standing for 0..=1), row after row: eight bits, as every output stores it.
     pub coverage: Vec<u8>,
+}
+
+impl AlphaMatte {
+    /// The bounds of all pixels that are covered by at least `alpha`.
+    #[must_use]
+    pub fn covered(&self, alpha: u8) -> Option<Rect> {
+        bounds_of(self.size, |row| {
+            let row = &self.coverage[row as usize * self.size.width as usize..][..self.size.width as usize];
+            let first = row.iter().position(|&value| value >= alpha)?;
+            Some((first, row.iter().rposition(|&value| value >= alpha)?))
+        })
+    }
 }
 
 /// The subject alone: foreground colour and coverage, straight alpha.

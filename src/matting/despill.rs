@@ -2,17 +2,21 @@
 //!
 //! A green screen shines on what stands before it, and a matte that is a little too wide leaves some of it in the edge's
 //! own colours. Both show on a new background as a green rim. So near the edge, where the background beside it was green
-//! (or blue), that channel is limited to the larger of the other two. Skin (red is largest), white, grey and everything
-//! that is far from the edge or was before another background stay, bit for bit.
+//! (or blue), pixels in which that channel is the largest lose so much of the background's colour that it no longer is.
+//! Skin (red is largest), white, grey and everything that is far from the edge or was before another background stay,
+//! bit for bit.
 //!
-//! Limiting takes light away, and a bright subject would get a dark rim instead. How much of the light was the
-//! background's follows from the mixing model `p = (1-t) f + t s`: the least `t` for which the subject's colour `f` is no
-//! longer dominated. The limited colour is made as bright as `f`, but no darker than it is and no brighter than `p`.
+//! With the mixing model `p = (1-t) f + t s` of a pixel `p` and the background `s` beside it, `t` is the least for which
+//! the channel does not exceed the larger of the other two in `f`. Taking off `t s` and not only the channel's excess
+//! matters for screens that are not of one pure colour: else a blue one, which has some green, leaves a green rim. The
+//! colour that is left is made as bright as `f`, else a bright subject would get a dark rim; but no darker than `p` with
+//! the channel merely limited, and no brighter than `p`: spill may as well be light on top of the subject's own.
 //!
 //! The background is remembered on a reduced grid, from pixels without any coverage, and continued beneath the subject
 //! (pull-push), so that every edge pixel finds the colour that was beside it.
 
 use crate::image::{AlphaMatte, Frame, Size};
+use backdrop_kernels::pull_push;
 use rayon::prelude::*;
 
 /// Side of a cell of the grid, in pixels.
@@ -27,8 +31,10 @@ const FULL: f32 = 0.25;
 const DOMINANCE: [f32; 2] = [0.1, 0.35];
 /// The same in encoded light of 0..=1: black has no hue to speak of.
 const EXCESS: [f32; 2] = [0.04, 0.12];
-/// No more of a pixel than this is taken for background; the rest would be noise.
+/// No more of a pixel's light than this is put back as the subject's.
 const MOST_BACKGROUND: f32 = 0.9;
+/// What is left of a pixel gets no brighter than so many times; more is made up in grey, for the rest of its hue is noise.
+const MOST_GAIN: f32 = 4.0;
 /// Rows that one task works on.
 const ROWS: usize = 128;
 
@@ -83,7 +89,7 @@ impl Surroundings {
                 })
             })
             .collect();
-        if !filled(&mut colours, columns) {
+        if !pull_push::cpu::fill(&mut colours, columns) {
             colours.clear();
         }
         Self { size, cells: [columns, (size.height as usize).div_ceil(CELL)], colours }
@@ -180,15 +186,18 @@ impl Screen {
         if pixel[channel] <= limit {
             return None;
         }
+        let share = |of: usize| (pixel[channel] - pixel[of]) / (self.colour[channel] - self.colour[of]);
+        let share = share(one).min(share(other));
+        // Without the background's light the channel equals the larger of the others, by the choice of the share.
+        let rest: [f32; 3] = std::array::from_fn(|at| (pixel[at] - share * self.colour[at]).max(0.0));
         let mut limited = pixel;
         limited[channel] = limit;
-        let share = |of: usize| (pixel[channel] - pixel[of]) / (self.colour[channel] - self.colour[of]);
-        let share = share(one).min(share(other)).min(MOST_BACKGROUND);
-        let subject: [f32; 3] =
-            std::array::from_fn(|at| ((pixel[at] - share * self.colour[at]) / (1.0 - share)).max(0.0));
-        let dark = luma(limited).max(f32::EPSILON);
-        let gain = (luma(subject) / dark).min(luma(pixel) / dark).max(1.0).min(1.0 / limit.max(f32::EPSILON));
-        Some(limited.map(|value| value * gain))
+        let brightness = (luma(rest) / (1.0 - share.min(MOST_BACKGROUND))).clamp(luma(limited), luma(pixel));
+        let gain = (brightness / luma(rest).max(f32::EPSILON)).min(MOST_GAIN);
+        let largest = rest[0].max(rest[1]).max(rest[2]);
+        let gain = gain.min(1.0 / largest.max(f32::EPSILON));
+        let grey = brightness - luma(rest) * gain;
+        Some(rest.map(|value| value * gain + grey))
     }
 }
 
@@ -279,37 +288,6 @@ fn chamfer(distances: &mut [u8], width: usize) {
             row[x] = nearest;
         }
     }
-}
-
-/// Stand-in for the kernel.
-fn filled(samples: &mut [[f32; 4]], width: usize) -> bool {
-    if samples.iter().all(|sample| sample[3] <= 0.0) {
-        return false;
-    }
-    let height = samples.len() / width;
-    if samples.len() > 1 {
-        let (w, h) = (width.div_ceil(2), height.div_ceil(2));
-        let mut coarse = vec![[0.0f32; 4]; w * h];
-        for (at, sample) in samples.iter().enumerate() {
-            let to = &mut coarse[at / width / 2 * w + at % width / 2];
-            (0..4).for_each(|c| to[c] += sample[c]);
-        }
-        for sample in &mut coarse {
-            if sample[3] > 1.0 {
-                *sample = sample.map(|value| value / sample[3]);
-            }
-        }
-        filled(&mut coarse, w);
-        for (at, sample) in samples.iter_mut().enumerate() {
-            let from = coarse[at / width / 2 * w + at % width / 2];
-            let rest = 1.0 - sample[3];
-            (0..4).for_each(|c| sample[c] += from[c] * rest);
-        }
-    } else {
-        let weight = samples[0][3];
-        samples[0] = samples[0].map(|value| value / weight);
-    }
-    true
 }
 
 #[cfg(test)]
@@ -458,6 +436,22 @@ mod tests {
     }
 
     #[test]
+    fn a_screen_of_no_pure_colour_leaves_no_rim_of_another() {
+        for (ground, channel) in [([30, 70, 190], BLUE), ([80, 190, 60], GREEN), ([20, 170, 110], GREEN)] {
+            let disc = disc(ground, |inside| {
+                let spill = (1.0 - inside.max(0.0) / 3.0).max(0.0) * 0.3;
+                ground.map(|value| (120.0 + f32::from(value) * spill) as u8)
+            });
+            assert!(excess(&disc.cutout, channel) > 0.0);
+            let after = despilled(&disc, 1.0);
+            for pixel in after.pixels().as_chunks::<4>().0.iter().filter(|pixel| (1..255).contains(&pixel[3])) {
+                let range = pixel[..3].iter().max().unwrap() - pixel[..3].iter().min().unwrap();
+                assert!(range <= 2, "{pixel:?} before {ground:?}");
+            }
+        }
+    }
+
+    #[test]
     fn the_edge_of_a_bright_subject_stays_bright_and_that_of_a_dark_one_dark() {
         // Half screen, half subject, as a matte leaves it that is too wide.
         let half = |own: u8| SCREEN.map(|value| u8::midpoint(value, own));
@@ -465,10 +459,11 @@ mod tests {
             let disc = disc(SCREEN, |inside| if inside < 1.0 { half(own) } else { [own; 3] });
             let [before, after] = [disc.cutout.pixel(47, 83), despilled(&disc, 1.0).pixel(47, 83)];
             let grey = (u16::from(after[0]) + u16::from(after[1]) + u16::from(after[2])) / 3;
-            // Not brighter than the mixture was: spill may as well be light on top of the subject's.
-            let brightest = luma([before[0], before[1], before[2]].map(f32::from)) as u16;
-            let expected = u16::from(own).min(brightest);
-            assert!(grey.abs_diff(expected) <= 12, "{own}: {before:?} became {after:?}, not {expected}");
+            // Between the mixture as it was and with its green limited: spill may as well be light on top.
+            let bounds =
+                [before[0].max(before[2]), before[1]].map(|green| luma([before[0], green, before[2]].map(f32::from)));
+            let expected = f32::from(own).clamp(bounds[0], bounds[1]) as u16;
+            assert!(grey.abs_diff(expected) <= 2, "{own}: {before:?} became {after:?}, not {expected}");
         }
     }
 

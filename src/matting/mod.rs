@@ -10,6 +10,7 @@ pub mod trimap;
 
 use crate::image::{AlphaMatte, Cutout, Frame, Mask, Size};
 use backdrop_kernels::mask_upsample::{self, cpu::Upsampled};
+use despill::Surroundings;
 use rayon::prelude::*;
 
 /// How the edge is found.
@@ -33,12 +34,14 @@ pub enum Edge {
 }
 
 /// How to cut out.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Options {
     /// How the edge is found.
     pub method: Method,
     /// What becomes of partly covered pixels.
     pub edge: Edge,
+    /// How much green or blue light of the background is taken off the edge, 0 to 1.
+    pub despill: f32,
 }
 
 /// Nothing in the picture stands out as a subject.
@@ -54,6 +57,15 @@ const MIN_AREA: f64 = 1e-4;
 /// # Errors
 /// [`NoSubject`] when the matte would be empty.
 pub fn cut_out(frame: Frame, mask: &Mask, options: &Options) -> Result<Cutout, NoSubject> {
+    let matte = matte_of(&frame, mask, options)?;
+    Ok(cutout(frame, &matte, options))
+}
+
+/// How much of each pixel of `frame` the subject covers.
+///
+/// # Errors
+/// [`NoSubject`] when that would be nothing anywhere.
+pub fn matte_of(frame: &Frame, mask: &Mask, options: &Options) -> Result<AlphaMatte, NoSubject> {
     let size = frame.size();
     let mask = trimap::tidied(mask);
     let likely = mask.values.iter().filter(|&&value| value >= 0.5).count();
@@ -64,7 +76,7 @@ pub fn cut_out(frame: Frame, mask: &Mask, options: &Options) -> Result<Cutout, N
         Method::ClosedForm => {
             let trimap = trimap::of_tidied(&mask, size);
             let prior = closed_form::Prior::of_mask(&mask);
-            closed_form::estimate_alpha(&frame, &trimap, &closed_form::ClosedForm { prior: Some(&prior) })
+            closed_form::estimate_alpha(frame, &trimap, &closed_form::ClosedForm { prior: Some(&prior) })
         }
         Method::None => upsampled(&mask, size),
     };
@@ -74,7 +86,9 @@ pub fn cut_out(frame: Frame, mask: &Mask, options: &Options) -> Result<Cutout, N
     };
     let speck = speck_pixels(&mask, size);
     let matte = edge::without_specks(matte, speck);
-    cutout(frame, &matte, options.method)
+    let parts = matte.coverage.par_chunks(1 << 16);
+    let covered: u64 = parts.map(|part| part.iter().map(|&value| u64::from(value)).sum::<u64>()).sum();
+    if (covered as f64) < MIN_AREA * 255.0 * size.area() as f64 { Err(NoSubject) } else { Ok(matte) }
 }
 
 /// The cutout that the picture's own alpha describes, for pictures that come cut out already.
@@ -120,19 +134,18 @@ fn speck_pixels(mask: &Mask, size: Size) -> usize {
 }
 
 /// Puts matte and frame together.
-fn cutout(mut frame: Frame, matte: &AlphaMatte, method: Method) -> Result<Cutout, NoSubject> {
-    let covered: u64 =
-        matte.coverage.par_chunks(1 << 16).map(|part| part.iter().map(|&value| u64::from(value)).sum::<u64>()).sum();
-    if (covered as f64) < MIN_AREA * 255.0 * matte.size.area() as f64 {
-        return Err(NoSubject);
-    }
+fn cutout(mut frame: Frame, matte: &AlphaMatte, options: &Options) -> Cutout {
+    let surroundings = (options.despill > 0.0).then(|| Surroundings::of(&frame, matte));
     // An upsampled mask is no measure of how colours mix, so there is nothing to unmix them by.
-    if method == Method::ClosedForm {
+    if options.method == Method::ClosedForm {
         foreground::estimate(&mut frame, matte);
     }
     let (pixels, _) = frame.pixels_mut().as_chunks_mut::<4>();
     pixels.par_iter_mut().zip(&matte.coverage).for_each(|(pixel, &coverage)| {
         *pixel = if coverage == 0 { [0; 4] } else { [pixel[0], pixel[1], pixel[2], coverage] };
     });
-    Ok(Cutout(frame))
+    if let Some(surroundings) = surroundings {
+        despill::despill(&mut frame, &surroundings, options.despill);
+    }
+    Cutout(frame)
 }

@@ -1,9 +1,10 @@
 //! Names and values as the caller sent them, and what can be wrong with one.
 
-/// Form fields in the order they came, each name at most once.
+/// Fields in the order they came, each name at most once, and the names of the files that came with them.
 #[derive(Clone, Debug, Default)]
 pub struct Fields {
     entries: Vec<(String, String)>,
+    files: Vec<String>,
 }
 
 impl Fields {
@@ -19,6 +20,17 @@ impl Fields {
         Ok(())
     }
 
+    /// Says that a file came under `name`.
+    pub fn attach(&mut self, name: &str) {
+        self.files.push(name.to_owned());
+    }
+
+    /// Whether a file came under `name`.
+    #[must_use]
+    pub fn has_file(&self, name: &str) -> bool {
+        self.files.iter().any(|file| file == name)
+    }
+
     /// The value of `name`.
     #[must_use]
     pub fn get(&self, name: &str) -> Option<&str> {
@@ -28,6 +40,17 @@ impl Fields {
     /// Names and values, in order.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
         self.entries.iter().map(|(name, value)| (name.as_str(), value.as_str()))
+    }
+
+    /// These fields, and of the `stored` ones of a preset those that were not sent.
+    #[must_use]
+    pub fn over(mut self, stored: &Self) -> Self {
+        for (name, value) in stored.iter() {
+            if self.get(name).is_none() {
+                self.entries.push((name.to_owned(), value.to_owned()));
+            }
+        }
+        self
     }
 }
 
@@ -44,6 +67,12 @@ pub enum FieldError {
         /// What it takes, in words.
         expected: String,
     },
+    /// A field that has to be there is not.
+    #[error("`{param}` is missing")]
+    Missing {
+        /// The field.
+        param: String,
+    },
     /// No such field.
     #[error("unknown field `{param}`")]
     Unknown {
@@ -56,27 +85,22 @@ pub enum FieldError {
         /// The field.
         param: String,
     },
-    /// A field of the interface that this version cannot honour yet.
-    #[error("invalid `{param}`: {} (not available in this version{})", shown(value), .accepts.map(|only| format!("; only {only} is")).unwrap_or_default())]
-    Unavailable {
-        /// The field.
-        param: String,
-        /// What was sent.
-        value: String,
-        /// The one value that changes nothing and is therefore taken.
-        accepts: Option<&'static str>,
-    },
 }
 
 impl FieldError {
+    /// [`FieldError::Invalid`].
+    pub fn invalid(param: &str, value: &str, expected: impl Into<String>) -> Self {
+        Self::Invalid { param: param.to_owned(), value: value.to_owned(), expected: expected.into() }
+    }
+
     /// The name of the field.
     #[must_use]
     pub fn param(&self) -> &str {
         match self {
             Self::Invalid { param, .. }
+            | Self::Missing { param }
             | Self::Unknown { param }
-            | Self::Repeated { param }
-            | Self::Unavailable { param, .. } => param,
+            | Self::Repeated { param } => param,
         }
     }
 }
@@ -94,25 +118,38 @@ fn shown(value: &str) -> String {
 mod tests {
     use super::*;
 
+    fn fields(pairs: &[(&str, &str)]) -> Fields {
+        let mut fields = Fields::default();
+        for (name, value) in pairs {
+            fields.push(name, value).expect("each once");
+        }
+        fields
+    }
+
     #[test]
     fn a_repeated_field_is_refused_even_with_the_same_value() {
-        let mut fields = Fields::default();
-        fields.push("edge", "soft").expect("first");
+        let mut fields = fields(&[("edge", "soft")]);
         assert_eq!(fields.push("edge", "soft"), Err(FieldError::Repeated { param: "edge".into() }));
     }
 
     #[test]
+    fn what_was_sent_wins_over_what_a_preset_holds() {
+        let sent = fields(&[("edge", "soft"), ("preset", "p")]);
+        let merged = sent.over(&fields(&[("edge", "hard"), ("width", "100")]));
+        let merged: Vec<_> = merged.iter().collect();
+        assert_eq!(merged, [("edge", "soft"), ("preset", "p"), ("width", "100")]);
+    }
+
+    #[test]
     fn a_long_value_is_shortened_at_a_character_border() {
-        let error =
-            FieldError::Invalid { param: "edge".into(), value: "é".repeat(500), expected: "soft or hard".into() };
-        let message = error.to_string();
+        let message = FieldError::invalid("edge", &"é".repeat(500), "soft or hard").to_string();
         assert!(message.len() < 300, "{message}");
         assert!(message.ends_with("… (expected soft or hard)"), "{message}");
     }
 
     #[test]
     fn control_characters_are_escaped_in_the_message() {
-        let error = FieldError::Invalid { param: "edge".into(), value: "a\nb".into(), expected: "soft or hard".into() };
+        let error = FieldError::invalid("edge", "a\nb", "soft or hard");
         assert_eq!(error.to_string(), r#"invalid `edge`: "a\nb" (expected soft or hard)"#);
     }
 }

@@ -1,6 +1,8 @@
-//! One endpoint's parameters: a struct of options, and the table of its fields, from one declaration.
+//! Groups of fields: a struct of options, the table of its fields and its parser, from one declaration.
+//!
+//! An endpoint takes its own group and the shared ones (`shared.rs`), as a tuple.
 
-use super::{FieldError, Fields, Kind, Recipe};
+use super::{FieldError, Fields, Kind, Value};
 
 /// Where a field comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -14,7 +16,7 @@ pub enum Origin {
 /// One row of an endpoint's table of fields.
 #[derive(Clone, Copy, Debug)]
 pub struct Field {
-    /// The form field.
+    /// Its name.
     pub name: &'static str,
     /// What it takes.
     pub kind: Kind,
@@ -26,70 +28,82 @@ pub struct Field {
     pub about: &'static str,
 }
 
-/// The parameters of one endpoint.
-pub trait Params: Sized {
-    /// Every field but the files.
-    const FIELDS: &'static [Field];
+/// Fields that are read together.
+pub(super) trait Group: Default {
+    /// The table.
+    fn table() -> Vec<Field>;
 
-    /// Reads every field, and refuses what does not belong here.
-    ///
-    /// # Errors
-    /// [`FieldError`] for the first field that cannot be used, in the order they were sent.
-    fn from_fields(fields: &Fields) -> Result<Self, FieldError>;
+    /// Reads the field `name`; nothing when it is not one of these.
+    fn set(&mut self, name: &str, text: &str) -> Option<Result<(), FieldError>>;
 
-    /// Fills the defaults.
-    fn resolve(self) -> Recipe;
+    /// Reads every field.
+    fn read(fields: &Fields) -> Result<Self, FieldError> {
+        let mut group = Self::default();
+        for (name, text) in fields.iter() {
+            group.set(name, text).unwrap_or_else(|| Err(FieldError::Unknown { param: name.to_owned() }))?;
+        }
+        Ok(group)
+    }
 }
 
-/// Declares a struct of `Option`s with its [`Field`] table and its parser. Each line reads
-/// `/// what it does`, `Origin name: Type = default-as-text-or-nothing`.
-macro_rules! params {
-    (
-        $(#[$meta:meta])*
-        pub struct $name:ident {
-            $( $(#[doc = $about:literal])+ $origin:ident $field:ident: $value:ty = $default:expr; )+
-        }
-        resolve($self:ident) $resolve:block
-    ) => {
-        $(#[$meta])*
-        #[derive(Clone, Debug, Default)]
-        pub struct $name {
-            $( $(#[doc = $about])+ pub $field: Option<$value>, )+
-        }
-
-        impl $crate::recipe::Params for $name {
-            const FIELDS: &'static [$crate::recipe::Field] = &[
-                $( $crate::recipe::Field {
-                    name: stringify!($field),
-                    kind: <$value as $crate::recipe::Value>::KIND,
-                    default: $default,
-                    origin: $crate::recipe::Origin::$origin,
-                    about: concat!($($about),+),
-                }, )+
-            ];
-
-            fn from_fields(fields: &$crate::recipe::Fields) -> Result<Self, $crate::recipe::FieldError> {
-                let mut params = Self::default();
-                for (name, text) in fields.iter() {
-                    match name {
-                        $( stringify!($field) => params.$field = Some($crate::recipe::params::parse(name, text)?), )+
-                        _ => $crate::recipe::reserved::check(name, text)?,
-                    }
-                }
-                Ok(params)
+macro_rules! tuple {
+    ($($group:ident $at:tt),+) => {
+        impl<$($group: Group),+> Group for ($($group,)+) {
+            fn table() -> Vec<Field> {
+                [$($group::table()),+].concat()
             }
 
-            fn resolve($self) -> $crate::recipe::Recipe $resolve
+            fn set(&mut self, name: &str, text: &str) -> Option<Result<(), FieldError>> {
+                None$(.or_else(|| self.$at.set(name, text)))+
+            }
         }
     };
 }
-pub(super) use params;
+tuple!(A 0, B 1);
+tuple!(A 0, B 1, C 2);
+
+/// Declares a [`Group`]. Each line reads `/// what it does`, `name: Type = default-as-text-or-nothing`.
+macro_rules! fields {
+    (
+        $(#[$meta:meta])*
+        struct $name:ident {
+            $( $(#[doc = $about:literal])+ $field:ident: $value:ty = $default:expr; )+
+        }
+    ) => {
+        $(#[$meta])*
+        #[derive(Clone, Debug, Default)]
+        pub(super) struct $name {
+            $( $(#[doc = $about])+ pub(super) $field: Option<$value>, )+
+        }
+
+        impl $crate::recipe::params::Group for $name {
+            fn table() -> Vec<$crate::recipe::Field> {
+                vec![
+                    $( $crate::recipe::Field {
+                        name: stringify!($field),
+                        kind: <$value as $crate::recipe::Value>::KIND,
+                        default: $default,
+                        // An endpoint knows which of its fields are the specification's.
+                        origin: $crate::recipe::Origin::Extension,
+                        about: concat!($($about),+),
+                    }, )+
+                ]
+            }
+
+            fn set(&mut self, name: &str, text: &str) -> Option<Result<(), $crate::recipe::FieldError>> {
+                match name {
+                    $( stringify!($field) => {
+                        Some($crate::recipe::params::parse(name, text).map(|value| self.$field = Some(value)))
+                    } )+
+                    _ => None,
+                }
+            }
+        }
+    };
+}
+pub(super) use fields;
 
 /// Parses one value, with a message that says what was expected.
-pub(super) fn parse<V: super::Value>(name: &str, text: &str) -> Result<V, FieldError> {
-    V::parse(text).ok_or_else(|| FieldError::Invalid {
-        param: name.to_owned(),
-        value: text.to_owned(),
-        expected: V::KIND.expected() + V::REASON,
-    })
+pub(super) fn parse<V: Value>(name: &str, text: &str) -> Result<V, FieldError> {
+    V::parse(text).ok_or_else(|| FieldError::invalid(name, text, V::KIND.expected() + V::REASON))
 }

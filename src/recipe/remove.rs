@@ -1,88 +1,83 @@
-//! `POST /remove`: the subject on transparency.
+//! `/remove`, `/remove-url`, `/remove-batch`, `/remove-batch-url` and `/mask`: the subject on transparency, or its matte.
 
-use super::params::params;
-use super::{CutoutFormat, Flag, Recipe, Side};
-use crate::codec::{Channels, EncodeOptions, PngEffort};
-use crate::compose::{Resize, Scene};
-use crate::image::Quality;
-use crate::matting::{self, Edge, Method};
+use super::params::{Group, fields};
+use super::shared::{Common, Marks, UploadMarks, UrlMarks, composed};
+use super::{AlphaOnly, CutoutFormat, FieldError, Fields, Recipe};
+use crate::codec::Channels;
+use crate::compose::Scene;
+use crate::matting::{Edge, Method};
 
-params! {
-    /// What `/remove` takes.
-    pub struct RemoveParams {
+fields! {
+    /// What `/remove` and its relatives take beside the shared fields.
+    struct RemoveFields {
         /// Format of the result; both have alpha.
-        Specification format: CutoutFormat = Some("png");
-        /// WebP quality; 100 is lossless. Ignored by PNG.
-        Specification quality: Quality = Some("92");
+        format: CutoutFormat = Some("png");
         /// How the edge is found: `closed-form` solves the undecided pixels, `none` keeps the network's mask.
-        Specification matting: Method = Some("closed-form");
+        matting: Method = Some("closed-form");
         /// `soft` keeps partial transparency (hair, fur); `hard` decides every pixel (products).
-        Specification edge: Edge = Some("soft");
-        /// Longest side of the result in pixels; never enlarges.
-        Specification max_dim: Side = None;
-        /// Exact width in pixels; alone it keeps the aspect, with `height` it makes an exact box.
-        Specification width: Side = None;
-        /// Exact height in pixels; alone it keeps the aspect.
-        Specification height: Side = None;
+        edge: Edge = Some("soft");
         /// `rgba` is the cutout, `alpha` its matte as 8-bit grey.
-        Extension channels: Channels = Some("rgba");
-        /// An input that already has real transparency keeps it as its matte.
-        Extension keep_alpha: Flag = Some("true");
+        channels: Channels = Some("rgba");
     }
-    resolve(self) {
-        Recipe {
-            matting: matting::Options {
-                method: self.matting.unwrap_or_default(),
-                edge: self.edge.unwrap_or_default(),
-            },
-            scene: Scene {
-                resize: Resize {
-                    width: self.width.map(Side::get),
-                    height: self.height.map(Side::get),
-                    max_dim: self.max_dim.map(Side::get),
-                },
-                ..Scene::default()
-            },
-            encode: EncodeOptions {
-                format: self.format.unwrap_or_default().0,
-                quality: self.quality.unwrap_or_default(),
-                png: PngEffort::default(),
-                channels: self.channels.unwrap_or_default(),
-            },
-            keep_alpha: self.keep_alpha.is_none_or(|Flag(yes)| yes),
-        }
+}
+
+fields! {
+    /// What `/mask` takes beside the shared fields.
+    struct MaskFields {
+        /// Format of the result.
+        format: CutoutFormat = Some("png");
+        /// How the edge is found: `closed-form` solves the undecided pixels, `none` keeps the network's mask.
+        matting: Method = Some("closed-form");
+        /// `soft` keeps partial coverage (hair, fur); `hard` decides every pixel (products).
+        edge: Edge = Some("soft");
+        /// Always the matte.
+        channels: AlphaOnly = Some("alpha");
     }
+}
+
+/// Uploads, and batches of them.
+pub(super) type Upload = (RemoveFields, Common, UploadMarks);
+/// Addresses, and batches of them.
+pub(super) type Url = (RemoveFields, Common, UrlMarks);
+/// The matte of an upload.
+pub(super) type Mask = (MaskFields, Common, UploadMarks);
+
+pub(super) fn upload(fields: &Fields) -> Result<Recipe, FieldError> {
+    let (own, common, marks) = Upload::read(fields)?;
+    Ok(cutout(&own, &common, &marks))
+}
+
+pub(super) fn url(fields: &Fields) -> Result<Recipe, FieldError> {
+    let (own, common, marks) = Url::read(fields)?;
+    Ok(cutout(&own, &common, &marks))
+}
+
+pub(super) fn mask(fields: &Fields) -> Result<Recipe, FieldError> {
+    let (own, common, marks) = Mask::read(fields)?;
+    let MaskFields { format, matting, edge, channels: _ } = own;
+    let own = RemoveFields { format, matting, edge, channels: Some(Channels::Alpha) };
+    Ok(cutout(&own, &common, &marks))
+}
+
+fn cutout(own: &RemoveFields, common: &Common, marks: &impl Marks) -> Recipe {
+    let mut recipe = composed(common, marks, own.format.unwrap_or_default().0, Scene::default());
+    recipe.cut.matting.method = own.matting.unwrap_or_default();
+    recipe.cut.matting.edge = own.edge.unwrap_or_default();
+    recipe.encode.channels = own.channels.unwrap_or_default();
+    recipe
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::compose::{Mark, Resize, Watermark};
     use crate::image::OutputFormat;
-    use crate::recipe::{FieldError, Fields, Params};
-
-    fn recipe(pairs: &[(&str, &str)]) -> Result<Recipe, FieldError> {
-        let mut fields = Fields::default();
-        for (name, value) in pairs {
-            fields.push(name, value)?;
-        }
-        Ok(RemoveParams::from_fields(&fields)?.resolve())
-    }
-
-    #[test]
-    fn every_documented_default_is_what_an_empty_request_gets() {
-        let empty = format!("{:?}", recipe(&[]).expect("no fields"));
-        let defaults: Vec<_> =
-            RemoveParams::FIELDS.iter().filter_map(|field| field.default.map(|text| (field.name, text))).collect();
-        assert!(!defaults.is_empty());
-        for &(name, text) in &defaults {
-            assert_eq!(format!("{:?}", recipe(&[(name, text)]).expect(name)), empty, "{name}={text}");
-        }
-        assert_eq!(format!("{:?}", recipe(&defaults).expect("all defaults")), empty);
-    }
+    use crate::matting;
+    use crate::recipe::tests::fields;
 
     #[test]
     fn every_field_reaches_the_recipe() {
-        let recipe = recipe(&[
+        let recipe = upload(&fields(&[
             ("format", "webp"),
             ("quality", "7"),
             ("matting", "none"),
@@ -92,20 +87,33 @@ mod tests {
             ("height", "30"),
             ("channels", "alpha"),
             ("keep_alpha", "0"),
-        ])
+            ("despill", "40"),
+            ("watermark", "https://example.org/w.png"),
+            ("watermark_opacity", "0.25"),
+            ("decontaminate", "true"),
+        ]))
         .expect("all valid");
         assert_eq!(recipe.encode.format, OutputFormat::WebP);
         assert_eq!(recipe.encode.quality.get(), 7);
-        assert_eq!(recipe.matting.method, Method::None);
-        assert_eq!(recipe.matting.edge, Edge::Hard);
+        assert_eq!(recipe.cut.matting, matting::Options { method: Method::None, edge: Edge::Hard, despill: 0.4 });
         assert_eq!(recipe.scene.resize, Resize { width: Some(20), height: Some(30), max_dim: Some(100) });
         assert_eq!(recipe.encode.channels, Channels::Alpha);
-        assert!(!recipe.keep_alpha);
+        assert!(!recipe.cut.keep_alpha && recipe.cut.decontaminate);
+        assert_eq!(recipe.scene.watermark, Some(Watermark { mark: Mark::Picture, opacity: 0.25 }));
+        assert_eq!(recipe.wants.mark.expect("an address").to_string(), "https://example.org/w.png");
+    }
+
+    #[test]
+    fn a_watermark_is_text_where_the_body_is_json() {
+        let recipe = url(&fields(&[("watermark", "© us"), ("despill", "1")])).expect("all valid");
+        assert_eq!(recipe.scene.watermark, Some(Watermark { mark: Mark::Text("© us".into()), opacity: 0.5 }));
+        assert_eq!(recipe.wants.mark, None);
+        assert!((recipe.cut.matting.despill - 0.01).abs() < 1e-6);
     }
 
     #[test]
     fn a_bad_value_is_named_together_with_what_was_expected() {
-        let message = |name, value| recipe(&[(name, value)]).expect_err(name).to_string();
+        let message = |name, value| upload(&fields(&[(name, value)])).expect_err(name).to_string();
         assert_eq!(message("edge", "fuzzy"), r#"invalid `edge`: "fuzzy" (expected soft or hard)"#);
         assert_eq!(
             message("format", "jpg"),
@@ -114,5 +122,22 @@ mod tests {
         assert_eq!(message("width", "8193"), r#"invalid `width`: "8193" (expected an integer from 1 to 8192)"#);
         assert_eq!(message("keep_alpha", ""), r#"invalid `keep_alpha`: "" (expected true or false)"#);
         assert_eq!(message("egde", "soft"), "unknown field `egde`");
+    }
+
+    #[test]
+    fn the_mask_is_remove_with_the_alpha_channel() {
+        let sent = [("edge", "hard"), ("width", "64")];
+        let mask = mask(&fields(&sent)).expect("mask");
+        let remove = upload(&fields(&[sent[0], sent[1], ("channels", "alpha")])).expect("remove");
+        assert_eq!(format!("{mask:?}"), format!("{remove:?}"));
+    }
+
+    #[test]
+    fn a_mask_in_colour_is_refused_with_the_reason() {
+        let message = super::mask(&fields(&[("channels", "rgba")])).expect_err("rgba").to_string();
+        assert_eq!(
+            message,
+            r#"invalid `channels`: "rgba" (expected alpha, because this endpoint answers the matte alone)"#
+        );
     }
 }

@@ -1,41 +1,11 @@
 //! The types that a field's text becomes. Parsing is where the 400 comes from.
 
+use super::{Form, Kind};
 use crate::codec::Channels;
-use crate::compose;
-use crate::image::{OutputFormat, Quality};
+use crate::compose::{self, Aspect, Fit, Padding};
+use crate::image::color::Color;
+use crate::image::{OutputFormat, Quality, SourceUrl};
 use crate::matting::{Edge, Method};
-
-/// What a field takes, as data: for messages, for the documentation page and for the contract test.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Kind {
-    /// One of these words.
-    Choice(&'static [&'static str]),
-    /// A whole number in this range, both ends included.
-    Integer {
-        /// The least.
-        min: u32,
-        /// The most.
-        max: u32,
-    },
-    /// `true`, `false`, `1` or `0`.
-    Boolean,
-}
-
-impl Kind {
-    /// What a caller has to send, in words.
-    #[must_use]
-    pub fn expected(&self) -> String {
-        match self {
-            Self::Choice([only]) => (*only).to_owned(),
-            Self::Choice(words) => {
-                let (last, others) = words.split_last().expect("a choice has words");
-                format!("{} or {last}", others.join(", "))
-            }
-            Self::Integer { min, max } => format!("an integer from {min} to {max}"),
-            Self::Boolean => "true or false".to_owned(),
-        }
-    }
-}
 
 /// A type that one field's text is parsed into.
 pub trait Value: Sized {
@@ -68,6 +38,28 @@ macro_rules! choice {
 choice!(Method { "closed-form" => Self::ClosedForm, "none" => Self::None });
 choice!(Edge { "soft" => Self::Soft, "hard" => Self::Hard });
 choice!(Channels { "rgba" => Self::Rgba, "alpha" => Self::Alpha });
+choice!(Fit { "cover" => Self::Cover, "contain" => Self::Contain, "stretch" => Self::Stretch });
+
+/// How hard the network looks.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Detect {
+    /// Once.
+    #[default]
+    Standard,
+    /// Also at a copy with more contrast; only adds.
+    HighRecall,
+}
+
+choice!(Detect { "standard" => Self::Standard, "high_recall" => Self::HighRecall });
+
+/// Another way to cut out than the default.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CutEngine {
+    /// For flat, opaque product photos.
+    ProductV1,
+}
+
+choice!(CutEngine { "product-v1" => Self::ProductV1 });
 
 /// The format of a cutout: one that has alpha.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -84,11 +76,54 @@ impl Default for CutoutFormat {
     }
 }
 
+choice!(OutputFormat { "png" => Self::Png, "webp" => Self::WebP, "jpg" => Self::Jpeg });
+
 /// The channels of `/mask`, which answers nothing but the matte.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct AlphaOnly;
 
 choice!(AlphaOnly { "alpha" => Self } ", because this endpoint answers the matte alone");
+
+/// The channels of a composition.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RgbaOnly;
+
+choice!(RgbaOnly { "rgba" => Self } ", because this endpoint answers a composition; /mask answers the matte");
+
+/// Digits only: no sign, no fraction, no exponent, no surrounding space.
+fn whole(text: &str) -> Option<u32> {
+    text.bytes().all(|byte| byte.is_ascii_digit()).then(|| text.parse().ok()).flatten()
+}
+
+/// Digits with at most one point between them.
+fn decimal(text: &str) -> Option<f32> {
+    let (whole, fraction) = text.split_once('.').unwrap_or((text, "0"));
+    let digits = |part: &str| !part.is_empty() && part.len() <= 12 && part.bytes().all(|byte| byte.is_ascii_digit());
+    (digits(whole) && digits(fraction)).then(|| text.parse().ok()).flatten()
+}
+
+/// A whole number from `MIN` to `MAX`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Whole<const MIN: u32, const MAX: u32>(u32);
+
+impl<const MIN: u32, const MAX: u32> Whole<MIN, MAX> {
+    /// The number.
+    #[must_use]
+    pub const fn get(self) -> u32 {
+        self.0
+    }
+}
+
+impl<const MIN: u32, const MAX: u32> Value for Whole<MIN, MAX> {
+    const KIND: Kind = Kind::Integer { min: MIN, max: MAX };
+
+    fn parse(text: &str) -> Option<Self> {
+        whole(text).filter(|value| (MIN..=MAX).contains(value)).map(Self)
+    }
+}
+
+/// A side of the output in pixels.
+pub type Side = Whole<1, { compose::MAX_SIDE }>;
 
 impl Value for Quality {
     const KIND: Kind = Kind::Integer { min: 1, max: 100 };
@@ -98,26 +133,27 @@ impl Value for Quality {
     }
 }
 
-/// A side of the output in pixels, 1 to 8192.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Side(u32);
+/// A number from 0 to 1.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Unit(pub f32);
 
-impl Side {
-    /// The longest side that is ever made.
-    pub const MAX: u32 = compose::MAX_SIDE;
+impl Value for Unit {
+    const KIND: Kind = Kind::Number { min: 0.0, max: 1.0 };
 
-    /// Pixels.
-    #[must_use]
-    pub const fn get(self) -> u32 {
-        self.0
+    fn parse(text: &str) -> Option<Self> {
+        decimal(text).filter(|value| (0.0..=1.0).contains(value)).map(Self)
     }
 }
 
-impl Value for Side {
-    const KIND: Kind = Kind::Integer { min: 1, max: Self::MAX };
+/// How much is lifted: a number from 0 to 0.5.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Lift(pub f32);
+
+impl Value for Lift {
+    const KIND: Kind = Kind::Number { min: 0.0, max: 0.5 };
 
     fn parse(text: &str) -> Option<Self> {
-        whole(text).filter(|side| (1..=Self::MAX).contains(side)).map(Self)
+        decimal(text).filter(|value| (0.0..=0.5).contains(value)).map(Self)
     }
 }
 
@@ -137,14 +173,178 @@ impl Value for Flag {
     }
 }
 
-/// Digits only: no sign, no fraction, no exponent, no surrounding space.
-fn whole(text: &str) -> Option<u32> {
-    text.bytes().all(|byte| byte.is_ascii_digit()).then(|| text.parse().ok()).flatten()
+const STRENGTH: &[Kind] = &[Kind::Boolean, Kind::Number { min: 0.0, max: 100.0 }];
+
+fn strength(text: &str) -> Option<f32> {
+    decimal(text).filter(|value| (0.0..=100.0).contains(value)).map(|value| value / 100.0)
+}
+
+/// How much colour spill is taken off, 0 to 1, where the interface has a boolean: `1` is `true`.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct DespillFlag(pub f32);
+
+impl Value for DespillFlag {
+    const KIND: Kind = Kind::AnyOf(STRENGTH);
+
+    fn parse(text: &str) -> Option<Self> {
+        let flag = Flag::parse(text).map(|Flag(yes)| f32::from(u8::from(yes)));
+        flag.or_else(|| strength(text)).map(Self)
+    }
+}
+
+/// The same where the interface has a number from 0 to 100: `1` is one hundredth.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct DespillStrength(pub f32);
+
+impl Value for DespillStrength {
+    const KIND: Kind = Kind::AnyOf(STRENGTH);
+
+    fn parse(text: &str) -> Option<Self> {
+        let word = match text {
+            "true" => Some(1.0),
+            "false" => Some(0.0),
+            _ => None,
+        };
+        word.or_else(|| strength(text)).map(Self)
+    }
+}
+
+/// How much the background is blurred; nothing for not at all.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Blur(pub Option<u8>);
+
+impl Blur {
+    /// What `true` means.
+    const USUAL: u8 = 50;
+}
+
+impl Value for Blur {
+    const KIND: Kind = Kind::AnyOf(&[Kind::Boolean, Kind::Integer { min: 2, max: 100 }]);
+
+    fn parse(text: &str) -> Option<Self> {
+        let flag = Flag::parse(text).map(|Flag(yes)| Self(yes.then_some(Self::USUAL)));
+        flag.or_else(|| Whole::<2, 100>::parse(text).map(|intensity| Self(u8::try_from(intensity.get()).ok())))
+    }
+}
+
+impl Value for Color {
+    const KIND: Kind = Kind::Text(Form {
+        expected: "a colour such as #FFFFFF, #FFF, #FFFFFF80, rgb(255, 255, 255), white or transparent",
+        pattern: None,
+        max_length: 64,
+        examples: &["#FFFFFF", "#fff", "#FFFFFF80", "rgb(255, 255, 255)", "white", "transparent"],
+    });
+
+    fn parse(text: &str) -> Option<Self> {
+        // The parser also takes hexadecimal digits without the #, which a wrong field might hold by chance.
+        let named = text.starts_with('#') || text.starts_with(|first: char| first.is_ascii_alphabetic());
+        let digits_only = text.bytes().all(|byte| byte.is_ascii_hexdigit());
+        if text.len() > 64 || !text.is_ascii() || !named || digits_only {
+            return None;
+        }
+        csscolorparser::parse(text).ok().map(|color| Self(color.to_rgba8()))
+    }
+}
+
+/// The most that either number of an aspect may be.
+const MAX_ASPECT: f32 = 10_000.0;
+
+impl Value for Aspect {
+    const KIND: Kind = Kind::Text(Form {
+        expected: "an aspect ratio such as 1:1, 4:5 or 16:9",
+        pattern: Some(r"^[0-9]{1,5}(\.[0-9]{1,3})?:[0-9]{1,5}(\.[0-9]{1,3})?$"),
+        max_length: 19,
+        examples: &["1:1", "4:5", "16:9", "1.91:1"],
+    });
+
+    fn parse(text: &str) -> Option<Self> {
+        let (width, height) = text.split_once(':')?;
+        let thousandths = |part: &str| {
+            let fraction = part.split_once('.').map_or("", |(_, fraction)| fraction);
+            let value = decimal(part).filter(|value| *value > 0.0 && *value <= MAX_ASPECT && fraction.len() <= 3)?;
+            Some((f64::from(value) * 1000.0).round() as u32)
+        };
+        Self::new(thousandths(width)?, thousandths(height)?)
+    }
+}
+
+impl Value for Padding {
+    const KIND: Kind = Kind::AnyOf(&[
+        Kind::Integer { min: 0, max: MAX_PADDING },
+        Kind::Text(Form {
+            expected: "pixels such as 48px, or a share of the canvas under 50% such as 10%",
+            pattern: Some(r"^([0-9]{1,4}(px)?|[0-4]?[0-9](\.[0-9]{1,3})?%)$"),
+            max_length: 8,
+            examples: &["48", "48px", "10%", "0", "12.5%"],
+        }),
+    ]);
+
+    fn parse(text: &str) -> Option<Self> {
+        if let Some(share) = text.strip_suffix('%') {
+            return decimal(share).filter(|share| *share < 50.0).map(|share| Self::Share(share / 100.0));
+        }
+        let pixels = whole(text.strip_suffix("px").unwrap_or(text))?;
+        (pixels <= MAX_PADDING).then_some(Self::Pixels(pixels))
+    }
+}
+
+/// Padding in pixels, at most so much.
+pub(super) const MAX_PADDING: u32 = 4096;
+
+/// Room in pixels.
+pub type Room = Whole<0, MAX_PADDING>;
+
+impl Value for SourceUrl {
+    const KIND: Kind = Kind::Text(Form {
+        expected: "a public https URL",
+        pattern: Some("^[hH][tT][tT][pP][sS]://"),
+        max_length: 2048,
+        examples: &["https://example.org/photo.jpg"],
+    });
+
+    fn parse(text: &str) -> Option<Self> {
+        Self::parse(text).ok()
+    }
+}
+
+/// The text of a watermark.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Line(pub String);
+
+impl Value for Line {
+    const KIND: Kind = Kind::Text(Form {
+        expected: "text of 1 to 200 characters",
+        pattern: Some(r"\S"),
+        max_length: 200,
+        examples: &["© Backdrop", "مرحبا"],
+    });
+
+    fn parse(text: &str) -> Option<Self> {
+        ((1..=200).contains(&text.chars().count()) && !text.trim().is_empty()).then(|| Self(text.to_owned()))
+    }
+}
+
+/// The id or name of a preset.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PresetRef(pub String);
+
+impl Value for PresetRef {
+    const KIND: Kind = Kind::Text(Form {
+        expected: "a preset, 1 to 100 characters",
+        pattern: Some(r"\S"),
+        max_length: 100,
+        examples: &["preset_1"],
+    });
+
+    fn parse(text: &str) -> Option<Self> {
+        ((1..=100).contains(&text.chars().count()) && !text.trim().is_empty()).then(|| Self(text.to_owned()))
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
 
     #[test]
     fn an_integer_field_takes_both_ends_and_nothing_beyond() {
@@ -174,11 +374,84 @@ mod tests {
     }
 
     #[test]
-    fn what_was_expected_reads_as_a_sentence() {
-        assert_eq!(Edge::KIND.expected(), "soft or hard");
-        assert_eq!(Quality::KIND.expected(), "an integer from 1 to 100");
-        assert_eq!(AlphaOnly::KIND.expected(), "alpha");
-        assert_eq!(Kind::Choice(&["a", "b", "c"]).expected(), "a, b or c");
-        assert_eq!(Flag::KIND.expected(), "true or false");
+    fn a_number_takes_both_ends_and_plain_decimals_only() {
+        for (text, expected) in [("0", 0.0), ("1", 1.0), ("0.4", 0.4), ("1.0", 1.0), ("00.50", 0.5)] {
+            assert_eq!(Unit::parse(text), Some(Unit(expected)), "{text}");
+        }
+        for text in ["", ".", ".5", "5.", "1.01", "-0.1", "+0.5", "1e-1", "NaN", "inf", "0,5", " 0.5", "true"] {
+            assert_eq!(Unit::parse(text), None, "{text:?}");
+        }
+        assert_eq!([Lift::parse("0.5"), Lift::parse("0.51")], [Some(Lift(0.5)), None]);
+    }
+
+    #[test]
+    fn despill_takes_both_forms_and_one_means_what_its_endpoint_says() {
+        let flag = |text| DespillFlag::parse(text).map(|DespillFlag(strength)| strength);
+        let number = |text| DespillStrength::parse(text).map(|DespillStrength(strength)| strength);
+        assert_eq!(["true", "1", "50", "0", "false"].map(flag), [1.0, 1.0, 0.5, 0.0, 0.0].map(Some));
+        assert_eq!(["true", "1", "50", "0", "false"].map(number), [1.0, 0.01, 0.5, 0.0, 0.0].map(Some));
+        for text in ["", "101", "-1", "yes", "100.1"] {
+            assert_eq!((flag(text), number(text)), (None, None), "{text:?}");
+        }
+    }
+
+    #[test]
+    fn a_blur_of_one_is_the_word_true() {
+        assert_eq!(Blur::parse("1"), Blur::parse("true"));
+        assert_eq!([Blur::parse("2"), Blur::parse("100")], [Some(Blur(Some(2))), Some(Blur(Some(100)))]);
+        assert_eq!([Blur::parse("0"), Blur::parse("false")], [Some(Blur(None)); 2]);
+        assert_eq!([Blur::parse("101"), Blur::parse("2.5"), Blur::parse("")], [None; 3]);
+    }
+
+    #[test]
+    fn colours_are_read_as_css_writes_them() {
+        for (text, expected) in [
+            ("#F00", [255, 0, 0, 255]),
+            ("#00ff0080", [0, 255, 0, 128]),
+            ("#F4F4F5", [0xF4, 0xF4, 0xF5, 255]),
+            ("rgb(1, 2, 3)", [1, 2, 3, 255]),
+            ("Red", [255, 0, 0, 255]),
+            ("rebeccapurple", [0x66, 0x33, 0x99, 255]),
+            ("transparent", [0, 0, 0, 0]),
+        ] {
+            assert_eq!(<Color as Value>::parse(text), Some(Color(expected)), "{text}");
+        }
+        for text in ["", "#", "#12", "#ggg", "123", "fff", "123456", "redd", "rgb(1,2)", "url(x)", "rôuge", " "] {
+            assert_eq!(<Color as Value>::parse(text), None, "{text:?}");
+        }
+    }
+
+    #[test]
+    fn aspects_are_two_numbers_with_a_colon() {
+        let ratio = |text| <Aspect as Value>::parse(text).map(|a| f64::from(a.width()) / f64::from(a.height()));
+        assert_eq!([ratio("1:1"), ratio("4:5"), ratio("16:9")], [1.0, 0.8, 16.0 / 9.0].map(Some));
+        assert_eq!(ratio("1.91:1"), Some(1.91));
+        for text in ["", "1", ":", "1:", ":1", "0:1", "1:0", "-1:1", "1:1:1", "a:b", "1/1", "1.2345:1", "10001:1"] {
+            assert_eq!(ratio(text), None, "{text:?}");
+        }
+    }
+
+    #[test]
+    fn padding_is_pixels_or_a_share() {
+        let padding = <Padding as Value>::parse;
+        assert_eq!([padding("48"), padding("48px")], [Some(Padding::Pixels(48)); 2]);
+        assert_eq!([padding("10%"), padding("0%")], [Some(Padding::Share(0.1)), Some(Padding::Share(0.0))]);
+        for text in ["", "%", "px", "50%", "-1", "-1%", "1.5", "1.5px", "10 %", "4097", "ten"] {
+            assert_eq!(padding(text), None, "{text:?}");
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn no_text_makes_a_parser_panic(text in "\\PC{0,80}", css in "(rgb|hsl|lab|oklch|color|hwb|#)?[(a-z0-9%.,/ +*()-]{0,40}") {
+            for text in [text, css] {
+                let _ = <Color as Value>::parse(&text);
+                let _ = <Aspect as Value>::parse(&text);
+                let _ = <Padding as Value>::parse(&text);
+                let _ = <SourceUrl as Value>::parse(&text);
+                let _ = Blur::parse(&text);
+                let _ = DespillFlag::parse(&text);
+            }
+        }
     }
 }

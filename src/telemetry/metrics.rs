@@ -12,6 +12,7 @@ const REQUESTS: &str = "backdrop_requests_total";
 const REQUEST_DURATION: &str = "backdrop_request_duration_seconds";
 const REQUESTS_IN_FLIGHT: &str = "backdrop_requests_in_flight";
 const ERRORS: &str = "backdrop_errors_total";
+const FETCH_FAILURES: &str = "backdrop_fetch_failures_total";
 const STAGE_DURATION: &str = "backdrop_stage_duration_seconds";
 const QUEUE_DEPTH: &str = "backdrop_queue_depth";
 const QUEUE_DROPPED: &str = "backdrop_queue_dropped_total";
@@ -90,6 +91,11 @@ pub fn request_finished(endpoint: &'static str, status: u16, took: Duration) {
 /// A request was answered with the error `code`.
 pub fn error_answered(code: &'static str) {
     counter!(ERRORS, "code" => code).increment(1);
+}
+
+/// A caller's address could not be fetched.
+pub fn fetch_failed(reason: &'static str) {
+    counter!(FETCH_FAILURES, "reason" => reason).increment(1);
 }
 
 /// A request took its slot.
@@ -201,6 +207,7 @@ fn install() -> PrometheusHandle {
 fn describe() {
     describe_counter!(REQUESTS, "Requests answered, by endpoint and status.");
     describe_histogram!(REQUEST_DURATION, "From the last byte of a request to the first of its response.");
+    describe_counter!(FETCH_FAILURES, "Callers' addresses that could not be fetched, by reason.");
     describe_gauge!(REQUESTS_IN_FLIGHT, "Slots taken.");
     describe_counter!(ERRORS, "Errors answered, by code.");
     describe_histogram!(STAGE_DURATION, "Time in each stage of the pipeline.");

@@ -37,6 +37,25 @@ impl Running {
         Self { daemon, client: reqwest::Client::new(), url, _folder: folder }
     }
 
+    /// Sends a batch, reads its rows as they come and keeps none; how many succeeded.
+    async fn batch(&self, files: Vec<Bytes>) -> usize {
+        let form = files
+            .into_iter()
+            .fold(Form::new().text("matting", "none"), |form, file| form.part("files", Part::stream(file)));
+        let url = format!("{}-batch", self.url);
+        let mut answer = self.client.post(url).bearer_auth(KEY).multipart(form).send().await.expect("an answer");
+        assert_eq!(answer.status(), 200);
+        let (mut rows, mut tail) = (0, Vec::new());
+        while let Some(piece) = answer.chunk().await.expect("the next piece") {
+            tail.extend_from_slice(&piece);
+            const MARK: &[u8] = b"\"data_base64\"";
+            rows += tail.windows(MARK.len()).filter(|part| *part == MARK).count();
+            // Less than a mark is kept, so that none is counted twice.
+            tail.drain(..tail.len().saturating_sub(MARK.len() - 1));
+        }
+        rows
+    }
+
     async fn remove(&self, file: Bytes) -> u16 {
         let form = Form::new().part("file", Part::stream(file));
         let answer = self.client.post(&self.url).bearer_auth(KEY).multipart(form).send().await.expect("an answer");
@@ -90,6 +109,19 @@ async fn the_largest_photo_needs_less_than_700_mb_over_the_idle_daemon() {
     assert!(peak < idle + 700, "{peak} MB at the peak, {idle} MB idle");
     // The picture alone is 67 MB: a peak below that would mean that this test looks at the wrong number.
     assert!(peak > idle + 67, "{peak} MB at the peak, {idle} MB idle");
+}
+
+#[tokio::test]
+async fn a_batch_of_the_largest_photos_does_not_gather_its_results() {
+    let running = Running::start();
+    assert_eq!(running.remove(fs::read(photo("chelsea.png")).unwrap().into()).await, 200);
+    let idle = running.at_rest().await;
+    let file = largest();
+    let uploaded = 10 * file.len() as u64 / 1_000_000;
+    assert_eq!(running.batch(vec![file; 10]).await, 10);
+    let peak = running.memory("VmHWM");
+    // Ten decoded pictures are 670 MB, ten results in base64 beside that more than 200.
+    assert!(peak < idle + uploaded + 800, "{peak} MB at the peak, {idle} MB idle, {uploaded} MB uploaded");
 }
 
 #[tokio::test]

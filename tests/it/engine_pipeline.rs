@@ -1,11 +1,10 @@
 //! The stages in a row: what comes out, what is refused, and what is held meanwhile.
 
 use crate::engine_fake::{begun, config, soon};
-use backdrop::codec::{Channels, DecodeError, EncodeOptions, PngEffort};
+use backdrop::codec::DecodeError;
 use backdrop::compose::{Resize, Scene};
 use backdrop::engine::{Engine, EngineConfig, EngineError, Lane};
-use backdrop::image::{Frame, Mask, OutputFormat, Quality, Size};
-use backdrop::matting;
+use backdrop::image::{Frame, Mask, Size};
 use backdrop::model::{SegmentError, Segmenter};
 use backdrop::pipeline::{self, Call, Output, PipelineError};
 use backdrop::recipe::Recipe;
@@ -82,17 +81,7 @@ fn decoded(output: &Output) -> (Size, Vec<u8>) {
 }
 
 fn recipe(resize: Resize) -> Recipe {
-    Recipe {
-        matting: matting::Options::default(),
-        scene: Scene { resize, ..Scene::default() },
-        encode: EncodeOptions {
-            format: OutputFormat::Png,
-            quality: Quality::DEFAULT,
-            png: PngEffort::Fast,
-            channels: Channels::Rgba,
-        },
-        keep_alpha: true,
-    }
+    Recipe { scene: Scene { resize, ..Scene::default() }, ..Recipe::default() }
 }
 
 fn call() -> Call {
@@ -145,7 +134,8 @@ async fn a_picture_with_transparency_of_its_own_keeps_it_without_the_network() {
         assert_eq!(*pixel, if x < 10 { [0; 4] } else { own(x, 0) });
     }
 
-    let anew = Recipe { keep_alpha: false, ..recipe(Resize::default()) };
+    let mut anew = recipe(Resize::default());
+    anew.cut.keep_alpha = false;
     let _: Result<Output, PipelineError> = pipeline::run(&engine, file, &anew, &call()).await;
     assert_eq!(seen.load(Ordering::SeqCst), before + 1);
 }

@@ -1,11 +1,13 @@
 //! A daemon for the HTTP tests: the real listeners on real sockets, with a stand-in for engine and keys.
 
+use backdrop::codec::DecodeError;
 use backdrop::engine::{EngineError, EngineState};
 use backdrop::http::config::{HttpConfig, LimitsConfig};
-use backdrop::http::{Administer, App, Authenticate, Caller, Remove, serve};
-use backdrop::image::{EncodedImage, Rect, Size};
-use backdrop::pipeline::{Call, Output, PipelineError, Timings};
-use backdrop::recipe::Recipe;
+use backdrop::http::{Administer, App, Authenticate, Caller, Fetch, Presets, Remove, serve};
+use backdrop::image::{EncodedImage, Rect, Size, SourceUrl};
+use backdrop::pipeline::{Call, Files, Output, PipelineError, Timings};
+use backdrop::recipe::{Endpoint, Fields, Recipe};
+use backdrop::source::FetchError;
 use backdrop::telemetry::metrics::exporter;
 use bytes::Bytes;
 use futures_util::future::BoxFuture;
@@ -51,6 +53,8 @@ pub(crate) struct Engine {
     pub(crate) state: Mutex<EngineState>,
     pub(crate) alive: AtomicBool,
     pub(crate) seen: Mutex<Vec<(usize, Recipe)>>,
+    /// The files of each job.
+    pub(crate) files: Mutex<Vec<Files>>,
     pub(crate) cancelled: AtomicUsize,
     pub(crate) release: Notify,
 }
@@ -76,12 +80,14 @@ impl Drop for CountWhenDropped<'_> {
 impl Remove for Engine {
     fn run<'a>(
         &'a self,
-        bytes: Bytes,
+        files: Files,
         recipe: &'a Recipe,
         call: &'a Call,
     ) -> BoxFuture<'a, Result<Output, PipelineError>> {
         Box::pin(async move {
+            let bytes = &files.source;
             self.seen.lock().expect("no panic inside").push((bytes.len(), recipe.clone()));
+            self.files.lock().expect("no panic inside").push(files.clone());
             let work = *self.work.lock().expect("no panic inside");
             let answer = match work {
                 Work::Answer => format!("a picture made of {} bytes", bytes.len()).into_bytes(),
@@ -107,6 +113,10 @@ impl Remove for Engine {
         })
     }
 
+    fn model(&self) -> String {
+        "fgnet-384 1".into()
+    }
+
     fn state(&self) -> EngineState {
         *self.state.lock().expect("no panic inside")
     }
@@ -121,6 +131,47 @@ struct OneKey;
 impl Authenticate for OneKey {
     fn authenticate(&self, token: &str) -> Option<Caller> {
         (token == KEY).then(|| Caller { key_id: "key_1".into(), account: "default".into() })
+    }
+}
+
+/// The stand-in for the fetcher: answers with as many bytes as the last part of the path says, and remembers who asked.
+#[derive(Debug, Default)]
+pub(crate) struct Origin {
+    pub(crate) asked: Mutex<Vec<String>>,
+}
+
+impl Origin {
+    pub(crate) fn asked(&self) -> usize {
+        self.asked.lock().expect("no panic inside").len()
+    }
+}
+
+impl Fetch for Origin {
+    fn fetch<'a>(&'a self, url: &'a SourceUrl) -> BoxFuture<'a, Result<Bytes, FetchError>> {
+        Box::pin(async move {
+            self.asked.lock().expect("no panic inside").push(url.to_string());
+            let last = url.as_url().path_segments().and_then(|mut parts| parts.next_back()).unwrap_or_default();
+            match last {
+                "large" => Err(FetchError::TooLarge { limit: 10 << 20 }),
+                "text" => Err(FetchError::NotAPicture(DecodeError::Unsupported { found: None })),
+                "never" => std::future::pending().await,
+                other => other.parse().map(|length| vec![5; length].into()).map_err(|_| FetchError::NoAddress),
+            }
+        })
+    }
+}
+
+/// One preset, `p1`, of the account `default`.
+struct OnePreset;
+
+impl Presets for OnePreset {
+    fn find(&self, account: &str, _: &Endpoint, named: &str) -> Option<Fields> {
+        (account == "default" && named == "p1").then(|| {
+            let mut fields = Fields::default();
+            fields.push("width", "77").expect("once");
+            fields.push("quality", "11").expect("once");
+            fields
+        })
     }
 }
 
@@ -149,6 +200,7 @@ pub(crate) struct Daemon {
     pub(crate) address: SocketAddr,
     pub(crate) admin: SocketAddr,
     pub(crate) engine: Arc<Engine>,
+    pub(crate) origin: Arc<Origin>,
     pub(crate) client: reqwest::Client,
     stop: Option<oneshot::Sender<()>>,
     pub(crate) served: JoinHandle<()>,
@@ -166,11 +218,19 @@ impl Daemon {
             state: Mutex::new(EngineState::Ready),
             alive: AtomicBool::new(true),
             seen: Mutex::default(),
+            files: Mutex::default(),
             cancelled: AtomicUsize::new(0),
             release: Notify::new(),
         });
-        let app =
-            App { remover: engine.clone(), keys: Arc::new(OneKey), operator: Arc::new(Operator), metrics: exporter() };
+        let origin = Arc::new(Origin::default());
+        let app = App {
+            remover: engine.clone(),
+            keys: Arc::new(OneKey),
+            fetcher: origin.clone(),
+            presets: Arc::new(OnePreset),
+            operator: Arc::new(Operator),
+            metrics: exporter(),
+        };
         let public = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
         let admin = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
         let (address, admin_address) = (public.local_addr().expect("bound"), admin.local_addr().expect("bound"));
@@ -178,7 +238,7 @@ impl Daemon {
         let served = tokio::spawn(serve(config, LimitsConfig { rate_per_minute }, app, public, admin, async {
             let _ = stopped.await;
         }));
-        Self { address, admin: admin_address, engine, client: reqwest::Client::new(), stop: Some(stop), served }
+        Self { address, admin: admin_address, engine, origin, client: reqwest::Client::new(), stop: Some(stop), served }
     }
 
     pub(crate) fn stop(&mut self) {

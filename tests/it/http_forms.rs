@@ -2,15 +2,14 @@
 
 use crate::http_daemon::{Daemon, KEY, form, raw_upload, refusal};
 use backdrop::http::config::HttpConfig;
-use backdrop::http::router::{ROUTES, Target};
-use backdrop::recipe::{Kind, RESERVED};
+use backdrop::recipe::{ENDPOINTS, Kind};
 use reqwest::multipart::{Form, Part};
 
 const MAX_FILE: usize = 10 << 20;
 
 /// Values to be taken and to be refused, by the table.
 fn cases(kind: Kind) -> (Vec<String>, Vec<String>) {
-    let wrong = ["", " ", "fuzzy", "1.5", "-1", "null", "True"].map(str::to_owned);
+    let wrong = ["", " ", "fuzzy!", "1.5.1", "-1", "null", "True"].map(str::to_owned);
     match kind {
         Kind::Choice(words) => {
             let good: Vec<_> = words.iter().map(|word| (*word).to_owned()).collect();
@@ -18,10 +17,45 @@ fn cases(kind: Kind) -> (Vec<String>, Vec<String>) {
             (good, wrong.into_iter().chain(upper).collect())
         }
         Kind::Integer { min, max } => {
-            let beyond = [(u64::from(min) - 1).to_string(), (u64::from(max) + 1).to_string(), format!("+{min}")];
+            let beyond = [(i64::from(min) - 1).to_string(), (u64::from(max) + 1).to_string(), format!("+{max}")];
+            (vec![min.to_string(), max.to_string()], wrong.into_iter().chain(beyond).collect())
+        }
+        Kind::Number { min, max } => {
+            let beyond = [(min - 0.001).to_string(), (max + 0.001).to_string(), format!("+{max}"), "1e-1".to_owned()];
             (vec![min.to_string(), max.to_string()], wrong.into_iter().chain(beyond).collect())
         }
         Kind::Boolean => (["true", "false", "1", "0"].map(str::to_owned).into(), wrong.into()),
+        Kind::Text(form) => {
+            let too_long = "x".repeat(form.max_length as usize + 1);
+            (form.examples.iter().map(|text| (*text).to_owned()).collect(), vec![String::new(), " ".into(), too_long])
+        }
+        Kind::AnyOf(kinds) => {
+            let good = kinds.iter().flat_map(|kind| cases(*kind).0).collect();
+            (good, wrong.into_iter().chain(["101".to_owned().repeat(4), "50%%".to_owned()]).collect())
+        }
+    }
+}
+
+/// Fields that mean something only beside others, or that a plain picture cannot have.
+fn company(path: &str, field: &str, value: &str) -> Vec<(&'static str, &'static str)> {
+    match (path, field, value) {
+        // Not opaque: a format with alpha is needed.
+        ("/studio-shot", "bg_color", _) => vec![("format", "png")],
+        ("/shadow", "format", "jpg") => vec![("bg_color", "white")],
+        _ => Vec::new(),
+    }
+}
+
+/// Values that the table allows and the endpoint has a reason to refuse.
+fn is_refused_with_a_reason(path: &str, field: &str, value: &str) -> bool {
+    match (path, field) {
+        ("/smart-crop", "despill") => !matches!(value, "false" | "0"),
+        ("/sticker", "stroke_color") => matches!(value, "#FFFFFF80" | "transparent"),
+        // There is one preset.
+        (_, "preset") => value != "p1",
+        // The origin of these tests answers numbers only.
+        (_, "watermark" | "bg_url") => value.starts_with("https"),
+        _ => false,
     }
 }
 
@@ -29,26 +63,32 @@ fn cases(kind: Kind) -> (Vec<String>, Vec<String>) {
 async fn every_field_takes_its_range_and_refuses_one_step_beyond_by_name() {
     let daemon = Daemon::start().await;
     let mut checked = 0;
-    for route in ROUTES {
-        let Target::Image(endpoint) = &route.target else { continue };
-        for field in endpoint.fields {
+    for endpoint in ENDPOINTS.iter().filter(|endpoint| !endpoint.input.is_url() && endpoint.input.is_single()) {
+        for field in &endpoint.fields {
             let (good, bad) = cases(field.kind);
             for value in good.iter().map(String::as_str).chain(field.default) {
-                let response = daemon.send(route.path, &[(field.name, value)]).await;
-                assert_eq!(response.status(), 200, "{} {}={value:?}", route.path, field.name);
+                if is_refused_with_a_reason(endpoint.path, field.name, value) {
+                    continue;
+                }
+                let mut fields = company(endpoint.path, field.name, value);
+                fields.push((field.name, value));
+                let response = daemon.send(endpoint.path, &fields).await;
+                assert_eq!(response.status(), 200, "{} {}={value:?}", endpoint.path, field.name);
             }
             let started = daemon.engine.started();
             for value in bad {
-                let refusal = refusal(daemon.send(route.path, &[(field.name, &value)]).await).await;
+                let refusal = refusal(daemon.send(endpoint.path, &[(field.name, &value)]).await).await;
                 refusal.is(400, "invalid_parameter", Some(field.name));
-                let begin = format!("invalid `{}`: {value:?} (expected {}", field.name, field.kind.expected());
+                let begin = format!("invalid `{}`: ", field.name);
                 assert!(refusal.message.starts_with(&begin), "{}", refusal.message);
+                assert!(refusal.message.contains(&field.kind.expected()), "{}", refusal.message);
                 checked += 1;
             }
             assert_eq!(daemon.engine.started(), started, "work began in spite of a bad {}", field.name);
         }
     }
-    assert!(checked > 100, "{checked}");
+    assert_eq!(daemon.origin.asked(), 0, "something was fetched for a request that was refused");
+    assert!(checked > 600, "{checked}");
 }
 
 #[tokio::test]
@@ -56,22 +96,6 @@ async fn a_bad_value_reads_as_documented() {
     let daemon = Daemon::start().await;
     let refusal = refusal(daemon.send("/remove", &[("edge", "fuzzy")]).await).await;
     assert_eq!(refusal.message, r#"invalid `edge`: "fuzzy" (expected soft or hard)"#);
-}
-
-#[tokio::test]
-async fn fields_of_later_versions_are_refused_unless_they_change_nothing() {
-    let daemon = Daemon::start().await;
-    for path in ["/remove", "/mask"] {
-        for reserved in RESERVED {
-            if let Some(accepted) = reserved.accepts {
-                let response = daemon.send(path, &[(reserved.name, accepted)]).await;
-                assert_eq!(response.status(), 200, "{path} {}={accepted}", reserved.name);
-            }
-            let refusal = refusal(daemon.send(path, &[(reserved.name, "something")]).await).await;
-            refusal.is(400, "invalid_parameter", Some(reserved.name));
-            assert!(refusal.message.contains("not available in this version"), "{}", refusal.message);
-        }
-    }
 }
 
 #[tokio::test]

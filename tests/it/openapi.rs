@@ -3,7 +3,8 @@
 use crate::http_daemon::Daemon;
 use backdrop::http::error::ErrorCode;
 use backdrop::http::router::{ROUTES, Target};
-use backdrop::recipe::{Field, Kind, Origin, RESERVED};
+use backdrop::recipe::{ENDPOINTS, Endpoint, Field, Input, Kind, Origin};
+use serde_json::json;
 use serde_yaml_ng::Value;
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -37,18 +38,39 @@ fn text(value: &Value) -> String {
     }
 }
 
-/// What the contract says of a field, as the code would say it.
-fn kind_of(property: &Value) -> (&str, Vec<String>, Option<(u64, u64)>) {
-    let words = property.get("enum").and_then(Value::as_sequence).into_iter().flatten().map(text).collect();
-    let bound = |name: &str| property.get(name).and_then(Value::as_u64);
-    (property["type"].as_str().expect("a type"), words, bound("minimum").zip(bound("maximum")))
+/// The schema that a kind has in the contract.
+fn schema_of(kind: Kind) -> Value {
+    let yaml = |value: serde_json::Value| serde_yaml_ng::to_value(value).expect("plain data");
+    match kind {
+        Kind::Choice(words) => yaml(json!({ "type": "string", "enum": words })),
+        Kind::Integer { min, max } => yaml(json!({ "type": "integer", "minimum": min, "maximum": max })),
+        Kind::Number { min, max } => yaml(json!({ "type": "number", "minimum": min, "maximum": max })),
+        Kind::Boolean => yaml(json!({ "type": "boolean" })),
+        Kind::Text(form) => {
+            let mut schema = json!({ "type": "string", "maxLength": form.max_length, "examples": form.examples });
+            if let Some(pattern) = form.pattern {
+                schema["pattern"] = pattern.into();
+            }
+            yaml(schema)
+        }
+        Kind::AnyOf(kinds) => {
+            let kinds: Vec<_> = kinds.iter().map(|kind| schema_of(*kind)).collect();
+            yaml(json!({ "anyOf": kinds }))
+        }
+    }
 }
 
-fn kind_in_code(kind: Kind) -> (&'static str, Vec<String>, Option<(u64, u64)>) {
-    match kind {
-        Kind::Choice(words) => ("string", words.iter().map(|word| (*word).to_owned()).collect(), None),
-        Kind::Integer { min, max } => ("integer", Vec::new(), Some((min.into(), max.into()))),
-        Kind::Boolean => ("boolean", Vec::new(), None),
+/// Numbers as numbers, however they are written; without what `differences` looks at by itself.
+fn normal(value: &Value) -> Value {
+    match value {
+        Value::Number(number) => Value::Number(number.as_f64().expect("a number").into()),
+        Value::Sequence(values) => Value::Sequence(values.iter().map(normal).collect()),
+        Value::Mapping(members) => {
+            let beside = ["default", "description", "x-origin"];
+            let kept = members.iter().filter(|(key, _)| !key.as_str().is_some_and(|key| beside.contains(&key)));
+            Value::Mapping(kept.map(|(key, value)| (key.clone(), normal(value))).collect())
+        }
+        other @ (Value::Null | Value::Bool(_) | Value::String(_) | Value::Tagged(_)) => other.clone(),
     }
 }
 
@@ -56,11 +78,17 @@ fn kind_in_code(kind: Kind) -> (&'static str, Vec<String>, Option<(u64, u64)>) {
 fn differences(contract: &Value, field: &Field, property: &Value) -> Vec<String> {
     let target = resolved(contract, property);
     let mut found = Vec::new();
-    if kind_of(target) != kind_in_code(field.kind) {
-        found.push(format!("{}: {:?} is not {:?}", field.name, kind_of(target), kind_in_code(field.kind)));
+    let expected = normal(&schema_of(field.kind));
+    if normal(target) != expected {
+        found.push(format!("{}: {target:?} is not {expected:?}", field.name));
     }
     let default = target.get("default").map(text);
-    if default.as_deref() != field.default {
+    let number = |text: &str| text.parse::<f64>().ok();
+    let same = match (default.as_deref(), field.default) {
+        (Some(one), Some(other)) => one == other || number(one).zip(number(other)).is_some_and(|(a, b)| a == b),
+        (one, other) => one == other,
+    };
+    if !same {
         found.push(format!("{}: default {default:?} is not {:?}", field.name, field.default));
     }
     let is_extension = property.get("x-origin").is_some_and(|origin| origin == "extension");
@@ -84,41 +112,58 @@ fn every_route_is_in_the_contract_and_every_path_is_a_route() {
     }
     let routed: BTreeSet<_> = ROUTES.iter().map(|route| (route.method.to_string(), route.path.to_owned())).collect();
     assert_eq!(documented, routed);
-    for route in ROUTES {
+    for route in ROUTES.iter() {
         let operation = &contract["paths"][route.path][route.method.as_str().to_lowercase()];
         let is_open = operation.get("security").and_then(Value::as_sequence).is_some_and(Vec::is_empty);
         assert_eq!(is_open, matches!(route.target, Target::Page(_)), "{} needs a key or not", route.path);
-        let default = resolved(&contract, &operation["responses"]["default"]);
-        assert!(default["content"].get("application/json").is_some(), "{} has no error response", route.path);
+        let statuses = keys(&operation["responses"]);
+        let expected = match &route.target {
+            Target::Page(_) => BTreeSet::from(["200", "500"]),
+            Target::Image(endpoint) => statuses_of(endpoint),
+        };
+        assert_eq!(statuses, expected.into_iter().map(str::to_owned).collect(), "{}", route.path);
+        for status in statuses.iter().filter(|status| *status != "200") {
+            let response = resolved(&contract, &operation["responses"][status]);
+            assert!(response["content"].get("application/json").is_some(), "{} {status}", route.path);
+        }
+        if let Target::Image(endpoint) = &route.target {
+            let extension = operation.get("x-origin").is_some_and(|origin| origin == "extension");
+            assert_eq!(extension, endpoint.origin == Origin::Extension, "{}", route.path);
+        }
     }
+}
+
+/// Every status that an endpoint can answer with.
+fn statuses_of(endpoint: &Endpoint) -> BTreeSet<&'static str> {
+    let mut statuses = BTreeSet::from(["200", "400", "401", "404", "413", "415", "424", "429", "500", "503"]);
+    if endpoint.input.is_single() {
+        statuses.insert("422");
+    }
+    statuses
 }
 
 #[test]
 fn every_field_default_and_range_is_in_the_contract_and_the_other_way_round() {
     let contract = contract();
-    for route in ROUTES {
-        let Target::Image(endpoint) = &route.target else { continue };
-        let content = &contract["paths"][route.path]["post"]["requestBody"]["content"];
-        let schema = resolved(&contract, &content["multipart/form-data"]["schema"]);
+    for endpoint in ENDPOINTS.iter() {
+        let content = &contract["paths"][endpoint.path]["post"]["requestBody"]["content"];
+        let (media_type, pictures, required) = match endpoint.input {
+            Input::File => ("multipart/form-data", &["file"][..], "file"),
+            Input::FileAndBackground => ("multipart/form-data", &["file", "bg_file"][..], "file"),
+            Input::Files => ("multipart/form-data", &["files"][..], "files"),
+            Input::Url => ("application/json", &["url"][..], "url"),
+            Input::Urls => ("application/json", &["urls"][..], "urls"),
+        };
+        let schema = resolved(&contract, &content[media_type]["schema"]);
         let mut expected: BTreeSet<String> = endpoint.fields.iter().map(|field| field.name.to_owned()).collect();
-        expected.insert("file".into());
-        assert_eq!(keys(&schema["properties"]), expected, "{}", route.path);
-        assert_eq!(schema["additionalProperties"], Value::Bool(false), "{}", route.path);
-        assert_eq!(schema["required"], serde_yaml_ng::from_str::<Value>("[file]").expect("YAML"), "{}", route.path);
-        for field in endpoint.fields {
+        expected.extend(pictures.iter().map(|name| (*name).to_owned()));
+        assert_eq!(keys(&schema["properties"]), expected, "{}", endpoint.path);
+        assert_eq!(schema["additionalProperties"], Value::Bool(false), "{}", endpoint.path);
+        assert_eq!(schema["required"], Value::Sequence(vec![required.into()]), "{}", endpoint.path);
+        for field in &endpoint.fields {
             let found = differences(&contract, field, &schema["properties"][field.name]);
-            assert!(found.is_empty(), "{}: {found:?}", route.path);
+            assert!(found.is_empty(), "{}: {found:?}", endpoint.path);
         }
-        let not_yet: BTreeMap<String, Option<String>> = keys(&schema["x-not-yet"])
-            .into_iter()
-            .map(|name| {
-                let accepted = &schema["x-not-yet"][&name];
-                (name, (!accepted.is_null()).then(|| text(accepted)))
-            })
-            .collect();
-        let reserved =
-            RESERVED.iter().map(|reserved| (reserved.name.to_owned(), reserved.accepts.map(str::to_owned))).collect();
-        assert_eq!(not_yet, reserved, "{}", route.path);
     }
 }
 
@@ -141,7 +186,7 @@ fn a_field_that_differs_is_noticed() {
         ("default: 92,", "default: 91,"),
         ("default: 92,", ""),
         ("type: integer", "type: number"),
-        ("description: d", "x-other: d"),
+        ("description: d", "description: ''"),
         ("type: integer", "x-origin: extension, type: integer"),
     ] {
         assert_eq!(differences(&contract, &field, &yaml(&right.replace(from, to))).len(), 1, "{from} → {to}");

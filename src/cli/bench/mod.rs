@@ -12,7 +12,7 @@ use super::runtime::{self, Local};
 use super::settings::Settings;
 use crate::codec::{self, Limits};
 use crate::pipeline::Timings;
-use crate::recipe::{Fields, Params, Recipe, RemoveParams};
+use crate::recipe::Recipe;
 use bytes::Bytes;
 use clap::Args;
 use futures_util::future::try_join_all;
@@ -69,7 +69,7 @@ impl Bench {
             }
             _ => {
                 let config = self.settings.load(&[])?;
-                let recipe = RemoveParams::from_fields(&Fields::default())?.resolve();
+                let recipe = Recipe::default();
                 runtime::block_on(async {
                     let local = Local::start(&config, jobs).await?;
                     let (local, recipe, photos) = (&local, &recipe, &photos);
@@ -96,7 +96,7 @@ fn load(path: &PathBuf) -> Result<Photo, Failure> {
 
 async fn run_local(local: &Local, recipe: &Recipe, photo: &Photo) -> Sample {
     let started = Instant::now();
-    match local.cut_out(photo.bytes.clone(), recipe).await {
+    match local.run(photo.bytes.clone(), recipe).await {
         Ok(output) => Sample { outcome: "200".to_owned(), took: started.elapsed(), stages: stages(&output.timings) },
         Err(error) => Sample { outcome: error.to_string(), took: started.elapsed(), stages: Vec::new() },
     }

@@ -14,7 +14,7 @@ use super::runtime::{self, Local};
 use super::settings::Settings;
 use crate::codec::{self, Limits};
 use crate::image::{BufferPool, Frame, Mask};
-use crate::matting::{self, Edge, Method, Options};
+use crate::matting::{self, Method, Options};
 use clap::Args;
 use futures_util::{StreamExt, stream};
 use metrics::{Scores, compare};
@@ -115,12 +115,12 @@ fn score(picture: Picture, frame: Frame, mask: &Mask, truth: &[u8]) -> Result<Me
     }
     let truth = channel(&truth, 0);
     let width = size.width as usize;
-    let coverage_by = |method, frame: Frame| match matting::cut_out(frame, mask, &Options { method, edge: Edge::Soft })
-    {
-        Ok(cutout) => channel(&cutout.0, 3),
-        // Nothing found is a result too, and the worst one.
-        Err(matting::NoSubject) => vec![0; size.area()],
-    };
+    let coverage_by =
+        |method, frame: Frame| match matting::cut_out(frame, mask, &Options { method, ..Options::default() }) {
+            Ok(cutout) => channel(&cutout.0, 3),
+            // Nothing found is a result too, and the worst one.
+            Err(matting::NoSubject) => vec![0; size.area()],
+        };
     let raw = compare(&coverage_by(Method::None, frame.clone()), &truth, width);
     let matte = compare(&coverage_by(Method::ClosedForm, frame), &truth, width);
     Ok(Measured { picture, mask: raw, matte })

@@ -1,6 +1,6 @@
 //! Reading no more than may be read, and writing all or nothing.
 
-use super::plan::{Sink, Source};
+use super::plan::Sink;
 use crate::codec::Limits;
 use bytes::Bytes;
 use std::fs::{self, File};
@@ -8,13 +8,13 @@ use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 
 /// Reads a picture: at most one byte more than the codec accepts, so that a wrong file costs no memory.
-pub(super) async fn read(source: &Source) -> io::Result<Bytes> {
-    let source = source.clone();
-    off_the_runtime(move || match source {
-        Source::Stdin => read_bounded(&mut io::stdin().lock()),
-        Source::File(path) => read_bounded(&mut File::open(path)?),
-    })
-    .await
+pub(super) async fn read(path: PathBuf) -> io::Result<Bytes> {
+    off_the_runtime(move || read_bounded(&mut File::open(path)?)).await
+}
+
+/// The same from standard input.
+pub(super) async fn read_stdin() -> io::Result<Bytes> {
+    off_the_runtime(|| read_bounded(&mut io::stdin().lock())).await
 }
 
 fn read_bounded(from: &mut impl Read) -> io::Result<Bytes> {

@@ -1,5 +1,6 @@
 //! `backdrop remove`: the pipeline over files, without a server.
 
+mod beside;
 mod contact_sheet;
 mod file;
 mod plan;
@@ -10,8 +11,13 @@ use super::print;
 use super::progress::Progress;
 use super::runtime::{self, Local};
 use super::settings::Settings;
-use crate::recipe::{Fields, MaskParams, Params, Recipe, RemoveParams};
-use clap::{Args, ValueEnum};
+use crate::pipeline::Files;
+use crate::recipe::{BG_FILE, ENDPOINTS, Endpoint, FieldError, Fields, Input, Recipe};
+use crate::source::Fetcher;
+use beside::BesideFiles;
+use bytes::Bytes;
+use clap::Args;
+use clap::builder::{PossibleValue, PossibleValuesParser};
 use contact_sheet::ContactSheet;
 use futures_util::{StreamExt, stream};
 use plan::{Destination, Plan, Sink, Source, Task};
@@ -21,16 +27,16 @@ use std::time::Instant;
 
 #[derive(Args, Debug)]
 pub(super) struct Remove {
-    /// Files, folders (with all below them), globs, or - for standard input
+    /// Files, folders (with all below them), globs, https addresses, or - for standard input
     #[arg(required = true, value_name = "IN")]
     inputs: Vec<PathBuf>,
     /// A folder, for one input also a file (its extension says the format), or - for standard output
     #[arg(short, long, value_name = "OUT")]
     output: PathBuf,
     /// Endpoint of the API to run
-    #[arg(long, value_enum, default_value_t)]
-    endpoint: Endpoint,
-    /// A parameter of the endpoint, such as edge=hard; may be repeated
+    #[arg(long, value_parser = endpoint_names(), default_value = "remove")]
+    endpoint: String,
+    /// A parameter of the endpoint, such as edge=hard, or bg_file=PATH; may be repeated
     #[arg(long = "set", value_name = "NAME=VALUE", value_parser = name_and_value)]
     set: Vec<(String, String)>,
     /// Cut out again what is already done
@@ -49,22 +55,10 @@ pub(super) struct Remove {
     settings: Settings,
 }
 
-#[derive(Clone, Copy, Debug, Default, ValueEnum)]
-enum Endpoint {
-    /// The cutout
-    #[default]
-    Remove,
-    /// The matte, as 8-bit grey
-    Mask,
-}
-
-impl Endpoint {
-    fn recipe(self, fields: &Fields) -> Result<Recipe, Failure> {
-        Ok(match self {
-            Self::Remove => RemoveParams::from_fields(fields)?.resolve(),
-            Self::Mask => MaskParams::from_fields(fields)?.resolve(),
-        })
-    }
+/// The names of all endpoints that answer pictures.
+fn endpoint_names() -> PossibleValuesParser {
+    let value = |endpoint: &'static Endpoint| PossibleValue::new(endpoint.name).help(endpoint.about);
+    ENDPOINTS.iter().map(value).collect::<Vec<_>>().into()
 }
 
 fn name_and_value(text: &str) -> Result<(String, String), String> {
@@ -86,8 +80,14 @@ impl Remove {
         }
         let jobs = self.jobs.map_or_else(default_jobs, usize::from);
         let report = runtime::block_on(async {
-            let local = if self.all_is_done(&plan) { None } else { Some(Local::start(&config, jobs).await?) };
-            Ok::<_, Failure>(self.cut_out_all(plan, local.as_ref(), &recipe, jobs).await)
+            let shop = if self.all_is_done(&plan) {
+                None
+            } else {
+                let fetcher = Fetcher::new(&config.fetch)?;
+                let beside = BesideFiles::gather(&fetcher, &recipe, self.bg_file()).await?;
+                Some(Shop { local: Local::start(&config, jobs).await?, fetcher, recipe, beside })
+            };
+            Ok::<_, Failure>(self.run_all(plan, shop.as_ref(), jobs).await)
         })??;
         if let Some(path) = &self.contact_sheet {
             draw_contact_sheet(&report, path)?;
@@ -101,8 +101,21 @@ impl Remove {
     /// The recipe that `--set` and the name after `-o` make.
     fn recipe(&self, destination: &Destination) -> Result<Recipe, Failure> {
         let mut fields = Fields::default();
+        let endpoint = self.endpoint();
         for (name, value) in &self.set {
-            fields.push(name, value)?;
+            if name == BG_FILE && endpoint.input == Input::FileAndBackground {
+                if fields.has_file(BG_FILE) {
+                    return Err(FieldError::Repeated { param: name.clone() }.into());
+                }
+                fields.attach(BG_FILE);
+            } else {
+                fields.push(name, value)?;
+            }
+        }
+        if let Some(preset) = fields.get("preset") {
+            return Err(
+                format!("preset {preset:?}: presets are kept by a daemon; say its parameters with --set").into()
+            );
         }
         if let Some(format) = destination.format() {
             match fields.get("format") {
@@ -113,13 +126,22 @@ impl Remove {
                 None => fields.push("format", &format)?,
             }
         }
-        self.endpoint.recipe(&fields)
+        Ok(endpoint.recipe(&fields)?)
+    }
+
+    fn endpoint(&self) -> &'static Endpoint {
+        ENDPOINTS.iter().find(|endpoint| endpoint.name == self.endpoint).expect("the argument parser knows them")
+    }
+
+    /// The background that `--set` names.
+    fn bg_file(&self) -> Option<&Path> {
+        self.set.iter().find(|(name, _)| name == BG_FILE).map(|(_, path)| Path::new(path))
     }
 
     fn is_done(&self, task: &Task) -> bool {
         match (&task.source, &task.sink) {
             (Source::File(input), Sink::File(output)) => !self.force && file::is_newer(output, input),
-            (Source::Stdin, _) | (_, Sink::Stdout) => false,
+            (Source::Stdin | Source::Url(_), _) | (_, Sink::Stdout) => false,
         }
     }
 
@@ -128,7 +150,7 @@ impl Remove {
         plan.tasks.iter().all(|task| self.is_done(task))
     }
 
-    async fn cut_out_all(&self, plan: Plan, local: Option<&Local>, recipe: &Recipe, jobs: usize) -> Report {
+    async fn run_all(&self, plan: Plan, shop: Option<&Shop>, jobs: usize) -> Report {
         let started = Instant::now();
         let mut progress = Progress::new(plan.tasks.len() + plan.refused.len());
         let mut report = Report::default();
@@ -139,8 +161,8 @@ impl Remove {
         }
         let mut finished = stream::iter(plan.tasks)
             .map(|task| async move {
-                match local {
-                    Some(local) if !self.is_done(&task) => cut_out(local, recipe, &task).await,
+                match shop {
+                    Some(shop) if !self.is_done(&task) => shop.run(&task).await,
                     _ => Entry::skipped(name_of_source(&task.source), name_of_sink(&task.sink)),
                 }
             })
@@ -163,21 +185,42 @@ fn default_jobs() -> usize {
     std::thread::available_parallelism().map_or(2, |cpus| cpus.get().max(2))
 }
 
-async fn cut_out(local: &Local, recipe: &Recipe, task: &Task) -> Entry {
-    let started = Instant::now();
-    let input = name_of_source(&task.source);
-    let bytes = match file::read(&task.source).await {
-        Ok(bytes) => bytes,
-        Err(error) => return Entry::failed(input, with_causes(&error)),
-    };
-    let output = match local.cut_out(bytes, recipe).await {
-        Ok(output) => output,
-        Err(error) => return Entry::failed(input, with_causes(&error)),
-    };
-    let (size, len) = (output.image.size, output.image.bytes.len());
-    match file::write(&task.sink, output.image.bytes).await {
-        Ok(()) => Entry::done(input, name_of_sink(&task.sink), size, len, started.elapsed()),
-        Err(error) => Entry::failed(input, format!("cannot write {}: {error}", name_of_sink(&task.sink))),
+/// What every picture is worked on with.
+struct Shop {
+    local: Local,
+    fetcher: Fetcher,
+    recipe: Recipe,
+    beside: BesideFiles,
+}
+
+impl Shop {
+    async fn run(&self, task: &Task) -> Entry {
+        let started = Instant::now();
+        let input = name_of_source(&task.source);
+        let source = match self.read(&task.source).await {
+            Ok(source) => source,
+            Err(reason) => return Entry::failed(input, reason),
+        };
+        let BesideFiles { background, mark } = &self.beside;
+        let files =
+            Files { source, background: background.clone(), mark: mark.clone(), fetch: std::time::Duration::ZERO };
+        let output = match self.local.run(files, &self.recipe).await {
+            Ok(output) => output,
+            Err(error) => return Entry::failed(input, with_causes(&error)),
+        };
+        let (size, len) = (output.image.size, output.image.bytes.len());
+        match file::write(&task.sink, output.image.bytes).await {
+            Ok(()) => Entry::done(input, name_of_sink(&task.sink), size, len, started.elapsed()),
+            Err(error) => Entry::failed(input, format!("cannot write {}: {error}", name_of_sink(&task.sink))),
+        }
+    }
+
+    async fn read(&self, source: &Source) -> Result<Bytes, String> {
+        match source {
+            Source::Stdin => file::read_stdin().await.map_err(|error| with_causes(&error)),
+            Source::File(path) => file::read(path.clone()).await.map_err(|error| with_causes(&error)),
+            Source::Url(url) => self.fetcher.fetch(url).await.map_err(|error| with_causes(&error)),
+        }
     }
 }
 
@@ -185,6 +228,7 @@ fn name_of_source(source: &Source) -> String {
     match source {
         Source::Stdin => "-".to_owned(),
         Source::File(path) => path.display().to_string(),
+        Source::Url(url) => url.to_string(),
     }
 }
 

@@ -3,6 +3,7 @@
 //! Rules: a folder keeps its tree, a glob keeps the tree below its first wildcard, anything else only its name.
 //! Nothing is ever written over an input, and no two inputs are written to one output.
 
+use crate::image::SourceUrl;
 use std::collections::{HashMap, HashSet};
 use std::ffi::OsStr;
 use std::fs;
@@ -21,6 +22,8 @@ pub(super) enum Source {
     Stdin,
     /// A file.
     File(PathBuf),
+    /// A file elsewhere.
+    Url(SourceUrl),
 }
 
 /// Where a result goes.
@@ -76,7 +79,7 @@ impl Destination {
     /// # Errors
     /// When many pictures would go to one place.
     pub(super) fn of(output: &Path, inputs: &[PathBuf]) -> Result<Self, String> {
-        let one_picture = matches!(inputs, [only] if is_stdio(only) || only.is_file());
+        let one_picture = matches!(inputs, [only] if is_stdio(only) || only.is_file() || url(only).is_some());
         if is_stdio(output) {
             return if one_picture {
                 Ok(Self::Stdout)
@@ -136,7 +139,23 @@ pub(super) fn plan(inputs: &[PathBuf], destination: &Destination, extension: &st
 }
 
 fn source_of(input: &Path) -> Source {
-    if is_stdio(input) { Source::Stdin } else { Source::File(input.to_owned()) }
+    match url(input) {
+        Some(url) => Source::Url(url),
+        None if is_stdio(input) => Source::Stdin,
+        None => Source::File(input.to_owned()),
+    }
+}
+
+/// The address that an argument is.
+fn url(argument: &Path) -> Option<SourceUrl> {
+    argument.to_str().and_then(|text| SourceUrl::parse(text).ok())
+}
+
+/// The name of the file behind an address, as far as it says one that a folder may hold.
+fn name_of(url: &SourceUrl) -> PathBuf {
+    let last = url.as_url().path_segments().and_then(|mut segments| segments.next_back()).unwrap_or_default();
+    let plain = |name: &&str| !name.is_empty() && !name.starts_with('.') && !name.contains(['%', '\\', ':']);
+    PathBuf::from(Some(last).filter(plain).unwrap_or("picture"))
 }
 
 fn is_same_file(a: &Path, b: &Path) -> bool {
@@ -204,7 +223,7 @@ fn plan_folder(plan: &mut Plan, inputs: &[PathBuf], folder: &Path, extension: &s
         } else if let Some(first) = taken.get(&output) {
             plan.refuse(&picture.path, format!("{} is already the result of {}", output.display(), first.display()));
         } else {
-            plan.tasks.push(Task { source: Source::File(picture.path.clone()), sink: Sink::File(output.clone()) });
+            plan.tasks.push(Task { source: source_of(&picture.path), sink: Sink::File(output.clone()) });
             taken.insert(output, &picture.path);
         }
     }
@@ -216,6 +235,9 @@ fn or_here(path: &Path) -> &Path {
 }
 
 fn expand(input: &Path, output: &Path, found: &mut Vec<Found>, plan: &mut Plan) {
+    if let Some(url) = url(input) {
+        return found.push(Found { path: input.to_owned(), relative: name_of(&url), named: true });
+    }
     if input.is_dir() {
         return walk(input, Path::new(""), output, found, plan);
     }

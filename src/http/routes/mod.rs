@@ -1,3 +1,4 @@
-//! What answers the routes.
+//! One module for each kind of endpoint.
 
+pub(super) mod batch;
 pub(super) mod image;

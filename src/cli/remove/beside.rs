@@ -1,0 +1,40 @@
+//! Pictures beside the inputs: a background, a watermark. Read or fetched once, used for every input.
+
+use super::file;
+use crate::cli::exit::Failure;
+use crate::image::SourceUrl;
+use crate::recipe::{BG_FILE, Recipe, Source};
+use crate::source::Fetcher;
+use bytes::Bytes;
+use std::path::Path;
+
+/// What a recipe wants beside its source.
+#[derive(Default)]
+pub(super) struct BesideFiles {
+    pub(super) background: Option<Bytes>,
+    pub(super) mark: Option<Bytes>,
+}
+
+impl BesideFiles {
+    /// Gathers them. `attached` is what `--set bg_file=` names.
+    pub(super) async fn gather(fetcher: &Fetcher, recipe: &Recipe, attached: Option<&Path>) -> Result<Self, Failure> {
+        let background = match (&recipe.wants.background, attached) {
+            (Some(Source::Attached), Some(path)) => {
+                let read = file::read(path.to_owned()).await;
+                Some(read.map_err(|error| format!("cannot read {BG_FILE} {}: {error}", path.display()))?)
+            }
+            (Some(Source::Url(url)), _) => Some(fetch(fetcher, url, "bg_url").await?),
+            (Some(Source::Attached), None) | (None, _) => None,
+        };
+        let mark = match &recipe.wants.mark {
+            Some(url) => Some(fetch(fetcher, url, "watermark").await?),
+            None => None,
+        };
+        Ok(Self { background, mark })
+    }
+}
+
+async fn fetch(fetcher: &Fetcher, url: &SourceUrl, param: &str) -> Result<Bytes, Failure> {
+    let fetched = fetcher.fetch(url).await;
+    fetched.map_err(|error| format!("cannot fetch {param} {url}: {}", crate::cli::exit::with_causes(&error)).into())
+}

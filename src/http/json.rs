@@ -1,0 +1,104 @@
+//! A JSON object with fields, each at most once.
+
+use super::body::{RequestBody, read_small};
+use super::error::{ApiError, ErrorCode};
+use crate::recipe::{Endpoint, FieldError, Fields};
+use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
+use serde_json::Value;
+use std::fmt;
+
+/// The largest body; ten addresses of the longest kind are a third of it.
+const MAX_BODY: usize = 64 * 1024;
+
+/// The members of a JSON object, in order, repeated ones kept.
+#[derive(Debug)]
+pub(super) struct Object(Vec<(String, Value)>);
+
+impl<'de> Deserialize<'de> for Object {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Members;
+        impl<'de> Visitor<'de> for Members {
+            type Value = Object;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("an object")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Object, A::Error> {
+                let mut members = Vec::new();
+                while let Some(member) = map.next_entry()? {
+                    members.push(member);
+                }
+                Ok(Object(members))
+            }
+        }
+        deserializer.deserialize_map(Members)
+    }
+}
+
+/// Reads the body whole.
+pub(super) async fn read(body: &mut RequestBody) -> Result<Object, ApiError> {
+    let Some(bytes) = read_small(body, MAX_BODY).await? else {
+        let message = format!("the request body has more than {MAX_BODY} bytes");
+        return Err(ApiError::new(ErrorCode::PayloadTooLarge, message));
+    };
+    let malformed = |error: serde_json::Error| format!("malformed JSON: {error}");
+    serde_json::from_slice(&bytes).map_err(|error| ApiError::new(ErrorCode::InvalidParameter, malformed(error)))
+}
+
+impl Object {
+    /// The fields of `endpoint`, and what else there is under the name `beside`.
+    pub(super) fn split(self, endpoint: &Endpoint, beside: &str) -> Result<(Fields, Option<Value>), FieldError> {
+        let (mut fields, mut other) = (Fields::default(), None);
+        for (name, value) in self.0 {
+            if name == beside {
+                if other.replace(value).is_some() {
+                    return Err(FieldError::Repeated { param: name });
+                }
+                continue;
+            }
+            let Some(field) = endpoint.field(&name) else { return Err(FieldError::Unknown { param: name }) };
+            match field.kind.text_of(&value) {
+                Some(text) => fields.push(&name, &text)?,
+                None => return Err(FieldError::invalid(&name, &value.to_string(), field.kind.expected())),
+            }
+        }
+        Ok((fields, other))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::recipe::ENDPOINTS;
+
+    fn split(json: &str) -> Result<(Fields, Option<Value>), FieldError> {
+        let endpoint = ENDPOINTS.iter().find(|endpoint| endpoint.path == "/remove-url").expect("it is there");
+        serde_json::from_str::<Object>(json).expect("an object").split(endpoint, "url")
+    }
+
+    #[test]
+    fn members_become_fields_in_the_type_of_each() {
+        let (fields, url) =
+            split(r#"{"width":100,"url":"https://a/","keep_alpha":false,"despill":12.5}"#).expect("valid");
+        assert_eq!(url, Some(Value::from("https://a/")));
+        let fields: Vec<_> = fields.iter().collect();
+        assert_eq!(fields, [("width", "100"), ("keep_alpha", "false"), ("despill", "12.5")]);
+    }
+
+    #[test]
+    fn a_member_of_another_type_or_name_or_twice_is_refused_by_name() {
+        for (json, param) in [
+            (r#"{"width":"100"}"#, "width"),
+            (r#"{"edge":null}"#, "edge"),
+            (r#"{"edge":["soft"]}"#, "edge"),
+            (r#"{"keep_alpha":"true"}"#, "keep_alpha"),
+            (r#"{"egde":"soft"}"#, "egde"),
+            (r#"{"edge":"soft","edge":"soft"}"#, "edge"),
+            (r#"{"url":"a","url":"a"}"#, "url"),
+        ] {
+            assert_eq!(split(json).expect_err(json).param(), param, "{json}");
+        }
+        assert!(serde_json::from_str::<Object>("[]").is_err());
+    }
+}

@@ -1,0 +1,319 @@
+//! Up to ten pictures in, a row for each out.
+//!
+//! Rows are worked on a few at a time, through the same batches as everything else, and written in order as they come:
+//! a finished picture waits in its file's form for the rows before it, and turns into base64 only piece by piece on
+//! its way out. The reply begins when it is known not to be the one that says that nothing could be fetched.
+
+use crate::engine::Lane;
+use crate::http::error::{ApiError, ErrorCode};
+use crate::http::exchange::Exchange;
+use crate::http::facade::Facade;
+use crate::http::fetching::{self, BesideFiles};
+use crate::http::form::{Share, Upload, UploadMemory};
+use crate::http::response::{self, Reply};
+use crate::http::submission::{self, Pictures, Submission};
+use crate::http::{App, Caller};
+use crate::image::SourceUrl;
+use crate::pipeline::{Call, Files, Output};
+use crate::recipe::{Endpoint, FieldError, Recipe, Value};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use bytes::Bytes;
+use futures_util::{Stream, StreamExt, stream};
+use hyper::StatusCode;
+use serde::Serialize;
+use std::pin::pin;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use tokio::sync::mpsc;
+use tokio::task::JoinHandle;
+use tokio::time::timeout;
+
+/// Rows of one batch in work, or done and waiting for their turn.
+const ROWS_AT_ONCE: usize = 4;
+/// Bytes of a picture that are turned into base64 at once; a multiple of three, so that pieces join without padding.
+const PIECE: usize = 48 * 1024;
+/// Pieces that wait for the caller to read them.
+const PIECES_AHEAD: usize = 4;
+
+/// One picture of a batch.
+struct Item {
+    index: usize,
+    label: Label,
+    picture: Given,
+}
+
+/// What a row is known by.
+#[derive(Clone, Serialize)]
+#[serde(rename_all = "lowercase")]
+enum Label {
+    Filename(Option<String>),
+    Url(String),
+}
+
+enum Given {
+    File(Bytes),
+    Url(Result<SourceUrl, FieldError>),
+}
+
+/// A picture of a batch, done or failed.
+struct Row {
+    index: usize,
+    label: Label,
+    outcome: Result<Output, ApiError>,
+}
+
+/// What every row of a batch is worked on with.
+#[derive(Clone)]
+struct Shop {
+    app: App,
+    uploads: UploadMemory,
+    recipe: Arc<Recipe>,
+    mark: Option<Bytes>,
+    deadline: Duration,
+}
+
+/// Reads the request to its end, judges every field, and answers as the rows come.
+pub(in crate::http) async fn answer(
+    facade: &Facade,
+    endpoint: &Endpoint,
+    caller: &Caller,
+    exchange: &mut Exchange,
+) -> Result<Reply, ApiError> {
+    let submission = submission::read(facade, endpoint, exchange).await?;
+    let received = exchange.body.ended().map_or_else(Instant::now, tokio::time::Instant::into_std);
+    let Submission { fields, pictures, share, .. } = submission;
+    let recipe = facade.recipe(endpoint, caller, fields)?;
+    let BesideFiles { mark, share: beside_share, .. } =
+        fetching::beside(&facade.app, &facade.uploads, &recipe, None).await?;
+    let items = items(pictures)?;
+    let count = items.len();
+    let format = recipe.encode.format.name();
+    let shop = Shop {
+        app: facade.app.clone(),
+        uploads: facade.uploads.clone(),
+        recipe: Arc::new(recipe),
+        mark,
+        deadline: facade.config.request_deadline,
+    };
+    let model = shop.app.remover.model();
+    let mut rows = Box::pin(rows(shop, items));
+
+    let mut held = Vec::new();
+    let mut fetched = false;
+    while !fetched && let Some(row) = rows.next().await {
+        fetched = !row.outcome.as_ref().is_err_and(|error| error.code == ErrorCode::FetchFailed);
+        held.push(row);
+    }
+    let status = if fetched { StatusCode::OK } else { ErrorCode::FetchFailed.status() };
+    let (pieces, read) = mpsc::channel(PIECES_AHEAD);
+    let head = Head { count, format };
+    let request_id = exchange.id.clone();
+    let (busy, patience) = (exchange.busy.clone(), facade.config.idle_timeout);
+    tokio::spawn(async move {
+        let mut caller = Reader { pieces, patience };
+        // An error means that the caller left, or reads nothing any more: then nobody is waiting for the rest.
+        let _ = write(&mut caller, head, stream::iter(held).chain(rows), &request_id).await;
+        drop((busy, share, beside_share));
+    });
+    response::streamed_json(status, read, model, received.elapsed())
+}
+
+fn items(pictures: Pictures) -> Result<Vec<Item>, ApiError> {
+    let refuse = |text: &str| FieldError::invalid("urls", text, <SourceUrl as Value>::KIND.expected());
+    let given: Vec<_> = match pictures {
+        Pictures::Files(files) => files
+            .into_iter()
+            .map(|Upload { filename, bytes, .. }| (Label::Filename(filename), Given::File(bytes)))
+            .collect(),
+        Pictures::Urls(urls) => urls
+            .into_iter()
+            .map(|url| {
+                let parsed = SourceUrl::parse(&url).map_err(|_| refuse(&url));
+                (Label::Url(url), Given::Url(parsed))
+            })
+            .collect(),
+        Pictures::File(_) | Pictures::Url(_) => {
+            return Err(ApiError::internal("one picture at an endpoint of batches"));
+        }
+    };
+    let items = given.into_iter().enumerate();
+    Ok(items.map(|(index, (label, picture))| Item { index, label, picture }).collect())
+}
+
+/// The rows, in order.
+fn rows(shop: Shop, items: Vec<Item>) -> impl Stream<Item = Row> + Send {
+    stream::iter(items)
+        .map(move |Item { index, label, picture }| {
+            let shop = shop.clone();
+            // A task of its own, so that it goes on while the rows before it are being written.
+            let work = AbortOnDrop(tokio::spawn(async move { shop.work(picture).await }));
+            async move { Row { index, label, outcome: work.outcome().await } }
+        })
+        .buffered(ROWS_AT_ONCE)
+}
+
+/// Work that ends when nobody waits for it any more.
+struct AbortOnDrop(JoinHandle<Result<Output, ApiError>>);
+
+impl AbortOnDrop {
+    async fn outcome(mut self) -> Result<Output, ApiError> {
+        (&mut self.0).await.unwrap_or_else(|error| Err(ApiError::internal(format!("a row: {error}"))))
+    }
+}
+
+impl Drop for AbortOnDrop {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
+impl Shop {
+    async fn work(&self, picture: Given) -> Result<Output, ApiError> {
+        let began = Instant::now();
+        let (source, share, fetch) = match picture {
+            Given::File(file) => (file, Share::default(), Duration::ZERO),
+            Given::Url(url) => {
+                let (bytes, share) = fetching::fetch(&self.app, &self.uploads, &url?, "urls").await?;
+                (bytes, share, began.elapsed())
+            }
+        };
+        let call = Call { lane: Lane::Interactive, deadline: began + self.deadline };
+        let files = Files { source, background: None, mark: self.mark.clone(), fetch };
+        let output = self.app.remover.run(files, &self.recipe, &call).await?;
+        drop(share);
+        Ok(output)
+    }
+}
+
+/// What is known before the first row.
+#[derive(Serialize)]
+struct Head {
+    count: usize,
+    format: &'static str,
+}
+
+/// What is known after the last.
+#[derive(Serialize)]
+struct Tail<'a> {
+    succeeded: usize,
+    failed: usize,
+    request_id: &'a str,
+}
+
+/// A row up to its picture.
+#[derive(Serialize)]
+struct Done<'a> {
+    index: usize,
+    #[serde(flatten)]
+    label: &'a Label,
+    success: bool,
+    status: u16,
+    format: &'static str,
+    width: u32,
+    height: u32,
+    size_bytes: usize,
+    foreground: String,
+}
+
+#[derive(Serialize)]
+struct Failed<'a> {
+    index: usize,
+    #[serde(flatten)]
+    label: &'a Label,
+    success: bool,
+    status: u16,
+    error: Reason<'a>,
+}
+
+#[derive(Serialize)]
+struct Reason<'a> {
+    code: &'static str,
+    message: &'a str,
+}
+
+/// The caller went away, or does not read.
+struct Gone;
+
+/// The caller, reading.
+struct Reader {
+    pieces: mpsc::Sender<Bytes>,
+    patience: Duration,
+}
+
+impl Reader {
+    async fn send(&mut self, piece: impl Into<Bytes>) -> Result<(), Gone> {
+        match timeout(self.patience, self.pieces.send(piece.into())).await {
+            Ok(Ok(())) => Ok(()),
+            Ok(Err(_)) | Err(_) => Err(Gone),
+        }
+    }
+}
+
+async fn write(
+    reader: &mut Reader,
+    head: Head,
+    rows: impl Stream<Item = Row> + Send,
+    request_id: &str,
+) -> Result<(), Gone> {
+    let mut rows = pin!(rows);
+    reader.send(format!("{},\"results\":[", open(&head))).await?;
+    let (mut succeeded, mut failed) = (0, 0);
+    loop {
+        let row = tokio::select! {
+            row = rows.next() => row,
+            () = reader.pieces.closed() => return Err(Gone),
+        };
+        let Some(Row { index, label, outcome }) = row else { break };
+        let comma = if index == 0 { "" } else { "," };
+        match outcome {
+            Ok(output) => {
+                succeeded += 1;
+                send_picture(reader, comma, index, &label, output).await?;
+            }
+            Err(error) => {
+                failed += 1;
+                let reason = Reason { code: error.code.name(), message: error.message() };
+                let status = error.code.status().as_u16();
+                let row = Failed { index, label: &label, success: false, status, error: reason };
+                reader.send(format!("{comma}{}}}", open(&row))).await?;
+                error.log();
+            }
+        }
+    }
+    let tail = open(&Tail { succeeded, failed, request_id });
+    reader.send(format!("],{}}}", &tail[1..])).await
+}
+
+async fn send_picture(
+    reader: &mut Reader,
+    comma: &str,
+    index: usize,
+    label: &Label,
+    output: Output,
+) -> Result<(), Gone> {
+    let Output { image, subject, .. } = output;
+    let row = Done {
+        index,
+        label,
+        success: true,
+        status: 200,
+        format: image.format.name(),
+        width: image.size.width,
+        height: image.size.height,
+        size_bytes: image.bytes.len(),
+        foreground: subject.to_string(),
+    };
+    reader.send(format!("{comma}{},\"data_base64\":\"", open(&row))).await?;
+    for piece in image.bytes.chunks(PIECE) {
+        reader.send(STANDARD.encode(piece)).await?;
+    }
+    reader.send("\"}").await
+}
+
+/// An object as JSON, without its last brace, so that it can go on.
+fn open(object: &impl Serialize) -> String {
+    let mut json = serde_json::to_string(object).expect("plain data");
+    json.pop();
+    json
+}

@@ -1,0 +1,276 @@
+//! Every endpoint that answers pictures: what it takes, and the way from its fields to a recipe.
+
+use super::params::{Field, Group, Origin};
+use super::{FieldError, Fields, Recipe, remove, replace_bg, shadow, smart_crop, sticker, studio_shot};
+use std::sync::LazyLock;
+
+/// The part that holds an uploaded background.
+pub const BG_FILE: &str = "bg_file";
+
+/// Pictures in one batch at most.
+pub const MAX_BATCH: usize = 10;
+
+/// An endpoint that answers pictures.
+#[derive(Clone, Debug)]
+pub struct Endpoint {
+    /// Its path without the slash; also its name on the command line.
+    pub name: &'static str,
+    /// Its path.
+    pub path: &'static str,
+    /// Where it comes from.
+    pub origin: Origin,
+    /// What it does, in a sentence.
+    pub about: &'static str,
+    /// How its pictures arrive.
+    pub input: Input,
+    /// Every field but the pictures.
+    pub fields: Vec<Field>,
+    plan: fn(&Fields) -> Result<Recipe, FieldError>,
+}
+
+/// How an endpoint's pictures arrive.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Input {
+    /// A form with a file.
+    File,
+    /// A form with a file and perhaps a background.
+    FileAndBackground,
+    /// A form with up to [`MAX_BATCH`] files.
+    Files,
+    /// JSON with an address.
+    Url,
+    /// JSON with up to [`MAX_BATCH`] addresses.
+    Urls,
+}
+
+impl Input {
+    /// Whether it is one picture and not a batch.
+    #[must_use]
+    pub const fn is_single(self) -> bool {
+        match self {
+            Self::File | Self::FileAndBackground | Self::Url => true,
+            Self::Files | Self::Urls => false,
+        }
+    }
+}
+
+impl Input {
+    /// Whether its pictures have to be fetched.
+    #[must_use]
+    pub const fn is_url(self) -> bool {
+        match self {
+            Self::Url | Self::Urls => true,
+            Self::File | Self::FileAndBackground | Self::Files => false,
+        }
+    }
+}
+
+impl Endpoint {
+    /// Judges every field and fills the defaults.
+    ///
+    /// # Errors
+    /// [`FieldError`] for the first field that cannot be used.
+    pub fn recipe(&self, fields: &Fields) -> Result<Recipe, FieldError> {
+        (self.plan)(fields)
+    }
+
+    /// The row of a field.
+    #[must_use]
+    pub fn field(&self, name: &str) -> Option<&Field> {
+        self.fields.iter().find(|field| field.name == name)
+    }
+}
+
+/// Shared fields that the specification lists for every endpoint that it describes with them.
+const SIZES: &[&str] = &["quality", "max_dim", "width", "height"];
+const FINDING: &[&str] = &["detect", "decontaminate", "engine"];
+const MARKS: &[&str] = &["despill", "watermark", "watermark_opacity"];
+const PRESET: &[&str] = &["preset"];
+
+/// What the specification lists for an endpoint, of what it shares with others.
+struct Listed(&'static [&'static [&'static str]]);
+
+struct Entry {
+    path: &'static str,
+    origin: Origin,
+    about: &'static str,
+    input: Input,
+    listed: Listed,
+    table: fn() -> Vec<Field>,
+    plan: fn(&Fields) -> Result<Recipe, FieldError>,
+}
+
+/// A new endpoint is one file in this folder and one entry here.
+const ENTRIES: &[Entry] = &[
+    Entry {
+        path: "/remove",
+        origin: Origin::Specification,
+        about: "Cuts the subject out of a picture.",
+        input: Input::File,
+        listed: Listed(&[&["format", "matting", "edge"], SIZES, FINDING, MARKS, PRESET]),
+        table: remove::Upload::table,
+        plan: remove::upload,
+    },
+    Entry {
+        path: "/remove-url",
+        origin: Origin::Specification,
+        about: "Fetches a picture and cuts its subject out.",
+        input: Input::Url,
+        listed: Listed(&[&["format", "edge"], SIZES, FINDING, MARKS, PRESET]),
+        table: remove::Url::table,
+        plan: remove::url,
+    },
+    Entry {
+        path: "/remove-batch",
+        origin: Origin::Specification,
+        about: "Cuts the subjects out of up to ten pictures; each one's row says what became of it.",
+        input: Input::Files,
+        listed: Listed(&[]),
+        table: remove::Upload::table,
+        plan: remove::upload,
+    },
+    Entry {
+        path: "/remove-batch-url",
+        origin: Origin::Specification,
+        about: "Fetches up to ten pictures and cuts their subjects out; each one's row says what became of it.",
+        input: Input::Urls,
+        listed: Listed(&[&["format"]]),
+        table: remove::Url::table,
+        plan: remove::url,
+    },
+    Entry {
+        path: "/mask",
+        origin: Origin::Extension,
+        about: "Answers the matte of a picture's subject as 8-bit grey: /remove with channels=alpha.",
+        input: Input::File,
+        listed: Listed(&[]),
+        table: remove::Mask::table,
+        plan: remove::mask,
+    },
+    Entry {
+        path: "/replace-bg",
+        origin: Origin::Specification,
+        about: "Puts the subject before a colour or another picture.",
+        input: Input::FileAndBackground,
+        listed: Listed(&[&["bg_url", "bg_color", "fit", "format"], SIZES, MARKS, PRESET]),
+        table: replace_bg::Replace::table,
+        plan: replace_bg::replace,
+    },
+    Entry {
+        path: "/studio-shot",
+        origin: Origin::Specification,
+        about: "Puts the subject in the middle of a clean canvas with a soft shadow.",
+        input: Input::File,
+        listed: Listed(&[
+            &["bg_color", "padding", "shadow", "bg_blur", "transparent", "aspect", "enhance", "enhance_strength"],
+            SIZES,
+            FINDING,
+            MARKS,
+            PRESET,
+        ]),
+        table: studio_shot::Studio::table,
+        plan: studio_shot::studio,
+    },
+    Entry {
+        path: "/smart-crop",
+        origin: Origin::Specification,
+        about: "Crops a picture to its subject.",
+        input: Input::File,
+        listed: Listed(&[&["padding", "aspect", "format"], FINDING]),
+        table: smart_crop::Crop::table,
+        plan: smart_crop::crop,
+    },
+    Entry {
+        path: "/shadow",
+        origin: Origin::Specification,
+        about: "Cuts the subject out and has it cast a shadow.",
+        input: Input::File,
+        listed: Listed(&[&["angle", "blur", "opacity", "color", "offset"]]),
+        table: shadow::Cast::table,
+        plan: shadow::cast,
+    },
+    Entry {
+        path: "/sticker",
+        origin: Origin::Specification,
+        about: "Cuts the subject out and draws a line around it.",
+        input: Input::File,
+        listed: Listed(&[&["stroke_width", "stroke_color", "padding"]]),
+        table: sticker::Sticker::table,
+        plan: sticker::sticker,
+    },
+];
+
+/// Every endpoint that answers pictures.
+pub static ENDPOINTS: LazyLock<Vec<Endpoint>> = LazyLock::new(|| {
+    ENTRIES
+        .iter()
+        .map(|entry| {
+            let listed = |name: &str| entry.listed.0.iter().any(|group| group.contains(&name));
+            let origin = |name| if listed(name) { Origin::Specification } else { Origin::Extension };
+            let fields = (entry.table)().into_iter().map(|field| Field { origin: origin(field.name), ..field });
+            Endpoint {
+                name: entry.path.trim_start_matches('/'),
+                path: entry.path,
+                origin: entry.origin,
+                about: entry.about,
+                input: entry.input,
+                fields: fields.collect(),
+                plan: entry.plan,
+            }
+        })
+        .collect()
+});
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::recipe::tests::fields;
+    use std::collections::HashSet;
+
+    #[test]
+    fn every_documented_default_is_what_an_empty_request_gets() {
+        for endpoint in ENDPOINTS.iter() {
+            let empty = format!("{:?}", endpoint.recipe(&fields(&[])).expect("no fields"));
+            let defaults: Vec<_> =
+                endpoint.fields.iter().filter_map(|field| field.default.map(|text| (field.name, text))).collect();
+            assert!(!defaults.is_empty());
+            for &(name, text) in &defaults {
+                let said = endpoint.recipe(&fields(&[(name, text)]));
+                // The default aspect gives way to an exact box; said, it does not.
+                if (endpoint.name, name) != ("studio-shot", "aspect") && name != "padding" {
+                    assert_eq!(format!("{:?}", said.expect(name)), empty, "{} {name}={text}", endpoint.path);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn every_endpoint_takes_every_shared_field_once() {
+        let shared =
+            ["detect", "decontaminate", "engine", "format", "quality", "max_dim", "width", "height", "despill"];
+        let more = ["watermark", "watermark_opacity", "preset", "channels", "keep_alpha"];
+        for endpoint in ENDPOINTS.iter() {
+            let names: Vec<_> = endpoint.fields.iter().map(|field| field.name).collect();
+            assert!(shared.iter().chain(&more).all(|name| names.contains(name)), "{}: {names:?}", endpoint.path);
+            assert_eq!(names.iter().collect::<HashSet<_>>().len(), names.len(), "{}", endpoint.path);
+        }
+    }
+
+    #[test]
+    fn what_the_specification_lists_is_there() {
+        for (entry, endpoint) in ENTRIES.iter().zip(ENDPOINTS.iter()) {
+            for name in entry.listed.0.iter().copied().flatten() {
+                let field = endpoint.field(name).unwrap_or_else(|| panic!("{} {name}", endpoint.path));
+                assert_eq!(field.origin, Origin::Specification);
+            }
+        }
+    }
+
+    #[test]
+    fn an_unknown_field_is_refused_by_every_endpoint() {
+        for endpoint in ENDPOINTS.iter() {
+            let refused = endpoint.recipe(&fields(&[("egde", "soft")])).expect_err("unknown");
+            assert_eq!(refused, FieldError::Unknown { param: "egde".into() });
+        }
+    }
+}

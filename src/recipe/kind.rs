@@ -1,0 +1,122 @@
+//! What a field takes, as data: for messages, for the documentation page and for the contract test.
+
+use serde_json::Value as Json;
+
+/// What a field takes.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Kind {
+    /// One of these words.
+    Choice(&'static [&'static str]),
+    /// A whole number in this range, both ends included.
+    Integer {
+        /// The least.
+        min: u32,
+        /// The most.
+        max: u32,
+    },
+    /// A number in this range, both ends included.
+    Number {
+        /// The least.
+        min: f64,
+        /// The most.
+        max: f64,
+    },
+    /// `true`, `false`, `1` or `0`.
+    Boolean,
+    /// Text of a certain form.
+    Text(Form),
+    /// Any of these.
+    AnyOf(&'static [Self]),
+}
+
+/// A form of text.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Form {
+    /// In words.
+    pub expected: &'static str,
+    /// As a regular expression (ECMA 262, as OpenAPI has it); nothing where it says too little.
+    pub pattern: Option<&'static str>,
+    /// Characters at most.
+    pub max_length: u32,
+    /// Such texts.
+    pub examples: &'static [&'static str],
+}
+
+impl Kind {
+    /// What a caller has to send, in words.
+    #[must_use]
+    pub fn expected(&self) -> String {
+        match self {
+            Self::Choice(words) => listed(words.iter().map(|word| (*word).to_owned())),
+            Self::Integer { min, max } => format!("an integer from {min} to {max}"),
+            Self::Number { min, max } => format!("a number from {min} to {max}"),
+            Self::Boolean => "true or false".to_owned(),
+            Self::Text(form) => form.expected.to_owned(),
+            Self::AnyOf(kinds) => listed(kinds.iter().map(Self::expected)),
+        }
+    }
+
+    /// A JSON value as the text that a form would carry; nothing when its type is not that of the field.
+    #[must_use]
+    pub fn text_of(&self, value: &Json) -> Option<String> {
+        match (self, value) {
+            (Self::Choice(_) | Self::Text(_), Json::String(text)) => Some(text.clone()),
+            // JSON Schema: a number without fraction is an integer, however it is written.
+            (Self::Integer { .. }, Json::Number(number)) => match number.as_f64() {
+                Some(value) if value.fract() == 0.0 && value.abs() < 1e15 => Some(format!("{value:.0}")),
+                Some(_) | None => Some(number.to_string()),
+            },
+            (Self::Number { .. }, Json::Number(number)) => Some(number.to_string()),
+            (Self::Boolean, Json::Bool(yes)) => Some(yes.to_string()),
+            (Self::Boolean, Json::Number(number)) => Some(number.to_string()),
+            (Self::AnyOf(kinds), value) => kinds.iter().find_map(|kind| kind.text_of(value)),
+            (
+                Self::Choice(_) | Self::Text(_) | Self::Integer { .. } | Self::Number { .. } | Self::Boolean,
+                Json::Null | Json::Bool(_) | Json::Number(_) | Json::String(_) | Json::Array(_) | Json::Object(_),
+            ) => None,
+        }
+    }
+}
+
+/// `a, b or c`.
+fn listed(words: impl Iterator<Item = String>) -> String {
+    let words: Vec<_> = words.collect();
+    match words.split_last() {
+        Some((only, [])) => only.clone(),
+        Some((last, others)) => format!("{} or {last}", others.join(", ")),
+        None => String::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn what_was_expected_reads_as_a_sentence() {
+        assert_eq!(Kind::Choice(&["a"]).expected(), "a");
+        assert_eq!(Kind::Choice(&["a", "b", "c"]).expected(), "a, b or c");
+        assert_eq!(Kind::Integer { min: 1, max: 100 }.expected(), "an integer from 1 to 100");
+        let either = Kind::AnyOf(&[Kind::Boolean, Kind::Number { min: 0.0, max: 100.0 }]);
+        assert_eq!(either.expected(), "true or false or a number from 0 to 100");
+    }
+
+    #[test]
+    fn a_json_value_counts_only_in_the_type_of_its_field() {
+        let integer = Kind::Integer { min: 0, max: 9 };
+        assert_eq!(integer.text_of(&json!(5)).as_deref(), Some("5"));
+        assert_eq!(integer.text_of(&json!(5.0)).as_deref(), Some("5"));
+        assert_eq!(integer.text_of(&json!(5.5)).as_deref(), Some("5.5"));
+        assert_eq!(integer.text_of(&json!("5")), None);
+        assert_eq!(Kind::Boolean.text_of(&json!(true)).as_deref(), Some("true"));
+        assert_eq!(Kind::Boolean.text_of(&json!(1)).as_deref(), Some("1"));
+        assert_eq!(Kind::Boolean.text_of(&json!("true")), None);
+        assert_eq!(Kind::Choice(&["a"]).text_of(&json!("b")).as_deref(), Some("b"));
+        assert_eq!(Kind::Choice(&["a"]).text_of(&json!(null)), None);
+        let either = Kind::AnyOf(&[Kind::Boolean, Kind::Number { min: 0.0, max: 100.0 }]);
+        assert_eq!(either.text_of(&json!(false)).as_deref(), Some("false"));
+        assert_eq!(either.text_of(&json!(2.5)).as_deref(), Some("2.5"));
+        assert_eq!(either.text_of(&json!([])), None);
+    }
+}

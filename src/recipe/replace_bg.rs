@@ -1,0 +1,85 @@
+//! `/replace-bg`: the subject before another background.
+
+use super::params::{Group, fields};
+use super::shared::{Common, UploadMarks, composed, needs_alpha};
+use super::{BG_FILE, FieldError, Fields, Recipe, RgbaOnly, Source};
+use crate::compose::{Background, Fit, Scene};
+use crate::image::color::Color;
+use crate::image::{OutputFormat, SourceUrl};
+
+fields! {
+    /// What `/replace-bg` takes beside the shared fields.
+    struct ReplaceFields {
+        /// Address of a background picture; used when there is no `bg_file`.
+        bg_url: SourceUrl = None;
+        /// Colour of the background; used when there is no picture, and behind one that leaves room or lets something through.
+        bg_color: Color = Some("#FFFFFF");
+        /// How a background picture fills the frame: `cover` cuts off what sticks out, `contain` shows all of it, `stretch` distorts it.
+        fit: Fit = Some("cover");
+        /// Format of the result. With a background picture the default is `jpg`.
+        format: OutputFormat = Some("png");
+        /// Always the picture.
+        channels: RgbaOnly = Some("rgba");
+    }
+}
+
+/// What `/replace-bg` takes.
+pub(super) type Replace = (ReplaceFields, Common, UploadMarks);
+
+pub(super) fn replace(fields: &Fields) -> Result<Recipe, FieldError> {
+    let (own, common, marks) = Replace::read(fields)?;
+    let color = own.bg_color.unwrap_or(Color::WHITE);
+    let source = if fields.has_file(BG_FILE) { Some(Source::Attached) } else { own.bg_url.map(Source::Url) };
+    let usual = if source.is_some() { OutputFormat::Jpeg } else { OutputFormat::Png };
+    let format = own.format.unwrap_or(usual);
+    // Behind a picture that fills the frame nobody sees the colour, unless it is said.
+    if format == OutputFormat::Jpeg && !color.is_opaque() {
+        return Err(needs_alpha(format.name(), "`bg_color` is not opaque"));
+    }
+    let background = match source {
+        Some(_) => Background::Picture { fit: own.fit.unwrap_or_default(), behind: color },
+        None => Background::Color(color),
+    };
+    let mut recipe = composed(&common, &marks, format, Scene { background, ..Scene::default() });
+    recipe.wants.background = source;
+    Ok(recipe)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::recipe::tests::fields;
+
+    const URL: (&str, &str) = ("bg_url", "https://example.org/b.jpg");
+
+    #[test]
+    fn a_file_wins_over_an_address_which_wins_over_a_colour() {
+        let mut all = fields(&[URL, ("bg_color", "red")]);
+        let by_url = replace(&all).expect("valid");
+        assert!(matches!(by_url.wants.background, Some(Source::Url(_))));
+        all.attach(BG_FILE);
+        let by_file = replace(&all).expect("valid");
+        assert_eq!(by_file.wants.background, Some(Source::Attached));
+        let by_color = replace(&fields(&[("bg_color", "red")])).expect("valid");
+        assert_eq!(by_color.wants.background, None);
+        assert_eq!(by_color.scene.background, Background::Color(Color([255, 0, 0, 255])));
+        let by_nothing = replace(&fields(&[])).expect("valid");
+        assert_eq!(by_nothing.scene.background, Background::Color(Color::WHITE));
+    }
+
+    #[test]
+    fn the_format_follows_the_background() {
+        let format = |pairs: &[(&str, &str)]| replace(&fields(pairs)).expect("valid").encode.format;
+        assert_eq!(format(&[]), OutputFormat::Png);
+        assert_eq!(format(&[URL]), OutputFormat::Jpeg);
+        assert_eq!(format(&[URL, ("format", "webp")]), OutputFormat::WebP);
+        assert_eq!(format(&[("bg_color", "transparent")]), OutputFormat::Png);
+    }
+
+    #[test]
+    fn a_jpeg_of_a_transparent_background_is_refused_with_the_reason() {
+        let refused = replace(&fields(&[("bg_color", "transparent"), ("format", "jpg")])).expect_err("no alpha");
+        assert_eq!(refused.param(), "format");
+        assert!(refused.to_string().contains("`bg_color` is not opaque"), "{refused}");
+    }
+}

@@ -1,0 +1,103 @@
+//! `/shadow`: the cutout with its shadow.
+
+use super::params::{Group, fields};
+use super::shared::{Common, UploadMarks, composed, needs_alpha};
+use super::{FieldError, Fields, Recipe, RgbaOnly, Unit, Whole};
+use crate::compose::{Background, Framing, Scene, Shadow};
+use crate::image::OutputFormat;
+use crate::image::color::Color;
+
+fields! {
+    /// What `/shadow` takes beside the shared fields.
+    struct ShadowFields {
+        /// Direction in which the shadow falls, in degrees: 0 to the right, 90 downwards.
+        angle: Whole<0, 360> = Some("135");
+        /// Radius of its blur in pixels, as in CSS: twice the standard deviation.
+        blur: Whole<0, 100> = Some("20");
+        /// How dark it is where it is full.
+        opacity: Unit = Some("0.4");
+        /// Its colour.
+        color: Color = Some("#000000");
+        /// Its distance from the subject in pixels.
+        offset: Whole<0, 1000> = Some("12");
+        /// Colour of the background.
+        bg_color: Color = Some("transparent");
+        /// Format of the result; `jpg` needs an opaque `bg_color`.
+        format: OutputFormat = Some("png");
+        /// Always the picture.
+        channels: RgbaOnly = Some("rgba");
+    }
+}
+
+/// What `/shadow` takes.
+pub(super) type Cast = (ShadowFields, Common, UploadMarks);
+
+pub(super) fn cast(fields: &Fields) -> Result<Recipe, FieldError> {
+    let (own, common, marks) = Cast::read(fields)?;
+    let format = own.format.unwrap_or(OutputFormat::Png);
+    let ground = own.bg_color.unwrap_or(Color::TRANSPARENT);
+    if format == OutputFormat::Jpeg && !ground.is_opaque() {
+        return Err(needs_alpha(format.name(), "`bg_color` is not opaque"));
+    }
+    let offset = own.offset.map_or(12, Whole::get) as f32;
+    let (dx, dy) = direction(own.angle.map_or(135, Whole::get));
+    let color = own.color.unwrap_or(Color::BLACK);
+    let shadow = Shadow {
+        color,
+        opacity: own.opacity.map_or(0.4, |Unit(opacity)| opacity) * f32::from(color.0[3]) / 255.0,
+        dx: dx * offset,
+        dy: dy * offset,
+        sigma: own.blur.map_or(20, Whole::get) as f32 / 2.0,
+    };
+    let background = Background::Color(ground);
+    let scene = Scene { framing: Framing::Grown, background, shadow: Some(shadow), ..Scene::default() };
+    Ok(composed(&common, &marks, format, scene))
+}
+
+/// Cosine and sine, exact at the quarters: a shadow straight down must not be a hair to the side.
+fn direction(degrees: u32) -> (f32, f32) {
+    match degrees % 360 {
+        0 => (1.0, 0.0),
+        90 => (0.0, 1.0),
+        180 => (-1.0, 0.0),
+        270 => (0.0, -1.0),
+        other => {
+            let (sine, cosine) = f64::from(other).to_radians().sin_cos();
+            (cosine as f32, sine as f32)
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::recipe::tests::fields;
+
+    fn shadow(pairs: &[(&str, &str)]) -> Shadow {
+        cast(&fields(pairs)).expect("valid").scene.shadow.expect("always one")
+    }
+
+    #[test]
+    fn the_angle_turns_clockwise_from_the_right() {
+        for (angle, expected) in [
+            ("0", (12.0, 0.0)),
+            ("90", (0.0, 12.0)),
+            ("180", (-12.0, 0.0)),
+            ("270", (0.0, -12.0)),
+            ("360", (12.0, 0.0)),
+        ] {
+            let shadow = shadow(&[("angle", angle)]);
+            assert_eq!((shadow.dx, shadow.dy), expected, "{angle}");
+        }
+        let usual = shadow(&[]);
+        assert!((usual.dx + 8.485).abs() < 1e-3 && (usual.dy - 8.485).abs() < 1e-3, "{usual:?}");
+        assert_eq!((usual.sigma, usual.opacity), (10.0, 0.4));
+    }
+
+    #[test]
+    fn a_jpeg_needs_an_opaque_background() {
+        assert_eq!(cast(&fields(&[("format", "jpg")])).expect_err("no alpha").param(), "format");
+        let white = cast(&fields(&[("format", "jpg"), ("bg_color", "white")])).expect("opaque");
+        assert_eq!(white.encode.format, OutputFormat::Jpeg);
+    }
+}

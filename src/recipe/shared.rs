@@ -1,0 +1,129 @@
+//! Groups of fields that several endpoints take.
+
+use super::params::fields;
+use super::{
+    Cut, CutEngine, DespillFlag, DespillStrength, Detect, FieldError, Flag, Line, Picture, PresetRef, Recipe, Side,
+    Unit, Wants,
+};
+use crate::codec::{Channels, EncodeOptions, PngEffort};
+use crate::compose::{Mark, Resize, Scene, Watermark};
+use crate::image::{OutputFormat, Quality, SourceUrl};
+use crate::matting;
+
+fields! {
+    /// What every endpoint takes.
+    struct Common {
+        /// `standard`, or `high_recall`, which also looks at a copy with more contrast and only adds to the mask. In this version it is validated and has no effect yet.
+        detect: Detect = Some("standard");
+        /// Removes kept background near the edge by the picture's own colours. In this version it is validated and has no effect yet.
+        decontaminate: Flag = Some("false");
+        /// `product-v1` is for flat, opaque product photos; without it the default. In this version it is validated and has no effect yet.
+        engine: CutEngine = None;
+        /// JPEG and WebP quality; a WebP of 100 is lossless. Ignored by PNG.
+        quality: Quality = Some("92");
+        /// Longest side of the result in pixels; never enlarges.
+        max_dim: Side = None;
+        /// Exact width in pixels; alone it keeps the aspect, with `height` it makes an exact box.
+        width: Side = None;
+        /// Exact height in pixels; alone it keeps the aspect.
+        height: Side = None;
+        /// A saved preset; fields that are sent win over stored ones.
+        preset: PresetRef = None;
+        /// An input that already has real transparency keeps it as its matte.
+        keep_alpha: Flag = Some("true");
+    }
+}
+
+impl Common {
+    pub(super) fn resize(&self) -> Resize {
+        Resize {
+            width: self.width.map(Side::get),
+            height: self.height.map(Side::get),
+            max_dim: self.max_dim.map(Side::get),
+        }
+    }
+}
+
+/// Marks and despill, in the forms that an endpoint takes them in.
+pub(super) trait Marks {
+    /// Strength of despill, 0 to 1.
+    fn despill(&self) -> f32;
+    /// The watermark, and where its picture comes from.
+    fn watermark(&self) -> (Option<Watermark>, Option<SourceUrl>);
+}
+
+fields! {
+    /// As endpoints with uploads take them.
+    struct UploadMarks {
+        /// Takes green and blue light of the old background off the edge: `true`, `false`, or a strength from 0 to 100.
+        despill: DespillFlag = Some("false");
+        /// Address of a picture (PNG with alpha) that is put in the lower right corner, a fifth of the width wide.
+        watermark: SourceUrl = None;
+        /// How much of the watermark shows.
+        watermark_opacity: Unit = Some("1.0");
+    }
+}
+
+impl Marks for UploadMarks {
+    fn despill(&self) -> f32 {
+        self.despill.map_or(0.0, |DespillFlag(strength)| strength)
+    }
+
+    fn watermark(&self) -> (Option<Watermark>, Option<SourceUrl>) {
+        let opacity = self.watermark_opacity.map_or(1.0, |Unit(opacity)| opacity);
+        let watermark = self.watermark.is_some().then_some(Watermark { mark: Mark::Picture, opacity });
+        (watermark, self.watermark.clone())
+    }
+}
+
+fields! {
+    /// As endpoints with a JSON body take them.
+    struct UrlMarks {
+        /// Takes green and blue light of the old background off the edge: a strength from 0 to 100, `true` or `false`.
+        despill: DespillStrength = None;
+        /// Text that is written into the lower right corner.
+        watermark: Line = None;
+        /// How much of the watermark shows.
+        watermark_opacity: Unit = Some("0.5");
+    }
+}
+
+impl Marks for UrlMarks {
+    fn despill(&self) -> f32 {
+        self.despill.map_or(0.0, |DespillStrength(strength)| strength)
+    }
+
+    fn watermark(&self) -> (Option<Watermark>, Option<SourceUrl>) {
+        let opacity = self.watermark_opacity.map_or(0.5, |Unit(opacity)| opacity);
+        let watermark = self.watermark.clone().map(|Line(text)| Watermark { mark: Mark::Text(text), opacity });
+        (watermark, None)
+    }
+}
+
+/// The recipe of a composition: everything shared filled in, and `scene` around the cutout.
+pub(super) fn composed(common: &Common, marks: &impl Marks, format: OutputFormat, scene: Scene) -> Recipe {
+    let (watermark, mark) = marks.watermark();
+    Recipe {
+        cut: Cut {
+            matting: matting::Options { despill: marks.despill(), ..matting::Options::default() },
+            keep_alpha: common.keep_alpha.is_none_or(|Flag(yes)| yes),
+            detect: common.detect.unwrap_or_default(),
+            decontaminate: common.decontaminate.is_some_and(|Flag(yes)| yes),
+            engine: common.engine,
+        },
+        picture: Picture::Cutout,
+        scene: Scene { resize: common.resize(), watermark, ..scene },
+        encode: EncodeOptions {
+            format,
+            quality: common.quality.unwrap_or_default(),
+            png: PngEffort::default(),
+            channels: Channels::Rgba,
+        },
+        wants: Wants { background: None, mark },
+    }
+}
+
+/// The refusal of an opaque format for a result that lets something through.
+pub(super) fn needs_alpha(format: &str, why: &str) -> FieldError {
+    FieldError::invalid("format", format, format!("png or webp, because {why}"))
+}

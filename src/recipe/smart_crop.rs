@@ -1,0 +1,40 @@
+//! `/smart-crop`: the part of the picture that the subject is in.
+
+use super::params::{Group, fields};
+use super::shared::{Common, Marks, UploadMarks, composed};
+use super::{CutoutFormat, FieldError, Fields, Picture, Recipe, RgbaOnly, Room};
+use crate::compose::{Aspect, Background, Framing, Scene};
+
+fields! {
+    /// What `/smart-crop` takes beside the shared fields.
+    struct CropFields {
+        /// Room around the subject in pixels of the source, as far as the picture goes.
+        padding: Room = Some("8");
+        /// Aspect of the result, width to height. The crop grows to it around the subject, moves inside the picture where it sticks out, and gets bars in the colour of the picture's edge where the picture is too small.
+        aspect: Aspect = None;
+        /// Format of the result.
+        format: CutoutFormat = Some("png");
+        /// Always the picture.
+        channels: RgbaOnly = Some("rgba");
+    }
+}
+
+/// What `/smart-crop` takes.
+pub(super) type Crop = (CropFields, Common, UploadMarks);
+
+pub(super) fn crop(fields: &Fields) -> Result<Recipe, FieldError> {
+    let (own, common, marks) = Crop::read(fields)?;
+    // On a crop of the source there is no new background for the old one's light to show against.
+    if marks.despill() > 0.0 {
+        let value = fields.get("despill").unwrap_or_default();
+        return Err(FieldError::invalid("despill", value, "false, because this endpoint keeps the background"));
+    }
+    let padding = own.padding.map_or(8, Room::get);
+    let scene = Scene {
+        framing: Framing::Cropped { aspect: own.aspect, padding },
+        background: Background::EdgeColor,
+        ..Scene::default()
+    };
+    let recipe = composed(&common, &marks, own.format.unwrap_or_default().0, scene);
+    Ok(Recipe { picture: Picture::Source, ..recipe })
+}

@@ -1,0 +1,64 @@
+//! `/sticker`: the cutout with a line around it.
+
+use super::params::{Group, fields};
+use super::shared::{Common, UploadMarks, composed};
+use super::{CutoutFormat, FieldError, Fields, Recipe, RgbaOnly, Room, Whole};
+use crate::compose::{Framing, Outline, Scene};
+use crate::image::color::Color;
+
+fields! {
+    /// What `/sticker` takes beside the shared fields.
+    struct StickerFields {
+        /// Thickness of the outline in pixels of the source. 0 is no outline: the same as `/remove`, unless `padding` is sent.
+        stroke_width: Whole<0, 100> = Some("16");
+        /// Colour of the outline.
+        stroke_color: Color = Some("#FFFFFF");
+        /// Transparent room around the outlined subject in pixels of the source.
+        padding: Room = Some("32");
+        /// Format of the result.
+        format: CutoutFormat = Some("png");
+        /// Always the picture.
+        channels: RgbaOnly = Some("rgba");
+    }
+}
+
+/// What `/sticker` takes.
+pub(super) type Sticker = (StickerFields, Common, UploadMarks);
+
+pub(super) fn sticker(fields: &Fields) -> Result<Recipe, FieldError> {
+    let (own, common, marks) = Sticker::read(fields)?;
+    let color = own.stroke_color.unwrap_or(Color::WHITE);
+    if !color.is_opaque() {
+        let value = fields.get("stroke_color").unwrap_or_default();
+        return Err(FieldError::invalid("stroke_color", value, "an opaque colour"));
+    }
+    let width = own.stroke_width.map_or(16, Whole::get);
+    let outline = (width > 0).then_some(Outline { color, width: width as f32 });
+    let framing = match (outline, own.padding) {
+        (None, None) => Framing::Whole,
+        (Some(_), padding) | (None, padding @ Some(_)) => Framing::Trimmed { padding: padding.map_or(32, Room::get) },
+    };
+    let scene = Scene { framing, outline, ..Scene::default() };
+    Ok(composed(&common, &marks, own.format.unwrap_or_default().0, scene))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::recipe::tests::fields;
+
+    #[test]
+    fn no_stroke_is_the_same_as_remove_unless_room_is_asked_for() {
+        let framing = |pairs: &[(&str, &str)]| sticker(&fields(pairs)).expect("valid").scene.framing;
+        assert_eq!(framing(&[]), Framing::Trimmed { padding: 32 });
+        assert_eq!(framing(&[("stroke_width", "0")]), Framing::Whole);
+        assert_eq!(framing(&[("stroke_width", "0"), ("padding", "4")]), Framing::Trimmed { padding: 4 });
+        assert_eq!(sticker(&fields(&[("stroke_width", "0")])).expect("valid").scene.outline, None);
+    }
+
+    #[test]
+    fn a_stroke_that_lets_something_through_is_refused() {
+        let refused = sticker(&fields(&[("stroke_color", "#ffffff80")])).expect_err("not opaque");
+        assert_eq!(refused.param(), "stroke_color");
+    }
+}

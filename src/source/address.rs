@@ -1,0 +1,108 @@
+//! Which addresses are public.
+//!
+//! A URL of a caller may lead to globally routed unicast addresses and to nothing else: whatever answers at the others
+//! trusts its callers because they are near. The tables are the special-purpose registries of IANA (RFC 6890,
+//! <https://www.iana.org/assignments/iana-ipv4-special-registry>,
+//! <https://www.iana.org/assignments/iana-ipv6-special-registry>), whole: the few blocks in them that are routed
+//! globally (anycast of AS112, AMT, PCP and TURN) are services that a network often runs itself, and hold no pictures.
+//! In IPv6 only 2000::/3 is given out (RFC 4291, section 2.4), so everything beside it is refused without a list.
+//!
+//! An IPv6 address that carries an IPv4 address is judged by both. One look inside is enough: what is inside is an
+//! IPv4 address, which carries nothing further. A network that translates under a prefix of its own (RFC 6052, section
+//! 2.2) cannot be known from here; its operator must not let the daemon reach inner addresses through it.
+
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+
+/// Not for callers: first address and prefix length, in bits.
+const SPECIAL_V4: &[(Ipv4Addr, u32)] = &[
+    (Ipv4Addr::new(0, 0, 0, 0), 8), // "this network", RFC 791; Linux takes 0.0.0.0 for the loopback
+    (Ipv4Addr::new(10, 0, 0, 0), 8), // private, RFC 1918
+    (Ipv4Addr::new(100, 64, 0, 0), 10), // shared by carriers, RFC 6598; metadata of Alibaba 100.100.100.200
+    (Ipv4Addr::new(127, 0, 0, 0), 8), // loopback, RFC 1122
+    (Ipv4Addr::new(168, 63, 129, 16), 32), // looks public: the host of every Azure machine, reachable only inside
+    (Ipv4Addr::new(169, 254, 0, 0), 16), // link-local, RFC 3927; metadata of most clouds 169.254.169.254
+    (Ipv4Addr::new(172, 16, 0, 0), 12), // private, RFC 1918
+    (Ipv4Addr::new(192, 0, 0, 0), 24), // IETF protocols, RFC 6890; metadata of Oracle 192.0.0.192
+    (Ipv4Addr::new(192, 0, 2, 0), 24), // documentation, RFC 5737
+    (Ipv4Addr::new(192, 31, 196, 0), 24), // AS112, RFC 7535
+    (Ipv4Addr::new(192, 52, 193, 0), 24), // AMT relays, RFC 7450
+    (Ipv4Addr::new(192, 88, 99, 0), 24), // 6to4 relays, RFC 7526
+    (Ipv4Addr::new(192, 168, 0, 0), 16), // private, RFC 1918
+    (Ipv4Addr::new(192, 175, 48, 0), 24), // AS112, RFC 7534
+    (Ipv4Addr::new(198, 18, 0, 0), 15), // benchmarks, RFC 2544
+    (Ipv4Addr::new(198, 51, 100, 0), 24), // documentation, RFC 5737
+    (Ipv4Addr::new(203, 0, 113, 0), 24), // documentation, RFC 5737
+    (Ipv4Addr::new(224, 0, 0, 0), 4), // multicast, RFC 5771
+    (Ipv4Addr::new(240, 0, 0, 0), 4), // reserved, RFC 1112, with the broadcast, RFC 919
+];
+
+/// Where unicast addresses come from (RFC 4291). Without the rest there is no loopback, no ULA fc00::/7 (RFC 4193),
+/// no link-local fe80::/10, no site-local fec0::/10 (RFC 3879), no multicast, no IPv4-compatible ::/96, no local
+/// NAT64 64:ff9b:1::/48 (RFC 8215), no discard prefix 100::/64 (RFC 6666), no SRv6 5f00::/16 (RFC 9602).
+const UNICAST_V6: (Ipv6Addr, u32) = (Ipv6Addr::new(0x2000, 0, 0, 0, 0, 0, 0, 0), 3);
+
+/// What of [`UNICAST_V6`] is not for callers.
+const SPECIAL_V6: &[(Ipv6Addr, u32)] = &[
+    // IETF protocols, RFC 2928: Teredo 2001::/32 (RFC 4380), benchmarks 2001:2::/48 (RFC 5180), ORCHID 2001:10::/28 and
+    // 2001:20::/28 (RFC 4843, RFC 7343), drones 2001:30::/28 (RFC 9374), anycast services.
+    (Ipv6Addr::new(0x2001, 0, 0, 0, 0, 0, 0, 0), 23),
+    (Ipv6Addr::new(0x2001, 0x0db8, 0, 0, 0, 0, 0, 0), 32), // documentation, RFC 3849
+    (Ipv6Addr::new(0x2620, 0x004f, 0x8000, 0, 0, 0, 0, 0), 48), // AS112, RFC 7534
+    (Ipv6Addr::new(0x3fff, 0, 0, 0, 0, 0, 0, 0), 20),      // documentation, RFC 9637
+];
+
+/// Whether `ip` is a globally routed unicast address, as far as an address can tell.
+#[must_use]
+pub fn is_global(ip: IpAddr) -> bool {
+    match ip {
+        IpAddr::V4(ip) => is_global_v4(ip),
+        IpAddr::V6(ip) => is_global_v6(ip),
+    }
+}
+
+fn is_global_v4(ip: Ipv4Addr) -> bool {
+    !SPECIAL_V4.iter().any(|(first, bits)| (u32::from(ip) ^ u32::from(*first)) >> (32 - bits) == 0)
+}
+
+fn is_global_v6(ip: Ipv6Addr) -> bool {
+    let within = |(first, bits): &(Ipv6Addr, u32)| (u128::from(ip) ^ u128::from(*first)) >> (128 - bits) == 0;
+    let [a, b, c, d, e, f, g, h] = ip.segments();
+    let v4 = |high: u16, low: u16| Ipv4Addr::from((u32::from(high) << 16) | u32::from(low));
+    match [a, b, c, d, e, f] {
+        // IPv4-mapped (RFC 4291, section 2.5.5.2): the system connects to the IPv4 address.
+        // NAT64's well-known prefix (RFC 6052): a translator does, on networks that have only IPv6.
+        [0, 0, 0, 0, 0, 0xffff] | [0x0064, 0xff9b, 0, 0, 0, 0] => is_global_v4(v4(g, h)),
+        // 6to4 (RFC 3056): packets go to the router at the IPv4 address.
+        [0x2002, high, low, ..] if !is_global_v4(v4(high, low)) => false,
+        // ISATAP (RFC 5214, section 6.1): packets go to the host at the IPv4 address, whatever the prefix.
+        [.., 0x0000 | 0x0200, 0x5efe] if !is_global_v4(v4(g, h)) => false,
+        _ => within(&UNICAST_V6) && !SPECIAL_V6.iter().any(within),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn both_ends_of_every_special_block_are_refused() {
+        for (first, bits) in SPECIAL_V4 {
+            let last = Ipv4Addr::from(u32::from(*first) | (u32::MAX.checked_shr(*bits).unwrap_or(0)));
+            assert!(!is_global((*first).into()) && !is_global(last.into()), "{first}/{bits}");
+        }
+        for (first, bits) in SPECIAL_V6 {
+            let last = Ipv6Addr::from(u128::from(*first) | (u128::MAX >> bits));
+            assert!(!is_global((*first).into()) && !is_global(last.into()), "{first}/{bits}");
+        }
+    }
+
+    #[test]
+    fn blocks_are_written_by_their_first_address() {
+        for (first, bits) in SPECIAL_V4 {
+            assert_eq!(u32::from(*first) & u32::MAX.checked_shr(*bits).unwrap_or(0), 0, "{first}/{bits}");
+        }
+        for (first, bits) in SPECIAL_V6.iter().chain([&UNICAST_V6]) {
+            assert_eq!(u128::from(*first) & (u128::MAX >> bits), 0, "{first}/{bits}");
+        }
+    }
+}

@@ -1,0 +1,100 @@
+//! The `[fetch]` section.
+
+use serde::{Deserialize, Serialize};
+use std::path::PathBuf;
+use std::time::Duration;
+use url::Host;
+
+/// Beyond, a fetch would outlive the request it serves.
+const LONGEST: Duration = Duration::from_secs(60);
+
+/// How callers' URLs are fetched.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct FetchConfig {
+    /// How long fetching a picture by its URL may take, from the name to the last byte, redirect included.
+    #[serde(with = "jiff::fmt::serde::unsigned_duration::friendly::compact::required")]
+    pub timeout: Duration,
+    /// Origins, each `host:port`, that may be at addresses that are not public. Every caller can reach them.
+    pub private_origins: Vec<String>,
+    /// A PEM file of authorities that are trusted beside the built-in ones.
+    pub extra_ca: Option<PathBuf>,
+}
+
+impl Default for FetchConfig {
+    fn default() -> Self {
+        Self { timeout: Duration::from_secs(10), private_origins: Vec::new(), extra_ca: None }
+    }
+}
+
+impl FetchConfig {
+    /// Every mistake in this section, each as a sentence.
+    #[must_use]
+    pub fn validate(&self) -> Vec<String> {
+        let mut mistakes = Vec::new();
+        if self.timeout.is_zero() || self.timeout > LONGEST {
+            mistakes.push("fetch.timeout: expected more than no time and at most a minute, such as 10s".to_owned());
+        }
+        let wrong = self.private_origins.iter().filter(|text| origin(text).is_none());
+        mistakes.extend(wrong.map(|text| {
+            format!("fetch.private_origins: expected `host:port`, such as images.internal:8443, and not {text:?}")
+        }));
+        mistakes
+    }
+
+    /// `private_origins`, as hosts and ports of URLs are written.
+    pub(super) fn origins(&self) -> Vec<(Host, u16)> {
+        self.private_origins.iter().filter_map(|text| origin(text)).collect()
+    }
+}
+
+/// `host:port`; the host is read as in a URL.
+fn origin(text: &str) -> Option<(Host, u16)> {
+    let (host, port) = text.rsplit_once(':')?;
+    // `u16` would take a sign.
+    let port = port.bytes().all(|byte| byte.is_ascii_digit()).then(|| port.parse().ok())??;
+    Some((Host::parse(host).ok()?, port)).filter(|(_, port)| *port > 0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn origins(texts: &[&str]) -> FetchConfig {
+        let private_origins = texts.iter().map(|text| (*text).to_owned()).collect();
+        FetchConfig { private_origins, ..FetchConfig::default() }
+    }
+
+    #[test]
+    fn the_defaults_are_valid_and_survive_a_round_trip() {
+        let config = FetchConfig::default();
+        assert!(config.validate().is_empty() && config.origins().is_empty());
+        let text = toml::to_string(&config).expect("plain data");
+        assert_eq!(toml::from_str::<FetchConfig>(&text).expect("its own text"), config);
+    }
+
+    #[test]
+    fn origins_are_read_like_the_hosts_of_urls() {
+        let config = origins(&["Images.Internal:8443", "127.1:1", "[0::1]:65535"]);
+        assert!(config.validate().is_empty(), "{:?}", config.validate());
+        assert_eq!(
+            config.origins().iter().map(|(host, port)| format!("{host}:{port}")).collect::<Vec<_>>(),
+            ["images.internal:8443", "127.0.0.1:1", "[::1]:65535"]
+        );
+    }
+
+    #[test]
+    fn an_origin_that_is_not_host_and_port_is_refused() {
+        for text in ["", "host", "host:", ":80", "host:0", "host:65536", "host:+1", "::1", "https://a:1", "a/b:1"] {
+            assert_eq!(origins(&[text]).validate().len(), 1, "{text}");
+        }
+    }
+
+    #[test]
+    fn a_timeout_is_more_than_nothing_and_at_most_a_minute() {
+        for (timeout, mistakes) in [(0, 1), (1, 0), (60_000, 0), (60_001, 1)] {
+            let config = FetchConfig { timeout: Duration::from_millis(timeout), ..FetchConfig::default() };
+            assert_eq!(config.validate().len(), mistakes, "{timeout} ms");
+        }
+    }
+}

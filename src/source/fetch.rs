@@ -1,0 +1,371 @@
+//! Fetching a URL that a caller sent, as if it were hostile.
+//!
+//! Only `https`; only public addresses ([`is_global`]), IP literals too. A name is resolved once, every answer is
+//! checked, and the connection goes to the very addresses that were checked, so a name that changes its answer gains
+//! nothing; the name itself serves TLS alone. Proxies of the environment are not looked at, cookies and sessions not
+//! kept. One redirect is followed, after all the same checks. One deadline runs over everything. The body is counted
+//! while it is read, may not be encoded (nothing is unpacked, so nothing unfolds), and is given up at its first bytes
+//! when they are not those of a picture. The head of an answer is bounded too.
+//!
+//! No task is spawned: dropping the future ends the connection. (A lookup by the system's resolver is the exception,
+//! see `resolve`.)
+
+use super::address::is_global;
+use super::config::FetchConfig;
+use super::resolve::{Resolve, System};
+use crate::codec::{self, DecodeError};
+use crate::image::{SourceUrl, UrlError};
+use bytes::Bytes;
+use http_body_util::{BodyExt, Empty};
+use hyper::body::{Body, Incoming};
+use hyper::client::conn::http1;
+use hyper::header::{ACCEPT, ACCEPT_ENCODING, CONTENT_ENCODING, HOST, HeaderValue, LOCATION, USER_AGENT};
+use hyper::{Request, Response, StatusCode};
+use hyper_util::rt::TokioIo;
+use rustls::client::Resumption;
+use rustls::pki_types::pem::{self, PemObject};
+use rustls::pki_types::{CertificateDer, ServerName};
+use rustls::{ClientConfig, RootCertStore};
+use std::collections::HashSet;
+use std::convert::Infallible;
+use std::net::{IpAddr, SocketAddr};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+use std::{fmt, fs, future, io};
+use tokio::net::TcpStream;
+use tokio::time::{Instant, timeout, timeout_at};
+use tokio_rustls::TlsConnector;
+use url::{Host, Position};
+
+/// Bytes of the head of an answer.
+const HEAD_BYTES: usize = 32 << 10;
+
+/// Header fields of an answer.
+const HEAD_FIELDS: usize = 100;
+
+/// An address that does not answer gets its part of the time that is left, but so much at least (as Go's dialer does).
+const SHARE: Duration = Duration::from_secs(2);
+
+const AGENT: &str = concat!("backdrop/", env!("CARGO_PKG_VERSION"));
+
+/// Why a URL was not fetched: for the log. A caller is only ever told that the URL could not be fetched, in one
+/// sentence, whatever the variant: what can be reached from here, and how it answers, is not theirs to find out.
+/// [`FetchError::TooLarge`] alone may be told apart, being a documented limit.
+#[derive(Debug, thiserror::Error)]
+pub enum FetchError {
+    /// The resolver failed.
+    #[error("the host's name was not resolved")]
+    Resolve(#[source] io::Error),
+    /// The resolver knows the name and no address.
+    #[error("the host's name has no address")]
+    NoAddress,
+    /// One of the host's addresses, at least, is not public.
+    #[error("address {0} is not public")]
+    PrivateAddress(IpAddr),
+    /// None of the addresses took the connection.
+    #[error("connection failed")]
+    Connect(#[source] io::Error),
+    /// A host name that no certificate can hold.
+    #[error("the host's name is not one of the DNS")]
+    HostName,
+    /// The handshake failed; the certificate most often.
+    #[error("TLS failed")]
+    Tls(#[source] io::Error),
+    /// An address that HTTP cannot ask for.
+    #[error("not a path of HTTP")]
+    Request(#[source] http::Error),
+    /// The connection broke, or what came is not HTTP, or has too long a head.
+    #[error("HTTP failed")]
+    Http(#[source] hyper::Error),
+    /// Neither 200 nor a redirect.
+    #[error("origin answered {0}")]
+    Status(StatusCode),
+    /// A redirect to what is no address, or not an `https` one.
+    #[error("redirected to {0}")]
+    Redirect(UrlError),
+    /// A redirect after a redirect.
+    #[error("redirected more than once")]
+    RedirectedTwice,
+    /// An encoding that was not asked for.
+    #[error("content-encoding {0:?}")]
+    Encoded(HeaderValue),
+    /// More bytes than an input may have.
+    #[error("more than {limit} bytes")]
+    TooLarge {
+        /// The limit.
+        limit: usize,
+    },
+    /// Nothing, or something that the codec does not read.
+    #[error("no picture came")]
+    NotAPicture(#[source] DecodeError),
+    /// The deadline passed.
+    #[error("not there within {0:?}")]
+    TimedOut(Duration),
+}
+
+impl FetchError {
+    /// The value of the label `reason` of a metric.
+    #[must_use]
+    pub const fn reason(&self) -> &'static str {
+        match self {
+            Self::Resolve(_) | Self::NoAddress | Self::HostName => "dns",
+            Self::PrivateAddress(_) => "private_address",
+            Self::Connect(_) => "connect",
+            Self::Tls(_) => "tls",
+            Self::Request(_) | Self::Http(_) => "http",
+            Self::Status(_) => "status",
+            Self::Redirect(_) | Self::RedirectedTwice => "redirect",
+            Self::Encoded(_) => "encoding",
+            Self::TooLarge { .. } => "too_large",
+            Self::NotAPicture(_) => "not_a_picture",
+            Self::TimedOut(_) => "timeout",
+        }
+    }
+}
+
+/// Why no fetcher can be made.
+#[derive(Debug, thiserror::Error)]
+pub enum FetchConfigError {
+    /// What [`FetchConfig::validate`] says.
+    #[error("{0}")]
+    Invalid(String),
+    /// `extra_ca` cannot be read.
+    #[error("fetch.extra_ca: {} cannot be read", .0.display())]
+    Unreadable(PathBuf, #[source] io::Error),
+    /// `extra_ca` is not PEM.
+    #[error("fetch.extra_ca: {} is not a PEM file", .0.display())]
+    NotPem(PathBuf, #[source] pem::Error),
+    /// `extra_ca` holds no certificate.
+    #[error("fetch.extra_ca: {} holds no certificate", .0.display())]
+    NoCertificate(PathBuf),
+    /// A certificate in `extra_ca`, or TLS itself, is unusable.
+    #[error("TLS for fetching cannot be set up")]
+    Tls(#[from] rustls::Error),
+}
+
+/// Fetches callers' URLs. Clones share everything.
+#[derive(Clone)]
+pub struct Fetcher {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    timeout: Duration,
+    max_bytes: usize,
+    private_origins: HashSet<(Host, u16)>,
+    resolver: Arc<dyn Resolve>,
+    tls: TlsConnector,
+}
+
+impl fmt::Debug for Fetcher {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Inner { timeout, max_bytes, private_origins, .. } = &*self.inner;
+        let mut debug = f.debug_struct("Fetcher");
+        debug.field("timeout", timeout).field("max_bytes", max_bytes).field("private_origins", private_origins);
+        debug.finish_non_exhaustive()
+    }
+}
+
+/// What one request came to.
+enum Answer {
+    Picture(Bytes),
+    Elsewhere(SourceUrl),
+}
+
+impl Fetcher {
+    /// With the system's resolver. Reads `extra_ca`.
+    ///
+    /// # Errors
+    /// See [`FetchConfigError`].
+    pub fn new(config: &FetchConfig) -> Result<Self, FetchConfigError> {
+        Self::with_resolver(config, Arc::new(System::default()))
+    }
+
+    /// With another resolver, whose answers are believed no more than the system's.
+    ///
+    /// # Errors
+    /// See [`FetchConfigError`].
+    pub fn with_resolver(config: &FetchConfig, resolver: Arc<dyn Resolve>) -> Result<Self, FetchConfigError> {
+        let mistakes = config.validate();
+        if !mistakes.is_empty() {
+            return Err(FetchConfigError::Invalid(mistakes.join("; ")));
+        }
+        let inner = Inner {
+            timeout: config.timeout,
+            max_bytes: codec::Limits::default().max_bytes,
+            private_origins: config.origins().into_iter().collect(),
+            resolver,
+            tls: Arc::new(tls(config.extra_ca.as_deref())?).into(),
+        };
+        Ok(Self { inner: Arc::new(inner) })
+    }
+
+    /// The bytes behind `url`: those of a picture by their beginning, as many as an input may have, at least one.
+    /// Dropping the future ends everything.
+    ///
+    /// # Errors
+    /// See [`FetchError`].
+    pub async fn fetch(&self, url: &SourceUrl) -> Result<Bytes, FetchError> {
+        let limit = self.inner.timeout;
+        let deadline = Instant::now() + limit;
+        let fetched = timeout_at(deadline, async {
+            match self.inner.get(url, deadline).await? {
+                Answer::Picture(bytes) => Ok(bytes),
+                Answer::Elsewhere(next) => match self.inner.get(&next, deadline).await? {
+                    Answer::Picture(bytes) => Ok(bytes),
+                    Answer::Elsewhere(_) => Err(FetchError::RedirectedTwice),
+                },
+            }
+        });
+        fetched.await.map_err(|_| FetchError::TimedOut(limit))?
+    }
+}
+
+impl Inner {
+    /// One request, from the name to the last byte.
+    async fn get(&self, url: &SourceUrl, deadline: Instant) -> Result<Answer, FetchError> {
+        let address = url.as_url();
+        let host = address.host().ok_or(FetchError::HostName)?;
+        let port = address.port_or_known_default().unwrap_or(443);
+        let name = match host {
+            Host::Domain(name) => ServerName::try_from(name.to_owned()).map_err(|_| FetchError::HostName)?,
+            Host::Ipv4(ip) => IpAddr::from(ip).into(),
+            Host::Ipv6(ip) => IpAddr::from(ip).into(),
+        };
+        let request = Request::get(&address[Position::BeforePath..Position::AfterQuery])
+            .header(HOST, &address[Position::BeforeHost..Position::AfterPort])
+            .header(USER_AGENT, AGENT)
+            .header(ACCEPT, "image/*")
+            .header(ACCEPT_ENCODING, "identity")
+            .body(Empty::<Bytes>::new())
+            .map_err(FetchError::Request)?;
+
+        let addresses = self.addresses(host, port).await?;
+        let stream = connect(&addresses, deadline).await.map_err(FetchError::Connect)?;
+        let stream = self.tls.connect(name, stream).await.map_err(FetchError::Tls)?;
+        let (mut sender, connection) = http1::Builder::new()
+            .max_header_size(HEAD_BYTES)
+            .max_headers(HEAD_FIELDS)
+            .max_buf_size(2 * HEAD_BYTES)
+            .handshake(TokioIo::new(stream))
+            .await
+            .map_err(FetchError::Http)?;
+        let exchange = async {
+            let response = sender.send_request(request).await.map_err(FetchError::Http)?;
+            self.judge(url, response).await
+        };
+        // Driven here rather than in a task, so that it ends with this future. Its own end is the exchange's to tell.
+        let driven = async {
+            let _ = connection.await;
+            future::pending::<Infallible>().await
+        };
+        tokio::select! {
+            answer = exchange => answer,
+            never = driven => match never {},
+        }
+    }
+
+    /// Where `host` is, after the check.
+    async fn addresses(&self, host: Host<&str>, port: u16) -> Result<Vec<SocketAddr>, FetchError> {
+        let found = match host {
+            Host::Domain(name) => self.resolver.resolve(name).await.map_err(FetchError::Resolve)?,
+            Host::Ipv4(ip) => vec![ip.into()],
+            Host::Ipv6(ip) => vec![ip.into()],
+        };
+        if found.is_empty() {
+            return Err(FetchError::NoAddress);
+        }
+        // One such answer is enough: a mixed one is somebody trying.
+        if let Some(ip) = found.iter().find(|ip| !is_global(**ip))
+            && !self.private_origins.contains(&(host.to_owned(), port))
+        {
+            return Err(FetchError::PrivateAddress(*ip));
+        }
+        Ok(found.into_iter().map(|ip| SocketAddr::new(ip, port)).collect())
+    }
+
+    /// Status and fields, then the body if it is wanted.
+    async fn judge(&self, url: &SourceUrl, response: Response<Incoming>) -> Result<Answer, FetchError> {
+        let (status, headers) = (response.status(), response.headers());
+        if matches!(status.as_u16(), 301 | 302 | 303 | 307 | 308) {
+            let location = headers.get(LOCATION).ok_or(FetchError::Status(status))?;
+            let location =
+                str::from_utf8(location.as_bytes()).map_err(|_| FetchError::Redirect(UrlError::Malformed))?;
+            return url.join(location).map(Answer::Elsewhere).map_err(FetchError::Redirect);
+        }
+        if status != StatusCode::OK {
+            return Err(FetchError::Status(status));
+        }
+        let identity = |encoding: &&HeaderValue| encoding.as_bytes().eq_ignore_ascii_case(b"identity");
+        if let Some(encoding) = headers.get_all(CONTENT_ENCODING).iter().find(|encoding| !identity(encoding)) {
+            return Err(FetchError::Encoded(encoding.clone()));
+        }
+        read(response.into_body(), self.max_bytes).await.map(Answer::Picture)
+    }
+}
+
+/// The first of `addresses` that takes a connection, tried in their order.
+async fn connect(addresses: &[SocketAddr], deadline: Instant) -> io::Result<TcpStream> {
+    let mut failure = io::Error::from(io::ErrorKind::AddrNotAvailable);
+    for (address, left) in addresses.iter().zip((1..=addresses.len()).rev()) {
+        let time = deadline.saturating_duration_since(Instant::now());
+        let share = time / u32::try_from(left).unwrap_or(u32::MAX);
+        match timeout(share.max(SHARE), TcpStream::connect(address)).await {
+            Ok(Ok(stream)) => return Ok(stream),
+            Ok(Err(error)) => failure = error,
+            Err(_) => failure = io::ErrorKind::TimedOut.into(),
+        }
+    }
+    Err(failure)
+}
+
+/// At most `limit` bytes that begin like a picture.
+async fn read(mut body: Incoming, limit: usize) -> Result<Bytes, FetchError> {
+    let declared = body.size_hint().exact().map_or(Ok(0), usize::try_from).unwrap_or(usize::MAX);
+    if declared > limit {
+        return Err(FetchError::TooLarge { limit });
+    }
+    let recognised = |bytes: &[u8]| codec::recognise(bytes).map(|_| ()).map_err(FetchError::NotAPicture);
+    let (mut bytes, mut known) = (Vec::new(), false);
+    while let Some(frame) = body.frame().await {
+        // What is not data are trailers.
+        let Ok(data) = frame.map_err(FetchError::Http)?.into_data() else { continue };
+        if data.len() > limit - bytes.len() {
+            return Err(FetchError::TooLarge { limit });
+        }
+        bytes.extend_from_slice(&data);
+        if !known && bytes.len() >= codec::SNIFF_BYTES {
+            recognised(&bytes)?;
+            known = true;
+            bytes.reserve_exact(declared.saturating_sub(bytes.len()));
+        }
+    }
+    if !known {
+        recognised(&bytes)?;
+    }
+    Ok(bytes.into())
+}
+
+/// TLS that trusts the built-in roots and those in `extra`. Sessions are not resumed: a fetch leaves nothing behind.
+fn tls(extra: Option<&Path>) -> Result<ClientConfig, FetchConfigError> {
+    let mut roots = RootCertStore { roots: webpki_roots::TLS_SERVER_ROOTS.to_vec() };
+    if let Some(path) = extra {
+        let text = fs::read(path).map_err(|error| FetchConfigError::Unreadable(path.to_owned(), error))?;
+        let before = roots.len();
+        for certificate in CertificateDer::pem_slice_iter(&text) {
+            roots.add(certificate.map_err(|error| FetchConfigError::NotPem(path.to_owned(), error))?)?;
+        }
+        if roots.len() == before {
+            return Err(FetchConfigError::NoCertificate(path.to_owned()));
+        }
+    }
+    // The provider is named: what other crates install as the process's default is their affair.
+    let mut config = ClientConfig::builder_with_provider(Arc::new(rustls::crypto::ring::default_provider()))
+        .with_safe_default_protocol_versions()?
+        .with_root_certificates(roots)
+        .with_no_client_auth();
+    config.alpn_protocols = vec![b"http/1.1".to_vec()];
+    config.resumption = Resumption::disabled();
+    Ok(config)
+}

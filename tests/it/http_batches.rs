@@ -1,0 +1,162 @@
+//! Batches: a row for each picture, whatever became of the others.
+
+use crate::http_daemon::{Daemon, KEY, LONG, Work, refusal, until};
+use backdrop::matting::NoSubject;
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use reqwest::Response;
+use reqwest::multipart::{Form, Part};
+use serde_json::{Value, json};
+use std::sync::atomic::Ordering;
+
+async fn send(daemon: &Daemon, urls: &[&str]) -> Response {
+    daemon.post("/remove-batch-url").json(&json!({ "urls": urls })).send().await.expect("an answer")
+}
+
+fn files(lengths: &[usize]) -> Form {
+    lengths.iter().enumerate().fold(Form::new(), |form, (index, length)| {
+        form.part("files", Part::bytes(vec![1; *length]).file_name(format!("photo {index}.jpg")))
+    })
+}
+
+fn picture(row: &Value) -> Vec<u8> {
+    STANDARD.decode(row["data_base64"].as_str().expect("a picture")).expect("base64")
+}
+
+#[tokio::test]
+async fn rows_come_in_order_and_a_bad_one_fails_alone() {
+    let daemon = Daemon::start().await;
+    let urls = [
+        "https://example.org/10",
+        "https://example.org/nowhere",
+        "ftp://example.org/x",
+        "https://example.org/text",
+        "https://example.org/20",
+    ];
+    let response = send(&daemon, &urls).await;
+    assert_eq!(response.status(), 200);
+    assert_eq!(response.headers()["content-type"], "application/json");
+    assert_eq!(response.headers()["x-service-model"], "fgnet-384 1");
+    assert!(response.headers().contains_key("x-service-latency"));
+    let request_id = response.headers()["x-request-id"].to_str().expect("text").to_owned();
+    let body: Value = response.json().await.expect("JSON");
+    assert_eq!((&body["count"], &body["succeeded"], &body["failed"]), (&json!(5), &json!(2), &json!(3)));
+    assert_eq!((&body["format"], &body["request_id"]), (&json!("png"), &json!(request_id)));
+    let rows = body["results"].as_array().expect("rows");
+    let statuses: Vec<_> = rows.iter().map(|row| row["status"].as_u64().expect("a status")).collect();
+    assert_eq!(statuses, [200, 424, 400, 415, 200]);
+    for (index, (row, url)) in rows.iter().zip(urls).enumerate() {
+        assert_eq!((&row["index"], &row["url"]), (&json!(index), &json!(url)));
+        assert_eq!(row["success"], row["status"] == 200);
+        assert_eq!(row.get("error").is_some(), row["status"] != 200);
+    }
+    assert_eq!(rows[1]["error"], json!({ "code": "fetch_failed", "message": "the URL could not be fetched" }));
+    assert_eq!(rows[2]["error"]["code"], "invalid_parameter");
+    let made = picture(&rows[4]);
+    assert_eq!(made, b"a picture made of 20 bytes");
+    let expected = (json!("png"), json!(40), json!(30), json!(made.len()), json!("1,2,20,25"));
+    let row = &rows[4];
+    let told = (&row["format"], &row["width"], &row["height"], &row["size_bytes"], &row["foreground"]);
+    assert_eq!(told, (&expected.0, &expected.1, &expected.2, &expected.3, &expected.4));
+}
+
+#[tokio::test]
+async fn a_batch_of_which_nothing_could_be_fetched_is_424_with_its_rows() {
+    let daemon = Daemon::start().await;
+    let response = send(&daemon, &["https://example.org/no", "https://example.org/none"]).await;
+    assert_eq!(response.status(), 424);
+    let body: Value = response.json().await.expect("JSON");
+    assert_eq!((&body["succeeded"], &body["failed"]), (&json!(0), &json!(2)));
+    assert_eq!(body["results"][1]["error"]["code"], "fetch_failed");
+    let mixed = send(&daemon, &["https://example.org/no", "https://example.org/text"]).await;
+    assert_eq!(mixed.status(), 200, "one of them was fetched");
+}
+
+#[tokio::test]
+async fn a_batch_holds_one_to_ten_and_its_options_are_judged_first() {
+    let daemon = Daemon::start().await;
+    let ten = vec!["https://example.org/1"; 10];
+    assert_eq!(send(&daemon, &ten).await.status(), 200);
+    let asked = daemon.origin.asked();
+    for urls in [json!([]), json!(vec!["https://example.org/1"; 11]), json!("https://example.org/1"), json!([5])] {
+        let response = daemon.post("/remove-batch-url").json(&json!({ "urls": urls })).send().await;
+        refusal(response.expect("an answer")).await.is(400, "invalid_parameter", Some("urls"));
+    }
+    let missing = daemon.post("/remove-batch-url").json(&json!({ "format": "png" })).send().await;
+    refusal(missing.expect("an answer")).await.is(400, "invalid_parameter", Some("urls"));
+    let wrong = json!({ "urls": ["https://example.org/1"], "format": "jpg" });
+    let wrong = daemon.post("/remove-batch-url").json(&wrong).send().await.expect("an answer");
+    refusal(wrong).await.is(400, "invalid_parameter", Some("format"));
+    assert_eq!(daemon.origin.asked(), asked);
+}
+
+#[tokio::test]
+async fn files_make_rows_with_their_names_and_share_the_options() {
+    let daemon = Daemon::start().await;
+    let form = files(&[11, 0, 33]).text("format", "webp").text("width", "50");
+    let response = daemon.post("/remove-batch").multipart(form).send().await.expect("an answer");
+    assert_eq!(response.status(), 200);
+    let body: Value = response.json().await.expect("JSON");
+    let rows = body["results"].as_array().expect("rows");
+    assert_eq!(rows[0]["filename"], "photo 0.jpg");
+    assert_eq!((&rows[0]["success"], &rows[0]["format"]), (&json!(true), &json!("webp")));
+    assert_eq!(picture(&rows[2]), b"a picture made of 33 bytes");
+    assert!(rows.iter().all(|row| row.get("url").is_none()));
+    let seen = daemon.engine.seen.lock().expect("no panic inside");
+    assert!(seen.iter().all(|(_, recipe)| recipe.scene.resize.width == Some(50)));
+}
+
+#[tokio::test]
+async fn no_file_and_an_eleventh_are_refused() {
+    let daemon = Daemon::start().await;
+    for (form, param) in
+        [(Form::new().text("format", "png"), "files"), (files(&[1; 11]), "files"), (files(&[1]).text("x", "y"), "x")]
+    {
+        let response = daemon.post("/remove-batch").multipart(form).send().await.expect("an answer");
+        refusal(response).await.is(400, "invalid_parameter", Some(param));
+    }
+    assert_eq!(daemon.engine.started(), 0);
+    let response = daemon.post("/remove-batch").multipart(files(&[1; 10])).send().await.expect("an answer");
+    assert_eq!(response.json::<Value>().await.expect("JSON")["succeeded"], 10);
+}
+
+#[tokio::test]
+async fn a_failure_of_every_row_is_still_an_answer() {
+    let daemon = Daemon::start().await;
+    daemon.engine.set(Work::Fail(|| NoSubject.into()));
+    let response = daemon.post("/remove-batch").multipart(files(&[5, 6])).send().await.expect("an answer");
+    assert_eq!(response.status(), 200);
+    let body: Value = response.json().await.expect("JSON");
+    assert_eq!(body["results"][0]["error"]["code"], "no_subject_detected");
+    daemon.engine.set(Work::Panic);
+    let response = daemon.post("/remove-batch").multipart(files(&[5])).send().await.expect("an answer");
+    let body: Value = response.json().await.expect("JSON");
+    assert_eq!(
+        (&body["results"][0]["status"], &body["results"][0]["error"]["code"]),
+        (&json!(500), &json!("internal_error"))
+    );
+}
+
+#[tokio::test]
+async fn a_large_picture_arrives_whole() {
+    let daemon = Daemon::start().await;
+    daemon.engine.set(Work::AnswerBytes(1_000_003));
+    let response = daemon.post("/remove-batch").multipart(files(&[5, 6, 7])).send().await.expect("an answer");
+    let body: Value = response.json().await.expect("JSON");
+    for row in body["results"].as_array().expect("rows") {
+        assert_eq!(picture(row), vec![7; 1_000_003]);
+    }
+}
+
+#[tokio::test]
+async fn rows_are_worked_on_together_and_end_with_their_caller() {
+    let daemon = Daemon::start().await;
+    daemon.engine.set(Work::Wait);
+    let request = daemon.client.post(daemon.url("/remove-batch")).bearer_auth(KEY).timeout(LONG);
+    let waiting = tokio::spawn(request.multipart(files(&[1; 10])).send());
+    until("several rows at once", || daemon.engine.started() >= 2).await;
+    let begun = daemon.engine.started();
+    assert!(begun < 10, "all ten at once would be all in memory at once");
+    waiting.abort();
+    until("the rows to end with their caller", || daemon.engine.cancelled.load(Ordering::SeqCst) >= begun).await;
+}

@@ -1,0 +1,358 @@
+//! Which addresses, in which notations, a caller's URL may not lead to.
+
+use backdrop::image::{SourceUrl, UrlError};
+use backdrop::source::address::is_global;
+use backdrop::source::{FetchConfig, FetchError, Fetcher, Resolve};
+use futures_util::future::BoxFuture;
+use std::io;
+use std::net::IpAddr;
+use std::sync::Arc;
+
+/// What becomes of a URL.
+enum Refused {
+    /// It leads to this address.
+    At(&'static str),
+    /// It is none.
+    As(UrlError),
+}
+use Refused::{As, At};
+
+/// Every name leads inside.
+struct Inside;
+
+impl Resolve for Inside {
+    fn resolve<'a>(&'a self, host: &'a str) -> BoxFuture<'a, io::Result<Vec<IpAddr>>> {
+        let ip = match host {
+            host if host.starts_with("metadata") => "169.254.169.254",
+            host if host.starts_with("ip6") => "::1",
+            host if host.ends_with(".internal") => "10.0.0.1",
+            _ => "127.0.0.1",
+        };
+        Box::pin(async move { Ok(vec![ip.parse().expect("an address")]) })
+    }
+}
+
+const URLS: &[(&str, Refused)] = &[
+    // The loopback, however it is written.
+    ("https://127.0.0.1/", At("127.0.0.1")),
+    ("https://127.0.0.1:8443/a.png", At("127.0.0.1")),
+    ("https://127.255.255.254/", At("127.255.255.254")),
+    ("https://127.1/", At("127.0.0.1")),
+    ("https://127.0.1/", At("127.0.0.1")),
+    ("https://2130706433/", At("127.0.0.1")),
+    ("https://017700000001/", At("127.0.0.1")),
+    ("https://0x7f000001/", At("127.0.0.1")),
+    ("https://0X7F000001/", At("127.0.0.1")),
+    ("https://0x7f.0.0.1/", At("127.0.0.1")),
+    ("https://0x7f.1/", At("127.0.0.1")),
+    ("https://0177.0.0.1/", At("127.0.0.1")),
+    ("https://0000000177.0x0.0.01/", At("127.0.0.1")),
+    ("https://127.0.0.1./", At("127.0.0.1")),
+    ("https://0x7f000001./", At("127.0.0.1")),
+    ("https:127.0.0.1/", At("127.0.0.1")),
+    ("https:////127.0.0.1/", At("127.0.0.1")),
+    ("https:\\\\127.0.0.1\\", At("127.0.0.1")),
+    ("  https://127.0.0.1/  ", At("127.0.0.1")),
+    ("https://127.0.\n0.1/", At("127.0.0.1")),
+    ("ht\ttps://127.0.0.1/", At("127.0.0.1")),
+    ("https://%31%32%37.0.0.1/", At("127.0.0.1")),
+    ("https://127.0.0.1#@example.org/", At("127.0.0.1")),
+    ("https://127.0.0.1\\@example.org/", At("127.0.0.1")),
+    ("https://127.0.0.1?.example.org/", At("127.0.0.1")),
+    // Digits and dots of other scripts.
+    ("https://１２７.０.０.１/", At("127.0.0.1")),
+    ("https://127。0。0。1/", At("127.0.0.1")),
+    ("https://127．0．0．1/", At("127.0.0.1")),
+    ("https://127｡0｡0｡1/", At("127.0.0.1")),
+    ("https://①②⑦.⓪.⓪.①/", At("127.0.0.1")),
+    ("https://𝟏𝟐𝟕.𝟎.𝟎.𝟏/", At("127.0.0.1")),
+    ("https://127.0.0\u{ad}.1/", At("127.0.0.1")),
+    ("https://127.0.0.\u{200b}1/", At("127.0.0.1")),
+    ("https://%EF%BC%91%EF%BC%92%EF%BC%97.1/", At("127.0.0.1")),
+    // Nothing, and the network itself.
+    ("https://0/", At("0.0.0.0")),
+    ("https://0x0/", At("0.0.0.0")),
+    ("https://0.0.0.0:443/", At("0.0.0.0")),
+    ("https://0.1.2.3/", At("0.1.2.3")),
+    ("https://4294967295/", At("255.255.255.255")),
+    // Private.
+    ("https://10.0.0.1/", At("10.0.0.1")),
+    ("https://012.0.0.1/", At("10.0.0.1")),
+    ("https://167772161/", At("10.0.0.1")),
+    ("https://172.16.0.1/", At("172.16.0.1")),
+    ("https://172.1048577/", At("172.16.0.1")),
+    ("https://192.168.1.1/", At("192.168.1.1")),
+    ("https://0300.0250.1.1/", At("192.168.1.1")),
+    ("https://192.168.257/", At("192.168.1.1")),
+    ("https://0xc0a80101/", At("192.168.1.1")),
+    // Metadata of clouds.
+    ("https://169.254.169.254/latest/meta-data/", At("169.254.169.254")),
+    ("https://2852039166/", At("169.254.169.254")),
+    ("https://0xa9fea9fe/", At("169.254.169.254")),
+    ("https://0xa9.0xfe.0xa9.0xfe/", At("169.254.169.254")),
+    ("https://0251.0376.0251.0376/", At("169.254.169.254")),
+    ("https://169.254.43518/", At("169.254.169.254")),
+    ("https://169.16689662/", At("169.254.169.254")),
+    ("https://169.254.170.2/v2/credentials", At("169.254.170.2")),
+    ("https://100.100.100.200/", At("100.100.100.200")),
+    ("https://192.0.0.192/", At("192.0.0.192")),
+    ("https://168.63.129.16/", At("168.63.129.16")),
+    ("https://0xa83f8110/", At("168.63.129.16")),
+    ("https://[fd00:ec2::254]/", At("fd00:ec2::254")),
+    ("https://[fd20:ce::254]/", At("fd20:ce::254")),
+    ("https://[::ffff:169.254.169.254]/", At("::ffff:169.254.169.254")),
+    ("https://[64:ff9b::169.254.169.254]/", At("64:ff9b::a9fe:a9fe")),
+    // IPv6, and IPv4 inside of it.
+    ("https://[::]/", At("::")),
+    ("https://[::1]:443/", At("::1")),
+    ("https://[0:0:0:0:0:0:0:1]/", At("::1")),
+    ("https://[0000:0000:0000:0000:0000:0000:0000:0001]/", At("::1")),
+    ("https://[::0.0.0.1]/", At("::1")),
+    ("https://[::127.0.0.1]/", At("::7f00:1")),
+    ("https://[::ffff:127.0.0.1]/", At("::ffff:127.0.0.1")),
+    ("https://[::ffff:7f00:1]/", At("::ffff:127.0.0.1")),
+    ("https://[::FFFF:7F00:0001]/", At("::ffff:127.0.0.1")),
+    ("https://[0:0:0:0:0:ffff:127.0.0.1]/", At("::ffff:127.0.0.1")),
+    ("https://[0:0::ffff:7f00:1]/", At("::ffff:127.0.0.1")),
+    ("https://%5B::1%5D/", As(UrlError::Malformed)),
+    ("https://[::ffff:0:127.0.0.1]/", At("::ffff:0:7f00:1")),
+    ("https://[64:ff9b::7f00:1]/", At("64:ff9b::7f00:1")),
+    ("https://[64:ff9b:1::8.8.8.8]/", At("64:ff9b:1::808:808")),
+    ("https://[2002:7f00:1::]/", At("2002:7f00:1::")),
+    ("https://[2002:a00:1::1]/", At("2002:a00:1::1")),
+    ("https://[2001:0:808:808::1]/", At("2001:0:808:808::1")),
+    ("https://[2a00:1450::5efe:10.0.0.1]/", At("2a00:1450::5efe:a00:1")),
+    ("https://[2a00:1450::200:5efe:127.0.0.1]/", At("2a00:1450::200:5efe:7f00:1")),
+    ("https://[fe80::1]/", At("fe80::1")),
+    ("https://[fec0::1]/", At("fec0::1")),
+    ("https://[ff02::1]/", At("ff02::1")),
+    ("https://[2001:db8::1]/", At("2001:db8::1")),
+    // Zones, and what is no address to WHATWG either.
+    ("https://[fe80::1%25eth0]/", As(UrlError::Malformed)),
+    ("https://[fe80::1%eth0]/", As(UrlError::Malformed)),
+    ("https://[::ffff:127.0.0.1%25lo]/", As(UrlError::Malformed)),
+    ("https://[::ffff:0x7f.0.0.1]/", As(UrlError::Malformed)),
+    ("https://[::ffff:127.1]/", As(UrlError::Malformed)),
+    ("https://[127.0.0.1]/", As(UrlError::Malformed)),
+    ("https://::1/", As(UrlError::Malformed)),
+    ("https://[::1/", As(UrlError::Malformed)),
+    ("https://4294967296/", As(UrlError::Malformed)),
+    ("https://127.0.0.256/", As(UrlError::Malformed)),
+    ("https://127.0.0.0.1/", As(UrlError::Malformed)),
+    ("https://127.0.0.1:65536/", As(UrlError::Malformed)),
+    ("https://127..1/", As(UrlError::Malformed)),
+    ("https://example.org%00.127.0.0.1/", As(UrlError::Malformed)),
+    ("https://example.org@127.0.0.1/", As(UrlError::Credentials)),
+    ("https://example.org:443@127.0.0.1/", As(UrlError::Credentials)),
+    ("http://example.org/", As(UrlError::NotHttps)),
+    ("//127.0.0.1/", As(UrlError::Malformed)),
+    ("gopher://127.0.0.1/", As(UrlError::NotHttps)),
+    ("unix:///run/docker.sock", As(UrlError::NotHttps)),
+    // Names that lead inside.
+    ("https://localhost/", At("127.0.0.1")),
+    ("https://LOCALHOST./", At("127.0.0.1")),
+    ("https://ｌｏｃａｌｈｏｓｔ/", At("127.0.0.1")),
+    ("https://ⓛⓞⓒⓐⓛⓗⓞⓢⓣ/", At("127.0.0.1")),
+    ("https://localhost.localdomain/", At("127.0.0.1")),
+    ("https://anything.localhost/", At("127.0.0.1")),
+    ("https://127.0.0.1.nip.example/", At("127.0.0.1")),
+    ("https://ip6-localhost/", At("::1")),
+    ("https://metadata/", At("169.254.169.254")),
+    ("https://metadata.google.internal/computeMetadata/v1/", At("169.254.169.254")),
+    ("https://printer.internal/", At("10.0.0.1")),
+];
+
+#[tokio::test]
+async fn no_notation_of_an_inner_address_is_reached() {
+    let fetcher = Fetcher::with_resolver(&FetchConfig::default(), Arc::new(Inside)).expect("plain settings");
+    for (text, refused) in URLS {
+        match (SourceUrl::parse(text), refused) {
+            (Err(error), As(expected)) => assert_eq!(error, *expected, "{text:?}"),
+            (Ok(url), At(ip)) => match fetcher.fetch(&url).await {
+                Err(FetchError::PrivateAddress(found)) => {
+                    assert_eq!(found, ip.parse::<IpAddr>().expect("an address"), "{text:?}");
+                }
+                other => panic!("{text:?}: {other:?}"),
+            },
+            (parsed, _) => panic!("{text:?}: {parsed:?}"),
+        }
+    }
+}
+
+#[test]
+fn the_table_of_urls_holds_many_and_each_once() {
+    let mut texts: Vec<_> = URLS.iter().map(|(text, _)| text).collect();
+    texts.sort_unstable();
+    texts.dedup();
+    assert!(texts.len() == URLS.len() && URLS.len() >= 60, "{} of {}", texts.len(), URLS.len());
+}
+
+/// The ends of the blocks that are not public.
+const INNER: &[&str] = &[
+    "0.0.0.0",
+    "0.255.255.255",
+    "10.0.0.0",
+    "10.255.255.255",
+    "100.64.0.0",
+    "100.100.100.200",
+    "100.127.255.255",
+    "127.0.0.0",
+    "127.255.255.255",
+    "168.63.129.16",
+    "169.254.0.0",
+    "169.254.169.254",
+    "169.254.255.255",
+    "172.16.0.0",
+    "172.31.255.255",
+    "192.0.0.0",
+    "192.0.0.9",
+    "192.0.0.10",
+    "192.0.0.255",
+    "192.0.2.0",
+    "192.0.2.255",
+    "192.31.196.0",
+    "192.31.196.255",
+    "192.52.193.0",
+    "192.52.193.255",
+    "192.88.99.0",
+    "192.88.99.255",
+    "192.168.0.0",
+    "192.168.255.255",
+    "192.175.48.0",
+    "192.175.48.255",
+    "198.18.0.0",
+    "198.19.255.255",
+    "198.51.100.0",
+    "198.51.100.255",
+    "203.0.113.0",
+    "203.0.113.255",
+    "224.0.0.0",
+    "239.255.255.255",
+    "240.0.0.0",
+    "255.255.255.255",
+    "::",
+    "::1",
+    "::ffff",
+    "::8.8.8.8",
+    "::ffff:0.0.0.0",
+    "::ffff:10.0.0.0",
+    "::ffff:172.31.255.255",
+    "::ffff:255.255.255.255",
+    "::ffff:0:8.8.8.8",
+    "64:ff9b::10.255.255.255",
+    "64:ff9b::192.168.0.1",
+    "64:ff9b:0:0:1::8.8.8.8",
+    "64:ff9b:1::",
+    "64:ff9b:1:ffff:ffff:ffff:ffff:ffff",
+    "100::",
+    "100::ffff:ffff:ffff:ffff",
+    "100:0:0:1::",
+    "1fff:ffff:ffff:ffff:ffff:ffff:ffff:ffff",
+    "2001::",
+    "2001:0:ffff:ffff:ffff:ffff:ffff:ffff",
+    "2001:1::1",
+    "2001:2::",
+    "2001:10::",
+    "2001:1f:ffff:ffff:ffff:ffff:ffff:ffff",
+    "2001:20::",
+    "2001:2f:ffff:ffff:ffff:ffff:ffff:ffff",
+    "2001:1ff:ffff:ffff:ffff:ffff:ffff:ffff",
+    "2001:db8::",
+    "2001:db8:ffff:ffff:ffff:ffff:ffff:ffff",
+    "2002::",
+    "2002:a00::",
+    "2002:aff:ffff::",
+    "2002:a9fe:a9fe::1",
+    "2002:ffff:ffff::1",
+    "2620:4f:8000::",
+    "2620:4f:8000:ffff:ffff:ffff:ffff:ffff",
+    "2a00:1450:4001:81b:0:5efe:192.168.0.1",
+    "2a00:1450:4001:81b:200:5efe:169.254.169.254",
+    "2002:808:808::5efe:10.0.0.1",
+    "3fff::",
+    "3fff:fff:ffff:ffff:ffff:ffff:ffff:ffff",
+    "4000::",
+    "5f00::",
+    "5f00:ffff:ffff:ffff:ffff:ffff:ffff:ffff",
+    "fbff:ffff:ffff:ffff:ffff:ffff:ffff:ffff",
+    "fc00::",
+    "fd00:ec2::254",
+    "fdff:ffff:ffff:ffff:ffff:ffff:ffff:ffff",
+    "fe80::",
+    "febf:ffff:ffff:ffff:ffff:ffff:ffff:ffff",
+    "fec0::",
+    "feff:ffff:ffff:ffff:ffff:ffff:ffff:ffff",
+    "ff00::",
+    "ffff:ffff:ffff:ffff:ffff:ffff:ffff:ffff",
+];
+
+/// Their neighbours, which are public.
+const PUBLIC: &[&str] = &[
+    "1.0.0.0",
+    "8.8.8.8",
+    "9.255.255.255",
+    "11.0.0.0",
+    "100.63.255.255",
+    "100.128.0.0",
+    "126.255.255.255",
+    "128.0.0.0",
+    "168.63.129.15",
+    "168.63.129.17",
+    "169.253.255.255",
+    "169.255.0.0",
+    "172.15.255.255",
+    "172.32.0.0",
+    "191.255.255.255",
+    "192.0.1.0",
+    "192.0.1.255",
+    "192.0.3.0",
+    "192.31.195.255",
+    "192.31.197.0",
+    "192.52.192.255",
+    "192.52.194.0",
+    "192.88.98.255",
+    "192.88.100.0",
+    "192.167.255.255",
+    "192.169.0.0",
+    "192.175.47.255",
+    "192.175.49.0",
+    "198.17.255.255",
+    "198.20.0.0",
+    "198.51.99.255",
+    "198.51.101.0",
+    "203.0.112.255",
+    "203.0.114.0",
+    "223.255.255.255",
+    "::ffff:8.8.8.8",
+    "::ffff:172.32.0.0",
+    "64:ff9b::8.8.8.8",
+    "64:ff9b::11.0.0.0",
+    "2000::",
+    "2000:ffff:ffff:ffff:ffff:ffff:ffff:ffff",
+    "2001:200::",
+    "2001:db7:ffff:ffff:ffff:ffff:ffff:ffff",
+    "2001:db9::",
+    "2001:4860:4860::8888",
+    "2002:9ff:ffff::1",
+    "2002:b00::1",
+    "2002:808:808::1",
+    "2003::",
+    "2606:4700:4700::1111",
+    "2620:4f:7fff:ffff:ffff:ffff:ffff:ffff",
+    "2620:4f:8001::",
+    "2a00:1450:4001:81b:0:5efe:8.8.8.8",
+    "2a00:1450:4001:81b:0:5eff:192.168.0.1",
+    "2a00:1450:4001:81b:100:5efe:192.168.0.1",
+    "3ffe:ffff:ffff:ffff:ffff:ffff:ffff:ffff",
+    "3fff:1000::",
+    "3fff:ffff:ffff:ffff:ffff:ffff:ffff:ffff",
+];
+
+#[test]
+fn blocks_that_are_not_public_end_where_the_registries_say() {
+    let ip = |text: &&str| text.parse::<IpAddr>().unwrap_or_else(|_| panic!("{text} is an address"));
+    let reached: Vec<_> = INNER.iter().map(ip).filter(|ip| is_global(*ip)).collect();
+    assert!(reached.is_empty(), "not public: {reached:?}");
+    let refused: Vec<_> = PUBLIC.iter().map(ip).filter(|ip| !is_global(*ip)).collect();
+    assert!(refused.is_empty(), "public: {refused:?}");
+}
