@@ -52,6 +52,9 @@ pub struct Row<'a> {
 pub fn row(canvas: &mut [u8], layers: &Row<'_>) {
     let pixels = canvas.as_chunks_mut::<4>().0;
     let width = pixels.len();
+    // Asked for once a row: each time there is a look whether the table has been made.
+    let (linear, encoded) = (linear_table(), encoded_table());
+    let light = |color: [u8; 3]| color.map(|value| linear[usize::from(value)]);
     let strokes = layers.stroke.map(|stroke| (&stroke.coverage[..width], light(stroke.color)));
     let shadows = layers.shadow.map(|shadow| (&shadow.coverage[..width], light(shadow.color), shadow.opacity));
     let behind = match layers.background {
@@ -78,7 +81,9 @@ pub fn row(canvas: &mut [u8], layers: &Row<'_>) {
                 continue;
             }
         }
-        let mut pile = Pile::new(*pixel);
+        let [red, green, blue, alpha] = *pixel;
+        let mut pile = Pile { sum: [0.0; 3], rest: 1.0 };
+        pile.add(light([red, green, blue]), f32::from(alpha) / 255.0);
         if let Some((_, color)) = strokes {
             pile.add(color, f32::from(stroke) / 255.0);
         }
@@ -89,13 +94,8 @@ pub fn row(canvas: &mut [u8], layers: &Row<'_>) {
             let [red, green, blue, alpha] = background;
             pile.add(light([red, green, blue]), f32::from(alpha) / 255.0);
         }
-        *pixel = pile.finished();
+        *pixel = pile.finished(encoded);
     }
-}
-
-/// Linear light of a colour.
-fn light(color: [u8; 3]) -> [f32; 3] {
-    color.map(|value| linear_table()[usize::from(value)])
 }
 
 /// Without the colour of what does not cover.
@@ -112,11 +112,6 @@ struct Pile {
 }
 
 impl Pile {
-    fn new([red, green, blue, alpha]: [u8; 4]) -> Self {
-        let alpha = f32::from(alpha) / 255.0;
-        Self { sum: light([red, green, blue]).map(|value| value * alpha), rest: 1.0 - alpha }
-    }
-
     fn add(&mut self, color: [f32; 3], coverage: f32) {
         let share = self.rest * coverage;
         for (sum, color) in self.sum.iter_mut().zip(color) {
@@ -126,15 +121,14 @@ impl Pile {
         self.rest -= share;
     }
 
-    fn finished(self) -> [u8; 4] {
+    fn finished(self, encoded: &[u8; 65536]) -> [u8; 4] {
         let alpha = 1.0 - self.rest;
         let coverage = byte(alpha);
         if coverage == 0 {
             return [0; 4];
         }
         let scale = 65535.0 / alpha;
-        let [red, green, blue] =
-            self.sum.map(|value| encoded_table()[usize::from((value * scale + 0.5).min(65535.0) as u16)]);
+        let [red, green, blue] = self.sum.map(|value| encoded[usize::from((value * scale + 0.5).min(65535.0) as u16)]);
         [red, green, blue, coverage]
     }
 }

@@ -17,8 +17,9 @@
 //!
 //! where the minimum is found by walking from `q` along seeds and the covered pixels beside them.
 //!
-//! Joins are round. Straight edges along the axes move by exactly `radius`; a disc grows to the anti-aliased disc
-//! that is larger by `radius`, within 5 of 255 on average over its rim and 16 at most (9 and 48 for a radius below 2).
+//! Joins are round. Straight edges along the axes move by exactly `radius`, sloped ones within 16 of 255 (30 for a
+//! radius below 2). A disc grows to the anti-aliased disc that is larger by `radius`, within 5 of 255 on average over its
+//! rim and 16 at most (9 and 48 for a radius below 2).
 //! Faint coverage that touches no seed is not part of the shape, and need not be covered by the result.
 //!
 //! Input and output: coverage `[height, width]`, 255 standing for 1; radius in pixels, 0..=1024. Border rule: nothing
@@ -40,7 +41,7 @@ pub const SEED: u8 = 128;
 pub(crate) struct Limits {
     /// Up to this the result is 1: the edge is not before a seed's centre, and half a diagonal covers a pixel.
     pub(crate) near: i64,
-    /// From this on it is 0, half a diagonal away: the edge is at most √2 nearer, where `q` has a neighbour diagonally.
+    /// From this on it is 0, half a diagonal away: the edge is at most √2 nearer, diagonally beside a seed.
     pub(crate) far: i64,
     /// Rows and columns beyond which no seed matters.
     pub(crate) reach: usize,

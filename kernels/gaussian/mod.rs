@@ -23,6 +23,9 @@ pub mod cpu;
 #[cfg(feature = "gpu")]
 pub mod gpu;
 
+/// The largest σ, in pixels; beyond it, it counts as this.
+pub const MAX_SIGMA: f32 = 4096.0;
+
 /// Boxes in a row.
 const BOXES: usize = 3;
 
@@ -48,7 +51,8 @@ impl ExtendedBox {
     /// The box that, applied three times, blurs by `sigma` > 0 pixels.
     #[must_use]
     pub fn new(sigma: f32) -> Self {
-        let variance = f64::from(sigma) * f64::from(sigma) / BOXES as f64;
+        let sigma = f64::from(sigma.min(MAX_SIGMA));
+        let variance = sigma * sigma / BOXES as f64;
         let radius = ((12.0 * variance + 1.0).sqrt() * 0.5 - 0.5).floor();
         let next = radius + 1.0;
         let end = (2.0 * radius + 1.0) * (radius * next - 3.0 * variance) / (6.0 * (variance - next * next));
