@@ -1,4 +1,4 @@
-//! The whole way of one picture, from the bytes of a JPEG to the bytes of a PNG, on the CPU.
+//! The whole way of one picture, from the bytes of a JPEG to those of the result, on the CPU.
 
 use backdrop::codec::{self, Channels, EncodeOptions, PngEffort};
 use backdrop::engine::{Engine, EngineConfig, Lane};
@@ -6,7 +6,7 @@ use backdrop::image::{Buffer, Composite, Frame, OutputFormat, Quality, Size};
 use backdrop::model::weights::Weights;
 use backdrop::model::{CpuSegmenter, SegmentError, Segmenter};
 use backdrop::pipeline::{self, Call};
-use backdrop::recipe::Recipe;
+use backdrop::recipe::{ENDPOINTS, Fields, Recipe};
 use backdrop_kernels::conv::Isa;
 use bytes::Bytes;
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
@@ -40,7 +40,31 @@ fn encode_options() -> EncodeOptions {
     }
 }
 
-fn remove(criterion: &mut Criterion) {
+/// An endpoint, fields for it, and the sizes that it is run at.
+type Case = (&'static str, &'static [(&'static str, &'static str)], &'static [(&'static str, Size)]);
+
+const MP1: (&str, Size) = ("1mp", Size::new(1152, 864));
+const MP4: (&str, Size) = ("4mp", Size::new(2304, 1728));
+const MP12: (&str, Size) = ("12mp", Size::new(4000, 3000));
+const LARGEST: (&str, Size) = ("4096x4096", Size::new(4096, 4096));
+
+const CASES: &[Case] = &[
+    ("remove", &[], &[MP1, MP4, MP12, LARGEST]),
+    ("studio-shot", &[], &[MP12]),
+    ("studio-shot", &[("bg_blur", "true")], &[MP12]),
+    ("sticker", &[("stroke_width", "100")], &[LARGEST]),
+];
+
+fn recipe((endpoint, pairs, _): &Case) -> Recipe {
+    let mut fields = Fields::default();
+    for (name, value) in *pairs {
+        fields.push(name, value).expect("each once");
+    }
+    let endpoint = ENDPOINTS.iter().find(|one| one.name == *endpoint).expect("it is there");
+    endpoint.recipe(&fields).expect("valid fields")
+}
+
+fn pictures(criterion: &mut Criterion) {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_time().build().expect("a runtime");
     let weights = Weights::embedded();
     let factory = move || -> Result<Box<dyn Segmenter>, SegmentError> {
@@ -50,22 +74,25 @@ fn remove(criterion: &mut Criterion) {
     };
     let engine = Engine::start(&EngineConfig::default(), Arc::new(factory));
     runtime.block_on(engine.ready()).expect("the embedded weights");
-    let recipe = Recipe { encode: encode_options(), ..Recipe::default() };
-    let mut group = criterion.benchmark_group("pipeline/remove");
+    let mut group = criterion.benchmark_group("pipeline");
     group.sample_size(10);
-    for (name, size) in [("1mp", Size::new(1152, 864)), ("4mp", Size::new(2304, 1728)), ("12mp", Size::new(4000, 3000))]
-    {
-        let file = photo(size);
-        group.throughput(Throughput::Elements(size.area() as u64));
-        group.bench_function(BenchmarkId::from_parameter(name), |bencher| {
-            bencher.iter(|| {
-                let call = Call { lane: Lane::Interactive, deadline: Instant::now() + Duration::from_secs(60) };
-                runtime.block_on(pipeline::run(&engine, file.clone(), &recipe, &call)).expect("a cutout")
+    for case in CASES {
+        let recipe = recipe(case);
+        let (endpoint, pairs, sizes) = case;
+        let set: String = pairs.iter().map(|(name, value)| format!(" {name}={value}")).collect();
+        for (name, size) in *sizes {
+            let file = photo(*size);
+            group.throughput(Throughput::Elements(size.area() as u64));
+            group.bench_function(BenchmarkId::new(format!("{endpoint}{set}"), name), |bencher| {
+                bencher.iter(|| {
+                    let call = Call { lane: Lane::Interactive, deadline: Instant::now() + Duration::from_secs(60) };
+                    runtime.block_on(pipeline::run(&engine, file.clone(), &recipe, &call)).expect("a picture")
+                });
             });
-        });
+        }
     }
     group.finish();
 }
 
-criterion_group!(benches, remove);
+criterion_group!(benches, pictures);
 criterion_main!(benches);

@@ -86,7 +86,7 @@ fn push(samples: &mut [[f32; 4]], width: usize, above: &Level) {
 /// its centre is a quarter off the first one's.
 fn beside(at: usize, above: usize) -> (usize, usize) {
     let first = at / 2;
-    let second = if at % 2 == 0 { first.saturating_sub(1) } else { (first + 1).min(above - 1) };
+    let second = if at.is_multiple_of(2) { first.saturating_sub(1) } else { (first + 1).min(above - 1) };
     (first, second)
 }
 

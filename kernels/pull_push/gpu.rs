@@ -83,7 +83,7 @@ fn pull_kernel(samples: &[f32], output: &mut [f32], width: u32, height: u32, col
 fn second(at: u32, above: u32) -> u32 {
     let first = at / 2;
     let before = select(first == 0, 0u32, first - 1);
-    select(at % 2 == 0, before, min(first + 1, above - 1))
+    select(at == 2 * first, before, min(first + 1, above - 1))
 }
 
 #[cube(launch)]
@@ -119,9 +119,9 @@ fn finish_kernel(samples: &[f32], largest: &[f32], output: &mut [f32], width: u3
         terminate!();
     }
     let at = (4 * (y * width + x)) as usize;
-    for channel in 0..3usize {
-        output[at + channel] = samples[at + channel];
-    }
+    output[at] = samples[at];
+    output[at + 1] = samples[at + 1];
+    output[at + 2] = samples[at + 2];
     output[at + 3] = select(largest[0] > 0.0, f32::new(1.0), f32::new(0.0));
 }
 

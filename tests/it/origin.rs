@@ -66,7 +66,7 @@ pub(crate) enum Answer {
     /// These bytes are the whole answer.
     Raw(Bytes),
     /// Another one, later.
-    After(Duration, Box<Answer>),
+    After(Duration, Box<Self>),
 }
 
 /// What was asked.
