@@ -9,7 +9,7 @@ use super::enhance::enhance;
 use super::outline::outline;
 use super::resample::resample_part;
 use super::shadow::Cast;
-use super::{Framing, Layout, Outline, Plate, Scene, Shadow, watermark};
+use super::{Background, Framing, Layout, Outline, Plate, Scene, Shadow, watermark};
 use crate::image::{Composite, Frame, Rect, Size};
 use backdrop_kernels::beneath::cpu::{self as beneath, Row, Shadow as Shade, Stroke};
 use rayon::prelude::*;
@@ -45,7 +45,12 @@ pub struct Flattened {
 pub fn flatten(picture: Frame, subject: Rect, layout: &Layout, scene: &Scene, materials: Materials) -> Flattened {
     let Materials { background, plate, mark } = materials;
     let opaque = matches!(scene.framing, Framing::Cropped { .. }) && !picture.has_transparency();
-    let mut bottom = Bottom::new(scene.background, background.as_ref(), plate, &picture, layout);
+    let behind = match scene.background {
+        // A cutout has no border to extend: its bars are as clear as its ground.
+        Background::EdgeColor if !opaque => Background::Clear,
+        behind => behind,
+    };
+    let mut bottom = Bottom::new(behind, background.as_ref(), plate, &picture, layout);
     let mut canvas = placed(picture, layout);
     let size = canvas.size();
     let row = size.width as usize;

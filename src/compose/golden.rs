@@ -509,6 +509,15 @@ fn a_clear_crop_of_a_cutout_finds_its_subject_again() {
 }
 
 #[test]
+fn the_bars_of_a_cutout_are_clear_also_where_it_touches_its_border() {
+    let cutout = drawn(60, 20, |x, _| if (10..50).contains(&x) { with(RED, 255) } else { [0; 4] });
+    let after = cropped(cutout, rect(10, 0, 40, 20), (1, 1));
+    assert_eq!(after.composite.0.size(), Size::new(40, 40));
+    assert_eq!([after.composite.0.pixel(20, 9), after.composite.0.pixel(20, 10)], [[0; 4], with(RED, 255)]);
+    assert_eq!(after.subject, Some(rect(0, 10, 40, 20)));
+}
+
+#[test]
 fn only_the_subject_is_enhanced() {
     let scene = Scene {
         framing: Framing::Padded { aspect: None, padding: Padding::Pixels(6) },

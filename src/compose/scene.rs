@@ -112,7 +112,7 @@ pub enum Background {
         /// Where there is nothing but subject.
         behind: Color,
     },
-    /// Bars in the colour of the border that they extend.
+    /// Bars in the colour of the border that they extend; clear ones around a cutout.
     EdgeColor,
 }
 
