@@ -68,6 +68,9 @@ pub fn flatten(picture: Frame, subject: Rect, layout: &Layout, scene: &Scene, ma
     if let Some(watermark) = &scene.watermark {
         watermark::draw(&mut canvas, watermark, mark.as_ref());
     }
+    if let Some(word) = scene.stamp {
+        watermark::stamp(&mut canvas, word);
+    }
     Flattened { composite: Composite(canvas), subject }
 }
 

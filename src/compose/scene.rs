@@ -20,6 +20,8 @@ pub struct Scene {
     pub enhance: Option<Enhance>,
     /// A mark over everything.
     pub watermark: Option<Watermark>,
+    /// A word in the lower left corner that says what kind of picture this is.
+    pub stamp: Option<&'static str>,
 }
 
 /// What part of the source shows, and how much room is around it.

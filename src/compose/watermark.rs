@@ -1,4 +1,4 @@
-//! Watermarks: a mark over everything, in the lower right corner.
+//! Watermarks: a mark over everything, in the lower right corner, and stamps, in the lower left one.
 //!
 //! The margin is 2 % of the canvas' width on both sides. A picture is scaled to 20 % of the width (aspect kept), or, where
 //! that would be too high, to all the height between the margins. A text is as large as [`text::render`] makes it.
@@ -40,13 +40,32 @@ impl Room {
     }
 
     /// The place of a mark of `size`, which fits.
-    fn corner(self, size: Size) -> Rect {
+    fn corner(self, size: Size, side: Side) -> Rect {
         Rect {
-            left: self.canvas.width - self.margin.width - size.width,
+            left: match side {
+                Side::Left => self.margin.width,
+                Side::Right => self.canvas.width - self.margin.width - size.width,
+            },
             top: self.canvas.height - self.margin.height - size.height,
             width: size.width,
             height: size.height,
         }
+    }
+}
+
+/// Left or right.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Side {
+    Left,
+    Right,
+}
+
+/// Draws a word over the lower left corner of `canvas`.
+pub(super) fn stamp(canvas: &mut Frame, word: &str) {
+    if canvas.size().area() > 0 {
+        let mark = text::render(word, canvas.size());
+        let place = Room::on(canvas.size()).corner(mark.size(), Side::Left);
+        over(canvas, &mark, place, 1.0);
     }
 }
 
@@ -57,24 +76,28 @@ pub(super) fn draw(canvas: &mut Frame, watermark: &Watermark, mark: Option<&Fram
     }
     let room = Room::on(canvas.size());
     match (&watermark.mark, mark) {
-        (Mark::Text(line), _) => over(canvas, &text::render(line, canvas.size()), room, watermark.opacity),
+        (Mark::Text(line), _) => right(canvas, &text::render(line, canvas.size()), room, watermark.opacity),
         (Mark::Picture, Some(picture)) if picture.size().area() > 0 => {
             let size = room.picture(picture.size());
             if size == picture.size() {
-                over(canvas, picture, room, watermark.opacity);
+                right(canvas, picture, room, watermark.opacity);
             } else {
                 let mut scaled = vec![0; size.area() * 4];
                 resample(picture.pixels(), picture.size(), &mut scaled, size, Rect::whole(size));
-                over(canvas, &Frame::new(size, Buffer::from(scaled)), room, watermark.opacity);
+                right(canvas, &Frame::new(size, Buffer::from(scaled)), room, watermark.opacity);
             }
         }
         (Mark::Picture, Some(_) | None) => {}
     }
 }
 
-/// Puts a finished mark into the corner.
-fn over(canvas: &mut Frame, mark: &Frame, room: Room, opacity: f32) {
-    let place = room.corner(mark.size());
+/// Puts a finished mark into the lower right corner.
+fn right(canvas: &mut Frame, mark: &Frame, room: Room, opacity: f32) {
+    over(canvas, mark, room.corner(mark.size(), Side::Right), opacity);
+}
+
+/// Puts a finished mark into its place.
+fn over(canvas: &mut Frame, mark: &Frame, place: Rect, opacity: f32) {
     let row = canvas.size().width as usize;
     let (left, width) = (place.left as usize, place.width as usize);
     let opacity = opacity.min(1.0);
