@@ -82,7 +82,8 @@ impl Keys {
         }
         let secret = chosen.unwrap_or_else(|| ApiKey::generate(Mode::Live));
         let key = new_key(DEFAULT_ACCOUNT.into(), "bootstrap".into(), secret.mode());
-        let account = Account { name: DEFAULT_ACCOUNT.into(), plan: Plan::Plus, created_at: key.created_at };
+        let account =
+            Account { name: DEFAULT_ACCOUNT.into(), plan: Plan::Plus, created_at: key.created_at, generates: false };
         self.change(Change::CreateAccount { account, first_key: Some((secret.hash(), key.clone())) }).await?;
         Ok(Some(CreatedKey { key, secret }))
     }
@@ -125,7 +126,7 @@ impl Keys {
     /// # Errors
     /// When the name is taken, or the store cannot write.
     pub async fn create_account(&self, name: AccountName, plan: Plan) -> Result<Account, KeysError> {
-        let account = Account { name: name.into(), plan, created_at: UnixSeconds::now() };
+        let account = Account { name: name.into(), plan, created_at: UnixSeconds::now(), generates: false };
         self.change(Change::CreateAccount { account: account.clone(), first_key: None }).await?;
         Ok(account)
     }
@@ -181,5 +182,6 @@ fn new_key(account: String, label: String, mode: Mode) -> Key {
         test: mode == Mode::Test,
         created_at: UnixSeconds::now(),
         revoked_at: None,
+        last_used_at: None,
     }
 }

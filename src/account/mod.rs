@@ -6,8 +6,10 @@
 
 pub mod admin;
 mod api_key;
+pub mod features;
 mod index;
 mod keys;
+pub mod price;
 mod text;
 
 pub use crate::store::{Account, Key, Plan};

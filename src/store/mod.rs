@@ -1,4 +1,4 @@
-//! The durable state: accounts and keys.
+//! The durable state: accounts, keys, presets, what was used, and which requests were billed.
 //!
 //! [`StateStore`] is what the rest of the program sees; [`RedbStore`] is the store of one machine, a single redb file.
 //! Nothing outside this module knows redb, so that a clustered store can stand beside it.
@@ -12,6 +12,7 @@
 //! - At [`QUEUED_CHANGES`] waiting changes the next one is refused with [`ChangeError::Busy`].
 
 mod apply;
+mod fault;
 mod records;
 mod redb_store;
 mod tables;
@@ -20,14 +21,32 @@ mod writer;
 use std::io;
 use std::path::{Path, PathBuf};
 
-pub use records::{AccountRecord, AccountV1, KeyRecord, KeyV1, Plan, Record, RecordError, UnixSeconds};
+pub use records::{
+    AccountRecord, AccountV1, AccountV2, KeyRecord, KeyV1, KeyV2, Month, Plan, PresetRecord, PresetV1, Record,
+    RecordError, RequestRecord, RequestV1, UnixSeconds, UsageRecord, UsageV1,
+};
 pub use redb_store::RedbStore;
 
 /// An account in its newest form, whatever version it was stored in.
-pub type Account = AccountV1;
+pub type Account = AccountV2;
 
 /// A key in its newest form, whatever version it was stored in.
-pub type Key = KeyV1;
+pub type Key = KeyV2;
+
+/// A preset in its newest form, whatever version it was stored in.
+pub type Preset = PresetV1;
+
+/// What an account used in a month, in the newest form.
+pub type Usage = UsageV1;
+
+/// A billed request in its newest form.
+pub type Request = RequestV1;
+
+/// Presets that an account may have.
+pub const PRESETS_PER_ACCOUNT: usize = 1000;
+
+/// How long a billed request is remembered, in seconds: [`StateStore::load`] gives none that is older.
+pub const REQUEST_SECONDS: i64 = 24 * 60 * 60;
 
 /// Changes that may wait for the disk; one more is refused rather than queued without end.
 pub const QUEUED_CHANGES: usize = 4096;
@@ -42,13 +61,19 @@ pub fn file_in(data_dir: &Path) -> PathBuf {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct KeyHash(pub [u8; 32]);
 
-/// Accounts and keys, as they are now.
+/// Rows of the store, as they are now.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Rows {
     /// Accounts, each with its unique name.
     pub accounts: Vec<Account>,
     /// Keys, each under the hash of its token; revoked ones too.
     pub keys: Vec<(KeyHash, Key)>,
+    /// Account, month, and what the account used in it.
+    pub usage: Vec<(String, Month, Usage)>,
+    /// Account, `Idempotency-Key`, and the request that was billed under it.
+    pub requests: Vec<(String, String, Request)>,
+    /// Presets that a change wrote. [`StateStore::load`] leaves them out: they are read when they are needed.
+    pub presets: Vec<Preset>,
 }
 
 /// One change of state: all of it happens, or none.
@@ -82,6 +107,59 @@ pub enum Change {
         /// When.
         at: UnixSeconds,
     },
+    /// Puts an account on the allow-list of the generated backgrounds, or takes it off.
+    SetAllowed {
+        /// Name of the account.
+        account: String,
+        /// Whether it is on the list from now on.
+        generates: bool,
+    },
+    /// Replaces a working key by a new one; the old one is revoked in the same moment. Gives both rows, the old one first.
+    RotateKey {
+        /// Public id of the old key; a revoked one is refused.
+        id: String,
+        /// Hash of the new token.
+        hash: KeyHash,
+        /// The new key; its id and hash must be new. Account, label and test are taken from the old one.
+        key: Key,
+        /// When the old one stops.
+        revoke_at: UnixSeconds,
+    },
+    /// Notes when keys were last used. An earlier time than the one noted and an unknown key change nothing.
+    TouchKeys {
+        /// Public ids, each with the time.
+        used: Vec<(String, UnixSeconds)>,
+    },
+    /// Adds to what an account used in a month, and remembers the request that it was for.
+    Bill {
+        /// Name of the account.
+        account: String,
+        /// The month to add to.
+        month: Month,
+        /// Images to add.
+        images: u64,
+        /// Millionths of a dollar to add.
+        microdollars: u64,
+        /// The request with its `Idempotency-Key`, in place of an older one of the same key.
+        request: Option<(String, Request)>,
+    },
+    /// Drops the requests billed before a time.
+    ForgetRequests {
+        /// The oldest time to keep.
+        before: UnixSeconds,
+    },
+    /// Adds a preset, or overwrites the one of the same account and id, which keeps its time of creation.
+    PutPreset {
+        /// The preset; no other of the account may have its name.
+        preset: Preset,
+    },
+    /// Removes a preset.
+    DeletePreset {
+        /// Name of the account.
+        account: String,
+        /// Public id of the preset.
+        id: String,
+    },
 }
 
 /// Called once with the rows that a change wrote, in their new form, or with the reason why it did not happen.
@@ -90,9 +168,10 @@ pub enum Change {
 /// must not wait for the store.
 pub type Done = Box<dyn FnOnce(Result<Rows, ChangeError>) + Send>;
 
-/// A durable store of accounts and keys.
+/// A durable store. All reads block: in async code they belong on a thread for blocking work.
 pub trait StateStore: Send + Sync + std::fmt::Debug + 'static {
-    /// Reads everything. Blocks; meant for start-up, before changes are submitted.
+    /// Reads what lives in memory: all accounts and keys, the use of this and the previous month (and of later ones, when
+    /// the clock ran backwards), and the requests of the last 24 hours. Meant for start-up, before changes are submitted.
     ///
     /// # Errors
     /// When the store is damaged or cannot be read.
@@ -100,6 +179,24 @@ pub trait StateStore: Send + Sync + std::fmt::Debug + 'static {
 
     /// Hands over a change without blocking; `done` hears what became of it.
     fn submit(&self, change: Change, done: Done);
+
+    /// One preset by its id.
+    ///
+    /// # Errors
+    /// When the store is damaged or cannot be read.
+    fn preset(&self, account: &str, id: &str) -> Result<Option<Preset>, OpenError>;
+
+    /// One preset by its name.
+    ///
+    /// # Errors
+    /// When the store is damaged or cannot be read.
+    fn preset_named(&self, account: &str, name: &str) -> Result<Option<Preset>, OpenError>;
+
+    /// Up to `limit` presets of an account by id, ascending, those after the id `after` or from the first one on.
+    ///
+    /// # Errors
+    /// When the store is damaged or cannot be read.
+    fn presets(&self, account: &str, after: Option<&str>, limit: usize) -> Result<Vec<Preset>, OpenError>;
 }
 
 /// Why a store cannot be used.
@@ -155,6 +252,18 @@ pub enum ChangeError {
     /// The same token or the same id is there already, possibly revoked.
     #[error("this key exists already")]
     KeyExists,
+    /// The key was revoked; it cannot be replaced.
+    #[error("key `{0}` is revoked")]
+    KeyRevoked(String),
+    /// Another preset of the account has the name.
+    #[error("a preset named `{0}` exists already")]
+    PresetNameTaken(String),
+    /// The account has [`PRESETS_PER_ACCOUNT`] presets.
+    #[error("account `{0}` has {PRESETS_PER_ACCOUNT} presets already")]
+    TooManyPresets(String),
+    /// Unknown preset id, or another account's.
+    #[error("no preset `{0}`")]
+    NoSuchPreset(String),
     /// Too many changes wait; try again in a moment.
     #[error("too many changes are waiting for the disk")]
     Busy,

@@ -31,6 +31,63 @@ impl fmt::Display for UnixSeconds {
     }
 }
 
+impl UnixSeconds {
+    /// The time as a calendar has it; the nearest one that it has for a nonsense time.
+    fn timestamp(self) -> jiff::Timestamp {
+        let nearest = if self.0 < 0 { jiff::Timestamp::MIN } else { jiff::Timestamp::MAX };
+        jiff::Timestamp::from_second(self.0).unwrap_or(nearest)
+    }
+}
+
+/// A calendar month in UTC, as the number `year * 100 + month`: 202611 is November 2026.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+pub struct Month(pub u32);
+
+impl Month {
+    /// The month that a time is in. Times before the year 0 count as its first month.
+    #[must_use]
+    pub fn of(time: UnixSeconds) -> Self {
+        let date = jiff::tz::Offset::UTC.to_datetime(time.timestamp()).date();
+        let (Ok(year), Ok(month)) = (u32::try_from(date.year()), u32::try_from(date.month())) else {
+            return Self(1);
+        };
+        Self(year * 100 + month)
+    }
+
+    /// The first second of the next month; the end of time for a number that is no month.
+    #[must_use]
+    pub fn ends(self) -> UnixSeconds {
+        let (year, month) = (self.0 / 100, self.0 % 100);
+        let (year, month) = if month == 12 { (year.saturating_add(1), 1) } else { (year, month + 1) };
+        let date = i16::try_from(year).ok().zip(i8::try_from(month).ok()).filter(|_| self.is_valid());
+        date.and_then(|(year, month)| jiff::civil::Date::new(year, month, 1).ok())
+            .and_then(|date| jiff::tz::Offset::UTC.to_timestamp(date.at(0, 0, 0, 0)).ok())
+            .map_or(UnixSeconds(i64::MAX), |time| UnixSeconds(time.as_second()))
+    }
+
+    /// The month before this one; itself for the first of all.
+    #[must_use]
+    pub const fn previous(self) -> Self {
+        match (self.0 / 100, self.0 % 100) {
+            (0, 0 | 1) => self,
+            (year, 0 | 1) => Self((year - 1) * 100 + 12),
+            (year, month) => Self(year * 100 + month - 1),
+        }
+    }
+
+    /// Whether a calendar has it.
+    #[must_use]
+    pub const fn is_valid(self) -> bool {
+        matches!(self.0 % 100, 1..=12) && self.0 / 100 <= 9999
+    }
+}
+
+impl fmt::Display for Month {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{:04}-{:02}", self.0 / 100, self.0 % 100)
+    }
+}
+
 /// What an account may use. Each plan includes the ones before it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
@@ -75,8 +132,10 @@ impl std::str::FromStr for Plan {
 /// An account, as stored.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum AccountRecord {
-    /// Since 0.1.
+    /// Schema 1.
     V1(AccountV1),
+    /// Since schema 2.
+    V2(AccountV2),
 }
 
 /// Version 1 of an account.
@@ -90,11 +149,26 @@ pub struct AccountV1 {
     pub created_at: UnixSeconds,
 }
 
+/// Version 2 of an account.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AccountV2 {
+    /// Unique name; also the key of the table.
+    pub name: String,
+    /// What it may use.
+    pub plan: Plan,
+    /// When it was created.
+    pub created_at: UnixSeconds,
+    /// Whether it is on the allow-list of the generated backgrounds.
+    pub generates: bool,
+}
+
 /// A key, as stored. The token itself is not in it, in no form: its SHA-256 is the key of the table.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum KeyRecord {
-    /// Since 0.1.
+    /// Schema 1.
     V1(KeyV1),
+    /// Since schema 2.
+    V2(KeyV2),
 }
 
 /// Version 1 of a key.
@@ -112,6 +186,85 @@ pub struct KeyV1 {
     pub created_at: UnixSeconds,
     /// When it was revoked; it stopped working then.
     pub revoked_at: Option<UnixSeconds>,
+}
+
+/// Version 2 of a key.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct KeyV2 {
+    /// Public id, `key_` + 12 characters.
+    pub id: String,
+    /// Name of the account it belongs to.
+    pub account: String,
+    /// The owner's own words.
+    pub label: String,
+    /// A sandbox key: never bills, marks its results.
+    pub test: bool,
+    /// When it was created.
+    pub created_at: UnixSeconds,
+    /// When it was revoked; it stopped working then.
+    pub revoked_at: Option<UnixSeconds>,
+    /// When it was last used, some seconds late: uses are written in batches.
+    pub last_used_at: Option<UnixSeconds>,
+}
+
+/// A preset, as stored.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum PresetRecord {
+    /// Since schema 2.
+    V1(PresetV1),
+}
+
+/// Version 1 of a preset: parameters saved under a name.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PresetV1 {
+    /// Public id, `preset_` + 12 characters; with the account the key of the table.
+    pub id: String,
+    /// Name of the account it belongs to.
+    pub account: String,
+    /// The owner's name for it, unique in the account.
+    pub name: String,
+    /// The endpoint it was made for, as its path.
+    pub endpoint: Option<String>,
+    /// The parameters: a JSON object as text.
+    pub params: String,
+    /// When it was created.
+    pub created_at: UnixSeconds,
+    /// When it was last overwritten.
+    pub updated_at: UnixSeconds,
+}
+
+/// What an account used in a month, as stored. Account and month are the key of the table.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum UsageRecord {
+    /// Since schema 2.
+    V1(UsageV1),
+}
+
+/// Version 1 of an account's use in a month.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct UsageV1 {
+    /// Images billed.
+    pub images: u64,
+    /// Their price, in millionths of a dollar.
+    pub microdollars: u64,
+}
+
+/// A billed request, as stored. Account and `Idempotency-Key` are the key of the table.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum RequestRecord {
+    /// Since schema 2.
+    V1(RequestV1),
+}
+
+/// Version 1 of a billed request: a repetition of it is not billed again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RequestV1 {
+    /// SHA-256 of what was asked; the same key with another one is a conflict.
+    pub fingerprint: [u8; 32],
+    /// Images billed.
+    pub images: u64,
+    /// When it was billed.
+    pub at: UnixSeconds,
 }
 
 /// A versioned record: bytes in the table, the newest form in the program.
@@ -152,30 +305,58 @@ pub enum RecordError {
 }
 
 impl Record for AccountRecord {
-    type Latest = AccountV1;
+    type Latest = AccountV2;
 
-    fn latest(self) -> AccountV1 {
-        let Self::V1(account) = self;
-        account
+    fn latest(self) -> AccountV2 {
+        match self {
+            Self::V1(AccountV1 { name, plan, created_at }) => AccountV2 { name, plan, created_at, generates: false },
+            Self::V2(account) => account,
+        }
     }
 
-    fn from_latest(latest: AccountV1) -> Self {
-        Self::V1(latest)
+    fn from_latest(latest: AccountV2) -> Self {
+        Self::V2(latest)
     }
 }
 
 impl Record for KeyRecord {
-    type Latest = KeyV1;
+    type Latest = KeyV2;
 
-    fn latest(self) -> KeyV1 {
-        let Self::V1(key) = self;
-        key
+    fn latest(self) -> KeyV2 {
+        match self {
+            Self::V1(KeyV1 { id, account, label, test, created_at, revoked_at }) => {
+                KeyV2 { id, account, label, test, created_at, revoked_at, last_used_at: None }
+            }
+            Self::V2(key) => key,
+        }
     }
 
-    fn from_latest(latest: KeyV1) -> Self {
-        Self::V1(latest)
+    fn from_latest(latest: KeyV2) -> Self {
+        Self::V2(latest)
     }
 }
+
+/// A record that has one version so far.
+macro_rules! record_of_one_version {
+    ($record:ident, $version:ident) => {
+        impl Record for $record {
+            type Latest = $version;
+
+            fn latest(self) -> $version {
+                let Self::V1(latest) = self;
+                latest
+            }
+
+            fn from_latest(latest: $version) -> Self {
+                Self::V1(latest)
+            }
+        }
+    };
+}
+
+record_of_one_version!(PresetRecord, PresetV1);
+record_of_one_version!(UsageRecord, UsageV1);
+record_of_one_version!(RequestRecord, RequestV1);
 
 #[cfg(test)]
 mod tests {
@@ -185,6 +366,35 @@ mod tests {
     fn times_are_shown_in_rfc_3339_and_a_nonsense_time_does_not_panic() {
         assert_eq!(UnixSeconds(1_767_225_600).to_string(), "2026-01-01T00:00:00Z");
         assert_eq!(UnixSeconds(i64::MAX).to_string(), "@9223372036854775807");
+    }
+
+    #[test]
+    fn a_month_ends_where_the_next_one_begins() {
+        // 2026-11-30T23:59:59Z, 2026-12-01, 2026-12-31T23:59:59Z, 2027-01-01.
+        for (time, month) in [(1_796_083_199, 202_611), (1_796_083_200, 202_612), (1_798_761_599, 202_612)] {
+            assert_eq!(Month::of(UnixSeconds(time)), Month(month), "{time}");
+        }
+        assert_eq!(Month(202_611).ends(), UnixSeconds(1_796_083_200));
+        assert_eq!(Month(202_612).ends(), UnixSeconds(1_798_761_600));
+        let mut month = Month::of(UnixSeconds(0));
+        for _ in 0..1200 {
+            let next = Month::of(month.ends());
+            assert_eq!(Month::of(UnixSeconds(month.ends().0 - 1)), month);
+            assert_eq!(next.previous(), month);
+            month = next;
+        }
+        assert_eq!(month.to_string(), "2070-01");
+    }
+
+    #[test]
+    fn nonsense_times_and_months_do_not_panic() {
+        for time in [i64::MIN, i64::MIN + 1, -1, i64::MAX] {
+            assert!(Month::of(UnixSeconds(time)).is_valid(), "{time}");
+        }
+        for month in [0, 1, 13, 202_600, 202_613, 999_912, u32::MAX] {
+            let _ = (Month(month).ends(), Month(month).previous());
+        }
+        assert_eq!(Month(202_613).ends(), UnixSeconds(i64::MAX));
     }
 
     #[test]

@@ -5,15 +5,15 @@ use std::fs;
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
-use redb::{Builder, Database, DatabaseError, ReadableDatabase, ReadableTable, StorageError, TableHandle};
+use redb::{Builder, Database, DatabaseError, ReadTransaction, ReadableDatabase, StorageError, TableHandle};
 
-use super::records::{AccountRecord, KeyRecord, Record};
-use super::tables::{ACCOUNTS, KEY_IDS, KEYS, META, META_SCHEMA, SCHEMA};
+use super::fault::Fault;
+use super::tables::{META, META_SCHEMA, Presets, Reading, SCHEMA, Writing};
 use super::writer::Writer;
-use super::{Change, Done, KeyHash, OpenError, Rows, StateStore};
+use super::{Change, Done, Month, OpenError, Preset, REQUEST_SECONDS, Rows, StateStore, UnixSeconds};
 
 /// Pages that redb may keep in memory. Everything that is read often lives in the program's own maps, so the library's
 /// default of 1 GiB would only be a hole in the daemon's memory bound.
@@ -32,7 +32,7 @@ pub struct RedbStore {
 }
 
 impl RedbStore {
-    /// Opens the file, creating it (and its folder) where it is missing.
+    /// Opens the file, creating it (and its folder) where it is missing, and bringing one of an older schema up to date.
     ///
     /// # Errors
     /// When another process has it open, a newer version wrote it, it is damaged, or the file system refuses.
@@ -43,8 +43,8 @@ impl RedbStore {
         // The repair that redb does here after a crash reads the whole file: 0.1 to 0.3 s at 100,000 keys, loading
         // included. Its quick repair was no faster at that size and made a single commit 4 to 10 times slower.
         let opened = guarded(path, || settings().open(path).map_err(|error| refused(path, error)))?;
-        let database = Arc::new(OpenDatabase(Some(opened)));
-        guarded(path, || check_schema(database.get(), path))?;
+        let database = Arc::new(OpenDatabase(RwLock::new(Some(opened))));
+        guarded(path, || database.with(|database| bring_up_to_date(database, path)))?;
         let writer =
             Writer::start(Arc::clone(&database)).map_err(|source| OpenError::Io { path: path.into(), source })?;
         Ok(Self { path: path.into(), writer, database })
@@ -67,48 +67,83 @@ impl RedbStore {
     }
 }
 
-impl StateStore for RedbStore {
-    fn load(&self) -> Result<Rows, OpenError> {
-        let path = &self.path;
-        guarded(path, || {
-            let transaction = self.database.get().begin_read().map_err(|e| unreadable(path, e.into()))?;
+impl RedbStore {
+    /// As [`StateStore::load`], at a time of the caller's choice.
+    ///
+    /// # Errors
+    /// As [`StateStore::load`].
+    pub fn load_at(&self, now: UnixSeconds) -> Result<Rows, OpenError> {
+        self.read(|transaction| {
+            let tables = Reading::open(transaction)?;
             let mut rows = Rows::default();
-            let accounts = transaction.open_table(ACCOUNTS).map_err(|e| unreadable(path, e.into()))?;
-            for row in accounts.iter().map_err(|e| unreadable(path, e.into()))? {
-                let (name, bytes) = row.map_err(|e| unreadable(path, e.into()))?;
-                let record = AccountRecord::decode(bytes.value())
-                    .map_err(|error| corrupt(path, format!("account {}: {error}", name.value())))?;
-                rows.accounts.push(record.latest());
+            for row in tables.accounts.rows()? {
+                rows.accounts.push(row?.1?);
             }
-            let keys = transaction.open_table(KEYS).map_err(|e| unreadable(path, e.into()))?;
-            for row in keys.iter().map_err(|e| unreadable(path, e.into()))? {
-                let (hash, bytes) = row.map_err(|e| unreadable(path, e.into()))?;
-                let record =
-                    KeyRecord::decode(bytes.value()).map_err(|error| corrupt(path, format!("a key: {error}")))?;
-                rows.keys.push((KeyHash(*hash.value()), record.latest()));
+            for row in tables.keys.rows()? {
+                let (hash, key) = row?;
+                rows.keys.push((hash, key?));
+            }
+            for row in tables.usage.rows(Month::of(now).previous())? {
+                let (account, month, usage) = row?;
+                rows.usage.push((account, month, usage?));
+            }
+            for row in tables.requests.times(UnixSeconds(now.0.saturating_sub(REQUEST_SECONDS)))? {
+                let (_, [account, key]) = row?;
+                let request = tables.requests.indexed(&account, &key)?;
+                rows.requests.push((account, key, request));
             }
             Ok(rows)
         })
     }
 
+    /// Runs `work` on a snapshot.
+    fn read<T>(&self, work: impl FnOnce(&ReadTransaction) -> Result<T, Fault>) -> Result<T, OpenError> {
+        guarded(&self.path, || {
+            let result = self.database.with(|database| work(&database.begin_read()?));
+            result.map_err(|fault| unreadable(&self.path, fault))
+        })
+    }
+}
+
+impl StateStore for RedbStore {
+    fn load(&self) -> Result<Rows, OpenError> {
+        self.load_at(UnixSeconds::now())
+    }
+
     fn submit(&self, change: Change, done: Done) {
         self.writer.submit(change, done);
+    }
+
+    fn preset(&self, account: &str, id: &str) -> Result<Option<Preset>, OpenError> {
+        self.read(|transaction| Presets::open(transaction)?.get(account, id))
+    }
+
+    fn preset_named(&self, account: &str, name: &str) -> Result<Option<Preset>, OpenError> {
+        self.read(|transaction| Presets::open(transaction)?.find(account, name))
+    }
+
+    fn presets(&self, account: &str, after: Option<&str>, limit: usize) -> Result<Vec<Preset>, OpenError> {
+        self.read(|transaction| Presets::open(transaction)?.page(account, after, limit))
     }
 }
 
 /// A database whose closing cannot take the process down: redb commits once more there, and panics over a damaged page.
+///
+/// The lock is for the rare work that redb wants the database alone for; all other work shares it.
 #[derive(Debug)]
-pub(super) struct OpenDatabase(Option<Database>);
+pub(super) struct OpenDatabase(RwLock<Option<Database>>);
 
 impl OpenDatabase {
-    pub(super) const fn get(&self) -> &Database {
-        self.0.as_ref().expect("only `drop` takes it")
+    pub(super) fn with<T>(&self, work: impl FnOnce(&Database) -> T) -> T {
+        // A panic is caught and told where it happens; the lock has nothing to add to it.
+        let database = self.0.read().unwrap_or_else(PoisonError::into_inner);
+        work(database.as_ref().expect("only `drop` takes it"))
     }
 }
 
 impl Drop for OpenDatabase {
     fn drop(&mut self) {
-        let database = self.0.take();
+        let database = self.0.get_mut().unwrap_or_else(PoisonError::into_inner).take();
         if let Err(panic) = catch_unwind(AssertUnwindSafe(|| drop(database))) {
             tracing::error!(reason = panic_text(&*panic), "the store could not be closed cleanly");
         }
@@ -144,32 +179,38 @@ fn create(path: &Path) -> Result<(), OpenError> {
     Ok(())
 }
 
-/// All tables and the schema, in one transaction.
-fn create_tables(database: &Database) -> Result<(), redb::Error> {
+/// All tables and the schema, in one transaction. What is there already stays.
+fn create_tables(database: &Database) -> Result<(), Fault> {
     let transaction = database.begin_write()?;
     transaction.open_table(META)?.insert(META_SCHEMA, SCHEMA)?;
-    transaction.open_table(ACCOUNTS)?;
-    transaction.open_table(KEYS)?;
-    transaction.open_table(KEY_IDS)?;
+    drop(Writing::open(&transaction)?);
     transaction.commit()?;
     Ok(())
 }
 
-/// Reads the schema of the file before anything else of it.
-fn check_schema(database: &Database, path: &Path) -> Result<(), OpenError> {
-    let reading = database.begin_read().map_err(|e| unreadable(path, e.into()))?;
-    let mut tables = reading.list_tables().map_err(|e| unreadable(path, e.into()))?;
-    if !tables.any(|table| table.name() == META.name()) {
-        return Err(corrupt(path, "a redb file of another program".into()));
-    }
-    let meta = reading.open_table(META).map_err(|e| unreadable(path, e.into()))?;
-    let schema = meta.get(META_SCHEMA).map_err(|e| unreadable(path, e.into()))?.map(|row| row.value());
+/// Reads the schema of the file before anything else of it, and raises an older one to this version's.
+fn bring_up_to_date(database: &Database, path: &Path) -> Result<(), OpenError> {
+    let schema = schema_of(database).map_err(|fault| unreadable(path, fault))?;
     match schema {
-        Some(SCHEMA) => Ok(()),
-        Some(found) if found > SCHEMA => Err(OpenError::Newer { path: path.into(), found, supported: SCHEMA }),
-        Some(found) => Err(corrupt(path, format!("schema {found} never existed"))),
-        None => Err(corrupt(path, "it does not say its schema".into())),
+        SCHEMA => Ok(()),
+        // What schema 2 added are tables, and versions of records: the old ones are read as long as they are there.
+        1 => {
+            create_tables(database).map_err(|fault| unreadable(path, fault))?;
+            tracing::info!(path = %path.display(), from = schema, to = SCHEMA, "the store was brought up to date");
+            Ok(())
+        }
+        0 => Err(corrupt(path, "schema 0 never existed".into())),
+        found => Err(OpenError::Newer { path: path.into(), found, supported: SCHEMA }),
     }
+}
+
+fn schema_of(database: &Database) -> Result<u64, Fault> {
+    let reading = database.begin_read()?;
+    if !reading.list_tables()?.any(|table| table.name() == META.name()) {
+        return Err(Fault::Damaged("a redb file of another program".into()));
+    }
+    let schema = reading.open_table(META)?.get(META_SCHEMA)?.map(|row| row.value());
+    schema.ok_or_else(|| Fault::Damaged("it does not say its schema".into()))
 }
 
 /// Turns a panic of the storage engine over a damaged file into an error that names the file.
@@ -196,8 +237,17 @@ fn refused(path: &Path, error: DatabaseError) -> OpenError {
     corrupt(path, error.to_string())
 }
 
-fn unreadable(path: &Path, error: redb::Error) -> OpenError {
-    if let redb::Error::Io(source) = error { io_error(path, source) } else { corrupt(path, error.to_string()) }
+fn unreadable(path: &Path, fault: Fault) -> OpenError {
+    match fault {
+        Fault::Storage(error) => {
+            if let redb::Error::Io(source) = error {
+                io_error(path, source)
+            } else {
+                corrupt(path, error.to_string())
+            }
+        }
+        Fault::Damaged(reason) => corrupt(path, reason),
+    }
 }
 
 /// redb reports a file that is not its own as an I/O error of these kinds; the rest is the operating system's.

@@ -11,8 +11,9 @@ use std::thread::JoinHandle;
 
 use redb::{Database, Durability};
 
-use super::apply::{Failure, Tables};
+use super::fault::{Failure, Fault};
 use super::redb_store::OpenDatabase;
+use super::tables::Writing;
 use super::{Change, ChangeError, Done, QUEUED_CHANGES, Rows};
 
 /// Changes in one commit. Bounds how long the first of them waits for the others to be written.
@@ -69,8 +70,9 @@ fn run(database: &OpenDatabase, submitted: &Receiver<Submitted>) {
             waiting.push(next.done);
         }
         // redb panics on some kinds of damage. A panic fails the changes at hand, as any other storage error does.
-        let outcome = catch_unwind(AssertUnwindSafe(|| commit(database.get(), changes)))
-            .unwrap_or_else(|_| Err("the storage engine panicked; the file may be damaged".into()));
+        let outcome = catch_unwind(AssertUnwindSafe(|| database.with(|database| commit(database, changes))))
+            .unwrap_or_else(|_| Err(Fault::Damaged("the storage engine panicked; the file may be damaged".into())))
+            .map_err(|fault| fault.to_string());
         match outcome {
             Ok(results) => waiting.into_iter().zip(results).for_each(|(done, result)| done(result)),
             Err(reason) => {
@@ -82,26 +84,25 @@ fn run(database: &OpenDatabase, submitted: &Receiver<Submitted>) {
 }
 
 /// Writes `changes` in order in one transaction, durable when this returns. One result per change.
-fn commit(database: &Database, changes: Vec<Change>) -> Result<Vec<Result<Rows, ChangeError>>, String> {
-    let fail = |error: redb::Error| error.to_string();
-    let mut transaction = database.begin_write().map_err(|error| fail(error.into()))?;
-    transaction.set_durability(Durability::Immediate).map_err(|error| fail(error.into()))?;
+fn commit(database: &Database, changes: Vec<Change>) -> Result<Vec<Result<Rows, ChangeError>>, Fault> {
+    let mut transaction = database.begin_write()?;
+    transaction.set_durability(Durability::Immediate)?;
     let mut results = Vec::with_capacity(changes.len());
     {
-        let mut tables = Tables::open(&transaction).map_err(|error| fail(error.into()))?;
+        let mut tables = Writing::open(&transaction)?;
         for change in changes {
             results.push(match tables.apply(change) {
                 Ok(rows) => Ok(rows),
                 Err(Failure::Refused(refusal)) => Err(refusal),
-                Err(Failure::Storage(reason)) => return Err(reason),
+                Err(Failure::Fault(fault)) => return Err(fault),
             });
         }
     }
     // A group that was refused as a whole changed nothing: it needs no disk.
     if results.iter().all(Result::is_err) {
-        transaction.abort().map_err(|error| fail(error.into()))?;
+        transaction.abort()?;
     } else {
-        transaction.commit().map_err(|error| fail(error.into()))?;
+        transaction.commit()?;
     }
     Ok(results)
 }

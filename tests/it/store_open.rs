@@ -43,11 +43,11 @@ async fn a_store_keeps_its_content_over_a_reopening() {
 async fn a_store_of_a_newer_schema_is_refused_and_not_changed() {
     let (folder, file) = folder();
     drop(bootstrapped(folder.path()).await);
-    write_schema(&file, 2);
+    write_schema(&file, 3);
     let error = refusal(&file);
-    assert!(matches!(error, OpenError::Newer { found: 2, supported: 1, .. }), "{error:?}");
+    assert!(matches!(error, OpenError::Newer { found: 3, supported: 2, .. }), "{error:?}");
     assert!(error.to_string().contains(&file.display().to_string()), "{error}");
-    write_schema(&file, 1);
+    write_schema(&file, 2);
     assert_eq!(open(folder.path()).list(None).len(), 1);
 }
 

@@ -12,7 +12,7 @@ fn new_store() -> (TempDir, RedbStore) {
 }
 
 fn create(name: &str) -> Change {
-    let account = Account { name: name.into(), plan: Plan::Free, created_at: UnixSeconds(0) };
+    let account = Account { name: name.into(), plan: Plan::Free, created_at: UnixSeconds(0), generates: false };
     Change::CreateAccount { account, first_key: None }
 }
 

@@ -117,12 +117,16 @@ impl From<KeysError> for Reply {
     fn from(error: KeysError) -> Self {
         let message = error.to_string();
         let (status, code) = match error {
-            KeysError::Change(ChangeError::AccountExists(_) | ChangeError::KeyExists) => {
-                (StatusCode::CONFLICT, "conflict")
-            }
-            KeysError::Change(ChangeError::NoSuchAccount(_) | ChangeError::NoSuchKey(_)) => {
-                (StatusCode::NOT_FOUND, "not_found")
-            }
+            KeysError::Change(
+                ChangeError::AccountExists(_)
+                | ChangeError::KeyExists
+                | ChangeError::KeyRevoked(_)
+                | ChangeError::PresetNameTaken(_)
+                | ChangeError::TooManyPresets(_),
+            ) => (StatusCode::CONFLICT, "conflict"),
+            KeysError::Change(
+                ChangeError::NoSuchAccount(_) | ChangeError::NoSuchKey(_) | ChangeError::NoSuchPreset(_),
+            ) => (StatusCode::NOT_FOUND, "not_found"),
             KeysError::Change(ChangeError::Busy) | KeysError::Closed => {
                 (StatusCode::SERVICE_UNAVAILABLE, "unavailable")
             }

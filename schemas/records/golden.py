@@ -1,0 +1,86 @@
+#!/usr/bin/env python3
+"""Writes <record>.v<N>.hex beside each <record>.v<N>.json that has none yet, and checks those that are there.
+
+An encoder of its own for postcard (https://postcard.jamesmunns.com/wire-format), so that the bytes are not merely what
+the program happens to write: varint numbers, signed ones in zigzag, text and lists after their length, options and
+booleans as one byte, a variant as its index. The layouts below are the records of src/store/records.rs, field by field.
+"""
+
+import json
+import pathlib
+import sys
+
+PLANS = ["free", "paid", "plus"]
+
+
+def number(value):
+    out = bytearray()
+    while value > 0x7F:
+        out.append(value & 0x7F | 0x80)
+        value >>= 7
+    return bytes(out) + bytes([value])
+
+
+def signed(value):
+    return number(value << 1 if value >= 0 else ~value << 1 | 1)
+
+
+def text(value):
+    return number(len(value.encode())) + value.encode()
+
+
+def flag(value):
+    return bytes([value])
+
+
+def plan(value):
+    return number(PLANS.index(value))
+
+
+def array(value):
+    return bytes(value)
+
+
+def optional(kind):
+    return lambda value: b"\0" if value is None else b"\1" + kind(value)
+
+
+KEY_V1 = {"id": text, "account": text, "label": text, "test": flag, "created_at": signed, "revoked_at": optional(signed)}
+ACCOUNT_V1 = {"name": text, "plan": plan, "created_at": signed}
+
+RECORDS = {
+    "account": [ACCOUNT_V1, ACCOUNT_V1 | {"generates": flag}],
+    "key": [KEY_V1, KEY_V1 | {"last_used_at": optional(signed)}],
+    "preset": [
+        {
+            "id": text, "account": text, "name": text, "endpoint": optional(text), "params": text,
+            "created_at": signed, "updated_at": signed,
+        }
+    ],
+    "usage": [{"images": number, "microdollars": number}],
+    "request": [{"fingerprint": array, "images": number, "at": signed}],
+}
+
+
+def encode(record, version, fields):
+    layout = RECORDS[record][version - 1]
+    assert list(fields) == list(layout), f"{record} {version}: {list(fields)}"
+    return number(version - 1) + b"".join(layout[name](value) for name, value in fields.items())
+
+
+def main():
+    wrong = []
+    for path in sorted(pathlib.Path(__file__).parent.glob("*.json")):
+        record, version = path.stem.split(".v")
+        content = json.loads(path.read_text())
+        expected = encode(record, int(version), content[f"V{version}"]).hex() + "\n"
+        golden = path.with_suffix(".hex")
+        if not golden.exists():
+            golden.write_text(expected)
+        elif golden.read_text() != expected:
+            wrong.append(golden.name)
+    sys.exit(f"not what the JSON says: {wrong}" if wrong else 0)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,381 @@
+//! What a request costs.
+//!
+//! `/estimate` and billing ask the same function, so that they cannot differ. Money is whole microdollars, a price is
+//! dollars in the configuration: every sum is exact.
+
+use serde::{Deserialize, Serialize};
+
+use crate::recipe::{FieldError, Fields, MAX_BATCH, Value, Whole};
+
+/// Microdollars in a dollar.
+const DOLLAR: f64 = 1_000_000.0;
+
+/// Dearer than anything sensible; keeps every sum far from the end of its type.
+const MAX_PRICE: f64 = 1000.0;
+
+/// Images of one estimate that is not about a batch.
+const MAX_COUNT: u32 = 1_000_000;
+
+/// Seconds of video in one call. Limits of the endpoint are for the endpoint to say.
+const MAX_SECONDS: f64 = 3600.0;
+
+/// Section `[prices]`: dollars for each image, by endpoint. All cutouts and mattes cost as `remove`.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct PriceConfig {
+    /// `/remove`, `/remove-url`, each picture of a batch, `/mask`, and `/sticker` without a stroke.
+    pub remove: f64,
+    /// `/replace-bg`.
+    pub replace_bg: f64,
+    /// `/replace-bg-ai`; free during the preview.
+    pub replace_bg_ai: f64,
+    /// `/studio-shot`.
+    pub studio_shot: f64,
+    /// `/smart-crop`.
+    pub smart_crop: f64,
+    /// `/shadow`.
+    pub shadow: f64,
+    /// `/sticker` with a stroke.
+    pub sticker: f64,
+    /// `/headshot`.
+    pub headshot: f64,
+    /// `/face-restore`.
+    pub face_restore: f64,
+    /// `/upscale` by 2; by 4 it costs twice as much.
+    pub upscale: f64,
+    /// `/video/remove`, for each second of the result.
+    pub video_remove: f64,
+}
+
+impl Default for PriceConfig {
+    fn default() -> Self {
+        Self {
+            remove: 0.005,
+            replace_bg: 0.006,
+            replace_bg_ai: 0.0,
+            studio_shot: 0.008,
+            smart_crop: 0.004,
+            shadow: 0.005,
+            sticker: 0.005,
+            headshot: 0.01,
+            face_restore: 0.01,
+            upscale: 0.008,
+            video_remove: 0.05,
+        }
+    }
+}
+
+/// A call as far as its price goes. What its endpoint has no such parameter for is passed over.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Call<'a> {
+    /// Path of the endpoint.
+    pub endpoint: &'a str,
+    /// Factor of `/upscale`: 2 (the default) or 4.
+    pub scale: Option<u32>,
+    /// Stroke of `/sticker`, 0 to 100; 0 is none.
+    pub stroke_width: Option<u32>,
+    /// Images: of a batch 1 to 10, else so many calls. Default 1.
+    pub count: Option<u32>,
+    /// Seconds of the video that comes back. Default 1.
+    pub seconds: Option<f64>,
+}
+
+/// A price and how it comes about.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Estimate {
+    /// Microdollars for one unit.
+    pub unit_price: u64,
+    /// How many units.
+    pub units: Units,
+}
+
+/// What is counted.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Units {
+    /// Images, each with its price.
+    Images(u32),
+    /// Seconds of video, and fractions of them.
+    Seconds(f64),
+}
+
+/// Why a call has no price.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum PriceError {
+    /// No endpoint of that path works on images.
+    #[error("no endpoint `{0}` that has a price")]
+    UnknownEndpoint(String),
+    /// A parameter that the endpoint would refuse.
+    #[error(transparent)]
+    Field(#[from] FieldError),
+}
+
+impl<'a> Call<'a> {
+    /// One call of `endpoint` with these fields, which have been judged, on `images` images.
+    #[must_use]
+    pub fn of(endpoint: &'a str, fields: &Fields, images: u32) -> Self {
+        let whole = |name| fields.get(name).and_then(Whole::<0, { u32::MAX }>::parse).map(Whole::get);
+        Self {
+            endpoint,
+            scale: whole("scale"),
+            stroke_width: whole("stroke_width"),
+            count: Some(images),
+            seconds: None,
+        }
+    }
+}
+
+impl Units {
+    /// What one of them is called: `image` or `second`.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Images(_) => "image",
+            Self::Seconds(_) => "second",
+        }
+    }
+
+    /// How many, as JSON shows it: images without a fraction.
+    #[must_use]
+    pub fn number(self) -> serde_json::Value {
+        match self {
+            Self::Images(images) => images.into(),
+            Self::Seconds(seconds) => seconds.into(),
+        }
+    }
+}
+
+impl Estimate {
+    /// All of it in microdollars. A fraction of one is rounded, once for the whole.
+    #[must_use]
+    pub fn total(&self) -> u64 {
+        match self.units {
+            Units::Images(images) => self.unit_price.saturating_mul(images.into()),
+            Units::Seconds(seconds) => (self.unit_price as f64 * seconds).round() as u64,
+        }
+    }
+}
+
+/// Microdollars as the dollars that are shown. Exact to the microdollar up to nine billion dollars.
+#[must_use]
+pub fn in_dollars(microdollars: u64) -> f64 {
+    microdollars as f64 / DOLLAR
+}
+
+impl PriceConfig {
+    /// Every mistake in this section, each as a sentence.
+    #[must_use]
+    pub fn validate(&self) -> Vec<String> {
+        let prices = [
+            ("remove", self.remove),
+            ("replace_bg", self.replace_bg),
+            ("replace_bg_ai", self.replace_bg_ai),
+            ("studio_shot", self.studio_shot),
+            ("smart_crop", self.smart_crop),
+            ("shadow", self.shadow),
+            ("sticker", self.sticker),
+            ("headshot", self.headshot),
+            ("face_restore", self.face_restore),
+            ("upscale", self.upscale),
+            ("video_remove", self.video_remove),
+        ];
+        let is_whole = |dollars: f64| (dollars * DOLLAR - (dollars * DOLLAR).round()).abs() < 1e-3;
+        let is_price = |dollars: f64| (0.0..=MAX_PRICE).contains(&dollars) && is_whole(dollars);
+        let wrong = prices.into_iter().filter(|&(_, dollars)| !is_price(dollars));
+        wrong.map(|(name, _)| format!("prices.{name}: expected dollars from 0 to 1000 with up to 6 decimals")).collect()
+    }
+
+    /// What a call costs.
+    ///
+    /// # Errors
+    /// When there is no such endpoint, or it would refuse the parameters that its price depends on.
+    pub fn price(&self, call: &Call<'_>) -> Result<Estimate, PriceError> {
+        let (dollars, most) = match call.endpoint {
+            "/remove" | "/remove-url" | "/mask" => (self.remove, MAX_COUNT),
+            "/remove-batch" | "/remove-batch-url" => (self.remove, MAX_BATCH as u32),
+            "/replace-bg" => (self.replace_bg, MAX_COUNT),
+            "/replace-bg-ai" => (self.replace_bg_ai, MAX_COUNT),
+            "/studio-shot" => (self.studio_shot, MAX_COUNT),
+            "/smart-crop" => (self.smart_crop, MAX_COUNT),
+            "/shadow" => (self.shadow, MAX_COUNT),
+            "/sticker" => (self.sticker(call.stroke_width)?, MAX_COUNT),
+            "/headshot" => (self.headshot, MAX_COUNT),
+            "/face-restore" => (self.face_restore, MAX_COUNT),
+            "/upscale" => (self.upscale(call.scale)?, MAX_COUNT),
+            "/video/remove" => {
+                let units = Units::Seconds(seconds(call.seconds)?);
+                return Ok(Estimate { unit_price: in_microdollars(self.video_remove), units });
+            }
+            other => return Err(PriceError::UnknownEndpoint(other.to_owned())),
+        };
+        Ok(Estimate { unit_price: in_microdollars(dollars), units: Units::Images(count(call.count, most)?) })
+    }
+
+    fn sticker(&self, stroke_width: Option<u32>) -> Result<f64, FieldError> {
+        match stroke_width {
+            // Without a stroke a sticker is a cutout.
+            Some(0) => Ok(self.remove),
+            None | Some(1..=100) => Ok(self.sticker),
+            Some(width) => Err(FieldError::invalid("stroke_width", &width.to_string(), "an integer from 0 to 100")),
+        }
+    }
+
+    fn upscale(&self, scale: Option<u32>) -> Result<f64, FieldError> {
+        match scale {
+            None | Some(2) => Ok(self.upscale),
+            Some(4) => Ok(2.0 * self.upscale),
+            Some(scale) => Err(FieldError::invalid("scale", &scale.to_string(), "2 or 4")),
+        }
+    }
+}
+
+fn in_microdollars(dollars: f64) -> u64 {
+    // Not negative and not beyond the type: `validate`.
+    (dollars * DOLLAR).round() as u64
+}
+
+fn count(count: Option<u32>, most: u32) -> Result<u32, FieldError> {
+    let count = count.unwrap_or(1);
+    let expected = || format!("an integer from 1 to {most}");
+    let holds = (1..=most).contains(&count);
+    if holds { Ok(count) } else { Err(FieldError::invalid("count", &count.to_string(), expected())) }
+}
+
+fn seconds(seconds: Option<f64>) -> Result<f64, FieldError> {
+    let seconds = seconds.unwrap_or(1.0);
+    let holds = seconds > 0.0 && seconds <= MAX_SECONDS;
+    let expected = "a number above 0, at most 3600";
+    if holds { Ok(seconds) } else { Err(FieldError::invalid("seconds", &seconds.to_string(), expected)) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::recipe::ENDPOINTS;
+
+    fn call(endpoint: &str) -> Call<'_> {
+        Call { endpoint, ..Call::default() }
+    }
+
+    fn total(call: Call<'_>) -> u64 {
+        PriceConfig::default().price(&call).expect("a good call").total()
+    }
+
+    #[test]
+    fn every_endpoint_of_the_interface_has_its_price() {
+        for (endpoint, microdollars) in [
+            ("/remove", 5000),
+            ("/remove-url", 5000),
+            ("/remove-batch", 5000),
+            ("/remove-batch-url", 5000),
+            ("/mask", 5000),
+            ("/replace-bg", 6000),
+            ("/replace-bg-ai", 0),
+            ("/studio-shot", 8000),
+            ("/smart-crop", 4000),
+            ("/shadow", 5000),
+            ("/sticker", 5000),
+            ("/headshot", 10_000),
+            ("/face-restore", 10_000),
+            ("/upscale", 8000),
+            ("/video/remove", 50_000),
+        ] {
+            assert_eq!(total(call(endpoint)), microdollars, "{endpoint}");
+        }
+        for endpoint in ENDPOINTS.iter() {
+            assert!(PriceConfig::default().price(&call(endpoint.path)).is_ok(), "{}", endpoint.path);
+        }
+    }
+
+    #[test]
+    fn what_works_on_no_image_has_no_price() {
+        for endpoint in ["", "/", "remove", "/remove/", "/Remove", "/estimate", "/presets", "/jobs/x", "/account"] {
+            let refused = PriceConfig::default().price(&call(endpoint));
+            assert_eq!(refused, Err(PriceError::UnknownEndpoint(endpoint.into())), "{endpoint}");
+        }
+    }
+
+    #[test]
+    fn a_sticker_without_a_stroke_costs_as_a_cutout() {
+        let prices = PriceConfig { sticker: 0.009, ..PriceConfig::default() };
+        let price = |stroke_width| prices.price(&Call { stroke_width, ..call("/sticker") }).map(|it| it.total());
+        assert_eq!([price(None), price(Some(1)), price(Some(100))], [Ok(9000), Ok(9000), Ok(9000)]);
+        assert_eq!(price(Some(0)), Ok(5000));
+        assert!(price(Some(101)).is_err());
+    }
+
+    #[test]
+    fn twice_the_scale_is_twice_the_price_and_other_scales_are_refused() {
+        let price = |scale| PriceConfig::default().price(&Call { scale, ..call("/upscale") }).map(|it| it.total());
+        assert_eq!([price(None), price(Some(2)), price(Some(4))], [Ok(8000), Ok(8000), Ok(16_000)]);
+        for scale in [0, 1, 3, 8] {
+            let refused = price(Some(scale)).expect_err("no such factor").to_string();
+            assert_eq!(refused, format!("invalid `scale`: \"{scale}\" (expected 2 or 4)"));
+        }
+        assert_eq!(total(Call { scale: Some(4), ..call("/face-restore") }), 10_000, "only /upscale's price depends");
+    }
+
+    #[test]
+    fn images_and_seconds_multiply() {
+        assert_eq!(total(Call { count: Some(10), ..call("/remove-batch") }), 50_000);
+        assert_eq!(total(Call { count: Some(1_000_000), ..call("/studio-shot") }), 8_000_000_000);
+        assert_eq!(total(Call { seconds: Some(59.94), ..call("/video/remove") }), 2_997_000);
+        assert_eq!(total(Call { seconds: Some(0.000_01), ..call("/video/remove") }), 1, "rounded once, at the end");
+        for refused in [
+            Call { count: Some(0), ..call("/remove") },
+            Call { count: Some(11), ..call("/remove-batch-url") },
+            Call { seconds: Some(0.0), ..call("/video/remove") },
+            Call { seconds: Some(-1.0), ..call("/video/remove") },
+            Call { seconds: Some(f64::NAN), ..call("/video/remove") },
+            Call { seconds: Some(f64::INFINITY), ..call("/video/remove") },
+        ] {
+            let error = PriceConfig::default().price(&refused).expect_err("out of range");
+            assert!(matches!(error, PriceError::Field(_)), "{refused:?}");
+        }
+    }
+
+    #[test]
+    fn a_request_is_priced_by_the_fields_that_it_was_made_with() {
+        let mut fields = Fields::default();
+        for (name, value) in [("stroke_width", "0"), ("scale", "4"), ("edge", "soft")] {
+            fields.push(name, value).expect("each once");
+        }
+        let expected =
+            Call { endpoint: "/sticker", scale: Some(4), stroke_width: Some(0), count: Some(3), seconds: None };
+        assert_eq!(Call::of("/sticker", &fields, 3), expected);
+        assert_eq!(Call::of("/remove", &Fields::default(), 1), Call { count: Some(1), ..call("/remove") });
+    }
+
+    #[test]
+    fn dollars_are_shown_without_noise() {
+        for (microdollars, shown) in [(0, "0.0"), (5000, "0.005"), (16_000, "0.016"), (1, "1e-6"), (2_997_000, "2.997")]
+        {
+            assert_eq!(serde_json::json!(in_dollars(microdollars)).to_string(), shown);
+        }
+        assert_eq!(serde_json::json!({"units": Units::Images(1).number()}).to_string(), r#"{"units":1}"#);
+        assert_eq!([Units::Images(1).name(), Units::Seconds(1.0).name()], ["image", "second"]);
+    }
+
+    #[test]
+    fn prices_that_are_none_are_told_all_at_once() {
+        assert_eq!(PriceConfig::default().validate(), Vec::<String>::new());
+        let wrong = PriceConfig {
+            remove: -0.005,
+            shadow: f64::NAN,
+            sticker: 0.000_000_5,
+            headshot: 1001.0,
+            upscale: 0.0,
+            ..PriceConfig::default()
+        };
+        let told = wrong.validate();
+        assert_eq!(told.len(), 4, "{told:?}");
+        assert_eq!(told[0], "prices.remove: expected dollars from 0 to 1000 with up to 6 decimals");
+    }
+
+    #[test]
+    fn the_section_reads_back_and_knows_its_names() {
+        let text = toml::to_string(&PriceConfig::default()).expect("plain data");
+        assert!(text.contains("remove = 0.005\n") && text.contains("video_remove = 0.05\n"), "{text}");
+        assert_eq!(toml::from_str::<PriceConfig>(&text).expect("its own text"), PriceConfig::default());
+        assert!(toml::from_str::<PriceConfig>("remov = 1").is_err());
+    }
+}

@@ -1,0 +1,71 @@
+//! Account name → `AccountRecord`.
+
+use redb::{ReadOnlyTable, ReadTransaction, ReadableTable, Table, TableDefinition, TableError, WriteTransaction};
+
+use super::{Bytes, Text};
+use crate::store::fault::{Failure, Fault};
+use crate::store::records::{AccountRecord, Record};
+use crate::store::{Account, ChangeError};
+
+pub(in crate::store) const ACCOUNTS: TableDefinition<'_, &str, &[u8]> = TableDefinition::new("accounts");
+
+/// The table of accounts.
+pub(in crate::store) struct Accounts<T>(T);
+
+pub(super) type Writing<'txn> = Accounts<Table<'txn, Text, Bytes>>;
+pub(super) type Reading = Accounts<ReadOnlyTable<Text, Bytes>>;
+
+impl<'txn> Writing<'txn> {
+    pub(super) fn create(transaction: &'txn WriteTransaction) -> Result<Self, TableError> {
+        transaction.open_table(ACCOUNTS).map(Self)
+    }
+}
+
+impl Reading {
+    pub(super) fn open(transaction: &ReadTransaction) -> Result<Self, TableError> {
+        transaction.open_table(ACCOUNTS).map(Self)
+    }
+}
+
+impl<T: ReadableTable<Text, Bytes>> Accounts<T> {
+    pub(in crate::store) fn get(&self, name: &str) -> Result<Option<Account>, Fault> {
+        self.0.get(name)?.map(|row| decode(name, row.value())).transpose()
+    }
+
+    /// The account that a change is about.
+    pub(in crate::store) fn named(&self, name: &str) -> Result<Account, Failure> {
+        self.get(name)?.ok_or_else(|| ChangeError::NoSuchAccount(name.into()).into())
+    }
+
+    /// Whether there is such an account; cheaper than reading it.
+    pub(in crate::store) fn contains(&self, name: &str) -> Result<bool, Fault> {
+        Ok(self.0.get(name)?.is_some())
+    }
+
+    /// Every row: the name that it lies under, and the account.
+    pub(in crate::store) fn rows(
+        &self,
+    ) -> Result<impl Iterator<Item = Result<(String, Result<Account, Fault>), Fault>>, Fault> {
+        Ok(self.0.iter()?.map(|row| {
+            let (name, bytes) = row?;
+            Ok((name.value().to_owned(), decode(name.value(), bytes.value())))
+        }))
+    }
+}
+
+impl Writing<'_> {
+    /// Refuses a name that is taken.
+    pub(in crate::store) fn check_new(&self, name: &str) -> Result<(), Failure> {
+        if self.contains(name)? { Err(ChangeError::AccountExists(name.into()).into()) } else { Ok(()) }
+    }
+
+    pub(in crate::store) fn put(&mut self, account: Account) -> Result<Account, Fault> {
+        self.0.insert(account.name.as_str(), AccountRecord::from_latest(account.clone()).encode().as_slice())?;
+        Ok(account)
+    }
+}
+
+fn decode(name: &str, bytes: &[u8]) -> Result<Account, Fault> {
+    let record = AccountRecord::decode(bytes);
+    record.map(Record::latest).map_err(|error| Fault::unreadable(format_args!("account {name}"), &error))
+}

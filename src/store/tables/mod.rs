@@ -1,0 +1,85 @@
+//! The schema: one module per table, its indexes with it.
+//!
+//! Values are postcard records (`records.rs`) stored as plain bytes: redb's own `Value` cannot fail, a record can.
+//! A change of a table's types, a new table, or a record that older versions could not read raises [`SCHEMA`].
+//!
+//! Reads are written once, over redb's `ReadableTable`: they serve a reader's snapshot and the open write transaction.
+//! An index is written by the same function as its table, and nowhere else.
+
+mod accounts;
+mod keys;
+mod presets;
+mod requests;
+mod usage;
+
+use redb::{ReadTransaction, TableDefinition, TableError, WriteTransaction};
+
+pub(super) use accounts::Accounts;
+pub(super) use keys::Keys;
+pub(super) use presets::Presets;
+pub(super) use requests::Requests;
+pub(super) use usage::Uses;
+
+/// The schema that this version writes, and the newest that it reads.
+///
+/// 1: accounts and keys. 2: presets, usage and requests; account and key have a second version.
+pub(super) const SCHEMA: u64 = 2;
+
+/// Facts about the file itself: [`META_SCHEMA`].
+pub(super) const META: TableDefinition<'_, &str, u64> = TableDefinition::new("meta");
+
+/// Row of [`META`] that holds the schema of the file.
+pub(super) const META_SCHEMA: &str = "schema";
+
+/// A column of text in a key or an index.
+type Text = &'static str;
+
+/// A record.
+type Bytes = &'static [u8];
+
+/// All tables but [`META`], of a write transaction or of a reader's snapshot.
+pub(super) struct Tables<A, K, P, U, R> {
+    pub(super) accounts: A,
+    pub(super) keys: K,
+    pub(super) presets: P,
+    pub(super) usage: U,
+    pub(super) requests: R,
+}
+
+/// The tables of a write transaction.
+pub(super) type Writing<'txn> = Tables<
+    accounts::Writing<'txn>,
+    keys::Writing<'txn>,
+    presets::Writing<'txn>,
+    usage::Writing<'txn>,
+    requests::Writing<'txn>,
+>;
+
+/// The tables of a reader's snapshot.
+pub(super) type Reading = Tables<accounts::Reading, keys::Reading, presets::Reading, usage::Reading, requests::Reading>;
+
+impl<'txn> Writing<'txn> {
+    /// Opens all tables, creating those that are not there yet.
+    pub(super) fn open(transaction: &'txn WriteTransaction) -> Result<Self, TableError> {
+        Ok(Self {
+            accounts: Accounts::create(transaction)?,
+            keys: Keys::create(transaction)?,
+            presets: Presets::create(transaction)?,
+            usage: Uses::create(transaction)?,
+            requests: Requests::create(transaction)?,
+        })
+    }
+}
+
+impl Reading {
+    /// Opens all tables as they are now.
+    pub(super) fn open(transaction: &ReadTransaction) -> Result<Self, TableError> {
+        Ok(Self {
+            accounts: Accounts::open(transaction)?,
+            keys: Keys::open(transaction)?,
+            presets: Presets::open(transaction)?,
+            usage: Uses::open(transaction)?,
+            requests: Requests::open(transaction)?,
+        })
+    }
+}

@@ -1,0 +1,64 @@
+//! (month, account) → `UsageRecord`. The month comes first, so that the last two are one range.
+
+use redb::{ReadOnlyTable, ReadTransaction, ReadableTable, Table, TableDefinition, TableError, WriteTransaction};
+
+use super::{Bytes, Text};
+use crate::store::fault::Fault;
+use crate::store::records::{Record, UsageRecord};
+use crate::store::{Month, Usage};
+
+pub(in crate::store) const USAGE: TableDefinition<'_, (u32, &str), &[u8]> = TableDefinition::new("usage");
+
+/// The table of what was used.
+pub(in crate::store) struct Uses<T>(T);
+
+pub(super) type Writing<'txn> = Uses<Table<'txn, (u32, Text), Bytes>>;
+pub(super) type Reading = Uses<ReadOnlyTable<(u32, Text), Bytes>>;
+
+impl<'txn> Writing<'txn> {
+    pub(super) fn create(transaction: &'txn WriteTransaction) -> Result<Self, TableError> {
+        transaction.open_table(USAGE).map(Self)
+    }
+}
+
+impl Reading {
+    pub(super) fn open(transaction: &ReadTransaction) -> Result<Self, TableError> {
+        transaction.open_table(USAGE).map(Self)
+    }
+}
+
+impl<T: ReadableTable<(u32, Text), Bytes>> Uses<T> {
+    pub(in crate::store) fn get(&self, account: &str, month: Month) -> Result<Option<Usage>, Fault> {
+        self.0.get((month.0, account))?.map(|row| decode(account, month, row.value())).transpose()
+    }
+
+    /// Every row of the months from `first` on: account and month that it lies under, and the use.
+    pub(in crate::store) fn rows(
+        &self,
+        first: Month,
+    ) -> Result<impl Iterator<Item = Result<(String, Month, Result<Usage, Fault>), Fault>>, Fault> {
+        Ok(self.0.range::<(u32, &str)>((first.0, "")..)?.map(|row| {
+            let (key, bytes) = row?;
+            let (month, account) = key.value();
+            Ok((account.to_owned(), Month(month), decode(account, Month(month), bytes.value())))
+        }))
+    }
+}
+
+impl Writing<'_> {
+    /// Adds to a row. A sum that no counter holds stays at the largest.
+    pub(in crate::store) fn add(&mut self, account: &str, month: Month, more: Usage) -> Result<Usage, Fault> {
+        let before = self.get(account, month)?.unwrap_or_default();
+        let after = Usage {
+            images: before.images.saturating_add(more.images),
+            microdollars: before.microdollars.saturating_add(more.microdollars),
+        };
+        self.0.insert((month.0, account), UsageRecord::from_latest(after).encode().as_slice())?;
+        Ok(after)
+    }
+}
+
+fn decode(account: &str, month: Month, bytes: &[u8]) -> Result<Usage, Fault> {
+    let unreadable = |error| Fault::unreadable(format_args!("use of account {account} in {month}"), &error);
+    UsageRecord::decode(bytes).map(Record::latest).map_err(unreadable)
+}
