@@ -9,6 +9,7 @@ mod secret;
 pub use layered::{Layered, Origin, Problem, Problems, Sources, merge, settings_of, variable_of};
 pub use secret::Secret;
 
+use crate::account::price::PriceConfig;
 use crate::engine::EngineConfig;
 use crate::http::config::{HttpConfig, LimitsConfig};
 use crate::model::device::DeviceChoice;
@@ -41,6 +42,8 @@ pub struct Config {
     pub server: HttpConfig,
     /// What one caller may do.
     pub limits: LimitsConfig,
+    /// What is billed.
+    pub prices: PriceConfig,
     /// How callers' URLs are fetched.
     pub fetch: FetchConfig,
     /// Bounds and habits of the engine.
@@ -58,6 +61,7 @@ impl Default for Config {
             bootstrap_key: None,
             server: HttpConfig::default(),
             limits: LimitsConfig::default(),
+            prices: PriceConfig::default(),
             fetch: FetchConfig::default(),
             engine: EngineConfig::default(),
             log: LogConfig::default(),
@@ -71,6 +75,7 @@ impl Config {
         [
             self.server.validate(),
             self.limits.validate(),
+            self.prices.validate(),
             self.fetch.validate(),
             self.engine.validate(),
             self.log.validate(),

@@ -7,10 +7,9 @@ use super::exit::{Failure, Outcome};
 use super::settings::Settings;
 use super::{print, runtime};
 use crate::account::admin::{Admin, AdminToken, Door};
-use crate::account::{ApiKey, CreatedKey, Keys};
+use crate::account::{ApiKey, CreatedKey, Keys, Services};
 use crate::config::Config;
-use crate::http::{self, Administer, App, Authenticate, Caller, Presets};
-use crate::recipe::{Endpoint, Fields};
+use crate::http::{self, Administer, App, Authenticate, Caller};
 use crate::source::Fetcher;
 use crate::store::{self, RedbStore};
 use crate::telemetry;
@@ -55,7 +54,8 @@ async fn serve(config: Config) -> Result<(), Failure> {
     let admin = bind(config.server.admin_listen, "the admin interface").await?;
     let (address, admin_address) = (public.local_addr()?, admin.local_addr()?);
     let fetcher = Fetcher::new(&config.fetch)?;
-    let keys = open_keys(&config).await?;
+    let services = open_services(&config).await?;
+    let keys = services.keys.clone();
     let token = AdminToken::generate();
     let operator = Operator(Admin::new(keys.clone(), token.clone()));
     let door = Door { address: admin_address, token }.publish(&config.data_dir)?;
@@ -72,12 +72,23 @@ async fn serve(config: Config) -> Result<(), Failure> {
         remover: Arc::new(engine.clone()),
         keys: Arc::new(keys),
         fetcher: Arc::new(fetcher),
-        presets: Arc::new(NoPresets),
+        ledger: services.ledger.clone(),
+        requests: services.requests.clone(),
+        presets: services.presets.clone(),
+        prices: Arc::new(config.prices),
         operator: Arc::new(operator),
         metrics,
     };
     let grace = config.server.shutdown_grace;
+    let tending = tokio::spawn({
+        let services = services.clone();
+        async move { services.tend().await }
+    });
     http::serve(config.server, config.limits, app, public, admin, stop).await;
+    tending.abort();
+    if let Err(error) = services.keys.write_uses().await {
+        tracing::warn!(%error, "could not write when keys were last used");
+    }
     // Connections have had their grace; what is left in the engine belongs to callers who are gone.
     let _ = tokio::time::timeout(grace, engine.shutdown()).await;
     drop(door);
@@ -89,11 +100,11 @@ async fn bind(address: SocketAddr, what: &str) -> Result<TcpListener, Failure> {
     TcpListener::bind(address).await.map_err(|error| format!("cannot listen on {address} for {what}: {error}").into())
 }
 
-async fn open_keys(config: &Config) -> Result<Keys, Failure> {
-    let data_dir = config.data_dir.clone();
-    let open = move || -> Result<Keys, Failure> {
+async fn open_services(config: &Config) -> Result<Services, Failure> {
+    let (data_dir, free_images) = (config.data_dir.clone(), config.limits.free_images_per_month);
+    let open = move || -> Result<Services, Failure> {
         std::fs::create_dir_all(&data_dir).map_err(|error| format!("cannot make {}: {error}", data_dir.display()))?;
-        Ok(Keys::load(RedbStore::open(&store::file_in(&data_dir))?)?)
+        Ok(Services::load(RedbStore::open(&store::file_in(&data_dir))?, free_images)?)
     };
     tokio::task::spawn_blocking(open).await?
 }
@@ -141,16 +152,7 @@ fn stop_signal() -> Result<impl Future<Output = ()>, Failure> {
 impl Authenticate for Keys {
     fn authenticate(&self, token: &str) -> Option<Caller> {
         let known = Self::authenticate(self, token)?;
-        Some(Caller { key_id: known.key_id, account: known.account })
-    }
-}
-
-/// Accounts cannot save presets yet, so there is none to be found.
-struct NoPresets;
-
-impl Presets for NoPresets {
-    fn find(&self, _: &str, _: &Endpoint, _: &str) -> Option<Fields> {
-        None
+        Some(Caller { key_id: known.key_id, account: known.account, plan: known.plan, test: known.test })
     }
 }
 

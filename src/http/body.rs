@@ -2,9 +2,11 @@
 
 use super::config::HttpConfig;
 use super::connection::Busy;
+use super::error::{ApiError, ErrorCode};
 use bytes::Bytes;
 use http_body_util::BodyExt;
 use hyper::body::{Body, Incoming};
+use hyper::header::{CONTENT_ENCODING, HeaderMap};
 use std::future::Future;
 use std::time::Duration;
 use tokio::time::{Instant, timeout_at};
@@ -116,4 +118,17 @@ pub(super) async fn read_small(body: &mut RequestBody, limit: usize) -> Result<O
         bytes.extend_from_slice(&chunk);
     }
     Ok(Some(bytes.into()))
+}
+
+/// Refuses a body that would have to be unpacked: how large that would become nobody knows before.
+pub(super) fn uncompressed(headers: &HeaderMap) -> Result<(), ApiError> {
+    if headers.get(CONTENT_ENCODING).is_some_and(|encoding| encoding != "identity") {
+        return Err(unsupported("a compressed request body is not taken; send it as it is"));
+    }
+    Ok(())
+}
+
+/// 415.
+pub(super) fn unsupported(message: &str) -> ApiError {
+    ApiError::new(ErrorCode::UnsupportedMediaType, message)
 }

@@ -96,11 +96,13 @@ impl HttpConfig {
 pub struct LimitsConfig {
     /// Requests a key may make in any 60 seconds; beyond, it is answered 429.
     pub rate_per_minute: u32,
+    /// Images that an account on the plan `free` may have made in a calendar month (UTC); beyond, it is answered 402.
+    pub free_images_per_month: u64,
 }
 
 impl Default for LimitsConfig {
     fn default() -> Self {
-        Self { rate_per_minute: 60 }
+        Self { rate_per_minute: 60, free_images_per_month: 50 }
     }
 }
 

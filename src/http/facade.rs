@@ -4,12 +4,11 @@ use super::config::{HttpConfig, LimitsConfig};
 use super::error::{ApiError, ErrorCode};
 use super::exchange::{Exchange, Service};
 use super::form::UploadMemory;
-use super::rate::RateLimiter;
+use super::rate::{RateLimiter, Standing};
 use super::response::Reply;
-use super::router::{self, Target};
+use super::router::{self, Routine, Target};
 use super::routes;
 use super::{App, Caller};
-use crate::recipe::{Endpoint, Fields, Recipe};
 use hyper::header::{AUTHORIZATION, HeaderMap, HeaderValue, WWW_AUTHENTICATE};
 use std::sync::Arc;
 use std::time::Instant;
@@ -27,17 +26,6 @@ impl Facade {
     pub(super) fn new(app: App, config: Arc<HttpConfig>, limits: &LimitsConfig) -> Self {
         let uploads = UploadMemory::new(config.max_upload_megabytes_in_flight.saturating_mul(1_000_000));
         Self { app, config, uploads, rate: RateLimiter::new(limits.rate_per_minute) }
-    }
-
-    /// The recipe of the fields and of the preset that they name; what was sent wins over what is stored.
-    pub(super) fn recipe(&self, endpoint: &Endpoint, caller: &Caller, fields: Fields) -> Result<Recipe, ApiError> {
-        let Some(preset) = fields.get("preset") else { return Ok(endpoint.recipe(&fields)?) };
-        let stored = self
-            .app
-            .presets
-            .find(&caller.account, endpoint, preset)
-            .ok_or_else(|| ApiError::new(ErrorCode::NotFound, "this account has no such preset").param("preset"))?;
-        Ok(endpoint.recipe(&fields.over(&stored))?)
     }
 
     fn authenticate(&self, headers: &HeaderMap) -> Result<Caller, ApiError> {
@@ -64,21 +52,37 @@ impl Service for Facade {
         match &route.target {
             Target::Page(page) => Ok(page.reply()),
             Target::Image(endpoint) => {
-                let caller = self.authenticate(&exchange.headers)?;
-                tracing::Span::current().record("account", caller.account.as_str());
-                let standing = self.rate.count(&caller.key_id, Instant::now());
-                standing.write(&mut exchange.reply_headers);
-                if !standing.allowed {
-                    let error = ApiError::new(ErrorCode::RateLimitExceeded, "too many requests with this API key");
-                    return Err(error.retry_after(standing.reset));
-                }
+                let (caller, _) = self.admit(exchange)?;
                 if endpoint.input.is_single() {
                     routes::image::answer(self, endpoint, &caller, exchange).await
                 } else {
                     routes::batch::answer(self, endpoint, &caller, exchange).await
                 }
             }
+            Target::Service(service) => {
+                let (caller, rate) = self.admit(exchange)?;
+                match service {
+                    Routine::Account => routes::account::answer(self, &caller, &rate),
+                    Routine::Estimate => routes::estimate::answer(self, exchange).await,
+                    Routine::Presets => routes::presets::answer(self, &caller, exchange).await,
+                }
+            }
         }
+    }
+}
+
+impl Facade {
+    /// Whose request this is, within the rate of the key.
+    fn admit(&self, exchange: &mut Exchange) -> Result<(Caller, Standing), ApiError> {
+        let caller = self.authenticate(&exchange.headers)?;
+        tracing::Span::current().record("account", caller.account.as_str());
+        let standing = self.rate.count(&caller.key_id, Instant::now());
+        standing.write(&mut exchange.reply_headers);
+        if !standing.allowed {
+            let error = ApiError::new(ErrorCode::RateLimitExceeded, "too many requests with this API key");
+            return Err(error.retry_after(standing.reset));
+        }
+        Ok((caller, standing))
     }
 }
 

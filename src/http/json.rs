@@ -1,8 +1,9 @@
 //! A JSON object with fields, each at most once.
 
-use super::body::{RequestBody, read_small};
+use super::body::{RequestBody, read_small, uncompressed, unsupported};
 use super::error::{ApiError, ErrorCode};
 use crate::recipe::{Endpoint, FieldError, Fields};
+use hyper::header::{CONTENT_TYPE, HeaderMap};
 use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
 use serde_json::Value;
 use std::fmt;
@@ -36,6 +37,18 @@ impl<'de> Deserialize<'de> for Object {
     }
 }
 
+/// Refuses a body of another type.
+pub(super) fn only(headers: &HeaderMap) -> Result<(), ApiError> {
+    uncompressed(headers)?;
+    let content_type = headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
+    let media_type = content_type.split(';').next().unwrap_or_default().trim();
+    if media_type.eq_ignore_ascii_case("application/json") {
+        Ok(())
+    } else {
+        Err(unsupported("the request body must be application/json"))
+    }
+}
+
 /// Reads the body whole.
 pub(super) async fn read(body: &mut RequestBody) -> Result<Object, ApiError> {
     let Some(bytes) = read_small(body, MAX_BODY).await? else {
@@ -47,6 +60,16 @@ pub(super) async fn read(body: &mut RequestBody) -> Result<Object, ApiError> {
 }
 
 impl Object {
+    /// Its members, when each name is there once.
+    pub(super) fn unique(self) -> Result<Vec<(String, Value)>, FieldError> {
+        for (index, (name, _)) in self.0.iter().enumerate() {
+            if self.0[..index].iter().any(|(earlier, _)| earlier == name) {
+                return Err(FieldError::Repeated { param: name.clone() });
+            }
+        }
+        Ok(self.0)
+    }
+
     /// The fields of `endpoint`, and what else there is under the name `beside`.
     pub(super) fn split(self, endpoint: &Endpoint, beside: &str) -> Result<(Fields, Option<Value>), FieldError> {
         let (mut fields, mut other) = (Fields::default(), None);

@@ -5,7 +5,8 @@
 //! exchange    request id, panic → 500, envelope, log, metrics   body        pause and total clocks
 //! facade      route → key (401) → rate (429) → endpoint         admin       /livez /readyz /metrics, keys
 //! submission  query and content type → form or JSON → fields and pictures
-//! routes      fields → Recipe → fetching → pipeline → response
+//! cover       plan (402), preset (404), Idempotency-Key (409), quota (402) → Recipe
+//! routes      fetching → pipeline → bill → response
 //! ```
 //!
 //! The order of checks is the order of these calls; each comes before the next can cost anything. Limits are enforced
@@ -15,6 +16,7 @@ mod admin;
 mod body;
 pub mod config;
 mod connection;
+mod cover;
 mod docs;
 pub mod error;
 mod exchange;
@@ -34,7 +36,10 @@ mod submission;
 use crate::engine::{Engine, EngineState};
 use crate::image::SourceUrl;
 use crate::pipeline::{self, Call, Files, Output, PipelineError};
-use crate::recipe::{Endpoint, Fields, Recipe};
+use crate::recipe::Recipe;
+use crate::account::price::PriceConfig;
+use crate::account::{Ledger, Presets, Requests};
+use crate::store::Plan;
 use crate::source::{FetchError, Fetcher};
 use bytes::Bytes;
 use config::{HttpConfig, LimitsConfig};
@@ -105,6 +110,10 @@ pub struct Caller {
     pub key_id: String,
     /// The account it belongs to.
     pub account: String,
+    /// What the account may use.
+    pub plan: Plan,
+    /// A sandbox key: never bills, stamps its results.
+    pub test: bool,
 }
 
 /// The keys that open the API.
@@ -125,12 +134,6 @@ impl Fetch for Fetcher {
     }
 }
 
-/// The presets that accounts have saved.
-pub trait Presets: Send + Sync + 'static {
-    /// The stored fields of the account's preset that `endpoint` knows as `named`; nothing when there is none.
-    fn find(&self, account: &str, endpoint: &Endpoint, named: &str) -> Option<Fields>;
-}
-
 /// Administration through the admin listener.
 pub trait Administer: Send + Sync + 'static {
     /// Answers a request with JSON; nothing when it has no such path. An error is `{"error":{"code","message"}}`, to
@@ -147,8 +150,14 @@ pub struct App {
     pub keys: Arc<dyn Authenticate>,
     /// What fetches callers' addresses.
     pub fetcher: Arc<dyn Fetch>,
+    /// The accounts' quotas and bills.
+    pub ledger: Ledger,
+    /// Requests that callers have named, to be able to repeat them.
+    pub requests: Requests,
     /// The accounts' presets.
-    pub presets: Arc<dyn Presets>,
+    pub presets: Presets,
+    /// What is billed.
+    pub prices: Arc<PriceConfig>,
     /// Administration, served by the admin listener.
     pub operator: Arc<dyn Administer>,
     /// What `/metrics` tells.

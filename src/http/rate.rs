@@ -85,6 +85,15 @@ fn forget(times: &mut VecDeque<Instant>, now: Instant) {
 }
 
 impl Standing {
+    /// As `/account` tells it.
+    pub(super) fn as_json(&self) -> serde_json::Value {
+        serde_json::json!({
+            "limit": self.limit,
+            "remaining": self.remaining,
+            "reset_seconds": whole_seconds(self.reset),
+        })
+    }
+
     /// Tells the caller.
     pub(super) fn write(&self, headers: &mut HeaderMap) {
         headers.insert(RATE_LIMIT, self.limit.into());

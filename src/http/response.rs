@@ -1,6 +1,7 @@
 //! Replies: finished pictures, JSON, pages.
 
 use super::error::ApiError;
+use crate::account::price::in_dollars;
 use crate::pipeline::Output;
 use bytes::Bytes;
 use futures_util::stream;
@@ -31,6 +32,7 @@ const WIDTH: HeaderName = HeaderName::from_static("x-service-width");
 const HEIGHT: HeaderName = HeaderName::from_static("x-service-height");
 const FOREGROUND: HeaderName = HeaderName::from_static("x-service-foreground");
 const UNCERTAINTY: HeaderName = HeaderName::from_static("x-service-uncertainty");
+const COST: HeaderName = HeaderName::from_static("x-service-cost");
 const SERVER_TIMING: HeaderName = HeaderName::from_static("server-timing");
 
 /// A body of one media type.
@@ -44,6 +46,17 @@ pub(super) fn page(status: StatusCode, media_type: &'static str, body: impl Into
 /// A JSON body.
 pub(super) fn json(status: StatusCode, value: &serde_json::Value) -> Reply {
     page(status, "application/json", value.to_string())
+}
+
+/// A JSON body, `latency` after the last byte of its request.
+pub(super) fn timed_json(
+    status: StatusCode,
+    value: &serde_json::Value,
+    latency: Duration,
+) -> Result<Reply, ApiError> {
+    let mut reply = json(status, value);
+    reply.headers_mut().insert(LATENCY, text(latency.as_millis().to_string())?);
+    Ok(reply)
 }
 
 /// JSON that arrives piece by piece; `latency` after the last byte of its request.
@@ -70,8 +83,8 @@ fn text(value: String) -> Result<HeaderValue, ApiError> {
     HeaderValue::from_str(&value).map_err(|error| ApiError::internal(error.to_string()))
 }
 
-/// A finished picture, `latency` after the last byte of its request.
-pub(super) fn image(output: Output, latency: Duration) -> Result<Reply, ApiError> {
+/// A finished picture that was billed with `cost` microdollars, `latency` after the last byte of its request.
+pub(super) fn image(output: Output, cost: u64, latency: Duration) -> Result<Reply, ApiError> {
     let Output { image, subject, uncertainty, model, timings } = output;
     let mut reply = page(StatusCode::OK, image.format.media_type(), image.bytes);
     let headers = reply.headers_mut();
@@ -80,6 +93,7 @@ pub(super) fn image(output: Output, latency: Duration) -> Result<Reply, ApiError
     headers.insert(WIDTH, image.size.width.into());
     headers.insert(HEIGHT, image.size.height.into());
     headers.insert(FOREGROUND, text(subject.to_string())?);
+    headers.insert(COST, text(in_dollars(cost).to_string())?);
     headers.insert(UNCERTAINTY, text(format!("{uncertainty:.3}"))?);
     let stages =
         timings.stages().map(|(stage, took)| format!("{};dur={:.1}", stage.name(), took.as_secs_f64() * 1000.0));

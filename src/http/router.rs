@@ -26,8 +26,21 @@ pub struct Route {
 pub enum Target {
     /// Pictures in, pictures out; needs a key.
     Image(&'static Endpoint),
+    /// JSON about the caller's account; needs a key.
+    Service(Routine),
     /// A fixed page for everybody.
     Page(Page),
+}
+
+/// The endpoints about an account.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Routine {
+    /// Where it stands.
+    Account,
+    /// What a call would cost.
+    Estimate,
+    /// Its presets.
+    Presets,
 }
 
 /// The fixed pages.
@@ -52,7 +65,16 @@ pub static ROUTES: LazyLock<Vec<Route>> = LazyLock::new(|| {
         page("/openapi.yaml", "The contract of this service, OpenAPI 3.1.", Page::OpenApi),
         page("/docs", "This page.", Page::Docs),
     ];
-    images.chain(pages).collect()
+    let service =
+        |method, path, about, routine| Route { method, path, about, target: Target::Service(routine) };
+    let services = [
+        service(Method::POST, "/estimate", "Says what a call would cost, before it is made.", Routine::Estimate),
+        service(Method::GET, "/presets", "Lists the account's presets.", Routine::Presets),
+        service(Method::POST, "/presets", "Saves a preset; with an id, overwrites that one.", Routine::Presets),
+        service(Method::DELETE, "/presets", "Deletes a preset.", Routine::Presets),
+        service(Method::GET, "/account", "Says where the account stands: plan, quota, rate.", Routine::Account),
+    ];
+    images.chain(services).chain(pages).collect()
 });
 
 impl Page {

@@ -1,5 +1,6 @@
 //! A request for pictures, read to its end: fields, files and addresses, whichever way they came.
 
+use super::body::{uncompressed, unsupported};
 use super::error::{ApiError, ErrorCode};
 use super::exchange::Exchange;
 use super::facade::Facade;
@@ -10,7 +11,7 @@ use crate::image::SourceUrl;
 use crate::recipe::{BG_FILE, Endpoint, FieldError, Fields, Input, Kind, MAX_BATCH, Value};
 use bytes::Bytes;
 use hyper::Uri;
-use hyper::header::{CONTENT_ENCODING, CONTENT_TYPE, HeaderMap};
+use hyper::header::{CONTENT_TYPE, HeaderMap};
 use serde_json::Value as Json;
 
 /// The member that holds an address, and the one that holds a batch of them.
@@ -36,6 +37,18 @@ pub(super) enum Pictures {
     Url(SourceUrl),
     /// As they were sent: a bad one is its row's error.
     Urls(Vec<String>),
+}
+
+impl Pictures {
+    /// How many there are.
+    pub(super) fn count(&self) -> u32 {
+        let many = match self {
+            Self::File(_) | Self::Url(_) => 1,
+            Self::Files(files) => files.len(),
+            Self::Urls(urls) => urls.len(),
+        };
+        u32::try_from(many).expect("at most ten")
+    }
 }
 
 /// Reads the request to its end. Every name is judged; values of fields are the recipe's business.
@@ -79,7 +92,7 @@ async fn read_form(facade: &Facade, endpoint: &Endpoint, exchange: &mut Exchange
 }
 
 async fn read_json(endpoint: &Endpoint, exchange: &mut Exchange) -> Result<Submission, ApiError> {
-    json_only(&exchange.headers)?;
+    json::only(&exchange.headers)?;
     let object = json::read(&mut exchange.body).await?;
     let name = if endpoint.input == Input::Url { URL } else { URLS };
     let (fields, value) = object.split(endpoint, name)?;
@@ -127,27 +140,6 @@ fn boundary(headers: &HeaderMap) -> Result<String, ApiError> {
     }
 }
 
-fn json_only(headers: &HeaderMap) -> Result<(), ApiError> {
-    uncompressed(headers)?;
-    let media_type = content_type(headers).split(';').next().unwrap_or_default().trim();
-    if media_type.eq_ignore_ascii_case("application/json") {
-        Ok(())
-    } else {
-        Err(unsupported("the request body must be application/json"))
-    }
-}
-
 fn content_type(headers: &HeaderMap) -> &str {
     headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default()
-}
-
-fn uncompressed(headers: &HeaderMap) -> Result<(), ApiError> {
-    if headers.get(CONTENT_ENCODING).is_some_and(|encoding| encoding != "identity") {
-        return Err(unsupported("a compressed request body is not taken; send it as it is"));
-    }
-    Ok(())
-}
-
-fn unsupported(message: &str) -> ApiError {
-    ApiError::new(ErrorCode::UnsupportedMediaType, message)
 }

@@ -1,13 +1,16 @@
 //! A daemon for the HTTP tests: the real listeners on real sockets, with a stand-in for engine and keys.
 
+use backdrop::account::presets::Draft;
+use backdrop::account::{AccountName, Plan, Services};
 use backdrop::codec::DecodeError;
 use backdrop::engine::{EngineError, EngineState};
 use backdrop::http::config::{HttpConfig, LimitsConfig};
-use backdrop::http::{Administer, App, Authenticate, Caller, Fetch, Presets, Remove, serve};
+use backdrop::http::{Administer, App, Authenticate, Caller, Fetch, Remove, serve};
 use backdrop::image::{EncodedImage, Rect, Size, SourceUrl};
 use backdrop::pipeline::{Call, Files, Output, PipelineError, Timings};
-use backdrop::recipe::{Endpoint, Fields, Recipe};
+use backdrop::recipe::Recipe;
 use backdrop::source::FetchError;
+use backdrop::store::{RedbStore, UnixSeconds};
 use backdrop::telemetry::metrics::exporter;
 use bytes::Bytes;
 use futures_util::future::BoxFuture;
@@ -16,16 +19,22 @@ use reqwest::multipart::{Form, Part};
 use reqwest::{RequestBuilder, Response, StatusCode};
 use serde_json::{Value, json};
 use std::net::SocketAddr;
+use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
+use tempfile::TempDir;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{Notify, oneshot};
 use tokio::task::JoinHandle;
 use tokio::time::{timeout, timeout_at};
 
+/// Keys of accounts on the plans plus, paid and free, and a sandbox key.
 pub(crate) const KEY: &str = "bd_live_good";
+pub(crate) const PAID: &str = "bd_live_paid";
+pub(crate) const FREE: &str = "bd_live_free";
+pub(crate) const TEST: &str = "bd_test_good";
 
 /// No wait in these tests is meant to be as long as this.
 pub(crate) const LONG: Duration = Duration::from_secs(20);
@@ -126,12 +135,34 @@ impl Remove for Engine {
     }
 }
 
-struct OneKey;
+struct FourKeys;
 
-impl Authenticate for OneKey {
+impl Authenticate for FourKeys {
     fn authenticate(&self, token: &str) -> Option<Caller> {
-        (token == KEY).then(|| Caller { key_id: "key_1".into(), account: "default".into() })
+        let (key_id, account, plan, test) = match token {
+            KEY => ("key_1", "default", Plan::Plus, false),
+            PAID => ("key_2", "paying", Plan::Paid, false),
+            FREE => ("key_3", "guest", Plan::Free, false),
+            TEST => ("key_4", "tester", Plan::Plus, true),
+            _ => return None,
+        };
+        Some(Caller { key_id: key_id.into(), account: account.into(), plan, test })
     }
+}
+
+/// A store with the accounts of these keys, and one preset of `default`, named `p1`.
+async fn services(folder: &Path) -> (Services, String) {
+    let services = Services::load(RedbStore::open(&folder.join("state.redb")).expect("a new store"), 50).expect("empty");
+    for (name, plan) in
+        [("default", Plan::Plus), ("paying", Plan::Paid), ("guest", Plan::Free), ("tester", Plan::Plus)]
+    {
+        let name = AccountName::try_from(name).expect("a name");
+        services.keys.create_account(name, plan).await.expect("a new account");
+    }
+    let params = json!({ "width": 77, "quality": 11 }).as_object().expect("an object").clone();
+    let draft = Draft { name: "p1".into(), params, ..Draft::default() };
+    let preset = services.presets.save("default", draft, UnixSeconds::now(), |_| Ok(())).await.expect("a new preset");
+    (services, preset.id)
 }
 
 /// The stand-in for the fetcher: answers with as many bytes as the last part of the path says, and remembers who asked.
@@ -157,20 +188,6 @@ impl Fetch for Origin {
                 "never" => std::future::pending().await,
                 other => other.parse().map(|length| vec![5; length].into()).map_err(|_| FetchError::NoAddress),
             }
-        })
-    }
-}
-
-/// One preset, `p1`, of the account `default`.
-struct OnePreset;
-
-impl Presets for OnePreset {
-    fn find(&self, account: &str, _: &Endpoint, named: &str) -> Option<Fields> {
-        (account == "default" && named == "p1").then(|| {
-            let mut fields = Fields::default();
-            fields.push("width", "77").expect("once");
-            fields.push("quality", "11").expect("once");
-            fields
         })
     }
 }
@@ -201,6 +218,9 @@ pub(crate) struct Daemon {
     pub(crate) admin: SocketAddr,
     pub(crate) engine: Arc<Engine>,
     pub(crate) origin: Arc<Origin>,
+    /// Id of the preset `p1`.
+    pub(crate) preset: String,
+    _folder: TempDir,
     pub(crate) client: reqwest::Client,
     stop: Option<oneshot::Sender<()>>,
     pub(crate) served: JoinHandle<()>,
@@ -223,11 +243,16 @@ impl Daemon {
             release: Notify::new(),
         });
         let origin = Arc::new(Origin::default());
+        let folder = tempfile::tempdir().expect("a folder");
+        let (services, preset) = services(folder.path()).await;
         let app = App {
             remover: engine.clone(),
-            keys: Arc::new(OneKey),
+            keys: Arc::new(FourKeys),
             fetcher: origin.clone(),
-            presets: Arc::new(OnePreset),
+            ledger: services.ledger,
+            requests: services.requests,
+            presets: services.presets,
+            prices: Arc::default(),
             operator: Arc::new(Operator),
             metrics: exporter(),
         };
@@ -235,10 +260,10 @@ impl Daemon {
         let admin = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
         let (address, admin_address) = (public.local_addr().expect("bound"), admin.local_addr().expect("bound"));
         let (stop, stopped) = oneshot::channel::<()>();
-        let served = tokio::spawn(serve(config, LimitsConfig { rate_per_minute }, app, public, admin, async {
+        let served = tokio::spawn(serve(config, LimitsConfig { rate_per_minute, ..LimitsConfig::default() }, app, public, admin, async {
             let _ = stopped.await;
         }));
-        Self { address, admin: admin_address, engine, origin, client: reqwest::Client::new(), stop: Some(stop), served }
+        Self { address, admin: admin_address, engine, origin, preset, _folder: folder, client: reqwest::Client::new(), stop: Some(stop), served }
     }
 
     pub(crate) fn stop(&mut self) {

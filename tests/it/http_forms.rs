@@ -51,8 +51,8 @@ fn is_refused_with_a_reason(path: &str, field: &str, value: &str) -> bool {
     match (path, field) {
         ("/smart-crop", "despill") => !matches!(value, "false" | "0"),
         ("/sticker", "stroke_color") => matches!(value, "#FFFFFF80" | "transparent"),
-        // There is one preset.
-        (_, "preset") => value != "p1",
+        // There is none of that id.
+        (_, "preset") => true,
         // The origin of these tests answers numbers only.
         (_, "watermark" | "bg_url") => value.starts_with("https"),
         _ => false,

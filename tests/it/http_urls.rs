@@ -158,7 +158,7 @@ async fn a_watermark_is_fetched_once_and_its_failure_names_its_field() {
 #[tokio::test]
 async fn what_is_sent_wins_over_what_the_preset_holds() {
     let daemon = Daemon::start().await;
-    let response = daemon.send("/studio-shot", &[("preset", "p1"), ("quality", "99")]).await;
+    let response = daemon.send("/studio-shot", &[("preset", &daemon.preset), ("quality", "99")]).await;
     assert_eq!(response.status(), 200);
     {
         let seen = daemon.engine.seen.lock().expect("no panic inside");

@@ -24,6 +24,7 @@ use hyper::StatusCode;
 use serde::Serialize;
 use std::pin::pin;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
@@ -76,14 +77,15 @@ struct Shop {
 /// Reads the request to its end, judges every field, and answers as the rows come.
 pub(in crate::http) async fn answer(
     facade: &Facade,
-    endpoint: &Endpoint,
+    endpoint: &'static Endpoint,
     caller: &Caller,
     exchange: &mut Exchange,
 ) -> Result<Reply, ApiError> {
     let submission = submission::read(facade, endpoint, exchange).await?;
     let received = exchange.body.ended().map_or_else(Instant::now, tokio::time::Instant::into_std);
-    let Submission { fields, pictures, share, .. } = submission;
-    let recipe = facade.recipe(endpoint, caller, fields)?;
+    let cover = facade.cover(endpoint, caller, &exchange.headers, &submission).await?;
+    let recipe = cover.recipe.clone();
+    let Submission { pictures, share, .. } = submission;
     let BesideFiles { mark, share: beside_share, .. } =
         fetching::beside(&facade.app, &facade.uploads, &recipe, None).await?;
     let items = items(pictures)?;
@@ -113,7 +115,15 @@ pub(in crate::http) async fn answer(
     tokio::spawn(async move {
         let mut caller = Reader { pieces, patience };
         // An error means that the caller left, or reads nothing any more: then nobody is waiting for the rest.
-        let _ = write(&mut caller, head, stream::iter(held).chain(rows), &request_id).await;
+        let succeeded = AtomicU64::new(0);
+        let rows = stream::iter(held).chain(rows).inspect(|row| {
+            succeeded.fetch_add(u64::from(row.outcome.is_ok()), Ordering::Relaxed);
+        });
+        let _ = write(&mut caller, head, rows, &request_id).await;
+        // What was made is billed, also where the caller did not wait to read it.
+        if let Err(error) = cover.settle(succeeded.into_inner()).await {
+            error.log();
+        }
         drop((busy, share, beside_share));
     });
     response::streamed_json(status, read, model, received.elapsed())

@@ -15,14 +15,15 @@ use std::time::{Duration, Instant};
 /// Reads the request to its end, judges every field, fetches what has to be, and only then starts the work.
 pub(in crate::http) async fn answer(
     facade: &Facade,
-    endpoint: &Endpoint,
+    endpoint: &'static Endpoint,
     caller: &Caller,
     exchange: &mut Exchange,
 ) -> Result<Reply, ApiError> {
     let submission = submission::read(facade, endpoint, exchange).await?;
     let received = exchange.body.ended().map_or_else(Instant::now, tokio::time::Instant::into_std);
-    let Submission { fields, pictures, background, share } = submission;
-    let recipe = facade.recipe(endpoint, caller, fields)?;
+    let cover = facade.cover(endpoint, caller, &exchange.headers, &submission).await?;
+    let recipe = &cover.recipe;
+    let Submission { pictures, background, share, .. } = submission;
 
     let fetching = Instant::now();
     let app = &facade.app;
@@ -33,13 +34,13 @@ pub(in crate::http) async fn answer(
             Pictures::Files(_) | Pictures::Urls(_) => Err(ApiError::internal("a batch at an endpoint of one picture")),
         }
     };
-    let beside = fetching::beside(app, &facade.uploads, &recipe, background);
+    let beside = fetching::beside(app, &facade.uploads, recipe, background);
     let ((source, share), beside) = tokio::try_join!(source, beside)?;
     let fetch = if beside.fetched || endpoint.input.is_url() { fetching.elapsed() } else { Duration::ZERO };
 
     let call = Call { lane: Lane::Interactive, deadline: received + facade.config.request_deadline };
     let files = Files { source, background: beside.background, mark: beside.mark, fetch };
-    let output = app.remover.run(files, &recipe, &call).await.map_err(|error| {
+    let output = app.remover.run(files, recipe, &call).await.map_err(|error| {
         let error = ApiError::from(error);
         let error = if endpoint.input.is_url() { error.renamed(FILE, URL) } else { error };
         let is_url = matches!(recipe.wants.background, Some(Source::Url(_)));
@@ -47,5 +48,6 @@ pub(in crate::http) async fn answer(
     })?;
     // The files themselves went into the work and are gone.
     drop((share, beside.share));
-    response::image(output, received.elapsed())
+    let cost = cover.settle(1).await?;
+    response::image(output, cost, received.elapsed())
 }

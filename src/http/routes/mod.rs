@@ -1,4 +1,7 @@
 //! One module for each kind of endpoint.
 
+pub(super) mod account;
 pub(super) mod batch;
+pub(super) mod estimate;
 pub(super) mod image;
+pub(super) mod presets;

@@ -1,0 +1,158 @@
+//! What a request may do and what it costs: plan, quota, `Idempotency-Key`. Judged after the fields, before any work.
+
+use super::Caller;
+use super::error::{ApiError, ErrorCode};
+use super::facade::Facade;
+use super::routes::presets;
+use super::submission::{Pictures, Submission};
+use crate::account::features::needed;
+use crate::account::price::Call;
+use crate::account::{Begin, IdempotencyKey, Permit, QuotaExhausted, Reservation};
+use crate::recipe::{Endpoint, Recipe};
+use crate::store::UnixSeconds;
+use hyper::header::{HeaderMap, HeaderName};
+use sha2::{Digest, Sha256};
+use tokio::time::timeout;
+
+/// The caller's own name for a request that it may repeat.
+const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
+
+/// A request that may be worked on.
+#[derive(Debug)]
+pub(super) struct Cover {
+    pub(super) recipe: Recipe,
+    /// Of one picture, in microdollars; 0 where nothing is billed.
+    unit_price: u64,
+    reservation: Option<Reservation>,
+    permit: Option<Permit>,
+}
+
+impl Facade {
+    /// Judges plan, preset, quota and `Idempotency-Key` of a request whose fields are in order.
+    pub(super) async fn cover(
+        &self,
+        endpoint: &'static Endpoint,
+        caller: &Caller,
+        headers: &HeaderMap,
+        submission: &Submission,
+    ) -> Result<Cover, ApiError> {
+        let key = idempotency_key(headers)?;
+        self.refuse_above_plan(endpoint, caller, &submission.fields)?;
+        let fields = match submission.fields.get("preset") {
+            Some(named) => {
+                let presets = &self.app.presets;
+                // `/remove-url` and its batch know presets by name, the others by id.
+                let found = if endpoint.input.is_url() {
+                    presets.find_named(&caller.account, named).await?
+                } else {
+                    presets.find(&caller.account, named).await?
+                };
+                let found = found.ok_or_else(|| {
+                    ApiError::new(ErrorCode::NotFound, "this account has no such preset").param("preset")
+                })?;
+                let merged = submission.fields.clone().over(&presets::stored_fields(endpoint, &found));
+                self.refuse_above_plan(endpoint, caller, &merged)?;
+                merged
+            }
+            None => submission.fields.clone(),
+        };
+        let mut recipe = endpoint.recipe(&fields)?;
+        if caller.test {
+            recipe.scene.stamp = Some("TEST");
+        }
+        let images = submission.pictures.count();
+        let unit_price = self.app.prices.price(&Call::of(endpoint.path, &fields, images))?.unit_price;
+        let mut cover = Cover { recipe, unit_price, reservation: None, permit: None };
+        if caller.test {
+            cover.unit_price = 0;
+            return Ok(cover);
+        }
+        if let Some(key) = key {
+            let begin = self.app.requests.begin(&caller.account, &key, fingerprint(endpoint, submission), UnixSeconds::now());
+            // Whoever waits for the same request waits no longer than that may take.
+            let begin = timeout(self.config.request_deadline, begin).await;
+            match begin.map_err(|_| ApiError::unavailable("the same request is still being worked on"))? {
+                Begin::First(permit) => cover.permit = Some(permit),
+                Begin::Repeat => {
+                    cover.unit_price = 0;
+                    return Ok(cover);
+                }
+                Begin::Conflict => {
+                    let message = "this Idempotency-Key was used for another request";
+                    return Err(ApiError::new(ErrorCode::IdempotencyConflict, message));
+                }
+            }
+        }
+        let reserved = self.app.ledger.reserve(&caller.account, caller.plan, images.into(), UnixSeconds::now());
+        cover.reservation = Some(reserved.map_err(|QuotaExhausted { resets_at }| {
+            let message = format!("the free images of this month are used up; there are new ones from {resets_at}");
+            ApiError::new(ErrorCode::PaymentRequired, message)
+        })?);
+        Ok(cover)
+    }
+
+    fn refuse_above_plan(
+        &self,
+        endpoint: &Endpoint,
+        caller: &Caller,
+        fields: &crate::recipe::Fields,
+    ) -> Result<(), ApiError> {
+        match needed(endpoint.path, fields).filter(|needs| needs.plan > caller.plan) {
+            Some(needs) => {
+                let message = format!("`{}` needs the plan {}; this account has {}", needs.field, needs.plan, caller.plan);
+                Err(ApiError::new(ErrorCode::PaymentRequired, message).param(needs.field))
+            }
+            None => Ok(()),
+        }
+    }
+}
+
+impl Cover {
+    /// Bills `images` of what was reserved and gives the rest back. Durable when it returns what they cost, in
+    /// microdollars. Dropped instead, all of it is given back.
+    pub(super) async fn settle(self, images: u64) -> Result<u64, ApiError> {
+        let Some(reservation) = self.reservation else { return Ok(0) };
+        let cost = self.unit_price.saturating_mul(images);
+        // A batch of which nothing came may be sent again under its name.
+        let permit = self.permit.filter(|_| images > 0);
+        reservation.bill(images, cost, permit).await.map_err(|error| ApiError::internal(error.to_string()))?;
+        Ok(cost)
+    }
+}
+
+fn idempotency_key(headers: &HeaderMap) -> Result<Option<IdempotencyKey>, ApiError> {
+    let mut values = headers.get_all(IDEMPOTENCY_KEY).iter();
+    let Some(value) = values.next() else { return Ok(None) };
+    let key = value.to_str().ok().and_then(|text| IdempotencyKey::try_from(text).ok());
+    match (key, values.next()) {
+        (Some(key), None) => Ok(Some(key)),
+        (Some(_) | None, _) => {
+            let message = "an Idempotency-Key is sent once and has 1 to 255 visible ASCII characters";
+            Err(ApiError::new(ErrorCode::InvalidParameter, message).param("Idempotency-Key"))
+        }
+    }
+}
+
+/// SHA-256 of all that a request says: its path, its fields whatever their order, its pictures.
+fn fingerprint(endpoint: &Endpoint, submission: &Submission) -> [u8; 32] {
+    let mut hash = Sha256::new();
+    let mut add = |bytes: &[u8]| {
+        hash.update((bytes.len() as u64).to_le_bytes());
+        hash.update(bytes);
+    };
+    add(endpoint.path.as_bytes());
+    let mut fields: Vec<_> = submission.fields.iter().collect();
+    fields.sort_unstable();
+    for (name, value) in fields {
+        add(name.as_bytes());
+        add(value.as_bytes());
+    }
+    add(&submission.background.clone().unwrap_or_default());
+    match &submission.pictures {
+        Pictures::File(bytes) => add(bytes),
+        Pictures::Files(files) => files.iter().for_each(|file| add(&file.bytes)),
+        Pictures::Url(url) => add(url.to_string().as_bytes()),
+        Pictures::Urls(urls) => urls.iter().for_each(|url| add(url.as_bytes())),
+    }
+    hash.finalize().into()
+}

@@ -1,0 +1,29 @@
+//! `GET /account`: where the caller's account stands.
+
+use crate::account::price::in_dollars;
+use crate::http::Caller;
+use crate::http::error::ApiError;
+use crate::http::facade::Facade;
+use crate::http::rate::Standing as Rate;
+use crate::http::response::{self, Reply};
+use crate::store::UnixSeconds;
+use hyper::StatusCode;
+use serde_json::json;
+
+/// Answers plan, quota and rate of the account that the key belongs to.
+pub(in crate::http) fn answer(facade: &Facade, caller: &Caller, rate: &Rate) -> Result<Reply, ApiError> {
+    let standing = facade.app.ledger.standing(&caller.account, caller.plan, UnixSeconds::now());
+    let body = json!({
+        "account": caller.account,
+        "key_id": caller.key_id,
+        "plan": caller.plan.name(),
+        "test": caller.test,
+        "used": standing.used,
+        "quota": standing.quota,
+        "remaining": standing.quota.map(|quota| quota.saturating_sub(standing.used)),
+        "resets_at": standing.resets_at.to_string(),
+        "cost_usd": in_dollars(standing.microdollars),
+        "rate": rate.as_json(),
+    });
+    Ok(response::json(StatusCode::OK, &body))
+}

@@ -1,0 +1,196 @@
+//! `/presets`: bundles of fields that an account has saved.
+
+use crate::account::presets::{Draft, MAX_PAGE, Page, PresetError, params};
+use crate::http::Caller;
+use crate::http::error::{ApiError, ErrorCode};
+use crate::http::exchange::Exchange;
+use crate::http::facade::Facade;
+use crate::http::json;
+use crate::http::response::{self, Reply};
+use crate::recipe::{ENDPOINTS, Endpoint, FieldError, Fields};
+use crate::store::{Preset, UnixSeconds};
+use hyper::{Method, StatusCode};
+use serde_json::{Map, Value, json};
+use std::borrow::Cow;
+use std::time::Instant;
+
+
+/// Lists, saves or deletes.
+pub(in crate::http) async fn answer(
+    facade: &Facade,
+    caller: &Caller,
+    exchange: &mut Exchange,
+) -> Result<Reply, ApiError> {
+    if exchange.method == Method::POST {
+        save(facade, caller, exchange).await
+    } else if exchange.method == Method::DELETE {
+        delete(facade, caller, exchange).await
+    } else {
+        list(facade, caller, exchange).await
+    }
+}
+
+async fn list(facade: &Facade, caller: &Caller, exchange: &Exchange) -> Result<Reply, ApiError> {
+    let (mut limit, mut cursor) = (MAX_PAGE, None);
+    for (name, value) in query(exchange)? {
+        match name.as_ref() {
+            "limit" => {
+                let number = value.parse().ok().filter(|number| (1..=MAX_PAGE).contains(number));
+                limit = number.ok_or_else(|| {
+                    FieldError::invalid("limit", &value, format!("an integer from 1 to {MAX_PAGE}"))
+                })?;
+            }
+            "cursor" => cursor = Some(value.into_owned()),
+            other => return Err(FieldError::Unknown { param: other.to_owned() }.into()),
+        }
+    }
+    let Page { presets, next } = facade.app.presets.list(&caller.account, cursor.as_deref(), limit).await?;
+    let mut body = json!({ "presets": presets.iter().map(shown).collect::<Vec<_>>() });
+    if let Some(next) = next {
+        body["next_cursor"] = next.into();
+    }
+    Ok(response::json(StatusCode::OK, &body))
+}
+
+async fn save(facade: &Facade, caller: &Caller, exchange: &mut Exchange) -> Result<Reply, ApiError> {
+    json::only(&exchange.headers)?;
+    let object = json::read(&mut exchange.body).await?;
+    let received = exchange.body.ended().map_or_else(Instant::now, tokio::time::Instant::into_std);
+    let mut draft = Draft::default();
+    let (mut name, mut endpoint) = (None, None);
+    for (member, value) in object.unique()? {
+        let text = |expected: &str| {
+            let text = value.as_str().map(str::to_owned);
+            text.ok_or_else(|| FieldError::invalid(&member, &value.to_string(), expected))
+        };
+        match member.as_str() {
+            "id" => draft.id = Some(text("the id of a preset")?),
+            "name" => name = Some(text("a name of 1 to 100 characters")?),
+            "endpoint" => {
+                let path = text("the path of an endpoint that takes presets")?;
+                endpoint = Some(ENDPOINTS.iter().find(|endpoint| endpoint.path == path).ok_or_else(|| {
+                    FieldError::invalid("endpoint", &path, "the path of an endpoint that takes presets")
+                })?);
+            }
+            "params" => match value {
+                Value::Object(members) => draft.params = members,
+                other @ (Value::Null | Value::Bool(_) | Value::Number(_) | Value::String(_) | Value::Array(_)) => {
+                    return Err(FieldError::invalid("params", &other.to_string(), "an object").into());
+                }
+            },
+            _ => return Err(FieldError::Unknown { param: member }.into()),
+        }
+    }
+    draft.name = name.ok_or_else(|| FieldError::Missing { param: "name".to_owned() })?;
+    draft.endpoint = endpoint.map(|endpoint: &Endpoint| endpoint.path.to_owned());
+    let check = |draft: &Draft| judge(endpoint, &draft.params);
+    let preset = facade.app.presets.save(&caller.account, draft, UnixSeconds::now(), check).await?;
+    response::timed_json(StatusCode::OK, &shown(&preset), received.elapsed())
+}
+
+async fn delete(facade: &Facade, caller: &Caller, exchange: &mut Exchange) -> Result<Reply, ApiError> {
+    let mut id = None;
+    for (name, value) in query(exchange)? {
+        match name.as_ref() {
+            "id" if id.is_none() => id = Some(value.into_owned()),
+            "id" => return Err(FieldError::Repeated { param: "id".to_owned() }.into()),
+            other => return Err(FieldError::Unknown { param: other.to_owned() }.into()),
+        }
+    }
+    // A body is read where there is one: it is the documented place.
+    if exchange.body.ended().is_none() {
+        json::only(&exchange.headers)?;
+        for (member, value) in json::read(&mut exchange.body).await?.unique()? {
+            match (member.as_str(), value.as_str()) {
+                ("id", _) if id.is_some() => return Err(FieldError::Repeated { param: member }.into()),
+                ("id", Some(text)) => id = Some(text.to_owned()),
+                ("id", None) => return Err(FieldError::invalid("id", &value.to_string(), "the id of a preset").into()),
+                (..) => return Err(FieldError::Unknown { param: member }.into()),
+            }
+        }
+    }
+    let id = id.ok_or_else(|| FieldError::Missing { param: "id".to_owned() })?;
+    facade.app.presets.delete(&caller.account, &id).await?;
+    Ok(response::json(StatusCode::OK, &json!({ "deleted": true, "id": id })))
+}
+
+fn query(exchange: &Exchange) -> Result<Vec<(Cow<'_, str>, Cow<'_, str>)>, ApiError> {
+    Ok(url::form_urlencoded::parse(exchange.uri.query().unwrap_or_default().as_bytes()).collect())
+}
+
+/// What a caller sees of a preset.
+fn shown(preset: &Preset) -> Value {
+    json!({
+        "id": preset.id,
+        "name": preset.name,
+        "endpoint": preset.endpoint,
+        "params": params(preset),
+        "created_at": preset.created_at.to_string(),
+        "updated_at": preset.updated_at.to_string(),
+    })
+}
+
+/// Refuses params that no endpoint, or not the one that was named, could use.
+fn judge(endpoint: Option<&'static Endpoint>, params: &Map<String, Value>) -> Result<(), FieldError> {
+    let Some(endpoint) = endpoint else {
+        // Without an endpoint each of them has to be good for some.
+        return params.iter().try_for_each(|(name, value)| {
+            let mut errors = ENDPOINTS.iter().map(|endpoint| fields(endpoint, [(name, value)]).err());
+            let known = ENDPOINTS.iter().any(|endpoint| endpoint.field(name).is_some());
+            if errors.any(|error| error.is_none()) && known {
+                return Ok(());
+            }
+            let refused = ENDPOINTS.iter().find(|endpoint| endpoint.field(name).is_some());
+            Err(match refused.and_then(|endpoint| fields(endpoint, [(name, value)]).err()) {
+                Some(error) => error,
+                None => FieldError::Unknown { param: name.clone() },
+            })
+        });
+    };
+    fields(endpoint, params).map(|_| ())
+}
+
+/// Stored params as the fields of `endpoint`, judged like sent ones.
+fn fields<'a>(
+    endpoint: &Endpoint,
+    params: impl IntoIterator<Item = (&'a String, &'a Value)>,
+) -> Result<Fields, FieldError> {
+    let mut fields = Fields::default();
+    for (name, value) in params {
+        let Some(field) = endpoint.field(name).filter(|field| field.name != "preset") else {
+            return Err(FieldError::Unknown { param: name.clone() });
+        };
+        // A preset may hold what a form would carry: text for everything.
+        let text = field.kind.text_of(value).or_else(|| value.as_str().map(str::to_owned));
+        let text = text.ok_or_else(|| FieldError::invalid(name, &value.to_string(), field.kind.expected()))?;
+        fields.push(name, &text)?;
+    }
+    endpoint.recipe(&fields)?;
+    Ok(fields)
+}
+
+/// The fields of a preset that `endpoint` has; one that was saved for another endpoint lends what both know.
+pub(in crate::http) fn stored_fields(endpoint: &Endpoint, preset: &Preset) -> Fields {
+    let mut fields = Fields::default();
+    for (name, value) in &params(preset) {
+        let Some(field) = endpoint.field(name) else { continue };
+        let text = field.kind.text_of(value).or_else(|| value.as_str().map(str::to_owned));
+        // Both were judged when the preset was saved; what has changed since is judged again with the sent fields.
+        if let Some(text) = text {
+            let _ = fields.push(name, &text);
+        }
+    }
+    fields
+}
+
+impl From<PresetError> for ApiError {
+    fn from(error: PresetError) -> Self {
+        match error {
+            PresetError::Field(error) => error.into(),
+            PresetError::NotFound(_) => Self::new(ErrorCode::NotFound, "this account has no such preset").param("id"),
+            PresetError::NameTaken(_) => Self::new(ErrorCode::Conflict, error.to_string()).param("name"),
+            PresetError::TooMany => Self::new(ErrorCode::Conflict, error.to_string()),
+            PresetError::Write(_) | PresetError::Read(_) => Self::internal(error.to_string()),
+        }
+    }
+}
