@@ -1,0 +1,74 @@
+//! What the benches of the whole pipeline share: a photo, an engine, a recipe.
+
+use backdrop::codec::{self, Channels, EncodeOptions, PngEffort};
+use backdrop::engine::{Engine, EngineConfig, Lane};
+use backdrop::image::{Buffer, Composite, Frame, OutputFormat, Quality, Size};
+use backdrop::model::weights::Weights;
+use backdrop::model::{CpuSegmenter, SegmentError, Segmenter};
+use backdrop::pipeline::{self, Call};
+use backdrop::recipe::{ENDPOINTS, Fields, Recipe};
+use backdrop_kernels::conv::Isa;
+use bytes::Bytes;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use tokio::runtime::Runtime;
+
+/// A bright ball with a ragged edge on a shaded ground: a subject, and a band to be solved around it.
+pub(crate) fn photo(size: Size) -> Bytes {
+    let (width, height) = (size.width as f32, size.height as f32);
+    let pixel = |x: u32, y: u32| {
+        let (u, v) = (x as f32 / width - 0.5, y as f32 / height - 0.5);
+        let angle = v.atan2(u);
+        let radius = 0.3 + 0.01 * (angle * 90.0).sin() + 0.02 * (angle * 7.0).sin();
+        if u.hypot(v) < radius {
+            [(235.0 - 120.0 * u) as u8, (180.0 - 90.0 * v) as u8, 80, 255]
+        } else {
+            [(50.0 + 60.0 * v) as u8, (70.0 + 30.0 * u) as u8, 90, 255]
+        }
+    };
+    let pixels: Vec<u8> = (0..size.height).flat_map(|y| (0..size.width).flat_map(move |x| pixel(x, y))).collect();
+    let options = EncodeOptions {
+        format: OutputFormat::Jpeg,
+        quality: Quality::DEFAULT,
+        png: PngEffort::Fast,
+        channels: Channels::Rgba,
+    };
+    codec::encode(Composite(Frame::new(size, Buffer::from(pixels))), &options).expect("a JPEG").bytes
+}
+
+/// What an endpoint does with these fields.
+pub(crate) fn recipe(endpoint: &str, pairs: &[(&str, &str)]) -> Recipe {
+    let mut fields = Fields::default();
+    for (name, value) in pairs {
+        fields.push(name, value).expect("each once");
+    }
+    let endpoint = ENDPOINTS.iter().find(|one| one.name == endpoint).expect("it is there");
+    endpoint.recipe(&fields).expect("valid fields")
+}
+
+/// An engine with the network that is built in, on the CPU.
+pub(crate) struct Shop {
+    runtime: Runtime,
+    engine: Engine,
+}
+
+impl Shop {
+    pub(crate) fn open() -> Self {
+        let runtime = tokio::runtime::Builder::new_multi_thread().enable_time().build().expect("a runtime");
+        let weights = Weights::embedded();
+        let factory = move || -> Result<Box<dyn Segmenter>, SegmentError> {
+            CpuSegmenter::new(&weights, Isa::detect())
+                .map(|network| Box::new(network) as Box<dyn Segmenter>)
+                .map_err(|error| SegmentError::Device(error.to_string()))
+        };
+        let engine = Engine::start(&EngineConfig::default(), Arc::new(factory));
+        runtime.block_on(engine.ready()).expect("the embedded weights");
+        Self { runtime, engine }
+    }
+
+    /// One picture, from the bytes of a JPEG to those of the result.
+    pub(crate) fn run(&self, file: &Bytes, recipe: &Recipe) {
+        let call = Call { lane: Lane::Interactive, deadline: Instant::now() + Duration::from_secs(60) };
+        self.runtime.block_on(pipeline::run(&self.engine, file.clone(), recipe, &call)).expect("a picture");
+    }
+}
