@@ -68,7 +68,8 @@ impl Facade {
             return Ok(cover);
         }
         if let Some(key) = key {
-            let begin = self.app.requests.begin(&caller.account, &key, fingerprint(endpoint, submission), UnixSeconds::now());
+            let begin =
+                self.app.requests.begin(&caller.account, &key, fingerprint(endpoint, submission), UnixSeconds::now());
             // Whoever waits for the same request waits no longer than that may take.
             let begin = timeout(self.config.request_deadline, begin).await;
             match begin.map_err(|_| ApiError::unavailable("the same request is still being worked on"))? {
@@ -99,7 +100,8 @@ impl Facade {
     ) -> Result<(), ApiError> {
         match needed(endpoint.path, fields).filter(|needs| needs.plan > caller.plan) {
             Some(needs) => {
-                let message = format!("`{}` needs the plan {}; this account has {}", needs.field, needs.plan, caller.plan);
+                let message =
+                    format!("`{}` needs the plan {}; this account has {}", needs.field, needs.plan, caller.plan);
                 Err(ApiError::new(ErrorCode::PaymentRequired, message).param(needs.field))
             }
             None => Ok(()),

@@ -33,14 +33,14 @@ mod routes;
 mod server;
 mod submission;
 
+use crate::account::price::PriceConfig;
+use crate::account::{Ledger, Presets, Requests};
 use crate::engine::{Engine, EngineState};
 use crate::image::SourceUrl;
 use crate::pipeline::{self, Call, Files, Output, PipelineError};
 use crate::recipe::Recipe;
-use crate::account::price::PriceConfig;
-use crate::account::{Ledger, Presets, Requests};
-use crate::store::Plan;
 use crate::source::{FetchError, Fetcher};
+use crate::store::Plan;
 use bytes::Bytes;
 use config::{HttpConfig, LimitsConfig};
 use futures_util::future::BoxFuture;

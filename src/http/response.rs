@@ -49,11 +49,7 @@ pub(super) fn json(status: StatusCode, value: &serde_json::Value) -> Reply {
 }
 
 /// A JSON body, `latency` after the last byte of its request.
-pub(super) fn timed_json(
-    status: StatusCode,
-    value: &serde_json::Value,
-    latency: Duration,
-) -> Result<Reply, ApiError> {
+pub(super) fn timed_json(status: StatusCode, value: &serde_json::Value, latency: Duration) -> Result<Reply, ApiError> {
     let mut reply = json(status, value);
     reply.headers_mut().insert(LATENCY, text(latency.as_millis().to_string())?);
     Ok(reply)

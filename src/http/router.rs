@@ -65,8 +65,7 @@ pub static ROUTES: LazyLock<Vec<Route>> = LazyLock::new(|| {
         page("/openapi.yaml", "The contract of this service, OpenAPI 3.1.", Page::OpenApi),
         page("/docs", "This page.", Page::Docs),
     ];
-    let service =
-        |method, path, about, routine| Route { method, path, about, target: Target::Service(routine) };
+    let service = |method, path, about, routine| Route { method, path, about, target: Target::Service(routine) };
     let services = [
         service(Method::POST, "/estimate", "Says what a call would cost, before it is made.", Routine::Estimate),
         service(Method::GET, "/presets", "Lists the account's presets.", Routine::Presets),

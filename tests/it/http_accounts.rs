@@ -93,7 +93,7 @@ async fn a_quota_is_exact_under_parallel_requests() {
     assert_eq!((count(200), count(402)), (50, 150));
     let account = daemon.account(FREE).await;
     assert_eq!((&account["used"], &account["quota"], &account["remaining"]), (&json!(50), &json!(50), &json!(0)));
-    assert_eq!(daemon.send(("/remove"), &[]).await.status(), 200, "another account has its own");
+    assert_eq!(daemon.send("/remove", &[]).await.status(), 200, "another account has its own");
 }
 
 #[tokio::test]
@@ -171,7 +171,10 @@ async fn an_estimate_is_what_the_call_is_then_billed() {
         let response = daemon.json_as(KEY, Method::POST, "/estimate", &asked).await;
         assert!(response.headers().contains_key("x-service-latency"));
         let estimate: Value = response.json().await.expect("JSON");
-        assert_eq!((&estimate["units"], &estimate["unit"], &estimate["currency"]), (&json!(count), &json!("image"), &json!("USD")));
+        assert_eq!(
+            (&estimate["units"], &estimate["unit"], &estimate["currency"]),
+            (&json!(count), &json!("image"), &json!("USD"))
+        );
         let before = daemon.account(KEY).await["cost_usd"].as_f64().expect("dollars");
         let expected = estimate["estimated_cost_usd"].as_f64().expect("dollars");
         let billed = match endpoint.input {
@@ -242,7 +245,11 @@ async fn presets_are_saved_listed_used_and_deleted() {
         (json!({ "name": "x", "params": { "nothing": 5 } }), 400, Some("nothing")),
         (json!({ "name": "x", "params": [] }), 400, Some("params")),
         (json!({ "name": "x", "extra": 1 }), 400, Some("extra")),
-        (json!({ "name": "x", "params": { "bg_url": format!("https://example.org/{}", "a".repeat(20_000)) } }), 400, Some("bg_url")),
+        (
+            json!({ "name": "x", "params": { "bg_url": format!("https://example.org/{}", "a".repeat(20_000)) } }),
+            400,
+            Some("params"),
+        ),
     ] {
         let refused = refusal(post(body.clone()).await).await;
         assert_eq!((refused.status.as_u16(), refused.param.as_deref()), (status, param), "{body}");

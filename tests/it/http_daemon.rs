@@ -152,12 +152,12 @@ impl Authenticate for FourKeys {
 
 /// A store with the accounts of these keys, and one preset of `default`, named `p1`.
 async fn services(folder: &Path) -> (Services, String) {
-    let services = Services::load(RedbStore::open(&folder.join("state.redb")).expect("a new store"), 50).expect("empty");
-    for (name, plan) in
-        [("default", Plan::Plus), ("paying", Plan::Paid), ("guest", Plan::Free), ("tester", Plan::Plus)]
+    let services =
+        Services::load(RedbStore::open(&folder.join("state.redb")).expect("a new store"), 50).expect("empty");
+    for (name, plan) in [("default", Plan::Plus), ("paying", Plan::Paid), ("guest", Plan::Free), ("tester", Plan::Plus)]
     {
         let name = AccountName::try_from(name).expect("a name");
-        services.keys.create_account(name, plan).await.expect("a new account");
+        services.keys.create_account(name, plan, false).await.expect("a new account");
     }
     let params = json!({ "width": 77, "quality": 11 }).as_object().expect("an object").clone();
     let draft = Draft { name: "p1".into(), params, ..Draft::default() };
@@ -260,10 +260,27 @@ impl Daemon {
         let admin = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
         let (address, admin_address) = (public.local_addr().expect("bound"), admin.local_addr().expect("bound"));
         let (stop, stopped) = oneshot::channel::<()>();
-        let served = tokio::spawn(serve(config, LimitsConfig { rate_per_minute, ..LimitsConfig::default() }, app, public, admin, async {
-            let _ = stopped.await;
-        }));
-        Self { address, admin: admin_address, engine, origin, preset, _folder: folder, client: reqwest::Client::new(), stop: Some(stop), served }
+        let served = tokio::spawn(serve(
+            config,
+            LimitsConfig { rate_per_minute, ..LimitsConfig::default() },
+            app,
+            public,
+            admin,
+            async {
+                let _ = stopped.await;
+            },
+        ));
+        Self {
+            address,
+            admin: admin_address,
+            engine,
+            origin,
+            preset,
+            _folder: folder,
+            client: reqwest::Client::new(),
+            stop: Some(stop),
+            served,
+        }
     }
 
     pub(crate) fn stop(&mut self) {

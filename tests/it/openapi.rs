@@ -2,8 +2,9 @@
 
 use crate::http_daemon::Daemon;
 use backdrop::http::error::ErrorCode;
-use backdrop::http::router::{ROUTES, Target};
+use backdrop::http::router::{ROUTES, Routine, Target};
 use backdrop::recipe::{ENDPOINTS, Endpoint, Field, Input, Kind, Origin};
+use reqwest::Method;
 use serde_json::json;
 use serde_yaml_ng::Value;
 use std::collections::{BTreeMap, BTreeSet};
@@ -120,6 +121,19 @@ fn every_route_is_in_the_contract_and_every_path_is_a_route() {
         let expected = match &route.target {
             Target::Page(_) => BTreeSet::from(["200", "500"]),
             Target::Image(endpoint) => statuses_of(endpoint),
+            Target::Service(routine) => {
+                let mut statuses = BTreeSet::from(["200", "401", "429", "500"]);
+                match routine {
+                    Routine::Account => {}
+                    Routine::Estimate => statuses.extend(["400", "413", "415"]),
+                    Routine::Presets if route.method == Method::GET => statuses.extend(["400"]),
+                    Routine::Presets if route.method == Method::POST => {
+                        statuses.extend(["400", "404", "409", "413", "415"]);
+                    }
+                    Routine::Presets => statuses.extend(["400", "404", "413", "415"]),
+                }
+                statuses
+            }
         };
         assert_eq!(statuses, expected.into_iter().map(str::to_owned).collect(), "{}", route.path);
         for status in statuses.iter().filter(|status| *status != "200") {
@@ -135,7 +149,8 @@ fn every_route_is_in_the_contract_and_every_path_is_a_route() {
 
 /// Every status that an endpoint can answer with.
 fn statuses_of(endpoint: &Endpoint) -> BTreeSet<&'static str> {
-    let mut statuses = BTreeSet::from(["200", "400", "401", "404", "413", "415", "424", "429", "500", "503"]);
+    let mut statuses =
+        BTreeSet::from(["200", "400", "401", "402", "404", "409", "413", "415", "424", "429", "500", "503"]);
     if endpoint.input.is_single() {
         statuses.insert("422");
     }

@@ -72,7 +72,8 @@ impl Asked {
 
 /// A number without fraction, however it is written.
 fn whole(value: &Value) -> Option<u32> {
-    let number = value.as_f64().filter(|number| number.fract() == 0.0 && (0.0..=f64::from(u32::MAX)).contains(number))?;
+    let number =
+        value.as_f64().filter(|number| number.fract() == 0.0 && (0.0..=f64::from(u32::MAX)).contains(number))?;
     Some(number as u32)
 }
 

@@ -14,7 +14,6 @@ use serde_json::{Map, Value, json};
 use std::borrow::Cow;
 use std::time::Instant;
 
-
 /// Lists, saves or deletes.
 pub(in crate::http) async fn answer(
     facade: &Facade,
@@ -36,9 +35,8 @@ async fn list(facade: &Facade, caller: &Caller, exchange: &Exchange) -> Result<R
         match name.as_ref() {
             "limit" => {
                 let number = value.parse().ok().filter(|number| (1..=MAX_PAGE).contains(number));
-                limit = number.ok_or_else(|| {
-                    FieldError::invalid("limit", &value, format!("an integer from 1 to {MAX_PAGE}"))
-                })?;
+                limit = number
+                    .ok_or_else(|| FieldError::invalid("limit", &value, format!("an integer from 1 to {MAX_PAGE}")))?;
             }
             "cursor" => cursor = Some(value.into_owned()),
             other => return Err(FieldError::Unknown { param: other.to_owned() }.into()),
