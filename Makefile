@@ -51,12 +51,15 @@ test: test-packages ## Format, lints, documentation, tests
 	  END { printf "\ntest result: %s. %d passed; %d failed; %d ignored; in %d test binaries\n", failed ? "FAILED" : "ok", ok, failed, ignored, binaries }' target/test.log
 
 # schemathesis and what it needs come from PyPI, into an environment of their own. Without them this fails: a contract that
-# nobody checked is not a contract that was kept.
+# nobody checked is not a contract that was kept. A machine that has no way to PyPI may say so with WITHOUT_PYPI=skip.
 conformance: conformance-packages ## Hold a daemon against schemas/openapi.yaml
 	cargo build $(CARGO_FLAGS) $(BUILD)
-	@[ -x $(CONFORMANCE)/bin/pip ] || python3 -m venv --clear $(CONFORMANCE)
-	@$(CONFORMANCE)/bin/pip install --quiet --disable-pip-version-check -r tests/conformance/requirements.txt
-	$(CONFORMANCE)/bin/python tests/conformance/run.py $(BIN)
+	@if { [ -x $(CONFORMANCE)/bin/pip ] || python3 -m venv --clear $(CONFORMANCE); } \
+	  && $(CONFORMANCE)/bin/pip install --quiet --disable-pip-version-check -r tests/conformance/requirements.txt; then \
+	  $(CONFORMANCE)/bin/python tests/conformance/run.py $(BIN); \
+	elif [ "$${WITHOUT_PYPI:-}" = skip ]; then \
+	  printf '\n*** SKIPPED: schemathesis cannot be had from PyPI; the contract was NOT held against a daemon ***\n\n'; \
+	else exit 1; fi
 
 bench: packages ## Measure the speed on this machine
 	cargo build $(CARGO_FLAGS) $(BUILD)
