@@ -14,12 +14,14 @@ BIN := $(or $(CARGO_TARGET_DIR),target)/release/backdrop
 # What `make demo` writes, and where `make serve` keeps accounts and keys.
 DEMO := target/demo
 DATA := target/serve-data
+# What `make conformance` installs into.
+CONFORMANCE := target/conformance
 PHOTOS := tests/photos/astronaut.jpg tests/photos/chelsea.png
 
-.PHONY: help demo serve test bench packages test-packages
+.PHONY: help demo serve test conformance bench packages test-packages conformance-packages
 
 help: ## This list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 demo: packages ## Cut out the bundled photos and draw them before and after
 	cargo build $(CARGO_FLAGS) $(BUILD)
@@ -48,6 +50,17 @@ test: test-packages ## Format, lints, documentation, tests
 	@awk '/^test result: / { ok += $$4; failed += $$6; ignored += $$8; binaries++ } \
 	  END { printf "\ntest result: %s. %d passed; %d failed; %d ignored; in %d test binaries\n", failed ? "FAILED" : "ok", ok, failed, ignored, binaries }' target/test.log
 
+# schemathesis and what it needs come from PyPI, into an environment of their own. Without them this fails: a contract that
+# nobody checked is not a contract that was kept. A machine that has no way to PyPI may say so with WITHOUT_PYPI=skip.
+conformance: conformance-packages ## Hold a daemon against schemas/openapi.yaml
+	cargo build $(CARGO_FLAGS) $(BUILD)
+	@if { [ -x $(CONFORMANCE)/bin/pip ] || python3 -m venv --clear $(CONFORMANCE); } \
+	  && $(CONFORMANCE)/bin/pip install --quiet --disable-pip-version-check -r tests/conformance/requirements.txt; then \
+	  $(CONFORMANCE)/bin/python tests/conformance/run.py $(BIN); \
+	elif [ "$${WITHOUT_PYPI:-}" = skip ]; then \
+	  printf '\n*** SKIPPED: schemathesis cannot be had from PyPI; the contract was NOT held against a daemon ***\n\n'; \
+	else exit 1; fi
+
 bench: packages ## Measure the speed on this machine
 	cargo build $(CARGO_FLAGS) $(BUILD)
 	$(BIN) bench $(PHOTOS) --seconds 10 --jobs 1
@@ -60,6 +73,9 @@ packages:
 test-packages:
 	@$(call install,for-tests)
 
+conformance-packages: packages
+	@$(call install,for-conformance)
+
 # Installs what is missing with apt-get: as root, or through sudo; else says what to run. Without apt-get the build tells
 # what it lacks. libheif is built from source (cmake, g++) and finds libde265 with pkg-config; Mesa's lavapipe is a
 # Vulkan device in software, for the tests of the GPU kernels.
@@ -71,7 +87,8 @@ need 'command -v cmake' cmake; \
 need 'command -v c++' g++; \
 need 'command -v pkg-config' pkg-config; \
 need 'pkg-config --exists libde265' libde265-dev; \
-if [ -n "$(1)" ]; then \
+if [ "$(1)" = for-conformance ]; then need 'python3 -c "import ensurepip"' python3-venv; fi; \
+if [ "$(1)" = for-tests ]; then \
   need 'ls /usr/share/vulkan/icd.d/lvp_icd*.json' mesa-vulkan-drivers; \
   need '/sbin/ldconfig -p | grep libvulkan.so.1' libvulkan1; \
 fi; \

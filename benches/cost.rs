@@ -49,7 +49,7 @@ fn main() {
         let [without, with] = times.map(median);
         let set: String = pairs.iter().map(|(name, value)| format!(" {name}={value}")).collect();
         let ratio = with.as_secs_f64() / without.as_secs_f64();
-        println!("| {endpoint}{set} | {size} | {without:.0?} | {with:.0?} | {ratio:.2} |");
+        println!("| {endpoint}{set} | {size} | {} ms | {} ms | {ratio:.2} |", without.as_millis(), with.as_millis());
     }
 }
 

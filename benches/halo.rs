@@ -1,0 +1,54 @@
+//! Cuts given pictures out with given masks: our side of `benches/peers/halo`, which compares halos.
+//!
+//! `cargo bench --bench halo -- DIR` takes each `DIR/image/NAME.png` with `DIR/mask/NAME.png` (8-bit grey on any grid,
+//! stretched over the picture, as a network answers it) and writes the cutout, soft, as `DIR/ours/NAME.png`, RGBA with
+//! straight alpha. Without a folder there is nothing to do: `make bench` runs every bench.
+
+use backdrop::codec::{self, Channels, EncodeOptions, Limits, PngEffort};
+use backdrop::image::{BufferPool, Composite, Frame, Mask, OutputFormat, Quality};
+use backdrop::matting::{self, Options};
+use std::error::Error;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+fn main() -> Result<(), Box<dyn Error>> {
+    // Cargo's own flag (`--bench`) comes along.
+    let Some(folder) = std::env::args().skip(1).find(|argument| !argument.starts_with('-')).map(PathBuf::from) else {
+        println!("halo: NOT RUN, no folder given; see benches/peers/halo/README.md");
+        return Ok(());
+    };
+    let ours = folder.join("ours");
+    fs::create_dir_all(&ours)?;
+    let mut count = 0;
+    for entry in fs::read_dir(folder.join("image"))? {
+        let image = entry?.path();
+        let name = image.file_name().ok_or("a picture without a name")?;
+        let mask = mask_of(&picture(&folder.join("mask").join(name))?);
+        let cutout = matting::cut_out(picture(&image)?, &mask, &Options::default())?;
+        fs::write(ours.join(name), png(cutout.0)?)?;
+        count += 1;
+    }
+    println!("halo: {count} pictures cut out");
+    Ok(())
+}
+
+fn picture(path: &Path) -> Result<Frame, Box<dyn Error>> {
+    let bytes = fs::read(path).map_err(|error| format!("{}: {error}", path.display()))?;
+    let header = codec::probe(&bytes, &Limits::default())?;
+    Ok(codec::decode(&bytes, &header, &BufferPool::new(0))?)
+}
+
+fn mask_of(grey: &Frame) -> Mask {
+    let (pixels, _) = grey.pixels().as_chunks::<4>();
+    Mask { size: grey.size(), values: pixels.iter().map(|pixel| f32::from(pixel[0]) / 255.0).collect() }
+}
+
+fn png(frame: Frame) -> Result<Vec<u8>, Box<dyn Error>> {
+    let options = EncodeOptions {
+        format: OutputFormat::Png,
+        quality: Quality::DEFAULT,
+        png: PngEffort::Fast,
+        channels: Channels::Rgba,
+    };
+    Ok(codec::encode(Composite(frame), &options)?.bytes.to_vec())
+}
