@@ -6,15 +6,17 @@
 
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
 
-use tokio::sync::oneshot;
-
 use super::api_key::{self, ApiKey, Mode};
 use super::index::Index;
+use super::write::{WriteError, write};
 use super::{AccountName, DEFAULT_ACCOUNT, Label};
 use crate::store::{Account, Change, ChangeError, Key, OpenError, Plan, Rows, StateStore, UnixSeconds};
 
 /// Characters of a key's public id after `key_`.
 const ID_LENGTH: usize = 12;
+
+/// Keys whose last use is written in one change.
+const USES_PER_CHANGE: usize = 500;
 
 /// Who sent a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -29,6 +31,8 @@ pub struct KeyInfo {
     pub label: String,
     /// A sandbox key.
     pub test: bool,
+    /// Whether the account is on the allow-list of `/replace-bg-ai`.
+    pub generates: bool,
 }
 
 /// A key at its creation: the only time its secret is there.
@@ -38,17 +42,6 @@ pub struct CreatedKey {
     pub key: Key,
     /// What the owner has to keep.
     pub secret: ApiKey,
-}
-
-/// Why a change of accounts or keys did not happen.
-#[derive(Debug, thiserror::Error)]
-pub enum KeysError {
-    /// The store refused or failed.
-    #[error(transparent)]
-    Change(#[from] ChangeError),
-    /// The store was closed while the change was under way; it may or may not have happened.
-    #[error("the store was closed")]
-    Closed,
 }
 
 /// Accounts and keys: authentication and administration. Clones share one state.
@@ -64,9 +57,15 @@ impl Keys {
     /// # Errors
     /// When the store cannot be read.
     pub fn load(store: impl StateStore) -> Result<Self, OpenError> {
+        let rows = store.load()?;
+        Ok(Self::new(Arc::new(store), rows))
+    }
+
+    /// With the accounts and keys that the store has now.
+    pub(super) fn new(store: Arc<dyn StateStore>, rows: Rows) -> Self {
         let mut index = Index::default();
-        index.absorb(store.load()?);
-        Ok(Self { store: Arc::new(store), index: Arc::new(RwLock::new(index)) })
+        index.absorb(rows);
+        Self { store, index: Arc::new(RwLock::new(index)) }
     }
 
     /// Gives an empty store its first account, `default` on plan `plus`, with `chosen` as its key or a fresh one, which
@@ -76,7 +75,7 @@ impl Keys {
     ///
     /// # Errors
     /// When the store cannot write.
-    pub async fn bootstrap(&self, chosen: Option<ApiKey>) -> Result<Option<CreatedKey>, KeysError> {
+    pub async fn bootstrap(&self, chosen: Option<ApiKey>) -> Result<Option<CreatedKey>, WriteError> {
         if !self.read().is_empty() {
             return Ok(None);
         }
@@ -88,18 +87,36 @@ impl Keys {
         Ok(Some(CreatedKey { key, secret }))
     }
 
-    /// Whose token this is; `None` for anything that is not a working key.
+    /// Whose token this is; `None` for anything that is not a working key. The use is noted in memory.
     #[must_use]
     pub fn authenticate(&self, token: &str) -> Option<KeyInfo> {
         let hash = api_key::hash_of(token)?;
-        self.read().find(&hash)
+        self.read().find(&hash, UnixSeconds::now())
+    }
+
+    /// Writes when keys were last used, of those that were since the last time. Meant for every ten seconds or so, and
+    /// for the end: a use that was not written is lost with the process, and nothing else.
+    ///
+    /// # Errors
+    /// When the store cannot write; the times of one batch are lost then.
+    pub async fn write_uses(&self) -> Result<(), WriteError> {
+        loop {
+            let used = self.read().take_used(USES_PER_CHANGE);
+            let is_last = used.len() < USES_PER_CHANGE;
+            if !used.is_empty() {
+                self.change(Change::TouchKeys { used }).await?;
+            }
+            if is_last {
+                return Ok(());
+            }
+        }
     }
 
     /// Creates a key of an account; it works when this returns.
     ///
     /// # Errors
     /// When there is no such account, or the store cannot write.
-    pub async fn create(&self, account: &AccountName, label: Label, mode: Mode) -> Result<CreatedKey, KeysError> {
+    pub async fn create(&self, account: &AccountName, label: Label, mode: Mode) -> Result<CreatedKey, WriteError> {
         let secret = ApiKey::generate(mode);
         let key = new_key(account.to_string(), label.into(), mode);
         self.change(Change::CreateKey { hash: secret.hash(), key: key.clone() }).await?;
@@ -110,9 +127,25 @@ impl Keys {
     ///
     /// # Errors
     /// When there is no such key, or the store cannot write.
-    pub async fn revoke(&self, id: &str) -> Result<Key, KeysError> {
+    pub async fn revoke(&self, id: &str) -> Result<Key, WriteError> {
         let rows = self.change(Change::RevokeKey { id: id.to_owned(), at: UnixSeconds::now() }).await?;
-        rows.keys.into_iter().map(|(_, key)| key).next().ok_or(KeysError::Closed)
+        rows.keys.into_iter().map(|(_, key)| key).next().ok_or(WriteError::Closed)
+    }
+
+    /// Replaces a key by a new one of the same account, label and mode. When this returns the new one works, and the old
+    /// one is refused.
+    ///
+    /// # Errors
+    /// When there is no such key, it is revoked, or the store cannot write.
+    pub async fn rotate(&self, id: &str) -> Result<CreatedKey, WriteError> {
+        let old = self.read().key(id).ok_or_else(|| ChangeError::NoSuchKey(id.to_owned()))?;
+        let mode = if old.test { Mode::Test } else { Mode::Live };
+        let secret = ApiKey::generate(mode);
+        let key = new_key(old.account, old.label, mode);
+        let (hash, revoke_at) = (secret.hash(), key.created_at);
+        let rows = self.change(Change::RotateKey { id: id.to_owned(), hash, key, revoke_at }).await?;
+        let written = rows.keys.into_iter().find(|(of, _)| *of == hash);
+        written.map(|(_, key)| CreatedKey { key, secret }).ok_or(WriteError::Closed)
     }
 
     /// Keys of one account or of all, oldest first, revoked ones too.
@@ -121,12 +154,12 @@ impl Keys {
         self.read().keys(account)
     }
 
-    /// Creates an account without a key.
+    /// Creates an account without a key; `generates` puts it on the allow-list of `/replace-bg-ai`.
     ///
     /// # Errors
     /// When the name is taken, or the store cannot write.
-    pub async fn create_account(&self, name: AccountName, plan: Plan) -> Result<Account, KeysError> {
-        let account = Account { name: name.into(), plan, created_at: UnixSeconds::now(), generates: false };
+    pub async fn create_account(&self, name: AccountName, plan: Plan, generates: bool) -> Result<Account, WriteError> {
+        let account = Account { name: name.into(), plan, created_at: UnixSeconds::now(), generates };
         self.change(Change::CreateAccount { account: account.clone(), first_key: None }).await?;
         Ok(account)
     }
@@ -135,9 +168,18 @@ impl Keys {
     ///
     /// # Errors
     /// When there is no such account, or the store cannot write.
-    pub async fn set_plan(&self, account: &str, plan: Plan) -> Result<Account, KeysError> {
+    pub async fn set_plan(&self, account: &str, plan: Plan) -> Result<Account, WriteError> {
         let rows = self.change(Change::SetPlan { account: account.to_owned(), plan }).await?;
-        rows.accounts.into_iter().next().ok_or(KeysError::Closed)
+        rows.accounts.into_iter().next().ok_or(WriteError::Closed)
+    }
+
+    /// Puts an account on the allow-list of `/replace-bg-ai`, or takes it off, from the next request on.
+    ///
+    /// # Errors
+    /// When there is no such account, or the store cannot write.
+    pub async fn set_allowed(&self, account: &str, generates: bool) -> Result<Account, WriteError> {
+        let rows = self.change(Change::SetAllowed { account: account.to_owned(), generates }).await?;
+        rows.accounts.into_iter().next().ok_or(WriteError::Closed)
     }
 
     /// One account.
@@ -152,20 +194,10 @@ impl Keys {
         self.read().accounts()
     }
 
-    async fn change(&self, change: Change) -> Result<Rows, KeysError> {
-        let (reply, answer) = oneshot::channel();
+    async fn change(&self, change: Change) -> Result<Rows, WriteError> {
         let index = Arc::clone(&self.index);
-        self.store.submit(
-            change,
-            Box::new(move |result| {
-                if let Ok(rows) = &result {
-                    index.write().unwrap_or_else(PoisonError::into_inner).absorb(rows.clone());
-                }
-                // Whoever asked may be gone; the change happened all the same.
-                drop(reply.send(result));
-            }),
-        );
-        Ok(answer.await.map_err(|_| KeysError::Closed)??)
+        let committed = move |rows: &Rows| index.write().unwrap_or_else(PoisonError::into_inner).absorb(rows.clone());
+        write(&*self.store, change, committed).await
     }
 
     /// Held for a look-up, never across an await. A panic under the lock leaves whole rows, so poison is no reason to stop.

@@ -1,21 +1,38 @@
-//! Accounts and their keys: who a caller is.
+//! Accounts: who a caller is, what they may do, and what they used.
 //!
-//! [`Keys`] answers "whose token is this?" from memory and changes accounts and keys durably through the store.
-//! [`admin`] is the same for operators: a small JSON interface that the daemon serves on its admin listener and the
-//! command line calls, in its own process or over that listener.
+//! [`Services`] is all of it on one store:
+//! - [`Keys`] answers "whose token is this?" from memory and changes accounts and keys durably through the store.
+//! - [`Ledger`] keeps quotas and bills, [`Requests`] keeps a repeated request from being billed again.
+//! - [`Presets`] are parameters that an account saved.
+//!
+//! [`features`] and [`price`] are rules without state: which plan a request needs, and what it costs. [`admin`] is
+//! accounts and keys for operators: a small JSON interface that the daemon serves on its admin listener and the command
+//! line calls, in its own process or over that listener.
 
 pub mod admin;
 mod api_key;
 pub mod features;
 mod index;
 mod keys;
+mod ledger;
+#[cfg(test)]
+mod memory_store;
+pub mod presets;
 pub mod price;
+mod requests;
+mod services;
 mod text;
+mod write;
 
 pub use crate::store::{Account, Key, Plan};
 pub use api_key::{ApiKey, ApiKeyError, Mode};
-pub use keys::{CreatedKey, KeyInfo, Keys, KeysError};
-pub use text::{AccountName, InvalidText, Label};
+pub use keys::{CreatedKey, KeyInfo, Keys};
+pub use ledger::{Ledger, LedgerError, QuotaExhausted, Reservation, Standing};
+pub use presets::Presets;
+pub use requests::{Begin, Permit, Requests};
+pub use services::Services;
+pub use text::{AccountName, IdempotencyKey, InvalidText, Label, PresetName};
+pub use write::WriteError;
 
 /// The account that a daemon creates on an empty store, and the one that a key belongs to unless another is named.
 pub const DEFAULT_ACCOUNT: &str = "default";

@@ -56,6 +56,48 @@ impl From<Label> for String {
     }
 }
 
+/// What a caller sends as `Idempotency-Key`: 1 to 255 visible ASCII characters.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct IdempotencyKey(String);
+
+impl IdempotencyKey {
+    /// The key.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+}
+
+impl TryFrom<&str> for IdempotencyKey {
+    type Error = InvalidText;
+
+    fn try_from(text: &str) -> Result<Self, InvalidText> {
+        let acceptable = (1..=255).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_graphic());
+        if acceptable { Ok(Self(text.to_owned())) } else { Err(InvalidText("1 to 255 visible ASCII characters")) }
+    }
+}
+
+/// What an account calls a preset: 1 to 100 characters, not only blanks, none of them a control character.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct PresetName(String);
+
+impl TryFrom<&str> for PresetName {
+    type Error = InvalidText;
+
+    fn try_from(text: &str) -> Result<Self, InvalidText> {
+        // As the field that takes it, `recipe::PresetRef`, and printable.
+        let acceptable =
+            (1..=100).contains(&text.chars().count()) && !text.trim().is_empty() && !text.chars().any(char::is_control);
+        if acceptable { Ok(Self(text.to_owned())) } else { Err(InvalidText("1 to 100 printable characters")) }
+    }
+}
+
+impl From<PresetName> for String {
+    fn from(name: PresetName) -> Self {
+        name.0
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -78,5 +120,25 @@ mod tests {
         assert!(Label::try_from("é".repeat(101).as_str()).is_err());
         assert!(Label::try_from("two\nlines").is_err());
         assert!(Label::try_from("\u{1b}[2J").is_err());
+    }
+
+    #[test]
+    fn an_idempotency_key_is_visible_ascii() {
+        for key in ["a", "8e03978e-40d5-43dd-bc93-6894a57f9324", "!~", &"x".repeat(255)] {
+            assert_eq!(IdempotencyKey::try_from(key).expect("a key").as_str(), key);
+        }
+        for key in ["", " ", "a b", "a\t", "é", "\u{7f}", &"x".repeat(256)] {
+            assert!(IdempotencyKey::try_from(key).is_err(), "{key:?}");
+        }
+    }
+
+    #[test]
+    fn a_preset_is_named_with_something_that_can_be_read() {
+        for name in ["a", "Büro 2", &"é".repeat(100)] {
+            assert!(PresetName::try_from(name).is_ok(), "{name}");
+        }
+        for name in ["", "  ", "two\nlines", &"é".repeat(101)] {
+            assert!(PresetName::try_from(name).is_err(), "{name:?}");
+        }
     }
 }

@@ -65,10 +65,39 @@ async fn accounts_are_created_listed_and_put_on_another_plan() {
     assert_eq!((created.status.as_u16(), &created.body["plan"]), (201, &json!("free")));
     let changed = desk.call(Method::PATCH, "/accounts/acme", &json!({"plan": "paid"})).await;
     assert_eq!((changed.status.as_u16(), &changed.body["plan"]), (200, &json!("paid")));
+    assert_eq!((&created.body["generates"], &changed.body["generates"]), (&json!(false), &json!(false)));
+    let changed = desk.call(Method::PATCH, "/accounts/acme", &json!({"generates": true})).await;
+    assert_eq!((&changed.body["plan"], &changed.body["generates"]), (&json!("paid"), &json!(true)));
+    let both = desk.call(Method::PATCH, "/accounts/acme", &json!({"plan": "free", "generates": false})).await;
+    assert_eq!((&both.body["plan"], &both.body["generates"]), (&json!("free"), &json!(false)));
+    let friend =
+        desk.call(Method::POST, "/accounts", &json!({"name": "friend", "plan": "free", "generates": true})).await;
+    assert_eq!((friend.status.as_u16(), &friend.body["generates"]), (201, &json!(true)));
     let listed = desk.call(Method::GET, "/accounts", &Value::Null).await;
     let rows: Vec<_> =
         listed.body["accounts"].as_array().expect("a list").iter().map(|row| (&row["name"], &row["plan"])).collect();
-    assert_eq!(rows, [(&json!("acme"), &json!("paid")), (&json!("default"), &json!("plus"))]);
+    let (free, plus) = (json!("free"), json!("plus"));
+    assert_eq!(rows, [(&json!("acme"), &free), (&json!("default"), &plus), (&json!("friend"), &free)]);
+}
+
+#[tokio::test]
+async fn a_rotation_shows_the_new_key_once_and_stops_the_old_one() {
+    let desk = Desk::new().await;
+    let old = desk.call(Method::POST, "/keys", &json!({"label": "CI"})).await.body;
+    let rotation = format!("/keys/{}/rotate", old["id"].as_str().expect("its id"));
+    let new = desk.call(Method::POST, &rotation, &Value::Null).await;
+    assert_eq!((new.status.as_u16(), &new.body["label"], &new.body["account"]), (201, &json!("CI"), &json!("default")));
+    let secret = new.body["key"].as_str().expect("the key is shown");
+    assert!(desk.keys.authenticate(secret).is_some());
+    assert_eq!(desk.keys.authenticate(old["key"].as_str().expect("a key")), None);
+    let listed = desk.call(Method::GET, "/keys", &Value::Null).await;
+    assert!(!listed.body.to_string().contains(secret));
+    let row = |id: &Value| listed.body["keys"].as_array().expect("a list").iter().find(|key| key["id"] == *id).cloned();
+    let (old_row, new_row) = (row(&old["id"]).expect("listed"), row(&new.body["id"]).expect("listed"));
+    assert!(old_row["revoked_at"].is_string() && old_row["last_used_at"].is_null(), "{old_row}");
+    assert!(new_row["revoked_at"].is_null() && new_row["last_used_at"].is_string(), "{new_row}");
+    let again = desk.call(Method::POST, &rotation, &Value::Null).await;
+    assert_eq!((again.status.as_u16(), &again.body["error"]["code"]), (409, &json!("conflict")));
 }
 
 #[tokio::test]
@@ -93,6 +122,13 @@ async fn requests_that_make_no_sense_are_refused_with_their_code() {
         (Method::POST, "/accounts", json!({"name": "x"}), 400, "invalid_parameter"),
         (Method::POST, "/accounts", none.clone(), 400, "invalid_parameter"),
         (Method::PATCH, "/accounts/nobody", json!({"plan": "free"}), 404, "not_found"),
+        (Method::PATCH, "/accounts/nobody", json!({"generates": true}), 404, "not_found"),
+        (Method::PATCH, "/accounts/default", json!({}), 400, "invalid_parameter"),
+        (Method::PATCH, "/accounts/default", json!({"plan": "gold"}), 400, "invalid_parameter"),
+        (Method::PATCH, "/accounts/default", json!({"generates": "on"}), 400, "invalid_parameter"),
+        (Method::POST, "/keys/key_unknown/rotate", none.clone(), 404, "not_found"),
+        (Method::POST, "/keys//rotate", none.clone(), 405, "method_not_allowed"),
+        (Method::GET, "/keys/key_unknown/rotate", none.clone(), 405, "method_not_allowed"),
         (Method::PUT, "/keys", none.clone(), 405, "method_not_allowed"),
         (Method::GET, "/keys/key_unknown", none.clone(), 405, "method_not_allowed"),
         (Method::DELETE, "/accounts/default", none.clone(), 405, "method_not_allowed"),

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use backdrop::account::{AccountName, ApiKey, Label, Mode, Plan};
+use backdrop::account::{AccountName, ApiKey, CreatedKey, Key, Label, Mode, Plan};
 use proptest::prelude::*;
 
 use crate::store_support::open;
@@ -15,6 +15,9 @@ enum Step {
     SetPlan(usize, usize),
     CreateKey { account: usize, label: String, test: bool },
     Revoke(prop::sample::Index),
+    Rotate(prop::sample::Index),
+    SetAllowed(usize, bool),
+    WriteUses,
     Authenticate(prop::sample::Index),
     AuthenticateUnknown,
     Reopen,
@@ -27,6 +30,9 @@ fn step() -> impl Strategy<Value = Step> {
         5 => (0..3_usize, "[a-zé ]{0,8}", any::<bool>())
             .prop_map(|(account, label, test)| Step::CreateKey { account, label, test }),
         2 => any::<prop::sample::Index>().prop_map(Step::Revoke),
+        2 => any::<prop::sample::Index>().prop_map(Step::Rotate),
+        1 => (0..3_usize, any::<bool>()).prop_map(|(account, generates)| Step::SetAllowed(account, generates)),
+        1 => Just(Step::WriteUses),
         5 => any::<prop::sample::Index>().prop_map(Step::Authenticate),
         1 => Just(Step::AuthenticateUnknown),
         1 => Just(Step::Reopen),
@@ -40,6 +46,7 @@ struct ModelKey {
     label: String,
     test: bool,
     revoked: bool,
+    used: bool,
 }
 
 proptest! {
@@ -56,12 +63,13 @@ async fn run(steps: Vec<Step>) -> Result<(), TestCaseError> {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let mut keys = open(folder.path());
     let mut accounts: BTreeMap<&str, Plan> = BTreeMap::new();
+    let mut allowed: BTreeMap<&str, bool> = BTreeMap::new();
     let mut model: Vec<ModelKey> = Vec::new();
     for step in steps {
         match step {
             Step::CreateAccount(account, plan) => {
                 let (name, plan) = (ACCOUNTS[account], Plan::ALL[plan]);
-                let created = keys.create_account(AccountName::try_from(name).expect("a good name"), plan).await;
+                let created = keys.create_account(AccountName::try_from(name).expect("a good name"), plan, false).await;
                 prop_assert_eq!(created.is_ok(), !accounts.contains_key(name));
                 accounts.entry(name).or_insert(plan);
             }
@@ -78,11 +86,38 @@ async fn run(steps: Vec<Step>) -> Result<(), TestCaseError> {
                 prop_assert_eq!(created.is_ok(), accounts.contains_key(ACCOUNTS[account]));
                 if let Ok(created) = created {
                     let (secret, id) = (created.secret, created.key.id);
-                    model.push(ModelKey { secret, id, account: ACCOUNTS[account], label, test, revoked: false });
+                    model.push(ModelKey {
+                        secret,
+                        id,
+                        account: ACCOUNTS[account],
+                        label,
+                        test,
+                        revoked: false,
+                        used: false,
+                    });
                 }
             }
-            Step::Revoke(_) | Step::Authenticate(_) if model.is_empty() => {
+            Step::SetAllowed(account, generates) => {
+                let set = keys.set_allowed(ACCOUNTS[account], generates).await;
+                prop_assert_eq!(set.is_ok(), accounts.contains_key(ACCOUNTS[account]));
+                if set.is_ok() {
+                    allowed.insert(ACCOUNTS[account], generates);
+                }
+            }
+            Step::WriteUses => keys.write_uses().await.expect("the store writes"),
+            Step::Revoke(_) | Step::Rotate(_) | Step::Authenticate(_) if model.is_empty() => {
                 prop_assert!(keys.revoke("key_none").await.is_err());
+                prop_assert!(keys.rotate("key_none").await.is_err());
+            }
+            Step::Rotate(which) => {
+                let old = which.get_mut(&mut model);
+                let rotated = keys.rotate(&old.id).await;
+                prop_assert_eq!(rotated.is_ok(), !old.revoked);
+                if let Ok(CreatedKey { key, secret }) = rotated {
+                    old.revoked = true;
+                    let (account, label, test) = (old.account, old.label.clone(), old.test);
+                    model.push(ModelKey { secret, id: key.id, account, label, test, revoked: false, used: false });
+                }
             }
             Step::Revoke(which) => {
                 let key = which.get_mut(&mut model);
@@ -90,32 +125,38 @@ async fn run(steps: Vec<Step>) -> Result<(), TestCaseError> {
                 key.revoked = true;
             }
             Step::Authenticate(which) => {
-                let key = which.get(&model);
+                let key = which.get_mut(&mut model);
                 let found = keys.authenticate(key.secret.expose());
                 prop_assert_eq!(found.is_none(), key.revoked);
                 if let Some(info) = found {
                     let expected = (&*key.id, key.account, accounts[key.account], &*key.label, key.test);
                     prop_assert_eq!((&*info.key_id, &*info.account, info.plan, &*info.label, info.test), expected);
+                    prop_assert_eq!(info.generates, allowed.get(key.account).copied().unwrap_or_default());
+                    key.used = true;
                 }
             }
             Step::AuthenticateUnknown => {
                 prop_assert_eq!(keys.authenticate(ApiKey::generate(Mode::Live).expose()), None);
             }
             Step::Reopen => {
+                // As a daemon ends.
+                keys.write_uses().await.expect("the store writes");
                 drop(keys);
                 keys = open(folder.path());
             }
         }
     }
+    keys.write_uses().await.expect("the store writes");
     drop(keys);
     let keys = open(folder.path());
     let stored: BTreeMap<String, Plan> =
         keys.accounts().into_iter().map(|account| (account.name, account.plan)).collect();
     let expected: BTreeMap<String, Plan> = accounts.into_iter().map(|(name, plan)| (name.to_owned(), plan)).collect();
     prop_assert_eq!(stored, expected);
-    let stored: HashMap<String, bool> =
-        keys.list(None).into_iter().map(|key| (key.id, key.revoked_at.is_some())).collect();
-    let expected: HashMap<String, bool> = model.into_iter().map(|key| (key.id, key.revoked)).collect();
+    let state = |key: Key| (key.id, (key.revoked_at.is_some(), key.last_used_at.is_some()));
+    let stored: HashMap<String, (bool, bool)> = keys.list(None).into_iter().map(state).collect();
+    let expected: HashMap<String, (bool, bool)> =
+        model.into_iter().map(|key| (key.id, (key.revoked, key.used))).collect();
     prop_assert_eq!(stored, expected);
     Ok(())
 }

@@ -1,7 +1,7 @@
 //! Keys as requests and operators meet them.
 
-use backdrop::account::{AccountName, ApiKey, Keys, KeysError, Label, Mode, Plan};
-use backdrop::store::ChangeError;
+use backdrop::account::{AccountName, ApiKey, Key, Keys, Label, Mode, Plan, WriteError};
+use backdrop::store::{ChangeError, UnixSeconds};
 
 use crate::store_support::{bootstrapped, open};
 
@@ -43,14 +43,16 @@ async fn a_created_key_works_at_once_and_says_whose_it_is() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let (keys, _) = bootstrapped(folder.path()).await;
     let acme = AccountName::try_from("acme").expect("a good name");
-    keys.create_account(acme.clone(), Plan::Free).await.expect("a new name");
+    keys.create_account(acme.clone(), Plan::Free, false).await.expect("a new name");
     let created = keys.create(&acme, label("CI"), Mode::Test).await.expect("the account is there");
     let info = keys.authenticate(created.secret.expose()).expect("it works");
     assert_eq!(info.key_id, created.key.id);
     assert_eq!((info.account.as_str(), info.label.as_str(), info.plan, info.test), ("acme", "CI", Plan::Free, true));
     assert!(created.secret.expose().starts_with("bd_test_"));
     assert!(created.key.id.starts_with("key_") && created.key.id.len() == 16);
-    assert_eq!(keys.list(Some("acme")), [created.key]);
+    let [listed] = keys.list(Some("acme")).try_into().expect("one key");
+    assert!(listed.last_used_at.is_some(), "it was used just now");
+    assert_eq!(Key { last_used_at: None, ..listed }, created.key);
 }
 
 #[tokio::test]
@@ -73,6 +75,96 @@ async fn a_plan_takes_effect_with_the_next_request() {
     let (keys, secret) = bootstrapped(folder.path()).await;
     keys.set_plan("default", Plan::Free).await.expect("the account is there");
     assert_eq!(keys.authenticate(secret.expose()).expect("it works").plan, Plan::Free);
+}
+
+#[tokio::test]
+async fn the_allow_list_takes_effect_with_the_next_request_and_stays_over_a_restart() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let (keys, secret) = bootstrapped(folder.path()).await;
+    let generates = |keys: &Keys| keys.authenticate(secret.expose()).expect("it works").generates;
+    assert!(!generates(&keys));
+    assert!(keys.set_allowed("default", true).await.expect("the account is there").generates);
+    assert!(generates(&keys));
+    drop(keys);
+    let keys = open(folder.path());
+    assert!(generates(&keys));
+    assert_eq!(keys.set_plan("default", Plan::Paid).await.expect("the account is there").plan, Plan::Paid);
+    assert!(generates(&keys), "another plan leaves the list alone");
+    keys.set_allowed("default", false).await.expect("the account is there");
+    assert!(!generates(&keys));
+    let friend = AccountName::try_from("friend").expect("a good name");
+    assert!(keys.create_account(friend, Plan::Free, true).await.expect("a new name").generates);
+}
+
+#[tokio::test]
+async fn a_rotated_key_is_refused_at_once_and_the_new_one_stands_in_for_it() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let (keys, _) = bootstrapped(folder.path()).await;
+    for mode in [Mode::Live, Mode::Test] {
+        let old = keys.create(&default(), label("CI"), mode).await.expect("the account is there");
+        let new = keys.rotate(&old.key.id).await.expect("the key is there");
+        assert_eq!(keys.authenticate(old.secret.expose()), None);
+        let info = keys.authenticate(new.secret.expose()).expect("the new one works");
+        assert_eq!((info.account.as_str(), info.label.as_str(), info.test), ("default", "CI", mode == Mode::Test));
+        assert!(info.key_id == new.key.id && info.key_id != old.key.id);
+        assert_eq!(new.secret.mode(), mode);
+        let again = keys.rotate(&old.key.id).await.expect_err("it is revoked");
+        assert!(matches!(&again, WriteError::Change(ChangeError::KeyRevoked(id)) if *id == old.key.id), "{again}");
+        assert!(keys.authenticate(new.secret.expose()).is_some(), "a refused rotation changes nothing");
+    }
+    assert!(matches!(keys.rotate("key_none").await, Err(WriteError::Change(ChangeError::NoSuchKey(_)))));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn of_many_rotations_of_a_key_at_once_one_wins() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let (keys, _) = bootstrapped(folder.path()).await;
+    let old = keys.create(&default(), Label::default(), Mode::Live).await.expect("the account is there");
+    let rotate = |_| {
+        let (keys, id) = (keys.clone(), old.key.id.clone());
+        tokio::spawn(async move { keys.rotate(&id).await })
+    };
+    let tasks: Vec<_> = (0..20).map(rotate).collect();
+    let mut new = Vec::new();
+    for task in tasks {
+        new.extend(task.await.expect("no panic").ok());
+    }
+    assert_eq!(new.len(), 1);
+    assert!(keys.authenticate(new[0].secret.expose()).is_some());
+    assert_eq!(keys.list(None).iter().filter(|key| key.revoked_at.is_none()).count(), 2, "the first one and the new");
+}
+
+#[tokio::test]
+async fn the_last_use_is_seen_at_once_and_written_in_a_batch() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let (keys, first) = bootstrapped(folder.path()).await;
+    let mut secrets = vec![first];
+    for _ in 0..3 {
+        secrets.push(keys.create(&default(), Label::default(), Mode::Live).await.expect("it writes").secret);
+    }
+    let before = UnixSeconds::now();
+    for secret in &secrets[1..3] {
+        for _ in 0..10 {
+            assert!(keys.authenticate(secret.expose()).is_some());
+        }
+    }
+    let used = |keys: &Keys| keys.list(None).iter().filter(|key| key.last_used_at >= Some(before)).count();
+    assert_eq!(used(&keys), 2);
+    drop(keys);
+    let keys = open(folder.path());
+    assert_eq!(used(&keys), 0, "not written: lost with the process, and nothing else");
+    for secret in &secrets[1..3] {
+        assert!(keys.authenticate(secret.expose()).is_some());
+    }
+    let revoked = keys.authenticate(secrets[1].expose()).expect("it works").key_id;
+    keys.revoke(&revoked).await.expect("the key is there");
+    keys.write_uses().await.expect("the store writes");
+    keys.write_uses().await.expect("nothing to write");
+    drop(keys);
+    let keys = open(folder.path());
+    assert_eq!(used(&keys), 2);
+    assert_eq!(keys.authenticate(secrets[1].expose()), None, "a late use does not bring a key back");
+    assert!(keys.authenticate(secrets[2].expose()).is_some());
 }
 
 #[tokio::test]
@@ -119,10 +211,13 @@ async fn changes_that_cannot_be_are_refused_and_change_nothing() {
         ),
         (keys.revoke("key_unknown").await.map(drop), ChangeError::NoSuchKey("key_unknown".into())),
         (keys.set_plan("nobody", Plan::Plus).await.map(drop), ChangeError::NoSuchAccount("nobody".into())),
-        (keys.create_account(default(), Plan::Free).await.map(drop), ChangeError::AccountExists("default".into())),
+        (
+            keys.create_account(default(), Plan::Free, false).await.map(drop),
+            ChangeError::AccountExists("default".into()),
+        ),
     ];
     for (result, expected) in refused {
-        assert!(matches!(&result, Err(KeysError::Change(error)) if *error == expected), "{result:?}");
+        assert!(matches!(&result, Err(WriteError::Change(error)) if *error == expected), "{result:?}");
     }
     assert_eq!((keys.list(None), keys.accounts()), before);
     drop(keys);

@@ -35,6 +35,7 @@ mod matting;
 mod network_parity;
 mod openapi;
 mod origin;
+mod quota;
 mod source_address;
 mod source_fetch;
 mod store_crash;

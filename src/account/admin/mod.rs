@@ -1,12 +1,13 @@
 //! Accounts and keys for operators: a small JSON interface.
 //!
 //! ```text
-//! POST   /accounts         {"name","plan"}              201 account
-//! GET    /accounts                                      200 {"accounts":[…]}
-//! PATCH  /accounts/{name}  {"plan"}                     200 account
-//! POST   /keys             {"account","label","test"}   201 key with its secret, in `key`, this once
-//! GET    /keys[?account=]                               200 {"keys":[…]}
-//! DELETE /keys/{id}                                     200 key, with `revoked_at`
+//! POST   /accounts           {"name","plan"[,"generates"]}   201 account
+//! GET    /accounts                                           200 {"accounts":[…]}
+//! PATCH  /accounts/{name}    {["plan"][,"generates"]}        200 account
+//! POST   /keys               {"account","label","test"}      201 key with its secret, in `key`, this once
+//! GET    /keys[?account=]                                    200 {"keys":[…]}
+//! POST   /keys/{id}/rotate                                   201 the key in its place, with its secret; the old one stops
+//! DELETE /keys/{id}                                          200 key, with `revoked_at`
 //! ```
 //!
 //! One function answers it. The daemon serves it on its admin listener behind a token ([`Admin`]) that it
@@ -22,7 +23,7 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 use super::api_key::{random_text, same_secret};
-use super::{Account, AccountName, CreatedKey, DEFAULT_ACCOUNT, InvalidText, Key, Keys, KeysError, Label, Mode, Plan};
+use super::{Account, AccountName, CreatedKey, DEFAULT_ACCOUNT, InvalidText, Key, Keys, Label, Mode, Plan, WriteError};
 use crate::store::ChangeError;
 pub use door::{Door, PublishedDoor};
 pub use link::{Link, LinkError};
@@ -113,24 +114,24 @@ impl Reply {
     }
 }
 
-impl From<KeysError> for Reply {
-    fn from(error: KeysError) -> Self {
+impl From<WriteError> for Reply {
+    fn from(error: WriteError) -> Self {
         let message = error.to_string();
         let (status, code) = match error {
-            KeysError::Change(
+            WriteError::Change(
                 ChangeError::AccountExists(_)
                 | ChangeError::KeyExists
                 | ChangeError::KeyRevoked(_)
                 | ChangeError::PresetNameTaken(_)
                 | ChangeError::TooManyPresets(_),
             ) => (StatusCode::CONFLICT, "conflict"),
-            KeysError::Change(
+            WriteError::Change(
                 ChangeError::NoSuchAccount(_) | ChangeError::NoSuchKey(_) | ChangeError::NoSuchPreset(_),
             ) => (StatusCode::NOT_FOUND, "not_found"),
-            KeysError::Change(ChangeError::Busy) | KeysError::Closed => {
+            WriteError::Change(ChangeError::Busy) | WriteError::Closed => {
                 (StatusCode::SERVICE_UNAVAILABLE, "unavailable")
             }
-            KeysError::Change(ChangeError::Storage(_)) => (StatusCode::INTERNAL_SERVER_ERROR, "internal_error"),
+            WriteError::Change(ChangeError::Storage(_)) => (StatusCode::INTERNAL_SERVER_ERROR, "internal_error"),
         };
         Self::error(status, code, &message, None)
     }
@@ -142,6 +143,7 @@ enum Route<'a> {
     Account(&'a str),
     Keys,
     Key(&'a str),
+    Rotation(&'a str),
 }
 
 impl<'a> Route<'a> {
@@ -151,9 +153,11 @@ impl<'a> Route<'a> {
             "/keys" => Some(Self::Keys),
             _ => {
                 let (collection, item) = path.strip_prefix('/')?.split_once('/')?;
-                match collection {
-                    "accounts" if !item.is_empty() => Some(Self::Account(item)),
-                    "keys" if !item.is_empty() => Some(Self::Key(item)),
+                let rotated = item.strip_suffix("/rotate").filter(|id| !id.is_empty());
+                match (collection, rotated) {
+                    ("accounts", _) if !item.is_empty() => Some(Self::Account(item)),
+                    ("keys", Some(id)) => Some(Self::Rotation(id)),
+                    ("keys", None) if !item.is_empty() => Some(Self::Key(item)),
                     _ => None,
                 }
             }
@@ -166,12 +170,15 @@ impl<'a> Route<'a> {
 struct NewAccount {
     name: String,
     plan: Plan,
+    #[serde(default)]
+    generates: bool,
 }
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct AccountChange {
-    plan: Plan,
+    plan: Option<Plan>,
+    generates: Option<bool>,
 }
 
 #[derive(Deserialize)]
@@ -199,11 +206,13 @@ async fn operate(keys: &Keys, method: &Method, target: &str, body: &[u8]) -> Rep
         _ if !query.is_empty() => Err(Reply::invalid(None, "only GET /keys takes a query, `account`")),
         Route::Keys if method == Method::POST => create_key(keys, body).await,
         Route::Key(id) if method == Method::DELETE => revoke_key(keys, id).await,
+        Route::Rotation(id) if method == Method::POST => rotate_key(keys, id).await,
         Route::Accounts if method == Method::GET => Ok(list_accounts(keys)),
         Route::Accounts if method == Method::POST => create_account(keys, body).await,
-        Route::Account(name) if method == Method::PATCH => set_plan(keys, name, body).await,
+        Route::Account(name) if method == Method::PATCH => change_account(keys, name, body).await,
         Route::Keys | Route::Accounts => Err(method_not_allowed("GET, POST")),
         Route::Key(_) => Err(method_not_allowed("DELETE")),
+        Route::Rotation(_) => Err(method_not_allowed("POST")),
         Route::Account(_) => Err(method_not_allowed("PATCH")),
     };
     answer.unwrap_or_else(|error| error)
@@ -218,7 +227,7 @@ fn list_keys(keys: &Keys, query: &str) -> Result<Reply, Reply> {
     if let Some(name) = account
         && keys.account(name).is_none()
     {
-        return Err(KeysError::Change(ChangeError::NoSuchAccount(name.into())).into());
+        return Err(WriteError::Change(ChangeError::NoSuchAccount(name.into())).into());
     }
     let listed: Vec<Value> = keys.list(account).iter().map(key_json).collect();
     Ok(Reply::new(StatusCode::OK, json!({ "keys": listed })))
@@ -228,11 +237,18 @@ async fn create_key(keys: &Keys, body: &[u8]) -> Result<Reply, Reply> {
     let new: NewKey = if body.is_empty() { NewKey::default() } else { parse(body)? };
     let account = AccountName::try_from(new.account.as_str()).map_err(|error| invalid_text("account", error))?;
     let label = Label::try_from(new.label.as_str()).map_err(|error| invalid_text("label", error))?;
-    let CreatedKey { key, secret } =
-        keys.create(&account, label, if new.test { Mode::Test } else { Mode::Live }).await?;
-    let mut created = key_json(&key);
+    let created = keys.create(&account, label, if new.test { Mode::Test } else { Mode::Live }).await?;
+    Ok(reply_with_secret(&created))
+}
+
+async fn rotate_key(keys: &Keys, id: &str) -> Result<Reply, Reply> {
+    Ok(reply_with_secret(&keys.rotate(id).await?))
+}
+
+fn reply_with_secret(CreatedKey { key, secret }: &CreatedKey) -> Reply {
+    let mut created = key_json(key);
     created["key"] = secret.expose().into();
-    Ok(Reply::new(StatusCode::CREATED, created))
+    Reply::new(StatusCode::CREATED, created)
 }
 
 async fn revoke_key(keys: &Keys, id: &str) -> Result<Reply, Reply> {
@@ -247,12 +263,21 @@ fn list_accounts(keys: &Keys) -> Reply {
 async fn create_account(keys: &Keys, body: &[u8]) -> Result<Reply, Reply> {
     let new: NewAccount = parse(body)?;
     let name = AccountName::try_from(new.name.as_str()).map_err(|error| invalid_text("name", error))?;
-    Ok(Reply::new(StatusCode::CREATED, account_json(&keys.create_account(name, new.plan).await?)))
+    Ok(Reply::new(StatusCode::CREATED, account_json(&keys.create_account(name, new.plan, new.generates).await?)))
 }
 
-async fn set_plan(keys: &Keys, name: &str, body: &[u8]) -> Result<Reply, Reply> {
-    let change: AccountChange = parse(body)?;
-    Ok(Reply::new(StatusCode::OK, account_json(&keys.set_plan(name, change.plan).await?)))
+/// Each of the two is a change of its own: when the second fails, the first has happened.
+async fn change_account(keys: &Keys, name: &str, body: &[u8]) -> Result<Reply, Reply> {
+    let AccountChange { plan, generates } = parse(body)?;
+    let mut changed = None;
+    if let Some(plan) = plan {
+        changed = Some(keys.set_plan(name, plan).await?);
+    }
+    if let Some(generates) = generates {
+        changed = Some(keys.set_allowed(name, generates).await?);
+    }
+    let changed = changed.ok_or_else(|| Reply::invalid(None, "nothing to change (expected `plan` or `generates`)"))?;
+    Ok(Reply::new(StatusCode::OK, account_json(&changed)))
 }
 
 fn parse<T: DeserializeOwned>(body: &[u8]) -> Result<T, Reply> {
@@ -277,9 +302,15 @@ fn key_json(key: &Key) -> Value {
         "test": key.test,
         "created_at": key.created_at.to_string(),
         "revoked_at": key.revoked_at.map(|time| time.to_string()),
+        "last_used_at": key.last_used_at.map(|time| time.to_string()),
     })
 }
 
 fn account_json(account: &Account) -> Value {
-    json!({"name": account.name, "plan": account.plan.name(), "created_at": account.created_at.to_string()})
+    json!({
+        "name": account.name,
+        "plan": account.plan.name(),
+        "generates": account.generates,
+        "created_at": account.created_at.to_string(),
+    })
 }

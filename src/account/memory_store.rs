@@ -1,0 +1,171 @@
+//! A store in memory, for tests: what it has committed outlives the services on it, as a disk does.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard};
+
+use super::{Ledger, Presets, Requests};
+use crate::store::{
+    Change, ChangeError, Done, Month, OpenError, Preset, REQUEST_SECONDS, Request, Rows, StateStore, UnixSeconds, Usage,
+};
+
+/// Clones are the same store.
+#[derive(Clone, Debug, Default)]
+pub(super) struct MemoryStore(Arc<Mutex<State>>);
+
+#[derive(Default)]
+struct State {
+    usage: BTreeMap<(String, Month), Usage>,
+    requests: BTreeMap<(String, String), Request>,
+    presets: BTreeMap<(String, String), Preset>,
+    mood: Mood,
+    held: Vec<(Change, Done)>,
+}
+
+impl std::fmt::Debug for State {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("State").finish_non_exhaustive()
+    }
+}
+
+/// What becomes of a change.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum Mood {
+    /// Committed at once.
+    #[default]
+    Willing,
+    /// Kept until [`MemoryStore::release`].
+    Slow,
+    /// Refused.
+    Busy,
+}
+
+impl MemoryStore {
+    pub(super) fn set(&self, mood: Mood) {
+        self.lock().mood = mood;
+    }
+
+    /// Commits what was held.
+    pub(super) fn release(&self) {
+        let held = std::mem::take(&mut self.lock().held);
+        for (change, done) in held {
+            let result = self.lock().apply(change);
+            done(result);
+        }
+    }
+
+    /// Drops what was held, as a store that is closed in the middle.
+    pub(super) fn lose(&self) {
+        drop(std::mem::take(&mut self.lock().held));
+    }
+
+    /// What an account used in all its months, oldest first.
+    pub(super) fn usage(&self, account: &str) -> Vec<(Month, Usage)> {
+        let of = |((name, month), usage): (&(String, Month), &Usage)| (name == account).then_some((*month, *usage));
+        self.lock().usage.iter().filter_map(of).collect()
+    }
+
+    pub(super) fn requests(&self) -> usize {
+        self.lock().requests.len()
+    }
+
+    /// The services as a process that starts at `now` loads them.
+    pub(super) fn start(&self, quota: u64, now: UnixSeconds) -> (Ledger, Requests, Presets) {
+        let rows = self.lock().rows(now);
+        let store: Arc<dyn StateStore> = Arc::new(self.clone());
+        let ledger = Ledger::new(Arc::clone(&store), rows.usage, quota);
+        (ledger, Requests::new(Arc::clone(&store), rows.requests), Presets::new(store))
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.0.lock().expect("no test panics in here")
+    }
+}
+
+impl State {
+    fn rows(&self, now: UnixSeconds) -> Rows {
+        let usage = self.usage.iter().filter(|((_, month), _)| *month >= Month::of(now).previous());
+        let requests = self.requests.iter().filter(|(_, request)| request.at.0 >= now.0 - REQUEST_SECONDS);
+        Rows {
+            usage: usage.map(|((account, month), usage)| (account.clone(), *month, *usage)).collect(),
+            requests: requests.map(|((account, key), request)| (account.clone(), key.clone(), *request)).collect(),
+            ..Rows::default()
+        }
+    }
+
+    fn apply(&mut self, change: Change) -> Result<Rows, ChangeError> {
+        let mut rows = Rows::default();
+        match change {
+            Change::Bill { account, month, images, microdollars, request } => {
+                let usage = self.usage.entry((account.clone(), month)).or_default();
+                usage.images += images;
+                usage.microdollars += microdollars;
+                rows.usage.push((account.clone(), month, *usage));
+                if let Some((key, request)) = request {
+                    self.requests.insert((account.clone(), key.clone()), request);
+                    rows.requests.push((account, key, request));
+                }
+            }
+            Change::ForgetRequests { before } => self.requests.retain(|_, request| request.at >= before),
+            Change::PutPreset { preset } => {
+                let taken = |other: &Preset| other.account == preset.account && other.name == preset.name;
+                if self.presets.values().any(|other| taken(other) && other.id != preset.id) {
+                    return Err(ChangeError::PresetNameTaken(preset.name));
+                }
+                let place = (preset.account.clone(), preset.id.clone());
+                let created_at = self.presets.get(&place).map_or(preset.created_at, |before| before.created_at);
+                let preset = Preset { created_at, ..preset };
+                self.presets.insert(place, preset.clone());
+                rows.presets.push(preset);
+            }
+            Change::DeletePreset { account, id } => {
+                let removed = self.presets.remove(&(account, id.clone()));
+                removed.ok_or(ChangeError::NoSuchPreset(id))?;
+            }
+            Change::CreateAccount { .. }
+            | Change::SetPlan { .. }
+            | Change::SetAllowed { .. }
+            | Change::CreateKey { .. }
+            | Change::RevokeKey { .. }
+            | Change::RotateKey { .. }
+            | Change::TouchKeys { .. } => unimplemented!("keys are tested on the store itself"),
+        }
+        Ok(rows)
+    }
+}
+
+impl StateStore for MemoryStore {
+    fn load(&self) -> Result<Rows, OpenError> {
+        Ok(self.lock().rows(UnixSeconds::now()))
+    }
+
+    fn submit(&self, change: Change, done: Done) {
+        let mut state = self.lock();
+        match state.mood {
+            Mood::Willing => {
+                let result = state.apply(change);
+                // As the store's own thread does: without a lock that the caller might want.
+                drop(state);
+                done(result);
+            }
+            Mood::Slow => state.held.push((change, done)),
+            Mood::Busy => {
+                drop(state);
+                done(Err(ChangeError::Busy));
+            }
+        }
+    }
+
+    fn preset(&self, account: &str, id: &str) -> Result<Option<Preset>, OpenError> {
+        Ok(self.lock().presets.get(&(account.to_owned(), id.to_owned())).cloned())
+    }
+
+    fn preset_named(&self, account: &str, name: &str) -> Result<Option<Preset>, OpenError> {
+        Ok(self.lock().presets.values().find(|preset| preset.account == account && preset.name == name).cloned())
+    }
+
+    fn presets(&self, account: &str, after: Option<&str>, limit: usize) -> Result<Vec<Preset>, OpenError> {
+        let state = self.lock();
+        let of = state.presets.values().filter(|preset| preset.account == account);
+        Ok(of.filter(|preset| after.is_none_or(|id| preset.id.as_str() > id)).take(limit).cloned().collect())
+    }
+}

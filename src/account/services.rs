@@ -1,0 +1,61 @@
+//! All account services on one store.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::{Keys, Ledger, Presets, Requests};
+use crate::store::{OpenError, Rows, StateStore, UnixSeconds};
+
+/// How often the last uses of keys are written.
+const USES_EVERY: Duration = Duration::from_secs(10);
+
+/// How often old requests are forgotten, in turns of [`USES_EVERY`]: once an hour.
+const TURNS_TO_FORGET: u32 = 360;
+
+/// Everything about accounts. Clones share one state.
+#[derive(Clone, Debug)]
+pub struct Services {
+    /// Who a caller is.
+    pub keys: Keys,
+    /// Quota and billing.
+    pub ledger: Ledger,
+    /// Requests that may come again.
+    pub requests: Requests,
+    /// Saved parameters.
+    pub presets: Presets,
+}
+
+impl Services {
+    /// Loads what lives in memory from the store. Blocks; meant for start-up.
+    ///
+    /// # Errors
+    /// When the store cannot be read.
+    pub fn load(store: impl StateStore, free_images_per_month: u64) -> Result<Self, OpenError> {
+        let Rows { accounts, keys, usage, requests, presets: _ } = store.load()?;
+        let store: Arc<dyn StateStore> = Arc::new(store);
+        Ok(Self {
+            keys: Keys::new(Arc::clone(&store), Rows { accounts, keys, ..Rows::default() }),
+            ledger: Ledger::new(Arc::clone(&store), usage, free_images_per_month),
+            requests: Requests::new(Arc::clone(&store), requests),
+            presets: Presets::new(store),
+        })
+    }
+
+    /// Writes the last uses of keys every ten seconds and forgets old requests every hour, until it is dropped. Run it
+    /// beside the daemon, and [`Keys::write_uses`] once more when that ends.
+    pub async fn tend(&self) {
+        let mut turns = 0;
+        loop {
+            tokio::time::sleep(USES_EVERY).await;
+            if let Err(error) = self.keys.write_uses().await {
+                tracing::warn!(%error, "could not write when keys were last used");
+            }
+            turns = (turns + 1) % TURNS_TO_FORGET;
+            if turns == 0
+                && let Err(error) = self.requests.forget(UnixSeconds::now()).await
+            {
+                tracing::warn!(%error, "could not forget old requests");
+            }
+        }
+    }
+}
