@@ -148,7 +148,7 @@ pub enum Change {
         /// The request with its `Idempotency-Key`, in place of an older one of the same key.
         request: Option<(String, Request)>,
     },
-    /// Drops the requests billed before a time.
+    /// Drops the requests billed before a time. It holds up the others the longer the more it drops: better often.
     ForgetRequests {
         /// The oldest time to keep.
         before: UnixSeconds,

@@ -1,9 +1,10 @@
-//! An idle store gives space back, and nothing of it gets lost.
+//! An idle store gives space back, and nothing of it gets lost, whoever comes meanwhile.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
 
 use backdrop::store::{self, Change, Preset, RedbStore, StateStore};
+use rand::Rng;
 use tempfile::TempDir;
 
 use crate::store_support::{account, apply, apply_all, preset};
@@ -50,7 +51,7 @@ pub(crate) fn assert_whole(store: &RedbStore) {
 }
 
 #[test]
-fn an_idle_store_shrinks_to_what_is_in_it_and_a_busy_one_does_not() {
+fn an_idle_store_shrinks_to_what_is_in_it() {
     let folder = hollow_store();
     let before = length(folder.path());
     assert!(before > LARGE, "{before} bytes: there is nothing to shrink");
@@ -72,4 +73,39 @@ fn an_idle_store_shrinks_to_what_is_in_it_and_a_busy_one_does_not() {
     drop(store);
     let again = RedbStore::open(&store::file_in(folder.path())).expect("it was closed");
     assert_eq!(again.preset("acme", &number(1).id).expect("the store reads"), Some(number(1)));
+}
+
+#[test]
+fn writers_and_readers_between_compactions_lose_nothing() {
+    const WRITERS: usize = 3;
+    const TURNS: usize = 60;
+    let folder = hollow_store();
+    let before = length(folder.path());
+    let store =
+        RedbStore::open_idling(&store::file_in(folder.path()), Duration::from_millis(1)).expect("it was closed");
+    std::thread::scope(|threads| {
+        for writer in 0..WRITERS {
+            let store = &store;
+            threads.spawn(move || {
+                for turn in 0..TURNS {
+                    // Long enough for the store to think that nobody comes any more, sometimes.
+                    std::thread::sleep(Duration::from_micros(rand::rng().random_range(0..4000)));
+                    let name = format!("writer_{writer}_{turn:03}");
+                    let preset = Preset { params: number(turn).params, ..preset("acme", &name, &name) };
+                    apply(store, Change::PutPreset { preset: preset.clone() }).expect("the disk writes");
+                    assert_eq!(store.preset("acme", &name).expect("the store reads"), Some(preset));
+                    if turn % 2 == 0 {
+                        apply(store, Change::DeletePreset { account: "acme".into(), id: name }).expect("it is there");
+                    }
+                }
+            });
+        }
+    });
+    assert!(length(folder.path()) < before, "it never compacted: nothing was tested");
+    let found = store.presets("acme", None, PRESETS).expect("the store reads");
+    let written = found.iter().filter(|preset| preset.id.starts_with("writer_"));
+    assert_eq!(written.count(), WRITERS * TURNS / 2);
+    assert!(found.iter().filter(|preset| preset.id.starts_with("preset_")).eq(&kept()));
+    let report = store.check().expect("the store reads");
+    assert!(report.is_sound(), "{:?}", report.findings);
 }
