@@ -16,6 +16,7 @@ mod runtime;
 mod serve;
 mod settings;
 mod show_config;
+mod store;
 mod weights;
 
 use clap::{Args, Parser, Subcommand};
@@ -47,6 +48,8 @@ enum Command {
     Keys(KeysCommand),
     /// Create, list and change accounts
     Accounts(AccountsCommand),
+    /// Check, export and import the store of accounts, keys, presets and use
+    Store(store::Store),
     /// Print the configuration in force, secrets masked
     Config(show_config::ShowConfig),
 }
@@ -80,6 +83,7 @@ impl Cli {
                 Ok(config) => return accounts.execute(&config.data_dir),
                 Err(problems) => Err(problems.into()),
             },
+            Command::Store(store) => store.run(),
             Command::Serve(serve) => serve.run(),
             Command::Remove(remove) => remove.run(),
             Command::Eval(eval) => eval.run(),

@@ -12,20 +12,25 @@
 //! - At [`QUEUED_CHANGES`] waiting changes the next one is refused with [`ChangeError::Busy`].
 
 mod apply;
+mod check;
 mod fault;
 mod records;
 mod redb_store;
 mod tables;
+mod transfer;
+mod upkeep;
 mod writer;
 
 use std::io;
 use std::path::{Path, PathBuf};
 
+pub use check::{Report, RowCounts};
 pub use records::{
     AccountRecord, AccountV1, AccountV2, KeyRecord, KeyV1, KeyV2, Month, Plan, PresetRecord, PresetV1, Record,
     RecordError, RequestRecord, RequestV1, UnixSeconds, UsageRecord, UsageV1,
 };
 pub use redb_store::RedbStore;
+pub use transfer::{ExportError, ImportError};
 
 /// An account in its newest form, whatever version it was stored in.
 pub type Account = AccountV2;
@@ -143,7 +148,7 @@ pub enum Change {
         /// The request with its `Idempotency-Key`, in place of an older one of the same key.
         request: Option<(String, Request)>,
     },
-    /// Drops the requests billed before a time.
+    /// Drops the requests billed before a time. It holds up the others the longer the more it drops: better often.
     ForgetRequests {
         /// The oldest time to keep.
         before: UnixSeconds,

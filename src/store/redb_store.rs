@@ -5,13 +5,14 @@ use std::fs;
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::{Arc, PoisonError, RwLock, TryLockError};
 use std::time::{Duration, Instant};
 
 use redb::{Builder, Database, DatabaseError, ReadTransaction, ReadableDatabase, StorageError, TableHandle};
 
 use super::fault::Fault;
 use super::tables::{META, META_SCHEMA, Presets, Reading, SCHEMA, Writing};
+use super::upkeep::{self, Upkeep};
 use super::writer::Writer;
 use super::{Change, Done, Month, OpenError, Preset, REQUEST_SECONDS, Rows, StateStore, UnixSeconds};
 
@@ -37,6 +38,14 @@ impl RedbStore {
     /// # Errors
     /// When another process has it open, a newer version wrote it, it is damaged, or the file system refuses.
     pub fn open(path: &Path) -> Result<Self, OpenError> {
+        Self::open_idling(path, upkeep::IDLE)
+    }
+
+    /// As [`Self::open`], with another time without a change after which the store tidies itself up.
+    ///
+    /// # Errors
+    /// As [`Self::open`].
+    pub fn open_idling(path: &Path, idle: Duration) -> Result<Self, OpenError> {
         if !path.exists() {
             create(path)?;
         }
@@ -45,8 +54,9 @@ impl RedbStore {
         let opened = guarded(path, || settings().open(path).map_err(|error| refused(path, error)))?;
         let database = Arc::new(OpenDatabase(RwLock::new(Some(opened))));
         guarded(path, || database.with(|database| bring_up_to_date(database, path)))?;
-        let writer =
-            Writer::start(Arc::clone(&database)).map_err(|source| OpenError::Io { path: path.into(), source })?;
+        let upkeep = Upkeep::new(path.into(), idle);
+        let writer = Writer::start(Arc::clone(&database), upkeep)
+            .map_err(|source| OpenError::Io { path: path.into(), source })?;
         Ok(Self { path: path.into(), writer, database })
     }
 
@@ -96,8 +106,21 @@ impl RedbStore {
         })
     }
 
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
+
+    pub(super) fn database(&self) -> &OpenDatabase {
+        &self.database
+    }
+
+    /// Runs `work` while nobody else reads or writes.
+    pub(super) fn exclusively<T>(&self, work: impl FnOnce(&mut Database) -> Result<T, Fault>) -> Result<T, OpenError> {
+        guarded(&self.path, || self.database.alone(work).map_err(|fault| unreadable(&self.path, fault)))
+    }
+
     /// Runs `work` on a snapshot.
-    fn read<T>(&self, work: impl FnOnce(&ReadTransaction) -> Result<T, Fault>) -> Result<T, OpenError> {
+    pub(super) fn read<T>(&self, work: impl FnOnce(&ReadTransaction) -> Result<T, Fault>) -> Result<T, OpenError> {
         guarded(&self.path, || {
             let result = self.database.with(|database| work(&database.begin_read()?));
             result.map_err(|fault| unreadable(&self.path, fault))
@@ -138,6 +161,22 @@ impl OpenDatabase {
         // A panic is caught and told where it happens; the lock has nothing to add to it.
         let database = self.0.read().unwrap_or_else(PoisonError::into_inner);
         work(database.as_ref().expect("only `drop` takes it"))
+    }
+
+    /// Waits for everybody else, and keeps them waiting.
+    fn alone<T>(&self, work: impl FnOnce(&mut Database) -> T) -> T {
+        let mut database = self.0.write().unwrap_or_else(PoisonError::into_inner);
+        work(database.as_mut().expect("only `drop` takes it"))
+    }
+
+    /// As [`Self::alone`], but `None` when somebody is at work.
+    pub(super) fn alone_if_free<T>(&self, work: impl FnOnce(&mut Database) -> T) -> Option<T> {
+        let mut database = match self.0.try_write() {
+            Ok(database) => database,
+            Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
+            Err(TryLockError::WouldBlock) => return None,
+        };
+        database.as_mut().map(work)
     }
 }
 
@@ -214,7 +253,7 @@ fn schema_of(database: &Database) -> Result<u64, Fault> {
 }
 
 /// Turns a panic of the storage engine over a damaged file into an error that names the file.
-fn guarded<T>(path: &Path, work: impl FnOnce() -> Result<T, OpenError>) -> Result<T, OpenError> {
+pub(super) fn guarded<T>(path: &Path, work: impl FnOnce() -> Result<T, OpenError>) -> Result<T, OpenError> {
     catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|panic| Err(corrupt(path, panic_text(&*panic))))
 }
 
@@ -237,7 +276,7 @@ fn refused(path: &Path, error: DatabaseError) -> OpenError {
     corrupt(path, error.to_string())
 }
 
-fn unreadable(path: &Path, fault: Fault) -> OpenError {
+pub(super) fn unreadable(path: &Path, fault: Fault) -> OpenError {
     match fault {
         Fault::Storage(error) => {
             if let redb::Error::Io(source) = error {

@@ -6,7 +6,7 @@
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TrySendError, sync_channel};
 use std::thread::JoinHandle;
 
 use redb::{Database, Durability};
@@ -14,6 +14,7 @@ use redb::{Database, Durability};
 use super::fault::{Failure, Fault};
 use super::redb_store::OpenDatabase;
 use super::tables::Writing;
+use super::upkeep::Upkeep;
 use super::{Change, ChangeError, Done, QUEUED_CHANGES, Rows};
 
 /// Changes in one commit. Bounds how long the first of them waits for the others to be written.
@@ -32,10 +33,11 @@ pub(super) struct Writer {
 }
 
 impl Writer {
-    pub(super) fn start(database: Arc<OpenDatabase>) -> std::io::Result<Self> {
+    pub(super) fn start(database: Arc<OpenDatabase>, upkeep: Upkeep) -> std::io::Result<Self> {
         let (queue, submitted) = sync_channel(QUEUED_CHANGES);
-        let thread =
-            std::thread::Builder::new().name("store-writer".into()).spawn(move || run(&database, &submitted))?;
+        let thread = std::thread::Builder::new()
+            .name("store-writer".into())
+            .spawn(move || run(&database, &submitted, upkeep))?;
         Ok(Self { queue: Some(queue), thread: Some(thread) })
     }
 
@@ -61,14 +63,27 @@ impl Drop for Writer {
     }
 }
 
-fn run(database: &OpenDatabase, submitted: &Receiver<Submitted>) {
-    while let Ok(first) = submitted.recv() {
+/// The next change; `None` when there will be none.
+fn next(submitted: &Receiver<Submitted>, database: &OpenDatabase, upkeep: &mut Upkeep) -> Option<Submitted> {
+    while let Some(idle) = upkeep.due_after() {
+        match submitted.recv_timeout(idle) {
+            Ok(change) => return Some(change),
+            Err(RecvTimeoutError::Timeout) => upkeep.tidy(database),
+            Err(RecvTimeoutError::Disconnected) => return None,
+        }
+    }
+    submitted.recv().ok()
+}
+
+fn run(database: &OpenDatabase, submitted: &Receiver<Submitted>, mut upkeep: Upkeep) {
+    while let Some(first) = next(submitted, database, &mut upkeep) {
         let (mut changes, mut waiting) = (vec![first.change], vec![first.done]);
         while changes.len() < CHANGES_PER_COMMIT {
             let Ok(next) = submitted.try_recv() else { break };
             changes.push(next.change);
             waiting.push(next.done);
         }
+        upkeep.note(changes.len());
         // redb panics on some kinds of damage. A panic fails the changes at hand, as any other storage error does.
         let outcome = catch_unwind(AssertUnwindSafe(|| database.with(|database| commit(database, changes))))
             .unwrap_or_else(|_| Err(Fault::Damaged("the storage engine panicked; the file may be damaged".into())))

@@ -1,22 +1,26 @@
 //! What was acknowledged survives `kill -9`.
 //!
-//! A second process writes keys, eight at a time, and says on stderr what it was told; this one kills it at a random
-//! moment, opens what is left, and compares.
+//! A second process writes keys, or bills and presets, eight at a time, and says on stderr what it was told; this one
+//! kills it at a random moment, opens what is left, and compares.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::io::{BufRead, BufReader, Write};
 use std::path::Path;
 use std::time::{Duration, Instant};
 
 use backdrop::account::{AccountName, ApiKey, Keys, Label, Mode};
+use backdrop::store::{self, Change, Month, Preset, RedbStore, Request, StateStore, UnixSeconds};
 use rand::Rng;
 
-use crate::store_support::{child, child_input, open};
+use crate::store_support::{account, apply, child, child_input, open, preset};
+use crate::store_upkeep::{assert_whole, hollow_store};
 
 const KEYS: usize = 1000;
 const AT_A_TIME: usize = 8;
 const KILLS: usize = 8;
 const KILLS_WHILE_CREATING: usize = 12;
+const KILLS_WHILE_BILLING: usize = 25;
+const KILLS_WHILE_COMPACTING: usize = 12;
 
 #[test]
 #[ignore = "the process that the others in this file kill"]
@@ -138,4 +142,158 @@ fn a_store_whose_creation_was_killed_opens_at_the_next_start() {
         // Account and first key come together or not at all.
         assert_eq!(keys.accounts().is_empty(), keys.list(None).is_empty());
     }
+}
+
+/// One image each, under a key of its own; and a preset in between, overwritten once, some deleted again.
+#[test]
+#[ignore = "the process that the others in this file kill"]
+fn biller() {
+    let input = child_input();
+    let Some((data_dir, life)) = input.split_once('\n') else { return };
+    let store = RedbStore::open(&store::file_in(Path::new(data_dir))).expect("the store opens");
+    // There from the second life on.
+    drop(apply(&store, account("acme")));
+    say("ready");
+    std::thread::scope(|threads| {
+        for thread in 0..AT_A_TIME {
+            let store = &store;
+            threads.spawn(move || (0..).for_each(|turn| bill(store, &format!("{life}-{thread}-{turn}"), turn)));
+        }
+    });
+}
+
+fn bill(store: &RedbStore, name: &str, turn: usize) {
+    let at = UnixSeconds::now();
+    let request = Request { fingerprint: [7; 32], images: 1, at };
+    let account = String::from("acme");
+    // Not the present month: the count must not begin anew when the test runs at midnight.
+    let month = Month::of(at).previous();
+    let change = Change::Bill { account, month, images: 1, microdollars: 5000, request: Some((name.into(), request)) };
+    apply(store, change).expect("the store writes");
+    say(&format!("billed {name}"));
+    if turn % 4 == 0 {
+        for edition in ["1", "2"] {
+            let preset = Preset { params: format!(r#"{{"edition":{edition}}}"#), ..preset("acme", name, name) };
+            say(&format!("putting {name} {edition}"));
+            // An account has room for so many of them only.
+            if apply(store, Change::PutPreset { preset }).is_ok() {
+                say(&format!("put {name} {edition}"));
+            }
+        }
+    }
+    if turn % 8 == 0 {
+        say(&format!("deleting {name}"));
+        if apply(store, Change::DeletePreset { account: "acme".into(), id: name.into() }).is_ok() {
+            say(&format!("deleted {name}"));
+        }
+    }
+}
+
+/// What the biller was told, over all its lives.
+#[derive(Default)]
+struct Billed {
+    requests: BTreeSet<String>,
+    /// The edition of each preset that must be there; `None` where a change was under way.
+    presets: HashMap<String, Option<String>>,
+    deleted: BTreeSet<String>,
+}
+
+impl Billed {
+    fn note(&mut self, line: &str) {
+        match line.split(' ').collect::<Vec<_>>()[..] {
+            ["billed", name] => assert!(self.requests.insert(name.into()), "{name} was told twice"),
+            ["putting", name, _] | ["deleting", name] => drop(self.presets.insert(name.into(), None)),
+            ["put", name, edition] => drop(self.presets.insert(name.into(), Some(edition.into()))),
+            ["deleted", name] => drop(self.deleted.insert(name.into())),
+            _ => {}
+        }
+    }
+
+    fn check(&self, store: &RedbStore, lives: usize) {
+        let rows = store.load().expect("the store loads");
+        let stored: BTreeSet<String> = rows.requests.iter().map(|(_, key, _)| key.clone()).collect();
+        assert_eq!(stored.len(), rows.requests.len(), "a request is there twice");
+        assert!(self.requests.is_subset(&stored), "lost: {:?}", self.requests.difference(&stored));
+        // At most those under way are unacknowledged, in each life.
+        assert!(stored.len() - self.requests.len() <= lives * AT_A_TIME);
+        // Count and requests were written together: no image is lost, and none counts twice.
+        let count: u64 = rows.usage.iter().map(|(_, _, usage)| usage.images).sum();
+        let price: u64 = rows.usage.iter().map(|(_, _, usage)| usage.microdollars).sum();
+        assert_eq!((count, price), (stored.len() as u64, 5000 * stored.len() as u64));
+        for (name, edition) in self.presets.iter().filter_map(|(name, edition)| Some((name, edition.as_ref()?))) {
+            let found = store.preset("acme", name).expect("the store reads").unwrap_or_else(|| panic!("lost: {name}"));
+            assert_eq!(found.params, format!(r#"{{"edition":{edition}}}"#), "{name}");
+            assert_eq!(store.preset_named("acme", name).expect("the store reads"), Some(found), "{name}");
+        }
+        for name in &self.deleted {
+            assert_eq!(store.preset("acme", name).expect("the store reads"), None, "{name} is back");
+        }
+        let report = store.check().expect("the store reads");
+        assert!(report.is_sound(), "{:?}", report.findings);
+    }
+}
+
+#[test]
+fn no_acknowledged_bill_or_preset_is_lost_or_doubled_by_a_kill() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let mut billed = Billed::default();
+    for life in 1..=KILLS_WHILE_BILLING {
+        let input = format!("{}\n{life}", folder.path().to_str().expect("a plain path"));
+        let mut biller = child("store_crash::biller", &input);
+        let lines = rand::rng().random_range(1..300);
+        let moment = Duration::from_micros(rand::rng().random_range(0..5000));
+        let mut said = BufReader::new(biller.stderr.take().expect("piped")).lines().map_while(Result::ok);
+        said.by_ref().take(lines).for_each(|line| billed.note(&line));
+        std::thread::sleep(moment);
+        biller.kill().expect("it is ours");
+        assert!(!biller.wait().expect("it was killed").success(), "it never ends by itself");
+        said.for_each(|line| billed.note(&line));
+        let store = RedbStore::open(&store::file_in(folder.path())).expect("the store opens");
+        billed.check(&store, life);
+    }
+    println!("{} bills, {} presets, {} deleted", billed.requests.len(), billed.presets.len(), billed.deleted.len());
+    assert!(billed.requests.len() > KILLS_WHILE_BILLING && !billed.presets.is_empty(), "nothing was tested");
+}
+
+#[test]
+#[ignore = "the process that the others in this file kill"]
+fn idler() {
+    let data_dir = child_input();
+    if data_dir.is_empty() {
+        return;
+    }
+    let file = store::file_in(Path::new(&data_dir));
+    let before = file.metadata().expect("the store is there").len();
+    let _store = RedbStore::open_idling(&file, Duration::from_millis(1)).expect("the store opens");
+    say("ready");
+    while file.metadata().expect("the store is there").len() > before / 4 {
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    say("compacted");
+    std::thread::sleep(Duration::from_secs(60));
+}
+
+#[test]
+fn a_store_that_was_killed_while_it_compacted_is_whole() {
+    let hollow = hollow_store();
+    let (mut early, mut late) = (0, 0);
+    for _ in 0..KILLS_WHILE_COMPACTING {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let file = store::file_in(folder.path());
+        std::fs::copy(store::file_in(hollow.path()), &file).expect("a copy");
+        let mut idler = child("store_crash::idler", folder.path().to_str().expect("a plain path"));
+        let mut said = BufReader::new(idler.stderr.take().expect("piped")).lines().map_while(Result::ok);
+        assert!(said.by_ref().any(|line| line == "ready"), "the store did not open");
+        std::thread::sleep(Duration::from_micros(rand::rng().random_range(0..60_000)));
+        idler.kill().expect("it is ours");
+        idler.wait().expect("it was killed");
+        if said.any(|line| line == "compacted") {
+            late += 1
+        } else {
+            early += 1
+        }
+        assert_whole(&RedbStore::open(&file).expect("the store opens"));
+    }
+    println!("killed {early} times before the end of the compaction and {late} times after it");
+    assert!(early > 0, "the compaction was always done before the kill: nothing was tested");
 }

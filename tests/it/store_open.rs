@@ -4,11 +4,12 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use backdrop::account::Keys;
-use backdrop::store::{self, OpenError, RedbStore};
-use redb::{Database, TableDefinition};
+use backdrop::store::{self, Account, Change, OpenError, Plan, RedbStore, StateStore, UnixSeconds};
+use redb::{Database, ReadableDatabase, TableDefinition};
 use tempfile::TempDir;
 
-use crate::store_support::{bootstrapped, open};
+use crate::store_records::bytes;
+use crate::store_support::{apply, bootstrapped, open, preset};
 
 fn folder() -> (TempDir, PathBuf) {
     let folder = tempfile::tempdir().expect("a temporary folder");
@@ -18,6 +19,13 @@ fn folder() -> (TempDir, PathBuf) {
 
 fn refusal(file: &Path) -> OpenError {
     RedbStore::open(file).expect_err("this must not open")
+}
+
+fn schema_of(file: &Path) -> u64 {
+    const META: TableDefinition<'_, &str, u64> = TableDefinition::new("meta");
+    let database = Database::open(file).expect("a redb file");
+    let reading = database.begin_read().expect("it is ours");
+    reading.open_table(META).expect("a table").get("schema").expect("it reads").expect("a row").value()
 }
 
 fn write_schema(file: &Path, schema: u64) {
@@ -49,6 +57,45 @@ async fn a_store_of_a_newer_schema_is_refused_and_not_changed() {
     assert!(error.to_string().contains(&file.display().to_string()), "{error}");
     write_schema(&file, 2);
     assert_eq!(open(folder.path()).list(None).len(), 1);
+}
+
+/// A file as version 0.1 left it: its tables, and one account with one key in the bytes that it wrote.
+fn write_schema_1(file: &Path) {
+    const ACCOUNTS: TableDefinition<'_, &str, &[u8]> = TableDefinition::new("accounts");
+    const KEYS: TableDefinition<'_, &[u8; 32], &[u8]> = TableDefinition::new("keys");
+    const KEY_IDS: TableDefinition<'_, &str, &[u8; 32]> = TableDefinition::new("key_ids");
+    write_schema(file, 1);
+    let account = bytes(include_str!("../../schemas/records/account.v1.hex"));
+    let key = bytes(include_str!("../../schemas/records/key.v1.hex"));
+    let database = Database::open(file).expect("a redb file");
+    let transaction = database.begin_write().expect("it is ours");
+    transaction.open_table(ACCOUNTS).expect("a table").insert("acme", account.as_slice()).expect("a row");
+    transaction.open_table(KEYS).expect("a table").insert(&[7; 32], key.as_slice()).expect("a row");
+    transaction.open_table(KEY_IDS).expect("a table").insert("key_4fT9sQz0LmXa", &[7; 32]).expect("a row");
+    transaction.commit().expect("the disk writes");
+}
+
+#[test]
+fn a_store_of_schema_1_is_brought_up_to_date_with_all_that_is_in_it() {
+    let (_folder, file) = folder();
+    write_schema_1(&file);
+    for _ in 0..2 {
+        let store = RedbStore::open(&file).expect("an older schema is read");
+        let rows = store.load().expect("its rows are read");
+        let account =
+            Account { name: "acme".into(), plan: Plan::Paid, created_at: UnixSeconds(1_767_225_600), generates: false };
+        assert_eq!(rows.accounts, [account]);
+        let [(hash, key)] = rows.keys.as_slice() else { panic!("{:?}", rows.keys) };
+        assert_eq!((hash.0, key.id.as_str(), key.label.as_str()), ([7; 32], "key_4fT9sQz0LmXa", "Büro"));
+        assert_eq!((key.revoked_at, key.last_used_at), (Some(UnixSeconds(1_767_229_200)), None));
+        assert!(store.check().expect("it can be read").is_sound());
+    }
+    assert_eq!(schema_of(&file), 2);
+    // What schema 1 had no place for.
+    let store = RedbStore::open(&file).expect("a store");
+    apply(&store, Change::SetAllowed { account: "acme".into(), generates: true }).expect("a new field is written");
+    apply(&store, Change::PutPreset { preset: preset("acme", "preset_1", "n") }).expect("a new table is written");
+    assert!(store.load().expect("the store reads").accounts[0].generates);
 }
 
 #[test]

@@ -2,19 +2,9 @@
 
 use std::sync::mpsc;
 
-use backdrop::store::{self, Account, Change, ChangeError, Plan, QUEUED_CHANGES, RedbStore, StateStore, UnixSeconds};
-use tempfile::TempDir;
+use backdrop::store::{self, ChangeError, QUEUED_CHANGES, RedbStore, StateStore};
 
-fn new_store() -> (TempDir, RedbStore) {
-    let folder = tempfile::tempdir().expect("a temporary folder");
-    let store = RedbStore::open(&store::file_in(folder.path())).expect("a new store");
-    (folder, store)
-}
-
-fn create(name: &str) -> Change {
-    let account = Account { name: name.into(), plan: Plan::Free, created_at: UnixSeconds(0), generates: false };
-    Change::CreateAccount { account, first_key: None }
-}
+use crate::store_support::{account as create, new_store};
 
 #[test]
 fn a_full_queue_refuses_one_more_and_answers_the_others_in_order() {

@@ -3,9 +3,13 @@
 use std::io::Write;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
+use std::sync::mpsc;
 
 use backdrop::account::{ApiKey, Keys, Mode};
-use backdrop::store::{self, RedbStore};
+use backdrop::store::{
+    self, Account, Change, ChangeError, Key, Plan, Preset, RedbStore, Rows, StateStore, UnixSeconds,
+};
+use tempfile::TempDir;
 
 /// The keys of the store in `data_dir`, opened now.
 pub(crate) fn open(data_dir: &Path) -> Keys {
@@ -36,4 +40,62 @@ pub(crate) fn child(test: &str, input: &str) -> Child {
 /// What [`child`] was given; empty when somebody ran the ignored test by hand.
 pub(crate) fn child_input() -> String {
     std::io::read_to_string(std::io::stdin()).expect("the parent writes text")
+}
+
+/// A store without a row, and its folder.
+pub(crate) fn new_store() -> (TempDir, RedbStore) {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let store = RedbStore::open(&store::file_in(folder.path())).expect("a new store");
+    (folder, store)
+}
+
+/// Hands over all changes at once and waits for what became of each.
+pub(crate) fn apply_all(
+    store: &dyn StateStore,
+    changes: impl IntoIterator<Item = Change>,
+) -> Vec<Result<Rows, ChangeError>> {
+    let (answer, answers) = mpsc::channel();
+    for change in changes {
+        let answer = answer.clone();
+        store.submit(change, Box::new(move |result| answer.send(result).expect("we listen")));
+    }
+    drop(answer);
+    answers.iter().collect()
+}
+
+/// Hands over a change and waits for what became of it.
+pub(crate) fn apply(store: &dyn StateStore, change: Change) -> Result<Rows, ChangeError> {
+    apply_all(store, [change]).pop().expect("one change has one answer")
+}
+
+/// The creation of an account.
+pub(crate) fn account(name: &str) -> Change {
+    let account = Account { name: name.into(), plan: Plan::Free, created_at: UnixSeconds(1), generates: false };
+    Change::CreateAccount { account, first_key: None }
+}
+
+/// A key `id` of an account, made at 1.
+pub(crate) fn key(account: &str, id: &str) -> Key {
+    Key {
+        id: id.into(),
+        account: account.into(),
+        label: "Büro".into(),
+        test: false,
+        created_at: UnixSeconds(1),
+        revoked_at: None,
+        last_used_at: None,
+    }
+}
+
+/// A preset that was made and changed at 1.
+pub(crate) fn preset(account: &str, id: &str, name: &str) -> Preset {
+    Preset {
+        id: id.into(),
+        account: account.into(),
+        name: name.into(),
+        endpoint: Some("/remove".into()),
+        params: r#"{"edge":"hard"}"#.into(),
+        created_at: UnixSeconds(1),
+        updated_at: UnixSeconds(1),
+    }
 }

@@ -1,6 +1,9 @@
 //! Account name → `AccountRecord`.
 
-use redb::{ReadOnlyTable, ReadTransaction, ReadableTable, Table, TableDefinition, TableError, WriteTransaction};
+use redb::{
+    ReadOnlyTable, ReadTransaction, ReadableTable, ReadableTableMetadata, StorageError, Table, TableDefinition,
+    TableError, WriteTransaction,
+};
 
 use super::{Bytes, Text};
 use crate::store::fault::{Failure, Fault};
@@ -54,6 +57,10 @@ impl<T: ReadableTable<Text, Bytes>> Accounts<T> {
 }
 
 impl Writing<'_> {
+    pub(super) fn is_empty(&self) -> Result<bool, StorageError> {
+        self.0.is_empty()
+    }
+
     /// Refuses a name that is taken.
     pub(in crate::store) fn check_new(&self, name: &str) -> Result<(), Failure> {
         if self.contains(name)? { Err(ChangeError::AccountExists(name.into()).into()) } else { Ok(()) }

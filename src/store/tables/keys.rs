@@ -2,7 +2,10 @@
 //!
 //! Revoked keys stay, so that a listing can show when.
 
-use redb::{ReadOnlyTable, ReadTransaction, ReadableTable, Table, TableDefinition, TableError, WriteTransaction};
+use redb::{
+    ReadOnlyTable, ReadTransaction, ReadableTable, ReadableTableMetadata, StorageError, Table, TableDefinition,
+    TableError, WriteTransaction,
+};
 
 use super::{Bytes, Text};
 use crate::store::fault::{Failure, Fault};
@@ -79,6 +82,10 @@ impl<T: ReadableTable<Hash, Bytes>, I: ReadableTable<Text, Hash>> Keys<T, I> {
 }
 
 impl Writing<'_> {
+    pub(super) fn is_empty(&self) -> Result<bool, StorageError> {
+        self.keys.is_empty()
+    }
+
     /// Refuses a key whose hash or id is there already.
     pub(in crate::store) fn check_new(&self, hash: KeyHash, key: &Key) -> Result<(), Failure> {
         if self.keys.get(&hash.0)?.is_some() || self.ids.get(key.id.as_str())?.is_some() {

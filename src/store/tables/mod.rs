@@ -12,7 +12,7 @@ mod presets;
 mod requests;
 mod usage;
 
-use redb::{ReadTransaction, TableDefinition, TableError, WriteTransaction};
+use redb::{ReadTransaction, StorageError, TableDefinition, TableError, WriteTransaction};
 
 pub(super) use accounts::Accounts;
 pub(super) use keys::Keys;
@@ -30,6 +30,10 @@ pub(super) const META: TableDefinition<'_, &str, u64> = TableDefinition::new("me
 
 /// Row of [`META`] that holds the schema of the file.
 pub(super) const META_SCHEMA: &str = "schema";
+
+/// Every table there is: of an unknown one, a check says so.
+pub(super) const NAMES: [&str; 9] =
+    ["meta", "accounts", "keys", "key_ids", "presets", "preset_names", "usage", "requests", "request_times"];
 
 /// A column of text in a key or an index.
 type Text = &'static str;
@@ -68,6 +72,15 @@ impl<'txn> Writing<'txn> {
             usage: Uses::create(transaction)?,
             requests: Requests::create(transaction)?,
         })
+    }
+
+    /// Whether there is no row of any kind.
+    pub(super) fn is_empty(&self) -> Result<bool, StorageError> {
+        Ok(self.accounts.is_empty()?
+            && self.keys.is_empty()?
+            && self.presets.is_empty()?
+            && self.usage.is_empty()?
+            && self.requests.is_empty()?)
     }
 }
 

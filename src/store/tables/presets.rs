@@ -2,7 +2,10 @@
 
 use std::ops::Bound;
 
-use redb::{ReadOnlyTable, ReadTransaction, ReadableTable, Table, TableDefinition, TableError, WriteTransaction};
+use redb::{
+    ReadOnlyTable, ReadTransaction, ReadableTable, ReadableTableMetadata, StorageError, Table, TableDefinition,
+    TableError, WriteTransaction,
+};
 
 use super::{Bytes, Text};
 use crate::store::fault::{Failure, Fault};
@@ -106,6 +109,10 @@ impl<T: ReadableTable<(Text, Text), Bytes>, I: ReadableTable<(Text, Text), Text>
 }
 
 impl Writing<'_> {
+    pub(super) fn is_empty(&self) -> Result<bool, StorageError> {
+        self.presets.is_empty()
+    }
+
     /// Adds a preset, or overwrites the one of its account and id, which keeps its time of creation.
     pub(in crate::store) fn put(&mut self, preset: Preset) -> Result<Preset, Failure> {
         let Preset { account, id, name, .. } = &preset;

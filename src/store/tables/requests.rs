@@ -1,7 +1,10 @@
 //! (account, `Idempotency-Key`) → `RequestRecord`, and (time, account, key) so that the oldest are found without reading
 //! the others.
 
-use redb::{ReadOnlyTable, ReadTransaction, ReadableTable, Table, TableDefinition, TableError, WriteTransaction};
+use redb::{
+    ReadOnlyTable, ReadTransaction, ReadableTable, ReadableTableMetadata, StorageError, Table, TableDefinition,
+    TableError, WriteTransaction,
+};
 
 use super::{Bytes, Text};
 use crate::store::fault::Fault;
@@ -61,6 +64,11 @@ impl<T: ReadableTable<(Text, Text), Bytes>, I: ReadableTable<(i64, Text, Text), 
         }))
     }
 
+    /// Whether the index has the request at its time.
+    pub(in crate::store) fn is_indexed(&self, account: &str, key: &str, at: UnixSeconds) -> Result<bool, Fault> {
+        Ok(self.times.get((at.0, account, key))?.is_some())
+    }
+
     /// The request that a row of the index is about.
     pub(in crate::store) fn indexed(&self, account: &str, key: &str) -> Result<Request, Fault> {
         self.get(account, key)?.ok_or_else(|| {
@@ -70,6 +78,10 @@ impl<T: ReadableTable<(Text, Text), Bytes>, I: ReadableTable<(i64, Text, Text), 
 }
 
 impl Writing<'_> {
+    pub(super) fn is_empty(&self) -> Result<bool, StorageError> {
+        self.requests.is_empty()
+    }
+
     /// Remembers a request, in place of an older one of the same account and key.
     pub(in crate::store) fn put(&mut self, account: &str, key: &str, request: Request) -> Result<(), Fault> {
         if let Some(before) = self.get(account, key)? {

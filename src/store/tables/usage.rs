@@ -1,6 +1,9 @@
 //! (month, account) → `UsageRecord`. The month comes first, so that the last two are one range.
 
-use redb::{ReadOnlyTable, ReadTransaction, ReadableTable, Table, TableDefinition, TableError, WriteTransaction};
+use redb::{
+    ReadOnlyTable, ReadTransaction, ReadableTable, ReadableTableMetadata, StorageError, Table, TableDefinition,
+    TableError, WriteTransaction,
+};
 
 use super::{Bytes, Text};
 use crate::store::fault::Fault;
@@ -46,6 +49,10 @@ impl<T: ReadableTable<(u32, Text), Bytes>> Uses<T> {
 }
 
 impl Writing<'_> {
+    pub(super) fn is_empty(&self) -> Result<bool, StorageError> {
+        self.0.is_empty()
+    }
+
     /// Adds to a row. A sum that no counter holds stays at the largest.
     pub(in crate::store) fn add(&mut self, account: &str, month: Month, more: Usage) -> Result<Usage, Fault> {
         let before = self.get(account, month)?.unwrap_or_default();

@@ -1,0 +1,215 @@
+//! Reading every row and every index, both ways.
+
+use std::collections::{HashMap, HashSet};
+
+use redb::{Database, ReadTransaction, TableHandle};
+
+use super::fault::Fault;
+use super::tables::{self, Reading};
+use super::{Account, Key, KeyHash, Month, OpenError, PRESETS_PER_ACCOUNT, Preset, RedbStore, Request, UnixSeconds};
+
+/// Findings that are told in words; the others are only counted.
+const TOLD: usize = 1000;
+
+/// What a check found.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Report {
+    /// Rows that were read.
+    pub rows: RowCounts,
+    /// What is wrong, the first thousand of it.
+    pub findings: Vec<String>,
+    /// How much is wrong.
+    pub wrong: usize,
+}
+
+/// How many rows there are of each kind.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize)]
+pub struct RowCounts {
+    /// Accounts.
+    pub accounts: u64,
+    /// Keys, revoked ones too.
+    pub keys: u64,
+    /// Presets of all accounts.
+    pub presets: u64,
+    /// Months in which an account used something.
+    pub usage: u64,
+    /// Billed requests that are remembered.
+    pub requests: u64,
+}
+
+impl Report {
+    /// Whether nothing is wrong.
+    #[must_use]
+    pub const fn is_sound(&self) -> bool {
+        self.wrong == 0
+    }
+
+    fn find(&mut self, finding: impl std::fmt::Display) {
+        self.wrong += 1;
+        if self.findings.len() < TOLD {
+            self.findings.push(finding.to_string());
+        }
+    }
+
+    fn expect(&mut self, holds: bool, otherwise: impl FnOnce() -> String) {
+        if !holds {
+            self.find(otherwise());
+        }
+    }
+
+    /// A row, unless it cannot be read.
+    fn row<T>(&mut self, row: Result<T, Fault>) -> Option<T> {
+        row.map_err(|fault| self.find(fault)).ok()
+    }
+}
+
+impl RedbStore {
+    /// Checks the checksums of the file, every row, and every index against its table. Wants the store for itself.
+    ///
+    /// # Errors
+    /// When the file cannot be read, or its pages are damaged. What is wrong with rows is in the report.
+    pub fn check(&self) -> Result<Report, OpenError> {
+        let mut report = Report::default();
+        let intact = self.exclusively(|database: &mut Database| {
+            database.check_integrity().map_err(|error| Fault::Storage(error.into()))
+        })?;
+        report.expect(intact, || "the list of free pages was wrong, and was made anew".into());
+        self.read(|transaction| {
+            check_tables(transaction, &mut report)?;
+            let tables = Reading::open(transaction)?;
+            let accounts = check_accounts(&tables, &mut report)?;
+            check_keys(&tables, &accounts, &mut report)?;
+            check_presets(&tables, &accounts, &mut report)?;
+            check_usage(&tables, &accounts, &mut report)?;
+            check_requests(&tables, &accounts, &mut report)
+        })?;
+        Ok(report)
+    }
+}
+
+/// Names of the accounts.
+type Names = HashSet<String>;
+
+fn check_tables(transaction: &ReadTransaction, report: &mut Report) -> Result<(), Fault> {
+    for table in transaction.list_tables()? {
+        report.expect(tables::NAMES.contains(&table.name()), || format!("table {} is unknown", table.name()));
+    }
+    Ok(())
+}
+
+fn check_accounts(tables: &Reading, report: &mut Report) -> Result<Names, Fault> {
+    let mut names = Names::new();
+    for row in tables.accounts.rows()? {
+        let (name, account) = row?;
+        report.rows.accounts += 1;
+        if let Some(Account { name: own, .. }) = report.row(account) {
+            report.expect(own == name, || format!("account {own} lies under {name}"));
+        }
+        names.insert(name);
+    }
+    Ok(names)
+}
+
+fn check_keys(tables: &Reading, accounts: &Names, report: &mut Report) -> Result<(), Fault> {
+    for row in tables.keys.rows()? {
+        let (hash, key) = row?;
+        report.rows.keys += 1;
+        let Some(Key { id, account, .. }) = report.row(key) else { continue };
+        report.expect(accounts.contains(&account), || format!("key {id} belongs to no account: {account}"));
+        report.expect(tables.keys.hash_of(&id)? == Some(hash), || format!("key {id} is not in the index"));
+    }
+    for row in tables.keys.ids()? {
+        let (id, hash) = row?;
+        check_key_id(tables, &id, hash, report)?;
+    }
+    Ok(())
+}
+
+fn check_key_id(tables: &Reading, id: &str, hash: KeyHash, report: &mut Report) -> Result<(), Fault> {
+    match tables.keys.get(hash) {
+        Ok(Some(key)) => report.expect(key.id == id, || format!("the index has key {} as {id}", key.id)),
+        Ok(None) => report.find(format_args!("key {id} is in the index and not in the table")),
+        // Told with its row.
+        Err(Fault::Damaged(_)) => {}
+        Err(fault @ Fault::Storage(_)) => return Err(fault),
+    }
+    Ok(())
+}
+
+fn check_presets(tables: &Reading, accounts: &Names, report: &mut Report) -> Result<(), Fault> {
+    let mut counts: HashMap<String, usize> = HashMap::new();
+    for row in tables.presets.rows()? {
+        let ([account, id], preset) = row?;
+        report.rows.presets += 1;
+        let what = format!("preset {id} of account {account}");
+        report.expect(accounts.contains(&account), || format!("{what}: there is no such account"));
+        if let Some(preset) = report.row(preset) {
+            check_preset(&account, &id, &preset, report);
+            let indexed = tables.presets.id_of(&account, &preset.name)?;
+            report.expect(indexed.as_ref() == Some(&id), || format!("{what} is not in the index"));
+        }
+        *counts.entry(account).or_default() += 1;
+    }
+    for (account, count) in counts.into_iter().filter(|&(_, count)| count > PRESETS_PER_ACCOUNT) {
+        report.find(format_args!("account {account} has {count} presets"));
+    }
+    for row in tables.presets.names()? {
+        let [account, name, id] = row?;
+        let what = format!("preset {id} of account {account}");
+        match tables.presets.get(&account, &id) {
+            Ok(Some(preset)) => {
+                report.expect(preset.name == name, || format!("the index has {what} as {name}"));
+            }
+            Ok(None) => report.find(format_args!("{what} is in the index and not in the table")),
+            // Told with its row.
+            Err(Fault::Damaged(_)) => {}
+            Err(fault @ Fault::Storage(_)) => return Err(fault),
+        }
+    }
+    Ok(())
+}
+
+fn check_preset(account: &str, id: &str, preset: &Preset, report: &mut Report) {
+    let lies_right = preset.account == account && preset.id == id;
+    report.expect(lies_right, || {
+        format!("preset {} of account {} lies under {id} of {account}", preset.id, preset.account)
+    });
+    let is_object = serde_json::from_str::<serde_json::Map<String, serde_json::Value>>(&preset.params).is_ok();
+    report.expect(is_object, || format!("preset {id} of account {account}: its parameters are no JSON object"));
+}
+
+fn check_usage(tables: &Reading, accounts: &Names, report: &mut Report) -> Result<(), Fault> {
+    for row in tables.usage.rows(Month(0))? {
+        let (account, month, usage) = row?;
+        report.rows.usage += 1;
+        report.row(usage);
+        let what = format!("use of account {account} in {month}");
+        report.expect(accounts.contains(&account), || format!("{what}: there is no such account"));
+        report.expect(month.is_valid(), || format!("{what}: there is no such month"));
+    }
+    Ok(())
+}
+
+fn check_requests(tables: &Reading, accounts: &Names, report: &mut Report) -> Result<(), Fault> {
+    for row in tables.requests.rows()? {
+        let ([account, key], request) = row?;
+        report.rows.requests += 1;
+        let what = format!("request {key} of account {account}");
+        report.expect(accounts.contains(&account), || format!("{what}: there is no such account"));
+        if let Some(Request { at, .. }) = report.row(request) {
+            report.expect(tables.requests.is_indexed(&account, &key, at)?, || format!("{what} is not in the index"));
+        }
+    }
+    for row in tables.requests.times(UnixSeconds(i64::MIN))? {
+        let (at, [account, key]) = row?;
+        let what = format!("request {key} of account {account}");
+        match tables.requests.get(&account, &key) {
+            Ok(Some(request)) => report.expect(request.at == at, || format!("the index has {what} at {at}")),
+            Ok(None) => report.find(format_args!("{what} is in the index and not in the table")),
+            // Told with its row.
+            Err(Fault::Damaged(_)) => {}
+            Err(fault @ Fault::Storage(_)) => return Err(fault),
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,312 @@
+//! The whole store as lines of JSON, and back.
+//!
+//! ```text
+//! {"row":"store","schema":2,"exported_at":1767225600}
+//! {"row":"account","name":"acme","plan":"paid",…}          before everything that belongs to it
+//! {"row":"key","hash":"9f86…","id":"key_…","account":"acme",…}
+//! {"row":"preset",…}   {"row":"usage",…}   {"row":"request",…}
+//! {"row":"end","rows":4711}                                what stops before this line is not whole
+//! ```
+//!
+//! Records are in their newest form. Nothing is left out, also what [`super::StateStore::load`] is not interested in.
+
+use std::io::{self, BufRead, Read, Write};
+
+use redb::{Durability, ReadableDatabase};
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::check::RowCounts;
+use super::fault::{Failure, Fault};
+use super::redb_store::{guarded, unreadable};
+use super::tables::{Reading, SCHEMA, Writing};
+use super::{Account, Key, KeyHash, Month, OpenError, Preset, RedbStore, Request, UnixSeconds, Usage};
+
+/// A longer line is no row of a store: the largest is a preset.
+const MAX_LINE_BYTES: u64 = 1 << 20;
+
+/// One line.
+#[derive(Debug, Serialize, Deserialize)]
+#[serde(tag = "row", rename_all = "snake_case")]
+enum Line {
+    Store {
+        schema: u64,
+        exported_at: UnixSeconds,
+    },
+    Account(Account),
+    Key {
+        hash: Hex,
+        #[serde(flatten)]
+        key: Key,
+    },
+    Preset(Preset),
+    Usage {
+        account: String,
+        month: Month,
+        #[serde(flatten)]
+        usage: Usage,
+    },
+    Request {
+        account: String,
+        key: String,
+        fingerprint: Hex,
+        images: u64,
+        at: UnixSeconds,
+    },
+    End {
+        rows: u64,
+    },
+}
+
+/// A SHA-256 as text.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(into = "String", try_from = "String")]
+struct Hex([u8; 32]);
+
+impl From<Hex> for String {
+    fn from(Hex(bytes): Hex) -> Self {
+        bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+    }
+}
+
+impl TryFrom<String> for Hex {
+    type Error = &'static str;
+
+    fn try_from(text: String) -> Result<Self, Self::Error> {
+        const EXPECTED: &str = "expected 64 hexadecimal digits";
+        let mut bytes = [0; 32];
+        if text.len() != 64 || !text.is_ascii() {
+            return Err(EXPECTED);
+        }
+        for (byte, at) in bytes.iter_mut().zip((0..64).step_by(2)) {
+            *byte = u8::from_str_radix(&text[at..at + 2], 16).map_err(|_| EXPECTED)?;
+        }
+        Ok(Self(bytes))
+    }
+}
+
+/// Why a store was not exported.
+#[derive(Debug, thiserror::Error)]
+pub enum ExportError {
+    /// The store cannot be read.
+    #[error(transparent)]
+    Store(#[from] OpenError),
+    /// The lines could not be written.
+    #[error("cannot write the export")]
+    Output(#[source] io::Error),
+}
+
+/// Why nothing was imported.
+#[derive(Debug, thiserror::Error)]
+pub enum ImportError {
+    /// The store has rows; they would be mixed with those imported.
+    #[error("the store has rows already; only an empty one takes an import")]
+    NotEmpty,
+    /// A line is not what an export has there.
+    #[error("line {number}: {reason}")]
+    Line {
+        /// The line, from 1 on.
+        number: u64,
+        /// What is wrong with it.
+        reason: String,
+    },
+    /// The lines could not be read.
+    #[error("cannot read the import")]
+    Input(#[source] io::Error),
+    /// The store cannot be written.
+    #[error(transparent)]
+    Store(#[from] OpenError),
+}
+
+/// What went wrong inside, where the file's name is not known.
+enum Stop<E> {
+    Fault(Fault),
+    Told(E),
+}
+
+impl<E, F: Into<Fault>> From<F> for Stop<E> {
+    fn from(fault: F) -> Self {
+        Self::Fault(fault.into())
+    }
+}
+
+impl RedbStore {
+    /// Writes everything in the store, as it is at one moment.
+    ///
+    /// # Errors
+    /// When a row is damaged, or the lines cannot be written.
+    pub fn export(&self, mut output: impl Write) -> Result<RowCounts, ExportError> {
+        let written = guarded(self.path(), || {
+            let result = self.database().with(|database| {
+                export(&Reading::open(&database.begin_read()?)?, &mut |line: &Line| {
+                    serde_json::to_writer(&mut output, line).map_err(io::Error::from)?;
+                    output.write_all(b"\n")
+                })
+            });
+            match result {
+                Ok(rows) => Ok(Ok(rows)),
+                Err(Stop::Told(error)) => Ok(Err(ExportError::Output(error))),
+                Err(Stop::Fault(fault)) => Err(unreadable(self.path(), fault)),
+            }
+        })??;
+        output.flush().map_err(ExportError::Output)?;
+        Ok(written)
+    }
+
+    /// Reads an export into this store, which must be empty: all of it, or nothing.
+    ///
+    /// # Errors
+    /// When the store has rows, a line is wrong or missing, or the store cannot be written.
+    pub fn import(&self, mut input: impl BufRead) -> Result<RowCounts, ImportError> {
+        guarded(self.path(), || {
+            let result = self.database().with(|database| {
+                let mut transaction = database.begin_write()?;
+                transaction.set_durability(Durability::Immediate)?;
+                let rows = import(&mut Writing::open(&transaction)?, &mut input)?;
+                transaction.commit()?;
+                Ok(rows)
+            });
+            match result {
+                Ok(rows) => Ok(Ok(rows)),
+                Err(Stop::Told(error)) => Ok(Err(error)),
+                Err(Stop::Fault(fault)) => Err(unreadable(self.path(), fault)),
+            }
+        })?
+    }
+}
+
+/// Writes one line.
+type Emit<'a> = dyn FnMut(&Line) -> io::Result<()> + 'a;
+
+fn export(tables: &Reading, emit: &mut Emit<'_>) -> Result<RowCounts, Stop<io::Error>> {
+    let mut emit = |line: &Line| emit(line).map_err(Stop::Told);
+    let mut rows = RowCounts::default();
+    emit(&Line::Store { schema: SCHEMA, exported_at: UnixSeconds::now() })?;
+    for row in tables.accounts.rows()? {
+        emit(&Line::Account(row?.1?))?;
+        rows.accounts += 1;
+    }
+    for row in tables.keys.rows()? {
+        let (hash, key) = row?;
+        emit(&Line::Key { hash: Hex(hash.0), key: key? })?;
+        rows.keys += 1;
+    }
+    for row in tables.presets.rows()? {
+        emit(&Line::Preset(row?.1?))?;
+        rows.presets += 1;
+    }
+    for row in tables.usage.rows(Month(0))? {
+        let (account, month, usage) = row?;
+        emit(&Line::Usage { account, month, usage: usage? })?;
+        rows.usage += 1;
+    }
+    for row in tables.requests.rows()? {
+        let ([account, key], request) = row?;
+        let Request { fingerprint, images, at } = request?;
+        emit(&Line::Request { account, key, fingerprint: Hex(fingerprint), images, at })?;
+        rows.requests += 1;
+    }
+    emit(&Line::End { rows: total(rows) })?;
+    Ok(rows)
+}
+
+const fn total(RowCounts { accounts, keys, presets, usage, requests }: RowCounts) -> u64 {
+    accounts + keys + presets + usage + requests
+}
+
+fn import(tables: &mut Writing<'_>, input: &mut dyn BufRead) -> Result<RowCounts, Stop<ImportError>> {
+    if !tables.is_empty()? {
+        return Err(Stop::Told(ImportError::NotEmpty));
+    }
+    let mut rows = RowCounts::default();
+    let mut bytes = Vec::new();
+    for number in 1.. {
+        let wrong = |reason: String| Stop::Told(ImportError::Line { number, reason });
+        bytes.clear();
+        let read = Read::take(&mut *input, MAX_LINE_BYTES + 1).read_until(b'\n', &mut bytes);
+        if read.map_err(|error| Stop::Told(ImportError::Input(error)))? == 0 {
+            return Err(wrong("the end is missing; the export is not whole".into()));
+        }
+        if bytes.len() as u64 > MAX_LINE_BYTES {
+            return Err(wrong("longer than any row".into()));
+        }
+        let line = parse(&bytes).map_err(wrong)?;
+        match (number, line) {
+            (1, Line::Store { schema: 1..=SCHEMA, .. }) => {}
+            (1, Line::Store { schema, .. }) => {
+                return Err(wrong(format!("schema {schema} is from a newer version; this one reads up to {SCHEMA}")));
+            }
+            (1, _) => return Err(wrong("the first line does not say that this is an export".into())),
+            (_, Line::End { rows: told }) => {
+                let found = total(rows);
+                if found != told {
+                    return Err(wrong(format!("{told} rows were exported and {found} are here")));
+                }
+                return Ok(rows);
+            }
+            (_, line) => match insert(tables, line, &mut rows) {
+                Ok(()) => {}
+                Err(Failure::Refused(refusal)) => return Err(wrong(refusal.to_string())),
+                Err(Failure::Fault(Fault::Damaged(reason))) => return Err(wrong(reason)),
+                Err(Failure::Fault(fault @ Fault::Storage(_))) => return Err(Stop::Fault(fault)),
+            },
+        }
+    }
+    unreachable!("the line numbers do not end")
+}
+
+/// A line, if writing it again gives what was read: nothing in it is unknown, and nothing is missing.
+fn parse(bytes: &[u8]) -> Result<Line, String> {
+    let value: Value = serde_json::from_slice(bytes).map_err(|error| format!("no JSON: {error}"))?;
+    let line: Line = serde_json::from_value(value.clone()).map_err(|error| format!("no row of a store: {error}"))?;
+    let known = serde_json::to_value(&line).map_err(|error| error.to_string())?;
+    if known == value { Ok(line) } else { Err("it has fields that this version does not know, or lacks some".into()) }
+}
+
+/// Adds a row with the checks of a change, and without replacing any.
+fn insert(tables: &mut Writing<'_>, line: Line, rows: &mut RowCounts) -> Result<(), Failure> {
+    let twice = |what: &str| Err(Failure::Fault(Fault::Damaged(format!("this {what} is there already"))));
+    match line {
+        Line::Account(account) => {
+            tables.accounts.check_new(&account.name)?;
+            tables.accounts.put(account)?;
+            rows.accounts += 1;
+        }
+        Line::Key { hash: Hex(hash), key } => {
+            tables.accounts.named(&key.account)?;
+            tables.keys.check_new(KeyHash(hash), &key)?;
+            tables.keys.put(KeyHash(hash), key)?;
+            rows.keys += 1;
+        }
+        Line::Preset(preset) => {
+            tables.accounts.named(&preset.account)?;
+            if tables.presets.get(&preset.account, &preset.id)?.is_some() {
+                return twice("preset");
+            }
+            tables.presets.put(preset)?;
+            rows.presets += 1;
+        }
+        Line::Usage { account, month, usage } => {
+            tables.accounts.named(&account)?;
+            if !month.is_valid() {
+                return Err(Fault::Damaged(format!("there is no month {month}")).into());
+            }
+            if tables.usage.get(&account, month)?.is_some() {
+                return twice("month of the account");
+            }
+            tables.usage.add(&account, month, usage)?;
+            rows.usage += 1;
+        }
+        Line::Request { account, key, fingerprint: Hex(fingerprint), images, at } => {
+            tables.accounts.named(&account)?;
+            if tables.requests.get(&account, &key)?.is_some() {
+                return twice("request");
+            }
+            tables.requests.put(&account, &key, Request { fingerprint, images, at })?;
+            rows.requests += 1;
+        }
+        Line::Store { .. } => return Err(Fault::Damaged("a second export begins here".into()).into()),
+        Line::End { .. } => return Err(Fault::Damaged("the end, out of place".into()).into()),
+    }
+    Ok(())
+}
