@@ -14,6 +14,8 @@ pub struct HttpConfig {
     pub listen: SocketAddr,
     /// Address of health, metrics and key administration. Not for the public.
     pub admin_listen: SocketAddr,
+    /// Wrong keys that one address (of IPv6, one /64) may send in a minute; beyond, they are answered 429.
+    pub wrong_keys_per_minute: u32,
     /// Connections served at once; more wait in the system's queue.
     pub max_connections: usize,
     /// Megabytes of uploads held in memory at once; beyond, a request is answered 429.
@@ -43,6 +45,7 @@ impl Default for HttpConfig {
         Self {
             listen: (Ipv4Addr::LOCALHOST, 8080).into(),
             admin_listen: (Ipv4Addr::LOCALHOST, 9090).into(),
+            wrong_keys_per_minute: 20,
             max_connections: 1024,
             max_upload_megabytes_in_flight: 256,
             header_timeout: Duration::from_secs(10),
@@ -65,6 +68,7 @@ impl HttpConfig {
                 mistakes.push(format!("server.{mistake}"));
             }
         };
+        check(self.wrong_keys_per_minute > 0, "wrong_keys_per_minute: expected at least 1");
         check(self.max_connections > 0, "max_connections: expected at least 1");
         check(
             (16..=1_000_000).contains(&self.max_upload_megabytes_in_flight),
@@ -132,9 +136,10 @@ mod tests {
             max_connections: 0,
             header_timeout: Duration::ZERO,
             admin_listen: HttpConfig::default().listen,
+            wrong_keys_per_minute: 0,
             ..HttpConfig::default()
         };
-        assert_eq!(config.validate().len(), 3, "{:?}", config.validate());
+        assert_eq!(config.validate().len(), 4, "{:?}", config.validate());
     }
 
     #[test]

@@ -15,6 +15,7 @@ use hyper::header::{CACHE_CONTROL, CONNECTION, EXPECT, HeaderMap, HeaderValue, X
 use hyper::{Method, Request, Uri, Version};
 use std::any::Any;
 use std::future::Future;
+use std::net::IpAddr;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::pin;
 use std::task::Poll;
@@ -36,6 +37,8 @@ pub(super) trait Service: Send + Sync + 'static {
 #[derive(Debug)]
 pub(super) struct Exchange {
     pub(super) id: String,
+    /// Where the connection comes from: the caller, or a proxy before us.
+    pub(super) peer: IpAddr,
     pub(super) method: Method,
     pub(super) uri: Uri,
     pub(super) headers: HeaderMap,
@@ -52,6 +55,7 @@ pub(super) struct Exchange {
 pub(super) async fn answer<S: Service>(
     service: &S,
     request: Request<Incoming>,
+    peer: IpAddr,
     busy: Busy,
     config: &HttpConfig,
 ) -> Reply {
@@ -61,6 +65,7 @@ pub(super) async fn answer<S: Service>(
     let held_back = head.version == Version::HTTP_11 && head.headers.contains_key(EXPECT);
     let mut exchange = Exchange {
         id: id.clone(),
+        peer,
         method: head.method,
         uri: head.uri,
         headers: head.headers,

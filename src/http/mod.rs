@@ -4,6 +4,7 @@
 //! server      accepts; HTTP/1.1 and h2c; graceful shutdown      connection  header and idle clocks
 //! exchange    request id, panic → 500, envelope, log, metrics   body        pause and total clocks
 //! facade      route → key (401) → rate (429) → endpoint         admin       /livez /readyz /metrics, keys
+//! doorman     wrong keys, by address
 //! submission  query and content type → form or JSON → fields and pictures
 //! routes      fields → Recipe → fetching → pipeline → response
 //! ```
@@ -16,6 +17,7 @@ mod body;
 pub mod config;
 mod connection;
 mod docs;
+mod doorman;
 pub mod error;
 mod exchange;
 mod facade;

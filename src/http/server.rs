@@ -11,6 +11,7 @@ use hyper_util::server::conn::auto::Builder;
 use hyper_util::server::graceful::GracefulShutdown;
 use std::convert::Infallible;
 use std::future::Future;
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::net::{TcpListener, TcpStream};
@@ -51,7 +52,7 @@ pub(super) async fn run<S: Service>(
             Some(_) = connections.join_next() => continue,
             accepted = accept(&listener, &places) => accepted,
         };
-        let Some((stream, place)) = accepted else { continue };
+        let Some((stream, peer, place)) = accepted else { continue };
         let (protocol, service, config) = (protocol.clone(), service.clone(), config.clone());
         let watcher = graceful.watcher();
         connections.spawn(async move {
@@ -60,7 +61,7 @@ pub(super) async fn run<S: Service>(
             let answer = service_fn(|request| {
                 let busy = activity.begin(request.version());
                 let (service, config) = (service.clone(), config.clone());
-                async move { Ok::<_, Infallible>(exchange::answer(&*service, request, busy, &config).await) }
+                async move { Ok::<_, Infallible>(exchange::answer(&*service, request, peer, busy, &config).await) }
             });
             let connection = watcher.watch(protocol.serve_connection(io, answer).into_owned());
             tokio::select! {
@@ -81,19 +82,19 @@ pub(super) async fn run<S: Service>(
     connections.shutdown().await;
 }
 
-/// The next connection. A place is taken before, so that the bound holds; beyond it the system queues.
+/// The next connection and where it comes from. A place is taken before, so that the bound holds; beyond it the system queues.
 async fn accept(
     listener: &TcpListener,
     places: &Arc<Semaphore>,
-) -> Option<(TcpStream, tokio::sync::OwnedSemaphorePermit)> {
+) -> Option<(TcpStream, IpAddr, tokio::sync::OwnedSemaphorePermit)> {
     let place = places.clone().acquire_owned().await.expect("the semaphore is never closed");
     match listener.accept().await {
-        Ok((stream, _)) => {
+        Ok((stream, peer)) => {
             // Replies are written whole; waiting to fill a segment only delays their end.
             if let Err(error) = stream.set_nodelay(true) {
                 debug!(%error, "no TCP_NODELAY");
             }
-            Some((stream, place))
+            Some((stream, peer.ip(), place))
         }
         Err(error) => {
             warn!(%error, "could not accept a connection");
