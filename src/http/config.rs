@@ -1,5 +1,6 @@
 //! The settings of the listeners and of what one caller may do.
 
+use super::cors;
 use serde::{Deserialize, Serialize};
 use std::net::{Ipv4Addr, SocketAddr};
 use std::time::Duration;
@@ -14,6 +15,8 @@ pub struct HttpConfig {
     pub listen: SocketAddr,
     /// Address of health, metrics and key administration. Not for the public.
     pub admin_listen: SocketAddr,
+    /// Web pages that may call the API from a browser, each by its origin such as `https://example.org`; or `*`, all.
+    pub cors_origins: Vec<String>,
     /// Wrong keys that one address (of IPv6, one /64) may send in a minute; beyond, they are answered 429.
     pub wrong_keys_per_minute: u32,
     /// Connections served at once; more wait in the system's queue.
@@ -45,6 +48,7 @@ impl Default for HttpConfig {
         Self {
             listen: (Ipv4Addr::LOCALHOST, 8080).into(),
             admin_listen: (Ipv4Addr::LOCALHOST, 9090).into(),
+            cors_origins: Vec::new(),
             wrong_keys_per_minute: 20,
             max_connections: 1024,
             max_upload_megabytes_in_flight: 256,
@@ -68,6 +72,10 @@ impl HttpConfig {
                 mistakes.push(format!("server.{mistake}"));
             }
         };
+        for origin in self.cors_origins.iter().filter(|origin| !cors::is_origin(origin)) {
+            let told = format!("cors_origins: {origin:?}: expected `*` or an origin such as https://example.org");
+            check(false, &told);
+        }
         check(self.wrong_keys_per_minute > 0, "wrong_keys_per_minute: expected at least 1");
         check(self.max_connections > 0, "max_connections: expected at least 1");
         check(
@@ -136,10 +144,11 @@ mod tests {
             max_connections: 0,
             header_timeout: Duration::ZERO,
             admin_listen: HttpConfig::default().listen,
+            cors_origins: vec!["https://example.org".into(), "example.org".into(), "https://example.org/".into()],
             wrong_keys_per_minute: 0,
             ..HttpConfig::default()
         };
-        assert_eq!(config.validate().len(), 4, "{:?}", config.validate());
+        assert_eq!(config.validate().len(), 6, "{:?}", config.validate());
     }
 
     #[test]

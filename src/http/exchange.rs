@@ -6,6 +6,7 @@
 use super::body::RequestBody;
 use super::config::HttpConfig;
 use super::connection::Busy;
+use super::cors::Cors;
 use super::error::ApiError;
 use super::request_id;
 use super::response::{REQUEST_ID, Reply, VERSION};
@@ -28,6 +29,8 @@ pub(super) trait Service: Send + Sync + 'static {
     const NAME: &'static str;
     /// Whether each request is worth a line in the log; health checks are not.
     const LOGGED: bool;
+    /// Whether web pages of `server.cors_origins` may call it.
+    const FOR_BROWSERS: bool = false;
 
     /// Answers one request.
     fn answer(&self, exchange: &mut Exchange) -> impl Future<Output = Result<Reply, ApiError>> + Send;
@@ -62,6 +65,7 @@ pub(super) async fn answer<S: Service>(
     let started = Instant::now();
     let (head, incoming) = request.into_parts();
     let id = request_id::of(&head.headers);
+    let cors = S::FOR_BROWSERS.then(|| Cors::of(&config.cors_origins, &head.method, &head.headers)).flatten();
     let held_back = head.version == Version::HTTP_11 && head.headers.contains_key(EXPECT);
     let mut exchange = Exchange {
         id: id.clone(),
@@ -78,6 +82,10 @@ pub(super) async fn answer<S: Service>(
     let outcome = caught(service.answer(&mut exchange)).instrument(span.clone()).await;
     let _entered = span.enter();
     span.record("endpoint", exchange.endpoint);
+    let outcome = outcome.map(|outcome| match &cors {
+        Some(cors) => outcome.or_else(|refusal| cors.preflight(refusal)),
+        None => outcome,
+    });
     let mut reply = match outcome {
         Ok(Ok(reply)) => reply,
         Ok(Err(error)) => refuse(error, &id),
@@ -89,6 +97,9 @@ pub(super) async fn answer<S: Service>(
     headers.insert(VERSION, HeaderValue::from_static(env!("CARGO_PKG_VERSION")));
     headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
     headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+    if let Some(cors) = cors {
+        cors.mark(headers);
+    }
     if head.version == Version::HTTP_2 {
         // RFC 9113, section 8.2.2: connection-specific headers make a message malformed.
         headers.remove(CONNECTION);

@@ -62,6 +62,7 @@ impl Facade {
 impl Service for Facade {
     const NAME: &'static str = "public";
     const LOGGED: bool = true;
+    const FOR_BROWSERS: bool = true;
 
     async fn answer(&self, exchange: &mut Exchange) -> Result<Reply, ApiError> {
         let route = router::find(&exchange.method, exchange.uri.path())?;

@@ -16,6 +16,7 @@ mod admin;
 mod body;
 pub mod config;
 mod connection;
+mod cors;
 mod docs;
 mod doorman;
 pub mod error;

@@ -23,6 +23,7 @@ mod http_admin;
 mod http_batches;
 mod http_connections;
 mod http_daemon;
+mod http_edge;
 mod http_forms;
 mod http_replies;
 mod http_urls;
