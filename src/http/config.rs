@@ -3,6 +3,7 @@
 use super::cors;
 use serde::{Deserialize, Serialize};
 use std::net::{Ipv4Addr, SocketAddr};
+use std::path::PathBuf;
 use std::time::Duration;
 
 const A_DAY: Duration = Duration::from_secs(24 * 60 * 60);
@@ -15,6 +16,11 @@ pub struct HttpConfig {
     pub listen: SocketAddr,
     /// Address of health, metrics and key administration. Not for the public.
     pub admin_listen: SocketAddr,
+    /// PEM file of the API's certificate and those between it and its authority; without one, plain HTTP. Both files
+    /// are read again on SIGHUP.
+    pub tls_cert: Option<PathBuf>,
+    /// PEM file of the certificate's private key, not encrypted.
+    pub tls_key: Option<PathBuf>,
     /// Web pages that may call the API from a browser, each by its origin such as `https://example.org`; or `*`, all.
     pub cors_origins: Vec<String>,
     /// Wrong keys that one address (of IPv6, one /64) may send in a minute; beyond, they are answered 429.
@@ -48,6 +54,8 @@ impl Default for HttpConfig {
         Self {
             listen: (Ipv4Addr::LOCALHOST, 8080).into(),
             admin_listen: (Ipv4Addr::LOCALHOST, 9090).into(),
+            tls_cert: None,
+            tls_key: None,
             cors_origins: Vec::new(),
             wrong_keys_per_minute: 20,
             max_connections: 1024,
@@ -72,6 +80,8 @@ impl HttpConfig {
                 mistakes.push(format!("server.{mistake}"));
             }
         };
+        check(self.tls_cert.is_none() || self.tls_key.is_some(), "tls_key: expected the key of `tls_cert`");
+        check(self.tls_key.is_none() || self.tls_cert.is_some(), "tls_cert: expected the certificate of `tls_key`");
         for origin in self.cors_origins.iter().filter(|origin| !cors::is_origin(origin)) {
             let told = format!("cors_origins: {origin:?}: expected `*` or an origin such as https://example.org");
             check(false, &told);
@@ -144,11 +154,12 @@ mod tests {
             max_connections: 0,
             header_timeout: Duration::ZERO,
             admin_listen: HttpConfig::default().listen,
+            tls_key: Some("key.pem".into()),
             cors_origins: vec!["https://example.org".into(), "example.org".into(), "https://example.org/".into()],
             wrong_keys_per_minute: 0,
             ..HttpConfig::default()
         };
-        assert_eq!(config.validate().len(), 6, "{:?}", config.validate());
+        assert_eq!(config.validate().len(), 7, "{:?}", config.validate());
     }
 
     #[test]

@@ -2,6 +2,7 @@
 //!
 //! ```text
 //! server      accepts; HTTP/1.1 and h2c; graceful shutdown      connection  header and idle clocks
+//! tls         certificate, reload                               cors        which web pages may call
 //! exchange    request id, panic → 500, envelope, log, metrics   body        pause and total clocks
 //! facade      route → key (401) → rate (429) → endpoint         admin       /livez /readyz /metrics, keys
 //! doorman     wrong keys, by address
@@ -33,6 +34,7 @@ pub mod router;
 mod routes;
 mod server;
 mod submission;
+pub mod tls;
 
 use crate::engine::{Engine, EngineState};
 use crate::image::SourceUrl;
@@ -49,6 +51,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
+use tls::Listener;
 use tokio::net::TcpListener;
 use tokio::sync::oneshot;
 
@@ -171,7 +174,7 @@ pub async fn serve(
     config: HttpConfig,
     limits: LimitsConfig,
     app: App,
-    public: TcpListener,
+    public: impl Into<Listener>,
     admin: TcpListener,
     shutdown: impl Future<Output = ()>,
 ) {
@@ -181,14 +184,15 @@ pub async fn serve(
     let operators = Arc::new(admin::Admin::new(app.clone(), draining.clone()));
     let grace = config.shutdown_grace;
     let facade = Arc::new(facade::Facade::new(app, config.clone(), &limits));
-    let public = server::run(public, facade, config.clone(), config.max_connections, grace, async {
+    let public = server::run(public.into(), facade, config.clone(), config.max_connections, grace, async {
         shutdown.await;
         draining.store(true, Ordering::Relaxed);
     });
-    let admin = server::run(admin, operators, config.clone(), MAX_ADMIN_CONNECTIONS, grace.min(ADMIN_GRACE), async {
-        // A dropped sender means the same as a sent message.
-        let _ = admin_stopped.await;
-    });
+    let admin =
+        server::run(admin.into(), operators, config.clone(), MAX_ADMIN_CONNECTIONS, grace.min(ADMIN_GRACE), async {
+            // A dropped sender means the same as a sent message.
+            let _ = admin_stopped.await;
+        });
     // The admin listener outlives the other: somebody may want to watch it drain.
     let public_then_stop = async {
         public.await;
