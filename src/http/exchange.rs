@@ -1,7 +1,8 @@
 //! One request and its reply: what holds for all of them, whatever they ask for.
 //!
 //! Every reply carries the request's id; every failure, a panic included, becomes the error envelope and one line in
-//! the log; an unread body is taken in beside the reply.
+//! the log; an unread body is taken in beside the reply. Keys and cookies are marked as sensitive before anything else
+//! sees the headers, so that printing them shows none.
 
 use super::body::RequestBody;
 use super::config::HttpConfig;
@@ -12,7 +13,10 @@ use super::request_id;
 use super::response::{REQUEST_ID, Reply, VERSION};
 use crate::telemetry::metrics;
 use hyper::body::Incoming;
-use hyper::header::{CACHE_CONTROL, CONNECTION, EXPECT, HeaderMap, HeaderValue, X_CONTENT_TYPE_OPTIONS};
+use hyper::header::{
+    AUTHORIZATION, CACHE_CONTROL, CONNECTION, COOKIE, EXPECT, HeaderMap, HeaderValue, PROXY_AUTHORIZATION,
+    X_CONTENT_TYPE_OPTIONS,
+};
 use hyper::{Method, Request, Uri, Version};
 use std::any::Any;
 use std::future::Future;
@@ -63,7 +67,8 @@ pub(super) async fn answer<S: Service>(
     config: &HttpConfig,
 ) -> Reply {
     let started = Instant::now();
-    let (head, incoming) = request.into_parts();
+    let (mut head, incoming) = request.into_parts();
+    hide_secrets(&mut head.headers);
     let id = request_id::of(&head.headers);
     let cors = S::FOR_BROWSERS.then(|| Cors::of(&config.cors_origins, &head.method, &head.headers)).flatten();
     let held_back = head.version == Version::HTTP_11 && head.headers.contains_key(EXPECT);
@@ -116,6 +121,15 @@ pub(super) async fn answer<S: Service>(
     reply
 }
 
+/// Marks what `Debug` must not print.
+fn hide_secrets(headers: &mut HeaderMap) {
+    for (name, value) in headers.iter_mut() {
+        if [AUTHORIZATION, PROXY_AUTHORIZATION, COOKIE].contains(name) {
+            value.set_sensitive(true);
+        }
+    }
+}
+
 /// Turns a failure into its reply, and tells the log what the caller is not told.
 fn refuse(error: ApiError, id: &str) -> Reply {
     error.log();
@@ -136,4 +150,23 @@ async fn caught<T>(work: impl Future<Output = T>) -> Result<T, Box<dyn Any + Sen
         Err(panic) => Poll::Ready(Err(panic)),
     })
     .await
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn secrets_are_not_printed() {
+        let mut headers = HeaderMap::new();
+        for name in [AUTHORIZATION, AUTHORIZATION, PROXY_AUTHORIZATION, COOKIE] {
+            headers.append(name, HeaderValue::from_static("Bearer bd_live_secret"));
+        }
+        assert!(
+            format!("{headers:?}").contains("secret"),
+            "printing them has to be possible for this to mean anything"
+        );
+        hide_secrets(&mut headers);
+        assert!(!format!("{headers:?}").contains("secret"), "{headers:?}");
+    }
 }

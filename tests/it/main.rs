@@ -24,6 +24,7 @@ mod http_batches;
 mod http_connections;
 mod http_daemon;
 mod http_edge;
+mod http_edge_process;
 mod http_edge_support;
 mod http_edge_tls;
 mod http_forms;
