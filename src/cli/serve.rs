@@ -3,12 +3,13 @@
 //! Order: log → store and keys → engine (loads in its own thread) → listeners → serve until a signal. The listeners are
 //! bound before the network is loaded: callers may connect at once and wait for it.
 
-use super::exit::{Failure, Outcome};
+use super::exit::{self, Failure, Outcome};
 use super::settings::Settings;
 use super::{print, runtime};
 use crate::account::admin::{Admin, AdminToken, Door};
 use crate::account::{ApiKey, CreatedKey, Keys, Services};
 use crate::config::Config;
+use crate::http::tls::{Listener, Tls};
 use crate::http::{self, Administer, App, Authenticate, Caller};
 use crate::source::Fetcher;
 use crate::store::{self, RedbStore};
@@ -30,6 +31,12 @@ pub(super) struct Serve {
     /// Address of health, metrics and key administration [env: BACKDROP_ADMIN_LISTEN] [default: 127.0.0.1:9090]
     #[arg(long, value_name = "ADDRESS")]
     admin_listen: Option<String>,
+    /// Certificate of the API, a PEM file: HTTPS in place of HTTP. Read again on SIGHUP [env: BACKDROP_SERVER_TLS_CERT]
+    #[arg(long, value_name = "FILE")]
+    tls_cert: Option<String>,
+    /// Private key of the certificate, a PEM file [env: BACKDROP_SERVER_TLS_KEY]
+    #[arg(long, value_name = "FILE")]
+    tls_key: Option<String>,
     #[command(flatten)]
     settings: Settings,
 }
@@ -39,6 +46,8 @@ impl Serve {
         let flags = [
             ("server.listen", "--listen", &self.listen),
             ("server.admin_listen", "--admin-listen", &self.admin_listen),
+            ("server.tls_cert", "--tls-cert", &self.tls_cert),
+            ("server.tls_key", "--tls-key", &self.tls_key),
         ];
         let config = self.settings.load(&flags)?;
         telemetry::tracing::init(&config.log)?;
@@ -50,6 +59,7 @@ impl Serve {
 async fn serve(config: Config) -> Result<(), Failure> {
     let stop = stop_signal()?;
     let metrics = telemetry::metrics::exporter();
+    let tls = tls(&config)?;
     let public = bind(config.server.listen, "the API").await?;
     let admin = bind(config.server.admin_listen, "the admin interface").await?;
     let (address, admin_address) = (public.local_addr()?, admin.local_addr()?);
@@ -65,9 +75,9 @@ async fn serve(config: Config) -> Result<(), Failure> {
     if let Some(created) = keys.bootstrap(chosen).await?
         && is_fresh
     {
-        print::line(&welcome(&created, address))?;
+        print::line(&welcome(&created, address, if tls.is_some() { "https" } else { "http" }))?;
     }
-    tracing::info!(%address, admin = %admin_address, "listening");
+    tracing::info!(%address, admin = %admin_address, tls = tls.is_some(), "listening");
     let app = App {
         remover: Arc::new(engine.clone()),
         keys: Arc::new(keys),
@@ -84,7 +94,7 @@ async fn serve(config: Config) -> Result<(), Failure> {
         let services = services.clone();
         async move { services.tend().await }
     });
-    http::serve(config.server, config.limits, app, public, admin, stop).await;
+    http::serve(config.server, config.limits, app, Listener::new(public, tls), admin, stop).await;
     tending.abort();
     if let Err(error) = services.keys.write_uses().await {
         tracing::warn!(%error, "could not write when keys were last used");
@@ -100,6 +110,31 @@ async fn bind(address: SocketAddr, what: &str) -> Result<TcpListener, Failure> {
     TcpListener::bind(address).await.map_err(|error| format!("cannot listen on {address} for {what}: {error}").into())
 }
 
+/// The certificate of the API, if there is one. From now on SIGHUP reads it again.
+fn tls(config: &Config) -> Result<Option<Tls>, Failure> {
+    let (Some(certificate), Some(key)) = (&config.server.tls_cert, &config.server.tls_key) else { return Ok(None) };
+    let tls = Tls::load(certificate, key)?;
+    #[cfg(unix)]
+    {
+        use tokio::signal::unix::{SignalKind, signal};
+        let (mut hangups, tls) = (signal(SignalKind::hangup())?, tls.clone());
+        tokio::spawn(async move {
+            while hangups.recv().await.is_some() {
+                let tls = tls.clone();
+                let reloaded = tokio::task::spawn_blocking(move || tls.reload()).await.map_err(Failure::from);
+                match reloaded.and_then(|reloaded| Ok(reloaded?)) {
+                    Ok(()) => tracing::info!("the TLS certificate was read again"),
+                    Err(error) => {
+                        let error = exit::with_causes(error.as_ref());
+                        tracing::error!(error, "the TLS certificate was not exchanged; the old one stays");
+                    }
+                }
+            }
+        });
+    }
+    Ok(Some(tls))
+}
+
 async fn open_services(config: &Config) -> Result<Services, Failure> {
     let (data_dir, free_images) = (config.data_dir.clone(), config.limits.free_images_per_month);
     let open = move || -> Result<Services, Failure> {
@@ -110,11 +145,11 @@ async fn open_services(config: &Config) -> Result<Services, Failure> {
 }
 
 /// What an operator sees once: the key, and how to use it.
-fn welcome(created: &CreatedKey, address: SocketAddr) -> String {
+fn welcome(created: &CreatedKey, address: SocketAddr, scheme: &str) -> String {
     let key = created.secret.expose();
     format!(
         "Made account `default` with this key. It is shown this once; keep it now.\n\n    {key}\n\nTry it:\n\n    \
-         curl -H 'Authorization: Bearer {key}' -F file=@photo.jpg http://{address}/remove -o cutout.png\n"
+         curl -H 'Authorization: Bearer {key}' -F file=@photo.jpg {scheme}://{address}/remove -o cutout.png\n"
     )
 }
 

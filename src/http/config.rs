@@ -1,7 +1,9 @@
 //! The settings of the listeners and of what one caller may do.
 
+use super::cors;
 use serde::{Deserialize, Serialize};
 use std::net::{Ipv4Addr, SocketAddr};
+use std::path::PathBuf;
 use std::time::Duration;
 
 const A_DAY: Duration = Duration::from_secs(24 * 60 * 60);
@@ -14,6 +16,15 @@ pub struct HttpConfig {
     pub listen: SocketAddr,
     /// Address of health, metrics and key administration. Not for the public.
     pub admin_listen: SocketAddr,
+    /// PEM file of the API's certificate and those between it and its authority; without one, plain HTTP. Both files
+    /// are read again on SIGHUP.
+    pub tls_cert: Option<PathBuf>,
+    /// PEM file of the certificate's private key, not encrypted.
+    pub tls_key: Option<PathBuf>,
+    /// Web pages that may call the API from a browser, each by its origin such as `https://example.org`; or `*`, all.
+    pub cors_origins: Vec<String>,
+    /// Wrong keys that one address (of IPv6, one /64) may send in a minute; beyond, they are answered 429.
+    pub wrong_keys_per_minute: u32,
     /// Connections served at once; more wait in the system's queue.
     pub max_connections: usize,
     /// Megabytes of uploads held in memory at once; beyond, a request is answered 429.
@@ -43,6 +54,10 @@ impl Default for HttpConfig {
         Self {
             listen: (Ipv4Addr::LOCALHOST, 8080).into(),
             admin_listen: (Ipv4Addr::LOCALHOST, 9090).into(),
+            tls_cert: None,
+            tls_key: None,
+            cors_origins: Vec::new(),
+            wrong_keys_per_minute: 20,
             max_connections: 1024,
             max_upload_megabytes_in_flight: 256,
             header_timeout: Duration::from_secs(10),
@@ -65,6 +80,13 @@ impl HttpConfig {
                 mistakes.push(format!("server.{mistake}"));
             }
         };
+        check(self.tls_cert.is_none() || self.tls_key.is_some(), "tls_key: expected the key of `tls_cert`");
+        check(self.tls_key.is_none() || self.tls_cert.is_some(), "tls_cert: expected the certificate of `tls_key`");
+        for origin in self.cors_origins.iter().filter(|origin| !cors::is_origin(origin)) {
+            let told = format!("cors_origins: {origin:?}: expected `*` or an origin such as https://example.org");
+            check(false, &told);
+        }
+        check(self.wrong_keys_per_minute > 0, "wrong_keys_per_minute: expected at least 1");
         check(self.max_connections > 0, "max_connections: expected at least 1");
         check(
             (16..=1_000_000).contains(&self.max_upload_megabytes_in_flight),
@@ -134,9 +156,12 @@ mod tests {
             max_connections: 0,
             header_timeout: Duration::ZERO,
             admin_listen: HttpConfig::default().listen,
+            tls_key: Some("key.pem".into()),
+            cors_origins: vec!["https://example.org".into(), "example.org".into(), "https://example.org/".into()],
+            wrong_keys_per_minute: 0,
             ..HttpConfig::default()
         };
-        assert_eq!(config.validate().len(), 3, "{:?}", config.validate());
+        assert_eq!(config.validate().len(), 7, "{:?}", config.validate());
     }
 
     #[test]

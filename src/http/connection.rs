@@ -5,7 +5,7 @@
 //! bytes move, the service notes which requests are under way, and a connection is closed when
 //!
 //! * the head of a request is longer than `header_timeout` on its way (slow-loris), counted from the connection's
-//!   beginning for its first request, or
+//!   beginning for its first request (its TLS handshake included), or
 //! * nothing moved for `idle_timeout` while no request was under way.
 
 use super::config::HttpConfig;

@@ -1,20 +1,26 @@
 //! One request and its reply: what holds for all of them, whatever they ask for.
 //!
 //! Every reply carries the request's id; every failure, a panic included, becomes the error envelope and one line in
-//! the log; an unread body is taken in beside the reply.
+//! the log; an unread body is taken in beside the reply. Keys and cookies are marked as sensitive before anything else
+//! sees the headers, so that printing them shows none.
 
 use super::body::RequestBody;
 use super::config::HttpConfig;
 use super::connection::Busy;
+use super::cors::Cors;
 use super::error::ApiError;
 use super::request_id;
 use super::response::{REQUEST_ID, Reply, VERSION};
 use crate::telemetry::metrics;
 use hyper::body::Incoming;
-use hyper::header::{CACHE_CONTROL, CONNECTION, EXPECT, HeaderMap, HeaderValue, X_CONTENT_TYPE_OPTIONS};
+use hyper::header::{
+    AUTHORIZATION, CACHE_CONTROL, CONNECTION, COOKIE, EXPECT, HeaderMap, HeaderValue, PROXY_AUTHORIZATION,
+    X_CONTENT_TYPE_OPTIONS,
+};
 use hyper::{Method, Request, Uri, Version};
 use std::any::Any;
 use std::future::Future;
+use std::net::IpAddr;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::pin::pin;
 use std::task::Poll;
@@ -27,6 +33,8 @@ pub(super) trait Service: Send + Sync + 'static {
     const NAME: &'static str;
     /// Whether each request is worth a line in the log; health checks are not.
     const LOGGED: bool;
+    /// Whether web pages of `server.cors_origins` may call it.
+    const FOR_BROWSERS: bool = false;
 
     /// Answers one request.
     fn answer(&self, exchange: &mut Exchange) -> impl Future<Output = Result<Reply, ApiError>> + Send;
@@ -36,6 +44,8 @@ pub(super) trait Service: Send + Sync + 'static {
 #[derive(Debug)]
 pub(super) struct Exchange {
     pub(super) id: String,
+    /// Where the connection comes from: the caller, or a proxy before us.
+    pub(super) peer: IpAddr,
     pub(super) method: Method,
     pub(super) uri: Uri,
     pub(super) headers: HeaderMap,
@@ -52,15 +62,19 @@ pub(super) struct Exchange {
 pub(super) async fn answer<S: Service>(
     service: &S,
     request: Request<Incoming>,
+    peer: IpAddr,
     busy: Busy,
     config: &HttpConfig,
 ) -> Reply {
     let started = Instant::now();
-    let (head, incoming) = request.into_parts();
+    let (mut head, incoming) = request.into_parts();
+    hide_secrets(&mut head.headers);
     let id = request_id::of(&head.headers);
+    let cors = S::FOR_BROWSERS.then(|| Cors::of(&config.cors_origins, &head.method, &head.headers)).flatten();
     let held_back = head.version == Version::HTTP_11 && head.headers.contains_key(EXPECT);
     let mut exchange = Exchange {
         id: id.clone(),
+        peer,
         method: head.method,
         uri: head.uri,
         headers: head.headers,
@@ -73,6 +87,10 @@ pub(super) async fn answer<S: Service>(
     let outcome = caught(service.answer(&mut exchange)).instrument(span.clone()).await;
     let _entered = span.enter();
     span.record("endpoint", exchange.endpoint);
+    let outcome = outcome.map(|outcome| match &cors {
+        Some(cors) => outcome.or_else(|refusal| cors.preflight(refusal)),
+        None => outcome,
+    });
     let mut reply = match outcome {
         Ok(Ok(reply)) => reply,
         Ok(Err(error)) => refuse(error, &id),
@@ -84,6 +102,9 @@ pub(super) async fn answer<S: Service>(
     headers.insert(VERSION, HeaderValue::from_static(env!("CARGO_PKG_VERSION")));
     headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
     headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+    if let Some(cors) = cors {
+        cors.mark(headers);
+    }
     if head.version == Version::HTTP_2 {
         // RFC 9113, section 8.2.2: connection-specific headers make a message malformed.
         headers.remove(CONNECTION);
@@ -98,6 +119,15 @@ pub(super) async fn answer<S: Service>(
         debug!(status = status.as_u16(), took_ms = took.as_millis(), method = %exchange.method, "answered");
     }
     reply
+}
+
+/// Marks what `Debug` must not print.
+fn hide_secrets(headers: &mut HeaderMap) {
+    for (name, value) in headers.iter_mut() {
+        if [AUTHORIZATION, PROXY_AUTHORIZATION, COOKIE].contains(name) {
+            value.set_sensitive(true);
+        }
+    }
 }
 
 /// Turns a failure into its reply, and tells the log what the caller is not told.
@@ -120,4 +150,23 @@ async fn caught<T>(work: impl Future<Output = T>) -> Result<T, Box<dyn Any + Sen
         Err(panic) => Poll::Ready(Err(panic)),
     })
     .await
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn secrets_are_not_printed() {
+        let mut headers = HeaderMap::new();
+        for name in [AUTHORIZATION, AUTHORIZATION, PROXY_AUTHORIZATION, COOKIE] {
+            headers.append(name, HeaderValue::from_static("Bearer bd_live_secret"));
+        }
+        assert!(
+            format!("{headers:?}").contains("secret"),
+            "printing them has to be possible for this to mean anything"
+        );
+        hide_secrets(&mut headers);
+        assert!(!format!("{headers:?}").contains("secret"), "{headers:?}");
+    }
 }

@@ -1,6 +1,7 @@
 //! The public listener: route, key, rate, then the endpoint. Each check comes before the next can cost anything.
 
 use super::config::{HttpConfig, LimitsConfig};
+use super::doorman::Doorman;
 use super::error::{ApiError, ErrorCode};
 use super::exchange::{Exchange, Service};
 use super::form::UploadMemory;
@@ -20,31 +21,36 @@ pub(super) struct Facade {
     pub(super) config: Arc<HttpConfig>,
     pub(super) uploads: UploadMemory,
     rate: RateLimiter,
+    doorman: Doorman,
 }
 
 impl Facade {
     pub(super) fn new(app: App, config: Arc<HttpConfig>, limits: &LimitsConfig) -> Self {
         let uploads = UploadMemory::new(config.max_upload_megabytes_in_flight.saturating_mul(1_000_000));
-        Self { app, config, uploads, rate: RateLimiter::new(limits.rate_per_minute) }
+        let doorman = Doorman::new(config.wrong_keys_per_minute);
+        Self { app, config, uploads, rate: RateLimiter::new(limits.rate_per_minute), doorman }
     }
 
-    fn authenticate(&self, headers: &HeaderMap) -> Result<Caller, ApiError> {
+    fn authenticate(&self, exchange: &Exchange) -> Result<Caller, ApiError> {
         let refuse = |message, challenge| {
             let challenge = HeaderValue::from_static(challenge);
             ApiError::new(ErrorCode::Unauthorized, message).header(WWW_AUTHENTICATE, challenge)
         };
-        let token = bearer(headers)
+        let token = bearer(&exchange.headers)
             .ok_or_else(|| refuse("send your API key as `Authorization: Bearer <API_KEY>`", "Bearer"))?;
-        self.app
-            .keys
-            .authenticate(token)
-            .ok_or_else(|| refuse("this API key is not valid", r#"Bearer error="invalid_token""#))
+        // Looked up first: a key that works is let in, whatever else comes from its address.
+        self.app.keys.authenticate(token).ok_or_else(|| match self.doorman.wrong_key(exchange.peer, Instant::now()) {
+            Ok(()) => refuse("this API key is not valid", r#"Bearer error="invalid_token""#),
+            Err(wait) => ApiError::new(ErrorCode::RateLimitExceeded, "too many wrong API keys from this address")
+                .retry_after(wait),
+        })
     }
 }
 
 impl Service for Facade {
     const NAME: &'static str = "public";
     const LOGGED: bool = true;
+    const FOR_BROWSERS: bool = true;
 
     async fn answer(&self, exchange: &mut Exchange) -> Result<Reply, ApiError> {
         let route = router::find(&exchange.method, exchange.uri.path())?;
@@ -74,7 +80,7 @@ impl Service for Facade {
 impl Facade {
     /// Whose request this is, within the rate of the key.
     fn admit(&self, exchange: &mut Exchange) -> Result<(Caller, Standing), ApiError> {
-        let caller = self.authenticate(&exchange.headers)?;
+        let caller = self.authenticate(exchange)?;
         tracing::Span::current().record("account", caller.account.as_str());
         let standing = self.rate.count(&caller.key_id, Instant::now());
         standing.write(&mut exchange.reply_headers);

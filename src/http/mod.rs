@@ -2,8 +2,10 @@
 //!
 //! ```text
 //! server      accepts; HTTP/1.1 and h2c; graceful shutdown      connection  header and idle clocks
+//! tls         certificate, reload                               cors        which web pages may call
 //! exchange    request id, panic → 500, envelope, log, metrics   body        pause and total clocks
 //! facade      route → key (401) → rate (429) → endpoint         admin       /livez /readyz /metrics, keys
+//! doorman     wrong keys, by address
 //! submission  query and content type → form or JSON → fields and pictures
 //! cover       plan (402), preset (404), Idempotency-Key (409), quota (402) → Recipe
 //! routes      fetching → pipeline → bill → response
@@ -16,8 +18,10 @@ mod admin;
 mod body;
 pub mod config;
 mod connection;
+mod cors;
 mod cover;
 mod docs;
+mod doorman;
 pub mod error;
 mod exchange;
 mod facade;
@@ -32,6 +36,7 @@ pub mod router;
 mod routes;
 mod server;
 mod submission;
+pub mod tls;
 
 use crate::account::price::PriceConfig;
 use crate::account::{Ledger, Presets, Requests};
@@ -51,6 +56,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
+use tls::Listener;
 use tokio::net::TcpListener;
 use tokio::sync::oneshot;
 
@@ -177,7 +183,7 @@ pub async fn serve(
     config: HttpConfig,
     limits: LimitsConfig,
     app: App,
-    public: TcpListener,
+    public: impl Into<Listener>,
     admin: TcpListener,
     shutdown: impl Future<Output = ()>,
 ) {
@@ -187,14 +193,15 @@ pub async fn serve(
     let operators = Arc::new(admin::Admin::new(app.clone(), draining.clone()));
     let grace = config.shutdown_grace;
     let facade = Arc::new(facade::Facade::new(app, config.clone(), &limits));
-    let public = server::run(public, facade, config.clone(), config.max_connections, grace, async {
+    let public = server::run(public.into(), facade, config.clone(), config.max_connections, grace, async {
         shutdown.await;
         draining.store(true, Ordering::Relaxed);
     });
-    let admin = server::run(admin, operators, config.clone(), MAX_ADMIN_CONNECTIONS, grace.min(ADMIN_GRACE), async {
-        // A dropped sender means the same as a sent message.
-        let _ = admin_stopped.await;
-    });
+    let admin =
+        server::run(admin.into(), operators, config.clone(), MAX_ADMIN_CONNECTIONS, grace.min(ADMIN_GRACE), async {
+            // A dropped sender means the same as a sent message.
+            let _ = admin_stopped.await;
+        });
     // The admin listener outlives the other: somebody may want to watch it drain.
     let public_then_stop = async {
         public.await;

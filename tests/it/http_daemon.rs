@@ -5,6 +5,7 @@ use backdrop::account::{AccountName, Plan, Services};
 use backdrop::codec::DecodeError;
 use backdrop::engine::{EngineError, EngineState};
 use backdrop::http::config::{HttpConfig, LimitsConfig};
+use backdrop::http::tls::{Listener, Tls};
 use backdrop::http::{Administer, App, Authenticate, Caller, Fetch, Remove, serve};
 use backdrop::image::{EncodedImage, Rect, Size, SourceUrl};
 use backdrop::pipeline::{Call, Files, Output, PipelineError, Timings};
@@ -232,6 +233,11 @@ impl Daemon {
     }
 
     pub(crate) async fn start_with(config: HttpConfig, rate_per_minute: u32) -> Self {
+        Self::start_behind(None, config, rate_per_minute).await
+    }
+
+    /// With the public listener behind TLS, if there is any.
+    pub(crate) async fn start_behind(tls: Option<Tls>, config: HttpConfig, rate_per_minute: u32) -> Self {
         assert!(config.validate().is_empty());
         let engine = Arc::new(Engine {
             work: Mutex::default(),
@@ -259,6 +265,7 @@ impl Daemon {
         let public = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
         let admin = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
         let (address, admin_address) = (public.local_addr().expect("bound"), admin.local_addr().expect("bound"));
+        let public = Listener::new(public, tls);
         let (stop, stopped) = oneshot::channel::<()>();
         let served = tokio::spawn(serve(
             config,

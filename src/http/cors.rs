@@ -1,0 +1,171 @@
+//! Which web pages may call the API from a browser: CORS, as the Fetch standard has it.
+//!
+//! Off unless `server.cors_origins` names origins. A page never gets more than anybody else: requests carry their key in
+//! a header that the page itself must know, and cookies or client certificates ("credentials") are never allowed.
+
+use super::error::{ApiError, ErrorCode};
+use super::response::Reply;
+use bytes::Bytes;
+use http_body_util::{BodyExt, Full};
+use hyper::header::{
+    ACCESS_CONTROL_ALLOW_HEADERS, ACCESS_CONTROL_ALLOW_METHODS, ACCESS_CONTROL_ALLOW_ORIGIN,
+    ACCESS_CONTROL_EXPOSE_HEADERS, ACCESS_CONTROL_MAX_AGE, ACCESS_CONTROL_REQUEST_METHOD, ALLOW, HeaderMap, HeaderName,
+    HeaderValue, ORIGIN, RETRY_AFTER, VARY, WWW_AUTHENTICATE, X_CONTENT_TYPE_OPTIONS,
+};
+use hyper::{Method, StatusCode};
+use std::convert::Infallible;
+use url::Url;
+
+/// Stands for every origin.
+const ANY: &str = "*";
+
+/// What a caller may send beside what is always allowed. `*` would not cover `Authorization`.
+const REQUEST_HEADERS: HeaderValue =
+    HeaderValue::from_static("authorization, content-type, idempotency-key, x-request-id");
+
+/// Seconds for which a browser need not ask again. Chromium keeps no answer longer.
+const MAX_AGE: HeaderValue = HeaderValue::from_static("7200");
+
+/// Headers of replies that a page may read beside the `x-` ones; the standard names a few more (`Content-Type`).
+const EXPOSED: [HeaderName; 4] = [ALLOW, RETRY_AFTER, WWW_AUTHENTICATE, HeaderName::from_static("server-timing")];
+
+/// What one request may tell a page.
+#[derive(Debug)]
+pub(super) struct Cors {
+    /// Whose page may read the reply.
+    allowed: Option<HeaderValue>,
+    /// Another origin would get another reply.
+    varies: bool,
+    preflight: bool,
+}
+
+impl Cors {
+    /// Nothing when no origin is allowed at all.
+    pub(super) fn of(origins: &[String], method: &Method, headers: &HeaderMap) -> Option<Self> {
+        if origins.is_empty() {
+            return None;
+        }
+        let preflight = *method == Method::OPTIONS && headers.contains_key(ACCESS_CONTROL_REQUEST_METHOD);
+        if origins.iter().any(|origin| origin == ANY) {
+            return Some(Self { allowed: Some(HeaderValue::from_static(ANY)), varies: false, preflight });
+        }
+        let mut sent = headers.get_all(ORIGIN).iter();
+        let allowed = match (sent.next(), sent.next()) {
+            (Some(one), None) => origins.iter().any(|origin| origin.as_bytes() == one.as_bytes()).then(|| one.clone()),
+            (Some(_) | None, _) => None,
+        };
+        Some(Self { allowed, varies: true, preflight })
+    }
+
+    /// The answer to a preflight, made of the refusal that `OPTIONS` gets everywhere: it tells the methods that there
+    /// are. A path that does not exist, and a page that is not allowed, keep the refusal.
+    pub(super) fn preflight(&self, refusal: ApiError) -> Result<Reply, ApiError> {
+        if !self.preflight || self.allowed.is_none() || refusal.code != ErrorCode::MethodNotAllowed {
+            return Err(refusal);
+        }
+        let methods = refusal.into_reply("").headers_mut().remove(ALLOW);
+        let mut reply = Reply::new(Full::<Bytes>::default().map_err(|never: Infallible| match never {}).boxed_unsync());
+        *reply.status_mut() = StatusCode::NO_CONTENT;
+        let headers = reply.headers_mut();
+        headers.extend(methods.map(|methods| (ACCESS_CONTROL_ALLOW_METHODS, methods)));
+        headers.insert(ACCESS_CONTROL_ALLOW_HEADERS, REQUEST_HEADERS);
+        headers.insert(ACCESS_CONTROL_MAX_AGE, MAX_AGE);
+        Ok(reply)
+    }
+
+    /// Marks a reply that is complete otherwise.
+    pub(super) fn mark(&self, headers: &mut HeaderMap) {
+        if self.varies {
+            headers.append(VARY, HeaderValue::from_static("Origin"));
+        }
+        let Some(allowed) = &self.allowed else { return };
+        headers.insert(ACCESS_CONTROL_ALLOW_ORIGIN, allowed.clone());
+        if self.preflight {
+            return;
+        }
+        let is_ours = |name: &HeaderName| name.as_str().starts_with("x-") && name != X_CONTENT_TYPE_OPTIONS;
+        let exposed: Vec<_> = headers.keys().filter(|name| is_ours(name) || EXPOSED.contains(name)).collect();
+        let exposed = exposed.iter().map(|name| name.as_str()).collect::<Vec<_>>().join(", ");
+        if let Ok(exposed) = HeaderValue::from_str(&exposed) {
+            headers.insert(ACCESS_CONTROL_EXPOSE_HEADERS, exposed);
+        }
+    }
+}
+
+/// Whether browsers would send `origin` in just this form, or it stands for all of them.
+pub(super) fn is_origin(origin: &str) -> bool {
+    if origin == ANY {
+        return true;
+    }
+    match Url::parse(origin).ok().map(|url| url.origin()) {
+        // The URL standard takes `*` for a host like any other, but no page has it.
+        Some(known) if known.is_tuple() => known.ascii_serialization() == origin && !origin.contains('*'),
+        // Of apps and extensions: a scheme that the standard does not know, and a host.
+        Some(_) => origin.split_once("://").is_some_and(|(scheme, host)| {
+            let plain = |c: u8| c.is_ascii_lowercase() || c.is_ascii_digit() || b"+-.:[]".contains(&c);
+            scheme != "file" && !host.is_empty() && host.bytes().all(plain)
+        }),
+        None => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_origin_is_what_browsers_send() {
+        let good = ["*", "https://example.org", "http://localhost:3000", "https://[::1]:8443", "capacitor://localhost"];
+        for origin in good {
+            assert!(is_origin(origin), "{origin}");
+        }
+        for origin in [
+            "",
+            "null",
+            "example.org",
+            "https://example.org/",
+            "https://example.org:443",
+            "https://Example.org",
+            "https://*.example.org",
+            "https://example.org/page",
+            "https://me@example.org",
+            "https://bücher.example",
+            "file:///home",
+            "data:,x",
+            "app://host/path",
+        ] {
+            assert!(!is_origin(origin), "{origin}");
+        }
+    }
+
+    fn allowed(origins: &[&str], sent: &[&str]) -> Option<HeaderValue> {
+        let mut headers = HeaderMap::new();
+        for origin in sent {
+            headers.append(ORIGIN, HeaderValue::from_str(origin).expect("a header value"));
+        }
+        let origins: Vec<_> = origins.iter().map(|&origin| origin.to_owned()).collect();
+        Cors::of(&origins, &Method::POST, &headers).expect("it is on").allowed
+    }
+
+    #[test]
+    fn origins_are_compared_exactly() {
+        let ours = ["https://example.org", "http://localhost:3000"];
+        for origin in ours {
+            assert_eq!(allowed(&ours, &[origin]).expect("allowed"), origin);
+        }
+        for origin in [
+            "null",
+            "",
+            "http://example.org",
+            "https://example.org:8443",
+            "https://example.org.evil",
+            "https://EXAMPLE.org",
+        ] {
+            assert_eq!(allowed(&ours, &[origin]), None, "{origin}");
+        }
+        assert_eq!(allowed(&ours, &[ours[0], ours[1]]), None, "two origins: whose page is it?");
+        assert_eq!(allowed(&ours, &[]), None);
+        assert_eq!(allowed(&["*"], &["https://anybody"]).expect("allowed"), "*", "never the page's own name");
+        assert!(Cors::of(&[], &Method::POST, &HeaderMap::new()).is_none());
+    }
+}
