@@ -265,7 +265,7 @@ mod tests {
                 all_asked.wait().await;
                 let Ok(reservation) = reservation else { return false };
                 // Some fail; theirs are free again.
-                if number % 5 != 0 {
+                if !number.is_multiple_of(5) {
                     reservation.bill(1, 0, None).await.expect("the store writes");
                 }
                 true

@@ -45,11 +45,9 @@ pub struct Flattened {
 pub fn flatten(picture: Frame, subject: Rect, layout: &Layout, scene: &Scene, materials: Materials) -> Flattened {
     let Materials { background, plate, mark } = materials;
     let opaque = matches!(scene.framing, Framing::Cropped { .. }) && !picture.has_transparency();
-    let behind = match scene.background {
-        // A cutout has no border to extend: its bars are as clear as its ground.
-        Background::EdgeColor if !opaque => Background::Clear,
-        behind => behind,
-    };
+    // A cutout has no border to extend: its bars are as clear as its ground.
+    let bars_are_clear = scene.background == Background::EdgeColor && !opaque;
+    let behind = if bars_are_clear { Background::Clear } else { scene.background };
     let mut bottom = Bottom::new(behind, background.as_ref(), plate, &picture, layout);
     let mut canvas = placed(picture, layout);
     let size = canvas.size();

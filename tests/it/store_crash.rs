@@ -48,7 +48,7 @@ async fn write_keys(keys: Keys, count: usize) {
         let created = keys.create(&account, Label::default(), Mode::Live).await.expect("the store writes");
         let id = &created.key.id;
         say(&format!("created {id} {}", created.secret.expose()));
-        if turn % 4 == 0 {
+        if turn.is_multiple_of(4) {
             say(&format!("revoking {id}"));
             keys.revoke(id).await.expect("the store writes");
             say(&format!("revoked {id}"));
@@ -157,7 +157,14 @@ fn biller() {
     std::thread::scope(|threads| {
         for thread in 0..AT_A_TIME {
             let store = &store;
-            threads.spawn(move || (0..).for_each(|turn| bill(store, &format!("{life}-{thread}-{turn}"), turn)));
+            // Until it is killed.
+            threads.spawn(move || {
+                let mut turn = 0;
+                loop {
+                    bill(store, &format!("{life}-{thread}-{turn}"), turn);
+                    turn += 1;
+                }
+            });
         }
     });
 }
@@ -171,7 +178,7 @@ fn bill(store: &RedbStore, name: &str, turn: usize) {
     let change = Change::Bill { account, month, images: 1, microdollars: 5000, request: Some((name.into(), request)) };
     apply(store, change).expect("the store writes");
     say(&format!("billed {name}"));
-    if turn % 4 == 0 {
+    if turn.is_multiple_of(4) {
         for edition in ["1", "2"] {
             let preset = Preset { params: format!(r#"{{"edition":{edition}}}"#), ..preset("acme", name, name) };
             say(&format!("putting {name} {edition}"));
@@ -181,7 +188,7 @@ fn bill(store: &RedbStore, name: &str, turn: usize) {
             }
         }
     }
-    if turn % 8 == 0 {
+    if turn.is_multiple_of(8) {
         say(&format!("deleting {name}"));
         if apply(store, Change::DeletePreset { account: "acme".into(), id: name.into() }).is_ok() {
             say(&format!("deleted {name}"));

@@ -11,7 +11,6 @@ use crate::recipe::{ENDPOINTS, Endpoint, FieldError, Fields};
 use crate::store::{Preset, UnixSeconds};
 use hyper::{Method, StatusCode};
 use serde_json::{Map, Value, json};
-use std::borrow::Cow;
 use std::time::Instant;
 
 /// Lists, saves or deletes.
@@ -31,7 +30,7 @@ pub(in crate::http) async fn answer(
 
 async fn list(facade: &Facade, caller: &Caller, exchange: &Exchange) -> Result<Reply, ApiError> {
     let (mut limit, mut cursor) = (MAX_PAGE, None);
-    for (name, value) in query(exchange)? {
+    for (name, value) in query(exchange) {
         match name.as_ref() {
             "limit" => {
                 let number = value.parse().ok().filter(|number| (1..=MAX_PAGE).contains(number));
@@ -88,7 +87,7 @@ async fn save(facade: &Facade, caller: &Caller, exchange: &mut Exchange) -> Resu
 
 async fn delete(facade: &Facade, caller: &Caller, exchange: &mut Exchange) -> Result<Reply, ApiError> {
     let mut id = None;
-    for (name, value) in query(exchange)? {
+    for (name, value) in query(exchange) {
         match name.as_ref() {
             "id" if id.is_none() => id = Some(value.into_owned()),
             "id" => return Err(FieldError::Repeated { param: "id".to_owned() }.into()),
@@ -112,8 +111,9 @@ async fn delete(facade: &Facade, caller: &Caller, exchange: &mut Exchange) -> Re
     Ok(response::json(StatusCode::OK, &json!({ "deleted": true, "id": id })))
 }
 
-fn query(exchange: &Exchange) -> Result<Vec<(Cow<'_, str>, Cow<'_, str>)>, ApiError> {
-    Ok(url::form_urlencoded::parse(exchange.uri.query().unwrap_or_default().as_bytes()).collect())
+/// The parameters of the query string.
+fn query(exchange: &Exchange) -> url::form_urlencoded::Parse<'_> {
+    url::form_urlencoded::parse(exchange.uri.query().unwrap_or_default().as_bytes())
 }
 
 /// What a caller sees of a preset.

@@ -5,7 +5,7 @@ use redb::{
     TableError, WriteTransaction,
 };
 
-use super::{Bytes, Text};
+use super::{Bytes, Row, Text};
 use crate::store::fault::{Failure, Fault};
 use crate::store::records::{AccountRecord, Record};
 use crate::store::{Account, ChangeError};
@@ -46,9 +46,7 @@ impl<T: ReadableTable<Text, Bytes>> Accounts<T> {
     }
 
     /// Every row: the name that it lies under, and the account.
-    pub(in crate::store) fn rows(
-        &self,
-    ) -> Result<impl Iterator<Item = Result<(String, Result<Account, Fault>), Fault>>, Fault> {
+    pub(in crate::store) fn rows(&self) -> Result<impl Iterator<Item = Row<String, Account>>, Fault> {
         Ok(self.0.iter()?.map(|row| {
             let (name, bytes) = row?;
             Ok((name.value().to_owned(), decode(name.value(), bytes.value())))

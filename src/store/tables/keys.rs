@@ -7,7 +7,7 @@ use redb::{
     TableError, WriteTransaction,
 };
 
-use super::{Bytes, Text};
+use super::{Bytes, Row, Text};
 use crate::store::fault::{Failure, Fault};
 use crate::store::records::{KeyRecord, Record};
 use crate::store::{ChangeError, Key, KeyHash};
@@ -63,9 +63,7 @@ impl<T: ReadableTable<Hash, Bytes>, I: ReadableTable<Text, Hash>> Keys<T, I> {
     }
 
     /// Every row: the hash that it lies under, and the key.
-    pub(in crate::store) fn rows(
-        &self,
-    ) -> Result<impl Iterator<Item = Result<(KeyHash, Result<Key, Fault>), Fault>>, Fault> {
+    pub(in crate::store) fn rows(&self) -> Result<impl Iterator<Item = Row<KeyHash, Key>>, Fault> {
         Ok(self.keys.iter()?.map(|row| {
             let (hash, bytes) = row?;
             Ok((KeyHash(*hash.value()), decode(bytes.value())))

@@ -20,6 +20,11 @@ pub(super) use presets::Presets;
 pub(super) use requests::Requests;
 pub(super) use usage::Uses;
 
+use super::fault::Fault;
+
+/// A row under its key; one that is damaged keeps its place.
+type Row<K, V> = Result<(K, Result<V, Fault>), Fault>;
+
 /// The schema that this version writes, and the newest that it reads.
 ///
 /// 1: accounts and keys. 2: presets, usage and requests; account and key have a second version.

@@ -7,7 +7,7 @@ use redb::{
     TableError, WriteTransaction,
 };
 
-use super::{Bytes, Text};
+use super::{Bytes, Row, Text};
 use crate::store::fault::{Failure, Fault};
 use crate::store::records::{PresetRecord, Record};
 use crate::store::{ChangeError, PRESETS_PER_ACCOUNT, Preset};
@@ -88,9 +88,7 @@ impl<T: ReadableTable<(Text, Text), Bytes>, I: ReadableTable<(Text, Text), Text>
     }
 
     /// Every row: the account and id that it lies under, and the preset.
-    pub(in crate::store) fn rows(
-        &self,
-    ) -> Result<impl Iterator<Item = Result<([String; 2], Result<Preset, Fault>), Fault>>, Fault> {
+    pub(in crate::store) fn rows(&self) -> Result<impl Iterator<Item = Row<[String; 2], Preset>>, Fault> {
         Ok(self.presets.iter()?.map(|row| {
             let (key, bytes) = row?;
             let (account, id) = key.value();

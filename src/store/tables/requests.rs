@@ -6,7 +6,7 @@ use redb::{
     TableError, WriteTransaction,
 };
 
-use super::{Bytes, Text};
+use super::{Bytes, Row, Text};
 use crate::store::fault::Fault;
 use crate::store::records::{Record, RequestRecord};
 use crate::store::{Request, UnixSeconds};
@@ -42,9 +42,7 @@ impl<T: ReadableTable<(Text, Text), Bytes>, I: ReadableTable<(i64, Text, Text), 
     }
 
     /// Every row: the account and key that it lies under, and the request.
-    pub(in crate::store) fn rows(
-        &self,
-    ) -> Result<impl Iterator<Item = Result<([String; 2], Result<Request, Fault>), Fault>>, Fault> {
+    pub(in crate::store) fn rows(&self) -> Result<impl Iterator<Item = Row<[String; 2], Request>>, Fault> {
         Ok(self.requests.iter()?.map(|row| {
             let (names, bytes) = row?;
             let (account, key) = names.value();

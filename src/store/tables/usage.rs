@@ -10,6 +10,9 @@ use crate::store::fault::Fault;
 use crate::store::records::{Record, UsageRecord};
 use crate::store::{Month, Usage};
 
+/// A row: account, month, and what was used; a damaged one keeps its place.
+type UsageRow = Result<(String, Month, Result<Usage, Fault>), Fault>;
+
 pub(in crate::store) const USAGE: TableDefinition<'_, (u32, &str), &[u8]> = TableDefinition::new("usage");
 
 /// The table of what was used.
@@ -36,10 +39,7 @@ impl<T: ReadableTable<(u32, Text), Bytes>> Uses<T> {
     }
 
     /// Every row of the months from `first` on: account and month that it lies under, and the use.
-    pub(in crate::store) fn rows(
-        &self,
-        first: Month,
-    ) -> Result<impl Iterator<Item = Result<(String, Month, Result<Usage, Fault>), Fault>>, Fault> {
+    pub(in crate::store) fn rows(&self, first: Month) -> Result<impl Iterator<Item = UsageRow>, Fault> {
         Ok(self.0.range::<(u32, &str)>((first.0, "")..)?.map(|row| {
             let (key, bytes) = row?;
             let (month, account) = key.value();
