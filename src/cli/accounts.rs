@@ -7,10 +7,12 @@ use clap::{Args, Subcommand, ValueEnum};
 use http::Method;
 use serde_json::{Value, json};
 
-use super::operate::{self, CommandError};
+use super::exit::{Failure, Outcome};
+use super::{operate, print};
 use crate::account::Plan;
+use crate::account::admin::Link;
 
-/// Create and list accounts, and set their plan.
+/// Create and list accounts, and set what they may do.
 #[derive(Args, Debug)]
 pub struct AccountsArgs {
     #[command(subcommand)]
@@ -26,6 +28,9 @@ enum AccountsCommand {
         /// Plan of the account.
         #[arg(long, default_value = "free")]
         plan: PlanArg,
+        /// Whether it may use /replace-bg-ai.
+        #[arg(long, default_value = "off")]
+        generates: Switch,
         /// Print JSON.
         #[arg(long)]
         json: bool,
@@ -36,13 +41,16 @@ enum AccountsCommand {
         #[arg(long)]
         json: bool,
     },
-    /// Put an account on another plan, from its next request on.
+    /// Change what an account may do, from its next request on.
     Set {
         /// Name of the account.
         name: String,
         /// The plan from now on.
+        #[arg(long, required_unless_present = "generates")]
+        plan: Option<PlanArg>,
+        /// Whether it may use /replace-bg-ai from now on.
         #[arg(long)]
-        plan: PlanArg,
+        generates: Option<Switch>,
         /// Print JSON.
         #[arg(long)]
         json: bool,
@@ -63,6 +71,19 @@ impl ValueEnum for PlanArg {
     }
 }
 
+/// On or off.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Switch {
+    On,
+    Off,
+}
+
+impl From<Switch> for bool {
+    fn from(switch: Switch) -> Self {
+        switch == Switch::On
+    }
+}
+
 impl AccountsArgs {
     /// Runs the command on the store in `data_dir`, or at the daemon that has it.
     ///
@@ -71,38 +92,46 @@ impl AccountsArgs {
     pub fn execute(&self, data_dir: &Path) -> ExitCode {
         operate::run(async {
             match &self.command {
-                AccountsCommand::Create { name, plan, json } => {
-                    let link = operate::open_or_create(data_dir).await?;
-                    let request = json!({"name": name, "plan": plan.0});
+                AccountsCommand::Create { name, plan, generates, json } => {
+                    let link = Link::open_or_create(data_dir).await?;
+                    let request = json!({"name": name, "plan": plan.0, "generates": bool::from(*generates)});
                     report(&operate::call(&link, Method::POST, "/accounts", Some(&request)).await?, *json)
                 }
                 AccountsCommand::List { json } => {
-                    let link = operate::open(data_dir).await?;
+                    let link = Link::open(data_dir).await?;
                     let listed = operate::call(&link, Method::GET, "/accounts", None).await?;
                     if *json {
-                        return operate::print(&format!("{listed:#}"));
+                        print::json(&listed)?;
+                    } else {
+                        let rows: Vec<_> = operate::items(&listed, "accounts").map(row).collect();
+                        print::line(&print::table(["NAME", "PLAN", "GENERATES", "CREATED"], &rows))?;
                     }
-                    let rows = operate::items(&listed, "accounts").map(row);
-                    operate::print_table(["NAME", "PLAN", "CREATED"], rows)
+                    Ok(Outcome::Done)
                 }
-                AccountsCommand::Set { name, plan, json } => {
+                AccountsCommand::Set { name, plan, generates, json } => {
                     let target = format!("/accounts/{}", operate::account_name(name)?);
-                    let link = operate::open(data_dir).await?;
-                    report(&operate::call(&link, Method::PATCH, &target, Some(&json!({"plan": plan.0}))).await?, *json)
+                    let link = Link::open(data_dir).await?;
+                    let request = json!({"plan": plan.map(|plan| plan.0), "generates": generates.map(bool::from)});
+                    report(&operate::call(&link, Method::PATCH, &target, Some(&request)).await?, *json)
                 }
             }
         })
     }
 }
 
-fn report(account: &Value, json: bool) -> Result<(), CommandError> {
+fn report(account: &Value, json: bool) -> Result<Outcome, Failure> {
     if json {
-        return operate::print(&format!("{account:#}"));
+        print::json(account)?;
+    } else {
+        let [name, plan, generates, _] = row(account);
+        let allowed = if generates == "on" { ", and may use /replace-bg-ai" } else { "" };
+        print::line(&format!("account {name} is on plan {plan}{allowed}"))?;
     }
-    let [name, plan, _] = row(account);
-    operate::print(&format!("account {name} is on plan {plan}"))
+    Ok(Outcome::Done)
 }
 
-fn row(account: &Value) -> [String; 3] {
-    ["name", "plan", "created_at"].map(|field| account[field].as_str().unwrap_or_default().to_owned())
+fn row(account: &Value) -> [String; 4] {
+    let generates = if account["generates"] == true { "on" } else { "off" };
+    let text = |field| operate::text(account, field);
+    [text("name"), text("plan"), generates.into(), text("created_at")]
 }

@@ -4,6 +4,8 @@ use std::error::Error;
 use std::io;
 use std::process::ExitCode;
 
+use super::print::Unwritten;
+
 /// Why a command could not run.
 pub(super) type Failure = Box<dyn Error + Send + Sync>;
 
@@ -52,25 +54,24 @@ pub(super) fn with_causes(error: &dyn Error) -> String {
     text
 }
 
+/// Of our output; a connection that breaks is a failure.
 fn is_broken_pipe(error: &(dyn Error + 'static)) -> bool {
-    let mut next = Some(error);
-    while let Some(error) = next {
-        if error.downcast_ref::<io::Error>().is_some_and(|error| error.kind() == io::ErrorKind::BrokenPipe) {
-            return true;
-        }
-        next = error.source();
-    }
-    false
+    error.downcast_ref::<io::Error>().is_some_and(|error| {
+        error.kind() == io::ErrorKind::BrokenPipe && error.get_ref().is_some_and(|inner| inner.is::<Unwritten>())
+    })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::cli::print::unwritten;
 
     #[test]
-    fn a_reader_that_went_away_is_no_failure() {
-        let gone: Failure = Box::new(io::Error::from(io::ErrorKind::BrokenPipe));
-        assert_eq!(code(Err(gone)), ExitCode::SUCCESS);
+    fn a_reader_that_went_away_is_no_failure_and_a_connection_is_one() {
+        let broken = || io::Error::from(io::ErrorKind::BrokenPipe);
+        assert_eq!(code(Err(unwritten(broken()).into())), ExitCode::SUCCESS);
+        assert_eq!(code(Err(broken().into())), ExitCode::from(2));
+        assert_eq!(code(Err(unwritten(io::ErrorKind::StorageFull.into()).into())), ExitCode::from(2));
         assert_eq!(code(Err("no such device".into())), ExitCode::from(2));
         assert_eq!(code(Ok(Outcome::of(1))), ExitCode::from(1));
         assert_eq!(code(Ok(Outcome::of(0))), ExitCode::SUCCESS);

@@ -1,4 +1,4 @@
-//! `backdrop keys`: create, list and revoke keys, with or without a running daemon.
+//! `backdrop keys`: create, list, rotate and revoke keys, with or without a running daemon.
 
 use std::path::Path;
 use std::process::ExitCode;
@@ -7,9 +7,12 @@ use clap::{Args, Subcommand};
 use http::{Method, StatusCode};
 use serde_json::{Value, json};
 
-use super::operate::{self, CommandError, Failed};
+use super::exit::{Failure, Outcome};
+use super::operate::{self, Refused, text};
+use super::print;
+use crate::account::admin::Link;
 
-/// Create, list and revoke API keys.
+/// Create, list, rotate and revoke API keys.
 #[derive(Args, Debug)]
 pub struct KeysArgs {
     #[command(subcommand)]
@@ -42,6 +45,14 @@ enum KeysCommand {
         #[arg(long)]
         json: bool,
     },
+    /// Replace a key by a new one of the same account and label, and print that, this once; the old one stops at once.
+    Rotate {
+        /// Public id (`key_…`), as `backdrop keys list` shows it.
+        id: String,
+        /// Print JSON.
+        #[arg(long)]
+        json: bool,
+    },
     /// Revoke keys for good; a running daemon refuses them at once.
     Revoke {
         /// Public ids (`key_…`), as `backdrop keys list` shows them.
@@ -65,27 +76,43 @@ impl KeysArgs {
                     create(data_dir, json!({"account": account, "label": label, "test": test}), *json).await
                 }
                 KeysCommand::List { account, json } => list(data_dir, account.as_deref(), *json).await,
+                KeysCommand::Rotate { id, json } => rotate(data_dir, id, *json).await,
                 KeysCommand::Revoke { ids, json } => revoke(data_dir, ids, *json).await,
             }
         })
     }
 }
 
-async fn create(data_dir: &Path, request: Value, json: bool) -> Result<(), CommandError> {
-    let link = operate::open(data_dir).await?;
+async fn create(data_dir: &Path, request: Value, json: bool) -> Result<Outcome, Failure> {
+    let link = Link::open(data_dir).await?;
     let created = operate::call(&link, Method::POST, "/keys", Some(&request)).await?;
+    show(&created, json)?;
     let (id, account) = (text(&created, "id"), text(&created, "account"));
-    let shown = if json { format!("{created:#}") } else { text(&created, "key") };
-    if let Err(error) = operate::print(&shown) {
-        eprintln!("the key could not be shown and is lost; revoke it with: backdrop keys revoke {id}");
-        return Err(error);
-    }
     eprintln!("Created {id} for account {account}. The key is shown this once; keep it now.");
-    Ok(())
+    Ok(Outcome::Done)
 }
 
-async fn list(data_dir: &Path, account: Option<&str>, json: bool) -> Result<(), CommandError> {
-    let link = operate::open(data_dir).await?;
+async fn rotate(data_dir: &Path, id: &str, json: bool) -> Result<Outcome, Failure> {
+    let link = Link::open(data_dir).await?;
+    let created = call_on(&link, Method::POST, id, "/rotate").await?;
+    show(&created, json)?;
+    let (new, account) = (text(&created, "id"), text(&created, "account"));
+    eprintln!("Replaced {id} of account {account} by {new}. The key is shown this once; keep it now.");
+    Ok(Outcome::Done)
+}
+
+/// Prints a new key, the only time it is there.
+fn show(created: &Value, json: bool) -> Result<(), Failure> {
+    let shown = if json { print::json(created) } else { print::line(&text(created, "key")) };
+    shown.map_err(|error| {
+        let id = text(created, "id");
+        eprintln!("the key could not be shown and is lost; revoke it with: backdrop keys revoke {id}");
+        error.into()
+    })
+}
+
+async fn list(data_dir: &Path, account: Option<&str>, json: bool) -> Result<Outcome, Failure> {
+    let link = Link::open(data_dir).await?;
     let target = match account {
         // Checked here because it goes into an address; the daemon would see another request otherwise.
         Some(name) => format!("/keys?account={}", operate::account_name(name)?),
@@ -93,46 +120,55 @@ async fn list(data_dir: &Path, account: Option<&str>, json: bool) -> Result<(), 
     };
     let listed = operate::call(&link, Method::GET, &target, None).await?;
     if json {
-        return operate::print(&format!("{listed:#}"));
+        print::json(&listed)?;
+        return Ok(Outcome::Done);
     }
-    let rows = operate::items(&listed, "keys").map(|key| {
+    let row = |key: &Value| {
         let mode = if key["test"] == true { "test" } else { "live" };
+        let used = key["last_used_at"].as_str().unwrap_or("never").to_owned();
         let state = key["revoked_at"].as_str().map_or("active".into(), |time| format!("revoked {time}"));
-        [text(key, "id"), text(key, "account"), mode.into(), text(key, "created_at"), state, text(key, "label")]
-    });
-    operate::print_table(["ID", "ACCOUNT", "MODE", "CREATED", "STATE", "LABEL"], rows)
+        let [id, account, created, label] = ["id", "account", "created_at", "label"].map(|field| text(key, field));
+        [id, account, mode.into(), created, used, state, label]
+    };
+    let rows: Vec<_> = operate::items(&listed, "keys").map(row).collect();
+    print::line(&print::table(["ID", "ACCOUNT", "MODE", "CREATED", "LAST USED", "STATE", "LABEL"], &rows))?;
+    Ok(Outcome::Done)
 }
 
-async fn revoke(data_dir: &Path, ids: &[String], json: bool) -> Result<(), CommandError> {
-    let link = operate::open(data_dir).await?;
+async fn revoke(data_dir: &Path, ids: &[String], json: bool) -> Result<Outcome, Failure> {
+    let link = Link::open(data_dir).await?;
     let (mut revoked, mut failed) = (Vec::new(), 0);
     for id in ids {
-        // An id goes into an address: what cannot be one is not sent.
-        let plain = !id.is_empty() && id.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
-        let answer = if plain {
-            operate::call(&link, Method::DELETE, &format!("/keys/{id}"), None).await
-        } else {
-            Err(CommandError::Refused { status: StatusCode::NOT_FOUND, message: format!("no key `{id}`") })
-        };
-        match answer {
+        match call_on(&link, Method::DELETE, id, "").await {
             Ok(key) => revoked.push(key),
-            Err(CommandError::Refused { status: StatusCode::NOT_FOUND, message }) => {
-                eprintln!("backdrop: {message}");
-                failed += 1;
-            }
-            Err(error) => return Err(error),
+            Err(failure) => match failure.downcast::<Refused>() {
+                Ok(refused) if refused.status == StatusCode::NOT_FOUND => {
+                    eprintln!("backdrop: {refused}");
+                    failed += 1;
+                }
+                Ok(refused) => return Err(refused),
+                Err(other) => return Err(other),
+            },
         }
     }
     if json {
-        operate::print(&format!("{:#}", json!({"revoked": revoked, "failed": failed})))?;
+        print::json(&json!({"revoked": revoked, "failed": failed}))?;
     } else {
         for key in &revoked {
-            operate::print(&format!("revoked {} of account {}", text(key, "id"), text(key, "account")))?;
+            print::line(&format!("revoked {} of account {}", text(key, "id"), text(key, "account")))?;
         }
     }
-    if failed == 0 { Ok(()) } else { Err(CommandError::Some(Failed { failed, of: ids.len() })) }
+    if failed > 0 {
+        eprintln!("backdrop: {failed} of {} failed", ids.len());
+    }
+    Ok(Outcome::of(failed))
 }
 
-fn text(value: &Value, field: &str) -> String {
-    value[field].as_str().unwrap_or_default().to_owned()
+/// Calls `/keys/{id}` and what follows. An id goes into an address: what cannot be one is not sent.
+async fn call_on(link: &Link, method: Method, id: &str, rest: &str) -> Result<Value, Failure> {
+    let plain = !id.is_empty() && id.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
+    if !plain {
+        return Err(Refused { status: StatusCode::NOT_FOUND, message: format!("no key `{id}`") }.into());
+    }
+    operate::call(link, method, &format!("/keys/{id}{rest}"), None).await
 }

@@ -2,11 +2,22 @@
 
 use std::io::{self, Write};
 
+/// Standard output takes no more. Inside an [`io::Error`], so that it is told from a connection that broke.
+#[derive(Debug, thiserror::Error)]
+#[error("cannot write the result")]
+pub(super) struct Unwritten(#[source] io::Error);
+
 /// Prints one line.
+///
+/// # Errors
+/// [`Unwritten`] of the same kind.
 pub(super) fn line(text: &str) -> io::Result<()> {
     let mut stdout = io::stdout().lock();
-    writeln!(stdout, "{text}")?;
-    stdout.flush()
+    writeln!(stdout, "{text}").and_then(|()| stdout.flush()).map_err(unwritten)
+}
+
+pub(super) fn unwritten(error: io::Error) -> io::Error {
+    io::Error::new(error.kind(), Unwritten(error))
 }
 
 /// Prints a value as indented JSON.

@@ -128,6 +128,15 @@ async fn without_a_daemon_a_command_works_on_the_store_itself() {
     assert!(listed.stdout.contains("laptop") && !listed.stdout.contains(&secret), "{}", listed.stdout);
     let info = open(path).authenticate(&secret).expect("the key works");
     assert_eq!((info.account.as_str(), info.plan.name()), ("acme", "plus"));
+    let rotated = run(path, &format!("keys rotate {}", info.key_id));
+    assert_eq!(rotated.code, 0, "{}", rotated.stderr);
+    let new = printed_key(&rotated);
+    assert_eq!(open(path).authenticate(&secret), None, "the old one stops");
+    let (secret, info) = (new.clone(), open(path).authenticate(&new).expect("the new key works"));
+    assert_eq!((info.account.as_str(), info.label.as_str()), ("acme", "laptop"));
+    assert_eq!(run(path, "accounts set acme --generates on").code, 0);
+    let set = run(path, "accounts set acme --plan paid --generates off --json").json();
+    assert_eq!((set["plan"].as_str(), set["generates"].as_bool()), (Some("paid"), Some(false)));
     let revoked = run(path, &format!("keys revoke {} --json", info.key_id));
     assert_eq!((revoked.code, revoked.json()["failed"].as_u64()), (0, Some(0)));
     assert_eq!(open(path).authenticate(&secret), None);
@@ -148,6 +157,13 @@ async fn with_a_daemon_a_command_goes_through_it_and_takes_effect_at_once() {
         assert!(info.test);
         let listed = run(&path, "keys list --account default --json");
         assert_eq!(listed.json()["keys"].as_array().map(Vec::len), Some(2));
+        let rotated = run(&path, &format!("keys rotate {} --json", info.key_id)).json();
+        assert_eq!(with_daemon.authenticate(&secret), None);
+        let secret = rotated["key"].as_str().expect("the key is shown").to_owned();
+        let info = with_daemon.authenticate(&secret).expect("the daemon knows it");
+        assert!(info.test, "it stays a sandbox key");
+        let listed = run(&path, "keys list");
+        assert!(listed.stdout.contains("LAST USED") && listed.stdout.contains("never"), "{}", listed.stdout);
         assert_eq!(run(&path, &format!("keys revoke {}", info.key_id)).code, 0);
         assert_eq!(with_daemon.authenticate(&secret), None);
         assert_eq!(run(&path, "accounts create acme").code, 0);
@@ -175,12 +191,22 @@ async fn exit_codes_tell_all_some_and_none() {
     let refused = run(folder.path(), "accounts create default");
     assert_eq!((refused.code, refused.stderr.contains("exists already")), (2, true), "{}", refused.stderr);
     assert_eq!(run(folder.path(), "accounts set ../keys --plan plus").code, 2);
+    let revoked = run(folder.path(), &format!("keys rotate {id}"));
+    assert_eq!((revoked.code, revoked.stderr.contains("is revoked")), (2, true), "{}", revoked.stderr);
+    assert_eq!(run(folder.path(), "keys rotate ../accounts").code, 2);
 }
 
 #[test]
 fn a_mistyped_data_directory_is_an_error_and_stays_empty() {
     let folder = tempfile::tempdir().expect("a temporary folder");
-    for words in ["keys list", "keys create", "keys revoke key_x", "accounts list", "accounts set x --plan plus"] {
+    for words in [
+        "keys list",
+        "keys create",
+        "keys revoke key_x",
+        "keys rotate key_x",
+        "accounts list",
+        "accounts set x --plan plus",
+    ] {
         let outcome = run(folder.path(), words);
         assert_eq!((outcome.code, outcome.stderr.contains("no store at")), (2, true), "{words}: {}", outcome.stderr);
     }
