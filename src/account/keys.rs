@@ -132,8 +132,8 @@ impl Keys {
         rows.keys.into_iter().map(|(_, key)| key).next().ok_or(WriteError::Closed)
     }
 
-    /// Replaces a key by a new one of the same account, label and mode. When this returns the new one works, and the old
-    /// one is refused.
+    /// Replaces a key by a new one of the same account, label and mode. When this returns the new one works, and the
+    /// old one is refused.
     ///
     /// # Errors
     /// When there is no such key, it is revoked, or the store cannot write.

@@ -1,8 +1,8 @@
 //! Quota and billing.
 //!
-//! A request reserves its images before any work and bills what it made when it succeeds; what is not billed is given
-//! back by dropping the [`Reservation`]. Quota is judged against what is billed and what is reserved together, under one
-//! lock: however many requests run at once, never more images are made than the plan has.
+//! A request reserves its images before any work and bills what it made when it succeeds; what is not billed is
+//! given back by dropping the [`Reservation`]. Quota is judged against what is billed and what is reserved together,
+//! under one lock: however many requests run at once, never more images are made than the plan has.
 //!
 //! Billed is what the store has committed. The copy here is fed by its commits, so it is the same after a restart;
 //! reservations are in memory only, because the requests that hold them end with the process.
@@ -95,7 +95,8 @@ impl Ledger {
         Self(Arc::new(Shared { store, free_images_per_month, accounts: Mutex::new(accounts) }))
     }
 
-    /// Reserves `images` of the month that `now` is in. Only the free plan has a bound; asking for none always succeeds.
+    /// Reserves `images` of the month that `now` is in. Only the free plan has a bound; asking for none always
+    /// succeeds.
     ///
     /// Not for sandbox keys: those use nothing.
     ///
@@ -408,7 +409,8 @@ mod tests {
             6 => (0..2_usize, prop::bool::weighted(0.8), 0..6_u64)
                 .prop_map(|(account, free, images)| Step::Reserve { account, free, images }),
             2 => any::<prop::sample::Index>().prop_map(Step::Drop),
-            4 => (any::<prop::sample::Index>(), 0..6_u64, mood).prop_map(|(which, images, mood)| Step::Bill(which, images, mood)),
+            4 => (any::<prop::sample::Index>(), 0..6_u64, mood)
+                .prop_map(|(which, images, mood)| Step::Bill(which, images, mood)),
             1 => (0..20 * 86_400_i64).prop_map(Step::Advance),
             1 => Just(Step::Restart),
         ]

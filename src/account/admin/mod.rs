@@ -6,7 +6,7 @@
 //! PATCH  /accounts/{name}    {["plan"][,"generates"]}        200 account
 //! POST   /keys               {"account","label","test"}      201 key with its secret, in `key`, this once
 //! GET    /keys[?account=]                                    200 {"keys":[…]}
-//! POST   /keys/{id}/rotate                                   201 the key in its place, with its secret; the old one stops
+//! POST   /keys/{id}/rotate                                   201 the key in its place, as above; the old one stops
 //! DELETE /keys/{id}                                          200 key, with `revoked_at`
 //! ```
 //!
