@@ -50,8 +50,8 @@ impl Prior {
 }
 
 /// γ: how much the mask counts beside the colours where it has an edge, and where it is unsure all around.
-const WEIGHT_AT_EDGES: f32 = 1e-3;
-const WEIGHT_ELSEWHERE: f32 = 0.1;
+const WEIGHT_AT_EDGES: f32 = 1e-4;
+const WEIGHT_ELSEWHERE: f32 = 1e-3;
 /// Cells from an edge at which it no longer counts as near.
 const EDGE_CELLS: f32 = 4.0;
 /// The mask is drawn apart around one half by this factor: a subject that is a third there is not what anybody wants.

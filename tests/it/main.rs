@@ -19,6 +19,7 @@ mod engine_pipeline;
 mod engine_queue;
 #[cfg(feature = "gpu")]
 mod gpu_network;
+mod halo;
 mod http_accounts;
 mod http_admin;
 mod http_batches;
