@@ -18,6 +18,7 @@ import subprocess
 import sys
 import tempfile
 import threading
+import urllib.request
 from pathlib import Path
 
 import trustme
@@ -86,13 +87,25 @@ def start_daemon(binary, folder, origin):
     sys.exit(f"the daemon did not start:\n{Path(log.name).read_text()}")
 
 
-def conformance(contract, url, origin, counts, *more):
+def save_presets(url):
+    """Ids of presets that are there to be deleted."""
+    ids = []
+    for number in range(40):
+        request = urllib.request.Request(f"{url}/presets", json.dumps({"name": f"preset {number}"}).encode(),
+                                         {"Authorization": f"Bearer {KEY}", "Content-Type": "application/json"})
+        with urllib.request.urlopen(request, timeout=60) as answer:
+            ids.append(json.load(answer)["id"])
+    return json.dumps(ids)
+
+
+def conformance(contract, url, origin, presets, counts, *more):
     command = [Path(sys.executable).with_name("schemathesis"), "run", contract, "--url", url, "--checks", ",".join(CHECKS)]
     command += ["--seed", str(SEED), "--max-examples", str(EXAMPLES), "--phases", "examples,coverage,fuzzing"]
     command += ["--continue-on-failure", "--generation-database", "none", "--generation-with-security-parameters", "false"]
     command += ["--suppress-health-check", "all", "--request-timeout", "60", "--warnings", "off", "--no-color", *more]
     variables = os.environ | {"SCHEMATHESIS_HOOKS": "hooks", "PYTHONPATH": str(HERE), "CONFORMANCE_KEY": KEY,
-                              "CONFORMANCE_ORIGIN": f"https://{origin}", "CONFORMANCE_COUNTS": str(counts)}
+                              "CONFORMANCE_ORIGIN": f"https://{origin}", "CONFORMANCE_PRESETS": presets,
+                              "CONFORMANCE_COUNTS": str(counts)}
     # Away from the tree: schemathesis looks for a configuration where it runs.
     return subprocess.run(command, env=variables, cwd=counts.parent, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
 
@@ -120,7 +133,8 @@ def main():
         daemon, url = start_daemon(binary, folder, origin)
         try:
             wrong = []
-            run = conformance(CONTRACT, url, origin, folder / "counts", "--workers", "2")
+            presets = save_presets(url)
+            run = conformance(CONTRACT, url, origin, presets, folder / "counts", "--workers", "2")
             print(run.stdout)
             if run.returncode != 0:
                 wrong.append("the daemon and the contract disagree (see above)")
@@ -131,7 +145,7 @@ def main():
                           for method in methods]
             wrong += [f"{operation} was never answered 200" for operation in operations if 200 not in table[operation]]
             lacking = without_status(CONTRACT, "/sticker", "400", folder)
-            blind = conformance(lacking, url, origin, folder / "lacking", "--include-path", "/sticker", "--phases", "coverage")
+            blind = conformance(lacking, url, origin, presets, folder / "lacking", "--include-path", "/sticker", "--phases", "coverage")
             if blind.returncode != 1 or "Undocumented status code" not in blind.stdout:
                 wrong.append(f"a contract without its 400 was not found wanting:\n{blind.stdout}")
         finally:
