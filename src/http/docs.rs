@@ -59,6 +59,9 @@ fn render() -> String {
 fn add_route(page: &mut String, route: &Route) {
     let Route { method, path, about, target } = route;
     add(page, format_args!("<h2 id=\"{path}\"><code>{method} {path}</code></h2><p>{}</p>", escaped(about)));
+    if matches!(target, Target::Service(_)) {
+        page.push_str("<p>Needs a key. Answers JSON; what it takes stands in the contract.</p>");
+    }
     let Target::Image(endpoint) = target else { return };
     add(
         page,

@@ -105,6 +105,7 @@ impl Standing {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use proptest::prelude::*;
 
     #[test]
     fn the_window_slides_and_the_wait_that_was_told_is_enough() {
@@ -120,6 +121,32 @@ mod tests {
         assert!(limiter.count("a", at(30) + refused.reset).allowed);
         assert!(!limiter.count("a", at(60)).allowed, "the second call is still in the window");
         assert!(limiter.count("a", at(70)).allowed);
+    }
+
+    proptest! {
+        /// Against a model that keeps every call: never more than the limit in any window, never a refusal without need,
+        /// and whoever waits as long as they are told is let in.
+        #[test]
+        fn the_limit_is_that_of_the_model(limit in 1..6_u32, gaps in proptest::collection::vec(0..40_000_u64, 1..60)) {
+            let limiter = RateLimiter::new(limit);
+            let mut now = Instant::now();
+            let mut granted: Vec<Instant> = Vec::new();
+            for gap in gaps {
+                now += Duration::from_millis(gap);
+                let recent = granted.iter().filter(|&&call| now.duration_since(call) < WINDOW).count();
+                let standing = limiter.count("a", now);
+                prop_assert_eq!(standing.allowed, recent < limit as usize);
+                if standing.allowed {
+                    granted.push(now);
+                    let left = limit as usize - recent - 1;
+                    prop_assert_eq!(standing.remaining as usize, left);
+                } else {
+                    now += Duration::from_secs(whole_seconds(standing.reset));
+                    prop_assert!(limiter.count("a", now).allowed);
+                    granted.push(now);
+                }
+            }
+        }
     }
 
     #[test]

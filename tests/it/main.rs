@@ -11,6 +11,7 @@ mod codec_heic;
 mod codec_hostile;
 mod codec_support;
 mod command;
+mod daemon_crash;
 mod daemon_memory;
 mod endpoints;
 mod engine_device;
