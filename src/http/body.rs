@@ -6,7 +6,7 @@ use super::error::{ApiError, ErrorCode};
 use bytes::Bytes;
 use http_body_util::BodyExt;
 use hyper::body::{Body, Incoming};
-use hyper::header::{CONTENT_ENCODING, HeaderMap};
+use hyper::header::{CONTENT_ENCODING, CONTENT_TYPE, HeaderMap};
 use std::future::Future;
 use std::time::Duration;
 use tokio::time::{Instant, timeout_at};
@@ -57,6 +57,11 @@ impl RequestBody {
     /// Its length, where the caller has said it.
     pub(super) fn announced(&self) -> Option<u64> {
         self.incoming.size_hint().exact()
+    }
+
+    /// When the request was here whole; now, as long as it is not.
+    pub(super) fn received(&self) -> std::time::Instant {
+        self.ended.unwrap_or_else(Instant::now).into_std()
     }
 
     /// When its last byte was read.
@@ -126,6 +131,11 @@ pub(super) fn uncompressed(headers: &HeaderMap) -> Result<(), ApiError> {
         return Err(unsupported("a compressed request body is not taken; send it as it is"));
     }
     Ok(())
+}
+
+/// The type that a body is said to have.
+pub(super) fn content_type(headers: &HeaderMap) -> &str {
+    headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default()
 }
 
 /// 415.

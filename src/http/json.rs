@@ -1,9 +1,9 @@
 //! A JSON object with fields, each at most once.
 
-use super::body::{RequestBody, read_small, uncompressed, unsupported};
+use super::body::{RequestBody, content_type, read_small, uncompressed, unsupported};
 use super::error::{ApiError, ErrorCode};
 use crate::recipe::{Endpoint, FieldError, Fields};
-use hyper::header::{CONTENT_TYPE, HeaderMap};
+use hyper::header::HeaderMap;
 use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
 use serde_json::Value;
 use std::fmt;
@@ -40,8 +40,7 @@ impl<'de> Deserialize<'de> for Object {
 /// Refuses a body of another type.
 pub(super) fn only(headers: &HeaderMap) -> Result<(), ApiError> {
     uncompressed(headers)?;
-    let content_type = headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default();
-    let media_type = content_type.split(';').next().unwrap_or_default().trim();
+    let media_type = content_type(headers).split(';').next().unwrap_or_default().trim();
     if media_type.eq_ignore_ascii_case("application/json") {
         Ok(())
     } else {

@@ -1,6 +1,6 @@
 //! A request for pictures, read to its end: fields, files and addresses, whichever way they came.
 
-use super::body::{uncompressed, unsupported};
+use super::body::{content_type, uncompressed, unsupported};
 use super::error::{ApiError, ErrorCode};
 use super::exchange::Exchange;
 use super::facade::Facade;
@@ -11,7 +11,7 @@ use crate::image::SourceUrl;
 use crate::recipe::{BG_FILE, Endpoint, FieldError, Fields, Input, Kind, MAX_BATCH, Value};
 use bytes::Bytes;
 use hyper::Uri;
-use hyper::header::{CONTENT_TYPE, HeaderMap};
+use hyper::header::HeaderMap;
 use serde_json::Value as Json;
 
 /// The member that holds an address, and the one that holds a batch of them.
@@ -138,8 +138,4 @@ fn boundary(headers: &HeaderMap) -> Result<String, ApiError> {
         Some(boundary) => Ok(boundary),
         None => Err(unsupported("the request body must be multipart/form-data")),
     }
-}
-
-fn content_type(headers: &HeaderMap) -> &str {
-    headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default()
 }

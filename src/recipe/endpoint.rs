@@ -52,9 +52,7 @@ impl Input {
             Self::Files | Self::Urls => false,
         }
     }
-}
 
-impl Input {
     /// Whether its pictures have to be fetched.
     #[must_use]
     pub const fn is_url(self) -> bool {

@@ -9,13 +9,12 @@ use crate::http::response::{self, Reply};
 use crate::recipe::FieldError;
 use hyper::StatusCode;
 use serde_json::{Value, json};
-use std::time::Instant;
 
 /// Judges the body and answers at once; nothing is computed, nothing counted.
 pub(in crate::http) async fn answer(facade: &Facade, exchange: &mut Exchange) -> Result<Reply, ApiError> {
     json::only(&exchange.headers)?;
     let object = json::read(&mut exchange.body).await?;
-    let received = exchange.body.ended().map_or_else(Instant::now, tokio::time::Instant::into_std);
+    let received = exchange.body.received();
     let asked = Asked::of(object)?;
     let call = Call {
         endpoint: &asked.endpoint,

@@ -20,7 +20,7 @@ pub(in crate::http) async fn answer(
     exchange: &mut Exchange,
 ) -> Result<Reply, ApiError> {
     let submission = submission::read(facade, endpoint, exchange).await?;
-    let received = exchange.body.ended().map_or_else(Instant::now, tokio::time::Instant::into_std);
+    let received = exchange.body.received();
     let cover = facade.cover(endpoint, caller, &exchange.headers, &submission).await?;
     let recipe = &cover.recipe;
     let Submission { pictures, background, share, .. } = submission;

@@ -7,11 +7,10 @@ use crate::http::exchange::Exchange;
 use crate::http::facade::Facade;
 use crate::http::json;
 use crate::http::response::{self, Reply};
-use crate::recipe::{ENDPOINTS, Endpoint, FieldError, Fields};
+use crate::recipe::{ENDPOINTS, Endpoint, Field, FieldError, Fields};
 use crate::store::{Preset, UnixSeconds};
 use hyper::{Method, StatusCode};
 use serde_json::{Map, Value, json};
-use std::time::Instant;
 
 /// Lists, saves or deletes.
 pub(in crate::http) async fn answer(
@@ -52,7 +51,7 @@ async fn list(facade: &Facade, caller: &Caller, exchange: &Exchange) -> Result<R
 async fn save(facade: &Facade, caller: &Caller, exchange: &mut Exchange) -> Result<Reply, ApiError> {
     json::only(&exchange.headers)?;
     let object = json::read(&mut exchange.body).await?;
-    let received = exchange.body.ended().map_or_else(Instant::now, tokio::time::Instant::into_std);
+    let received = exchange.body.received();
     let mut draft = Draft::default();
     let (mut name, mut endpoint) = (None, None);
     for (member, value) in object.unique()? {
@@ -129,42 +128,40 @@ fn shown(preset: &Preset) -> Value {
 }
 
 /// Refuses params that no endpoint, or not the one that was named, could use.
-fn judge(endpoint: Option<&'static Endpoint>, params: &Map<String, Value>) -> Result<(), FieldError> {
-    let Some(endpoint) = endpoint else {
+fn judge(endpoint: Option<&Endpoint>, params: &Map<String, Value>) -> Result<(), FieldError> {
+    match endpoint {
+        Some(endpoint) => fits(endpoint, params),
         // Without an endpoint each of them has to be good for some.
-        return params.iter().try_for_each(|(name, value)| {
-            let mut errors = ENDPOINTS.iter().map(|endpoint| fields(endpoint, [(name, value)]).err());
-            let known = ENDPOINTS.iter().any(|endpoint| endpoint.field(name).is_some());
-            if errors.any(|error| error.is_none()) && known {
-                return Ok(());
+        None => params.iter().try_for_each(|(name, value)| {
+            let mut refusal = None;
+            for endpoint in ENDPOINTS.iter().filter(|endpoint| endpoint.field(name).is_some()) {
+                match fits(endpoint, [(name, value)]) {
+                    Ok(()) => return Ok(()),
+                    Err(error) => refusal = refusal.or(Some(error)),
+                }
             }
-            let refused = ENDPOINTS.iter().find(|endpoint| endpoint.field(name).is_some());
-            Err(match refused.and_then(|endpoint| fields(endpoint, [(name, value)]).err()) {
-                Some(error) => error,
-                None => FieldError::Unknown { param: name.clone() },
-            })
-        });
-    };
-    fields(endpoint, params).map(|_| ())
+            Err(refusal.unwrap_or_else(|| FieldError::Unknown { param: name.clone() }))
+        }),
+    }
 }
 
-/// Stored params as the fields of `endpoint`, judged like sent ones.
-fn fields<'a>(
-    endpoint: &Endpoint,
-    params: impl IntoIterator<Item = (&'a String, &'a Value)>,
-) -> Result<Fields, FieldError> {
+/// Judges stored params like sent fields of `endpoint`.
+fn fits<'a>(endpoint: &Endpoint, params: impl IntoIterator<Item = (&'a String, &'a Value)>) -> Result<(), FieldError> {
     let mut fields = Fields::default();
     for (name, value) in params {
         let Some(field) = endpoint.field(name).filter(|field| field.name != "preset") else {
             return Err(FieldError::Unknown { param: name.clone() });
         };
-        // A preset may hold what a form would carry: text for everything.
-        let text = field.kind.text_of(value).or_else(|| value.as_str().map(str::to_owned));
+        let text = stored_text(field, value);
         let text = text.ok_or_else(|| FieldError::invalid(name, &value.to_string(), field.kind.expected()))?;
         fields.push(name, &text)?;
     }
-    endpoint.recipe(&fields)?;
-    Ok(fields)
+    endpoint.recipe(&fields).map(|_| ())
+}
+
+/// A stored value as a form would carry it, which may be what was stored: text for everything.
+fn stored_text(field: &Field, value: &Value) -> Option<String> {
+    field.kind.text_of(value).or_else(|| value.as_str().map(str::to_owned))
 }
 
 /// The fields of a preset that `endpoint` has; one that was saved for another endpoint lends what both know.
@@ -172,9 +169,8 @@ pub(in crate::http) fn stored_fields(endpoint: &Endpoint, preset: &Preset) -> Fi
     let mut fields = Fields::default();
     for (name, value) in &params(preset) {
         let Some(field) = endpoint.field(name) else { continue };
-        let text = field.kind.text_of(value).or_else(|| value.as_str().map(str::to_owned));
-        // Both were judged when the preset was saved; what has changed since is judged again with the sent fields.
-        if let Some(text) = text {
+        // It was judged when the preset was saved; what has changed since is judged again with the sent fields.
+        if let Some(text) = stored_text(field, value) {
             let _ = fields.push(name, &text);
         }
     }
