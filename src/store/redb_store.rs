@@ -52,7 +52,7 @@ impl RedbStore {
         // The repair that redb does here after a crash reads the whole file: 0.1 to 0.3 s at 100,000 keys, loading
         // included. Its quick repair was no faster at that size and made a single commit 4 to 10 times slower.
         let opened = guarded(path, || settings().open(path).map_err(|error| refused(path, error)))?;
-        let database = Arc::new(OpenDatabase(RwLock::new(Some(opened))));
+        let database = Arc::new(OpenDatabase::new(opened));
         guarded(path, || database.with(|database| bring_up_to_date(database, path)))?;
         let upkeep = Upkeep::new(path.into(), idle);
         let writer = Writer::start(Arc::clone(&database), upkeep)
@@ -157,6 +157,10 @@ impl StateStore for RedbStore {
 pub(super) struct OpenDatabase(RwLock<Option<Database>>);
 
 impl OpenDatabase {
+    pub(super) const fn new(database: Database) -> Self {
+        Self(RwLock::new(Some(database)))
+    }
+
     pub(super) fn with<T>(&self, work: impl FnOnce(&Database) -> T) -> T {
         // A panic is caught and told where it happens; the lock has nothing to add to it.
         let database = self.0.read().unwrap_or_else(PoisonError::into_inner);

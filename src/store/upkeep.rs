@@ -82,3 +82,132 @@ fn used_bytes(database: &Database) -> Result<u64, Fault> {
     transaction.abort()?;
     Ok(stats.allocated_pages().saturating_mul(u64::try_from(stats.page_size()).unwrap_or(u64::MAX)))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::store::{Account, Change, Plan, Preset, RedbStore, StateStore, UnixSeconds};
+    use redb::StorageBackend;
+    use redb::backends::FileBackend;
+    use std::fs::OpenOptions;
+    use std::io;
+    use std::path::Path;
+    use std::sync::Arc;
+    use std::sync::atomic::{AtomicI64, Ordering};
+    use std::sync::mpsc;
+
+    /// How many times the compaction is cut short, evenly over its length.
+    const CUTS: i64 = 40;
+    const PRESETS: usize = 900;
+    const KEPT_OF: usize = 30;
+
+    /// A file whose process dies: after so many changes of it the next one is written by half, and no other at all.
+    #[derive(Debug)]
+    struct Mortal {
+        file: FileBackend,
+        left: Arc<AtomicI64>,
+    }
+
+    impl Mortal {
+        fn live(&self) -> bool {
+            self.left.fetch_sub(1, Ordering::SeqCst) > 0
+        }
+    }
+
+    fn dead() -> io::Error {
+        io::Error::other("the process is dead")
+    }
+
+    impl StorageBackend for Mortal {
+        fn len(&self) -> io::Result<u64> {
+            self.file.len()
+        }
+
+        fn read(&self, offset: u64, out: &mut [u8]) -> io::Result<()> {
+            self.file.read(offset, out)
+        }
+
+        fn set_len(&self, len: u64) -> io::Result<()> {
+            if self.live() { self.file.set_len(len) } else { Err(dead()) }
+        }
+
+        fn sync_data(&self) -> io::Result<()> {
+            if self.live() { self.file.sync_data() } else { Err(dead()) }
+        }
+
+        fn write(&self, offset: u64, data: &[u8]) -> io::Result<()> {
+            match self.left.fetch_sub(1, Ordering::SeqCst) {
+                1.. => self.file.write(offset, data),
+                0 => self.file.write(offset, &data[..data.len() / 2]).and(Err(dead())),
+                _ => Err(dead()),
+            }
+        }
+
+        fn close(&self) -> io::Result<()> {
+            self.file.close()
+        }
+    }
+
+    fn apply(store: &RedbStore, changes: impl Iterator<Item = Change>) {
+        for change in changes {
+            let (done, outcome) = mpsc::channel();
+            store.submit(change, Box::new(move |result| drop(done.send(result))));
+            outcome.recv().expect("the store answers").expect("a good change");
+        }
+    }
+
+    fn preset(number: usize) -> Preset {
+        let id = format!("preset_{number:03}");
+        let params = format!(r#"{{"text":"{}"}}"#, number.to_string().repeat(5000));
+        let at = UnixSeconds(0);
+        Preset { name: id.clone(), id, account: "a".into(), endpoint: None, params, created_at: at, updated_at: at }
+    }
+
+    /// Every thirtieth of what it once held.
+    fn hollow(path: &Path) -> Vec<Preset> {
+        let store = RedbStore::open(path).expect("a new store");
+        let account = Account { name: "a".into(), plan: Plan::Free, created_at: UnixSeconds(0), generates: false };
+        let account = Change::CreateAccount { account, first_key: None };
+        apply(&store, std::iter::once(account));
+        apply(&store, (0..PRESETS).map(|number| Change::PutPreset { preset: preset(number) }));
+        let gone = (0..PRESETS).filter(|number| number % KEPT_OF != 0);
+        apply(&store, gone.map(|number| Change::DeletePreset { account: "a".into(), id: preset(number).id }));
+        (0..PRESETS).step_by(KEPT_OF).map(preset).collect()
+    }
+
+    /// Tidies a copy of a store in a process that dies after so many changes of the file; gives those that were left.
+    fn tidy(hollow: &Path, path: &Path, changes: i64) -> i64 {
+        fs::copy(hollow, path).expect("a copy");
+        let file = OpenOptions::new().read(true).write(true).open(path).expect("it is there");
+        let left = Arc::new(AtomicI64::new(i64::MAX));
+        let backend = Mortal { file: FileBackend::new(file).expect("it is free"), left: Arc::clone(&left) };
+        let database = redb::Builder::new().create_with_backend(backend).expect("it is whole");
+        let database = OpenDatabase::new(database);
+        left.store(changes, Ordering::SeqCst);
+        Upkeep::new(path.into(), IDLE).tidy(&database);
+        // Closing writes as well; the dead do not.
+        let left = left.swap(0, Ordering::SeqCst);
+        drop(database);
+        left
+    }
+
+    #[test]
+    fn a_store_whose_compaction_was_cut_short_anywhere_is_whole() {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let (original, path) = (folder.path().join("hollow"), folder.path().join("cut"));
+        let kept = hollow(&original);
+        let length = |path: &Path| fs::metadata(path).expect("it is there").len();
+        let before = length(&original);
+
+        let all = i64::MAX - tidy(&original, &path, i64::MAX);
+        assert!(length(&path) < before / 2, "{} of {before} bytes: nothing was compacted", length(&path));
+        assert!(all > CUTS, "{all} changes");
+        for cut in (0..CUTS).map(|turn| turn * all / CUTS) {
+            assert!(tidy(&original, &path, cut) <= 0, "it was not cut at {cut} of {all}");
+            let store = RedbStore::open(&path).unwrap_or_else(|error| panic!("cut at {cut} of {all}: {error}"));
+            assert_eq!(store.presets("a", None, PRESETS).expect("the store reads"), kept, "cut at {cut} of {all}");
+            let report = store.check().expect("the store reads");
+            assert!(report.is_sound(), "cut at {cut} of {all}: {:?}", report.findings);
+        }
+    }
+}

@@ -13,14 +13,12 @@ use backdrop::store::{self, Change, Month, Preset, RedbStore, Request, StateStor
 use rand::Rng;
 
 use crate::store_support::{account, apply, child, child_input, open, preset};
-use crate::store_upkeep::{assert_whole, hollow_store};
 
 const KEYS: usize = 1000;
 const AT_A_TIME: usize = 8;
 const KILLS: usize = 8;
 const KILLS_WHILE_CREATING: usize = 12;
 const KILLS_WHILE_BILLING: usize = 25;
-const KILLS_WHILE_COMPACTING: usize = 12;
 
 #[test]
 #[ignore = "the process that the others in this file kill"]
@@ -260,47 +258,4 @@ fn no_acknowledged_bill_or_preset_is_lost_or_doubled_by_a_kill() {
     }
     println!("{} bills, {} presets, {} deleted", billed.requests.len(), billed.presets.len(), billed.deleted.len());
     assert!(billed.requests.len() > KILLS_WHILE_BILLING && !billed.presets.is_empty(), "nothing was tested");
-}
-
-#[test]
-#[ignore = "the process that the others in this file kill"]
-fn idler() {
-    let data_dir = child_input();
-    if data_dir.is_empty() {
-        return;
-    }
-    let file = store::file_in(Path::new(&data_dir));
-    let before = file.metadata().expect("the store is there").len();
-    let _store = RedbStore::open_idling(&file, Duration::from_millis(1)).expect("the store opens");
-    say("ready");
-    while file.metadata().expect("the store is there").len() > before / 4 {
-        std::thread::sleep(Duration::from_millis(1));
-    }
-    say("compacted");
-    std::thread::sleep(Duration::from_secs(60));
-}
-
-#[test]
-fn a_store_that_was_killed_while_it_compacted_is_whole() {
-    let hollow = hollow_store();
-    let (mut early, mut late) = (0, 0);
-    for _ in 0..KILLS_WHILE_COMPACTING {
-        let folder = tempfile::tempdir().expect("a temporary folder");
-        let file = store::file_in(folder.path());
-        std::fs::copy(store::file_in(hollow.path()), &file).expect("a copy");
-        let mut idler = child("store_crash::idler", folder.path().to_str().expect("a plain path"));
-        let mut said = BufReader::new(idler.stderr.take().expect("piped")).lines().map_while(Result::ok);
-        assert!(said.by_ref().any(|line| line == "ready"), "the store did not open");
-        std::thread::sleep(Duration::from_micros(rand::rng().random_range(0..60_000)));
-        idler.kill().expect("it is ours");
-        idler.wait().expect("it was killed");
-        if said.any(|line| line == "compacted") {
-            late += 1
-        } else {
-            early += 1
-        }
-        assert_whole(&RedbStore::open(&file).expect("the store opens"));
-    }
-    println!("killed {early} times before the end of the compaction and {late} times after it");
-    assert!(early > 0, "the compaction was always done before the kill: nothing was tested");
 }
