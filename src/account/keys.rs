@@ -164,21 +164,18 @@ impl Keys {
         Ok(account)
     }
 
-    /// Puts an account on another plan, from the next request on.
+    /// Puts an account on another plan, and on the allow-list of `/replace-bg-ai` or off it, from the next request on.
+    /// What is `None` stays.
     ///
     /// # Errors
     /// When there is no such account, or the store cannot write.
-    pub async fn set_plan(&self, account: &str, plan: Plan) -> Result<Account, WriteError> {
-        let rows = self.change(Change::SetPlan { account: account.to_owned(), plan }).await?;
-        rows.accounts.into_iter().next().ok_or(WriteError::Closed)
-    }
-
-    /// Puts an account on the allow-list of `/replace-bg-ai`, or takes it off, from the next request on.
-    ///
-    /// # Errors
-    /// When there is no such account, or the store cannot write.
-    pub async fn set_allowed(&self, account: &str, generates: bool) -> Result<Account, WriteError> {
-        let rows = self.change(Change::SetAllowed { account: account.to_owned(), generates }).await?;
+    pub async fn set_account(
+        &self,
+        account: &str,
+        plan: Option<Plan>,
+        generates: Option<bool>,
+    ) -> Result<Account, WriteError> {
+        let rows = self.change(Change::SetAccount { account: account.to_owned(), plan, generates }).await?;
         rows.accounts.into_iter().next().ok_or(WriteError::Closed)
     }
 

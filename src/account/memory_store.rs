@@ -106,6 +106,12 @@ impl State {
                 }
             }
             Change::ForgetRequests { before } => self.requests.retain(|_, request| request.at >= before),
+            Change::ReplacePreset { preset } => {
+                if !self.presets.contains_key(&(preset.account.clone(), preset.id.clone())) {
+                    return Err(ChangeError::NoSuchPreset(preset.id));
+                }
+                return self.apply(Change::PutPreset { preset });
+            }
             Change::PutPreset { preset } => {
                 let taken = |other: &Preset| other.account == preset.account && other.name == preset.name;
                 if self.presets.values().any(|other| taken(other) && other.id != preset.id) {
@@ -122,8 +128,7 @@ impl State {
                 removed.ok_or(ChangeError::NoSuchPreset(id))?;
             }
             Change::CreateAccount { .. }
-            | Change::SetPlan { .. }
-            | Change::SetAllowed { .. }
+            | Change::SetAccount { .. }
             | Change::CreateKey { .. }
             | Change::RevokeKey { .. }
             | Change::RotateKey { .. }

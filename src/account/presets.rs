@@ -110,11 +110,8 @@ impl Presets {
             return Err(FieldError::invalid("params", &params, "at most 16 KB of JSON").into());
         }
         check(&draft)?;
-        let id = match draft.id {
-            // Deleted between here and the write it would be saved anew: its owner did both at once.
-            Some(id) => self.find(account, &id).await?.map(|preset| preset.id).ok_or(PresetError::NotFound(id))?,
-            None => format!("preset_{}", random_text(ID_LENGTH)),
-        };
+        let is_new = draft.id.is_none();
+        let id = draft.id.unwrap_or_else(|| format!("preset_{}", random_text(ID_LENGTH)));
         let preset = Preset {
             id,
             account: account.to_owned(),
@@ -125,7 +122,8 @@ impl Presets {
             created_at: now,
             updated_at: now,
         };
-        let rows = write(&*self.store, Change::PutPreset { preset }, |_| ()).await?;
+        let change = if is_new { Change::PutPreset { preset } } else { Change::ReplacePreset { preset } };
+        let rows = write(&*self.store, change, |_| ()).await?;
         rows.presets.into_iter().next().ok_or(PresetError::Write(WriteError::Closed))
     }
 

@@ -12,13 +12,10 @@ impl Writing<'_> {
     pub(super) fn apply(&mut self, change: Change) -> Result<Rows, Failure> {
         match change {
             Change::CreateAccount { account, first_key } => self.create_account(account, first_key),
-            Change::SetPlan { account: name, plan } => {
-                let account = Account { plan, ..self.accounts.named(&name)? };
-                self.put_account(account)
-            }
-            Change::SetAllowed { account: name, generates } => {
-                let account = Account { generates, ..self.accounts.named(&name)? };
-                self.put_account(account)
+            Change::SetAccount { account, plan, generates } => {
+                let account = self.accounts.named(&account)?;
+                let (plan, generates) = (plan.unwrap_or(account.plan), generates.unwrap_or(account.generates));
+                self.put_account(Account { plan, generates, ..account })
             }
             Change::CreateKey { hash, key } => {
                 self.accounts.named(&key.account)?;
@@ -41,6 +38,12 @@ impl Writing<'_> {
             }
             Change::PutPreset { preset } => {
                 self.accounts.named(&preset.account)?;
+                Ok(Rows { presets: vec![self.presets.put(preset)?], ..Rows::default() })
+            }
+            Change::ReplacePreset { preset } => {
+                if self.presets.get(&preset.account, &preset.id)?.is_none() {
+                    return Err(ChangeError::NoSuchPreset(preset.id).into());
+                }
                 Ok(Rows { presets: vec![self.presets.put(preset)?], ..Rows::default() })
             }
             Change::DeletePreset { account, id } => {

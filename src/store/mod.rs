@@ -91,12 +91,14 @@ pub enum Change {
         /// A key of that account.
         first_key: Option<(KeyHash, Key)>,
     },
-    /// Puts an account on another plan.
-    SetPlan {
+    /// Changes what an account may do. What is `None` stays.
+    SetAccount {
         /// Name of the account.
         account: String,
         /// The plan from now on.
-        plan: Plan,
+        plan: Option<Plan>,
+        /// Whether it is on the allow-list of the generated backgrounds from now on.
+        generates: Option<bool>,
     },
     /// Adds a key to an account.
     CreateKey {
@@ -111,13 +113,6 @@ pub enum Change {
         id: String,
         /// When.
         at: UnixSeconds,
-    },
-    /// Puts an account on the allow-list of the generated backgrounds, or takes it off.
-    SetAllowed {
-        /// Name of the account.
-        account: String,
-        /// Whether it is on the list from now on.
-        generates: bool,
     },
     /// Replaces a working key by a new one; the old one is revoked in the same moment. Gives both rows, the old one first.
     RotateKey {
@@ -156,6 +151,11 @@ pub enum Change {
     /// Adds a preset, or overwrites the one of the same account and id, which keeps its time of creation.
     PutPreset {
         /// The preset; no other of the account may have its name.
+        preset: Preset,
+    },
+    /// As [`Change::PutPreset`], but refused where there is none to overwrite.
+    ReplacePreset {
+        /// The preset in its new form; no other of the account may have its name.
         preset: Preset,
     },
     /// Removes a preset.

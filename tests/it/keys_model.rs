@@ -75,7 +75,7 @@ async fn run(steps: Vec<Step>) -> Result<(), TestCaseError> {
             }
             Step::SetPlan(account, plan) => {
                 let (name, plan) = (ACCOUNTS[account], Plan::ALL[plan]);
-                let set = keys.set_plan(name, plan).await;
+                let set = keys.set_account(name, Some(plan), None).await;
                 prop_assert_eq!(set.is_ok(), accounts.contains_key(name));
                 accounts.entry(name).and_modify(|old| *old = plan);
             }
@@ -98,7 +98,7 @@ async fn run(steps: Vec<Step>) -> Result<(), TestCaseError> {
                 }
             }
             Step::SetAllowed(account, generates) => {
-                let set = keys.set_allowed(ACCOUNTS[account], generates).await;
+                let set = keys.set_account(ACCOUNTS[account], None, Some(generates)).await;
                 prop_assert_eq!(set.is_ok(), accounts.contains_key(ACCOUNTS[account]));
                 if set.is_ok() {
                     allowed.insert(ACCOUNTS[account], generates);

@@ -73,7 +73,7 @@ async fn a_revoked_key_is_refused_at_once_and_after_a_restart() {
 async fn a_plan_takes_effect_with_the_next_request() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let (keys, secret) = bootstrapped(folder.path()).await;
-    keys.set_plan("default", Plan::Free).await.expect("the account is there");
+    keys.set_account("default", Some(Plan::Free), None).await.expect("the account is there");
     assert_eq!(keys.authenticate(secret.expose()).expect("it works").plan, Plan::Free);
 }
 
@@ -83,14 +83,17 @@ async fn the_allow_list_takes_effect_with_the_next_request_and_stays_over_a_rest
     let (keys, secret) = bootstrapped(folder.path()).await;
     let generates = |keys: &Keys| keys.authenticate(secret.expose()).expect("it works").generates;
     assert!(!generates(&keys));
-    assert!(keys.set_allowed("default", true).await.expect("the account is there").generates);
+    assert!(keys.set_account("default", None, Some(true)).await.expect("the account is there").generates);
     assert!(generates(&keys));
     drop(keys);
     let keys = open(folder.path());
     assert!(generates(&keys));
-    assert_eq!(keys.set_plan("default", Plan::Paid).await.expect("the account is there").plan, Plan::Paid);
+    assert_eq!(
+        keys.set_account("default", Some(Plan::Paid), None).await.expect("the account is there").plan,
+        Plan::Paid
+    );
     assert!(generates(&keys), "another plan leaves the list alone");
-    keys.set_allowed("default", false).await.expect("the account is there");
+    keys.set_account("default", None, Some(false)).await.expect("the account is there");
     assert!(!generates(&keys));
     let friend = AccountName::try_from("friend").expect("a good name");
     assert!(keys.create_account(friend, Plan::Free, true).await.expect("a new name").generates);
@@ -210,7 +213,10 @@ async fn changes_that_cannot_be_are_refused_and_change_nothing() {
             ChangeError::NoSuchAccount("nobody".into()),
         ),
         (keys.revoke("key_unknown").await.map(drop), ChangeError::NoSuchKey("key_unknown".into())),
-        (keys.set_plan("nobody", Plan::Plus).await.map(drop), ChangeError::NoSuchAccount("nobody".into())),
+        (
+            keys.set_account("nobody", Some(Plan::Plus), None).await.map(drop),
+            ChangeError::NoSuchAccount("nobody".into()),
+        ),
         (
             keys.create_account(default(), Plan::Free, false).await.map(drop),
             ChangeError::AccountExists("default".into()),
@@ -260,7 +266,7 @@ async fn memory_and_disk_agree_after_plans_were_set_at_the_same_time() {
     let tasks: Vec<_> = (0..60)
         .map(|turn| {
             let keys = keys.clone();
-            tokio::spawn(async move { keys.set_plan("default", Plan::ALL[turn % 3]).await.map(drop) })
+            tokio::spawn(async move { keys.set_account("default", Some(Plan::ALL[turn % 3]), None).await.map(drop) })
         })
         .collect();
     for task in tasks {

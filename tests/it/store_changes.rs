@@ -1,8 +1,8 @@
 //! What each change writes, and what it refuses.
 
 use backdrop::store::{
-    Change, ChangeError, KeyHash, Month, PRESETS_PER_ACCOUNT, Preset, REQUEST_SECONDS, RedbStore, Request, StateStore,
-    UnixSeconds, Usage,
+    Change, ChangeError, KeyHash, Month, PRESETS_PER_ACCOUNT, Plan, Preset, REQUEST_SECONDS, RedbStore, Request,
+    StateStore, UnixSeconds, Usage,
 };
 use tempfile::TempDir;
 
@@ -27,14 +27,21 @@ fn request(fingerprint: u8, at: i64) -> Request {
 }
 
 #[test]
-fn an_account_goes_onto_the_allow_list_and_off_it() {
+fn an_accounts_plan_and_its_place_on_the_allow_list_change_together_or_alone() {
     let (_folder, store) = with_account();
-    for generates in [true, false] {
-        let rows = apply(&store, Change::SetAllowed { account: "acme".into(), generates }).expect("it is there");
-        assert_eq!(rows.accounts[0].generates, generates);
+    let steps = [
+        (Some(Plan::Paid), Some(true), (Plan::Paid, true)),
+        (None, Some(false), (Plan::Paid, false)),
+        (Some(Plan::Free), None, (Plan::Free, false)),
+        (None, None, (Plan::Free, false)),
+    ];
+    for (plan, generates, expected) in steps {
+        let set = Change::SetAccount { account: "acme".into(), plan, generates };
+        let rows = apply(&store, set).expect("it is there");
+        assert_eq!((rows.accounts[0].plan, rows.accounts[0].generates), expected);
         assert_eq!(store.load().expect("the store reads").accounts, rows.accounts);
     }
-    let unknown = Change::SetAllowed { account: "other".into(), generates: true };
+    let unknown = Change::SetAccount { account: "other".into(), plan: None, generates: Some(true) };
     assert_eq!(apply(&store, unknown), Err(ChangeError::NoSuchAccount("other".into())));
 }
 

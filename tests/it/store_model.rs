@@ -21,7 +21,7 @@ const ACCOUNTS: [&str; 3] = ["a", "a-", "nobody"];
 enum Op {
     Bill { account: usize, month: usize, images: u64, request: Option<(u8, u8, i64)> },
     Forget { before: i64 },
-    Put { account: usize, id: u8, name: u8, params: String },
+    Put { account: usize, id: u8, name: u8, params: String, replace: bool },
     Delete { account: usize, id: u8 },
 }
 
@@ -42,8 +42,8 @@ fn op() -> impl Strategy<Value = Op> {
         4 => (0..3_usize, 0..4_usize, 0..5_u64, request)
             .prop_map(|(account, month, images, request)| Op::Bill { account, month, images, request }),
         1 => seconds().prop_map(|before| Op::Forget { before }),
-        5 => (0..3_usize, 0..5_u8, 0..5_u8, "[a-z]{0,40}").prop_map(|(account, id, name, text)| {
-            Op::Put { account, id, name, params: format!(r#"{{"text":"{text}"}}"#) }
+        5 => (0..3_usize, 0..5_u8, 0..5_u8, "[a-z]{0,40}", any::<bool>()).prop_map(|(account, id, name, text, replace)| {
+            Op::Put { account, id, name, params: format!(r#"{{"text":"{text}"}}"#), replace }
         }),
         2 => (0..3_usize, 0..5_u8).prop_map(|(account, id)| Op::Delete { account, id }),
     ]
@@ -72,14 +72,15 @@ fn change(op: &Op, at: i64) -> Change {
             request: request.map(|(key, fingerprint, at)| (key.to_string(), as_request(*images, fingerprint, at))),
         },
         Op::Forget { before } => Change::ForgetRequests { before: UnixSeconds(*before) },
-        Op::Put { account, id: number, name, params } => Change::PutPreset {
-            preset: Preset {
+        Op::Put { account, id: number, name, params, replace } => {
+            let preset = Preset {
                 params: params.clone(),
                 created_at: UnixSeconds(at),
                 updated_at: UnixSeconds(at),
                 ..preset(ACCOUNTS[*account], &id(*number), &name.to_string())
-            },
-        },
+            };
+            if *replace { Change::ReplacePreset { preset } } else { Change::PutPreset { preset } }
+        }
         Op::Delete { account, id: number } => {
             Change::DeletePreset { account: ACCOUNTS[*account].into(), id: id(*number) }
         }
@@ -121,12 +122,17 @@ impl Model {
                 let created_at = self.presets.get(&row).map_or(preset.created_at, |before| before.created_at);
                 self.presets.insert(row, Preset { created_at, ..preset });
             }
+            Change::ReplacePreset { preset } => {
+                if !self.presets.contains_key(&(preset.account.clone(), preset.id.clone())) {
+                    return Err(ChangeError::NoSuchPreset(preset.id));
+                }
+                self.apply(Change::PutPreset { preset })?;
+            }
             Change::DeletePreset { account, id } => {
                 self.presets.remove(&(account, id.clone())).ok_or(ChangeError::NoSuchPreset(id))?;
             }
             Change::CreateAccount { .. }
-            | Change::SetPlan { .. }
-            | Change::SetAllowed { .. }
+            | Change::SetAccount { .. }
             | Change::CreateKey { .. }
             | Change::RevokeKey { .. }
             | Change::RotateKey { .. }

@@ -93,7 +93,8 @@ fn a_store_of_schema_1_is_brought_up_to_date_with_all_that_is_in_it() {
     assert_eq!(schema_of(&file), 2);
     // What schema 1 had no place for.
     let store = RedbStore::open(&file).expect("a store");
-    apply(&store, Change::SetAllowed { account: "acme".into(), generates: true }).expect("a new field is written");
+    apply(&store, Change::SetAccount { account: "acme".into(), plan: None, generates: Some(true) })
+        .expect("a new field is written");
     apply(&store, Change::PutPreset { preset: preset("acme", "preset_1", "n") }).expect("a new table is written");
     assert!(store.load().expect("the store reads").accounts[0].generates);
 }

@@ -266,18 +266,12 @@ async fn create_account(keys: &Keys, body: &[u8]) -> Result<Reply, Reply> {
     Ok(Reply::new(StatusCode::CREATED, account_json(&keys.create_account(name, new.plan, new.generates).await?)))
 }
 
-/// Each of the two is a change of its own: when the second fails, the first has happened.
 async fn change_account(keys: &Keys, name: &str, body: &[u8]) -> Result<Reply, Reply> {
     let AccountChange { plan, generates } = parse(body)?;
-    let mut changed = None;
-    if let Some(plan) = plan {
-        changed = Some(keys.set_plan(name, plan).await?);
+    if plan.is_none() && generates.is_none() {
+        return Err(Reply::invalid(None, "nothing to change (expected `plan` or `generates`)"));
     }
-    if let Some(generates) = generates {
-        changed = Some(keys.set_allowed(name, generates).await?);
-    }
-    let changed = changed.ok_or_else(|| Reply::invalid(None, "nothing to change (expected `plan` or `generates`)"))?;
-    Ok(Reply::new(StatusCode::OK, account_json(&changed)))
+    Ok(Reply::new(StatusCode::OK, account_json(&keys.set_account(name, plan, generates).await?)))
 }
 
 fn parse<T: DeserializeOwned>(body: &[u8]) -> Result<T, Reply> {
