@@ -4,6 +4,7 @@
 //! - [`Keys`] answers "whose token is this?" from memory and changes accounts and keys durably through the store.
 //! - [`Ledger`] keeps quotas and bills, [`Requests`] keeps a repeated request from being billed again.
 //! - [`Presets`] are parameters that an account saved.
+//! - [`rate`] bounds how often a key may call; it lives in memory only.
 //!
 //! [`features`] and [`price`] are rules without state: which plan a request needs, and what it costs. [`admin`] is
 //! accounts and keys for operators: a small JSON interface that the daemon serves on its admin listener and the command
@@ -19,6 +20,7 @@ mod ledger;
 mod memory_store;
 pub mod presets;
 pub mod price;
+pub mod rate;
 mod requests;
 mod services;
 mod text;

@@ -6,6 +6,7 @@
 use super::body::BodyError;
 use super::multipart::MultipartError;
 use super::response::{self, Reply};
+use crate::account::rate::whole_seconds;
 use crate::codec::{DecodeError, EncodeError};
 use crate::engine::EngineError;
 use crate::pipeline::{Beside, PipelineError};
@@ -211,11 +212,6 @@ impl ApiError {
         reply.headers_mut().extend(*self.headers);
         reply
     }
-}
-
-/// Whole seconds, rounded up and at least one: a caller who waits that long is not refused for having come early.
-pub(super) fn whole_seconds(wait: Duration) -> u64 {
-    (wait.as_secs() + u64::from(wait.subsec_nanos() > 0)).max(1)
 }
 
 impl From<FieldError> for ApiError {

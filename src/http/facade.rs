@@ -5,11 +5,11 @@ use super::doorman::Doorman;
 use super::error::{ApiError, ErrorCode};
 use super::exchange::{Exchange, Service};
 use super::form::UploadMemory;
-use super::rate::{RateLimiter, Standing};
-use super::response::Reply;
+use super::response::{self, Reply};
 use super::router::{self, Routine, Target};
 use super::routes;
 use super::{App, Caller};
+use crate::account::rate::{Rate, RateLimiter};
 use hyper::header::{AUTHORIZATION, HeaderMap, HeaderValue, WWW_AUTHENTICATE};
 use std::sync::Arc;
 use std::time::Instant;
@@ -79,16 +79,16 @@ impl Service for Facade {
 
 impl Facade {
     /// Whose request this is, within the rate of the key.
-    fn admit(&self, exchange: &mut Exchange) -> Result<(Caller, Standing), ApiError> {
+    fn admit(&self, exchange: &mut Exchange) -> Result<(Caller, Rate), ApiError> {
         let caller = self.authenticate(exchange)?;
         tracing::Span::current().record("account", caller.account.as_str());
-        let standing = self.rate.count(&caller.key_id, Instant::now());
-        standing.write(&mut exchange.reply_headers);
-        if !standing.allowed {
+        let rate = self.rate.count(&caller.key_id, Instant::now());
+        response::write_rate(&rate, &mut exchange.reply_headers);
+        if !rate.allowed {
             let error = ApiError::new(ErrorCode::RateLimitExceeded, "too many requests with this API key");
-            return Err(error.retry_after(standing.reset));
+            return Err(error.retry_after(rate.reset));
         }
-        Ok((caller, standing))
+        Ok((caller, rate))
     }
 }
 

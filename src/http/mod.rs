@@ -29,7 +29,6 @@ mod fetching;
 mod form;
 mod json;
 mod multipart;
-mod rate;
 mod request_id;
 mod response;
 pub mod router;

@@ -2,13 +2,14 @@
 
 use super::error::ApiError;
 use crate::account::price::in_dollars;
+use crate::account::rate::Rate;
 use crate::pipeline::Output;
 use bytes::Bytes;
 use futures_util::stream;
 use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt, Full, StreamBody};
 use hyper::body::Frame;
-use hyper::header::{CONTENT_TYPE, HeaderName, HeaderValue};
+use hyper::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
 use hyper::{Response, StatusCode};
 use std::convert::Infallible;
 use std::time::Duration;
@@ -22,9 +23,9 @@ pub(super) const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id"
 pub(super) const VERSION: HeaderName = HeaderName::from_static("x-service-version");
 
 /// On every reply to a caller with a key.
-pub(super) const RATE_LIMIT: HeaderName = HeaderName::from_static("x-ratelimit-limit");
-pub(super) const RATE_REMAINING: HeaderName = HeaderName::from_static("x-ratelimit-remaining");
-pub(super) const RATE_RESET: HeaderName = HeaderName::from_static("x-ratelimit-reset");
+const RATE_LIMIT: HeaderName = HeaderName::from_static("x-ratelimit-limit");
+const RATE_REMAINING: HeaderName = HeaderName::from_static("x-ratelimit-remaining");
+const RATE_RESET: HeaderName = HeaderName::from_static("x-ratelimit-reset");
 
 const LATENCY: HeaderName = HeaderName::from_static("x-service-latency");
 const MODEL: HeaderName = HeaderName::from_static("x-service-model");
@@ -34,6 +35,13 @@ const FOREGROUND: HeaderName = HeaderName::from_static("x-service-foreground");
 const UNCERTAINTY: HeaderName = HeaderName::from_static("x-service-uncertainty");
 const COST: HeaderName = HeaderName::from_static("x-service-cost");
 const SERVER_TIMING: HeaderName = HeaderName::from_static("server-timing");
+
+/// Tells a caller where its key stands.
+pub(super) fn write_rate(rate: &Rate, headers: &mut HeaderMap) {
+    headers.insert(RATE_LIMIT, rate.limit.into());
+    headers.insert(RATE_REMAINING, rate.remaining.into());
+    headers.insert(RATE_RESET, rate.reset_seconds().into());
+}
 
 /// A body of one media type.
 pub(super) fn page(status: StatusCode, media_type: &'static str, body: impl Into<Bytes>) -> Reply {

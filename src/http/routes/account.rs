@@ -1,10 +1,10 @@
 //! `GET /account`: where the caller's account stands.
 
 use crate::account::price::in_dollars;
+use crate::account::rate::Rate;
 use crate::http::Caller;
 use crate::http::error::ApiError;
 use crate::http::facade::Facade;
-use crate::http::rate::Standing as Rate;
 use crate::http::response::{self, Reply};
 use crate::store::UnixSeconds;
 use hyper::StatusCode;
@@ -23,7 +23,11 @@ pub(in crate::http) fn answer(facade: &Facade, caller: &Caller, rate: &Rate) -> 
         "remaining": standing.quota.map(|quota| quota.saturating_sub(standing.used)),
         "resets_at": standing.resets_at.to_string(),
         "cost_usd": in_dollars(standing.microdollars),
-        "rate": rate.as_json(),
+        "rate": {
+            "limit": rate.limit,
+            "remaining": rate.remaining,
+            "reset_seconds": rate.reset_seconds(),
+        },
     });
     Ok(response::json(StatusCode::OK, &body))
 }

@@ -4,9 +4,6 @@
 //! `limit` calls into any window, which a counter per calendar minute would allow twice around the full minute.
 //! Refused calls are not counted; a client that retries too eagerly is not locked out for longer by it.
 
-use super::error::whole_seconds;
-use super::response::{RATE_LIMIT, RATE_REMAINING, RATE_RESET};
-use hyper::header::HeaderMap;
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -19,7 +16,7 @@ const FEW_KEYS: usize = 1024;
 
 /// The calls of every key in the last minute.
 #[derive(Debug)]
-pub(super) struct RateLimiter {
+pub struct RateLimiter {
     limit: u32,
     calls: Mutex<Calls>,
 }
@@ -32,22 +29,26 @@ struct Calls {
 
 /// Where a key stands after a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Standing {
+pub struct Rate {
     /// Whether the call is within the limit.
-    pub(super) allowed: bool,
-    limit: u32,
-    remaining: u32,
+    pub allowed: bool,
+    /// Calls in any minute.
+    pub limit: u32,
+    /// Calls that are left now.
+    pub remaining: u32,
     /// When the oldest counted call leaves the window and one more becomes possible.
-    pub(super) reset: Duration,
+    pub reset: Duration,
 }
 
 impl RateLimiter {
-    pub(super) fn new(limit: u32) -> Self {
+    /// `limit` calls in any minute for every key.
+    #[must_use]
+    pub fn new(limit: u32) -> Self {
         Self { limit, calls: Mutex::default() }
     }
 
     /// Counts a call of `key` at `now`, if it is within the limit.
-    pub(super) fn count(&self, key: &str, now: Instant) -> Standing {
+    pub fn count(&self, key: &str, now: Instant) -> Rate {
         let mut calls = self.calls.lock().unwrap_or_else(PoisonError::into_inner);
         calls.sweep(now);
         let times = calls.by_key.entry(key.to_owned()).or_default();
@@ -59,7 +60,7 @@ impl RateLimiter {
         }
         let remaining = self.limit.saturating_sub(used).saturating_sub(u32::from(allowed));
         let reset = times.front().map_or(Duration::ZERO, |&oldest| (oldest + WINDOW).saturating_duration_since(now));
-        Standing { allowed, limit: self.limit, remaining, reset }
+        Rate { allowed, limit: self.limit, remaining, reset }
     }
 }
 
@@ -84,22 +85,18 @@ fn forget(times: &mut VecDeque<Instant>, now: Instant) {
     }
 }
 
-impl Standing {
-    /// As `/account` tells it.
-    pub(super) fn as_json(&self) -> serde_json::Value {
-        serde_json::json!({
-            "limit": self.limit,
-            "remaining": self.remaining,
-            "reset_seconds": whole_seconds(self.reset),
-        })
+impl Rate {
+    /// [`Self::reset`] as a caller is told it.
+    #[must_use]
+    pub fn reset_seconds(&self) -> u64 {
+        whole_seconds(self.reset)
     }
+}
 
-    /// Tells the caller.
-    pub(super) fn write(&self, headers: &mut HeaderMap) {
-        headers.insert(RATE_LIMIT, self.limit.into());
-        headers.insert(RATE_REMAINING, self.remaining.into());
-        headers.insert(RATE_RESET, whole_seconds(self.reset).into());
-    }
+/// Whole seconds, rounded up and at least one: a caller who waits that long is not refused for having come early.
+#[must_use]
+pub fn whole_seconds(wait: Duration) -> u64 {
+    (wait.as_secs() + u64::from(wait.subsec_nanos() > 0)).max(1)
 }
 
 #[cfg(test)]

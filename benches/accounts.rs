@@ -1,0 +1,171 @@
+//! What accounts add to a request, and whether many keys and presets slow it: `cargo bench --profile release --bench accounts`.
+//!
+//! An almost empty store and a full one are asked in turn, because machines are shared and noisy.
+
+use backdrop::account::presets::Draft;
+use backdrop::account::rate::RateLimiter;
+use backdrop::account::{AccountName, Label, Mode, Services};
+use backdrop::store::{self, Plan, RedbStore, UnixSeconds};
+use std::hint::black_box;
+use std::path::Path;
+use std::time::{Duration, Instant};
+use tokio::runtime::Runtime;
+use tokio::task::JoinSet;
+
+const ROUNDS: usize = 15;
+const REQUESTS: usize = 4000;
+const BILLS: usize = 400;
+/// Requests that are billed at the same time.
+const AT_A_TIME: usize = 16;
+
+/// Keys and presets, spread evenly over the accounts.
+const SMALL: Size = Size { accounts: 1, keys: 1, presets: 1 };
+const LARGE: Size = Size { accounts: 100, keys: 10_000, presets: 100_000 };
+
+#[derive(Clone, Copy)]
+struct Size {
+    accounts: usize,
+    keys: usize,
+    presets: usize,
+}
+
+/// A store with its services, as a daemon has them.
+struct Desk {
+    services: Services,
+    rate: RateLimiter,
+    tokens: Vec<String>,
+    /// Account and id.
+    presets: Vec<(String, String)>,
+}
+
+impl Desk {
+    async fn open(folder: &Path, size: Size) -> Self {
+        let store = RedbStore::open(&store::file_in(folder)).expect("a new store");
+        let services = Services::load(store, u64::MAX).expect("the store loads");
+        let names: Vec<String> = (0..size.accounts).map(|number| format!("shop-{number}")).collect();
+        for name in &names {
+            let name = AccountName::try_from(name.as_str()).expect("a good name");
+            services.keys.create_account(name, Plan::Free, false).await.expect("it is new");
+        }
+        let mut tokens = Vec::new();
+        let mut presets = Vec::new();
+        for (turn, name) in names.iter().cycle().take(size.keys.max(size.presets)).enumerate() {
+            if turn < size.keys {
+                tokens.push(name);
+            }
+            if turn < size.presets {
+                presets.push((turn, name.clone()));
+            }
+        }
+        let tokens = together(tokens, |name| {
+            let keys = services.keys.clone();
+            let name = AccountName::try_from(name.as_str()).expect("a good name");
+            async move {
+                let created = keys.create(&name, Label::default(), Mode::Live).await.expect("the store writes");
+                created.secret.expose().to_owned()
+            }
+        });
+        let tokens = tokens.await;
+        let presets = together(presets, |(turn, account)| {
+            let presets = services.presets.clone();
+            let params =
+                serde_json::json!({"edge": "hard", "bg_color": "#112233", "width": 800, "quality": turn % 100});
+            let params = params.as_object().expect("an object").clone();
+            let draft = Draft { name: format!("look {turn}"), params, ..Draft::default() };
+            async move {
+                let saved = presets.save(&account, draft, UnixSeconds::now(), |_| Ok(())).await;
+                (account, saved.expect("the store writes").id)
+            }
+        });
+        let presets = presets.await;
+        Self { services, rate: RateLimiter::new(u32::MAX), tokens, presets }
+    }
+
+    /// What every request passes: whose key it is, how often it came, whether the month has images left.
+    fn admit(&self, turn: usize) -> Duration {
+        let token = &self.tokens[turn * 7919 % self.tokens.len()];
+        let started = Instant::now();
+        let caller = self.services.keys.authenticate(token).expect("it works");
+        let rate = self.rate.count(&caller.key_id, started);
+        let reserved = self.services.ledger.reserve(&caller.account, caller.plan, 1, UnixSeconds::now());
+        drop(black_box((rate, reserved.expect("the quota is large"))));
+        started.elapsed()
+    }
+
+    /// What a request with a preset waits for besides.
+    async fn find(&self, turn: usize) -> Duration {
+        let (account, id) = &self.presets[turn * 7919 % self.presets.len()];
+        let started = Instant::now();
+        black_box(self.services.presets.find(account, id).await.expect("the store reads").expect("it is there"));
+        started.elapsed()
+    }
+
+    /// The time from an answer that is ready to the durable bill that it waits for, for each of a burst.
+    async fn bill(&self, turn: usize) -> Vec<Duration> {
+        let burst = (0..AT_A_TIME).map(|at| (turn * AT_A_TIME + at) * 7919 % self.tokens.len()).collect::<Vec<_>>();
+        together(burst, |at| {
+            let caller = self.services.keys.authenticate(&self.tokens[at]).expect("it works");
+            let ledger = self.services.ledger.clone();
+            async move {
+                let started = Instant::now();
+                let reserved = ledger.reserve(&caller.account, caller.plan, 1, UnixSeconds::now());
+                reserved.expect("the quota is large").bill(1, 5000, None).await.expect("the store writes");
+                started.elapsed()
+            }
+        })
+        .await
+    }
+}
+
+/// Runs one task for each item, a few hundred at a time.
+async fn together<I, T: Send + 'static, F: Future<Output = T> + Send + 'static>(
+    items: Vec<I>,
+    mut task: impl FnMut(I) -> F,
+) -> Vec<T> {
+    let (mut tasks, mut results) = (JoinSet::new(), Vec::new());
+    for item in items {
+        if tasks.len() == 200 {
+            results.extend(tasks.join_next().await.map(|result| result.expect("no task panics")));
+        }
+        tasks.spawn(task(item));
+    }
+    results.extend(tasks.join_all().await);
+    results
+}
+
+fn main() {
+    // `cargo test --benches` only wants to know that it builds.
+    if std::env::args().any(|argument| argument == "--test") {
+        return;
+    }
+    let runtime = Runtime::new().expect("a runtime");
+    let folders = [(); 2].map(|()| tempfile::tempdir().expect("a temporary folder"));
+    let desks = [(0, SMALL), (1, LARGE)].map(|(at, size)| runtime.block_on(Desk::open(folders[at].path(), size)));
+    let mut times: [[Vec<Duration>; 3]; 2] = Default::default();
+    for round in 0..ROUNDS {
+        for (desk, [admit, find, bill]) in desks.iter().zip(&mut times) {
+            admit.extend((0..REQUESTS).map(|turn| desk.admit(round * REQUESTS + turn)));
+            runtime.block_on(async {
+                for turn in 0..REQUESTS / 10 {
+                    find.push(desk.find(round * REQUESTS + turn).await);
+                }
+                for turn in 0..BILLS / AT_A_TIME {
+                    bill.extend(desk.bill(round * BILLS + turn).await);
+                }
+            });
+        }
+    }
+    println!("| step | 1 key, 1 preset | {} keys, {} presets | ratio |\n|---|---|---|---|", LARGE.keys, LARGE.presets);
+    let [small, large] = times.map(|steps| steps.map(median));
+    let steps = ["key, rate and quota", "preset", "durable bill, 16 at a time"];
+    for ((step, small), large) in steps.iter().zip(small).zip(large) {
+        let micros = |time: Duration| time.as_secs_f64() * 1e6;
+        let (small, large) = (micros(small), micros(large));
+        println!("| {step} | {small:.1} µs | {large:.1} µs | {:.2} |", large / small);
+    }
+}
+
+fn median(mut times: Vec<Duration>) -> Duration {
+    times.sort_unstable();
+    times[times.len() / 2]
+}
