@@ -3,9 +3,13 @@
 //! `bytes → Header → Frame → Mask → Cutout → Composite → EncodedImage`, each stage consuming what the one before it
 //! made, so that every buffer is free as soon as the next one is there.
 
+mod cutting;
+
+pub use cutting::{Looked, look};
+
 use crate::codec::{self, DecodeError, EncodeError, Header, Limits};
 use crate::compose::{self, Flattened, Framing, Materials, OutputTooLarge, SUBJECT_ALPHA};
-use crate::engine::{Engine, EngineError, Lane, Segmented, Slot};
+use crate::engine::{Engine, EngineError, Lane, Slot};
 use crate::image::{BufferPool, Cutout, EncodedImage, Frame, Mask, Rect};
 use crate::matting::{self, NoSubject};
 use crate::recipe::{Picture, Recipe};
@@ -195,14 +199,13 @@ async fn stages(
     let (frame, own_alpha, materials) = decoded?;
     timings.decode = probing + decoding;
 
-    let (mask, frame) = if own_alpha {
-        (None, frame)
+    let (mask, uncertainty, frame) = if own_alpha {
+        (None, 0.0, frame)
     } else {
-        let Segmented { frame, mask, took, .. } = engine.segment(&slot, frame, call.lane, call.deadline).await?;
+        let Looked { frame, mask, uncertainty, took } = look(engine, &slot, frame, &cut, call).await?;
         timings.segment = took;
-        (Some(mask), frame)
+        (Some(mask), uncertainty, frame)
     };
-    let uncertainty = mask.as_ref().map_or(0.0, matting::uncertainty);
     let matte = move || subject_of(frame, mask.as_ref(), picture, &cut.matting);
     let (found, took) = workers.run("matte", matte).await?;
     let (frame, subject) = found?;

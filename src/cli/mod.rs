@@ -14,6 +14,7 @@ mod progress;
 mod remove;
 mod runtime;
 mod serve;
+mod set;
 mod settings;
 mod show_config;
 mod store;

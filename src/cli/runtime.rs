@@ -3,12 +3,12 @@
 use super::exit::Failure;
 use crate::codec::{self, DecodeError, Limits};
 use crate::config::Config;
-use crate::engine::{Engine, EngineError, Lane, Segmented};
-use crate::image::{Frame, Mask};
+use crate::engine::{Engine, EngineError, Lane};
+use crate::image::Frame;
 use crate::model::device;
 use crate::model::weights::Weights;
-use crate::pipeline::{self, Call, Files, Output, PipelineError};
-use crate::recipe::Recipe;
+use crate::pipeline::{self, Call, Files, Looked, Output, PipelineError};
+use crate::recipe::{Cut, Recipe};
 use bytes::Bytes;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -60,8 +60,8 @@ impl Local {
         pipeline::run(&self.engine, files, recipe, &call).await
     }
 
-    /// One picture as far as the network.
-    pub(super) async fn segment(&self, bytes: Bytes) -> Result<(Frame, Mask), Failure> {
+    /// One picture as far as its mask.
+    pub(super) async fn look(&self, bytes: Bytes, cut: &Cut) -> Result<Looked, Failure> {
         let slot = self.engine.admit()?;
         let pool = self.engine.buffers().clone();
         let decode = move || -> Result<Frame, DecodeError> {
@@ -69,9 +69,8 @@ impl Local {
             codec::decode(&bytes, &header, &pool)
         };
         let frame = self.engine.cpu(decode).await??;
-        let Segmented { frame, mask, .. } =
-            self.engine.segment(&slot, frame, Lane::Bulk, Instant::now() + PATIENCE).await?;
-        Ok((frame, mask))
+        let call = Call { lane: Lane::Bulk, deadline: Instant::now() + PATIENCE };
+        Ok(pipeline::look(&self.engine, &slot, frame, cut, &call).await?)
     }
 
     /// Work on the engine's CPU pool.

@@ -42,6 +42,10 @@ pub struct Options {
     pub edge: Edge,
     /// How much green or blue light of the background is taken off the edge, 0 to 1.
     pub despill: f32,
+    /// Whether background that was kept near the edge is removed by the picture's own colours.
+    pub decontaminate: bool,
+    /// Whether the subject is known to be opaque all over, as products are.
+    pub opaque: bool,
 }
 
 /// Nothing in the picture stands out as a subject.

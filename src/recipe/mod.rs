@@ -64,8 +64,6 @@ pub struct Cut {
     pub keep_alpha: bool,
     /// How hard the network looks.
     pub detect: Detect,
-    /// Whether kept background is removed by the picture's own colours.
-    pub decontaminate: bool,
     /// Another way to cut out than the default.
     pub engine: Option<CutEngine>,
 }

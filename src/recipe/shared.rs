@@ -105,10 +105,14 @@ pub(super) fn composed(common: &Common, marks: &impl Marks, format: OutputFormat
     let (watermark, mark) = marks.watermark();
     Recipe {
         cut: Cut {
-            matting: matting::Options { despill: marks.despill(), ..matting::Options::default() },
+            matting: matting::Options {
+                despill: marks.despill(),
+                decontaminate: common.decontaminate.is_some_and(|Flag(yes)| yes),
+                opaque: common.engine == Some(CutEngine::ProductV1),
+                ..matting::Options::default()
+            },
             keep_alpha: common.keep_alpha.is_none_or(|Flag(yes)| yes),
             detect: common.detect.unwrap_or_default(),
-            decontaminate: common.decontaminate.is_some_and(|Flag(yes)| yes),
             engine: common.engine,
         },
         picture: Picture::Cutout,

@@ -1,6 +1,7 @@
 //! `backdrop eval`: how good the weights are, on pictures whose truth is known.
 //!
-//! Measures two things on every picture: the *mask* as `matting=none` returns it, and the *matte* as the default does.
+//! Measures two things on every picture: the *mask* as `matting=none` returns it, and the *matte* as `/remove` does with
+//! the fields of `--set`.
 
 mod components;
 mod metrics;
@@ -11,10 +12,13 @@ use super::exit::{Failure, Outcome, with_causes};
 use super::print;
 use super::progress::Progress;
 use super::runtime::{self, Local};
+use super::set::name_and_value;
 use super::settings::Settings;
 use crate::codec::{self, Limits};
-use crate::image::{BufferPool, Frame, Mask};
+use crate::image::{BufferPool, Frame};
 use crate::matting::{self, Method, Options};
+use crate::pipeline::Looked;
+use crate::recipe::{Cut, ENDPOINTS, Fields};
 use clap::Args;
 use futures_util::{StreamExt, stream};
 use metrics::{Scores, compare};
@@ -30,6 +34,9 @@ pub(super) struct Eval {
     /// Folder with image/ and mask/ (the same names in both), or a folder of such folders
     #[arg(value_name = "DIR")]
     folder: PathBuf,
+    /// A field of `/remove` that the cutouts are made with, such as detect=high_recall
+    #[arg(long, value_name = "NAME=VALUE", value_parser = name_and_value)]
+    set: Vec<super::set::Set>,
     /// Write the measures of every picture to a CSV file
     #[arg(long, value_name = "FILE")]
     details: Option<PathBuf>,
@@ -49,12 +56,23 @@ pub(super) struct Measured {
 }
 
 impl Eval {
+    /// How `--set` asks `/remove` to cut out.
+    fn cut(&self) -> Result<Cut, Failure> {
+        let mut fields = Fields::default();
+        for (name, value) in &self.set {
+            fields.push(name, value)?;
+        }
+        let remove = ENDPOINTS.iter().find(|endpoint| endpoint.name == "remove").expect("the first of them");
+        Ok(remove.recipe(&fields)?.cut)
+    }
+
     pub(super) fn run(self) -> Result<Outcome, Failure> {
         let config = self.settings.load(&[])?;
         let sets = sets::find(&self.folder)?;
+        let cut = self.cut()?;
         let (results, failed, model) = runtime::block_on(async {
             let local = Local::start(&config, JOBS).await?;
-            let (results, failed) = measure_all(&local, sets).await;
+            let (results, failed) = measure_all(&local, sets, &cut).await;
             Ok::<_, Failure>((results, failed, local.model()))
         })??;
         if let Some(path) = &self.details {
@@ -69,13 +87,13 @@ impl Eval {
     }
 }
 
-async fn measure_all(local: &Local, sets: Vec<Set>) -> (Vec<(String, Vec<Measured>)>, usize) {
+async fn measure_all(local: &Local, sets: Vec<Set>, cut: &Cut) -> (Vec<(String, Vec<Measured>)>, usize) {
     let mut progress = Progress::new(sets.iter().map(|set| set.pictures.len()).sum());
     let (mut results, mut failed) = (Vec::new(), 0);
     for set in sets {
         let mut measured = Vec::new();
         let mut finished = stream::iter(set.pictures)
-            .map(|picture| async move { (picture.name(), measure(local, picture).await) })
+            .map(|picture| async move { (picture.name(), measure(local, picture, cut).await) })
             // In order, so that the table and the file of details are the same in every run.
             .buffered(JOBS);
         while let Some((name, result)) = finished.next().await {
@@ -99,14 +117,16 @@ async fn measure_all(local: &Local, sets: Vec<Set>) -> (Vec<(String, Vec<Measure
     (results, failed)
 }
 
-async fn measure(local: &Local, picture: Picture) -> Result<Measured, Failure> {
+async fn measure(local: &Local, picture: Picture, cut: &Cut) -> Result<Measured, Failure> {
     let image = tokio::fs::read(&picture.image).await?;
     let truth = tokio::fs::read(&picture.truth).await?;
-    let (frame, mask) = local.segment(image.into()).await?;
-    local.cpu(move || score(picture, frame, &mask, &truth)).await?
+    let looked = local.look(image.into(), cut).await?;
+    let options = cut.matting;
+    local.cpu(move || score(picture, looked, &options, &truth)).await?
 }
 
-fn score(picture: Picture, frame: Frame, mask: &Mask, truth: &[u8]) -> Result<Measured, Failure> {
+fn score(picture: Picture, looked: Looked, options: &Options, truth: &[u8]) -> Result<Measured, Failure> {
+    let Looked { frame, mask, .. } = looked;
     let header = codec::probe(truth, &Limits::default())?;
     let truth = codec::decode(truth, &header, &BufferPool::new(0))?;
     let size = frame.size();
@@ -115,14 +135,14 @@ fn score(picture: Picture, frame: Frame, mask: &Mask, truth: &[u8]) -> Result<Me
     }
     let truth = channel(&truth, 0);
     let width = size.width as usize;
-    let coverage_by =
-        |method, frame: Frame| match matting::cut_out(frame, mask, &Options { method, ..Options::default() }) {
-            Ok(cutout) => channel(&cutout.0, 3),
-            // Nothing found is a result too, and the worst one.
-            Err(matting::NoSubject) => vec![0; size.area()],
-        };
-    let raw = compare(&coverage_by(Method::None, frame.clone()), &truth, width);
-    let matte = compare(&coverage_by(Method::ClosedForm, frame), &truth, width);
+    let coverage_by = |options: &Options, frame: Frame| match matting::cut_out(frame, &mask, options) {
+        Ok(cutout) => channel(&cutout.0, 3),
+        // Nothing found is a result too, and the worst one.
+        Err(matting::NoSubject) => vec![0; size.area()],
+    };
+    let raw =
+        compare(&coverage_by(&Options { method: Method::None, ..Options::default() }, frame.clone()), &truth, width);
+    let matte = compare(&coverage_by(options, frame), &truth, width);
     Ok(Measured { picture, mask: raw, matte })
 }
 

@@ -10,6 +10,7 @@ use super::exit::{Failure, Outcome, with_causes};
 use super::print;
 use super::progress::Progress;
 use super::runtime::{self, Local};
+use super::set::{Set, name_and_value};
 use super::settings::Settings;
 use crate::pipeline::Files;
 use crate::recipe::{BG_FILE, ENDPOINTS, Endpoint, FieldError, Fields, Input, Recipe};
@@ -38,7 +39,7 @@ pub(super) struct Remove {
     endpoint: String,
     /// A parameter of the endpoint, such as edge=hard, or bg_file=PATH; may be repeated
     #[arg(long = "set", value_name = "NAME=VALUE", value_parser = name_and_value)]
-    set: Vec<(String, String)>,
+    set: Vec<Set>,
     /// Cut out again what is already done
     #[arg(long)]
     force: bool,
@@ -59,11 +60,6 @@ pub(super) struct Remove {
 fn endpoint_names() -> PossibleValuesParser {
     let value = |endpoint: &'static Endpoint| PossibleValue::new(endpoint.name).help(endpoint.about);
     ENDPOINTS.iter().map(value).collect::<Vec<_>>().into()
-}
-
-fn name_and_value(text: &str) -> Result<(String, String), String> {
-    let (name, value) = text.split_once('=').ok_or("expected NAME=VALUE")?;
-    Ok((name.to_owned(), value.to_owned()))
 }
 
 impl Remove {
