@@ -1,6 +1,8 @@
 //! What accounts add to a request, and whether many keys and presets slow it: `cargo bench --profile release --bench accounts`.
 //!
-//! An almost empty store and a full one are asked in turn, because machines are shared and noisy.
+//! An almost empty store and a full one are asked in turn, because machines are shared and noisy. Both have as many
+//! callers, so that what differs is what lies in the store. The last row has all keys of the full store call in turn:
+//! then the caches of the processor do not hold what each of them needs.
 
 use backdrop::account::presets::Draft;
 use backdrop::account::rate::RateLimiter;
@@ -15,11 +17,11 @@ use tokio::task::JoinSet;
 const ROUNDS: usize = 15;
 const REQUESTS: usize = 4000;
 const BILLS: usize = 400;
-/// Requests that are billed at the same time.
-const AT_A_TIME: usize = 16;
+/// Callers, and requests that are billed at the same time.
+const CALLERS: usize = 16;
 
 /// Keys and presets, spread evenly over the accounts.
-const SMALL: Size = Size { accounts: 1, keys: 1, presets: 1 };
+const SMALL: Size = Size { accounts: CALLERS, keys: CALLERS, presets: CALLERS };
 const LARGE: Size = Size { accounts: 100, keys: 10_000, presets: 100_000 };
 
 #[derive(Clone, Copy)]
@@ -82,8 +84,8 @@ impl Desk {
     }
 
     /// What every request passes: whose key it is, how often it came, whether the month has images left.
-    fn admit(&self, turn: usize) -> Duration {
-        let token = &self.tokens[turn * 7919 % self.tokens.len()];
+    fn admit(&self, caller: usize) -> Duration {
+        let token = &self.tokens[caller];
         let started = Instant::now();
         let caller = self.services.keys.authenticate(token).expect("it works");
         let rate = self.rate.count(&caller.key_id, started);
@@ -93,18 +95,17 @@ impl Desk {
     }
 
     /// What a request with a preset waits for besides.
-    async fn find(&self, turn: usize) -> Duration {
-        let (account, id) = &self.presets[turn * 7919 % self.presets.len()];
+    async fn find(&self, caller: usize) -> Duration {
+        let (account, id) = &self.presets[caller];
         let started = Instant::now();
         black_box(self.services.presets.find(account, id).await.expect("the store reads").expect("it is there"));
         started.elapsed()
     }
 
     /// The time from an answer that is ready to the durable bill that it waits for, for each of a burst.
-    async fn bill(&self, turn: usize) -> Vec<Duration> {
-        let burst = (0..AT_A_TIME).map(|at| (turn * AT_A_TIME + at) * 7919 % self.tokens.len()).collect::<Vec<_>>();
-        together(burst, |at| {
-            let caller = self.services.keys.authenticate(&self.tokens[at]).expect("it works");
+    async fn bill(&self) -> Vec<Duration> {
+        together((0..CALLERS).collect(), |caller| {
+            let caller = self.services.keys.authenticate(&self.tokens[caller]).expect("it works");
             let ledger = self.services.ledger.clone();
             async move {
                 let started = Instant::now();
@@ -141,23 +142,28 @@ fn main() {
     let runtime = Runtime::new().expect("a runtime");
     let folders = [(); 2].map(|()| tempfile::tempdir().expect("a temporary folder"));
     let desks = [(0, SMALL), (1, LARGE)].map(|(at, size)| runtime.block_on(Desk::open(folders[at].path(), size)));
-    let mut times: [[Vec<Duration>; 3]; 2] = Default::default();
-    for round in 0..ROUNDS {
-        for (desk, [admit, find, bill]) in desks.iter().zip(&mut times) {
-            admit.extend((0..REQUESTS).map(|turn| desk.admit(round * REQUESTS + turn)));
+    let mut times: [[Vec<Duration>; 4]; 2] = Default::default();
+    for _ in 0..ROUNDS {
+        for (desk, [admit, find, bill, all]) in desks.iter().zip(&mut times) {
+            admit.extend((0..REQUESTS).map(|turn| desk.admit(turn % CALLERS)));
             runtime.block_on(async {
                 for turn in 0..REQUESTS / 10 {
-                    find.push(desk.find(round * REQUESTS + turn).await);
+                    find.push(desk.find(turn % CALLERS).await);
                 }
-                for turn in 0..BILLS / AT_A_TIME {
-                    bill.extend(desk.bill(round * BILLS + turn).await);
+                for _ in 0..BILLS / CALLERS {
+                    bill.extend(desk.bill().await);
                 }
             });
+            all.extend((0..REQUESTS).map(|turn| desk.admit(turn * 7919 % desk.tokens.len())));
         }
     }
-    println!("| step | 1 key, 1 preset | {} keys, {} presets | ratio |\n|---|---|---|---|", LARGE.keys, LARGE.presets);
+    println!(
+        "| step | {CALLERS} keys, {CALLERS} presets | {} keys, {} presets | ratio |\n|---|---|---|---|",
+        LARGE.keys, LARGE.presets
+    );
     let [small, large] = times.map(|steps| steps.map(median));
-    let steps = ["key, rate and quota", "preset", "durable bill, 16 at a time"];
+    let steps =
+        ["key, rate and quota", "preset", "durable bill, 16 at a time", "key, rate and quota, all keys in turn"];
     for ((step, small), large) in steps.iter().zip(small).zip(large) {
         let micros = |time: Duration| time.as_secs_f64() * 1e6;
         let (small, large) = (micros(small), micros(large));
