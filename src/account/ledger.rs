@@ -98,7 +98,7 @@ impl Ledger {
     /// Reserves `images` of the month that `now` is in. Only the free plan has a bound; asking for none always
     /// succeeds.
     ///
-    /// Not for sandbox keys: those use nothing.
+    /// Sandbox keys use nothing: they reserve none, and only to have a request remembered.
     ///
     /// # Errors
     /// When the plan has not that many left, reservations of other requests counted.

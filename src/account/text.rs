@@ -61,6 +61,13 @@ impl From<Label> for String {
 pub struct IdempotencyKey(String);
 
 impl IdempotencyKey {
+    /// The same word of a sandbox key, which is another: what was tried for nothing must not make a paid request look
+    /// like its repetition. No caller can send it, because of the blank.
+    #[must_use]
+    pub fn of_sandbox(self) -> Self {
+        Self(format!("sandbox {}", self.0))
+    }
+
     /// The key.
     #[must_use]
     pub fn as_str(&self) -> &str {

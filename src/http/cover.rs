@@ -24,6 +24,8 @@ pub(super) struct Cover {
     pub(super) recipe: Recipe,
     /// Of one picture, in microdollars; 0 where nothing is billed.
     unit_price: u64,
+    /// Whether the pictures count against the quota: those of a sandbox key do not.
+    counts: bool,
     reservation: Option<Reservation>,
     permit: Option<Permit>,
 }
@@ -37,7 +39,7 @@ impl Facade {
         headers: &HeaderMap,
         submission: &Submission,
     ) -> Result<Cover, ApiError> {
-        let key = idempotency_key(headers)?;
+        let key = idempotency_key(headers)?.map(|key| if caller.test { key.of_sandbox() } else { key });
         self.refuse_above_plan(endpoint, caller, &submission.fields)?;
         let fields = match submission.fields.get("preset") {
             Some(named) => {
@@ -63,11 +65,8 @@ impl Facade {
         }
         let images = submission.pictures.count();
         let unit_price = self.app.prices.price(&Call::of(endpoint.path, &fields, images))?.unit_price;
-        let mut cover = Cover { recipe, unit_price, reservation: None, permit: None };
-        if caller.test {
-            cover.unit_price = 0;
-            return Ok(cover);
-        }
+        let unit_price = if caller.test { 0 } else { unit_price };
+        let mut cover = Cover { recipe, unit_price, counts: !caller.test, reservation: None, permit: None };
         if let Some(key) = key {
             let fingerprint = fingerprint(endpoint, submission).await?;
             let begin = self.app.requests.begin(&caller.account, &key, fingerprint, UnixSeconds::now());
@@ -85,7 +84,11 @@ impl Facade {
                 }
             }
         }
-        let reserved = self.app.ledger.reserve(&caller.account, caller.plan, images.into(), UnixSeconds::now());
+        if !cover.counts && cover.permit.is_none() {
+            return Ok(cover);
+        }
+        let counted = if cover.counts { images.into() } else { 0 };
+        let reserved = self.app.ledger.reserve(&caller.account, caller.plan, counted, UnixSeconds::now());
         cover.reservation = Some(reserved.map_err(|QuotaExhausted { resets_at }| {
             let message = format!("the free images of this month are used up; there are new ones from {resets_at}");
             ApiError::new(ErrorCode::PaymentRequired, message)
@@ -113,7 +116,8 @@ impl Cover {
         let cost = self.unit_price.saturating_mul(images);
         // A batch of which nothing came may be sent again under its name.
         let permit = self.permit.filter(|_| images > 0);
-        reservation.bill(images, cost, permit).await.map_err(|error| ApiError::internal(error.to_string()))?;
+        let counted = if self.counts { images } else { 0 };
+        reservation.bill(counted, cost, permit).await.map_err(|error| ApiError::internal(error.to_string()))?;
         Ok(cost)
     }
 }

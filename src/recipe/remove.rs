@@ -95,10 +95,17 @@ mod tests {
         .expect("all valid");
         assert_eq!(recipe.encode.format, OutputFormat::WebP);
         assert_eq!(recipe.encode.quality.get(), 7);
-        assert_eq!(recipe.cut.matting, matting::Options { method: Method::None, edge: Edge::Hard, despill: 0.4 });
+        let matting = matting::Options {
+            method: Method::None,
+            edge: Edge::Hard,
+            despill: 0.4,
+            decontaminate: true,
+            opaque: false,
+        };
+        assert_eq!(recipe.cut.matting, matting);
         assert_eq!(recipe.scene.resize, Resize { width: Some(20), height: Some(30), max_dim: Some(100) });
         assert_eq!(recipe.encode.channels, Channels::Alpha);
-        assert!(!recipe.cut.keep_alpha && recipe.cut.matting.decontaminate);
+        assert!(!recipe.cut.keep_alpha);
         assert_eq!(recipe.scene.watermark, Some(Watermark { mark: Mark::Picture, opacity: 0.25 }));
         assert_eq!(recipe.wants.mark.expect("an address").to_string(), "https://example.org/w.png");
     }

@@ -153,6 +153,22 @@ async fn a_repeated_request_is_answered_and_billed_once() {
 }
 
 #[tokio::test]
+async fn a_sandbox_keys_names_are_kept_apart_from_the_paid_ones() {
+    let daemon = Daemon::start().await;
+    for _ in 0..2 {
+        assert_eq!(daemon.repeatable(TEST, "order", &[]).await.status(), 200);
+    }
+    let other = refusal(daemon.repeatable(TEST, "order", &[("width", "5")]).await).await;
+    other.is(409, "idempotency_conflict", None);
+    assert_eq!(daemon.account(TEST).await["used"], 0);
+    // Neither a conflict nor a repetition that costs nothing.
+    let paid = daemon.repeatable(KEY, "order", &[]).await;
+    assert_eq!((paid.status().as_u16(), cost(&paid)), (200, 0.005));
+    assert_eq!(daemon.repeatable(TEST, "order", &[]).await.status(), 200);
+    assert_eq!(daemon.account(KEY).await["used"], 1);
+}
+
+#[tokio::test]
 async fn a_failed_request_may_be_repeated_under_its_name() {
     let daemon = Daemon::start().await;
     daemon.engine.set(Work::Fail(|| NoSubject.into()));

@@ -144,7 +144,7 @@ impl Authenticate for FourKeys {
             KEY => ("key_1", "default", Plan::Plus, false),
             PAID => ("key_2", "paying", Plan::Paid, false),
             FREE => ("key_3", "guest", Plan::Free, false),
-            TEST => ("key_4", "tester", Plan::Plus, true),
+            TEST => ("key_4", "default", Plan::Plus, true),
             _ => return None,
         };
         Some(Caller { key_id: key_id.into(), account: account.into(), plan, test })
@@ -155,8 +155,7 @@ impl Authenticate for FourKeys {
 async fn services(folder: &Path) -> (Services, String) {
     let services =
         Services::load(RedbStore::open(&folder.join("state.redb")).expect("a new store"), 50).expect("empty");
-    for (name, plan) in [("default", Plan::Plus), ("paying", Plan::Paid), ("guest", Plan::Free), ("tester", Plan::Plus)]
-    {
+    for (name, plan) in [("default", Plan::Plus), ("paying", Plan::Paid), ("guest", Plan::Free)] {
         let name = AccountName::try_from(name).expect("a name");
         services.keys.create_account(name, plan, false).await.expect("a new account");
     }

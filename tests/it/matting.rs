@@ -115,7 +115,7 @@ fn disc(size: Size, subject: [u8; 3], behind: [u8; 3]) -> Frame {
 }
 
 fn options(edge: Edge) -> Options {
-    Options { method: Method::ClosedForm, edge, despill: 0.0 }
+    Options { edge, ..Options::default() }
 }
 
 #[test]
@@ -183,9 +183,7 @@ fn the_matte_finds_the_edge_that_the_mask_missed() {
     let frame = disc(size, [40, 90, 200], [210, 160, 50]);
     // The mask is half a 48th (four pixels) too large.
     let wrong = mask(15.5, 1.0);
-    let cut = |method| {
-        matting::cut_out(frame.clone(), &wrong, &Options { method, edge: Edge::Soft, despill: 0.0 }).unwrap().0
-    };
+    let cut = |method| matting::cut_out(frame.clone(), &wrong, &Options { method, ..Options::default() }).unwrap().0;
     let error = |cutout: &Frame| {
         let differences = (0..size.height).flat_map(|y| (0..size.width).map(move |x| (x, y)));
         differences.map(|(x, y)| (f32::from(cutout.pixel(x, y)[3]) / 255.0 - disc_alpha(size, x, y)).abs()).sum::<f32>()
@@ -215,7 +213,7 @@ fn a_mask_without_a_subject_is_refused() {
         Mask { size: Size::new(96, 96), values: mask(15.0, 3.0).values.iter().map(|value| value * 0.4).collect() };
     for method in [Method::ClosedForm, Method::None] {
         for mask in [&nothing, &ghost] {
-            let cut = matting::cut_out(frame(), mask, &Options { method, edge: Edge::Soft, despill: 0.0 });
+            let cut = matting::cut_out(frame(), mask, &Options { method, ..Options::default() });
             assert_eq!(cut.err(), Some(NoSubject));
         }
     }
@@ -293,7 +291,7 @@ fn doubt_that_never_becomes_likely_leaves_no_ghost() {
     let size = Size::new(480, 480);
     for method in [Method::ClosedForm, Method::None] {
         let frame = disc(size, [40, 90, 200], [210, 160, 50]);
-        let cutout = matting::cut_out(frame, &mask, &Options { method, edge: Edge::Soft, despill: 0.0 }).unwrap().0;
+        let cutout = matting::cut_out(frame, &mask, &Options { method, ..Options::default() }).unwrap().0;
         assert_eq!(cutout.pixel(40, 35)[3], 0, "a ghost beside the subject");
         assert_eq!(cutout.pixel(235, 235)[3], 255, "a hole in the subject");
     }
