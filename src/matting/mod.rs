@@ -7,11 +7,14 @@ pub mod foreground;
 mod holes;
 mod pyramid;
 pub mod trimap;
+mod uncertainty;
 
 use crate::image::{AlphaMatte, Cutout, Frame, Mask, Size};
 use backdrop_kernels::mask_upsample::{self, cpu::Upsampled};
 use despill::Surroundings;
 use rayon::prelude::*;
+
+pub use uncertainty::{BAD_MAE, uncertainty};
 
 /// How the edge is found.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -108,17 +111,6 @@ pub fn from_own_alpha(mut frame: Frame) -> Result<Cutout, NoSubject> {
         visible || pixel[3] != 0
     });
     if visible { Ok(Cutout(frame)) } else { Err(NoSubject) }
-}
-
-/// How unsure the mask is, 0 (certain) to 1: the doubt in it next to the area that may be subject. The ramp that every edge
-/// has counts too, so a good mask of a compact subject has a few hundredths.
-#[must_use]
-pub fn uncertainty(mask: &Mask) -> f32 {
-    let doubt = |value: f32| 1.0 - (2.0 * value - 1.0).abs();
-    let (doubted, subject) = mask.values.iter().fold((0.0f64, 0.0f64), |(doubted, subject), &value| {
-        (doubted + f64::from(doubt(value)), subject + f64::from(value))
-    });
-    if subject > 0.0 { (doubted / (2.0 * subject).max(doubted)) as f32 } else { 0.0 }
 }
 
 /// The mask itself as a matte.
