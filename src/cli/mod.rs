@@ -5,6 +5,7 @@
 
 pub mod accounts;
 mod bench;
+mod contact_sheet;
 mod eval;
 mod exit;
 pub mod keys;

@@ -1,7 +1,7 @@
 //! `backdrop remove`: the pipeline over files, without a server.
 
+mod before_after;
 mod beside;
-mod contact_sheet;
 mod file;
 mod plan;
 mod report;
@@ -19,7 +19,6 @@ use beside::BesideFiles;
 use bytes::Bytes;
 use clap::Args;
 use clap::builder::{PossibleValue, PossibleValuesParser};
-use contact_sheet::ContactSheet;
 use futures_util::{StreamExt, stream};
 use plan::{Destination, Plan, Sink, Source, Task};
 use report::{Entry, Report};
@@ -86,7 +85,7 @@ impl Remove {
             Ok::<_, Failure>(self.run_all(plan, shop.as_ref(), jobs).await)
         })??;
         if let Some(path) = &self.contact_sheet {
-            draw_contact_sheet(&report, path)?;
+            before_after::draw(&report, path)?;
         }
         if self.json {
             print::json(&report)?;
@@ -233,18 +232,4 @@ fn name_of_sink(sink: &Sink) -> String {
         Sink::Stdout => "-".to_owned(),
         Sink::File(path) => path.display().to_string(),
     }
-}
-
-fn draw_contact_sheet(report: &Report, path: &Path) -> Result<(), Failure> {
-    let pairs: Vec<_> = report.pairs().collect();
-    let mut sheet = ContactSheet::new(pairs.len());
-    for (input, output) in pairs {
-        sheet.add(Path::new(input), Path::new(output))?;
-    }
-    let Some(png) = sheet.finish()? else {
-        return Err("there is nothing to show on the contact sheet".into());
-    };
-    file::write_now(path, &png)?;
-    eprintln!("Before and after: {}", path.display());
-    Ok(())
 }

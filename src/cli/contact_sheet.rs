@@ -1,12 +1,11 @@
-//! A PNG that shows each picture before, cut out over a checkerboard, and on a colour.
+//! A PNG that shows pictures side by side: each a row of cells, the next picture beside or below it.
 
-use crate::cli::exit::Failure;
-use crate::codec::{self, Channels, EncodeOptions, Limits, PngEffort};
+use super::exit::Failure;
+use crate::codec::{self, Channels, EncodeOptions, PngEffort};
 use crate::compose::{self, Materials, Resize, Scene};
 use crate::image::color::{encoded_of_linear, linear_of_encoded};
-use crate::image::{Buffer, BufferPool, Composite, Frame, OutputFormat, Quality, Rect, Size};
+use crate::image::{Buffer, Composite, Frame, OutputFormat, Quality, Rect, Size};
 use bytes::Bytes;
-use std::path::Path;
 
 /// Between the cells and around them.
 const MARGIN: u32 = 12;
@@ -14,16 +13,53 @@ const PAPER: [u8; 3] = [250, 250, 250];
 const SQUARES: [[u8; 3]; 2] = [[255, 255, 255], [208, 208, 208]];
 /// Side of a square of the checkerboard.
 const SQUARE: u32 = 12;
-/// Strong and unlike skin, fur and wood: a fringe of the old background shows on it.
-const COLOUR: [u8; 3] = [38, 110, 190];
-/// Before, over the checkerboard, on the colour.
+/// Cells of a picture.
 const CELLS: u32 = 3;
+
+/// What shows where a cell is clear.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Ground {
+    /// The sheet itself.
+    Paper,
+    /// A checkerboard.
+    Checkers,
+    /// One colour.
+    Colour([u8; 3]),
+}
+
+impl Ground {
+    fn at(self, x: u32, y: u32) -> [u8; 3] {
+        match self {
+            Self::Paper => PAPER,
+            Self::Checkers => SQUARES[((x / SQUARE + y / SQUARE) % 2) as usize],
+            Self::Colour(colour) => colour,
+        }
+    }
+}
+
+/// Side lengths of the cells of a sheet for `count` pictures: large for a few, small for many.
+pub(super) const fn cell_size(count: usize) -> Size {
+    if is_small(count) { Size::new(400, 300) } else { Size::new(160, 160) }
+}
+
+const fn is_small(count: usize) -> bool {
+    count <= 8
+}
+
+/// A picture that fits into a `cell`, with transparency around it.
+pub(super) fn fitted(frame: Frame, cell: Size) -> Result<Frame, Failure> {
+    let resize = Resize { width: Some(cell.width), height: Some(cell.height), max_dim: None };
+    let scene = Scene { resize, ..Scene::default() };
+    let whole = Rect::whole(frame.size());
+    let layout = scene.layout(frame.size(), whole)?;
+    Ok(compose::flatten(frame, whole, &layout, &scene, Materials::default()).composite.0)
+}
 
 /// A sheet in the making.
 #[derive(Debug)]
 pub(super) struct ContactSheet {
     cell: Size,
-    /// Pictures side by side, each with its three cells.
+    /// Pictures side by side, each with its cells.
     across: u32,
     rows: u32,
     drawn: u32,
@@ -31,11 +67,11 @@ pub(super) struct ContactSheet {
 }
 
 impl ContactSheet {
-    /// A sheet for `count` pictures: large for a few, small for many.
+    /// A sheet for `count` pictures.
     pub(super) fn new(count: usize) -> Self {
-        let (cell, across) = if count <= 8 { (Size::new(400, 300), 1) } else { (Size::new(160, 160), 4) };
+        let across = if is_small(count) { 1 } else { 4 };
         let rows = u32::try_from(count).unwrap_or(u32::MAX).div_ceil(across);
-        let mut sheet = Self { cell, across, rows, drawn: 0, pixels: Vec::new() };
+        let mut sheet = Self { cell: cell_size(count), across, rows, drawn: 0, pixels: Vec::new() };
         sheet.pixels = [PAPER[0], PAPER[1], PAPER[2], 255].repeat(sheet.size().area());
         sheet
     }
@@ -45,39 +81,24 @@ impl ContactSheet {
         Size::new(side(self.cell.width, self.across * CELLS), side(self.cell.height, self.rows))
     }
 
-    /// Draws the next picture and its cutout.
-    pub(super) fn add(&mut self, input: &Path, output: &Path) -> Result<(), Failure> {
-        let (before, after) = (self.fitted(input)?, self.fitted(output)?);
+    /// Draws the next picture: its cells, each [`fitted`] to the [`cell_size`], from left to right.
+    pub(super) fn add(&mut self, cells: [(&Frame, Ground); CELLS as usize]) {
         let (row, column) = (self.drawn / self.across, self.drawn % self.across * CELLS);
-        self.draw(row, column, &before, |_, _| PAPER);
-        self.draw(row, column + 1, &after, |x, y| SQUARES[((x / SQUARE + y / SQUARE) % 2) as usize]);
-        self.draw(row, column + 2, &after, |_, _| COLOUR);
+        for (column, (cell, ground)) in (column..).zip(cells) {
+            self.draw(row, column, cell, ground);
+        }
         self.drawn += 1;
-        Ok(())
-    }
-
-    /// The picture of a file, fitted into a cell with transparency around it.
-    fn fitted(&self, path: &Path) -> Result<Frame, Failure> {
-        let bytes = std::fs::read(path)?;
-        // Our own result may be larger than an upload may.
-        let header = codec::probe(&bytes, &Limits { max_bytes: usize::MAX, ..Limits::default() })?;
-        let frame = codec::decode(&bytes, &header, &BufferPool::new(0))?;
-        let cell = Resize { width: Some(self.cell.width), height: Some(self.cell.height), max_dim: None };
-        let scene = Scene { resize: cell, ..Scene::default() };
-        let whole = Rect::whole(frame.size());
-        let layout = scene.layout(frame.size(), whole)?;
-        Ok(compose::flatten(frame, whole, &layout, &scene, Materials::default()).composite.0)
     }
 
     /// Draws a cell over `ground`, mixed in linear light.
-    fn draw(&mut self, row: u32, column: u32, cell: &Frame, ground: impl Fn(u32, u32) -> [u8; 3]) {
+    fn draw(&mut self, row: u32, column: u32, cell: &Frame, ground: Ground) {
         let left = MARGIN + column * (self.cell.width + MARGIN);
         let top = MARGIN + row * (self.cell.height + MARGIN);
         let stride = self.size().width as usize;
         for y in 0..self.cell.height {
             for x in 0..self.cell.width {
                 let [r, g, b, alpha] = cell.pixel(x, y);
-                let under = ground(x, y);
+                let under = ground.at(x, y);
                 let at = ((top + y) as usize * stride + (left + x) as usize) * 4;
                 for (channel, over) in [r, g, b].into_iter().enumerate() {
                     self.pixels[at + channel] = mix(over, under[channel], alpha);
@@ -124,7 +145,7 @@ mod tests {
         let mut sheet = ContactSheet::new(1);
         let mut frame = Frame::new(sheet.cell, Buffer::from(vec![0; sheet.cell.area() * 4]));
         frame.pixels_mut()[..8].copy_from_slice(&[255, 0, 0, 255, 255, 255, 255, 128]);
-        sheet.draw(0, 1, &frame, |_, _| [0, 0, 0]);
+        sheet.draw(0, 1, &frame, Ground::Colour([0, 0, 0]));
         let at = |x: usize| (MARGIN as usize * sheet.size().width as usize + 400 + 2 * MARGIN as usize + x) * 4;
         assert_eq!(sheet.pixels[at(0)..at(0) + 4], [255, 0, 0, 255]);
         // Half the light of white is 188, not 128.
