@@ -1,6 +1,6 @@
 //! The sums, set by set.
 
-use super::Measured;
+use super::measure::Measured;
 use super::metrics::{Matting, Scores, max_f};
 use crate::cli::print;
 use serde::Serialize;
