@@ -1,6 +1,7 @@
 //! From the network's mask to a cutout at source size.
 
 pub mod closed_form;
+mod colours;
 pub mod despill;
 pub mod edge;
 pub mod foreground;
