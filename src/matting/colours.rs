@@ -31,10 +31,10 @@ const SURE_SUBJECT: u8 = 250;
 /// Steps of the grid next to the edge that are not learnt from: colours mix there, and the matte may be off by as much.
 const MARGIN: u16 = 2 * STRAIGHT;
 /// Chamfer distances (Borgefors 1986): a step along a row or column, and a diagonal one.
-const STRAIGHT: u16 = 3;
+pub(super) const STRAIGHT: u16 = 3;
 const DIAGONAL: u16 = 4;
 /// What is added to the variances along grey and along the opponent axes, in steps of 255: noise, and what was not seen.
-const VARIANCE: [f32; 3] = [36.0, 16.0, 16.0];
+const VARIANCE: [f32; 3] = [16.0, 9.0, 9.0];
 /// Share of the even component, which is spread over all of the cube of colours.
 const UNSEEN: f32 = 0.1;
 /// Nodes of the look-up table along each channel, eight steps of 255 apart.

@@ -2,6 +2,7 @@
 
 pub mod closed_form;
 mod colours;
+mod decontaminate;
 pub mod despill;
 pub mod edge;
 pub mod foreground;
@@ -80,6 +81,7 @@ pub fn matte_of(frame: &Frame, mask: &Mask, options: &Options) -> Result<AlphaMa
     if (likely as f64) < MIN_AREA * mask.values.len() as f64 {
         return Err(NoSubject);
     }
+    let mask = if options.decontaminate { decontaminate::decontaminated(frame, mask) } else { mask };
     let matte = match options.method {
         Method::ClosedForm => {
             let trimap = trimap::of_tidied(&mask, size);

@@ -1,0 +1,478 @@
+//! Removes background that the mask kept near its edge, by the picture's own colours.
+//!
+//! Works on the mask, before the unknown band is drawn, so that matting finds the new edge as it finds any other. A cell
+//! of the mask's grid is taken for background by two opinions added up: how much likelier its colours are the
+//! background's ([`ColourModels`], averaged over the cells around that look like it), and how sure the mask is of it.
+//! What is removed
+//!
+//! - lies within [`REACH`] of the mask's edge,
+//! - is reached from sure background through cells that all pass for background, without a step of colour on the way:
+//!   a white collar before a white wall ends on a line,
+//! - is deep and large enough to be kept background; thinner than that it is matting's to decide, or hair,
+//! - is less than [`MOST`] of the subject: colours that would take more do not tell what the subject is.
+//!
+//! Masks on a grid finer than [`FINEST_SIDE`] are judged on a coarser one.
+//!
+//! Cells that just pass lose half of what they have, clear ones all of it, and none ever gains. Where the two models
+//! overlap (white on white) the mask stays as it is, bit for bit.
+
+use super::colours::{ColourModels, STRAIGHT, chamfer};
+use crate::image::{Frame, Mask, Size};
+use backdrop_kernels::mask_upsample::cpu::Upsampled;
+use rayon::prelude::*;
+
+/// How far from the mask's edge anything may be removed, as a share of the longer side of the grid.
+const REACH: f32 = 0.04;
+/// The grid on which the lengths below were tuned; they grow with finer ones, so that they are shares of the picture.
+const TUNED_SIDE: f32 = 384.0;
+/// Finer grids are judged on a coarser one: colours are no better known there, and the time is bounded.
+const FINEST_SIDE: usize = 768;
+/// Removed patches reach this deep into the mask at least, in cells.
+const DEPTH_CELLS: f32 = 3.0;
+/// How far around such deep cells others go with them.
+const SPREAD_CELLS: f32 = 6.0;
+/// Smaller patches stay.
+const MIN_CELLS: f32 = 20.0;
+/// Radius of the neighbourhood that evidence is averaged over, in cells.
+const AVERAGE_CELLS: f32 = 2.0;
+/// Difference in colour, in steps of 255, at which a neighbour's evidence counts half.
+const ALIKE: f32 = 20.0;
+/// Difference in colour between neighbouring cells that is an edge.
+const EDGE: f32 = 24.0;
+/// Evidence of one pixel is limited to this: no single colour decides alone.
+const MOST_EVIDENCE: f32 = 5.0;
+/// Cells pass for background when evidence and the mask's log odds together are below this.
+const PASSES: f32 = -1.0;
+/// So much further below, they are clear.
+const CLEAR: f32 = 1.0;
+/// The mask's own opinion counts no more than this probability, and one less.
+const MOST_SURE: f32 = 0.998;
+/// Up to this the mask is sure of background; there is nothing to remove from less than [`NOTHING`].
+const SURE_BACKGROUND: f32 = 0.1;
+const NOTHING: f32 = 0.02;
+/// Models that are more alike than this decide nothing.
+const MAX_OVERLAP: f32 = 0.4;
+/// The share of the subject that may be removed.
+const MOST: f32 = 0.25;
+/// Pixels of a cell that are looked at, along each side.
+const LOOKS: usize = 4;
+
+/// `mask` without the background near its edge that it kept; `mask` itself where colours cannot tell.
+pub(super) fn decontaminated(frame: &Frame, mut mask: Mask) -> Mask {
+    let models = ColourModels::of(frame, &super::upsampled(&mask, frame.size()));
+    let Some(models) = models.filter(|models| models.overlap() <= MAX_OVERLAP) else { return mask };
+    let [columns, rows] = [mask.size.width as usize, mask.size.height as usize];
+    let factor = columns.max(rows).div_ceil(FINEST_SIDE);
+    if factor <= 1 {
+        let left = Cells::of(frame, &mask, &models).left(&mask);
+        mask.values.iter_mut().zip(left).for_each(|(value, left)| *value *= left);
+        return mask;
+    }
+    let coarse = reduced(&mask, factor);
+    let left = Cells::of(frame, &coarse, &models).left(&coarse);
+    let grid = (coarse.size.width as usize, coarse.size.height as usize);
+    let left = Upsampled::new(&left, grid, (columns, rows));
+    mask.values.par_chunks_mut(columns).enumerate().for_each(|(y, row)| {
+        for (x, value) in row.iter_mut().enumerate() {
+            let left = left.at(x, y);
+            // Where nothing is taken nothing may change, not even by the rounding of an interpolation.
+            if left < 1.0 - 1e-5 {
+                *value *= left.max(0.0);
+            }
+        }
+    });
+    mask
+}
+
+/// The means of `factor` by `factor` cells.
+fn reduced(mask: &Mask, factor: usize) -> Mask {
+    let [columns, rows] = [mask.size.width as usize, mask.size.height as usize];
+    let [width, height] = [columns.div_ceil(factor), rows.div_ceil(factor)];
+    let mean = |at: usize| {
+        let [left, top] = [at % width * factor, at / width * factor];
+        let [right, bottom] = [(left + factor).min(columns), (top + factor).min(rows)];
+        let sum: f32 =
+            (top..bottom).map(|y| mask.values[y * columns + left..y * columns + right].iter().sum::<f32>()).sum();
+        sum / ((right - left) * (bottom - top)) as f32
+    };
+    let values = (0..width * height).into_par_iter().map(mean).collect();
+    Mask { size: Size::new(width as u32, height as u32), values }
+}
+
+/// What is known about the cells of the mask's grid.
+struct Cells {
+    columns: usize,
+    /// How many cells one of the tuned grid is.
+    unit: f32,
+    /// Chamfer distance to the nearest cell outside the mask; 0 outside.
+    depth: Vec<u16>,
+    /// Mean colour, in steps of 255.
+    colour: Vec<[f32; 3]>,
+    /// The two opinions added up, below 0: background. `None` where nothing may be removed.
+    score: Vec<Option<f32>>,
+}
+
+impl Cells {
+    fn of(frame: &Frame, mask: &Mask, models: &ColourModels) -> Self {
+        let columns = mask.size.width as usize;
+        let longer = mask.size.width.max(mask.size.height) as f32;
+        let unit = longer / TUNED_SIDE;
+        let mut depth: Vec<u16> = mask.values.iter().map(|&value| if value < 0.5 { 0 } else { u16::MAX }).collect();
+        chamfer(&mut depth, columns);
+        let reach = thirds(REACH * longer);
+        let near: Vec<bool> =
+            mask.values.iter().zip(&depth).map(|(&value, &depth)| value > NOTHING && depth <= reach).collect();
+        let looks: Vec<([f32; 3], f32)> = (0..near.len())
+            .into_par_iter()
+            .map(|at| Look { frame, models, near: near[at] }.at([at % columns, at / columns], mask))
+            .collect();
+        let radius = (AVERAGE_CELLS * unit).round() as usize;
+        let score = |at: usize| {
+            near[at].then(|| {
+                let sure = mask.values[at].clamp(1.0 - MOST_SURE, MOST_SURE);
+                averaged(&looks, &near, columns, radius, at) + (sure / (1.0 - sure)).ln()
+            })
+        };
+        let score = (0..near.len()).into_par_iter().map(score).collect();
+        Self { columns, unit, depth, colour: looks.into_iter().map(|(colour, _)| colour).collect(), score }
+    }
+
+    /// The share of each cell's value that stays.
+    fn left(&self, mask: &Mask) -> Vec<f32> {
+        let taken = self.reached(mask);
+        let deep = thirds(DEPTH_CELLS * self.unit);
+        let mut from_deep: Vec<u16> = (taken.iter().zip(&self.depth))
+            .map(|(&taken, &depth)| if taken && depth >= deep { 0 } else { u16::MAX })
+            .collect();
+        chamfer(&mut from_deep, self.columns);
+        let spread = thirds(SPREAD_CELLS * self.unit);
+        let patched: Vec<bool> =
+            taken.iter().zip(&from_deep).map(|(&taken, &distance)| taken && distance <= spread).collect();
+        let removed = self.large_patches(&patched, mask);
+        let subject = |at: &usize| mask.values[*at] >= 0.5;
+        let (lost, all) = (removed.iter().filter(|&at| subject(at)).count(), (0..taken.len()).filter(subject).count());
+        let mut left = vec![1.0; taken.len()];
+        if lost as f32 <= MOST * all as f32 {
+            for at in removed {
+                let score = self.score[at].unwrap_or(PASSES);
+                left[at] = (0.5 - (PASSES - score) / (2.0 * CLEAR)).clamp(0.0, 0.5);
+            }
+        }
+        left
+    }
+
+    /// Which cells pass for background and are reached from sure background.
+    fn reached(&self, mask: &Mask) -> Vec<bool> {
+        let mut taken = vec![false; mask.values.len()];
+        let mut front: Vec<usize> = (0..taken.len()).filter(|&at| mask.values[at] <= SURE_BACKGROUND).collect();
+        let mut next = 0;
+        while let Some(&at) = front.get(next) {
+            next += 1;
+            for to in self.sides(at) {
+                let passes = self.score[to].is_some_and(|score| score < PASSES);
+                if passes && !taken[to] && difference(self.colour[at], self.colour[to]) < EDGE * EDGE {
+                    taken[to] = true;
+                    front.push(to);
+                }
+            }
+        }
+        taken
+    }
+
+    /// The cells of those connected patches that hold enough of the mask.
+    fn large_patches(&self, patched: &[bool], mask: &Mask) -> Vec<usize> {
+        let least = MIN_CELLS * self.unit * self.unit;
+        let mut seen = vec![false; patched.len()];
+        let mut large = Vec::new();
+        for first in 0..patched.len() {
+            if seen[first] || !patched[first] {
+                continue;
+            }
+            seen[first] = true;
+            let mut patch = vec![first];
+            let mut next = 0;
+            while let Some(&at) = patch.get(next) {
+                next += 1;
+                for to in self.sides(at) {
+                    if patched[to] && !seen[to] {
+                        seen[to] = true;
+                        patch.push(to);
+                    }
+                }
+            }
+            if patch.iter().filter(|&&at| mask.values[at] >= 0.5).count() as f32 >= least {
+                large.append(&mut patch);
+            }
+        }
+        large
+    }
+
+    fn sides(&self, at: usize) -> impl Iterator<Item = usize> + use<> {
+        let (x, columns, len) = (at % self.columns, self.columns, self.depth.len());
+        let across = [(x > 0).then(|| at - 1), (x + 1 < columns).then_some(at + 1)];
+        let down = [at.checked_sub(columns), Some(at + columns).filter(|&below| below < len)];
+        across.into_iter().chain(down).flatten()
+    }
+}
+
+/// Looks at the pixels of one cell.
+struct Look<'a> {
+    frame: &'a Frame,
+    models: &'a ColourModels,
+    /// Whether evidence is wanted.
+    near: bool,
+}
+
+impl Look<'_> {
+    /// Mean colour and mean evidence; a cell smaller than a pixel looks at the one beneath it.
+    fn at(&self, [column, row]: [usize; 2], mask: &Mask) -> ([f32; 3], f32) {
+        let size = self.frame.size();
+        let span = |cell: usize, cells: u32, pixels: u32| {
+            let (cells, pixels) = (cells as usize, pixels as usize);
+            let start = cell * pixels / cells;
+            let end = ((cell + 1) * pixels / cells).max(start + 1);
+            (start..end).step_by((end - start).div_ceil(LOOKS))
+        };
+        let (pixels, _) = self.frame.pixels().as_chunks::<4>();
+        let (mut colour, mut evidence, mut count) = ([0.0; 3], 0.0, 0.0);
+        for y in span(row, mask.size.height, size.height) {
+            for x in span(column, mask.size.width, size.width) {
+                let [red, green, blue, _] = pixels[y * size.width as usize + x];
+                let rgb = [red, green, blue];
+                (0..3).for_each(|channel| colour[channel] += f32::from(rgb[channel]));
+                if self.near {
+                    evidence += self.models.log_ratio(rgb).clamp(-MOST_EVIDENCE, MOST_EVIDENCE);
+                }
+                count += 1.0;
+            }
+        }
+        (colour.map(|sum| sum / count), evidence / count)
+    }
+}
+
+/// Mean evidence of the cells around that may be judged, those that look alike first.
+fn averaged(looks: &[([f32; 3], f32)], near: &[bool], columns: usize, radius: usize, at: usize) -> f32 {
+    let (x, y, rows) = (at % columns, at / columns, near.len() / columns);
+    let (mut sum, mut weights) = (0.0, 0.0);
+    for row in y.saturating_sub(radius)..(y + radius + 1).min(rows) {
+        for other in (row * columns + x.saturating_sub(radius))..(row * columns + (x + radius + 1).min(columns)) {
+            if near[other] {
+                let weight = 1.0 / (1.0 + difference(looks[at].0, looks[other].0) / (ALIKE * ALIKE));
+                sum += weight * looks[other].1;
+                weights += weight;
+            }
+        }
+    }
+    sum / weights
+}
+
+/// Square of the distance between two colours.
+fn difference(one: [f32; 3], other: [f32; 3]) -> f32 {
+    one.iter().zip(other).map(|(one, other)| (one - other) * (one - other)).sum()
+}
+
+/// Chamfer distance of so many cells.
+fn thirds(cells: f32) -> u16 {
+    (cells * f32::from(STRAIGHT)) as u16
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::image::Buffer;
+
+    const BLUE: [u8; 3] = [40, 60, 180];
+    const RED: [u8; 3] = [190, 50, 40];
+    const WHITE: [u8; 3] = [244, 244, 242];
+    const PICTURE: Size = Size::new(300, 240);
+    /// In the units of the picture.
+    const CENTRE: [f32; 2] = [130.0, 120.0];
+    const RADIUS: f32 = 70.0;
+
+    /// How far inside the disc.
+    fn inside(x: f32, y: f32) -> f32 {
+        RADIUS - f32::hypot(x - CENTRE[0], y - CENTRE[1])
+    }
+
+    /// Whether beside the disc, no more than `thick` to its right.
+    fn in_slab(x: f32, y: f32, thick: f32) -> bool {
+        (-thick..0.0).contains(&inside(x, y)) && (90.0..150.0).contains(&y) && x > CENTRE[0]
+    }
+
+    fn picture(colour: impl Fn(f32, f32) -> [u8; 3]) -> Frame {
+        let grain = |x: u32, y: u32| (x.wrapping_mul(2_654_435_761).wrapping_add(y.wrapping_mul(40_503)) >> 13) % 9;
+        let places = (0..PICTURE.height).flat_map(|y| (0..PICTURE.width).map(move |x| (x, y)));
+        let pixels: Vec<u8> = places
+            .flat_map(|(x, y)| {
+                let [r, g, b] = colour(x as f32, y as f32).map(|channel| channel.saturating_add(grain(x, y) as u8));
+                [r, g, b, 255]
+            })
+            .collect();
+        Frame::new(PICTURE, Buffer::from(pixels))
+    }
+
+    /// A mask of `side` by `side` cells: `value` at the centres of its cells, in the units of the picture.
+    fn mask(side: u32, value: impl Fn(f32, f32) -> f32) -> Mask {
+        let place = |cell: u32, pixels: u32| (cell as f32 + 0.5) * pixels as f32 / side as f32;
+        let cells = (0..side).flat_map(|row| (0..side).map(move |column| (column, row)));
+        let values = cells.map(|(column, row)| value(place(column, PICTURE.width), place(row, PICTURE.height)));
+        Mask { size: Size::new(side, side), values: values.collect() }
+    }
+
+    /// The disc with a ramp of three pixels, and a slab beside it that the network is not so sure of.
+    fn kept(side: u32, thick: f32) -> Mask {
+        mask(side, |x, y| {
+            let disc = (0.5 + inside(x, y) / 3.0).clamp(0.0, 1.0);
+            if in_slab(x, y, thick) { disc.max(0.8) } else { disc }
+        })
+    }
+
+    fn disc_on(ground: [u8; 3], disc: [u8; 3]) -> Frame {
+        picture(|x, y| if inside(x, y) >= 0.0 { disc } else { ground })
+    }
+
+    /// How many cells are not what they were, bit for bit.
+    fn changed(before: &Mask, after: &Mask) -> usize {
+        let cells = before.values.iter().zip(&after.values);
+        cells.filter(|(before, after)| before.to_bits() != after.to_bits()).count()
+    }
+
+    fn only_removes(before: &Mask, after: &Mask) -> bool {
+        before.values.iter().zip(&after.values).all(|(before, after)| (0.0..=*before).contains(after))
+    }
+
+    #[test]
+    fn a_slab_of_red_beside_a_blue_disc_is_removed_and_nothing_else() {
+        for side in [96, 384, 1600] {
+            let before = kept(side, 12.0);
+            let after = decontaminated(&disc_on(RED, BLUE), before.clone());
+            assert!(only_removes(&before, &after));
+            let slab = mask(side, |x, y| f32::from(u8::from(in_slab(x, y, 12.0) && inside(x, y) < -3.0)));
+            let cells = || before.values.iter().zip(&after.values).zip(&slab.values);
+            let (all, gone) = cells()
+                .filter(|(_, slab)| **slab > 0.0)
+                .fold((0, 0), |(all, gone), ((_, after), _)| (all + 1, gone + usize::from(*after < 0.1)));
+            assert!(gone * 20 >= all * 19, "{gone} of {all} cells of {side}");
+            let disc = mask(side, |x, y| f32::from(u8::from(inside(x, y) > 3.0)));
+            let same = before.values.iter().zip(&after.values).zip(&disc.values);
+            assert!(same.filter(|(_, disc)| **disc > 0.0).all(|((before, after), _)| before == after), "{side}");
+        }
+    }
+
+    #[test]
+    fn where_colours_are_alike_the_mask_stays_bit_for_bit() {
+        for (ground, disc) in [(WHITE, WHITE), ([20; 3], [21; 3]), (WHITE, [240, 240, 240])] {
+            let before = kept(384, 12.0);
+            assert_eq!(
+                changed(&before, &decontaminated(&disc_on(ground, disc), before.clone())),
+                0,
+                "{disc:?} on {ground:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_mask_that_is_right_stays() {
+        let before = kept(384, 0.0);
+        assert_eq!(changed(&before, &decontaminated(&disc_on(RED, BLUE), before.clone())), 0);
+    }
+
+    #[test]
+    fn nothing_is_removed_beyond_the_reach() {
+        // The slab is as deep as the disc's radius, and all of it looks like background.
+        let before = kept(384, 60.0);
+        let after = decontaminated(&disc_on(RED, BLUE), before.clone());
+        assert!(after != before && only_removes(&before, &after));
+        let mut depth: Vec<u16> = before.values.iter().map(|&value| if value < 0.5 { 0 } else { u16::MAX }).collect();
+        chamfer(&mut depth, 384);
+        let deeper = depth.iter().map(|&depth| depth > thirds(REACH * 384.0));
+        assert!(
+            deeper
+                .zip(before.values.iter().zip(&after.values))
+                .all(|(deeper, (before, after))| !deeper || before == after)
+        );
+    }
+
+    #[test]
+    fn what_the_subject_encloses_stays() {
+        // A badge in the colour of the background, near the edge but behind a rim.
+        let badge = |x: f32, y: f32| f32::hypot(x - CENTRE[0], y - CENTRE[1] - 52.0) < 9.0;
+        let frame = picture(|x, y| if inside(x, y) >= 0.0 && !badge(x, y) { BLUE } else { RED });
+        let before = kept(384, 0.0);
+        assert_eq!(changed(&before, &decontaminated(&frame, before.clone())), 0);
+    }
+
+    #[test]
+    fn a_part_in_the_colours_of_the_background_ends_on_a_line() {
+        // Sure subject, separated from the wall by a dark seam of two pixels.
+        let seam = |x: f32, y: f32| in_slab(x, y, 14.0) && !in_slab(x, y, 11.0);
+        let frame = picture(|x, y| match inside(x, y) >= 0.0 {
+            true => BLUE,
+            false if seam(x, y) || in_slab(x, y, 14.0) && !(93.0..147.0).contains(&y) => [25; 3],
+            false => RED,
+        });
+        let before = kept(384, 14.0);
+        assert_eq!(changed(&before, &decontaminated(&frame, before.clone())), 0);
+    }
+
+    #[test]
+    fn thin_rims_are_left_to_matting() {
+        let before = kept(384, 1.6);
+        assert_eq!(changed(&before, &decontaminated(&disc_on(RED, BLUE), before.clone())), 0);
+    }
+
+    #[test]
+    fn colours_that_would_take_most_of_the_subject_are_not_believed() {
+        // A small disc of blue in a mask four times as large.
+        let small = |x: f32, y: f32| f32::hypot(x - 150.0, y - 120.0);
+        let frame = picture(|x, y| if small(x, y) < 20.0 { BLUE } else { RED });
+        let before = mask(384, |x, y| (0.5 + (27.0 - small(x, y)) / 3.0).clamp(0.0, 0.9999));
+        assert_eq!(changed(&before, &decontaminated(&frame, before.clone())), 0);
+    }
+
+    #[test]
+    fn the_number_of_threads_does_not_matter() {
+        let clean = |threads| {
+            let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
+            let mask = pool.install(|| decontaminated(&disc_on(RED, BLUE), kept(900, 12.0)));
+            mask.values.into_iter().map(f32::to_bits).collect::<Vec<_>>()
+        };
+        assert_eq!(clean(1), clean(5));
+    }
+
+    #[test]
+    fn noise_is_no_panic_and_never_adds() {
+        let noise = |seed: u32, at: u32| {
+            let mut value = (at + 1).wrapping_mul(2_654_435_761) ^ seed.wrapping_mul(2_246_822_519);
+            value ^= value >> 15;
+            (value.wrapping_mul(2_246_822_519) >> 16) & 255
+        };
+        for (seed, (width, height), (columns, rows)) in [
+            (1, (1, 1), (1, 1)),
+            (2, (1, 60), (8, 8)),
+            (3, (60, 1), (384, 384)),
+            (4, (17, 9), (5, 31)),
+            (5, (90, 70), (33, 21)),
+            (6, (64, 64), (800, 3)),
+        ] {
+            let size = Size::new(width, height);
+            let bytes: Vec<u8> = (0..size.area() as u32 * 4).map(|at| noise(seed, at) as u8).collect();
+            let frame = Frame::new(size, Buffer::from(bytes));
+            let values = (0..columns * rows).map(|at| noise(seed + 9, at / 7) as f32 / 255.0).collect();
+            let before = Mask { size: Size::new(columns, rows), values };
+            let after = decontaminated(&frame, before.clone());
+            assert!(only_removes(&before, &after), "{size}");
+            for value in [0.0, 0.5, 1.0] {
+                let flat = Mask { size: before.size, values: vec![value; before.values.len()] };
+                assert_eq!(changed(&flat, &decontaminated(&frame, flat.clone())), 0);
+            }
+        }
+    }
+
+    #[test]
+    fn one_colour_all_over_stays() {
+        let before = kept(384, 12.0);
+        let frame = Frame::new(PICTURE, Buffer::from([0, 0, 0, 255].repeat(PICTURE.area())));
+        assert_eq!(changed(&before, &decontaminated(&frame, before.clone())), 0);
+    }
+}
