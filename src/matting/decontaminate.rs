@@ -3,6 +3,7 @@
 //! Works on the mask, before the unknown band is drawn, so that matting finds the new edge as it finds any other. A cell
 //! of the mask's grid is taken for background by two opinions added up: how much likelier its colours are the
 //! background's ([`ColourModels`], averaged over the cells around that look like it), and how sure the mask is of it.
+//! Evidence is limited, so what the mask is sure of (above 0.98) stays whatever its colour.
 //! What is removed
 //!
 //! - lies within [`REACH`] of the mask's edge,
@@ -39,13 +40,13 @@ const AVERAGE_CELLS: f32 = 2.0;
 const ALIKE: f32 = 20.0;
 /// Difference in colour between neighbouring cells that is an edge.
 const EDGE: f32 = 24.0;
-/// Evidence of one pixel is limited to this: no single colour decides alone.
+/// Evidence of one pixel is limited to this, in the units of log odds: no single colour decides alone.
 const MOST_EVIDENCE: f32 = 5.0;
 /// Cells pass for background when evidence and the mask's log odds together are below this.
 const PASSES: f32 = -1.0;
 /// So much further below, they are clear.
 const CLEAR: f32 = 1.0;
-/// The mask's own opinion counts no more than this probability, and one less.
+/// The mask's own opinion, in log odds, counts no more than that of this probability.
 const MOST_SURE: f32 = 0.998;
 /// Up to this the mask is sure of background; there is nothing to remove from less than [`NOTHING`].
 const SURE_BACKGROUND: f32 = 0.1;

@@ -15,7 +15,7 @@ fields! {
     struct Common {
         /// `standard`, or `high_recall`, which also looks at a copy with more contrast and only adds to the mask. In this version it is validated and has no effect yet.
         detect: Detect = Some("standard");
-        /// Removes kept background near the edge by the picture's own colours. In this version it is validated and has no effect yet.
+        /// Removes background that was kept near the edge, by the picture's own colours; helps least where they are alike, as white on white, and may take dark undersides of thick products with it.
         decontaminate: Flag = Some("false");
         /// `product-v1` is for flat, opaque product photos; without it the default. In this version it is validated and has no effect yet.
         engine: CutEngine = None;

@@ -335,3 +335,37 @@ fn foreground_colours_reach_every_partly_covered_pixel_across_tiles() {
         }
     }
 }
+
+/// The disc, and a slab of what is behind it beside the disc that the mask took for subject.
+#[test]
+fn kept_background_is_removed_when_asked_and_where_colours_can_tell() {
+    let size = Size::new(420, 330);
+    let wide = (0..384 * 384).map(|at| {
+        let (x, y) = ((at % 384) as f32 - 191.5, (at / 384) as f32 - 191.5);
+        let slab = (0.0..132.0).contains(&x) && y.abs() < 40.0;
+        ((120.0 - f32::hypot(x, y)) / 8.0 + 0.5).clamp(if slab { 0.85 } else { 0.0 }, 1.0)
+    });
+    let wide = Mask { size: Size::new(384, 384), values: wide.collect() };
+    for (behind, told) in [([210, 60, 50], true), ([41, 91, 201], false)] {
+        let frame = disc(size, [40, 90, 200], behind);
+        for method in [Method::None, Method::ClosedForm] {
+            let matte = |decontaminate| {
+                let options = Options { method, decontaminate, ..Options::default() };
+                matting::matte_of(&frame, &wide, &options).unwrap()
+            };
+            let [before, after] = [matte(false), matte(true)];
+            if !told {
+                assert_eq!(before, after, "colours cannot tell");
+                continue;
+            }
+            // In the slab, and in the disc.
+            let at = |matte: &AlphaMatte, x: usize| matte.coverage[165 * 420 + x];
+            assert!(at(&after, 347) < 10 && at(&after, 210) == 255, "{method:?}");
+            // With smooth colours like these, matting finds out by itself.
+            if method == Method::None {
+                assert!(at(&before, 347) > 200, "the mask took it");
+                assert!(after.coverage.iter().zip(&before.coverage).all(|(after, before)| after <= before));
+            }
+        }
+    }
+}
