@@ -373,6 +373,14 @@ mod tests {
     }
 
     #[test]
+    fn where_most_colours_are_alike_no_other_decides() {
+        // White on white, but for a red corner of the background, of which the mask kept some.
+        let frame = picture(|x, y| if inside(x, y) < 0.0 && x > 190.0 && y > 90.0 && y < 150.0 { RED } else { WHITE });
+        let before = kept(384, 12.0);
+        assert_eq!(changed(&before, &decontaminated(&frame, before.clone())), 0);
+    }
+
+    #[test]
     fn a_mask_that_is_right_stays() {
         let before = kept(384, 0.0);
         assert_eq!(changed(&before, &decontaminated(&disc_on(RED, BLUE), before.clone())), 0);
@@ -386,7 +394,8 @@ mod tests {
         assert!(after != before && only_removes(&before, &after));
         let mut depth: Vec<u16> = before.values.iter().map(|&value| if value < 0.5 { 0 } else { u16::MAX }).collect();
         chamfer(&mut depth, 384);
-        let deeper = depth.iter().map(|&depth| depth > thirds(REACH * 384.0));
+        // A 25th of the side.
+        let deeper = depth.iter().map(|&depth| depth > 384 * STRAIGHT / 25);
         assert!(
             deeper
                 .zip(before.values.iter().zip(&after.values))
@@ -405,12 +414,12 @@ mod tests {
 
     #[test]
     fn a_part_in_the_colours_of_the_background_ends_on_a_line() {
-        // Sure subject, separated from the wall by a dark seam of two pixels.
-        let seam = |x: f32, y: f32| in_slab(x, y, 14.0) && !in_slab(x, y, 11.0);
+        // Red as the background is elsewhere, but dark beside it; the mask is a little wider.
+        let part = |x: f32, y: f32| in_slab(x, y, 12.5) && (91.0..149.0).contains(&y);
         let frame = picture(|x, y| match inside(x, y) >= 0.0 {
             true => BLUE,
-            false if seam(x, y) || in_slab(x, y, 14.0) && !(93.0..147.0).contains(&y) => [25; 3],
-            false => RED,
+            false if part(x, y) || x < CENTRE[0] + 20.0 => RED,
+            false => [60, 30, 30],
         });
         let before = kept(384, 14.0);
         assert_eq!(changed(&before, &decontaminated(&frame, before.clone())), 0);
@@ -424,10 +433,19 @@ mod tests {
 
     #[test]
     fn colours_that_would_take_most_of_the_subject_are_not_believed() {
-        // A small disc of blue in a mask four times as large.
+        // A small disc of blue that the mask is sure of, and as much again around it that it is not.
         let small = |x: f32, y: f32| f32::hypot(x - 150.0, y - 120.0);
         let frame = picture(|x, y| if small(x, y) < 20.0 { BLUE } else { RED });
-        let before = mask(384, |x, y| (0.5 + (27.0 - small(x, y)) / 3.0).clamp(0.0, 0.9999));
+        let around = |radius: f32| {
+            mask(384, move |x, y| match small(x, y) {
+                distance if distance < 20.0 => 1.0,
+                distance if distance < radius => 0.85,
+                _ => 0.0,
+            })
+        };
+        let some = around(22.5);
+        assert!(changed(&some, &decontaminated(&frame, some.clone())) > 0);
+        let before = around(27.0);
         assert_eq!(changed(&before, &decontaminated(&frame, before.clone())), 0);
     }
 
