@@ -1,7 +1,7 @@
 //! The device thread: loads the network, runs one batch at a time, and survives what a batch does to it.
 //!
-//! * A failed batch is tried again member by member, once. What then still fails fails alone.
-//! * A panic, and a picture-by-picture retry in which nothing succeeds, drop the network; the next batch is served by a
+//! * A failed batch is tried again ticket by ticket, once. What then still fails fails alone.
+//! * A panic, and a ticket-by-ticket retry in which nothing succeeds, drop the network; the next batch is served by a
 //!   fresh one. Loading is not repeated more than once a second.
 //! * A mask that is no mask (wrong size, not finite) is a device failure. It never becomes a picture.
 //!
@@ -17,6 +17,7 @@ use super::{EngineConfig, EngineError, SegmenterFactory, batch, self_test};
 use crate::image::{BufferPool, Frame, Mask, Size};
 use crate::model::{SegmentError, Segmenter};
 use crate::telemetry::metrics;
+use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
@@ -105,18 +106,21 @@ impl Running {
     }
 
     fn serve(&mut self, batch: Vec<Ticket>) {
-        let span = tracing::debug_span!("batch", images = batch.len());
+        let images: usize = batch.iter().map(|ticket| ticket.frames.len()).sum();
+        let span = tracing::debug_span!("batch", images);
         for ticket in &batch {
             span.follows_from(&ticket.span);
         }
         let _entered = span.enter();
-        metrics::batch_formed(batch.len());
+        for run in runs(images, self.device.max_batch) {
+            metrics::batch_formed(run.len());
+        }
         let began = Instant::now();
         match self.attempt(&batch) {
             Ok(masks) => answer(batch, masks, began),
             Err(failure) => {
                 metrics::batch_failed();
-                tracing::warn!(%failure, images = batch.len(), "a batch failed; its pictures are tried one by one");
+                tracing::warn!(%failure, images, "a batch failed; its callers are tried one by one");
                 self.serve_one_by_one(batch);
             }
         }
@@ -146,17 +150,26 @@ impl Running {
         }
     }
 
-    /// One run of the network. After a panic there is no network any more.
+    /// The masks of all pictures, in one run of the network; in several where one ticket has more than the device was
+    /// prepared for. After a panic there is no network any more.
     fn attempt(&mut self, tickets: &[Ticket]) -> Result<Vec<Mask>, EngineError> {
+        let frames: Vec<&Frame> = tickets.iter().flat_map(|ticket| &ticket.frames).collect();
+        let mut masks = Vec::with_capacity(frames.len());
+        for run in runs(frames.len(), self.device.max_batch) {
+            masks.extend(self.run_network(&frames[run])?);
+        }
+        Ok(masks)
+    }
+
+    fn run_network(&mut self, frames: &[&Frame]) -> Result<Vec<Mask>, EngineError> {
         let Some(loaded) = &mut self.loaded else {
             return Err(EngineError::Device("the network is not loaded".to_owned()));
         };
-        let frames: Vec<&Frame> = tickets.iter().map(|ticket| &ticket.frame).collect();
         let began = Instant::now();
-        let outcome = segment(&self.device.threads, &mut *loaded.segmenter, &frames);
+        let outcome = segment(&self.device.threads, &mut *loaded.segmenter, frames);
         metrics::device_busy(began.elapsed());
         match outcome {
-            Ok(masks) => match self_test::check(&masks, tickets.len(), loaded.grid) {
+            Ok(masks) => match self_test::check(&masks, frames.len(), loaded.grid) {
                 Ok(()) => Ok(masks),
                 Err(nonsense) => Err(EngineError::Device(nonsense)),
             },
@@ -274,10 +287,17 @@ fn segment(threads: &rayon::ThreadPool, network: &mut dyn Segmenter, frames: &[&
     }
 }
 
+/// Which of `images` pictures go into each run of the network.
+fn runs(images: usize, max: usize) -> impl Iterator<Item = Range<usize>> {
+    (0..images).step_by(max).map(move |first| first..images.min(first + max))
+}
+
 fn answer(tickets: impl IntoIterator<Item = Ticket>, masks: Vec<Mask>, began: Instant) {
     let took = began.elapsed();
-    for (ticket, mask) in tickets.into_iter().zip(masks) {
-        ticket.succeed(mask, began, took);
+    let mut masks = masks.into_iter();
+    for ticket in tickets {
+        let own = masks.by_ref().take(ticket.frames.len()).collect();
+        ticket.succeed(own, began, took);
     }
 }
 

@@ -8,7 +8,8 @@
 //! ```
 //!
 //! Batches are reserved, then formed: the device thread takes what has piled up when it is free, so an idle daemon
-//! answers at once and a busy one batches deeply. A ticket owns its slot until it is answered, so nothing between
+//! answers at once and a busy one batches deeply. A ticket has one or more pictures of one caller, which stay together;
+//! it owns its slot until it is answered, so nothing between
 //! admission and device can overflow. A caller that leaves is dropped wherever its request is: before the batch is
 //! formed, before each piece of CPU work.
 
@@ -72,13 +73,13 @@ pub enum EngineError {
     Panicked(String),
 }
 
-/// A picture and what the network made of it.
+/// Pictures of one caller and what the network made of them.
 #[derive(Debug)]
 pub struct Segmented {
-    /// The picture that was given.
-    pub frame: Frame,
-    /// Its mask.
-    pub mask: Mask,
+    /// The pictures that were given.
+    pub frames: Vec<Frame>,
+    /// The mask of each, in their order.
+    pub masks: Vec<Mask>,
     /// How long it waited for the device.
     pub queued: Duration,
     /// How long the batch took.
@@ -164,20 +165,27 @@ impl Engine {
         self.0.cpu.run(work).await
     }
 
-    /// Has the network look at `frame`, in a batch with whoever else waits.
+    /// Has the network look at `frames`, all of them in one batch with whoever else waits.
+    ///
+    /// They are answered together, or fail together. More of them than a run of the network takes are a batch of their
+    /// own, in several runs; none at all are answered at once.
     ///
     /// # Errors
     /// [`EngineError::DeadlineExceeded`], [`EngineError::Device`], [`EngineError::Failed`], [`EngineError::Stopped`].
     pub async fn segment(
         &self,
         slot: &Slot,
-        frame: Frame,
+        frames: Vec<Frame>,
         lane: Lane,
         deadline: Instant,
     ) -> Result<Segmented, EngineError> {
+        let pictures = frames.len();
+        if pictures == 0 {
+            return Ok(Segmented { frames, masks: Vec::new(), queued: Duration::ZERO, took: Duration::ZERO });
+        }
         let (reply, answer) = oneshot::channel();
         let ticket = Ticket {
-            frame,
+            frames,
             lane,
             deadline,
             queued_at: Instant::now(),
@@ -186,10 +194,10 @@ impl Engine {
             _slot: slot.clone(),
         };
         let tickets = self.0.tickets.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        metrics::queue_entered(lane.name());
+        metrics::queue_entered(lane.name(), pictures);
         if tickets.ok_or(EngineError::Stopped).and_then(|to| to.send(ticket).map_err(|_| EngineError::Stopped)).is_err()
         {
-            metrics::queue_left(lane.name());
+            metrics::queue_left(lane.name(), pictures);
             return Err(EngineError::Stopped);
         }
         match timeout_at(deadline.into(), answer).await {

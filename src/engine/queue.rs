@@ -29,11 +29,12 @@ impl Lane {
     }
 }
 
-/// One picture on its way through the device. Owns its request's slot until it is answered, so the queue cannot
-/// outgrow the slots.
+/// Pictures of one caller on their way through the device, never parted. Owns its request's slot until it is answered,
+/// so the queue cannot outgrow the slots.
 #[derive(Debug)]
 pub(super) struct Ticket {
-    pub(super) frame: Frame,
+    /// At least one.
+    pub(super) frames: Vec<Frame>,
     pub(super) lane: Lane,
     pub(super) deadline: Instant,
     pub(super) queued_at: Instant,
@@ -46,16 +47,16 @@ pub(super) struct Ticket {
 impl Ticket {
     /// Fails this ticket.
     pub(super) fn fail(self, failure: EngineError) {
-        let Self { frame, reply, _slot: slot, .. } = self;
-        drop(frame);
+        let Self { frames, reply, _slot: slot, .. } = self;
+        drop(frames);
         give_back_and_send(slot, reply, Err(failure));
     }
 
-    /// Answers this ticket with what the network made of its picture.
-    pub(super) fn succeed(self, mask: Mask, began: Instant, took: Duration) {
-        let Self { frame, reply, _slot: slot, queued_at, .. } = self;
+    /// Answers this ticket with what the network made of its pictures.
+    pub(super) fn succeed(self, masks: Vec<Mask>, began: Instant, took: Duration) {
+        let Self { frames, reply, _slot: slot, queued_at, .. } = self;
         let queued = began.saturating_duration_since(queued_at);
-        give_back_and_send(slot, reply, Ok(Segmented { frame, mask, queued, took }));
+        give_back_and_send(slot, reply, Ok(Segmented { frames, masks, queued, took }));
     }
 
     /// The ticket, if somebody still waits for it and may; otherwise it is counted and dropped.
@@ -113,17 +114,24 @@ impl<T> Lanes<T> {
         self.interactive.len() + self.bulk.len()
     }
 
-    /// Interactive before bulk, unless bulk waits and was passed over for a second.
+    /// The next item, if it `fits`. Interactive before bulk, unless bulk waits and was passed over for a second.
+    ///
+    /// What does not fit stays where it is, and nothing overtakes it: else a stream of small items would keep a large
+    /// one waiting.
     ///
     /// The second counts for the lane and not for each ticket: else a flood of bulk work, all of it older than a
     /// second, would go before every interactive request.
-    pub(super) fn pop(&mut self, now: Instant) -> Option<T> {
+    pub(super) fn pop_if(&mut self, now: Instant, fits: impl FnOnce(&T) -> bool) -> Option<T> {
         let overdue = self.bulk.front().is_some_and(|(came, _)| {
             let passed_over_since = self.bulk_served_at.map_or(*came, |served| served.max(*came));
             now.saturating_duration_since(passed_over_since) > BULK_PATIENCE
         });
-        if !overdue && let Some(item) = self.interactive.pop_front() {
-            return Some(item);
+        if !overdue && let Some(next) = self.interactive.front() {
+            return if fits(next) { self.interactive.pop_front() } else { None };
+        }
+        let (_, next) = self.bulk.front()?;
+        if !fits(next) {
+            return None;
         }
         let (_, item) = self.bulk.pop_front()?;
         self.bulk_served_at = Some(now);
@@ -136,7 +144,7 @@ mod tests {
     use super::*;
 
     fn popped(lanes: &mut Lanes<u32>, now: Instant, count: usize) -> Vec<u32> {
-        (0..count).filter_map(|_| lanes.pop(now)).collect()
+        (0..count).filter_map(|_| lanes.pop_if(now, |_| true)).collect()
     }
 
     #[test]
@@ -159,6 +167,18 @@ mod tests {
     }
 
     #[test]
+    fn what_does_not_fit_keeps_its_place_and_the_bulk_lane_its_patience() {
+        let (mut lanes, start) = (Lanes::new(), Instant::now());
+        for (lane, item) in [(Lane::Bulk, 10), (Lane::Interactive, 2), (Lane::Interactive, 1)] {
+            lanes.push(lane, item, start);
+        }
+        let (is_small, late) = (|item: &u32| *item < 2, start + Duration::from_millis(1001));
+        assert_eq!(lanes.pop_if(start, is_small), None, "the smaller one behind it does not overtake");
+        assert_eq!(lanes.pop_if(late, is_small), None, "now bulk is next, and does not fit");
+        assert_eq!(popped(&mut lanes, late, 3), [10, 2, 1], "it was not served, and so is still the next");
+    }
+
+    #[test]
     fn an_old_flood_of_bulk_does_not_go_before_interactive() {
         let (mut lanes, start) = (Lanes::new(), Instant::now());
         (10..20).for_each(|item| lanes.push(Lane::Bulk, item, start));
@@ -175,7 +195,7 @@ mod tests {
         for step in 0..100_u32 {
             let now = start + Duration::from_millis(100) * step;
             lanes.push(Lane::Interactive, step, now);
-            if lanes.pop(now).unwrap() >= 100 {
+            if lanes.pop_if(now, |_| true).unwrap() >= 100 {
                 served_at.push(step);
             }
         }

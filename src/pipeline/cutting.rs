@@ -25,7 +25,10 @@ pub struct Looked {
 /// # Errors
 /// Those of [`Engine::segment`].
 pub async fn look(engine: &Engine, slot: &Slot, frame: Frame, _cut: &Cut, call: &Call) -> Result<Looked, EngineError> {
-    let Segmented { frame, mask, took, .. } = engine.segment(slot, frame, call.lane, call.deadline).await?;
+    let Segmented { frames, masks, took, .. } = engine.segment(slot, vec![frame], call.lane, call.deadline).await?;
+    // Cannot happen: the engine checks that there is a mask for each picture.
+    let unanswered = || EngineError::Device("fewer masks than pictures".to_owned());
+    let (frame, mask) = frames.into_iter().zip(masks).next().ok_or_else(unanswered)?;
     let uncertainty = matting::uncertainty(&mask);
     Ok(Looked { frame, mask, uncertainty, took })
 }

@@ -113,14 +113,14 @@ pub fn stage_finished(stage: Stage, took: Duration) {
     histogram!(STAGE_DURATION, "stage" => stage.name()).record(took);
 }
 
-/// A picture began to wait for the device.
-pub fn queue_entered(lane: &'static str) {
-    gauge!(QUEUE_DEPTH, "lane" => lane).increment(1.0);
+/// So many pictures began to wait for the device.
+pub fn queue_entered(lane: &'static str, pictures: usize) {
+    gauge!(QUEUE_DEPTH, "lane" => lane).increment(pictures as f64);
 }
 
-/// A picture waits for the device no longer.
-pub fn queue_left(lane: &'static str) {
-    gauge!(QUEUE_DEPTH, "lane" => lane).decrement(1.0);
+/// So many pictures wait for the device no longer.
+pub fn queue_left(lane: &'static str, pictures: usize) {
+    gauge!(QUEUE_DEPTH, "lane" => lane).decrement(pictures as f64);
 }
 
 /// A request left without an answer.
@@ -135,7 +135,7 @@ pub fn batch_formed(images: usize) {
     histogram!(BATCH_SIZE).record(images as f64);
 }
 
-/// A batch failed, and its members were tried one by one.
+/// A batch failed, and its members were tried caller by caller.
 pub fn batch_failed() {
     counter!(BATCHES_FAILED).increment(1);
 }
@@ -216,7 +216,7 @@ fn describe() {
     describe_counter!(BATCHES, "Batches given to the device.");
     describe_counter!(BATCH_IMAGES, "Pictures in these batches.");
     describe_histogram!(BATCH_SIZE, "Pictures in a batch.");
-    describe_counter!(BATCHES_FAILED, "Batches that failed and were tried again picture by picture.");
+    describe_counter!(BATCHES_FAILED, "Batches that failed and were tried again caller by caller.");
     describe_gauge!(DEVICE_BUSY, "Time that the device worked.");
     describe_gauge!(MODEL_LOADED, "1 while the network is in memory.");
     describe_gauge!(MEGAPIXELS_IN_FLIGHT, "Megapixels that are decoded or about to be.");

@@ -1,7 +1,8 @@
 //! What the device may do wrong, and what that costs: its batch, its picture, never the daemon.
 
 use crate::engine_fake::{
-    Counts, Gated, assert_answers, config, engine, factory, mask_of, masks_of, picture, queued, soon,
+    Counts, Gated, assert_answers, assert_answers_all, config, engine, factory, mask_of, masks_of, picture, queued,
+    queued_together, soon,
 };
 use backdrop::engine::{Engine, EngineConfig, EngineError, EngineState, Lane, Segmented};
 use backdrop::image::{Frame, Mask, Size};
@@ -12,7 +13,7 @@ use std::time::Duration;
 
 async fn segment(engine: &Engine, id: u8) -> Result<Segmented, EngineError> {
     let slot = engine.admit()?;
-    engine.segment(&slot, picture(id), Lane::Interactive, soon()).await
+    engine.segment(&slot, vec![picture(id)], Lane::Interactive, soon()).await
 }
 
 async fn state(engine: &Engine, wanted: EngineState) {
@@ -62,6 +63,25 @@ async fn each_picture_of_a_failed_batch_is_tried_once_and_has_its_own_error() {
     assert_eq!(bad.await.unwrap_err(), EngineError::Device("alone".into()));
     assert_answers(good.await, 2);
     assert!(gated.is_quiet());
+}
+
+#[tokio::test]
+async fn pictures_of_one_caller_are_tried_again_together_and_fail_together() {
+    let mut gated = Gated::start(&config(16, 8));
+    let first = queued(&gated.engine, 0, Lane::Interactive).await;
+    assert_eq!(gated.batch().await, [0]);
+    let bad = queued_together(&gated.engine, &[1, 2], Lane::Interactive).await;
+    let good = queued_together(&gated.engine, &[3, 4], Lane::Interactive).await;
+    gated.answer();
+    assert_answers(first.await, 0);
+    assert_eq!(gated.batch().await, [1, 2, 3, 4]);
+    gated.order(|_| Err(SegmentError::Device("together".into())));
+    assert_eq!(gated.batch().await, [1, 2]);
+    gated.order(|ids| Ok(masks_of(&ids[..1]))); // one mask for two pictures
+    assert_eq!(gated.batch().await, [3, 4]);
+    gated.answer();
+    assert!(matches!(bad.await, Err(EngineError::Device(_))));
+    assert_answers_all(good.await, &[3, 4]);
 }
 
 #[tokio::test]
@@ -201,7 +221,7 @@ async fn requests_wait_for_the_network_to_load() {
     assert_eq!(engine.model(), "");
     let waits = queued(&engine, 1, Lane::Interactive).await;
     let slot = engine.admit().unwrap();
-    let late = engine.segment(&slot, picture(2), Lane::Interactive, std::time::Instant::now()).await;
+    let late = engine.segment(&slot, vec![picture(2)], Lane::Interactive, std::time::Instant::now()).await;
     assert_eq!(late.unwrap_err(), EngineError::DeadlineExceeded);
     open.send(()).unwrap();
     assert_answers(waits.await, 1);
@@ -245,7 +265,7 @@ async fn an_idle_network_leaves_memory_and_comes_back_with_the_next_request() {
     let config = EngineConfig { idle_unload: Some(Duration::from_millis(30)), ..config(8, 8) };
     let engine = Engine::start(&config, factory(&counts, |ids| Ok(masks_of(ids))));
     let slot = engine.admit().unwrap();
-    assert_answers(engine.segment(&slot, picture(1), Lane::Interactive, soon()).await, 1);
+    assert_answers(engine.segment(&slot, vec![picture(1)], Lane::Interactive, soon()).await, 1);
     drop(engine.buffers().take(1000));
     assert_eq!(engine.buffers().kept_bytes(), 1000);
     drop(slot);

@@ -161,6 +161,17 @@ pub(crate) async fn queued(engine: &Engine, id: u8, lane: Lane) -> Pending<Resul
     queued_in(engine, slot, id, lane, soon()).await
 }
 
+/// Pictures `ids` in the engine's queue, as one ticket.
+pub(crate) async fn queued_together(
+    engine: &Engine,
+    ids: &[u8],
+    lane: Lane,
+) -> Pending<Result<Segmented, EngineError>> {
+    let slot = engine.admit().expect("a free slot");
+    let (engine, frames) = (engine.clone(), ids.iter().copied().map(picture).collect());
+    begun(async move { engine.segment(&slot, frames, lane, soon()).await }).await
+}
+
 pub(crate) async fn queued_in(
     engine: &Engine,
     slot: Slot,
@@ -169,12 +180,17 @@ pub(crate) async fn queued_in(
     deadline: Instant,
 ) -> Pending<Result<Segmented, EngineError>> {
     let engine = engine.clone();
-    begun(async move { engine.segment(&slot, picture(id), lane, deadline).await }).await
+    begun(async move { engine.segment(&slot, vec![picture(id)], lane, deadline).await }).await
 }
 
 /// What came back is picture `id` with the mask of picture `id`.
 pub(crate) fn assert_answers(answer: Result<Segmented, EngineError>, id: u8) {
-    let Segmented { frame, mask, .. } = answer.expect("an answer");
-    assert_eq!(frame.pixels()[0], id);
-    assert_eq!(mask, mask_of(id));
+    assert_answers_all(answer, &[id]);
+}
+
+/// What came back are pictures `ids`, each with its own mask.
+pub(crate) fn assert_answers_all(answer: Result<Segmented, EngineError>, ids: &[u8]) {
+    let Segmented { frames, masks, .. } = answer.expect("an answer");
+    assert_eq!(frames.iter().map(|frame| frame.pixels()[0]).collect::<Vec<_>>(), ids);
+    assert_eq!(masks, masks_of(ids));
 }

@@ -1,6 +1,9 @@
 //! Admission, batching, lanes, deadlines.
 
-use crate::engine_fake::{Gated, assert_answers, begun, config, engine, masks_of, picture, queued, queued_in, soon};
+use crate::engine_fake::{
+    Gated, assert_answers, assert_answers_all, begun, config, engine, masks_of, picture, queued, queued_in,
+    queued_together, soon,
+};
 use backdrop::engine::{EngineConfig, EngineError, EngineState, Lane};
 use backdrop::model::SegmentError;
 use std::time::{Duration, Instant};
@@ -9,7 +12,7 @@ use std::time::{Duration, Instant};
 async fn an_idle_engine_answers_a_single_picture_at_once() {
     let (engine, _) = engine(&config(4, 8), |ids| Ok(masks_of(ids)));
     let slot = engine.admit().unwrap();
-    assert_answers(engine.segment(&slot, picture(7), Lane::Interactive, soon()).await, 7);
+    assert_answers(engine.segment(&slot, vec![picture(7)], Lane::Interactive, soon()).await, 7);
 }
 
 #[tokio::test]
@@ -30,6 +33,64 @@ async fn what_arrives_while_the_device_is_busy_becomes_one_batch() {
     for (id, answer) in later {
         assert_answers(answer.await, id);
     }
+}
+
+#[tokio::test]
+async fn pictures_of_one_caller_are_never_parted() {
+    let mut gated = Gated::start(&config(64, 4));
+    let first = queued(&gated.engine, 0, Lane::Interactive).await;
+    assert_eq!(gated.batch().await, [0]);
+    let three = queued_together(&gated.engine, &[1, 2, 3], Lane::Interactive).await;
+    let two = queued_together(&gated.engine, &[4, 5], Lane::Interactive).await;
+    let one = queued(&gated.engine, 6, Lane::Interactive).await;
+    let bulk = queued_together(&gated.engine, &[7, 8], Lane::Bulk).await;
+    gated.answer();
+    assert_answers(first.await, 0);
+    assert_eq!(gated.batch().await, [1, 2, 3], "one place is left, two are needed, and nobody overtakes");
+    gated.answer();
+    assert_eq!(gated.batch().await, [4, 5, 6]);
+    gated.answer();
+    assert_eq!(gated.batch().await, [7, 8]);
+    gated.answer();
+    assert_answers_all(three.await, &[1, 2, 3]);
+    assert_answers_all(two.await, &[4, 5]);
+    assert_answers(one.await, 6);
+    assert_answers_all(bulk.await, &[7, 8]);
+}
+
+#[tokio::test]
+async fn more_pictures_than_a_batch_has_places_go_alone_in_several_runs() {
+    let mut gated = Gated::start(&config(64, 2));
+    let first = queued(&gated.engine, 0, Lane::Interactive).await;
+    assert_eq!(gated.batch().await, [0]);
+    let small = queued(&gated.engine, 1, Lane::Interactive).await;
+    let large = queued_together(&gated.engine, &[2, 3, 4, 5, 6], Lane::Interactive).await;
+    let last = queued(&gated.engine, 7, Lane::Interactive).await;
+    gated.answer();
+    assert_eq!(gated.batch().await, [1], "the large one does not fit beside it");
+    gated.answer();
+    for run in [&[2, 3][..], &[4, 5], &[6]] {
+        assert_eq!(gated.batch().await, run, "the device never sees more than it was prepared for");
+        gated.answer();
+    }
+    assert_eq!(gated.batch().await, [7]);
+    gated.answer();
+    assert_answers(first.await, 0);
+    assert_answers(small.await, 1);
+    assert_answers_all(large.await, &[2, 3, 4, 5, 6]);
+    assert_answers(last.await, 7);
+}
+
+#[tokio::test]
+async fn two_pictures_of_one_caller_go_through_batches_of_one() {
+    let (engine, _) = engine(&config(4, 1), |ids| {
+        assert_eq!(ids.len(), 1);
+        Ok(masks_of(ids))
+    });
+    let slot = engine.admit().unwrap();
+    let both = vec![picture(7), picture(8)];
+    assert_answers_all(engine.segment(&slot, both, Lane::Interactive, soon()).await, &[7, 8]);
+    assert_answers_all(engine.segment(&slot, Vec::new(), Lane::Interactive, soon()).await, &[]);
 }
 
 #[tokio::test]
@@ -91,7 +152,7 @@ async fn an_expired_ticket_is_answered_without_work() {
     let first = queued(&gated.engine, 0, Lane::Interactive).await;
     assert_eq!(gated.batch().await, [0]);
     let slot = gated.engine.admit().unwrap();
-    let expired = gated.engine.segment(&slot, picture(1), Lane::Interactive, Instant::now()).await;
+    let expired = gated.engine.segment(&slot, vec![picture(1)], Lane::Interactive, Instant::now()).await;
     assert_eq!(expired.unwrap_err(), EngineError::DeadlineExceeded);
     gated.answer();
     assert_answers(first.await, 0);
