@@ -29,9 +29,13 @@ pub(super) fn start_engine(config: &Config) -> Result<Engine, Failure> {
         None => Weights::embedded(),
     });
     let device = device::choose(&config.device)?;
+    let side = u32::try_from(weights.card().input_side).expect("weights files state a side of at most 2048");
+    let model = weights.model();
     let max_batch = config.engine.max_batch;
     let factory = move || device.segmenter(&weights, max_batch);
-    Ok(Engine::start(&config.engine, Arc::new(factory)))
+    let engine = Engine::start(&config.engine, Arc::new(factory));
+    engine.announce(&model, side);
+    Ok(engine)
 }
 
 /// A ready engine for up to so many pictures at once.

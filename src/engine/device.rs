@@ -196,7 +196,7 @@ impl Running {
             Ok(loaded) => {
                 let (model, device) = (loaded.segmenter.model().to_owned(), loaded.segmenter.device());
                 tracing::info!(model, device, took = ?began.elapsed(), "the network is ready");
-                self.device.status.ready(&model, device);
+                self.device.status.ready(&model, device, loaded.grid.longest());
                 self.loaded = Some(loaded);
                 self.load_failed = None;
                 Ok(())

@@ -234,7 +234,20 @@ impl Engine {
         device.as_ref().is_some_and(|thread| !thread.is_finished())
     }
 
-    /// Name and version of the weights; empty until they were loaded once.
+    /// Tells the name and version of the weights that the network is made of, and the side of the square that it looks
+    /// at in pixels, for whoever asks before it is loaded.
+    pub fn announce(&self, model: &str, side: u32) {
+        self.0.status.announce(model, side);
+    }
+
+    /// The side in pixels of the square that the network stretches pictures to; unknown until it was announced or the
+    /// network was loaded once.
+    #[must_use]
+    pub fn side(&self) -> Option<u32> {
+        self.0.status.side()
+    }
+
+    /// Name and version of the weights; empty until they were announced or loaded once.
     #[must_use]
     pub fn model(&self) -> String {
         self.0.status.model()

@@ -41,6 +41,7 @@ pub(super) struct Status {
 struct Names {
     model: String,
     device: String,
+    side: Option<u32>,
     failure: String,
 }
 
@@ -61,9 +62,15 @@ impl Status {
         self.change(EngineState::Loading);
     }
 
-    pub(super) fn ready(&self, model: &str, device: String) {
-        *self.names() = Names { model: model.to_owned(), device, failure: String::new() };
+    pub(super) fn ready(&self, model: &str, device: String, side: u32) {
+        *self.names() = Names { model: model.to_owned(), device, side: Some(side), failure: String::new() };
         self.change(EngineState::Ready);
+    }
+
+    pub(super) fn announce(&self, model: &str, side: u32) {
+        let mut names = self.names();
+        model.clone_into(&mut names.model);
+        names.side = Some(side);
     }
 
     pub(super) fn unloaded(&self) {
@@ -81,6 +88,10 @@ impl Status {
 
     pub(super) fn model(&self) -> String {
         self.names().model.clone()
+    }
+
+    pub(super) fn side(&self) -> Option<u32> {
+        self.names().side
     }
 
     pub(super) fn device(&self) -> String {

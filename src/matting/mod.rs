@@ -2,12 +2,14 @@
 
 pub mod closed_form;
 mod colours;
+pub mod contrast;
 mod decontaminate;
 pub mod despill;
 pub mod edge;
 pub mod foreground;
 mod holes;
 mod pyramid;
+pub mod recall;
 pub mod trimap;
 mod uncertainty;
 

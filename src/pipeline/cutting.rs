@@ -1,10 +1,10 @@
 //! From a picture to its mask: the network, as often and on whatever the recipe asks for.
 
-use super::Call;
+use super::{Call, Workers};
 use crate::engine::{Engine, EngineError, Segmented, Slot};
 use crate::image::{Frame, Mask};
-use crate::matting;
-use crate::recipe::Cut;
+use crate::matting::{self, contrast, recall};
+use crate::recipe::{Cut, Detect};
 use std::time::Duration;
 
 /// A picture and what the network saw in it.
@@ -16,19 +16,55 @@ pub struct Looked {
     pub mask: Mask,
     /// How unsure the mask is, 0 to 1.
     pub uncertainty: f32,
-    /// How long the network took.
+    /// How long the network took, with what prepared its pictures.
     pub took: Duration,
 }
 
 /// Has the network look at `frame` as `cut` asks.
 ///
 /// # Errors
-/// Those of [`Engine::segment`].
-pub async fn look(engine: &Engine, slot: &Slot, frame: Frame, _cut: &Cut, call: &Call) -> Result<Looked, EngineError> {
-    let Segmented { frames, masks, took, .. } = engine.segment(slot, vec![frame], call.lane, call.deadline).await?;
-    // Cannot happen: the engine checks that there is a mask for each picture.
-    let unanswered = || EngineError::Device("fewer masks than pictures".to_owned());
-    let (frame, mask) = frames.into_iter().zip(masks).next().ok_or_else(unanswered)?;
+/// Those of [`Engine::segment`] and [`Engine::cpu`].
+pub async fn look(engine: &Engine, slot: &Slot, frame: Frame, cut: &Cut, call: &Call) -> Result<Looked, EngineError> {
+    let (frame, mask, took) = match cut.detect {
+        Detect::Standard => look_once(engine, slot, frame, call).await?,
+        Detect::HighRecall => look_twice(engine, slot, frame, call).await?,
+    };
     let uncertainty = matting::uncertainty(&mask);
     Ok(Looked { frame, mask, uncertainty, took })
+}
+
+async fn look_once(
+    engine: &Engine,
+    slot: &Slot,
+    frame: Frame,
+    call: &Call,
+) -> Result<(Frame, Mask, Duration), EngineError> {
+    let Segmented { frames, masks, took, .. } = engine.segment(slot, vec![frame], call.lane, call.deadline).await?;
+    let (frame, mask) = frames.into_iter().zip(masks).next().ok_or_else(unanswered)?;
+    Ok((frame, mask, took))
+}
+
+/// At the picture and, in the same batch, at a copy with more contrast.
+async fn look_twice(
+    engine: &Engine,
+    slot: &Slot,
+    frame: Frame,
+    call: &Call,
+) -> Result<(Frame, Mask, Duration), EngineError> {
+    let side = engine.side().unwrap_or(contrast::USUAL_SIDE);
+    let boost = move || {
+        let copy = contrast::boosted(&frame, side);
+        vec![frame, copy]
+    };
+    let (both, boosting) = Workers { engine, slot }.run("contrast", boost).await?;
+    let Segmented { frames, masks, took, .. } = engine.segment(slot, both, call.lane, call.deadline).await?;
+    let mut looks = frames.into_iter().zip(masks);
+    let (Some((frame, mut mask)), Some((_, second))) = (looks.next(), looks.next()) else { return Err(unanswered()) };
+    recall::add(&mut mask, &second);
+    Ok((frame, mask, boosting + took))
+}
+
+/// Cannot happen: the engine checks that there is a mask for each picture.
+fn unanswered() -> EngineError {
+    EngineError::Device("fewer masks than pictures".to_owned())
 }

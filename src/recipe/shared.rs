@@ -13,7 +13,7 @@ use crate::matting;
 fields! {
     /// What every endpoint takes.
     struct Common {
-        /// `standard`, or `high_recall`, which also looks at a copy with more contrast and only adds to the mask. In this version it is validated and has no effect yet.
+        /// `standard`, or `high_recall`, which also looks at a copy with more contrast and only adds to the mask.
         detect: Detect = Some("standard");
         /// Removes background that was kept near the edge, by the picture's own colours; helps least where they are alike, as white on white, and may take dark undersides of thick products with it.
         decontaminate: Flag = Some("false");

@@ -1,8 +1,8 @@
 //! What the device may do wrong, and what that costs: its batch, its picture, never the daemon.
 
 use crate::engine_fake::{
-    Counts, Gated, assert_answers, assert_answers_all, config, engine, factory, mask_of, masks_of, picture, queued,
-    queued_together, soon,
+    Counts, GRID, Gated, assert_answers, assert_answers_all, config, engine, factory, mask_of, masks_of, picture,
+    queued, queued_together, soon,
 };
 use backdrop::engine::{Engine, EngineConfig, EngineError, EngineState, Lane, Segmented};
 use backdrop::image::{Frame, Mask, Size};
@@ -219,6 +219,8 @@ async fn requests_wait_for_the_network_to_load() {
     );
     assert_eq!(*engine.state().borrow(), EngineState::Loading);
     assert_eq!(engine.model(), "");
+    engine.announce("fake-0", 9);
+    assert_eq!((engine.model(), engine.side()), ("fake-0".to_owned(), Some(9)), "known before it is loaded");
     let waits = queued(&engine, 1, Lane::Interactive).await;
     let slot = engine.admit().unwrap();
     let late = engine.segment(&slot, vec![picture(2)], Lane::Interactive, std::time::Instant::now()).await;
@@ -227,6 +229,7 @@ async fn requests_wait_for_the_network_to_load() {
     assert_answers(waits.await, 1);
     assert_eq!(*engine.state().borrow(), EngineState::Ready);
     assert_eq!((engine.model(), engine.device()), ("fake-1".to_owned(), "none".to_owned()));
+    assert_eq!(engine.side(), Some(GRID), "what it really has");
 }
 
 #[tokio::test]

@@ -5,9 +5,10 @@ use backdrop::codec::DecodeError;
 use backdrop::compose::{Resize, Scene};
 use backdrop::engine::{Engine, EngineConfig, EngineError, Lane};
 use backdrop::image::{Frame, Mask, Size};
+use backdrop::matting::Method;
 use backdrop::model::{SegmentError, Segmenter};
 use backdrop::pipeline::{self, Call, Output, PipelineError};
-use backdrop::recipe::Recipe;
+use backdrop::recipe::{Detect, Recipe};
 use bytes::Bytes;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, mpsc};
@@ -138,6 +139,53 @@ async fn a_picture_with_transparency_of_its_own_keeps_it_without_the_network() {
     anew.cut.keep_alpha = false;
     let _: Result<Output, PipelineError> = pipeline::run(&engine, file, &anew, &call()).await;
     assert_eq!(seen.load(Ordering::SeqCst), before + 1);
+}
+
+/// Sees the left half of a picture, and the right half of a copy that was made of it; reports its batches.
+struct TwoFaced(mpsc::Sender<usize>);
+
+impl Segmenter for TwoFaced {
+    fn model(&self) -> &str {
+        "two-faced"
+    }
+
+    fn device(&self) -> String {
+        "none".to_owned()
+    }
+
+    fn segment(&mut self, frames: &[&Frame]) -> Result<Vec<Mask>, SegmentError> {
+        self.0.send(frames.len()).expect("the test listens");
+        let mask = |(index, _): (usize, &&Frame)| {
+            let value = |at: u32| {
+                let is_left = at % GRID.width < GRID.width / 2;
+                if is_left == (index == 0) { 0.999 } else { 0.001 }
+            };
+            Mask { size: GRID, values: (0..GRID.area() as u32).map(value).collect() }
+        };
+        Ok(frames.iter().enumerate().map(mask).collect())
+    }
+}
+
+#[tokio::test]
+async fn a_second_look_goes_in_the_same_batch_and_only_adds() {
+    let (report, batches) = mpsc::channel();
+    let report = Mutex::new(report);
+    let factory =
+        move || -> Result<Box<dyn Segmenter>, SegmentError> { Ok(Box::new(TwoFaced(report.lock().unwrap().clone()))) };
+    let engine = Engine::start(&config(4, 4), Arc::new(factory));
+    engine.ready().await.unwrap();
+    batches.try_iter().for_each(drop);
+    let mut recipe = recipe(Resize::default());
+    recipe.cut.matting.method = Method::None;
+    let once = pipeline::run(&engine, block(), &recipe, &call()).await.unwrap();
+    assert_eq!(batches.try_iter().collect::<Vec<_>>(), [1]);
+    assert!(once.subject.left == 0 && once.subject.width.abs_diff(120) <= 4, "{}", once.subject);
+
+    recipe.cut.detect = Detect::HighRecall;
+    let both = pipeline::run(&engine, block(), &recipe, &call()).await.unwrap();
+    assert_eq!(batches.try_iter().collect::<Vec<_>>(), [2]);
+    assert_eq!((both.subject.left, both.subject.width), (0, 240));
+    assert_eq!(both.image.size, Size::new(240, 180), "what comes back is the picture and not its copy");
 }
 
 #[tokio::test]

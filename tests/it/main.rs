@@ -21,6 +21,7 @@ mod engine_queue;
 #[cfg(feature = "gpu")]
 mod gpu_network;
 mod halo;
+mod high_recall;
 mod http_accounts;
 mod http_admin;
 mod http_batches;
