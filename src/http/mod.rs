@@ -7,6 +7,7 @@
 //! facade      route → key (401) → rate (429) → endpoint         admin       /livez /readyz /metrics, keys
 //! doorman     wrong keys, by address
 //! submission  query and content type → form or JSON → fields and pictures
+//! pin         `x-service-model` (400)
 //! cover       plan (402), preset (404), Idempotency-Key (409), quota (402) → Recipe
 //! routes      fetching → pipeline → bill → response
 //! ```
@@ -29,6 +30,7 @@ mod fetching;
 mod form;
 mod json;
 mod multipart;
+mod pin;
 mod request_id;
 mod response;
 pub mod router;

@@ -28,7 +28,8 @@ const RATE_REMAINING: HeaderName = HeaderName::from_static("x-ratelimit-remainin
 const RATE_RESET: HeaderName = HeaderName::from_static("x-ratelimit-reset");
 
 const LATENCY: HeaderName = HeaderName::from_static("x-service-latency");
-const MODEL: HeaderName = HeaderName::from_static("x-service-model");
+/// Name and version of the weights. A request may name those that it wants.
+pub(super) const MODEL: HeaderName = HeaderName::from_static("x-service-model");
 const WIDTH: HeaderName = HeaderName::from_static("x-service-width");
 const HEIGHT: HeaderName = HeaderName::from_static("x-service-height");
 const FOREGROUND: HeaderName = HeaderName::from_static("x-service-foreground");

@@ -77,6 +77,9 @@ def before_call(context, case, kwargs):
         # No preset is stored, so one that is named is all that such a request would test.
         known = {name: value for name, value in case.body.items() if name != "preset" or choice(salt, 8) == 0}
         case.body = {name: served(name, value, salt) for name, value in known.items()}
+    # A model that is not in use is all that such a request would test.
+    if choice((case.method, case.path, case.body), 8):
+        case.headers.pop("x-service-model", None)
     # One in forty comes without a key.
     if choice((case.method, case.path, case.body), 40):
         case.headers["Authorization"] = f"Bearer {KEY}"

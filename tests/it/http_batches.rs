@@ -36,7 +36,7 @@ async fn rows_come_in_order_and_a_bad_one_fails_alone() {
     let response = send(&daemon, &urls).await;
     assert_eq!(response.status(), 200);
     assert_eq!(response.headers()["content-type"], "application/json");
-    assert_eq!(response.headers()["x-service-model"], "fgnet-384 1");
+    assert_eq!(response.headers()["x-service-model"], "fgnet-384/1");
     assert!(response.headers().contains_key("x-service-latency"));
     let request_id = response.headers()["x-request-id"].to_str().expect("text").to_owned();
     let body: Value = response.json().await.expect("JSON");

@@ -117,14 +117,14 @@ impl Remove for Engine {
                 image: EncodedImage { format: recipe.encode.format, size: Size::new(40, 30), bytes: answer.into() },
                 subject: Rect { left: 1, top: 2, width: 20, height: 25 },
                 uncertainty: 0.125,
-                model: "fgnet-384 1".into(),
+                model: "fgnet-384/1".into(),
                 timings: Timings { decode: Duration::from_micros(1500), ..Timings::default() },
             })
         })
     }
 
     fn model(&self) -> String {
-        "fgnet-384 1".into()
+        "fgnet-384/1".into()
     }
 
     fn state(&self) -> EngineState {

@@ -60,7 +60,9 @@ async fn a_preflight_needs_no_key_and_tells_the_methods_that_there_are() {
         assert!(there_are.is_subset(&allowed), "{path}: {allowed:?}");
         assert!(allowed.iter().all(|method| *method == "HEAD" || there_are.contains(method)), "{path}: {allowed:?}");
         assert_eq!(cors["access-control-allow-origin"], PAGE);
-        assert!(cors["access-control-allow-headers"].contains("authorization"));
+        for header in ["authorization", "idempotency-key", "x-service-model"] {
+            assert!(cors["access-control-allow-headers"].contains(header), "{header}");
+        }
         assert_eq!((cors["access-control-max-age"], cors["vary"]), ("7200", "Origin"));
         assert_eq!(cors.len(), 5, "{cors:?}");
         let body = response.bytes().await.expect("no body");

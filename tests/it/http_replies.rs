@@ -18,7 +18,7 @@ async fn a_picture_comes_with_its_headers() {
     let header = |name: &str| response.headers()[name].to_str().expect("ASCII").to_owned();
     assert_eq!(header("content-type"), "image/png");
     assert_eq!(header("content-length"), "a picture made of 11 bytes".len().to_string());
-    assert_eq!(header("x-service-model"), "fgnet-384 1");
+    assert_eq!(header("x-service-model"), "fgnet-384/1");
     assert_eq!((header("x-service-width"), header("x-service-height")), ("40".into(), "30".into()));
     assert_eq!(header("x-service-foreground"), "1,2,20,25");
     assert_eq!(header("x-service-uncertainty"), "0.125");

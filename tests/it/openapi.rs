@@ -140,6 +140,10 @@ fn every_route_is_in_the_contract_and_every_path_is_a_route() {
             let response = resolved(&contract, &operation["responses"][status]);
             assert!(response["content"].get("application/json").is_some(), "{} {status}", route.path);
         }
+        let pins = operation.get("parameters").and_then(Value::as_sequence).is_some_and(|parameters| {
+            parameters.iter().any(|parameter| resolved(&contract, parameter)["name"] == "x-service-model")
+        });
+        assert_eq!(pins, matches!(route.target, Target::Image(_)), "{} takes a model or not", route.path);
         if let Target::Image(endpoint) = &route.target {
             let extension = operation.get("x-origin").is_some_and(|origin| origin == "extension");
             assert_eq!(extension, endpoint.origin == Origin::Extension, "{}", route.path);
