@@ -3,6 +3,7 @@
 //! `bytes → Header → Frame → Mask → Cutout → Composite → EncodedImage`, each stage consuming what the one before it
 //! made, so that every buffer is free as soon as the next one is there.
 
+mod closer;
 mod cutting;
 
 pub use cutting::{Looked, look};

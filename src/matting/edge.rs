@@ -32,6 +32,13 @@ pub fn swept(mut matte: AlphaMatte) -> AlphaMatte {
 /// Every partly covered pixel decided.
 #[must_use]
 pub fn hardened(matte: &AlphaMatte) -> AlphaMatte {
+    hardened_at(matte, 0.5)
+}
+
+/// Every partly covered pixel decided; the cutout ends on the line where coverage is `crossing`, but no more than a pixel
+/// from the line where it is one half: further out lie shadows, not edges.
+#[must_use]
+pub(super) fn hardened_at(matte: &AlphaMatte, crossing: f32) -> AlphaMatte {
     let [width, height] = [matte.size.width as usize, matte.size.height as usize];
     let source = &matte.coverage;
     let mut coverage = source.clone();
@@ -39,8 +46,9 @@ pub fn hardened(matte: &AlphaMatte) -> AlphaMatte {
         for (row, pixels) in rows.chunks_mut(width).enumerate() {
             let y = chunk * ROWS + row;
             for (x, pixel) in pixels.iter_mut().enumerate() {
-                if *pixel != 0 && *pixel != 255 {
-                    *pixel = decided(source, [width, height], x, y);
+                // Where the line lies further out, it is anti-aliased in pixels that had nothing.
+                if (*pixel != 0 || crossing < 0.5) && *pixel != 255 {
+                    *pixel = decided(source, [width, height], x, y, crossing);
                 }
             }
         }
@@ -50,7 +58,7 @@ pub fn hardened(matte: &AlphaMatte) -> AlphaMatte {
 
 /// Coverage of one pixel if the edge were a knife's. The three by three around it are smoothed (1 2 1), so that grain
 /// does not make the edge ragged.
-fn decided(coverage: &[u8], [width, height]: [usize; 2], x: usize, y: usize) -> u8 {
+fn decided(coverage: &[u8], [width, height]: [usize; 2], x: usize, y: usize, crossing: f32) -> u8 {
     let columns = [x.saturating_sub(1), x, (x + 1).min(width - 1)];
     let rows = [y.saturating_sub(1), y, (y + 1).min(height - 1)];
     let at = |column: usize, row: usize| f32::from(coverage[rows[row] * width + columns[column]]) / 255.0;
@@ -60,15 +68,17 @@ fn decided(coverage: &[u8], [width, height]: [usize; 2], x: usize, y: usize) -> 
     let value = smooth(down(0), down(1), down(2));
     // Sobel: the smoothed differences.
     let slope = f32::hypot((down(2) - down(0)) / 2.0, (across(2) - across(0)) / 2.0);
-    let distance = (value - 0.5) / slope.max(MIN_SLOPE);
+    let slope = slope.max(MIN_SLOPE);
+    let distance = (value - 0.5) / slope + ((0.5 - crossing) / slope).min(1.0);
     ((0.5 + distance).clamp(0.0, 1.0) * 255.0 + 0.5) as u8
 }
 
 /// What a patch of pixels is made of.
-#[derive(Clone, Copy)]
-struct Run {
-    start: u32,
-    end: u32,
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Run {
+    /// First pixel of the run, and the one after its last.
+    pub(super) start: u32,
+    pub(super) end: u32,
     parent: u32,
 }
 
@@ -82,10 +92,10 @@ pub fn without_specks(mut matte: AlphaMatte, pixels: usize) -> AlphaMatte {
     matte
 }
 
-/// Sets every connected patch (by sides) of `inside` pixels that is smaller than `pixels` to `value`.
+/// The runs of `inside` pixels, in order, each knowing the patch (connected by sides) that it belongs to.
 ///
 /// Runs along the rows are joined with the runs above that they touch (union-find), so the cost is that of the edges.
-fn fill_small(coverage: &mut [u8], width: usize, pixels: usize, inside: impl Fn(u8) -> bool, value: u8) {
+pub(super) fn connected(coverage: &[u8], width: usize, inside: impl Fn(u8) -> bool) -> Vec<Run> {
     let mut runs: Vec<Run> = Vec::new();
     let mut above = 0..0;
     for (y, row) in coverage.chunks_exact(width).enumerate() {
@@ -114,6 +124,27 @@ fn fill_small(coverage: &mut [u8], width: usize, pixels: usize, inside: impl Fn(
         }
         above = first..runs.len();
     }
+    runs
+}
+
+/// The runs patch by patch, in the order of their first pixels.
+pub(super) fn patches(runs: &mut [Run]) -> Vec<Vec<Run>> {
+    let mut patches: Vec<Vec<Run>> = Vec::new();
+    let mut patch_of = vec![usize::MAX; runs.len()];
+    for index in 0..runs.len() {
+        let root = root(runs, index);
+        if patch_of[root] == usize::MAX {
+            patch_of[root] = patches.len();
+            patches.push(Vec::new());
+        }
+        patches[patch_of[root]].push(runs[index]);
+    }
+    patches
+}
+
+/// Sets every connected patch (by sides) of `inside` pixels that is smaller than `pixels` to `value`.
+fn fill_small(coverage: &mut [u8], width: usize, pixels: usize, inside: impl Fn(u8) -> bool, value: u8) {
+    let mut runs = connected(coverage, width, inside);
     let mut sizes = vec![0usize; runs.len()];
     for index in 0..runs.len() {
         let root = root(&mut runs, index);

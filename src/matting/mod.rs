@@ -8,8 +8,10 @@ pub mod despill;
 pub mod edge;
 pub mod foreground;
 mod holes;
+mod opaque;
 mod pyramid;
 pub mod recall;
+pub mod refine;
 pub mod trimap;
 mod uncertainty;
 
@@ -51,7 +53,8 @@ pub struct Options {
     pub despill: f32,
     /// Whether background that was kept near the edge is removed by the picture's own colours.
     pub decontaminate: bool,
-    /// Whether the subject is known to be opaque all over, as products are.
+    /// Whether the subject is known to be opaque all over, as products are: holes are closed unless they show background,
+    /// and the edge is hard, whatever `edge` says.
     pub opaque: bool,
 }
 
@@ -68,8 +71,22 @@ const MIN_AREA: f64 = 1e-4;
 /// # Errors
 /// [`NoSubject`] when the matte would be empty.
 pub fn cut_out(frame: Frame, mask: &Mask, options: &Options) -> Result<Cutout, NoSubject> {
-    let matte = matte_of(&frame, mask, options)?;
-    Ok(cutout(frame, &matte, options))
+    let found = Found::of(&frame, mask, options)?;
+    if !options.opaque {
+        let matte = found.decided(&frame, options)?;
+        return Ok(cutout(frame, &matte, None, options));
+    }
+    // A knife's edge still cuts through pixels that show some background: their colours are unmixed by what was found
+    // before it was decided.
+    let mut soft = found.matte.clone();
+    let matte = found.decided(&frame, options)?;
+    soft.coverage.par_iter_mut().zip(&matte.coverage).for_each(|(soft, &coverage)| {
+        if *soft == 0 && coverage > 0 {
+            // A pinhole that was filled shows subject; what the edge gained beyond all that was found, next to none.
+            *soft = if coverage == 255 { 255 } else { 1 };
+        }
+    });
+    Ok(cutout(frame, &matte, Some(&soft), options))
 }
 
 /// How much of each pixel of `frame` the subject covers.
@@ -77,30 +94,52 @@ pub fn cut_out(frame: Frame, mask: &Mask, options: &Options) -> Result<Cutout, N
 /// # Errors
 /// [`NoSubject`] when that would be nothing anywhere.
 pub fn matte_of(frame: &Frame, mask: &Mask, options: &Options) -> Result<AlphaMatte, NoSubject> {
-    let size = frame.size();
-    let mask = trimap::tidied(mask);
-    let likely = mask.values.iter().filter(|&&value| value >= 0.5).count();
-    if (likely as f64) < MIN_AREA * mask.values.len() as f64 {
-        return Err(NoSubject);
-    }
-    let mask = if options.decontaminate { decontaminate::decontaminated(frame, mask) } else { mask };
-    let matte = match options.method {
-        Method::ClosedForm => {
-            let trimap = trimap::of_tidied(&mask, size);
-            let prior = closed_form::Prior::of_mask(&mask);
-            closed_form::estimate_alpha(frame, &trimap, &closed_form::ClosedForm { prior: Some(&prior) })
+    Found::of(frame, mask, options)?.decided(frame, options)
+}
+
+/// A matte before its edge is decided.
+struct Found {
+    matte: AlphaMatte,
+    /// Patches smaller than so many pixels are specks.
+    speck: usize,
+}
+
+impl Found {
+    fn of(frame: &Frame, mask: &Mask, options: &Options) -> Result<Self, NoSubject> {
+        let size = frame.size();
+        let mask = trimap::tidied(mask);
+        let likely = mask.values.iter().filter(|&&value| value >= 0.5).count();
+        if (likely as f64) < MIN_AREA * mask.values.len() as f64 {
+            return Err(NoSubject);
         }
-        Method::None => upsampled(&mask, size),
-    };
-    let matte = match options.edge {
-        Edge::Soft => edge::swept(matte),
-        Edge::Hard => edge::hardened(&matte),
-    };
-    let speck = speck_pixels(&mask, size);
-    let matte = edge::without_specks(matte, speck);
-    let parts = matte.coverage.par_chunks(1 << 16);
-    let covered: u64 = parts.map(|part| part.iter().map(|&value| u64::from(value)).sum::<u64>()).sum();
-    if (covered as f64) < MIN_AREA * 255.0 * size.area() as f64 { Err(NoSubject) } else { Ok(matte) }
+        let mask = if options.decontaminate { decontaminate::decontaminated(frame, mask) } else { mask };
+        let mut matte = match options.method {
+            Method::ClosedForm => {
+                let trimap = trimap::of_tidied(&mask, size);
+                let prior = closed_form::Prior::of_mask(&mask);
+                closed_form::estimate_alpha(frame, &trimap, &closed_form::ClosedForm { prior: Some(&prior) })
+            }
+            Method::None => upsampled(&mask, size),
+        };
+        if options.opaque {
+            opaque::close(frame, &mut matte);
+        }
+        Ok(Self { matte, speck: speck_pixels(&mask, size) })
+    }
+
+    fn decided(self, frame: &Frame, options: &Options) -> Result<AlphaMatte, NoSubject> {
+        let Self { matte, speck } = self;
+        let matte = match (options.opaque, options.edge) {
+            (true, Edge::Soft | Edge::Hard) => edge::hardened_at(&matte, opaque::crossing(frame, &matte)),
+            (false, Edge::Soft) => edge::swept(matte),
+            (false, Edge::Hard) => edge::hardened(&matte),
+        };
+        let matte = edge::without_specks(matte, speck);
+        let parts = matte.coverage.par_chunks(1 << 16);
+        let covered: u64 = parts.map(|part| part.iter().map(|&value| u64::from(value)).sum::<u64>()).sum();
+        let least = MIN_AREA * 255.0 * matte.size.area() as f64;
+        if (covered as f64) < least { Err(NoSubject) } else { Ok(matte) }
+    }
 }
 
 /// The cutout that the picture's own alpha describes, for pictures that come cut out already.
@@ -134,12 +173,12 @@ fn speck_pixels(mask: &Mask, size: Size) -> usize {
     (cell / 2).clamp(8, 64).min(size.area() / 1000)
 }
 
-/// Puts matte and frame together.
-fn cutout(mut frame: Frame, matte: &AlphaMatte, options: &Options) -> Cutout {
+/// Puts matte and frame together. Colours are unmixed by `mixed` where it is another matte.
+fn cutout(mut frame: Frame, matte: &AlphaMatte, mixed: Option<&AlphaMatte>, options: &Options) -> Cutout {
     let surroundings = (options.despill > 0.0).then(|| Surroundings::of(&frame, matte));
     // An upsampled mask is no measure of how colours mix, so there is nothing to unmix them by.
     if options.method == Method::ClosedForm {
-        foreground::estimate(&mut frame, matte);
+        foreground::estimate(&mut frame, mixed.unwrap_or(matte));
     }
     let (pixels, _) = frame.pixels_mut().as_chunks_mut::<4>();
     pixels.par_iter_mut().zip(&matte.coverage).for_each(|(pixel, &coverage)| {

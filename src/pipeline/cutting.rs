@@ -1,10 +1,10 @@
 //! From a picture to its mask: the network, as often and on whatever the recipe asks for.
 
-use super::{Call, Workers};
+use super::{Call, Workers, closer};
 use crate::engine::{Engine, EngineError, Segmented, Slot};
 use crate::image::{Frame, Mask};
 use crate::matting::{self, contrast, recall};
-use crate::recipe::{Cut, Detect};
+use crate::recipe::{Cut, CutEngine, Detect};
 use std::time::Duration;
 
 /// A picture and what the network saw in it.
@@ -30,10 +30,17 @@ pub async fn look(engine: &Engine, slot: &Slot, frame: Frame, cut: &Cut, call: &
         Detect::HighRecall => look_twice(engine, slot, frame, call).await?,
     };
     let uncertainty = matting::uncertainty(&mask);
-    Ok(Looked { frame, mask, uncertainty, took })
+    match cut.engine {
+        None => Ok(Looked { frame, mask, uncertainty, took }),
+        Some(CutEngine::ProductV1) => {
+            let (frame, mask, again) = closer::look_closer(engine, slot, frame, mask, call).await?;
+            Ok(Looked { frame, mask, uncertainty, took: took + again })
+        }
+    }
 }
 
-async fn look_once(
+/// At the picture.
+pub(super) async fn look_once(
     engine: &Engine,
     slot: &Slot,
     frame: Frame,

@@ -17,7 +17,7 @@ fields! {
         detect: Detect = Some("standard");
         /// Removes background that was kept near the edge, by the picture's own colours; helps least where they are alike, as white on white, and may take dark undersides of thick products with it.
         decontaminate: Flag = Some("false");
-        /// `product-v1` is for flat, opaque product photos; without it the default. In this version it is validated and has no effect yet.
+        /// `product-v1` is for flat, opaque products: looks again at the subject and along its edge, closes holes that do not show background, and cuts hard, whatever `edge` says. Worse for hair, fur, glass and people; slower. Without it the default.
         engine: CutEngine = None;
         /// JPEG and WebP quality; a WebP of 100 is lossless. Ignored by PNG.
         quality: Quality = Some("92");

@@ -8,7 +8,7 @@ use backdrop::image::{Frame, Mask, Size};
 use backdrop::matting::Method;
 use backdrop::model::{SegmentError, Segmenter};
 use backdrop::pipeline::{self, Call, Output, PipelineError};
-use backdrop::recipe::{Detect, Recipe};
+use backdrop::recipe::{CutEngine, Detect, Recipe};
 use bytes::Bytes;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, mpsc};
@@ -186,6 +186,24 @@ async fn a_second_look_goes_in_the_same_batch_and_only_adds() {
     assert_eq!(batches.try_iter().collect::<Vec<_>>(), [2]);
     assert_eq!((both.subject.left, both.subject.width), (0, 240));
     assert_eq!(both.image.size, Size::new(240, 180), "what comes back is the picture and not its copy");
+}
+
+#[tokio::test]
+async fn product_v1_looks_again_where_the_subject_is_and_the_default_does_not() {
+    let (engine, seen) = bright(&config(4, 4));
+    engine.ready().await.unwrap();
+    let mut recipe = recipe(Resize::default());
+    let tested = seen.load(Ordering::SeqCst);
+    pipeline::run(&engine, block(), &recipe, &call()).await.unwrap();
+    assert_eq!(seen.load(Ordering::SeqCst), tested + 1);
+    recipe.cut.engine = Some(CutEngine::ProductV1);
+    recipe.cut.matting.opaque = true;
+    let output = pipeline::run(&engine, block(), &recipe, &call()).await.unwrap();
+    let looks = seen.load(Ordering::SeqCst) - tested - 1;
+    assert!((3..=18).contains(&looks), "{looks}");
+    let (_, pixels) = decoded(&output);
+    assert_eq!(pixels[(90 * 240 + 120) * 4..][..4], [240, 200, 90, 255]);
+    assert_eq!(pixels[(5 * 240 + 5) * 4..][..4], [0; 4]);
 }
 
 #[tokio::test]

@@ -43,6 +43,7 @@ mod matting;
 mod network_parity;
 mod openapi;
 mod origin;
+mod product;
 mod quota;
 mod reproducible;
 mod source_address;

@@ -1,0 +1,245 @@
+//! What is known of a subject that is opaque all over, as products are.
+//!
+//! It has no half-covered inside, and a hole in it is the background showing through or none at all: holes are closed
+//! unless they have the background's colours ([`ColourModels`]). Where subject and background look alike, the matte
+//! is believed.
+//!
+//! Its edge is hard. Catalogue photos have burnt-out white around the product, and light mixes before it is encoded: a
+//! pixel that is half black and half white reads 188 of 255, and where the white is brighter than 255 more yet. Its
+//! coverage comes out at a quarter, so before such white the edge lies further out ([`crossing`]).
+
+use super::colours::ColourModels;
+use super::edge;
+use crate::image::{AlphaMatte, Frame};
+
+/// Coverage of 255 from which a pixel is whole, below which a patch of the subject's inside is a hole, and up to which a
+/// pixel is background.
+const WHOLE: u8 = 250;
+const HOLE: u8 = 128;
+const BACKGROUND: u8 = 5;
+/// A hole is background when the colours say so by this much (natural logarithm, in the mean), …
+const SURELY: f32 = 1.0;
+/// … each pixel counting at most so much.
+const MOST_SAID: f32 = 4.0;
+/// Colours that are more alike than this say nothing.
+const ALIKE: f32 = 0.3;
+/// Pixels of one patch that are asked at most.
+const ASKED: usize = 4096;
+
+/// Closes what the subject encloses, unless it is background.
+pub(super) fn close(frame: &Frame, matte: &mut AlphaMatte) {
+    let width = matte.size.width as usize;
+    let mut runs = edge::connected(&matte.coverage, width, |value| value < WHOLE);
+    let mut enclosed = edge::patches(&mut runs);
+    enclosed.retain(|patch| !patch.iter().any(|run| on_border(run, width, matte.coverage.len())));
+    let (holes, doubts): (Vec<_>, Vec<_>) =
+        enclosed.into_iter().partition(|patch| places(patch).any(|at| matte.coverage[at] < HOLE));
+    fill(matte, &doubts, 255);
+    if holes.is_empty() {
+        return;
+    }
+    // Nothing is learnt from the holes themselves, or each would vouch for itself.
+    let mut known = matte.clone();
+    fill(&mut known, &holes, HOLE);
+    let Some(models) = ColourModels::of(frame, &known).filter(|models| models.overlap() <= ALIKE) else { return };
+    drop(known);
+    let (pixels, _) = frame.pixels().as_chunks::<4>();
+    let closed = holes.into_iter().filter(|hole| {
+        let depths = places(hole).filter(|&at| matte.coverage[at] < HOLE);
+        let step = depths.clone().count().div_ceil(ASKED).max(1);
+        let (sum, asked) = depths.step_by(step).fold((0.0f64, 0usize), |(sum, asked), at| {
+            let [red, green, blue, _] = pixels[at];
+            let said = models.log_ratio([red, green, blue]).clamp(-MOST_SAID, MOST_SAID);
+            (sum + f64::from(said), asked + 1)
+        });
+        sum >= -f64::from(SURELY) * asked as f64
+    });
+    let closed: Vec<_> = closed.collect();
+    fill(matte, &closed, 255);
+}
+
+fn on_border(run: &edge::Run, width: usize, len: usize) -> bool {
+    let (start, end) = (run.start as usize, run.end as usize);
+    start < width || end + width > len || start.is_multiple_of(width) || end.is_multiple_of(width)
+}
+
+fn places(patch: &[edge::Run]) -> impl Iterator<Item = usize> + Clone {
+    patch.iter().flat_map(|run| run.start as usize..run.end as usize)
+}
+
+fn fill(matte: &mut AlphaMatte, patches: &[Vec<edge::Run>], value: u8) {
+    for run in patches.iter().flatten() {
+        matte.coverage[run.start as usize..run.end as usize].fill(value);
+    }
+}
+
+/// Coverage at which an opaque subject ends: one half, and less the flatter the background next to it is if it is white.
+pub(super) fn crossing(frame: &Frame, matte: &AlphaMatte) -> f32 {
+    spread(frame, matte).filter(|&(darkest, _)| darkest >= WHITE).map_or(MIDDLE, |(_, spread)| {
+        let busy = ((spread as f32 - FLAT) / (BUSY - FLAT)).clamp(0.0, 1.0);
+        LOWEST + busy * (MIDDLE - LOWEST)
+    })
+}
+
+const MIDDLE: f32 = 0.5;
+const LOWEST: f32 = 0.2;
+/// Burnt-out white: the median of every channel is at least this.
+const WHITE: usize = 252;
+/// Steps of 255 within which nine tenths of a flat background lie around its middle colour, and of one that is not.
+const FLAT: f32 = 6.0;
+const BUSY: f32 = 12.0;
+/// Near the edge are blocks (of this share of the longer side) next to some of the subject.
+const BLOCK: f32 = 0.03;
+/// Pixels next to the subject that ringing may have touched.
+const RINGING: usize = 2;
+/// Samples are taken on a grid of about so many columns or rows, and with fewer there is nothing to say.
+const GRID: usize = 1024;
+const FEWEST: usize = 64;
+
+/// The darkest channel of the median colour of the background near the edge, and how far from that colour nine tenths of
+/// it lie, in steps of 255.
+fn spread(frame: &Frame, matte: &AlphaMatte) -> Option<(usize, usize)> {
+    let [width, height] = [matte.size.width as usize, matte.size.height as usize];
+    let longest = width.max(height);
+    let block = ((BLOCK * longest as f32) as usize).max(2);
+    let step = longest.div_ceil(GRID).max(1);
+    let columns = width.div_ceil(block);
+    let rows = height.div_ceil(block);
+    let mut subject = vec![false; columns * rows];
+    for (y, line) in matte.coverage.chunks_exact(width).enumerate() {
+        for (cell, part) in subject[y / block * columns..][..columns].iter_mut().zip(line.chunks(block)) {
+            *cell = *cell || part.iter().any(|&value| value > BACKGROUND);
+        }
+    }
+    let near = |column: usize, row: usize| {
+        let rows = row.saturating_sub(1)..=(row + 1).min(rows - 1);
+        let columns_near = column.saturating_sub(1)..=(column + 1).min(columns - 1);
+        rows.into_iter().any(|row| columns_near.clone().any(|column| subject[row * columns + column]))
+    };
+    let nothing = |x: usize, y: usize| matte.coverage[y * width + x] <= BACKGROUND;
+    let clear = |x: usize, y: usize| {
+        let [left, right] = [x.saturating_sub(RINGING), (x + RINGING).min(width - 1)];
+        let [above, below] = [y.saturating_sub(RINGING), (y + RINGING).min(height - 1)];
+        nothing(x, y) && nothing(left, y) && nothing(right, y) && nothing(x, above) && nothing(x, below)
+    };
+    let (pixels, _) = frame.pixels().as_chunks::<4>();
+    let places = (0..height).step_by(step).flat_map(|y| (0..width).step_by(step).map(move |x| (x, y)));
+    let beside = places.filter(|&(x, y)| near(x / block, y / block) && clear(x, y));
+    let colours: Vec<[u8; 4]> = beside.map(|(x, y)| pixels[y * width + x]).collect();
+    let mut histograms = [[0usize; 256]; 3];
+    for colour in &colours {
+        histograms.iter_mut().zip(colour).for_each(|(histogram, &value)| histogram[usize::from(value)] += 1);
+    }
+    let count = colours.len();
+    if count < FEWEST {
+        return None;
+    }
+    let median = histograms.map(|histogram| quantile(&histogram, count.div_ceil(2)));
+    let mut deviations = [0usize; 256];
+    for colour in &colours {
+        let apart = median.iter().zip(colour).map(|(median, value)| median.abs_diff(usize::from(*value)));
+        deviations[apart.max().unwrap_or(0)] += 1;
+    }
+    let darkest = median.into_iter().min().unwrap_or(0);
+    Some((darkest, quantile(&deviations, (count * 9).div_ceil(10))))
+}
+
+/// The lowest value up to which `count` of the histogram lie.
+fn quantile(histogram: &[usize; 256], count: usize) -> usize {
+    let mut sum = 0;
+    let reached = histogram.iter().position(|&here| {
+        sum += here;
+        sum >= count
+    });
+    reached.unwrap_or(255)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::image::Size;
+
+    const SIZE: Size = Size::new(200, 160);
+
+    /// A block of `subject` on `ground`, with a hole of `hole` that the matte leaves open.
+    fn holed(subject: [u8; 3], ground: [u8; 3], hole: [u8; 3]) -> (Frame, AlphaMatte) {
+        let grain = |x: u32, y: u32| (x.wrapping_mul(2_654_435_761).wrapping_add(y * 40_503) >> 13) as u8 % 5;
+        let (mut pixels, mut coverage) = (Vec::new(), Vec::new());
+        for (x, y) in (0..SIZE.height).flat_map(|y| (0..SIZE.width).map(move |x| (x, y))) {
+            let inside = (40..160).contains(&x) && (30..130).contains(&y);
+            let open = (90..110).contains(&x) && (70..90).contains(&y);
+            let [red, green, blue] = if open {
+                hole
+            } else if inside {
+                subject
+            } else {
+                ground
+            };
+            pixels.extend([red, green, blue].map(|value| value.saturating_sub(grain(x, y))));
+            pixels.push(255);
+            coverage.push(if inside && !open { 255 } else { 0 });
+        }
+        (Frame::new(SIZE, pixels.into()), AlphaMatte { size: SIZE, coverage })
+    }
+
+    fn is_closed(subject: [u8; 3], ground: [u8; 3], hole: [u8; 3]) -> bool {
+        let (frame, mut matte) = holed(subject, ground, hole);
+        let before = matte.clone();
+        close(&frame, &mut matte);
+        let closed = matte.coverage[80 * 200 + 100] == 255;
+        assert_eq!(closed, matte != before, "something else changed");
+        closed
+    }
+
+    #[test]
+    fn a_hole_is_closed_unless_it_has_the_colours_of_the_background() {
+        let (red, green, blue) = ([200, 40, 40], [40, 160, 60], [40, 60, 200]);
+        assert!(is_closed(red, green, red), "the subject's own colour");
+        assert!(is_closed(red, green, blue), "a colour that the background does not have");
+        assert!(!is_closed(red, green, green), "the background shows through");
+    }
+
+    #[test]
+    fn white_on_white_leaves_the_hole_to_the_network() {
+        assert!(!is_closed([250; 3], [250; 3], [250; 3]));
+    }
+
+    #[test]
+    fn what_reaches_the_border_is_no_hole_and_a_half_covered_inside_is_whole() {
+        let (frame, mut matte) = holed([200, 40, 40], [40, 160, 60], [200, 40, 40]);
+        (0..90).for_each(|y| matte.coverage[y * 200 + 100] = 0);
+        let before = matte.clone();
+        close(&frame, &mut matte);
+        assert_eq!(matte, before, "a bay");
+        let (frame, mut matte) = holed([200, 40, 40], [40, 160, 60], [40, 160, 60]);
+        (70..90).for_each(|y| matte.coverage[y * 200 + 90..y * 200 + 110].fill(180));
+        close(&frame, &mut matte);
+        assert_eq!(matte.coverage[80 * 200 + 100], 255, "no hole, only doubt");
+    }
+
+    #[test]
+    fn the_edge_lies_further_out_before_flat_white_only() {
+        let (grey, matte) = holed([200, 40, 40], [248; 3], [200, 40, 40]);
+        assert!((crossing(&grey, &matte) - MIDDLE).abs() < 1e-6);
+        let (mut busy, matte) = holed([200, 40, 40], [255; 3], [200, 40, 40]);
+        assert!((crossing(&busy, &matte) - LOWEST).abs() < 1e-6);
+        for (at, pixel) in busy.pixels_mut().as_chunks_mut::<4>().0.iter_mut().enumerate() {
+            pixel[1] = pixel[1].saturating_sub(if at % 5 == 0 { 60 } else { 0 });
+        }
+        assert!((crossing(&busy, &matte) - MIDDLE).abs() < 1e-6);
+    }
+
+    #[test]
+    fn without_background_or_subject_nothing_is_said_and_nothing_panics() {
+        for (width, height) in [(1, 1), (1, 300), (300, 1), (2, 2), (40, 30)] {
+            let size = Size::new(width, height);
+            let frame = Frame::new(size, vec![200; size.area() * 4].into());
+            for value in [0, 100, 255] {
+                let mut matte = AlphaMatte { size, coverage: vec![value; size.area()] };
+                close(&frame, &mut matte);
+                assert_eq!(matte.coverage, vec![value; size.area()]);
+                assert!((crossing(&frame, &matte) - MIDDLE).abs() < 1e-6);
+            }
+        }
+    }
+}

@@ -1,0 +1,242 @@
+//! The first mask and the later looks in one.
+
+use super::Part;
+use crate::image::{Mask, Size};
+use crate::matting::colours::chamfer;
+use backdrop_kernels::mask_upsample::cpu::Upsampled;
+use rayon::prelude::*;
+use std::ops::Range;
+
+/// Pixels of a cell, where the grid is not coarser for being bounded or finer because the first mask's is. Finer cells
+/// make the unknown band thinner than the network can place an edge in what it has not been shown enlarged.
+const CELL_PX: f64 = 1.5;
+/// Cells along either side at most.
+const FINEST: u32 = 1536;
+/// How much a second look counts, next to what is known without it.
+const WEIGHT: f32 = 0.5;
+/// Cells of the first mask from its edge within which a tile counts: fully up to half of it, then less and less.
+const REACH_CELLS: f32 = 6.0;
+/// A tile that puts more than this share of what lies further off on the other side has lost the thread.
+const MOST_STRAYED: f64 = 0.03;
+/// Share of a tile over which it fades in from its border, where it knows least.
+const FADE: f32 = 0.25;
+/// What [`chamfer`] counts for a step.
+const STEP: f32 = 3.0;
+
+/// `mask` with what was seen in `looks` at parts of the picture of `size`, on a finer grid: of 1536
+/// cells at most along either side, and never a coarser one. Without looks `mask` itself.
+///
+/// # Panics
+/// When a look has no cells, or lies outside the picture.
+#[must_use]
+pub fn merged(mask: Mask, size: Size, looks: &[(Part, Mask)]) -> Mask {
+    if looks.is_empty() {
+        return mask;
+    }
+    let cells = |pixels: u32, coarse: u32| ((f64::from(pixels) / CELL_PX) as u32).min(FINEST).max(coarse);
+    let grid = Size::new(cells(size.width, mask.size.width), cells(size.height, mask.size.height));
+    let mut values = stretched(&mask, grid);
+    for look in looks.iter().filter(|(part, _)| part.subject) {
+        Placed::new(look, size, grid).each_row(&mut values, grid, |value, seen, _| *value += WEIGHT * (seen - *value));
+    }
+    let tiles: Vec<_> =
+        looks.iter().filter(|(part, _)| !part.subject).map(|look| Placed::new(look, size, grid)).collect();
+    if !tiles.is_empty() {
+        let reach = REACH_CELLS * grid.width as f32 / mask.size.width as f32;
+        let near = nearness(&values, grid, reach);
+        let mut sums = vec![[0.0f32; 2]; values.len()];
+        for tile in tiles.iter().filter(|tile| !tile.strays(&values, &near, grid)) {
+            tile.each_row(&mut sums, grid, |[sum, weight], seen, trust| {
+                *sum += trust * seen;
+                *weight += trust;
+            });
+        }
+        values.par_iter_mut().zip(sums).zip(near).for_each(|((value, [sum, weight]), near)| {
+            if weight > 0.0 {
+                *value += WEIGHT * near * (sum / weight - *value);
+            }
+        });
+    }
+    Mask { size: grid, values }
+}
+
+fn stretched(mask: &Mask, grid: Size) -> Vec<f32> {
+    let from = Upsampled::new(&mask.values, extent(mask.size), extent(grid));
+    let columns = grid.width as usize;
+    let mut values = vec![0.0; grid.area()];
+    values.par_chunks_mut(columns).enumerate().for_each(|(y, row)| {
+        row.iter_mut().enumerate().for_each(|(x, value)| *value = from.at(x, y));
+    });
+    values
+}
+
+const fn extent(size: Size) -> (usize, usize) {
+    (size.width as usize, size.height as usize)
+}
+
+/// How much a tile counts at each cell: 1 at the edge of `values` to 0 at `reach` cells from it and beyond.
+fn nearness(values: &[f32], grid: Size, reach: f32) -> Vec<f32> {
+    let columns = grid.width as usize;
+    let side = |at: usize| values[at] >= 0.5;
+    let mut distance = vec![u16::MAX; values.len()];
+    for at in 0..values.len() {
+        let right = ((at + 1) % columns != 0).then_some(at + 1);
+        let below = Some(at + columns).filter(|&below| below < values.len());
+        for other in [right, below].into_iter().flatten().filter(|&other| side(at) != side(other)) {
+            distance[at] = 0;
+            distance[other] = 0;
+        }
+    }
+    chamfer(&mut distance, columns);
+    distance.into_iter().map(|distance| (2.0 - 2.0 * f32::from(distance) / (STEP * reach)).clamp(0.0, 1.0)).collect()
+}
+
+/// A look, where it lies on the finer grid.
+struct Placed<'a> {
+    columns: Range<usize>,
+    rows: Range<usize>,
+    look: Upsampled<'a>,
+}
+
+impl<'a> Placed<'a> {
+    fn new((part, look): &'a (Part, Mask), size: Size, grid: Size) -> Self {
+        let span = |first: u32, length: u32, cells: u32, pixels: u32| {
+            let cell = |pixel: u32| (f64::from(pixel) * f64::from(cells) / f64::from(pixels)).round() as usize;
+            let start = cell(first).min(cells as usize - 1);
+            start..cell(first + length).clamp(start + 1, cells as usize)
+        };
+        let columns = span(part.rect.left, part.rect.width, grid.width, size.width);
+        let rows = span(part.rect.top, part.rect.height, grid.height, size.height);
+        let look = Upsampled::new(&look.values, extent(look.size), (columns.len(), rows.len()));
+        Self { columns, rows, look }
+    }
+
+    /// `change(cell, seen, trust)` for each cell of a plane on the finer grid that the look covers.
+    fn each_row<T: Send>(&self, plane: &mut [T], grid: Size, change: impl Fn(&mut T, f32, f32) + Sync) {
+        let rows = plane.par_chunks_mut(grid.width as usize).skip(self.rows.start).take(self.rows.len());
+        rows.enumerate().for_each(|(y, row)| {
+            let down = trust(y, self.rows.len());
+            for (x, cell) in row[self.columns.clone()].iter_mut().enumerate() {
+                change(cell, self.look.at(x, y), down * trust(x, self.columns.len()));
+            }
+        });
+    }
+
+    /// Whether the look contradicts `values` where they are not in question.
+    fn strays(&self, values: &[f32], near: &[f32], grid: Size) -> bool {
+        let row = |y: usize| {
+            let first = (self.rows.start + y) * grid.width as usize + self.columns.start;
+            let far = (0..self.columns.len()).filter(move |&x| near[first + x] <= 0.0);
+            far.fold([0usize; 2], |[far, strayed], x| {
+                let other = (values[first + x] >= 0.5) != (self.look.at(x, y) >= 0.5);
+                [far + 1, strayed + usize::from(other)]
+            })
+        };
+        let sum = |a: [usize; 2], b: [usize; 2]| [a[0] + b[0], a[1] + b[1]];
+        let [far, strayed] = (0..self.rows.len()).into_par_iter().map(row).reduce(|| [0; 2], sum);
+        strayed as f64 > MOST_STRAYED * far as f64
+    }
+}
+
+/// How much a tile of `cells` is worth at its cell `at`, along one side.
+fn trust(at: usize, cells: usize) -> f32 {
+    let inside = at.min(cells - 1 - at) as f32 + 0.5;
+    (inside / (FADE * cells as f32)).min(1.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::image::Rect;
+
+    const SIZE: Size = Size::new(800, 600);
+
+    fn mask(side: u32, value: impl Fn(f32, f32) -> f32) -> Mask {
+        let at = |at: u32| ((at % side) as f32 + 0.5, (at / side) as f32 + 0.5);
+        let cells = (0..side * side).map(at).map(|(x, y)| value(x / side as f32, y / side as f32));
+        Mask { size: Size::new(side, side), values: cells.collect() }
+    }
+
+    /// Subject in the left half.
+    fn half() -> Mask {
+        mask(96, |x, _| if x < 0.5 { 1.0 } else { 0.0 })
+    }
+
+    fn tile(left: u32, top: u32, width: u32, height: u32) -> Part {
+        Part::tile(Rect { left, top, width, height })
+    }
+
+    #[test]
+    fn without_looks_the_mask_stays_as_it_is() {
+        assert_eq!(merged(half(), SIZE, &[]), half());
+    }
+
+    #[test]
+    fn looks_that_agree_change_nothing_but_the_grid() {
+        for value in [0.0, 0.3, 1.0] {
+            let constant = || mask(96, |_, _| value);
+            let looks = [(Part::subject(Rect { left: 50, top: 60, width: 300, height: 200 }), constant())];
+            let looks =
+                looks.into_iter().chain([(tile(0, 0, 500, 400), constant()), (tile(300, 200, 500, 400), constant())]);
+            let fine = merged(constant(), SIZE, &looks.collect::<Vec<_>>());
+            assert_eq!(fine.size, Size::new(533, 400));
+            assert!(fine.values.iter().all(|fine| (fine - value).abs() < 1e-6));
+        }
+    }
+
+    #[test]
+    fn a_tile_moves_the_edge_but_cannot_flip_what_is_far_from_it() {
+        // In the tile (pixels 200..600) the edge is at 416 instead of 400, and a hole gapes far from it.
+        let look = mask(96, |x, y| {
+            let hole = x < 0.1 && (0.45..0.55).contains(&y);
+            if x < 0.54 && !hole { 1.0 } else { 0.0 }
+        });
+        let plain =
+            merged(half(), SIZE, &[(tile(200, 100, 400, 400), mask(96, |x, _| if x < 0.5 { 1.0 } else { 0.0 }))]);
+        let fine = merged(half(), SIZE, &[(tile(200, 100, 400, 400), look)]);
+        let row = |mask: &Mask| mask.values[200 * 533..201 * 533].to_vec();
+        let (plain, fine) = (row(&plain), row(&fine));
+        assert!(fine[271] > plain[271] + 0.3, "{} {}", fine[271], plain[271]);
+        assert_eq!(fine[..220], plain[..220], "far inside");
+        assert_eq!(fine[310..], plain[310..], "far outside");
+    }
+
+    #[test]
+    fn a_tile_that_contradicts_what_is_sure_is_not_believed() {
+        let fine =
+            merged(half(), SIZE, &[(tile(200, 100, 400, 400), mask(96, |x, _| if x > 0.5 { 1.0 } else { 0.0 }))]);
+        let agreeing =
+            merged(half(), SIZE, &[(tile(200, 100, 400, 400), mask(96, |x, _| if x < 0.5 { 1.0 } else { 0.0 }))]);
+        assert!(fine.values[200 * 533 + 260] > 0.5 && fine.values[200 * 533 + 273] < 0.5);
+        assert!(agreeing.values[200 * 533 + 260] > 0.5);
+    }
+
+    #[test]
+    fn the_grid_is_bounded_and_looks_may_be_thinner_than_a_cell() {
+        let cases =
+            [((4096, 4096), (1536, 1536)), ((4096, 1), (1536, 96)), ((1, 1), (96, 96)), ((300, 600), (200, 400))];
+        for ((width, height), (columns, rows)) in cases {
+            let size = Size::new(width, height);
+            let looks = [(tile(width - 1, height - 1, 1, 1), half()), (Part::subject(Rect::whole(size)), half())];
+            let fine = merged(half(), size, &looks);
+            assert_eq!(fine.size, Size::new(columns, rows));
+            assert!(fine.values.iter().all(|value| (0.0..=1.0).contains(value)));
+        }
+    }
+
+    #[test]
+    fn the_mask_does_not_depend_on_the_number_of_threads() {
+        let bits = |threads| {
+            let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
+            let wavy = || mask(96, |x, y| (0.5 + 0.5 * (9.0 * x + 7.0 * y * y).sin()).clamp(0.0, 1.0));
+            let looks = [
+                (tile(100, 50, 400, 400), wavy()),
+                (tile(300, 150, 400, 400), wavy()),
+                (Part::subject(Rect::whole(SIZE)), wavy()),
+            ];
+            let values = pool.install(|| merged(half(), SIZE, &looks)).values;
+            values.into_iter().map(f32::to_bits).collect::<Vec<_>>()
+        };
+        assert_eq!(bits(1), bits(4));
+    }
+}
