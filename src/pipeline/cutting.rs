@@ -39,7 +39,7 @@ pub async fn look(engine: &Engine, slot: &Slot, frame: Frame, cut: &Cut, call: &
     }
 }
 
-/// At the picture.
+/// The picture again, its mask, and how long the network took.
 pub(super) async fn look_once(
     engine: &Engine,
     slot: &Slot,
