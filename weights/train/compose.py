@@ -1,0 +1,370 @@
+"""Makes one training sample: a square RGB picture and the exact alpha of its subject.
+
+All randomness comes from the generator that is passed in, so that sample number n of a seed is always the same one.
+Pictures are float32 0..255, alpha is float32 0..1, cut-outs are premultiplied RGBA 0..255.
+"""
+import cv2
+import numpy as np
+
+import solids
+import strands
+from data import Photo, Shares, Sources
+
+SMALL_SUBJECT = 400  # pixels; less cannot be cut out
+
+
+def chance(rng, p: float) -> bool:
+    return rng.random() < p
+
+
+# ---------------------------------------------------------------------------------------------- geometry
+
+
+def crop_box(rng, mask: np.ndarray, least: float, full: float, keep: float = 0.55):
+    """A box of random size and shape that keeps `keep` of the subject; the whole picture with chance `full`."""
+    h, w = mask.shape[:2]
+    if chance(rng, full):
+        return 0, 0, w, h
+    thin = mask[::4, ::4]
+    total = float(thin.sum()) + 1
+    for _ in range(6):
+        area = rng.uniform(least, 1) * h * w
+        aspect = np.exp(rng.uniform(-0.3, 0.3)) * w / h
+        cw, ch = min(w, int((area * aspect) ** 0.5)), min(h, int((area / aspect) ** 0.5))
+        x, y = int(rng.integers(0, w - cw + 1)), int(rng.integers(0, h - ch + 1))
+        if float(mask[y : y + ch : 4, x : x + cw : 4].sum()) > keep * total:
+            return x, y, cw, ch
+    return 0, 0, w, h
+
+
+def filling_box(rng, mask: np.ndarray):
+    """A box around the subject, a little inside it on some sides: an object that fills the frame."""
+    rows, columns = np.where(mask > 127)
+    h, w = mask.shape
+    if len(rows) < SMALL_SUBJECT:
+        return 0, 0, w, h
+    y0, y1, x0, x1 = rows.min(), rows.max() + 1, columns.min(), columns.max() + 1
+    inset = rng.uniform(-0.06, 0.14, 4) * [x1 - x0, y1 - y0, x1 - x0, y1 - y0]
+    x0, y0 = max(0, int(x0 + inset[0])), max(0, int(y0 + inset[1]))
+    x1, y1 = min(w, int(x1 - inset[2])), min(h, int(y1 - inset[3]))
+    return x0, y0, max(32, x1 - x0), max(32, y1 - y0)
+
+
+def to_square(rng, planes: list[np.ndarray], box, size: int, turn: float = 0.15) -> list[np.ndarray]:
+    """Stretches the box to the canvas, as the service does with the whole picture; sometimes turned, half mirrored."""
+    x, y, w, h = box
+    if chance(rng, turn):
+        matrix = cv2.getRotationMatrix2D((x + w / 2, y + h / 2), rng.uniform(-12, 12), 1.0)
+        stretch = np.array([[size / w, 0, -x * size / w], [0, size / h, -y * size / h], [0, 0, 1]])
+        matrix = (stretch @ np.vstack([matrix, [0, 0, 1]]))[:2]
+        out = [cv2.warpAffine(p, matrix, (size, size), borderMode=cv2.BORDER_REFLECT_101) for p in planes]
+    else:
+        how = cv2.INTER_AREA if max(w, h) > size * 1.2 else cv2.INTER_LINEAR
+        out = [cv2.resize(p[y : y + h, x : x + w], (size, size), interpolation=how) for p in planes]
+    return [p[:, ::-1] for p in out] if chance(rng, 0.5) else out
+
+
+# ---------------------------------------------------------------------------------------------- colour and wear
+
+
+def recolour(rng, rgb: np.ndarray, strength: float = 1.0) -> np.ndarray:
+    """Another exposure, white balance, contrast, saturation and gamma."""
+    if not chance(rng, 0.8):
+        return rgb
+    gain = (rng.uniform(0.88, 1.12, 3) * rng.uniform(0.7, 1.3)) ** strength
+    contrast = rng.uniform(0.75, 1.3) ** strength
+    mean = float(rgb.mean())
+    rgb = (rgb * gain.astype(np.float32) - mean) * np.float32(contrast) + mean
+    if chance(rng, 0.6):
+        grey = rgb.mean(2, keepdims=True)
+        rgb = grey + (rgb - grey) * np.float32(rng.uniform(0.5, 1.5))
+    rgb = np.clip(rgb, 0, 255)
+    if chance(rng, 0.3):
+        rgb = 255 * np.power(rgb / 255, np.float32(rng.uniform(0.7, 1.45) ** strength))
+    return rgb
+
+
+def wear(rng, rgb: np.ndarray) -> np.ndarray:
+    """What cameras and websites do to pictures: grey, blur, noise, JPEG. Returns uint8."""
+    if chance(rng, 0.06):
+        rgb = np.repeat(rgb.mean(2, keepdims=True), 3, 2)
+    if chance(rng, 0.12):
+        rgb = cv2.GaussianBlur(rgb, (0, 0), rng.uniform(0.4, 1.4))
+    if chance(rng, 0.10):
+        rgb = rgb + rng.standard_normal(rgb.shape, np.float32) * np.float32(rng.uniform(2, 9))
+    out = np.clip(rgb, 0, 255).astype(np.uint8)
+    if chance(rng, 0.20):
+        packed = cv2.imencode(".jpg", out, [cv2.IMWRITE_JPEG_QUALITY, int(rng.integers(35, 91))])[1]
+        out = cv2.imdecode(packed, cv2.IMREAD_UNCHANGED)
+    return np.ascontiguousarray(out)
+
+
+# ---------------------------------------------------------------------------------------------- backgrounds
+
+
+def plain(rng, size: int, colour: np.ndarray | None = None) -> np.ndarray:
+    """Studio grounds: pure white, near white, any colour; with a gradient, a vignette, or the line of a table."""
+    kind = rng.random()
+    if colour is None:
+        if kind < 0.3:
+            colour = np.full(3, 255.0)
+            if chance(rng, 0.6):
+                return np.full((size, size, 3), 255, np.float32)
+        elif kind < 0.55:
+            colour = rng.uniform(225, 255) + rng.uniform(-4, 4, 3)
+        elif kind < 0.8:
+            colour = rng.uniform(0, 255, 3)
+        else:
+            colour = rng.uniform(5, 240) + rng.uniform(-15, 15, 3)
+    ground = np.empty((size, size, 3), np.float32)
+    ground[:] = colour
+    if chance(rng, 0.5):
+        other = colour * rng.uniform(0.6, 1.1) + rng.uniform(-15, 15, 3)
+        u = np.linspace(-1, 1, size, dtype=np.float32)
+        shape = rng.random()
+        if shape < 0.3:       # a table's edge, or a paper's sweep
+            ramp = np.clip((u[:, None] - rng.uniform(-0.3, 0.6)) * rng.uniform(1.5, 40), 0, 1) * np.ones((1, size))
+        elif shape < 0.55:    # a vignette
+            ramp = np.clip((u[None] ** 2 + u[:, None] ** 2) * 0.5, 0, 1)
+        else:
+            a = rng.uniform(0, 2 * np.pi)
+            ramp = (u[None] * np.cos(a) + u[:, None] * np.sin(a)) / 2.8 + 0.5
+        ramp = ramp[..., None].astype(np.float32)
+        ground = ground * (1 - ramp) + other.astype(np.float32) * ramp
+    if chance(rng, 0.4):
+        ground += rng.standard_normal((size, size, 1), np.float32) * np.float32(rng.uniform(0.5, 6))
+    return np.clip(ground, 0, 255)
+
+
+def scene(rng, backgrounds: Shares, size: int, blur: float) -> np.ndarray:
+    _, photo = backgrounds.draw(rng)
+    box = crop_box(rng, photo[..., 0], 0.15, 0.2, keep=0.0)
+    ground = to_square(rng, [photo], box, size)[0].astype(np.float32)
+    if chance(rng, blur):
+        ground = cv2.GaussianBlur(ground, (0, 0), rng.uniform(1, 7) * size / 384)
+    return ground
+
+
+# ---------------------------------------------------------------------------------------------- subjects
+
+
+def cut_from(rng, photo: Photo) -> np.ndarray | None:
+    """A photo's subject as premultiplied RGBA. A pixel of its edge goes: it has the old background's colour."""
+    rows, columns = np.where(photo.mask > 127)
+    if len(rows) < SMALL_SUBJECT:
+        return None
+    window = np.s_[rows.min() : rows.max() + 1, columns.min() : columns.max() + 1]
+    alpha = cv2.erode(photo.mask[window], np.ones((3, 3), np.uint8))
+    alpha = cv2.GaussianBlur(alpha, (0, 0), rng.uniform(0.5, 1.0))
+    rgb = photo.rgb[window].astype(np.float32) * (alpha[..., None] / np.float32(255))
+    return np.dstack([rgb, alpha.astype(np.float32)])
+
+
+def place(rng, cut: np.ndarray, size: int, scale: float) -> np.ndarray:
+    """The cut-out somewhere on the canvas, `scale` of it long, perhaps a little over the border."""
+    h, w = cut.shape[:2]
+    factor = scale * size / max(h, w)
+    if factor < 0.6:  # the affine map below would alias
+        smaller = (max(8, int(w * factor * 1.2)), max(8, int(h * factor * 1.2)))
+        cut = cv2.resize(cut, smaller, interpolation=cv2.INTER_AREA)
+        factor *= h / cut.shape[0]
+        h, w = cut.shape[:2]
+    angle = rng.uniform(-20, 20) if chance(rng, 0.5) else rng.uniform(-180, 180) if chance(rng, 0.12) else 0.0
+    matrix = cv2.getRotationMatrix2D((w / 2, h / 2), angle, factor)
+    matrix[0] *= np.exp(rng.uniform(-0.12, 0.12))
+    wide = abs(matrix[0, 0]) * w + abs(matrix[0, 1]) * h
+    high = abs(matrix[1, 0]) * w + abs(matrix[1, 1]) * h
+    centre = matrix @ [w / 2, h / 2, 1]
+    for axis, extent in ((0, wide), (1, high)):
+        near = extent * 0.38  # up to an eighth of it may leave the frame
+        target = rng.uniform(min(near, size / 2), max(size - near, size / 2))
+        matrix[axis, 2] += target - centre[axis]
+    placed = cv2.warpAffine(cut, matrix, (size, size)).astype(np.float32)
+    return placed[:, ::-1] if chance(rng, 0.5) else placed
+
+
+def relight(rng, rgb: np.ndarray, alpha: np.ndarray) -> np.ndarray:
+    """Another lamp: a tint, and light that falls off across the subject."""
+    size = rgb.shape[0]
+    rgb = rgb * (rng.uniform(0.8, 1.2, 3) * rng.uniform(0.7, 1.2)).astype(np.float32)
+    if chance(rng, 0.4):
+        u = np.linspace(-1, 1, size, dtype=np.float32)
+        a, depth = rng.uniform(0, 2 * np.pi), rng.uniform(0.1, 0.4)
+        falloff = depth * (u[None] * np.cos(a) + u[:, None] * np.sin(a))
+        rgb = rgb * (1 + falloff[..., None].astype(np.float32))
+    return np.clip(rgb, 0, 255 * alpha[..., None])
+
+
+def shaded(rng, ground: np.ndarray, alpha: np.ndarray) -> np.ndarray:
+    """The ground with the subject's shadow on it: dropped, or thrown along the floor, or the dark seam of contact.
+
+    None of it is in the mask: shadows are what networks like to take along.
+    """
+    size = alpha.shape[0]
+    q = size // 4
+    small = cv2.resize(alpha, (q, q), interpolation=cv2.INTER_AREA)
+    rows = np.where(small.max(1) > 0.3)[0]
+    if not len(rows):
+        return ground
+    dark = np.zeros((q, q), np.float32)
+    foot, top = rows.max(), rows.min()
+    if chance(rng, 0.5):   # dropped
+        move = np.float32([[1, 0, rng.uniform(-0.08, 0.08) * q], [0, 1, rng.uniform(0, 0.1) * q]])
+        soft = cv2.GaussianBlur(cv2.warpAffine(small, move, (q, q)), (0, 0), rng.uniform(0.006, 0.06) * q)
+        dark = np.maximum(dark, rng.uniform(0.12, 0.6) * soft)
+    if chance(rng, 0.4):   # thrown: the silhouette laid on the floor from its foot
+        lean, flat = rng.uniform(-1.2, 1.2), rng.uniform(0.15, 0.5) * (1 if chance(rng, 0.8) else -1)
+        move = np.float32([[1, -lean * flat, lean * flat * foot], [0, flat, foot * (1 - flat)]])
+        soft = cv2.GaussianBlur(cv2.warpAffine(small, move, (q, q)), (0, 0), rng.uniform(0.004, 0.03) * q)
+        dark = np.maximum(dark, rng.uniform(0.15, 0.65) * soft)
+    if chance(rng, 0.6):   # contact: a flat dark ellipse under the foot
+        seat = small[max(top, foot - max(2, (foot - top) // 8)) : foot + 1].max(0)
+        columns = np.where(seat > 0.3)[0]
+        if len(columns):
+            spot = np.zeros((q, q), np.uint8)
+            half = max(2, int((columns.max() - columns.min()) / 2 * rng.uniform(0.9, 1.25)))
+            drop = int(rng.uniform(0, 0.06) * q) if chance(rng, 0.3) else 0  # hovering goods
+            centre = (int(columns.mean()), int(min(q - 1, foot + drop)))
+            cv2.ellipse(spot, centre, (half, max(1, int(half * rng.uniform(0.04, 0.2)))), 0, 0, 360, 255, -1)
+            soft = cv2.GaussianBlur(spot, (0, 0), rng.uniform(0.005, 0.03) * q).astype(np.float32) / 255
+            dark = np.maximum(dark, rng.uniform(0.3, 0.85) * soft)
+    dark = cv2.resize(dark, (size, size), interpolation=cv2.INTER_LINEAR)[..., None]
+    tint = rng.uniform(0, 40, 3).astype(np.float32)
+    return ground * (1 - dark) + tint * dark
+
+
+def wrapped(rng, rgb: np.ndarray, alpha: np.ndarray, ground: np.ndarray) -> np.ndarray:
+    """The background's blurred light bleeds over the edge of the subject; the alpha stays."""
+    size = alpha.shape[0]
+    q = size // 4
+    sigma = rng.uniform(0.004, 0.02) * size
+    light = cv2.GaussianBlur(cv2.resize(ground, (q, q), interpolation=cv2.INTER_AREA), (0, 0), max(0.5, sigma / 2))
+    light = cv2.resize(light, (size, size), interpolation=cv2.INTER_LINEAR)
+    near = 1 - cv2.GaussianBlur(alpha, (0, 0), sigma)
+    share = (rng.uniform(0.2, 0.8) * np.clip(near, 0, 1) * alpha)[..., None]
+    return rgb * (1 - share) + light * share * alpha[..., None]
+
+
+# ---------------------------------------------------------------------------------------------- samples
+
+
+class Composer:
+    """Draws samples from the sources as the mix says."""
+
+    def __init__(self, sources: Sources):
+        self.mix = sources.mix
+        self.photos = Shares(sources.photos)
+        self.cutable = Shares(sources.photos, "cut")
+        self.cutouts = Shares(sources.cutouts)
+        self.backgrounds = Shares(sources.backgrounds)
+        kinds = self.mix["kinds"]
+        total = kinds["photo"] + kinds["composite"] + kinds["negative"]
+        self.photo_until = kinds["photo"] / total
+        self.composite_until = (kinds["photo"] + kinds["composite"]) / total
+
+    def sample(self, rng, size: int) -> tuple[np.ndarray, np.ndarray]:
+        """uint8 picture (size, size, 3) and uint8 mask (size, size)."""
+        kind = rng.random()
+        strength = 1.0
+        if kind < self.photo_until:
+            rgb, alpha = self.photo(rng, size)
+        elif kind < self.composite_until:
+            near_tone = chance(rng, self.mix["composite"]["near_tone"])
+            rgb, alpha = self.composite(rng, size, near_tone)
+            strength = 0.3 if near_tone else 1.0  # more would clip white goods into a white ground
+        else:
+            rgb, alpha = self.negative(rng, size), np.zeros((size, size), np.float32)
+        rgb = wear(rng, recolour(rng, rgb, strength))
+        return rgb, np.ascontiguousarray(np.round(alpha * 255).astype(np.uint8))
+
+    def photo(self, rng, size: int):
+        options = self.mix["photo"]
+        _, photo = self.photos.draw(rng)
+        planes = [photo.rgb, photo.mask]
+        if photo.taught is not None:
+            planes.append(cv2.resize(photo.taught, photo.mask.shape[::-1], interpolation=cv2.INTER_LINEAR))
+        if chance(rng, options["frame_filling"]):
+            box = filling_box(rng, photo.mask)
+        else:
+            box = crop_box(rng, photo.mask, 0.35, 0.35)
+        planes = to_square(rng, planes, box, size)
+        alpha = planes[1].astype(np.float32) / 255
+        if photo.taught is not None:
+            share = options["teacher"]
+            alpha = (1 - share) * alpha + share * planes[2].astype(np.float32) / 255
+        return planes[0].astype(np.float32), alpha
+
+    def negative(self, rng, size: int) -> np.ndarray:
+        if chance(rng, 0.25) or not self.backgrounds:
+            return plain(rng, size)
+        return scene(rng, self.backgrounds, size, 0.15)
+
+    def composite(self, rng, size: int, near_tone: bool):
+        options = self.mix["composite"]
+        tone = None
+        if near_tone:  # mostly light: that is what shops' photos are
+            tone = rng.uniform(215, 252) if chance(rng, 0.75) else rng.uniform(18, 60)
+            ground_tone = float(np.clip(tone + rng.uniform(-14, 14) + (10 if tone > 128 else -10), 4, 255))
+            ground = plain(rng, size, ground_tone + rng.uniform(-4, 4, 3))
+        elif chance(rng, options["plain"]) or not self.backgrounds:
+            ground = plain(rng, size)
+        else:
+            ground = scene(rng, self.backgrounds, size, options["depth"])
+        picture, alpha = ground, np.zeros((size, size), np.float32)
+        count = int(rng.integers(2, 4)) if chance(rng, options["several"]) else 1
+        for _ in range(count):
+            scale = 1.05 * rng.uniform(0.12, 1) ** 0.6 if count == 1 else rng.uniform(0.3, 0.6)
+            rgb, a = self.subject(rng, size, scale, tone)
+            if chance(rng, 0.6) and not near_tone:
+                rgb = relight(rng, rgb, a)
+            if chance(rng, options["shadow"]):
+                picture = shaded(rng, picture, a)
+            if chance(rng, options["wrap"]):
+                rgb = wrapped(rng, rgb, a, picture)
+            picture = picture * (1 - a[..., None]) + rgb
+            alpha = alpha * (1 - a) + a
+        return picture, alpha
+
+    def subject(self, rng, size: int, scale: float, tone: float | None):
+        """A subject on the canvas: premultiplied colour and alpha; of about the grey value `tone`, if there is one."""
+        options = self.mix["composite"]
+        kind = rng.random()
+        if kind < options["wires"]:
+            a = strands.wires(rng, size)
+            colour = rng.uniform(0, 255, 3) if tone is None else tone + rng.uniform(-25, 10, 3)
+            return np.clip(colour, 0, 255).astype(np.float32) * a[..., None], a
+        if kind < options["wires"] + options["solid"] or not (self.cutouts or self.cutable):
+            colour = rng.uniform(10, 255, 3) if tone is None else tone + rng.uniform(-25, 12, 3)
+            cut = solids.solid(rng, max(128, int(size * 0.75)), np.clip(colour, 2, 255).astype(np.float32))
+            tone = None
+        else:
+            cut = None
+            while cut is None:
+                if self.cutouts and (chance(rng, 0.38) or not self.cutable):
+                    cut = self.cutouts.draw(rng)[1].astype(np.float32)
+                else:
+                    cut = cut_from(rng, self.cutable.draw(rng)[1])
+        if chance(rng, options["holes"]):
+            kept = strands.holes(rng, np.ascontiguousarray(cut[..., 3]) / 255)
+            cut = cut * (kept * 255 / np.maximum(cut[..., 3], 1e-3))[..., None].clip(0, 1)
+        placed = place(rng, cut, size, scale)
+        rgb, a = placed[..., :3], placed[..., 3] / 255
+        if tone is not None:
+            rgb = self.toned(rng, rgb, a, tone)
+        if chance(rng, options["hair"]):
+            grown = strands.hair(rng, np.ascontiguousarray(a))
+            mean = rgb.sum((0, 1)) / max(a.sum(), 1)
+            colour = np.clip(mean * rng.uniform(0.6, 1.2), 0, 255).astype(np.float32)
+            rgb = rgb + colour * (grown * (1 - a))[..., None]
+            a = a + grown * (1 - a)
+        return np.clip(rgb, 0, 255), np.clip(a, 0, 1)
+
+    @staticmethod
+    def toned(rng, rgb, a, tone: float):
+        """The subject bleached (or blackened) towards the tone, its shading kept."""
+        grey = rgb.mean(2, keepdims=True)
+        mean = float(grey.sum() / max(a.sum(), 1))
+        keep, saturation = rng.uniform(0.15, 0.7), rng.uniform(0, 0.6)
+        flat = grey + (rgb - grey) * np.float32(saturation)
+        moved = (flat - mean * a[..., None]) * np.float32(keep) + np.float32(tone - rng.uniform(0, 18)) * a[..., None]
+        return np.clip(moved, 0, 255 * a[..., None])

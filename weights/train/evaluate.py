@@ -1,0 +1,116 @@
+#!/usr/bin/env python3
+"""Measures masks as they are shown: mean absolute error, IoU at 0.5, and IoU of the band along the boundary.
+
+    evaluate.py WEIGHTS... --eval ../shared/data/eval [--teacher TAUGHT_EVAL] [--json FILE]
+
+WEIGHTS are checkpoints, unfolded .safetensors, or the exported (folded) file itself. TAUGHT_EVAL are the teacher's
+masks of the evaluation sets, of `teach.py masks`. Before any matting: `backdrop eval` measures the whole product.
+"""
+import argparse
+import json
+from pathlib import Path
+
+import cv2
+import numpy as np
+import torch
+
+from data import masked_pairs, read_mask, read_rgb
+from model import FGNet, load_weights
+
+SETS = ("ecssd", "ccp", "product_composite", "product_white_iconic", "product_real", "matting")
+BAND = 0.02  # of the picture's diagonal
+
+
+def load(path: Path) -> FGNet:
+    model, state = FGNet().eval(), load_weights(path)
+    if "head.weight" in state and "enc.stem.bn.weight" not in state:  # folded: no normalisation, no side outputs
+        missing = model.fold().load_state_dict(state, strict=False)
+        assert all(k.startswith("side.") for k in missing.missing_keys) and not missing.unexpected_keys, missing
+        return model
+    model.load_state_dict(state)
+    return model.fold()
+
+
+@torch.no_grad()
+def predict(model: FGNet, rgb: np.ndarray, side: int = 384) -> np.ndarray:
+    """The network's own mask, `side` square: the whole picture stretched, as the service does it."""
+    how = cv2.INTER_AREA if max(rgb.shape[:2]) > side else cv2.INTER_LINEAR
+    x = torch.from_numpy(cv2.resize(rgb, (side, side), interpolation=how)).permute(2, 0, 1)[None]
+    x = x.to(next(model.parameters()).device).float().div(127.5).sub(1)
+    return torch.sigmoid(model(x.contiguous(memory_format=torch.channels_last)))[0, 0].cpu().numpy()
+
+
+def band(mask: np.ndarray, width: int) -> np.ndarray:
+    """The mask's pixels within `width` of its edge; the picture's border is an edge too."""
+    framed = cv2.copyMakeBorder(mask.astype(np.uint8), 1, 1, 1, 1, cv2.BORDER_CONSTANT, value=0)
+    inner = cv2.erode(framed, np.ones((3, 3), np.uint8), iterations=width)[1:-1, 1:-1]
+    return mask & ~inner.astype(bool)
+
+
+def iou(a: np.ndarray, b: np.ndarray) -> float:
+    return float((a & b).sum() / max(1, (a | b).sum()))
+
+
+def score(mask: np.ndarray, truth: np.ndarray) -> tuple[float, float, float]:
+    """Both in 0..1; the mask is stretched to the truth's size."""
+    mask = np.clip(cv2.resize(mask, truth.shape[::-1], interpolation=cv2.INTER_LINEAR), 0, 1)
+    width = max(1, round(BAND * float(np.hypot(*truth.shape))))
+    ours, theirs = mask > 0.5, truth > 0.5
+    return float(np.abs(mask - truth).mean()), iou(ours, theirs), iou(band(ours, width), band(theirs, width))
+
+
+def mean_scores(scores: list[tuple[float, float, float]]) -> dict:
+    mae, inter, boundary = (float(v) for v in np.mean(scores, axis=0))
+    return {"n": len(scores), "mae": round(mae, 4), "iou": round(inter, 4), "boundary_iou": round(boundary, 4)}
+
+
+def truths(folder: Path, cap: int):
+    for path, mask in list(masked_pairs(folder))[: cap or None]:
+        yield path, read_rgb(path), read_mask(mask).astype(np.float32) / 255
+
+
+def evaluate(model: FGNet, root: Path, sets=SETS, side: int = 384, cap: int = 0) -> dict:
+    """Scores of each set; of its first `cap` pictures, if that is not 0."""
+    return {
+        s: mean_scores([score(predict(model, rgb, side), truth) for _, rgb, truth in truths(root / s, cap)])
+        for s in sets
+        if (root / s).is_dir()
+    }
+
+
+def evaluate_masks(masks: Path, root: Path, sets=SETS) -> dict:
+    """The same of saved masks. U²-Netp's are stretched to 0..1, as its authors do."""
+    out = {}
+    for s in sets:
+        scores = []
+        for path, _, truth in truths(root / s, 0):
+            mask = read_mask(masks / s / f"{path.stem}.png").astype(np.float32) / 255
+            scores.append(score((mask - mask.min()) / (mask.max() - mask.min() + 1e-6), truth))
+        out[s] = mean_scores(scores)
+    return out
+
+
+def main() -> None:
+    p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    p.add_argument("weights", type=Path, nargs="*")
+    p.add_argument("--eval", type=Path, required=True)
+    p.add_argument("--teacher", type=Path)
+    p.add_argument("--side", type=int, default=384)
+    p.add_argument("--sets", type=lambda t: t.split(","), default=SETS)
+    p.add_argument("--threads", type=int, default=2)
+    p.add_argument("--json", type=Path)
+    a = p.parse_args()
+    torch.set_num_threads(a.threads)
+    rows = {str(w): evaluate(load(w), a.eval, a.sets, a.side) for w in a.weights}
+    if a.teacher:
+        rows["teacher"] = evaluate_masks(a.teacher, a.eval, a.sets)
+    for name, sets in rows.items():
+        for s, v in sets.items():
+            numbers = f"mae {v['mae']:.4f}  iou {v['iou']:.4f}  boundary {v['boundary_iou']:.4f}"
+            print(f"{Path(name).name:28s} {s:22s} {v['n']:4d}  {numbers}")
+    if a.json:
+        a.json.write_text(json.dumps(rows, indent=1))
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,73 @@
+#!/usr/bin/env python3
+"""Turns checkpoints into the weights file that the Rust side reads.
+
+    export.py RUN/checkpoint.pt --version 2 --out fgnet-384.safetensors
+    export.py A.pt B.pt --shares 0.6,0.4 ...        the average of several (they must come from one start)
+
+The file holds the averaged weights with the batch normalisation folded in, in half precision, without the side outputs.
+`--like` checks that names, shapes and types are those of an existing file, which is what the kernels are written for.
+`--unfolded` keeps a copy to train on from.
+"""
+import argparse
+import hashlib
+from pathlib import Path
+
+import torch
+from safetensors import safe_open
+from safetensors.torch import load_file, save_file
+
+from model import FGNet, average, load_weights
+
+META = {"name": "fgnet-384", "architecture": "fgnet", "input_side": "384", "licence": "MIT OR Apache-2.0"}
+
+
+def folded(state: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+    model = FGNet().eval()
+    model.load_state_dict(state)
+    tensors = model.fold().state_dict()
+    return {k: v.half().contiguous() for k, v in tensors.items() if not k.startswith("side.")}
+
+
+def check(tensors: dict[str, torch.Tensor]) -> None:
+    for name, tensor in tensors.items():
+        if not torch.isfinite(tensor).all():
+            raise SystemExit(f"{name}: does not fit half precision")
+
+
+def differences(tensors: dict[str, torch.Tensor], other: Path) -> list[str]:
+    theirs = {k: (v.shape, v.dtype) for k, v in load_file(str(other)).items()}
+    ours = {k: (v.shape, v.dtype) for k, v in tensors.items()}
+    return [f"{k}: {ours.get(k)} here, {theirs.get(k)} there" for k in sorted(ours.keys() | theirs.keys())
+            if ours.get(k) != theirs.get(k)]
+
+
+def main() -> None:
+    p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    p.add_argument("checkpoints", type=Path, nargs="+", help="checkpoints, averages or unfolded .safetensors")
+    p.add_argument("--shares", type=lambda t: [float(v) for v in t.split(",")], help="of each in the average")
+    p.add_argument("--out", type=Path, required=True)
+    p.add_argument("--version", default="2")
+    p.add_argument("--like", type=Path)
+    p.add_argument("--unfolded", type=Path)
+    a = p.parse_args()
+    shares = a.shares or [1.0] * len(a.checkpoints)
+    if len(shares) != len(a.checkpoints):
+        p.error("one share for each checkpoint")
+    state = average([load_weights(c) for c in a.checkpoints], shares)
+    tensors = folded(state)
+    check(tensors)
+    if a.like:
+        wrong = differences(tensors, a.like)
+        if wrong:
+            raise SystemExit("\n".join(wrong))
+        with safe_open(str(a.like), "pt") as f:
+            missing = META.keys() - (f.metadata() or {}).keys()
+        print(f"{len(tensors)} tensors as in {a.like.name}", f"; it lacks {sorted(missing)}" if missing else "")
+    save_file(tensors, str(a.out), metadata={**META, "version": a.version})
+    if a.unfolded:
+        save_file({k: v.contiguous() for k, v in state.items()}, str(a.unfolded))
+    print(a.out, a.out.stat().st_size, hashlib.sha256(a.out.read_bytes()).hexdigest())
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,170 @@
+#!/usr/bin/env python3
+"""Asks the teacher once, so that training never runs it.
+
+    teach.py masks --net u2netp_float16.tflite --out TAUGHT FOLDER...    soft 320 px masks, TAUGHT/<set>/<stem>.png
+    teach.py label --masks TAUGHT/<set> --images FOLDER --out SET        a set (image/ + mask/) of unlabelled photos
+    teach.py white --images FOLDER --out SET                             a set of photos on pure white, by the white
+
+A FOLDER holds pictures, or an `image/` folder that does; its set is called by the folder's name. `masks` skips what is
+there already, so that it can be stopped and started. The mask is the mean of the teacher's answers to the picture and
+to its mirror image: where the two are apart it is near a half, which says how little the teacher knows.
+`label` keeps the photos where that is rare, and fits its mask to the photo's edges with a guided filter.
+`white` takes for background what is white and reaches the picture's border: exact where the goods are not white.
+"""
+import argparse
+from pathlib import Path
+
+import cv2
+import numpy as np
+
+from data import IMAGE_SUFFIXES, LONGEST, read_mask, read_rgb, resize_to
+
+TEACHER_SIDE = 320
+MEAN = np.array([0.485, 0.456, 0.406], np.float32)
+STD = np.array([0.229, 0.224, 0.225], np.float32)
+
+
+class U2Netp:
+    """U²-Netp from its .tflite file: RGB picture in, soft 320 px mask out."""
+
+    def __init__(self, path: str, threads: int):
+        from ai_edge_litert.interpreter import Interpreter
+
+        self.net = Interpreter(path, num_threads=threads)
+        self.net.allocate_tensors()
+        self.input = self.net.get_input_details()[0]
+        self.output = self.net.get_output_details()[0]
+
+    def __call__(self, rgb: np.ndarray) -> np.ndarray:
+        x = cv2.resize(rgb, (TEACHER_SIDE, TEACHER_SIDE), interpolation=cv2.INTER_AREA).astype(np.float32)
+        x = (x / max(x.max(), 1e-6) - MEAN) / STD
+        if self.input["shape"][1] == 3:
+            x = x.transpose(2, 0, 1)
+        self.net.set_tensor(self.input["index"], np.ascontiguousarray(x[None]))
+        self.net.invoke()
+        return np.clip(self.net.get_tensor(self.output["index"]).squeeze(), 0, 1)
+
+
+def pictures(folder: Path) -> list[Path]:
+    inner = folder / "image"
+    files = (inner if inner.is_dir() else folder).rglob("*")
+    return sorted(p for p in files if p.suffix.lower() in IMAGE_SUFFIXES)
+
+
+def write_masks(net: U2Netp, folder: Path, out: Path) -> None:
+    target = out / folder.name
+    target.mkdir(parents=True, exist_ok=True)
+    for path in pictures(folder):
+        file = target / f"{path.stem}.png"
+        if file.exists():
+            continue
+        rgb = read_rgb(path)
+        mean = (net(rgb) + net(np.ascontiguousarray(rgb[:, ::-1]))[:, ::-1]) / 2
+        cv2.imwrite(str(file), np.round(mean * 255).astype(np.uint8))
+
+
+def doubt(mask: np.ndarray) -> float:
+    """The area where the teacher did not know, or was of two minds, as a share of the subject's. Mask in 0..1."""
+    return float(((mask > 0.1) & (mask < 0.9)).sum() / max(1, (mask > 0.5).sum()))
+
+
+def guided(guide: np.ndarray, mask: np.ndarray, radius: int, eps: float) -> np.ndarray:
+    """The guided filter (He et al.) with a grey guide: the mask's edges move onto the picture's."""
+    def mean(a: np.ndarray) -> np.ndarray:
+        return cv2.blur(a, (2 * radius + 1, 2 * radius + 1), borderType=cv2.BORDER_REFLECT)
+
+    mu, nu = mean(guide), mean(mask)
+    a = (mean(guide * mask) - mu * nu) / (mean(guide * guide) - mu * mu + eps)
+    return np.clip(mean(a) * guide + mean(nu - a * mu), 0, 1)
+
+
+def write_pair(out: Path, stem: str, rgb: np.ndarray, mask: np.ndarray) -> None:
+    for kind in ("image", "mask"):
+        (out / kind).mkdir(parents=True, exist_ok=True)
+    cv2.imwrite(str(out / "image" / f"{stem}.jpg"), rgb[:, :, ::-1], [cv2.IMWRITE_JPEG_QUALITY, 92])
+    cv2.imwrite(str(out / "mask" / f"{stem}.png"), np.round(mask * 255).astype(np.uint8))
+
+
+def write_labels(masks: Path, images: Path, out: Path, most_doubt: float, skip: set[str]) -> None:
+    kept = seen = 0
+    for path in pictures(images):
+        file = masks / f"{path.stem}.png"
+        if not file.exists() or path.stem in skip:
+            continue
+        seen += 1
+        soft = read_mask(file).astype(np.float32) / 255
+        if doubt(soft) > most_doubt or not 0.03 < (soft > 0.5).mean() < 0.92:
+            continue
+        rgb = resize_to(read_rgb(path), LONGEST)
+        soft = np.clip(cv2.resize(soft, rgb.shape[1::-1], interpolation=cv2.INTER_CUBIC), 0, 1)
+        grey = cv2.cvtColor(rgb, cv2.COLOR_RGB2GRAY).astype(np.float32) / 255
+        fitted = guided(grey, soft, 4, 1e-4)
+        write_pair(out, path.stem, rgb, np.clip((fitted - 0.2) / 0.6, 0, 1))  # the filter smears a little everywhere
+        kept += 1
+    print(f"{out}: kept {kept} of {seen}")
+
+
+def white_ground(rgb: np.ndarray) -> np.ndarray | None:
+    """The subject of a photo on pure white, or None where it cannot be told."""
+    least = rgb.min(2)
+    border = np.concatenate([least[0], least[:, 0], least[:, -1]])
+    if (border > 250).mean() < 0.5:
+        return None
+    white = np.pad((least > 248).astype(np.uint8), 1, constant_values=1)
+    cv2.floodFill(white, None, (0, 0), 2)
+    ground = white[1:-1, 1:-1] == 2
+    pockets = white[1:-1, 1:-1] == 1  # the gap of an arm is pure white; a white shirt has shading
+    count, labels, stats, _ = cv2.connectedComponentsWithStats(pockets.astype(np.uint8))
+    for k in range(1, count):
+        inside = labels == k
+        if stats[k, cv2.CC_STAT_AREA] > 0.001 * ground.size and least[inside].mean() > 254:
+            ground |= inside
+    subject = cv2.morphologyEx((~ground).astype(np.uint8), cv2.MORPH_OPEN, np.ones((3, 3), np.uint8))
+    if not 0.03 < subject.mean() < 0.9:
+        return None
+    return cv2.GaussianBlur(subject.astype(np.float32), (0, 0), 0.7)
+
+
+def write_white(images: Path, out: Path) -> None:
+    kept = 0
+    for path in pictures(images):
+        rgb = resize_to(read_rgb(path), LONGEST)
+        mask = white_ground(rgb)
+        if mask is not None:
+            write_pair(out, path.stem, rgb, mask)
+            kept += 1
+    print(f"{out}: kept {kept}")
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    commands = parser.add_subparsers(dest="command", required=True)
+    masks = commands.add_parser("masks")
+    masks.add_argument("--net", required=True)
+    masks.add_argument("--out", type=Path, required=True)
+    masks.add_argument("--threads", type=int, default=2)
+    masks.add_argument("folders", type=Path, nargs="+")
+    label = commands.add_parser("label")
+    label.add_argument("--masks", type=Path, required=True)
+    label.add_argument("--images", type=Path, required=True)
+    label.add_argument("--out", type=Path, required=True)
+    label.add_argument("--most-doubt", type=float, default=0.15, help="area between 0.1 and 0.9, of the subject's")
+    label.add_argument("--skip-stems-of", type=Path, help="a set whose pictures, `<class>__<stem>`, are had already")
+    white = commands.add_parser("white")
+    white.add_argument("--images", type=Path, required=True)
+    white.add_argument("--out", type=Path, required=True)
+    a = parser.parse_args()
+    if a.command == "masks":
+        net = U2Netp(a.net, a.threads)
+        for folder in a.folders:
+            write_masks(net, folder, a.out)
+            print(folder.name, flush=True)
+    elif a.command == "label":
+        skip = {p.stem.split("__")[-1] for p in pictures(a.skip_stems_of)} if a.skip_stems_of else set()
+        write_labels(a.masks, a.images, a.out, a.most_doubt, skip)
+    else:
+        write_white(a.images, a.out)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,112 @@
+import cv2
+import numpy as np
+import pytest
+
+import compose
+import solids
+import strands
+from compose import Composer
+from data import Source, Sources, load_cutouts, load_mix
+from drawn import scene, write_set
+from pathlib import Path
+
+MIX = Path(__file__).parent.parent / "mix.toml"
+
+
+@pytest.fixture
+def composer(tmp_path):
+    write_set(tmp_path / "set", range(4))
+    (tmp_path / "bg").mkdir()
+    for seed in range(2):
+        cv2.imwrite(str(tmp_path / "bg" / f"{seed}.png"), scene(seed)[0])
+    mix = load_mix(MIX, [])
+    mix["photos"] = [{"name": "set", "folder": "set", "share": 1, "cut": 1}]
+    mix["cutouts"] = []
+    mix["backgrounds"] = [{"name": "bg", "folder": "bg", "share": 1}]
+    return Composer(Sources(mix, [tmp_path], None))
+
+
+def test_a_composite_is_its_parts_at_exactly_its_alpha():
+    """Green on red, no shadow and no light: then the picture tells the alpha, which must be the one returned."""
+    rng = np.random.default_rng(7)
+    cut = np.zeros((60, 80, 4), np.float32)
+    cv2.circle(cut, (40, 30), 25, (0, 255, 0, 255), -1, cv2.LINE_AA)
+    placed = compose.place(rng, cut, 96, 0.6)
+    alpha = placed[..., 3] / 255
+    picture = np.float32([255, 0, 0]) * (1 - alpha[..., None]) + placed[..., :3]
+    assert 0.02 < alpha.mean() < 0.6 and ((alpha > 0.1) & (alpha < 0.9)).any()
+    np.testing.assert_allclose(picture[..., 1] / 255, alpha, atol=1e-3)
+    np.testing.assert_allclose(picture[..., 0] / 255, 1 - alpha, atol=1e-3)
+
+
+def test_shadows_and_wrapped_light_do_not_touch_the_alpha_or_the_ground_beyond_reach():
+    rng = np.random.default_rng(1)
+    alpha = np.zeros((128, 128), np.float32)
+    alpha[40:80, 40:80] = 1
+    ground = np.full((128, 128, 3), 240, np.float32)
+    darker = 0
+    for _ in range(20):
+        shadowed = compose.shaded(rng, ground, alpha)
+        assert (shadowed <= 240 + 1e-3).all()
+        darker += float(shadowed.min()) < 220
+    assert darker > 10
+    rgb = np.zeros((128, 128, 3), np.float32)
+    lit = compose.wrapped(rng, rgb, alpha, ground)
+    assert lit[41, 60].max() > lit[60, 60].max() and (lit[alpha == 0] == 0).all()
+
+
+def test_samples_are_the_same_for_the_same_seed_and_differ_otherwise(composer):
+    def draw(n):
+        return composer.sample(np.random.default_rng([3, n]), 96)
+
+    for n in range(12):
+        a, b = draw(n), draw(n)
+        assert a[0].shape == (96, 96, 3) and a[1].shape == (96, 96)
+        assert (a[0] == b[0]).all() and (a[1] == b[1]).all()
+    assert (draw(0)[0] != draw(1)[0]).any()
+
+
+def test_negatives_have_no_subject_and_white_on_white_has_one(composer):
+    composer.photo_until = composer.composite_until = 0.0
+    assert composer.sample(np.random.default_rng(1), 96)[1].max() == 0
+    composer.composite_until = 1.0
+    composer.mix["composite"].update(near_tone=1.0, shadow=0.0, wires=0.0)
+    areas = [(composer.sample(np.random.default_rng(n), 96)[1] > 127).mean() for n in range(20)]
+    assert np.median(areas) > 0.03
+
+
+def test_strands_cover_as_much_as_their_width_says():
+    """A straight hair of a third of a pixel, 60 pixels long, covers 20 pixels' worth."""
+    line = np.stack([np.linspace(10, 70, 9), np.full(9, 30.5)], 1)
+    covered = strands.draw_curves((64, 80), [line], [1 / 3]).sum()
+    assert covered == pytest.approx(20, rel=0.25)
+
+
+def test_holes_only_take_away():
+    alpha = np.zeros((120, 120), np.float32)
+    alpha[20:100, 20:100] = 1
+    for seed in range(10):
+        left = strands.holes(np.random.default_rng(seed), alpha)
+        assert (left <= alpha).all() and 0 < left.sum() < alpha.sum()
+
+
+def test_drawn_products_are_premultiplied():
+    for seed in range(20):
+        drawn = solids.solid(np.random.default_rng(seed), 128, np.float32([250, 250, 250]))
+        assert (drawn[..., :3] <= drawn[..., 3:] + 1e-2).all() and drawn[..., 3].max() > 250
+
+
+def test_a_shadow_in_a_renders_alpha_is_taken_off(tmp_path):
+    bgra = np.zeros((80, 80, 4), np.uint8)
+    bgra[10:50, 20:60] = (10, 200, 30, 255)
+    bgra[60:70, 20:60] = (0, 0, 0, 90)
+    cv2.imwrite(str(tmp_path / "a.png"), bgra)
+    assert load_cutouts(tmp_path)[0].shape[:2] == (60, 40)
+    assert load_cutouts(tmp_path, tighten=0.45)[0].shape[:2] == (40, 40)
+
+
+def test_a_mix_has_no_room_for_misspelt_changes():
+    assert load_mix(MIX, ["kinds.negative=0.5"])["kinds"]["negative"] == 0.5
+    with pytest.raises(SystemExit):
+        load_mix(MIX, ["kinds.negatives=0.5"])
+    assert Source("a", [], 1.0).items == []

@@ -1,0 +1,62 @@
+import io
+import tarfile
+
+import cv2
+import numpy as np
+from PIL import Image
+
+import duplicates
+import pack
+import teach
+from drawn import scene, write_set
+
+
+def near(eval_folder, train_folder):
+    measured = duplicates.Prints(duplicates.pictures([eval_folder]), mirrored=True)
+    trained = duplicates.Prints(duplicates.pictures([train_folder]))
+    return list(duplicates.near_pairs(measured, trained, 12, 14, 0.93))
+
+
+def test_a_planted_near_duplicate_is_found_and_others_are_not(tmp_path):
+    write_set(tmp_path / "eval", range(5))
+    write_set(tmp_path / "train", range(100, 112))
+    assert near(tmp_path / "eval", tmp_path / "train") == []
+    for name, mirrored in (("plain", False), ("mirrored", True)):
+        rgb = scene(3)[0][:, ::-1] if mirrored else scene(3)[0]
+        smaller = cv2.resize(np.ascontiguousarray(rgb), (70, 66), interpolation=cv2.INTER_AREA)
+        quality = [cv2.IMWRITE_JPEG_QUALITY, 60]
+        cv2.imwrite(str(tmp_path / "train" / "image" / f"{name}.jpg"), (smaller * 0.9)[:, :, ::-1], quality)
+    found = near(tmp_path / "eval", tmp_path / "train")
+    assert {(a.stem, b.stem) for a, b, *_ in found} == {("3", "plain"), ("3", "mirrored")}
+
+
+def test_masks_are_no_pictures(tmp_path):
+    write_set(tmp_path / "a", [1])
+    assert [p.parent.name for p in duplicates.pictures([tmp_path])] == ["image"]
+
+
+def test_white_ground_is_told_from_pale_goods_and_gaps():
+    rgb = np.full((120, 120, 3), 255, np.uint8)
+    cv2.circle(rgb, (60, 60), 40, (225, 222, 220), -1)
+    cv2.circle(rgb, (60, 60), 15, (255, 255, 255), -1)
+    mask = teach.white_ground(rgb)
+    assert mask[60, 30] > 0.99 and mask[60, 60] < 0.01 and mask[5, 5] == 0
+    assert teach.white_ground(scene(1)[0]) is None
+
+
+def test_the_guided_filter_sharpens_a_soft_mask_at_the_pictures_edge():
+    grey = np.zeros((60, 60), np.float32)
+    grey[:, 30:] = 1
+    soft = cv2.GaussianBlur(grey, (0, 0), 3)
+    fitted = teach.guided(grey, soft, 4, 1e-4)
+    assert (fitted[:, 30] - fitted[:, 29] > 2 * (soft[:, 30] - soft[:, 29])).all()
+
+
+def test_a_packed_set_keeps_its_layout_and_masks_their_ends(tmp_path):
+    write_set(tmp_path / "set", [1])
+    names = {name for _, name in pack.files({"photos": [{"name": "set", "folder": "set"}]}, [tmp_path], None)}
+    assert names == {"set/image/1.png", "set/mask/1.png"}
+    name, data = pack.packed(tmp_path / "set" / "mask" / "1.png", "set/mask/1.png", 48, 80)
+    values = np.unique(np.asarray(Image.open(io.BytesIO(data))))
+    assert name == "set/mask/1.png" and values[0] == 0 and values[-1] == 255 and len(values) <= 32
+    assert tarfile.BLOCKSIZE == 512

@@ -1,0 +1,130 @@
+import json
+
+import numpy as np
+import pytest
+import torch
+from safetensors.torch import save_file
+
+from drawn import write_set
+from evaluate import evaluate, load, score
+from export import differences, folded
+from loss import mask_loss
+from model import FGNet, average
+from train import Run, arguments
+
+MIX = """
+[kinds]
+photo = 0.5
+composite = 0.4
+negative = 0.1
+[photo]
+frame_filling = 0.1
+teacher = 0.25
+[composite]
+solid = 0.3
+wires = 0.1
+near_tone = 0.3
+plain = 1.0
+shadow = 0.6
+wrap = 0.3
+depth = 0.3
+hair = 0.2
+holes = 0.2
+several = 0.2
+[[photos]]
+name = "set"
+folder = "set"
+share = 1
+cut = 1
+"""
+
+
+@pytest.fixture
+def run(tmp_path):
+    write_set(tmp_path / "set", range(4))
+    (tmp_path / "mix.toml").write_text(MIX)
+
+    def start(name: str, *more: str) -> Run:
+        started = Run(arguments([
+            "--data", str(tmp_path), "--mix", str(tmp_path / "mix.toml"), "--out", str(tmp_path / name), "--steps", "4",
+            "--batch", "12", "--sizes", "64,96", "--workers", "0", "--threads", "1", "--warmup", "1", *more,
+        ]))
+        started.batches.batch = 0  # two pictures a batch
+        started.train()
+        return started
+
+    return start
+
+
+def noisy(model: FGNet) -> FGNet:
+    """As if trained: with statistics of its own in every batch normalisation."""
+    torch.manual_seed(0)
+    for module in model.modules():
+        if isinstance(module, torch.nn.BatchNorm2d):
+            module.running_mean.normal_(0, 0.1)
+            module.running_var.uniform_(0.5, 2)
+            module.weight.data.uniform_(0.5, 1.5)
+    return model.eval()
+
+
+def test_a_resumed_run_is_the_same_bit_for_bit(run):
+    whole = run("whole")
+    run("cut", "--stop-at", "2")
+    resumed = run("cut", "--resume")
+    assert resumed.step == whole.step == 4 and resumed.images == whole.images
+    for name, tensor in whole.model.state_dict().items():
+        assert torch.equal(tensor, resumed.model.state_dict()[name]), name
+        assert torch.equal(whole.average.state[name], resumed.average.state[name]), name
+
+
+def test_another_seed_is_another_run(run):
+    a, b = run("a"), run("b", "--seed", "2")
+    assert not torch.equal(a.model.state_dict()["head.weight"], b.model.state_dict()["head.weight"])
+
+
+def test_the_exported_network_is_the_trained_one_within_half_precision(tmp_path):
+    model = noisy(FGNet())
+    path = tmp_path / "w.safetensors"
+    save_file(folded(model.state_dict()), str(path))
+    x = torch.rand(1, 3, 96, 96) * 2 - 1
+    with torch.no_grad():
+        before, after = torch.sigmoid(model(x)), torch.sigmoid(load(path)(x))
+    assert before.std() > 1e-3
+    assert (before - after).abs().max() < 5e-3
+
+
+def test_a_file_of_another_layout_is_told(tmp_path):
+    tensors = folded(noisy(FGNet()).state_dict())
+    other = {k: v for k, v in tensors.items() if k != "head.bias"} | {"in5.conv.bias": tensors["in5.conv.bias"].float()}
+    save_file(other, str(tmp_path / "w.safetensors"))
+    told = differences(tensors, tmp_path / "w.safetensors")
+    assert len(told) == 2 and "head.bias" in told[0] and "in5.conv.bias" in told[1]
+
+
+def test_the_average_of_two_is_between_them():
+    a, b = FGNet().state_dict(), FGNet().state_dict()
+    mixed = average([a, b], [3, 1])
+    np.testing.assert_allclose(mixed["head.weight"], 0.75 * a["head.weight"] + 0.25 * b["head.weight"], atol=1e-6)
+
+
+def test_the_loss_prefers_the_truth_and_empty_pictures_stay_empty():
+    g = torch.zeros(2, 1, 64, 64)
+    g[0, 0, 16:48, 16:48] = 1
+    right, wrong = (g * 2 - 1) * 8, (1 - g * 2) * 8
+    sides = [torch.zeros(2, 1, s, s) for s in (2, 4, 8, 16)]
+    assert mask_loss(right, sides, g)[0] < mask_loss(wrong, sides, g)[0]
+    assert mask_loss(right, sides, g)[1]["iou"] < 0.01
+
+
+def test_scores_are_perfect_for_the_truth_and_log_is_kept(run, tmp_path):
+    truth = np.zeros((90, 120), np.float32)
+    truth[20:60, 30:80] = 1
+    assert score(truth, truth) == (0.0, 1.0, 1.0)
+    shifted = score(np.roll(truth, 3, 1), truth)
+    assert shifted[0] > 0 and shifted[2] < shifted[1] < 1
+    write_set(tmp_path / "eval" / "ecssd", range(2))
+    measured = evaluate(FGNet().eval(), tmp_path / "eval", side=64)
+    assert measured["ecssd"]["n"] == 2
+    run("logged", "--eval", str(tmp_path / "eval"))
+    lines = [json.loads(line) for line in (tmp_path / "logged" / "log.jsonl").read_text().splitlines()]
+    assert lines[-1]["step"] == 4 and "ecssd" in lines[-1]["eval"]

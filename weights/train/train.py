@@ -1,0 +1,256 @@
+#!/usr/bin/env python3
+"""Trains fgnet: from folders of photos, cut-outs and backgrounds to a checkpoint that `export.py` turns into weights.
+
+    train.py --data ../shared/data --taught TAUGHT --init START.safetensors --out RUN --minutes 60
+    train.py --resume --out RUN ...                          goes on where RUN/checkpoint.pt ends
+    train.py ... --device cuda --batch 96 --workers 15       the same on a GPU
+
+The length is a number of steps or a time: the learning rate follows whichever was given. With `--steps` on one
+machine's CPU the result is the same bit for bit, stopped and resumed or not: batch n depends on the seed and n alone.
+"""
+import argparse
+import json
+import math
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import torch
+
+sys.path.insert(0, str(Path(__file__).parent))
+from compose import Composer
+from data import Sources, load_mix
+from evaluate import SETS, evaluate
+from loss import mask_loss
+from model import FGNet, load_weights, start_from_imagenet
+
+LOG_EVERY = 25
+REFERENCE_SIDE = 384  # `--batch` is for this side; others get as many pixels
+
+
+class Batches(torch.utils.data.Dataset):
+    """Batch number n of a seed, all of one size, which varies from batch to batch: the network must not lean on one."""
+
+    def __init__(self, composer: Composer, batch: int, sizes: list[int], seed: int):
+        self.composer, self.batch, self.sizes, self.seed = composer, batch, sizes, seed
+
+    def __getitem__(self, n: int):
+        size = int(np.random.default_rng([self.seed, n]).choice(self.sizes))
+        count = max(2, round(self.batch * (REFERENCE_SIDE / size) ** 2))
+        pairs = [self.composer.sample(np.random.default_rng([self.seed, n, k]), size) for k in range(count)]
+        rgb, mask = zip(*pairs)
+        return torch.from_numpy(np.stack(rgb)), torch.from_numpy(np.stack(mask))
+
+    def __len__(self) -> int:
+        return 10**8
+
+
+class From(torch.utils.data.Sampler):
+    def __init__(self, first: int):
+        self.first = first
+
+    def __iter__(self):
+        return iter(range(self.first, 10**8))
+
+
+class Average:
+    """Exponential moving average of the weights and the batch normalisation's statistics: this is what ships."""
+
+    def __init__(self, model: FGNet, decay: float):
+        self.decay, self.updates = decay, 0
+        self.state = {k: v.detach().clone() for k, v in model.state_dict().items()}
+
+    @torch.no_grad()
+    def update(self, model: FGNet) -> None:
+        self.updates += 1
+        decay = min(self.decay, (1 + self.updates) / (10 + self.updates))
+        for k, v in model.state_dict().items():
+            if v.dtype.is_floating_point:
+                self.state[k].lerp_(v, 1 - decay)
+            else:
+                self.state[k].copy_(v)
+
+
+def parameter_groups(model: FGNet, rate: float, encoder_rate: float, decay: float) -> list[dict]:
+    """The encoder knows ImageNet already and moves slowly; vectors (biases, normalisation) do not decay."""
+    groups = []
+    for in_encoder, base in ((True, encoder_rate), (False, rate)):
+        parameters = [p for n, p in model.named_parameters() if n.startswith("enc.") == in_encoder]
+        groups.append({"params": [p for p in parameters if p.ndim > 1], "base": base, "weight_decay": decay})
+        groups.append({"params": [p for p in parameters if p.ndim == 1], "base": base, "weight_decay": 0.0})
+    return groups
+
+
+def rate_at(progress: float, step: int, warmup: int) -> float:
+    return min(1.0, (step + 1) / max(1, warmup)) * (0.5 + 0.5 * math.cos(math.pi * min(1.0, progress))) + 0.01
+
+
+class Run:
+    def __init__(self, a: argparse.Namespace):
+        self.a, self.device = a, torch.device(a.device)
+        torch.manual_seed(a.seed)
+        if self.device.type == "cpu":
+            torch.set_num_threads(a.threads)
+        else:
+            torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = True
+        self.sources = Sources(load_mix(a.mix, a.set), a.data, a.taught)
+        print(self.sources.summary(), flush=True)
+        self.batches = Batches(Composer(self.sources), a.batch, a.sizes, a.seed)
+        model = FGNet()
+        if a.imagenet:
+            rgb = torch.cat([self.batches[10**8 - 1 - n][0][:8] for n in range(1)])
+            start_from_imagenet(model, a.imagenet, rgb.permute(0, 3, 1, 2).float() / 127.5 - 1)
+        if a.init:
+            model.load_state_dict(load_weights(a.init))
+        self.model = model.to(self.device, memory_format=torch.channels_last)
+        groups = parameter_groups(self.model, a.rate, a.encoder_rate, a.decay)
+        self.optimiser = torch.optim.AdamW(groups, lr=a.rate, betas=(0.9, 0.99), fused=self.device.type == "cuda")
+        self.average = Average(self.model, a.ema)
+        self.step = self.images = 0
+        self.seconds = 0.0  # spent training, over all resumptions
+        if a.resume and self.checkpoint.exists():
+            self.restore()
+
+    @property
+    def checkpoint(self) -> Path:
+        return self.a.out / "checkpoint.pt"
+
+    def save(self, path: Path) -> None:
+        state = {
+            "model": self.model.state_dict(), "ema": self.average.state, "updates": self.average.updates,
+            "optimiser": self.optimiser.state_dict(), "step": self.step, "images": self.images,
+            "seconds": self.seconds,
+        }
+        torch.save(state, path.with_suffix(".tmp"))
+        path.with_suffix(".tmp").replace(path)  # a run that is killed leaves the last whole one
+
+    def snapshot(self) -> None:
+        torch.save({"ema": self.average.state, "step": self.step}, self.a.out / f"average-{self.step:06}.pt")
+
+    def restore(self) -> None:
+        state = torch.load(self.checkpoint, map_location=self.device, weights_only=True)
+        self.model.load_state_dict(state["model"])
+        self.optimiser.load_state_dict(state["optimiser"])
+        for k, v in state["ema"].items():
+            self.average.state[k].copy_(v)
+        self.average.updates, self.step = state["updates"], state["step"]
+        self.images, self.seconds = state["images"], state["seconds"]
+        print(f"resumed at step {self.step}", flush=True)
+
+    def progress(self) -> float:
+        if self.a.steps:
+            return self.step / self.a.steps
+        return self.seconds / 60 / self.a.minutes
+
+    def log(self, **line) -> None:
+        line = {"step": self.step, "images": self.images, "minutes": round(self.seconds / 60, 2), **line}
+        with open(self.a.out / "log.jsonl", "a") as file:
+            file.write(json.dumps(line) + "\n")
+
+    def train_batch(self, rgb: torch.Tensor, mask: torch.Tensor) -> dict[str, float]:
+        rate = rate_at(self.progress(), self.step, self.a.warmup)
+        for group in self.optimiser.param_groups:
+            group["lr"] = group["base"] * rate
+        x = rgb.to(self.device, non_blocking=True).permute(0, 3, 1, 2).float().div(127.5).sub(1)
+        g = mask.to(self.device, non_blocking=True)[:, None].float().div(255)
+        self.model.train()
+        with torch.autocast(self.device.type, torch.bfloat16, enabled=self.a.bf16):
+            logits, sides = self.model(x, sides=True)
+        loss, parts = mask_loss(logits.float(), [s.float() for s in sides], g)
+        if not math.isfinite(float(loss.detach())):
+            raise SystemExit(f"step {self.step}: the loss is not finite; the last checkpoint is whole")
+        self.optimiser.zero_grad(set_to_none=True)
+        loss.backward()
+        torch.nn.utils.clip_grad_norm_(self.model.parameters(), 5.0)
+        self.optimiser.step()
+        self.average.update(self.model)
+        self.step += 1
+        self.images += len(rgb)
+        return {"loss": float(loss.detach()), **parts}
+
+    def measure(self, cap: int) -> dict:
+        model = FGNet().to(self.device)
+        model.load_state_dict(self.average.state)
+        model.eval().fold()
+        scores = evaluate(model, self.a.eval, SETS, cap=cap)
+        self.log(eval=scores)
+        print("  ", {s: (v["mae"], v["iou"], v["boundary_iou"]) for s, v in scores.items()}, flush=True)
+        return scores
+
+    def train(self) -> None:
+        workers = {"num_workers": self.a.workers, "prefetch_factor": 3} if self.a.workers else {}
+        loader = torch.utils.data.DataLoader(self.batches, batch_size=None, sampler=From(self.step),
+                                             pin_memory=self.device.type == "cuda", **workers)
+        sums, seen = {}, 0
+        measured = saved = snapped = last = time.monotonic()
+        mark = self.seconds
+        for rgb, mask in loader:
+            if self.progress() >= 1 or (self.a.stop_at and self.step >= self.a.stop_at):
+                break
+            for k, v in self.train_batch(rgb, mask).items():
+                sums[k] = sums.get(k, 0.0) + v
+            seen += len(rgb)
+            now = time.monotonic()
+            self.seconds += now - last
+            last = now
+            if self.step % LOG_EVERY == 0:
+                line = {k: round(v / LOG_EVERY, 4) for k, v in sums.items()}
+                line["per_second"] = round(seen / (self.seconds - mark), 1)
+                self.log(**line)
+                print(self.step, f"{self.progress():.3f}", line, flush=True)
+                sums, seen, mark = {}, 0, self.seconds
+            if now - saved > self.a.save_every * 60:
+                self.save(self.checkpoint)
+                saved = now
+            if self.a.eval and now - measured > self.a.eval_every * 60:
+                self.measure(self.a.eval_cap)
+                measured = time.monotonic()
+            if now - snapped > self.a.snapshot_every * 60:
+                self.snapshot()
+                snapped = now
+        self.save(self.checkpoint)
+        self.snapshot()
+        if self.a.eval:
+            self.measure(cap=0)
+
+
+def arguments(argv: list[str] | None = None) -> argparse.Namespace:
+    here = Path(__file__).parent
+    p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    p.add_argument("--data", type=Path, action="append", required=True, help="a root of sources; may be repeated")
+    p.add_argument("--mix", type=Path, default=here / "mix.toml")
+    p.add_argument("--set", action="append", default=[], metavar="TABLE.KEY=NUMBER", help="changes the mix")
+    p.add_argument("--taught", type=Path, help="the teacher's masks, of `teach.py masks`")
+    p.add_argument("--eval", type=Path, help="the evaluation folder; without it nothing is measured")
+    p.add_argument("--out", type=Path, required=True)
+    p.add_argument("--init", help="unfolded weights to start from")
+    p.add_argument("--imagenet", help="mnv2_imagenet_dequant_folded.npz, to start from the encoder alone")
+    p.add_argument("--resume", action="store_true")
+    p.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
+    p.add_argument("--threads", type=int, default=2)
+    p.add_argument("--workers", type=int, default=1)
+    length = p.add_mutually_exclusive_group(required=True)
+    length.add_argument("--minutes", type=float)
+    length.add_argument("--steps", type=int)
+    p.add_argument("--stop-at", type=int, help="stop after this step, as if killed")
+    p.add_argument("--batch", type=int, default=16, help=f"at {REFERENCE_SIDE} px; other sizes get as many pixels")
+    p.add_argument("--sizes", type=lambda t: [int(v) for v in t.split(",")], default=[320, 352, 384, 416, 448])
+    p.add_argument("--rate", type=float, default=1e-3)
+    p.add_argument("--encoder-rate", type=float, default=3e-4)
+    p.add_argument("--decay", type=float, default=0.02)
+    p.add_argument("--warmup", type=int, default=60)
+    p.add_argument("--ema", type=float, default=0.997)
+    p.add_argument("--bf16", action=argparse.BooleanOptionalAction, default=True)
+    p.add_argument("--seed", type=int, default=1)
+    p.add_argument("--save-every", type=float, default=2, metavar="MINUTES")
+    p.add_argument("--eval-every", type=float, default=8, metavar="MINUTES")
+    p.add_argument("--eval-cap", type=int, default=25, help="pictures of each set, until the end")
+    p.add_argument("--snapshot-every", type=float, default=8, metavar="MINUTES")
+    a = p.parse_args(argv)
+    a.out.mkdir(parents=True, exist_ok=True)
+    return a
+
+
+if __name__ == "__main__":
+    Run(arguments()).train()
