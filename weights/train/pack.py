@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Packs training data small enough to travel: 64 MiB is what a lent machine takes.
 
-    pack.py --data ../shared/data --data SETS --taught TAUGHT --out data.tar [--side 352] [--quality 76]
+    pack.py --data ../shared/data --data SETS --taught TAUGHT --out data.tar [--side 320] [--quality 70]
     tar xf data.tar -C DATA && train.py --data DATA --taught DATA/taught ...
 
 Pictures become WebP of at most `--side`, masks PNG of 32 levels. Only the folders that the mix names go in.
@@ -54,8 +54,8 @@ def main() -> None:
     p.add_argument("--taught", type=Path)
     p.add_argument("--mix", type=Path, default=Path(__file__).parent / "mix.toml")
     p.add_argument("--out", type=Path, required=True)
-    p.add_argument("--side", type=int, default=352)
-    p.add_argument("--quality", type=int, default=76)
+    p.add_argument("--side", type=int, default=320)
+    p.add_argument("--quality", type=int, default=70)
     a = p.parse_args()
     todo = list(files(tomllib.loads(a.mix.read_text()), a.data, a.taught))
     with tarfile.open(a.out, "w") as archive, ThreadPoolExecutor(2) as pool:
