@@ -9,7 +9,7 @@ use crate::image::Mask;
 /// precision, where a plain maximum would cost more than one (`benches/recall.rs`).
 const DISCOUNT: f32 = 12.0;
 
-/// The union of two masks on one grid: `mask`, and what `second`, with its odds divided by [`DISCOUNT`], has above it.
+/// The union of two masks on one grid: `mask`, and what `second`, with its odds divided by `DISCOUNT`, has above it.
 /// Only adds. A second mask on another grid adds nothing.
 pub fn add(mask: &mut Mask, second: &Mask) {
     if mask.size != second.size {
