@@ -5,7 +5,7 @@
 //! a picture of one pixel up to full size, each level starting from the one below. Only tiles that the band needs are
 //! worked on. Where coverage is full the source's pixel stays, bit for bit; where it is zero the colour becomes zero.
 
-use super::pyramid;
+use super::{light, pyramid};
 use crate::image::{AlphaMatte, Frame};
 use backdrop_kernels::foreground::cpu::Tile;
 use backdrop_kernels::foreground::{SMALL, STEPS, STEPS_SMALL};
@@ -27,31 +27,45 @@ struct Level<'a> {
     needed: Vec<bool>,
 }
 
-/// Writes unmixed colours into the frame where coverage is partial, zero where there is none.
+/// Writes unmixed colours into the frame where coverage is partial, zero where there is none. Gives the matte with
+/// coverage measured in light, now that the colours on both sides of the edge are known.
 ///
 /// # Panics
 /// When frame and matte differ in size.
-pub fn estimate(frame: &mut Frame, matte: &AlphaMatte) {
+pub fn estimate(frame: &mut Frame, matte: &AlphaMatte) -> AlphaMatte {
     assert_eq!(frame.size(), matte.size, "the matte is of another picture");
     let width = matte.size.width as usize;
     let unmixed = unmix(frame, matte);
+    let mut lit = matte.clone();
     let (pixels, _) = frame.pixels_mut().as_chunks_mut::<4>();
-    let strips = pixels.par_chunks_mut(TILE * width).zip(matte.coverage.par_chunks(TILE * width)).zip(unmixed);
+    let strips = pixels.par_chunks_mut(TILE * width).zip(lit.coverage.par_chunks_mut(TILE * width)).zip(unmixed);
     strips.for_each(|((pixels, coverage), unmixed)| {
-        for (pixel, &coverage) in pixels.iter_mut().zip(coverage) {
-            if coverage == 0 {
+        for (pixel, coverage) in pixels.iter_mut().zip(coverage.iter()) {
+            if *coverage == 0 {
                 *pixel = [0, 0, 0, pixel[3]];
             }
         }
-        for (at, [red, green, blue]) in unmixed {
+        for Unmixed { at, subject: [red, green, blue], coverage: in_light } in unmixed {
             let pixel = &mut pixels[at as usize];
             *pixel = [red, green, blue, pixel[3]];
+            coverage[at as usize] = in_light;
         }
     });
+    lit
 }
 
-/// For each strip of [`TILE`] rows, where in it partly covered pixels lie, and their colours.
-fn unmix(frame: &Frame, matte: &AlphaMatte) -> Vec<Vec<(u32, [u8; 3])>> {
+/// A partly covered pixel.
+struct Unmixed {
+    /// Where in its strip.
+    at: u32,
+    /// The subject's colour.
+    subject: [u8; 3],
+    /// Its coverage, in light.
+    coverage: u8,
+}
+
+/// For each strip of [`TILE`] rows its partly covered pixels.
+fn unmix(frame: &Frame, matte: &AlphaMatte) -> Vec<Vec<Unmixed>> {
     let levels = levels(frame, matte);
     let mut coarser: Option<(Vec<Pair>, [usize; 2])> = None;
     for level in levels[1..].iter().rev() {
@@ -66,9 +80,10 @@ fn unmix(frame: &Frame, matte: &AlphaMatte) -> Vec<Vec<(u32, [u8; 3])>> {
         .into_par_iter()
         .map_init(Tile::default, |tile, strip| {
             let mut unmixed = Vec::new();
-            level.relax_strip(strip, coarser.as_ref(), tile, |x, y, coverage, [foreground, _]| {
+            level.relax_strip(strip, coarser.as_ref(), tile, |x, y, coverage, pair| {
                 if coverage != 0 && coverage != 255 {
-                    unmixed.push(((y % TILE * level.size[0] + x) as u32, foreground));
+                    let at = (y % TILE * level.size[0] + x) as u32;
+                    unmixed.push(Unmixed { at, subject: pair[0], coverage: light::coverage(coverage, pair) });
                 }
             });
             unmixed

@@ -8,6 +8,7 @@ pub mod despill;
 pub mod edge;
 pub mod foreground;
 mod holes;
+mod light;
 mod opaque;
 mod pyramid;
 pub mod recall;
@@ -177,9 +178,13 @@ fn speck_pixels(mask: &Mask, size: Size) -> usize {
 fn cutout(mut frame: Frame, matte: &AlphaMatte, mixed: Option<&AlphaMatte>, options: &Options) -> Cutout {
     let surroundings = (options.despill > 0.0).then(|| Surroundings::of(&frame, matte));
     // An upsampled mask is no measure of how colours mix, so there is nothing to unmix them by.
-    if options.method == Method::ClosedForm {
-        foreground::estimate(&mut frame, mixed.unwrap_or(matte));
-    }
+    let in_light = match options.method {
+        Method::ClosedForm => Some(foreground::estimate(&mut frame, mixed.unwrap_or(matte))),
+        Method::None => None,
+    };
+    // A hard edge lies where it was put: its coverage is geometry, not light.
+    let is_soft = options.edge == Edge::Soft && !options.opaque;
+    let matte = in_light.as_ref().filter(|_| is_soft).unwrap_or(matte);
     let (pixels, _) = frame.pixels_mut().as_chunks_mut::<4>();
     pixels.par_iter_mut().zip(&matte.coverage).for_each(|(pixel, &coverage)| {
         *pixel = if coverage == 0 { [0; 4] } else { [pixel[0], pixel[1], pixel[2], coverage] };
