@@ -182,7 +182,7 @@ class Run:
         workers = {"num_workers": self.a.workers, "prefetch_factor": 3} if self.a.workers else {}
         loader = torch.utils.data.DataLoader(self.batches, batch_size=None, sampler=From(self.step),
                                              pin_memory=self.device.type == "cuda", **workers)
-        sums, seen = {}, 0
+        sums, steps, seen = {}, 0, 0  # since the last line of the log; fewer than LOG_EVERY after a start in between
         measured = saved = snapped = last = time.monotonic()
         mark = self.seconds
         for rgb, mask in loader:
@@ -190,16 +190,16 @@ class Run:
                 break
             for k, v in self.train_batch(rgb, mask).items():
                 sums[k] = sums.get(k, 0.0) + v
-            seen += len(rgb)
+            steps, seen = steps + 1, seen + len(rgb)
             now = time.monotonic()
             self.seconds += now - last
             last = now
             if self.step % LOG_EVERY == 0:
-                line = {k: round(v / LOG_EVERY, 4) for k, v in sums.items()}
+                line = {k: round(v / steps, 4) for k, v in sums.items()}
                 line["per_second"] = round(seen / (self.seconds - mark), 1)
                 self.log(**line)
                 print(self.step, f"{self.progress():.3f}", line, flush=True)
-                sums, seen, mark = {}, 0, self.seconds
+                sums, steps, seen, mark = {}, 0, 0, self.seconds
             if now - saved > self.a.save_every * 60:
                 self.save(self.checkpoint)
                 saved = now
