@@ -48,14 +48,7 @@ fn plan_of(endpoint: &str, field: &str, value: &str) -> Plan {
 mod tests {
     use super::*;
     use crate::recipe::ENDPOINTS;
-
-    fn fields(pairs: &[(&str, &str)]) -> Fields {
-        let mut fields = Fields::default();
-        for (name, value) in pairs {
-            fields.push(name, value).expect("each once");
-        }
-        fields
-    }
+    use crate::recipe::tests::fields;
 
     /// The plan of one field, by endpoint.
     fn plan(endpoint: &str, field: &str, value: &str) -> Plan {

@@ -6,15 +6,12 @@
 //! mixes encoded values, though, and nothing tells the two kinds apart, so the mean of both readings counts: neither kind
 //! is far off, and a cutout on a new ground, where light is mixed, is neither thinner nor fatter than its subject.
 
+use crate::image::color::linear_of_encoded;
 use std::sync::LazyLock;
 
 /// Linear light of the 8-bit sRGB values.
-static LIGHT: LazyLock<[f32; 256]> = LazyLock::new(|| {
-    std::array::from_fn(|value| {
-        let encoded = value as f32 / 255.0;
-        if encoded <= 0.040_45 { encoded / 12.92 } else { ((encoded + 0.055) / 1.055).powf(2.4) }
-    })
-});
+static LIGHT: LazyLock<[f32; 256]> =
+    LazyLock::new(|| std::array::from_fn(|value| linear_of_encoded(value as f32 / 255.0)));
 
 /// Colours whose distance in light, squared, is about this or less do not tell how they are mixed.
 const ALIKE: f32 = 1e-3;

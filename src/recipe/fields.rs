@@ -117,14 +117,7 @@ fn shown(value: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn fields(pairs: &[(&str, &str)]) -> Fields {
-        let mut fields = Fields::default();
-        for (name, value) in pairs {
-            fields.push(name, value).expect("each once");
-        }
-        fields
-    }
+    use crate::recipe::tests::fields;
 
     #[test]
     fn a_repeated_field_is_refused_even_with_the_same_value() {

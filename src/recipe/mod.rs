@@ -96,11 +96,11 @@ pub enum Source {
 }
 
 #[cfg(test)]
-mod tests {
+pub(crate) mod tests {
     use super::Fields;
 
     /// Fields as a caller sends them.
-    pub(super) fn fields(pairs: &[(&str, &str)]) -> Fields {
+    pub(crate) fn fields(pairs: &[(&str, &str)]) -> Fields {
         let mut fields = Fields::default();
         for (name, value) in pairs {
             fields.push(name, value).expect("each once");
