@@ -32,6 +32,11 @@ pub mod store;
 pub mod account;
 pub mod pipeline;
 
+pub mod bulk;
+pub mod video;
+
+pub mod jobs;
+
 pub mod http;
 
 pub mod cli;

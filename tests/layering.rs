@@ -13,6 +13,8 @@ const LAYERS: &[&[&str]] = &[
     &["recipe"],
     &["engine", "source", "store"],
     &["account", "pipeline"],
+    &["bulk", "video"],
+    &["jobs"],
     &["http"],
     &["config"],
     &["cli"],

@@ -20,6 +20,7 @@ mod smart_crop;
 mod sticker;
 mod studio_shot;
 mod values;
+mod video;
 
 pub use endpoint::{BG_FILE, ENDPOINTS, Endpoint, Input, MAX_BATCH};
 pub use fields::{FieldError, Fields};
@@ -29,6 +30,7 @@ pub use values::{
     AlphaOnly, Blur, CutEngine, CutoutFormat, DespillFlag, DespillStrength, Detect, Flag, Lift, Line, PresetRef,
     RgbaOnly, Room, Side, Unit, Value, Whole,
 };
+pub use video::{VideoFormat, VideoRecipe};
 
 use crate::image::SourceUrl;
 use crate::{codec, compose, matting};

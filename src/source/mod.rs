@@ -1,10 +1,12 @@
-//! Where pictures come from beside uploads: callers' URLs.
+//! Where pictures come from beside uploads: callers' URLs, and object storage.
 
 pub mod address;
 mod config;
 mod fetch;
+mod objects;
 mod resolve;
 
 pub use config::FetchConfig;
 pub use fetch::{FetchConfigError, FetchError, Fetcher};
+pub use objects::{Objects, ObjectsError};
 pub use resolve::Resolve;

@@ -1,0 +1,1 @@
+//! Pictures in bulk, from one place in object storage to another.

@@ -1,0 +1,1 @@
+//! Work that outlives its request: queued in the store, done on the engine's bulk lane, fetched when it is done.
