@@ -1,7 +1,7 @@
 //! `/video/remove`: what is to be made of a clip.
 
 use crate::codec::Channels;
-use crate::image::Color;
+use crate::image::color::Color;
 
 /// The file that a clip becomes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
