@@ -4,6 +4,7 @@
 //! under `/results/`: a path that it has signed opens one file until one moment, without a key. With an object store the
 //! provider signs. A result is put there whole or not at all.
 
+use super::{Keep, KeepError};
 use super::secret::{DaemonSecret, hmac, is_signed, sync_folder};
 use crate::recipe::VideoFormat;
 use crate::source::{Objects, ObjectsError};
@@ -11,6 +12,7 @@ use crate::store::UnixSeconds;
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use bytes::Bytes;
+use futures_util::future::BoxFuture;
 use futures_util::{Stream, stream};
 use http::Method;
 use object_store::path::Path as ObjectPath;
@@ -238,6 +240,28 @@ impl Results {
                 Err(error) => Err(error.into()),
             },
         }
+    }
+}
+
+impl Keep for Results {
+    fn put<'a>(
+        &'a self,
+        job_id: &'a str,
+        file: &'a Path,
+        media_type: &'a str,
+    ) -> BoxFuture<'a, Result<String, KeepError>> {
+        Box::pin(async move { Ok(Self::put(self, job_id, file, media_type).await?) })
+    }
+
+    fn delete<'a>(&'a self, object: &'a str) -> BoxFuture<'a, Result<(), KeepError>> {
+        Box::pin(async move { Ok(Self::delete(self, object).await?) })
+    }
+}
+
+impl From<ResultsError> for KeepError {
+    fn from(error: ResultsError) -> Self {
+        let causes = std::iter::successors(Some(&error as &dyn std::error::Error), |cause| cause.source());
+        Self(causes.map(ToString::to_string).collect::<Vec<_>>().join(": "))
     }
 }
 

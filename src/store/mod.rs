@@ -26,8 +26,9 @@ use std::path::{Path, PathBuf};
 
 pub use check::{Report, RowCounts};
 pub use records::{
-    AccountRecord, AccountV1, AccountV2, KeyRecord, KeyV1, KeyV2, Month, Plan, PresetRecord, PresetV1, Record,
-    RecordError, RequestRecord, RequestV1, UnixSeconds, UsageRecord, UsageV1,
+    AccountRecord, AccountV1, AccountV2, JobError, JobRecord, JobResult, JobState, JobV1, KeyRecord, KeyV1, KeyV2,
+    Month, Plan, PresetRecord, PresetV1, Record, RecordError, RequestRecord, RequestV1, UnixSeconds, UsageRecord,
+    UsageV1, Webhook,
 };
 pub use redb_store::RedbStore;
 pub use transfer::{ExportError, ImportError};
@@ -46,6 +47,9 @@ pub type Usage = UsageV1;
 
 /// A billed request in its newest form.
 pub type Request = RequestV1;
+
+/// A job in its newest form.
+pub type Job = JobV1;
 
 /// Presets that an account may have.
 pub const PRESETS_PER_ACCOUNT: usize = 1000;
