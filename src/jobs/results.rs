@@ -4,8 +4,8 @@
 //! under `/results/`: a path that it has signed opens one file until one moment, without a key. With an object store the
 //! provider signs. A result is put there whole or not at all.
 
-use super::{Keep, KeepError};
 use super::secret::{DaemonSecret, hmac, is_signed, sync_folder};
+use super::{Keep, KeepError};
 use crate::recipe::VideoFormat;
 use crate::source::{Objects, ObjectsError};
 use crate::store::UnixSeconds;
@@ -15,7 +15,6 @@ use bytes::Bytes;
 use futures_util::future::BoxFuture;
 use futures_util::{Stream, stream};
 use http::Method;
-use object_store::path::Path as ObjectPath;
 use object_store::signer::Signer;
 use object_store::{Attribute, Attributes, ObjectStoreExt, PutMultipartOptions, WriteMultipart};
 use std::fs::{self, File};
@@ -277,7 +276,7 @@ impl StoredResult {
                 file.seek(SeekFrom::Start(at))?;
                 (&mut file).take(most as u64).read_to_end(&mut piece)?;
                 if piece.is_empty() {
-                    return Err(io::ErrorKind::UnexpectedEof.into());
+                    return Err(io::Error::from(io::ErrorKind::UnexpectedEof));
                 }
                 Ok((file, Bytes::from(piece)))
             });

@@ -123,6 +123,15 @@ fields! {
 }
 
 impl VideoRecipe {
+    /// Judges one field alone, as far as that can be.
+    ///
+    /// # Errors
+    /// [`FieldError`] when there is no such field, or it does not take the value.
+    pub fn judge(name: &str, value: &str) -> Result<(), FieldError> {
+        let unknown = || Err(FieldError::Unknown { param: name.to_owned() });
+        VideoFields::default().set(name, value).unwrap_or_else(unknown)
+    }
+
     /// Judges every field and fills the defaults. Stamps are not a field: `stamp` is left empty.
     ///
     /// # Errors
@@ -135,7 +144,11 @@ impl VideoRecipe {
         // What lets everything through is no background.
         let background = own.bg_color.filter(|Color([.., alpha])| *alpha > 0);
         if channels == Channels::Alpha && background.is_some() {
-            return Err(FieldError::invalid("bg_color", sent, "none with channels=alpha, because a matte has no background"));
+            return Err(FieldError::invalid(
+                "bg_color",
+                sent,
+                "none with channels=alpha, because a matte has no background",
+            ));
         }
         if !format.has_alpha() && channels == Channels::Rgba && !background.is_some_and(Color::is_opaque) {
             let expected = "webm, mov, png_sequence, gif or webp, or mp4 with an opaque `bg_color` or with \
