@@ -111,10 +111,6 @@ impl Lives {
         Some(Left { was_running: live.state == JobState::Processing, cancel: live.cancel })
     }
 
-    pub(super) fn progress(&self, id: &str) -> Option<u8> {
-        self.lock().get(id).map(|live| live.progress.get())
-    }
-
     /// How far each job of a key is.
     pub(super) fn progress_of(&self, key_id: &str) -> HashMap<String, u8> {
         let lives = self.lock();
