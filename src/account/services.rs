@@ -33,7 +33,7 @@ impl Services {
     /// # Errors
     /// When the store cannot be read.
     pub fn load(store: impl StateStore, free_images_per_month: u64) -> Result<Self, OpenError> {
-        let Rows { accounts, keys, usage, requests, presets: _ } = store.load()?;
+        let Rows { accounts, keys, usage, requests, presets: _, jobs: _ } = store.load()?;
         let store: Arc<dyn StateStore> = Arc::new(store);
         Ok(Self {
             keys: Keys::new(Arc::clone(&store), Rows { accounts, keys, ..Rows::default() }),

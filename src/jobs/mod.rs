@@ -16,9 +16,15 @@
 
 mod config;
 mod document;
+mod folders;
+mod live;
 pub mod results;
+mod runner;
 pub mod secret;
+mod service;
+mod sweeper;
 pub mod webhook_sender;
+mod webhooks;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -43,7 +49,7 @@ pub const MAX_PAGE: usize = 100;
 
 /// The jobs of all keys. Clones share one state.
 #[derive(Clone, Debug)]
-pub struct Jobs(Arc<()>);
+pub struct Jobs(Arc<service::Shared>);
 
 /// A job that is to be made.
 #[derive(Debug)]
@@ -149,14 +155,15 @@ pub enum JobsError {
 /// A folder for a clip that comes in. Dropped, it is deleted with what is in it; [`Jobs::create`] adopts it.
 #[derive(Debug)]
 pub struct Incoming {
-    folder: PathBuf,
+    /// Nothing once it was adopted.
+    folder: Option<PathBuf>,
 }
 
 impl Incoming {
     /// Where the clip is to be written. Nothing is there yet.
     #[must_use]
     pub fn input(&self) -> PathBuf {
-        input_in(&self.folder)
+        input_in(self.folder.as_deref().unwrap_or(Path::new("")))
     }
 }
 
@@ -202,9 +209,9 @@ pub struct Done {
 pub struct WorkError {
     /// One word for programs.
     pub code: &'static str,
-    /// A sentence for the caller; of an internal one, for the log only.
+    /// A sentence for the caller.
     pub message: String,
-    /// Not the caller's fault: it is logged, and the caller hears only that it is so.
+    /// Not the caller's fault: it is logged as an error of this service.
     pub internal: bool,
 }
 
@@ -221,6 +228,10 @@ pub trait Keep: Send + Sync + std::fmt::Debug {
 
     /// Deletes a result. One that is not there is as good as deleted.
     fn delete<'a>(&'a self, object: &'a str) -> BoxFuture<'a, Result<(), KeepError>>;
+
+    /// Deletes whatever [`Keep::put`] may have made of a job, also where the process died before the name of it was
+    /// recorded. Nothing there is as good as deleted.
+    fn discard<'a>(&'a self, job: &'a Job) -> BoxFuture<'a, Result<(), KeepError>>;
 }
 
 /// The place of the results failed; the text is for the log.
@@ -262,70 +273,4 @@ pub struct Means {
     pub work: Arc<dyn Work>,
     /// Who tells of their end.
     pub deliver: Arc<dyn Deliver>,
-}
-
-impl Jobs {
-    /// Puts jobs that were under way when the daemon ended back into the queue, holds their part of the quota again, and
-    /// deletes folders that belong to no job. Blocks; meant for start-up.
-    ///
-    /// # Errors
-    /// When the store or the folder `jobs` of the data directory cannot be read or written.
-    pub fn start(_means: Means, _config: &JobsConfig, _data_dir: &Path) -> Result<Self, JobsError> {
-        Ok(Self(Arc::new(())))
-    }
-
-    /// A fresh folder for a clip.
-    ///
-    /// # Errors
-    /// When it cannot be made.
-    pub async fn incoming(&self) -> Result<Incoming, JobsError> {
-        Ok(Incoming { folder: PathBuf::new() })
-    }
-
-    /// The job of a key that has this `Idempotency-Key`.
-    ///
-    /// # Errors
-    /// When the store cannot be read.
-    pub async fn named(&self, _key_id: &str, _name: &str) -> Result<Option<Shown>, JobsError> {
-        Ok(None)
-    }
-
-    /// Makes a job of a clip that came in. It is in the queue, durable, when this returns.
-    ///
-    /// # Errors
-    /// When the key has too many, the clip cannot be kept, or the store fails.
-    pub async fn create(&self, _new: NewJob, _incoming: Incoming) -> Result<Created, JobsError> {
-        Ok(Created::Conflict)
-    }
-
-    /// A job of the key; another key's is none.
-    ///
-    /// # Errors
-    /// When the store cannot be read.
-    pub async fn get(&self, _key_id: &str, _id: &str) -> Result<Option<Shown>, JobsError> {
-        Ok(None)
-    }
-
-    /// The key's jobs, the newest first, up to `limit` (1 to [`MAX_PAGE`]) of those after `cursor`, the `next` of
-    /// another page.
-    ///
-    /// # Errors
-    /// When the cursor is none, or the store cannot be read.
-    pub async fn list(&self, _key_id: &str, _cursor: Option<&str>, _limit: usize) -> Result<Page, JobsError> {
-        Ok(Page::default())
-    }
-
-    /// Ends a job of the key that waits or is under way; deletes one that is at its end. Another key's is none.
-    ///
-    /// # Errors
-    /// When the store or the place of the results fails; the job is as it was.
-    pub async fn remove(&self, _key_id: &str, _id: &str) -> Result<Option<Removed>, JobsError> {
-        Ok(None)
-    }
-
-    /// Does the jobs, deletes what is over, and tells of ends, until `stop`. What is under way then is dropped, and
-    /// goes on at the next start.
-    pub async fn run(&self, stop: impl Future<Output = ()>) {
-        stop.await;
-    }
 }

@@ -5,7 +5,7 @@
 //! provider signs. A result is put there whole or not at all.
 
 use super::secret::{DaemonSecret, hmac, is_signed, sync_folder};
-use super::{Keep, KeepError};
+use super::{Job, Keep, KeepError};
 use crate::recipe::VideoFormat;
 use crate::source::{Objects, ObjectsError};
 use crate::store::UnixSeconds;
@@ -147,7 +147,7 @@ impl Results {
     pub async fn put(&self, job_id: &str, file: &Path, media_type: &str) -> Result<String, ResultsError> {
         let format = VideoFormat::ALL.iter().find(|format| format.media_type() == media_type);
         let format = format.ok_or_else(|| ResultsError::Name(format!("{job_id} of type {media_type}")))?;
-        let object = format!("{job_id}.{}", format.extension());
+        let object = object_of(job_id, *format);
         judge(&object)?;
         match &*self.0 {
             Place::Folder { folder, .. } => {
@@ -255,6 +255,17 @@ impl Keep for Results {
     fn delete<'a>(&'a self, object: &'a str) -> BoxFuture<'a, Result<(), KeepError>> {
         Box::pin(async move { Ok(Self::delete(self, object).await?) })
     }
+
+    fn discard<'a>(&'a self, job: &'a Job) -> BoxFuture<'a, Result<(), KeepError>> {
+        Box::pin(async move {
+            let format = VideoFormat::ALL.into_iter().find(|format| format.name() == job.format);
+            match format {
+                Some(format) => Ok(Self::delete(self, &object_of(&job.id, format)).await?),
+                // Of a format that is not known here nothing was put here.
+                None => Ok(()),
+            }
+        })
+    }
 }
 
 impl From<ResultsError> for KeepError {
@@ -357,6 +368,11 @@ fn signed_part(query: &str) -> Option<(&str, &str)> {
 /// Refuses what is no name of a result; one that was made here never is.
 fn judge(object: &str) -> Result<(), ResultsError> {
     format_of(object).map(|_| ()).ok_or_else(|| ResultsError::Name(object.to_owned()))
+}
+
+/// The name of what a job makes.
+fn object_of(job_id: &str, format: VideoFormat) -> String {
+    format!("{job_id}.{}", format.extension())
 }
 
 /// `name.extension`; the name has letters, digits and `_` only, so that it cannot lead out of the folder.

@@ -409,6 +409,13 @@ pub struct Webhook {
 }
 
 impl JobV1 {
+    /// Whether a text has the form of a job's id. One that has is the name of a folder, and no way out of one.
+    #[must_use]
+    pub fn is_id(text: &str) -> bool {
+        let random = text.strip_prefix("job_");
+        random.is_some_and(|random| random.len() == 24 && random.bytes().all(|byte| byte.is_ascii_alphanumeric()))
+    }
+
     /// When something of it is to be deleted: the object of its result, then the job itself. Nothing before its end.
     #[must_use]
     pub fn due_at(&self) -> Option<UnixSeconds> {

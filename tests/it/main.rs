@@ -32,6 +32,7 @@ mod http_edge_process;
 mod http_edge_support;
 mod http_edge_tls;
 mod http_forms;
+mod http_jobs;
 mod http_pin;
 mod http_replies;
 mod http_urls;
