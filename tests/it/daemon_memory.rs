@@ -3,7 +3,7 @@
 #![cfg(target_os = "linux")]
 
 use crate::cli_serve::Daemon;
-use crate::command::photo;
+use crate::command::{http_client, photo};
 use backdrop::codec::{self, Channels, EncodeOptions, Limits, PngEffort};
 use backdrop::image::{Buffer, BufferPool, Composite, Frame, OutputFormat, Quality, Size};
 use bytes::Bytes;
@@ -34,7 +34,7 @@ impl Running {
         ];
         let mut daemon = Daemon::start_with(folder.path(), &settings);
         let url = format!("http://{}/remove", daemon.address());
-        Self { daemon, client: reqwest::Client::new(), url, _folder: folder }
+        Self { daemon, client: http_client().build().expect("a client"), url, _folder: folder }
     }
 
     /// Sends a batch, reads its rows as they come and keeps none; how many succeeded.

@@ -1,5 +1,6 @@
 //! A daemon for the HTTP tests: the real listeners on real sockets, with a stand-in for engine and keys.
 
+use crate::command::http_client;
 use backdrop::account::presets::Draft;
 use backdrop::account::{AccountName, Plan, Services};
 use backdrop::codec::DecodeError;
@@ -445,7 +446,7 @@ impl Daemon {
             cutter,
             preset,
             folder,
-            client: reqwest::Client::new(),
+            client: http_client().build().expect("a client"),
             stop: Some(stop),
             served,
         }
