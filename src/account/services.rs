@@ -23,6 +23,8 @@ pub struct Services {
     pub requests: Requests,
     /// Saved parameters.
     pub presets: Presets,
+    /// What all of them stand on.
+    pub store: Arc<dyn StateStore>,
 }
 
 impl Services {
@@ -37,7 +39,8 @@ impl Services {
             keys: Keys::new(Arc::clone(&store), Rows { accounts, keys, ..Rows::default() }),
             ledger: Ledger::new(Arc::clone(&store), usage, free_images_per_month),
             requests: Requests::new(Arc::clone(&store), requests),
-            presets: Presets::new(store),
+            presets: Presets::new(Arc::clone(&store)),
+            store,
         })
     }
 

@@ -15,11 +15,18 @@
 //! - [`Jobs::run`] is all that happens by itself: the work, the deletions, the deliveries.
 
 mod config;
+mod document;
 mod folders;
 mod live;
+pub mod results;
 mod runner;
+pub mod secret;
 mod service;
 mod sweeper;
+#[cfg(test)]
+mod tests;
+mod video_work;
+pub mod webhook_sender;
 mod webhooks;
 
 use std::path::{Path, PathBuf};
@@ -32,6 +39,8 @@ use crate::store::{OpenError, StateStore};
 
 pub use crate::store::{Job, JobError, JobResult, JobState, UnixSeconds, Webhook};
 pub use config::JobsConfig;
+pub use document::document;
+pub use video_work::VideoWork;
 
 /// How long a result can be fetched, in seconds from the end of its job on.
 pub const RESULT_SECONDS: i64 = 60 * 60;

@@ -1,0 +1,377 @@
+//! Where finished files wait to be fetched, and the addresses that open them.
+//!
+//! Without `jobs.results` they lie in the folder `results` of the data directory, and the daemon serves them itself
+//! under `/results/`: a path that it has signed opens one file until one moment, without a key. With an object store the
+//! provider signs. A result is put there whole or not at all.
+
+use super::secret::{DaemonSecret, hmac, is_signed, sync_folder};
+use super::{Job, Keep, KeepError};
+use crate::recipe::VideoFormat;
+use crate::source::{Objects, ObjectsError};
+use crate::store::UnixSeconds;
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use bytes::Bytes;
+use futures_util::future::BoxFuture;
+use futures_util::{Stream, stream};
+use http::Method;
+use object_store::signer::Signer;
+use object_store::{Attribute, Attributes, ObjectStoreExt, PutMultipartOptions, WriteMultipart};
+use std::fs::{self, File};
+use std::io::{self, Read, Seek, SeekFrom};
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+use tempfile::NamedTempFile;
+use tokio::task::spawn_blocking;
+use url::Url;
+
+/// The folder in the data directory.
+const FOLDER: &str = "results";
+
+/// What the daemon's own addresses begin with.
+pub const RESULTS_PATH: &str = "/results/";
+
+/// Bytes of one part of an upload; a store takes ten thousand parts.
+const PART_BYTES: usize = 8 << 20;
+
+/// Parts on their way at once.
+const PARTS_AT_ONCE: usize = 4;
+
+/// Bytes read from a file at once.
+const PIECE_BYTES: usize = 256 << 10;
+
+/// Finished files. Clones share everything.
+#[derive(Clone, Debug)]
+pub struct Results(Arc<Place>);
+
+#[derive(Debug)]
+enum Place {
+    /// A folder of this machine, and the key that signs paths into it.
+    Folder { folder: PathBuf, key: Key },
+    /// A store that signs for itself.
+    Store { objects: Objects, signer: Arc<dyn Signer> },
+}
+
+/// Signs paths; never shown.
+struct Key([u8; 32]);
+
+impl std::fmt::Debug for Key {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str("***")
+    }
+}
+
+/// What opens a result.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ResultUrl {
+    /// The whole address, signed by the provider.
+    Whole(String),
+    /// Path and query on this daemon.
+    Own(String),
+}
+
+/// A result to be read.
+#[derive(Debug)]
+pub struct StoredResult {
+    file: File,
+    /// Its size in bytes.
+    pub bytes: u64,
+    /// What it is.
+    pub media_type: &'static str,
+}
+
+/// Why something could not be done with a result.
+#[derive(Debug, thiserror::Error)]
+pub enum ResultsError {
+    /// `jobs.results` names no store that can be used.
+    #[error("jobs.results: {0}")]
+    Place(#[from] ObjectsError),
+    /// A file or folder of this machine, or the finished file itself.
+    #[error("{what}")]
+    Io {
+        /// What was being done.
+        what: String,
+        /// What the system said.
+        #[source]
+        source: io::Error,
+    },
+    /// The store refused or failed.
+    #[error("the store of results failed")]
+    Store(#[from] object_store::Error),
+    /// A name that no result has.
+    #[error("no result is called `{0}`")]
+    Name(String),
+}
+
+impl Place {
+    fn of(url: &str, secret: &DaemonSecret) -> Result<Self, ObjectsError> {
+        let objects = Objects::open(url, true)?;
+        if let Some(signer) = objects.signer.clone() {
+            return Ok(Self::Store { objects, signer });
+        }
+        let folder = Url::parse(url).ok().and_then(|url| url.to_file_path().ok());
+        let folder = folder.ok_or_else(|| ObjectsError::Folder { url: url.to_owned() })?;
+        Ok(Self::folder(folder, secret))
+    }
+
+    fn folder(folder: PathBuf, secret: &DaemonSecret) -> Self {
+        Self::Folder { folder, key: Key(secret.derive("result URLs")) }
+    }
+}
+
+impl Results {
+    /// Opens the place that `jobs.results` names, or the folder in the data directory. Nothing is asked of a remote
+    /// store yet. Blocks; meant for start-up.
+    ///
+    /// # Errors
+    /// [`ResultsError::Place`] and [`ResultsError::Io`].
+    pub fn open(url: Option<&str>, data_dir: &Path, secret: &DaemonSecret) -> Result<Self, ResultsError> {
+        let place = match url {
+            Some(url) => Place::of(url, secret)?,
+            None => {
+                let folder = data_dir.join(FOLDER);
+                let made = fs::create_dir_all(&folder);
+                made.map_err(|source| cannot(format!("{} cannot be made", folder.display()), source))?;
+                Place::folder(folder, secret)
+            }
+        };
+        Ok(Self(Arc::new(place)))
+    }
+
+    /// Puts the finished file of a job there; gives the name of the result. It is durable when this returns. Doing it
+    /// again replaces it.
+    ///
+    /// # Errors
+    /// Every kind but [`ResultsError::Place`].
+    pub async fn put(&self, job_id: &str, file: &Path, media_type: &str) -> Result<String, ResultsError> {
+        let format = VideoFormat::ALL.iter().find(|format| format.media_type() == media_type);
+        let format = format.ok_or_else(|| ResultsError::Name(format!("{job_id} of type {media_type}")))?;
+        let object = format!("{job_id}.{}", format.extension());
+        judge(&object)?;
+        match &*self.0 {
+            Place::Folder { folder, .. } => {
+                let (from, folder, to) = (file.to_owned(), folder.clone(), folder.join(&object));
+                let kept = spawn_blocking(move || keep(&from, &folder, &to)).await;
+                let kept = kept.unwrap_or_else(|error| Err(io::Error::other(error)));
+                kept.map_err(|source| cannot("the result could not be kept".to_owned(), source))?;
+            }
+            Place::Store { objects, .. } => upload(objects, &object, file, format.media_type()).await?,
+        }
+        Ok(object)
+    }
+
+    /// The address that opens a result until `expires_at` and not a second longer.
+    ///
+    /// # Errors
+    /// [`ResultsError::Store`] when the provider's credentials cannot sign.
+    pub async fn url(
+        &self,
+        object: &str,
+        now: UnixSeconds,
+        expires_at: UnixSeconds,
+    ) -> Result<ResultUrl, ResultsError> {
+        judge(object)?;
+        match &*self.0 {
+            Place::Folder { key: Key(key), .. } => {
+                let signature = URL_SAFE_NO_PAD.encode(hmac(key, &pieces(object, &expires_at.0.to_string())));
+                let expires = expires_at.0;
+                Ok(ResultUrl::Own(format!("{RESULTS_PATH}{object}?expires={expires}&signature={signature}")))
+            }
+            Place::Store { objects, signer } => {
+                let left = u64::try_from(expires_at.0.saturating_sub(now.0)).unwrap_or(0).max(1);
+                let path = objects.prefix.clone().join(object);
+                let url = signer.signed_url(Method::GET, &path, Duration::from_secs(left)).await?;
+                Ok(ResultUrl::Whole(url.into()))
+            }
+        }
+    }
+
+    /// Opens a result by the path that [`Results::url`] has signed; nothing when the signature is not that of the name
+    /// and the time, the time is over, or the file is gone. Which of them it is nobody is told.
+    ///
+    /// # Errors
+    /// [`ResultsError::Io`].
+    pub async fn open_signed(
+        &self,
+        object: &str,
+        query: &str,
+        now: UnixSeconds,
+    ) -> Result<Option<StoredResult>, ResultsError> {
+        let Place::Folder { folder, key: Key(key) } = &*self.0 else { return Ok(None) };
+        let (Some(format), Some((expires, signature))) = (format_of(object), signed_part(query)) else {
+            return Ok(None);
+        };
+        let Ok(signature) = URL_SAFE_NO_PAD.decode(signature) else { return Ok(None) };
+        // The number is read after it was checked: another notation of it has another signature.
+        let in_time = || expires.parse::<i64>().is_ok_and(|expires| now.0 < expires);
+        if !is_signed(key, &pieces(object, expires), &signature) || !in_time() {
+            return Ok(None);
+        }
+        let path = folder.join(object);
+        let opened = spawn_blocking(move || {
+            let file = File::open(path)?;
+            let bytes = file.metadata()?.len();
+            Ok(StoredResult { file, bytes, media_type: format.media_type() })
+        });
+        match opened.await.unwrap_or_else(|error| Err(io::Error::other(error))) {
+            Ok(result) => Ok(Some(result)),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(cannot("a result cannot be opened".to_owned(), error)),
+        }
+    }
+
+    /// Deletes a result; that there is none is as good.
+    ///
+    /// # Errors
+    /// [`ResultsError::Io`] and [`ResultsError::Store`].
+    pub async fn delete(&self, object: &str) -> Result<(), ResultsError> {
+        judge(object)?;
+        match &*self.0 {
+            Place::Folder { folder, .. } => match tokio::fs::remove_file(folder.join(object)).await {
+                Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                    Err(cannot("a result cannot be deleted".to_owned(), error))
+                }
+                Ok(()) | Err(_) => Ok(()),
+            },
+            Place::Store { objects, .. } => match objects.store.delete(&objects.prefix.clone().join(object)).await {
+                Ok(()) | Err(object_store::Error::NotFound { .. }) => Ok(()),
+                Err(error) => Err(error.into()),
+            },
+        }
+    }
+}
+
+impl Keep for Results {
+    fn put<'a>(
+        &'a self,
+        job_id: &'a str,
+        file: &'a Path,
+        media_type: &'a str,
+    ) -> BoxFuture<'a, Result<String, KeepError>> {
+        Box::pin(async move { Ok(Self::put(self, job_id, file, media_type).await?) })
+    }
+
+    fn delete<'a>(&'a self, object: &'a str) -> BoxFuture<'a, Result<(), KeepError>> {
+        Box::pin(async move { Ok(Self::delete(self, object).await?) })
+    }
+
+    fn discard<'a>(&'a self, job: &'a Job) -> BoxFuture<'a, Result<(), KeepError>> {
+        Box::pin(async move {
+            let Some(format) = VideoFormat::ALL.iter().find(|format| format.name() == job.format) else {
+                // Nothing was ever put there under a format that there is not.
+                return Ok(());
+            };
+            Ok(Self::delete(self, &format!("{}.{}", job.id, format.extension())).await?)
+        })
+    }
+}
+
+impl From<ResultsError> for KeepError {
+    fn from(error: ResultsError) -> Self {
+        let causes = std::iter::successors(Some(&error as &dyn std::error::Error), |cause| cause.source());
+        Self(causes.map(ToString::to_string).collect::<Vec<_>>().join(": "))
+    }
+}
+
+impl StoredResult {
+    /// The bytes from `first` on, `count` of them, piece by piece as they are taken; nothing is read ahead.
+    pub fn read(self, first: u64, count: u64) -> impl Stream<Item = io::Result<Bytes>> + Send {
+        let start = Some((self.file, first, count));
+        stream::try_unfold(start, async |reading| {
+            let Some((mut file, at, left)) = reading.filter(|(.., left)| *left > 0) else { return Ok(None) };
+            let read = spawn_blocking(move || {
+                let most = usize::try_from(left).unwrap_or(usize::MAX).min(PIECE_BYTES);
+                let mut piece = Vec::with_capacity(most);
+                file.seek(SeekFrom::Start(at))?;
+                (&mut file).take(most as u64).read_to_end(&mut piece)?;
+                if piece.is_empty() {
+                    return Err(io::Error::from(io::ErrorKind::UnexpectedEof));
+                }
+                Ok((file, Bytes::from(piece)))
+            });
+            let (file, piece) = read.await.map_err(io::Error::other)??;
+            let read = piece.len() as u64;
+            Ok(Some((piece, Some((file, at + read, left - read)))))
+        })
+    }
+}
+
+/// Takes a finished file into the folder, without copying it where both are on one file system. The file itself stays:
+/// until the job is over, its folder must be able to bring it forth again.
+fn keep(from: &Path, folder: &Path, to: &Path) -> io::Result<()> {
+    // A name of nobody's: the link is made under it and renamed, which replaces what a start before has left.
+    let name = NamedTempFile::new_in(folder)?.into_temp_path();
+    fs::remove_file(&name)?;
+    if fs::hard_link(from, &name).is_err() {
+        fs::copy(from, &name)?;
+    }
+    File::open(&name)?.sync_all()?;
+    name.persist(to).map_err(|error| error.error)?;
+    sync_folder(folder)
+}
+
+/// Sends a file to a store, part by part.
+async fn upload(objects: &Objects, object: &str, file: &Path, media_type: &'static str) -> Result<(), ResultsError> {
+    let unreadable = |source| cannot("the finished file cannot be read".to_owned(), source);
+    let attributes = Attributes::from_iter([
+        (Attribute::ContentType, media_type.to_owned()),
+        (Attribute::ContentDisposition, disposition(object)),
+    ]);
+    let mut file = tokio::fs::File::open(file).await.map_err(unreadable)?;
+    let options = PutMultipartOptions { attributes, ..PutMultipartOptions::default() };
+    let path = objects.prefix.clone().join(object);
+    let upload = objects.store.put_multipart_opts(&path, options).await?;
+    let mut upload = WriteMultipart::new_with_chunk_size(upload, PART_BYTES);
+    loop {
+        let mut piece = vec![0; PIECE_BYTES];
+        let read = match tokio::io::AsyncReadExt::read(&mut file, &mut piece).await {
+            Ok(read) => read,
+            Err(error) => {
+                // What is there already would be paid for until somebody notices.
+                let _ = upload.abort().await;
+                return Err(unreadable(error));
+            }
+        };
+        if read == 0 {
+            break;
+        }
+        piece.truncate(read);
+        upload.wait_for_capacity(PARTS_AT_ONCE).await?;
+        upload.put(piece.into());
+    }
+    upload.finish().await?;
+    Ok(())
+}
+
+/// The value of `content-disposition`: to be saved, under its own name.
+#[must_use]
+pub fn disposition(object: &str) -> String {
+    format!("attachment; filename=\"{object}\"")
+}
+
+fn cannot(what: String, source: io::Error) -> ResultsError {
+    ResultsError::Io { what, source }
+}
+
+/// What is signed of a path. A name has no line break, so two pairs never read the same.
+fn pieces<'a>(object: &'a str, expires: &'a str) -> [&'a [u8]; 3] {
+    [object.as_bytes(), b"\n", expires.as_bytes()]
+}
+
+/// `expires` and `signature`, in this order and nothing else: there is one address of a result.
+fn signed_part(query: &str) -> Option<(&str, &str)> {
+    query.strip_prefix("expires=")?.split_once("&signature=")
+}
+
+/// Refuses what is no name of a result; one that was made here never is.
+fn judge(object: &str) -> Result<(), ResultsError> {
+    format_of(object).map(|_| ()).ok_or_else(|| ResultsError::Name(object.to_owned()))
+}
+
+/// `name.extension`; the name has letters, digits and `_` only, so that it cannot lead out of the folder.
+fn format_of(object: &str) -> Option<VideoFormat> {
+    let (name, extension) = object.split_once('.')?;
+    let plain = (1..=64).contains(&name.len()) && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
+    VideoFormat::ALL.into_iter().find(|format| plain && format.extension() == extension)
+}
