@@ -220,8 +220,11 @@ impl Shared {
         let id = format!("job_{}", random_text(ID_LENGTH));
         self.folders.adopt(incoming, &id).await?;
         let outcome = self.create_in(&id, new).await;
-        if !matches!(outcome, Ok(Created::New(_))) {
-            self.folders.remove(&id).await;
+        match &outcome {
+            // A store that failed may have recorded it: the next start knows, and deletes the folder if it has not.
+            Ok(Created::New(_))
+            | Err(JobsError::Write(WriteError::Closed | WriteError::Change(ChangeError::Storage(_)))) => {}
+            Ok(Created::Same(_) | Created::Conflict) | Err(_) => self.folders.remove(&id).await,
         }
         outcome
     }

@@ -18,8 +18,8 @@ use crate::store::{
     self, Account, Change, ChangeError, Done as Answer, Month, OpenError, Preset, RedbStore, Rows, Usage,
 };
 
-/// 2026-01-01T00:00:00Z.
-const NOW: i64 = 1_767_225_600;
+/// 2100-01-01T00:00:00Z: a store loads what was used in this month and in later ones, by the clock of the machine.
+const NOW: i64 = 4_102_444_800;
 const KEY: &str = "key_1";
 /// A dime a second.
 const PRICE: u64 = 100_000;
@@ -40,7 +40,7 @@ pub(super) fn job(key_id: &str) -> Job {
         name: None,
         fingerprint: [0; 32],
         unit_price: PRICE,
-        month: Month(202_601),
+        month: Month(210_001),
         reserved: 0,
         created_at: UnixSeconds(NOW),
         place: NOW * 1000,
@@ -887,7 +887,7 @@ async fn an_end_is_told_once_with_what_a_look_would_show() {
     let world = World::new();
     let daemon = world.run();
     let (done, failed) = (daemon.made(hooked("make")).await.job.id, daemon.made(hooked("fail")).await.job.id);
-    let told = |id: &str| daemon.look(id);
+    let told = async |id: &str| daemon.look(id).await;
     until(async || told(&done).await.job.webhook.is_some_and(|hook| hook.attempts == 1)).await;
     until(async || told(&failed).await.job.webhook.is_some_and(|hook| hook.attempts == 1)).await;
     let mut attempts = world.deliver.attempts.lock().expect("no panic").clone();
