@@ -23,6 +23,9 @@ mod runner;
 pub mod secret;
 mod service;
 mod sweeper;
+#[cfg(test)]
+mod tests;
+mod video_work;
 pub mod webhook_sender;
 mod webhooks;
 
@@ -37,6 +40,7 @@ use crate::store::{OpenError, StateStore};
 pub use crate::store::{Job, JobError, JobResult, JobState, UnixSeconds, Webhook};
 pub use config::JobsConfig;
 pub use document::document;
+pub use video_work::VideoWork;
 
 /// How long a result can be fetched, in seconds from the end of its job on.
 pub const RESULT_SECONDS: i64 = 60 * 60;

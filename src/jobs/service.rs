@@ -42,13 +42,22 @@ pub(super) struct Shared {
     place: AtomicI64,
 }
 
+/// Tells the present in milliseconds since 1970.
+#[derive(Clone)]
+pub(super) struct Clock(pub(super) Arc<dyn Fn() -> i64 + Send + Sync>);
+
+impl std::fmt::Debug for Clock {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_tuple("Clock").field(&self.0()).finish()
+    }
+}
+
 /// What tests want otherwise.
 #[derive(Clone, Debug)]
 pub(super) struct Habits {
     pub(super) parallel: usize,
     pub(super) max_queued_per_key: usize,
-    /// The present in milliseconds since 1970.
-    pub(super) clock: fn() -> i64,
+    pub(super) clock: Clock,
     /// A job that is no farther after this time has failed.
     pub(super) stall: Duration,
     /// How long a work that was told to end may take for that.
@@ -62,7 +71,7 @@ impl Habits {
         Self {
             parallel: config.parallel,
             max_queued_per_key: config.max_queued_per_key,
-            clock: || jiff::Timestamp::now().as_millisecond(),
+            clock: Clock(Arc::new(|| jiff::Timestamp::now().as_millisecond())),
             // A percent of the longest clip takes a minute or two on two cores.
             stall: Duration::from_secs(30 * 60),
             grace: Duration::from_secs(10),
@@ -83,7 +92,7 @@ impl Jobs {
 
     pub(super) fn start_with(means: Means, habits: Habits, data_dir: &Path) -> Result<Self, JobsError> {
         let folders = Folders::open(data_dir)?;
-        let at = UnixSeconds((habits.clock)().div_euclid(1000));
+        let at = UnixSeconds(habits.clock.0().div_euclid(1000));
         let requeued = submit_and_wait(&*means.store, Change::RequeueJobs { at })?.jobs.len();
         let waiting = means.store.waiting_jobs(usize::MAX)?;
         folders.retain(&waiting.iter().map(|job| job.id.as_str()).collect::<HashSet<_>>())?;
@@ -204,15 +213,18 @@ impl Jobs {
 
 impl Shared {
     pub(super) fn now(&self) -> UnixSeconds {
-        UnixSeconds((self.habits.clock)().div_euclid(1000))
+        UnixSeconds(self.habits.clock.0().div_euclid(1000))
     }
 
     async fn create(&self, new: NewJob, incoming: Incoming) -> Result<Created, JobsError> {
         let id = format!("job_{}", random_text(ID_LENGTH));
         self.folders.adopt(incoming, &id).await?;
         let outcome = self.create_in(&id, new).await;
-        if !matches!(outcome, Ok(Created::New(_))) {
-            self.folders.remove(&id).await;
+        match &outcome {
+            // A store that failed may have recorded it: the next start knows, and deletes the folder if it has not.
+            Ok(Created::New(_))
+            | Err(JobsError::Write(WriteError::Closed | WriteError::Change(ChangeError::Storage(_)))) => {}
+            Ok(Created::Same(_) | Created::Conflict) | Err(_) => self.folders.remove(&id).await,
         }
         outcome
     }
@@ -279,7 +291,7 @@ impl Shared {
 
     /// A place behind all before, also when the clock runs backwards.
     fn next_place(&self) -> i64 {
-        let now = (self.habits.clock)();
+        let now = self.habits.clock.0();
         let next = |newest: i64| Some(now.max(newest.saturating_add(1)));
         let before = self.place.fetch_update(Ordering::Relaxed, Ordering::Relaxed, next).unwrap_or(now);
         now.max(before.saturating_add(1))
