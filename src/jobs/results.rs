@@ -386,6 +386,8 @@ fn format_of(object: &str) -> Option<VideoFormat> {
 mod tests {
     use super::*;
     use futures_util::TryStreamExt;
+    use object_store::aws::AmazonS3Builder;
+    use object_store::memory::InMemory;
     use tempfile::TempDir;
 
     const NOW: UnixSeconds = UnixSeconds(1_796_000_000);
@@ -513,26 +515,51 @@ mod tests {
         assert!(matches!(missing, Err(ResultsError::Io { .. })), "{missing:?}");
     }
 
-    #[tokio::test]
-    async fn a_provider_signs_for_what_is_left_of_the_hour() {
-        let folder = tempfile::tempdir().expect("a folder");
-        let secret = DaemonSecret::open(folder.path()).expect("a new one");
-        // Signing asks nobody.
-        let store = object_store::aws::AmazonS3Builder::new()
+    /// A store in memory, whose addresses are those of S3: signing asks nobody.
+    fn remote() -> (Arc<InMemory>, Results) {
+        let store = Arc::new(InMemory::new());
+        let signer = AmazonS3Builder::new()
             .with_bucket_name("clips")
             .with_region("eu-central-1")
             .with_access_key_id("AKIAEXAMPLE")
             .with_secret_access_key("secret")
             .build()
             .expect("a store");
-        let store = Arc::new(store);
-        let objects = Objects { store: store.clone(), prefix: "made/here".into(), signer: Some(store.clone()) };
-        let results = Results(Arc::new(Place::Store { objects, signer: store }));
+        let signer: Arc<dyn Signer> = Arc::new(signer);
+        let objects = Objects { store: store.clone(), prefix: "made/here".into(), signer: Some(signer.clone()) };
+        (store, Results(Arc::new(Place::Store { objects, signer })))
+    }
+
+    #[tokio::test]
+    async fn a_provider_signs_for_what_is_left_of_the_hour() {
+        let (_, results) = remote();
         let url = results.url("job_1.webm", UnixSeconds(LATER.0 - 90), LATER).await.expect("signed");
         let ResultUrl::Whole(url) = url else { panic!("{url:?}") };
         assert!(url.contains("/made/here/job_1.webm?") && url.contains("X-Amz-Expires=90"), "{url}");
         let address = "job_1.webm?expires=1&signature=x";
         assert_eq!(read(&results, address, UnixSeconds(0)).await, None, "the daemon serves none of it");
+    }
+
+    #[tokio::test]
+    async fn a_store_gets_the_file_in_parts_with_its_type_and_its_name() {
+        let (store, results) = remote();
+        let folder = tempfile::tempdir().expect("a folder");
+        let content: Vec<u8> = (0..PART_BYTES + PIECE_BYTES + 9).map(|at| (at % 251) as u8).collect();
+        let object = kept(&folder, &results, &content).await;
+        let there = store.get(&"made/here/job_1.webm".into()).await.expect("it is there");
+        assert_eq!(there.attributes.get(&Attribute::ContentType).expect("a type").as_ref(), "video/webm");
+        let saved = there.attributes.get(&Attribute::ContentDisposition).expect("a name");
+        assert_eq!(saved.as_ref(), "attachment; filename=\"job_1.webm\"");
+        assert!(there.bytes().await.expect("readable") == content);
+        results.delete(&object).await.expect("deleted");
+        assert!(store.head(&"made/here/job_1.webm".into()).await.is_err());
+        results.delete(&object).await.expect("nothing to delete");
+    }
+
+    #[tokio::test]
+    async fn a_folder_may_be_somewhere_else_and_what_is_no_place_is_refused() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let secret = DaemonSecret::open(folder.path()).expect("a new one");
         let place = Url::from_file_path(folder.path().join("elsewhere")).expect("a path");
         let results = Results::open(Some(place.as_str()), folder.path(), &secret).expect("a folder");
         let object = kept(&folder, &results, b"a clip").await;

@@ -31,6 +31,20 @@ async fn health_follows_the_engine() {
 }
 
 #[tokio::test]
+async fn a_missing_ffmpeg_is_told_and_no_reason_to_stay_away() {
+    let daemon = Daemon::start().await;
+    let ready = async || {
+        let get = daemon.client.get(format!("http://{}/readyz", daemon.admin));
+        let response = get.send().await.expect("an answer");
+        assert_eq!(response.status(), 200);
+        response.json::<serde_json::Value>().await.expect("JSON")
+    };
+    assert_eq!(ready().await, serde_json::json!({ "status": "ready", "video": "ready" }));
+    daemon.probe.missing.store(true, Ordering::SeqCst);
+    assert_eq!(ready().await, serde_json::json!({ "status": "ready", "video": "ffmpeg is not installed" }));
+}
+
+#[tokio::test]
 async fn the_api_is_open_while_the_network_is_loading() {
     let daemon = Daemon::start().await;
     *daemon.engine.state.lock().expect("no panic inside") = EngineState::Loading;

@@ -262,7 +262,11 @@ async fn a_job_is_seen_with_its_own_key_only() {
     refusal(without).await.is(401, "unauthorized", None);
     assert_eq!(daemon.json(KEY, &path).await["status"], "done");
     for unknown in ["job_x", "%20", "%2e%2e%2f", &"x".repeat(1000)] {
-        refusal(daemon.ask(KEY, Method::GET, &format!("/jobs/{unknown}")).await).await.is(404, "not_found", Some("job_id"));
+        refusal(daemon.ask(KEY, Method::GET, &format!("/jobs/{unknown}")).await).await.is(
+            404,
+            "not_found",
+            Some("job_id"),
+        );
     }
     refusal(daemon.ask(KEY, Method::GET, &format!("{path}?x=1")).await).await.is(400, "invalid_parameter", Some("x"));
     let post = refusal(daemon.ask(KEY, Method::POST, &path).await).await;
