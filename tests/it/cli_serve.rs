@@ -48,7 +48,7 @@ impl Daemon {
         event["fields"]["address"].as_str().expect("an address").to_owned()
     }
 
-    fn signal(&self, name: &str) {
+    pub(crate) fn signal(&self, name: &str) {
         let status = Command::new("kill").args([&format!("-{name}"), &self.0.id().to_string()]).status();
         assert!(status.expect("kill is there").success());
     }

@@ -2,6 +2,7 @@
 
 use crate::http_daemon::{Daemon, refusal};
 use backdrop::engine::EngineState;
+use backdrop::video::ToolMissing;
 use std::sync::atomic::Ordering;
 
 #[tokio::test]
@@ -41,7 +42,8 @@ async fn a_missing_ffmpeg_is_told_and_no_reason_to_stay_away() {
     };
     assert_eq!(ready().await, serde_json::json!({ "status": "ready", "video": "ready" }));
     daemon.probe.missing.store(true, Ordering::SeqCst);
-    assert_eq!(ready().await, serde_json::json!({ "status": "ready", "video": "ffmpeg is not installed" }));
+    let told = ToolMissing("ffmpeg".into()).to_string();
+    assert_eq!(ready().await, serde_json::json!({ "status": "ready", "video": told }));
 }
 
 #[tokio::test]

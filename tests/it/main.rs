@@ -25,6 +25,7 @@ mod high_recall;
 mod http_accounts;
 mod http_admin;
 mod http_batches;
+mod http_clip_process;
 mod http_connections;
 mod http_daemon;
 mod http_edge;
