@@ -90,6 +90,16 @@ pub fn cut_out(frame: Frame, mask: &Mask, options: &Options) -> Result<Cutout, N
     Ok(cutout(frame, &matte, Some(&soft), options))
 }
 
+/// Cuts out of `frame` what a matte says that was found otherwise: soft edge, colours unmixed, coverage in light. Works in
+/// the frame's own buffer; an empty matte leaves nothing.
+///
+/// # Panics
+/// When frame and matte differ in size.
+#[must_use]
+pub fn cut_by(frame: Frame, matte: &AlphaMatte) -> Cutout {
+    cutout(frame, matte, None, &Options::default())
+}
+
 /// How much of each pixel of `frame` the subject covers.
 ///
 /// # Errors

@@ -57,3 +57,7 @@ mod store_queue;
 mod store_records;
 mod store_support;
 mod store_upkeep;
+mod video_formats;
+mod video_inputs;
+mod video_support;
+mod video_time;
