@@ -26,12 +26,16 @@ const MAX_PACKETS: usize = 8 * 3600;
 const PATIENCE: Duration = Duration::from_secs(60);
 const ALLOWANCE: Allowance = Allowance { cpu: 30, memory: 2 << 30, file: 0 };
 
-/// Decoders that are let at a caller's bytes: those that clips are made with, none that are exotic or script-like.
-pub(super) const DECODERS: &str = "h264,hevc,av1,libdav1d,libaom-av1,vp8,vp9,libvpx,libvpx-vp9,mpeg4,mpeg2video,\
-    mpeg1video,h263,theora,prores,dnxhd,mjpeg,png,gif,ffv1,qtrle,huffyuv,ffvhuff,utvideo,rawvideo,v210,cfhd,hap,\
-    aac,mp3,mp3float,mp2,mp2float,opus,libopus,vorbis,libvorbis,flac,alac,ac3,eac3,wavpack,pcm_s16le,pcm_s16be,\
-    pcm_s24le,pcm_s24be,pcm_s32le,pcm_s32be,pcm_f32le,pcm_f32be,pcm_u8,pcm_mulaw,pcm_alaw,adpcm_ima_qt,amrnb,amrwb,\
-    libopencore_amrnb,libopencore_amrwb";
+/// Decoders that are let at a caller's bytes: those that cameras, recorders and editors of the last decades wrote for,
+/// with the captions that come along and are not used.
+const DECODERS: &str = "h264,hevc,av1,libdav1d,libaom-av1,vp8,vp9,libvpx,libvpx-vp9,mpeg4,mpeg2video,mpeg1video,h261,\
+    h263,h263i,flv,msmpeg4,msmpeg4v1,msmpeg4v2,wmv1,wmv2,wmv3,vc1,theora,dirac,prores,dnxhd,cfhd,hap,dvvideo,mjpeg,mjpegb,\
+    jpeg2000,png,apng,gif,webp,bmp,tiff,targa,ffv1,ffvhuff,huffyuv,utvideo,magicyuv,qtrle,rpza,smc,cinepak,svq1,svq3,\
+    rawvideo,v210,v308,v408,v410,r210,r10k,yuv4,aac,aac_latm,mp1,mp1float,mp2,mp2float,mp3,mp3float,opus,libopus,vorbis,\
+    libvorbis,flac,alac,ac3,ac3_fixed,eac3,dca,truehd,mlp,wavpack,tta,wmav1,wmav2,speex,libspeex,gsm,gsm_ms,qdm2,mace3,\
+    mace6,amrnb,amrwb,libopencore_amrnb,libopencore_amrwb,adpcm_ima_qt,adpcm_ima_wav,adpcm_ms,pcm_alaw,pcm_mulaw,pcm_u8,\
+    pcm_s8,pcm_s16le,pcm_s16be,pcm_s24le,pcm_s24be,pcm_s32le,pcm_s32be,pcm_f32le,pcm_f32be,pcm_f64le,pcm_f64be,mov_text,\
+    ass,ssa,srt,subrip,text,webvtt,dvbsub,dvdsub,pgssub,cc_dec";
 
 /// A file that was looked at.
 #[derive(Clone, Debug)]
@@ -242,9 +246,16 @@ async fn asked(tools: &Tools, file: &Path, kind: Kind) -> Result<Answer, VideoEr
     let ended = tool.ended(PATIENCE).await?;
     if !ended.status.success() {
         tracing::debug!(said = ended.messages, "ffprobe refused a clip");
-        return Err(VideoError::Unreadable);
+        return Err(foreign_codec(&ended.messages).map_or(VideoError::Unreadable, VideoError::Unsupported));
     }
     serde_json::from_slice(&answer).map_err(|_| VideoError::Unreadable)
+}
+
+/// The codec that is not on the list, of a tool's words `Codec (snow) not on whitelist`.
+fn foreign_codec(messages: &str) -> Option<String> {
+    let (before, _) = messages.split_once(") not on whitelist")?;
+    let (_, name) = before.rsplit_once("Codec (")?;
+    Some(name.chars().filter(char::is_ascii_graphic).take(32).collect())
 }
 
 /// Length in seconds and frames per second, from the times of all packets.
@@ -376,6 +387,13 @@ mod tests {
         assert_eq!(seconds(Some("-3")), None);
         assert_eq!(aspect("0:1"), None);
         assert_eq!(aspect("1:0"), None);
+    }
+
+    #[test]
+    fn a_codec_that_is_not_taken_is_named() {
+        let said = "[snow @ 0x55] Codec (snow) not on whitelist 'h264,hevc'\n";
+        assert_eq!(foreign_codec(said).as_deref(), Some("snow"));
+        assert_eq!(foreign_codec("moov atom not found"), None);
     }
 
     #[test]

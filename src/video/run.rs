@@ -1,15 +1,15 @@
 //! The work on one clip: five stages over bounded channels, each on its own frames at the same time.
 //!
 //! ```text
-//! decode   ffmpeg's pipe → batches of 4           each batch holds a slot and its megapixels until it is encoded
+//! decode   ffmpeg's pipe → batches of 4           each holds a slot, and its megapixels, until it is encoded
 //! segment  batches → masks                        the network, bulk lane
 //! steady   masks → mattes, in the clip's order    a CPU worker
 //! paint    mattes → pictures, or records of ours  CPU workers, some frames at once, kept in order
 //! encode   pictures → ffmpeg's pipe → segments    the end of one segment overlaps with the beginning of the next
 //! ```
 //!
-//! Between two stages waits one batch at most, so memory is bounded whatever the length: four batches and what the stages
-//! hold. All of it is one future: dropped, it leaves no process behind.
+//! Four batches are under way at most, so memory is bounded whatever the length of the clip, and half of the engine's
+//! usual megapixels stay free for others. All of it is one future: dropped, it leaves no process behind.
 
 use super::decode::Decoder;
 use super::encode::{Codec, Encoder};
@@ -29,9 +29,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 use tokio::sync::mpsc::{Receiver, Sender, channel};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 /// Frames that the network looks at together.
 const BATCH: usize = 4;
+/// Batches that are under way, at most: one in each of decode, segment, steady, and paint with encode.
+const BATCHES: usize = 4;
 /// Frames that are painted at once, at most.
 const PAINTERS: usize = 4;
 /// A batch waits so long at most, behind everyone who is served first.
@@ -83,17 +86,24 @@ struct Work<'a> {
     progress: &'a (dyn Fn(u8) + Send + Sync),
 }
 
-/// Frames of one batch, and what they hold.
+/// What a batch holds, until the last of its frames is encoded.
+#[derive(Clone)]
+struct Held {
+    slot: Slot,
+    _place: Arc<OwnedSemaphorePermit>,
+}
+
+/// Frames of one batch.
 struct Batch<T> {
     items: Vec<T>,
-    slot: Slot,
+    held: Held,
 }
 
 /// A frame after the matte was found.
 struct Matted {
     frame: Frame,
     matte: AlphaMatte,
-    slot: Slot,
+    held: Held,
     /// What the next frame has to know, after the last frame of a segment.
     state: Option<Vec<u8>>,
 }
@@ -106,7 +116,7 @@ enum Picture {
 
 struct Painted {
     picture: Picture,
-    _slot: Slot,
+    _held: Held,
     state: Option<Vec<u8>>,
 }
 
@@ -217,6 +227,7 @@ impl Work<'_> {
             clock.decode.add(began.elapsed());
             frame
         };
+        let places = Arc::new(Semaphore::new(BATCHES));
         let mut is_over = false;
         for _ in 0..first {
             if next().await?.is_none() {
@@ -225,7 +236,7 @@ impl Work<'_> {
             }
         }
         while !is_over {
-            let slot = self.slot().await?;
+            let held = self.held(&places).await?;
             let mut items = Vec::with_capacity(BATCH);
             while items.len() < BATCH && !is_over {
                 match next().await? {
@@ -234,7 +245,7 @@ impl Work<'_> {
                 }
             }
             // An error means that a later stage failed, and has said so.
-            if !items.is_empty() && to.send(Batch { items, slot }).await.is_err() {
+            if !items.is_empty() && to.send(Batch { items, held }).await.is_err() {
                 break;
             }
         }
@@ -243,7 +254,8 @@ impl Work<'_> {
     }
 
     /// A slot with room for a batch; waits while the engine is full, as nobody is there who could come back later.
-    async fn slot(&self) -> Result<Slot, VideoError> {
+    async fn held(&self, places: &Arc<Semaphore>) -> Result<Held, VideoError> {
+        let place = Arc::clone(places).acquire_owned().await.map_err(|_| EngineError::Stopped)?;
         let slot = loop {
             match self.engine.admit() {
                 Ok(slot) => break slot,
@@ -258,7 +270,7 @@ impl Work<'_> {
             }
         };
         self.engine.reserve_pixels(&slot, BATCH * self.probed.clip.size.area(), Instant::now() + PATIENCE).await?;
-        Ok(slot)
+        Ok(Held { slot, _place: Arc::new(place) })
     }
 
     async fn segment(
@@ -267,12 +279,12 @@ impl Work<'_> {
         to: Sender<Batch<(Frame, Mask)>>,
         clock: &Clock,
     ) -> Result<(), VideoError> {
-        while let Some(Batch { items, slot }) = from.recv().await {
+        while let Some(Batch { items, held }) = from.recv().await {
             let deadline = Instant::now() + PATIENCE;
-            let Segmented { frames, masks, took, .. } = self.engine.segment(&slot, items, Lane::Bulk, deadline).await?;
+            let Segmented { frames, masks, took, .. } = self.engine.segment(&held.slot, items, Lane::Bulk, deadline).await?;
             clock.segment.add(took);
             let items = frames.into_iter().zip(masks).collect();
-            if to.send(Batch { items, slot }).await.is_err() {
+            if to.send(Batch { items, held }).await.is_err() {
                 break;
             }
         }
@@ -288,13 +300,13 @@ impl Work<'_> {
         clock: &Clock,
     ) -> Result<(), VideoError> {
         let segment = segment_frames(self.probed.clip.rate);
-        while let Some(Batch { items, slot }) = from.recv().await {
+        while let Some(Batch { items, held }) = from.recv().await {
             for (frame, mask) in items {
                 index += 1;
                 let is_last = index.is_multiple_of(segment);
-                let kept = slot.clone();
+                let kept = held.clone();
                 let work = move || {
-                    let _slot = kept;
+                    let _held = kept;
                     let began = Instant::now();
                     let matte = steady.next(&frame, mask);
                     let state = is_last.then(|| steady.save());
@@ -303,7 +315,7 @@ impl Work<'_> {
                 let (again, frame, matte, state, took) = self.engine.cpu(work).await?;
                 steady = again;
                 clock.matte.add(took);
-                if to.send(Matted { frame, matte, slot: slot.clone(), state }).await.is_err() {
+                if to.send(Matted { frame, matte, held: held.clone(), state }).await.is_err() {
                     return Ok(());
                 }
             }
@@ -407,14 +419,14 @@ fn painted(
     rate: Rate,
     index: u64,
 ) -> (Result<Painted, VideoError>, Duration, Duration) {
-    let Matted { frame, matte, slot, state } = matted;
+    let Matted { frame, matte, held, state } = matted;
     let began = Instant::now();
     let frame = paint.painted(frame, &matte);
     let matting = began.elapsed();
     let picture =
         if codec.is_ours() { still::record(frame, codec, rate, index).map(Picture::Record) } else { Ok(Picture::Frame(frame)) };
     let encoding = began.elapsed() - matting;
-    (picture.map(|picture| Painted { picture, _slot: slot, state }), matting, encoding)
+    (picture.map(|picture| Painted { picture, _held: held, state }), matting, encoding)
 }
 
 #[cfg(test)]

@@ -34,8 +34,9 @@ pub(super) struct Allowance {
 /// A running tool. Dropped, it is killed with all that it started.
 #[derive(Debug)]
 pub(super) struct Tool {
-    child: Child,
+    // First: it is dropped first, while the number of the group is surely not another's.
     group: Option<Group>,
+    child: Child,
     messages: JoinHandle<String>,
     name: String,
 }
@@ -117,7 +118,7 @@ impl Tool {
             })?;
         }
         let messages = tokio::spawn(collect(child.stderr.take()));
-        Ok(Self { child, group, messages, name })
+        Ok(Self { group, child, messages, name })
     }
 
     /// Its input; nothing the second time.

@@ -227,7 +227,7 @@ mod tests {
         let file = folder.path().join("out.zip");
         zipped(&segments, &file).unwrap();
         let mut archive = zip::ZipArchive::new(File::open(&file).unwrap()).unwrap();
-        let mut names: Vec<_> = archive.file_names().map(str::to_owned).collect();
+        let mut names: Vec<_> = archive.file_names().map(|name| name.unwrap().into_owned()).collect();
         names.sort();
         assert_eq!(names, ["frame-000001.png", "frame-000002.png", "frame-000003.png"]);
         let mut bytes = Vec::new();

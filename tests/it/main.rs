@@ -59,5 +59,6 @@ mod store_support;
 mod store_upkeep;
 mod video_formats;
 mod video_inputs;
+mod video_network;
 mod video_support;
 mod video_time;

@@ -40,7 +40,7 @@ async fn every_container_and_codec_is_read() {
         ("e.gif", ""),
         ("f.mp4", "-c:v libx265 -preset ultrafast -pix_fmt yuv420p10le -x265-params log-level=none"),
         ("g.mkv", "-c:v mpeg4"),
-        ("h.webm", "-c:v libvpx -deadline realtime -cpu-used 8"),
+        ("h.webm", "-c:v libvpx -pix_fmt yuv420p -deadline realtime -cpu-used 8"),
     ] {
         let source = made(folder.path(), name, &[&graph], options);
         let clip = probed(&source).await.unwrap();
@@ -53,7 +53,7 @@ async fn every_container_and_codec_is_read() {
 #[tokio::test]
 async fn odd_sizes_stay_odd_where_the_format_has_them() {
     let folder = tempfile::tempdir().unwrap();
-    let source = made(folder.path(), "odd.mkv", &[&boxed((97, 61), "10", 1)], "-c:v ffv1 -pix_fmt bgr0");
+    let source = made(folder.path(), "odd.mkv", &[&format!("{},format=gbrp,scale=97:61,setsar=1", boxed((96, 60), "10", 1))], "-c:v ffv1 -pix_fmt bgr0");
     assert_eq!(probed(&source).await.unwrap().size, Size::new(97, 61));
     // H.264 shows the last row and column twice.
     for (format, size) in [
@@ -140,7 +140,7 @@ async fn a_variable_rate_becomes_a_constant_one_of_the_same_length() {
 async fn a_recording_without_a_length_is_measured() {
     let folder = tempfile::tempdir().unwrap();
     let graph = boxed((160, 90), "10", 2);
-    let whole = made(folder.path(), "live.webm", &[&graph], "-c:v libvpx -deadline realtime -cpu-used 8 -live 1");
+    let whole = made(folder.path(), "live.webm", &[&graph], "-c:v libvpx -pix_fmt yuv420p -deadline realtime -cpu-used 8 -live 1");
     assert!(shown(&whole)["format"]["duration"].is_null());
     let clip = probed(&whole).await.unwrap();
     assert_eq!((clip.rate, clip.seconds), (TEN, 2.0));
@@ -183,18 +183,29 @@ async fn what_is_left_of_a_truncated_clip_is_delivered_and_said() {
 }
 
 #[tokio::test]
-async fn broken_sound_is_left_out_and_said() {
+async fn sound_that_nobody_can_read_is_left_out_and_said() {
     let folder = tempfile::tempdir().unwrap();
-    // A codec that is not on the list.
     let source = made(
         folder.path(),
         "odd.mkv",
         &[&boxed((160, 90), "10", 1), "sine=frequency=480:duration=1"],
-        "-c:v libx264 -preset ultrafast -pix_fmt yuv420p -c:a tta",
+        "-c:v libx264 -preset ultrafast -pix_fmt yuv420p -c:a flac",
     );
+    let mut bytes = fs::read(&source).unwrap();
+    let at = bytes.windows(6).position(|bytes| bytes == b"A_FLAC").unwrap();
+    bytes[at..at + 6].copy_from_slice(b"A_XXXX");
+    fs::write(&source, bytes).unwrap();
     let (_kept, finished) = cut(&engine(), &source, &mp4()).await.unwrap();
     assert!(stream(&shown(&finished.file), "audio").is_none());
-    assert!(finished.warnings[0].contains("sound"), "{:?}", finished.warnings);
+    assert!(finished.warnings.iter().any(|warning| warning.contains("sound")), "{:?}", finished.warnings);
+}
+
+#[tokio::test]
+async fn an_exotic_codec_is_refused_by_its_name() {
+    let folder = tempfile::tempdir().unwrap();
+    let source = made(folder.path(), "snow.mkv", &["testsrc2=s=64x36:r=5:d=1"], "-c:v snow -pix_fmt yuv420p");
+    let refused = probed(&source).await;
+    assert!(matches!(&refused, Err(VideoError::Unsupported(name)) if name == "snow"), "{refused:?}");
 }
 
 #[tokio::test]

@@ -1,6 +1,6 @@
 //! Sound in step, work that is taken up again, and work that is given up.
 
-use crate::video_support::{boxed, cut, engine, engine_of_everything, frames, made, recipe, sound, tools};
+use crate::video_support::{boxed, cut, engine, engine_of_everything, frames, made, recipe, remade, sound, tools};
 use backdrop::image::color::Color;
 use backdrop::recipe::{VideoFormat, VideoRecipe};
 use backdrop::video::{self, Finished};
@@ -37,12 +37,15 @@ async fn after_a_minute_the_sound_is_still_in_step() {
 #[tokio::test]
 async fn sound_that_begins_later_than_the_picture_stays_later() {
     let folder = tempfile::tempdir().unwrap();
-    let source = made(
+    let beep = made(folder.path(), "beep.mkv", &["sine=frequency=1000:duration=1"], "-c:a flac");
+    let silent = made(
         folder.path(),
-        "late.mkv",
-        &[&boxed((96, 54), "10", 3), "sine=frequency=1000:duration=1,asetpts=PTS+1.5/TB"],
-        "-c:v libx264 -preset ultrafast -pix_fmt yuv420p -c:a flac",
+        "silent.mkv",
+        &[&boxed((96, 54), "10", 3)],
+        "-c:v libx264 -preset ultrafast -pix_fmt yuv420p",
     );
+    let later = format!("-itsoffset 1.5 -i {} -map 0 -map 1 -c copy", beep.display());
+    let source = remade(&silent, "late.mkv", &later);
     let (_kept, finished) = cut(&engine(), &source, &recipe(VideoFormat::Mp4)).await.unwrap();
     let samples = sound(&finished.file);
     let beep = samples.iter().position(|sample| sample.abs() > 0.05).unwrap() as f64 / 48_000.0;
@@ -119,9 +122,10 @@ async fn another_recipe_in_the_same_folder_begins_anew() {
     let folder = tempfile::tempdir().unwrap();
     let on = |color| VideoRecipe { background: Some(color), ..recipe(VideoFormat::Mp4) };
     let white = on(Color::WHITE);
+    let first = folder.path().join("segment-0000.mp4");
     tokio::select! {
         biased;
-        () = appears(&folder.path().join("segment-0000.mp4")) => {}
+        () = appears(&first) => {}
         _ = video::remove(&engine, &tools, &source, folder.path(), &white, &|_| {}) => panic!("it was not interrupted"),
     }
     let finished = video::remove(&engine, &tools, &source, folder.path(), &on(Color::BLACK), &|_| {}).await.unwrap();
