@@ -63,3 +63,8 @@ mod store_queue;
 mod store_records;
 mod store_support;
 mod store_upkeep;
+mod video_formats;
+mod video_inputs;
+mod video_network;
+mod video_support;
+mod video_time;
