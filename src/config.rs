@@ -12,9 +12,11 @@ pub use secret::Secret;
 use crate::account::price::PriceConfig;
 use crate::engine::EngineConfig;
 use crate::http::config::{HttpConfig, LimitsConfig};
+use crate::jobs::JobsConfig;
 use crate::model::device::DeviceChoice;
 use crate::source::FetchConfig;
 use crate::telemetry::tracing::LogConfig;
+use crate::video::VideoConfig;
 use serde::{Deserialize, Serialize};
 use std::path::{Path, PathBuf};
 
@@ -48,6 +50,10 @@ pub struct Config {
     pub fetch: FetchConfig,
     /// Bounds and habits of the engine.
     pub engine: EngineConfig,
+    /// Work that outlives its request.
+    pub jobs: JobsConfig,
+    /// The tools for clips.
+    pub video: VideoConfig,
     /// The log.
     pub log: LogConfig,
 }
@@ -64,6 +70,8 @@ impl Default for Config {
             prices: PriceConfig::default(),
             fetch: FetchConfig::default(),
             engine: EngineConfig::default(),
+            jobs: JobsConfig::default(),
+            video: VideoConfig::default(),
             log: LogConfig::default(),
         }
     }
@@ -78,6 +86,8 @@ impl Config {
             self.prices.validate(),
             self.fetch.validate(),
             self.engine.validate(),
+            self.jobs.validate(),
+            self.video.validate(),
             self.log.validate(),
         ]
         .concat()

@@ -11,6 +11,7 @@ import pathlib
 import sys
 
 PLANS = ["free", "paid", "plus"]
+JOB_STATES = ["queued", "processing", "done", "failed"]
 
 
 def number(value):
@@ -37,6 +38,10 @@ def plan(value):
     return number(PLANS.index(value))
 
 
+def job_state(value):
+    return number(JOB_STATES.index(value))
+
+
 def array(value):
     return bytes(value)
 
@@ -45,7 +50,31 @@ def optional(kind):
     return lambda value: b"\0" if value is None else b"\1" + kind(value)
 
 
+def items(kind):
+    return lambda value: number(len(value)) + b"".join(map(kind, value))
+
+
+def pair(value):
+    return text(value[0]) + text(value[1])
+
+
+def fields_of(layout):
+    """A record in a record: its fields, one after the other."""
+
+    def of(value):
+        assert list(value) == list(layout), list(value)
+        return b"".join(kind(value[name]) for name, kind in layout.items())
+
+    return of
+
+
 KEY_V1 = {"id": text, "account": text, "label": text, "test": flag, "created_at": signed, "revoked_at": optional(signed)}
+JOB_RESULT = {
+    "object": optional(text), "bytes": number, "frames": number, "rate_frames": number, "rate_seconds": number,
+    "expires_at": signed,
+}
+JOB_ERROR = {"code": text, "message": text}
+WEBHOOK = {"url": text, "base": text, "attempts": number, "next_at": optional(signed)}
 ACCOUNT_V1 = {"name": text, "plan": plan, "created_at": signed}
 
 RECORDS = {
@@ -59,6 +88,15 @@ RECORDS = {
     ],
     "usage": [{"images": number, "microdollars": number}],
     "request": [{"fingerprint": array, "images": number, "at": signed}],
+    "job": [
+        {
+            "id": text, "key_id": text, "account": text, "test": flag, "state": job_state, "progress": flag,
+            "fields": items(pair), "format": text, "name": optional(text), "fingerprint": array, "unit_price": number,
+            "month": number, "reserved": number, "created_at": signed, "place": signed, "updated_at": signed,
+            "expires_at": signed, "result": optional(fields_of(JOB_RESULT)), "warnings": items(text),
+            "error": optional(fields_of(JOB_ERROR)), "webhook": optional(fields_of(WEBHOOK)),
+        }
+    ],
 }
 
 

@@ -107,7 +107,7 @@ pub(super) fn same_secret(a: &str, b: &str) -> bool {
 }
 
 /// Letters and digits from the operating system's randomness, each equally likely.
-pub(super) fn random_text(length: usize) -> String {
+pub(crate) fn random_text(length: usize) -> String {
     // `unwrap_err` of rand makes an infallible source of it: a machine without randomness must not hand out keys.
     Alphanumeric.sample_string(&mut OsRng.unwrap_err(), length)
 }

@@ -121,6 +121,15 @@ impl Ledger {
         Ok(Reservation { ledger: self.clone(), account: account.to_owned(), month, images })
     }
 
+    /// Holds images of a month again, for work that had reserved them before a restart. Asks for no quota: they were
+    /// granted.
+    pub fn hold(&self, account: &str, month: Month, images: u64) -> Reservation {
+        let mut accounts = self.lock();
+        let tally = tally(&mut accounts, account, month);
+        tally.reserved = tally.reserved.saturating_add(images);
+        Reservation { ledger: self.clone(), account: account.to_owned(), month, images }
+    }
+
     /// Where the account stands in the month that `now` is in.
     #[must_use]
     pub fn standing(&self, account: &str, plan: Plan, now: UnixSeconds) -> Standing {
@@ -182,6 +191,25 @@ impl Reservation {
     #[must_use]
     pub const fn images(&self) -> u64 {
         self.images
+    }
+
+    /// The month that is billed.
+    #[must_use]
+    pub const fn month(&self) -> Month {
+        self.month
+    }
+
+    /// Makes a change that ends the work, and may bill its account in the transaction that says so; everything is given
+    /// back. It is durable when this returns.
+    ///
+    /// Once polled the change is under way and is not lost when this is dropped.
+    ///
+    /// # Errors
+    /// When the change did not happen: nothing is billed, and all is given back.
+    pub async fn end(mut self, change: Change) -> Result<Rows, WriteError> {
+        let ledger = self.ledger.clone();
+        let committed = move |rows: &Rows| self.ledger.clone().settle(&mut self, rows);
+        write(&*ledger.0.store, change, committed).await
     }
 
     /// Bills `images` of the reserved ones and their price to the month of the reservation, and gives the rest back. It

@@ -5,7 +5,8 @@ use std::sync::{Arc, Mutex, MutexGuard};
 
 use super::{Ledger, Presets, Requests};
 use crate::store::{
-    Change, ChangeError, Done, Month, OpenError, Preset, REQUEST_SECONDS, Request, Rows, StateStore, UnixSeconds, Usage,
+    Change, ChangeError, Done, Job, Month, OpenError, Preset, REQUEST_SECONDS, Request, Rows, StateStore, UnixSeconds,
+    Usage,
 };
 
 /// Clones are the same store.
@@ -132,7 +133,14 @@ impl State {
             | Change::CreateKey { .. }
             | Change::RevokeKey { .. }
             | Change::RotateKey { .. }
-            | Change::TouchKeys { .. } => unimplemented!("keys are tested on the store itself"),
+            | Change::TouchKeys { .. }
+            | Change::CreateJob { .. }
+            | Change::StartJob { .. }
+            | Change::RequeueJobs { .. }
+            | Change::FinishJob { .. }
+            | Change::ForgetJobResult { .. }
+            | Change::NoteWebhook { .. }
+            | Change::RemoveJob { .. } => unimplemented!("keys and jobs are tested on the store itself"),
         }
         Ok(rows)
     }
@@ -172,5 +180,29 @@ impl StateStore for MemoryStore {
         let state = self.lock();
         let of = state.presets.values().filter(|preset| preset.account == account);
         Ok(of.filter(|preset| after.is_none_or(|id| preset.id.as_str() > id)).take(limit).cloned().collect())
+    }
+
+    fn job(&self, _: &str) -> Result<Option<Job>, OpenError> {
+        Ok(None)
+    }
+
+    fn job_named(&self, _: &str, _: &str) -> Result<Option<Job>, OpenError> {
+        Ok(None)
+    }
+
+    fn jobs(&self, _: &str, _: Option<(i64, &str)>, _: usize) -> Result<Vec<Job>, OpenError> {
+        Ok(Vec::new())
+    }
+
+    fn waiting_jobs(&self, _: usize) -> Result<Vec<Job>, OpenError> {
+        Ok(Vec::new())
+    }
+
+    fn expiring_jobs(&self, _: usize) -> Result<Vec<(UnixSeconds, Job)>, OpenError> {
+        Ok(Vec::new())
+    }
+
+    fn webhook_jobs(&self, _: usize) -> Result<Vec<(UnixSeconds, Job)>, OpenError> {
+        Ok(Vec::new())
     }
 }

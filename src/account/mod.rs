@@ -27,6 +27,7 @@ mod text;
 mod write;
 
 pub use crate::store::{Account, Key, Plan};
+pub(crate) use api_key::random_text;
 pub use api_key::{ApiKey, ApiKeyError, Mode};
 pub use keys::{CreatedKey, KeyInfo, Keys};
 pub use ledger::{Ledger, LedgerError, QuotaExhausted, Reservation, Standing};
@@ -35,6 +36,7 @@ pub use requests::{Begin, Permit, Requests};
 pub use services::Services;
 pub use text::{AccountName, IdempotencyKey, InvalidText, Label, PresetName};
 pub use write::WriteError;
+pub(crate) use write::write;
 
 /// The account that a daemon creates on an empty store, and the one that a key belongs to unless another is named.
 pub const DEFAULT_ACCOUNT: &str = "default";

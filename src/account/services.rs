@@ -23,6 +23,8 @@ pub struct Services {
     pub requests: Requests,
     /// Saved parameters.
     pub presets: Presets,
+    /// What all of them stand on.
+    pub store: Arc<dyn StateStore>,
 }
 
 impl Services {
@@ -31,13 +33,14 @@ impl Services {
     /// # Errors
     /// When the store cannot be read.
     pub fn load(store: impl StateStore, free_images_per_month: u64) -> Result<Self, OpenError> {
-        let Rows { accounts, keys, usage, requests, presets: _ } = store.load()?;
+        let Rows { accounts, keys, usage, requests, presets: _, jobs: _ } = store.load()?;
         let store: Arc<dyn StateStore> = Arc::new(store);
         Ok(Self {
             keys: Keys::new(Arc::clone(&store), Rows { accounts, keys, ..Rows::default() }),
             ledger: Ledger::new(Arc::clone(&store), usage, free_images_per_month),
             requests: Requests::new(Arc::clone(&store), requests),
-            presets: Presets::new(store),
+            presets: Presets::new(Arc::clone(&store)),
+            store,
         })
     }
 

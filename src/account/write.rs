@@ -18,7 +18,7 @@ pub enum WriteError {
 /// Submits `change` and waits until it is durable. `committed` gets the rows that it wrote, in commit order and before
 /// this returns, also when whoever waits goes away; it runs on the store's thread and must be short. It is dropped
 /// without a call when the change does not happen.
-pub(super) async fn write(
+pub(crate) async fn write(
     store: &dyn StateStore,
     change: Change,
     committed: impl FnOnce(&Rows) + Send + 'static,

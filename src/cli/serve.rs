@@ -1,7 +1,7 @@
 //! `backdrop serve`: the daemon, put together.
 //!
-//! Order: log → store and keys → engine (loads in its own thread) → listeners → serve until a signal. The listeners are
-//! bound before the network is loaded: callers may connect at once and wait for it.
+//! Order: log → store and keys → engine (loads in its own thread) → jobs → listeners → serve until a signal. The
+//! listeners are bound before the network is loaded: callers may connect at once and wait for it.
 
 use super::exit::{self, Failure, Outcome};
 use super::settings::Settings;
@@ -10,7 +10,11 @@ use crate::account::admin::{Admin, AdminToken, Door};
 use crate::account::{ApiKey, CreatedKey, Keys, Services};
 use crate::config::Config;
 use crate::http::tls::{Listener, Tls};
-use crate::http::{self, Administer, App, Authenticate, Caller};
+use crate::http::{self, Administer, App, Authenticate, Caller, Inspect, Inspector};
+use crate::jobs::results::Results;
+use crate::jobs::secret::DaemonSecret;
+use crate::jobs::webhook_sender::WebhookSender;
+use crate::jobs::{Jobs, Means, VideoWork};
 use crate::source::Fetcher;
 use crate::store::{self, RedbStore};
 use crate::telemetry;
@@ -22,6 +26,8 @@ use serde_json::Value;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use tokio::net::TcpListener;
+use tokio::sync::watch;
+use tokio::time::{Instant, timeout_at};
 
 #[derive(Args, Debug)]
 pub(super) struct Serve {
@@ -78,6 +84,20 @@ async fn serve(config: Config) -> Result<(), Failure> {
         print::line(&welcome(&created, address, if tls.is_some() { "https" } else { "http" }))?;
     }
     tracing::info!(%address, admin = %admin_address, tls = tls.is_some(), "listening");
+    let secret = DaemonSecret::open(&config.data_dir)?;
+    let results = Results::open(config.jobs.results.as_deref(), &config.data_dir, &secret)?;
+    let inspector = Inspector::new(config.video.clone());
+    if let Err(missing) = inspector.ready().await {
+        tracing::warn!(%missing, "clips cannot be worked on");
+    }
+    let means = Means {
+        store: services.store.clone(),
+        ledger: services.ledger.clone(),
+        keep: Arc::new(results.clone()),
+        work: Arc::new(VideoWork::new(engine.clone(), config.video.clone())),
+        deliver: Arc::new(WebhookSender::new(fetcher.clone(), secret.clone(), results.clone())),
+    };
+    let jobs = start_jobs(means, &config).await?;
     let app = App {
         remover: Arc::new(engine.clone()),
         keys: Arc::new(keys),
@@ -85,6 +105,10 @@ async fn serve(config: Config) -> Result<(), Failure> {
         ledger: services.ledger.clone(),
         requests: services.requests.clone(),
         presets: services.presets.clone(),
+        jobs: jobs.clone(),
+        results,
+        inspector: Arc::new(inspector),
+        secret,
         prices: Arc::new(config.prices),
         operator: Arc::new(operator),
         metrics,
@@ -94,8 +118,30 @@ async fn serve(config: Config) -> Result<(), Failure> {
         let services = services.clone();
         async move { services.tend().await }
     });
+    let (stopping, mut stopped) = watch::channel(None);
+    let stop = async move {
+        stop.await;
+        // Nobody listens any more where the jobs have ended by themselves.
+        let _ = stopping.send(Some(Instant::now()));
+    };
+    let mut working = tokio::spawn({
+        let mut stopped = stopped.clone();
+        async move {
+            let stop = async move {
+                // A sender that is gone means the same.
+                let _ = stopped.wait_for(Option::is_some).await;
+            };
+            jobs.run(stop).await;
+        }
+    });
     http::serve(config.server, config.limits, app, Listener::new(public, tls), admin, stop).await;
     tending.abort();
+    // Jobs and requests have the same time to end; a job that needs more goes on at the next start.
+    let since = stopped.borrow_and_update().unwrap_or_else(Instant::now);
+    if timeout_at(since + grace, &mut working).await.is_err() {
+        working.abort();
+        let _ = working.await;
+    }
     if let Err(error) = services.keys.write_uses().await {
         tracing::warn!(%error, "could not write when keys were last used");
     }
@@ -104,6 +150,11 @@ async fn serve(config: Config) -> Result<(), Failure> {
     drop(door);
     tracing::info!("stopped");
     Ok(())
+}
+
+async fn start_jobs(means: Means, config: &Config) -> Result<Jobs, Failure> {
+    let (jobs, data_dir) = (config.jobs.clone(), config.data_dir.clone());
+    Ok(tokio::task::spawn_blocking(move || Jobs::start(means, &jobs, &data_dir)).await??)
 }
 
 async fn bind(address: SocketAddr, what: &str) -> Result<TcpListener, Failure> {

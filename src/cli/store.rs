@@ -118,6 +118,9 @@ fn import(path: &Path, file: Option<&Path>) -> Result<Outcome, Failure> {
     Ok(Outcome::Done)
 }
 
-fn in_words(RowCounts { accounts, keys, presets, usage, requests }: RowCounts) -> String {
-    format!("{accounts} accounts, {keys} keys, {presets} presets, {usage} months of use and {requests} billed requests")
+fn in_words(RowCounts { accounts, keys, presets, usage, requests, jobs }: RowCounts) -> String {
+    format!(
+        "{accounts} accounts, {keys} keys, {presets} presets, {usage} months of use, {requests} billed requests and \
+         {jobs} jobs"
+    )
 }

@@ -17,6 +17,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 /// The largest body of an administrative request.
 const MAX_BODY: usize = 64 * 1024;
 
+/// What is only looked at.
+const PAGES: [&str; 3] = ["/livez", "/readyz", "/metrics"];
+
 /// What the admin listener answers.
 #[derive(Debug)]
 pub(super) struct Admin {
@@ -45,9 +48,16 @@ impl Admin {
     }
 
     /// Whether requests should be sent here.
-    fn readyz(&self) -> Result<Reply, ApiError> {
+    async fn readyz(&self) -> Result<Reply, ApiError> {
         match self.state() {
-            EngineState::Ready | EngineState::Unloaded => Ok(status("ready")),
+            EngineState::Ready | EngineState::Unloaded => {
+                // Pictures are worked on without ffmpeg, so it is told and nothing more.
+                let video = match self.app.inspector.ready().await {
+                    Ok(()) => "ready".to_owned(),
+                    Err(missing) => missing.to_string(),
+                };
+                Ok(response::json(StatusCode::OK, &json!({ "status": "ready", "video": video })))
+            }
             EngineState::Loading => Err(ApiError::unavailable("the network is being loaded")),
             EngineState::Draining => Err(ApiError::unavailable("the service is shutting down")),
             EngineState::Failed => Err(ApiError::unavailable("the network could not be loaded")),
@@ -88,17 +98,19 @@ impl Service for Admin {
         if exchange.headers.contains_key(ORIGIN) {
             return Err(ApiError::new(ErrorCode::Forbidden, "requests from web pages are not taken"));
         }
-        let page = match exchange.uri.path() {
-            "/livez" => Self::livez,
-            "/readyz" => Self::readyz,
-            "/metrics" => |admin: &Self| Ok(admin.metrics()),
-            _ => return self.operate(exchange).await,
-        };
+        let path = exchange.uri.path().to_owned();
+        if !PAGES.contains(&path.as_str()) {
+            return self.operate(exchange).await;
+        }
         if exchange.method != Method::GET && exchange.method != Method::HEAD {
             let error = ApiError::new(ErrorCode::MethodNotAllowed, "this path takes GET, HEAD");
             return Err(error.header(ALLOW, HeaderValue::from_static("GET, HEAD")));
         }
-        page(self)
+        match path.as_str() {
+            "/livez" => self.livez(),
+            "/readyz" => self.readyz().await,
+            _ => Ok(self.metrics()),
+        }
     }
 }
 

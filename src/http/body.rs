@@ -54,6 +54,11 @@ impl RequestBody {
         Self { incoming, held_back, pause, total, deadline: None, ended, broken: false }
     }
 
+    /// Gives it `times` as long as others have: it may be that much larger. Before its first byte is read.
+    pub(super) fn wait_longer(&mut self, times: u32) {
+        self.total = self.total.saturating_mul(times);
+    }
+
     /// Its length, where the caller has said it.
     pub(super) fn announced(&self) -> Option<u64> {
         self.incoming.size_hint().exact()

@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
+use url::Url;
 
 const A_DAY: Duration = Duration::from_secs(24 * 60 * 60);
 
@@ -21,6 +22,9 @@ pub struct HttpConfig {
     pub tls_cert: Option<PathBuf>,
     /// PEM file of the certificate's private key, not encrypted.
     pub tls_key: Option<PathBuf>,
+    /// What addresses in answers and webhooks begin with, such as `https://api.example.org`; without one, the host that
+    /// the request was sent to (webhooks then have the path alone).
+    pub public_url: Option<String>,
     /// Web pages that may call the API from a browser, each by its origin such as `https://example.org`; or `*`, all.
     pub cors_origins: Vec<String>,
     /// Wrong keys that one address (of IPv6, one /64) may send in a minute; beyond, they are answered 429.
@@ -56,6 +60,7 @@ impl Default for HttpConfig {
             admin_listen: (Ipv4Addr::LOCALHOST, 9090).into(),
             tls_cert: None,
             tls_key: None,
+            public_url: None,
             cors_origins: Vec::new(),
             wrong_keys_per_minute: 20,
             max_connections: 1024,
@@ -82,6 +87,10 @@ impl HttpConfig {
         };
         check(self.tls_cert.is_none() || self.tls_key.is_some(), "tls_key: expected the key of `tls_cert`");
         check(self.tls_key.is_none() || self.tls_cert.is_some(), "tls_cert: expected the certificate of `tls_key`");
+        check(
+            self.public_url.as_deref().is_none_or(is_public_url),
+            "public_url: expected an http or https URL without user, query and fragment, such as https://example.org",
+        );
         for origin in self.cors_origins.iter().filter(|origin| !cors::is_origin(origin)) {
             let told = format!("cors_origins: {origin:?}: expected `*` or an origin such as https://example.org");
             check(false, &told);
@@ -110,6 +119,14 @@ impl HttpConfig {
         );
         mistakes
     }
+}
+
+/// Whether paths can be put behind it.
+fn is_public_url(text: &str) -> bool {
+    Url::parse(text).is_ok_and(|url| {
+        let plain = url.username().is_empty() && url.password().is_none();
+        matches!(url.scheme(), "http" | "https") && plain && url.query().is_none() && url.fragment().is_none()
+    })
 }
 
 /// Section `[limits]`: what one caller may do.
@@ -159,9 +176,20 @@ mod tests {
             tls_key: Some("key.pem".into()),
             cors_origins: vec!["https://example.org".into(), "example.org".into(), "https://example.org/".into()],
             wrong_keys_per_minute: 0,
+            public_url: Some("ftp://example.org".into()),
             ..HttpConfig::default()
         };
-        assert_eq!(config.validate().len(), 7, "{:?}", config.validate());
+        assert_eq!(config.validate().len(), 8, "{:?}", config.validate());
+    }
+
+    #[test]
+    fn a_public_url_is_what_a_path_can_follow() {
+        for good in ["https://example.org", "http://10.0.0.1:8080/", "https://example.org/backdrop"] {
+            assert!(is_public_url(good), "{good}");
+        }
+        for bad in ["", "example.org", "ftp://example.org", "https://a@example.org", "https://a/?b", "https://a/#b"] {
+            assert!(!is_public_url(bad), "{bad}");
+        }
     }
 
     #[test]

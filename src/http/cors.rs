@@ -8,9 +8,10 @@ use super::response::Reply;
 use bytes::Bytes;
 use http_body_util::{BodyExt, Full};
 use hyper::header::{
-    ACCESS_CONTROL_ALLOW_HEADERS, ACCESS_CONTROL_ALLOW_METHODS, ACCESS_CONTROL_ALLOW_ORIGIN,
-    ACCESS_CONTROL_EXPOSE_HEADERS, ACCESS_CONTROL_MAX_AGE, ACCESS_CONTROL_REQUEST_METHOD, ALLOW, HeaderMap, HeaderName,
-    HeaderValue, ORIGIN, RETRY_AFTER, VARY, WWW_AUTHENTICATE, X_CONTENT_TYPE_OPTIONS,
+    ACCEPT_RANGES, ACCESS_CONTROL_ALLOW_HEADERS, ACCESS_CONTROL_ALLOW_METHODS, ACCESS_CONTROL_ALLOW_ORIGIN,
+    ACCESS_CONTROL_EXPOSE_HEADERS, ACCESS_CONTROL_MAX_AGE, ACCESS_CONTROL_REQUEST_METHOD, ALLOW, CONTENT_DISPOSITION,
+    CONTENT_RANGE, ETAG, HeaderMap, HeaderName, HeaderValue, LOCATION, ORIGIN, RETRY_AFTER, VARY, WWW_AUTHENTICATE,
+    X_CONTENT_TYPE_OPTIONS,
 };
 use hyper::{Method, StatusCode};
 use std::convert::Infallible;
@@ -27,7 +28,17 @@ const REQUEST_HEADERS: HeaderValue =
 const MAX_AGE: HeaderValue = HeaderValue::from_static("7200");
 
 /// Headers of replies that a page may read beside the `x-` ones; the standard names a few more (`Content-Type`).
-const EXPOSED: [HeaderName; 4] = [ALLOW, RETRY_AFTER, WWW_AUTHENTICATE, HeaderName::from_static("server-timing")];
+const EXPOSED: [HeaderName; 9] = [
+    ALLOW,
+    RETRY_AFTER,
+    WWW_AUTHENTICATE,
+    LOCATION,
+    ACCEPT_RANGES,
+    CONTENT_DISPOSITION,
+    CONTENT_RANGE,
+    ETAG,
+    HeaderName::from_static("server-timing"),
+];
 
 /// What one request may tell a page.
 #[derive(Debug)]

@@ -40,7 +40,7 @@ impl Facade {
         submission: &Submission,
     ) -> Result<Cover, ApiError> {
         let key = idempotency_key(headers)?.map(|key| if caller.test { key.of_sandbox() } else { key });
-        self.refuse_above_plan(endpoint, caller, &submission.fields)?;
+        self.refuse_above_plan(endpoint.path, caller, &submission.fields)?;
         let fields = match submission.fields.get("preset") {
             Some(named) => {
                 let presets = &self.app.presets;
@@ -54,7 +54,7 @@ impl Facade {
                     ApiError::new(ErrorCode::NotFound, "this account has no such preset").param("preset")
                 })?;
                 let merged = submission.fields.clone().over(&presets::stored_fields(endpoint, &found));
-                self.refuse_above_plan(endpoint, caller, &merged)?;
+                self.refuse_above_plan(endpoint.path, caller, &merged)?;
                 merged
             }
             None => submission.fields.clone(),
@@ -78,26 +78,29 @@ impl Facade {
                     cover.unit_price = 0;
                     return Ok(cover);
                 }
-                Begin::Conflict => {
-                    let message = "this Idempotency-Key was used for another request";
-                    return Err(ApiError::new(ErrorCode::IdempotencyConflict, message));
-                }
+                Begin::Conflict => return Err(other_request()),
             }
         }
         if !cover.counts && cover.permit.is_none() {
             return Ok(cover);
         }
         let counted = if cover.counts { images.into() } else { 0 };
-        let reserved = self.app.ledger.reserve(&caller.account, caller.plan, counted, UnixSeconds::now());
-        cover.reservation = Some(reserved.map_err(|QuotaExhausted { resets_at }| {
-            let message = format!("the free images of this month are used up; there are new ones from {resets_at}");
-            ApiError::new(ErrorCode::PaymentRequired, message)
-        })?);
+        cover.reservation = Some(self.reserve(caller, counted)?);
         Ok(cover)
     }
 
-    fn refuse_above_plan(&self, endpoint: &Endpoint, caller: &Caller, fields: &Fields) -> Result<(), ApiError> {
-        match needed(endpoint.path, fields).filter(|needs| needs.plan > caller.plan) {
+    /// Takes `images` of what the account has left this month.
+    pub(super) fn reserve(&self, caller: &Caller, images: u64) -> Result<Reservation, ApiError> {
+        let reserved = self.app.ledger.reserve(&caller.account, caller.plan, images, UnixSeconds::now());
+        reserved.map_err(|QuotaExhausted { resets_at }| {
+            let message = format!("the free images of this month are used up; there are new ones from {resets_at}");
+            ApiError::new(ErrorCode::PaymentRequired, message)
+        })
+    }
+
+    /// Refuses fields that another plan is needed for.
+    pub(super) fn refuse_above_plan(&self, path: &str, caller: &Caller, fields: &Fields) -> Result<(), ApiError> {
+        match needed(path, fields).filter(|needs| needs.plan > caller.plan) {
             Some(needs) => {
                 let message =
                     format!("`{}` needs the plan {}; this account has {}", needs.field, needs.plan, caller.plan);
@@ -122,7 +125,13 @@ impl Cover {
     }
 }
 
-fn idempotency_key(headers: &HeaderMap) -> Result<Option<IdempotencyKey>, ApiError> {
+/// What a caller is told who used a name for something else before.
+pub(super) fn other_request() -> ApiError {
+    ApiError::new(ErrorCode::IdempotencyConflict, "this Idempotency-Key was used for another request")
+}
+
+/// The caller's name for the request, if it has one.
+pub(super) fn idempotency_key(headers: &HeaderMap) -> Result<Option<IdempotencyKey>, ApiError> {
     let mut values = headers.get_all(IDEMPOTENCY_KEY).iter();
     let Some(value) = values.next() else { return Ok(None) };
     let key = value.to_str().ok().and_then(|text| IdempotencyKey::try_from(text).ok());
@@ -135,15 +144,29 @@ fn idempotency_key(headers: &HeaderMap) -> Result<Option<IdempotencyKey>, ApiErr
     }
 }
 
-/// SHA-256 of all that a request says: its path, its fields whatever their order, its pictures.
+/// What a request says beside its pictures: its path, its fields whatever their order.
+pub(super) fn texts<'a>(path: &'a str, fields: &'a Fields) -> Vec<&'a str> {
+    let mut fields: Vec<_> = fields.iter().collect();
+    fields.sort_unstable();
+    std::iter::once(path).chain(fields.into_iter().flat_map(|(name, value)| [name, value])).collect()
+}
+
+/// SHA-256 of pieces, told apart by their lengths.
+pub(super) fn hash(pieces: impl IntoIterator<Item = impl AsRef<[u8]>>) -> [u8; 32] {
+    let mut hash = Sha256::new();
+    for piece in pieces {
+        hash.update((piece.as_ref().len() as u64).to_le_bytes());
+        hash.update(piece);
+    }
+    hash.finalize().into()
+}
+
+/// SHA-256 of all that a request says.
 ///
 /// Ten pictures take a tenth of a second, which is too long for a thread that others wait for.
 async fn fingerprint(endpoint: &Endpoint, submission: &Submission) -> Result<[u8; 32], ApiError> {
-    let mut fields: Vec<_> = submission.fields.iter().collect();
-    fields.sort_unstable();
-    let texts = fields.into_iter().flat_map(|(name, value)| [name, value]);
-    let mut pieces: Vec<Bytes> =
-        std::iter::once(endpoint.path).chain(texts).map(|text| Bytes::copy_from_slice(text.as_bytes())).collect();
+    let texts = texts(endpoint.path, &submission.fields);
+    let mut pieces: Vec<_> = texts.into_iter().map(|text| Bytes::copy_from_slice(text.as_bytes())).collect();
     pieces.push(submission.background.clone().unwrap_or_default());
     match &submission.pictures {
         Pictures::File(bytes) => pieces.push(bytes.clone()),
@@ -151,13 +174,6 @@ async fn fingerprint(endpoint: &Endpoint, submission: &Submission) -> Result<[u8
         Pictures::Url(url) => pieces.push(url.to_string().into()),
         Pictures::Urls(urls) => pieces.extend(urls.iter().cloned().map(Bytes::from)),
     }
-    let hashed = tokio::task::spawn_blocking(move || {
-        let mut hash = Sha256::new();
-        for piece in pieces {
-            hash.update((piece.len() as u64).to_le_bytes());
-            hash.update(piece);
-        }
-        hash.finalize().into()
-    });
+    let hashed = tokio::task::spawn_blocking(move || hash(pieces));
     hashed.await.map_err(|error| ApiError::internal(error.to_string()))
 }

@@ -3,11 +3,12 @@
 //! The page is made from the same tables that the code runs on, so it cannot lag behind; it is one HTML document with
 //! its style inside and nothing to run or fetch.
 
+use super::clip::max_clip;
 use super::error::ErrorCode;
 use super::response::{self, Reply};
 use super::router::{ROUTES, Route, Target};
 use super::{form, submission};
-use crate::recipe::{BG_FILE, Field, Input, Kind};
+use crate::recipe::{BG_FILE, Field, Input, Kind, VIDEO_FIELDS};
 use bytes::Bytes;
 use hyper::StatusCode;
 use hyper::header::{CONTENT_SECURITY_POLICY, HeaderValue};
@@ -62,22 +63,30 @@ fn add_route(page: &mut String, route: &Route) {
     if matches!(target, Target::Service(_)) {
         page.push_str("<p>Needs a key. Answers JSON; what it takes stands in the contract.</p>");
     }
-    let Target::Image(endpoint) = target else { return };
-    add(
-        page,
-        format_args!(
-            "<p>Needs a key. {}</p><table><tr><th>Field<th>Value<th>Default<th>{}",
-            in_and_out(endpoint.input),
-            pictures(endpoint.input),
-        ),
-    );
-    for Field { name, kind, default, about, .. } in &endpoint.fields {
+    let (in_and_out, files, fields) = match target {
+        Target::Image(endpoint) => (in_and_out(endpoint.input), pictures(endpoint.input), endpoint.fields.as_slice()),
+        Target::Clip => (CLIP_IN_AND_OUT, clip(), VIDEO_FIELDS.as_slice()),
+        Target::Service(_) | Target::Result | Target::Page(_) => return,
+    };
+    add(page, format_args!("<p>Needs a key. {in_and_out}</p><table><tr><th>Field<th>Value<th>Default<th>{files}"));
+    for Field { name, kind, default, about, .. } in fields {
         let value = value(kind);
         let default = default.map(|text| format!("<code>{text}</code>")).unwrap_or_default();
         let about = escaped(about);
         add(page, format_args!("<tr><td><code>{name}</code><td>{value}<td>{default}<td>{about}"));
     }
     page.push_str("</table>");
+}
+
+const CLIP_IN_AND_OUT: &str =
+    "Takes multipart/form-data with a file, or JSON with an address; answers the job as JSON.";
+
+/// The rows of the table that stand for a clip.
+fn clip() -> String {
+    let most = max_clip();
+    let about = format!("MP4, MOV, WebM, MKV or GIF, at most {most} bytes, 60 seconds, 60 frames a second, 1920×1080.");
+    let row = |name, value| format!("<tr><td><code>{name}</code><td>{value}<td>one of the two<td>{about}");
+    row(form::FILE, "a file") + &row(submission::URL, "a public https URL")
 }
 
 fn in_and_out(input: Input) -> &'static str {

@@ -13,6 +13,7 @@ use crate::pipeline::{Beside, PipelineError};
 use crate::recipe::{BG_FILE, FieldError};
 use crate::source::FetchError;
 use crate::telemetry::metrics;
+use crate::video::VideoError;
 use hyper::header::{HeaderMap, HeaderName, HeaderValue, RETRY_AFTER};
 use hyper::{StatusCode, header};
 use serde_json::json;
@@ -165,6 +166,11 @@ impl ApiError {
         Self::new(ErrorCode::Unavailable, message).retry_after(Duration::from_secs(5))
     }
 
+    /// With what is for the log only.
+    pub(super) fn because(self, cause: String) -> Self {
+        Self { cause: Some(cause), ..self }
+    }
+
     pub(super) fn param(self, param: impl Into<String>) -> Self {
         Self { param: Some(param.into()), ..self }
     }
@@ -295,6 +301,7 @@ impl From<FetchError> for ApiError {
             | FetchError::Redirect(_)
             | FetchError::RedirectedTwice
             | FetchError::Encoded(_)
+            | FetchError::NotTaken
             | FetchError::TimedOut(_) => Self::new(ErrorCode::FetchFailed, "the URL could not be fetched"),
         };
         Self { cause, ..told }
@@ -302,7 +309,7 @@ impl From<FetchError> for ApiError {
 }
 
 /// An error and what caused it, in one line.
-fn with_causes(error: &dyn std::error::Error) -> String {
+pub(super) fn with_causes(error: &dyn std::error::Error) -> String {
     std::iter::successors(error.source(), |cause| cause.source())
         .fold(error.to_string(), |line, cause| format!("{line}: {cause}"))
 }
@@ -321,6 +328,20 @@ impl From<EngineError> for ApiError {
             }
             EngineError::Device(_) | EngineError::Panicked(_) => Self::internal(error.to_string()),
         }
+    }
+}
+
+impl From<VideoError> for ApiError {
+    fn from(error: VideoError) -> Self {
+        let code = match error {
+            VideoError::Unreadable => ErrorCode::InvalidImage,
+            VideoError::Unsupported(_) => ErrorCode::UnsupportedMediaType,
+            VideoError::NoPicture => ErrorCode::NoSubjectDetected,
+            VideoError::TooLarge(_) | VideoError::Exhausted(_) => ErrorCode::PayloadTooLarge,
+            VideoError::Engine(error) => return error.into(),
+            VideoError::Io { .. } | VideoError::Tool(_) => return Self::internal(with_causes(&error)),
+        };
+        Self::new(code, error.to_string()).param("file")
     }
 }
 

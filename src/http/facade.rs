@@ -1,5 +1,6 @@
 //! The public listener: route, key, rate, then the endpoint. Each check comes before the next can cost anything.
 
+use super::clip::ClipRoom;
 use super::config::{HttpConfig, LimitsConfig};
 use super::doorman::Doorman;
 use super::error::{ApiError, ErrorCode};
@@ -10,6 +11,7 @@ use super::router::{self, Routine, Target};
 use super::routes;
 use super::{App, Caller};
 use crate::account::rate::{Rate, RateLimiter};
+use hyper::Method;
 use hyper::header::{AUTHORIZATION, HeaderMap, HeaderValue, WWW_AUTHENTICATE};
 use std::sync::Arc;
 use std::time::Instant;
@@ -20,6 +22,7 @@ pub(super) struct Facade {
     pub(super) app: App,
     pub(super) config: Arc<HttpConfig>,
     pub(super) uploads: UploadMemory,
+    pub(super) clips: ClipRoom,
     rate: RateLimiter,
     doorman: Doorman,
 }
@@ -28,7 +31,7 @@ impl Facade {
     pub(super) fn new(app: App, config: Arc<HttpConfig>, limits: &LimitsConfig) -> Self {
         let uploads = UploadMemory::new(config.max_upload_megabytes_in_flight.saturating_mul(1_000_000));
         let doorman = Doorman::new(config.wrong_keys_per_minute);
-        Self { app, config, uploads, rate: RateLimiter::new(limits.rate_per_minute), doorman }
+        Self { app, config, uploads, clips: ClipRoom::new(), rate: RateLimiter::new(limits.rate_per_minute), doorman }
     }
 
     fn authenticate(&self, exchange: &Exchange) -> Result<Caller, ApiError> {
@@ -53,7 +56,8 @@ impl Service for Facade {
     const FOR_BROWSERS: bool = true;
 
     async fn answer(&self, exchange: &mut Exchange) -> Result<Reply, ApiError> {
-        let route = router::find(&exchange.method, exchange.uri.path())?;
+        let (route, parameter) = router::find(&exchange.method, exchange.uri.path())?;
+        let parameter = parameter.to_owned();
         exchange.endpoint = route.path;
         match &route.target {
             Target::Page(page) => Ok(page.reply()),
@@ -65,12 +69,22 @@ impl Service for Facade {
                     routes::batch::answer(self, endpoint, &caller, exchange).await
                 }
             }
+            Target::Clip => {
+                let (caller, _) = self.admit(exchange)?;
+                routes::video::answer(self, &caller, exchange).await
+            }
+            Target::Result => routes::results::answer(self, exchange, &parameter).await,
             Target::Service(service) => {
                 let (caller, rate) = self.admit(exchange)?;
                 match service {
                     Routine::Account => routes::account::answer(self, &caller, &rate),
                     Routine::Estimate => routes::estimate::answer(self, exchange).await,
                     Routine::Presets => routes::presets::answer(self, &caller, exchange).await,
+                    Routine::Jobs => routes::jobs::list(self, &caller, exchange).await,
+                    Routine::Job if exchange.method == Method::DELETE => {
+                        routes::jobs::remove(self, &caller, exchange, &parameter).await
+                    }
+                    Routine::Job => routes::jobs::show(self, &caller, exchange, &parameter).await,
                 }
             }
         }

@@ -21,7 +21,7 @@ pub(super) const FILES: &str = "files";
 const MAX_VALUE: usize = 4 * 1024;
 
 /// What fields and part heads may add to the file; more than a form of all fields needs.
-const MAX_OVERHEAD: usize = 256 * 1024;
+pub(super) const MAX_OVERHEAD: usize = 256 * 1024;
 
 /// How long a fetch waits for memory.
 const FETCH_PATIENCE: Duration = Duration::from_secs(5);
@@ -103,7 +103,8 @@ impl UploadMemory {
     }
 }
 
-fn no_room() -> ApiError {
+/// What a caller is told when others fill all the room.
+pub(super) fn no_room() -> ApiError {
     let error = ApiError::new(ErrorCode::RateLimitExceeded, "too many uploads are under way");
     error.retry_after(Duration::from_secs(1))
 }
@@ -177,7 +178,8 @@ async fn read_file<C: Chunks>(
     Ok(file.freeze())
 }
 
-async fn read_value<C: Chunks>(multipart: &mut Multipart<C>, name: &str) -> Result<String, ApiError> {
+/// Reads the value of a field.
+pub(super) async fn read_value<C: Chunks>(multipart: &mut Multipart<C>, name: &str) -> Result<String, ApiError> {
     let mut value = Vec::new();
     while let Some(data) = multipart.next_data().await? {
         if value.len() + data.len() > MAX_VALUE {

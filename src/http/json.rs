@@ -2,7 +2,7 @@
 
 use super::body::{RequestBody, content_type, read_small, uncompressed, unsupported};
 use super::error::{ApiError, ErrorCode};
-use crate::recipe::{Endpoint, FieldError, Fields};
+use crate::recipe::{Field, FieldError, Fields};
 use hyper::header::HeaderMap;
 use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
 use serde_json::Value;
@@ -69,8 +69,8 @@ impl Object {
         Ok(self.0)
     }
 
-    /// The fields of `endpoint`, and what else there is under the name `beside`.
-    pub(super) fn split(self, endpoint: &Endpoint, beside: &str) -> Result<(Fields, Option<Value>), FieldError> {
+    /// The fields of a table, and what else there is under the name `beside`.
+    pub(super) fn split(self, table: &[Field], beside: &str) -> Result<(Fields, Option<Value>), FieldError> {
         let (mut fields, mut other) = (Fields::default(), None);
         for (name, value) in self.0 {
             if name == beside {
@@ -79,7 +79,8 @@ impl Object {
                 }
                 continue;
             }
-            let Some(field) = endpoint.field(&name) else { return Err(FieldError::Unknown { param: name }) };
+            let field = table.iter().find(|field| field.name == name);
+            let Some(field) = field else { return Err(FieldError::Unknown { param: name }) };
             match field.kind.text_of(&value) {
                 Some(text) => fields.push(&name, &text)?,
                 None => return Err(FieldError::invalid(&name, &value.to_string(), field.kind.expected())),
@@ -96,7 +97,7 @@ mod tests {
 
     fn split(json: &str) -> Result<(Fields, Option<Value>), FieldError> {
         let endpoint = ENDPOINTS.iter().find(|endpoint| endpoint.path == "/remove-url").expect("it is there");
-        serde_json::from_str::<Object>(json).expect("an object").split(endpoint, "url")
+        serde_json::from_str::<Object>(json).expect("an object").split(&endpoint.fields, "url")
     }
 
     #[test]

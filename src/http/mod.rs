@@ -10,13 +10,19 @@
 //! pin         `x-service-model` (400)
 //! cover       plan (402), preset (404), Idempotency-Key (409), quota (402) → Recipe
 //! routes      fetching → pipeline → bill → response
+//! clip        a clip on its way to the disk            range       parts of a result
 //! ```
+//!
+//! A clip's own order is: fields, as far as they have come before it (400) → plan (402) → ffmpeg (503) → a place for it
+//! (429) → its bytes (413) → all fields (400) → `Idempotency-Key`: the same job, or 409 → what is in it (400, 415, 422,
+//! 413) → quota (402) → a job.
 //!
 //! The order of checks is the order of these calls; each comes before the next can cost anything. Limits are enforced
 //! while bytes arrive. A caller that goes away drops its request's future, and the engine sees that.
 
 mod admin;
 mod body;
+mod clip;
 pub mod config;
 mod connection;
 mod cors;
@@ -31,6 +37,7 @@ mod form;
 mod json;
 mod multipart;
 mod pin;
+mod range;
 mod request_id;
 mod response;
 pub mod router;
@@ -43,10 +50,14 @@ use crate::account::price::PriceConfig;
 use crate::account::{Ledger, Presets, Requests};
 use crate::engine::{Engine, EngineState};
 use crate::image::SourceUrl;
+use crate::jobs::Jobs;
+use crate::jobs::results::Results;
+use crate::jobs::secret::DaemonSecret;
 use crate::pipeline::{self, Call, Files, Output, PipelineError};
 use crate::recipe::Recipe;
 use crate::source::{FetchError, Fetcher};
 use crate::store::Plan;
+use crate::video::{self, Clip, ToolMissing, Tools, VideoConfig, VideoError};
 use bytes::Bytes;
 use config::{HttpConfig, LimitsConfig};
 use futures_util::future::BoxFuture;
@@ -54,12 +65,15 @@ use hyper::{Request, Response};
 use metrics_exporter_prometheus::PrometheusHandle;
 use serde_json::Value;
 use std::fmt;
+use std::path::Path;
 use std::sync::Arc;
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 use tls::Listener;
 use tokio::net::TcpListener;
-use tokio::sync::oneshot;
+use tokio::sync::{mpsc, oneshot};
+use tokio::task::spawn_blocking;
 
 /// Connections of operators and their tools.
 const MAX_ADMIN_CONNECTIONS: usize = 64;
@@ -129,15 +143,89 @@ pub trait Authenticate: Send + Sync + 'static {
     fn authenticate(&self, token: &str) -> Option<Caller>;
 }
 
-/// Fetches pictures that callers name by their address.
+/// Fetches pictures and clips that callers name by their address.
 pub trait Fetch: Send + Sync + 'static {
-    /// The bytes behind `url`.
+    /// The bytes behind `url`, a picture's.
     fn fetch<'a>(&'a self, url: &'a SourceUrl) -> BoxFuture<'a, Result<Bytes, FetchError>>;
+
+    /// Sends the bytes behind `url`, `limit` at most, into a channel as they come.
+    fn fetch_clip<'a>(
+        &'a self,
+        url: &'a SourceUrl,
+        limit: usize,
+        into: &'a mpsc::Sender<Bytes>,
+    ) -> BoxFuture<'a, Result<(), FetchError>>;
+
+    /// Whether `url` can be refused without asking anybody where its host is.
+    fn refuses(&self, url: &SourceUrl) -> bool;
 }
 
 impl Fetch for Fetcher {
     fn fetch<'a>(&'a self, url: &'a SourceUrl) -> BoxFuture<'a, Result<Bytes, FetchError>> {
         Box::pin(Self::fetch(self, url))
+    }
+
+    fn fetch_clip<'a>(
+        &'a self,
+        url: &'a SourceUrl,
+        limit: usize,
+        into: &'a mpsc::Sender<Bytes>,
+    ) -> BoxFuture<'a, Result<(), FetchError>> {
+        Box::pin(Self::fetch_clip(self, url, limit, into))
+    }
+
+    fn refuses(&self, url: &SourceUrl) -> bool {
+        Self::refuses(self, url)
+    }
+}
+
+/// Looks at clips before anything is promised.
+pub trait Inspect: Send + Sync + 'static {
+    /// Whether there is what it needs.
+    fn ready(&self) -> BoxFuture<'_, Result<(), ToolMissing>>;
+
+    /// What is in a file.
+    fn probe<'a>(&'a self, file: &'a Path) -> BoxFuture<'a, Result<Clip, VideoError>>;
+}
+
+/// Looks at clips with ffprobe.
+#[derive(Debug)]
+pub struct Inspector {
+    config: VideoConfig,
+    /// Once they are there they are not looked for again.
+    tools: Arc<OnceLock<Tools>>,
+}
+
+impl Inspector {
+    /// Looks for the programs when they are needed: they may be installed while the daemon runs.
+    #[must_use]
+    pub fn new(config: VideoConfig) -> Self {
+        Self { config, tools: Arc::default() }
+    }
+
+    async fn tools(&self) -> Result<Tools, ToolMissing> {
+        if let Some(tools) = self.tools.get() {
+            return Ok(tools.clone());
+        }
+        let (config, found) = (self.config.clone(), self.tools.clone());
+        let looked = spawn_blocking(move || {
+            let tools = Tools::find(&config)?;
+            Ok(found.get_or_init(|| tools).clone())
+        });
+        looked.await.unwrap_or_else(|error| Err(ToolMissing(error.to_string())))
+    }
+}
+
+impl Inspect for Inspector {
+    fn ready(&self) -> BoxFuture<'_, Result<(), ToolMissing>> {
+        Box::pin(async move { self.tools().await.map(|_| ()) })
+    }
+
+    fn probe<'a>(&'a self, file: &'a Path) -> BoxFuture<'a, Result<Clip, VideoError>> {
+        Box::pin(async move {
+            let tools = self.tools().await.map_err(|missing| VideoError::Tool(missing.to_string()))?;
+            video::probe(&tools, file).await
+        })
     }
 }
 
@@ -163,6 +251,14 @@ pub struct App {
     pub requests: Requests,
     /// The accounts' presets.
     pub presets: Presets,
+    /// The keys' jobs.
+    pub jobs: Jobs,
+    /// What jobs have made.
+    pub results: Results,
+    /// What looks at clips.
+    pub inspector: Arc<dyn Inspect>,
+    /// From which the accounts' webhook secrets are derived.
+    pub secret: DaemonSecret,
     /// What is billed.
     pub prices: Arc<PriceConfig>,
     /// Administration, served by the admin listener.

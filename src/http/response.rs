@@ -5,17 +5,19 @@ use crate::account::price::in_dollars;
 use crate::account::rate::Rate;
 use crate::pipeline::Output;
 use bytes::Bytes;
-use futures_util::stream;
+use futures_util::{Stream, StreamExt, TryStreamExt, stream};
 use http_body_util::combinators::UnsyncBoxBody;
-use http_body_util::{BodyExt, Full, StreamBody};
+use http_body_util::{BodyExt, Empty, Full, StreamBody};
 use hyper::body::Frame;
-use hyper::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
+use hyper::header::{CONTENT_LENGTH, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
 use hyper::{Response, StatusCode};
 use std::convert::Infallible;
+use std::future::ready;
+use std::io;
 use std::time::Duration;
 use tokio::sync::mpsc;
 
-/// A reply; all but those of batches are in memory when their head is written.
+/// A reply; all but those of batches and files are in memory when their head is written.
 pub(super) type Reply = Response<UnsyncBoxBody<Bytes, Infallible>>;
 
 /// On every reply.
@@ -82,6 +84,23 @@ pub(super) fn streamed_json(
     headers.insert(LATENCY, text(latency.as_millis().to_string())?);
     headers.insert(MODEL, text(model)?);
     Ok(reply)
+}
+
+/// A file of `count` bytes, read as they are sent. One that ends early ends the connection: the caller must not take it
+/// for whole.
+pub(super) fn file(count: u64, pieces: impl Stream<Item = io::Result<Bytes>> + Send + 'static) -> Reply {
+    let told = pieces.inspect_err(|error| tracing::warn!(%error, "a result could not be read to its end"));
+    let frames = told.map_ok(Frame::data).take_while(|frame| ready(frame.is_ok())).filter_map(async |frame| frame.ok());
+    let mut reply = Response::new(StreamBody::new(frames.map(Ok)).boxed_unsync());
+    reply.headers_mut().insert(CONTENT_LENGTH, count.into());
+    reply
+}
+
+/// What HEAD is answered in place of a file of `count` bytes.
+pub(super) fn headless(count: u64) -> Reply {
+    let mut reply = Response::new(Empty::new().boxed_unsync());
+    reply.headers_mut().insert(CONTENT_LENGTH, count.into());
+    reply
 }
 
 fn text(value: String) -> Result<HeaderValue, ApiError> {

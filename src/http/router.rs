@@ -1,9 +1,10 @@
-//! Every path of the public listener: the endpoints of [`crate::recipe::ENDPOINTS`], and fixed pages.
+//! Every path of the public listener: the endpoints of [`crate::recipe::ENDPOINTS`], jobs and their results, and fixed
+//! pages.
 
 use super::docs;
 use super::error::{ApiError, ErrorCode};
 use super::response::Reply;
-use crate::recipe::{ENDPOINTS, Endpoint};
+use crate::recipe::{ENDPOINTS, Endpoint, VIDEO_ABOUT, VIDEO_PATH};
 use hyper::Method;
 use hyper::header::{ALLOW, HeaderValue};
 use std::sync::LazyLock;
@@ -13,7 +14,7 @@ use std::sync::LazyLock;
 pub struct Route {
     /// The method.
     pub method: Method,
-    /// The path, exactly.
+    /// The path, exactly; `{name}` stands for any one segment.
     pub path: &'static str,
     /// What it does, in a sentence.
     pub about: &'static str,
@@ -26,8 +27,12 @@ pub struct Route {
 pub enum Target {
     /// Pictures in, pictures out; needs a key.
     Image(&'static Endpoint),
-    /// JSON about the caller's account; needs a key.
+    /// A clip in, a job out; needs a key.
+    Clip,
+    /// JSON about the caller's account and jobs; needs a key.
     Service(Routine),
+    /// The result of a job, for whoever has its address.
+    Result,
     /// A fixed page for everybody.
     Page(Page),
 }
@@ -41,6 +46,10 @@ pub enum Routine {
     Estimate,
     /// Its presets.
     Presets,
+    /// The jobs of the key.
+    Jobs,
+    /// One of them.
+    Job,
 }
 
 /// The fixed pages.
@@ -51,6 +60,9 @@ pub enum Page {
     /// The same, to be read by people.
     Docs,
 }
+
+/// The path of one job.
+const JOB_PATH: &str = "/jobs/{job_id}";
 
 /// Every route.
 pub static ROUTES: LazyLock<Vec<Route>> = LazyLock::new(|| {
@@ -71,9 +83,19 @@ pub static ROUTES: LazyLock<Vec<Route>> = LazyLock::new(|| {
         service(Method::GET, "/presets", "Lists the account's presets.", Routine::Presets),
         service(Method::POST, "/presets", "Saves a preset; with an id, overwrites that one.", Routine::Presets),
         service(Method::DELETE, "/presets", "Deletes a preset.", Routine::Presets),
+        service(Method::GET, "/jobs", "Lists the jobs of the key, newest first.", Routine::Jobs),
+        service(Method::GET, JOB_PATH, "Says how a job is doing, and where its result is.", Routine::Job),
+        service(Method::DELETE, JOB_PATH, "Cancels a job; one that is over is deleted with its result.", Routine::Job),
         service(Method::GET, "/account", "Says where the account stands: plan, quota, rate.", Routine::Account),
     ];
-    images.chain(services).chain(pages).collect()
+    let clip = Route { method: Method::POST, path: VIDEO_PATH, about: VIDEO_ABOUT, target: Target::Clip };
+    let result = Route {
+        method: Method::GET,
+        path: "/results/{object}",
+        about: "The result of a job: `result_url` leads here where the daemon keeps results itself.",
+        target: Target::Result,
+    };
+    images.chain([clip]).chain(services).chain([result]).chain(pages).collect()
 });
 
 impl Page {
@@ -85,19 +107,61 @@ impl Page {
     }
 }
 
-/// The route of a request. HEAD is answered wherever GET is.
-pub(super) fn find(method: &Method, path: &str) -> Result<&'static Route, ApiError> {
+/// The route of a request, and what stands for its parameter. HEAD is answered wherever GET is.
+pub(super) fn find<'a>(method: &Method, path: &'a str) -> Result<(&'static Route, &'a str), ApiError> {
     let wanted = if method == Method::HEAD { &Method::GET } else { method };
-    let here = || ROUTES.iter().filter(|route| route.path == path);
-    if let Some(route) = here().find(|route| route.method == wanted) {
-        return Ok(route);
+    let here = || ROUTES.iter().filter_map(|route| Some((route, route.parameter(path)?)));
+    if let Some(found) = here().find(|(route, _)| route.method == wanted) {
+        return Ok(found);
     }
-    let allowed: Vec<_> =
-        here().map(|route| if route.method == Method::GET { "GET, HEAD" } else { route.method.as_str() }).collect();
+    let allowed: Vec<_> = here()
+        .map(|(route, _)| if route.method == Method::GET { "GET, HEAD" } else { route.method.as_str() })
+        .collect();
     if allowed.is_empty() {
         return Err(ApiError::new(ErrorCode::NotFound, "no such path; see /docs for what there is"));
     }
     let allowed = allowed.join(", ");
     let error = ApiError::new(ErrorCode::MethodNotAllowed, format!("this path takes {allowed}, not {method}"));
     Err(error.header(ALLOW, HeaderValue::from_str(&allowed).expect("methods are ASCII")))
+}
+
+impl Route {
+    /// What stands for the parameter in `path`, which is empty where there is none; nothing for other paths. A segment
+    /// is taken as it is: no id or name has characters that would be escaped.
+    fn parameter<'a>(&self, path: &'a str) -> Option<&'a str> {
+        let Some((before, _)) = self.path.split_once('{') else { return (self.path == path).then_some("") };
+        path.strip_prefix(before).filter(|segment| !segment.is_empty() && !segment.contains('/'))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn found(method: &str, path: &str) -> Result<(&'static str, String), ErrorCode> {
+        let method = method.parse().expect("a method");
+        find(&method, path).map(|(route, parameter)| (route.path, parameter.to_owned())).map_err(|error| error.code)
+    }
+
+    #[test]
+    fn a_parameter_is_one_segment_that_is_not_empty() {
+        assert_eq!(found("GET", "/jobs"), Ok(("/jobs", String::new())));
+        assert_eq!(found("GET", "/jobs/job_1"), Ok((JOB_PATH, "job_1".into())));
+        assert_eq!(found("HEAD", "/jobs/%2e"), Ok((JOB_PATH, "%2e".into())));
+        assert_eq!(found("DELETE", "/jobs/x"), Ok((JOB_PATH, "x".into())));
+        for path in ["/jobs/", "/jobs/a/b", "/jobs/a/", "/job/a", "/results", "/results/", "/jobs//"] {
+            assert_eq!(found("GET", path), Err(ErrorCode::NotFound), "{path}");
+        }
+        assert_eq!(found("POST", "/jobs/x"), Err(ErrorCode::MethodNotAllowed));
+        assert_eq!(found("DELETE", "/jobs"), Err(ErrorCode::MethodNotAllowed));
+    }
+
+    #[test]
+    fn a_parameter_ends_its_path() {
+        let braces = |route: &&Route| route.path.contains(['{', '}']);
+        for route in ROUTES.iter().filter(braces) {
+            let (_, parameter) = route.path.split_once('{').expect("it has one");
+            assert_eq!(parameter.find('}'), Some(parameter.len() - 1), "{}", route.path);
+        }
+    }
 }

@@ -57,7 +57,11 @@ pub(super) async fn read(
     endpoint: &Endpoint,
     exchange: &mut Exchange,
 ) -> Result<Submission, ApiError> {
-    refuse_query(&exchange.uri, endpoint.input)?;
+    let place = match endpoint.input {
+        Input::File | Input::FileAndBackground | Input::Files => "form fields",
+        Input::Url | Input::Urls => "members of a JSON object",
+    };
+    refuse_query(&exchange.uri, place)?;
     match endpoint.input {
         Input::File | Input::FileAndBackground | Input::Files => read_form(facade, endpoint, exchange).await,
         Input::Url | Input::Urls => read_json(endpoint, exchange).await,
@@ -95,17 +99,18 @@ async fn read_json(endpoint: &Endpoint, exchange: &mut Exchange) -> Result<Submi
     json::only(&exchange.headers)?;
     let object = json::read(&mut exchange.body).await?;
     let name = if endpoint.input == Input::Url { URL } else { URLS };
-    let (fields, value) = object.split(endpoint, name)?;
+    let (fields, value) = object.split(&endpoint.fields, name)?;
     endpoint.recipe(&fields)?;
     let value = value.ok_or(FieldError::Missing { param: name.to_owned() })?;
-    let pictures = if endpoint.input == Input::Url { url(&value)? } else { urls(&value)? };
+    let pictures = if endpoint.input == Input::Url { Pictures::Url(url(&value)?) } else { urls(&value)? };
     Ok(Submission { fields, pictures, background: None, share: Share::default() })
 }
 
-fn url(value: &Json) -> Result<Pictures, FieldError> {
+/// The address in the member `url`.
+pub(super) fn url(value: &Json) -> Result<SourceUrl, FieldError> {
     let refuse = |text: &str| FieldError::invalid(URL, text, <SourceUrl as Value>::KIND.expected());
     let text = <SourceUrl as Value>::KIND.text_of(value).ok_or_else(|| refuse(&value.to_string()))?;
-    SourceUrl::parse(&text).map(Pictures::Url).map_err(|_| refuse(&text))
+    SourceUrl::parse(&text).map_err(|_| refuse(&text))
 }
 
 fn urls(value: &Json) -> Result<Pictures, FieldError> {
@@ -120,14 +125,10 @@ fn urls(value: &Json) -> Result<Pictures, FieldError> {
 }
 
 /// A parameter in the query string would have no effect, which the caller would find out from the picture only.
-fn refuse_query(uri: &Uri, input: Input) -> Result<(), ApiError> {
+pub(super) fn refuse_query(uri: &Uri, place: &str) -> Result<(), ApiError> {
     let Some(query) = uri.query().filter(|query| !query.is_empty()) else { return Ok(()) };
     let name = query.split(['=', '&']).next().unwrap_or(query);
     let shown: String = name.chars().take(80).collect();
-    let place = match input {
-        Input::File | Input::FileAndBackground | Input::Files => "form fields",
-        Input::Url | Input::Urls => "members of a JSON object",
-    };
     let message = format!("`{shown}` was sent in the query string; this endpoint takes its parameters as {place}");
     Err(ApiError::new(ErrorCode::InvalidParameter, message).param(shown))
 }

@@ -30,7 +30,7 @@ pub use values::{
     AlphaOnly, Blur, CutEngine, CutoutFormat, DespillFlag, DespillStrength, Detect, Flag, Lift, Line, PresetRef,
     RgbaOnly, Room, Side, Unit, Value, Whole,
 };
-pub use video::{VideoFormat, VideoRecipe};
+pub use video::{VIDEO_ABOUT, VIDEO_FIELDS, VIDEO_PATH, VideoFormat, VideoRecipe, webhook_url};
 
 use crate::image::SourceUrl;
 use crate::{codec, compose, matting};

@@ -1,6 +1,6 @@
 //! The types that a field's text becomes. Parsing is where the 400 comes from.
 
-use super::{Form, Kind};
+use super::{Form, Kind, VideoFormat};
 use crate::codec::Channels;
 use crate::compose::{self, Aspect, Fit, Padding};
 use crate::image::color::Color;
@@ -75,6 +75,15 @@ impl Default for CutoutFormat {
         Self(OutputFormat::Png)
     }
 }
+
+choice!(VideoFormat {
+    "webm" => Self::Webm,
+    "mov" => Self::Mov,
+    "mp4" => Self::Mp4,
+    "png_sequence" => Self::PngSequence,
+    "gif" => Self::Gif,
+    "webp" => Self::Webp,
+});
 
 choice!(OutputFormat { "png" => Self::Png, "webp" => Self::WebP, "jpg" => Self::Jpeg });
 

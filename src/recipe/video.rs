@@ -1,12 +1,26 @@
 //! `/video/remove`: what is to be made of a clip.
 
+use super::params::{Field, Group, fields};
+use super::{FieldError, Fields, Flag, Form, Kind, Value, Whole};
 use crate::codec::Channels;
+use crate::image::SourceUrl;
 use crate::image::color::Color;
+use std::sync::LazyLock;
+
+/// The path of the endpoint.
+pub const VIDEO_PATH: &str = "/video/remove";
+
+/// What it does, in a sentence.
+pub const VIDEO_ABOUT: &str = "Cuts the subject out of a clip: makes a job that is asked for with /jobs/{job_id}.";
+
+/// Every field of `/video/remove` but the clip.
+pub static VIDEO_FIELDS: LazyLock<Vec<Field>> = LazyLock::new(VideoFields::table);
 
 /// The file that a clip becomes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum VideoFormat {
     /// VP9 with alpha in WebM.
+    #[default]
     Webm,
     /// `ProRes` 4444 in MOV.
     Mov,
@@ -18,6 +32,59 @@ pub enum VideoFormat {
     Gif,
     /// Animated WebP.
     Webp,
+}
+
+impl VideoFormat {
+    /// Every format.
+    pub const ALL: [Self; 6] = [Self::Webm, Self::Mov, Self::Mp4, Self::PngSequence, Self::Gif, Self::Webp];
+
+    /// As the field `format` has it.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Webm => "webm",
+            Self::Mov => "mov",
+            Self::Mp4 => "mp4",
+            Self::PngSequence => "png_sequence",
+            Self::Gif => "gif",
+            Self::Webp => "webp",
+        }
+    }
+
+    /// What the names of such files end with.
+    #[must_use]
+    pub const fn extension(self) -> &'static str {
+        match self {
+            Self::Webm => "webm",
+            Self::Mov => "mov",
+            Self::Mp4 => "mp4",
+            Self::PngSequence => "zip",
+            Self::Gif => "gif",
+            Self::Webp => "webp",
+        }
+    }
+
+    /// Of such files; no two formats have the same.
+    #[must_use]
+    pub const fn media_type(self) -> &'static str {
+        match self {
+            Self::Webm => "video/webm",
+            Self::Mov => "video/quicktime",
+            Self::Mp4 => "video/mp4",
+            Self::PngSequence => "application/zip",
+            Self::Gif => "image/gif",
+            Self::Webp => "image/webp",
+        }
+    }
+
+    /// Whether it can let something through.
+    #[must_use]
+    pub const fn has_alpha(self) -> bool {
+        match self {
+            Self::Webm | Self::Mov | Self::PngSequence | Self::Gif | Self::Webp => true,
+            Self::Mp4 => false,
+        }
+    }
 }
 
 /// Everything that the work on a clip needs to know; nothing is left open.
@@ -35,4 +102,187 @@ pub struct VideoRecipe {
     pub audio: bool,
     /// Words drawn over every frame, of a sandbox key.
     pub stamp: Option<&'static str>,
+}
+
+fields! {
+    /// What `/video/remove` takes beside the clip.
+    struct VideoFields {
+        /// Format of the result: `webm` is VP9 with alpha, `mov` ProRes 4444, `png_sequence` a ZIP archive of PNG files. `mp4` has no alpha and needs `bg_color` or `channels=alpha`; the alpha of `gif` is on or off.
+        format: VideoFormat = Some("webm");
+        /// `rgba` is the cutout, `alpha` its matte in grey.
+        channels: Channels = Some("rgba");
+        /// Colour that the subject is put on; without it the result is transparent.
+        bg_color: Color = None;
+        /// How much the masks of neighbouring frames are held together: 0 takes each frame alone.
+        smoothing: Whole<0, 100> = Some("50");
+        /// Whether the sound comes along, where the format has room for it: webm, mov and mp4.
+        audio: Flag = Some("true");
+        /// Public https address that is told when the job is over, signed as Standard Webhooks are.
+        webhook_url: WebhookUrl = None;
+    }
+}
+
+/// Where the end of a job is told.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct WebhookUrl(SourceUrl);
+
+impl Value for WebhookUrl {
+    const KIND: Kind = Kind::Text(Form {
+        expected: "a public https URL",
+        pattern: Some("^[hH][tT][tT][pP][sS]://"),
+        max_length: 2048,
+        examples: &["https://example.org/hooks/backdrop"],
+    });
+
+    fn parse(text: &str) -> Option<Self> {
+        SourceUrl::parse(text).ok().map(Self)
+    }
+}
+
+impl VideoRecipe {
+    /// Judges one field alone, as far as that can be.
+    ///
+    /// # Errors
+    /// [`FieldError`] when there is no such field, or it does not take the value.
+    pub fn judge(name: &str, value: &str) -> Result<(), FieldError> {
+        let unknown = || Err(FieldError::Unknown { param: name.to_owned() });
+        VideoFields::default().set(name, value).unwrap_or_else(unknown)
+    }
+
+    /// Judges every field and fills the defaults. Stamps are not a field: `stamp` is left empty.
+    ///
+    /// # Errors
+    /// [`FieldError`] for the first field that cannot be used.
+    pub fn of(fields: &Fields) -> Result<Self, FieldError> {
+        let own = VideoFields::read(fields)?;
+        let format = own.format.unwrap_or_default();
+        let channels = own.channels.unwrap_or_default();
+        let sent = fields.get("bg_color").unwrap_or_default();
+        // What lets everything through is no background.
+        let background = own.bg_color.filter(|Color([.., alpha])| *alpha > 0);
+        if channels == Channels::Alpha && background.is_some() {
+            return Err(FieldError::invalid(
+                "bg_color",
+                sent,
+                "none with channels=alpha, because a matte has no background",
+            ));
+        }
+        if !format.has_alpha() && channels == Channels::Rgba && !background.is_some_and(Color::is_opaque) {
+            let expected = "webm, mov, png_sequence, gif or webp, or mp4 with an opaque `bg_color` or with \
+                            channels=alpha, because mp4 has no transparency";
+            return Err(FieldError::invalid("format", format.name(), expected));
+        }
+        Ok(Self {
+            format,
+            channels,
+            background,
+            smoothing: own.smoothing.and_then(|smoothing| u8::try_from(smoothing.get()).ok()).unwrap_or(50),
+            audio: own.audio.is_none_or(|Flag(yes)| yes),
+            stamp: None,
+        })
+    }
+}
+
+/// The address that is to be told when the job is over. The fields must have been judged.
+#[must_use]
+pub fn webhook_url(fields: &Fields) -> Option<SourceUrl> {
+    fields.get("webhook_url").and_then(WebhookUrl::parse).map(|WebhookUrl(url)| url)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::recipe::tests::fields;
+
+    fn recipe(pairs: &[(&str, &str)]) -> Result<VideoRecipe, FieldError> {
+        VideoRecipe::of(&fields(pairs))
+    }
+
+    #[test]
+    fn every_documented_default_is_what_an_empty_request_gets() {
+        let empty = recipe(&[]).expect("no fields");
+        let expected = VideoRecipe {
+            format: VideoFormat::Webm,
+            channels: Channels::Rgba,
+            background: None,
+            smoothing: 50,
+            audio: true,
+            stamp: None,
+        };
+        assert_eq!(empty, expected);
+        for field in VIDEO_FIELDS.iter() {
+            if let Some(text) = field.default {
+                assert_eq!(recipe(&[(field.name, text)]).expect(field.name), empty, "{}", field.name);
+            }
+        }
+    }
+
+    #[test]
+    fn every_field_reaches_the_recipe() {
+        let sent = [("format", "gif"), ("bg_color", "red"), ("smoothing", "7"), ("audio", "0")];
+        let expected = VideoRecipe {
+            format: VideoFormat::Gif,
+            channels: Channels::Rgba,
+            background: Some(Color([255, 0, 0, 255])),
+            smoothing: 7,
+            audio: false,
+            stamp: None,
+        };
+        assert_eq!(recipe(&sent).expect("all valid"), expected);
+        assert_eq!(recipe(&[("channels", "alpha")]).expect("valid").channels, Channels::Alpha);
+        let told = fields(&[("webhook_url", "https://example.org/done")]);
+        assert_eq!(recipe(&[("webhook_url", "https://example.org/done")]).expect("valid").format, VideoFormat::Webm);
+        assert_eq!(webhook_url(&told).map(|url| url.to_string()).as_deref(), Some("https://example.org/done"));
+        assert_eq!(webhook_url(&fields(&[])), None);
+    }
+
+    #[test]
+    fn mp4_takes_an_opaque_colour_or_the_matte() {
+        assert!(recipe(&[("format", "mp4"), ("bg_color", "#00f")]).is_ok());
+        assert!(recipe(&[("format", "mp4"), ("channels", "alpha")]).is_ok());
+        for more in [None, Some(("bg_color", "transparent")), Some(("bg_color", "#0000ff80"))] {
+            let sent: Vec<_> = [("format", "mp4")].into_iter().chain(more).collect();
+            let refused = recipe(&sent).expect_err("it has no alpha");
+            assert_eq!(refused.param(), "format");
+            let told = refused.to_string();
+            assert!(told.contains("`bg_color`") && told.contains("channels=alpha"), "{told}");
+        }
+    }
+
+    #[test]
+    fn a_matte_has_no_background_and_a_transparent_one_is_none() {
+        let refused = recipe(&[("channels", "alpha"), ("bg_color", "red")]).expect_err("both");
+        assert_eq!(refused.param(), "bg_color");
+        assert!(recipe(&[("channels", "alpha"), ("bg_color", "transparent")]).is_ok());
+        assert_eq!(recipe(&[("bg_color", "transparent")]).expect("valid").background, None);
+        assert_eq!(recipe(&[("bg_color", "#ff000080")]).expect("valid").background, Some(Color([255, 0, 0, 128])));
+    }
+
+    #[test]
+    fn what_is_no_value_is_refused_by_name() {
+        for (name, value) in [
+            ("format", "avi"),
+            ("channels", "rgb"),
+            ("smoothing", "101"),
+            ("smoothing", "-1"),
+            ("audio", "yes"),
+            ("bg_color", "redd"),
+            ("webhook_url", "http://example.org/"),
+            ("webhook_url", "https://user@example.org/"),
+            ("fps", "30"),
+        ] {
+            assert_eq!(recipe(&[(name, value)]).expect_err(value).param(), name, "{value}");
+        }
+    }
+
+    #[test]
+    fn no_two_formats_have_a_name_or_a_media_type_in_common() {
+        for (at, one) in VideoFormat::ALL.iter().enumerate() {
+            assert_eq!(VideoFormat::parse(one.name()), Some(*one));
+            for other in &VideoFormat::ALL[..at] {
+                assert!(one.name() != other.name() && one.media_type() != other.media_type());
+                assert_ne!(one.extension(), other.extension());
+            }
+        }
+    }
 }

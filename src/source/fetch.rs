@@ -5,7 +5,8 @@
 //! nothing; the name itself serves TLS alone. Proxies of the environment are not looked at, cookies and sessions not
 //! kept. One redirect is followed, after all the same checks. One deadline runs over everything. The body is counted
 //! while it is read, may not be encoded (nothing is unpacked, so nothing unfolds), and is given up at its first bytes
-//! when they are not those of a picture. The head of an answer is bounded too.
+//! when they are not those of a picture. The head of an answer is bounded too. Clips are fetched in the same way, into a
+//! channel; a message to a caller's server is posted in the same way too, and a redirect is not followed.
 //!
 //! No task is spawned: dropping the future ends the connection. (A lookup by the system's resolver is the exception,
 //! see `resolve`.)
@@ -16,11 +17,11 @@ use super::resolve::{Resolve, System};
 use crate::codec::{self, DecodeError};
 use crate::image::{SourceUrl, UrlError};
 use bytes::Bytes;
-use http_body_util::{BodyExt, Empty};
+use http_body_util::{BodyExt, Full};
 use hyper::body::{Body, Incoming};
 use hyper::client::conn::http1;
 use hyper::header::{ACCEPT, ACCEPT_ENCODING, CONTENT_ENCODING, HOST, HeaderValue, LOCATION, USER_AGENT};
-use hyper::{Request, Response, StatusCode};
+use hyper::{HeaderMap, Method, Request, Response, StatusCode};
 use hyper_util::rt::TokioIo;
 use rustls::client::Resumption;
 use rustls::pki_types::pem::{self, PemObject};
@@ -34,6 +35,7 @@ use std::sync::Arc;
 use std::time::Duration;
 use std::{fmt, fs, future, io};
 use tokio::net::TcpStream;
+use tokio::sync::mpsc;
 use tokio::time::{Instant, timeout, timeout_at};
 use tokio_rustls::TlsConnector;
 use url::{Host, Position};
@@ -46,6 +48,9 @@ const HEAD_FIELDS: usize = 100;
 
 /// An address that does not answer gets its part of the time that is left, but so much at least (as Go's dialer does).
 const SHARE: Duration = Duration::from_secs(2);
+
+/// A clip is twenty times as large as a picture may be.
+const CLIP_TIMEOUT: Duration = Duration::from_secs(60);
 
 const AGENT: &str = concat!("backdrop/", env!("CARGO_PKG_VERSION"));
 
@@ -99,6 +104,9 @@ pub enum FetchError {
     /// Nothing, or something that the codec does not read.
     #[error("no picture came")]
     NotAPicture(#[source] DecodeError),
+    /// Whoever was to take the bytes did not.
+    #[error("what came was not taken")]
+    NotTaken,
     /// The deadline passed.
     #[error("not there within {0:?}")]
     TimedOut(Duration),
@@ -119,6 +127,7 @@ impl FetchError {
             Self::Encoded(_) => "encoding",
             Self::TooLarge { .. } => "too_large",
             Self::NotAPicture(_) => "not_a_picture",
+            Self::NotTaken => "not_taken",
             Self::TimedOut(_) => "timeout",
         }
     }
@@ -168,8 +177,8 @@ impl fmt::Debug for Fetcher {
 }
 
 /// What one request came to.
-enum Answer {
-    Picture(Bytes),
+enum Answer<T> {
+    Here(T),
     Elsewhere(SourceUrl),
 }
 
@@ -207,24 +216,116 @@ impl Fetcher {
     /// # Errors
     /// See [`FetchError`].
     pub async fn fetch(&self, url: &SourceUrl) -> Result<Bytes, FetchError> {
-        let limit = self.inner.timeout;
+        let take = |body| read(body, self.inner.max_bytes);
+        self.inner.follow(url, "image/*", self.inner.timeout, take).await
+    }
+
+    /// Sends the bytes behind `url`, whatever they are and `limit` at most, into a channel as they come, within a
+    /// minute. Dropping the future ends everything.
+    ///
+    /// # Errors
+    /// See [`FetchError`]; what has come before stays in the channel.
+    pub async fn fetch_clip(
+        &self,
+        url: &SourceUrl,
+        limit: usize,
+        into: &mpsc::Sender<Bytes>,
+    ) -> Result<(), FetchError> {
+        self.inner.follow(url, "video/*, image/gif", CLIP_TIMEOUT, |body| pour(body, limit, into)).await
+    }
+
+    /// Posts `body` and gives the status of the answer, whatever it is; a redirect is not followed. Dropping the future
+    /// ends everything.
+    ///
+    /// # Errors
+    /// See [`FetchError`].
+    pub async fn post(
+        &self,
+        url: &SourceUrl,
+        headers: HeaderMap,
+        body: Bytes,
+        limit: Duration,
+    ) -> Result<StatusCode, FetchError> {
+        let deadline = Instant::now() + limit;
+        let mut request = request(url, Method::POST, Full::new(body))?;
+        request.headers_mut().extend(headers);
+        let asked = self.inner.ask(url, request, deadline, async |response| Ok(response.status()));
+        timeout_at(deadline, asked).await.map_err(|_| FetchError::TimedOut(limit))?
+    }
+
+    /// Whether `url` can be refused without asking anybody where its host is: it is an address that is not public.
+    #[must_use]
+    pub fn refuses(&self, url: &SourceUrl) -> bool {
+        let ip = match url.as_url().host() {
+            Some(Host::Ipv4(ip)) => ip.into(),
+            Some(Host::Ipv6(ip)) => ip.into(),
+            Some(Host::Domain(_)) | None => return false,
+        };
+        let port = url.as_url().port_or_known_default().unwrap_or(443);
+        !is_global(ip) && !url.as_url().host().is_some_and(|host| self.inner.is_listed(&host.to_owned(), port))
+    }
+}
+
+/// A request for `url`, as every one of ours begins.
+fn request(url: &SourceUrl, method: Method, body: Full<Bytes>) -> Result<Request<Full<Bytes>>, FetchError> {
+    let address = url.as_url();
+    Request::builder()
+        .method(method)
+        .uri(&address[Position::BeforePath..Position::AfterQuery])
+        .header(HOST, &address[Position::BeforeHost..Position::AfterPort])
+        .header(USER_AGENT, AGENT)
+        .body(body)
+        .map_err(FetchError::Request)
+}
+
+impl Inner {
+    /// Gets `url`, or what it redirects to, and has `take` read the body: all of it within `limit`.
+    async fn follow<T, F: Future<Output = Result<T, FetchError>>>(
+        &self,
+        url: &SourceUrl,
+        accept: &'static str,
+        limit: Duration,
+        take: impl Fn(Incoming) -> F,
+    ) -> Result<T, FetchError> {
         let deadline = Instant::now() + limit;
         let fetched = timeout_at(deadline, async {
-            match self.inner.get(url, deadline).await? {
-                Answer::Picture(bytes) => Ok(bytes),
-                Answer::Elsewhere(next) => match self.inner.get(&next, deadline).await? {
-                    Answer::Picture(bytes) => Ok(bytes),
+            match self.get(url, accept, deadline, &take).await? {
+                Answer::Here(taken) => Ok(taken),
+                Answer::Elsewhere(next) => match self.get(&next, accept, deadline, &take).await? {
+                    Answer::Here(taken) => Ok(taken),
                     Answer::Elsewhere(_) => Err(FetchError::RedirectedTwice),
                 },
             }
         });
         fetched.await.map_err(|_| FetchError::TimedOut(limit))?
     }
-}
 
-impl Inner {
     /// One request, from the name to the last byte.
-    async fn get(&self, url: &SourceUrl, deadline: Instant) -> Result<Answer, FetchError> {
+    async fn get<T, F: Future<Output = Result<T, FetchError>>>(
+        &self,
+        url: &SourceUrl,
+        accept: &'static str,
+        deadline: Instant,
+        take: impl Fn(Incoming) -> F,
+    ) -> Result<Answer<T>, FetchError> {
+        let mut request = request(url, Method::GET, Full::default())?;
+        request.headers_mut().insert(ACCEPT, HeaderValue::from_static(accept));
+        request.headers_mut().insert(ACCEPT_ENCODING, HeaderValue::from_static("identity"));
+        let judged = async |response| match judge(url, response)? {
+            Answer::Here(body) => take(body).await.map(Answer::Here),
+            Answer::Elsewhere(next) => Ok(Answer::Elsewhere(next)),
+        };
+        self.ask(url, request, deadline, judged).await
+    }
+
+    /// Connects to where `url` is, after the checks, sends a request, and hands over what is answered.
+    async fn ask<T>(
+        &self,
+        url: &SourceUrl,
+        request: Request<Full<Bytes>>,
+        deadline: Instant,
+        judged: impl AsyncFnOnce(Response<Incoming>) -> Result<T, FetchError>,
+    ) -> Result<T, FetchError> {
         let address = url.as_url();
         let host = address.host().ok_or(FetchError::HostName)?;
         let port = address.port_or_known_default().unwrap_or(443);
@@ -233,14 +334,6 @@ impl Inner {
             Host::Ipv4(ip) => IpAddr::from(ip).into(),
             Host::Ipv6(ip) => IpAddr::from(ip).into(),
         };
-        let request = Request::get(&address[Position::BeforePath..Position::AfterQuery])
-            .header(HOST, &address[Position::BeforeHost..Position::AfterPort])
-            .header(USER_AGENT, AGENT)
-            .header(ACCEPT, "image/*")
-            .header(ACCEPT_ENCODING, "identity")
-            .body(Empty::<Bytes>::new())
-            .map_err(FetchError::Request)?;
-
         let addresses = self.addresses(host, port).await?;
         let stream = connect(&addresses, deadline).await.map_err(FetchError::Connect)?;
         let stream = self.tls.connect(name, stream).await.map_err(FetchError::Tls)?;
@@ -251,10 +344,7 @@ impl Inner {
             .handshake(TokioIo::new(stream))
             .await
             .map_err(FetchError::Http)?;
-        let exchange = async {
-            let response = sender.send_request(request).await.map_err(FetchError::Http)?;
-            self.judge(url, response).await
-        };
+        let exchange = async { judged(sender.send_request(request).await.map_err(FetchError::Http)?).await };
         // Driven here rather than in a task, so that it ends with this future. Its own end is the exchange's to tell.
         let driven = async {
             let _ = connection.await;
@@ -264,6 +354,11 @@ impl Inner {
             answer = exchange => answer,
             never = driven => match never {},
         }
+    }
+
+    /// Whether the operator has let callers reach this origin.
+    fn is_listed(&self, host: &Host, port: u16) -> bool {
+        self.private_origins.iter().any(|(listed, at)| listed == host && *at == port)
     }
 
     /// Where `host` is, after the check.
@@ -278,31 +373,30 @@ impl Inner {
         }
         // One such answer is enough: a mixed one is somebody trying.
         if let Some(ip) = found.iter().find(|ip| !is_global(**ip))
-            && !self.private_origins.contains(&(host.to_owned(), port))
+            && !self.is_listed(&host.to_owned(), port)
         {
             return Err(FetchError::PrivateAddress(*ip));
         }
         Ok(found.into_iter().map(|ip| SocketAddr::new(ip, port)).collect())
     }
+}
 
-    /// Status and fields, then the body if it is wanted.
-    async fn judge(&self, url: &SourceUrl, response: Response<Incoming>) -> Result<Answer, FetchError> {
-        let (status, headers) = (response.status(), response.headers());
-        if matches!(status.as_u16(), 301 | 302 | 303 | 307 | 308) {
-            let location = headers.get(LOCATION).ok_or(FetchError::Status(status))?;
-            let location =
-                str::from_utf8(location.as_bytes()).map_err(|_| FetchError::Redirect(UrlError::Malformed))?;
-            return url.join(location).map(Answer::Elsewhere).map_err(FetchError::Redirect);
-        }
-        if status != StatusCode::OK {
-            return Err(FetchError::Status(status));
-        }
-        let identity = |encoding: &&HeaderValue| encoding.as_bytes().eq_ignore_ascii_case(b"identity");
-        if let Some(encoding) = headers.get_all(CONTENT_ENCODING).iter().find(|encoding| !identity(encoding)) {
-            return Err(FetchError::Encoded(encoding.clone()));
-        }
-        read(response.into_body(), self.max_bytes).await.map(Answer::Picture)
+/// Status and fields: whether the body is what was asked for.
+fn judge(url: &SourceUrl, response: Response<Incoming>) -> Result<Answer<Incoming>, FetchError> {
+    let (status, headers) = (response.status(), response.headers());
+    if matches!(status.as_u16(), 301 | 302 | 303 | 307 | 308) {
+        let location = headers.get(LOCATION).ok_or(FetchError::Status(status))?;
+        let location = str::from_utf8(location.as_bytes()).map_err(|_| FetchError::Redirect(UrlError::Malformed))?;
+        return url.join(location).map(Answer::Elsewhere).map_err(FetchError::Redirect);
     }
+    if status != StatusCode::OK {
+        return Err(FetchError::Status(status));
+    }
+    let identity = |encoding: &&HeaderValue| encoding.as_bytes().eq_ignore_ascii_case(b"identity");
+    if let Some(encoding) = headers.get_all(CONTENT_ENCODING).iter().find(|encoding| !identity(encoding)) {
+        return Err(FetchError::Encoded(encoding.clone()));
+    }
+    Ok(Answer::Here(response.into_body()))
 }
 
 /// The first of `addresses` that takes a connection, tried in their order.
@@ -320,12 +414,28 @@ async fn connect(addresses: &[SocketAddr], deadline: Instant) -> io::Result<TcpS
     Err(failure)
 }
 
+/// The length that a body is said to have, 0 where nothing is said.
+fn declared(body: &Incoming, limit: usize) -> Result<usize, FetchError> {
+    let declared = body.size_hint().exact().map_or(Ok(0), usize::try_from).unwrap_or(usize::MAX);
+    if declared > limit { Err(FetchError::TooLarge { limit }) } else { Ok(declared) }
+}
+
+/// Sends at most `limit` bytes on.
+async fn pour(mut body: Incoming, limit: usize, into: &mpsc::Sender<Bytes>) -> Result<(), FetchError> {
+    declared(&body, limit)?;
+    let mut left = limit;
+    while let Some(frame) = body.frame().await {
+        // What is not data are trailers.
+        let Ok(data) = frame.map_err(FetchError::Http)?.into_data() else { continue };
+        left = left.checked_sub(data.len()).ok_or(FetchError::TooLarge { limit })?;
+        into.send(data).await.map_err(|_| FetchError::NotTaken)?;
+    }
+    Ok(())
+}
+
 /// At most `limit` bytes that begin like a picture.
 async fn read(mut body: Incoming, limit: usize) -> Result<Bytes, FetchError> {
-    let declared = body.size_hint().exact().map_or(Ok(0), usize::try_from).unwrap_or(usize::MAX);
-    if declared > limit {
-        return Err(FetchError::TooLarge { limit });
-    }
+    let declared = declared(&body, limit)?;
     let recognised = |bytes: &[u8]| codec::recognise(bytes).map(|_| ()).map_err(FetchError::NotAPicture);
     let (mut bytes, mut known) = (Vec::new(), false);
     while let Some(frame) = body.frame().await {

@@ -5,7 +5,10 @@
 
 use super::fault::Failure;
 use super::tables::Writing;
-use super::{Account, Change, ChangeError, Key, KeyHash, Month, Request, Rows, UnixSeconds, Usage};
+use super::{
+    Account, Change, ChangeError, Job, JobEnd, JobResult, JobState, Key, KeyHash, Month, Request, Rows, UnixSeconds,
+    Usage, Webhook,
+};
 
 impl Writing<'_> {
     /// Applies `change`; gives the rows that it wrote, as they are now.
@@ -48,6 +51,33 @@ impl Writing<'_> {
             }
             Change::DeletePreset { account, id } => {
                 self.presets.delete(&account, &id)?;
+                Ok(Rows::default())
+            }
+            Change::CreateJob { job, at_most } => self.create_job(*job, at_most),
+            Change::StartJob { id, at } => {
+                let job = self.jobs.known(&id)?;
+                expect_state(&job, job.state == JobState::Queued)?;
+                self.put_job(Job { state: JobState::Processing, updated_at: at, ..job })
+            }
+            Change::RequeueJobs { at } => self.requeue_jobs(at),
+            Change::FinishJob { id, at, expires_at, end } => self.finish_job(&id, at, expires_at, end),
+            Change::ForgetJobResult { id } => {
+                let job = self.jobs.known(&id)?;
+                expect_state(&job, job.state.is_final())?;
+                let result = job.result.map(|result| JobResult { object: None, ..result });
+                self.put_job(Job { result, ..job })
+            }
+            Change::NoteWebhook { id, next_at } => {
+                let job = self.jobs.known(&id)?;
+                expect_state(&job, job.state.is_final())?;
+                let note =
+                    |webhook: Webhook| Webhook { attempts: webhook.attempts.saturating_add(1), next_at, ..webhook };
+                self.put_job(Job { webhook: job.webhook.map(note), ..job })
+            }
+            Change::RemoveJob { id } => {
+                let job = self.jobs.known(&id)?;
+                expect_state(&job, job.state.is_final())?;
+                self.jobs.remove(&job)?;
                 Ok(Rows::default())
             }
         }
@@ -110,4 +140,56 @@ impl Writing<'_> {
         rows.usage.push((account, month, usage));
         Ok(rows)
     }
+
+    fn create_job(&mut self, job: Job, at_most: usize) -> Result<Rows, Failure> {
+        self.accounts.named(&job.account)?;
+        // A repeated request is told of its first job also when there is room for no other.
+        self.jobs.check_new(&job)?;
+        let count = self.jobs.count_waiting(&job.key_id)?;
+        if count >= at_most {
+            return Err(ChangeError::TooManyJobs { key_id: job.key_id, count }.into());
+        }
+        expect_state(&job, job.state == JobState::Queued)?;
+        self.put_job(job)
+    }
+
+    fn put_job(&mut self, job: Job) -> Result<Rows, Failure> {
+        Ok(Rows { jobs: vec![self.jobs.put(job)?], ..Rows::default() })
+    }
+
+    fn requeue_jobs(&mut self, at: UnixSeconds) -> Result<Rows, Failure> {
+        let mut rows = Rows::default();
+        for job in self.jobs.waiting(usize::MAX)?.into_iter().filter(|job| job.state == JobState::Processing) {
+            rows.jobs.push(self.jobs.put(Job { state: JobState::Queued, updated_at: at, ..job })?);
+        }
+        Ok(rows)
+    }
+
+    fn finish_job(&mut self, id: &str, at: UnixSeconds, expires_at: UnixSeconds, end: JobEnd) -> Result<Rows, Failure> {
+        let job = self.jobs.known(id)?;
+        let webhook = job.webhook.clone().map(|webhook| Webhook { next_at: Some(at), ..webhook });
+        let job = Job { updated_at: at, expires_at, webhook, ..job };
+        match end {
+            JobEnd::Done { result, warnings, bill } => {
+                expect_state(&job, job.state == JobState::Processing)?;
+                // Before the job is written: a refusal leaves no trace.
+                let mut rows = match bill {
+                    Some(more) => self.bill(job.account.clone(), job.month, more, None)?,
+                    None => Rows::default(),
+                };
+                let (state, progress) = (JobState::Done, 100);
+                rows.jobs.push(self.jobs.put(Job { state, progress, result: Some(result), warnings, ..job })?);
+                Ok(rows)
+            }
+            JobEnd::Failed { error, progress } => {
+                expect_state(&job, !job.state.is_final())?;
+                self.put_job(Job { state: JobState::Failed, progress, error: Some(error), ..job })
+            }
+        }
+    }
+}
+
+/// Refuses a change that the job's state does not allow.
+fn expect_state(job: &Job, allowed: bool) -> Result<(), ChangeError> {
+    if allowed { Ok(()) } else { Err(ChangeError::JobState { id: job.id.clone(), state: job.state }) }
 }

@@ -5,8 +5,10 @@ use std::collections::{HashMap, HashSet};
 use redb::{Database, ReadTransaction, TableHandle};
 
 use super::fault::Fault;
-use super::tables::{self, Reading};
-use super::{Account, Key, KeyHash, Month, OpenError, PRESETS_PER_ACCOUNT, Preset, RedbStore, Request, UnixSeconds};
+use super::tables::{self, IndexRow, Reading};
+use super::{
+    Account, Job, Key, KeyHash, Month, OpenError, PRESETS_PER_ACCOUNT, Preset, RedbStore, Request, UnixSeconds,
+};
 
 /// Findings that are told in words; the others are only counted.
 const TOLD: usize = 1000;
@@ -35,6 +37,8 @@ pub struct RowCounts {
     pub usage: u64,
     /// Billed requests that are remembered.
     pub requests: u64,
+    /// Jobs of all keys.
+    pub jobs: u64,
 }
 
 impl Report {
@@ -81,7 +85,8 @@ impl RedbStore {
             check_keys(&tables, &accounts, &mut report)?;
             check_presets(&tables, &accounts, &mut report)?;
             check_usage(&tables, &accounts, &mut report)?;
-            check_requests(&tables, &accounts, &mut report)
+            check_requests(&tables, &accounts, &mut report)?;
+            check_jobs(&tables, &accounts, &mut report)
         })?;
         Ok(report)
     }
@@ -212,4 +217,47 @@ fn check_requests(tables: &Reading, accounts: &Names, report: &mut Report) -> Re
         }
     }
     Ok(())
+}
+
+fn check_jobs(tables: &Reading, accounts: &Names, report: &mut Report) -> Result<(), Fault> {
+    for row in tables.jobs.rows()? {
+        let (id, job) = row?;
+        report.rows.jobs += 1;
+        let Some(job) = report.row(job) else { continue };
+        report.expect(job.id == id, || format!("job {} lies under {id}", job.id));
+        report.expect(accounts.contains(&job.account), || format!("job {id} belongs to no account: {}", job.account));
+        check_job(&job, report);
+        for index in tables.jobs.lacking(&job)? {
+            report.find(format_args!("job {id} is not in the index: {index}"));
+        }
+    }
+    tables.jobs.index_rows(&mut |IndexRow { index, id, belongs }| {
+        match tables.jobs.get(id) {
+            Ok(Some(job)) => {
+                report.expect(belongs(&job), || format!("job {id} is in the index {index} at a wrong place"))
+            }
+            Ok(None) => report.find(format_args!("job {id} is in the index {index} and not in the table")),
+            // Told with its row.
+            Err(Fault::Damaged(_)) => {}
+            Err(fault @ Fault::Storage(_)) => return Err(fault),
+        }
+        Ok(())
+    })
+}
+
+/// What a job has to have in each state.
+fn check_job(job: &Job, report: &mut Report) {
+    use super::JobState::{Done, Failed, Processing, Queued};
+    let expected = match job.state {
+        Queued | Processing => (false, false),
+        Done => (true, false),
+        Failed => (false, true),
+    };
+    let has = (job.result.is_some(), job.error.is_some());
+    report
+        .expect(has == expected, || format!("job {} is {} with a result or an error amiss", job.id, job.state.name()));
+    report.expect(Job::is_id(&job.id), || format!("no job can be called {}", job.id));
+    report.expect(job.progress <= 100, || format!("job {} is done to {} of 100", job.id, job.progress));
+    let told_early = !job.state.is_final() && job.webhook_at().is_some();
+    report.expect(!told_early, || format!("the end of job {} is to be told before it", job.id));
 }

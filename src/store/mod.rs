@@ -1,4 +1,4 @@
-//! The durable state: accounts, keys, presets, what was used, and which requests were billed.
+//! The durable state: accounts, keys, presets, what was used, which requests were billed, and jobs.
 //!
 //! [`StateStore`] is what the rest of the program sees; [`RedbStore`] is the store of one machine, a single redb file.
 //! Nothing outside this module knows redb, so that a clustered store can stand beside it.
@@ -26,8 +26,9 @@ use std::path::{Path, PathBuf};
 
 pub use check::{Report, RowCounts};
 pub use records::{
-    AccountRecord, AccountV1, AccountV2, KeyRecord, KeyV1, KeyV2, Month, Plan, PresetRecord, PresetV1, Record,
-    RecordError, RequestRecord, RequestV1, UnixSeconds, UsageRecord, UsageV1,
+    AccountRecord, AccountV1, AccountV2, JobError, JobRecord, JobResult, JobState, JobV1, KeyRecord, KeyV1, KeyV2,
+    Month, Plan, PresetRecord, PresetV1, Record, RecordError, RequestRecord, RequestV1, UnixSeconds, UsageRecord,
+    UsageV1, Webhook,
 };
 pub use redb_store::RedbStore;
 pub use transfer::{ExportError, ImportError};
@@ -46,6 +47,9 @@ pub type Usage = UsageV1;
 
 /// A billed request in its newest form.
 pub type Request = RequestV1;
+
+/// A job in its newest form.
+pub type Job = JobV1;
 
 /// Presets that an account may have.
 pub const PRESETS_PER_ACCOUNT: usize = 1000;
@@ -79,6 +83,8 @@ pub struct Rows {
     pub requests: Vec<(String, String, Request)>,
     /// Presets that a change wrote. [`StateStore::load`] leaves them out: they are read when they are needed.
     pub presets: Vec<Preset>,
+    /// Jobs that a change wrote. [`StateStore::load`] leaves them out: they are read when they are needed.
+    pub jobs: Vec<Job>,
 }
 
 /// One change of state: all of it happens, or none.
@@ -165,6 +171,74 @@ pub enum Change {
         /// Public id of the preset.
         id: String,
     },
+    /// Adds a job.
+    CreateJob {
+        /// The job, queued; its id must be new, and its name free for its key.
+        job: Box<Job>,
+        /// Jobs of the key that may be before their end, this one counted.
+        at_most: usize,
+    },
+    /// Says that a queued job is worked on.
+    StartJob {
+        /// Public id of the job.
+        id: String,
+        /// When.
+        at: UnixSeconds,
+    },
+    /// Puts all jobs that are worked on back into the queue, where each has its old place. Gives those.
+    RequeueJobs {
+        /// When.
+        at: UnixSeconds,
+    },
+    /// Brings a job to its end, once: a job at its end is refused. What it made is billed with that.
+    FinishJob {
+        /// Public id of the job.
+        id: String,
+        /// When. A webhook is due then.
+        at: UnixSeconds,
+        /// When the record goes.
+        expires_at: UnixSeconds,
+        /// How it ended.
+        end: JobEnd,
+    },
+    /// Notes that the object of a job's result was deleted.
+    ForgetJobResult {
+        /// Public id of the job, which is at its end.
+        id: String,
+    },
+    /// Notes an attempt to tell of a job's end.
+    NoteWebhook {
+        /// Public id of the job, which is at its end and has a webhook.
+        id: String,
+        /// When to try again; nothing for never.
+        next_at: Option<UnixSeconds>,
+    },
+    /// Removes a job that is at its end.
+    RemoveJob {
+        /// Public id of the job.
+        id: String,
+    },
+}
+
+/// How a job ended.
+#[derive(Clone, Debug)]
+pub enum JobEnd {
+    /// It was worked on, and this came of it.
+    Done {
+        /// What it made.
+        result: JobResult,
+        /// What the caller should know, each as a sentence.
+        warnings: Vec<String>,
+        /// What it adds to what its account used in its month; nothing for a sandbox key.
+        bill: Option<Usage>,
+    },
+    /// It was waiting or worked on, and nothing came of it.
+    Failed {
+        /// Why.
+        error: JobError,
+        /// How far it was, 0 to 100.
+        progress: u8,
+    },
 }
 
 /// Called once with the rows that a change wrote, in their new form, or with the reason why it did not happen.
@@ -202,6 +276,43 @@ pub trait StateStore: Send + Sync + std::fmt::Debug + 'static {
     /// # Errors
     /// When the store is damaged or cannot be read.
     fn presets(&self, account: &str, after: Option<&str>, limit: usize) -> Result<Vec<Preset>, OpenError>;
+
+    /// One job by its id.
+    ///
+    /// # Errors
+    /// When the store is damaged or cannot be read.
+    fn job(&self, id: &str) -> Result<Option<Job>, OpenError>;
+
+    /// One job by its key and its `Idempotency-Key`.
+    ///
+    /// # Errors
+    /// When the store is damaged or cannot be read.
+    fn job_named(&self, key_id: &str, name: &str) -> Result<Option<Job>, OpenError>;
+
+    /// Up to `limit` jobs of a key, the newest first: those behind the job with the place and id `after`, which may be
+    /// gone, or from the newest on.
+    ///
+    /// # Errors
+    /// When the store is damaged or cannot be read.
+    fn jobs(&self, key_id: &str, after: Option<(i64, &str)>, limit: usize) -> Result<Vec<Job>, OpenError>;
+
+    /// Up to `limit` jobs that wait or are worked on, in the order of the queue.
+    ///
+    /// # Errors
+    /// When the store is damaged or cannot be read.
+    fn waiting_jobs(&self, limit: usize) -> Result<Vec<Job>, OpenError>;
+
+    /// Up to `limit` jobs at their end, each with the time when something of it is to be deleted, the earliest first.
+    ///
+    /// # Errors
+    /// When the store is damaged or cannot be read.
+    fn expiring_jobs(&self, limit: usize) -> Result<Vec<(UnixSeconds, Job)>, OpenError>;
+
+    /// Up to `limit` jobs whose end is to be told, each with the time for that, the earliest first.
+    ///
+    /// # Errors
+    /// When the store is damaged or cannot be read.
+    fn webhook_jobs(&self, limit: usize) -> Result<Vec<(UnixSeconds, Job)>, OpenError>;
 }
 
 /// Why a store cannot be used.
@@ -269,6 +380,31 @@ pub enum ChangeError {
     /// Unknown preset id, or another account's.
     #[error("no preset `{0}`")]
     NoSuchPreset(String),
+    /// The same id is there already.
+    #[error("job `{0}` exists already")]
+    JobExists(String),
+    /// Another job of the key has the name; this is its id.
+    #[error("job `{0}` has this name already")]
+    JobNameTaken(String),
+    /// The key has as many jobs before their end as it may have.
+    #[error("key `{key_id}` has {count} jobs that are not at their end")]
+    TooManyJobs {
+        /// Public id of the key.
+        key_id: String,
+        /// How many those are.
+        count: usize,
+    },
+    /// Unknown job id.
+    #[error("no job `{0}`")]
+    NoSuchJob(String),
+    /// The state that the job is in does not allow it.
+    #[error("job `{id}` is {}", state.name())]
+    JobState {
+        /// Public id of the job.
+        id: String,
+        /// Its state.
+        state: JobState,
+    },
     /// Too many changes wait; try again in a moment.
     #[error("too many changes are waiting for the disk")]
     Busy,

@@ -267,6 +267,172 @@ pub struct RequestV1 {
     pub at: UnixSeconds,
 }
 
+/// A job, as stored.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum JobRecord {
+    /// Since schema 3.
+    V1(JobV1),
+}
+
+/// Version 1 of a job: work that outlives its request.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct JobV1 {
+    /// Public id, `job_` + 24 characters; the key of the table.
+    pub id: String,
+    /// Public id of the key that asked for it; nobody else sees it.
+    pub key_id: String,
+    /// Name of the account that is billed.
+    pub account: String,
+    /// Asked for with a sandbox key: never billed, and its result is marked.
+    pub test: bool,
+    /// Where it stands.
+    pub state: JobState,
+    /// How far it was when this was written, 0 to 100.
+    pub progress: u8,
+    /// What was asked for: names and values, as they were sent and judged.
+    pub fields: Vec<(String, String)>,
+    /// The file that it makes, as `format` names it.
+    pub format: String,
+    /// The `Idempotency-Key`, unique for the key while the record lives.
+    pub name: Option<String>,
+    /// SHA-256 of what was asked; the same name with another one is a conflict.
+    pub fingerprint: [u8; 32],
+    /// Millionths of a dollar for a second of the result.
+    pub unit_price: u64,
+    /// The month that it is billed to.
+    pub month: Month,
+    /// Images of the month's quota that it holds until it ends.
+    pub reserved: u64,
+    /// When it was created.
+    pub created_at: UnixSeconds,
+    /// Its place in the queue and in listings: the time of its creation in milliseconds, later than that of any before.
+    pub place: i64,
+    /// When its state last changed.
+    pub updated_at: UnixSeconds,
+    /// When the record goes: 24 h after it was created, and from its end on 24 h after that.
+    pub expires_at: UnixSeconds,
+    /// What it made.
+    pub result: Option<JobResult>,
+    /// What the caller should know, each as a sentence.
+    pub warnings: Vec<String>,
+    /// Why it made nothing.
+    pub error: Option<JobError>,
+    /// Who hears of its end.
+    pub webhook: Option<Webhook>,
+}
+
+/// Where a job stands. Queued → processing → done or failed, and queued → failed; back only from processing to queued,
+/// when the daemon starts. Stored: never edited, reordered or removed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum JobState {
+    /// Waits for its turn.
+    Queued,
+    /// Somebody works on it.
+    Processing,
+    /// It has a result.
+    Done,
+    /// It has an error.
+    Failed,
+}
+
+impl JobState {
+    /// All states, in the order that a job takes.
+    pub const ALL: [Self; 4] = [Self::Queued, Self::Processing, Self::Done, Self::Failed];
+
+    /// The state as the API calls it: `queued`, `processing`, `done`, `error`.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Queued => "queued",
+            Self::Processing => "processing",
+            Self::Done => "done",
+            Self::Failed => "error",
+        }
+    }
+
+    /// Whether nothing more happens to it.
+    #[must_use]
+    pub const fn is_final(self) -> bool {
+        match self {
+            Self::Queued | Self::Processing => false,
+            Self::Done | Self::Failed => true,
+        }
+    }
+}
+
+/// What a job made. Part of a stored job: never edited.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct JobResult {
+    /// Name of the object that holds the file; nothing after it was deleted.
+    pub object: Option<String>,
+    /// Size of the file.
+    pub bytes: u64,
+    /// Frames in it.
+    pub frames: u64,
+    /// So many frames,
+    pub rate_frames: u32,
+    /// in so many seconds.
+    pub rate_seconds: u32,
+    /// When the object is deleted.
+    pub expires_at: UnixSeconds,
+}
+
+impl JobResult {
+    /// How long it is: `frames · rate_seconds / rate_frames`.
+    #[must_use]
+    pub fn seconds(&self) -> f64 {
+        (self.frames as f64) * f64::from(self.rate_seconds) / f64::from(self.rate_frames.max(1))
+    }
+}
+
+/// Why a job made nothing. Part of a stored job: never edited.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct JobError {
+    /// One word for programs.
+    pub code: String,
+    /// A sentence for people.
+    pub message: String,
+}
+
+/// Who hears of the end of a job, and how often that was tried. Part of a stored job: never edited.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Webhook {
+    /// The address.
+    pub url: String,
+    /// Scheme and host by which the caller reached this daemon, for the addresses in the message.
+    pub base: String,
+    /// How often it was tried.
+    pub attempts: u32,
+    /// When it is tried next; nothing before the job's end, and after it was delivered or given up.
+    pub next_at: Option<UnixSeconds>,
+}
+
+impl JobV1 {
+    /// Whether a text has the form of a job's id. One that has is the name of a folder, and no way out of one.
+    #[must_use]
+    pub fn is_id(text: &str) -> bool {
+        let random = text.strip_prefix("job_");
+        random.is_some_and(|random| random.len() == 24 && random.bytes().all(|byte| byte.is_ascii_alphanumeric()))
+    }
+
+    /// When something of it is to be deleted: the object of its result, then the job itself. Nothing before its end.
+    #[must_use]
+    pub fn due_at(&self) -> Option<UnixSeconds> {
+        if !self.state.is_final() {
+            return None;
+        }
+        let held = self.result.as_ref().filter(|result| result.object.is_some());
+        Some(held.map_or(self.expires_at, |result| result.expires_at.min(self.expires_at)))
+    }
+
+    /// When its end is to be told next.
+    #[must_use]
+    pub fn webhook_at(&self) -> Option<UnixSeconds> {
+        self.webhook.as_ref().and_then(|webhook| webhook.next_at)
+    }
+}
+
 /// A versioned record: bytes in the table, the newest form in the program.
 pub trait Record: Serialize + DeserializeOwned {
     /// The newest form.
@@ -357,6 +523,7 @@ macro_rules! record_of_one_version {
 record_of_one_version!(PresetRecord, PresetV1);
 record_of_one_version!(UsageRecord, UsageV1);
 record_of_one_version!(RequestRecord, RequestV1);
+record_of_one_version!(JobRecord, JobV1);
 
 #[cfg(test)]
 mod tests {

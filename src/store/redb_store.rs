@@ -11,10 +11,10 @@ use std::time::{Duration, Instant};
 use redb::{Builder, Database, DatabaseError, ReadTransaction, ReadableDatabase, StorageError, TableHandle};
 
 use super::fault::Fault;
-use super::tables::{META, META_SCHEMA, Presets, Reading, SCHEMA, Writing};
+use super::tables::{Jobs, META, META_SCHEMA, Presets, Reading, SCHEMA, Writing};
 use super::upkeep::{self, Upkeep};
 use super::writer::Writer;
-use super::{Change, Done, Month, OpenError, Preset, REQUEST_SECONDS, Rows, StateStore, UnixSeconds};
+use super::{Change, Done, Job, Month, OpenError, Preset, REQUEST_SECONDS, Rows, StateStore, UnixSeconds};
 
 /// Pages that redb may keep in memory. Everything that is read often lives in the program's own maps, so the library's
 /// default of 1 GiB would only be a hole in the daemon's memory bound.
@@ -148,6 +148,30 @@ impl StateStore for RedbStore {
     fn presets(&self, account: &str, after: Option<&str>, limit: usize) -> Result<Vec<Preset>, OpenError> {
         self.read(|transaction| Presets::open(transaction)?.page(account, after, limit))
     }
+
+    fn job(&self, id: &str) -> Result<Option<Job>, OpenError> {
+        self.read(|transaction| Jobs::open(transaction)?.get(id))
+    }
+
+    fn job_named(&self, key_id: &str, name: &str) -> Result<Option<Job>, OpenError> {
+        self.read(|transaction| Jobs::open(transaction)?.named(key_id, name))
+    }
+
+    fn jobs(&self, key_id: &str, after: Option<(i64, &str)>, limit: usize) -> Result<Vec<Job>, OpenError> {
+        self.read(|transaction| Jobs::open(transaction)?.page(key_id, after, limit))
+    }
+
+    fn waiting_jobs(&self, limit: usize) -> Result<Vec<Job>, OpenError> {
+        self.read(|transaction| Jobs::open(transaction)?.waiting(limit))
+    }
+
+    fn expiring_jobs(&self, limit: usize) -> Result<Vec<(UnixSeconds, Job)>, OpenError> {
+        self.read(|transaction| Jobs::open(transaction)?.expiring(limit))
+    }
+
+    fn webhook_jobs(&self, limit: usize) -> Result<Vec<(UnixSeconds, Job)>, OpenError> {
+        self.read(|transaction| Jobs::open(transaction)?.webhooks(limit))
+    }
 }
 
 /// A database whose closing cannot take the process down: redb commits once more there, and panics over a damaged page.
@@ -236,8 +260,8 @@ fn bring_up_to_date(database: &Database, path: &Path) -> Result<(), OpenError> {
     let schema = schema_of(database).map_err(|fault| unreadable(path, fault))?;
     match schema {
         SCHEMA => Ok(()),
-        // What schema 2 added are tables, and versions of records: the old ones are read as long as they are there.
-        1 => {
+        // What later schemas added are tables, and versions of records: the old ones are read as long as they are there.
+        1..SCHEMA => {
             create_tables(database).map_err(|fault| unreadable(path, fault))?;
             tracing::info!(path = %path.display(), from = schema, to = SCHEMA, "the store was brought up to date");
             Ok(())

@@ -1,14 +1,15 @@
 //! The whole store as lines of JSON, and back.
 //!
 //! ```text
-//! {"row":"store","schema":2,"exported_at":1767225600}
+//! {"row":"store","schema":3,"exported_at":1767225600}
 //! {"row":"account","name":"acme","plan":"paid",…}          before everything that belongs to it
 //! {"row":"key","hash":"9f86…","id":"key_…","account":"acme",…}
-//! {"row":"preset",…}   {"row":"usage",…}   {"row":"request",…}
+//! {"row":"preset",…}   {"row":"usage",…}   {"row":"request",…}   {"row":"job",…}
 //! {"row":"end","rows":4711}                                what stops before this line is not whole
 //! ```
 //!
 //! Records are in their newest form. Nothing is left out, also what [`super::StateStore::load`] is not interested in.
+//! Clips and results of jobs are not in it: a job that was not at its end fails where its clip is missing.
 
 use std::io::{self, BufRead, Read, Write};
 
@@ -20,7 +21,7 @@ use super::check::RowCounts;
 use super::fault::{Failure, Fault};
 use super::redb_store::{guarded, unreadable};
 use super::tables::{Reading, SCHEMA, Writing};
-use super::{Account, Key, KeyHash, Month, OpenError, Preset, RedbStore, Request, UnixSeconds, Usage};
+use super::{Account, Job, Key, KeyHash, Month, OpenError, Preset, RedbStore, Request, UnixSeconds, Usage};
 
 /// A longer line is no row of a store: the largest is a preset.
 const MAX_LINE_BYTES: u64 = 1 << 20;
@@ -53,6 +54,7 @@ enum Line {
         images: u64,
         at: UnixSeconds,
     },
+    Job(Box<Job>),
     End {
         rows: u64,
     },
@@ -206,12 +208,16 @@ fn export(tables: &Reading, emit: &mut Emit<'_>) -> Result<RowCounts, Stop<io::E
         emit(&Line::Request { account, key, fingerprint: Hex(fingerprint), images, at })?;
         rows.requests += 1;
     }
+    for row in tables.jobs.rows()? {
+        emit(&Line::Job(Box::new(row?.1?)))?;
+        rows.jobs += 1;
+    }
     emit(&Line::End { rows: total(rows) })?;
     Ok(rows)
 }
 
-const fn total(RowCounts { accounts, keys, presets, usage, requests }: RowCounts) -> u64 {
-    accounts + keys + presets + usage + requests
+const fn total(RowCounts { accounts, keys, presets, usage, requests, jobs }: RowCounts) -> u64 {
+    accounts + keys + presets + usage + requests + jobs
 }
 
 fn import(tables: &mut Writing<'_>, input: &mut dyn BufRead) -> Result<RowCounts, Stop<ImportError>> {
@@ -304,6 +310,15 @@ fn insert(tables: &mut Writing<'_>, line: Line, rows: &mut RowCounts) -> Result<
             }
             tables.requests.put(&account, &key, Request { fingerprint, images, at })?;
             rows.requests += 1;
+        }
+        Line::Job(job) => {
+            if !Job::is_id(&job.id) {
+                return Err(Fault::Damaged(format!("no job can be called {}", job.id)).into());
+            }
+            tables.accounts.named(&job.account)?;
+            tables.jobs.check_new(&job)?;
+            tables.jobs.put(*job)?;
+            rows.jobs += 1;
         }
         Line::Store { .. } => return Err(Fault::Damaged("a second export begins here".into()).into()),
         Line::End { .. } => return Err(Fault::Damaged("the end, out of place".into()).into()),

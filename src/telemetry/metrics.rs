@@ -25,6 +25,9 @@ const MODEL_LOADED: &str = "backdrop_model_loaded";
 const MEGAPIXELS_IN_FLIGHT: &str = "backdrop_megapixels_in_flight";
 const CPU_JOBS_WAITING: &str = "backdrop_cpu_jobs_waiting";
 const CPU_JOBS_RUNNING: &str = "backdrop_cpu_jobs_running";
+const JOBS: &str = "backdrop_jobs";
+const JOBS_ENDED: &str = "backdrop_jobs_ended_total";
+const WEBHOOKS: &str = "backdrop_webhook_attempts_total";
 
 /// A stage of the pipeline, as `server-timing` names them too.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -171,6 +174,26 @@ pub fn cpu_jobs_running(change: f64) {
     gauge!(CPU_JOBS_RUNNING).increment(change);
 }
 
+/// A job waits (`queued`) or is worked on (`processing`).
+pub fn job_entered(state: &'static str) {
+    gauge!(JOBS, "state" => state).increment(1.0);
+}
+
+/// A job does so no longer.
+pub fn job_left(state: &'static str) {
+    gauge!(JOBS, "state" => state).decrement(1.0);
+}
+
+/// A job came to its end: `done` or `error`.
+pub fn job_ended(state: &'static str) {
+    counter!(JOBS_ENDED, "state" => state).increment(1);
+}
+
+/// A caller's server was told of a job's end: `delivered`, `failed` or `gone`.
+pub fn webhook_tried(outcome: &'static str) {
+    counter!(WEBHOOKS, "outcome" => outcome).increment(1);
+}
+
 /// Starts recording, on the first call, and returns what renders the numbers; there is one recorder in a process.
 #[must_use]
 pub fn exporter() -> PrometheusHandle {
@@ -222,6 +245,9 @@ fn describe() {
     describe_gauge!(MEGAPIXELS_IN_FLIGHT, "Megapixels that are decoded or about to be.");
     describe_gauge!(CPU_JOBS_WAITING, "Pieces of CPU work that wait for a worker.");
     describe_gauge!(CPU_JOBS_RUNNING, "Pieces of CPU work being done.");
+    describe_gauge!(JOBS, "Jobs that wait or are worked on, by state.");
+    describe_counter!(JOBS_ENDED, "Jobs that came to their end, by state.");
+    describe_counter!(WEBHOOKS, "Attempts to tell callers' servers of the ends of their jobs, by outcome.");
 }
 
 #[cfg(test)]

@@ -66,7 +66,7 @@ fn a_sound_store_passes_the_check() {
     let folder = filled();
     let output = run(folder.path(), &["check"]);
     assert_eq!((code(&output), stderr(&output).as_str()), (0, ""));
-    let expected = "sound (1 accounts, 2 keys, 2 presets, 2 months of use and 2 billed requests)\n";
+    let expected = "sound (1 accounts, 2 keys, 2 presets, 2 months of use, 2 billed requests and 0 jobs)\n";
     assert!(stdout(&output).ends_with(expected), "{}", stdout(&output));
     let told = json(&run(folder.path(), &["check", "--json"]));
     assert_eq!((&told["sound"], &told["rows"]["keys"], &told["wrong"]), (&true.into(), &2.into(), &0.into()));

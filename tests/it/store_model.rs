@@ -136,7 +136,14 @@ impl Model {
             | Change::CreateKey { .. }
             | Change::RevokeKey { .. }
             | Change::RotateKey { .. }
-            | Change::TouchKeys { .. } => unreachable!("not among the steps"),
+            | Change::TouchKeys { .. }
+            | Change::CreateJob { .. }
+            | Change::StartJob { .. }
+            | Change::RequeueJobs { .. }
+            | Change::FinishJob { .. }
+            | Change::ForgetJobResult { .. }
+            | Change::NoteWebhook { .. }
+            | Change::RemoveJob { .. } => unreachable!("not among the steps"),
         }
         Ok(())
     }

@@ -51,11 +51,11 @@ async fn a_store_keeps_its_content_over_a_reopening() {
 async fn a_store_of_a_newer_schema_is_refused_and_not_changed() {
     let (folder, file) = folder();
     drop(bootstrapped(folder.path()).await);
-    write_schema(&file, 3);
+    write_schema(&file, 4);
     let error = refusal(&file);
-    assert!(matches!(error, OpenError::Newer { found: 3, supported: 2, .. }), "{error:?}");
+    assert!(matches!(error, OpenError::Newer { found: 4, supported: 3, .. }), "{error:?}");
     assert!(error.to_string().contains(&file.display().to_string()), "{error}");
-    write_schema(&file, 2);
+    write_schema(&file, 3);
     assert_eq!(open(folder.path()).list(None).len(), 1);
 }
 
@@ -90,7 +90,7 @@ fn a_store_of_schema_1_is_brought_up_to_date_with_all_that_is_in_it() {
         assert_eq!((key.revoked_at, key.last_used_at), (Some(UnixSeconds(1_767_229_200)), None));
         assert!(store.check().expect("it can be read").is_sound());
     }
-    assert_eq!(schema_of(&file), 2);
+    assert_eq!(schema_of(&file), 3);
     // What schema 1 had no place for.
     let store = RedbStore::open(&file).expect("a store");
     apply(&store, Change::SetAccount { account: "acme".into(), plan: None, generates: Some(true) })

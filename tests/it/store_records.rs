@@ -1,6 +1,6 @@
 //! Records that were stored once can be read for ever: `schemas/records/` holds every version that was released.
 
-use backdrop::store::{AccountRecord, KeyRecord, Plan, PresetRecord, Record, RequestRecord, UsageRecord};
+use backdrop::store::{AccountRecord, JobRecord, KeyRecord, Plan, PresetRecord, Record, RequestRecord, UsageRecord};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
@@ -47,6 +47,7 @@ fn every_version_of_every_record_still_loads() {
     assert_reads::<PresetRecord>(golden!("preset.v1"));
     assert_reads::<UsageRecord>(golden!("usage.v1"));
     assert_reads::<RequestRecord>(golden!("request.v1"));
+    assert_reads::<JobRecord>(golden!("job.v1"));
 }
 
 #[test]
@@ -56,6 +57,7 @@ fn the_newest_version_of_every_record_is_written_byte_for_byte() {
     assert_writes::<PresetRecord>(golden!("preset.v1"));
     assert_writes::<UsageRecord>(golden!("usage.v1"));
     assert_writes::<RequestRecord>(golden!("request.v1"));
+    assert_writes::<JobRecord>(golden!("job.v1"));
 }
 
 #[test]
@@ -89,4 +91,5 @@ fn a_record_cut_short_or_too_long_or_of_an_unknown_version_is_refused() {
     check::<PresetRecord>(golden!("preset.v1"));
     check::<UsageRecord>(golden!("usage.v1"));
     check::<RequestRecord>(golden!("request.v1"));
+    check::<JobRecord>(golden!("job.v1"));
 }

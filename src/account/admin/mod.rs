@@ -123,10 +123,17 @@ impl From<WriteError> for Reply {
                 | ChangeError::KeyExists
                 | ChangeError::KeyRevoked(_)
                 | ChangeError::PresetNameTaken(_)
-                | ChangeError::TooManyPresets(_),
+                | ChangeError::TooManyPresets(_)
+                | ChangeError::JobExists(_)
+                | ChangeError::JobNameTaken(_)
+                | ChangeError::TooManyJobs { .. }
+                | ChangeError::JobState { .. },
             ) => (StatusCode::CONFLICT, "conflict"),
             WriteError::Change(
-                ChangeError::NoSuchAccount(_) | ChangeError::NoSuchKey(_) | ChangeError::NoSuchPreset(_),
+                ChangeError::NoSuchAccount(_)
+                | ChangeError::NoSuchKey(_)
+                | ChangeError::NoSuchPreset(_)
+                | ChangeError::NoSuchJob(_),
             ) => (StatusCode::NOT_FOUND, "not_found"),
             WriteError::Change(ChangeError::Busy) | WriteError::Closed => {
                 (StatusCode::SERVICE_UNAVAILABLE, "unavailable")

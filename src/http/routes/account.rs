@@ -1,4 +1,4 @@
-//! `GET /account`: where the caller's account stands.
+//! `GET /account`: where the caller's account stands, and what its webhooks are signed with.
 
 use crate::account::price::in_dollars;
 use crate::account::rate::Rate;
@@ -10,7 +10,7 @@ use crate::store::UnixSeconds;
 use hyper::StatusCode;
 use serde_json::json;
 
-/// Answers plan, quota and rate of the account that the key belongs to.
+/// Answers plan, quota, webhook secret and rate of the account that the key belongs to.
 pub(in crate::http) fn answer(facade: &Facade, caller: &Caller, rate: &Rate) -> Result<Reply, ApiError> {
     let standing = facade.app.ledger.standing(&caller.account, caller.plan, UnixSeconds::now());
     let body = json!({
@@ -23,6 +23,7 @@ pub(in crate::http) fn answer(facade: &Facade, caller: &Caller, rate: &Rate) -> 
         "remaining": standing.quota.map(|quota| quota.saturating_sub(standing.used)),
         "resets_at": standing.resets_at.to_string(),
         "cost_usd": in_dollars(standing.microdollars),
+        "webhook_secret": facade.app.secret.webhook(&caller.account).expose(),
         "rate": {
             "limit": rate.limit,
             "remaining": rate.remaining,

@@ -4,4 +4,7 @@ pub(super) mod account;
 pub(super) mod batch;
 pub(super) mod estimate;
 pub(super) mod image;
+pub(super) mod jobs;
 pub(super) mod presets;
+pub(super) mod results;
+pub(super) mod video;

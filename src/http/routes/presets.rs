@@ -111,7 +111,7 @@ async fn delete(facade: &Facade, caller: &Caller, exchange: &mut Exchange) -> Re
 }
 
 /// The parameters of the query string.
-fn query(exchange: &Exchange) -> url::form_urlencoded::Parse<'_> {
+pub(super) fn query(exchange: &Exchange) -> url::form_urlencoded::Parse<'_> {
     url::form_urlencoded::parse(exchange.uri.query().unwrap_or_default().as_bytes())
 }
 

@@ -7,6 +7,7 @@
 //! An index is written by the same function as its table, and nowhere else.
 
 mod accounts;
+mod jobs;
 mod keys;
 mod presets;
 mod requests;
@@ -15,6 +16,7 @@ mod usage;
 use redb::{ReadTransaction, StorageError, TableDefinition, TableError, WriteTransaction};
 
 pub(super) use accounts::Accounts;
+pub(super) use jobs::{IndexRow, Jobs};
 pub(super) use keys::Keys;
 pub(super) use presets::Presets;
 pub(super) use requests::Requests;
@@ -27,8 +29,8 @@ type Row<K, V> = Result<(K, Result<V, Fault>), Fault>;
 
 /// The schema that this version writes, and the newest that it reads.
 ///
-/// 1: accounts and keys. 2: presets, usage and requests; account and key have a second version.
-pub(super) const SCHEMA: u64 = 2;
+/// 1: accounts and keys. 2: presets, usage and requests; account and key have a second version. 3: jobs.
+pub(super) const SCHEMA: u64 = 3;
 
 /// Facts about the file itself: [`META_SCHEMA`].
 pub(super) const META: TableDefinition<'_, &str, u64> = TableDefinition::new("meta");
@@ -37,8 +39,23 @@ pub(super) const META: TableDefinition<'_, &str, u64> = TableDefinition::new("me
 pub(super) const META_SCHEMA: &str = "schema";
 
 /// Every table there is: of an unknown one, a check says so.
-pub(super) const NAMES: [&str; 9] =
-    ["meta", "accounts", "keys", "key_ids", "presets", "preset_names", "usage", "requests", "request_times"];
+pub(super) const NAMES: [&str; 15] = [
+    "meta",
+    "accounts",
+    "keys",
+    "key_ids",
+    "presets",
+    "preset_names",
+    "usage",
+    "requests",
+    "request_times",
+    "jobs",
+    "job_queue",
+    "key_jobs",
+    "job_names",
+    "job_times",
+    "webhook_times",
+];
 
 /// A column of text in a key or an index.
 type Text = &'static str;
@@ -47,12 +64,13 @@ type Text = &'static str;
 type Bytes = &'static [u8];
 
 /// All tables but [`META`], of a write transaction or of a reader's snapshot.
-pub(super) struct Tables<A, K, P, U, R> {
+pub(super) struct Tables<A, K, P, U, R, J> {
     pub(super) accounts: A,
     pub(super) keys: K,
     pub(super) presets: P,
     pub(super) usage: U,
     pub(super) requests: R,
+    pub(super) jobs: J,
 }
 
 /// The tables of a write transaction.
@@ -62,10 +80,12 @@ pub(super) type Writing<'txn> = Tables<
     presets::Writing<'txn>,
     usage::Writing<'txn>,
     requests::Writing<'txn>,
+    jobs::Writing<'txn>,
 >;
 
 /// The tables of a reader's snapshot.
-pub(super) type Reading = Tables<accounts::Reading, keys::Reading, presets::Reading, usage::Reading, requests::Reading>;
+pub(super) type Reading =
+    Tables<accounts::Reading, keys::Reading, presets::Reading, usage::Reading, requests::Reading, jobs::Reading>;
 
 impl<'txn> Writing<'txn> {
     /// Opens all tables, creating those that are not there yet.
@@ -76,6 +96,7 @@ impl<'txn> Writing<'txn> {
             presets: Presets::create(transaction)?,
             usage: Uses::create(transaction)?,
             requests: Requests::create(transaction)?,
+            jobs: Jobs::create(transaction)?,
         })
     }
 
@@ -85,7 +106,8 @@ impl<'txn> Writing<'txn> {
             && self.keys.is_empty()?
             && self.presets.is_empty()?
             && self.usage.is_empty()?
-            && self.requests.is_empty()?)
+            && self.requests.is_empty()?
+            && self.jobs.is_empty()?)
     }
 }
 
@@ -98,6 +120,7 @@ impl Reading {
             presets: Presets::open(transaction)?,
             usage: Uses::open(transaction)?,
             requests: Requests::open(transaction)?,
+            jobs: Jobs::open(transaction)?,
         })
     }
 }

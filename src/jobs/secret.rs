@@ -1,0 +1,199 @@
+//! The daemon's own secret: 32 random bytes in the data directory, from which every other one is derived.
+//!
+//! Losing the file makes result URLs and webhook signatures of before invalid, and nothing else.
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use hmac::{Hmac, Mac};
+use rand::TryRngCore;
+use rand::rngs::OsRng;
+use sha2::Sha256;
+use std::fmt;
+use std::fs::File;
+use std::io::{self, Read, Write};
+use std::path::{Path, PathBuf};
+use tempfile::NamedTempFile;
+
+/// Its name in the data directory.
+const FILE: &str = "secret";
+
+/// What a secret of Standard Webhooks begins with.
+const WEBHOOK_PREFIX: &str = "whsec_";
+
+/// The root of all secrets; never shown.
+#[derive(Clone)]
+pub struct DaemonSecret([u8; 32]);
+
+/// The key that a receiver of webhooks checks signatures with.
+#[derive(Clone, PartialEq, Eq)]
+pub struct WebhookSecret([u8; 32]);
+
+/// Why there is no secret.
+#[derive(Debug, thiserror::Error)]
+pub enum SecretError {
+    /// The file has another length, so that somebody else wrote it.
+    #[error("{} has not 32 bytes; move it away to have a new one made", .0.display())]
+    Damaged(PathBuf),
+    /// It can be neither read nor made.
+    #[error("{} cannot be read or made", path.display())]
+    Io {
+        /// The file.
+        path: PathBuf,
+        /// What the system said.
+        #[source]
+        source: io::Error,
+    },
+}
+
+impl DaemonSecret {
+    /// Reads the secret of a data directory. Where there is none it is made, readable for its owner alone, and durable
+    /// when this returns. Blocks; meant for start-up.
+    ///
+    /// # Errors
+    /// See [`SecretError`].
+    pub fn open(data_dir: &Path) -> Result<Self, SecretError> {
+        let path = data_dir.join(FILE);
+        let secret = match read(&path) {
+            Err(error) if error.kind() == io::ErrorKind::NotFound => make(data_dir, &path).and_then(|()| read(&path)),
+            read => read,
+        };
+        secret
+            .map_err(|source| SecretError::Io { path: path.clone(), source })?
+            .map(Self)
+            .ok_or(SecretError::Damaged(path))
+    }
+
+    /// A key for one purpose; those of different labels tell nothing about each other.
+    #[must_use]
+    pub fn derive(&self, label: &str) -> [u8; 32] {
+        hmac(&self.0, &[label.as_bytes()])
+    }
+
+    /// What signs the webhooks of an account.
+    #[must_use]
+    pub fn webhook(&self, account: &str) -> WebhookSecret {
+        WebhookSecret(self.derive(&format!("webhooks of {account}")))
+    }
+}
+
+impl fmt::Debug for DaemonSecret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("***")
+    }
+}
+
+impl WebhookSecret {
+    /// As its account is shown it: `whsec_` and base64.
+    #[must_use]
+    pub fn expose(&self) -> String {
+        format!("{WEBHOOK_PREFIX}{}", STANDARD.encode(self.0))
+    }
+
+    /// The value of `webhook-signature`: HMAC-SHA-256 over `id.seconds.body` (Standard Webhooks, symmetric `v1`).
+    #[must_use]
+    pub fn sign(&self, id: &str, seconds: i64, body: &[u8]) -> String {
+        let seconds = seconds.to_string();
+        let signature = hmac(&self.0, &[id.as_bytes(), b".", seconds.as_bytes(), b".", body]);
+        format!("v1,{}", STANDARD.encode(signature))
+    }
+}
+
+impl fmt::Debug for WebhookSecret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("***")
+    }
+}
+
+/// HMAC-SHA-256 of some pieces, one behind the other.
+pub(super) fn hmac(key: &[u8; 32], pieces: &[&[u8]]) -> [u8; 32] {
+    keyed(key, pieces).finalize().into_bytes().into()
+}
+
+/// Whether `signature` is that of the pieces, in a time that does not tell how much of it is right.
+pub(super) fn is_signed(key: &[u8; 32], pieces: &[&[u8]], signature: &[u8]) -> bool {
+    keyed(key, pieces).verify_slice(signature).is_ok()
+}
+
+fn keyed(key: &[u8; 32], pieces: &[&[u8]]) -> Hmac<Sha256> {
+    let mut mac = Hmac::<Sha256>::new_from_slice(key).expect("HMAC takes keys of every length");
+    pieces.iter().for_each(|piece| mac.update(piece));
+    mac
+}
+
+/// Nothing when the file has another length.
+fn read(path: &Path) -> io::Result<Option<[u8; 32]>> {
+    let mut bytes = Vec::new();
+    File::open(path)?.take(33).read_to_end(&mut bytes)?;
+    Ok(bytes.try_into().ok())
+}
+
+/// Makes the file whole or not at all. Where another process was first, its file stays.
+fn make(data_dir: &Path, path: &Path) -> io::Result<()> {
+    let mut bytes = [0; 32];
+    OsRng.try_fill_bytes(&mut bytes).map_err(io::Error::other)?;
+    // Temporary files are their owner's alone, and so is what they become.
+    let mut file = NamedTempFile::new_in(data_dir)?;
+    file.write_all(&bytes)?;
+    file.as_file().sync_all()?;
+    match file.persist_noclobber(path) {
+        Ok(_) => {}
+        Err(error) if error.error.kind() == io::ErrorKind::AlreadyExists => {}
+        Err(error) => return Err(error.error),
+    }
+    sync_folder(data_dir)
+}
+
+/// Makes the names in a folder durable.
+pub(super) fn sync_folder(folder: &Path) -> io::Result<()> {
+    File::open(folder)?.sync_all()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn it_is_made_once_and_stays() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let first = DaemonSecret::open(folder.path()).expect("a new one");
+        let again = DaemonSecret::open(folder.path()).expect("the same");
+        assert_eq!(first.derive("x"), again.derive("x"));
+        let other = tempfile::tempdir().expect("a folder");
+        assert_ne!(first.derive("x"), DaemonSecret::open(other.path()).expect("another").derive("x"));
+        #[cfg(unix)]
+        {
+            use std::os::unix::fs::PermissionsExt;
+            let mode = std::fs::metadata(folder.path().join(FILE)).expect("it is there").permissions().mode();
+            assert_eq!(mode & 0o777, 0o600);
+        }
+    }
+
+    #[test]
+    fn a_file_of_another_length_is_refused_and_left_alone() {
+        let folder = tempfile::tempdir().expect("a folder");
+        for length in [0, 31, 33] {
+            std::fs::write(folder.path().join(FILE), vec![1; length]).expect("written");
+            assert!(matches!(DaemonSecret::open(folder.path()), Err(SecretError::Damaged(_))), "{length}");
+            assert_eq!(std::fs::read(folder.path().join(FILE)).expect("there").len(), length);
+        }
+    }
+
+    #[test]
+    fn each_label_and_each_account_has_its_own() {
+        let secret = DaemonSecret([7; 32]);
+        assert_ne!(secret.derive("a"), secret.derive("b"));
+        assert_ne!(secret.webhook("a"), secret.webhook("b"));
+        let shown = secret.webhook("a").expose();
+        let key = STANDARD.decode(shown.strip_prefix("whsec_").expect("the prefix")).expect("base64");
+        assert_eq!(key.len(), 32);
+        assert_eq!(format!("{secret:?} {:?}", secret.webhook("a")), "*** ***");
+    }
+
+    #[test]
+    fn a_signature_is_that_of_the_specification() {
+        // Made with Python's hmac: base64(HMAC-SHA-256(bytes(range(32)), b'msg_1.1614265330.{"test": 2432232314}')).
+        let secret = WebhookSecret(std::array::from_fn(|at| at as u8));
+        let signature = secret.sign("msg_1", 1_614_265_330, br#"{"test": 2432232314}"#);
+        assert_eq!(signature, "v1,GWvjEzx3AphU7wha3hNZPXJnymF9Fg+ZdvPQqWPOjZ0=");
+    }
+}

@@ -1,0 +1,338 @@
+//! Job id → `JobRecord`, and the indexes by which jobs are found: those that are not at their end by their place in the
+//! queue, all of a key by their place in its listing and by their `Idempotency-Key`, those at their end by the time when
+//! something of them is to be deleted, and those whose end is to be told by the time for that.
+
+use std::ops::Bound;
+
+use redb::{
+    ReadOnlyTable, ReadTransaction, ReadableTable, ReadableTableMetadata, StorageError, Table, TableDefinition,
+    TableError, WriteTransaction,
+};
+
+use super::{Bytes, Row, Text};
+use crate::store::fault::{Failure, Fault};
+use crate::store::records::{JobRecord, Record};
+use crate::store::{ChangeError, Job, UnixSeconds};
+
+pub(in crate::store) const JOBS: TableDefinition<'_, &str, &[u8]> = TableDefinition::new("jobs");
+/// (place, id) → key id, of the jobs that are not at their end.
+pub(in crate::store) const JOB_QUEUE: TableDefinition<'_, (i64, &str), &str> = TableDefinition::new("job_queue");
+/// (key id, place, id).
+pub(in crate::store) const KEY_JOBS: TableDefinition<'_, (&str, i64, &str), ()> = TableDefinition::new("key_jobs");
+/// (key id, `Idempotency-Key`) → id.
+pub(in crate::store) const JOB_NAMES: TableDefinition<'_, (&str, &str), &str> = TableDefinition::new("job_names");
+/// (time, id), of the jobs at their end.
+pub(in crate::store) const JOB_TIMES: TableDefinition<'_, (i64, &str), ()> = TableDefinition::new("job_times");
+/// (time, id), of the jobs whose end is to be told.
+pub(in crate::store) const WEBHOOK_TIMES: TableDefinition<'_, (i64, &str), ()> = TableDefinition::new("webhook_times");
+
+/// The table of jobs and its indexes: queue, listing, names, and the two by time.
+pub(in crate::store) struct Jobs<T, Q, L, N, I> {
+    jobs: T,
+    queue: Q,
+    listing: L,
+    names: N,
+    times: I,
+    webhooks: I,
+}
+
+type Queue = (i64, Text);
+type Listing = (Text, i64, Text);
+type Names = (Text, Text);
+type Times = (i64, Text);
+
+pub(super) type Writing<'txn> = Jobs<
+    Table<'txn, Text, Bytes>,
+    Table<'txn, Queue, Text>,
+    Table<'txn, Listing, ()>,
+    Table<'txn, Names, Text>,
+    Table<'txn, Times, ()>,
+>;
+pub(super) type Reading = Jobs<
+    ReadOnlyTable<Text, Bytes>,
+    ReadOnlyTable<Queue, Text>,
+    ReadOnlyTable<Listing, ()>,
+    ReadOnlyTable<Names, Text>,
+    ReadOnlyTable<Times, ()>,
+>;
+
+impl<'txn> Writing<'txn> {
+    pub(super) fn create(transaction: &'txn WriteTransaction) -> Result<Self, TableError> {
+        Ok(Self {
+            jobs: transaction.open_table(JOBS)?,
+            queue: transaction.open_table(JOB_QUEUE)?,
+            listing: transaction.open_table(KEY_JOBS)?,
+            names: transaction.open_table(JOB_NAMES)?,
+            times: transaction.open_table(JOB_TIMES)?,
+            webhooks: transaction.open_table(WEBHOOK_TIMES)?,
+        })
+    }
+}
+
+impl Reading {
+    pub(in crate::store) fn open(transaction: &ReadTransaction) -> Result<Self, TableError> {
+        Ok(Self {
+            jobs: transaction.open_table(JOBS)?,
+            queue: transaction.open_table(JOB_QUEUE)?,
+            listing: transaction.open_table(KEY_JOBS)?,
+            names: transaction.open_table(JOB_NAMES)?,
+            times: transaction.open_table(JOB_TIMES)?,
+            webhooks: transaction.open_table(WEBHOOK_TIMES)?,
+        })
+    }
+}
+
+impl<T, Q, L, N, I> Jobs<T, Q, L, N, I>
+where
+    T: ReadableTable<Text, Bytes>,
+    Q: ReadableTable<Queue, Text>,
+    L: ReadableTable<Listing, ()>,
+    N: ReadableTable<Names, Text>,
+    I: ReadableTable<Times, ()>,
+{
+    pub(in crate::store) fn get(&self, id: &str) -> Result<Option<Job>, Fault> {
+        self.jobs.get(id)?.map(|row| decode(id, row.value())).transpose()
+    }
+
+    /// The job that a change is about.
+    pub(in crate::store) fn known(&self, id: &str) -> Result<Job, Failure> {
+        self.get(id)?.ok_or_else(|| ChangeError::NoSuchJob(id.into()).into())
+    }
+
+    /// The id that the index has for a name.
+    pub(in crate::store) fn id_of(&self, key_id: &str, name: &str) -> Result<Option<String>, Fault> {
+        Ok(self.names.get((key_id, name))?.map(|row| row.value().to_owned()))
+    }
+
+    pub(in crate::store) fn named(&self, key_id: &str, name: &str) -> Result<Option<Job>, Fault> {
+        self.id_of(key_id, name)?.map(|id| self.indexed(&id)).transpose()
+    }
+
+    /// Up to `limit` jobs of a key, the newest first, those listed after the place and id `after`.
+    pub(in crate::store) fn page(
+        &self,
+        key_id: &str,
+        after: Option<(i64, &str)>,
+        limit: usize,
+    ) -> Result<Vec<Job>, Fault> {
+        let from = Bound::Included((key_id, i64::MIN, ""));
+        // Up to the end of the key: no id sorts behind this one, and no place behind the last.
+        let to = after.map_or(Bound::Included((key_id, i64::MAX, "\u{10ffff}")), |(place, id)| {
+            Bound::Excluded((key_id, place, id))
+        });
+        let mut page = Vec::new();
+        for row in self.listing.range::<(&str, i64, &str)>((from, to))?.rev().take(limit) {
+            page.push(self.indexed(row?.0.value().2)?);
+        }
+        Ok(page)
+    }
+
+    /// Up to `limit` jobs that are not at their end, in the order of the queue.
+    pub(in crate::store) fn waiting(&self, limit: usize) -> Result<Vec<Job>, Fault> {
+        self.queue.iter()?.take(limit).map(|row| self.indexed(row?.0.value().1)).collect()
+    }
+
+    /// How many jobs of a key are not at their end. Goes through the whole queue, without reading a job.
+    pub(in crate::store) fn count_waiting(&self, key_id: &str) -> Result<usize, Fault> {
+        let mut count = 0;
+        for row in self.queue.iter()? {
+            count += usize::from(row?.1.value() == key_id);
+        }
+        Ok(count)
+    }
+
+    /// Up to `limit` jobs of which something is to be deleted, each with the time for that, the earliest first.
+    pub(in crate::store) fn expiring(&self, limit: usize) -> Result<Vec<(UnixSeconds, Job)>, Fault> {
+        self.timed(&self.times, limit)
+    }
+
+    /// Up to `limit` jobs whose end is to be told, each with the time for that, the earliest first.
+    pub(in crate::store) fn webhooks(&self, limit: usize) -> Result<Vec<(UnixSeconds, Job)>, Fault> {
+        self.timed(&self.webhooks, limit)
+    }
+
+    fn timed(&self, index: &I, limit: usize) -> Result<Vec<(UnixSeconds, Job)>, Fault> {
+        let mut jobs = Vec::new();
+        for row in index.iter()?.take(limit) {
+            let (key, _) = row?;
+            let (at, id) = key.value();
+            jobs.push((UnixSeconds(at), self.indexed(id)?));
+        }
+        Ok(jobs)
+    }
+
+    /// The job that a row of an index is about.
+    fn indexed(&self, id: &str) -> Result<Job, Fault> {
+        self.get(id)?.ok_or_else(|| Fault::Damaged(format!("job {id} is in an index and not in the table")))
+    }
+
+    /// Every row: the id that it lies under, and the job.
+    pub(in crate::store) fn rows(&self) -> Result<impl Iterator<Item = Row<String, Job>>, Fault> {
+        Ok(self.jobs.iter()?.map(|row| {
+            let (id, bytes) = row?;
+            Ok((id.value().to_owned(), decode(id.value(), bytes.value())))
+        }))
+    }
+
+    /// The indexes that lack a job which belongs there.
+    pub(in crate::store) fn lacking(&self, job: &Job) -> Result<Vec<&'static str>, Fault> {
+        let Places { queue, listing, name, due, webhook } = Places::of(job);
+        let mut lacking = Vec::new();
+        let mut expect = |name, there: bool| {
+            if !there {
+                lacking.push(name);
+            }
+        };
+        if let Some(place) = queue {
+            expect("queue", self.queue.get(place)?.is_some_and(|key_id| key_id.value() == job.key_id));
+        }
+        expect("listing", self.listing.get(listing)?.is_some());
+        if let Some((key_id, name)) = name {
+            expect("names", self.id_of(key_id, name)?.as_deref() == Some(job.id.as_str()));
+        }
+        if let Some(place) = due {
+            expect("times", self.times.get(place)?.is_some());
+        }
+        if let Some(place) = webhook {
+            expect("webhooks", self.webhooks.get(place)?.is_some());
+        }
+        Ok(lacking)
+    }
+
+    /// Every row of every index: the index, the id, and whether `job`, the one with the id, belongs there.
+    pub(in crate::store) fn index_rows(
+        &self,
+        found: &mut dyn FnMut(IndexRow) -> Result<(), Fault>,
+    ) -> Result<(), Fault> {
+        for row in self.queue.iter()? {
+            let (key, key_id) = row?;
+            let ((place, id), key_id) = (key.value(), key_id.value().to_owned());
+            let belongs = |job: &Job| Places::of(job).queue == Some((place, id)) && job.key_id == key_id;
+            found(IndexRow { index: "queue", id, belongs: &belongs })?;
+        }
+        for row in self.listing.iter()? {
+            let (key, _) = row?;
+            let (_, _, id) = key.value();
+            found(IndexRow { index: "listing", id, belongs: &|job| Places::of(job).listing == key.value() })?;
+        }
+        for row in self.names.iter()? {
+            let (key, id) = row?;
+            found(IndexRow {
+                index: "names",
+                id: id.value(),
+                belongs: &|job| Places::of(job).name == Some(key.value()),
+            })?;
+        }
+        for row in self.times.iter()? {
+            let (key, _) = row?;
+            let (_, id) = key.value();
+            found(IndexRow { index: "times", id, belongs: &|job| Places::of(job).due == Some(key.value()) })?;
+        }
+        for row in self.webhooks.iter()? {
+            let (key, _) = row?;
+            let (_, id) = key.value();
+            found(IndexRow { index: "webhooks", id, belongs: &|job| Places::of(job).webhook == Some(key.value()) })?;
+        }
+        Ok(())
+    }
+}
+
+/// A row of an index.
+pub(in crate::store) struct IndexRow<'a> {
+    /// Which index.
+    pub(in crate::store) index: &'static str,
+    /// The job that it is about.
+    pub(in crate::store) id: &'a str,
+    /// Whether that job belongs there.
+    pub(in crate::store) belongs: &'a dyn Fn(&Job) -> bool,
+}
+
+/// Where a job lies in the indexes. Follows from the record alone: what is written and what is checked is the same.
+struct Places<'a> {
+    queue: Option<(i64, &'a str)>,
+    listing: (&'a str, i64, &'a str),
+    name: Option<(&'a str, &'a str)>,
+    due: Option<(i64, &'a str)>,
+    webhook: Option<(i64, &'a str)>,
+}
+
+impl<'a> Places<'a> {
+    fn of(job: &'a Job) -> Self {
+        let id = job.id.as_str();
+        Self {
+            queue: (!job.state.is_final()).then_some((job.place, id)),
+            listing: (&job.key_id, job.place, id),
+            name: job.name.as_deref().map(|name| (job.key_id.as_str(), name)),
+            due: job.due_at().map(|at| (at.0, id)),
+            webhook: job.webhook_at().map(|at| (at.0, id)),
+        }
+    }
+}
+
+impl Writing<'_> {
+    pub(super) fn is_empty(&self) -> Result<bool, StorageError> {
+        self.jobs.is_empty()
+    }
+
+    /// Refuses a job whose id or name is there already.
+    pub(in crate::store) fn check_new(&self, job: &Job) -> Result<(), Failure> {
+        if self.jobs.get(job.id.as_str())?.is_some() {
+            return Err(ChangeError::JobExists(job.id.clone()).into());
+        }
+        let taken_by = job.name.as_ref().map(|name| self.id_of(&job.key_id, name)).transpose()?.flatten();
+        taken_by.map_or(Ok(()), |id| Err(ChangeError::JobNameTaken(id).into()))
+    }
+
+    /// Adds a job, or overwrites the one of its id. That it may was checked.
+    pub(in crate::store) fn put(&mut self, job: Job) -> Result<Job, Fault> {
+        if let Some(before) = self.get(&job.id)? {
+            self.unlist(&before)?;
+        }
+        self.jobs.insert(job.id.as_str(), JobRecord::from_latest(job.clone()).encode().as_slice())?;
+        let Places { queue, listing, name, due, webhook } = Places::of(&job);
+        if let Some(place) = queue {
+            self.queue.insert(place, job.key_id.as_str())?;
+        }
+        self.listing.insert(listing, ())?;
+        if let Some(name) = name {
+            self.names.insert(name, job.id.as_str())?;
+        }
+        if let Some(place) = due {
+            self.times.insert(place, ())?;
+        }
+        if let Some(place) = webhook {
+            self.webhooks.insert(place, ())?;
+        }
+        Ok(job)
+    }
+
+    /// Removes a job.
+    pub(in crate::store) fn remove(&mut self, job: &Job) -> Result<(), Fault> {
+        self.unlist(job)?;
+        self.jobs.remove(job.id.as_str())?;
+        Ok(())
+    }
+
+    fn unlist(&mut self, job: &Job) -> Result<(), Fault> {
+        let Places { queue, listing, name, due, webhook } = Places::of(job);
+        if let Some(place) = queue {
+            self.queue.remove(place)?;
+        }
+        self.listing.remove(listing)?;
+        if let Some(name) = name {
+            self.names.remove(name)?;
+        }
+        if let Some(place) = due {
+            self.times.remove(place)?;
+        }
+        if let Some(place) = webhook {
+            self.webhooks.remove(place)?;
+        }
+        Ok(())
+    }
+}
+
+fn decode(id: &str, bytes: &[u8]) -> Result<Job, Fault> {
+    let unreadable = |error| Fault::unreadable(format_args!("job {id}"), &error);
+    JobRecord::decode(bytes).map(Record::latest).map_err(unreadable)
+}
