@@ -77,7 +77,8 @@ conformance-packages: packages
 	@$(call install,for-conformance)
 
 # Installs what is missing with apt-get: as root, or through sudo; else says what to run. Without apt-get the build tells
-# what it lacks. libheif is built from source (cmake, g++) and finds libde265 with pkg-config; Mesa's lavapipe is a
+# what it lacks. libheif is built from source (cmake, g++) and finds libde265 with pkg-config; ffmpeg reads
+# and writes clips; Mesa's lavapipe is a
 # Vulkan device in software, for the tests of the GPU kernels.
 define install
 command -v cargo >/dev/null || { echo "Rust is missing; see https://rustup.rs"; exit 1; }; \
@@ -87,6 +88,7 @@ need 'command -v cmake' cmake; \
 need 'command -v c++' g++; \
 need 'command -v pkg-config' pkg-config; \
 need 'pkg-config --exists libde265' libde265-dev; \
+need 'command -v ffmpeg && command -v ffprobe' ffmpeg; \
 if [ "$(1)" = for-conformance ]; then need 'python3 -c "import ensurepip"' python3-venv; fi; \
 if [ "$(1)" = for-tests ]; then \
   need 'ls /usr/share/vulkan/icd.d/lvp_icd*.json' mesa-vulkan-drivers; \

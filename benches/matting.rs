@@ -40,7 +40,7 @@ fn benches(criterion: &mut Criterion) {
         let frame = frame(side);
         let trimap = trimap::from_mask(&mask, frame.size());
         let prior = Prior::of_mask(&mask);
-        let options = ClosedForm { prior: Some(&prior) };
+        let options = ClosedForm { prior: Some(&prior), start: None };
         let mut group = criterion.benchmark_group("closed_form/cpu");
         group.sample_size(10);
         group.bench_function(name, |bench| {

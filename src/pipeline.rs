@@ -184,7 +184,13 @@ async fn stages(
         // No subject can change it, so a result that would be too large is refused before it costs anything.
         scene.layout(size, Rect::whole(size))?;
     }
-    engine.reserve_pixels(&slot, probed.pixels() + scene.most_pixels(size), call.deadline).await?;
+    engine
+        .reserve_pixels(
+            &slot,
+            probed.pixels() + scene.most_pixels(size) + cutting::most_pixels(size, &cut),
+            call.deadline,
+        )
+        .await?;
 
     let (buffers, scene) = (engine.buffers().clone(), Arc::new(scene));
     let decode = {

@@ -54,7 +54,7 @@ pub(crate) struct Shop {
 
 impl Shop {
     pub(crate) fn open() -> Self {
-        let runtime = tokio::runtime::Builder::new_multi_thread().enable_time().build().expect("a runtime");
+        let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().expect("a runtime");
         let weights = Weights::embedded();
         let factory = move || -> Result<Box<dyn Segmenter>, SegmentError> {
             CpuSegmenter::new(&weights, Isa::detect())
@@ -64,6 +64,18 @@ impl Shop {
         let engine = Engine::start(&EngineConfig::default(), Arc::new(factory));
         runtime.block_on(engine.ready()).expect("the embedded weights");
         Self { runtime, engine }
+    }
+
+    /// The engine itself.
+    #[allow(dead_code, reason = "not every bench has need of it")]
+    pub(crate) const fn engine(&self) -> &Engine {
+        &self.engine
+    }
+
+    /// Waits for a future.
+    #[allow(dead_code, reason = "not every bench has need of it")]
+    pub(crate) fn wait<T>(&self, future: impl Future<Output = T>) -> T {
+        self.runtime.block_on(future)
     }
 
     /// One picture, from the bytes of a JPEG to those of the result.

@@ -14,7 +14,7 @@ use crate::http::{self, Administer, App, Authenticate, Caller, Inspect, Inspecto
 use crate::jobs::results::Results;
 use crate::jobs::secret::DaemonSecret;
 use crate::jobs::webhook_sender::WebhookSender;
-use crate::jobs::{Done, Job, Jobs, Means, Work, WorkError};
+use crate::jobs::{Jobs, Means, VideoWork};
 use crate::source::Fetcher;
 use crate::store::{self, RedbStore};
 use crate::telemetry;
@@ -94,7 +94,7 @@ async fn serve(config: Config) -> Result<(), Failure> {
         store: services.store.clone(),
         ledger: services.ledger.clone(),
         keep: Arc::new(results.clone()),
-        work: Arc::new(NotYet),
+        work: Arc::new(VideoWork::new(engine.clone(), config.video.clone())),
         deliver: Arc::new(WebhookSender::new(fetcher.clone(), secret.clone(), results.clone())),
     };
     let jobs = start_jobs(means, &config).await?;
@@ -150,22 +150,6 @@ async fn serve(config: Config) -> Result<(), Failure> {
     drop(door);
     tracing::info!("stopped");
     Ok(())
-}
-
-/// Until there is work on clips.
-#[derive(Debug)]
-struct NotYet;
-
-impl Work for NotYet {
-    fn run<'a>(
-        &'a self,
-        _: &'a Job,
-        _: &'a std::path::Path,
-        _: &'a (dyn Fn(u8) + Send + Sync),
-    ) -> BoxFuture<'a, Result<Done, WorkError>> {
-        let error = WorkError { code: "unavailable", message: "clips are not worked on yet".into(), internal: false };
-        Box::pin(async { Err(error) })
-    }
 }
 
 async fn start_jobs(means: Means, config: &Config) -> Result<Jobs, Failure> {

@@ -47,3 +47,100 @@ pub async fn document(shown: &Shown, results: &Results, base: &str, now: UnixSec
 fn open(result: &JobResult, now: UnixSeconds) -> Option<&str> {
     result.object.as_deref().filter(|_| now < result.expires_at)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::jobs::secret::DaemonSecret;
+    use crate::store::{Job, JobError, Month};
+
+    const NOW: UnixSeconds = UnixSeconds(1_796_000_000);
+    const LATER: UnixSeconds = UnixSeconds(NOW.0 + 3600);
+
+    fn job(state: JobState) -> Job {
+        Job {
+            id: "job_1".into(),
+            key_id: "key_1".into(),
+            account: "default".into(),
+            test: false,
+            state,
+            progress: 0,
+            fields: Vec::new(),
+            format: "webm".into(),
+            name: None,
+            fingerprint: [0; 32],
+            unit_price: 50_000,
+            month: Month::of(NOW),
+            reserved: 0,
+            created_at: NOW,
+            place: 0,
+            updated_at: NOW,
+            expires_at: UnixSeconds(NOW.0 + 86_400),
+            result: None,
+            warnings: Vec::new(),
+            error: None,
+            webhook: None,
+        }
+    }
+
+    async fn shown(job: Job, now: UnixSeconds) -> Value {
+        let folder = tempfile::tempdir().expect("a folder");
+        let secret = DaemonSecret::open(folder.path()).expect("a new one");
+        let results = Results::open(None, folder.path(), &secret).expect("a new folder");
+        let shown = Shown { job, progress: 40 };
+        document(&shown, &results, "https://example.org/", now).await.expect("signed")
+    }
+
+    fn names(body: &Value) -> Vec<&str> {
+        body.as_object().expect("an object").keys().map(String::as_str).collect()
+    }
+
+    const ALWAYS: [&str; 7] = ["created_at", "expires_at", "format", "job_id", "progress", "status", "updated_at"];
+
+    #[tokio::test]
+    async fn a_job_that_is_not_over_shows_how_far_it_is() {
+        let body = shown(job(JobState::Processing), NOW).await;
+        assert_eq!(
+            (&body["status"], &body["progress"], &body["job_id"]),
+            (&"processing".into(), &40.into(), &"job_1".into())
+        );
+        let mut shown = names(&body);
+        shown.sort_unstable();
+        assert_eq!(shown, ALWAYS);
+    }
+
+    #[tokio::test]
+    async fn a_result_has_its_address_for_an_hour_and_then_it_is_said_that_it_had() {
+        let result = JobResult {
+            object: Some("job_1.webm".into()),
+            bytes: 1234,
+            frames: 45,
+            rate_frames: 30_000,
+            rate_seconds: 1001,
+            expires_at: LATER,
+        };
+        let done =
+            Job { result: Some(result.clone()), warnings: vec!["It ended early.".into()], ..job(JobState::Done) };
+        let body = shown(done.clone(), NOW).await;
+        let url = body["result_url"].as_str().expect("an address");
+        assert!(url.starts_with("https://example.org/results/job_1.webm?expires="), "{url}");
+        assert_eq!((&body["output_seconds"], &body["size_bytes"]), (&1.5015.into(), &1234.into()));
+        assert_eq!(body["warnings"], json!(["It ended early."]));
+        assert!(body.get("result_expired").is_none() && body.get("error").is_none());
+        let swept = Job { result: Some(JobResult { object: None, ..result }), ..done.clone() };
+        for (job, now) in [(done, LATER), (swept, NOW)] {
+            let body = shown(job, now).await;
+            assert!(body.get("result_url").is_none(), "{body}");
+            assert_eq!((&body["result_expired"], &body["output_seconds"]), (&true.into(), &1.5015.into()));
+        }
+    }
+
+    #[tokio::test]
+    async fn a_failed_job_says_why() {
+        let error = Some(JobError { code: "cancelled".into(), message: "it was cancelled".into() });
+        let body = shown(Job { error, ..job(JobState::Failed) }, NOW).await;
+        assert_eq!(body["status"], "error");
+        assert_eq!(body["error"], json!({ "code": "cancelled", "message": "it was cancelled" }));
+        assert!(body.get("result_url").is_none() && body.get("output_seconds").is_none());
+    }
+}

@@ -147,7 +147,7 @@ impl Results {
     pub async fn put(&self, job_id: &str, file: &Path, media_type: &str) -> Result<String, ResultsError> {
         let format = VideoFormat::ALL.iter().find(|format| format.media_type() == media_type);
         let format = format.ok_or_else(|| ResultsError::Name(format!("{job_id} of type {media_type}")))?;
-        let object = format!("{job_id}.{}", format.extension());
+        let object = object_of(job_id, *format);
         judge(&object)?;
         match &*self.0 {
             Place::Folder { folder, .. } => {
@@ -258,11 +258,12 @@ impl Keep for Results {
 
     fn discard<'a>(&'a self, job: &'a Job) -> BoxFuture<'a, Result<(), KeepError>> {
         Box::pin(async move {
-            let Some(format) = VideoFormat::ALL.iter().find(|format| format.name() == job.format) else {
-                // Nothing was ever put there under a format that there is not.
-                return Ok(());
-            };
-            Ok(Self::delete(self, &format!("{}.{}", job.id, format.extension())).await?)
+            let format = VideoFormat::ALL.into_iter().find(|format| format.name() == job.format);
+            match format {
+                Some(format) => Ok(Self::delete(self, &object_of(&job.id, format)).await?),
+                // Of a format that is not known here nothing was put here.
+                None => Ok(()),
+            }
         })
     }
 }
@@ -369,9 +370,200 @@ fn judge(object: &str) -> Result<(), ResultsError> {
     format_of(object).map(|_| ()).ok_or_else(|| ResultsError::Name(object.to_owned()))
 }
 
+/// The name of what a job makes.
+fn object_of(job_id: &str, format: VideoFormat) -> String {
+    format!("{job_id}.{}", format.extension())
+}
+
 /// `name.extension`; the name has letters, digits and `_` only, so that it cannot lead out of the folder.
 fn format_of(object: &str) -> Option<VideoFormat> {
     let (name, extension) = object.split_once('.')?;
     let plain = (1..=64).contains(&name.len()) && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
     VideoFormat::ALL.into_iter().find(|format| plain && format.extension() == extension)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use futures_util::TryStreamExt;
+    use object_store::aws::AmazonS3Builder;
+    use object_store::memory::InMemory;
+    use tempfile::TempDir;
+
+    const NOW: UnixSeconds = UnixSeconds(1_796_000_000);
+    const LATER: UnixSeconds = UnixSeconds(NOW.0 + 3600);
+
+    fn opened() -> (TempDir, Results) {
+        let folder = tempfile::tempdir().expect("a folder");
+        let secret = DaemonSecret::open(folder.path()).expect("a new one");
+        let results = Results::open(None, folder.path(), &secret).expect("a new folder");
+        (folder, results)
+    }
+
+    async fn kept(folder: &TempDir, results: &Results, content: &[u8]) -> String {
+        let file = folder.path().join("finished");
+        fs::write(&file, content).expect("written");
+        results.put("job_1", &file, "video/webm").await.expect("kept")
+    }
+
+    async fn address(results: &Results, object: &str) -> String {
+        match results.url(object, NOW, LATER).await.expect("signed") {
+            ResultUrl::Own(path) => path.strip_prefix("/results/").expect("our path").to_owned(),
+            ResultUrl::Whole(url) => panic!("{url}"),
+        }
+    }
+
+    async fn read(results: &Results, address: &str, now: UnixSeconds) -> Option<Vec<u8>> {
+        let (object, query) = address.split_once('?')?;
+        let result = results.open_signed(object, query, now).await.expect("readable")?;
+        let bytes = result.bytes;
+        let pieces: Vec<Bytes> = result.read(0, bytes).try_collect().await.expect("readable");
+        Some(pieces.concat())
+    }
+
+    #[tokio::test]
+    async fn a_result_opens_with_its_address_until_its_time_is_over() {
+        let (folder, results) = opened();
+        let content = vec![7; 3 * PIECE_BYTES + 5];
+        let object = kept(&folder, &results, &content).await;
+        assert_eq!(object, "job_1.webm");
+        let address = address(&results, &object).await;
+        assert_eq!(read(&results, &address, NOW).await.as_deref(), Some(content.as_slice()));
+        assert!(read(&results, &address, UnixSeconds(LATER.0 - 1)).await.is_some());
+        assert_eq!(read(&results, &address, LATER).await, None);
+        results.delete(&object).await.expect("deleted");
+        assert_eq!(read(&results, &address, NOW).await, None);
+        results.delete(&object).await.expect("nothing to delete");
+    }
+
+    #[tokio::test]
+    async fn an_address_that_was_changed_anywhere_opens_nothing() {
+        let (folder, results) = opened();
+        let object = kept(&folder, &results, b"a clip").await;
+        fs::write(folder.path().join("results/job_2.webm"), b"another").expect("written");
+        let right = address(&results, &object).await;
+        assert!(read(&results, &right, NOW).await.is_some());
+        for at in 0..right.len() {
+            for byte in [b'A', b'0', b'&'] {
+                let mut wrong = right.clone().into_bytes();
+                if wrong[at] != byte {
+                    wrong[at] = byte;
+                    let wrong = String::from_utf8(wrong).expect("ASCII");
+                    assert_eq!(read(&results, &wrong, NOW).await, None, "{wrong}");
+                }
+            }
+        }
+        let (_, query) = right.split_once('?').expect("a query");
+        let signature = query.split_once("&signature=").expect("a signature").1;
+        for wrong in [
+            format!("job_2.webm?{query}"),
+            format!("job_1.webm?expires={}&signature={signature}", LATER.0 + 1),
+            format!("job_1.webm?expires=+{}&signature={signature}", LATER.0),
+            format!("job_1.webm?expires=0{}&signature={signature}", LATER.0),
+            format!("job_1.webm?signature={signature}&expires={}", LATER.0),
+            format!("job_1.webm?{query}&x=1"),
+            format!("job_1.webm?{query}="),
+            "job_1.webm?".to_owned(),
+            format!("../secret?{query}"),
+        ] {
+            assert_eq!(read(&results, &wrong, NOW).await, None, "{wrong}");
+        }
+        let (_other, others) = opened();
+        assert_eq!(read(&others, &right, NOW).await, None, "another daemon's");
+    }
+
+    #[tokio::test]
+    async fn a_finished_file_stays_where_it_is_and_may_be_kept_again() {
+        let (folder, results) = opened();
+        kept(&folder, &results, b"first").await;
+        let object = kept(&folder, &results, b"second").await;
+        assert_eq!(fs::read(folder.path().join("finished")).expect("there"), b"second");
+        assert_eq!(read(&results, &address(&results, &object).await, NOW).await.as_deref(), Some(&b"second"[..]));
+        let names: Vec<_> = fs::read_dir(folder.path().join("results")).expect("a folder").collect();
+        assert_eq!(names.len(), 1, "no temporary file is left: {names:?}");
+    }
+
+    #[tokio::test]
+    async fn parts_are_read_and_a_file_that_shrank_is_noticed() {
+        let (folder, results) = opened();
+        let content: Vec<u8> = (0..2 * PIECE_BYTES + 9).map(|at| (at % 251) as u8).collect();
+        let object = kept(&folder, &results, &content).await;
+        let address = address(&results, &object).await;
+        let (_, query) = address.split_once('?').expect("a query");
+        let open = async || results.open_signed(&object, query, NOW).await.expect("readable").expect("there");
+        for (first, count) in [(0, 1), (5, PIECE_BYTES), (PIECE_BYTES - 1, 2), (content.len() - 3, 3), (9, 0)] {
+            let pieces: Vec<Bytes> =
+                open().await.read(first as u64, count as u64).try_collect().await.expect("readable");
+            assert_eq!(pieces.concat(), content[first..first + count], "{first} {count}");
+        }
+        let beyond: Result<Vec<Bytes>, _> = open().await.read(0, content.len() as u64 + 1).try_collect().await;
+        assert_eq!(beyond.expect_err("it ends").kind(), io::ErrorKind::UnexpectedEof);
+    }
+
+    #[tokio::test]
+    async fn a_name_that_no_result_has_is_refused() {
+        let (folder, results) = opened();
+        for object in ["", "job_1", "job_1.exe", "../secret", "a/b.webm", ".webm", "job-1.webm", "job_1.webm.webm"] {
+            assert!(matches!(results.delete(object).await, Err(ResultsError::Name(_))), "{object}");
+            assert!(matches!(results.url(object, NOW, LATER).await, Err(ResultsError::Name(_))), "{object}");
+        }
+        let file = folder.path().join("x");
+        fs::write(&file, b"x").expect("written");
+        assert!(results.put("job_1", &file, "text/html").await.is_err());
+        assert!(results.put("../job", &file, "video/webm").await.is_err());
+        let missing = results.put("job_1", &folder.path().join("missing"), "video/webm").await;
+        assert!(matches!(missing, Err(ResultsError::Io { .. })), "{missing:?}");
+    }
+
+    /// A store in memory, whose addresses are those of S3: signing asks nobody.
+    fn remote() -> (Arc<InMemory>, Results) {
+        let store = Arc::new(InMemory::new());
+        let signer = AmazonS3Builder::new()
+            .with_bucket_name("clips")
+            .with_region("eu-central-1")
+            .with_access_key_id("AKIAEXAMPLE")
+            .with_secret_access_key("secret")
+            .build()
+            .expect("a store");
+        let signer: Arc<dyn Signer> = Arc::new(signer);
+        let objects = Objects { store: store.clone(), prefix: "made/here".into(), signer: Some(signer.clone()) };
+        (store, Results(Arc::new(Place::Store { objects, signer })))
+    }
+
+    #[tokio::test]
+    async fn a_provider_signs_for_what_is_left_of_the_hour() {
+        let (_, results) = remote();
+        let url = results.url("job_1.webm", UnixSeconds(LATER.0 - 90), LATER).await.expect("signed");
+        let ResultUrl::Whole(url) = url else { panic!("{url:?}") };
+        assert!(url.contains("/made/here/job_1.webm?") && url.contains("X-Amz-Expires=90"), "{url}");
+        let address = "job_1.webm?expires=1&signature=x";
+        assert_eq!(read(&results, address, UnixSeconds(0)).await, None, "the daemon serves none of it");
+    }
+
+    #[tokio::test]
+    async fn a_store_gets_the_file_in_parts_with_its_type_and_its_name() {
+        let (store, results) = remote();
+        let folder = tempfile::tempdir().expect("a folder");
+        let content: Vec<u8> = (0..PART_BYTES + PIECE_BYTES + 9).map(|at| (at % 251) as u8).collect();
+        let object = kept(&folder, &results, &content).await;
+        let there = store.get(&"made/here/job_1.webm".into()).await.expect("it is there");
+        assert_eq!(there.attributes.get(&Attribute::ContentType).expect("a type").as_ref(), "video/webm");
+        let saved = there.attributes.get(&Attribute::ContentDisposition).expect("a name");
+        assert_eq!(saved.as_ref(), "attachment; filename=\"job_1.webm\"");
+        assert!(there.bytes().await.expect("readable") == content);
+        results.delete(&object).await.expect("deleted");
+        assert!(store.head(&"made/here/job_1.webm".into()).await.is_err());
+        results.delete(&object).await.expect("nothing to delete");
+    }
+
+    #[tokio::test]
+    async fn a_folder_may_be_somewhere_else_and_what_is_no_place_is_refused() {
+        let folder = tempfile::tempdir().expect("a folder");
+        let secret = DaemonSecret::open(folder.path()).expect("a new one");
+        let place = Url::from_file_path(folder.path().join("elsewhere")).expect("a path");
+        let results = Results::open(Some(place.as_str()), folder.path(), &secret).expect("a folder");
+        let object = kept(&folder, &results, b"a clip").await;
+        assert!(folder.path().join("elsewhere").join(&object).is_file());
+        assert!(Results::open(Some("ftp://example.org"), folder.path(), &secret).is_err());
+    }
 }

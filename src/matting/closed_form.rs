@@ -11,6 +11,7 @@
 //! strips that overlap. Nothing is factorised, so there is nothing that could fail: stopping early leaves a coarser
 //! matte, never none.
 
+use super::Carried;
 use super::pyramid;
 use crate::image::{AlphaMatte, Frame, Mask, Size, Trimap};
 use backdrop_kernels::laplacian::cpu::{Band, Colours};
@@ -24,6 +25,8 @@ use std::borrow::Cow;
 pub struct ClosedForm<'a> {
     /// What the network's mask says inside the band.
     pub prior: Option<&'a Prior>,
+    /// Where the finest level starts from, as far as it is believed, instead of where the coarser one ended.
+    pub start: Option<&'a Carried>,
 }
 
 /// What the mask says inside the band and how much it is believed there, on the network's grid.
@@ -81,15 +84,16 @@ struct Level<'a> {
 /// Coverage of every pixel; known ones exactly as `trimap` says.
 ///
 /// # Panics
-/// When frame and trimap differ in size.
+/// When frame, trimap and start differ in size.
 #[must_use]
 pub fn estimate_alpha(frame: &Frame, trimap: &Trimap, options: &ClosedForm<'_>) -> AlphaMatte {
     assert_eq!(frame.size(), trimap.size, "the trimap is of another picture");
+    assert!(options.start.is_none_or(|start| start.size == trimap.size), "the start is of another picture");
     let levels = pyramid(frame, trimap);
     let mut coarser: Option<(Vec<f32>, [usize; 2])> = None;
     for level in levels[1..].iter().rev() {
         let mut plane = vec![0.0; level.labels.len()];
-        level.solve(coarser.as_ref(), options, &mut plane);
+        level.solve(coarser.as_ref(), &ClosedForm { start: None, ..*options }, &mut plane);
         coarser = Some((plane, level.size));
     }
     let mut coverage = trimap.labels.clone();
@@ -162,11 +166,16 @@ impl<'a> Level<'a> {
         });
         let coarser =
             coarser.map(|(plane, size)| Upsampled::new(plane, (size[0], size[1]), (size[0] * 2, size[1] * 2)));
+        let cold = |x: usize, y: usize| match (&coarser, &prior) {
+            (Some(coarser), _) => coarser.at(x, y),
+            (None, Some([opinion, _])) => opinion.at(x, y),
+            (None, None) => 0.5,
+        };
         let start = |x: usize, y: usize| match self.labels[y * width + x] {
-            Trimap::UNKNOWN => match (&coarser, &prior) {
-                (Some(coarser), _) => coarser.at(x, y),
-                (None, Some([opinion, _])) => opinion.at(x, y),
-                (None, None) => 0.5,
+            Trimap::UNKNOWN => match options.start.map(|start| start.at(y * width + x)) {
+                None | Some((_, 0.0)) => cold(x, y),
+                Some((carried, 1.0)) => carried,
+                Some((carried, weight)) => cold(x, y) * (1.0 - weight) + carried * weight,
             },
             known => f32::from(known) / 255.0,
         };

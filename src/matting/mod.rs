@@ -1,5 +1,6 @@
 //! From the network's mask to a cutout at source size.
 
+mod carried;
 pub mod closed_form;
 mod colours;
 pub mod contrast;
@@ -16,11 +17,12 @@ pub mod refine;
 pub mod trimap;
 mod uncertainty;
 
-use crate::image::{AlphaMatte, Cutout, Frame, Mask, Size};
+use crate::image::{AlphaMatte, Cutout, Frame, Mask, Size, Trimap};
 use backdrop_kernels::mask_upsample::{self, cpu::Upsampled};
 use despill::Surroundings;
 use rayon::prelude::*;
 
+pub use carried::Carried;
 pub use uncertainty::{BAD_MAE, uncertainty};
 
 /// How the edge is found.
@@ -90,12 +92,62 @@ pub fn cut_out(frame: Frame, mask: &Mask, options: &Options) -> Result<Cutout, N
     Ok(cutout(frame, &matte, Some(&soft), options))
 }
 
+/// Cuts out of `frame` what a matte says that was found otherwise: soft edge, colours unmixed, coverage in light. Works in
+/// the frame's own buffer; an empty matte leaves nothing.
+///
+/// # Panics
+/// When frame and matte differ in size.
+#[must_use]
+pub fn cut_by(frame: Frame, matte: &AlphaMatte) -> Cutout {
+    cutout(frame, matte, None, &Options::default())
+}
+
 /// How much of each pixel of `frame` the subject covers.
 ///
 /// # Errors
 /// [`NoSubject`] when that would be nothing anywhere.
 pub fn matte_of(frame: &Frame, mask: &Mask, options: &Options) -> Result<AlphaMatte, NoSubject> {
     Found::of(frame, mask, options)?.decided(frame, options)
+}
+
+/// A matte and what the next frame of a clip may expect.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Continued {
+    /// How much of each pixel the subject covers.
+    pub matte: AlphaMatte,
+    /// The same before traces and specks were swept up.
+    pub found: AlphaMatte,
+}
+
+/// [`matte_of`] with the default options, for a frame of which something is known beforehand. `carry` is told the band in
+/// which that counts; when it knows nothing there, the matte is the same, bit for bit.
+///
+/// # Errors
+/// [`NoSubject`] when nothing would be covered anywhere.
+pub fn matte_continued(
+    frame: &Frame,
+    mask: &Mask,
+    carry: impl FnOnce(&Trimap) -> Option<Carried>,
+) -> Result<Continued, NoSubject> {
+    let size = frame.size();
+    let mask = with_subject(trimap::tidied(mask))?;
+    let trimap = trimap::of_tidied(&mask, size);
+    let carried = carry(&trimap);
+    let prior = closed_form::Prior::of_mask(&mask);
+    let options = closed_form::ClosedForm { prior: Some(&prior), start: carried.as_ref() };
+    let mut found = closed_form::estimate_alpha(frame, &trimap, &options);
+    if let Some(carried) = carried {
+        carried.blend(&trimap, &mut found);
+    }
+    let kept = found.clone();
+    let matte = Found { matte: found, speck: speck_pixels(&mask, size) }.decided(frame, &Options::default())?;
+    Ok(Continued { matte, found: kept })
+}
+
+/// The mask, if it has a subject of any size.
+fn with_subject(mask: Mask) -> Result<Mask, NoSubject> {
+    let likely = mask.values.iter().filter(|&&value| value >= 0.5).count();
+    if (likely as f64) < MIN_AREA * mask.values.len() as f64 { Err(NoSubject) } else { Ok(mask) }
 }
 
 /// A matte before its edge is decided.
@@ -108,17 +160,17 @@ struct Found {
 impl Found {
     fn of(frame: &Frame, mask: &Mask, options: &Options) -> Result<Self, NoSubject> {
         let size = frame.size();
-        let mask = trimap::tidied(mask);
-        let likely = mask.values.iter().filter(|&&value| value >= 0.5).count();
-        if (likely as f64) < MIN_AREA * mask.values.len() as f64 {
-            return Err(NoSubject);
-        }
+        let mask = with_subject(trimap::tidied(mask))?;
         let mask = if options.decontaminate { decontaminate::decontaminated(frame, mask) } else { mask };
         let mut matte = match options.method {
             Method::ClosedForm => {
                 let trimap = trimap::of_tidied(&mask, size);
                 let prior = closed_form::Prior::of_mask(&mask);
-                closed_form::estimate_alpha(frame, &trimap, &closed_form::ClosedForm { prior: Some(&prior) })
+                closed_form::estimate_alpha(
+                    frame,
+                    &trimap,
+                    &closed_form::ClosedForm { prior: Some(&prior), start: None },
+                )
             }
             Method::None => upsampled(&mask, size),
         };

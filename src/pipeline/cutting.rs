@@ -2,8 +2,8 @@
 
 use super::{Call, Workers, closer};
 use crate::engine::{Engine, EngineError, Segmented, Slot};
-use crate::image::{Frame, Mask};
-use crate::matting::{self, contrast, recall};
+use crate::image::{Frame, Mask, Size};
+use crate::matting::{self, contrast, recall, refine};
 use crate::recipe::{Cut, CutEngine, Detect};
 use std::time::Duration;
 
@@ -18,6 +18,14 @@ pub struct Looked {
     pub uncertainty: f32,
     /// How long the network took, with what prepared its pictures.
     pub took: Duration,
+}
+
+/// Pixels that [`look`] holds at most beside a picture of `size`.
+pub(super) fn most_pixels(size: Size, cut: &Cut) -> usize {
+    match cut.engine {
+        None => 0,
+        Some(CutEngine::ProductV1) => refine::most_pixels(size),
+    }
 }
 
 /// Has the network look at `frame` as `cut` asks.

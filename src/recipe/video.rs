@@ -1,7 +1,7 @@
 //! `/video/remove`: what is to be made of a clip.
 
 use super::params::{Field, Group, fields};
-use super::{FieldError, Fields, Flag, Value, Whole};
+use super::{FieldError, Fields, Flag, Form, Kind, Value, Whole};
 use crate::codec::Channels;
 use crate::image::SourceUrl;
 use crate::image::color::Color;
@@ -118,7 +118,24 @@ fields! {
         /// Whether the sound comes along, where the format has room for it: webm, mov and mp4.
         audio: Flag = Some("true");
         /// Public https address that is told when the job is over, signed as Standard Webhooks are.
-        webhook_url: SourceUrl = None;
+        webhook_url: WebhookUrl = None;
+    }
+}
+
+/// Where the end of a job is told.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct WebhookUrl(SourceUrl);
+
+impl Value for WebhookUrl {
+    const KIND: Kind = Kind::Text(Form {
+        expected: "a public https URL",
+        pattern: Some("^[hH][tT][tT][pP][sS]://"),
+        max_length: 2048,
+        examples: &["https://example.org/hooks/backdrop"],
+    });
+
+    fn parse(text: &str) -> Option<Self> {
+        SourceUrl::parse(text).ok().map(Self)
     }
 }
 
@@ -169,7 +186,7 @@ impl VideoRecipe {
 /// The address that is to be told when the job is over. The fields must have been judged.
 #[must_use]
 pub fn webhook_url(fields: &Fields) -> Option<SourceUrl> {
-    fields.get("webhook_url").and_then(<SourceUrl as Value>::parse)
+    fields.get("webhook_url").and_then(WebhookUrl::parse).map(|WebhookUrl(url)| url)
 }
 
 #[cfg(test)]

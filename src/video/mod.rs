@@ -1,6 +1,31 @@
 //! Cutting the subject out of a clip: ffmpeg decodes and encodes through pipes, the engine does the rest.
+//!
+//! ```text
+//! kind · probe       what the file is, judged before anything is promised
+//! decode             ffmpeg → upright opaque RGBA at a constant rate
+//! steady · paint     masks → mattes, held together over time → pictures
+//! encode · still     pictures → segments of two seconds, each a file that stands alone
+//! segments · join    the job's folder; finished segments → the result, with its sound
+//! run                all of it at the same time, bounded; sandbox: what a tool may do and cost
+//! ```
+//!
+//! Nothing here trusts the clip: a tool opens that one file with the reader that its first bytes call for, and runs with
+//! limits on processor time, memory and output.
 
+mod decode;
+mod encode;
+mod join;
+mod kind;
+mod paint;
+mod probe;
+mod rate;
+mod run;
+mod sandbox;
+mod segments;
 pub mod steady;
+mod still;
+
+pub use rate::Rate;
 
 use crate::engine::{Engine, EngineError};
 use crate::image::Size;
@@ -29,20 +54,22 @@ impl VideoConfig {
     /// Every mistake in this section, each as a sentence.
     #[must_use]
     pub fn validate(&self) -> Vec<String> {
-        Vec::new()
+        let named = [("ffmpeg", &self.ffmpeg), ("ffprobe", &self.ffprobe)];
+        let empty = named.into_iter().filter(|(_, program)| program.as_os_str().is_empty());
+        empty.map(|(name, _)| format!("video.{name}: expected a program, such as `{name}`")).collect()
     }
 }
 
 /// The programs, found.
 #[derive(Clone, Debug)]
 pub struct Tools {
-    _ffmpeg: PathBuf,
-    _ffprobe: PathBuf,
+    ffmpeg: PathBuf,
+    ffprobe: PathBuf,
 }
 
 /// A program is not there; the text says which, and what to do.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{0} is not installed")]
+#[error("{0} is not installed; install ffmpeg, or say in [video] where it is")]
 pub struct ToolMissing(pub String);
 
 impl Tools {
@@ -51,21 +78,31 @@ impl Tools {
     /// # Errors
     /// [`ToolMissing`].
     pub fn find(config: &VideoConfig) -> Result<Self, ToolMissing> {
-        Ok(Self { _ffmpeg: config.ffmpeg.clone(), _ffprobe: config.ffprobe.clone() })
+        let found = |program: &Path| found(program).ok_or_else(|| ToolMissing(program.display().to_string()));
+        Ok(Self { ffmpeg: found(&config.ffmpeg)?, ffprobe: found(&config.ffprobe)? })
     }
+}
+
+/// Where a program is: a name is looked for in `PATH`, as a shell does.
+fn found(program: &Path) -> Option<PathBuf> {
+    if program.components().count() > 1 {
+        return std::path::absolute(program).ok().filter(|path| is_program(path));
+    }
+    let folders = std::env::var_os("PATH")?;
+    std::env::split_paths(&folders).map(|folder| folder.join(program)).find(|path| is_program(path))
+}
+
+fn is_program(path: &Path) -> bool {
+    let Ok(found) = std::fs::metadata(path) else { return false };
+    #[cfg(unix)]
+    let may_run = std::os::unix::fs::PermissionsExt::mode(&found.permissions()) & 0o111 != 0;
+    #[cfg(not(unix))]
+    let may_run = true;
+    found.is_file() && may_run
 }
 
 /// Bytes of a clip at most.
 pub const MAX_BYTES: u64 = 200_000_000;
-
-/// Frames per second, as a fraction.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Rate {
-    /// Frames.
-    pub frames: u32,
-    /// In so many seconds.
-    pub seconds: u32,
-}
 
 /// What a clip is, as far as it was looked at.
 #[derive(Clone, Debug, PartialEq)]
@@ -86,8 +123,8 @@ pub enum VideoError {
     /// The file is not a clip that can be read.
     #[error("the file is not a video that can be read here")]
     Unreadable,
-    /// A file of another kind than those that are taken.
-    #[error("`{0}` is not a kind of video that is taken here: there are mp4, mov, webm, mkv and gif")]
+    /// A file of another kind than those that are taken, or with a codec that is not.
+    #[error("`{0}` is not a kind of video that is taken here: there are mp4, mov, webm, mkv and gif with common codecs")]
     Unsupported(String),
     /// There is no picture in it.
     #[error("there is sound in the file and no picture")]
@@ -149,8 +186,8 @@ pub struct StageTimes {
 ///
 /// # Errors
 /// See [`VideoError`].
-pub async fn probe(_tools: &Tools, _file: &Path) -> Result<Clip, VideoError> {
-    Err(VideoError::Unreadable)
+pub async fn probe(tools: &Tools, file: &Path) -> Result<Clip, VideoError> {
+    probe::probe(tools, file).await.map(|probed| probed.clip)
 }
 
 /// Cuts the subject out of `source`.
@@ -161,12 +198,32 @@ pub async fn probe(_tools: &Tools, _file: &Path) -> Result<Clip, VideoError> {
 /// # Errors
 /// See [`VideoError`].
 pub async fn remove(
-    _engine: &Engine,
-    _tools: &Tools,
-    _source: &Path,
-    _folder: &Path,
-    _recipe: &VideoRecipe,
-    _progress: &(dyn Fn(u8) + Send + Sync),
+    engine: &Engine,
+    tools: &Tools,
+    source: &Path,
+    folder: &Path,
+    recipe: &VideoRecipe,
+    progress: &(dyn Fn(u8) + Send + Sync),
 ) -> Result<Finished, VideoError> {
-    Err(VideoError::Unreadable)
+    run::remove(engine, tools, source, folder, recipe, progress).await
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_program_that_is_not_there_is_named() {
+        let config = VideoConfig { ffprobe: "/nowhere/ffprobe".into(), ffmpeg: "sh".into() };
+        assert_eq!(Tools::find(&config).unwrap_err(), ToolMissing("/nowhere/ffprobe".to_owned()));
+        let config = VideoConfig { ffmpeg: "no-such-program-here".into(), ..VideoConfig::default() };
+        assert!(Tools::find(&config).unwrap_err().to_string().starts_with("no-such-program-here is not installed"));
+    }
+
+    #[test]
+    fn an_empty_name_is_a_mistake() {
+        assert!(VideoConfig::default().validate().is_empty());
+        let empty = VideoConfig { ffmpeg: PathBuf::new(), ffprobe: PathBuf::new() };
+        assert_eq!(empty.validate().len(), 2);
+    }
 }

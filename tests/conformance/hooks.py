@@ -13,15 +13,17 @@ from pathlib import Path
 
 import schemathesis
 
-from pictures import PICTURES, cutout
+from pictures import PICTURES, clip, cutout
 from schemathesis.transport.serialization import Binary
 
 KEY = os.environ["CONFORMANCE_KEY"]
 ORIGIN = os.environ["CONFORMANCE_ORIGIN"]
 FILES = {"file", "files", "bg_file"}
-ADDRESSES = {"url", "urls", "bg_url", "watermark"}
-# Presets that are there to be deleted, and paths that have a price.
-PRESETS = json.loads(os.environ["CONFORMANCE_PRESETS"])
+ADDRESSES = {"url", "urls", "bg_url", "watermark", "webhook_url"}
+VIDEO = "/video/remove"
+# What is there: presets and jobs to be deleted, the address of a result; and paths that have a price.
+THERE = json.loads(os.environ["CONFORMANCE_THERE"])
+PRESETS, JOBS, RESULT = THERE["presets"], THERE["jobs"], THERE["result"]
 PRICED = ["/remove", "/remove-batch", "/sticker", "/upscale", "/video/remove"]
 COUNTS = collections.Counter()
 LOCK = threading.Lock()
@@ -31,36 +33,43 @@ def choice(value, among):
     return zlib.crc32(repr(value).encode(errors="replace")) % among
 
 
-def picture(value, salt):
+def picture(value, salt, good):
     """A file for a generated one: mostly one that can be worked on, or else a bad one, or the generated one."""
     at = choice((value, salt), 16)
     if at < 9:
-        return Binary(cutout())
+        return Binary(good)
     names = sorted(PICTURES)
     return Binary(PICTURES[names[at - 9]]) if at - 9 < len(names) else value
 
 
-def address(value, salt):
+def address(value, salt, good):
     """Nothing may be looked up or reached but our own origin: addresses for documentation are refused unasked."""
     if not isinstance(value, str) or not value.lower().startswith("https:"):
         return value
-    names = ["cutout.png"] * 8 + ["drawn.png", "truncated.png", "text.txt", "missing", "elsewhere"]
+    names = [good] * 8 + ["drawn.png", "truncated.png", "text.txt", "missing", "elsewhere"]
     at = choice((value, salt), len(names) + 1)
     return f"{ORIGIN}/{names[at]}" if at < len(names) else "https://192.0.2.1/photo.jpg"
 
 
-def served(name, value, salt):
+def served(path, name, value, salt):
     if name in FILES:
-        return [picture(item, (salt, at)) for at, item in enumerate(value)] if isinstance(value, list) else picture(value, salt)
+        good = clip() if path == VIDEO else cutout()
+        return [picture(item, (salt, at), good) for at, item in enumerate(value)] if isinstance(value, list) else picture(value, salt, good)
     if name in ADDRESSES:
-        return [address(item, (salt, at)) for at, item in enumerate(value)] if isinstance(value, list) else address(value, salt)
+        good = {"webhook_url": "hook", "url": "clip.gif" if path == VIDEO else "cutout.png"}.get(name, "cutout.png")
+        return [address(item, (salt, at), good) for at, item in enumerate(value)] if isinstance(value, list) else address(value, salt, good)
     return value
 
 
-def about_the_account(case):
+def about_what_is_there(case):
     """Requests that only our own ids and paths can make answerable; half of them stay as they are."""
-    if not choice((case.method, case.path, case.body, case.query), 2):
+    if not choice((case.method, case.path, case.body, case.query, case.path_parameters), 2):
         return
+    if case.path == "/jobs/{job_id}":
+        case.path_parameters = {"job_id": JOBS[choice((case.method, case.path_parameters), len(JOBS))]}
+    if case.path == "/results/{object}":
+        case.path_parameters = {"object": RESULT["object"]}
+        case.query = {"expires": RESULT["expires"], "signature": RESULT["signature"]}
     if case.path == "/estimate" and isinstance(case.body, dict) and isinstance(case.body.get("endpoint"), str):
         case.body["endpoint"] = PRICED[choice(case.body, len(PRICED))]
     if case.path == "/presets" and case.method == "DELETE":
@@ -71,12 +80,12 @@ def about_the_account(case):
 
 @schemathesis.hook
 def before_call(context, case, kwargs):
-    about_the_account(case)
+    about_what_is_there(case)
     if isinstance(case.body, dict):
         salt = [(name, value) for name, value in sorted(case.body.items()) if name not in FILES]
         # No preset is stored, so one that is named is all that such a request would test.
         known = {name: value for name, value in case.body.items() if name != "preset" or choice(salt, 8) == 0}
-        case.body = {name: served(name, value, salt) for name, value in known.items()}
+        case.body = {name: served(case.path, name, value, salt) for name, value in known.items()}
     # A model that is not in use is all that such a request would test.
     if choice((case.method, case.path, case.body), 8):
         case.headers.pop("x-service-model", None)

@@ -39,6 +39,23 @@ def drawn():
     return png(96, 64, pixel, 3)
 
 
+@functools.cache
+def clip():
+    """A GIF of three small frames, a second in all: a disc that moves. Its codes are as wide as bytes, never packed."""
+    width, height, ground, subject, clear, end = 24, 16, 0, 1, 128, 129
+
+    def frame(left):
+        pixels = [subject if coverage(x - left, y, width, height) > 127 else ground for y in range(height) for x in range(width)]
+        codes = b"".join(bytes([clear, *pixels[at:at + 100]]) for at in range(0, len(pixels), 100)) + bytes([end])
+        blocks = b"".join(bytes([len(codes[at:at + 255])]) + codes[at:at + 255] for at in range(0, len(codes), 255))
+        delay = b"\x21\xf9\x04\x04" + struct.pack("<H", 33) + b"\0\0"
+        return delay + b"\x2c" + struct.pack("<HHHHB", 0, 0, width, height, 0) + b"\x07" + blocks + b"\0"
+
+    colours = bytes([170, 190, 200, 210, 50, 40]) + bytes(3 * 126)
+    head = b"GIF89a" + struct.pack("<HHBBB", width, height, 0xF6, 0, 0) + colours
+    return head + frame(-3) + frame(0) + frame(3) + b"\x3b"
+
+
 # Beside `cutout`, which is most of what is sent.
 PICTURES = {
     "drawn": drawn(),

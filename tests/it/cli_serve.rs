@@ -2,7 +2,7 @@
 
 #![cfg(unix)]
 
-use crate::command::{backdrop, photo};
+use crate::command::{backdrop, http_client, photo};
 use std::fs;
 use std::io::{BufRead, BufReader};
 use std::path::Path;
@@ -48,7 +48,7 @@ impl Daemon {
         event["fields"]["address"].as_str().expect("an address").to_owned()
     }
 
-    fn signal(&self, name: &str) {
+    pub(crate) fn signal(&self, name: &str) {
         let status = Command::new("kill").args([&format!("-{name}"), &self.0.id().to_string()]).status();
         assert!(status.expect("kill is there").success());
     }
@@ -80,7 +80,9 @@ fn the_first_start_prints_a_key_that_works_and_the_second_prints_none() {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
     let (status, body) = runtime.block_on(async {
         let photo = reqwest::multipart::Part::bytes(fs::read(photo("coffee.jpg")).unwrap());
-        let request = reqwest::Client::new()
+        let request = http_client()
+            .build()
+            .expect("a client")
             .post(format!("http://{address}/remove"))
             .bearer_auth(&key)
             .multipart(reqwest::multipart::Form::new().part("file", photo))

@@ -34,3 +34,10 @@ pub(crate) fn json(output: &Output) -> serde_json::Value {
     serde_json::from_slice(&output.stdout)
         .unwrap_or_else(|error| panic!("{error}: {} {}", stdout(output), stderr(output)))
 }
+
+/// A client of HTTP. The features that the product has in common with it leave the choice of cryptography open.
+pub(crate) fn http_client() -> reqwest::ClientBuilder {
+    // Installed already is as good.
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    reqwest::Client::builder()
+}

@@ -3,6 +3,7 @@
 #![cfg(unix)]
 
 use crate::cli_serve::Daemon;
+use crate::command::http_client;
 use backdrop::codec::{self, Channels, EncodeOptions, PngEffort};
 use backdrop::image::{Buffer, Composite, Frame, OutputFormat, Quality, Size};
 use bytes::Bytes;
@@ -81,7 +82,7 @@ async fn fifty_kills_under_load_lose_nothing_acknowledged_and_count_nothing_twic
     let mut billed = 0;
     for life in 0..=KILLS {
         let (mut daemon, url) = start(folder.path());
-        let client = Client::new();
+        let client = http_client().build().expect("a client");
         let used = get(&client, &url, "/account").await["used"].as_u64().expect("a number");
         let (answered, asked) = (ledger.answered.load(Ordering::SeqCst), ledger.asked.load(Ordering::SeqCst));
         assert!((answered..=asked).contains(&used), "{answered} answered, {asked} asked, {used} billed in life {life}");

@@ -3,7 +3,7 @@
 #![cfg(target_os = "linux")]
 
 use crate::cli_serve::Daemon;
-use crate::command::photo;
+use crate::command::{http_client, photo};
 use backdrop::codec::{self, Channels, EncodeOptions, Limits, PngEffort};
 use backdrop::image::{Buffer, BufferPool, Composite, Frame, OutputFormat, Quality, Size};
 use bytes::Bytes;
@@ -34,7 +34,7 @@ impl Running {
         ];
         let mut daemon = Daemon::start_with(folder.path(), &settings);
         let url = format!("http://{}/remove", daemon.address());
-        Self { daemon, client: reqwest::Client::new(), url, _folder: folder }
+        Self { daemon, client: http_client().build().expect("a client"), url, _folder: folder }
     }
 
     /// Sends a batch, reads its rows as they come and keeps none; how many succeeded.
@@ -70,6 +70,11 @@ impl Running {
         let status = fs::read_to_string(format!("/proc/{}/status", self.daemon.0.id())).unwrap();
         let kilobytes = status.lines().find_map(|text| text.strip_prefix(line)?.strip_prefix(':')).unwrap();
         kilobytes.trim().trim_end_matches(" kB").parse::<u64>().unwrap() / 1000
+    }
+
+    /// Has the peak begin anew.
+    fn forget_peak(&self) {
+        fs::write(format!("/proc/{}/clear_refs", self.daemon.0.id()), "5").unwrap();
     }
 
     /// What it holds when nothing has happened for longer than it keeps buffers.
@@ -122,6 +127,26 @@ async fn a_batch_of_the_largest_photos_does_not_gather_its_results() {
     let peak = running.memory("VmHWM");
     // Ten decoded pictures are 670 MB, ten results in base64 beside that more than 200.
     assert!(peak < idle + uploaded + 800, "{peak} MB at the peak, {idle} MB idle, {uploaded} MB uploaded");
+}
+
+#[tokio::test]
+async fn a_clip_of_199_mb_goes_to_the_disk_and_not_into_memory() {
+    const MEGABYTE: usize = 1 << 20;
+    let running = Running::start();
+    assert_eq!(running.remove(fs::read(photo("chelsea.png")).unwrap().into()).await, 200);
+    let idle = running.at_rest().await;
+    running.forget_peak();
+    let zeros = Bytes::from(vec![0; MEGABYTE]);
+    let pieces = std::iter::repeat_n(zeros, 199_000_000 / MEGABYTE).map(Ok::<_, std::io::Error>);
+    let part = Part::stream(reqwest::Body::wrap_stream(futures_util::stream::iter(pieces)));
+    let url = running.url.replace("/remove", "/video/remove");
+    let request = running.client.post(url).bearer_auth(KEY).multipart(Form::new().part("file", part));
+    let answer = request.send().await.expect("an answer");
+    let (status, body) = (answer.status().as_u16(), answer.text().await.expect("text"));
+    assert_eq!(status, 400, "{body}");
+    assert!(body.contains("invalid_image"), "it was taken whole, and is no clip: {body}");
+    let peak = running.memory("VmHWM");
+    assert!(peak < idle + 64, "{peak} MB at the peak, {idle} MB idle");
 }
 
 #[tokio::test]

@@ -2,6 +2,7 @@
 
 use crate::http_daemon::{Daemon, refusal};
 use backdrop::engine::EngineState;
+use backdrop::video::ToolMissing;
 use std::sync::atomic::Ordering;
 
 #[tokio::test]
@@ -28,6 +29,21 @@ async fn health_follows_the_engine() {
     }
     daemon.engine.alive.store(false, Ordering::SeqCst);
     assert_eq!(status("/livez").await, 503, "only a restart brings the device thread back");
+}
+
+#[tokio::test]
+async fn a_missing_ffmpeg_is_told_and_no_reason_to_stay_away() {
+    let daemon = Daemon::start().await;
+    let ready = async || {
+        let get = daemon.client.get(format!("http://{}/readyz", daemon.admin));
+        let response = get.send().await.expect("an answer");
+        assert_eq!(response.status(), 200);
+        response.json::<serde_json::Value>().await.expect("JSON")
+    };
+    assert_eq!(ready().await, serde_json::json!({ "status": "ready", "video": "ready" }));
+    daemon.probe.missing.store(true, Ordering::SeqCst);
+    let told = ToolMissing("ffmpeg".into()).to_string();
+    assert_eq!(ready().await, serde_json::json!({ "status": "ready", "video": told }));
 }
 
 #[tokio::test]

@@ -1,5 +1,6 @@
 //! Connections that behave badly, and the two protocols.
 
+use crate::command::http_client;
 use crate::http_daemon::{Daemon, KEY, LONG, Work, form, raw_upload, until};
 use backdrop::http::config::HttpConfig;
 use std::sync::atomic::Ordering;
@@ -188,7 +189,7 @@ async fn an_oversized_head_is_431_on_http1_and_refused_on_http2() {
     assert!(reply.starts_with("HTTP/1.1 431 "), "{reply}");
     assert!(connection.ends_within(LONG).await);
 
-    let client = reqwest::Client::builder().http2_prior_knowledge().build().expect("a client");
+    let client = http_client().http2_prior_knowledge().build().expect("a client");
     let get = |padding: &str| client.get(daemon.url("/docs")).header("x-padding", padding).timeout(LONG).send();
     assert_eq!(get("small").await.expect("an answer").status(), 200);
     assert!(get(&padding).await.is_ok_and(|response| response.status() == 431));
@@ -198,7 +199,7 @@ async fn an_oversized_head_is_431_on_http1_and_refused_on_http2() {
 async fn http2_with_prior_knowledge_answers_many_requests_on_one_connection() {
     // One place for connections: a second one would wait forever.
     let daemon = Daemon::start_with(HttpConfig { max_connections: 1, ..HttpConfig::default() }, 60).await;
-    let client = reqwest::Client::builder().http2_prior_knowledge().build().expect("a client");
+    let client = http_client().http2_prior_knowledge().build().expect("a client");
     let post = || client.post(daemon.url("/remove")).bearer_auth(KEY).multipart(form(&[])).timeout(LONG).send();
     let first = post().await.expect("an answer");
     assert_eq!((first.status().as_u16(), first.version()), (200, reqwest::Version::HTTP_2));
@@ -215,7 +216,7 @@ async fn http2_with_prior_knowledge_answers_many_requests_on_one_connection() {
 #[tokio::test]
 async fn http2_refusals_of_large_bodies_can_be_read() {
     let daemon = Daemon::start().await;
-    let client = reqwest::Client::builder().http2_prior_knowledge().build().expect("a client");
+    let client = http_client().http2_prior_knowledge().build().expect("a client");
     for (key, length, status) in [("bad", 5 << 20, 401), (KEY, 20 << 20, 413)] {
         let part = reqwest::multipart::Part::bytes(vec![0; length]).file_name("a.jpg");
         let form = reqwest::multipart::Form::new().part("file", part);

@@ -1,18 +1,24 @@
 //! A daemon for the HTTP tests: the real listeners on real sockets, with a stand-in for engine and keys.
 
+use crate::command::http_client;
 use backdrop::account::presets::Draft;
 use backdrop::account::{AccountName, Plan, Services};
 use backdrop::codec::DecodeError;
 use backdrop::engine::{EngineError, EngineState};
 use backdrop::http::config::{HttpConfig, LimitsConfig};
 use backdrop::http::tls::{Listener, Tls};
-use backdrop::http::{Administer, App, Authenticate, Caller, Fetch, Remove, serve};
+use backdrop::http::{Administer, App, Authenticate, Caller, Fetch, Inspect, Remove, serve};
 use backdrop::image::{EncodedImage, Rect, Size, SourceUrl};
+use backdrop::jobs::results::Results;
+use backdrop::jobs::secret::DaemonSecret;
+use backdrop::jobs::webhook_sender::WebhookSender;
+use backdrop::jobs::{Done, Job, Jobs, JobsConfig, Means, Work as DoJob, WorkError, input_in};
 use backdrop::pipeline::{Call, Files, Output, PipelineError, Timings};
 use backdrop::recipe::Recipe;
-use backdrop::source::FetchError;
+use backdrop::source::{FetchConfig, FetchError, Fetcher};
 use backdrop::store::{RedbStore, UnixSeconds};
 use backdrop::telemetry::metrics::exporter;
+use backdrop::video::{Clip, Rate, ToolMissing, VideoError};
 use bytes::Bytes;
 use futures_util::future::BoxFuture;
 use hyper::Request;
@@ -27,7 +33,7 @@ use std::time::Duration;
 use tempfile::TempDir;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{Notify, oneshot};
+use tokio::sync::{Notify, mpsc, oneshot};
 use tokio::task::JoinHandle;
 use tokio::time::{timeout, timeout_at};
 
@@ -177,17 +183,142 @@ impl Origin {
     }
 }
 
+impl Origin {
+    fn last_part<'a>(&self, url: &'a SourceUrl) -> &'a str {
+        self.asked.lock().expect("no panic inside").push(url.to_string());
+        url.as_url().path_segments().and_then(|mut parts| parts.next_back()).unwrap_or_default()
+    }
+}
+
 impl Fetch for Origin {
     fn fetch<'a>(&'a self, url: &'a SourceUrl) -> BoxFuture<'a, Result<Bytes, FetchError>> {
         Box::pin(async move {
-            self.asked.lock().expect("no panic inside").push(url.to_string());
-            let last = url.as_url().path_segments().and_then(|mut parts| parts.next_back()).unwrap_or_default();
-            match last {
+            match self.last_part(url) {
                 "large" => Err(FetchError::TooLarge { limit: 10 << 20 }),
                 "text" => Err(FetchError::NotAPicture(DecodeError::Unsupported { found: None })),
                 "never" => std::future::pending().await,
                 other => other.parse().map(|length| vec![5; length].into()).map_err(|_| FetchError::NoAddress),
             }
+        })
+    }
+
+    /// Answers with the clip that the last part of the path names, `clip-3`.
+    fn fetch_clip<'a>(
+        &'a self,
+        url: &'a SourceUrl,
+        limit: usize,
+        into: &'a mpsc::Sender<Bytes>,
+    ) -> BoxFuture<'a, Result<(), FetchError>> {
+        Box::pin(async move {
+            let last = self.last_part(url);
+            match last {
+                "large" => Err(FetchError::TooLarge { limit }),
+                "nowhere" => Err(FetchError::NoAddress),
+                _ => into.send(last.replace('-', " ").into()).await.map_err(|_| FetchError::NotTaken),
+            }
+        })
+    }
+
+    fn refuses(&self, url: &SourceUrl) -> bool {
+        url.as_url().host_str().is_some_and(|host| host.starts_with("10."))
+    }
+}
+
+/// The stand-in for ffprobe: a clip is a file that begins with `clip`, a blank and its length in seconds.
+#[derive(Debug, Default)]
+pub(crate) struct Probe {
+    pub(crate) missing: AtomicBool,
+    pub(crate) looked: AtomicUsize,
+}
+
+impl Inspect for Probe {
+    fn ready(&self) -> BoxFuture<'_, Result<(), ToolMissing>> {
+        let missing = self.missing.load(Ordering::SeqCst);
+        Box::pin(async move { if missing { Err(ToolMissing("ffmpeg".into())) } else { Ok(()) } })
+    }
+
+    fn probe<'a>(&'a self, file: &'a Path) -> BoxFuture<'a, Result<Clip, VideoError>> {
+        self.looked.fetch_add(1, Ordering::SeqCst);
+        let content = std::fs::read(file).expect("the clip is there");
+        let text = String::from_utf8_lossy(&content[..content.len().min(40)]).into_owned();
+        Box::pin(async move {
+            let mut words = text.split_ascii_whitespace();
+            match (words.next(), words.next().and_then(|seconds| seconds.parse().ok())) {
+                (Some("clip"), Some(seconds)) => {
+                    let rate = Rate { frames: 30, seconds: 1 };
+                    Ok(Clip { size: Size::new(64, 36), rate, seconds, has_audio: false })
+                }
+                (Some("avi"), _) => Err(VideoError::Unsupported("avi".into())),
+                (Some("sound"), _) => Err(VideoError::NoPicture),
+                (Some("long"), _) => Err(VideoError::TooLarge("the clip has 61 seconds and may have 60".into())),
+                (Some("broken"), _) => Err(VideoError::Tool("ffprobe said something else".into())),
+                _ => Err(VideoError::Unreadable),
+            }
+        })
+    }
+}
+
+/// What the stand-in for the work on clips does.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) enum Cut {
+    /// Makes a file of 45 frames at 30 a second that begins with what was sent.
+    #[default]
+    Make,
+    /// Waits, half done, until [`Cutter::release`] is notified.
+    Wait,
+    /// Fails.
+    Fail,
+}
+
+/// The stand-in for the work on clips; remembers what it was asked for.
+#[derive(Debug, Default)]
+pub(crate) struct Cutter {
+    pub(crate) cut: Mutex<Cut>,
+    /// Each job with its clip.
+    pub(crate) seen: Mutex<Vec<(Job, Vec<u8>)>>,
+    pub(crate) dropped: AtomicUsize,
+    pub(crate) release: Notify,
+}
+
+impl Cutter {
+    pub(crate) fn set(&self, cut: Cut) {
+        *self.cut.lock().expect("no panic inside") = cut;
+    }
+
+    pub(crate) fn started(&self) -> usize {
+        self.seen.lock().expect("no panic inside").len()
+    }
+}
+
+impl DoJob for Cutter {
+    fn run<'a>(
+        &'a self,
+        job: &'a Job,
+        folder: &'a Path,
+        progress: &'a (dyn Fn(u8) + Send + Sync),
+    ) -> BoxFuture<'a, Result<Done, WorkError>> {
+        Box::pin(async move {
+            let clip = std::fs::read(input_in(folder)).expect("the clip is there");
+            self.seen.lock().expect("no panic inside").push((job.clone(), clip.clone()));
+            progress(50);
+            let cut = *self.cut.lock().expect("no panic inside");
+            match cut {
+                Cut::Make => {}
+                Cut::Wait => {
+                    let guard = CountWhenDropped(&self.dropped);
+                    self.release.notified().await;
+                    std::mem::forget(guard);
+                }
+                Cut::Fail => {
+                    let message = "there is no subject in any frame".to_owned();
+                    return Err(WorkError { code: "no_subject_detected", message, internal: false });
+                }
+            }
+            let file = folder.join("made");
+            let made: Vec<u8> = [b"made of ".as_slice(), &clip].concat();
+            std::fs::write(&file, made).expect("a writable folder");
+            let media_type = "video/webm";
+            Ok(Done { file, media_type, frames: 45, rate_frames: 30, rate_seconds: 1, warnings: Vec::new() })
         })
     }
 }
@@ -218,9 +349,11 @@ pub(crate) struct Daemon {
     pub(crate) admin: SocketAddr,
     pub(crate) engine: Arc<Engine>,
     pub(crate) origin: Arc<Origin>,
+    pub(crate) probe: Arc<Probe>,
+    pub(crate) cutter: Arc<Cutter>,
     /// Id of the preset `p1`.
     pub(crate) preset: String,
-    _folder: TempDir,
+    pub(crate) folder: TempDir,
     pub(crate) client: reqwest::Client,
     stop: Option<oneshot::Sender<()>>,
     pub(crate) served: JoinHandle<()>,
@@ -237,6 +370,16 @@ impl Daemon {
 
     /// With the public listener behind TLS, if there is any.
     pub(crate) async fn start_behind(tls: Option<Tls>, config: HttpConfig, rate_per_minute: u32) -> Self {
+        Self::start_telling(&FetchConfig::default(), tls, config, rate_per_minute).await
+    }
+
+    /// With webhooks that reach what `reach` says.
+    pub(crate) async fn start_telling(
+        reach: &FetchConfig,
+        tls: Option<Tls>,
+        config: HttpConfig,
+        rate_per_minute: u32,
+    ) -> Self {
         assert!(config.validate().is_empty());
         let engine = Arc::new(Engine {
             work: Mutex::default(),
@@ -250,6 +393,18 @@ impl Daemon {
         let origin = Arc::new(Origin::default());
         let folder = tempfile::tempdir().expect("a folder");
         let (services, preset) = services(folder.path()).await;
+        let (probe, cutter) = (Arc::new(Probe::default()), Arc::new(Cutter::default()));
+        let secret = DaemonSecret::open(folder.path()).expect("a new one");
+        let results = Results::open(None, folder.path(), &secret).expect("a new folder");
+        let sender = Fetcher::new(reach).expect("good settings");
+        let means = Means {
+            store: services.store.clone(),
+            ledger: services.ledger.clone(),
+            keep: Arc::new(results.clone()),
+            work: cutter.clone(),
+            deliver: Arc::new(WebhookSender::new(sender, secret.clone(), results.clone())),
+        };
+        let jobs = Jobs::start(means, &JobsConfig::default(), folder.path()).expect("a new folder");
         let app = App {
             remover: engine.clone(),
             keys: Arc::new(FourKeys),
@@ -257,6 +412,10 @@ impl Daemon {
             ledger: services.ledger,
             requests: services.requests,
             presets: services.presets,
+            jobs: jobs.clone(),
+            results,
+            inspector: probe.clone(),
+            secret,
             prices: Arc::default(),
             operator: Arc::new(Operator),
             metrics: exporter(),
@@ -266,6 +425,8 @@ impl Daemon {
         let (address, admin_address) = (public.local_addr().expect("bound"), admin.local_addr().expect("bound"));
         let public = Listener::new(public, tls);
         let (stop, stopped) = oneshot::channel::<()>();
+        // Ends with the runtime of its test.
+        tokio::spawn(async move { jobs.run(std::future::pending()).await });
         let served = tokio::spawn(serve(
             config,
             LimitsConfig { rate_per_minute, ..LimitsConfig::default() },
@@ -281,9 +442,11 @@ impl Daemon {
             admin: admin_address,
             engine,
             origin,
+            probe,
+            cutter,
             preset,
-            _folder: folder,
-            client: reqwest::Client::new(),
+            folder,
+            client: http_client().build().expect("a client"),
             stop: Some(stop),
             served,
         }
@@ -397,6 +560,11 @@ impl Raw {
 
 /// A multipart body by hand, and the head that goes with it.
 pub(crate) fn raw_upload(file: &[u8]) -> (String, Vec<u8>) {
+    raw_upload_to("/remove", file)
+}
+
+/// The same for another endpoint.
+pub(crate) fn raw_upload_to(path: &str, file: &[u8]) -> (String, Vec<u8>) {
     let body = [
         b"--B\r\nContent-Disposition: form-data; name=\"file\"; filename=\"a.jpg\"\r\n\r\n".as_slice(),
         file,
@@ -404,7 +572,7 @@ pub(crate) fn raw_upload(file: &[u8]) -> (String, Vec<u8>) {
     ]
     .concat();
     let head = format!(
-        "POST /remove HTTP/1.1\r\nhost: x\r\nauthorization: Bearer {KEY}\r\n\
+        "POST {path} HTTP/1.1\r\nhost: x\r\nauthorization: Bearer {KEY}\r\n\
          content-type: multipart/form-data; boundary=B\r\ncontent-length: {}\r\n",
         body.len()
     );

@@ -1,5 +1,6 @@
 //! What comes back: headers, the envelope, the order of checks.
 
+use crate::command::http_client;
 use crate::http_daemon::{Daemon, KEY, LONG, Work, form, refusal, until};
 use backdrop::codec::{DecodeError, EncodeError};
 use backdrop::compose::OutputTooLarge;
@@ -171,7 +172,7 @@ async fn a_client_that_goes_away_takes_its_work_with_it() {
     for http2 in [false, true] {
         let daemon = Daemon::start().await;
         daemon.engine.set(Work::Wait);
-        let builder = reqwest::Client::builder();
+        let builder = http_client();
         let client = if http2 { builder.http2_prior_knowledge() } else { builder }.build().expect("a client");
         let request = client.post(daemon.url("/remove")).bearer_auth(KEY).multipart(form(&[])).timeout(LONG);
         let sent = tokio::spawn(request.send());

@@ -3,7 +3,8 @@
 use crate::http_daemon::Daemon;
 use backdrop::http::error::ErrorCode;
 use backdrop::http::router::{ROUTES, Routine, Target};
-use backdrop::recipe::{ENDPOINTS, Endpoint, Field, Input, Kind, Origin};
+use backdrop::recipe::{ENDPOINTS, Endpoint, Field, Input, Kind, Origin, VIDEO_FIELDS, VIDEO_PATH, VideoFormat};
+use backdrop::store::JobState;
 use reqwest::Method;
 use serde_json::json;
 use serde_yaml_ng::Value;
@@ -116,11 +117,16 @@ fn every_route_is_in_the_contract_and_every_path_is_a_route() {
     for route in ROUTES.iter() {
         let operation = &contract["paths"][route.path][route.method.as_str().to_lowercase()];
         let is_open = operation.get("security").and_then(Value::as_sequence).is_some_and(Vec::is_empty);
-        assert_eq!(is_open, matches!(route.target, Target::Page(_)), "{} needs a key or not", route.path);
+        let opens = matches!(route.target, Target::Page(_) | Target::Result);
+        assert_eq!(is_open, opens, "{} needs a key or not", route.path);
         let statuses = keys(&operation["responses"]);
         let expected = match &route.target {
             Target::Page(_) => BTreeSet::from(["200", "500"]),
             Target::Image(endpoint) => statuses_of(endpoint),
+            Target::Clip => {
+                BTreeSet::from(["202", "400", "401", "402", "409", "413", "415", "422", "424", "429", "500", "503"])
+            }
+            Target::Result => BTreeSet::from(["200", "206", "404", "416", "500"]),
             Target::Service(routine) => {
                 let mut statuses = BTreeSet::from(["200", "401", "429", "500"]);
                 match routine {
@@ -131,12 +137,14 @@ fn every_route_is_in_the_contract_and_every_path_is_a_route() {
                         statuses.extend(["400", "404", "409", "413", "415"]);
                     }
                     Routine::Presets => statuses.extend(["400", "404", "413", "415"]),
+                    Routine::Jobs => statuses.extend(["400", "503"]),
+                    Routine::Job => statuses.extend(["400", "404", "503"]),
                 }
                 statuses
             }
         };
         assert_eq!(statuses, expected.into_iter().map(str::to_owned).collect(), "{}", route.path);
-        for status in statuses.iter().filter(|status| *status != "200") {
+        for status in statuses.iter().filter(|status| !["200", "202", "206"].contains(&status.as_str())) {
             let response = resolved(&contract, &operation["responses"][status]);
             assert!(response["content"].get("application/json").is_some(), "{} {status}", route.path);
         }
@@ -144,6 +152,20 @@ fn every_route_is_in_the_contract_and_every_path_is_a_route() {
             parameters.iter().any(|parameter| resolved(&contract, parameter)["name"] == "x-service-model")
         });
         assert_eq!(pins, matches!(route.target, Target::Image(_)), "{} takes a model or not", route.path);
+        let parameters = operation.get("parameters").and_then(Value::as_sequence).cloned().unwrap_or_default();
+        let in_path: Vec<_> = parameters
+            .iter()
+            .map(|parameter| resolved(&contract, parameter))
+            .filter(|parameter| parameter["in"] == "path")
+            .map(|parameter| text(&parameter["name"]))
+            .collect();
+        let in_route: Vec<_> = route.path.split('/').filter_map(|segment| segment.strip_prefix('{')).collect();
+        assert_eq!(
+            in_path,
+            in_route.iter().map(|name| name.trim_end_matches('}')).collect::<Vec<_>>(),
+            "{}",
+            route.path
+        );
         if let Target::Image(endpoint) = &route.target {
             let extension = operation.get("x-origin").is_some_and(|origin| origin == "extension");
             assert_eq!(extension, endpoint.origin == Origin::Extension, "{}", route.path);
@@ -184,6 +206,31 @@ fn every_field_default_and_range_is_in_the_contract_and_the_other_way_round() {
             assert!(found.is_empty(), "{}: {found:?}", endpoint.path);
         }
     }
+}
+
+#[test]
+fn every_field_of_a_clip_is_in_the_contract_in_both_ways_to_send_it() {
+    let contract = contract();
+    let content = &contract["paths"][VIDEO_PATH]["post"]["requestBody"]["content"];
+    for (media_type, clip) in [("multipart/form-data", "file"), ("application/json", "url")] {
+        let schema = resolved(&contract, &content[media_type]["schema"]);
+        let expected: BTreeSet<_> =
+            VIDEO_FIELDS.iter().map(|field| field.name).chain([clip]).map(str::to_owned).collect();
+        assert_eq!(keys(&schema["properties"]), expected, "{media_type}");
+        assert_eq!(schema["additionalProperties"], Value::Bool(false), "{media_type}");
+        assert_eq!(schema["required"], Value::Sequence(vec![clip.into()]), "{media_type}");
+        for field in VIDEO_FIELDS.iter() {
+            let found = differences(&contract, field, &schema["properties"][field.name]);
+            assert!(found.is_empty(), "{media_type}: {found:?}");
+        }
+    }
+    let formats: Vec<_> = VideoFormat::ALL.iter().map(|format| Value::from(format.name())).collect();
+    let job = &contract["components"]["schemas"]["Job"]["properties"];
+    assert_eq!(job["format"]["enum"], Value::Sequence(formats));
+    let states: Vec<_> = JobState::ALL.iter().map(|state| Value::from(state.name())).collect();
+    assert_eq!(job["status"]["enum"], Value::Sequence(states));
+    let of_results = keys(&contract["components"]["responses"]["Result"]["content"]);
+    assert_eq!(of_results, VideoFormat::ALL.iter().map(|format| format.media_type().to_owned()).collect());
 }
 
 #[test]

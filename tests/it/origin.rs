@@ -76,6 +76,8 @@ pub(crate) struct Asked {
     pub(crate) path: String,
     /// Everything before the body, lines ending in `\r\n`.
     pub(crate) head: String,
+    /// As long as `content-length` says.
+    pub(crate) body: Vec<u8>,
 }
 
 struct Shared {
@@ -274,8 +276,11 @@ async fn serve(stream: TcpStream, acceptor: &TlsAcceptor, shared: &Shared) -> st
     }
     let head = String::from_utf8_lossy(&head).into_owned();
     let path = head.split(' ').nth(1).unwrap_or_default().to_owned();
+    let length = head.lines().find_map(|line| line.strip_prefix("content-length: "));
+    let mut body = vec![0; length.and_then(|length| length.parse().ok()).unwrap_or_default()];
+    from.read_exact(&mut body).await?;
     let answer = shared.routes.lock().expect("no panic inside").get(&path).cloned().unwrap_or(Answer::Status(404));
-    shared.asked.send_modify(|asked| asked.push(Asked { path, head }));
+    shared.asked.send_modify(|asked| asked.push(Asked { path, head, body }));
     tokio::select! {
         answered = give(&mut to, answer) => answered?,
         () = gone(&mut from) => {}

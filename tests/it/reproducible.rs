@@ -3,7 +3,7 @@
 #![cfg(unix)]
 
 use crate::cli_serve::Daemon;
-use crate::command::photo;
+use crate::command::{http_client, photo};
 use backdrop::model::weights::Weights;
 use futures_util::future::join_all;
 use reqwest::StatusCode;
@@ -34,7 +34,7 @@ impl Running {
         ];
         let mut daemon = Daemon::start_with(folder.path(), &settings);
         let url = format!("http://{}/remove", daemon.address());
-        Self { _daemon: daemon, url, client: reqwest::Client::new(), _folder: folder }
+        Self { _daemon: daemon, url, client: http_client().build().expect("a client"), _folder: folder }
     }
 
     async fn send(&self, case: &Case, model: &str) -> reqwest::Response {

@@ -1,6 +1,6 @@
 //! Fetching from an origin with real TLS: what is taken, and everything that is not.
 
-use crate::command::{stderr, stdout};
+use crate::command::{http_client, stderr, stdout};
 use crate::origin::{Answer, Origin};
 use crate::store_support::child_input;
 use backdrop::codec::{DecodeError, Limits};
@@ -8,12 +8,14 @@ use backdrop::image::{SourceUrl, UrlError};
 use backdrop::source::{FetchConfig, FetchConfigError, FetchError, Fetcher, Resolve};
 use bytes::Bytes;
 use futures_util::future::BoxFuture;
+use hyper::header::{CONTENT_TYPE, HeaderValue};
 use std::io::{self, Read, Write};
 use std::net::{IpAddr, Ipv4Addr, TcpListener};
 use std::process::{Command, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
+use tokio::sync::mpsc;
 
 /// No fetch that is cut off takes as long as this.
 const LONG: Duration = Duration::from_secs(10);
@@ -554,6 +556,121 @@ async fn fetch_beside_a_proxy() {
     fetcher.fetch(&url(&origin.url_by_name("origin.test", "/"))).await.expect("a picture, straight from the origin");
     fetcher.fetch(&url(&origin.url("/"))).await.expect("by address too");
     // A client that does look goes there: the environment is what it should be.
-    let proxied = reqwest::get("http://origin.test/").await.expect("the proxy answers");
+    let proxied =
+        http_client().build().expect("a client").get("http://origin.test/").send().await.expect("the proxy answers");
     assert_eq!(proxied.text().await.expect("a body"), "proxied");
+}
+
+/// Fetches `path` as a clip of at most `limit` bytes; how it ended, and what came.
+async fn fetch_clip(origin: &Origin, path: &str, limit: usize) -> (Result<(), FetchError>, Vec<u8>) {
+    let fetcher = Fetcher::new(&origin.config()).expect("its settings");
+    let (pieces, mut coming) = mpsc::channel::<Bytes>(2);
+    let taken = async {
+        let mut taken = Vec::new();
+        while let Some(piece) = coming.recv().await {
+            taken.extend_from_slice(&piece);
+        }
+        taken
+    };
+    let url = url(&origin.url(path));
+    let fetched = async {
+        let pieces = pieces;
+        fetcher.fetch_clip(&url, limit, &pieces).await
+    };
+    tokio::join!(fetched, taken)
+}
+
+#[tokio::test]
+async fn a_clip_comes_piece_by_piece_whatever_it_is_and_within_its_limit() {
+    const SIZE: usize = 300_000;
+    let clip: Bytes = (0..SIZE).map(|at| (at % 251) as u8).collect::<Vec<_>>().into();
+    let origin = Origin::start([
+        ("/clip", Answer::Bytes(clip.clone())),
+        ("/chunked", Answer::Chunked(clip.clone())),
+        ("/close", Answer::UntilClose(clip.clone())),
+        ("/endless", Answer::Endless(clip.clone())),
+        ("/short", Answer::Lying { says: SIZE + 1, sends: clip.clone() }),
+        ("/encoded", Answer::Encoded("gzip", clip.clone())),
+        ("/missing", Answer::Status(404)),
+        ("/there", Answer::Redirect(302, "/clip".into())),
+        ("/twice", Answer::Redirect(302, "/there".into())),
+    ]);
+    for path in ["/clip", "/chunked", "/close", "/there"] {
+        let (fetched, came) = fetch_clip(&origin, path, SIZE).await;
+        assert!(fetched.is_ok() && came == clip, "{path}: {fetched:?}");
+    }
+    for path in ["/clip", "/chunked", "/close", "/endless"] {
+        let (fetched, came) = fetch_clip(&origin, path, SIZE - 1).await;
+        assert!(matches!(fetched, Err(FetchError::TooLarge { limit }) if limit == SIZE - 1), "{path}: {fetched:?}");
+        assert!(came.len() < SIZE, "{path}");
+    }
+    assert_eq!(fetch_clip(&origin, "/clip", SIZE - 1).await.1.len(), 0, "it says so before");
+    assert!(matches!(fetch_clip(&origin, "/short", SIZE + 9).await.0, Err(FetchError::Http(_))));
+    assert!(matches!(fetch_clip(&origin, "/encoded", SIZE).await.0, Err(FetchError::Encoded(_))));
+    assert!(matches!(fetch_clip(&origin, "/missing", SIZE).await.0, Err(FetchError::Status(_))));
+    assert!(matches!(fetch_clip(&origin, "/twice", SIZE).await.0, Err(FetchError::RedirectedTwice)));
+}
+
+#[tokio::test]
+async fn a_clip_that_nobody_takes_ends_the_fetch() {
+    let origin = Origin::start([("/endless", Answer::Endless(Bytes::from_static(b"clip")))]);
+    let fetcher = Fetcher::new(&origin.config()).expect("its settings");
+    let (pieces, coming) = mpsc::channel(1);
+    drop(coming);
+    let fetched = fetcher.fetch_clip(&url(&origin.url("/endless")), usize::MAX, &pieces).await;
+    assert!(matches!(fetched, Err(FetchError::NotTaken)), "{fetched:?}");
+    origin.left_alone().await;
+}
+
+#[tokio::test]
+async fn a_message_is_posted_as_it_is_and_the_status_is_all_that_is_read() {
+    let origin = Origin::start([
+        ("/hook?a=b", Answer::Status(204)),
+        ("/moved", Answer::Redirect(307, "/hook?a=b".into())),
+        ("/broken", Answer::Status(500)),
+        ("/silent", Answer::Silence),
+    ]);
+    let fetcher = Fetcher::new(&origin.config()).expect("its settings");
+    let post = async |path: &str, limit| {
+        let headers = hyper::HeaderMap::from_iter([(CONTENT_TYPE, HeaderValue::from_static("application/json"))]);
+        let posted = fetcher.post(&url(&origin.url(path)), headers, Bytes::from_static(b"{}"), limit).await;
+        posted.map(|status| status.as_u16())
+    };
+    assert_eq!(post("/hook?a=b", LONG).await.expect("an answer"), 204);
+    let asked = origin.asked();
+    assert!(asked[0].head.starts_with("POST /hook?a=b HTTP/1.1\r\n"), "{}", asked[0].head);
+    assert!(asked[0].head.contains("content-type: application/json\r\n") && asked[0].body == b"{}");
+    assert_eq!(post("/moved", LONG).await.expect("an answer"), 307);
+    assert_eq!(post("/broken", LONG).await.expect("an answer"), 500);
+    assert_eq!(origin.asked().len(), 3, "a redirect was followed");
+    assert!(matches!(post("/silent", SHORT).await, Err(FetchError::TimedOut(_))));
+}
+
+#[tokio::test]
+async fn clips_and_messages_reach_no_private_address_either() {
+    let origin = Origin::start([("/", Answer::Bytes(png(9)))]);
+    let config = FetchConfig { private_origins: Vec::new(), ..origin.config() };
+    let names = Names::new(|_, _| vec![LOOPBACK]);
+    let fetcher = Fetcher::with_resolver(&config, names).expect("good settings");
+    for target in [origin.url("/"), origin.url_by_name("origin.test", "/")] {
+        let (pieces, _coming) = mpsc::channel(1);
+        let fetched = fetcher.fetch_clip(&url(&target), 9, &pieces).await;
+        assert!(matches!(fetched, Err(FetchError::PrivateAddress(LOOPBACK))), "{fetched:?}");
+        let posted = fetcher.post(&url(&target), hyper::HeaderMap::new(), Bytes::new(), LONG).await;
+        assert!(matches!(posted, Err(FetchError::PrivateAddress(LOOPBACK))), "{posted:?}");
+    }
+    assert_eq!(origin.connections(), 0);
+}
+
+#[test]
+fn an_address_that_is_not_public_is_refused_unasked_and_a_name_is_not() {
+    let listed = FetchConfig { private_origins: vec!["10.0.0.1:8443".into()], ..FetchConfig::default() };
+    let fetcher = Fetcher::new(&listed).expect("good settings");
+    let private = ["https://10.0.0.1/", "https://127.1/", "https://[::1]/", "https://[::ffff:10.0.0.1]/", "https://0/"];
+    for text in private {
+        assert!(fetcher.refuses(&url(text)), "{text}");
+    }
+    for text in ["https://10.0.0.1:8443/", "https://1.1.1.1/", "https://localhost/", "https://[2606:4700::1]/"] {
+        assert!(!fetcher.refuses(&url(text)), "{text}");
+    }
 }

@@ -227,7 +227,9 @@ impl Facade {
     /// Whether a clip may come at all.
     async fn may_begin(&self, caller: &Caller, fields: &Fields) -> Result<(), ApiError> {
         self.refuse_above_plan(VIDEO_PATH, caller, fields)?;
+        // Which program, and where it was looked for, is for the operator.
+        let told = "clips cannot be worked on here: ffmpeg is not installed";
         let ready = self.app.inspector.ready().await;
-        ready.map_err(|missing| ApiError::unavailable(format!("clips cannot be worked on here: {missing}")))
+        ready.map_err(|missing| ApiError::unavailable(told).because(missing.to_string()))
     }
 }

@@ -10,7 +10,7 @@ mod merge;
 mod plan;
 
 pub use merge::merged;
-pub use plan::plan;
+pub use plan::{most_pixels, plan};
 
 use crate::image::{BufferPool, Frame, Rect, Size};
 use rayon::prelude::*;

@@ -33,6 +33,16 @@ pub fn plan(mask: &Mask, size: Size) -> Vec<Part> {
     parts
 }
 
+/// Pixels of all the parts of a picture of `size` at most, whatever its mask is: the box, and the tiles with their overlaps.
+#[must_use]
+pub fn most_pixels(size: Size) -> usize {
+    let tiles = f64::from(MAX_TILES);
+    let covered = tiles / (1.0 + (tiles - 1.0) * (1.0 - OVERLAP));
+    // Each tile is rounded up to whole pixels.
+    let rounded = |side: u32| f64::from(side) * covered + tiles;
+    (MOST * size.area() as f64 + rounded(size.width) * rounded(size.height)).ceil() as usize
+}
+
 /// How many tiles cover a side of `pixels` when a tile is not to be smaller than the network's `side`.
 fn tiles_along((pixels, side): (u32, u32)) -> u32 {
     let more = (f64::from(pixels) / f64::from(side.max(1)) - 1.0) / (1.0 - OVERLAP);
@@ -135,6 +145,8 @@ mod tests {
             let size = Size::new(size.0, size.1);
             let parts = plan(mask, size);
             assert!(parts.len() <= 17, "{size}: {}", parts.len());
+            let pixels: usize = parts.iter().map(|part| part.rect.size().area()).sum();
+            assert!(pixels <= most_pixels(size), "{size}: {pixels}");
             for Part { rect: part, .. } in parts {
                 let fits = part.left + part.width <= size.width && part.top + part.height <= size.height;
                 assert!(fits && part.width > 0 && part.height > 0, "{part} in {size}");

@@ -1,0 +1,588 @@
+//! How steady the mattes of a clip are: each frame alone beside `smoothing` 50 and 100, on clips with exact mattes.
+//!
+//! `cargo bench --bench steady -- DATA [SHEETS]` makes the clips from the photos and mattes of `DATA/eval` and the
+//! backgrounds of `DATA/train`: a cutout moves, turns and grows by fractions of pixels over a photo that pans, with the
+//! noise and the flickering exposure of a camera; in one clip nothing but the subject moves, in one it crosses the picture in
+//! a second, one is of three scenes. The network that is built in sees every frame.
+//!
+//! The error of a pixel is its coverage less the true one, of 1. Reported are its mean size (MAE), how much it changes
+//! from frame to frame at the same pixel (flicker), the same along the true motion (pixels that come to light have none and
+//! do not count), and for the clip of three scenes the MAE of the first frames after each cut. With `SHEETS`, a folder,
+//! frames on magenta are written there. In the end, the time that it costs. Without `DATA` there is nothing to do: `make
+//! bench` runs every bench.
+
+use backdrop::codec::{self, Channels, EncodeOptions, Limits, PngEffort};
+use backdrop::engine::{Engine, EngineConfig, Lane};
+use backdrop::image::{AlphaMatte, Buffer, BufferPool, Composite, Frame, Mask, OutputFormat, Quality, Size};
+use backdrop::matting::foreground;
+use backdrop::model::weights::Weights;
+use backdrop::model::{CpuSegmenter, SegmentError, Segmenter};
+use backdrop::video::steady::Steady;
+use backdrop_kernels::conv::Isa;
+use rayon::prelude::*;
+use std::error::Error;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+const SIZE: Size = Size::new(960, 540);
+const FRAMES: usize = 30;
+const SMOOTHINGS: [u8; 3] = [0, 50, 100];
+/// Samples across and down of each pixel that is drawn.
+const SAMPLES: usize = 3;
+/// Frames after a cut that are looked at.
+const AFTER_CUT: usize = 3;
+/// Frames of each clip on a sheet.
+const SHOWN: [usize; 6] = [1, 7, 13, 16, 21, 28];
+
+fn main() -> Result<(), Box<dyn Error>> {
+    // Cargo's own flag (`--bench`) comes along.
+    let mut folders = std::env::args().skip(1).filter(|argument| !argument.starts_with('-')).map(PathBuf::from);
+    let Some(data) = folders.next() else {
+        println!("steady: NOT RUN, no folder of data given");
+        return Ok(());
+    };
+    let sheets = folders.next();
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_time().build()?;
+    let engine = engine();
+    runtime.block_on(engine.ready())?;
+    println!(
+        "{}, {SIZE}; MAE, flicker and flicker along the motion in thousandths, at smoothing {SMOOTHINGS:?}",
+        engine.model()
+    );
+    let mut rows = Vec::new();
+    for clip in clips(&data)? {
+        let masks: Vec<Mask> =
+            clip.frames.iter().map(|frame| runtime.block_on(mask(&engine, frame.clone()))).collect::<Result<_, _>>()?;
+        let mattes = SMOOTHINGS.map(|smoothing| {
+            let mut steady = Steady::new(smoothing);
+            clip.frames.iter().zip(&masks).map(|(frame, mask)| steady.next(frame, mask.clone())).collect::<Vec<_>>()
+        });
+        let row: Vec<Measured> = mattes.iter().map(|mattes| clip.measured(mattes)).collect();
+        println!("{}", line(clip.name, &row));
+        if !clip.cuts.is_empty() {
+            let shown: Vec<String> = row.iter().map(|measured| format!("{:.2}", 1e3 * measured.after_cuts)).collect();
+            println!("{:12} MAE of the first {AFTER_CUT} frames after a cut: {}", "", shown.join(" → "));
+        }
+        if let Some(sheets) = &sheets {
+            fs::create_dir_all(sheets)?;
+            fs::write(sheets.join(format!("{}.png", clip.name)), clip.sheet(&mattes)?)?;
+        }
+        rows.push(row);
+    }
+    let mean = |index: usize| {
+        let of =
+            |value: fn(&Measured) -> f64| rows.iter().map(|row| value(&row[index])).sum::<f64>() / rows.len() as f64;
+        Measured { mae: of(|one| one.mae), flicker: of(|one| one.flicker), along: of(|one| one.along), after_cuts: 0.0 }
+    };
+    println!("{}", line("mean", &[mean(0), mean(1), mean(2)]));
+    cost();
+    Ok(())
+}
+
+fn line(name: &str, row: &[Measured]) -> String {
+    let part = |value: fn(&Measured) -> f64| {
+        let shown: Vec<String> = row.iter().map(|measured| format!("{:6.2}", 1e3 * value(measured))).collect();
+        let ratio = row.iter().skip(1).map(|measured| format!("{:.2}", value(measured) / value(&row[0])));
+        format!("{} ({})", shown.join(" "), ratio.collect::<Vec<_>>().join(" "))
+    };
+    format!(
+        "{name:12} mae {} | flicker {} | along {}",
+        part(|one| one.mae),
+        part(|one| one.flicker),
+        part(|one| one.along)
+    )
+}
+
+/// The time of a frame of 1080p, with and without the matte that follows.
+fn cost() {
+    let size = Size::new(1920, 1080);
+    let grid = Size::new(384, 384);
+    let frame = |at: f32| {
+        let pixel = |x: u32, y: u32| {
+            let (x, y) = (x as f32 + at, y as f32);
+            let wave = |a: f32, b: f32| (128.0 + 60.0 * (x * a).sin() + 60.0 * (y * b).cos()) as u8;
+            [wave(0.03, 0.05), wave(0.11, 0.02), wave(0.007, 0.2), 255]
+        };
+        let pixels: Vec<u8> = (0..size.height)
+            .into_par_iter()
+            .flat_map_iter(|y| (0..size.width).flat_map(move |x| pixel(x, y)))
+            .collect();
+        Frame::new(size, Buffer::from(pixels))
+    };
+    let disc = |at: f32, radius: f32| {
+        let value =
+            |x: u32, y: u32| ((radius - (x as f32 + at / 5.0 - 190.0).hypot(y as f32 - 190.0)) / 2.0).clamp(0.0, 1.0);
+        Mask { size: grid, values: (0..384).flat_map(|y| (0..384).map(move |x| value(x, y))).collect() }
+    };
+    let frames: Vec<Frame> = (0..6).map(|at| frame(at as f32 * 3.3)).collect();
+    for (what, radius) in [("without the matte", -1.0), ("with the matte", 120.0)] {
+        let times = SMOOTHINGS.map(|smoothing| {
+            let mut steady = Steady::new(smoothing);
+            let mut times: Vec<Duration> = Vec::new();
+            for (at, frame) in frames.iter().enumerate().chain(frames.iter().enumerate()) {
+                let mask = disc(at as f32 * 3.3, radius);
+                let began = Instant::now();
+                std::hint::black_box(steady.next(frame, mask));
+                times.push(began.elapsed());
+            }
+            times.sort();
+            format!("{:.1}", times[times.len() / 2].as_secs_f64() * 1e3)
+        });
+        println!(
+            "{what}: {} ms a frame of {size} at smoothing {SMOOTHINGS:?}, {} threads",
+            times.join(" "),
+            rayon::current_num_threads()
+        );
+    }
+}
+
+/// An engine with the network that is built in, on the CPU.
+fn engine() -> Engine {
+    let weights = Weights::embedded();
+    let factory = move || -> Result<Box<dyn Segmenter>, SegmentError> {
+        CpuSegmenter::new(&weights, Isa::detect())
+            .map(|network| Box::new(network) as Box<dyn Segmenter>)
+            .map_err(|error| SegmentError::Device(error.to_string()))
+    };
+    Engine::start(&EngineConfig::default(), Arc::new(factory))
+}
+
+async fn mask(engine: &Engine, frame: Frame) -> Result<Mask, Box<dyn Error>> {
+    let slot = engine.admit()?;
+    let deadline = Instant::now() + Duration::from_secs(600);
+    let seen = engine.segment(&slot, vec![frame], Lane::Bulk, deadline).await?;
+    Ok(seen.masks.into_iter().next().ok_or("no mask")?)
+}
+
+fn picture(path: &Path) -> Result<Frame, Box<dyn Error>> {
+    let told = |error: &dyn Error| format!("{}: {error}", path.display());
+    let bytes = fs::read(path).map_err(|error| told(&error))?;
+    let header = codec::probe(&bytes, &Limits::default()).map_err(|error| told(&error))?;
+    codec::decode(&bytes, &header, &BufferPool::new(0)).map_err(|error| told(&error).into())
+}
+
+fn sorted(folder: &Path) -> Result<Vec<PathBuf>, Box<dyn Error>> {
+    let entries = fs::read_dir(folder).map_err(|error| format!("{}: {error}", folder.display()))?;
+    let mut paths = entries.map(|entry| entry.map(|entry| entry.path())).collect::<Result<Vec<_>, _>>()?;
+    paths.sort();
+    Ok(paths)
+}
+
+/// Colours times coverage, and coverage, 0 to 1.
+struct Layer {
+    size: [usize; 2],
+    pixels: Vec<[f32; 4]>,
+}
+
+impl Layer {
+    /// What lies outside is the border's, or nothing.
+    fn at(&self, x: f32, y: f32, goes_on: bool) -> [f32; 4] {
+        let (left, top) = (x.floor(), y.floor());
+        let read = |x: f32, y: f32| {
+            let [width, height] = self.size.map(|side| side as f32 - 1.0);
+            if !goes_on && (x < 0.0 || y < 0.0 || x > width || y > height) {
+                return [0.0; 4];
+            }
+            self.pixels[y.clamp(0.0, height) as usize * self.size[0] + x.clamp(0.0, width) as usize]
+        };
+        let (along, down) = (x - left, y - top);
+        let [a, b, c, d] =
+            [(0.0, 0.0), (1.0, 0.0), (0.0, 1.0), (1.0, 1.0)].map(|(right, below)| read(left + right, top + below));
+        std::array::from_fn(|i| {
+            (a[i] * (1.0 - along) + b[i] * along) * (1.0 - down) + (c[i] * (1.0 - along) + d[i] * along) * down
+        })
+    }
+
+    fn photo(path: &Path) -> Result<Self, Box<dyn Error>> {
+        let frame = picture(path)?;
+        let pixels = frame.pixels().as_chunks::<4>().0.iter().map(|pixel| {
+            let [red, green, blue] = [pixel[0], pixel[1], pixel[2]].map(|value| f32::from(value) / 255.0);
+            [red, green, blue, 1.0]
+        });
+        Ok(Self { size: [frame.size().width as usize, frame.size().height as usize], pixels: pixels.collect() })
+    }
+
+    /// A photo under its matte. A mask that is yes or no is drawn in by a pixel and softened.
+    fn cutout(image: &Path, mask: &Path, decided: bool) -> Result<Self, Box<dyn Error>> {
+        let (mut frame, mask) = (picture(image)?, picture(mask)?);
+        let size = frame.size();
+        if mask.size() != size {
+            return Err(format!("{}: a mask of another size", image.display()).into());
+        }
+        let [width, height] = [size.width as usize, size.height as usize];
+        let mut coverage: Vec<u8> = mask.pixels().as_chunks::<4>().0.iter().map(|pixel| pixel[0]).collect();
+        let window = |plane: &[u8], at: usize, mix: &dyn Fn(&mut dyn Iterator<Item = u8>) -> u8| {
+            let (x, y) = (at % width, at / width);
+            let rows = y.saturating_sub(1)..(y + 2).min(height);
+            mix(&mut rows
+                .flat_map(|row| (x.saturating_sub(1)..(x + 2).min(width)).map(move |x| row * width + x))
+                .map(|at| plane[at]))
+        };
+        if decided {
+            let drawn_in: Vec<u8> =
+                (0..coverage.len()).map(|at| window(&coverage, at, &|near| near.min().unwrap_or(0))).collect();
+            let mean = |near: &mut dyn Iterator<Item = u8>| {
+                let (sum, count) = near.fold((0, 0), |(sum, count), value| (sum + u32::from(value), count + 1));
+                (sum / count.max(1)) as u8
+            };
+            coverage = (0..coverage.len()).map(|at| window(&drawn_in, at, &mean)).collect();
+        }
+        foreground::estimate(&mut frame, &AlphaMatte { size, coverage: coverage.clone() });
+        let pixels = frame.pixels().as_chunks::<4>().0.iter().zip(coverage).map(|(pixel, coverage)| {
+            let alpha = f32::from(coverage) / 255.0;
+            let [red, green, blue] = [pixel[0], pixel[1], pixel[2]].map(|value| f32::from(value) / 255.0 * alpha);
+            [red, green, blue, alpha]
+        });
+        Ok(Self { size: [width, height], pixels: pixels.collect() })
+    }
+}
+
+/// Where the middle of a layer is (in shares of the frame), how large it is, and how it is turned (degrees).
+type Pose = [f32; 4];
+
+/// From a pixel of the frame to one of a layer: `[a, b, c, d, e, f]`, x' = a x + b y + c, y' = d x + e y + f.
+#[derive(Clone, Copy)]
+struct Place([f32; 6]);
+
+impl Place {
+    fn new([x, y, scale, degrees]: Pose, fit: f32, size: [usize; 2]) -> Self {
+        let (sin, cos) = degrees.to_radians().sin_cos();
+        let (sin, cos) = (sin / (fit * scale), cos / (fit * scale));
+        let (x, y) = (x * SIZE.width as f32, y * SIZE.height as f32);
+        let middle = size.map(|side| side as f32 / 2.0);
+        Self([cos, sin, middle[0] - cos * x - sin * y, -sin, cos, middle[1] + sin * x - cos * y])
+    }
+
+    fn of(&self, x: f32, y: f32) -> (f32, f32) {
+        let Self([a, b, c, d, e, f]) = self;
+        (a * x + b * y + c, d * x + e * y + f)
+    }
+
+    fn back(&self, x: f32, y: f32) -> (f32, f32) {
+        let Self([a, b, c, d, e, f]) = self;
+        let (x, y, determinant) = (x - c, y - f, a * e - b * d);
+        ((e * x - b * y) / determinant, (a * y - d * x) / determinant)
+    }
+}
+
+/// A scene: who, before what, how both move (0 to 1 is from the first frame to the last), noise (steps of 255) and how much
+/// the exposure flickers.
+struct Scene {
+    subject: Layer,
+    ground: Layer,
+    subject_at: fn(f32) -> Pose,
+    ground_at: fn(f32) -> Pose,
+    noise: f32,
+    flicker: f32,
+}
+
+#[derive(Default)]
+struct Clip {
+    name: &'static str,
+    frames: Vec<Frame>,
+    truth: Vec<Vec<f32>>,
+    /// Subject and ground.
+    places: Vec<[Place; 2]>,
+    /// The first frames of scenes but the first.
+    cuts: Vec<usize>,
+}
+
+fn line_of(from: Pose, to: Pose, t: f32) -> Pose {
+    std::array::from_fn(|i| from[i] + (to[i] - from[i]) * t)
+}
+
+fn sway(t: f32) -> Pose {
+    [0.5 + 0.05 * (5.0 * t).sin(), 0.52 + 0.03 * (7.0 * t).cos(), 1.0 + 0.05 * (4.0 * t).sin(), 4.0 * (6.0 * t).sin()]
+}
+
+fn still(_: f32) -> Pose {
+    [0.5, 0.5, 1.0, 0.0]
+}
+
+fn pan(t: f32) -> Pose {
+    line_of([0.53, 0.5, 1.0, 0.0], [0.47, 0.5, 1.04, 0.5], t)
+}
+
+fn clips(data: &Path) -> Result<Vec<Clip>, Box<dyn Error>> {
+    let grounds: Vec<PathBuf> =
+        [sorted(&data.join("train/bg_wall_cc0_unsplash"))?, sorted(&data.join("train/bg_hdri_cc0"))?].concat();
+    let people = sorted(&data.join("eval/ccp/image"))?;
+    let ground = |at: usize| Layer::photo(&grounds[at % grounds.len()]);
+    let person = |at: usize| {
+        let image = &people[at % people.len()];
+        let mask = data.join("eval/ccp/mask").join(image.file_stem().unwrap_or_default()).with_extension("png");
+        Layer::cutout(image, &mask, true)
+    };
+    let of = |set: &str, file: &str| {
+        let folder = data.join("eval").join(set);
+        let mask = folder.join("mask").join(file).with_extension("png");
+        Layer::cutout(&folder.join("image").join(file), &mask, false)
+    };
+    let product = |name: &str| of("product_composite", &format!("saleor-{name}_scene.jpg"));
+    let scene = |subject, ground, subject_at, ground_at, noise, flicker| Scene {
+        subject,
+        ground,
+        subject_at,
+        ground_at,
+        noise,
+        flicker,
+    };
+    let one = |name, scene: Scene, seed| {
+        let mut clip = Clip { name, ..Clip::default() };
+        clip.film(&scene, FRAMES, seed);
+        clip
+    };
+    let mut made = vec![
+        one(
+            "lemur",
+            scene(
+                of("matting", "lemur.png")?,
+                ground(3)?,
+                |t| line_of([0.44, 0.5, 1.0, -3.0], [0.56, 0.52, 1.12, 4.0], t),
+                pan,
+                3.0,
+                0.01,
+            ),
+            1,
+        ),
+        one("flower", scene(of("matting", "GT01.png")?, ground(12)?, sway, pan, 3.0, 0.01), 2),
+        one(
+            "beanie",
+            scene(
+                product("beanie-1")?,
+                ground(22)?,
+                |t| line_of([0.35, 0.5, 0.8, -10.0], [0.65, 0.5, 0.9, 10.0], t),
+                pan,
+                3.0,
+                0.01,
+            ),
+            3,
+        ),
+        one("shirt", scene(product("dash-tee-front")?, ground(30)?, sway, pan, 4.0, 0.02), 4),
+        one(
+            "walking",
+            scene(
+                person(0)?,
+                ground(70)?,
+                |t| line_of([0.4, 0.52, 1.0, 0.0], [0.6, 0.5, 1.05, 2.0], t),
+                pan,
+                3.0,
+                0.01,
+            ),
+            5,
+        ),
+        one("camera still", scene(person(5)?, ground(80)?, sway, still, 3.0, 0.01), 6),
+        one(
+            "close",
+            scene(
+                person(12)?,
+                ground(95)?,
+                |t| line_of([0.5, 0.6, 1.4, 0.0], [0.52, 0.6, 1.5, 0.0], t),
+                pan,
+                5.0,
+                0.02,
+            ),
+            7,
+        ),
+        one("nothing moves", scene(person(9)?, ground(64)?, still, still, 3.0, 0.01), 12),
+        one(
+            "crossing",
+            scene(
+                person(20)?,
+                ground(50)?,
+                |t| line_of([0.1, 0.5, 1.0, 0.0], [1.1, 0.5, 1.0, 0.0], t),
+                still,
+                3.0,
+                0.01,
+            ),
+            8,
+        ),
+    ];
+    let mut cuts = Clip { name: "cuts", ..Clip::default() };
+    for (subject, at, seed) in
+        [(person(25)?, 60, 9), (of("matting", "lemur.png")?, 40, 10), (product("gift-100")?, 8, 11)]
+    {
+        cuts.film(&scene(subject, ground(at)?, sway, pan, 3.0, 0.01), FRAMES / 3, seed);
+    }
+    made.push(cuts);
+    Ok(made)
+}
+
+/// Numbers between -1.7 and 1.7 with a standard deviation of one, the same for the same place.
+fn noise(seed: u64, at: u64) -> f32 {
+    let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ at.wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    let mut sum = 0.0;
+    for _ in 0..4 {
+        state ^= state >> 30;
+        state = state.wrapping_mul(0x94d0_49bb_1331_11eb).wrapping_add(0x9e37_79b9_7f4a_7c15);
+        state ^= state >> 27;
+        sum += (state >> 40) as f32 / (1_u32 << 24) as f32 - 0.5;
+    }
+    sum * 3.0_f32.sqrt()
+}
+
+impl Clip {
+    fn film(&mut self, scene: &Scene, frames: usize, seed: u64) {
+        if !self.frames.is_empty() {
+            self.cuts.push(self.frames.len());
+        }
+        let [width, height] = [SIZE.width as usize, SIZE.height as usize];
+        let fits = |size: [usize; 2]| [width as f32 / size[0] as f32, height as f32 / size[1] as f32];
+        let subject_fit = fits(scene.subject.size);
+        let ground_fit = fits(scene.ground.size);
+        for frame in 0..frames {
+            let t = frame as f32 / (frames - 1) as f32;
+            let subject =
+                Place::new((scene.subject_at)(t), 0.85 * subject_fit[0].min(subject_fit[1]), scene.subject.size);
+            let ground = Place::new((scene.ground_at)(t), 1.25 * ground_fit[0].max(ground_fit[1]), scene.ground.size);
+            let stream = seed * 1000 + frame as u64;
+            let exposure = 1.0 + scene.flicker * noise(stream, u64::MAX);
+            let mut pixels = vec![0; width * height * 4];
+            let mut truth = vec![0.0; width * height];
+            pixels.par_chunks_mut(width * 4).zip(truth.par_chunks_mut(width)).enumerate().for_each(
+                |(y, (row, truth))| {
+                    for (x, (pixel, truth)) in row.as_chunks_mut::<4>().0.iter_mut().zip(truth).enumerate() {
+                        let mut sum = [0.0; 4];
+                        for sample in 0..SAMPLES * SAMPLES {
+                            let inside = |at: usize| (at as f32 + 0.5) / SAMPLES as f32 - 0.5;
+                            let (x, y) = (x as f32 + inside(sample % SAMPLES), y as f32 + inside(sample / SAMPLES));
+                            let (over, under) = (subject.of(x, y), ground.of(x, y));
+                            let (over, under) =
+                                (scene.subject.at(over.0, over.1, false), scene.ground.at(under.0, under.1, true));
+                            for i in 0..3 {
+                                sum[i] += over[i] + under[i] * (1.0 - over[3]);
+                            }
+                            sum[3] += over[3];
+                        }
+                        let [red, green, blue, alpha] = sum.map(|sum| sum / (SAMPLES * SAMPLES) as f32);
+                        *truth = alpha;
+                        for (i, value) in [red, green, blue].into_iter().enumerate() {
+                            let grain = scene.noise * noise(stream, ((y * width + x) * 3 + i) as u64);
+                            pixel[i] = (value * 255.0 * exposure + grain + 0.5) as u8;
+                        }
+                        pixel[3] = 255;
+                    }
+                },
+            );
+            self.frames.push(Frame::new(SIZE, Buffer::from(pixels)));
+            self.truth.push(truth);
+            self.places.push([subject, ground]);
+        }
+    }
+
+    fn measured(&self, mattes: &[AlphaMatte]) -> Measured {
+        let errors: Vec<Vec<f32>> = mattes
+            .iter()
+            .zip(&self.truth)
+            .map(|(matte, truth)| {
+                matte.coverage.iter().zip(truth).map(|(&value, truth)| f32::from(value) / 255.0 - truth).collect()
+            })
+            .collect();
+        let size_of =
+            |values: &[f32]| values.iter().map(|value| f64::from(value.abs())).sum::<f64>() / values.len() as f64;
+        let mean = |values: Vec<f64>| values.iter().sum::<f64>() / values.len().max(1) as f64;
+        let pairs: Vec<usize> = (1..errors.len()).filter(|at| !self.cuts.contains(at)).collect();
+        let flicker = |&at: &usize| {
+            let change: Vec<f32> = errors[at].iter().zip(&errors[at - 1]).map(|(now, before)| now - before).collect();
+            size_of(&change)
+        };
+        let after_cuts =
+            self.cuts.iter().flat_map(|&cut| cut..cut + AFTER_CUT).map(|at| size_of(&errors[at])).collect();
+        Measured {
+            mae: mean(errors.iter().map(|error| size_of(error)).collect()),
+            flicker: mean(pairs.iter().map(flicker).collect()),
+            along: mean(pairs.iter().map(|&at| self.along(at, &errors)).collect()),
+            after_cuts: mean(after_cuts),
+        }
+    }
+
+    /// The mean change of the error along the true motion.
+    fn along(&self, at: usize, errors: &[Vec<f32>]) -> f64 {
+        let [width, height] = [SIZE.width as usize, SIZE.height as usize];
+        let read = |plane: &[f32], (x, y): (f32, f32)| {
+            let (left, top) = (x.floor(), y.floor());
+            let value = |x: f32, y: f32| {
+                plane[y.clamp(0.0, height as f32 - 1.0) as usize * width + x.clamp(0.0, width as f32 - 1.0) as usize]
+            };
+            let (along, down) = (x - left, y - top);
+            let above = value(left, top) * (1.0 - along) + value(left + 1.0, top) * along;
+            let below = value(left, top + 1.0) * (1.0 - along) + value(left + 1.0, top + 1.0) * along;
+            above * (1.0 - down) + below * down
+        };
+        let near: Vec<bool> = near(&self.truth[at], [width, height]);
+        let change = |pixel: usize| {
+            let (x, y) = ((pixel % width) as f32, (pixel / width) as f32);
+            let layer = usize::from(!near[pixel]);
+            let (u, v) = self.places[at][layer].of(x, y);
+            let was = self.places[at - 1][layer].back(u, v);
+            if !near[pixel] && read(&self.truth[at - 1], was) > 0.02 {
+                return 0.0;
+            }
+            f64::from((errors[at][pixel] - read(&errors[at - 1], was)).abs())
+        };
+        (0..width * height).into_par_iter().with_min_len(4096).map(change).sum::<f64>() / (width * height) as f64
+    }
+
+    /// Rows of frames: the source, and each smoothing on magenta.
+    fn sheet(&self, mattes: &[Vec<AlphaMatte>]) -> Result<Vec<u8>, Box<dyn Error>> {
+        let [width, height] = [SIZE.width as usize / 2, SIZE.height as usize / 2];
+        let columns = 1 + mattes.len();
+        let mut pixels = vec![255; columns * width * SHOWN.len() * height * 4];
+        for (row, &frame) in SHOWN.iter().enumerate() {
+            for column in 0..columns {
+                for y in 0..height {
+                    for x in 0..width {
+                        let mut sum = [0; 3];
+                        for (right, down) in [(0, 0), (1, 0), (0, 1), (1, 1)] {
+                            let at = (2 * y + down) * SIZE.width as usize + 2 * x + right;
+                            let alpha =
+                                if column == 0 { 255 } else { u32::from(mattes[column - 1][frame].coverage[at]) };
+                            for (i, sum) in sum.iter_mut().enumerate() {
+                                let under = [255, 0, 255][i] * (255 - alpha);
+                                *sum += (u32::from(self.frames[frame].pixels()[at * 4 + i]) * alpha + under) / 255;
+                            }
+                        }
+                        let to = ((row * height + y) * columns * width + column * width + x) * 4;
+                        (0..3).for_each(|i| pixels[to + i] = (sum[i] / 4) as u8);
+                    }
+                }
+            }
+        }
+        let options = EncodeOptions {
+            format: OutputFormat::Png,
+            quality: Quality::DEFAULT,
+            png: PngEffort::Fast,
+            channels: Channels::Rgba,
+        };
+        let size = Size::new((columns * width) as u32, (SHOWN.len() * height) as u32);
+        Ok(codec::encode(Composite(Frame::new(size, Buffer::from(pixels))), &options)?.bytes.to_vec())
+    }
+}
+
+/// What is subject or within four pixels of it.
+fn near(truth: &[f32], [width, height]: [usize; 2]) -> Vec<bool> {
+    const REACH: usize = 4;
+    let inside: Vec<bool> = truth.iter().map(|&alpha| alpha > 0.02).collect();
+    let across: Vec<bool> = (0..inside.len())
+        .into_par_iter()
+        .map(|at| {
+            let (x, row) = (at % width, at / width * width);
+            inside[row + x.saturating_sub(REACH)..row + (x + REACH + 1).min(width)].contains(&true)
+        })
+        .collect();
+    let down = |at: usize| {
+        let (x, y) = (at % width, at / width);
+        (y.saturating_sub(REACH)..(y + REACH + 1).min(height)).any(|row| across[row * width + x])
+    };
+    (0..inside.len()).into_par_iter().map(down).collect()
+}
+
+#[derive(Clone, Copy)]
+struct Measured {
+    mae: f64,
+    flicker: f64,
+    along: f64,
+    after_cuts: f64,
+}

@@ -1,0 +1,210 @@
+//! A clip from end to end, and each of its stages alone: frames per second, shares, and what the pipeline costs over its
+//! slowest stage.
+//!
+//! `cargo bench --bench video -- [CLIP [RESULT]]`: without a clip, two seconds of 1920×1080 at 30 frames a second, a pan
+//! over a photo with a bright ball that moves. Needs ffmpeg. The network runs on the CPU here, where it, matting and both
+//! codecs share the same cores: the slowest stage alone then has cores that it has not in company, and the whole can be
+//! no quicker than the processor time of all stages together over the cores.
+
+mod support;
+
+use backdrop::codec::Channels;
+use backdrop::engine::{Engine, Lane};
+use backdrop::image::{Frame, Mask, Size};
+use backdrop::matting;
+use backdrop::recipe::{VideoFormat, VideoRecipe};
+use backdrop::video::steady::Steady;
+use backdrop::video::{self, Tools, VideoConfig};
+use std::io::{Read, Write};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::time::{Duration, Instant};
+use support::Shop;
+
+/// Frames that are measured alone: their mean stands for the others.
+const SAMPLE: usize = 16;
+const SMOOTHING: u8 = 50;
+
+fn main() {
+    let mut arguments = std::env::args().skip(1).filter(|argument| !argument.starts_with("--"));
+    let folder = tempfile::tempdir().expect("a folder");
+    let clip = arguments.next().map_or_else(|| panned(folder.path()), PathBuf::from);
+    let keep = arguments.next();
+    let tools = Tools::find(&VideoConfig::default()).expect("ffmpeg");
+    let shop = Shop::open();
+    let looked = shop.wait(video::probe(&tools, &clip)).expect("a clip");
+    println!("{} at {:.2} frames/s, {:.2} s", looked.size, looked.rate.per_second(), looked.seconds);
+
+    for (name, format) in [("webm", VideoFormat::Webm), ("mov", VideoFormat::Mov), ("mp4", VideoFormat::Mp4)] {
+        let recipe = VideoRecipe {
+            format,
+            channels: Channels::Rgba,
+            background: None,
+            smoothing: SMOOTHING,
+            audio: true,
+            stamp: None,
+        };
+        let job = tempfile::tempdir().expect("a folder");
+        let done = shop
+            .wait(video::remove(shop.engine(), &tools, &clip, job.path(), &recipe, &|_| {}))
+            .expect("a result");
+        let total = done.took.total.as_secs_f64();
+        println!("{name}: {} frames in {total:.2} s, {:.2} frames/s", done.frames, done.frames as f64 / total);
+        let stages =
+            [("decode", done.took.decode), ("network", done.took.segment), ("matte", done.took.matte), ("encode", done.took.encode)];
+        for (stage, took) in stages {
+            println!("  {stage:8} busy {:6.2} s, {:3.0} % of the whole", took.as_secs_f64(), took.as_secs_f64() / total * 100.0);
+        }
+        let alone = alone(&shop, &clip, looked.size, &done.file, done.frames);
+        let (slowest, took) = alone.into_iter().max_by_key(|(_, took)| *took).expect("four stages");
+        for (stage, took) in alone {
+            println!("  {stage:8} alone {:5.2} s", took.as_secs_f64());
+        }
+        let sum: f64 = alone.iter().map(|(_, took)| took.as_secs_f64()).sum();
+        println!(
+            "  whole / slowest alone ({slowest}): {:.2}; whole / all alone, one after the other: {:.2}",
+            total / took.as_secs_f64(),
+            total / sum
+        );
+        if let Some(keep) = &keep {
+            let to = Path::new(keep).with_extension(name);
+            std::fs::copy(&done.file, to).expect("a copy");
+        }
+    }
+}
+
+/// Each stage by itself, for the whole clip.
+fn alone(shop: &Shop, clip: &Path, size: Size, result: &Path, frames: u64) -> [(&'static str, Duration); 4] {
+    let scaled = |took: Duration, of: usize| took.mul_f64(frames as f64 / of as f64);
+    let began = Instant::now();
+    let decoded = decoded(clip, size);
+    let decoding = scaled(began.elapsed(), decoded.len());
+
+    let sample: Vec<Frame> = decoded.iter().take(SAMPLE).cloned().collect();
+    let (mut seen, mut network) = (Vec::new(), Duration::ZERO);
+    for batch in sample.chunks(4) {
+        let (masks, took) = looked(shop, shop.engine(), batch);
+        network += took;
+        seen.extend(batch.iter().cloned().zip(masks));
+    }
+    let of = seen.len();
+    let began = Instant::now();
+    let mut steady = Steady::new(SMOOTHING);
+    for (frame, mask) in seen {
+        let matte = steady.next(&frame, mask);
+        std::hint::black_box(matting::cut_by(frame, &matte));
+    }
+    let matting = began.elapsed();
+
+    // What comes back from the result is about what was put in.
+    let took = encoded(result, &decoded, size);
+    [
+        ("decode", decoding),
+        ("network", scaled(network, of)),
+        ("matte", scaled(matting, of)),
+        ("encode", scaled(took, decoded.len())),
+    ]
+}
+
+fn looked(shop: &Shop, engine: &Engine, frames: &[Frame]) -> (Vec<Mask>, Duration) {
+    let slot = engine.admit().expect("a slot");
+    let deadline = Instant::now() + Duration::from_secs(600);
+    let seen = shop.wait(engine.segment(&slot, frames.to_vec(), Lane::Bulk, deadline)).expect("masks");
+    (seen.masks, seen.took)
+}
+
+const EXACT: &str = "scale=flags=bicubic+accurate_rnd+full_chroma_int+full_chroma_inp";
+
+/// As the pipeline decodes, but no more than two seconds of it are kept.
+fn decoded(clip: &Path, size: Size) -> Vec<Frame> {
+    let mut child = Command::new("ffmpeg")
+        .args(["-v", "error", "-i"])
+        .arg(clip)
+        .args(["-map", "0:v:0", "-vf", EXACT, "-frames:v", "60", "-f", "rawvideo", "-pix_fmt", "rgba", "-"])
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("ffmpeg");
+    let mut output = child.stdout.take().expect("its output");
+    let mut frames = Vec::new();
+    loop {
+        let mut pixels = vec![0; size.area() * 4];
+        if output.read_exact(&mut pixels).is_err() {
+            break;
+        }
+        frames.push(Frame::new(size, pixels.into()));
+    }
+    child.wait().expect("its end");
+    frames
+}
+
+/// As the pipeline encodes: the options are those of its segments.
+fn encoded(result: &Path, frames: &[Frame], size: Size) -> Duration {
+    let codec: &[&str] = match result.extension().and_then(|extension| extension.to_str()) {
+        Some("webm") => &[
+            "-vf", "scale=out_color_matrix=bt709:out_range=tv:flags=bicubic+accurate_rnd+full_chroma_int+full_chroma_inp,format=yuva420p",
+            "-c:v", "libvpx-vp9", "-crf", "24", "-b:v", "0", "-deadline", "realtime", "-cpu-used", "6", "-row-mt", "0", "-tile-columns", "2",
+            "-threads", "4", "-auto-alt-ref", "0", "-lag-in-frames", "0", "-f", "webm",
+        ],
+        Some("mov") => &[
+            "-vf", "scale=out_color_matrix=bt709:out_range=tv:flags=bicubic+accurate_rnd+full_chroma_int+full_chroma_inp,format=yuva444p10le",
+            "-c:v", "prores_ks", "-profile:v", "4444", "-alpha_bits", "16", "-threads", "4", "-f", "mov",
+        ],
+        Some(_) | None => &[
+            "-vf", "scale=out_color_matrix=bt709:out_range=tv:flags=bicubic+accurate_rnd+full_chroma_int+full_chroma_inp,format=yuv420p",
+            "-c:v", "libx264", "-preset", "veryfast", "-crf", "18", "-threads", "4", "-f", "mp4",
+        ],
+    };
+    let folder = tempfile::tempdir().expect("a folder");
+    let dimensions = format!("{}x{}", size.width, size.height);
+    // The painted frames, which cost less than the source's.
+    let painted = painted(result, size, frames.len());
+    let began = Instant::now();
+    let mut child = Command::new("ffmpeg")
+        .args(["-v", "error", "-f", "rawvideo", "-pix_fmt", "rgba", "-s", &dimensions, "-r", "30", "-i", "-"])
+        .args(codec)
+        .arg(folder.path().join("out"))
+        .stdin(Stdio::piped())
+        .spawn()
+        .expect("ffmpeg");
+    let mut input = child.stdin.take().expect("its input");
+    for frame in &painted {
+        input.write_all(frame.pixels()).expect("room in the pipe");
+    }
+    drop(input);
+    child.wait().expect("its end");
+    began.elapsed()
+}
+
+/// The frames of a result, with their alpha.
+fn painted(result: &Path, size: Size, most: usize) -> Vec<Frame> {
+    let mut command = Command::new("ffmpeg");
+    command.args(["-v", "error"]);
+    if result.extension().is_some_and(|extension| extension == "webm") {
+        command.args(["-c:v", "libvpx-vp9"]);
+    }
+    let output = command
+        .arg("-i")
+        .arg(result)
+        .args(["-vf", &format!("scale={}:{}", size.width, size.height), "-frames:v", &most.to_string()])
+        .args(["-f", "rawvideo", "-pix_fmt", "rgba", "-"])
+        .output()
+        .expect("ffmpeg");
+    let frames = output.stdout.chunks_exact(size.area() * 4);
+    frames.map(|pixels| Frame::new(size, pixels.to_vec().into())).collect()
+}
+
+/// Two seconds of a pan over a photo.
+fn panned(folder: &Path) -> PathBuf {
+    let (photo, clip) = (folder.join("photo.jpg"), folder.join("clip.mp4"));
+    std::fs::write(&photo, support::photo(Size::new(2400, 1350))).expect("a photo");
+    let ran = Command::new("ffmpeg")
+        .args(["-v", "error", "-loop", "1", "-framerate", "30", "-t", "2", "-i"])
+        .arg(&photo)
+        .args(["-vf", "crop=1920:1080:x='480*t/2':y='270*t/2',noise=alls=6:allf=t"])
+        .args(["-c:v", "libx264", "-preset", "veryfast", "-pix_fmt", "yuv420p"])
+        .arg(&clip)
+        .status()
+        .expect("ffmpeg");
+    assert!(ran.success(), "no clip was made");
+    clip
+}

@@ -1,0 +1,123 @@
+//! What kind of file it is, by its first bytes and never by its name.
+//!
+//! The tools are told which reader to use. Left to themselves they would also take a playlist for a video, and open
+//! whatever it points to.
+
+use super::VideoError;
+
+/// With so many bytes a kind is told.
+pub(super) const SNIFF_BYTES: usize = 512;
+
+/// The kinds that are taken.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    /// mp4, mov and their relatives.
+    Mov,
+    /// Matroska and `WebM`.
+    Matroska,
+    /// GIF.
+    Gif,
+}
+
+impl Kind {
+    /// The tools' name of the reader.
+    pub(super) const fn reader(self) -> &'static str {
+        match self {
+            Self::Mov => "mov",
+            Self::Matroska => "matroska",
+            Self::Gif => "gif",
+        }
+    }
+
+    /// The name that the reader gives itself, for the list of those that are allowed.
+    pub(super) const fn readers(self) -> &'static str {
+        match self {
+            Self::Mov => "mov,mp4,m4a,3gp,3g2,mj2",
+            Self::Matroska => "matroska,webm",
+            Self::Gif => "gif",
+        }
+    }
+
+    /// The kind of the file that begins with `bytes`.
+    ///
+    /// # Errors
+    /// [`VideoError::Unsupported`] for another kind that has a name, else [`VideoError::Unreadable`].
+    pub(super) fn of(bytes: &[u8]) -> Result<Self, VideoError> {
+        let at = |from: usize, to: usize| bytes.get(from..to).unwrap_or_default();
+        if at(0, 6) == b"GIF87a" || at(0, 6) == b"GIF89a" {
+            return Ok(Self::Gif);
+        }
+        if at(0, 4) == [0x1A, 0x45, 0xDF, 0xA3] {
+            return Ok(Self::Matroska);
+        }
+        match at(4, 8) {
+            // Pictures come in the same boxes.
+            b"ftyp" if matches!(at(8, 12), b"avif" | b"avis" | b"heic" | b"heix" | b"hevc" | b"mif1" | b"msf1") => {
+                return Err(VideoError::Unsupported("heif".to_owned()));
+            }
+            // QuickTime files of old have no `ftyp`.
+            b"ftyp" | b"moov" | b"mdat" | b"wide" | b"free" | b"skip" | b"pnot" => return Ok(Self::Mov),
+            _ => {}
+        }
+        Err(foreign(bytes).map_or(VideoError::Unreadable, |name| VideoError::Unsupported(name.to_owned())))
+    }
+}
+
+/// The name of a kind that is not taken.
+fn foreign(bytes: &[u8]) -> Option<&'static str> {
+    const SIGNATURES: &[(usize, &[u8], &str)] = &[
+        (8, b"AVI ", "avi"),
+        (8, b"WEBP", "webp"),
+        (8, b"WAVE", "wav"),
+        (0, b"FLV", "flv"),
+        (0, b"OggS", "ogg"),
+        (0, b"\x30\x26\xB2\x75\x8E\x66\xCF\x11", "wmv"),
+        (0, b"\x00\x00\x01\xBA", "mpeg"),
+        (0, b"\x00\x00\x01\xB3", "mpeg"),
+        (0, b"\xFF\xD8\xFF", "jpeg"),
+        (0, b"\x89PNG\r\n\x1A\n", "png"),
+        (0, b"ID3", "mp3"),
+        (0, b"fLaC", "flac"),
+        (0, b"#EXTM3U", "m3u8"),
+        (0, b"ffconcat", "ffconcat"),
+        (0, b"<?xml", "xml"),
+        (0, b"%PDF", "pdf"),
+        (0, b"PK\x03\x04", "zip"),
+    ];
+    let found = SIGNATURES.iter().find(|(from, signature, _)| {
+        bytes.get(*from..).is_some_and(|rest| rest.starts_with(signature))
+    });
+    let transport = || [0, 188, 376].iter().all(|&at| bytes.get(at) == Some(&0x47));
+    found.map(|(_, _, name)| *name).or_else(|| transport().then_some("ts"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn kinds_are_told_by_content() {
+        assert_eq!(Kind::of(b"GIF89a\x10\0").unwrap(), Kind::Gif);
+        assert_eq!(Kind::of(&[0x1A, 0x45, 0xDF, 0xA3, 1]).unwrap(), Kind::Matroska);
+        assert_eq!(Kind::of(b"\0\0\0\x20ftypisom").unwrap(), Kind::Mov);
+        assert_eq!(Kind::of(b"\0\0\0\x08wide\0\0\0\0mdat").unwrap(), Kind::Mov);
+    }
+
+    #[test]
+    fn others_are_named_where_they_have_a_name() {
+        let named = |bytes: &[u8]| match Kind::of(bytes) {
+            Err(VideoError::Unsupported(name)) => name,
+            other => panic!("{other:?}"),
+        };
+        assert_eq!(named(b"RIFF\0\0\0\0AVI LIST"), "avi");
+        assert_eq!(named(b"#EXTM3U\nfile:///etc/passwd"), "m3u8");
+        assert_eq!(named(b"ffconcat version 1.0"), "ffconcat");
+        assert_eq!(named(b"\0\0\0\x18ftypheic"), "heif");
+        let mut packets = [0; 512];
+        [0, 188, 376].map(|at| packets[at] = 0x47);
+        assert_eq!(named(&packets), "ts");
+        for other in [&b""[..], b"\0", b"hello, world", b"file 'a.mp4'", &[0; 512]] {
+            assert!(matches!(Kind::of(other), Err(VideoError::Unreadable)));
+        }
+    }
+}

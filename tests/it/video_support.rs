@@ -1,0 +1,184 @@
+//! Clips made by ffmpeg, a network that cuts out what is red, and a look at what comes back.
+
+use backdrop::codec::Channels;
+use backdrop::engine::{Engine, EngineConfig};
+use backdrop::image::{Frame, Mask, Size};
+use backdrop::model::{SegmentError, Segmenter};
+use backdrop::recipe::{VideoFormat, VideoRecipe};
+use backdrop::video::{self, Finished, Tools, VideoConfig, VideoError};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::sync::Arc;
+use tempfile::TempDir;
+
+/// Side of the fake network's grid.
+const GRID: u32 = 48;
+
+/// The subject of [`boxed`], and its ground.
+pub(crate) const RED: [u8; 3] = [0xD2, 0x28, 0x32];
+
+pub(crate) fn tools() -> Tools {
+    Tools::find(&VideoConfig::default()).expect("these tests need ffmpeg and ffprobe: `apt-get install ffmpeg`")
+}
+
+/// What the fake network says of a pixel.
+type Says = fn([u8; 4]) -> f32;
+
+struct Fake(Says);
+
+impl Segmenter for Fake {
+    fn model(&self) -> &str {
+        "fake-1"
+    }
+
+    fn device(&self) -> String {
+        "none".to_owned()
+    }
+
+    fn segment(&mut self, frames: &[&Frame]) -> Result<Vec<Mask>, SegmentError> {
+        let says = self.0;
+        let mask = |frame: &&Frame| {
+            let Size { width, height } = frame.size();
+            let values = (0..GRID * GRID).map(|at| {
+                says(frame.pixel((at % GRID * 2 + 1) * width / (2 * GRID), (at / GRID * 2 + 1) * height / (2 * GRID)))
+            });
+            Mask { size: Size::new(GRID, GRID), values: values.collect() }
+        };
+        Ok(frames.iter().map(mask).collect())
+    }
+}
+
+fn engine_that(says: Says) -> Engine {
+    let config = EngineConfig { cpu_workers: 2, ..EngineConfig::default() };
+    Engine::start(&config, Arc::new(move || Ok(Box::new(Fake(says)))))
+}
+
+/// What is red is the subject.
+pub(crate) fn engine() -> Engine {
+    engine_that(|[red, green, blue, _]| {
+        ((f32::from(red) - (f32::from(green) + f32::from(blue)) / 2.0) / 120.0).clamp(0.0, 1.0)
+    })
+}
+
+/// All of it is the subject, but for the picture of the self-test.
+pub(crate) fn engine_of_everything() -> Engine {
+    engine_that(|pixel| if pixel == [24, 28, 36, 255] { 0.0 } else { 1.0 })
+}
+
+pub(crate) fn recipe(format: VideoFormat) -> VideoRecipe {
+    VideoRecipe { format, channels: Channels::Rgba, background: None, smoothing: 0, audio: true, stamp: None }
+}
+
+/// Runs ffmpeg; `arguments` are split at blanks, but for `filter`, which is put in at `{}`.
+fn ran(program: &str, arguments: &[String]) -> Vec<u8> {
+    let output = Command::new(program)
+        .args(arguments)
+        .stdin(Stdio::null())
+        .output()
+        .unwrap_or_else(|error| panic!("these tests need {program} (`apt-get install ffmpeg`): {error}"));
+    assert!(output.status.success(), "{program} {arguments:?}: {}", String::from_utf8_lossy(&output.stderr));
+    output.stdout
+}
+
+/// A file made by ffmpeg from the filter graphs in `graphs`, with `options` split at blanks.
+pub(crate) fn made(folder: &Path, name: &str, graphs: &[&str], options: &str) -> PathBuf {
+    let file = folder.join(name);
+    let mut arguments: Vec<String> = ["-v", "error", "-y"].map(str::to_owned).into();
+    for graph in graphs {
+        arguments.extend(["-f", "lavfi", "-i", graph].map(str::to_owned));
+    }
+    arguments.extend(options.split_whitespace().map(str::to_owned));
+    arguments.push(file.display().to_string());
+    ran("ffmpeg", &arguments);
+    file
+}
+
+/// A file made by ffmpeg from another.
+pub(crate) fn remade(source: &Path, name: &str, options: &str) -> PathBuf {
+    let file = source.with_file_name(name);
+    let mut arguments: Vec<String> = ["-v", "error", "-y", "-i"].map(str::to_owned).into();
+    arguments.push(source.display().to_string());
+    arguments.extend(options.split_whitespace().map(str::to_owned));
+    arguments.push(file.display().to_string());
+    ran("ffmpeg", &arguments);
+    file
+}
+
+/// A red box that moves to the right over blue ground.
+pub(crate) fn boxed(size: (u32, u32), rate: &str, seconds: u32) -> String {
+    let (width, height) = size;
+    let side = height / 2;
+    format!(
+        "color=c=0x46_5A_78:s={width}x{height}:r={rate}:d={seconds}[ground];\
+         color=c=0xD22832:s={side}x{side}:r={rate}:d={seconds}[box];\
+         [ground][box]overlay=x='8+{speed}*t':y={top}:shortest=1",
+        speed = width / 8,
+        top = height / 4
+    )
+    .replace("46_5A_78", "465A78")
+}
+
+/// Three seconds of it at ten frames a second, with a tone.
+pub(crate) fn clip(folder: &Path) -> PathBuf {
+    made(
+        folder,
+        "clip.mp4",
+        &[&boxed((160, 90), "10", 3), "sine=frequency=440:duration=3"],
+        "-c:v libx264 -preset ultrafast -crf 6 -pix_fmt yuv420p -colorspace bt709 -vf scale=out_color_matrix=bt709 -c:a aac",
+    )
+}
+
+pub(crate) async fn cut(engine: &Engine, source: &Path, recipe: &VideoRecipe) -> Result<(TempDir, Finished), VideoError> {
+    let folder = tempfile::tempdir().unwrap();
+    let finished = video::remove(engine, &tools(), source, folder.path(), recipe, &|_| {}).await?;
+    Ok((folder, finished))
+}
+
+/// What ffprobe tells of a file, all frames counted.
+pub(crate) fn shown(file: &Path) -> serde_json::Value {
+    let arguments =
+        ["-v", "error", "-of", "json", "-show_streams", "-show_format", "-count_frames", &file.display().to_string()]
+            .map(str::to_owned);
+    serde_json::from_slice(&ran("ffprobe", &arguments)).unwrap()
+}
+
+/// The stream of a kind.
+pub(crate) fn stream<'a>(shown: &'a serde_json::Value, kind: &str) -> Option<&'a serde_json::Value> {
+    shown["streams"].as_array().unwrap().iter().find(|stream| stream["codec_type"] == kind)
+}
+
+/// All frames, with their alpha.
+pub(crate) fn frames(file: &Path) -> Vec<Frame> {
+    let shown = shown(file);
+    let video = stream(&shown, "video").expect("a picture");
+    let side = |name: &str| u32::try_from(video[name].as_u64().unwrap()).unwrap();
+    let size = Size::new(side("width"), side("height"));
+    let mut arguments: Vec<String> = ["-v", "error"].map(str::to_owned).into();
+    if video["codec_name"] == "vp9" {
+        // ffmpeg's own decoder knows no alpha.
+        arguments.extend(["-c:v", "libvpx-vp9"].map(str::to_owned));
+    }
+    arguments.extend(["-i".to_owned(), file.display().to_string()]);
+    let exact = "scale=flags=bicubic+accurate_rnd+full_chroma_int+full_chroma_inp";
+    arguments.extend(["-vf", exact, "-fps_mode", "passthrough", "-f", "rawvideo", "-pix_fmt", "rgba", "-"].map(str::to_owned));
+    let bytes = ran("ffmpeg", &arguments);
+    bytes.chunks_exact(size.area() * 4).map(|pixels| Frame::new(size, pixels.to_vec().into())).collect()
+}
+
+/// The sound, one channel, 48000 samples a second.
+pub(crate) fn sound(file: &Path) -> Vec<f32> {
+    let mut arguments: Vec<String> = ["-v", "error", "-i"].map(str::to_owned).into();
+    arguments.push(file.display().to_string());
+    arguments.extend(["-vn", "-ac", "1", "-ar", "48000", "-f", "f32le", "-"].map(str::to_owned));
+    ran("ffmpeg", &arguments).as_chunks::<4>().0.iter().map(|bytes| f32::from_le_bytes(*bytes)).collect()
+}
+
+/// Whether a colour is what it should be, each channel within `by`.
+pub(crate) fn is_near(pixel: [u8; 4], colour: [u8; 3], by: u8) -> bool {
+    pixel.iter().zip(colour).all(|(value, wanted)| value.abs_diff(wanted) <= by)
+}
+
+/// Where the box is in frame `index` of [`boxed`] 160×90 at ten frames a second: its middle.
+pub(crate) fn middle(index: usize) -> (u32, u32) {
+    (8 + 22 + 2 * index as u32, 45)
+}
