@@ -40,6 +40,7 @@ mod http_results;
 mod http_urls;
 mod http_webhooks;
 mod jobs_crash;
+mod jobs_video_crash;
 mod keys_admin;
 mod keys_commands;
 mod keys_model;
