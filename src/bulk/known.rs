@@ -8,20 +8,23 @@ pub(super) struct Known(Vec<Hash>);
 
 /// Gathers the rows of a report, oldest first.
 #[derive(Debug, Default)]
-pub(super) struct Gather(Vec<(Hash, u32, Option<Hash>)>);
+pub(super) struct Gather(Vec<(Hash, Hash)>);
+
+/// In the place of a mark: not done. No text has this hash.
+const NOT_DONE: Hash = 0;
 
 impl Gather {
     /// A row: which object it is about, and its mark if it says that the object is done.
     pub(super) fn row(&mut self, source: Hash, mark: Option<Hash>) {
-        let order = u32::try_from(self.0.len()).unwrap_or(u32::MAX);
-        self.0.push((source, order, mark));
+        self.0.push((source, mark.unwrap_or(NOT_DONE)));
     }
 
     /// The newest row of each object counts: an older one tells of a result that is overwritten.
     pub(super) fn finish(mut self) -> Known {
-        self.0.sort_unstable_by_key(|&(source, order, _)| (source, order));
-        let newest = self.0.chunk_by(|a, b| a.0 == b.0).filter_map(|rows| rows.last()?.2);
-        let mut marks: Vec<Hash> = newest.collect();
+        // Stable: the rows of one object stay in their order.
+        self.0.sort_by_key(|&(source, _)| source);
+        let newest = self.0.chunk_by(|a, b| a.0 == b.0).filter_map(|rows| rows.last().map(|&(_, mark)| mark));
+        let mut marks: Vec<Hash> = newest.filter(|&mark| mark != NOT_DONE).collect();
         marks.sort_unstable();
         Known(marks)
     }

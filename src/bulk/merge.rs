@@ -72,12 +72,10 @@ fn winners(inputs: &[PathBuf]) -> Result<Vec<u64>, LedgerError> {
     let mut rows: Vec<(Hash, i64, u64)> = Vec::new();
     for input in inputs {
         let mut lines = Lines::open(input)?;
-        let mut latest = i64::MIN;
         while let Some(row) = lines.next()? {
-            // In one file what is written later is newer, whatever the clock did.
+            // Of rows of one moment the one that was written later is newer.
             let at = row.finished_at.parse().map_or(i64::MIN, jiff::Timestamp::as_millisecond);
-            latest = latest.max(at);
-            rows.push((source_of(&row), latest, rows.len() as u64));
+            rows.push((source_of(&row), at, rows.len() as u64));
         }
     }
     rows.sort_unstable();

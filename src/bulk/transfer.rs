@@ -13,13 +13,16 @@ use object_store::path::Path;
 use object_store::{
     Attribute, AttributeValue, Attributes, GetOptions, ObjectMeta, ObjectStore, ObjectStoreExt, PutOptions,
 };
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// How often a transfer is tried in all.
 const TRIES: u32 = 4;
 
 /// Before the second try; each further one waits four times as long.
 const FIRST_WAIT: Duration = Duration::from_millis(200);
+
+/// After so long nothing is tried again: what took so long are the tries of the store itself.
+const PATIENCE: Duration = Duration::from_secs(60);
 
 /// A source as it came.
 #[derive(Clone, Debug)]
@@ -85,14 +88,16 @@ pub(super) async fn store(to: &Objects, output: &Path, worked: &Worked, row: &Ro
 }
 
 async fn tried<T>(attempt: impl AsyncFn() -> Result<T, (Failure, bool)>) -> Result<T, Failure> {
+    let began = Instant::now();
     let mut wait = FIRST_WAIT;
     for _ in 1..TRIES {
         match attempt().await {
             Ok(done) => return Ok(done),
-            Err((failure, false)) => return Err(failure),
-            // Machines that were turned away together do not come back together.
-            Err((_, true)) => tokio::time::sleep(wait.mul_f64(0.5 + rand::random::<f64>())).await,
+            Err((_, true)) if began.elapsed() < PATIENCE => {}
+            Err((failure, _)) => return Err(failure),
         }
+        // Machines that were turned away together do not come back together.
+        tokio::time::sleep(wait.mul_f64(0.5 + rand::random::<f64>())).await;
         wait *= 4;
     }
     attempt().await.map_err(|(failure, _)| failure)

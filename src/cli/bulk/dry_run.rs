@@ -27,7 +27,7 @@ pub(super) async fn run(
     // A file of its own: nothing is begun here.
     let folder = tempfile::tempdir()?;
     let copy = folder.path().join("report.jsonl");
-    let path = report.open().await?;
+    let path = report.there().await?;
     if tokio::fs::try_exists(&path).await? {
         tokio::fs::copy(&path, &copy).await?;
     }

@@ -19,12 +19,13 @@ use crate::account::price::Call;
 use crate::bulk::{Ledger, Order, Places, Run, Select, Shard, Template};
 use crate::codec::Limits;
 use crate::recipe::{BG_FILE, Endpoint, FieldError, Fields, Input};
-use crate::source::{Fetcher, Objects};
+use crate::source::{Fetcher, Objects, ObjectsError};
 use clap::{Args, Subcommand};
+use object_store::path::Path;
 use progress::Progress;
 use report::ReportFile;
 use sha2::{Digest, Sha256};
-use std::path::{Path, PathBuf};
+use std::path::{Path as FilePath, PathBuf};
 use work::Pipeline;
 
 #[derive(Args, Debug)]
@@ -36,7 +37,7 @@ pub(super) struct Bulk {
     #[command(subcommand)]
     command: Option<Command>,
     #[command(flatten)]
-    run: Option<BulkRun>,
+    run: BulkRun,
 }
 
 #[derive(Debug, Subcommand)]
@@ -48,11 +49,11 @@ enum Command {
 #[derive(Args, Debug)]
 struct BulkRun {
     /// Where the pictures are
-    #[arg(value_name = "FROM")]
-    from: String,
+    #[arg(required = true, value_name = "FROM")]
+    from: Option<String>,
     /// Where the results go
-    #[arg(value_name = "TO")]
-    to: String,
+    #[arg(required = true, value_name = "TO")]
+    to: Option<String>,
     /// Endpoint of the API to run [default: the preset's, or remove]
     #[arg(long, value_parser = endpoint_names())]
     endpoint: Option<String>,
@@ -97,10 +98,9 @@ struct BulkRun {
 
 impl Bulk {
     pub(super) fn run(self) -> Result<Outcome, Failure> {
-        match (self.command, self.run) {
-            (Some(Command::Report(merge)), _) => merge.run(),
-            (None, Some(run)) => run.run(),
-            (None, None) => Err("say from where to where".into()),
+        match self.command {
+            Some(Command::Report(merge)) => merge.run(),
+            None => self.run.run(),
         }
     }
 }
@@ -116,7 +116,9 @@ impl BulkRun {
         let recipe = endpoint.recipe(&fields)?;
         let config = self.settings.load(&[])?;
         let jobs = self.jobs.map_or_else(runtime::default_jobs, usize::from);
-        let places = Places::new(Objects::open(&self.from, false)?, Objects::open(&self.to, !self.dry_run)?)?;
+        let (Some(from), Some(to)) = (&self.from, &self.to) else { return Err("say FROM and TO".into()) };
+        let to = if self.dry_run { unmade(to)? } else { Objects::open(to, true)? };
+        let places = Places::new(Objects::open(from, false)?, to)?;
         runtime::block_on(async {
             let beside = BesideFiles::gather(&Fetcher::new(&config.fetch)?, &recipe, self.bg_file()).await?;
             let weights = runtime::weights(&config)?;
@@ -203,8 +205,30 @@ impl BulkRun {
     }
 
     /// The background that `--set` names.
-    fn bg_file(&self) -> Option<&Path> {
-        self.set.iter().find(|(name, _)| name == BG_FILE).map(|(_, path)| Path::new(path))
+    fn bg_file(&self) -> Option<&FilePath> {
+        self.set.iter().find(|(name, _)| name == BG_FILE).map(|(_, path)| FilePath::new(path))
+    }
+}
+
+/// The place of a URL, also when it is a folder that is not there: then as a part of the nearest one that is.
+fn unmade(text: &str) -> Result<Objects, Failure> {
+    let mut missing = Vec::new();
+    let mut url = text.trim_end_matches('/').to_owned();
+    loop {
+        match Objects::open(&url, false) {
+            Ok(mut place) => {
+                let parts = place.prefix.parts().map(|part| part.as_ref().to_owned()).collect::<Vec<_>>();
+                place.prefix =
+                    Path::parse(parts.into_iter().chain(missing.into_iter().rev()).collect::<Vec<_>>().join("/"))?;
+                return Ok(place);
+            }
+            Err(ObjectsError::Folder { .. }) if url.starts_with("file:///") && url.len() > "file:///".len() => {
+                let (above, name) = url.rsplit_once('/').expect("it has slashes");
+                missing.push(Path::from_url_path(name)?.to_string());
+                url = if above == "file://" { "file:///".to_owned() } else { above.to_owned() };
+            }
+            Err(error) => return Err(error.into()),
+        }
     }
 }
 
@@ -227,4 +251,20 @@ fn parameters(endpoint: &Endpoint, fields: &Fields, beside: &BesideFiles, weight
         part(file.as_deref().unwrap_or_default());
     }
     hasher.finalize().iter().take(8).map(|byte| format!("{byte:02x}")).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_folder_that_is_not_there_has_its_place_and_is_not_made() {
+        let folder = tempfile::tempdir().unwrap();
+        let url = format!("file://{}/a%20b/c/", folder.path().display());
+        let place = unmade(&url).unwrap();
+        assert!(!folder.path().join("a b").exists());
+        assert_eq!(place.place(), Objects::open(&url, true).unwrap().place());
+        assert_eq!(unmade("s3://shop/x/").unwrap().place(), "s3://shop/x/");
+        assert!(unmade("ftp://shop").is_err() && unmade("file://host/x").is_err());
+    }
 }

@@ -60,31 +60,35 @@ impl ReportFile {
         }
         let place = Objects::open(name.rsplit_once('/').map_or(name, |(folder, _)| folder), true)?;
         let last = name.rsplit('/').next().unwrap_or_default();
-        let key = Key::from_url_path(format!("{}/{last}", place.prefix))?;
+        let key = Key::parse(format!("{}/{}", place.prefix, Key::from_url_path(last)?))?;
         Ok(Self::Object { place, key, folder: tempfile::tempdir()? })
     }
 
     /// The file to write, with what an earlier run left.
     pub(super) async fn open(&self) -> Result<PathBuf, Failure> {
+        if let Self::File(path) = self
+            && let Some(folder) = path.parent()
+        {
+            tokio::fs::create_dir_all(folder).await?;
+        }
+        self.there().await
+    }
+
+    /// The file that an earlier run left, where one did; nothing is made for it.
+    pub(super) async fn there(&self) -> Result<PathBuf, Failure> {
         let path = self.path();
-        match self {
-            Self::File(path) => {
-                if let Some(folder) = path.parent() {
-                    tokio::fs::create_dir_all(folder).await?;
+        let Self::Object { place, key, .. } = self else { return Ok(path) };
+        match place.store.get(key).await {
+            Ok(got) => {
+                let mut file = tokio::fs::File::create(&path).await?;
+                let mut body = got.into_stream();
+                while let Some(chunk) = body.try_next().await? {
+                    file.write_all(&chunk).await?;
                 }
+                file.flush().await?;
             }
-            Self::Object { place, key, .. } => match place.store.get(key).await {
-                Ok(got) => {
-                    let mut file = tokio::fs::File::create(&path).await?;
-                    let mut body = got.into_stream();
-                    while let Some(chunk) = body.try_next().await? {
-                        file.write_all(&chunk).await?;
-                    }
-                    file.flush().await?;
-                }
-                Err(StoreError::NotFound { .. }) => {}
-                Err(error) => return Err(error.into()),
-            },
+            Err(StoreError::NotFound { .. }) => {}
+            Err(error) => return Err(error.into()),
         }
         Ok(path)
     }
@@ -107,9 +111,14 @@ impl ReportFile {
     }
 }
 
-/// Sends a file in parts, so that it is never in memory as a whole.
+/// Sends a file, a large one in parts, so that it is never in memory as a whole.
 async fn send(place: &Objects, key: &Key, path: &Path, media_type: &'static str) -> Result<(), Failure> {
     let attributes = Attributes::from_iter([(Attribute::ContentType, media_type)]);
+    if tokio::fs::metadata(path).await?.len() <= CHUNK as u64 {
+        let bytes = Bytes::from(tokio::fs::read(path).await?);
+        place.store.put_opts(key, bytes.into(), attributes.into()).await?;
+        return Ok(());
+    }
     let mut file = tokio::fs::File::open(path).await?;
     let upload = place.store.put_multipart_opts(key, attributes.into()).await?;
     let mut upload = WriteMultipart::new_with_chunk_size(upload, CHUNK);
@@ -194,7 +203,7 @@ impl Merge {
             }
             let mut paths = Vec::new();
             for file in &files {
-                paths.push(file.open().await?);
+                paths.push(file.there().await?);
             }
             let output = self.output.clone();
             let work = move || merge(&paths, &output, &csv_beside(&output));
