@@ -70,17 +70,18 @@ impl Failure {
 
     /// What a store's error comes to, and whether trying again may help. `doing`: "read" or "write".
     pub(super) fn of_store(error: &StoreError, doing: &str) -> (Self, bool) {
-        let (code, again) = match error {
-            StoreError::NotFound { .. } => (Code::NotFound, false),
-            StoreError::InvalidPath { .. } => (Code::InvalidParameter, false),
-            StoreError::PermissionDenied { .. } => (Code::Forbidden, false),
-            StoreError::Unauthenticated { .. } => (Code::Unauthorized, false),
-            other => match io_kind(other) {
-                Some(kind) if is_about_the_name(kind) => (Code::InvalidParameter, false),
-                Some(io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem) => (Code::Forbidden, false),
-                Some(io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded) => (Code::UpstreamFailed, false),
-                Some(_) | None => (Code::UpstreamFailed, true),
-            },
+        let kind = io_kind(error);
+        let (code, again) = if matches!(error, StoreError::NotFound { .. }) {
+            (Code::NotFound, false)
+        } else if matches!(error, StoreError::InvalidPath { .. }) || kind.is_some_and(is_about_the_name) {
+            (Code::InvalidParameter, false)
+        } else if matches!(error, StoreError::PermissionDenied { .. }) || kind.is_some_and(is_about_rights) {
+            (Code::Forbidden, false)
+        } else if matches!(error, StoreError::Unauthenticated { .. }) {
+            (Code::Unauthorized, false)
+        } else {
+            let is_full = matches!(kind, Some(io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded));
+            (Code::UpstreamFailed, !is_full)
         };
         (Self::new(code, format!("cannot {doing} it: {}", with_causes(error))), again)
     }
@@ -96,6 +97,10 @@ const fn is_about_the_name(kind: io::ErrorKind) -> bool {
             | io::ErrorKind::AlreadyExists
             | io::ErrorKind::DirectoryNotEmpty
     )
+}
+
+const fn is_about_rights(kind: io::ErrorKind) -> bool {
+    matches!(kind, io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem)
 }
 
 fn io_kind(error: &(dyn Error + 'static)) -> Option<io::ErrorKind> {

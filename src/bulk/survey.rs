@@ -13,12 +13,14 @@ use std::collections::BTreeMap;
 pub struct Total {
     /// Objects that are asked for and this machine's, done or not.
     pub objects: u64,
+    /// Of those that are not done, how many are made at most.
+    pub limit: Option<u64>,
 }
 
-/// Counts the objects that a run looks at, up to its limit; nothing when they cannot be listed.
+/// Counts the objects that a run looks at; nothing when they cannot be listed.
 pub async fn total(places: &Places, order: &Order) -> Option<Total> {
     let mut listing = places.from.store.list(Some(&places.from.prefix));
-    let mut total = Total::default();
+    let mut total = Total { objects: 0, limit: order.limit };
     while let Some(meta) = listing.try_next().await.ok()? {
         total.objects += u64::from(places.concerns(order, &meta));
     }

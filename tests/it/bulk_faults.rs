@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::Output;
 use std::time::Duration;
 
@@ -82,7 +82,7 @@ fn what_fails_for_a_while_is_tried_again() {
 
 #[test]
 fn what_fails_for_good_is_told_and_stops_nothing() {
-    use Fault::{Reset, Short, Status, Truncated};
+    use Fault::{Short, Status, Truncated};
     let run = Run::new();
     for (seed, name) in ["a", "b", "cut", "forbidden", "gone", "huge", "kept", "short", "z"].iter().enumerate() {
         run.s3.put(&format!("in/{name}.png"), picture(seed as u32));
@@ -94,7 +94,6 @@ fn what_fails_for_good_is_told_and_stops_nothing() {
     // Every try to go on breaks off as well.
     run.s3.fail("GET", "in/cut.png", [Truncated; 60]);
     run.s3.fail("PUT", "out/kept.png", [Status(403)]);
-    let _ = Reset;
     let output = run.run(&[]);
     ended(&output, 1);
     let rows = run.rows();
@@ -218,5 +217,4 @@ fn a_listing_that_is_refused_ends_the_run_with_what_it_has() {
     assert!(stderr(&output).contains("cannot list s3://shop/in/"), "{}", stderr(&output));
     ended(&run.run(&[]), 0);
     assert_eq!(run.rows().len(), 9);
-    let _: &Path = run.folder.path();
 }

@@ -2,7 +2,6 @@
 
 use std::collections::BTreeSet;
 use std::fs;
-use std::path::Path;
 
 use backdrop::source::Objects;
 use serde_json::{Value, json};
@@ -291,5 +290,4 @@ fn what_cannot_be_begun_says_why() {
     ended(&output, 2);
     assert!(stderr(&output).contains("is not a report"), "{}", stderr(&output));
     assert_eq!(fs::read(&foreign).unwrap(), fs::read(photo("coffee.jpg")).unwrap());
-    let _: &Path = place.folder.path();
 }

@@ -9,6 +9,7 @@ way of the pipeline where there are few cores.
 import argparse
 import json
 import os
+import resource
 import shutil
 import statistics
 import subprocess
@@ -33,10 +34,9 @@ def main():
     arguments.add_argument("--runs", type=int, default=5)
     said = arguments.parse_args()
     binary = str(Path(said.binary).resolve())
-    found = [sorted(path for path in folder.iterdir() if path.suffix.lower() in (".jpg", ".jpeg", ".png"))
-             for folder in said.folders]
-    each = -(-said.photos // len(found))
-    photos = [path for paths in found for path in paths[::max(1, len(paths) // each)][:each]][:said.photos]
+    found = [path for folder in said.folders for path in sorted(folder.iterdir())
+             if path.suffix.lower() in (".jpg", ".jpeg", ".png")]
+    photos = found[::max(1, len(found) // said.photos)][:said.photos]
     with tempfile.TemporaryDirectory() as folder, S3(folder) as store:
         folder = Path(folder)
         (folder / "in").mkdir()
@@ -48,28 +48,33 @@ def main():
         variables |= store.variables() | {"BACKDROP_DEVICE": "cpu"}
 
         def timed(*command):
-            began = time.monotonic()
+            """Seconds, and seconds of processor time."""
+            spent = lambda: sum(resource.getrusage(resource.RUSAGE_CHILDREN)[:2])
+            began, before = time.monotonic(), spent()
             done = subprocess.run([binary, *command], env=variables, capture_output=True, cwd=folder)
             assert done.returncode == 0, done.stderr.decode()[-2000:]
-            return time.monotonic() - began
+            return time.monotonic() - began, spent() - before
 
-        bulk, remove, server = [], [], []
+        bulk, remove, server, spent = [], [], [], []
         for run in range(said.runs + 1):
             store.delete("out/")
             (folder / "report.jsonl").unlink(missing_ok=True)
             before = seconds_of(store.server)
-            took = timed("bulk", "s3://shop/in", "s3://shop/out", "--report", "report.jsonl")
+            took, bulk_spent = timed("bulk", "s3://shop/in", "s3://shop/out", "--report", "report.jsonl")
             busy = seconds_of(store.server) - before
             shutil.rmtree(folder / "out", ignore_errors=True)
-            local = timed("remove", "in", "-o", "out")
-            print(f"  run {run}: bulk {took:.2f} s (server busy {busy:.2f} s), remove {local:.2f} s", flush=True)
+            local, remove_spent = timed("remove", "in", "-o", "out")
+            print(f"  run {run}: bulk {took:.2f} s ({bulk_spent:.2f} s of processors, server {busy:.2f} s), "
+                  f"remove {local:.2f} s ({remove_spent:.2f} s)", flush=True)
             if run:  # The first warms caches.
                 bulk.append(took)
                 remove.append(local)
                 server.append(busy)
+                spent.append((bulk_spent, remove_spent))
         told = {"photos": len(photos), "bytes": sum(photo.stat().st_size for photo in photos), "runs": said.runs,
                 "bulk_s": round(statistics.median(bulk), 2), "remove_s": round(statistics.median(remove), 2),
                 "server_busy_s": round(statistics.median(server), 2),
+                "processor_s": [round(statistics.median(pair[which] for pair in spent), 2) for which in (0, 1)],
                 "ratio": round(statistics.median(bulk) / statistics.median(remove), 3)}
         print(json.dumps(told))
 

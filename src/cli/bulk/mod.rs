@@ -109,7 +109,7 @@ impl BulkRun {
     fn run(self) -> Result<Outcome, Failure> {
         let shard = match self.shard {
             Some(shard) => Some(shard),
-            None => Shard::from_environment(|name| std::env::var(name).ok())?,
+            None => Shard::from_environment(environment)?,
         };
         let select = Select::new(&self.include, &self.exclude)?;
         let (endpoint, fields) = self.fields()?;
@@ -208,6 +208,12 @@ impl BulkRun {
     fn bg_file(&self) -> Option<&FilePath> {
         self.set.iter().find(|(name, _)| name == BG_FILE).map(|(_, path)| FilePath::new(path))
     }
+}
+
+/// A variable of a service that runs this machine.
+#[expect(clippy::disallowed_methods, reason = "no setting of ours: it is the service's to say which machine this is")]
+fn environment(name: &str) -> Option<String> {
+    std::env::var(name).ok()
 }
 
 /// The place of a URL, also when it is a folder that is not there: then as a part of the nearest one that is.

@@ -14,7 +14,7 @@ const TOLD: u64 = 20;
 /// Shows how a run goes.
 pub(super) struct Progress {
     bar: Option<ProgressBar>,
-    total: Option<u64>,
+    total: Option<Total>,
     /// Of the first picture, so that loading the network is no part of the rate.
     first: Option<Instant>,
     told: Instant,
@@ -39,25 +39,28 @@ impl Progress {
     fn show(&mut self, tally: &Tally) {
         let now = tally.done() + tally.failed();
         let seen = now + tally.skipped();
+        let total = self.total.map(|Total { objects, limit }| {
+            limit.map_or(objects, |limit| objects.min(limit.saturating_add(tally.skipped())))
+        });
         let mut line = format!("{} failed", tally.failed());
         let seconds = self.first.map_or(0.0, |first| first.elapsed().as_secs_f64());
         if seconds > 1.0 {
             let rate = now as f64 / seconds;
             line = format!("{rate:.1} images/s, {:.1} MB/s, {line}", tally.bytes() as f64 / 1e6 / seconds);
-            if let (Some(total), true) = (self.total, rate > 0.0) {
+            if let (Some(total), true) = (total, rate > 0.0) {
                 let left = Duration::from_secs_f64(total.saturating_sub(seen) as f64 / rate);
                 line = format!("{line}, {} left", HumanDuration(left));
             }
         }
         match &self.bar {
             Some(bar) => {
-                bar.set_length(self.total.unwrap_or(seen).max(seen));
+                bar.set_length(total.unwrap_or(seen).max(seen));
                 bar.set_position(seen);
                 bar.set_message(line);
             }
             None if self.told.elapsed() >= PAUSE => {
                 self.told = Instant::now();
-                let of = self.total.map(|total| format!(" of {total}")).unwrap_or_default();
+                let of = total.map(|total| format!(" of {total}")).unwrap_or_default();
                 eprintln!("{seen}{of}: {line}");
             }
             None => {}
@@ -67,7 +70,7 @@ impl Progress {
 
 impl Watch for Progress {
     fn total(&mut self, total: Total) {
-        self.total = Some(total.objects);
+        self.total = Some(total);
     }
 
     fn finished(&mut self, row: &Row, tally: &Tally) {
