@@ -181,6 +181,29 @@ fn a_lost_report_is_made_again_from_what_the_results_say() {
 }
 
 #[test]
+fn google_storage_is_as_good() {
+    let run = Run::new();
+    for (seed, key) in ["a b.png", "ü/c.png", "a//b.png"].iter().enumerate() {
+        run.s3.put(&format!("in/{key}"), picture(seed as u32));
+    }
+    run.s3.fail("GET", "in/a b.png", [Fault::Status(503), Fault::Truncated]);
+    let bulk = || {
+        let mut command = run.s3.bulk();
+        command.args(["gs://shop/in", "gs://shop/out", "--json", "--report"]).arg(run.report());
+        command.output().unwrap()
+    };
+    let first = bulk();
+    ended(&first, 1);
+    assert_eq!((&json(&first)["done"], &json(&first)["failures"]), (&json!(2), &json!({"invalid_parameter": 1})));
+    assert_eq!(run.results(), ["a b.png", "ü/c.png"]);
+    let headers = &run.s3.objects()["out/ü/c.png"].headers;
+    assert_eq!(headers["content-type"], "image/png");
+    assert_eq!(headers["x-goog-meta-backdrop_source"], "gs://shop/in/%C3%BC/c.png");
+    fs::remove_file(run.report()).unwrap();
+    assert_eq!(json(&bulk())["skipped"], json!(2));
+}
+
+#[test]
 fn a_report_may_be_an_object() {
     let run = Run::new();
     for seed in 0..9 {

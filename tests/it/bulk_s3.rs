@@ -1,4 +1,4 @@
-//! A small S3 on loopback that misbehaves when told to.
+//! A small S3 on loopback that misbehaves when told to. Google's storage speaks much the same, so it stands for both.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::io::{BufRead, BufReader, Read, Write};
@@ -28,7 +28,7 @@ pub(crate) enum Fault {
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Object {
     pub(crate) bytes: Vec<u8>,
-    /// `content-type` and `x-amz-meta-…`.
+    /// `content-type`, `x-amz-meta-…` and `x-goog-meta-…`.
     pub(crate) headers: BTreeMap<String, String>,
     /// What the listing says in place of the truth.
     pub(crate) listed_size: Option<u64>,
@@ -73,8 +73,21 @@ impl S3 {
             .arg("bulk")
             .env("AWS_ENDPOINT", format!("http://{}", self.address))
             .envs([("AWS_ALLOW_HTTP", "true"), ("AWS_REGION", "us-east-1")])
-            .envs([("AWS_ACCESS_KEY_ID", "test"), ("AWS_SECRET_ACCESS_KEY", "test")]);
+            .envs([("AWS_ACCESS_KEY_ID", "test"), ("AWS_SECRET_ACCESS_KEY", "test")])
+            .env("GOOGLE_SERVICE_ACCOUNT_KEY", self.google_account());
         command
+    }
+
+    /// An account of Google's that leads here, and needs no token.
+    fn google_account(&self) -> String {
+        serde_json::json!({
+            "gcs_base_url": format!("http://{}", self.address),
+            "disable_oauth": true,
+            "client_email": "test@example.org",
+            "private_key": "none",
+            "private_key_id": "none",
+        })
+        .to_string()
     }
 
     /// Puts an object there.
@@ -141,7 +154,9 @@ impl Shared {
         }
         match method.as_str() {
             "PUT" => {
-                let kept = |name: &str| name == "content-type" || name.starts_with("x-amz-meta-");
+                let kept = |name: &str| {
+                    name == "content-type" || name.starts_with("x-amz-meta-") || name.starts_with("x-goog-meta-")
+                };
                 let headers = request.headers.clone().into_iter().filter(|(name, _)| kept(name)).collect();
                 self.store(key, Object { bytes: request.body.clone(), headers, ..Object::default() });
                 send(to, 200, &[("ETag", etag(&self.objects.lock().unwrap()[key], key))], b"")

@@ -52,7 +52,8 @@ def main():
             spent = lambda: sum(resource.getrusage(resource.RUSAGE_CHILDREN)[:2])
             began, before = time.monotonic(), spent()
             done = subprocess.run([binary, *command], env=variables, capture_output=True, cwd=folder)
-            assert done.returncode == 0, done.stderr.decode()[-2000:]
+            # 1: there are photos without a subject.
+            assert done.returncode in (0, 1), done.stderr.decode()[-2000:]
             return time.monotonic() - began, spent() - before
 
         bulk, remove, server, spent = [], [], [], []

@@ -80,7 +80,7 @@ struct BulkRun {
     #[arg(long)]
     dry_run: bool,
     /// Pictures to do at most
-    #[arg(long, value_name = "N")]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     limit: Option<u64>,
     /// Pictures in work at once [default: number of CPUs, at least 2]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=256))]
@@ -117,8 +117,9 @@ impl BulkRun {
         let config = self.settings.load(&[])?;
         let jobs = self.jobs.map_or_else(runtime::default_jobs, usize::from);
         let (Some(from), Some(to)) = (&self.from, &self.to) else { return Err("say FROM and TO".into()) };
-        let to = if self.dry_run { unmade(to)? } else { Objects::open(to, true)? };
-        let places = Places::new(Objects::open(from, false)?, to)?;
+        // In this order: no folder is made for pictures that are not there.
+        let from = Objects::open(from, false)?;
+        let places = Places::new(from, if self.dry_run { unmade(to)? } else { Objects::open(to, true)? })?;
         runtime::block_on(async {
             let beside = BesideFiles::gather(&Fetcher::new(&config.fetch)?, &recipe, self.bg_file()).await?;
             let weights = runtime::weights(&config)?;
