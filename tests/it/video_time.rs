@@ -79,7 +79,11 @@ async fn a_clip_that_was_interrupted_after_any_segment_becomes_the_same() {
         (VideoFormat::PngSequence, "pngs"),
         (VideoFormat::Webp, "webps"),
     ] {
-        let recipe = VideoRecipe { smoothing: 50, background: (format == VideoFormat::Mp4).then_some(Color::WHITE), ..recipe(format) };
+        let recipe = VideoRecipe {
+            smoothing: 50,
+            background: (format == VideoFormat::Mp4).then_some(Color::WHITE),
+            ..recipe(format)
+        };
         let (_kept, undisturbed) = cut(&engine, &source, &recipe).await.unwrap();
         assert_eq!(undisturbed.frames, 50);
         let folder = tempfile::tempdir().unwrap();
@@ -138,8 +142,10 @@ fn running(folder: &Path) -> usize {
     let processes = fs::read_dir("/proc").unwrap().filter_map(Result::ok);
     processes
         .filter(|process| {
-            fs::read(process.path().join("cmdline")).is_ok_and(|command| String::from_utf8_lossy(&command).contains(folder))
-                || fs::read_link(process.path().join("cwd")).is_ok_and(|cwd| cwd.starts_with(folder) && is_tool(&process.path()))
+            fs::read(process.path().join("cmdline"))
+                .is_ok_and(|command| String::from_utf8_lossy(&command).contains(folder))
+                || fs::read_link(process.path().join("cwd"))
+                    .is_ok_and(|cwd| cwd.starts_with(folder) && is_tool(&process.path()))
         })
         .count()
 }
