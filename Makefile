@@ -16,9 +16,11 @@ DEMO := target/demo
 DATA := target/serve-data
 # What `make conformance` installs into.
 CONFORMANCE := target/conformance
+# What `make storage` installs into.
+OBJECTS := target/objects
 PHOTOS := tests/photos/astronaut.jpg tests/photos/chelsea.png
 
-.PHONY: help demo serve test conformance bench packages test-packages conformance-packages
+.PHONY: help demo serve test conformance storage bench packages test-packages conformance-packages
 
 help: ## This list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -59,6 +61,18 @@ conformance: conformance-packages ## Hold a daemon against schemas/openapi.yaml
 	  $(CONFORMANCE)/bin/python tests/conformance/run.py $(BIN); \
 	elif [ "$${WITHOUT_PYPI:-}" = skip ]; then \
 	  printf '\n*** SKIPPED: schemathesis cannot be had from PyPI; the contract was NOT held against a daemon ***\n\n'; \
+	else exit 1; fi
+
+# moto and what it needs come from PyPI, azurite from npm (which needs node), into folders of their own. A machine that has
+# no way to them may say so with WITHOUT_PYPI=skip.
+storage: conformance-packages ## Run `backdrop bulk` against S3 and Azure servers on this machine
+	cargo build $(CARGO_FLAGS) $(BUILD)
+	@if { [ -x $(OBJECTS)/venv/bin/pip ] || python3 -m venv --clear $(OBJECTS)/venv; } \
+	  && $(OBJECTS)/venv/bin/pip install --quiet --disable-pip-version-check -r tests/objects/requirements.txt \
+	  && npm install --silent --no-audit --no-fund --prefix $(OBJECTS)/npm azurite@3.35.0; then \
+	  AZURITE=$(OBJECTS)/npm/node_modules/.bin/azurite-blob $(OBJECTS)/venv/bin/python tests/objects/run.py $(BIN); \
+	elif [ "$${WITHOUT_PYPI:-}" = skip ]; then \
+	  printf '\n*** SKIPPED: moto or azurite cannot be had from PyPI and npm; storage was NOT tested against real servers ***\n\n'; \
 	else exit 1; fi
 
 bench: packages ## Measure the speed on this machine

@@ -37,6 +37,7 @@ pub(crate) fn photo(size: Size) -> Bytes {
 }
 
 /// What an endpoint does with these fields.
+#[allow(dead_code, reason = "not every bench has need of it")]
 pub(crate) fn recipe(endpoint: &str, pairs: &[(&str, &str)]) -> Recipe {
     let mut fields = Fields::default();
     for (name, value) in pairs {
@@ -79,6 +80,7 @@ impl Shop {
     }
 
     /// One picture, from the bytes of a JPEG to those of the result.
+    #[allow(dead_code, reason = "not every bench has need of it")]
     pub(crate) fn run(&self, file: &Bytes, recipe: &Recipe) {
         let call = Call { lane: Lane::Interactive, deadline: Instant::now() + Duration::from_secs(60) };
         self.runtime.block_on(pipeline::run(&self.engine, file.clone(), recipe, &call)).expect("a picture");

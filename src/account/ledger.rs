@@ -374,6 +374,27 @@ mod tests {
     }
 
     #[tokio::test]
+    async fn what_is_held_again_counts_and_ends_with_the_change_that_bills_it() {
+        let store = MemoryStore::default();
+        let ledger = ledger(&store, 10);
+        // More than the plan has: it was granted before, under another plan.
+        let held = ledger.hold("a", Month(202_611), 12);
+        assert_eq!((held.images(), held.month()), (12, Month(202_611)));
+        assert!(ledger.reserve("a", Plan::Free, 1, NOVEMBER).is_err());
+        let bill =
+            Change::Bill { account: "a".into(), month: Month(202_611), images: 3, microdollars: 7, request: None };
+        held.end(bill.clone()).await.expect("the store writes");
+        assert_eq!(used(&ledger, NOVEMBER), 3);
+        drop(ledger.hold("a", Month(202_611), 7));
+        assert!(ledger.reserve("a", Plan::Free, 7, NOVEMBER).is_ok(), "the rest is given back");
+        // A change that does not happen bills nothing and gives all back.
+        store.set(Mood::Busy);
+        assert!(ledger.hold("a", Month(202_611), 7).end(bill).await.is_err());
+        assert_eq!(used(&ledger, NOVEMBER), 3);
+        assert!(ledger.reserve("a", Plan::Free, 7, NOVEMBER).is_ok());
+    }
+
+    #[tokio::test]
     async fn what_cannot_be_billed_is_given_back() {
         let store = MemoryStore::default();
         let ledger = ledger(&store, 1);

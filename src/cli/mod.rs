@@ -5,7 +5,9 @@
 
 pub mod accounts;
 mod bench;
+mod bulk;
 mod contact_sheet;
+mod endpoint;
 mod eval;
 mod exit;
 pub mod keys;
@@ -40,6 +42,8 @@ enum Command {
     Serve(serve::Serve),
     /// Cut out files, folders, globs or standard input, without a server
     Remove(remove::Remove),
+    /// Work on everything in a bucket or folder, resumable, on one machine or many
+    Bulk(bulk::Bulk),
     /// Measure the quality of the weights on folders of image/ and mask/
     Eval(eval::Eval),
     /// Measure speed: the pipeline in this process, or a running daemon
@@ -88,6 +92,7 @@ impl Cli {
             Command::Store(store) => store.run(),
             Command::Serve(serve) => serve.run(),
             Command::Remove(remove) => remove.run(),
+            Command::Bulk(bulk) => bulk.run(),
             Command::Eval(eval) => eval.run(),
             Command::Bench(bench) => bench.run(),
             Command::Weights(weights) => weights.run(),

@@ -21,13 +21,23 @@ pub(super) fn block_on<T>(command: impl Future<Output = T>) -> std::io::Result<T
     Ok(tokio::runtime::Runtime::new()?.block_on(command))
 }
 
+/// Pictures in work at once when nothing is said.
+pub(super) fn default_jobs() -> usize {
+    std::thread::available_parallelism().map_or(2, |cpus| cpus.get().max(2))
+}
+
+/// The weights that the configuration names.
+pub(super) fn weights(config: &Config) -> Result<Weights, Failure> {
+    Ok(match &config.weights {
+        Some(path) => Weights::from_file(path)?,
+        None => Weights::embedded(),
+    })
+}
+
 /// Starts the engine that the configuration describes. The network is loaded on the engine's own thread.
 pub(super) fn start_engine(config: &Config) -> Result<Engine, Failure> {
     // Here, so that a wrong file or device is told before anything else happens.
-    let weights = Arc::new(match &config.weights {
-        Some(path) => Weights::from_file(path)?,
-        None => Weights::embedded(),
-    });
+    let weights = Arc::new(weights(config)?);
     let device = device::choose(&config.device)?;
     let side = u32::try_from(weights.card().input_side).expect("weights files state a side of at most 2048");
     let model = weights.model();

@@ -121,7 +121,7 @@ async fn watch_over(shared: Arc<Shared>, job: Job, mut stop: watch::Receiver<boo
     tracing::info!(job = id, key = job.key_id, "a job begins");
     let begun = Instant::now();
     let ended = work_on(&shared, &job, &reins, &mut stop).await;
-    let end = match ended {
+    let outcome = match ended {
         Ended::Stopped => {
             tracing::info!(job = id, "the job goes on at the next start");
             return shared.lives.pause(&id);
@@ -130,19 +130,24 @@ async fn watch_over(shared: Arc<Shared>, job: Job, mut stop: watch::Receiver<boo
             tracing::info!(job = id, "the job was cancelled");
             return shared.clear(&job).await;
         }
-        Ended::Made(Ok(made)) => done(&job, made, shared.now()),
-        Ended::Made(Err(error)) if error.internal => {
-            tracing::error!(job = id, %error, "a job failed");
-            Err(error)
-        }
-        Ended::Made(Err(error)) => Err(error),
+        Ended::Made(outcome) => outcome,
         Ended::Stalled => Err(internal("the work on the job came to a standstill")),
         Ended::Panicked => Err(internal("the work on the job broke off")),
     };
-    let end = end.unwrap_or_else(|WorkError { code, message, internal: _ }| {
-        let error = JobError { code: code.to_owned(), message };
-        JobEnd::Failed { error, progress: reins.progress.get() }
-    });
+    let end = match outcome {
+        Ok(made) => done(&job, made, shared.now()),
+        Err(error) => {
+            if error.internal {
+                tracing::error!(job = id, %error, "a job failed");
+                // Before its end is recorded: where the disk is full, recording it needs the room. Should the daemon die
+                // in between, the job fails at the next start, for want of its clip.
+                shared.clear(&job).await;
+            }
+            let WorkError { code, message, internal: _ } = error;
+            let error = JobError { code: code.to_owned(), message };
+            JobEnd::Failed { error, progress: reins.progress.get() }
+        }
+    };
     finish(&shared, &job, end, begun.elapsed()).await;
 }
 
@@ -232,13 +237,13 @@ fn internal(message: &str) -> WorkError {
 }
 
 /// The end of a job that made something, with its bill.
-fn done(job: &Job, made: Made, now: UnixSeconds) -> Result<JobEnd, WorkError> {
+fn done(job: &Job, made: Made, now: UnixSeconds) -> JobEnd {
     let Made { done: Done { file: _, media_type: _, frames, rate_frames, rate_seconds, warnings }, object, bytes } =
         made;
     let expires_at = UnixSeconds(now.0.saturating_add(RESULT_SECONDS));
     let result = JobResult { object: Some(object), bytes, frames, rate_frames, rate_seconds, expires_at };
     let bill = (!job.test).then(|| bill(job.unit_price, &result));
-    Ok(JobEnd::Done { result, warnings, bill })
+    JobEnd::Done { result, warnings, bill }
 }
 
 /// What a result costs: what the estimate says for its length, and one image of the quota for each second that began.

@@ -4,16 +4,17 @@
 //! `GOOGLE_…`, `AZURE_…`). Throttling, server errors and broken connections are tried again with exponential backoff by
 //! the store itself.
 
+use super::folder::Folder;
+use super::odd_keys::Connector;
 use object_store::aws::AmazonS3Builder;
 use object_store::azure::MicrosoftAzureBuilder;
 use object_store::gcp::GoogleCloudStorageBuilder;
-use object_store::local::LocalFileSystem;
 use object_store::path::Path;
 use object_store::signer::Signer;
 use object_store::{BackoffConfig, ObjectStore, RetryConfig};
 use std::sync::Arc;
 use std::time::Duration;
-use url::Url;
+use url::{Position, Url};
 
 /// A place in object storage: a store, and a prefix in it.
 #[derive(Clone, Debug)]
@@ -24,6 +25,11 @@ pub struct Objects {
     pub prefix: Path,
     /// Signs URLs; a local store has none.
     pub signer: Option<Arc<dyn Signer>>,
+    /// What the address of every object in the store begins with, without the last slash: `s3://bucket`, or
+    /// `file:///folder`.
+    pub root: String,
+    /// Whether objects have a media type and metadata here; files have none.
+    pub has_attributes: bool,
 }
 
 /// Why a place cannot be used.
@@ -65,19 +71,18 @@ impl Objects {
         let url = Url::parse(text).map_err(|_| ObjectsError::NotAUrl { url: text.to_owned() })?;
         // Already installed is as good.
         let _ = rustls::crypto::ring::default_provider().install_default();
-        let prefix = || Path::from_url_path(url.path());
         match url.scheme() {
             "s3" | "s3a" => {
-                let store = AmazonS3Builder::from_env().with_url(text).with_retry(retries()).build()?;
-                Ok(Self::signed(store, prefix()?))
+                let builder = AmazonS3Builder::from_env().with_http_connector(Connector);
+                Self::signed(builder.with_url(text).with_retry(retries()).build()?, &url)
             }
             "gs" => {
-                let store = GoogleCloudStorageBuilder::from_env().with_url(text).with_retry(retries()).build()?;
-                Ok(Self::signed(store, prefix()?))
+                let builder = GoogleCloudStorageBuilder::from_env().with_http_connector(Connector);
+                Self::signed(builder.with_url(text).with_retry(retries()).build()?, &url)
             }
             "az" | "azure" | "abfs" | "abfss" | "adl" => {
-                let store = MicrosoftAzureBuilder::from_env().with_url(text).with_retry(retries()).build()?;
-                Ok(Self::signed(store, prefix()?))
+                let builder = MicrosoftAzureBuilder::from_env().with_http_connector(Connector);
+                Self::signed(builder.with_url(text).with_retry(retries()).build()?, &url)
             }
             "file" => {
                 let wrong = || ObjectsError::Folder { url: text.to_owned() };
@@ -85,19 +90,44 @@ impl Objects {
                 if create {
                     std::fs::create_dir_all(&folder).map_err(|_| wrong())?;
                 }
+                let folder = folder.canonicalize().map_err(|_| wrong())?;
                 if !folder.is_dir() {
                     return Err(wrong());
                 }
-                let store = LocalFileSystem::new_with_prefix(folder)?.with_automatic_cleanup(false);
-                Ok(Self { store: Arc::new(store), prefix: Path::default(), signer: None })
+                Ok(Self {
+                    store: Arc::new(Folder::new(&folder)?),
+                    prefix: Path::default(),
+                    signer: None,
+                    root: format!("file://{}", folder.display().to_string().trim_end_matches('/')),
+                    has_attributes: false,
+                })
             }
             scheme => Err(ObjectsError::Scheme { scheme: scheme.to_owned() }),
         }
     }
 
-    fn signed(store: impl ObjectStore + Signer, prefix: Path) -> Self {
+    fn signed(store: impl ObjectStore + Signer, url: &Url) -> Result<Self, ObjectsError> {
         let store = Arc::new(store);
-        Self { store: store.clone(), prefix, signer: Some(store) }
+        Ok(Self {
+            store: store.clone(),
+            prefix: Path::from_url_path(url.path())?,
+            signer: Some(store),
+            root: url[..Position::BeforePath].to_owned(),
+            has_attributes: true,
+        })
+    }
+
+    /// The address of a key, for people: as it is, nothing escaped.
+    #[must_use]
+    pub fn address(&self, key: &str) -> String {
+        format!("{}/{key}", self.root)
+    }
+
+    /// What the address of everything in this place begins with; ends in a slash.
+    #[must_use]
+    pub fn place(&self) -> String {
+        let prefix = self.prefix.as_ref();
+        if prefix.is_empty() { format!("{}/", self.root) } else { format!("{}/{prefix}/", self.root) }
     }
 }
 
@@ -139,6 +169,9 @@ mod tests {
     fn a_bucket_and_a_prefix_are_told_apart() {
         let there = Objects::open("s3://shop/photos/a%20b", false).unwrap();
         assert_eq!(there.prefix.as_ref(), "photos/a b");
-        assert!(there.signer.is_some());
+        assert!(there.signer.is_some() && there.has_attributes);
+        assert_eq!((there.root.as_str(), there.place().as_str()), ("s3://shop", "s3://shop/photos/a b/"));
+        assert_eq!(there.address("x#.jpg"), "s3://shop/x#.jpg");
+        assert_eq!(Objects::open("s3://shop", false).unwrap().place(), "s3://shop/");
     }
 }

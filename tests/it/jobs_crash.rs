@@ -59,7 +59,7 @@ impl Work for Segments {
 
 /// A folder.
 #[derive(Debug)]
-struct Folder(PathBuf);
+pub(crate) struct Folder(pub(crate) PathBuf);
 
 impl Keep for Folder {
     fn put<'a>(&'a self, id: &'a str, file: &'a Path, _: &'a str) -> BoxFuture<'a, Result<String, KeepError>> {
@@ -80,7 +80,7 @@ impl Keep for Folder {
 
 /// A receiver that says what it hears.
 #[derive(Debug)]
-struct Says;
+pub(crate) struct Says;
 
 impl Deliver for Says {
     fn body<'a>(&'a self, shown: &'a Shown) -> BoxFuture<'a, Result<Vec<u8>, KeepError>> {

@@ -1,5 +1,11 @@
 //! The integration tests: one binary, a module per behaviour.
 
+mod bulk_crash;
+mod bulk_faults;
+mod bulk_files;
+mod bulk_listing;
+mod bulk_s3;
+mod bulk_support;
 mod cli_config;
 mod cli_eval;
 mod cli_remove;
@@ -40,6 +46,7 @@ mod http_results;
 mod http_urls;
 mod http_webhooks;
 mod jobs_crash;
+mod jobs_video_crash;
 mod keys_admin;
 mod keys_commands;
 mod keys_model;

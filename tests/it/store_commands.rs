@@ -267,7 +267,7 @@ fn an_import_with_a_wrong_line_names_it_and_imports_nothing() {
         (without(11), "line 11: the end is missing"),
         (good[..good.len() / 2].to_owned(), ""),
         (without(1), "line 1: the first line does not say that this is an export"),
-        (good.replace(r#""schema":2"#, r#""schema":3"#), "line 1: schema 3 is from a newer version"),
+        (good.replace(r#""schema":3"#, r#""schema":4"#), "line 1: schema 4 is from a newer version"),
         (without(2), "line 2: no account `acme`"),
         (without(5), "line 10: 9 rows were exported and 8 are here"),
         (with(3, lines[1]), "line 3: account `acme` exists already"),

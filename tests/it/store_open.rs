@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use backdrop::account::Keys;
 use backdrop::store::{self, Account, Change, OpenError, Plan, RedbStore, StateStore, UnixSeconds};
-use redb::{Database, ReadableDatabase, TableDefinition};
+use redb::{Database, ReadableDatabase, TableDefinition, TableHandle};
 use tempfile::TempDir;
 
 use crate::store_records::bytes;
@@ -97,6 +97,29 @@ fn a_store_of_schema_1_is_brought_up_to_date_with_all_that_is_in_it() {
         .expect("a new field is written");
     apply(&store, Change::PutPreset { preset: preset("acme", "preset_1", "n") }).expect("a new table is written");
     assert!(store.load().expect("the store reads").accounts[0].generates);
+}
+
+/// A file as the versions before jobs left it.
+#[tokio::test]
+async fn a_store_of_schema_2_is_brought_up_to_date_and_takes_jobs() {
+    let (folder, file) = folder();
+    let (_, secret) = bootstrapped(folder.path()).await;
+    write_schema(&file, 2);
+    let database = Database::open(&file).expect("a redb file");
+    let transaction = database.begin_write().expect("it is ours");
+    let tables: Vec<_> = transaction.list_tables().expect("it reads").collect();
+    let of_jobs = tables.into_iter().filter(|table| table.name().contains("job") || table.name().contains("webhook"));
+    let deleted = of_jobs.map(|table| transaction.delete_table(table).expect("it is there")).count();
+    assert_eq!(deleted, 6);
+    transaction.commit().expect("the disk writes");
+    drop(database);
+    let keys = open(folder.path());
+    assert_eq!(keys.authenticate(secret.expose()).expect("the key works").account, "default");
+    drop(keys);
+    assert_eq!(schema_of(&file), 3);
+    let store = RedbStore::open(&file).expect("a store");
+    assert_eq!(store.waiting_jobs(9).expect("the new tables are there"), []);
+    assert!(store.check().expect("it can be read").is_sound());
 }
 
 #[test]

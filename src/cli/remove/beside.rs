@@ -10,14 +10,18 @@ use std::path::Path;
 
 /// What a recipe wants beside its source.
 #[derive(Default)]
-pub(super) struct BesideFiles {
-    pub(super) background: Option<Bytes>,
-    pub(super) mark: Option<Bytes>,
+pub(in crate::cli) struct BesideFiles {
+    pub(in crate::cli) background: Option<Bytes>,
+    pub(in crate::cli) mark: Option<Bytes>,
 }
 
 impl BesideFiles {
     /// Gathers them. `attached` is what `--set bg_file=` names.
-    pub(super) async fn gather(fetcher: &Fetcher, recipe: &Recipe, attached: Option<&Path>) -> Result<Self, Failure> {
+    pub(in crate::cli) async fn gather(
+        fetcher: &Fetcher,
+        recipe: &Recipe,
+        attached: Option<&Path>,
+    ) -> Result<Self, Failure> {
         let background = match (&recipe.wants.background, attached) {
             (Some(Source::Attached), Some(path)) => {
                 let read = file::read(path.to_owned()).await;

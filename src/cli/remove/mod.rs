@@ -6,6 +6,7 @@ mod file;
 mod plan;
 mod report;
 
+use super::endpoint::{endpoint_named, endpoint_names};
 use super::exit::{Failure, Outcome, with_causes};
 use super::print;
 use super::progress::Progress;
@@ -13,12 +14,11 @@ use super::runtime::{self, Local};
 use super::set::{Set, name_and_value};
 use super::settings::Settings;
 use crate::pipeline::Files;
-use crate::recipe::{BG_FILE, ENDPOINTS, Endpoint, FieldError, Fields, Input, Recipe};
+use crate::recipe::{BG_FILE, Endpoint, FieldError, Fields, Input, Recipe};
 use crate::source::Fetcher;
-use beside::BesideFiles;
+pub(super) use beside::BesideFiles;
 use bytes::Bytes;
 use clap::Args;
-use clap::builder::{PossibleValue, PossibleValuesParser};
 use futures_util::{StreamExt, stream};
 use plan::{Destination, Plan, Sink, Source, Task};
 use report::{Entry, Report};
@@ -55,12 +55,6 @@ pub(super) struct Remove {
     settings: Settings,
 }
 
-/// The names of all endpoints that answer pictures.
-fn endpoint_names() -> PossibleValuesParser {
-    let value = |endpoint: &'static Endpoint| PossibleValue::new(endpoint.name).help(endpoint.about);
-    ENDPOINTS.iter().map(value).collect::<Vec<_>>().into()
-}
-
 impl Remove {
     pub(super) fn run(self) -> Result<Outcome, Failure> {
         let destination = Destination::of(&self.output, &self.inputs)?;
@@ -73,7 +67,7 @@ impl Remove {
         if plan.tasks.is_empty() && plan.refused.is_empty() {
             return Err("there is no picture in these folders".into());
         }
-        let jobs = self.jobs.map_or_else(default_jobs, usize::from);
+        let jobs = self.jobs.map_or_else(runtime::default_jobs, usize::from);
         let report = runtime::block_on(async {
             let shop = if self.all_is_done(&plan) {
                 None
@@ -125,7 +119,7 @@ impl Remove {
     }
 
     fn endpoint(&self) -> &'static Endpoint {
-        ENDPOINTS.iter().find(|endpoint| endpoint.name == self.endpoint).expect("the argument parser knows them")
+        endpoint_named(&self.endpoint)
     }
 
     /// The background that `--set` names.
@@ -174,10 +168,6 @@ impl Remove {
         progress.finish(&report.summary());
         report
     }
-}
-
-fn default_jobs() -> usize {
-    std::thread::available_parallelism().map_or(2, |cpus| cpus.get().max(2))
 }
 
 /// What every picture is worked on with.

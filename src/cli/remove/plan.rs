@@ -3,14 +3,12 @@
 //! Rules: a folder keeps its tree, a glob keeps the tree below its first wildcard, anything else only its name.
 //! Nothing is ever written over an input, and no two inputs are written to one output.
 
+use crate::bulk::EXTENSIONS;
 use crate::image::SourceUrl;
 use std::collections::{HashMap, HashSet};
 use std::ffi::OsStr;
 use std::fs;
 use std::path::{Component, Path, PathBuf};
-
-/// What a folder is searched for. The content decides how a file is read; the name only whether it is picked up.
-const EXTENSIONS: [&str; 8] = ["jpg", "jpeg", "jpe", "jfif", "png", "webp", "heic", "heif"];
 
 /// Appended to the name when results land among their inputs.
 const SUFFIX: &str = "-cutout";

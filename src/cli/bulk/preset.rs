@@ -1,0 +1,105 @@
+//! A preset from a file.
+
+use crate::cli::exit::Failure;
+use crate::recipe::{ENDPOINTS, Endpoint, FieldError, Fields};
+use serde_json::{Map, Value};
+use std::fs;
+use std::path::Path;
+
+/// Parameters of a preset, and the endpoint it was saved for.
+#[derive(Debug)]
+pub(super) struct Preset {
+    pub(super) endpoint: Option<&'static Endpoint>,
+    params: Map<String, Value>,
+    /// Whether it is a record, which lends each endpoint what that knows, or parameters that somebody wrote for this run.
+    is_record: bool,
+}
+
+/// Reads a preset as `GET /presets` shows it, or its parameters alone.
+pub(super) fn read(path: &Path) -> Result<Preset, Failure> {
+    let text = fs::read_to_string(path).map_err(|error| format!("cannot read {}: {error}", path.display()))?;
+    parse(&text).map_err(|error| format!("{}: {error}", path.display()).into())
+}
+
+fn parse(text: &str) -> Result<Preset, String> {
+    let value: Value = serde_json::from_str(text).map_err(|error| format!("not JSON: {error}"))?;
+    let Value::Object(mut members) = value else { return Err("expected an object".to_owned()) };
+    match members.remove("params") {
+        Some(Value::Object(params)) => {
+            let endpoint = match members.get("endpoint") {
+                None | Some(Value::Null) => None,
+                Some(Value::String(path)) => {
+                    let known = ENDPOINTS.iter().find(|endpoint| endpoint.path == path);
+                    Some(known.ok_or_else(|| format!("no endpoint {path:?} takes pictures"))?)
+                }
+                Some(other) => return Err(format!("endpoint {other}: expected a path such as \"/remove\"")),
+            };
+            Ok(Preset { endpoint, params, is_record: true })
+        }
+        Some(_) => Err("params: expected an object".to_owned()),
+        None => Ok(Preset { endpoint: None, params: members, is_record: false }),
+    }
+}
+
+impl Preset {
+    /// The fields for `endpoint`, as texts.
+    pub(super) fn fields(&self, endpoint: &Endpoint) -> Result<Fields, FieldError> {
+        let mut fields = Fields::default();
+        for (name, value) in &self.params {
+            if self.is_record && endpoint.field(name).is_none() {
+                continue;
+            }
+            let text = match value {
+                Value::String(text) => text.clone(),
+                Value::Number(number) => number.to_string(),
+                Value::Bool(flag) => flag.to_string(),
+                Value::Null | Value::Array(_) | Value::Object(_) => {
+                    return Err(FieldError::invalid(name, &value.to_string(), "a text, a number, true or false"));
+                }
+            };
+            fields.push(name, &text)?;
+        }
+        Ok(fields)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cli::endpoint::endpoint_named;
+
+    #[test]
+    fn a_record_and_its_parameters_alone_are_read() {
+        let record = r#"{"id":"preset_1","name":"shop","endpoint":"/studio-shot",
+            "params":{"padding":"10%","width":800,"transparent":true,"stroke_width":3},"created_at":"x"}"#;
+        let record = parse(record).unwrap();
+        let endpoint = record.endpoint.unwrap();
+        assert_eq!(endpoint.name, "studio-shot");
+        let fields = record.fields(endpoint).unwrap();
+        assert_eq!(
+            ["padding", "width", "transparent"].map(|name| fields.get(name)),
+            [Some("10%"), Some("800"), Some("true")]
+        );
+        assert_eq!(fields.get("stroke_width"), None, "another endpoint's");
+
+        let alone = parse(r#"{"edge":"hard","stroke_width":3}"#).unwrap();
+        let fields = alone.fields(endpoint_named("remove")).unwrap();
+        let error = endpoint_named("remove").recipe(&fields).unwrap_err();
+        assert_eq!(error, FieldError::Unknown { param: "stroke_width".into() });
+    }
+
+    #[test]
+    fn what_is_no_preset_says_why() {
+        for (text, why) in [
+            ("nonsense", "not JSON"),
+            ("[]", "expected an object"),
+            (r#"{"params":1}"#, "params: expected an object"),
+            (r#"{"params":{},"endpoint":"/removed"}"#, "no endpoint \"/removed\""),
+            (r#"{"params":{},"endpoint":7}"#, "expected a path"),
+        ] {
+            let error = parse(text).unwrap_err();
+            assert!(error.contains(why), "{error}");
+        }
+        assert!(parse(r#"{"edge":["hard"]}"#).unwrap().fields(endpoint_named("remove")).is_err());
+    }
+}
