@@ -32,7 +32,10 @@ struct Running {
 
 impl Running {
     fn start(data_dir: &Path) -> Self {
-        let mut daemon = Daemon::start_with(data_dir, &[("BACKDROP_BOOTSTRAP_KEY", KEY)]);
+        let mut daemon = Daemon::start_with(
+            data_dir,
+            &[("BACKDROP_BOOTSTRAP_KEY", KEY), ("BACKDROP_LIMITS_RATE_PER_MINUTE", "100000")],
+        );
         let url = format!("http://{}", daemon.address());
         Self { daemon, url, client: http_client().build().expect("a client") }
     }
