@@ -535,7 +535,13 @@ mod tests {
             .build()
             .expect("a store");
         let signer: Arc<dyn Signer> = Arc::new(signer);
-        let objects = Objects { store: store.clone(), prefix: "made/here".into(), signer: Some(signer.clone()) };
+        let objects = Objects {
+            store: store.clone(),
+            prefix: "made/here".into(),
+            signer: Some(signer.clone()),
+            root: "s3://shop".to_owned(),
+            has_attributes: true,
+        };
         (store, Results(Arc::new(Place::Store { objects, signer })))
     }
 
