@@ -45,15 +45,22 @@ fn main() {
             stamp: None,
         };
         let job = tempfile::tempdir().expect("a folder");
-        let done = shop
-            .wait(video::remove(shop.engine(), &tools, &clip, job.path(), &recipe, &|_| {}))
-            .expect("a result");
+        let done =
+            shop.wait(video::remove(shop.engine(), &tools, &clip, job.path(), &recipe, &|_| {})).expect("a result");
         let total = done.took.total.as_secs_f64();
         println!("{name}: {} frames in {total:.2} s, {:.2} frames/s", done.frames, done.frames as f64 / total);
-        let stages =
-            [("decode", done.took.decode), ("network", done.took.segment), ("matte", done.took.matte), ("encode", done.took.encode)];
+        let stages = [
+            ("decode", done.took.decode),
+            ("network", done.took.segment),
+            ("matte", done.took.matte),
+            ("encode", done.took.encode),
+        ];
         for (stage, took) in stages {
-            println!("  {stage:8} busy {:6.2} s, {:3.0} % of the whole", took.as_secs_f64(), took.as_secs_f64() / total * 100.0);
+            println!(
+                "  {stage:8} busy {:6.2} s, {:3.0} % of the whole",
+                took.as_secs_f64(),
+                took.as_secs_f64() / total * 100.0
+            );
         }
         let alone = alone(&shop, &clip, looked.size, &done.file, done.frames);
         let (slowest, took) = alone.into_iter().max_by_key(|(_, took)| *took).expect("four stages");
@@ -91,8 +98,13 @@ fn alone(shop: &Shop, clip: &Path, size: Size, result: &Path, frames: u64) -> [(
     let began = Instant::now();
     let mut steady = Steady::new(SMOOTHING);
     for (frame, mask) in seen {
-        let matte = steady.next(&frame, mask);
-        std::hint::black_box(matting::cut_by(frame, &matte));
+        // On the engine's workers, as in the pipeline.
+        let work = move || {
+            let matte = steady.next(&frame, mask);
+            std::hint::black_box(matting::cut_by(frame, &matte));
+            steady
+        };
+        steady = shop.wait(shop.engine().cpu(work)).expect("a matte");
     }
     let matting = began.elapsed();
 
@@ -141,17 +153,58 @@ fn decoded(clip: &Path, size: Size) -> Vec<Frame> {
 fn encoded(result: &Path, frames: &[Frame], size: Size) -> Duration {
     let codec: &[&str] = match result.extension().and_then(|extension| extension.to_str()) {
         Some("webm") => &[
-            "-vf", "scale=out_color_matrix=bt709:out_range=tv:flags=bicubic+accurate_rnd+full_chroma_int+full_chroma_inp,format=yuva420p",
-            "-c:v", "libvpx-vp9", "-crf", "24", "-b:v", "0", "-deadline", "realtime", "-cpu-used", "6", "-row-mt", "0", "-tile-columns", "2",
-            "-threads", "4", "-auto-alt-ref", "0", "-lag-in-frames", "0", "-f", "webm",
+            "-vf",
+            "scale=out_color_matrix=bt709:out_range=tv:flags=bicubic+accurate_rnd+full_chroma_int+full_chroma_inp,format=yuva420p",
+            "-c:v",
+            "libvpx-vp9",
+            "-crf",
+            "24",
+            "-b:v",
+            "0",
+            "-deadline",
+            "realtime",
+            "-cpu-used",
+            "6",
+            "-row-mt",
+            "0",
+            "-tile-columns",
+            "2",
+            "-threads",
+            "4",
+            "-auto-alt-ref",
+            "0",
+            "-lag-in-frames",
+            "0",
+            "-f",
+            "webm",
         ],
         Some("mov") => &[
-            "-vf", "scale=out_color_matrix=bt709:out_range=tv:flags=bicubic+accurate_rnd+full_chroma_int+full_chroma_inp,format=yuva444p10le",
-            "-c:v", "prores_ks", "-profile:v", "4444", "-alpha_bits", "16", "-threads", "4", "-f", "mov",
+            "-vf",
+            "scale=out_color_matrix=bt709:out_range=tv:flags=bicubic+accurate_rnd+full_chroma_int+full_chroma_inp,format=yuva444p10le",
+            "-c:v",
+            "prores_ks",
+            "-profile:v",
+            "4444",
+            "-alpha_bits",
+            "16",
+            "-threads",
+            "4",
+            "-f",
+            "mov",
         ],
         Some(_) | None => &[
-            "-vf", "scale=out_color_matrix=bt709:out_range=tv:flags=bicubic+accurate_rnd+full_chroma_int+full_chroma_inp,format=yuv420p",
-            "-c:v", "libx264", "-preset", "veryfast", "-crf", "18", "-threads", "4", "-f", "mp4",
+            "-vf",
+            "scale=out_color_matrix=bt709:out_range=tv:flags=bicubic+accurate_rnd+full_chroma_int+full_chroma_inp,format=yuv420p",
+            "-c:v",
+            "libx264",
+            "-preset",
+            "veryfast",
+            "-crf",
+            "18",
+            "-threads",
+            "4",
+            "-f",
+            "mp4",
         ],
     };
     let folder = tempfile::tempdir().expect("a folder");

@@ -75,7 +75,8 @@ impl Decoder {
         let Self { tool, output, given, clip, .. } = self;
         drop(output);
         let ended = tool.ended(PATIENCE).await?;
-        if let Err(error @ VideoError::Exhausted(_)) = if ended.status.success() { Ok(()) } else { Err(ended.failure()) }
+        if let Err(error @ VideoError::Exhausted(_)) =
+            if ended.status.success() { Ok(()) } else { Err(ended.failure()) }
         {
             return Err(error);
         }
@@ -114,7 +115,19 @@ fn arguments(clip: &Clip, source: &Source) -> Vec<OsString> {
     let stream = format!("0:{}", source.picture);
     let (filters, rate) = (filters(clip, source), clip.rate.to_string());
     let rest = [
-        "-map", &stream, "-vf", &filters, "-r", &rate, "-fps_mode", "cfr", "-f", "rawvideo", "-pix_fmt", "rgba", "pipe:1",
+        "-map",
+        &stream,
+        "-vf",
+        &filters,
+        "-r",
+        &rate,
+        "-fps_mode",
+        "cfr",
+        "-f",
+        "rawvideo",
+        "-pix_fmt",
+        "rgba",
+        "pipe:1",
     ];
     arguments.extend(rest.map(OsString::from));
     arguments

@@ -200,14 +200,34 @@ pub(super) const PLAIN: [&str; 6] = ["-flags", "+bitexact", "-fflags", "+bitexac
 fn arguments(codec: Codec, size: Size, rate: Rate, name: &str) -> Vec<String> {
     let (dimensions, rate_text) = (format!("{}x{}", size.width, size.height), rate.to_string());
     let mut arguments: Vec<String> = [
-        "-hide_banner", "-v", "error", "-protocol_whitelist", super::sandbox::PROTOCOLS, "-f", "rawvideo", "-pixel_format",
-        "rgba", "-video_size", &dimensions, "-framerate", &rate_text, "-i", "pipe:0", "-an",
+        "-hide_banner",
+        "-v",
+        "error",
+        "-protocol_whitelist",
+        super::sandbox::PROTOCOLS,
+        "-f",
+        "rawvideo",
+        "-pixel_format",
+        "rgba",
+        "-video_size",
+        &dimensions,
+        "-framerate",
+        &rate_text,
+        "-i",
+        "pipe:0",
+        "-an",
     ]
     .map(str::to_owned)
     .into();
     let mut add = |more: &[&str]| arguments.extend(more.iter().map(|&word| word.to_owned()));
     // Tiles are at least 256 columns wide; more of them than four gain nothing here.
-    let tiles = if size.width >= 1024 { "2" } else if size.width >= 512 { "1" } else { "0" };
+    let tiles = if size.width >= 1024 {
+        "2"
+    } else if size.width >= 512 {
+        "1"
+    } else {
+        "0"
+    };
     match codec {
         Codec::Vp9 { alpha } => {
             let pixels = if alpha { "yuva420p" } else { "yuv420p" };
@@ -226,9 +246,7 @@ fn arguments(codec: Codec, size: Size, rate: Rate, name: &str) -> Vec<String> {
             let (right, bottom) = (size.width % 2, size.height % 2);
             let even = match right + bottom {
                 0 => String::new(),
-                1.. => format!(
-                    "pad=w=iw+{right}:h=ih+{bottom},fillborders=right={right}:bottom={bottom}:mode=smear,"
-                ),
+                1.. => format!("pad=w=iw+{right}:h=ih+{bottom},fillborders=right={right}:bottom={bottom}:mode=smear,"),
             };
             add(&["-vf", &converted("yuv420p", &even), "-c:v", "libx264", "-preset", "veryfast", "-crf", "18"]);
             add(&["-profile:v", "high", "-threads", "4"]);

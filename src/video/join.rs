@@ -62,16 +62,18 @@ impl Joint<'_> {
                 blocking(move || still::animation(&files, size, alpha, &to)).await?;
             }
             Codec::Ffv1 => self.gif(&part).await?,
-            Codec::Vp9 { .. } | Codec::ProRes { .. } | Codec::H264 => match (self.copied(&part, self.sound).await, self.sound) {
-                (Ok(()), _) => {}
-                // Sound that cannot be read is no reason to give nothing; a full disk is, and shows again.
-                (Err(VideoError::Tool(said)), Some(_)) => {
-                    tracing::debug!(said, "the sound of a clip was left out");
-                    self.copied(&part, None).await?;
-                    warnings.push("the sound could not be read; the result is silent".to_owned());
+            Codec::Vp9 { .. } | Codec::ProRes { .. } | Codec::H264 => {
+                match (self.copied(&part, self.sound).await, self.sound) {
+                    (Ok(()), _) => {}
+                    // Sound that cannot be read is no reason to give nothing; a full disk is, and shows again.
+                    (Err(VideoError::Tool(said)), Some(_)) => {
+                        tracing::debug!(said, "the sound of a clip was left out");
+                        self.copied(&part, None).await?;
+                        warnings.push("the sound could not be read; the result is silent".to_owned());
+                    }
+                    (Err(error), _) => return Err(error),
                 }
-                (Err(error), _) => return Err(error),
-            },
+            }
         }
         let to = file.clone();
         blocking(move || {
@@ -159,7 +161,8 @@ impl Joint<'_> {
         second.extend(words(&["-i", "file:part-palette.png"]));
         // Containers round the time of a frame; its number tells it exactly.
         let times = format!("setpts=N*{}/({}*TB)", self.rate.seconds, self.rate.frames);
-        let filters = format!("[0:v]{times},scale=flags={EXACT}[v];[v][1:v]paletteuse=dither=sierra2_4a:alpha_threshold=128");
+        let filters =
+            format!("[0:v]{times},scale=flags={EXACT}[v];[v][1:v]paletteuse=dither=sierra2_4a:alpha_threshold=128");
         second.extend(words(&["-lavfi", &filters, "-fps_mode", "passthrough", "-loop", "0"]));
         second.extend(words(&PLAIN));
         second.extend(words(&["-f", "gif"]));

@@ -84,9 +84,9 @@ fn foreign(bytes: &[u8]) -> Option<&'static str> {
         (0, b"%PDF", "pdf"),
         (0, b"PK\x03\x04", "zip"),
     ];
-    let found = SIGNATURES.iter().find(|(from, signature, _)| {
-        bytes.get(*from..).is_some_and(|rest| rest.starts_with(signature))
-    });
+    let found = SIGNATURES
+        .iter()
+        .find(|(from, signature, _)| bytes.get(*from..).is_some_and(|rest| rest.starts_with(signature)));
     let transport = || [0, 188, 376].iter().all(|&at| bytes.get(at) == Some(&0x47));
     found.map(|(_, _, name)| *name).or_else(|| transport().then_some("ts"))
 }

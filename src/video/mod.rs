@@ -124,7 +124,9 @@ pub enum VideoError {
     #[error("the file is not a video that can be read here")]
     Unreadable,
     /// A file of another kind than those that are taken, or with a codec that is not.
-    #[error("`{0}` is not a kind of video that is taken here: there are mp4, mov, webm, mkv and gif with common codecs")]
+    #[error(
+        "`{0}` is not a kind of video that is taken here: there are mp4, mov, webm, mkv and gif with common codecs"
+    )]
     Unsupported(String),
     /// There is no picture in it.
     #[error("there is sound in the file and no picture")]

@@ -225,7 +225,12 @@ async fn sniffed(file: &Path) -> Result<(PathBuf, Kind), VideoError> {
 /// ffprobe's answer about all streams.
 async fn asked(tools: &Tools, file: &Path, kind: Kind) -> Result<Answer, VideoError> {
     let mut arguments: Vec<OsString> = [
-        "-hide_banner", "-v", "error", "-of", "json", "-show_entries",
+        "-hide_banner",
+        "-v",
+        "error",
+        "-of",
+        "json",
+        "-show_entries",
         "stream=index,codec_type,width,height,pix_fmt,color_space,color_transfer,sample_aspect_ratio,avg_frame_rate,\
          r_frame_rate,duration:stream_disposition=attached_pic,default:stream_tags=duration,DURATION:\
          stream_side_data=rotation:format=duration",
@@ -348,7 +353,11 @@ fn seconds(text: Option<&str>) -> Option<f64> {
 fn clock(text: &str) -> Option<f64> {
     let mut parts = text.splitn(3, ':');
     let (hours, minutes, rest) = (parts.next()?, parts.next()?, parts.next()?);
-    Some(f64::from(hours.parse::<u32>().ok()?) * 3600.0 + f64::from(minutes.parse::<u32>().ok()?) * 60.0 + seconds(Some(rest))?)
+    Some(
+        f64::from(hours.parse::<u32>().ok()?) * 3600.0
+            + f64::from(minutes.parse::<u32>().ok()?) * 60.0
+            + seconds(Some(rest))?,
+    )
 }
 
 /// `4:3`, within reason.

@@ -259,7 +259,9 @@ impl Work<'_> {
         let slot = loop {
             match self.engine.admit() {
                 Ok(slot) => break slot,
-                Err(EngineError::QueueFull { retry_after }) => tokio::time::sleep(retry_after.min(Duration::from_millis(200))).await,
+                Err(EngineError::QueueFull { retry_after }) => {
+                    tokio::time::sleep(retry_after.min(Duration::from_millis(200))).await
+                }
                 Err(
                     error @ (EngineError::DeadlineExceeded
                     | EngineError::Stopped
@@ -281,7 +283,8 @@ impl Work<'_> {
     ) -> Result<(), VideoError> {
         while let Some(Batch { items, held }) = from.recv().await {
             let deadline = Instant::now() + PATIENCE;
-            let Segmented { frames, masks, took, .. } = self.engine.segment(&held.slot, items, Lane::Bulk, deadline).await?;
+            let Segmented { frames, masks, took, .. } =
+                self.engine.segment(&held.slot, items, Lane::Bulk, deadline).await?;
             clock.segment.add(took);
             let items = frames.into_iter().zip(masks).collect();
             if to.send(Batch { items, held }).await.is_err() {
@@ -423,8 +426,11 @@ fn painted(
     let began = Instant::now();
     let frame = paint.painted(frame, &matte);
     let matting = began.elapsed();
-    let picture =
-        if codec.is_ours() { still::record(frame, codec, rate, index).map(Picture::Record) } else { Ok(Picture::Frame(frame)) };
+    let picture = if codec.is_ours() {
+        still::record(frame, codec, rate, index).map(Picture::Record)
+    } else {
+        Ok(Picture::Frame(frame))
+    };
     let encoding = began.elapsed() - matting;
     (picture.map(|picture| Painted { picture, _held: held, state }), matting, encoding)
 }

@@ -112,10 +112,9 @@ impl Tool {
         let mut child = command.spawn().map_err(failed)?;
         let group = child.id().and_then(Group::of);
         if let Some(group) = &group {
-            group.limit(allowance).map_err(|source| VideoError::Io {
-                what: format!("the limits of {name} could not be set"),
-                source,
-            })?;
+            group
+                .limit(allowance)
+                .map_err(|source| VideoError::Io { what: format!("the limits of {name} could not be set"), source })?;
         }
         let messages = tokio::spawn(collect(child.stderr.take()));
         Ok(Self { group, child, messages, name })
@@ -252,7 +251,10 @@ mod tests {
     #[tokio::test]
     async fn a_failure_says_what_the_tool_said_first() {
         let error = ended("echo first >&2; echo second >&2; exit 3", AMPLE).await.failure();
-        assert!(matches!(&error, VideoError::Tool(said) if said.contains("first") && !said.contains("second")), "{error}");
+        assert!(
+            matches!(&error, VideoError::Tool(said) if said.contains("first") && !said.contains("second")),
+            "{error}"
+        );
     }
 
     #[tokio::test]

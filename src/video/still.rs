@@ -179,16 +179,15 @@ mod tests {
     fn frame(left: u32, top: u32) -> Frame {
         let size = Size::new(32, 20);
         let inside = |x: u32, y: u32| (left..left + 8).contains(&x) && (top..top + 6).contains(&y);
-        let pixels = (0..size.height).flat_map(|y| {
-            (0..size.width).flat_map(move |x| if inside(x, y) { [200, 40, 90, 255] } else { [0; 4] })
-        });
+        let pixels = (0..size.height)
+            .flat_map(|y| (0..size.width).flat_map(move |x| if inside(x, y) { [200, 40, 90, 255] } else { [0; 4] }));
         Frame::new(size, Buffer::from(pixels.collect::<Vec<u8>>()))
     }
 
     fn segment(folder: &Path, name: &str, records: &[Vec<u8>]) -> PathBuf {
-        let bytes = records.iter().flat_map(|record| {
-            (record.len() as u32).to_le_bytes().into_iter().chain(record.iter().copied())
-        });
+        let bytes = records
+            .iter()
+            .flat_map(|record| (record.len() as u32).to_le_bytes().into_iter().chain(record.iter().copied()));
         let path = folder.join(name);
         std::fs::write(&path, bytes.collect::<Vec<u8>>()).unwrap();
         path
@@ -199,8 +198,10 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let frames = [frame(3, 5), frame(20, 1), frame(99, 99), frame(7, 7)];
         let record = |at: usize| super::record(frames[at].clone(), Codec::WebP, RATE, at as u64).unwrap();
-        let segments =
-            [segment(folder.path(), "a", &[record(0), record(1)]), segment(folder.path(), "b", &[record(2), record(3)])];
+        let segments = [
+            segment(folder.path(), "a", &[record(0), record(1)]),
+            segment(folder.path(), "b", &[record(2), record(3)]),
+        ];
         let file = folder.path().join("out.webp");
         animation(&segments, Size::new(32, 20), true, &file).unwrap();
         let mut decoder = image_webp::WebPDecoder::new(BufReader::new(File::open(&file).unwrap())).unwrap();
@@ -223,7 +224,8 @@ mod tests {
     fn an_archive_holds_the_files_as_they_are() {
         let folder = tempfile::tempdir().unwrap();
         let record = |at: u64| super::record(frame(3, 5), Codec::Png, RATE, at).unwrap();
-        let segments = [segment(folder.path(), "a", &[record(0), record(1)]), segment(folder.path(), "b", &[record(2)])];
+        let segments =
+            [segment(folder.path(), "a", &[record(0), record(1)]), segment(folder.path(), "b", &[record(2)])];
         let file = folder.path().join("out.zip");
         zipped(&segments, &file).unwrap();
         let mut archive = zip::ZipArchive::new(File::open(&file).unwrap()).unwrap();

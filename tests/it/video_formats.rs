@@ -1,6 +1,8 @@
 //! Every output format: what ffprobe says of it, and its frames decoded again.
 
-use crate::video_support::{RED, clip, cut, engine, engine_of_everything, frames, is_near, made, middle, recipe, shown, stream};
+use crate::video_support::{
+    RED, clip, cut, engine, engine_of_everything, frames, is_near, made, middle, recipe, shown, stream,
+};
 use backdrop::codec::{self, Channels, Limits};
 use backdrop::image::color::Color;
 use backdrop::image::{BufferPool, Frame};
@@ -99,7 +101,10 @@ async fn the_matte_is_grey_in_every_container() {
         assert!(stream(&shown, "audio").is_none(), "sound was not wanted");
         for (index, frame) in frames(&finished.file).iter().enumerate() {
             let (x, y) = middle(index);
-            assert!(is_near(frame.pixel(x, y), [255; 3], 4) && is_near(frame.pixel(158, 1), [0; 3], 4), "{codec} {index}");
+            assert!(
+                is_near(frame.pixel(x, y), [255; 3], 4) && is_near(frame.pixel(158, 1), [0; 3], 4),
+                "{codec} {index}"
+            );
             assert_eq!(frame.pixel(158, 1)[3], 255);
         }
     }

@@ -1,6 +1,9 @@
 //! Every kind of input, good and bad.
 
-use crate::video_support::{RED, boxed, clip, cut, engine, engine_of_everything, frames, is_near, made, recipe, remade, shown, sound, stream, tools};
+use crate::video_support::{
+    RED, boxed, clip, cut, engine, engine_of_everything, frames, is_near, made, recipe, remade, shown, sound, stream,
+    tools,
+};
 use backdrop::image::Size;
 use backdrop::recipe::{VideoFormat, VideoRecipe};
 use backdrop::video::{self, Clip, MAX_BYTES, Rate, VideoError};
@@ -53,7 +56,12 @@ async fn every_container_and_codec_is_read() {
 #[tokio::test]
 async fn odd_sizes_stay_odd_where_the_format_has_them() {
     let folder = tempfile::tempdir().unwrap();
-    let source = made(folder.path(), "odd.mkv", &[&format!("{},format=gbrp,scale=97:61,setsar=1", boxed((96, 60), "10", 1))], "-c:v ffv1 -pix_fmt bgr0");
+    let source = made(
+        folder.path(),
+        "odd.mkv",
+        &[&format!("{},format=gbrp,scale=97:61,setsar=1", boxed((96, 60), "10", 1))],
+        "-c:v ffv1 -pix_fmt bgr0",
+    );
     assert_eq!(probed(&source).await.unwrap().size, Size::new(97, 61));
     // H.264 shows the last row and column twice.
     for (format, size) in [
@@ -85,7 +93,12 @@ async fn a_clip_of_one_frame_and_one_of_few_pixels_are_clips() {
 #[tokio::test]
 async fn a_turned_clip_stands_upright() {
     let folder = tempfile::tempdir().unwrap();
-    let flat = made(folder.path(), "flat.mp4", &[&boxed((160, 90), "10", 1)], "-c:v libx264 -preset ultrafast -pix_fmt yuv420p");
+    let flat = made(
+        folder.path(),
+        "flat.mp4",
+        &[&boxed((160, 90), "10", 1)],
+        "-c:v libx264 -preset ultrafast -pix_fmt yuv420p",
+    );
     let turned = remade(&flat, "turned.mp4", "-c copy -metadata:s:v:0 rotate=90");
     assert_eq!(probed(&turned).await.unwrap().size, Size::new(90, 160));
     let (_kept, finished) = cut(&engine(), &turned, &mp4()).await.unwrap();
@@ -132,15 +145,42 @@ async fn a_variable_rate_becomes_a_constant_one_of_the_same_length() {
         let left = row.min().unwrap();
         let time = index as f64 / clip.rate.per_second();
         let expected = 8.0 + 20.0 * time;
-        assert!((f64::from(left) - expected).abs() < 20.0 * 0.31, "frame {index} at {time:.2}: {left} for {expected:.1}");
+        assert!(
+            (f64::from(left) - expected).abs() < 20.0 * 0.31,
+            "frame {index} at {time:.2}: {left} for {expected:.1}"
+        );
     }
+}
+
+#[tokio::test]
+async fn more_light_than_a_screen_has_is_brought_down() {
+    let folder = tempfile::tempdir().unwrap();
+    let source = made(
+        folder.path(),
+        "bright.mp4",
+        &["color=c=white:s=64x36:r=10:d=0.5[a];color=c=0xC8C8C8:s=64x36:r=10:d=0.5[b];[a][b]hstack"],
+        "-vf scale=out_color_matrix=bt2020,format=yuv420p10le -c:v libx265 -preset ultrafast \
+         -x265-params log-level=none:colorprim=bt2020:transfer=arib-std-b67:colormatrix=bt2020nc",
+    );
+    let (_kept, finished) = cut(&engine_of_everything(), &source, &mp4()).await.unwrap();
+    assert_eq!((finished.frames, finished.warnings.len()), (5, 0));
+    let frame = &frames(&finished.file)[2];
+    let (light, less) = (frame.pixel(20, 18), frame.pixel(100, 18));
+    // What is brightest stays white, what paper is (75 % of the signal) is not far from it, and grey stays grey.
+    assert!(light[0] > 235 && less[0] > 150 && less[0] < light[0] - 10, "{light:?} and {less:?}");
+    assert!(less[0].abs_diff(less[1]) < 6 && less[1].abs_diff(less[2]) < 6, "{less:?}");
 }
 
 #[tokio::test]
 async fn a_recording_without_a_length_is_measured() {
     let folder = tempfile::tempdir().unwrap();
     let graph = boxed((160, 90), "10", 2);
-    let whole = made(folder.path(), "live.webm", &[&graph], "-c:v libvpx -pix_fmt yuv420p -deadline realtime -cpu-used 8 -live 1");
+    let whole = made(
+        folder.path(),
+        "live.webm",
+        &[&graph],
+        "-c:v libvpx -pix_fmt yuv420p -deadline realtime -cpu-used 8 -live 1",
+    );
     assert!(shown(&whole)["format"]["duration"].is_null());
     let clip = probed(&whole).await.unwrap();
     assert_eq!((clip.rate, clip.seconds), (TEN, 2.0));
@@ -225,7 +265,12 @@ async fn what_is_no_clip_is_refused() {
         fs::write(&file, bytes).unwrap();
         file
     };
-    for (name, bytes) in [("empty.mp4", &b""[..]), ("text.mp4", b"hello"), ("zeros.mp4", &[0; 4000]), ("box.mp4", b"\0\0\0\x18ftypisom\0\0\0\0isommp42")] {
+    for (name, bytes) in [
+        ("empty.mp4", &b""[..]),
+        ("text.mp4", b"hello"),
+        ("zeros.mp4", &[0; 4000]),
+        ("box.mp4", b"\0\0\0\x18ftypisom\0\0\0\0isommp42"),
+    ] {
         assert!(matches!(probed(&at(name, bytes)).await, Err(VideoError::Unreadable)), "{name}");
     }
     // Others are named, whatever their name is.

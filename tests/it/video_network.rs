@@ -23,7 +23,8 @@ async fn a_person_is_cut_out_of_a_pan() {
     );
     let weights = Weights::embedded();
     let factory = move || -> Result<Box<dyn Segmenter>, SegmentError> {
-        let network = CpuSegmenter::new(&weights, Isa::detect()).map_err(|error| SegmentError::Device(error.to_string()))?;
+        let network =
+            CpuSegmenter::new(&weights, Isa::detect()).map_err(|error| SegmentError::Device(error.to_string()))?;
         Ok(Box::new(network))
     };
     let engine = Engine::start(&EngineConfig { cpu_workers: 2, ..EngineConfig::default() }, Arc::new(factory));

@@ -128,7 +128,11 @@ pub(crate) fn clip(folder: &Path) -> PathBuf {
     )
 }
 
-pub(crate) async fn cut(engine: &Engine, source: &Path, recipe: &VideoRecipe) -> Result<(TempDir, Finished), VideoError> {
+pub(crate) async fn cut(
+    engine: &Engine,
+    source: &Path,
+    recipe: &VideoRecipe,
+) -> Result<(TempDir, Finished), VideoError> {
     let folder = tempfile::tempdir().unwrap();
     let finished = video::remove(engine, &tools(), source, folder.path(), recipe, &|_| {}).await?;
     Ok((folder, finished))
@@ -160,7 +164,9 @@ pub(crate) fn frames(file: &Path) -> Vec<Frame> {
     }
     arguments.extend(["-i".to_owned(), file.display().to_string()]);
     let exact = "scale=flags=bicubic+accurate_rnd+full_chroma_int+full_chroma_inp";
-    arguments.extend(["-vf", exact, "-fps_mode", "passthrough", "-f", "rawvideo", "-pix_fmt", "rgba", "-"].map(str::to_owned));
+    arguments.extend(
+        ["-vf", exact, "-fps_mode", "passthrough", "-f", "rawvideo", "-pix_fmt", "rgba", "-"].map(str::to_owned),
+    );
     let bytes = ran("ffmpeg", &arguments);
     bytes.chunks_exact(size.area() * 4).map(|pixels| Frame::new(size, pixels.to_vec().into())).collect()
 }
