@@ -17,7 +17,7 @@ async fn after_a_minute_the_sound_is_still_in_step() {
         folder.path(),
         "minute.mp4",
         &[
-            "color=c=black:s=32x18:r=30000/1001:d=60[dark];color=c=white:s=32x18:r=30000/1001:d=60[light];\
+            "color=c=black:s=32x18:r=15000/1001:d=60[dark];color=c=white:s=32x18:r=15000/1001:d=60[light];\
              [dark][light]overlay=enable='between(t,58.99,59.3)'",
             "sine=frequency=1000:duration=60:sample_rate=44100,volume='if(between(t,59,59.3),1,0)':eval=frame",
         ],
