@@ -98,8 +98,13 @@ fn alone(shop: &Shop, clip: &Path, size: Size, result: &Path, frames: u64) -> [(
     let began = Instant::now();
     let mut steady = Steady::new(SMOOTHING);
     for (frame, mask) in seen {
-        let matte = steady.next(&frame, mask);
-        std::hint::black_box(matting::cut_by(frame, &matte));
+        // On the engine's workers, as in the pipeline.
+        let work = move || {
+            let matte = steady.next(&frame, mask);
+            std::hint::black_box(matting::cut_by(frame, &matte));
+            steady
+        };
+        steady = shop.wait(shop.engine().cpu(work)).expect("a matte");
     }
     let matting = began.elapsed();
 
@@ -120,7 +125,7 @@ fn looked(shop: &Shop, engine: &Engine, frames: &[Frame]) -> (Vec<Mask>, Duratio
     (seen.masks, seen.took)
 }
 
-const EXACT: &str = "scale=flags=bicubic+accurate_rnd+full_chroma_int+full_chroma_inp";
+const EXACT: &str = "scale=flags=bicubic+accurate_rnd+full_chroma_int+full_chroma_inp:threads=4";
 
 /// As the pipeline decodes, but no more than two seconds of it are kept.
 fn decoded(clip: &Path, size: Size) -> Vec<Frame> {
@@ -149,7 +154,7 @@ fn encoded(result: &Path, frames: &[Frame], size: Size) -> Duration {
     let codec: &[&str] = match result.extension().and_then(|extension| extension.to_str()) {
         Some("webm") => &[
             "-vf",
-            "scale=out_color_matrix=bt709:out_range=tv:flags=bicubic+accurate_rnd+full_chroma_int+full_chroma_inp,format=yuva420p",
+            "scale=out_color_matrix=bt709:out_range=tv:flags=bicubic+accurate_rnd+full_chroma_int+full_chroma_inp:threads=4,format=yuva420p",
             "-c:v",
             "libvpx-vp9",
             "-crf",
@@ -175,7 +180,7 @@ fn encoded(result: &Path, frames: &[Frame], size: Size) -> Duration {
         ],
         Some("mov") => &[
             "-vf",
-            "scale=out_color_matrix=bt709:out_range=tv:flags=bicubic+accurate_rnd+full_chroma_int+full_chroma_inp,format=yuva444p10le",
+            "scale=out_color_matrix=bt709:out_range=tv:flags=bicubic+accurate_rnd+full_chroma_int+full_chroma_inp:threads=4,format=yuva444p10le",
             "-c:v",
             "prores_ks",
             "-profile:v",
@@ -189,7 +194,7 @@ fn encoded(result: &Path, frames: &[Frame], size: Size) -> Duration {
         ],
         Some(_) | None => &[
             "-vf",
-            "scale=out_color_matrix=bt709:out_range=tv:flags=bicubic+accurate_rnd+full_chroma_int+full_chroma_inp,format=yuv420p",
+            "scale=out_color_matrix=bt709:out_range=tv:flags=bicubic+accurate_rnd+full_chroma_int+full_chroma_inp:threads=4,format=yuv420p",
             "-c:v",
             "libx264",
             "-preset",

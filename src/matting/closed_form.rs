@@ -25,7 +25,8 @@ use std::borrow::Cow;
 pub struct ClosedForm<'a> {
     /// What the network's mask says inside the band.
     pub prior: Option<&'a Prior>,
-    /// Where the finest level starts from, as far as it is believed, instead of where the coarser one ended.
+    /// Where the finest level starts from, as far as it is believed, instead of where the coarser one ended. It takes up to
+    /// half as many steps then.
     pub start: Option<&'a Carried>,
 }
 
@@ -180,6 +181,9 @@ impl<'a> Level<'a> {
             known => f32::from(known) / 255.0,
         };
         let steps = (STEP_PIXELS / self.unknown).clamp(MIN_STEPS, MAX_STEPS);
+        // Whoever starts close by has less far to go.
+        let known = options.start.map_or(0.0, |start| start.known(&self.labels));
+        let steps = (steps as f32 * (1.0 - known / 2.0)) as usize;
         let refine = |rows| {
             let colours = Colours { width, height, pixels: &self.pixels };
             let band = Band::new(colours, &self.labels, Trimap::UNKNOWN, rows);

@@ -153,6 +153,25 @@ async fn a_variable_rate_becomes_a_constant_one_of_the_same_length() {
 }
 
 #[tokio::test]
+async fn more_light_than_a_screen_has_is_brought_down() {
+    let folder = tempfile::tempdir().unwrap();
+    let source = made(
+        folder.path(),
+        "bright.mp4",
+        &["color=c=white:s=64x36:r=10:d=0.5[a];color=c=0xC8C8C8:s=64x36:r=10:d=0.5[b];[a][b]hstack"],
+        "-vf scale=out_color_matrix=bt2020,format=yuv420p10le -c:v libx265 -preset ultrafast \
+         -x265-params log-level=none:colorprim=bt2020:transfer=arib-std-b67:colormatrix=bt2020nc",
+    );
+    let (_kept, finished) = cut(&engine_of_everything(), &source, &mp4()).await.unwrap();
+    assert_eq!((finished.frames, finished.warnings.len()), (5, 0));
+    let frame = &frames(&finished.file)[2];
+    let (light, less) = (frame.pixel(20, 18), frame.pixel(100, 18));
+    // What is brightest stays white, what paper is (75 % of the signal) is not far from it, and grey stays grey.
+    assert!(light[0] > 235 && less[0] > 150 && less[0] < light[0] - 10, "{light:?} and {less:?}");
+    assert!(less[0].abs_diff(less[1]) < 6 && less[1].abs_diff(less[2]) < 6, "{less:?}");
+}
+
+#[tokio::test]
 async fn a_recording_without_a_length_is_measured() {
     let folder = tempfile::tempdir().unwrap();
     let graph = boxed((160, 90), "10", 2);

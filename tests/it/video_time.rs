@@ -17,7 +17,7 @@ async fn after_a_minute_the_sound_is_still_in_step() {
         folder.path(),
         "minute.mp4",
         &[
-            "color=c=black:s=32x18:r=30000/1001:d=60[dark];color=c=white:s=32x18:r=30000/1001:d=60[light];\
+            "color=c=black:s=32x18:r=15000/1001:d=60[dark];color=c=white:s=32x18:r=15000/1001:d=60[light];\
              [dark][light]overlay=enable='between(t,58.99,59.3)'",
             "sine=frequency=1000:duration=60:sample_rate=44100,volume='if(between(t,59,59.3),1,0)':eval=frame",
         ],
@@ -88,12 +88,13 @@ async fn a_clip_that_was_interrupted_after_any_segment_becomes_the_same() {
         assert_eq!(undisturbed.frames, 50);
         let folder = tempfile::tempdir().unwrap();
         let mut last = None;
-        for segment in 0..4 {
-            let file = folder.path().join(format!("segment-{segment:04}.{extension}"));
-            let before = (0..segment).map(|at| {
-                fs::metadata(folder.path().join(format!("segment-{at:04}.{extension}"))).unwrap().modified().unwrap()
-            });
-            let before: Vec<_> = before.take(3).collect();
+        // After each segment where all stages are in play; the other formats differ in their encoder alone.
+        let stops: &[usize] = if format == VideoFormat::Webm { &[0, 1, 2, 3] } else { &[1, 3] };
+        let segment = |at: usize| folder.path().join(format!("segment-{at:04}.{extension}"));
+        let written = |at: usize| fs::metadata(segment(at)).and_then(|found| found.modified()).ok();
+        for &stop in stops {
+            let file = segment(stop);
+            let before: Vec<_> = (0..3).map_while(written).collect();
             let progress = Mutex::new(0);
             let hear = |percent: u8| {
                 let mut last = progress.lock().unwrap();
@@ -106,10 +107,8 @@ async fn a_clip_that_was_interrupted_after_any_segment_becomes_the_same() {
                 () = appears(&file) => {}
                 finished = work => last = Some(finished.unwrap()),
             }
-            let after = (0..before.len()).map(|at| {
-                fs::metadata(folder.path().join(format!("segment-{at:04}.{extension}"))).unwrap().modified().unwrap()
-            });
-            assert_eq!(after.collect::<Vec<_>>(), before, "{format:?}: a finished segment was made again");
+            let after: Vec<_> = (0..before.len()).map_while(written).collect();
+            assert_eq!(after, before, "{format:?}: a finished segment was made again");
         }
         let last: Finished = last.expect("after three segments there is nothing more to interrupt");
         assert_eq!((last.frames, &last.warnings), (undisturbed.frames, &undisturbed.warnings));
@@ -158,7 +157,7 @@ fn is_tool(process: &Path) -> bool {
 #[tokio::test]
 async fn work_that_is_given_up_leaves_no_process_behind() {
     let sources = tempfile::tempdir().unwrap();
-    let source = made(sources.path(), "clip.mkv", &[&boxed((320, 180), "30", 20)], "-c:v ffv1");
+    let source = made(sources.path(), "clip.mkv", &[&boxed((320, 180), "30", 8)], "-c:v ffv1");
     let (engine, tools) = (engine(), tools());
     let folder = tempfile::tempdir().unwrap();
     let recipe = recipe(VideoFormat::Webm);

@@ -96,7 +96,9 @@ impl Padded {
         let mut values = Vec::with_capacity(stride * (height + 2 * PAD));
         for y in 0..height + 2 * PAD {
             let row = &plane[y.saturating_sub(PAD).min(height - 1) * width..][..width];
-            values.extend((0..stride).map(|x| row[x.saturating_sub(PAD).min(width - 1)]));
+            values.extend_from_slice(&[row[0]; PAD]);
+            values.extend_from_slice(row);
+            values.extend_from_slice(&[row[width - 1]; PAD]);
         }
         Self { values, stride, size }
     }
@@ -137,12 +139,14 @@ type Cells = [[f32; PATCH]; PATCH];
 impl Level {
     fn new(values: Vec<f32>, size: [usize; 2]) -> Self {
         let [width, height] = size;
-        let slope = |next: usize, previous: usize| (values[next] - values[previous]) / 2.0;
-        let cells = || (0..height).flat_map(move |y| (0..width).map(move |x| (x, y)));
-        let across = cells().map(|(x, y)| slope(y * width + (x + 1).min(width - 1), y * width + x.saturating_sub(1)));
-        let downwards =
-            cells().map(|(x, y)| slope((y + 1).min(height - 1) * width + x, y.saturating_sub(1) * width + x));
-        let (across, downwards) = (across.collect(), downwards.collect());
+        let (mut across, mut downwards) = (Vec::with_capacity(values.len()), Vec::with_capacity(values.len()));
+        let row = |y: usize| &values[y * width..][..width];
+        for y in 0..height {
+            let here = row(y);
+            across.extend((0..width).map(|x| (here[(x + 1).min(width - 1)] - here[x.saturating_sub(1)]) / 2.0));
+            let (above, below) = (row(y.saturating_sub(1)), row((y + 1).min(height - 1)));
+            downwards.extend(below.iter().zip(above).map(|(below, above)| (below - above) / 2.0));
+        }
         Self { size, extent: size.map(|side| side.min(PATCH)), values, across, downwards }
     }
 
@@ -211,6 +215,7 @@ impl Level {
         let [width, height] = self.size;
         let [columns, _] = self.counts();
         let over = [0, 1].map(|side| self.patches_over(side));
+
         let mut flow = Flow::still(self.size);
         flow.right.par_chunks_mut(width).zip(flow.down.par_chunks_mut(width)).enumerate().for_each(|(y, rows)| {
             debug_assert!(y < height);

@@ -35,11 +35,16 @@ impl<T: Copy + Into<f32>> Plane<'_, T> {
     /// The value at (`x`, `y`), in cells from the middle of the first: on the line between the four around it.
     pub(super) fn linear(&self, x: f32, y: f32) -> f32 {
         let Corner { column, row, along, down } = Corner::of(x, y);
-        let mix = |row| {
-            let (left, right) = (self.at(column, row), self.at(column + 1, row));
-            left + along * (right - left)
+        let [width, height] = self.size;
+        let corners = if column >= 0 && row >= 0 && (column as usize) + 1 < width && (row as usize) + 1 < height {
+            let first = row as usize * width + column as usize;
+            let (above, below) = (&self.values[first..first + 2], &self.values[first + width..first + width + 2]);
+            [above[0], above[1], below[0], below[1]].map(Into::into)
+        } else {
+            [(0, 0), (1, 0), (0, 1), (1, 1)].map(|(right, below)| self.at(column + right, row + below))
         };
-        let (above, below) = (mix(row), mix(row + 1));
+        let above = corners[0] + along * (corners[1] - corners[0]);
+        let below = corners[2] + along * (corners[3] - corners[2]);
         above + down * (below - above)
     }
 

@@ -41,6 +41,24 @@ impl Small {
         Self { size, cells }
     }
 
+    /// The colour at (`x`, `y`), in cells from the middle of the first: on the line between the four around it. Beyond the
+    /// border its own colours go on.
+    pub(super) fn linear(&self, x: f32, y: f32) -> [f32; 3] {
+        let (cells, _) = self.cells.as_chunks::<3>();
+        let [width, height] = [self.size.width as usize, self.size.height as usize];
+        let (left, top) = (x.floor(), y.floor());
+        let (along, down) = (x - left, y - top);
+        // Below zero becomes zero.
+        let columns = [left as usize, (left + 1.0) as usize].map(|column| column.min(width - 1));
+        let rows = [top as usize, (top + 1.0) as usize].map(|row| row.min(height - 1) * width);
+        let [a, b] = columns.map(|column| cells[rows[0] + column].map(f32::from));
+        let [c, d] = columns.map(|column| cells[rows[1] + column].map(f32::from));
+        std::array::from_fn(|i| {
+            let (above, below) = (a[i] + along * (b[i] - a[i]), c[i] + along * (d[i] - c[i]));
+            above + down * (below - above)
+        })
+    }
+
     /// Brightness of each cell, 0 to 255.
     pub(super) fn grey(&self) -> Vec<f32> {
         let (cells, _) = self.cells.as_chunks::<3>();

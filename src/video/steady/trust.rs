@@ -5,7 +5,6 @@
 //! behind a subject there is nothing that it could come from, and it shows.
 
 use super::flow::Flow;
-use super::plane::Plane;
 use super::small::Small;
 use rayon::prelude::*;
 
@@ -24,9 +23,6 @@ const DARK_CUT_SHARE: f32 = 0.5;
 /// 0 to 1 for each cell: whether it is what `flow` says it was in the frame before. `None` at a cut.
 pub(super) fn trust(before: &Small, after: &Small, flow: &Flow) -> Option<Vec<f32>> {
     let [width, height] = flow.size;
-    let channels: [Vec<f32>; 3] = std::array::from_fn(|channel| {
-        before.cells.iter().skip(channel).step_by(3).map(|&value| f32::from(value)).collect()
-    });
     let (cells, _) = after.cells.as_chunks::<3>();
     let place = |at: usize| ((at % width) as f32 + flow.right[at], (at / width) as f32 + flow.down[at]);
     let mut differences: Vec<[f32; 3]> = (0..cells.len())
@@ -34,10 +30,8 @@ pub(super) fn trust(before: &Small, after: &Small, flow: &Flow) -> Option<Vec<f3
         .with_min_len(4096)
         .map(|at| {
             let (x, y) = place(at);
-            std::array::from_fn(|channel| {
-                let was = Plane { values: &channels[channel], size: flow.size }.linear(x, y);
-                f32::from(cells[at][channel]) - was
-            })
+            let was = before.linear(x, y);
+            std::array::from_fn(|channel| f32::from(cells[at][channel]) - was[channel])
         })
         .collect();
     let exposure: [f32; 3] =
