@@ -91,8 +91,7 @@ impl Steady {
 
     /// Frames that the past counts as at most, 0 to `most`.
     fn frames(&self, most: f32) -> f32 {
-        let share = f32::from(self.smoothing) / 100.0;
-        most * share * share
+        most * f32::from(self.smoothing) / 100.0
     }
 
     /// Frames on end that the network has to contradict the past to be right at once.
