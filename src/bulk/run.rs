@@ -340,10 +340,10 @@ impl<W: Work> Shared<'_, W> {
         let size = kib(meta.size, FETCHED_KIB);
         // Nothing is lost when this is dropped.
         let prepare = async {
-            if to.has_attributes {
-                if let Some(row) = found_done(to, &output, &row).await {
-                    return Err(Some(row));
-                }
+            if to.has_attributes
+                && let Some(row) = found_done(to, &output, &row).await
+            {
+                return Err(Some(row));
             }
             let Ok(memory) = self.fetched.acquire_many(size).await else { return Err(None) };
             let began = Instant::now();

@@ -16,6 +16,10 @@ use hyper::header::{AUTHORIZATION, HeaderMap, HeaderValue, WWW_AUTHENTICATE};
 use std::sync::Arc;
 use std::time::Instant;
 
+/// Looks at one job are counted apart, and so many more of them are allowed: who has a clip in work is told to ask every
+/// second or two, and must not lose the rate of its pictures to that.
+const LOOKS_PER_CALL: u32 = 10;
+
 /// What the public endpoints share.
 #[derive(Debug)]
 pub(super) struct Facade {
@@ -24,6 +28,7 @@ pub(super) struct Facade {
     pub(super) uploads: UploadMemory,
     pub(super) clips: ClipRoom,
     rate: RateLimiter,
+    looks: RateLimiter,
     doorman: Doorman,
 }
 
@@ -31,7 +36,16 @@ impl Facade {
     pub(super) fn new(app: App, config: Arc<HttpConfig>, limits: &LimitsConfig) -> Self {
         let uploads = UploadMemory::new(config.max_upload_megabytes_in_flight.saturating_mul(1_000_000));
         let doorman = Doorman::new(config.wrong_keys_per_minute);
-        Self { app, config, uploads, clips: ClipRoom::new(), rate: RateLimiter::new(limits.rate_per_minute), doorman }
+        let rate = limits.rate_per_minute;
+        Self {
+            app,
+            config,
+            uploads,
+            clips: ClipRoom::new(),
+            rate: RateLimiter::new(rate),
+            looks: RateLimiter::new(rate.saturating_mul(LOOKS_PER_CALL)),
+            doorman,
+        }
     }
 
     fn authenticate(&self, exchange: &Exchange) -> Result<Caller, ApiError> {
@@ -74,6 +88,10 @@ impl Service for Facade {
                 routes::video::answer(self, &caller, exchange).await
             }
             Target::Result => routes::results::answer(self, exchange, &parameter).await,
+            Target::Service(Routine::Job) if exchange.method != Method::DELETE => {
+                let (caller, _) = self.admit_within(&self.looks, exchange)?;
+                routes::jobs::show(self, &caller, exchange, &parameter).await
+            }
             Target::Service(service) => {
                 let (caller, rate) = self.admit(exchange)?;
                 match service {
@@ -81,10 +99,7 @@ impl Service for Facade {
                     Routine::Estimate => routes::estimate::answer(self, exchange).await,
                     Routine::Presets => routes::presets::answer(self, &caller, exchange).await,
                     Routine::Jobs => routes::jobs::list(self, &caller, exchange).await,
-                    Routine::Job if exchange.method == Method::DELETE => {
-                        routes::jobs::remove(self, &caller, exchange, &parameter).await
-                    }
-                    Routine::Job => routes::jobs::show(self, &caller, exchange, &parameter).await,
+                    Routine::Job => routes::jobs::remove(self, &caller, exchange, &parameter).await,
                 }
             }
         }
@@ -94,9 +109,13 @@ impl Service for Facade {
 impl Facade {
     /// Whose request this is, within the rate of the key.
     fn admit(&self, exchange: &mut Exchange) -> Result<(Caller, Rate), ApiError> {
+        self.admit_within(&self.rate, exchange)
+    }
+
+    fn admit_within(&self, limiter: &RateLimiter, exchange: &mut Exchange) -> Result<(Caller, Rate), ApiError> {
         let caller = self.authenticate(exchange)?;
         tracing::Span::current().record("account", caller.account.as_str());
-        let rate = self.rate.count(&caller.key_id, Instant::now());
+        let rate = limiter.count(&caller.key_id, Instant::now());
         response::write_rate(&rate, &mut exchange.reply_headers);
         if !rate.allowed {
             let error = ApiError::new(ErrorCode::RateLimitExceeded, "too many requests with this API key");

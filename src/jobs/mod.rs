@@ -113,7 +113,7 @@ pub struct Shown {
 #[derive(Clone, Debug, PartialEq)]
 pub enum Removed {
     /// It was waiting or under way, and ended with the error `cancelled`; it can still be looked at.
-    Cancelled(Shown),
+    Cancelled(Box<Shown>),
     /// It was at its end: result and record are gone.
     Deleted,
 }

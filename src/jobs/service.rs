@@ -315,7 +315,7 @@ impl Shared {
                     } else {
                         self.clear(&job).await;
                     }
-                    return Ok(Some(Removed::Cancelled(Shown::at_end(job))));
+                    return Ok(Some(Removed::Cancelled(Box::new(Shown::at_end(job)))));
                 }
                 // It came to its end, or was removed, in between.
                 Err(WriteError::Change(ChangeError::JobState { .. } | ChangeError::NoSuchJob(_))) => {}

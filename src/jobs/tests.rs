@@ -660,7 +660,7 @@ async fn a_job_that_waits_is_cancelled_and_never_begun() {
     let Some(Removed::Cancelled(shown)) = removed else { panic!("{removed:?}") };
     assert_eq!(shown.job.state, JobState::Failed);
     assert_eq!(shown.job.error.as_ref().map(|error| error.code.as_str()), Some("cancelled"));
-    assert_eq!(daemon.look(&id).await, shown, "it is still shown");
+    assert_eq!(daemon.look(&id).await, *shown, "it is still shown");
     assert!(world.folders().is_empty() && daemon.reserve(10).is_ok());
     daemon.go();
     // Its end is told.

@@ -114,7 +114,9 @@ mod tests {
         assert_eq!(named(b"ffconcat version 1.0"), "ffconcat");
         assert_eq!(named(b"\0\0\0\x18ftypheic"), "heif");
         let mut packets = [0; 512];
-        [0, 188, 376].map(|at| packets[at] = 0x47);
+        for at in [0, 188, 376] {
+            packets[at] = 0x47;
+        }
         assert_eq!(named(&packets), "ts");
         for other in [&b""[..], b"\0", b"hello, world", b"file 'a.mp4'", &[0; 512]] {
             assert!(matches!(Kind::of(other), Err(VideoError::Unreadable)));

@@ -84,6 +84,7 @@ impl Tools {
 }
 
 /// Where a program is: a name is looked for in `PATH`, as a shell does.
+#[expect(clippy::disallowed_methods, reason = "no setting of ours: it is where the system keeps its programs")]
 fn found(program: &Path) -> Option<PathBuf> {
     if program.components().count() > 1 {
         return std::path::absolute(program).ok().filter(|path| is_program(path));

@@ -96,7 +96,7 @@ impl Tool {
         command
             .args(arguments)
             .env_clear()
-            .envs(["PATH", "LD_LIBRARY_PATH"].iter().filter_map(|name| Some((name, std::env::var_os(name)?))))
+            .envs(["PATH", "LD_LIBRARY_PATH"].into_iter().filter_map(inherited))
             .env("LC_ALL", "C")
             // Each arena of the allocator is 64 MB of address space, and there would be one for each thread.
             .env("MALLOC_ARENA_MAX", "2")
@@ -145,6 +145,12 @@ impl Tool {
         let messages = (&mut self.messages).await.unwrap_or_default();
         Ok(Ended { status, messages, name: std::mem::take(&mut self.name) })
     }
+}
+
+/// What a tool inherits: where it finds its libraries and its like.
+#[expect(clippy::disallowed_methods, reason = "no setting of ours: it is handed on as it is")]
+fn inherited(name: &'static str) -> Option<(&'static str, std::ffi::OsString)> {
+    Some((name, std::env::var_os(name)?))
 }
 
 /// A process group, killed when this is dropped.

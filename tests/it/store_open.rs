@@ -109,8 +109,8 @@ async fn a_store_of_schema_2_is_brought_up_to_date_and_takes_jobs() {
     let transaction = database.begin_write().expect("it is ours");
     let tables: Vec<_> = transaction.list_tables().expect("it reads").collect();
     let of_jobs = tables.into_iter().filter(|table| table.name().contains("job") || table.name().contains("webhook"));
-    let deleted = of_jobs.map(|table| transaction.delete_table(table).expect("it is there")).count();
-    assert_eq!(deleted, 6);
+    let deleted: Vec<_> = of_jobs.map(|table| transaction.delete_table(table).expect("it is there")).collect();
+    assert_eq!(deleted, [true; 6]);
     transaction.commit().expect("the disk writes");
     drop(database);
     let keys = open(folder.path());
