@@ -207,6 +207,8 @@ mod tests {
         animation(&segments, Size::new(32, 20), true, &file).unwrap();
         let mut decoder = image_webp::WebPDecoder::new(BufReader::new(File::open(&file).unwrap())).unwrap();
         assert_eq!((decoder.num_frames(), decoder.dimensions(), decoder.has_alpha()), (4, (32, 20), true));
+        // Without it this decoder takes no frame away.
+        decoder.set_background_color([0; 4]).unwrap();
         let (mut pixels, mut total) = (vec![0; 32 * 20 * 4], 0);
         for expected in &frames {
             total += decoder.read_frame(&mut pixels).unwrap();
