@@ -8,7 +8,7 @@ mod report;
 mod stop;
 mod work;
 
-use super::endpoint::{endpoint_named, endpoint_names};
+use super::endpoint::{endpoint_named, endpoint_names, fields_of};
 use super::exit::{Failure, Outcome};
 use super::print;
 use super::remove::BesideFiles;
@@ -18,7 +18,7 @@ use super::settings::Settings;
 use crate::account::price::Call;
 use crate::bulk::{Ledger, Order, Places, Run, Select, Shard, Template};
 use crate::codec::Limits;
-use crate::recipe::{BG_FILE, Endpoint, FieldError, Fields, Input};
+use crate::recipe::{BG_FILE, Endpoint, Fields};
 use crate::source::{Fetcher, Objects, ObjectsError};
 use clap::{Args, Subcommand};
 use object_store::path::Path;
@@ -180,17 +180,7 @@ impl BulkRun {
             (None, Some(endpoint)) => endpoint,
             (None, None) => endpoint_named("remove"),
         };
-        let mut fields = Fields::default();
-        for (name, value) in &self.set {
-            if name == BG_FILE && endpoint.input == Input::FileAndBackground {
-                if fields.has_file(BG_FILE) {
-                    return Err(FieldError::Repeated { param: name.clone() }.into());
-                }
-                fields.attach(BG_FILE);
-            } else {
-                fields.push(name, value)?;
-            }
-        }
+        let fields = fields_of(endpoint, &self.set)?;
         if fields.get("preset").is_some() {
             return Err(
                 "presets are kept by a daemon; save what GET /presets shows into a file and say --preset".into()

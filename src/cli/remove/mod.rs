@@ -6,7 +6,7 @@ mod file;
 mod plan;
 mod report;
 
-use super::endpoint::{endpoint_named, endpoint_names};
+use super::endpoint::{endpoint_named, endpoint_names, fields_of};
 use super::exit::{Failure, Outcome, with_causes};
 use super::print;
 use super::progress::Progress;
@@ -14,7 +14,7 @@ use super::runtime::{self, Local};
 use super::set::{Set, name_and_value};
 use super::settings::Settings;
 use crate::pipeline::Files;
-use crate::recipe::{BG_FILE, Endpoint, FieldError, Fields, Input, Recipe};
+use crate::recipe::{BG_FILE, Endpoint, Recipe};
 use crate::source::Fetcher;
 pub(super) use beside::BesideFiles;
 use bytes::Bytes;
@@ -89,18 +89,8 @@ impl Remove {
 
     /// The recipe that `--set` and the name after `-o` make.
     fn recipe(&self, destination: &Destination) -> Result<Recipe, Failure> {
-        let mut fields = Fields::default();
         let endpoint = self.endpoint();
-        for (name, value) in &self.set {
-            if name == BG_FILE && endpoint.input == Input::FileAndBackground {
-                if fields.has_file(BG_FILE) {
-                    return Err(FieldError::Repeated { param: name.clone() }.into());
-                }
-                fields.attach(BG_FILE);
-            } else {
-                fields.push(name, value)?;
-            }
-        }
+        let mut fields = fields_of(endpoint, &self.set)?;
         if let Some(preset) = fields.get("preset") {
             return Err(
                 format!("preset {preset:?}: presets are kept by a daemon; say its parameters with --set").into()
