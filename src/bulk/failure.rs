@@ -1,5 +1,6 @@
 //! Why an object has no result.
 
+use crate::telemetry::with_causes;
 use object_store::Error as StoreError;
 use std::error::Error;
 use std::io;
@@ -83,7 +84,9 @@ impl Failure {
             let is_full = matches!(kind, Some(io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded));
             (Code::UpstreamFailed, !is_full)
         };
-        (Self::new(code, format!("cannot {doing} it: {}", with_causes(error))), again)
+        // A row is one line, and what a server answered may be many.
+        let said = with_causes(error).split_whitespace().collect::<Vec<_>>().join(" ");
+        (Self::new(code, format!("cannot {doing} it: {said}")), again)
     }
 }
 
@@ -112,20 +115,6 @@ fn io_kind(error: &(dyn Error + 'static)) -> Option<io::ErrorKind> {
         next = error.source();
     }
     None
-}
-
-/// An error and what caused it, in one line and without repeating what is said already.
-fn with_causes(error: &dyn Error) -> String {
-    let mut text = error.to_string();
-    let mut next = error.source();
-    while let Some(cause) = next {
-        let told = cause.to_string();
-        if !text.contains(&told) {
-            text = format!("{text}: {told}");
-        }
-        next = cause.source();
-    }
-    text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
 #[cfg(test)]

@@ -1,5 +1,6 @@
 //! How a command ends: 0 all done, 1 some inputs failed, 2 could not run.
 
+use crate::telemetry::with_causes;
 use std::error::Error;
 use std::io;
 use std::process::ExitCode;
@@ -37,21 +38,6 @@ pub(super) fn code(result: Result<Outcome, Failure>) -> ExitCode {
             ExitCode::from(2)
         }
     }
-}
-
-/// An error and what it was caused by, on one line.
-pub(super) fn with_causes(error: &dyn Error) -> String {
-    let mut text = error.to_string();
-    let mut next = error.source();
-    while let Some(cause) = next {
-        let told = cause.to_string();
-        // Some errors already say what caused them.
-        if !text.ends_with(&told) {
-            text = format!("{text}: {told}");
-        }
-        next = cause.source();
-    }
-    text
 }
 
 /// Of our output; a connection that breaks is a failure.

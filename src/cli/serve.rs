@@ -3,7 +3,7 @@
 //! Order: log → store and keys → engine (loads in its own thread) → jobs → listeners → serve until a signal. The
 //! listeners are bound before the network is loaded: callers may connect at once and wait for it.
 
-use super::exit::{self, Failure, Outcome};
+use super::exit::{Failure, Outcome};
 use super::settings::Settings;
 use super::{print, runtime};
 use crate::account::admin::{Admin, AdminToken, Door};
@@ -176,7 +176,7 @@ fn tls(config: &Config) -> Result<Option<Tls>, Failure> {
                 match reloaded.and_then(|reloaded| Ok(reloaded?)) {
                     Ok(()) => tracing::info!("the TLS certificate was read again"),
                     Err(error) => {
-                        let error = exit::with_causes(error.as_ref());
+                        let error = telemetry::with_causes(error.as_ref());
                         tracing::error!(error, "the TLS certificate was not exchanged; the old one stays");
                     }
                 }

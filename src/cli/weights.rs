@@ -1,8 +1,9 @@
 //! `backdrop weights`: what is built in, whether a file is sound, and making one from a checkpoint.
 
-use super::exit::{Failure, Outcome, with_causes};
+use super::exit::{Failure, Outcome};
 use super::print;
 use crate::model::weights::{self, Card, Weights as Loaded, manifest};
+use crate::telemetry::with_causes;
 use clap::{Args, Subcommand};
 use serde_json::{Value, json};
 use std::path::{Path, PathBuf};

@@ -12,7 +12,7 @@ use crate::engine::EngineError;
 use crate::pipeline::{Beside, PipelineError};
 use crate::recipe::{BG_FILE, FieldError};
 use crate::source::FetchError;
-use crate::telemetry::metrics;
+use crate::telemetry::{metrics, with_causes};
 use crate::video::VideoError;
 use hyper::header::{HeaderMap, HeaderName, HeaderValue, RETRY_AFTER};
 use hyper::{StatusCode, header};
@@ -306,12 +306,6 @@ impl From<FetchError> for ApiError {
         };
         Self { cause, ..told }
     }
-}
-
-/// An error and what caused it, in one line.
-pub(super) fn with_causes(error: &dyn std::error::Error) -> String {
-    std::iter::successors(error.source(), |cause| cause.source())
-        .fold(error.to_string(), |line, cause| format!("{line}: {cause}"))
 }
 
 impl From<EngineError> for ApiError {

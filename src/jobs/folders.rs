@@ -8,6 +8,8 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 
+use crate::telemetry::with_causes;
+
 use super::{Incoming, Job, JobsError, input_in};
 
 const INCOMING: &str = "incoming-";
@@ -66,7 +68,7 @@ impl Folders {
         let folder = self.of(id);
         let removed = blocking("the folder of a job cannot be deleted", move || without(&folder)).await;
         if let Err(error) = removed {
-            tracing::warn!(job = id, error = causes(&error), "the folder of a job stays until the next start");
+            tracing::warn!(job = id, error = with_causes(&error), "the folder of a job stays until the next start");
         }
     }
 
@@ -102,7 +104,7 @@ impl Folders {
             OpenOptions::new().write(true).create(true).truncate(false).open(file)?.write_all(&[progress])
         });
         if let Err(error) = saved.await {
-            tracing::debug!(job = id, error = causes(&error), "how far the job is was not saved");
+            tracing::debug!(job = id, error = with_causes(&error), "how far the job is was not saved");
         }
     }
 }
@@ -160,10 +162,4 @@ async fn blocking<T: Send + 'static>(
 ) -> Result<T, JobsError> {
     let outcome = tokio::task::spawn_blocking(work).await.unwrap_or_else(|error| Err(io::Error::other(error)));
     outcome.map_err(|source| cannot(what, source))
-}
-
-/// An error with what caused it, for the log.
-pub(super) fn causes(error: &dyn std::error::Error) -> String {
-    let all = std::iter::successors(Some(error), |cause| cause.source());
-    all.map(ToString::to_string).collect::<Vec<_>>().join(": ")
 }

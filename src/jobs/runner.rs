@@ -12,13 +12,13 @@ use tokio::sync::watch;
 use tokio::task::{JoinError, JoinHandle, JoinSet};
 use tokio::time::{Instant, sleep, sleep_until, timeout};
 
-use super::folders::causes;
 use super::live::Reins;
 use super::service::Shared;
 use super::{Done, Job, JobError, JobResult, JobState, RESULT_SECONDS, UnixSeconds, WorkError};
 use crate::account::WriteError;
 use crate::account::price::{Estimate, Units};
 use crate::store::{Change, ChangeError, JobEnd, Usage};
+use crate::telemetry::with_causes;
 
 /// What a caller hears of an error that is not theirs.
 const INTERNAL: &str = "internal_error";
@@ -68,7 +68,7 @@ async fn next(shared: &Shared, taken: &HashMap<tokio::task::Id, String>) -> Resu
     // At the head of the queue are those that are worked on.
     let limit = taken.len() + 64;
     let waiting = shared.read(move |store| store.waiting_jobs(limit)).await;
-    let waiting = waiting.map_err(|error| tracing::error!(error = causes(&error), "the queue cannot be read"))?;
+    let waiting = waiting.map_err(|error| tracing::error!(error = with_causes(&error), "the queue cannot be read"))?;
     let is_free = |job: &Job| job.state == JobState::Queued && !taken.values().any(|id| *id == job.id);
     Ok(waiting.into_iter().find(is_free))
 }
@@ -109,7 +109,7 @@ async fn watch_over(shared: Arc<Shared>, job: Job, mut stop: watch::Receiver<boo
             return shared.clear(&job).await;
         }
         outcome @ (Ok(None) | Err(_)) => {
-            tracing::error!(job = id, reason = outcome.err().map(|error| causes(&error)), "a job cannot be begun");
+            tracing::error!(job = id, reason = outcome.err().map(|error| with_causes(&error)), "a job cannot be begun");
             shared.lives.pause(&id);
             tokio::select! {
                 () = stopped(&mut stop) => {}
@@ -274,7 +274,7 @@ async fn finish(shared: &Shared, job: &Job, end: JobEnd, took: Duration) {
         Err(WriteError::Change(ChangeError::JobState { .. } | ChangeError::NoSuchJob(_))) => shared.clear(job).await,
         Err(error) => {
             // What cannot be recorded has not happened: the next start does the job again.
-            tracing::error!(job = job.id, error = causes(&error), "the end of a job cannot be recorded");
+            tracing::error!(job = job.id, error = with_causes(&error), "the end of a job cannot be recorded");
             shared.lives.pause(&job.id);
         }
     }

@@ -7,12 +7,12 @@ use std::time::Duration;
 use tokio::sync::watch;
 use tokio::time::sleep;
 
-use super::folders::causes;
 use super::runner::stopped;
 use super::service::Shared;
 use super::{Job, JobsError, UnixSeconds};
 use crate::account::WriteError;
 use crate::store::{Change, ChangeError};
+use crate::telemetry::with_causes;
 
 /// How often. Nothing is shown or opened after its time; this only says how long it lies around.
 const EVERY: Duration = Duration::from_secs(30);
@@ -41,7 +41,7 @@ pub(super) async fn sweep(shared: &Shared, now: UnixSeconds) {
         let jobs = match shared.read(move |store| store.expiring_jobs(limit)).await {
             Ok(jobs) => jobs,
             Err(error) => {
-                tracing::error!(error = causes(&error), "what is over cannot be read");
+                tracing::error!(error = with_causes(&error), "what is over cannot be read");
                 return;
             }
         };
@@ -52,7 +52,7 @@ pub(super) async fn sweep(shared: &Shared, now: UnixSeconds) {
         }
         for job in over {
             if let Err(error) = delete(shared, &job, now).await {
-                tracing::warn!(job = job.id, error = causes(&error), "what is left of the job cannot be deleted");
+                tracing::warn!(job = job.id, error = with_causes(&error), "what is left of the job cannot be deleted");
                 failed.insert(job.id);
             }
         }

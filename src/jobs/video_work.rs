@@ -4,10 +4,10 @@ use std::path::Path;
 
 use futures_util::future::BoxFuture;
 
-use super::folders::causes;
 use super::{Done, Job, Work, WorkError, input_in};
 use crate::engine::{Engine, EngineError};
 use crate::recipe::{Fields, VideoRecipe};
+use crate::telemetry::with_causes;
 use crate::video::{self, Finished, Tools, VideoConfig, VideoError};
 
 /// Drawn over every frame that a sandbox key gets.
@@ -96,11 +96,11 @@ fn refused(job: &Job, error: &VideoError) -> WorkError {
         VideoError::NoPicture => told("no_subject_detected"),
         VideoError::TooLarge(_) | VideoError::Exhausted(_) => told("payload_too_large"),
         VideoError::Io { source, .. } if source.kind() == std::io::ErrorKind::StorageFull => {
-            tracing::error!(job = job.id, error = causes(error), "the disk is full");
+            tracing::error!(job = job.id, error = with_causes(error), "the disk is full");
             internal("there is no room left on the service's disk")
         }
         VideoError::Engine(_) | VideoError::Io { .. } | VideoError::Tool(_) => {
-            tracing::error!(job = job.id, error = causes(error), "a clip could not be worked on");
+            tracing::error!(job = job.id, error = with_causes(error), "a clip could not be worked on");
             internal("the service failed at this clip")
         }
     }

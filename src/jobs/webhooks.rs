@@ -11,13 +11,13 @@ use tokio::sync::watch;
 use tokio::task::{JoinError, JoinSet};
 use tokio::time::{sleep, timeout};
 
-use super::folders::causes;
 use super::runner::stopped;
 use super::service::Shared;
 use super::{Delivery, Job, Shown, UnixSeconds};
 use crate::account::WriteError;
 use crate::store::{Change, ChangeError};
 use crate::telemetry::metrics;
+use crate::telemetry::with_causes;
 
 /// Seconds from one attempt to the next; the last number holds for all further ones.
 const DELAYS: [i64; 6] = [5, 60, 5 * 60, 30 * 60, 2 * 60 * 60, 6 * 60 * 60];
@@ -56,7 +56,7 @@ pub(super) async fn run(shared: &Arc<Shared>, mut stop: watch::Receiver<bool>) {
                 }
             }
             Err(error) => {
-                tracing::error!(error = causes(&error), "what is to be told cannot be read");
+                tracing::error!(error = with_causes(&error), "what is to be told cannot be read");
                 rest = shared.habits.pause;
             }
         }
@@ -103,7 +103,7 @@ async fn tell(shared: Arc<Shared>, job: Job) {
         // Removed meanwhile.
         Ok(_) | Err(WriteError::Change(ChangeError::NoSuchJob(_))) => {}
         Err(error) => {
-            tracing::error!(job = job.id, error = causes(&error), "an attempt to tell of a job cannot be noted");
+            tracing::error!(job = job.id, error = with_causes(&error), "an attempt to tell of a job cannot be noted");
             // It is due still: not at once.
             sleep(shared.habits.pause).await;
         }

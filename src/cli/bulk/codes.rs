@@ -1,11 +1,11 @@
 //! What a picture's failure is called in the report: the code that the API answers with.
 
 use crate::bulk::{Failure, Unworked};
-use crate::cli::exit::with_causes;
 use crate::codec::DecodeError;
 use crate::engine::EngineError;
 use crate::http::error::ErrorCode;
 use crate::pipeline::PipelineError;
+use crate::telemetry::with_causes;
 
 /// What the pipeline's error comes to.
 pub(super) fn unworked(error: &PipelineError) -> Unworked {

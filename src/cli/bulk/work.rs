@@ -2,12 +2,12 @@
 
 use super::codes::unworked;
 use crate::bulk::{Stages, Unworked, Work, Worked};
-use crate::cli::exit::with_causes;
 use crate::cli::remove::BesideFiles;
 use crate::cli::runtime::Local;
 use crate::config::Config;
 use crate::pipeline::Files;
 use crate::recipe::Recipe;
+use crate::telemetry::with_causes;
 use bytes::Bytes;
 use std::time::Duration;
 use tokio::sync::OnceCell;

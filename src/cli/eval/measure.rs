@@ -4,7 +4,7 @@ use super::metrics::{Scores, compare};
 use super::sets::{Picture, Set};
 use super::worst::{Cells, Sheets, Worst};
 use crate::cli::contact_sheet::fitted;
-use crate::cli::exit::{Failure, with_causes};
+use crate::cli::exit::Failure;
 use crate::cli::progress::Progress;
 use crate::cli::runtime::Local;
 use crate::codec::{self, Limits};
@@ -12,6 +12,7 @@ use crate::image::{BufferPool, Frame, Mask, Size};
 use crate::matting::{self, Method, Options};
 use crate::pipeline::Looked;
 use crate::recipe::Cut;
+use crate::telemetry::with_causes;
 use futures_util::{StreamExt, stream};
 
 /// Pictures in work at once; the measures themselves take as long as the network does.

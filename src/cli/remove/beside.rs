@@ -40,5 +40,5 @@ impl BesideFiles {
 
 async fn fetch(fetcher: &Fetcher, url: &SourceUrl, param: &str) -> Result<Bytes, Failure> {
     let fetched = fetcher.fetch(url).await;
-    fetched.map_err(|error| format!("cannot fetch {param} {url}: {}", crate::cli::exit::with_causes(&error)).into())
+    fetched.map_err(|error| format!("cannot fetch {param} {url}: {}", crate::telemetry::with_causes(&error)).into())
 }

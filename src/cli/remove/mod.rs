@@ -7,7 +7,7 @@ mod plan;
 mod report;
 
 use super::endpoint::{endpoint_named, endpoint_names, fields_of};
-use super::exit::{Failure, Outcome, with_causes};
+use super::exit::{Failure, Outcome};
 use super::print;
 use super::progress::Progress;
 use super::runtime::{self, Local};
@@ -16,6 +16,7 @@ use super::settings::Settings;
 use crate::pipeline::Files;
 use crate::recipe::{BG_FILE, Endpoint, Recipe};
 use crate::source::Fetcher;
+use crate::telemetry::with_causes;
 pub(super) use beside::BesideFiles;
 use bytes::Bytes;
 use clap::Args;

@@ -3,13 +3,14 @@
 use super::presets::query;
 use crate::http::Caller;
 use crate::http::clip::{is_full, no_disk};
-use crate::http::error::{ApiError, ErrorCode, with_causes};
+use crate::http::error::{ApiError, ErrorCode};
 use crate::http::exchange::Exchange;
 use crate::http::facade::Facade;
 use crate::http::response::{self, Reply};
 use crate::jobs::{JobsError, MAX_PAGE, Removed, Shown, document};
 use crate::recipe::FieldError;
 use crate::store::UnixSeconds;
+use crate::telemetry::with_causes;
 use hyper::StatusCode;
 use hyper::header::{HOST, RETRY_AFTER};
 use serde_json::{Value, json};
