@@ -29,6 +29,8 @@ pub mod engine;
 pub mod source;
 pub mod store;
 
+pub mod generate;
+
 pub mod account;
 pub mod pipeline;
 

@@ -12,6 +12,7 @@ const LAYERS: &[&[&str]] = &[
     &["codec", "compose", "matting", "model"],
     &["recipe"],
     &["engine", "source", "store"],
+    &["generate"],
     &["account", "pipeline"],
     &["bulk", "video"],
     &["jobs"],

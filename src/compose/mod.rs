@@ -18,4 +18,6 @@ mod watermark;
 pub use background::Plate;
 pub use flatten::{Flattened, Materials, SUBJECT_ALPHA, flatten};
 pub use layout::{Layout, MAX_SIDE, OutputTooLarge, Resize};
-pub use scene::{Aspect, Background, Enhance, Fit, Framing, Mark, Outline, Padding, Scene, Shadow, Watermark};
+pub use scene::{
+    Aspect, Background, Enhance, Fit, Framing, Grounding, Light, Mark, Outline, Padding, Scene, Shadow, Watermark,
+};

@@ -14,6 +14,8 @@ pub struct Scene {
     pub background: Background,
     /// The subject's shadow on the background.
     pub shadow: Option<Shadow>,
+    /// Stands the subject on the ground of the picture behind it.
+    pub grounding: Option<Grounding>,
     /// A line around the subject, over the shadow.
     pub outline: Option<Outline>,
     /// Brighter, more colourful.
@@ -143,6 +145,31 @@ pub struct Shadow {
     pub dy: f32,
     /// Standard deviation of its blur.
     pub sigma: f32,
+}
+
+/// How a subject stands in the picture behind it.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Grounding {
+    /// The light of that picture.
+    pub light: Light,
+    /// Where the ground meets what is behind it, as a share of the canvas's height from the top; without ground the
+    /// subject only takes on the light.
+    pub horizon: Option<f32>,
+}
+
+/// The main light of a scene.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Light {
+    /// Where shadows fall: degrees, 0 is right, 90 is towards the viewer (down), 270 is away from the viewer.
+    pub shadow_angle: f32,
+    /// Length of a shadow, as a share of the subject's height: 0 under a light from straight above.
+    pub shadow_length: f32,
+    /// How soft shadows are: 0 (a spot, the sun) to 1 (an overcast sky).
+    pub softness: f32,
+    /// Coverage of the shadow where it is full, 0 to 1.
+    pub strength: f32,
+    /// Colour of the light: factors for linear red, green and blue, 1 each under neutral light.
+    pub tint: [f32; 3],
 }
 
 /// A line around the subject.

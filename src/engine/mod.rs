@@ -28,7 +28,7 @@ pub use queue::Lane;
 pub use state::EngineState;
 
 use crate::image::{BufferPool, Frame, Mask};
-use crate::model::{SegmentError, Segmenter};
+use crate::model::{CpuRetoucher, Retoucher, SegmentError, Segmenter};
 use crate::telemetry::metrics;
 use admission::Admission;
 use cpu_pool::CpuPool;
@@ -96,6 +96,7 @@ struct Inner {
     status: Arc<Status>,
     buffers: BufferPool,
     cpu: CpuPool,
+    retoucher: Arc<dyn Retoucher>,
     /// Gone after the shutdown.
     tickets: Mutex<Option<mpsc::Sender<Ticket>>>,
     device: Mutex<Option<JoinHandle<()>>>,
@@ -108,6 +109,15 @@ impl Engine {
     /// When the system has no thread left.
     #[must_use]
     pub fn start(config: &EngineConfig, factory: SegmenterFactory) -> Self {
+        Self::start_with(config, factory, Arc::new(CpuRetoucher::default()))
+    }
+
+    /// As [`Engine::start`], with other networks beside the one that cuts out.
+    ///
+    /// # Panics
+    /// When the system has no thread left.
+    #[must_use]
+    pub fn start_with(config: &EngineConfig, factory: SegmenterFactory, retoucher: Arc<dyn Retoucher>) -> Self {
         let admission = Arc::new(Admission::new(config.max_requests_in_flight, config.max_megapixels_in_flight));
         let status = Arc::new(Status::new());
         let buffers = BufferPool::new(KEPT_BUFFER_BYTES);
@@ -131,6 +141,7 @@ impl Engine {
             status,
             buffers,
             cpu: CpuPool::new("cpu", config.workers()),
+            retoucher,
             tickets: Mutex::new(Some(tickets)),
             device: Mutex::new(Some(thread)),
         }))
@@ -204,6 +215,12 @@ impl Engine {
             Ok(answered) => answered.unwrap_or(Err(EngineError::Stopped)),
             Err(_) => Err(EngineError::DeadlineExceeded),
         }
+    }
+
+    /// The networks beside the one that cuts out. Use them inside [`Engine::cpu`].
+    #[must_use]
+    pub fn retoucher(&self) -> &Arc<dyn Retoucher> {
+        &self.0.retoucher
     }
 
     /// The state, to read or to wait for.

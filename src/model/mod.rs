@@ -5,9 +5,11 @@ pub mod device;
 pub mod fgnet_cpu;
 #[cfg(feature = "gpu")]
 pub mod gpu;
+mod retouch;
 mod segment;
 pub mod weights;
 
+pub use retouch::{CpuRetoucher, FACE_SIDE, FaceCrop, Factor, Retoucher};
 pub use segment::CpuSegmenter;
 
 use crate::image::{Frame, Mask};
