@@ -1,6 +1,6 @@
 //! The segmentation network as burn modules: what runs on a GPU, and a second opinion on our CPU kernels.
 //!
-//! fgnet ([`architecture`]): the encoder of MobileNetV2 (Sandler et al., "MobileNetV2: Inverted Residuals and Linear
+//! fgnet ([`fgnet`]): the encoder of MobileNetV2 (Sandler et al., "MobileNetV2: Inverted Residuals and Linear
 //! Bottlenecks", CVPR 2018) with width 1, five taps at strides 2 to 32, a global context vector, and a light
 //! feature-pyramid decoder of depthwise-separable residuals.
 //!
@@ -15,7 +15,8 @@ use burn::tensor::ops::{InterpolateMode, InterpolateOptions};
 use burn::tensor::{Device, Tensor, TensorData};
 
 use super::weights::Weights;
-use super::weights::architecture::{self, Block, CONTEXT_DILATIONS, TAPS};
+use super::weights::architecture::Block;
+use super::weights::architecture::fgnet::{self, CONTEXT_DILATIONS, TAPS};
 
 /// The whole network.
 #[derive(Module, Debug)]
@@ -44,7 +45,7 @@ impl BurnNet {
     #[must_use]
     pub fn new(weights: &Weights, device: &Device) -> Self {
         let load = Loader { weights, device };
-        let blocks = architecture::blocks();
+        let blocks = fgnet::blocks();
         Self {
             stem: load.dense("enc.stem.conv", 2, Activation::Relu6),
             blocks: blocks.into_iter().enumerate().map(|(index, block)| load.block(index, block)).collect(),

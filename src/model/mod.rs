@@ -5,6 +5,7 @@ pub mod device;
 pub mod fgnet_cpu;
 #[cfg(feature = "gpu")]
 pub mod gpu;
+mod pack;
 mod retouch;
 mod segment;
 pub mod weights;

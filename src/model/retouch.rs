@@ -21,6 +21,9 @@ pub enum Factor {
 }
 
 impl Factor {
+    /// All of them, the smaller first.
+    pub const ALL: [Self; 2] = [Self::Two, Self::Four];
+
     /// 2 or 4.
     #[must_use]
     pub const fn get(self) -> u32 {
