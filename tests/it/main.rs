@@ -58,6 +58,8 @@ mod origin;
 mod product;
 mod quota;
 mod reproducible;
+mod retouch_parity;
+mod retouch_support;
 mod source_address;
 mod source_fetch;
 mod store_changes;
