@@ -43,8 +43,9 @@ pub(super) fn start_engine(config: &Config) -> Result<Engine, Failure> {
     let side = u32::try_from(weights.card().input_side()?).expect("weights files state a side of at most 2048");
     let model = weights.model();
     let max_batch = config.engine.max_batch;
+    let retoucher = device.retoucher();
     let factory = move || device.segmenter(&weights, max_batch);
-    let engine = Engine::start(&config.engine, Arc::new(factory));
+    let engine = Engine::start_with(&config.engine, Arc::new(factory), retoucher);
     engine.announce(&model, side);
     Ok(engine)
 }

@@ -13,6 +13,8 @@ mod segment;
 mod upscale;
 pub mod weights;
 
+#[cfg(feature = "gpu")]
+pub use retouch::GpuRetoucher;
 pub use retouch::{CpuRetoucher, FACE_SIDE, FaceCrop, Factor, Retoucher};
 pub use segment::CpuSegmenter;
 

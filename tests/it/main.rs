@@ -58,6 +58,7 @@ mod origin;
 mod product;
 mod quota;
 mod reproducible;
+mod retouch_burn;
 mod retouch_parity;
 mod retouch_support;
 mod source_address;

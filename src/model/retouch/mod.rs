@@ -1,8 +1,12 @@
 //! The networks beside the one that cuts out: they find faces, restore them, and enlarge pictures.
 
 mod cpu;
+#[cfg(feature = "gpu")]
+mod gpu;
 
 pub use cpu::CpuRetoucher;
+#[cfg(feature = "gpu")]
+pub use gpu::GpuRetoucher;
 
 use super::SegmentError;
 use crate::image::{Face, Frame};

@@ -318,6 +318,13 @@ impl Weights {
         self.tensors.get(name).ok_or_else(|| WeightsError::Missing { name: name.to_owned(), shape: Vec::new() })
     }
 
+    /// Adds to all values of a tensor, for tests that want to see a difference noticed.
+    #[cfg(all(test, feature = "gpu"))]
+    pub(in crate::model) fn perturb(&mut self, name: &str, by: f32) {
+        let tensor = self.tensors.get_mut(name).expect("a tensor of the network");
+        tensor.values.iter_mut().for_each(|value| *value += by);
+    }
+
     /// The file. The same weights always give the same bytes.
     #[must_use]
     pub fn to_bytes(&self) -> Vec<u8> {
