@@ -1,7 +1,7 @@
 //! What is between the scene and the lens: haze, and things that fall or float.
 
 use super::light::{chosen, strewn};
-use super::span::{Light, Patch, plane};
+use super::span::{Light, Patch, SPAN, plane};
 use super::sprite::{Form, Sprite};
 use crate::generate::palette::{Rgb, fading, mix, smooth, srgb};
 use crate::generate::scene::{Scene, Weather};
@@ -37,12 +37,19 @@ pub(super) fn haze(scene: &Scene, at: &Patch, light: &mut Light) {
                     &plane(|i| 0.42 * smooth(0.42, 0.9, near[i]) + 0.26 * smooth(0.42, 0.9, far[i])),
                 );
             }
+            Weather::Dust => {
+                // Dust is seen where light falls through it: in shafts from the side of the light.
+                let side = if scene.lamp.side > 0.0 { 1.0 } else { -1.0 };
+                let shafts =
+                    Patch { x: plane(|i| at.x[i] * side - 0.7 * at.y[i]), y: [0.3 * at.y[0]; SPAN], foot: at.foot };
+                let shaft = shafts.fbm([2.6, 0.5], scene.seed ^ 0xD57, 3, 0.5);
+                light.add([1.0, 0.9, 0.72], &plane(|i| 0.13 * smooth(-0.2, 0.7, shaft[i]) * fading(0.8 * at.y[i])));
+            }
             Weather::Snowfall
             | Weather::Confetti
             | Weather::Petals
             | Weather::Bubbles
             | Weather::Sparkle
-            | Weather::Dust
             | Weather::Fairylights
             | Weather::Balloons => {}
         }
@@ -131,10 +138,10 @@ fn floating(weather: Weather, scene: &Scene, aspect: f32) -> Vec<Sprite> {
         ),
         Weather::Dust => (
             Flock {
-                each: 60.0,
-                sizes: [0.001, 0.006],
+                each: 120.0,
+                sizes: [0.0012, 0.009],
                 squash: 1.0,
-                share: 0.3,
+                share: 0.4,
                 soft: 0.8,
                 form: Form::Bokeh,
                 bottom: 1.0,
