@@ -566,6 +566,7 @@ fn every_scene_of_every_odd_size_is_finished() {
                         resize: Resize { width: to_width, height: to_height, max_dim: None },
                         background,
                         shadow: shadow(3.3, -2.0, 9.0, 0.5),
+                        grounding: None,
                         outline: Some(Outline { color: Color::WHITE, width: 2.5 }),
                         enhance: Some(Enhance(0.2)),
                         watermark: None,
