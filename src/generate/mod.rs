@@ -1,4 +1,14 @@
-//! Backdrops from a prompt.
+//! Backdrops from a prompt: drawn by the built-in generator ([`render`]), or made by an image API ([`Studio`]).
+
+mod cache;
+mod config;
+mod flights;
+mod studio;
+mod upstream;
+
+pub use config::{GenerateConfig, UpstreamConfig};
+pub use studio::{Made, NotMade, Patron, Studio, StudioError};
+pub use upstream::{PICTURE_LIMITS, UpstreamError};
 
 use crate::compose::Grounding;
 use crate::image::{Frame, Size};
