@@ -163,7 +163,7 @@ impl Studio {
     /// to make. Dropping the future ends the call, unless somebody else waits for the same picture.
     ///
     /// # Errors
-    /// [`NotMade`] when the model that was asked for fails, or one of those that were picked refuses the prompt.
+    /// [`NotMade`] when the model that was asked for fails or is not [offered](Self::offers), or one of those that were picked refuses the prompt.
     pub async fn backdrop(
         &self,
         wish: &Wish,
@@ -181,7 +181,9 @@ impl Studio {
             }
             tracing::warn!(model = %upstream.id, error = with_causes(&*error.error), "`auto` moves on");
         }
-        Ok(None)
+        // An id that nobody answers for is never drawn by another.
+        let not_offered = |model| NotMade { model, error: Arc::new(UpstreamError::NotOffered) };
+        wish.model.map_or(Ok(None), |model| Err(not_offered(model)))
     }
 
     fn open_to(&self, Patron { account, plan }: Patron<'_>) -> impl Iterator<Item = &Upstream> {

@@ -7,7 +7,7 @@ use super::form::Share;
 use super::response::Reply;
 use crate::account::{DayExhausted, Place};
 use crate::codec::{self, DecodeError, Limits};
-use crate::generate::{Made, Patron};
+use crate::generate::{Made, NotMade, Patron, UpstreamError};
 use crate::image::{Rect, Size};
 use crate::pipeline::PipelineError;
 use crate::recipe::{Endpoint, Fields, ModelId, Recipe, Source, Value, WantedModel};
@@ -15,6 +15,7 @@ use crate::store::UnixSeconds;
 use bytes::Bytes;
 use hyper::header::{HeaderName, HeaderValue};
 use std::fmt::Write;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::task::spawn_blocking;
 
@@ -46,8 +47,7 @@ impl Facade {
         }
         match fields.get("model").and_then(WantedModel::parse) {
             Some(WantedModel(Some(model))) if !self.app.studio.offers(model, patron(caller)) => {
-                let message = format!("model `{model}` is not available to this account");
-                Err(ApiError::new(ErrorCode::Forbidden, message).param("model"))
+                Err(NotMade { model, error: Arc::new(UpstreamError::NotOffered) }.into())
             }
             Some(_) | None => Ok(()),
         }

@@ -318,6 +318,10 @@ impl From<NotMade> for ApiError {
             UpstreamError::PromptRefused { .. } => {
                 Self::new(ErrorCode::InvalidParameter, format!("model `{model}` refused the prompt")).param("prompt")
             }
+            UpstreamError::NotOffered => {
+                Self::new(ErrorCode::Forbidden, format!("model `{model}` is not available to this account"))
+                    .param("model")
+            }
             UpstreamError::LeftAlone(wait) => failed().retry_after(*wait),
             UpstreamError::Status { .. }
             | UpstreamError::Http(_)

@@ -8,9 +8,9 @@ use crate::recipe::{Source, Wants, Wish};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// What a pixel takes while it is drawn, in pixels of four bytes: itself, and as much as four numbers in single
-/// precision.
-const DRAWN: usize = 5;
+/// What the generator takes beside the picture, in pixels of four bytes: it draws row by row, and keeps a small plate of
+/// what is far away.
+const ASIDE: usize = 1 << 20;
 
 /// A backdrop to be drawn; `Canvas` is its size as soon as that is known.
 pub(super) struct Drawing<Canvas = Size> {
@@ -39,7 +39,7 @@ impl Drawing<()> {
 impl Drawing {
     /// Pixels that it holds at most.
     pub(super) fn most_pixels(&self) -> usize {
-        self.canvas.area() * DRAWN
+        self.canvas.area() + ASIDE
     }
 }
 

@@ -39,9 +39,9 @@ impl Running {
     }
 
     fn allow(&self) {
-        let set =
-            backdrop().args(["accounts", "set", "default", "--generates", "on", "--data-dir"]).arg(&self.data_dir);
-        let set = set.output().expect("it runs");
+        let mut command = backdrop();
+        command.args(["accounts", "set", "default", "--generates", "on", "--data-dir"]).arg(&self.data_dir);
+        let set = command.output().expect("it runs");
         assert!(set.status.success(), "{}", stderr(&set));
     }
 

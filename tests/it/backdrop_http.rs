@@ -12,7 +12,8 @@ const PROMPT: (&str, &str) = ("prompt", "a beach");
 
 impl Daemon {
     async fn backdrop(&self, key: &str, fields: &[(&str, &str)]) -> Response {
-        self.post(PATH).bearer_auth(key).multipart(form(fields)).send().await.expect("an answer")
+        // Not `post`, which sends a key of its own.
+        self.client.post(self.url(PATH)).bearer_auth(key).multipart(form(fields)).send().await.expect("an answer")
     }
 }
 

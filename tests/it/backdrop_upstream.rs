@@ -266,6 +266,8 @@ async fn a_model_is_open_to_its_accounts_and_plans_alone() {
     let deadline = Instant::now() + Duration::from_secs(5);
     let made = studio.backdrop(&wish("a", None), SQUARE, other(Plan::Free), deadline).await;
     assert_eq!((made.expect("no failure"), api.count()), (None, 0));
+    let unknown = ask(&studio, &wish("a", Some(SECOND)), SQUARE).await.expect_err("an id is never another's");
+    assert!(matches!(*unknown.error, UpstreamError::NotOffered));
 }
 
 #[tokio::test]

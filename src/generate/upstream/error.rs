@@ -9,6 +9,9 @@ use std::time::Duration;
 /// Why an image API gave no picture: for the log. A caller is told that it failed, and of which model.
 #[derive(Debug, thiserror::Error)]
 pub enum UpstreamError {
+    /// It is not set up, or not for this account.
+    #[error("it is not available")]
+    NotOffered,
     /// It has failed so often that it is left alone for a while.
     #[error("it has failed again and again, and is left alone for {0:?}")]
     LeftAlone(Duration),
@@ -57,6 +60,7 @@ impl UpstreamError {
     #[must_use]
     pub const fn outcome(&self) -> &'static str {
         match self {
+            Self::NotOffered => "not_offered",
             Self::LeftAlone(_) => "left_alone",
             Self::PromptRefused { .. } => "prompt_refused",
             Self::Status { .. } => "status",

@@ -114,8 +114,12 @@ impl Upstream {
         deadline: Instant,
         began: Instant,
     ) -> Result<Bytes, UpstreamError> {
-        let through = self.breaker.enter(began).map_err(UpstreamError::LeftAlone)?;
         let limit = self.config.timeout.min(deadline.saturating_duration_since(began));
+        if limit.is_zero() {
+            // Others have used up the time; that is not this one's failure.
+            return Err(UpstreamError::TimedOut(limit));
+        }
+        let through = self.breaker.enter(began).map_err(UpstreamError::LeftAlone)?;
         let drawn = timeout(limit, self.tries(prompt, size, began + limit)).await;
         let drawn = drawn.unwrap_or(Err(UpstreamError::TimedOut(limit)));
         match &drawn {
