@@ -5,17 +5,20 @@
 
 mod closer;
 mod cutting;
+mod drawing;
 
 pub use cutting::{Looked, look};
 
 use crate::codec::{self, DecodeError, EncodeError, Header, Limits};
-use crate::compose::{self, Flattened, Framing, Materials, OutputTooLarge, SUBJECT_ALPHA};
+use crate::compose::{self, Flattened, Framing, Materials, OutputTooLarge, SUBJECT_ALPHA, Scene};
 use crate::engine::{Engine, EngineError, Lane, Slot};
+use crate::generate::PICTURE_LIMITS;
 use crate::image::{BufferPool, Cutout, EncodedImage, Frame, Mask, Rect};
 use crate::matting::{self, NoSubject};
-use crate::recipe::{Picture, Recipe};
+use crate::recipe::{Picture, Recipe, Source};
 use crate::telemetry::metrics::{self, Stage};
 use bytes::Bytes;
+use drawing::Drawing;
 use std::fmt;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -41,6 +44,8 @@ pub struct Output {
     pub uncertainty: f32,
     /// Name and version of the weights.
     pub model: String,
+    /// Where the built-in generator drew the backdrop: the words of the prompt that it understood.
+    pub understood: Option<Vec<String>>,
     /// Where the time went.
     pub timings: Timings,
 }
@@ -58,7 +63,7 @@ pub struct Timings {
     pub segment: Duration,
     /// From mask to cutout.
     pub matte: Duration,
-    /// From cutout to finished picture.
+    /// From cutout to finished picture; with the drawing of a backdrop, which is done while the network looks.
     pub compose: Duration,
     /// Writing the file.
     pub encode: Duration,
@@ -132,7 +137,7 @@ pub enum PipelineError {
 pub struct Files {
     /// The picture with the subject.
     pub source: Bytes,
-    /// The new background, where the recipe wants one.
+    /// The new background, where the recipe wants one. A backdrop that is made from words is drawn here without it.
     pub background: Option<Bytes>,
     /// The watermark, where the recipe wants one.
     pub mark: Option<Bytes>,
@@ -172,25 +177,27 @@ async fn stages(
     recipe: Recipe,
     call: &Call,
 ) -> Result<Output, PipelineError> {
-    let Recipe { cut, picture, scene, encode, wants: _ } = recipe;
+    let Recipe { cut, picture, scene, encode, wants } = recipe;
     let workers = Workers { engine, slot: &slot };
     let began = Instant::now();
     let mut timings = Timings { fetch: files.fetch, ..Timings::default() };
 
-    let (probed, probing) = workers.run("probe", move || Probed::of(files)).await?;
+    let drawing = Drawing::of(&wants, &files);
+    let limits = match wants.background {
+        Some(Source::Generated(_)) => PICTURE_LIMITS,
+        Some(Source::Attached | Source::Url(_)) | None => Limits::default(),
+    };
+    let (probed, probing) = workers.run("probe", move || Probed::of(files, &limits)).await?;
     let probed = probed?;
     let size = probed.source.header.size;
     if scene.framing == Framing::Whole {
         // No subject can change it, so a result that would be too large is refused before it costs anything.
         scene.layout(size, Rect::whole(size))?;
     }
-    engine
-        .reserve_pixels(
-            &slot,
-            probed.pixels() + scene.most_pixels(size) + cutting::most_pixels(size, &cut),
-            call.deadline,
-        )
-        .await?;
+    let drawing = drawing.map(|drawing| drawing.on(&scene, size)).transpose()?;
+    let drawn_pixels = drawing.as_ref().map_or(0, Drawing::most_pixels);
+    let pixels = probed.pixels() + scene.most_pixels(size) + cutting::most_pixels(size, &cut) + drawn_pixels;
+    engine.reserve_pixels(&slot, pixels, call.deadline).await?;
 
     let (buffers, scene) = (engine.buffers().clone(), Arc::new(scene));
     let decode = {
@@ -206,25 +213,28 @@ async fn stages(
     let (frame, own_alpha, materials) = decoded?;
     timings.decode = probing + decoding;
 
-    let (mask, uncertainty, frame) = if own_alpha {
-        (None, 0.0, frame)
-    } else {
+    let looking = async {
+        if own_alpha {
+            return Ok((None, 0.0, frame, Duration::ZERO));
+        }
         let Looked { frame, mask, uncertainty, took } = look(engine, &slot, frame, &cut, call).await?;
-        timings.segment = took;
-        (Some(mask), uncertainty, frame)
+        Ok((Some(mask), uncertainty, frame, took))
     };
+    let ((mask, uncertainty, frame, looked), drawn) = tokio::try_join!(looking, drawing::drawn(&workers, drawing))?;
+    timings.segment = looked;
     let matte = move || subject_of(frame, mask.as_ref(), picture, &cut.matting);
     let (found, took) = workers.run("matte", matte).await?;
     let (frame, subject) = found?;
     timings.matte = took;
 
+    let (scene, materials, understood, drawing) = drawing::placed(drawn, &scene, materials);
     let compose = move || {
         let layout = scene.layout(frame.size(), subject)?;
         Ok::<_, PipelineError>(compose::flatten(frame, subject, &layout, &scene, materials))
     };
     let (flattened, took) = workers.run("compose", compose).await?;
     let Flattened { composite, subject } = flattened?;
-    timings.compose = took;
+    timings.compose = drawing + took;
     // A subject that the resize left nothing of: an empty picture is never called a success.
     let subject = subject.ok_or(NoSubject)?;
 
@@ -239,7 +249,7 @@ async fn stages(
             metrics::stage_finished(stage, took);
         }
     }
-    Ok(Output { image, subject, uncertainty, model: engine.model(), timings })
+    Ok(Output { image, subject, uncertainty, model: engine.model(), understood, timings })
 }
 
 /// The picture to put into the scene, and where its subject is. Without a mask the picture's own alpha says.
@@ -275,8 +285,8 @@ struct Judged {
 }
 
 impl Judged {
-    fn of(bytes: Bytes) -> Result<Self, DecodeError> {
-        let header = codec::probe(&bytes, &Limits::default())?;
+    fn of(bytes: Bytes, limits: &Limits) -> Result<Self, DecodeError> {
+        let header = codec::probe(&bytes, limits)?;
         Ok(Self { bytes, header })
     }
 
@@ -299,14 +309,17 @@ struct Probed {
 }
 
 impl Probed {
-    fn of(files: Files) -> Result<Self, PipelineError> {
-        let beside = |which, bytes: Option<Bytes>| {
-            bytes.map(Judged::of).transpose().map_err(|error| PipelineError::Beside { which, error })
+    /// `limits` are those of the background.
+    fn of(files: Files, limits: &Limits) -> Result<Self, PipelineError> {
+        let beside = |which, bytes: Option<Bytes>, limits| {
+            let judged = bytes.map(|bytes| Judged::of(bytes, limits)).transpose();
+            judged.map_err(|error| PipelineError::Beside { which, error })
         };
+        let usual = Limits::default();
         Ok(Self {
-            source: Judged::of(files.source)?,
-            background: beside(Beside::Background, files.background)?,
-            mark: beside(Beside::Mark, files.mark)?,
+            source: Judged::of(files.source, &usual)?,
+            background: beside(Beside::Background, files.background, limits)?,
+            mark: beside(Beside::Mark, files.mark, &usual)?,
         })
     }
 

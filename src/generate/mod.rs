@@ -1,18 +1,27 @@
-//! Backdrops from a prompt.
+//! Backdrops from a prompt: drawn by the built-in generator ([`render`]), or made by an image API ([`Studio`]).
 //!
 //! The built-in generator is procedural: it knows the words of its vocabulary, sets up a scene from them (a ground, what is
 //! behind, light, depth of field) and draws it from noise and a few shapes. It is no diffusion model, and what it has no
 //! word for it does not draw.
 
+mod cache;
+mod config;
+mod flights;
 mod palette;
 mod prompt;
 mod render;
 mod scene;
 mod staging;
+mod studio;
 mod surface;
 #[cfg(test)]
 mod tests;
+mod upstream;
 mod vocabulary;
+
+pub use config::{GenerateConfig, UpstreamConfig};
+pub use studio::{Made, NotMade, Patron, Studio, StudioError};
+pub use upstream::{PICTURE_LIMITS, UpstreamError};
 
 use crate::compose::Grounding;
 use crate::image::{Frame, Size};

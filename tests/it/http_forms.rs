@@ -42,6 +42,7 @@ fn company(path: &str, field: &str, value: &str) -> Vec<(&'static str, &'static 
         // Not opaque: a format with alpha is needed.
         ("/studio-shot", "bg_color", _) => vec![("format", "png")],
         ("/shadow", "format", "jpg") => vec![("bg_color", "white")],
+        ("/replace-bg-ai", field, _) if field != "prompt" => vec![("prompt", "a beach")],
         _ => Vec::new(),
     }
 }
@@ -51,6 +52,8 @@ fn is_refused_with_a_reason(path: &str, field: &str, value: &str) -> bool {
     match (path, field) {
         ("/smart-crop", "despill") => !matches!(value, "false" | "0"),
         ("/sticker", "stroke_color") => matches!(value, "#FFFFFF80" | "transparent"),
+        // None of them is set up.
+        ("/replace-bg-ai", "model") => value != "auto",
         // There is none of that id.
         (_, "preset") => true,
         // The origin of these tests answers numbers only.

@@ -180,6 +180,9 @@ fn statuses_of(endpoint: &Endpoint) -> BTreeSet<&'static str> {
     if endpoint.input.is_single() {
         statuses.insert("422");
     }
+    if endpoint.generates() {
+        statuses.extend(["403", "502"]);
+    }
     statuses
 }
 
@@ -200,7 +203,9 @@ fn every_field_default_and_range_is_in_the_contract_and_the_other_way_round() {
         expected.extend(pictures.iter().map(|name| (*name).to_owned()));
         assert_eq!(keys(&schema["properties"]), expected, "{}", endpoint.path);
         assert_eq!(schema["additionalProperties"], Value::Bool(false), "{}", endpoint.path);
-        assert_eq!(schema["required"], Value::Sequence(vec![required.into()]), "{}", endpoint.path);
+        let needed = endpoint.fields.iter().filter(|field| field.required).map(|field| field.name);
+        let needed = std::iter::once(required).chain(needed).map(Value::from).collect();
+        assert_eq!(schema["required"], Value::Sequence(needed), "{}", endpoint.path);
         for field in &endpoint.fields {
             let found = differences(&contract, field, &schema["properties"][field.name]);
             assert!(found.is_empty(), "{}: {found:?}", endpoint.path);
@@ -241,6 +246,7 @@ fn a_field_that_differs_is_noticed() {
         name: "quality",
         kind: Kind::Integer { min: 1, max: 100 },
         default: Some("92"),
+        required: false,
         origin: Origin::Specification,
         about: "",
     };
@@ -281,10 +287,12 @@ fn the_contract_has_the_version_of_the_package() {
 #[tokio::test]
 async fn a_picture_carries_exactly_the_documented_headers() {
     let contract = contract();
-    let documented = keys(&contract["components"]["responses"]["Image"]["headers"]);
     let daemon = Daemon::start().await;
-    let response = daemon.send("/remove", &[]).await;
-    let sent: BTreeSet<_> = response.headers().keys().map(|name| name.as_str().to_owned()).collect();
-    let of_http = BTreeSet::from(["content-type".to_owned(), "date".to_owned()]);
-    assert_eq!(sent.difference(&of_http).cloned().collect::<BTreeSet<_>>(), documented);
+    for (path, fields) in [("/remove", &[][..]), ("/replace-bg-ai", &[("prompt", "a beach")])] {
+        let documented = resolved(&contract, &contract["paths"][path]["post"]["responses"]["200"]);
+        let response = daemon.send(path, fields).await;
+        let sent: BTreeSet<_> = response.headers().keys().map(|name| name.as_str().to_owned()).collect();
+        let of_http = BTreeSet::from(["content-type".to_owned(), "date".to_owned()]);
+        assert_eq!(sent.difference(&of_http).cloned().collect::<BTreeSet<_>>(), keys(&documented["headers"]), "{path}");
+    }
 }
