@@ -9,6 +9,7 @@ mod flatten;
 mod golden;
 mod layout;
 mod outline;
+mod portrait;
 mod resample;
 mod scene;
 mod shadow;
@@ -18,6 +19,7 @@ mod watermark;
 pub use background::Plate;
 pub use flatten::{Flattened, Materials, SUBJECT_ALPHA, flatten};
 pub use layout::{Layout, MAX_SIDE, OutputTooLarge, Resize};
+pub use portrait::Head;
 pub use scene::{
     Aspect, Background, Enhance, Fit, Framing, Grounding, Light, Mark, Outline, Padding, Scene, Shadow, Watermark,
 };
