@@ -78,17 +78,22 @@ impl Head {
         let hair = above.rev().take_while(|&y| is_covered(y, &over_face)).last();
         let top = hair.map_or(face.top.max(0.0), |y| y as f32);
 
-        let head_rows = rows(top, face.bottom);
-        let aside = columns(HAIR_ASIDE);
+        let eyes = (face.landmarks[0][1] + face.landmarks[1][1]) / 2.0;
+        // Further down there may be shoulders beside the chin.
+        let head_rows = rows(top, (eyes + face.bottom) / 2.0);
+        // From the middle outwards, as far as it hangs together.
         let covered = |x: &usize| head_rows.clone().any(|y| covers(*x, y, HEAD_ALPHA));
-        let left = aside.clone().find(covered).map_or(face.left, |x| face.left.min(x as f32));
-        let right = aside.rev().find(covered).map_or(face.right, |x| face.right.max((x + 1) as f32));
+        let aside = columns(HAIR_ASIDE);
+        let centre = span(middle, middle, size.width).start;
+        let left = (aside.start..centre).rev().take_while(covered).last();
+        let right = (centre..aside.end).take_while(covered).last();
+        let left = left.map_or(face.left, |x| face.left.min(x as f32));
+        let right = right.map_or(face.right, |x| face.right.max((x + 1) as f32));
 
         let under = columns(BODY_ASIDE);
         let mut below = rows(face.bottom, size.height as f32).rev();
         let bottom = below.find(|&y| under.clone().any(|x| covers(x, y, HEAD_ALPHA)));
 
-        let eyes = (face.landmarks[0][1] + face.landmarks[1][1]) / 2.0;
         // The rows that a portrait of usual size shows.
         let shown = rows(top, eyes + (1.0 - EYES as f32) * HEIGHT as f32 * height);
         let is_cut = |x: usize| {
@@ -216,18 +221,21 @@ impl Bounds {
     }
 
     fn height(&self, aspect: f64, source: Size) -> f64 {
-        let across = 2.0 * (self.half + ROOM_ASIDE * self.face) / aspect;
+        // Beside a sitter who is cut off there is no room to be had, and the head is the most that has to be shown.
+        let aside = if self.cut_left || self.cut_right { 0.0 } else { ROOM_ASIDE * self.face };
+        let across = 2.0 * (self.half + aside) / aspect;
         let down = (self.chin - self.eyes) / (1.0 - EYES);
         let least = across.max(down).max(self.chin - self.least_top());
         let room = if self.cut_above { 0.0 } else { ROOM_ABOVE * self.face };
         let usual = (HEIGHT * self.face).max((self.eyes - self.top + room) / EYES).max(least);
-        // As large as it may be for the frame to end where the sitter is cut off, as far as each of these counts.
+        // To where the sitter ends: with the eyes on the third, or, where that leaves too little above the head, with all.
+        let below = ((self.bottom - self.eyes) / (1.0 - EYES)).max(self.bottom - self.least_top());
+        let usual = usual.min(below);
+        // As large as it may be for the frame to end where the sitter is cut off.
         let above = if self.cut_above { self.eyes / EYES } else { FAR };
         let left = if self.cut_left { 2.0 * self.middle / aspect } else { FAR };
         let right = if self.cut_right { 2.0 * (f64::from(source.width) - self.middle) / aspect } else { FAR };
-        // To where the sitter ends: with the eyes on the third, or, where that leaves too little above the head, with all.
-        let below = ((self.bottom - self.eyes) / (1.0 - EYES)).max(self.bottom - self.least_top());
-        usual.min(above.min(left).min(right).max(SHRINK * usual)).min(below).max(least)
+        usual.min(above.min(left).min(right).max(SHRINK * usual)).max(least)
     }
 
     fn first_row(&self, height: f64) -> f64 {
