@@ -47,6 +47,14 @@ impl Retoucher for CpuRetoucher {
     fn enlarged(&self, _: &Frame, _: Factor) -> Result<Frame, SegmentError> {
         Err(SegmentError::Device("no network enlarges yet".to_owned()))
     }
+
+    fn restores_with(&self) -> String {
+        String::new()
+    }
+
+    fn enlarges_with(&self, _: Factor) -> String {
+        String::new()
+    }
 }
 
 /// Finds faces, restores them, and enlarges pictures. Any number of threads may use one at the same time; work inside
@@ -69,4 +77,10 @@ pub trait Retoucher: Send + Sync + std::fmt::Debug {
     /// # Errors
     /// [`SegmentError`] when the device fails.
     fn enlarged(&self, frame: &Frame, by: Factor) -> Result<Frame, SegmentError>;
+
+    /// Name and version of the weights that restore faces, as told in `x-service-model`.
+    fn restores_with(&self) -> String;
+
+    /// Name and version of the weights that enlarge by so much.
+    fn enlarges_with(&self, by: Factor) -> String;
 }

@@ -40,6 +40,8 @@ pub enum Stage {
     Queue,
     /// The network.
     Segment,
+    /// Finding and restoring faces, and enlarging: the networks beside that one.
+    Retouch,
     /// From mask to cutout.
     Matte,
     /// From cutout to finished picture.
@@ -57,6 +59,7 @@ impl Stage {
             Self::Decode => "decode",
             Self::Queue => "queue",
             Self::Segment => "segment",
+            Self::Retouch => "retouch",
             Self::Matte => "matte",
             Self::Compose => "compose",
             Self::Encode => "encode",

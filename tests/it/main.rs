@@ -55,6 +55,7 @@ mod matting;
 mod network_parity;
 mod openapi;
 mod origin;
+mod portraits;
 mod product;
 mod quota;
 mod reproducible;
