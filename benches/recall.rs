@@ -91,7 +91,7 @@ fn engine() -> Engine {
 
 async fn mask(engine: &Engine, photo: Frame, detect: Detect) -> Result<Mask, Box<dyn Error>> {
     let slot = engine.admit()?;
-    let cut = Cut { detect, ..Recipe::default().cut };
+    let cut = Cut { detect, ..Recipe::default().cut().expect("it cuts").clone() };
     let call = Call { lane: Lane::Bulk, deadline: Instant::now() + Duration::from_secs(600) };
     Ok(pipeline::look(engine, &slot, photo, &cut, &call).await?.mask)
 }

@@ -23,6 +23,8 @@ pub mod codec;
 pub mod compose;
 pub mod matting;
 pub mod model;
+
+pub mod portrait;
 pub mod recipe;
 
 pub mod engine;

@@ -6,19 +6,25 @@
 mod closer;
 mod cutting;
 mod drawing;
+mod portrait;
+mod retouch;
 
 pub use cutting::{Looked, look};
 
-use crate::codec::{self, DecodeError, EncodeError, Header, Limits};
-use crate::compose::{self, Flattened, Framing, Materials, OutputTooLarge, SUBJECT_ALPHA, Scene};
+use crate::codec::{self, DecodeError, EncodeError, EncodeOptions, Header, Limits};
+use crate::compose::{self, Flattened, Framing, Head, Materials, OutputTooLarge, SUBJECT_ALPHA, Scene};
 use crate::engine::{Engine, EngineError, Lane, Slot};
 use crate::generate::PICTURE_LIMITS;
-use crate::image::{BufferPool, Cutout, EncodedImage, Frame, Mask, Rect};
+use crate::image::{BufferPool, Cutout, EncodedImage, Frame, Mask, Rect, Size};
 use crate::matting::{self, NoSubject};
-use crate::recipe::{Picture, Recipe, Source};
+use crate::model::{Retoucher, SegmentError};
+use crate::portrait::LEAST_FACE;
+use crate::recipe::{Cut, Picture, Recipe, Source, Wants, Work};
 use crate::telemetry::metrics::{self, Stage};
 use bytes::Bytes;
 use drawing::Drawing;
+use portrait::{Seated, Sitter};
+use std::borrow::Cow;
 use std::fmt;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -38,11 +44,14 @@ pub struct Call {
 pub struct Output {
     /// The file.
     pub image: EncodedImage,
-    /// Where the subject is in it: the bounds of all pixels that it covers by more than 3 %.
-    pub subject: Rect,
-    /// How unsure the mask is, 0 to 1; 0 for a picture that brought its own.
-    pub uncertainty: f32,
-    /// Name and version of the weights.
+    /// Where the subject is in it: the bounds of all pixels that it covers by more than 3 %. Nothing where none was looked
+    /// for.
+    pub subject: Option<Rect>,
+    /// How unsure the mask is, 0 to 1; 0 for a picture that brought its own. Nothing where no subject was looked for.
+    pub uncertainty: Option<f32>,
+    /// The face that the picture was made by; nothing where none was looked for.
+    pub face: Option<FaceFound>,
+    /// Name and version of the weights that did what the caller asked for.
     pub model: String,
     /// Where the built-in generator drew the backdrop: the words of the prompt that it understood.
     pub understood: Option<Vec<String>>,
@@ -50,7 +59,26 @@ pub struct Output {
     pub timings: Timings,
 }
 
-/// Time spent in each stage.
+/// What became of looking for a face.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FaceFound {
+    /// There is none.
+    None,
+    /// Its box in the finished picture.
+    At(Rect),
+}
+
+impl fmt::Display for FaceFound {
+    /// `left,top,width,height`, or `none`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::None => f.write_str("none"),
+            Self::At(at) => at.fmt(f),
+        }
+    }
+}
+
+/// Time spent in each stage; none in those that did not take place.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Timings {
     /// Fetching a caller's URL.
@@ -61,6 +89,8 @@ pub struct Timings {
     pub queue: Duration,
     /// The network, the whole batch.
     pub segment: Duration,
+    /// Finding and restoring faces, and enlarging.
+    pub retouch: Duration,
     /// From mask to cutout.
     pub matte: Duration,
     /// From cutout to finished picture; with the drawing of a backdrop, which is done while the network looks.
@@ -72,16 +102,28 @@ pub struct Timings {
 impl Timings {
     /// Each stage with its time, in the order of the work.
     #[must_use]
-    pub const fn stages(&self) -> [(Stage, Duration); 7] {
+    pub const fn stages(&self) -> [(Stage, Duration); 8] {
         [
             (Stage::Fetch, self.fetch),
             (Stage::Decode, self.decode),
             (Stage::Queue, self.queue),
             (Stage::Segment, self.segment),
+            (Stage::Retouch, self.retouch),
             (Stage::Matte, self.matte),
             (Stage::Compose, self.compose),
             (Stage::Encode, self.encode),
         ]
+    }
+
+    /// What is left of the time since `began` was waiting. Tells the metrics all of it.
+    fn settle(&mut self, began: Instant) {
+        let worked: Duration = self.stages().iter().map(|(_, took)| *took).sum();
+        self.queue = (self.fetch + began.elapsed()).saturating_sub(worked);
+        for (stage, took) in self.stages() {
+            if stage == Stage::Queue || !took.is_zero() {
+                metrics::stage_finished(stage, took);
+            }
+        }
     }
 }
 
@@ -124,12 +166,24 @@ pub enum PipelineError {
     /// There is no subject in it.
     #[error(transparent)]
     NoSubject(#[from] NoSubject),
+    /// There is no face in it.
+    #[error("there is no face in the picture, or none of {LEAST_FACE} pixels or more")]
+    NoFace,
+    /// The result lets something through, and its format cannot.
+    #[error("the picture is transparent in places, which a jpg cannot be; png and webp can")]
+    NoAlpha,
     /// The engine is full, late, or broken.
     #[error(transparent)]
     Engine(#[from] EngineError),
     /// The result could not be written.
     #[error(transparent)]
     Encode(#[from] EncodeError),
+}
+
+impl From<SegmentError> for PipelineError {
+    fn from(SegmentError::Device(reason): SegmentError) -> Self {
+        Self::Engine(EngineError::Device(reason))
+    }
 }
 
 /// The files of one job.
@@ -165,19 +219,45 @@ pub async fn run(
     call: &Call,
 ) -> Result<Output, PipelineError> {
     let slot = engine.admit()?;
-    timeout_at(call.deadline.into(), stages(engine, slot, files.into(), recipe.clone(), call))
-        .await
-        .unwrap_or(Err(PipelineError::Engine(EngineError::DeadlineExceeded)))
+    let Recipe { work, scene, encode, wants } = recipe.clone();
+    let job = Job { files: files.into(), scene, encode, wants };
+    let stages = async {
+        match work {
+            Work::Cut { cut, picture } => stages(engine, slot, job, cut, picture, call).await,
+            Work::Retouch(retouch) => retouch::stages(engine, slot, job, retouch, call).await,
+        }
+    };
+    timeout_at(call.deadline.into(), stages).await.unwrap_or(Err(PipelineError::Engine(EngineError::DeadlineExceeded)))
 }
 
+/// Name and version of the weights that do what `recipe` asks for, as `x-service-model` tells them: `segmenter`'s, or those
+/// of `retoucher` where nothing is cut out.
+#[must_use]
+pub fn model_of(recipe: &Recipe, segmenter: impl FnOnce() -> String, retoucher: &dyn Retoucher) -> String {
+    match recipe.work {
+        Work::Cut { .. } => segmenter(),
+        Work::Retouch(retouch) => retouch::model_of(retoucher, retouch),
+    }
+}
+
+/// What every kind of work needs.
+struct Job {
+    files: Files,
+    scene: Scene,
+    encode: EncodeOptions,
+    wants: Wants,
+}
+
+/// The stages of a picture whose subject is looked for.
 async fn stages(
     engine: &Engine,
     slot: Slot,
-    files: Files,
-    recipe: Recipe,
+    job: Job,
+    cut: Cut,
+    picture: Picture,
     call: &Call,
 ) -> Result<Output, PipelineError> {
-    let Recipe { cut, picture, scene, encode, wants } = recipe;
+    let Job { files, scene, encode, wants } = job;
     let workers = Workers { engine, slot: &slot };
     let began = Instant::now();
     let mut timings = Timings { fetch: files.fetch, ..Timings::default() };
@@ -196,8 +276,8 @@ async fn stages(
     }
     let drawing = drawing.map(|drawing| drawing.on(&scene, size)).transpose()?;
     let drawn_pixels = drawing.as_ref().map_or(0, Drawing::most_pixels);
-    let pixels = probed.pixels() + scene.most_pixels(size) + cutting::most_pixels(size, &cut) + drawn_pixels;
-    engine.reserve_pixels(&slot, pixels, call.deadline).await?;
+    let work_pixels = most_pixels(&scene, picture, size) + cutting::most_pixels(size, &cut) + drawn_pixels;
+    engine.reserve_pixels(&slot, probed.pixels() + work_pixels, call.deadline).await?;
 
     let (buffers, scene) = (engine.buffers().clone(), Arc::new(scene));
     let decode = {
@@ -222,18 +302,29 @@ async fn stages(
     };
     let ((mask, uncertainty, frame, looked), drawn) = tokio::try_join!(looking, drawing::drawn(&workers, drawing))?;
     timings.segment = looked;
-    let matte = move || subject_of(frame, mask.as_ref(), picture, &cut.matting);
+    let Seated { frame, mask, sitter, took } = match picture {
+        Picture::Portrait(portrait) => Sitter::find(&workers, frame, mask, portrait).await?,
+        Picture::Cutout | Picture::Source => Seated { frame, mask, sitter: None, took: Duration::ZERO },
+    };
+    timings.retouch = took;
+    let matting = sitter.map_or(cut.matting, |sitter| sitter.matting(cut.matting, size));
+    let matte = move || subject_of(frame, mask.as_ref(), picture, &matting);
     let (found, took) = workers.run("matte", matte).await?;
     let (frame, subject) = found?;
     timings.matte = took;
 
     let (scene, materials, understood, drawing) = drawing::placed(drawn, &scene, materials);
     let compose = move || {
-        let layout = scene.layout(frame.size(), subject)?;
-        Ok::<_, PipelineError>(compose::flatten(frame, subject, &layout, &scene, materials))
+        let scene = match sitter {
+            Some(sitter) => Cow::Owned(sitter.scene(&scene, &frame)),
+            None => Cow::Borrowed(&*scene),
+        };
+        let layout = scene.layout(size, subject)?;
+        let face = sitter.map_or(FaceFound::None, |sitter| sitter.found(&layout, size));
+        Ok::<_, PipelineError>((compose::flatten(frame, subject, &layout, &scene, materials), face))
     };
     let (flattened, took) = workers.run("compose", compose).await?;
-    let Flattened { composite, subject } = flattened?;
+    let (Flattened { composite, subject }, face) = flattened?;
     timings.compose = drawing + took;
     // A subject that the resize left nothing of: an empty picture is never called a success.
     let subject = subject.ok_or(NoSubject)?;
@@ -242,14 +333,22 @@ async fn stages(
     let image = image?;
     timings.encode = took;
 
-    let worked: Duration = timings.stages().iter().map(|(_, took)| *took).sum();
-    timings.queue = (timings.fetch + began.elapsed()).saturating_sub(worked);
-    for (stage, took) in timings.stages() {
-        if stage != Stage::Fetch || !took.is_zero() {
-            metrics::stage_finished(stage, took);
+    timings.settle(began);
+    // Only who asks for a portrait is told of faces.
+    let face = matches!(picture, Picture::Portrait(_)).then_some(face);
+    let (subject, uncertainty) = (Some(subject), Some(uncertainty));
+    Ok(Output { image, subject, uncertainty, face, model: engine.model(), understood, timings })
+}
+
+/// Pixels that composing needs at most beside a source of `size`, whatever is found in it.
+fn most_pixels(scene: &Scene, picture: Picture, size: Size) -> usize {
+    match picture {
+        Picture::Portrait(portrait) => {
+            let framed = portrait.scene(scene, Head::anywhere(size)).most_pixels(size);
+            framed.max(scene.most_pixels(size))
         }
+        Picture::Cutout | Picture::Source => scene.most_pixels(size),
     }
-    Ok(Output { image, subject, uncertainty, model: engine.model(), understood, timings })
 }
 
 /// The picture to put into the scene, and where its subject is. Without a mask the picture's own alpha says.
@@ -265,7 +364,7 @@ fn subject_of(
             let subject = frame.covered(SUBJECT_ALPHA);
             (frame, subject)
         }
-        (Some(mask), Picture::Cutout) => {
+        (Some(mask), Picture::Cutout | Picture::Portrait(_)) => {
             let Cutout(frame) = matting::cut_out(frame, mask, options)?;
             let subject = frame.covered(SUBJECT_ALPHA);
             (frame, subject)

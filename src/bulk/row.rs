@@ -32,7 +32,7 @@ pub struct Row {
     /// Height of the result in pixels.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub height: Option<u32>,
-    /// How unsure the mask is, 0 to 1.
+    /// How unsure the mask is, 0 to 1; nothing where no subject was looked for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub uncertainty: Option<f32>,
     /// Milliseconds of each stage. Nothing for an object that was found done.
@@ -69,6 +69,8 @@ pub struct Stages {
     pub decode: f64,
     /// The network.
     pub segment: f64,
+    /// Finding and restoring faces, and enlarging.
+    pub retouch: f64,
     /// From mask to cutout.
     pub matte: f64,
     /// From cutout to finished picture.
@@ -117,7 +119,7 @@ impl Row {
     }
 
     /// Names of the columns of [`Row::cells`].
-    pub(super) const COLUMNS: [&'static str; 22] = [
+    pub(super) const COLUMNS: [&'static str; 23] = [
         "source",
         "output",
         "status",
@@ -133,6 +135,7 @@ impl Row {
         "queue_ms",
         "decode_ms",
         "segment_ms",
+        "retouch_ms",
         "matte_ms",
         "compose_ms",
         "encode_ms",
@@ -143,7 +146,7 @@ impl Row {
     ];
 
     /// The row of a table; empty where there is nothing to say.
-    pub(super) fn cells(&self) -> [String; 22] {
+    pub(super) fn cells(&self) -> [String; 23] {
         fn cell<T: ToString>(value: &Option<T>) -> String {
             value.as_ref().map(T::to_string).unwrap_or_default()
         }
@@ -167,6 +170,7 @@ impl Row {
             stage(|stages| stages.queue),
             stage(|stages| stages.decode),
             stage(|stages| stages.segment),
+            stage(|stages| stages.retouch),
             stage(|stages| stages.matte),
             stage(|stages| stages.compose),
             stage(|stages| stages.encode),

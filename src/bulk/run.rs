@@ -49,8 +49,8 @@ pub struct Worked {
     pub width: u32,
     /// Its height in pixels.
     pub height: u32,
-    /// How unsure the mask is, 0 to 1.
-    pub uncertainty: f32,
+    /// How unsure the mask is, 0 to 1; nothing where no subject was looked for.
+    pub uncertainty: Option<f32>,
     /// Milliseconds of each stage; the transfers are added here.
     pub stages: Stages,
 }
@@ -393,7 +393,7 @@ impl<W: Work> Shared<'_, W> {
                 output_bytes: Some(worked.bytes.len() as u64),
                 width: Some(worked.width),
                 height: Some(worked.height),
-                uncertainty: Some(worked.uncertainty),
+                uncertainty: worked.uncertainty,
                 milliseconds: Some(Stages { download, upload: milliseconds(began.elapsed()), ..worked.stages }),
                 finished_at: now(),
                 ..row

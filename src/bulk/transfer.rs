@@ -119,9 +119,12 @@ fn attributes(worked: &Worked, row: &Row) -> Attributes {
         (PARAMETERS, row.parameters.clone()),
         (MODEL, in_ascii(&row.model)),
         (SIZE, format!("{}x{}", worked.width, worked.height)),
-        (UNCERTAINTY, worked.uncertainty.to_string()),
     ];
-    let own = own.into_iter().map(|(name, value)| (Attribute::Metadata(name.into()), AttributeValue::from(value)));
+    let uncertainty = worked.uncertainty.map(|uncertainty| (UNCERTAINTY, uncertainty.to_string()));
+    let own = own
+        .into_iter()
+        .chain(uncertainty)
+        .map(|(name, value)| (Attribute::Metadata(name.into()), AttributeValue::from(value)));
     std::iter::once((Attribute::ContentType, AttributeValue::from(worked.media_type))).chain(own).collect()
 }
 

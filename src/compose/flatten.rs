@@ -60,7 +60,7 @@ pub fn flatten(picture: Frame, subject: Rect, layout: &Layout, scene: &Scene, ma
     }
     let stroke =
         scene.outline.and_then(|line| Some((line, outline(canvas.pixels_mut(), row, line.width * layout.scale)?)));
-    let subject = if opaque { transformed(subject, layout) } else { canvas.covered(SUBJECT_ALPHA) };
+    let subject = if opaque { layout.placed(subject) } else { canvas.covered(SUBJECT_ALPHA) };
     let cast =
         scene.shadow.and_then(|shadow| Some((shadow, cast(&canvas, stroke.as_ref(), &shadow, layout, subject?)?)));
     let grounded =
@@ -158,23 +158,6 @@ fn with_ground<'a>(shadow: Option<Shade<'a>>, ground: Option<&'a [f32]>, both: &
             Some(Shade { coverage: both, color, opacity: 1.0 })
         }
     }
-}
-
-/// Where a part of the source lies on the canvas; nothing when that is outside.
-fn transformed(subject: Rect, layout: &Layout) -> Option<Rect> {
-    let Layout { from, place, .. } = *layout;
-    let axis = |(first, length): (u32, u32), from: (u32, u32), place: (u32, u32)| {
-        let low = first.max(from.0) - from.0;
-        let high = (first + length).min(from.0 + from.1).checked_sub(from.0)?;
-        let to =
-            |at: u32, up: u64| (u64::from(at) * u64::from(place.1) + up * u64::from(from.1 - 1)) / u64::from(from.1);
-        // Outwards to whole pixels.
-        let (low, high) = (to(low, 0) as u32, to(high, 1) as u32);
-        (low < high).then(|| (place.0 + low, high - low))
-    };
-    let (left, width) = axis((subject.left, subject.width), (from.left, from.width), (place.left, place.width))?;
-    let (top, height) = axis((subject.top, subject.height), (from.top, from.height), (place.top, place.height))?;
-    Some(Rect { left, top, width, height })
 }
 
 fn placed(frame: Frame, layout: &Layout) -> Frame {

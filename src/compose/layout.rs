@@ -11,6 +11,7 @@
 //! Where an aspect is asked for, sides follow from the aspect itself and not from the natural canvas, whose own sides
 //! are whole pixels already: a width of 1000 at 4:5 is 1250 high for every subject.
 
+use super::portrait::{self, Window};
 use super::{Aspect, Background, Framing, Padding, Plate, Scene, Shadow, grounding, shadow};
 use crate::image::{Rect, Size};
 
@@ -57,6 +58,25 @@ impl Layout {
     pub const fn unchanged(source: Size) -> Self {
         Self { canvas: source, from: Rect::whole(source), place: Rect::whole(source), scale: 1.0 }
     }
+
+    /// Where a part of the source lies on the canvas; nothing when that is outside.
+    #[must_use]
+    pub fn placed(&self, part: Rect) -> Option<Rect> {
+        let Self { from, place, .. } = *self;
+        let axis = |(first, length): (u32, u32), from: (u32, u32), place: (u32, u32)| {
+            let low = first.max(from.0) - from.0;
+            let high = (first + length).min(from.0 + from.1).checked_sub(from.0)?;
+            let to = |at: u32, up: u64| {
+                (u64::from(at) * u64::from(place.1) + up * u64::from(from.1 - 1)) / u64::from(from.1)
+            };
+            // Outwards to whole pixels.
+            let (low, high) = (to(low, 0) as u32, to(high, 1) as u32);
+            (low < high).then(|| (place.0 + low, high - low))
+        };
+        let (left, width) = axis((part.left, part.width), (from.left, from.width), (place.left, place.width))?;
+        let (top, height) = axis((part.top, part.height), (from.top, from.height), (place.top, place.height))?;
+        Some(Rect { left, top, width, height })
+    }
 }
 
 /// A canvas in pixels of the source, before it is resized.
@@ -81,7 +101,7 @@ impl Scene {
             return self.padded(subject.size(), padding, subject);
         }
         let natural = self.natural(source, subject);
-        let (canvas, room) = self.resize.canvas(natural.size, natural.shape)?;
+        let (canvas, room) = self.resize_of(source).canvas(natural.size, natural.shape)?;
         let (left, width) = scaled(natural.before.0, natural.from.width, natural.size.width, room.width);
         let (top, height) = scaled(natural.before.1, natural.from.height, natural.size.height, room.height);
         let place = Rect { left: room.left + left, top: room.top + top, width, height };
@@ -111,6 +131,18 @@ impl Scene {
         Ok(Layout { canvas, from, place, scale: 1.0 })
     }
 
+    /// What was asked for. A portrait's frame may reach far beyond its picture, and is no larger than that unless it is
+    /// asked for.
+    fn resize_of(&self, source: Size) -> Resize {
+        match (self.framing, self.resize) {
+            (Framing::Portrait { .. }, Resize { width: None, height: None, max_dim }) => {
+                let most = source.longest();
+                Resize { max_dim: Some(max_dim.map_or(most, |max| max.min(most))), ..self.resize }
+            }
+            (_, resize) => resize,
+        }
+    }
+
     fn natural(&self, source: Size, subject: Rect) -> Natural {
         match self.framing {
             Framing::Whole | Framing::Padded { .. } => whole(source),
@@ -125,13 +157,20 @@ impl Scene {
                 let size = Padding::Pixels(room).around(subject.size());
                 Natural { size, shape: size, from: subject, before: (room, room) }
             }
+            Framing::Portrait { head, .. } => {
+                let shape = self.shape().unwrap_or(Size::new(1, 1));
+                let Window { size, from, before } = portrait::window(&head, shape, source);
+                Natural { size, shape, from, before }
+            }
         }
     }
 
     /// The aspect of the canvas, where it does not follow from the picture.
     fn shape(&self) -> Option<Size> {
         let given = match self.framing {
-            Framing::Padded { aspect, .. } | Framing::Cropped { aspect, .. } => aspect,
+            Framing::Padded { aspect, .. } | Framing::Cropped { aspect, .. } | Framing::Portrait { aspect, .. } => {
+                aspect
+            }
             Framing::Whole | Framing::Grown | Framing::Trimmed { .. } => None,
         };
         let boxed = || Aspect::new(self.resize.width?, self.resize.height?);
@@ -178,13 +217,20 @@ impl Scene {
         // Every framing's natural canvas grows with its subject: the largest is that of a subject that fills the picture.
         let all = Rect::whole(source);
         let free = match self.framing {
-            Framing::Whole | Framing::Padded { .. } | Framing::Cropped { aspect: Some(_), .. } => false,
+            Framing::Whole
+            | Framing::Padded { .. }
+            | Framing::Portrait { .. }
+            | Framing::Cropped { aspect: Some(_), .. } => false,
             Framing::Cropped { aspect: None, .. } | Framing::Grown | Framing::Trimmed { .. } => true,
         };
         let most = match (self.resize.width, self.resize.height) {
             // Where the aspect is the subject's it may be anything, and so may the side that follows from it.
             (Some(side), None) | (None, Some(side)) if free => side as usize * MAX_SIDE as usize,
             (None, None) if free => self.natural(source, all).size.area(),
+            (None, None) if matches!(self.framing, Framing::Portrait { .. }) => {
+                let side = self.resize_of(source).max_dim.unwrap_or(MAX_SIDE);
+                self.shape().unwrap_or(Size::new(1, 1)).fitted(Size::new(side, side)).area()
+            }
             _ => self.layout(source, all).map_or(limit * limit, |layout| layout.canvas.area()),
         };
         most.min(limit * limit)
@@ -341,7 +387,7 @@ fn grown(source: Size, subject: Rect, shadow: &Shadow) -> Natural {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::compose::Outline;
+    use crate::compose::{Head, Outline};
     use crate::image::color::Color;
 
     const PORTRAIT: Size = Size::new(200, 300);
@@ -433,6 +479,21 @@ mod tests {
 
     const NARROW: Size = Size::new(1, 997);
 
+    /// Of a picture of 200×300 with all of the body in it.
+    const HEAD: Head = Head {
+        middle: 90.0,
+        eyes: 80.0,
+        top: 60.0,
+        left: 70.0,
+        right: 110.0,
+        chin: 104.0,
+        face: 40.0,
+        bottom: 300.0,
+        cut_above: false,
+        cut_left: false,
+        cut_right: false,
+    };
+
     fn rect(left: u32, top: u32, width: u32, height: u32) -> Rect {
         Rect { left, top, width, height }
     }
@@ -485,6 +546,11 @@ mod tests {
             }
             for (width, padding) in [(0.0, 0), (16.0, 32), (0.3, 0), (1e30, 1), (100.0, u32::MAX)] {
                 scenes.push(trimmed(width, padding, resize));
+            }
+            for head in [Head::anywhere(PORTRAIT), Head { bottom: 9e9, face: f32::NAN, ..HEAD }, HEAD] {
+                for aspect in [None, Aspect::new(4, 5), Aspect::new(1, 100), Aspect::new(u32::MAX, 1)] {
+                    scenes.push(scene(Framing::Portrait { aspect, head }, resize));
+                }
             }
         }
         scenes
@@ -701,6 +767,41 @@ mod tests {
                 .min(canvas.height - place.top - place.height);
             assert!(7.0 * scale <= room as f32 + 1e-3, "{layout:?}");
         }
+    }
+
+    #[test]
+    fn a_portrait_has_the_size_that_was_asked_for_and_the_aspect_that_was_said() {
+        let portrait = |aspect, head, resize| {
+            let aspect = Option::map(aspect, |(width, height)| Aspect::new(width, height).unwrap());
+            scene(Framing::Portrait { aspect, head }, resize).layout(PORTRAIT, Rect::whole(PORTRAIT)).unwrap()
+        };
+        // 2.9 faces a side; a third of that is above the eyes, and the middle in the middle.
+        let layout = portrait(None, HEAD, Resize::default());
+        assert_eq!((layout.canvas, layout.from), (Size::new(116, 116), rect(32, 41, 116, 116)));
+        assert_eq!(layout.place, Rect::whole(layout.canvas));
+        for (aspect, resize, expected) in [
+            (Some((4, 5)), resize(800, 0, 0), (800, 1000)),
+            (None, resize(300, 400, 0), (300, 400)),
+            (Some((1, 1)), resize(300, 400, 0), (300, 400)),
+            (None, resize(0, 0, 64), (64, 64)),
+        ] {
+            let canvas = portrait(aspect, HEAD, resize).canvas;
+            assert_eq!((canvas.width, canvas.height), expected);
+        }
+        // Beyond the picture there is background, and no more of it than makes the result as large as its picture.
+        let at_the_border = Head { middle: 10.0, left: 0.0, right: 30.0, ..HEAD };
+        let layout = portrait(None, at_the_border, Resize::default());
+        assert_eq!((layout.from.left, layout.place.left), (0, 48));
+        let large = portrait(Some((1, 9)), HEAD, Resize::default());
+        assert_eq!(large.canvas.height, 300);
+    }
+
+    #[test]
+    fn a_part_of_the_source_is_found_again_on_the_canvas() {
+        let layout = cropped(None, 0, resize(50, 0, 0)).layout(LANDSCAPE, rect(100, 50, 100, 100)).unwrap();
+        assert_eq!(layout.placed(rect(110, 60, 20, 40)), Some(rect(5, 5, 10, 20)));
+        assert_eq!(layout.placed(rect(0, 0, 101, 51)), Some(rect(0, 0, 1, 1)), "clipped, and outwards");
+        assert_eq!(layout.placed(rect(200, 50, 20, 20)), None);
     }
 
     #[test]

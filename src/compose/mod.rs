@@ -10,6 +10,7 @@ mod golden;
 mod grounding;
 mod layout;
 mod outline;
+mod portrait;
 mod resample;
 mod scene;
 mod shadow;
@@ -19,6 +20,7 @@ mod watermark;
 pub use background::Plate;
 pub use flatten::{Flattened, Materials, SUBJECT_ALPHA, flatten};
 pub use layout::{Layout, MAX_SIDE, OutputTooLarge, Resize};
+pub use portrait::Head;
 pub use scene::{
     Aspect, Background, Enhance, Fit, Framing, Grounding, Light, Mark, Outline, Padding, Scene, Shadow, Watermark,
 };

@@ -1,6 +1,6 @@
 //! What a finished picture is made of, beside the subject. Nothing here depends on the picture at hand.
 
-use super::Resize;
+use super::{Head, Resize};
 use crate::image::color::Color;
 
 /// Everything that surrounds the subject, and the subject's place in it.
@@ -52,6 +52,13 @@ pub enum Framing {
     Trimmed {
         /// Room on each side in pixels of the source.
         padding: u32,
+    },
+    /// Head and shoulders.
+    Portrait {
+        /// Of the canvas; without one that of an exact box, else square.
+        aspect: Option<Aspect>,
+        /// What it is framed by.
+        head: Head,
     },
 }
 

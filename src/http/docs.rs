@@ -131,6 +131,7 @@ fn value(kind: &Kind) -> String {
     match kind {
         Kind::Choice(words) => joined(words.iter().map(|word| format!("<code>{word}</code>")).collect(), " "),
         Kind::Integer { min, max } => format!("{min}–{max}"),
+        Kind::Among(numbers) => joined(numbers.iter().map(|number| format!("<code>{number}</code>")).collect(), " "),
         Kind::Number { min, max } => format!("{min}–{max}, decimal"),
         Kind::Boolean => "<code>true</code> <code>false</code>".to_owned(),
         Kind::Text(form) => escaped(form.expected),

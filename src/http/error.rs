@@ -265,6 +265,8 @@ impl From<PipelineError> for ApiError {
             }
             PipelineError::OutputTooLarge(error) => Self::new(ErrorCode::OutputTooLarge, error.to_string()),
             PipelineError::NoSubject(error) => Self::new(ErrorCode::NoSubjectDetected, error.to_string()).param("file"),
+            PipelineError::NoFace => Self::new(ErrorCode::NoFaceDetected, error.to_string()).param("file"),
+            PipelineError::NoAlpha => Self::new(ErrorCode::InvalidParameter, error.to_string()).param("format"),
             PipelineError::Engine(error) => error.into(),
             PipelineError::Encode(error) => error.into(),
         }

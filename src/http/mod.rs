@@ -97,6 +97,9 @@ pub trait Remove: Send + Sync + 'static {
     /// Name and version of the network's weights.
     fn model(&self) -> String;
 
+    /// The same of the network that does what `recipe` asks for.
+    fn model_of(&self, recipe: &Recipe) -> String;
+
     /// What it is doing.
     fn state(&self) -> EngineState;
 
@@ -116,6 +119,10 @@ impl Remove for Engine {
 
     fn model(&self) -> String {
         Self::model(self)
+    }
+
+    fn model_of(&self, recipe: &Recipe) -> String {
+        pipeline::model_of(recipe, || Self::model(self), &**self.retoucher())
     }
 
     fn state(&self) -> EngineState {

@@ -3,15 +3,15 @@
 use super::error::ApiError;
 use super::facade::Facade;
 use super::response::MODEL;
-use crate::recipe::FieldError;
+use crate::recipe::{FieldError, Recipe};
 use hyper::header::HeaderMap;
 
 impl Facade {
-    /// Refuses a request that names another model than the one in use, or names one twice.
-    pub(super) fn judge_pin(&self, headers: &HeaderMap) -> Result<(), ApiError> {
+    /// Refuses a request that names another model than the one that does what `recipe` asks for, or names one twice.
+    pub(super) fn judge_pin(&self, headers: &HeaderMap, recipe: &Recipe) -> Result<(), ApiError> {
         let mut values = headers.get_all(MODEL).iter();
         let Some(pinned) = values.next() else { return Ok(()) };
-        let model = self.app.remover.model();
+        let model = self.app.remover.model_of(recipe);
         if values.next().is_none() && pinned.to_str().is_ok_and(|pinned| names(pinned, &model)) {
             return Ok(());
         }

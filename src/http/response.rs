@@ -35,6 +35,7 @@ pub(super) const MODEL: HeaderName = HeaderName::from_static("x-service-model");
 const WIDTH: HeaderName = HeaderName::from_static("x-service-width");
 const HEIGHT: HeaderName = HeaderName::from_static("x-service-height");
 const FOREGROUND: HeaderName = HeaderName::from_static("x-service-foreground");
+const FACE: HeaderName = HeaderName::from_static("x-service-face");
 const UNCERTAINTY: HeaderName = HeaderName::from_static("x-service-uncertainty");
 const COST: HeaderName = HeaderName::from_static("x-service-cost");
 const SERVER_TIMING: HeaderName = HeaderName::from_static("server-timing");
@@ -109,16 +110,24 @@ fn text(value: String) -> Result<HeaderValue, ApiError> {
 
 /// A finished picture that was billed with `cost` microdollars, `latency` after the last byte of its request.
 pub(super) fn image(output: Output, cost: u64, latency: Duration) -> Result<Reply, ApiError> {
-    let Output { image, subject, uncertainty, model, timings, understood: _ } = output;
+    let Output { image, subject, uncertainty, face, model, understood: _, timings } = output;
     let mut reply = page(StatusCode::OK, image.format.media_type(), image.bytes);
     let headers = reply.headers_mut();
     headers.insert(LATENCY, text(latency.as_millis().to_string())?);
     headers.insert(MODEL, text(model)?);
     headers.insert(WIDTH, image.size.width.into());
     headers.insert(HEIGHT, image.size.height.into());
-    headers.insert(FOREGROUND, text(subject.to_string())?);
+    // Told of what was looked for.
+    if let Some(subject) = subject {
+        headers.insert(FOREGROUND, text(subject.to_string())?);
+    }
+    if let Some(uncertainty) = uncertainty {
+        headers.insert(UNCERTAINTY, text(format!("{uncertainty:.3}"))?);
+    }
+    if let Some(face) = face {
+        headers.insert(FACE, text(face.to_string())?);
+    }
     headers.insert(COST, text(in_dollars(cost).to_string())?);
-    headers.insert(UNCERTAINTY, text(format!("{uncertainty:.3}"))?);
     let stages =
         timings.stages().map(|(stage, took)| format!("{};dur={:.1}", stage.name(), took.as_secs_f64() * 1000.0));
     headers.insert(SERVER_TIMING, text(stages.join(", "))?);

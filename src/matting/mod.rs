@@ -8,6 +8,7 @@ mod decontaminate;
 pub mod despill;
 pub mod edge;
 pub mod foreground;
+mod hair;
 mod holes;
 mod light;
 mod opaque;
@@ -23,6 +24,7 @@ use despill::Surroundings;
 use rayon::prelude::*;
 
 pub use carried::Carried;
+pub use hair::Hair;
 pub use uncertainty::{BAD_MAE, uncertainty};
 
 /// How the edge is found.
@@ -59,6 +61,8 @@ pub struct Options {
     /// Whether the subject is known to be opaque all over, as products are: holes are closed unless they show background,
     /// and the edge is hard, whatever `edge` says.
     pub opaque: bool,
+    /// Where hair is looked for outside of what the mask is sure of.
+    pub hair: Option<Hair>,
 }
 
 /// Nothing in the picture stands out as a subject.
@@ -131,7 +135,7 @@ pub fn matte_continued(
 ) -> Result<Continued, NoSubject> {
     let size = frame.size();
     let mask = with_subject(trimap::tidied(mask))?;
-    let trimap = trimap::of_tidied(&mask, size);
+    let trimap = trimap::of_tidied(&mask, size, None);
     let carried = carry(&trimap);
     let prior = closed_form::Prior::of_mask(&mask);
     let options = closed_form::ClosedForm { prior: Some(&prior), start: carried.as_ref() };
@@ -164,7 +168,7 @@ impl Found {
         let mask = if options.decontaminate { decontaminate::decontaminated(frame, mask) } else { mask };
         let mut matte = match options.method {
             Method::ClosedForm => {
-                let trimap = trimap::of_tidied(&mask, size);
+                let trimap = trimap::of_tidied(&mask, size, options.hair.as_ref());
                 let prior = closed_form::Prior::of_mask(&mask);
                 closed_form::estimate_alpha(
                     frame,

@@ -6,6 +6,7 @@
 //! nowhere with conviction, in the midst of what it is sure of: an eye, a logo, a reflection (on the development set
 //! such holes are subject two times out of three, three times as much by area).
 
+use super::Hair;
 use super::holes;
 use crate::image::{Mask, Size, Trimap};
 use backdrop_kernels::mask_upsample::cpu::Upsampled;
@@ -21,16 +22,19 @@ const BACKGROUND: f32 = 0.1;
 /// The trimap at `size`.
 #[must_use]
 pub fn from_mask(mask: &Mask, size: Size) -> Trimap {
-    of_tidied(&tidied(mask), size)
+    of_tidied(&tidied(mask), size, None)
 }
 
-/// The trimap at `size` of a mask that is [`tidied`] already.
-pub(super) fn of_tidied(mask: &Mask, size: Size) -> Trimap {
+/// The trimap at `size` of a mask that is [`tidied`] already, with room for hair.
+pub(super) fn of_tidied(mask: &Mask, size: Size, hair: Option<&Hair>) -> Trimap {
     let grid = (mask.size.width as usize, mask.size.height as usize);
     let cell_px = f32::min(size.width as f32 / grid.0 as f32, size.height as f32 / grid.1 as f32);
     let radius = f32::max(RADIUS_CELLS, RADIUS_PX / cell_px);
     let params = Params { radius, foreground: FOREGROUND, background: BACKGROUND };
-    let (low, high) = cpu::extremes(&mask.values, grid, &params);
+    let (low, mut high) = cpu::extremes(&mask.values, grid, &params);
+    if let Some(hair) = hair {
+        hair.widen(&mask.values, grid, size, cell_px, &mut high);
+    }
     let picture = (size.width as usize, size.height as usize);
     let mut labels = vec![Trimap::UNKNOWN; size.area()];
     cpu::label(

@@ -1,7 +1,10 @@
 //! Every endpoint that answers pictures: what it takes, and the way from its fields to a recipe.
 
 use super::params::{Field, Group, Origin};
-use super::{FieldError, Fields, Recipe, remove, replace_bg, replace_bg_ai, shadow, smart_crop, sticker, studio_shot};
+use super::{FieldError, Fields, Recipe};
+use super::{
+    face_restore, headshot, remove, replace_bg, replace_bg_ai, shadow, smart_crop, sticker, studio_shot, upscale,
+};
 use std::sync::LazyLock;
 
 /// The part that holds an uploaded background.
@@ -222,6 +225,33 @@ const ENTRIES: &[Entry] = &[
         table: sticker::Sticker::table,
         plan: sticker::sticker,
     },
+    Entry {
+        path: "/headshot",
+        origin: Origin::Specification,
+        about: "Makes a portrait: head and shoulders on a plain background, the face restored.",
+        input: Input::File,
+        listed: Listed(&[&["bg_color", "restore_face", "aspect"]]),
+        table: headshot::Headshot::table,
+        plan: headshot::headshot,
+    },
+    Entry {
+        path: "/face-restore",
+        origin: Origin::Specification,
+        about: "Makes the faces in a picture sharp and clean.",
+        input: Input::File,
+        listed: Listed(&[]),
+        table: face_restore::Restore::table,
+        plan: face_restore::restore,
+    },
+    Entry {
+        path: "/upscale",
+        origin: Origin::Specification,
+        about: "Enlarges a picture twofold or fourfold.",
+        input: Input::File,
+        listed: Listed(&[]),
+        table: upscale::Upscale::table,
+        plan: upscale::upscale,
+    },
 ];
 
 /// Every endpoint that answers pictures.
@@ -262,7 +292,8 @@ mod tests {
             for &(name, text) in &defaults {
                 let said = (endpoint.plan)(&fields(&[(name, text)]));
                 // The default aspect gives way to an exact box; said, it does not.
-                if (endpoint.name, name) != ("studio-shot", "aspect") && name != "padding" {
+                let is_aspect = name == "aspect" && ["studio-shot", "headshot"].contains(&endpoint.name);
+                if !is_aspect && name != "padding" {
                     assert_eq!(format!("{:?}", said.expect(name)), empty, "{} {name}={text}", endpoint.path);
                 }
             }

@@ -14,6 +14,8 @@ pub enum Kind {
         /// The most.
         max: u32,
     },
+    /// One of these whole numbers.
+    Among(&'static [u32]),
     /// A number in this range, both ends included.
     Number {
         /// The least.
@@ -49,6 +51,7 @@ impl Kind {
         match self {
             Self::Choice(words) => listed(words.iter().map(|word| (*word).to_owned())),
             Self::Integer { min, max } => format!("an integer from {min} to {max}"),
+            Self::Among(numbers) => listed(numbers.iter().map(u32::to_string)),
             Self::Number { min, max } => format!("a number from {min} to {max}"),
             Self::Boolean => "true or false".to_owned(),
             Self::Text(form) => form.expected.to_owned(),
@@ -62,7 +65,7 @@ impl Kind {
         match (self, value) {
             (Self::Choice(_) | Self::Text(_), Json::String(text)) => Some(text.clone()),
             // JSON Schema: a number without fraction is an integer, however it is written.
-            (Self::Integer { .. }, Json::Number(number)) => match number.as_f64() {
+            (Self::Integer { .. } | Self::Among(_), Json::Number(number)) => match number.as_f64() {
                 Some(value) if value.fract() == 0.0 && value.abs() < 1e15 => Some(format!("{value:.0}")),
                 Some(_) | None => Some(number.to_string()),
             },
@@ -71,7 +74,12 @@ impl Kind {
             (Self::Boolean, Json::Number(number)) => Some(number.to_string()),
             (Self::AnyOf(kinds), value) => kinds.iter().find_map(|kind| kind.text_of(value)),
             (
-                Self::Choice(_) | Self::Text(_) | Self::Integer { .. } | Self::Number { .. } | Self::Boolean,
+                Self::Choice(_)
+                | Self::Text(_)
+                | Self::Integer { .. }
+                | Self::Among(_)
+                | Self::Number { .. }
+                | Self::Boolean,
                 Json::Null | Json::Bool(_) | Json::Number(_) | Json::String(_) | Json::Array(_) | Json::Object(_),
             ) => None,
         }
@@ -109,6 +117,9 @@ mod tests {
         assert_eq!(integer.text_of(&json!(5.0)).as_deref(), Some("5"));
         assert_eq!(integer.text_of(&json!(5.5)).as_deref(), Some("5.5"));
         assert_eq!(integer.text_of(&json!("5")), None);
+        let among = Kind::Among(&[1, 2, 4]);
+        assert_eq!((among.expected().as_str(), among.text_of(&json!(4)).as_deref()), ("1, 2 or 4", Some("4")));
+        assert_eq!(among.text_of(&json!("4")), None);
         assert_eq!(Kind::Boolean.text_of(&json!(true)).as_deref(), Some("true"));
         assert_eq!(Kind::Boolean.text_of(&json!(1)).as_deref(), Some("1"));
         assert_eq!(Kind::Boolean.text_of(&json!("true")), None);

@@ -4,12 +4,14 @@
 //! 2. Groups, one struct for each set of fields that belong together, each field an `Option` of a type that cannot hold
 //!    a bad value. Declared once with `fields!`, which also makes the table that the documentation page and the
 //!    contract test read.
-//! 3. [`Recipe`]: no options left, defaults filled.
+//! 3. [`Recipe`]: no options left, defaults filled. Its [`Work`] says whether something is cut out at all.
 //!
 //! [`ENDPOINTS`] lists them; a new one is one file here and one entry there.
 
 mod endpoint;
+mod face_restore;
 mod fields;
+mod headshot;
 mod kind;
 mod params;
 mod remove;
@@ -20,6 +22,7 @@ mod shared;
 mod smart_crop;
 mod sticker;
 mod studio_shot;
+mod upscale;
 mod values;
 mod video;
 
@@ -30,20 +33,19 @@ pub use params::{Field, Origin};
 pub use replace_bg_ai::{BACKDROP_PATH, ModelId, Prompt, UNKNOWN_GROUNDING, WantedModel, Wish};
 pub use values::{
     AlphaOnly, Blur, CutEngine, CutoutFormat, DespillFlag, DespillPercent, DespillStrength, Detect, Flag, Lift, Line,
-    PresetRef, RgbaOnly, Room, Side, Unit, Value, Whole,
+    PresetRef, RgbaOnly, Room, Scale, ScaleOrNone, Side, Unit, Value, Whole,
 };
 pub use video::{VIDEO_ABOUT, VIDEO_FIELDS, VIDEO_PATH, VideoFormat, VideoRecipe, webhook_url};
 
 use crate::image::SourceUrl;
+use crate::model::Factor;
 use crate::{codec, compose, matting};
 
 /// Everything the pipeline needs to know about one job; nothing is left open.
 #[derive(Clone, Debug)]
 pub struct Recipe {
-    /// How the subject is cut out.
-    pub cut: Cut,
-    /// What of the source is put into the scene.
-    pub picture: Picture,
+    /// What is done with the source before it is put into the scene.
+    pub work: Work,
     /// What surrounds it.
     pub scene: compose::Scene,
     /// The file that comes back.
@@ -56,6 +58,67 @@ impl Default for Recipe {
     /// What `/remove` does without fields.
     fn default() -> Self {
         remove::upload(&Fields::default()).expect("no field, no mistake")
+    }
+}
+
+impl Recipe {
+    /// How the subject is cut out, where it is.
+    #[must_use]
+    pub const fn cut(&self) -> Option<&Cut> {
+        match &self.work {
+            Work::Cut { cut, .. } => Some(cut),
+            Work::Retouch(_) => None,
+        }
+    }
+
+    /// The same, to be changed.
+    pub const fn cut_mut(&mut self) -> Option<&mut Cut> {
+        match &mut self.work {
+            Work::Cut { cut, .. } => Some(cut),
+            Work::Retouch(_) => None,
+        }
+    }
+}
+
+/// What is done with a source.
+#[derive(Clone, Debug)]
+pub enum Work {
+    /// Its subject is looked for.
+    Cut {
+        /// How.
+        cut: Cut,
+        /// What of the source is put into the scene then.
+        picture: Picture,
+    },
+    /// All of it stays, larger or with better faces; nothing is cut out.
+    Retouch(Retouch),
+}
+
+/// What becomes of a source of which all stays.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Retouch {
+    /// It is enlarged.
+    Enlarge(Factor),
+    /// The faces in it are restored.
+    Faces {
+        /// How much larger it becomes before that, if at all.
+        enlarge: Option<Factor>,
+        /// How much of what restores them is added, 0 to 1.
+        strength: f32,
+    },
+}
+
+impl Retouch {
+    /// How much of what restores a face is added where nothing is said.
+    pub const STRENGTH: f32 = 0.8;
+
+    /// How much larger the source becomes.
+    #[must_use]
+    pub const fn factor(self) -> Option<Factor> {
+        match self {
+            Self::Enlarge(factor) => Some(factor),
+            Self::Faces { enlarge, .. } => enlarge,
+        }
     }
 }
 
@@ -79,6 +142,27 @@ pub enum Picture {
     Cutout,
     /// The source as it is; the subject only says where to look.
     Source,
+    /// The subject as a portrait, where it has a face; without one the subject alone.
+    Portrait(Portrait),
+}
+
+/// How a portrait differs from the scene that a subject without a face is put into.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Portrait {
+    /// Aspect of the result; without one that of an exact box, else square.
+    pub aspect: Option<compose::Aspect>,
+    /// Whether the face is restored.
+    pub restore_face: bool,
+}
+
+impl Portrait {
+    /// The scene of a sitter with this head, where one without a face would be put into `scene`: framed by the head, and
+    /// without a shadow, which belongs to things that stand before a wall.
+    #[must_use]
+    pub fn scene(&self, scene: &compose::Scene, head: compose::Head) -> compose::Scene {
+        let framing = compose::Framing::Portrait { aspect: self.aspect, head };
+        compose::Scene { framing, shadow: None, ..scene.clone() }
+    }
 }
 
 /// Pictures that are needed beside the source.

@@ -1,8 +1,8 @@
 //! `/remove`, `/remove-url`, `/remove-batch`, `/remove-batch-url` and `/mask`: the subject on transparency, or its matte.
 
 use super::params::{Group, fields};
-use super::shared::{Common, Marks, UploadMarks, UrlMarks, composed};
-use super::{AlphaOnly, CutoutFormat, FieldError, Fields, Recipe};
+use super::shared::{self, Common, Marks, UploadMarks, UrlMarks, finished};
+use super::{AlphaOnly, CutoutFormat, FieldError, Fields, Picture, Recipe, Work};
 use crate::codec::Channels;
 use crate::compose::Scene;
 use crate::matting::{Edge, Method};
@@ -60,9 +60,11 @@ pub(super) fn mask(fields: &Fields) -> Result<Recipe, FieldError> {
 }
 
 fn cutout(own: &RemoveFields, common: &Common, marks: &impl Marks) -> Recipe {
-    let mut recipe = composed(common, marks, own.format.unwrap_or_default().0, Scene::default());
-    recipe.cut.matting.method = own.matting.unwrap_or_default();
-    recipe.cut.matting.edge = own.edge.unwrap_or_default();
+    let mut cut = shared::cut(common, marks);
+    cut.matting.method = own.matting.unwrap_or_default();
+    cut.matting.edge = own.edge.unwrap_or_default();
+    let work = Work::Cut { cut, picture: Picture::Cutout };
+    let mut recipe = finished(work, common, marks, own.format.unwrap_or_default().0, Scene::default());
     recipe.encode.channels = own.channels.unwrap_or_default();
     recipe
 }
@@ -101,11 +103,13 @@ mod tests {
             despill: 0.4,
             decontaminate: true,
             opaque: false,
+            hair: None,
         };
-        assert_eq!(recipe.cut.matting, matting);
+        let cut = recipe.cut().expect("it cuts");
+        assert_eq!(cut.matting, matting);
         assert_eq!(recipe.scene.resize, Resize { width: Some(20), height: Some(30), max_dim: Some(100) });
         assert_eq!(recipe.encode.channels, Channels::Alpha);
-        assert!(!recipe.cut.keep_alpha);
+        assert!(!cut.keep_alpha);
         assert_eq!(recipe.scene.watermark, Some(Watermark { mark: Mark::Picture, opacity: 0.25 }));
         assert_eq!(recipe.wants.mark.expect("an address").to_string(), "https://example.org/w.png");
     }
@@ -115,7 +119,7 @@ mod tests {
         let recipe = url(&fields(&[("watermark", "© us"), ("despill", "1")])).expect("all valid");
         assert_eq!(recipe.scene.watermark, Some(Watermark { mark: Mark::Text("© us".into()), opacity: 0.5 }));
         assert_eq!(recipe.wants.mark, None);
-        assert!((recipe.cut.matting.despill - 0.01).abs() < 1e-6);
+        assert!((recipe.cut().expect("it cuts").matting.despill - 0.01).abs() < 1e-6);
     }
 
     #[test]

@@ -243,7 +243,7 @@ mod tests {
 
     #[test]
     fn despill_is_in_full_force_unless_something_else_is_said() {
-        let strength = |pairs: &[(&str, &str)]| recipe(pairs).cut.matting.despill;
+        let strength = |pairs: &[(&str, &str)]| recipe(pairs).cut().expect("it cuts").matting.despill;
         let all = [strength(&[PROMPT]), strength(&[PROMPT, ("despill", "true")])];
         assert!(all.iter().all(|strength| (strength - 1.0).abs() < f32::EPSILON), "{all:?}");
         for (text, expected) in [("0", 0.0), ("false", 0.0), ("1", 0.01), ("50", 0.5), ("100", 1.0)] {

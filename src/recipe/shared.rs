@@ -2,8 +2,8 @@
 
 use super::params::fields;
 use super::{
-    Cut, CutEngine, DespillFlag, DespillStrength, Detect, FieldError, Flag, Line, Picture, PresetRef, Recipe, Side,
-    Unit, Wants,
+    Cut, CutEngine, DespillFlag, DespillStrength, Detect, FieldError, Fields, Flag, Line, Picture, PresetRef, Recipe,
+    Retouch, Side, Unit, Wants, Work,
 };
 use crate::codec::{Channels, EncodeOptions, PngEffort};
 use crate::compose::{Mark, Resize, Scene, Watermark};
@@ -100,22 +100,32 @@ impl Marks for UrlMarks {
     }
 }
 
+/// How the shared fields have the subject cut out.
+pub(super) fn cut(common: &Common, marks: &impl Marks) -> Cut {
+    Cut {
+        matting: matting::Options {
+            despill: marks.despill(),
+            decontaminate: common.decontaminate.is_some_and(|Flag(yes)| yes),
+            opaque: common.engine == Some(CutEngine::ProductV1),
+            ..matting::Options::default()
+        },
+        keep_alpha: common.keep_alpha.is_none_or(|Flag(yes)| yes),
+        detect: common.detect.unwrap_or_default(),
+        engine: common.engine,
+    }
+}
+
 /// The recipe of a composition: everything shared filled in, and `scene` around the cutout.
 pub(super) fn composed(common: &Common, marks: &impl Marks, format: OutputFormat, scene: Scene) -> Recipe {
+    let work = Work::Cut { cut: cut(common, marks), picture: Picture::Cutout };
+    finished(work, common, marks, format, scene)
+}
+
+/// The recipe of any work: everything shared filled in that is not about cutting out.
+pub(super) fn finished(work: Work, common: &Common, marks: &impl Marks, format: OutputFormat, scene: Scene) -> Recipe {
     let (watermark, mark) = marks.watermark();
     Recipe {
-        cut: Cut {
-            matting: matting::Options {
-                despill: marks.despill(),
-                decontaminate: common.decontaminate.is_some_and(|Flag(yes)| yes),
-                opaque: common.engine == Some(CutEngine::ProductV1),
-                ..matting::Options::default()
-            },
-            keep_alpha: common.keep_alpha.is_none_or(|Flag(yes)| yes),
-            detect: common.detect.unwrap_or_default(),
-            engine: common.engine,
-        },
-        picture: Picture::Cutout,
+        work,
         scene: Scene { resize: common.resize(), watermark, ..scene },
         encode: EncodeOptions {
             format,
@@ -125,6 +135,29 @@ pub(super) fn composed(common: &Common, marks: &impl Marks, format: OutputFormat
         },
         wants: Wants { background: None, mark },
     }
+}
+
+/// The recipe of a picture of which all stays. Fields about cutting out are refused where they ask for something.
+pub(super) fn retouched(
+    retouch: Retouch,
+    fields: &Fields,
+    common: &Common,
+    marks: &UploadMarks,
+    format: OutputFormat,
+) -> Result<Recipe, FieldError> {
+    let asked = [
+        ("detect", common.detect == Some(Detect::HighRecall), "standard"),
+        ("decontaminate", common.decontaminate == Some(Flag(true)), "false"),
+        ("engine", common.engine.is_some(), "nothing"),
+        ("despill", marks.despill() > 0.0, "false"),
+        ("keep_alpha", common.keep_alpha == Some(Flag(false)), "true"),
+    ];
+    if let Some((name, _, usual)) = asked.into_iter().find(|(_, is_asked, _)| *is_asked) {
+        let value = fields.get(name).unwrap_or_default();
+        let expected = format!("{usual}, because this endpoint keeps the whole picture");
+        return Err(FieldError::invalid(name, value, expected));
+    }
+    Ok(finished(Work::Retouch(retouch), common, marks, format, Scene::default()))
 }
 
 /// The refusal of an opaque format for a result that lets something through.

@@ -1,8 +1,8 @@
 //! `/smart-crop`: the part of the picture that the subject is in.
 
 use super::params::{Group, fields};
-use super::shared::{Common, Marks, UploadMarks, composed};
-use super::{CutoutFormat, FieldError, Fields, Picture, Recipe, RgbaOnly, Room};
+use super::shared::{self, Common, Marks, UploadMarks, finished};
+use super::{CutoutFormat, FieldError, Fields, Picture, Recipe, RgbaOnly, Room, Work};
 use crate::compose::{Aspect, Background, Framing, Scene};
 
 fields! {
@@ -35,6 +35,6 @@ pub(super) fn crop(fields: &Fields) -> Result<Recipe, FieldError> {
         background: Background::EdgeColor,
         ..Scene::default()
     };
-    let recipe = composed(&common, &marks, own.format.unwrap_or_default().0, scene);
-    Ok(Recipe { picture: Picture::Source, ..recipe })
+    let work = Work::Cut { cut: shared::cut(&common, &marks), picture: Picture::Source };
+    Ok(finished(work, &common, &marks, own.format.unwrap_or_default().0, scene))
 }

@@ -39,11 +39,24 @@ pub(super) type Studio = (StudioFields, Common, UploadMarks);
 /// The shadow that the interface promises; its softness is that of `/shadow`'s default.
 const SHADOW: Shadow = Shadow { color: Color::BLACK, opacity: 0.35, dx: 8.0, dy: 12.0, sigma: 10.0 };
 
+/// Room around the subject where none is said.
+const PADDING: Padding = Padding::Share(0.1);
+
+/// The scene of a studio shot on a plain colour, with everything else as usual.
+pub(super) fn plain(color: Color, aspect: Option<Aspect>) -> Scene {
+    Scene {
+        framing: Framing::Padded { aspect, padding: PADDING },
+        background: Background::Color(color),
+        shadow: Some(SHADOW),
+        ..Scene::default()
+    }
+}
+
 pub(super) fn studio(fields: &Fields) -> Result<Recipe, FieldError> {
     let (own, common, marks) = Studio::read(fields)?;
     let is = |flag: Option<Flag>| flag.map(|Flag(yes)| yes);
     let color = own.bg_color.unwrap_or(Color::WHITE);
-    let padding = own.padding.unwrap_or(Padding::Share(0.1));
+    let padding = own.padding.unwrap_or(PADDING);
     let resize = common.resize();
     if let Padding::Pixels(pixels) = padding
         && shorter_side(&resize, own.aspect).is_some_and(|side| u64::from(pixels) * 2 >= u64::from(side))

@@ -6,6 +6,7 @@ use crate::compose::{self, Aspect, Fit, Padding};
 use crate::image::color::Color;
 use crate::image::{OutputFormat, Quality, SourceUrl};
 use crate::matting::{Edge, Method};
+use crate::model::Factor;
 
 /// A type that one field's text is parsed into.
 pub trait Value: Sized {
@@ -130,6 +131,34 @@ impl<const MIN: u32, const MAX: u32> Value for Whole<MIN, MAX> {
 
     fn parse(text: &str) -> Option<Self> {
         whole(text).filter(|value| (MIN..=MAX).contains(value)).map(Self)
+    }
+}
+
+/// How many times as wide and as high an enlarged picture is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Scale(pub Factor);
+
+impl Value for Scale {
+    const KIND: Kind = Kind::Among(&[2, 4]);
+
+    fn parse(text: &str) -> Option<Self> {
+        match whole(text) {
+            Some(2) => Some(Self(Factor::Two)),
+            Some(4) => Some(Self(Factor::Four)),
+            _ => None,
+        }
+    }
+}
+
+/// The same, or 1 for a picture that keeps its size.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ScaleOrNone(pub Option<Factor>);
+
+impl Value for ScaleOrNone {
+    const KIND: Kind = Kind::Among(&[1, 2, 4]);
+
+    fn parse(text: &str) -> Option<Self> {
+        if whole(text) == Some(1) { Some(Self(None)) } else { Scale::parse(text).map(|Scale(by)| Self(Some(by))) }
     }
 }
 
@@ -388,6 +417,17 @@ mod tests {
         }
         for (text, expected) in [("0", None), ("1", Some(1)), ("8192", Some(8192)), ("8193", None)] {
             assert_eq!(Side::parse(text).map(Side::get), expected, "side {text:?}");
+        }
+    }
+
+    #[test]
+    fn a_scale_is_one_of_its_numbers() {
+        let by = |text| (Scale::parse(text).map(|Scale(by)| by.get()), ScaleOrNone::parse(text).map(|scale| scale.0));
+        assert_eq!(by("1"), (None, Some(None)));
+        assert_eq!(by("2"), (Some(2), Some(Some(Factor::Two))));
+        assert_eq!(by("4"), (Some(4), Some(Some(Factor::Four))));
+        for text in ["", "0", "3", "8", "02.0", "-2", "+4", "two", "4294967298"] {
+            assert_eq!(by(text), (None, None), "{text:?}");
         }
     }
 

@@ -43,6 +43,8 @@ pub enum Stage {
     Queue,
     /// The network.
     Segment,
+    /// Finding and restoring faces, and enlarging: the networks beside that one.
+    Retouch,
     /// From mask to cutout.
     Matte,
     /// From cutout to finished picture.
@@ -60,6 +62,7 @@ impl Stage {
             Self::Decode => "decode",
             Self::Queue => "queue",
             Self::Segment => "segment",
+            Self::Retouch => "retouch",
             Self::Matte => "matte",
             Self::Compose => "compose",
             Self::Encode => "encode",

@@ -188,7 +188,7 @@ impl Work for Worker {
             media_type: "image/png",
             width: 1,
             height: 1,
-            uncertainty: 0.0,
+            uncertainty: Some(0.0),
             stages: Stages::default(),
         })
     }

@@ -14,8 +14,8 @@ use backdrop::jobs::results::Results;
 use backdrop::jobs::secret::DaemonSecret;
 use backdrop::jobs::webhook_sender::WebhookSender;
 use backdrop::jobs::{Done, Job, Jobs, JobsConfig, Means, Work as DoJob, WorkError, input_in};
-use backdrop::pipeline::{Call, Files, Output, PipelineError, Timings};
-use backdrop::recipe::{Recipe, Source};
+use backdrop::pipeline::{Call, FaceFound, Files, Output, PipelineError, Timings};
+use backdrop::recipe::{Picture, Recipe, Retouch, Source, Work as Recipes};
 use backdrop::source::{FetchConfig, FetchError, Fetcher};
 use backdrop::store::{RedbStore, UnixSeconds};
 use backdrop::telemetry::metrics::exporter;
@@ -87,6 +87,15 @@ impl Engine {
     }
 }
 
+/// What the stand-in says of faces where they are looked for.
+fn face_of(work: &Recipes) -> Option<FaceFound> {
+    match work {
+        Recipes::Cut { picture: Picture::Portrait(_), .. } => Some(FaceFound::None),
+        Recipes::Retouch(Retouch::Faces { .. }) => Some(FaceFound::At(Rect { left: 3, top: 4, width: 5, height: 6 })),
+        Recipes::Cut { .. } | Recipes::Retouch(Retouch::Enlarge(_)) => None,
+    }
+}
+
 struct CountWhenDropped<'a>(&'a AtomicUsize);
 
 impl Drop for CountWhenDropped<'_> {
@@ -121,13 +130,15 @@ impl Remove for Engine {
                 Work::Fail(error) => return Err(error()),
                 Work::Panic => panic!("the work panicked on purpose"),
             };
+            let cuts = recipe.cut().is_some();
             Ok(Output {
                 image: EncodedImage { format: recipe.encode.format, size: Size::new(40, 30), bytes: answer.into() },
-                subject: Rect { left: 1, top: 2, width: 20, height: 25 },
-                uncertainty: 0.125,
+                subject: cuts.then_some(Rect { left: 1, top: 2, width: 20, height: 25 }),
+                uncertainty: cuts.then_some(0.125),
+                face: face_of(&recipe.work),
                 understood: matches!(recipe.wants.background, Some(Source::Generated(_)))
                     .then(|| vec!["beach".to_owned()]),
-                model: "fgnet-384/1".into(),
+                model: self.model_of(recipe),
                 timings: Timings { decode: Duration::from_micros(1500), ..Timings::default() },
             })
         })
@@ -135,6 +146,14 @@ impl Remove for Engine {
 
     fn model(&self) -> String {
         "fgnet-384/1".into()
+    }
+
+    fn model_of(&self, recipe: &Recipe) -> String {
+        match recipe.work {
+            Recipes::Cut { .. } => self.model(),
+            Recipes::Retouch(Retouch::Enlarge(by)) => format!("upscale-{}/1", by.get()),
+            Recipes::Retouch(Retouch::Faces { .. }) => "restore-256/1".into(),
+        }
     }
 
     fn state(&self) -> EngineState {

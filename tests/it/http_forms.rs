@@ -20,6 +20,10 @@ fn cases(kind: Kind) -> (Vec<String>, Vec<String>) {
             let beyond = [(i64::from(min) - 1).to_string(), (u64::from(max) + 1).to_string(), format!("+{max}")];
             (vec![min.to_string(), max.to_string()], wrong.into_iter().chain(beyond).collect())
         }
+        Kind::Among(numbers) => {
+            let beyond = (0..=9).filter(|number| !numbers.contains(number)).map(|number| number.to_string());
+            (numbers.iter().map(u32::to_string).collect(), wrong.into_iter().chain(beyond).collect())
+        }
         Kind::Number { min, max } => {
             let beyond = [(min - 0.001).to_string(), (max + 0.001).to_string(), format!("+{max}"), "1e-1".to_owned()];
             (vec![min.to_string(), max.to_string()], wrong.into_iter().chain(beyond).collect())

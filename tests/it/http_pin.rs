@@ -30,17 +30,22 @@ async fn every_endpoint_of_pictures_takes_the_model_in_use_and_refuses_others_be
         let Target::Image(endpoint) = route.target else { continue };
         endpoints += 1;
         let (started, asked) = (daemon.engine.started(), daemon.origin.asked());
-        for model in ["fgnet-512", "fgnet-384/2", "", "FGNET-384"] {
+        for model in ["fgnet-512", "fgnet-384/2", "", "FGNET-384", "upscale-4"] {
             let refused = refusal(pinned(request(&daemon, route.path, endpoint.input), model).await).await;
             refused.is(400, "invalid_parameter", Some("x-service-model"));
         }
         let twice = request(&daemon, route.path, endpoint.input).header("x-service-model", "fgnet-384");
         refusal(pinned(twice, "fgnet-384").await).await.is(400, "invalid_parameter", Some("x-service-model"));
         assert_eq!((daemon.engine.started(), daemon.origin.asked()), (started, asked), "{}", route.path);
-        for model in ["fgnet-384", "fgnet-384/1"] {
-            let answered = pinned(request(&daemon, route.path, endpoint.input), model).await;
+        let name = match route.path {
+            "/upscale" => "upscale-2",
+            "/face-restore" => "restore-256",
+            _ => "fgnet-384",
+        };
+        for model in [name.to_owned(), format!("{name}/1")] {
+            let answered = pinned(request(&daemon, route.path, endpoint.input), &model).await;
             assert_eq!(answered.status(), 200, "{}", route.path);
-            assert_eq!(answered.headers()["x-service-model"], "fgnet-384/1");
+            assert_eq!(answered.headers()["x-service-model"], *format!("{name}/1"));
         }
     }
     assert!(endpoints >= 10, "{endpoints}");

@@ -26,7 +26,8 @@ async fn a_picture_comes_with_its_headers() {
     assert!(header("x-service-latency").parse::<u64>().expect("whole milliseconds") < 5000);
     assert_eq!(
         header("server-timing"),
-        "fetch;dur=0.0, decode;dur=1.5, queue;dur=0.0, segment;dur=0.0, matte;dur=0.0, compose;dur=0.0, encode;dur=0.0"
+        "fetch;dur=0.0, decode;dur=1.5, queue;dur=0.0, segment;dur=0.0, retouch;dur=0.0, \
+         matte;dur=0.0, compose;dur=0.0, encode;dur=0.0"
     );
     assert_eq!((header("x-ratelimit-limit"), header("x-ratelimit-remaining")), ("60".into(), "59".into()));
     assert_eq!(header("x-service-version"), env!("CARGO_PKG_VERSION"));
@@ -117,6 +118,8 @@ async fn every_way_the_work_fails_has_its_code() {
             None,
         ),
         (|| NoSubject.into(), 422, "no_subject_detected", Some("file"), None),
+        (|| PipelineError::NoFace, 422, "no_face_detected", Some("file"), None),
+        (|| PipelineError::NoAlpha, 400, "invalid_parameter", Some("format"), None),
         (|| OutputTooLarge { size: Size::new(8192, 8193) }.into(), 413, "output_too_large", None, None),
         (
             || EngineError::QueueFull { retry_after: Duration::from_millis(2100) }.into(),

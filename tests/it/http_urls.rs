@@ -34,7 +34,8 @@ async fn a_picture_is_fetched_and_cut_out_as_its_fields_say() {
     assert_eq!(*length, 1234);
     assert_eq!((recipe.encode.quality.get(), recipe.encode.channels), (50, Channels::Alpha));
     assert_eq!(recipe.scene.resize.width, Some(64));
-    assert!((recipe.cut.matting.despill - 0.4).abs() < 1e-6 && !recipe.cut.keep_alpha);
+    let cut = recipe.cut().expect("it cuts");
+    assert!((cut.matting.despill - 0.4).abs() < 1e-6 && !cut.keep_alpha);
     let watermark = recipe.scene.watermark.as_ref().expect("a watermark");
     assert_eq!((&watermark.mark, watermark.opacity), (&Mark::Text("© us".into()), 0.5));
 }

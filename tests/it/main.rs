@@ -59,6 +59,7 @@ mod matting;
 mod network_parity;
 mod openapi;
 mod origin;
+mod portraits;
 mod product;
 mod quota;
 mod reproducible;

@@ -17,6 +17,8 @@ pub(super) fn unworked(error: &PipelineError) -> Unworked {
         },
         PipelineError::OutputTooLarge(_) => ErrorCode::OutputTooLarge,
         PipelineError::NoSubject(_) => ErrorCode::NoSubjectDetected,
+        PipelineError::NoFace => ErrorCode::NoFaceDetected,
+        PipelineError::NoAlpha => ErrorCode::InvalidParameter,
         PipelineError::Encode(_) => ErrorCode::InternalError,
         PipelineError::Engine(error) => match error {
             EngineError::Device(_) | EngineError::Panicked(_) => ErrorCode::InternalError,

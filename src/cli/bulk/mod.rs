@@ -18,6 +18,8 @@ use super::settings::Settings;
 use crate::account::price::Call;
 use crate::bulk::{Ledger, Order, Places, Run, Select, Shard, Template};
 use crate::codec::Limits;
+use crate::model::CpuRetoucher;
+use crate::pipeline;
 use crate::recipe::{BG_FILE, Endpoint, Fields};
 use crate::source::{Fetcher, Objects, ObjectsError};
 use clap::{Args, Subcommand};
@@ -130,7 +132,7 @@ impl BulkRun {
                 shard,
                 limit: self.limit,
                 parameters: parameters(endpoint, &fields, &beside, weights.sha256()),
-                model: weights.model(),
+                model: pipeline::model_of(&recipe, || weights.model(), &CpuRetoucher::default()),
                 max_bytes: Limits::default().max_bytes as u64,
             };
             drop(weights);

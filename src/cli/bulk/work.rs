@@ -52,6 +52,7 @@ impl Work for Pipeline {
                 queue: ms(timings.queue),
                 decode: ms(timings.decode),
                 segment: ms(timings.segment),
+                retouch: ms(timings.retouch),
                 matte: ms(timings.matte),
                 compose: ms(timings.compose),
                 encode: ms(timings.encode),

@@ -56,7 +56,7 @@ impl Eval {
             fields.push(name, value)?;
         }
         let remove = ENDPOINTS.iter().find(|endpoint| endpoint.name == "remove").expect("the first of them");
-        Ok(remove.recipe(&fields)?.cut)
+        Ok(remove.recipe(&fields)?.cut().expect("/remove cuts out").clone())
     }
 
     pub(super) fn run(self) -> Result<Outcome, Failure> {

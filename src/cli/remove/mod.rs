@@ -184,9 +184,9 @@ impl Shop {
             Ok(output) => output,
             Err(error) => return Entry::failed(input, with_causes(&error)),
         };
-        let (size, len) = (output.image.size, output.image.bytes.len());
+        let (size, len, face) = (output.image.size, output.image.bytes.len(), output.face);
         match file::write(&task.sink, output.image.bytes).await {
-            Ok(()) => Entry::done(input, name_of_sink(&task.sink), size, len, started.elapsed()),
+            Ok(()) => Entry::done(input, name_of_sink(&task.sink), size, len, started.elapsed()).with_face(face),
             Err(error) => Entry::failed(input, format!("cannot write {}: {error}", name_of_sink(&task.sink))),
         }
     }

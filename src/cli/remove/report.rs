@@ -1,6 +1,7 @@
 //! What became of each input.
 
 use crate::image::Size;
+use crate::pipeline::FaceFound;
 use serde::Serialize;
 use std::time::Duration;
 
@@ -19,6 +20,9 @@ pub(super) struct Entry {
     bytes: Option<usize>,
     #[serde(skip_serializing_if = "Option::is_none")]
     milliseconds: Option<u64>,
+    /// The box of the face in the result, or `none`; where one was looked for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    face: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     error: Option<String>,
 }
@@ -33,7 +37,8 @@ enum Status {
 
 impl Entry {
     const fn new(input: String, status: Status) -> Self {
-        Self { input, status, output: None, width: None, height: None, bytes: None, milliseconds: None, error: None }
+        let (output, face, error) = (None, None, None);
+        Self { input, status, output, width: None, height: None, bytes: None, milliseconds: None, face, error }
     }
 
     pub(super) fn done(input: String, output: String, size: Size, bytes: usize, took: Duration) -> Self {
@@ -45,6 +50,11 @@ impl Entry {
             milliseconds: Some(u64::try_from(took.as_millis()).unwrap_or(u64::MAX)),
             ..Self::new(input, Status::Done)
         }
+    }
+
+    /// With what became of looking for a face.
+    pub(super) fn with_face(self, face: Option<FaceFound>) -> Self {
+        Self { face: face.map(|face| face.to_string()), ..self }
     }
 
     pub(super) fn skipped(input: String, output: String) -> Self {

@@ -83,7 +83,7 @@ pub(in crate::http) async fn answer(
 ) -> Result<Reply, ApiError> {
     let submission = submission::read(facade, endpoint, exchange).await?;
     let received = exchange.body.received();
-    facade.judge_pin(&exchange.headers)?;
+    facade.judge_pin(&exchange.headers, &endpoint.recipe(&submission.fields)?)?;
     let cover = facade.cover(endpoint, caller, &exchange.headers, &submission).await?;
     let recipe = cover.recipe.clone();
     let Submission { pictures, share, .. } = submission;
@@ -224,7 +224,8 @@ struct Done<'a> {
     width: u32,
     height: u32,
     size_bytes: usize,
-    foreground: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    foreground: Option<String>,
 }
 
 #[derive(Serialize)]
@@ -313,7 +314,7 @@ async fn send_picture(
         width: image.size.width,
         height: image.size.height,
         size_bytes: image.bytes.len(),
-        foreground: subject.to_string(),
+        foreground: subject.map(|subject| subject.to_string()),
     };
     reader.send(format!("{comma}{},\"data_base64\":\"", open(&row))).await?;
     for piece in image.bytes.chunks(PIECE) {

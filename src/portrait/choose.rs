@@ -1,0 +1,165 @@
+//! Which faces count, and which of them decides.
+
+use crate::image::{Face, Frame, Mask, Size};
+
+/// Shorter side of a face's box, in pixels, from which on there is something to be seen in it.
+pub const LEAST_FACE: f32 = 16.0;
+/// How much a face at the very corner of its picture counts for beside one of the same size in the middle.
+const AT_THE_CORNER: f32 = 0.5;
+
+/// Whether a face is one to work with in a picture of `size`: finite, not tiny, its middle in the picture.
+#[must_use]
+pub fn usable(face: &Face, size: Size) -> bool {
+    let Face { left, top, right, bottom, landmarks, .. } = face;
+    let is_finite =
+        [left, top, right, bottom].into_iter().chain(landmarks.as_flattened()).all(|value| value.is_finite());
+    let [x, y] = middle(face);
+    let is_inside = (0.0..size.width as f32).contains(&x) && (0.0..size.height as f32).contains(&y);
+    is_finite && is_inside && shorter_side(face) >= LEAST_FACE
+}
+
+/// The face whose portrait is wanted: the largest, where a more central one may be up to half as large. Of two alike the
+/// first.
+#[must_use]
+pub fn sitter<'a>(faces: impl IntoIterator<Item = &'a Face>, size: Size) -> Option<&'a Face> {
+    let weight = |face: &Face| {
+        let [x, y] = middle(face);
+        let half = [size.width as f32 / 2.0, size.height as f32 / 2.0];
+        let off = (x - half[0]).hypot(y - half[1]) / half[0].hypot(half[1]).max(1.0);
+        face.area() * (1.0 - (1.0 - AT_THE_CORNER) * off.min(1.0))
+    };
+    let heaviest = |best: Option<(&'a Face, f32)>, face: &'a Face| match (best, weight(face)) {
+        (Some((best, most)), weight) if most >= weight => Some((best, most)),
+        (_, weight) => Some((face, weight)),
+    };
+    faces.into_iter().filter(|face| usable(face, size)).fold(None, heaviest).map(|(face, _)| face)
+}
+
+/// The same face in a picture that is `factor` times as large.
+#[must_use]
+pub fn enlarged(face: &Face, factor: u32) -> Face {
+    let by = factor as f32;
+    Face {
+        left: face.left * by,
+        top: face.top * by,
+        right: face.right * by,
+        bottom: face.bottom * by,
+        landmarks: face.landmarks.map(|point| point.map(|value| value * by)),
+        score: face.score,
+    }
+}
+
+/// How much of a face's box the subject fills, 0 to 1, by the network's mask of the picture of `size`.
+#[must_use]
+pub fn share_of_mask(mask: &Mask, face: &Face, size: Size) -> f32 {
+    let across = mask.size.width as f32 / size.width as f32;
+    let down = mask.size.height as f32 / size.height as f32;
+    let cells = Cells::of([face.left * across, face.top * down, face.right * across, face.bottom * down], mask.size);
+    cells.mean(|at| mask.values[at])
+}
+
+/// How much of a face's box is opaque, 0 to 1.
+#[must_use]
+pub fn share_of_alpha(frame: &Frame, face: &Face) -> f32 {
+    let pixels = frame.pixels().as_chunks::<4>().0;
+    let cells = Cells::of([face.left, face.top, face.right, face.bottom], frame.size());
+    cells.mean(|at| f32::from(pixels[at][3]) / 255.0)
+}
+
+/// The cells of a grid that a box covers, at least one.
+struct Cells {
+    columns: std::ops::Range<usize>,
+    rows: std::ops::Range<usize>,
+    stride: usize,
+}
+
+impl Cells {
+    fn of([left, top, right, bottom]: [f32; 4], grid: Size) -> Self {
+        let axis = |low: f32, high: f32, side: u32| {
+            let side = side as usize;
+            let first = (low.max(0.0) as usize).min(side.saturating_sub(1));
+            first..(high.max(0.0).ceil() as usize).min(side).max(first + 1)
+        };
+        Self {
+            columns: axis(left, right, grid.width),
+            rows: axis(top, bottom, grid.height),
+            stride: grid.width as usize,
+        }
+    }
+
+    fn mean(&self, value: impl Fn(usize) -> f32) -> f32 {
+        let cells = self.rows.clone().flat_map(|y| self.columns.clone().map(move |x| y * self.stride + x));
+        let (sum, count) = cells.fold((0.0_f64, 0_u32), |(sum, count), at| (sum + f64::from(value(at)), count + 1));
+        (sum / f64::from(count.max(1))) as f32
+    }
+}
+
+fn middle(face: &Face) -> [f32; 2] {
+    [(face.left + face.right) / 2.0, (face.top + face.bottom) / 2.0]
+}
+
+/// Of a face's box, in pixels.
+pub(super) fn shorter_side(face: &Face) -> f32 {
+    (face.right - face.left).min(face.bottom - face.top)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::portrait::align::tests::{face, frame};
+
+    const SIZE: Size = Size::new(1000, 800);
+
+    fn box_at(x: f32, y: f32, side: f32) -> Face {
+        let half = side / 2.0;
+        Face { left: x - half, top: y - half, right: x + half, bottom: y + half, ..face(x, y, 1.0) }
+    }
+
+    #[test]
+    fn the_larger_face_decides_unless_one_of_the_same_order_is_more_central() {
+        let (middle, corner) = (box_at(500.0, 400.0, 100.0), box_at(60.0, 60.0, 130.0));
+        assert_eq!(sitter([&corner, &middle], SIZE), Some(&middle));
+        let huge = box_at(100.0, 100.0, 150.0);
+        assert_eq!(sitter([&middle, &huge], SIZE), Some(&huge), "more than twice the area wins from anywhere");
+        let twin = box_at(500.0, 400.0, 100.0);
+        assert!(std::ptr::eq(sitter([&twin, &middle], SIZE).unwrap(), &twin), "the first of two alike");
+        assert_eq!(sitter([], SIZE), None);
+    }
+
+    #[test]
+    fn what_is_tiny_outside_or_no_number_does_not_count() {
+        assert!(usable(&box_at(500.0, 400.0, 16.0), SIZE));
+        assert!(!usable(&box_at(500.0, 400.0, 15.9), SIZE));
+        assert!(usable(&box_at(0.0, 0.0, 100.0), SIZE), "half of it is in the picture");
+        for (x, y) in [(-1.0, 400.0), (1001.0, 400.0), (500.0, -1.0), (500.0, 801.0)] {
+            assert!(!usable(&box_at(x, y, 100.0), SIZE), "{x},{y}");
+        }
+        let mut broken = box_at(500.0, 400.0, 100.0);
+        broken.landmarks[2][0] = f32::NAN;
+        assert!(!usable(&broken, SIZE));
+        assert!(!usable(&Face { left: f32::NEG_INFINITY, ..box_at(500.0, 400.0, 100.0) }, SIZE));
+        assert!(!usable(&Face { left: 600.0, right: 400.0, ..box_at(500.0, 400.0, 100.0) }, SIZE), "inside out");
+    }
+
+    #[test]
+    fn the_share_of_a_box_is_the_mean_of_what_lies_in_it() {
+        let size = Size::new(100, 100);
+        let half =
+            Mask { size: Size::new(10, 10), values: (0..100).map(|at| if at % 10 < 5 { 1.0 } else { 0.0 }).collect() };
+        assert_eq!(share_of_mask(&half, &box_at(50.0, 50.0, 40.0), size), 0.5);
+        assert_eq!(share_of_mask(&half, &box_at(20.0, 50.0, 40.0), size), 1.0);
+        assert_eq!(share_of_mask(&half, &box_at(-500.0, 50.0, 40.0), size), 1.0, "the nearest cell");
+        let clear = frame(size, |x, _| [0, 0, 0, if x < 50 { 0 } else { 255 }]);
+        assert_eq!(share_of_alpha(&clear, &box_at(50.0, 50.0, 40.0)), 0.5);
+        assert_eq!(share_of_alpha(&clear, &box_at(80.0, 50.0, 40.0)), 1.0);
+    }
+
+    #[test]
+    fn an_enlarged_face_keeps_its_form() {
+        let large = enlarged(&face(10.0, 20.0, 2.0), 4);
+        let expected = face(40.0, 80.0, 0.5);
+        let off = |a: f32, b: f32| (a - b).abs() < 1e-3;
+        assert!(off(large.left, expected.left) && off(large.bottom, expected.bottom));
+        assert!(large.landmarks.as_flattened().iter().zip(expected.landmarks.as_flattened()).all(|(a, b)| off(*a, *b)));
+    }
+}

@@ -1,0 +1,70 @@
+//! `/face-restore`: the picture with its faces made sharp and clean, larger if that is wanted.
+
+use super::params::{Group, fields};
+use super::shared::{Common, UploadMarks, retouched};
+use super::{FieldError, Fields, Recipe, Retouch, RgbaOnly, ScaleOrNone, Unit};
+use crate::image::OutputFormat;
+
+fields! {
+    /// What `/face-restore` takes beside the shared fields.
+    struct RestoreFields {
+        /// How many times as wide and as high the result is; the faces are restored in the larger picture.
+        scale: ScaleOrNone = Some("1");
+        /// How much of what restores a face is added to it: 0 nothing, 1 all.
+        strength: Unit = Some("0.8");
+        /// Format of the result; `jpg` needs a picture without transparency.
+        format: OutputFormat = Some("png");
+        /// Always the picture.
+        channels: RgbaOnly = Some("rgba");
+    }
+}
+
+/// What `/face-restore` takes.
+pub(super) type Restore = (RestoreFields, Common, UploadMarks);
+
+pub(super) fn restore(fields: &Fields) -> Result<Recipe, FieldError> {
+    let (own, common, marks) = Restore::read(fields)?;
+    let enlarge = own.scale.and_then(|ScaleOrNone(factor)| factor);
+    let strength = own.strength.map_or(Retouch::STRENGTH, |Unit(strength)| strength);
+    retouched(Retouch::Faces { enlarge, strength }, fields, &common, &marks, own.format.unwrap_or(OutputFormat::Png))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::Factor;
+    use crate::recipe::Work;
+    use crate::recipe::tests::fields;
+
+    fn faces(pairs: &[(&str, &str)]) -> (Option<Factor>, f32) {
+        match restore(&fields(pairs)).expect("valid").work {
+            Work::Retouch(Retouch::Faces { enlarge, strength }) => (enlarge, strength),
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn scale_and_strength_reach_the_recipe() {
+        assert_eq!(faces(&[]), (None, 0.8));
+        assert_eq!(faces(&[("scale", "1"), ("strength", "0")]), (None, 0.0));
+        assert_eq!(faces(&[("scale", "2"), ("strength", "1")]), (Some(Factor::Two), 1.0));
+        assert_eq!(faces(&[("scale", "4"), ("strength", "0.25")]), (Some(Factor::Four), 0.25));
+    }
+
+    #[test]
+    fn values_out_of_their_range_are_refused() {
+        for (name, value) in [
+            ("scale", "0"),
+            ("scale", "3"),
+            ("scale", "8"),
+            ("strength", "1.01"),
+            ("strength", "-0.1"),
+            ("strength", "NaN"),
+            ("format", "heic"),
+            ("detect", "high_recall"),
+            ("bg_color", "red"),
+        ] {
+            assert_eq!(restore(&fields(&[(name, value)])).expect_err(value).param(), name);
+        }
+    }
+}

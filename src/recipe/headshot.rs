@@ -1,0 +1,115 @@
+//! `/headshot`: head and shoulders on a plain background, the face restored.
+
+use super::params::{Group, fields};
+use super::shared::{self, Common, UploadMarks, finished, needs_alpha};
+use super::studio_shot;
+use super::{FieldError, Fields, Flag, Picture, Portrait, Recipe, RgbaOnly, Work};
+use crate::compose::Aspect;
+use crate::image::OutputFormat;
+use crate::image::color::Color;
+
+fields! {
+    /// What `/headshot` takes beside the shared fields.
+    struct HeadshotFields {
+        /// Colour of the background.
+        bg_color: Color = Some("#F4F4F5");
+        /// Makes the face sharp and clean.
+        restore_face: Flag = Some("true");
+        /// Aspect of the result, width to height. With both `width` and `height` and without this, theirs.
+        aspect: Aspect = Some("1:1");
+        /// Format of the result.
+        format: OutputFormat = Some("jpg");
+        /// Always the picture.
+        channels: RgbaOnly = Some("rgba");
+    }
+}
+
+/// What `/headshot` takes.
+pub(super) type Headshot = (HeadshotFields, Common, UploadMarks);
+
+/// The usual background.
+const PAPER: Color = Color([0xF4, 0xF4, 0xF5, 255]);
+
+/// The scene is that of a studio shot, which is what a picture without a face becomes.
+pub(super) fn headshot(fields: &Fields) -> Result<Recipe, FieldError> {
+    let (own, common, marks) = Headshot::read(fields)?;
+    let color = own.bg_color.unwrap_or(PAPER);
+    let format = own.format.unwrap_or(OutputFormat::Jpeg);
+    if format == OutputFormat::Jpeg && !color.is_opaque() {
+        return Err(needs_alpha(format.name(), "`bg_color` is not opaque"));
+    }
+    let restore_face = own.restore_face.is_none_or(|Flag(yes)| yes);
+    let portrait = Portrait { aspect: own.aspect, restore_face };
+    let work = Work::Cut { cut: shared::cut(&common, &marks), picture: Picture::Portrait(portrait) };
+    Ok(finished(work, &common, &marks, format, studio_shot::plain(color, own.aspect)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::compose::{Background, Framing, Head};
+    use crate::image::Size;
+    use crate::recipe::tests::fields;
+
+    fn recipe(pairs: &[(&str, &str)]) -> Recipe {
+        headshot(&fields(pairs)).expect("valid")
+    }
+
+    fn portrait(recipe: &Recipe) -> Portrait {
+        match recipe.work {
+            Work::Cut { picture: Picture::Portrait(portrait), .. } => portrait,
+            _ => panic!("{:?}", recipe.work),
+        }
+    }
+
+    #[test]
+    fn without_a_face_it_is_a_studio_shot_in_its_own_colour() {
+        for more in
+            [&[][..], &[("aspect", "4:5"), ("width", "300"), ("quality", "50")], &[("width", "90"), ("height", "80")]]
+        {
+            let headshot = recipe(more);
+            let with_colour: Vec<_> = more.iter().copied().chain([("bg_color", "#F4F4F5")]).collect();
+            let studio = studio_shot::studio(&fields(&with_colour)).expect("valid");
+            assert_eq!(headshot.scene, studio.scene);
+            assert_eq!(format!("{:?}", headshot.encode), format!("{:?}", studio.encode));
+            assert_eq!(format!("{:?}", headshot.cut()), format!("{:?}", studio.cut()));
+        }
+    }
+
+    #[test]
+    fn with_a_face_it_is_framed_by_the_head_and_casts_no_shadow() {
+        let recipe = recipe(&[("aspect", "4:5"), ("bg_color", "navy")]);
+        let head = Head::anywhere(Size::new(30, 40));
+        let scene = portrait(&recipe).scene(&recipe.scene, head);
+        assert_eq!(scene.framing, Framing::Portrait { aspect: Aspect::new(4000, 5000), head });
+        assert_eq!((scene.shadow, scene.background), (None, Background::Color(Color([0, 0, 128, 255]))));
+    }
+
+    #[test]
+    fn the_face_is_restored_unless_that_is_switched_off() {
+        let restored = |pairs: &[(&str, &str)]| portrait(&recipe(pairs)).restore_face;
+        assert_eq!(
+            [restored(&[]), restored(&[("restore_face", "1")]), restored(&[("restore_face", "0")])],
+            [true, true, false]
+        );
+    }
+
+    #[test]
+    fn a_value_that_it_does_not_take_is_refused_with_its_name() {
+        for (name, value) in [
+            ("bg_color", "no colour"),
+            ("restore_face", "yes"),
+            ("aspect", "1"),
+            ("format", "gif"),
+            ("channels", "alpha"),
+            ("quality", "0"),
+            ("width", "8193"),
+            ("padding", "10%"),
+            ("shadow", "false"),
+        ] {
+            assert_eq!(headshot(&fields(&[(name, value)])).expect_err(name).param(), name);
+        }
+        assert_eq!(headshot(&fields(&[("bg_color", "transparent")])).expect_err("a jpg").param(), "format");
+        assert_eq!(recipe(&[("bg_color", "transparent"), ("format", "png")]).encode.format, OutputFormat::Png);
+    }
+}
