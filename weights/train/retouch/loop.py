@@ -1,0 +1,107 @@
+"""The loop that both networks are trained in: average, schedule, checkpoints, log."""
+import copy
+import json
+import math
+import time
+from pathlib import Path
+
+import numpy as np
+import torch
+
+LOG_EVERY = 100
+WARMUP = 200      # steps
+LOWEST = 0.01     # of the rate, at the end
+CLIP = 1.0
+
+
+def rate_at(progress: float, step: int) -> float:
+    cosine = 0.5 + 0.5 * math.cos(math.pi * min(1.0, progress))
+    return min(1.0, (step + 1) / WARMUP) * (LOWEST + (1 - LOWEST) * cosine)
+
+
+class Loop:
+    """Trains `net` on `task`, which has `sample(rng)` and `loss(net, batch)`, until a number of steps or a time.
+
+    Batch n depends on the seed and n alone. The first `half` of the run computes in bfloat16, which is twice as fast;
+    the rest in single precision, because the small differences are what remains to be learnt then.
+    """
+
+    def __init__(self, net, task, out: Path, *, steps: int = 0, minutes: float = 0.0, rate: float = 1e-3,
+                 half: float = 0.8, ema: float = 0.999, seed: int = 1, save_every: float = 1.0):
+        if bool(steps) == bool(minutes):
+            raise ValueError("either steps or minutes")
+        self.net, self.task, self.out = net.to(memory_format=torch.channels_last), task, out
+        self.steps, self.minutes, self.rate, self.half = steps, minutes, rate, half
+        self.ema, self.seed, self.save_every = ema, seed, save_every
+        self.average = copy.deepcopy(net).eval().requires_grad_(False)
+        self.optimiser = torch.optim.Adam(net.parameters(), lr=rate, betas=(0.9, 0.99))
+        self.step, self.seconds = 0, 0.0
+        out.mkdir(parents=True, exist_ok=True)
+
+    @property
+    def checkpoint(self) -> Path:
+        return self.out / "checkpoint.pt"
+
+    @property
+    def progress(self) -> float:
+        return self.step / self.steps if self.steps else self.seconds / 60 / self.minutes
+
+    def save(self) -> None:
+        state = {"name": self.net.name, "net": self.net.state_dict(), "average": self.average.state_dict(),
+                 "optimiser": self.optimiser.state_dict(), "step": self.step, "seconds": self.seconds}
+        partial = self.checkpoint.with_suffix(".tmp")
+        torch.save(state, partial)
+        partial.replace(self.checkpoint)  # a run that is killed leaves the last whole one
+
+    def resume(self) -> None:
+        state = torch.load(self.checkpoint, weights_only=True)
+        self.net.load_state_dict(state["net"])
+        self.average.load_state_dict(state["average"])
+        self.optimiser.load_state_dict(state["optimiser"])
+        self.step, self.seconds = state["step"], state["seconds"]
+
+    def log(self, **line) -> None:
+        line = {"step": self.step, "minutes": round(self.seconds / 60, 2), **line}
+        with open(self.out / "log.jsonl", "a") as file:
+            file.write(json.dumps(line) + "\n")
+        print(line, flush=True)
+
+    def train_batch(self) -> dict[str, float]:
+        for group in self.optimiser.param_groups:
+            group["lr"] = self.rate * rate_at(self.progress, self.step)
+        batch = self.task.sample(np.random.default_rng([self.seed, self.step]))
+        with torch.autocast("cpu", torch.bfloat16, enabled=self.progress < self.half):
+            loss, parts = self.task.loss(self.net, batch)
+        if not math.isfinite(float(loss.detach())):
+            raise SystemExit(f"step {self.step}: the loss is not finite; the last checkpoint is whole")
+        self.optimiser.zero_grad(set_to_none=True)
+        loss.backward()
+        torch.nn.utils.clip_grad_norm_(self.net.parameters(), CLIP)
+        self.optimiser.step()
+        self.step += 1
+        self.blend()
+        return {"loss": float(loss.detach()), **parts}
+
+    @torch.no_grad()
+    def blend(self) -> None:
+        """The average is what ships; at the start it must forget faster, or it would keep the untrained weights."""
+        keep = min(self.ema, (1 + self.step) / (10 + self.step))
+        for ours, theirs in zip(self.average.parameters(), self.net.parameters()):
+            ours.lerp_(theirs, 1 - keep)
+
+    def train(self, stop_at: int = 0) -> None:
+        sums: dict[str, list[float]] = {}  # a part may be missing from a batch
+        last = saved = time.monotonic()
+        while self.progress < 1 and not (stop_at and self.step >= stop_at):
+            for key, value in self.train_batch().items():
+                sums.setdefault(key, []).append(value)
+            now = time.monotonic()
+            self.seconds += now - last
+            last = now
+            if self.step % LOG_EVERY == 0:
+                self.log(**{k: round(sum(v) / len(v), 5) for k, v in sums.items()})
+                sums = {}
+            if now - saved > self.save_every * 60:
+                self.save()
+                saved = now
+        self.save()
