@@ -1,8 +1,9 @@
-"""Turns a checkpoint into the weights file that the Rust side reads: the averaged weights, in half precision.
+"""Turns a checkpoint into the weights file that the Rust side reads: the average, folded, in half precision.
 
     python -m retouch.export RUN/checkpoint.pt --out upscale-2.safetensors
 """
 import argparse
+import copy
 import hashlib
 from pathlib import Path
 
@@ -10,12 +11,14 @@ import torch
 from safetensors import safe_open
 from safetensors.torch import load_file, save_file
 
-from .nets import network
+from .nets import fill, fold, network
 
 LICENCE = "MIT OR Apache-2.0"
 
 
 def export(net: torch.nn.Module, version: str, out: Path) -> None:
+    net = copy.deepcopy(net)
+    fold(net)
     tensors = {k: v.detach().half().contiguous() for k, v in net.state_dict().items()}
     for name, tensor in tensors.items():
         if not torch.isfinite(tensor).all():
@@ -34,7 +37,8 @@ def load(path: Path) -> torch.nn.Module:
             name = (file.metadata() or {}).get("name", "")
         tensors = {k: v.float() for k, v in load_file(str(path)).items()}
     net = network(name)
-    net.load_state_dict(tensors)
+    fill(net, tensors)
+    fold(net)
     return net.eval().requires_grad_(False).to(memory_format=torch.channels_last)
 
 

@@ -8,6 +8,8 @@ from pathlib import Path
 import numpy as np
 import torch
 
+from .nets import fill, fold
+
 LOG_EVERY = 100
 WARMUP = 200      # steps
 LOWEST = 0.01     # of the rate, at the end
@@ -23,7 +25,8 @@ class Loop:
     """Trains `net` on `task`, which has `sample(rng)` and `loss(net, batch)`, until a number of steps or a time.
 
     Batch n depends on the seed and n alone. The first `half` of the run computes in bfloat16, which is twice as fast;
-    the rest in single precision, because the small differences are what remains to be learnt then.
+    the rest in single precision and with the normalisation folded, as the network will be used: small differences are
+    what remains to be learnt then.
     """
 
     def __init__(self, net, task, out: Path, *, steps: int = 0, minutes: float = 0.0, rate: float = 1e-3,
@@ -34,9 +37,18 @@ class Loop:
         self.steps, self.minutes, self.rate, self.half = steps, minutes, rate, half
         self.ema, self.seed, self.save_every = ema, seed, save_every
         self.average = copy.deepcopy(net).eval().requires_grad_(False)
-        self.optimiser = torch.optim.Adam(net.parameters(), lr=rate, betas=(0.9, 0.99))
+        self.optimiser = self.new_optimiser()
+        self.folded = False
         self.step, self.seconds = 0, 0.0
         out.mkdir(parents=True, exist_ok=True)
+
+    def new_optimiser(self) -> torch.optim.Optimizer:
+        return torch.optim.Adam(self.net.parameters(), lr=self.rate, betas=(0.9, 0.99))
+
+    def fold(self) -> None:
+        fold(self.net)
+        fold(self.average)
+        self.optimiser, self.folded = self.new_optimiser(), True  # its memory is of other weights
 
     @property
     def checkpoint(self) -> Path:
@@ -48,15 +60,17 @@ class Loop:
 
     def save(self) -> None:
         state = {"name": self.net.name, "net": self.net.state_dict(), "average": self.average.state_dict(),
-                 "optimiser": self.optimiser.state_dict(), "step": self.step, "seconds": self.seconds}
+                 "optimiser": self.optimiser.state_dict(), "step": self.step, "seconds": self.seconds,
+                 "folded": self.folded}
         partial = self.checkpoint.with_suffix(".tmp")
         torch.save(state, partial)
         partial.replace(self.checkpoint)  # a run that is killed leaves the last whole one
 
     def resume(self) -> None:
         state = torch.load(self.checkpoint, weights_only=True)
-        self.net.load_state_dict(state["net"])
-        self.average.load_state_dict(state["average"])
+        fill(self.net, state["net"])
+        fill(self.average, state["average"])
+        self.optimiser, self.folded = self.new_optimiser(), state["folded"]
         self.optimiser.load_state_dict(state["optimiser"])
         self.step, self.seconds = state["step"], state["seconds"]
 
@@ -67,10 +81,13 @@ class Loop:
         print(line, flush=True)
 
     def train_batch(self) -> dict[str, float]:
+        exact = self.progress >= self.half
+        if exact and not self.folded:
+            self.fold()
         for group in self.optimiser.param_groups:
             group["lr"] = self.rate * rate_at(self.progress, self.step)
         batch = self.task.sample(np.random.default_rng([self.seed, self.step]))
-        with torch.autocast("cpu", torch.bfloat16, enabled=self.progress < self.half):
+        with torch.autocast("cpu", torch.bfloat16, enabled=not exact):
             loss, parts = self.task.loss(self.net, batch)
         if not math.isfinite(float(loss.detach())):
             raise SystemExit(f"step {self.step}: the loss is not finite; the last checkpoint is whole")
@@ -86,8 +103,9 @@ class Loop:
     def blend(self) -> None:
         """The average is what ships; at the start it must forget faster, or it would keep the untrained weights."""
         keep = min(self.ema, (1 + self.step) / (10 + self.step))
-        for ours, theirs in zip(self.average.parameters(), self.net.parameters()):
-            ours.lerp_(theirs, 1 - keep)
+        for ours, theirs in zip(self.average.state_dict().values(), self.net.state_dict().values()):
+            if ours.is_floating_point():  # a normalisation's statistics too
+                ours.lerp_(theirs, 1 - keep)
 
     def train(self, stop_at: int = 0) -> None:
         sums: dict[str, list[float]] = {}  # a part may be missing from a batch

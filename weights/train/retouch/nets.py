@@ -1,7 +1,9 @@
 """The networks, layer for layer as the Rust kernels read them. Tensors are [N, 3, H, W], encoded sRGB in 0..1.
 
-Their tensors are named as the exported files' are. There is no normalisation to fold: the second convolution of every
-residual block starts near zero, which keeps eight blocks in a row tame.
+Their tensors are named as the exported files' are. `Upscale` needs no normalisation: the second convolution of every
+residual block starts near zero. `Restore` is trained with batch normalisation, because without it the features before
+its output die in the first hundred steps, and then stays a network that changes nothing; `fold` takes it into the
+convolutions, before the end of the training and before the export.
 """
 import torch
 import torch.nn.functional as F
@@ -11,19 +13,43 @@ KEYS = -0.5  # the free constant of the cubic kernel: MATLAB's, and the one of t
 SMALL_START = 0.1
 
 
-def conv(inputs: int, outputs: int, side: int = 3, stride: int = 1, gain: float = 1.0) -> nn.Conv2d:
-    layer = nn.Conv2d(inputs, outputs, side, stride, side // 2)
-    nn.init.kaiming_normal_(layer.weight, nonlinearity="relu")
-    layer.weight.data.mul_(gain)
-    nn.init.zeros_(layer.bias)
-    return layer
+class Conv(nn.Conv2d):
+    """A convolution that keeps the size (at stride 1), with batch normalisation after it until it is folded."""
+
+    def __init__(self, inputs: int, outputs: int, side: int = 3, stride: int = 1, gain: float = 1.0,
+                 normed: bool = False):
+        super().__init__(inputs, outputs, side, stride, side // 2)
+        nn.init.kaiming_normal_(self.weight, nonlinearity="relu")
+        nn.init.zeros_(self.bias)
+        self.norm = nn.BatchNorm2d(outputs, momentum=0.02) if normed else None
+        (self.norm or self).weight.data.mul_(gain)
+
+    def forward(self, x):
+        y = super().forward(x)
+        return y if self.norm is None else self.norm(y)
+
+    @torch.no_grad()
+    def fold(self) -> None:
+        if self.norm is None:
+            return
+        scale = self.norm.weight * torch.rsqrt(self.norm.running_var + self.norm.eps)
+        self.weight.mul_(scale[:, None, None, None])
+        self.bias.copy_((self.bias - self.norm.running_mean) * scale + self.norm.bias)
+        self.norm = None
+
+
+def fold(net: nn.Module) -> None:
+    """Takes every normalisation into its convolution, with the statistics of evaluation."""
+    for module in net.modules():
+        if isinstance(module, Conv):
+            module.fold()
 
 
 class Res(nn.Module):
-    def __init__(self, channels: int):
+    def __init__(self, channels: int, normed: bool = False):
         super().__init__()
-        self.a = conv(channels, channels)
-        self.b = conv(channels, channels, gain=SMALL_START)
+        self.a = Conv(channels, channels, normed=normed)
+        self.b = Conv(channels, channels, gain=SMALL_START, normed=normed)
 
     def forward(self, x):
         return F.relu(x + self.b(F.relu(self.a(x))))
@@ -55,9 +81,9 @@ class Upscale(nn.Module):
     def __init__(self, factor: int, channels: int = 32, blocks: int = 3):
         super().__init__()
         self.factor = factor
-        self.head = conv(3, channels)
+        self.head = Conv(3, channels)
         self.body = nn.ModuleList(Res(channels) for _ in range(blocks))
-        self.tail = conv(channels, 3 * factor * factor, gain=SMALL_START)
+        self.tail = Conv(channels, 3 * factor * factor, gain=SMALL_START)
 
     @property
     def name(self) -> str:
@@ -83,13 +109,19 @@ class Restore(nn.Module):
 
     def __init__(self):
         super().__init__()
-        self.down1, self.enc1 = conv(3, 32, stride=2), Res(32)
-        self.down2, self.enc2 = conv(32, 64, stride=2), nn.ModuleList(Res(64) for _ in range(2))
-        self.down3, self.enc3 = conv(64, 96, stride=2), nn.ModuleList(Res(96) for _ in range(3))
-        self.lat2, self.up3, self.dec2 = conv(64, 64, 1, gain=0.7), conv(96, 64, 1, gain=0.7), Res(64)
-        self.lat1, self.up2, self.dec1 = conv(32, 32, 1, gain=0.7), conv(64, 32, 1, gain=0.7), Res(32)
-        # From nothing: a network that first has to unlearn its answers kills its last features doing so.
-        self.out = conv(32, 12, gain=0.0)
+
+        def conv(inputs, outputs, side=3, stride=1, gain=1.0):
+            return Conv(inputs, outputs, side, stride, gain, normed=True)
+
+        def res(channels):
+            return Res(channels, normed=True)
+
+        self.down1, self.enc1 = conv(3, 32, stride=2), res(32)
+        self.down2, self.enc2 = conv(32, 64, stride=2), nn.ModuleList(res(64) for _ in range(2))
+        self.down3, self.enc3 = conv(64, 96, stride=2), nn.ModuleList(res(96) for _ in range(3))
+        self.lat2, self.up3, self.dec2 = conv(64, 64, 1, gain=0.7), conv(96, 64, 1, gain=0.7), res(64)
+        self.lat1, self.up2, self.dec1 = conv(32, 32, 1, gain=0.7), conv(64, 32, 1, gain=0.7), res(32)
+        self.out = Conv(32, 12, gain=0.1 * SMALL_START)
 
     def forward(self, rgb):
         def twice(x):
@@ -111,3 +143,10 @@ def network(name: str) -> nn.Module:
     """By the name of its file: `upscale-2`, `upscale-4`, `restore-256`."""
     made = {"upscale-2": lambda: Upscale(2), "upscale-4": lambda: Upscale(4), "restore-256": Restore}
     return made[name]()
+
+
+def fill(net: nn.Module, tensors: dict[str, torch.Tensor]) -> None:
+    """Loads a state, and folds the network first where the state is folded."""
+    if not any(".norm." in name for name in tensors):
+        fold(net)
+    net.load_state_dict(tensors)

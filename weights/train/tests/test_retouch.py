@@ -18,7 +18,7 @@ from retouch.imresize import matrix, reduce
 from retouch.loop import Loop
 from retouch.measure_restore import KINDS, aligned, figures, psnr, ssim
 from retouch.measure_upscale import by_bicubic, luminance, measure
-from retouch.nets import Restore, Upscale, bicubic, network
+from retouch.nets import Restore, Upscale, bicubic, fold, network
 from retouch.reference import answer, drawn
 from retouch.restoring import Restoring, gradients
 from retouch.train import start_from
@@ -47,8 +47,12 @@ def enlarging(net, tiles: Path, out: Path, **more) -> Loop:
 
 
 def trained(net: torch.nn.Module, seed: int = 0) -> torch.nn.Module:
-    """As if trained: nothing is zero."""
+    """As if trained: nothing is zero, and every normalisation has statistics of its own."""
     torch.manual_seed(seed)
+    for module in net.modules():
+        if isinstance(module, torch.nn.BatchNorm2d):
+            module.running_mean.normal_(0, 0.1)
+            module.running_var.uniform_(0.5, 2)
     for parameter in net.parameters():
         parameter.data.add_(torch.randn_like(parameter) * 0.02)
     return net.eval().requires_grad_(False)
@@ -87,7 +91,7 @@ def test_an_untrained_network_changes_little_and_its_file_says_what_it_is(name, 
     x = torch.rand(1, 3, 32, 24)
     expected = torch.zeros_like(x) if name.startswith("restore") else bicubic(x, net.factor)
     with torch.no_grad():
-        assert (net(x) - expected).abs().max() < 1
+        assert (net.eval()(x) - expected).abs().max() < 1
     export(net, "1", tmp_path / "w.safetensors")
     with safe_open(str(tmp_path / "w.safetensors"), "pt") as file:
         about, names = file.metadata(), set(file.keys())
@@ -114,6 +118,35 @@ def test_the_exported_network_is_the_trained_one_within_half_precision(net, tmp_
     before, after = net(x), load(tmp_path / "w.safetensors")(x)
     assert before.std() > 0.05
     torch.testing.assert_close(after, before, atol=5e-3, rtol=5e-3)
+
+
+def test_folding_changes_nothing_and_leaves_no_normalisation():
+    net = trained(Restore())
+    x = torch.rand(2, 3, 32, 40)
+    before = net(x)
+    fold(net)
+    torch.testing.assert_close(net(x), before, atol=1e-5, rtol=1e-4)
+    assert not any("norm" in name for name in net.state_dict())
+
+
+def test_a_run_ends_folded_and_can_be_resumed_there(faces, tmp_path, monkeypatch):
+    monkeypatch.setattr("retouch.restoring.SHAPES", ((32, 2),))
+
+    def start(name):
+        torch.manual_seed(1)
+        torch.set_num_threads(1)
+        return Loop(Restore(), Restoring(faces, []), tmp_path / name, steps=6, half=0.5)
+
+    whole, cut, resumed = start("whole"), start("cut"), start("cut")
+    whole.train()
+    cut.train(stop_at=4)
+    resumed.resume()
+    resumed.train()
+    assert whole.folded and resumed.folded and not any("norm" in name for name in whole.net.state_dict())
+    for name, tensor in whole.average.state_dict().items():
+        assert torch.equal(tensor, resumed.average.state_dict()[name]), name
+    loaded = load(resumed.checkpoint)
+    torch.testing.assert_close(loaded.out.weight, whole.average.out.weight.detach())
 
 
 def test_weights_that_half_precision_cannot_hold_are_refused(tmp_path):
@@ -245,6 +278,7 @@ def test_a_step_of_one_has_a_gradient_of_one():
 
 def test_figures_of_a_network_that_does_nothing(faces):
     nothing = Restore().eval().requires_grad_(False)
+    nothing.out.weight.zero_()
     crops = [aligned(p) for p in pictures.paths(faces)]
     lines = {kind: figures(nothing, crops, kind, None) for kind in ("whole", "blur 3 px", "noise 12")}
     assert lines["whole"]["least"] == 99 and lines["whole"]["ssim"] == [1, 1]
