@@ -1,5 +1,6 @@
 """The loop that both networks are trained in: average, schedule, checkpoints, log."""
 import copy
+import itertools
 import json
 import math
 import time
@@ -16,6 +17,24 @@ LOWEST = 0.01     # of the rate, at the end
 CLIP = 1.0
 
 
+class Batches(torch.utils.data.Dataset):
+    """Batch number n of a seed is always the same one, whoever makes it."""
+
+    def __init__(self, task, seed: int):
+        self.task, self.seed = task, seed
+
+    def __getitem__(self, n: int):
+        return self.task.sample(np.random.default_rng([self.seed, n]))
+
+
+class From(torch.utils.data.Sampler):
+    def __init__(self, first: int):
+        self.first = first
+
+    def __iter__(self):
+        return itertools.count(self.first)
+
+
 def rate_at(progress: float, step: int) -> float:
     cosine = 0.5 + 0.5 * math.cos(math.pi * min(1.0, progress))
     return min(1.0, (step + 1) / WARMUP) * (LOWEST + (1 - LOWEST) * cosine)
@@ -24,18 +43,19 @@ def rate_at(progress: float, step: int) -> float:
 class Loop:
     """Trains `net` on `task`, which has `sample(rng)` and `loss(net, batch)`, until a number of steps or a time.
 
-    Batch n depends on the seed and n alone. The first `half` of the run computes in bfloat16, which is twice as fast;
+    Batch n depends on the seed and n alone; `workers` processes make batches ahead, or none. The first `half` of the run computes in bfloat16, which is twice as fast;
     the rest in single precision and with the normalisation folded, as the network will be used: small differences are
     what remains to be learnt then.
     """
 
     def __init__(self, net, task, out: Path, *, steps: int = 0, minutes: float = 0.0, rate: float = 1e-3,
-                 half: float = 0.8, ema: float = 0.999, seed: int = 1, save_every: float = 1.0):
+                 half: float = 0.8, ema: float = 0.999, seed: int = 1, save_every: float = 1.0,
+                 workers: int = 0):
         if bool(steps) == bool(minutes):
             raise ValueError("either steps or minutes")
         self.net, self.task, self.out = net.to(memory_format=torch.channels_last), task, out
         self.steps, self.minutes, self.rate, self.half = steps, minutes, rate, half
-        self.ema, self.seed, self.save_every = ema, seed, save_every
+        self.ema, self.seed, self.save_every, self.workers = ema, seed, save_every, workers
         self.average = copy.deepcopy(net).eval().requires_grad_(False)
         self.optimiser = self.new_optimiser()
         self.folded = False
@@ -80,13 +100,12 @@ class Loop:
             file.write(json.dumps(line) + "\n")
         print(line, flush=True)
 
-    def train_batch(self) -> dict[str, float]:
+    def train_batch(self, batch) -> dict[str, float]:
         exact = self.progress >= self.half
         if exact and not self.folded:
             self.fold()
         for group in self.optimiser.param_groups:
             group["lr"] = self.rate * rate_at(self.progress, self.step)
-        batch = self.task.sample(np.random.default_rng([self.seed, self.step]))
         with torch.autocast("cpu", torch.bfloat16, enabled=not exact):
             loss, parts = self.task.loss(self.net, batch)
         if not math.isfinite(float(loss.detach())):
@@ -109,9 +128,13 @@ class Loop:
 
     def train(self, stop_at: int = 0) -> None:
         sums: dict[str, list[float]] = {}  # a part may be missing from a batch
+        loader = torch.utils.data.DataLoader(Batches(self.task, self.seed), batch_size=None, sampler=From(self.step),
+                                             num_workers=self.workers)
         last = saved = time.monotonic()
-        while self.progress < 1 and not (stop_at and self.step >= stop_at):
-            for key, value in self.train_batch().items():
+        for batch in loader:
+            if self.progress >= 1 or (stop_at and self.step >= stop_at):
+                break
+            for key, value in self.train_batch(batch).items():
                 sums.setdefault(key, []).append(value)
             now = time.monotonic()
             self.seconds += now - last

@@ -15,7 +15,7 @@ RIM = 16             # of a part of the face: damage at a picture's border is no
 TILES = 0.15
 WHOLE = 0.2          # not damaged at all: the network must leave these alone
 NEARLY = 0.08
-WHOLE_WEIGHT = 2.0   # of the loss of whole pictures
+WHOLE_WEIGHT = 1.0   # of the loss of whole pictures
 EDGES = 0.5          # weight of the gradients in the loss
 ROUND = 0.02         # errors below it cost their square: an absolute loss has a kink where nothing is changed, and holds
                      # the young network there

@@ -45,6 +45,7 @@ def arguments(argv: list[str] | None = None) -> argparse.Namespace:
     p.add_argument("--resume", action="store_true")
     p.add_argument("--rate", type=float, default=1e-3)
     p.add_argument("--half", type=float, default=0.8, help="the share of the run that computes in bfloat16")
+    p.add_argument("--workers", type=int, default=0, help="processes that make samples ahead")
     p.add_argument("--seed", type=int, default=1)
     a = p.parse_args(argv)
     if not a.tiles:
@@ -63,7 +64,8 @@ def main() -> None:
     print(task.summary(), flush=True)
     if a.init:
         print("taken over:", *start_from(net, a.init), flush=True)
-    loop = Loop(net, task, a.out, steps=a.steps, minutes=a.minutes, rate=a.rate, half=a.half, seed=a.seed)
+    loop = Loop(net, task, a.out, steps=a.steps, minutes=a.minutes, rate=a.rate, half=a.half, seed=a.seed,
+                workers=a.workers)
     if a.resume:
         loop.resume()
     loop.train()
