@@ -255,7 +255,8 @@ def test_a_share_of_the_faces_is_whole_and_the_others_are_damaged(faces, tiles):
     assert (again[0] == pairs[3][0]).all() and (again[1] == pairs[3][1]).all()
 
 
-def test_changing_a_whole_face_costs_more_than_the_same_error_elsewhere(faces):
+def test_changing_a_whole_face_costs_what_whole_faces_weigh(faces, monkeypatch):
+    monkeypatch.setattr("retouch.restoring.WHOLE_WEIGHT", 2.0)
     task = Restoring(faces, [])
 
     class Adds(torch.nn.Module):
