@@ -11,7 +11,7 @@ from faces.model import STRIDES
 SIZES = {8: (0.0, 48.0), 16: (32.0, 112.0), 32: (80.0, 1e9)}  # px; of the faces that a level answers for
 RADIUS = 1.5                                                  # cells
 INSIDE = 0.05                                                 # least distance from a box's edge, in its sides
-BOX_WEIGHT, POINT_WEIGHT = 2.0, 4.0
+BOX_WEIGHT, POINT_WEIGHT = 2.0, 10.0
 POINT_BETA = 0.02  # of the face's size: below it the landmarks' loss is quadratic
 
 

@@ -18,17 +18,19 @@ import numpy as np
 import torch
 
 sys.path.insert(0, str(Path(__file__).parent.parent))
-from data import pictures, read_rgb
+from data import pictures, read_rgb, resize_to
 from faces.boxes import iou
-from faces.detect import SIDE, detect, detect_twice
+from faces.detect import SIDE, detect, detect_twice, refined
 from faces.export import load, threshold
 from faces.scenes import moved, nobody, similarity
+from faces.train import HELD_OUT
 
 SETS = ("ecssd", "ccp", "matting", "product_real", "product_composite", "product_white_iconic")
 TURNS = (0, -15, 15, -30, 30, 180)  # degrees
 SURE, MAYBE = 0.8, 0.5              # YuNet's scores: truth from the first, not false from the second
-SMALLEST = 40                       # px
+SMALLEST = 40                       # px; of a face's longer side in the picture, to be asked for
 FOUND, TOUCHED = 0.5, 0.4           # IoU
+LONGEST = 1024                      # px; what is kept of a picture
 LARGE = 400                         # px; longest side from which two sizes are tried
 THRESHOLDS = (0.3, 0.35, 0.4, 0.45, 0.5, 0.55, 0.6, 0.65, 0.7)
 
@@ -53,13 +55,13 @@ def turned(rgb: np.ndarray, faces: np.ndarray, degrees: float) -> tuple[np.ndarr
     return out, moved(faces, matrix)
 
 
-def wanted(faces: np.ndarray) -> np.ndarray:
-    return (faces[:, 14] >= SURE) & ((faces[:, 2:4] - faces[:, :2]).max(1, initial=0) > SMALLEST)
+def wanted(faces: np.ndarray, smallest: float) -> np.ndarray:
+    return (faces[:, 14] >= SURE) & ((faces[:, 2:4] - faces[:, :2]).max(1, initial=0) > smallest)
 
 
-def compare(found: np.ndarray, faces: np.ndarray) -> dict:
+def compare(found: np.ndarray, faces: np.ndarray, smallest: float = SMALLEST) -> dict:
     """`found` are the detections that count."""
-    true = faces[wanted(faces)]
+    true = faces[wanted(faces, smallest)]
     out = {"truth": len(true), "found": 0, "iou": [], "points": [], "missed": [],
            "detections": len(found), "false": list(found)}
     if len(found) and len(faces):
@@ -93,19 +95,22 @@ def total(parts: list[dict]) -> dict:
 
 
 class Pictures:
-    def __init__(self, root: Path, labels: Path, sets=SETS):
-        self.items = []
-        for name in sets:
-            rows, denied = json.loads((labels / f"{name}.json").read_text()), nobody(name)
-            for path in pictures(root / name / "image"):
-                rgb = read_rgb(path)
-                faces = truth([] if path.stem in denied else rows[path.name], rgb.shape[1::-1])
-                self.items.append((name, path, rgb, faces))
+    def __init__(self):
+        self.items = []  # set, path, RGB, faces
 
-    def answers(self, model, degrees: float, twice: bool, sets=SETS) -> list[tuple]:
+    def read(self, folder: Path, labels: Path, last: int = 0) -> None:
+        """A folder's pictures; only the last ones by name, if `last` is not 0."""
+        name, inner = folder.name, folder / "image"
+        rows, denied = json.loads((labels / f"{name}.json").read_text()), nobody(name)
+        for path in pictures(inner if inner.is_dir() else folder)[-last:]:
+            rgb = resize_to(read_rgb(path), LONGEST)
+            faces = truth([] if path.stem in denied else rows[path.name], rgb.shape[1::-1])
+            self.items.append((name, path, rgb, faces))
+
+    def answers(self, model, degrees: float, twice: bool, sets=None) -> list[tuple]:
         out = []
         for name, path, rgb, faces in self.items:
-            if name not in sets:
+            if sets and name not in sets:
                 continue
             rgb, faces = turned(rgb, faces, degrees)
             large = twice and max(rgb.shape[:2]) > LARGE
@@ -113,8 +118,8 @@ class Pictures:
         return out
 
 
-def scored(answers: list[tuple], least: float, name: str | None = None) -> dict:
-    return total([compare(f[f[:, 14] >= least], t) for n, _, _, t, f in answers if name in (None, n)])
+def scored(answers: list[tuple], least: float, sets=SETS, smallest: float = SMALLEST) -> dict:
+    return total([compare(f[f[:, 14] >= least], t, smallest) for n, _, _, t, f in answers if n in sets])
 
 
 def draw(answers: list[tuple], least: float, side: int = 240, columns: int = 8) -> np.ndarray:
@@ -146,13 +151,20 @@ def main() -> None:
     p.add_argument("--labels", type=Path, required=True)
     p.add_argument("--threshold", type=float, help="in place of the file's")
     p.add_argument("--turns", type=lambda t: [float(v) for v in t.split(",")], default=TURNS)
+    p.add_argument("--quick", action="store_true", help="turned pictures at one size only")
+    p.add_argument("--held-out", type=Path, metavar="PORTRAITS", help="the portraits' folder: those not trained on")
+    p.add_argument("--train-labels", type=Path, help="where the portraits' labels are")
     p.add_argument("--sheet", type=Path, help="pictures with a miss or a false face, as a PNG")
     p.add_argument("--json", type=Path)
     a = p.parse_args()
     torch.set_num_threads(1)
     model = load(a.weights)
     least = a.threshold if a.threshold is not None else threshold(a.weights)
-    data, rows = Pictures(a.eval, a.labels), {}
+    data, rows = Pictures(), {}
+    for name in SETS:
+        data.read(a.eval / name, a.labels)
+    if a.held_out:
+        data.read(a.held_out, a.train_labels, HELD_OUT)
 
     def tell(name: str, row: dict) -> None:
         rows[name] = row
@@ -162,17 +174,25 @@ def main() -> None:
         answers = data.answers(model, 0, twice)
         for t in THRESHOLDS:
             tell(f"{label}, threshold {t}", scored(answers, t))
-        for name in SETS:
-            tell(f"{label}, {name}", scored(answers, least, name))
+        for name in dict.fromkeys(item[0] for item in data.items):
+            tell(f"{label}, {name}", scored(answers, least, (name,)))
+        tell(f"{label}, faces over 24 px", scored(answers, least, smallest=24))
+        near = [(n, p, rgb, t, refined(model, rgb, f[f[:, 14] >= least])) for n, p, rgb, t, f in answers]
+        for sets in (SETS, *([(a.held_out.name,)] if a.held_out else ())):
+            tell(f"{label}, looked at again, {sets[-1]}", scored(near, least, sets))
         if a.sheet and not twice:
             parts = [(x, compare(x[4][x[4][:, 14] >= least], x[3])) for x in answers]
             odd = [x for x, c in parts if c["missed"] or c["false"]]
             if odd:
                 cv2.imwrite(str(a.sheet), draw(odd, least)[:, :, ::-1])
+    turning = (*SETS[:2], *([a.held_out.name] if a.held_out else ()))
     for degrees in a.turns:
         if degrees:
-            for twice, label in ((False, "320"), (True, "320 and 640")):
-                tell(f"{label}, turned {degrees:g}°", scored(data.answers(model, degrees, twice, SETS[:2]), least))
+            for twice, label in ((False, "320"), (True, "320 and 640"))[: 1 if a.quick else 2]:
+                answers = data.answers(model, degrees, twice, turning)
+                tell(f"{label}, turned {degrees:g}°", scored(answers, least))
+                if a.held_out:
+                    tell(f"{label}, turned {degrees:g}°, held out", scored(answers, least, turning[2:]))
     if a.json:
         a.json.write_text(json.dumps({"threshold": least, "side": SIDE, "rows": rows}, indent=1))
 

@@ -80,14 +80,15 @@ def read_folder(folder: Path, labels: Path, longest: int) -> list[Picture]:
 class Library:
     """Pictures with faces, by source, and pictures without any."""
 
-    def __init__(self, groups: dict[str, tuple[list[Picture], float]]):
+    def __init__(self, groups: dict[str, tuple[list[Picture], float]], often: dict[str, int] | None = None):
+        """`often`: how many times a source's pictures without faces are drawn for once of the others'."""
         self.people, self.shares, self.empty = [], [], []
-        for items, share in groups.values():
+        for name, (items, share) in groups.items():
             known = [p for p in items if usable(p).any()]
             if known and share > 0:
                 self.people.append(known)
                 self.shares.append(share)
-            self.empty += [p for p in items if not len(p.faces)]
+            self.empty += [p for p in items if not len(p.faces)] * (often or {}).get(name, 1)
         self.edges = np.cumsum(np.array(self.shares) / sum(self.shares))
 
     def person(self, rng: np.random.Generator) -> Picture:
@@ -180,11 +181,11 @@ class Scenes:
         """RGB uint8 [side, side, 3] and its targets [f, 15]."""
         canvas = Canvas(self.ground(rng, side))
         kind = rng.random()
-        if kind < 0.12:
+        if kind < 0.2:
             for _ in range(int(rng.integers(0, 4))):
                 self.put_nobody(rng, canvas)
-        elif kind < 0.45:
-            self.put_person(rng, canvas, rng.random() < 0.75, np.exp(rng.uniform(np.log(12), np.log(0.95 * side))))
+        elif kind < 0.5:
+            self.put_person(rng, canvas, rng.random() < 0.85, np.exp(rng.uniform(np.log(12), np.log(0.95 * side))))
         else:
             sizes = np.exp(rng.uniform(np.log(10), np.log(0.5 * side), int(rng.integers(3, 8))))
             for size in np.sort(sizes)[::-1]:

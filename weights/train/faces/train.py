@@ -27,6 +27,7 @@ from faces.scenes import Library, Scenes, read_folder
 SOURCES = {"portraits": (0.4, 448), "ccp": (0.3, 512), "ecssd": (0.3, 400), "clothing_cc0_pseudo": (0.0, 224),
            "saleor_rgba": (0.0, 288), "fluent3d_rgba": (0.0, 160), "bg_hdri_cc0": (0.0, 512),
            "bg_wall_cc0_unsplash": (0.0, 512)}
+OFTEN = {"ecssd": 5, "ccp": 3, "bg_hdri_cc0": 2, "bg_wall_cc0_unsplash": 2}  # photographs of the world, for grounds
 REFERENCE_SIDE = 224  # `--batch` is for this side; others get as many pixels
 LOG_EVERY = 20
 HELD_OUT = 48         # portraits, the last by file name, that are measured and not trained on
@@ -42,7 +43,7 @@ def library(roots: list[Path], labels: Path, kept: Path) -> Library:
         groups = pickle.load(file)
     items, share = groups["portraits"]
     groups["portraits"] = items[:-HELD_OUT], share
-    out = Library(groups)
+    out = Library(groups, OFTEN)
     print([len(p) for p in out.people], "pictures with faces,", len(out.empty), "without", flush=True)
     return out
 
