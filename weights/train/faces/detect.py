@@ -9,6 +9,10 @@ from faces.model import FaceNet
 
 SIDE = 320    # longest side of what the network is shown
 OVERLAP = 0.4  # IoU from which of two boxes the weaker goes
+CANDIDATE = 0.35  # score at 320 from which a face is looked at again
+CANDIDATES = 8    # that are looked at again, at most
+AROUND, NEAR = 2.0, 160  # side of the second look's crop, in the face's longer side; px that it is shown at
+SAME = 0.3        # IoU from which the second look's face is the first one's
 MOST = 1000    # cells that are looked at further
 
 
@@ -42,28 +46,32 @@ def detect(model: FaceNet, rgb: np.ndarray, side: int = SIDE, least: float = 0.0
     return found[suppress(found[:, :4], found[:, 14], OVERLAP)]
 
 
-def refined(model: FaceNet, rgb: np.ndarray, faces: np.ndarray, side: int = 160, around: float = 2.0) -> np.ndarray:
-    """The faces as they look from nearby: each is cut out with its surroundings, and the network asked again.
+def looked_at_again(model: FaceNet, rgb: np.ndarray, faces: np.ndarray) -> np.ndarray:
+    """The first faces as they look from nearby: each is cut out with its surroundings, and the network asked again.
 
-    The crop is `around` times the face's longer side and is shown at `side` px. Scores stay those of the first look; a
-    face that is not found again stays as it is.
+    The crop is a square of `AROUND` times the face's longer side, shown at `NEAR` px. Boxes, landmarks and scores are
+    those of the second look; what it does not find again is dropped.
     """
-    out = faces.copy()
-    for row in out:
-        reach = max(2.0, float((row[2:4] - row[:2]).max()) * around) / 2
-        corner = (row[:2] + row[2:4]) / 2 - reach
-        scale = side / (2 * reach)
-        matrix = np.array([[scale, 0, -corner[0] * scale], [0, scale, -corner[1] * scale]])
-        level = max(0, int(np.floor(np.log2(1 / scale)))) if scale < 1 else 0
-        source = cv2.resize(rgb, None, fx=0.5**level, fy=0.5**level, interpolation=cv2.INTER_AREA) if level else rgb
-        matrix[:, :2] *= 2**level
-        crop = cv2.warpAffine(source, matrix, (side, side), flags=cv2.INTER_LINEAR, borderValue=(128, 128, 128))
-        near = detect(model, crop, side, 0.2)
+    rows = []
+    for face in faces[:CANDIDATES]:
+        half = max(2.0, float((face[2:4] - face[:2]).max()) * AROUND) / 2
+        corner, scale = (face[:2] + face[2:4]) / 2 - half, NEAR / (2 * half)
+        halvings = max(0, int(np.floor(np.log2(1 / scale))))  # before sampling, against aliasing
+        source = cv2.resize(rgb, None, fx=0.5**halvings, fy=0.5**halvings, interpolation=cv2.INTER_AREA)
+        linear = scale * 2**halvings
+        matrix = np.array([[linear, 0, -corner[0] * scale], [0, linear, -corner[1] * scale]])
+        near = detect(model, cv2.warpAffine(source, matrix, (NEAR, NEAR), borderValue=(128, 128, 128)), NEAR, 0.1)
         near[:, :14] = near[:, :14] / scale + np.tile(corner, 7)
-        overlap = iou(row[None, :4], near[:, :4])[0] if len(near) else np.zeros(0)
-        if (overlap >= OVERLAP).any():
-            row[:14] = near[np.argmax(overlap * near[:, 14]), :14]
-    return out
+        overlap = iou(face[None, :4], near[:, :4])[0] if len(near) else np.zeros(0)
+        if (overlap >= SAME).any():
+            rows.append(near[np.argmax(overlap * near[:, 14])])
+    rows = np.array(rows, np.float32).reshape(-1, 15)
+    return rows[suppress(rows[:, :4], rows[:, 14], OVERLAP)]
+
+
+def detect_near(model: FaceNet, rgb: np.ndarray) -> np.ndarray:
+    """At 320, and then each candidate from nearby: what the threshold of the weights file is for."""
+    return looked_at_again(model, rgb, detect(model, rgb, SIDE, CANDIDATE))
 
 
 def detect_twice(model: FaceNet, rgb: np.ndarray, least: float = 0.05) -> np.ndarray:

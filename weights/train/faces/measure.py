@@ -20,7 +20,7 @@ import torch
 sys.path.insert(0, str(Path(__file__).parent.parent))
 from data import pictures, read_rgb, resize_to
 from faces.boxes import iou
-from faces.detect import SIDE, detect, detect_twice, refined
+from faces.detect import SIDE, detect, detect_near, detect_twice
 from faces.export import load, threshold
 from faces.scenes import moved, nobody, similarity
 from faces.train import HELD_OUT
@@ -32,7 +32,8 @@ SMALLEST = 40                       # px; of a face's longer side in the picture
 FOUND, TOUCHED = 0.5, 0.4           # IoU
 LONGEST = 1024                      # px; what is kept of a picture
 LARGE = 400                         # px; longest side from which two sizes are tried
-THRESHOLDS = (0.3, 0.35, 0.4, 0.45, 0.5, 0.55, 0.6, 0.65, 0.7)
+WAYS = {"320, then near": detect_near, "320": detect, "320 and 640": detect_twice}
+THRESHOLDS = (0.3, 0.35, 0.4, 0.45, 0.5, 0.55, 0.6, 0.65, 0.7, 0.75)
 
 
 def truth(rows: list, size: tuple[int, int]) -> np.ndarray:
@@ -107,14 +108,15 @@ class Pictures:
             faces = truth([] if path.stem in denied else rows[path.name], rgb.shape[1::-1])
             self.items.append((name, path, rgb, faces))
 
-    def answers(self, model, degrees: float, twice: bool, sets=None) -> list[tuple]:
+    def answers(self, model, degrees: float, how: str, sets=None) -> list[tuple]:
+        """(set, path, RGB, truth, detections) of the pictures, turned."""
         out = []
         for name, path, rgb, faces in self.items:
             if sets and name not in sets:
                 continue
             rgb, faces = turned(rgb, faces, degrees)
-            large = twice and max(rgb.shape[:2]) > LARGE
-            out.append((name, path, rgb, faces, detect_twice(model, rgb) if large else detect(model, rgb)))
+            small = how == "320 and 640" and max(rgb.shape[:2]) <= LARGE
+            out.append((name, path, rgb, faces, (detect if small else WAYS[how])(model, rgb)))
         return out
 
 
@@ -151,7 +153,7 @@ def main() -> None:
     p.add_argument("--labels", type=Path, required=True)
     p.add_argument("--threshold", type=float, help="in place of the file's")
     p.add_argument("--turns", type=lambda t: [float(v) for v in t.split(",")], default=TURNS)
-    p.add_argument("--quick", action="store_true", help="turned pictures at one size only")
+    p.add_argument("--quick", action="store_true", help="turned pictures in the first way only")
     p.add_argument("--held-out", type=Path, metavar="PORTRAITS", help="the portraits' folder: those not trained on")
     p.add_argument("--train-labels", type=Path, help="where the portraits' labels are")
     p.add_argument("--sheet", type=Path, help="pictures with a miss or a false face, as a PNG")
@@ -170,29 +172,25 @@ def main() -> None:
         rows[name] = row
         print(f"{name:34s}", "  ".join(f"{k} {v}" for k, v in row.items()), flush=True)
 
-    for twice, label in ((False, "320"), (True, "320 and 640")):
-        answers = data.answers(model, 0, twice)
+    for how in WAYS:
+        answers = data.answers(model, 0, how)
         for t in THRESHOLDS:
-            tell(f"{label}, threshold {t}", scored(answers, t))
+            tell(f"{how}, threshold {t}", scored(answers, t))
         for name in dict.fromkeys(item[0] for item in data.items):
-            tell(f"{label}, {name}", scored(answers, least, (name,)))
-        tell(f"{label}, faces over 24 px", scored(answers, least, smallest=24))
-        near = [(n, p, rgb, t, refined(model, rgb, f[f[:, 14] >= least])) for n, p, rgb, t, f in answers]
-        for sets in (SETS, *([(a.held_out.name,)] if a.held_out else ())):
-            tell(f"{label}, looked at again, {sets[-1]}", scored(near, least, sets))
-        if a.sheet and not twice:
+            tell(f"{how}, {name}", scored(answers, least, (name,)))
+        tell(f"{how}, faces over 24 px", scored(answers, least, smallest=24))
+        if a.sheet and how == next(iter(WAYS)):
             parts = [(x, compare(x[4][x[4][:, 14] >= least], x[3])) for x in answers]
             odd = [x for x, c in parts if c["missed"] or c["false"]]
             if odd:
                 cv2.imwrite(str(a.sheet), draw(odd, least)[:, :, ::-1])
     turning = (*SETS[:2], *([a.held_out.name] if a.held_out else ()))
-    for degrees in a.turns:
-        if degrees:
-            for twice, label in ((False, "320"), (True, "320 and 640"))[: 1 if a.quick else 2]:
-                answers = data.answers(model, degrees, twice, turning)
-                tell(f"{label}, turned {degrees:g}°", scored(answers, least))
-                if a.held_out:
-                    tell(f"{label}, turned {degrees:g}°, held out", scored(answers, least, turning[2:]))
+    for degrees in (d for d in a.turns if d):
+        for how in list(WAYS)[: 1 if a.quick else None]:
+            answers = data.answers(model, degrees, how, turning)
+            tell(f"{how}, turned {degrees:g}°", scored(answers, least))
+            if a.held_out:
+                tell(f"{how}, turned {degrees:g}°, held out", scored(answers, least, turning[2:]))
     if a.json:
         a.json.write_text(json.dumps({"threshold": least, "side": SIDE, "rows": rows}, indent=1))
 

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import torch
 
+from faces import detect as detecting
 from faces import export, measure
 from faces.boxes import iou, suppress
 from faces.detect import detect, fitted
@@ -217,3 +218,21 @@ def test_turning_a_picture_moves_its_truth(scenes):
     assert rgb.shape[:2] == (128, 128)
     x, y = faces[0, 4:6].astype(int)
     assert rgb[y, x].max() < 60 < rgb[y + 6, x + 6].max()  # the eye is dark, the skin beside it is not
+
+
+@pytest.mark.parametrize("size", (24, 300))
+def test_the_second_look_leads_back_into_the_picture(size, monkeypatch):
+    rgb = np.full((800, 900, 3), 30, np.uint8)
+    truth = np.array([500, 300, 500 + size, 300 + size], np.float32)
+    cv2.rectangle(rgb, (500, 300), (499 + size, 299 + size), (250,) * 3, -1)
+
+    def bright(_, crop, side, least):
+        assert crop.shape == (side, side, 3)
+        y, x = np.nonzero(crop[..., 0] > 140)
+        return np.array([[x.min(), y.min(), x.max() + 1, y.max() + 1, *([0] * 10), 0.7]], np.float32)
+
+    monkeypatch.setattr(detecting, "detect", bright)
+    rough = np.concatenate([truth + size * 0.1, np.zeros(10), [0.4]]).astype(np.float32)[None]
+    found = detecting.looked_at_again(None, rgb, rough)
+    assert np.abs(found[0, :4] - truth).max() < 0.03 * size + 1 and found[0, 14] == np.float32(0.7)
+    assert not len(detecting.looked_at_again(None, rgb, np.zeros((0, 15), np.float32)))
