@@ -9,9 +9,11 @@
 //! Transparent pictures: colours are enlarged as if nothing were transparent ([`Solid`]), and alpha as a grey picture of
 //! its own, all in encoded values, as the network was trained. Colours that are multiplied by alpha, as one resamples
 //! them with a filter, do not do for a network that sharpens: it sharpens the edge to black too, and otherwise than that
-//! of alpha, because nothing is lighter than white; their quotient had a bright ring around every soft edge. Where alpha
-//! is the same all around a pixel, it is exactly that after enlarging, and what is opaque or clear everywhere is never
-//! looked at for alpha.
+//! of alpha, because nothing is lighter than white; their quotient had a bright ring around every soft edge. What is opaque or
+//! clear everywhere is never looked at for alpha.
+//!
+//! Where colour or alpha is the same all around a pixel, it is exactly that after enlarging: what is trained is only
+//! nearly so exact, and a plain white ground has to stay white.
 
 mod bicubic;
 mod cpu;
@@ -204,17 +206,18 @@ impl Enlarging<'_> {
 
     fn write_alpha(&mut self, y: usize, window: &Window<'_>, tail: &[f32]) {
         let (phases, factor) = (self.phases, self.phases.len());
-        let only = window.only_alphas();
+        let only = window.only(|[.., alpha]| alpha);
         for (dy, phase, row) in self.results(y) {
             let blended = window.blended(phase);
             let sources = row.chunks_exact_mut(factor).zip(tail.chunks_exact(3 * factor * factor)).enumerate();
             for (x, (pixels, tail)) in sources {
                 for (dx, (pixel, phase)) in pixels.iter_mut().zip(phases).enumerate() {
-                    pixel[3] = only[x].unwrap_or_else(|| {
+                    let found = || {
                         let [.., alpha] = blend(four(&blended[x + phase.first..]), phase.weights);
                         let added: f32 = tail[dy * factor + dx..].iter().step_by(factor * factor).sum();
-                        byte(alpha + added / 3.0)
-                    });
+                        alpha + added / 3.0
+                    };
+                    pixel[3] = byte(only[x].unwrap_or_else(found));
                 }
             }
         }
@@ -222,12 +225,17 @@ impl Enlarging<'_> {
 
     fn write_colours(&mut self, y: usize, window: &Window<'_>, tail: &[f32]) {
         let (phases, factor) = (self.phases, self.phases.len());
+        let only = window.only(|[red, green, blue, _]| [red, green, blue]);
         for (dy, phase, row) in self.results(y) {
             let blended = window.blended(phase);
             let sources = row.chunks_exact_mut(factor).zip(tail.chunks_exact(3 * factor * factor)).enumerate();
             for (x, (pixels, tail)) in sources {
                 for (dx, (pixel, phase)) in pixels.iter_mut().zip(phases).enumerate() {
                     if pixel[3] == 0 {
+                        continue;
+                    }
+                    if let Some(colour) = only[x] {
+                        pixel[..3].copy_from_slice(&colour.map(byte));
                         continue;
                     }
                     let colour = blend(four(&blended[x + phase.first..]), phase.weights);
@@ -294,17 +302,16 @@ impl<'a> Window<'a> {
         columns.map(|(((&a, &b), &c), &d)| blend([a, b, c, d], phase.weights)).collect()
     }
 
-    /// For each pixel of the tile's row the alpha of all pixels around it, if it is one.
-    fn only_alphas(&self) -> Vec<Option<u8>> {
-        let alphas = |x: usize| (0..ROWS).map(move |offset| self.row(offset)[x][3]);
-        let columns: Vec<Option<f32>> = (0..self.tile.width + 2 * REACH)
-            .map(|x| {
-                let first = self.row(0)[x][3];
-                alphas(x).all(|alpha| alpha == first).then_some(first)
-            })
-            .collect();
+    /// For each pixel of the tile's row what all pixels around it have of this, if it is the same.
+    fn only<P: Copy + PartialEq>(&self, part: impl Fn([f32; 4]) -> P) -> Vec<Option<P>> {
+        let rows: [&[[f32; 4]]; ROWS] = std::array::from_fn(|offset| self.row(offset));
+        let column = |x: usize| {
+            let first = part(rows[0][x]);
+            rows.iter().all(|row| part(row[x]) == first).then_some(first)
+        };
+        let columns: Vec<Option<P>> = (0..self.tile.width + 2 * REACH).map(column).collect();
         let around = columns.windows(ROWS);
-        around.map(|columns| columns[0].filter(|_| columns.iter().all(|one| *one == columns[0])).map(byte)).collect()
+        around.map(|columns| columns[0].filter(|_| columns.iter().all(|one| *one == columns[0]))).collect()
     }
 }
 

@@ -176,16 +176,35 @@ fn awkward_sizes_are_enlarged_and_none_is_refused() {
     }
 }
 
+const COLOURS: [[u8; 3]; 5] = [[0, 0, 0], [255, 255, 255], [128, 128, 128], [200, 60, 30], [20, 90, 220]];
+
 #[test]
-fn a_constant_picture_stays_constant() {
+fn a_constant_picture_stays_as_it_is() {
     for factor in Factor::ALL {
         let net = net(factor, Isa::detect());
-        for colour in [[0, 0, 0], [255, 255, 255], [128, 128, 128], [200, 60, 30], [20, 90, 220]] {
-            let [red, green, blue] = colour;
+        for [red, green, blue] in COLOURS {
             let large = enlarge(&frame(40, 30, |_, _| [red, green, blue, 255]), &net);
-            let off = |pixel: &[u8; 4]| (0..3).map(|channel| pixel[channel].abs_diff(colour[channel])).max();
-            let worst = large.pixels().as_chunks::<4>().0.iter().filter_map(off).max();
-            assert!(worst <= Some(1), "{factor:?}, {colour:?}: off by {worst:?}");
+            assert!(large.pixels().as_chunks::<4>().0.iter().all(|pixel| *pixel == [red, green, blue, 255]));
+        }
+    }
+}
+
+#[test]
+fn the_network_adds_next_to_nothing_to_a_constant_picture() {
+    for factor in Factor::ALL {
+        let net = net(factor, Isa::detect());
+        for colour in COLOURS {
+            let source = |_: isize, _: isize, to: &mut [f32]| {
+                let colour = colour.map(|value| f32::from(value) / 255.0);
+                to.as_chunks_mut::<3>().0.fill(colour);
+            };
+            let mut worst = 0.0_f32;
+            let tile = Tile { left: 0, top: 0, width: 20, height: 10 };
+            net.rows(tile, &source, &mut |_, row| {
+                worst = row.iter().fold(worst, |worst, value| worst.max(value.abs()))
+            })
+            .expect("the CPU does not fail");
+            assert!(worst <= 1.0 / 255.0, "{factor:?}, {colour:?}: {} levels", worst * 255.0);
         }
     }
 }
