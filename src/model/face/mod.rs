@@ -1,13 +1,16 @@
 //! Faces in a picture of any size.
 //!
 //! The picture is made small enough for the network, which tells of each cell of three grids whether it belongs to a
-//! face and where that is; what is sure enough is brought back to the picture's own pixels, each face once.
+//! face and where that is. What may be a face is cut out and shown again, larger ([`again`]); what is sure enough then is
+//! brought back to the picture's own pixels, each face once.
 
+mod again;
 mod cpu;
 mod decode;
 
 use backdrop_kernels::model_input::cpu::{Target, stretched};
 
+use self::again::{SUSPECT, look_again};
 use self::decode::{Level, decode};
 use super::SegmentError;
 use super::weights::architecture::face::{CELL, STRIDES};
@@ -26,7 +29,7 @@ const GROUND: u8 = 128;
 
 /// A network that looks for faces.
 pub(super) trait Eye {
-    /// The score from which a face counts.
+    /// The score from which a face counts, in the second look.
     fn threshold(&self) -> f32;
 
     /// The cells for an input of so many columns and rows, multiples of [`QUANTUM`], at each of [`STRIDES`], row after
@@ -44,13 +47,15 @@ pub(super) fn find(frame: &Frame, eye: &dyn Eye) -> Result<Vec<Face>, SegmentErr
     if frame.size().area() == 0 {
         return Err(SegmentError::Device("a frame without pixels".to_owned()));
     }
-    let mut faces = look(frame, eye, SIDE)?;
+    let suspects = look(frame, eye, SIDE, eye.threshold().min(SUSPECT))?;
+    let mut faces = look_again(frame, eye, &suspects)?;
     faces.sort_by(|one, other| other.area().total_cmp(&one.area()));
     Ok(faces)
 }
 
-/// The faces that are seen when the picture's longest side is `side`, in pixels of the picture.
-fn look(frame: &Frame, eye: &dyn Eye, side: u32) -> Result<Vec<Face>, SegmentError> {
+/// The faces that score at least `threshold` when the picture's longest side is `side`, in pixels of the picture; the
+/// surest first.
+fn look(frame: &Frame, eye: &dyn Eye, side: u32, threshold: f32) -> Result<Vec<Face>, SegmentError> {
     let size = frame.size();
     let fitted = size.fitted(Size::new(side, side));
     let [width, height] = [fitted.width as usize, fitted.height as usize];
@@ -65,7 +70,7 @@ fn look(frame: &Frame, eye: &dyn Eye, side: u32) -> Result<Vec<Face>, SegmentErr
         .zip(&cells)
         .map(|(stride, cells)| Level { stride, width: extent[0] / stride, cells })
         .collect();
-    let faces = decode(&levels, eye.threshold()).into_iter();
+    let faces = decode(&levels, threshold).into_iter();
     let scale = [size.width as f32 / width as f32, size.height as f32 / height as f32];
     Ok(faces.map(|face| scaled(&face, scale)).collect())
 }
