@@ -8,9 +8,8 @@ use crate::recipe::{Source, Wants, Wish};
 use std::sync::Arc;
 use std::time::Duration;
 
-/// What the generator takes beside the picture, in pixels of four bytes: it draws row by row, and keeps a small plate of
-/// what is far away.
-const ASIDE: usize = 1 << 20;
+/// What [`generate::render`] takes beside the picture, in pixels of four bytes: 36 MB.
+const ASIDE: usize = 9 << 20;
 
 /// A backdrop to be drawn; `Canvas` is its size as soon as that is known.
 pub(super) struct Drawing<Canvas = Size> {

@@ -1,6 +1,6 @@
 //! Plans, quota, `Idempotency-Key`, presets, estimates: who may do what, and what it costs.
 
-use crate::http_daemon::{Daemon, FREE, KEY, LONG, PAID, TEST, Work, form, refusal};
+use crate::http_daemon::{Daemon, FREE, KEY, LONG, PAID, TEST, Work, form, needed, refusal};
 use backdrop::matting::NoSubject;
 use backdrop::recipe::{ENDPOINTS, Input};
 use futures_util::future::join_all;
@@ -194,10 +194,7 @@ async fn an_estimate_is_what_the_call_is_then_billed() {
         let before = daemon.account(KEY).await["cost_usd"].as_f64().expect("dollars");
         let expected = estimate["estimated_cost_usd"].as_f64().expect("dollars");
         let billed = match endpoint.input {
-            Input::File | Input::FileAndBackground => {
-                let needed = endpoint.fields.iter().filter(|field| field.required).map(|field| (field.name, "a beach"));
-                cost(&daemon.send(endpoint.path, &needed.collect::<Vec<_>>()).await)
-            }
+            Input::File | Input::FileAndBackground => cost(&daemon.send(endpoint.path, needed(endpoint.path)).await),
             Input::Url => cost(&daemon.json_as(KEY, Method::POST, endpoint.path, &json!({ "url": PHOTO })).await),
             Input::Files | Input::Urls => {
                 let response = if endpoint.input == Input::Urls {

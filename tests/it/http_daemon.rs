@@ -15,7 +15,7 @@ use backdrop::jobs::secret::DaemonSecret;
 use backdrop::jobs::webhook_sender::WebhookSender;
 use backdrop::jobs::{Done, Job, Jobs, JobsConfig, Means, Work as DoJob, WorkError, input_in};
 use backdrop::pipeline::{Call, FaceFound, Files, Output, PipelineError, Timings};
-use backdrop::recipe::{Picture, Recipe, Retouch, Source, Work as Recipes};
+use backdrop::recipe::{BACKDROP_PATH, Picture, Recipe, Retouch, Source, Work as Recipes};
 use backdrop::source::{FetchConfig, FetchError, Fetcher};
 use backdrop::store::{RedbStore, UnixSeconds};
 use backdrop::telemetry::metrics::exporter;
@@ -506,6 +506,11 @@ pub(crate) fn form(fields: &[(&str, &str)]) -> Form {
     let form =
         fields.iter().fold(Form::new(), |form, (name, value)| form.text((*name).to_owned(), (*value).to_owned()));
     form.part("file", Part::bytes(b"the picture".to_vec()).file_name("a.jpg"))
+}
+
+/// The fields that an endpoint cannot do without.
+pub(crate) fn needed(path: &str) -> &'static [(&'static str, &'static str)] {
+    if path == BACKDROP_PATH { &[("prompt", "a beach")] } else { &[] }
 }
 
 /// An error as a caller sees it, with the envelope checked.

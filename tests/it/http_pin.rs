@@ -1,6 +1,6 @@
 //! `x-service-model` on a request.
 
-use crate::http_daemon::{Daemon, FREE, KEY, form, refusal};
+use crate::http_daemon::{Daemon, FREE, KEY, form, needed, refusal};
 use backdrop::http::router::{ROUTES, Target};
 use backdrop::recipe::Input;
 use reqwest::multipart::{Form, Part};
@@ -11,7 +11,7 @@ use serde_json::json;
 fn request(daemon: &Daemon, path: &str, input: Input) -> RequestBuilder {
     let request = daemon.post(path);
     match input {
-        Input::File | Input::FileAndBackground => request.multipart(form(&[])),
+        Input::File | Input::FileAndBackground => request.multipart(form(needed(path))),
         Input::Files => request.multipart(Form::new().part("files", Part::bytes(vec![1; 11]))),
         Input::Url => request.json(&json!({ "url": "https://example.org/10" })),
         Input::Urls => request.json(&json!({ "urls": ["https://example.org/10"] })),
