@@ -17,6 +17,7 @@ mod lanes;
 pub mod laplacian;
 pub mod mask_upsample;
 pub mod model_input;
+pub mod noise;
 #[cfg(feature = "gpu")]
 pub mod parity;
 pub mod pull_push;

@@ -10,8 +10,11 @@ use burn::tensor::{DType, Device, Int, Tensor, TensorData};
 use crate::beneath::gpu::Paint;
 use crate::device::upload;
 use crate::gaussian::Border;
+use crate::noise::Fbm;
 use crate::trimap::Params;
-use crate::{beneath, dilate, foreground, gaussian, laplacian, mask_upsample, model_input, pull_push, resize, trimap};
+use crate::{
+    beneath, dilate, foreground, gaussian, laplacian, mask_upsample, model_input, noise, pull_push, resize, trimap,
+};
 
 /// The network's grid, in the comparisons.
 const GRID: usize = 48;
@@ -105,7 +108,7 @@ impl fmt::Debug for Kernel {
 }
 
 /// Every kernel that has both twins.
-pub const KERNELS: [Kernel; 10] = [
+pub const KERNELS: [Kernel; 11] = [
     // Sums of up to (4096 / 48)² products, in another order.
     Kernel { name: "model_input", tolerance: 1e-5, smallest_side: 1, run: run_model_input },
     // Positions up to 4096 in f32, times differences of at most 1.
@@ -126,6 +129,8 @@ pub const KERNELS: [Kernel; 10] = [
     Kernel { name: "dilate", tolerance: 4.0 / 254.0, smallest_side: 1, run: run_dilate },
     // A dozen levels of sums of four and means, of values in 0..=1.
     Kernel { name: "pull_push", tolerance: 1e-5, smallest_side: 1, run: run_pull_push },
+    // Coordinates up to 2¹⁰ in f32 after the turns of five octaves, times slopes of about 3.
+    Kernel { name: "noise", tolerance: 1e-3, smallest_side: 1, run: run_noise },
 ];
 
 impl Kernel {
@@ -259,6 +264,24 @@ fn run_pull_push(scene: &Scene, device: &Device) -> Result<Vec<f32>, String> {
         .collect();
     let samples = Tensor::from_data(TensorData::new(samples, [scene.height, scene.width, 4]), device);
     values(pull_push::gpu::pull_push(samples))
+}
+
+fn run_noise(scene: &Scene, device: &Device) -> Result<Vec<f32>, String> {
+    // A slanted grid about the origin, moved a little by the plane so that no point lies on an edge of the lattice.
+    let place = |at: usize| {
+        let (x, y) = ((at % scene.width) as f32 * 0.031 - 1.7, (at / scene.width) as f32 * 0.029 - 2.3);
+        [x + 0.3 * y + 0.02 * scene.plane[at], y - 0.2 * x + 0.013]
+    };
+    let places: Vec<f32> = (0..scene.width * scene.height).flat_map(place).collect();
+    let places = || Tensor::from_data(TensorData::new(places.clone(), [scene.height, scene.width, 2]), device);
+    let settings = Fbm { seed: 0x5EED, octaves: 5, gain: 0.5, footprint: 0.02 };
+    let mut results = values(noise::gpu::noise(places(), settings))?;
+    // Where two points are equally near, either's number will do: it is weighed with how much nearer its own is.
+    let cells = values(noise::gpu::cells(places(), 0.9, 0x5EED))?;
+    results.extend(
+        cells.as_chunks::<3>().0.iter().flat_map(|&[nearest, second, own]| [nearest, second, own * (second - nearest)]),
+    );
+    Ok(results)
 }
 
 fn values<const D: usize>(tensor: Tensor<D>) -> Result<Vec<f32>, String> {

@@ -11,6 +11,7 @@ pub use secret::Secret;
 
 use crate::account::price::PriceConfig;
 use crate::engine::EngineConfig;
+use crate::generate::GenerateConfig;
 use crate::http::config::{HttpConfig, LimitsConfig};
 use crate::jobs::JobsConfig;
 use crate::model::device::DeviceChoice;
@@ -54,6 +55,8 @@ pub struct Config {
     pub jobs: JobsConfig,
     /// The tools for clips.
     pub video: VideoConfig,
+    /// Where backdrops come from.
+    pub generate: GenerateConfig,
     /// The log.
     pub log: LogConfig,
 }
@@ -72,6 +75,7 @@ impl Default for Config {
             engine: EngineConfig::default(),
             jobs: JobsConfig::default(),
             video: VideoConfig::default(),
+            generate: GenerateConfig::default(),
             log: LogConfig::default(),
         }
     }
@@ -88,6 +92,7 @@ impl Config {
             self.engine.validate(),
             self.jobs.validate(),
             self.video.validate(),
+            self.generate.validate(),
             self.log.validate(),
         ]
         .concat()
@@ -163,6 +168,8 @@ mod tests {
         for line in EXAMPLE.lines() {
             let line = line.trim_start_matches(['#', ' ']);
             if let Some(name) = line.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')) {
+                // A setting may be a table of tables: `[generate.models."ID"]`.
+                named.extend(name.split_once('"').map(|(table, _)| table.trim_end_matches('.').to_owned()));
                 section = format!("{name}.");
             } else if let Some((key, _)) = line.split_once(" = ") {
                 named.push(format!("{section}{key}"));

@@ -5,6 +5,7 @@
 
 mod closer;
 mod cutting;
+mod drawing;
 mod portrait;
 mod retouch;
 
@@ -13,13 +14,15 @@ pub use cutting::{Looked, look};
 use crate::codec::{self, DecodeError, EncodeError, EncodeOptions, Header, Limits};
 use crate::compose::{self, Flattened, Framing, Head, Materials, OutputTooLarge, SUBJECT_ALPHA, Scene};
 use crate::engine::{Engine, EngineError, Lane, Slot};
+use crate::generate::PICTURE_LIMITS;
 use crate::image::{BufferPool, Cutout, EncodedImage, Frame, Mask, Rect, Size};
 use crate::matting::{self, NoSubject};
 use crate::model::{Retoucher, SegmentError};
 use crate::portrait::LEAST_FACE;
-use crate::recipe::{Cut, Picture, Recipe, Work};
+use crate::recipe::{Cut, Picture, Recipe, Source, Wants, Work};
 use crate::telemetry::metrics::{self, Stage};
 use bytes::Bytes;
+use drawing::Drawing;
 use portrait::{Seated, Sitter};
 use std::borrow::Cow;
 use std::fmt;
@@ -50,6 +53,8 @@ pub struct Output {
     pub face: Option<FaceFound>,
     /// Name and version of the weights that did what the caller asked for.
     pub model: String,
+    /// Where the built-in generator drew the backdrop: the words of the prompt that it understood.
+    pub understood: Option<Vec<String>>,
     /// Where the time went.
     pub timings: Timings,
 }
@@ -88,7 +93,7 @@ pub struct Timings {
     pub retouch: Duration,
     /// From mask to cutout.
     pub matte: Duration,
-    /// From cutout to finished picture.
+    /// From cutout to finished picture; with the drawing of a backdrop, which is done while the network looks.
     pub compose: Duration,
     /// Writing the file.
     pub encode: Duration,
@@ -186,7 +191,7 @@ impl From<SegmentError> for PipelineError {
 pub struct Files {
     /// The picture with the subject.
     pub source: Bytes,
-    /// The new background, where the recipe wants one.
+    /// The new background, where the recipe wants one. A backdrop that is made from words is drawn here without it.
     pub background: Option<Bytes>,
     /// The watermark, where the recipe wants one.
     pub mark: Option<Bytes>,
@@ -214,8 +219,8 @@ pub async fn run(
     call: &Call,
 ) -> Result<Output, PipelineError> {
     let slot = engine.admit()?;
-    let Recipe { work, scene, encode, wants: _ } = recipe.clone();
-    let job = Job { files: files.into(), scene, encode };
+    let Recipe { work, scene, encode, wants } = recipe.clone();
+    let job = Job { files: files.into(), scene, encode, wants };
     let stages = async {
         match work {
             Work::Cut { cut, picture } => stages(engine, slot, job, cut, picture, call).await,
@@ -240,6 +245,7 @@ struct Job {
     files: Files,
     scene: Scene,
     encode: EncodeOptions,
+    wants: Wants,
 }
 
 /// The stages of a picture whose subject is looked for.
@@ -251,25 +257,28 @@ async fn stages(
     picture: Picture,
     call: &Call,
 ) -> Result<Output, PipelineError> {
-    let Job { files, scene, encode } = job;
+    let Job { files, scene, encode, wants } = job;
     let workers = Workers { engine, slot: &slot };
     let began = Instant::now();
     let mut timings = Timings { fetch: files.fetch, ..Timings::default() };
 
-    let (probed, probing) = workers.run("probe", move || Probed::of(files)).await?;
+    let drawing = Drawing::of(&wants, &files);
+    let limits = match wants.background {
+        Some(Source::Generated(_)) => PICTURE_LIMITS,
+        Some(Source::Attached | Source::Url(_)) | None => Limits::default(),
+    };
+    let (probed, probing) = workers.run("probe", move || Probed::of(files, &limits)).await?;
     let probed = probed?;
     let size = probed.source.header.size;
     if scene.framing == Framing::Whole {
         // No subject can change it, so a result that would be too large is refused before it costs anything.
         scene.layout(size, Rect::whole(size))?;
     }
-    engine
-        .reserve_pixels(
-            &slot,
-            probed.pixels() + most_pixels(&scene, picture, size) + cutting::most_pixels(size, &cut),
-            call.deadline,
-        )
-        .await?;
+    let drawing = drawing.map(|drawing| drawing.on(&scene, size)).transpose()?;
+    let drawn_pixels = drawing.as_ref().map_or(0, Drawing::most_pixels);
+    let composed_pixels = most_pixels(&scene, picture, size);
+    let pixels = probed.pixels() + composed_pixels + cutting::most_pixels(size, &cut) + drawn_pixels;
+    engine.reserve_pixels(&slot, pixels, call.deadline).await?;
 
     let (buffers, scene) = (engine.buffers().clone(), Arc::new(scene));
     let decode = {
@@ -285,13 +294,15 @@ async fn stages(
     let (frame, own_alpha, materials) = decoded?;
     timings.decode = probing + decoding;
 
-    let (mask, uncertainty, frame) = if own_alpha {
-        (None, 0.0, frame)
-    } else {
+    let looking = async {
+        if own_alpha {
+            return Ok((None, 0.0, frame, Duration::ZERO));
+        }
         let Looked { frame, mask, uncertainty, took } = look(engine, &slot, frame, &cut, call).await?;
-        timings.segment = took;
-        (Some(mask), uncertainty, frame)
+        Ok((Some(mask), uncertainty, frame, took))
     };
+    let ((mask, uncertainty, frame, looked), drawn) = tokio::try_join!(looking, drawing::drawn(&workers, drawing))?;
+    timings.segment = looked;
     let Seated { frame, mask, sitter, took } = match picture {
         Picture::Portrait(portrait) => Sitter::find(&workers, frame, mask, portrait).await?,
         Picture::Cutout | Picture::Source => Seated { frame, mask, sitter: None, took: Duration::ZERO },
@@ -303,6 +314,7 @@ async fn stages(
     let (frame, subject) = found?;
     timings.matte = took;
 
+    let (scene, materials, understood, drawing) = drawing::placed(drawn, &scene, materials);
     let compose = move || {
         let scene = match sitter {
             Some(sitter) => Cow::Owned(sitter.scene(&scene, &frame)),
@@ -314,7 +326,7 @@ async fn stages(
     };
     let (flattened, took) = workers.run("compose", compose).await?;
     let (Flattened { composite, subject }, face) = flattened?;
-    timings.compose = took;
+    timings.compose = drawing + took;
     // A subject that the resize left nothing of: an empty picture is never called a success.
     let subject = subject.ok_or(NoSubject)?;
 
@@ -326,7 +338,7 @@ async fn stages(
     // Only who asks for a portrait is told of faces.
     let face = matches!(picture, Picture::Portrait(_)).then_some(face);
     let (subject, uncertainty) = (Some(subject), Some(uncertainty));
-    Ok(Output { image, subject, uncertainty, face, model: engine.model(), timings })
+    Ok(Output { image, subject, uncertainty, face, model: engine.model(), understood, timings })
 }
 
 /// Pixels that composing needs at most beside a source of `size`, whatever is found in it.
@@ -373,8 +385,8 @@ struct Judged {
 }
 
 impl Judged {
-    fn of(bytes: Bytes) -> Result<Self, DecodeError> {
-        let header = codec::probe(&bytes, &Limits::default())?;
+    fn of(bytes: Bytes, limits: &Limits) -> Result<Self, DecodeError> {
+        let header = codec::probe(&bytes, limits)?;
         Ok(Self { bytes, header })
     }
 
@@ -397,14 +409,17 @@ struct Probed {
 }
 
 impl Probed {
-    fn of(files: Files) -> Result<Self, PipelineError> {
-        let beside = |which, bytes: Option<Bytes>| {
-            bytes.map(Judged::of).transpose().map_err(|error| PipelineError::Beside { which, error })
+    /// `limits` are those of the background.
+    fn of(files: Files, limits: &Limits) -> Result<Self, PipelineError> {
+        let beside = |which, bytes: Option<Bytes>, limits| {
+            let judged = bytes.map(|bytes| Judged::of(bytes, limits)).transpose();
+            judged.map_err(|error| PipelineError::Beside { which, error })
         };
+        let usual = Limits::default();
         Ok(Self {
-            source: Judged::of(files.source)?,
-            background: beside(Beside::Background, files.background)?,
-            mark: beside(Beside::Mark, files.mark)?,
+            source: Judged::of(files.source, &usual)?,
+            background: beside(Beside::Background, files.background, limits)?,
+            mark: beside(Beside::Mark, files.mark, &usual)?,
         })
     }
 

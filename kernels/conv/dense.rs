@@ -158,6 +158,15 @@ impl Dense {
         self.channels_in
     }
 
+    /// Whether it is a 3×3 kernel with stride 1, whose result has the size of its input.
+    pub(super) const fn is_same_sized(&self) -> bool {
+        self.kernel_rows == 3
+            && self.kernel_columns == 3
+            && self.overhang == 1
+            && self.row_stride == 1
+            && self.pixel_stride == 1
+    }
+
     /// The extent of the result for an input of `shape`, with `pad` zero pixels around its rows.
     #[must_use]
     pub const fn output_shape(&self, shape: Shape, pad: usize) -> Shape {

@@ -1,4 +1,4 @@
-//! Convolutions on the CPU: dense 3×3 and 1×1, depthwise 3×3, and the blocks made of them.
+//! Convolutions on the CPU: dense 3×3 and 1×1, depthwise 3×3, and the blocks and chains made of them.
 //!
 //! `y[p, o] = act(b[o] + Σ_{k,i} w[o, i, k] · x[p·stride + k·dilation, i] (+ residual[p, o]))`, zeros outside the picture.
 //!
@@ -15,6 +15,7 @@
 //! product and differs by the usual few ulp of a sum.
 
 mod block;
+mod cascade;
 mod dense;
 mod depthwise;
 mod head;
@@ -28,6 +29,7 @@ mod tile;
 mod reference;
 
 pub use block::{InvertedResidual, Separable};
+pub use cascade::{Cascade, Layer, Tile};
 pub use dense::{Dense, Residual, ShuffledPair};
 pub use depthwise::Depthwise;
 pub use head::Head;

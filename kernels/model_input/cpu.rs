@@ -23,53 +23,81 @@ const TASK_ROWS: usize = 8;
 /// # Panics
 /// When a slice has another length than its extent says, or the picture is empty.
 pub fn model_input(pixels: &[u8], width: usize, height: usize, side: usize, pad: usize, output: &mut [f32]) {
-    assert_eq!(pixels.len(), width * height * 4, "pixels of another extent");
     let row = (side + 2 * pad) * 3;
     assert_eq!(output.len(), side * row, "an output of another extent");
-    let (columns, rows) = (spans(width, side), spans(height, side));
+    stretched(pixels, [width, height], Target { width: side, height: side, ground: 255, row, margin: pad * 3 }, output);
+}
+
+/// Where a stretched picture goes.
+#[derive(Clone, Copy, Debug)]
+pub struct Target {
+    /// Its pixels in a row.
+    pub width: usize,
+    /// Its rows.
+    pub height: usize,
+    /// The grey level, encoded, that shines through what is transparent.
+    pub ground: u8,
+    /// Values from the start of one row to the start of the next.
+    pub row: usize,
+    /// Values of a row before its first pixel.
+    pub margin: usize,
+}
+
+/// Stretches `pixels` (packed RGBA8, straight alpha, `width` × `height`) to the first rows of `output`, as floats in
+/// -1..=1. What is around the target is left as it is.
+///
+/// # Panics
+/// When `pixels` has another length than its extent says, the target has no room in `output`, or the picture or the
+/// target is empty.
+pub fn stretched(pixels: &[u8], [width, height]: [usize; 2], target: Target, output: &mut [f32]) {
+    let Target { row, margin, ground, .. } = target;
+    assert_eq!(pixels.len(), width * height * 4, "pixels of another extent");
+    assert!(margin + target.width * 3 <= row && target.height * row <= output.len(), "no room for {target:?}");
+    let (columns, rows) = (spans(width, target.width), spans(height, target.height));
     let source = |y: usize| &pixels[y * width * 4..][..width * 4];
     output.par_chunks_mut(TASK_ROWS * row).zip(rows.par_chunks(TASK_ROWS)).for_each(|(output, rows)| {
         let mut opaque = vec![0_u8; width * 4];
         let mut counts = vec![0_u16; width * 4];
         let mut sums = vec![0_f32; width * 4];
         for (output, span) in output.chunks_exact_mut(row).zip(rows) {
-            let first = over_white(source(span.first), &mut opaque);
+            let first = over(ground, source(span.first), &mut opaque);
             weigh(first, span.first_weight, &mut sums);
             let mut between = span.first + 1..span.last;
             while !between.is_empty() {
                 counts.fill(0);
                 for y in between.by_ref().take(MAX_SUMMED_ROWS) {
-                    count(over_white(source(y), &mut opaque), &mut counts);
+                    count(over(ground, source(y), &mut opaque), &mut counts);
                 }
                 add_counts(&counts, &mut sums);
             }
             if span.last > span.first {
-                let last = over_white(source(span.last), &mut opaque);
+                let last = over(ground, source(span.last), &mut opaque);
                 add_weighed(last, span.last_weight, &mut sums);
             }
-            let pixels = &mut output[pad * 3..][..side * 3];
+            let pixels = &mut output[margin..][..target.width * 3];
             combine_columns(&sums, &columns, span.scale / 127.5, pixels);
         }
     });
 }
 
-/// The row itself where it is opaque; else a copy laid over white.
-fn over_white<'a>(row: &'a [u8], copy: &'a mut [u8]) -> &'a [u8] {
+/// The row itself where it is opaque; else a copy laid over grey.
+fn over<'a>(ground: u8, row: &'a [u8], copy: &'a mut [u8]) -> &'a [u8] {
     if is_opaque(row) {
         return row;
     }
-    lay_over_white(row, copy);
+    lay_over(ground, row, copy);
     copy
 }
 
 #[multiversion(targets("x86_64+avx512f+avx512bw+avx512vl", "x86_64+avx2"))]
-fn lay_over_white(row: &[u8], copy: &mut [u8]) {
+fn lay_over(ground: u8, row: &[u8], copy: &mut [u8]) {
+    let ground = u16::from(ground);
     for (target, source) in copy.as_chunks_mut::<4>().0.iter_mut().zip(row.as_chunks::<4>().0) {
         let alpha = u16::from(source[3]);
         // All four lanes, though alpha is not wanted: a pixel is then one vector.
         *target = source.map(|value| {
             // A rounded division by 255 that stays in sixteen bits: exact for every product of two bytes.
-            let sum = u16::from(value) * alpha + 255 * (255 - alpha) + 128;
+            let sum = u16::from(value) * alpha + ground * (255 - alpha) + 128;
             ((sum + (sum >> 8)) >> 8) as u8
         });
     }

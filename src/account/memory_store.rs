@@ -3,10 +3,10 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard};
 
-use super::{Ledger, Presets, Requests};
+use super::{Daily, Ledger, Presets, Requests};
 use crate::store::{
-    Change, ChangeError, Done, Job, Month, OpenError, Preset, REQUEST_SECONDS, Request, Rows, StateStore, UnixSeconds,
-    Usage,
+    Change, ChangeError, Done, Generated, Job, Month, OpenError, Preset, REQUEST_SECONDS, Request, Rows, StateStore,
+    UnixSeconds, Usage,
 };
 
 /// Clones are the same store.
@@ -18,6 +18,7 @@ struct State {
     usage: BTreeMap<(String, Month), Usage>,
     requests: BTreeMap<(String, String), Request>,
     presets: BTreeMap<(String, String), Preset>,
+    generated: Generated,
     mood: Mood,
     held: Vec<(Change, Done)>,
 }
@@ -77,6 +78,12 @@ impl MemoryStore {
         (ledger, Requests::new(Arc::clone(&store), rows.requests), Presets::new(store))
     }
 
+    /// The count of the day as a process that starts loads it.
+    pub(super) fn start_daily(&self) -> Daily {
+        let generated = self.lock().generated;
+        Daily::new(Arc::new(self.clone()), generated)
+    }
+
     fn lock(&self) -> MutexGuard<'_, State> {
         self.0.lock().expect("no test panics in here")
     }
@@ -105,6 +112,10 @@ impl State {
                     self.requests.insert((account.clone(), key.clone()), request);
                     rows.requests.push((account, key, request));
                 }
+            }
+            Change::CountGenerated { day } => {
+                self.generated = self.generated.with_one_more(day);
+                rows.generated = Some(self.generated);
             }
             Change::ForgetRequests { before } => self.requests.retain(|_, request| request.at >= before),
             Change::ReplacePreset { preset } => {

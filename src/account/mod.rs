@@ -4,6 +4,7 @@
 //! - [`Keys`] answers "whose token is this?" from memory and changes accounts and keys durably through the store.
 //! - [`Ledger`] keeps quotas and bills, [`Requests`] keeps a repeated request from being billed again.
 //! - [`Presets`] are parameters that an account saved.
+//! - [`Daily`] counts the backdrops that are made in a day, for all accounts together.
 //! - [`rate`] bounds how often a key may call; it lives in memory only.
 //!
 //! [`features`] and [`price`] are rules without state: which plan a request needs, and what it costs. [`admin`] is
@@ -12,6 +13,7 @@
 
 pub mod admin;
 mod api_key;
+mod daily;
 pub mod features;
 mod index;
 mod keys;
@@ -29,6 +31,7 @@ mod write;
 pub use crate::store::{Account, Key, Plan};
 pub(crate) use api_key::random_text;
 pub use api_key::{ApiKey, ApiKeyError, Mode};
+pub use daily::{Daily, DayExhausted, Place};
 pub use keys::{CreatedKey, KeyInfo, Keys};
 pub use ledger::{Ledger, LedgerError, QuotaExhausted, Reservation, Standing};
 pub use presets::Presets;

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::{Keys, Ledger, Presets, Requests};
+use super::{Daily, Keys, Ledger, Presets, Requests};
 use crate::store::{OpenError, Rows, StateStore, UnixSeconds};
 
 /// How often the last uses of keys are written.
@@ -23,6 +23,8 @@ pub struct Services {
     pub requests: Requests,
     /// Saved parameters.
     pub presets: Presets,
+    /// The backdrops of the day.
+    pub daily: Daily,
     /// What all of them stand on.
     pub store: Arc<dyn StateStore>,
 }
@@ -33,13 +35,14 @@ impl Services {
     /// # Errors
     /// When the store cannot be read.
     pub fn load(store: impl StateStore, free_images_per_month: u64) -> Result<Self, OpenError> {
-        let Rows { accounts, keys, usage, requests, presets: _, jobs: _ } = store.load()?;
+        let Rows { accounts, keys, usage, requests, presets: _, jobs: _, generated } = store.load()?;
         let store: Arc<dyn StateStore> = Arc::new(store);
         Ok(Self {
             keys: Keys::new(Arc::clone(&store), Rows { accounts, keys, ..Rows::default() }),
             ledger: Ledger::new(Arc::clone(&store), usage, free_images_per_month),
             requests: Requests::new(Arc::clone(&store), requests),
             presets: Presets::new(Arc::clone(&store)),
+            daily: Daily::new(Arc::clone(&store), generated.unwrap_or_default()),
             store,
         })
     }

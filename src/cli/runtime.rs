@@ -7,6 +7,7 @@ use crate::engine::{Engine, EngineError, Lane};
 use crate::image::Frame;
 use crate::model::device;
 use crate::model::weights::Weights;
+use crate::model::weights::architecture::Architecture;
 use crate::pipeline::{self, Call, Files, Looked, Output, PipelineError};
 use crate::recipe::{Cut, Recipe};
 use bytes::Bytes;
@@ -29,7 +30,7 @@ pub(super) fn default_jobs() -> usize {
 /// The weights that the configuration names.
 pub(super) fn weights(config: &Config) -> Result<Weights, Failure> {
     Ok(match &config.weights {
-        Some(path) => Weights::from_file(path)?,
+        Some(path) => Weights::from_file(path)?.require(Architecture::Fgnet)?,
         None => Weights::embedded(),
     })
 }
@@ -39,11 +40,12 @@ pub(super) fn start_engine(config: &Config) -> Result<Engine, Failure> {
     // Here, so that a wrong file or device is told before anything else happens.
     let weights = Arc::new(weights(config)?);
     let device = device::choose(&config.device)?;
-    let side = u32::try_from(weights.card().input_side).expect("weights files state a side of at most 2048");
+    let side = u32::try_from(weights.card().input_side()?).expect("weights files state a side of at most 2048");
     let model = weights.model();
     let max_batch = config.engine.max_batch;
+    let retoucher = device.retoucher();
     let factory = move || device.segmenter(&weights, max_batch);
-    let engine = Engine::start(&config.engine, Arc::new(factory));
+    let engine = Engine::start_with(&config.engine, Arc::new(factory), retoucher);
     engine.announce(&model, side);
     Ok(engine)
 }

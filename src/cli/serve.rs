@@ -9,6 +9,7 @@ use super::{print, runtime};
 use crate::account::admin::{Admin, AdminToken, Door};
 use crate::account::{ApiKey, CreatedKey, Keys, Services};
 use crate::config::Config;
+use crate::generate::Studio;
 use crate::http::tls::{Listener, Tls};
 use crate::http::{self, Administer, App, Authenticate, Caller, Inspect, Inspector};
 use crate::jobs::results::Results;
@@ -70,6 +71,7 @@ async fn serve(config: Config) -> Result<(), Failure> {
     let admin = bind(config.server.admin_listen, "the admin interface").await?;
     let (address, admin_address) = (public.local_addr()?, admin.local_addr()?);
     let fetcher = Fetcher::new(&config.fetch)?;
+    let studio = open_studio(&config).await?;
     let services = open_services(&config).await?;
     let keys = services.keys.clone();
     let token = AdminToken::generate();
@@ -105,6 +107,8 @@ async fn serve(config: Config) -> Result<(), Failure> {
         ledger: services.ledger.clone(),
         requests: services.requests.clone(),
         presets: services.presets.clone(),
+        daily: services.daily.clone(),
+        studio,
         jobs: jobs.clone(),
         results,
         inspector: Arc::new(inspector),
@@ -150,6 +154,19 @@ async fn serve(config: Config) -> Result<(), Failure> {
     drop(door);
     tracing::info!("stopped");
     Ok(())
+}
+
+/// Who makes backdrops. The keys are in the variables that the configuration names.
+async fn open_studio(config: &Config) -> Result<Studio, Failure> {
+    let config = config.clone();
+    let open = move || Studio::open(&config.generate, &config.fetch, &config.data_dir, environment);
+    Ok(tokio::task::spawn_blocking(open).await??)
+}
+
+/// A variable that the configuration names.
+#[expect(clippy::disallowed_methods, reason = "no setting of ours: the configuration says which variable it is")]
+fn environment(name: &str) -> Option<String> {
+    std::env::var(name).ok()
 }
 
 async fn start_jobs(means: Means, config: &Config) -> Result<Jobs, Failure> {
@@ -238,7 +255,13 @@ fn stop_signal() -> Result<impl Future<Output = ()>, Failure> {
 impl Authenticate for Keys {
     fn authenticate(&self, token: &str) -> Option<Caller> {
         let known = Self::authenticate(self, token)?;
-        Some(Caller { key_id: known.key_id, account: known.account, plan: known.plan, test: known.test })
+        Some(Caller {
+            key_id: known.key_id,
+            account: known.account,
+            plan: known.plan,
+            test: known.test,
+            generates: known.generates,
+        })
     }
 }
 

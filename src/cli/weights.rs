@@ -24,7 +24,7 @@ enum Command {
         #[arg(long)]
         json: bool,
     },
-    /// Check the built-in weights against their manifest, or weights files against the network
+    /// Check the built-in weights against their manifest, or weights files against their network
     Verify {
         /// Weights files; without any, the built-in ones
         files: Vec<PathBuf>,
@@ -32,7 +32,7 @@ enum Command {
         #[arg(long)]
         json: bool,
     },
-    /// Make a weights file from a .safetensors or .pth file of the same network
+    /// Make a weights file for cutting out from a .safetensors or .pth file of the same network
     Import {
         /// The file to import
         from: PathBuf,
@@ -60,13 +60,13 @@ impl Weights {
             Command::Verify { files, json } => verify(&files, json),
             Command::Import { from, to, name, version, licence, json } => {
                 let imported = weights::import(&from)?;
-                let Card { name: own_name, version: own_version, input_side, licence: own_licence } =
+                let Card { name: own_name, version: own_version, network, licence: own_licence } =
                     imported.card().clone();
                 let imported = imported.with_card(Card {
                     name: name.unwrap_or(own_name),
                     version: version.unwrap_or(own_version),
                     licence: licence.unwrap_or(own_licence),
-                    input_side,
+                    network,
                 });
                 imported.save(&to)?;
                 show(&[row(&to.display().to_string(), &imported)], json)?;
@@ -78,20 +78,31 @@ impl Weights {
 
 fn row(file: &str, weights: &Loaded) -> Value {
     let card = weights.card();
-    json!({
-        "file": file, "name": card.name, "version": card.version, "input_side": card.input_side,
+    let row = json!({
+        "file": file, "name": card.name, "version": card.version, "architecture": card.network.architecture().name(),
         "bytes": weights.bytes(), "sha256": weights.sha256(), "licence": card.licence,
-    })
+    });
+    with_fields(row, card.network.own_field())
+}
+
+/// A row with the fields that only files of its network have.
+fn with_fields(mut row: Value, fields: impl IntoIterator<Item = (&'static str, String)>) -> Value {
+    for (name, value) in fields {
+        // They are numbers, all of them.
+        row[name] = value.parse().unwrap_or(Value::String(value));
+    }
+    row
 }
 
 fn list(folder: Option<&Path>, json: bool) -> Result<Outcome, Failure> {
     let mut rows: Vec<Value> = manifest::entries()
         .iter()
         .map(|entry| {
-            json!({
-                "file": "built in", "name": entry.name, "version": entry.version, "input_side": entry.input_side,
+            let row = json!({
+                "file": "built in", "name": entry.name, "version": entry.version, "architecture": entry.architecture,
                 "bytes": entry.bytes, "sha256": entry.sha256, "licence": entry.licence,
-            })
+            });
+            with_fields(row, entry.own_fields())
         })
         .collect();
     let mut failed = 0;
@@ -116,7 +127,7 @@ fn list(folder: Option<&Path>, json: bool) -> Result<Outcome, Failure> {
 fn verify(files: &[PathBuf], json: bool) -> Result<Outcome, Failure> {
     let mut results = Vec::new();
     if files.is_empty() {
-        results.push(("built in".to_owned(), weights::verify()));
+        results.extend(manifest::verify().into_iter().map(|(file, result)| (format!("built in: {file}"), result)));
     }
     results.extend(files.iter().map(|file| (file.display().to_string(), Loaded::from_file(file).map(|_| ()))));
     let failed = results.iter().filter(|(_, result)| result.is_err()).count();

@@ -6,6 +6,7 @@
 
 use super::background::{Bottom, Scratch};
 use super::enhance::enhance;
+use super::grounding::Grounded;
 use super::outline::outline;
 use super::resample::resample_part;
 use super::shadow::Cast;
@@ -62,7 +63,9 @@ pub fn flatten(picture: Frame, subject: Rect, layout: &Layout, scene: &Scene, ma
     let subject = if opaque { layout.placed(subject) } else { canvas.covered(SUBJECT_ALPHA) };
     let cast =
         scene.shadow.and_then(|shadow| Some((shadow, cast(&canvas, stroke.as_ref(), &shadow, layout, subject?)?)));
-    put_beneath(&mut canvas, stroke.as_ref(), cast.as_ref(), &mut bottom);
+    let grounded =
+        scene.grounding.map(|grounding| Grounded::new(&canvas, subject.filter(|_| !opaque), layout.place, &grounding));
+    put_beneath(&mut canvas, stroke.as_ref(), cast.as_ref(), grounded.as_ref(), &mut bottom);
     if let Some(watermark) = &scene.watermark {
         watermark::draw(&mut canvas, watermark, mark.as_ref());
     }
@@ -105,9 +108,10 @@ fn put_beneath(
     canvas: &mut Frame,
     stroke: Option<&(Outline, Vec<u8>)>,
     cast: Option<&(Shadow, Cast)>,
+    grounded: Option<&Grounded>,
     bottom: &mut Bottom<'_>,
 ) {
-    if stroke.is_none() && cast.is_none() && bottom.is_clear() {
+    if stroke.is_none() && cast.is_none() && grounded.is_none() && bottom.is_clear() {
         return;
     }
     let Size { width, height } = canvas.size();
@@ -116,20 +120,43 @@ fn put_beneath(
     let bands = canvas.pixels_mut().chunks_mut(row * 4 * band as usize);
     for (first, pixels) in (0..).step_by(band as usize).zip(bands) {
         let below = bottom.rows(first, (pixels.len() / (row * 4)) as u32, row);
-        let scratch = || (Scratch::default(), Vec::new(), vec![0.0; row]);
-        pixels.par_chunks_mut(row * 4).enumerate().for_each_init(scratch, |(scratch, line, shade), (index, pixels)| {
-            let y = first + index as u32;
-            let stroke = stroke.map(|(line, covered)| Stroke {
-                coverage: &covered[y as usize * row..][..row],
-                color: line.color.rgb(),
-            });
-            let shadow = cast.and_then(|(shadow, cast)| {
-                let coverage = cast.row(y, line, shade)?;
-                Some(Shade { coverage, color: shadow.color.rgb(), opacity: shadow.opacity })
-            });
-            let background = below.row(index, y, pixels, scratch);
-            beneath::row(pixels, &Row { stroke, shadow, background });
-        });
+        let scratch = || (Scratch::default(), Vec::new(), vec![0.0; row], vec![0.0; row], Vec::new());
+        pixels.par_chunks_mut(row * 4).enumerate().for_each_init(
+            scratch,
+            |(scratch, line, shade, ground, both), (index, pixels)| {
+                let y = first + index as u32;
+                let stroke = stroke.map(|(line, covered)| Stroke {
+                    coverage: &covered[y as usize * row..][..row],
+                    color: line.color.rgb(),
+                });
+                let shadow = cast.and_then(|(shadow, cast)| {
+                    let coverage = cast.row(y, line, shade)?;
+                    Some(Shade { coverage, color: shadow.color.rgb(), opacity: shadow.opacity })
+                });
+                let on_ground = grounded.and_then(|grounded| grounded.row(y, line, ground));
+                let shadow = with_ground(shadow, on_ground, both);
+                let background = below.row(index, y, pixels, scratch);
+                if let Some(grounded) = grounded {
+                    grounded.match_edge(pixels, background);
+                }
+                beneath::row(pixels, &Row { stroke, shadow, background });
+            },
+        );
+    }
+}
+
+/// Both shades as one layer: what either lets through, the other may still stop.
+fn with_ground<'a>(shadow: Option<Shade<'a>>, ground: Option<&'a [f32]>, both: &'a mut Vec<f32>) -> Option<Shade<'a>> {
+    match (shadow, ground) {
+        (shadow, None) => shadow,
+        (None, Some(coverage)) => Some(Shade { coverage, color: [0; 3], opacity: 1.0 }),
+        (Some(Shade { coverage, color, opacity }), Some(ground)) => {
+            both.clear();
+            both.extend(
+                coverage.iter().zip(ground).map(|(shadow, ground)| 1.0 - (1.0 - shadow * opacity) * (1.0 - ground)),
+            );
+            Some(Shade { coverage: both, color, opacity: 1.0 })
+        }
     }
 }
 

@@ -12,7 +12,7 @@
 //! are whole pixels already: a width of 1000 at 4:5 is 1250 high for every subject.
 
 use super::portrait::{self, Window};
-use super::{Aspect, Background, Framing, Padding, Plate, Scene, Shadow, shadow};
+use super::{Aspect, Background, Framing, Padding, Plate, Scene, Shadow, grounding, shadow};
 use crate::image::{Rect, Size};
 
 /// The longest side of a result, in pixels.
@@ -207,7 +207,8 @@ impl Scene {
         let unchanged = self.framing == Framing::Whole && self.resize.layout(source) == Ok(Layout::unchanged(source));
         // A mark in its final size: a fifth of the width, at most all of the height.
         let mark = if self.watermark.is_some() { canvas / 4 } else { 0 };
-        outline + shadow + plate + mark + if unchanged { 0 } else { canvas }
+        let grounded = if self.grounding.is_some() { grounding::MOST_PIXELS } else { 0 };
+        outline + shadow + grounded + plate + mark + if unchanged { 0 } else { canvas }
     }
 
     /// Pixels of the largest canvas that any subject may lead to.

@@ -7,6 +7,7 @@ mod enhance;
 mod flatten;
 #[cfg(test)]
 mod golden;
+mod grounding;
 mod layout;
 mod outline;
 mod portrait;

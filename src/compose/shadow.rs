@@ -79,6 +79,17 @@ impl Cast {
         Self { shade, width, cell, left: start(bounds.left, shadow.dx), top: start(bounds.top, shadow.dy) }
     }
 
+    /// A shade that is drawn already: `width` cells a row, each `cell` pixels of the canvas, from (`left`, `top`) of it on.
+    pub(super) fn of_grid(shade: Vec<[f32; 1]>, width: usize, cell: usize, left: f32, top: f32) -> Self {
+        Self { shade, width, cell, left, top }
+    }
+
+    /// How many cells it has.
+    #[cfg(test)]
+    pub(super) fn cells(&self) -> usize {
+        self.shade.len()
+    }
+
     /// The shade, 0..=1, of a row of the canvas; nothing when it has none. `line` is scratch.
     pub(super) fn row<'a>(&self, y: u32, line: &mut Vec<f32>, shade: &'a mut [f32]) -> Option<&'a [f32]> {
         let cell = self.cell as f32;

@@ -1,4 +1,27 @@
-//! Backdrops from a prompt.
+//! Backdrops from a prompt: drawn by the built-in generator ([`render`]), or made by an image API ([`Studio`]).
+//!
+//! The built-in generator is procedural: it knows the words of its vocabulary, sets up a scene from them (a ground, what is
+//! behind, light, depth of field) and draws it from noise and a few shapes. It is no diffusion model, and what it has no
+//! word for it does not draw.
+
+mod cache;
+mod config;
+mod flights;
+mod palette;
+mod prompt;
+mod render;
+mod scene;
+mod staging;
+mod studio;
+mod surface;
+#[cfg(test)]
+mod tests;
+mod upstream;
+mod vocabulary;
+
+pub use config::{GenerateConfig, UpstreamConfig};
+pub use studio::{Made, NotMade, Patron, Studio, StudioError};
+pub use upstream::{PICTURE_LIMITS, UpstreamError};
 
 use crate::compose::Grounding;
 use crate::image::{Frame, Size};
@@ -21,16 +44,21 @@ pub struct Rendered {
     pub understood: Vec<String>,
 }
 
-/// Draws the scene that `prompt` describes, as well as its vocabulary goes. The same prompt and size always give the
-/// same pixels.
+/// Draws the scene that `prompt` describes, as well as its vocabulary goes.
+///
+/// The same prompt and size always give the same pixels, and the same prompt at another size of that shape the same scene.
+/// Letter case, accents and punctuation but for breaks do not matter. Beside the picture it needs up to 35 MB, whatever the
+/// size. The noise is computed on the CPU, by the plain twin of the `noise` kernel.
 #[must_use]
-pub fn render(_prompt: &str, size: Size) -> Rendered {
-    let light =
-        crate::compose::Light { shadow_angle: 90.0, shadow_length: 0.0, softness: 0.6, strength: 0.35, tint: [1.0; 3] };
-    let pixels = [236, 236, 236, 255].repeat(size.area());
-    let frame = Frame::new(size, pixels.into());
-    Rendered {
-        backdrop: Backdrop { frame, grounding: Grounding { light, horizon: Some(0.6) } },
-        understood: Vec::new(),
-    }
+pub fn render(prompt: &str, size: Size) -> Rendered {
+    let reading = prompt::read(prompt);
+    let scene = staging::scene(&reading, seed(&prompt::normalised(prompt)));
+    let grounding = staging::grounding(&scene);
+    let frame = render::draw(&scene, size);
+    Rendered { backdrop: Backdrop { frame, grounding }, understood: reading.understood }
+}
+
+/// FNV-1a, 32 bits.
+fn seed(text: &str) -> u32 {
+    text.bytes().fold(0x811C_9DC5, |hash, byte| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193))
 }

@@ -137,11 +137,13 @@ pub struct LimitsConfig {
     pub rate_per_minute: u32,
     /// Images that an account on the plan `free` may have made in a calendar month (UTC); beyond, it is answered 402.
     pub free_images_per_month: u64,
+    /// Backdrops that `/replace-bg-ai` makes in a day (UTC), for all accounts together; beyond, it is answered 429.
+    pub backdrop_ai_per_day: u32,
 }
 
 impl Default for LimitsConfig {
     fn default() -> Self {
-        Self { rate_per_minute: 60, free_images_per_month: 50 }
+        Self { rate_per_minute: 60, free_images_per_month: 50, backdrop_ai_per_day: 500 }
     }
 }
 

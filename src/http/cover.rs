@@ -1,4 +1,4 @@
-//! What a request may do and what it costs: plan, quota, `Idempotency-Key`. Judged after the fields, before any work.
+//! What a request may do and what it costs: allow-list, plan, quota, `Idempotency-Key`, cap of the day. Judged after the fields, before any work.
 
 use super::Caller;
 use super::error::{ApiError, ErrorCode};
@@ -7,7 +7,7 @@ use super::routes::presets;
 use super::submission::{Pictures, Submission};
 use crate::account::features::needed;
 use crate::account::price::Call;
-use crate::account::{Begin, IdempotencyKey, Permit, QuotaExhausted, Reservation};
+use crate::account::{Begin, IdempotencyKey, Permit, Place, QuotaExhausted, Reservation};
 use crate::recipe::{Endpoint, Fields, Recipe};
 use crate::store::UnixSeconds;
 use bytes::Bytes;
@@ -24,14 +24,16 @@ pub(super) struct Cover {
     pub(super) recipe: Recipe,
     /// Of one picture, in microdollars; 0 where nothing is billed.
     unit_price: u64,
-    /// Whether the pictures count against the quota: those of a sandbox key do not.
+    /// Whether the pictures count against the quota: those of a sandbox key do not, nor those with a backdrop that was
+    /// made for them, which have a cap of their own.
     counts: bool,
     reservation: Option<Reservation>,
     permit: Option<Permit>,
+    place: Option<Place>,
 }
 
 impl Facade {
-    /// Judges plan, preset, quota and `Idempotency-Key` of a request whose fields are in order.
+    /// Judges allow-list, plan, preset, quota, `Idempotency-Key` and the cap of the day of a request whose fields are in order.
     pub(super) async fn cover(
         &self,
         endpoint: &'static Endpoint,
@@ -40,6 +42,7 @@ impl Facade {
         submission: &Submission,
     ) -> Result<Cover, ApiError> {
         let key = idempotency_key(headers)?.map(|key| if caller.test { key.of_sandbox() } else { key });
+        self.refuse_backdrop(endpoint, caller, &submission.fields)?;
         self.refuse_above_plan(endpoint.path, caller, &submission.fields)?;
         let fields = match submission.fields.get("preset") {
             Some(named) => {
@@ -54,6 +57,7 @@ impl Facade {
                     ApiError::new(ErrorCode::NotFound, "this account has no such preset").param("preset")
                 })?;
                 let merged = submission.fields.clone().over(&presets::stored_fields(endpoint, &found));
+                self.refuse_backdrop(endpoint, caller, &merged)?;
                 self.refuse_above_plan(endpoint.path, caller, &merged)?;
                 merged
             }
@@ -66,7 +70,9 @@ impl Facade {
         let images = submission.pictures.count();
         let unit_price = self.app.prices.price(&Call::of(endpoint.path, &fields, images))?.unit_price;
         let unit_price = if caller.test { 0 } else { unit_price };
-        let mut cover = Cover { recipe, unit_price, counts: !caller.test, reservation: None, permit: None };
+        let counts = !caller.test && !endpoint.generates();
+        let mut cover = Cover { recipe, unit_price, counts, reservation: None, permit: None, place: None };
+        let mut is_repeated = false;
         if let Some(key) = key {
             let fingerprint = fingerprint(endpoint, submission).await?;
             let begin = self.app.requests.begin(&caller.account, &key, fingerprint, UnixSeconds::now());
@@ -74,18 +80,20 @@ impl Facade {
             let begin = timeout(self.config.request_deadline, begin).await;
             match begin.map_err(|_| ApiError::unavailable("the same request is still being worked on"))? {
                 Begin::First(permit) => cover.permit = Some(permit),
-                Begin::Repeat => {
-                    cover.unit_price = 0;
-                    return Ok(cover);
-                }
+                Begin::Repeat => is_repeated = true,
                 Begin::Conflict => return Err(other_request()),
             }
         }
-        if !cover.counts && cover.permit.is_none() {
-            return Ok(cover);
+        if is_repeated {
+            cover.unit_price = 0;
+        } else if cover.counts || cover.unit_price > 0 || cover.permit.is_some() {
+            let counted = if cover.counts { images.into() } else { 0 };
+            cover.reservation = Some(self.reserve(caller, counted)?);
         }
-        let counted = if cover.counts { images.into() } else { 0 };
-        cover.reservation = Some(self.reserve(caller, counted)?);
+        if endpoint.generates() {
+            // A repeated request too: it is made anew, and the cap is about what is made.
+            cover.place = Some(self.take_backdrop()?);
+        }
         Ok(cover)
     }
 
@@ -115,6 +123,9 @@ impl Cover {
     /// Bills `images` of what was reserved and gives the rest back. Durable when it returns what they cost, in
     /// microdollars. Dropped instead, all of it is given back.
     pub(super) async fn settle(self, images: u64) -> Result<u64, ApiError> {
+        if let Some(place) = self.place.filter(|_| images > 0) {
+            place.keep().await.map_err(|error| ApiError::internal(error.to_string()))?;
+        }
         let Some(reservation) = self.reservation else { return Ok(0) };
         let cost = self.unit_price.saturating_mul(images);
         // A batch of which nothing came may be sent again under its name.

@@ -69,9 +69,13 @@ fn add_route(page: &mut String, route: &Route) {
         Target::Service(_) | Target::Result | Target::Page(_) => return,
     };
     add(page, format_args!("<p>Needs a key. {in_and_out}</p><table><tr><th>Field<th>Value<th>Default<th>{files}"));
-    for Field { name, kind, default, about, .. } in fields {
+    for Field { name, kind, default, required, about, .. } in fields {
         let value = value(kind);
-        let default = default.map(|text| format!("<code>{text}</code>")).unwrap_or_default();
+        let default = match default {
+            Some(text) => format!("<code>{text}</code>"),
+            None if *required => "required".to_owned(),
+            None => String::new(),
+        };
         let about = escaped(about);
         add(page, format_args!("<tr><td><code>{name}</code><td>{value}<td>{default}<td>{about}"));
     }

@@ -9,6 +9,7 @@ use super::response::{self, Reply};
 use crate::account::rate::whole_seconds;
 use crate::codec::{DecodeError, EncodeError};
 use crate::engine::EngineError;
+use crate::generate::{NotMade, UpstreamError};
 use crate::pipeline::{Beside, PipelineError};
 use crate::recipe::{BG_FILE, FieldError};
 use crate::source::FetchError;
@@ -307,6 +308,33 @@ impl From<FetchError> for ApiError {
             | FetchError::TimedOut(_) => Self::new(ErrorCode::FetchFailed, "the URL could not be fetched"),
         };
         Self { cause, ..told }
+    }
+}
+
+impl From<NotMade> for ApiError {
+    /// Callers are told which model it was; what it said is the operator's to read.
+    fn from(error: NotMade) -> Self {
+        let (model, cause) = (error.model, format!("model {}: {}", error.model, with_causes(&*error.error)));
+        let failed = || Self::new(ErrorCode::UpstreamFailed, format!("model `{model}` made no backdrop"));
+        let told = match &*error.error {
+            UpstreamError::PromptRefused { .. } => {
+                Self::new(ErrorCode::InvalidParameter, format!("model `{model}` refused the prompt")).param("prompt")
+            }
+            UpstreamError::NotOffered => {
+                Self::new(ErrorCode::Forbidden, format!("model `{model}` is not available to this account"))
+                    .param("model")
+            }
+            UpstreamError::LeftAlone(wait) => failed().retry_after(*wait),
+            UpstreamError::Status { .. }
+            | UpstreamError::Http(_)
+            | UpstreamError::TimedOut(_)
+            | UpstreamError::TooLarge { .. }
+            | UpstreamError::Malformed(_)
+            | UpstreamError::Address(_)
+            | UpstreamError::Fetch(_)
+            | UpstreamError::Picture(_) => failed(),
+        };
+        told.because(cause)
     }
 }
 

@@ -27,6 +27,8 @@ pub(super) struct Facade {
     pub(super) config: Arc<HttpConfig>,
     pub(super) uploads: UploadMemory,
     pub(super) clips: ClipRoom,
+    /// Backdrops in a day, for all accounts together.
+    pub(super) backdrops_per_day: u32,
     rate: RateLimiter,
     looks: RateLimiter,
     doorman: Doorman,
@@ -42,6 +44,7 @@ impl Facade {
             config,
             uploads,
             clips: ClipRoom::new(),
+            backdrops_per_day: limits.backdrop_ai_per_day,
             rate: RateLimiter::new(rate),
             looks: RateLimiter::new(rate.saturating_mul(LOOKS_PER_CALL)),
             doorman,

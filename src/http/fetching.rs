@@ -46,7 +46,8 @@ pub(super) async fn beside(
         Ok::<_, ApiError>(match &recipe.wants.background {
             Some(Source::Url(url)) => Some(fetch(app, memory, url, "bg_url").await?),
             Some(Source::Attached) => attached.map(|bytes| (bytes, Share::default())),
-            None => None,
+            // Made elsewhere.
+            Some(Source::Generated(_)) | None => None,
         })
     };
     let mark = async {

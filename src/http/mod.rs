@@ -8,7 +8,8 @@
 //! doorman     wrong keys, by address
 //! submission  query and content type → form or JSON → fields and pictures
 //! pin         `x-service-model` (400)
-//! cover       plan (402), preset (404), Idempotency-Key (409), quota (402) → Recipe
+//! backdrop    allow-list and model of a backdrop (403), who makes it (502)
+//! cover       allow-list (403), plan (402), preset (404), Idempotency-Key (409), quota (402), cap of the day (429) → Recipe
 //! routes      fetching → pipeline → bill → response
 //! clip        a clip on its way to the disk            range       parts of a result
 //! ```
@@ -21,6 +22,7 @@
 //! while bytes arrive. A caller that goes away drops its request's future, and the engine sees that.
 
 mod admin;
+mod backdrop;
 mod body;
 mod clip;
 pub mod config;
@@ -47,8 +49,9 @@ mod submission;
 pub mod tls;
 
 use crate::account::price::PriceConfig;
-use crate::account::{Ledger, Presets, Requests};
+use crate::account::{Daily, Ledger, Presets, Requests};
 use crate::engine::{Engine, EngineState};
+use crate::generate::Studio;
 use crate::image::SourceUrl;
 use crate::jobs::Jobs;
 use crate::jobs::results::Results;
@@ -142,6 +145,8 @@ pub struct Caller {
     pub plan: Plan,
     /// A sandbox key: never bills, stamps its results.
     pub test: bool,
+    /// Whether the account is on the allow-list of `/replace-bg-ai`.
+    pub generates: bool,
 }
 
 /// The keys that open the API.
@@ -258,6 +263,10 @@ pub struct App {
     pub requests: Requests,
     /// The accounts' presets.
     pub presets: Presets,
+    /// The backdrops of the day.
+    pub daily: Daily,
+    /// Who makes them.
+    pub studio: Studio,
     /// The keys' jobs.
     pub jobs: Jobs,
     /// What jobs have made.

@@ -75,7 +75,7 @@ async fn read_form(facade: &Facade, endpoint: &Endpoint, exchange: &mut Exchange
     }
     let mut form = form::read(&mut exchange.body, &boundary, endpoint, &facade.uploads).await?;
     // The fields come first in the order of checks, so that a mistake in them is told whatever the files are.
-    endpoint.recipe(&form.fields)?;
+    judge(endpoint, &form.fields)?;
     let background = form.take(BG_FILE);
     if background.as_ref().is_some_and(Bytes::is_empty) {
         return Err(ApiError::from(DecodeError::Empty).param(BG_FILE));
@@ -100,10 +100,15 @@ async fn read_json(endpoint: &Endpoint, exchange: &mut Exchange) -> Result<Submi
     let object = json::read(&mut exchange.body).await?;
     let name = if endpoint.input == Input::Url { URL } else { URLS };
     let (fields, value) = object.split(&endpoint.fields, name)?;
-    endpoint.recipe(&fields)?;
+    judge(endpoint, &fields)?;
     let value = value.ok_or(FieldError::Missing { param: name.to_owned() })?;
     let pictures = if endpoint.input == Input::Url { Pictures::Url(url(&value)?) } else { urls(&value)? };
     Ok(Submission { fields, pictures, background: None, share: Share::default() })
+}
+
+/// Judges all fields. What is missing may still come from a preset.
+fn judge(endpoint: &Endpoint, fields: &Fields) -> Result<(), FieldError> {
+    if fields.get("preset").is_some() { endpoint.judge(fields) } else { endpoint.recipe(fields) }.map(|_| ())
 }
 
 /// The address in the member `url`.

@@ -6,12 +6,13 @@
 use std::convert::Infallible;
 use std::fmt;
 use std::str::FromStr;
+use std::sync::Arc;
 
 use backdrop_kernels::conv::Isa;
 use serde::{Deserialize, Serialize};
 
 use super::weights::Weights;
-use super::{CpuSegmenter, SegmentError, Segmenter};
+use super::{CpuRetoucher, CpuSegmenter, Retoucher, SegmentError, Segmenter};
 
 /// The device that was asked for: `auto`, `cpu`, `gpu`, or a part of an adapter's name.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -110,6 +111,17 @@ impl Chosen {
             }
             #[cfg(feature = "gpu")]
             Self::Gpu(adapter) => Ok(Box::new(super::gpu::GpuSegmenter::start(adapter, weights, max_batch)?)),
+        }
+    }
+
+    /// The networks beside the one that cuts out, there. Each is loaded when it is first needed, and one that does not
+    /// compute what it should on its device fails then.
+    #[must_use]
+    pub fn retoucher(&self) -> Arc<dyn Retoucher> {
+        match self {
+            Self::Cpu => Arc::new(CpuRetoucher::default()),
+            #[cfg(feature = "gpu")]
+            Self::Gpu(adapter) => Arc::new(super::GpuRetoucher::new(adapter)),
         }
     }
 }

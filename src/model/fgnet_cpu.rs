@@ -9,7 +9,8 @@ use backdrop_kernels::conv::{
     add_channels_relu, global_average,
 };
 
-use super::weights::architecture::{self, CONTEXT_DILATIONS, DECODER, STEM, TAPS};
+use super::pack::Packer;
+use super::weights::architecture::fgnet::{self, CONTEXT_DILATIONS, DECODER, STEM, TAPS};
 use super::weights::{Weights, WeightsError};
 
 /// The network, packed for one instruction set. Shared by all threads; what changes is in an [`Arena`].
@@ -57,41 +58,25 @@ pub struct Arena {
     refined1: Plane,
 }
 
-/// Reads the convolutions of the network out of a weights file.
-struct Packer<'a> {
-    isa: Isa,
-    weights: &'a Weights,
-}
+/// The convolutions of this network, whose names end as training knew them.
+struct Convolutions<'a>(Packer<'a>);
 
-impl<'a> Packer<'a> {
+impl<'a> Convolutions<'a> {
     fn filter(&self, name: &str) -> Result<(Filter<'a>, [usize; 2]), WeightsError> {
-        let weights = self.weights.tensor(&format!("{name}.weight"))?;
-        let bias = self.weights.tensor(&format!("{name}.bias"))?;
-        let channels = [weights.shape[1], weights.shape[0]];
-        Ok((Filter { weights: &weights.values, bias: &bias.values }, channels))
+        self.0.filter(name)
     }
 
     fn dense(&self, module: &str, size: usize, stride: usize, activation: Activation) -> Result<Dense, WeightsError> {
-        let (filter, [channels_in, channels_out]) = self.filter(&format!("{module}.conv"))?;
-        Ok(Dense::new(self.isa, size, stride, channels_in, channels_out, filter, activation))
+        self.0.dense(&format!("{module}.conv"), size, stride, activation)
     }
 
-    fn depthwise(
-        &self,
-        module: &str,
-        stride: usize,
-        dilation: usize,
-        activation: Activation,
-    ) -> Result<Depthwise, WeightsError> {
-        let (filter, [_, channels]) = self.filter(&format!("{module}.conv"))?;
-        Ok(Depthwise::new(self.isa, channels, stride, dilation, filter, activation))
+    fn depthwise(&self, module: &str, stride: usize, activation: Activation) -> Result<Depthwise, WeightsError> {
+        self.0.depthwise(&format!("{module}.conv"), stride, 1, activation)
     }
 
-    /// The decoder's residual unit: `max(x + pw(max(dw(x), 0)), 0)`.
     fn refinement(&self, module: &str, dilation: usize) -> Result<Separable, WeightsError> {
-        let depthwise = self.depthwise(&format!("{module}.dw"), 1, dilation, Activation::Relu)?;
-        // The sum with the input goes through the projection's activation.
-        Ok(Separable::new(depthwise, self.dense(&format!("{module}.pw"), 1, 1, Activation::Relu)?))
+        let [depthwise, pointwise] = ["dw", "pw"].map(|part| format!("{module}.{part}.conv"));
+        self.0.refinement([&depthwise, &pointwise], dilation)
     }
 }
 
@@ -102,14 +87,15 @@ impl FgNet {
     /// Packs `weights` for `isa`.
     ///
     /// # Errors
-    /// When a tensor is missing, which complete [`Weights`] rule out.
+    /// When they are another network's.
     ///
     /// # Panics
     /// When this machine does not have `isa`.
     pub fn new(weights: &Weights, isa: Isa) -> Result<Self, WeightsError> {
-        let pack = Packer { isa, weights };
+        let side = weights.card().input_side()?;
+        let pack = Convolutions(Packer { isa, weights });
         let mut encoder = Vec::new();
-        for (index, block) in architecture::blocks().into_iter().enumerate() {
+        for (index, block) in fgnet::blocks().into_iter().enumerate() {
             let name = |part: &str| format!("enc.blocks.{index}.{part}");
             // The first block expands nothing, but the stem before it is a convolution to the channels its depthwise
             // convolution needs: fused in the same way, its 4.7 MB never reach memory.
@@ -119,7 +105,7 @@ impl FgNet {
                 assert!(index == 0 && block.hidden == STEM, "only the first block expands nothing");
                 pack.dense("enc.stem", 3, 2, Activation::Relu6)?
             };
-            let depthwise = pack.depthwise(&name("dw"), block.stride, 1, Activation::Relu6)?;
+            let depthwise = pack.depthwise(&name("dw"), block.stride, Activation::Relu6)?;
             let project = pack.dense(&name("project"), 1, 1, Activation::Linear)?;
             encoder.push(InvertedResidual::new(expand, Separable::new(depthwise, project), block.is_residual()));
         }
@@ -129,7 +115,7 @@ impl FgNet {
         let (fine, [fine_channels, _]) = pack.filter("lat1.conv")?;
         let (head, [head_channels, _]) = pack.filter("head")?;
         Ok(Self {
-            side: weights.card().input_side,
+            side,
             encoder,
             in5: pack.dense("in5", 1, 1, Activation::Relu)?,
             global: pack.dense("gp", 1, 1, Activation::Linear)?,

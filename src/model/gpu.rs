@@ -40,8 +40,8 @@ impl GpuSegmenter {
         let device = adapter.open().map_err(|error| SegmentError::Device(format!("{adapter}: {error}")))?;
         parity::self_test(&device)
             .map_err(|error| SegmentError::Device(format!("{adapter} failed its test: {error}")))?;
+        let side = weights.card().input_side().map_err(|error| SegmentError::Device(error.to_string()))?;
         let net = BurnNet::new(weights, &device);
-        let side = weights.card().input_side;
         let mut segmenter = Self { model: weights.model(), adapter: adapter.clone(), device, net, side };
         segmenter.warm_up(weights, max_batch)?;
         Ok(segmenter)

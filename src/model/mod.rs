@@ -2,13 +2,19 @@
 
 pub mod burn_net;
 pub mod device;
+mod face;
 pub mod fgnet_cpu;
 #[cfg(feature = "gpu")]
 pub mod gpu;
+mod pack;
+mod restore;
 mod retouch;
 mod segment;
+mod upscale;
 pub mod weights;
 
+#[cfg(feature = "gpu")]
+pub use retouch::GpuRetoucher;
 pub use retouch::{CpuRetoucher, FACE_SIDE, FaceCrop, Factor, Retoucher};
 pub use segment::CpuSegmenter;
 

@@ -25,7 +25,7 @@ impl CpuSegmenter {
     /// Packs `weights` for `isa`.
     ///
     /// # Errors
-    /// When a tensor is missing, which complete [`Weights`] rule out.
+    /// When they are another network's.
     ///
     /// # Panics
     /// When this machine does not have `isa`.

@@ -4,7 +4,7 @@
 
 use super::portrait::box_of;
 use super::{Call, FaceFound, Job, Output, PipelineError, Probed, Timings, Workers};
-use crate::codec;
+use crate::codec::{self, Limits};
 use crate::compose::{self, Flattened, MAX_SIDE, Materials, OutputTooLarge};
 use crate::engine::{Engine, Slot};
 use crate::image::{Face, Frame, OutputFormat, Rect, Size};
@@ -20,12 +20,12 @@ pub(super) async fn stages(
     retouch: Retouch,
     call: &Call,
 ) -> Result<Output, PipelineError> {
-    let Job { files, scene, encode } = job;
+    let Job { files, scene, encode, wants: _ } = job;
     let workers = Workers { engine, slot: &slot };
     let began = Instant::now();
     let mut timings = Timings { fetch: files.fetch, ..Timings::default() };
 
-    let (probed, probing) = workers.run("probe", move || Probed::of(files)).await?;
+    let (probed, probing) = workers.run("probe", move || Probed::of(files, &Limits::default())).await?;
     let probed = probed?;
     // A result that would be too large is refused before it costs anything.
     let size = larger(probed.source.header.size, retouch.factor())?;
@@ -66,7 +66,7 @@ pub(super) async fn stages(
 
     timings.settle(began);
     let model = model_of(&**engine.retoucher(), retouch);
-    Ok(Output { image, subject: None, uncertainty: None, face, model, timings })
+    Ok(Output { image, subject: None, uncertainty: None, face, model, understood: None, timings })
 }
 
 /// Name and version of the weights that do it: of those that restore, or of those that enlarge where nothing is restored.

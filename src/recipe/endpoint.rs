@@ -2,7 +2,9 @@
 
 use super::params::{Field, Group, Origin};
 use super::{FieldError, Fields, Recipe};
-use super::{face_restore, headshot, remove, replace_bg, shadow, smart_crop, sticker, studio_shot, upscale};
+use super::{
+    face_restore, headshot, remove, replace_bg, replace_bg_ai, shadow, smart_crop, sticker, studio_shot, upscale,
+};
 use std::sync::LazyLock;
 
 /// The part that holds an uploaded background.
@@ -68,9 +70,26 @@ impl Endpoint {
     /// Judges every field and fills the defaults.
     ///
     /// # Errors
-    /// [`FieldError`] for the first field that cannot be used.
+    /// [`FieldError`] for the first field that cannot be used, or else for one that is missing.
     pub fn recipe(&self, fields: &Fields) -> Result<Recipe, FieldError> {
+        let recipe = (self.plan)(fields)?;
+        let missing = self.fields.iter().find(|field| field.required && fields.get(field.name).is_none());
+        missing.map_or(Ok(recipe), |field| Err(FieldError::Missing { param: field.name.to_owned() }))
+    }
+
+    /// Judges every field that is there, and fills the defaults of the rest; others may be missing, because they are to come from a preset, or a preset is
+    /// what these are.
+    ///
+    /// # Errors
+    /// [`FieldError`] for the first field that cannot be used.
+    pub fn judge(&self, fields: &Fields) -> Result<Recipe, FieldError> {
         (self.plan)(fields)
+    }
+
+    /// Whether it makes backdrops, for the accounts on its list alone.
+    #[must_use]
+    pub fn generates(&self) -> bool {
+        self.path == replace_bg_ai::BACKDROP_PATH
     }
 
     /// The row of a field.
@@ -154,6 +173,15 @@ const ENTRIES: &[Entry] = &[
         listed: Listed(&[&["bg_url", "bg_color", "fit", "format"], SIZES, MARKS, PRESET]),
         table: replace_bg::Replace::table,
         plan: replace_bg::replace,
+    },
+    Entry {
+        path: replace_bg_ai::BACKDROP_PATH,
+        origin: Origin::Specification,
+        about: "Puts the subject before a backdrop that is made from words.",
+        input: Input::File,
+        listed: Listed(&[&["prompt", "model", "format", "detect", "decontaminate"], SIZES, MARKS]),
+        table: replace_bg_ai::table,
+        plan: replace_bg_ai::generated,
     },
     Entry {
         path: "/studio-shot",
@@ -256,12 +284,13 @@ mod tests {
     #[test]
     fn every_documented_default_is_what_an_empty_request_gets() {
         for endpoint in ENDPOINTS.iter() {
-            let empty = format!("{:?}", endpoint.recipe(&fields(&[])).expect("no fields"));
+            // A field that has to be there has no default; without it everything else is judged all the same.
+            let empty = format!("{:?}", (endpoint.plan)(&fields(&[])).expect("no fields"));
             let defaults: Vec<_> =
                 endpoint.fields.iter().filter_map(|field| field.default.map(|text| (field.name, text))).collect();
             assert!(!defaults.is_empty());
             for &(name, text) in &defaults {
-                let said = endpoint.recipe(&fields(&[(name, text)]));
+                let said = (endpoint.plan)(&fields(&[(name, text)]));
                 // The default aspect gives way to an exact box; said, it does not.
                 let is_aspect = name == "aspect" && ["studio-shot", "headshot"].contains(&endpoint.name);
                 if !is_aspect && name != "padding" {
@@ -291,6 +320,20 @@ mod tests {
                 assert_eq!(field.origin, Origin::Specification);
             }
         }
+    }
+
+    #[test]
+    fn a_field_that_has_to_be_there_is_missed_after_the_others_were_judged() {
+        let endpoint = ENDPOINTS.iter().find(|endpoint| endpoint.path == replace_bg_ai::BACKDROP_PATH).expect("one");
+        let refused = |sent: &[(&str, &str)]| endpoint.recipe(&fields(sent)).map(|_| ()).map_err(|it| it.to_string());
+        assert_eq!(refused(&[("width", "64")]), Err("`prompt` is missing".to_owned()));
+        assert!(refused(&[("width", "0")]).is_err_and(|told| told.contains("`width`")));
+        assert_eq!(refused(&[("width", "64"), ("prompt", "a beach")]), Ok(()));
+        assert!(
+            endpoint.judge(&fields(&[("width", "64")])).is_ok() && endpoint.judge(&fields(&[("width", "0")])).is_err()
+        );
+        let required = |endpoint: &&Endpoint| endpoint.fields.iter().any(|field| field.required);
+        assert!(ENDPOINTS.iter().filter(required).count() < ENDPOINTS.len());
     }
 
     #[test]

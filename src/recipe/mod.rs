@@ -16,6 +16,7 @@ mod kind;
 mod params;
 mod remove;
 mod replace_bg;
+mod replace_bg_ai;
 mod shadow;
 mod shared;
 mod smart_crop;
@@ -29,9 +30,10 @@ pub use endpoint::{BG_FILE, ENDPOINTS, Endpoint, Input, MAX_BATCH};
 pub use fields::{FieldError, Fields};
 pub use kind::{Form, Kind};
 pub use params::{Field, Origin};
+pub use replace_bg_ai::{BACKDROP_PATH, ModelId, Prompt, UNKNOWN_GROUNDING, WantedModel, Wish};
 pub use values::{
-    AlphaOnly, Blur, CutEngine, CutoutFormat, DespillFlag, DespillStrength, Detect, Flag, Lift, Line, PresetRef,
-    RgbaOnly, Room, Scale, ScaleOrNone, Side, Unit, Value, Whole,
+    AlphaOnly, Blur, CutEngine, CutoutFormat, DespillFlag, DespillPercent, DespillStrength, Detect, Flag, Lift, Line,
+    PresetRef, RgbaOnly, Room, Scale, ScaleOrNone, Side, Unit, Value, Whole,
 };
 pub use video::{VIDEO_ABOUT, VIDEO_FIELDS, VIDEO_PATH, VideoFormat, VideoRecipe, webhook_url};
 
@@ -179,6 +181,8 @@ pub enum Source {
     Attached,
     /// It has to be fetched.
     Url(SourceUrl),
+    /// It has to be made from words. Without a file it is drawn by the built-in generator.
+    Generated(Wish),
 }
 
 #[cfg(test)]

@@ -22,6 +22,8 @@ pub struct Field {
     pub kind: Kind,
     /// What is used when it is not sent.
     pub default: Option<&'static str>,
+    /// Whether it has to be there: in the request, or in its preset.
+    pub required: bool,
     /// Where it comes from.
     pub origin: Origin,
     /// What it does.
@@ -83,6 +85,7 @@ macro_rules! fields {
                         name: stringify!($field),
                         kind: <$value as $crate::recipe::Value>::KIND,
                         default: $default,
+                        required: <$value as $crate::recipe::Value>::REQUIRED,
                         // An endpoint knows which of its fields are the specification's.
                         origin: $crate::recipe::Origin::Extension,
                         about: concat!($($about),+),

@@ -14,6 +14,8 @@ pub trait Value: Sized {
     const KIND: Kind;
     /// Added to the message of a refused value; begins with a comma.
     const REASON: &'static str = "";
+    /// Whether an endpoint that has the field cannot do without it.
+    const REQUIRED: bool = false;
 
     /// The value of `text`, when that is one.
     fn parse(text: &str) -> Option<Self>;
@@ -244,6 +246,30 @@ impl Value for DespillStrength {
             _ => None,
         };
         word.or_else(|| strength(text)).map(Self)
+    }
+}
+
+/// The same where the interface has a whole number from 0 to 100.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DespillPercent(u8);
+
+impl DespillPercent {
+    /// 0 to 1.
+    #[must_use]
+    pub fn strength(self) -> f32 {
+        f32::from(self.0) / 100.0
+    }
+}
+
+impl Value for DespillPercent {
+    const KIND: Kind = Kind::AnyOf(&[Kind::Boolean, Kind::Integer { min: 0, max: 100 }]);
+
+    fn parse(text: &str) -> Option<Self> {
+        match text {
+            "true" => Some(Self(100)),
+            "false" => Some(Self(0)),
+            _ => Whole::<0, 100>::parse(text).and_then(|percent| u8::try_from(percent.get()).ok()).map(Self),
+        }
     }
 }
 

@@ -220,6 +220,14 @@ impl Fetcher {
         self.inner.follow(url, "image/*", self.inner.timeout, take).await
     }
 
+    /// As [`Fetcher::fetch`], with other bounds: `max_bytes` at most, within `limit`.
+    ///
+    /// # Errors
+    /// See [`FetchError`].
+    pub async fn fetch_within(&self, url: &SourceUrl, max_bytes: usize, limit: Duration) -> Result<Bytes, FetchError> {
+        self.inner.follow(url, "image/*", limit, |body| read(body, max_bytes)).await
+    }
+
     /// Sends the bytes behind `url`, whatever they are and `limit` at most, into a channel as they come, within a
     /// minute. Dropping the future ends everything.
     ///
@@ -455,6 +463,13 @@ async fn read(mut body: Incoming, limit: usize) -> Result<Bytes, FetchError> {
         recognised(&bytes)?;
     }
     Ok(bytes.into())
+}
+
+impl FetchConfig {
+    /// TLS that trusts whom the fetcher trusts, for addresses of the operator's own.
+    pub(crate) fn tls(&self) -> Result<ClientConfig, FetchConfigError> {
+        tls(self.extra_ca.as_deref())
+    }
 }
 
 /// TLS that trusts the built-in roots and those in `extra`. Sessions are not resumed: a fetch leaves nothing behind.

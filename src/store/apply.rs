@@ -35,6 +35,9 @@ impl Writing<'_> {
             Change::Bill { account, month, images, microdollars, request } => {
                 self.bill(account, month, Usage { images, microdollars }, request)
             }
+            Change::CountGenerated { day } => {
+                Ok(Rows { generated: Some(self.facts.count_generated(day)?), ..Rows::default() })
+            }
             Change::ForgetRequests { before } => {
                 self.requests.forget(before)?;
                 Ok(Rows::default())

@@ -13,6 +13,7 @@
 
 mod apply;
 mod check;
+mod day;
 mod fault;
 mod records;
 mod redb_store;
@@ -25,6 +26,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 pub use check::{Report, RowCounts};
+pub use day::{Day, Generated};
 pub use records::{
     AccountRecord, AccountV1, AccountV2, JobError, JobRecord, JobResult, JobState, JobV1, KeyRecord, KeyV1, KeyV2,
     Month, Plan, PresetRecord, PresetV1, Record, RecordError, RequestRecord, RequestV1, UnixSeconds, UsageRecord,
@@ -85,6 +87,8 @@ pub struct Rows {
     pub presets: Vec<Preset>,
     /// Jobs that a change wrote. [`StateStore::load`] leaves them out: they are read when they are needed.
     pub jobs: Vec<Job>,
+    /// Backdrops of the last day on which one was made; nothing before the first.
+    pub generated: Option<Generated>,
 }
 
 /// One change of state: all of it happens, or none.
@@ -148,6 +152,11 @@ pub enum Change {
         microdollars: u64,
         /// The request with its `Idempotency-Key`, in place of an older one of the same key.
         request: Option<(String, Request)>,
+    },
+    /// Counts one more backdrop that was made, for all accounts together. One of a day before the last changes nothing.
+    CountGenerated {
+        /// The day on which it was made.
+        day: Day,
     },
     /// Drops the requests billed before a time. It holds up the others the longer the more it drops: better often.
     ForgetRequests {

@@ -102,6 +102,7 @@ impl RedbStore {
                 let request = tables.requests.indexed(&account, &key)?;
                 rows.requests.push((account, key, request));
             }
+            rows.generated = tables.facts.generated()?;
             Ok(rows)
         })
     }

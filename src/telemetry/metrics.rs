@@ -28,6 +28,9 @@ const CPU_JOBS_RUNNING: &str = "backdrop_cpu_jobs_running";
 const JOBS: &str = "backdrop_jobs";
 const JOBS_ENDED: &str = "backdrop_jobs_ended_total";
 const WEBHOOKS: &str = "backdrop_webhook_attempts_total";
+const UPSTREAM_CALLS: &str = "backdrop_upstream_calls_total";
+const UPSTREAM_DURATION: &str = "backdrop_upstream_duration_seconds";
+const BACKDROP_LOOKUPS: &str = "backdrop_backdrop_lookups_total";
 
 /// A stage of the pipeline, as `server-timing` names them too.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -197,6 +200,18 @@ pub fn webhook_tried(outcome: &'static str) {
     counter!(WEBHOOKS, "outcome" => outcome).increment(1);
 }
 
+/// An image API was asked for a backdrop, further tries included; `drawn`, or how it failed.
+pub fn upstream_finished(model: &'static str, outcome: &'static str, took: Duration) {
+    counter!(UPSTREAM_CALLS, "model" => model, "outcome" => outcome).increment(1);
+    histogram!(UPSTREAM_DURATION, "model" => model).record(took);
+}
+
+/// A backdrop was looked for among those that are there: `hit`, `miss`, `shared` (somebody else was waiting for it),
+/// `damaged`, or the cache `failed`.
+pub fn backdrop_looked_up(outcome: &'static str) {
+    counter!(BACKDROP_LOOKUPS, "outcome" => outcome).increment(1);
+}
+
 /// Starts recording, on the first call, and returns what renders the numbers; there is one recorder in a process.
 #[must_use]
 pub fn exporter() -> PrometheusHandle {
@@ -250,6 +265,9 @@ fn describe() {
     describe_gauge!(CPU_JOBS_RUNNING, "Pieces of CPU work being done.");
     describe_gauge!(JOBS, "Jobs that wait or are worked on, by state.");
     describe_counter!(JOBS_ENDED, "Jobs that came to their end, by state.");
+    describe_counter!(UPSTREAM_CALLS, "Backdrops asked of image APIs, by model and outcome.");
+    describe_histogram!(UPSTREAM_DURATION, "From asking an image API to its picture or failure, by model.");
+    describe_counter!(BACKDROP_LOOKUPS, "Looks for a backdrop that is there already, by outcome.");
     describe_counter!(WEBHOOKS, "Attempts to tell callers' servers of the ends of their jobs, by outcome.");
 }
 

@@ -6,7 +6,8 @@
 use backdrop::image::{Buffer, Frame, Mask, Size};
 use backdrop::model::device::{Adapter, AdapterKind, Chosen, DeviceChoice, adapters, choose};
 use backdrop::model::gpu::GpuSegmenter;
-use backdrop::model::weights::{Card, Weights, architecture};
+use backdrop::model::weights::architecture::{Network, fgnet};
+use backdrop::model::weights::{Card, Weights};
 use backdrop::model::{CpuSegmenter, Segmenter};
 use backdrop_kernels::conv::Isa;
 
@@ -32,7 +33,7 @@ fn adapter() -> Option<Adapter> {
 fn weights() -> Weights {
     let weights = Weights::embedded();
     let card = weights.card().clone();
-    weights.with_card(Card { input_side: SIDE, ..card })
+    weights.with_card(Card { network: Network::Fgnet { input_side: SIDE }, ..card })
 }
 
 /// A disc on a gradient, with a transparent stripe.
@@ -63,7 +64,7 @@ fn assert_alike(expected: &Mask, actual: &Mask, what: &str) {
 #[test]
 fn masks_on_the_gpu_are_those_of_the_cpu_alone_in_batches_and_after_reloading() {
     let Some(adapter) = adapter() else { return };
-    assert!(architecture::is_input_side(SIDE));
+    assert!(fgnet::is_input_side(SIDE));
     let weights = weights();
     let started = std::time::Instant::now();
     let mut segmenter = GpuSegmenter::start(&adapter, &weights, 2).expect("the adapter passes its own test");

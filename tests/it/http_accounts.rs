@@ -16,7 +16,7 @@ impl Daemon {
         request.multipart(form(fields)).send().await.expect("an answer")
     }
 
-    async fn json_as(&self, key: &str, method: Method, path: &str, body: &Value) -> Response {
+    pub(crate) async fn json_as(&self, key: &str, method: Method, path: &str, body: &Value) -> Response {
         let request = self.client.request(method, self.url(path)).bearer_auth(key).timeout(LONG);
         request.json(body).send().await.expect("an answer")
     }
@@ -25,7 +25,7 @@ impl Daemon {
         self.client.get(self.url(path)).bearer_auth(key).timeout(LONG).send().await.expect("an answer")
     }
 
-    async fn account(&self, key: &str) -> Value {
+    pub(crate) async fn account(&self, key: &str) -> Value {
         self.get_as(key, "/account").await.json().await.expect("JSON")
     }
 
@@ -194,7 +194,10 @@ async fn an_estimate_is_what_the_call_is_then_billed() {
         let before = daemon.account(KEY).await["cost_usd"].as_f64().expect("dollars");
         let expected = estimate["estimated_cost_usd"].as_f64().expect("dollars");
         let billed = match endpoint.input {
-            Input::File | Input::FileAndBackground => cost(&daemon.send(endpoint.path, &[]).await),
+            Input::File | Input::FileAndBackground => {
+                let needed = endpoint.fields.iter().filter(|field| field.required).map(|field| (field.name, "a beach"));
+                cost(&daemon.send(endpoint.path, &needed.collect::<Vec<_>>()).await)
+            }
             Input::Url => cost(&daemon.json_as(KEY, Method::POST, endpoint.path, &json!({ "url": PHOTO })).await),
             Input::Files | Input::Urls => {
                 let response = if endpoint.input == Input::Urls {

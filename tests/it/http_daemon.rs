@@ -5,6 +5,7 @@ use backdrop::account::presets::Draft;
 use backdrop::account::{AccountName, Plan, Services};
 use backdrop::codec::DecodeError;
 use backdrop::engine::{EngineError, EngineState};
+use backdrop::generate::Studio;
 use backdrop::http::config::{HttpConfig, LimitsConfig};
 use backdrop::http::tls::{Listener, Tls};
 use backdrop::http::{Administer, App, Authenticate, Caller, Fetch, Inspect, Remove, serve};
@@ -14,7 +15,7 @@ use backdrop::jobs::secret::DaemonSecret;
 use backdrop::jobs::webhook_sender::WebhookSender;
 use backdrop::jobs::{Done, Job, Jobs, JobsConfig, Means, Work as DoJob, WorkError, input_in};
 use backdrop::pipeline::{Call, FaceFound, Files, Output, PipelineError, Timings};
-use backdrop::recipe::{Picture, Recipe, Retouch, Work as Recipes};
+use backdrop::recipe::{Picture, Recipe, Retouch, Source, Work as Recipes};
 use backdrop::source::{FetchConfig, FetchError, Fetcher};
 use backdrop::store::{RedbStore, UnixSeconds};
 use backdrop::telemetry::metrics::exporter;
@@ -37,7 +38,8 @@ use tokio::sync::{Notify, mpsc, oneshot};
 use tokio::task::JoinHandle;
 use tokio::time::{timeout, timeout_at};
 
-/// Keys of accounts on the plans plus, paid and free, and a sandbox key.
+/// Keys of accounts on the plans plus, paid and free, and a sandbox key. All but the paid one are on the allow-list of
+/// `/replace-bg-ai`.
 pub(crate) const KEY: &str = "bd_live_good";
 pub(crate) const PAID: &str = "bd_live_paid";
 pub(crate) const FREE: &str = "bd_live_free";
@@ -134,6 +136,8 @@ impl Remove for Engine {
                 subject: cuts.then_some(Rect { left: 1, top: 2, width: 20, height: 25 }),
                 uncertainty: cuts.then_some(0.125),
                 face: face_of(&recipe.work),
+                understood: matches!(recipe.wants.background, Some(Source::Generated(_)))
+                    .then(|| vec!["beach".to_owned()]),
                 model: self.model_of(recipe),
                 timings: Timings { decode: Duration::from_micros(1500), ..Timings::default() },
             })
@@ -172,7 +176,8 @@ impl Authenticate for FourKeys {
             TEST => ("key_4", "default", Plan::Plus, true),
             _ => return None,
         };
-        Some(Caller { key_id: key_id.into(), account: account.into(), plan, test })
+        let generates = token != PAID;
+        Some(Caller { key_id: key_id.into(), account: account.into(), plan, test, generates })
     }
 }
 
@@ -431,6 +436,8 @@ impl Daemon {
             ledger: services.ledger,
             requests: services.requests,
             presets: services.presets,
+            daily: services.daily,
+            studio: Studio::default(),
             jobs: jobs.clone(),
             results,
             inspector: probe.clone(),

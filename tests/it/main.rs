@@ -1,5 +1,8 @@
 //! The integration tests: one binary, a module per behaviour.
 
+mod backdrop_daemon;
+mod backdrop_http;
+mod backdrop_upstream;
 mod bulk_crash;
 mod bulk_faults;
 mod bulk_files;
@@ -45,6 +48,7 @@ mod http_replies;
 mod http_results;
 mod http_urls;
 mod http_webhooks;
+mod images_api;
 mod jobs_crash;
 mod jobs_video_crash;
 mod keys_admin;
@@ -59,6 +63,9 @@ mod portraits;
 mod product;
 mod quota;
 mod reproducible;
+mod retouch_burn;
+mod retouch_parity;
+mod retouch_support;
 mod source_address;
 mod source_fetch;
 mod store_changes;

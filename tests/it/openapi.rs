@@ -182,6 +182,9 @@ fn statuses_of(endpoint: &Endpoint) -> BTreeSet<&'static str> {
     if endpoint.input.is_single() && endpoint.path != "/upscale" {
         statuses.insert("422");
     }
+    if endpoint.generates() {
+        statuses.extend(["403", "502"]);
+    }
     statuses
 }
 
@@ -202,7 +205,9 @@ fn every_field_default_and_range_is_in_the_contract_and_the_other_way_round() {
         expected.extend(pictures.iter().map(|name| (*name).to_owned()));
         assert_eq!(keys(&schema["properties"]), expected, "{}", endpoint.path);
         assert_eq!(schema["additionalProperties"], Value::Bool(false), "{}", endpoint.path);
-        assert_eq!(schema["required"], Value::Sequence(vec![required.into()]), "{}", endpoint.path);
+        let needed = endpoint.fields.iter().filter(|field| field.required).map(|field| field.name);
+        let needed = std::iter::once(required).chain(needed).map(Value::from).collect();
+        assert_eq!(schema["required"], Value::Sequence(needed), "{}", endpoint.path);
         for field in &endpoint.fields {
             let found = differences(&contract, field, &schema["properties"][field.name]);
             assert!(found.is_empty(), "{}: {found:?}", endpoint.path);
@@ -243,6 +248,7 @@ fn a_field_that_differs_is_noticed() {
         name: "quality",
         kind: Kind::Integer { min: 1, max: 100 },
         default: Some("92"),
+        required: false,
         origin: Origin::Specification,
         about: "",
     };
@@ -284,12 +290,19 @@ fn the_contract_has_the_version_of_the_package() {
 async fn a_picture_carries_exactly_the_documented_headers() {
     let contract = contract();
     let daemon = Daemon::start().await;
-    for path in ["/remove", "/headshot", "/face-restore", "/upscale"] {
+    for (path, fields) in [
+        ("/remove", &[][..]),
+        ("/replace-bg-ai", &[("prompt", "a beach")]),
+        ("/headshot", &[]),
+        ("/face-restore", &[]),
+        ("/upscale", &[]),
+    ] {
         let answer = resolved(&contract, &contract["paths"][path]["post"]["responses"]["200"]);
         for (_, header) in answer["headers"].as_mapping().expect("headers") {
-            assert!(resolved(&contract, header).get("description").is_some(), "{path}: {header:?}");
+            let header = resolved(&contract, header);
+            assert!(header.get("description").is_some(), "{path}: {header:?}");
         }
-        let response = daemon.send(path, &[]).await;
+        let response = daemon.send(path, fields).await;
         let sent: BTreeSet<_> = response.headers().keys().map(|name| name.as_str().to_owned()).collect();
         let of_http = BTreeSet::from(["content-type".to_owned(), "date".to_owned()]);
         let documented = keys(&answer["headers"]);

@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 
 use backdrop::store::{
-    self, Change, ChangeError, Month, Preset, REQUEST_SECONDS, RedbStore, Request, StateStore, UnixSeconds, Usage,
+    self, Change, ChangeError, Day, Generated, Month, Preset, REQUEST_SECONDS, RedbStore, Request, StateStore,
+    UnixSeconds, Usage,
 };
 use proptest::prelude::*;
 
@@ -23,6 +24,7 @@ enum Op {
     Forget { before: i64 },
     Put { account: usize, id: u8, name: u8, params: String, replace: bool },
     Delete { account: usize, id: u8 },
+    Count { day: u32 },
 }
 
 #[derive(Clone, Debug)]
@@ -46,6 +48,7 @@ fn op() -> impl Strategy<Value = Op> {
             Op::Put { account, id, name, params: format!(r#"{{"text":"{text}"}}"#), replace }
         }),
         2 => (0..3_usize, 0..5_u8).prop_map(|(account, id)| Op::Delete { account, id }),
+        1 => (0..4_u32).prop_map(|day| Op::Count { day }),
     ]
 }
 
@@ -84,6 +87,7 @@ fn change(op: &Op, at: i64) -> Change {
         Op::Delete { account, id: number } => {
             Change::DeletePreset { account: ACCOUNTS[*account].into(), id: id(*number) }
         }
+        Op::Count { day } => Change::CountGenerated { day: Day(*day) },
     }
 }
 
@@ -96,6 +100,8 @@ struct Model {
     usage: BTreeMap<(Month, String), Usage>,
     requests: BTreeMap<(String, String), Request>,
     presets: BTreeMap<(String, String), Preset>,
+    /// Of each day.
+    generated: BTreeMap<Day, u32>,
 }
 
 impl Model {
@@ -130,6 +136,12 @@ impl Model {
             }
             Change::DeletePreset { account, id } => {
                 self.presets.remove(&(account, id.clone())).ok_or(ChangeError::NoSuchPreset(id))?;
+            }
+            Change::CountGenerated { day } => {
+                // Only the last day is asked for.
+                if self.generated.keys().all(|known| *known <= day) {
+                    *self.generated.entry(day).or_default() += 1;
+                }
             }
             Change::CreateAccount { .. }
             | Change::SetAccount { .. }
@@ -184,10 +196,12 @@ fn run(steps: Vec<Step>) -> Result<(), TestCaseError> {
                 drop(store);
                 store = RedbStore::open(&file).expect("it was closed");
                 compare(&store, &model)?;
+                compare_day(&store, &model)?;
             }
         }
     }
     compare(&store, &model)?;
+    compare_day(&store, &model)?;
     let report = store.check().expect("the store reads");
     prop_assert!(report.is_sound(), "{:?}", report.findings);
 
@@ -221,6 +235,13 @@ fn look(store: &RedbStore, model: &Model, account: &str, after: Option<u8>, limi
         let by_name = store.preset_named(account, &name).expect("the store reads");
         prop_assert_eq!(by_name.as_ref(), model.named(account, &name));
     }
+    Ok(())
+}
+
+/// The count of the last day, which stays with its store.
+fn compare_day(store: &RedbStore, model: &Model) -> Result<(), TestCaseError> {
+    let last = model.generated.last_key_value().map(|(day, count)| Generated { day: *day, count: *count });
+    prop_assert_eq!(store.load_at(UnixSeconds(NOW)).expect("the store reads").generated, last);
     Ok(())
 }
 

@@ -3,7 +3,7 @@
 use super::file;
 use crate::cli::exit::Failure;
 use crate::image::SourceUrl;
-use crate::recipe::{BG_FILE, Recipe, Source};
+use crate::recipe::{BG_FILE, Recipe, Source, Wish};
 use crate::source::Fetcher;
 use bytes::Bytes;
 use std::path::Path;
@@ -28,7 +28,12 @@ impl BesideFiles {
                 Some(read.map_err(|error| format!("cannot read {BG_FILE} {}: {error}", path.display()))?)
             }
             (Some(Source::Url(url)), _) => Some(fetch(fetcher, url, "bg_url").await?),
-            (Some(Source::Attached), None) | (None, _) => None,
+            (Some(Source::Generated(Wish { model: Some(model), .. })), _) => {
+                let told = "models are asked by a daemon; here `model` is auto, the built-in generator";
+                return Err(format!("model {model}: {told}").into());
+            }
+            // The pipeline draws it.
+            (Some(Source::Generated(_)), _) | (Some(Source::Attached), None) | (None, _) => None,
         };
         let mark = match &recipe.wants.mark {
             Some(url) => Some(fetch(fetcher, url, "watermark").await?),

@@ -1,13 +1,14 @@
 //! A picture in, a picture out: every endpoint of that kind, told apart by its recipe.
 
 use crate::engine::Lane;
+use crate::generate::Made;
 use crate::http::error::ApiError;
 use crate::http::exchange::Exchange;
 use crate::http::facade::Facade;
 use crate::http::form::FILE;
 use crate::http::response::{self, Reply};
 use crate::http::submission::{self, Pictures, Submission, URL};
-use crate::http::{Caller, fetching};
+use crate::http::{Caller, backdrop, fetching};
 use crate::pipeline::{Call, Files};
 use crate::recipe::{BG_FILE, Endpoint, Source};
 use std::time::{Duration, Instant};
@@ -21,7 +22,7 @@ pub(in crate::http) async fn answer(
 ) -> Result<Reply, ApiError> {
     let submission = submission::read(facade, endpoint, exchange).await?;
     let received = exchange.body.received();
-    facade.judge_pin(&exchange.headers, &endpoint.recipe(&submission.fields)?)?;
+    facade.judge_pin(&exchange.headers, &endpoint.judge(&submission.fields)?)?;
     let cover = facade.cover(endpoint, caller, &exchange.headers, &submission).await?;
     let recipe = &cover.recipe;
     // A preset may have another network do the work.
@@ -39,10 +40,14 @@ pub(in crate::http) async fn answer(
     };
     let beside = fetching::beside(app, &facade.uploads, recipe, background);
     let ((source, share), beside) = tokio::try_join!(source, beside)?;
-    let fetch = if beside.fetched || endpoint.input.is_url() { fetching.elapsed() } else { Duration::ZERO };
+    let made = facade.made_backdrop(recipe, caller, &source, received).await?;
+    let fetch =
+        if beside.fetched || endpoint.input.is_url() || made.is_some() { fetching.elapsed() } else { Duration::ZERO };
 
     let call = Call { lane: Lane::Interactive, deadline: received + facade.config.request_deadline };
-    let files = Files { source, background: beside.background, mark: beside.mark, fetch };
+    let (made, made_share) = made.unzip();
+    let (model, picture) = made.map(|Made { model, picture }| (model, picture)).unzip();
+    let files = Files { source, background: beside.background.or(picture), mark: beside.mark, fetch };
     let output = app.remover.run(files, recipe, &call).await.map_err(|error| {
         let error = ApiError::from(error);
         let error = if endpoint.input.is_url() { error.renamed(FILE, URL) } else { error };
@@ -50,7 +55,12 @@ pub(in crate::http) async fn answer(
         if is_url { error.renamed(BG_FILE, "bg_url") } else { error }
     })?;
     // The files themselves went into the work and are gone.
-    drop((share, beside.share));
+    drop((share, beside.share, made_share));
     let cost = cover.settle(1).await?;
-    response::image(output, cost, received.elapsed())
+    let understood = output.understood.clone();
+    let mut reply = response::image(output, cost, received.elapsed())?;
+    if endpoint.generates() {
+        backdrop::tell(&mut reply, model, understood.as_deref())?;
+    }
+    Ok(reply)
 }

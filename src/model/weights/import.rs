@@ -7,10 +7,14 @@ use burn_store::pytorch_reader::{self, PytorchReader};
 use safetensors::Dtype;
 use safetensors::tensor::TensorView;
 
-use super::{Card, MAX_FILE_BYTES, Tensor, Weights, WeightsError, architecture, decode, exactly, io_error, open, read};
+use super::architecture::{Architecture, Network, fgnet};
+use super::{Card, MAX_FILE_BYTES, Tensor, Weights, WeightsError, decode, exactly, io_error, open, read};
 
 /// Where a checkpoint may keep the weights, best first: averaged ones are the better model.
 const NESTINGS: [&str; 4] = ["", "ema.", "state_dict.", "model."];
+
+/// What is imported. Files from elsewhere do not tell the side they were trained for.
+const NETWORK: Network = Network::Fgnet { input_side: 384 };
 
 /// Heads that only training uses.
 const TRAINING_ONLY: &str = "side.";
@@ -74,8 +78,8 @@ fn checkpoint_error(error: &dyn std::error::Error) -> WeightsError {
     WeightsError::Container { format: "PyTorch checkpoint", reason: error.to_string() }
 }
 
-/// Weights from a `.safetensors` file or a PyTorch checkpoint (`.pth`, `.pt`), with batch normalisation folded or not,
-/// in any floating-point type. What only training uses is left out.
+/// Weights for cutting out, from a `.safetensors` file or a PyTorch checkpoint (`.pth`, `.pt`), with batch
+/// normalisation folded or not, in any floating-point type. What only training uses is left out.
 ///
 /// The card is the file's own if it is a Backdrop weights file, else made from the file's name; change it with
 /// [`Weights::with_card`].
@@ -89,7 +93,7 @@ pub fn import(path: &Path) -> Result<Weights, WeightsError> {
     }
     let bytes = read(path)?;
     if let Ok(weights) = Weights::from_bytes(&bytes) {
-        return Ok(weights);
+        return weights.require(Architecture::Fgnet);
     }
     let (container, _) = open(&bytes)?;
     let entries = container.iter().map(|(name, view)| (name.to_owned(), Entry::Safetensors(view))).collect();
@@ -102,7 +106,7 @@ fn from_checkpoint(path: &Path) -> Result<Weights, WeightsError> {
         return Err(WeightsError::TooLarge { bytes });
     }
     let tensors = PytorchReader::new(path).map_err(|error| checkpoint_error(&error))?.into_tensors();
-    let first = &architecture::tensors()[0].name;
+    let first = &NETWORK.tensors()[0].name;
     let nesting = NESTINGS.into_iter().find(|nesting| tensors.contains_key(&format!("{nesting}{first}"))).unwrap_or("");
     let entries = tensors
         .into_iter()
@@ -114,7 +118,7 @@ fn from_checkpoint(path: &Path) -> Result<Weights, WeightsError> {
 /// What can be said about a file that says nothing itself.
 fn card(path: &Path) -> Card {
     let name = path.file_stem().map_or_else(|| "imported".to_owned(), |stem| stem.to_string_lossy().into_owned());
-    Card { name, version: "1".to_owned(), input_side: 384, licence: "not stated".to_owned() }
+    Card { name, version: "1".to_owned(), network: NETWORK, licence: "not stated".to_owned() }
 }
 
 fn from_entries(card: Card, mut entries: HashMap<String, Entry<'_>>) -> Result<Weights, WeightsError> {
@@ -122,7 +126,8 @@ fn from_entries(card: Card, mut entries: HashMap<String, Entry<'_>>) -> Result<W
     if entries.keys().any(|name| name.ends_with(".bn.running_var")) {
         Weights::from_tensors(card, folded(&entries)?)
     } else {
-        Weights::from_tensors(card, exactly(&entries)?)
+        let network = card.network;
+        Weights::from_tensors(card, exactly(network, &entries)?)
     }
 }
 
@@ -137,7 +142,7 @@ fn folded(entries: &HashMap<String, Entry<'_>>) -> Result<HashMap<String, Tensor
         used.push(name);
         Ok::<_, WeightsError>(values)
     };
-    for convolution in architecture::convolutions() {
+    for convolution in fgnet::convolutions() {
         let shape = convolution.shape;
         let mut weights = take(format!("{}.weight", convolution.name), &shape)?;
         let bias = if let Some(module) = convolution.normalised() {
@@ -147,9 +152,7 @@ fn folded(entries: &HashMap<String, Entry<'_>>) -> Result<HashMap<String, Tensor
             let scales: Vec<f64> = gamma
                 .iter()
                 .zip(&variance)
-                .map(|(&gamma, &variance)| {
-                    f64::from(gamma) / (f64::from(variance) + architecture::BATCH_NORM_EPSILON).sqrt()
-                })
+                .map(|(&gamma, &variance)| f64::from(gamma) / (f64::from(variance) + fgnet::BATCH_NORM_EPSILON).sqrt())
                 .collect();
             let taps = weights.len() / shape[0];
             for (filter, scale) in weights.chunks_exact_mut(taps).zip(&scales) {

@@ -2,12 +2,12 @@
 
 use serde::Deserialize;
 
-use super::{EMBEDDED, Weights, WeightsError, architecture};
+use super::{BuiltIn, Weights, WeightsError};
 
 static MANIFEST: &str = include_str!("../../../weights/manifest.toml");
 
 /// One shipped weights file.
-#[derive(Clone, Debug, Deserialize, PartialEq, Eq)]
+#[derive(Clone, Debug, Deserialize, PartialEq)]
 #[serde(deny_unknown_fields)]
 pub struct Entry {
     /// The file, beside the manifest.
@@ -18,8 +18,12 @@ pub struct Entry {
     pub version: String,
     /// The network the weights are for.
     pub architecture: String,
-    /// Side of the square input they were trained for.
-    pub input_side: usize,
+    /// Side of the square input they were trained for, where the network has one.
+    pub input_side: Option<usize>,
+    /// How much larger the network makes a picture, where it does.
+    pub factor: Option<u32>,
+    /// The score from which a face counts, where the network finds faces.
+    pub threshold: Option<f32>,
     /// Size of the file.
     pub bytes: u64,
     /// SHA-256 of the file, in hexadecimal.
@@ -34,7 +38,7 @@ struct Manifest {
     weights: Vec<Entry>,
 }
 
-/// The shipped weights files, the default one first.
+/// The shipped weights files, one for each of [`BuiltIn::ALL`], in that order.
 ///
 /// # Panics
 /// Never: a test reads the manifest.
@@ -43,15 +47,34 @@ pub fn entries() -> Vec<Entry> {
     toml::from_str::<Manifest>(MANIFEST).expect("the manifest was checked when the program was built").weights
 }
 
-/// Checks the embedded weights against the manifest: size, digest, and every field of the card.
-///
-/// # Errors
-/// When the file is not what the manifest says, or not complete weights.
-pub fn verify() -> Result<(), WeightsError> {
-    entries().iter().try_for_each(|entry| entry.check(EMBEDDED))
+/// Checks each of the embedded weights files against its entry of the manifest: size, digest, and every field of the
+/// card. Returns the names of the files with what was found.
+#[must_use]
+pub fn verify() -> Vec<(&'static str, Result<(), WeightsError>)> {
+    let entries = entries();
+    let check = |built_in: BuiltIn| {
+        let entry = entries.iter().find(|entry| entry.file == built_in.file());
+        entry.map_or_else(
+            || {
+                let (file, found) = (built_in.file().to_owned(), "there".to_owned());
+                Err(WeightsError::Manifest { file, field: "file", found, expected: "nothing of it".to_owned() })
+            },
+            |entry| entry.check(built_in.bytes()),
+        )
+    };
+    BuiltIn::ALL.into_iter().map(|built_in| (built_in.file(), check(built_in))).collect()
 }
 
 impl Entry {
+    /// The fields that only some files have, with their values. A sound entry has those of its network.
+    #[must_use]
+    pub fn own_fields(&self) -> Vec<(&'static str, String)> {
+        let input_side = self.input_side.map(|side| ("input_side", side.to_string()));
+        let factor = self.factor.map(|factor| ("factor", factor.to_string()));
+        let threshold = self.threshold.map(|threshold| ("threshold", threshold.to_string()));
+        input_side.into_iter().chain(factor).chain(threshold).collect()
+    }
+
     /// Checks the bytes of a file against this entry.
     ///
     /// # Errors
@@ -74,8 +97,13 @@ impl Entry {
         let card = weights.card();
         differs("name", &card.name, &self.name)?;
         differs("version", &card.version, &self.version)?;
-        differs("architecture", architecture::NAME, &self.architecture)?;
-        differs("input side", &card.input_side.to_string(), &self.input_side.to_string())?;
+        differs("architecture", card.network.architecture().name(), &self.architecture)?;
+        let listed = |fields: Vec<(&str, String)>| {
+            let fields: Vec<String> = fields.into_iter().map(|(name, value)| format!("{name} {value}")).collect();
+            if fields.is_empty() { "nothing".to_owned() } else { fields.join(", ") }
+        };
+        let stated = card.network.own_field().into_iter().collect();
+        differs("what its network has", &listed(stated), &listed(self.own_fields()))?;
         differs("licence", &card.licence, &self.licence)
     }
 }

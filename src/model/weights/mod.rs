@@ -1,11 +1,13 @@
-//! Trained weights: the project's own file, and how others become one.
+//! Trained weights: the project's own files, and how others become one.
 //!
 //! A weights file is a safetensors container of half-precision tensors in PyTorch's layout (OIHW), batch
-//! normalisation folded in, with metadata that names it (`name`, `version`, `architecture`, `input_side`, `licence`).
-//! The default one is part of the binary. Loading checks every tensor against the [`architecture`] table, so the
-//! network's code can take shapes for granted.
+//! normalisation folded in, with metadata that names it (`name`, `version`, `licence`) and its network (`architecture`,
+//! and `input_side`, `factor` or `threshold` where the network has one). Those of [`BuiltIn`] are part of the binary.
+//! Loading checks every tensor against the network's table in [`architecture`], so the networks' code can take shapes
+//! for granted.
 
 pub mod architecture;
+mod built_in;
 mod import;
 pub mod manifest;
 
@@ -18,14 +20,13 @@ use half::f16;
 use safetensors::{Dtype, SafeTensors};
 use sha2::{Digest, Sha256};
 
+use super::Factor;
+use architecture::{Architecture, Network};
+pub use built_in::BuiltIn;
 pub use import::import;
-pub use manifest::verify;
 
-/// The default weights, as shipped.
-static EMBEDDED: &[u8] = include_bytes!("../../../weights/fgnet-384.safetensors");
-
-/// Files above this size are refused unread; the architecture's own needs four megabytes, a checkpoint with
-/// optimiser state a few times that.
+/// Files above this size are refused unread; the largest network needs four megabytes, a checkpoint with optimiser
+/// state a few times that.
 const MAX_FILE_BYTES: u64 = 256 << 20;
 
 /// Why weights cannot be used.
@@ -39,8 +40,8 @@ pub enum WeightsError {
         /// What the system said.
         source: io::Error,
     },
-    /// Larger than any file of this architecture.
-    #[error("{bytes} bytes are more than any weights of this architecture need (at most {MAX_FILE_BYTES})")]
+    /// Larger than any file of our networks.
+    #[error("{bytes} bytes are more than any weights of our networks need (at most {MAX_FILE_BYTES})")]
     TooLarge {
         /// The file's size.
         bytes: u64,
@@ -59,12 +60,12 @@ pub enum WeightsError {
     )]
     Metadata(&'static str),
     /// Another network.
-    #[error("architecture {found:?}, expected {expected:?}")]
+    #[error("weights for the network `{found}`, expected `{expected}`")]
     Architecture {
         /// What the file says.
         found: String,
-        /// What this program runs.
-        expected: &'static str,
+        /// What was wanted.
+        expected: String,
     },
     /// The first tensor, in the order of the network, that is not there.
     #[error("tensor {name:?} (shape {shape:?}) is missing")]
@@ -137,19 +138,67 @@ pub struct Tensor {
 }
 
 /// What a weights file says about itself.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Card {
     /// Name of the model, as told to callers.
     pub name: String,
     /// Counts up with every change of the numbers.
     pub version: String,
-    /// Side of the square input it was trained for.
-    pub input_side: usize,
+    /// The network the numbers are for.
+    pub network: Network,
     /// Under which terms the numbers may be used.
     pub licence: String,
 }
 
-/// Complete weights of the network, checked against its [`architecture`].
+impl Card {
+    /// Side of the square input of a network that cuts out.
+    ///
+    /// # Errors
+    /// When it is another network.
+    pub fn input_side(&self) -> Result<usize, WeightsError> {
+        match self.network {
+            Network::Fgnet { input_side } => Ok(input_side),
+            Network::Upscale { .. } | Network::Restore | Network::Face { .. } => Err(self.is_not(Architecture::Fgnet)),
+        }
+    }
+
+    /// How much larger a network that enlarges makes a picture.
+    ///
+    /// # Errors
+    /// When it is another network.
+    pub fn factor(&self) -> Result<Factor, WeightsError> {
+        match self.network {
+            Network::Upscale { factor } => Ok(factor),
+            Network::Fgnet { .. } | Network::Restore | Network::Face { .. } => Err(self.is_not(Architecture::Upscale)),
+        }
+    }
+
+    /// The score from which a network that finds faces means it.
+    ///
+    /// # Errors
+    /// When it is another network.
+    pub fn threshold(&self) -> Result<f32, WeightsError> {
+        match self.network {
+            Network::Face { threshold } => Ok(threshold),
+            Network::Fgnet { .. } | Network::Upscale { .. } | Network::Restore => Err(self.is_not(Architecture::Face)),
+        }
+    }
+
+    /// An error unless the numbers are for `wanted`.
+    ///
+    /// # Errors
+    /// When they are for another network.
+    pub fn require(&self, wanted: Architecture) -> Result<(), WeightsError> {
+        if self.network.architecture() == wanted { Ok(()) } else { Err(self.is_not(wanted)) }
+    }
+
+    fn is_not(&self, expected: Architecture) -> WeightsError {
+        let found = self.network.architecture().to_string();
+        WeightsError::Architecture { found, expected: expected.to_string() }
+    }
+}
+
+/// Complete weights of a network, checked against its [`architecture`].
 #[derive(Clone, Debug)]
 pub struct Weights {
     card: Card,
@@ -159,13 +208,22 @@ pub struct Weights {
 }
 
 impl Weights {
-    /// The weights that are part of the binary.
+    /// The weights for cutting out that are part of the binary.
     ///
     /// # Panics
     /// Never: a test loads them.
     #[must_use]
     pub fn embedded() -> Self {
-        Self::from_bytes(EMBEDDED).expect("the embedded weights were checked when the program was built")
+        Self::built_in(BuiltIn::Fgnet)
+    }
+
+    /// Weights that are part of the binary.
+    ///
+    /// # Panics
+    /// Never: a test loads them all.
+    #[must_use]
+    pub fn built_in(which: BuiltIn) -> Self {
+        Self::from_bytes(which.bytes()).expect("the embedded weights were checked when the program was built")
     }
 
     /// Reads a weights file.
@@ -186,19 +244,11 @@ impl Weights {
         let card = Card {
             name: field("name")?,
             version: field("version")?,
-            input_side: field("input_side")?
-                .parse()
-                .ok()
-                .filter(|side| architecture::is_input_side(*side))
-                .ok_or(WeightsError::Metadata("input_side"))?,
+            network: Network::from_metadata(&metadata)?,
             licence: field("licence")?,
         };
-        let found = field("architecture")?;
-        if found != architecture::NAME {
-            return Err(WeightsError::Architecture { found, expected: architecture::NAME });
-        }
         let source = container.iter().map(|(name, view)| (name.to_owned(), import::Entry::Safetensors(view))).collect();
-        let tensors = halved(exactly(&source)?)?;
+        let tensors = halved(exactly(card.network, &source)?)?;
         Ok(Self { card, tensors, sha256: digest(bytes), bytes: bytes.len() as u64 })
     }
 
@@ -222,9 +272,22 @@ impl Weights {
         &self.card
     }
 
-    /// The same numbers under another card.
+    /// The same weights, if they are for `wanted`.
+    ///
+    /// # Errors
+    /// When they are for another network.
+    pub fn require(self, wanted: Architecture) -> Result<Self, WeightsError> {
+        self.card.require(wanted)?;
+        Ok(self)
+    }
+
+    /// The same numbers under another card, of the same network.
+    ///
+    /// # Panics
+    /// When the tensors of the card's network are others.
     #[must_use]
     pub fn with_card(mut self, card: Card) -> Self {
+        assert_eq!(card.network.tensors(), self.card.network.tensors(), "a card of another network");
         self.card = card;
         self.described()
     }
@@ -255,22 +318,29 @@ impl Weights {
         self.tensors.get(name).ok_or_else(|| WeightsError::Missing { name: name.to_owned(), shape: Vec::new() })
     }
 
+    /// Adds to all values of a tensor, for tests that want to see a difference noticed.
+    #[cfg(all(test, feature = "gpu"))]
+    pub(in crate::model) fn perturb(&mut self, name: &str, by: f32) {
+        let tensor = self.tensors.get_mut(name).expect("a tensor of the network");
+        tensor.values.iter_mut().for_each(|value| *value += by);
+    }
+
     /// The file. The same weights always give the same bytes.
     #[must_use]
     pub fn to_bytes(&self) -> Vec<u8> {
         // The `safetensors` crate writes metadata in the order of a hash map: another file, and another digest, every
         // time. The container is a length, a JSON header and the values, so it is written here.
-        let metadata: BTreeMap<&str, String> = BTreeMap::from([
-            ("architecture", architecture::NAME.to_owned()),
-            ("input_side", self.card.input_side.to_string()),
+        let mut metadata: BTreeMap<&str, String> = BTreeMap::from([
+            ("architecture", self.card.network.architecture().to_string()),
             ("licence", self.card.licence.clone()),
             ("name", self.card.name.clone()),
             ("version", self.card.version.clone()),
         ]);
+        metadata.extend(self.card.network.own_field());
         let mut header = serde_json::Map::new();
         header.insert("__metadata__".to_owned(), serde_json::json!(metadata));
         let mut values = Vec::new();
-        for architecture::Expected { name, shape } in architecture::tensors() {
+        for architecture::Expected { name, shape } in self.card.network.tensors() {
             let start = values.len();
             for value in &self.tensors[&name].values {
                 values.extend_from_slice(&f16::from_f32(*value).to_le_bytes());
@@ -297,9 +367,12 @@ impl Weights {
 }
 
 /// The network's tensors, and nothing else. The first that is missing, in the order of the network, is the error.
-fn exactly(source: &HashMap<String, import::Entry<'_>>) -> Result<HashMap<String, Tensor>, WeightsError> {
+fn exactly(
+    network: Network,
+    source: &HashMap<String, import::Entry<'_>>,
+) -> Result<HashMap<String, Tensor>, WeightsError> {
     let mut tensors = HashMap::new();
-    for architecture::Expected { name, shape } in architecture::tensors() {
+    for architecture::Expected { name, shape } in network.tensors() {
         let Some(entry) = source.get(&name) else { return Err(WeightsError::Missing { name, shape }) };
         let values = entry.values(&name, &shape)?;
         tensors.insert(name, Tensor { shape, values });

@@ -1,6 +1,10 @@
 use std::path::PathBuf;
 
+use super::architecture::fgnet;
 use super::*;
+
+/// The weights for cutting out.
+static EMBEDDED: &[u8] = BuiltIn::Fgnet.bytes();
 
 /// A tensor in a safetensors file: type, extents, bytes.
 type Raw = (Dtype, Vec<usize>, Vec<u8>);
@@ -9,23 +13,33 @@ fn single(shape: &[usize], values: &[f32]) -> Raw {
     (Dtype::F32, shape.to_vec(), values.iter().flat_map(|value| value.to_le_bytes()).collect())
 }
 
-/// The embedded weights as another tool would write them: single precision, no metadata.
-fn foreign() -> BTreeMap<String, Raw> {
-    Weights::embedded()
+/// Weights as another tool would write them: single precision.
+fn unpacked(which: BuiltIn) -> BTreeMap<String, Raw> {
+    Weights::built_in(which)
         .tensors
         .iter()
         .map(|(name, tensor)| (name.clone(), single(&tensor.shape, &tensor.values)))
         .collect()
 }
 
+/// The weights for cutting out as another tool would write them.
+fn foreign() -> BTreeMap<String, Raw> {
+    unpacked(BuiltIn::Fgnet)
+}
+
+/// A file without metadata.
 fn container(tensors: &BTreeMap<String, Raw>) -> Vec<u8> {
+    container_with(tensors, None)
+}
+
+fn container_with(tensors: &BTreeMap<String, Raw>, metadata: Option<HashMap<String, String>>) -> Vec<u8> {
     let views: Vec<_> = tensors
         .iter()
         .map(|(name, (dtype, shape, bytes))| {
             (name, safetensors::tensor::TensorView::new(*dtype, shape.clone(), bytes).expect("bytes for the shape"))
         })
         .collect();
-    safetensors::serialize(views, None).expect("a container")
+    safetensors::serialize(views, metadata).expect("a container")
 }
 
 /// A folder of its own for one test, and a file in it.
@@ -51,12 +65,127 @@ const UNFOLDED: &[u8] = include_bytes!("../../../tests/reference/weights/unfolde
 
 #[test]
 fn the_embedded_weights_are_what_the_manifest_says() {
-    verify().expect("the embedded weights");
-    assert_eq!(entries_of_default().name, Weights::embedded().card().name);
+    for (file, result) in manifest::verify() {
+        assert!(result.is_ok(), "{file}: {result:?}");
+    }
+    let listed: Vec<String> = manifest::entries().into_iter().map(|entry| entry.file).collect();
+    assert_eq!(listed, BuiltIn::ALL.map(BuiltIn::file), "a file that is listed and not embedded, or in another order");
+}
+
+#[test]
+fn each_embedded_file_is_of_the_network_it_stands_for() {
+    for which in BuiltIn::ALL {
+        let card = Weights::built_in(which).card().clone();
+        let fits = match which {
+            BuiltIn::Fgnet => card.input_side().is_ok(),
+            BuiltIn::Upscale(factor) => card.factor().is_ok_and(|found| found == factor),
+            BuiltIn::Restore => card.network == Network::Restore,
+            BuiltIn::Face => card.threshold().is_ok(),
+        };
+        assert!(fits, "{which:?} is {card:?}");
+        assert_eq!(format!("{}.safetensors", card.name), which.file());
+    }
+}
+
+#[test]
+fn the_manifest_notices_another_field_of_the_network() {
+    for (entry, which) in manifest::entries().into_iter().zip(BuiltIn::ALL) {
+        let other = match which {
+            BuiltIn::Fgnet => manifest::Entry { input_side: Some(64), ..entry },
+            BuiltIn::Upscale(_) => manifest::Entry { factor: None, ..entry },
+            BuiltIn::Restore => manifest::Entry { factor: Some(2), ..entry },
+            BuiltIn::Face => manifest::Entry { threshold: Some(0.999), ..entry },
+        };
+        let error = other.check(which.bytes()).expect_err("another entry");
+        assert!(matches!(error, WeightsError::Manifest { field: "what its network has", .. }), "{error}");
+    }
 }
 
 fn entries_of_default() -> manifest::Entry {
     manifest::entries().remove(0)
+}
+
+/// What `Weights::from_bytes` says about an embedded file after a change of its tensors.
+fn after(which: BuiltIn, change: impl FnOnce(&mut BTreeMap<String, Raw>)) -> Result<Weights, WeightsError> {
+    let mut tensors = unpacked(which);
+    change(&mut tensors);
+    let card = Weights::built_in(which).card().clone();
+    let own = card.network.own_field().map(|(name, value)| (name.to_owned(), value));
+    let architecture = card.network.architecture().to_string();
+    let fields = [("name", card.name), ("version", card.version), ("licence", card.licence)];
+    let metadata =
+        fields.into_iter().chain([("architecture", architecture)]).map(|(key, value)| (key.to_owned(), value));
+    Weights::from_bytes(&container_with(&tensors, Some(metadata.chain(own).collect())))
+}
+
+#[test]
+fn every_network_is_checked_against_its_own_tensors() {
+    for which in BuiltIn::ALL {
+        let same = after(which, |_| ()).expect("nothing was changed");
+        assert_eq!(same.tensors, Weights::built_in(which).tensors, "{which:?}");
+        let expected = same.card().network.tensors();
+        let (first, last) = (&expected[1], &expected[expected.len() - 2]);
+
+        let error = after(which, |tensors| {
+            tensors.remove(&last.name);
+            tensors.remove(&first.name);
+        });
+        let error = error.expect_err("two tensors are missing");
+        assert!(matches!(&error, WeightsError::Missing { name, .. } if *name == first.name), "{which:?}: {error}");
+
+        let error = after(which, |tensors| drop(tensors.insert(last.name.clone(), single(&[2, 2], &[0.0; 4]))));
+        let error = error.expect_err("a tensor of another shape");
+        let told = matches!(&error, WeightsError::Shape { name, found, expected } if *name == last.name
+            && *found == [2, 2] && *expected == last.shape);
+        assert!(told, "{which:?}: {error}");
+
+        let error = after(which, |tensors| drop(tensors.insert("extra".to_owned(), single(&[1], &[0.0]))));
+        let error = error.expect_err("one tensor more");
+        assert!(matches!(&error, WeightsError::Surplus(names) if *names == ["extra"]), "{which:?}: {error}");
+
+        let values = first.shape.iter().product::<usize>();
+        for value in [f32::NAN, f32::INFINITY, 70_000.0] {
+            let mut wrong = vec![0.0; values];
+            wrong[values - 1] = value;
+            let error = after(which, |tensors| drop(tensors.insert(first.name.clone(), single(&first.shape, &wrong))));
+            let error = error.expect_err("a value that half precision lacks");
+            assert!(matches!(&error, WeightsError::Value { name, .. } if *name == first.name), "{which:?}: {error}");
+        }
+    }
+}
+
+#[test]
+fn every_network_states_its_own_field_and_nothing_absurd() {
+    for (network, field, values) in [
+        ("fgnet", "input_side", ["", "63", "385", "4096", "many"]),
+        ("upscale", "factor", ["", "3", "2.0", "-2", "two"]),
+        ("face", "threshold", ["", "0", "1", "NaN", "half"]),
+    ] {
+        let metadata = |value: Option<&str>| {
+            let value = value.map(|value| (field.to_owned(), value.to_owned()));
+            [("architecture".to_owned(), network.to_owned())].into_iter().chain(value).collect()
+        };
+        for value in values.map(Some).into_iter().chain([None]) {
+            let error = Network::from_metadata(&metadata(value)).expect_err("a field that is not there, or absurd");
+            assert!(matches!(error, WeightsError::Metadata(name) if name == field), "{network}, {value:?}: {error}");
+        }
+    }
+}
+
+#[test]
+fn weights_of_one_network_are_not_taken_for_those_of_another() {
+    for which in BuiltIn::ALL {
+        let weights = Weights::built_in(which);
+        let own = weights.card().network.architecture();
+        for wanted in architecture::Architecture::ALL {
+            let answer = weights.clone().require(wanted);
+            assert_eq!(answer.is_ok(), own == wanted, "{own} where {wanted} is wanted");
+        }
+        let imported = import_bytes("other.safetensors", which.bytes());
+        assert_eq!(imported.is_ok(), which == BuiltIn::Fgnet, "{which:?} was imported for cutting out");
+    }
+    let error = Weights::built_in(BuiltIn::Restore).card().input_side().expect_err("it has none");
+    assert_eq!(error.to_string(), "weights for the network `restore`, expected `fgnet`");
 }
 
 #[test]
@@ -119,7 +248,7 @@ fn single_double_half_and_brain_floats_are_read() {
 fn batch_normalisation_is_folded_into_the_convolutions() {
     let embedded = Weights::embedded();
     let mut tensors = BTreeMap::new();
-    for convolution in architecture::convolutions() {
+    for convolution in fgnet::convolutions() {
         let name = &convolution.name;
         let weight = &embedded.tensors[&format!("{name}.weight")];
         let bias = &embedded.tensors[&format!("{name}.bias")];
@@ -172,7 +301,7 @@ fn a_checkpoint_gives_its_averaged_weights() {
 fn a_checkpoint_with_batch_normalisation_is_folded() {
     let weights = import_bytes("unfolded.PTH", UNFOLDED).expect("a checkpoint of PyTorch");
     let mut names: Vec<String> = Vec::new();
-    for convolution in architecture::convolutions() {
+    for convolution in fgnet::convolutions() {
         names.push(format!("{}.weight", convolution.name));
         match convolution.normalised() {
             Some(module) => {
@@ -248,6 +377,7 @@ fn a_weights_file_must_carry_a_card_and_the_right_architecture() {
         Weights::from_bytes(&bytes).expect_err("a file that was changed")
     };
     let error = text("\"architecture\":\"fgnet\"", "\"architecture\":\"other\"");
+    assert_eq!(error.to_string(), "weights for the network `other`, expected `fgnet`, `upscale`, `restore`, `face`");
     assert!(matches!(&error, WeightsError::Architecture { found, .. } if found == "other"), "{error}");
     let error = text("\"input_side\":\"384\"", "\"input_side\":\"385\"");
     assert!(matches!(error, WeightsError::Metadata("input_side")), "{error}");

@@ -7,6 +7,7 @@
 //! An index is written by the same function as its table, and nowhere else.
 
 mod accounts;
+mod facts;
 mod jobs;
 mod keys;
 mod presets;
@@ -32,7 +33,7 @@ type Row<K, V> = Result<(K, Result<V, Fault>), Fault>;
 /// 1: accounts and keys. 2: presets, usage and requests; account and key have a second version. 3: jobs.
 pub(super) const SCHEMA: u64 = 3;
 
-/// Facts about the file itself: [`META_SCHEMA`].
+/// Facts about the file itself ([`META_SCHEMA`]), and the single numbers of `facts.rs`.
 pub(super) const META: TableDefinition<'_, &str, u64> = TableDefinition::new("meta");
 
 /// Row of [`META`] that holds the schema of the file.
@@ -63,14 +64,15 @@ type Text = &'static str;
 /// A record.
 type Bytes = &'static [u8];
 
-/// All tables but [`META`], of a write transaction or of a reader's snapshot.
-pub(super) struct Tables<A, K, P, U, R, J> {
+/// All tables, of a write transaction or of a reader's snapshot.
+pub(super) struct Tables<A, K, P, U, R, J, F> {
     pub(super) accounts: A,
     pub(super) keys: K,
     pub(super) presets: P,
     pub(super) usage: U,
     pub(super) requests: R,
     pub(super) jobs: J,
+    pub(super) facts: F,
 }
 
 /// The tables of a write transaction.
@@ -81,11 +83,19 @@ pub(super) type Writing<'txn> = Tables<
     usage::Writing<'txn>,
     requests::Writing<'txn>,
     jobs::Writing<'txn>,
+    facts::Writing<'txn>,
 >;
 
 /// The tables of a reader's snapshot.
-pub(super) type Reading =
-    Tables<accounts::Reading, keys::Reading, presets::Reading, usage::Reading, requests::Reading, jobs::Reading>;
+pub(super) type Reading = Tables<
+    accounts::Reading,
+    keys::Reading,
+    presets::Reading,
+    usage::Reading,
+    requests::Reading,
+    jobs::Reading,
+    facts::Reading,
+>;
 
 impl<'txn> Writing<'txn> {
     /// Opens all tables, creating those that are not there yet.
@@ -97,10 +107,11 @@ impl<'txn> Writing<'txn> {
             usage: Uses::create(transaction)?,
             requests: Requests::create(transaction)?,
             jobs: Jobs::create(transaction)?,
+            facts: facts::Writing::create(transaction)?,
         })
     }
 
-    /// Whether there is no row of any kind.
+    /// Whether there is no row of any kind, facts aside.
     pub(super) fn is_empty(&self) -> Result<bool, StorageError> {
         Ok(self.accounts.is_empty()?
             && self.keys.is_empty()?
@@ -121,6 +132,7 @@ impl Reading {
             usage: Uses::open(transaction)?,
             requests: Requests::open(transaction)?,
             jobs: Jobs::open(transaction)?,
+            facts: facts::Reading::open(transaction)?,
         })
     }
 }

@@ -1,10 +1,8 @@
-//! The tensors of the network "fgnet": what a weights file must hold.
+//! The tensors of "fgnet", which cuts out.
 //!
 //! A MobileNetV2-1.0 encoder (Sandler et al., CVPR 2018) without its classifier, and a light feature-pyramid decoder.
-//! Every batch normalisation is folded into the convolution before it, so a layer is a weight and a bias.
 
-/// Name of the architecture, as weights files state it.
-pub const NAME: &str = "fgnet";
+use super::{Block, Convolution};
 
 /// Added to a batch normalisation's variance before its square root is taken.
 pub const BATCH_NORM_EPSILON: f64 = 1e-3;
@@ -45,33 +43,6 @@ pub const DECODER: [usize; 5] = [16, 32, 64, 64, 128];
 /// Dilations of the context blocks at 1/32.
 pub const CONTEXT_DILATIONS: [usize; 3] = [1, 2, 4];
 
-/// One inverted residual.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Block {
-    /// Channels of the input.
-    pub channels_in: usize,
-    /// Channels of the depthwise convolution.
-    pub hidden: usize,
-    /// Channels of the result.
-    pub channels_out: usize,
-    /// Stride of the depthwise convolution.
-    pub stride: usize,
-}
-
-impl Block {
-    /// Whether a 1×1 convolution expands the input first.
-    #[must_use]
-    pub const fn expands(self) -> bool {
-        self.hidden != self.channels_in
-    }
-
-    /// Whether the input is added to the result.
-    #[must_use]
-    pub const fn is_residual(self) -> bool {
-        self.stride == 1 && self.channels_in == self.channels_out
-    }
-}
-
 /// The encoder's blocks in order.
 #[must_use]
 pub fn blocks() -> Vec<Block> {
@@ -88,38 +59,12 @@ pub fn blocks() -> Vec<Block> {
     blocks
 }
 
-/// One tensor that a weights file must hold.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Expected {
-    /// Its name, as in the PyTorch module.
-    pub name: String,
-    /// Its extents: `[out, in, rows, columns]` for a weight, `[out]` for a bias.
-    pub shape: Vec<usize>,
-}
-
-/// A convolution of the network: `name.weight` and `name.bias`.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Convolution {
-    /// The module's path, up to but without `.weight`.
-    pub name: String,
-    /// `[out, in, rows, columns]`; `in` is 1 for a depthwise convolution.
-    pub shape: [usize; 4],
-}
-
-impl Convolution {
-    /// The module that training kept batch normalisation in, where there was one.
-    #[must_use]
-    pub fn normalised(&self) -> Option<&str> {
-        self.name.strip_suffix(".conv")
-    }
-}
-
 /// Every convolution, in the order data flows through them.
 #[must_use]
 pub fn convolutions() -> Vec<Convolution> {
     let mut list = Vec::new();
     let mut dense = |name: &str, channels_in: usize, channels_out: usize, size: usize| {
-        list.push(Convolution { name: format!("{name}.conv"), shape: [channels_out, channels_in, size, size] });
+        list.push(Convolution::new(format!("{name}.conv"), channels_in, channels_out, size));
     };
     dense("enc.stem", 3, STEM, 3);
     for (index, block) in blocks().into_iter().enumerate() {
@@ -157,22 +102,8 @@ pub fn convolutions() -> Vec<Convolution> {
     dense("up2", c2, 4 * c1, 1);
     dense("lat1", taps[0], c1, 1);
     dense("d1", c1, c1, 3);
-    list.push(Convolution { name: "head".to_owned(), shape: [4, c1, 3, 3] });
+    list.push(Convolution::new("head", c1, 4, 3));
     list
-}
-
-/// Every tensor, in the order data flows through the network.
-#[must_use]
-pub fn tensors() -> Vec<Expected> {
-    convolutions()
-        .into_iter()
-        .flat_map(|Convolution { name, shape }| {
-            [
-                Expected { name: format!("{name}.weight"), shape: shape.to_vec() },
-                Expected { name: format!("{name}.bias"), shape: vec![shape[0]] },
-            ]
-        })
-        .collect()
 }
 
 /// Whether the network can run on a square of this side: it halves the picture five times.
@@ -184,14 +115,6 @@ pub const fn is_input_side(side: usize) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn the_table_counts_the_parameters_of_the_trained_network() {
-        let tensors = tensors();
-        assert_eq!(tensors.len(), 156);
-        let parameters: usize = tensors.iter().map(|tensor| tensor.shape.iter().product::<usize>()).sum();
-        assert_eq!(parameters, 1_969_348);
-    }
 
     #[test]
     fn the_taps_are_the_last_blocks_at_their_resolution() {

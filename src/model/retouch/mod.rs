@@ -1,5 +1,13 @@
 //! The networks beside the one that cuts out: they find faces, restore them, and enlarge pictures.
 
+mod cpu;
+#[cfg(feature = "gpu")]
+mod gpu;
+
+pub use cpu::CpuRetoucher;
+#[cfg(feature = "gpu")]
+pub use gpu::GpuRetoucher;
+
 use super::SegmentError;
 use crate::image::{Face, Frame};
 
@@ -11,6 +19,16 @@ pub const FACE_SIDE: usize = 256;
 #[derive(Clone, Debug, PartialEq)]
 pub struct FaceCrop(pub Vec<[f32; 3]>);
 
+impl FaceCrop {
+    /// An error unless there are as many pixels as in an aligned face.
+    fn check(&self) -> Result<(), SegmentError> {
+        if self.0.len() == FACE_SIDE * FACE_SIDE {
+            return Ok(());
+        }
+        Err(SegmentError::Device(format!("a face of {} pixels instead of {FACE_SIDE}×{FACE_SIDE}", self.0.len())))
+    }
+}
+
 /// How much larger a picture becomes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Factor {
@@ -21,6 +39,9 @@ pub enum Factor {
 }
 
 impl Factor {
+    /// All of them, the smaller first.
+    pub const ALL: [Self; 2] = [Self::Two, Self::Four];
+
     /// 2 or 4.
     #[must_use]
     pub const fn get(self) -> u32 {
@@ -28,32 +49,6 @@ impl Factor {
             Self::Two => 2,
             Self::Four => 4,
         }
-    }
-}
-
-/// The networks that are part of the binary, on the CPU kernels; each is unpacked when it is first needed.
-#[derive(Debug, Default)]
-pub struct CpuRetoucher {}
-
-impl Retoucher for CpuRetoucher {
-    fn faces(&self, _: &Frame) -> Result<Vec<Face>, SegmentError> {
-        Err(SegmentError::Device("no network finds faces yet".to_owned()))
-    }
-
-    fn restoration(&self, _: &FaceCrop) -> Result<FaceCrop, SegmentError> {
-        Err(SegmentError::Device("no network restores faces yet".to_owned()))
-    }
-
-    fn enlarged(&self, _: &Frame, _: Factor) -> Result<Frame, SegmentError> {
-        Err(SegmentError::Device("no network enlarges yet".to_owned()))
-    }
-
-    fn restores_with(&self) -> String {
-        String::new()
-    }
-
-    fn enlarges_with(&self, _: Factor) -> String {
-        String::new()
     }
 }
 

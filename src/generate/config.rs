@@ -1,0 +1,258 @@
+//! The `[generate]` section.
+
+use crate::recipe::ModelId;
+use crate::store::Plan;
+use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
+use std::time::Duration;
+use url::{Host, Url};
+
+use super::upstream::PictureSize;
+
+/// Beyond, a picture would outlive the request it is for.
+const LONGEST: Duration = Duration::from_secs(10 * 60);
+
+/// Where backdrops come from beside the built-in generator.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct GenerateConfig {
+    /// Where pictures of upstreams are kept for the next request: `s3://`, `gs://`, `az://` or `file://`; without one,
+    /// the folder `backdrops` in `data_dir`. One daemon for each place.
+    pub cache: Option<String>,
+    /// Megabytes of them at most; the ones that were not asked for the longest go first. 0 keeps none.
+    pub cache_megabytes: u64,
+    /// The image APIs behind the ids of `/replace-bg-ai`'s `model`, each speaking the OpenAI images protocol.
+    pub models: BTreeMap<String, UpstreamConfig>,
+}
+
+/// Section `[generate.models."ID"]`: the image API behind an id.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct UpstreamConfig {
+    /// What its addresses begin with; `/v1/images/generations` is added.
+    pub base_url: String,
+    /// What the API calls the model.
+    pub model: String,
+    /// Name of the environment variable that holds the key; without one, none is sent. The key itself is never written
+    /// here.
+    pub api_key_env: Option<String>,
+    /// Sizes that the API draws, such as `1024x1024`; of them the nearest to the result's aspect is asked for.
+    pub sizes: Vec<String>,
+    /// How long a picture may take, further tries included.
+    #[serde(with = "jiff::fmt::serde::unsigned_duration::friendly::compact::required")]
+    pub timeout: Duration,
+    /// What is sent as `quality`, where the API has it.
+    pub quality: Option<String>,
+    /// What is sent as `response_format`, where the API has it: `b64_json` or `url`. Either answer is understood anyway.
+    pub response_format: Option<String>,
+    /// Accounts that may use it. Without any, and without `plans`, all that may use the endpoint.
+    pub accounts: Vec<String>,
+    /// Plans whose accounts may use it.
+    pub plans: Vec<Plan>,
+    /// Lets `base_url` be plain http elsewhere than on this machine: key, prompts and pictures go unencrypted.
+    pub allow_http: bool,
+}
+
+impl Default for GenerateConfig {
+    fn default() -> Self {
+        Self { cache: None, cache_megabytes: 512, models: BTreeMap::new() }
+    }
+}
+
+impl Default for UpstreamConfig {
+    fn default() -> Self {
+        Self {
+            base_url: String::new(),
+            model: String::new(),
+            api_key_env: None,
+            sizes: ["1024x1024", "1536x1024", "1024x1536"].map(str::to_owned).to_vec(),
+            timeout: Duration::from_secs(60),
+            quality: None,
+            response_format: None,
+            accounts: Vec::new(),
+            plans: Vec::new(),
+            allow_http: false,
+        }
+    }
+}
+
+impl GenerateConfig {
+    /// Every mistake in this section, each as a sentence. No value is repeated in one: somebody may have written a key
+    /// where its variable belongs.
+    #[must_use]
+    pub fn validate(&self) -> Vec<String> {
+        let mut mistakes = Vec::new();
+        if self.cache_megabytes > 1_000_000_000 {
+            mistakes.push("generate.cache_megabytes: expected at most 1000000000".to_owned());
+        }
+        for (id, upstream) in &self.models {
+            if ModelId::named(id).is_none() {
+                let known: Vec<_> = ModelId::all().map(ModelId::as_str).collect();
+                mistakes.push(format!("generate.models: {id:?}: expected one of {}", known.join(", ")));
+            }
+            let told = upstream.mistakes().into_iter();
+            mistakes.extend(told.map(|told| format!("generate.models: {id:?}: {told}")));
+        }
+        mistakes
+    }
+}
+
+impl UpstreamConfig {
+    fn mistakes(&self) -> Vec<&'static str> {
+        let mut mistakes = Vec::new();
+        let mut check = |holds: bool, mistake: &'static str| {
+            if !holds {
+                mistakes.push(mistake);
+            }
+        };
+        match self.base() {
+            Some(base) => {
+                let is_safe = base.scheme() == "https" || self.allow_http || is_loopback(&base);
+                check(
+                    is_safe,
+                    "base_url: expected https; plain http elsewhere than on this machine needs `allow_http`",
+                );
+                let path = base.path().trim_end_matches('/');
+                check(!path.ends_with("/v1"), "base_url: expected it without /v1, which is added");
+            }
+            None => check(
+                false,
+                "base_url: expected an address such as https://api.example.org, without user, query and fragment",
+            ),
+        }
+        check(!self.model.trim().is_empty(), "model: expected what the API calls the model");
+        let is_name = |name: &String| {
+            let good = |c: char| c.is_ascii_uppercase() || c.is_ascii_digit() || c == '_';
+            name.chars().all(good) && name.starts_with(|first: char| !first.is_ascii_digit())
+        };
+        check(
+            self.api_key_env.as_ref().is_none_or(is_name),
+            "api_key_env: expected the name of an environment variable (A-Z, 0-9 and _), and not the key itself",
+        );
+        check(
+            !self.sizes.is_empty() && self.sizes.iter().all(|size| PictureSize::parse(size).is_some()),
+            "sizes: expected a list of sizes from 64x64 to 4096x4096, such as [\"1024x1024\"]",
+        );
+        check(
+            !self.timeout.is_zero() && self.timeout <= LONGEST,
+            "timeout: expected more than no time and at most 10m, such as 60s",
+        );
+        let formats = [None, Some("b64_json"), Some("url")];
+        check(formats.contains(&self.response_format.as_deref()), "response_format: expected b64_json or url");
+        mistakes
+    }
+
+    /// `base_url`, where it is one that a path can follow.
+    pub(super) fn base(&self) -> Option<Url> {
+        Url::parse(&self.base_url).ok().filter(|url| {
+            let plain = url.username().is_empty() && url.password().is_none();
+            matches!(url.scheme(), "http" | "https") && plain && url.query().is_none() && url.fragment().is_none()
+        })
+    }
+
+    /// Whether an account on a plan may use it.
+    pub(super) fn is_open_to(&self, account: &str, plan: Plan) -> bool {
+        let everybody = self.accounts.is_empty() && self.plans.is_empty();
+        everybody || self.plans.contains(&plan) || self.accounts.iter().any(|listed| listed == account)
+    }
+}
+
+fn is_loopback(url: &Url) -> bool {
+    match url.host() {
+        Some(Host::Ipv4(ip)) => ip.is_loopback(),
+        Some(Host::Ipv6(ip)) => ip.is_loopback(),
+        // What it is resolved to is the system's affair, as with every name of an operator.
+        Some(Host::Domain(name)) => name == "localhost",
+        None => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn good() -> UpstreamConfig {
+        UpstreamConfig {
+            base_url: "https://api.example.org".into(),
+            model: "image-1".into(),
+            ..UpstreamConfig::default()
+        }
+    }
+
+    fn with(id: &str, upstream: UpstreamConfig) -> GenerateConfig {
+        GenerateConfig { models: BTreeMap::from([(id.to_owned(), upstream)]), ..GenerateConfig::default() }
+    }
+
+    #[test]
+    fn a_good_section_is_valid_and_survives_a_round_trip() {
+        assert!(GenerateConfig::default().validate().is_empty());
+        let upstream = UpstreamConfig {
+            api_key_env: Some("IMAGES_API_KEY".into()),
+            quality: Some("high".into()),
+            response_format: Some("b64_json".into()),
+            accounts: vec!["acme".into()],
+            plans: vec![Plan::Plus],
+            ..good()
+        };
+        let config = with("famA-image-2.5-flare", upstream);
+        assert_eq!(config.validate(), Vec::<String>::new());
+        let text = toml::to_string(&config).expect("plain data");
+        assert_eq!(toml::from_str::<GenerateConfig>(&text).expect("its own text"), config, "{text}");
+        assert!(text.contains("[models.\"famA-image-2.5-flare\"]"), "{text}");
+    }
+
+    #[test]
+    fn every_mistake_is_told_and_no_key_is_repeated() {
+        let upstream = UpstreamConfig {
+            base_url: "ftp://api.example.org".into(),
+            model: " ".into(),
+            api_key_env: Some("sk-proj-secret".into()),
+            sizes: vec!["1024".into()],
+            timeout: Duration::ZERO,
+            response_format: Some("png".into()),
+            ..UpstreamConfig::default()
+        };
+        let told = with("famZ-image-9", upstream).validate();
+        assert_eq!(told.len(), 7, "{told:?}");
+        assert!(told.iter().all(|mistake| mistake.starts_with("generate.models: \"famZ-image-9\": ")), "{told:?}");
+        assert!(!told.join("\n").contains("secret"), "{told:?}");
+        assert!(GenerateConfig { cache_megabytes: u64::MAX, ..GenerateConfig::default() }.validate().len() == 1);
+    }
+
+    #[test]
+    fn plain_http_stays_on_this_machine_unless_it_is_let_out() {
+        let mistakes = |base_url: &str, allow_http| {
+            UpstreamConfig { base_url: base_url.into(), allow_http, ..good() }.mistakes().len()
+        };
+        for local in ["http://127.0.0.1:8188", "http://[::1]/", "http://localhost:1234/images"] {
+            assert_eq!(mistakes(local, false), 0, "{local}");
+        }
+        for far in ["http://10.0.0.7", "http://api.example.org", "http://localhost.example.org"] {
+            assert_eq!((mistakes(far, false), mistakes(far, true)), (1, 0), "{far}");
+        }
+        for bad in ["", "api.example.org", "https://user@a.example", "https://a.example/?q", "https://a.example/v1/"] {
+            assert_eq!(mistakes(bad, true), 1, "{bad}");
+        }
+    }
+
+    #[test]
+    fn the_name_of_a_variable_is_no_key() {
+        let takes = |name: &str| UpstreamConfig { api_key_env: Some(name.into()), ..good() }.mistakes().is_empty();
+        assert!(takes("KEY") && takes("_IMAGES_2"));
+        for bad in ["", "2KEY", "sk-abc", "key", "A KEY", "A=B"] {
+            assert!(!takes(bad), "{bad}");
+        }
+    }
+
+    #[test]
+    fn a_list_of_accounts_or_plans_closes_it_to_all_others() {
+        let open = |accounts: &[&str], plans: &[Plan], account, plan| {
+            let accounts = accounts.iter().map(|name| (*name).to_owned()).collect();
+            UpstreamConfig { accounts, plans: plans.to_vec(), ..good() }.is_open_to(account, plan)
+        };
+        assert!(open(&[], &[], "anyone", Plan::Free));
+        assert!(open(&["a"], &[], "a", Plan::Free) && !open(&["a"], &[], "b", Plan::Plus));
+        assert!(open(&[], &[Plan::Plus], "b", Plan::Plus) && !open(&[], &[Plan::Plus], "b", Plan::Paid));
+        assert!(open(&["a"], &[Plan::Plus], "a", Plan::Free), "either is enough");
+    }
+}

@@ -1,0 +1,169 @@
+//! A backdrop at reduced size.
+//!
+//! What is out of focus has no detail: it is painted on a grid of fixed fineness, whatever the size of the picture,
+//! blurred there, and sampled with a cubic B-spline, which has no edges of its own. The same grid is what glossy grounds
+//! mirror.
+
+use super::span::{Light, Patch, Plane, SPAN, plane};
+use crate::generate::palette::Rgb;
+use backdrop_kernels::gaussian::{self, Border};
+use rayon::prelude::*;
+
+/// Cells from the top of the picture to its bottom.
+const ROWS: usize = 400;
+/// Cells across, at most; a wider picture has wider cells.
+const MOST_COLUMNS: usize = 2400;
+
+/// A backdrop at reduced size, in linear light.
+pub(super) struct Plate {
+    cells: Vec<Rgb>,
+    columns: usize,
+    /// Heights of the picture from its left to its right.
+    aspect: f32,
+}
+
+impl Plate {
+    /// What `paint` makes of each part of each row: coordinates are (u, v), in heights of the picture, u 0 in the middle.
+    pub(super) fn painted(aspect: f32, paint: impl Fn(&Patch) -> Light + Sync) -> Self {
+        let columns = ((ROWS as f32 * aspect).ceil() as usize).clamp(4, MOST_COLUMNS);
+        let mut cells = vec![[0.0; 3]; ROWS * columns];
+        let wide = aspect / columns as f32;
+        cells.par_chunks_mut(columns).enumerate().for_each(|(row, cells)| {
+            let v = (row as f32 + 0.5) / ROWS as f32;
+            for (index, cells) in cells.chunks_mut(SPAN).enumerate() {
+                let first = index * SPAN;
+                let patch = Patch {
+                    x: plane(|at| ((first + at) as f32 + 0.5) * wide - 0.5 * aspect),
+                    y: [v; SPAN],
+                    foot: [wide.min(0.01), 1.0 / ROWS as f32],
+                };
+                let light = paint(&patch);
+                for (at, cell) in cells.iter_mut().enumerate() {
+                    *cell = [light.0[0][at], light.0[1][at], light.0[2][at]];
+                }
+            }
+        });
+        Self { cells, columns, aspect }
+    }
+
+    /// Mixes `color` into what lies within a box (left, top, right, bottom), whose edges are `soft` wide.
+    pub(super) fn area(&mut self, [left, top, right, bottom]: [f32; 4], soft: f32, color: Rgb, share: f32) {
+        let edge = move |value: f32| (value / soft.max(1e-3) + 0.5).clamp(0.0, 1.0);
+        self.each([left - soft, top - soft, right + soft, bottom + soft], |u, v, cell| {
+            let covers = edge(u - left) * edge(right - u) * edge(v - top) * edge(bottom - v) * share;
+            for (value, color) in cell.iter_mut().zip(color) {
+                *value += covers * (color - *value);
+            }
+        });
+    }
+
+    /// Mixes `color` into an ellipse with these half axes.
+    pub(super) fn disc(&mut self, [u, v]: [f32; 2], [across, down]: [f32; 2], soft: f32, color: Rgb, share: f32) {
+        let bounds = [u - across - soft, v - down - soft, u + across + soft, v + down + soft];
+        self.each(bounds, |x, y, cell| {
+            let distance = (((x - u) / across).powi(2) + ((y - v) / down).powi(2)).sqrt();
+            let covers = ((1.0 - distance) * across.min(down) / soft.max(1e-3) + 0.5).clamp(0.0, 1.0) * share;
+            for (value, color) in cell.iter_mut().zip(color) {
+                *value += covers * (color - *value);
+            }
+        });
+    }
+
+    /// Adds light that falls off around a place.
+    pub(super) fn glow(&mut self, [u, v]: [f32; 2], radius: f32, color: Rgb) {
+        self.each([u - 3.0 * radius, v - 3.0 * radius, u + 3.0 * radius, v + 3.0 * radius], |x, y, cell| {
+            let squared = ((x - u) * (x - u) + (y - v) * (y - v)) / (radius * radius);
+            let amount = (1.0 - squared / 9.0).max(0.0).powi(2) / (1.0 + squared);
+            for (value, color) in cell.iter_mut().zip(color) {
+                *value += amount * color;
+            }
+        });
+    }
+
+    fn each(&mut self, [left, top, right, bottom]: [f32; 4], paint: impl Fn(f32, f32, &mut Rgb)) {
+        let wide = self.aspect / self.columns as f32;
+        let columns = |u: f32| (((u + 0.5 * self.aspect) / wide).max(0.0) as usize).min(self.columns);
+        let rows = |v: f32| ((v * ROWS as f32).max(0.0) as usize).min(ROWS);
+        let (first, end) = (columns(left), (columns(right) + 1).min(self.columns));
+        let (top, bottom) = (rows(top), (rows(bottom) + 1).min(ROWS));
+        for row in top..bottom {
+            let v = (row as f32 + 0.5) / ROWS as f32;
+            for column in first..end {
+                let u = (column as f32 + 0.5) * wide - 0.5 * self.aspect;
+                paint(u, v, &mut self.cells[row * self.columns + column]);
+            }
+        }
+    }
+
+    /// Blurs by `sigma` heights of the picture.
+    pub(super) fn blur(&mut self, sigma: f32) {
+        gaussian::cpu::blur(&mut self.cells, self.columns, sigma * ROWS as f32, Border::Clamp);
+    }
+
+    /// The row at `v`, ready to be sampled along.
+    pub(super) fn row(&self, v: f32) -> Row {
+        let at = (v.clamp(-1.0, 2.0) * ROWS as f32 - 0.5).clamp(0.0, (ROWS - 1) as f32);
+        let first = at as usize;
+        let weights = spline(at - first as f32);
+        let mut cells = vec![[0.0_f32; 3]; self.columns];
+        for (tap, weight) in weights.into_iter().enumerate() {
+            let row = (first + tap).saturating_sub(1).min(ROWS - 1);
+            for (cell, from) in cells.iter_mut().zip(&self.cells[row * self.columns..][..self.columns]) {
+                for (value, from) in cell.iter_mut().zip(from) {
+                    *value += weight * from;
+                }
+            }
+        }
+        Row { cells, aspect: self.aspect }
+    }
+}
+
+/// A row between the rows of a plate.
+pub(super) struct Row {
+    cells: Vec<Rgb>,
+    aspect: f32,
+}
+
+impl Row {
+    pub(super) fn sample(&self, u: &Plane) -> Light {
+        let columns = self.cells.len();
+        let scale = columns as f32 / self.aspect;
+        let mut light = Light::of([0.0; 3]);
+        for at in 0..SPAN {
+            let place = ((u[at] + 0.5 * self.aspect) * scale - 0.5).clamp(0.0, (columns - 1) as f32);
+            let first = place as usize;
+            let weights = spline(place - first as f32);
+            let mut sum = [0.0; 3];
+            for (tap, weight) in weights.into_iter().enumerate() {
+                let cell = self.cells[(first + tap).saturating_sub(1).min(columns - 1)];
+                for (sum, cell) in sum.iter_mut().zip(cell) {
+                    *sum += weight * cell;
+                }
+            }
+            for (plane, sum) in light.0.iter_mut().zip(sum) {
+                plane[at] = sum;
+            }
+        }
+        light
+    }
+
+    /// Its mean.
+    pub(super) fn mean(&self) -> Rgb {
+        let count = self.cells.len() as f32;
+        let sum = self.cells.iter().fold([0.0_f32; 3], |sum, cell| std::array::from_fn(|c| sum[c] + cell[c]));
+        sum.map(|sum| sum / count)
+    }
+}
+
+/// The four weights of a cubic B-spline.
+#[inline(always)]
+fn spline(t: f32) -> [f32; 4] {
+    let rest = 1.0 - t;
+    let (squared, cubed) = (t * t, t * t * t);
+    [
+        rest * rest * rest / 6.0,
+        (4.0 - 6.0 * squared + 3.0 * cubed) / 6.0,
+        (1.0 + 3.0 * t + 3.0 * squared - 3.0 * cubed) / 6.0,
+        cubed / 6.0,
+    ]
+}

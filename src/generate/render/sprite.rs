@@ -1,0 +1,97 @@
+//! Small things in the air: lights out of focus, flakes, paper.
+
+use crate::generate::palette::Rgb;
+
+/// A small thing.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Sprite {
+    /// Its middle.
+    pub(super) at: [f32; 2],
+    /// Half its sides.
+    pub(super) half: [f32; 2],
+    /// Sine and cosine of its turn.
+    pub(super) turn: [f32; 2],
+    pub(super) color: Rgb,
+    pub(super) share: f32,
+    /// Width of its edge.
+    pub(super) soft: f32,
+    pub(super) form: Form,
+    /// Behind the ground's edge, not in the air before the scene.
+    pub(super) behind: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Form {
+    /// A light out of focus: adds to what is behind; its rim is a little brighter.
+    Bokeh,
+    /// Covers.
+    Round,
+    Square,
+    /// A bubble.
+    Ring,
+    /// Light that falls off.
+    Glow,
+}
+
+impl Sprite {
+    fn reach(&self) -> f32 {
+        self.half[0].hypot(self.half[1]) + self.soft
+    }
+
+    /// Draws its part of the row at `v`. `left` is the u of the first pixel, `step` from one to the next; `visible` is how
+    /// much of it nothing hides.
+    pub(super) fn draw(&self, v: f32, left: f32, step: f32, rows: &mut [Vec<f32>; 3], visible: f32) {
+        let reach = self.reach();
+        let dy = v - self.at[1];
+        if dy.abs() > reach {
+            return;
+        }
+        let width = rows[0].len();
+        let column = |u: f32| (((u - left) / step).max(0.0) as usize).min(width);
+        let [sine, cosine] = self.turn;
+        let soft = self.soft.max(step);
+        let share = self.share * visible;
+        for at in column(self.at[0] - reach)..(column(self.at[0] + reach) + 1).min(width) {
+            let dx = left + at as f32 * step - self.at[0];
+            let (x, y) = ((cosine * dx + sine * dy) / self.half[0], (cosine * dy - sine * dx) / self.half[1]);
+            let least = self.half[0].min(self.half[1]);
+            let distance = match self.form {
+                Form::Square => x.abs().max(y.abs()),
+                Form::Bokeh | Form::Round | Form::Ring | Form::Glow => (x * x + y * y).sqrt(),
+            };
+            let inside = ((1.0 - distance) * least / soft + 0.5).clamp(0.0, 1.0);
+            if inside <= 0.0 {
+                continue;
+            }
+            match self.form {
+                Form::Bokeh => {
+                    let rim = 0.78 + 0.22 * distance.min(1.0).powi(4);
+                    add(rows, at, self.color, inside * rim * share);
+                }
+                Form::Glow => {
+                    let falling = (1.0 - distance * distance).max(0.0);
+                    add(rows, at, self.color, falling * falling * share);
+                }
+                Form::Ring => {
+                    let rim = distance.min(1.0).powi(6) * inside;
+                    mix(rows, at, self.color, rim * share);
+                    let shine = ((0.2 - (x + 0.45).hypot(y + 0.45)) / 0.1).clamp(0.0, 1.0);
+                    add(rows, at, [1.0; 3], shine * 0.5 * share);
+                }
+                Form::Round | Form::Square => mix(rows, at, self.color, inside * share),
+            }
+        }
+    }
+}
+
+fn add(rows: &mut [Vec<f32>; 3], at: usize, color: Rgb, share: f32) {
+    for (row, color) in rows.iter_mut().zip(color) {
+        row[at] += share * color;
+    }
+}
+
+fn mix(rows: &mut [Vec<f32>; 3], at: usize, color: Rgb, share: f32) {
+    for (row, color) in rows.iter_mut().zip(color) {
+        row[at] += share * (color - row[at]);
+    }
+}

@@ -1,0 +1,40 @@
+//! The network "upscale" ([`upscale`]) as burn modules.
+
+use burn::module::Module;
+use burn::tensor::{Device, Tensor};
+
+use super::layers::{Activation, Convolution, Loader, Pair};
+use crate::model::weights::Weights;
+use crate::model::weights::architecture::upscale;
+
+/// The network as far as its tail, before the pixel shuffle.
+#[derive(Module, Debug)]
+pub struct BurnUpscale {
+    head: Convolution,
+    body: Vec<Pair>,
+    tail: Convolution,
+}
+
+impl BurnUpscale {
+    /// Builds the network on `device`.
+    ///
+    /// # Panics
+    /// When the weights are another network's.
+    #[must_use]
+    pub fn new(weights: &Weights, device: &Device) -> Self {
+        let load = Loader { weights, device };
+        Self {
+            head: load.dense("head", 1, Activation::Relu),
+            body: (0..upscale::PAIRS).map(|pair| load.pair(&format!("body.{pair}"))).collect(),
+            tail: load.dense("tail", 1, Activation::None),
+        }
+    }
+
+    /// `input`: f32 `[N, 3, H, W]`, encoded RGB in 0..=1. Returns f32 `[N, 3·F², H, W]`, what has to be added to a bicubic
+    /// enlargement after a pixel shuffle. Eight pixels on every side see zeros outside the input.
+    #[must_use]
+    pub fn forward(&self, input: Tensor<4>) -> Tensor<4> {
+        let x = self.body.iter().fold(self.head.forward(input), |x, pair| pair.forward(x));
+        self.tail.forward(x)
+    }
+}

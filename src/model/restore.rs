@@ -1,0 +1,230 @@
+//! The network "restore" on the CPU kernels: an aligned face in, what has to be added to it out.
+
+use std::sync::{Mutex, PoisonError};
+
+use backdrop_kernels::conv::{Activation, Dense, Isa, Plane, Residual, Shape};
+
+use super::FACE_SIDE;
+use super::pack::Packer;
+use super::weights::architecture::Architecture;
+use super::weights::architecture::restore::{CHANNELS, encoder_pairs};
+use super::weights::{Weights, WeightsError};
+
+/// The network, packed for one instruction set.
+#[derive(Debug)]
+pub(super) struct RestoreNet {
+    /// From the whole face to 1/2, 1/4 and 1/8 of its side.
+    encoder: [Stage; 3],
+    /// Back to 1/4, then 1/2.
+    decoder: [Fusion; 2],
+    out: Dense,
+    /// Working memory that no face is using. There is never more than faces were in work at the same time.
+    idle: Mutex<Vec<Arena>>,
+}
+
+/// Halves the side, then refines.
+#[derive(Debug)]
+struct Stage {
+    down: Dense,
+    pairs: Vec<Pair>,
+}
+
+/// Doubles the side of the coarser level, adds it to what the encoder had there, then refines.
+#[derive(Debug)]
+struct Fusion {
+    lateral: Dense,
+    up: Dense,
+    pair: Pair,
+}
+
+/// `max(x + b(max(a(x), 0)), 0)`.
+#[derive(Debug)]
+struct Pair {
+    a: Dense,
+    b: Dense,
+}
+
+/// All activations of one face.
+#[derive(Debug)]
+struct Arena {
+    input: Plane,
+    levels: [Level; 3],
+    /// The coarser level of the channels of the finer one, at 1/4 and 1/8.
+    lifted: [Plane; 2],
+    output: Plane,
+}
+
+/// At one scale: the result so far, and room for the next.
+#[derive(Debug)]
+struct Level {
+    now: Plane,
+    hidden: Plane,
+    next: Plane,
+}
+
+impl Level {
+    fn refine(&mut self, pair: &Pair) {
+        pair.a.run(&self.now, Residual::None, &mut self.hidden);
+        pair.b.run(&self.hidden, Residual::Same(&self.now), &mut self.next);
+        self.advance();
+    }
+
+    fn advance(&mut self) {
+        std::mem::swap(&mut self.now, &mut self.next);
+    }
+}
+
+impl Arena {
+    fn new() -> Self {
+        let level = |index: usize| {
+            let side = FACE_SIDE >> (index + 1);
+            let plane = || Plane::new(Shape::new(side, side, CHANNELS[index], 1));
+            Level { now: plane(), hidden: plane(), next: plane() }
+        };
+        let lifted = |index: usize| {
+            let side = FACE_SIDE >> (index + 2);
+            Plane::new(Shape::new(side, side, CHANNELS[index], 0))
+        };
+        let half = FACE_SIDE / 2;
+        Self {
+            input: Plane::new(Shape::new(FACE_SIDE, FACE_SIDE, 3, 1)),
+            levels: std::array::from_fn(level),
+            lifted: std::array::from_fn(lifted),
+            output: Plane::new(Shape::new(half, half, 12, 0)),
+        }
+    }
+}
+
+impl RestoreNet {
+    /// Packs `weights` for `isa`.
+    ///
+    /// # Errors
+    /// When they are another network's.
+    ///
+    /// # Panics
+    /// When this machine does not have `isa`.
+    pub(super) fn new(weights: &Weights, isa: Isa) -> Result<Self, WeightsError> {
+        weights.card().require(Architecture::Restore)?;
+        let pack = Packer { isa, weights };
+        let pair = |name: &str| {
+            let half = |part: &str| pack.dense(&format!("{name}.{part}"), 3, 1, Activation::Relu);
+            Ok::<_, WeightsError>(Pair { a: half("a")?, b: half("b")? })
+        };
+        let stage = |level: usize| {
+            let pairs = encoder_pairs(level);
+            Ok::<_, WeightsError>(Stage {
+                down: pack.dense(&format!("down{}", level + 1), 3, 2, Activation::Relu)?,
+                pairs: pairs.iter().map(|name| pair(name)).collect::<Result<_, _>>()?,
+            })
+        };
+        let fusion = |scale: usize| {
+            Ok::<_, WeightsError>(Fusion {
+                // The sum of the two goes through this one's activation.
+                lateral: pack.dense(&format!("lat{scale}"), 1, 1, Activation::Relu)?,
+                up: pack.dense(&format!("up{}", scale + 1), 1, 1, Activation::Linear)?,
+                pair: pair(&format!("dec{scale}"))?,
+            })
+        };
+        Ok(Self {
+            encoder: [stage(0)?, stage(1)?, stage(2)?],
+            decoder: [fusion(2)?, fusion(1)?],
+            out: pack.dense("out", 3, 1, Activation::Linear)?,
+            idle: Mutex::default(),
+        })
+    }
+
+    /// What has to be added to `face`, `FACE_SIDE` rows of `FACE_SIDE` pixels.
+    ///
+    /// # Panics
+    /// When there are more or fewer.
+    #[must_use]
+    pub(super) fn run(&self, face: &[[f32; 3]]) -> Vec<[f32; 3]> {
+        assert_eq!(face.len(), FACE_SIDE * FACE_SIDE, "a face of another size");
+        let idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner).pop();
+        let mut arena = idle.unwrap_or_else(Arena::new);
+        let shape = arena.input.shape();
+        let rows = arena.input.data_mut().chunks_exact_mut(shape.row()).zip(face.chunks_exact(FACE_SIDE));
+        for (row, pixels) in rows {
+            row[shape.margin()..][..3 * FACE_SIDE].copy_from_slice(pixels.as_flattened());
+        }
+        self.compute(&mut arena);
+        let added = shuffled(&arena.output);
+        self.idle.lock().unwrap_or_else(PoisonError::into_inner).push(arena);
+        added
+    }
+
+    fn compute(&self, arena: &mut Arena) {
+        for (index, stage) in self.encoder.iter().enumerate() {
+            let (before, after) = arena.levels.split_at_mut(index);
+            let input = before.last().map_or(&arena.input, |level| &level.now);
+            stage.down.run(input, Residual::None, &mut after[0].now);
+            stage.pairs.iter().for_each(|pair| after[0].refine(pair));
+        }
+        for (fusion, finer) in self.decoder.iter().zip([1, 0]) {
+            let (fine, coarse) = arena.levels.split_at_mut(finer + 1);
+            let (level, lifted) = (&mut fine[finer], &mut arena.lifted[finer]);
+            fusion.up.run(&coarse[0].now, Residual::None, lifted);
+            fusion.lateral.run(&level.now, Residual::Upsampled(lifted), &mut level.next);
+            level.advance();
+            level.refine(&fusion.pair);
+        }
+        self.out.run(&arena.levels[0].now, Residual::None, &mut arena.output);
+    }
+}
+
+/// Twelve channels become two by two pixels of three (PyTorch's order: channel `4 · colour + 2 · row + column`).
+fn shuffled(plane: &Plane) -> Vec<[f32; 3]> {
+    let Shape { width, .. } = plane.shape();
+    let mut pixels = Vec::with_capacity(4 * plane.shape().len() / 12);
+    for row in plane.data().chunks_exact(width * 12) {
+        for dy in 0..2 {
+            let places = row.as_chunks::<12>().0.iter();
+            pixels
+                .extend(places.flat_map(|place| [0, 1].map(|dx| [0, 4, 8].map(|colour| place[colour + 2 * dy + dx]))));
+        }
+    }
+    pixels
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::weights::BuiltIn;
+
+    fn face() -> Vec<[f32; 3]> {
+        let value = |at: usize, scale: f32| 0.5 + 0.4 * (at as f32 * scale).sin();
+        let pixel = |at: usize| [value(at % FACE_SIDE, 0.11), value(at / FACE_SIDE, 0.07), value(at, 0.9)];
+        (0..FACE_SIDE * FACE_SIDE).map(pixel).collect()
+    }
+
+    #[test]
+    fn the_number_of_threads_and_used_memory_change_nothing() {
+        for isa in Isa::ALL.into_iter().filter(|isa| isa.is_available()) {
+            let net = RestoreNet::new(&Weights::built_in(BuiltIn::Restore), isa).expect("the embedded weights");
+            let run = |threads: usize, face: &[[f32; 3]]| {
+                let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().expect("a thread pool");
+                pool.install(|| net.run(face))
+            };
+            let alone = run(1, &face());
+            assert!(run(2, &vec![[0.2; 3]; FACE_SIDE * FACE_SIDE]) != alone, "every face is answered alike");
+            assert!([2, 5].into_iter().all(|threads| run(threads, &face()) == alone), "{isa}");
+        }
+    }
+
+    #[test]
+    fn twelve_channels_are_four_pixels() {
+        let values: Vec<f32> = (0..2 * 12).map(|value| value as f32).collect();
+        let pixels = shuffled(&Plane::from_packed(Shape::new(1, 2, 12, 0), &values));
+        let expected =
+            [[0, 4, 8], [1, 5, 9], [12, 16, 20], [13, 17, 21], [2, 6, 10], [3, 7, 11], [14, 18, 22], [15, 19, 23]];
+        assert_eq!(pixels, expected.map(|pixel| pixel.map(|value| value as f32)));
+    }
+
+    #[test]
+    fn weights_of_another_network_are_refused() {
+        for which in BuiltIn::ALL {
+            let packed = RestoreNet::new(&Weights::built_in(which), Isa::Portable);
+            assert_eq!(packed.is_ok(), which == BuiltIn::Restore, "{which:?}");
+        }
+    }
+}

@@ -1,0 +1,365 @@
+//! The retoucher on a GPU: what the networks compute is computed there, what is around them here.
+
+use std::fmt;
+use std::sync::{Mutex, OnceLock, PoisonError};
+
+use backdrop_kernels::conv::Tile;
+use backdrop_kernels::parity;
+use burn::tensor::{Device, Tensor, TensorData};
+
+use super::{CpuRetoucher, FACE_SIDE, FaceCrop, Factor, Retoucher};
+use crate::image::{Face, Frame};
+use crate::model::SegmentError;
+use crate::model::burn_net::{BurnFace, BurnRestore, BurnUpscale};
+use crate::model::device::Adapter;
+use crate::model::face::{self, Eye};
+use crate::model::restore::RestoreNet;
+use crate::model::upscale::{self, Detail, Source};
+use crate::model::weights::architecture::face::CELL;
+use crate::model::weights::architecture::upscale::{PAIRS, tail_channels};
+use crate::model::weights::{BuiltIn, Weights};
+
+/// Largest difference to the CPU that is taken for rounding: of what is added to pixels, and of a cell's numbers, which
+/// are some ten times as large.
+const PIXEL_TOLERANCE: f32 = 2e-3;
+const CELL_TOLERANCE: f32 = 2e-2;
+
+/// Side of the tiles in which pictures are enlarged. Every tile has this size, whatever the picture's, because a GPU
+/// compiles and tunes its kernels for each size that it meets.
+const TILE: usize = 256;
+
+/// Pixels around a tile that its result depends on: one for each convolution.
+const REACH: usize = 2 * PAIRS + 2;
+
+/// The networks that are part of the binary, on one adapter; each is brought up, and held against the CPU, when it is
+/// first needed. One that fails its test fails every call.
+pub struct GpuRetoucher {
+    adapter: Adapter,
+    /// What answers are held against.
+    cpu: CpuRetoucher,
+    face: OnceLock<Result<GpuFace, String>>,
+    restore: OnceLock<Result<GpuRestore, String>>,
+    upscale: [OnceLock<Result<GpuUpscale, String>>; 2],
+}
+
+impl GpuRetoucher {
+    /// Uses `adapter`, from the first call on.
+    #[must_use]
+    pub fn new(adapter: &Adapter) -> Self {
+        Self {
+            adapter: adapter.clone(),
+            cpu: CpuRetoucher::default(),
+            face: OnceLock::new(),
+            restore: OnceLock::new(),
+            upscale: [OnceLock::new(), OnceLock::new()],
+        }
+    }
+
+    /// A network that passed its test.
+    fn tested<'a, N>(
+        &self,
+        slot: &'a OnceLock<Result<N, String>>,
+        which: BuiltIn,
+        build: impl FnOnce(&Weights, Device) -> N,
+        test: impl FnOnce(&N) -> Result<(), String>,
+    ) -> Result<&'a N, SegmentError> {
+        let bring_up = || {
+            let device = self.adapter.open()?;
+            let net = build(&Weights::built_in(which), device);
+            test(&net).map(|()| net)
+        };
+        let brought_up = slot.get_or_init(|| {
+            bring_up().map_err(|error| {
+                let error = format!("{} failed its test of {}: {error}", self.adapter, which.file());
+                tracing::error!(
+                    "{error}; what needs this network fails until the service is started on another device"
+                );
+                error
+            })
+        });
+        brought_up.as_ref().map_err(|error| SegmentError::Device(error.clone()))
+    }
+
+    fn face(&self) -> Result<&GpuFace, SegmentError> {
+        self.tested(&self.face, BuiltIn::Face, GpuFace::new, |net| same_cells(self.cpu.face(), net))
+    }
+
+    fn restore(&self) -> Result<&GpuRestore, SegmentError> {
+        self.tested(&self.restore, BuiltIn::Restore, GpuRestore::new, |net| same_restoration(self.cpu.restore(), net))
+    }
+
+    fn upscale(&self, by: Factor) -> Result<&GpuUpscale, SegmentError> {
+        let [two, four] = &self.upscale;
+        let slot = match by {
+            Factor::Two => two,
+            Factor::Four => four,
+        };
+        self.tested(slot, BuiltIn::Upscale(by), GpuUpscale::new, |net| same_detail(self.cpu.upscale(by), net))
+    }
+}
+
+impl Retoucher for GpuRetoucher {
+    fn faces(&self, frame: &Frame) -> Result<Vec<Face>, SegmentError> {
+        face::find(frame, self.face()?)
+    }
+
+    fn restoration(&self, face: &FaceCrop) -> Result<FaceCrop, SegmentError> {
+        face.check()?;
+        self.restore()?.run(&face.0).map(FaceCrop)
+    }
+
+    fn enlarged(&self, frame: &Frame, by: Factor) -> Result<Frame, SegmentError> {
+        upscale::enlarged(frame, self.upscale(by)?)
+    }
+
+    fn restores_with(&self) -> String {
+        self.cpu.restores_with()
+    }
+
+    fn enlarges_with(&self, by: Factor) -> String {
+        self.cpu.enlarges_with(by)
+    }
+}
+
+impl fmt::Debug for GpuRetoucher {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "GpuRetoucher({})", self.adapter)
+    }
+}
+
+/// A network on its device. One thread at a time: the device would make the others wait anyway, with what they brought
+/// lying in its memory.
+struct OnDevice<N> {
+    net: Mutex<N>,
+    device: Device,
+}
+
+impl<N> OnDevice<N> {
+    fn new(net: N, device: Device) -> Self {
+        Self { net: Mutex::new(net), device }
+    }
+
+    /// Runs the network on rows of `width` pixels of red, green and blue. Of the answer too the channels are innermost.
+    fn run(
+        &self,
+        input: &[f32],
+        width: usize,
+        forward: impl FnOnce(&N, Tensor<4>) -> Vec<Tensor<4>>,
+    ) -> Result<Vec<Vec<f32>>, SegmentError> {
+        let net = self.net.lock().unwrap_or_else(PoisonError::into_inner);
+        let shape = [1, input.len() / (width * 3), width, 3];
+        let input = Tensor::<4>::from_data(TensorData::new(input.to_vec(), shape), &self.device);
+        let answer = forward(&net, input.permute([0, 3, 1, 2]));
+        answer.into_iter().map(|output| fetched(output.permute([0, 2, 3, 1]))).collect()
+    }
+}
+
+/// The values of a tensor. A kernel that died on the device's thread leaves zeros, which read back as success; no layer
+/// of these networks, each of which adds a bias, gives zeros alone.
+fn fetched(tensor: Tensor<4>) -> Result<Vec<f32>, SegmentError> {
+    let data = tensor.try_into_data().map_err(|error| SegmentError::Device(error.to_string()))?;
+    let values: Vec<f32> = data.try_into_vec().map_err(|error| SegmentError::Device(error.to_string()))?;
+    if values.iter().all(|value| *value == 0.0) || values.iter().any(|value| !value.is_finite()) {
+        return Err(SegmentError::Device("an answer came back unwritten".to_owned()));
+    }
+    Ok(values)
+}
+
+struct GpuFace {
+    on: OnDevice<BurnFace>,
+    threshold: f32,
+}
+
+impl GpuFace {
+    fn new(weights: &Weights, device: Device) -> Self {
+        let threshold = weights.card().threshold().expect("the embedded weights are of the network they stand for");
+        Self { on: OnDevice::new(BurnFace::new(weights, &device), device), threshold }
+    }
+}
+
+impl Eye for GpuFace {
+    fn threshold(&self) -> f32 {
+        self.threshold
+    }
+
+    fn cells(
+        &self,
+        [width, height]: [usize; 2],
+        fill: &dyn Fn(&mut [f32], usize),
+    ) -> Result<[Vec<[f32; CELL]>; 3], SegmentError> {
+        let mut input = vec![0.0; width * height * 3];
+        fill(&mut input, 0);
+        let levels = self.on.run(&input, width, BurnFace::forward)?;
+        let mut levels = levels.iter().map(|cells| cells.as_chunks::<CELL>().0.to_vec());
+        Ok(std::array::from_fn(|_| levels.next().unwrap_or_default()))
+    }
+}
+
+struct GpuRestore(OnDevice<BurnRestore>);
+
+impl GpuRestore {
+    fn new(weights: &Weights, device: Device) -> Self {
+        Self(OnDevice::new(BurnRestore::new(weights, &device), device))
+    }
+
+    fn run(&self, face: &[[f32; 3]]) -> Result<Vec<[f32; 3]>, SegmentError> {
+        let input = face.as_flattened();
+        let added = self.0.run(input, FACE_SIDE, |net, input| vec![net.forward(input)])?;
+        Ok(added.concat().as_chunks::<3>().0.to_vec())
+    }
+}
+
+struct GpuUpscale {
+    on: OnDevice<BurnUpscale>,
+    factor: Factor,
+}
+
+impl GpuUpscale {
+    fn new(weights: &Weights, device: Device) -> Self {
+        let factor = weights.card().factor().expect("the embedded weights are of the network they stand for");
+        Self { on: OnDevice::new(BurnUpscale::new(weights, &device), device), factor }
+    }
+}
+
+impl Detail for GpuUpscale {
+    fn factor(&self) -> Factor {
+        self.factor
+    }
+
+    fn tile(&self, _: [usize; 2]) -> [usize; 2] {
+        [TILE; 2]
+    }
+
+    fn rows(&self, tile: Tile, source: &Source<'_>, sink: &mut dyn FnMut(usize, &[f32])) -> Result<(), SegmentError> {
+        const SIDE: usize = TILE + 2 * REACH;
+        assert!(tile.width <= TILE && tile.height <= TILE, "{tile:?} is larger than this network's tiles");
+        let mut input = vec![0.0; SIDE * SIDE * 3];
+        let outside = |at: usize| at as isize - REACH as isize;
+        for (y, row) in input.chunks_exact_mut(SIDE * 3).enumerate() {
+            source(outside(tile.top + y), outside(tile.left), row);
+        }
+        let channels = tail_channels(self.factor);
+        let tail = self.on.run(&input, SIDE, |net, input| {
+            let middle = REACH..REACH + TILE;
+            vec![net.forward(input).slice([0..1, 0..channels, middle.clone(), middle])]
+        })?;
+        let rows = tail[0].chunks_exact(TILE * channels).take(tile.height).enumerate();
+        rows.for_each(|(offset, row)| sink(tile.top + offset, &row[..tile.width * channels]));
+        Ok(())
+    }
+}
+
+/// Whether both eyes see the same in a made-up picture.
+fn same_cells(expected: &dyn Eye, found: &dyn Eye) -> Result<(), String> {
+    let extent = [96, 64];
+    let fill = |input: &mut [f32], pad: usize| {
+        for (y, row) in input.chunks_exact_mut((extent[0] + 2 * pad) * 3).enumerate() {
+            for (at, value) in row[pad * 3..][..extent[0] * 3].iter_mut().enumerate() {
+                *value = wave(at / 3, y, at % 3) * 2.0 - 1.0;
+            }
+        }
+    };
+    let cells = |eye: &dyn Eye| eye.cells(extent, &fill).map_err(|error| error.to_string());
+    let (expected, found) = (cells(expected)?, cells(found)?);
+    let levels = expected.iter().zip(&found);
+    levels.map(|(one, other)| compare(one.as_flattened(), other.as_flattened(), CELL_TOLERANCE)).collect()
+}
+
+/// Whether both add the same to a made-up face.
+fn same_restoration(expected: &RestoreNet, found: &GpuRestore) -> Result<(), String> {
+    let pixel = |at: usize| [0, 1, 2].map(|channel| wave(at % FACE_SIDE, at / FACE_SIDE, channel));
+    let face: Vec<[f32; 3]> = (0..FACE_SIDE * FACE_SIDE).map(pixel).collect();
+    let found = found.run(&face).map_err(|error| error.to_string())?;
+    compare(expected.run(&face).as_flattened(), found.as_flattened(), PIXEL_TOLERANCE)
+}
+
+/// Whether both add the same to a made-up picture.
+fn same_detail(expected: &dyn Detail, found: &dyn Detail) -> Result<(), String> {
+    let tile = Tile { left: 0, top: 2, width: 40, height: 30 };
+    let rows = |detail: &dyn Detail| {
+        let mut all = Vec::new();
+        let source = |y: isize, x: isize, to: &mut [f32]| {
+            for (at, value) in to.iter_mut().enumerate() {
+                *value = wave((x + 20) as usize + at / 3, (y + 20) as usize, at % 3);
+            }
+        };
+        let answer = detail.rows(tile, &source, &mut |_, row| all.extend_from_slice(row));
+        answer.map(|()| all).map_err(|error| error.to_string())
+    };
+    compare(&rows(expected)?, &rows(found)?, PIXEL_TOLERANCE)
+}
+
+/// A made-up picture's values, 0..=1.
+fn wave(x: usize, y: usize, channel: usize) -> f32 {
+    let [x, y, channel] = [x, y, channel].map(|at| at as f32);
+    let smooth = (x * 0.23 + channel).sin() * (y * 0.17 - channel * 0.5).cos();
+    let coarse = if ((x / 9.0).floor() + (y / 11.0).floor()) % 2.0 == 0.0 { 0.15 } else { -0.15 };
+    0.5 + 0.3 * smooth + coarse
+}
+
+fn compare(expected: &[f32], found: &[f32], tolerance: f32) -> Result<(), String> {
+    parity::compare(expected, found, tolerance).map(|_| ()).map_err(|error| error.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::image::{Buffer, Size};
+
+    /// The host through burn: the same modules, the same way in and out, no adapter.
+    fn built<N>(which: BuiltIn, build: impl FnOnce(&Weights, Device) -> N) -> N {
+        build(&Weights::built_in(which), Device::flex())
+    }
+
+    #[test]
+    fn burn_computes_what_the_cpu_kernels_compute() {
+        let cpu = CpuRetoucher::default();
+        assert_eq!(same_cells(cpu.face(), &built(BuiltIn::Face, GpuFace::new)), Ok(()));
+        assert_eq!(same_restoration(cpu.restore(), &built(BuiltIn::Restore, GpuRestore::new)), Ok(()));
+        for by in Factor::ALL {
+            let net = built(BuiltIn::Upscale(by), GpuUpscale::new);
+            assert_eq!(same_detail(cpu.upscale(by), &net), Ok(()), "{by:?}");
+        }
+    }
+
+    #[test]
+    fn another_network_s_answers_fail_the_test() {
+        let cpu = CpuRetoucher::default();
+        let mut weights = Weights::built_in(BuiltIn::Upscale(Factor::Two));
+        weights.perturb("tail.bias", 0.01);
+        assert!(same_detail(cpu.upscale(Factor::Two), &GpuUpscale::new(&weights, Device::flex())).is_err());
+        let mut weights = Weights::built_in(BuiltIn::Restore);
+        weights.perturb("out.bias", 0.01);
+        assert!(same_restoration(cpu.restore(), &GpuRestore::new(&weights, Device::flex())).is_err());
+        let mut weights = Weights::built_in(BuiltIn::Face);
+        weights.perturb("head.16.bias", 0.1);
+        assert!(same_cells(cpu.face(), &GpuFace::new(&weights, Device::flex())).is_err());
+    }
+
+    #[test]
+    fn large_pictures_are_enlarged_in_tiles_without_a_seam() {
+        let size = Size::new(TILE as u32 + 30, 21);
+        let pixels = (0..size.height).flat_map(|y| (0..size.width).map(move |x| (x as usize, y as usize)));
+        let rgba = pixels.flat_map(|(x, y)| [0, 1, 2, 3].map(|channel| (wave(x, y, channel) * 255.0) as u8));
+        let frame = Frame::new(size, Buffer::from(rgba.collect::<Vec<u8>>()));
+        let net = built(BuiltIn::Upscale(Factor::Two), GpuUpscale::new);
+        let found = upscale::enlarged(&frame, &net).expect("the host computes");
+        let expected = CpuRetoucher::default().enlarged(&frame, Factor::Two).expect("the host computes");
+        assert_eq!(found.size(), expected.size());
+        for (one, other) in found.pixels().as_chunks::<4>().0.iter().zip(expected.pixels().as_chunks::<4>().0) {
+            let alpha = u16::from(one[3]);
+            // As it shows: colours that cover little may be rounded elsewhere.
+            let alike = |channel: usize| u16::from(one[channel].abs_diff(other[channel])) * alpha <= 2 * 255;
+            assert!(one[3].abs_diff(other[3]) <= 1 && (0..3).all(alike), "{one:?}, not {other:?}");
+        }
+    }
+
+    #[test]
+    fn an_unwritten_answer_is_an_error() {
+        let tensor =
+            |values: [f32; 4]| Tensor::<4>::from_data(TensorData::new(values.to_vec(), [1, 1, 2, 2]), &Device::flex());
+        assert!(fetched(tensor([0.0; 4])).is_err());
+        assert!(fetched(tensor([0.1, f32::NAN, 0.0, 0.0])).is_err());
+        assert_eq!(fetched(tensor([0.0, 0.0, -1.0, 0.0])).expect("it was written"), [0.0, 0.0, -1.0, 0.0]);
+    }
+}

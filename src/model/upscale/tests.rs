@@ -1,0 +1,257 @@
+use backdrop_kernels::conv::Isa;
+
+use super::*;
+use crate::model::weights::{BuiltIn, Weights};
+
+/// Adds nothing: bicubic enlargement by itself.
+struct Nothing(Factor, [usize; 2]);
+
+impl Detail for Nothing {
+    fn factor(&self) -> Factor {
+        self.0
+    }
+
+    fn tile(&self, _: [usize; 2]) -> [usize; 2] {
+        self.1
+    }
+
+    fn rows(&self, tile: Tile, _: &Source<'_>, sink: &mut dyn FnMut(usize, &[f32])) -> Result<(), SegmentError> {
+        let factor = self.0.get() as usize;
+        let row = vec![0.0; tile.width * 3 * factor * factor];
+        (tile.top..tile.top + tile.height).for_each(|y| sink(y, &row));
+        Ok(())
+    }
+}
+
+/// The network with tiles of another size.
+struct Cut<'a>(&'a UpscaleNet, [usize; 2]);
+
+impl Detail for Cut<'_> {
+    fn factor(&self) -> Factor {
+        self.0.factor()
+    }
+
+    fn tile(&self, _: [usize; 2]) -> [usize; 2] {
+        self.1
+    }
+
+    fn rows(&self, tile: Tile, source: &Source<'_>, sink: &mut dyn FnMut(usize, &[f32])) -> Result<(), SegmentError> {
+        self.0.rows(tile, source, sink)
+    }
+}
+
+fn net(factor: Factor, isa: Isa) -> UpscaleNet {
+    UpscaleNet::new(&Weights::built_in(BuiltIn::Upscale(factor)), isa).expect("the embedded weights")
+}
+
+fn frame(width: u32, height: u32, pixel: impl Fn(u32, u32) -> [u8; 4]) -> Frame {
+    let pixels = (0..height).flat_map(|y| (0..width).map(move |x| (x, y))).flat_map(|(x, y)| pixel(x, y));
+    Frame::new(Size::new(width, height), Buffer::from(pixels.collect::<Vec<u8>>()))
+}
+
+/// Edges, ramps and noise.
+fn texture(x: u32, y: u32) -> [u8; 3] {
+    let noise = (x.wrapping_mul(2_654_435_761) ^ y.wrapping_mul(40_503)).wrapping_mul(2_246_822_519) >> 24;
+    let edge = if (x / 7 + y / 5).is_multiple_of(2) { 180 } else { 30 };
+    [(edge + noise % 40) as u8, ((x * 5 + y * 3) % 256) as u8, (noise / 2 + 40) as u8]
+}
+
+fn opaque(width: u32, height: u32) -> Frame {
+    frame(width, height, |x, y| {
+        let [red, green, blue] = texture(x, y);
+        [red, green, blue, 255]
+    })
+}
+
+/// Clear to the left, opaque to the right, a soft slope between, and a half clear patch.
+fn transparent(width: u32, height: u32) -> Frame {
+    frame(width, height, |x, y| {
+        let [red, green, blue] = texture(x, y);
+        let slope = (f64::from(x) - f64::from(width) / 3.0 - f64::from(y % 9)) * 40.0;
+        let alpha = if x + 12 > width && y > height / 2 { 128 } else { slope.clamp(0.0, 255.0) as u8 };
+        [red, green, blue, alpha]
+    })
+}
+
+fn enlarge(frame: &Frame, detail: &dyn Detail) -> Frame {
+    enlarged(frame, detail).expect("the CPU does not fail")
+}
+
+fn isas() -> impl Iterator<Item = Isa> {
+    Isa::ALL.into_iter().filter(|isa| isa.is_available())
+}
+
+/// Bicubic by its definition, in double precision: colours multiplied by alpha, and alpha.
+fn naive(frame: &Frame, factor: u32, x: u32, y: u32) -> [f64; 4] {
+    let keys = |t: f64| match t.abs() {
+        t if t <= 1.0 => 1.5 * t.powi(3) - 2.5 * t.powi(2) + 1.0,
+        t if t < 2.0 => -0.5 * t.powi(3) + 2.5 * t.powi(2) - 4.0 * t + 2.0,
+        _ => 0.0,
+    };
+    let taps = |output: u32, extent: u32| {
+        let position = (f64::from(output) + 0.5) / f64::from(factor) - 0.5;
+        (position.floor() as i64 - 1..=position.floor() as i64 + 2)
+            .map(move |at| (at.clamp(0, i64::from(extent) - 1) as u32, keys(position - at as f64)))
+    };
+    let Size { width, height } = frame.size();
+    let mut sum = [0.0; 4];
+    for (row, down) in taps(y, height) {
+        for (column, across) in taps(x, width) {
+            let [red, green, blue, alpha] = frame.pixel(column, row).map(|value| f64::from(value) / 255.0);
+            for (sum, value) in sum.iter_mut().zip([red * alpha, green * alpha, blue * alpha, alpha]) {
+                *sum += down * across * value;
+            }
+        }
+    }
+    sum
+}
+
+#[test]
+fn without_the_network_it_is_bicubic_of_premultiplied_colours() {
+    for factor in Factor::ALL {
+        for (width, height) in [(1, 1), (1, 9), (9, 1), (3, 5), (40, 23)] {
+            for frame in [opaque(width, height), transparent(width, height)] {
+                let large = enlarge(&frame, &Nothing(factor, [16, 9]));
+                let by = factor.get();
+                assert_eq!(large.size(), Size::new(width * by, height * by));
+                for (x, y) in (0..height * by).flat_map(|y| (0..width * by).map(move |x| (x, y))) {
+                    let expected = naive(&frame, by, x, y);
+                    let found = large.pixel(x, y);
+                    let alpha = f64::from(found[3]) / 255.0;
+                    assert!((alpha - expected[3].clamp(0.0, 1.0)).abs() < 0.6 / 255.0, "alpha at {x}, {y}");
+                    for channel in 0..3 {
+                        // What is laid over black again, since a colour is as exact as its alpha allows.
+                        let laid = f64::from(found[channel]) / 255.0 * alpha;
+                        let expected = expected[channel].clamp(0.0, alpha);
+                        let off = (laid - expected).abs() * 255.0;
+                        assert!(off < 0.6, "{factor:?}, {width}×{height}, channel {channel} at {x}, {y}: {off}");
+                    }
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn tiles_leave_no_seam() {
+    for isa in isas() {
+        for factor in Factor::ALL {
+            let net = net(factor, isa);
+            for frame in [opaque(61, 47), transparent(61, 47)] {
+                let whole = enlarge(&frame, &Cut(&net, [61, 47]));
+                for tile in [[61, 1], [1, 47], [16, 16], [30, 7]] {
+                    assert!(
+                        enlarge(&frame, &Cut(&net, tile)).pixels() == whole.pixels(),
+                        "{isa}, {factor:?}, {tile:?}"
+                    );
+                }
+                let without = enlarge(&frame, &Nothing(factor, [61, 47]));
+                assert!(whole.pixels() != without.pixels(), "the network adds nothing, so this shows nothing");
+            }
+        }
+    }
+}
+
+#[test]
+fn the_number_of_threads_changes_nothing() {
+    for isa in isas() {
+        let net = net(Factor::Two, isa);
+        for frame in [opaque(150, 90), transparent(150, 90)] {
+            let run = |threads: usize| {
+                let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().expect("a thread pool");
+                pool.install(|| enlarge(&frame, &net))
+            };
+            let alone = run(1);
+            assert!([2, 5].into_iter().all(|threads| run(threads).pixels() == alone.pixels()), "{isa}");
+        }
+    }
+}
+
+#[test]
+fn awkward_sizes_are_enlarged_and_none_is_refused() {
+    for factor in Factor::ALL {
+        let net = net(factor, Isa::detect());
+        for (width, height) in [(1, 1), (1, 300), (300, 1), (3, 5), (129, 33)] {
+            for frame in [opaque(width, height), transparent(width, height)] {
+                let by = factor.get();
+                assert_eq!(enlarge(&frame, &net).size(), Size::new(width * by, height * by));
+            }
+        }
+        let nothing = Frame::new(Size::new(0, 4), Buffer::from(Vec::new()));
+        assert!(matches!(enlarged(&nothing, &net), Err(SegmentError::Device(_))));
+    }
+}
+
+#[test]
+fn a_constant_picture_stays_constant() {
+    for factor in Factor::ALL {
+        let net = net(factor, Isa::detect());
+        for colour in [[0, 0, 0], [255, 255, 255], [128, 128, 128], [200, 60, 30], [20, 90, 220]] {
+            let [red, green, blue] = colour;
+            let large = enlarge(&frame(40, 30, |_, _| [red, green, blue, 255]), &net);
+            let off = |pixel: &[u8; 4]| (0..3).map(|channel| pixel[channel].abs_diff(colour[channel])).max();
+            let worst = large.pixels().as_chunks::<4>().0.iter().filter_map(off).max();
+            assert!(worst <= Some(1), "{factor:?}, {colour:?}: off by {worst:?}");
+        }
+    }
+}
+
+#[test]
+fn colours_under_alpha_0_neither_show_nor_come_out() {
+    for factor in Factor::ALL {
+        let net = net(factor, Isa::detect());
+        let picture = transparent(64, 48);
+        let mut painted = picture.clone();
+        for pixel in painted.pixels_mut().as_chunks_mut::<4>().0.iter_mut().filter(|pixel| pixel[3] == 0) {
+            *pixel = [255, 0, 255, 0];
+        }
+        let large = enlarge(&picture, &net);
+        assert!(large.pixels() == enlarge(&painted, &net).pixels(), "{factor:?}: a hidden colour was seen");
+        let pixels = large.pixels().as_chunks::<4>().0;
+        assert!(pixels.iter().all(|pixel| pixel[3] > 0 || *pixel == [0; 4]), "{factor:?}: colour under alpha 0");
+    }
+}
+
+#[test]
+fn alpha_is_exact_where_it_is_the_same_all_around() {
+    for factor in Factor::ALL {
+        let by = factor.get();
+        let net = net(factor, Isa::detect());
+        let picture = transparent(64, 48);
+        let large = enlarge(&picture, &net);
+        let mut exact = [0; 256];
+        for (x, y) in (2..46).flat_map(|y| (2..62).map(move |x| (x, y))) {
+            let alpha = picture.pixel(x, y)[3];
+            let around = (y - 2..=y + 2).flat_map(|y| (x - 2..=x + 2).map(move |x| (x, y)));
+            if around.into_iter().all(|(x, y)| picture.pixel(x, y)[3] == alpha) {
+                exact[usize::from(alpha)] += 1;
+                let all = (0..by).flat_map(|dy| (0..by).map(move |dx| (x * by + dx, y * by + dy)));
+                assert!(all.into_iter().all(|(x, y)| large.pixel(x, y)[3] == alpha), "{factor:?} at {x}, {y}");
+            }
+        }
+        assert!([0, 128, 255].into_iter().all(|alpha| exact[alpha] > 100), "too little was looked at");
+        assert!(large.pixels().as_chunks::<4>().0.iter().any(|pixel| ![0, 128, 255].contains(&pixel[3])), "no edge");
+    }
+}
+
+#[test]
+fn a_colour_keeps_its_hue_behind_a_soft_edge() {
+    const COLOUR: [u8; 3] = [220, 120, 40];
+    let [red, green, blue] = COLOUR;
+    let picture = frame(64, 64, |x, y| {
+        let from_centre = (f64::from(x) - 31.5).hypot(f64::from(y) - 31.5);
+        [red, green, blue, ((24.0 - from_centre) * 80.0 + 127.5).clamp(0.0, 255.0) as u8]
+    });
+    for factor in Factor::ALL {
+        let large = enlarge(&picture, &net(factor, Isa::detect()));
+        let alphas = large.pixels().as_chunks::<4>().0.iter().map(|pixel| pixel[3]);
+        assert!(alphas.clone().filter(|alpha| (1..255).contains(alpha)).count() > 100, "there is no soft edge");
+        for pixel in large.pixels().as_chunks::<4>().0 {
+            // As it shows: a colour that covers little may be off by more.
+            let alpha = f32::from(pixel[3]) / 255.0;
+            let off = (0..3).map(|channel| f32::from(pixel[channel].abs_diff(COLOUR[channel])) * alpha);
+            let worst = off.fold(0.0, f32::max);
+            assert!(worst <= 24.0, "{factor:?}: {pixel:?} is off by {worst}");
+        }
+    }
+}

@@ -1,0 +1,246 @@
+//! The networks of this program, and the tensors that a weights file of each must hold.
+//!
+//! Every batch normalisation is folded into the convolution before it, so a layer is a weight and a bias.
+
+pub mod face;
+pub mod fgnet;
+pub mod restore;
+pub mod upscale;
+
+use std::collections::HashMap;
+use std::fmt;
+
+use super::WeightsError;
+use crate::model::Factor;
+
+/// The networks there are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Architecture {
+    /// Cuts out: [`fgnet`].
+    Fgnet,
+    /// Enlarges: [`upscale`].
+    Upscale,
+    /// Restores faces: [`restore`].
+    Restore,
+    /// Finds faces: [`face`].
+    Face,
+}
+
+impl Architecture {
+    /// All of them.
+    pub const ALL: [Self; 4] = [Self::Fgnet, Self::Upscale, Self::Restore, Self::Face];
+
+    /// Its name, as weights files state it.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Fgnet => "fgnet",
+            Self::Upscale => "upscale",
+            Self::Restore => "restore",
+            Self::Face => "face",
+        }
+    }
+}
+
+impl fmt::Display for Architecture {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+/// A network, with what only the weights files of its kind state.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub enum Network {
+    /// [`Architecture::Fgnet`].
+    Fgnet {
+        /// Side of the square input it was trained for: a multiple of 32 in 64..=2048.
+        input_side: usize,
+    },
+    /// [`Architecture::Upscale`].
+    Upscale {
+        /// How much larger it makes a picture.
+        factor: Factor,
+    },
+    /// [`Architecture::Restore`].
+    Restore,
+    /// [`Architecture::Face`].
+    Face {
+        /// The score from which a face counts, above 0 and below 1.
+        threshold: f32,
+    },
+}
+
+/// Names of the fields that not all files have.
+const INPUT_SIDE: &str = "input_side";
+const FACTOR: &str = "factor";
+const THRESHOLD: &str = "threshold";
+
+impl Network {
+    /// What kind it is.
+    #[must_use]
+    pub const fn architecture(self) -> Architecture {
+        match self {
+            Self::Fgnet { .. } => Architecture::Fgnet,
+            Self::Upscale { .. } => Architecture::Upscale,
+            Self::Restore => Architecture::Restore,
+            Self::Face { .. } => Architecture::Face,
+        }
+    }
+
+    /// Reads the metadata of a weights file.
+    pub(super) fn from_metadata(metadata: &HashMap<String, String>) -> Result<Self, WeightsError> {
+        let field = |name: &'static str| metadata.get(name).ok_or(WeightsError::Metadata(name));
+        let found = field("architecture")?;
+        let Some(architecture) = Architecture::ALL.into_iter().find(|one| one.name() == found) else {
+            let expected = Architecture::ALL.map(Architecture::name).join("`, `");
+            return Err(WeightsError::Architecture { found: found.clone(), expected });
+        };
+        Ok(match architecture {
+            Architecture::Fgnet => {
+                let side = field(INPUT_SIDE)?.parse().ok().filter(|side| fgnet::is_input_side(*side));
+                Self::Fgnet { input_side: side.ok_or(WeightsError::Metadata(INPUT_SIDE))? }
+            }
+            Architecture::Upscale => {
+                let factor = field(FACTOR)?;
+                let known = Factor::ALL.into_iter().find(|one| one.get().to_string() == *factor);
+                Self::Upscale { factor: known.ok_or(WeightsError::Metadata(FACTOR))? }
+            }
+            Architecture::Restore => Self::Restore,
+            Architecture::Face => {
+                let threshold = field(THRESHOLD)?.parse().ok().filter(|score| *score > 0.0 && *score < 1.0);
+                Self::Face { threshold: threshold.ok_or(WeightsError::Metadata(THRESHOLD))? }
+            }
+        })
+    }
+
+    /// The field that only files of its kind have, as they state it.
+    #[must_use]
+    pub fn own_field(self) -> Option<(&'static str, String)> {
+        match self {
+            Self::Fgnet { input_side } => Some((INPUT_SIDE, input_side.to_string())),
+            Self::Upscale { factor } => Some((FACTOR, factor.get().to_string())),
+            Self::Restore => None,
+            Self::Face { threshold } => Some((THRESHOLD, threshold.to_string())),
+        }
+    }
+
+    /// Every convolution, in the order data flows through them.
+    #[must_use]
+    pub fn convolutions(self) -> Vec<Convolution> {
+        match self {
+            Self::Fgnet { .. } => fgnet::convolutions(),
+            Self::Upscale { factor } => upscale::convolutions(factor),
+            Self::Restore => restore::convolutions(),
+            Self::Face { .. } => face::convolutions(),
+        }
+    }
+
+    /// Every tensor, in the order data flows through the network.
+    #[must_use]
+    pub fn tensors(self) -> Vec<Expected> {
+        self.convolutions()
+            .into_iter()
+            .flat_map(|Convolution { name, shape }| {
+                [
+                    Expected { name: format!("{name}.weight"), shape: shape.to_vec() },
+                    Expected { name: format!("{name}.bias"), shape: vec![shape[0]] },
+                ]
+            })
+            .collect()
+    }
+}
+
+/// One tensor that a weights file must hold.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Expected {
+    /// Its name, as in the PyTorch module.
+    pub name: String,
+    /// Its extents: `[out, in, rows, columns]` for a weight, `[out]` for a bias.
+    pub shape: Vec<usize>,
+}
+
+/// A convolution of a network: `name.weight` and `name.bias`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Convolution {
+    /// The module's path, up to but without `.weight`.
+    pub name: String,
+    /// `[out, in, rows, columns]`; `in` is 1 for a depthwise convolution.
+    pub shape: [usize; 4],
+}
+
+impl Convolution {
+    /// A kernel of `size`×`size`; `channels_in` is 1 for a depthwise convolution.
+    #[must_use]
+    pub fn new(name: impl Into<String>, channels_in: usize, channels_out: usize, size: usize) -> Self {
+        Self { name: name.into(), shape: [channels_out, channels_in, size, size] }
+    }
+
+    /// The module that training kept batch normalisation in, where there was one.
+    #[must_use]
+    pub fn normalised(&self) -> Option<&str> {
+        self.name.strip_suffix(".conv")
+    }
+}
+
+/// One inverted residual of MobileNetV2.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Block {
+    /// Channels of the input.
+    pub channels_in: usize,
+    /// Channels of the depthwise convolution.
+    pub hidden: usize,
+    /// Channels of the result.
+    pub channels_out: usize,
+    /// Stride of the depthwise convolution.
+    pub stride: usize,
+}
+
+impl Block {
+    /// Whether a 1×1 convolution expands the input first.
+    #[must_use]
+    pub const fn expands(self) -> bool {
+        self.hidden != self.channels_in
+    }
+
+    /// Whether the input is added to the result.
+    #[must_use]
+    pub const fn is_residual(self) -> bool {
+        self.stride == 1 && self.channels_in == self.channels_out
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_tables_count_the_parameters_of_the_trained_networks() {
+        let parameters = |network: Network| {
+            let tensors = network.tensors();
+            let values: usize = tensors.iter().map(|tensor| tensor.shape.iter().product::<usize>()).sum();
+            (tensors.len(), values)
+        };
+        assert_eq!(parameters(Network::Fgnet { input_side: 384 }), (156, 1_969_348));
+        assert_eq!(parameters(Network::Upscale { factor: Factor::Two }), (16, 59_852));
+        assert_eq!(parameters(Network::Upscale { factor: Factor::Four }), (16, 70_256));
+        assert_eq!(parameters(Network::Restore), (48, 848_556));
+        assert_eq!(parameters(Network::Face { threshold: 0.5 }), (90, 230_197));
+    }
+
+    #[test]
+    fn no_network_names_a_convolution_twice() {
+        let networks = [
+            Network::Fgnet { input_side: 384 },
+            Network::Upscale { factor: Factor::Two },
+            Network::Restore,
+            Network::Face { threshold: 0.5 },
+        ];
+        for network in networks {
+            let mut names: Vec<String> = network.tensors().into_iter().map(|tensor| tensor.name).collect();
+            let all = names.len();
+            names.sort();
+            names.dedup();
+            assert_eq!(names.len(), all, "{network:?}");
+        }
+    }
+}

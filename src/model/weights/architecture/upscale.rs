@@ -1,0 +1,36 @@
+//! The tensors of "upscale", which enlarges.
+//!
+//! Three residual pairs between a head and a tail, all 3×3 and all at the size of the input; what comes out of the tail
+//! is shuffled into larger pixels and added to a bicubic enlargement (the residual learning of Kim et al., "Accurate
+//! Image Super-Resolution Using Very Deep Convolutional Networks", CVPR 2016, with the pixel shuffle of Shi et al.,
+//! "Real-Time Single Image and Video Super-Resolution Using an Efficient Sub-Pixel Convolutional Neural Network",
+//! CVPR 2016).
+
+use super::Convolution;
+use crate::model::Factor;
+
+/// Channels between the head and the tail.
+pub const CHANNELS: usize = 32;
+
+/// Residual pairs.
+pub const PAIRS: usize = 3;
+
+/// Values in a pixel of the tail: red, green and blue of the square of `factor`×`factor` pixels that it becomes, in
+/// PyTorch's order (channel `colour · factor² + row · factor + column`).
+#[must_use]
+pub const fn tail_channels(factor: Factor) -> usize {
+    3 * (factor.get() * factor.get()) as usize
+}
+
+/// Every convolution, in the order data flows through them.
+#[must_use]
+pub fn convolutions(factor: Factor) -> Vec<Convolution> {
+    let mut list = vec![Convolution::new("head", 3, CHANNELS, 3)];
+    for pair in 0..PAIRS {
+        for part in ["a", "b"] {
+            list.push(Convolution::new(format!("body.{pair}.{part}"), CHANNELS, CHANNELS, 3));
+        }
+    }
+    list.push(Convolution::new("tail", CHANNELS, tail_channels(factor), 3));
+    list
+}

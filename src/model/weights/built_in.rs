@@ -1,0 +1,46 @@
+//! The weights files that are part of the binary.
+
+use crate::model::Factor;
+
+/// One of them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum BuiltIn {
+    /// Cuts out.
+    Fgnet,
+    /// Enlarges by this factor.
+    Upscale(Factor),
+    /// Restores faces.
+    Restore,
+    /// Finds faces.
+    Face,
+}
+
+impl BuiltIn {
+    /// All of them, in the order of the manifest.
+    pub const ALL: [Self; 5] =
+        [Self::Fgnet, Self::Upscale(Factor::Two), Self::Upscale(Factor::Four), Self::Restore, Self::Face];
+
+    /// Its file's name in `weights/`.
+    #[must_use]
+    pub const fn file(self) -> &'static str {
+        match self {
+            Self::Fgnet => "fgnet-384.safetensors",
+            Self::Upscale(Factor::Two) => "upscale-2.safetensors",
+            Self::Upscale(Factor::Four) => "upscale-4.safetensors",
+            Self::Restore => "restore-256.safetensors",
+            Self::Face => "face-320.safetensors",
+        }
+    }
+
+    /// Its file.
+    #[must_use]
+    pub const fn bytes(self) -> &'static [u8] {
+        match self {
+            Self::Fgnet => include_bytes!("../../../weights/fgnet-384.safetensors"),
+            Self::Upscale(Factor::Two) => include_bytes!("../../../weights/upscale-2.safetensors"),
+            Self::Upscale(Factor::Four) => include_bytes!("../../../weights/upscale-4.safetensors"),
+            Self::Restore => include_bytes!("../../../weights/restore-256.safetensors"),
+            Self::Face => include_bytes!("../../../weights/face-320.safetensors"),
+        }
+    }
+}

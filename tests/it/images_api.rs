@@ -1,0 +1,168 @@
+//! An image API for the tests: a server on the loopback that speaks the OpenAI images protocol, its errors, and worse.
+
+use backdrop::codec::{self, Channels, EncodeOptions, PngEffort};
+use backdrop::image::{Buffer, Composite, Frame, OutputFormat, Quality, Size};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use bytes::Bytes;
+use futures_util::stream;
+use http_body_util::combinators::BoxBody;
+use http_body_util::{BodyExt, Full, StreamBody};
+use hyper::body::{Frame as Piece, Incoming};
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper::{Request, Response};
+use hyper_util::rt::TokioIo;
+use serde_json::{Value, json};
+use std::collections::VecDeque;
+use std::convert::Infallible;
+use std::io;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+use tokio::net::TcpListener;
+use tokio::time::sleep;
+
+/// What is answered to an order.
+#[derive(Clone, Debug)]
+pub(crate) enum Reply {
+    /// 200 with this picture as base64.
+    Picture(Bytes),
+    /// 200 with the address of a picture.
+    Address(String),
+    /// That status and body.
+    Body(u16, Bytes),
+    /// That status, these headers, and a JSON body.
+    Error(u16, Vec<(&'static str, String)>, Value),
+    /// That status, and what was sent as `authorization` in the message.
+    Echo(u16),
+    /// 200 and bytes without end.
+    Endless,
+    /// Never answers.
+    Silence,
+    /// Ends the connection.
+    Hangup,
+    /// Another one, later.
+    After(Duration, Box<Self>),
+}
+
+/// What was asked.
+#[derive(Clone, Debug)]
+pub(crate) struct Asked {
+    pub(crate) method: String,
+    pub(crate) path: String,
+    pub(crate) authorization: Option<String>,
+    pub(crate) content_type: Option<String>,
+    pub(crate) order: Value,
+}
+
+#[derive(Debug, Default)]
+struct Shared {
+    /// The next ones; then the last of them for ever.
+    replies: Mutex<VecDeque<Reply>>,
+    asked: Mutex<Vec<Asked>>,
+}
+
+/// The server; it ends with the runtime of its test.
+#[derive(Clone, Debug)]
+pub(crate) struct ImagesApi {
+    pub(crate) base: String,
+    shared: Arc<Shared>,
+}
+
+impl ImagesApi {
+    /// Answers with these in turn, and with the last of them from then on.
+    pub(crate) async fn start(replies: impl IntoIterator<Item = Reply>) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
+        let base = format!("http://{}", listener.local_addr().expect("bound"));
+        let shared = Arc::new(Shared { replies: Mutex::new(replies.into_iter().collect()), asked: Mutex::default() });
+        let api = Self { base, shared: shared.clone() };
+        tokio::spawn(async move {
+            while let Ok((stream, _)) = listener.accept().await {
+                let shared = shared.clone();
+                let service = service_fn(move |request| answer(shared.clone(), request));
+                tokio::spawn(http1::Builder::new().serve_connection(TokioIo::new(stream), service));
+            }
+        });
+        api
+    }
+
+    pub(crate) fn asked(&self) -> Vec<Asked> {
+        self.shared.asked.lock().expect("no panic inside").clone()
+    }
+
+    pub(crate) fn count(&self) -> usize {
+        self.asked().len()
+    }
+
+    /// Answers with these from now on.
+    pub(crate) fn set(&self, replies: impl IntoIterator<Item = Reply>) {
+        *self.shared.replies.lock().expect("no panic inside") = replies.into_iter().collect();
+    }
+}
+
+type Body = BoxBody<Bytes, Infallible>;
+
+async fn answer(shared: Arc<Shared>, request: Request<Incoming>) -> io::Result<Response<Body>> {
+    let (head, body) = request.into_parts();
+    let body = body.collect().await.map_err(io::Error::other)?.to_bytes();
+    let header = |name: &str| head.headers.get(name).and_then(|value| value.to_str().ok()).map(str::to_owned);
+    let authorization = header("authorization");
+    shared.asked.lock().expect("no panic inside").push(Asked {
+        method: head.method.to_string(),
+        path: head.uri.to_string(),
+        authorization: authorization.clone(),
+        content_type: header("content-type"),
+        order: serde_json::from_slice(&body).unwrap_or_default(),
+    });
+    let mut reply = {
+        let mut replies = shared.replies.lock().expect("no panic inside");
+        if replies.len() > 1 { replies.pop_front() } else { replies.front().cloned() }.expect("a reply")
+    };
+    while let Reply::After(wait, then) = reply {
+        sleep(wait).await;
+        reply = *then;
+    }
+    let full = |status: u16, body: Bytes| {
+        let mut response = Response::new(Full::new(body).boxed());
+        *response.status_mut() = status.try_into().expect("a status");
+        response
+    };
+    let json = |status, value: Value| full(status, value.to_string().into());
+    Ok(match reply {
+        Reply::Picture(bytes) => json(200, json!({ "created": 1, "data": [{ "b64_json": STANDARD.encode(bytes) }] })),
+        Reply::Address(url) => json(200, json!({ "created": 1, "data": [{ "url": url }] })),
+        Reply::Body(status, bytes) => full(status, bytes),
+        Reply::Error(status, headers, value) => {
+            let mut response = json(status, value);
+            for (name, value) in headers {
+                response.headers_mut().insert(name, value.parse().expect("a value"));
+            }
+            response
+        }
+        Reply::Echo(status) => {
+            json(status, json!({ "error": { "message": format!("no such key: {authorization:?}") } }))
+        }
+        Reply::Endless => {
+            let piece = Bytes::from(vec![b'A'; 1 << 20]);
+            let pieces = stream::repeat_with(move || Ok(Piece::data(piece.clone())));
+            Response::new(BodyExt::boxed(StreamBody::new(pieces)))
+        }
+        Reply::Silence => std::future::pending().await,
+        Reply::Hangup => return Err(io::ErrorKind::ConnectionReset.into()),
+        Reply::After(..) => unreachable!("it was waited for"),
+    })
+}
+
+/// A picture of one colour.
+pub(crate) fn picture(width: u32, height: u32, color: [u8; 3]) -> Bytes {
+    let size = Size::new(width, height);
+    let [red, green, blue] = color;
+    let pixels = [red, green, blue, 255].repeat(size.area());
+    let options = EncodeOptions {
+        format: OutputFormat::Png,
+        quality: Quality::DEFAULT,
+        png: PngEffort::Fast,
+        channels: Channels::Rgba,
+    };
+    codec::encode(Composite(Frame::new(size, Buffer::from(pixels))), &options).expect("a picture").bytes
+}
