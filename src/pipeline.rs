@@ -276,9 +276,8 @@ async fn stages(
     }
     let drawing = drawing.map(|drawing| drawing.on(&scene, size)).transpose()?;
     let drawn_pixels = drawing.as_ref().map_or(0, Drawing::most_pixels);
-    let composed_pixels = most_pixels(&scene, picture, size);
-    let pixels = probed.pixels() + composed_pixels + cutting::most_pixels(size, &cut) + drawn_pixels;
-    engine.reserve_pixels(&slot, pixels, call.deadline).await?;
+    let work_pixels = most_pixels(&scene, picture, size) + cutting::most_pixels(size, &cut) + drawn_pixels;
+    engine.reserve_pixels(&slot, probed.pixels() + work_pixels, call.deadline).await?;
 
     let (buffers, scene) = (engine.buffers().clone(), Arc::new(scene));
     let decode = {

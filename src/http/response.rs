@@ -110,7 +110,7 @@ fn text(value: String) -> Result<HeaderValue, ApiError> {
 
 /// A finished picture that was billed with `cost` microdollars, `latency` after the last byte of its request.
 pub(super) fn image(output: Output, cost: u64, latency: Duration) -> Result<Reply, ApiError> {
-    let Output { image, subject, uncertainty, face, model, timings, understood: _ } = output;
+    let Output { image, subject, uncertainty, face, model, understood: _, timings } = output;
     let mut reply = page(StatusCode::OK, image.format.media_type(), image.bytes);
     let headers = reply.headers_mut();
     headers.insert(LATENCY, text(latency.as_millis().to_string())?);

@@ -9,6 +9,7 @@ pub use cpu::CpuRetoucher;
 pub use gpu::GpuRetoucher;
 
 use super::SegmentError;
+use super::weights::{BuiltIn, manifest};
 use crate::image::{Face, Frame};
 
 /// Side of an aligned face, in pixels.
@@ -73,9 +74,13 @@ pub trait Retoucher: Send + Sync + std::fmt::Debug {
     /// [`SegmentError`] when the device fails.
     fn enlarged(&self, frame: &Frame, by: Factor) -> Result<Frame, SegmentError>;
 
-    /// Name and version of the weights that restore faces, as told in `x-service-model`.
-    fn restores_with(&self) -> String;
+    /// Name and version of the weights that restore faces, as told in `x-service-model`: of those in the binary.
+    fn restores_with(&self) -> String {
+        manifest::model(BuiltIn::Restore)
+    }
 
     /// Name and version of the weights that enlarge by so much.
-    fn enlarges_with(&self, by: Factor) -> String;
+    fn enlarges_with(&self, by: Factor) -> String {
+        manifest::model(BuiltIn::Upscale(by))
+    }
 }

@@ -13,7 +13,7 @@ const COLUMNS: usize = 128;
 
 /// Rows of a tile: at most so many, because a picture in fewer tiles would be shared out badly; at least so many,
 /// because seven more are computed twice at every cut.
-const ROWS: [usize; 2] = [32, 256];
+const ROWS: [usize; 2] = [32, 128];
 
 /// Tiles for each thread, so that none waits long for another at the end.
 const SHARE: usize = 6;

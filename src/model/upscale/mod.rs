@@ -6,23 +6,32 @@
 //! that (by up to 10 levels of 255 at the border of a plain red picture). Beside the two pictures only the rows that are
 //! being worked on are in memory.
 //!
-//! Transparent pictures: the network sees colours multiplied by alpha, and alpha as a grey picture of its own. Both in
-//! encoded values: bicubic is linear in them, so a colour behind a soft edge comes out as it was; and it is how the
-//! network was trained, which knows a picture on black. In linear light the edge's colour and its alpha would be
-//! enlarged on two different curves, and their quotient would be another colour. Where alpha is the same all around a
-//! pixel, it is exactly that after enlarging, and what is opaque or clear everywhere is never looked at for alpha.
+//! Transparent pictures: colours are enlarged as if nothing were transparent ([`Solid`]), and alpha as a grey picture of
+//! its own, all in encoded values, as the network was trained. Colours that are multiplied by alpha, as one resamples
+//! them with a filter, do not do for a network that sharpens: it sharpens the edge to black too, and otherwise than that
+//! of alpha, because nothing is lighter than white; their quotient had a bright ring around every soft edge. What is opaque or
+//! clear everywhere is never looked at for alpha.
+//!
+//! Where colour or alpha is the same all around a pixel, it is exactly that after enlarging: what is trained is only
+//! nearly so exact, and a plain white ground has to stay white.
 
 mod bicubic;
 mod cpu;
+mod solid;
 
 use backdrop_kernels::conv::Tile;
 use rayon::prelude::*;
 
 use self::bicubic::{Phase, REACH, ROWS, blend, phases};
+use self::solid::{Solid, TRUST};
+use super::weights::architecture::upscale::PAIRS;
 use super::{Factor, SegmentError};
 use crate::image::{Buffer, Frame, Size};
 
 pub(super) use cpu::UpscaleNet;
+
+/// Pixels on every side of a pixel that its enlargement depends on: one for each convolution.
+const SIGHT: usize = 2 * PAIRS + 2;
 
 /// A network that tells what bicubic enlargement lacks.
 pub(super) trait Detail: Sync {
@@ -113,14 +122,6 @@ impl<'a> Picture<'a> {
         (x..).map(move |x| row[inside(x, row.len())])
     }
 
-    /// Colours multiplied by alpha.
-    fn colours(&self, y: isize, x: isize, to: &mut [f32]) {
-        for (to, pixel) in to.as_chunks_mut::<3>().0.iter_mut().zip(self.pixels_from(y, x)) {
-            let [red, green, blue, _] = premultiplied(pixel);
-            *to = [red, green, blue];
-        }
-    }
-
     /// Alpha as grey.
     fn alphas(&self, y: isize, x: isize, to: &mut [f32]) {
         for (to, [.., alpha]) in to.as_chunks_mut::<3>().0.iter_mut().zip(self.pixels_from(y, x)) {
@@ -134,18 +135,24 @@ impl<'a> Picture<'a> {
             return Some(255);
         }
         let [width, height] = self.extent;
-        let columns = tile.left.saturating_sub(REACH)..(tile.left + tile.width + REACH).min(width);
-        let mut rows = tile.top.saturating_sub(REACH)..(tile.top + tile.height + REACH).min(height);
+        let reach = SIGHT + TRUST;
+        let columns = tile.left.saturating_sub(reach)..(tile.left + tile.width + reach).min(width);
+        let mut rows = tile.top.saturating_sub(reach)..(tile.top + tile.height + reach).min(height);
         let alpha = self.row(tile.top)[tile.left][3];
         rows.all(|y| self.row(y)[columns.clone()].iter().all(|pixel| pixel[3] == alpha)).then_some(alpha)
     }
 }
 
-/// In 0..=1, the colours multiplied by alpha.
-fn premultiplied([red, green, blue, alpha]: [u8; 4]) -> [f32; 4] {
-    let alpha = f32::from(alpha) / 255.0;
-    let [red, green, blue] = [red, green, blue].map(|value| f32::from(value) / 255.0 * alpha);
-    [red, green, blue, alpha]
+/// The colours of row `y` from column `x` on, without end, in 0..=1: those of `solid`, or the picture's own.
+fn colours<'a>(
+    picture: &'a Picture<'_>,
+    solid: Option<&'a Solid>,
+    y: isize,
+    x: isize,
+) -> impl Iterator<Item = [f32; 3]> {
+    picture.pixels_from(y, x).zip(x..).map(move |([red, green, blue, _], x)| {
+        solid.map_or_else(|| [red, green, blue].map(|value| f32::from(value) / 255.0), |solid| solid.colour(y, x))
+    })
 }
 
 /// One tile at work.
@@ -160,8 +167,10 @@ struct Enlarging<'a> {
 impl Enlarging<'_> {
     fn run(mut self, detail: &dyn Detail) -> Result<(), SegmentError> {
         let (picture, tile) = (self.picture, self.tile);
-        let mut window = Window::new(picture, tile);
-        match picture.only_alpha(tile) {
+        let alpha = picture.only_alpha(tile);
+        let solid = if alpha.is_some() { None } else { Some(Solid::new(picture, tile)) };
+        let mut window = Window::new(picture, solid.as_ref(), tile);
+        match alpha {
             Some(0) => return Ok(()),
             Some(alpha) => {
                 for row in &mut self.rows {
@@ -176,7 +185,11 @@ impl Enlarging<'_> {
                 })?;
             }
         }
-        let source = |y: isize, x: isize, to: &mut [f32]| picture.colours(y, x, to);
+        let source = |y: isize, x: isize, to: &mut [f32]| {
+            for (to, colour) in to.as_chunks_mut::<3>().0.iter_mut().zip(colours(picture, solid.as_ref(), y, x)) {
+                *to = colour;
+            }
+        };
         detail.rows(tile, &source, &mut |y, tail| {
             window.move_to(y);
             self.write_colours(y, &window, tail);
@@ -193,17 +206,18 @@ impl Enlarging<'_> {
 
     fn write_alpha(&mut self, y: usize, window: &Window<'_>, tail: &[f32]) {
         let (phases, factor) = (self.phases, self.phases.len());
-        let only = window.only_alphas();
+        let only = window.only(|[.., alpha]| alpha);
         for (dy, phase, row) in self.results(y) {
             let blended = window.blended(phase);
             let sources = row.chunks_exact_mut(factor).zip(tail.chunks_exact(3 * factor * factor)).enumerate();
             for (x, (pixels, tail)) in sources {
                 for (dx, (pixel, phase)) in pixels.iter_mut().zip(phases).enumerate() {
-                    pixel[3] = only[x].unwrap_or_else(|| {
+                    let found = || {
                         let [.., alpha] = blend(four(&blended[x + phase.first..]), phase.weights);
                         let added: f32 = tail[dy * factor + dx..].iter().step_by(factor * factor).sum();
-                        byte(alpha + added / 3.0)
-                    });
+                        alpha + added / 3.0
+                    };
+                    pixel[3] = byte(only[x].unwrap_or_else(found));
                 }
             }
         }
@@ -211,21 +225,22 @@ impl Enlarging<'_> {
 
     fn write_colours(&mut self, y: usize, window: &Window<'_>, tail: &[f32]) {
         let (phases, factor) = (self.phases, self.phases.len());
+        let only = window.only(|[red, green, blue, _]| [red, green, blue]);
         for (dy, phase, row) in self.results(y) {
             let blended = window.blended(phase);
             let sources = row.chunks_exact_mut(factor).zip(tail.chunks_exact(3 * factor * factor)).enumerate();
             for (x, (pixels, tail)) in sources {
                 for (dx, (pixel, phase)) in pixels.iter_mut().zip(phases).enumerate() {
+                    if pixel[3] == 0 {
+                        continue;
+                    }
+                    if let Some(colour) = only[x] {
+                        pixel[..3].copy_from_slice(&colour.map(byte));
+                        continue;
+                    }
                     let colour = blend(four(&blended[x + phase.first..]), phase.weights);
-                    let alpha = pixel[3];
                     for channel in 0..3 {
-                        let value = colour[channel] + tail[(channel * factor + dy) * factor + dx];
-                        pixel[channel] = match alpha {
-                            255 => byte(value),
-                            0 => 0,
-                            // What is laid over a ground again is then what was enlarged.
-                            alpha => byte(value * 255.0 / f32::from(alpha)),
-                        };
+                        pixel[channel] = byte(colour[channel] + tail[(channel * factor + dy) * factor + dx]);
                     }
                 }
             }
@@ -246,17 +261,18 @@ fn four(pixels: &[[f32; 4]]) -> [[f32; 4]; 4] {
 /// The pixels around a row of a tile, [`REACH`] on every side; beyond the border its pixels go on.
 struct Window<'a> {
     picture: &'a Picture<'a>,
+    solid: Option<&'a Solid>,
     tile: Tile,
-    /// Multiplied by alpha. Row `y` of the picture, moved inside it, is at `(y + REACH) % ROWS`.
+    /// Colours and alpha. Row `y` of the picture, moved inside it, is at `(y + REACH) % ROWS`.
     rows: [Vec<[f32; 4]>; ROWS],
     /// The row in the middle.
     at: Option<usize>,
 }
 
 impl<'a> Window<'a> {
-    fn new(picture: &'a Picture<'a>, tile: Tile) -> Self {
+    fn new(picture: &'a Picture<'a>, solid: Option<&'a Solid>, tile: Tile) -> Self {
         let row = || vec![[0.0; 4]; tile.width + 2 * REACH];
-        Self { picture, tile, rows: std::array::from_fn(|_| row()), at: None }
+        Self { picture, solid, tile, rows: std::array::from_fn(|_| row()), at: None }
     }
 
     /// Puts row `y` in the middle.
@@ -265,9 +281,10 @@ impl<'a> Window<'a> {
         let needed = if y > 0 && self.at == Some(y - 1) { y + ROWS - 1..y + ROWS } else { y..y + ROWS };
         let outside = |at: usize| at as isize - REACH as isize;
         for above in needed {
-            let source = self.picture.pixels_from(outside(above), outside(self.tile.left));
-            for (to, pixel) in self.rows[above % ROWS].iter_mut().zip(source) {
-                *to = premultiplied(pixel);
+            let (y, x) = (outside(above), outside(self.tile.left));
+            let source = colours(self.picture, self.solid, y, x).zip(self.picture.pixels_from(y, x));
+            for (to, ([red, green, blue], [.., alpha])) in self.rows[above % ROWS].iter_mut().zip(source) {
+                *to = [red, green, blue, f32::from(alpha) / 255.0];
             }
         }
         self.at = Some(y);
@@ -285,17 +302,16 @@ impl<'a> Window<'a> {
         columns.map(|(((&a, &b), &c), &d)| blend([a, b, c, d], phase.weights)).collect()
     }
 
-    /// For each pixel of the tile's row the alpha of all pixels around it, if it is one.
-    fn only_alphas(&self) -> Vec<Option<u8>> {
-        let alphas = |x: usize| (0..ROWS).map(move |offset| self.row(offset)[x][3]);
-        let columns: Vec<Option<f32>> = (0..self.tile.width + 2 * REACH)
-            .map(|x| {
-                let first = self.row(0)[x][3];
-                alphas(x).all(|alpha| alpha == first).then_some(first)
-            })
-            .collect();
+    /// For each pixel of the tile's row what all pixels around it have of this, if it is the same.
+    fn only<P: Copy + PartialEq>(&self, part: impl Fn([f32; 4]) -> P) -> Vec<Option<P>> {
+        let rows: [&[[f32; 4]]; ROWS] = std::array::from_fn(|offset| self.row(offset));
+        let column = |x: usize| {
+            let first = part(rows[0][x]);
+            rows.iter().all(|row| part(row[x]) == first).then_some(first)
+        };
+        let columns: Vec<Option<P>> = (0..self.tile.width + 2 * REACH).map(column).collect();
         let around = columns.windows(ROWS);
-        around.map(|columns| columns[0].filter(|_| columns.iter().all(|one| *one == columns[0])).map(byte)).collect()
+        around.map(|columns| columns[0].filter(|_| columns.iter().all(|one| *one == columns[0]))).collect()
     }
 }
 

@@ -81,7 +81,7 @@ fn isas() -> impl Iterator<Item = Isa> {
     Isa::ALL.into_iter().filter(|isa| isa.is_available())
 }
 
-/// Bicubic by its definition, in double precision: colours multiplied by alpha, and alpha.
+/// Bicubic by its definition, in double precision, of each channel by itself.
 fn naive(frame: &Frame, factor: u32, x: u32, y: u32) -> [f64; 4] {
     let keys = |t: f64| match t.abs() {
         t if t <= 1.0 => 1.5 * t.powi(3) - 2.5 * t.powi(2) + 1.0,
@@ -97,34 +97,28 @@ fn naive(frame: &Frame, factor: u32, x: u32, y: u32) -> [f64; 4] {
     let mut sum = [0.0; 4];
     for (row, down) in taps(y, height) {
         for (column, across) in taps(x, width) {
-            let [red, green, blue, alpha] = frame.pixel(column, row).map(|value| f64::from(value) / 255.0);
-            for (sum, value) in sum.iter_mut().zip([red * alpha, green * alpha, blue * alpha, alpha]) {
-                *sum += down * across * value;
+            for (sum, value) in sum.iter_mut().zip(frame.pixel(column, row)) {
+                *sum += down * across * f64::from(value);
             }
         }
     }
-    sum
+    sum.map(|value| value.clamp(0.0, 255.0))
 }
 
 #[test]
-fn without_the_network_it_is_bicubic_of_premultiplied_colours() {
+fn without_the_network_it_is_bicubic() {
     for factor in Factor::ALL {
         for (width, height) in [(1, 1), (1, 9), (9, 1), (3, 5), (40, 23)] {
-            for frame in [opaque(width, height), transparent(width, height)] {
+            for (kind, frame) in [("opaque", opaque(width, height)), ("clear", transparent(width, height))] {
                 let large = enlarge(&frame, &Nothing(factor, [16, 9]));
                 let by = factor.get();
                 assert_eq!(large.size(), Size::new(width * by, height * by));
                 for (x, y) in (0..height * by).flat_map(|y| (0..width * by).map(move |x| (x, y))) {
-                    let expected = naive(&frame, by, x, y);
-                    let found = large.pixel(x, y);
-                    let alpha = f64::from(found[3]) / 255.0;
-                    assert!((alpha - expected[3].clamp(0.0, 1.0)).abs() < 0.6 / 255.0, "alpha at {x}, {y}");
-                    for channel in 0..3 {
-                        // What is laid over black again, since a colour is as exact as its alpha allows.
-                        let laid = f64::from(found[channel]) / 255.0 * alpha;
-                        let expected = expected[channel].clamp(0.0, alpha);
-                        let off = (laid - expected).abs() * 255.0;
-                        assert!(off < 0.6, "{factor:?}, {width}×{height}, channel {channel} at {x}, {y}: {off}");
+                    let (expected, found) = (naive(&frame, by, x, y), large.pixel(x, y));
+                    // Behind soft edges colours are others, which other tests look at.
+                    for channel in if kind == "opaque" { 0..4 } else { 3..4 } {
+                        let off = (f64::from(found[channel]) - expected[channel]).abs();
+                        assert!(off < 0.51, "{factor:?}, {kind} {width}×{height}, {channel} at {x}, {y}: {off}");
                     }
                 }
             }
@@ -182,16 +176,35 @@ fn awkward_sizes_are_enlarged_and_none_is_refused() {
     }
 }
 
+const COLOURS: [[u8; 3]; 5] = [[0, 0, 0], [255, 255, 255], [128, 128, 128], [200, 60, 30], [20, 90, 220]];
+
 #[test]
-fn a_constant_picture_stays_constant() {
+fn a_constant_picture_stays_as_it_is() {
     for factor in Factor::ALL {
         let net = net(factor, Isa::detect());
-        for colour in [[0, 0, 0], [255, 255, 255], [128, 128, 128], [200, 60, 30], [20, 90, 220]] {
-            let [red, green, blue] = colour;
+        for [red, green, blue] in COLOURS {
             let large = enlarge(&frame(40, 30, |_, _| [red, green, blue, 255]), &net);
-            let off = |pixel: &[u8; 4]| (0..3).map(|channel| pixel[channel].abs_diff(colour[channel])).max();
-            let worst = large.pixels().as_chunks::<4>().0.iter().filter_map(off).max();
-            assert!(worst <= Some(1), "{factor:?}, {colour:?}: off by {worst:?}");
+            assert!(large.pixels().as_chunks::<4>().0.iter().all(|pixel| *pixel == [red, green, blue, 255]));
+        }
+    }
+}
+
+#[test]
+fn the_network_adds_next_to_nothing_to_a_constant_picture() {
+    for factor in Factor::ALL {
+        let net = net(factor, Isa::detect());
+        for colour in COLOURS {
+            let source = |_: isize, _: isize, to: &mut [f32]| {
+                let colour = colour.map(|value| f32::from(value) / 255.0);
+                to.as_chunks_mut::<3>().0.fill(colour);
+            };
+            let mut worst = 0.0_f32;
+            let tile = Tile { left: 0, top: 0, width: 20, height: 10 };
+            net.rows(tile, &source, &mut |_, row| {
+                worst = row.iter().fold(worst, |worst, value| worst.max(value.abs()))
+            })
+            .expect("the CPU does not fail");
+            assert!(worst <= 1.0 / 255.0, "{factor:?}, {colour:?}: {} levels", worst * 255.0);
         }
     }
 }
@@ -234,24 +247,54 @@ fn alpha_is_exact_where_it_is_the_same_all_around() {
     }
 }
 
+/// A disc of this colour, opaque inside, with a soft edge around it.
+fn disc(side: u32, pixel: impl Fn(u32, u32, u8) -> [u8; 4]) -> Frame {
+    let centre = f64::from(side) / 2.0 - 0.5;
+    frame(side, side, |x, y| {
+        let from_centre = (f64::from(x) - centre).hypot(f64::from(y) - centre);
+        pixel(x, y, ((f64::from(side) * 0.375 - from_centre) * 80.0 + 127.5).clamp(0.0, 255.0) as u8)
+    })
+}
+
 #[test]
-fn a_colour_keeps_its_hue_behind_a_soft_edge() {
+fn a_colour_stays_the_same_behind_a_soft_edge() {
     const COLOUR: [u8; 3] = [220, 120, 40];
     let [red, green, blue] = COLOUR;
-    let picture = frame(64, 64, |x, y| {
-        let from_centre = (f64::from(x) - 31.5).hypot(f64::from(y) - 31.5);
-        [red, green, blue, ((24.0 - from_centre) * 80.0 + 127.5).clamp(0.0, 255.0) as u8]
-    });
+    // Under alpha 0 another colour, to be seen if anything looked there.
+    let picture = disc(64, |_, _, alpha| if alpha == 0 { [0, 0, 255, 0] } else { [red, green, blue, alpha] });
     for factor in Factor::ALL {
         let large = enlarge(&picture, &net(factor, Isa::detect()));
-        let alphas = large.pixels().as_chunks::<4>().0.iter().map(|pixel| pixel[3]);
-        assert!(alphas.clone().filter(|alpha| (1..255).contains(alpha)).count() > 100, "there is no soft edge");
-        for pixel in large.pixels().as_chunks::<4>().0 {
-            // As it shows: a colour that covers little may be off by more.
-            let alpha = f32::from(pixel[3]) / 255.0;
-            let off = (0..3).map(|channel| f32::from(pixel[channel].abs_diff(COLOUR[channel])) * alpha);
-            let worst = off.fold(0.0, f32::max);
-            assert!(worst <= 24.0, "{factor:?}: {pixel:?} is off by {worst}");
+        let pixels = large.pixels().as_chunks::<4>().0;
+        assert!(pixels.iter().filter(|pixel| (1..255).contains(&pixel[3])).count() > 100, "there is no soft edge");
+        for pixel in pixels.iter().filter(|pixel| pixel[3] > 0) {
+            let worst = (0..3).map(|channel| pixel[channel].abs_diff(COLOUR[channel])).max();
+            assert!(worst <= Some(1), "{factor:?}: {pixel:?} is off by {worst:?}");
         }
+    }
+}
+
+#[test]
+fn half_clear_pictures_are_as_sharp_as_opaque_ones() {
+    let net = net(Factor::Two, Isa::detect());
+    let half = frame(50, 40, |x, y| {
+        let [red, green, blue] = texture(x, y);
+        [red, green, blue, 100]
+    });
+    let (half, whole) = (enlarge(&half, &net), enlarge(&opaque(50, 40), &net));
+    for (half, whole) in half.pixels().as_chunks::<4>().0.iter().zip(whole.pixels().as_chunks::<4>().0) {
+        assert_eq!((half[..3].to_vec(), half[3]), (whole[..3].to_vec(), 100));
+    }
+}
+
+#[test]
+fn the_thin_end_of_an_edge_takes_the_colours_beside_it() {
+    let picture = disc(40, |_, _, alpha| if alpha < 30 { [255, 0, 255, alpha.min(1)] } else { [30, 160, 60, alpha] });
+    let solid = Solid::new(&Picture::new(&picture), Tile { left: 0, top: 0, width: 40, height: 40 });
+    for (x, y) in (0..40).flat_map(|y| (0..40).map(move |x| (x, y))) {
+        let far = picture.pixel(x, y)[3] == 0 && (x.min(y) < 2 || x.max(y) > 37);
+        let expected = [30.0, 160.0, 60.0].map(|value: f32| value / 255.0);
+        let off =
+            solid.colour(y as isize, x as isize).iter().zip(expected).map(|(a, b)| (a - b).abs()).fold(0.0, f32::max);
+        assert!(off < 0.1 || far, "{x}, {y}: {off}");
     }
 }

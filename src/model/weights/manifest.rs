@@ -47,6 +47,16 @@ pub fn entries() -> Vec<Entry> {
     toml::from_str::<Manifest>(MANIFEST).expect("the manifest was checked when the program was built").weights
 }
 
+/// Name and version of the weights in the binary, as told to callers: `restore-256/1`. Without unpacking them.
+///
+/// # Panics
+/// Never: a test checks that the manifest has them all.
+#[must_use]
+pub fn model(which: BuiltIn) -> String {
+    let entry = entries().into_iter().find(|entry| entry.file == which.file());
+    entry.map(|entry| format!("{}/{}", entry.name, entry.version)).expect("every built-in file is in the manifest")
+}
+
 /// Checks each of the embedded weights files against its entry of the manifest: size, digest, and every field of the
 /// card. Returns the names of the files with what was found.
 #[must_use]
