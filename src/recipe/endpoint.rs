@@ -77,13 +77,13 @@ impl Endpoint {
         missing.map_or(Ok(recipe), |field| Err(FieldError::Missing { param: field.name.to_owned() }))
     }
 
-    /// Judges every field that is there; others may be missing, because they are to come from a preset, or a preset is
-    /// what these are.
+    /// Judges every field that is there and fills the defaults of the others, also of those that must not be missing: they
+    /// are to come from a preset, or a preset is what these are.
     ///
     /// # Errors
     /// [`FieldError`] for the first field that cannot be used.
-    pub fn judge(&self, fields: &Fields) -> Result<(), FieldError> {
-        (self.plan)(fields).map(|_| ())
+    pub fn judge(&self, fields: &Fields) -> Result<Recipe, FieldError> {
+        (self.plan)(fields)
     }
 
     /// Whether it makes backdrops, for the accounts on its list alone.

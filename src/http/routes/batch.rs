@@ -83,7 +83,7 @@ pub(in crate::http) async fn answer(
 ) -> Result<Reply, ApiError> {
     let submission = submission::read(facade, endpoint, exchange).await?;
     let received = exchange.body.received();
-    facade.judge_pin(&exchange.headers, &endpoint.recipe(&submission.fields)?)?;
+    facade.judge_pin(&exchange.headers, &endpoint.judge(&submission.fields)?)?;
     let cover = facade.cover(endpoint, caller, &exchange.headers, &submission).await?;
     let recipe = cover.recipe.clone();
     let Submission { pictures, share, .. } = submission;

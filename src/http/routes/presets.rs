@@ -156,7 +156,7 @@ fn fits<'a>(endpoint: &Endpoint, params: impl IntoIterator<Item = (&'a String, &
         let text = text.ok_or_else(|| FieldError::invalid(name, &value.to_string(), field.kind.expected()))?;
         fields.push(name, &text)?;
     }
-    endpoint.judge(&fields)
+    endpoint.judge(&fields).map(|_| ())
 }
 
 /// A stored value as a form would carry it, which may be what was stored: text for everything.
