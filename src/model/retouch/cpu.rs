@@ -80,12 +80,4 @@ impl Retoucher for CpuRetoucher {
     fn enlarged(&self, frame: &Frame, by: Factor) -> Result<Frame, SegmentError> {
         upscale::enlarged(frame, self.upscale(by))
     }
-
-    fn restores_with(&self) -> String {
-        Weights::built_in(BuiltIn::Restore).model()
-    }
-
-    fn enlarges_with(&self, by: Factor) -> String {
-        Weights::built_in(BuiltIn::Upscale(by)).model()
-    }
 }

@@ -111,14 +111,6 @@ impl Retoucher for GpuRetoucher {
     fn enlarged(&self, frame: &Frame, by: Factor) -> Result<Frame, SegmentError> {
         upscale::enlarged(frame, self.upscale(by)?)
     }
-
-    fn restores_with(&self) -> String {
-        self.cpu.restores_with()
-    }
-
-    fn enlarges_with(&self, by: Factor) -> String {
-        self.cpu.enlarges_with(by)
-    }
 }
 
 impl fmt::Debug for GpuRetoucher {
