@@ -26,11 +26,12 @@ impl Hair {
     /// Raises `high`, the highest value of `values` around each cell of `grid` over a picture of `size`, inside the region to
     /// the highest within reach. `cell_px`: the shorter side of a cell in pixels of the picture.
     pub(super) fn widen(&self, values: &[f32], grid: (usize, usize), size: Size, cell_px: f32, high: &mut [f32]) {
-        let radius = (self.reach / cell_px).min(MOST_CELLS);
-        // A reach that is no number widens nothing.
+        let radius = self.reach / cell_px;
+        // A reach that is no number widens nothing; `min` alone would make it the most.
         if radius.is_nan() || radius < 1.0 {
             return;
         }
+        let radius = radius.min(MOST_CELLS);
         let [columns, rows] = self.cells(grid, size);
         let margin = radius.ceil() as usize;
         let around =
