@@ -21,8 +21,8 @@
 //! the nearest point's own.
 //!
 //! Coordinates: f32 of a magnitude below 2²². Integer hashes are the same on every machine, and no operation is fused, so
-//! the plain form gives the same bits whatever instructions it is compiled to. The twins differ by at most 1e-4: a GPU may
-//! fuse, and divides inexactly.
+//! the plain form gives the same bits whatever instructions it is compiled to. The twins differ by at most 1e-3: a GPU may
+//! fuse what turns the coordinates.
 
 pub mod cpu;
 #[cfg(feature = "gpu")]

@@ -1,8 +1,8 @@
 //! Small drawn pictures whose finished form is known.
 
 use super::{
-    Aspect, Background, Enhance, Fit, Flattened, Framing, Materials, Outline, Padding, Resize, SUBJECT_ALPHA, Scene,
-    Shadow, flatten,
+    Aspect, Background, Enhance, Fit, Flattened, Framing, Grounding, Light, Materials, Outline, Padding, Resize,
+    SUBJECT_ALPHA, Scene, Shadow, flatten,
 };
 use crate::image::color::{Color, encoded8_of_linear16, linear_of_encoded};
 use crate::image::{Buffer, Frame, Rect, Size};
@@ -557,6 +557,7 @@ fn every_scene_of_every_odd_size_is_finished() {
         Background::EdgeColor,
     ];
     let resizes = [(None, None), (Some(1), None), (Some(50), Some(9)), (None, Some(61))];
+    let light = Light { shadow_angle: 210.0, shadow_length: 0.8, softness: 0.5, strength: 0.5, tint: [1.2, 1.0, 0.8] };
     for (width, height) in [(1, 1), (1, 41), (41, 1), (17, 23), (64, 3)] {
         for framing in framings {
             for background in backgrounds {
@@ -566,7 +567,7 @@ fn every_scene_of_every_odd_size_is_finished() {
                         resize: Resize { width: to_width, height: to_height, max_dim: None },
                         background,
                         shadow: shadow(3.3, -2.0, 9.0, 0.5),
-                        grounding: None,
+                        grounding: Some(Grounding { light, horizon: Some(0.4) }),
                         outline: Some(Outline { color: Color::WHITE, width: 2.5 }),
                         enhance: Some(Enhance(0.2)),
                         watermark: None,

@@ -37,9 +37,10 @@ const DEPTH: f32 = 0.075;
 /// How much shorter a length on the ground looks that leads away from the viewer.
 const FLAT: f32 = 0.36;
 /// The least a shadow is tall, of the subject's height: even under a light from the side it has the depth of the subject.
-const LEAST_TALL: f32 = 0.03;
-/// How dark it is where a subject touches the ground, under a light that throws a shadow of full strength.
-const CONTACT: f32 = 1.15;
+const LEAST_TALL: f32 = 0.09;
+/// How dark it is where a subject touches the ground, under any light, and how much darker under one that throws a shadow of
+/// full strength: what touches keeps the sky out too.
+const CONTACT: [f32; 2] = [0.35, 0.75];
 /// How much of the light's colour, and of what is behind, the outermost edge takes.
 const TINTED: f32 = 0.5;
 const WRAPPED: f32 = 0.22;
@@ -234,7 +235,8 @@ fn shade(canvas: &Frame, subject: Rect, place: Rect, grounding: &Grounding) -> O
             } else {
                 middle + (share - 0.4) / 0.6 * (far - middle)
             };
-            let touched = (CONTACT * light.strength * (1.1 * cell[0] + 0.55 * wide[at][0])).min(0.92);
+            let contact = CONTACT[0] + CONTACT[1] * light.strength;
+            let touched = (contact * (1.2 * cell[0] + 1.3 * wide[at][0])).min(0.9);
             *cell = [on_ground * (1.0 - (1.0 - touched) * (1.0 - strength * blurred.clamp(0.0, 1.0)))];
         }
     });
@@ -263,9 +265,9 @@ fn contact(bottoms: &[Option<f32>], lowest: f32, longest: f32, grid: Grid) -> [V
             }
         })
     };
-    let [mut tight, mut wide] = [drawn(1.6 * thick), drawn(3.5 * thick)];
+    let [mut tight, mut wide] = [drawn(1.6 * thick), drawn(4.5 * thick)];
     gaussian::cpu::blur(&mut tight, grid.columns, 0.007 * longest, Border::Zero);
-    gaussian::cpu::blur(&mut wide, grid.columns, 0.028 * longest, Border::Zero);
+    gaussian::cpu::blur(&mut wide, grid.columns, 0.04 * longest, Border::Zero);
     [tight, wide]
 }
 
@@ -403,9 +405,10 @@ mod tests {
     fn the_edge_takes_on_the_light_and_what_is_behind() {
         let half = |x: u32, y: u32| if (60..120).contains(&x) && (50..100).contains(&y) { 128 } else { figure(x, y) };
         let plain = stood(drawn(SIZE, half), on(light(90.0, 0.0), None)).pixel(70, 70);
-        let warm =
-            stood(drawn(SIZE, half), on(Light { tint: [1.5, 1.0, 0.5], ..light(90.0, 0.0) }, None)).pixel(70, 70);
-        assert!(warm[0] > plain[0] && warm[2] < plain[2], "{warm:?} after {plain:?}");
+        let tinted = |tint| stood(drawn(SIZE, half), on(Light { tint, ..light(90.0, 0.0) }, None)).pixel(70, 70);
+        let (warm, cool) = (tinted([1.6, 1.0, 0.5]), tinted([0.5, 1.0, 1.6]));
+        assert!(warm[0] > plain[0] && plain[0] > cool[0], "red {} {} {}", warm[0], plain[0], cool[0]);
+        assert_eq!(warm[1], cool[1]);
         let none = stood(drawn(SIZE, half), None).pixel(70, 70);
         // White from behind lifts red, green and blue alike.
         assert!((1..3).all(|channel| plain[channel] > none[channel]), "{plain:?} after {none:?}");
@@ -478,10 +481,13 @@ mod tests {
         let large = Size::new(SIZE.width * 3, SIZE.height * 3);
         let small = stood(drawn(SIZE, figure), on(light(20.0, 0.5), Some(0.3)));
         let same = stood(drawn(large, |x, y| figure(x / 3, y / 3)), on(light(20.0, 0.5), Some(0.3)));
+        let (mut worst, mut sum, mut count) = (0, 0, 0);
         for (x, y) in (4..196).step_by(3).flat_map(|y| (4..236).step_by(3).map(move |x| (x, y))) {
-            let (one, other) = (darkness(&small, x, y), darkness(&same, 3 * x + 1, 3 * y + 1));
-            assert!(one.abs_diff(other) < 12, "{one} and {other} at {x},{y}");
+            let off = darkness(&small, x, y).abs_diff(darkness(&same, 3 * x + 1, 3 * y + 1));
+            (worst, sum, count) = (worst.max(off), sum + off, count + 1);
         }
+        // The line where it touches is steep, and their grids are not cut alike.
+        assert!(worst < 32 && sum < count, "{worst} at worst, {sum} over {count} places");
     }
 
     #[test]

@@ -387,7 +387,7 @@ fn grown(source: Size, subject: Rect, shadow: &Shadow) -> Natural {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::compose::{Head, Outline};
+    use crate::compose::{Grounding, Head, Light, Outline};
     use crate::image::color::Color;
 
     const PORTRAIT: Size = Size::new(200, 300);
@@ -807,6 +807,9 @@ mod tests {
     #[test]
     fn a_picture_that_is_handed_through_needs_nothing() {
         assert_eq!(Scene::default().most_pixels(PORTRAIT), 0);
+        let light = Light { shadow_angle: 0.0, shadow_length: 0.5, softness: 0.5, strength: 0.5, tint: [1.0; 3] };
+        let grounding = Some(Grounding { light, horizon: None });
+        assert_eq!(Scene { grounding, ..Scene::default() }.most_pixels(PORTRAIT), grounding::MOST_PIXELS);
         assert_eq!(scene(Framing::Whole, resize(20, 0, 0)).most_pixels(PORTRAIT), 20 * 30);
         // The subject may be as narrow as one column.
         assert_eq!(trimmed(0.0, 0, resize(20, 0, 0)).most_pixels(PORTRAIT), 20 * 8192);

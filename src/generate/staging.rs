@@ -439,7 +439,7 @@ fn lamp(reading: &Reading, behind: &Behind) -> Lamp {
         pool: 0.5,
         gobo: None,
         neon: None,
-        shadow: 0.42,
+        shadow: 0.56,
     };
     if let Behind::View(view) = behind {
         under_sky(&mut lamp, view);
@@ -541,7 +541,7 @@ fn lamp(reading: &Reading, behind: &Behind) -> Lamp {
             (lamp.height, lamp.softness, lamp.shadow) = (0.16, lamp.softness.min(0.25), lamp.shadow.max(0.55))
         }
         Some(Shade::Hard) => (lamp.softness, lamp.shadow) = (0.06, lamp.shadow.max(0.65)),
-        Some(Shade::Soft) => (lamp.softness, lamp.shadow) = (0.95, lamp.shadow.min(0.34)),
+        Some(Shade::Soft) => (lamp.softness, lamp.shadow) = (0.95, lamp.shadow.min(0.4)),
         Some(Shade::Visible) => lamp.shadow = lamp.shadow.max(0.55),
         None => {}
     }
@@ -567,10 +567,10 @@ fn hour_tint(hour: Hour) -> Rgb {
 fn under_sky(lamp: &mut Lamp, view: &View) {
     let tint = hour_tint(view.hour);
     let (height, softness, shadow, behind) = match view.hour {
-        Hour::Day => (0.62, 0.3, 0.5, false),
+        Hour::Day => (0.62, 0.3, 0.62, false),
         Hour::Dawn => (0.3, 0.6, 0.36, true),
-        Hour::Golden => (0.22, 0.25, 0.5, true),
-        Hour::Sunset => (0.14, 0.35, 0.45, true),
+        Hour::Golden => (0.22, 0.25, 0.58, true),
+        Hour::Sunset => (0.14, 0.35, 0.55, true),
         Hour::Dusk | Hour::Night => (0.6, 0.9, 0.3, false),
     };
     let indoors = Lamp {

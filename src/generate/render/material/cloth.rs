@@ -2,7 +2,7 @@
 
 use super::Sample;
 use crate::generate::palette::{Rgb, mix, scaled, smooth, srgb};
-use crate::generate::render::span::{Light, Patch, Plane, line, plane, wave};
+use crate::generate::render::span::{Light, Patch, Plane, plane, wave};
 
 /// Wide, soft folds: how much brighter than flat they are, about -1..1.
 fn folds(sample: &Sample<'_>, at: &Patch, scale: [f32; 2], depth: f32) -> Plane {
@@ -146,26 +146,23 @@ pub(super) fn kraft(sample: &Sample<'_>) -> Light {
     light
 }
 
-/// Flat facets with sharp creases between them.
+/// Slopes that end in sharp creases: the light on creased noise.
 pub(super) fn crumpled(sample: &Sample<'_>) -> Light {
     let base = sample.base(0xEC_E9_E3);
     let at = sample.at;
+    let (across, down) = (at.fbm([1.4; 2], sample.seed(1), 2, 0.5), at.fbm([1.4; 2], sample.seed(2), 2, 0.5));
+    let folded = at.warped(&across, &down, 0.12);
+    let step = 0.02;
+    let towards = folded.moved([step * sample.light[0], step * sample.light[1]]);
+    let height = |patch: &Patch, scale: f32, index: u32| patch.turbulence([scale; 2], sample.seed(index), 3, 0.42);
+    let (large, lit_large) = (height(&folded, 1.7, 3), height(&towards, 1.7, 3));
+    let (small, lit_small) = (height(&folded.turned(0.6, 0.8), 4.1, 4), height(&towards.turned(0.6, 0.8), 4.1, 4));
+    let grain = at.grain(180.0, sample.seed(5));
     let mut light = Light::of(base);
-    let mut factor = [1.0; crate::generate::render::span::SPAN];
-    for (index, (scale, depth)) in [(2.4, 0.2), (5.3, 0.12), (11.0, 0.06)].into_iter().enumerate() {
-        let index = index as u32;
-        let wobble = at.fbm([scale * 0.8; 2], sample.seed(10 + index), 2, 0.5);
-        let cells = at.warped(&wobble, &wobble, 0.2 / scale).cells([scale; 2], sample.seed(20 + index), 1.0);
-        let shows = at.shows(scale);
-        let crease = cells.second;
-        let foot = (at.foot[0].max(at.foot[1]) * scale).max(0.03);
-        factor = plane(|i| {
-            let edge = line(crease[i] - cells.nearest[i], 0.02, foot);
-            factor[i] + shows * depth * ((cells.own[i] - 0.5) * 1.6 + (0.45 - cells.nearest[i]) * 0.5 + 0.7 * edge)
-        });
-    }
-    let grain = at.grain(180.0, sample.seed(3));
-    light.scale(&plane(|i| (0.92 * factor[i] + 0.02 * grain[i]).clamp(0.1, 1.3)));
+    light.scale(&plane(|i| {
+        let slope = 2.4 * (large[i] - lit_large[i]) + 0.7 * (small[i] - lit_small[i]);
+        (0.9 + slope.clamp(-0.45, 0.3) + 0.02 * grain[i]).max(0.2)
+    }));
     light
 }
 
