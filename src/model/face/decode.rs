@@ -67,7 +67,7 @@ pub(super) fn distinct(mut faces: Vec<Face>) -> Vec<Face> {
 }
 
 /// The share of the pixels that two boxes cover together which both cover.
-fn overlap(one: &Face, other: &Face) -> f32 {
+pub(super) fn overlap(one: &Face, other: &Face) -> f32 {
     let width = one.right.min(other.right) - one.left.max(other.left);
     let height = one.bottom.min(other.bottom) - one.top.max(other.top);
     let both = width.max(0.0) * height.max(0.0);
