@@ -18,6 +18,9 @@ const AROUND: f32 = 2.0;
 /// Side at which it is shown.
 const SIDE: u32 = 160;
 
+/// The score from which something in the second look is compared with the suspect.
+const SEEN: f32 = 0.1;
+
 /// A face in the second look is the suspected one when they overlap by so much.
 const SAME: f32 = 0.3;
 
@@ -26,7 +29,7 @@ pub(super) fn look_again(frame: &Frame, eye: &dyn Eye, suspects: &[Face]) -> Res
     let mut sure = Vec::new();
     for suspect in suspects.iter().take(SUSPECTS) {
         let Some(window) = Window::around(suspect) else { continue };
-        let seen = look(&window.copied(frame), eye, SIDE, eye.threshold().min(SUSPECT))?;
+        let seen = look(&window.copied(frame), eye, SIDE, SEEN)?;
         let seen = seen.into_iter().map(|face| window.back(&face)).map(|face| (overlap(suspect, &face), face));
         let same = seen.filter(|(overlap, _)| *overlap >= SAME);
         let best = same.max_by(|(one, face), (two, other)| (one * face.score).total_cmp(&(two * other.score)));
