@@ -1,5 +1,7 @@
 //! From what a prompt says to a scene: deciding what it leaves open.
 
+#![expect(clippy::wildcard_enum_match_arm, reason = "the vocabulary grows; what has no rule of its own gets the usual")]
+
 use super::palette::{Rgb, as_tint, luminance, mix, product, saturated, scaled, srgb};
 use super::prompt::{Noun, Reading, recolored};
 use super::render::{PODIUM_TOP, SHELF_BACK};
@@ -152,7 +154,7 @@ fn behind(reading: &Reading, seed: u32) -> Behind {
         let own = match place {
             Place::Space => Hour::Night,
             Place::Forest | Place::Autumn if reading.hour.is_none() => Hour::Golden,
-            _ if place == Place::City && reading.hour.is_none() => Hour::Dusk,
+            Place::City if reading.hour.is_none() => Hour::Dusk,
             _ => Hour::Day,
         };
         // "city at night", seen from far enough: its lights.

@@ -433,7 +433,7 @@ pub(super) const ENTRIES: &[Entry] = &[
     color(&["cream", "ivory", "off white", "vanilla", "eggshell"], 0xF2_E8_D5),
     color(&["taupe", "greige"], 0xA8_9A_8B),
     color(&["brown", "chocolate", "coffee"], 0x6B_47_2F),
-    color(&["tan", "camel", "caramel", "khaki"], 0xC0_95_64),
+    color(&["tan", "camel", "caramel", "khaki"], 0x00C0_9564),
     color(&["red", "scarlet", "crimson"], 0xC4_26_2E),
     color(&["burgundy", "maroon", "wine", "bordeaux"], 0x64_18_2A),
     color(&["orange", "tangerine"], 0xE8_7A_2A),

@@ -7,8 +7,9 @@
 use crate::image::{Rect, Size};
 use backdrop_kernels::trimap::{Params, cpu};
 
-/// The band is not widened by more cells of the mask's grid than this: beyond it there is too much for colours to decide.
-const MOST_CELLS: f32 = 12.0;
+/// The band is not widened by more cells of the mask's grid than this. Beyond it there is too much for colours to decide:
+/// with 12 cells plain backgrounds showed grey smoke around the hair of portraits, with 5 they do not.
+const MOST_CELLS: f32 = 5.0;
 
 /// Where hair is looked for.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -86,11 +87,11 @@ mod tests {
 
     #[test]
     fn the_band_grows_outwards_in_the_region_and_nowhere_else() {
-        let hair = Hair { region: Rect { left: 100, top: 0, width: 200, height: 200 }, reach: 30.0 };
+        let hair = Hair { region: Rect { left: 100, top: 0, width: 200, height: 200 }, reach: 18.0 };
         let usual = band(None, 100);
         let wide = band(Some(hair), 100);
         assert_eq!(wide.0, usual.0, "not inwards");
-        assert!((25..=36).contains(&(wide.1 - 200)), "{wide:?}");
+        assert!((13..=24).contains(&(wide.1 - 200)), "{wide:?}");
         assert_eq!(band(Some(hair), 300), band(None, 300));
         let plain = from_mask(&mask(), SIZE);
         assert_eq!(of_tidied(&tidied(&mask()), SIZE, None), plain);

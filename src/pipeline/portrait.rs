@@ -15,7 +15,7 @@ const LEAST_SHARE: f32 = 0.5;
 const ABOVE: f32 = 0.9;
 const ASIDE: f32 = 0.7;
 const BELOW: f32 = 0.3;
-const STANDS_OFF: f32 = 0.09;
+const STANDS_OFF: f32 = 0.04;
 
 /// The subject, when it has a face.
 #[derive(Clone, Copy, Debug)]

@@ -39,7 +39,7 @@ mod tests {
     fn faces(pairs: &[(&str, &str)]) -> (Option<Factor>, f32) {
         match restore(&fields(pairs)).expect("valid").work {
             Work::Retouch(Retouch::Faces { enlarge, strength }) => (enlarge, strength),
-            other => panic!("{other:?}"),
+            other @ (Work::Cut { .. } | Work::Retouch(_)) => panic!("{other:?}"),
         }
     }
 

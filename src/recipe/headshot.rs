@@ -58,7 +58,7 @@ mod tests {
     fn portrait(recipe: &Recipe) -> Portrait {
         match recipe.work {
             Work::Cut { picture: Picture::Portrait(portrait), .. } => portrait,
-            _ => panic!("{:?}", recipe.work),
+            Work::Cut { .. } | Work::Retouch(_) => panic!("{:?}", recipe.work),
         }
     }
 

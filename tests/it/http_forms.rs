@@ -44,7 +44,7 @@ fn cases(kind: Kind) -> (Vec<String>, Vec<String>) {
 fn company(path: &str, field: &str, value: &str) -> Vec<(&'static str, &'static str)> {
     match (path, field, value) {
         // Not opaque: a format with alpha is needed.
-        ("/studio-shot", "bg_color", _) => vec![("format", "png")],
+        ("/studio-shot" | "/headshot", "bg_color", _) => vec![("format", "png")],
         ("/shadow", "format", "jpg") => vec![("bg_color", "white")],
         ("/replace-bg-ai", field, _) if field != "prompt" => vec![("prompt", "a beach")],
         _ => Vec::new(),

@@ -225,10 +225,12 @@ impl<'a> Stage<'a> {
         color.times(&falling);
         let (gloss, rough) = ground.gloss();
         if let Some([near, further]) = mirrored {
-            let waves = match ground.material {
-                Material::Water => world.fbm([2.4, 7.0], scene.seed ^ 0x77, 4, 0.6),
-                _ if ground.material == Material::Ice => world.fbm([3.0; 2], scene.seed ^ 0x77, 3, 0.6),
-                _ => [0.0; SPAN],
+            let waves = if ground.material == Material::Water {
+                world.fbm([2.4, 7.0], scene.seed ^ 0x77, 4, 0.6)
+            } else if ground.material == Material::Ice {
+                world.fbm([3.0; 2], scene.seed ^ 0x77, 3, 0.6)
+            } else {
+                [0.0; SPAN]
             };
             let moved = plane(|at| screen.x[at] + 0.05 * waves[at]);
             let mut seen = near.sample(&moved);

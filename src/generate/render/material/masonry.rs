@@ -4,6 +4,7 @@ use super::Sample;
 use crate::generate::palette::{luminance, mix, scaled, smooth, srgb};
 use crate::generate::render::span::{Light, Plane, from_whole, line, plane, wave, whole};
 use backdrop_kernels::noise::cpu::random;
+use std::f32::consts::FRAC_1_SQRT_2;
 
 /// Pieces of equal size in rows, each row moved by `bond` of a piece.
 struct Course {
@@ -111,7 +112,7 @@ pub(super) fn mosaic(sample: &Sample<'_>) -> Light {
 pub(super) fn checker(sample: &Sample<'_>) -> Light {
     let base = sample.base(0x22_22_24);
     let other = if luminance(base) > 0.45 { srgb(0x2A_2A_2C) } else { srgb(0xEE_EC_E6) };
-    let at = sample.at.turned(0.707_106_8, 0.707_106_8);
+    let at = sample.at.turned(FRAC_1_SQRT_2, FRAC_1_SQRT_2);
     let scale = [4.0, 4.0];
     let squares = course(&at.x, &at.y, scale, 0.0, sample.seed(1));
     let veins = at.fbm([2.0; 2], sample.seed(2), 5, 0.6);

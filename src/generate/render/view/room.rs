@@ -262,7 +262,7 @@ pub(super) fn cafe(canvas: &Canvas<'_>) -> (Plate, Vec<Sprite>) {
             5 + index,
         );
     }
-    room.piece([-half, edge - 0.16, 0.16, edge + 0.03], 0x6E_4C_32);
+    room.piece([-half, edge - 0.16, 0.16, edge + 0.03], 0x006E_4C32);
     room.piece([-0.5, edge - 0.25, -0.3, edge - 0.16], 0xA8_AC_AE);
     room.piece([0.36, edge - 0.12, 0.58, edge + 0.03], 0x7A_56_3A);
     for (index, u) in [-0.56_f32, -0.2, 0.16, 0.52].into_iter().enumerate() {
