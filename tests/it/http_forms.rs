@@ -55,6 +55,12 @@ fn company(path: &str, field: &str, value: &str) -> Vec<(&'static str, &'static 
 fn is_refused_with_a_reason(path: &str, field: &str, value: &str) -> bool {
     match (path, field) {
         ("/smart-crop", "despill") => !matches!(value, "false" | "0"),
+        // Nothing is cut out there.
+        ("/upscale" | "/face-restore", "detect") => value == "high_recall",
+        ("/upscale" | "/face-restore", "engine") => true,
+        ("/upscale" | "/face-restore", "decontaminate") => matches!(value, "true" | "1"),
+        ("/upscale" | "/face-restore", "despill") => !matches!(value, "false" | "0"),
+        ("/upscale" | "/face-restore", "keep_alpha") => matches!(value, "false" | "0"),
         ("/sticker", "stroke_color") => matches!(value, "#FFFFFF80" | "transparent"),
         // None of them is set up.
         ("/replace-bg-ai", "model") => value != "auto",
