@@ -29,7 +29,7 @@ pub struct Wish {
     pub model: Option<ModelId>,
 }
 
-/// The id of a model that makes backdrops, one of [`ModelId::ALL`].
+/// The id of a model that makes backdrops, one of [`ModelId::all`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ModelId(&'static str);
 

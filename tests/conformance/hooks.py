@@ -13,7 +13,7 @@ from pathlib import Path
 
 import schemathesis
 
-from pictures import PICTURES, clip, cutout
+from pictures import PICTURES, clip, cutout, portrait
 from schemathesis.transport.serialization import Binary
 
 KEY = os.environ["CONFORMANCE_KEY"]
@@ -21,6 +21,8 @@ ORIGIN = os.environ["CONFORMANCE_ORIGIN"]
 FILES = {"file", "files", "bg_file"}
 ADDRESSES = {"url", "urls", "bg_url", "watermark", "webhook_url"}
 VIDEO = "/video/remove"
+# What a file has to be so that there is something to do.
+GOOD = {VIDEO: clip, "/face-restore": portrait, "/headshot": portrait}
 # What is there: presets and jobs to be deleted, the address of a result; and paths that have a price.
 THERE = json.loads(os.environ["CONFORMANCE_THERE"])
 PRESETS, JOBS, RESULT = THERE["presets"], THERE["jobs"], THERE["result"]
@@ -53,7 +55,7 @@ def address(value, salt, good):
 
 def served(path, name, value, salt):
     if name in FILES:
-        good = clip() if path == VIDEO else cutout()
+        good = GOOD.get(path, cutout)()
         return [picture(item, (salt, at), good) for at, item in enumerate(value)] if isinstance(value, list) else picture(value, salt, good)
     if name in ADDRESSES:
         good = {"webhook_url": "hook", "url": "clip.gif" if path == VIDEO else "cutout.png"}.get(name, "cutout.png")

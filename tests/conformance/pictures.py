@@ -2,6 +2,7 @@
 import functools
 import struct
 import zlib
+from pathlib import Path
 
 
 def png(width, height, pixel, channels):
@@ -54,6 +55,11 @@ def clip():
     colours = bytes([170, 190, 200, 210, 50, 40]) + bytes(3 * 126)
     head = b"GIF89a" + struct.pack("<HHBBB", width, height, 0xF6, 0, 0) + colours
     return head + frame(-3) + frame(0) + frame(3) + b"\x3b"
+
+
+def portrait():
+    """The face of tests/photos/astronaut.jpg, small."""
+    return Path(__file__).with_name("portrait.jpg").read_bytes()
 
 
 # Beside `cutout`, which is most of what is sent.

@@ -163,6 +163,9 @@ def main():
         origin = start_origin(folder)
         daemon, url = start_daemon(binary, folder, origin)
         try:
+            # /replace-bg-ai is for accounts on its list.
+            subprocess.run([binary, "accounts", "set", "default", "--generates", "on", "--data-dir", str(folder / "data")],
+                           check=True, stdout=subprocess.DEVNULL)
             wrong = []
             jobs, result = make_jobs(url)
             there = {"presets": save_presets(url), "jobs": jobs, "result": result}
