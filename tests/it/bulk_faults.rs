@@ -238,6 +238,8 @@ fn a_listing_that_is_refused_ends_the_run_with_what_it_has() {
     let output = run.run(&[]);
     ended(&output, 2);
     assert!(stderr(&output).contains("cannot list s3://shop/in/"), "{}", stderr(&output));
+    // The first refusal may have ended the run before its other listing, which tells how much there is, met the second.
+    run.s3.recover();
     ended(&run.run(&[]), 0);
     assert_eq!(run.rows().len(), 9);
 }

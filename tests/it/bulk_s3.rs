@@ -111,6 +111,11 @@ impl S3 {
         all.entry((method.to_owned(), key.to_owned())).or_default().extend(faults);
     }
 
+    /// Forgets the faults that nobody has met yet.
+    pub(crate) fn recover(&self) {
+        self.shared.faults.lock().unwrap().clear();
+    }
+
     /// Methods and keys of the requests since this was last asked.
     pub(crate) fn asked(&self) -> Vec<(String, String)> {
         std::mem::take(&mut *self.shared.asked.lock().unwrap())
