@@ -13,6 +13,23 @@ use crate::compose::{Grounding, Light};
 /// The neutral studio's paper.
 const PAPER: u32 = 0xE6_E5_E2;
 
+/// The paper of a mood; of several moods the first here has it.
+const MOOD_PAPERS: [(Mood, u32); 13] = [
+    (Mood::Luxury, 0x2A_26_24),
+    (Mood::Moody, 0x4A_4C_50),
+    (Mood::Dramatic, 0x4A_4C_50),
+    (Mood::Futuristic, 0x3A_42_5A),
+    (Mood::Romantic, 0xF0_D4_D0),
+    (Mood::Spring, 0xDD_EA_CB),
+    (Mood::Summer, 0xF6_DD_A0),
+    (Mood::Winter, 0xDC_E8_F2),
+    (Mood::Calm, 0xD2_DB_D8),
+    (Mood::Dreamy, 0xE2_D6_EE),
+    (Mood::Festive, 0x7A_22_2C),
+    (Mood::Minimal, 0xF2_F1_EE),
+    (Mood::Vintage, 0xD8_C4_A0),
+];
+
 /// The scene for `reading`, all its choices drawn from `seed`.
 pub(super) fn scene(reading: &Reading, seed: u32) -> Scene {
     let behind = behind(reading, seed);
@@ -102,34 +119,8 @@ fn has(reading: &Reading, mood: Mood) -> bool {
 
 /// Paper's colour: the first that was named, or what moods and tones say.
 fn paper(reading: &Reading) -> Rgb {
-    let own = if has(reading, Mood::Luxury) {
-        srgb(0x2A_26_24)
-    } else if has(reading, Mood::Moody) || has(reading, Mood::Dramatic) {
-        srgb(0x4A_4C_50)
-    } else if has(reading, Mood::Futuristic) {
-        srgb(0x3A_42_5A)
-    } else if has(reading, Mood::Romantic) {
-        srgb(0xF0_D4_D0)
-    } else if has(reading, Mood::Spring) {
-        srgb(0xDD_EA_CB)
-    } else if has(reading, Mood::Summer) {
-        srgb(0xF6_DD_A0)
-    } else if has(reading, Mood::Winter) {
-        srgb(0xDC_E8_F2)
-    } else if has(reading, Mood::Calm) {
-        srgb(0xD2_DB_D8)
-    } else if has(reading, Mood::Dreamy) {
-        srgb(0xE2_D6_EE)
-    } else if has(reading, Mood::Festive) {
-        srgb(0x7A_22_2C)
-    } else if has(reading, Mood::Minimal) {
-        srgb(0xF2_F1_EE)
-    } else if has(reading, Mood::Vintage) {
-        srgb(0xD8_C4_A0)
-    } else {
-        srgb(PAPER)
-    };
-    let mut color = reading.colors.first().copied().unwrap_or(own);
+    let own = MOOD_PAPERS.iter().find(|(mood, _)| has(reading, *mood)).map_or(PAPER, |(_, paper)| *paper);
+    let mut color = reading.colors.first().copied().unwrap_or(srgb(own));
     for tone in &reading.tones {
         color = match tone {
             Tone::Dark => scaled(color, 0.16),

@@ -16,7 +16,7 @@ mod sprite;
 mod view;
 
 use super::palette::{Rgb, fading, luminance, mix, smooth};
-use super::scene::{Behind, Lamp, Place, Scene};
+use super::scene::{Behind, Lamp, Scene};
 use super::surface::{Material, Surface};
 use crate::image::{Frame, Size};
 use backdrop_kernels::noise::cpu::random;
@@ -244,23 +244,9 @@ impl<'a> Stage<'a> {
             let share = gloss * (0.22 + 0.78 * fading(away / 0.17)) * (1.0 - 0.35 * rough);
             color.mix_all(&seen, share);
         }
-        if let Behind::View(view) = &scene.behind {
-            let open = !matches!(
-                view.place,
-                Place::Bokeh
-                    | Place::Neon
-                    | Place::Kitchen
-                    | Place::Bathroom
-                    | Place::LivingRoom
-                    | Place::Bedroom
-                    | Place::Office
-                    | Place::Cafe
-                    | Place::Library
-                    | Place::Shop
-                    | Place::Loft
-                    | Place::Gym
-                    | Place::Stage
-            ) && scene.edge - scene.vanish < 0.15;
+        if matches!(scene.behind, Behind::View(_)) {
+            // A ground that goes on to the horizon; that of a room ends at a wall.
+            let open = scene.edge - scene.vanish < 0.15;
             let haze = if open { 0.75 * fading(away / 0.05) } else { 0.12 * fading(away / 0.05) };
             color.mix_color(far, &[haze; SPAN]);
         }
