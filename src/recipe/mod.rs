@@ -39,6 +39,7 @@ pub use video::{VIDEO_ABOUT, VIDEO_FIELDS, VIDEO_PATH, VideoFormat, VideoRecipe,
 
 use crate::image::SourceUrl;
 use crate::model::Factor;
+use crate::model::weights::BuiltIn;
 use crate::{codec, compose, matting};
 
 /// Everything the pipeline needs to know about one job; nothing is left open.
@@ -77,6 +78,19 @@ impl Recipe {
             Work::Cut { cut, .. } => Some(cut),
             Work::Retouch(_) => None,
         }
+    }
+
+    /// The weights of the binary that its work needs, but for those that cut out: a caller's own may be in their place.
+    #[must_use]
+    pub fn built_in(&self) -> Vec<BuiltIn> {
+        let (finds, restores, enlarges) = match self.work {
+            Work::Cut { picture: Picture::Cutout | Picture::Source, .. } => (false, false, None),
+            Work::Cut { picture: Picture::Portrait(portrait), .. } => (true, portrait.restore_face, None),
+            Work::Retouch(Retouch::Enlarge(factor)) => (false, false, Some(factor)),
+            Work::Retouch(Retouch::Faces { enlarge, .. }) => (true, true, enlarge),
+        };
+        let (face, restore) = (finds.then_some(BuiltIn::Face), restores.then_some(BuiltIn::Restore));
+        face.into_iter().chain(restore).chain(enlarges.map(BuiltIn::Upscale)).collect()
     }
 }
 
@@ -187,7 +201,21 @@ pub enum Source {
 
 #[cfg(test)]
 pub(crate) mod tests {
-    use super::Fields;
+    use super::{ENDPOINTS, Factor, Fields};
+    use crate::model::weights::BuiltIn;
+
+    #[test]
+    fn a_recipe_names_the_built_in_weights_that_it_needs() {
+        let needs = |name: &str, pairs: &[(&str, &str)]| {
+            let endpoint = ENDPOINTS.iter().find(|endpoint| endpoint.name == name).expect(name);
+            endpoint.recipe(&fields(pairs)).expect(name).built_in()
+        };
+        assert_eq!(needs("remove", &[]), []);
+        assert_eq!(needs("headshot", &[]), [BuiltIn::Face, BuiltIn::Restore]);
+        assert_eq!(needs("headshot", &[("restore_face", "false")]), [BuiltIn::Face]);
+        assert_eq!(needs("face-restore", &[]), [BuiltIn::Face, BuiltIn::Restore]);
+        assert_eq!(needs("upscale", &[("scale", "4")]), [BuiltIn::Upscale(Factor::Four)]);
+    }
 
     /// Fields as a caller sends them.
     pub(crate) fn fields(pairs: &[(&str, &str)]) -> Fields {

@@ -19,8 +19,9 @@ use crate::account::price::Call;
 use crate::bulk::{Ledger, Order, Places, Run, Select, Shard, Template};
 use crate::codec::Limits;
 use crate::model::CpuRetoucher;
+use crate::model::weights::{Weights, manifest};
 use crate::pipeline;
-use crate::recipe::{BG_FILE, Endpoint, Fields};
+use crate::recipe::{BG_FILE, Endpoint, Fields, Recipe};
 use crate::source::{Fetcher, Objects, ObjectsError};
 use clap::{Args, Subcommand};
 use object_store::path::Path;
@@ -131,7 +132,7 @@ impl BulkRun {
                 extension: recipe.encode.format.name(),
                 shard,
                 limit: self.limit,
-                parameters: parameters(endpoint, &fields, &beside, weights.sha256()),
+                parameters: parameters(endpoint, &fields, &beside, &models_of(&recipe, &weights)),
                 model: pipeline::model_of(&recipe, || weights.model(), &CpuRetoucher::default()),
                 max_bytes: Limits::default().max_bytes as u64,
             };
@@ -231,8 +232,14 @@ fn unmade(text: &str) -> Result<Objects, Failure> {
     }
 }
 
+/// The weights that a result depends on: the digest of those that cut out, name and version of the built-in ones.
+fn models_of(recipe: &Recipe, weights: &Weights) -> Vec<String> {
+    let cuts = recipe.cut().map(|_| weights.sha256().to_owned());
+    cuts.into_iter().chain(recipe.built_in().into_iter().map(manifest::model)).collect()
+}
+
 /// A hash of everything that a result depends on beside its source, as 16 hexadecimal digits.
-fn parameters(endpoint: &Endpoint, fields: &Fields, beside: &BesideFiles, weights: &str) -> String {
+fn parameters(endpoint: &Endpoint, fields: &Fields, beside: &BesideFiles, models: &[String]) -> String {
     let mut said: Vec<(&str, &str)> = fields.iter().collect();
     said.sort_unstable();
     let mut hasher = Sha256::new();
@@ -241,7 +248,9 @@ fn parameters(endpoint: &Endpoint, fields: &Fields, beside: &BesideFiles, weight
         hasher.update(bytes);
     };
     part(endpoint.path.as_bytes());
-    part(weights.as_bytes());
+    for model in models {
+        part(model.as_bytes());
+    }
     for (name, value) in said {
         part(name.as_bytes());
         part(value.as_bytes());
