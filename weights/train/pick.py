@@ -14,7 +14,8 @@ from pathlib import Path
 
 import cv2
 
-from data import IMAGE_SUFFIXES, LONGEST, read_rgb, resize_to
+from data import LONGEST, read_rgb, resize_to
+from teach import labelled_already, pictures
 
 # Drawings, logos, and scenes without a subject of their own; and classes of one kind of picture, or of many pictures.
 CALTECH_NONE = {"BACKGROUND_Google", "Faces_easy", "brain", "dollar_bill", "garfield", "snoopy", "yin_yang", "trilobite",
@@ -36,9 +37,9 @@ def main() -> None:
     p.add_argument("--had", type=Path, help="a set whose pictures are not picked again")
     a = p.parse_args()
     a.out.mkdir(parents=True, exist_ok=True)
-    had = {f.stem.split("__")[-1] for f in (a.had / "image").iterdir()} if a.had else set()
+    had = labelled_already(a.had) if a.had else set()
     kinds: dict[str, list[Path]] = {}
-    for path in sorted(f for f in a.folder.rglob("*") if f.suffix.lower() in IMAGE_SUFFIXES):
+    for path in pictures(a.folder):
         if path.stem not in had:
             kinds.setdefault(path.parent.name, []).append(path)
     kept = 0

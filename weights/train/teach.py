@@ -126,6 +126,11 @@ def pictures(folder: Path) -> list[Path]:
     return sorted(p for p in files if p.suffix.lower() in IMAGE_SUFFIXES)
 
 
+def labelled_already(folder: Path) -> set[str]:
+    """The names of a set's pictures, `<class>__<name>`, without their class."""
+    return {p.stem.split("__")[-1] for p in pictures(folder)}
+
+
 def write_masks(net, folder: Path, out: Path) -> None:
     target = out / folder.name
     target.mkdir(parents=True, exist_ok=True)
@@ -246,7 +251,7 @@ def main() -> None:
     elif a.command == "isnet":
         write_isnet(a.package, a.out, a.side)
     elif a.command == "label":
-        skip = {p.stem.split("__")[-1] for p in pictures(a.skip_stems_of)} if a.skip_stems_of else set()
+        skip = labelled_already(a.skip_stems_of) if a.skip_stems_of else set()
         write_labels(a.masks, a.images, a.out, a.most_doubt, skip)
     else:
         write_white(a.images, a.out)
