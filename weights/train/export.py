@@ -1,12 +1,16 @@
 #!/usr/bin/env python3
 """Turns checkpoints into the weights file that the Rust side reads.
 
-    export.py RUN/checkpoint.pt --version 2 --out fgnet-384.safetensors
+    export.py RUN/checkpoint.pt --version 4 --out fgnet-384.safetensors
     export.py A.pt B.pt --shares 0.6,0.4 ...        the average of several (they must come from one start)
+    export.py ... --temperature 0.67                as sure of itself as it may be
 
 The file holds the averaged weights with the batch normalisation folded in, in half precision, without the side outputs.
 `--like` checks that names, shapes and types are those of an existing file, which is what the kernels are written for.
-`--unfolded` keeps a copy to train on from.
+`--unfolded` keeps a copy to train on from, of temperature 1.
+
+The average of networks doubts more than each of them. A temperature below 1 divides the logits, by way of the last
+layer: the mask at one half stays what it is (temperature scaling: Guo et al., On Calibration of Modern Neural Networks).
 """
 import argparse
 import hashlib
@@ -21,9 +25,12 @@ from model import FGNet, average, load_weights
 META = {"name": "fgnet-384", "architecture": "fgnet", "input_side": "384", "licence": "MIT OR Apache-2.0"}
 
 
-def folded(state: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
+def folded(state: dict[str, torch.Tensor], temperature: float = 1.0) -> dict[str, torch.Tensor]:
     model = FGNet().eval()
     model.load_state_dict(state)
+    with torch.no_grad():
+        model.head.weight /= temperature
+        model.head.bias /= temperature
     tensors = model.fold().state_dict()
     return {k: v.half().contiguous() for k, v in tensors.items() if not k.startswith("side.")}
 
@@ -45,8 +52,9 @@ def main() -> None:
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     p.add_argument("checkpoints", type=Path, nargs="+", help="checkpoints, averages or unfolded .safetensors")
     p.add_argument("--shares", type=lambda t: [float(v) for v in t.split(",")], help="of each in the average")
+    p.add_argument("--temperature", type=float, default=1.0)
     p.add_argument("--out", type=Path, required=True)
-    p.add_argument("--version", default="2")
+    p.add_argument("--version", required=True)
     p.add_argument("--like", type=Path)
     p.add_argument("--unfolded", type=Path)
     a = p.parse_args()
@@ -54,7 +62,7 @@ def main() -> None:
     if len(shares) != len(a.checkpoints):
         p.error("one share for each checkpoint")
     state = average([load_weights(c) for c in a.checkpoints], shares)
-    tensors = folded(state)
+    tensors = folded(state, a.temperature)
     check(tensors)
     if a.like:
         wrong = differences(tensors, a.like)

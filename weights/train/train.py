@@ -123,6 +123,9 @@ class Run:
         if a.init:
             model.load_state_dict(load_weights(a.init))
         self.model = model.to(self.device, memory_format=torch.channels_last)
+        self.frozen = [model.enc.stem, *model.enc.blocks[: a.freeze - 1]] if a.freeze else []
+        for module in self.frozen:
+            module.requires_grad_(False)
         groups = parameter_groups(self.model, a.rate, a.encoder_rate, a.decay)
         self.optimiser = torch.optim.AdamW(groups, lr=a.rate, betas=(0.9, 0.99), fused=self.device.type == "cuda")
         self.average = Average(self.model, a.ema)
@@ -174,6 +177,8 @@ class Run:
         x = rgb.to(self.device, non_blocking=True).permute(0, 3, 1, 2).float().div(127.5).sub(1)
         g = mask.to(self.device, non_blocking=True)[:, None].float().div(255)
         self.model.train()
+        for module in self.frozen:
+            module.eval()  # its normalisation goes by the statistics it has
         with torch.autocast(self.device.type, torch.bfloat16, enabled=self.a.bf16):
             logits, sides = self.model(x, sides=True)
         loss, parts = mask_loss(logits.float(), [s.float() for s in sides], g)
@@ -259,6 +264,7 @@ def arguments(argv: list[str] | None = None) -> argparse.Namespace:
     p.add_argument("--early-steps", type=int, default=0, help="steps of the early sizes, before the others")
     p.add_argument("--rate", type=float, default=1e-3)
     p.add_argument("--encoder-rate", type=float, default=3e-4)
+    p.add_argument("--freeze", type=int, default=0, metavar="N", help="the encoder's first N layers stay as they are")
     p.add_argument("--decay", type=float, default=0.02)
     p.add_argument("--warmup", type=int, default=60)
     p.add_argument("--ema", type=float, default=0.997)

@@ -93,6 +93,26 @@ def test_the_exported_network_is_the_trained_one_within_half_precision(tmp_path)
     assert (before - after).abs().max() < 5e-3
 
 
+def test_a_temperature_divides_the_logits_and_nothing_else(tmp_path):
+    model = noisy(FGNet())
+    for temperature in (1.0, 0.5):
+        save_file(folded(model.state_dict(), temperature), str(tmp_path / f"{temperature}.safetensors"))
+    x = torch.rand(1, 3, 64, 64) * 2 - 1
+    with torch.no_grad():
+        as_is, halved = (load(tmp_path / f"{t}.safetensors")(x) for t in (1.0, 0.5))
+    torch.testing.assert_close(halved, 2 * as_is)
+
+
+def test_frozen_layers_stay_and_the_others_learn(run):
+    """Weights and statistics of the first step and of the fourth; `blocks.3` is the fifth layer."""
+    first, last = (run(name, "--freeze", "4", "--stop-at", name) for name in ("1", "4"))
+    now = last.model.state_dict()
+    changed = {name for name, tensor in first.model.state_dict().items() if not torch.equal(tensor, now[name])}
+    frozen = ("enc.stem.", "enc.blocks.0.", "enc.blocks.1.", "enc.blocks.2.")
+    assert not [name for name in changed if name.startswith(frozen)]
+    assert {"enc.blocks.3.dw.conv.weight", "enc.blocks.3.dw.bn.running_mean", "head.weight"} <= changed
+
+
 def test_a_file_of_another_layout_is_told(tmp_path):
     tensors = folded(noisy(FGNet()).state_dict())
     other = {k: v for k, v in tensors.items() if k != "head.bias"} | {"in5.conv.bias": tensors["in5.conv.bias"].float()}
