@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Turns checkpoints into the weights file that the Rust side reads.
 
-    export.py RUN/checkpoint.pt --version 4 --out fgnet-384.safetensors
+    export.py RUN/checkpoint.pt --version 3 --out fgnet-384.safetensors
     export.py A.pt B.pt --shares 0.6,0.4 ...        the average of several (they must come from one start)
     export.py ... --temperature 0.67                as sure of itself as it may be
 
