@@ -3,14 +3,15 @@
 
     export.py RUN/checkpoint.pt --version 3 --out fgnet-384.safetensors
     export.py A.pt B.pt --shares 0.6,0.4 ...        the average of several (they must come from one start)
-    export.py ... --temperature 0.67                as sure of itself as it may be
+    export.py ... --temperature 0.67                a surer mask
 
 The file holds the averaged weights with the batch normalisation folded in, in half precision, without the side outputs.
 `--like` checks that names, shapes and types are those of an existing file, which is what the kernels are written for.
 `--unfolded` keeps a copy to train on from, of temperature 1.
 
-The average of networks doubts more than each of them. A temperature below 1 divides the logits, by way of the last
-layer: the mask at one half stays what it is (temperature scaling: Guo et al., On Calibration of Modern Neural Networks).
+A temperature divides the logits, by way of the last layer: the mask at one half stays what it is (temperature scaling:
+Guo et al., On Calibration of Modern Neural Networks). Below 1 the mask's error falls, but the matting and the
+uncertainty live on its doubt: the model card says what that did to version 2, which has 1.
 """
 import argparse
 import hashlib

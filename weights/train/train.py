@@ -123,7 +123,7 @@ class Run:
         if a.init:
             model.load_state_dict(load_weights(a.init))
         self.model = model.to(self.device, memory_format=torch.channels_last)
-        self.frozen = [model.enc.stem, *model.enc.blocks[: a.freeze - 1]] if a.freeze else []
+        self.frozen = [model.enc.stem, *model.enc.blocks][: a.freeze]
         for module in self.frozen:
             module.requires_grad_(False)
         groups = parameter_groups(self.model, a.rate, a.encoder_rate, a.decay)
