@@ -45,7 +45,7 @@ impl Separable {
     /// Runs the block on a stored plane.
     ///
     /// # Panics
-    /// When the planes do not fit, or `input` has less padding than the dilation.
+    /// When the planes do not fit, or `input` has less padding than the depthwise kernel reaches.
     pub fn run(&self, input: &Plane, residual: Residual<'_>, output: &mut Plane) {
         let shape = output.shape();
         self.check(input.shape(), residual, shape);
@@ -87,7 +87,7 @@ impl Separable {
     /// the first pixel of an input row, null outside the picture.
     ///
     /// # Safety
-    /// Rows from `pixels` are padded by the dilation; `strip` holds rows `at..at + count` of `shape`; `wide` holds
+    /// Rows from `pixels` are padded by the depthwise kernel's reach; `strip` holds rows `at..at + count` of `shape`; `wide` holds
     /// `count` depthwise rows; `residual` was checked against `shape`.
     #[expect(clippy::too_many_arguments, reason = "the two callers differ only in where input rows come from")]
     unsafe fn run_group(
@@ -103,7 +103,7 @@ impl Separable {
     ) {
         let wide_row = self.wide_row(shape);
         for (row, target) in wide.chunks_exact_mut(wide_row).enumerate().take(count) {
-            let rows = self.depthwise.window(first + row).map(&pixels);
+            let rows = self.depthwise.rows(first + row, &pixels);
             // SAFETY: `target` is a whole row; the padding is the caller's promise.
             unsafe { self.depthwise.run_row(rows, shape.width, target.as_mut_ptr()) };
         }
@@ -128,7 +128,7 @@ impl Separable {
 /// `project(depthwise(expand(x))) (+ x)`: MobileNetV2's inverted residual. `expand` may be any dense convolution.
 ///
 /// Sandler et al., "MobileNetV2: Inverted Residuals and Linear Bottlenecks", CVPR 2018. The expanded plane is the
-/// widest of the network by far (14 MB at 192² × 96), so it is made three rows at a time where it would not stay in
+/// widest of the network by far (14 MB at 192² × 96), so it is made a few rows at a time where it would not stay in
 /// the cache.
 #[derive(Debug)]
 pub struct InvertedResidual {
@@ -145,14 +145,19 @@ impl InvertedResidual {
     #[must_use]
     pub fn new(expand: Dense, separable: Separable, residual: bool) -> Self {
         assert_eq!(expand.channels_out(), separable.depthwise.channels(), "expansion to other channels");
-        assert_eq!(separable.depthwise.dilation(), 1, "strips know of one row above and below");
+        assert_eq!(separable.depthwise.dilation(), 1, "strips hold every row from the first to the last that is seen");
         Self { expand, separable, residual }
     }
 
     /// The extent of the result for an input of `shape`, with `pad` zero pixels around its rows.
     #[must_use]
     pub const fn output_shape(&self, shape: Shape, pad: usize) -> Shape {
-        self.separable.output_shape(self.expand.output_shape(shape, 1), pad)
+        self.separable.output_shape(self.expanded_shape(shape), pad)
+    }
+
+    /// The extent of the expanded plane for an input of `shape`.
+    const fn expanded_shape(&self, shape: Shape) -> Shape {
+        self.expand.output_shape(shape, self.separable.depthwise.reach())
     }
 
     /// Runs the block. `expanded` is working memory that grows to what the blocks that use it need.
@@ -161,7 +166,7 @@ impl InvertedResidual {
     /// When the planes do not fit.
     pub fn run(&self, input: &Plane, expanded: &mut Plane, output: &mut Plane) {
         let residual = if self.residual { Residual::Same(input) } else { Residual::None };
-        let wide = self.expand.output_shape(input.shape(), 1);
+        let wide = self.expanded_shape(input.shape());
         if wide.len() * size_of::<f32>() <= STORED_BYTES {
             expanded.reshape(wide);
             self.expand.run(input, Residual::None, expanded);
@@ -177,7 +182,8 @@ impl InvertedResidual {
         self.expand.check_input(input.shape());
         self.separable.check(wide, residual, shape);
         let group = self.separable.group(shape.width);
-        let ring_rows = (group - 1) * self.separable.depthwise.stride() + 3;
+        let depthwise = &self.separable.depthwise;
+        let ring_rows = (group - 1) * depthwise.stride() + 2 * depthwise.reach() + 1;
         let ring_len = ring_rows * wide.row();
         let rows = rows_per_task(shape.height);
         output.data_mut().par_chunks_mut(rows * shape.row()).enumerate().for_each(|(task, strip)| {
@@ -194,8 +200,8 @@ impl InvertedResidual {
                 while done < count {
                     let step = group.min(count - done);
                     let first = task * rows + done;
-                    let top = self.separable.depthwise.window(first)[0].max(0) as usize;
-                    let end = (self.separable.depthwise.window(first + step - 1)[2] as usize + 1).min(wide.height);
+                    let top = depthwise.window(first)[0].max(0) as usize;
+                    let end = (depthwise.window(first + step - 1)[1] as usize + 1).min(wide.height);
                     let from = made.max(top);
                     let job = |row: usize| RowJob {
                         rows: self.expand.input_rows(input, from + row),
@@ -214,7 +220,7 @@ impl InvertedResidual {
                         Ok(y) if y < wide.height => slot(y).cast_const(),
                         _ => std::ptr::null(),
                     };
-                    // SAFETY: rows `top..end` are in the ring, padded by a zero pixel; the strip has `count` rows.
+                    // SAFETY: rows `top..end` are in the ring, padded by zero pixels; the strip has `count` rows.
                     unsafe {
                         self.separable.run_group(first, step, pixels, residual, depthwise_rows, strip, done, shape);
                     }

@@ -1,14 +1,16 @@
-//! Depthwise 3×3 convolutions: every channel sees only itself.
+//! Depthwise convolutions, 3×3 and 5×5: every channel sees only itself.
 
 use super::plane::Aligned;
 use super::simd::{Kernels, kernels};
-use super::tile::DepthwiseRow;
+use super::tile::{DepthwiseRow, MAX_SIZE};
 use super::{Activation, Filter, Isa, Plane, Shape};
 
-/// A depthwise 3×3 convolution with stride 1 or 2 and any dilation, padded by the dilation; packed for one
-/// instruction set.
+/// A depthwise convolution of 3×3 or 5×5 with stride 1 or 2 and any dilation, padded so that its middle tap meets every
+/// pixel; packed for one instruction set.
 pub struct Depthwise {
     kernels: &'static Kernels,
+    /// Side of the kernel.
+    size: usize,
     channels: usize,
     stride: usize,
     dilation: usize,
@@ -20,34 +22,37 @@ pub struct Depthwise {
 }
 
 impl Depthwise {
-    /// `filter` holds `[channels, 1, 3, 3]` weights.
+    /// `filter` holds `[channels, 1, size, size]` weights; `size` is 3 or 5.
     ///
     /// # Panics
-    /// When the machine lacks `isa` or `filter` has another shape.
+    /// When the machine lacks `isa`, there is no kernel of this size, or `filter` has another shape.
     #[must_use]
     pub fn new(
         isa: Isa,
+        size: usize,
         channels: usize,
         stride: usize,
         dilation: usize,
         filter: Filter<'_>,
         activation: Activation,
     ) -> Self {
-        assert_eq!(filter.weights.len(), channels * 9, "weights of another shape");
+        assert!(matches!(size, 3 | MAX_SIZE), "no depthwise kernel of {size}×{size}");
+        let taps = size * size;
+        assert_eq!(filter.weights.len(), channels * taps, "weights of another shape");
         assert_eq!(filter.bias.len(), channels, "bias of another length");
         let kernels = kernels(isa);
         let weight_stride = channels.next_multiple_of(kernels.lanes);
         let mut weights = Aligned::default();
-        weights.grow(9 * weight_stride);
-        for tap in 0..9 {
+        weights.grow(taps * weight_stride);
+        for tap in 0..taps {
             for channel in 0..channels {
-                weights.as_mut_slice()[tap * weight_stride + channel] = filter.weights[channel * 9 + tap];
+                weights.as_mut_slice()[tap * weight_stride + channel] = filter.weights[channel * taps + tap];
             }
         }
         let mut bias = Aligned::default();
         bias.grow(weight_stride);
         bias.as_mut_slice()[..channels].copy_from_slice(filter.bias);
-        Self { kernels, channels, stride, dilation, weights, bias, weight_stride, bounds: activation.bounds() }
+        Self { kernels, size, channels, stride, dilation, weights, bias, weight_stride, bounds: activation.bounds() }
     }
 
     /// Channels, of input and output.
@@ -72,27 +77,43 @@ impl Depthwise {
         self.stride
     }
 
-    /// The input rows that output row `y` sees: above, middle, below. Some may lie outside the picture.
-    pub(super) fn window(&self, y: usize) -> [isize; 3] {
-        let middle = (y * self.stride) as isize;
-        let reach = self.dilation as isize;
-        [middle - reach, middle, middle + reach]
+    /// Rows, or columns, from the kernel's middle tap to its last one.
+    pub(super) const fn reach(&self) -> usize {
+        self.size / 2 * self.dilation
+    }
+
+    /// The first and the last input row that output row `y` sees. They may lie outside the picture.
+    pub(super) fn window(&self, y: usize) -> [isize; 2] {
+        let (middle, reach) = ((y * self.stride) as isize, self.reach() as isize);
+        [middle - reach, middle + reach]
+    }
+
+    /// What `pixels` gives for each input row that output row `y` sees.
+    pub(super) fn rows(&self, y: usize, pixels: impl Fn(isize) -> *const f32) -> [*const f32; MAX_SIZE] {
+        let [first, _] = self.window(y);
+        let mut rows = [std::ptr::null(); MAX_SIZE];
+        for (index, row) in rows.iter_mut().take(self.size).enumerate() {
+            *row = pixels(first + (index * self.dilation) as isize);
+        }
+        rows
     }
 
     /// Panics unless a plane of `shape` can be read without a look at its edges.
     pub(super) fn check_input(&self, shape: Shape) {
         assert_eq!(shape.channels, self.channels, "input with another number of channels");
-        assert!(shape.pad >= self.dilation, "input with too little padding");
+        assert!(shape.pad >= self.reach(), "input with too little padding");
     }
 
-    /// Computes one row of packed output pixels from the first pixels of three input rows (null outside the picture).
+    /// Computes one row of packed output pixels from the first pixels of the [`rows`](Self::rows) it sees (null outside
+    /// the picture).
     ///
     /// # Safety
-    /// Each row is preceded and followed by `dilation` zero pixels; the last output pixel's middle tap is a pixel of
-    /// the row; `output` is good for `width · channels` values.
-    pub(super) unsafe fn run_row(&self, pixels: [*const f32; 3], width: usize, output: *mut f32) {
+    /// Each row is preceded and followed by `reach` zero pixels; the last output pixel's middle tap is a pixel of the
+    /// row; `output` is good for `width · channels` values.
+    pub(super) unsafe fn run_row(&self, pixels: [*const f32; MAX_SIZE], width: usize, output: *mut f32) {
         let row = DepthwiseRow {
-            rows: pixels.map(|row| if row.is_null() { row } else { row.wrapping_sub(self.dilation * self.channels) }),
+            size: self.size,
+            rows: pixels.map(|row| if row.is_null() { row } else { row.wrapping_sub(self.reach() * self.channels) }),
             pixel_stride: self.stride * self.channels,
             tap_stride: self.dilation * self.channels,
             width,
@@ -111,7 +132,7 @@ impl Depthwise {
     /// Convolves a whole plane, on this thread.
     ///
     /// # Panics
-    /// When the planes do not fit, or `input` has less padding than the dilation.
+    /// When the planes do not fit, or `input` has less padding than the kernel reaches.
     pub fn run(&self, input: &Plane, output: &mut Plane) {
         let (from, to) = (input.shape(), output.shape());
         self.check_input(from);
@@ -119,7 +140,7 @@ impl Depthwise {
             Shape::new(self.output_extent(from.height), self.output_extent(from.width), self.channels, to.pad);
         assert_eq!(to, expected, "output of another shape");
         for (y, row) in output.data_mut().chunks_exact_mut(to.row()).enumerate() {
-            let pixels = self.window(y).map(|y| input.pixel_row(y));
+            let pixels = self.rows(y, |y| input.pixel_row(y));
             // SAFETY: the input's padding was checked, and the output row has room for its pixels.
             unsafe { self.run_row(pixels, to.width, row[to.margin()..].as_mut_ptr()) };
         }
@@ -129,6 +150,7 @@ impl Depthwise {
 impl std::fmt::Debug for Depthwise {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.debug_struct("Depthwise")
+            .field("size", &self.size)
             .field("channels", &self.channels)
             .field("stride", &self.stride)
             .field("dilation", &self.dilation)

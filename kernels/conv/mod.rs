@@ -1,4 +1,4 @@
-//! Convolutions on the CPU: dense 3×3 and 1×1, depthwise 3×3, and the blocks and chains made of them.
+//! Convolutions on the CPU: dense 3×3 and 1×1, depthwise 3×3 and 5×5, and the blocks and chains made of them.
 //!
 //! `y[p, o] = act(b[o] + Σ_{k,i} w[o, i, k] · x[p·stride + k·dilation, i] (+ residual[p, o]))`, zeros outside the picture.
 //!

@@ -52,10 +52,16 @@ impl Layer {
         Self { size, stride, dilation: 1, channels_in, channels_out, depthwise: false, activation, weights, bias }
     }
 
-    fn depthwise(values: &mut Values, stride: usize, dilation: usize, channels: usize, activation: Activation) -> Self {
-        let (weights, bias) = (values.take(channels * 9), values.take(channels));
+    fn depthwise(
+        values: &mut Values,
+        size: usize,
+        [stride, dilation]: [usize; 2],
+        channels: usize,
+        activation: Activation,
+    ) -> Self {
+        let (weights, bias) = (values.take(channels * size * size), values.take(channels));
         Self {
-            size: 3,
+            size,
             stride,
             dilation,
             channels_in: channels,
@@ -76,7 +82,7 @@ impl Layer {
     }
 
     fn pack_depthwise(&self, isa: Isa) -> Depthwise {
-        Depthwise::new(isa, self.channels_out, self.stride, self.dilation, self.filter(), self.activation)
+        Depthwise::new(isa, self.size, self.channels_out, self.stride, self.dilation, self.filter(), self.activation)
     }
 
     /// `shape` is the input's; the result is packed.
@@ -100,7 +106,7 @@ impl Layer {
                             let pixel = (sy as usize * shape.width + sx as usize) * self.channels_in;
                             let position = row * self.size + column;
                             if self.depthwise {
-                                sum += f64::from(self.weights[o * 9 + position]) * input[pixel + o];
+                                sum += f64::from(self.weights[o * self.size * self.size + position]) * input[pixel + o];
                             } else {
                                 for i in 0..self.channels_in {
                                     let weight = (o * self.channels_in + i) * self.size * self.size + position;
@@ -220,9 +226,11 @@ fn depthwise_matches_the_definition_at_every_size_stride_and_dilation() {
     let mut values = Values::new(4);
     for (height, width) in [(1, 1), (1, 29), (3, 2), (7, 13), (12, 12), (8, 50)] {
         for channels in [1, 7, 16, 24, 32, 43] {
-            for (stride, dilation) in [(1, 1), (1, 2), (1, 4), (2, 1)] {
-                let layer =
-                    Layer::depthwise(&mut values, stride, dilation, channels, ACTIVATIONS[(width + channels) % 3]);
+            for (size, stride, dilation) in
+                [(3, 1, 1), (3, 1, 2), (3, 1, 4), (3, 2, 1), (5, 1, 1), (5, 1, 2), (5, 2, 1)]
+            {
+                let activation = ACTIVATIONS[(width + channels) % 3];
+                let layer = Layer::depthwise(&mut values, size, [stride, dilation], channels, activation);
                 let input = values.plane(height, width, channels, 4);
                 let (expected, shape) = layer.naive(&doubles(&input), input.shape(), nothing);
                 for isa in available() {
@@ -231,7 +239,7 @@ fn depthwise_matches_the_definition_at_every_size_stride_and_dilation() {
                     let worst = difference(&output.to_packed(), &expected);
                     assert!(
                         worst < TOLERANCE,
-                        "{isa}: {height}×{width}×{channels}, stride {stride}, dilation {dilation}: {worst:e}"
+                        "{isa}: {height}×{width}×{channels}, {size}×{size}/{stride}, dilation {dilation}: {worst:e}"
                     );
                     assert_padding_is_zero(&output);
                 }
@@ -252,14 +260,15 @@ fn naive_block(layers: [&Layer; 3], input: &Plane, residual: bool) -> (Vec<f64>,
 #[test]
 fn an_inverted_residual_is_its_three_convolutions_stored_or_in_strips() {
     let mut values = Values::new(5);
-    // The last two exceed what is stored as a whole.
-    for (height, width, channels, wide, stride) in
-        [(1, 1, 8, 24, 1), (5, 9, 16, 40, 1), (6, 10, 16, 40, 2), (70, 61, 24, 144, 1), (75, 64, 16, 144, 2)]
+    // The last two of each size exceed what is stored as a whole.
+    let shapes = [(1, 1, 8, 24, 1), (5, 9, 16, 40, 1), (6, 10, 16, 40, 2), (70, 61, 24, 144, 1), (75, 64, 16, 144, 2)];
+    for (size, (height, width, channels, wide, stride)) in
+        [3, 5].into_iter().flat_map(|size| shapes.into_iter().map(move |shape| (size, shape)))
     {
         let residual = stride == 1;
         let narrow = if residual { channels } else { 20 };
         let expand = Layer::dense(&mut values, 1, 1, (channels, wide), Activation::Relu6);
-        let depthwise = Layer::depthwise(&mut values, stride, 1, wide, Activation::Relu6);
+        let depthwise = Layer::depthwise(&mut values, size, [stride, 1], wide, Activation::Relu6);
         let project = Layer::dense(&mut values, 1, 1, (wide, narrow), Activation::Linear);
         let input = values.plane(height, width, channels, 0);
         let (expected, shape) = naive_block([&expand, &depthwise, &project], &input, residual);
@@ -269,7 +278,10 @@ fn an_inverted_residual_is_its_three_convolutions_stored_or_in_strips() {
             let mut output = Plane::new(Shape { pad: 1, ..shape });
             block.run(&input, &mut Plane::new(Shape::new(0, 0, 0, 0)), &mut output);
             let worst = difference(&output.to_packed(), &expected);
-            assert!(worst < 2.0 * TOLERANCE, "{isa}: {height}×{width}, {channels} to {wide}: {worst:e}");
+            assert!(
+                worst < 2.0 * TOLERANCE,
+                "{isa}: {size}×{size} on {height}×{width}, {channels} to {wide}: {worst:e}"
+            );
             assert_padding_is_zero(&output);
         }
     }
@@ -350,7 +362,7 @@ fn global_average_and_the_sum_with_it_match_the_definition() {
 fn results_do_not_depend_on_the_number_of_threads() {
     let mut values = Values::new(9);
     let expand = Layer::dense(&mut values, 1, 1, (24, 144), Activation::Relu6);
-    let depthwise = Layer::depthwise(&mut values, 1, 1, 144, Activation::Relu6);
+    let depthwise = Layer::depthwise(&mut values, 5, [1, 1], 144, Activation::Relu6);
     let project = Layer::dense(&mut values, 1, 1, (144, 24), Activation::Linear);
     let input = values.plane(71, 63, 24, 0);
     for isa in available() {

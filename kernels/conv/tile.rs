@@ -122,15 +122,20 @@ unsafe fn dense_tile<L: Lanes, const PIXELS: usize, const VECTORS: usize>(row: &
     }
 }
 
-/// One row of output pixels of a depthwise 3×3 convolution.
+/// Side of the largest depthwise kernel.
+pub(super) const MAX_SIZE: usize = 5;
+
+/// One row of output pixels of a depthwise convolution.
 ///
 /// # Safety
-/// For each non-null `rows[r]`, `(width - 1) · pixel_stride + 2 · tap_stride + channels` values are readable;
-/// `weights` holds nine and `bias` one times `weight_stride` values, a multiple of `LANES` that is at least
-/// `channels`; `output` is good for `width · channels` values.
+/// `size` is 3 or 5. For each non-null `rows[r]` of the first `size`, `(width - 1) · pixel_stride + (size - 1) · tap_stride +
+/// channels` values are readable; `weights` holds `size · size` and `bias` one times `weight_stride` values, a multiple of
+/// `LANES` that is at least `channels`; `output` is good for `width · channels` values.
 pub(super) struct DepthwiseRow {
+    /// Side of the kernel.
+    pub(super) size: usize,
     /// First tap of the first output pixel in each kernel row; null for a row outside the picture.
-    pub(super) rows: [*const f32; 3],
+    pub(super) rows: [*const f32; MAX_SIZE],
     /// Values between the inputs of neighbouring output pixels.
     pub(super) pixel_stride: usize,
     /// Values between neighbouring columns of the kernel.
@@ -139,7 +144,7 @@ pub(super) struct DepthwiseRow {
     pub(super) width: usize,
     /// Channels, of input and output.
     pub(super) channels: usize,
-    /// `[kernel row · 3 + kernel column][channel]`.
+    /// `[kernel row · size + kernel column][channel]`.
     pub(super) weights: *const f32,
     /// Values between neighbouring taps' weights.
     pub(super) weight_stride: usize,
@@ -154,48 +159,54 @@ pub(super) struct DepthwiseRow {
 /// Computes `row` in tiles of `PIXELS` pixels.
 #[inline(always)]
 pub(super) unsafe fn depthwise_row<L: Lanes, const PIXELS: usize>(row: &DepthwiseRow) {
+    // The loops over taps are unrolled only where their length is known.
+    if row.size == 3 { depthwise_tiles::<L, PIXELS, 3>(row) } else { depthwise_tiles::<L, PIXELS, MAX_SIZE>(row) }
+}
+
+#[inline(always)]
+unsafe fn depthwise_tiles<L: Lanes, const PIXELS: usize, const SIZE: usize>(row: &DepthwiseRow) {
     let mut at = 0;
     while at + PIXELS <= row.width {
-        depthwise_tile::<L, PIXELS>(row, at);
+        depthwise_tile::<L, PIXELS, SIZE>(row, at);
         at += PIXELS;
     }
     while at + 4 <= row.width {
-        depthwise_tile::<L, 4>(row, at);
+        depthwise_tile::<L, 4, SIZE>(row, at);
         at += 4;
     }
     while at < row.width {
-        depthwise_tile::<L, 1>(row, at);
+        depthwise_tile::<L, 1, SIZE>(row, at);
         at += 1;
     }
 }
 
 #[inline(always)]
-unsafe fn depthwise_tile<L: Lanes, const PIXELS: usize>(row: &DepthwiseRow, at: usize) {
+unsafe fn depthwise_tile<L: Lanes, const PIXELS: usize, const SIZE: usize>(row: &DepthwiseRow, at: usize) {
     let mut channel = 0;
     while channel + L::LANES <= row.channels {
-        depthwise_vector::<L, PIXELS, false>(row, at, channel);
+        depthwise_vector::<L, PIXELS, SIZE, false>(row, at, channel);
         channel += L::LANES;
     }
     if channel < row.channels {
-        depthwise_vector::<L, PIXELS, true>(row, at, channel);
+        depthwise_vector::<L, PIXELS, SIZE, true>(row, at, channel);
     }
 }
 
 #[inline(always)]
-unsafe fn depthwise_vector<L: Lanes, const PIXELS: usize, const PARTIAL: bool>(
+unsafe fn depthwise_vector<L: Lanes, const PIXELS: usize, const SIZE: usize, const PARTIAL: bool>(
     row: &DepthwiseRow,
     at: usize,
     channel: usize,
 ) {
     let lanes = row.channels - channel;
     let mut sums = [L::load(row.bias.add(channel)); PIXELS];
-    for kernel_row in 0..3 {
+    for kernel_row in 0..SIZE {
         if row.rows[kernel_row].is_null() {
             continue;
         }
         let input = row.rows[kernel_row].add(at * row.pixel_stride + channel);
-        let weights = row.weights.add(kernel_row * 3 * row.weight_stride + channel);
-        for tap in 0..3 {
+        let weights = row.weights.add(kernel_row * SIZE * row.weight_stride + channel);
+        for tap in 0..SIZE {
             let weight = L::load(weights.add(tap * row.weight_stride));
             let input = input.add(tap * row.tap_stride);
             for pixel in 0..PIXELS {

@@ -32,7 +32,7 @@ impl<'a> Packer<'a> {
         Ok(Dense::new(self.isa, size, stride, channels_in, channels_out, filter, activation))
     }
 
-    /// A convolution of 3×3 in which every channel sees only itself.
+    /// A convolution in which every channel sees only itself.
     pub(super) fn depthwise(
         &self,
         name: &str,
@@ -41,7 +41,8 @@ impl<'a> Packer<'a> {
         activation: Activation,
     ) -> Result<Depthwise, WeightsError> {
         let (filter, [_, channels]) = self.filter(name)?;
-        Ok(Depthwise::new(self.isa, channels, stride, dilation, filter, activation))
+        let size = self.weights.tensor(&format!("{name}.weight"))?.shape[2];
+        Ok(Depthwise::new(self.isa, size, channels, stride, dilation, filter, activation))
     }
 
     /// The residual unit of decoders, of the convolutions with these names: `max(x + pointwise(max(depthwise(x), 0)), 0)`.
