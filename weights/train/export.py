@@ -5,7 +5,8 @@
     export.py A.pt B.pt --shares 0.6,0.4 ...        the average of several (they must come from one start)
     export.py ... --temperature 0.67                a surer mask
 
-The file holds the averaged weights with the batch normalisation folded in, in half precision, without the side outputs.
+The file holds the averaged weights with the batch normalisation folded in, in half precision, without the side outputs,
+byte for byte as the program itself would write it (a test of its compares the shipped one).
 `--like` checks that names, shapes and types are those of an existing file, which is what the kernels are written for.
 `--unfolded` keeps a copy to train on from, of temperature 1.
 
@@ -15,6 +16,8 @@ uncertainty live on its doubt: the model card says what that did to version 2, w
 """
 import argparse
 import hashlib
+import json
+import struct
 from pathlib import Path
 
 import torch
@@ -40,6 +43,18 @@ def check(tensors: dict[str, torch.Tensor]) -> None:
     for name, tensor in tensors.items():
         if not torch.isfinite(tensor).all():
             raise SystemExit(f"{name}: does not fit half precision")
+
+
+def container(tensors: dict[str, torch.Tensor], metadata: dict[str, str]) -> bytes:
+    """A safetensors file with its keys in order: the library writes its metadata in another order every time."""
+    header, values = {"__metadata__": metadata}, b""
+    for name, tensor in tensors.items():
+        start = len(values)
+        values += tensor.numpy().tobytes()
+        header[name] = {"dtype": "F16", "shape": list(tensor.shape), "data_offsets": [start, len(values)]}
+    text = json.dumps(header, sort_keys=True, separators=(",", ":")).encode()
+    text += b" " * (-len(text) % 8)
+    return struct.pack("<Q", len(text)) + text + values
 
 
 def differences(tensors: dict[str, torch.Tensor], other: Path) -> list[str]:
@@ -72,7 +87,7 @@ def main() -> None:
         with safe_open(str(a.like), "pt") as f:
             missing = META.keys() - (f.metadata() or {}).keys()
         print(f"{len(tensors)} tensors as in {a.like.name}", f"; it lacks {sorted(missing)}" if missing else "")
-    save_file(tensors, str(a.out), metadata={**META, "version": a.version})
+    a.out.write_bytes(container(tensors, {**META, "version": a.version}))
     if a.unfolded:
         save_file({k: v.contiguous() for k, v in state.items()}, str(a.unfolded))
     print(a.out, a.out.stat().st_size, hashlib.sha256(a.out.read_bytes()).hexdigest())

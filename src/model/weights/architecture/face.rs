@@ -39,7 +39,7 @@ pub const BLOCKS: [Block; 11] = [
 ];
 
 const fn block(channels_in: usize, hidden: usize, channels_out: usize, stride: usize) -> Block {
-    Block { channels_in, hidden, channels_out, stride }
+    Block { channels_in, hidden, channels_out, size: 3, stride }
 }
 
 /// Every convolution, in the order data flows through them.
@@ -51,7 +51,7 @@ pub fn convolutions() -> Vec<Convolution> {
         if block.expands() {
             list.push(Convolution::new(name("expand"), block.channels_in, block.hidden, 1));
         }
-        list.push(Convolution::new(name("dw"), 1, block.hidden, 3));
+        list.push(Convolution::new(name("dw"), 1, block.hidden, block.size));
         list.push(Convolution::new(name("project"), block.hidden, block.channels_out, 1));
     }
     // From the coarsest level up.

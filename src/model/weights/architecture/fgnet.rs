@@ -1,6 +1,8 @@
 //! The tensors of "fgnet", which cuts out.
 //!
-//! A MobileNetV2-1.0 encoder (Sandler et al., CVPR 2018) without its classifier, and a light feature-pyramid decoder.
+//! The encoder of EfficientNet-Lite2 (Tan and Le, "EfficientNet: Rethinking Model Scaling for Convolutional Neural
+//! Networks", ICML 2019; the Lite ones have neither squeeze-and-excitation nor swish) without its classifier, and a light
+//! feature-pyramid decoder.
 
 use super::{Block, Convolution};
 
@@ -18,6 +20,8 @@ pub struct Stage {
     pub blocks: usize,
     /// Stride of the first block.
     pub stride: usize,
+    /// Side of the depthwise kernels.
+    pub size: usize,
 }
 
 /// Channels of the stem, a 3×3 convolution with stride 2.
@@ -25,17 +29,17 @@ pub const STEM: usize = 32;
 
 /// The encoder's stages.
 pub const STAGES: [Stage; 7] = [
-    Stage { expansion: 1, channels: 16, blocks: 1, stride: 1 },
-    Stage { expansion: 6, channels: 24, blocks: 2, stride: 2 },
-    Stage { expansion: 6, channels: 32, blocks: 3, stride: 2 },
-    Stage { expansion: 6, channels: 64, blocks: 4, stride: 2 },
-    Stage { expansion: 6, channels: 96, blocks: 3, stride: 1 },
-    Stage { expansion: 6, channels: 160, blocks: 3, stride: 2 },
-    Stage { expansion: 6, channels: 320, blocks: 1, stride: 1 },
+    Stage { expansion: 1, channels: 16, blocks: 1, stride: 1, size: 3 },
+    Stage { expansion: 6, channels: 24, blocks: 3, stride: 2, size: 3 },
+    Stage { expansion: 6, channels: 48, blocks: 3, stride: 2, size: 5 },
+    Stage { expansion: 6, channels: 88, blocks: 4, stride: 2, size: 3 },
+    Stage { expansion: 6, channels: 120, blocks: 4, stride: 1, size: 5 },
+    Stage { expansion: 6, channels: 208, blocks: 5, stride: 2, size: 5 },
+    Stage { expansion: 6, channels: 352, blocks: 1, stride: 1, size: 3 },
 ];
 
 /// The blocks whose results the decoder takes, at 1/2, 1/4, 1/8, 1/16 and 1/32 of the input's side.
-pub const TAPS: [usize; 5] = [0, 2, 5, 12, 16];
+pub const TAPS: [usize; 5] = [0, 3, 6, 14, 20];
 
 /// Channels of the decoder at 1/2, 1/4, 1/8, 1/16 and 1/32 of the input's side.
 pub const DECODER: [usize; 5] = [16, 32, 64, 64, 128];
@@ -52,7 +56,7 @@ pub fn blocks() -> Vec<Block> {
         for index in 0..stage.blocks {
             let stride = if index == 0 { stage.stride } else { 1 };
             let hidden = channels_in * stage.expansion;
-            blocks.push(Block { channels_in, hidden, channels_out: stage.channels, stride });
+            blocks.push(Block { channels_in, hidden, channels_out: stage.channels, size: stage.size, stride });
             channels_in = stage.channels;
         }
     }
@@ -72,7 +76,7 @@ pub fn convolutions() -> Vec<Convolution> {
         if block.expands() {
             dense(&name("expand"), block.channels_in, block.hidden, 1);
         }
-        dense(&name("dw"), 1, block.hidden, 3);
+        dense(&name("dw"), 1, block.hidden, block.size);
         dense(&name("project"), block.hidden, block.channels_out, 1);
     }
     let taps: Vec<usize> = TAPS.iter().map(|&index| blocks()[index].channels_out).collect();

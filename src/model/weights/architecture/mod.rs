@@ -182,7 +182,7 @@ impl Convolution {
     }
 }
 
-/// One inverted residual of MobileNetV2.
+/// One inverted residual, as in MobileNetV2.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Block {
     /// Channels of the input.
@@ -191,6 +191,8 @@ pub struct Block {
     pub hidden: usize,
     /// Channels of the result.
     pub channels_out: usize,
+    /// Side of the depthwise convolution's kernel: 3 or 5.
+    pub size: usize,
     /// Stride of the depthwise convolution.
     pub stride: usize,
 }
@@ -220,7 +222,7 @@ mod tests {
             let values: usize = tensors.iter().map(|tensor| tensor.shape.iter().product::<usize>()).sum();
             (tensors.len(), values)
         };
-        assert_eq!(parameters(Network::Fgnet { input_side: 384 }), (156, 1_969_348));
+        assert_eq!(parameters(Network::Fgnet { input_side: 384 }), (180, 4_510_252));
         assert_eq!(parameters(Network::Upscale { factor: Factor::Two }), (16, 59_852));
         assert_eq!(parameters(Network::Upscale { factor: Factor::Four }), (16, 70_256));
         assert_eq!(parameters(Network::Restore), (48, 848_556));
