@@ -87,8 +87,8 @@ impl Separable {
     /// the first pixel of an input row, null outside the picture.
     ///
     /// # Safety
-    /// Rows from `pixels` are padded by the depthwise kernel's reach; `strip` holds rows `at..at + count` of `shape`; `wide` holds
-    /// `count` depthwise rows; `residual` was checked against `shape`.
+    /// Rows from `pixels` are padded by the depthwise kernel's reach; `strip` holds rows `at..at + count` of `shape`;
+    /// `wide` holds `count` depthwise rows; `residual` was checked against `shape`.
     #[expect(clippy::too_many_arguments, reason = "the two callers differ only in where input rows come from")]
     unsafe fn run_group(
         &self,

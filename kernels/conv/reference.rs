@@ -362,10 +362,10 @@ fn global_average_and_the_sum_with_it_match_the_definition() {
 fn results_do_not_depend_on_the_number_of_threads() {
     let mut values = Values::new(9);
     let expand = Layer::dense(&mut values, 1, 1, (24, 144), Activation::Relu6);
-    let depthwise = Layer::depthwise(&mut values, 5, [1, 1], 144, Activation::Relu6);
+    let depthwise = [3, 5].map(|size| Layer::depthwise(&mut values, size, [1, 1], 144, Activation::Relu6));
     let project = Layer::dense(&mut values, 1, 1, (144, 24), Activation::Linear);
     let input = values.plane(71, 63, 24, 0);
-    for isa in available() {
+    for (isa, depthwise) in available().flat_map(|isa| depthwise.iter().map(move |depthwise| (isa, depthwise))) {
         let separable = Separable::new(depthwise.pack_depthwise(isa), project.pack(isa));
         let block = InvertedResidual::new(expand.pack(isa), separable, true);
         let run = |threads: usize| {

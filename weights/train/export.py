@@ -16,8 +16,6 @@ uncertainty live on its doubt: the model card says what that did to version 2, w
 """
 import argparse
 import hashlib
-import json
-import struct
 from pathlib import Path
 
 import torch
@@ -25,6 +23,7 @@ from safetensors import safe_open
 from safetensors.torch import load_file, save_file
 
 from model import FGNet, average, load_weights
+from weights_file import write
 
 META = {"name": "fgnet-384", "architecture": "fgnet", "input_side": "384", "licence": "MIT OR Apache-2.0"}
 
@@ -37,24 +36,6 @@ def folded(state: dict[str, torch.Tensor], temperature: float = 1.0) -> dict[str
         model.head.bias /= temperature
     tensors = model.fold().state_dict()
     return {k: v.half().contiguous() for k, v in tensors.items() if not k.startswith("side.")}
-
-
-def check(tensors: dict[str, torch.Tensor]) -> None:
-    for name, tensor in tensors.items():
-        if not torch.isfinite(tensor).all():
-            raise SystemExit(f"{name}: does not fit half precision")
-
-
-def container(tensors: dict[str, torch.Tensor], metadata: dict[str, str]) -> bytes:
-    """A safetensors file with its keys in order: the library writes its metadata in another order every time."""
-    header, values = {"__metadata__": metadata}, b""
-    for name, tensor in tensors.items():
-        start = len(values)
-        values += tensor.numpy().tobytes()
-        header[name] = {"dtype": "F16", "shape": list(tensor.shape), "data_offsets": [start, len(values)]}
-    text = json.dumps(header, sort_keys=True, separators=(",", ":")).encode()
-    text += b" " * (-len(text) % 8)
-    return struct.pack("<Q", len(text)) + text + values
 
 
 def differences(tensors: dict[str, torch.Tensor], other: Path) -> list[str]:
@@ -79,7 +60,6 @@ def main() -> None:
         p.error("one share for each checkpoint")
     state = average([load_weights(c) for c in a.checkpoints], shares)
     tensors = folded(state, a.temperature)
-    check(tensors)
     if a.like:
         wrong = differences(tensors, a.like)
         if wrong:
@@ -87,7 +67,7 @@ def main() -> None:
         with safe_open(str(a.like), "pt") as f:
             missing = META.keys() - (f.metadata() or {}).keys()
         print(f"{len(tensors)} tensors as in {a.like.name}", f"; it lacks {sorted(missing)}" if missing else "")
-    a.out.write_bytes(container(tensors, {**META, "version": a.version}))
+    write(a.out, tensors, {**META, "version": a.version})
     if a.unfolded:
         save_file({k: v.contiguous() for k, v in state.items()}, str(a.unfolded))
     print(a.out, a.out.stat().st_size, hashlib.sha256(a.out.read_bytes()).hexdigest())

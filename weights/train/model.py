@@ -1,6 +1,6 @@
 """The network, fgnet: the encoder of EfficientNet-Lite2 and a light feature pyramid.
 
-The Rust side has kernels written for exactly these layers (`src/model/weights/architecture.rs` lists the tensors), so
+The Rust side has kernels written for exactly these layers (`src/model/weights/architecture/fgnet.rs` lists the tensors), so
 the attribute names below are the file's tensor names, and changing a layer here means changing it there.
 
 In: RGB, the whole picture stretched to a square whose side is a multiple of 32, `x / 127.5 - 1`.

@@ -9,7 +9,9 @@ from pathlib import Path
 
 import torch
 from safetensors import safe_open
-from safetensors.torch import load_file, save_file
+from safetensors.torch import load_file
+
+from weights_file import write
 
 from .nets import fill, fold, network
 
@@ -20,11 +22,8 @@ def export(net: torch.nn.Module, version: str, out: Path) -> None:
     net = copy.deepcopy(net)
     fold(net)
     tensors = {k: v.detach().half().contiguous() for k, v in net.state_dict().items()}
-    for name, tensor in tensors.items():
-        if not torch.isfinite(tensor).all():
-            raise SystemExit(f"{name}: does not fit half precision")
     about = {"architecture": net.architecture, "name": net.name, "version": version, "licence": LICENCE}
-    save_file(tensors, str(out), metadata={**about, **net.metadata})
+    write(out, tensors, {**about, **net.metadata})
 
 
 def load(path: Path) -> torch.nn.Module:

@@ -15,6 +15,7 @@ from faces.loss import assign, centres, decode, face_loss, flatten, overlaps
 from faces.model import STRIDES, FaceNet, multiply_adds
 from faces.scenes import Canvas, Library, Picture, Scenes, moved, pyramid, read_folder, similarity
 from faces.train import Batches, Run, arguments
+from weights_file import write
 
 FACE = [30.0, 20, 70, 80, 40, 40, 60, 40, 50, 52, 42, 64, 58, 64, 0.9]
 
@@ -56,7 +57,7 @@ def test_an_exported_file_answers_like_its_checkpoint(tmp_path):
     model(torch.randn(4, 3, 64, 64))  # moves the normalisation's statistics
     torch.save({"ema": model.state_dict()}, tmp_path / "a.pt")
     file = tmp_path / "a.safetensors"
-    export.save_file(export.folded(model.state_dict()), str(file), metadata={**export.META, "threshold": "0.4"})
+    write(file, export.folded(model.state_dict()), {**export.META, "threshold": "0.4"})
     x = torch.randn(1, 3, 64, 96)
     with torch.no_grad():
         for a, b, c in zip(model.eval()(x), export.load(tmp_path / "a.pt")(x), export.load(file)(x)):

@@ -7,10 +7,11 @@ from safetensors.torch import save_file
 
 from drawn import write_set
 from evaluate import evaluate, load, score
-from export import container, differences, folded
+from export import differences, folded
 from loss import mask_loss
 from model import FGNet, average
 from train import Run, arguments
+from weights_file import write
 
 MIX = """
 [kinds]
@@ -85,7 +86,7 @@ def test_another_seed_is_another_run(run):
 def test_the_exported_network_is_the_trained_one_within_half_precision(tmp_path):
     model = noisy(FGNet())
     path = tmp_path / "w.safetensors"
-    path.write_bytes(container(folded(model.state_dict()), {"name": "fgnet"}))
+    write(path, folded(model.state_dict()), {"name": "fgnet"})
     x = torch.rand(1, 3, 96, 96) * 2 - 1
     with torch.no_grad():
         before, after = torch.sigmoid(model(x)), torch.sigmoid(load(path)(x))
