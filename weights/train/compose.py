@@ -50,6 +50,22 @@ def filling_box(rng, mask: np.ndarray):
     return x0, y0, max(32, x1 - x0), max(32, y1 - y0)
 
 
+def cut_box(rng, mask: np.ndarray):
+    """A box whose border cuts the subject through: at one side up to half of it is outside, mostly below."""
+    rows, columns = np.where(mask > 127)
+    h, w = mask.shape
+    if len(rows) < SMALL_SUBJECT:
+        return 0, 0, w, h
+    low, high = np.array([columns.min(), rows.min()]), np.array([columns.max(), rows.max()]) + 1
+    extent = high - low
+    room = rng.uniform(-0.05, 0.5, (2, 2)) * extent
+    axis, side = [(1, 1), (1, 1), (0, 0), (0, 1), (1, 0)][int(rng.integers(5))]
+    room[side, axis] = -rng.uniform(0.1, 0.5) * extent[axis]
+    (x0, y0) = np.maximum(low - room[0], 0).astype(int)
+    (x1, y1) = np.minimum(high + room[1], [w, h]).astype(int)
+    return x0, y0, max(32, x1 - x0), max(32, y1 - y0)
+
+
 def to_square(rng, planes: list[np.ndarray], box, size: int, turn: float = 0.15) -> list[np.ndarray]:
     """Stretches the box to the canvas, as the service does with the whole picture; sometimes turned, half mirrored."""
     x, y, w, h = box
@@ -283,8 +299,11 @@ class Composer:
         planes = [photo.rgb, photo.mask]
         if photo.taught is not None:
             planes.append(cv2.resize(photo.taught, photo.mask.shape[::-1], interpolation=cv2.INTER_LINEAR))
-        if chance(rng, options["frame_filling"]):
+        kind = rng.random()
+        if kind < options["frame_filling"]:
             box = filling_box(rng, photo.mask)
+        elif kind < options["frame_filling"] + options["cut"]:
+            box = cut_box(rng, photo.mask)
         else:
             box = crop_box(rng, photo.mask, 0.35, 0.35)
         planes = to_square(rng, planes, box, size)

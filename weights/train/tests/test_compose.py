@@ -39,6 +39,21 @@ def test_a_composite_is_its_parts_at_exactly_its_alpha():
     np.testing.assert_allclose(picture[..., 0] / 255, 1 - alpha, atol=1e-3)
 
 
+def test_a_cut_box_cuts_the_subject_at_one_side_and_keeps_most_of_it():
+    mask = np.zeros((200, 300), np.uint8)
+    mask[60:140, 100:200] = 255
+    sides = set()
+    for seed in range(40):
+        x, y, w, h = compose.cut_box(np.random.default_rng(seed), mask)
+        kept = (mask[y : y + h, x : x + w] > 0).sum() / (mask > 0).sum()
+        assert 0.3 < kept < 0.95, seed
+        cut = {"left": x > 106, "top": y > 65, "right": x + w < 194, "bottom": y + h < 135}
+        assert sum(cut.values()) == 1, (seed, cut)
+        sides |= {name for name, is_cut in cut.items() if is_cut}
+    assert sides == {"left", "top", "right", "bottom"}
+    assert compose.cut_box(np.random.default_rng(1), np.zeros((200, 300), np.uint8)) == (0, 0, 300, 200)
+
+
 def test_shadows_and_wrapped_light_do_not_touch_the_alpha_or_the_ground_beyond_reach():
     rng = np.random.default_rng(1)
     alpha = np.zeros((128, 128), np.float32)

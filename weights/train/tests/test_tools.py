@@ -1,5 +1,6 @@
 import io
 import tarfile
+from pathlib import Path
 
 import cv2
 import numpy as np
@@ -33,6 +34,20 @@ def test_a_planted_near_duplicate_is_found_and_others_are_not(tmp_path):
 def test_masks_are_no_pictures(tmp_path):
     write_set(tmp_path / "a", [1])
     assert [p.parent.name for p in duplicates.pictures([tmp_path])] == ["image"]
+
+
+def test_several_teachers_are_averaged_at_the_largest_ones_size(monkeypatch):
+    class Says:
+        def __init__(self, path, threads):
+            self.mask = np.full((4, 4), 1.0, np.float32) if path.stem == "yes" else np.zeros((8, 8), np.float32)
+
+        def __call__(self, rgb):
+            return self.mask
+
+    monkeypatch.setitem(teach.TEACHERS, ".test", Says)
+    for names, expected in ((["yes"], np.ones((4, 4))), (["yes", "no"], np.full((8, 8), 0.5))):
+        mask = teach.Several([Path(f"{name}.test") for name in names], 1)(scene(1)[0])
+        np.testing.assert_array_equal(mask, expected)
 
 
 def test_white_ground_is_told_from_pale_goods_and_gaps():

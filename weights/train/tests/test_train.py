@@ -9,7 +9,7 @@ from drawn import write_set
 from evaluate import evaluate, load, score
 from export import differences, folded
 from loss import mask_loss
-from model import FGNet, average
+from model import FGNet, Relu6, average
 from train import Run, arguments
 from weights_file import write
 
@@ -20,6 +20,7 @@ composite = 0.4
 negative = 0.1
 [photo]
 frame_filling = 0.1
+cut = 0.1
 teacher = 0.25
 [composite]
 solid = 0.3
@@ -112,6 +113,32 @@ def test_frozen_layers_stay_and_the_others_learn(run):
     frozen = ("enc.stem.", "enc.blocks.0.", "enc.blocks.1.", "enc.blocks.2.")
     assert not [name for name in changed if name.startswith(frozen)]
     assert {"enc.blocks.3.dw.conv.weight", "enc.blocks.3.dw.bn.running_mean", "head.weight"} <= changed
+
+
+def test_a_still_normalisation_is_part_of_the_convolution_and_its_parameters_learn(run):
+    """The same answer and the same gradients as one after the other; then statistics stay in a run, scales do not."""
+    model = noisy(FGNet())
+    unit = model.d4[0].dw
+    x = torch.rand(2, 64, 8, 8)
+    apart = torch.relu(unit.bn(unit.conv(x)))
+    torch.testing.assert_close(unit(x), apart)
+    parameters = [unit.conv.weight, unit.bn.weight, unit.bn.bias]
+    ours, theirs = (torch.autograd.grad(y.square().sum(), parameters) for y in (unit(x), apart))
+    torch.testing.assert_close(ours, theirs, rtol=1e-4, atol=1e-4)
+
+    first, last = (run(name, "--still", "--stop-at", name) for name in ("1", "4"))
+    now = last.model.state_dict()
+    changed = {name for name, tensor in first.model.state_dict().items() if not torch.equal(tensor, now[name])}
+    assert not [name for name in changed if "running_" in name or "num_batches" in name]
+    assert {"enc.stem.bn.weight", "d4.0.dw.conv.weight", "d4.0.dw.bn.weight", "head.weight"} <= changed
+
+
+def test_relu6_and_its_gradient_are_pytorchs():
+    x = torch.linspace(-2, 8, 41, requires_grad=True)
+    ours, theirs = Relu6.apply(x), torch.nn.functional.relu6(x)
+    assert torch.equal(ours, theirs)
+    weights = torch.arange(41.0)
+    assert torch.equal(*(torch.autograd.grad((y * weights).sum(), x)[0] for y in (ours, theirs)))
 
 
 def test_the_encoder_comes_from_imagenet_and_the_decoder_from_the_file_as_far_as_it_fits(run, tmp_path):
