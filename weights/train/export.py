@@ -8,7 +8,7 @@
 The file holds the averaged weights with the batch normalisation folded in, in half precision, without the side outputs,
 byte for byte as the program itself would write it (a test of its compares the shipped one).
 `--like` checks that names, shapes and types are those of an existing file, which is what the kernels are written for.
-`--unfolded` keeps a copy to train on from, of temperature 1.
+`--unfolded` keeps a copy to train on from, of temperature 1: matrices in half precision, the normalisation in single.
 
 A temperature divides the logits, by way of the last layer: the mask at one half stays what it is (temperature scaling:
 Guo et al., On Calibration of Modern Neural Networks). Below 1 the mask's error falls, but the matting and the
@@ -69,7 +69,7 @@ def main() -> None:
         print(f"{len(tensors)} tensors as in {a.like.name}", f"; it lacks {sorted(missing)}" if missing else "")
     write(a.out, tensors, {**META, "version": a.version})
     if a.unfolded:
-        save_file({k: v.contiguous() for k, v in state.items()}, str(a.unfolded))
+        save_file({k: (v.half() if v.ndim > 1 else v).contiguous() for k, v in state.items()}, str(a.unfolded))
     print(a.out, a.out.stat().st_size, hashlib.sha256(a.out.read_bytes()).hexdigest())
 
 

@@ -25,6 +25,7 @@ from data import Sources, load_mix
 from evaluate import SETS, evaluate
 from loss import mask_loss
 from model import FGNet, load_weights, start_from_imagenet
+from running import Average, rate_at, save_whole
 
 C = ctypes.CDLL(None)
 LOG_EVERY = 25
@@ -73,24 +74,6 @@ class From(torch.utils.data.Sampler):
         return iter(range(self.first, 10**8))
 
 
-class Average:
-    """Exponential moving average of the weights and the batch normalisation's statistics: this is what ships."""
-
-    def __init__(self, model: FGNet, decay: float):
-        self.decay, self.updates = decay, 0
-        self.state = {k: v.detach().clone() for k, v in model.state_dict().items()}
-
-    @torch.no_grad()
-    def update(self, model: FGNet) -> None:
-        self.updates += 1
-        decay = min(self.decay, (1 + self.updates) / (10 + self.updates))
-        for k, v in model.state_dict().items():
-            if v.dtype.is_floating_point:
-                self.state[k].lerp_(v, 1 - decay)
-            else:
-                self.state[k].copy_(v)
-
-
 def parameter_groups(model: FGNet, rate: float, encoder_rate: float, decay: float) -> list[dict]:
     """The encoder knows ImageNet already and moves slowly; vectors (biases, normalisation) do not decay."""
     groups = []
@@ -99,10 +82,6 @@ def parameter_groups(model: FGNet, rate: float, encoder_rate: float, decay: floa
         groups.append({"params": [p for p in parameters if p.ndim > 1], "base": base, "weight_decay": decay})
         groups.append({"params": [p for p in parameters if p.ndim == 1], "base": base, "weight_decay": 0.0})
     return groups
-
-
-def rate_at(progress: float, step: int, warmup: int) -> float:
-    return min(1.0, (step + 1) / max(1, warmup)) * (0.5 + 0.5 * math.cos(math.pi * min(1.0, progress))) + 0.01
 
 
 class Run:
@@ -151,8 +130,7 @@ class Run:
             "optimiser": self.optimiser.state_dict(), "step": self.step, "images": self.images,
             "seconds": self.seconds,
         }
-        torch.save(state, path.with_suffix(".tmp"))
-        path.with_suffix(".tmp").replace(path)  # a run that is killed leaves the last whole one
+        save_whole(state, path)
 
     def snapshot(self) -> None:
         torch.save({"ema": self.average.state, "step": self.step}, self.a.out / f"average-{self.step:06}.pt")

@@ -22,6 +22,7 @@ sys.path.insert(0, str(Path(__file__).parent.parent))
 from faces.loss import face_loss
 from faces.model import FaceNet
 from faces.scenes import Library, Scenes, read_folder
+from running import Average, rate_at, save_whole
 
 # folder: share of the samples' faces, longest side that is kept
 SOURCES = {"portraits": (0.4, 448), "ccp": (0.3, 512), "ecssd": (0.3, 400), "clothing_cc0_pseudo": (0.0, 224),
@@ -72,24 +73,6 @@ class Batches:
         return torch.from_numpy(np.stack(rgb)), [torch.from_numpy(f) for f in faces]
 
 
-class Average:
-    """Exponential moving average of the weights and the batch normalisation's statistics: this is what ships."""
-
-    def __init__(self, model: FaceNet, decay: float):
-        self.decay, self.updates = decay, 0
-        self.state = {k: v.detach().clone() for k, v in model.state_dict().items()}
-
-    @torch.no_grad()
-    def update(self, model: FaceNet) -> None:
-        self.updates += 1
-        decay = min(self.decay, (1 + self.updates) / (10 + self.updates))
-        for k, v in model.state_dict().items():
-            if v.dtype.is_floating_point:
-                self.state[k].lerp_(v, 1 - decay)
-            else:
-                self.state[k].copy_(v)
-
-
 class Run:
     def __init__(self, a: argparse.Namespace, batches: Batches):
         self.a, self.batches = a, batches
@@ -114,8 +97,7 @@ class Run:
         state = {"model": self.model.state_dict(), "ema": self.average.state, "updates": self.average.updates,
                  "optimiser": self.optimiser.state_dict(), "step": self.step, "images": self.images,
                  "seconds": self.seconds}
-        torch.save(state, self.checkpoint.with_suffix(".tmp"))
-        self.checkpoint.with_suffix(".tmp").replace(self.checkpoint)  # a killed run leaves the last whole one
+        save_whole(state, self.checkpoint)
 
     def restore(self) -> None:
         state = torch.load(self.checkpoint, weights_only=True)
@@ -130,13 +112,9 @@ class Run:
     def progress(self) -> float:
         return self.step / self.a.steps if self.a.steps else self.seconds / 60 / self.a.minutes
 
-    def rate(self) -> float:
-        warm = min(1.0, (self.step + 1) / max(1, self.a.warmup))
-        return self.a.rate * (warm * (0.5 + 0.5 * math.cos(math.pi * min(1.0, self.progress()))) + 0.01)
-
     def train_batch(self, rgb: torch.Tensor, faces: list[torch.Tensor]) -> dict[str, float]:
         for group in self.optimiser.param_groups:
-            group["lr"] = self.rate()
+            group["lr"] = self.a.rate * rate_at(self.progress(), self.step, self.a.warmup)
         x = rgb.permute(0, 3, 1, 2).float().div(127.5).sub(1)
         self.model.train()
         with torch.autocast("cpu", torch.bfloat16, enabled=self.a.bf16):

@@ -9,6 +9,8 @@ from pathlib import Path
 import numpy as np
 import torch
 
+from running import save_whole
+
 from .nets import fill, fold
 
 LOG_EVERY = 100
@@ -82,9 +84,7 @@ class Loop:
         state = {"name": self.net.name, "net": self.net.state_dict(), "average": self.average.state_dict(),
                  "optimiser": self.optimiser.state_dict(), "step": self.step, "seconds": self.seconds,
                  "folded": self.folded}
-        partial = self.checkpoint.with_suffix(".tmp")
-        torch.save(state, partial)
-        partial.replace(self.checkpoint)  # a run that is killed leaves the last whole one
+        save_whole(state, self.checkpoint)
 
     def resume(self) -> None:
         state = torch.load(self.checkpoint, weights_only=True)
