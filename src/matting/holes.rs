@@ -4,6 +4,7 @@
 //! of a handle, the sky between arm and body) stays. One that it is sure of nowhere, and that lies in the midst of
 //! certain subject, is filled, together with the likely subject around it that the hole made doubtful.
 
+use super::patches::{SIDES, neighbours, patches};
 use crate::image::Mask;
 use std::collections::HashSet;
 
@@ -16,37 +17,16 @@ const RAMP_CELLS: usize = 3;
 /// All of the ring but a tenth has to be at least this much subject.
 const RING_SUBJECT: f32 = 0.6;
 
-const SIDES: [(isize, isize); 4] = [(-1, 0), (1, 0), (0, -1), (0, 1)];
 const ALL_AROUND: [(isize, isize); 8] = [(-1, 0), (1, 0), (0, -1), (0, 1), (-1, -1), (1, -1), (-1, 1), (1, 1)];
 
 /// Fills every such hole.
 pub(super) fn fill(mask: &mut Mask) {
-    let mut seen = vec![false; mask.values.len()];
     // Written at the end, so that one filled hole does not vouch for the next.
     let mut filled = Vec::new();
-    for first in 0..mask.values.len() {
-        if seen[first] || mask.values[first] >= 0.5 {
-            continue;
-        }
-        seen[first] = true;
-        let mut hole = vec![first];
-        let (mut enclosed, mut sure) = (true, false);
-        let mut next = 0;
-        while let Some(&at) = hole.get(next) {
-            next += 1;
-            sure |= mask.values[at] < SURE_BACKGROUND;
-            let mut inside = 0;
-            for neighbour in neighbours(mask, at, &SIDES) {
-                inside += 1;
-                if !seen[neighbour] && mask.values[neighbour] < 0.5 {
-                    seen[neighbour] = true;
-                    hole.push(neighbour);
-                }
-            }
-            enclosed &= inside == SIDES.len();
-        }
-        if enclosed
-            && !sure
+    for mut hole in patches(mask, |value| value < 0.5) {
+        let enclosed = || hole.iter().all(|&at| neighbours(mask, at, &SIDES).count() == SIDES.len());
+        if hole.iter().all(|&at| mask.values[at] >= SURE_BACKGROUND)
+            && enclosed()
             && let Some(around) = subject_around(mask, &hole)
         {
             filled.append(&mut hole);
@@ -54,15 +34,6 @@ pub(super) fn fill(mask: &mut Mask) {
         }
     }
     filled.into_iter().for_each(|at| mask.values[at] = 1.0);
-}
-
-fn neighbours<'a>(mask: &Mask, at: usize, steps: &'a [(isize, isize)]) -> impl Iterator<Item = usize> + use<'a> {
-    let (width, height) = (mask.size.width as usize, mask.size.height as usize);
-    let (x, y) = (at % width, at / width);
-    steps.iter().filter_map(move |&(right, down)| {
-        let (x, y) = (x.checked_add_signed(right)?, y.checked_add_signed(down)?);
-        (x < width && y < height).then_some(y * width + x)
-    })
 }
 
 /// The hole and what is around it, if the ring, a tenth of it forgiven, is subject.

@@ -32,7 +32,7 @@ class ConvBN(nn.Module):
     """Convolution, batch normalisation, activation; after `fold` one convolution with a bias, and the activation.
 
     A normalisation that goes by the statistics it has (in `eval`) is part of the convolution at once: the same parameters
-    learn but for the scales of frozen kernels, and a quarter of a training step is saved.
+    learn but for those of frozen kernels, and a quarter of a training step is saved.
     """
 
     def __init__(self, inputs, outputs, kernel=1, stride=1, groups=1, act="relu6", dilation=1):
@@ -53,9 +53,8 @@ class ConvBN(nn.Module):
             return self.conv(x)
         if self.bn.training:
             return self.bn(self.convolved(x, self.conv.weight, None))
-        scale, shift = self.scale_and_shift()
-        if not self.conv.weight.requires_grad:
-            scale = scale.detach()  # its gradient would cost as much as the weight's
+        with torch.set_grad_enabled(torch.is_grad_enabled() and self.conv.weight.requires_grad):
+            scale, shift = self.scale_and_shift()  # of a frozen kernel still too: PyTorch gets them with the weight's
         return self.convolved(x, self.conv.weight * scale[:, None, None, None], shift)
 
     def scale_and_shift(self):

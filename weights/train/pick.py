@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 """Picks photos to be labelled from collections as they are published: a few of each class, at most 512 px long.
 
-    pick.py caltech101 101_ObjectCategories PHOTOS    up to 24 of each class
-    pick.py birds valid PHOTOS                        one of each species
+    pick.py caltech101 101_ObjectCategories PHOTOS    up to 60 of each class
+    pick.py birds valid PHOTOS                        two of each species
     pick.py portraits headshots PHOTOS                130
-    pick.py clothing clothing-dataset-small PHOTOS --had ../clothing_cc0_pseudo    40 of each kind, none of `--had`
+    pick.py clothing clothing-dataset-small PHOTOS --had ../clothing_cc0_pseudo    90 of each kind, none of `--had`
 
 Files are called `<class>__<name>.jpg`. The choice depends on nothing but the files' names.
 """
@@ -21,7 +21,7 @@ from teach import labelled_already, pictures
 CALTECH_NONE = {"BACKGROUND_Google", "Faces_easy", "brain", "dollar_bill", "garfield", "snoopy", "yin_yang", "trilobite",
                 "joshua_tree", "stop_sign"}
 CALTECH_FEW = {"car_side": 6, "pagoda": 8, "minaret": 6, "pyramid": 5, "cougar_face": 10}
-MOST = {"caltech101": 24, "birds": 1, "portraits": 130, "clothing": 40}
+MOST = {"caltech101": 60, "birds": 2, "portraits": 130, "clothing": 90}
 
 
 def turned(rgb) -> bool:
