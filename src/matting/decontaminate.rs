@@ -18,6 +18,7 @@
 //! overlap (white on white) the mask stays as it is, bit for bit.
 
 use super::colours::{ColourModels, STRAIGHT, chamfer};
+use super::patches::{patches, sides};
 use crate::image::{Frame, Mask, Size};
 use backdrop_kernels::mask_upsample::cpu::Upsampled;
 use rayon::prelude::*;
@@ -169,7 +170,7 @@ impl Cells {
         let mut next = 0;
         while let Some(&at) = front.get(next) {
             next += 1;
-            for to in self.sides(at) {
+            for to in sides(self.columns, self.depth.len(), at) {
                 let passes = self.score[to].is_some_and(|score| score < PASSES);
                 if passes && !taken[to] && difference(self.colour[at], self.colour[to]) < EDGE * EDGE {
                     taken[to] = true;
@@ -183,36 +184,9 @@ impl Cells {
     /// The cells of those connected patches that hold enough of the mask.
     fn large_patches(&self, patched: &[bool], mask: &Mask) -> Vec<usize> {
         let least = MIN_CELLS * self.unit * self.unit;
-        let mut seen = vec![false; patched.len()];
-        let mut large = Vec::new();
-        for first in 0..patched.len() {
-            if seen[first] || !patched[first] {
-                continue;
-            }
-            seen[first] = true;
-            let mut patch = vec![first];
-            let mut next = 0;
-            while let Some(&at) = patch.get(next) {
-                next += 1;
-                for to in self.sides(at) {
-                    if patched[to] && !seen[to] {
-                        seen[to] = true;
-                        patch.push(to);
-                    }
-                }
-            }
-            if patch.iter().filter(|&&at| mask.values[at] >= 0.5).count() as f32 >= least {
-                large.append(&mut patch);
-            }
-        }
-        large
-    }
-
-    fn sides(&self, at: usize) -> impl Iterator<Item = usize> + use<> {
-        let (x, columns, len) = (at % self.columns, self.columns, self.depth.len());
-        let across = [(x > 0).then(|| at - 1), (x + 1 < columns).then_some(at + 1)];
-        let down = [at.checked_sub(columns), Some(at + columns).filter(|&below| below < len)];
-        across.into_iter().chain(down).flatten()
+        let mut patches = patches(self.columns, patched.len(), |at| patched[at]);
+        patches.retain(|patch| patch.iter().filter(|&&at| mask.values[at] >= 0.5).count() as f32 >= least);
+        patches.concat()
     }
 }
 

@@ -4,7 +4,7 @@
 //! of a handle, the sky between arm and body) stays. One that it is sure of nowhere, and that lies in the midst of
 //! certain subject, is filled, together with the likely subject around it that the hole made doubtful.
 
-use super::patches::{SIDES, neighbours, patches};
+use super::patches::{patches, sides};
 use crate::image::Mask;
 use std::collections::HashSet;
 
@@ -23,8 +23,9 @@ const ALL_AROUND: [(isize, isize); 8] = [(-1, 0), (1, 0), (0, -1), (0, 1), (-1, 
 pub(super) fn fill(mask: &mut Mask) {
     // Written at the end, so that one filled hole does not vouch for the next.
     let mut filled = Vec::new();
-    for mut hole in patches(mask, |value| value < 0.5) {
-        let enclosed = || hole.iter().all(|&at| neighbours(mask, at, &SIDES).count() == SIDES.len());
+    let (columns, cells) = (mask.size.width as usize, mask.values.len());
+    for mut hole in patches(columns, cells, |at| mask.values[at] < 0.5) {
+        let enclosed = || hole.iter().all(|&at| sides(columns, cells, at).count() == 4);
         if hole.iter().all(|&at| mask.values[at] >= SURE_BACKGROUND)
             && enclosed()
             && let Some(around) = subject_around(mask, &hole)
@@ -36,6 +37,16 @@ pub(super) fn fill(mask: &mut Mask) {
     filled.into_iter().for_each(|at| mask.values[at] = 1.0);
 }
 
+/// The cells around the cell `at`, as far as they are inside the mask.
+fn around(mask: &Mask, at: usize) -> impl Iterator<Item = usize> + use<> {
+    let (width, height) = (mask.size.width as usize, mask.size.height as usize);
+    let (x, y) = (at % width, at / width);
+    ALL_AROUND.into_iter().filter_map(move |(right, down)| {
+        let (x, y) = (x.checked_add_signed(right)?, y.checked_add_signed(down)?);
+        (x < width && y < height).then_some(y * width + x)
+    })
+}
+
 /// The hole and what is around it, if the ring, a tenth of it forgiven, is subject.
 fn subject_around(mask: &Mask, hole: &[usize]) -> Option<HashSet<usize>> {
     let mut reached: HashSet<usize> = hole.iter().copied().collect();
@@ -44,7 +55,7 @@ fn subject_around(mask: &Mask, hole: &[usize]) -> Option<HashSet<usize>> {
     for distance in 1..=RING_CELLS {
         let mut further = Vec::new();
         for at in front {
-            further.extend(neighbours(mask, at, &ALL_AROUND).filter(|&next| reached.insert(next)));
+            further.extend(around(mask, at).filter(|&next| reached.insert(next)));
         }
         if distance > RAMP_CELLS {
             ring += further.len();

@@ -1,16 +1,12 @@
-//! Connected patches of a mask's cells.
+//! Connected patches of the cells of a grid.
 
-use crate::image::Mask;
-
-/// The neighbours that make cells one patch.
-pub(super) const SIDES: [(isize, isize); 4] = [(-1, 0), (1, 0), (0, -1), (0, 1)];
-
-/// Every connected patch of cells whose values `belong`, as indices into the mask, in the order of their first cells.
-pub(super) fn patches(mask: &Mask, belong: impl Fn(f32) -> bool) -> Vec<Vec<usize>> {
-    let mut seen = vec![false; mask.values.len()];
+/// Every connected patch of cells that `belong`, as indices into a grid of so many `columns` and `cells`, in the order of
+/// their first cells.
+pub(super) fn patches(columns: usize, cells: usize, belong: impl Fn(usize) -> bool) -> Vec<Vec<usize>> {
+    let mut seen = vec![false; cells];
     let mut patches = Vec::new();
-    for first in 0..mask.values.len() {
-        if seen[first] || !belong(mask.values[first]) {
+    for first in 0..cells {
+        if seen[first] || !belong(first) {
             continue;
         }
         seen[first] = true;
@@ -18,10 +14,10 @@ pub(super) fn patches(mask: &Mask, belong: impl Fn(f32) -> bool) -> Vec<Vec<usiz
         let mut next = 0;
         while let Some(&at) = patch.get(next) {
             next += 1;
-            for neighbour in neighbours(mask, at, &SIDES) {
-                if !seen[neighbour] && belong(mask.values[neighbour]) {
-                    seen[neighbour] = true;
-                    patch.push(neighbour);
+            for side in sides(columns, cells, at) {
+                if !seen[side] && belong(side) {
+                    seen[side] = true;
+                    patch.push(side);
                 }
             }
         }
@@ -30,35 +26,27 @@ pub(super) fn patches(mask: &Mask, belong: impl Fn(f32) -> bool) -> Vec<Vec<usiz
     patches
 }
 
-/// The cells `steps` away from the cell `at`, as far as they are inside the mask.
-pub(super) fn neighbours<'a>(
-    mask: &Mask,
-    at: usize,
-    steps: &'a [(isize, isize)],
-) -> impl Iterator<Item = usize> + use<'a> {
-    let (width, height) = (mask.size.width as usize, mask.size.height as usize);
-    let (x, y) = (at % width, at / width);
-    steps.iter().filter_map(move |&(right, down)| {
-        let (x, y) = (x.checked_add_signed(right)?, y.checked_add_signed(down)?);
-        (x < width && y < height).then_some(y * width + x)
-    })
+/// The cells left, right, above and below of the cell `at`, as far as they are inside the grid.
+pub(super) fn sides(columns: usize, cells: usize, at: usize) -> impl Iterator<Item = usize> {
+    let x = at % columns;
+    let across = [(x > 0).then(|| at - 1), (x + 1 < columns).then_some(at + 1)];
+    let down = [at.checked_sub(columns), Some(at + columns).filter(|&below| below < cells)];
+    across.into_iter().chain(down).flatten()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::image::Size;
 
     #[test]
     fn patches_are_joined_by_sides_and_not_by_corners_or_across_the_border() {
         #[rustfmt::skip]
-        let values = vec![
-            1.0, 0.0, 0.0, 1.0,
-            0.0, 1.0, 1.0, 0.0,
-            1.0, 1.0, 0.0, 0.0,
+        let cells = [
+            1, 0, 0, 1,
+            0, 1, 1, 0,
+            1, 1, 0, 0,
         ];
-        let mask = Mask { size: Size::new(4, 3), values };
-        assert_eq!(patches(&mask, |value| value > 0.5), [vec![0], vec![3], vec![5, 6, 9, 8]]);
-        assert_eq!(patches(&mask, |value| value > 1.0), Vec::<Vec<usize>>::new());
+        assert_eq!(patches(4, 12, |at| cells[at] == 1), [vec![0], vec![3], vec![5, 6, 9, 8]]);
+        assert_eq!(patches(4, 12, |_| false), Vec::<Vec<usize>>::new());
     }
 }

@@ -1,7 +1,7 @@
 //! From the network's mask to what is certain, and the unknown band between.
 //!
 //! Before the band is drawn ([`backdrop_kernels::trimap`]), the mask is tidied on its own grid: ghosts and stray patches
-//! beside the subject are cleared ([`super::ghosts`]), and a hole that the network never thought more likely background
+//! beside the subject are cleared (`ghosts`), and a hole that the network never thought more likely background
 //! is filled. So is a hole that it did think background, but nowhere with conviction, in the midst of what it is sure of:
 //! an eye, a logo, a reflection (on the development set such holes are subject two times out of three, three times as
 //! much by area).
@@ -54,7 +54,7 @@ pub fn tidied(mask: &Mask) -> Mask {
     ghosts::clear(&mut mask);
     // Before the next step, which then settles the ramps that the holes leave behind.
     holes::fill(&mut mask);
-    for doubtful in patches(&mask, |value| value < FOREGROUND) {
+    for doubtful in patches(mask.size.width as usize, mask.values.len(), |at| mask.values[at] < FOREGROUND) {
         if doubtful.iter().all(|&at| mask.values[at] >= 0.5) {
             doubtful.into_iter().for_each(|at| mask.values[at] = 1.0);
         }
