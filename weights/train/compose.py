@@ -37,33 +37,39 @@ def crop_box(rng, mask: np.ndarray, least: float, full: float, keep: float = 0.5
     return 0, 0, w, h
 
 
+def bounds(mask: np.ndarray) -> tuple[np.ndarray, np.ndarray] | None:
+    """The corners (x, y) of the subject's box, the second just outside; None where there is too little of a subject."""
+    rows, columns = np.where(mask > 127)
+    if len(rows) < SMALL_SUBJECT:
+        return None
+    return np.array([columns.min(), rows.min()]), np.array([columns.max(), rows.max()]) + 1
+
+
+def within(mask: np.ndarray, low: np.ndarray, high: np.ndarray):
+    """The box between two corners, as far as it is inside the picture."""
+    x0, y0 = np.maximum(low, 0).astype(int)
+    x1, y1 = np.minimum(high, mask.shape[::-1]).astype(int)
+    return x0, y0, max(32, x1 - x0), max(32, y1 - y0)
+
+
 def filling_box(rng, mask: np.ndarray):
     """A box around the subject, a little inside it on some sides: an object that fills the frame."""
-    rows, columns = np.where(mask > 127)
-    h, w = mask.shape
-    if len(rows) < SMALL_SUBJECT:
-        return 0, 0, w, h
-    y0, y1, x0, x1 = rows.min(), rows.max() + 1, columns.min(), columns.max() + 1
-    inset = rng.uniform(-0.06, 0.14, 4) * [x1 - x0, y1 - y0, x1 - x0, y1 - y0]
-    x0, y0 = max(0, int(x0 + inset[0])), max(0, int(y0 + inset[1]))
-    x1, y1 = min(w, int(x1 - inset[2])), min(h, int(y1 - inset[3]))
-    return x0, y0, max(32, x1 - x0), max(32, y1 - y0)
+    if (corners := bounds(mask)) is None:
+        return 0, 0, *mask.shape[::-1]
+    low, high = corners
+    inset = rng.uniform(-0.06, 0.14, (2, 2)) * (high - low)
+    return within(mask, low + inset[0], high - inset[1])
 
 
 def cut_box(rng, mask: np.ndarray):
     """A box whose border cuts the subject through: at one side up to half of it is outside, mostly below."""
-    rows, columns = np.where(mask > 127)
-    h, w = mask.shape
-    if len(rows) < SMALL_SUBJECT:
-        return 0, 0, w, h
-    low, high = np.array([columns.min(), rows.min()]), np.array([columns.max(), rows.max()]) + 1
-    extent = high - low
-    room = rng.uniform(-0.05, 0.5, (2, 2)) * extent
+    if (corners := bounds(mask)) is None:
+        return 0, 0, *mask.shape[::-1]
+    low, high = corners
+    room = rng.uniform(-0.05, 0.5, (2, 2)) * (high - low)
     axis, side = [(1, 1), (1, 1), (0, 0), (0, 1), (1, 0)][int(rng.integers(5))]
-    room[side, axis] = -rng.uniform(0.1, 0.5) * extent[axis]
-    (x0, y0) = np.maximum(low - room[0], 0).astype(int)
-    (x1, y1) = np.minimum(high + room[1], [w, h]).astype(int)
-    return x0, y0, max(32, x1 - x0), max(32, y1 - y0)
+    room[side, axis] = -rng.uniform(0.1, 0.5) * (high - low)[axis]
+    return within(mask, low - room[0], high + room[1])
 
 
 def to_square(rng, planes: list[np.ndarray], box, size: int, turn: float = 0.15) -> list[np.ndarray]:
@@ -166,10 +172,10 @@ def scene(rng, backgrounds: Shares, size: int, blur: float) -> np.ndarray:
 
 def cut_from(rng, photo: Photo) -> np.ndarray | None:
     """A photo's subject as premultiplied RGBA. A pixel of its edge goes: it has the old background's colour."""
-    rows, columns = np.where(photo.mask > 127)
-    if len(rows) < SMALL_SUBJECT:
+    if (corners := bounds(photo.mask)) is None:
         return None
-    window = np.s_[rows.min() : rows.max() + 1, columns.min() : columns.max() + 1]
+    (x0, y0), (x1, y1) = corners
+    window = np.s_[y0:y1, x0:x1]
     alpha = cv2.erode(photo.mask[window], np.ones((3, 3), np.uint8))
     alpha = cv2.GaussianBlur(alpha, (0, 0), rng.uniform(0.5, 1.0))
     rgb = photo.rgb[window].astype(np.float32) * (alpha[..., None] / np.float32(255))

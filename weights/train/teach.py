@@ -30,6 +30,11 @@ MEAN = np.array([0.485, 0.456, 0.406], np.float32)
 STD = np.array([0.229, 0.224, 0.225], np.float32)
 
 
+def with_mirrored(once, rgb: np.ndarray) -> np.ndarray:
+    """The mean of the answers to the picture and to its mirror image."""
+    return (once(rgb) + once(np.ascontiguousarray(rgb[:, ::-1]))[:, ::-1]) / 2
+
+
 class U2Netp:
     """U²-Netp from its .tflite file: RGB picture in, soft 320 px mask out."""
 
@@ -42,8 +47,7 @@ class U2Netp:
         self.output = self.net.get_output_details()[0]
 
     def __call__(self, rgb: np.ndarray) -> np.ndarray:
-        """The mean of the answers to the picture and to its mirror image."""
-        return (self.once(rgb) + self.once(np.ascontiguousarray(rgb[:, ::-1]))[:, ::-1]) / 2
+        return with_mirrored(self.once, rgb)
 
     def once(self, rgb: np.ndarray) -> np.ndarray:
         x = cv2.resize(rgb, (TEACHER_SIDE, TEACHER_SIDE), interpolation=cv2.INTER_AREA).astype(np.float32)
@@ -89,9 +93,7 @@ class Own:
         self.net, self.predict = evaluate.load(path), evaluate.predict
 
     def __call__(self, rgb: np.ndarray) -> np.ndarray:
-        """The mean of the answers to the picture and to its mirror image."""
-        mirrored = self.predict(self.net, np.ascontiguousarray(rgb[:, ::-1]))[:, ::-1]
-        return (self.predict(self.net, rgb) + mirrored) / 2
+        return with_mirrored(lambda picture: self.predict(self.net, picture), rgb)
 
 
 TEACHERS = {".tflite": U2Netp, ".onnx": IsNet, ".safetensors": Own}
