@@ -1,4 +1,4 @@
-"""Makes one training sample: a square RGB picture and the exact alpha of its subject.
+"""Makes one training sample: a square RGB picture, the exact alpha of its subject, and where that is sure.
 
 All randomness comes from the generator that is passed in, so that sample number n of a seed is always the same one.
 Pictures are float32 0..255, alpha is float32 0..1, cut-outs are premultiplied RGBA 0..255.
@@ -11,6 +11,9 @@ import strands
 from data import Photo, Shares, Sources
 
 SMALL_SUBJECT = 400  # pixels; less cannot be cut out
+MOST_UNSURE = 0.03   # of the subject's area; of more, nothing is cut out for a composite
+THUMBNAIL = (140, 300)  # sides of small pictures of goods, in pixels
+BURNT_OUT = 240      # a pixel whose least channel is above this shows nothing but white ground
 
 
 def chance(rng, p: float) -> bool:
@@ -106,6 +109,26 @@ def recolour(rng, rgb: np.ndarray, strength: float = 1.0) -> np.ndarray:
     return rgb
 
 
+def on_white(rgb: np.ndarray, alpha: np.ndarray) -> bool:
+    """Whether most of what is behind the subject is pure white."""
+    ground = alpha < 0.004
+    return bool(ground.mean() > 0.03 and np.median(rgb.min(2)[ground]) > 254)
+
+
+def thumbnail(rng, rgb: np.ndarray, alpha: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """A small picture of goods on burnt-out white, enlarged again: there the subject is all of its pixels that are not white.
+
+    Against pure white the mixed pixels of an edge are told from the ground to the last, and in a picture of 200 px they are
+    wider than a cell of the network's grid. The mask keeps them; how much of each is covered is the matting's question.
+    """
+    size = rgb.shape[0]
+    side = int(rng.integers(*THUMBNAIL))
+    rgb, alpha = (cv2.resize(plane, (side, side), interpolation=cv2.INTER_AREA) for plane in (rgb, alpha))
+    seen = (alpha > 0.5) | (alpha > 0.02) & (rgb.min(2) < BURNT_OUT)
+    alpha = cv2.GaussianBlur(seen.astype(np.float32), (0, 0), 0.7)
+    return tuple(cv2.resize(plane, (size, size), interpolation=cv2.INTER_LINEAR) for plane in (rgb, alpha))
+
+
 def wear(rng, rgb: np.ndarray) -> np.ndarray:
     """What cameras and websites do to pictures: grey, blur, noise, JPEG. Returns uint8."""
     if chance(rng, 0.06):
@@ -173,6 +196,8 @@ def scene(rng, backgrounds: Shares, size: int, blur: float) -> np.ndarray:
 def cut_from(rng, photo: Photo) -> np.ndarray | None:
     """A photo's subject as premultiplied RGBA. A pixel of its edge goes: it has the old background's colour."""
     if (corners := bounds(photo.mask)) is None:
+        return None
+    if photo.sure is not None and (photo.sure == 0).sum() > MOST_UNSURE * (photo.mask > 127).sum():
         return None
     (x0, y0), (x1, y1) = corners
     window = np.s_[y0:y1, x0:x1]
@@ -284,25 +309,28 @@ class Composer:
         self.photo_until = kinds["photo"] / total
         self.composite_until = (kinds["photo"] + kinds["composite"]) / total
 
-    def sample(self, rng, size: int) -> tuple[np.ndarray, np.ndarray]:
-        """uint8 picture (size, size, 3) and uint8 mask (size, size)."""
+    def sample(self, rng, size: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """uint8 picture (size, size, 3), uint8 mask (size, size), and 255 where the mask is sure and 0 elsewhere."""
         kind = rng.random()
-        strength = 1.0
+        strength, sure = 1.0, np.full((size, size), 255, np.uint8)
         if kind < self.photo_until:
-            rgb, alpha = self.photo(rng, size)
+            rgb, alpha, sure = self.photo(rng, size)
         elif kind < self.composite_until:
             near_tone = chance(rng, self.mix["composite"]["near_tone"])
             rgb, alpha = self.composite(rng, size, near_tone)
             strength = 0.3 if near_tone else 1.0  # more would clip white goods into a white ground
         else:
             rgb, alpha = self.negative(rng, size), np.zeros((size, size), np.float32)
-        rgb = wear(rng, recolour(rng, rgb, strength))
-        return rgb, np.ascontiguousarray(np.round(alpha * 255).astype(np.uint8))
+        if chance(rng, self.mix["thumbnail"]["share"]) and on_white(rgb, alpha):
+            rgb, alpha = thumbnail(rng, rgb, alpha)
+        else:
+            rgb = recolour(rng, rgb, strength)
+        return wear(rng, rgb), np.ascontiguousarray(np.round(alpha * 255).astype(np.uint8)), sure
 
     def photo(self, rng, size: int):
         options = self.mix["photo"]
         _, photo = self.photos.draw(rng)
-        planes = [photo.rgb, photo.mask]
+        planes = [photo.rgb, photo.mask, np.full_like(photo.mask, 255) if photo.sure is None else photo.sure]
         if photo.taught is not None:
             planes.append(cv2.resize(photo.taught, photo.mask.shape[::-1], interpolation=cv2.INTER_LINEAR))
         kind = rng.random()
@@ -316,8 +344,8 @@ class Composer:
         alpha = planes[1].astype(np.float32) / 255
         if photo.taught is not None:
             share = options["teacher"]
-            alpha = (1 - share) * alpha + share * planes[2].astype(np.float32) / 255
-        return planes[0].astype(np.float32), alpha
+            alpha = (1 - share) * alpha + share * planes[3].astype(np.float32) / 255
+        return planes[0].astype(np.float32), alpha, np.where(planes[2] == 255, 255, 0).astype(np.uint8)
 
     def negative(self, rng, size: int) -> np.ndarray:
         if chance(rng, 0.25) or not self.backgrounds:
@@ -327,7 +355,10 @@ class Composer:
     def composite(self, rng, size: int, near_tone: bool):
         options = self.mix["composite"]
         tone = None
-        if near_tone:  # mostly light: that is what shops' photos are
+        if chance(rng, options["white"]):
+            tone = rng.uniform(215, 252) if near_tone else None
+            ground = np.full((size, size, 3), 255, np.float32)
+        elif near_tone:  # mostly light: that is what shops' photos are
             tone = rng.uniform(215, 252) if chance(rng, 0.75) else rng.uniform(18, 60)
             ground_tone = float(np.clip(tone + rng.uniform(-14, 14) + (10 if tone > 128 else -10), 4, 255))
             ground = plain(rng, size, ground_tone + rng.uniform(-4, 4, 3))

@@ -15,6 +15,8 @@ cv2.setNumThreads(0)  # every worker is one process already
 IMAGE_SUFFIXES = (".jpg", ".jpeg", ".png", ".webp")
 LONGEST = 512         # kept in memory; more than the network ever sees of a picture's side
 AGREE = 0.8           # least IoU of a teacher's mask with the human one, for the teacher to be heard
+DOUBT = 0.15          # a teacher's mask between this and 1 minus this is doubt …
+DOUBT_WIDTH = 7       # … and no mere edge where it is so many pixels wide
 
 
 @dataclass
@@ -22,6 +24,7 @@ class Photo:
     rgb: np.ndarray                       # uint8
     mask: np.ndarray                      # uint8
     taught: np.ndarray | None = None      # uint8, the teacher's mask, at its own size
+    sure: np.ndarray | None = None        # uint8, 0 where the mask says nothing and 255 elsewhere; None if it is so everywhere
 
 
 @dataclass
@@ -84,7 +87,18 @@ def agrees(mask: np.ndarray, taught: np.ndarray) -> bool:
     return (small & other).sum() >= AGREE * (small | other).sum()
 
 
-def load_photos(folder: Path, taught: Path | None, longest: int = LONGEST) -> list[Photo]:
+def sure_parts(mask: np.ndarray) -> np.ndarray | None:
+    """Where the mask that teachers made is no compromise: not the patches that one took along and the other left away.
+
+    Learned as they are, at about a half, they teach half transparent subjects.
+    """
+    doubt = ((mask > 255 * DOUBT) & (mask < 255 * (1 - DOUBT))).astype(np.uint8)
+    round_patch = cv2.getStructuringElement(cv2.MORPH_ELLIPSE, (DOUBT_WIDTH, DOUBT_WIDTH))
+    wide = cv2.morphologyEx(doubt, cv2.MORPH_OPEN, round_patch)
+    return 255 - 255 * cv2.dilate(wide, np.ones((5, 5), np.uint8)) if wide.any() else None
+
+
+def load_photos(folder: Path, taught: Path | None, by_teachers: bool, longest: int = LONGEST) -> list[Photo]:
     photos = []
     for path, mask_path in masked_pairs(folder):
         rgb = resize_to(read_rgb(path), longest)
@@ -93,7 +107,7 @@ def load_photos(folder: Path, taught: Path | None, longest: int = LONGEST) -> li
         soft = read_mask(file) if file and file.exists() else None
         if soft is not None and not agrees(mask, soft):
             soft = None
-        photos.append(Photo(rgb, mask, soft))
+        photos.append(Photo(rgb, mask, soft, sure_parts(mask) if by_teachers else None))
     return photos
 
 
@@ -125,7 +139,7 @@ class Sources:
     def __init__(self, mix: dict, roots: list[Path], taught: Path | None):
         self.mix, self.roots = mix, roots
         self.photos = [
-            Source(s["name"], load_photos(f, taught / s["name"] if taught else None), s["share"], s)
+            Source(s["name"], load_photos(f, taught / s["name"] if taught else None, s.get("by_teachers", False)), s["share"], s)
             for s, f in self._folders("photos")
         ]
         self.cutouts = [

@@ -24,20 +24,21 @@ def steps(t):
     return t[..., 1:] - t[..., :-1], t[:, :, 1:] - t[:, :, :-1]
 
 
-def mask_loss(logits, sides, g, l1_share=1.0):
-    """`g` in 0..1, soft. Returns the loss, and its parts as numbers for the log."""
+def mask_loss(logits, sides, g, sure, l1_share=1.0):
+    """`g` in 0..1, soft; `sure` is 1 where it is to be learned, and 0 elsewhere. Returns the loss, and its parts for the log."""
     p = torch.sigmoid(logits)
     some = g.mean((1, 2, 3)) > EMPTY_BELOW
-    w = edge_weight(g)
+    w = edge_weight(g) * sure
     cross = F.binary_cross_entropy_with_logits(logits, g, reduction="none")
-    cross = (cross * w).sum((1, 2, 3)) / w.sum((1, 2, 3))
+    cross = (cross * w).sum((1, 2, 3)) / w.sum((1, 2, 3)).clamp(min=1.0)
     iou = soft_iou(p, g, w) * some
-    gradient = sum((a - b).abs().mean((1, 2, 3)) for a, b in zip(steps(p), steps(g)))
-    l1 = (p - g).abs().mean((1, 2, 3))
+    gradient = sum((a * sure[..., : a.shape[-2], : a.shape[-1]]).abs().mean((1, 2, 3)) for a in steps(p - g))
+    l1 = ((p - g).abs() * sure).mean((1, 2, 3))
     total = cross + 0.7 * iou + 2.0 * gradient + l1_share * l1
     for side, share in zip(sides, SIDE_SHARES):
-        small = F.avg_pool2d(g, g.shape[-1] // side.shape[-1])
-        q = F.binary_cross_entropy_with_logits(side, small, reduction="none").mean((1, 2, 3))
-        total = total + share * (q + 0.5 * soft_iou(torch.sigmoid(side), small, smooth=0.1) * some)
+        factor = g.shape[-1] // side.shape[-1]
+        small, all_sure = F.avg_pool2d(g, factor), -F.max_pool2d(-sure, factor)
+        q = (F.binary_cross_entropy_with_logits(side, small, reduction="none") * all_sure).mean((1, 2, 3))
+        total = total + share * (q + 0.5 * soft_iou(torch.sigmoid(side), small, all_sure, smooth=0.1) * some)
     parts = {"bce": cross, "iou": iou, "l1": l1}
     return total.mean(), {k: float(v.detach().mean()) for k, v in parts.items()}

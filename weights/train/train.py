@@ -48,9 +48,8 @@ class Batches(torch.utils.data.Dataset):
             give_back_memory()
         size = int(np.random.default_rng([self.seed, n]).choice(self.early_sizes if n < self.early else self.sizes))
         count = max(2, round(self.batch * (REFERENCE_SIDE / size) ** 2))
-        pairs = [self.composer.sample(np.random.default_rng([self.seed, n, k]), size) for k in range(count)]
-        rgb, mask = zip(*pairs)
-        return torch.from_numpy(np.stack(rgb)), torch.from_numpy(np.stack(mask))
+        samples = [self.composer.sample(np.random.default_rng([self.seed, n, k]), size) for k in range(count)]
+        return tuple(torch.from_numpy(np.stack(planes)) for planes in zip(*samples))
 
     def __len__(self) -> int:
         return 10**8
@@ -155,18 +154,18 @@ class Run:
         with open(self.a.out / "log.jsonl", "a") as file:
             file.write(json.dumps(line) + "\n")
 
-    def train_batch(self, rgb: torch.Tensor, mask: torch.Tensor) -> dict[str, float]:
+    def train_batch(self, rgb: torch.Tensor, mask: torch.Tensor, sure: torch.Tensor) -> dict[str, float]:
         rate = rate_at(self.progress(), self.step, self.a.warmup)
         for group in self.optimiser.param_groups:
             group["lr"] = group["base"] * rate
         x = rgb.to(self.device, non_blocking=True).permute(0, 3, 1, 2).float().div(127.5).sub(1)
-        g = mask.to(self.device, non_blocking=True)[:, None].float().div(255)
+        g, sure = (plane.to(self.device, non_blocking=True)[:, None].float().div(255) for plane in (mask, sure))
         self.model.train()
         for module in self.still:
             module.eval()  # its normalisation goes by the statistics it has
         with torch.autocast(self.device.type, torch.bfloat16, enabled=self.a.bf16):
             logits, sides = self.model(x, sides=True)
-        loss, parts = mask_loss(logits.float(), [s.float() for s in sides], g)
+        loss, parts = mask_loss(logits.float(), [s.float() for s in sides], g, sure)
         if not math.isfinite(float(loss.detach())):
             raise SystemExit(f"step {self.step}: the loss is not finite; the last checkpoint is whole")
         self.optimiser.zero_grad(set_to_none=True)
@@ -194,12 +193,12 @@ class Run:
         sums, steps, seen = {}, 0, 0  # since the last line of the log; fewer than LOG_EVERY after a start in between
         measured = saved = snapped = last = time.monotonic()
         mark = self.seconds
-        for rgb, mask in loader:
+        for planes in loader:
             if self.progress() >= 1 or (self.a.stop_at and self.step >= self.a.stop_at):
                 break
-            for k, v in self.train_batch(rgb, mask).items():
+            for k, v in self.train_batch(*planes).items():
                 sums[k] = sums.get(k, 0.0) + v
-            steps, seen = steps + 1, seen + len(rgb)
+            steps, seen = steps + 1, seen + len(planes[0])
             now = time.monotonic()
             self.seconds += now - last
             last = now

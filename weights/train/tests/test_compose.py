@@ -6,7 +6,7 @@ import compose
 import solids
 import strands
 from compose import Composer
-from data import Source, Sources, load_cutouts, load_mix
+from data import Photo, Source, Sources, load_cutouts, load_mix, sure_parts
 from drawn import scene, write_set
 from pathlib import Path
 
@@ -76,8 +76,8 @@ def test_samples_are_the_same_for_the_same_seed_and_differ_otherwise(composer):
 
     for n in range(12):
         a, b = draw(n), draw(n)
-        assert a[0].shape == (96, 96, 3) and a[1].shape == (96, 96)
-        assert (a[0] == b[0]).all() and (a[1] == b[1]).all()
+        assert a[0].shape == (96, 96, 3) and a[1].shape == a[2].shape == (96, 96)
+        assert all((x == y).all() for x, y in zip(a, b)) and a[2].all()
     assert (draw(0)[0] != draw(1)[0]).any()
 
 
@@ -88,6 +88,43 @@ def test_negatives_have_no_subject_and_white_on_white_has_one(composer):
     composer.mix["composite"].update(near_tone=1.0, shadow=0.0, wires=0.0)
     areas = [(composer.sample(np.random.default_rng(n), 96)[1] > 127).mean() for n in range(20)]
     assert np.median(areas) > 0.03
+
+
+def test_a_thumbnail_on_white_keeps_all_of_its_edge_and_none_of_the_ground():
+    """A dark disc with a shadow beside it, on white: wider by less than a pixel of the small picture; no shadow."""
+    alpha = np.zeros((384, 384), np.float32)
+    cv2.circle(alpha, (150, 190), 80, 1, -1, cv2.LINE_AA)
+    rgb = np.full((384, 384, 3), 255, np.float32)
+    rgb[180:200, 240:300] = 200
+    rgb = rgb * (1 - alpha[..., None]) + 30 * alpha[..., None]
+    assert compose.on_white(rgb, alpha) and not compose.on_white(rgb - 5, alpha)
+    for seed in range(10):
+        small, kept = compose.thumbnail(np.random.default_rng(seed), rgb, alpha)
+        assert small.shape == rgb.shape and kept.shape == alpha.shape
+        radius = np.sqrt((kept > 0.5).sum() / np.pi)
+        assert 80 < radius < 80 + 384 / compose.THUMBNAIL[0], radius
+        assert not kept[:, 250:].any()
+
+
+def test_a_label_is_not_sure_in_patches_of_doubt_but_at_edges_it_is():
+    mask = np.zeros((120, 160), np.uint8)
+    mask[20:100, 20:80] = 255
+    mask = cv2.GaussianBlur(mask, (0, 0), 1.0)
+    assert sure_parts(mask) is None
+    mask[40:80, 90:130] = 128
+    sure = sure_parts(mask)
+    assert not sure[42:78, 92:128].any() and sure[:, :80].all() and sure[:, 140:].all()
+    rgb = np.zeros((120, 160, 3), np.uint8)
+    assert compose.cut_from(np.random.default_rng(1), Photo(rgb, mask)) is not None
+    assert compose.cut_from(np.random.default_rng(1), Photo(rgb, mask, sure=sure)) is None
+
+
+def test_a_photos_doubt_comes_along_with_its_crop(composer):
+    composer.photo_until = 1.0
+    for photo in composer.photos.sources[0].items:
+        photo.sure = np.where(np.arange(96)[None] < 48, 255, 0).astype(np.uint8).repeat(96, 0)
+    shares = [(composer.sample(np.random.default_rng(n), 96)[2] == 0).mean() for n in range(20)]
+    assert 0.2 < np.mean(shares) < 0.8 and max(shares) > 0.3
 
 
 def test_strands_cover_as_much_as_their_width_says():

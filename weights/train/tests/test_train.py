@@ -26,6 +26,7 @@ teacher = 0.25
 solid = 0.3
 wires = 0.1
 near_tone = 0.3
+white = 0.2
 plain = 1.0
 shadow = 0.6
 wrap = 0.3
@@ -33,6 +34,8 @@ depth = 0.3
 hair = 0.2
 holes = 0.2
 several = 0.2
+[thumbnail]
+share = 0.5
 [[photos]]
 name = "set"
 folder = "set"
@@ -181,8 +184,25 @@ def test_the_loss_prefers_the_truth_and_empty_pictures_stay_empty():
     g[0, 0, 16:48, 16:48] = 1
     right, wrong = (g * 2 - 1) * 8, (1 - g * 2) * 8
     sides = [torch.zeros(2, 1, s, s) for s in (2, 4, 8, 16)]
-    assert mask_loss(right, sides, g)[0] < mask_loss(wrong, sides, g)[0]
-    assert mask_loss(right, sides, g)[1]["iou"] < 0.01
+    sure = torch.ones_like(g)
+    assert mask_loss(right, sides, g, sure)[0] < mask_loss(wrong, sides, g, sure)[0]
+    assert mask_loss(right, sides, g, sure)[1]["iou"] < 0.01
+
+
+def test_the_loss_does_not_look_where_the_truth_is_not_sure():
+    torch.manual_seed(1)
+    g, logits = torch.zeros(1, 1, 64, 64), torch.randn(1, 1, 64, 64, requires_grad=True)
+    g[..., 16:48, 16:48] = 1
+    sure = torch.ones_like(g)
+    sure[..., 32:, 32:] = 0
+    sides = [torch.randn(1, 1, s, s, requires_grad=True) for s in (2, 4, 8, 16)]
+    loss, _ = mask_loss(logits, sides, g, sure)
+    for plane, gradient in zip((logits, *sides), torch.autograd.grad(loss, (logits, *sides))):
+        half = plane.shape[-1] // 2
+        assert not gradient[..., half + 1 :, half + 1 :].any(), plane.shape
+        assert gradient[..., :half, :].all(), plane.shape
+    everything_unsure, _ = mask_loss(logits, sides, g, torch.zeros_like(g))
+    assert everything_unsure.isfinite()
 
 
 def test_scores_are_perfect_for_the_truth_and_log_is_kept(run, tmp_path):
