@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Holds every evaluation picture against every training picture, and fails when one is, or nearly is, in training.
 
-    duplicates.py --eval EVAL/{ecssd,ccp,…} --train ../shared/data/train MORE [--list FILE]
+    duplicates.py --eval EVAL/{ecssd,ccp,…} --train ../shared/data/train MORE
 
 Two hashes that fail differently must both be near: the signs of the low frequencies of a cosine transform (blind to
 scale, contrast and JPEG), and the differences of neighbours in a 9x8 thumbnail. Mirror images are looked for too. What
@@ -95,14 +95,11 @@ def main() -> int:
     p.add_argument("--cosine", type=int, default=12, help=f"most differing bits of {BITS}")
     p.add_argument("--difference", type=int, default=14, help=f"most differing bits of {BITS}")
     p.add_argument("--correlation", type=float, default=0.93, help="least, of the thumbnails")
-    p.add_argument("--list", type=Path, help="writes the training pictures to be left out")
     a = p.parse_args()
     measured, trained = Prints(pictures(a.eval), mirrored=True), Prints(pictures(a.train))
     found = list(near_pairs(measured, trained, a.cosine, a.difference, a.correlation))
     for path, twin, far_c, far_d, alike in found:
         print(f"{path} is nearly {twin}: {far_c} and {far_d} bits, correlation {alike:.3f}")
-    if a.list:
-        a.list.write_text("".join(f"{t}\n" for t in sorted({str(f[1]) for f in found})))
     counts = f"{len(measured.paths) // 2} evaluation pictures, {len(trained.paths)} training pictures"
     print(f"{counts}, {len(found)} near pairs")
     return 1 if found else 0

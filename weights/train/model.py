@@ -76,7 +76,7 @@ class ConvBN(nn.Module):
         scale, shift = self.scale_and_shift()
         old = self.conv
         self.conv = nn.Conv2d(old.in_channels, old.out_channels, old.kernel_size, old.stride, old.padding,
-                              old.dilation, old.groups, bias=True)
+                              old.dilation, old.groups, bias=True, device=old.weight.device)
         self.conv.weight.copy_(old.weight * scale[:, None, None, None])
         self.conv.bias.copy_(shift)
         self.bn = nn.Identity()

@@ -208,11 +208,11 @@ def write_pair(out: Path, stem: str, rgb: np.ndarray, mask: np.ndarray) -> None:
     cv2.imwrite(str(out / "mask" / f"{stem}.png"), np.round(mask * 255).astype(np.uint8))
 
 
-def write_labels(masks: Path, images: Path, out: Path, most_doubt: float, skip: set[str]) -> None:
+def write_labels(masks: Path, images: Path, out: Path, most_doubt: float) -> None:
     kept = seen = 0
     for path in pictures(images):
         file = masks / f"{path.stem}.png"
-        if not file.exists() or path.stem in skip:
+        if not file.exists():
             continue
         seen += 1
         soft = read_mask(file).astype(np.float32) / 255
@@ -273,7 +273,6 @@ def main() -> None:
     label.add_argument("--images", type=Path, required=True)
     label.add_argument("--out", type=Path, required=True)
     label.add_argument("--most-doubt", type=float, default=0.15, help="area between 0.1 and 0.9, of the subject's")
-    label.add_argument("--skip-stems-of", type=Path, help="a set whose pictures, `<class>__<stem>`, are had already")
     white = commands.add_parser("white")
     white.add_argument("--images", type=Path, required=True)
     white.add_argument("--out", type=Path, required=True)
@@ -286,8 +285,7 @@ def main() -> None:
     elif a.command == "isnet":
         write_isnet(a.package, a.out, a.side)
     elif a.command == "label":
-        skip = labelled_already(a.skip_stems_of) if a.skip_stems_of else set()
-        write_labels(a.masks, a.images, a.out, a.most_doubt, skip)
+        write_labels(a.masks, a.images, a.out, a.most_doubt)
     else:
         write_white(a.images, a.out)
 

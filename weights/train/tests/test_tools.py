@@ -1,5 +1,4 @@
 import io
-import tarfile
 from pathlib import Path
 
 import cv2
@@ -50,6 +49,20 @@ def test_several_teachers_are_averaged_at_the_largest_ones_size(monkeypatch):
         np.testing.assert_array_equal(mask, expected)
 
 
+def test_photos_that_the_teachers_doubt_much_or_see_no_subject_in_get_no_label(tmp_path):
+    rgb, mask = scene(2)
+    for name in ("sure", "unsure", "empty", "unasked"):
+        (tmp_path / "photos").mkdir(exist_ok=True)
+        cv2.imwrite(str(tmp_path / "photos" / f"{name}.png"), rgb[:, :, ::-1])
+    (tmp_path / "masks").mkdir()
+    for name, answer in (("sure", mask), ("unsure", mask // 2), ("empty", mask * 0)):
+        cv2.imwrite(str(tmp_path / "masks" / f"{name}.png"), cv2.resize(answer, (512, 512)))
+    teach.write_labels(tmp_path / "masks", tmp_path / "photos", tmp_path / "set", 0.6)
+    assert [p.name for p in (tmp_path / "set" / "mask").iterdir()] == ["sure.png"]
+    kept = cv2.imread(str(tmp_path / "set" / "mask" / "sure.png"), cv2.IMREAD_GRAYSCALE)
+    assert kept.shape == mask.shape and ((kept > 127) == (mask > 127)).mean() > 0.99
+
+
 def test_white_ground_is_told_from_pale_goods_and_gaps():
     rgb = np.full((120, 120, 3), 255, np.uint8)
     cv2.circle(rgb, (60, 60), 40, (225, 222, 220), -1)
@@ -74,4 +87,3 @@ def test_a_packed_set_keeps_its_layout_and_masks_their_ends(tmp_path):
     name, data = pack.packed(tmp_path / "set" / "mask" / "1.png", "set/mask/1.png", 48, 80)
     values = np.unique(np.asarray(Image.open(io.BytesIO(data))))
     assert name == "set/mask/1.png" and values[0] == 0 and values[-1] == 255 and len(values) <= 32
-    assert tarfile.BLOCKSIZE == 512
