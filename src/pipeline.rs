@@ -283,8 +283,13 @@ async fn stages(
     let decode = {
         let scene = Arc::clone(&scene);
         move || {
-            let (frame, materials) = probed.decoded(&buffers)?;
-            let own_alpha = cut.keep_alpha && frame.has_transparency();
+            let (mut frame, materials) = probed.decoded(&buffers)?;
+            let transparent = frame.has_transparency();
+            let own_alpha = cut.keep_alpha && transparent;
+            if transparent && !own_alpha && picture != Picture::Source {
+                // Cut out anew: matting is to see what the network sees, and not colours that nobody else does.
+                compose::on_white(&mut frame);
+            }
             let plate = scene.plate(&frame);
             Ok::<_, PipelineError>((frame, own_alpha, Materials { plate, ..materials }))
         }

@@ -9,6 +9,7 @@ mod flatten;
 mod golden;
 mod grounding;
 mod layout;
+mod on_white;
 mod outline;
 mod portrait;
 mod resample;
@@ -20,6 +21,7 @@ mod watermark;
 pub use background::Plate;
 pub use flatten::{Flattened, Materials, SUBJECT_ALPHA, flatten};
 pub use layout::{Layout, MAX_SIDE, OutputTooLarge, Resize};
+pub use on_white::on_white;
 pub use portrait::Head;
 pub use scene::{
     Aspect, Background, Enhance, Fit, Framing, Grounding, Light, Mark, Outline, Padding, Scene, Shadow, Watermark,

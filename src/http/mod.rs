@@ -14,8 +14,8 @@
 //! clip        a clip on its way to the disk            range       parts of a result
 //! ```
 //!
-//! A clip's own order is: fields, as far as they have come before it (400) → plan (402) → ffmpeg (503) → a place for it
-//! (429) → its bytes (413) → all fields (400) → `Idempotency-Key`: the same job, or 409 → what is in it (400, 415, 422,
+//! A clip's own order is: pin (400) → fields, as far as they have come before it (400) → plan (402) → ffmpeg (503) → a place
+//! for it (429) → its bytes (413) → all fields (400) → `Idempotency-Key`: the same job, or 409 → what is in it (400, 415, 422,
 //! 413) → quota (402) → a job.
 //!
 //! The order of checks is the order of these calls; each comes before the next can cost anything. Limits are enforced

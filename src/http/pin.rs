@@ -9,16 +9,25 @@ use hyper::header::HeaderMap;
 impl Facade {
     /// Refuses a request that names another model than the one that does what `recipe` asks for, or names one twice.
     pub(super) fn judge_pin(&self, headers: &HeaderMap, recipe: &Recipe) -> Result<(), ApiError> {
-        let mut values = headers.get_all(MODEL).iter();
-        let Some(pinned) = values.next() else { return Ok(()) };
-        let model = self.app.remover.model_of(recipe);
-        if values.next().is_none() && pinned.to_str().is_ok_and(|pinned| names(pinned, &model)) {
-            return Ok(());
-        }
-        let shown = String::from_utf8_lossy(pinned.as_bytes());
-        let expected = format!("{} or {model}, once", name_of(&model));
-        Err(FieldError::invalid(MODEL.as_str(), &shown, expected).into())
+        judge(headers, || self.app.remover.model_of(recipe))
     }
+
+    /// The same for a clip, which can be told before it is sent.
+    pub(super) fn judge_pin_of_clip(&self, headers: &HeaderMap) -> Result<(), ApiError> {
+        judge(headers, || self.app.remover.model())
+    }
+}
+
+fn judge(headers: &HeaderMap, model: impl FnOnce() -> String) -> Result<(), ApiError> {
+    let mut values = headers.get_all(MODEL).iter();
+    let Some(pinned) = values.next() else { return Ok(()) };
+    let model = model();
+    if values.next().is_none() && pinned.to_str().is_ok_and(|pinned| names(pinned, &model)) {
+        return Ok(());
+    }
+    let shown = String::from_utf8_lossy(pinned.as_bytes());
+    let expected = format!("{} or {model}, once", name_of(&model));
+    Err(FieldError::invalid(MODEL.as_str(), &shown, expected).into())
 }
 
 /// Whether a caller means `model` by `pinned`: its name, with or without the version.

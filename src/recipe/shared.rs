@@ -17,7 +17,7 @@ fields! {
         detect: Detect = Some("standard");
         /// Removes background that was kept near the edge, by the picture's own colours; helps least where they are alike, as white on white, and may take dark undersides of thick products with it.
         decontaminate: Flag = Some("false");
-        /// `product-v1` is for flat, opaque products: looks again at the subject and along its edge, closes holes that do not show background, and cuts hard, whatever `edge` says. Worse for hair, fur, glass and people; slower. Without it the default.
+        /// `product-v1` is for flat, opaque products: looks again at the subject and along its edge, closes holes that do not show background, and cuts hard, whatever `edge` says. Cuts hard through hair, fur and glass; slower. Without it the default.
         engine: CutEngine = None;
         /// JPEG and WebP quality; a WebP of 100 is lossless. Ignored by PNG.
         quality: Quality = Some("92");
@@ -29,7 +29,7 @@ fields! {
         height: Side = None;
         /// A saved preset; fields that are sent win over stored ones.
         preset: PresetRef = None;
-        /// An input that already has real transparency keeps it as its matte.
+        /// An input that already has real transparency keeps it as its matte; with `false` it is cut out anew, as it looks on white.
         keep_alpha: Flag = Some("true");
     }
 }

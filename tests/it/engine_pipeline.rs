@@ -139,10 +139,14 @@ async fn a_picture_with_transparency_of_its_own_keeps_it_without_the_network() {
         assert_eq!(*pixel, if x < 10 { [0; 4] } else { own(x, 0) });
     }
 
+    // On white its clear half is bright, whatever dark colour the file has there.
+    let half = png(Size::new(64, 32), |x, _| if x < 32 { [9, 9, 9, 0] } else { [20, 24, 30, 255] });
     let mut anew = recipe(Resize::default());
     anew.cut_mut().unwrap().keep_alpha = false;
-    let _: Result<Output, PipelineError> = pipeline::run(&engine, file, &anew, &call()).await;
+    let output = pipeline::run(&engine, half, &anew, &call()).await.unwrap();
     assert_eq!(seen.load(Ordering::SeqCst), before + 1);
+    let (_, pixels) = decoded(&output);
+    assert_eq!((&pixels[..4], &pixels[60 * 4..61 * 4]), (&[255; 4][..], &[0; 4][..]));
 }
 
 /// Sees the left half of a picture, and the right half of a copy that was made of it; reports its batches.
@@ -212,6 +216,68 @@ async fn product_v1_looks_again_where_the_subject_is_and_the_default_does_not() 
     let (_, pixels) = decoded(&output);
     assert_eq!(pixels[(90 * 240 + 120) * 4..][..4], [240, 200, 90, 255]);
     assert_eq!(pixels[(5 * 240 + 5) * 4..][..4], [0; 4]);
+}
+
+/// Sees what is bright, in the whole picture 7 pixels too wide and with a spark in its corner, and in parts of it exactly.
+struct Careless;
+
+impl Segmenter for Careless {
+    fn model(&self) -> &str {
+        "careless"
+    }
+
+    fn device(&self) -> String {
+        "none".to_owned()
+    }
+
+    fn segment(&mut self, frames: &[&Frame]) -> Result<Vec<Mask>, SegmentError> {
+        let mask = |frame: &&Frame| {
+            let size = frame.size();
+            let is_whole = size == Size::new(240, 180);
+            let reach = if is_whole { 7 } else { 0 };
+            let bright = |x: u32, y: u32| {
+                let near = |at: u32, side: u32| [at.saturating_sub(reach), at, (at + reach).min(side - 1)];
+                let near = near(x, size.width).map(|x| near(y, size.height).map(|y| frame.pixel(x, y)[0] > 128));
+                near.as_flattened().contains(&true)
+            };
+            let value = |at: u32| {
+                let (x, y) = (at % GRID.width, at / GRID.width);
+                let spark = is_whole && x < 2 && y < 2;
+                let bright = bright(x * size.width / GRID.width, y * size.height / GRID.height);
+                if bright {
+                    1.0
+                } else if spark {
+                    0.6
+                } else {
+                    0.0
+                }
+            };
+            Mask { size: GRID, values: (0..GRID.area() as u32).map(value).collect() }
+        };
+        Ok(frames.iter().map(mask).collect())
+    }
+}
+
+#[tokio::test]
+async fn what_product_v1_sees_from_nearby_moves_the_edge() {
+    let factory = || -> Result<Box<dyn Segmenter>, SegmentError> { Ok(Box::new(Careless)) };
+    let engine = Engine::start(&config(4, 4), Arc::new(factory));
+    let mut recipe = recipe(Resize::default());
+    // The joined mask as it is, so that no matting has a part in it.
+    recipe.cut_mut().unwrap().matting.method = Method::None;
+    let mut beside = Vec::new();
+    for choice in [None, Some(CutEngine::ProductV1)] {
+        recipe.cut_mut().unwrap().engine = choice;
+        let output = pipeline::run(&engine, block(), &recipe, &call()).await.unwrap();
+        let (_, pixels) = decoded(&output);
+        let coverage = |x: usize, y: usize| pixels[(y * 240 + x) * 4 + 3];
+        assert_eq!(coverage(120, 90), 255);
+        // 4 pixels off the block, to its right and below it.
+        beside.push([coverage(164, 90), coverage(120, 124)]);
+    }
+    let [first, closer] = beside[..] else { unreachable!() };
+    assert!(first.iter().all(|&coverage| coverage > 250), "{first:?}");
+    assert!(closer.iter().all(|&coverage| coverage < 150), "{closer:?}");
 }
 
 #[tokio::test]

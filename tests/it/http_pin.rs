@@ -64,3 +64,19 @@ async fn an_unknown_model_is_told_after_a_bad_field_and_before_the_plan() {
     wrong_key.is(401, "unauthorized", None);
     assert_eq!(daemon.engine.started(), 0);
 }
+
+#[tokio::test]
+async fn a_clip_for_another_model_is_refused_before_it_is_read_and_one_for_this_becomes_a_job() {
+    let daemon = Daemon::start().await;
+    let post = |form: Form| daemon.post("/video/remove").multipart(form);
+    let clip = || Form::new().part("file", Part::bytes(b"clip 1.5".to_vec()).file_name("a.mp4"));
+    for model in ["fgnet-512", "fgnet-384/2", "", "upscale-4"] {
+        // The field is wrong too, but nobody has read it yet.
+        let refused =
+            refusal(pinned(post(Form::new().text("format", "gif").part("file", Part::bytes(vec![]))), model).await);
+        refused.await.is(400, "invalid_parameter", Some("x-service-model"));
+    }
+    for model in ["fgnet-384", "fgnet-384/1"] {
+        assert_eq!(pinned(post(clip()), model).await.status(), 202, "{model}");
+    }
+}

@@ -39,7 +39,7 @@ impl Running {
 
     async fn send(&self, case: &Case, model: &str) -> reqwest::Response {
         let file = Part::bytes(fs::read(photo(case.photo)).unwrap());
-        let form = Form::new().part("file", file).text("detect", case.detect).text("max_dim", "300");
+        let form = Form::new().part("file", file).text(case.field, case.value).text("max_dim", "300");
         let request = self.client.post(&self.url).bearer_auth(KEY).header("x-service-model", model).multipart(form);
         request.timeout(Duration::from_secs(120)).send().await.expect("an answer")
     }
@@ -55,16 +55,21 @@ impl Running {
 #[derive(Clone, Copy, Debug)]
 struct Case {
     photo: &'static str,
-    detect: &'static str,
+    field: &'static str,
+    value: &'static str,
 }
 
 #[tokio::test]
 async fn same_picture_fields_and_model_give_the_same_bytes_whatever_else_is_being_worked_on() {
     let model = Weights::embedded().model();
     let name = model.split('/').next().expect("a name");
-    let cases = ["coffee.jpg", "chelsea.png", "astronaut.jpg"]
-        .map(|photo| ["standard", "high_recall"].map(|detect| Case { photo, detect }))
+    let fields =
+        [("detect", "standard"), ("detect", "high_recall"), ("engine", "product-v1"), ("decontaminate", "true")];
+    let mut cases = ["coffee.jpg", "chelsea.png", "astronaut.jpg"]
+        .map(|photo| fields.map(|(field, value)| Case { photo, field, value }))
         .concat();
+    // There is nothing to decontaminate in the first photo.
+    cases.remove(3);
 
     // One thread, one picture at a time; the first request comes while the network is still being loaded.
     let alone = Running::start("1", "1");

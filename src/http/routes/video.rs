@@ -60,6 +60,7 @@ pub(in crate::http) async fn answer(
     exchange: &mut Exchange,
 ) -> Result<Reply, ApiError> {
     let name = idempotency_key(&exchange.headers)?;
+    facade.judge_pin_of_clip(&exchange.headers)?;
     let sent = read(facade, caller, exchange).await?;
     let received = exchange.body.received();
     let Sent { fields, recipe, clip } = sent;
