@@ -8,7 +8,7 @@ import numpy as np
 
 import solids
 import strands
-from data import Photo, Shares, Sources
+from data import Photo, Shares, Source, Sources
 
 SMALL_SUBJECT = 400  # pixels; less cannot be cut out
 MOST_UNSURE = 0.03   # of the subject's area; of more, nothing is cut out for a composite
@@ -122,7 +122,7 @@ def thumbnail(rng, rgb: np.ndarray, alpha: np.ndarray) -> tuple[np.ndarray, np.n
     wider than a cell of the network's grid. The mask keeps them; how much of each is covered is the matting's question.
     """
     size = rgb.shape[0]
-    side = int(rng.integers(*THUMBNAIL))
+    side = min(int(rng.integers(*THUMBNAIL)), size)
     rgb, alpha = (cv2.resize(plane, (side, side), interpolation=cv2.INTER_AREA) for plane in (rgb, alpha))
     seen = (alpha > 0.5) | (alpha > 0.02) & (rgb.min(2) < BURNT_OUT)
     alpha = cv2.GaussianBlur(seen.astype(np.float32), (0, 0), 0.7)
@@ -193,13 +193,15 @@ def scene(rng, backgrounds: Shares, size: int, blur: float) -> np.ndarray:
 # ---------------------------------------------------------------------------------------------- subjects
 
 
-def cut_from(rng, photo: Photo) -> np.ndarray | None:
+def can_be_cut(photo: Photo) -> bool:
+    """Whether there is enough of a subject, and hardly any of it in doubt."""
+    area = (photo.mask > 127).sum()
+    return area >= SMALL_SUBJECT and (photo.sure is None or (photo.sure == 0).sum() <= MOST_UNSURE * area)
+
+
+def cut_from(rng, photo: Photo) -> np.ndarray:
     """A photo's subject as premultiplied RGBA. A pixel of its edge goes: it has the old background's colour."""
-    if (corners := bounds(photo.mask)) is None:
-        return None
-    if photo.sure is not None and (photo.sure == 0).sum() > MOST_UNSURE * (photo.mask > 127).sum():
-        return None
-    (x0, y0), (x1, y1) = corners
+    (x0, y0), (x1, y1) = bounds(photo.mask)
     window = np.s_[y0:y1, x0:x1]
     alpha = cv2.erode(photo.mask[window], np.ones((3, 3), np.uint8))
     alpha = cv2.GaussianBlur(alpha, (0, 0), rng.uniform(0.5, 1.0))
@@ -301,7 +303,8 @@ class Composer:
     def __init__(self, sources: Sources):
         self.mix = sources.mix
         self.photos = Shares(sources.photos)
-        self.cutable = Shares(sources.photos, "cut")
+        cutable = [Source(s.name, [p for p in s.items if can_be_cut(p)], s.share, s.options) for s in sources.photos]
+        self.cutable = Shares(cutable, "cut")
         self.cutouts = Shares(sources.cutouts)
         self.backgrounds = Shares(sources.backgrounds)
         kinds = self.mix["kinds"]
@@ -393,13 +396,10 @@ class Composer:
             colour = rng.uniform(10, 255, 3) if tone is None else tone + rng.uniform(-25, 12, 3)
             cut = solids.solid(rng, max(128, int(size * 0.75)), np.clip(colour, 2, 255).astype(np.float32))
             tone = None
+        elif self.cutouts and (chance(rng, 0.38) or not self.cutable):
+            cut = self.cutouts.draw(rng)[1].astype(np.float32)
         else:
-            cut = None
-            while cut is None:
-                if self.cutouts and (chance(rng, 0.38) or not self.cutable):
-                    cut = self.cutouts.draw(rng)[1].astype(np.float32)
-                else:
-                    cut = cut_from(rng, self.cutable.draw(rng)[1])
+            cut = cut_from(rng, self.cutable.draw(rng)[1])
         if chance(rng, options["holes"]):
             kept = strands.holes(rng, np.ascontiguousarray(cut[..., 3]) / 255)
             cut = cut * (kept * 255 / np.maximum(cut[..., 3], 1e-3))[..., None].clip(0, 1)

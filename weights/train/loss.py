@@ -24,15 +24,20 @@ def steps(t):
     return t[..., 1:] - t[..., :-1], t[:, :, 1:] - t[:, :, :-1]
 
 
+def both(t):
+    """The product of the neighbours that `steps` takes the difference of."""
+    return t[..., 1:] * t[..., :-1], t[:, :, 1:] * t[:, :, :-1]
+
+
 def mask_loss(logits, sides, g, sure, l1_share=1.0):
     """`g` in 0..1, soft; `sure` is 1 where it is to be learned, and 0 elsewhere. Returns the loss, and its parts for the log."""
     p = torch.sigmoid(logits)
-    some = g.mean((1, 2, 3)) > EMPTY_BELOW
+    some = (g * sure).mean((1, 2, 3)) > EMPTY_BELOW
     w = edge_weight(g) * sure
     cross = F.binary_cross_entropy_with_logits(logits, g, reduction="none")
     cross = (cross * w).sum((1, 2, 3)) / w.sum((1, 2, 3)).clamp(min=1.0)
     iou = soft_iou(p, g, w) * some
-    gradient = sum((a * sure[..., : a.shape[-2], : a.shape[-1]]).abs().mean((1, 2, 3)) for a in steps(p - g))
+    gradient = sum((a * b).abs().mean((1, 2, 3)) for a, b in zip(steps(p - g), both(sure)))
     l1 = ((p - g).abs() * sure).mean((1, 2, 3))
     total = cross + 0.7 * iou + 2.0 * gradient + l1_share * l1
     for side, share in zip(sides, SIDE_SHARES):

@@ -115,16 +115,21 @@ def test_a_label_is_not_sure_in_patches_of_doubt_but_at_edges_it_is():
     sure = sure_parts(mask)
     assert not sure[42:78, 92:128].any() and sure[:, :80].all() and sure[:, 140:].all()
     rgb = np.zeros((120, 160, 3), np.uint8)
-    assert compose.cut_from(np.random.default_rng(1), Photo(rgb, mask)) is not None
-    assert compose.cut_from(np.random.default_rng(1), Photo(rgb, mask, sure=sure)) is None
+    assert compose.can_be_cut(Photo(rgb, mask)) and not compose.can_be_cut(Photo(rgb, mask, sure=sure))
+    assert not compose.can_be_cut(Photo(rgb, mask * 0))
 
 
 def test_a_photos_doubt_comes_along_with_its_crop(composer):
     composer.photo_until = 1.0
     for photo in composer.photos.sources[0].items:
-        photo.sure = np.where(np.arange(96)[None] < 48, 255, 0).astype(np.uint8).repeat(96, 0)
-    shares = [(composer.sample(np.random.default_rng(n), 96)[2] == 0).mean() for n in range(20)]
-    assert 0.2 < np.mean(shares) < 0.8 and max(shares) > 0.3
+        photo.sure = np.where(np.arange(96)[None] < 60, 255, 0).astype(np.uint8).repeat(96, 0)
+        photo.mask = photo.sure.copy()
+    shares = []
+    for n in range(20):
+        _, mask, sure = composer.sample(np.random.default_rng(n), 96)
+        assert ((mask == 255) == (sure == 255)).all() and ((sure == 0) | (sure == 255)).all()
+        shares.append((sure == 0).mean())
+    assert 0.1 < np.mean(shares) < 0.8 and max(shares) > 0.2
 
 
 def test_strands_cover_as_much_as_their_width_says():

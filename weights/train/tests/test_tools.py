@@ -55,7 +55,7 @@ def test_photos_that_the_teachers_doubt_much_or_see_no_subject_in_get_no_label(t
         (tmp_path / "photos").mkdir(exist_ok=True)
         cv2.imwrite(str(tmp_path / "photos" / f"{name}.png"), rgb[:, :, ::-1])
     (tmp_path / "masks").mkdir()
-    for name, answer in (("sure", mask), ("unsure", mask // 2), ("empty", mask * 0)):
+    for name, answer in (("sure", mask), ("unsure", (mask * 0.6).astype(np.uint8)), ("empty", mask * 0)):
         cv2.imwrite(str(tmp_path / "masks" / f"{name}.png"), cv2.resize(answer, (512, 512)))
     teach.write_labels(tmp_path / "masks", tmp_path / "photos", tmp_path / "set", 0.6)
     assert [p.name for p in (tmp_path / "set" / "mask").iterdir()] == ["sure.png"]
