@@ -286,11 +286,11 @@ async fn stages(
             let (mut frame, materials) = probed.decoded(&buffers)?;
             let transparent = frame.has_transparency();
             let own_alpha = cut.keep_alpha && transparent;
+            let plate = scene.plate(&frame);
             if transparent && !own_alpha && picture != Picture::Source {
                 // Cut out anew: matting is to see what the network sees, and not colours that nobody else does.
                 compose::on_white(&mut frame);
             }
-            let plate = scene.plate(&frame);
             Ok::<_, PipelineError>((frame, own_alpha, Materials { plate, ..materials }))
         }
     };

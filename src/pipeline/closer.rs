@@ -4,7 +4,7 @@ use super::cutting::look_once;
 use super::{Call, Workers};
 use crate::engine::{Engine, EngineError, Slot};
 use crate::image::{Frame, Mask};
-use crate::matting::{refine, trimap};
+use crate::matting::refine;
 use futures_util::future::try_join_all;
 use std::time::Duration;
 
@@ -25,8 +25,7 @@ pub(super) async fn look_closer(
     let workers = Workers { engine, slot };
     let buffers = engine.buffers().clone();
     let crop = move || {
-        // A stray patch that is not going to be kept would make the subject's box as large as the picture.
-        let parts = refine::plan(&trimap::tidied(&mask), frame.size());
+        let parts = refine::plan(&mask, frame.size());
         let crop = |part| (part, refine::cropped(&frame, part, &buffers));
         let crops: Vec<_> = parts.into_iter().map(crop).collect();
         (frame, mask, crops)

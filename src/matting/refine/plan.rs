@@ -1,5 +1,6 @@
 //! Which parts of a picture are worth a second look.
 
+use super::super::ghosts;
 use super::Part;
 use crate::image::{Mask, Rect, Size};
 
@@ -16,6 +17,10 @@ const OVERLAP: f64 = 0.4;
 /// most 17; none where they would show no more than `mask` was made from. All lie inside the picture and have pixels.
 #[must_use]
 pub fn plan(mask: &Mask, size: Size) -> Vec<Part> {
+    // A stray patch that is not going to be kept would make the subject's box as large as the picture.
+    let mut mask = mask.clone();
+    ghosts::clear(&mut mask);
+    let mask = &mask;
     let Some(subject) = subject_box(mask, size) else { return Vec::new() };
     let mut parts = Vec::new();
     let sees_more = size.width > mask.size.width || size.height > mask.size.height;
