@@ -6,7 +6,7 @@
 
 use backdrop::account::presets::Draft;
 use backdrop::account::rate::RateLimiter;
-use backdrop::account::{AccountName, Label, Mode, Services};
+use backdrop::account::{AccountModel, AccountName, Label, Mode, Services};
 use backdrop::store::{self, Plan, RedbStore, UnixSeconds};
 use std::hint::black_box;
 use std::path::Path;
@@ -47,7 +47,7 @@ impl Desk {
         let names: Vec<String> = (0..size.accounts).map(|number| format!("shop-{number}")).collect();
         for name in &names {
             let name = AccountName::try_from(name.as_str()).expect("a good name");
-            services.keys.create_account(name, Plan::Free, false).await.expect("it is new");
+            services.keys.create_account(name, Plan::Free, false, AccountModel::default()).await.expect("it is new");
         }
         let mut tokens = Vec::new();
         let mut presets = Vec::new();

@@ -51,7 +51,7 @@ pub struct Output {
     pub uncertainty: Option<f32>,
     /// The face that the picture was made by; nothing where none was looked for.
     pub face: Option<FaceFound>,
-    /// Name and version of the weights that did what the caller asked for.
+    /// Name and version of the model that did what the caller asked for.
     pub model: String,
     /// Where the built-in generator drew the backdrop: the words of the prompt that it understood.
     pub understood: Option<Vec<String>>,
@@ -230,12 +230,12 @@ pub async fn run(
     timeout_at(call.deadline.into(), stages).await.unwrap_or(Err(PipelineError::Engine(EngineError::DeadlineExceeded)))
 }
 
-/// Name and version of the weights that do what `recipe` asks for, as `x-service-model` tells them: `segmenter`'s, or those
-/// of `retoucher` where nothing is cut out.
+/// Name and version of the model that does what `recipe` asks for, as `x-service-model` tells them: of `segmenter`'s weights,
+/// or of those of `retoucher` where nothing is cut out.
 #[must_use]
 pub fn model_of(recipe: &Recipe, segmenter: impl FnOnce() -> String, retoucher: &dyn Retoucher) -> String {
     match recipe.work {
-        Work::Cut { .. } => segmenter(),
+        Work::Cut { ref cut, .. } => cut.model.of(&segmenter()),
         Work::Retouch(retouch) => retouch::model_of(retoucher, retouch),
     }
 }
@@ -342,7 +342,7 @@ async fn stages(
     // Only who asks for a portrait is told of faces.
     let face = matches!(picture, Picture::Portrait(_)).then_some(face);
     let (subject, uncertainty) = (Some(subject), Some(uncertainty));
-    Ok(Output { image, subject, uncertainty, face, model: engine.model(), understood, timings })
+    Ok(Output { image, subject, uncertainty, face, model: cut.model.of(&engine.model()), understood, timings })
 }
 
 /// Pixels that composing needs at most beside a source of `size`, whatever is found in it.

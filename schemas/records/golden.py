@@ -11,6 +11,7 @@ import pathlib
 import sys
 
 PLANS = ["free", "paid", "plus"]
+MODELS = ["standard", "quality"]
 JOB_STATES = ["queued", "processing", "done", "failed"]
 
 
@@ -36,6 +37,10 @@ def flag(value):
 
 def plan(value):
     return number(PLANS.index(value))
+
+
+def model(value):
+    return number(MODELS.index(value))
 
 
 def job_state(value):
@@ -76,9 +81,10 @@ JOB_RESULT = {
 JOB_ERROR = {"code": text, "message": text}
 WEBHOOK = {"url": text, "base": text, "attempts": number, "next_at": optional(signed)}
 ACCOUNT_V1 = {"name": text, "plan": plan, "created_at": signed}
+ACCOUNT_V2 = ACCOUNT_V1 | {"generates": flag}
 
 RECORDS = {
-    "account": [ACCOUNT_V1, ACCOUNT_V1 | {"generates": flag}],
+    "account": [ACCOUNT_V1, ACCOUNT_V2, ACCOUNT_V2 | {"model": optional(model)}],
     "key": [KEY_V1, KEY_V1 | {"last_used_at": optional(signed)}],
     "preset": [
         {

@@ -59,6 +59,7 @@ impl Index {
             label: key.label.clone(),
             test: key.test,
             generates: account.generates,
+            model: account.model.0,
         })
     }
 

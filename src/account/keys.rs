@@ -10,7 +10,8 @@ use super::api_key::{self, ApiKey, Mode};
 use super::index::Index;
 use super::write::{WriteError, write};
 use super::{AccountName, DEFAULT_ACCOUNT, Label};
-use crate::store::{Account, Change, ChangeError, Key, OpenError, Plan, Rows, StateStore, UnixSeconds};
+use crate::recipe::CutModel;
+use crate::store::{Account, AccountModel, Change, ChangeError, Key, OpenError, Plan, Rows, StateStore, UnixSeconds};
 
 /// Characters of a key's public id after `key_`.
 const ID_LENGTH: usize = 12;
@@ -33,6 +34,8 @@ pub struct KeyInfo {
     pub test: bool,
     /// Whether the account is on the allow-list of `/replace-bg-ai`.
     pub generates: bool,
+    /// Which model cuts out for the account; nothing where the daemon's does.
+    pub model: Option<CutModel>,
 }
 
 /// A key at its creation: the only time its secret is there.
@@ -81,8 +84,13 @@ impl Keys {
         }
         let secret = chosen.unwrap_or_else(|| ApiKey::generate(Mode::Live));
         let key = new_key(DEFAULT_ACCOUNT.into(), "bootstrap".into(), secret.mode());
-        let account =
-            Account { name: DEFAULT_ACCOUNT.into(), plan: Plan::Plus, created_at: key.created_at, generates: false };
+        let account = Account {
+            name: DEFAULT_ACCOUNT.into(),
+            plan: Plan::Plus,
+            created_at: key.created_at,
+            generates: false,
+            model: AccountModel::default(),
+        };
         self.change(Change::CreateAccount { account, first_key: Some((secret.hash(), key.clone())) }).await?;
         Ok(Some(CreatedKey { key, secret }))
     }
@@ -154,18 +162,25 @@ impl Keys {
         self.read().keys(account)
     }
 
-    /// Creates an account without a key; `generates` puts it on the allow-list of `/replace-bg-ai`.
+    /// Creates an account without a key; `generates` puts it on the allow-list of `/replace-bg-ai`, and `model` cuts out for
+    /// it.
     ///
     /// # Errors
     /// When the name is taken, or the store cannot write.
-    pub async fn create_account(&self, name: AccountName, plan: Plan, generates: bool) -> Result<Account, WriteError> {
-        let account = Account { name: name.into(), plan, created_at: UnixSeconds::now(), generates };
+    pub async fn create_account(
+        &self,
+        name: AccountName,
+        plan: Plan,
+        generates: bool,
+        model: AccountModel,
+    ) -> Result<Account, WriteError> {
+        let account = Account { name: name.into(), plan, created_at: UnixSeconds::now(), generates, model };
         self.change(Change::CreateAccount { account: account.clone(), first_key: None }).await?;
         Ok(account)
     }
 
-    /// Puts an account on another plan, and on the allow-list of `/replace-bg-ai` or off it, from the next request on.
-    /// What is `None` stays.
+    /// Puts an account on another plan, on the allow-list of `/replace-bg-ai` or off it, and has another model cut out for
+    /// it, from the next request on. What is `None` stays.
     ///
     /// # Errors
     /// When there is no such account, or the store cannot write.
@@ -174,8 +189,9 @@ impl Keys {
         account: &str,
         plan: Option<Plan>,
         generates: Option<bool>,
+        model: Option<AccountModel>,
     ) -> Result<Account, WriteError> {
-        let rows = self.change(Change::SetAccount { account: account.to_owned(), plan, generates }).await?;
+        let rows = self.change(Change::SetAccount { account: account.to_owned(), plan, generates, model }).await?;
         rows.accounts.into_iter().next().ok_or(WriteError::Closed)
     }
 

@@ -28,7 +28,7 @@ mod services;
 mod text;
 mod write;
 
-pub use crate::store::{Account, Key, Plan};
+pub use crate::store::{Account, AccountModel, Key, Plan};
 pub(crate) use api_key::random_text;
 pub use api_key::{ApiKey, ApiKeyError, Mode};
 pub use daily::{Daily, DayExhausted, Place};

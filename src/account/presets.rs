@@ -192,7 +192,7 @@ pub fn params(preset: &Preset) -> Map<String, Value> {
 mod tests {
     use super::*;
     use crate::account::memory_store::{MemoryStore, Mood};
-    use crate::store::PRESETS_PER_ACCOUNT;
+    use crate::store::{AccountModel, PRESETS_PER_ACCOUNT};
     use proptest::prelude::*;
     use serde_json::json;
     use std::collections::{BTreeMap, BTreeSet};
@@ -355,7 +355,11 @@ mod tests {
         let mut services = open(folder.path());
         for account in ACCOUNTS {
             let name = account.try_into().expect("a good name");
-            services.keys.create_account(name, crate::store::Plan::Free, false).await.expect("it is new");
+            services
+                .keys
+                .create_account(name, crate::store::Plan::Free, false, AccountModel::default())
+                .await
+                .expect("it is new");
         }
         // All ids ever made, deleted ones and other accounts' too, and what there is: account and id to name.
         let mut ids: Vec<String> = vec!["preset_none".into()];
@@ -415,7 +419,11 @@ mod tests {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let services = open(folder.path());
         let name = "a".try_into().expect("a good name");
-        services.keys.create_account(name, crate::store::Plan::Free, false).await.expect("it is new");
+        services
+            .keys
+            .create_account(name, crate::store::Plan::Free, false, AccountModel::default())
+            .await
+            .expect("it is new");
         let tasks: Vec<_> = (0..PRESETS_PER_ACCOUNT + 20)
             .map(|number| {
                 let presets = services.presets.clone();

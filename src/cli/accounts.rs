@@ -9,8 +9,9 @@ use serde_json::{Value, json};
 
 use super::exit::{Failure, Outcome};
 use super::{operate, print};
-use crate::account::Plan;
 use crate::account::admin::Link;
+use crate::account::{AccountModel, Plan};
+use crate::recipe::CutModel;
 
 /// Create and list accounts, and set what they may do.
 #[derive(Args, Debug)]
@@ -31,6 +32,9 @@ enum AccountsCommand {
         /// Whether it may use /replace-bg-ai.
         #[arg(long, default_value = "off")]
         generates: Switch,
+        /// Model that cuts out for it; `default` is the daemon's.
+        #[arg(long, default_value = "default")]
+        model: ModelArg,
         /// Print JSON.
         #[arg(long)]
         json: bool,
@@ -46,11 +50,14 @@ enum AccountsCommand {
         /// Name of the account.
         name: String,
         /// The plan from now on.
-        #[arg(long, required_unless_present = "generates")]
+        #[arg(long, required_unless_present_any = ["generates", "model"])]
         plan: Option<PlanArg>,
         /// Whether it may use /replace-bg-ai from now on.
         #[arg(long)]
         generates: Option<Switch>,
+        /// Model that cuts out for it from now on; `default` is the daemon's.
+        #[arg(long)]
+        model: Option<ModelArg>,
         /// Print JSON.
         #[arg(long)]
         json: bool,
@@ -64,6 +71,26 @@ struct PlanArg(Plan);
 impl ValueEnum for PlanArg {
     fn value_variants<'a>() -> &'a [Self] {
         &[Self(Plan::Free), Self(Plan::Paid), Self(Plan::Plus)]
+    }
+
+    fn to_possible_value(&self) -> Option<clap::builder::PossibleValue> {
+        Some(clap::builder::PossibleValue::new(self.0.name()))
+    }
+}
+
+/// [`AccountModel`] as clap lists it.
+#[derive(Clone, Copy, Debug)]
+struct ModelArg(AccountModel);
+
+impl ValueEnum for ModelArg {
+    fn value_variants<'a>() -> &'a [Self] {
+        const {
+            &[
+                Self(AccountModel(None)),
+                Self(AccountModel(Some(CutModel::Standard))),
+                Self(AccountModel(Some(CutModel::Quality))),
+            ]
+        }
     }
 
     fn to_possible_value(&self) -> Option<clap::builder::PossibleValue> {
@@ -92,9 +119,11 @@ impl AccountsArgs {
     pub fn execute(&self, data_dir: &Path) -> ExitCode {
         operate::run(async {
             match &self.command {
-                AccountsCommand::Create { name, plan, generates, json } => {
+                AccountsCommand::Create { name, plan, generates, model, json } => {
                     let link = Link::open_or_create(data_dir).await?;
-                    let request = json!({"name": name, "plan": plan.0, "generates": bool::from(*generates)});
+                    let generates = bool::from(*generates);
+                    let request =
+                        json!({"name": name, "plan": plan.0, "generates": generates, "model": model.0.name()});
                     report(&operate::call(&link, Method::POST, "/accounts", Some(&request)).await?, *json)
                 }
                 AccountsCommand::List { json } => {
@@ -104,14 +133,18 @@ impl AccountsArgs {
                         print::json(&listed)?;
                     } else {
                         let rows: Vec<_> = operate::items(&listed, "accounts").map(row).collect();
-                        print::line(&print::table(["NAME", "PLAN", "GENERATES", "CREATED"], &rows))?;
+                        print::line(&print::table(["NAME", "PLAN", "GENERATES", "MODEL", "CREATED"], &rows))?;
                     }
                     Ok(Outcome::Done)
                 }
-                AccountsCommand::Set { name, plan, generates, json } => {
+                AccountsCommand::Set { name, plan, generates, model, json } => {
                     let target = format!("/accounts/{}", operate::account_name(name)?);
                     let link = Link::open(data_dir).await?;
-                    let request = json!({"plan": plan.map(|plan| plan.0), "generates": generates.map(bool::from)});
+                    let request = json!({
+                        "plan": plan.map(|plan| plan.0),
+                        "generates": generates.map(bool::from),
+                        "model": model.map(|model| model.0.name()),
+                    });
                     report(&operate::call(&link, Method::PATCH, &target, Some(&request)).await?, *json)
                 }
             }
@@ -123,15 +156,15 @@ fn report(account: &Value, json: bool) -> Result<Outcome, Failure> {
     if json {
         print::json(account)?;
     } else {
-        let [name, plan, generates, _] = row(account);
+        let [name, plan, generates, model, _] = row(account);
         let allowed = if generates == "on" { ", and may use /replace-bg-ai" } else { "" };
-        print::line(&format!("account {name} is on plan {plan}{allowed}"))?;
+        print::line(&format!("account {name} is on plan {plan}{allowed}; its model is {model}"))?;
     }
     Ok(Outcome::Done)
 }
 
-fn row(account: &Value) -> [String; 4] {
+fn row(account: &Value) -> [String; 5] {
     let generates = if account["generates"] == true { "on" } else { "off" };
     let text = |field| operate::text(account, field);
-    [text("name"), text("plan"), generates.into(), text("created_at")]
+    [text("name"), text("plan"), generates.into(), text("model"), text("created_at")]
 }

@@ -102,6 +102,7 @@ async fn serve(config: Config) -> Result<(), Failure> {
     let jobs = start_jobs(means, &config).await?;
     let app = App {
         remover: Arc::new(engine.clone()),
+        model: config.engine.model,
         keys: Arc::new(keys),
         fetcher: Arc::new(fetcher),
         ledger: services.ledger.clone(),
@@ -261,6 +262,7 @@ impl Authenticate for Keys {
             plan: known.plan,
             test: known.test,
             generates: known.generates,
+            model: known.model,
         })
     }
 }

@@ -40,12 +40,19 @@ pub(super) struct Settings {
     /// Weights file to use in place of the built-in one [env: BACKDROP_WEIGHTS]
     #[arg(long, value_name = "FILE", global = true)]
     weights: Option<String>,
+    /// Model that cuts out pictures: standard, or quality, which looks a second time [env: BACKDROP_ENGINE_MODEL] [default: standard]
+    #[arg(long, value_name = "MODEL", global = true)]
+    model: Option<String>,
 }
 
 impl Settings {
     /// The configuration in force. `more` are flags of the one command.
     pub(super) fn load(&self, more: &[Flag<'_>]) -> Result<Config, Problems> {
-        let own: [Flag<'_>; 2] = [("device", "--device", &self.device), ("weights", "--weights", &self.weights)];
+        let own: [Flag<'_>; 3] = [
+            ("device", "--device", &self.device),
+            ("weights", "--weights", &self.weights),
+            ("engine.model", "--model", &self.model),
+        ];
         self.places.load(&[&own, more].concat())
     }
 }

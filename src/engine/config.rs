@@ -1,11 +1,15 @@
 //! The `[engine]` section.
 
+use crate::recipe::CutModel;
 use std::time::Duration;
 
 /// Bounds and habits of the engine.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct EngineConfig {
+    /// Which model cuts out pictures where neither the request nor the account says: `standard`, or `quality`, which looks a
+    /// second time. Clips are cut out by `standard`.
+    pub model: CutModel,
     /// Requests in flight, from the first byte of work to the encoded answer; one more is refused (429).
     pub max_requests_in_flight: usize,
     /// Decoded megapixels in memory at once, in and out. Pictures wait for it; one larger than all of it goes alone.
@@ -22,6 +26,7 @@ pub struct EngineConfig {
 impl Default for EngineConfig {
     fn default() -> Self {
         Self {
+            model: CutModel::default(),
             max_requests_in_flight: 64,
             max_megapixels_in_flight: 64,
             cpu_workers: 0,
@@ -74,6 +79,7 @@ mod tests {
             cpu_workers: 100_000,
             max_batch: 0,
             idle_unload: Some(Duration::ZERO),
+            ..EngineConfig::default()
         };
         assert_eq!(broken.validate().len(), 5);
     }
@@ -85,5 +91,13 @@ mod tests {
         assert_eq!(toml::from_str::<EngineConfig>(&toml::to_string(&config).unwrap()).unwrap(), config);
         assert_eq!(toml::from_str::<EngineConfig>("").unwrap(), EngineConfig::default());
         assert!(toml::from_str::<EngineConfig>("max_batsh = 3").is_err());
+    }
+
+    #[test]
+    fn the_model_is_one_of_two() {
+        let model = |text: &str| toml::from_str::<EngineConfig>(text).map(|config| config.model);
+        assert_eq!(model("model = \"quality\"").unwrap(), CutModel::Quality);
+        assert_eq!(model("").unwrap(), CutModel::Standard);
+        assert!(model("model = \"best\"").is_err());
     }
 }

@@ -1,8 +1,9 @@
-//! What a request may do and what it costs: allow-list, plan, quota, `Idempotency-Key`, cap of the day. Judged after the fields, before any work.
+//! What a request may do and what it costs: model, allow-list, plan, quota, `Idempotency-Key`, cap of the day. Judged after the fields, before any work.
 
 use super::Caller;
 use super::error::{ApiError, ErrorCode};
 use super::facade::Facade;
+use super::response::MODEL;
 use super::routes::presets;
 use super::submission::{Pictures, Submission};
 use crate::account::features::needed;
@@ -33,7 +34,7 @@ pub(super) struct Cover {
 }
 
 impl Facade {
-    /// Judges allow-list, plan, preset, quota, `Idempotency-Key` and the cap of the day of a request whose fields are in order.
+    /// Judges model, allow-list, plan, preset, quota, `Idempotency-Key` and the cap of the day of a request whose fields are in order.
     pub(super) async fn cover(
         &self,
         endpoint: &'static Endpoint,
@@ -41,6 +42,10 @@ impl Facade {
         headers: &HeaderMap,
         submission: &Submission,
     ) -> Result<Cover, ApiError> {
+        if submission.fields.get("preset").is_none() {
+            // Before the plan; what a preset makes of the request is known only behind it.
+            self.choose_model(headers, caller, &mut endpoint.recipe(&submission.fields)?)?;
+        }
         let key = idempotency_key(headers)?.map(|key| if caller.test { key.of_sandbox() } else { key });
         self.refuse_backdrop(endpoint, caller, &submission.fields)?;
         self.refuse_above_plan(endpoint.path, caller, &submission.fields)?;
@@ -64,6 +69,7 @@ impl Facade {
             None => submission.fields.clone(),
         };
         let mut recipe = endpoint.recipe(&fields)?;
+        self.choose_model(headers, caller, &mut recipe)?;
         if caller.test {
             recipe.scene.stamp = Some("TEST");
         }
@@ -74,7 +80,7 @@ impl Facade {
         let mut cover = Cover { recipe, unit_price, counts, reservation: None, permit: None, place: None };
         let mut is_repeated = false;
         if let Some(key) = key {
-            let fingerprint = fingerprint(endpoint, submission).await?;
+            let fingerprint = fingerprint(endpoint, submission, headers).await?;
             let begin = self.app.requests.begin(&caller.account, &key, fingerprint, UnixSeconds::now());
             // Whoever waits for the same request waits no longer than that may take.
             let begin = timeout(self.config.request_deadline, begin).await;
@@ -172,10 +178,10 @@ pub(super) fn hash(pieces: impl IntoIterator<Item = impl AsRef<[u8]>>) -> [u8; 3
     hash.finalize().into()
 }
 
-/// SHA-256 of all that a request says.
+/// SHA-256 of all that a request says: with the model that it names, where it names one.
 ///
 /// Ten pictures take a tenth of a second, which is too long for a thread that others wait for.
-async fn fingerprint(endpoint: &Endpoint, submission: &Submission) -> Result<[u8; 32], ApiError> {
+async fn fingerprint(endpoint: &Endpoint, submission: &Submission, headers: &HeaderMap) -> Result<[u8; 32], ApiError> {
     let texts = texts(endpoint.path, &submission.fields);
     let mut pieces: Vec<_> = texts.into_iter().map(|text| Bytes::copy_from_slice(text.as_bytes())).collect();
     pieces.push(submission.background.clone().unwrap_or_default());
@@ -185,6 +191,7 @@ async fn fingerprint(endpoint: &Endpoint, submission: &Submission) -> Result<[u8
         Pictures::Url(url) => pieces.push(url.to_string().into()),
         Pictures::Urls(urls) => pieces.extend(urls.iter().cloned().map(Bytes::from)),
     }
+    pieces.extend(headers.get(MODEL).map(|model| Bytes::copy_from_slice(model.as_bytes())));
     let hashed = tokio::task::spawn_blocking(move || hash(pieces));
     hashed.await.map_err(|error| ApiError::internal(error.to_string()))
 }

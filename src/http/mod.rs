@@ -7,9 +7,9 @@
 //! facade      route → key (401) → rate (429) → endpoint         admin       /livez /readyz /metrics, keys
 //! doorman     wrong keys, by address
 //! submission  query and content type → form or JSON → fields and pictures
-//! pin         `x-service-model` (400)
+//! pin         which model does it, `x-service-model` (400)
 //! backdrop    allow-list and model of a backdrop (403), who makes it (502)
-//! cover       allow-list (403), plan (402), preset (404), Idempotency-Key (409), quota (402), cap of the day (429) → Recipe
+//! cover       pin, allow-list (403), plan (402), preset (404), Idempotency-Key (409), quota (402), cap of the day (429) → Recipe
 //! routes      fetching → pipeline → bill → response
 //! clip        a clip on its way to the disk            range       parts of a result
 //! ```
@@ -57,7 +57,7 @@ use crate::jobs::Jobs;
 use crate::jobs::results::Results;
 use crate::jobs::secret::DaemonSecret;
 use crate::pipeline::{self, Call, Files, Output, PipelineError};
-use crate::recipe::Recipe;
+use crate::recipe::{CutModel, Recipe};
 use crate::source::{FetchError, Fetcher};
 use crate::store::Plan;
 use crate::video::{self, Clip, ToolMissing, Tools, VideoConfig, VideoError};
@@ -94,10 +94,10 @@ pub trait Remove: Send + Sync + 'static {
         call: &'a Call,
     ) -> BoxFuture<'a, Result<Output, PipelineError>>;
 
-    /// Name and version of the network's weights.
+    /// Name and version of the weights that cut out.
     fn model(&self) -> String;
 
-    /// The same of the network that does what `recipe` asks for.
+    /// Those of the model that does what `recipe` asks for.
     fn model_of(&self, recipe: &Recipe) -> String;
 
     /// What it is doing.
@@ -147,6 +147,8 @@ pub struct Caller {
     pub test: bool,
     /// Whether the account is on the allow-list of `/replace-bg-ai`.
     pub generates: bool,
+    /// Which model cuts out for the account; nothing where the daemon's does.
+    pub model: Option<CutModel>,
 }
 
 /// The keys that open the API.
@@ -253,6 +255,8 @@ pub trait Administer: Send + Sync + 'static {
 pub struct App {
     /// The work.
     pub remover: Arc<dyn Remove>,
+    /// Which model cuts out where neither the request nor the account says.
+    pub model: CutModel,
     /// The keys.
     pub keys: Arc<dyn Authenticate>,
     /// What fetches callers' addresses.

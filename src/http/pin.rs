@@ -1,33 +1,51 @@
-//! `x-service-model` on a request: the caller's picture is worked on by this model, or not at all.
+//! Which model works on a caller's picture: the one that `x-service-model` names on the request, or else the account's, or
+//! else the daemon's. One that is not known here is refused: nobody's picture is worked on by another than was named.
 
+use super::Caller;
 use super::error::ApiError;
 use super::facade::Facade;
 use super::response::MODEL;
-use crate::recipe::{FieldError, Recipe};
+use crate::recipe::{CutModel, FieldError, Recipe};
 use hyper::header::HeaderMap;
 
 impl Facade {
-    /// Refuses a request that names another model than the one that does what `recipe` asks for, or names one twice.
-    pub(super) fn judge_pin(&self, headers: &HeaderMap, recipe: &Recipe) -> Result<(), ApiError> {
-        judge(headers, || self.app.remover.model_of(recipe))
+    /// Gives `recipe` the model that does it. Refuses a request that names one that cannot, or names one twice.
+    pub(super) fn choose_model(
+        &self,
+        headers: &HeaderMap,
+        caller: &Caller,
+        recipe: &mut Recipe,
+    ) -> Result<(), ApiError> {
+        let usual = caller.model.unwrap_or(self.app.model);
+        let models = CutModel::ALL.map(|model| {
+            recipe.cut_out_by(model);
+            (model, self.app.remover.model_of(recipe))
+        });
+        recipe.cut_out_by(pinned(headers, &models)?.unwrap_or(usual));
+        Ok(())
     }
 
-    /// The same for a clip, which can be told before it is sent.
+    /// Refuses a clip for a model that does not work on clips, before it is sent.
     pub(super) fn judge_pin_of_clip(&self, headers: &HeaderMap) -> Result<(), ApiError> {
-        judge(headers, || self.app.remover.model())
+        pinned(headers, &[(CutModel::Standard, self.app.remover.model())]).map(|_| ())
     }
 }
 
-fn judge(headers: &HeaderMap, model: impl FnOnce() -> String) -> Result<(), ApiError> {
+/// The one of `models` that a request names, if it names any.
+fn pinned(headers: &HeaderMap, models: &[(CutModel, String)]) -> Result<Option<CutModel>, ApiError> {
     let mut values = headers.get_all(MODEL).iter();
-    let Some(pinned) = values.next() else { return Ok(()) };
-    let model = model();
-    if values.next().is_none() && pinned.to_str().is_ok_and(|pinned| names(pinned, &model)) {
-        return Ok(());
+    let Some(pinned) = values.next() else { return Ok(None) };
+    let text = pinned.to_str().ok().filter(|_| values.next().is_none());
+    let found = text.and_then(|text| models.iter().find(|(_, model)| names(text, model)));
+    if let Some(&(model, _)) = found {
+        return Ok(Some(model));
     }
     let shown = String::from_utf8_lossy(pinned.as_bytes());
-    let expected = format!("{} or {model}, once", name_of(&model));
-    Err(FieldError::invalid(MODEL.as_str(), &shown, expected).into())
+    let mut models: Vec<_> = models.iter().map(|(_, model)| model).collect();
+    // Where nothing is cut out they are one.
+    models.dedup();
+    let known: Vec<_> = models.iter().flat_map(|model| [name_of(model), model.as_str()]).collect();
+    Err(FieldError::invalid(MODEL.as_str(), &shown, format!("{}, once", known.join(" or "))).into())
 }
 
 /// Whether a caller means `model` by `pinned`: its name, with or without the version.

@@ -15,7 +15,7 @@ use super::service::{Clock, Habits};
 use super::*;
 use crate::account::{Plan, QuotaExhausted, Services};
 use crate::store::{
-    self, Account, Change, ChangeError, Done as Answer, Month, OpenError, Preset, RedbStore, Rows, Usage,
+    self, Account, AccountModel, Change, ChangeError, Done as Answer, Month, OpenError, Preset, RedbStore, Rows, Usage,
 };
 
 /// 2100-01-01T00:00:00Z: a store loads what was used in this month and in later ones, by the clock of the machine.
@@ -266,7 +266,13 @@ impl World {
             stall: Duration::from_secs(600),
             quota: 10,
         };
-        let account = Account { name: "acme".into(), plan: Plan::Free, created_at: UnixSeconds(1), generates: false };
+        let account = Account {
+            name: "acme".into(),
+            plan: Plan::Free,
+            created_at: UnixSeconds(1),
+            generates: false,
+            model: AccountModel::default(),
+        };
         submit(&world.store(), Change::CreateAccount { account, first_key: None }).expect("a new name");
         world
     }

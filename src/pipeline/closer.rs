@@ -1,10 +1,10 @@
-//! The second look of `engine=product-v1`: the subject's box, and tiles along its edge.
+//! A second look: at the subject's box, and at tiles along its edge.
 
 use super::cutting::look_once;
 use super::{Call, Workers};
 use crate::engine::{Engine, EngineError, Slot};
 use crate::image::{Frame, Mask};
-use crate::matting::refine;
+use crate::matting::refine::{self, Again};
 use futures_util::future::try_join_all;
 use std::time::Duration;
 
@@ -20,12 +20,13 @@ pub(super) async fn look_closer(
     slot: &Slot,
     frame: Frame,
     mask: Mask,
+    again: Again,
     call: &Call,
 ) -> Result<(Frame, Mask, Duration), EngineError> {
     let workers = Workers { engine, slot };
     let buffers = engine.buffers().clone();
     let crop = move || {
-        let parts = refine::plan(&mask, frame.size());
+        let parts = refine::plan(&mask, frame.size(), again);
         let crop = |part| (part, refine::cropped(&frame, part, &buffers));
         let crops: Vec<_> = parts.into_iter().map(crop).collect();
         (frame, mask, crops)

@@ -3,8 +3,9 @@
 use super::{Call, Workers, closer};
 use crate::engine::{Engine, EngineError, Segmented, Slot};
 use crate::image::{Frame, Mask, Size};
-use crate::matting::{self, contrast, recall, refine};
-use crate::recipe::{Cut, CutEngine, Detect};
+use crate::matting::refine::{self, Again};
+use crate::matting::{self, contrast, recall};
+use crate::recipe::{Cut, CutEngine, CutModel, Detect};
 use std::time::Duration;
 
 /// A picture and what the network saw in it.
@@ -22,9 +23,15 @@ pub struct Looked {
 
 /// Pixels that [`look`] holds at most beside a picture of `size`.
 pub(super) fn most_pixels(size: Size, cut: &Cut) -> usize {
-    match cut.engine {
-        None => 0,
-        Some(CutEngine::ProductV1) => refine::most_pixels(size),
+    again(cut).map_or(0, |again| refine::most_pixels(size, again))
+}
+
+/// What the network is shown again. An engine's own second look has all that a model's has.
+const fn again(cut: &Cut) -> Option<Again> {
+    match (cut.engine, cut.model) {
+        (Some(CutEngine::ProductV1), CutModel::Standard | CutModel::Quality) => Some(Again::Tiles),
+        (None, CutModel::Quality) => Some(Again::Subject),
+        (None, CutModel::Standard) => None,
     }
 }
 
@@ -38,13 +45,9 @@ pub async fn look(engine: &Engine, slot: &Slot, frame: Frame, cut: &Cut, call: &
         Detect::HighRecall => look_twice(engine, slot, frame, call).await?,
     };
     let uncertainty = matting::uncertainty(&mask);
-    match cut.engine {
-        None => Ok(Looked { frame, mask, uncertainty, took }),
-        Some(CutEngine::ProductV1) => {
-            let (frame, mask, again) = closer::look_closer(engine, slot, frame, mask, call).await?;
-            Ok(Looked { frame, mask, uncertainty, took: took + again })
-        }
-    }
+    let Some(again) = again(cut) else { return Ok(Looked { frame, mask, uncertainty, took }) };
+    let (frame, mask, longer) = closer::look_closer(engine, slot, frame, mask, again, call).await?;
+    Ok(Looked { frame, mask, uncertainty, took: took + longer })
 }
 
 /// The picture again, its mask, and how long the network took.

@@ -32,8 +32,8 @@ pub use kind::{Form, Kind};
 pub use params::{Field, Origin};
 pub use replace_bg_ai::{BACKDROP_PATH, ModelId, Prompt, UNKNOWN_GROUNDING, WantedModel, Wish};
 pub use values::{
-    AlphaOnly, Blur, CutEngine, CutoutFormat, DespillFlag, DespillPercent, DespillStrength, Detect, Flag, Lift, Line,
-    PresetRef, RgbaOnly, Room, Scale, ScaleOrNone, Side, Unit, Value, Whole,
+    AlphaOnly, Blur, CutEngine, CutModel, CutoutFormat, DespillFlag, DespillPercent, DespillStrength, Detect, Flag,
+    Lift, Line, PresetRef, RgbaOnly, Room, Scale, ScaleOrNone, Side, Unit, Value, Whole,
 };
 pub use video::{VIDEO_ABOUT, VIDEO_FIELDS, VIDEO_PATH, VideoFormat, VideoRecipe, webhook_url};
 
@@ -77,6 +77,13 @@ impl Recipe {
         match &mut self.work {
             Work::Cut { cut, .. } => Some(cut),
             Work::Retouch(_) => None,
+        }
+    }
+
+    /// Has the subject cut out by `model`, where one is cut out.
+    pub const fn cut_out_by(&mut self, model: CutModel) {
+        if let Some(cut) = self.cut_mut() {
+            cut.model = model;
         }
     }
 
@@ -147,6 +154,8 @@ pub struct Cut {
     pub detect: Detect,
     /// Another way to cut out than the default.
     pub engine: Option<CutEngine>,
+    /// Which model does it. No field says that: it is the request's header, the account or the configuration.
+    pub model: CutModel,
 }
 
 /// What of the source is put into the scene.

@@ -2,8 +2,8 @@
 
 use super::params::fields;
 use super::{
-    Cut, CutEngine, DespillFlag, DespillStrength, Detect, FieldError, Fields, Flag, Line, Picture, PresetRef, Recipe,
-    Retouch, Side, Unit, Wants, Work,
+    Cut, CutEngine, CutModel, DespillFlag, DespillStrength, Detect, FieldError, Fields, Flag, Line, Picture, PresetRef,
+    Recipe, Retouch, Side, Unit, Wants, Work,
 };
 use crate::codec::{Channels, EncodeOptions, PngEffort};
 use crate::compose::{Mark, Resize, Scene, Watermark};
@@ -112,6 +112,7 @@ pub(super) fn cut(common: &Common, marks: &impl Marks) -> Cut {
         keep_alpha: common.keep_alpha.is_none_or(|Flag(yes)| yes),
         detect: common.detect.unwrap_or_default(),
         engine: common.engine,
+        model: CutModel::default(),
     }
 }
 

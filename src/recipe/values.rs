@@ -64,6 +64,44 @@ pub enum CutEngine {
 
 choice!(CutEngine { "product-v1" => Self::ProductV1 });
 
+/// Which model cuts out. Both are the same weights.
+///
+/// Accounts are stored with one: a new one goes to the end, and none is renamed or removed.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum CutModel {
+    /// Looks at the whole picture.
+    #[default]
+    Standard,
+    /// Looks again, closer, at the subject's box: finer edges and fewer mistakes, for twice the network's time. Where that would
+    /// show no more than the first look, which is in small pictures and where the subject fills the frame, it is the same.
+    Quality,
+}
+
+impl CutModel {
+    /// Both.
+    pub const ALL: [Self; 2] = [Self::Standard, Self::Quality];
+
+    /// What it is called in the configuration and by operators.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Standard => "standard",
+            Self::Quality => "quality",
+        }
+    }
+
+    /// What it is called in `x-service-model` where `weights`, a name or `NAME/VERSION`, are in use.
+    #[must_use]
+    pub fn of(self, weights: &str) -> String {
+        match (self, weights.rsplit_once('/')) {
+            (Self::Standard, _) => weights.to_owned(),
+            (Self::Quality, Some((name, version))) => format!("{name}-quality/{version}"),
+            (Self::Quality, None) => format!("{weights}-quality"),
+        }
+    }
+}
+
 /// The format of a cutout: one that has alpha.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CutoutFormat(pub OutputFormat);
@@ -417,6 +455,14 @@ mod tests {
         }
         for (text, expected) in [("0", None), ("1", Some(1)), ("8192", Some(8192)), ("8193", None)] {
             assert_eq!(Side::parse(text).map(Side::get), expected, "side {text:?}");
+        }
+    }
+
+    #[test]
+    fn a_model_is_named_after_the_weights() {
+        for (weights, quality) in [("fgnet-384/5", "fgnet-384-quality/5"), ("mine", "mine-quality")] {
+            assert_eq!(CutModel::Standard.of(weights), weights);
+            assert_eq!(CutModel::Quality.of(weights), quality);
         }
     }
 

@@ -15,10 +15,10 @@ impl Writing<'_> {
     pub(super) fn apply(&mut self, change: Change) -> Result<Rows, Failure> {
         match change {
             Change::CreateAccount { account, first_key } => self.create_account(account, first_key),
-            Change::SetAccount { account, plan, generates } => {
+            Change::SetAccount { account, plan, generates, model } => {
                 let account = self.accounts.named(&account)?;
                 let (plan, generates) = (plan.unwrap_or(account.plan), generates.unwrap_or(account.generates));
-                self.put_account(Account { plan, generates, ..account })
+                self.put_account(Account { plan, generates, model: model.unwrap_or(account.model), ..account })
             }
             Change::CreateKey { hash, key } => {
                 self.accounts.named(&key.account)?;

@@ -28,15 +28,15 @@ use std::path::{Path, PathBuf};
 pub use check::{Report, RowCounts};
 pub use day::{Day, Generated};
 pub use records::{
-    AccountRecord, AccountV1, AccountV2, JobError, JobRecord, JobResult, JobState, JobV1, KeyRecord, KeyV1, KeyV2,
-    Month, Plan, PresetRecord, PresetV1, Record, RecordError, RequestRecord, RequestV1, UnixSeconds, UsageRecord,
-    UsageV1, Webhook,
+    AccountModel, AccountRecord, AccountV1, AccountV2, AccountV3, JobError, JobRecord, JobResult, JobState, JobV1,
+    KeyRecord, KeyV1, KeyV2, Month, Plan, PresetRecord, PresetV1, Record, RecordError, RequestRecord, RequestV1,
+    UnixSeconds, UsageRecord, UsageV1, Webhook,
 };
 pub use redb_store::RedbStore;
 pub use transfer::{ExportError, ImportError};
 
 /// An account in its newest form, whatever version it was stored in.
-pub type Account = AccountV2;
+pub type Account = AccountV3;
 
 /// A key in its newest form, whatever version it was stored in.
 pub type Key = KeyV2;
@@ -109,6 +109,8 @@ pub enum Change {
         plan: Option<Plan>,
         /// Whether it is on the allow-list of the generated backgrounds from now on.
         generates: Option<bool>,
+        /// Which model cuts out for it from now on.
+        model: Option<AccountModel>,
     },
     /// Adds a key to an account.
     CreateKey {

@@ -4,6 +4,7 @@
 //! was released is never edited, reordered or removed; a new one is a new variant at the end, and `latest` converts.
 //! `schemas/records/` holds the exact bytes of every version, and a test reads each of them.
 
+use crate::recipe::CutModel;
 use std::fmt;
 
 use serde::de::DeserializeOwned;
@@ -129,6 +130,35 @@ impl std::str::FromStr for Plan {
     }
 }
 
+/// Which model cuts out for an account where a request does not say; nothing where the daemon's does.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct AccountModel(pub Option<CutModel>);
+
+impl AccountModel {
+    /// What operators write for the daemon's.
+    const DEFAULT: &'static str = "default";
+
+    /// As operators write it: `default`, `standard` or `quality`.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self.0 {
+            None => Self::DEFAULT,
+            Some(model) => model.name(),
+        }
+    }
+}
+
+impl std::str::FromStr for AccountModel {
+    type Err = &'static str;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        let model = CutModel::ALL.into_iter().find(|model| model.name() == text);
+        let known = model.is_some() || text == Self::DEFAULT;
+        known.then_some(Self(model)).ok_or("expected default, standard or quality")
+    }
+}
+
 /// An account, as stored.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum AccountRecord {
@@ -136,6 +166,8 @@ pub enum AccountRecord {
     V1(AccountV1),
     /// Since schema 2.
     V2(AccountV2),
+    /// Since schema 4.
+    V3(AccountV3),
 }
 
 /// Version 1 of an account.
@@ -160,6 +192,21 @@ pub struct AccountV2 {
     pub created_at: UnixSeconds,
     /// Whether it is on the allow-list of the generated backgrounds.
     pub generates: bool,
+}
+
+/// Version 3 of an account.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct AccountV3 {
+    /// Unique name; also the key of the table.
+    pub name: String,
+    /// What it may use.
+    pub plan: Plan,
+    /// When it was created.
+    pub created_at: UnixSeconds,
+    /// Whether it is on the allow-list of the generated backgrounds.
+    pub generates: bool,
+    /// Which model cuts out for it.
+    pub model: AccountModel,
 }
 
 /// A key, as stored. The token itself is not in it, in no form: its SHA-256 is the key of the table.
@@ -471,17 +518,23 @@ pub enum RecordError {
 }
 
 impl Record for AccountRecord {
-    type Latest = AccountV2;
+    type Latest = AccountV3;
 
-    fn latest(self) -> AccountV2 {
+    fn latest(self) -> AccountV3 {
+        let model = AccountModel::default();
         match self {
-            Self::V1(AccountV1 { name, plan, created_at }) => AccountV2 { name, plan, created_at, generates: false },
-            Self::V2(account) => account,
+            Self::V1(AccountV1 { name, plan, created_at }) => {
+                AccountV3 { name, plan, created_at, generates: false, model }
+            }
+            Self::V2(AccountV2 { name, plan, created_at, generates }) => {
+                AccountV3 { name, plan, created_at, generates, model }
+            }
+            Self::V3(account) => account,
         }
     }
 
-    fn from_latest(latest: AccountV2) -> Self {
-        Self::V2(latest)
+    fn from_latest(latest: AccountV3) -> Self {
+        Self::V3(latest)
     }
 }
 

@@ -1,7 +1,7 @@
 //! The whole store as lines of JSON, and back.
 //!
 //! ```text
-//! {"row":"store","schema":3,"exported_at":1767225600}
+//! {"row":"store","schema":4,"exported_at":1767225600}
 //! {"row":"account","name":"acme","plan":"paid",…}          before everything that belongs to it
 //! {"row":"key","hash":"9f86…","id":"key_…","account":"acme",…}
 //! {"row":"preset",…}   {"row":"usage",…}   {"row":"request",…}   {"row":"job",…}
@@ -25,6 +25,9 @@ use super::{Account, Job, Key, KeyHash, Month, OpenError, Preset, RedbStore, Req
 
 /// A longer line is no row of a store: the largest is a preset.
 const MAX_LINE_BYTES: u64 = 1 << 20;
+
+/// The first schema whose accounts have a model.
+const WITH_MODELS: u64 = 4;
 
 /// One line.
 #[derive(Debug, Serialize, Deserialize)]
@@ -225,7 +228,7 @@ fn import(tables: &mut Writing<'_>, input: &mut dyn BufRead) -> Result<RowCounts
         return Err(Stop::Told(ImportError::NotEmpty));
     }
     let mut rows = RowCounts::default();
-    let mut bytes = Vec::new();
+    let (mut bytes, mut written_by) = (Vec::new(), SCHEMA);
     for number in 1.. {
         let wrong = |reason: String| Stop::Told(ImportError::Line { number, reason });
         bytes.clear();
@@ -236,9 +239,9 @@ fn import(tables: &mut Writing<'_>, input: &mut dyn BufRead) -> Result<RowCounts
         if bytes.len() as u64 > MAX_LINE_BYTES {
             return Err(wrong("longer than any row".into()));
         }
-        let line = parse(&bytes).map_err(wrong)?;
+        let line = parse(&bytes, written_by).map_err(wrong)?;
         match (number, line) {
-            (1, Line::Store { schema: 1..=SCHEMA, .. }) => {}
+            (1, Line::Store { schema: schema @ 1..=SCHEMA, .. }) => written_by = schema,
             (1, Line::Store { schema, .. }) => {
                 return Err(wrong(format!("schema {schema} is from a newer version; this one reads up to {SCHEMA}")));
             }
@@ -261,9 +264,15 @@ fn import(tables: &mut Writing<'_>, input: &mut dyn BufRead) -> Result<RowCounts
     unreachable!("the line numbers do not end")
 }
 
-/// A line, if writing it again gives what was read: nothing in it is unknown, and nothing is missing.
-fn parse(bytes: &[u8]) -> Result<Line, String> {
-    let value: Value = serde_json::from_slice(bytes).map_err(|error| format!("no JSON: {error}"))?;
+/// A line, if writing it again gives what was read: nothing in it is unknown, and nothing is missing that its schema knew.
+fn parse(bytes: &[u8], schema: u64) -> Result<Line, String> {
+    let mut value: Value = serde_json::from_slice(bytes).map_err(|error| format!("no JSON: {error}"))?;
+    if schema < WITH_MODELS
+        && value["row"] == "account"
+        && let Some(account) = value.as_object_mut()
+    {
+        account.entry("model").or_insert(Value::Null);
+    }
     let line: Line = serde_json::from_value(value.clone()).map_err(|error| format!("no row of a store: {error}"))?;
     let known = serde_json::to_value(&line).map_err(|error| error.to_string())?;
     if known == value { Ok(line) } else { Err("it has fields that this version does not know, or lacks some".into()) }

@@ -86,7 +86,7 @@ fn used_bytes(database: &Database) -> Result<u64, Fault> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::store::{Account, Change, Plan, Preset, RedbStore, StateStore, UnixSeconds};
+    use crate::store::{AccountRecord, AccountV1, Change, Plan, Preset, Record, RedbStore, StateStore, UnixSeconds};
     use redb::StorageBackend;
     use redb::backends::FileBackend;
     use std::fs::OpenOptions;
@@ -166,7 +166,8 @@ mod tests {
     /// Every thirtieth of what it once held.
     fn hollow(path: &Path) -> Vec<Preset> {
         let store = RedbStore::open(path).expect("a new store");
-        let account = Account { name: "a".into(), plan: Plan::Free, created_at: UnixSeconds(0), generates: false };
+        let account = AccountV1 { name: "a".into(), plan: Plan::Free, created_at: UnixSeconds(0) };
+        let account = AccountRecord::V1(account).latest();
         let account = Change::CreateAccount { account, first_key: None };
         apply(&store, std::iter::once(account));
         apply(&store, (0..PRESETS).map(|number| Change::PutPreset { preset: preset(number) }));

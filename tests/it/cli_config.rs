@@ -50,13 +50,15 @@ fn every_mistake_is_told_at_once_and_the_command_does_not_run() {
         .args(["serve", "--listen", "nowhere", "--config"])
         .arg(&file)
         .env("BACKDROP_ENGINE_MAX_BATCH", "many")
+        .env("BACKDROP_ENGINE_MODEL", "best")
         .output()
         .unwrap();
     let told = stderr(&output);
     assert_eq!(output.status.code(), Some(2), "{told}");
-    assert!(told.contains("the configuration has 3 mistakes"), "{told}");
+    assert!(told.contains("the configuration has 4 mistakes"), "{told}");
     assert!(told.contains("backdrop.toml: server.lisen: unknown field `lisen`"), "{told}");
     assert!(told.contains("BACKDROP_ENGINE_MAX_BATCH: engine.max_batch: "), "{told}");
+    assert!(told.contains("BACKDROP_ENGINE_MODEL: engine.model: "), "{told}");
     assert!(told.contains("--listen: server.listen: "), "{told}");
 }
 

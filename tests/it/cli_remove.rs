@@ -64,6 +64,21 @@ fn force_does_it_again() {
 }
 
 #[test]
+fn quality_makes_another_cutout_of_the_same_photo() {
+    let folder = tempfile::tempdir().unwrap();
+    let cut = |name: &str, model: &[&str]| {
+        let output = folder.path().join(name);
+        let run =
+            backdrop().arg("remove").arg(photo("coffee.jpg")).arg("-o").arg(&output).args(model).output().unwrap();
+        assert_eq!(run.status.code(), Some(0), "{}", stderr(&run));
+        fs::read(output).unwrap()
+    };
+    let standard = cut("a.png", &[]);
+    assert!(cut("b.png", &["--model", "standard"]) == standard);
+    assert!(cut("c.png", &["--model", "quality"]) != standard);
+}
+
+#[test]
 fn standard_input_to_standard_output() {
     let mut child = backdrop()
         .args(["remove", "-", "-o", "-", "--endpoint", "mask", "--set", "max_dim=100"])

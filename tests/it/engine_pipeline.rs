@@ -8,7 +8,7 @@ use backdrop::image::{Frame, Mask, Size};
 use backdrop::matting::Method;
 use backdrop::model::{SegmentError, Segmenter};
 use backdrop::pipeline::{self, Call, Output, PipelineError};
-use backdrop::recipe::{CutEngine, Detect, Recipe};
+use backdrop::recipe::{CutEngine, CutModel, Detect, Recipe};
 use bytes::Bytes;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, mpsc};
@@ -278,6 +278,34 @@ async fn what_product_v1_sees_from_nearby_moves_the_edge() {
     let [first, closer] = beside[..] else { unreachable!() };
     assert!(first.iter().all(|&coverage| coverage > 250), "{first:?}");
     assert!(closer.iter().all(|&coverage| coverage < 150), "{closer:?}");
+}
+
+#[tokio::test]
+async fn quality_looks_once_more_and_what_it_sees_moves_the_edge() {
+    let factory = || -> Result<Box<dyn Segmenter>, SegmentError> { Ok(Box::new(Careless)) };
+    let engine = Engine::start(&config(4, 4), Arc::new(factory));
+    let mut recipe = recipe(Resize::default());
+    recipe.cut_mut().unwrap().matting.method = Method::None;
+    let mut beside = Vec::new();
+    for (model, name) in [(CutModel::Standard, "careless"), (CutModel::Quality, "careless-quality")] {
+        recipe.cut_out_by(model);
+        let output = pipeline::run(&engine, block(), &recipe, &call()).await.unwrap();
+        assert_eq!(output.model, name);
+        let (_, pixels) = decoded(&output);
+        let coverage = |x: usize, y: usize| pixels[(y * 240 + x) * 4 + 3];
+        assert_eq!((coverage(120, 90), coverage(220, 20)), (255, 0));
+        // 4 pixels off the block, to its right and below it.
+        beside.push([coverage(164, 90), coverage(120, 124)]);
+    }
+    let [first, closer] = beside[..] else { unreachable!() };
+    assert!(first.iter().all(|&coverage| coverage > 250), "{first:?}");
+    assert!(closer.iter().all(|&coverage| coverage < 150), "{closer:?}");
+
+    let (engine, seen) = bright(&config(4, 4));
+    engine.ready().await.unwrap();
+    let tested = seen.load(Ordering::SeqCst);
+    pipeline::run(&engine, block(), &recipe, &call()).await.unwrap();
+    assert_eq!(seen.load(Ordering::SeqCst), tested + 2);
 }
 
 #[tokio::test]

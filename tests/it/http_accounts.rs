@@ -140,6 +140,9 @@ async fn a_repeated_request_is_answered_and_billed_once() {
     assert_eq!(daemon.account(KEY).await["used"], 1);
     let other = refusal(daemon.repeatable(KEY, "order-1", &[("width", "5")]).await).await;
     other.is(409, "idempotency_conflict", None);
+    let request = daemon.post("/remove").header("idempotency-key", "order-1").multipart(form(&[]));
+    let by_another = refusal(request.header("x-service-model", "fgnet-384-quality").send().await.expect("an answer"));
+    by_another.await.is(409, "idempotency_conflict", None);
     let together = join_all((0..8).map(|_| daemon.repeatable(KEY, "order-2", &[]))).await;
     let billed: f64 = together.iter().map(cost).sum();
     assert!(together.iter().all(|response| response.status() == 200));

@@ -2,7 +2,7 @@
 
 use crate::command::http_client;
 use backdrop::account::presets::Draft;
-use backdrop::account::{AccountName, Plan, Services};
+use backdrop::account::{AccountModel, AccountName, Plan, Services};
 use backdrop::codec::DecodeError;
 use backdrop::engine::{EngineError, EngineState};
 use backdrop::generate::Studio;
@@ -15,7 +15,7 @@ use backdrop::jobs::secret::DaemonSecret;
 use backdrop::jobs::webhook_sender::WebhookSender;
 use backdrop::jobs::{Done, Job, Jobs, JobsConfig, Means, Work as DoJob, WorkError, input_in};
 use backdrop::pipeline::{Call, FaceFound, Files, Output, PipelineError, Timings};
-use backdrop::recipe::{BACKDROP_PATH, Picture, Recipe, Retouch, Source, Work as Recipes};
+use backdrop::recipe::{BACKDROP_PATH, CutModel, Picture, Recipe, Retouch, Source, Work as Recipes};
 use backdrop::source::{FetchConfig, FetchError, Fetcher};
 use backdrop::store::{RedbStore, UnixSeconds};
 use backdrop::telemetry::metrics::exporter;
@@ -150,7 +150,7 @@ impl Remove for Engine {
 
     fn model_of(&self, recipe: &Recipe) -> String {
         match recipe.work {
-            Recipes::Cut { .. } => self.model(),
+            Recipes::Cut { ref cut, .. } => cut.model.of(&self.model()),
             Recipes::Retouch(Retouch::Enlarge(by)) => format!("upscale-{}/1", by.get()),
             Recipes::Retouch(Retouch::Faces { .. }) => "restore-256/1".into(),
         }
@@ -177,7 +177,12 @@ impl Authenticate for FourKeys {
             _ => return None,
         };
         let generates = token != PAID;
-        Some(Caller { key_id: key_id.into(), account: account.into(), plan, test, generates })
+        let model = match token {
+            PAID => Some(CutModel::Quality),
+            FREE => Some(CutModel::Standard),
+            _ => None,
+        };
+        Some(Caller { key_id: key_id.into(), account: account.into(), plan, test, generates, model })
     }
 }
 
@@ -187,7 +192,7 @@ async fn services(folder: &Path) -> (Services, String) {
         Services::load(RedbStore::open(&folder.join("state.redb")).expect("a new store"), 50).expect("empty");
     for (name, plan) in [("default", Plan::Plus), ("paying", Plan::Paid), ("guest", Plan::Free)] {
         let name = AccountName::try_from(name).expect("a name");
-        services.keys.create_account(name, plan, false).await.expect("a new account");
+        services.keys.create_account(name, plan, false, AccountModel::default()).await.expect("a new account");
     }
     let params = json!({ "width": 77, "quality": 11 }).as_object().expect("an object").clone();
     let draft = Draft { name: "p1".into(), params, ..Draft::default() };
@@ -404,6 +409,17 @@ impl Daemon {
         config: HttpConfig,
         rate_per_minute: u32,
     ) -> Self {
+        Self::start_by(CutModel::Standard, reach, tls, config, rate_per_minute).await
+    }
+
+    /// With this model as the daemon's own.
+    pub(crate) async fn start_by(
+        model: CutModel,
+        reach: &FetchConfig,
+        tls: Option<Tls>,
+        config: HttpConfig,
+        rate_per_minute: u32,
+    ) -> Self {
         assert!(config.validate().is_empty());
         let engine = Arc::new(Engine {
             work: Mutex::default(),
@@ -431,6 +447,7 @@ impl Daemon {
         let jobs = Jobs::start(means, &JobsConfig::default(), folder.path()).expect("a new folder");
         let app = App {
             remover: engine.clone(),
+            model,
             keys: Arc::new(FourKeys),
             fetcher: origin.clone(),
             ledger: services.ledger,

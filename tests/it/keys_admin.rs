@@ -70,14 +70,24 @@ async fn accounts_are_created_listed_and_put_on_another_plan() {
     assert_eq!((&changed.body["plan"], &changed.body["generates"]), (&json!("paid"), &json!(true)));
     let both = desk.call(Method::PATCH, "/accounts/acme", &json!({"plan": "free", "generates": false})).await;
     assert_eq!((&both.body["plan"], &both.body["generates"]), (&json!("free"), &json!(false)));
+    assert_eq!((&created.body["model"], &both.body["model"]), (&json!("default"), &json!("default")));
+    for model in ["quality", "standard", "default"] {
+        let changed = desk.call(Method::PATCH, "/accounts/acme", &json!({ "model": model })).await;
+        assert_eq!((&changed.body["model"], &changed.body["plan"]), (&json!(model), &json!("free")));
+    }
+    let shop = json!({"name": "quick", "plan": "paid", "model": "quality"});
+    assert_eq!(desk.call(Method::POST, "/accounts", &shop).await.body["model"], json!("quality"));
     let friend =
         desk.call(Method::POST, "/accounts", &json!({"name": "friend", "plan": "free", "generates": true})).await;
     assert_eq!((friend.status.as_u16(), &friend.body["generates"]), (201, &json!(true)));
     let listed = desk.call(Method::GET, "/accounts", &Value::Null).await;
     let rows: Vec<_> =
         listed.body["accounts"].as_array().expect("a list").iter().map(|row| (&row["name"], &row["plan"])).collect();
-    let (free, plus) = (json!("free"), json!("plus"));
-    assert_eq!(rows, [(&json!("acme"), &free), (&json!("default"), &plus), (&json!("friend"), &free)]);
+    let (free, paid, plus) = (json!("free"), json!("paid"), json!("plus"));
+    assert_eq!(
+        rows,
+        [(&json!("acme"), &free), (&json!("default"), &plus), (&json!("friend"), &free), (&json!("quick"), &paid)]
+    );
 }
 
 #[tokio::test]
@@ -126,6 +136,8 @@ async fn requests_that_make_no_sense_are_refused_with_their_code() {
         (Method::PATCH, "/accounts/default", json!({}), 400, "invalid_parameter"),
         (Method::PATCH, "/accounts/default", json!({"plan": "gold"}), 400, "invalid_parameter"),
         (Method::PATCH, "/accounts/default", json!({"generates": "on"}), 400, "invalid_parameter"),
+        (Method::PATCH, "/accounts/default", json!({"model": "best"}), 400, "invalid_parameter"),
+        (Method::POST, "/accounts", json!({"name": "x", "plan": "free", "model": ""}), 400, "invalid_parameter"),
         (Method::POST, "/keys/key_unknown/rotate", none.clone(), 404, "not_found"),
         (Method::POST, "/keys//rotate", none.clone(), 405, "method_not_allowed"),
         (Method::GET, "/keys/key_unknown/rotate", none.clone(), 405, "method_not_allowed"),

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use backdrop::account::{AccountName, ApiKey, CreatedKey, Key, Label, Mode, Plan};
+use backdrop::account::{AccountModel, AccountName, ApiKey, CreatedKey, Key, Label, Mode, Plan};
 use proptest::prelude::*;
 
 use crate::store_support::open;
@@ -69,13 +69,20 @@ async fn run(steps: Vec<Step>) -> Result<(), TestCaseError> {
         match step {
             Step::CreateAccount(account, plan) => {
                 let (name, plan) = (ACCOUNTS[account], Plan::ALL[plan]);
-                let created = keys.create_account(AccountName::try_from(name).expect("a good name"), plan, false).await;
+                let created = keys
+                    .create_account(
+                        AccountName::try_from(name).expect("a good name"),
+                        plan,
+                        false,
+                        AccountModel::default(),
+                    )
+                    .await;
                 prop_assert_eq!(created.is_ok(), !accounts.contains_key(name));
                 accounts.entry(name).or_insert(plan);
             }
             Step::SetPlan(account, plan) => {
                 let (name, plan) = (ACCOUNTS[account], Plan::ALL[plan]);
-                let set = keys.set_account(name, Some(plan), None).await;
+                let set = keys.set_account(name, Some(plan), None, None).await;
                 prop_assert_eq!(set.is_ok(), accounts.contains_key(name));
                 accounts.entry(name).and_modify(|old| *old = plan);
             }
@@ -98,7 +105,7 @@ async fn run(steps: Vec<Step>) -> Result<(), TestCaseError> {
                 }
             }
             Step::SetAllowed(account, generates) => {
-                let set = keys.set_account(ACCOUNTS[account], None, Some(generates)).await;
+                let set = keys.set_account(ACCOUNTS[account], None, Some(generates), None).await;
                 prop_assert_eq!(set.is_ok(), accounts.contains_key(ACCOUNTS[account]));
                 if set.is_ok() {
                     allowed.insert(ACCOUNTS[account], generates);

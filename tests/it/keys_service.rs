@@ -1,6 +1,6 @@
 //! Keys as requests and operators meet them.
 
-use backdrop::account::{AccountName, ApiKey, Key, Keys, Label, Mode, Plan, WriteError};
+use backdrop::account::{AccountModel, AccountName, ApiKey, Key, Keys, Label, Mode, Plan, WriteError};
 use backdrop::store::{ChangeError, UnixSeconds};
 
 use crate::store_support::{bootstrapped, open};
@@ -43,7 +43,7 @@ async fn a_created_key_works_at_once_and_says_whose_it_is() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let (keys, _) = bootstrapped(folder.path()).await;
     let acme = AccountName::try_from("acme").expect("a good name");
-    keys.create_account(acme.clone(), Plan::Free, false).await.expect("a new name");
+    keys.create_account(acme.clone(), Plan::Free, false, AccountModel::default()).await.expect("a new name");
     let created = keys.create(&acme, label("CI"), Mode::Test).await.expect("the account is there");
     let info = keys.authenticate(created.secret.expose()).expect("it works");
     assert_eq!(info.key_id, created.key.id);
@@ -73,7 +73,7 @@ async fn a_revoked_key_is_refused_at_once_and_after_a_restart() {
 async fn a_plan_takes_effect_with_the_next_request() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let (keys, secret) = bootstrapped(folder.path()).await;
-    keys.set_account("default", Some(Plan::Free), None).await.expect("the account is there");
+    keys.set_account("default", Some(Plan::Free), None, None).await.expect("the account is there");
     assert_eq!(keys.authenticate(secret.expose()).expect("it works").plan, Plan::Free);
 }
 
@@ -83,20 +83,22 @@ async fn the_allow_list_takes_effect_with_the_next_request_and_stays_over_a_rest
     let (keys, secret) = bootstrapped(folder.path()).await;
     let generates = |keys: &Keys| keys.authenticate(secret.expose()).expect("it works").generates;
     assert!(!generates(&keys));
-    assert!(keys.set_account("default", None, Some(true)).await.expect("the account is there").generates);
+    assert!(keys.set_account("default", None, Some(true), None).await.expect("the account is there").generates);
     assert!(generates(&keys));
     drop(keys);
     let keys = open(folder.path());
     assert!(generates(&keys));
     assert_eq!(
-        keys.set_account("default", Some(Plan::Paid), None).await.expect("the account is there").plan,
+        keys.set_account("default", Some(Plan::Paid), None, None).await.expect("the account is there").plan,
         Plan::Paid
     );
     assert!(generates(&keys), "another plan leaves the list alone");
-    keys.set_account("default", None, Some(false)).await.expect("the account is there");
+    keys.set_account("default", None, Some(false), None).await.expect("the account is there");
     assert!(!generates(&keys));
     let friend = AccountName::try_from("friend").expect("a good name");
-    assert!(keys.create_account(friend, Plan::Free, true).await.expect("a new name").generates);
+    assert!(
+        keys.create_account(friend, Plan::Free, true, AccountModel::default()).await.expect("a new name").generates
+    );
 }
 
 #[tokio::test]
@@ -214,11 +216,11 @@ async fn changes_that_cannot_be_are_refused_and_change_nothing() {
         ),
         (keys.revoke("key_unknown").await.map(drop), ChangeError::NoSuchKey("key_unknown".into())),
         (
-            keys.set_account("nobody", Some(Plan::Plus), None).await.map(drop),
+            keys.set_account("nobody", Some(Plan::Plus), None, None).await.map(drop),
             ChangeError::NoSuchAccount("nobody".into()),
         ),
         (
-            keys.create_account(default(), Plan::Free, false).await.map(drop),
+            keys.create_account(default(), Plan::Free, false, AccountModel::default()).await.map(drop),
             ChangeError::AccountExists("default".into()),
         ),
     ];
@@ -266,7 +268,9 @@ async fn memory_and_disk_agree_after_plans_were_set_at_the_same_time() {
     let tasks: Vec<_> = (0..60)
         .map(|turn| {
             let keys = keys.clone();
-            tokio::spawn(async move { keys.set_account("default", Some(Plan::ALL[turn % 3]), None).await.map(drop) })
+            tokio::spawn(
+                async move { keys.set_account("default", Some(Plan::ALL[turn % 3]), None, None).await.map(drop) },
+            )
         })
         .collect();
     for task in tasks {

@@ -1,8 +1,9 @@
 //! What each change writes, and what it refuses.
 
+use backdrop::recipe::CutModel;
 use backdrop::store::{
-    Change, ChangeError, KeyHash, Month, PRESETS_PER_ACCOUNT, Plan, Preset, REQUEST_SECONDS, RedbStore, Request,
-    StateStore, UnixSeconds, Usage,
+    AccountModel, Change, ChangeError, KeyHash, Month, PRESETS_PER_ACCOUNT, Plan, Preset, REQUEST_SECONDS, RedbStore,
+    Request, StateStore, UnixSeconds, Usage,
 };
 use tempfile::TempDir;
 
@@ -35,13 +36,16 @@ fn an_accounts_plan_and_its_place_on_the_allow_list_change_together_or_alone() {
         (Some(Plan::Free), None, (Plan::Free, false)),
         (None, None, (Plan::Free, false)),
     ];
+    let quality = AccountModel(Some(CutModel::Quality));
+    let set = |plan, generates, model| Change::SetAccount { account: "acme".into(), plan, generates, model };
+    apply(&store, set(None, None, Some(quality))).expect("it is there");
     for (plan, generates, expected) in steps {
-        let set = Change::SetAccount { account: "acme".into(), plan, generates };
-        let rows = apply(&store, set).expect("it is there");
+        let rows = apply(&store, set(plan, generates, None)).expect("it is there");
         assert_eq!((rows.accounts[0].plan, rows.accounts[0].generates), expected);
+        assert_eq!(rows.accounts[0].model, quality, "what is not named stays");
         assert_eq!(store.load().expect("the store reads").accounts, rows.accounts);
     }
-    let unknown = Change::SetAccount { account: "other".into(), plan: None, generates: Some(true) };
+    let unknown = Change::SetAccount { account: "other".into(), plan: None, generates: Some(true), model: None };
     assert_eq!(apply(&store, unknown), Err(ChangeError::NoSuchAccount("other".into())));
 }
 

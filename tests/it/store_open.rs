@@ -4,7 +4,9 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use backdrop::account::Keys;
-use backdrop::store::{self, Account, Change, OpenError, Plan, RedbStore, StateStore, UnixSeconds};
+use backdrop::store::{
+    self, AccountRecord, AccountV1, Change, OpenError, Plan, Record, RedbStore, StateStore, UnixSeconds,
+};
 use redb::{Database, ReadableDatabase, TableDefinition, TableHandle};
 use tempfile::TempDir;
 
@@ -51,11 +53,11 @@ async fn a_store_keeps_its_content_over_a_reopening() {
 async fn a_store_of_a_newer_schema_is_refused_and_not_changed() {
     let (folder, file) = folder();
     drop(bootstrapped(folder.path()).await);
-    write_schema(&file, 4);
+    write_schema(&file, 5);
     let error = refusal(&file);
-    assert!(matches!(error, OpenError::Newer { found: 4, supported: 3, .. }), "{error:?}");
+    assert!(matches!(error, OpenError::Newer { found: 5, supported: 4, .. }), "{error:?}");
     assert!(error.to_string().contains(&file.display().to_string()), "{error}");
-    write_schema(&file, 3);
+    write_schema(&file, 4);
     assert_eq!(open(folder.path()).list(None).len(), 1);
 }
 
@@ -82,18 +84,17 @@ fn a_store_of_schema_1_is_brought_up_to_date_with_all_that_is_in_it() {
     for _ in 0..2 {
         let store = RedbStore::open(&file).expect("an older schema is read");
         let rows = store.load().expect("its rows are read");
-        let account =
-            Account { name: "acme".into(), plan: Plan::Paid, created_at: UnixSeconds(1_767_225_600), generates: false };
-        assert_eq!(rows.accounts, [account]);
+        let account = AccountV1 { name: "acme".into(), plan: Plan::Paid, created_at: UnixSeconds(1_767_225_600) };
+        assert_eq!(rows.accounts, [AccountRecord::V1(account).latest()]);
         let [(hash, key)] = rows.keys.as_slice() else { panic!("{:?}", rows.keys) };
         assert_eq!((hash.0, key.id.as_str(), key.label.as_str()), ([7; 32], "key_4fT9sQz0LmXa", "Büro"));
         assert_eq!((key.revoked_at, key.last_used_at), (Some(UnixSeconds(1_767_229_200)), None));
         assert!(store.check().expect("it can be read").is_sound());
     }
-    assert_eq!(schema_of(&file), 3);
+    assert_eq!(schema_of(&file), 4);
     // What schema 1 had no place for.
     let store = RedbStore::open(&file).expect("a store");
-    apply(&store, Change::SetAccount { account: "acme".into(), plan: None, generates: Some(true) })
+    apply(&store, Change::SetAccount { account: "acme".into(), plan: None, generates: Some(true), model: None })
         .expect("a new field is written");
     apply(&store, Change::PutPreset { preset: preset("acme", "preset_1", "n") }).expect("a new table is written");
     assert!(store.load().expect("the store reads").accounts[0].generates);
@@ -116,7 +117,7 @@ async fn a_store_of_schema_2_is_brought_up_to_date_and_takes_jobs() {
     let keys = open(folder.path());
     assert_eq!(keys.authenticate(secret.expose()).expect("the key works").account, "default");
     drop(keys);
-    assert_eq!(schema_of(&file), 3);
+    assert_eq!(schema_of(&file), 4);
     let store = RedbStore::open(&file).expect("a store");
     assert_eq!(store.waiting_jobs(9).expect("the new tables are there"), []);
     assert!(store.check().expect("it can be read").is_sound());

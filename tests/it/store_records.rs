@@ -1,6 +1,8 @@
 //! Records that were stored once can be read for ever: `schemas/records/` holds every version that was released.
 
-use backdrop::store::{AccountRecord, JobRecord, KeyRecord, Plan, PresetRecord, Record, RequestRecord, UsageRecord};
+use backdrop::store::{
+    AccountModel, AccountRecord, JobRecord, KeyRecord, Plan, PresetRecord, Record, RequestRecord, UsageRecord,
+};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
@@ -38,7 +40,7 @@ macro_rules! golden {
 
 #[test]
 fn every_version_of_every_record_still_loads() {
-    for golden in [golden!("account.v1"), golden!("account.v2")] {
+    for golden in [golden!("account.v1"), golden!("account.v2"), golden!("account.v3")] {
         assert_reads::<AccountRecord>(golden);
     }
     for golden in [golden!("key.v1"), golden!("key.v2")] {
@@ -52,7 +54,7 @@ fn every_version_of_every_record_still_loads() {
 
 #[test]
 fn the_newest_version_of_every_record_is_written_byte_for_byte() {
-    assert_writes::<AccountRecord>(golden!("account.v2"));
+    assert_writes::<AccountRecord>(golden!("account.v3"));
     assert_writes::<KeyRecord>(golden!("key.v2"));
     assert_writes::<PresetRecord>(golden!("preset.v1"));
     assert_writes::<UsageRecord>(golden!("usage.v1"));
@@ -64,6 +66,9 @@ fn the_newest_version_of_every_record_is_written_byte_for_byte() {
 fn an_older_version_becomes_the_newest_with_what_it_did_not_know_left_out() {
     let account = AccountRecord::decode(&bytes(golden!("account.v1").0)).expect("a released version").latest();
     assert_eq!((account.name.as_str(), account.plan, account.generates), ("acme", Plan::Paid, false));
+    assert_eq!(account.model, AccountModel(None));
+    let account = AccountRecord::decode(&bytes(golden!("account.v2").0)).expect("a released version").latest();
+    assert_eq!((account.generates, account.model), (true, AccountModel(None)));
     let key = KeyRecord::decode(&bytes(golden!("key.v1").0)).expect("a released version").latest();
     assert_eq!((key.id.as_str(), key.test, key.last_used_at), ("key_4fT9sQz0LmXa", true, None));
 }
@@ -86,7 +91,7 @@ fn a_record_cut_short_or_too_long_or_of_an_unknown_version_is_refused() {
         let newer = [&[0x7f], &whole[1..]].concat();
         assert!(R::decode(&newer).is_err(), "{golden}");
     }
-    check::<AccountRecord>(golden!("account.v2"));
+    check::<AccountRecord>(golden!("account.v3"));
     check::<KeyRecord>(golden!("key.v2"));
     check::<PresetRecord>(golden!("preset.v1"));
     check::<UsageRecord>(golden!("usage.v1"));

@@ -7,7 +7,7 @@ use std::sync::mpsc;
 
 use backdrop::account::{ApiKey, Keys, Mode};
 use backdrop::store::{
-    self, Account, Change, ChangeError, Key, Plan, Preset, RedbStore, Rows, StateStore, UnixSeconds,
+    self, Account, AccountModel, Change, ChangeError, Key, Plan, Preset, RedbStore, Rows, StateStore, UnixSeconds,
 };
 use tempfile::TempDir;
 
@@ -70,7 +70,13 @@ pub(crate) fn apply(store: &dyn StateStore, change: Change) -> Result<Rows, Chan
 
 /// The creation of an account.
 pub(crate) fn account(name: &str) -> Change {
-    let account = Account { name: name.into(), plan: Plan::Free, created_at: UnixSeconds(1), generates: false };
+    let account = Account {
+        name: name.into(),
+        plan: Plan::Free,
+        created_at: UnixSeconds(1),
+        generates: false,
+        model: AccountModel::default(),
+    };
     Change::CreateAccount { account, first_key: None }
 }
 

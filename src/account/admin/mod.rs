@@ -1,13 +1,13 @@
 //! Accounts and keys for operators: a small JSON interface.
 //!
 //! ```text
-//! POST   /accounts           {"name","plan"[,"generates"]}   201 account
-//! GET    /accounts                                           200 {"accounts":[…]}
-//! PATCH  /accounts/{name}    {["plan"][,"generates"]}        200 account
-//! POST   /keys               {"account","label","test"}      201 key with its secret, in `key`, this once
-//! GET    /keys[?account=]                                    200 {"keys":[…]}
-//! POST   /keys/{id}/rotate                                   201 the key in its place, as above; the old one stops
-//! DELETE /keys/{id}                                          200 key, with `revoked_at`
+//! POST   /accounts           {"name","plan"[,"generates"][,"model"]}   201 account
+//! GET    /accounts                                                     200 {"accounts":[…]}
+//! PATCH  /accounts/{name}    {["plan"][,"generates"][,"model"]}        200 account
+//! POST   /keys               {"account","label","test"}                201 key with its secret, in `key`, this once
+//! GET    /keys[?account=]                                              200 {"keys":[…]}
+//! POST   /keys/{id}/rotate                                             201 the key in its place, as above; the old one stops
+//! DELETE /keys/{id}                                                    200 key, with `revoked_at`
 //! ```
 //!
 //! One function answers it. The daemon serves it on its admin listener behind a token ([`Admin`]) that it
@@ -23,7 +23,10 @@ use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 
 use super::api_key::{random_text, same_secret};
-use super::{Account, AccountName, CreatedKey, DEFAULT_ACCOUNT, InvalidText, Key, Keys, Label, Mode, Plan, WriteError};
+use super::{
+    Account, AccountModel, AccountName, CreatedKey, DEFAULT_ACCOUNT, InvalidText, Key, Keys, Label, Mode, Plan,
+    WriteError,
+};
 use crate::store::ChangeError;
 pub use door::{Door, PublishedDoor};
 pub use link::{Link, LinkError};
@@ -179,6 +182,8 @@ struct NewAccount {
     plan: Plan,
     #[serde(default)]
     generates: bool,
+    #[serde(default)]
+    model: Word,
 }
 
 #[derive(Deserialize)]
@@ -186,6 +191,20 @@ struct NewAccount {
 struct AccountChange {
     plan: Option<Plan>,
     generates: Option<bool>,
+    model: Option<Word>,
+}
+
+/// A model as operators write it.
+#[derive(Default)]
+struct Word(AccountModel);
+
+impl<'de> Deserialize<'de> for Word {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        text.parse()
+            .map(Self)
+            .map_err(|expected| serde::de::Error::custom(format_args!("invalid `model` ({expected})")))
+    }
 }
 
 #[derive(Deserialize)]
@@ -270,15 +289,19 @@ fn list_accounts(keys: &Keys) -> Reply {
 async fn create_account(keys: &Keys, body: &[u8]) -> Result<Reply, Reply> {
     let new: NewAccount = parse(body)?;
     let name = AccountName::try_from(new.name.as_str()).map_err(|error| invalid_text("name", error))?;
-    Ok(Reply::new(StatusCode::CREATED, account_json(&keys.create_account(name, new.plan, new.generates).await?)))
+    Ok(Reply::new(
+        StatusCode::CREATED,
+        account_json(&keys.create_account(name, new.plan, new.generates, new.model.0).await?),
+    ))
 }
 
 async fn change_account(keys: &Keys, name: &str, body: &[u8]) -> Result<Reply, Reply> {
-    let AccountChange { plan, generates } = parse(body)?;
-    if plan.is_none() && generates.is_none() {
-        return Err(Reply::invalid(None, "nothing to change (expected `plan` or `generates`)"));
+    let AccountChange { plan, generates, model } = parse(body)?;
+    if plan.is_none() && generates.is_none() && model.is_none() {
+        return Err(Reply::invalid(None, "nothing to change (expected `plan`, `generates` or `model`)"));
     }
-    Ok(Reply::new(StatusCode::OK, account_json(&keys.set_account(name, plan, generates).await?)))
+    let model = model.map(|Word(model)| model);
+    Ok(Reply::new(StatusCode::OK, account_json(&keys.set_account(name, plan, generates, model).await?)))
 }
 
 fn parse<T: DeserializeOwned>(body: &[u8]) -> Result<T, Reply> {
@@ -312,6 +335,7 @@ fn account_json(account: &Account) -> Value {
         "name": account.name,
         "plan": account.plan.name(),
         "generates": account.generates,
+        "model": account.model.name(),
         "created_at": account.created_at.to_string(),
     })
 }

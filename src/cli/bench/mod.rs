@@ -34,7 +34,7 @@ pub(super) struct Bench {
     #[arg(long, value_name = "S", default_value_t = 10, value_parser = clap::value_parser!(u16).range(1..))]
     seconds: u16,
     /// Measure a running daemon, such as http://127.0.0.1:8080
-    #[arg(long, value_name = "URL", requires = "key")]
+    #[arg(long, value_name = "URL", requires = "key", conflicts_with_all = ["device", "weights", "model"])]
     url: Option<Target>,
     /// Key for the daemon
     #[arg(long, value_name = "KEY", requires = "url", hide_env_values = true)]
@@ -69,7 +69,8 @@ impl Bench {
             }
             _ => {
                 let config = self.settings.load(&[])?;
-                let recipe = Recipe::default();
+                let mut recipe = Recipe::default();
+                recipe.cut_out_by(config.engine.model);
                 runtime::block_on(async {
                     let local = Local::start(&config, jobs).await?;
                     let (local, recipe, photos) = (&local, &recipe, &photos);

@@ -116,8 +116,9 @@ impl BulkRun {
         };
         let select = Select::new(&self.include, &self.exclude)?;
         let (endpoint, fields) = self.fields()?;
-        let recipe = endpoint.recipe(&fields)?;
+        let mut recipe = endpoint.recipe(&fields)?;
         let config = self.settings.load(&[])?;
+        recipe.cut_out_by(config.engine.model);
         let jobs = self.jobs.map_or_else(runtime::default_jobs, usize::from);
         let (Some(from), Some(to)) = (&self.from, &self.to) else { return Err("say FROM and TO".into()) };
         // In this order: no folder is made for pictures that are not there.
@@ -232,9 +233,9 @@ fn unmade(text: &str) -> Result<Objects, Failure> {
     }
 }
 
-/// The weights that a result depends on: the digest of those that cut out, name and version of the built-in ones.
+/// The models that a result depends on: the digest of the weights that cut out, and how; name and version of the built-in ones.
 fn models_of(recipe: &Recipe, weights: &Weights) -> Vec<String> {
-    let cuts = recipe.cut().map(|_| weights.sha256().to_owned());
+    let cuts = recipe.cut().map(|cut| cut.model.of(weights.sha256()));
     cuts.into_iter().chain(recipe.built_in().into_iter().map(manifest::model)).collect()
 }
 
@@ -264,6 +265,16 @@ fn parameters(endpoint: &Endpoint, fields: &Fields, beside: &BesideFiles, models
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::recipe::CutModel;
+
+    #[test]
+    fn another_model_is_another_result_and_the_usual_one_is_what_it_was() {
+        let weights = Weights::embedded();
+        let mut recipe = Recipe::default();
+        assert_eq!(models_of(&recipe, &weights), [weights.sha256()]);
+        recipe.cut_out_by(CutModel::Quality);
+        assert_eq!(models_of(&recipe, &weights), [format!("{}-quality", weights.sha256())]);
+    }
 
     #[test]
     fn a_folder_that_is_not_there_has_its_place_and_is_not_made() {

@@ -62,12 +62,12 @@ impl Eval {
     pub(super) fn run(self) -> Result<Outcome, Failure> {
         let config = self.settings.load(&[])?;
         let sets = sets::find(&self.folder)?;
-        let cut = self.cut()?;
+        let cut = Cut { model: config.engine.model, ..self.cut()? };
         let sheets = self.contact_sheets.as_deref().map(|folder| Sheets { folder, most: usize::from(self.worst) });
         let (results, model) = runtime::block_on(async {
             let local = Local::start(&config, JOBS).await?;
             let results = measure::all(&local, sets, &cut, sheets.as_ref()).await?;
-            Ok::<_, Failure>((results, local.model()))
+            Ok::<_, Failure>((results, cut.model.of(&local.model())))
         })??;
         let (sets, failed) = (&results.sets, results.failed);
         if let Some(path) = &self.details {

@@ -62,8 +62,9 @@ impl Remove {
         if destination == Destination::Stdout && self.json {
             return Err("--json and -o - both need standard output".into());
         }
-        let recipe = self.recipe(&destination)?;
+        let mut recipe = self.recipe(&destination)?;
         let config = self.settings.load(&[])?;
+        recipe.cut_out_by(config.engine.model);
         let plan = plan::plan(&self.inputs, &destination, recipe.encode.format.name());
         if plan.tasks.is_empty() && plan.refused.is_empty() {
             return Err("there is no picture in these folders".into());

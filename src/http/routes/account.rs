@@ -10,13 +10,14 @@ use crate::store::UnixSeconds;
 use hyper::StatusCode;
 use serde_json::json;
 
-/// Answers plan, quota, webhook secret and rate of the account that the key belongs to.
+/// Answers plan, model, quota, webhook secret and rate of the account that the key belongs to.
 pub(in crate::http) fn answer(facade: &Facade, caller: &Caller, rate: &Rate) -> Result<Reply, ApiError> {
     let standing = facade.app.ledger.standing(&caller.account, caller.plan, UnixSeconds::now());
     let body = json!({
         "account": caller.account,
         "key_id": caller.key_id,
         "plan": caller.plan.name(),
+        "model": caller.model.unwrap_or(facade.app.model).of(&facade.app.remover.model()),
         "test": caller.test,
         "used": standing.used,
         "quota": standing.quota,

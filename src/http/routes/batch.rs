@@ -83,7 +83,6 @@ pub(in crate::http) async fn answer(
 ) -> Result<Reply, ApiError> {
     let submission = submission::read(facade, endpoint, exchange).await?;
     let received = exchange.body.received();
-    facade.judge_pin(&exchange.headers, &endpoint.judge(&submission.fields)?)?;
     let cover = facade.cover(endpoint, caller, &exchange.headers, &submission).await?;
     let recipe = cover.recipe.clone();
     let Submission { pictures, share, .. } = submission;
@@ -99,7 +98,7 @@ pub(in crate::http) async fn answer(
         mark,
         deadline: facade.config.request_deadline,
     };
-    let model = shop.app.remover.model();
+    let model = shop.app.remover.model_of(&shop.recipe);
     let mut rows = Box::pin(rows(shop, items));
 
     let mut held = Vec::new();

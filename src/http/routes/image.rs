@@ -22,11 +22,8 @@ pub(in crate::http) async fn answer(
 ) -> Result<Reply, ApiError> {
     let submission = submission::read(facade, endpoint, exchange).await?;
     let received = exchange.body.received();
-    facade.judge_pin(&exchange.headers, &endpoint.judge(&submission.fields)?)?;
     let cover = facade.cover(endpoint, caller, &exchange.headers, &submission).await?;
     let recipe = &cover.recipe;
-    // A preset may have another network do the work.
-    facade.judge_pin(&exchange.headers, recipe)?;
     let Submission { pictures, background, share, .. } = submission;
 
     let fetching = Instant::now();

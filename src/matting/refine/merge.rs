@@ -24,7 +24,8 @@ const FADE: f32 = 0.25;
 const STEP: f32 = 3.0;
 
 /// `mask` with what was seen in `looks` at parts of the picture of `size`, on a finer grid: of 1536
-/// cells at most along either side, and never a coarser one. Without looks `mask` itself.
+/// cells at most along either side, none smaller than those of the looks, and never a coarser one. Without looks `mask`
+/// itself.
 ///
 /// # Panics
 /// When a look has no cells, or lies outside the picture.
@@ -33,8 +34,7 @@ pub fn merged(mask: Mask, size: Size, looks: &[(Part, Mask)]) -> Mask {
     if looks.is_empty() {
         return mask;
     }
-    let cells = |pixels: u32, coarse: u32| ((f64::from(pixels) / CELL_PX) as u32).min(FINEST).max(coarse);
-    let grid = Size::new(cells(size.width, mask.size.width), cells(size.height, mask.size.height));
+    let grid = grid(mask.size, size, looks);
     let mut values = stretched(&mask, grid);
     for look in looks.iter().filter(|(part, _)| part.subject) {
         Placed::new(look, size, grid).each_row(&mut values, grid, |value, seen, _| *value += WEIGHT * (seen - *value));
@@ -58,6 +58,21 @@ pub fn merged(mask: Mask, size: Size, looks: &[(Part, Mask)]) -> Mask {
         });
     }
     Mask { size: grid, values }
+}
+
+/// The finer grid: its cells are no smaller than those of the look that saw most of a pixel.
+fn grid(coarse: Size, size: Size, looks: &[(Part, Mask)]) -> Size {
+    let finest = |cells: fn(&Mask) -> u32, pixels: fn(&Part) -> u32| {
+        looks.iter().map(|(part, look)| f64::from(cells(look)) / f64::from(pixels(part))).fold(0.0, f64::max)
+    };
+    let cells = |pixels: u32, coarse: u32, seen: f64| {
+        let per_pixel = f64::min(seen, 1.0 / CELL_PX);
+        ((f64::from(pixels) * per_pixel) as u32).min(FINEST).max(coarse)
+    };
+    Size::new(
+        cells(size.width, coarse.width, finest(|look| look.size.width, |part| part.rect.width)),
+        cells(size.height, coarse.height, finest(|look| look.size.height, |part| part.rect.height)),
+    )
 }
 
 fn stretched(mask: &Mask, grid: Size) -> Vec<f32> {
@@ -174,7 +189,7 @@ mod tests {
     #[test]
     fn looks_that_agree_change_nothing_but_the_grid() {
         for value in [0.0, 0.3, 1.0] {
-            let constant = || mask(96, |_, _| value);
+            let constant = || mask(384, |_, _| value);
             let looks = [(Part::subject(Rect { left: 50, top: 60, width: 300, height: 200 }), constant())];
             let looks =
                 looks.into_iter().chain([(tile(0, 0, 500, 400), constant()), (tile(300, 200, 500, 400), constant())]);
@@ -187,12 +202,12 @@ mod tests {
     #[test]
     fn a_tile_moves_the_edge_but_cannot_flip_what_is_far_from_it() {
         // In the tile (pixels 200..600) the edge is at 416 instead of 400, and a hole gapes far from it.
-        let look = mask(96, |x, y| {
+        let look = mask(384, |x, y| {
             let hole = x < 0.1 && (0.45..0.55).contains(&y);
             if x < 0.54 && !hole { 1.0 } else { 0.0 }
         });
         let plain =
-            merged(half(), SIZE, &[(tile(200, 100, 400, 400), mask(96, |x, _| if x < 0.5 { 1.0 } else { 0.0 }))]);
+            merged(half(), SIZE, &[(tile(200, 100, 400, 400), mask(384, |x, _| if x < 0.5 { 1.0 } else { 0.0 }))]);
         let fine = merged(half(), SIZE, &[(tile(200, 100, 400, 400), look)]);
         let row = |mask: &Mask| mask.values[200 * 533..201 * 533].to_vec();
         let (plain, fine) = (row(&plain), row(&fine));
@@ -204,9 +219,9 @@ mod tests {
     #[test]
     fn a_tile_that_contradicts_what_is_sure_is_not_believed() {
         let fine =
-            merged(half(), SIZE, &[(tile(200, 100, 400, 400), mask(96, |x, _| if x > 0.5 { 1.0 } else { 0.0 }))]);
+            merged(half(), SIZE, &[(tile(200, 100, 400, 400), mask(384, |x, _| if x > 0.5 { 1.0 } else { 0.0 }))]);
         let agreeing =
-            merged(half(), SIZE, &[(tile(200, 100, 400, 400), mask(96, |x, _| if x < 0.5 { 1.0 } else { 0.0 }))]);
+            merged(half(), SIZE, &[(tile(200, 100, 400, 400), mask(384, |x, _| if x < 0.5 { 1.0 } else { 0.0 }))]);
         assert!(fine.values[200 * 533 + 260] > 0.5 && fine.values[200 * 533 + 273] < 0.5);
         assert!(agreeing.values[200 * 533 + 260] > 0.5);
     }
@@ -222,6 +237,16 @@ mod tests {
             assert_eq!(fine.size, Size::new(columns, rows));
             assert!(fine.values.iter().all(|value| (0.0..=1.0).contains(value)));
         }
+    }
+
+    #[test]
+    fn cells_are_no_smaller_than_those_of_what_was_seen() {
+        let grid_of =
+            |side: u32, rect: Rect| merged(half(), SIZE, &[(Part::subject(rect), mask(side, |_, _| 1.0))]).size;
+        let rect = Rect { left: 0, top: 0, width: 400, height: 600 };
+        assert_eq!(grid_of(384, rect), Size::new(533, 384), "seen more finely across, as finely down as it was");
+        assert_eq!(grid_of(100, rect), Size::new(200, 100));
+        assert_eq!(grid_of(20, rect), Size::new(96, 96), "never coarser than the first mask");
     }
 
     #[test]

@@ -15,6 +15,25 @@ pub use plan::{most_pixels, plan};
 use crate::image::{BufferPool, Frame, Rect, Size};
 use rayon::prelude::*;
 
+/// How much is looked at again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Again {
+    /// The subject's box.
+    Subject,
+    /// That, and tiles along its edge.
+    Tiles,
+}
+
+impl Again {
+    /// Tiles across and down at most; of one alone nothing is seen that the box does not show.
+    const fn tiles(self) -> u32 {
+        match self {
+            Self::Subject => 1,
+            Self::Tiles => 4,
+        }
+    }
+}
+
 /// A part of a picture to look at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Part {
@@ -37,6 +56,11 @@ impl Part {
 /// Crops are shrunk by whole factors, but not to less than this on their shorter side: the network looks at 384 pixels.
 const ENOUGH: u32 = 512;
 
+/// How many pixels along either side become one.
+fn factor(part: Rect) -> u32 {
+    (part.width.min(part.height) / ENOUGH).max(1)
+}
+
 /// The pixels of `frame` inside `part`, in a buffer from `buffers`. Large ones are shrunk, each pixel the mean of a square
 /// (straight alpha, so means are exact for opaque pictures): no shorter side is longer than 1023 pixels.
 ///
@@ -48,7 +72,7 @@ pub fn cropped(frame: &Frame, part: Part, buffers: &BufferPool) -> Frame {
     let inside = left.checked_add(width).is_some_and(|right| right <= size.width)
         && top.checked_add(height).is_some_and(|bottom| bottom <= size.height);
     assert!(inside && width > 0 && height > 0, "{} is no part of {size}", part.rect);
-    let factor = (width.min(height) / ENOUGH).max(1);
+    let factor = factor(part.rect);
     let shrunk = Size::new(width / factor, height / factor);
     let (from, _) = frame.pixels().as_chunks::<4>();
     let mut pixels = buffers.take(shrunk.area() * 4);

@@ -1,22 +1,20 @@
 //! Which parts of a picture are worth a second look.
 
 use super::super::ghosts;
-use super::Part;
+use super::{Again, ENOUGH, Part};
 use crate::image::{Mask, Rect, Size};
 
 /// How much of the subject's longer side is added around its box.
 const PADDING: f64 = 0.12;
 /// A box above this share of the picture would show what was seen already.
-const MOST: f64 = 0.8;
-/// Tiles across and down at most.
-const MAX_TILES: u32 = 4;
+const MOST: f64 = 0.95;
 /// Share of a tile that its neighbour covers too.
 const OVERLAP: f64 = 0.4;
 
 /// The parts of a picture of `size` to look at again: the subject's box, and tiles of it that `mask` has an edge in. At
 /// most 17; none where they would show no more than `mask` was made from. All lie inside the picture and have pixels.
 #[must_use]
-pub fn plan(mask: &Mask, size: Size) -> Vec<Part> {
+pub fn plan(mask: &Mask, size: Size, again: Again) -> Vec<Part> {
     // A stray patch that is not going to be kept would make the subject's box as large as the picture.
     let mut mask = mask.clone();
     ghosts::clear(&mut mask);
@@ -27,7 +25,9 @@ pub fn plan(mask: &Mask, size: Size) -> Vec<Part> {
     if sees_more && (subject.size().area() as f64) < MOST * size.area() as f64 {
         parts.push(Part::subject(subject));
     }
-    let [across, down] = [(subject.width, mask.size.width), (subject.height, mask.size.height)].map(tiles_along);
+    let most = again.tiles();
+    let [across, down] =
+        [(subject.width, mask.size.width), (subject.height, mask.size.height)].map(|side| tiles_along(side, most));
     if across * down > 1 {
         let columns = places(subject.left, subject.width, across);
         for (top, height) in places(subject.top, subject.height, down) {
@@ -38,20 +38,30 @@ pub fn plan(mask: &Mask, size: Size) -> Vec<Part> {
     parts
 }
 
-/// Pixels of all the parts of a picture of `size` at most, whatever its mask is: the box, and the tiles with their overlaps.
+/// Pixels that are [cropped](super::cropped) from a picture of `size` at most, whatever its mask is: of the box, and of the
+/// tiles with their overlaps.
 #[must_use]
-pub fn most_pixels(size: Size) -> usize {
-    let tiles = f64::from(MAX_TILES);
-    let covered = tiles / (1.0 + (tiles - 1.0) * (1.0 - OVERLAP));
-    // Each tile is rounded up to whole pixels.
-    let rounded = |side: u32| f64::from(side) * covered + tiles;
-    (MOST * size.area() as f64 + rounded(size.width) * rounded(size.height)).ceil() as usize
+pub fn most_pixels(size: Size, again: Again) -> usize {
+    // What is shrunk keeps less than twice what is enough on its shorter side.
+    let shrunk = |width: f64, height: f64| f64::min(width * height, 2.0 * f64::from(ENOUGH) * width.max(height));
+    let (width, height) = (f64::from(size.width), f64::from(size.height));
+    let subject = f64::min(MOST * width * height, shrunk(width, height));
+    let tiles = match again.tiles() {
+        1 => 0.0,
+        most => {
+            let most = f64::from(most);
+            // Each tile is rounded up to whole pixels.
+            let longest = |side: f64| side / (1.0 + (most - 1.0) * (1.0 - OVERLAP)) + 1.0;
+            most * most * shrunk(longest(width), longest(height))
+        }
+    };
+    (subject + tiles).ceil() as usize
 }
 
 /// How many tiles cover a side of `pixels` when a tile is not to be smaller than the network's `side`.
-fn tiles_along((pixels, side): (u32, u32)) -> u32 {
+fn tiles_along((pixels, side): (u32, u32), most: u32) -> u32 {
     let more = (f64::from(pixels) / f64::from(side.max(1)) - 1.0) / (1.0 - OVERLAP);
-    (1.0 + more.max(0.0)).min(f64::from(MAX_TILES)) as u32
+    (1.0 + more.max(0.0)).min(f64::from(most)) as u32
 }
 
 /// Where `count` tiles of equal length that overlap begin, and how long they are.
@@ -104,6 +114,7 @@ fn has_edge(mask: &Mask, size: Size, tile: Rect) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use Again::{Subject, Tiles};
 
     /// A block of `mask` cells on a grid of 96.
     fn block(columns: std::ops::Range<u32>, rows: std::ops::Range<u32>) -> Mask {
@@ -118,7 +129,7 @@ mod tests {
     #[test]
     fn every_pixel_of_the_edge_lies_in_a_tile_and_tiles_overlap() {
         let size = Size::new(960, 720);
-        let parts = plan(&block(20..76, 10..86), size);
+        let parts = plan(&block(20..76, 10..86), size, Tiles);
         let tiles: Vec<Rect> = parts.iter().filter(|part| !part.subject).map(|part| part.rect).collect();
         assert!((5..=16).contains(&tiles.len()), "{tiles:?}");
         for (x, y) in (200..760).flat_map(|x| [(x, 75), (x, 644)]).chain((75..645).flat_map(|y| [(200, y), (759, y)])) {
@@ -136,9 +147,9 @@ mod tests {
 
     #[test]
     fn tiles_without_an_edge_are_not_looked_at() {
-        let everything = plan(&block(0..96, 0..96), Size::new(4096, 4096));
+        let everything = plan(&block(0..96, 0..96), Size::new(4096, 4096), Tiles);
         assert_eq!(everything, []);
-        let ring = plan(&block(2..94, 2..94), Size::new(4096, 4096));
+        let ring = plan(&block(2..94, 2..94), Size::new(4096, 4096), Tiles);
         assert_eq!(ring.len(), 12, "{ring:?}");
     }
 
@@ -148,10 +159,18 @@ mod tests {
         let masks = [block(0..0, 0..0), block(0..1, 95..96), block(30..70, 20..90), block(0..96, 40..50)];
         for (size, mask) in sizes.iter().flat_map(|size| masks.iter().map(move |mask| (size, mask))) {
             let size = Size::new(size.0, size.1);
-            let parts = plan(mask, size);
+            let parts = plan(mask, size, Tiles);
             assert!(parts.len() <= 17, "{size}: {}", parts.len());
-            let pixels: usize = parts.iter().map(|part| part.rect.size().area()).sum();
-            assert!(pixels <= most_pixels(size), "{size}: {pixels}");
+            let of_subject: Vec<_> = parts.iter().copied().filter(|part| part.subject).collect();
+            assert_eq!(plan(mask, size, Subject), of_subject, "{size}: the same without the tiles");
+            for (parts, again) in [(&parts, Tiles), (&of_subject, Subject)] {
+                let shrunk = |part: &Part| {
+                    let factor = super::super::factor(part.rect) as usize;
+                    (part.rect.width as usize / factor) * (part.rect.height as usize / factor)
+                };
+                let pixels: usize = parts.iter().map(shrunk).sum();
+                assert!(pixels <= most_pixels(size, again), "{size}: {pixels}");
+            }
             for Part { rect: part, .. } in parts {
                 let fits = part.left + part.width <= size.width && part.top + part.height <= size.height;
                 assert!(fits && part.width > 0 && part.height > 0, "{part} in {size}");
@@ -161,9 +180,9 @@ mod tests {
 
     #[test]
     fn without_a_subject_or_without_more_to_see_there_is_nothing_to_do() {
-        assert_eq!(plan(&block(0..0, 0..0), Size::new(4096, 4096)), []);
-        assert_eq!(plan(&block(40..50, 40..50), Size::new(96, 96)), []);
-        assert_eq!(plan(&block(40..50, 40..50), Size::new(60, 80)), []);
-        assert_eq!(plan(&block(40..50, 40..50), Size::new(97, 96)).len(), 1);
+        assert_eq!(plan(&block(0..0, 0..0), Size::new(4096, 4096), Tiles), []);
+        assert_eq!(plan(&block(40..50, 40..50), Size::new(96, 96), Tiles), []);
+        assert_eq!(plan(&block(40..50, 40..50), Size::new(60, 80), Tiles), []);
+        assert_eq!(plan(&block(40..50, 40..50), Size::new(97, 96), Tiles).len(), 1);
     }
 }

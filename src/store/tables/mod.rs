@@ -31,7 +31,8 @@ type Row<K, V> = Result<(K, Result<V, Fault>), Fault>;
 /// The schema that this version writes, and the newest that it reads.
 ///
 /// 1: accounts and keys. 2: presets, usage and requests; account and key have a second version. 3: jobs.
-pub(super) const SCHEMA: u64 = 3;
+/// 4: account has a third version.
+pub(super) const SCHEMA: u64 = 4;
 
 /// Facts about the file itself ([`META_SCHEMA`]), and the single numbers of `facts.rs`.
 pub(super) const META: TableDefinition<'_, &str, u64> = TableDefinition::new("meta");
