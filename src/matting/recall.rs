@@ -5,7 +5,7 @@ use crate::image::Mask;
 /// How many times as likely as not the second look must find subject before it counts as likely.
 ///
 /// A stretched copy shows texture and noise as well, and the network sees things in them; what it is sure of is mostly
-/// there. On photos with 40, 20 and 10 % of their contrast left this adds 1.8 points of recall with version 5 of the network,
+/// there. On photos with 40, 20 and 10 % of their contrast left this adds 1.5 points of recall with version 6 of the network,
 /// at half a point of precision (`benches/recall.rs`). With version 1 it was 6.1 points at the same price, where a
 /// plain maximum would have cost more than one.
 const DISCOUNT: f32 = 12.0;

@@ -12,6 +12,7 @@ from data import Photo, Shares, Source, Sources
 
 SMALL_SUBJECT = 400  # pixels; less cannot be cut out
 MOST_UNSURE = 0.03   # of the subject's area; of more, nothing is cut out for a composite
+CLOSE_ROOM = (0.04, 0.2)  # of the subject's longer side, on each side of its box
 THUMBNAIL = (140, 300)  # sides of small pictures of goods, in pixels
 BURNT_OUT = 240      # a pixel whose least channel is above this shows nothing but white ground
 
@@ -72,6 +73,15 @@ def cut_box(rng, mask: np.ndarray):
     room = rng.uniform(-0.05, 0.5, (2, 2)) * (high - low)
     axis, side = [(1, 1), (1, 1), (0, 0), (0, 1), (1, 0)][int(rng.integers(5))]
     room[side, axis] = -rng.uniform(0.1, 0.5) * (high - low)[axis]
+    return within(mask, low - room[0], high + room[1])
+
+
+def close_box(rng, mask: np.ndarray):
+    """The subject's box with a little room around it: what the network is shown when it looks again, closer."""
+    if (corners := bounds(mask)) is None:
+        return 0, 0, *mask.shape[::-1]
+    low, high = corners
+    room = rng.uniform(*CLOSE_ROOM, (2, 2)) * (high - low).max()
     return within(mask, low - room[0], high + room[1])
 
 
@@ -262,10 +272,13 @@ def shaded(rng, ground: np.ndarray, alpha: np.ndarray) -> np.ndarray:
         soft = cv2.GaussianBlur(cv2.warpAffine(small, move, (q, q)), (0, 0), rng.uniform(0.006, 0.06) * q)
         dark = np.maximum(dark, rng.uniform(0.12, 0.6) * soft)
     if chance(rng, 0.4):   # thrown: the silhouette laid on the floor from its foot
-        lean, flat = rng.uniform(-1.2, 1.2), rng.uniform(0.15, 0.5) * (1 if chance(rng, 0.8) else -1)
-        move = np.float32([[1, -lean * flat, lean * flat * foot], [0, flat, foot * (1 - flat)]])
-        soft = cv2.GaussianBlur(cv2.warpAffine(small, move, (q, q)), (0, 0), rng.uniform(0.004, 0.03) * q)
-        dark = np.maximum(dark, rng.uniform(0.15, 0.65) * soft)
+        flat = rng.uniform(0.15, 0.5) * (1 if chance(rng, 0.8) else -1)
+        lean = rng.uniform(-1.2, 1.2) * flat
+        if chance(rng, 0.3):  # a low lamp, or the sun: long
+            flat, lean = rng.uniform(0.03, 0.2), rng.uniform(0.6, 2.5) * (1 if chance(rng, 0.5) else -1)
+        move = np.float32([[1, -lean, lean * foot], [0, flat, foot * (1 - flat)]])
+        soft = cv2.GaussianBlur(cv2.warpAffine(small, move, (q, q)), (0, 0), rng.uniform(0.002, 0.03) * q)
+        dark = np.maximum(dark, rng.uniform(0.15, 0.9) * soft)
     if chance(rng, 0.6):   # contact: a flat dark ellipse under the foot
         seat = small[max(top, foot - max(2, (foot - top) // 8)) : foot + 1].max(0)
         columns = np.where(seat > 0.3)[0]
@@ -341,6 +354,8 @@ class Composer:
             box = filling_box(rng, photo.mask)
         elif kind < options["frame_filling"] + options["cut"]:
             box = cut_box(rng, photo.mask)
+        elif kind < options["frame_filling"] + options["cut"] + options["close"]:
+            box = close_box(rng, photo.mask)
         else:
             box = crop_box(rng, photo.mask, 0.35, 0.35)
         planes = to_square(rng, planes, box, size)

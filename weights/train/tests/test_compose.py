@@ -39,6 +39,19 @@ def test_a_composite_is_its_parts_at_exactly_its_alpha():
     np.testing.assert_allclose(picture[..., 0] / 255, 1 - alpha, atol=1e-3)
 
 
+def test_a_close_box_has_all_of_the_subject_and_a_little_room():
+    mask = np.zeros((200, 300), np.uint8)
+    mask[60:140, 100:200] = 255
+    for seed in range(40):
+        x, y, w, h = compose.close_box(np.random.default_rng(seed), mask)
+        for room in (100 - x, 60 - y, x + w - 200, y + h - 140):
+            assert 3 <= room <= 20, seed
+    mask[:, :8] = 255  # room ends at the frame
+    x, y, w, h = compose.close_box(np.random.default_rng(0), mask)
+    assert (x, y, y + h) == (0, 0, 200) and x + w <= 300
+    assert compose.close_box(np.random.default_rng(1), np.zeros((200, 300), np.uint8)) == (0, 0, 300, 200)
+
+
 def test_a_cut_box_cuts_the_subject_at_one_side_and_keeps_most_of_it():
     mask = np.zeros((200, 300), np.uint8)
     mask[60:140, 100:200] = 255

@@ -21,6 +21,7 @@ negative = 0.1
 [photo]
 frame_filling = 0.1
 cut = 0.1
+close = 0.1
 teacher = 0.25
 [composite]
 solid = 0.3
