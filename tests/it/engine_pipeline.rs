@@ -258,51 +258,43 @@ impl Segmenter for Careless {
     }
 }
 
-#[tokio::test]
-async fn what_product_v1_sees_from_nearby_moves_the_edge() {
+/// How an engine with [`Careless`] eyes covers what is 4 pixels off the block, to its right and below it, and the name of
+/// the model that did. The joined mask as it is, so that no matting has a part in it.
+async fn beside_the_block(engine: Option<CutEngine>, model: CutModel) -> ([u8; 2], String) {
     let factory = || -> Result<Box<dyn Segmenter>, SegmentError> { Ok(Box::new(Careless)) };
-    let engine = Engine::start(&config(4, 4), Arc::new(factory));
+    let careless = Engine::start(&config(4, 4), Arc::new(factory));
     let mut recipe = recipe(Resize::default());
-    // The joined mask as it is, so that no matting has a part in it.
-    recipe.cut_mut().unwrap().matting.method = Method::None;
-    let mut beside = Vec::new();
-    for choice in [None, Some(CutEngine::ProductV1)] {
-        recipe.cut_mut().unwrap().engine = choice;
-        let output = pipeline::run(&engine, block(), &recipe, &call()).await.unwrap();
-        let (_, pixels) = decoded(&output);
-        let coverage = |x: usize, y: usize| pixels[(y * 240 + x) * 4 + 3];
-        assert_eq!(coverage(120, 90), 255);
-        // 4 pixels off the block, to its right and below it.
-        beside.push([coverage(164, 90), coverage(120, 124)]);
-    }
-    let [first, closer] = beside[..] else { unreachable!() };
-    assert!(first.iter().all(|&coverage| coverage > 250), "{first:?}");
-    assert!(closer.iter().all(|&coverage| coverage < 150), "{closer:?}");
+    let cut = recipe.cut_mut().unwrap();
+    cut.matting.method = Method::None;
+    cut.engine = engine;
+    cut.model = model;
+    let output = pipeline::run(&careless, block(), &recipe, &call()).await.unwrap();
+    let (_, pixels) = decoded(&output);
+    let coverage = |x: usize, y: usize| pixels[(y * 240 + x) * 4 + 3];
+    assert_eq!((coverage(120, 90), coverage(220, 20)), (255, 0), "{engine:?}, {model:?}");
+    ([coverage(164, 90), coverage(120, 124)], output.model)
 }
 
 #[tokio::test]
-async fn quality_looks_once_more_and_what_it_sees_moves_the_edge() {
-    let factory = || -> Result<Box<dyn Segmenter>, SegmentError> { Ok(Box::new(Careless)) };
-    let engine = Engine::start(&config(4, 4), Arc::new(factory));
-    let mut recipe = recipe(Resize::default());
-    recipe.cut_mut().unwrap().matting.method = Method::None;
-    let mut beside = Vec::new();
-    for (model, name) in [(CutModel::Standard, "careless"), (CutModel::Quality, "careless-quality")] {
-        recipe.cut_out_by(model);
-        let output = pipeline::run(&engine, block(), &recipe, &call()).await.unwrap();
-        assert_eq!(output.model, name);
-        let (_, pixels) = decoded(&output);
-        let coverage = |x: usize, y: usize| pixels[(y * 240 + x) * 4 + 3];
-        assert_eq!((coverage(120, 90), coverage(220, 20)), (255, 0));
-        // 4 pixels off the block, to its right and below it.
-        beside.push([coverage(164, 90), coverage(120, 124)]);
-    }
-    let [first, closer] = beside[..] else { unreachable!() };
+async fn what_is_seen_from_nearby_moves_the_edge() {
+    let (first, name) = beside_the_block(None, CutModel::Standard).await;
     assert!(first.iter().all(|&coverage| coverage > 250), "{first:?}");
-    assert!(closer.iter().all(|&coverage| coverage < 150), "{closer:?}");
+    assert_eq!(name, "careless");
+    let ways =
+        [(Some(CutEngine::ProductV1), CutModel::Standard, "careless"), (None, CutModel::Quality, "careless-quality")];
+    for (engine, model, expected) in ways {
+        let (closer, name) = beside_the_block(engine, model).await;
+        assert!(closer.iter().all(|&coverage| coverage < 150), "{expected}: {closer:?}");
+        assert_eq!(name, expected);
+    }
+}
 
+#[tokio::test]
+async fn quality_looks_once_more() {
     let (engine, seen) = bright(&config(4, 4));
     engine.ready().await.unwrap();
+    let mut recipe = recipe(Resize::default());
+    recipe.cut_out_by(CutModel::Quality);
     let tested = seen.load(Ordering::SeqCst);
     pipeline::run(&engine, block(), &recipe, &call()).await.unwrap();
     assert_eq!(seen.load(Ordering::SeqCst), tested + 2);

@@ -4,9 +4,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use backdrop::account::Keys;
-use backdrop::store::{
-    self, AccountRecord, AccountV1, Change, OpenError, Plan, Record, RedbStore, StateStore, UnixSeconds,
-};
+use backdrop::store::{self, Account, AccountModel, Change, OpenError, Plan, RedbStore, StateStore, UnixSeconds};
 use redb::{Database, ReadableDatabase, TableDefinition, TableHandle};
 use tempfile::TempDir;
 
@@ -84,8 +82,14 @@ fn a_store_of_schema_1_is_brought_up_to_date_with_all_that_is_in_it() {
     for _ in 0..2 {
         let store = RedbStore::open(&file).expect("an older schema is read");
         let rows = store.load().expect("its rows are read");
-        let account = AccountV1 { name: "acme".into(), plan: Plan::Paid, created_at: UnixSeconds(1_767_225_600) };
-        assert_eq!(rows.accounts, [AccountRecord::V1(account).latest()]);
+        let account = Account {
+            name: "acme".into(),
+            plan: Plan::Paid,
+            created_at: UnixSeconds(1_767_225_600),
+            generates: false,
+            model: AccountModel(None),
+        };
+        assert_eq!(rows.accounts, [account]);
         let [(hash, key)] = rows.keys.as_slice() else { panic!("{:?}", rows.keys) };
         assert_eq!((hash.0, key.id.as_str(), key.label.as_str()), ([7; 32], "key_4fT9sQz0LmXa", "Büro"));
         assert_eq!((key.revoked_at, key.last_used_at), (Some(UnixSeconds(1_767_229_200)), None));
