@@ -17,18 +17,15 @@
 //! Cells that just pass lose half of what they have, clear ones all of it, and none ever gains. Where the two models
 //! overlap (white on white) the mask stays as it is, bit for bit.
 
-use super::colours::{ColourModels, STRAIGHT, chamfer};
+use super::cells::{FINEST_SIDE, Look, TUNED_SIDE, difference, reduced, thirds};
+use super::colours::{ColourModels, chamfer};
 use super::patches::{patches, sides};
-use crate::image::{Frame, Mask, Size};
+use crate::image::{Frame, Mask};
 use backdrop_kernels::mask_upsample::cpu::Upsampled;
 use rayon::prelude::*;
 
 /// How far from the mask's edge anything may be removed, as a share of the longer side of the grid.
 const REACH: f32 = 0.04;
-/// The grid on which the lengths below were tuned; they grow with finer ones, so that they are shares of the picture.
-const TUNED_SIDE: f32 = 384.0;
-/// Finer grids are judged on a coarser one: colours are no better known there, and the time is bounded.
-const FINEST_SIDE: usize = 768;
 /// Removed patches reach this deep into the mask at least, in cells.
 const DEPTH_CELLS: f32 = 3.0;
 /// How far around such deep cells others go with them.
@@ -41,8 +38,6 @@ const AVERAGE_CELLS: f32 = 2.0;
 const ALIKE: f32 = 20.0;
 /// Difference in colour between neighbouring cells that is an edge.
 const EDGE: f32 = 24.0;
-/// Evidence of one pixel is limited to this, in the units of log odds: no single colour decides alone.
-const MOST_EVIDENCE: f32 = 5.0;
 /// Cells pass for background when evidence and the mask's log odds together are below this.
 const PASSES: f32 = -1.0;
 /// So much further below, they are clear.
@@ -56,8 +51,6 @@ const NOTHING: f32 = 0.02;
 const MAX_OVERLAP: f32 = 0.4;
 /// The share of the subject that may be removed.
 const MOST: f32 = 0.25;
-/// Pixels of a cell that are looked at, along each side.
-const LOOKS: usize = 4;
 
 /// `mask` without the background near its edge that it kept; `mask` itself where colours cannot tell.
 pub(super) fn decontaminated(frame: &Frame, mut mask: Mask) -> Mask {
@@ -84,21 +77,6 @@ pub(super) fn decontaminated(frame: &Frame, mut mask: Mask) -> Mask {
         }
     });
     mask
-}
-
-/// The means of `factor` by `factor` cells.
-fn reduced(mask: &Mask, factor: usize) -> Mask {
-    let [columns, rows] = [mask.size.width as usize, mask.size.height as usize];
-    let [width, height] = [columns.div_ceil(factor), rows.div_ceil(factor)];
-    let mean = |at: usize| {
-        let [left, top] = [at % width * factor, at / width * factor];
-        let [right, bottom] = [(left + factor).min(columns), (top + factor).min(rows)];
-        let sum: f32 =
-            (top..bottom).map(|y| mask.values[y * columns + left..y * columns + right].iter().sum::<f32>()).sum();
-        sum / ((right - left) * (bottom - top)) as f32
-    };
-    let values = (0..width * height).into_par_iter().map(mean).collect();
-    Mask { size: Size::new(width as u32, height as u32), values }
 }
 
 /// What is known about the cells of the mask's grid.
@@ -190,41 +168,6 @@ impl Cells {
     }
 }
 
-/// Looks at the pixels of one cell.
-struct Look<'a> {
-    frame: &'a Frame,
-    models: &'a ColourModels,
-    /// Whether evidence is wanted.
-    near: bool,
-}
-
-impl Look<'_> {
-    /// Mean colour and mean evidence; a cell smaller than a pixel looks at the one beneath it.
-    fn at(&self, [column, row]: [usize; 2], mask: &Mask) -> ([f32; 3], f32) {
-        let size = self.frame.size();
-        let span = |cell: usize, cells: u32, pixels: u32| {
-            let (cells, pixels) = (cells as usize, pixels as usize);
-            let start = cell * pixels / cells;
-            let end = ((cell + 1) * pixels / cells).max(start + 1);
-            (start..end).step_by((end - start).div_ceil(LOOKS))
-        };
-        let (pixels, _) = self.frame.pixels().as_chunks::<4>();
-        let (mut colour, mut evidence, mut count) = ([0.0; 3], 0.0, 0.0);
-        for y in span(row, mask.size.height, size.height) {
-            for x in span(column, mask.size.width, size.width) {
-                let [red, green, blue, _] = pixels[y * size.width as usize + x];
-                let rgb = [red, green, blue];
-                (0..3).for_each(|channel| colour[channel] += f32::from(rgb[channel]));
-                if self.near {
-                    evidence += self.models.log_ratio(rgb).clamp(-MOST_EVIDENCE, MOST_EVIDENCE);
-                }
-                count += 1.0;
-            }
-        }
-        (colour.map(|sum| sum / count), evidence / count)
-    }
-}
-
 /// Mean evidence of the cells around that may be judged, those that look alike first.
 fn averaged(looks: &[([f32; 3], f32)], near: &[bool], columns: usize, radius: usize, at: usize) -> f32 {
     let (x, y, rows) = (at % columns, at / columns, near.len() / columns);
@@ -241,25 +184,13 @@ fn averaged(looks: &[([f32; 3], f32)], near: &[bool], columns: usize, radius: us
     sum / weights
 }
 
-/// Square of the distance between two colours.
-fn difference(one: [f32; 3], other: [f32; 3]) -> f32 {
-    one.iter().zip(other).map(|(one, other)| (one - other) * (one - other)).sum()
-}
-
-/// Chamfer distance of so many cells.
-fn thirds(cells: f32) -> u16 {
-    (cells * f32::from(STRAIGHT)) as u16
-}
-
 #[cfg(test)]
 mod tests {
+    use super::super::cells::scene::{BLUE, PICTURE, RED, WHITE, mask, picture};
+    use super::super::colours::STRAIGHT;
     use super::*;
-    use crate::image::Buffer;
+    use crate::image::{Buffer, Size};
 
-    const BLUE: [u8; 3] = [40, 60, 180];
-    const RED: [u8; 3] = [190, 50, 40];
-    const WHITE: [u8; 3] = [244, 244, 242];
-    const PICTURE: Size = Size::new(300, 240);
     /// In the units of the picture.
     const CENTRE: [f32; 2] = [130.0, 120.0];
     const RADIUS: f32 = 70.0;
@@ -272,26 +203,6 @@ mod tests {
     /// Whether beside the disc, no more than `thick` to its right.
     fn in_slab(x: f32, y: f32, thick: f32) -> bool {
         (-thick..0.0).contains(&inside(x, y)) && (90.0..150.0).contains(&y) && x > CENTRE[0]
-    }
-
-    fn picture(colour: impl Fn(f32, f32) -> [u8; 3]) -> Frame {
-        let grain = |x: u32, y: u32| (x.wrapping_mul(2_654_435_761).wrapping_add(y.wrapping_mul(40_503)) >> 13) % 9;
-        let places = (0..PICTURE.height).flat_map(|y| (0..PICTURE.width).map(move |x| (x, y)));
-        let pixels: Vec<u8> = places
-            .flat_map(|(x, y)| {
-                let [r, g, b] = colour(x as f32, y as f32).map(|channel| channel.saturating_add(grain(x, y) as u8));
-                [r, g, b, 255]
-            })
-            .collect();
-        Frame::new(PICTURE, Buffer::from(pixels))
-    }
-
-    /// A mask of `side` by `side` cells: `value` at the centres of its cells, in the units of the picture.
-    fn mask(side: u32, value: impl Fn(f32, f32) -> f32) -> Mask {
-        let place = |cell: u32, pixels: u32| (cell as f32 + 0.5) * pixels as f32 / side as f32;
-        let cells = (0..side).flat_map(|row| (0..side).map(move |column| (column, row)));
-        let values = cells.map(|(column, row)| value(place(column, PICTURE.width), place(row, PICTURE.height)));
-        Mask { size: Size::new(side, side), values: values.collect() }
     }
 
     /// The disc with a ramp of three pixels, and a slab beside it that the network is not so sure of.

@@ -1,11 +1,13 @@
 //! From the network's mask to a cutout at source size.
 
 mod carried;
+mod cells;
 pub mod closed_form;
 mod colours;
 pub mod contrast;
 mod decontaminate;
 pub mod despill;
+mod doubt;
 pub mod edge;
 pub mod foreground;
 mod ghosts;
@@ -126,7 +128,8 @@ pub struct Continued {
 }
 
 /// [`matte_of`] with the default options, for a frame of which something is known beforehand. `carry` is told the band in
-/// which that counts; when it knows nothing there, the matte is the same, bit for bit.
+/// which that counts; when it knows nothing there, the matte is the same, bit for bit, but for wide doubt: that stays, because
+/// frame by frame it would be decided now this way and now that.
 ///
 /// # Errors
 /// [`NoSubject`] when nothing would be covered anywhere.
@@ -167,6 +170,8 @@ impl Found {
     fn of(frame: &Frame, mask: &Mask, options: &Options) -> Result<Self, NoSubject> {
         let size = frame.size();
         let mask = with_subject(trimap::tidied(mask))?;
+        let mask = doubt::settled(frame, mask);
+        // Last, so that it only takes away.
         let mask = if options.decontaminate { decontaminate::decontaminated(frame, mask) } else { mask };
         let mut matte = match options.method {
             Method::ClosedForm => {

@@ -16,7 +16,7 @@ use backdrop_kernels::trimap::{Params, cpu};
 const RADIUS_CELLS: f32 = 2.0;
 const RADIUS_PX: f32 = 1.5;
 /// What counts as certain.
-const FOREGROUND: f32 = 0.95;
+pub(super) const FOREGROUND: f32 = 0.95;
 pub(super) const BACKGROUND: f32 = 0.1;
 
 /// The trimap at `size`.

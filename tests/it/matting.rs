@@ -342,8 +342,9 @@ fn kept_background_is_removed_when_asked_and_where_colours_can_tell() {
     let size = Size::new(420, 330);
     let wide = (0..384 * 384).map(|at| {
         let (x, y) = ((at % 384) as f32 - 191.5, (at / 384) as f32 - 191.5);
-        let slab = (0.0..132.0).contains(&x) && y.abs() < 40.0;
-        ((120.0 - f32::hypot(x, y)) / 8.0 + 0.5).clamp(if slab { 0.85 } else { 0.0 }, 1.0)
+        // Wider doubt is decided by colours whether asked or not.
+        let slab = (0.0..127.0).contains(&x) && y.abs() < 20.0;
+        ((122.0 - f32::hypot(x, y)) / 2.0 + 0.5).clamp(if slab { 0.85 } else { 0.0 }, 1.0)
     });
     let wide = Mask { size: Size::new(384, 384), values: wide.collect() };
     for (behind, told) in [([210, 60, 50], true), ([41, 91, 201], false)] {
