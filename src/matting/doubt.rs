@@ -12,7 +12,7 @@
 use super::cells::{FINEST_SIDE, Look, TUNED_SIDE, difference, reduced, thirds};
 use super::colours::{ColourModels, chamfer};
 use super::ghosts;
-use super::patches::sides;
+use super::patches::{patches, sides};
 use super::trimap::{BACKGROUND, FOREGROUND};
 use crate::image::{Frame, Mask};
 use rayon::prelude::*;
@@ -58,6 +58,13 @@ pub(super) fn settled(frame: &Frame, mask: Mask) -> Mask {
             *value = 1.0;
         }
     });
+    // A hole that colours alone made: a pattern, a window, a reflection.
+    for hole in patches(columns, columns * rows, |at| settled.values[at] < 0.5) {
+        let thought: f32 = hole.iter().map(|&at| mask.values[at]).sum();
+        if thought >= 0.5 * hole.len() as f32 && hole.iter().all(|&at| cell(at) == Some(false)) {
+            hole.into_iter().for_each(|at| settled.values[at] = 1.0);
+        }
+    }
     settled
 }
 
@@ -236,6 +243,14 @@ mod tests {
         assert_eq!(wrong(&settled(&frame, doubted(384, 0.5)), 4.0, in_both), 0);
         let frame = picture(|x, y| if in_block(x, y) != (is_in(&BAR, x, y) && speck(x, y)) { BLUE } else { RED });
         assert_eq!(wrong(&settled(&frame, doubted(384, 0.5)), 4.0, in_block), 0);
+    }
+
+    #[test]
+    fn a_hole_stays_only_where_the_mask_leans_to_it() {
+        let spot = |x: f32, y: f32| f32::hypot(x - 220.0, y - 120.0) < 12.0;
+        let frame = picture(|x, y| if in_both(x, y) && !spot(x, y) { BLUE } else { RED });
+        assert_eq!(wrong(&settled(&frame, doubted(384, 0.6)), 1.5, in_both), 0);
+        assert_eq!(wrong(&settled(&frame, doubted(384, 0.4)), 3.0, |x, y| in_both(x, y) && !spot(x, y)), 0);
     }
 
     #[test]

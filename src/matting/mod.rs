@@ -170,9 +170,17 @@ impl Found {
     fn of(frame: &Frame, mask: &Mask, options: &Options) -> Result<Self, NoSubject> {
         let size = frame.size();
         let mask = with_subject(trimap::tidied(mask))?;
-        let mask = doubt::settled(frame, mask);
-        // Last, so that it only takes away.
-        let mask = if options.decontaminate { decontaminate::decontaminated(frame, mask) } else { mask };
+        let mut decided = doubt::settled(frame, mask.clone());
+        if options.decontaminate {
+            // Of what is decided too it only takes away.
+            let left = decontaminate::decontaminated(frame, mask.clone());
+            for ((value, before), left) in decided.values.iter_mut().zip(&mask.values).zip(left.values) {
+                if left < *before {
+                    *value = value.min(left);
+                }
+            }
+        }
+        let mask = decided;
         let mut matte = match options.method {
             Method::ClosedForm => {
                 let trimap = trimap::of_tidied(&mask, size, options.hair.as_ref());
