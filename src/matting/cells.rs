@@ -3,6 +3,7 @@
 use super::colours::{ColourModels, STRAIGHT};
 use crate::image::{Frame, Mask, Size};
 use rayon::prelude::*;
+use std::cell::OnceCell;
 
 /// The grid on which the lengths below were tuned; they grow with finer ones, so that they are shares of the picture.
 pub(super) const TUNED_SIDE: f32 = 384.0;
@@ -12,6 +13,25 @@ pub(super) const FINEST_SIDE: usize = 768;
 const MOST_EVIDENCE: f32 = 5.0;
 /// Pixels of a cell that are looked at, along each side.
 const LOOKS: usize = 4;
+
+/// A picture, its mask, and the colours of both sides of that, which are learned once, when somebody first asks.
+pub(super) struct Evidence<'a> {
+    pub(super) frame: &'a Frame,
+    pub(super) mask: &'a Mask,
+    models: OnceCell<Option<ColourModels>>,
+}
+
+impl<'a> Evidence<'a> {
+    pub(super) const fn of(frame: &'a Frame, mask: &'a Mask) -> Self {
+        Self { frame, mask, models: OnceCell::new() }
+    }
+
+    /// `None` where the mask is sure of too little to learn from.
+    pub(super) fn models(&self) -> Option<&ColourModels> {
+        let learned = || ColourModels::of(self.frame, &super::upsampled(self.mask, self.frame.size()));
+        self.models.get_or_init(learned).as_ref()
+    }
+}
 
 /// Looks at the pixels of one cell.
 pub(super) struct Look<'a> {

@@ -17,7 +17,7 @@
 //! Cells that just pass lose half of what they have, clear ones all of it, and none ever gains. Where the two models
 //! overlap (white on white) the mask stays as it is, bit for bit.
 
-use super::cells::{FINEST_SIDE, Look, TUNED_SIDE, difference, reduced, thirds};
+use super::cells::{Evidence, FINEST_SIDE, Look, TUNED_SIDE, difference, reduced, thirds};
 use super::colours::{ColourModels, chamfer};
 use super::patches::{patches, sides};
 use crate::image::{Frame, Mask};
@@ -52,19 +52,20 @@ const MAX_OVERLAP: f32 = 0.4;
 /// The share of the subject that may be removed.
 const MOST: f32 = 0.25;
 
-/// `mask` without the background near its edge that it kept; `mask` itself where colours cannot tell.
-pub(super) fn decontaminated(frame: &Frame, mut mask: Mask) -> Mask {
-    let models = ColourModels::of(frame, &super::upsampled(&mask, frame.size()));
-    let Some(models) = models.filter(|models| models.overlap() <= MAX_OVERLAP) else { return mask };
+/// The mask without the background near its edge that it kept; `None` where colours cannot tell.
+pub(super) fn decontaminated(evidence: &Evidence<'_>) -> Option<Mask> {
+    let frame = evidence.frame;
+    let models = evidence.models().filter(|models| models.overlap() <= MAX_OVERLAP)?;
+    let mut mask = evidence.mask.clone();
     let [columns, rows] = [mask.size.width as usize, mask.size.height as usize];
     let factor = columns.max(rows).div_ceil(FINEST_SIDE);
     if factor <= 1 {
-        let left = Cells::of(frame, &mask, &models).left(&mask);
+        let left = Cells::of(frame, &mask, models).left(&mask);
         mask.values.iter_mut().zip(left).for_each(|(value, left)| *value *= left);
-        return mask;
+        return Some(mask);
     }
     let coarse = reduced(&mask, factor);
-    let left = Cells::of(frame, &coarse, &models).left(&coarse);
+    let left = Cells::of(frame, &coarse, models).left(&coarse);
     let grid = (coarse.size.width as usize, coarse.size.height as usize);
     let left = Upsampled::new(&left, grid, (columns, rows));
     mask.values.par_chunks_mut(columns).enumerate().for_each(|(y, row)| {
@@ -76,7 +77,7 @@ pub(super) fn decontaminated(frame: &Frame, mut mask: Mask) -> Mask {
             }
         }
     });
-    mask
+    Some(mask)
 }
 
 /// What is known about the cells of the mask's grid.
@@ -190,6 +191,10 @@ mod tests {
     use super::super::colours::STRAIGHT;
     use super::*;
     use crate::image::{Buffer, Size};
+
+    fn decontaminated(frame: &Frame, mask: Mask) -> Mask {
+        super::decontaminated(&Evidence::of(frame, &mask)).unwrap_or(mask)
+    }
 
     /// In the units of the picture.
     const CENTRE: [f32; 2] = [130.0, 120.0];

@@ -5,16 +5,16 @@
 //! subject: of 252 ghosts in the mattes of the development set four of five were subject, or ground, by 85 % or more.
 //! What is in doubt for more cells than an edge is wide is therefore decided, each cell by two opinions added up:
 //! how sure the mask is of it, and how much likelier its colours are the subject's than the background's
-//! ([`ColourModels`]). Neighbours of like colour vouch for one another, as in Grady, "Random Walks for Image
+//! ([`super::colours::ColourModels`]). Neighbours of like colour vouch for one another, as in Grady, "Random Walks for Image
 //! Segmentation", PAMI 2006: of the least `Σ w (xᵢ − xⱼ)² + λ Σ (xᵢ − oᵢ)²`, with `o` the opinion and `w` small across a step
 //! of colour, what is above one half is subject. Cells beyond, of which the mask is sure, are held to what they are.
 
-use super::cells::{FINEST_SIDE, Look, TUNED_SIDE, difference, reduced, thirds};
-use super::colours::{ColourModels, chamfer};
+use super::cells::{Evidence, FINEST_SIDE, Look, TUNED_SIDE, difference, reduced, thirds};
+use super::colours::chamfer;
 use super::ghosts;
 use super::patches::{patches, sides};
 use super::trimap::{BACKGROUND, FOREGROUND};
-use crate::image::{Frame, Mask};
+use crate::image::Mask;
 use rayon::prelude::*;
 use std::borrow::Cow;
 
@@ -35,14 +35,14 @@ const LEAST: f32 = 0.1;
 /// Rounds of solving, each from the first cell to the last and back. What a cell says is hardly heard three cells on.
 const ROUNDS: usize = 16;
 
-/// `mask` with all wide doubt decided; `mask` itself where there is none, or too little of either side to learn from.
-pub(super) fn settled(frame: &Frame, mask: Mask) -> Mask {
+/// The mask with all wide doubt decided; `None` where there is none, or too little of either side to learn from.
+pub(super) fn settled(evidence: &Evidence<'_>) -> Option<Mask> {
+    let mask = evidence.mask;
     let [columns, rows] = [mask.size.width as usize, mask.size.height as usize];
     let factor = columns.max(rows).div_ceil(FINEST_SIDE).max(1);
-    let coarse = if factor > 1 { Cow::Owned(reduced(&mask, factor)) } else { Cow::Borrowed(&mask) };
-    let Some(cells) = Doubt::of(&coarse).and_then(|doubt| doubt.decided(frame, &coarse)) else { return mask };
+    let coarse = if factor > 1 { Cow::Owned(reduced(mask, factor)) } else { Cow::Borrowed(mask) };
+    let cells = Doubt::of(&coarse)?.decided(evidence, &coarse)?;
     let width = coarse.size.width as usize;
-    drop(coarse);
     let cell = |at: usize| cells[at / columns / factor * width + at % columns / factor];
     let mut settled = mask.clone();
     settled.values.par_iter_mut().enumerate().for_each(|(at, value)| match cell(at) {
@@ -65,7 +65,7 @@ pub(super) fn settled(frame: &Frame, mask: Mask) -> Mask {
             hole.into_iter().for_each(|at| settled.values[at] = 1.0);
         }
     }
-    settled
+    Some(settled)
 }
 
 /// The cells that are to be decided.
@@ -96,13 +96,13 @@ impl Doubt {
     }
 
     /// Whether each open cell is subject.
-    fn decided(&self, frame: &Frame, mask: &Mask) -> Option<Vec<Option<bool>>> {
-        let models = ColourModels::of(frame, &super::upsampled(mask, frame.size()))?;
+    fn decided(&self, evidence: &Evidence<'_>, mask: &Mask) -> Option<Vec<Option<bool>>> {
+        let (frame, models) = (evidence.frame, evidence.models()?);
         let (columns, cells) = (mask.size.width as usize, mask.values.len());
         let open: Vec<usize> = (0..cells).filter(|&at| self.open[at]).collect();
         let look = |at: usize| {
             let is_near = self.open[at] || sides(columns, cells, at).any(|side| self.open[side]);
-            is_near.then(|| Look { frame, models: &models, near: self.open[at] }.at([at % columns, at / columns], mask))
+            is_near.then(|| Look { frame, models, near: self.open[at] }.at([at % columns, at / columns], mask))
         };
         let looks: Vec<Option<([f32; 3], f32)>> = (0..cells).into_par_iter().map(look).collect();
         let opinion = |at: usize| {
@@ -155,7 +155,11 @@ impl Equation {
 mod tests {
     use super::super::cells::scene::{BLUE, PICTURE, RED, WHITE, mask, picture};
     use super::*;
-    use crate::image::{Buffer, Size};
+    use crate::image::{Buffer, Frame, Size};
+
+    fn settled(frame: &Frame, mask: Mask) -> Mask {
+        super::settled(&Evidence::of(frame, &mask)).unwrap_or(mask)
+    }
 
     /// A block, and beside it a bar that reaches to the right border, in the units of the picture.
     const BLOCK: [std::ops::Range<f32>; 2] = [60.0..150.0, 40.0..200.0];

@@ -24,6 +24,7 @@ mod uncertainty;
 
 use crate::image::{AlphaMatte, Cutout, Frame, Mask, Size, Trimap};
 use backdrop_kernels::mask_upsample::{self, cpu::Upsampled};
+use cells::Evidence;
 use despill::Surroundings;
 use rayon::prelude::*;
 
@@ -159,6 +160,22 @@ fn with_subject(mask: Mask) -> Result<Mask, NoSubject> {
     if (likely as f64) < MIN_AREA * mask.values.len() as f64 { Err(NoSubject) } else { Ok(mask) }
 }
 
+/// The mask after the picture's colours were asked about it.
+fn judged(frame: &Frame, mask: Mask, decontaminate: bool) -> Mask {
+    let evidence = Evidence::of(frame, &mask);
+    let settled = doubt::settled(&evidence);
+    let left = if decontaminate { decontaminate::decontaminated(&evidence) } else { None };
+    let Some(left) = left else { return settled.unwrap_or(mask) };
+    let Some(mut settled) = settled else { return left };
+    // Of what is decided too it only takes away.
+    for ((value, before), left) in settled.values.iter_mut().zip(&mask.values).zip(left.values) {
+        if left < *before {
+            *value = value.min(left);
+        }
+    }
+    settled
+}
+
 /// A matte before its edge is decided.
 struct Found {
     matte: AlphaMatte,
@@ -170,17 +187,7 @@ impl Found {
     fn of(frame: &Frame, mask: &Mask, options: &Options) -> Result<Self, NoSubject> {
         let size = frame.size();
         let mask = with_subject(trimap::tidied(mask))?;
-        let mut decided = doubt::settled(frame, mask.clone());
-        if options.decontaminate {
-            // Of what is decided too it only takes away.
-            let left = decontaminate::decontaminated(frame, mask.clone());
-            for ((value, before), left) in decided.values.iter_mut().zip(&mask.values).zip(left.values) {
-                if left < *before {
-                    *value = value.min(left);
-                }
-            }
-        }
-        let mask = decided;
+        let mask = judged(frame, mask, options.decontaminate);
         let mut matte = match options.method {
             Method::ClosedForm => {
                 let trimap = trimap::of_tidied(&mask, size, options.hair.as_ref());
