@@ -9,7 +9,7 @@
 //! Neither the middle nor the slope is fitted to single weights. On the 178 pictures of the development set and with version 1
 //! of fgnet-384, a fit of both to all sets but the one it is judged on did worse (log loss 0.230) than the curve as it is
 //! (0.225): of the cutouts it gave chances below 0.05, 0.05 to 0.2, to 0.5, to 0.8 and above, 0, 5, 30, 55 and 100 % were bad.
-//! Version 6 it judges a little harshly (0.08 on average, 6 % were bad), and U²-Netp's masks, which doubt more, too harshly
+//! Version 7 it judges a little harshly (0.08 on average, 7 % were bad), and U²-Netp's masks, which doubt more, too harshly
 //! (0.36 on average over 700 photos, 25 % were bad), but it ranks them as well. `backdrop eval` shows how well it holds for
 //! other weights and pictures.
 
