@@ -138,13 +138,16 @@ fn edge_distance(coverage: &[u8], columns: usize) -> Vec<u16> {
     let side = |value: u8| value >= 128;
     let unsure = |value: u8| value > SURE_BACKGROUND && value < SURE_SUBJECT;
     let mut distance = vec![u16::MAX; coverage.len()];
-    for at in 0..coverage.len() {
-        let right = (at + 1) % columns != 0 && side(coverage[at]) != side(coverage[at + 1]);
-        let below = at + columns < coverage.len() && side(coverage[at]) != side(coverage[at + columns]);
-        for (met, other) in [(unsure(coverage[at]), at), (right, at + 1), (below, at + columns)] {
-            if met {
-                distance[at] = 0;
-                distance[other] = 0;
+    for (y, row) in coverage.chunks_exact(columns).enumerate() {
+        for (x, &value) in row.iter().enumerate() {
+            let at = y * columns + x;
+            let right = row.get(x + 1).is_some_and(|&right| side(value) != side(right));
+            let below = coverage.get(at + columns).is_some_and(|&below| side(value) != side(below));
+            for (met, other) in [(unsure(value), at), (right, at + 1), (below, at + columns)] {
+                if met {
+                    distance[at] = 0;
+                    distance[other] = 0;
+                }
             }
         }
     }
@@ -152,41 +155,37 @@ fn edge_distance(coverage: &[u8], columns: usize) -> Vec<u16> {
     distance
 }
 
-/// Continues distances from where they are known in two sweeps.
+/// Continues distances from where they are known in two sweeps, down and back up.
 pub(super) fn chamfer(distance: &mut [u16], columns: usize) {
-    let len = distance.len();
-    let step = |distance: &mut [u16], at: usize, from: usize, length: u16| {
-        distance[at] = distance[at].min(distance[from].saturating_add(length));
-    };
-    for at in 0..len {
-        let x = at % columns;
-        if x > 0 {
-            step(distance, at, at - 1, STRAIGHT);
-        }
-        if at >= columns {
-            step(distance, at, at - columns, STRAIGHT);
-            if x > 0 {
-                step(distance, at, at - columns - 1, DIAGONAL);
-            }
-            if x + 1 < columns {
-                step(distance, at, at - columns + 1, DIAGONAL);
-            }
-        }
+    // The row that was done last, between two cells that are near to nothing.
+    let mut beside = vec![u16::MAX; columns + 2];
+    for row in distance.chunks_exact_mut(columns) {
+        across(row, &beside);
+        along(row.iter_mut());
+        beside[1..=columns].copy_from_slice(row);
     }
-    for at in (0..len).rev() {
-        let x = at % columns;
-        if x + 1 < columns {
-            step(distance, at, at + 1, STRAIGHT);
-        }
-        if at + columns < len {
-            step(distance, at, at + columns, STRAIGHT);
-            if x + 1 < columns {
-                step(distance, at, at + columns + 1, DIAGONAL);
-            }
-            if x > 0 {
-                step(distance, at, at + columns - 1, DIAGONAL);
-            }
-        }
+    beside.fill(u16::MAX);
+    for row in distance.chunks_exact_mut(columns).rev() {
+        across(row, &beside);
+        along(row.iter_mut().rev());
+        beside[1..=columns].copy_from_slice(row);
+    }
+}
+
+/// One step from the row beside; without a branch, for the sake of SIMD.
+fn across(row: &mut [u16], beside: &[u16]) {
+    for (distance, near) in row.iter_mut().zip(beside.windows(3)) {
+        let corner = near[0].min(near[2]).saturating_add(DIAGONAL);
+        *distance = (*distance).min(near[1].saturating_add(STRAIGHT)).min(corner);
+    }
+}
+
+/// One step after the other along a row.
+fn along<'a>(row: impl Iterator<Item = &'a mut u16>) {
+    let mut last = u16::MAX;
+    for distance in row {
+        *distance = (*distance).min(last.saturating_add(STRAIGHT));
+        last = *distance;
     }
 }
 
@@ -199,24 +198,34 @@ struct Cluster {
     covariance: [f32; 6],
 }
 
-impl Cluster {
-    fn of(colours: impl Iterator<Item = [f32; 3]>) -> Self {
-        let (mut count, mut sums, mut products) = (0, [0.0f64; 3], [0.0f64; 6]);
-        for colour in colours {
-            let [a, b, c] = colour.map(f64::from);
-            count += 1;
-            sums = [sums[0] + a, sums[1] + b, sums[2] + c];
-            for (product, value) in products.iter_mut().zip([a * a, a * b, a * c, b * b, b * c, c * c]) {
-                *product += value;
-            }
+/// What a [`Cluster`] is made of.
+#[derive(Clone, Copy, Debug, Default)]
+struct Sums {
+    count: usize,
+    colours: [f64; 3],
+    products: [f64; 6],
+}
+
+impl Sums {
+    fn add(&mut self, colour: [f32; 3]) {
+        let [a, b, c] = colour.map(f64::from);
+        self.count += 1;
+        self.colours = [self.colours[0] + a, self.colours[1] + b, self.colours[2] + c];
+        for (product, value) in self.products.iter_mut().zip([a * a, a * b, a * c, b * b, b * c, c * c]) {
+            *product += value;
         }
-        let one = 1.0 / (count as f64).max(1.0);
-        let [a, b, c] = sums.map(|sum| sum * one);
-        let means = [a * a, a * b, a * c, b * b, b * c, c * c];
-        let covariance = std::array::from_fn(|at| (products[at] * one - means[at]) as f32);
-        Self { count, mean: [a as f32, b as f32, c as f32], covariance }
     }
 
+    fn cluster(&self) -> Cluster {
+        let one = 1.0 / (self.count as f64).max(1.0);
+        let [a, b, c] = self.colours.map(|sum| sum * one);
+        let means = [a * a, a * b, a * c, b * b, b * c, c * c];
+        let covariance = std::array::from_fn(|at| (self.products[at] * one - means[at]) as f32);
+        Cluster { count: self.count, mean: [a as f32, b as f32, c as f32], covariance }
+    }
+}
+
+impl Cluster {
     /// The direction in which colours differ most, and how much they do in all.
     fn principal_axis(&self) -> ([f32; 3], f32) {
         let [aa, ab, ac, bb, bc, cc] = self.covariance;
@@ -282,7 +291,9 @@ impl Mixture {
         let colours: Vec<[f32; 3]> = samples.iter().map(|rgb| opponent(rgb.map(f32::from))).collect();
         let mut member = vec![0usize; colours.len()];
         let cluster_of = |member: &[usize], index: usize| {
-            Cluster::of(colours.iter().zip(member).filter(|&(_, &of)| of == index).map(|(&colour, _)| colour))
+            let mut sums = Sums::default();
+            colours.iter().zip(member).filter(|&(_, &of)| of == index).for_each(|(&colour, _)| sums.add(colour));
+            sums.cluster()
         };
         let mut clusters = vec![cluster_of(&member, 0)];
         while clusters.len() < COMPONENTS {
@@ -304,10 +315,9 @@ impl Mixture {
         }
         let mut components = Self::components(&clusters, colours.len());
         for _ in 0..ROUNDS {
-            for (&colour, member) in colours.iter().zip(&mut member) {
-                *member = best(&components, colour);
-            }
-            let clusters: Vec<Cluster> = (0..components.len()).map(|index| cluster_of(&member, index)).collect();
+            let mut sums = vec![Sums::default(); components.len()];
+            colours.iter().for_each(|&colour| sums[best(&components, colour)].add(colour));
+            let clusters: Vec<Cluster> = sums.iter().map(Sums::cluster).collect();
             components = Self::components(&clusters, colours.len());
         }
         Self(components)
@@ -320,9 +330,11 @@ impl Mixture {
 
     fn log_density(&self, colour: [f32; 3]) -> f32 {
         let even = (UNSEEN / (256.0 * 256.0 * 256.0)).ln();
-        let logs = || self.0.iter().map(|component| component.log_density(colour)).chain([even]);
-        let most = logs().fold(even, f32::max);
-        most + logs().map(|log| (log - most).exp()).sum::<f32>().ln()
+        let mut logs = [even; COMPONENTS + 1];
+        logs.iter_mut().zip(&self.0).for_each(|(log, component)| *log = component.log_density(colour));
+        let logs = &logs[..=self.0.len()];
+        let most = logs.iter().copied().fold(even, f32::max);
+        most + logs.iter().map(|log| (log - most).exp()).sum::<f32>().ln()
     }
 }
 

@@ -163,7 +163,7 @@ impl Cells {
     /// The cells of those connected patches that hold enough of the mask.
     fn large_patches(&self, patched: &[bool], mask: &Mask) -> Vec<usize> {
         let least = MIN_CELLS * self.unit * self.unit;
-        let mut patches = patches(self.columns, patched.len(), |at| patched[at]);
+        let mut patches = patches(patched, self.columns, |is_patched| is_patched);
         patches.retain(|patch| patch.iter().filter(|&&at| mask.values[at] >= 0.5).count() as f32 >= least);
         patches.concat()
     }

@@ -59,7 +59,7 @@ pub(super) fn settled(evidence: &Evidence<'_>) -> Option<Mask> {
         }
     });
     // A hole that colours alone made: a pattern, a window, a reflection.
-    for hole in patches(columns, columns * rows, |at| settled.values[at] < 0.5) {
+    for hole in patches(&settled.values, columns, |value| value < 0.5) {
         let thought: f32 = hole.iter().map(|&at| mask.values[at]).sum();
         if thought >= 0.5 * hole.len() as f32 && hole.iter().all(|&at| cell(at) == Some(false)) {
             hole.into_iter().for_each(|at| settled.values[at] = 1.0);

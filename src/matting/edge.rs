@@ -8,6 +8,7 @@
 //! Both sweep up what matting leaves over: traces of coverage too faint to be anything but noise, and specks and pinholes
 //! cut off from everything.
 
+use super::patches;
 use crate::image::AlphaMatte;
 use rayon::prelude::*;
 
@@ -73,102 +74,12 @@ fn decided(coverage: &[u8], [width, height]: [usize; 2], x: usize, y: usize, cro
     ((0.5 + distance).clamp(0.0, 1.0) * 255.0 + 0.5) as u8
 }
 
-/// What a patch of pixels is made of.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Run {
-    /// First pixel of the run, and the one after its last.
-    pub(super) start: u32,
-    pub(super) end: u32,
-    parent: u32,
-}
-
 /// Removes specks (patches that are covered at all but smaller than `pixels`) and fills pinholes (patches that are not
 /// fully covered but smaller than `pixels`). Specks are told from small subjects by size alone.
 #[must_use]
 pub fn without_specks(mut matte: AlphaMatte, pixels: usize) -> AlphaMatte {
     let width = matte.size.width as usize;
-    fill_small(&mut matte.coverage, width, pixels, |value| value > 0, 0);
-    fill_small(&mut matte.coverage, width, pixels, |value| value < 255, 255);
+    patches::fill_small(&mut matte.coverage, width, pixels, |value| value > 0, 0);
+    patches::fill_small(&mut matte.coverage, width, pixels, |value| value < 255, 255);
     matte
-}
-
-/// The runs of `inside` pixels, in order, each knowing the patch (connected by sides) that it belongs to.
-///
-/// Runs along the rows are joined with the runs above that they touch (union-find), so the cost is that of the edges.
-pub(super) fn connected(coverage: &[u8], width: usize, inside: impl Fn(u8) -> bool) -> Vec<Run> {
-    let mut runs: Vec<Run> = Vec::new();
-    let mut above = 0..0;
-    for (y, row) in coverage.chunks_exact(width).enumerate() {
-        let first = runs.len();
-        let mut x = 0;
-        let mut candidate = above.start;
-        while let Some(skip) = row[x..].iter().position(|&value| inside(value)) {
-            let start = x + skip;
-            let end = row[start..].iter().position(|&value| !inside(value)).map_or(width, |len| start + len);
-            let index = runs.len();
-            let base = y * width;
-            runs.push(Run { start: (base + start) as u32, end: (base + end) as u32, parent: index as u32 });
-            // Runs above that end left of this one end left of all that follow.
-            while candidate < above.end && runs[candidate].end as usize + width <= base + start {
-                candidate += 1;
-            }
-            let mut touching = candidate;
-            while touching < above.end && (runs[touching].start as usize + width) < base + end {
-                join(&mut runs, index, touching);
-                touching += 1;
-            }
-            x = end;
-            if x == width {
-                break;
-            }
-        }
-        above = first..runs.len();
-    }
-    runs
-}
-
-/// The runs patch by patch, in the order of their first pixels.
-pub(super) fn patches(runs: &mut [Run]) -> Vec<Vec<Run>> {
-    let mut patches: Vec<Vec<Run>> = Vec::new();
-    let mut patch_of = vec![usize::MAX; runs.len()];
-    for index in 0..runs.len() {
-        let root = root(runs, index);
-        if patch_of[root] == usize::MAX {
-            patch_of[root] = patches.len();
-            patches.push(Vec::new());
-        }
-        patches[patch_of[root]].push(runs[index]);
-    }
-    patches
-}
-
-/// Sets every connected patch (by sides) of `inside` pixels that is smaller than `pixels` to `value`.
-fn fill_small(coverage: &mut [u8], width: usize, pixels: usize, inside: impl Fn(u8) -> bool, value: u8) {
-    let mut runs = connected(coverage, width, inside);
-    let mut sizes = vec![0usize; runs.len()];
-    for index in 0..runs.len() {
-        let root = root(&mut runs, index);
-        sizes[root] += (runs[index].end - runs[index].start) as usize;
-    }
-    for index in 0..runs.len() {
-        if sizes[root(&mut runs, index)] < pixels {
-            coverage[runs[index].start as usize..runs[index].end as usize].fill(value);
-        }
-    }
-}
-
-fn root(runs: &mut [Run], mut index: usize) -> usize {
-    while runs[index].parent as usize != index {
-        let parent = runs[index].parent as usize;
-        runs[index].parent = runs[parent].parent;
-        index = parent;
-    }
-    index
-}
-
-fn join(runs: &mut [Run], a: usize, b: usize) {
-    let (a, b) = (root(runs, a), root(runs, b));
-    // The earlier run is the root: the forest does not depend on anything but the picture.
-    let (early, late) = (a.min(b), a.max(b));
-    runs[late].parent = early as u32;
 }

@@ -17,7 +17,7 @@ const SURE: f32 = 0.985;
 
 /// Clears every such patch.
 pub(super) fn clear(mask: &mut Mask) {
-    let patches = patches(mask.size.width as usize, mask.values.len(), |at| mask.values[at] > BACKGROUND);
+    let patches = patches(&mask.values, mask.size.width as usize, |value| value > BACKGROUND);
     let likely = |patch: &Vec<usize>| patch.iter().filter(|&&at| mask.values[at] >= 0.5).count();
     let likely: Vec<usize> = patches.iter().map(likely).collect();
     let largest = likely.iter().copied().max().unwrap_or(0);

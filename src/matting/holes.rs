@@ -24,7 +24,7 @@ pub(super) fn fill(mask: &mut Mask) {
     // Written at the end, so that one filled hole does not vouch for the next.
     let mut filled = Vec::new();
     let (columns, cells) = (mask.size.width as usize, mask.values.len());
-    for mut hole in patches(columns, cells, |at| mask.values[at] < 0.5) {
+    for mut hole in patches(&mask.values, columns, |value| value < 0.5) {
         let enclosed = || hole.iter().all(|&at| sides(columns, cells, at).count() == 4);
         if hole.iter().all(|&at| mask.values[at] >= SURE_BACKGROUND)
             && enclosed()

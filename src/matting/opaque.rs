@@ -9,8 +9,9 @@
 //! coverage comes out at a quarter, so before such white the edge lies further out ([`crossing`]).
 
 use super::colours::ColourModels;
-use super::edge;
+use super::patches;
 use crate::image::{AlphaMatte, Frame};
+use std::ops::Range;
 
 /// Coverage of 255 from which a pixel is whole, below which a patch of the subject's inside is a hole, and up to which a
 /// pixel is background.
@@ -29,8 +30,7 @@ const ASKED: usize = 4096;
 /// Closes what the subject encloses, unless it is background.
 pub(super) fn close(frame: &Frame, matte: &mut AlphaMatte) {
     let width = matte.size.width as usize;
-    let mut runs = edge::connected(&matte.coverage, width, |value| value < WHOLE);
-    let mut enclosed = edge::patches(&mut runs);
+    let mut enclosed = patches::runs(&matte.coverage, width, |value| value < WHOLE);
     enclosed.retain(|patch| !patch.iter().any(|run| on_border(run, width, matte.coverage.len())));
     let (holes, doubts): (Vec<_>, Vec<_>) =
         enclosed.into_iter().partition(|patch| places(patch).any(|at| matte.coverage[at] < HOLE));
@@ -58,19 +58,16 @@ pub(super) fn close(frame: &Frame, matte: &mut AlphaMatte) {
     fill(matte, &closed, 255);
 }
 
-fn on_border(run: &edge::Run, width: usize, len: usize) -> bool {
-    let (start, end) = (run.start as usize, run.end as usize);
+fn on_border(&Range { start, end }: &Range<usize>, width: usize, len: usize) -> bool {
     start < width || end + width > len || start.is_multiple_of(width) || end.is_multiple_of(width)
 }
 
-fn places(patch: &[edge::Run]) -> impl Iterator<Item = usize> + Clone {
-    patch.iter().flat_map(|run| run.start as usize..run.end as usize)
+fn places(patch: &[Range<usize>]) -> impl Iterator<Item = usize> + Clone {
+    patch.iter().cloned().flatten()
 }
 
-fn fill(matte: &mut AlphaMatte, patches: &[Vec<edge::Run>], value: u8) {
-    for run in patches.iter().flatten() {
-        matte.coverage[run.start as usize..run.end as usize].fill(value);
-    }
+fn fill(matte: &mut AlphaMatte, patches: &[Vec<Range<usize>>], value: u8) {
+    patches.iter().flatten().for_each(|run| matte.coverage[run.clone()].fill(value));
 }
 
 /// Coverage at which an opaque subject ends: one half, and less the flatter the background next to it is if it is white.

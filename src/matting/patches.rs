@@ -1,29 +1,51 @@
-//! Connected patches of the cells of a grid.
+//! Connected patches of the cells of a grid, or of the pixels of a matte.
+//!
+//! Runs along the rows are joined with the runs above that they touch (union-find), so the cost is that of the edges.
 
-/// Every connected patch of cells that `belong`, as indices into a grid of so many `columns` and `cells`, in the order of
-/// their first cells.
-pub(super) fn patches(columns: usize, cells: usize, belong: impl Fn(usize) -> bool) -> Vec<Vec<usize>> {
-    let mut seen = vec![false; cells];
-    let mut patches = Vec::new();
-    for first in 0..cells {
-        if seen[first] || !belong(first) {
-            continue;
+use std::ops::Range;
+
+/// Every patch (connected by sides) of the `values` that are `inside`, as runs along the rows, patch by patch in the order of
+/// their first cells, and each from its first cell to its last.
+pub(super) fn runs<T: Copy>(values: &[T], columns: usize, inside: impl Fn(T) -> bool) -> Vec<Vec<Range<usize>>> {
+    let mut runs = connected(values, columns, inside);
+    let mut patches: Vec<Vec<Range<usize>>> = Vec::new();
+    let mut patch_of = vec![usize::MAX; runs.len()];
+    for index in 0..runs.len() {
+        let root = root(&mut runs, index);
+        if patch_of[root] == usize::MAX {
+            patch_of[root] = patches.len();
+            patches.push(Vec::new());
         }
-        seen[first] = true;
-        let mut patch = vec![first];
-        let mut next = 0;
-        while let Some(&at) = patch.get(next) {
-            next += 1;
-            for side in sides(columns, cells, at) {
-                if !seen[side] && belong(side) {
-                    seen[side] = true;
-                    patch.push(side);
-                }
-            }
-        }
-        patches.push(patch);
+        patches[patch_of[root]].push(runs[index].start as usize..runs[index].end as usize);
     }
     patches
+}
+
+/// The same, cell by cell.
+pub(super) fn patches<T: Copy>(values: &[T], columns: usize, inside: impl Fn(T) -> bool) -> Vec<Vec<usize>> {
+    runs(values, columns, inside).into_iter().map(|patch| patch.into_iter().flatten().collect()).collect()
+}
+
+/// Sets every patch of fewer than `least` cells to `value`. There may be as many as half of the cells: nothing is kept of a patch
+/// but how large it is.
+pub(super) fn fill_small<T: Copy>(
+    values: &mut [T],
+    columns: usize,
+    least: usize,
+    inside: impl Fn(T) -> bool,
+    value: T,
+) {
+    let mut runs = connected(values, columns, inside);
+    let mut sizes = vec![0usize; runs.len()];
+    for index in 0..runs.len() {
+        let root = root(&mut runs, index);
+        sizes[root] += (runs[index].end - runs[index].start) as usize;
+    }
+    for index in 0..runs.len() {
+        if sizes[root(&mut runs, index)] < least {
+            values[runs[index].start as usize..runs[index].end as usize].fill(value);
+        }
+    }
 }
 
 /// The cells left, right, above and below of the cell `at`, as far as they are inside the grid.
@@ -32,6 +54,64 @@ pub(super) fn sides(columns: usize, cells: usize, at: usize) -> impl Iterator<It
     let across = [(x > 0).then(|| at - 1), (x + 1 < columns).then_some(at + 1)];
     let down = [at.checked_sub(columns), Some(at + columns).filter(|&below| below < cells)];
     across.into_iter().chain(down).flatten()
+}
+
+/// A run of cells and the run that it hangs on, which is itself for the first of a patch.
+#[derive(Clone, Copy, Debug)]
+struct Run {
+    /// The first cell, and the one after the last.
+    start: u32,
+    end: u32,
+    parent: u32,
+}
+
+/// The runs of the cells that are `inside`, in order.
+fn connected<T: Copy>(values: &[T], columns: usize, inside: impl Fn(T) -> bool) -> Vec<Run> {
+    let mut runs: Vec<Run> = Vec::new();
+    let mut above = 0..0;
+    for (y, row) in values.chunks_exact(columns).enumerate() {
+        let first = runs.len();
+        let mut x = 0;
+        let mut candidate = above.start;
+        while let Some(skip) = row[x..].iter().position(|&value| inside(value)) {
+            let start = x + skip;
+            let end = row[start..].iter().position(|&value| !inside(value)).map_or(columns, |len| start + len);
+            let index = runs.len();
+            let base = y * columns;
+            runs.push(Run { start: (base + start) as u32, end: (base + end) as u32, parent: index as u32 });
+            // Runs above that end left of this one end left of all that follow.
+            while candidate < above.end && runs[candidate].end as usize + columns <= base + start {
+                candidate += 1;
+            }
+            let mut touching = candidate;
+            while touching < above.end && (runs[touching].start as usize + columns) < base + end {
+                join(&mut runs, index, touching);
+                touching += 1;
+            }
+            x = end;
+            if x == columns {
+                break;
+            }
+        }
+        above = first..runs.len();
+    }
+    runs
+}
+
+fn root(runs: &mut [Run], mut index: usize) -> usize {
+    while runs[index].parent as usize != index {
+        let parent = runs[index].parent as usize;
+        runs[index].parent = runs[parent].parent;
+        index = parent;
+    }
+    index
+}
+
+fn join(runs: &mut [Run], a: usize, b: usize) {
+    let (a, b) = (root(runs, a), root(runs, b));
+    // The earlier run is the root: the forest does not depend on anything but the picture.
+    let (early, late) = (a.min(b), a.max(b));
+    runs[late].parent = early as u32;
 }
 
 #[cfg(test)]
@@ -46,7 +126,23 @@ mod tests {
             0, 1, 1, 0,
             1, 1, 0, 0,
         ];
-        assert_eq!(patches(4, 12, |at| cells[at] == 1), [vec![0], vec![3], vec![5, 6, 9, 8]]);
-        assert_eq!(patches(4, 12, |_| false), Vec::<Vec<usize>>::new());
+        assert_eq!(patches(&cells, 4, |cell| cell == 1), [vec![0], vec![3], vec![5, 6, 8, 9]]);
+        assert_eq!(patches(&cells, 4, |_| false), Vec::<Vec<usize>>::new());
+    }
+
+    #[test]
+    fn arms_that_meet_further_down_are_one_patch() {
+        #[rustfmt::skip]
+        let cells = [
+            1, 0, 1, 0, 1,
+            1, 0, 1, 1, 1,
+            1, 1, 1, 0, 0,
+            0, 0, 0, 0, 1,
+            0, 0, 0, 0, 1,
+        ];
+        assert_eq!(
+            runs(&cells, 5, |cell| cell == 1),
+            [vec![0..1, 2..3, 4..5, 5..6, 7..10, 10..13], vec![19..20, 24..25]]
+        );
     }
 }

@@ -54,7 +54,7 @@ pub fn tidied(mask: &Mask) -> Mask {
     ghosts::clear(&mut mask);
     // Before the next step, which then settles the ramps that the holes leave behind.
     holes::fill(&mut mask);
-    for doubtful in patches(mask.size.width as usize, mask.values.len(), |at| mask.values[at] < FOREGROUND) {
+    for doubtful in patches(&mask.values, mask.size.width as usize, |value| value < FOREGROUND) {
         if doubtful.iter().all(|&at| mask.values[at] >= 0.5) {
             doubtful.into_iter().for_each(|at| mask.values[at] = 1.0);
         }
