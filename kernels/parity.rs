@@ -158,9 +158,14 @@ fn run_laplacian(scene: &Scene, device: &Device) -> Result<Vec<f32>, String> {
 }
 
 fn run_trimap(scene: &Scene, device: &Device) -> Result<Vec<f32>, String> {
-    let params = Params { radius: 2.5, foreground: 0.93, background: 0.07 };
-    let labels = trimap::gpu::trimap(scene.mask_on(device), scene.height, scene.width, params);
-    Ok(words(labels)?.into_iter().map(|label| label as f32).collect())
+    let mut results = Vec::new();
+    // A disc, flat and upright ellipses, and one beyond the grid.
+    for radii in [[2.5, 2.5], [17.0, 2.0], [1.3, 60.0], [9.5, 21.0], [100.0, 100.0]] {
+        let params = Params { radii, foreground: 0.93, background: 0.07 };
+        let labels = trimap::gpu::trimap(scene.mask_on(device), scene.height, scene.width, params);
+        results.extend(words(labels)?.into_iter().map(|label| label as f32));
+    }
+    Ok(results)
 }
 
 fn run_foreground(scene: &Scene, device: &Device) -> Result<Vec<f32>, String> {

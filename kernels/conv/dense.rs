@@ -1,9 +1,7 @@
 //! Dense convolutions: every output channel sees every input channel.
 
-use rayon::prelude::*;
-
 use super::plane::Aligned;
-use super::scratch::rows_per_task;
+use super::scratch::{each_strip, rows_per_task};
 use super::simd::{Kernels, kernels};
 use super::tile::DenseRow;
 use super::{Activation, Filter, Isa, Plane, Shape};
@@ -167,6 +165,11 @@ impl Dense {
             && self.pixel_stride == 1
     }
 
+    /// Whether each pixel of its result is made of the input's pixel at the same place alone.
+    pub(super) const fn is_pointwise(&self) -> bool {
+        self.kernel_rows == 1 && self.kernel_columns == 1 && self.row_stride == 1 && self.pixel_stride == 1
+    }
+
     /// The extent of the result for an input of `shape`, with `pad` zero pixels around its rows.
     #[must_use]
     pub const fn output_shape(&self, shape: Shape, pad: usize) -> Shape {
@@ -188,7 +191,7 @@ impl Dense {
         self.check_input(input.shape());
         check_residual(residual, shape);
         let rows = rows_per_task(shape.height);
-        output.data_mut().par_chunks_mut(rows * shape.row()).enumerate().for_each(|(task, strip)| {
+        each_strip(output.data_mut(), rows * shape.row(), |task, strip| {
             let first = task * rows;
             let count = strip.len() / shape.row();
             let target = strip.as_mut_ptr();
@@ -352,7 +355,7 @@ impl ShuffledPair {
         self.coarse[0].check_input(half);
         self.fine.check_input(fine.shape());
         let rows = rows_per_task(half.height);
-        output.data_mut().par_chunks_mut(2 * rows * shape.row()).enumerate().for_each(|(task, strip)| {
+        each_strip(output.data_mut(), 2 * rows * shape.row(), |task, strip| {
             let count = strip.len() / (2 * shape.row());
             // SAFETY (of the offset): callers pass rows below `2 · count`.
             let target = strip.as_mut_ptr();

@@ -1,9 +1,7 @@
 //! The last convolution: four channels, shuffled to full resolution, through a sigmoid.
 
-use rayon::prelude::*;
-
 use super::dense::{RowJob, Window};
-use super::scratch::{self, rows_per_task};
+use super::scratch::{self, each_strip, rows_per_task};
 use super::simd::{Kernels, kernels};
 use super::{Activation, Dense, Filter, Isa, Plane};
 
@@ -64,7 +62,7 @@ impl Head {
         self.convolution.check_input(shape);
         let rows = rows_per_task(shape.height);
         let mask_row = 2 * shape.width;
-        mask.par_chunks_mut(rows * 2 * mask_row).enumerate().for_each(|(task, strip)| {
+        each_strip(mask, rows * 2 * mask_row, |task, strip| {
             scratch::with(2 * mask_row, |values| {
                 for (row, pair) in strip.chunks_exact_mut(2 * mask_row).enumerate() {
                     let job = RowJob {

@@ -161,10 +161,13 @@ impl Plane {
         &mut self.buffer.as_mut_slice()[..len]
     }
 
-    /// The first pixel of row `y`, padding skipped; null outside the picture.
+    /// The first pixel of row `y`, padding skipped; null outside the picture. The pointer is one into the whole plane, because
+    /// kernels read from it back into the padding.
     pub(super) fn pixel_row(&self, y: isize) -> *const f32 {
         match usize::try_from(y) {
-            Ok(y) if y < self.shape.height => self.data()[y * self.shape.row() + self.shape.margin()..].as_ptr(),
+            Ok(y) if y < self.shape.height => {
+                self.data().as_ptr().wrapping_add(y * self.shape.row() + self.shape.margin())
+            }
             _ => std::ptr::null(),
         }
     }

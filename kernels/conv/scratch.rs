@@ -2,6 +2,8 @@
 
 use std::cell::RefCell;
 
+use rayon::prelude::*;
+
 use super::plane::Aligned;
 
 thread_local! {
@@ -21,5 +23,16 @@ pub(super) fn with<R>(len: usize, work: impl FnOnce(&mut [f32]) -> R) -> R {
 
 /// Rows for one task, so that each thread has two to choose from; one row when there are fewer.
 pub(super) fn rows_per_task(rows: usize) -> usize {
-    rows.div_ceil(2 * rayon::current_num_threads()).max(1)
+    // Miri takes one thread: the pool's queues do not keep to its rules of borrowing.
+    let threads = if cfg!(miri) { 1 } else { rayon::current_num_threads() };
+    rows.div_ceil(2 * threads).max(1)
+}
+
+/// Runs `work(task, strip)` for each strip of `len` values of `data`, side by side.
+pub(super) fn each_strip(data: &mut [f32], len: usize, work: impl Fn(usize, &mut [f32]) + Sync) {
+    if cfg!(miri) {
+        data.chunks_mut(len).enumerate().for_each(|(task, strip)| work(task, strip));
+    } else {
+        data.par_chunks_mut(len).enumerate().for_each(|(task, strip)| work(task, strip));
+    }
 }

@@ -1,44 +1,83 @@
 //! Trimaps on the CPU.
 
-use super::{BACKGROUND, FOREGROUND, Params, UNKNOWN};
+use super::{BACKGROUND, Chord, Chords, FOREGROUND, Params, UNKNOWN};
 use crate::mask_upsample::cpu::Upsampled;
 use rayon::prelude::*;
+use std::borrow::Cow;
 
 /// Rows that one task labels.
 const ROWS: usize = 32;
 
-/// Lowest and highest value of `values` (`rows` by `columns`) over the disc around each cell.
+/// Lowest and highest value of `values` (`rows` by `columns`) over the ellipse around each cell.
 #[must_use]
 pub fn extremes(values: &[f32], (columns, rows): (usize, usize), params: &Params) -> (Vec<f32>, Vec<f32>) {
-    let disc = params.disc();
-    let one_row = |y: usize| {
-        let (mut low, mut high) =
-            (values[y * columns..][..columns].to_vec(), values[y * columns..][..columns].to_vec());
-        for &(dx, dy) in &disc {
-            let Some(from) = y.checked_add_signed(dy as isize).filter(|&from| from < rows) else { continue };
-            let row = &values[from * columns..][..columns];
-            // The part of the row whose neighbour at dx exists.
-            let (skip, shift) = ((-dx).max(0) as usize, dx.max(0) as usize);
-            if skip.max(shift) >= columns {
-                continue;
-            }
-            let reach = columns - skip.max(shift);
-            for ((low, high), &value) in
-                low[skip..][..reach].iter_mut().zip(&mut high[skip..][..reach]).zip(&row[shift..])
-            {
-                *low = low.min(value);
-                *high = high.max(value);
-            }
-        }
-        (low, high)
-    };
-    let rows: Vec<_> = (0..rows).into_par_iter().map(one_row).collect();
-    let mut planes = (Vec::with_capacity(values.len()), Vec::with_capacity(values.len()));
-    for (low, high) in rows {
-        planes.0.extend(low);
-        planes.1.extend(high);
+    let chords = Chords::new(params.radii, [columns, rows]);
+    if values.is_empty() {
+        (Vec::new(), Vec::new())
+    } else if chords.down {
+        let lines = turned(values, columns);
+        let (low, high) = (along(&lines, rows, &chords, f32::min), along(&lines, rows, &chords, f32::max));
+        (turned(&low, rows), turned(&high, rows))
+    } else {
+        (along(values, columns, &chords, f32::min), along(values, columns, &chords, f32::max))
     }
-    planes
+}
+
+/// The one extreme that `pick` picks of two values, over chords along the lines of `values`, each of `length` cells.
+fn along(values: &[f32], length: usize, chords: &Chords, pick: impl Fn(f32, f32) -> f32 + Sync) -> Vec<f32> {
+    let lines = values.len() / length;
+    let mut picked = values.to_vec();
+    let (mut windows, mut before) = (Cow::Borrowed(values), 0);
+    for (level, &half_width) in chords.half_widths.iter().enumerate() {
+        if half_width > before {
+            let mut wider = windows.to_vec();
+            let shift = half_width - before;
+            wider
+                .par_chunks_mut(length)
+                .zip(windows.par_chunks(length))
+                .for_each(|(wider, line)| pick_three(wider, line, shift, &pick));
+            (windows, before) = (Cow::Owned(wider), half_width);
+        }
+        let of_level = || chords.chords.iter().filter(|chord| chord.level == level);
+        picked.par_chunks_mut(length).enumerate().for_each(|(line, picked)| {
+            for &Chord { distance, shift, .. } in of_level() {
+                let above = line.checked_sub(distance);
+                let below = Some(line + distance).filter(|&below| distance > 0 && below < lines);
+                for from in above.into_iter().chain(below) {
+                    pick_three(picked, &windows[from * length..][..length], shift, &pick);
+                }
+            }
+        });
+    }
+    picked
+}
+
+/// Lets `pick` choose between each cell of `picked` and three of `line`: the one at its place, and those `shift` before and after
+/// it, or the ends of the line.
+fn pick_three(picked: &mut [f32], line: &[f32], shift: usize, pick: impl Fn(f32, f32) -> f32) {
+    let pick_each = |picked: &mut [f32], from: &[f32]| {
+        picked.iter_mut().zip(from).for_each(|(picked, &value)| *picked = pick(*picked, value));
+    };
+    let pick_one = |picked: &mut [f32], value: f32| picked.iter_mut().for_each(|picked| *picked = pick(*picked, value));
+    pick_each(picked, line);
+    if shift == 0 {
+        return;
+    }
+    let (length, shift) = (line.len(), shift.min(line.len()));
+    pick_one(&mut picked[..shift], line[0]);
+    pick_each(&mut picked[shift..], line);
+    pick_each(&mut picked[..length - shift], &line[shift..]);
+    pick_one(&mut picked[length - shift..], line[length - 1]);
+}
+
+/// The columns of `values` (`columns` a row) as rows.
+fn turned(values: &[f32], columns: usize) -> Vec<f32> {
+    let rows = values.len() / columns;
+    let mut turned = vec![0.0; values.len()];
+    turned.par_chunks_mut(rows).enumerate().for_each(|(column, line)| {
+        line.iter_mut().zip(values[column..].iter().step_by(columns)).for_each(|(cell, &value)| *cell = value);
+    });
+    turned
 }
 
 /// Fills `labels` (`width` a row) from the extremes, both stretched over the picture.
@@ -77,7 +116,9 @@ pub fn label(low: &Upsampled<'_>, high: &Upsampled<'_>, params: &Params, labels:
 
 #[cfg(test)]
 mod tests {
+    use super::super::MAX_RADIUS;
     use super::*;
+    use std::sync::atomic::{AtomicUsize, Ordering};
 
     fn grid() -> (Vec<f32>, usize, usize) {
         let (columns, rows) = (23, 17);
@@ -85,26 +126,72 @@ mod tests {
         ((0..columns * rows).map(|at| if inside(at) { 1.0 } else { 0.0 }).collect(), columns, rows)
     }
 
-    #[test]
-    fn extremes_are_those_of_the_disc_clipped_at_the_border() {
-        let params = Params { radius: 2.3, foreground: 0.9, background: 0.1 };
-        let (columns, rows) = (7, 5);
-        let values: Vec<f32> = (0..columns * rows).map(|at| ((at * 11) % 13) as f32 / 12.0).collect();
-        let (low, high) = extremes(&values, (columns, rows), &params);
-        for at in 0..values.len() {
+    /// The definition, cell by cell.
+    fn by_search(values: &[f32], (columns, rows): (usize, usize), [across, down]: [f32; 2]) -> (Vec<f32>, Vec<f32>) {
+        let [a, b] = [across, down].map(|radius| f64::from(radius.min(MAX_RADIUS)));
+        let extreme = |at: usize| {
             let near = |other: &usize| {
                 let (dx, dy) = ((other % columns).abs_diff(at % columns), (other / columns).abs_diff(at / columns));
-                (dx * dx + dy * dy) as f32 <= params.radius * params.radius
+                (dx as f64 * b).powi(2) + (dy as f64 * a).powi(2) <= (a * b).powi(2) && dx as f64 <= a && dy as f64 <= b
             };
-            let around = (0..values.len()).filter(near).map(|other| values[other]);
-            assert_eq!((low[at], high[at]), (around.clone().fold(9.0, f32::min), around.fold(-9.0, f32::max)), "{at}");
+            let around = (0..columns * rows).filter(near).map(|other| values[other]);
+            (around.clone().fold(9.0, f32::min), around.fold(-9.0, f32::max))
+        };
+        (0..values.len()).map(extreme).unzip()
+    }
+
+    fn scattered(cells: usize) -> Vec<f32> {
+        (0..cells).map(|at| ((at as u32).wrapping_mul(2_654_435_761) >> 20) as f32 / 4096.0).collect()
+    }
+
+    #[test]
+    fn extremes_are_those_of_the_ellipse_clipped_at_the_border() {
+        for grid in [(7, 5), (1, 1), (1, 19), (23, 1), (40, 3), (2, 31), (33, 20)] {
+            let values = scattered(grid.0 * grid.1);
+            for radii in [
+                [2.3, 2.3],
+                [0.0, 0.0],
+                [2.0, 1.0],
+                [1.0, 6.5],
+                [4.0, 0.0],
+                [13.0, 4.2],
+                [3.0, 17.0],
+                [576.0, 2.0],
+                [2.0, 576.0],
+                [576.0, 576.0],
+            ] {
+                let params = Params { radii, foreground: 0.9, background: 0.1 };
+                assert_eq!(extremes(&values, grid, &params), by_search(&values, grid, radii), "{radii:?} on {grid:?}");
+            }
+        }
+        let params = Params { radii: [2.0; 2], foreground: 0.9, background: 0.1 };
+        assert_eq!(extremes(&[], (0, 0), &params), (Vec::new(), Vec::new()));
+    }
+
+    #[test]
+    fn the_cells_that_are_read_have_a_bound_whatever_the_radii() {
+        // As of 1.5 pixels on a network's grid of 384 cells, over sides of 4096 pixels down to 1.
+        let grid = 96;
+        let values = scattered(grid * grid);
+        for [across, down] in [[2.0, 2.0], [9.0, 9.0], [9.0, 576.0], [576.0, 2.0], [36.0, 576.0], [576.0, 576.0]] {
+            let chords = Chords::new([across, down], [grid, grid]);
+            let reads = AtomicUsize::new(0);
+            let counted = |one: f32, other: f32| {
+                reads.fetch_add(1, Ordering::Relaxed);
+                one.min(other)
+            };
+            let _ = along(&values, grid, &chords, counted);
+            // Three for each chord, and for each of the three levels of wider windows.
+            let most = 3.0 * (2.0 * across.min(down).min(MAX_RADIUS) + 1.0 + 3.0);
+            let reads = reads.into_inner() as f32 / values.len() as f32;
+            assert!(reads <= most, "{across} by {down}: {reads} for each cell, not {most}");
         }
     }
 
     #[test]
     fn labels_follow_the_thresholds_at_every_pixel() {
         let (values, columns, rows) = grid();
-        let params = Params { radius: 1.0, foreground: 0.9, background: 0.1 };
+        let params = Params { radii: [1.0; 2], foreground: 0.9, background: 0.1 };
         let (low, high) = extremes(&values, (columns, rows), &params);
         for (width, height) in [(1, 1), (23, 17), (100, 31), (5, 64)] {
             let low = Upsampled::new(&low, (columns, rows), (width, height));

@@ -1,5 +1,5 @@
-//! The GPU twin: a kernel for the extremes on the grid, one for the labels of the picture. Labels are u32 here,
-//! because a GPU has no smaller word.
+//! The GPU twin: two kernels for the extremes on the grid (of windows along its lines, then of the chords that they cover),
+//! one for the labels of the picture. Labels are u32 here, because a GPU has no smaller word.
 
 use burn::backend::tensor::{FloatTensor, IntTensor};
 use burn::backend::{Backend, Dispatch, Flex, TensorMetadata, backend_extension};
@@ -10,41 +10,97 @@ use burn_cubecl::tensor::CubeTensor;
 use cubecl::prelude::*;
 
 use super::cpu::{extremes, label};
-use super::{BACKGROUND, FOREGROUND, Params, UNKNOWN};
+use super::{BACKGROUND, Chords, FOREGROUND, Params, UNKNOWN};
 use crate::device::{cover, empty_like, host_floats, host_int_tensor, scalar, table};
 use crate::mask_upsample::cpu::Upsampled;
 use crate::mask_upsample::gpu::{Stretch, stretch, stretched};
 
-#[cube(launch)]
-fn extremes_kernel(
-    mask: &[f32],
-    disc: &[i32],
-    low: &mut [f32],
-    high: &mut [f32],
+/// How the chords lie on the grid.
+#[derive(CubeType, CubeLaunch, Clone, Copy)]
+struct Lines {
     columns: u32,
     rows: u32,
-    places: u32,
+    // Cells of a line, and values from one to the next.
+    length: u32,
+    step: u32,
+    // Lines, and values from one to the next.
+    lines: u32,
+    stride: u32,
+}
+
+/// Lowest and highest value of the windows of each level around each cell: `levels` planes, one after the other.
+#[cube(launch)]
+fn windows_kernel(mask: &[f32], half_widths: &[u32], low: &mut [f32], high: &mut [f32], over: &Lines, levels: u32) {
+    let x = ABSOLUTE_POS_X;
+    let y = ABSOLUTE_POS_Y;
+    if x >= over.columns || y >= over.rows {
+        terminate!();
+    }
+    let at = y * over.columns + x;
+    let place = at / over.step % over.length;
+    let line = at - place * over.step;
+    let mut lowest = mask[at as usize];
+    let mut highest = mask[at as usize];
+    for level in 0..levels {
+        let half_width = half_widths[level as usize];
+        for distance in 0..half_width + 1 {
+            // What lies outside of the grid is read at its border, which is in the window then.
+            let before = place - min(place, distance);
+            let after = min(place + distance, over.length - 1);
+            let one = mask[(line + before * over.step) as usize];
+            let other = mask[(line + after * over.step) as usize];
+            lowest = min(lowest, min(one, other));
+            highest = max(highest, max(one, other));
+        }
+        let to = (level * over.rows * over.columns + at) as usize;
+        low[to] = lowest;
+        high[to] = highest;
+    }
+}
+
+/// Lowest and highest value over the chords around each cell. `chords`: level, distance and shift of each.
+#[cube(launch)]
+fn extremes_kernel(
+    low_windows: &[f32],
+    high_windows: &[f32],
+    chords: &[u32],
+    low: &mut [f32],
+    high: &mut [f32],
+    over: &Lines,
+    count: u32,
 ) {
     let x = ABSOLUTE_POS_X;
     let y = ABSOLUTE_POS_Y;
-    if x >= columns || y >= rows {
+    if x >= over.columns || y >= over.rows {
         terminate!();
     }
-    let at = (y * columns + x) as usize;
-    let mut lowest = mask[at];
-    let mut highest = mask[at];
-    for place in 0..places {
-        // A step to the left of column 0 wraps to a column beyond the last one.
-        let column = u32::cast_from(i32::cast_from(x) + disc[(2 * place) as usize]);
-        let row = u32::cast_from(i32::cast_from(y) + disc[(2 * place + 1) as usize]);
-        if column < columns && row < rows {
-            let value = mask[(row * columns + column) as usize];
-            lowest = min(lowest, value);
-            highest = max(highest, value);
+    let at = y * over.columns + x;
+    let place = at / over.step % over.length;
+    let line = at / over.stride % over.lines;
+    // The windows of the first level are the cells themselves.
+    let mut lowest = low_windows[at as usize];
+    let mut highest = high_windows[at as usize];
+    for chord in 0..count {
+        let level = chords[(3 * chord) as usize];
+        let distance = chords[(3 * chord + 1) as usize];
+        let shift = chords[(3 * chord + 2) as usize];
+        let before = place - min(place, shift);
+        let after = min(place + shift, over.length - 1);
+        for side in 0u32..2u32 {
+            let above = select(distance <= line, line - min(line, distance), over.lines);
+            let from = select(side == 0, above, line + distance);
+            if from < over.lines {
+                let start = level * over.rows * over.columns + from * over.stride;
+                let first = (start + before * over.step) as usize;
+                let middle = (start + place * over.step) as usize;
+                let third = (start + after * over.step) as usize;
+                lowest = min(lowest, min(low_windows[middle], min(low_windows[first], low_windows[third])));
+                highest = max(highest, max(high_windows[middle], max(high_windows[first], high_windows[third])));
+            }
         }
     }
-    low[at] = lowest;
-    high[at] = highest;
+    low[at as usize] = lowest;
+    high[at as usize] = highest;
 }
 
 #[cube(launch)]
@@ -86,23 +142,46 @@ impl Trimap for CubeBackend {
     fn trimap(mask: FloatTensor<Self>, height: usize, width: usize, params: Params) -> IntTensor<Self> {
         let mask: CubeTensor = into_contiguous(mask);
         let [rows, columns] = mask.shape().dims();
-        let disc: Vec<i32> = params.disc().into_iter().flat_map(|(dx, dy)| [dx, dy]).collect();
+        let Chords { down, half_widths, chords } = Chords::new(params.radii, [columns, rows]);
+        let levels = half_widths.len();
+        let half_widths: Vec<u32> = half_widths.into_iter().map(scalar).collect();
+        let chords = chords.into_iter().flat_map(|chord| [chord.level, chord.distance, chord.shift]);
+        let chords: Vec<u32> = chords.map(scalar).collect();
+        let low_windows = empty_like(&mask, [levels, rows, columns], DType::F32);
+        let high_windows = empty_like(&mask, [levels, rows, columns], DType::F32);
         let low = empty_like(&mask, [rows, columns], DType::F32);
         let high = empty_like(&mask, [rows, columns], DType::F32);
         let labels = empty_like(&mask, [height, width], DType::U32);
         let client = mask.client.clone();
+        let [length, step, lines, stride] =
+            if down { [rows, columns, columns, 1] } else { [columns, 1, rows, columns] };
+        let over = || {
+            LinesLaunch::new(scalar(columns), scalar(rows), scalar(length), scalar(step), scalar(lines), scalar(stride))
+        };
+        let (count, dim) = cover(columns, rows);
+        windows_kernel::launch(
+            &client,
+            count,
+            dim,
+            mask.clone().into_buffer_arg(),
+            table(&mask, &half_widths).into_buffer_arg(),
+            low_windows.clone().into_buffer_arg(),
+            high_windows.clone().into_buffer_arg(),
+            over(),
+            scalar(levels),
+        );
         let (count, dim) = cover(columns, rows);
         extremes_kernel::launch(
             &client,
             count,
             dim,
-            mask.clone().into_buffer_arg(),
-            table(&mask, &disc).into_buffer_arg(),
+            low_windows.into_buffer_arg(),
+            high_windows.into_buffer_arg(),
+            table(&mask, &chords).into_buffer_arg(),
             low.clone().into_buffer_arg(),
             high.clone().into_buffer_arg(),
-            scalar(columns),
-            scalar(rows),
-            scalar(disc.len() / 2),
+            over(),
+            scalar(chords.len() / 3),
         );
         let (count, dim) = cover(width, height);
         label_kernel::launch(

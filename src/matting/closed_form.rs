@@ -44,7 +44,7 @@ impl Prior {
     #[must_use]
     pub fn of_mask(mask: &Mask) -> Self {
         let grid = (mask.size.width as usize, mask.size.height as usize);
-        let disc = trimap::Params { radius: EDGE_CELLS, foreground: 0.5, background: 0.5 };
+        let disc = trimap::Params { radii: [EDGE_CELLS; 2], foreground: 0.5, background: 0.5 };
         let (low, high) = trimap::cpu::extremes(&mask.values, grid, &disc);
         let at_edge = |(&low, &high): (&f32, &f32)| low < 0.5 && high >= 0.5;
         let weight = low.iter().zip(&high).map(|range| if at_edge(range) { WEIGHT_AT_EDGES } else { WEIGHT_ELSEWHERE });

@@ -41,7 +41,8 @@ impl Hair {
         let part: Vec<f32> =
             (down.0..down.1).flat_map(|y| values[y * grid.0..][across.0..across.1].iter().copied()).collect();
         let (wide, tall) = (across.1 - across.0, down.1 - down.0);
-        let (_, highest) = cpu::extremes(&part, (wide, tall), &Params { radius, foreground: 1.0, background: 0.0 });
+        let disc = Params { radii: [radius; 2], foreground: 1.0, background: 0.0 };
+        let (_, highest) = cpu::extremes(&part, (wide, tall), &disc);
         for y in rows.0..rows.1 {
             let from = &highest[(y - down.0) * wide..][columns.0 - across.0..columns.1 - across.0];
             let to = &mut high[y * grid.0..][columns.0..columns.1];

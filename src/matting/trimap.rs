@@ -12,7 +12,8 @@ use crate::image::{Mask, Size, Trimap};
 use backdrop_kernels::mask_upsample::cpu::Upsampled;
 use backdrop_kernels::trimap::{Params, cpu};
 
-/// The band to either side of a sharp edge: in cells of the network's grid, but never thinner than so many pixels.
+/// The band to either side of a sharp edge: in cells of the network's grid, but never thinner than so many pixels, each
+/// along its own axis.
 const RADIUS_CELLS: f32 = 2.0;
 const RADIUS_PX: f32 = 1.5;
 /// What counts as certain.
@@ -28,12 +29,12 @@ pub fn from_mask(mask: &Mask, size: Size) -> Trimap {
 /// The trimap at `size` of a mask that is [`tidied`] already, with room for hair.
 pub(super) fn of_tidied(mask: &Mask, size: Size, hair: Option<&Hair>) -> Trimap {
     let grid = (mask.size.width as usize, mask.size.height as usize);
-    let cell_px = f32::min(size.width as f32 / grid.0 as f32, size.height as f32 / grid.1 as f32);
-    let radius = f32::max(RADIUS_CELLS, RADIUS_PX / cell_px);
-    let params = Params { radius, foreground: FOREGROUND, background: BACKGROUND };
+    let cell_px = [size.width as f32 / grid.0 as f32, size.height as f32 / grid.1 as f32];
+    let radii = cell_px.map(|cell_px| f32::max(RADIUS_CELLS, RADIUS_PX / cell_px));
+    let params = Params { radii, foreground: FOREGROUND, background: BACKGROUND };
     let (low, mut high) = cpu::extremes(&mask.values, grid, &params);
     if let Some(hair) = hair {
-        hair.widen(&mask.values, grid, size, cell_px, &mut high);
+        hair.widen(&mask.values, grid, size, cell_px[0].min(cell_px[1]), &mut high);
     }
     let picture = (size.width as usize, size.height as usize);
     let mut labels = vec![Trimap::UNKNOWN; size.area()];
@@ -61,7 +62,7 @@ pub fn tidied(mask: &Mask) -> Mask {
     }
     // What is left of the fringes of what was settled, and any haze far from everything.
     let grid = (mask.size.width as usize, mask.size.height as usize);
-    let around = Params { radius: 2.0, foreground: FOREGROUND, background: BACKGROUND };
+    let around = Params { radii: [2.0; 2], foreground: FOREGROUND, background: BACKGROUND };
     let (low, high) = cpu::extremes(&mask.values, grid, &around);
     for (value, (low, high)) in mask.values.iter_mut().zip(low.into_iter().zip(high)) {
         if high <= BACKGROUND {

@@ -1,5 +1,6 @@
 //! Matting: as good as the reference, never worse than refusing, the same bytes on every machine.
 
+use crate::golden;
 use backdrop::image::{AlphaMatte, Frame, Mask, Size, Trimap};
 use backdrop::matting::closed_form::{self, ClosedForm};
 use backdrop::matting::{self, Edge, Method, NoSubject, Options, foreground, trimap};
@@ -8,7 +9,6 @@ use std::io::BufReader;
 use std::path::{Path, PathBuf};
 
 const REFERENCE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/reference/matting");
-const PHOTOS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../shared/data/eval/matting/image");
 
 /// Size, channels and samples (0..=1) of a PNG.
 fn samples(path: &Path) -> (Size, usize, Vec<f32>) {
@@ -67,14 +67,9 @@ fn alpha_of_drawn_pictures_is_that_of_pymatting() {
 }
 
 #[test]
-fn alpha_of_photos_is_that_of_pymatting() {
-    for name in ["GT01", "lemur"] {
-        let path = Path::new(PHOTOS).join(format!("{name}.png"));
-        if !path.exists() {
-            eprintln!("NOT RUN: {} is absent, so {name} was not compared with PyMatting", path.display());
-            continue;
-        }
-        let error = error_against_pymatting(name, &photo(&path));
+fn alpha_of_golden_pictures_is_that_of_pymatting() {
+    for (name, file) in [("fur-horse", "fur-horse.jpg"), ("hair-curls", "hair-curls.jpg")] {
+        let error = error_against_pymatting(name, &golden::picture(file));
         assert!(error <= 1e-4, "{name}: mean squared error {error:.2e}");
     }
 }

@@ -1,14 +1,14 @@
 #!/usr/bin/env python3
-"""Reference values of closed-form matting: PyMatting's estimate_alpha_cf on drawn pictures and on two photos.
+"""Reference values of closed-form matting: PyMatting's estimate_alpha_cf on drawn pictures and on two golden ones.
 
     pip install numpy opencv-python-headless pymatting
-    python make.py [folder of the matting evaluation photos]
+    python make.py
 
-Writes beside itself, for each picture: NAME.png (drawn ones only; the photos are not ours to copy), NAME.trimap.png
+Writes beside itself, for each picture: NAME.png (not for the golden ones, which lie in tests/golden), NAME.trimap.png
 (0, 128, 255) and NAME.alpha.png (PyMatting's alpha in 255ths; 16 bits for the drawn ones). The drawing uses integers and
 a fixed generator only, so that it gives the same pictures everywhere. Recorded with PyMatting 1.1.16.
 """
-import os, sys
+import os
 import cv2, numpy as np
 from pymatting import estimate_alpha_cf
 
@@ -66,9 +66,9 @@ if __name__ == '__main__':
         write(f'{name}.png', image[:, :, ::-1])
         write(f'{name}.trimap.png', trimap)
         write(f'{name}.alpha.png', (reference(image, trimap) * 65535 + .5).astype(np.uint16))
-    if len(sys.argv) > 1:
-        for name in ('GT01', 'lemur'):
-            image = cv2.imread(f'{sys.argv[1]}/image/{name}.png')[:, :, ::-1]
-            trimap = trimap_of(cv2.imread(f'{sys.argv[1]}/mask/{name}.png', cv2.IMREAD_GRAYSCALE), 7)
-            write(f'{name}.trimap.png', trimap)
-            write(f'{name}.alpha.png', (reference(image, trimap) * 255 + .5).astype(np.uint8))
+    golden = os.path.join(HERE, '..', '..', 'golden')
+    for name, file in (('fur-horse', 'fur-horse.jpg'), ('hair-curls', 'hair-curls.jpg')):
+        image = cv2.imread(f'{golden}/pictures/{file}')[:, :, ::-1]
+        trimap = trimap_of(cv2.imread(f'{golden}/truth/{name}.png', cv2.IMREAD_GRAYSCALE), 4)
+        write(f'{name}.trimap.png', trimap)
+        write(f'{name}.alpha.png', (reference(image, trimap) * 255 + .5).astype(np.uint8))

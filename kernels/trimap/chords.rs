@@ -1,0 +1,149 @@
+//! The trimap's ellipse as chords that are covered by a few windows.
+//!
+//! Urbach and Wilkinson, "Efficient 2-D Grayscale Morphological Transformations With Arbitrary Flat Structuring
+//! Elements", IEEE Trans. Image Processing 2008: a flat structuring element is a stack of chords, and the extremes over a
+//! chord are those over shorter windows that cover it. Three windows of `h` cells to either side of their middles make
+//! one of `3 h + 1`, so windows of 1, 3, 9, 27, … cells are enough for chords of any length, three for each:
+//!
+//! ```text
+//! extremes over x - w ..= x + w = extremes of the windows around x - s, x and x + s,   s = w - h,   h ≤ w ≤ 3 h + 1
+//! ```
+//!
+//! Their middles lie at most `2 h + 1` cells apart, so nothing is left out between them. A middle outside of the grid is
+//! moved to the grid's border, which brings the middles closer and reaches no further.
+
+/// The longest radius, in cells; a longer one counts as this. On a grid of 384 cells over 16 pixels it is the 1.5 pixels of
+/// the trimap; the band over fewer pixels is thinner.
+pub const MAX_RADIUS: f32 = 36.0;
+
+/// The chords of an ellipse, for one grid.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Chords {
+    /// Whether the chords run down the columns: they run along the longer axis, so that there are fewer of them.
+    pub down: bool,
+    /// Cells to either side of the middle of a window, for each level of windows: 0, 1, 4, 13, …
+    pub half_widths: Vec<usize>,
+    /// From the outermost to the one through the centre, which have windows of rising levels.
+    pub chords: Vec<Chord>,
+}
+
+/// One chord, and its mirror image on the other side of the centre.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Chord {
+    /// The level of the windows that cover it.
+    pub level: usize,
+    /// Lines (columns if the chords run down) from the ellipse's centre.
+    pub distance: usize,
+    /// Cells between the middles of the three windows that cover it; 0 when they are the same.
+    pub shift: usize,
+}
+
+impl Chords {
+    /// The chords of the ellipse with these `radii` (across and down, in cells; what is no number or less than 0 counts as
+    /// 0), as far as they can matter on a grid of so many `cells` (columns and rows).
+    #[must_use]
+    pub fn new(radii: [f32; 2], cells: [usize; 2]) -> Self {
+        let radii = radii.map(|radius| if radius.is_nan() { 0.0 } else { f64::from(radius.clamp(0.0, MAX_RADIUS)) });
+        let reach = [0, 1].map(|axis| (radii[axis] as usize).min(cells[axis].saturating_sub(1)));
+        let down = reach[1] > reach[0];
+        let [along, across] = if down { [1, 0] } else { [0, 1] };
+        // (w / a)² + (d / b)² ≤ 1 without the quotients. In f64 it is as exact as the radii, so a circle's cells are
+        // those with w² + d² ≤ r².
+        let [long, short] = [along, across].map(|axis| radii[axis] * radii[axis]);
+        let inside = |half_width: usize, distance: usize| {
+            let [half_width, distance] = [half_width, distance].map(|cells| (cells * cells) as f64);
+            half_width * short + distance * long <= long * short
+        };
+        let (mut half_width, mut window) = (0, 0);
+        let (mut half_widths, mut chords) = (vec![window], Vec::with_capacity(reach[across] + 1));
+        for distance in (0..=reach[across]).rev() {
+            while half_width < reach[along] && inside(half_width + 1, distance) {
+                half_width += 1;
+            }
+            while half_width > 3 * window + 1 {
+                window = 3 * window + 1;
+                half_widths.push(window);
+            }
+            chords.push(Chord { level: half_widths.len() - 1, distance, shift: half_width - window });
+        }
+        Self { down, half_widths, chords }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The cells of the ellipse, as ways from its centre, in order.
+    fn cells(radii: [f32; 2], grid: [usize; 2]) -> Vec<[i64; 2]> {
+        let Chords { down, half_widths, chords } = Chords::new(radii, grid);
+        let mut cells = Vec::new();
+        for Chord { level, distance, shift } in chords {
+            let half_width = (half_widths[level] + shift) as i64;
+            let distance = distance as i64;
+            for line in if distance == 0 { vec![0] } else { vec![-distance, distance] } {
+                cells.extend((-half_width..=half_width).map(|place| if down { [line, place] } else { [place, line] }));
+            }
+        }
+        cells.sort_unstable();
+        cells
+    }
+
+    /// Those that `inside` holds of.
+    fn all(reach: i64, inside: impl Fn(i64, i64) -> bool) -> Vec<[i64; 2]> {
+        let places = (-reach..=reach).flat_map(|x| (-reach..=reach).map(move |y| [x, y]));
+        places.filter(|&[x, y]| inside(x, y)).collect()
+    }
+
+    #[test]
+    fn equal_radii_give_the_disc() {
+        for tenths in 0..250 {
+            let radius = tenths as f32 / 10.0;
+            let disc = all(26, |x, y| (x * x + y * y) as f32 <= radius * radius);
+            assert_eq!(cells([radius; 2], [100, 100]), disc, "{radius}");
+        }
+    }
+
+    #[test]
+    fn unequal_radii_give_the_ellipse_whichever_is_longer() {
+        for [long, short] in [[2.0, 0.0], [9.0, 2.0], [7.5, 2.3], [20.0, 0.5], [30.0, 12.25], [14.0, 13.0]] {
+            let [a, b] = [f64::from(long), f64::from(short)];
+            let within = |x: f64, y: f64| (x * b).powi(2) + (y * a).powi(2) <= (a * b).powi(2);
+            let flat = all(31, |x, y| within(x as f64, y as f64) && x.abs() as f64 <= a && y.abs() as f64 <= b);
+            assert_eq!(cells([long, short], [100, 100]), flat, "{long} by {short}");
+            let mut upright: Vec<_> = flat.into_iter().map(|[x, y]| [y, x]).collect();
+            upright.sort_unstable();
+            assert_eq!(cells([short, long], [100, 100]), upright, "{short} by {long}");
+        }
+    }
+
+    #[test]
+    fn windows_lie_close_enough_to_cover_their_chord() {
+        for radii in [[2.0, 2.0], [9.0, 9.0], [576.0, 2.0], [1.0, 576.0], [30.0, 576.0]] {
+            let Chords { half_widths, chords, .. } = Chords::new(radii, [384, 384]);
+            assert!(half_widths.windows(2).all(|pair| pair[1] == 3 * pair[0] + 1), "{half_widths:?}");
+            assert!(chords.iter().all(|chord| chord.shift <= 2 * half_widths[chord.level] + 1), "{chords:?}");
+            assert!(chords.is_sorted_by_key(|chord| chord.level));
+        }
+    }
+
+    #[test]
+    fn radii_that_are_no_size_count_as_the_least_or_the_most() {
+        for radius in [f32::NAN, f32::NEG_INFINITY, -1.0, 0.0, 0.9] {
+            let centre = Chord { level: 0, distance: 0, shift: 0 };
+            assert_eq!(
+                Chords::new([radius; 2], [50, 50]),
+                Chords { down: false, half_widths: vec![0], chords: vec![centre] }
+            );
+        }
+        let widest = Chords::new([MAX_RADIUS; 2], [384, 384]);
+        for radius in [36.5, 576.0, 1e30, f32::INFINITY] {
+            assert_eq!(Chords::new([radius; 2], [384, 384]), widest, "{radius}");
+            let on_small = Chords::new([radius; 2], [30, 20]);
+            assert_eq!((on_small.down, on_small.chords.len()), (false, 20), "{radius}");
+            let last = on_small.chords[19];
+            assert_eq!(on_small.half_widths[last.level] + last.shift, 29, "{radius}");
+        }
+        assert_eq!(Chords::new([5.0, 5.0], [0, 0]).chords.len(), 1);
+    }
+}
