@@ -1,48 +1,100 @@
-//! The picture size inside an HEVC stream: sequence parameter sets (ITU-T H.265, 7.3.2.2).
+//! What an HEVC stream makes a decoder do: sizes in its sequence parameter sets (ITU-T H.265, 7.3.2.2), and how many
+//! pictures and slices it holds (7.3.1.2, 7.3.6.1).
 
 use crate::codec::bytes::{slice, truncated, u8_at, u16_be};
 use crate::codec::{DecodeError, corrupt};
 use crate::image::Size;
 
+/// NAL unit types: slices are below 32, those of pictures that begin a sequence (IRAP) from 16 to 21.
+const IRAP: std::ops::RangeInclusive<u8> = 16..=21;
+const FIRST_OTHER: u8 = 32;
+/// Video, sequence and picture parameter sets.
+const PARAMETER_SETS: std::ops::RangeInclusive<u8> = 32..=34;
 /// NAL unit type of a sequence parameter set.
 const SPS: u8 = 33;
 /// The coded size is the shown one rounded up to coding blocks (at most 64), before cropping.
 const SLACK: u32 = 64;
+/// Units of one item. A slice for each row of the smallest coding blocks of 4096 pixels would be 512.
+const MAX_UNITS: usize = 2048;
+/// libde265 builds tables of the picture's size for every picture parameter set. Encoders write one of each kind.
+const MAX_PARAMETER_SETS: usize = 64;
 
-/// Checks every sequence parameter set of an `hvcC` body and of `stream` (units behind their lengths): none may
-/// describe a picture larger than `size`, and the units have to end where the stream does.
-pub(super) fn check(configuration: &[u8], stream: &[u8], size: Size) -> Result<(), DecodeError> {
-    let length_bytes = usize::from(u8_at(configuration, 21)? & 3) + 1;
+/// Checks every unit of an `hvcC` body and of `stream` (units behind their lengths): no sequence parameter set may
+/// describe a picture larger than `size`, there has to be one picture, intra-coded, and the units have to end where the
+/// stream does. Returns the number of its slices.
+pub(super) fn check(configuration: &[u8], stream: &[u8], size: Size) -> Result<u64, DecodeError> {
+    // libheif reads lengths of four bytes, whatever the configuration says.
+    if u8_at(configuration, 21)? & 3 != 3 {
+        return Err(corrupt("HEVC units behind lengths of other than four bytes"));
+    }
+    let mut units = Units::default();
     let arrays = u8_at(configuration, 22)?;
     let mut at = 23;
     for _ in 0..arrays {
-        let units = u16_be(configuration, at + 1)?;
+        let count = u16_be(configuration, at + 1)?;
         at += 3;
-        for _ in 0..units {
+        for _ in 0..count {
             let len = usize::from(u16_be(configuration, at)?);
-            check_unit(slice(configuration, at + 2, len)?, size)?;
+            units.add(slice(configuration, at + 2, len)?, size)?;
             at += 2 + len;
         }
     }
     let mut at = 0;
     while at < stream.len() {
-        let len = slice(stream, at, length_bytes)?.iter().fold(0, |len, &byte| len << 8 | usize::from(byte));
-        check_unit(slice(stream, at + length_bytes, len)?, size)?;
-        at += length_bytes + len;
+        let len = slice(stream, at, 4)?.iter().fold(0, |len, &byte| len << 8 | usize::from(byte));
+        units.add(slice(stream, at + 4, len)?, size)?;
+        at += 4 + len;
     }
-    Ok(())
+    if units.pictures == 1 { Ok(units.slices) } else { Err(corrupt("an item without a picture")) }
 }
 
-fn check_unit(unit: &[u8], size: Size) -> Result<(), DecodeError> {
-    let Some(first) = unit.first() else { return Ok(()) };
-    if first >> 1 & 63 != SPS {
-        return Ok(());
+/// What was found so far.
+#[derive(Default)]
+struct Units {
+    count: usize,
+    parameter_sets: usize,
+    pictures: usize,
+    slices: u64,
+}
+
+impl Units {
+    fn add(&mut self, unit: &[u8], size: Size) -> Result<(), DecodeError> {
+        self.count += 1;
+        if self.count > MAX_UNITS {
+            return Err(corrupt(format_args!("more than {MAX_UNITS} units in one picture")));
+        }
+        let [first, second, rest @ ..] = unit else { return Ok(()) };
+        let (kind, layer) = (first >> 1 & 63, (first & 1) << 5 | second >> 3);
+        // Units of enhancement layers are skipped by libde265 (and have parameter sets of another form).
+        if layer > 0 {
+            return Ok(());
+        }
+        if kind < FIRST_OTHER {
+            // Other pictures refer to further ones, which the decoder would have to generate.
+            if !IRAP.contains(&kind) {
+                return Err(corrupt("a picture that is not coded by itself"));
+            }
+            self.slices += 1;
+            // first_slice_segment_in_pic_flag
+            self.pictures += usize::from(rest.first().is_some_and(|byte| byte >> 7 == 1));
+            if self.pictures > 1 {
+                return Err(corrupt("several pictures in one item"));
+            }
+        }
+        if PARAMETER_SETS.contains(&kind) {
+            self.parameter_sets += 1;
+            if self.parameter_sets > MAX_PARAMETER_SETS {
+                return Err(corrupt(format_args!("more than {MAX_PARAMETER_SETS} parameter sets in one picture")));
+            }
+        }
+        if kind == SPS {
+            let coded = coded_size(unit).ok_or_else(truncated)?;
+            if coded.width > size.width.saturating_add(SLACK) || coded.height > size.height.saturating_add(SLACK) {
+                return Err(corrupt(format_args!("a stream of {coded} where {size} was promised")));
+            }
+        }
+        Ok(())
     }
-    let coded = coded_size(unit).ok_or_else(truncated)?;
-    if coded.width > size.width.saturating_add(SLACK) || coded.height > size.height.saturating_add(SLACK) {
-        return Err(corrupt(format_args!("a stream of {coded} where {size} was promised")));
-    }
-    Ok(())
 }
 
 fn coded_size(unit: &[u8]) -> Option<Size> {
@@ -148,18 +200,72 @@ mod tests {
         }
     }
 
+    /// A configuration of four-byte lengths with these units.
+    fn configuration(units: &[&[u8]]) -> Vec<u8> {
+        let mut configuration = vec![0; 23];
+        configuration[21] = 3;
+        for unit in units {
+            configuration[22] += 1;
+            configuration.extend([SPS, 0, 1, 0, unit.len() as u8]);
+            configuration.extend(*unit);
+        }
+        configuration
+    }
+
+    fn stream(units: &[&[u8]]) -> Vec<u8> {
+        let lengths = units.iter().map(|unit| u32::try_from(unit.len()).expect("short").to_be_bytes());
+        lengths.zip(units).flat_map(|(len, unit)| [&len[..], unit].concat()).collect()
+    }
+
+    const SMALL: Size = Size::new(64, 64);
+    const LARGE: Size = Size::new(16_384, 16_384);
+    /// Slices of an IDR picture (type 19): the first, and another.
+    const FIRST: &[u8] = &[19 << 1, 1, 0x80];
+    const NEXT: &[u8] = &[19 << 1, 1, 0x40];
+
     #[test]
     fn a_stream_larger_than_its_container_says_is_refused() {
-        let mut configuration = vec![0; 23];
-        configuration[21] = 3; // lengths of four bytes
         let unit = set(16_384, 16_384);
-        let stream = [&u32::try_from(unit.len()).expect("short").to_be_bytes()[..], &unit].concat();
-        assert!(check(&configuration, &stream, Size::new(64, 64)).is_err());
-        assert!(check(&configuration, &stream, Size::new(16_384, 16_384)).is_ok());
-        assert!(check(&configuration, &stream[..stream.len() - 1], Size::new(16_384, 16_384)).is_err());
-        configuration[22] = 1;
-        configuration.extend([SPS, 0, 1, 0, unit.len() as u8]);
-        configuration.extend(&unit);
-        assert!(check(&configuration, &[], Size::new(64, 64)).is_err());
+        let (none, large) = (configuration(&[]), stream(&[&unit, FIRST]));
+        assert!(check(&none, &large, SMALL).is_err());
+        assert_eq!(check(&none, &large, LARGE).ok(), Some(1));
+        assert!(check(&none, &large[..large.len() - 1], LARGE).is_err());
+        assert!(check(&configuration(&[&unit]), &stream(&[FIRST]), SMALL).is_err());
+        assert!(check(&configuration(&[&unit]), &stream(&[FIRST]), LARGE).is_ok());
+    }
+
+    #[test]
+    fn lengths_that_libheif_reads_otherwise_are_refused() {
+        let mut short = configuration(&[]);
+        short[21] = 0;
+        assert!(check(&short, &stream(&[FIRST]), SMALL).is_err());
+    }
+
+    #[test]
+    fn an_item_is_one_picture_that_is_coded_by_itself() {
+        let none = configuration(&[]);
+        assert_eq!(check(&none, &stream(&[FIRST, NEXT, NEXT]), SMALL).ok(), Some(3));
+        assert!(check(&none, &stream(&[FIRST, FIRST]), SMALL).is_err());
+        assert!(check(&none, &stream(&[NEXT]), SMALL).is_err());
+        assert!(check(&none, &stream(&[]), SMALL).is_err());
+        assert!(check(&configuration(&[FIRST]), &stream(&[FIRST]), SMALL).is_err());
+        let predicted = [1 << 1, 1, 0x40];
+        assert!(check(&none, &stream(&[FIRST, &predicted]), SMALL).is_err());
+        let in_another_layer = [1 << 1, 1 << 3 | 1, 0x80];
+        assert_eq!(check(&none, &stream(&[FIRST, &in_another_layer]), SMALL).ok(), Some(1));
+    }
+
+    #[test]
+    fn units_and_parameter_sets_are_bounded() {
+        let none = configuration(&[]);
+        let with =
+            |unit: &[u8], count: usize| check(&none, &stream(&[&vec![unit; count][..], &[FIRST]].concat()), LARGE);
+        let message = [39 << 1, 1];
+        assert!(with(&message, MAX_UNITS - 1).is_ok());
+        assert!(with(&message, MAX_UNITS).is_err());
+        assert!(with(&[], MAX_UNITS).is_err());
+        let pps = [34 << 1, 1];
+        assert!(with(&pps, MAX_PARAMETER_SETS).is_ok());
+        assert!(with(&pps, MAX_PARAMETER_SETS + 1).is_err());
     }
 }

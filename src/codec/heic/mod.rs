@@ -3,9 +3,17 @@
 //! libheif applies the container's turns and mirrors (irot, imir); EXIF's orientation repeats them and is not
 //! applied again (HEIF, ISO/IEC 23008-12, 6.5.10: the transformative properties rule). The primary picture of
 //! several is taken, grids are put together, alpha comes from the auxiliary picture, ten bits become eight inside
-//! libheif. Before libheif sees a file, `structure` has judged what decoding it would cost.
+//! libheif. Before libheif sees a file, `structure` has read its tables, refusing those that can be read in two ways,
+//! and `cost` has checked what decoding it would cost. Pictures coded with anything but HEVC are refused there, whichever
+//! decoders libheif was built with.
+//!
+//! A decode ends in bounded time: what has to be decoded is bounded by `cost`, and after `MAX_TIME` libheif can read no
+//! further data. libde265 cannot be interrupted inside a picture, whose time is bounded by `cost` alone.
 
+mod boxes;
+mod cost;
 mod hevc;
+mod source;
 mod structure;
 
 use super::icc::{self, MAX_PROFILE_BYTES, Samples};
@@ -16,7 +24,12 @@ use libheif_rs::{
     SecurityLimits, TransferCharacteristics,
 };
 use rayon::prelude::*;
+use source::Source;
 use std::sync::LazyLock;
+use std::time::{Duration, Instant};
+
+/// How long after its start a decode gets more data: 17 megapixels with an alpha take seconds.
+const MAX_TIME: Duration = Duration::from_secs(20);
 
 /// Kept for good: with the last one gone libheif would unload its decoders under another thread.
 static LIBRARY: LazyLock<LibHeif> = LazyLock::new(LibHeif::new);
@@ -29,9 +42,10 @@ pub fn decoder_available() -> bool {
 
 /// Size of the upright primary picture, judged.
 pub(super) fn probe(bytes: &[u8], limits: &Limits) -> Result<Size, DecodeError> {
-    structure::judge_cost(bytes, limits)?;
+    cost::check_cost(bytes, limits)?;
+    let late = late_after(MAX_TIME);
     guarded("HEIC", || {
-        let handle = primary(&context(bytes, limits)?)?;
+        let handle = primary(&context(bytes, limits, &late)?)?;
         let size = Size::new(handle.width(), handle.height());
         judge(size, limits)?;
         Ok(size)
@@ -42,23 +56,35 @@ pub(super) fn probe(bytes: &[u8], limits: &Limits) -> Result<Size, DecodeError> 
 pub(super) fn decode(bytes: &[u8], probed: Size, pool: &BufferPool) -> Result<Frame, DecodeError> {
     // A cropped picture is stored larger than it is shown, so the ordinary limit holds where it is the larger one.
     let limits = Limits { max_side: Limits::default().max_side.max(probed.longest()), ..limits_of(probed) };
-    structure::judge_cost(bytes, &limits)?;
+    cost::check_cost(bytes, &limits)?;
+    let late = late_after(MAX_TIME);
     guarded("HEIC", || {
-        let context = context(bytes, &limits)?;
+        let context = context(bytes, &limits, &late)?;
         let handle = primary(&context)?;
         if (handle.width(), handle.height()) != (probed.width, probed.height) {
             return Err(super::not_as_probed());
         }
         let mut pixels = pool.take(probed.area() * 4);
-        samples(&handle, probed, &mut pixels)?;
+        samples(&handle, probed, &mut pixels).map_err(|error| if late() { too_long() } else { error })?;
         let profile = handle.color_profile_raw().map(|profile| profile.data).or_else(|| coded_profile(&handle));
         icc::to_srgb(&mut pixels, Samples::Rgb, profile.as_deref());
         Ok(Frame::new(probed, pixels))
     })
 }
 
-/// Reads the boxes of `bytes` under limits of ours; libheif's own allow a gigapixel and 4 GB.
-fn context<'a>(bytes: &'a [u8], limits: &Limits) -> Result<HeifContext<'a>, DecodeError> {
+/// Whether so much time has passed since this call.
+fn late_after(time: Duration) -> impl Fn() -> bool {
+    let began = Instant::now();
+    move || began.elapsed() >= time
+}
+
+fn too_long() -> DecodeError {
+    corrupt(format_args!("it takes more than {MAX_TIME:?} to decode"))
+}
+
+/// Reads the boxes of `bytes` under limits of ours; libheif's own allow a gigapixel and 4 GB. No data are read any more
+/// when it is `late`.
+fn context<'a>(bytes: &'a [u8], limits: &Limits, late: &'a dyn Fn() -> bool) -> Result<HeifContext<'a>, DecodeError> {
     // Tiles may reach over the right and lower border.
     let side = u64::from(limits.max_side) + 1024;
     let mut ours = SecurityLimits::new();
@@ -69,9 +95,11 @@ fn context<'a>(bytes: &'a [u8], limits: &Limits) -> Result<HeifContext<'a>, Deco
     ours.set_max_components(8);
     ours.set_max_memory_block_size(side * side * 8);
     ours.set_max_total_memory(side * side * 16);
+    // A sequence beside the picture is read, though not decoded.
+    ours.set_max_sequence_frames(structure::MAX_ITEMS as u32);
     let mut context: HeifContext<'a> = HeifContext::new().map_err(corrupt)?;
     context.set_security_limits(&ours).map_err(corrupt)?;
-    context.read_bytes(bytes).map_err(corrupt)?;
+    context.read_reader(Box::new(Source::new(bytes, late))).map_err(corrupt)?;
     // The engine's pool decides how many threads work.
     context.set_max_decoding_threads(0);
     Ok(context)
@@ -120,4 +148,50 @@ fn coded_profile(handle: &ImageHandle) -> Option<Vec<u8>> {
     let display_p3 = points.color_primaries() == ColorPrimaries::SMPTE_EG_432_1
         && points.transfer_characteristics() == TransferCharacteristics::IEC_61966_2_1;
     display_p3.then(|| moxcms::ColorProfile::new_display_p3().encode().ok()).flatten()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::cell::Cell;
+
+    const GRID: &[u8] = include_bytes!("../../../tests/fixtures/codec/grid.heic");
+
+    #[test]
+    fn libheif_decodes_hevc_and_nothing_else() {
+        let decoders = |format| LIBRARY.decoder_descriptors(8, Some(format)).len();
+        assert_eq!(decoders(CompressionFormat::Hevc), 1);
+        for other in [
+            CompressionFormat::Jpeg,
+            CompressionFormat::Av1,
+            CompressionFormat::Avc,
+            CompressionFormat::Vvc,
+            CompressionFormat::Evc,
+            CompressionFormat::Jpeg2000,
+            CompressionFormat::HtJ2k,
+            CompressionFormat::Uncompressed,
+        ] {
+            assert_eq!(decoders(other), 0, "{other:?}");
+        }
+    }
+
+    #[test]
+    fn a_late_decode_stops_before_the_next_tile() {
+        let size = Size::new(120, 100);
+        let (late, reads) = (Cell::new(false), Cell::new(0));
+        let clock = || {
+            reads.set(reads.get() + 1);
+            late.get()
+        };
+        let context = context(GRID, &Limits::default(), &clock).expect("a container");
+        let handle = primary(&context).expect("a picture");
+        let mut pixels = vec![0; size.area() * 4];
+        reads.set(0);
+        samples(&handle, size, &mut pixels).expect("pixels");
+        assert_eq!(reads.get(), 4, "one read for each tile");
+        late.set(true);
+        reads.set(0);
+        assert!(samples(&handle, size, &mut pixels).is_err());
+        assert_eq!(reads.get(), 1);
+    }
 }

@@ -1,4 +1,8 @@
 //! The RIFF structure of a WebP file (RFC 9649).
+//!
+//! An extended file declares its size twice, and a frame of an animation a third time: on the canvas and in the picture data.
+//! Data of another size than declared are refused here, because the decoder would allocate for them first. So what was
+//! judged is what is decoded.
 
 use crate::codec::bytes::{slice, truncated, u8_at, u16_le, u24_le, u32_le};
 use crate::codec::{DecodeError, Limits, Orientation, corrupt, exif, judge};
@@ -19,11 +23,12 @@ impl Layout {
     pub(in crate::codec) fn read(bytes: &[u8], limits: &Limits) -> Result<Self, DecodeError> {
         // "RIFF", the bytes that follow, "WEBP"; the first chunk's data begin at 20.
         let first = slice(bytes, 12, 4)?;
-        let size = match first {
-            b"VP8 " => lossy_size(bytes)?,
-            b"VP8L" => lossless_size(bytes)?,
-            b"VP8X" => Size::new(u24_le(bytes, 24)? + 1, u24_le(bytes, 27)? + 1),
-            _ => return Err(corrupt("an unknown first chunk")),
+        let (size, is_animated) = match first {
+            b"VP8X" => {
+                let canvas = Size::new(u24_le(bytes, 24)? + 1, u24_le(bytes, 27)? + 1);
+                (canvas, u8_at(bytes, 20)? & ANIMATION != 0)
+            }
+            name => (data_size(name, bytes, 20)?, false),
         };
         judge(size, limits)?;
         let declared = usize::try_from(u32_le(bytes, 4)?).map_err(|_| truncated())?.saturating_add(8);
@@ -36,13 +41,22 @@ impl Layout {
             slice(bytes, at + 8, len)?;
             let place = at + 8..at + 8 + len;
             match name {
-                b"VP8 " | b"VP8L" | b"ANMF" => data = true,
+                b"VP8 " | b"VP8L" if !is_animated => {
+                    same(size, data_size(name, bytes, place.start)?)?;
+                    data = true;
+                }
+                // Of an animation the first frame is decoded.
+                b"ANMF" if is_animated && !data => {
+                    check_frame(size, bytes, place.start)?;
+                    data = true;
+                }
                 b"EXIF" => layout.exif = layout.exif.or(Some(place)),
                 b"ICCP" => layout.profile = layout.profile.or(Some(place)),
                 _ => {}
             }
             at += 8 + len + len % 2;
         }
+        // A chunk behind the end of the file as it is declared does not count, though a decoder may read it.
         if data { Ok(layout) } else { Err(truncated()) }
     }
 
@@ -62,19 +76,61 @@ impl Layout {
     }
 }
 
+/// The flag of an extended file that is an animation.
+const ANIMATION: u8 = 1 << 1;
+
+/// Checks that an animation's frame, whose chunk's data begin at `at`, lies on a `canvas` and holds what it declares.
+fn check_frame(canvas: Size, bytes: &[u8], at: usize) -> Result<(), DecodeError> {
+    // Left and top in steps of two pixels, width and height less one, duration and flags: 16 bytes.
+    let [left, top] = [u24_le(bytes, at)? * 2, u24_le(bytes, at + 3)? * 2];
+    let frame = Size::new(u24_le(bytes, at + 6)? + 1, u24_le(bytes, at + 9)? + 1);
+    if left + frame.width > canvas.width || top + frame.height > canvas.height {
+        return Err(corrupt("a frame beyond the canvas"));
+    }
+    let chunk = at + 16;
+    let data = match slice(bytes, chunk, 4)? {
+        // Coverage of the frame's size comes before lossy data.
+        b"ALPH" => {
+            let len = usize::try_from(u32_le(bytes, chunk + 4)?).map_err(|_| truncated())?;
+            let lossy = chunk.saturating_add(8).saturating_add(len).saturating_add(len % 2);
+            match slice(bytes, lossy, 4)? {
+                b"VP8 " => lossy_size(bytes, lossy.saturating_add(8))?,
+                _ => return Err(corrupt("coverage without colours")),
+            }
+        }
+        name => data_size(name, bytes, chunk + 8)?,
+    };
+    same(frame, data)
+}
+
+fn same(declared: Size, stored: Size) -> Result<(), DecodeError> {
+    if declared == stored { Ok(()) } else { Err(corrupt(format!("{stored} pixels where it declares {declared}"))) }
+}
+
+/// The size of the picture data that begin at `at`, by the `name` of their chunk.
+fn data_size(name: &[u8], bytes: &[u8], at: usize) -> Result<Size, DecodeError> {
+    match name {
+        b"VP8 " => lossy_size(bytes, at),
+        b"VP8L" => lossless_size(bytes, at),
+        _ => Err(corrupt("an unknown chunk for the picture")),
+    }
+}
+
 /// A key frame's header: a three-byte tag, the start code, then 14 bits a side.
-fn lossy_size(bytes: &[u8]) -> Result<Size, DecodeError> {
-    if slice(bytes, 23, 3)? != b"\x9d\x01\x2a" {
+fn lossy_size(bytes: &[u8], at: usize) -> Result<Size, DecodeError> {
+    let header = slice(bytes, at, 10)?;
+    if header[3..6] != *b"\x9d\x01\x2a" {
         return Err(corrupt("no key frame"));
     }
-    Ok(Size::new(u32::from(u16_le(bytes, 26)? & 0x3fff), u32::from(u16_le(bytes, 28)? & 0x3fff)))
+    Ok(Size::new(u32::from(u16_le(header, 6)? & 0x3fff), u32::from(u16_le(header, 8)? & 0x3fff)))
 }
 
 /// A signature byte, then 14 bits a side, less one.
-fn lossless_size(bytes: &[u8]) -> Result<Size, DecodeError> {
-    if u8_at(bytes, 20)? != 0x2f {
+fn lossless_size(bytes: &[u8], at: usize) -> Result<Size, DecodeError> {
+    let header = slice(bytes, at, 5)?;
+    if header[0] != 0x2f {
         return Err(corrupt("no lossless signature"));
     }
-    let bits = u32_le(bytes, 21)?;
+    let bits = u32_le(header, 1)?;
     Ok(Size::new((bits & 0x3fff) + 1, (bits >> 14 & 0x3fff) + 1))
 }
