@@ -83,6 +83,8 @@ WEBHOOK = {"url": text, "base": text, "attempts": number, "next_at": optional(si
 ACCOUNT_V1 = {"name": text, "plan": plan, "created_at": signed}
 ACCOUNT_V2 = ACCOUNT_V1 | {"generates": flag}
 
+REQUEST_V1 = {"fingerprint": array, "images": number, "at": signed}
+
 RECORDS = {
     "account": [ACCOUNT_V1, ACCOUNT_V2, ACCOUNT_V2 | {"model": optional(model)}],
     "key": [KEY_V1, KEY_V1 | {"last_used_at": optional(signed)}],
@@ -93,7 +95,7 @@ RECORDS = {
         }
     ],
     "usage": [{"images": number, "microdollars": number}],
-    "request": [{"fingerprint": array, "images": number, "at": signed}],
+    "request": [REQUEST_V1, REQUEST_V1 | {"pictures": items(optional(array))}],
     "job": [
         {
             "id": text, "key_id": text, "account": text, "test": flag, "state": job_state, "progress": flag,

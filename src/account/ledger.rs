@@ -236,7 +236,7 @@ impl Reservation {
         let committed = move |rows: &Rows| {
             self.ledger.clone().settle(&mut self, rows);
             if let Some(permit) = permit {
-                permit.billed();
+                permit.billed(images);
             }
         };
         write(&*ledger.0.store, change, committed).await?;
@@ -278,7 +278,7 @@ mod tests {
         let key = IdempotencyKey::try_from(key).expect("a key");
         match requests.begin("a", &key, [7; 32], NOVEMBER).await {
             Begin::First(permit) => permit,
-            other @ (Begin::Repeat | Begin::Conflict) => panic!("{other:?}"),
+            other @ (Begin::Repeat(_) | Begin::Conflict) => panic!("{other:?}"),
         }
     }
 
@@ -430,7 +430,7 @@ mod tests {
         assert_eq!(used(&ledger, NOVEMBER), 1);
         assert!(ledger.reserve("a", Plan::Free, 1, NOVEMBER).is_err(), "billed");
         let key = IdempotencyKey::try_from("k").expect("a key");
-        assert!(matches!(requests.begin("a", &key, [7; 32], NOVEMBER).await, Begin::Repeat));
+        assert!(matches!(requests.begin("a", &key, [7; 32], NOVEMBER).await, Begin::Repeat(_)));
     }
 
     #[tokio::test]

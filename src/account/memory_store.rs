@@ -1,6 +1,6 @@
 //! A store in memory, for tests: what it has committed outlives the services on it, as a disk does.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use super::{Daily, Ledger, Presets, Requests};
@@ -95,7 +95,9 @@ impl State {
         let requests = self.requests.iter().filter(|(_, request)| request.at.0 >= now.0 - REQUEST_SECONDS);
         Rows {
             usage: usage.map(|((account, month), usage)| (account.clone(), *month, *usage)).collect(),
-            requests: requests.map(|((account, key), request)| (account.clone(), key.clone(), *request)).collect(),
+            requests: requests
+                .map(|((account, key), request)| (account.clone(), key.clone(), request.clone()))
+                .collect(),
             ..Rows::default()
         }
     }
@@ -109,7 +111,7 @@ impl State {
                 usage.microdollars += microdollars;
                 rows.usage.push((account.clone(), month, *usage));
                 if let Some((key, request)) = request {
-                    self.requests.insert((account.clone(), key.clone()), request);
+                    self.requests.insert((account.clone(), key.clone()), request.clone());
                     rows.requests.push((account, key, request));
                 }
             }
@@ -207,6 +209,10 @@ impl StateStore for MemoryStore {
 
     fn waiting_jobs(&self, _: usize) -> Result<Vec<Job>, OpenError> {
         Ok(Vec::new())
+    }
+
+    fn next_job(&self, _: &HashSet<String>) -> Result<Option<Job>, OpenError> {
+        Ok(None)
     }
 
     fn expiring_jobs(&self, _: usize) -> Result<Vec<(UnixSeconds, Job)>, OpenError> {

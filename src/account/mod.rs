@@ -35,7 +35,7 @@ pub use daily::{Daily, DayExhausted, Place};
 pub use keys::{CreatedKey, KeyInfo, Keys};
 pub use ledger::{Ledger, LedgerError, QuotaExhausted, Reservation, Standing};
 pub use presets::Presets;
-pub use requests::{Begin, Permit, Requests};
+pub use requests::{Begin, BilledPictures, Permit, Requests};
 pub use services::Services;
 pub use text::{AccountName, IdempotencyKey, InvalidText, Label, PresetName};
 pub use write::WriteError;

@@ -3,6 +3,10 @@
 //! The first request with a key gets a [`Permit`]. When it is billed, the key is remembered for 24 hours, in the same
 //! transaction as the bill; when it fails, the permit is dropped and the key is as new. The same request sent meanwhile
 //! waits for that. Results are not kept: the repeated request is computed again, with nothing to pay.
+//!
+//! What is fetched for a request is known only after that. It is remembered picture by picture, so that other bytes
+//! behind the same address are not computed again for nothing, and a picture of a batch that failed may be made and
+//! billed later: such a request gets a permit again.
 
 use std::collections::hash_map::Entry as Place;
 use std::collections::{HashMap, VecDeque};
@@ -43,17 +47,28 @@ struct Memory {
 enum Entry {
     /// Its permit is out; the channel closes when that is gone.
     Running { fingerprint: [u8; 32], ended: watch::Receiver<()> },
-    /// Billed at that time.
-    Billed { fingerprint: [u8; 32], at: UnixSeconds },
+    /// Billed, for some of its pictures at least.
+    Billed(Billed),
 }
+
+#[derive(Clone, Debug)]
+struct Billed {
+    fingerprint: [u8; 32],
+    images: u64,
+    at: UnixSeconds,
+    pictures: BilledPictures,
+}
+
+/// The pictures of a request, by their place in it: SHA-256 of what was fetched for those that were billed.
+pub type BilledPictures = Arc<[Option<[u8; 32]>]>;
 
 /// What a request with a key is.
 #[derive(Debug)]
 pub enum Begin {
-    /// The first one: bill it with the permit, or drop the permit.
+    /// The first one, or one of which some pictures are not billed: bill it with the permit, or drop the permit.
     First(Permit),
-    /// The same again, and the first was billed: answer it, and bill nothing.
-    Repeat,
+    /// The same again, and all of its pictures were billed: answer it, and bill nothing.
+    Repeat(BilledPictures),
     /// Another request under the same key.
     Conflict,
 }
@@ -67,6 +82,10 @@ pub struct Permit {
     key: String,
     fingerprint: [u8; 32],
     at: UnixSeconds,
+    /// What was billed before.
+    earlier: Option<Billed>,
+    /// What is to be remembered as billed.
+    pictures: BilledPictures,
     /// Dropped after the entry was changed: fields go after `Drop::drop`.
     _ended: watch::Sender<()>,
 }
@@ -78,14 +97,15 @@ impl Requests {
         let mut requests: Vec<(Id, Request)> =
             requests.into_iter().map(|(account, key, request)| (id(&account, &key), request)).collect();
         requests.sort_unstable_by_key(|(_, request)| request.at);
-        for (id, Request { fingerprint, at, images: _ }) in requests {
-            memory.remember(id, fingerprint, at);
+        for (id, Request { fingerprint, images, at, pictures }) in requests {
+            memory.remember(id, Billed { fingerprint, images, at, pictures: pictures.into() });
         }
         Self(Arc::new(Shared { store, memory: Mutex::new(memory) }))
     }
 
     /// Finds out what a request is. While the same request is under way this waits for its end; bound the waiting as
-    /// the work is bound. `fingerprint` is the SHA-256 of everything that the answer depends on.
+    /// the work is bound. `fingerprint` is the SHA-256 of all that was sent,
+    /// with the fields of its preset.
     pub async fn begin(&self, account: &str, key: &IdempotencyKey, fingerprint: [u8; 32], now: UnixSeconds) -> Begin {
         let id = id(account, key.as_str());
         loop {
@@ -125,19 +145,27 @@ impl Requests {
         memory.drop_before(oldest, DROPPED_AT_ONCE);
         let (sender, receiver) = watch::channel(());
         let running = Entry::Running { fingerprint, ended: receiver };
+        let mut earlier = None;
         match memory.entries.entry(id) {
-            Place::Occupied(mut place) => match place.get() {
-                Entry::Running { fingerprint: first, ended } if *first == fingerprint => return Err(ended.clone()),
-                Entry::Billed { fingerprint: first, at } if *at >= oldest => {
-                    return Ok(if *first == fingerprint { Begin::Repeat } else { Begin::Conflict });
+            Place::Occupied(mut place) => {
+                match place.get() {
+                    Entry::Running { fingerprint: first, ended } if *first == fingerprint => return Err(ended.clone()),
+                    Entry::Running { .. } => return Ok(Begin::Conflict),
+                    Entry::Billed(first) if first.at < oldest => {}
+                    Entry::Billed(first) if first.fingerprint != fingerprint => return Ok(Begin::Conflict),
+                    Entry::Billed(first) if first.pictures.iter().all(Option::is_some) => {
+                        return Ok(Begin::Repeat(Arc::clone(&first.pictures)));
+                    }
+                    Entry::Billed(first) => earlier = Some(first.clone()),
                 }
-                Entry::Running { .. } => return Ok(Begin::Conflict),
-                Entry::Billed { .. } => drop(place.insert(running)),
-            },
+                place.insert(running);
+            }
             Place::Vacant(place) => drop(place.insert(running)),
         }
         let key = key.as_str().to_owned();
-        Ok(Begin::First(Permit { requests: self.clone(), id, key, fingerprint, at: now, _ended: sender }))
+        let pictures = earlier.as_ref().map(|earlier| Arc::clone(&earlier.pictures)).unwrap_or_default();
+        let requests = self.clone();
+        Ok(Begin::First(Permit { requests, id, key, fingerprint, at: now, earlier, pictures, _ended: sender }))
     }
 
     /// Held for a look-up, never across an await. A panic under the lock leaves whole entries, so poison is no reason
@@ -148,9 +176,9 @@ impl Requests {
 }
 
 impl Memory {
-    fn remember(&mut self, id: Id, fingerprint: [u8; 32], at: UnixSeconds) {
-        self.entries.insert(id, Entry::Billed { fingerprint, at });
-        self.billed.push_back((at, id));
+    fn remember(&mut self, id: Id, billed: Billed) {
+        self.billed.push_back((billed.at, id));
+        self.entries.insert(id, Entry::Billed(billed));
     }
 
     /// Drops up to `most` billed requests from before a time, oldest first. Whether there may be more.
@@ -158,10 +186,11 @@ impl Memory {
         for _ in 0..most {
             let Some(&(at, id)) = self.billed.front().filter(|(at, _)| *at < before) else { return false };
             self.billed.pop_front();
-            if let Some(Entry::Billed { at: latest, .. }) = self.entries.get(&id)
-                && *latest == at
-            {
-                self.entries.remove(&id);
+            match self.entries.get(&id) {
+                Some(Entry::Billed(latest)) if latest.at == at => drop(self.entries.remove(&id)),
+                // Its permit may restore what was billed before.
+                Some(Entry::Running { .. }) => self.billed.push_back((at, id)),
+                Some(Entry::Billed(_)) | None => {}
             }
         }
         true
@@ -169,14 +198,34 @@ impl Memory {
 }
 
 impl Permit {
-    /// What the store is to remember.
+    /// The pictures that were billed under the key before.
+    #[must_use]
+    pub fn pictures(&self) -> &BilledPictures {
+        &self.pictures
+    }
+
+    /// With all the pictures that are billed when this is, those of before included.
+    pub fn with_pictures(mut self, pictures: BilledPictures) -> Self {
+        self.pictures = pictures;
+        self
+    }
+
+    /// What the store is to remember when `images` more are billed.
     pub(super) fn request(&self, images: u64) -> (String, Request) {
-        (self.key.clone(), Request { fingerprint: self.fingerprint, images, at: self.at })
+        let Billed { fingerprint, images, at, pictures } = self.bill(images);
+        (self.key.clone(), Request { fingerprint, images, at, pictures: pictures.to_vec() })
     }
 
     /// To be called when the store has it.
-    pub(super) fn billed(self) {
-        self.requests.lock().remember(self.id, self.fingerprint, self.at);
+    pub(super) fn billed(self, images: u64) {
+        let billed = self.bill(images);
+        self.requests.lock().remember(self.id, billed);
+    }
+
+    fn bill(&self, images: u64) -> Billed {
+        let before = self.earlier.as_ref().map_or(0, |earlier| earlier.images);
+        let (fingerprint, at, pictures) = (self.fingerprint, self.at, Arc::clone(&self.pictures));
+        Billed { fingerprint, images: before.saturating_add(images), at, pictures }
     }
 }
 
@@ -184,10 +233,13 @@ impl Drop for Permit {
     fn drop(&mut self) {
         let mut memory = self.requests.lock();
         // A billed one stays.
-        if let Place::Occupied(place) = memory.entries.entry(self.id)
-            && matches!(place.get(), Entry::Running { .. })
-        {
-            place.remove();
+        if !matches!(memory.entries.get(&self.id), Some(Entry::Running { .. })) {
+            return;
+        }
+        match self.earlier.take() {
+            // Its place in the queue is still there.
+            Some(earlier) => drop(memory.entries.insert(self.id, Entry::Billed(earlier))),
+            None => drop(memory.entries.remove(&self.id)),
         }
     }
 }
@@ -234,7 +286,7 @@ mod tests {
     fn first(requests: &Requests, name: &str, fingerprint: u8, now: UnixSeconds) -> Permit {
         match begin(requests, name, fingerprint, now) {
             Some(Begin::First(permit)) => permit,
-            other @ (None | Some(Begin::Repeat | Begin::Conflict)) => panic!("not the first: {other:?}"),
+            other @ (None | Some(Begin::Repeat(_) | Begin::Conflict)) => panic!("not the first: {other:?}"),
         }
     }
 
@@ -246,11 +298,33 @@ mod tests {
         assert!(matches!(begin(&requests, "k", 2, NOW), Some(Begin::Conflict)), "another one while it runs");
         assert!(begin(&requests, "k", 1, NOW).is_none(), "the same one waits");
         bill(&ledger, permit).await;
-        assert!(matches!(begin(&requests, "k", 1, NOW), Some(Begin::Repeat)));
+        assert!(matches!(begin(&requests, "k", 1, NOW), Some(Begin::Repeat(_))));
         assert!(matches!(begin(&requests, "k", 2, NOW), Some(Begin::Conflict)));
         drop(first(&requests, "K", 2, NOW));
         let other = requests.begin("b", &key("k"), [2; 32], NOW).await;
         assert!(matches!(other, Begin::First(_)), "another account has its own keys");
+    }
+
+    #[tokio::test]
+    async fn a_request_of_which_a_picture_is_not_billed_gets_a_permit_again() {
+        let store = MemoryStore::default();
+        let (ledger, requests, _) = store.start(50, NOW);
+        let some: BilledPictures = Arc::from([Some([7; 32]), None]);
+        bill(&ledger, first(&requests, "k", 1, NOW).with_pictures(Arc::clone(&some))).await;
+        for requests in [requests, store.start(50, NOW).1] {
+            // Dropped, it leaves what was billed as it was.
+            for _ in 0..2 {
+                let permit = first(&requests, "k", 1, NOW);
+                assert_eq!(permit.pictures(), &some);
+                assert!(begin(&requests, "k", 1, NOW).is_none(), "the same one waits");
+                assert!(matches!(begin(&requests, "k", 2, NOW), Some(Begin::Conflict)));
+            }
+        }
+        let (ledger, requests, _) = store.start(50, NOW);
+        let all: BilledPictures = Arc::from([Some([7; 32]), Some([8; 32])]);
+        bill(&ledger, first(&requests, "k", 1, NOW).with_pictures(Arc::clone(&all))).await;
+        assert!(matches!(begin(&requests, "k", 1, NOW), Some(Begin::Repeat(pictures)) if pictures == all));
+        assert_eq!(store.start(50, NOW).1.lock().entries.len(), 1);
     }
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
@@ -267,7 +341,7 @@ mod tests {
                         drop(permit);
                     }
                     Begin::First(permit) => bill(&ledger, permit).await,
-                    Begin::Repeat => {}
+                    Begin::Repeat(_) => {}
                     Begin::Conflict => panic!("they are equal"),
                 }
             })
@@ -297,7 +371,7 @@ mod tests {
         let (ledger, requests, _) = store.start(50, NOW);
         bill(&ledger, first(&requests, "k", 1, NOW)).await;
         for requests in [requests, store.start(50, at(DAY)).1] {
-            assert!(matches!(begin(&requests, "k", 1, at(DAY)), Some(Begin::Repeat)));
+            assert!(matches!(begin(&requests, "k", 1, at(DAY)), Some(Begin::Repeat(_))));
             assert!(matches!(begin(&requests, "k", 2, at(DAY)), Some(Begin::Conflict)));
             drop(first(&requests, "k", 2, at(DAY + 1)));
         }
@@ -323,7 +397,7 @@ mod tests {
         assert_eq!(sizes(), (120, 60, 60));
         requests.forget(at(DAY + 200)).await.expect("the store writes");
         assert_eq!(sizes(), (20, 20, 20));
-        assert!(matches!(begin(&requests, "new0", 1, at(DAY + 200)), Some(Begin::Repeat)));
+        assert!(matches!(begin(&requests, "new0", 1, at(DAY + 200)), Some(Begin::Repeat(_))));
     }
 
     #[tokio::test]
@@ -333,7 +407,7 @@ mod tests {
         bill(&ledger, first(&requests, "k", 1, NOW)).await;
         bill(&ledger, first(&requests, "k", 2, at(DAY + 1))).await;
         requests.forget(at(DAY + 2)).await.expect("the store writes");
-        assert!(matches!(begin(&requests, "k", 2, at(DAY + 2)), Some(Begin::Repeat)));
+        assert!(matches!(begin(&requests, "k", 2, at(DAY + 2)), Some(Begin::Repeat(_))));
         assert_eq!(requests.lock().billed.len(), 1);
     }
 
@@ -407,7 +481,7 @@ mod tests {
                     let seen = match &begun {
                         None => "waits",
                         Some(Begin::First(_)) => "first",
-                        Some(Begin::Repeat) => "repeat",
+                        Some(Begin::Repeat(_)) => "repeat",
                         Some(Begin::Conflict) => "conflict",
                     };
                     let expected = match known.get(&key) {

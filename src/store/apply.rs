@@ -60,6 +60,7 @@ impl Writing<'_> {
             Change::StartJob { id, at } => {
                 let job = self.jobs.known(&id)?;
                 expect_state(&job, job.state == JobState::Queued)?;
+                self.facts.note_turn(&job.account)?;
                 self.put_job(Job { state: JobState::Processing, updated_at: at, ..job })
             }
             Change::RequeueJobs { at } => self.requeue_jobs(at),
@@ -137,7 +138,7 @@ impl Writing<'_> {
         let usage = self.usage.add(&account, month, more)?;
         let mut rows = Rows::default();
         if let Some((key, request)) = request {
-            self.requests.put(&account, &key, request)?;
+            self.requests.put(&account, &key, request.clone())?;
             rows.requests.push((account.clone(), key, request));
         }
         rows.usage.push((account, month, usage));

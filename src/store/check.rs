@@ -136,7 +136,7 @@ fn check_key_id(tables: &Reading, id: &str, hash: KeyHash, report: &mut Report) 
         Ok(None) => report.find(format_args!("key {id} is in the index and not in the table")),
         // Told with its row.
         Err(Fault::Damaged(_)) => {}
-        Err(fault @ Fault::Storage(_)) => return Err(fault),
+        Err(fault @ (Fault::Storage(_) | Fault::Panicked | Fault::Closed)) => return Err(fault),
     }
     Ok(())
 }
@@ -168,7 +168,7 @@ fn check_presets(tables: &Reading, accounts: &Names, report: &mut Report) -> Res
             Ok(None) => report.find(format_args!("{what} is in the index and not in the table")),
             // Told with its row.
             Err(Fault::Damaged(_)) => {}
-            Err(fault @ Fault::Storage(_)) => return Err(fault),
+            Err(fault @ (Fault::Storage(_) | Fault::Panicked | Fault::Closed)) => return Err(fault),
         }
     }
     Ok(())
@@ -213,7 +213,7 @@ fn check_requests(tables: &Reading, accounts: &Names, report: &mut Report) -> Re
             Ok(None) => report.find(format_args!("{what} is in the index and not in the table")),
             // Told with its row.
             Err(Fault::Damaged(_)) => {}
-            Err(fault @ Fault::Storage(_)) => return Err(fault),
+            Err(fault @ (Fault::Storage(_) | Fault::Panicked | Fault::Closed)) => return Err(fault),
         }
     }
     Ok(())
@@ -239,7 +239,7 @@ fn check_jobs(tables: &Reading, accounts: &Names, report: &mut Report) -> Result
             Ok(None) => report.find(format_args!("job {id} is in the index {index} and not in the table")),
             // Told with its row.
             Err(Fault::Damaged(_)) => {}
-            Err(fault @ Fault::Storage(_)) => return Err(fault),
+            Err(fault @ (Fault::Storage(_) | Fault::Panicked | Fault::Closed)) => return Err(fault),
         }
         Ok(())
     })

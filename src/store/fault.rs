@@ -9,12 +9,29 @@ pub(super) enum Fault {
     Storage(redb::Error),
     /// A row does not mean anything, or two rows contradict each other.
     Damaged(String),
+    /// The storage engine panicked, as it does over some kinds of damage.
+    Panicked,
+    /// The file is closed: it could not be opened again after a fault.
+    Closed,
 }
 
 impl Fault {
     /// A row that is no record.
     pub(super) fn unreadable(row: impl std::fmt::Display, error: &RecordError) -> Self {
         Self::Damaged(format!("{row}: {error}"))
+    }
+
+    /// Whether the storage engine takes no more work until the file is opened again.
+    pub(super) const fn needs_reopening(&self) -> bool {
+        match self {
+            Self::Storage(_) | Self::Panicked | Self::Closed => true,
+            Self::Damaged(_) => false,
+        }
+    }
+
+    /// As [`Self::needs_reopening`], for a read: an I/O error, the first one or a later one.
+    pub(super) const fn is_io(&self) -> bool {
+        matches!(self, Self::Storage(redb::Error::Io(_) | redb::Error::PreviousIo))
     }
 }
 
@@ -29,6 +46,8 @@ impl std::fmt::Display for Fault {
         match self {
             Self::Storage(error) => write!(f, "{error}"),
             Self::Damaged(reason) => f.write_str(reason),
+            Self::Panicked => f.write_str("the storage engine panicked; the file may be damaged"),
+            Self::Closed => f.write_str("the file could not be opened again after a fault"),
         }
     }
 }

@@ -10,27 +10,36 @@
 //!   backwards, even when the caller who asked went away.
 //! - Changes that wait while the disk works share the next commit (group commit); nobody waits for a batch to fill.
 //! - At [`QUEUED_CHANGES`] waiting changes the next one is refused with [`ChangeError::Busy`].
+//! - After a storage fault, such as a full disk, the file is opened again (`recovery.rs`). Until it can be written to,
+//!   changes are refused with [`ChangeError::Unavailable`] and [`StateStore::fault`] has the reason.
 
 mod apply;
 mod check;
 mod day;
 mod fault;
+#[cfg(test)]
+mod fault_tests;
+mod private;
 mod records;
+mod recovery;
 mod redb_store;
+mod reserve;
 mod tables;
 mod transfer;
 mod upkeep;
 mod writer;
 
+use std::collections::HashSet;
 use std::io;
 use std::path::{Path, PathBuf};
 
 pub use check::{Report, RowCounts};
 pub use day::{Day, Generated};
+pub use private::{create_private_dir, make_private};
 pub use records::{
     AccountModel, AccountRecord, AccountV1, AccountV2, AccountV3, JobError, JobRecord, JobResult, JobState, JobV1,
-    KeyRecord, KeyV1, KeyV2, Month, Plan, PresetRecord, PresetV1, Record, RecordError, RequestRecord, RequestV1,
-    UnixSeconds, UsageRecord, UsageV1, Webhook,
+    KeyRecord, KeyV1, KeyV2, Month, NOTHING_FETCHED, Plan, PresetRecord, PresetV1, Record, RecordError, RequestRecord,
+    RequestV1, RequestV2, UnixSeconds, UsageRecord, UsageV1, Webhook,
 };
 pub use redb_store::RedbStore;
 pub use transfer::{ExportError, ImportError};
@@ -48,7 +57,7 @@ pub type Preset = PresetV1;
 pub type Usage = UsageV1;
 
 /// A billed request in its newest form.
-pub type Request = RequestV1;
+pub type Request = RequestV2;
 
 /// A job in its newest form.
 pub type Job = JobV1;
@@ -313,6 +322,13 @@ pub trait StateStore: Send + Sync + std::fmt::Debug + 'static {
     /// When the store is damaged or cannot be read.
     fn waiting_jobs(&self, limit: usize) -> Result<Vec<Job>, OpenError>;
 
+    /// The queued job to begin next, none of `taken`. The accounts take turns, also over a restart: the one behind the
+    /// account whose job was begun last comes first, and of an account the oldest job.
+    ///
+    /// # Errors
+    /// When the store is damaged or cannot be read.
+    fn next_job(&self, taken: &HashSet<String>) -> Result<Option<Job>, OpenError>;
+
     /// Up to `limit` jobs at their end, each with the time when something of it is to be deleted, the earliest first.
     ///
     /// # Errors
@@ -324,6 +340,11 @@ pub trait StateStore: Send + Sync + std::fmt::Debug + 'static {
     /// # Errors
     /// When the store is damaged or cannot be read.
     fn webhook_jobs(&self, limit: usize) -> Result<Vec<(UnixSeconds, Job)>, OpenError>;
+
+    /// Why no change can be written at present; nothing while the store works.
+    fn fault(&self) -> Option<String> {
+        None
+    }
 }
 
 /// Why a store cannot be used.
@@ -419,7 +440,10 @@ pub enum ChangeError {
     /// Too many changes wait; try again in a moment.
     #[error("too many changes are waiting for the disk")]
     Busy,
-    /// The disk or the file failed; the store takes no more changes until it is opened again.
+    /// The store cannot write at present, such as on a full disk; the change did not happen.
+    #[error("the store cannot write at present: {0}")]
+    Unavailable(String),
+    /// The disk or the file failed; the change may or may not have happened.
     #[error("the store failed: {0}")]
     Storage(String),
 }

@@ -4,7 +4,7 @@
 //! was released is never edited, reordered or removed; a new one is a new variant at the end, and `latest` converts.
 //! `schemas/records/` holds the exact bytes of every version, and a test reads each of them.
 
-use crate::recipe::CutModel;
+use crate::recipe::{CutModel, MAX_BATCH};
 use std::fmt;
 
 use serde::de::DeserializeOwned;
@@ -301,6 +301,8 @@ pub struct UsageV1 {
 pub enum RequestRecord {
     /// Since schema 2.
     V1(RequestV1),
+    /// Since schema 5.
+    V2(RequestV2),
 }
 
 /// Version 1 of a billed request: a repetition of it is not billed again.
@@ -312,6 +314,31 @@ pub struct RequestV1 {
     pub images: u64,
     /// When it was billed.
     pub at: UnixSeconds,
+}
+
+/// Version 2 of a billed request: says for which pictures it was billed, and from which bytes.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RequestV2 {
+    /// SHA-256 of what was sent, the fields of its preset included; the same key with another one is a conflict.
+    pub fingerprint: [u8; 32],
+    /// Images billed.
+    pub images: u64,
+    /// When it was billed last.
+    pub at: UnixSeconds,
+    /// By the place of the picture in the request: SHA-256 of what was fetched for it, [`NOTHING_FETCHED`] where nothing
+    /// was; none where the picture was not billed.
+    pub pictures: Vec<Option<[u8; 32]>>,
+}
+
+/// In place of the SHA-256 of what was fetched for a picture for which nothing was fetched.
+pub const NOTHING_FETCHED: [u8; 32] = [0; 32];
+
+impl RequestV2 {
+    /// The pictures of a version that did not keep them: all of an upload count as billed, and all that are fetched as
+    /// fetched from other bytes.
+    pub(super) fn pictures_before_v2() -> Vec<Option<[u8; 32]>> {
+        vec![Some(NOTHING_FETCHED); MAX_BATCH]
+    }
 }
 
 /// A job, as stored.
@@ -555,6 +582,23 @@ impl Record for KeyRecord {
     }
 }
 
+impl Record for RequestRecord {
+    type Latest = RequestV2;
+
+    fn latest(self) -> RequestV2 {
+        match self {
+            Self::V1(RequestV1 { fingerprint, images, at }) => {
+                RequestV2 { fingerprint, images, at, pictures: RequestV2::pictures_before_v2() }
+            }
+            Self::V2(request) => request,
+        }
+    }
+
+    fn from_latest(latest: RequestV2) -> Self {
+        Self::V2(latest)
+    }
+}
+
 /// A record that has one version so far.
 macro_rules! record_of_one_version {
     ($record:ident, $version:ident) => {
@@ -575,7 +619,6 @@ macro_rules! record_of_one_version {
 
 record_of_one_version!(PresetRecord, PresetV1);
 record_of_one_version!(UsageRecord, UsageV1);
-record_of_one_version!(RequestRecord, RequestV1);
 record_of_one_version!(JobRecord, JobV1);
 
 #[cfg(test)]

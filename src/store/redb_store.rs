@@ -1,20 +1,27 @@
 //! The store of one machine: a single redb file, owned by one process.
 
 use std::any::Any;
+use std::collections::HashSet;
+use std::fmt;
 use std::fs;
 use std::io;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock, TryLockError};
 use std::time::{Duration, Instant};
 
 use redb::{Builder, Database, DatabaseError, ReadTransaction, ReadableDatabase, StorageError, TableHandle};
 
 use super::fault::Fault;
-use super::tables::{Jobs, META, META_SCHEMA, Presets, Reading, SCHEMA, Writing};
+use super::recovery::{Health, Recovery};
+use super::reserve::Reserve;
+use super::tables::{Jobs, META, META_SCHEMA, Presets, Reading, ReadingFacts, SCHEMA, Writing};
 use super::upkeep::{self, Upkeep};
 use super::writer::Writer;
-use super::{Change, Done, Job, Month, OpenError, Preset, REQUEST_SECONDS, Rows, StateStore, UnixSeconds};
+use super::{
+    Change, Done, Job, Month, OpenError, Preset, REQUEST_SECONDS, Rows, StateStore, UnixSeconds, create_private_dir,
+};
 
 /// Pages that redb may keep in memory. Everything that is read often lives in the program's own maps, so the library's
 /// default of 1 GiB would only be a hole in the daemon's memory bound.
@@ -30,7 +37,11 @@ pub struct RedbStore {
     // Declared before `database`: the writer finishes before the file is closed.
     writer: Writer,
     database: Arc<OpenDatabase>,
+    health: Arc<Health>,
 }
+
+/// Opens the file, at the start and after a fault. Tests put a file system that fails in its place.
+pub(super) type Opener = Box<dyn Fn(&Path) -> Result<Database, DatabaseError> + Send + Sync>;
 
 impl RedbStore {
     /// Opens the file, creating it (and its folder) where it is missing, and bringing one of an older schema up to date.
@@ -46,18 +57,28 @@ impl RedbStore {
     /// # Errors
     /// As [`Self::open`].
     pub fn open_idling(path: &Path, idle: Duration) -> Result<Self, OpenError> {
+        Self::open_by(Box::new(|path| settings().open(path)), path, idle, Reserve::none())
+    }
+
+    /// As [`Self::open`], with disk space allocated ahead of the file: it can grow by `bytes` on a disk that other files
+    /// have filled. Nothing is allocated on a file system that cannot do so, or has too little room.
+    ///
+    /// # Errors
+    /// As [`Self::open`].
+    pub fn open_reserving(path: &Path, bytes: u64) -> Result<Self, OpenError> {
+        Self::open_by(Box::new(|path| settings().open(path)), path, upkeep::IDLE, Reserve::ahead_of(path, bytes))
+    }
+
+    pub(super) fn open_by(opener: Opener, path: &Path, idle: Duration, reserve: Reserve) -> Result<Self, OpenError> {
         if !path.exists() {
             create(path)?;
         }
-        // The repair that redb does here after a crash reads the whole file: 0.1 to 0.3 s at 100,000 keys, loading
-        // included. Its quick repair was no faster at that size and made a single commit 4 to 10 times slower.
-        let opened = guarded(path, || settings().open(path).map_err(|error| refused(path, error)))?;
-        let database = Arc::new(OpenDatabase::new(opened));
-        guarded(path, || database.with(|database| bring_up_to_date(database, path)))?;
-        let upkeep = Upkeep::new(path.into(), idle);
-        let writer = Writer::start(Arc::clone(&database), upkeep)
+        let database = Arc::new(OpenDatabase::open(path, opener)?);
+        let health = Arc::new(Health::default());
+        let recovery = Recovery::new(Arc::clone(&database), Arc::clone(&health));
+        let writer = Writer::start(Arc::clone(&database), Upkeep::new(path.into(), idle), recovery, reserve)
             .map_err(|source| OpenError::Io { path: path.into(), source })?;
-        Ok(Self { path: path.into(), writer, database })
+        Ok(Self { path: path.into(), writer, database, health })
     }
 
     /// As [`Self::open`], but waits up to `patience` for another process to close the file: a command that looks at the
@@ -123,8 +144,14 @@ impl RedbStore {
     /// Runs `work` on a snapshot.
     pub(super) fn read<T>(&self, work: impl FnOnce(&ReadTransaction) -> Result<T, Fault>) -> Result<T, OpenError> {
         guarded(&self.path, || {
+            let opening = self.database.opening();
             let result = self.database.with(|database| work(&database.begin_read()?));
-            result.map_err(|fault| unreadable(&self.path, fault))
+            result.map_err(|fault| {
+                if fault.is_io() {
+                    self.writer.report(opening, &fault);
+                }
+                unreadable(&self.path, fault)
+            })
         })
     }
 }
@@ -166,6 +193,13 @@ impl StateStore for RedbStore {
         self.read(|transaction| Jobs::open(transaction)?.waiting(limit))
     }
 
+    fn next_job(&self, taken: &HashSet<String>) -> Result<Option<Job>, OpenError> {
+        self.read(|transaction| {
+            let last_turn = ReadingFacts::open(transaction)?.last_turn()?;
+            Jobs::open(transaction)?.next(last_turn, taken)
+        })
+    }
+
     fn expiring_jobs(&self, limit: usize) -> Result<Vec<(UnixSeconds, Job)>, OpenError> {
         self.read(|transaction| Jobs::open(transaction)?.expiring(limit))
     }
@@ -173,34 +207,61 @@ impl StateStore for RedbStore {
     fn webhook_jobs(&self, limit: usize) -> Result<Vec<(UnixSeconds, Job)>, OpenError> {
         self.read(|transaction| Jobs::open(transaction)?.webhooks(limit))
     }
+
+    fn fault(&self) -> Option<String> {
+        self.health.fault()
+    }
 }
 
 /// A database whose closing cannot take the process down: redb commits once more there, and panics over a damaged page.
 ///
 /// The lock is for the rare work that redb wants the database alone for; all other work shares it.
-#[derive(Debug)]
-pub(super) struct OpenDatabase(RwLock<Option<Database>>);
+pub(super) struct OpenDatabase {
+    path: PathBuf,
+    opener: Opener,
+    /// Nothing after a fault, until it could be opened again.
+    database: RwLock<Option<Database>>,
+    /// How many times it was opened.
+    openings: AtomicU64,
+}
 
 impl OpenDatabase {
-    pub(super) const fn new(database: Database) -> Self {
-        Self(RwLock::new(Some(database)))
+    /// Opens the file, and brings one of an older schema up to date.
+    pub(super) fn open(path: &Path, opener: Opener) -> Result<Self, OpenError> {
+        let database = RwLock::new(Some(open_file(path, &opener)?));
+        Ok(Self { path: path.into(), opener, database, openings: AtomicU64::new(0) })
     }
 
-    pub(super) fn with<T>(&self, work: impl FnOnce(&Database) -> T) -> T {
-        // A panic is caught and told where it happens; the lock has nothing to add to it.
-        let database = self.0.read().unwrap_or_else(PoisonError::into_inner);
-        work(database.as_ref().expect("only `drop` takes it"))
+    /// Closes the file and opens it again. When that fails it stays closed.
+    pub(super) fn reopen(&self) -> Result<(), OpenError> {
+        let mut database = self.database.write().unwrap_or_else(PoisonError::into_inner);
+        close(database.take());
+        self.openings.fetch_add(1, Ordering::Release);
+        forget_cached(&self.path);
+        *database = Some(open_file(&self.path, &self.opener)?);
+        Ok(())
+    }
+
+    /// The number of the present opening of the file.
+    pub(super) fn opening(&self) -> u64 {
+        self.openings.load(Ordering::Acquire)
+    }
+
+    pub(super) fn with<T, E: From<Fault>>(&self, work: impl FnOnce(&Database) -> Result<T, E>) -> Result<T, E> {
+        // A panic is caught and logged where it happens; the lock has nothing to add to it.
+        let database = self.database.read().unwrap_or_else(PoisonError::into_inner);
+        database.as_ref().map_or_else(|| Err(Fault::Closed.into()), work)
     }
 
     /// Waits for everybody else, and keeps them waiting.
-    fn alone<T>(&self, work: impl FnOnce(&mut Database) -> T) -> T {
-        let mut database = self.0.write().unwrap_or_else(PoisonError::into_inner);
-        work(database.as_mut().expect("only `drop` takes it"))
+    fn alone<T>(&self, work: impl FnOnce(&mut Database) -> Result<T, Fault>) -> Result<T, Fault> {
+        let mut database = self.database.write().unwrap_or_else(PoisonError::into_inner);
+        database.as_mut().map_or(Err(Fault::Closed), work)
     }
 
     /// As [`Self::alone`], but `None` when somebody is at work.
     pub(super) fn alone_if_free<T>(&self, work: impl FnOnce(&mut Database) -> T) -> Option<T> {
-        let mut database = match self.0.try_write() {
+        let mut database = match self.database.try_write() {
             Ok(database) => database,
             Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
             Err(TryLockError::WouldBlock) => return None,
@@ -209,13 +270,49 @@ impl OpenDatabase {
     }
 }
 
+impl fmt::Debug for OpenDatabase {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("OpenDatabase").field("path", &self.path).finish_non_exhaustive()
+    }
+}
+
 impl Drop for OpenDatabase {
     fn drop(&mut self) {
-        let database = self.0.get_mut().unwrap_or_else(PoisonError::into_inner).take();
-        if let Err(panic) = catch_unwind(AssertUnwindSafe(|| drop(database))) {
-            tracing::error!(reason = panic_text(&*panic), "the store could not be closed cleanly");
-        }
+        close(self.database.get_mut().unwrap_or_else(PoisonError::into_inner).take());
     }
+}
+
+fn close(database: Option<Database>) {
+    if let Err(panic) = catch_unwind(AssertUnwindSafe(|| drop(database))) {
+        tracing::error!(reason = panic_text(&*panic), "the store could not be closed cleanly");
+    }
+}
+
+/// Drops the pages of the file that the system has in memory. After a failed sync they count as written and may not be
+/// (Rebello et al., "Can Applications Recover from fsync Failures?", USENIX ATC 2020). The reopened file has to show what
+/// the disk holds; redb's checksums find what is missing there.
+fn forget_cached(path: &Path) {
+    #[cfg(target_os = "linux")]
+    if let Ok(file) = fs::File::open(path) {
+        let _ = rustix::fs::fadvise(&file, 0, None, rustix::fs::Advice::DontNeed);
+    }
+    #[cfg(not(target_os = "linux"))]
+    let _ = path;
+}
+
+fn open_file(path: &Path, opener: &Opener) -> Result<Database, OpenError> {
+    // The repair that redb does here after a crash reads the whole file: 0.1 to 0.3 s at 100,000 keys, loading
+    // included. Its quick repair was no faster at that size and made a single commit 4 to 10 times slower.
+    guarded(path, || {
+        let database = opener(path).map_err(|error| refused(path, error))?;
+        match bring_up_to_date(&database, path) {
+            Ok(()) => Ok(database),
+            Err(error) => {
+                close(Some(database));
+                Err(error)
+            }
+        }
+    })
 }
 
 fn settings() -> Builder {
@@ -230,7 +327,7 @@ fn settings() -> Builder {
 fn create(path: &Path) -> Result<(), OpenError> {
     let failed = |source| OpenError::Io { path: path.into(), source };
     let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    fs::create_dir_all(folder).map_err(failed)?;
+    create_private_dir(folder).map_err(failed)?;
     let fresh = tempfile::Builder::new().prefix("state.").suffix(".new").tempfile_in(folder).map_err(failed)?;
     let database = settings().create_file(fresh.reopen().map_err(failed)?).map_err(|error| refused(path, error))?;
     create_tables(&database).map_err(|error| unreadable(path, error))?;
@@ -310,11 +407,15 @@ pub(super) fn unreadable(path: &Path, fault: Fault) -> OpenError {
         Fault::Storage(error) => {
             if let redb::Error::Io(source) = error {
                 io_error(path, source)
+            } else if matches!(error, redb::Error::PreviousIo) {
+                io_error(path, io::Error::other(error))
             } else {
                 corrupt(path, error.to_string())
             }
         }
         Fault::Damaged(reason) => corrupt(path, reason),
+        Fault::Panicked => corrupt(path, fault.to_string()),
+        Fault::Closed => io_error(path, io::Error::other(fault.to_string())),
     }
 }
 

@@ -1,7 +1,7 @@
 //! The whole store as lines of JSON, and back.
 //!
 //! ```text
-//! {"row":"store","schema":4,"exported_at":1767225600}
+//! {"row":"store","schema":5,"exported_at":1767225600}
 //! {"row":"account","name":"acme","plan":"paid",…}          before everything that belongs to it
 //! {"row":"key","hash":"9f86…","id":"key_…","account":"acme",…}
 //! {"row":"preset",…}   {"row":"usage",…}   {"row":"request",…}   {"row":"job",…}
@@ -28,6 +28,9 @@ const MAX_LINE_BYTES: u64 = 1 << 20;
 
 /// The first schema whose accounts have a model.
 const WITH_MODELS: u64 = 4;
+
+/// The first schema whose requests say which pictures were billed.
+const WITH_PICTURES: u64 = 5;
 
 /// One line.
 #[derive(Debug, Serialize, Deserialize)]
@@ -56,6 +59,7 @@ enum Line {
         fingerprint: Hex,
         images: u64,
         at: UnixSeconds,
+        pictures: Vec<Option<Hex>>,
     },
     Job(Box<Job>),
     End {
@@ -88,6 +92,10 @@ impl TryFrom<String> for Hex {
         }
         Ok(Self(bytes))
     }
+}
+
+fn hexes(hashes: Vec<Option<[u8; 32]>>) -> Vec<Option<Hex>> {
+    hashes.into_iter().map(|hash| hash.map(Hex)).collect()
 }
 
 /// Why a store was not exported.
@@ -207,8 +215,9 @@ fn export(tables: &Reading, emit: &mut Emit<'_>) -> Result<RowCounts, Stop<io::E
     }
     for row in tables.requests.rows()? {
         let ([account, key], request) = row?;
-        let Request { fingerprint, images, at } = request?;
-        emit(&Line::Request { account, key, fingerprint: Hex(fingerprint), images, at })?;
+        let Request { fingerprint, images, at, pictures } = request?;
+        let pictures = hexes(pictures);
+        emit(&Line::Request { account, key, fingerprint: Hex(fingerprint), images, at, pictures })?;
         rows.requests += 1;
     }
     for row in tables.jobs.rows()? {
@@ -257,7 +266,9 @@ fn import(tables: &mut Writing<'_>, input: &mut dyn BufRead) -> Result<RowCounts
                 Ok(()) => {}
                 Err(Failure::Refused(refusal)) => return Err(wrong(refusal.to_string())),
                 Err(Failure::Fault(Fault::Damaged(reason))) => return Err(wrong(reason)),
-                Err(Failure::Fault(fault @ Fault::Storage(_))) => return Err(Stop::Fault(fault)),
+                Err(Failure::Fault(fault @ (Fault::Storage(_) | Fault::Panicked | Fault::Closed))) => {
+                    return Err(Stop::Fault(fault));
+                }
             },
         }
     }
@@ -272,6 +283,13 @@ fn parse(bytes: &[u8], schema: u64) -> Result<Line, String> {
         && let Some(account) = value.as_object_mut()
     {
         account.entry("model").or_insert(Value::Null);
+    }
+    if schema < WITH_PICTURES
+        && value["row"] == "request"
+        && let Some(request) = value.as_object_mut()
+    {
+        let pictures = serde_json::to_value(hexes(Request::pictures_before_v2())).map_err(|error| error.to_string())?;
+        request.entry("pictures").or_insert(pictures);
     }
     let line: Line = serde_json::from_value(value.clone()).map_err(|error| format!("no row of a store: {error}"))?;
     let known = serde_json::to_value(&line).map_err(|error| error.to_string())?;
@@ -312,12 +330,13 @@ fn insert(tables: &mut Writing<'_>, line: Line, rows: &mut RowCounts) -> Result<
             tables.usage.add(&account, month, usage)?;
             rows.usage += 1;
         }
-        Line::Request { account, key, fingerprint: Hex(fingerprint), images, at } => {
+        Line::Request { account, key, fingerprint: Hex(fingerprint), images, at, pictures } => {
             tables.accounts.named(&account)?;
             if tables.requests.get(&account, &key)?.is_some() {
                 return twice("request");
             }
-            tables.requests.put(&account, &key, Request { fingerprint, images, at })?;
+            let pictures = pictures.into_iter().map(|picture| picture.map(|Hex(hash)| hash)).collect();
+            tables.requests.put(&account, &key, Request { fingerprint, images, at, pictures })?;
             rows.requests += 1;
         }
         Line::Job(job) => {

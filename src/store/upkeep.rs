@@ -5,13 +5,13 @@
 //! them, with the database for itself alone, so it is done when no change came for a while and it halves the file.
 
 use std::fs;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
 use std::time::Duration;
 
 use redb::Database;
 
 use super::fault::Fault;
+use super::recovery::guarded;
 use super::redb_store::OpenDatabase;
 
 /// No change for this long: nobody waits, and most likely nobody will in the next moment.
@@ -48,26 +48,29 @@ impl Upkeep {
         self.changes = self.changes.saturating_add(u64::try_from(changes).unwrap_or(u64::MAX));
     }
 
-    /// Compacts the file where that halves it. A failure is only told: the store works as before.
-    pub(super) fn tidy(&mut self, database: &OpenDatabase) {
+    /// Compacts the file where that halves it.
+    pub(super) fn tidy(&mut self, database: &OpenDatabase) -> Result<(), Fault> {
         let before = self.length();
         (self.changes, self.changes_until_due) = (0, (before / BYTES_PER_CHANGE).max(1));
         if before <= SMALL_BYTES {
-            return;
+            return Ok(());
         }
         let path = self.path.display();
-        let done = catch_unwind(AssertUnwindSafe(|| match database.with(used_bytes) {
+        let compacted = guarded(|| match database.with(used_bytes) {
             Ok(used) if used > before / 2 => Ok(false),
             // A reader at this moment means that somebody is there: next time.
             Ok(_) => database.alone_if_free(|database| Ok(database.compact()?)).unwrap_or(Ok(false)),
             Err(fault) => Err(fault),
-        }))
-        .unwrap_or_else(|_| Err(Fault::Damaged("the storage engine panicked".into())));
-        match done {
+        });
+        match compacted {
             Ok(true) => tracing::info!(%path, before, after = self.length(), "the store was compacted"),
             Ok(false) => {}
-            Err(error) => tracing::warn!(%path, %error, "the store could not be compacted"),
+            Err(fault) => {
+                tracing::warn!(%path, error = %fault, "the store could not be compacted");
+                return Err(fault);
+            }
         }
+        Ok(())
     }
 
     fn length(&self) -> u64 {
@@ -179,13 +182,18 @@ mod tests {
     /// Tidies a copy of a store in a process that dies after so many changes of the file; gives those that were left.
     fn tidy(hollow: &Path, path: &Path, changes: i64) -> i64 {
         fs::copy(hollow, path).expect("a copy");
-        let file = OpenOptions::new().read(true).write(true).open(path).expect("it is there");
         let left = Arc::new(AtomicI64::new(i64::MAX));
-        let backend = Mortal { file: FileBackend::new(file).expect("it is free"), left: Arc::clone(&left) };
-        let database = redb::Builder::new().create_with_backend(backend).expect("it is whole");
-        let database = OpenDatabase::new(database);
+        let opener = {
+            let left = Arc::clone(&left);
+            move |path: &Path| {
+                let file = OpenOptions::new().read(true).write(true).open(path).expect("it is there");
+                let backend = Mortal { file: FileBackend::new(file)?, left: Arc::clone(&left) };
+                redb::Builder::new().create_with_backend(backend)
+            }
+        };
+        let database = OpenDatabase::open(path, Box::new(opener)).expect("it is whole");
         left.store(changes, Ordering::SeqCst);
-        Upkeep::new(path.into(), IDLE).tidy(&database);
+        drop(Upkeep::new(path.into(), IDLE).tidy(&database));
         // Closing writes as well; the dead do not.
         let left = left.swap(0, Ordering::SeqCst);
         drop(database);

@@ -78,7 +78,7 @@ async fn a_bill_and_its_idempotency_key_are_one_and_outlive_the_process() {
     drop(running);
     let restarted = services(folder.path());
     assert_eq!(used(&restarted), 2);
-    assert!(matches!(restarted.requests.begin("default", &key, [1; 32], now).await, Begin::Repeat));
+    assert!(matches!(restarted.requests.begin("default", &key, [1; 32], now).await, Begin::Repeat(_)));
     assert!(matches!(restarted.requests.begin("default", &key, [2; 32], now).await, Begin::Conflict));
     let a_day_later = UnixSeconds(now.0 + store::REQUEST_SECONDS + 1);
     restarted.requests.forget(a_day_later).await.expect("the store writes");

@@ -24,7 +24,7 @@ fn bill(month: Month, images: u64, request: Option<(&str, Request)>) -> Change {
 }
 
 fn request(fingerprint: u8, at: i64) -> Request {
-    Request { fingerprint: [fingerprint; 32], images: 1, at: UnixSeconds(at) }
+    Request { fingerprint: [fingerprint; 32], images: 1, at: UnixSeconds(at), pictures: vec![Some([8; 32])] }
 }
 
 #[test]

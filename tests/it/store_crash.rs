@@ -13,12 +13,10 @@ use backdrop::store::{self, Change, Month, Preset, RedbStore, Request, StateStor
 use rand::Rng;
 
 use crate::store_support::{account, apply, child, child_input, open, preset};
+use crate::tier::rounds;
 
 const KEYS: usize = 1000;
 const AT_A_TIME: usize = 8;
-const KILLS: usize = 8;
-const KILLS_WHILE_CREATING: usize = 12;
-const KILLS_WHILE_BILLING: usize = 25;
 
 #[test]
 #[ignore = "the process that the others in this file kill"]
@@ -102,7 +100,8 @@ fn every_acknowledged_key_and_revocation_survives_a_kill_during_1000_writes() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let mut acknowledged = Acknowledged::default();
     let mut killed_at_work = 0;
-    for life in 1..=KILLS {
+    let kills = rounds(4, 40);
+    for life in 1..=kills {
         let mut writer = child("store_crash::writer", folder.path().to_str().expect("a plain path"));
         let lines = rand::rng().random_range(1..KEYS);
         let moment = Duration::from_micros(rand::rng().random_range(0..5000));
@@ -125,12 +124,12 @@ fn every_acknowledged_key_and_revocation_survives_a_kill_during_1000_writes() {
         assert!(unacknowledged <= life * AT_A_TIME, "{unacknowledged} keys that nobody was told of");
     }
     assert!(killed_at_work > 0, "the writer was always done before the kill: nothing was tested");
-    assert!(acknowledged.keys.len() > KILLS, "the writer never wrote: nothing was tested");
+    assert!(acknowledged.keys.len() > kills, "the writer never wrote: nothing was tested");
 }
 
 #[test]
 fn a_store_whose_creation_was_killed_opens_at_the_next_start() {
-    for _ in 0..KILLS_WHILE_CREATING {
+    for _ in 0..rounds(6, 60) {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let mut writer = child("store_crash::writer", folder.path().to_str().expect("a plain path"));
         std::thread::sleep(Duration::from_micros(rand::rng().random_range(0..40_000)));
@@ -169,7 +168,7 @@ fn biller() {
 
 fn bill(store: &RedbStore, name: &str, turn: usize) {
     let at = UnixSeconds::now();
-    let request = Request { fingerprint: [7; 32], images: 1, at };
+    let request = Request { fingerprint: [7; 32], images: 1, at, pictures: vec![Some([8; 32])] };
     let account = String::from("acme");
     // Not the present month: the count must not begin anew when the test runs at midnight.
     let month = Month::of(at).previous();
@@ -242,7 +241,8 @@ impl Billed {
 fn no_acknowledged_bill_or_preset_is_lost_or_doubled_by_a_kill() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let mut billed = Billed::default();
-    for life in 1..=KILLS_WHILE_BILLING {
+    let kills = rounds(8, 120);
+    for life in 1..=kills {
         let input = format!("{}\n{life}", folder.path().to_str().expect("a plain path"));
         let mut biller = child("store_crash::biller", &input);
         let lines = rand::rng().random_range(1..300);
@@ -257,5 +257,5 @@ fn no_acknowledged_bill_or_preset_is_lost_or_doubled_by_a_kill() {
         billed.check(&store, life);
     }
     println!("{} bills, {} presets, {} deleted", billed.requests.len(), billed.presets.len(), billed.deleted.len());
-    assert!(billed.requests.len() > KILLS_WHILE_BILLING && !billed.presets.is_empty(), "nothing was tested");
+    assert!(billed.requests.len() > kills && !billed.presets.is_empty(), "nothing was tested");
 }

@@ -92,7 +92,7 @@ fn change(op: &Op, at: i64) -> Change {
 }
 
 fn as_request(images: u64, fingerprint: u8, at: i64) -> Request {
-    Request { fingerprint: [fingerprint; 32], images, at: UnixSeconds(at) }
+    Request { fingerprint: [fingerprint; 32], images, at: UnixSeconds(at), pictures: vec![None, Some([8; 32])] }
 }
 
 #[derive(Debug, Default, PartialEq, Eq)]

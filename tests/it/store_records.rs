@@ -48,7 +48,9 @@ fn every_version_of_every_record_still_loads() {
     }
     assert_reads::<PresetRecord>(golden!("preset.v1"));
     assert_reads::<UsageRecord>(golden!("usage.v1"));
-    assert_reads::<RequestRecord>(golden!("request.v1"));
+    for golden in [golden!("request.v1"), golden!("request.v2")] {
+        assert_reads::<RequestRecord>(golden);
+    }
     assert_reads::<JobRecord>(golden!("job.v1"));
 }
 
@@ -58,7 +60,7 @@ fn the_newest_version_of_every_record_is_written_byte_for_byte() {
     assert_writes::<KeyRecord>(golden!("key.v2"));
     assert_writes::<PresetRecord>(golden!("preset.v1"));
     assert_writes::<UsageRecord>(golden!("usage.v1"));
-    assert_writes::<RequestRecord>(golden!("request.v1"));
+    assert_writes::<RequestRecord>(golden!("request.v2"));
     assert_writes::<JobRecord>(golden!("job.v1"));
 }
 
@@ -71,6 +73,8 @@ fn an_older_version_becomes_the_newest_with_what_it_did_not_know_left_out() {
     assert_eq!((account.generates, account.model), (true, AccountModel(None)));
     let key = KeyRecord::decode(&bytes(golden!("key.v1").0)).expect("a released version").latest();
     assert_eq!((key.id.as_str(), key.test, key.last_used_at), ("key_4fT9sQz0LmXa", true, None));
+    let request = RequestRecord::decode(&bytes(golden!("request.v1").0)).expect("a released version").latest();
+    assert_eq!((request.images, request.pictures), (3, vec![Some([0; 32]); 10]));
 }
 
 #[test]
@@ -95,6 +99,6 @@ fn a_record_cut_short_or_too_long_or_of_an_unknown_version_is_refused() {
     check::<KeyRecord>(golden!("key.v2"));
     check::<PresetRecord>(golden!("preset.v1"));
     check::<UsageRecord>(golden!("usage.v1"));
-    check::<RequestRecord>(golden!("request.v1"));
+    check::<RequestRecord>(golden!("request.v2"));
     check::<JobRecord>(golden!("job.v1"));
 }

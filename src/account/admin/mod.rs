@@ -138,7 +138,7 @@ impl From<WriteError> for Reply {
                 | ChangeError::NoSuchPreset(_)
                 | ChangeError::NoSuchJob(_),
             ) => (StatusCode::NOT_FOUND, "not_found"),
-            WriteError::Change(ChangeError::Busy) | WriteError::Closed => {
+            WriteError::Change(ChangeError::Busy | ChangeError::Unavailable(_)) | WriteError::Closed => {
                 (StatusCode::SERVICE_UNAVAILABLE, "unavailable")
             }
             WriteError::Change(ChangeError::Storage(_)) => (StatusCode::INTERNAL_SERVER_ERROR, "internal_error"),

@@ -2,6 +2,7 @@
 //! queue, all of a key by their place in its listing and by their `Idempotency-Key`, those at their end by the time when
 //! something of them is to be deleted, and those whose end is to be told by the time for that.
 
+use std::collections::HashSet;
 use std::ops::Bound;
 
 use redb::{
@@ -9,10 +10,11 @@ use redb::{
     TableError, WriteTransaction,
 };
 
+use super::facts::turn_of;
 use super::{Bytes, Row, Text};
 use crate::store::fault::{Failure, Fault};
 use crate::store::records::{JobRecord, Record};
-use crate::store::{ChangeError, Job, UnixSeconds};
+use crate::store::{ChangeError, Job, JobState, UnixSeconds};
 
 pub(in crate::store) const JOBS: TableDefinition<'_, &str, &[u8]> = TableDefinition::new("jobs");
 /// (place, id) → key id, of the jobs that are not at their end.
@@ -130,6 +132,33 @@ where
     /// Up to `limit` jobs that are not at their end, in the order of the queue.
     pub(in crate::store) fn waiting(&self, limit: usize) -> Result<Vec<Job>, Fault> {
         self.queue.iter()?.take(limit).map(|row| self.indexed(row?.0.value().1)).collect()
+    }
+
+    /// The queued job to begin next, none of `taken`: the accounts take turns in a fixed cycle, the one behind
+    /// `last_turn` first, and of an account the oldest job. Goes through the whole queue and reads one job of each key.
+    pub(in crate::store) fn next(&self, last_turn: Option<u64>, taken: &HashSet<String>) -> Result<Option<Job>, Fault> {
+        let mut seen = HashSet::new();
+        let mut best: Option<(u64, Job)> = None;
+        for row in self.queue.iter()? {
+            let (key, key_id) = row?;
+            let (_, id) = key.value();
+            if taken.contains(id) || seen.contains(key_id.value()) {
+                continue;
+            }
+            let job = self.indexed(id)?;
+            if job.state != JobState::Queued {
+                continue;
+            }
+            seen.insert(key_id.value().to_owned());
+            let Some(last_turn) = last_turn else { return Ok(Some(job)) };
+            // How far behind the last account in the cycle; that account itself comes last.
+            let distance = turn_of(&job.account).wrapping_sub(last_turn).wrapping_sub(1);
+            // Of equal distance is an account's other key: the row that comes first is the older job.
+            if best.as_ref().is_none_or(|(least, _)| distance < *least) {
+                best = Some((distance, job));
+            }
+        }
+        Ok(best.map(|(_, job)| job))
     }
 
     /// How many jobs of a key are not at their end. Goes through the whole queue, without reading a job.

@@ -17,6 +17,7 @@ mod usage;
 use redb::{ReadTransaction, StorageError, TableDefinition, TableError, WriteTransaction};
 
 pub(super) use accounts::Accounts;
+pub(super) use facts::Reading as ReadingFacts;
 pub(super) use jobs::{IndexRow, Jobs};
 pub(super) use keys::Keys;
 pub(super) use presets::Presets;
@@ -31,8 +32,8 @@ type Row<K, V> = Result<(K, Result<V, Fault>), Fault>;
 /// The schema that this version writes, and the newest that it reads.
 ///
 /// 1: accounts and keys. 2: presets, usage and requests; account and key have a second version. 3: jobs.
-/// 4: account has a third version.
-pub(super) const SCHEMA: u64 = 4;
+/// 4: account has a third version. 5: request has a second version.
+pub(super) const SCHEMA: u64 = 5;
 
 /// Facts about the file itself ([`META_SCHEMA`]), and the single numbers of `facts.rs`.
 pub(super) const META: TableDefinition<'_, &str, u64> = TableDefinition::new("meta");

@@ -85,8 +85,8 @@ impl Writing<'_> {
         if let Some(before) = self.get(account, key)? {
             self.times.remove((before.at.0, account, key))?;
         }
-        self.requests.insert((account, key), RequestRecord::from_latest(request).encode().as_slice())?;
         self.times.insert((request.at.0, account, key), ())?;
+        self.requests.insert((account, key), RequestRecord::from_latest(request).encode().as_slice())?;
         Ok(())
     }
 

@@ -1,0 +1,80 @@
+//! Disk space allocated ahead of the store's file.
+//!
+//! The file grows into space that it has already (`fallocate` with `FALLOC_FL_KEEP_SIZE`), so that changes can be
+//! written after other files have filled the disk. Space of its own rather than a file that is deleted in need: what a
+//! deletion frees would be taken by whatever fills the disk.
+//!
+//! File systems that copy on write (Btrfs, ZFS) or cannot allocate give no such guarantee; there the free-space floor of
+//! the jobs is all there is.
+
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+/// How long to wait after an allocation that failed.
+const RETRY: Duration = Duration::from_secs(30);
+
+/// The space ahead of a file.
+#[derive(Debug)]
+pub(super) struct Reserve {
+    path: PathBuf,
+    /// So much ahead of its end; 0 for nothing.
+    bytes: u64,
+    /// Length of the file for which the space is there.
+    length: Option<u64>,
+    retry_at: Option<Instant>,
+}
+
+impl Reserve {
+    pub(super) fn none() -> Self {
+        Self::ahead_of(Path::new(""), 0)
+    }
+
+    pub(super) fn ahead_of(path: &Path, bytes: u64) -> Self {
+        Self { path: path.into(), bytes, length: None, retry_at: None }
+    }
+
+    /// Allocates what is missing. A failure is logged and tried again after a while.
+    pub(super) fn renew(&mut self) {
+        if self.bytes == 0 || self.retry_at.is_some_and(|at| Instant::now() < at) {
+            return;
+        }
+        let Ok(length) = fs::metadata(&self.path).map(|file| file.len()) else { return };
+        if self.length == Some(length) {
+            return;
+        }
+        match allocate(&self.path, length.saturating_add(self.bytes), self.bytes) {
+            Ok(()) => (self.length, self.retry_at) = (Some(length), None),
+            Err(error) if error.kind() == io::ErrorKind::Unsupported => {
+                self.bytes = 0;
+                tracing::warn!("this file system cannot allocate disk space ahead of the store");
+            }
+            Err(error) => {
+                self.retry_at = Some(Instant::now() + RETRY);
+                tracing::warn!(%error, bytes = self.bytes, "no disk space can be allocated ahead of the store");
+            }
+        }
+    }
+}
+
+/// Allocates the first `end` bytes of a file without changing its length, where more than `spare` stays free.
+#[cfg(target_os = "linux")]
+fn allocate(path: &Path, end: u64, spare: u64) -> io::Result<()> {
+    use rustix::fs::{FallocateFlags, fallocate, statvfs};
+    use std::os::unix::fs::MetadataExt;
+
+    // Locks of redb belong to its own open file description (`F_OFD_SETLK`): closing another one releases none.
+    let file = fs::File::options().write(true).open(path)?;
+    let missing = end.saturating_sub(file.metadata()?.blocks().saturating_mul(512));
+    let disk = statvfs(path)?;
+    if disk.f_bavail.saturating_mul(disk.f_frsize) < missing.saturating_add(spare) {
+        return Err(io::ErrorKind::StorageFull.into());
+    }
+    Ok(fallocate(&file, FallocateFlags::KEEP_SIZE, 0, end)?)
+}
+
+#[cfg(not(target_os = "linux"))]
+fn allocate(_: &Path, _: u64, _: u64) -> io::Result<()> {
+    Err(io::ErrorKind::Unsupported.into())
+}
