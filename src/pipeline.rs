@@ -219,6 +219,21 @@ pub async fn run(
     call: &Call,
 ) -> Result<Output, PipelineError> {
     let slot = engine.admit()?;
+    run_in(engine, &slot, files, recipe, call).await
+}
+
+/// The same in a slot that the request has already.
+///
+/// # Errors
+/// See [`PipelineError`].
+pub async fn run_in(
+    engine: &Engine,
+    slot: &Slot,
+    files: impl Into<Files>,
+    recipe: &Recipe,
+    call: &Call,
+) -> Result<Output, PipelineError> {
+    let slot = slot.clone();
     let Recipe { work, scene, encode, wants } = recipe.clone();
     let job = Job { files: files.into(), scene, encode, wants };
     let stages = async {

@@ -10,6 +10,7 @@ use crate::account::admin::{Admin, AdminToken, Door};
 use crate::account::{ApiKey, CreatedKey, Keys, Services};
 use crate::config::Config;
 use crate::generate::Studio;
+use crate::http::descriptors;
 use crate::http::tls::{Listener, Tls};
 use crate::http::{self, Administer, App, Authenticate, Caller, Inspect, Inspector};
 use crate::jobs::results::Results;
@@ -29,6 +30,9 @@ use std::sync::Arc;
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio::time::{Instant, timeout_at};
+
+/// Disk space kept for the store ahead of its file: some ten thousand bills.
+const STORE_RESERVE_BYTES: u64 = 16 << 20;
 
 #[derive(Args, Debug)]
 pub(super) struct Serve {
@@ -57,6 +61,9 @@ impl Serve {
             ("server.tls_key", "--tls-key", &self.tls_key),
         ];
         let config = self.settings.load(&flags)?;
+        // Before the first thread: accounts, clips and results are the daemon's own user's to read.
+        #[cfg(unix)]
+        rustix::process::umask(rustix::fs::Mode::RWXG | rustix::fs::Mode::RWXO);
         telemetry::tracing::init(&config.log)?;
         runtime::block_on(serve(config))??;
         Ok(Outcome::Done)
@@ -65,6 +72,7 @@ impl Serve {
 
 async fn serve(config: Config) -> Result<(), Failure> {
     let stop = stop_signal()?;
+    descriptors::raise_limit();
     let metrics = telemetry::metrics::exporter();
     let tls = tls(&config)?;
     let public = bind(config.server.listen, "the API").await?;
@@ -105,6 +113,7 @@ async fn serve(config: Config) -> Result<(), Failure> {
         model: config.engine.model,
         keys: Arc::new(keys),
         fetcher: Arc::new(fetcher),
+        store: services.store.clone(),
         ledger: services.ledger.clone(),
         requests: services.requests.clone(),
         presets: services.presets.clone(),
@@ -207,8 +216,8 @@ fn tls(config: &Config) -> Result<Option<Tls>, Failure> {
 async fn open_services(config: &Config) -> Result<Services, Failure> {
     let (data_dir, free_images) = (config.data_dir.clone(), config.limits.free_images_per_month);
     let open = move || -> Result<Services, Failure> {
-        std::fs::create_dir_all(&data_dir).map_err(|error| format!("cannot make {}: {error}", data_dir.display()))?;
-        Ok(Services::load(RedbStore::open(&store::file_in(&data_dir))?, free_images)?)
+        store::create_private_dir(&data_dir).map_err(|error| format!("cannot make {}: {error}", data_dir.display()))?;
+        Ok(Services::load(RedbStore::open_reserving(&store::file_in(&data_dir), STORE_RESERVE_BYTES)?, free_images)?)
     };
     tokio::task::spawn_blocking(open).await?
 }

@@ -26,7 +26,7 @@ pub struct Slot(Arc<Held>);
 struct Held {
     since: Instant,
     tally: Arc<Mutex<Tally>>,
-    pixels: OnceLock<Pixels>,
+    pixels: OnceLock<Mutex<Option<Pixels>>>,
     _request: OwnedSemaphorePermit,
 }
 
@@ -34,6 +34,16 @@ impl Drop for Held {
     fn drop(&mut self) {
         self.tally.lock().unwrap_or_else(PoisonError::into_inner).leave(self.since.elapsed());
         metrics::slot_returned();
+    }
+}
+
+impl Slot {
+    /// Gives the megapixels back before the slot: when no pixel is in memory any more and only the request's place is
+    /// still needed.
+    pub fn release_pixels(&self) {
+        if let Some(pixels) = self.0.pixels.get() {
+            drop(pixels.lock().unwrap_or_else(PoisonError::into_inner).take());
+        }
     }
 }
 
@@ -126,7 +136,7 @@ impl Admission {
             .map_err(|_| EngineError::Stopped)?;
         let megapixels = units as f64 / UNITS_PER_MEGAPIXEL as f64;
         metrics::megapixels_taken(megapixels);
-        let reserved = slot.0.pixels.set(Pixels { megapixels, _units: permit });
+        let reserved = slot.0.pixels.set(Mutex::new(Some(Pixels { megapixels, _units: permit })));
         assert!(reserved.is_ok(), "a slot reserves once: waiting for more while holding some could wait for ever");
         Ok(())
     }
@@ -205,6 +215,16 @@ mod tests {
         drop(still_working);
         assert!(poll_once(waiting.as_mut()).is_ready());
         assert!(admission.admit().is_ok());
+    }
+
+    #[tokio::test]
+    async fn pixels_may_come_back_before_the_slot() {
+        let admission = Admission::new(1, 10);
+        let slot = admission.admit().unwrap();
+        admission.reserve_pixels(&slot, 10_000_000, soon()).await.unwrap();
+        slot.release_pixels();
+        assert_eq!(admission.pixels.available_permits(), 10 * UNITS_PER_MEGAPIXEL);
+        assert!(matches!(admission.admit(), Err(EngineError::QueueFull { .. })), "the place is still taken");
     }
 
     #[tokio::test]

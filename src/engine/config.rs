@@ -21,6 +21,9 @@ pub struct EngineConfig {
     /// After so long without a request the network leaves memory, until the next one; unset, it stays.
     #[serde(with = "jiff::fmt::serde::unsigned_duration::friendly::compact::optional")]
     pub idle_unload: Option<Duration>,
+    /// When decoding, matting or encoding waits and no worker has begun or ended any for so long, `/readyz` says unavailable.
+    #[serde(with = "jiff::fmt::serde::unsigned_duration::friendly::compact::required")]
+    pub stalled_after: Duration,
 }
 
 impl Default for EngineConfig {
@@ -32,6 +35,7 @@ impl Default for EngineConfig {
             cpu_workers: 0,
             max_batch: 8,
             idle_unload: None,
+            stalled_after: Duration::from_secs(30),
         }
     }
 }
@@ -54,6 +58,7 @@ impl EngineConfig {
         check(self.cpu_workers <= 1024, "cpu_workers: expected at most 1024");
         check((1..=64).contains(&self.max_batch), "max_batch: expected 1 to 64");
         check(self.idle_unload != Some(Duration::ZERO), "idle_unload: expected more than no time, such as 10m");
+        check(self.stalled_after != Duration::ZERO, "stalled_after: expected more than no time, such as 30s");
         mistakes
     }
 
@@ -79,9 +84,10 @@ mod tests {
             cpu_workers: 100_000,
             max_batch: 0,
             idle_unload: Some(Duration::ZERO),
+            stalled_after: Duration::ZERO,
             ..EngineConfig::default()
         };
-        assert_eq!(broken.validate().len(), 5);
+        assert_eq!(broken.validate().len(), 6);
     }
 
     #[test]

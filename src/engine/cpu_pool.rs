@@ -7,10 +7,12 @@
 //! Work may use rayon inside; it then runs on this pool.
 
 use super::EngineError;
+use super::progress::Progress;
 use crate::telemetry::metrics;
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 use tokio::sync::{Semaphore, oneshot};
 
 /// Address space only, until it is used: image decoders are generous with arrays on the stack.
@@ -20,6 +22,7 @@ const STACK_BYTES: usize = 8 << 20;
 pub(super) struct CpuPool {
     threads: rayon::ThreadPool,
     places: Arc<Semaphore>,
+    progress: Arc<Mutex<Progress>>,
 }
 
 impl CpuPool {
@@ -30,7 +33,8 @@ impl CpuPool {
             .stack_size(STACK_BYTES)
             .build()
             .expect("the system has threads left when the engine starts");
-        Self { threads, places: Arc::new(Semaphore::new(workers)) }
+        let progress = Arc::new(Mutex::new(Progress::new(workers, Instant::now())));
+        Self { threads, places: Arc::new(Semaphore::new(workers)), progress }
     }
 
     /// Does `work` on a worker. Skipped when the caller went away first; a panic fails this call and nothing else.
@@ -38,13 +42,13 @@ impl CpuPool {
         &self,
         work: impl FnOnce() -> T + Send + 'static,
     ) -> Result<T, EngineError> {
-        let waiting = Counted::new(metrics::cpu_jobs_waiting);
+        let waiting = Waiting::new(&self.progress);
         let place = Arc::clone(&self.places).acquire_owned().await.map_err(|_| EngineError::Stopped)?;
         let (reply, answer) = oneshot::channel();
         let span = tracing::Span::current();
         self.threads.spawn(move || {
-            drop(waiting);
             let _place = place;
+            let _working = waiting.begin();
             if reply.is_closed() {
                 metrics::queue_dropped(metrics::Dropped::ClientGone);
                 return;
@@ -57,6 +61,51 @@ impl CpuPool {
             let _: Result<(), _> = reply.send(outcome);
         });
         answer.await.unwrap_or(Err(EngineError::Stopped))
+    }
+
+    /// How long work has waited without a worker beginning or ending any; nothing when none waits.
+    pub(super) fn stalled_for(&self) -> Duration {
+        lock(&self.progress).stalled_for(Instant::now())
+    }
+}
+
+fn lock(progress: &Mutex<Progress>) -> MutexGuard<'_, Progress> {
+    progress.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// A piece of work without a worker.
+struct Waiting {
+    progress: Option<Arc<Mutex<Progress>>>,
+    _gauge: Counted,
+}
+
+impl Waiting {
+    fn new(progress: &Arc<Mutex<Progress>>) -> Self {
+        lock(progress).came(Instant::now());
+        Self { progress: Some(Arc::clone(progress)), _gauge: Counted::new(metrics::cpu_jobs_waiting) }
+    }
+
+    fn begin(mut self) -> Option<Working> {
+        let progress = self.progress.take()?;
+        lock(&progress).began(Instant::now());
+        Some(Working(progress))
+    }
+}
+
+impl Drop for Waiting {
+    fn drop(&mut self) {
+        if let Some(progress) = &self.progress {
+            lock(progress).left();
+        }
+    }
+}
+
+/// A piece of work with a worker.
+struct Working(Arc<Mutex<Progress>>);
+
+impl Drop for Working {
+    fn drop(&mut self) {
+        lock(&self.0).ended(Instant::now());
     }
 }
 

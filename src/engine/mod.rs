@@ -18,6 +18,7 @@ mod batch;
 mod config;
 mod cpu_pool;
 mod device;
+mod progress;
 mod queue;
 mod self_test;
 mod state;
@@ -96,6 +97,7 @@ struct Inner {
     status: Arc<Status>,
     buffers: BufferPool,
     cpu: CpuPool,
+    stalled_after: Duration,
     retoucher: Arc<dyn Retoucher>,
     /// Gone after the shutdown.
     tickets: Mutex<Option<mpsc::Sender<Ticket>>>,
@@ -141,13 +143,15 @@ impl Engine {
             status,
             buffers,
             cpu: CpuPool::new("cpu", config.workers()),
+            stalled_after: config.stalled_after,
             retoucher,
             tickets: Mutex::new(Some(tickets)),
             device: Mutex::new(Some(thread)),
         }))
     }
 
-    /// A slot for one request. To be kept, with a clone in every piece of work, until the response is encoded.
+    /// A slot for one request. To be kept, with a clone in every piece of work, until the finished picture has room among
+    /// the replies.
     ///
     /// # Errors
     /// [`EngineError::QueueFull`] when all are taken, [`EngineError::Stopped`] during shutdown.
@@ -249,6 +253,12 @@ impl Engine {
     pub fn is_alive(&self) -> bool {
         let device = self.0.device.lock().unwrap_or_else(PoisonError::into_inner);
         device.as_ref().is_some_and(|thread| !thread.is_finished())
+    }
+
+    /// Whether CPU work waits and no worker has begun or ended any for longer than `stalled_after`.
+    #[must_use]
+    pub fn is_stalled(&self) -> bool {
+        self.0.cpu.stalled_for() > self.0.stalled_after
     }
 
     /// Tells the name and version of the weights that the network is made of, and the side of the square that it looks

@@ -1,16 +1,20 @@
 //! The admin listener: health, metrics, and administration of keys.
 //!
 //! It is meant for the machine itself and its orchestrator. A browser that is made to post here by some page sends an
-//! `Origin`, and no tool of ours does, so a request with one is refused.
+//! `Origin`, and no tool of ours does, so a request with one is refused. So is one for a host that is not this one: a
+//! page that has led a name of its own to this address (DNS rebinding) reads what is here without an `Origin`.
 
 use super::error::{ApiError, ErrorCode};
 use super::exchange::{Exchange, Service};
 use super::response::{self, Reply};
 use super::{App, body};
 use crate::engine::EngineState;
-use hyper::header::{ALLOW, HeaderValue, ORIGIN};
+use crate::telemetry::metrics;
+use hyper::header::{ALLOW, HOST, HeaderValue, ORIGIN};
+use hyper::http::uri::Authority;
 use hyper::{Method, Request, StatusCode};
 use serde_json::json;
+use std::net::IpAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -25,11 +29,22 @@ const PAGES: [&str; 3] = ["/livez", "/readyz", "/metrics"];
 pub(super) struct Admin {
     app: App,
     draining: Arc<AtomicBool>,
+    hosts: Vec<String>,
 }
 
 impl Admin {
-    pub(super) fn new(app: App, draining: Arc<AtomicBool>) -> Self {
-        Self { app, draining }
+    /// `hosts` are names that it may be called by beside its own.
+    pub(super) fn new(app: App, draining: Arc<AtomicBool>, hosts: Vec<String>) -> Self {
+        Self { app, draining, hosts }
+    }
+
+    /// Whether the request names this host, wherever it names one. HTTP/1.0 may name none, and no browser speaks that.
+    fn is_for_this_host(&self, exchange: &Exchange) -> bool {
+        let header = exchange.headers.get(HOST);
+        let header = header.map(|host| Authority::try_from(host.as_bytes()));
+        let target = exchange.uri.authority().cloned().map(Ok);
+        let mut named = header.into_iter().chain(target);
+        named.all(|named| named.is_ok_and(|named| is_own(named.host(), exchange.local, &self.hosts)))
     }
 
     /// The engine's state, except that a daemon that shuts down drains before its engine does.
@@ -50,7 +65,14 @@ impl Admin {
     /// Whether requests should be sent here.
     async fn readyz(&self) -> Result<Reply, ApiError> {
         match self.state() {
+            // Stuck work holds every worker: other daemons serve what comes until one is free again.
+            EngineState::Ready | EngineState::Unloaded if self.app.remover.is_stalled() => {
+                Err(ApiError::unavailable("work is waiting and no worker has finished any for long"))
+            }
             EngineState::Ready | EngineState::Unloaded => {
+                if let Some(reason) = self.app.store.fault() {
+                    return Err(ApiError::unavailable(format!("the store cannot write: {reason}")));
+                }
                 // Pictures are worked on without ffmpeg, so it is told and nothing more.
                 let video = match self.app.inspector.ready().await {
                     Ok(()) => "ready".to_owned(),
@@ -65,6 +87,7 @@ impl Admin {
     }
 
     fn metrics(&self) -> Reply {
+        metrics::cpu_stalled(self.app.remover.is_stalled());
         response::page(StatusCode::OK, "text/plain; version=0.0.4; charset=utf-8", self.app.metrics.render())
     }
 
@@ -98,6 +121,10 @@ impl Service for Admin {
         if exchange.headers.contains_key(ORIGIN) {
             return Err(ApiError::new(ErrorCode::Forbidden, "requests from web pages are not taken"));
         }
+        if !self.is_for_this_host(exchange) {
+            let message = "this is not the host that the request names; `server.admin_hosts` lists further names";
+            return Err(ApiError::new(ErrorCode::Forbidden, message));
+        }
         let path = exchange.uri.path().to_owned();
         if !PAGES.contains(&path.as_str()) {
             return self.operate(exchange).await;
@@ -114,6 +141,47 @@ impl Service for Admin {
     }
 }
 
+/// Whether `host` is a name or an address of this machine (by which the connection came), or one of `hosts`.
+fn is_own(host: &str, local: IpAddr, hosts: &[String]) -> bool {
+    let host = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host);
+    let listed = || hosts.iter().any(|listed| listed.eq_ignore_ascii_case(host.strip_suffix('.').unwrap_or(host)));
+    match host.parse::<IpAddr>().map(|address| address.to_canonical()) {
+        Ok(address) => address.is_loopback() || address == local || listed(),
+        Err(_) => host.eq_ignore_ascii_case("localhost") || listed(),
+    }
+}
+
 fn status(word: &str) -> Reply {
     response::json(StatusCode::OK, &json!({ "status": word }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_admin_listener_knows_its_names() {
+        let hosts = ["metrics.example.org".to_owned(), "192.0.2.9".to_owned()];
+        for (host, local, own) in [
+            ("localhost", "127.0.0.1", true),
+            ("LOCALHOST", "127.0.0.1", true),
+            ("127.0.0.1", "127.0.0.1", true),
+            ("127.0.0.53", "10.1.2.3", true),
+            ("[::1]", "::1", true),
+            ("[::ffff:127.0.0.1]", "127.0.0.1", true),
+            // A kubelet's probe names the address of the pod.
+            ("10.1.2.3", "10.1.2.3", true),
+            ("[2001:db8::7]", "2001:db8::7", true),
+            ("10.1.2.4", "10.1.2.3", false),
+            ("metrics.example.org", "10.1.2.3", true),
+            ("Metrics.Example.org.", "10.1.2.3", true),
+            ("192.0.2.9", "10.1.2.3", true),
+            ("example.org", "127.0.0.1", false),
+            ("localhost.example.org", "127.0.0.1", false),
+            ("127.0.0.1.example.org", "127.0.0.1", false),
+            ("", "127.0.0.1", false),
+        ] {
+            assert_eq!(is_own(host, local.parse().expect("an address"), &hosts), own, "{host} at {local}");
+        }
+    }
 }

@@ -3,8 +3,9 @@
 use super::Caller;
 use super::error::{ApiError, ErrorCode};
 use super::facade::Facade;
-use super::form::Share;
+use super::form::max_file;
 use super::response::Reply;
+use super::upload_memory::Share;
 use crate::account::{DayExhausted, Place};
 use crate::codec::{self, DecodeError, Limits};
 use crate::generate::{Made, NotMade, Patron, UpstreamError};
@@ -78,7 +79,8 @@ impl Facade {
         }
         // First, so that a picture that cannot be used costs no other.
         let canvas = canvas_of(recipe, source.clone()).await?;
-        let mut share = self.uploads.wait().await?;
+        let mut share = self.uploads.of(&caller.account).share();
+        share.wait_for(max_file()).await?;
         // The work that follows has its part of the time.
         let deadline = received + self.config.request_deadline.mul_f64(0.75);
         let Some(made) = studio.backdrop(wish, canvas, patron(caller), deadline).await? else { return Ok(None) };

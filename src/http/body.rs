@@ -82,7 +82,7 @@ impl RequestBody {
         self.pause = LINGER_PAUSE;
         self.deadline = Some(Instant::now() + LINGER);
         tokio::spawn(async move {
-            let _busy = busy;
+            let _lingering = busy.lingering();
             while let Ok(Some(_)) = self.next_chunk().await {}
         });
     }

@@ -5,15 +5,16 @@
 
 use super::body::Chunks;
 use super::error::ApiError;
-use super::form::{MAX_OVERHEAD, no_room};
+use super::form::MAX_OVERHEAD;
 use super::multipart::{Multipart, MultipartError};
+use super::upload_memory::no_room;
 use crate::codec::DecodeError;
 use crate::video;
 use bytes::Bytes;
 use sha2::{Digest, Sha256};
 use std::fs::File;
 use std::io::{self, Write};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 use tokio::task::{JoinHandle, spawn_blocking};
@@ -74,7 +75,7 @@ impl ClipFile {
     pub(super) fn create(path: PathBuf) -> Self {
         let (pieces, mut coming) = mpsc::channel::<Bytes>(PIECES_AHEAD);
         let written = spawn_blocking(move || {
-            let (mut file, mut bytes, mut hash) = (File::create(path)?, 0, Sha256::new());
+            let (mut file, mut bytes, mut hash) = (create(&path)?, 0, Sha256::new());
             while let Some(piece) = coming.blocking_recv() {
                 file.write_all(&piece)?;
                 hash.update(&piece);
@@ -103,6 +104,15 @@ impl ClipFile {
             ApiError::internal(format!("a clip could not be written: {error}"))
         })
     }
+}
+
+/// Makes a file that only its owner can read.
+fn create(path: &Path) -> io::Result<File> {
+    let mut options = File::options();
+    options.write(true).create(true).truncate(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    options.open(path)
 }
 
 /// Whether the disk is the reason.

@@ -1,8 +1,9 @@
 //! The settings of the listeners and of what one caller may do.
 
 use super::cors;
+use crate::source::AddressRange;
 use serde::{Deserialize, Serialize};
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
 use std::time::Duration;
 use url::Url;
@@ -17,6 +18,9 @@ pub struct HttpConfig {
     pub listen: SocketAddr,
     /// Address of health, metrics and key administration. Not for the public.
     pub admin_listen: SocketAddr,
+    /// Names that the admin listener may be called by, beside `localhost` and its own address. Others are refused: a
+    /// web page could lead a name of its own here (DNS rebinding).
+    pub admin_hosts: Vec<String>,
     /// PEM file of the API's certificate and those between it and its authority; without one, plain HTTP. Both files
     /// are read again on SIGHUP.
     pub tls_cert: Option<PathBuf>,
@@ -29,10 +33,24 @@ pub struct HttpConfig {
     pub cors_origins: Vec<String>,
     /// Wrong keys that one address (of IPv6, one /64) may send in a minute; beyond, they are answered 429.
     pub wrong_keys_per_minute: u32,
-    /// Connections served at once; more wait in the system's queue.
+    /// Connections served at once, less where the limit of open files leaves less. One more takes the place of an idle
+    /// one, or waits.
     pub max_connections: usize,
-    /// Megabytes of uploads held in memory at once; beyond, a request is answered 429.
+    /// Connections of one address (of IPv6, one /64); one more takes the place of an idle one of the address, or is
+    /// closed. Trusted proxies have no such bound.
+    pub max_connections_per_address: usize,
+    /// Addresses and ranges (`10.0.0.0/8`) of the load balancers before the API. From them, and only from them,
+    /// `X-Forwarded-For` (without it, `Forwarded`) gives the client's address. One that writes only `Forwarded` has to
+    /// remove `X-Forwarded-For`.
+    pub trusted_proxies: Vec<AddressRange>,
+    /// Whether connections of `trusted_proxies` begin with a header of the PROXY protocol, version 1 or 2.
+    pub proxy_protocol: bool,
+    /// Megabytes of uploads and fetched pictures held in memory at once, of which one account gets at most twice what is
+    /// free; beyond, a request is answered 429.
     pub max_upload_megabytes_in_flight: usize,
+    /// Megabytes of finished pictures that wait for their callers to read them, half of it at most for one account;
+    /// beyond, a picture waits before its reply begins, and further requests of its account are answered 429.
+    pub max_reply_megabytes_in_flight: usize,
     /// How long the head of a request may take to arrive.
     #[serde(with = "jiff::fmt::serde::unsigned_duration::friendly::compact::required")]
     pub header_timeout: Duration,
@@ -45,6 +63,12 @@ pub struct HttpConfig {
     /// How long a connection may do nothing.
     #[serde(with = "jiff::fmt::serde::unsigned_duration::friendly::compact::required")]
     pub idle_timeout: Duration,
+    /// How old a connection may become: then it ends with the requests under way, and the client opens another one.
+    #[serde(with = "jiff::fmt::serde::unsigned_duration::friendly::compact::required")]
+    pub max_connection_age: Duration,
+    /// How long a caller may take nothing of a reply; beyond, the reply is dropped.
+    #[serde(with = "jiff::fmt::serde::unsigned_duration::friendly::compact::required")]
+    pub reply_timeout: Duration,
     /// How long the work on one request may take, waiting included; beyond, it is answered 503.
     #[serde(with = "jiff::fmt::serde::unsigned_duration::friendly::compact::required")]
     pub request_deadline: Duration,
@@ -58,17 +82,24 @@ impl Default for HttpConfig {
         Self {
             listen: (Ipv4Addr::LOCALHOST, 8080).into(),
             admin_listen: (Ipv4Addr::LOCALHOST, 9090).into(),
+            admin_hosts: Vec::new(),
             tls_cert: None,
             tls_key: None,
             public_url: None,
             cors_origins: Vec::new(),
             wrong_keys_per_minute: 20,
             max_connections: 1024,
+            max_connections_per_address: 256,
+            trusted_proxies: Vec::new(),
+            proxy_protocol: false,
             max_upload_megabytes_in_flight: 256,
+            max_reply_megabytes_in_flight: 256,
             header_timeout: Duration::from_secs(10),
             body_timeout: Duration::from_secs(120),
             body_pause: Duration::from_secs(15),
             idle_timeout: Duration::from_secs(75),
+            max_connection_age: Duration::from_secs(60 * 60),
+            reply_timeout: Duration::from_secs(30),
             request_deadline: Duration::from_secs(120),
             shutdown_grace: Duration::from_secs(30),
         }
@@ -96,10 +127,22 @@ impl HttpConfig {
             check(false, &told);
         }
         check(self.wrong_keys_per_minute > 0, "wrong_keys_per_minute: expected at least 1");
+        for host in self.admin_hosts.iter().filter(|host| !is_host_name(host)) {
+            check(false, &format!("admin_hosts: {host:?}: expected a name or an address without a port"));
+        }
         check(self.max_connections > 0, "max_connections: expected at least 1");
+        check(self.max_connections_per_address > 0, "max_connections_per_address: expected at least 1");
+        check(
+            !self.proxy_protocol || !self.trusted_proxies.is_empty(),
+            "proxy_protocol: expected the addresses that speak it in `trusted_proxies`",
+        );
         check(
             (16..=1_000_000).contains(&self.max_upload_megabytes_in_flight),
             "max_upload_megabytes_in_flight: expected 16 (one upload) to 1000000",
+        );
+        check(
+            (16..=1_000_000).contains(&self.max_reply_megabytes_in_flight),
+            "max_reply_megabytes_in_flight: expected 16 to 1000000",
         );
         // Beyond a day a timer guards nothing, and far beyond it overflows.
         for (name, timeout) in [
@@ -107,6 +150,8 @@ impl HttpConfig {
             ("body_timeout", self.body_timeout),
             ("body_pause", self.body_pause),
             ("idle_timeout", self.idle_timeout),
+            ("max_connection_age", self.max_connection_age),
+            ("reply_timeout", self.reply_timeout),
             ("request_deadline", self.request_deadline),
         ] {
             let holds = !timeout.is_zero() && timeout <= A_DAY;
@@ -119,6 +164,12 @@ impl HttpConfig {
         );
         mistakes
     }
+}
+
+/// Whether it can be the host of an address, port aside.
+fn is_host_name(text: &str) -> bool {
+    text.parse::<IpAddr>().is_ok()
+        || (!text.is_empty() && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"-_.".contains(&byte)))
 }
 
 /// Whether paths can be put behind it.
@@ -179,9 +230,13 @@ mod tests {
             cors_origins: vec!["https://example.org".into(), "example.org".into(), "https://example.org/".into()],
             wrong_keys_per_minute: 0,
             public_url: Some("ftp://example.org".into()),
+            admin_hosts: vec!["metrics.example.org".into(), "::1".into(), "example.org:9090".into()],
+            max_connections_per_address: 0,
+            proxy_protocol: true,
+            max_connection_age: Duration::ZERO,
             ..HttpConfig::default()
         };
-        assert_eq!(config.validate().len(), 8, "{:?}", config.validate());
+        assert_eq!(config.validate().len(), 12, "{:?}", config.validate());
     }
 
     #[test]

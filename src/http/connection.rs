@@ -6,7 +6,11 @@
 //!
 //! * the head of a request is longer than `header_timeout` on its way (slow-loris), counted from the connection's
 //!   beginning for its first request (its TLS handshake included), or
-//! * nothing moved for `idle_timeout` while no request was under way.
+//! * nothing moved for `idle_timeout` while no request was under way; on HTTP/2, where pings, settings and window updates
+//!   move without any request, only requests and their replies count, or
+//! * there was something to write and the socket took none of it for `reply_timeout`, requests under way or not.
+//!
+//! HTTP/2 streams whose replies are not taken while the connection lives are reset by `write_progress.rs`.
 
 use super::config::HttpConfig;
 use hyper::Version;
@@ -24,20 +28,45 @@ pub(super) struct Activity(Arc<Mutex<Marks>>);
 struct Marks {
     /// Requests under way, unread bodies being taken in included.
     busy: usize,
+    /// Since when at least one is.
+    busy_since: Instant,
     last_moved: Instant,
     /// Since when the head of a request is on its way.
     head_since: Option<Instant>,
     /// On HTTP/2 bytes between requests are pings and window updates, not the slow head of a request.
     http2: bool,
+    /// Of the requests under way those that are answered and of which only the unread body is taken in.
+    lingering: usize,
+    /// Since when the socket takes nothing of what is to be written.
+    blocked_since: Option<Instant>,
+    /// It has carried a request.
+    begun: bool,
+    /// A request on it had a valid key.
+    authenticated: bool,
 }
 
 /// A request is under way as long as this lives.
 #[derive(Debug)]
 pub(super) struct Busy(Activity);
 
+/// The same, with nothing left to be answered.
+#[derive(Debug)]
+pub(super) struct Lingering(Busy);
+
 impl Activity {
     pub(super) fn new(now: Instant) -> Self {
-        Self(Arc::new(Mutex::new(Marks { busy: 0, last_moved: now, head_since: Some(now), http2: false })))
+        let marks = Marks {
+            busy: 0,
+            busy_since: now,
+            last_moved: now,
+            head_since: Some(now),
+            http2: false,
+            lingering: 0,
+            blocked_since: None,
+            begun: false,
+            authenticated: false,
+        };
+        Self(Arc::new(Mutex::new(marks)))
     }
 
     fn marks(&self) -> MutexGuard<'_, Marks> {
@@ -47,7 +76,11 @@ impl Activity {
     /// The head of a request is complete.
     pub(super) fn begin(&self, version: Version) -> Busy {
         let mut marks = self.marks();
+        if marks.busy == 0 {
+            marks.busy_since = Instant::now();
+        }
         marks.busy += 1;
+        marks.begun = true;
         marks.head_since = None;
         marks.http2 |= version == Version::HTTP_2;
         Busy(self.clone())
@@ -55,29 +88,83 @@ impl Activity {
 
     fn read(&self, now: Instant) {
         let mut marks = self.marks();
+        if marks.http2 {
+            return;
+        }
         marks.last_moved = now;
-        if marks.busy == 0 && !marks.http2 {
+        if marks.busy == 0 {
             marks.head_since.get_or_insert(now);
         }
     }
 
     fn wrote(&self, now: Instant) {
-        self.marks().last_moved = now;
+        let mut marks = self.marks();
+        marks.blocked_since = None;
+        if !marks.http2 {
+            marks.last_moved = now;
+        }
     }
 
-    fn is_over(&self, now: Instant, header_timeout: Duration, idle_timeout: Duration) -> bool {
+    /// The socket took nothing.
+    fn blocked(&self, now: Instant) {
+        self.marks().blocked_since.get_or_insert(now);
+    }
+
+    /// When bytes last moved; nothing while a request is not answered or a reply is unsent.
+    pub(super) fn idle_since(&self) -> Option<Instant> {
         let marks = self.marks();
+        (marks.busy == marks.lingering && marks.blocked_since.is_none()).then_some(marks.last_moved)
+    }
+
+    /// Since when requests are under way, or the last ones were.
+    pub(super) fn busy_since(&self) -> Instant {
+        self.marks().busy_since
+    }
+
+    /// Whether it has carried a request.
+    pub(super) fn has_begun(&self) -> bool {
+        self.marks().begun
+    }
+
+    /// Whether a request had a valid key.
+    pub(super) fn is_authenticated(&self) -> bool {
+        self.marks().authenticated
+    }
+
+    fn is_over(&self, now: Instant, header_timeout: Duration, idle_timeout: Duration, reply_timeout: Duration) -> bool {
+        let marks = self.marks();
+        let unread = marks.blocked_since.is_some_and(|since| now.saturating_duration_since(since) >= reply_timeout);
         let slow_head = marks.head_since.is_some_and(|since| now.saturating_duration_since(since) >= header_timeout);
         let idle = now.saturating_duration_since(marks.last_moved) >= idle_timeout;
-        marks.busy == 0 && (slow_head || idle)
+        unread || (marks.busy == 0 && (slow_head || idle))
     }
 
     /// Ends when the connection is to be given up.
     pub(super) async fn over(&self, config: &HttpConfig) {
-        let tick = (config.header_timeout.min(config.idle_timeout) / 8).max(Duration::from_millis(5));
-        while !self.is_over(Instant::now(), config.header_timeout, config.idle_timeout) {
+        let (header, idle, reply) = (config.header_timeout, config.idle_timeout, config.reply_timeout);
+        let tick = (header.min(idle).min(reply) / 8).max(Duration::from_millis(5));
+        while !self.is_over(Instant::now(), header, idle, reply) {
             tokio::time::sleep(tick).await;
         }
+    }
+}
+
+impl Busy {
+    /// The request has a valid key.
+    pub(super) fn mark_authenticated(&self) {
+        self.0.marks().authenticated = true;
+    }
+
+    /// The request has its answer; only what is left of its body is still taken in.
+    pub(super) fn lingering(self) -> Lingering {
+        self.0.marks().lingering += 1;
+        Lingering(self)
+    }
+}
+
+impl Drop for Lingering {
+    fn drop(&mut self) {
+        self.0.0.marks().lingering -= 1;
     }
 }
 
@@ -123,8 +210,10 @@ impl<S: AsyncRead + Unpin> AsyncRead for Watched<S> {
 
 impl<S: AsyncWrite + Unpin> Watched<S> {
     fn noted(&self, written: Poll<std::io::Result<usize>>) -> Poll<std::io::Result<usize>> {
-        if matches!(written, Poll::Ready(Ok(1..))) {
-            self.activity.wrote(Instant::now());
+        match written {
+            Poll::Ready(Ok(1..)) => self.activity.wrote(Instant::now()),
+            Poll::Pending => self.activity.blocked(Instant::now()),
+            Poll::Ready(_) => {}
         }
         written
     }
@@ -151,6 +240,7 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Watched<S> {
         self.stream.is_write_vectored()
     }
 
+    // A socket has nothing of its own to flush: it is ready even while it takes no more bytes, so this marks nothing.
     fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<std::io::Result<()>> {
         Pin::new(&mut self.get_mut().stream).poll_flush(cx)
     }
@@ -166,14 +256,15 @@ mod tests {
 
     const HEADER: Duration = Duration::from_secs(10);
     const IDLE: Duration = Duration::from_secs(75);
+    const REPLY: Duration = Duration::from_secs(30);
 
     #[test]
     fn a_new_connection_must_send_its_first_head_in_time() {
         let start = Instant::now();
         let activity = Activity::new(start);
         activity.read(start + Duration::from_secs(9));
-        assert!(!activity.is_over(start + Duration::from_millis(9_999), HEADER, IDLE));
-        assert!(activity.is_over(start + HEADER, HEADER, IDLE), "a byte now and then must not prolong it");
+        assert!(!activity.is_over(start + Duration::from_millis(9_999), HEADER, IDLE, REPLY));
+        assert!(activity.is_over(start + HEADER, HEADER, IDLE, REPLY), "a byte now and then must not prolong it");
     }
 
     #[test]
@@ -181,11 +272,11 @@ mod tests {
         let start = Instant::now();
         let activity = Activity::new(start);
         let busy = activity.begin(Version::HTTP_11);
-        assert!(!activity.is_over(start + 10 * IDLE, HEADER, IDLE));
+        assert!(!activity.is_over(start + 10 * IDLE, HEADER, IDLE, REPLY));
         drop(busy);
         let end = Instant::now();
-        assert!(!activity.is_over(end + HEADER, HEADER, IDLE), "idle between requests is not a slow head");
-        assert!(activity.is_over(end + IDLE, HEADER, IDLE));
+        assert!(!activity.is_over(end + HEADER, HEADER, IDLE, REPLY), "idle between requests is not a slow head");
+        assert!(activity.is_over(end + IDLE, HEADER, IDLE, REPLY));
     }
 
     #[test]
@@ -195,7 +286,33 @@ mod tests {
             drop(activity.begin(version));
             let later = Instant::now() + Duration::from_secs(60);
             activity.read(later);
-            assert_eq!(activity.is_over(later + HEADER, HEADER, IDLE), slow, "{version:?}");
+            assert_eq!(activity.is_over(later + HEADER, HEADER, IDLE, REPLY), slow, "{version:?}");
         }
+    }
+
+    #[test]
+    fn what_moves_without_a_request_keeps_no_http2_connection() {
+        for (version, kept) in [(Version::HTTP_11, true), (Version::HTTP_2, false)] {
+            let activity = Activity::new(Instant::now());
+            drop(activity.begin(version));
+            let end = Instant::now();
+            activity.read(end + IDLE / 2);
+            activity.wrote(end + IDLE / 2);
+            activity.marks().head_since = None;
+            assert_eq!(!activity.is_over(end + IDLE, HEADER, IDLE, REPLY), kept, "{version:?}");
+        }
+    }
+
+    #[test]
+    fn a_connection_that_takes_nothing_of_a_reply_is_given_up() {
+        let start = Instant::now();
+        let activity = Activity::new(start);
+        let _busy = activity.begin(Version::HTTP_11);
+        activity.blocked(start);
+        activity.blocked(start + REPLY / 2);
+        assert!(!activity.is_over(start + REPLY - Duration::from_millis(1), HEADER, IDLE, REPLY));
+        assert!(activity.is_over(start + REPLY, HEADER, IDLE, REPLY), "a request under way does not keep it");
+        activity.wrote(start + REPLY);
+        assert!(!activity.is_over(start + 2 * REPLY, HEADER, IDLE, REPLY), "something was taken");
     }
 }

@@ -3,6 +3,7 @@
 use super::Caller;
 use super::error::{ApiError, ErrorCode};
 use super::facade::Facade;
+use super::idempotency::{Contents, Made};
 use super::response::MODEL;
 use super::routes::presets;
 use super::submission::{Pictures, Submission};
@@ -28,6 +29,10 @@ pub(super) struct Cover {
     /// Whether the pictures count against the quota: those of a sandbox key do not, nor those with a backdrop that was
     /// made for them, which have a cap of their own.
     counts: bool,
+    /// The pictures of the request.
+    images: usize,
+    /// Which of them were billed before, and what was fetched for them.
+    pub(super) contents: Contents,
     reservation: Option<Reservation>,
     permit: Option<Permit>,
     place: Option<Place>,
@@ -77,23 +82,39 @@ impl Facade {
         let unit_price = self.app.prices.price(&Call::of(endpoint.path, &fields, images))?.unit_price;
         let unit_price = if caller.test { 0 } else { unit_price };
         let counts = !caller.test && !endpoint.generates();
-        let mut cover = Cover { recipe, unit_price, counts, reservation: None, permit: None, place: None };
+        let mut cover = Cover {
+            recipe,
+            unit_price,
+            counts,
+            images: images as usize,
+            contents: Contents::default(),
+            reservation: None,
+            permit: None,
+            place: None,
+        };
         let mut is_repeated = false;
         if let Some(key) = key {
-            let fingerprint = fingerprint(endpoint, submission, headers).await?;
+            let fingerprint = fingerprint(endpoint, &fields, submission, headers).await?;
             let begin = self.app.requests.begin(&caller.account, &key, fingerprint, UnixSeconds::now());
             // Whoever waits for the same request waits no longer than that may take.
             let begin = timeout(self.config.request_deadline, begin).await;
             match begin.map_err(|_| ApiError::unavailable("the same request is still being worked on"))? {
-                Begin::First(permit) => cover.permit = Some(permit),
-                Begin::Repeat => is_repeated = true,
+                Begin::First(permit) => {
+                    cover.contents = Contents::of(permit.pictures().clone());
+                    cover.permit = Some(permit);
+                }
+                Begin::Repeat(pictures) => {
+                    cover.contents = Contents::of(pictures);
+                    is_repeated = true;
+                }
                 Begin::Conflict => return Err(other_request()),
             }
         }
         if is_repeated {
             cover.unit_price = 0;
         } else if cover.counts || cover.unit_price > 0 || cover.permit.is_some() {
-            let counted = if cover.counts { images.into() } else { 0 };
+            let billed = (0..cover.images).filter(|index| cover.contents.is_billed(*index)).count();
+            let counted = if cover.counts { (cover.images - billed) as u64 } else { 0 };
             cover.reservation = Some(self.reserve(caller, counted)?);
         }
         if endpoint.generates() {
@@ -126,18 +147,20 @@ impl Facade {
 }
 
 impl Cover {
-    /// Bills `images` of what was reserved and gives the rest back. Durable when it returns what they cost, in
-    /// microdollars. Dropped instead, all of it is given back.
-    pub(super) async fn settle(self, images: u64) -> Result<u64, ApiError> {
-        if let Some(place) = self.place.filter(|_| images > 0) {
-            place.keep().await.map_err(|error| ApiError::internal(error.to_string()))?;
+    /// Bills those of `made` that were not billed before, and gives the rest of what was reserved back. Durable when it
+    /// returns what they cost, in microdollars. Dropped instead, all of it is given back.
+    pub(super) async fn settle(self, made: &[Made]) -> Result<u64, ApiError> {
+        if let Some(place) = self.place.filter(|_| !made.is_empty()) {
+            place.keep().await?;
         }
         let Some(reservation) = self.reservation else { return Ok(0) };
+        let images = self.contents.new_among(made);
         let cost = self.unit_price.saturating_mul(images);
         // A batch of which nothing came may be sent again under its name.
         let permit = self.permit.filter(|_| images > 0);
+        let permit = permit.map(|permit| permit.with_pictures(self.contents.with(made, self.images)));
         let counted = if self.counts { images } else { 0 };
-        reservation.bill(counted, cost, permit).await.map_err(|error| ApiError::internal(error.to_string()))?;
+        reservation.bill(counted, cost, permit).await?;
         Ok(cost)
     }
 }
@@ -178,11 +201,17 @@ pub(super) fn hash(pieces: impl IntoIterator<Item = impl AsRef<[u8]>>) -> [u8; 3
     hash.finalize().into()
 }
 
-/// SHA-256 of all that a request says: with the model that it names, where it names one.
+/// SHA-256 of all that a request says: its fields with those of its preset, its files and addresses, and the model that
+/// it names, where it names one. What is behind the addresses is compared when it was fetched ([`Contents`]).
 ///
 /// Ten pictures take a tenth of a second, which is too long for a thread that others wait for.
-async fn fingerprint(endpoint: &Endpoint, submission: &Submission, headers: &HeaderMap) -> Result<[u8; 32], ApiError> {
-    let texts = texts(endpoint.path, &submission.fields);
+async fn fingerprint(
+    endpoint: &Endpoint,
+    fields: &Fields,
+    submission: &Submission,
+    headers: &HeaderMap,
+) -> Result<[u8; 32], ApiError> {
+    let texts = texts(endpoint.path, fields);
     let mut pieces: Vec<_> = texts.into_iter().map(|text| Bytes::copy_from_slice(text.as_bytes())).collect();
     pieces.push(submission.background.clone().unwrap_or_default());
     match &submission.pictures {

@@ -5,6 +5,7 @@
 //! not succeed anyway (a key has 190 random bits); this makes it visible, and tells clients that try a dead key for ever
 //! to wait.
 
+use super::client_address::Network;
 use std::collections::HashMap;
 use std::net::IpAddr;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -20,23 +21,6 @@ const MOST_NETWORKS: usize = 1 << 16;
 
 /// With every place taken, how often it is looked for one that is free.
 const SWEEP_PAUSE: Duration = Duration::from_secs(1);
-
-/// What one subscriber has: an address of IPv4, the first half of an address of IPv6.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-enum Network {
-    V4(u32),
-    V6(u64),
-}
-
-impl Network {
-    fn of(address: IpAddr) -> Self {
-        // A listener on `::` sees IPv4 clients as ::ffff:a.b.c.d, all in one /64.
-        match address.to_canonical() {
-            IpAddr::V4(address) => Self::V4(address.to_bits()),
-            IpAddr::V6(address) => Self::V6((address.to_bits() >> 64) as u64),
-        }
-    }
-}
 
 /// Counts wrong keys.
 #[derive(Debug)]

@@ -6,13 +6,16 @@
 use super::body::BodyError;
 use super::multipart::MultipartError;
 use super::response::{self, Reply};
+use super::upload_memory::no_room;
 use crate::account::rate::whole_seconds;
+use crate::account::{LedgerError, WriteError};
 use crate::codec::{DecodeError, EncodeError};
 use crate::engine::EngineError;
 use crate::generate::{NotMade, UpstreamError};
 use crate::pipeline::{Beside, PipelineError};
 use crate::recipe::{BG_FILE, FieldError};
-use crate::source::FetchError;
+use crate::source::{FetchError, FetchFailure};
+use crate::store::{ChangeError, OpenError};
 use crate::telemetry::{metrics, with_causes};
 use crate::video::VideoError;
 use hyper::header::{HeaderMap, HeaderName, HeaderValue, RETRY_AFTER};
@@ -147,6 +150,8 @@ pub(super) struct ApiError {
     pub(super) code: ErrorCode,
     message: String,
     param: Option<String>,
+    /// One word that separates the cases of one code.
+    reason: Option<&'static str>,
     headers: Box<HeaderMap>,
     /// For the log only.
     pub(super) cause: Option<String>,
@@ -154,7 +159,7 @@ pub(super) struct ApiError {
 
 impl ApiError {
     pub(super) fn new(code: ErrorCode, message: impl Into<String>) -> Self {
-        Self { code, message: message.into(), param: None, headers: Box::default(), cause: None }
+        Self { code, message: message.into(), param: None, reason: None, headers: Box::default(), cause: None }
     }
 
     /// Something that must not happen did; what it was is for the log.
@@ -174,6 +179,10 @@ impl ApiError {
 
     pub(super) fn param(self, param: impl Into<String>) -> Self {
         Self { param: Some(param.into()), ..self }
+    }
+
+    pub(super) fn reason(self, reason: &'static str) -> Self {
+        Self { reason: Some(reason), ..self }
     }
 
     /// Blames `to` for what is blamed on `from`: the same picture may have come as a file or by its address.
@@ -209,11 +218,19 @@ impl ApiError {
         &self.message
     }
 
+    /// The word beside the code.
+    pub(super) const fn given_reason(&self) -> Option<&'static str> {
+        self.reason
+    }
+
     /// The envelope.
     pub(super) fn into_reply(self, request_id: &str) -> Reply {
         let mut error = json!({ "code": self.code.name(), "message": self.message });
         if let Some(param) = self.param {
             error["param"] = param.into();
+        }
+        if let Some(reason) = self.reason {
+            error["reason"] = reason.into();
         }
         let mut reply = response::json(self.code.status(), &json!({ "error": error, "request_id": request_id }));
         reply.headers_mut().extend(*self.headers);
@@ -285,29 +302,22 @@ impl From<DecodeError> for ApiError {
 }
 
 impl From<FetchError> for ApiError {
-    /// Callers are told one sentence, whatever went wrong: the difference between a refused address, a closed port and
-    /// a wrong certificate would make this service a scanner. What came after all is judged like an upload.
+    /// One sentence for each class of failures: more detail would make this service a scanner.
     fn from(error: FetchError) -> Self {
-        let cause = Some(with_causes(&error));
-        let told = match error {
-            FetchError::TooLarge { limit } => DecodeError::TooManyBytes { limit }.into(),
-            FetchError::NotAPicture(error) => error.into(),
-            FetchError::Resolve(_)
-            | FetchError::NoAddress
-            | FetchError::PrivateAddress(_)
-            | FetchError::Connect(_)
-            | FetchError::HostName
-            | FetchError::Tls(_)
-            | FetchError::Request(_)
-            | FetchError::Http(_)
-            | FetchError::Status(_)
-            | FetchError::Redirect(_)
-            | FetchError::RedirectedTwice
-            | FetchError::Encoded(_)
-            | FetchError::NotTaken
-            | FetchError::TimedOut(_) => Self::new(ErrorCode::FetchFailed, "the URL could not be fetched"),
+        let failed = |reason, message| Self::new(ErrorCode::FetchFailed, message).reason(reason);
+        let answer = match error.failure() {
+            FetchFailure::Address => failed("address", "the host of the URL has no public address that can be reached"),
+            FetchFailure::Timeout => failed("timeout", "the host of the URL took too long"),
+            FetchFailure::Tls => failed("tls", "the TLS handshake with the host of the URL failed"),
+            FetchFailure::Status => failed("status", "the host of the URL did not answer with a file"),
+            FetchFailure::TooLarge { limit } => DecodeError::TooManyBytes { limit }.into(),
+            FetchFailure::NotAPicture => {
+                let message = "there is no picture at the URL that is read here: send JPG, PNG, WebP or HEIC";
+                Self::new(ErrorCode::UnsupportedMediaType, message)
+            }
+            FetchFailure::NoRoom => no_room(),
         };
-        Self { cause, ..told }
+        answer.because(with_causes(&error))
     }
 }
 
@@ -369,6 +379,39 @@ impl From<VideoError> for ApiError {
     }
 }
 
+impl From<WriteError> for ApiError {
+    /// A change that did not happen because the store cannot write now is worth another request.
+    fn from(error: WriteError) -> Self {
+        let cause = with_causes(&error);
+        if matches!(error, WriteError::Change(ChangeError::Unavailable(_) | ChangeError::Busy)) {
+            no_store(cause)
+        } else {
+            Self::internal(cause)
+        }
+    }
+}
+
+impl From<LedgerError> for ApiError {
+    fn from(error: LedgerError) -> Self {
+        match error {
+            LedgerError::MoreThanReserved { .. } => Self::internal(error.to_string()),
+            LedgerError::Write(error) => error.into(),
+        }
+    }
+}
+
+impl From<OpenError> for ApiError {
+    fn from(error: OpenError) -> Self {
+        let cause = with_causes(&error);
+        if matches!(error, OpenError::Io { .. }) { no_store(cause) } else { Self::internal(cause) }
+    }
+}
+
+/// The store cannot be read or written at present.
+fn no_store(cause: String) -> ApiError {
+    ApiError::unavailable("the service's records are not available right now").because(cause)
+}
+
 impl From<EncodeError> for ApiError {
     fn from(error: EncodeError) -> Self {
         match error {
@@ -382,6 +425,7 @@ mod tests {
     use super::*;
     use http_body_util::BodyExt;
     use std::collections::HashSet;
+    use std::io;
 
     #[test]
     fn codes_have_distinct_names_and_all_of_them_are_listed() {
@@ -395,6 +439,47 @@ mod tests {
         for (millis, seconds) in [(0, 1), (1, 1), (1000, 1), (1001, 2), (59_999, 60)] {
             assert_eq!(whole_seconds(Duration::from_millis(millis)), seconds, "{millis} ms");
         }
+    }
+
+    /// What a caller is answered, as text.
+    async fn answered(error: FetchError) -> String {
+        let body = ApiError::from(error).param("url").into_reply("req_1").into_body();
+        String::from_utf8(body.collect().await.expect("in memory").to_bytes().to_vec()).expect("JSON")
+    }
+
+    #[tokio::test]
+    async fn all_that_concerns_an_address_is_answered_alike() {
+        let refused = || io::Error::from(io::ErrorKind::ConnectionRefused);
+        let expected = answered(FetchError::NoAddress).await;
+        assert!(expected.contains(r#""code":"fetch_failed""#) && expected.contains(r#""reason":"address""#));
+        for error in [
+            FetchError::Resolve(refused()),
+            FetchError::PrivateAddress([10, 1, 2, 3].into()),
+            FetchError::Connect(refused()),
+            FetchError::Connect(io::ErrorKind::NetworkUnreachable.into()),
+            FetchError::HostName,
+        ] {
+            assert_eq!(answered(error).await, expected);
+        }
+    }
+
+    #[tokio::test]
+    async fn what_an_origin_did_is_answered_by_its_class_and_without_detail() {
+        let type_of = |found| FetchError::NotAPicture(DecodeError::Unsupported { found: Some(found) });
+        assert_eq!(answered(type_of("a PDF")).await, answered(type_of("HTML")).await);
+        assert_eq!(answered(type_of("GIF")).await, answered(FetchError::NotAPicture(DecodeError::Empty)).await);
+        let status = answered(FetchError::Status(StatusCode::NOT_FOUND)).await;
+        for error in [FetchError::Status(StatusCode::FORBIDDEN), FetchError::RedirectedTwice] {
+            assert_eq!(answered(error).await, status);
+        }
+        let timeout = answered(FetchError::TimedOut(Duration::from_secs(1))).await;
+        assert_eq!(answered(FetchError::Connect(io::ErrorKind::TimedOut.into())).await, timeout);
+        let tls = answered(FetchError::Tls(io::Error::other("expired"))).await;
+        for (answer, reason) in [(&timeout, "timeout"), (&tls, "tls"), (&status, "status")] {
+            assert!(answer.contains(&format!(r#""reason":"{reason}""#)), "{answer}");
+            assert!(FetchFailure::REASONS.contains(&reason));
+        }
+        assert!(!tls.contains("expired") && !status.contains("404"));
     }
 
     #[tokio::test]

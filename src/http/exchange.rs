@@ -5,10 +5,13 @@
 //! sees the headers, so that printing them shows none.
 
 use super::body::RequestBody;
+use super::client_address::{self, Ends};
 use super::config::HttpConfig;
 use super::connection::Busy;
 use super::cors::Cors;
+use super::delivery::Delivery;
 use super::error::ApiError;
+use super::head_check;
 use super::request_id;
 use super::response::{REQUEST_ID, Reply, VERSION};
 use crate::telemetry::metrics;
@@ -17,7 +20,7 @@ use hyper::header::{
     AUTHORIZATION, CACHE_CONTROL, CONNECTION, COOKIE, EXPECT, HeaderMap, HeaderValue, PROXY_AUTHORIZATION,
     X_CONTENT_TYPE_OPTIONS,
 };
-use hyper::{Method, Request, Uri, Version};
+use hyper::{Method, Request, Response, Uri, Version};
 use std::any::Any;
 use std::future::Future;
 use std::net::IpAddr;
@@ -44,8 +47,10 @@ pub(super) trait Service: Send + Sync + 'static {
 #[derive(Debug)]
 pub(super) struct Exchange {
     pub(super) id: String,
-    /// Where the connection comes from: the caller, or a proxy before us.
-    pub(super) peer: IpAddr,
+    /// Address of the client, behind trusted proxies too.
+    pub(super) client: IpAddr,
+    /// Address that the connection came to.
+    pub(super) local: IpAddr,
     pub(super) method: Method,
     pub(super) uri: Uri,
     pub(super) headers: HeaderMap,
@@ -62,19 +67,21 @@ pub(super) struct Exchange {
 pub(super) async fn answer<S: Service>(
     service: &S,
     request: Request<Incoming>,
-    peer: IpAddr,
+    ends: Ends,
     busy: Busy,
     config: &HttpConfig,
-) -> Reply {
+) -> Response<Delivery> {
     let started = Instant::now();
     let (mut head, incoming) = request.into_parts();
     hide_secrets(&mut head.headers);
     let id = request_id::of(&head.headers);
     let cors = S::FOR_BROWSERS.then(|| Cors::of(&config.cors_origins, &head.method, &head.headers)).flatten();
+    let checked = head_check::check(head.version, &head.headers);
     let held_back = head.version == Version::HTTP_11 && head.headers.contains_key(EXPECT);
     let mut exchange = Exchange {
         id: id.clone(),
-        peer,
+        client: client_address::client_of(ends.peer, &head.headers, &config.trusted_proxies),
+        local: ends.local,
         method: head.method,
         uri: head.uri,
         headers: head.headers,
@@ -84,7 +91,10 @@ pub(super) async fn answer<S: Service>(
         endpoint: "unknown",
     };
     let span = info_span!("request", request_id = %id, endpoint = field::Empty, account = field::Empty);
-    let outcome = caught(service.answer(&mut exchange)).instrument(span.clone()).await;
+    let outcome = match checked {
+        Ok(()) => caught(service.answer(&mut exchange)).instrument(span.clone()).await,
+        Err(error) => Ok(Err(error)),
+    };
     let _entered = span.enter();
     span.record("endpoint", exchange.endpoint);
     let outcome = outcome.map(|outcome| match &cors {
@@ -109,7 +119,7 @@ pub(super) async fn answer<S: Service>(
         // RFC 9113, section 8.2.2: connection-specific headers make a message malformed.
         headers.remove(CONNECTION);
     }
-    exchange.body.dismiss(busy);
+    exchange.body.dismiss(busy.clone());
 
     let (status, took) = (reply.status(), started.elapsed());
     metrics::request_finished(exchange.endpoint, status.as_u16(), took);
@@ -118,7 +128,7 @@ pub(super) async fn answer<S: Service>(
     } else {
         debug!(status = status.as_u16(), took_ms = took.as_millis(), method = %exchange.method, "answered");
     }
-    reply
+    reply.map(|body| Delivery::new(body, busy))
 }
 
 /// Marks what `Debug` must not print.

@@ -5,10 +5,11 @@ use super::config::{HttpConfig, LimitsConfig};
 use super::doorman::Doorman;
 use super::error::{ApiError, ErrorCode};
 use super::exchange::{Exchange, Service};
-use super::form::UploadMemory;
+use super::reply_budget::ReplyBudget;
 use super::response::{self, Reply};
 use super::router::{self, Routine, Target};
 use super::routes;
+use super::upload_memory::UploadMemory;
 use super::{App, Caller};
 use crate::account::rate::{Rate, RateLimiter};
 use hyper::Method;
@@ -26,6 +27,7 @@ pub(super) struct Facade {
     pub(super) app: App,
     pub(super) config: Arc<HttpConfig>,
     pub(super) uploads: UploadMemory,
+    pub(super) replies: ReplyBudget,
     pub(super) clips: ClipRoom,
     /// Backdrops in a day, for all accounts together.
     pub(super) backdrops_per_day: u32,
@@ -37,12 +39,14 @@ pub(super) struct Facade {
 impl Facade {
     pub(super) fn new(app: App, config: Arc<HttpConfig>, limits: &LimitsConfig) -> Self {
         let uploads = UploadMemory::new(config.max_upload_megabytes_in_flight.saturating_mul(1_000_000));
+        let replies = ReplyBudget::new(config.max_reply_megabytes_in_flight.saturating_mul(1_000_000));
         let doorman = Doorman::new(config.wrong_keys_per_minute);
         let rate = limits.rate_per_minute;
         Self {
             app,
             config,
             uploads,
+            replies,
             clips: ClipRoom::new(),
             backdrops_per_day: limits.backdrop_ai_per_day,
             rate: RateLimiter::new(rate),
@@ -59,11 +63,15 @@ impl Facade {
         let token = bearer(&exchange.headers)
             .ok_or_else(|| refuse("send your API key as `Authorization: Bearer <API_KEY>`", "Bearer"))?;
         // Looked up first: a key that works is let in, whatever else comes from its address.
-        self.app.keys.authenticate(token).ok_or_else(|| match self.doorman.wrong_key(exchange.peer, Instant::now()) {
-            Ok(()) => refuse("this API key is not valid", r#"Bearer error="invalid_token""#),
-            Err(wait) => ApiError::new(ErrorCode::RateLimitExceeded, "too many wrong API keys from this address")
-                .retry_after(wait),
-        })
+        let caller = self.app.keys.authenticate(token).ok_or_else(|| {
+            match self.doorman.wrong_key(exchange.client, Instant::now()) {
+                Ok(()) => refuse("this API key is not valid", r#"Bearer error="invalid_token""#),
+                Err(wait) => ApiError::new(ErrorCode::RateLimitExceeded, "too many wrong API keys from this address")
+                    .retry_after(wait),
+            }
+        })?;
+        exchange.busy.mark_authenticated();
+        Ok(caller)
     }
 }
 
@@ -80,6 +88,7 @@ impl Service for Facade {
             Target::Page(page) => Ok(page.reply()),
             Target::Image(endpoint) => {
                 let (caller, _) = self.admit(exchange)?;
+                self.replies.refuse_when_full(&caller.account)?;
                 if endpoint.input.is_single() {
                     routes::image::answer(self, endpoint, &caller, exchange).await
                 } else {

@@ -2,9 +2,10 @@
 
 use super::App;
 use super::error::ApiError;
-use super::form::{Share, UploadMemory};
+use super::upload_memory::{AccountMemory, Share, no_room};
 use crate::image::SourceUrl;
 use crate::recipe::{Recipe, Source};
+use crate::source::FetchError;
 use crate::telemetry::metrics;
 use bytes::Bytes;
 
@@ -13,39 +14,39 @@ use bytes::Bytes;
 pub(super) struct BesideFiles {
     pub(super) background: Option<Bytes>,
     pub(super) mark: Option<Bytes>,
-    /// Whether any of them had to be fetched.
-    pub(super) fetched: bool,
+    /// Those of them that had to be fetched: the background, the watermark.
+    pub(super) fetched: [Option<Bytes>; 2],
     /// Their share of the memory for uploads; to be dropped after them.
-    pub(super) share: [Share; 2],
+    pub(super) share: [Option<Share>; 2],
 }
 
 /// Fetches one picture. `param` is the field that named it.
 pub(super) async fn fetch(
     app: &App,
-    memory: &UploadMemory,
+    memory: &AccountMemory,
     url: &SourceUrl,
     param: &str,
 ) -> Result<(Bytes, Share), ApiError> {
-    let mut share = memory.wait().await?;
-    let bytes = app.fetcher.fetch(url).await.map_err(|error| {
+    let share = memory.share();
+    let bytes = app.fetcher.fetch(url, &share).await.map_err(|error| {
         metrics::fetch_failed(error.reason());
-        ApiError::from(error).param(param)
+        // No field is at fault for that.
+        if matches!(error, FetchError::NoRoom) { no_room() } else { ApiError::from(error).param(param) }
     })?;
-    share.shrink_to(bytes.len());
     Ok((bytes, share))
 }
 
 /// Gathers what `recipe` wants; `attached` is the background that came with the request.
 pub(super) async fn beside(
     app: &App,
-    memory: &UploadMemory,
+    memory: &AccountMemory,
     recipe: &Recipe,
     attached: Option<Bytes>,
 ) -> Result<BesideFiles, ApiError> {
     let background = async {
         Ok::<_, ApiError>(match &recipe.wants.background {
             Some(Source::Url(url)) => Some(fetch(app, memory, url, "bg_url").await?),
-            Some(Source::Attached) => attached.map(|bytes| (bytes, Share::default())),
+            Some(Source::Attached) => attached.map(|bytes| (bytes, memory.share())),
             // Made elsewhere.
             Some(Source::Generated(_)) | None => None,
         })
@@ -57,9 +58,9 @@ pub(super) async fn beside(
         })
     };
     let (background, mark) = tokio::try_join!(background, mark)?;
-    let fetched = matches!(recipe.wants.background, Some(Source::Url(_))) || mark.is_some();
+    let is_url = matches!(recipe.wants.background, Some(Source::Url(_)));
     let (background, background_share) = background.unzip();
     let (mark, mark_share) = mark.unzip();
-    let share = [background_share.unwrap_or_default(), mark_share.unwrap_or_default()];
-    Ok(BesideFiles { background, mark, fetched, share })
+    let fetched = [background.clone().filter(|_| is_url), mark.clone()];
+    Ok(BesideFiles { background, mark, fetched, share: [background_share, mark_share] })
 }

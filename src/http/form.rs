@@ -3,13 +3,10 @@
 use super::body::{BodyError, Chunks};
 use super::error::{ApiError, ErrorCode};
 use super::multipart::{Multipart, MultipartError, Part};
+use super::upload_memory::{AccountMemory, Share};
 use crate::codec;
 use crate::recipe::{BG_FILE, Endpoint, FieldError, Fields, Input, MAX_BATCH};
 use bytes::{Bytes, BytesMut};
-use std::sync::Arc;
-use std::time::Duration;
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
-use tokio::time::timeout;
 
 /// The part that holds the picture.
 pub(super) const FILE: &str = "file";
@@ -22,9 +19,6 @@ const MAX_VALUE: usize = 4 * 1024;
 
 /// What fields and part heads may add to the file; more than a form of all fields needs.
 pub(super) const MAX_OVERHEAD: usize = 256 * 1024;
-
-/// How long a fetch waits for memory.
-const FETCH_PATIENCE: Duration = Duration::from_secs(5);
 
 /// The largest file.
 pub(super) fn max_file() -> usize {
@@ -73,67 +67,15 @@ impl Form {
     }
 }
 
-/// The memory that all uploads share. Taken as bytes arrive and not as they are announced, so that slow uploads hold
-/// no more than they have sent.
-#[derive(Clone, Debug)]
-pub(super) struct UploadMemory(Arc<Semaphore>);
-
-/// What one upload has taken of it.
-#[derive(Debug, Default)]
-pub(super) struct Share(Option<OwnedSemaphorePermit>);
-
-impl UploadMemory {
-    pub(super) fn new(bytes: usize) -> Self {
-        Self(Arc::new(Semaphore::new(bytes.min(Semaphore::MAX_PERMITS))))
-    }
-
-    /// Adds `bytes` to `share`; at the bound the upload is refused, because waiting would hold what it has already.
-    fn grow(&self, share: &mut Share, bytes: usize) -> Result<(), ApiError> {
-        let more = u32::try_from(bytes).ok().and_then(|bytes| self.0.clone().try_acquire_many_owned(bytes).ok());
-        share.merge(more.ok_or_else(no_room)?);
-        Ok(())
-    }
-
-    /// Waits for room for one file that is about to be fetched, however large it will be. Not for long: requests that
-    /// wait may hold what others wait for.
-    pub(super) async fn wait(&self) -> Result<Share, ApiError> {
-        let bytes = u32::try_from(max_file()).expect("a file of 10 MB");
-        let room = timeout(FETCH_PATIENCE, self.0.clone().acquire_many_owned(bytes)).await;
-        Ok(Share(Some(room.ok().and_then(Result::ok).ok_or_else(no_room)?)))
-    }
-}
-
-/// What a caller is told when others fill all the room.
-pub(super) fn no_room() -> ApiError {
-    let error = ApiError::new(ErrorCode::RateLimitExceeded, "too many uploads are under way");
-    error.retry_after(Duration::from_secs(1))
-}
-
-impl Share {
-    fn merge(&mut self, more: OwnedSemaphorePermit) {
-        match &mut self.0 {
-            Some(taken) => taken.merge(more),
-            None => self.0 = Some(more),
-        }
-    }
-
-    /// Gives back all but `bytes`.
-    pub(super) fn shrink_to(&mut self, bytes: usize) {
-        if let Some(taken) = &mut self.0 {
-            drop(taken.split(taken.num_permits().saturating_sub(bytes)));
-        }
-    }
-}
-
 /// Reads a form to its end. A name that `endpoint` does not know ends it at once.
 pub(super) async fn read<C: Chunks>(
     chunks: C,
     boundary: &str,
     endpoint: &Endpoint,
-    memory: &UploadMemory,
+    memory: &AccountMemory,
 ) -> Result<Form, ApiError> {
     let mut multipart = Multipart::new(chunks, boundary, max_body(endpoint.input));
-    let mut form = Form { fields: Fields::default(), files: Vec::new(), share: Share::default() };
+    let mut form = Form { fields: Fields::default(), files: Vec::new(), share: memory.share() };
     while let Some(Part { name, filename }) = multipart.next_part().await? {
         let at_most = files_in(endpoint.input).iter().find(|(file, _)| *file == name).map(|(_, at_most)| *at_most);
         if let Some(at_most) = at_most {
@@ -141,7 +83,7 @@ pub(super) async fn read<C: Chunks>(
             if already == at_most {
                 return Err(too_many(name, at_most));
             }
-            let bytes = read_file(&mut multipart, memory, &mut form.share).await?;
+            let bytes = read_file(&mut multipart, &form.share).await?;
             form.fields.attach(&name);
             form.files.push(Upload { name, filename, bytes });
         } else if endpoint.field(&name).is_some() {
@@ -162,17 +104,13 @@ fn too_many(name: String, at_most: usize) -> ApiError {
     ApiError::new(ErrorCode::InvalidParameter, message).param(name)
 }
 
-async fn read_file<C: Chunks>(
-    multipart: &mut Multipart<C>,
-    memory: &UploadMemory,
-    share: &mut Share,
-) -> Result<Bytes, ApiError> {
+async fn read_file<C: Chunks>(multipart: &mut Multipart<C>, share: &Share) -> Result<Bytes, ApiError> {
     let mut file = BytesMut::new();
     while let Some(data) = multipart.next_data().await.map_err(too_large_as_file)? {
         if file.len() + data.len() > max_file() {
             return Err(file_too_large());
         }
-        memory.grow(share, data.len())?;
+        share.grow(data.len())?;
         file.extend_from_slice(&data);
     }
     Ok(file.freeze())

@@ -3,20 +3,27 @@
 //! ```text
 //! server      accepts; HTTP/1.1 and h2c; graceful shutdown      connection  header and idle clocks
 //! tls         certificate, reload                               cors        which web pages may call
+//! connection_limits  in all and by address                      descriptors the limit of open files
+//! proxy_protocol     client address of a connection             client_address  of a request (X-Forwarded-For)
+//! head_check         Host, Transfer-Encoding (400)
 //! exchange    request id, panic → 500, envelope, log, metrics   body        pause and total clocks
 //! facade      route → key (401) → rate (429) → endpoint         admin       /livez /readyz /metrics, keys
 //! doorman     wrong keys, by address
 //! submission  query and content type → form or JSON → fields and pictures
 //! pin         which model does it, `x-service-model` (400)
 //! backdrop    allow-list and model of a backdrop (403), who makes it (502)
+//! upload_memory what uploads and fetched files may hold, by account (429)
 //! cover       pin, allow-list (403), plan (402), preset (404), Idempotency-Key (409), quota (402), cap of the day (429) → Recipe
 //! routes      fetching → pipeline → bill → response
+//! idempotency what was fetched is what was billed under the `Idempotency-Key` (409)
+//! reply_budget   room for finished pictures, by account
+//! delivery    bodies of replies as hyper takes them    write_progress  stalled replies, reset of their streams
 //! clip        a clip on its way to the disk            range       parts of a result
 //! ```
 //!
 //! A clip's own order is: pin (400) → fields, as far as they have come before it (400) → plan (402) → ffmpeg (503) → a place
-//! for it (429) → its bytes (413) → all fields (400) → `Idempotency-Key`: the same job, or 409 → what is in it (400, 415, 422,
-//! 413) → quota (402) → a job.
+//! for it (429) → disk space (503) → its bytes (413) → all fields (400) → `Idempotency-Key`: the same job, or 409 → what is
+//! in it (400, 415, 422, 413) → quota (402) → a job.
 //!
 //! The order of checks is the order of these calls; each comes before the next can cost anything. Limits are enforced
 //! while bytes arrive. A caller that goes away drops its request's future, and the engine sees that.
@@ -24,11 +31,15 @@
 mod admin;
 mod backdrop;
 mod body;
+mod client_address;
 mod clip;
 pub mod config;
 mod connection;
+mod connection_limits;
 mod cors;
 mod cover;
+mod delivery;
+pub mod descriptors;
 mod docs;
 mod doorman;
 pub mod error;
@@ -36,10 +47,14 @@ mod exchange;
 mod facade;
 mod fetching;
 mod form;
+mod head_check;
+mod idempotency;
 mod json;
 mod multipart;
 mod pin;
+mod proxy_protocol;
 mod range;
+mod reply_budget;
 mod request_id;
 mod response;
 pub mod router;
@@ -47,10 +62,12 @@ mod routes;
 mod server;
 mod submission;
 pub mod tls;
+mod upload_memory;
+mod write_progress;
 
 use crate::account::price::PriceConfig;
 use crate::account::{Daily, Ledger, Presets, Requests};
-use crate::engine::{Engine, EngineState};
+use crate::engine::{Engine, EngineState, Slot};
 use crate::generate::Studio;
 use crate::image::SourceUrl;
 use crate::jobs::Jobs;
@@ -58,8 +75,8 @@ use crate::jobs::results::Results;
 use crate::jobs::secret::DaemonSecret;
 use crate::pipeline::{self, Call, Files, Output, PipelineError};
 use crate::recipe::{CutModel, Recipe};
-use crate::source::{FetchError, Fetcher};
-use crate::store::Plan;
+use crate::source::{FetchError, Fetcher, Room};
+use crate::store::{Plan, StateStore};
 use crate::video::{self, Clip, ToolMissing, Tools, VideoConfig, VideoError};
 use bytes::Bytes;
 use config::{HttpConfig, LimitsConfig};
@@ -67,6 +84,7 @@ use futures_util::future::BoxFuture;
 use hyper::{Request, Response};
 use metrics_exporter_prometheus::PrometheusHandle;
 use serde_json::Value;
+use server::Intake;
 use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
@@ -78,11 +96,17 @@ use tokio::net::TcpListener;
 use tokio::sync::{mpsc, oneshot};
 use tokio::task::spawn_blocking;
 
-/// Connections of operators and their tools.
-const MAX_ADMIN_CONNECTIONS: usize = 64;
-
 /// How long operators' requests under way may take to end.
 const ADMIN_GRACE: Duration = Duration::from_secs(2);
+
+/// A finished picture, and its place among the requests in flight.
+#[derive(Debug)]
+pub struct Finished {
+    /// The picture.
+    pub output: Output,
+    /// To be kept until the reply has room in memory, so that requests are refused while replies are not read.
+    pub slot: Option<Slot>,
+}
 
 /// The work behind the image endpoints.
 pub trait Remove: Send + Sync + 'static {
@@ -92,7 +116,7 @@ pub trait Remove: Send + Sync + 'static {
         files: Files,
         recipe: &'a Recipe,
         call: &'a Call,
-    ) -> BoxFuture<'a, Result<Output, PipelineError>>;
+    ) -> BoxFuture<'a, Result<Finished, PipelineError>>;
 
     /// Name and version of the weights that cut out.
     fn model(&self) -> String;
@@ -105,6 +129,9 @@ pub trait Remove: Send + Sync + 'static {
 
     /// Whether its threads are there; without them only a restart helps.
     fn is_alive(&self) -> bool;
+
+    /// Whether work waits and none has been begun or ended for longer than it ever should take.
+    fn is_stalled(&self) -> bool;
 }
 
 impl Remove for Engine {
@@ -113,8 +140,14 @@ impl Remove for Engine {
         files: Files,
         recipe: &'a Recipe,
         call: &'a Call,
-    ) -> BoxFuture<'a, Result<Output, PipelineError>> {
-        Box::pin(pipeline::run(self, files, recipe, call))
+    ) -> BoxFuture<'a, Result<Finished, PipelineError>> {
+        Box::pin(async move {
+            let slot = self.admit()?;
+            let output = pipeline::run_in(self, &slot, files, recipe, call).await?;
+            // The pixels are gone; only the file waits for its reply.
+            slot.release_pixels();
+            Ok(Finished { output, slot: Some(slot) })
+        })
     }
 
     fn model(&self) -> String {
@@ -131,6 +164,10 @@ impl Remove for Engine {
 
     fn is_alive(&self) -> bool {
         Self::is_alive(self)
+    }
+
+    fn is_stalled(&self) -> bool {
+        Self::is_stalled(self)
     }
 }
 
@@ -159,8 +196,8 @@ pub trait Authenticate: Send + Sync + 'static {
 
 /// Fetches pictures and clips that callers name by their address.
 pub trait Fetch: Send + Sync + 'static {
-    /// The bytes behind `url`, a picture's.
-    fn fetch<'a>(&'a self, url: &'a SourceUrl) -> BoxFuture<'a, Result<Bytes, FetchError>>;
+    /// The bytes behind `url`, a picture's, for which room is taken as they come.
+    fn fetch<'a>(&'a self, url: &'a SourceUrl, room: &'a dyn Room) -> BoxFuture<'a, Result<Bytes, FetchError>>;
 
     /// Sends the bytes behind `url`, `limit` at most, into a channel as they come.
     fn fetch_clip<'a>(
@@ -175,8 +212,8 @@ pub trait Fetch: Send + Sync + 'static {
 }
 
 impl Fetch for Fetcher {
-    fn fetch<'a>(&'a self, url: &'a SourceUrl) -> BoxFuture<'a, Result<Bytes, FetchError>> {
-        Box::pin(Self::fetch(self, url))
+    fn fetch<'a>(&'a self, url: &'a SourceUrl, room: &'a dyn Room) -> BoxFuture<'a, Result<Bytes, FetchError>> {
+        Box::pin(self.fetch_into(url, room))
     }
 
     fn fetch_clip<'a>(
@@ -261,6 +298,8 @@ pub struct App {
     pub keys: Arc<dyn Authenticate>,
     /// What fetches callers' addresses.
     pub fetcher: Arc<dyn Fetch>,
+    /// Where all of it is recorded; a fault of it makes the daemon unready.
+    pub store: Arc<dyn StateStore>,
     /// The accounts' quotas and bills.
     pub ledger: Ledger,
     /// Requests that callers have named, to be able to repeat them.
@@ -307,18 +346,24 @@ pub async fn serve(
     let config = Arc::new(config);
     let draining = Arc::new(AtomicBool::new(false));
     let (stop_admin, admin_stopped) = oneshot::channel::<()>();
-    let operators = Arc::new(admin::Admin::new(app.clone(), draining.clone()));
+    let operators = Arc::new(admin::Admin::new(app.clone(), draining.clone(), config.admin_hosts.clone()));
     let grace = config.shutdown_grace;
     let facade = Arc::new(facade::Facade::new(app, config.clone(), &limits));
-    let public = server::run(public.into(), facade, config.clone(), config.max_connections, grace, async {
+    let shares = descriptors::shares(config.max_connections);
+    let public_intake = Intake {
+        connections: shares.public,
+        per_address: Some(config.max_connections_per_address),
+        proxy_protocol: config.proxy_protocol,
+    };
+    let admin_intake = Intake { connections: shares.admin, per_address: None, proxy_protocol: false };
+    let public = server::run(public.into(), facade, config.clone(), public_intake, grace, async {
         shutdown.await;
         draining.store(true, Ordering::Relaxed);
     });
-    let admin =
-        server::run(admin.into(), operators, config.clone(), MAX_ADMIN_CONNECTIONS, grace.min(ADMIN_GRACE), async {
-            // A dropped sender means the same as a sent message.
-            let _ = admin_stopped.await;
-        });
+    let admin = server::run(admin.into(), operators, config.clone(), admin_intake, grace.min(ADMIN_GRACE), async {
+        // A dropped sender means the same as a sent message.
+        let _ = admin_stopped.await;
+    });
     // The admin listener outlives the other: somebody may want to watch it drain.
     let public_then_stop = async {
         public.await;

@@ -17,8 +17,11 @@ use std::io;
 use std::time::Duration;
 use tokio::sync::mpsc;
 
+/// The body of a reply as the routes make it.
+pub(super) type ReplyBody = UnsyncBoxBody<Bytes, Infallible>;
+
 /// A reply; all but those of batches and files are in memory when their head is written.
-pub(super) type Reply = Response<UnsyncBoxBody<Bytes, Infallible>>;
+pub(super) type Reply = Response<ReplyBody>;
 
 /// On every reply.
 pub(super) const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");

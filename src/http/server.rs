@@ -3,22 +3,26 @@
 //! One listener speaks HTTP/1.1 and HTTP/2, told apart by the first bytes: behind TLS, where ALPN has settled it, as
 //! without (h2c with prior knowledge).
 
+use super::client_address::{Ends, Network, is_trusted};
 use super::config::HttpConfig;
 use super::connection::{Activity, Watched};
+use super::connection_limits::{Admission, ConnectionLimits};
 use super::exchange::{self, Service};
-use super::tls::Listener;
+use super::proxy_protocol;
+use super::tls::{Listener, Tls};
+use super::write_progress::StreamExecutor;
 use hyper::service::service_fn;
-use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::server::conn::auto::Builder;
-use hyper_util::server::graceful::{GracefulShutdown, Watcher};
 use std::convert::Infallible;
 use std::future::Future;
-use std::net::IpAddr;
+use std::io;
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
+use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tracing::{debug, info, warn};
 
@@ -34,56 +38,68 @@ const MAX_STREAMS: u32 = 64;
 const STREAM_WINDOW: u32 = 1 << 20;
 const CONNECTION_WINDOW: u32 = 4 << 20;
 
+/// What h2 takes of one reply before the socket does, whatever window the client has opened.
+const STREAM_SEND_BUFFER: usize = 64 * 1024;
+
+/// What the system takes of a connection's replies before they are under way: enough for a fast reader, and little
+/// enough that a slow one is seen to take something (half of it within `reply_timeout`).
+#[cfg(target_os = "linux")]
+const UNSENT: u32 = 64 * 1024;
+
+/// How long a connection past its age still has for what its client sent before it knew.
+const AGE_GRACE: Duration = Duration::from_secs(5);
+
+/// The pause after a connection could not be accepted: it doubles with each failure in a row.
+const MIN_PAUSE: Duration = Duration::from_millis(10);
+const MAX_PAUSE: Duration = Duration::from_secs(1);
+
+/// Which connections a listener takes.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Intake {
+    /// At once.
+    pub(super) connections: usize,
+    /// Of one client address, where that is bounded.
+    pub(super) per_address: Option<usize>,
+    /// Whether trusted proxies begin theirs with a PROXY header.
+    pub(super) proxy_protocol: bool,
+}
+
 /// Serves `listener` until `stop`, then lets the requests under way end for `grace`.
 pub(super) async fn run<S: Service>(
     listener: Listener,
     service: Arc<S>,
     config: Arc<HttpConfig>,
-    max_connections: usize,
+    intake: Intake,
     grace: Duration,
     stop: impl Future<Output = ()>,
 ) {
     let Listener { tcp: listener, tls } = listener;
-    let host = Arc::new(Host { protocol: protocol(), service, config });
-    let places = Arc::new(Semaphore::new(max_connections));
-    let graceful = GracefulShutdown::new();
+    let limits = ConnectionLimits::new(S::NAME, intake.connections, intake.per_address);
+    let host =
+        Arc::new(Host { protocol: protocol(&config), service, config, tls, proxy_protocol: intake.proxy_protocol });
     let (open, closing) = watch::channel(());
     let mut connections = JoinSet::new();
-    tokio::pin!(stop);
-    loop {
-        let accepted = tokio::select! {
-            biased;
-            () = &mut stop => break,
-            Some(_) = connections.join_next() => continue,
-            accepted = accept(&listener, &places) => accepted,
-        };
-        let Some((stream, peer, place)) = accepted else { continue };
-        let (host, tls, watcher, mut closing) = (host.clone(), tls.clone(), graceful.watcher(), closing.clone());
-        connections.spawn(async move {
-            // One clock for the handshake and the first head, so that TLS does not double what a slow client has.
-            let activity = Activity::new(Instant::now());
-            let conversation = async {
-                let Some(tls) = tls else { return host.speak(stream, peer, &activity, watcher).await };
-                let secured = tokio::select! {
-                    secured = tls.accept(stream) => secured,
-                    // Nothing was asked yet, so nothing is lost.
-                    _ = closing.changed() => None,
-                };
-                if let Some(stream) = secured {
-                    host.speak(stream, peer, &activity, watcher).await;
-                }
+    {
+        tokio::pin!(stop);
+        // Kept from turn to turn: a connection that waits for its place must not be lost.
+        let mut accepting = pin!(accept(&listener, &limits, &host.config));
+        loop {
+            let Arrival { stream, ends, admission, activity } = tokio::select! {
+                biased;
+                () = &mut stop => break,
+                Some(_) = connections.join_next() => continue,
+                arrival = &mut accepting => arrival,
             };
-            tokio::select! {
-                () = conversation => {}
-                () = activity.over(&host.config) => debug!("connection timed out"),
-            }
-            drop(place);
-        });
+            accepting.set(accept(&listener, &limits, &host.config));
+            let (host, closing) = (host.clone(), closing.clone());
+            connections.spawn(async move { host.serve_connection(stream, ends, admission, activity, closing).await });
+        }
     }
     // From here on the system refuses new connections instead of queueing them for nobody.
     drop((listener, open));
     let under_way = connections.len();
-    if tokio::time::timeout(grace, graceful.shutdown()).await.is_err() {
+    let ended = async { while connections.join_next().await.is_some() {} };
+    if tokio::time::timeout(grace, ended).await.is_err() {
         warn!(listener = S::NAME, under_way, "connections did not end in time and were cut");
     } else {
         info!(listener = S::NAME, "closed");
@@ -93,14 +109,78 @@ pub(super) async fn run<S: Service>(
 
 /// What every connection of a listener is served with.
 struct Host<S> {
-    protocol: Builder<TokioExecutor>,
+    protocol: Builder<StreamExecutor>,
     service: Arc<S>,
     config: Arc<HttpConfig>,
+    tls: Option<Tls>,
+    proxy_protocol: bool,
 }
 
 impl<S: Service> Host<S> {
-    /// Answers the requests of one connection to its end.
-    async fn speak<I>(&self, stream: I, peer: IpAddr, activity: &Activity, watcher: Watcher)
+    /// One connection, from its first byte to its end. `closing` changes when the daemon shuts down.
+    async fn serve_connection(
+        &self,
+        stream: TcpStream,
+        ends: Ends,
+        mut admission: Admission,
+        activity: Activity,
+        closing: watch::Receiver<()>,
+    ) {
+        let (age, evicted) = (Instant::now() + self.config.max_connection_age, admission.evicted());
+        // One clock for the handshake and the first head, so that TLS does not double what a slow client has.
+        tokio::select! {
+            // In this order: a request that has arrived begins before the connection could be closed as idle.
+            biased;
+            () = self.negotiate_and_serve(stream, ends, &mut admission, &activity, age, closing) => {}
+            () = activity.over(&self.config) => debug!("connection timed out"),
+            () = evicted => {}
+            () = overdue(&activity, age) => debug!("connection past its age was cut"),
+        }
+        // The descriptor is closed before its place is free.
+        drop(admission);
+    }
+
+    /// PROXY header, TLS handshake, HTTP: as far as the listener has them.
+    async fn negotiate_and_serve(
+        &self,
+        mut stream: TcpStream,
+        ends: Ends,
+        admission: &mut Admission,
+        activity: &Activity,
+        age: Instant,
+        mut closing: watch::Receiver<()>,
+    ) {
+        let ends = tokio::select! {
+            ends = self.client_ends(&mut stream, ends, admission) => ends,
+            // No request has begun, so none is lost.
+            _ = closing.changed() => None,
+        };
+        let Some(ends) = ends else { return };
+        let Some(tls) = &self.tls else { return self.speak(stream, ends, activity, age, closing).await };
+        let secured = tokio::select! {
+            secured = tls.accept(stream) => secured,
+            _ = closing.changed() => None,
+        };
+        if let Some(stream) = secured {
+            self.speak(stream, ends, activity, age, closing).await;
+        }
+    }
+
+    /// The ends of the connection, the client's behind a proxy; nothing where it is not to be served.
+    async fn client_ends(&self, stream: &mut TcpStream, ends: Ends, admission: &mut Admission) -> Option<Ends> {
+        if !self.proxy_protocol || !is_trusted(&self.config.trusted_proxies, ends.peer) {
+            return Some(ends);
+        }
+        let named = proxy_protocol::read(stream).await;
+        let named = named.inspect_err(|error| debug!(proxy = %ends.peer, %error, "connection without a PROXY header"));
+        let Some(peer) = named.ok()? else { return Some(ends) };
+        let is_counted = !is_trusted(&self.config.trusted_proxies, peer);
+        (!is_counted || admission.belongs_to(Network::of(peer))).then_some(Ends { peer, ..ends })
+    }
+
+    /// Answers the requests of one connection to its end: the client's, or the first chance after its age is reached or
+    /// the daemon shuts down.
+    async fn speak<I>(&self, stream: I, ends: Ends, activity: &Activity, age: Instant, mut closing: watch::Receiver<()>)
     where
         I: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {
@@ -108,36 +188,94 @@ impl<S: Service> Host<S> {
         let answer = service_fn(|request| {
             let busy = activity.begin(request.version());
             let (service, config) = (self.service.clone(), self.config.clone());
-            async move { Ok::<_, Infallible>(exchange::answer(&*service, request, peer, busy, &config).await) }
+            async move { Ok::<_, Infallible>(exchange::answer(&*service, request, ends, busy, &config).await) }
         });
-        if let Err(error) = watcher.watch(self.protocol.serve_connection(io, answer).into_owned()).await {
+        let mut connection = pin!(self.protocol.serve_connection(io, answer).into_owned());
+        let ended = tokio::select! {
+            // A request that has arrived is answered before the connection ends.
+            biased;
+            ended = connection.as_mut() => Some(ended),
+            () = tokio::time::sleep_until(age.into()) => None,
+            _ = closing.changed() => None,
+        };
+        let ended = match ended {
+            Some(ended) => ended,
+            None => {
+                connection.as_mut().graceful_shutdown();
+                connection.await
+            }
+        };
+        if let Err(error) = ended {
             debug!(%error, "connection ended");
         }
     }
 }
 
-/// The next connection and where it comes from. A place is taken before, so that the bound holds; beyond it the system queues.
-async fn accept(listener: &TcpListener, places: &Arc<Semaphore>) -> Option<(TcpStream, IpAddr, OwnedSemaphorePermit)> {
-    let place = places.clone().acquire_owned().await.expect("the semaphore is never closed");
-    match listener.accept().await {
-        Ok((stream, peer)) => {
-            // Replies are written whole; waiting to fill a segment only delays their end.
-            if let Err(error) = stream.set_nodelay(true) {
-                debug!(%error, "no TCP_NODELAY");
+/// Ends when a connection that was to end at its age is of no use any more, though its client keeps it.
+async fn overdue(activity: &Activity, age: Instant) {
+    tokio::time::sleep_until((age + AGE_GRACE).into()).await;
+    while activity.idle_since().is_none_or(|since| since.elapsed() < AGE_GRACE) {
+        tokio::time::sleep(AGE_GRACE).await;
+    }
+}
+
+/// A new connection, with its place.
+struct Arrival {
+    stream: TcpStream,
+    ends: Ends,
+    admission: Admission,
+    activity: Activity,
+}
+
+/// The next connection within the limits. Beyond the one that waits for its place the system queues.
+async fn accept(listener: &TcpListener, limits: &Arc<ConnectionLimits>, config: &HttpConfig) -> Arrival {
+    let mut pause = MIN_PAUSE;
+    loop {
+        let (stream, peer) = match listener.accept().await {
+            Ok(accepted) => accepted,
+            Err(error) if is_of_one_connection(&error) => {
+                debug!(%error, "a connection ended before it was accepted");
+                continue;
             }
-            Some((stream, peer.ip(), place))
+            Err(error) => {
+                if pause == MIN_PAUSE {
+                    warn!(%error, "could not accept a connection");
+                }
+                // Out of file descriptors, mostly. Without a pause this would spin until one is free.
+                limits.evict_one();
+                tokio::time::sleep(pause).await;
+                pause = (pause * 2).min(MAX_PAUSE);
+                continue;
+            }
+        };
+        pause = MIN_PAUSE;
+        // Replies are written whole; waiting to fill a segment only delays their end.
+        if let Err(error) = stream.set_nodelay(true) {
+            debug!(%error, "no TCP_NODELAY");
         }
-        Err(error) => {
-            warn!(%error, "could not accept a connection");
-            // Out of file descriptors, mostly: without a pause this would spin until one is free.
-            tokio::time::sleep(Duration::from_millis(50)).await;
-            None
+        #[cfg(target_os = "linux")]
+        if let Err(error) = socket2::SockRef::from(&stream).set_tcp_notsent_lowat(UNSENT) {
+            debug!(%error, "no TCP_NOTSENT_LOWAT");
+        }
+        let Ok(local) = stream.local_addr() else { continue };
+        let ends = Ends { peer: peer.ip().to_canonical(), local: local.ip().to_canonical() };
+        // Behind a trusted proxy the clients are counted, where it names them.
+        let is_counted = !is_trusted(&config.trusted_proxies, ends.peer);
+        if let Some(counted) = limits.count(is_counted.then(|| Network::of(ends.peer))) {
+            let (admission, activity) = counted.admit().await;
+            return Arrival { stream, ends, admission, activity };
         }
     }
 }
 
-fn protocol() -> Builder<TokioExecutor> {
-    let mut builder = Builder::new(TokioExecutor::new());
+/// Whether it concerns a connection that its client has given up, and not this listener.
+fn is_of_one_connection(error: &io::Error) -> bool {
+    use io::ErrorKind::{ConnectionAborted, ConnectionRefused, ConnectionReset, Interrupted};
+    matches!(error.kind(), ConnectionAborted | ConnectionRefused | ConnectionReset | Interrupted)
+}
+
+fn protocol(config: &HttpConfig) -> Builder<StreamExecutor> {
+    let mut builder = Builder::new(StreamExecutor { reply_timeout: config.reply_timeout });
     builder
         .http1()
         .timer(TokioTimer::new())
@@ -149,6 +287,7 @@ fn protocol() -> Builder<TokioExecutor> {
         .timer(TokioTimer::new())
         .max_concurrent_streams(MAX_STREAMS)
         .max_header_list_size(MAX_HEAD)
+        .max_send_buf_size(STREAM_SEND_BUFFER)
         .initial_stream_window_size(STREAM_WINDOW)
         .initial_connection_window_size(CONNECTION_WINDOW);
     builder

@@ -4,8 +4,9 @@ use super::body::{content_type, uncompressed, unsupported};
 use super::error::{ApiError, ErrorCode};
 use super::exchange::Exchange;
 use super::facade::Facade;
-use super::form::{self, FILE, FILES, Share, Upload};
-use super::{json, multipart};
+use super::form::{self, FILE, FILES, Upload};
+use super::upload_memory::{AccountMemory, Share};
+use super::{Caller, json, multipart};
 use crate::codec::DecodeError;
 use crate::image::SourceUrl;
 use crate::recipe::{BG_FILE, Endpoint, FieldError, Fields, Input, Kind, MAX_BATCH, Value};
@@ -55,6 +56,7 @@ impl Pictures {
 pub(super) async fn read(
     facade: &Facade,
     endpoint: &Endpoint,
+    caller: &Caller,
     exchange: &mut Exchange,
 ) -> Result<Submission, ApiError> {
     let place = match endpoint.input {
@@ -62,18 +64,23 @@ pub(super) async fn read(
         Input::Url | Input::Urls => "members of a JSON object",
     };
     refuse_query(&exchange.uri, place)?;
+    let memory = facade.uploads.of(&caller.account);
     match endpoint.input {
-        Input::File | Input::FileAndBackground | Input::Files => read_form(facade, endpoint, exchange).await,
-        Input::Url | Input::Urls => read_json(endpoint, exchange).await,
+        Input::File | Input::FileAndBackground | Input::Files => read_form(&memory, endpoint, exchange).await,
+        Input::Url | Input::Urls => read_json(&memory, endpoint, exchange).await,
     }
 }
 
-async fn read_form(facade: &Facade, endpoint: &Endpoint, exchange: &mut Exchange) -> Result<Submission, ApiError> {
+async fn read_form(
+    memory: &AccountMemory,
+    endpoint: &Endpoint,
+    exchange: &mut Exchange,
+) -> Result<Submission, ApiError> {
     let boundary = boundary(&exchange.headers)?;
     if exchange.body.announced().is_some_and(|length| length > form::max_body(endpoint.input) as u64) {
         return Err(form::file_too_large());
     }
-    let mut form = form::read(&mut exchange.body, &boundary, endpoint, &facade.uploads).await?;
+    let mut form = form::read(&mut exchange.body, &boundary, endpoint, memory).await?;
     // The fields come first in the order of checks, so that a mistake in them is told whatever the files are.
     judge(endpoint, &form.fields)?;
     let background = form.take(BG_FILE);
@@ -95,7 +102,11 @@ async fn read_form(facade: &Facade, endpoint: &Endpoint, exchange: &mut Exchange
     Ok(Submission { fields: form.fields, pictures, background, share: form.share })
 }
 
-async fn read_json(endpoint: &Endpoint, exchange: &mut Exchange) -> Result<Submission, ApiError> {
+async fn read_json(
+    memory: &AccountMemory,
+    endpoint: &Endpoint,
+    exchange: &mut Exchange,
+) -> Result<Submission, ApiError> {
     json::only(&exchange.headers)?;
     let object = json::read(&mut exchange.body).await?;
     let name = if endpoint.input == Input::Url { URL } else { URLS };
@@ -103,7 +114,7 @@ async fn read_json(endpoint: &Endpoint, exchange: &mut Exchange) -> Result<Submi
     judge(endpoint, &fields)?;
     let value = value.ok_or(FieldError::Missing { param: name.to_owned() })?;
     let pictures = if endpoint.input == Input::Url { Pictures::Url(url(&value)?) } else { urls(&value)? };
-    Ok(Submission { fields, pictures, background: None, share: Share::default() })
+    Ok(Submission { fields, pictures, background: None, share: memory.share() })
 }
 
 /// Judges all fields. What is missing may still come from a preset.

@@ -8,8 +8,10 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 
+use crate::store::{create_private_dir, make_private};
 use crate::telemetry::with_causes;
 
+use super::space::Space;
 use super::{Incoming, Job, JobsError, input_in};
 
 const INCOMING: &str = "incoming-";
@@ -26,7 +28,9 @@ impl Folders {
     /// Makes `jobs` in the data directory where it is missing.
     pub(super) fn open(data_dir: &Path) -> Result<Self, JobsError> {
         let root = data_dir.join("jobs");
-        fs::create_dir_all(&root).map_err(|source| cannot("the folder of the jobs cannot be made", source))?;
+        create_private_dir(&root)
+            .and_then(|()| make_private(&root))
+            .map_err(|source| cannot("the folder of the jobs cannot be made", source))?;
         Ok(Self { root })
     }
 
@@ -36,14 +40,22 @@ impl Folders {
         self.root.join(if Job::is_id(id) { id } else { "job_of_no_name" })
     }
 
-    /// A fresh folder for a clip.
-    pub(super) async fn incoming(&self) -> Result<Incoming, JobsError> {
-        let root = self.root.clone();
-        blocking("a folder for the clip cannot be made", move || {
-            let folder = tempfile::Builder::new().prefix(INCOMING).tempdir_in(root)?.keep();
-            Ok(Incoming { folder: Some(folder) })
-        })
-        .await
+    /// Where they all are.
+    pub(super) fn root(&self) -> &Path {
+        &self.root
+    }
+
+    /// A fresh folder for a clip of `bytes` at most, where `space` has room for it.
+    pub(super) async fn incoming(&self, space: &Space, bytes: u64) -> Result<Incoming, JobsError> {
+        let (root, space) = (self.root.clone(), space.clone());
+        let what = "a folder for the clip cannot be made";
+        let made = tokio::task::spawn_blocking(move || {
+            let room = space.reserve(bytes)?;
+            let folder = tempfile::Builder::new().prefix(INCOMING).tempdir_in(root);
+            let folder = folder.map_err(|source| cannot(what, source))?.keep();
+            Ok(Incoming { folder: Some(folder), _room: room })
+        });
+        made.await.unwrap_or_else(|error| Err(cannot(what, io::Error::other(error))))
     }
 
     /// Makes a folder with a clip that of a job. It is on the disk, durable, when this returns. When it fails the folder

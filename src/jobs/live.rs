@@ -104,6 +104,15 @@ impl Lives {
         self.lock().get_mut(id)?.reservation.take()
     }
 
+    /// Holds a part of the quota for a job again; given back where the job is gone.
+    pub(super) fn give_reservation(&self, id: &str, reservation: Reservation) {
+        // Dropped outside of the lock: a reservation that is given back locks the ledger.
+        let _unused = match self.lock().get_mut(id) {
+            Some(live) => live.reservation.replace(reservation),
+            None => Some(reservation),
+        };
+    }
+
     /// A job leaves.
     pub(super) fn leave(&self, id: &str) -> Option<Left> {
         let live = self.lock().remove(id)?;

@@ -22,6 +22,7 @@ pub mod results;
 mod runner;
 pub mod secret;
 mod service;
+mod space;
 mod sweeper;
 #[cfg(test)]
 mod tests;
@@ -154,6 +155,34 @@ pub enum JobsError {
     /// The place of the results failed.
     #[error(transparent)]
     Keep(#[from] KeepError),
+    /// The disk space of the jobs is used up.
+    #[error(transparent)]
+    NoRoom(#[from] NoRoom),
+}
+
+/// Which bound on the disk space of the jobs is reached; for the log.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum NoRoom {
+    /// The one on all of their files.
+    #[error("clips, segments and results take {used} bytes; with {wanted} more they would exceed {max}")]
+    Bound {
+        /// Bytes that are taken.
+        used: u64,
+        /// Bytes to come.
+        wanted: u64,
+        /// Bytes that they may take.
+        max: u64,
+    },
+    /// The one on the free space of the disk.
+    #[error("the disk has {free} bytes free; with {wanted} more taken less than {min_free} would be left")]
+    Disk {
+        /// Free bytes.
+        free: u64,
+        /// Bytes to come.
+        wanted: u64,
+        /// Bytes that stay free.
+        min_free: u64,
+    },
 }
 
 /// A folder for a clip that comes in. Dropped, it is deleted with what is in it; [`Jobs::create`] adopts it.
@@ -161,6 +190,7 @@ pub enum JobsError {
 pub struct Incoming {
     /// Nothing once it was adopted.
     folder: Option<PathBuf>,
+    _room: space::Room,
 }
 
 impl Incoming {
@@ -219,6 +249,14 @@ pub struct WorkError {
     pub internal: bool,
 }
 
+impl WorkError {
+    /// The disk is full, or the space of the jobs is used up.
+    pub(super) fn no_room() -> Self {
+        let message = "there is no room left on the service's disk".to_owned();
+        Self { code: "unavailable", message, internal: true }
+    }
+}
+
 /// Holds the results of jobs.
 pub trait Keep: Send + Sync + std::fmt::Debug {
     /// Keeps a copy of `file` as the result of a job and gives its name. The name depends on the job alone, so that
@@ -236,6 +274,11 @@ pub trait Keep: Send + Sync + std::fmt::Debug {
     /// Deletes whatever [`Keep::put`] may have made of a job, also where the process died before the name of it was
     /// recorded. Nothing there is as good as deleted.
     fn discard<'a>(&'a self, job: &'a Job) -> BoxFuture<'a, Result<(), KeepError>>;
+
+    /// The folder of this machine that the results take space in, if there is one.
+    fn folder(&self) -> Option<&Path> {
+        None
+    }
 }
 
 /// The place of the results failed; the text is for the log.

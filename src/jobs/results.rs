@@ -8,7 +8,7 @@ use super::secret::{DaemonSecret, hmac, is_signed, sync_folder};
 use super::{Job, Keep, KeepError};
 use crate::recipe::VideoFormat;
 use crate::source::{Objects, ObjectsError};
-use crate::store::UnixSeconds;
+use crate::store::{UnixSeconds, create_private_dir, make_private};
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use bytes::Bytes;
@@ -131,7 +131,7 @@ impl Results {
             Some(url) => Place::of(url, secret)?,
             None => {
                 let folder = data_dir.join(FOLDER);
-                let made = fs::create_dir_all(&folder);
+                let made = create_private_dir(&folder).and_then(|()| make_private(&folder));
                 made.map_err(|source| cannot(format!("{} cannot be made", folder.display()), source))?;
                 Place::folder(folder, secret)
             }
@@ -266,6 +266,13 @@ impl Keep for Results {
             }
         })
     }
+
+    fn folder(&self) -> Option<&Path> {
+        match &*self.0 {
+            Place::Folder { folder, .. } => Some(folder),
+            Place::Store { .. } => None,
+        }
+    }
 }
 
 impl From<ResultsError> for KeepError {
@@ -307,6 +314,7 @@ fn keep(from: &Path, folder: &Path, to: &Path) -> io::Result<()> {
     if fs::hard_link(from, &name).is_err() {
         fs::copy(from, &name)?;
     }
+    make_private(&name)?;
     File::open(&name)?.sync_all()?;
     let temporary = name.to_path_buf();
     name.persist(to).map_err(|error| error.error)?;
@@ -411,6 +419,24 @@ mod tests {
         let file = folder.path().join("finished");
         fs::write(&file, content).expect("written");
         results.put("job_1", &file, "video/webm").await.expect("kept")
+    }
+
+    #[cfg(unix)]
+    #[tokio::test]
+    async fn a_result_can_be_read_by_its_owner_alone() {
+        use std::os::unix::fs::PermissionsExt;
+        let folder = tempfile::tempdir().expect("a folder");
+        let within = folder.path().join(FOLDER);
+        fs::create_dir(&within).expect("a new folder");
+        let mode = |path: &Path| fs::metadata(path).expect("it is there").permissions().mode() & 0o777;
+        fs::set_permissions(&within, fs::Permissions::from_mode(0o755)).expect("it is ours");
+        let secret = DaemonSecret::open(folder.path()).expect("a new one");
+        let results = Results::open(None, folder.path(), &secret).expect("it is there");
+        let file = folder.path().join("finished");
+        fs::write(&file, "x").expect("written");
+        fs::set_permissions(&file, fs::Permissions::from_mode(0o644)).expect("it is ours");
+        let object = results.put("job_1", &file, "video/webm").await.expect("kept");
+        assert_eq!((mode(&within), mode(&within.join(object))), (0o700, 0o600));
     }
 
     async fn address(results: &Results, object: &str) -> String {

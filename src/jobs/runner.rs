@@ -1,9 +1,9 @@
-//! Does the jobs, so many at once, in the order of the queue.
+//! Does the jobs, so many at once; the accounts take turns.
 //!
 //! Each job has two tasks: one works and keeps the result; the other one watches it, saves how far it is, and ends it
 //! when it was cancelled, hangs, or the daemon stops. A panic of the work is an error of its job.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -14,7 +14,7 @@ use tokio::time::{Instant, sleep, sleep_until, timeout};
 
 use super::live::Reins;
 use super::service::Shared;
-use super::{Done, Job, JobError, JobResult, JobState, RESULT_SECONDS, UnixSeconds, WorkError};
+use super::{Done, Job, JobError, JobResult, JobState, JobsError, RESULT_SECONDS, UnixSeconds, WorkError};
 use crate::account::WriteError;
 use crate::account::price::{Estimate, Units};
 use crate::store::{Change, ChangeError, JobEnd, Usage};
@@ -25,6 +25,9 @@ const INTERNAL: &str = "internal_error";
 
 /// How long a job rests that is in the queue and not in memory: it is about to leave the queue.
 const REST: Duration = Duration::from_millis(100);
+
+/// How often the end of a job is tried to be recorded again that may have been recorded.
+const FAILURES: u32 = 3;
 
 /// Waits for the sender's `true`, or its end.
 pub(super) async fn stopped(stop: &mut watch::Receiver<bool>) {
@@ -47,6 +50,11 @@ pub(super) async fn run(shared: &Arc<Shared>, mut stop: watch::Receiver<bool>) {
                     break;
                 }
             };
+            if let Err(JobsError::NoRoom(reason)) = shared.check_space().await {
+                tracing::warn!(%reason, "no job is started until there is disk space");
+                pause = Some(shared.habits.pause);
+                break;
+            }
             let (id, watched) = (next.id.clone(), watch_over(Arc::clone(shared), next, stop.clone()));
             taken.insert(under_way.spawn(watched).id(), id);
         }
@@ -63,14 +71,11 @@ pub(super) async fn run(shared: &Arc<Shared>, mut stop: watch::Receiver<bool>) {
     while under_way.join_next().await.is_some() {}
 }
 
-/// The first job of the queue that nobody works on.
+/// The queued job whose turn it is, of those that are not under way.
 async fn next(shared: &Shared, taken: &HashMap<tokio::task::Id, String>) -> Result<Option<Job>, ()> {
-    // At the head of the queue are those that are worked on.
-    let limit = taken.len() + 64;
-    let waiting = shared.read(move |store| store.waiting_jobs(limit)).await;
-    let waiting = waiting.map_err(|error| tracing::error!(error = with_causes(&error), "the queue cannot be read"))?;
-    let is_free = |job: &Job| job.state == JobState::Queued && !taken.values().any(|id| *id == job.id);
-    Ok(waiting.into_iter().find(is_free))
+    let taken: HashSet<String> = taken.values().cloned().collect();
+    let next = shared.read(move |store| store.next_job(&taken)).await;
+    next.map_err(|error| tracing::error!(error = with_causes(&error), "the queue cannot be read"))
 }
 
 /// How the work on a job ended.
@@ -85,6 +90,8 @@ enum Ended {
     Stalled,
     /// It panicked.
     Panicked,
+    /// The disk space of the jobs is used up.
+    NoRoom,
 }
 
 /// A result that is kept and not yet recorded.
@@ -99,6 +106,9 @@ async fn watch_over(shared: Arc<Shared>, job: Job, mut stop: watch::Receiver<boo
     let id = job.id.clone();
     let Some(reins) = shared.lives.begin(&id) else {
         sleep(REST).await;
+        if let Err(error) = shared.adopt(&id).await {
+            tracing::error!(job = id, error = with_causes(&error), "a job cannot be read");
+        }
         return;
     };
     let started = shared.change(Change::StartJob { id: id.clone(), at: shared.now() }).await;
@@ -133,6 +143,7 @@ async fn watch_over(shared: Arc<Shared>, job: Job, mut stop: watch::Receiver<boo
         Ended::Made(outcome) => outcome,
         Ended::Stalled => Err(internal("the work on the job came to a standstill")),
         Ended::Panicked => Err(internal("the work on the job broke off")),
+        Ended::NoRoom => Err(WorkError::no_room()),
     };
     let end = match outcome {
         Ok(made) => done(&job, made, shared.now()),
@@ -148,7 +159,7 @@ async fn watch_over(shared: Arc<Shared>, job: Job, mut stop: watch::Receiver<boo
             JobEnd::Failed { error, progress: reins.progress.get() }
         }
     };
-    finish(&shared, &job, end, begun.elapsed()).await;
+    finish(&shared, &job, end, begun.elapsed(), &mut stop).await;
 }
 
 /// Works on a job that was begun, until one of the ends there are.
@@ -156,6 +167,7 @@ async fn work_on(shared: &Arc<Shared>, job: &Job, reins: &Reins, stop: &mut watc
     let (hears, mut heard) = watch::channel(reins.progress.get());
     let mut work = Worker(tokio::spawn(work(Arc::clone(shared), job.clone(), hears)));
     let mut farther_at = Instant::now();
+    let mut space_at = farther_at + shared.space.check_every();
     let ended = loop {
         tokio::select! {
             biased;
@@ -169,13 +181,24 @@ async fn work_on(shared: &Arc<Shared>, job: &Job, reins: &Reins, stop: &mut watc
                 reins.progress.raise(progress);
                 farther_at = Instant::now();
             }
+            () = sleep_until(space_at) => {
+                match shared.check_space().await {
+                    Err(JobsError::NoRoom(reason)) => {
+                        tracing::error!(job = job.id, %reason, "the disk space of the jobs is used up");
+                        break Ended::NoRoom;
+                    }
+                    Err(error) => tracing::warn!(error = with_causes(&error), "the space is not checked"),
+                    Ok(()) => {}
+                }
+                space_at = Instant::now() + shared.space.check_every();
+            }
             () = sleep_until(farther_at + shared.habits.stall) => break Ended::Stalled,
         }
     };
     work.0.abort();
     match (timeout(shared.habits.grace, &mut work.0).await, ended) {
         // It was faster.
-        (Ok(outcome @ Ok(_)), Ended::Stopped | Ended::Stalled) => made(job, outcome),
+        (Ok(outcome @ Ok(_)), Ended::Stopped | Ended::Stalled | Ended::NoRoom) => made(job, outcome),
         (Ok(_), ended) => ended,
         (Err(_), ended) => {
             // Code that blocks cannot be stopped from outside; it has lost its job all the same.
@@ -254,28 +277,48 @@ fn bill(unit_price: u64, result: &JobResult) -> Usage {
     Usage { images, microdollars: estimate.total() }
 }
 
-/// Records the end of a job, and deletes its folder after that.
-async fn finish(shared: &Shared, job: &Job, end: JobEnd, took: Duration) {
-    match shared.end(job, end).await {
-        Ok((ended, _)) => {
-            tracing::info!(
-                job = job.id,
-                state = ended.state.name(),
-                code = ended.error.as_ref().map(|error| error.code.as_str()),
-                took_s = took.as_secs_f64(),
-                "a job ended"
-            );
-            match ended.state {
-                JobState::Done => shared.folders.remove(&job.id).await,
-                JobState::Queued | JobState::Processing | JobState::Failed => shared.clear(job).await,
+/// Records the end of a job, and deletes its folder after that. Tried again while the store cannot write.
+async fn finish(shared: &Shared, job: &Job, end: JobEnd, took: Duration, stop: &mut watch::Receiver<bool>) {
+    let mut failures = 0;
+    loop {
+        let error = match shared.end(job, end.clone()).await {
+            Ok((ended, _)) => {
+                tracing::info!(
+                    job = job.id,
+                    state = ended.state.name(),
+                    code = ended.error.as_ref().map(|error| error.code.as_str()),
+                    took_s = took.as_secs_f64(),
+                    "a job ended"
+                );
+                return clean_up(shared, job, ended.state).await;
             }
-        }
-        // Cancelled in the last moment.
-        Err(WriteError::Change(ChangeError::JobState { .. } | ChangeError::NoSuchJob(_))) => shared.clear(job).await,
-        Err(error) => {
+            // Cancelled in the last moment, or recorded by a try that was reported as failed.
+            Err(WriteError::Change(ChangeError::JobState { state, .. })) => {
+                shared.lives.leave(&job.id);
+                shared.ended.notify_one();
+                return clean_up(shared, job, state).await;
+            }
+            Err(WriteError::Change(ChangeError::NoSuchJob(_))) => return shared.clear(job).await,
+            Err(error) => error,
+        };
+        tracing::error!(job = job.id, error = with_causes(&error), "the end of a job cannot be recorded");
+        failures += u32::from(matches!(error, WriteError::Change(ChangeError::Storage(_))));
+        let is_passing = matches!(error, WriteError::Change(ChangeError::Unavailable(_) | ChangeError::Storage(_)));
+        if !is_passing || failures > FAILURES {
             // What cannot be recorded has not happened: the next start does the job again.
-            tracing::error!(job = job.id, error = with_causes(&error), "the end of a job cannot be recorded");
-            shared.lives.pause(&job.id);
+            return shared.lives.pause(&job.id);
         }
+        tokio::select! {
+            () = stopped(stop) => return shared.lives.pause(&job.id),
+            () = sleep(shared.habits.pause) => {}
+        }
+    }
+}
+
+/// Deletes what a job has left that is at its end.
+async fn clean_up(shared: &Shared, job: &Job, state: JobState) {
+    match state {
+        JobState::Done => shared.folders.remove(&job.id).await,
+        JobState::Queued | JobState::Processing | JobState::Failed => shared.clear(job).await,
     }
 }

@@ -10,6 +10,7 @@ use tokio::sync::{Notify, watch};
 
 use super::folders::Folders;
 use super::live::{Left, Lives};
+use super::space::{Bounds, Space};
 use super::{
     Created, Incoming, Job, JobError, JobState, Jobs, JobsConfig, JobsError, MAX_PAGE, Means, NewJob, Page,
     RECORD_SECONDS, Removed, Shown, UnixSeconds, Webhook, runner, sweeper, webhooks,
@@ -33,6 +34,7 @@ pub(super) struct Shared {
     pub(super) means: Means,
     pub(super) habits: Habits,
     pub(super) folders: Folders,
+    pub(super) space: Space,
     pub(super) lives: Lives,
     /// There is a job that waits.
     pub(super) queued: Notify,
@@ -64,6 +66,7 @@ pub(super) struct Habits {
     pub(super) grace: Duration,
     /// How long to wait after the store failed.
     pub(super) pause: Duration,
+    pub(super) space: Bounds,
 }
 
 impl Habits {
@@ -76,6 +79,7 @@ impl Habits {
             stall: Duration::from_secs(30 * 60),
             grace: Duration::from_secs(10),
             pause: Duration::from_secs(5),
+            space: Bounds::of(config),
         }
     }
 }
@@ -105,11 +109,14 @@ impl Jobs {
             let progress = folders.progress(&job.id).max(job.progress);
             lives.enter(&job.id, &job.key_id, progress, Some(reservation));
         }
+        let results = means.keep.folder().map(Path::to_owned);
+        let space = Space::new([folders.root().to_owned()].into_iter().chain(results), habits.space.clone());
         let newest = waiting.iter().map(|job| job.place).max().unwrap_or(i64::MIN);
         Ok(Self(Arc::new(Shared {
             means,
             habits,
             folders,
+            space,
             lives,
             queued: Notify::new(),
             ended: Notify::new(),
@@ -117,12 +124,12 @@ impl Jobs {
         })))
     }
 
-    /// A fresh folder for a clip.
+    /// A fresh folder for a clip of `bytes` at most.
     ///
     /// # Errors
-    /// When it cannot be made.
-    pub async fn incoming(&self) -> Result<Incoming, JobsError> {
-        self.0.folders.incoming().await
+    /// When the disk space of the jobs has no room for it, or it cannot be made.
+    pub async fn incoming(&self, bytes: u64) -> Result<Incoming, JobsError> {
+        self.0.folders.incoming(&self.0.space, bytes).await
     }
 
     /// The job of a key that has this `Idempotency-Key`.
@@ -346,6 +353,7 @@ impl Shared {
     /// Brings a job to its end, billed where it has a bill; gives it, and what was in memory of it.
     pub(super) async fn end(&self, job: &Job, end: JobEnd) -> Result<(Job, Option<Left>), WriteError> {
         let mut held = self.lives.take_reservation(&job.id);
+        let was_held = held.is_some();
         let rows = loop {
             // Without one it is given back already; the change settles the bill all the same.
             let reservation = held.take().unwrap_or_else(|| self.means.ledger.hold(&job.account, job.month, 0));
@@ -357,7 +365,15 @@ impl Shared {
                     held = Some(self.means.ledger.hold(&job.account, job.month, job.reserved));
                     tokio::time::sleep(BUSY_PAUSE).await;
                 }
-                outcome => break outcome?,
+                Err(error) => {
+                    // The job may go on: it holds its part of the quota as before.
+                    if was_held {
+                        let held = self.means.ledger.hold(&job.account, job.month, job.reserved);
+                        self.lives.give_reservation(&job.id, held);
+                    }
+                    return Err(error);
+                }
+                Ok(rows) => break rows,
             }
         };
         let left = self.lives.leave(&job.id);
@@ -365,6 +381,26 @@ impl Shared {
         metrics::job_ended(ended.state.name());
         self.ended.notify_one();
         Ok((ended, left))
+    }
+
+    /// Enters a queued job of which nothing is in memory: its creation was reported as failed and was written all the
+    /// same.
+    pub(super) async fn adopt(&self, id: &str) -> Result<(), JobsError> {
+        let of = id.to_owned();
+        let job = self.read(move |store| store.job(&of)).await?;
+        if let Some(job) = job.filter(|job| job.state == JobState::Queued) {
+            tracing::warn!(job = id, "a job that was not in memory is taken up");
+            let reservation = self.means.ledger.hold(&job.account, job.month, job.reserved);
+            self.lives.enter(id, &job.key_id, job.progress, Some(reservation));
+        }
+        Ok(())
+    }
+
+    /// An error when a job under way has to end for want of disk space, or the space cannot be measured.
+    pub(super) async fn check_space(&self) -> Result<(), JobsError> {
+        let space = self.space.clone();
+        let checked = tokio::task::spawn_blocking(move || space.check()).await;
+        checked.unwrap_or(Err(JobsError::Write(WriteError::Closed)))
     }
 
     /// Makes a change, and waits where the store has no room for it.

@@ -1,8 +1,8 @@
 //! The service on a real store, with work, results and receivers that do what a test tells them.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicBool, AtomicI64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
@@ -12,6 +12,7 @@ use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
 use super::service::{Clock, Habits};
+use super::space::{Bounds, FreeBytes};
 use super::*;
 use crate::account::{Plan, QuotaExhausted, Services};
 use crate::store::{
@@ -133,6 +134,13 @@ impl Work for FakeWork {
                     }
                     std::future::pending().await
                 }
+                "hang and make" => {
+                    progress(40);
+                    while !self.release.load(Ordering::SeqCst) {
+                        tokio::time::sleep(Duration::from_millis(1)).await;
+                    }
+                    self.make(folder, progress).await
+                }
                 "no length" => Ok(Done { rate_frames: 0, ..self.make(folder, progress).await? }),
                 "no file" => Ok(Done { file: folder.join("nothing"), ..self.make(folder, progress).await? }),
                 other => unreachable!("{other}"),
@@ -244,6 +252,9 @@ struct World {
     parallel: usize,
     stall: Duration,
     quota: u64,
+    /// Bytes that the files of the jobs may take, and those that the disk has free.
+    max_bytes: u64,
+    free: Arc<AtomicU64>,
 }
 
 /// A daemon that is up.
@@ -265,6 +276,8 @@ impl World {
             parallel: 1,
             stall: Duration::from_secs(600),
             quota: 10,
+            max_bytes: 1 << 30,
+            free: Arc::new(AtomicU64::new(1 << 30)),
         };
         let account = Account {
             name: "acme".into(),
@@ -273,7 +286,12 @@ impl World {
             generates: false,
             model: AccountModel::default(),
         };
-        submit(&world.store(), Change::CreateAccount { account, first_key: None }).expect("a new name");
+        let store = world.store();
+        let other = Account { name: "other".into(), plan: Plan::Paid, ..account.clone() };
+        for account in [account, other] {
+            submit(&store, Change::CreateAccount { account, first_key: None }).expect("a new name");
+        }
+        drop(store);
         world
     }
 
@@ -296,6 +314,7 @@ impl World {
             deliver: Arc::clone(&self.deliver) as Arc<dyn Deliver>,
         };
         let now = Arc::clone(&self.now);
+        let free = Arc::clone(&self.free);
         let habits = Habits {
             parallel: self.parallel,
             max_queued_per_key: 5,
@@ -303,6 +322,12 @@ impl World {
             stall: self.stall,
             grace: Duration::from_millis(200),
             pause: Duration::from_millis(5),
+            space: Bounds {
+                max_bytes: self.max_bytes,
+                min_free_bytes: 100,
+                check_every: Duration::from_millis(2),
+                free: FreeBytes(Arc::new(move |_| Ok(free.load(Ordering::SeqCst)))),
+            },
         };
         let jobs = Jobs::start_with(means, habits, self.folder.path()).expect("it starts");
         Daemon { jobs, services, stop: None, running: None }
@@ -349,7 +374,7 @@ impl Daemon {
     }
 
     async fn create(&self, new: NewJob) -> Result<Created, JobsError> {
-        let incoming = self.jobs.incoming().await.expect("a folder");
+        let incoming = self.jobs.incoming(6).await.expect("a folder");
         std::fs::write(incoming.input(), "a clip").expect("the folder is there");
         self.jobs.create(new, incoming).await
     }
@@ -558,10 +583,10 @@ async fn a_job_that_cannot_be_recorded_leaves_nothing() {
     let nobody = NewJob { account: "nobody".into(), reservation: Some(reservation), ..new("make") };
     assert!(matches!(daemon.create(nobody).await, Err(JobsError::Write(_))));
     // Nor one without a clip.
-    let incoming = daemon.jobs.incoming().await.expect("a folder");
+    let incoming = daemon.jobs.incoming(6).await.expect("a folder");
     assert!(matches!(daemon.jobs.create(new("make"), incoming).await, Err(JobsError::Io { .. })));
     // Nor a clip that nobody makes a job of.
-    drop(daemon.jobs.incoming().await.expect("a folder"));
+    drop(daemon.jobs.incoming(6).await.expect("a folder"));
     until(async || world.folders().is_empty()).await;
     assert!(daemon.reserve(10).is_ok());
     assert_eq!(daemon.jobs.list(KEY, None, 10).await.expect("it reads"), Page::default());
@@ -955,13 +980,22 @@ async fn a_receiver_that_is_gone_is_left_alone() {
     daemon.stop().await;
 }
 
-/// A store whose process dies at its `life`th change: before it is written, or after that and before anybody hears.
+/// A store whose process dies at its `life`th change: before it is written, or after that and before its answer. While
+/// its disk is full it refuses every change.
 #[derive(Debug)]
 struct Dying {
     store: RedbStore,
     life: AtomicI64,
     writes_last: bool,
     dead: Arc<AtomicBool>,
+    full: Arc<Full>,
+}
+
+/// Whether the disk of the store is full, and the changes that were refused for that.
+#[derive(Debug, Default)]
+struct Full {
+    is_full: AtomicBool,
+    refused: AtomicUsize,
 }
 
 impl StateStore for Dying {
@@ -970,6 +1004,10 @@ impl StateStore for Dying {
     }
 
     fn submit(&self, change: Change, done: Answer) {
+        if self.full.is_full.load(Ordering::SeqCst) {
+            self.full.refused.fetch_add(1, Ordering::SeqCst);
+            return done(Err(ChangeError::Unavailable("no space left on device".into())));
+        }
         match self.life.fetch_sub(1, Ordering::SeqCst) {
             2.. => self.store.submit(change, done),
             left => {
@@ -1010,6 +1048,10 @@ impl StateStore for Dying {
         self.store.waiting_jobs(limit)
     }
 
+    fn next_job(&self, taken: &HashSet<String>) -> Result<Option<Job>, OpenError> {
+        self.store.next_job(taken)
+    }
+
     fn expiring_jobs(&self, limit: usize) -> Result<Vec<(UnixSeconds, Job)>, OpenError> {
         self.store.expiring_jobs(limit)
     }
@@ -1027,8 +1069,13 @@ async fn a_daemon_that_dies_at_any_change_ends_the_job_as_if_it_had_not_and_bill
         for writes_last in [false, true] {
             let world = World::new();
             let dead = Arc::new(AtomicBool::new(false));
-            let store =
-                Dying { store: world.store(), life: AtomicI64::new(life), writes_last, dead: Arc::clone(&dead) };
+            let store = Dying {
+                store: world.store(),
+                life: AtomicI64::new(life),
+                writes_last,
+                dead: Arc::clone(&dead),
+                full: Arc::default(),
+            };
             let mut daemon = world.on(store);
             daemon.go();
             let reservation = daemon.reserve(9).expect("none is held");
@@ -1071,7 +1118,13 @@ async fn a_result_that_was_put_and_never_recorded_goes_with_its_job() {
     let world = World::new();
     let dead = Arc::new(AtomicBool::new(false));
     // It dies when it finishes.
-    let store = Dying { store: world.store(), life: AtomicI64::new(4), writes_last: false, dead: Arc::clone(&dead) };
+    let store = Dying {
+        store: world.store(),
+        life: AtomicI64::new(4),
+        writes_last: false,
+        dead: Arc::clone(&dead),
+        full: Arc::default(),
+    };
     let mut daemon = world.on(store);
     daemon.go();
     let id = daemon.made(new("make")).await.job.id;
@@ -1097,5 +1150,132 @@ async fn work_goes_on_after_the_segments_that_are_there() {
     let daemon = world.run();
     daemon.ended(&id).await;
     assert_eq!(world.work.segments.load(Ordering::SeqCst), 1);
+    daemon.stop().await;
+}
+
+/// A job of another account.
+fn others(what: &str) -> NewJob {
+    NewJob { key_id: "key_2".into(), account: "other".into(), ..new(what) }
+}
+
+#[tokio::test]
+async fn a_single_job_of_an_account_is_next_behind_the_first_of_many_of_another() {
+    let world = World::new();
+    let mut daemon = world.start();
+    let mut ids = Vec::new();
+    for _ in 0..4 {
+        ids.push(daemon.made(new("make")).await.job.id);
+    }
+    // Another key of the same account is no further turn.
+    ids.push(daemon.made(NewJob { key_id: "key_3".into(), ..new("make") }).await.job.id);
+    let single = daemon.made(others("make")).await.job.id;
+    daemon.go();
+    until(async || world.work.begun.lock().expect("no panic").len() == 6).await;
+    ids.insert(1, single);
+    assert_eq!(*world.work.begun.lock().expect("no panic"), ids);
+    daemon.stop().await;
+}
+
+#[tokio::test]
+async fn the_accounts_turns_survive_a_restart() {
+    let world = World::new();
+    let daemon = world.run();
+    let first = daemon.made(new("hang")).await.job.id;
+    until(async || world.work.begun.lock().expect("no panic").len() == 1).await;
+    let mut ids = vec![first.clone()];
+    ids.push(daemon.made(others("make")).await.job.id);
+    daemon.stop().await;
+    let daemon = world.run();
+    // The first account had its turn, and goes on with its job after the other one's.
+    ids.push(first);
+    until(async || world.work.begun.lock().expect("no panic").len() == 3).await;
+    assert_eq!(*world.work.begun.lock().expect("no panic"), ids);
+    daemon.stop().await;
+}
+
+fn is_out_of_room(refused: &Result<Incoming, JobsError>) -> bool {
+    matches!(refused, Err(JobsError::NoRoom(_)))
+}
+
+#[tokio::test]
+async fn a_disk_that_fills_up_refuses_new_clips_first_and_then_fails_the_job_under_way() {
+    let world = World::new();
+    let daemon = world.run();
+    let id = daemon.made(new("hang")).await.job.id;
+    until(async || daemon.look(&id).await.progress == 40).await;
+    // 100 bytes stay free for new clips, and half of them for the job under way.
+    world.free.store(105, Ordering::SeqCst);
+    let first = daemon.jobs.incoming(5).await.expect("exactly as much as there is");
+    assert!(is_out_of_room(&daemon.jobs.incoming(1).await), "it is promised to the first");
+    drop(first);
+    drop(daemon.jobs.incoming(5).await.expect("it is given back"));
+    world.free.store(50, Ordering::SeqCst);
+    assert!(is_out_of_room(&daemon.jobs.incoming(0).await));
+    assert_eq!(daemon.look(&id).await.job.state, JobState::Processing);
+    world.free.store(49, Ordering::SeqCst);
+    let ended = daemon.ended(&id).await;
+    let error = ended.job.error.expect("it failed");
+    assert_eq!((ended.job.state, error.code.as_str()), (JobState::Failed, "unavailable"));
+    assert!(error.message.contains("no room"), "{}", error.message);
+    until(async || world.folders().is_empty()).await;
+    world.free.store(1 << 30, Ordering::SeqCst);
+    let id = daemon.made(new("make")).await.job.id;
+    assert_eq!(daemon.ended(&id).await.job.state, JobState::Done);
+    daemon.stop().await;
+}
+
+#[tokio::test]
+async fn clips_and_segments_are_bounded_together() {
+    let world = World { max_bytes: 1 << 20, ..World::new() };
+    let daemon = world.run();
+    // New clips have three quarters.
+    assert!(is_out_of_room(&daemon.jobs.incoming((768 << 10) + 1).await));
+    let id = daemon.made(new("hang")).await.job.id;
+    until(async || daemon.look(&id).await.progress == 40).await;
+    let folder = world.folder.path().join("jobs").join(&id);
+    std::fs::write(folder.join("segment-0"), vec![1; 512 << 10]).expect("the folder is there");
+    // A second name of the same file takes nothing.
+    std::fs::hard_link(folder.join("segment-0"), folder.join("segment-1")).expect("a link");
+    drop(daemon.jobs.incoming(128 << 10).await.expect("there is room"));
+    assert!(is_out_of_room(&daemon.jobs.incoming(256 << 10).await));
+    assert_eq!(daemon.look(&id).await.job.state, JobState::Processing);
+    std::fs::write(folder.join("segment-2"), vec![1; 512 << 10]).expect("the folder is there");
+    let ended = daemon.ended(&id).await;
+    assert_eq!(ended.job.error.expect("it failed").code, "unavailable");
+    until(async || world.folders().is_empty()).await;
+    drop(daemon.jobs.incoming(768 << 10).await.expect("all of it is free again"));
+    daemon.stop().await;
+}
+
+#[tokio::test]
+async fn a_finished_job_is_recorded_and_billed_once_when_the_store_can_write_again() {
+    let world = World::new();
+    let full = Arc::new(Full::default());
+    let store = Dying {
+        store: world.store(),
+        life: AtomicI64::new(i64::MAX),
+        writes_last: false,
+        dead: Arc::default(),
+        full: Arc::clone(&full),
+    };
+    let mut daemon = world.on(store);
+    let reservation = daemon.reserve(9).expect("none is held");
+    let id = daemon.made(NewJob { reservation: Some(reservation), ..new("hang and make") }).await.job.id;
+    daemon.go();
+    until(async || daemon.look(&id).await.progress == 40).await;
+    full.is_full.store(true, Ordering::SeqCst);
+    world.work.release.store(true, Ordering::SeqCst);
+    until(async || full.refused.load(Ordering::SeqCst) >= 3).await;
+    assert_eq!(daemon.look(&id).await.job.state, JobState::Processing);
+    // It holds its part of the quota, the moment of a try aside.
+    until(async || daemon.reserve(2).is_err()).await;
+    let refused = daemon.create(new("make")).await;
+    assert!(matches!(refused, Err(JobsError::Write(_))), "{refused:?}");
+    until(async || world.folders() == [id.as_str()]).await;
+    full.is_full.store(false, Ordering::SeqCst);
+    assert_eq!(daemon.ended(&id).await.job.state, JobState::Done);
+    daemon.bills(Usage { images: 3, microdollars: 250_000 }, "once").await;
+    until(async || world.folders().is_empty()).await;
+    assert_eq!(world.keep.names(), [id.as_str()]);
     daemon.stop().await;
 }

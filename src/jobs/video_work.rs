@@ -1,5 +1,6 @@
 //! The work on a clip: from the fields of a job to a finished file.
 
+use std::io::ErrorKind;
 use std::path::Path;
 
 use futures_util::future::BoxFuture;
@@ -95,9 +96,9 @@ fn refused(job: &Job, error: &VideoError) -> WorkError {
         VideoError::Unsupported(_) => told("unsupported_media_type"),
         VideoError::NoPicture => told("no_subject_detected"),
         VideoError::TooLarge(_) | VideoError::Exhausted(_) => told("payload_too_large"),
-        VideoError::Io { source, .. } if source.kind() == std::io::ErrorKind::StorageFull => {
+        VideoError::Io { source, .. } if matches!(source.kind(), ErrorKind::StorageFull | ErrorKind::QuotaExceeded) => {
             tracing::error!(job = job.id, error = with_causes(error), "the disk is full");
-            internal("there is no room left on the service's disk")
+            WorkError::no_room()
         }
         VideoError::Engine(_) | VideoError::Io { .. } | VideoError::Tool(_) => {
             tracing::error!(job = job.id, error = with_causes(error), "a clip could not be worked on");

@@ -1,5 +1,6 @@
 //! The networks: weights, normalisation, and the two ways to run them (our CPU kernels, burn on a GPU).
 
+#[cfg(feature = "gpu")]
 pub mod burn_net;
 pub mod device;
 mod face;

@@ -64,20 +64,35 @@ fn is_global_v4(ip: Ipv4Addr) -> bool {
     !SPECIAL_V4.iter().any(|(first, bits)| (u32::from(ip) ^ u32::from(*first)) >> (32 - bits) == 0)
 }
 
-fn is_global_v6(ip: Ipv6Addr) -> bool {
-    let within = |(first, bits): &(Ipv6Addr, u32)| (u128::from(ip) ^ u128::from(*first)) >> (128 - bits) == 0;
-    let [a, b, c, d, e, f, g, h] = ip.segments();
+/// The IPv4 addresses that packets to `ip` end at, or go through, where it carries any.
+pub(super) fn carried_v4(ip: IpAddr) -> impl Iterator<Item = Ipv4Addr> {
+    let segments = match ip {
+        IpAddr::V4(_) => None,
+        IpAddr::V6(ip) => Some(ip.segments()),
+    };
     let v4 = |high: u16, low: u16| Ipv4Addr::from((u32::from(high) << 16) | u32::from(low));
-    match [a, b, c, d, e, f] {
+    let router = segments.and_then(|segments| match segments {
         // IPv4-mapped (RFC 4291, section 2.5.5.2): the system connects to the IPv4 address.
         // NAT64's well-known prefix (RFC 6052): a translator does, on networks that have only IPv6.
-        [0, 0, 0, 0, 0, 0xffff] | [0x0064, 0xff9b, 0, 0, 0, 0] => is_global_v4(v4(g, h)),
+        [0, 0, 0, 0, 0, 0xffff, high, low] | [0x0064, 0xff9b, 0, 0, 0, 0, high, low] => Some(v4(high, low)),
         // 6to4 (RFC 3056): packets go to the router at the IPv4 address.
-        [0x2002, high, low, ..] if !is_global_v4(v4(high, low)) => false,
-        // ISATAP (RFC 5214, section 6.1): packets go to the host at the IPv4 address, whatever the prefix.
-        [.., 0x0000 | 0x0200, 0x5efe] if !is_global_v4(v4(g, h)) => false,
-        _ => within(&UNICAST_V6) && !SPECIAL_V6.iter().any(within),
-    }
+        [0x2002, high, low, ..] => Some(v4(high, low)),
+        _ => None,
+    });
+    // ISATAP (RFC 5214, section 6.1): packets go to the host at the IPv4 address, whatever the prefix, 6to4's included.
+    let host = segments.and_then(|segments| match segments {
+        [_, _, _, _, 0x0000 | 0x0200, 0x5efe, high, low] => Some(v4(high, low)),
+        _ => None,
+    });
+    router.into_iter().chain(host)
+}
+
+fn is_global_v6(ip: Ipv6Addr) -> bool {
+    let within = |(first, bits): &(Ipv6Addr, u32)| (u128::from(ip) ^ u128::from(*first)) >> (128 - bits) == 0;
+    let is_unicast = within(&UNICAST_V6) && !SPECIAL_V6.iter().any(within);
+    // Not unicast themselves: all that counts is where the system or the translator connects to.
+    let is_translated = matches!(ip.segments(), [0, 0, 0, 0, 0, 0xffff, ..] | [0x0064, 0xff9b, 0, 0, 0, 0, ..]);
+    carried_v4(ip.into()).all(is_global_v4) && (is_translated || is_unicast)
 }
 
 #[cfg(test)]
@@ -94,6 +109,24 @@ mod tests {
             let last = Ipv6Addr::from(u128::from(*first) | (u128::MAX >> bits));
             assert!(!is_global((*first).into()) && !is_global(last.into()), "{first}/{bits}");
         }
+    }
+
+    #[test]
+    fn the_ipv4_address_inside_is_found_in_every_notation() {
+        let carried = |text: &str| carried_v4(text.parse().expect("an address")).collect::<Vec<_>>();
+        let inside = [Ipv4Addr::new(1, 2, 3, 4)];
+        for text in
+            ["::ffff:1.2.3.4", "64:ff9b::1.2.3.4", "2002:102:304::5", "2a00::5efe:102:304", "2a00::200:5efe:102:304"]
+        {
+            assert_eq!(carried(text), inside, "{text}");
+        }
+        for text in ["1.2.3.4", "::1.2.3.4", "2a00::1.2.3.4", "::ffff:0:1.2.3.4"] {
+            assert!(carried(text).is_empty(), "{text}");
+        }
+        // ISATAP behind 6to4: both ends count.
+        let both = "2002:808:808::5efe:a00:1";
+        assert_eq!(carried(both), [Ipv4Addr::new(8, 8, 8, 8), Ipv4Addr::new(10, 0, 0, 1)]);
+        assert!(!is_global(both.parse().expect("an address")));
     }
 
     #[test]

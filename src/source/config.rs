@@ -1,5 +1,6 @@
 //! The `[fetch]` section.
 
+use super::AddressRange;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;
 use std::time::Duration;
@@ -17,13 +18,16 @@ pub struct FetchConfig {
     pub timeout: Duration,
     /// Origins, each `host:port`, that may be at addresses that are not public. Every caller can reach them.
     pub private_origins: Vec<String>,
+    /// Addresses and ranges of addresses (CIDR) that are never fetched from, also when `private_origins` names them: above
+    /// all the public address that a NAT gives this machine. Those of its own interfaces are refused without being here.
+    pub deny: Vec<AddressRange>,
     /// A PEM file of authorities that are trusted beside the built-in ones.
     pub extra_ca: Option<PathBuf>,
 }
 
 impl Default for FetchConfig {
     fn default() -> Self {
-        Self { timeout: Duration::from_secs(10), private_origins: Vec::new(), extra_ca: None }
+        Self { timeout: Duration::from_secs(10), private_origins: Vec::new(), deny: Vec::new(), extra_ca: None }
     }
 }
 

@@ -1,6 +1,6 @@
 //! Fetching a URL that a caller sent, as if it were hostile.
 //!
-//! Only `https`; only public addresses ([`is_global`]), IP literals too. A name is resolved once, every answer is
+//! Only `https`; only public addresses ([`is_global`]) that are not this machine's own, IP literals too. A name is resolved once, every answer is
 //! checked, and the connection goes to the very addresses that were checked, so a name that changes its answer gains
 //! nothing; the name itself serves TLS alone. Proxies of the environment are not looked at, cookies and sessions not
 //! kept. One redirect is followed, after all the same checks. One deadline runs over everything. The body is counted
@@ -11,12 +11,15 @@
 //! No task is spawned: dropping the future ends the connection. (A lookup by the system's resolver is the exception,
 //! see `resolve`.)
 
-use super::address::is_global;
+use super::address::{carried_v4, is_global};
+use super::address_range::AddressRange;
 use super::config::FetchConfig;
+use super::interfaces;
 use super::resolve::{Resolve, System};
 use crate::codec::{self, DecodeError};
 use crate::image::{SourceUrl, UrlError};
 use bytes::Bytes;
+use futures_util::future::BoxFuture;
 use http_body_util::{BodyExt, Full};
 use hyper::body::{Body, Incoming};
 use hyper::client::conn::http1;
@@ -36,6 +39,7 @@ use std::time::Duration;
 use std::{fmt, fs, future, io};
 use tokio::net::TcpStream;
 use tokio::sync::mpsc;
+use tokio::task::spawn_blocking;
 use tokio::time::{Instant, timeout, timeout_at};
 use tokio_rustls::TlsConnector;
 use url::{Host, Position};
@@ -54,9 +58,8 @@ const CLIP_TIMEOUT: Duration = Duration::from_secs(60);
 
 const AGENT: &str = concat!("backdrop/", env!("CARGO_PKG_VERSION"));
 
-/// Why a URL was not fetched: for the log. A caller is only ever told that the URL could not be fetched, in one
-/// sentence, whatever the variant: what can be reached from here, and how it answers, is not theirs to find out.
-/// [`FetchError::TooLarge`] alone may be told apart, being a documented limit.
+/// Why a URL was not fetched: for the log. A caller learns the [`FetchFailure`] and nothing more: which addresses can be
+/// reached from here is not theirs to find out.
 #[derive(Debug, thiserror::Error)]
 pub enum FetchError {
     /// The resolver failed.
@@ -68,6 +71,15 @@ pub enum FetchError {
     /// One of the host's addresses, at least, is not public.
     #[error("address {0} is not public")]
     PrivateAddress(IpAddr),
+    /// One of the host's addresses, at least, is in `fetch.deny`.
+    #[error("address {0} is denied")]
+    DeniedAddress(IpAddr),
+    /// One of the host's addresses, at least, is this machine's.
+    #[error("address {0} is this machine's own")]
+    OwnAddress(IpAddr),
+    /// Which addresses are this machine's could not be found out.
+    #[error("the addresses of this machine are unknown")]
+    Interfaces(#[source] io::Error),
     /// None of the addresses took the connection.
     #[error("connection failed")]
     Connect(#[source] io::Error),
@@ -104,6 +116,9 @@ pub enum FetchError {
     /// Nothing, or something that the codec does not read.
     #[error("no picture came")]
     NotAPicture(#[source] DecodeError),
+    /// There is no memory for the bytes.
+    #[error("no room for what came")]
+    NoRoom,
     /// Whoever was to take the bytes did not.
     #[error("what came was not taken")]
     NotTaken,
@@ -112,13 +127,71 @@ pub enum FetchError {
     TimedOut(Duration),
 }
 
+/// What a caller learns of a fetch that failed. All that concerns the host's address is one class, so that a name
+/// without an address, an address that is not public and a closed port are answered alike.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FetchFailure {
+    /// There is no public address, or none that takes a connection.
+    Address,
+    /// It took too long.
+    Timeout,
+    /// The TLS handshake failed.
+    Tls,
+    /// The host did not answer with a file.
+    Status,
+    /// More bytes than are taken.
+    TooLarge {
+        /// The limit.
+        limit: usize,
+    },
+    /// What came is no picture that is read here.
+    NotAPicture,
+    /// There was no memory for what came.
+    NoRoom,
+}
+
+impl FetchFailure {
+    /// Every class that `fetch_failed` has as its `reason`.
+    pub const REASONS: [&'static str; 4] = ["address", "timeout", "tls", "status"];
+}
+
 impl FetchError {
+    /// What a caller learns of it.
+    #[must_use]
+    pub fn failure(&self) -> FetchFailure {
+        match self {
+            Self::Connect(error) if error.kind() == io::ErrorKind::TimedOut => FetchFailure::Timeout,
+            Self::Resolve(_)
+            | Self::NoAddress
+            | Self::PrivateAddress(_)
+            | Self::DeniedAddress(_)
+            | Self::OwnAddress(_)
+            | Self::Interfaces(_)
+            | Self::Connect(_)
+            | Self::HostName => FetchFailure::Address,
+            Self::TimedOut(_) => FetchFailure::Timeout,
+            Self::Tls(_) => FetchFailure::Tls,
+            Self::Request(_)
+            | Self::Http(_)
+            | Self::Status(_)
+            | Self::Redirect(_)
+            | Self::RedirectedTwice
+            | Self::Encoded(_)
+            | Self::NotTaken => FetchFailure::Status,
+            Self::TooLarge { limit } => FetchFailure::TooLarge { limit: *limit },
+            Self::NotAPicture(_) => FetchFailure::NotAPicture,
+            Self::NoRoom => FetchFailure::NoRoom,
+        }
+    }
+
     /// The value of the label `reason` of a metric.
     #[must_use]
     pub const fn reason(&self) -> &'static str {
         match self {
             Self::Resolve(_) | Self::NoAddress | Self::HostName => "dns",
             Self::PrivateAddress(_) => "private_address",
+            Self::DeniedAddress(_) => "denied_address",
+            Self::OwnAddress(_) | Self::Interfaces(_) => "own_address",
             Self::Connect(_) => "connect",
             Self::Tls(_) => "tls",
             Self::Request(_) | Self::Http(_) => "http",
@@ -127,11 +200,26 @@ impl FetchError {
             Self::Encoded(_) => "encoding",
             Self::TooLarge { .. } => "too_large",
             Self::NotAPicture(_) => "not_a_picture",
+            Self::NoRoom => "no_room",
             Self::NotTaken => "not_taken",
             Self::TimedOut(_) => "timeout",
         }
     }
 }
+
+/// Memory for bytes on their way.
+pub trait Room: Send + Sync {
+    /// Takes room for `bytes` more, and may wait for it.
+    ///
+    /// # Errors
+    /// When there is none; the fetch is given up then.
+    fn grow(&self, bytes: usize) -> BoxFuture<'_, Result<(), NoRoom>>;
+}
+
+/// There is no room for more bytes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("no room for more")]
+pub struct NoRoom;
 
 /// Why no fetcher can be made.
 #[derive(Debug, thiserror::Error)]
@@ -163,6 +251,9 @@ struct Inner {
     timeout: Duration,
     max_bytes: usize,
     private_origins: HashSet<(Host, u16)>,
+    denied: Vec<AddressRange>,
+    /// The addresses of this machine.
+    own: fn() -> io::Result<Vec<IpAddr>>,
     resolver: Arc<dyn Resolve>,
     tls: TlsConnector,
 }
@@ -204,6 +295,8 @@ impl Fetcher {
             timeout: config.timeout,
             max_bytes: codec::Limits::default().max_bytes,
             private_origins: config.origins().into_iter().collect(),
+            denied: config.deny.clone(),
+            own: interfaces::addresses,
             resolver,
             tls: Arc::new(tls(config.extra_ca.as_deref())?).into(),
         };
@@ -216,7 +309,16 @@ impl Fetcher {
     /// # Errors
     /// See [`FetchError`].
     pub async fn fetch(&self, url: &SourceUrl) -> Result<Bytes, FetchError> {
-        let take = |body| read(body, self.inner.max_bytes);
+        let take = |body| read(body, self.inner.max_bytes, None);
+        self.inner.follow(url, "image/*", self.inner.timeout, take).await
+    }
+
+    /// As [`Fetcher::fetch`], with room taken for each piece before it is kept.
+    ///
+    /// # Errors
+    /// See [`FetchError`].
+    pub async fn fetch_into(&self, url: &SourceUrl, room: &dyn Room) -> Result<Bytes, FetchError> {
+        let take = |body| read(body, self.inner.max_bytes, Some(room));
         self.inner.follow(url, "image/*", self.inner.timeout, take).await
     }
 
@@ -225,7 +327,7 @@ impl Fetcher {
     /// # Errors
     /// See [`FetchError`].
     pub async fn fetch_within(&self, url: &SourceUrl, max_bytes: usize, limit: Duration) -> Result<Bytes, FetchError> {
-        self.inner.follow(url, "image/*", limit, |body| read(body, max_bytes)).await
+        self.inner.follow(url, "image/*", limit, |body| read(body, max_bytes, None)).await
     }
 
     /// Sends the bytes behind `url`, whatever they are and `limit` at most, into a channel as they come, within a
@@ -261,7 +363,7 @@ impl Fetcher {
         timeout_at(deadline, asked).await.map_err(|_| FetchError::TimedOut(limit))?
     }
 
-    /// Whether `url` can be refused without asking anybody where its host is: it is an address that is not public.
+    /// Whether `url` can be refused without a lookup: it is an address that is denied or not public.
     #[must_use]
     pub fn refuses(&self, url: &SourceUrl) -> bool {
         let ip = match url.as_url().host() {
@@ -270,7 +372,8 @@ impl Fetcher {
             Some(Host::Domain(_)) | None => return false,
         };
         let port = url.as_url().port_or_known_default().unwrap_or(443);
-        !is_global(ip) && !url.as_url().host().is_some_and(|host| self.inner.is_listed(&host.to_owned(), port))
+        let is_listed = || url.as_url().host().is_some_and(|host| self.inner.is_listed(&host.to_owned(), port));
+        self.inner.is_denied(ip) || (!is_global(ip) && !is_listed())
     }
 }
 
@@ -369,7 +472,21 @@ impl Inner {
         self.private_origins.iter().any(|(listed, at)| listed == host && *at == port)
     }
 
-    /// Where `host` is, after the check.
+    /// Whether the operator has excluded this address, or the one that it carries.
+    fn is_denied(&self, ip: IpAddr) -> bool {
+        self.denied
+            .iter()
+            .any(|range| range.contains(ip) || carried_v4(ip).any(|carried| range.contains(carried.into())))
+    }
+
+    /// Refuses the addresses of this machine. They are listed at each connection, because they change.
+    async fn refuse_own(&self, found: &[IpAddr]) -> Result<(), FetchError> {
+        let own = spawn_blocking(self.own).await.map_err(io::Error::other).flatten().map_err(FetchError::Interfaces)?;
+        let is_own = |ip: &&IpAddr| own.contains(ip) || carried_v4(**ip).any(|ip| own.contains(&ip.into()));
+        found.iter().find(is_own).map_or(Ok(()), |ip| Err(FetchError::OwnAddress(*ip)))
+    }
+
+    /// Where `host` is, after the checks.
     async fn addresses(&self, host: Host<&str>, port: u16) -> Result<Vec<SocketAddr>, FetchError> {
         let found = match host {
             Host::Domain(name) => self.resolver.resolve(name).await.map_err(FetchError::Resolve)?,
@@ -379,11 +496,15 @@ impl Inner {
         if found.is_empty() {
             return Err(FetchError::NoAddress);
         }
-        // One such answer is enough: a mixed one is somebody trying.
-        if let Some(ip) = found.iter().find(|ip| !is_global(**ip))
-            && !self.is_listed(&host.to_owned(), port)
-        {
-            return Err(FetchError::PrivateAddress(*ip));
+        // One such answer is enough: a mixed one is an attempt.
+        if let Some(ip) = found.iter().find(|ip| self.is_denied(**ip)) {
+            return Err(FetchError::DeniedAddress(*ip));
+        }
+        if !self.is_listed(&host.to_owned(), port) {
+            if let Some(ip) = found.iter().find(|ip| !is_global(**ip)) {
+                return Err(FetchError::PrivateAddress(*ip));
+            }
+            self.refuse_own(&found).await?;
         }
         Ok(found.into_iter().map(|ip| SocketAddr::new(ip, port)).collect())
     }
@@ -441,8 +562,8 @@ async fn pour(mut body: Incoming, limit: usize, into: &mpsc::Sender<Bytes>) -> R
     Ok(())
 }
 
-/// At most `limit` bytes that begin like a picture.
-async fn read(mut body: Incoming, limit: usize) -> Result<Bytes, FetchError> {
+/// At most `limit` bytes that begin like a picture, each piece when there is room for it.
+async fn read(mut body: Incoming, limit: usize, room: Option<&dyn Room>) -> Result<Bytes, FetchError> {
     let declared = declared(&body, limit)?;
     let recognised = |bytes: &[u8]| codec::recognise(bytes).map(|_| ()).map_err(FetchError::NotAPicture);
     let (mut bytes, mut known) = (Vec::new(), false);
@@ -452,11 +573,19 @@ async fn read(mut body: Incoming, limit: usize) -> Result<Bytes, FetchError> {
         if data.len() > limit - bytes.len() {
             return Err(FetchError::TooLarge { limit });
         }
+        if let Some(room) = room {
+            room.grow(data.len()).await.map_err(|NoRoom| FetchError::NoRoom)?;
+        }
+        let len = bytes.len() + data.len();
+        if len > bytes.capacity() {
+            // Twice what came, and not what is announced: that may never come.
+            let most = if declared == 0 { limit } else { declared.max(len) };
+            bytes.reserve_exact((2 * len).min(most) - bytes.len());
+        }
         bytes.extend_from_slice(&data);
         if !known && bytes.len() >= codec::SNIFF_BYTES {
             recognised(&bytes)?;
             known = true;
-            bytes.reserve_exact(declared.saturating_sub(bytes.len()));
         }
     }
     if !known {
@@ -493,4 +622,65 @@ fn tls(extra: Option<&Path>) -> Result<ClientConfig, FetchConfigError> {
     config.alpn_protocols = vec![b"http/1.1".to_vec()];
     config.resumption = Resumption::disabled();
     Ok(config)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::net::Ipv4Addr;
+
+    /// A public address that the test's machine is said to have.
+    const OWN: Ipv4Addr = Ipv4Addr::new(203, 1, 2, 3);
+
+    fn own() -> io::Result<Vec<IpAddr>> {
+        Ok(vec![Ipv4Addr::LOCALHOST.into(), OWN.into(), "2a00:1::7".parse().expect("an address")])
+    }
+
+    /// How many addresses `text`, an address, has after the checks.
+    async fn addresses(listed: &[&str], own: fn() -> io::Result<Vec<IpAddr>>, text: &str) -> Result<usize, FetchError> {
+        let private_origins = listed.iter().map(|text| (*text).to_owned()).collect();
+        let config = FetchConfig {
+            private_origins,
+            deny: vec!["198.18.7.0/24".parse().expect("a range")],
+            ..FetchConfig::default()
+        };
+        let mut inner = Arc::into_inner(Fetcher::new(&config).expect("good settings").inner).expect("no clone");
+        inner.own = own;
+        let url = SourceUrl::parse(text).expect("a URL");
+        let host = url.as_url().host().expect("a host");
+        inner.addresses(host, 443).await.map(|addresses| addresses.len())
+    }
+
+    #[tokio::test]
+    async fn the_machines_own_addresses_are_refused_in_every_notation() {
+        for text in [
+            "https://203.1.2.3/",
+            "https://[2a00:1::7]/",
+            "https://[::ffff:203.1.2.3]/",
+            "https://[64:ff9b::203.1.2.3]/",
+            "https://[2002:cb01:203::1]/",
+        ] {
+            let refused = addresses(&[], own, text).await;
+            assert!(matches!(refused, Err(FetchError::OwnAddress(_))), "{text}: {refused:?}");
+        }
+        for text in ["https://203.1.2.4/", "https://203.1.2.2/", "https://[2a00:1::8]/"] {
+            assert_eq!(addresses(&[], own, text).await.expect("another machine's"), 1, "{text}");
+        }
+        assert_eq!(addresses(&["203.1.2.3:443"], own, "https://203.1.2.3/").await.expect("listed"), 1);
+    }
+
+    #[tokio::test]
+    async fn nothing_is_fetched_while_the_machines_addresses_are_unknown() {
+        let unknown = || Err(io::Error::other("no netlink"));
+        let refused = addresses(&[], unknown, "https://203.1.2.4/").await;
+        assert!(matches!(refused, Err(FetchError::Interfaces(_))), "{refused:?}");
+    }
+
+    #[tokio::test]
+    async fn a_denied_address_is_refused_in_every_notation_and_when_it_is_listed() {
+        for text in ["https://198.18.7.9/", "https://[::ffff:198.18.7.9]/", "https://[2002:c612:709::]/"] {
+            let refused = addresses(&["198.18.7.9:443"], own, text).await;
+            assert!(matches!(refused, Err(FetchError::DeniedAddress(_))), "{text}: {refused:?}");
+        }
+    }
 }

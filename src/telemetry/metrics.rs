@@ -11,6 +11,7 @@ use std::time::Duration;
 const REQUESTS: &str = "backdrop_requests_total";
 const REQUEST_DURATION: &str = "backdrop_request_duration_seconds";
 const REQUESTS_IN_FLIGHT: &str = "backdrop_requests_in_flight";
+const CONNECTIONS_CLOSED: &str = "backdrop_connections_closed_total";
 const ERRORS: &str = "backdrop_errors_total";
 const FETCH_FAILURES: &str = "backdrop_fetch_failures_total";
 const STAGE_DURATION: &str = "backdrop_stage_duration_seconds";
@@ -23,8 +24,10 @@ const BATCHES_FAILED: &str = "backdrop_batches_failed_total";
 const DEVICE_BUSY: &str = "backdrop_device_busy_seconds_total";
 const MODEL_LOADED: &str = "backdrop_model_loaded";
 const MEGAPIXELS_IN_FLIGHT: &str = "backdrop_megapixels_in_flight";
+const REPLY_BYTES: &str = "backdrop_reply_bytes_in_flight";
 const CPU_JOBS_WAITING: &str = "backdrop_cpu_jobs_waiting";
 const CPU_JOBS_RUNNING: &str = "backdrop_cpu_jobs_running";
+const CPU_STALLED: &str = "backdrop_cpu_stalled";
 const JOBS: &str = "backdrop_jobs";
 const JOBS_ENDED: &str = "backdrop_jobs_ended_total";
 const WEBHOOKS: &str = "backdrop_webhook_attempts_total";
@@ -102,6 +105,11 @@ pub fn error_answered(code: &'static str) {
     counter!(ERRORS, "code" => code).increment(1);
 }
 
+/// A connection was closed for a bound: `address_limit` (its address has too many) or `evicted` (idle, for another one).
+pub fn connection_closed(reason: &'static str) {
+    counter!(CONNECTIONS_CLOSED, "reason" => reason).increment(1);
+}
+
 /// A caller's address could not be fetched.
 pub fn fetch_failed(reason: &'static str) {
     counter!(FETCH_FAILURES, "reason" => reason).increment(1);
@@ -170,6 +178,16 @@ pub fn megapixels_returned(megapixels: f64) {
     gauge!(MEGAPIXELS_IN_FLIGHT).decrement(megapixels);
 }
 
+/// A finished picture of so many bytes took its room among the replies.
+pub fn reply_bytes_taken(bytes: usize) {
+    gauge!(REPLY_BYTES).increment(bytes as f64);
+}
+
+/// A finished picture of so many bytes was sent or dropped.
+pub fn reply_bytes_returned(bytes: usize) {
+    gauge!(REPLY_BYTES).decrement(bytes as f64);
+}
+
 /// A piece of CPU work waits for a worker (+1), or no longer (-1).
 pub fn cpu_jobs_waiting(change: f64) {
     gauge!(CPU_JOBS_WAITING).increment(change);
@@ -178,6 +196,11 @@ pub fn cpu_jobs_waiting(change: f64) {
 /// A worker began a piece of CPU work (+1), or ended it (-1).
 pub fn cpu_jobs_running(change: f64) {
     gauge!(CPU_JOBS_RUNNING).increment(change);
+}
+
+/// CPU work waits and no worker has finished any for long, or not.
+pub fn cpu_stalled(stalled: bool) {
+    gauge!(CPU_STALLED).set(f64::from(u8::from(stalled)));
 }
 
 /// A job waits (`queued`) or is worked on (`processing`).
@@ -250,6 +273,7 @@ fn describe() {
     describe_histogram!(REQUEST_DURATION, "From the last byte of a request to the first of its response.");
     describe_counter!(FETCH_FAILURES, "Callers' addresses that could not be fetched, by reason.");
     describe_gauge!(REQUESTS_IN_FLIGHT, "Slots taken.");
+    describe_counter!(CONNECTIONS_CLOSED, "Connections closed for a bound, by reason.");
     describe_counter!(ERRORS, "Errors answered, by code.");
     describe_histogram!(STAGE_DURATION, "Time in each stage of the pipeline.");
     describe_gauge!(QUEUE_DEPTH, "Pictures that wait for the device, by lane.");
@@ -261,8 +285,10 @@ fn describe() {
     describe_gauge!(DEVICE_BUSY, "Time that the device worked.");
     describe_gauge!(MODEL_LOADED, "1 while the network is in memory.");
     describe_gauge!(MEGAPIXELS_IN_FLIGHT, "Megapixels that are decoded or about to be.");
+    describe_gauge!(REPLY_BYTES, "Bytes of finished pictures that their callers have not read yet.");
     describe_gauge!(CPU_JOBS_WAITING, "Pieces of CPU work that wait for a worker.");
     describe_gauge!(CPU_JOBS_RUNNING, "Pieces of CPU work being done.");
+    describe_gauge!(CPU_STALLED, "1 while CPU work waits and no worker has finished any for engine.stalled_after.");
     describe_gauge!(JOBS, "Jobs that wait or are worked on, by state.");
     describe_counter!(JOBS_ENDED, "Jobs that came to their end, by state.");
     describe_counter!(UPSTREAM_CALLS, "Backdrops asked of image APIs, by model and outcome.");

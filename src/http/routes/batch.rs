@@ -2,17 +2,22 @@
 //!
 //! Rows are worked on a few at a time, through the same batches as everything else, and written in order as they come:
 //! a finished picture waits in its file's form for the rows before it, and turns into base64 only piece by piece on
-//! its way out. The reply begins when it is known not to be the one that says that nothing could be fetched.
+//! its way out. It has its room among the replies by then; rows take theirs in order, so that those that wait for room
+//! never wait for one behind them. The reply begins when it is known not to be the one that says that nothing could be
+//! fetched.
 
 use crate::engine::Lane;
 use crate::http::error::{ApiError, ErrorCode};
 use crate::http::exchange::Exchange;
 use crate::http::facade::Facade;
 use crate::http::fetching::{self, BesideFiles};
-use crate::http::form::{Share, Upload, UploadMemory};
+use crate::http::form::Upload;
+use crate::http::idempotency::{Contents, Made};
+use crate::http::reply_budget::ReplyBudget;
 use crate::http::response::{self, Reply};
 use crate::http::submission::{self, Pictures, Submission};
-use crate::http::{App, Caller};
+use crate::http::upload_memory::AccountMemory;
+use crate::http::{App, Caller, Finished};
 use crate::image::SourceUrl;
 use crate::pipeline::{Call, Files, Output};
 use crate::recipe::{Endpoint, FieldError, Recipe, Value};
@@ -22,13 +27,12 @@ use bytes::Bytes;
 use futures_util::{Stream, StreamExt, stream};
 use hyper::StatusCode;
 use serde::Serialize;
+use std::convert::Infallible;
 use std::pin::pin;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
-use tokio::sync::mpsc;
+use tokio::sync::{mpsc, oneshot};
 use tokio::task::JoinHandle;
-use tokio::time::timeout;
 
 /// Rows of one batch in work, or done and waiting for their turn.
 const ROWS_AT_ONCE: usize = 4;
@@ -61,16 +65,19 @@ enum Given {
 struct Row {
     index: usize,
     label: Label,
-    outcome: Result<Output, ApiError>,
+    outcome: Result<(Output, Made), ApiError>,
 }
 
 /// What every row of a batch is worked on with.
 #[derive(Clone)]
 struct Shop {
     app: App,
-    uploads: UploadMemory,
+    memory: AccountMemory,
+    replies: ReplyBudget,
+    account: String,
     recipe: Arc<Recipe>,
     mark: Option<Bytes>,
+    contents: Contents,
     deadline: Duration,
 }
 
@@ -81,21 +88,24 @@ pub(in crate::http) async fn answer(
     caller: &Caller,
     exchange: &mut Exchange,
 ) -> Result<Reply, ApiError> {
-    let submission = submission::read(facade, endpoint, exchange).await?;
+    let submission = submission::read(facade, endpoint, caller, exchange).await?;
     let received = exchange.body.received();
     let cover = facade.cover(endpoint, caller, &exchange.headers, &submission).await?;
     let recipe = cover.recipe.clone();
     let Submission { pictures, share, .. } = submission;
-    let BesideFiles { mark, share: beside_share, .. } =
-        fetching::beside(&facade.app, &facade.uploads, &recipe, None).await?;
+    let memory = facade.uploads.of(&caller.account);
+    let BesideFiles { mark, share: beside_share, .. } = fetching::beside(&facade.app, &memory, &recipe, None).await?;
     let items = items(pictures)?;
     let count = items.len();
     let format = recipe.encode.format.name();
     let shop = Shop {
         app: facade.app.clone(),
-        uploads: facade.uploads.clone(),
+        memory,
+        replies: facade.replies.clone(),
+        account: caller.account.clone(),
         recipe: Arc::new(recipe),
         mark,
+        contents: cover.contents.clone(),
         deadline: facade.config.request_deadline,
     };
     let model = shop.app.remover.model_of(&shop.recipe);
@@ -111,17 +121,18 @@ pub(in crate::http) async fn answer(
     let (pieces, read) = mpsc::channel(PIECES_AHEAD);
     let head = Head { count, format };
     let request_id = exchange.id.clone();
-    let (busy, patience) = (exchange.busy.clone(), facade.config.idle_timeout);
+    let busy = exchange.busy.clone();
     tokio::spawn(async move {
-        let mut caller = Reader { pieces, patience };
-        // An error means that the caller left, or reads nothing any more: then nobody is waiting for the rest.
-        let succeeded = AtomicU64::new(0);
+        let mut caller = Reader { pieces };
+        // An error means that the caller left, or was cut off because it took nothing: the rest is of no use.
+        let succeeded = Mutex::new(Vec::new());
         let rows = stream::iter(held).chain(rows).inspect(|row| {
-            succeeded.fetch_add(u64::from(row.outcome.is_ok()), Ordering::Relaxed);
+            let made = row.outcome.as_ref().ok().map(|(_, made)| *made);
+            succeeded.lock().unwrap_or_else(PoisonError::into_inner).extend(made);
         });
         let _ = write(&mut caller, head, rows, &request_id).await;
         // What was made is billed, also where the caller did not wait to read it.
-        if let Err(error) = cover.settle(succeeded.into_inner()).await {
+        if let Err(error) = cover.settle(&succeeded.into_inner().unwrap_or_else(PoisonError::into_inner)).await {
             error.log();
         }
         drop((busy, share, beside_share));
@@ -153,21 +164,30 @@ fn items(pictures: Pictures) -> Result<Vec<Item>, ApiError> {
 
 /// The rows, in order.
 fn rows(shop: Shop, items: Vec<Item>) -> impl Stream<Item = Row> + Send {
+    let (mut last, mut last_fetched) = (None, None);
     stream::iter(items)
         .map(move |Item { index, label, picture }| {
             let shop = shop.clone();
+            let (over, ends) = oneshot::channel();
+            let (fetched, is_fetched) = oneshot::channel();
+            let turn = Turn {
+                before: last.replace(ends),
+                _over: over,
+                fetched_before: last_fetched.replace(is_fetched),
+                fetched: Some(fetched),
+            };
             // A task of its own, so that it goes on while the rows before it are being written.
-            let work = AbortOnDrop(tokio::spawn(async move { shop.work(picture).await }));
+            let work = AbortOnDrop(tokio::spawn(async move { shop.work(index, picture, turn).await }));
             async move { Row { index, label, outcome: work.outcome().await } }
         })
         .buffered(ROWS_AT_ONCE)
 }
 
 /// Work that ends when nobody waits for it any more.
-struct AbortOnDrop(JoinHandle<Result<Output, ApiError>>);
+struct AbortOnDrop(JoinHandle<Result<(Output, Made), ApiError>>);
 
 impl AbortOnDrop {
-    async fn outcome(mut self) -> Result<Output, ApiError> {
+    async fn outcome(mut self) -> Result<(Output, Made), ApiError> {
         (&mut self.0).await.unwrap_or_else(|error| Err(ApiError::internal(format!("a row: {error}"))))
     }
 }
@@ -178,21 +198,68 @@ impl Drop for AbortOnDrop {
     }
 }
 
+/// The order in which rows enter the engine and take their room. A row that waits for an earlier one holds its slot, so it
+/// enters only when the earlier ones are fetched.
+struct Turn {
+    /// Ends with the turn of the row before this one.
+    before: Option<oneshot::Receiver<Infallible>>,
+    _over: oneshot::Sender<Infallible>,
+    /// Ends when the row before this one is fetched, and those before it.
+    fetched_before: Option<oneshot::Receiver<Infallible>>,
+    fetched: Option<oneshot::Sender<Infallible>>,
+}
+
+impl Turn {
+    async fn enter(&mut self) {
+        if let Some(before) = self.fetched_before.take() {
+            let Err(_fetched) = before.await;
+        }
+        self.fetched = None;
+    }
+
+    async fn come(&mut self) {
+        if let Some(before) = self.before.take() {
+            let Err(_over) = before.await;
+        }
+    }
+}
+
 impl Shop {
-    async fn work(&self, picture: Given) -> Result<Output, ApiError> {
+    async fn work(&self, index: usize, picture: Given, mut turn: Turn) -> Result<(Output, Made), ApiError> {
         let began = Instant::now();
+        let finished = self.make(index, picture, began, &mut turn).await;
+        turn.fetched = None;
+        turn.come().await;
+        let (Finished { mut output, slot }, made) = finished?;
+        let deadline = began + self.deadline;
+        output.image.bytes = self.replies.hold(&self.account, output.image.bytes, deadline).await?;
+        drop(slot);
+        Ok((output, made))
+    }
+
+    async fn make(
+        &self,
+        index: usize,
+        picture: Given,
+        began: Instant,
+        turn: &mut Turn,
+    ) -> Result<(Finished, Made), ApiError> {
+        let by_url = matches!(picture, Given::Url(_));
         let (source, share, fetch) = match picture {
-            Given::File(file) => (file, Share::default(), Duration::ZERO),
+            Given::File(file) => (file, self.memory.share(), Duration::ZERO),
             Given::Url(url) => {
-                let (bytes, share) = fetching::fetch(&self.app, &self.uploads, &url?, "urls").await?;
+                let (bytes, share) = fetching::fetch(&self.app, &self.memory, &url?, "urls").await?;
                 (bytes, share, began.elapsed())
             }
         };
+        let fetched = [by_url.then(|| source.clone()), None, self.mark.clone()];
+        let made = self.contents.compare(index, fetched).await?;
+        turn.enter().await;
         let call = Call { lane: Lane::Interactive, deadline: began + self.deadline };
         let files = Files { source, background: None, mark: self.mark.clone(), fetch };
-        let output = self.app.remover.run(files, &self.recipe, &call).await?;
+        let finished = self.app.remover.run(files, &self.recipe, &call).await?;
         drop(share);
-        Ok(output)
+        Ok((finished, made))
     }
 }
 
@@ -241,6 +308,8 @@ struct Failed<'a> {
 struct Reason<'a> {
     code: &'static str,
     message: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reason: Option<&'static str>,
 }
 
 /// The caller went away, or does not read.
@@ -249,15 +318,11 @@ struct Gone;
 /// The caller, reading.
 struct Reader {
     pieces: mpsc::Sender<Bytes>,
-    patience: Duration,
 }
 
 impl Reader {
     async fn send(&mut self, piece: impl Into<Bytes>) -> Result<(), Gone> {
-        match timeout(self.patience, self.pieces.send(piece.into())).await {
-            Ok(Ok(())) => Ok(()),
-            Ok(Err(_)) | Err(_) => Err(Gone),
-        }
+        self.pieces.send(piece.into()).await.map_err(|_| Gone)
     }
 }
 
@@ -278,13 +343,13 @@ async fn write(
         let Some(Row { index, label, outcome }) = row else { break };
         let comma = if index == 0 { "" } else { "," };
         match outcome {
-            Ok(output) => {
+            Ok((output, _)) => {
                 succeeded += 1;
                 send_picture(reader, comma, index, &label, output).await?;
             }
             Err(error) => {
                 failed += 1;
-                let reason = Reason { code: error.code.name(), message: error.message() };
+                let reason = Reason { code: error.code.name(), message: error.message(), reason: error.given_reason() };
                 let status = error.code.status().as_u16();
                 let row = Failed { index, label: &label, success: false, status, error: reason };
                 reader.send(format!("{comma}{}}}", open(&row))).await?;

@@ -8,7 +8,7 @@ use crate::http::facade::Facade;
 use crate::http::form::FILE;
 use crate::http::response::{self, Reply};
 use crate::http::submission::{self, Pictures, Submission, URL};
-use crate::http::{Caller, backdrop, fetching};
+use crate::http::{Caller, Finished, backdrop, fetching};
 use crate::pipeline::{Call, Files};
 use crate::recipe::{BG_FILE, Endpoint, Source};
 use std::time::{Duration, Instant};
@@ -20,32 +20,37 @@ pub(in crate::http) async fn answer(
     caller: &Caller,
     exchange: &mut Exchange,
 ) -> Result<Reply, ApiError> {
-    let submission = submission::read(facade, endpoint, exchange).await?;
+    let submission = submission::read(facade, endpoint, caller, exchange).await?;
     let received = exchange.body.received();
     let cover = facade.cover(endpoint, caller, &exchange.headers, &submission).await?;
     let recipe = &cover.recipe;
     let Submission { pictures, background, share, .. } = submission;
+    let by_url = matches!(pictures, Pictures::Url(_));
 
     let fetching = Instant::now();
     let app = &facade.app;
+    let memory = facade.uploads.of(&caller.account);
     let source = async {
         match pictures {
             Pictures::File(file) => Ok((file, share)),
-            Pictures::Url(url) => fetching::fetch(app, &facade.uploads, &url, URL).await,
+            Pictures::Url(url) => fetching::fetch(app, &memory, &url, URL).await,
             Pictures::Files(_) | Pictures::Urls(_) => Err(ApiError::internal("a batch at an endpoint of one picture")),
         }
     };
-    let beside = fetching::beside(app, &facade.uploads, recipe, background);
+    let beside = fetching::beside(app, &memory, recipe, background);
     let ((source, share), beside) = tokio::try_join!(source, beside)?;
+    let [fetched_background, fetched_mark] = beside.fetched;
+    let was_fetched = by_url || fetched_background.is_some() || fetched_mark.is_some();
+    let fetched = [by_url.then(|| source.clone()), fetched_background, fetched_mark];
+    let answered = cover.contents.compare(0, fetched).await?;
     let made = facade.made_backdrop(recipe, caller, &source, received).await?;
-    let fetch =
-        if beside.fetched || endpoint.input.is_url() || made.is_some() { fetching.elapsed() } else { Duration::ZERO };
+    let fetch = if was_fetched || made.is_some() { fetching.elapsed() } else { Duration::ZERO };
 
     let call = Call { lane: Lane::Interactive, deadline: received + facade.config.request_deadline };
     let (made, made_share) = made.unzip();
     let (model, picture) = made.map(|Made { model, picture }| (model, picture)).unzip();
     let files = Files { source, background: beside.background.or(picture), mark: beside.mark, fetch };
-    let output = app.remover.run(files, recipe, &call).await.map_err(|error| {
+    let Finished { mut output, slot } = app.remover.run(files, recipe, &call).await.map_err(|error| {
         let error = ApiError::from(error);
         let error = if endpoint.input.is_url() { error.renamed(FILE, URL) } else { error };
         let is_url = matches!(recipe.wants.background, Some(Source::Url(_)));
@@ -53,7 +58,9 @@ pub(in crate::http) async fn answer(
     })?;
     // The files themselves went into the work and are gone.
     drop((share, beside.share, made_share));
-    let cost = cover.settle(1).await?;
+    output.image.bytes = facade.replies.hold(&caller.account, output.image.bytes, call.deadline).await?;
+    drop(slot);
+    let cost = cover.settle(&[answered]).await?;
     let understood = output.understood.clone();
     let mut reply = response::image(output, cost, received.elapsed())?;
     if endpoint.generates() {

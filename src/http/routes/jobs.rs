@@ -124,9 +124,43 @@ impl From<JobsError> for ApiError {
             }
             JobsError::Cursor => Self::new(ErrorCode::InvalidParameter, error.to_string()).param("cursor"),
             JobsError::Io { ref source, .. } if is_full(source) => no_disk(with_causes(&error)),
-            JobsError::Write(_) | JobsError::Read(_) | JobsError::Io { .. } | JobsError::Keep(_) => {
-                Self::internal(with_causes(&error))
-            }
+            JobsError::NoRoom(_) => no_disk(error.to_string()),
+            JobsError::Write(error) => error.into(),
+            JobsError::Read(error) => error.into(),
+            JobsError::Io { .. } | JobsError::Keep(_) => Self::internal(with_causes(&error)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::account::WriteError;
+    use crate::jobs::NoRoom;
+    use crate::store::{ChangeError, OpenError};
+    use hyper::header::RETRY_AFTER;
+
+    #[test]
+    fn what_another_request_may_find_over_is_503_with_retry_after() {
+        let full = || std::io::Error::from(std::io::ErrorKind::StorageFull);
+        let change = |error: ChangeError| JobsError::Write(WriteError::Change(error));
+        for error in [
+            JobsError::NoRoom(NoRoom::Disk { free: 1, wanted: 2, min_free: 3 }),
+            JobsError::NoRoom(NoRoom::Bound { used: 1, wanted: 2, max: 3 }),
+            JobsError::Io { what: "a folder".into(), source: full() },
+            change(ChangeError::Unavailable("/secret/path is full".into())),
+            change(ChangeError::Busy),
+            JobsError::Read(OpenError::Io { path: "/secret/path".into(), source: full() }),
+        ] {
+            let shown = format!("{error:?}");
+            let error = ApiError::from(error);
+            assert_eq!(error.code, ErrorCode::Unavailable, "{shown}");
+            assert!(!error.message().contains("secret"), "{}", error.message());
+            assert!(error.into_reply("req_1").headers().contains_key(RETRY_AFTER), "{shown}");
+        }
+        // Of these it is not known whether another request helps, or what it would do.
+        for error in [change(ChangeError::Storage("lost".into())), JobsError::Write(WriteError::Closed)] {
+            assert_eq!(ApiError::from(error).code, ErrorCode::InternalError);
         }
     }
 }

@@ -184,7 +184,8 @@ impl From<PresetError> for ApiError {
             PresetError::NotFound(_) => Self::new(ErrorCode::NotFound, "this account has no such preset").param("id"),
             PresetError::NameTaken(_) => Self::new(ErrorCode::Conflict, error.to_string()).param("name"),
             PresetError::TooMany => Self::new(ErrorCode::Conflict, error.to_string()),
-            PresetError::Write(_) | PresetError::Read(_) => Self::internal(error.to_string()),
+            PresetError::Write(error) => error.into(),
+            PresetError::Read(error) => error.into(),
         }
     }
 }

@@ -19,6 +19,8 @@ pub(in crate::http) async fn answer(facade: &Facade, exchange: &Exchange, object
     let result = opened.ok_or_else(|| {
         ApiError::new(ErrorCode::NotFound, "no such result, or its hour is over; ask /jobs for where it is")
     })?;
+    // A signed address stands for a key.
+    exchange.busy.mark_authenticated();
     // A job is done once, and what it has made does not change.
     let tag = format!("\"{object}\"");
     let bytes = result.bytes;

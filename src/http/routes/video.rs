@@ -22,6 +22,7 @@ use crate::jobs::{Created, Incoming, NewJob, NewWebhook, Shown};
 use crate::recipe::{FieldError, Fields, VIDEO_FIELDS, VIDEO_PATH, Value, VideoRecipe, webhook_url};
 use crate::source::FetchError;
 use crate::telemetry::metrics;
+use crate::video::VideoError;
 use hyper::StatusCode;
 use hyper::header::{HeaderValue, LOCATION, RETRY_AFTER};
 use tokio::sync::OwnedSemaphorePermit;
@@ -80,7 +81,7 @@ pub(in crate::http) async fn answer(
         Source::Here(stored) => stored,
         Source::There(url) => fetch(facade, &url).await?,
     };
-    let seconds = look(facade, &stored).await.map_err(|error| error.renamed(FILE, param))?;
+    let seconds = look(facade, &stored).await.map_err(|error| judged(error, param))?;
     let reservation = if caller.test { None } else { Some(facade.reserve(caller, seconds)?) };
     let unit_price = facade.app.prices.price(&Call { endpoint: VIDEO_PATH, ..Call::default() })?.unit_price;
     let webhook = webhook_url(&fields).map(|url| NewWebhook { url: url.to_string(), base: facade.base(exchange) });
@@ -164,7 +165,8 @@ async fn read_form(
             if announced.is_some_and(|length| length > clip::max_body() as u64) {
                 return Err(clip_too_large());
             }
-            let incoming = facade.app.jobs.incoming().await?;
+            let most = announced.unwrap_or(u64::MAX).min(clip::max_clip() as u64);
+            let incoming = facade.app.jobs.incoming(most).await?;
             let written = clip::read_part(&mut form, incoming.input()).await?;
             clip = Some(Stored { incoming, written, _place: place });
         } else if let Some(field) = VIDEO_FIELDS.iter().find(|field| field.name == name) {
@@ -200,7 +202,7 @@ fn judge(facade: &Facade, fields: &Fields) -> Result<VideoRecipe, ApiError> {
 /// Brings a clip onto the disk.
 async fn fetch(facade: &Facade, url: &SourceUrl) -> Result<Stored, ApiError> {
     let place = facade.clips.enter()?;
-    let incoming = facade.app.jobs.incoming().await?;
+    let incoming = facade.app.jobs.incoming(clip::max_clip() as u64).await?;
     let file = ClipFile::create(incoming.input());
     let fetched = facade.app.fetcher.fetch_clip(url, clip::max_clip(), file.pieces()).await;
     // Why nobody took the rest is the file's to tell.
@@ -218,10 +220,21 @@ async fn fetch(facade: &Facade, url: &SourceUrl) -> Result<Stored, ApiError> {
 }
 
 /// Looks at what was sent; how many seconds of it were begun.
-async fn look(facade: &Facade, stored: &Stored) -> Result<u64, ApiError> {
+async fn look(facade: &Facade, stored: &Stored) -> Result<u64, VideoError> {
     let clip = facade.app.inspector.probe(&stored.incoming.input()).await?;
     // Not negative and not beyond the type, whatever the file says: `as` saturates.
     Ok((clip.seconds.ceil() as u64).max(1))
+}
+
+/// What is wrong with a clip. The kind of a fetched file that is no clip is not reported.
+fn judged(error: VideoError, param: &str) -> ApiError {
+    let is_other = matches!(error, VideoError::Unreadable | VideoError::Unsupported(_) | VideoError::NoPicture);
+    if param == URL && is_other {
+        let message =
+            "there is no video at the URL that is read here: mp4, mov, webm, mkv and gif with common codecs are";
+        return unsupported(message).param(URL).because(error.to_string());
+    }
+    ApiError::from(error).renamed(FILE, param)
 }
 
 impl Facade {

@@ -3,14 +3,17 @@
 use std::collections::HashMap;
 use std::path::Path;
 
-use burn_store::pytorch_reader::{self, PytorchReader};
-use safetensors::Dtype;
+#[cfg(feature = "pytorch")]
+use burn_store::pytorch_reader;
 use safetensors::tensor::TensorView;
 
 use super::architecture::{Architecture, Network, fgnet};
-use super::{Card, MAX_FILE_BYTES, Tensor, Weights, WeightsError, decode, exactly, io_error, open, read};
+use super::{Card, Tensor, Weights, WeightsError, decode, exactly, open, read};
+#[cfg(feature = "pytorch")]
+use super::{MAX_FILE_BYTES, io_error};
 
 /// Where a checkpoint may keep the weights, best first: averaged ones are the better model.
+#[cfg(feature = "pytorch")]
 const NESTINGS: [&str; 4] = ["", "ema.", "state_dict.", "model."];
 
 /// What is imported. Files from elsewhere do not tell the side they were trained for.
@@ -24,6 +27,7 @@ pub(super) enum Entry<'a> {
     /// In a safetensors file.
     Safetensors(TensorView<'a>),
     /// In a PyTorch checkpoint.
+    #[cfg(feature = "pytorch")]
     Pytorch(pytorch_reader::Tensor),
 }
 
@@ -31,6 +35,7 @@ impl Entry<'_> {
     fn shape(&self) -> &[usize] {
         match self {
             Self::Safetensors(view) => view.shape(),
+            #[cfg(feature = "pytorch")]
             Self::Pytorch(tensor) => tensor.shape(),
         }
     }
@@ -46,26 +51,8 @@ impl Entry<'_> {
         }
         let values = match self {
             Self::Safetensors(view) => decode(name, view.dtype(), view.data())?,
-            Self::Pytorch(tensor) => {
-                let dtype = match tensor.dtype() {
-                    pytorch_reader::DType::F16 => Dtype::F16,
-                    pytorch_reader::DType::BF16 => Dtype::BF16,
-                    pytorch_reader::DType::F32 => Dtype::F32,
-                    pytorch_reader::DType::F64 => Dtype::F64,
-                    other @ (pytorch_reader::DType::I64
-                    | pytorch_reader::DType::I32
-                    | pytorch_reader::DType::I16
-                    | pytorch_reader::DType::I8
-                    | pytorch_reader::DType::U64
-                    | pytorch_reader::DType::U32
-                    | pytorch_reader::DType::U16
-                    | pytorch_reader::DType::U8
-                    | pytorch_reader::DType::Bool) => {
-                        return Err(WeightsError::Type { name: name.to_owned(), dtype: format!("{other:?}") });
-                    }
-                };
-                decode(name, dtype, &tensor.read().map_err(|error| checkpoint_error(&error))?)?
-            }
+            #[cfg(feature = "pytorch")]
+            Self::Pytorch(tensor) => checkpoint_values(name, tensor)?,
         };
         match values.iter().find(|value| !value.is_finite()) {
             Some(value) => Err(WeightsError::Value { name: name.to_owned(), value: f64::from(*value) }),
@@ -74,6 +61,32 @@ impl Entry<'_> {
     }
 }
 
+/// The values of a checkpoint's tensor, read now.
+#[cfg(feature = "pytorch")]
+fn checkpoint_values(name: &str, tensor: &pytorch_reader::Tensor) -> Result<Vec<f32>, WeightsError> {
+    use pytorch_reader::DType;
+    use safetensors::Dtype;
+    let dtype = match tensor.dtype() {
+        DType::F16 => Dtype::F16,
+        DType::BF16 => Dtype::BF16,
+        DType::F32 => Dtype::F32,
+        DType::F64 => Dtype::F64,
+        other @ (DType::I64
+        | DType::I32
+        | DType::I16
+        | DType::I8
+        | DType::U64
+        | DType::U32
+        | DType::U16
+        | DType::U8
+        | DType::Bool) => {
+            return Err(WeightsError::Type { name: name.to_owned(), dtype: format!("{other:?}") });
+        }
+    };
+    decode(name, dtype, &tensor.read().map_err(|error| checkpoint_error(&error))?)
+}
+
+#[cfg(feature = "pytorch")]
 fn checkpoint_error(error: &dyn std::error::Error) -> WeightsError {
     WeightsError::Container { format: "PyTorch checkpoint", reason: error.to_string() }
 }
@@ -85,7 +98,7 @@ fn checkpoint_error(error: &dyn std::error::Error) -> WeightsError {
 /// [`Weights::with_card`].
 ///
 /// # Errors
-/// When the file cannot be read, or lacks a tensor, or has one of another shape or more than the network knows.
+/// When the file cannot be read, or is a checkpoint and this build has no reader for those, or lacks a tensor, or has one of another shape or more than the network knows.
 pub fn import(path: &Path) -> Result<Weights, WeightsError> {
     let is = |extension: &str| path.extension().is_some_and(|found| found.eq_ignore_ascii_case(extension));
     if is("pth") || is("pt") {
@@ -100,12 +113,21 @@ pub fn import(path: &Path) -> Result<Weights, WeightsError> {
     from_entries(card(path), entries)
 }
 
+#[cfg(not(feature = "pytorch"))]
+fn from_checkpoint(_: &Path) -> Result<Weights, WeightsError> {
+    Err(WeightsError::Container {
+        format: "PyTorch checkpoint",
+        reason: "this build has no reader for it (feature `pytorch`); convert it to safetensors".to_owned(),
+    })
+}
+
+#[cfg(feature = "pytorch")]
 fn from_checkpoint(path: &Path) -> Result<Weights, WeightsError> {
     let bytes = std::fs::metadata(path).map_err(|source| io_error(path, source))?.len();
     if bytes > MAX_FILE_BYTES {
         return Err(WeightsError::TooLarge { bytes });
     }
-    let tensors = PytorchReader::new(path).map_err(|error| checkpoint_error(&error))?.into_tensors();
+    let tensors = pytorch_reader::PytorchReader::new(path).map_err(|error| checkpoint_error(&error))?.into_tensors();
     let first = &NETWORK.tensors()[0].name;
     let nesting = NESTINGS.into_iter().find(|nesting| tensors.contains_key(&format!("{nesting}{first}"))).unwrap_or("");
     let entries = tensors

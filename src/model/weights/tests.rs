@@ -60,7 +60,9 @@ fn import_tensors(tensors: &BTreeMap<String, Raw>) -> Result<Weights, WeightsErr
 }
 
 /// PyTorch's own files: `tests/reference/weights/record.py`.
+#[cfg(feature = "pytorch")]
 const AVERAGED: &[u8] = include_bytes!("../../../tests/reference/weights/averaged.pth");
+#[cfg(feature = "pytorch")]
 const UNFOLDED: &[u8] = include_bytes!("../../../tests/reference/weights/unfolded.pth");
 
 #[test]
@@ -287,6 +289,7 @@ fn batch_normalisation_is_folded_into_the_convolutions() {
     }
 }
 
+#[cfg(feature = "pytorch")]
 #[test]
 fn a_checkpoint_gives_its_averaged_weights() {
     let weights = import_bytes("averaged.pth", AVERAGED).expect("a checkpoint of PyTorch");
@@ -298,6 +301,7 @@ fn a_checkpoint_gives_its_averaged_weights() {
     }
 }
 
+#[cfg(feature = "pytorch")]
 #[test]
 fn a_checkpoint_with_batch_normalisation_is_folded() {
     let weights = import_bytes("unfolded.PTH", UNFOLDED).expect("a checkpoint of PyTorch");
@@ -384,6 +388,7 @@ fn a_weights_file_must_carry_a_card_and_the_right_architecture() {
     assert!(matches!(error, WeightsError::Metadata("input_side")), "{error}");
 }
 
+#[cfg(feature = "pytorch")]
 #[test]
 fn a_file_that_is_not_there_is_named() {
     let error = import(Path::new("/nowhere/weights.pth")).expect_err("no such file").to_string();
@@ -412,6 +417,14 @@ fn damaged_safetensors_files_are_errors() {
     survives_damage("damaged.safetensors", EMBEDDED, 16_000);
 }
 
+#[cfg(not(feature = "pytorch"))]
+#[test]
+fn a_checkpoint_needs_the_reader_that_this_build_lacks() {
+    let error = import(Path::new("weights.pth")).expect_err("no reader").to_string();
+    assert!(error.contains("feature `pytorch`"), "{error}");
+}
+
+#[cfg(feature = "pytorch")]
 #[test]
 fn damaged_checkpoints_are_errors() {
     survives_damage("damaged.pth", AVERAGED, AVERAGED.len());

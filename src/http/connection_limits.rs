@@ -1,0 +1,357 @@
+//! How many connections a listener serves: in all, and of one client address.
+//!
+//! * Beyond the total, the oldest idle connection that has not carried a valid key is closed in favour of the new one;
+//!   where there is none, the one with a valid key that has been idle the longest; where all are in use, the new one
+//!   waits.
+//! * Beyond what one address may have, the same among its own connections; where all of them are in use, the new one is
+//!   closed.
+//!
+//! Idle means that every request is answered, though unread bodies may still come, and no reply is unsent. Without a valid
+//! key a connection counts as idle after [`WITHOUT_KEY`] even so: such requests are answered at once, and a reply that is
+//! not read must not keep a place. Trusted proxies have no bound of their own.
+
+use super::client_address::Network;
+use super::connection::Activity;
+use crate::telemetry::metrics;
+use std::collections::{BTreeMap, HashMap};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::{Duration, Instant};
+use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
+use tracing::{debug, warn};
+
+/// How long a connection with a valid key keeps its place after its last byte, whatever waits: the next request of a
+/// client at work comes sooner.
+const KEPT: Duration = Duration::from_secs(5);
+
+/// How long a new connection has at least for its first request, whatever waits. Without it a crowd of new connections
+/// would close each other before any of them is served.
+const FIRST: Duration = Duration::from_secs(1);
+
+/// How long requests without a valid key keep their connection's place.
+const WITHOUT_KEY: Duration = Duration::from_secs(5);
+
+/// Connections of one address that may be on their way out beside those that it may have.
+const LEAVING: usize = 16;
+
+/// Pause between two attempts at eviction while every place is taken.
+const RETRY: Duration = Duration::from_millis(100);
+
+/// Pause between warnings that an address has too many connections.
+const WARNING_PAUSE: Duration = Duration::from_secs(60);
+
+/// The bounds of one listener, and its connections.
+#[derive(Debug)]
+pub(super) struct ConnectionLimits {
+    listener: &'static str,
+    places: Arc<Semaphore>,
+    per_address: Option<usize>,
+    open: Mutex<Open>,
+}
+
+#[derive(Debug, Default)]
+struct Open {
+    next: u64,
+    /// In the order of their arrival.
+    connections: BTreeMap<u64, Arc<Evictable>>,
+    /// How many each network has, those included that still wait for a place.
+    by_network: HashMap<Network, usize>,
+    warned: Option<Instant>,
+}
+
+#[derive(Debug)]
+struct Evictable {
+    activity: Activity,
+    admitted: Instant,
+    network: OnceLock<Network>,
+    chosen: AtomicBool,
+    wake: Notify,
+}
+
+/// A connection that counts for its network as long as this lives.
+#[derive(Debug)]
+pub(super) struct Counted {
+    limits: Arc<ConnectionLimits>,
+    network: Option<Network>,
+}
+
+/// A connection that has its place as long as this lives.
+#[derive(Debug)]
+pub(super) struct Admission {
+    counted: Counted,
+    id: u64,
+    connection: Arc<Evictable>,
+    _place: OwnedSemaphorePermit,
+}
+
+impl ConnectionLimits {
+    /// At most `total` connections, and `per_address` of one address where that is bounded.
+    pub(super) fn new(listener: &'static str, total: usize, per_address: Option<usize>) -> Arc<Self> {
+        let places = Arc::new(Semaphore::new(total.min(Semaphore::MAX_PERMITS)));
+        Arc::new(Self { listener, places, per_address, open: Mutex::default() })
+    }
+
+    fn open(&self) -> MutexGuard<'_, Open> {
+        self.open.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Counts a new connection; nothing where its network has too many in use. Without a network it is not counted.
+    pub(super) fn count(self: &Arc<Self>, network: Option<Network>) -> Option<Counted> {
+        if let (Some(network), Some(limit)) = (network, self.per_address) {
+            let mut open = self.open();
+            let count = open.by_network.get(&network).copied().unwrap_or_default();
+            let is_beyond = count >= limit.saturating_add(LEAVING);
+            if count >= limit && (is_beyond || !open.evict(Some(network), Instant::now())) {
+                metrics::connection_closed("address_limit");
+                if open.warned.is_none_or(|warned| warned.elapsed() >= WARNING_PAUSE) {
+                    open.warned = Some(Instant::now());
+                    warn!(listener = self.listener, ?network, limit, "too many connections from one address");
+                }
+                return None;
+            }
+            open.by_network.insert(network, count + 1);
+        }
+        Some(Counted { limits: self.clone(), network: network.filter(|_| self.per_address.is_some()) })
+    }
+
+    /// Makes room where there is an idle connection to close.
+    pub(super) fn evict_one(&self) -> bool {
+        self.open().evict(None, Instant::now())
+    }
+}
+
+impl Open {
+    /// Chooses a connection to close, of `network` where one is given.
+    fn evict(&mut self, network: Option<Network>, now: Instant) -> bool {
+        let mut victim: Option<(Instant, &Arc<Evictable>)> = None;
+        for connection in self.connections.values() {
+            let is_meant = network.is_none_or(|network| connection.network.get() == Some(&network));
+            if !is_meant || connection.chosen.load(Ordering::Relaxed) {
+                continue;
+            }
+            let Some(since) = connection.idle_since(now) else { continue };
+            if !connection.activity.is_authenticated() {
+                victim = Some((since, connection));
+                break;
+            }
+            if victim.is_none_or(|(longest, _)| since < longest) {
+                victim = Some((since, connection));
+            }
+        }
+        let Some((_, connection)) = victim else { return false };
+        connection.chosen.store(true, Ordering::Relaxed);
+        connection.wake.notify_one();
+        true
+    }
+}
+
+impl Evictable {
+    /// Since when it may be closed; nothing while it may not.
+    fn idle_since(&self, now: Instant) -> Option<Instant> {
+        let Some(since) = self.activity.idle_since() else {
+            let since = self.activity.busy_since();
+            let is_kept = self.activity.is_authenticated() || now.saturating_duration_since(since) < WITHOUT_KEY;
+            return (!is_kept).then_some(since);
+        };
+        let is_kept = if self.activity.is_authenticated() {
+            now.saturating_duration_since(since) < KEPT
+        } else {
+            !self.activity.has_begun() && now.saturating_duration_since(self.admitted) < FIRST
+        };
+        (!is_kept).then_some(since)
+    }
+}
+
+impl Counted {
+    /// Waits for a place. The connection's clocks start with it.
+    pub(super) async fn admit(self) -> (Admission, Activity) {
+        let place = loop {
+            if let Ok(place) = self.limits.places.clone().try_acquire_owned() {
+                break place;
+            }
+            self.limits.evict_one();
+            if let Ok(place) = tokio::time::timeout(RETRY, self.limits.places.clone().acquire_owned()).await {
+                break place.expect("the semaphore is never closed");
+            }
+        };
+        let admitted = Instant::now();
+        let activity = Activity::new(admitted);
+        let connection = Evictable {
+            activity: activity.clone(),
+            admitted,
+            network: self.network.map(OnceLock::from).unwrap_or_default(),
+            chosen: AtomicBool::new(false),
+            wake: Notify::new(),
+        };
+        let connection = Arc::new(connection);
+        let id = {
+            let mut open = self.limits.open();
+            open.next += 1;
+            let id = open.next;
+            open.connections.insert(id, connection.clone());
+            id
+        };
+        (Admission { counted: self, id, connection, _place: place }, activity)
+    }
+}
+
+impl Admission {
+    /// Counts the connection for the network of the client behind a proxy; false where that has too many in use.
+    pub(super) fn belongs_to(&mut self, network: Network) -> bool {
+        let Some(counted) = self.counted.limits.count(Some(network)) else { return false };
+        self.counted = counted;
+        self.connection.network.set(network).is_ok()
+    }
+
+    /// Ends when the connection is to be closed in favour of another one.
+    pub(super) fn evicted(&self) -> impl Future<Output = ()> + Send + use<> {
+        let connection = self.connection.clone();
+        async move {
+            loop {
+                connection.wake.notified().await;
+                // A request may have begun since.
+                if connection.idle_since(Instant::now()).is_some() {
+                    metrics::connection_closed("evicted");
+                    debug!("idle connection closed in favour of another one");
+                    return;
+                }
+                connection.chosen.store(false, Ordering::Relaxed);
+            }
+        }
+    }
+}
+
+impl Drop for Admission {
+    fn drop(&mut self) {
+        self.counted.limits.open().connections.remove(&self.id);
+    }
+}
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        let Some(network) = self.network else { return };
+        let mut open = self.limits.open();
+        if let Some(count) = open.by_network.get_mut(&network) {
+            *count -= 1;
+            if *count == 0 {
+                open.by_network.remove(&network);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use hyper::Version;
+    use std::net::IpAddr;
+
+    fn network(address: &str) -> Option<Network> {
+        Some(Network::of(address.parse::<IpAddr>().expect("an address")))
+    }
+
+    /// A connection that has carried a request.
+    async fn admit(limits: &Arc<ConnectionLimits>, address: &str) -> (Admission, Activity) {
+        let (admission, activity) = limits.count(network(address)).expect("not too many").admit().await;
+        drop(activity.begin(Version::HTTP_11));
+        (admission, activity)
+    }
+
+    fn is_evicted(admission: &Admission) -> bool {
+        let mut evicted = std::pin::pin!(admission.evicted());
+        evicted.as_mut().poll(&mut std::task::Context::from_waker(std::task::Waker::noop())).is_ready()
+    }
+
+    #[tokio::test]
+    async fn the_oldest_idle_connection_without_a_key_goes_first() {
+        let limits = ConnectionLimits::new("test", 4, None);
+        let mut admitted = Vec::new();
+        for _ in 0..4 {
+            admitted.push(admit(&limits, "192.0.2.1").await);
+        }
+        let with_key = admitted[0].1.begin(Version::HTTP_11);
+        with_key.mark_authenticated();
+        drop(with_key);
+        let _busy = admitted[1].1.begin(Version::HTTP_11);
+        assert!(limits.evict_one());
+        let gone: Vec<_> = admitted.iter().map(|(admission, _)| is_evicted(admission)).collect();
+        assert_eq!(gone, [false, false, true, false]);
+    }
+
+    #[tokio::test]
+    async fn a_connection_with_a_key_goes_last_and_not_at_once() {
+        let limits = ConnectionLimits::new("test", 1, None);
+        let (admission, activity) = admit(&limits, "192.0.2.1").await;
+        let busy = activity.begin(Version::HTTP_11);
+        busy.mark_authenticated();
+        assert!(!limits.open().evict(None, Instant::now() + 2 * KEPT), "it has a request");
+        drop(busy);
+        assert!(!limits.open().evict(None, Instant::now()), "its client may be about to send the next");
+        assert!(limits.open().evict(None, Instant::now() + 2 * KEPT));
+        assert!(!limits.open().evict(None, Instant::now() + 2 * KEPT), "chosen already");
+        drop(admission);
+    }
+
+    #[tokio::test]
+    async fn a_request_that_begins_in_time_saves_its_connection() {
+        let limits = ConnectionLimits::new("test", 1, None);
+        let (admission, activity) = admit(&limits, "192.0.2.1").await;
+        assert!(limits.evict_one());
+        let busy = activity.begin(Version::HTTP_11);
+        assert!(!is_evicted(&admission));
+        assert!(!limits.evict_one());
+        drop(busy);
+        assert!(limits.evict_one() && is_evicted(&admission));
+    }
+
+    #[tokio::test]
+    async fn a_new_connection_has_time_for_its_first_request() {
+        let limits = ConnectionLimits::new("test", 1, None);
+        let (_admission, activity) = limits.count(None).expect("not counted").admit().await;
+        assert!(!limits.open().evict(None, Instant::now()));
+        assert!(limits.open().evict(None, Instant::now() + FIRST));
+        drop(activity);
+    }
+
+    #[tokio::test]
+    async fn a_body_that_comes_after_its_answer_keeps_no_place() {
+        let limits = ConnectionLimits::new("test", 1, None);
+        let (admission, activity) = admit(&limits, "192.0.2.1").await;
+        let lingering = activity.begin(Version::HTTP_11).lingering();
+        let second = activity.begin(Version::HTTP_2);
+        assert!(!limits.evict_one(), "another request has no answer yet");
+        drop(second);
+        assert!(limits.evict_one() && is_evicted(&admission));
+        drop(lingering);
+        assert!(activity.idle_since().is_some());
+    }
+
+    #[tokio::test]
+    async fn one_address_has_its_share_and_closes_its_own_connections_first() {
+        let limits = ConnectionLimits::new("test", 100, Some(2));
+        let (first, other) = (admit(&limits, "2001:db8::1").await, admit(&limits, "192.0.2.1").await);
+        let second = admit(&limits, "2001:db8::ffff").await;
+        let third = admit(&limits, "2001:db8::3").await;
+        let gone = [&first, &other, &second, &third].map(|(admission, _)| is_evicted(admission));
+        assert_eq!(gone, [true, false, false, false]);
+        drop(first);
+        let _busy = [second.1.begin(Version::HTTP_11), third.1.begin(Version::HTTP_11)];
+        assert!(limits.count(network("2001:db8::4")).is_none(), "all of its connections are in use");
+        assert!(limits.count(network("2001:db8:0:1::4")).is_some(), "another network");
+        drop(second);
+        assert!(limits.count(network("2001:db8::4")).is_some());
+    }
+
+    #[tokio::test]
+    async fn what_has_left_is_not_counted_any_more() {
+        let limits = ConnectionLimits::new("test", 3, Some(3));
+        let mut admitted = vec![admit(&limits, "192.0.2.1").await];
+        admitted.push(limits.count(None).expect("not counted").admit().await);
+        assert!(admitted[1].0.belongs_to(Network::of("192.0.2.1".parse().expect("an address"))));
+        assert_eq!(limits.open().by_network.values().sum::<usize>(), 2);
+        drop(admitted);
+        assert!(limits.open().by_network.is_empty());
+        assert!(limits.open().connections.is_empty());
+        assert_eq!(limits.places.available_permits(), 3);
+    }
+}

@@ -1,0 +1,225 @@
+//! The memory that uploads and fetched files share, and how much of it one account may hold.
+//!
+//! Memory is taken as bytes arrive and not as they are announced, so that a slow caller or a slow origin holds no more
+//! than it has sent. An account may hold at most twice what is free after it: alone it gets two thirds of the memory,
+//! one of two accounts two fifths, and there is always some left for another one. These are the dynamic thresholds of
+//! Choudhury and Hahne, "Dynamic Queue Length Thresholds for Shared-Memory Packet Switches", IEEE/ACM Transactions on
+//! Networking 6(2), 1998, with α = 2. What an account holds is never below one file because of the threshold alone.
+
+use super::error::{ApiError, ErrorCode};
+use super::form::max_file;
+use crate::source::{NoRoom, Room};
+use futures_util::future::BoxFuture;
+use std::collections::HashMap;
+use std::pin::pin;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+use tokio::sync::Notify;
+use tokio::time::timeout;
+
+/// An account may hold so many times what is free: the α of the thresholds.
+const TIMES_FREE: usize = 2;
+
+/// How long a fetch waits for memory.
+const FETCH_PATIENCE: Duration = Duration::from_secs(5);
+
+/// The memory of all accounts. Clones share it.
+#[derive(Clone, Debug)]
+pub(super) struct UploadMemory(Arc<Shared>);
+
+#[derive(Debug)]
+struct Shared {
+    usage: Mutex<Usage>,
+    /// Notified when something was given back.
+    freed: Notify,
+}
+
+#[derive(Debug)]
+struct Usage {
+    free: usize,
+    /// Bytes by account; none at 0.
+    held: HashMap<Arc<str>, usize>,
+}
+
+/// The memory, as one account may use it. Clones share it.
+#[derive(Clone, Debug)]
+pub(super) struct AccountMemory {
+    shared: Arc<Shared>,
+    account: Arc<str>,
+}
+
+/// What one upload or one fetch holds; given back when it is dropped.
+#[derive(Debug)]
+pub(super) struct Share {
+    memory: AccountMemory,
+    bytes: AtomicUsize,
+}
+
+impl UploadMemory {
+    pub(super) fn new(bytes: usize) -> Self {
+        Self(Arc::new(Shared { usage: Mutex::new(Usage { free: bytes, held: HashMap::new() }), freed: Notify::new() }))
+    }
+
+    pub(super) fn of(&self, account: &str) -> AccountMemory {
+        AccountMemory { shared: Arc::clone(&self.0), account: account.into() }
+    }
+}
+
+impl AccountMemory {
+    /// Nothing yet.
+    pub(super) fn share(&self) -> Share {
+        Share { memory: self.clone(), bytes: AtomicUsize::new(0) }
+    }
+
+    /// Held for a sum, never across an await.
+    fn usage(&self) -> MutexGuard<'_, Usage> {
+        self.shared.usage.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Usage {
+    /// Takes `bytes` for `account`, if they are free and within its threshold.
+    fn take(&mut self, account: &Arc<str>, bytes: usize) -> bool {
+        let Some(free) = self.free.checked_sub(bytes) else { return false };
+        let held = self.held.get(account).copied().unwrap_or_default() + bytes;
+        if held > max_file().max(TIMES_FREE.saturating_mul(free)) {
+            return false;
+        }
+        self.free = free;
+        self.held.insert(Arc::clone(account), held);
+        true
+    }
+
+    fn give_back(&mut self, account: &Arc<str>, bytes: usize) {
+        self.free += bytes;
+        if let Some(held) = self.held.get_mut(account) {
+            *held = held.saturating_sub(bytes);
+            if *held == 0 {
+                self.held.remove(account);
+            }
+        }
+    }
+}
+
+impl Share {
+    /// Takes `bytes` more; at the bound the upload is refused, because waiting would hold what it has already.
+    pub(super) fn grow(&self, bytes: usize) -> Result<(), ApiError> {
+        if self.try_grow(bytes) { Ok(()) } else { Err(no_room()) }
+    }
+
+    /// Takes `bytes` more, and waits for them, though not for long: requests that wait may hold what others wait for.
+    pub(super) async fn wait_for(&self, bytes: usize) -> Result<(), ApiError> {
+        let grown = async {
+            loop {
+                let mut freed = pin!(self.memory.shared.freed.notified());
+                // Before the attempt, so that what is given back after it is not missed.
+                freed.as_mut().enable();
+                if self.try_grow(bytes) {
+                    return;
+                }
+                freed.await;
+            }
+        };
+        timeout(FETCH_PATIENCE, grown).await.map_err(|_| no_room())
+    }
+
+    fn try_grow(&self, bytes: usize) -> bool {
+        let taken = bytes == 0 || self.memory.usage().take(&self.memory.account, bytes);
+        if taken {
+            self.bytes.fetch_add(bytes, Ordering::Relaxed);
+        }
+        taken
+    }
+
+    /// Gives back all but `bytes`.
+    pub(super) fn shrink_to(&mut self, bytes: usize) {
+        let held = self.bytes.get_mut();
+        let freed = held.saturating_sub(bytes);
+        *held -= freed;
+        if freed > 0 {
+            self.memory.usage().give_back(&self.memory.account, freed);
+            self.memory.shared.freed.notify_waiters();
+        }
+    }
+}
+
+impl Room for Share {
+    fn grow(&self, bytes: usize) -> BoxFuture<'_, Result<(), NoRoom>> {
+        Box::pin(async move { self.wait_for(bytes).await.map_err(|_| NoRoom) })
+    }
+}
+
+impl Drop for Share {
+    fn drop(&mut self) {
+        self.shrink_to(0);
+    }
+}
+
+/// The answer where there is no room.
+pub(super) fn no_room() -> ApiError {
+    let error = ApiError::new(ErrorCode::RateLimitExceeded, "too many uploads are under way");
+    error.retry_after(Duration::from_secs(1))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use futures_util::FutureExt;
+
+    const MEGABYTE: usize = 1_000_000;
+
+    /// So many megabytes as `account` gets, one after the other.
+    fn fill(memory: &UploadMemory, account: &str) -> (usize, Share) {
+        let share = memory.of(account).share();
+        let got = (0..1000).take_while(|_| share.grow(MEGABYTE).is_ok()).count();
+        (got, share)
+    }
+
+    #[test]
+    fn an_account_leaves_room_for_others_and_gets_most_when_it_is_alone() {
+        let memory = UploadMemory::new(240 * MEGABYTE);
+        let (first, held) = fill(&memory, "a");
+        assert_eq!(first, 160, "two thirds");
+        let (second, _second) = fill(&memory, "b");
+        let (third, _third) = fill(&memory, "c");
+        assert_eq!((second, third), (53, 18));
+        assert_eq!(fill(&memory, "a").0, 0, "another request of the same account is bound by the same threshold");
+        drop(held);
+        assert_eq!(fill(&memory, "b").0, 95, "two thirds of what the third leaves");
+    }
+
+    #[test]
+    fn one_file_is_taken_as_long_as_there_is_room() {
+        let memory = UploadMemory::new(20 * MEGABYTE);
+        let (first, _first) = fill(&memory, "a");
+        assert_eq!(first, 13);
+        assert_eq!(fill(&memory, "b").0, 7, "all that is left");
+    }
+
+    #[test]
+    fn what_is_dropped_is_free_again_and_no_account_is_remembered() {
+        let memory = UploadMemory::new(30 * MEGABYTE);
+        let mut share = memory.of("a").share();
+        share.grow(10 * MEGABYTE).expect("it is free");
+        share.shrink_to(MEGABYTE);
+        share.shrink_to(5 * MEGABYTE);
+        assert_eq!(memory.of("a").usage().free, 29 * MEGABYTE);
+        drop(share);
+        memory.of("b").share().grow(0).expect("nothing is always free");
+        let usage = memory.of("a");
+        let usage = usage.usage();
+        assert_eq!((usage.free, usage.held.len()), (30 * MEGABYTE, 0));
+    }
+
+    #[tokio::test]
+    async fn what_waits_goes_on_when_there_is_room() {
+        let memory = UploadMemory::new(10 * MEGABYTE);
+        let (_, held) = fill(&memory, "a");
+        let share = memory.of("b").share();
+        let mut waiting = pin!(share.wait_for(5 * MEGABYTE));
+        assert!(waiting.as_mut().now_or_never().is_none());
+        drop(held);
+        waiting.await.expect("it is free now");
+    }
+}
