@@ -5,28 +5,38 @@ SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
 
+# The GPU stack (burn, wgpu) more than doubles a build from nothing, so it is built where there is a GPU to use. `GPU=yes`
+# and `GPU=no` decide it by hand; packages and images state it and never go by the machine that builds them.
+ifneq ($(or $(filter Darwin MINGW% MSYS% CYGWIN%,$(shell uname -s)),$(wildcard /dev/dri/render* /dev/nvidia[0-9]*)),)
+GPU ?= yes
+endif
+GPU ?= no
+FEATURES := $(if $(filter yes,$(GPU)),,--no-default-features --features heic)
+
 # One profile for everything, so that nothing is built twice.
-CARGO_FLAGS := --release --locked
-# The tests' dependencies switch on features of ours. Building one small test beside the binary makes cargo settle on the
-# same features as `cargo test` does, so that `make demo` and `make test` share one build.
-BUILD := --bin backdrop --test layering
+CARGO_FLAGS := --release --locked $(FEATURES)
 BIN := $(or $(CARGO_TARGET_DIR),target)/release/backdrop
+# Runs a step within a budget of minutes and records how long it took.
+STEP := tests/step
 # What `make demo` writes, and where `make serve` keeps accounts and keys.
 DEMO := target/demo
 DATA := target/serve-data
-# What `make conformance` installs into.
+# Where tools from PyPI and npm are installed.
 CONFORMANCE := target/conformance
-# What `make storage` installs into.
 OBJECTS := target/objects
+CLIENTS := target/clients
 PHOTOS := tests/photos/astronaut.jpg tests/photos/chelsea.png
+# How long `make fuzz` and `make soak` run.
+MINUTES ?= 20
 
-.PHONY: help demo serve test conformance storage bench packages test-packages conformance-packages
+.PHONY: help demo serve build test format lint doc tests golden golden-update conformance storage bench dist \
+  nightly fuzz soak kill-storm clients browser gpu-parity large-pictures many-keys miri \
+  packages test-packages conformance-packages browser-packages
 
 help: ## This list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-11s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-demo: packages ## Cut out the bundled photos and draw them before and after
-	cargo build $(CARGO_FLAGS) $(BUILD)
+demo: build ## Cut out the bundled photos and draw them before and after
 	@rm -rf $(DEMO)
 	@$(BIN) remove $(PHOTOS) -o $(DEMO) --jobs 1 --contact-sheet $(DEMO)/contact-sheet.png
 	@echo
@@ -37,49 +47,110 @@ demo: packages ## Cut out the bundled photos and draw them before and after
 	@echo "A server:     make serve"
 	@echo "All commands: $(BIN) --help"
 
-serve: packages ## Run the daemon on http://127.0.0.1:8080
-	cargo build $(CARGO_FLAGS) $(BUILD)
+serve: build ## Run the daemon on http://127.0.0.1:8080
 	$(BIN) serve --data-dir $(DATA)
 
-# The cheap checks come first. Clippy and rustdoc share the metadata of the dependencies; only the tests need their code.
-# The GPU kernels' tests run with the others, on whatever Vulkan device there is.
-test: test-packages ## Format, lints, documentation, tests
-	cargo fmt --all --check
-	cargo clippy $(CARGO_FLAGS) --workspace --all-targets -- -D warnings
-	RUSTDOCFLAGS='-D warnings' cargo doc $(CARGO_FLAGS) --workspace --no-deps
+build: packages ## Build the binary, with the GPU stack where there is a GPU
+	cargo build $(CARGO_FLAGS) --bin backdrop
+	@[ $(GPU) = yes ] || printf '\nBuilt for the CPU: this machine shows no GPU. To build the GPU stack too: make %s GPU=yes\n\n' $(or $(firstword $(MAKECMDGOALS)),build)
+
+dist: packages ## Build what is shipped: link-time optimised, stripped; FEATURES_OF_DIST states the features
+	cargo build --profile dist --locked --no-default-features --features $(or $(FEATURES_OF_DIST),gpu,heic,pytorch) --bin backdrop
+	@ls -l $(or $(CARGO_TARGET_DIR),target)/dist/backdrop
+
+# The tier of every change. Each step has a budget (tests/README.md). The cheap checks come first; clippy and rustdoc
+# share the metadata of the dependencies, the tests their code. The GPU kernels' tests run with the others, on whatever Vulkan
+# device there is, where the GPU stack is built.
+test: test-packages format lint doc tests ## Format, lints, documentation, tests
+
+format: ## rustfmt
+	@$(STEP) format 1 cargo fmt --all --check
+
+lint: ## clippy, warnings are errors
+	@$(STEP) lint 8 cargo clippy $(CARGO_FLAGS) --workspace --all-targets -- -D warnings
+
+doc: ## rustdoc, warnings are errors
+	@RUSTDOCFLAGS='-D warnings' $(STEP) doc 2 cargo doc $(CARGO_FLAGS) --workspace --no-deps
+
+tests: test-packages ## Unit, integration, golden, layering and documentation tests
+	@$(STEP) build 18 cargo test $(CARGO_FLAGS) --workspace --no-run
 	@mkdir -p target
-	BACKDROP_TEST_DEVICE=gpu cargo test $(CARGO_FLAGS) --workspace --no-fail-fast 2>&1 | tee target/test.log
+	@$(if $(filter yes,$(GPU)),BACKDROP_TEST_DEVICE=gpu) $(STEP) tests 10 cargo test $(CARGO_FLAGS) --workspace --no-fail-fast 2>&1 | tee target/test.log
 	@awk '/^test result: / { ok += $$4; failed += $$6; ignored += $$8; binaries++ } \
-	  END { printf "\ntest result: %s. %d passed; %d failed; %d ignored; in %d test binaries\n", failed ? "FAILED" : "ok", ok, failed, ignored, binaries }' target/test.log
+	  END { printf "\ntest result: %s. %d passed; %d failed; %d ignored; in %d test binaries\n", failed ? "FAILED" : "ok", ok, failed, ignored, binaries }' target/test.log | tee target/test.summary
+
+golden: test-packages ## Compare masks, mattes and answers with the golden set
+	cargo test $(CARGO_FLAGS) --test it golden::
+
+golden-update: test-packages ## Show what changed in the golden set, and record it after a y
+	cargo test $(CARGO_FLAGS) --test it -- --ignored --exact golden::update --nocapture
 
 # schemathesis and what it needs come from PyPI, into an environment of their own. Without them this fails: a contract that
-# nobody checked is not a contract that was kept. A machine that has no way to PyPI may say so with WITHOUT_PYPI=skip.
-conformance: conformance-packages ## Hold a daemon against schemas/openapi.yaml
-	cargo build $(CARGO_FLAGS) $(BUILD)
+# was not checked is not a contract that was kept. A machine that has no way to PyPI may say so with WITHOUT_PYPI=skip.
+conformance: conformance-packages build ## Hold a daemon against schemas/openapi.yaml
 	@if { [ -x $(CONFORMANCE)/bin/pip ] || python3 -m venv --clear $(CONFORMANCE); } \
 	  && $(CONFORMANCE)/bin/pip install --quiet --disable-pip-version-check -r tests/conformance/requirements.txt; then \
-	  $(CONFORMANCE)/bin/python tests/conformance/run.py $(BIN); \
+	  $(STEP) conformance 3 $(CONFORMANCE)/bin/python tests/conformance/run.py $(BIN); \
 	elif [ "$${WITHOUT_PYPI:-}" = skip ]; then \
 	  printf '\n*** SKIPPED: schemathesis cannot be had from PyPI; the contract was NOT held against a daemon ***\n\n'; \
 	else exit 1; fi
 
 # moto and what it needs come from PyPI, azurite from npm (which needs node), into folders of their own. A machine that has
 # no way to them may say so with WITHOUT_PYPI=skip.
-storage: conformance-packages ## Run `backdrop bulk` against S3 and Azure servers on this machine
-	cargo build $(CARGO_FLAGS) $(BUILD)
+storage: conformance-packages build ## Run `backdrop bulk` against S3 and Azure servers on this machine
 	@if { [ -x $(OBJECTS)/venv/bin/pip ] || python3 -m venv --clear $(OBJECTS)/venv; } \
 	  && $(OBJECTS)/venv/bin/pip install --quiet --disable-pip-version-check -r tests/objects/requirements.txt \
 	  && npm install --silent --no-audit --no-fund --prefix $(OBJECTS)/npm azurite@3.35.0; then \
-	  AZURITE=$(OBJECTS)/npm/node_modules/.bin/azurite-blob $(OBJECTS)/venv/bin/python tests/objects/run.py $(BIN); \
+	  AZURITE=$(OBJECTS)/npm/node_modules/.bin/azurite-blob $(STEP) storage 3 $(OBJECTS)/venv/bin/python tests/objects/run.py $(BIN); \
 	elif [ "$${WITHOUT_PYPI:-}" = skip ]; then \
 	  printf '\n*** SKIPPED: moto or azurite cannot be had from PyPI and npm; storage was NOT tested against real servers ***\n\n'; \
 	else exit 1; fi
 
-bench: packages ## Measure the speed on this machine
-	cargo build $(CARGO_FLAGS) $(BUILD)
+bench: build ## Measure the speed on this machine
 	$(BIN) bench $(PHOTOS) --seconds 10 --jobs 1
 	$(BIN) bench $(PHOTOS) --seconds 10 --jobs 8
-	cargo bench --locked --profile release
+	cargo bench --locked --profile release $(FEATURES)
+
+# The nightly tier: what is long. Each step is a target of its own and has a bound in time; one that fails does not keep the
+# others from running.
+NIGHTLY := kill-storm fuzz soak clients browser gpu-parity large-pictures many-keys conformance storage
+nightly: ## Everything that is long: fuzz, soak, kill storms, real clients, a browser, GPU parity at full size
+	@$(STEP) --forget
+	@failed=; for step in $(NIGHTLY); do $(MAKE) --no-print-directory $$step GPU=yes || failed="$$failed $$step"; done; \
+	  $(STEP) --summary; [ -z "$$failed" ] || { echo "failed:$$failed"; exit 1; }
+
+# One integration test, or a module of them, with many rounds.
+long = BACKDROP_TEST_TIER=nightly BACKDROP_TEST_MINUTES=$(MINUTES) $(STEP) $(1) $(2) cargo test $(CARGO_FLAGS) --test it -- --nocapture $(3)
+
+kill-storm: test-packages ## Kill daemons, jobs, stores and bulk runs again and again
+	@$(call long,kill-storm,40,crash)
+
+fuzz: test-packages ## Decode mutated pictures for MINUTES
+	@$(call long,fuzz,$$(($(MINUTES) + 5)),--ignored --exact nightly::mutated_pictures_for_minutes)
+
+soak: test-packages ## Load a daemon for MINUTES; its memory and descriptors must settle
+	@$(call long,soak,$$(($(MINUTES) + 5)),--ignored --exact nightly::a_daemon_under_load_for_minutes_settles)
+
+large-pictures: test-packages ## Every endpoint at 4096×4096, in every format
+	@$(call long,large-pictures,15,--ignored --exact nightly::every_endpoint_takes_the_largest_pictures)
+
+many-keys: test-packages ## List a million keys of a bucket in bounded memory
+	@$(call long,many-keys,5,--ignored --exact bulk_listing::a_million_keys_take_less_than_200_mb)
+
+# Miri is part of nightly toolchains only: rustup toolchain install nightly --component miri.
+miri: ## The portable kernels under Miri
+	@$(STEP) miri 30 cargo +nightly miri test -p backdrop-kernels --no-default-features --test miri
+
+gpu-parity: test-packages ## The GPU twins of the kernels against the CPU at 4096×4096
+	@BACKDROP_TEST_DEVICE=gpu $(STEP) gpu-parity 20 cargo test --release --locked -p backdrop-kernels --features gpu --test parity -- --ignored --nocapture
+
+clients: conformance-packages build ## A daemon under curl, requests, httpx, aiohttp, urllib3 and node
+	@{ [ -x $(CLIENTS)/bin/pip ] || python3 -m venv --clear $(CLIENTS); } \
+	  && $(CLIENTS)/bin/pip install --quiet --disable-pip-version-check -r tests/clients/requirements.txt
+	@$(STEP) clients 5 $(CLIENTS)/bin/python tests/clients/run.py $(BIN)
+
+browser: browser-packages build ## The daemon's pages in Chromium
+	@$(STEP) browser 5 python3 tests/clients/browser.py $(BIN)
 
 packages:
 	@$(call install,)
@@ -89,6 +160,9 @@ test-packages:
 
 conformance-packages: packages
 	@$(call install,for-conformance)
+
+browser-packages: packages
+	@$(call install,for-browser)
 
 # Installs what is missing with apt-get: as root, or through sudo; else says what to run. Without apt-get the build tells
 # what it lacks. libheif is built from source (cmake, g++) and finds libde265 with pkg-config; ffmpeg reads
@@ -104,7 +178,9 @@ need 'command -v pkg-config' pkg-config; \
 need 'pkg-config --exists libde265' libde265-dev; \
 need 'command -v ffmpeg && command -v ffprobe' ffmpeg; \
 if [ "$(1)" = for-conformance ]; then need 'python3 -c "import ensurepip"' python3-venv; fi; \
+if [ "$(1)" = for-browser ]; then need 'command -v chromium' chromium; fi; \
 if [ "$(1)" = for-tests ]; then \
+  need 'command -v strace' strace; \
   need 'ls /usr/share/vulkan/icd.d/lvp_icd*.json' mesa-vulkan-drivers; \
   need '/sbin/ldconfig -p | grep libvulkan.so.1' libvulkan1; \
 fi; \
