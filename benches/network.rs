@@ -3,12 +3,10 @@
 use std::hint::black_box;
 
 use backdrop::image::{Buffer, Frame, Size};
-use backdrop::model::burn_net::BurnNet;
 use backdrop::model::weights::Weights;
 use backdrop::model::{CpuSegmenter, Segmenter};
 use backdrop_kernels::conv::Isa;
 use backdrop_kernels::model_input::cpu::model_input;
-use burn::tensor::{Device, Tensor, TensorData};
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
 
 fn frame(side: u32) -> Frame {
@@ -35,18 +33,24 @@ fn network(c: &mut Criterion) {
         }
     }
     // The same with burn's own convolutions on the CPU: what our kernels are for.
-    let burn = BurnNet::new(&weights, &Device::flex());
-    group.sample_size(10);
-    for batch in [1, 4] {
-        group.throughput(Throughput::Elements(batch as u64));
-        group.bench_function(BenchmarkId::new("burn-flex", format!("384/batch{batch}")), |b| {
-            b.iter(|| burn_masks(&burn, black_box(&frame), batch));
-        });
+    #[cfg(feature = "gpu")]
+    {
+        let burn = backdrop::model::burn_net::BurnNet::new(&weights, &burn::tensor::Device::flex());
+        group.sample_size(10);
+        for batch in [1, 4] {
+            group.throughput(Throughput::Elements(batch as u64));
+            group.bench_function(BenchmarkId::new("burn-flex", format!("384/batch{batch}")), |b| {
+                b.iter(|| burn_masks(&burn, black_box(&frame), batch));
+            });
+        }
     }
     group.finish();
 }
 
-fn burn_masks(net: &BurnNet, frame: &Frame, batch: usize) -> Vec<f32> {
+#[cfg(feature = "gpu")]
+fn burn_masks(net: &backdrop::model::burn_net::BurnNet, frame: &Frame, batch: usize) -> Vec<f32> {
+    use burn::tensor::{Device, Tensor, TensorData};
+
     let mut inputs = vec![0.0; batch * 384 * 384 * 3];
     for input in inputs.chunks_exact_mut(384 * 384 * 3) {
         let Size { width, height } = frame.size();

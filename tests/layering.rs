@@ -94,12 +94,17 @@ fn violations(path: &Path, source: &str) -> Vec<String> {
         .collect()
 }
 
+/// Whether a source text names a path outside of the repository: one that leaves it from its root, or the folder beside it.
+fn leaves_the_repository(source: &str) -> bool {
+    ["\"/../", "join(\"../", "../shared"].iter().any(|path| source.contains(path))
+}
+
 fn sources(folder: &Path, into: &mut Vec<PathBuf>) {
     for entry in fs::read_dir(folder).expect("src is there") {
         let path = entry.expect("src can be read").path();
         if path.is_dir() {
             sources(&path, into);
-        } else if path.extension().is_some_and(|extension| extension == "rs") {
+        } else if path.extension().is_some_and(|extension| extension == "rs" || extension == "py") {
             into.push(path);
         }
     }
@@ -134,6 +139,22 @@ fn an_import_that_points_up_or_sideways_is_found() {
     assert_eq!(check("engine/mod.rs", "/// See `crate::http`.\n// crate::cli\nuse other_crate::http;"), 0);
     assert_eq!(check("lib.rs", "use crate::cli;"), 0);
     assert_eq!(check("surprise/mod.rs", ""), 1, "a new module needs a layer");
+}
+
+#[test]
+fn no_source_or_test_reads_a_path_outside_of_the_repository() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let mut files = Vec::new();
+    ["src", "kernels", "tests", "weights/train/tests"]
+        .iter()
+        .for_each(|folder| sources(&root.join(folder), &mut files));
+    files.retain(|path| *path != root.join("tests/layering.rs"));
+    assert!(files.len() > 100, "only {} source files were found", files.len());
+    let leaves = |path: &&PathBuf| leaves_the_repository(&fs::read_to_string(path).expect("sources are text"));
+    let wrong: Vec<_> = files.iter().filter(leaves).collect();
+    assert!(wrong.is_empty(), "{wrong:?}");
+    assert!(leaves_the_repository(r#"concat!(env!("CARGO_MANIFEST_DIR"), "/../shared/data/eval")"#));
+    assert!(!leaves_the_repository(r#"include_bytes!("../reference/fgnet/scene.u16")"#));
 }
 
 #[test]

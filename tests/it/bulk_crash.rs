@@ -10,9 +10,9 @@ use rand::Rng;
 
 use crate::bulk_support::{bulk, ended, fill, rows, tree, url, without_times};
 use crate::command::backdrop;
+use crate::tier::rounds;
 
 const PICTURES: u32 = 900;
-const KILLS: u32 = 30;
 
 /// Nothing here takes so long.
 const LONG: Duration = Duration::from_secs(300);
@@ -73,12 +73,13 @@ fn grown(child: &mut Child, path: &Path, bytes: u64) -> bool {
 }
 
 #[test]
-fn a_run_that_was_killed_thirty_times_ends_as_one_that_was_not() {
+fn a_run_that_was_killed_again_and_again_ends_as_one_that_was_not() {
     let folders = Folders::new();
     let report = folders.path("report.jsonl");
     let mut random = rand::rng();
     let mut in_the_middle = 0;
-    for kill in 0..KILLS {
+    let kills = rounds(10, 60);
+    for kill in 0..kills {
         let mut child = folders.start();
         if kill % 10 == 9 {
             // While it starts.
@@ -86,12 +87,12 @@ fn a_run_that_was_killed_thirty_times_ends_as_one_that_was_not() {
         } else {
             // Somewhere in a row, or between two.
             let bytes = length(&report) + random.random_range(1..12_000);
-            in_the_middle += u32::from(grown(&mut child, &report, bytes));
+            in_the_middle += usize::from(grown(&mut child, &report, bytes));
         }
         child.kill().unwrap();
         child.wait().unwrap();
     }
-    assert!(in_the_middle > KILLS / 2, "it was done after {in_the_middle} kills");
+    assert!(in_the_middle > kills / 2, "it was done after {in_the_middle} kills");
     folders.finish();
     folders.is_as_undisturbed();
 }

@@ -4,6 +4,7 @@
 
 use crate::cli_serve::Daemon;
 use crate::command::http_client;
+use crate::tier::rounds;
 use backdrop::codec::{self, Channels, EncodeOptions, PngEffort};
 use backdrop::image::{Buffer, Composite, Frame, OutputFormat, Quality, Size};
 use bytes::Bytes;
@@ -17,7 +18,6 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 const KEY: &str = "bd_live_0123456789abcdefghijABCDEFGHIJ01";
-const KILLS: usize = 50;
 const AT_A_TIME: usize = 6;
 
 /// A picture that is cut out already: it needs no network, and is made in a millisecond.
@@ -76,11 +76,12 @@ async fn load(client: Client, url: String, file: Bytes, ledger: Arc<Ledger>, nam
 }
 
 #[tokio::test]
-async fn fifty_kills_under_load_lose_nothing_acknowledged_and_count_nothing_twice() {
+async fn kills_under_load_lose_nothing_acknowledged_and_count_nothing_twice() {
     let folder = tempfile::tempdir().unwrap();
     let (file, ledger) = (cutout(), Arc::new(Ledger::default()));
     let mut billed = 0;
-    for life in 0..=KILLS {
+    let kills = rounds(8, 100);
+    for life in 0..=kills {
         let (mut daemon, url) = start(folder.path());
         let client = http_client().build().expect("a client");
         let used = get(&client, &url, "/account").await["used"].as_u64().expect("a number");
@@ -90,7 +91,7 @@ async fn fifty_kills_under_load_lose_nothing_acknowledged_and_count_nothing_twic
         // What was under way at the kill is known now.
         ledger.answered.store(used, Ordering::SeqCst);
         ledger.asked.store(used, Ordering::SeqCst);
-        if life == KILLS {
+        if life == kills {
             let mut stored = BTreeSet::new();
             let mut path = "/presets".to_owned();
             loop {
@@ -119,5 +120,5 @@ async fn fifty_kills_under_load_lose_nothing_acknowledged_and_count_nothing_twic
             caller.await.expect("no answer but 200");
         }
     }
-    assert!(billed > KILLS as u64, "{billed} bills: it was hardly under load");
+    assert!(billed > kills as u64, "{billed} bills: it was hardly under load");
 }

@@ -14,18 +14,19 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-const KEY: &str = "bd_live_0123456789abcdefghijABCDEFGHIJ01";
+pub(crate) const KEY: &str = "bd_live_0123456789abcdefghijABCDEFGHIJ01";
 
 /// The daemon, its client, and where to send pictures.
-struct Running {
-    daemon: Daemon,
-    client: reqwest::Client,
-    url: String,
+pub(crate) struct Running {
+    pub(crate) daemon: Daemon,
+    pub(crate) client: reqwest::Client,
+    /// Of `/remove`.
+    pub(crate) url: String,
     _folder: tempfile::TempDir,
 }
 
 impl Running {
-    fn start() -> Self {
+    pub(crate) fn start() -> Self {
         let folder = tempfile::tempdir().unwrap();
         let settings = [
             ("BACKDROP_BOOTSTRAP_KEY", KEY),
@@ -56,7 +57,7 @@ impl Running {
         rows
     }
 
-    async fn remove(&self, file: Bytes) -> u16 {
+    pub(crate) async fn remove(&self, file: Bytes) -> u16 {
         let form = Form::new().part("file", Part::stream(file));
         let answer = self.client.post(&self.url).bearer_auth(KEY).multipart(form).send().await.expect("an answer");
         let status = answer.status().as_u16();
@@ -78,14 +79,25 @@ impl Running {
     }
 
     /// What it holds when nothing has happened for longer than it keeps buffers.
-    async fn at_rest(&self) -> u64 {
+    pub(crate) async fn at_rest(&self) -> u64 {
         tokio::time::sleep(Duration::from_secs(4)).await;
         self.memory("VmRSS")
     }
 }
 
 /// A bundled photo, enlarged to 4096×4096.
-fn largest() -> Bytes {
+pub(crate) fn largest() -> Bytes {
+    let options = EncodeOptions {
+        format: OutputFormat::Jpeg,
+        quality: Quality::new(80).unwrap(),
+        png: PngEffort::Fast,
+        channels: Channels::Rgba,
+    };
+    codec::encode(Composite(enlarged()), &options).unwrap().bytes
+}
+
+/// The pixels of [`largest`].
+pub(crate) fn enlarged() -> Frame {
     let bytes = fs::read(photo("chelsea.png")).unwrap();
     let header = codec::probe(&bytes, &Limits::default()).unwrap();
     let small = codec::decode(&bytes, &header, &BufferPool::new(0)).unwrap();
@@ -95,13 +107,7 @@ fn largest() -> Bytes {
         .flat_map(|y| (0..size.width).map(move |x| (x * from.width / 4096, y * from.height / 4096)))
         .flat_map(|(x, y)| small.pixel(x, y))
         .collect::<Vec<u8>>();
-    let options = EncodeOptions {
-        format: OutputFormat::Jpeg,
-        quality: Quality::new(80).unwrap(),
-        png: PngEffort::Fast,
-        channels: Channels::Rgba,
-    };
-    codec::encode(Composite(Frame::new(size, Buffer::from(pixels))), &options).unwrap().bytes
+    Frame::new(size, Buffer::from(pixels))
 }
 
 #[tokio::test]

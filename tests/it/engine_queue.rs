@@ -230,6 +230,42 @@ async fn pictures_wait_for_room_in_the_megapixel_budget() {
 }
 
 #[tokio::test]
+async fn work_that_waits_behind_stuck_workers_is_a_stall_until_they_end() {
+    let config = EngineConfig { cpu_workers: 1, stalled_after: Duration::from_millis(1), ..config(8, 8) };
+    let (engine, _) = engine(&config, |ids| Ok(masks_of(ids)));
+    assert!(!engine.is_stalled(), "nothing to do");
+    let (open, gate) = std::sync::mpsc::channel::<()>();
+    let (entered, mut started) = tokio::sync::mpsc::unbounded_channel();
+    let stuck = {
+        let engine = engine.clone();
+        tokio::spawn(async move {
+            let work = move || {
+                entered.send(()).unwrap();
+                gate.recv().unwrap();
+            };
+            engine.cpu(work).await
+        })
+    };
+    started.recv().await.unwrap();
+    tokio::time::sleep(config.stalled_after * 2).await;
+    assert!(!engine.is_stalled(), "nothing waits");
+    let waiting = {
+        let engine = engine.clone();
+        begun(async move { engine.cpu(|| ()).await }).await
+    };
+    let stalled = async {
+        while !engine.is_stalled() {
+            tokio::time::sleep(config.stalled_after).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(20), stalled).await.expect("a stall");
+    open.send(()).unwrap();
+    stuck.await.unwrap().unwrap();
+    waiting.await.unwrap();
+    assert!(!engine.is_stalled(), "work ends again");
+}
+
+#[tokio::test]
 async fn work_of_a_caller_that_left_keeps_its_room_until_it_ends() {
     let config = EngineConfig { max_megapixels_in_flight: 10, ..config(8, 8) };
     let (engine, _) = engine(&config, |ids| Ok(masks_of(ids)));

@@ -17,7 +17,7 @@ const SIDE: usize = 64;
 const TOLERANCE: f32 = 2e-3;
 
 /// The best adapter.
-fn adapter() -> Option<Adapter> {
+pub(crate) fn adapter() -> Option<Adapter> {
     let best = adapters().iter().min_by_key(|adapter| adapter.kind).cloned();
     if best.is_none() {
         #[expect(clippy::disallowed_methods, reason = "a switch of the tests, not a setting of the program")]

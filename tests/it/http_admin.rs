@@ -2,6 +2,7 @@
 
 use crate::http_daemon::{Daemon, refusal};
 use backdrop::engine::EngineState;
+use backdrop::http::config::HttpConfig;
 use backdrop::video::ToolMissing;
 use std::sync::atomic::Ordering;
 
@@ -26,6 +27,13 @@ async fn health_follows_the_engine() {
     ] {
         *daemon.engine.state.lock().expect("no panic inside") = state;
         assert_eq!((status("/livez").await, status("/readyz").await), (200, ready), "{state:?}");
+    }
+    for state in [EngineState::Ready, EngineState::Unloaded] {
+        *daemon.engine.state.lock().expect("no panic inside") = state;
+        for (stalled, ready) in [(true, 503), (false, 200)] {
+            daemon.engine.stalled.store(stalled, Ordering::SeqCst);
+            assert_eq!((status("/livez").await, status("/readyz").await), (200, ready), "{state:?}, {stalled}");
+        }
     }
     daemon.engine.alive.store(false, Ordering::SeqCst);
     assert_eq!(status("/livez").await, 503, "only a restart brings the device thread back");
@@ -101,4 +109,22 @@ async fn a_web_page_cannot_reach_the_admin_listener() {
     let daemon = Daemon::start().await;
     let post = daemon.client.post(format!("http://{}/keys", daemon.admin)).header("origin", "https://example.org");
     refusal(post.send().await.expect("an answer")).await.is(403, "forbidden", None);
+}
+
+#[tokio::test]
+async fn a_name_that_leads_here_and_is_not_ours_reads_nothing() {
+    let admin_hosts = vec!["metrics.example.org".to_owned()];
+    let daemon = Daemon::start_with(HttpConfig { admin_hosts, ..HttpConfig::default() }, 60).await;
+    let get = async |host: String| {
+        let get = daemon.client.get(format!("http://{}/metrics", daemon.admin)).header("host", host);
+        get.send().await.expect("an answer")
+    };
+    let port = daemon.admin.port();
+    for own in ["localhost", "127.0.0.1", "[::1]", "metrics.example.org"] {
+        assert_eq!(get(own.to_owned()).await.status(), 200, "{own}");
+        assert_eq!(get(format!("{own}:{port}")).await.status(), 200, "{own}");
+    }
+    for foreign in ["example.org", "evil.example.org:9090", "127.0.0.1.example.org", "192.0.2.1", ""] {
+        refusal(get(foreign.to_owned()).await).await.is(403, "forbidden", None);
+    }
 }

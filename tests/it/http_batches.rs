@@ -50,7 +50,8 @@ async fn rows_come_in_order_and_a_bad_one_fails_alone() {
         assert_eq!(row["success"], row["status"] == 200);
         assert_eq!(row.get("error").is_some(), row["status"] != 200);
     }
-    assert_eq!(rows[1]["error"], json!({ "code": "fetch_failed", "message": "the URL could not be fetched" }));
+    let message = "the host of the URL has no public address that can be reached";
+    assert_eq!(rows[1]["error"], json!({ "code": "fetch_failed", "message": message, "reason": "address" }));
     assert_eq!(rows[2]["error"]["code"], "invalid_parameter");
     let made = picture(&rows[4]);
     assert_eq!(made, b"a picture made of 20 bytes");

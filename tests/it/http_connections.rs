@@ -122,7 +122,7 @@ async fn a_body_that_pauses_or_trickles_is_refused_and_its_connection_closed() {
 
 #[tokio::test]
 async fn a_reply_that_nobody_reads_does_not_hold_its_connection() {
-    let daemon = Daemon::start_with(HttpConfig { idle_timeout: ms(500), ..impatient() }, 60).await;
+    let daemon = Daemon::start_with(HttpConfig { reply_timeout: ms(500), ..impatient() }, 60).await;
     daemon.engine.set(Work::AnswerBytes(64 << 20));
     let (head, body) = raw_upload(b"the picture");
     let mut connection = daemon.connect().await;
@@ -223,19 +223,6 @@ async fn http2_refusals_of_large_bodies_can_be_read() {
         let response = client.post(daemon.url("/remove")).bearer_auth(key).multipart(form).timeout(LONG).send();
         assert_eq!(response.await.expect("an answer").status(), status);
     }
-}
-
-#[tokio::test]
-async fn connections_beyond_the_bound_wait_for_a_place() {
-    let daemon = Daemon::start_with(HttpConfig { max_connections: 1, ..HttpConfig::default() }, 60).await;
-    let mut first = daemon.connect().await;
-    first.write(GET).await;
-    first.reply().await.expect("a reply");
-    let mut second = daemon.connect().await;
-    second.write(GET).await;
-    assert!(!second.ends_within(ms(300)).await, "it was cut instead of waiting");
-    drop(first);
-    assert!(second.reply().await.expect("a reply").starts_with("HTTP/1.1 200 "));
 }
 
 #[tokio::test]

@@ -1,6 +1,7 @@
 //! A daemon for the HTTP tests: the real listeners on real sockets, with a stand-in for engine and keys.
 
 use crate::command::http_client;
+use crate::http_store_fault::{Disk, FillingStore};
 use backdrop::account::presets::Draft;
 use backdrop::account::{AccountModel, AccountName, Plan, Services};
 use backdrop::codec::DecodeError;
@@ -8,7 +9,7 @@ use backdrop::engine::{EngineError, EngineState};
 use backdrop::generate::Studio;
 use backdrop::http::config::{HttpConfig, LimitsConfig};
 use backdrop::http::tls::{Listener, Tls};
-use backdrop::http::{Administer, App, Authenticate, Caller, Fetch, Inspect, Remove, serve};
+use backdrop::http::{Administer, App, Authenticate, Caller, Fetch, Finished, Inspect, Remove, serve};
 use backdrop::image::{EncodedImage, Rect, Size, SourceUrl};
 use backdrop::jobs::results::Results;
 use backdrop::jobs::secret::DaemonSecret;
@@ -16,7 +17,7 @@ use backdrop::jobs::webhook_sender::WebhookSender;
 use backdrop::jobs::{Done, Job, Jobs, JobsConfig, Means, Work as DoJob, WorkError, input_in};
 use backdrop::pipeline::{Call, FaceFound, Files, Output, PipelineError, Timings};
 use backdrop::recipe::{BACKDROP_PATH, CutModel, Picture, Recipe, Retouch, Source, Work as Recipes};
-use backdrop::source::{FetchConfig, FetchError, Fetcher};
+use backdrop::source::{FetchConfig, FetchError, Fetcher, NoRoom, Room};
 use backdrop::store::{RedbStore, UnixSeconds};
 use backdrop::telemetry::metrics::exporter;
 use backdrop::video::{Clip, Rate, ToolMissing, VideoError};
@@ -28,7 +29,7 @@ use reqwest::{RequestBuilder, Response, StatusCode};
 use serde_json::{Value, json};
 use std::net::SocketAddr;
 use std::path::Path;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 use tempfile::TempDir;
@@ -70,6 +71,7 @@ pub(crate) struct Engine {
     pub(crate) work: Mutex<Work>,
     pub(crate) state: Mutex<EngineState>,
     pub(crate) alive: AtomicBool,
+    pub(crate) stalled: AtomicBool,
     pub(crate) seen: Mutex<Vec<(usize, Recipe)>>,
     /// The files of each job.
     pub(crate) files: Mutex<Vec<Files>>,
@@ -110,7 +112,7 @@ impl Remove for Engine {
         files: Files,
         recipe: &'a Recipe,
         call: &'a Call,
-    ) -> BoxFuture<'a, Result<Output, PipelineError>> {
+    ) -> BoxFuture<'a, Result<Finished, PipelineError>> {
         Box::pin(async move {
             let bytes = &files.source;
             self.seen.lock().expect("no panic inside").push((bytes.len(), recipe.clone()));
@@ -131,7 +133,7 @@ impl Remove for Engine {
                 Work::Panic => panic!("the work panicked on purpose"),
             };
             let cuts = recipe.cut().is_some();
-            Ok(Output {
+            let output = Output {
                 image: EncodedImage { format: recipe.encode.format, size: Size::new(40, 30), bytes: answer.into() },
                 subject: cuts.then_some(Rect { left: 1, top: 2, width: 20, height: 25 }),
                 uncertainty: cuts.then_some(0.125),
@@ -140,7 +142,8 @@ impl Remove for Engine {
                     .then(|| vec!["beach".to_owned()]),
                 model: self.model_of(recipe),
                 timings: Timings { decode: Duration::from_micros(1500), ..Timings::default() },
-            })
+            };
+            Ok(Finished { output, slot: None })
         })
     }
 
@@ -162,6 +165,10 @@ impl Remove for Engine {
 
     fn is_alive(&self) -> bool {
         self.alive.load(Ordering::SeqCst)
+    }
+
+    fn is_stalled(&self) -> bool {
+        self.stalled.load(Ordering::SeqCst)
     }
 }
 
@@ -187,9 +194,10 @@ impl Authenticate for FourKeys {
 }
 
 /// A store with the accounts of these keys, and one preset of `default`, named `p1`.
-async fn services(folder: &Path) -> (Services, String) {
-    let services =
-        Services::load(RedbStore::open(&folder.join("state.redb")).expect("a new store"), 50).expect("empty");
+async fn services(folder: &Path, disk: &Arc<Disk>) -> (Services, String) {
+    let store = RedbStore::open(&folder.join("state.redb")).expect("a new store");
+    let store = FillingStore { store, disk: Arc::clone(disk) };
+    let services = Services::load(store, 50).expect("empty");
     for (name, plan) in [("default", Plan::Plus), ("paying", Plan::Paid), ("guest", Plan::Free)] {
         let name = AccountName::try_from(name).expect("a name");
         services.keys.create_account(name, plan, false, AccountModel::default()).await.expect("a new account");
@@ -204,6 +212,8 @@ async fn services(folder: &Path) -> (Services, String) {
 #[derive(Debug, Default)]
 pub(crate) struct Origin {
     pub(crate) asked: Mutex<Vec<String>>,
+    /// Added to every byte of its pictures. Before the first edition, there is no picture at `later`.
+    pub(crate) edition: AtomicU8,
 }
 
 impl Origin {
@@ -220,13 +230,19 @@ impl Origin {
 }
 
 impl Fetch for Origin {
-    fn fetch<'a>(&'a self, url: &'a SourceUrl) -> BoxFuture<'a, Result<Bytes, FetchError>> {
+    fn fetch<'a>(&'a self, url: &'a SourceUrl, room: &'a dyn Room) -> BoxFuture<'a, Result<Bytes, FetchError>> {
         Box::pin(async move {
+            let edition = self.edition.load(Ordering::SeqCst);
+            let picture = |length| async move {
+                room.grow(length).await.map_err(|NoRoom| FetchError::NoRoom)?;
+                Ok(vec![5 + edition; length].into())
+            };
             match self.last_part(url) {
                 "large" => Err(FetchError::TooLarge { limit: 10 << 20 }),
                 "text" => Err(FetchError::NotAPicture(DecodeError::Unsupported { found: None })),
                 "never" => std::future::pending().await,
-                other => other.parse().map(|length| vec![5; length].into()).map_err(|_| FetchError::NoAddress),
+                "later" if edition > 0 => picture(30).await,
+                other => picture(other.parse().map_err(|_| FetchError::NoAddress)?).await,
             }
         })
     }
@@ -380,6 +396,8 @@ pub(crate) struct Daemon {
     pub(crate) origin: Arc<Origin>,
     pub(crate) probe: Arc<Probe>,
     pub(crate) cutter: Arc<Cutter>,
+    /// The disk of the store.
+    pub(crate) disk: Arc<Disk>,
     /// Id of the preset `p1`.
     pub(crate) preset: String,
     pub(crate) folder: TempDir,
@@ -425,6 +443,7 @@ impl Daemon {
             work: Mutex::default(),
             state: Mutex::new(EngineState::Ready),
             alive: AtomicBool::new(true),
+            stalled: AtomicBool::new(false),
             seen: Mutex::default(),
             files: Mutex::default(),
             cancelled: AtomicUsize::new(0),
@@ -432,7 +451,8 @@ impl Daemon {
         });
         let origin = Arc::new(Origin::default());
         let folder = tempfile::tempdir().expect("a folder");
-        let (services, preset) = services(folder.path()).await;
+        let disk = Arc::new(Disk::default());
+        let (services, preset) = services(folder.path(), &disk).await;
         let (probe, cutter) = (Arc::new(Probe::default()), Arc::new(Cutter::default()));
         let secret = DaemonSecret::open(folder.path()).expect("a new one");
         let results = Results::open(None, folder.path(), &secret).expect("a new folder");
@@ -444,12 +464,14 @@ impl Daemon {
             work: cutter.clone(),
             deliver: Arc::new(WebhookSender::new(sender, secret.clone(), results.clone())),
         };
-        let jobs = Jobs::start(means, &JobsConfig::default(), folder.path()).expect("a new folder");
+        let jobs = Jobs::start(means, &JobsConfig { min_free_megabytes: 0, ..JobsConfig::default() }, folder.path())
+            .expect("a new folder");
         let app = App {
             remover: engine.clone(),
             model,
             keys: Arc::new(FourKeys),
             fetcher: origin.clone(),
+            store: services.store,
             ledger: services.ledger,
             requests: services.requests,
             presets: services.presets,
@@ -487,6 +509,7 @@ impl Daemon {
             origin,
             probe,
             cutter,
+            disk,
             preset,
             folder,
             client: http_client().build().expect("a client"),
@@ -538,6 +561,7 @@ pub(crate) struct Refusal {
     pub(crate) code: String,
     pub(crate) message: String,
     pub(crate) param: Option<String>,
+    pub(crate) reason: Option<String>,
 }
 
 pub(crate) async fn refusal(response: Response) -> Refusal {
@@ -547,13 +571,14 @@ pub(crate) async fn refusal(response: Response) -> Refusal {
     assert_eq!(body["request_id"].as_str(), headers["x-request-id"].to_str().ok(), "{body}");
     let text = |value: &Value| value.as_str().map(str::to_owned);
     let error = body["error"].as_object().expect("an error object");
-    assert!(error.keys().all(|key| ["code", "message", "param"].contains(&key.as_str())), "{body}");
+    assert!(error.keys().all(|key| ["code", "message", "param", "reason"].contains(&key.as_str())), "{body}");
     Refusal {
         status,
         headers,
         code: text(&error["code"]).expect("a code"),
         message: text(&error["message"]).expect("a message"),
         param: error.get("param").map(|param| text(param).expect("a name")),
+        reason: error.get("reason").map(|reason| text(reason).expect("a word")),
     }
 }
 

@@ -71,6 +71,11 @@ impl Authority {
 
     /// A client that trusts this authority and offers these protocols.
     pub(crate) async fn connect(&self, address: &str, protocols: &[&str]) -> io::Result<Client> {
+        self.secure(TcpStream::connect(address).await?, protocols).await
+    }
+
+    /// The same on a connection that is there.
+    pub(crate) async fn secure(&self, stream: TcpStream, protocols: &[&str]) -> io::Result<Client> {
         let mut roots = RootCertStore::empty();
         roots.add(self.issuer.der().clone()).expect("a certificate");
         let mut config = ClientConfig::builder_with_provider(Arc::new(rustls::crypto::ring::default_provider()))
@@ -79,7 +84,6 @@ impl Authority {
             .with_root_certificates(roots)
             .with_no_client_auth();
         config.alpn_protocols = protocols.iter().map(|name| name.as_bytes().to_vec()).collect();
-        let stream = TcpStream::connect(address).await?;
         let name = ServerName::try_from(NAME).expect("a name");
         Ok(Client(TlsConnector::from(Arc::new(config)).connect(name, stream).await?))
     }

@@ -193,6 +193,29 @@ async fn a_slow_handshake_is_cut_off_and_gives_its_place_back() {
 }
 
 #[tokio::test]
+async fn a_load_balancer_names_its_client_before_the_handshake() {
+    let trusted_proxies = vec!["127.0.0.1".parse().expect("an address")];
+    let edge = Edge::start_with(HttpConfig {
+        trusted_proxies,
+        proxy_protocol: true,
+        wrong_keys_per_minute: 1,
+        ..HttpConfig::default()
+    });
+    let edge = edge.await;
+    let wrong_key = || Request::get("/account").header("authorization", "Bearer bd_live_bad");
+    for (client, statuses) in [("192.0.2.1", [401, 429]), ("192.0.2.2", [401, 429])] {
+        for status in statuses {
+            let mut connection = edge.daemon.connect().await;
+            connection.write(format!("PROXY TCP4 {client} 198.51.100.1 4711 443\r\n")).await;
+            let mut speaker = edge.authority.secure(connection.0, &["h2"]).await.expect("TLS").speak().await;
+            let response = speaker.send(wrong_key().body(Full::default()).expect("a request")).await;
+            assert_eq!(response.expect("an answer").status(), status, "{client}");
+        }
+    }
+    assert!(edge.connect(&["h2"]).await.is_err(), "without the header");
+}
+
+#[tokio::test]
 async fn a_handshake_does_not_prolong_the_time_for_the_first_head() {
     let edge = Edge::start_with(HttpConfig { header_timeout: ms(600), ..HttpConfig::default() }).await;
     let start = Instant::now();

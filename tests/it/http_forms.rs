@@ -1,6 +1,6 @@
 //! What a form may hold, and what a caller is told when it holds something else.
 
-use crate::http_daemon::{Daemon, KEY, form, raw_upload, refusal};
+use crate::http_daemon::{Daemon, KEY, LONG, PAID, TEST, form, raw_upload, refusal, until};
 use backdrop::http::config::HttpConfig;
 use backdrop::recipe::{ENDPOINTS, Kind};
 use reqwest::multipart::{Form, Part};
@@ -276,6 +276,48 @@ async fn a_request_without_a_key_is_refused_without_its_body() {
         let reply = connection.reply().await.expect("the 401, though no body was sent");
         assert!(reply.starts_with("HTTP/1.1 401 "), "{reply}");
     }
+}
+
+#[tokio::test]
+async fn fetches_from_a_slow_origin_hold_no_memory_that_others_need() {
+    let config = HttpConfig { max_upload_megabytes_in_flight: 16, ..HttpConfig::default() };
+    let daemon = Daemon::start_with(config, 1000).await;
+    let urls = serde_json::json!({ "urls": vec!["https://example.org/never"; 10] });
+    let slow: Vec<_> = (0..7)
+        .map(|_| {
+            let request = daemon.client.post(daemon.url("/remove-batch-url")).bearer_auth(TEST).timeout(LONG);
+            tokio::spawn(request.json(&urls).send())
+        })
+        .collect();
+    until("a fetch to begin", || daemon.origin.asked() > 0).await;
+    let form = Form::new().part("file", Part::bytes(vec![0; 9 << 20]).file_name("a.jpg"));
+    let other = daemon.client.post(daemon.url("/remove")).bearer_auth(PAID).timeout(LONG).multipart(form);
+    assert_eq!(other.send().await.expect("an answer").status(), 200);
+    for batch in slow {
+        batch.abort();
+    }
+}
+
+#[tokio::test]
+async fn uploads_of_one_account_leave_memory_for_those_of_another() {
+    let config = HttpConfig { max_upload_megabytes_in_flight: 16, ..HttpConfig::default() };
+    let daemon = Daemon::start_with(config, 1000).await;
+    // Three times 5.2 MB are less than 16 MB, and more than two thirds of it.
+    let (head, body) = raw_upload(&vec![0; 5_200_000]);
+    let most = &body[..body.len() - 20];
+    let mut slow = Vec::new();
+    for _ in 0..3 {
+        let mut connection = daemon.connect().await;
+        connection.write(format!("{head}\r\n")).await;
+        connection.write(most).await;
+        slow.push(connection);
+    }
+    let refused = futures_util::future::select_all(slow.iter_mut().map(|slow| Box::pin(slow.reply()))).await.0;
+    let refused = refused.expect("one of them is refused before its end");
+    assert!(refused.starts_with("HTTP/1.1 429 "), "{refused}");
+    let form = Form::new().part("file", Part::bytes(vec![0; 5 << 20]).file_name("a.jpg"));
+    let other = daemon.client.post(daemon.url("/remove")).bearer_auth(PAID).timeout(LONG).multipart(form);
+    assert_eq!(other.send().await.expect("an answer").status(), 200);
 }
 
 #[tokio::test]

@@ -63,7 +63,12 @@ impl Daemon {
 
     /// A job that is done.
     pub(crate) async fn done(&self) -> Value {
-        let id = id(&created(self.clip(KEY, &[], CLIP).await).await);
+        self.done_with(CLIP).await
+    }
+
+    /// The same with another clip.
+    pub(crate) async fn done_with(&self, clip: &str) -> Value {
+        let id = id(&created(self.clip(KEY, &[], clip).await).await);
         self.over(KEY, &id).await
     }
 }
@@ -219,8 +224,12 @@ async fn what_is_wrong_with_an_address_is_told_in_the_same_order() {
     refusal(daemon.clip_by_url(&json!({ "url": far })).await).await.is(424, "fetch_failed", Some("url"));
     let large = json!({ "url": "https://example.org/large" });
     refusal(daemon.clip_by_url(&large).await).await.is(413, "payload_too_large", Some("url"));
-    let text = json!({ "url": "https://example.org/avi" });
-    refusal(daemon.clip_by_url(&text).await).await.is(415, "unsupported_media_type", Some("url"));
+    for other in ["avi", "sound", "text"] {
+        let other = json!({ "url": format!("https://example.org/{other}") });
+        let refused = refusal(daemon.clip_by_url(&other).await).await;
+        refused.is(415, "unsupported_media_type", Some("url"));
+        assert!(refused.message.starts_with("there is no video at the URL"), "{}", refused.message);
+    }
     let response = daemon.request(KEY, Method::POST, PATH).body("x").send().await.expect("an answer");
     refusal(response).await.is(415, "unsupported_media_type", None);
     let response = daemon.request(KEY, Method::POST, &format!("{PATH}?format=gif")).multipart(form(&[], CLIP));

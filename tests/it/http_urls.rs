@@ -95,15 +95,18 @@ async fn a_body_without_end_is_413() {
 }
 
 #[tokio::test]
-async fn what_cannot_be_fetched_is_424_in_one_sentence_whatever_the_reason() {
+async fn what_cannot_be_fetched_is_424_with_the_class_of_the_failure() {
     let daemon = Daemon::start().await;
     let refused = refusal(send(&daemon, "/remove-url", &json!({ "url": NOWHERE })).await).await;
     refused.is(424, "fetch_failed", Some("url"));
-    assert_eq!(refused.message, "the URL could not be fetched");
+    assert_eq!(refused.message, "the host of the URL has no public address that can be reached");
+    assert_eq!(refused.reason.as_deref(), Some("address"));
     let large = json!({ "url": "https://example.org/large" });
     refusal(send(&daemon, "/remove-url", &large).await).await.is(413, "payload_too_large", Some("url"));
     let text = json!({ "url": "https://example.org/text" });
-    refusal(send(&daemon, "/remove-url", &text).await).await.is(415, "unsupported_media_type", Some("url"));
+    let refused = refusal(send(&daemon, "/remove-url", &text).await).await;
+    refused.is(415, "unsupported_media_type", Some("url"));
+    assert!(refused.message.starts_with("there is no picture at the URL"), "{}", refused.message);
     assert_eq!(daemon.engine.started(), 0);
 }
 

@@ -1,11 +1,9 @@
 //! Every CPU path of the network against PyTorch's answers (`tests/reference/fgnet/record.py`).
 
 use backdrop::image::{Buffer, Frame, Mask, Size};
-use backdrop::model::burn_net::BurnNet;
 use backdrop::model::weights::Weights;
 use backdrop::model::{CpuSegmenter, Segmenter};
 use backdrop_kernels::conv::Isa;
-use burn::tensor::{Device, Tensor, TensorData};
 
 const SIDE: u32 = 384;
 
@@ -100,8 +98,12 @@ fn the_portable_path_answers_what_pytorch_answers() {
     assert_matches_pytorch(Isa::Portable);
 }
 
+#[cfg(feature = "gpu")]
 #[test]
 fn the_burn_modules_answer_what_pytorch_answers() {
+    use backdrop::model::burn_net::BurnNet;
+    use burn::tensor::{Device, Tensor, TensorData};
+
     let net = BurnNet::new(&Weights::embedded(), &Device::flex());
     for (name, frame, expected) in cases() {
         let rgb = frame.pixels().as_chunks::<4>().0.iter().flat_map(|&[red, green, blue, _]| [red, green, blue]);

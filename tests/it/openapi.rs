@@ -4,6 +4,7 @@ use crate::http_daemon::{Daemon, needed};
 use backdrop::http::error::ErrorCode;
 use backdrop::http::router::{ROUTES, Routine, Target};
 use backdrop::recipe::{ENDPOINTS, Endpoint, Field, Input, Kind, Origin, VIDEO_FIELDS, VIDEO_PATH, VideoFormat};
+use backdrop::source::FetchFailure;
 use backdrop::store::JobState;
 use reqwest::Method;
 use serde_json::json;
@@ -133,11 +134,11 @@ fn every_route_is_in_the_contract_and_every_path_is_a_route() {
                 match routine {
                     Routine::Account => {}
                     Routine::Estimate => statuses.extend(["400", "413", "415"]),
-                    Routine::Presets if route.method == Method::GET => statuses.extend(["400"]),
+                    Routine::Presets if route.method == Method::GET => statuses.extend(["400", "503"]),
                     Routine::Presets if route.method == Method::POST => {
-                        statuses.extend(["400", "404", "409", "413", "415"]);
+                        statuses.extend(["400", "404", "409", "413", "415", "503"]);
                     }
-                    Routine::Presets => statuses.extend(["400", "404", "413", "415"]),
+                    Routine::Presets => statuses.extend(["400", "404", "413", "415", "503"]),
                     Routine::Jobs => statuses.extend(["400", "503"]),
                     Routine::Job => statuses.extend(["400", "404", "503"]),
                 }
@@ -284,6 +285,9 @@ fn every_error_code_is_in_the_contract_with_its_status_and_the_other_way_round()
     let statuses =
         ErrorCode::ALL.iter().map(|code| (code.name().to_owned(), Some(code.status().as_u16().into()))).collect();
     assert_eq!(documented, statuses);
+    let reasons = &contract["components"]["schemas"]["Reason"]["enum"];
+    let reasons: Vec<_> = reasons.as_sequence().expect("a list").iter().map(text).collect();
+    assert_eq!(reasons, FetchFailure::REASONS);
 }
 
 #[test]

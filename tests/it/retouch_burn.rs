@@ -58,7 +58,6 @@ fn the_burn_module_restores_as_pytorch_does() {
 }
 
 /// The best adapter.
-#[cfg(feature = "gpu")]
 fn adapter() -> Option<backdrop::model::device::Adapter> {
     let best = backdrop::model::device::adapters().iter().min_by_key(|adapter| adapter.kind).cloned();
     if best.is_none() {
@@ -72,7 +71,6 @@ fn adapter() -> Option<backdrop::model::device::Adapter> {
     best
 }
 
-#[cfg(feature = "gpu")]
 #[test]
 fn an_adapter_retouches_as_the_cpu_does() {
     use backdrop::model::{CpuRetoucher, Factor, GpuRetoucher, Retoucher};

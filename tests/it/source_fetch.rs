@@ -139,6 +139,23 @@ async fn an_origin_on_the_loopback_is_reached_only_when_it_is_listed() {
 }
 
 #[tokio::test]
+async fn a_denied_address_is_not_connected_to_even_when_it_is_listed() {
+    let origin = Origin::start([("/", Answer::Bytes(png(64))), ("/there", Answer::Redirect(302, "/".into()))]);
+    for (deny, refused) in [("127.0.0.0/8", true), ("127.0.0.1", true), ("127.0.0.2", false), ("::1", false)] {
+        let config = FetchConfig { deny: vec![deny.parse().expect("a range")], ..origin.config() };
+        let fetcher = Fetcher::with_resolver(&config, Names::new(|_, _| vec![LOOPBACK])).expect("plain settings");
+        for target in [origin.url("/there"), origin.url_by_name("origin.test", "/")] {
+            let before = origin.connections();
+            let fetched = fetcher.fetch(&url(&target)).await;
+            let is_denied = matches!(fetched, Err(FetchError::DeniedAddress(LOOPBACK)));
+            assert_eq!((is_denied, fetched.is_ok()), (refused, !refused), "{deny} {target}: {fetched:?}");
+            assert_eq!(origin.connections() == before, refused, "{deny} {target}");
+        }
+        assert_eq!(fetcher.refuses(&url(&origin.url("/"))), refused);
+    }
+}
+
+#[tokio::test]
 async fn an_authority_is_trusted_only_when_it_is_given() {
     let origin = Origin::start([("/", Answer::Bytes(png(64)))]);
     let config = FetchConfig { extra_ca: None, ..origin.config() };

@@ -1,0 +1,178 @@
+//! The long checks of `make nightly`: mutated pictures, a daemon under load, the largest pictures.
+//!
+//! Ignored in the tier of every change; each has a target of its own in the Makefile and runs for `BACKDROP_TEST_MINUTES`.
+
+#![cfg(target_os = "linux")]
+
+use crate::codec_support::{fixture, names};
+use crate::command::photo;
+use crate::daemon_memory::{KEY, Running, enlarged, largest};
+use backdrop::codec::{self, Channels, EncodeOptions, Limits, PngEffort};
+use backdrop::image::{BufferPool, Composite, OutputFormat, Quality};
+use bytes::Bytes;
+use futures_util::future::join_all;
+use rand::rngs::StdRng;
+use rand::{Rng, SeedableRng};
+use reqwest::multipart::{Form, Part};
+use std::fs;
+use std::time::{Duration, Instant};
+
+/// The limits of a request, with a side that keeps one mutant cheap.
+const LIMITS: Limits = Limits { max_bytes: 10 << 20, max_side: 1024 };
+
+/// When the check has to end.
+#[expect(clippy::disallowed_methods, reason = "a switch of the tests, not a setting of the program")]
+fn deadline() -> Instant {
+    let minutes = std::env::var("BACKDROP_TEST_MINUTES").ok().and_then(|text| text.parse().ok()).unwrap_or(1);
+    Instant::now() + Duration::from_secs(60 * minutes)
+}
+
+/// A fixture with a few of its bytes flipped, replaced, cut out or doubled, or with the middle of another one.
+fn mutant(seeds: &[Vec<u8>], dice: &mut StdRng) -> Vec<u8> {
+    let mut bytes = seeds[dice.random_range(0..seeds.len())].clone();
+    for _ in 0..dice.random_range(1..8) {
+        let at = dice.random_range(0..bytes.len());
+        let end = bytes.len().min(at + dice.random_range(1..64));
+        match dice.random_range(0..6) {
+            0 => bytes[at] ^= 1 << dice.random_range(0..8),
+            1 => bytes[at] = [0, 1, 0x7f, 0x80, 0xff][dice.random_range(0..5)],
+            2 => drop(bytes.drain(at..end)),
+            3 => {
+                let piece = bytes[at..end].to_vec();
+                bytes.splice(at..at, piece);
+            }
+            4 => bytes[at..end].fill(dice.random()),
+            _ => {
+                let other = &seeds[dice.random_range(0..seeds.len())];
+                let from = dice.random_range(0..other.len());
+                let piece = other[from..other.len().min(from + 64)].to_vec();
+                bytes.splice(at..end, piece);
+            }
+        }
+        if bytes.is_empty() {
+            bytes.push(0);
+        }
+    }
+    bytes
+}
+
+#[test]
+#[ignore = "for minutes: make fuzz"]
+fn mutated_pictures_for_minutes() {
+    let seed = rand::random();
+    println!("seed {seed}");
+    let mut dice = StdRng::seed_from_u64(seed);
+    let extensions: &[&str] =
+        if cfg!(feature = "heic") { &[".jpg", ".png", ".webp", ".heic"] } else { &[".jpg", ".png", ".webp"] };
+    let seeds: Vec<Vec<u8>> =
+        extensions.iter().flat_map(|extension| names(extension)).map(|name| fixture(&name)).collect();
+    let (end, pool) = (deadline(), BufferPool::new(0));
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let (mut tried, mut decoded) = (0_u64, 0_u64);
+    while Instant::now() < end {
+        let bytes = mutant(&seeds, &mut dice);
+        tried += 1;
+        // A crash leaves the file that caused it.
+        let kept = folder.path().join("mutant");
+        fs::write(&kept, &bytes).expect("a temporary file");
+        let Ok(header) = codec::probe(&bytes, &LIMITS) else { continue };
+        let began = Instant::now();
+        if let Ok(frame) = codec::decode(&bytes, &header, &pool) {
+            assert_eq!(frame.size(), header.size);
+            decoded += 1;
+        }
+        assert!(began.elapsed() < Duration::from_secs(30), "{} bytes decode for {:?}", bytes.len(), began.elapsed());
+    }
+    println!("{tried} mutants, {decoded} of them decoded");
+    assert!(decoded > 0, "every mutant was refused: nothing behind the headers was tested");
+}
+
+#[tokio::test]
+#[ignore = "for minutes: make soak"]
+async fn a_daemon_under_load_for_minutes_settles() {
+    let running = Running::start();
+    let files: Vec<Bytes> = ["astronaut.jpg", "chelsea.png", "coffee.jpg"]
+        .map(|name| fs::read(photo(name)).expect("a bundled photo").into())
+        .into_iter()
+        .chain([largest(), Bytes::from_static(b"not a picture")])
+        .collect();
+    let descriptors = || fs::read_dir(format!("/proc/{}/fd", running.daemon.0.id())).expect("it runs").count();
+    // Rounds of a minute; the first makes threads and scratch memory, which stay.
+    let end = deadline();
+    let mut rest = Vec::new();
+    while rest.len() < 3 || Instant::now() < end {
+        let round = Instant::now() + Duration::from_secs(60).min(end.saturating_duration_since(Instant::now()) / 3);
+        let caller = async |caller: usize| {
+            for turn in caller.. {
+                if Instant::now() >= round && turn > caller + 8 {
+                    break;
+                }
+                let which = if turn % 20 == 7 {
+                    3
+                } else if turn % 20 == 13 {
+                    4
+                } else {
+                    turn % 3
+                };
+                let status = running.remove(files[which].clone()).await;
+                assert!(matches!((which, status), (4, 415) | (_, 429 | 503) | (0..=3, 200)), "file {which}: {status}");
+            }
+        };
+        join_all((0..8).map(caller)).await;
+        rest.push((running.at_rest().await, descriptors()));
+        println!("at rest: {:?} (MB, descriptors)", rest.last());
+    }
+    let (first, last) = (rest[1], rest[rest.len() - 1]);
+    assert!(last.0 <= first.0 + 60, "memory at rest grew from {} to {} MB", first.0, last.0);
+    assert!(last.1 <= first.1 + 8, "descriptors at rest grew from {} to {}", first.1, last.1);
+}
+
+#[tokio::test]
+#[ignore = "for minutes: make large-pictures"]
+async fn every_endpoint_takes_the_largest_pictures() {
+    let running = Running::start();
+    let encoded = |format| {
+        let options = EncodeOptions {
+            format,
+            quality: Quality::new(80).unwrap(),
+            png: PngEffort::Fast,
+            channels: Channels::Rgba,
+        };
+        codec::encode(Composite(enlarged()), &options).unwrap().bytes
+    };
+    let files = [("JPEG", largest()), ("PNG", encoded(OutputFormat::Png)), ("WebP", encoded(OutputFormat::WebP))];
+    let base = running.url.trim_end_matches("/remove").to_owned();
+    let endpoints: [(&str, &[(&str, &str)]); 12] = [
+        ("/remove", &[]),
+        ("/remove", &[("engine", "product-v1")]),
+        ("/remove", &[("detect", "high_recall"), ("decontaminate", "true"), ("despill", "true")]),
+        ("/mask", &[]),
+        ("/replace-bg", &[("bg_color", "red")]),
+        ("/studio-shot", &[]),
+        ("/studio-shot", &[("bg_blur", "100")]),
+        ("/smart-crop", &[]),
+        ("/headshot", &[]),
+        ("/shadow", &[]),
+        ("/sticker", &[]),
+        ("/upscale", &[("scale", "2")]),
+    ];
+    for (format, file) in files {
+        for (path, fields) in endpoints {
+            let part = Part::stream(file.clone());
+            let form = fields.iter().fold(Form::new().part("file", part), |form, (name, value)| {
+                form.text((*name).to_owned(), (*value).to_owned())
+            });
+            let began = Instant::now();
+            let request = running.client.post(format!("{base}{path}")).bearer_auth(KEY).multipart(form);
+            let answer = request.send().await.expect("an answer");
+            let status = answer.status().as_u16();
+            let bytes = answer.bytes().await.expect("the whole answer");
+            println!("{format} {path} {fields:?}: {status}, {} bytes, {:.1?}", bytes.len(), began.elapsed());
+            // A file may be over 10 MB as PNG; a crop of a picture that is all subject may be over 8192 px.
+            assert!(matches!(status, 200 | 413), "{}", String::from_utf8_lossy(&bytes[..bytes.len().min(500)]));
+            if status == 413 {
+                assert!(format == "PNG" || path == "/upscale", "{format} {path}");
+            }
+        }
+    }
+}
