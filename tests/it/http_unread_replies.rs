@@ -1,6 +1,6 @@
 //! Replies that are not read, or slowly: what they hold, and for how long.
 
-use crate::http_daemon::{Daemon, KEY, LONG, PAID, Work, raw_upload, raw_upload_to};
+use crate::http_daemon::{Daemon, KEY, LONG, PAID, Work, raw_upload, raw_upload_to, until};
 use backdrop::http::config::HttpConfig;
 use bytes::Bytes;
 use http_body_util::{BodyExt, Full};
@@ -174,23 +174,52 @@ async fn an_http1_connection_whose_reply_is_not_read_is_closed() {
     assert!(reply.len() < LENGTH, "all {} bytes were still delivered", reply.len());
 }
 
+/// A request as HTTP/2 frames (RFC 9113), with windows of 1 GB. A client of hyper reads its socket in a task of its own
+/// and so cannot leave it unread.
+fn http2_frames(path: &str, body: &[u8]) -> Vec<u8> {
+    fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
+        let length = u32::try_from(payload.len()).expect("a short frame").to_be_bytes();
+        [&length[1..], &[kind, flags], &stream.to_be_bytes(), payload].concat()
+    }
+    let window = (1_u32 << 30).to_be_bytes();
+    let fields = [
+        (":method", "POST"),
+        (":scheme", "http"),
+        (":authority", "localhost"),
+        (":path", path),
+        ("authorization", &format!("Bearer {KEY}")),
+        ("content-type", "multipart/form-data; boundary=B"),
+    ];
+    // Literal fields that are not indexed (RFC 7541, 6.2.2), shorter than 127 bytes each.
+    let head = fields.map(|(name, value)| {
+        let sized = |text: &str| [&[u8::try_from(text.len()).expect("a short field")], text.as_bytes()].concat();
+        [vec![0], sized(name), sized(value)].concat()
+    });
+    [
+        b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n".to_vec(),
+        frame(4, 0, 0, &[&[0, 4], window.as_slice()].concat()), // SETTINGS_INITIAL_WINDOW_SIZE
+        frame(8, 0, 0, &window),                                // WINDOW_UPDATE of the connection
+        frame(1, 4, 1, &head.concat()),                         // HEADERS, END_HEADERS
+        frame(0, 1, 1, body),                                   // DATA, END_STREAM
+    ]
+    .concat()
+}
+
 #[tokio::test]
 async fn an_http2_reply_that_is_not_read_is_cut_however_large_the_windows() {
     const LENGTH: usize = 64 << 20;
-    let daemon = Daemon::start_with(impatient(), 10_000).await;
+    let daemon = Daemon::start_with(HttpConfig { idle_timeout: ms(500), ..impatient() }, 10_000).await;
     daemon.engine.set(Work::AnswerBytes(LENGTH));
-    let stream = TcpStream::connect(daemon.address).await.expect("a connection");
-    let (mut sender, mut connection) = builder(1 << 30).handshake(TokioIo::new(stream)).await.expect("HTTP/2");
-    let reply = tokio::select! {
-        reply = sender.send_request(picture(KEY)) => reply.expect("a reply"),
-        ended = &mut connection => panic!("{ended:?}"),
-    };
+    let mut connection = daemon.connect().await;
+    connection.write(http2_frames("/remove", &raw_upload(b"the picture").1)).await;
+    until("the call of the engine", || daemon.engine.started() == 1).await;
     daemon.engine.set(Work::Answer);
     assert_eq!(daemon.send("/remove", &[]).await.status(), 200, "it had to wait for the room of the first");
-    // The stream is reset, or the connection closed, whichever deadline is noticed first; without a sender both end it.
-    drop(sender);
-    let (_, body) = in_time("the end", async { tokio::join!(connection, reply.into_body().collect()) }).await;
-    body.expect_err("the reply was cut");
+    let mut reply = Vec::new();
+    // The stream is reset and the idle connection closed, or the connection is closed first.
+    let _ = in_time("the end", connection.0.read_to_end(&mut reply)).await;
+    assert!(reply.len() > 1 << 14, "{} bytes are no reply", reply.len());
+    assert!(reply.len() < LENGTH, "all {} bytes were still delivered", reply.len());
 }
 
 #[tokio::test]
