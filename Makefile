@@ -90,7 +90,8 @@ golden-update: test-packages ## Show what changed in the golden set, and record 
 conformance: conformance-packages build ## Hold a daemon against schemas/openapi.yaml
 	@if { [ -x $(CONFORMANCE)/bin/pip ] || python3 -m venv --clear $(CONFORMANCE); } \
 	  && $(CONFORMANCE)/bin/pip install --quiet --disable-pip-version-check -r tests/conformance/requirements.txt; then \
-	  $(STEP) conformance 3 $(CONFORMANCE)/bin/python tests/conformance/run.py $(BIN); \
+	  $(STEP) conformance 3 $(CONFORMANCE)/bin/python tests/conformance/run.py $(BIN) \
+	  && $(STEP) generated 1 $(CONFORMANCE)/bin/python tests/conformance/generated.py $(BIN); \
 	elif [ "$${WITHOUT_PYPI:-}" = skip ]; then \
 	  printf '\n*** SKIPPED: schemathesis cannot be had from PyPI; the contract was NOT held against a daemon ***\n\n'; \
 	else exit 1; fi

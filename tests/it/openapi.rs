@@ -150,25 +150,20 @@ fn every_route_is_in_the_contract_and_every_path_is_a_route() {
             let response = resolved(&contract, &operation["responses"][status]);
             assert!(response["content"].get("application/json").is_some(), "{} {status}", route.path);
         }
-        let pins = operation.get("parameters").and_then(Value::as_sequence).is_some_and(|parameters| {
-            parameters.iter().any(|parameter| resolved(&contract, parameter)["name"] == "x-service-model")
-        });
-        assert_eq!(
-            pins,
-            matches!(route.target, Target::Image(_) | Target::Clip),
-            "{} takes a model or not",
-            route.path
-        );
         let parameters = operation.get("parameters").and_then(Value::as_sequence).cloned().unwrap_or_default();
-        let in_path: Vec<_> = parameters
-            .iter()
-            .map(|parameter| resolved(&contract, parameter))
-            .filter(|parameter| parameter["in"] == "path")
-            .map(|parameter| text(&parameter["name"]))
-            .collect();
+        let named = |place: &str| -> Vec<_> {
+            let parameters = parameters.iter().map(|parameter| resolved(&contract, parameter));
+            parameters.filter(|parameter| parameter["in"] == place).map(|parameter| text(&parameter["name"])).collect()
+        };
+        let in_header: &[&str] = match route.target {
+            Target::Image(_) | Target::Clip => &["x-service-model", "Idempotency-Key"],
+            Target::Result => &["range", "if-range"],
+            Target::Page(_) | Target::Service(_) => &[],
+        };
+        assert_eq!(named("header"), in_header, "{}", route.path);
         let in_route: Vec<_> = route.path.split('/').filter_map(|segment| segment.strip_prefix('{')).collect();
         assert_eq!(
-            in_path,
+            named("path"),
             in_route.iter().map(|name| name.trim_end_matches('}')).collect::<Vec<_>>(),
             "{}",
             route.path
