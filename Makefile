@@ -120,8 +120,8 @@ nightly: ## Everything that is long: fuzz, soak, kill storms, real clients, a br
 	@failed=; for step in $(NIGHTLY); do $(MAKE) --no-print-directory $$step GPU=yes || failed="$$failed $$step"; done; \
 	  $(STEP) --summary; [ -z "$$failed" ] || { echo "failed:$$failed"; exit 1; }
 
-# One integration test, or a module of them, with many rounds.
-long = BACKDROP_TEST_TIER=nightly BACKDROP_TEST_MINUTES=$(MINUTES) $(STEP) $(1) $(2) cargo test $(CARGO_FLAGS) --test it -- --nocapture $(3)
+# One integration test, or a module of them, with many rounds; built before its time counts.
+long = cargo test $(CARGO_FLAGS) --test it --no-run && BACKDROP_TEST_TIER=nightly BACKDROP_TEST_MINUTES=$(MINUTES) $(STEP) $(1) $(2) cargo test $(CARGO_FLAGS) --test it -- --nocapture $(3)
 
 kill-storm: test-packages ## Kill daemons, jobs, stores and bulk runs again and again
 	@$(call long,kill-storm,40,crash)
@@ -143,6 +143,7 @@ miri: ## The portable kernels under Miri
 	@$(STEP) miri 30 cargo +nightly miri test -p backdrop-kernels --no-default-features --test miri
 
 gpu-parity: test-packages ## The GPU twins of the kernels against the CPU at 4096×4096
+	@cargo test --release --locked -p backdrop-kernels --features gpu --test parity --no-run
 	@BACKDROP_TEST_DEVICE=gpu $(STEP) gpu-parity 20 cargo test --release --locked -p backdrop-kernels --features gpu --test parity -- --ignored --nocapture
 
 clients: conformance-packages build ## A daemon under curl, requests, httpx, aiohttp, urllib3 and node
