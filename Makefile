@@ -143,8 +143,8 @@ miri: ## The portable kernels under Miri
 	@$(STEP) miri 30 cargo +nightly miri test -p backdrop-kernels --no-default-features --test miri
 
 gpu-parity: test-packages ## The GPU twins of the kernels against the CPU at 4096×4096
-	@cargo test --release --locked -p backdrop-kernels --features gpu --test parity --no-run
-	@BACKDROP_TEST_DEVICE=gpu $(STEP) gpu-parity 20 cargo test --release --locked -p backdrop-kernels --features gpu --test parity -- --ignored --nocapture
+	@cargo test --release --locked --workspace --test parity --no-run
+	@BACKDROP_TEST_DEVICE=gpu $(STEP) gpu-parity 20 cargo test --release --locked --workspace --test parity -- --ignored --nocapture
 
 clients: conformance-packages build ## A daemon under curl, requests, httpx, aiohttp, urllib3 and node
 	@{ [ -x $(CLIENTS)/bin/pip ] || python3 -m venv --clear $(CLIENTS); } \
