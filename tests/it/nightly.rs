@@ -18,7 +18,7 @@ use std::fs;
 use std::time::{Duration, Instant};
 
 /// The limits of a request, with a side that keeps one mutant cheap.
-const LIMITS: Limits = Limits { max_bytes: 10 << 20, max_side: 1024 };
+const LIMITS: Limits = Limits { max_bytes: 10 << 20, max_side: 1024, max_megapixels: 17 };
 
 /// When the check has to end.
 #[expect(clippy::disallowed_methods, reason = "a switch of the tests, not a setting of the program")]
