@@ -132,8 +132,8 @@ fuzz: test-packages ## Decode mutated pictures for MINUTES
 soak: test-packages ## Load a daemon for MINUTES; its memory and descriptors must settle
 	@$(call long,soak,$$(($(MINUTES) + 5)),--ignored --exact nightly::a_daemon_under_load_for_minutes_settles)
 
-large-pictures: test-packages ## Every endpoint at 4096×4096, in every format
-	@$(call long,large-pictures,15,--ignored --exact nightly::every_endpoint_takes_the_largest_pictures)
+large-pictures: test-packages ## Every endpoint at 4096×4096 in every format, and a photo of 100 megapixels without a daemon
+	@$(call long,large-pictures,20,--ignored --exact nightly::every_endpoint_takes_the_largest_pictures nightly::a_photo_of_100_megapixels_is_cut_out_in_bounded_memory)
 
 many-keys: test-packages ## List a million keys of a bucket in bounded memory
 	@$(call long,many-keys,5,--ignored --exact bulk_listing::a_million_keys_take_less_than_200_mb)

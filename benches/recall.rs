@@ -92,7 +92,8 @@ fn engine() -> Engine {
 async fn mask(engine: &Engine, photo: Frame, detect: Detect) -> Result<Mask, Box<dyn Error>> {
     let slot = engine.admit()?;
     let cut = Cut { detect, ..Recipe::default().cut().expect("it cuts").clone() };
-    let call = Call { lane: Lane::Bulk, deadline: Instant::now() + Duration::from_secs(600) };
+    let call =
+        Call { lane: Lane::Bulk, deadline: Instant::now() + Duration::from_secs(600), limits: Limits::default() };
     Ok(pipeline::look(engine, &slot, photo, &cut, &call).await?.mask)
 }
 

@@ -87,6 +87,7 @@ impl Config {
         [
             self.server.validate(),
             self.limits.validate(),
+            self.limits.validate_memory(&self.server, self.engine.max_megapixels_in_flight),
             self.prices.validate(),
             self.fetch.validate(),
             self.engine.validate(),
@@ -193,6 +194,32 @@ mod tests {
         assert!(told.contains("BACKDROP_LIMITS_RATE_PER_MINUTE: limits.rate_per_minute: invalid type"), "{told}");
         assert!(told.contains("BACKDROP_ENGINE_MAX_BATCH: engine.max_batch: expected 1 to 64"), "{told}");
         assert!(told.contains("BACKDROP_ADMIN_LISTEN: server.admin_listen: expected another address"), "{told}");
+    }
+
+    #[test]
+    fn limits_of_pictures_are_settings_and_checked_against_the_memory() {
+        let checked = |pairs: &[(&str, &str)]| {
+            let environment = pairs.iter().map(|&(name, value)| (name.to_owned(), value.to_owned())).collect();
+            check(&Sources { environment, ..Sources::default() })
+        };
+        let given = [
+            ("BACKDROP_LIMITS_MAX_BYTES", "52428800"),
+            ("BACKDROP_LIMITS_MAX_SIDE", "12000"),
+            ("BACKDROP_LIMITS_MAX_MEGAPIXELS", "100"),
+        ];
+        let problems = checked(&given).expect_err("too little memory").to_string();
+        assert!(
+            problems.contains("BACKDROP_LIMITS_MAX_MEGAPIXELS: limits.max_megapixels: expected at most"),
+            "{problems}"
+        );
+        assert!(problems.contains("engine.max_megapixels_in_flight`, 64"), "{problems}");
+        assert!(problems.contains("server.max_reply_megabytes_in_flight`, 64"), "{problems}");
+        let memory = [
+            ("BACKDROP_ENGINE_MAX_MEGAPIXELS_IN_FLIGHT", "200"),
+            ("BACKDROP_SERVER_MAX_REPLY_MEGABYTES_IN_FLIGHT", "400"),
+        ];
+        let limits = checked(&[&given[..], &memory[..]].concat()).expect("enough memory").settings.limits;
+        assert_eq!((limits.max_bytes, limits.max_side, limits.max_megapixels), (52_428_800, 12_000, 100));
     }
 
     #[test]

@@ -37,6 +37,8 @@ pub struct Call {
     pub lane: Lane,
     /// When the caller stops waiting.
     pub deadline: Instant,
+    /// What the pictures may cost.
+    pub limits: Limits,
 }
 
 /// A finished picture and what was learned on the way.
@@ -234,7 +236,7 @@ pub async fn run_in(
     call: &Call,
 ) -> Result<Output, PipelineError> {
     let slot = slot.clone();
-    let Recipe { work, scene, encode, wants } = recipe.clone();
+    let Recipe { work, scene, encode, wants } = recipe.within(&call.limits);
     let job = Job { files: files.into(), scene, encode, wants };
     let stages = async {
         match work {
@@ -278,11 +280,12 @@ async fn stages(
     let mut timings = Timings { fetch: files.fetch, ..Timings::default() };
 
     let drawing = Drawing::of(&wants, &files);
-    let limits = match wants.background {
+    let limits = call.limits;
+    let of_background = match wants.background {
         Some(Source::Generated(_)) => PICTURE_LIMITS,
-        Some(Source::Attached | Source::Url(_)) | None => Limits::default(),
+        Some(Source::Attached | Source::Url(_)) | None => limits,
     };
-    let (probed, probing) = workers.run("probe", move || Probed::of(files, &limits)).await?;
+    let (probed, probing) = workers.run("probe", move || Probed::of(files, &limits, &of_background)).await?;
     let probed = probed?;
     let size = probed.source.header.size;
     if scene.framing == Framing::Whole {
@@ -428,17 +431,16 @@ struct Probed {
 }
 
 impl Probed {
-    /// `limits` are those of the background.
-    fn of(files: Files, limits: &Limits) -> Result<Self, PipelineError> {
+    /// The background has limits of its own.
+    fn of(files: Files, limits: &Limits, of_background: &Limits) -> Result<Self, PipelineError> {
         let beside = |which, bytes: Option<Bytes>, limits| {
             let judged = bytes.map(|bytes| Judged::of(bytes, limits)).transpose();
             judged.map_err(|error| PipelineError::Beside { which, error })
         };
-        let usual = Limits::default();
         Ok(Self {
-            source: Judged::of(files.source, &usual)?,
-            background: beside(Beside::Background, files.background, limits)?,
-            mark: beside(Beside::Mark, files.mark, &usual)?,
+            source: Judged::of(files.source, limits)?,
+            background: beside(Beside::Background, files.background, of_background)?,
+            mark: beside(Beside::Mark, files.mark, limits)?,
         })
     }
 

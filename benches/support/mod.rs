@@ -1,6 +1,6 @@
 //! What the benches of the whole pipeline share: a photo, an engine, a recipe.
 
-use backdrop::codec::{self, Channels, EncodeOptions, PngEffort};
+use backdrop::codec::{self, Channels, EncodeOptions, Limits, PngEffort};
 use backdrop::engine::{Engine, EngineConfig, Lane};
 use backdrop::image::{Buffer, Composite, Frame, OutputFormat, Quality, Size};
 use backdrop::model::weights::Weights;
@@ -82,7 +82,11 @@ impl Shop {
     /// One picture, from the bytes of a JPEG to those of the result.
     #[allow(dead_code, reason = "not every bench has need of it")]
     pub(crate) fn run(&self, file: &Bytes, recipe: &Recipe) {
-        let call = Call { lane: Lane::Interactive, deadline: Instant::now() + Duration::from_secs(60) };
+        let call = Call {
+            lane: Lane::Interactive,
+            deadline: Instant::now() + Duration::from_secs(60),
+            limits: Limits::default(),
+        };
         self.runtime.block_on(pipeline::run(&self.engine, file.clone(), recipe, &call)).expect("a picture");
     }
 }

@@ -53,6 +53,7 @@ pub(super) fn start_engine(config: &Config) -> Result<Engine, Failure> {
 /// A ready engine for up to so many pictures at once.
 pub(super) struct Local {
     engine: Engine,
+    limits: Limits,
 }
 
 impl Local {
@@ -62,7 +63,16 @@ impl Local {
         config.engine.max_requests_in_flight = config.engine.max_requests_in_flight.max(jobs);
         let engine = start_engine(&config)?;
         engine.ready().await?;
-        Ok(Self { engine })
+        Ok(Self { engine, limits: config.limits.of_local_pictures() })
+    }
+
+    /// What a picture may cost.
+    pub(super) const fn limits(&self) -> &Limits {
+        &self.limits
+    }
+
+    fn call(&self) -> Call {
+        Call { lane: Lane::Bulk, deadline: Instant::now() + PATIENCE, limits: self.limits }
     }
 
     /// The model and its version.
@@ -72,21 +82,20 @@ impl Local {
 
     /// One picture through the whole pipeline.
     pub(super) async fn run(&self, files: impl Into<Files>, recipe: &Recipe) -> Result<Output, PipelineError> {
-        let call = Call { lane: Lane::Bulk, deadline: Instant::now() + PATIENCE };
-        pipeline::run(&self.engine, files, recipe, &call).await
+        pipeline::run(&self.engine, files, recipe, &self.call()).await
     }
 
     /// One picture as far as its mask.
     pub(super) async fn look(&self, bytes: Bytes, cut: &Cut) -> Result<Looked, Failure> {
         let slot = self.engine.admit()?;
         let pool = self.engine.buffers().clone();
+        let limits = self.limits;
         let decode = move || -> Result<Frame, DecodeError> {
-            let header = codec::probe(&bytes, &Limits::default())?;
+            let header = codec::probe(&bytes, &limits)?;
             codec::decode(&bytes, &header, &pool)
         };
         let frame = self.engine.cpu(decode).await??;
-        let call = Call { lane: Lane::Bulk, deadline: Instant::now() + PATIENCE };
-        Ok(pipeline::look(&self.engine, &slot, frame, cut, &call).await?)
+        Ok(pipeline::look(&self.engine, &slot, frame, cut, &self.call()).await?)
     }
 
     /// Work on the engine's CPU pool.

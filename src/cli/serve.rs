@@ -78,7 +78,7 @@ async fn serve(config: Config) -> Result<(), Failure> {
     let public = bind(config.server.listen, "the API").await?;
     let admin = bind(config.server.admin_listen, "the admin interface").await?;
     let (address, admin_address) = (public.local_addr()?, admin.local_addr()?);
-    let fetcher = Fetcher::new(&config.fetch)?;
+    let fetcher = Fetcher::new(&config.fetch)?.up_to(config.limits.max_bytes);
     let studio = open_studio(&config).await?;
     let services = open_services(&config).await?;
     let keys = services.keys.clone();

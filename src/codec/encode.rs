@@ -44,7 +44,7 @@ fn to_webp(pixels: &mut Buffer, size: Size, opaque: bool, options: &EncodeOption
             Channels::Alpha => pack::alpha_as_rgba(pixels),
             Channels::Rgba => pack::zero_hidden(pixels),
         }
-        return webp::encode_lossy(pixels, size, options.quality);
+        return webp::encode_lossy(std::mem::take(pixels), size, options.quality);
     }
     let (len, color) = match (options.channels, opaque) {
         (Channels::Alpha, _) => (pack::rgba_to_alpha(pixels), ColorType::L8),

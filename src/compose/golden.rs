@@ -1,8 +1,8 @@
 //! Small drawn pictures whose finished form is known.
 
 use super::{
-    Aspect, Background, Enhance, Fit, Flattened, Framing, Grounding, Light, Materials, Outline, Padding, Resize,
-    SUBJECT_ALPHA, Scene, Shadow, flatten,
+    Aspect, Background, CanvasLimit, Enhance, Fit, Flattened, Framing, Grounding, Light, Materials, Outline, Padding,
+    Resize, SUBJECT_ALPHA, Scene, Shadow, flatten,
 };
 use crate::image::color::{Color, encoded8_of_linear16, linear_of_encoded};
 use crate::image::{Buffer, Frame, Rect, Size};
@@ -565,6 +565,7 @@ fn every_scene_of_every_odd_size_is_finished() {
                     let scene = Scene {
                         framing,
                         resize: Resize { width: to_width, height: to_height, max_dim: None },
+                        limit: CanvasLimit::default(),
                         background,
                         shadow: shadow(3.3, -2.0, 9.0, 0.5),
                         grounding: Some(Grounding { light, horizon: Some(0.4) }),

@@ -15,17 +15,39 @@ use super::portrait::{self, Window};
 use super::{Aspect, Background, Framing, Padding, Plate, Scene, Shadow, grounding, shadow};
 use crate::image::{Rect, Size};
 
-/// The longest side of a result, in pixels.
+/// The longest side of a result in pixels, where no larger picture may come in.
 pub const MAX_SIDE: u32 = 8192;
 /// Lengths beyond this have left every canvas; it keeps sums of them inside their integers.
 const FAR: f32 = 1e6;
 
-/// The result would be longer than [`MAX_SIDE`].
+/// The longest side that a canvas may have; [`MAX_SIDE`] by default.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CanvasLimit(pub u32);
+
+impl Default for CanvasLimit {
+    fn default() -> Self {
+        Self(MAX_SIDE)
+    }
+}
+
+impl CanvasLimit {
+    /// Refuses a canvas of `size` with a longer side.
+    ///
+    /// # Errors
+    /// [`OutputTooLarge`].
+    pub fn check(self, size: Size) -> Result<(), OutputTooLarge> {
+        if size.longest() > self.0 { Err(OutputTooLarge { size, limit: self.0 }) } else { Ok(()) }
+    }
+}
+
+/// The result would be longer than its limit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("the result would be {size}, more than {MAX_SIDE} pixels on a side")]
+#[error("the result would be {size}, more than {limit} pixels on a side")]
 pub struct OutputTooLarge {
     /// The canvas that was asked for.
     pub size: Size,
+    /// The longest side that it may have.
+    pub limit: u32,
 }
 
 /// The output size that was asked for.
@@ -94,14 +116,14 @@ impl Scene {
     /// The canvas, and the place of `source` on it, whose subject lies in `subject`.
     ///
     /// # Errors
-    /// [`OutputTooLarge`] when a side would be longer than [`MAX_SIDE`].
+    /// [`OutputTooLarge`] when a side would be longer than the scene's limit.
     pub fn layout(&self, source: Size, subject: Rect) -> Result<Layout, OutputTooLarge> {
         let subject = inside(subject, source);
         if let Framing::Padded { padding, .. } = self.framing {
             return self.padded(subject.size(), padding, subject);
         }
         let natural = self.natural(source, subject);
-        let (canvas, room) = self.resize_of(source).canvas(natural.size, natural.shape)?;
+        let (canvas, room) = self.resize_of(source).canvas(natural.size, natural.shape, self.limit)?;
         let (left, width) = scaled(natural.before.0, natural.from.width, natural.size.width, room.width);
         let (top, height) = scaled(natural.before.1, natural.from.height, natural.size.height, room.height);
         let place = Rect { left: room.left + left, top: room.top + top, width, height };
@@ -120,7 +142,7 @@ impl Scene {
     fn padded(&self, subject: Size, padding: Padding, from: Rect) -> Result<Layout, OutputTooLarge> {
         let shape = self.shape().unwrap_or(Size::new(1, 1));
         let natural = around(padding.around(subject), shape);
-        let (canvas, room) = self.resize.canvas(natural, shape)?;
+        let (canvas, room) = self.resize.canvas(natural, shape, self.limit)?;
         let size = if room.size() == natural { subject } else { subject.fitted(padding.within(room.size())) };
         let place = Rect {
             left: room.left + (room.width - size.width) / 2,
@@ -204,7 +226,8 @@ impl Scene {
             Background::Blurred { intensity, .. } => Plate::most_pixels(source, intensity),
             Background::Clear | Background::Color(_) | Background::Picture { .. } | Background::EdgeColor => 0,
         };
-        let unchanged = self.framing == Framing::Whole && self.resize.layout(source) == Ok(Layout::unchanged(source));
+        let unchanged = self.framing == Framing::Whole
+            && self.resize.layout_within(source, self.limit) == Ok(Layout::unchanged(source));
         // A mark in its final size: a fifth of the width, at most all of the height.
         let mark = if self.watermark.is_some() { canvas / 4 } else { 0 };
         let grounded = if self.grounding.is_some() { grounding::MOST_PIXELS } else { 0 };
@@ -213,7 +236,8 @@ impl Scene {
 
     /// Pixels of the largest canvas that any subject may lead to.
     fn largest_canvas(&self, source: Size) -> usize {
-        let limit = MAX_SIDE.min(self.resize.max_dim.unwrap_or(MAX_SIDE)) as usize;
+        let CanvasLimit(max_side) = self.limit;
+        let limit = max_side.min(self.resize.max_dim.unwrap_or(max_side)) as usize;
         // Every framing's natural canvas grows with its subject: the largest is that of a subject that fills the picture.
         let all = Rect::whole(source);
         let free = match self.framing {
@@ -225,10 +249,10 @@ impl Scene {
         };
         let most = match (self.resize.width, self.resize.height) {
             // Where the aspect is the subject's it may be anything, and so may the side that follows from it.
-            (Some(side), None) | (None, Some(side)) if free => side as usize * MAX_SIDE as usize,
+            (Some(side), None) | (None, Some(side)) if free => side as usize * max_side as usize,
             (None, None) if free => self.natural(source, all).size.area(),
             (None, None) if matches!(self.framing, Framing::Portrait { .. }) => {
-                let side = self.resize_of(source).max_dim.unwrap_or(MAX_SIDE);
+                let side = self.resize_of(source).max_dim.unwrap_or(max_side);
                 self.shape().unwrap_or(Size::new(1, 1)).fitted(Size::new(side, side)).area()
             }
             _ => self.layout(source, all).map_or(limit * limit, |layout| layout.canvas.area()),
@@ -243,13 +267,17 @@ impl Resize {
     /// # Errors
     /// [`OutputTooLarge`] when a side would be longer than [`MAX_SIDE`].
     pub fn layout(&self, source: Size) -> Result<Layout, OutputTooLarge> {
-        let (canvas, place) = self.canvas(source, source)?;
+        self.layout_within(source, CanvasLimit::default())
+    }
+
+    fn layout_within(&self, source: Size, limit: CanvasLimit) -> Result<Layout, OutputTooLarge> {
+        let (canvas, place) = self.canvas(source, source, limit)?;
         let scale = place.width as f32 / source.width as f32;
         Ok(Layout { canvas, from: Rect::whole(source), place, scale })
     }
 
     /// The canvas that a natural canvas of the exact aspect `shape` becomes, and its place there.
-    fn canvas(&self, natural: Size, shape: Size) -> Result<(Size, Rect), OutputTooLarge> {
+    fn canvas(&self, natural: Size, shape: Size, limit: CanvasLimit) -> Result<(Size, Rect), OutputTooLarge> {
         let canvas = match (self.width, self.height) {
             (None, None) => natural,
             (Some(width), None) => Size::new(width.max(1), shape.height_at(width.max(1))),
@@ -265,9 +293,7 @@ impl Resize {
             }
             Some(_) | None => canvas,
         };
-        if canvas.longest() > MAX_SIDE {
-            return Err(OutputTooLarge { size: canvas });
-        }
+        limit.check(canvas)?;
         let fitted = if boxed { shape.fitted(canvas) } else { canvas };
         let place = Rect {
             left: (canvas.width - fitted.width) / 2,

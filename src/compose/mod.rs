@@ -20,7 +20,7 @@ mod watermark;
 
 pub use background::Plate;
 pub use flatten::{Flattened, Materials, SUBJECT_ALPHA, flatten};
-pub use layout::{Layout, MAX_SIDE, OutputTooLarge, Resize};
+pub use layout::{CanvasLimit, Layout, MAX_SIDE, OutputTooLarge, Resize};
 pub use on_white::on_white;
 pub use portrait::Head;
 pub use scene::{

@@ -1,6 +1,6 @@
 //! What a finished picture is made of, beside the subject. Nothing here depends on the picture at hand.
 
-use super::{Head, Resize};
+use super::{CanvasLimit, Head, Resize};
 use crate::image::color::Color;
 
 /// Everything that surrounds the subject, and the subject's place in it.
@@ -10,6 +10,8 @@ pub struct Scene {
     pub framing: Framing,
     /// The size of the result.
     pub resize: Resize,
+    /// How large it may be.
+    pub limit: CanvasLimit,
     /// What lies behind everything.
     pub background: Background,
     /// The subject's shadow on the background.

@@ -3,7 +3,6 @@
 use super::Caller;
 use super::error::{ApiError, ErrorCode};
 use super::facade::Facade;
-use super::form::max_file;
 use super::response::Reply;
 use super::upload_memory::Share;
 use crate::account::{DayExhausted, Place};
@@ -78,9 +77,9 @@ impl Facade {
             return Ok(None);
         }
         // First, so that a picture that cannot be used costs no other.
-        let canvas = canvas_of(recipe, source.clone()).await?;
+        let canvas = canvas_of(recipe, source.clone(), self.limits).await?;
         let mut share = self.uploads.of(&caller.account).share();
-        share.wait_for(max_file()).await?;
+        share.wait_for(self.limits.max_bytes).await?;
         // The work that follows has its part of the time.
         let deadline = received + self.config.request_deadline.mul_f64(0.75);
         let Some(made) = studio.backdrop(wish, canvas, patron(caller), deadline).await? else { return Ok(None) };
@@ -125,12 +124,12 @@ fn patron(caller: &Caller) -> Patron<'_> {
 }
 
 /// The size of the result, as far as the source's header and the recipe say.
-async fn canvas_of(recipe: &Recipe, source: Bytes) -> Result<Size, ApiError> {
-    let probe = move || codec::probe(&source, &Limits::default()).map(|header| header.size);
+async fn canvas_of(recipe: &Recipe, source: Bytes, limits: Limits) -> Result<Size, ApiError> {
+    let probe = move || codec::probe(&source, &limits).map(|header| header.size);
     let probed: Result<Size, DecodeError> =
         spawn_blocking(probe).await.map_err(|error| ApiError::internal(error.to_string()))?;
     let size = probed?;
-    let layout = recipe.scene.layout(size, Rect::whole(size)).map_err(PipelineError::from)?;
+    let layout = recipe.within(&limits).scene.layout(size, Rect::whole(size)).map_err(PipelineError::from)?;
     Ok(layout.canvas)
 }
 

@@ -1,6 +1,7 @@
 //! The settings of the listeners and of what one caller may do.
 
 use super::cors;
+use crate::codec::Limits;
 use crate::source::AddressRange;
 use serde::{Deserialize, Serialize};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -8,6 +9,8 @@ use std::path::PathBuf;
 use std::time::Duration;
 use url::Url;
 
+/// What settings in megabytes count in.
+const MEGABYTE: usize = 1_000_000;
 const A_DAY: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// Section `[server]`.
@@ -180,6 +183,14 @@ fn is_public_url(text: &str) -> bool {
     })
 }
 
+/// Bytes that a file may be allowed to have: 1 GiB.
+const MOST_BYTES: usize = 1 << 30;
+/// Pixels that a side may be allowed to have, and megapixels of the square of them.
+const MOST_SIDE: u32 = 16_384;
+const MOST_MEGAPIXELS: u32 = 268;
+/// Bytes of a pixel in the largest file that is made of it: a PNG of noise.
+const REPLY_BYTES_PER_PIXEL: usize = 4;
+
 /// Section `[limits]`: what one caller may do.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
@@ -190,11 +201,26 @@ pub struct LimitsConfig {
     pub free_images_per_month: u64,
     /// Backdrops that `/replace-bg-ai` makes in a day (UTC), for all accounts together; beyond, it is answered 429.
     pub backdrop_ai_per_day: u32,
+    /// Bytes of a picture, uploaded or fetched; beyond, it is answered 413. The commands that work without a daemon take at
+    /// least 200 MB, 16384 pixels and 150 megapixels.
+    pub max_bytes: usize,
+    /// Pixels of a picture's longer side; beyond, it is answered 413. A result may be as large, and 8192 in any case.
+    pub max_side: u32,
+    /// Megapixels of a picture; beyond, it is answered 413.
+    pub max_megapixels: u32,
 }
 
 impl Default for LimitsConfig {
     fn default() -> Self {
-        Self { rate_per_minute: 60, free_images_per_month: 50, backdrop_ai_per_day: 500 }
+        let Limits { max_bytes, max_side, max_megapixels } = Limits::default();
+        Self {
+            rate_per_minute: 60,
+            free_images_per_month: 50,
+            backdrop_ai_per_day: 500,
+            max_bytes,
+            max_side,
+            max_megapixels,
+        }
     }
 }
 
@@ -202,8 +228,58 @@ impl LimitsConfig {
     /// Every mistake in this section, each as a sentence.
     #[must_use]
     pub fn validate(&self) -> Vec<String> {
-        let holds = self.rate_per_minute > 0;
-        if holds { Vec::new() } else { vec!["limits.rate_per_minute: expected at least 1".to_owned()] }
+        let mut mistakes = Vec::new();
+        let mut check = |holds: bool, mistake: &str| {
+            if !holds {
+                mistakes.push(format!("limits.{mistake}"));
+            }
+        };
+        check(self.rate_per_minute > 0, "rate_per_minute: expected at least 1");
+        check((1024..=MOST_BYTES).contains(&self.max_bytes), &format!("max_bytes: expected 1024 to {MOST_BYTES}"));
+        check((16..=MOST_SIDE).contains(&self.max_side), &format!("max_side: expected 16 to {MOST_SIDE}"));
+        let megapixels = 1..=MOST_MEGAPIXELS;
+        check(megapixels.contains(&self.max_megapixels), &format!("max_megapixels: expected 1 to {MOST_MEGAPIXELS}"));
+        mistakes
+    }
+
+    /// What does not fit the memory that `server` and, in megapixels, the engine set aside, each as a sentence. Pictures of
+    /// the default limits fit whatever is set aside, one at a time.
+    #[must_use]
+    pub fn validate_memory(&self, server: &HttpConfig, megapixels_in_flight: u32) -> Vec<String> {
+        let mut mistakes = Vec::new();
+        let uploads = server.max_upload_megabytes_in_flight;
+        if self.max_bytes > uploads.saturating_mul(MEGABYTE) {
+            mistakes.push(format!(
+                "limits.max_bytes: expected at most `server.max_upload_megabytes_in_flight`, {uploads} MB"
+            ));
+        }
+        if self.max_megapixels > Limits::default().max_megapixels {
+            if self.max_megapixels > megapixels_in_flight {
+                mistakes.push(format!(
+                    "limits.max_megapixels: expected at most `engine.max_megapixels_in_flight`, {megapixels_in_flight}"
+                ));
+            }
+            let replies = server.max_reply_megabytes_in_flight;
+            if self.max_megapixels as usize * REPLY_BYTES_PER_PIXEL > replies {
+                mistakes.push(format!(
+                    "limits.max_megapixels: expected at most a quarter of `server.max_reply_megabytes_in_flight`, {}",
+                    replies / REPLY_BYTES_PER_PIXEL
+                ));
+            }
+        }
+        mistakes
+    }
+
+    /// Those of a picture over HTTP.
+    #[must_use]
+    pub const fn of_pictures(&self) -> Limits {
+        Limits { max_bytes: self.max_bytes, max_side: self.max_side, max_megapixels: self.max_megapixels }
+    }
+
+    /// Those of a picture of the machine's own user.
+    #[must_use]
+    pub fn of_local_pictures(&self) -> Limits {
+        self.of_pictures().or_larger(Limits::LOCAL)
     }
 }
 
@@ -218,6 +294,74 @@ mod tests {
         let text = toml::to_string(&HttpConfig::default()).expect("plain data");
         assert!(text.contains("header_timeout = \"10s\"\n"), "{text}");
         assert_eq!(toml::from_str::<HttpConfig>(&text).expect("its own text"), HttpConfig::default());
+    }
+
+    #[test]
+    fn limits_of_pictures_are_bounded() {
+        let of = |max_bytes, max_side, max_megapixels| LimitsConfig {
+            max_bytes,
+            max_side,
+            max_megapixels,
+            ..LimitsConfig::default()
+        };
+        for good in [of(1024, 16, 1), of(1 << 30, 16_384, 268)] {
+            assert_eq!(good.validate(), [""; 0]);
+        }
+        let low = of(1023, 15, 0).validate();
+        let expected = [
+            "limits.max_bytes: expected 1024 to 1073741824",
+            "limits.max_side: expected 16 to 16384",
+            "limits.max_megapixels: expected 1 to 268",
+        ];
+        assert_eq!(low, expected);
+        assert_eq!(of((1 << 30) + 1, 16_385, 269).validate(), expected);
+    }
+
+    #[test]
+    fn limits_of_pictures_fit_the_memory_that_is_set_aside() {
+        let server = |uploads, replies| HttpConfig {
+            max_upload_megabytes_in_flight: uploads,
+            max_reply_megabytes_in_flight: replies,
+            ..HttpConfig::default()
+        };
+        let of = |max_bytes, max_megapixels| LimitsConfig { max_bytes, max_megapixels, ..LimitsConfig::default() };
+        let default = LimitsConfig::default();
+        assert_eq!(default.validate_memory(&HttpConfig::default(), 64), [""; 0]);
+        assert_eq!(default.validate_memory(&server(16, 16), 1), [""; 0], "as before there were such limits");
+        assert_eq!(of(256_000_000, 64).validate_memory(&HttpConfig::default(), 64), [""; 0]);
+        for (limits, server, in_flight, expected) in [
+            (
+                of(256_000_001, 17),
+                server(256, 256),
+                64,
+                "limits.max_bytes: expected at most \
+                `server.max_upload_megabytes_in_flight`, 256 MB",
+            ),
+            (
+                of(1024, 65),
+                server(256, 512),
+                64,
+                "limits.max_megapixels: expected at most \
+                `engine.max_megapixels_in_flight`, 64",
+            ),
+            (
+                of(1024, 65),
+                server(256, 256),
+                100,
+                "limits.max_megapixels: expected at most a quarter of \
+                `server.max_reply_megabytes_in_flight`, 64",
+            ),
+        ] {
+            assert_eq!(limits.validate_memory(&server, in_flight), [expected]);
+        }
+    }
+
+    #[test]
+    fn the_machines_own_user_has_the_larger_limits() {
+        assert_eq!(LimitsConfig::default().of_pictures(), Limits::default());
+        assert_eq!(LimitsConfig::default().of_local_pictures(), Limits::LOCAL);
+        let larger = LimitsConfig { max_megapixels: 200, ..LimitsConfig::default() };
+        assert_eq!(larger.of_local_pictures(), Limits { max_megapixels: 200, ..Limits::LOCAL });
     }
 
     #[test]

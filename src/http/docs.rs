@@ -8,6 +8,7 @@ use super::error::ErrorCode;
 use super::response::{self, Reply};
 use super::router::{ROUTES, Route, Target};
 use super::{form, submission};
+use crate::codec::Limits;
 use crate::recipe::{BG_FILE, Field, Input, Kind, VIDEO_FIELDS};
 use bytes::Bytes;
 use hyper::StatusCode;
@@ -105,7 +106,9 @@ fn in_and_out(input: Input) -> &'static str {
 /// The rows of the table that stand for pictures.
 fn pictures(input: Input) -> String {
     let row = |name, value, required, about| {
-        format!("<tr><td><code>{name}</code><td>{value}<td>{required}<td>{about}, at most {} bytes.", form::max_file())
+        // The page is made before the configuration is read.
+        let most = Limits::default().max_bytes;
+        format!("<tr><td><code>{name}</code><td>{value}<td>{required}<td>{about}, by default at most {most} bytes.")
     };
     let kinds = "JPEG, PNG, WebP or HEIC";
     let file = row(form::FILE, "a file", "required", kinds);

@@ -295,7 +295,9 @@ impl From<DecodeError> for ApiError {
         let code = match error {
             DecodeError::Empty | DecodeError::Corrupt(_) => ErrorCode::InvalidImage,
             DecodeError::Unsupported { .. } => ErrorCode::UnsupportedMediaType,
-            DecodeError::TooManyBytes { .. } | DecodeError::TooManyPixels { .. } => ErrorCode::PayloadTooLarge,
+            DecodeError::TooManyBytes { .. }
+            | DecodeError::TooManyPixels { .. }
+            | DecodeError::TooManyMegapixels { .. } => ErrorCode::PayloadTooLarge,
         };
         Self::new(code, error.to_string()).param("file")
     }

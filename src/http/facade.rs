@@ -12,6 +12,7 @@ use super::routes;
 use super::upload_memory::UploadMemory;
 use super::{App, Caller};
 use crate::account::rate::{Rate, RateLimiter};
+use crate::codec::Limits;
 use hyper::Method;
 use hyper::header::{AUTHORIZATION, HeaderMap, HeaderValue, WWW_AUTHENTICATE};
 use std::sync::Arc;
@@ -26,6 +27,8 @@ const LOOKS_PER_CALL: u32 = 10;
 pub(super) struct Facade {
     pub(super) app: App,
     pub(super) config: Arc<HttpConfig>,
+    /// What a picture may cost.
+    pub(super) limits: Limits,
     pub(super) uploads: UploadMemory,
     pub(super) replies: ReplyBudget,
     pub(super) clips: ClipRoom,
@@ -38,13 +41,15 @@ pub(super) struct Facade {
 
 impl Facade {
     pub(super) fn new(app: App, config: Arc<HttpConfig>, limits: &LimitsConfig) -> Self {
-        let uploads = UploadMemory::new(config.max_upload_megabytes_in_flight.saturating_mul(1_000_000));
+        let upload_bytes = config.max_upload_megabytes_in_flight.saturating_mul(1_000_000);
+        let uploads = UploadMemory::new(upload_bytes, limits.max_bytes);
         let replies = ReplyBudget::new(config.max_reply_megabytes_in_flight.saturating_mul(1_000_000));
         let doorman = Doorman::new(config.wrong_keys_per_minute);
         let rate = limits.rate_per_minute;
         Self {
             app,
             config,
+            limits: limits.of_pictures(),
             uploads,
             replies,
             clips: ClipRoom::new(),

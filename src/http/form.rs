@@ -4,7 +4,7 @@ use super::body::{BodyError, Chunks};
 use super::error::{ApiError, ErrorCode};
 use super::multipart::{Multipart, MultipartError, Part};
 use super::upload_memory::{AccountMemory, Share};
-use crate::codec;
+use crate::codec::DecodeError;
 use crate::recipe::{BG_FILE, Endpoint, FieldError, Fields, Input, MAX_BATCH};
 use bytes::{Bytes, BytesMut};
 
@@ -20,11 +20,6 @@ const MAX_VALUE: usize = 4 * 1024;
 /// What fields and part heads may add to the file; more than a form of all fields needs.
 pub(super) const MAX_OVERHEAD: usize = 256 * 1024;
 
-/// The largest file.
-pub(super) fn max_file() -> usize {
-    codec::Limits::default().max_bytes
-}
-
 /// The parts of a form that hold files, each with how many there may be.
 pub(super) const fn files_in(input: Input) -> &'static [(&'static str, usize)] {
     match input {
@@ -35,9 +30,9 @@ pub(super) const fn files_in(input: Input) -> &'static [(&'static str, usize)] {
     }
 }
 
-/// The largest body that can hold a form.
-pub(super) fn max_body(input: Input) -> usize {
-    files_in(input).iter().map(|(_, at_most)| at_most * max_file()).sum::<usize>() + MAX_OVERHEAD
+/// The largest body that can hold a form of files of up to `max_file` bytes.
+pub(super) fn max_body(input: Input, max_file: usize) -> usize {
+    files_in(input).iter().map(|(_, at_most)| at_most * max_file).sum::<usize>() + MAX_OVERHEAD
 }
 
 /// A form as it was sent.
@@ -67,14 +62,15 @@ impl Form {
     }
 }
 
-/// Reads a form to its end. A name that `endpoint` does not know ends it at once.
+/// Reads a form of files of up to `max_file` bytes to its end. A name that `endpoint` does not know ends it at once.
 pub(super) async fn read<C: Chunks>(
     chunks: C,
     boundary: &str,
     endpoint: &Endpoint,
     memory: &AccountMemory,
+    max_file: usize,
 ) -> Result<Form, ApiError> {
-    let mut multipart = Multipart::new(chunks, boundary, max_body(endpoint.input));
+    let mut multipart = Multipart::new(chunks, boundary, max_body(endpoint.input, max_file));
     let mut form = Form { fields: Fields::default(), files: Vec::new(), share: memory.share() };
     while let Some(Part { name, filename }) = multipart.next_part().await? {
         let at_most = files_in(endpoint.input).iter().find(|(file, _)| *file == name).map(|(_, at_most)| *at_most);
@@ -83,7 +79,7 @@ pub(super) async fn read<C: Chunks>(
             if already == at_most {
                 return Err(too_many(name, at_most));
             }
-            let bytes = read_file(&mut multipart, &form.share).await?;
+            let bytes = read_file(&mut multipart, &form.share, max_file).await?;
             form.fields.attach(&name);
             form.files.push(Upload { name, filename, bytes });
         } else if endpoint.field(&name).is_some() {
@@ -104,11 +100,11 @@ fn too_many(name: String, at_most: usize) -> ApiError {
     ApiError::new(ErrorCode::InvalidParameter, message).param(name)
 }
 
-async fn read_file<C: Chunks>(multipart: &mut Multipart<C>, share: &Share) -> Result<Bytes, ApiError> {
+async fn read_file<C: Chunks>(multipart: &mut Multipart<C>, share: &Share, max_file: usize) -> Result<Bytes, ApiError> {
     let mut file = BytesMut::new();
-    while let Some(data) = multipart.next_data().await.map_err(too_large_as_file)? {
-        if file.len() + data.len() > max_file() {
-            return Err(file_too_large());
+    while let Some(data) = multipart.next_data().await.map_err(|error| too_large_as_file(error, max_file))? {
+        if file.len() + data.len() > max_file {
+            return Err(file_too_large(max_file));
         }
         share.grow(data.len())?;
         file.extend_from_slice(&data);
@@ -133,13 +129,13 @@ pub(super) async fn read_value<C: Chunks>(multipart: &mut Multipart<C>, name: &s
 }
 
 /// What a caller whose picture is too large is told, whichever bound noticed it.
-pub(super) fn file_too_large() -> ApiError {
-    codec::DecodeError::TooManyBytes { limit: max_file() }.into()
+pub(super) fn file_too_large(max_file: usize) -> ApiError {
+    DecodeError::TooManyBytes { limit: max_file }.into()
 }
 
-fn too_large_as_file(error: MultipartError) -> ApiError {
+fn too_large_as_file(error: MultipartError, max_file: usize) -> ApiError {
     match error {
-        MultipartError::BodyTooLarge => file_too_large(),
+        MultipartError::BodyTooLarge => file_too_large(max_file),
         MultipartError::Malformed(_) | MultipartError::Body(BodyError::TooSlow | BodyError::Broken(_)) => error.into(),
     }
 }

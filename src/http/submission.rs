@@ -66,7 +66,9 @@ pub(super) async fn read(
     refuse_query(&exchange.uri, place)?;
     let memory = facade.uploads.of(&caller.account);
     match endpoint.input {
-        Input::File | Input::FileAndBackground | Input::Files => read_form(&memory, endpoint, exchange).await,
+        Input::File | Input::FileAndBackground | Input::Files => {
+            read_form(&memory, endpoint, exchange, facade.limits.max_bytes).await
+        }
         Input::Url | Input::Urls => read_json(&memory, endpoint, exchange).await,
     }
 }
@@ -75,12 +77,13 @@ async fn read_form(
     memory: &AccountMemory,
     endpoint: &Endpoint,
     exchange: &mut Exchange,
+    max_file: usize,
 ) -> Result<Submission, ApiError> {
     let boundary = boundary(&exchange.headers)?;
-    if exchange.body.announced().is_some_and(|length| length > form::max_body(endpoint.input) as u64) {
-        return Err(form::file_too_large());
+    if exchange.body.announced().is_some_and(|length| length > form::max_body(endpoint.input, max_file) as u64) {
+        return Err(form::file_too_large(max_file));
     }
-    let mut form = form::read(&mut exchange.body, &boundary, endpoint, memory).await?;
+    let mut form = form::read(&mut exchange.body, &boundary, endpoint, memory, max_file).await?;
     // The fields come first in the order of checks, so that a mistake in them is told whatever the files are.
     judge(endpoint, &form.fields)?;
     let background = form.take(BG_FILE);

@@ -7,7 +7,6 @@
 //! Networking 6(2), 1998, with α = 2. What an account holds is never below one file because of the threshold alone.
 
 use super::error::{ApiError, ErrorCode};
-use super::form::max_file;
 use crate::source::{NoRoom, Room};
 use futures_util::future::BoxFuture;
 use std::collections::HashMap;
@@ -38,6 +37,8 @@ struct Shared {
 #[derive(Debug)]
 struct Usage {
     free: usize,
+    /// An account may hold so much, whatever its threshold.
+    max_file: usize,
     /// Bytes by account; none at 0.
     held: HashMap<Arc<str>, usize>,
 }
@@ -57,8 +58,10 @@ pub(super) struct Share {
 }
 
 impl UploadMemory {
-    pub(super) fn new(bytes: usize) -> Self {
-        Self(Arc::new(Shared { usage: Mutex::new(Usage { free: bytes, held: HashMap::new() }), freed: Notify::new() }))
+    /// So many bytes for files of up to `max_file`.
+    pub(super) fn new(bytes: usize, max_file: usize) -> Self {
+        let usage = Mutex::new(Usage { free: bytes, max_file, held: HashMap::new() });
+        Self(Arc::new(Shared { usage, freed: Notify::new() }))
     }
 
     pub(super) fn of(&self, account: &str) -> AccountMemory {
@@ -83,7 +86,7 @@ impl Usage {
     fn take(&mut self, account: &Arc<str>, bytes: usize) -> bool {
         let Some(free) = self.free.checked_sub(bytes) else { return false };
         let held = self.held.get(account).copied().unwrap_or_default() + bytes;
-        if held > max_file().max(TIMES_FREE.saturating_mul(free)) {
+        if held > self.max_file.max(TIMES_FREE.saturating_mul(free)) {
             return false;
         }
         self.free = free;
@@ -169,6 +172,10 @@ mod tests {
 
     const MEGABYTE: usize = 1_000_000;
 
+    fn memory_of(bytes: usize) -> UploadMemory {
+        UploadMemory::new(bytes, 10 << 20)
+    }
+
     /// So many megabytes as `account` gets, one after the other.
     fn fill(memory: &UploadMemory, account: &str) -> (usize, Share) {
         let share = memory.of(account).share();
@@ -178,7 +185,7 @@ mod tests {
 
     #[test]
     fn an_account_leaves_room_for_others_and_gets_most_when_it_is_alone() {
-        let memory = UploadMemory::new(240 * MEGABYTE);
+        let memory = memory_of(240 * MEGABYTE);
         let (first, held) = fill(&memory, "a");
         assert_eq!(first, 160, "two thirds");
         let (second, _second) = fill(&memory, "b");
@@ -191,15 +198,17 @@ mod tests {
 
     #[test]
     fn one_file_is_taken_as_long_as_there_is_room() {
-        let memory = UploadMemory::new(20 * MEGABYTE);
+        let memory = memory_of(20 * MEGABYTE);
         let (first, _first) = fill(&memory, "a");
         assert_eq!(first, 13);
         assert_eq!(fill(&memory, "b").0, 7, "all that is left");
+        let memory = UploadMemory::new(20 * MEGABYTE, 18 * MEGABYTE);
+        assert_eq!(fill(&memory, "a").0, 18, "a larger file, where larger ones are allowed");
     }
 
     #[test]
     fn what_is_dropped_is_free_again_and_no_account_is_remembered() {
-        let memory = UploadMemory::new(30 * MEGABYTE);
+        let memory = memory_of(30 * MEGABYTE);
         let mut share = memory.of("a").share();
         share.grow(10 * MEGABYTE).expect("it is free");
         share.shrink_to(MEGABYTE);
@@ -214,7 +223,7 @@ mod tests {
 
     #[tokio::test]
     async fn what_waits_goes_on_when_there_is_room() {
-        let memory = UploadMemory::new(10 * MEGABYTE);
+        let memory = memory_of(10 * MEGABYTE);
         let (_, held) = fill(&memory, "a");
         let share = memory.of("b").share();
         let mut waiting = pin!(share.wait_for(5 * MEGABYTE));

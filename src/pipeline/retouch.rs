@@ -4,8 +4,8 @@
 
 use super::portrait::box_of;
 use super::{Call, FaceFound, Job, Output, PipelineError, Probed, Timings, Workers};
-use crate::codec::{self, Limits};
-use crate::compose::{self, Flattened, MAX_SIDE, Materials, OutputTooLarge};
+use crate::codec;
+use crate::compose::{self, CanvasLimit, Flattened, Materials, OutputTooLarge};
 use crate::engine::{Engine, Slot};
 use crate::image::{Face, Frame, OutputFormat, Rect, Size};
 use crate::model::{Factor, Retoucher};
@@ -25,10 +25,11 @@ pub(super) async fn stages(
     let began = Instant::now();
     let mut timings = Timings { fetch: files.fetch, ..Timings::default() };
 
-    let (probed, probing) = workers.run("probe", move || Probed::of(files, &Limits::default())).await?;
+    let limits = call.limits;
+    let (probed, probing) = workers.run("probe", move || Probed::of(files, &limits, &limits)).await?;
     let probed = probed?;
     // A result that would be too large is refused before it costs anything.
-    let size = larger(probed.source.header.size, retouch.factor())?;
+    let size = larger(probed.source.header.size, retouch.factor(), scene.limit)?;
     let layout = scene.layout(size, Rect::whole(size))?;
     let grown = if retouch.factor().is_some() { size.area() } else { 0 };
     engine.reserve_pixels(&slot, probed.pixels() + grown + scene.most_pixels(size), call.deadline).await?;
@@ -78,10 +79,10 @@ pub(super) fn model_of(retoucher: &dyn Retoucher, retouch: Retouch) -> String {
 }
 
 /// The size that a picture of `size` is enlarged to.
-fn larger(size: Size, factor: Option<Factor>) -> Result<Size, OutputTooLarge> {
+fn larger(size: Size, factor: Option<Factor>, limit: CanvasLimit) -> Result<Size, OutputTooLarge> {
     let by = factor.map_or(1, Factor::get);
     let size = Size::new(size.width.saturating_mul(by), size.height.saturating_mul(by));
-    if size.longest() > MAX_SIDE { Err(OutputTooLarge { size }) } else { Ok(size) }
+    limit.check(size).map(|()| size)
 }
 
 async fn enlarge(workers: &Workers<'_>, frame: Frame, factor: Factor) -> Result<(Frame, Duration), PipelineError> {

@@ -87,6 +87,16 @@ impl Recipe {
         }
     }
 
+    /// The same for a source within `limits`: the result may be as large as the largest source, where that is larger than
+    /// [`compose::MAX_SIDE`] and a file of its format can be.
+    #[must_use]
+    pub fn within(&self, limits: &codec::Limits) -> Self {
+        let side = limits.max_side.max(compose::MAX_SIDE).min(codec::longest_side(self.encode.format));
+        let mut recipe = self.clone();
+        recipe.scene.limit = compose::CanvasLimit(side);
+        recipe
+    }
+
     /// The weights of the binary that its work needs, but for those that cut out: a caller's own may be in their place.
     #[must_use]
     pub fn built_in(&self) -> Vec<BuiltIn> {
@@ -210,7 +220,10 @@ pub enum Source {
 
 #[cfg(test)]
 pub(crate) mod tests {
-    use super::{ENDPOINTS, Factor, Fields};
+    use super::{ENDPOINTS, Factor, Fields, Recipe};
+    use crate::codec::Limits;
+    use crate::compose::CanvasLimit;
+    use crate::image::OutputFormat;
     use crate::model::weights::BuiltIn;
 
     #[test]
@@ -224,6 +237,24 @@ pub(crate) mod tests {
         assert_eq!(needs("headshot", &[("restore_face", "false")]), [BuiltIn::Face]);
         assert_eq!(needs("face-restore", &[]), [BuiltIn::Face, BuiltIn::Restore]);
         assert_eq!(needs("upscale", &[("scale", "4")]), [BuiltIn::Upscale(Factor::Four)]);
+    }
+
+    #[test]
+    fn a_result_may_be_as_large_as_the_largest_source() {
+        let png = Recipe::default();
+        let webp = ENDPOINTS[0].recipe(&fields(&[("format", "webp")])).expect("a format");
+        assert_eq!((ENDPOINTS[0].name, webp.encode.format), ("remove", OutputFormat::WebP));
+        for (recipe, max_side, expected) in [
+            (&png, 16, 8192),
+            (&png, 4096, 8192),
+            (&png, 8193, 8193),
+            (&png, 16_384, 16_384),
+            (&webp, 4096, 8192),
+            (&webp, 16_384, 16_383),
+        ] {
+            let CanvasLimit(limit) = recipe.within(&Limits { max_side, ..Limits::default() }).scene.limit;
+            assert_eq!(limit, expected, "{:?} from {max_side}", recipe.encode.format);
+        }
     }
 
     /// Fields as a caller sends them.

@@ -245,11 +245,11 @@ pub enum FetchConfigError {
 #[derive(Clone)]
 pub struct Fetcher {
     inner: Arc<Inner>,
+    max_bytes: usize,
 }
 
 struct Inner {
     timeout: Duration,
-    max_bytes: usize,
     private_origins: HashSet<(Host, u16)>,
     denied: Vec<AddressRange>,
     /// The addresses of this machine.
@@ -260,9 +260,9 @@ struct Inner {
 
 impl fmt::Debug for Fetcher {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Inner { timeout, max_bytes, private_origins, .. } = &*self.inner;
+        let Inner { timeout, private_origins, .. } = &*self.inner;
         let mut debug = f.debug_struct("Fetcher");
-        debug.field("timeout", timeout).field("max_bytes", max_bytes).field("private_origins", private_origins);
+        debug.field("timeout", timeout).field("max_bytes", &self.max_bytes).field("private_origins", private_origins);
         debug.finish_non_exhaustive()
     }
 }
@@ -293,14 +293,20 @@ impl Fetcher {
         }
         let inner = Inner {
             timeout: config.timeout,
-            max_bytes: codec::Limits::default().max_bytes,
             private_origins: config.origins().into_iter().collect(),
             denied: config.deny.clone(),
             own: interfaces::addresses,
             resolver,
             tls: Arc::new(tls(config.extra_ca.as_deref())?).into(),
         };
-        Ok(Self { inner: Arc::new(inner) })
+        Ok(Self { inner: Arc::new(inner), max_bytes: codec::Limits::default().max_bytes })
+    }
+
+    /// The same for pictures of up to so many bytes; by default as many as the API takes.
+    #[must_use]
+    pub const fn up_to(mut self, max_bytes: usize) -> Self {
+        self.max_bytes = max_bytes;
+        self
     }
 
     /// The bytes behind `url`: those of a picture by their beginning, as many as an input may have, at least one.
@@ -309,7 +315,7 @@ impl Fetcher {
     /// # Errors
     /// See [`FetchError`].
     pub async fn fetch(&self, url: &SourceUrl) -> Result<Bytes, FetchError> {
-        let take = |body| read(body, self.inner.max_bytes, None);
+        let take = |body| read(body, self.max_bytes, None);
         self.inner.follow(url, "image/*", self.inner.timeout, take).await
     }
 
@@ -318,7 +324,7 @@ impl Fetcher {
     /// # Errors
     /// See [`FetchError`].
     pub async fn fetch_into(&self, url: &SourceUrl, room: &dyn Room) -> Result<Bytes, FetchError> {
-        let take = |body| read(body, self.inner.max_bytes, Some(room));
+        let take = |body| read(body, self.max_bytes, Some(room));
         self.inner.follow(url, "image/*", self.inner.timeout, take).await
     }
 

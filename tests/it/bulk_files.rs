@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::fs;
 
+use backdrop::codec::Limits;
 use backdrop::source::Objects;
 use serde_json::{Value, json};
 
@@ -38,6 +39,12 @@ impl Place {
     }
 }
 
+/// A file of more bytes than a picture may have; the disk holds none of them.
+fn huge(place: &Place) {
+    let file = fs::File::create(place.path("in/huge.jpg")).unwrap();
+    file.set_len(Limits::LOCAL.max_bytes as u64 + 1).unwrap();
+}
+
 #[test]
 fn everything_is_made_told_and_not_made_again() {
     let place = Place::new(5);
@@ -46,7 +53,7 @@ fn everything_is_made_told_and_not_made_again() {
     input("empty.png", b"");
     input("film.png", b"GIF89a........");
     input("notes.txt", b"no picture");
-    input("huge.jpg", &vec![0; (10 << 20) + 1]);
+    huge(&place);
     fs::copy(photo("coffee.jpg"), place.path("in/cup ü.jpg")).unwrap();
     let first = place.run(&["--json"]);
     ended(&first, 1);
@@ -65,7 +72,7 @@ fn everything_is_made_told_and_not_made_again() {
     assert_eq!((&cup["status"], &cup["width"], &cup["height"]), (&json!("done"), &json!(600), &json!(400)), "{cup:#}");
     assert!(cup["uncertainty"].as_f64().unwrap() < 1.0 && cup["milliseconds"]["segment"].as_f64().unwrap() > 0.0);
     assert_eq!(cup["output_bytes"], json!(fs::metadata(place.path("out/cup ü.png")).unwrap().len()));
-    assert!(rows["huge.jpg"]["message"].as_str().unwrap().contains("more than 10485760 bytes"));
+    assert!(rows["huge.jpg"]["message"].as_str().unwrap().contains("more than 209715200 bytes"));
     let table = fs::read_to_string(place.path("report.csv")).unwrap();
     assert_eq!(table.lines().count(), 11);
 
@@ -231,7 +238,7 @@ fn shards_share_the_work_and_their_reports_are_merged() {
 #[test]
 fn a_dry_run_counts_and_prices_and_does_nothing() {
     let place = Place::new(12);
-    fs::write(place.path("in/huge.jpg"), vec![0; (10 << 20) + 1]).unwrap();
+    huge(&place);
     let dry = |arguments: &[&str]| {
         let output = place.run(&[&["--dry-run", "--json"], arguments].concat());
         ended(&output, 0);

@@ -135,6 +135,24 @@ fn a_picture_over_the_limit_is_refused_by_its_header_alone() {
 }
 
 #[test]
+fn the_limits_passed_in_decide() {
+    let limits = Limits { max_bytes: 1000, max_side: 6000, max_megapixels: 24 };
+    let refused = |width, height, filler| {
+        let bytes = [png_header(width, height), chunk(b"IDAT", &vec![0; filler]), chunk(b"IEND", &[])].concat();
+        codec::probe(&bytes, &limits).err().map(|error| error.to_string())
+    };
+    assert_eq!(refused(6000, 4000, 16), None);
+    for (width, height, filler, message) in [
+        (6001, 1, 16, "the picture is 6001×1, more than 6000×6000 pixels"),
+        (1, 6001, 16, "the picture is 1×6001, more than 6000×6000 pixels"),
+        (6000, 4001, 16, "the picture is 6000×4001, more than 24 megapixels"),
+        (1, 1, 1000, "the file has more than 1000 bytes"),
+    ] {
+        assert_eq!(refused(width, height, filler).as_deref(), Some(message));
+    }
+}
+
+#[test]
 fn the_size_limit_counts_bytes_before_anything_else() {
     let mut bytes = b"GIF89a".to_vec();
     bytes.resize((10 << 20) + 1, 0);

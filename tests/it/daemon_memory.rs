@@ -98,13 +98,17 @@ pub(crate) fn largest() -> Bytes {
 
 /// The pixels of [`largest`].
 pub(crate) fn enlarged() -> Frame {
+    enlarged_to(Size::new(4096, 4096))
+}
+
+/// A bundled photo, stretched to `size`.
+pub(crate) fn enlarged_to(size: Size) -> Frame {
     let bytes = fs::read(photo("chelsea.png")).unwrap();
     let header = codec::probe(&bytes, &Limits::default()).unwrap();
     let small = codec::decode(&bytes, &header, &BufferPool::new(0)).unwrap();
-    let size = Size::new(4096, 4096);
     let from = small.size();
     let pixels = (0..size.height)
-        .flat_map(|y| (0..size.width).map(move |x| (x * from.width / 4096, y * from.height / 4096)))
+        .flat_map(|y| (0..size.width).map(move |x| (x * from.width / size.width, y * from.height / size.height)))
         .flat_map(|(x, y)| small.pixel(x, y))
         .collect::<Vec<u8>>();
     Frame::new(size, Buffer::from(pixels))

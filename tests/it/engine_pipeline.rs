@@ -1,7 +1,7 @@
 //! The stages in a row: what comes out, what is refused, and what is held meanwhile.
 
 use crate::engine_fake::{begun, config, soon};
-use backdrop::codec::DecodeError;
+use backdrop::codec::{DecodeError, Limits};
 use backdrop::compose::{Resize, Scene};
 use backdrop::engine::{Engine, EngineConfig, EngineError, Lane};
 use backdrop::image::{Frame, Mask, Size};
@@ -86,7 +86,7 @@ fn recipe(resize: Resize) -> Recipe {
 }
 
 pub(crate) fn call() -> Call {
-    Call { lane: Lane::Interactive, deadline: soon() }
+    Call { lane: Lane::Interactive, deadline: soon(), limits: Limits::default() }
 }
 
 #[tokio::test]

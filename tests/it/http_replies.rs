@@ -120,7 +120,14 @@ async fn every_way_the_work_fails_has_its_code() {
         (|| NoSubject.into(), 422, "no_subject_detected", Some("file"), None),
         (|| PipelineError::NoFace, 422, "no_face_detected", Some("file"), None),
         (|| PipelineError::NoAlpha, 400, "invalid_parameter", Some("format"), None),
-        (|| OutputTooLarge { size: Size::new(8192, 8193) }.into(), 413, "output_too_large", None, None),
+        (
+            || DecodeError::TooManyMegapixels { size: Size::new(1, 1), limit: 17 }.into(),
+            413,
+            "payload_too_large",
+            Some("file"),
+            None,
+        ),
+        (|| OutputTooLarge { size: Size::new(8192, 8193), limit: 8192 }.into(), 413, "output_too_large", None, None),
         (
             || EngineError::QueueFull { retry_after: Duration::from_millis(2100) }.into(),
             429,

@@ -69,6 +69,7 @@ mod network_parity;
 mod nightly;
 mod openapi;
 mod origin;
+mod picture_limits;
 mod portraits;
 mod privacy;
 mod private_files;

@@ -5,20 +5,22 @@
 #![cfg(target_os = "linux")]
 
 use crate::codec_support::{fixture, names};
-use crate::command::photo;
-use crate::daemon_memory::{KEY, Running, enlarged, largest};
+use crate::command::{backdrop, photo, stderr};
+use crate::daemon_memory::{KEY, Running, enlarged, enlarged_to, largest};
 use backdrop::codec::{self, Channels, EncodeOptions, Limits, PngEffort};
-use backdrop::image::{BufferPool, Composite, OutputFormat, Quality};
+use backdrop::image::{BufferPool, Composite, OutputFormat, Quality, Size};
 use bytes::Bytes;
 use futures_util::future::join_all;
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
 use reqwest::multipart::{Form, Part};
 use std::fs;
+use std::path::Path;
+use std::process::Stdio;
 use std::time::{Duration, Instant};
 
 /// The limits of a request, with a side that keeps one mutant cheap.
-const LIMITS: Limits = Limits { max_bytes: 10 << 20, max_side: 1024 };
+const LIMITS: Limits = Limits { max_bytes: 10 << 20, max_side: 1024, max_megapixels: 17 };
 
 /// When the check has to end.
 #[expect(clippy::disallowed_methods, reason = "a switch of the tests, not a setting of the program")]
@@ -174,5 +176,69 @@ async fn every_endpoint_takes_the_largest_pictures() {
                 assert!(format == "PNG" || path == "/upscale", "{format} {path}");
             }
         }
+    }
+}
+
+/// Results of a large picture: the file's name, what is asked for beside it, and how many MB that may take at most. About
+/// 230 MB are the network; a pixel takes 9 bytes, and 16 while libwebp writes it lossily.
+const LARGE: &[(&str, &[&str], u64)] = &[
+    ("cutout.png", &[], 1400),
+    (
+        "product.png",
+        &["--set", "engine=product-v1", "--set", "detect=high_recall", "--set", "decontaminate=true"],
+        1500,
+    ),
+    ("cutout.webp", &[], 2100),
+];
+
+/// The peak of a process's memory in MB, or nothing when it has ended.
+fn peak(id: u32) -> Option<u64> {
+    let status = fs::read_to_string(format!("/proc/{id}/status")).ok()?;
+    let kilobytes = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
+    kilobytes.trim().trim_end_matches(" kB").parse::<u64>().ok().map(|kilobytes| kilobytes / 1000)
+}
+
+/// Cuts `input` out without a daemon; how many MB that took at most.
+fn peak_of_cutting(input: &Path, output: &Path, more: &[&str]) -> u64 {
+    let mut command = backdrop();
+    command.args(["remove", "--force", "--jobs", "1", "-o"]).args([output, input]).args(more);
+    let mut child = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().expect("the binary starts");
+    let mut most = 0;
+    // The kernel keeps the maximum: what is read last is it.
+    while child.try_wait().expect("its state").is_none() {
+        most = peak(child.id()).unwrap_or(most).max(most);
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    let ended = child.wait_with_output().expect("its state");
+    assert!(ended.status.success(), "{more:?}: {}", stderr(&ended));
+    most
+}
+
+#[test]
+#[ignore = "for minutes: make large-pictures"]
+fn a_photo_of_100_megapixels_is_cut_out_in_bounded_memory() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let input = folder.path().join("photo.jpg");
+    let size = Size::new(11_648, 8736);
+    let options = EncodeOptions {
+        format: OutputFormat::Jpeg,
+        quality: Quality::new(95).unwrap(),
+        png: PngEffort::Fast,
+        channels: Channels::Rgba,
+    };
+    fs::write(&input, codec::encode(Composite(enlarged_to(size)), &options).unwrap().bytes).expect("written");
+    // The decoded picture alone is 407 MB.
+    for (name, more, bound) in LARGE {
+        let output = folder.path().join(name);
+        let began = Instant::now();
+        let most = peak_of_cutting(&input, &output, more);
+        println!("{name} {more:?}: {most} MB, {:.1?}", began.elapsed());
+        assert!(most <= *bound, "{name} {more:?} took {most} MB, of {bound}");
+        let bytes = fs::read(&output).expect("a result");
+        let header = codec::probe(&bytes, &Limits { max_bytes: usize::MAX, ..Limits::LOCAL }).expect("a picture");
+        assert_eq!(header.size, size, "{name} {more:?}");
+        let frame = codec::decode(&bytes, &header, &BufferPool::new(0)).expect("a whole picture");
+        let alpha = |share: (u32, u32)| frame.pixel(size.width * share.0 / 100, size.height * share.1 / 100)[3];
+        assert_eq!((alpha((50, 50)), alpha((1, 1))), (255, 0), "the cat, and the corner above it");
     }
 }

@@ -364,6 +364,21 @@ async fn ten_mebibytes_are_taken_and_one_byte_more_is_refused() {
 }
 
 #[tokio::test]
+async fn a_fetcher_of_larger_pictures_takes_them() {
+    let limit = 12 << 20;
+    for (size, taken) in [(limit, true), (limit + 1, false)] {
+        let origin = Origin::start([("/", Answer::Chunked(png(size)))]);
+        let fetcher = Fetcher::new(&origin.config()).expect("its settings").up_to(limit);
+        let fetched = fetcher.fetch(&url(&origin.url("/"))).await;
+        match fetched {
+            Ok(bytes) => assert!(taken && bytes.len() == size),
+            Err(FetchError::TooLarge { limit: stated }) => assert!(!taken && stated == limit),
+            Err(error) => panic!("{size} bytes: {error}"),
+        }
+    }
+}
+
+#[tokio::test]
 async fn a_length_over_the_limit_is_refused_without_a_byte_of_the_body() {
     for says in [Limits::default().max_bytes + 1, usize::MAX >> 1] {
         let head = format!("HTTP/1.1 200 OK\r\ncontent-length: {says}\r\n\r\n");

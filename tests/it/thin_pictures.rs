@@ -2,6 +2,7 @@
 
 use crate::engine_fake::{config, soon};
 use crate::engine_pipeline::png;
+use backdrop::codec::Limits;
 use backdrop::engine::{Engine, Lane};
 use backdrop::image::{Buffer, Frame, Mask, Rect, Size, Trimap};
 use backdrop::matting::{self, Hair, NoSubject, Options, trimap};
@@ -85,7 +86,7 @@ async fn thin_pictures_go_through_every_stage() {
         let size = Size::new(width, height);
         let picture = frame(size);
         let bytes = png(size, |x, y| picture.pixel(x, y));
-        let call = Call { lane: Lane::Interactive, deadline: soon() };
+        let call = Call { lane: Lane::Interactive, deadline: soon(), limits: Limits::default() };
         match pipeline::run(&engine, bytes, &Recipe::default(), &call).await {
             Ok(output) => assert_eq!(output.image.size, size),
             Err(PipelineError::NoSubject(_)) => assert!(size.area() < 64, "{size}: half of it is subject"),

@@ -13,7 +13,9 @@ pub(super) fn unworked(error: &PipelineError) -> Unworked {
         PipelineError::Decode(error) | PipelineError::Beside { error, .. } => match error {
             DecodeError::Empty | DecodeError::Corrupt(_) => ErrorCode::InvalidImage,
             DecodeError::Unsupported { .. } => ErrorCode::UnsupportedMediaType,
-            DecodeError::TooManyBytes { .. } | DecodeError::TooManyPixels { .. } => ErrorCode::PayloadTooLarge,
+            DecodeError::TooManyBytes { .. }
+            | DecodeError::TooManyPixels { .. }
+            | DecodeError::TooManyMegapixels { .. } => ErrorCode::PayloadTooLarge,
         },
         PipelineError::OutputTooLarge(_) => ErrorCode::OutputTooLarge,
         PipelineError::NoSubject(_) => ErrorCode::NoSubjectDetected,

@@ -17,7 +17,6 @@ use super::set::{Set, name_and_value};
 use super::settings::Settings;
 use crate::account::price::Call;
 use crate::bulk::{Ledger, Order, Places, Run, Select, Shard, Template};
-use crate::codec::Limits;
 use crate::model::CpuRetoucher;
 use crate::model::weights::{Weights, manifest};
 use crate::pipeline;
@@ -125,7 +124,9 @@ impl BulkRun {
         let from = Objects::open(from, false)?;
         let places = Places::new(from, if self.dry_run { unmade(to)? } else { Objects::open(to, true)? })?;
         runtime::block_on(async {
-            let beside = BesideFiles::gather(&Fetcher::new(&config.fetch)?, &recipe, self.bg_file()).await?;
+            let max_bytes = config.limits.of_local_pictures().max_bytes;
+            let fetcher = Fetcher::new(&config.fetch)?.up_to(max_bytes);
+            let beside = BesideFiles::gather(&fetcher, &recipe, self.bg_file(), max_bytes).await?;
             let weights = runtime::weights(&config)?;
             let order = Order {
                 select,
@@ -135,7 +136,7 @@ impl BulkRun {
                 limit: self.limit,
                 parameters: parameters(endpoint, &fields, &beside, &models_of(&recipe, &weights)),
                 model: pipeline::model_of(&recipe, || weights.model(), &CpuRetoucher::default()),
-                max_bytes: Limits::default().max_bytes as u64,
+                max_bytes: max_bytes as u64,
             };
             drop(weights);
             let report = ReportFile::new(self.report.as_deref(), &places, shard)?;

@@ -90,8 +90,8 @@ async fn one(
     let image = tokio::fs::read(&picture.image).await?;
     let truth = tokio::fs::read(&picture.truth).await?;
     let looked = local.look(image.into(), cut).await?;
-    let options = cut.matting;
-    local.cpu(move || score(picture, looked, &options, &truth, cell)).await?
+    let (options, limits) = (cut.matting, *local.limits());
+    local.cpu(move || score(picture, looked, &options, &truth, &limits, cell)).await?
 }
 
 fn score(
@@ -99,10 +99,11 @@ fn score(
     looked: Looked,
     options: &Options,
     truth: &[u8],
+    limits: &Limits,
     cell: Option<Size>,
 ) -> Result<(Measured, Option<Cells>), Failure> {
     let Looked { frame, mask, uncertainty, .. } = looked;
-    let header = codec::probe(truth, &Limits::default())?;
+    let header = codec::probe(truth, limits)?;
     let drawn = codec::decode(truth, &header, &BufferPool::new(0))?;
     let size = frame.size();
     if drawn.size() != size {

@@ -31,7 +31,8 @@ pub(super) fn draw(report: &Report, path: &Path) -> Result<(), Failure> {
 /// The picture of a file, fitted into a cell.
 fn read(path: &Path, cell: Size) -> Result<Frame, Failure> {
     let bytes = std::fs::read(path)?;
-    // Our own result may be larger than an upload may.
-    let header = codec::probe(&bytes, &Limits { max_bytes: usize::MAX, ..Limits::default() })?;
+    // A result may have more bytes and pixels than its source.
+    let limits = Limits { max_bytes: usize::MAX, max_megapixels: u32::MAX, ..Limits::LOCAL };
+    let header = codec::probe(&bytes, &limits)?;
     fitted(codec::decode(&bytes, &header, &BufferPool::new(0))?, cell)
 }

@@ -16,15 +16,16 @@ pub(in crate::cli) struct BesideFiles {
 }
 
 impl BesideFiles {
-    /// Gathers them. `attached` is what `--set bg_file=` names.
+    /// Gathers them. `attached` is what `--set bg_file=` names, a file of up to `max_bytes`.
     pub(in crate::cli) async fn gather(
         fetcher: &Fetcher,
         recipe: &Recipe,
         attached: Option<&Path>,
+        max_bytes: usize,
     ) -> Result<Self, Failure> {
         let background = match (&recipe.wants.background, attached) {
             (Some(Source::Attached), Some(path)) => {
-                let read = file::read(path.to_owned()).await;
+                let read = file::read(path.to_owned(), max_bytes).await;
                 Some(read.map_err(|error| format!("cannot read {BG_FILE} {}: {error}", path.display()))?)
             }
             (Some(Source::Url(url)), _) => Some(fetch(fetcher, url, "bg_url").await?),

@@ -1,24 +1,24 @@
 //! Reading no more than may be read, and writing all or nothing.
 
 use super::plan::Sink;
-use crate::codec::Limits;
 use bytes::Bytes;
 use std::fs::{self, File};
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 
-/// Reads a picture: at most one byte more than the codec accepts, so that a wrong file costs no memory.
-pub(super) async fn read(path: PathBuf) -> io::Result<Bytes> {
-    off_the_runtime(move || read_bounded(&mut File::open(path)?)).await
+/// Reads a picture: at most one byte more than `max_bytes`, which the codec then refuses, so that a wrong file costs no
+/// memory.
+pub(super) async fn read(path: PathBuf, max_bytes: usize) -> io::Result<Bytes> {
+    off_the_runtime(move || read_bounded(&mut File::open(path)?, max_bytes)).await
 }
 
 /// The same from standard input.
-pub(super) async fn read_stdin() -> io::Result<Bytes> {
-    off_the_runtime(|| read_bounded(&mut io::stdin().lock())).await
+pub(super) async fn read_stdin(max_bytes: usize) -> io::Result<Bytes> {
+    off_the_runtime(move || read_bounded(&mut io::stdin().lock(), max_bytes)).await
 }
 
-fn read_bounded(from: &mut impl Read) -> io::Result<Bytes> {
-    let most = Limits::default().max_bytes as u64 + 1;
+fn read_bounded(from: &mut impl Read, max_bytes: usize) -> io::Result<Bytes> {
+    let most = max_bytes as u64 + 1;
     let mut bytes = Vec::new();
     from.take(most).read_to_end(&mut bytes)?;
     Ok(bytes.into())
@@ -103,8 +103,9 @@ mod tests {
 
     #[test]
     fn reading_stops_one_byte_after_the_limit() {
-        let limit = Limits::default().max_bytes;
-        assert_eq!(read_bounded(&mut io::repeat(7)).unwrap().len(), limit + 1);
-        assert_eq!(read_bounded(&mut &b"abc"[..]).unwrap().as_ref(), b"abc");
+        for limit in [3, 10 << 20] {
+            assert_eq!(read_bounded(&mut io::repeat(7), limit).unwrap().len(), limit + 1);
+            assert_eq!(read_bounded(&mut &b"abc"[..], limit).unwrap().as_ref(), b"abc");
+        }
     }
 }

@@ -74,8 +74,9 @@ impl Remove {
             let shop = if self.all_is_done(&plan) {
                 None
             } else {
-                let fetcher = Fetcher::new(&config.fetch)?;
-                let beside = BesideFiles::gather(&fetcher, &recipe, self.bg_file()).await?;
+                let max_bytes = config.limits.of_local_pictures().max_bytes;
+                let fetcher = Fetcher::new(&config.fetch)?.up_to(max_bytes);
+                let beside = BesideFiles::gather(&fetcher, &recipe, self.bg_file(), max_bytes).await?;
                 Some(Shop { local: Local::start(&config, jobs).await?, fetcher, recipe, beside })
             };
             Ok::<_, Failure>(self.run_all(plan, shop.as_ref(), jobs).await)
@@ -193,9 +194,10 @@ impl Shop {
     }
 
     async fn read(&self, source: &Source) -> Result<Bytes, String> {
+        let max_bytes = self.local.limits().max_bytes;
         match source {
-            Source::Stdin => file::read_stdin().await.map_err(|error| with_causes(&error)),
-            Source::File(path) => file::read(path.clone()).await.map_err(|error| with_causes(&error)),
+            Source::Stdin => file::read_stdin(max_bytes).await.map_err(|error| with_causes(&error)),
+            Source::File(path) => file::read(path.clone(), max_bytes).await.map_err(|error| with_causes(&error)),
             Source::Url(url) => self.fetcher.fetch(url).await.map_err(|error| with_causes(&error)),
         }
     }

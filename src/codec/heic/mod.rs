@@ -7,8 +7,8 @@
 //! and `cost` has checked what decoding it would cost. Pictures coded with anything but HEVC are refused there, whichever
 //! decoders libheif was built with.
 //!
-//! A decode ends in bounded time: what has to be decoded is bounded by `cost`, and after `MAX_TIME` libheif can read no
-//! further data. libde265 cannot be interrupted inside a picture, whose time is bounded by `cost` alone.
+//! A decode ends in bounded time: what has to be decoded is bounded by `cost`, and after `MAX_TIME` for each 17 megapixels
+//! libheif can read no further data. libde265 cannot be interrupted inside a picture, whose time is bounded by `cost` alone.
 
 mod boxes;
 mod cost;
@@ -17,7 +17,7 @@ mod source;
 mod structure;
 
 use super::icc::{self, MAX_PROFILE_BYTES, Samples};
-use super::{DecodeError, Limits, corrupt, guarded, judge, limits_of};
+use super::{DecodeError, Header, Limits, corrupt, guarded, judge};
 use crate::image::{BufferPool, Frame, Size};
 use libheif_rs::{
     ColorPrimaries, ColorSpace, CompressionFormat, DecodingOptions, HeifContext, ImageHandle, LibHeif, RgbChroma,
@@ -28,8 +28,11 @@ use source::Source;
 use std::sync::LazyLock;
 use std::time::{Duration, Instant};
 
-/// How long after its start a decode gets more data: 17 megapixels with an alpha take seconds.
+/// How long after its start a decode gets more data, for each [`TIMED_PIXELS`] or part of them: so many with an alpha take
+/// seconds.
 const MAX_TIME: Duration = Duration::from_secs(20);
+/// 4096×4096.
+const TIMED_PIXELS: usize = 1 << 24;
 
 /// Kept for good: with the last one gone libheif would unload its decoders under another thread.
 static LIBRARY: LazyLock<LibHeif> = LazyLock::new(LibHeif::new);
@@ -52,20 +55,21 @@ pub(super) fn probe(bytes: &[u8], limits: &Limits) -> Result<Size, DecodeError> 
     })
 }
 
-/// Decodes a file that was probed as `probed` (upright).
-pub(super) fn decode(bytes: &[u8], probed: Size, pool: &BufferPool) -> Result<Frame, DecodeError> {
-    // A cropped picture is stored larger than it is shown, so the ordinary limit holds where it is the larger one.
-    let limits = Limits { max_side: Limits::default().max_side.max(probed.longest()), ..limits_of(probed) };
-    cost::check_cost(bytes, &limits)?;
-    let late = late_after(MAX_TIME);
+/// Decodes a probed file.
+pub(super) fn decode(bytes: &[u8], header: &Header, pool: &BufferPool) -> Result<Frame, DecodeError> {
+    // A cropped picture is stored larger than it is shown, so its own size would be too strict a limit.
+    let &Header { size: probed, ref limits, .. } = header;
+    cost::check_cost(bytes, limits)?;
+    let time = time_for(probed);
+    let late = late_after(time);
     guarded("HEIC", || {
-        let context = context(bytes, &limits, &late)?;
+        let context = context(bytes, limits, &late)?;
         let handle = primary(&context)?;
         if (handle.width(), handle.height()) != (probed.width, probed.height) {
             return Err(super::not_as_probed());
         }
         let mut pixels = pool.take(probed.area() * 4);
-        samples(&handle, probed, &mut pixels).map_err(|error| if late() { too_long() } else { error })?;
+        samples(&handle, probed, &mut pixels).map_err(|error| if late() { too_long(time) } else { error })?;
         let profile = handle.color_profile_raw().map(|profile| profile.data).or_else(|| coded_profile(&handle));
         icc::to_srgb(&mut pixels, Samples::Rgb, profile.as_deref());
         Ok(Frame::new(probed, pixels))
@@ -78,23 +82,32 @@ fn late_after(time: Duration) -> impl Fn() -> bool {
     move || began.elapsed() >= time
 }
 
-fn too_long() -> DecodeError {
-    corrupt(format_args!("it takes more than {MAX_TIME:?} to decode"))
+/// How long a picture of `size` may take.
+fn time_for(size: Size) -> Duration {
+    MAX_TIME * size.area().div_ceil(TIMED_PIXELS).clamp(1, 64) as u32
+}
+
+fn too_long(time: Duration) -> DecodeError {
+    corrupt(format_args!("it takes more than {time:?} to decode"))
 }
 
 /// Reads the boxes of `bytes` under limits of ours; libheif's own allow a gigapixel and 4 GB. No data are read any more
 /// when it is `late`.
 fn context<'a>(bytes: &'a [u8], limits: &Limits, late: &'a dyn Fn() -> bool) -> Result<HeifContext<'a>, DecodeError> {
     // Tiles may reach over the right and lower border.
-    let side = u64::from(limits.max_side) + 1024;
+    let tile = 1024;
+    let side = u64::from(limits.max_side) + tile;
+    // As many pixels, and a tile more along both borders.
+    let shown = u64::from(limits.max_megapixels) * 1_000_000;
+    let pixels = (side * side).min(shown + 2 * u64::from(limits.max_side) * tile + tile * tile);
     let mut ours = SecurityLimits::new();
-    ours.set_max_image_size_pixels(side * side);
+    ours.set_max_image_size_pixels(pixels);
     ours.set_max_number_of_tiles(structure::MAX_ITEMS as u64);
     ours.set_max_items(structure::MAX_ITEMS as u32);
     ours.set_max_color_profile_size(MAX_PROFILE_BYTES as u32);
     ours.set_max_components(8);
-    ours.set_max_memory_block_size(side * side * 8);
-    ours.set_max_total_memory(side * side * 16);
+    ours.set_max_memory_block_size(pixels * 8);
+    ours.set_max_total_memory(pixels * 16);
     // A sequence beside the picture is read, though not decoded.
     ours.set_max_sequence_frames(structure::MAX_ITEMS as u32);
     let mut context: HeifContext<'a> = HeifContext::new().map_err(corrupt)?;
@@ -173,6 +186,13 @@ mod tests {
         ] {
             assert_eq!(decoders(other), 0, "{other:?}");
         }
+    }
+
+    #[test]
+    fn the_time_grows_with_the_pixels() {
+        let seconds = |width, height| time_for(Size::new(width, height)).as_secs();
+        assert_eq!((seconds(1, 1), seconds(4096, 4096), seconds(4097, 4096)), (20, 20, 40));
+        assert_eq!(seconds(11_648, 8736), 140);
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! WebP files: lossy through libwebp, lossless through image-webp, which is five times quicker than libwebp at the
 //! same size.
 
-use crate::image::{Quality, Size};
+use crate::image::{Buffer, Quality, Size};
 use image_webp::{ColorType, WebPEncoder};
 use libwebp_sys as ffi;
 use std::ffi::{c_int, c_void};
@@ -20,12 +20,13 @@ pub(in crate::codec) fn encode_lossless(samples: &[u8], size: Size, color: Color
     Ok(out)
 }
 
-/// Writes packed RGBA at `quality`; alpha is kept exactly.
-pub(in crate::codec) fn encode_lossy(pixels: &[u8], size: Size, quality: Quality) -> Result<Vec<u8>, String> {
+/// Writes packed RGBA at `quality`; alpha is kept exactly. Frees the pixels as soon as libwebp has its own copy.
+pub(in crate::codec) fn encode_lossy(pixels: Buffer, size: Size, quality: Quality) -> Result<Vec<u8>, String> {
     let mut config = ffi::WebPConfig::new().map_err(|()| "libwebp has another version")?;
     config.quality = f32::from(quality.get());
     config.method = METHOD;
-    let mut picture = Picture::new(pixels, size)?;
+    let mut picture = Picture::new(&pixels, size)?;
+    drop(pixels);
     picture.encode(&config)
 }
 

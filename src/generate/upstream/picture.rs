@@ -9,7 +9,7 @@ use tokio::task::spawn_blocking;
 
 /// What a picture of an upstream may be: as large in pixels as a caller's, and larger in bytes, for a PNG of 4096×4096
 /// has more than callers may send.
-pub const PICTURE_LIMITS: Limits = Limits { max_bytes: 32 << 20, max_side: 4096 };
+pub const PICTURE_LIMITS: Limits = Limits { max_bytes: 32 << 20, max_side: 4096, max_megapixels: 17 };
 
 /// One at a time: a picture takes up to 67 MB while it is looked at, beside all that the engine has a bound for.
 static LOOKS: Semaphore = Semaphore::const_new(1);

@@ -6,6 +6,7 @@
 //! never wait for one behind them. The reply begins when it is known not to be the one that says that nothing could be
 //! fetched.
 
+use crate::codec::Limits;
 use crate::engine::Lane;
 use crate::http::error::{ApiError, ErrorCode};
 use crate::http::exchange::Exchange;
@@ -78,6 +79,7 @@ struct Shop {
     recipe: Arc<Recipe>,
     mark: Option<Bytes>,
     contents: Contents,
+    limits: Limits,
     deadline: Duration,
 }
 
@@ -106,6 +108,7 @@ pub(in crate::http) async fn answer(
         recipe: Arc::new(recipe),
         mark,
         contents: cover.contents.clone(),
+        limits: facade.limits,
         deadline: facade.config.request_deadline,
     };
     let model = shop.app.remover.model_of(&shop.recipe);
@@ -255,7 +258,7 @@ impl Shop {
         let fetched = [by_url.then(|| source.clone()), None, self.mark.clone()];
         let made = self.contents.compare(index, fetched).await?;
         turn.enter().await;
-        let call = Call { lane: Lane::Interactive, deadline: began + self.deadline };
+        let call = Call { lane: Lane::Interactive, deadline: began + self.deadline, limits: self.limits };
         let files = Files { source, background: None, mark: self.mark.clone(), fetch };
         let finished = self.app.remover.run(files, &self.recipe, &call).await?;
         drop(share);

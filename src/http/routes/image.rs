@@ -46,7 +46,8 @@ pub(in crate::http) async fn answer(
     let made = facade.made_backdrop(recipe, caller, &source, received).await?;
     let fetch = if was_fetched || made.is_some() { fetching.elapsed() } else { Duration::ZERO };
 
-    let call = Call { lane: Lane::Interactive, deadline: received + facade.config.request_deadline };
+    let deadline = received + facade.config.request_deadline;
+    let call = Call { lane: Lane::Interactive, deadline, limits: facade.limits };
     let (made, made_share) = made.unzip();
     let (model, picture) = made.map(|Made { model, picture }| (model, picture)).unzip();
     let files = Files { source, background: beside.background.or(picture), mark: beside.mark, fetch };

@@ -51,7 +51,8 @@ pub(super) fn file_of(name: &str) -> Bytes {
 
 /// The decoded pixels of a file.
 pub(super) fn decoded(bytes: &[u8]) -> Frame {
-    let header = codec::probe(bytes, &Limits { max_side: 8192, ..Limits::default() }).expect("a picture");
+    let header =
+        codec::probe(bytes, &Limits { max_side: 8192, max_megapixels: 68, ..Limits::default() }).expect("a picture");
     codec::decode(bytes, &header, &BufferPool::new(0)).expect("a whole picture")
 }
 

@@ -2,6 +2,7 @@
 
 use super::set::{self, Case};
 use crate::engine_fake::config;
+use backdrop::codec::Limits;
 use backdrop::engine::{Engine, Lane};
 use backdrop::image::{Frame, Size};
 use backdrop::model::weights::Weights;
@@ -52,7 +53,11 @@ impl Stages {
             mark: None,
             fetch: Duration::ZERO,
         };
-        let call = Call { lane: Lane::Interactive, deadline: Instant::now() + Duration::from_secs(600) };
+        let call = Call {
+            lane: Lane::Interactive,
+            deadline: Instant::now() + Duration::from_secs(600),
+            limits: Limits::default(),
+        };
         match self.runtime.block_on(pipeline::run(&self.engine, files, &recipe(case), &call)) {
             Ok(output) => set::decoded(&output.image.bytes),
             Err(PipelineError::NoSubject(_)) => {
