@@ -107,6 +107,16 @@ pub(super) fn headless(count: u64) -> Reply {
     reply
 }
 
+/// The number that `x-service-uncertainty` has.
+pub(super) fn rounded_uncertainty(uncertainty: f32) -> f64 {
+    // From the text, so that a half is rounded the same way in both.
+    written_uncertainty(uncertainty).parse().expect("a decimal number")
+}
+
+fn written_uncertainty(uncertainty: f32) -> String {
+    format!("{uncertainty:.3}")
+}
+
 fn text(value: String) -> Result<HeaderValue, ApiError> {
     HeaderValue::from_str(&value).map_err(|error| ApiError::internal(error.to_string()))
 }
@@ -125,7 +135,7 @@ pub(super) fn image(output: Output, cost: u64, latency: Duration) -> Result<Repl
         headers.insert(FOREGROUND, text(subject.to_string())?);
     }
     if let Some(uncertainty) = uncertainty {
-        headers.insert(UNCERTAINTY, text(format!("{uncertainty:.3}"))?);
+        headers.insert(UNCERTAINTY, text(written_uncertainty(uncertainty))?);
     }
     if let Some(face) = face {
         headers.insert(FACE, text(face.to_string())?);

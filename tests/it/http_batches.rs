@@ -1,6 +1,6 @@
 //! Batches: a row for each picture, whatever became of the others.
 
-use crate::http_daemon::{Daemon, KEY, LONG, Work, refusal, until};
+use crate::http_daemon::{Daemon, FREE, KEY, LONG, PAID, TEST, Work, form, refusal, until};
 use backdrop::matting::NoSubject;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -59,6 +59,65 @@ async fn rows_come_in_order_and_a_bad_one_fails_alone() {
     let row = &rows[4];
     let told = (&row["format"], &row["width"], &row["height"], &row["size_bytes"], &row["foreground"]);
     assert_eq!(told, (&expected.0, &expected.1, &expected.2, &expected.3, &expected.4));
+    assert_eq!(row["box"], json!({ "left": 1, "top": 2, "width": 20, "height": 25 }));
+    assert!(body.get("error").is_none());
+}
+
+/// What a header says as a number.
+fn number(response: &Response, header: &str) -> f64 {
+    response.headers()[header].to_str().expect("ASCII").parse().expect("a number")
+}
+
+#[tokio::test]
+async fn rows_cost_what_single_pictures_cost_and_failed_ones_nothing() {
+    let daemon = Daemon::start().await;
+    let request = |key, path| daemon.client.post(daemon.url(path)).bearer_auth(key).timeout(LONG);
+    for key in [KEY, PAID, FREE, TEST] {
+        let single = request(key, "/remove").multipart(form(&[])).send().await.expect("an answer");
+        let urls = json!({ "urls": ["https://example.org/5", "https://example.org/no", "https://example.org/6"] });
+        let batch = request(key, "/remove-batch-url").json(&urls).send().await.expect("an answer");
+        let body: Value = batch.json().await.expect("JSON");
+        let told = |name: &str| [0, 2].map(|row: usize| body["results"][row][name].as_f64().expect("a number"));
+        let cost = number(&single, "x-service-cost");
+        assert_eq!(told("cost"), [cost; 2], "{key}");
+        assert_eq!(told("uncertainty"), [number(&single, "x-service-uncertainty"); 2], "{key}");
+        assert_eq!(body["results"][1]["cost"], 0.0, "{key}");
+        if key != FREE {
+            assert_eq!(cost, if key == TEST { 0.0 } else { 0.005 }, "{key}");
+        }
+    }
+}
+
+#[tokio::test]
+async fn rows_that_were_billed_before_cost_nothing() {
+    let daemon = Daemon::start().await;
+    let costs = async |urls: &Value| {
+        // The same name for the same addresses.
+        let request =
+            daemon.post("/remove-batch-url").header("idempotency-key", urls.to_string().len().to_string()).json(urls);
+        let body: Value = request.send().await.expect("an answer").json().await.expect("JSON");
+        let rows = body["results"].as_array().expect("rows").clone();
+        rows.iter().map(|row| row["cost"].as_f64().expect("a number")).collect::<Vec<_>>()
+    };
+    let urls = json!({ "urls": ["https://example.org/10", "https://example.org/later"] });
+    assert_eq!(costs(&urls).await, [0.005, 0.0]);
+    used(&daemon, 1).await;
+    assert_eq!(costs(&urls).await, [0.0, 0.0], "one was billed, one failed again");
+    assert_eq!(daemon.account(KEY).await["used"], 1);
+    let urls = json!({ "urls": ["https://example.org/10"] });
+    assert_eq!(costs(&urls).await, [0.005]);
+    used(&daemon, 2).await;
+    assert_eq!(costs(&urls).await, [0.0], "all of it was billed");
+}
+
+/// Waits for the bill, which follows the last row.
+async fn used(daemon: &Daemon, images: u64) {
+    let billed = async {
+        while daemon.account(KEY).await["used"] != images {
+            tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+        }
+    };
+    tokio::time::timeout(LONG, billed).await.expect("it is billed in time");
 }
 
 #[tokio::test]
@@ -69,6 +128,13 @@ async fn a_batch_of_which_nothing_could_be_fetched_is_424_with_its_rows() {
     let body: Value = response.json().await.expect("JSON");
     assert_eq!((&body["succeeded"], &body["failed"]), (&json!(0), &json!(2)));
     assert_eq!(body["results"][1]["error"]["code"], "fetch_failed");
+    let message = "no picture of the batch could be fetched";
+    assert_eq!(body["error"], json!({ "code": "fetch_failed", "message": message, "reason": "address" }));
+    let several = send(&daemon, &["https://example.org/no", "https://example.org/gone"]).await;
+    assert_eq!(several.status(), 424);
+    let body: Value = several.json().await.expect("JSON");
+    assert_eq!(body["error"], json!({ "code": "fetch_failed", "message": message }), "the rows have two reasons");
+    assert_eq!(body["results"][1]["error"]["reason"], "status");
     let mixed = send(&daemon, &["https://example.org/no", "https://example.org/text"]).await;
     assert_eq!(mixed.status(), 200, "one of them was fetched");
 }

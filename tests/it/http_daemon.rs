@@ -240,6 +240,7 @@ impl Fetch for Origin {
             match self.last_part(url) {
                 "large" => Err(FetchError::TooLarge { limit: 10 << 20 }),
                 "text" => Err(FetchError::NotAPicture(DecodeError::Unsupported { found: None })),
+                "gone" => Err(FetchError::Status(StatusCode::GONE)),
                 "never" => std::future::pending().await,
                 "later" if edition > 0 => picture(30).await,
                 other => picture(other.parse().map_err(|_| FetchError::NoAddress)?).await,
