@@ -1,13 +1,17 @@
 //! Batches: a row for each picture, whatever became of the others.
 
 use crate::http_daemon::{Daemon, FREE, KEY, LONG, PAID, TEST, Work, form, refusal, until};
+use backdrop::http::config::HttpConfig;
 use backdrop::matting::NoSubject;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use reqwest::Response;
 use reqwest::multipart::{Form, Part};
+use reqwest::{Body, Response};
 use serde_json::{Value, json};
 use std::sync::atomic::Ordering;
+
+/// Bytes that a file may have.
+const MAX_FILE: usize = 10 << 20;
 
 async fn send(daemon: &Daemon, urls: &[&str]) -> Response {
     daemon.post("/remove-batch-url").json(&json!({ "urls": urls })).send().await.expect("an answer")
@@ -226,4 +230,97 @@ async fn rows_are_worked_on_together_and_end_with_their_caller() {
     assert!(begun < 10, "all ten at once would be all in memory at once");
     waiting.abort();
     until("the rows to end with their caller", || daemon.engine.cancelled.load(Ordering::SeqCst) >= begun).await;
+}
+
+fn named(form: Form, name: &'static str, bytes: Vec<u8>) -> Form {
+    form.part("files", Part::bytes(bytes).file_name(name))
+}
+
+#[tokio::test]
+async fn files_that_are_too_large_are_rows_and_hold_no_memory() {
+    // Room for one file of the largest size, and not for two.
+    let config = HttpConfig { max_upload_megabytes_in_flight: 16, ..HttpConfig::default() };
+    let daemon = Daemon::start_with(config, 10_000).await;
+    let mut form = Form::new();
+    for name in ["a.jpg", "b.jpg", "c.jpg"] {
+        form = named(form, name, vec![b'\r'; MAX_FILE + 1 + 3_000_000]);
+    }
+    let form = named(named(form, "largest.jpg", vec![1; MAX_FILE]), "small.jpg", vec![1; 9]).text("width", "50");
+    let response = daemon.post("/remove-batch").multipart(form).send().await.expect("an answer");
+    assert_eq!(response.status(), 200);
+    let body: Value = response.json().await.expect("JSON");
+    let rows = body["results"].as_array().expect("rows");
+    assert_eq!((&body["succeeded"], &body["failed"], rows.len()), (&json!(2), &json!(3), 5));
+    for row in &rows[..3] {
+        assert_eq!((&row["success"], &row["status"], &row["cost"]), (&json!(false), &json!(413), &json!(0.0)));
+        let message = format!("the file has more than {MAX_FILE} bytes");
+        assert_eq!(row["error"], json!({ "code": "payload_too_large", "message": message }));
+    }
+    assert_eq!((&rows[0]["filename"], &rows[4]["filename"]), (&json!("a.jpg"), &json!("small.jpg")));
+    assert_eq!(picture(&rows[3]), format!("a picture made of {MAX_FILE} bytes").as_bytes());
+    assert_eq!(picture(&rows[4]), b"a picture made of 9 bytes");
+    used(&daemon, 2).await;
+}
+
+#[tokio::test]
+async fn a_batch_of_files_that_are_too_large_is_200() {
+    let daemon = Daemon::start().await;
+    let response = daemon.post("/remove-batch").multipart(files(&[MAX_FILE + 1])).send().await.expect("an answer");
+    assert_eq!(response.status(), 200);
+    let body: Value = response.json().await.expect("JSON");
+    assert_eq!((&body["succeeded"], &body["results"][0]["status"]), (&json!(0), &json!(413)));
+    assert_eq!(daemon.engine.started(), 0);
+    assert_eq!(daemon.account(KEY).await["used"], 0);
+}
+
+#[tokio::test]
+async fn a_body_above_the_sum_of_all_files_is_413_for_the_request() {
+    let daemon = Daemon::start().await;
+    let length = 10 * MAX_FILE + (1 << 20);
+    // The length is announced.
+    let whole = Part::bytes(vec![0; length]).file_name("a.jpg");
+    let announced = daemon.post("/remove-batch").multipart(Form::new().part("files", whole));
+    refusal(announced.send().await.expect("an answer")).await.is(413, "payload_too_large", None);
+    // The same without a content-length: chunked.
+    let piece = vec![0; 1 << 16];
+    let pieces = (0..length / piece.len() + 1).map(move |_| Ok::<_, std::io::Error>(piece.clone()));
+    let part = Part::stream(Body::wrap_stream(futures_util::stream::iter(pieces))).file_name("a.jpg");
+    let chunked = daemon.post("/remove-batch").multipart(Form::new().part("files", part));
+    refusal(chunked.send().await.expect("an answer")).await.is(413, "payload_too_large", None);
+    assert_eq!(daemon.engine.started(), 0);
+}
+
+/// A grey PNG.
+fn png(width: u32, height: u32) -> Vec<u8> {
+    let mut file = Vec::new();
+    let mut encoder = png::Encoder::new(&mut file, width, height);
+    encoder.set_color(png::ColorType::Grayscale);
+    let mut writer = encoder.write_header().expect("a header");
+    writer.write_image_data(&vec![9; width as usize * height as usize]).expect("pixels");
+    writer.finish().expect("an end");
+    file
+}
+
+#[tokio::test]
+async fn files_that_are_no_pictures_within_the_limits_are_rows() {
+    let daemon = Daemon::start().await;
+    daemon.engine.set(Work::Probe);
+    let cases = [
+        (png(30, 20), 200, None),
+        (Vec::new(), 400, Some("invalid_image")),
+        (b"a letter, not a picture".to_vec(), 415, Some("unsupported_media_type")),
+        (png(30, 20)[..40].to_vec(), 400, Some("invalid_image")),
+        (png(4097, 1), 413, Some("payload_too_large")),
+        (png(1, 4097), 413, Some("payload_too_large")),
+        (png(4096, 1), 200, None),
+    ];
+    let form = cases.iter().fold(Form::new(), |form, (bytes, ..)| named(form, "x.jpg", bytes.clone()));
+    let response = daemon.post("/remove-batch").multipart(form).send().await.expect("an answer");
+    assert_eq!(response.status(), 200);
+    let body: Value = response.json().await.expect("JSON");
+    assert_eq!((&body["succeeded"], &body["failed"]), (&json!(2), &json!(5)));
+    for (row, (_, status, code)) in body["results"].as_array().expect("rows").iter().zip(&cases) {
+        assert_eq!((&row["status"], row["error"]["code"].as_str()), (&json!(status), *code), "{row}");
+    }
+    used(&daemon, 2).await;
 }

@@ -54,7 +54,8 @@ enum Label {
 }
 
 enum Given {
-    File(Bytes),
+    /// An error where the form's reader refused it.
+    File(Result<Bytes, ApiError>),
     Url(Result<SourceUrl, FieldError>),
 }
 
@@ -144,7 +145,9 @@ fn items(pictures: Pictures) -> Result<Vec<Item>, ApiError> {
     let given: Vec<_> = match pictures {
         Pictures::Files(files) => files
             .into_iter()
-            .map(|Upload { filename, bytes, .. }| (Label::Filename(filename), Given::File(bytes)))
+            .map(|Upload { filename, bytes, refused, .. }| {
+                (Label::Filename(filename), Given::File(refused.map_or(Ok(bytes), Err)))
+            })
             .collect(),
         Pictures::Urls(urls) => urls
             .into_iter()
@@ -245,7 +248,7 @@ impl Shop {
     ) -> Result<(Finished, Made), ApiError> {
         let by_url = matches!(picture, Given::Url(_));
         let (source, share, fetch) = match picture {
-            Given::File(file) => (file, self.memory.share(), Duration::ZERO),
+            Given::File(file) => (file?, self.memory.share(), Duration::ZERO),
             Given::Url(url) => {
                 let (bytes, share) = fetching::fetch(&self.app, &self.memory, &url?, "urls").await?;
                 (bytes, share, began.elapsed())
