@@ -70,9 +70,10 @@ pub(super) fn timed_json(status: StatusCode, value: &serde_json::Value, latency:
     Ok(reply)
 }
 
-/// JSON that arrives piece by piece; `latency` after the last byte of its request.
-pub(super) fn streamed_json(
+/// A body of one media type that arrives piece by piece; `latency` after the last byte of its request.
+pub(super) fn streamed(
     status: StatusCode,
+    media_type: &'static str,
     pieces: mpsc::Receiver<Bytes>,
     model: String,
     latency: Duration,
@@ -84,7 +85,7 @@ pub(super) fn streamed_json(
     let mut reply = Response::new(StreamBody::new(frames).boxed_unsync());
     *reply.status_mut() = status;
     let headers = reply.headers_mut();
-    headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static(media_type));
     headers.insert(LATENCY, text(latency.as_millis().to_string())?);
     headers.insert(MODEL, text(model)?);
     Ok(reply)

@@ -6,7 +6,7 @@ use backdrop::matting::NoSubject;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use reqwest::multipart::{Form, Part};
-use reqwest::{Body, Response};
+use reqwest::{Body, RequestBuilder, Response};
 use serde_json::{Value, json};
 use std::sync::atomic::Ordering;
 
@@ -64,7 +64,7 @@ async fn rows_come_in_order_and_a_bad_one_fails_alone() {
     let told = (&row["format"], &row["width"], &row["height"], &row["size_bytes"], &row["foreground"]);
     assert_eq!(told, (&expected.0, &expected.1, &expected.2, &expected.3, &expected.4));
     assert_eq!(row["box"], json!({ "left": 1, "top": 2, "width": 20, "height": 25 }));
-    assert!(body.get("error").is_none());
+    assert!(body.get("error").is_none() && row.get("file").is_none());
 }
 
 /// What a header says as a number.
@@ -139,6 +139,11 @@ async fn a_batch_of_which_nothing_could_be_fetched_is_424_with_its_rows() {
     let body: Value = several.json().await.expect("JSON");
     assert_eq!(body["error"], json!({ "code": "fetch_failed", "message": message }), "the rows have two reasons");
     assert_eq!(body["results"][1]["error"]["reason"], "status");
+    let archived = daemon.post("/remove-batch-url").header("accept", "application/zip");
+    let archived = archived.json(&json!({ "urls": ["https://example.org/no"] })).send().await.expect("an answer");
+    assert_eq!(archived.status(), 424);
+    assert_eq!(archived.headers()["content-type"], "application/json");
+    assert_eq!(archived.json::<Value>().await.expect("JSON")["error"]["reason"], "address");
     let mixed = send(&daemon, &["https://example.org/no", "https://example.org/text"]).await;
     assert_eq!(mixed.status(), 200, "one of them was fetched");
 }
@@ -323,4 +328,96 @@ async fn files_that_are_no_pictures_within_the_limits_are_rows() {
         assert_eq!((&row["status"], row["error"]["code"].as_str()), (&json!(status), *code), "{row}");
     }
     used(&daemon, 2).await;
+}
+
+/// The files of an archive, in order.
+async fn unpacked(request: RequestBuilder) -> Vec<(String, Vec<u8>)> {
+    let response = request.header("accept", "application/zip").send().await.expect("an answer");
+    assert_eq!(response.status(), 200);
+    assert_eq!(response.headers()["content-type"], "application/zip");
+    assert_eq!(response.headers()["content-disposition"], "attachment; filename=\"backdrop.zip\"");
+    assert_eq!(response.headers()["x-service-model"], "fgnet-384/1");
+    let bytes = response.bytes().await.expect("the whole reply");
+    let mut archive = zip::ZipArchive::new(std::io::Cursor::new(bytes)).expect("an archive");
+    let mut unpacked = Vec::new();
+    for index in 0..archive.len() {
+        let mut file = archive.by_index(index).expect("an entry");
+        assert_eq!(file.compression(), zip::CompressionMethod::Stored);
+        let mut content = Vec::new();
+        std::io::Read::read_to_end(&mut file, &mut content).expect("the content, with its checksum");
+        unpacked.push((file.name().expect("UTF-8").into_owned(), content));
+    }
+    unpacked
+}
+
+fn rows_of(files: &[(String, Vec<u8>)]) -> Value {
+    let (name, document) = files.last().expect("a last file");
+    assert_eq!(name, "results.json");
+    serde_json::from_slice(document).expect("JSON")
+}
+
+#[tokio::test]
+async fn an_archive_has_the_pictures_as_files_and_the_rows_beside_them() {
+    let daemon = Daemon::start().await;
+    let form = [("photo.jpg", 11), ("../PHOTO.png", 12), ("too large.jpg", MAX_FILE + 1), ("..", 13)]
+        .into_iter()
+        .fold(Form::new(), |form, (name, length)| named(form, name, vec![1; length]));
+    let form = form.text("format", "webp");
+    let files = unpacked(daemon.post("/remove-batch").multipart(form)).await;
+    let names: Vec<_> = files.iter().map(|(name, _)| name.as_str()).collect();
+    assert_eq!(names, ["photo.webp", "PHOTO-2.webp", "picture-4.webp", "results.json"]);
+    for (length, (_, content)) in [11, 12, 13].iter().zip(&files) {
+        assert_eq!(content, format!("a picture made of {length} bytes").as_bytes());
+    }
+    let document = rows_of(&files);
+    assert_eq!((&document["count"], &document["succeeded"], &document["failed"]), (&json!(4), &json!(3), &json!(1)));
+    let rows = document["results"].as_array().expect("rows");
+    assert!(rows.iter().all(|row| row.get("data_base64").is_none()));
+    let told: Vec<_> = rows.iter().map(|row| (row["status"].as_u64(), row["file"].as_str())).collect();
+    let expected = [(200, Some(names[0])), (200, Some(names[1])), (413, None), (200, Some(names[2]))];
+    assert_eq!(told, expected.map(|(status, file)| (Some(status), file)));
+    assert_eq!((&rows[1]["filename"], &rows[1]["size_bytes"]), (&json!("../PHOTO.png"), &json!(files[1].1.len())));
+    assert_eq!((&rows[1]["cost"], &rows[1]["box"]["top"]), (&json!(0.005), &json!(2)));
+    used(&daemon, 3).await;
+}
+
+#[tokio::test]
+async fn an_archive_of_addresses_is_named_after_them_and_may_have_no_picture() {
+    let daemon = Daemon::start().await;
+    let urls = json!({ "urls": ["https://example.org/a/7?b=c/d", "https://example.org/no", "https://example.org/7"] });
+    let files = unpacked(daemon.post("/remove-batch-url").json(&urls)).await;
+    let names: Vec<_> = files.iter().map(|(name, _)| name.as_str()).collect();
+    assert_eq!(names, ["7.png", "7-2.png", "results.json"]);
+    assert_eq!(rows_of(&files)["results"][1]["error"]["code"], "fetch_failed");
+    daemon.engine.set(Work::Fail(|| NoSubject.into()));
+    let files = unpacked(daemon.post("/remove-batch-url").json(&urls)).await;
+    assert_eq!((files.len(), &rows_of(&files)["succeeded"]), (1, &json!(0)));
+}
+
+#[tokio::test]
+async fn an_archive_larger_than_the_memory_for_replies_arrives_whole() {
+    let config = HttpConfig { max_reply_megabytes_in_flight: 16, ..HttpConfig::default() };
+    let daemon = Daemon::start_with(config, 10_000).await;
+    daemon.engine.set(Work::AnswerBytes(5_000_003));
+    let files = unpacked(daemon.post("/remove-batch").multipart(files(&[1; 10]))).await;
+    assert_eq!(files.len(), 11);
+    for (index, (name, content)) in files[..10].iter().enumerate() {
+        assert_eq!(*name, format!("photo {index}.png"));
+        assert!(content.len() == 5_000_003 && content.iter().all(|byte| *byte == 7), "{name}");
+    }
+}
+
+#[tokio::test]
+async fn json_is_what_no_preference_gets() {
+    let daemon = Daemon::start().await;
+    for accept in ["*/*", "application/json", "application/zip, */*", "image/png"] {
+        let request = daemon.post("/remove-batch").header("accept", accept).multipart(files(&[5]));
+        let response = request.send().await.expect("an answer");
+        assert_eq!(response.headers()["content-type"], "application/json", "{accept}");
+        assert!(!response.headers().contains_key("content-disposition"), "{accept}");
+        assert_eq!(picture(&response.json::<Value>().await.expect("JSON")["results"][0]), b"a picture made of 5 bytes");
+    }
+    let wrong = daemon.post("/remove-batch").header("accept", "application/zip");
+    let wrong = wrong.multipart(files(&[5]).text("format", "jpg")).send().await.expect("an answer");
+    refusal(wrong).await.is(400, "invalid_parameter", Some("format"));
 }

@@ -5,6 +5,9 @@
 //! then; rows take theirs in order, so that those that wait for room never wait for one behind them. The reply begins
 //! when it is known not to be the one that says that nothing could be fetched.
 
+mod accept;
+mod archive;
+mod file_names;
 mod reply;
 
 use crate::engine::Lane;
@@ -25,6 +28,7 @@ use crate::recipe::{Endpoint, FieldError, Recipe, Value};
 use bytes::Bytes;
 use futures_util::{Stream, StreamExt, stream};
 use hyper::StatusCode;
+use hyper::header::{CONTENT_DISPOSITION, HeaderValue};
 use reply::{Head, Reason, Writer};
 use serde::Serialize;
 use std::convert::Infallible;
@@ -37,6 +41,8 @@ use tokio::task::JoinHandle;
 const ROWS_AT_ONCE: usize = 4;
 /// Pieces that wait for the caller to read them.
 const PIECES_AHEAD: usize = 4;
+/// How an archive is saved.
+const AS_ARCHIVE: HeaderValue = HeaderValue::from_static("attachment; filename=\"backdrop.zip\"");
 
 /// One picture of a batch.
 struct Item {
@@ -119,7 +125,8 @@ pub(in crate::http) async fn answer(
         if fetched { (StatusCode::OK, None) } else { (ErrorCode::FetchFailed.status(), Some(Reason::of_all(&held))) };
     let costs = (0..count).map(|index| cover.cost_of(index)).collect();
     let (pieces, read) = mpsc::channel(PIECES_AHEAD);
-    let writer = Writer::new(pieces, costs);
+    let archived = fetched && accept::prefers_zip(&exchange.headers);
+    let writer = if archived { Writer::zip(pieces, costs) } else { Writer::json(pieces, costs) };
     let head = Head { count, format, error };
     let request_id = exchange.id.clone();
     let busy = exchange.busy.clone();
@@ -137,7 +144,12 @@ pub(in crate::http) async fn answer(
         }
         drop((busy, share, beside_share));
     });
-    response::streamed_json(status, read, model, received.elapsed())
+    let media_type = if archived { "application/zip" } else { "application/json" };
+    let mut reply = response::streamed(status, media_type, read, model, received.elapsed())?;
+    if archived {
+        reply.headers_mut().insert(CONTENT_DISPOSITION, AS_ARCHIVE);
+    }
+    Ok(reply)
 }
 
 fn items(pictures: Pictures) -> Result<Vec<Item>, ApiError> {

@@ -1,7 +1,10 @@
-//! The reply to a batch, one JSON document, piece by piece.
+//! The reply to a batch, piece by piece: one JSON document, or a ZIP archive of the pictures and that document.
 //!
-//! Rows are written in order as they come. A picture turns into base64 only piece by piece on its way out.
+//! Rows are written in order as they come. In JSON a picture turns into base64 only piece by piece on its way out; in an
+//! archive its pieces are slices of its file, and the document, without the pictures, is the last file.
 
+use super::archive::StoredZip;
+use super::file_names::{self, FileNames};
 use super::{Label, Row};
 use crate::account::price::in_dollars;
 use crate::http::error::{ApiError, ErrorCode};
@@ -15,9 +18,13 @@ use futures_util::{Stream, StreamExt};
 use serde::Serialize;
 use std::pin::pin;
 use tokio::sync::mpsc;
+use tokio::task::spawn_blocking;
 
 /// Bytes of a picture that are sent at once; a multiple of three, so that pieces of base64 join without padding.
 const PIECE: usize = 48 * 1024;
+
+/// The file of the archive that has the rows.
+const RESULTS: &str = "results.json";
 
 /// What is known before the first row.
 #[derive(Serialize)]
@@ -45,6 +52,9 @@ struct Done<'a> {
     label: &'a Label,
     success: bool,
     status: u16,
+    /// The picture's name in the archive.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    file: Option<&'a str>,
     format: &'static str,
     width: u32,
     height: u32,
@@ -116,24 +126,41 @@ pub(super) struct Gone;
 /// Writes one reply.
 pub(super) struct Writer {
     pieces: mpsc::Sender<Bytes>,
+    /// None where the reply is the document alone.
+    archive: Option<Archive>,
     /// What each picture costs once it is made, in microdollars.
     costs: Vec<u64>,
 }
 
+/// An archive under way.
+#[derive(Default)]
+struct Archive {
+    zip: StoredZip,
+    names: FileNames,
+    /// The document so far: a row has a kilobyte or so.
+    document: Vec<u8>,
+}
+
 impl Writer {
-    pub(super) const fn new(pieces: mpsc::Sender<Bytes>, costs: Vec<u64>) -> Self {
-        Self { pieces, costs }
+    /// A writer of the document alone.
+    pub(super) const fn json(pieces: mpsc::Sender<Bytes>, costs: Vec<u64>) -> Self {
+        Self { pieces, archive: None, costs }
+    }
+
+    /// A writer of an archive.
+    pub(super) fn zip(pieces: mpsc::Sender<Bytes>, costs: Vec<u64>) -> Self {
+        Self { pieces, archive: Some(Archive::default()), costs }
     }
 
     /// Writes all of it. An error means that nobody reads it any more.
     pub(super) async fn write(
-        self,
+        mut self,
         head: Head,
         rows: impl Stream<Item = Row> + Send,
         request_id: &str,
     ) -> Result<(), Gone> {
         let mut rows = pin!(rows);
-        self.send(format!("{},\"results\":[", open(&head))).await?;
+        self.document(format!("{},\"results\":[", open(&head))).await?;
         let (mut succeeded, mut failed) = (0, 0);
         loop {
             let row = tokio::select! {
@@ -142,7 +169,7 @@ impl Writer {
             };
             let Some(Row { index, label, outcome }) = row else { break };
             if index > 0 {
-                self.send(",").await?;
+                self.document(",").await?;
             }
             match outcome {
                 Ok((output, _)) => {
@@ -154,23 +181,27 @@ impl Writer {
                     let status = error.code.status().as_u16();
                     let error_of_row = Reason::of(&error);
                     let row = Failed { index, label: &label, success: false, status, cost: 0.0, error: error_of_row };
-                    self.send(open(&row) + "}").await?;
+                    self.document(open(&row) + "}").await?;
                     error.log();
                 }
             }
         }
         let tail = open(&Tail { succeeded, failed, request_id });
-        self.send(format!("],{}}}", &tail[1..])).await
+        self.document(format!("],{}}}", &tail[1..])).await?;
+        self.finish().await
     }
 
-    async fn picture(&self, index: usize, label: &Label, output: Output) -> Result<(), Gone> {
+    async fn picture(&mut self, index: usize, label: &Label, output: Output) -> Result<(), Gone> {
         let Output { image, subject, uncertainty, .. } = output;
+        let format = image.format.name();
+        let file = self.archive.as_mut().map(|archive| archive.names.name(index, label.called().as_deref(), format));
         let row = Done {
             index,
             label,
             success: true,
             status: 200,
-            format: image.format.name(),
+            file: file.as_deref(),
+            format,
             width: image.size.width,
             height: image.size.height,
             size_bytes: image.bytes.len(),
@@ -179,15 +210,65 @@ impl Writer {
             foreground: subject.map(|subject| subject.to_string()),
             subject: subject.map(SubjectBox::from),
         };
-        self.send(open(&row) + ",\"data_base64\":\"").await?;
+        let row = open(&row);
+        if let Some(file) = file {
+            self.entry(&file, image.bytes).await?;
+            return self.document(row + "}").await;
+        }
+        self.document(row + ",\"data_base64\":\"").await?;
         for piece in image.bytes.chunks(PIECE) {
             self.send(STANDARD.encode(piece)).await?;
         }
-        self.send("\"}").await
+        self.document("\"}").await
+    }
+
+    /// Writes a part of the document.
+    async fn document(&mut self, text: impl Into<String> + Send) -> Result<(), Gone> {
+        let text = text.into();
+        match &mut self.archive {
+            Some(archive) => {
+                archive.document.extend_from_slice(text.as_bytes());
+                Ok(())
+            }
+            None => self.send(text).await,
+        }
+    }
+
+    /// Writes a file of the archive.
+    async fn entry(&mut self, name: &str, mut bytes: Bytes) -> Result<(), Gone> {
+        let Some(archive) = &mut self.archive else { return Ok(()) };
+        let content = bytes.clone();
+        // A large picture takes too long for a thread that others wait for.
+        let Ok(crc) = spawn_blocking(move || crc32fast::hash(&content)).await else { return Err(Gone) };
+        let header = archive.zip.entry(name, bytes.len(), crc);
+        self.send(header).await?;
+        while !bytes.is_empty() {
+            let piece = bytes.split_to(bytes.len().min(PIECE));
+            self.send(piece).await?;
+        }
+        Ok(())
+    }
+
+    async fn finish(mut self) -> Result<(), Gone> {
+        let Some(archive) = &mut self.archive else { return Ok(()) };
+        let document = std::mem::take(&mut archive.document);
+        self.entry(RESULTS, document.into()).await?;
+        let end = self.archive.take().map(|archive| archive.zip.finish());
+        self.send(end.unwrap_or_default()).await
     }
 
     async fn send(&self, piece: impl Into<Bytes> + Send) -> Result<(), Gone> {
         self.pieces.send(piece.into()).await.map_err(|_| Gone)
+    }
+}
+
+impl Label {
+    /// The name that the caller has for the picture, where there is one.
+    fn called(&self) -> Option<String> {
+        match self {
+            Self::Filename(name) => name.clone(),
+            Self::Url(url) => file_names::last_part(url),
+        }
     }
 }
 
