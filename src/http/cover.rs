@@ -147,6 +147,11 @@ impl Facade {
 }
 
 impl Cover {
+    /// What the picture at `index` costs once it is made, in microdollars; 0 where it was billed before.
+    pub(super) fn cost_of(&self, index: usize) -> u64 {
+        if self.contents.is_billed(index) { 0 } else { self.unit_price }
+    }
+
     /// Bills those of `made` that were not billed before, and gives the rest of what was reserved back. Durable when it
     /// returns what they cost, in microdollars. Dropped instead, all of it is given back.
     pub(super) async fn settle(self, made: &[Made]) -> Result<u64, ApiError> {

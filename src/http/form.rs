@@ -51,7 +51,10 @@ pub(super) struct Upload {
     pub(super) name: String,
     /// As the caller has it.
     pub(super) filename: Option<String>,
+    /// Empty where it is refused.
     pub(super) bytes: Bytes,
+    /// Why a file of a batch is not worked on, though the others are.
+    pub(super) refused: Option<ApiError>,
 }
 
 impl Form {
@@ -79,9 +82,18 @@ pub(super) async fn read<C: Chunks>(
             if already == at_most {
                 return Err(too_many(name, at_most));
             }
-            let bytes = read_file(&mut multipart, &form.share, max_file).await?;
+            let file = read_file(&mut multipart, &form.share, endpoint.input, max_file).await?;
             form.fields.attach(&name);
-            form.files.push(Upload { name, filename, bytes });
+            let (bytes, refused) = match file {
+                Some(bytes) => (bytes, None),
+                None if at_most == 1 => return Err(file_too_large(max_file)),
+                None => {
+                    // What was read of it is dropped, and the rest is skipped with its part.
+                    form.share.shrink_to(form.files.iter().map(|upload| upload.bytes.len()).sum());
+                    (Bytes::new(), Some(file_too_large(max_file)))
+                }
+            };
+            form.files.push(Upload { name, filename, bytes, refused });
         } else if endpoint.field(&name).is_some() {
             let value = read_value(&mut multipart, &name).await?;
             form.fields.push(&name, &value)?;
@@ -100,16 +112,22 @@ fn too_many(name: String, at_most: usize) -> ApiError {
     ApiError::new(ErrorCode::InvalidParameter, message).param(name)
 }
 
-async fn read_file<C: Chunks>(multipart: &mut Multipart<C>, share: &Share, max_file: usize) -> Result<Bytes, ApiError> {
+/// Reads a file; nothing, and not to its end, where it has more bytes than a file may have.
+async fn read_file<C: Chunks>(
+    multipart: &mut Multipart<C>,
+    share: &Share,
+    input: Input,
+    max_file: usize,
+) -> Result<Option<Bytes>, ApiError> {
     let mut file = BytesMut::new();
-    while let Some(data) = multipart.next_data().await.map_err(|error| too_large_as_file(error, max_file))? {
+    while let Some(data) = multipart.next_data().await.map_err(|error| broken_off(error, input, max_file))? {
         if file.len() + data.len() > max_file {
-            return Err(file_too_large(max_file));
+            return Ok(None);
         }
         share.grow(data.len())?;
         file.extend_from_slice(&data);
     }
-    Ok(file.freeze())
+    Ok(Some(file.freeze()))
 }
 
 /// Reads the value of a field.
@@ -133,9 +151,14 @@ pub(super) fn file_too_large(max_file: usize) -> ApiError {
     DecodeError::TooManyBytes { limit: max_file }.into()
 }
 
-fn too_large_as_file(error: MultipartError, max_file: usize) -> ApiError {
+/// The error of a body that is too large: of the files of a batch, none is at fault for their sum.
+pub(super) fn body_too_large(input: Input, max_file: usize) -> ApiError {
+    if input == Input::Files { MultipartError::BodyTooLarge.into() } else { file_too_large(max_file) }
+}
+
+fn broken_off(error: MultipartError, input: Input, max_file: usize) -> ApiError {
     match error {
-        MultipartError::BodyTooLarge => file_too_large(max_file),
+        MultipartError::BodyTooLarge => body_too_large(input, max_file),
         MultipartError::Malformed(_) | MultipartError::Body(BodyError::TooSlow | BodyError::Broken(_)) => error.into(),
     }
 }

@@ -70,9 +70,10 @@ pub(super) fn timed_json(status: StatusCode, value: &serde_json::Value, latency:
     Ok(reply)
 }
 
-/// JSON that arrives piece by piece; `latency` after the last byte of its request.
-pub(super) fn streamed_json(
+/// A body of one media type that arrives piece by piece; `latency` after the last byte of its request.
+pub(super) fn streamed(
     status: StatusCode,
+    media_type: &'static str,
     pieces: mpsc::Receiver<Bytes>,
     model: String,
     latency: Duration,
@@ -84,7 +85,7 @@ pub(super) fn streamed_json(
     let mut reply = Response::new(StreamBody::new(frames).boxed_unsync());
     *reply.status_mut() = status;
     let headers = reply.headers_mut();
-    headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static(media_type));
     headers.insert(LATENCY, text(latency.as_millis().to_string())?);
     headers.insert(MODEL, text(model)?);
     Ok(reply)
@@ -107,6 +108,16 @@ pub(super) fn headless(count: u64) -> Reply {
     reply
 }
 
+/// The number that `x-service-uncertainty` has.
+pub(super) fn rounded_uncertainty(uncertainty: f32) -> f64 {
+    // From the text, so that a half is rounded the same way in both.
+    written_uncertainty(uncertainty).parse().expect("a decimal number")
+}
+
+fn written_uncertainty(uncertainty: f32) -> String {
+    format!("{uncertainty:.3}")
+}
+
 fn text(value: String) -> Result<HeaderValue, ApiError> {
     HeaderValue::from_str(&value).map_err(|error| ApiError::internal(error.to_string()))
 }
@@ -125,7 +136,7 @@ pub(super) fn image(output: Output, cost: u64, latency: Duration) -> Result<Repl
         headers.insert(FOREGROUND, text(subject.to_string())?);
     }
     if let Some(uncertainty) = uncertainty {
-        headers.insert(UNCERTAINTY, text(format!("{uncertainty:.3}"))?);
+        headers.insert(UNCERTAINTY, text(written_uncertainty(uncertainty))?);
     }
     if let Some(face) = face {
         headers.insert(FACE, text(face.to_string())?);

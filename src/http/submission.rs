@@ -81,7 +81,7 @@ async fn read_form(
 ) -> Result<Submission, ApiError> {
     let boundary = boundary(&exchange.headers)?;
     if exchange.body.announced().is_some_and(|length| length > form::max_body(endpoint.input, max_file) as u64) {
-        return Err(form::file_too_large(max_file));
+        return Err(form::body_too_large(endpoint.input, max_file));
     }
     let mut form = form::read(&mut exchange.body, &boundary, endpoint, memory, max_file).await?;
     // The fields come first in the order of checks, so that a mistake in them is told whatever the files are.

@@ -4,7 +4,7 @@ use crate::command::http_client;
 use crate::http_store_fault::{Disk, FillingStore};
 use backdrop::account::presets::Draft;
 use backdrop::account::{AccountModel, AccountName, Plan, Services};
-use backdrop::codec::DecodeError;
+use backdrop::codec::{DecodeError, Limits, probe};
 use backdrop::engine::{EngineError, EngineState};
 use backdrop::generate::Studio;
 use backdrop::http::config::{HttpConfig, LimitsConfig};
@@ -61,6 +61,8 @@ pub(crate) enum Work {
     Wait,
     /// Fails.
     Fail(fn() -> PipelineError),
+    /// Fails where the head of the file is not that of a picture within the limits, and else answers.
+    Probe,
     /// Panics.
     Panic,
 }
@@ -130,6 +132,10 @@ impl Remove for Engine {
                     b"released".to_vec()
                 }
                 Work::Fail(error) => return Err(error()),
+                Work::Probe => {
+                    probe(bytes, &Limits::default())?;
+                    format!("a picture made of {} bytes", bytes.len()).into_bytes()
+                }
                 Work::Panic => panic!("the work panicked on purpose"),
             };
             let cuts = recipe.cut().is_some();
@@ -240,6 +246,7 @@ impl Fetch for Origin {
             match self.last_part(url) {
                 "large" => Err(FetchError::TooLarge { limit: 10 << 20 }),
                 "text" => Err(FetchError::NotAPicture(DecodeError::Unsupported { found: None })),
+                "gone" => Err(FetchError::Status(StatusCode::GONE)),
                 "never" => std::future::pending().await,
                 "later" if edition > 0 => picture(30).await,
                 other => picture(other.parse().map_err(|_| FetchError::NoAddress)?).await,

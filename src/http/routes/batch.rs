@@ -1,10 +1,14 @@
 //! Up to ten pictures in, a row for each out.
 //!
-//! Rows are worked on a few at a time, through the same batches as everything else, and written in order as they come:
-//! a finished picture waits in its file's form for the rows before it, and turns into base64 only piece by piece on
-//! its way out. It has its room among the replies by then; rows take theirs in order, so that those that wait for room
-//! never wait for one behind them. The reply begins when it is known not to be the one that says that nothing could be
-//! fetched.
+//! Rows are worked on a few at a time, through the same batches as everything else, and written in order as they come
+//! (`reply`): a finished picture waits in its file's form for the rows before it. It has its room among the replies by
+//! then; rows take theirs in order, so that those that wait for room never wait for one behind them. The reply begins
+//! when it is known not to be the one that says that nothing could be fetched.
+
+mod accept;
+mod archive;
+mod file_names;
+mod reply;
 
 use crate::codec::Limits;
 use crate::engine::Lane;
@@ -22,14 +26,13 @@ use crate::http::{App, Caller, Finished};
 use crate::image::SourceUrl;
 use crate::pipeline::{Call, Files, Output};
 use crate::recipe::{Endpoint, FieldError, Recipe, Value};
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
 use futures_util::{Stream, StreamExt, stream};
 use hyper::StatusCode;
+use hyper::header::{CONTENT_DISPOSITION, HeaderValue};
+use reply::{Head, Reason, Writer};
 use serde::Serialize;
 use std::convert::Infallible;
-use std::pin::pin;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 use tokio::sync::{mpsc, oneshot};
@@ -37,10 +40,10 @@ use tokio::task::JoinHandle;
 
 /// Rows of one batch in work, or done and waiting for their turn.
 const ROWS_AT_ONCE: usize = 4;
-/// Bytes of a picture that are turned into base64 at once; a multiple of three, so that pieces join without padding.
-const PIECE: usize = 48 * 1024;
 /// Pieces that wait for the caller to read them.
 const PIECES_AHEAD: usize = 4;
+/// How an archive is saved.
+const AS_ARCHIVE: HeaderValue = HeaderValue::from_static("attachment; filename=\"backdrop.zip\"");
 
 /// One picture of a batch.
 struct Item {
@@ -58,7 +61,8 @@ enum Label {
 }
 
 enum Given {
-    File(Bytes),
+    /// An error where the form's reader refused it.
+    File(Result<Bytes, ApiError>),
     Url(Result<SourceUrl, FieldError>),
 }
 
@@ -120,27 +124,35 @@ pub(in crate::http) async fn answer(
         fetched = !row.outcome.as_ref().is_err_and(|error| error.code == ErrorCode::FetchFailed);
         held.push(row);
     }
-    let status = if fetched { StatusCode::OK } else { ErrorCode::FetchFailed.status() };
+    let (status, error) =
+        if fetched { (StatusCode::OK, None) } else { (ErrorCode::FetchFailed.status(), Some(Reason::of_all(&held))) };
+    let costs = (0..count).map(|index| cover.cost_of(index)).collect();
     let (pieces, read) = mpsc::channel(PIECES_AHEAD);
-    let head = Head { count, format };
+    let archived = fetched && accept::prefers_zip(&exchange.headers);
+    let writer = if archived { Writer::zip(pieces, costs) } else { Writer::json(pieces, costs) };
+    let head = Head { count, format, error };
     let request_id = exchange.id.clone();
     let busy = exchange.busy.clone();
     tokio::spawn(async move {
-        let mut caller = Reader { pieces };
         // An error means that the caller left, or was cut off because it took nothing: the rest is of no use.
         let succeeded = Mutex::new(Vec::new());
         let rows = stream::iter(held).chain(rows).inspect(|row| {
             let made = row.outcome.as_ref().ok().map(|(_, made)| *made);
             succeeded.lock().unwrap_or_else(PoisonError::into_inner).extend(made);
         });
-        let _ = write(&mut caller, head, rows, &request_id).await;
+        let _ = writer.write(head, rows, &request_id).await;
         // What was made is billed, also where the caller did not wait to read it.
         if let Err(error) = cover.settle(&succeeded.into_inner().unwrap_or_else(PoisonError::into_inner)).await {
             error.log();
         }
         drop((busy, share, beside_share));
     });
-    response::streamed_json(status, read, model, received.elapsed())
+    let media_type = if archived { "application/zip" } else { "application/json" };
+    let mut reply = response::streamed(status, media_type, read, model, received.elapsed())?;
+    if archived {
+        reply.headers_mut().insert(CONTENT_DISPOSITION, AS_ARCHIVE);
+    }
+    Ok(reply)
 }
 
 fn items(pictures: Pictures) -> Result<Vec<Item>, ApiError> {
@@ -148,7 +160,9 @@ fn items(pictures: Pictures) -> Result<Vec<Item>, ApiError> {
     let given: Vec<_> = match pictures {
         Pictures::Files(files) => files
             .into_iter()
-            .map(|Upload { filename, bytes, .. }| (Label::Filename(filename), Given::File(bytes)))
+            .map(|Upload { filename, bytes, refused, .. }| {
+                (Label::Filename(filename), Given::File(refused.map_or(Ok(bytes), Err)))
+            })
             .collect(),
         Pictures::Urls(urls) => urls
             .into_iter()
@@ -249,7 +263,7 @@ impl Shop {
     ) -> Result<(Finished, Made), ApiError> {
         let by_url = matches!(picture, Given::Url(_));
         let (source, share, fetch) = match picture {
-            Given::File(file) => (file, self.memory.share(), Duration::ZERO),
+            Given::File(file) => (file?, self.memory.share(), Duration::ZERO),
             Given::Url(url) => {
                 let (bytes, share) = fetching::fetch(&self.app, &self.memory, &url?, "urls").await?;
                 (bytes, share, began.elapsed())
@@ -264,135 +278,4 @@ impl Shop {
         drop(share);
         Ok((finished, made))
     }
-}
-
-/// What is known before the first row.
-#[derive(Serialize)]
-struct Head {
-    count: usize,
-    format: &'static str,
-}
-
-/// What is known after the last.
-#[derive(Serialize)]
-struct Tail<'a> {
-    succeeded: usize,
-    failed: usize,
-    request_id: &'a str,
-}
-
-/// A row up to its picture.
-#[derive(Serialize)]
-struct Done<'a> {
-    index: usize,
-    #[serde(flatten)]
-    label: &'a Label,
-    success: bool,
-    status: u16,
-    format: &'static str,
-    width: u32,
-    height: u32,
-    size_bytes: usize,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    foreground: Option<String>,
-}
-
-#[derive(Serialize)]
-struct Failed<'a> {
-    index: usize,
-    #[serde(flatten)]
-    label: &'a Label,
-    success: bool,
-    status: u16,
-    error: Reason<'a>,
-}
-
-#[derive(Serialize)]
-struct Reason<'a> {
-    code: &'static str,
-    message: &'a str,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    reason: Option<&'static str>,
-}
-
-/// The caller went away, or does not read.
-struct Gone;
-
-/// The caller, reading.
-struct Reader {
-    pieces: mpsc::Sender<Bytes>,
-}
-
-impl Reader {
-    async fn send(&mut self, piece: impl Into<Bytes>) -> Result<(), Gone> {
-        self.pieces.send(piece.into()).await.map_err(|_| Gone)
-    }
-}
-
-async fn write(
-    reader: &mut Reader,
-    head: Head,
-    rows: impl Stream<Item = Row> + Send,
-    request_id: &str,
-) -> Result<(), Gone> {
-    let mut rows = pin!(rows);
-    reader.send(format!("{},\"results\":[", open(&head))).await?;
-    let (mut succeeded, mut failed) = (0, 0);
-    loop {
-        let row = tokio::select! {
-            row = rows.next() => row,
-            () = reader.pieces.closed() => return Err(Gone),
-        };
-        let Some(Row { index, label, outcome }) = row else { break };
-        let comma = if index == 0 { "" } else { "," };
-        match outcome {
-            Ok((output, _)) => {
-                succeeded += 1;
-                send_picture(reader, comma, index, &label, output).await?;
-            }
-            Err(error) => {
-                failed += 1;
-                let reason = Reason { code: error.code.name(), message: error.message(), reason: error.given_reason() };
-                let status = error.code.status().as_u16();
-                let row = Failed { index, label: &label, success: false, status, error: reason };
-                reader.send(format!("{comma}{}}}", open(&row))).await?;
-                error.log();
-            }
-        }
-    }
-    let tail = open(&Tail { succeeded, failed, request_id });
-    reader.send(format!("],{}}}", &tail[1..])).await
-}
-
-async fn send_picture(
-    reader: &mut Reader,
-    comma: &str,
-    index: usize,
-    label: &Label,
-    output: Output,
-) -> Result<(), Gone> {
-    let Output { image, subject, .. } = output;
-    let row = Done {
-        index,
-        label,
-        success: true,
-        status: 200,
-        format: image.format.name(),
-        width: image.size.width,
-        height: image.size.height,
-        size_bytes: image.bytes.len(),
-        foreground: subject.map(|subject| subject.to_string()),
-    };
-    reader.send(format!("{comma}{},\"data_base64\":\"", open(&row))).await?;
-    for piece in image.bytes.chunks(PIECE) {
-        reader.send(STANDARD.encode(piece)).await?;
-    }
-    reader.send("\"}").await
-}
-
-/// An object as JSON, without its last brace, so that it can go on.
-fn open(object: &impl Serialize) -> String {
-    let mut json = serde_json::to_string(object).expect("plain data");
-    json.pop();
-    json
 }

@@ -1,0 +1,135 @@
+//! A ZIP archive of stored files, written from front to back (PKWARE APPNOTE 6.3.10, sections 4.3.7, 4.3.12 and 4.3.16).
+//!
+//! Length and CRC-32 of a file are known before its first byte is sent, so its local header holds them. A general
+//! writer of streams puts them behind the file, in a data descriptor, which readers of streams refuse for stored files
+//! (Java's `ZipInputStream`); and it takes a copy of the bytes, which here stay where they are.
+
+/// 2.0, as other writers have it.
+const VERSION: u16 = 20;
+/// Names are UTF-8.
+const UTF8_NAMES: u16 = 1 << 11;
+const STORED: u16 = 0;
+/// Midnight of 1980-01-01: the dates are those of no day.
+const TIME: u16 = 0;
+const DATE: u16 = (1 << 5) | 1;
+
+/// An archive under way: what was written before, as the directory at its end lists it.
+#[derive(Debug, Default)]
+pub(super) struct StoredZip {
+    directory: Vec<u8>,
+    entries: u16,
+    /// Length of the archive so far.
+    written: u32,
+}
+
+impl StoredZip {
+    /// The local header of the file `name`. Its `length` bytes, whose CRC-32 is `crc`, are to follow.
+    pub(super) fn entry(&mut self, name: &str, length: usize, crc: u32) -> Vec<u8> {
+        const BOUNDED: &str = "a batch of ten pictures of 8192×8192 pixels is below 4 GiB";
+        let length = u32::try_from(length).expect(BOUNDED);
+        let name_length = u16::try_from(name.len()).expect("the name of a file is short");
+        let mut common = Vec::new();
+        push_u16(&mut common, &[VERSION, UTF8_NAMES, STORED, TIME, DATE]);
+        push_u32(&mut common, &[crc, length, length]);
+        // No extra field.
+        push_u16(&mut common, &[name_length, 0]);
+
+        self.directory.extend_from_slice(b"PK\x01\x02");
+        push_u16(&mut self.directory, &[VERSION]);
+        self.directory.extend_from_slice(&common);
+        // No comment, first disk, no attributes.
+        push_u16(&mut self.directory, &[0, 0, 0]);
+        push_u32(&mut self.directory, &[0, self.written]);
+        self.directory.extend_from_slice(name.as_bytes());
+        self.entries += 1;
+
+        let header = [b"PK\x03\x04", &common[..], name.as_bytes()].concat();
+        let whole = u32::try_from(header.len()).ok().and_then(|header| header.checked_add(length));
+        self.written = whole.and_then(|whole| self.written.checked_add(whole)).expect(BOUNDED);
+        header
+    }
+
+    /// The end of the archive, after the last file.
+    pub(super) fn finish(self) -> Vec<u8> {
+        let mut end = self.directory;
+        let directory_length = u32::try_from(end.len()).expect("a few short names");
+        end.extend_from_slice(b"PK\x05\x06");
+        push_u16(&mut end, &[0, 0, self.entries, self.entries]);
+        push_u32(&mut end, &[directory_length, self.written]);
+        push_u16(&mut end, &[0]);
+        end
+    }
+}
+
+fn push_u16(bytes: &mut Vec<u8>, values: &[u16]) {
+    bytes.extend(values.iter().flat_map(|value| value.to_le_bytes()));
+}
+
+fn push_u32(bytes: &mut Vec<u8>, values: &[u32]) {
+    bytes.extend(values.iter().flat_map(|value| value.to_le_bytes()));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io::{Cursor, Read};
+
+    const FILES: [(&str, &[u8]); 4] =
+        [("a.png", b"first"), ("empty", b""), ("größe 图.webp", &[7; 100_000]), ("results.json", b"{}")];
+
+    fn written() -> Vec<u8> {
+        let mut zip = StoredZip::default();
+        let mut bytes = Vec::new();
+        for (name, content) in FILES {
+            bytes.extend(zip.entry(name, content.len(), crc32fast::hash(content)));
+            bytes.extend_from_slice(content);
+        }
+        bytes.extend(zip.finish());
+        bytes
+    }
+
+    #[test]
+    fn an_archive_reads_back_by_its_directory() {
+        let mut archive = zip::ZipArchive::new(Cursor::new(written())).expect("an archive");
+        assert_eq!(archive.len(), FILES.len());
+        for (index, (name, content)) in FILES.into_iter().enumerate() {
+            let mut file = archive.by_index(index).expect("an entry");
+            assert_eq!(file.name().expect("UTF-8"), name);
+            assert_eq!(file.compression(), zip::CompressionMethod::Stored);
+            let mut read = Vec::new();
+            // Compares the CRC-32 too.
+            file.read_to_end(&mut read).expect("the content");
+            assert_eq!(read, content, "{name}");
+        }
+    }
+
+    #[test]
+    fn an_archive_reads_back_from_front_to_back() {
+        let mut stream = Cursor::new(written());
+        for (name, content) in FILES {
+            let mut file = zip::read::read_zipfile_from_stream(&mut stream).expect("a header").expect("an entry");
+            assert_eq!(file.name().expect("UTF-8"), name);
+            assert_eq!(file.size(), content.len() as u64);
+            let mut read = Vec::new();
+            file.read_to_end(&mut read).expect("the content");
+            assert_eq!(read, content, "{name}");
+        }
+        assert!(zip::read::read_zipfile_from_stream(&mut stream).expect("the directory").is_none());
+    }
+
+    #[test]
+    fn a_changed_byte_is_noticed() {
+        let mut bytes = written();
+        let at = bytes.windows(5).position(|five| five == b"first").expect("it is stored");
+        bytes[at] ^= 1;
+        let mut archive = zip::ZipArchive::new(Cursor::new(bytes)).expect("an archive");
+        let read = archive.by_index(0).expect("an entry").read_to_end(&mut Vec::new());
+        assert!(read.is_err());
+    }
+
+    #[test]
+    fn an_archive_of_nothing_is_an_archive() {
+        let archive = zip::ZipArchive::new(Cursor::new(StoredZip::default().finish())).expect("an archive");
+        assert_eq!(archive.len(), 0);
+    }
+}
