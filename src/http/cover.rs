@@ -217,6 +217,11 @@ async fn fingerprint(
         Pictures::Url(url) => pieces.push(url.to_string().into()),
         Pictures::Urls(urls) => pieces.extend(urls.iter().cloned().map(Bytes::from)),
     }
+    // An address is not the file with its text. Where pictures came in the usual way of the endpoint nothing is added: a
+    // fingerprint is stored for a day, beyond an upgrade.
+    if submission.pictures.is_url() != endpoint.input.is_url() {
+        pieces.push(Bytes::from_static(if submission.pictures.is_url() { b"url" } else { b"file" }));
+    }
     pieces.extend(headers.get(MODEL).map(|model| Bytes::copy_from_slice(model.as_bytes())));
     let hashed = tokio::task::spawn_blocking(move || hash(pieces));
     hashed.await.map_err(|error| ApiError::internal(error.to_string()))

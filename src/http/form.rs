@@ -1,8 +1,10 @@
 //! A form with pictures: small fields and files, each against its limit while it is read.
 
+use super::aliases::canonical;
 use super::body::{BodyError, Chunks};
 use super::error::{ApiError, ErrorCode};
 use super::multipart::{Multipart, MultipartError, Part};
+use super::submission::URL;
 use super::upload_memory::{AccountMemory, Share};
 use crate::codec;
 use crate::recipe::{BG_FILE, Endpoint, FieldError, Fields, Input, MAX_BATCH};
@@ -28,10 +30,10 @@ pub(super) fn max_file() -> usize {
 /// The parts of a form that hold files, each with how many there may be.
 pub(super) const fn files_in(input: Input) -> &'static [(&'static str, usize)] {
     match input {
-        Input::File => &[(FILE, 1)],
+        Input::File | Input::Url => &[(FILE, 1)],
         Input::FileAndBackground => &[(FILE, 1), (BG_FILE, 1)],
         Input::Files => &[(FILES, MAX_BATCH)],
-        Input::Url | Input::Urls => &[],
+        Input::Urls => &[],
     }
 }
 
@@ -45,6 +47,8 @@ pub(super) fn max_body(input: Input) -> usize {
 pub(super) struct Form {
     pub(super) fields: Fields,
     pub(super) files: Vec<Upload>,
+    /// The address of a picture, in place of a file.
+    pub(super) url: Option<String>,
     /// The files' share of the memory for uploads; to be dropped after them.
     pub(super) share: Share,
 }
@@ -75,8 +79,9 @@ pub(super) async fn read<C: Chunks>(
     memory: &AccountMemory,
 ) -> Result<Form, ApiError> {
     let mut multipart = Multipart::new(chunks, boundary, max_body(endpoint.input));
-    let mut form = Form { fields: Fields::default(), files: Vec::new(), share: memory.share() };
-    while let Some(Part { name, filename }) = multipart.next_part().await? {
+    let mut form = Form { fields: Fields::default(), files: Vec::new(), url: None, share: memory.share() };
+    while let Some(Part { name: sent, filename }) = multipart.next_part().await? {
+        let name = canonical(&sent).to_owned();
         let at_most = files_in(endpoint.input).iter().find(|(file, _)| *file == name).map(|(_, at_most)| *at_most);
         if let Some(at_most) = at_most {
             let already = form.files.iter().filter(|upload| upload.name == name).count();
@@ -84,13 +89,23 @@ pub(super) async fn read<C: Chunks>(
                 return Err(too_many(name, at_most));
             }
             let bytes = read_file(&mut multipart, &form.share).await?;
+            // What a browser sends of a file that nobody chose.
+            if bytes.is_empty() && filename.as_deref().is_none_or(str::is_empty) {
+                continue;
+            }
             form.fields.attach(&name);
             form.files.push(Upload { name, filename, bytes });
         } else if endpoint.field(&name).is_some() {
             let value = read_value(&mut multipart, &name).await?;
             form.fields.push(&name, &value)?;
+        } else if name == URL && endpoint.input.is_single() {
+            let value = read_value(&mut multipart, &name).await?;
+            if !value.trim().is_empty() && form.url.replace(value).is_some() {
+                return Err(FieldError::Repeated { param: name }.into());
+            }
         } else {
-            return Err(FieldError::Unknown { param: name }.into());
+            let files = files_in(endpoint.input).iter().map(|(file, _)| *file);
+            return Err(FieldError::unknown(&sent, endpoint.names().chain(files)).into());
         }
     }
     Ok(form)
