@@ -109,7 +109,7 @@ mod tests {
     fn a_plus_tier_field_counts_when_it_is_sent_even_switched_off() {
         for path in PATHS.iter().filter(|path| !BY_ADDRESS.contains(path)) {
             for (field, value) in
-                [("despill", "false"), ("despill", "0"), ("watermark", ""), ("watermark_opacity", "0")]
+                [("despill", "false"), ("despill", "0"), ("watermark", "x"), ("watermark_opacity", "0")]
             {
                 assert_eq!(plan(path, field, value), Plan::Plus, "{path} {field}={value}");
             }

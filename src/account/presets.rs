@@ -50,6 +50,15 @@ pub struct Page {
     pub next: Option<String>,
 }
 
+/// What is looked for first where a preset is meant by its id or its name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum By {
+    /// The id.
+    Id,
+    /// The name.
+    Name,
+}
+
 /// Why a preset was not saved, read or deleted.
 #[derive(Debug, thiserror::Error)]
 pub enum PresetError {
@@ -155,6 +164,26 @@ impl Presets {
         self.read(move |store| store.preset_named(&account, &name)).await
     }
 
+    /// A preset of the account by its id or its name, `first` before the other.
+    ///
+    /// # Errors
+    /// When the store cannot be read.
+    pub async fn find_by(&self, account: &str, id_or_name: &str, first: By) -> Result<Option<Preset>, PresetError> {
+        let (account, wanted) = (account.to_owned(), id_or_name.to_owned());
+        self.read(move |store| {
+            let find = |by| match by {
+                By::Id => store.preset(&account, &wanted),
+                By::Name => store.preset_named(&account, &wanted),
+            };
+            let other = if first == By::Id { By::Name } else { By::Id };
+            match find(first)? {
+                Some(found) => Ok(Some(found)),
+                None => find(other),
+            }
+        })
+        .await
+    }
+
     /// The account's presets by id, up to `limit` (1 to [`MAX_PAGE`]) of those after `cursor`, the `next` of another
     /// page.
     ///
@@ -226,6 +255,21 @@ mod tests {
         let found = presets.find("a", &saved.id).await.expect("it reads");
         assert_eq!(found.as_ref(), Some(&saved));
         assert_eq!(presets.find_named("a", "shop").await.expect("it reads"), found);
+
+        // Another one has its id as a name.
+        let twin = save(&presets, "a", draft(&saved.id)).await.expect("a good one");
+        for (reference, first, expected) in [
+            (saved.id.as_str(), By::Id, Some(&saved.id)),
+            (&saved.id, By::Name, Some(&twin.id)),
+            ("shop", By::Id, Some(&saved.id)),
+            ("shop", By::Name, Some(&saved.id)),
+            (&twin.id, By::Name, Some(&twin.id)),
+            ("Shop", By::Id, None),
+        ] {
+            let found = presets.find_by("a", reference, first).await.expect("it reads");
+            assert_eq!(found.as_ref().map(|preset| &preset.id), expected, "{reference} {first:?}");
+        }
+        assert_eq!(presets.find_by("b", "shop", By::Id).await.expect("it reads"), None, "another account");
 
         let changed = Draft { id: Some(saved.id.clone()), ..draft("studio") };
         let changed = presets.save("a", changed, LATER, |_| Ok(())).await.expect("it is there");

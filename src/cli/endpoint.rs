@@ -24,8 +24,10 @@ pub(super) fn fields_of(endpoint: &Endpoint, set: &[Set]) -> Result<Fields, Fiel
                 return Err(FieldError::Repeated { param: name.clone() });
             }
             fields.attach(BG_FILE);
-        } else {
+        } else if endpoint.field(name).is_some() {
             fields.push(name, value)?;
+        } else {
+            return Err(FieldError::unknown(name, endpoint.names()));
         }
     }
     Ok(fields)

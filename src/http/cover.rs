@@ -8,6 +8,7 @@ use super::response::MODEL;
 use super::routes::presets;
 use super::submission::{Pictures, Submission};
 use crate::account::features::needed;
+use crate::account::presets::By;
 use crate::account::price::Call;
 use crate::account::{Begin, IdempotencyKey, Permit, Place, QuotaExhausted, Reservation};
 use crate::recipe::{Endpoint, Fields, Recipe};
@@ -56,14 +57,10 @@ impl Facade {
         self.refuse_above_plan(endpoint.path, caller, &submission.fields)?;
         let fields = match submission.fields.get("preset") {
             Some(named) => {
-                let presets = &self.app.presets;
-                // `/remove-url` and its batch know presets by name, the others by id.
-                let found = if endpoint.input.is_url() {
-                    presets.find_named(&caller.account, named).await?
-                } else {
-                    presets.find(&caller.account, named).await?
-                };
-                let found = found.ok_or_else(|| {
+                // Where one preset has the id of another as its name: the specification has names on `/remove-url`, and
+                // ids on the others.
+                let first = if endpoint.input.is_url() { By::Name } else { By::Id };
+                let found = self.app.presets.find_by(&caller.account, named, first).await?.ok_or_else(|| {
                     ApiError::new(ErrorCode::NotFound, "this account has no such preset").param("preset")
                 })?;
                 let merged = submission.fields.clone().over(&presets::stored_fields(endpoint, &found));
@@ -224,6 +221,11 @@ async fn fingerprint(
         Pictures::Files(files) => pieces.extend(files.iter().map(|file| file.bytes.clone())),
         Pictures::Url(url) => pieces.push(url.to_string().into()),
         Pictures::Urls(urls) => pieces.extend(urls.iter().cloned().map(Bytes::from)),
+    }
+    // An address is not the file with its text. Where pictures came in the usual way of the endpoint nothing is added: a
+    // fingerprint is stored for a day, beyond an upgrade.
+    if submission.pictures.is_url() != endpoint.input.is_url() {
+        pieces.push(Bytes::from_static(if submission.pictures.is_url() { b"url" } else { b"file" }));
     }
     pieces.extend(headers.get(MODEL).map(|model| Bytes::copy_from_slice(model.as_bytes())));
     let hashed = tokio::task::spawn_blocking(move || hash(pieces));

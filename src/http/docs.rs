@@ -96,8 +96,14 @@ fn clip() -> String {
 
 fn in_and_out(input: Input) -> &'static str {
     match input {
-        Input::File | Input::FileAndBackground => "Takes multipart/form-data, answers the picture.",
-        Input::Url => "Takes JSON, answers the picture.",
+        Input::File | Input::FileAndBackground => {
+            "Takes multipart/form-data, also JSON with <code>url</code> or <code>image_base64</code>, or the picture itself \
+             as the body with the fields in the query; answers the picture."
+        }
+        Input::Url => {
+            "Takes JSON, with <code>image_base64</code> in place of <code>url</code> too, also multipart/form-data with a \
+             file, or the picture itself as the body with the fields in the query; answers the picture."
+        }
         Input::Files => "Takes multipart/form-data, answers JSON with a row for each picture.",
         Input::Urls => "Takes JSON, answers JSON with a row for each picture.",
     }

@@ -1,8 +1,10 @@
 //! A form with pictures: small fields and files, each against its limit while it is read.
 
+use super::aliases::canonical;
 use super::body::{BodyError, Chunks};
 use super::error::{ApiError, ErrorCode};
 use super::multipart::{Multipart, MultipartError, Part};
+use super::submission::URL;
 use super::upload_memory::{AccountMemory, Share};
 use crate::codec::DecodeError;
 use crate::recipe::{BG_FILE, Endpoint, FieldError, Fields, Input, MAX_BATCH};
@@ -23,10 +25,10 @@ pub(super) const MAX_OVERHEAD: usize = 256 * 1024;
 /// The parts of a form that hold files, each with how many there may be.
 pub(super) const fn files_in(input: Input) -> &'static [(&'static str, usize)] {
     match input {
-        Input::File => &[(FILE, 1)],
+        Input::File | Input::Url => &[(FILE, 1)],
         Input::FileAndBackground => &[(FILE, 1), (BG_FILE, 1)],
         Input::Files => &[(FILES, MAX_BATCH)],
-        Input::Url | Input::Urls => &[],
+        Input::Urls => &[],
     }
 }
 
@@ -40,6 +42,8 @@ pub(super) fn max_body(input: Input, max_file: usize) -> usize {
 pub(super) struct Form {
     pub(super) fields: Fields,
     pub(super) files: Vec<Upload>,
+    /// The address of a picture, in place of a file.
+    pub(super) url: Option<String>,
     /// The files' share of the memory for uploads; to be dropped after them.
     pub(super) share: Share,
 }
@@ -65,17 +69,18 @@ impl Form {
     }
 }
 
-/// Reads a form of files of up to `max_file` bytes to its end. A name that `endpoint` does not know ends it at once.
+/// Reads a form to its end. A name that `endpoint` does not know ends it at once.
 pub(super) async fn read<C: Chunks>(
     chunks: C,
     boundary: &str,
     endpoint: &Endpoint,
     memory: &AccountMemory,
-    max_file: usize,
 ) -> Result<Form, ApiError> {
+    let max_file = memory.max_file();
     let mut multipart = Multipart::new(chunks, boundary, max_body(endpoint.input, max_file));
-    let mut form = Form { fields: Fields::default(), files: Vec::new(), share: memory.share() };
-    while let Some(Part { name, filename }) = multipart.next_part().await? {
+    let mut form = Form { fields: Fields::default(), files: Vec::new(), url: None, share: memory.share() };
+    while let Some(Part { name: sent, filename }) = multipart.next_part().await? {
+        let name = canonical(&sent).to_owned();
         let at_most = files_in(endpoint.input).iter().find(|(file, _)| *file == name).map(|(_, at_most)| *at_most);
         if let Some(at_most) = at_most {
             let already = form.files.iter().filter(|upload| upload.name == name).count();
@@ -83,6 +88,10 @@ pub(super) async fn read<C: Chunks>(
                 return Err(too_many(name, at_most));
             }
             let file = read_file(&mut multipart, &form.share, endpoint.input, max_file).await?;
+            // What a browser sends of a file that nobody chose.
+            if file.as_ref().is_some_and(Bytes::is_empty) && filename.as_deref().is_none_or(str::is_empty) {
+                continue;
+            }
             form.fields.attach(&name);
             let (bytes, refused) = match file {
                 Some(bytes) => (bytes, None),
@@ -97,8 +106,14 @@ pub(super) async fn read<C: Chunks>(
         } else if endpoint.field(&name).is_some() {
             let value = read_value(&mut multipart, &name).await?;
             form.fields.push(&name, &value)?;
+        } else if name == URL && endpoint.input.is_single() {
+            let value = read_value(&mut multipart, &name).await?;
+            if !value.trim().is_empty() && form.url.replace(value).is_some() {
+                return Err(FieldError::Repeated { param: name }.into());
+            }
         } else {
-            return Err(FieldError::Unknown { param: name }.into());
+            let files = files_in(endpoint.input).iter().map(|(file, _)| *file);
+            return Err(FieldError::unknown(&sent, endpoint.names().chain(files)).into());
         }
     }
     Ok(form)

@@ -1,5 +1,6 @@
 //! A JSON object with fields, each at most once.
 
+use super::aliases::canonical;
 use super::body::{RequestBody, content_type, read_small, uncompressed, unsupported};
 use super::error::{ApiError, ErrorCode};
 use crate::recipe::{Field, FieldError, Fields};
@@ -8,8 +9,8 @@ use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
 use serde_json::Value;
 use std::fmt;
 
-/// The largest body; ten addresses of the longest kind are a third of it.
-const MAX_BODY: usize = 64 * 1024;
+/// The largest body, without a picture; ten addresses of the longest kind are a third of it.
+pub(super) const MAX_BODY: usize = 64 * 1024;
 
 /// The members of a JSON object, in order, repeated ones kept.
 #[derive(Debug)]
@@ -50,12 +51,20 @@ pub(super) fn only(headers: &HeaderMap) -> Result<(), ApiError> {
 
 /// Reads the body whole.
 pub(super) async fn read(body: &mut RequestBody) -> Result<Object, ApiError> {
-    let Some(bytes) = read_small(body, MAX_BODY).await? else {
-        let message = format!("the request body has more than {MAX_BODY} bytes");
-        return Err(ApiError::new(ErrorCode::PayloadTooLarge, message));
-    };
+    let bytes = read_small(body, MAX_BODY).await?.ok_or_else(too_large)?;
+    parse(&bytes)
+}
+
+/// Reads an object.
+pub(super) fn parse(bytes: &[u8]) -> Result<Object, ApiError> {
     let malformed = |error: serde_json::Error| format!("malformed JSON: {error}");
-    serde_json::from_slice(&bytes).map_err(|error| ApiError::new(ErrorCode::InvalidParameter, malformed(error)))
+    serde_json::from_slice(bytes).map_err(|error| ApiError::new(ErrorCode::InvalidParameter, malformed(error)))
+}
+
+/// 413.
+pub(super) fn too_large() -> ApiError {
+    let message = format!("the request body has more than {MAX_BODY} bytes");
+    ApiError::new(ErrorCode::PayloadTooLarge, message)
 }
 
 impl Object {
@@ -69,24 +78,33 @@ impl Object {
         Ok(self.0)
     }
 
-    /// The fields of a table, and what else there is under the name `beside`.
-    pub(super) fn split(self, table: &[Field], beside: &str) -> Result<(Fields, Option<Value>), FieldError> {
-        let (mut fields, mut other) = (Fields::default(), None);
-        for (name, value) in self.0 {
-            if name == beside {
-                if other.replace(value).is_some() {
-                    return Err(FieldError::Repeated { param: name });
+    /// The fields of a table, and what else there is under the names `beside`. `null` and a blank string are as if the member
+    /// was not there.
+    pub(super) fn split<const OTHERS: usize>(
+        self,
+        table: &[Field],
+        beside: [&str; OTHERS],
+    ) -> Result<(Fields, [Option<Value>; OTHERS]), FieldError> {
+        let (mut fields, mut others) = (Fields::default(), [const { None }; OTHERS]);
+        for (sent, value) in self.0 {
+            let name = canonical(&sent);
+            let is_absent = value.is_null() || value.as_str().is_some_and(|text| text.trim().is_empty());
+            if let Some(at) = beside.iter().position(|other| *other == name) {
+                if !is_absent && others[at].replace(value).is_some() {
+                    return Err(FieldError::Repeated { param: name.to_owned() });
                 }
                 continue;
             }
-            let field = table.iter().find(|field| field.name == name);
-            let Some(field) = field else { return Err(FieldError::Unknown { param: name }) };
+            let Some(field) = table.iter().find(|field| field.name == name) else {
+                return Err(FieldError::unknown(&sent, table.iter().map(|field| field.name).chain(beside)));
+            };
             match field.kind.text_of(&value) {
-                Some(text) => fields.push(&name, &text)?,
-                None => return Err(FieldError::invalid(&name, &value.to_string(), field.kind.expected())),
+                _ if is_absent => {}
+                Some(text) => fields.push(name, &text)?,
+                None => return Err(FieldError::invalid(name, &value.to_string(), field.kind.expected())),
             }
         }
-        Ok((fields, other))
+        Ok((fields, others))
     }
 }
 
@@ -97,26 +115,41 @@ mod tests {
 
     fn split(json: &str) -> Result<(Fields, Option<Value>), FieldError> {
         let endpoint = ENDPOINTS.iter().find(|endpoint| endpoint.path == "/remove-url").expect("it is there");
-        serde_json::from_str::<Object>(json).expect("an object").split(&endpoint.fields, "url")
+        let split = serde_json::from_str::<Object>(json).expect("an object").split(&endpoint.fields, ["url"]);
+        split.map(|(fields, [url])| (fields, url))
     }
 
     #[test]
     fn members_become_fields_in_the_type_of_each() {
         let (fields, url) =
-            split(r#"{"width":100,"url":"https://a/","keep_alpha":false,"despill":12.5}"#).expect("valid");
+            split(r#"{"width":100,"url":"https://a/","keep_alpha":false,"despill":12.5,"max_dim":" 5 "}"#)
+                .expect("valid");
         assert_eq!(url, Some(Value::from("https://a/")));
         let fields: Vec<_> = fields.iter().collect();
-        assert_eq!(fields, [("width", "100"), ("keep_alpha", "false"), ("despill", "12.5")]);
+        assert_eq!(fields, [("width", "100"), ("keep_alpha", "false"), ("despill", "12.5"), ("max_dim", "5")]);
+    }
+
+    #[test]
+    fn null_and_a_blank_string_are_as_if_the_member_was_not_there() {
+        let json =
+            r#"{"url":null,"width":null,"edge":"","format":" ","image_url":"https://a/","edge":"hard","edge":null}"#;
+        let (fields, url) = split(json).expect("valid");
+        assert_eq!(url, Some(Value::from("https://a/")), "by another name");
+        assert_eq!(fields.iter().collect::<Vec<_>>(), [("edge", "hard")]);
     }
 
     #[test]
     fn a_member_of_another_type_or_name_or_twice_is_refused_by_name() {
         for (json, param) in [
-            (r#"{"width":"100"}"#, "width"),
-            (r#"{"edge":null}"#, "edge"),
+            (r#"{"width":["100"]}"#, "width"),
+            (r#"{"width":true}"#, "width"),
+            (r#"{"edge":5}"#, "edge"),
             (r#"{"edge":["soft"]}"#, "edge"),
-            (r#"{"keep_alpha":"true"}"#, "keep_alpha"),
+            (r#"{"keep_alpha":{}}"#, "keep_alpha"),
             (r#"{"egde":"soft"}"#, "egde"),
+            (r#"{"egde":null}"#, "egde"),
+            (r#"{"image":"a"}"#, "image"),
+            (r#"{"url":"a","image_url":"a"}"#, "url"),
             (r#"{"edge":"soft","edge":"soft"}"#, "edge"),
             (r#"{"url":"a","url":"a"}"#, "url"),
         ] {

@@ -29,6 +29,7 @@
 //! while bytes arrive. A caller that goes away drops its request's future, and the engine sees that.
 
 mod admin;
+mod aliases;
 mod backdrop;
 mod body;
 mod client_address;
@@ -51,6 +52,7 @@ mod head_check;
 mod idempotency;
 mod json;
 mod multipart;
+mod picture_json;
 mod pin;
 mod proxy_protocol;
 mod range;

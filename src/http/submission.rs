@@ -1,16 +1,17 @@
 //! A request for pictures, read to its end: fields, files and addresses, whichever way they came.
 
-use super::body::{content_type, uncompressed, unsupported};
+use super::body::{Chunks, content_type, uncompressed, unsupported};
 use super::error::{ApiError, ErrorCode};
 use super::exchange::Exchange;
 use super::facade::Facade;
 use super::form::{self, FILE, FILES, Upload};
+use super::picture_json::{self, IMAGE_BASE64, PictureJson};
 use super::upload_memory::{AccountMemory, Share};
 use super::{Caller, json, multipart};
 use crate::codec::DecodeError;
 use crate::image::SourceUrl;
 use crate::recipe::{BG_FILE, Endpoint, FieldError, Fields, Input, Kind, MAX_BATCH, Value};
-use bytes::Bytes;
+use bytes::{Bytes, BytesMut};
 use hyper::Uri;
 use hyper::header::HeaderMap;
 use serde_json::Value as Json;
@@ -24,6 +25,8 @@ pub(super) const URLS: &str = "urls";
 pub(super) struct Submission {
     pub(super) fields: Fields,
     pub(super) pictures: Pictures,
+    /// The field that one picture came in, for messages about it.
+    pub(super) param: &'static str,
     /// The background that came with the form.
     pub(super) background: Option<Bytes>,
     /// The files' share of the memory for uploads; to be dropped after them.
@@ -50,6 +53,14 @@ impl Pictures {
         };
         u32::try_from(many).expect("at most ten")
     }
+
+    /// Whether they have to be fetched.
+    pub(super) const fn is_url(&self) -> bool {
+        match self {
+            Self::File(_) | Self::Files(_) => false,
+            Self::Url(_) | Self::Urls(_) => true,
+        }
+    }
 }
 
 /// Reads the request to its end. Every name is judged; values of fields are the recipe's business.
@@ -59,65 +70,183 @@ pub(super) async fn read(
     caller: &Caller,
     exchange: &mut Exchange,
 ) -> Result<Submission, ApiError> {
-    let place = match endpoint.input {
-        Input::File | Input::FileAndBackground | Input::Files => "form fields",
-        Input::Url | Input::Urls => "members of a JSON object",
-    };
-    refuse_query(&exchange.uri, place)?;
     let memory = facade.uploads.of(&caller.account);
     match endpoint.input {
-        Input::File | Input::FileAndBackground | Input::Files => {
-            read_form(&memory, endpoint, exchange, facade.limits.max_bytes).await
+        Input::File | Input::FileAndBackground | Input::Url => read_picture(&memory, endpoint, exchange).await,
+        Input::Files => {
+            refuse_query(&exchange.uri, "form fields")?;
+            let boundary = boundary(&exchange.headers)?;
+            read_files(&memory, endpoint, exchange, &boundary).await
         }
-        Input::Url | Input::Urls => read_json(&memory, endpoint, exchange).await,
+        Input::Urls => {
+            refuse_query(&exchange.uri, "members of a JSON object")?;
+            read_urls(&memory, endpoint, exchange).await
+        }
     }
+}
+
+/// Reads a request with one picture: a form, JSON, or the picture itself. Fields may stand in the query, too.
+async fn read_picture(
+    memory: &AccountMemory,
+    endpoint: &Endpoint,
+    exchange: &mut Exchange,
+) -> Result<Submission, ApiError> {
+    let query = query_fields(&exchange.uri, endpoint)?;
+    uncompressed(&exchange.headers)?;
+    let content_type = content_type(&exchange.headers);
+    if let Some(boundary) = multipart::boundary(content_type)? {
+        return read_form(memory, endpoint, exchange, &boundary, query).await;
+    }
+    if json::only(&exchange.headers).is_ok() {
+        return read_json(memory, endpoint, exchange, query).await;
+    }
+    let media_type = content_type.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
+    if media_type.starts_with("image/") || media_type == "application/octet-stream" {
+        return read_body(memory, endpoint, exchange, query).await;
+    }
+    Err(unsupported(
+        "the request body must be multipart/form-data, application/json, or a picture as image/* or \
+         application/octet-stream",
+    ))
+}
+
+/// The fields in the query string.
+fn query_fields(uri: &Uri, endpoint: &Endpoint) -> Result<Fields, FieldError> {
+    let mut fields = Fields::default();
+    for (name, value) in url::form_urlencoded::parse(uri.query().unwrap_or_default().as_bytes()) {
+        if endpoint.field(&name).is_none() {
+            return Err(FieldError::unknown(&name, endpoint.names()));
+        }
+        fields.push(&name, &value)?;
+    }
+    Ok(fields)
+}
+
+/// Adds the fields of the query to those of the body. None may be in both.
+fn add(query: &Fields, fields: &mut Fields) -> Result<(), FieldError> {
+    query.iter().try_for_each(|(name, value)| fields.push(name, value))
 }
 
 async fn read_form(
     memory: &AccountMemory,
     endpoint: &Endpoint,
     exchange: &mut Exchange,
-    max_file: usize,
+    boundary: &str,
+    query: Fields,
 ) -> Result<Submission, ApiError> {
-    let boundary = boundary(&exchange.headers)?;
-    if exchange.body.announced().is_some_and(|length| length > form::max_body(endpoint.input, max_file) as u64) {
-        return Err(form::body_too_large(endpoint.input, max_file));
-    }
-    let mut form = form::read(&mut exchange.body, &boundary, endpoint, memory, max_file).await?;
+    refuse_large_form(memory, endpoint, exchange)?;
+    let mut form = form::read(&mut exchange.body, boundary, endpoint, memory).await?;
+    add(&query, &mut form.fields)?;
     // The fields come first in the order of checks, so that a mistake in them is told whatever the files are.
     judge(endpoint, &form.fields)?;
     let background = form.take(BG_FILE);
     if background.as_ref().is_some_and(Bytes::is_empty) {
         return Err(ApiError::from(DecodeError::Empty).param(BG_FILE));
     }
-    let pictures = if endpoint.input == Input::Files {
-        if form.files.is_empty() {
-            return Err(FieldError::Missing { param: FILES.to_owned() }.into());
-        }
-        Pictures::Files(form.files)
-    } else {
-        let file = form.take(FILE).ok_or(FieldError::Missing { param: FILE.to_owned() })?;
-        if file.is_empty() {
-            return Err(DecodeError::Empty.into());
-        }
-        Pictures::File(file)
+    let (pictures, param) = match (form.take(FILE), form.url.take()) {
+        (Some(_), Some(_)) => return Err(two_pictures(FILE)),
+        (Some(file), None) if file.is_empty() => return Err(DecodeError::Empty.into()),
+        (Some(file), None) => (Pictures::File(file), FILE),
+        (None, Some(address)) => (Pictures::Url(url(&Json::from(address))?), URL),
+        (None, None) => return Err(FieldError::Missing { param: FILE.to_owned() }.into()),
     };
-    Ok(Submission { fields: form.fields, pictures, background, share: form.share })
+    Ok(Submission { fields: form.fields, pictures, param, background, share: form.share })
 }
 
 async fn read_json(
     memory: &AccountMemory,
     endpoint: &Endpoint,
     exchange: &mut Exchange,
+    query: Fields,
+) -> Result<Submission, ApiError> {
+    let PictureJson { object, picture, share } = picture_json::read(&mut exchange.body, memory).await?;
+    let (mut fields, [address, left]) = object.split(&endpoint.fields, [URL, IMAGE_BASE64])?;
+    add(&query, &mut fields)?;
+    judge(endpoint, &fields)?;
+    let (pictures, param) = match (picture, left, address) {
+        (Some(_), _, Some(_)) => return Err(two_pictures(IMAGE_BASE64)),
+        // Two members, one of which was read.
+        (Some(_), Some(_), None) => return Err(FieldError::Repeated { param: IMAGE_BASE64.to_owned() }.into()),
+        (Some(picture), None, None) => (Pictures::File(picture?), IMAGE_BASE64),
+        (None, Some(left), _) => {
+            return Err(FieldError::invalid(IMAGE_BASE64, &left.to_string(), "a picture as base64").into());
+        }
+        (None, None, Some(address)) => (Pictures::Url(url(&address)?), URL),
+        (None, None, None) => {
+            let message =
+                format!("`{URL}` is missing: send the address of a picture, or the picture as `{IMAGE_BASE64}`");
+            return Err(ApiError::new(ErrorCode::InvalidParameter, message).param(URL));
+        }
+    };
+    Ok(Submission { fields, pictures, param, background: None, share })
+}
+
+/// Reads a body that is the picture.
+async fn read_body(
+    memory: &AccountMemory,
+    endpoint: &Endpoint,
+    exchange: &mut Exchange,
+    fields: Fields,
+) -> Result<Submission, ApiError> {
+    judge(endpoint, &fields)?;
+    if exchange.body.announced().is_some_and(|length| length > memory.max_file() as u64) {
+        return Err(form::file_too_large(memory.max_file()));
+    }
+    let share = memory.share();
+    let mut picture = BytesMut::new();
+    while let Some(chunk) = exchange.body.next_chunk().await? {
+        if picture.len() + chunk.len() > memory.max_file() {
+            return Err(form::file_too_large(memory.max_file()));
+        }
+        share.grow(chunk.len())?;
+        picture.extend_from_slice(&chunk);
+    }
+    if picture.is_empty() {
+        return Err(DecodeError::Empty.into());
+    }
+    let pictures = Pictures::File(picture.freeze());
+    Ok(Submission { fields, pictures, param: FILE, background: None, share })
+}
+
+async fn read_files(
+    memory: &AccountMemory,
+    endpoint: &Endpoint,
+    exchange: &mut Exchange,
+    boundary: &str,
+) -> Result<Submission, ApiError> {
+    refuse_large_form(memory, endpoint, exchange)?;
+    let form = form::read(&mut exchange.body, boundary, endpoint, memory).await?;
+    judge(endpoint, &form.fields)?;
+    if form.files.is_empty() {
+        return Err(FieldError::Missing { param: FILES.to_owned() }.into());
+    }
+    let pictures = Pictures::Files(form.files);
+    Ok(Submission { fields: form.fields, pictures, param: FILES, background: None, share: form.share })
+}
+
+async fn read_urls(
+    memory: &AccountMemory,
+    endpoint: &Endpoint,
+    exchange: &mut Exchange,
 ) -> Result<Submission, ApiError> {
     json::only(&exchange.headers)?;
     let object = json::read(&mut exchange.body).await?;
-    let name = if endpoint.input == Input::Url { URL } else { URLS };
-    let (fields, value) = object.split(&endpoint.fields, name)?;
+    let (fields, [value]) = object.split(&endpoint.fields, [URLS])?;
     judge(endpoint, &fields)?;
-    let value = value.ok_or(FieldError::Missing { param: name.to_owned() })?;
-    let pictures = if endpoint.input == Input::Url { Pictures::Url(url(&value)?) } else { urls(&value)? };
-    Ok(Submission { fields, pictures, background: None, share: memory.share() })
+    let pictures = urls(&value.ok_or(FieldError::Missing { param: URLS.to_owned() })?)?;
+    Ok(Submission { fields, pictures, param: URLS, background: None, share: memory.share() })
+}
+
+fn refuse_large_form(memory: &AccountMemory, endpoint: &Endpoint, exchange: &Exchange) -> Result<(), ApiError> {
+    let (input, max_file) = (endpoint.input, memory.max_file());
+    let is_large = exchange.body.announced().is_some_and(|length| length > form::max_body(input, max_file) as u64);
+    if is_large { Err(form::body_too_large(input, max_file)) } else { Ok(()) }
+}
+
+/// The refusal of a picture beside an address.
+fn two_pictures(param: &str) -> ApiError {
+    let message = format!("`{param}` was sent beside `{URL}`; send one picture");
+    ApiError::new(ErrorCode::InvalidParameter, message).param(param)
 }
 
 /// Judges all fields. What is missing may still come from a preset.
@@ -129,7 +258,7 @@ fn judge(endpoint: &Endpoint, fields: &Fields) -> Result<(), FieldError> {
 pub(super) fn url(value: &Json) -> Result<SourceUrl, FieldError> {
     let refuse = |text: &str| FieldError::invalid(URL, text, <SourceUrl as Value>::KIND.expected());
     let text = <SourceUrl as Value>::KIND.text_of(value).ok_or_else(|| refuse(&value.to_string()))?;
-    SourceUrl::parse(&text).map_err(|_| refuse(&text))
+    SourceUrl::parse(text.trim()).map_err(|_| refuse(&text))
 }
 
 fn urls(value: &Json) -> Result<Pictures, FieldError> {

@@ -30,6 +30,8 @@ pub(super) struct UploadMemory(Arc<Shared>);
 #[derive(Debug)]
 struct Shared {
     usage: Mutex<Usage>,
+    /// Bytes of the largest file.
+    max_file: usize,
     /// Notified when something was given back.
     freed: Notify,
 }
@@ -37,8 +39,6 @@ struct Shared {
 #[derive(Debug)]
 struct Usage {
     free: usize,
-    /// An account may hold so much, whatever its threshold.
-    max_file: usize,
     /// Bytes by account; none at 0.
     held: HashMap<Arc<str>, usize>,
 }
@@ -60,8 +60,8 @@ pub(super) struct Share {
 impl UploadMemory {
     /// So many bytes for files of up to `max_file`.
     pub(super) fn new(bytes: usize, max_file: usize) -> Self {
-        let usage = Mutex::new(Usage { free: bytes, max_file, held: HashMap::new() });
-        Self(Arc::new(Shared { usage, freed: Notify::new() }))
+        let usage = Mutex::new(Usage { free: bytes, held: HashMap::new() });
+        Self(Arc::new(Shared { usage, max_file, freed: Notify::new() }))
     }
 
     pub(super) fn of(&self, account: &str) -> AccountMemory {
@@ -75,6 +75,11 @@ impl AccountMemory {
         Share { memory: self.clone(), bytes: AtomicUsize::new(0) }
     }
 
+    /// Bytes of the largest file.
+    pub(super) fn max_file(&self) -> usize {
+        self.shared.max_file
+    }
+
     /// Held for a sum, never across an await.
     fn usage(&self) -> MutexGuard<'_, Usage> {
         self.shared.usage.lock().unwrap_or_else(PoisonError::into_inner)
@@ -82,11 +87,11 @@ impl AccountMemory {
 }
 
 impl Usage {
-    /// Takes `bytes` for `account`, if they are free and within its threshold.
-    fn take(&mut self, account: &Arc<str>, bytes: usize) -> bool {
+    /// Takes `bytes` for `account`, if they are free and within its threshold, which is at least `max_file`.
+    fn take(&mut self, account: &Arc<str>, bytes: usize, max_file: usize) -> bool {
         let Some(free) = self.free.checked_sub(bytes) else { return false };
         let held = self.held.get(account).copied().unwrap_or_default() + bytes;
-        if held > self.max_file.max(TIMES_FREE.saturating_mul(free)) {
+        if held > max_file.max(TIMES_FREE.saturating_mul(free)) {
             return false;
         }
         self.free = free;
@@ -106,6 +111,11 @@ impl Usage {
 }
 
 impl Share {
+    /// Bytes of the largest file.
+    pub(super) fn max_file(&self) -> usize {
+        self.memory.max_file()
+    }
+
     /// Takes `bytes` more; at the bound the upload is refused, because waiting would hold what it has already.
     pub(super) fn grow(&self, bytes: usize) -> Result<(), ApiError> {
         if self.try_grow(bytes) { Ok(()) } else { Err(no_room()) }
@@ -128,7 +138,7 @@ impl Share {
     }
 
     fn try_grow(&self, bytes: usize) -> bool {
-        let taken = bytes == 0 || self.memory.usage().take(&self.memory.account, bytes);
+        let taken = bytes == 0 || self.memory.usage().take(&self.memory.account, bytes, self.max_file());
         if taken {
             self.bytes.fetch_add(bytes, Ordering::Relaxed);
         }

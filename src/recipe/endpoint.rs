@@ -31,7 +31,8 @@ pub struct Endpoint {
     plan: fn(&Fields) -> Result<Recipe, FieldError>,
 }
 
-/// How an endpoint's pictures arrive.
+/// How the specification has an endpoint's pictures arrive. Over HTTP an endpoint of one picture takes it as a file, as an
+/// address or as base64, whichever of the three is its own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Input {
     /// A form with a file.
@@ -90,6 +91,11 @@ impl Endpoint {
     #[must_use]
     pub fn generates(&self) -> bool {
         self.path == replace_bg_ai::BACKDROP_PATH
+    }
+
+    /// The names of its fields.
+    pub fn names(&self) -> impl Iterator<Item = &'static str> {
+        self.fields.iter().map(|field| field.name)
     }
 
     /// The row of a field.
@@ -340,7 +346,9 @@ mod tests {
     fn an_unknown_field_is_refused_by_every_endpoint() {
         for endpoint in ENDPOINTS.iter() {
             let refused = endpoint.recipe(&fields(&[("egde", "soft")])).expect_err("unknown");
-            assert_eq!(refused, FieldError::Unknown { param: "egde".into() });
+            assert_eq!(refused.param(), "egde", "{}", endpoint.path);
+            let has_edge = endpoint.field("edge").is_some();
+            assert_eq!(refused.to_string().ends_with("did you mean `edge`?"), has_edge, "{refused}");
         }
     }
 }

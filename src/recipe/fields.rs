@@ -1,22 +1,35 @@
-//! Names and values as the caller sent them, and what can be wrong with one.
+//! Names and values as the caller sent them, without the white space around them, and what can be wrong with one.
 
 /// Fields in the order they came, each name at most once, and the names of the files that came with them.
 #[derive(Clone, Debug, Default)]
 pub struct Fields {
-    entries: Vec<(String, String)>,
+    entries: Vec<Entry>,
     files: Vec<String>,
 }
 
+#[derive(Clone, Debug)]
+struct Entry {
+    name: String,
+    value: String,
+    /// Whether it comes from a preset.
+    stored: bool,
+}
+
 impl Fields {
-    /// Adds a field.
+    /// Adds a field. A blank value is as if it was not sent: browsers and clients send all fields of a form, filled in or
+    /// not.
     ///
     /// # Errors
     /// [`FieldError::Repeated`] when the name is already there: which of the two values was meant cannot be known.
     pub fn push(&mut self, name: &str, value: &str) -> Result<(), FieldError> {
+        let value = value.trim();
+        if value.is_empty() {
+            return Ok(());
+        }
         if self.get(name).is_some() {
             return Err(FieldError::Repeated { param: name.to_owned() });
         }
-        self.entries.push((name.to_owned(), value.to_owned()));
+        self.entries.push(Entry { name: name.to_owned(), value: value.to_owned(), stored: false });
         Ok(())
     }
 
@@ -39,7 +52,13 @@ impl Fields {
 
     /// Names and values, in order.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
-        self.entries.iter().map(|(name, value)| (name.as_str(), value.as_str()))
+        self.entries.iter().map(|entry| (entry.name.as_str(), entry.value.as_str()))
+    }
+
+    /// Whether the value of `name` comes from a preset.
+    #[must_use]
+    pub fn is_stored(&self, name: &str) -> bool {
+        self.entries.iter().any(|entry| entry.stored && entry.name == name)
     }
 
     /// These fields, and of the `stored` ones of a preset those that were not sent.
@@ -47,7 +66,7 @@ impl Fields {
     pub fn over(mut self, stored: &Self) -> Self {
         for (name, value) in stored.iter() {
             if self.get(name).is_none() {
-                self.entries.push((name.to_owned(), value.to_owned()));
+                self.entries.push(Entry { name: name.to_owned(), value: value.to_owned(), stored: true });
             }
         }
         self
@@ -79,6 +98,14 @@ pub enum FieldError {
         /// The name that was sent.
         param: String,
     },
+    /// No such field, and one with a similar name.
+    #[error("unknown field `{param}`; did you mean `{nearest}`?")]
+    Misspelled {
+        /// The name that was sent.
+        param: String,
+        /// The similar one.
+        nearest: String,
+    },
     /// The same field twice.
     #[error("`{param}` was sent more than once")]
     Repeated {
@@ -93,6 +120,15 @@ impl FieldError {
         Self::Invalid { param: param.to_owned(), value: value.to_owned(), expected: expected.into() }
     }
 
+    /// [`FieldError::Misspelled`] where one of the `known` names is similar, else [`FieldError::Unknown`].
+    pub fn unknown<'a>(param: &str, known: impl IntoIterator<Item = &'a str>) -> Self {
+        let param = param.to_owned();
+        match nearest(&param, known) {
+            Some(nearest) => Self::Misspelled { param, nearest: nearest.to_owned() },
+            None => Self::Unknown { param },
+        }
+    }
+
     /// The name of the field.
     #[must_use]
     pub fn param(&self) -> &str {
@@ -100,9 +136,27 @@ impl FieldError {
             Self::Invalid { param, .. }
             | Self::Missing { param }
             | Self::Unknown { param }
+            | Self::Misspelled { param, .. }
             | Self::Repeated { param } => param,
         }
     }
+}
+
+/// The `known` name with the fewest edits (a letter added, removed, changed or exchanged with its neighbour) from `name`:
+/// at most one for every three letters, and three in all. Case does not count, nor which of `-` and `_` is written.
+fn nearest<'a>(name: &str, known: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
+    const LONGEST: usize = 64;
+    const MOST_EDITS: usize = 3;
+    // The time is that of the product of the lengths, and a name may be as long as its sender likes.
+    if name.len() > LONGEST {
+        return None;
+    }
+    let plain = |name: &str| name.to_lowercase().replace('-', "_");
+    let name = plain(name);
+    let most = (name.chars().count() / 3).min(MOST_EDITS);
+    let edits = |known: &'a str| (strsim::damerau_levenshtein(&name, &plain(known)), known);
+    let (edits, known) = known.into_iter().map(edits).min_by_key(|(edits, _)| *edits)?;
+    (edits <= most).then_some(known)
 }
 
 /// A value quoted for a message, shortened so that an answer never echoes a large upload.
@@ -126,11 +180,58 @@ mod tests {
     }
 
     #[test]
+    fn blanks_around_a_value_are_dropped_and_a_blank_value_is_as_if_it_was_not_sent() {
+        let mut fields = fields(&[("edge", " soft\t"), ("width", ""), ("height", " \r\n "), ("watermark", " a b ")]);
+        assert_eq!(fields.iter().collect::<Vec<_>>(), [("edge", "soft"), ("watermark", "a b")]);
+        assert_eq!(fields.push("width", "5"), Ok(()), "an empty one before it does not count");
+        assert_eq!(fields.push("width", " "), Ok(()), "nor one behind it");
+        assert_eq!(fields.get("width"), Some("5"));
+    }
+
+    #[test]
     fn what_was_sent_wins_over_what_a_preset_holds() {
-        let sent = fields(&[("edge", "soft"), ("preset", "p")]);
-        let merged = sent.over(&fields(&[("edge", "hard"), ("width", "100")]));
+        let sent = fields(&[("edge", "soft"), ("preset", "p"), ("height", "")]);
+        let merged = sent.over(&fields(&[("edge", "hard"), ("width", "100"), ("height", "7")]));
+        assert_eq!(
+            ["edge", "preset", "width", "height"].map(|name| merged.is_stored(name)),
+            [false, false, true, true]
+        );
         let merged: Vec<_> = merged.iter().collect();
-        assert_eq!(merged, [("edge", "soft"), ("preset", "p"), ("width", "100")]);
+        assert_eq!(merged, [("edge", "soft"), ("preset", "p"), ("width", "100"), ("height", "7")]);
+    }
+
+    #[test]
+    fn a_misspelled_name_is_answered_with_the_nearest_one() {
+        let known = ["edge", "width", "height", "max_dim", "bg_color", "watermark", "watermark_opacity", "format"];
+        for (sent, nearest) in [
+            ("egde", Some("edge")),
+            ("EDGE", Some("edge")),
+            ("edges", Some("edge")),
+            ("with", Some("width")),
+            ("maxdim", Some("max_dim")),
+            ("maxDim", Some("max_dim")),
+            ("Max-Dim", Some("max_dim")),
+            ("bg_colour", Some("bg_color")),
+            ("bgcolor", Some("bg_color")),
+            ("watermark-opacity", Some("watermark_opacity")),
+            ("watermrak", Some("watermark")),
+            ("x", None),
+            ("", None),
+            ("seconds", None),
+            ("compression", None),
+            ("ädge", Some("edge")),
+        ] {
+            let error = FieldError::unknown(sent, known);
+            assert_eq!(error.param(), sent);
+            match (nearest, error) {
+                (Some(expected), FieldError::Misspelled { nearest, .. }) => assert_eq!(nearest, expected, "{sent}"),
+                (None, FieldError::Unknown { .. }) => {}
+                (expected, error) => panic!("{sent}: {error} is not {expected:?}"),
+            }
+        }
+        assert_eq!(FieldError::unknown("egde", known).to_string(), "unknown field `egde`; did you mean `edge`?");
+        let long = "edge".repeat(10_000);
+        assert_eq!(FieldError::unknown(&long, known), FieldError::Unknown { param: long.clone() });
     }
 
     #[test]

@@ -98,7 +98,7 @@ mod tests {
     fn a_value_that_it_does_not_take_is_refused_with_its_name() {
         for (name, value) in [
             ("bg_color", "no colour"),
-            ("restore_face", "yes"),
+            ("restore_face", "maybe"),
             ("aspect", "1"),
             ("format", "gif"),
             ("channels", "alpha"),

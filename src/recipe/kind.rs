@@ -59,11 +59,12 @@ impl Kind {
         }
     }
 
-    /// A JSON value as the text that a form would carry; nothing when its type is not that of the field.
+    /// A JSON value as the text that a form would carry, which every field also takes as a string; nothing when its type
+    /// cannot be that of the field.
     #[must_use]
     pub fn text_of(&self, value: &Json) -> Option<String> {
         match (self, value) {
-            (Self::Choice(_) | Self::Text(_), Json::String(text)) => Some(text.clone()),
+            (_, Json::String(text)) => Some(text.clone()),
             // JSON Schema: a number without fraction is an integer, however it is written.
             (Self::Integer { .. } | Self::Among(_), Json::Number(number)) => match number.as_f64() {
                 Some(value) if value.fract() == 0.0 && value.abs() < 1e15 => Some(format!("{value:.0}")),
@@ -80,7 +81,7 @@ impl Kind {
                 | Self::Among(_)
                 | Self::Number { .. }
                 | Self::Boolean,
-                Json::Null | Json::Bool(_) | Json::Number(_) | Json::String(_) | Json::Array(_) | Json::Object(_),
+                Json::Null | Json::Bool(_) | Json::Number(_) | Json::Array(_) | Json::Object(_),
             ) => None,
         }
     }
@@ -111,20 +112,23 @@ mod tests {
     }
 
     #[test]
-    fn a_json_value_counts_only_in_the_type_of_its_field() {
+    fn a_json_value_counts_in_the_type_of_its_field_and_as_a_string() {
         let integer = Kind::Integer { min: 0, max: 9 };
         assert_eq!(integer.text_of(&json!(5)).as_deref(), Some("5"));
         assert_eq!(integer.text_of(&json!(5.0)).as_deref(), Some("5"));
         assert_eq!(integer.text_of(&json!(5.5)).as_deref(), Some("5.5"));
-        assert_eq!(integer.text_of(&json!("5")), None);
+        assert_eq!(integer.text_of(&json!("5")).as_deref(), Some("5"));
+        assert_eq!(integer.text_of(&json!(true)), None);
         let among = Kind::Among(&[1, 2, 4]);
         assert_eq!((among.expected().as_str(), among.text_of(&json!(4)).as_deref()), ("1, 2 or 4", Some("4")));
-        assert_eq!(among.text_of(&json!("4")), None);
+        assert_eq!(among.text_of(&json!({ "4": 4 })), None);
         assert_eq!(Kind::Boolean.text_of(&json!(true)).as_deref(), Some("true"));
         assert_eq!(Kind::Boolean.text_of(&json!(1)).as_deref(), Some("1"));
-        assert_eq!(Kind::Boolean.text_of(&json!("true")), None);
+        assert_eq!(Kind::Boolean.text_of(&json!("True")).as_deref(), Some("True"));
+        assert_eq!(Kind::Boolean.text_of(&json!([true])), None);
         assert_eq!(Kind::Choice(&["a"]).text_of(&json!("b")).as_deref(), Some("b"));
         assert_eq!(Kind::Choice(&["a"]).text_of(&json!(null)), None);
+        assert_eq!(Kind::Choice(&["a"]).text_of(&json!(5)), None);
         let either = Kind::AnyOf(&[Kind::Boolean, Kind::Number { min: 0.0, max: 100.0 }]);
         assert_eq!(either.text_of(&json!(false)).as_deref(), Some("false"));
         assert_eq!(either.text_of(&json!(2.5)).as_deref(), Some("2.5"));

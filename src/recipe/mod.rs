@@ -32,8 +32,8 @@ pub use kind::{Form, Kind};
 pub use params::{Field, Origin};
 pub use replace_bg_ai::{BACKDROP_PATH, ModelId, Prompt, UNKNOWN_GROUNDING, WantedModel, Wish};
 pub use values::{
-    AlphaOnly, Blur, CutEngine, CutModel, CutoutFormat, DespillFlag, DespillPercent, DespillStrength, Detect, Flag,
-    Lift, Line, PresetRef, RgbaOnly, Room, Scale, ScaleOrNone, Side, Unit, Value, Whole,
+    AlphaOnly, Blur, CropFormat, CutEngine, CutModel, CutoutFormat, DespillFlag, DespillPercent, DespillStrength,
+    Detect, Flag, Lift, Line, MaxDim, PresetRef, RgbaOnly, Room, Scale, ScaleOrNone, Side, Unit, Value, Whole,
 };
 pub use video::{VIDEO_ABOUT, VIDEO_FIELDS, VIDEO_PATH, VideoFormat, VideoRecipe, webhook_url};
 

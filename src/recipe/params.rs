@@ -38,13 +38,24 @@ pub(super) trait Group: Default {
     /// Reads the field `name`; nothing when it is not one of these.
     fn set(&mut self, name: &str, text: &str) -> Option<Result<(), FieldError>>;
 
+    /// Reads the field `name` of a preset, which may mean something else there.
+    fn set_stored(&mut self, name: &str, text: &str) -> Option<Result<(), FieldError>> {
+        self.set(name, text)
+    }
+
     /// Reads every field.
     fn read(fields: &Fields) -> Result<Self, FieldError> {
         let mut group = Self::default();
         for (name, text) in fields.iter() {
-            group.set(name, text).unwrap_or_else(|| Err(FieldError::Unknown { param: name.to_owned() }))?;
+            let known = if fields.is_stored(name) { group.set_stored(name, text) } else { group.set(name, text) };
+            known.unwrap_or_else(|| Err(Self::unknown(name)))?;
         }
         Ok(group)
+    }
+
+    /// The refusal of a field that is not one of these.
+    fn unknown(name: &str) -> FieldError {
+        FieldError::unknown(name, Self::table().iter().map(|field| field.name))
     }
 }
 
@@ -57,6 +68,10 @@ macro_rules! tuple {
 
             fn set(&mut self, name: &str, text: &str) -> Option<Result<(), FieldError>> {
                 None$(.or_else(|| self.$at.set(name, text)))+
+            }
+
+            fn set_stored(&mut self, name: &str, text: &str) -> Option<Result<(), FieldError>> {
+                None$(.or_else(|| self.$at.set_stored(name, text)))+
             }
         }
     };

@@ -123,6 +123,39 @@ mod tests {
     }
 
     #[test]
+    fn the_watermark_of_a_preset_is_the_same_at_every_endpoint() {
+        let long = format!("https://example.org/{}.png", "w".repeat(300));
+        for (stored, is_picture) in [
+            ("https://example.org/w.png", true),
+            ("HTTPS://EXAMPLE.ORG/w.png", true),
+            (long.as_str(), true),
+            ("© us", false),
+            ("example.org", false),
+        ] {
+            let merged = || fields(&[("watermark_opacity", "0.25")]).over(&fields(&[("watermark", stored)]));
+            let (upload, url) = (upload(&merged()).expect(stored), url(&merged()).expect(stored));
+            assert_eq!(upload.scene.watermark, url.scene.watermark, "{stored}");
+            assert_eq!(upload.wants.mark, url.wants.mark, "{stored}");
+            let mark = if is_picture { Mark::Picture } else { Mark::Text(stored.to_owned()) };
+            assert_eq!(url.scene.watermark, Some(Watermark { mark, opacity: 0.25 }));
+            assert_eq!(url.wants.mark.is_some(), is_picture, "{stored}");
+        }
+        let plain = Fields::default().over(&fields(&[("watermark", "http://example.org/w.png")]));
+        assert_eq!(upload(&plain).expect_err("it is not https").param(), "watermark");
+        assert!(url(&plain).is_ok(), "it was text there before");
+    }
+
+    #[test]
+    fn a_sent_watermark_is_what_its_endpoint_says_whatever_the_preset_holds() {
+        let (text, address) = ([("watermark", "© us")], [("watermark", "https://example.org/w.png")]);
+        let by_url = url(&fields(&address).over(&fields(&text))).expect("valid");
+        assert_eq!(by_url.scene.watermark.map(|it| it.mark), Some(Mark::Text("https://example.org/w.png".into())));
+        let by_upload = upload(&fields(&address).over(&fields(&text))).expect("valid");
+        assert_eq!(by_upload.scene.watermark.map(|it| it.mark), Some(Mark::Picture));
+        assert_eq!(upload(&fields(&text)).expect_err("no address").param(), "watermark");
+    }
+
+    #[test]
     fn a_bad_value_is_named_together_with_what_was_expected() {
         let message = |name, value| upload(&fields(&[(name, value)])).expect_err(name).to_string();
         assert_eq!(message("edge", "fuzzy"), r#"invalid `edge`: "fuzzy" (expected soft or hard)"#);
@@ -131,8 +164,9 @@ mod tests {
             r#"invalid `format`: "jpg" (expected png or webp, because the result needs alpha)"#
         );
         assert_eq!(message("width", "8193"), r#"invalid `width`: "8193" (expected an integer from 1 to 8192)"#);
-        assert_eq!(message("keep_alpha", ""), r#"invalid `keep_alpha`: "" (expected true or false)"#);
-        assert_eq!(message("egde", "soft"), "unknown field `egde`");
+        assert_eq!(message("keep_alpha", "maybe"), r#"invalid `keep_alpha`: "maybe" (expected true or false)"#);
+        assert_eq!(message("egde", "soft"), "unknown field `egde`; did you mean `edge`?");
+        assert_eq!(message("nothing", "soft"), "unknown field `nothing`");
     }
 
     #[test]

@@ -1,9 +1,9 @@
 //! `/replace-bg-ai`: the subject before a backdrop that is made from words.
 
 use super::params::{Field, Group, fields};
-use super::shared::{Common, Marks, composed};
+use super::shared::{Common, Mark, Marked, OwnMarks, composed};
 use super::{DespillPercent, FieldError, Fields, Form, Kind, Recipe, RgbaOnly, Source, Unit, Value};
-use crate::compose::{Background, Fit, Grounding, Light, Mark, Scene, Watermark};
+use crate::compose::{Background, Fit, Grounding, Light, Scene};
 use crate::image::color::Color;
 use crate::image::{OutputFormat, Quality, SourceUrl};
 
@@ -86,7 +86,10 @@ impl Value for WantedModel {
     const KIND: Kind = Kind::Choice(MODELS);
 
     fn parse(text: &str) -> Option<Self> {
-        if text == AUTO { Some(Self(None)) } else { ModelId::named(text).map(|model| Self(Some(model))) }
+        if text.eq_ignore_ascii_case(AUTO) {
+            return Some(Self(None));
+        }
+        ModelId::all().find(|model| model.0.eq_ignore_ascii_case(text)).map(|model| Self(Some(model)))
     }
 }
 
@@ -146,20 +149,24 @@ fields! {
     }
 }
 
-impl Marks for BackdropMarks {
+impl OwnMarks for BackdropMarks {
+    const IS_TEXT: bool = false;
+
     fn despill(&self) -> f32 {
         self.despill.map_or(1.0, DespillPercent::strength)
     }
 
-    fn watermark(&self) -> (Option<Watermark>, Option<SourceUrl>) {
-        let opacity = self.watermark_opacity.map_or(0.5, |Unit(opacity)| opacity);
-        let watermark = self.watermark.is_some().then_some(Watermark { mark: Mark::Picture, opacity });
-        (watermark, self.watermark.clone())
+    fn opacity(&self) -> f32 {
+        self.watermark_opacity.map_or(0.5, |Unit(opacity)| opacity)
+    }
+
+    fn mark(&self) -> Option<Mark> {
+        self.watermark.clone().map(Mark::Picture)
     }
 }
 
 /// What `/replace-bg-ai` takes.
-type Generated = (BackdropFields, Common, BackdropMarks);
+type Generated = (BackdropFields, Common, Marked<BackdropMarks>);
 
 /// The table of its fields.
 pub(super) fn table() -> Vec<Field> {
@@ -213,7 +220,9 @@ mod tests {
         }
         assert_eq!(wish(&[PROMPT]).model, None);
         assert_eq!(wish(&[PROMPT, ("model", "auto")]).model, None);
-        for unknown in ["", "Auto", "famA-image-3", "famA-image-2 ", "procedural"] {
+        assert_eq!(wish(&[PROMPT, ("model", "Auto")]).model, None);
+        assert_eq!(wish(&[PROMPT, ("model", "FAMA-IMAGE-2")]).model, ModelId::named("famA-image-2"));
+        for unknown in ["famA-image-3", "famA-image", "procedural"] {
             let refused = generated(&fields(&[PROMPT, ("model", unknown)])).expect_err(unknown);
             assert_eq!(refused.param(), "model");
         }
@@ -249,7 +258,7 @@ mod tests {
         for (text, expected) in [("0", 0.0), ("false", 0.0), ("1", 0.01), ("50", 0.5), ("100", 1.0)] {
             assert!((strength(&[PROMPT, ("despill", text)]) - expected).abs() < 1e-6, "{text}");
         }
-        for text in ["101", "-1", "50.5", "yes", ""] {
+        for text in ["101", "-1", "50.5", "most"] {
             assert!(generated(&fields(&[PROMPT, ("despill", text)])).is_err(), "{text}");
         }
     }

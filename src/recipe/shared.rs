@@ -1,12 +1,12 @@
 //! Groups of fields that several endpoints take.
 
-use super::params::fields;
+use super::params::{Field, Group, fields};
 use super::{
-    Cut, CutEngine, CutModel, DespillFlag, DespillStrength, Detect, FieldError, Fields, Flag, Line, Picture, PresetRef,
-    Recipe, Retouch, Side, Unit, Wants, Work,
+    Cut, CutEngine, CutModel, DespillFlag, DespillStrength, Detect, FieldError, Fields, Flag, Line, MaxDim, Picture,
+    PresetRef, Recipe, Retouch, Side, Unit, Value, Wants, Work,
 };
 use crate::codec::{Channels, EncodeOptions, PngEffort};
-use crate::compose::{Mark, Resize, Scene, Watermark};
+use crate::compose::{self, Resize, Scene, Watermark};
 use crate::image::{OutputFormat, Quality, SourceUrl};
 use crate::matting;
 
@@ -21,13 +21,13 @@ fields! {
         engine: CutEngine = None;
         /// JPEG and WebP quality; a WebP of 100 is lossless. Ignored by PNG.
         quality: Quality = Some("92");
-        /// Longest side of the result in pixels; never enlarges.
-        max_dim: Side = None;
+        /// Longest side of the result in pixels; never enlarges, so a larger number than the largest means that.
+        max_dim: MaxDim = None;
         /// Exact width in pixels; alone it keeps the aspect, with `height` it makes an exact box.
         width: Side = None;
         /// Exact height in pixels; alone it keeps the aspect.
         height: Side = None;
-        /// A saved preset; fields that are sent win over stored ones.
+        /// A saved preset, by its id or name; fields that are sent win over stored ones.
         preset: PresetRef = None;
         /// An input that already has real transparency keeps it as its matte; with `false` it is cut out anew, as it looks on white.
         keep_alpha: Flag = Some("true");
@@ -39,7 +39,7 @@ impl Common {
         Resize {
             width: self.width.map(Side::get),
             height: self.height.map(Side::get),
-            max_dim: self.max_dim.map(Side::get),
+            max_dim: self.max_dim.map(MaxDim::get),
         }
     }
 }
@@ -52,9 +52,88 @@ pub(super) trait Marks {
     fn watermark(&self) -> (Option<Watermark>, Option<SourceUrl>);
 }
 
+/// What a watermark is.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Mark {
+    /// Written.
+    Text(Line),
+    /// A picture with this address.
+    Picture(SourceUrl),
+}
+
+impl Mark {
+    /// The watermark of a preset, which is the same at every endpoint: an address stands for its picture. What resembles an
+    /// address and is none is text only where `is_text` says that the field itself is.
+    fn stored(text: &str, is_text: bool) -> Option<Self> {
+        match SourceUrl::parse(text) {
+            Ok(address) => Some(Self::Picture(address)),
+            Err(_) if is_text || !text.contains("://") => Line::parse(text).map(Self::Text),
+            Err(_) => None,
+        }
+    }
+}
+
+/// Marks and despill as a request's own fields have them.
+pub(super) trait OwnMarks: Group {
+    /// Whether `watermark` is text, and not an address.
+    const IS_TEXT: bool;
+    /// Strength of despill, 0 to 1.
+    fn despill(&self) -> f32;
+    /// How much of the watermark shows, 0 to 1.
+    fn opacity(&self) -> f32;
+    /// The watermark.
+    fn mark(&self) -> Option<Mark>;
+}
+
+/// `M`, and the watermark of a preset beside it.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Marked<M> {
+    own: M,
+    stored: Option<Mark>,
+}
+
+impl<M: OwnMarks> Group for Marked<M> {
+    fn table() -> Vec<Field> {
+        M::table()
+    }
+
+    fn set(&mut self, name: &str, text: &str) -> Option<Result<(), FieldError>> {
+        self.own.set(name, text)
+    }
+
+    fn set_stored(&mut self, name: &str, text: &str) -> Option<Result<(), FieldError>> {
+        if name != "watermark" {
+            return self.own.set_stored(name, text);
+        }
+        self.stored = Mark::stored(text, M::IS_TEXT);
+        let refuse = || FieldError::invalid(name, text, "a public https URL, or text of 1 to 200 characters");
+        Some(self.stored.is_some().then_some(()).ok_or_else(refuse))
+    }
+}
+
+impl<M: OwnMarks> Marks for Marked<M> {
+    fn despill(&self) -> f32 {
+        self.own.despill()
+    }
+
+    fn watermark(&self) -> (Option<Watermark>, Option<SourceUrl>) {
+        let opacity = self.own.opacity();
+        match self.stored.clone().or_else(|| self.own.mark()) {
+            Some(Mark::Text(Line(text))) => (Some(Watermark { mark: compose::Mark::Text(text), opacity }), None),
+            Some(Mark::Picture(url)) => (Some(Watermark { mark: compose::Mark::Picture, opacity }), Some(url)),
+            None => (None, None),
+        }
+    }
+}
+
+/// As endpoints with uploads take them.
+pub(super) type UploadMarks = Marked<UploadFields>;
+/// As endpoints with a JSON body take them.
+pub(super) type UrlMarks = Marked<UrlFields>;
+
 fields! {
     /// As endpoints with uploads take them.
-    struct UploadMarks {
+    struct UploadFields {
         /// Takes green and blue light of the old background off the edge: `true`, `false`, or a strength from 0 to 100.
         despill: DespillFlag = Some("false");
         /// Address of a picture (PNG with alpha) that is put in the lower right corner, a fifth of the width wide.
@@ -64,39 +143,47 @@ fields! {
     }
 }
 
-impl Marks for UploadMarks {
+impl OwnMarks for UploadFields {
+    const IS_TEXT: bool = false;
+
     fn despill(&self) -> f32 {
         self.despill.map_or(0.0, |DespillFlag(strength)| strength)
     }
 
-    fn watermark(&self) -> (Option<Watermark>, Option<SourceUrl>) {
-        let opacity = self.watermark_opacity.map_or(1.0, |Unit(opacity)| opacity);
-        let watermark = self.watermark.is_some().then_some(Watermark { mark: Mark::Picture, opacity });
-        (watermark, self.watermark.clone())
+    fn opacity(&self) -> f32 {
+        self.watermark_opacity.map_or(1.0, |Unit(opacity)| opacity)
+    }
+
+    fn mark(&self) -> Option<Mark> {
+        self.watermark.clone().map(Mark::Picture)
     }
 }
 
 fields! {
     /// As endpoints with a JSON body take them.
-    struct UrlMarks {
+    struct UrlFields {
         /// Takes green and blue light of the old background off the edge: a strength from 0 to 100, `true` or `false`.
         despill: DespillStrength = None;
-        /// Text that is written into the lower right corner.
+        /// Text that is written into the lower right corner. An address in a preset stands for its picture, as at the other endpoints.
         watermark: Line = None;
         /// How much of the watermark shows.
         watermark_opacity: Unit = Some("0.5");
     }
 }
 
-impl Marks for UrlMarks {
+impl OwnMarks for UrlFields {
+    const IS_TEXT: bool = true;
+
     fn despill(&self) -> f32 {
         self.despill.map_or(0.0, |DespillStrength(strength)| strength)
     }
 
-    fn watermark(&self) -> (Option<Watermark>, Option<SourceUrl>) {
-        let opacity = self.watermark_opacity.map_or(0.5, |Unit(opacity)| opacity);
-        let watermark = self.watermark.clone().map(|Line(text)| Watermark { mark: Mark::Text(text), opacity });
-        (watermark, None)
+    fn opacity(&self) -> f32 {
+        self.watermark_opacity.map_or(0.5, |Unit(opacity)| opacity)
+    }
+
+    fn mark(&self) -> Option<Mark> {
+        self.watermark.clone().map(Mark::Text)
     }
 }
 

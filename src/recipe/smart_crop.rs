@@ -2,8 +2,9 @@
 
 use super::params::{Group, fields};
 use super::shared::{self, Common, Marks, UploadMarks, finished};
-use super::{CutoutFormat, FieldError, Fields, Picture, Recipe, RgbaOnly, Room, Work};
+use super::{CropFormat, FieldError, Fields, Picture, Recipe, RgbaOnly, Room, Work};
 use crate::compose::{Aspect, Background, Framing, Scene};
+use crate::image::OutputFormat;
 
 fields! {
     /// What `/smart-crop` takes beside the shared fields.
@@ -13,7 +14,7 @@ fields! {
         /// Aspect of the result, width to height. The crop grows to it around the subject, moves inside the picture where it sticks out, and gets bars in the colour of the picture's edge where the picture is too small.
         aspect: Aspect = None;
         /// Format of the result.
-        format: CutoutFormat = Some("png");
+        format: CropFormat = Some("png");
         /// Always the picture.
         channels: RgbaOnly = Some("rgba");
     }
@@ -36,5 +37,21 @@ pub(super) fn crop(fields: &Fields) -> Result<Recipe, FieldError> {
         ..Scene::default()
     };
     let work = Work::Cut { cut: shared::cut(&common, &marks), picture: Picture::Source };
-    Ok(finished(work, &common, &marks, own.format.unwrap_or_default().0, scene))
+    Ok(finished(work, &common, &marks, own.format.map_or(OutputFormat::Png, |format| format.0), scene))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::recipe::tests::fields;
+
+    #[test]
+    fn a_jpeg_is_refused_with_the_reason() {
+        for format in ["jpg", "JPEG"] {
+            let refused = crop(&fields(&[("format", format)])).expect_err("no alpha").to_string();
+            let expected = "(expected png or webp, because the crop of a cutout keeps its transparency)";
+            assert_eq!(refused, format!("invalid `format`: {format:?} {expected}"));
+        }
+        assert_eq!(crop(&fields(&[("format", "WEBP")])).expect("it has alpha").encode.format, OutputFormat::WebP);
+    }
 }

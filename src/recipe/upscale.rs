@@ -48,7 +48,7 @@ mod tests {
 
     #[test]
     fn only_two_and_four_are_factors() {
-        for scale in ["0", "1", "3", "8", "2.0", "-2", "", "two"] {
+        for scale in ["0", "1", "3", "8", "2.5", "-2", "NaN", "two"] {
             let refused = upscale(&fields(&[("scale", scale)])).expect_err(scale);
             assert_eq!(refused.to_string(), format!("invalid `scale`: {scale:?} (expected 2 or 4)"));
         }

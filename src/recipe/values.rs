@@ -21,16 +21,17 @@ pub trait Value: Sized {
     fn parse(text: &str) -> Option<Self>;
 }
 
-/// Writes the words of an enum once, for both the parser and the table.
+/// Writes the words of an enum once, for both the parser and the table. Case does not matter; what follows a `|` is
+/// accepted too and not listed.
 macro_rules! choice {
-    ($type:ty { $($word:literal => $value:expr),+ $(,)? } $($reason:literal)?) => {
+    ($type:ty { $($word:literal $(| $synonym:literal)* => $value:expr),+ $(,)? } $($reason:literal)?) => {
         impl Value for $type {
             const KIND: Kind = Kind::Choice(&[$($word),+]);
             $(const REASON: &'static str = $reason;)?
 
             fn parse(text: &str) -> Option<Self> {
-                match text {
-                    $($word => Some($value),)+
+                match text.to_ascii_lowercase().as_str() {
+                    $($word $(| $synonym)* => Some($value),)+
                     _ => None,
                 }
             }
@@ -117,6 +118,15 @@ impl Default for CutoutFormat {
     }
 }
 
+/// The format of a crop, which may be one of a cutout.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CropFormat(pub OutputFormat);
+
+choice!(CropFormat {
+    "png" => Self(OutputFormat::Png),
+    "webp" => Self(OutputFormat::WebP),
+} ", because the crop of a cutout keeps its transparency");
+
 choice!(VideoFormat {
     "webm" => Self::Webm,
     "mov" => Self::Mov,
@@ -126,7 +136,7 @@ choice!(VideoFormat {
     "webp" => Self::Webp,
 });
 
-choice!(OutputFormat { "png" => Self::Png, "webp" => Self::WebP, "jpg" => Self::Jpeg });
+choice!(OutputFormat { "png" => Self::Png, "webp" => Self::WebP, "jpg" | "jpeg" => Self::Jpeg });
 
 /// The channels of `/mask`, which answers nothing but the matte.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -140,16 +150,26 @@ pub struct RgbaOnly;
 
 choice!(RgbaOnly { "rgba" => Self } ", because this endpoint answers a composition; /mask answers the matte");
 
-/// Digits only: no sign, no fraction, no exponent, no surrounding space.
-fn whole(text: &str) -> Option<u32> {
-    text.bytes().all(|byte| byte.is_ascii_digit()).then(|| text.parse().ok()).flatten()
+/// Characters of a number at most.
+const MAX_NUMBER: usize = 32;
+
+/// A decimal number, with or without sign, fraction and exponent. Words (`inf`, `NaN`), other bases and decimal commas
+/// are none.
+fn decimal(text: &str) -> Option<f64> {
+    let is_plain = |byte: u8| byte.is_ascii_digit() || b"+-.eE".contains(&byte);
+    let value: f64 = (text.len() <= MAX_NUMBER && text.bytes().all(is_plain)).then(|| text.parse().ok())??;
+    // The sum turns -0 into 0.
+    value.is_finite().then_some(value + 0.0)
 }
 
-/// Digits with at most one point between them.
-fn decimal(text: &str) -> Option<f32> {
-    let (whole, fraction) = text.split_once('.').unwrap_or((text, "0"));
-    let digits = |part: &str| !part.is_empty() && part.len() <= 12 && part.bytes().all(|byte| byte.is_ascii_digit());
-    (digits(whole) && digits(fraction)).then(|| text.parse().ok()).flatten()
+/// A number without fraction, however it is written: `92`, `92.0`, `9.2e1`.
+fn integer(text: &str) -> Option<f64> {
+    decimal(text).filter(|value| value.fract() == 0.0)
+}
+
+/// The same within 32 bits, without sign.
+fn whole(text: &str) -> Option<u32> {
+    integer(text).filter(|value| (0.0..=f64::from(u32::MAX)).contains(value)).map(|value| value as u32)
 }
 
 /// A whole number from `MIN` to `MAX`.
@@ -203,6 +223,28 @@ impl Value for ScaleOrNone {
 /// A side of the output in pixels.
 pub type Side = Whole<1, { compose::MAX_SIDE }>;
 
+/// The longest side of the output in pixels. It only ever makes a picture smaller, so a value above the largest side of any
+/// output is taken as that.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct MaxDim(u32);
+
+impl MaxDim {
+    /// The number.
+    #[must_use]
+    pub const fn get(self) -> u32 {
+        self.0
+    }
+}
+
+impl Value for MaxDim {
+    const KIND: Kind = Side::KIND;
+
+    fn parse(text: &str) -> Option<Self> {
+        let pixels = integer(text).filter(|value| *value >= 1.0)?;
+        Some(Self(pixels.min(f64::from(compose::MAX_SIDE)) as u32))
+    }
+}
+
 impl Value for Quality {
     const KIND: Kind = Kind::Integer { min: 1, max: 100 };
 
@@ -219,7 +261,7 @@ impl Value for Unit {
     const KIND: Kind = Kind::Number { min: 0.0, max: 1.0 };
 
     fn parse(text: &str) -> Option<Self> {
-        decimal(text).filter(|value| (0.0..=1.0).contains(value)).map(Self)
+        decimal(text).filter(|value| (0.0..=1.0).contains(value)).map(|value| Self(value as f32))
     }
 }
 
@@ -231,7 +273,7 @@ impl Value for Lift {
     const KIND: Kind = Kind::Number { min: 0.0, max: 0.5 };
 
     fn parse(text: &str) -> Option<Self> {
-        decimal(text).filter(|value| (0.0..=0.5).contains(value)).map(Self)
+        decimal(text).filter(|value| (0.0..=0.5).contains(value)).map(|value| Self(value as f32))
     }
 }
 
@@ -243,18 +285,28 @@ impl Value for Flag {
     const KIND: Kind = Kind::Boolean;
 
     fn parse(text: &str) -> Option<Self> {
-        match text {
-            "true" | "1" => Some(Self(true)),
-            "false" | "0" => Some(Self(false)),
+        let digit = || match whole(text) {
+            Some(1) => Some(true),
+            Some(0) => Some(false),
             _ => None,
-        }
+        };
+        word(text).or_else(digit).map(Self)
+    }
+}
+
+/// Yes or no as a word, in any case.
+fn word(text: &str) -> Option<bool> {
+    match text.to_ascii_lowercase().as_str() {
+        "true" | "yes" | "on" => Some(true),
+        "false" | "no" | "off" => Some(false),
+        _ => None,
     }
 }
 
 const STRENGTH: &[Kind] = &[Kind::Boolean, Kind::Number { min: 0.0, max: 100.0 }];
 
 fn strength(text: &str) -> Option<f32> {
-    decimal(text).filter(|value| (0.0..=100.0).contains(value)).map(|value| value / 100.0)
+    decimal(text).filter(|value| (0.0..=100.0).contains(value)).map(|value| value as f32 / 100.0)
 }
 
 /// How much colour spill is taken off, 0 to 1, where the interface has a boolean: `1` is `true`.
@@ -278,11 +330,7 @@ impl Value for DespillStrength {
     const KIND: Kind = Kind::AnyOf(STRENGTH);
 
     fn parse(text: &str) -> Option<Self> {
-        let word = match text {
-            "true" => Some(1.0),
-            "false" => Some(0.0),
-            _ => None,
-        };
+        let word = word(text).map(|yes| f32::from(u8::from(yes)));
         word.or_else(|| strength(text)).map(Self)
     }
 }
@@ -303,11 +351,9 @@ impl Value for DespillPercent {
     const KIND: Kind = Kind::AnyOf(&[Kind::Boolean, Kind::Integer { min: 0, max: 100 }]);
 
     fn parse(text: &str) -> Option<Self> {
-        match text {
-            "true" => Some(Self(100)),
-            "false" => Some(Self(0)),
-            _ => Whole::<0, 100>::parse(text).and_then(|percent| u8::try_from(percent.get()).ok()).map(Self),
-        }
+        let word = word(text).map(|yes| if yes { 100 } else { 0 });
+        let percent = || Whole::<0, 100>::parse(text).and_then(|percent| u8::try_from(percent.get()).ok());
+        word.or_else(percent).map(Self)
     }
 }
 
@@ -349,7 +395,7 @@ impl Value for Color {
 }
 
 /// The most that either number of an aspect may be.
-const MAX_ASPECT: f32 = 10_000.0;
+const MAX_ASPECT: f64 = 10_000.0;
 
 impl Value for Aspect {
     const KIND: Kind = Kind::Text(Form {
@@ -362,9 +408,9 @@ impl Value for Aspect {
     fn parse(text: &str) -> Option<Self> {
         let (width, height) = text.split_once(':')?;
         let thousandths = |part: &str| {
-            let fraction = part.split_once('.').map_or("", |(_, fraction)| fraction);
-            let value = decimal(part).filter(|value| *value > 0.0 && *value <= MAX_ASPECT && fraction.len() <= 3)?;
-            Some((f64::from(value) * 1000.0).round() as u32)
+            let value = decimal(part.trim()).filter(|value| *value > 0.0 && *value <= MAX_ASPECT)? * 1000.0;
+            // Three places behind the point; decimal fractions are not exact.
+            ((value - value.round()).abs() < 1e-6).then_some(value.round() as u32)
         };
         Self::new(thousandths(width)?, thousandths(height)?)
     }
@@ -383,9 +429,11 @@ impl Value for Padding {
 
     fn parse(text: &str) -> Option<Self> {
         if let Some(share) = text.strip_suffix('%') {
-            return decimal(share).filter(|share| *share < 50.0).map(|share| Self::Share(share / 100.0));
+            let share = decimal(share.trim_end()).filter(|share| (0.0..50.0).contains(share))?;
+            return Some(Self::Share(share as f32 / 100.0));
         }
-        let pixels = whole(text.strip_suffix("px").unwrap_or(text))?;
+        let text = text.to_ascii_lowercase();
+        let pixels = whole(text.strip_suffix("px").unwrap_or(&text).trim_end())?;
         (pixels <= MAX_PADDING).then_some(Self::Pixels(pixels))
     }
 }
@@ -472,34 +520,125 @@ mod tests {
         assert_eq!(by("1"), (None, Some(None)));
         assert_eq!(by("2"), (Some(2), Some(Some(Factor::Two))));
         assert_eq!(by("4"), (Some(4), Some(Some(Factor::Four))));
-        for text in ["", "0", "3", "8", "02.0", "-2", "+4", "two", "4294967298"] {
+        assert_eq!(by("+4.0"), by("4"));
+        for text in ["", "0", "3", "8", "2.5", "-2", "two", "4294967298"] {
             assert_eq!(by(text), (None, None), "{text:?}");
         }
     }
 
     #[test]
-    fn an_integer_field_refuses_what_is_not_plain_digits() {
-        for text in ["", " ", "+5", "-1", "5.0", "1e2", " 5", "5 ", "0x10", "五", "99999999999999999999", "257", "true"]
-        {
-            assert_eq!(Quality::parse(text), None, "quality {text:?}");
+    fn an_integer_is_taken_however_it_is_written() {
+        for text in ["92", "+92", "92.0", "92.", "092", "9.2e1", "920E-1"] {
+            assert_eq!(Quality::parse(text).map(Quality::get), Some(92), "quality {text:?}");
         }
-        assert_eq!(Side::parse("4294967297"), None, "wrapped around");
     }
 
     #[test]
-    fn a_boolean_takes_words_and_digits_in_lower_case_only() {
-        assert_eq!(["true", "1", "false", "0"].map(Flag::parse), [true, true, false, false].map(|b| Some(Flag(b))));
-        for text in ["", "TRUE", "yes", "2", "on", " true"] {
+    fn an_integer_field_refuses_fractions_and_what_is_no_decimal_number() {
+        for text in [
+            "",
+            " ",
+            "-1",
+            "5.5",
+            "1e-2",
+            "1e3",
+            "0x10",
+            "1_0",
+            "1,0",
+            "五",
+            "99999999999999999999",
+            "257",
+            "true",
+            "NaN",
+            "inf",
+            "-inf",
+            "infinity",
+            "1e999",
+            "+",
+            "-",
+            ".",
+            "e",
+            "1e",
+            "+-1",
+            "5 5",
+        ] {
+            assert_eq!(Quality::parse(text), None, "quality {text:?}");
+        }
+        assert_eq!(Side::parse("4294967297"), None, "wrapped around");
+        assert_eq!(Quality::parse(&format!("{}5", "0".repeat(MAX_NUMBER))), None, "too long");
+    }
+
+    #[test]
+    fn a_largest_side_beyond_the_limit_is_the_limit() {
+        for (text, expected) in [
+            ("1", Some(1)),
+            ("8192", Some(8192)),
+            ("8193", Some(8192)),
+            ("1e6", Some(8192)),
+            ("99999999999999999999", Some(8192)),
+            ("0", None),
+            ("-5", None),
+            ("0.5", None),
+            ("inf", None),
+            ("1e999", None),
+            ("large", None),
+        ] {
+            assert_eq!(MaxDim::parse(text).map(MaxDim::get), expected, "{text:?}");
+        }
+    }
+
+    #[test]
+    fn a_boolean_is_a_word_in_any_case_or_a_digit() {
+        for (texts, expected) in [
+            (["true", "True", "TRUE", "yes", "Yes", "on", "ON", "1", "1.0"], true),
+            (["false", "False", "FALSE", "no", "NO", "off", "Off", "0", "0.0"], false),
+        ] {
+            for text in texts {
+                assert_eq!(Flag::parse(text), Some(Flag(expected)), "{text:?}");
+            }
+        }
+        for text in ["", "2", "-1", "0.5", "y", "t", "none", "truee", "null", "checked"] {
             assert_eq!(Flag::parse(text), None, "{text:?}");
         }
     }
 
     #[test]
-    fn a_number_takes_both_ends_and_plain_decimals_only() {
-        for (text, expected) in [("0", 0.0), ("1", 1.0), ("0.4", 0.4), ("1.0", 1.0), ("00.50", 0.5)] {
+    fn an_enum_is_taken_in_any_case_and_jpeg_is_jpg() {
+        for text in ["jpg", "JPG", "jpeg", "JPEG", "Jpeg"] {
+            assert_eq!(OutputFormat::parse(text), Some(OutputFormat::Jpeg), "{text}");
+        }
+        assert_eq!(
+            [OutputFormat::parse("PNG"), OutputFormat::parse("WebP")],
+            [OutputFormat::Png, OutputFormat::WebP].map(Some)
+        );
+        assert_eq!(CutoutFormat::parse("WEBP"), Some(CutoutFormat(OutputFormat::WebP)));
+        assert_eq!(Detect::parse("High_Recall"), Some(Detect::HighRecall));
+        assert_eq!(CutEngine::parse("PRODUCT-V1"), Some(CutEngine::ProductV1));
+        for text in ["", "gif", "jpe", "image/png", "png "] {
+            assert_eq!(OutputFormat::parse(text), None, "{text:?}");
+        }
+        assert_eq!([CutoutFormat::parse("jpeg"), CutoutFormat::parse("JPG")], [None; 2]);
+    }
+
+    #[test]
+    fn a_number_takes_both_ends_and_every_decimal_notation() {
+        for (text, expected) in [
+            ("0", 0.0),
+            ("1", 1.0),
+            ("0.4", 0.4),
+            ("1.0", 1.0),
+            ("00.50", 0.5),
+            (".5", 0.5),
+            ("1.", 1.0),
+            ("+0.5", 0.5),
+            ("5e-1", 0.5),
+            ("5E-1", 0.5),
+            ("-0", 0.0),
+        ] {
             assert_eq!(Unit::parse(text), Some(Unit(expected)), "{text}");
         }
-        for text in ["", ".", ".5", "5.", "1.01", "-0.1", "+0.5", "1e-1", "NaN", "inf", "0,5", " 0.5", "true"] {
+        assert_eq!(Unit::parse("-0").map(|Unit(zero)| zero.is_sign_negative()), Some(false));
+        for text in ["", ".", "1.01", "-0.1", "NaN", "nan", "inf", "1e999", "0,5", "true", "50%", "1/2"] {
             assert_eq!(Unit::parse(text), None, "{text:?}");
         }
         assert_eq!([Lift::parse("0.5"), Lift::parse("0.51")], [Some(Lift(0.5)), None]);
@@ -511,8 +650,12 @@ mod tests {
         let number = |text| DespillStrength::parse(text).map(|DespillStrength(strength)| strength);
         assert_eq!(["true", "1", "50", "0", "false"].map(flag), [1.0, 1.0, 0.5, 0.0, 0.0].map(Some));
         assert_eq!(["true", "1", "50", "0", "false"].map(number), [1.0, 0.01, 0.5, 0.0, 0.0].map(Some));
-        for text in ["", "101", "-1", "yes", "100.1"] {
-            assert_eq!((flag(text), number(text)), (None, None), "{text:?}");
+        assert_eq!(["YES", "1.0", "Off"].map(flag), [1.0, 1.0, 0.0].map(Some));
+        assert_eq!(["YES", "1.0", "Off"].map(number), [1.0, 0.01, 0.0].map(Some));
+        let percent = |text| DespillPercent::parse(text).map(DespillPercent::strength);
+        assert_eq!(["on", "50.0", "No", "1"].map(percent), [1.0, 0.5, 0.0, 0.01].map(Some));
+        for text in ["", "101", "-1", "y", "100.1", "NaN"] {
+            assert_eq!((flag(text), number(text), percent(text)), (None, None, None), "{text:?}");
         }
     }
 
@@ -521,6 +664,7 @@ mod tests {
         assert_eq!(Blur::parse("1"), Blur::parse("true"));
         assert_eq!([Blur::parse("2"), Blur::parse("100")], [Some(Blur(Some(2))), Some(Blur(Some(100)))]);
         assert_eq!([Blur::parse("0"), Blur::parse("false")], [Some(Blur(None)); 2]);
+        assert_eq!([Blur::parse("ON"), Blur::parse("no")], [Blur::parse("1"), Blur::parse("0")]);
         assert_eq!([Blur::parse("101"), Blur::parse("2.5"), Blur::parse("")], [None; 3]);
     }
 
@@ -546,7 +690,7 @@ mod tests {
     fn aspects_are_two_numbers_with_a_colon() {
         let ratio = |text| <Aspect as Value>::parse(text).map(|a| f64::from(a.width()) / f64::from(a.height()));
         assert_eq!([ratio("1:1"), ratio("4:5"), ratio("16:9")], [1.0, 0.8, 16.0 / 9.0].map(Some));
-        assert_eq!(ratio("1.91:1"), Some(1.91));
+        assert_eq!([ratio("1.91:1"), ratio("1.910 : +1.0"), ratio("16 :9")], [1.91, 1.91, 16.0 / 9.0].map(Some));
         for text in ["", "1", ":", "1:", ":1", "0:1", "1:0", "-1:1", "1:1:1", "a:b", "1/1", "1.2345:1", "10001:1"] {
             assert_eq!(ratio(text), None, "{text:?}");
         }
@@ -557,7 +701,9 @@ mod tests {
         let padding = <Padding as Value>::parse;
         assert_eq!([padding("48"), padding("48px")], [Some(Padding::Pixels(48)); 2]);
         assert_eq!([padding("10%"), padding("0%")], [Some(Padding::Share(0.1)), Some(Padding::Share(0.0))]);
-        for text in ["", "%", "px", "50%", "-1", "-1%", "1.5", "1.5px", "10 %", "4097", "ten"] {
+        assert_eq!([padding("48.0"), padding("48 PX")], [Some(Padding::Pixels(48)); 2]);
+        assert_eq!([padding("10 %"), padding("1e1%")], [Some(Padding::Share(0.1)); 2]);
+        for text in ["", "%", "px", "50%", "-1", "-1%", "NaN%", "1.5", "1.5px", "4097", "ten"] {
             assert_eq!(padding(text), None, "{text:?}");
         }
     }

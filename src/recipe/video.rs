@@ -145,7 +145,7 @@ impl VideoRecipe {
     /// # Errors
     /// [`FieldError`] when there is no such field, or it does not take the value.
     pub fn judge(name: &str, value: &str) -> Result<(), FieldError> {
-        let unknown = || Err(FieldError::Unknown { param: name.to_owned() });
+        let unknown = || Err(VideoFields::unknown(name));
         VideoFields::default().set(name, value).unwrap_or_else(unknown)
     }
 
@@ -265,7 +265,7 @@ mod tests {
             ("channels", "rgb"),
             ("smoothing", "101"),
             ("smoothing", "-1"),
-            ("audio", "yes"),
+            ("audio", "maybe"),
             ("bg_color", "redd"),
             ("webhook_url", "http://example.org/"),
             ("webhook_url", "https://user@example.org/"),

@@ -93,7 +93,7 @@ async fn a_preset_may_bring_the_prompt_and_the_model_and_is_judged_like_the_requ
     refusal(daemon.send(PATH, &[("preset", &wide)]).await).await.is(400, "invalid_parameter", Some("prompt"));
     let other = save("other", json!({ "prompt": "x", "model": "famA-image-2" })).await;
     refusal(daemon.send(PATH, &[("preset", &other)]).await).await.is(403, "forbidden", Some("model"));
-    let body = json!({ "name": "bad", "endpoint": PATH, "params": { "prompt": " " } });
+    let body = json!({ "name": "bad", "endpoint": PATH, "params": { "prompt": "x".repeat(501) } });
     let bad = daemon.json_as(KEY, Method::POST, "/presets", &body).await;
     refusal(bad).await.is(400, "invalid_parameter", Some("prompt"));
 }

@@ -46,18 +46,25 @@ async fn everything_wrong_with_the_body_is_told_before_anything_is_fetched() {
     for (body, param) in [
         (json!({ "url": PHOTO, "edge": "fuzzy" }), "edge"),
         (json!({ "url": PHOTO, "detect": "twice" }), "detect"),
-        (json!({ "url": PHOTO, "width": "64" }), "width"),
+        (json!({ "url": PHOTO, "width": "wide" }), "width"),
+        (json!({ "url": PHOTO, "width": true }), "width"),
         (json!({ "url": PHOTO, "width": 0 }), "width"),
         (json!({ "url": PHOTO, "width": 8193 }), "width"),
         (json!({ "url": PHOTO, "despill": 101 }), "despill"),
-        (json!({ "url": PHOTO, "watermark": "" }), "watermark"),
+        (json!({ "url": PHOTO, "watermark": 5 }), "watermark"),
         (json!({ "url": PHOTO, "watermark_opacity": 1.5 }), "watermark_opacity"),
-        (json!({ "url": PHOTO, "keep_alpha": null }), "keep_alpha"),
+        (json!({ "url": PHOTO, "keep_alpha": [] }), "keep_alpha"),
+        (json!({ "url": PHOTO, "egde": null }), "egde"),
         (json!({ "url": PHOTO, "format": "jpg" }), "format"),
         (json!({ "url": PHOTO, "egde": "soft" }), "egde"),
         (json!({ "url": "http://example.org/a.jpg" }), "url"),
         (json!({ "url": "https://user:pass@example.org/" }), "url"),
         (json!({ "url": "" }), "url"),
+        (json!({ "url": null, "edge": null }), "url"),
+        (json!({ "url": PHOTO, "image_base64": "AAAA" }), "image_base64"),
+        (json!({ "image_base64": 5 }), "image_base64"),
+        (json!({ "image_base64": "no base64!", "edge": "soft" }), "image_base64"),
+        (json!({ "image_base64": "no base64!", "edge": "fuzzy" }), "edge"),
         (json!({ "url": 5 }), "url"),
         (json!({ "url": [PHOTO] }), "url"),
         (json!({}), "url"),
@@ -74,17 +81,20 @@ async fn everything_wrong_with_the_body_is_told_before_anything_is_fetched() {
     let repeated = r#"{"url":"https://example.org/1","edge":"soft","edge":"soft"}"#;
     let request = daemon.post("/remove-url").header("content-type", "application/json").body(repeated);
     refusal(request.send().await.expect("an answer")).await.is(400, "invalid_parameter", Some("edge"));
-    let response = send(&daemon, "/remove-url?edge=soft", &json!({ "url": PHOTO })).await;
+    let response = send(&daemon, "/remove-url?edge=fuzzy", &json!({ "url": PHOTO })).await;
     refusal(response).await.is(400, "invalid_parameter", Some("edge"));
+    let response = send(&daemon, "/remove-batch-url?format=png", &json!({ "urls": [PHOTO] })).await;
+    refusal(response).await.is(400, "invalid_parameter", Some("format"));
     assert_eq!((daemon.origin.asked(), daemon.engine.started()), (0, 0));
 }
 
 #[tokio::test]
-async fn a_form_where_json_is_due_and_json_where_a_form_is_due_are_415() {
+async fn a_form_where_json_is_due_and_json_where_a_form_is_due_are_415_for_a_batch() {
     let daemon = Daemon::start().await;
-    let response = daemon.post("/remove-url").multipart(form(&[])).send().await.expect("an answer");
+    let response = daemon.post("/remove-batch-url").multipart(form(&[])).send().await.expect("an answer");
     refusal(response).await.is(415, "unsupported_media_type", None);
-    refusal(send(&daemon, "/remove", &json!({ "url": PHOTO })).await).await.is(415, "unsupported_media_type", None);
+    let response = send(&daemon, "/remove-batch", &json!({ "urls": [PHOTO] })).await;
+    refusal(response).await.is(415, "unsupported_media_type", None);
 }
 
 #[tokio::test]

@@ -122,7 +122,7 @@ async fn a_receiver_that_is_not_public_is_refused_when_it_is_an_address() {
         refused.is(400, "invalid_parameter", Some("webhook_url"));
         assert!(refused.message.contains("a public https URL"), "{}", refused.message);
     }
-    for url in ["http://example.org/", "https://a:b@example.org/", "ftp://example.org", ""] {
+    for url in ["http://example.org/", "https://a:b@example.org/", "ftp://example.org", "example.org"] {
         refusal(daemon.clip_for(url).await).await.is(400, "invalid_parameter", Some("webhook_url"));
     }
     assert_eq!(daemon.cutter.started(), 0);

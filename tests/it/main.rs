@@ -49,6 +49,8 @@ mod http_edge_support;
 mod http_edge_tls;
 mod http_forms;
 mod http_idempotency;
+mod http_input;
+mod http_input_forms;
 mod http_jobs;
 mod http_pin;
 mod http_replies;

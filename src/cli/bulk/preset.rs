@@ -53,7 +53,9 @@ impl Preset {
                 Value::String(text) => text.clone(),
                 Value::Number(number) => number.to_string(),
                 Value::Bool(flag) => flag.to_string(),
-                Value::Null | Value::Array(_) | Value::Object(_) => {
+                // As if it was not there.
+                Value::Null => continue,
+                Value::Array(_) | Value::Object(_) => {
                     return Err(FieldError::invalid(name, &value.to_string(), "a text, a number, true or false"));
                 }
             };

@@ -13,8 +13,9 @@ use super::progress::Progress;
 use super::runtime::{self, Local};
 use super::set::{Set, name_and_value};
 use super::settings::Settings;
+use crate::image::OutputFormat;
 use crate::pipeline::Files;
-use crate::recipe::{BG_FILE, Endpoint, Recipe};
+use crate::recipe::{BG_FILE, Endpoint, Recipe, Value};
 use crate::source::Fetcher;
 use crate::telemetry::with_causes;
 pub(super) use beside::BesideFiles;
@@ -101,7 +102,7 @@ impl Remove {
         }
         if let Some(format) = destination.format() {
             match fields.get("format") {
-                Some(said) if said != format => {
+                Some(said) if OutputFormat::parse(said) != OutputFormat::parse(&format) => {
                     return Err(format!("--set format={said} does not fit {}", self.output.display()).into());
                 }
                 Some(_) => {}

@@ -35,6 +35,9 @@ pub(in crate::http) async fn answer(facade: &Facade, exchange: &mut Exchange) ->
     response::timed_json(StatusCode::OK, &body, received.elapsed())
 }
 
+/// The names of the members of the body.
+const MEMBERS: [&str; 5] = ["endpoint", "scale", "stroke_width", "count", "seconds"];
+
 /// The members of the body.
 #[derive(Default)]
 struct Asked {
@@ -50,6 +53,9 @@ impl Asked {
         let mut asked = Self::default();
         let mut endpoint = None;
         for (name, value) in object.unique()? {
+            if value.is_null() && MEMBERS.contains(&name.as_str()) {
+                continue;
+            }
             let refuse = |expected: &str| FieldError::invalid(&name, &value.to_string(), expected);
             let whole = || whole(&value).ok_or_else(|| refuse("a whole number that is not negative"));
             match name.as_str() {
@@ -60,8 +66,8 @@ impl Asked {
                 "scale" => asked.scale = Some(whole()?),
                 "stroke_width" => asked.stroke_width = Some(whole()?),
                 "count" => asked.count = Some(whole()?),
-                "seconds" => asked.seconds = Some(value.as_f64().ok_or_else(|| refuse("a number of seconds"))?),
-                _ => return Err(FieldError::Unknown { param: name }),
+                "seconds" => asked.seconds = Some(number(&value).ok_or_else(|| refuse("a number of seconds"))?),
+                _ => return Err(FieldError::unknown(&name, MEMBERS)),
             }
         }
         asked.endpoint = endpoint.ok_or_else(|| FieldError::Missing { param: "endpoint".to_owned() })?;
@@ -69,10 +75,15 @@ impl Asked {
     }
 }
 
+/// A number, or a string that holds one.
+fn number(value: &Value) -> Option<f64> {
+    value.as_f64().or_else(|| value.as_str()?.trim().parse().ok())
+}
+
 /// A number without fraction, however it is written.
 fn whole(value: &Value) -> Option<u32> {
     let number =
-        value.as_f64().filter(|number| number.fract() == 0.0 && (0.0..=f64::from(u32::MAX)).contains(number))?;
+        number(value).filter(|number| number.fract() == 0.0 && (0.0..=f64::from(u32::MAX)).contains(number))?;
     Some(number as u32)
 }
 

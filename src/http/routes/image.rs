@@ -24,8 +24,8 @@ pub(in crate::http) async fn answer(
     let received = exchange.body.received();
     let cover = facade.cover(endpoint, caller, &exchange.headers, &submission).await?;
     let recipe = &cover.recipe;
-    let Submission { pictures, background, share, .. } = submission;
-    let by_url = matches!(pictures, Pictures::Url(_));
+    let Submission { pictures, param, background, share, .. } = submission;
+    let by_url = pictures.is_url();
 
     let fetching = Instant::now();
     let app = &facade.app;
@@ -52,8 +52,7 @@ pub(in crate::http) async fn answer(
     let (model, picture) = made.map(|Made { model, picture }| (model, picture)).unzip();
     let files = Files { source, background: beside.background.or(picture), mark: beside.mark, fetch };
     let Finished { mut output, slot } = app.remover.run(files, recipe, &call).await.map_err(|error| {
-        let error = ApiError::from(error);
-        let error = if endpoint.input.is_url() { error.renamed(FILE, URL) } else { error };
+        let error = ApiError::from(error).renamed(FILE, param);
         let is_url = matches!(recipe.wants.background, Some(Source::Url(_)));
         if is_url { error.renamed(BG_FILE, "bg_url") } else { error }
     })?;

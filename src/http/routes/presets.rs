@@ -1,13 +1,13 @@
 //! `/presets`: bundles of fields that an account has saved.
 
-use crate::account::presets::{Draft, MAX_PAGE, Page, PresetError, params};
+use crate::account::presets::{By, Draft, MAX_PAGE, Page, PresetError, params};
 use crate::http::Caller;
 use crate::http::error::{ApiError, ErrorCode};
 use crate::http::exchange::Exchange;
 use crate::http::facade::Facade;
 use crate::http::json;
 use crate::http::response::{self, Reply};
-use crate::recipe::{ENDPOINTS, Endpoint, Field, FieldError, Fields};
+use crate::recipe::{ENDPOINTS, Endpoint, FieldError, Fields};
 use crate::store::{Preset, UnixSeconds};
 use hyper::{Method, StatusCode};
 use serde_json::{Map, Value, json};
@@ -37,7 +37,7 @@ async fn list(facade: &Facade, caller: &Caller, exchange: &Exchange) -> Result<R
                     .ok_or_else(|| FieldError::invalid("limit", &value, format!("an integer from 1 to {MAX_PAGE}")))?;
             }
             "cursor" => cursor = Some(value.into_owned()),
-            other => return Err(FieldError::Unknown { param: other.to_owned() }.into()),
+            other => return Err(FieldError::unknown(other, ["limit", "cursor"]).into()),
         }
     }
     let Page { presets, next } = facade.app.presets.list(&caller.account, cursor.as_deref(), limit).await?;
@@ -55,8 +55,14 @@ async fn save(facade: &Facade, caller: &Caller, exchange: &mut Exchange) -> Resu
     let mut draft = Draft::default();
     let (mut name, mut endpoint) = (None, None);
     for (member, value) in object.unique()? {
+        if !MEMBERS.contains(&member.as_str()) {
+            return Err(FieldError::unknown(&member, MEMBERS).into());
+        }
+        if is_absent(&value) {
+            continue;
+        }
         let text = |expected: &str| {
-            let text = value.as_str().map(str::to_owned);
+            let text = value.as_str().map(|text| text.trim().to_owned());
             text.ok_or_else(|| FieldError::invalid(&member, &value.to_string(), expected))
         };
         match member.as_str() {
@@ -74,11 +80,17 @@ async fn save(facade: &Facade, caller: &Caller, exchange: &mut Exchange) -> Resu
                     return Err(FieldError::invalid("params", &other.to_string(), "an object").into());
                 }
             },
-            _ => return Err(FieldError::Unknown { param: member }.into()),
+            // The times of a record that is sent back: they are the store's to say.
+            _ => {}
         }
     }
     draft.name = name.ok_or_else(|| FieldError::Missing { param: "name".to_owned() })?;
     draft.endpoint = endpoint.map(|endpoint: &Endpoint| endpoint.path.to_owned());
+    if let Some(id_or_name) = &draft.id
+        && let Some(found) = facade.app.presets.find_by(&caller.account, id_or_name, By::Id).await?
+    {
+        draft.id = Some(found.id);
+    }
     let check = |draft: &Draft| judge(endpoint, &draft.params);
     let preset = facade.app.presets.save(&caller.account, draft, UnixSeconds::now(), check).await?;
     response::timed_json(StatusCode::OK, &shown(&preset), received.elapsed())
@@ -88,9 +100,10 @@ async fn delete(facade: &Facade, caller: &Caller, exchange: &mut Exchange) -> Re
     let mut id = None;
     for (name, value) in query(exchange) {
         match name.as_ref() {
-            "id" if id.is_none() => id = Some(value.into_owned()),
+            "id" if value.trim().is_empty() => {}
+            "id" if id.is_none() => id = Some(value.trim().to_owned()),
             "id" => return Err(FieldError::Repeated { param: "id".to_owned() }.into()),
-            other => return Err(FieldError::Unknown { param: other.to_owned() }.into()),
+            other => return Err(FieldError::unknown(other, ["id"]).into()),
         }
     }
     // A body is read where there is one: it is the documented place.
@@ -98,16 +111,27 @@ async fn delete(facade: &Facade, caller: &Caller, exchange: &mut Exchange) -> Re
         json::only(&exchange.headers)?;
         for (member, value) in json::read(&mut exchange.body).await?.unique()? {
             match (member.as_str(), value.as_str()) {
+                ("id", _) if is_absent(&value) => {}
                 ("id", _) if id.is_some() => return Err(FieldError::Repeated { param: member }.into()),
-                ("id", Some(text)) => id = Some(text.to_owned()),
+                ("id", Some(text)) => id = Some(text.trim().to_owned()),
                 ("id", None) => return Err(FieldError::invalid("id", &value.to_string(), "the id of a preset").into()),
-                (..) => return Err(FieldError::Unknown { param: member }.into()),
+                (..) => return Err(FieldError::unknown(&member, ["id"]).into()),
             }
         }
     }
     let id = id.ok_or_else(|| FieldError::Missing { param: "id".to_owned() })?;
+    let found = facade.app.presets.find_by(&caller.account, &id, By::Id).await?;
+    let id = found.map_or(id, |found| found.id);
     facade.app.presets.delete(&caller.account, &id).await?;
     Ok(response::json(StatusCode::OK, &json!({ "deleted": true, "id": id })))
+}
+
+/// The members of a record.
+const MEMBERS: [&str; 6] = ["id", "name", "endpoint", "params", "created_at", "updated_at"];
+
+/// Whether a member is as good as not there.
+fn is_absent(value: &Value) -> bool {
+    value.is_null() || value.as_str().is_some_and(|text| text.trim().is_empty())
 }
 
 /// The parameters of the query string.
@@ -140,7 +164,10 @@ fn judge(endpoint: Option<&Endpoint>, params: &Map<String, Value>) -> Result<(),
                     Err(error) => refusal = refusal.or(Some(error)),
                 }
             }
-            Err(refusal.unwrap_or_else(|| FieldError::Unknown { param: name.clone() }))
+            Err(refusal.unwrap_or_else(|| {
+                let known = ENDPOINTS.iter().flat_map(Endpoint::names).filter(|known| *known != "preset");
+                FieldError::unknown(name, known)
+            }))
         }),
     }
 }
@@ -150,18 +177,16 @@ fn fits<'a>(endpoint: &Endpoint, params: impl IntoIterator<Item = (&'a String, &
     let mut fields = Fields::default();
     for (name, value) in params {
         let Some(field) = endpoint.field(name).filter(|field| field.name != "preset") else {
-            return Err(FieldError::Unknown { param: name.clone() });
+            return Err(FieldError::unknown(name, endpoint.names().filter(|known| *known != "preset")));
         };
-        let text = stored_text(field, value);
+        if is_absent(value) {
+            continue;
+        }
+        let text = field.kind.text_of(value);
         let text = text.ok_or_else(|| FieldError::invalid(name, &value.to_string(), field.kind.expected()))?;
         fields.push(name, &text)?;
     }
-    endpoint.judge(&fields).map(|_| ())
-}
-
-/// A stored value as a form would carry it, which may be what was stored: text for everything.
-fn stored_text(field: &Field, value: &Value) -> Option<String> {
-    field.kind.text_of(value).or_else(|| value.as_str().map(str::to_owned))
+    endpoint.judge(&Fields::default().over(&fields)).map(|_| ())
 }
 
 /// The fields of a preset that `endpoint` has; one that was saved for another endpoint lends what both know.
@@ -170,7 +195,7 @@ pub(in crate::http) fn stored_fields(endpoint: &Endpoint, preset: &Preset) -> Fi
     for (name, value) in &params(preset) {
         let Some(field) = endpoint.field(name) else { continue };
         // It was judged when the preset was saved; what has changed since is judged again with the sent fields.
-        if let Some(text) = stored_text(field, value) {
+        if let Some(text) = field.kind.text_of(value) {
             let _ = fields.push(name, &text);
         }
     }

@@ -138,7 +138,7 @@ async fn read(facade: &Facade, caller: &Caller, exchange: &mut Exchange) -> Resu
     if json::only(&exchange.headers).is_err() {
         return Err(unsupported("the request body must be multipart/form-data or application/json"));
     }
-    let (fields, url) = json::read(&mut exchange.body).await?.split(&VIDEO_FIELDS, URL)?;
+    let (fields, [url]) = json::read(&mut exchange.body).await?.split(&VIDEO_FIELDS, [URL])?;
     let recipe = judge(facade, &fields)?;
     let url = submission::url(&url.ok_or(FieldError::Missing { param: URL.to_owned() })?)?;
     facade.may_begin(caller, &fields).await?;
@@ -173,9 +173,12 @@ async fn read_form(
             let value = form::read_value(&mut form, &name).await?;
             fields.push(&name, &value)?;
             // Each alone, so that most mistakes are told before the clip is sent; what fits together shows at the end.
-            VideoRecipe::judge(field.name, &value)?;
+            if let Some(value) = fields.get(field.name) {
+                VideoRecipe::judge(field.name, value)?;
+            }
         } else {
-            return Err(FieldError::Unknown { param: name }.into());
+            let known = VIDEO_FIELDS.iter().map(|field| field.name).chain([FILE]);
+            return Err(FieldError::unknown(&name, known).into());
         }
     }
     let recipe = judge(facade, &fields)?;
