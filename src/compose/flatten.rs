@@ -4,7 +4,7 @@
 //! outline, shadow, background, each row once, in linear light. So a pixel that the subject covers fully stays what it
 //! is, and each other one is rounded once.
 
-use super::background::{Bottom, Scratch};
+use super::background::{self, Bottom, Scratch};
 use super::enhance::enhance;
 use super::grounding::Grounded;
 use super::outline::outline;
@@ -46,13 +46,14 @@ pub struct Flattened {
 pub fn flatten(picture: Frame, subject: Rect, layout: &Layout, scene: &Scene, materials: Materials) -> Flattened {
     let Materials { background, plate, mark } = materials;
     let opaque = matches!(scene.framing, Framing::Cropped { .. }) && !picture.has_transparency();
-    // A cutout has no border to extend: its bars are as clear as its ground.
-    let bars_are_clear = scene.background == Background::EdgeColor && !opaque;
-    let behind = if bars_are_clear { Background::Clear } else { scene.background };
-    let mut bottom = Bottom::new(behind, background.as_ref(), plate, &picture, layout);
+    let mut bottom = Bottom::new(scene.background, background.as_ref(), plate, &picture, layout);
     let mut canvas = placed(picture, layout);
     let size = canvas.size();
     let row = size.width as usize;
+    // A cutout has no edge to extend: beyond it is nothing, as around its subject.
+    if scene.background == Background::EdgeColor && opaque && layout.place != Rect::whole(size) {
+        background::extend(&mut canvas, layout.place);
+    }
     let Rect { left, top, width, height } = layout.place;
     if let Some(strength) = scene.enhance {
         let rows = top as usize * row * 4..(top + height) as usize * row * 4;

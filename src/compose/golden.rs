@@ -5,7 +5,7 @@ use super::{
     SUBJECT_ALPHA, Scene, Shadow, flatten,
 };
 use crate::image::color::{Color, encoded8_of_linear16, linear_of_encoded};
-use crate::image::{Buffer, Frame, Rect, Size};
+use crate::image::{Buffer, Composite, Frame, Rect, Size};
 
 const RED: [u8; 3] = [255, 0, 0];
 const BLUE: [u8; 3] = [0, 0, 255];
@@ -458,7 +458,7 @@ fn a_translucent_background_lets_the_colour_behind_through() {
     assert_eq!(finished(speck(), &missing).pixel(5, 5), [255; 4]);
 }
 
-/// A landscape crop of `aspect` around `subject`.
+/// A crop of `aspect` around `subject`.
 fn cropped(source: Frame, subject: Rect, aspect: (u32, u32)) -> Flattened {
     let framing = Framing::Cropped { aspect: Aspect::new(aspect.0, aspect.1), padding: 0 };
     let scene = Scene { framing, ..on(Background::EdgeColor) };
@@ -477,25 +477,41 @@ fn an_opaque_crop_keeps_its_pixels_and_says_where_the_subject_is() {
 }
 
 #[test]
-fn letterbox_bars_have_the_mean_light_of_the_border_they_extend() {
-    let opaque = drawn(60, 20, |x, y| match y {
-        // Half of the light.
-        0 => with([if x < 30 { 0 } else { 255 }; 3], 255),
-        19 => [10, 20, 30, 255],
-        _ => [99, 99, 99, 255],
-    });
-    let Flattened { composite, subject } = cropped(opaque.clone(), rect(0, 5, 60, 10), (1, 1));
-    assert_eq!(composite.0.size(), Size::new(60, 60));
-    for x in [0, 31, 59] {
-        assert_eq!([composite.0.pixel(x, 0), composite.0.pixel(x, 19)], [[188, 188, 188, 255]; 2]);
-        assert_eq!([composite.0.pixel(x, 40), composite.0.pixel(x, 59)], [[10, 20, 30, 255]; 2]);
+fn beyond_its_picture_a_crop_has_the_colour_of_the_nearest_pixel() {
+    let source = drawn(60, 40, |x, y| [x as u8 * 4, y as u8 * 6, 77, 255]);
+    for (subject, aspect) in [
+        (rect(0, 5, 60, 10), (1, 1)),
+        (rect(5, 0, 10, 40), (1, 1)),
+        (rect(1, 10, 12, 9), (16, 9)),
+        (rect(50, 33, 9, 7), (1, 1)),
+        (rect(0, 0, 5, 5), (4, 5)),
+        (rect(0, 0, 60, 40), (9, 16)),
+    ] {
+        let Flattened { composite: Composite(after), subject: found } = cropped(source.clone(), subject, aspect);
+        let Rect { left, top, width, height } = found.expect("the subject");
+        assert_eq!((width, height), (subject.width, subject.height));
+        let (right, bottom) = (after.size().width - left - width, after.size().height - top - height);
+        assert!(left.abs_diff(right) <= 1 && top.abs_diff(bottom) <= 1, "{subject}: {left} {right} {top} {bottom}");
+        let nearest = |at: u32, start: u32, from: u32, side: u32| {
+            (i64::from(at) - i64::from(start) + i64::from(from)).clamp(0, i64::from(side) - 1) as u32
+        };
+        for (x, y) in (0..after.size().height).flat_map(|y| (0..after.size().width).map(move |x| (x, y))) {
+            let expected = source.pixel(nearest(x, left, subject.left, 60), nearest(y, top, subject.top, 40));
+            assert_eq!(after.pixel(x, y), expected, "{x},{y} around {subject}");
+        }
     }
-    assert_eq!(composite.0.pixel(7, 25), opaque.pixel(7, 5));
-    assert_eq!(subject, Some(rect(0, 25, 60, 10)));
-    // Upright: bars to the left and right.
-    let upright = drawn(20, 60, |x, y| opaque.pixel(y, x));
-    let after = cropped(upright, rect(5, 0, 10, 60), (1, 1)).composite.0;
-    assert_eq!([after.pixel(0, 8), after.pixel(59, 8)], [[188, 188, 188, 255], [10, 20, 30, 255]]);
+    // Resized as well.
+    let framing = Framing::Cropped { aspect: Aspect::new(16, 9), padding: 3 };
+    let scene =
+        Scene { framing, resize: Resize { width: Some(333), ..Resize::default() }, ..on(Background::EdgeColor) };
+    let subject = rect(1, 10, 12, 9);
+    let layout = scene.layout(source.size(), subject).unwrap();
+    let after = flatten(source, subject, &layout, &scene, Materials::default()).composite.0;
+    assert!(layout.place.left > 0 && !after.has_transparency());
+    assert!(
+        (0..after.size().height)
+            .all(|y| (0..layout.place.left).all(|x| after.pixel(x, y) == after.pixel(layout.place.left, y)))
+    );
 }
 
 #[test]
@@ -514,6 +530,11 @@ fn the_bars_of_a_cutout_are_clear_also_where_it_touches_its_border() {
     let after = cropped(cutout, rect(10, 0, 40, 20), (1, 1));
     assert_eq!(after.composite.0.size(), Size::new(40, 40));
     assert_eq!([after.composite.0.pixel(20, 9), after.composite.0.pixel(20, 10)], [[0; 4], with(RED, 255)]);
+    // Off the middle of its picture it is still in the middle of the crop.
+    let cutout = drawn(60, 20, |x, y| if x < 10 && y < 10 { with(RED, 255) } else { [0; 4] });
+    let corner = cropped(cutout, rect(0, 0, 10, 10), (2, 1));
+    assert_eq!((corner.composite.0.size(), corner.subject), (Size::new(20, 10), Some(rect(5, 0, 10, 10))));
+    assert_eq!(corner.composite.0.pixel(4, 5), [0; 4]);
     assert_eq!(after.subject, Some(rect(0, 10, 40, 20)));
 }
 

@@ -214,7 +214,20 @@ impl Scene {
     /// Pixels of the largest canvas that any subject may lead to.
     fn largest_canvas(&self, source: Size) -> usize {
         let limit = MAX_SIDE.min(self.resize.max_dim.unwrap_or(MAX_SIDE)) as usize;
-        // Every framing's natural canvas grows with its subject: the largest is that of a subject that fills the picture.
+        let source = match self.framing {
+            // The largest crop has the side of a subject at the one border and its padding up to the other on both sides.
+            Framing::Cropped { aspect: Some(_), padding } => {
+                let side = |side: u32| side + padding.min(side.saturating_sub(1));
+                Size::new(side(source.width), side(source.height))
+            }
+            Framing::Whole
+            | Framing::Padded { .. }
+            | Framing::Cropped { aspect: None, .. }
+            | Framing::Grown
+            | Framing::Trimmed { .. }
+            | Framing::Portrait { .. } => source,
+        };
+        // Every other natural canvas grows with its subject: the largest is that of a subject that fills the picture.
         let all = Rect::whole(source);
         let free = match self.framing {
             Framing::Whole
@@ -343,28 +356,29 @@ const fn whole(source: Size) -> Natural {
     Natural { size: source, shape: source, from: Rect::whole(source), before: (0, 0) }
 }
 
-/// The part of the source around the subject; where the aspect does not fit in it, all of that side in the middle.
+/// The part of the source around the subject, with its padding as far as the source goes.
+///
+/// Of an aspect it is the smallest that has the subject in its middle, with the padding as far as the source goes on the
+/// farther side; it may reach beyond the source.
 fn cropped(source: Size, subject: Rect, padding: u32, shape: Option<Size>) -> Natural {
-    let padded = |first: u32, length: u32, side: u32| {
-        (first + length).saturating_add(padding).min(side) - first.saturating_sub(padding)
+    let room = |first: u32, length: u32, side: u32| (padding.min(first), padding.min(side - first - length));
+    let (left, right) = room(subject.left, subject.width, source.width);
+    let (above, below) = room(subject.top, subject.height, source.height);
+    let Some(shape) = shape else {
+        let (width, height) = (left + subject.width + right, above + subject.height + below);
+        let from = Rect { left: subject.left - left, top: subject.top - above, width, height };
+        return Natural { size: from.size(), shape: from.size(), from, before: (0, 0) };
     };
-    let bounds = Size::new(
-        padded(subject.left, subject.width, source.width),
-        padded(subject.top, subject.height, source.height),
-    );
-    let size = shape.map_or(bounds, |shape| around(bounds, shape));
-    // First pixel that shows, number of them, and how many of the crop come before.
+    let least = Size::new(subject.width + 2 * left.max(right), subject.height + 2 * above.max(below));
+    let size = around(least, shape);
     let window = |first: u32, length: u32, side: u32, crop: u32| {
-        if crop >= side {
-            return (0, side, (crop - side) / 2);
-        }
-        let start = (2 * u64::from(first) + u64::from(length)).saturating_sub(u64::from(crop)) / 2;
-        ((start as u32).min(side - crop), crop, 0)
+        let start = (2 * i64::from(first) + i64::from(length) - i64::from(crop)).div_euclid(2);
+        portrait::shown(start, crop, side)
     };
-    let (left, width, before_left) = window(subject.left, subject.width, source.width, size.width);
-    let (top, height, before_top) = window(subject.top, subject.height, source.height, size.height);
-    let from = Rect { left, top, width, height };
-    Natural { size, shape: shape.unwrap_or(size), from, before: (before_left, before_top) }
+    let (columns, before) = window(subject.left, subject.width, source.width, size.width);
+    let (rows, before_rows) = window(subject.top, subject.height, source.height, size.height);
+    let from = Rect { left: columns.0, top: rows.0, width: columns.1, height: rows.1 };
+    Natural { size, shape, from, before: (before, before_rows) }
 }
 
 /// The picture and the shadow that its subject casts.
@@ -671,19 +685,69 @@ mod tests {
     }
 
     #[test]
-    fn a_crop_of_an_aspect_is_centred_then_slid_then_letterboxed() {
+    fn a_crop_of_an_aspect_has_the_subject_in_its_middle_and_may_leave_the_picture() {
         let square =
             |padding, subject| cropped(Some((1, 1)), padding, Resize::default()).layout(LANDSCAPE, subject).unwrap();
-        // Centred.
         let layout = square(5, rect(100, 50, 50, 30));
         assert_eq!((layout.from, layout.place), (rect(95, 35, 60, 60), rect(0, 0, 60, 60)));
-        // Slid down from above the picture, and back from its right.
-        assert_eq!(square(5, rect(100, 0, 50, 10)).from, rect(95, 0, 60, 60));
-        assert_eq!(square(0, rect(280, 50, 20, 80)).from, rect(220, 50, 80, 80));
-        // Higher than the picture: bars above and below.
+        // Beyond the upper border of the picture, and its right one.
+        let layout = square(5, rect(100, 0, 50, 10));
+        assert_eq!((layout.from, layout.place), (rect(95, 0, 60, 35), rect(0, 25, 60, 35)));
+        let layout = square(0, rect(280, 50, 20, 80));
+        assert_eq!((layout.from, layout.place), (rect(250, 50, 50, 80), rect(0, 0, 50, 80)));
+        // Higher than the picture: beyond both.
         let layout = square(0, rect(20, 50, 251, 30));
         assert_eq!(layout.canvas, Size::new(251, 251));
-        assert_eq!((layout.from, layout.place), (rect(20, 0, 251, 200), rect(0, 25, 251, 200)));
+        assert_eq!((layout.from, layout.place), (rect(20, 0, 251, 190), rect(0, 61, 251, 190)));
+        // The padding that one border clamps is that of the other; where both do there is no more of it.
+        let layout = square(5, rect(2, 60, 50, 50));
+        assert_eq!((layout.canvas, layout.from), (Size::new(60, 60), rect(0, 55, 57, 60)));
+        assert_eq!(square(5000, rect(20, 0, 260, 200)).canvas, Size::new(300, 300));
+    }
+
+    #[test]
+    fn the_margins_of_a_crop_of_an_aspect_are_equal() {
+        let source = Size::new(800, 600);
+        let subjects = [
+            rect(10, 200, 120, 90),
+            rect(670, 200, 120, 90),
+            rect(300, 3, 81, 60),
+            rect(300, 520, 80, 77),
+            rect(0, 0, 33, 44),
+            rect(767, 556, 33, 44),
+            rect(10, 10, 780, 100),
+            rect(350, 0, 20, 600),
+        ];
+        for (subject, aspect) in
+            subjects.into_iter().flat_map(|subject| [(16, 9), (1, 1), (4, 5)].map(|a| (subject, a)))
+        {
+            for (padding, size) in
+                [(8, (0, 0, 0)), (0, (0, 0, 0)), (100, (640, 0, 0)), (8, (0, 0, 300)), (8, (500, 400, 0))]
+            {
+                let scene = cropped(Some(aspect), padding, resize(size.0, size.1, size.2));
+                let layout = scene.layout(source, subject).unwrap();
+                // The exact place of the subject on the canvas.
+                let across = f64::from(layout.place.width) / f64::from(layout.from.width);
+                let down = f64::from(layout.place.height) / f64::from(layout.from.height);
+                let left =
+                    f64::from(layout.place.left) + (f64::from(subject.left) - f64::from(layout.from.left)) * across;
+                let top = f64::from(layout.place.top) + (f64::from(subject.top) - f64::from(layout.from.top)) * down;
+                let right = f64::from(layout.canvas.width) - left - f64::from(subject.width) * across;
+                let bottom = f64::from(layout.canvas.height) - top - f64::from(subject.height) * down;
+                let told = format!("{subject} at {aspect:?} with {padding} in {size:?}: {layout:?}");
+                // A pixel of the source, and the rounding of start and length on the canvas.
+                let most = across.max(down).max(1.0) + 2.0;
+                assert!((left - right).abs() <= most && (top - bottom).abs() <= most, "{told}");
+                if size == (0, 0, 0) {
+                    assert!((left - right).abs() <= 1.0 && (top - bottom).abs() <= 1.0, "{told}");
+                }
+                assert!(left > -1.0 && top > -1.0 && right > -1.0 && bottom > -1.0, "{told}");
+            }
+        }
+        // The one that was found: 10 to the left and 159 to the right.
+        let layout = cropped(Some((16, 9)), 8, Resize::default()).layout(source, rect(10, 200, 120, 90)).unwrap();
+        let left = layout.place.left + 10 - layout.from.left;
+        assert!(left.abs_diff(layout.canvas.width - left - 120) <= 1, "{layout:?}");
     }
 
     #[test]

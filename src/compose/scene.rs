@@ -41,9 +41,10 @@ pub enum Framing {
     },
     /// Part of the source around the subject.
     Cropped {
-        /// Of the crop; without one that of an exact box, else whatever the subject has.
+        /// Of the crop, which then has the subject in its middle and may reach beyond the source; without one that of an
+        /// exact box, else whatever the subject has, inside the source.
         aspect: Option<Aspect>,
-        /// Room on each side in pixels of the source.
+        /// Room on each side in pixels of the source, as far as that goes.
         padding: u32,
     },
     /// The picture as it is, grown where its shadow leaves it.
@@ -123,7 +124,7 @@ pub enum Background {
         /// Where there is nothing but subject.
         behind: Color,
     },
-    /// Bars in the colour of the border that they extend; clear ones around a cutout.
+    /// Beyond the source the colour of its nearest pixel; nothing around a cutout.
     EdgeColor,
 }
 

@@ -197,6 +197,10 @@ async fn crops_shadows_and_stickers_have_exactly_their_sizes() {
     crop.shows(0, 0, [0; 4], 0);
     assert_eq!(running.disc("/smart-crop", &[("padding", "500")]).await.size(), (200, 120));
     assert_eq!(running.disc("/smart-crop", &[("aspect", "4:3"), ("padding", "0")]).await.size(), (80, 60));
+    // Beyond the picture's left border, and still in the middle.
+    let wide = running.disc("/smart-crop", &[("aspect", "16:9"), ("padding", "70")]).await;
+    assert_eq!((wide.size(), wide.foreground.as_slice()), ((213, 120), &[77, 30, 60, 60][..]));
+    wide.shows(2, 90, [0; 4], 0);
 
     let down = [("angle", "90"), ("blur", "0"), ("offset", "70"), ("opacity", "1"), ("color", "#ff0000")];
     let shadow = running.disc("/shadow", &down).await;
