@@ -206,6 +206,64 @@ fn a_shadow_darkens_the_background_and_not_the_subject() {
 }
 
 #[test]
+fn a_shadow_on_a_colour_is_its_transparent_self_on_a_page_of_that_colour() {
+    let subject = || drawn(70, 60, |x, y| with([200, 180, 20], disc(x, y, (35.0, 30.0), 22.0, 3.0)));
+    for (page, opacity, color) in
+        [(WHITE, 0.4, Color::BLACK), (WHITE, 1.0, Color::BLACK), ([30, 90, 200], 0.6, Color([250, 10, 60, 255]))]
+    {
+        for sigma in [0.0, 4.0, 10.0] {
+            let shadow = Some(Shadow { color, opacity, dx: -9.0, dy: 14.0, sigma });
+            let scene = Scene { framing: Framing::Grown, shadow, ..Scene::default() };
+            let clear = finished(subject(), &scene);
+            let filled = finished(
+                subject(),
+                &Scene { background: Background::Color(Color([page[0], page[1], page[2], 255])), ..scene.clone() },
+            );
+            // The same without its shadow: where the subject covers nothing.
+            let bare =
+                finished(subject(), &Scene { shadow: shadow.map(|shadow| Shadow { opacity: 0.0, ..shadow }), ..scene });
+            let (mut compared, mut shaded) = (0, 0);
+            for (x, y) in (0..clear.size().height).flat_map(|y| (0..clear.size().width).map(move |x| (x, y))) {
+                if bare.pixel(x, y)[3] > 0 {
+                    continue;
+                }
+                let [.., alpha] = clear.pixel(x, y);
+                for channel in 0..3 {
+                    let share = f32::from(alpha) / 255.0;
+                    let browser =
+                        share * f32::from(clear.pixel(x, y)[channel]) + (1.0 - share) * f32::from(page[channel]);
+                    let off = (f32::from(filled.pixel(x, y)[channel]) - browser.round()).abs();
+                    assert!(off <= 1.0, "{off} at {x},{y} of {opacity}, {sigma}");
+                }
+                compared += 1;
+                shaded += u32::from(alpha > 8);
+            }
+            assert!(compared > 2000 && shaded > 300, "{compared}, {shaded}");
+        }
+    }
+}
+
+#[test]
+fn the_edge_of_a_subject_on_a_colour_with_a_shadow_is_mixed_in_linear_light() {
+    // Beside a shadow the edge is what it is without one.
+    let subject = || drawn(90, 90, |x, y| with(RED, disc(x, y, (40.0, 40.0), 30.0, 5.0)));
+    let scene = on(color(BLUE));
+    let far = Scene { shadow: shadow(60.0, 60.0, 0.0, 0.4), ..scene.clone() };
+    let (with, without) = (finished(subject(), &far), finished(subject(), &scene));
+    let mut edge = 0;
+    for (x, y) in (0..90).flat_map(|y| (0..60).map(move |x| (x, y))) {
+        assert_eq!(with.pixel(x, y), without.pixel(x, y));
+        let [red, _, blue, _] = with.pixel(x, y);
+        edge += u32::from(red > 20 && blue > 20);
+    }
+    assert!(edge > 50, "{edge}");
+    assert!(worst_mixture(&without, RED, BLUE) < 0.006);
+    // And on a shadow of that very colour the edge is what it is on the colour.
+    let same = Some(Shadow { color: Color([0, 0, 255, 255]), opacity: 0.7, dx: 0.0, dy: 0.0, sigma: 3.0 });
+    assert!(worst_mixture(&finished(subject(), &Scene { shadow: same, ..scene }), RED, BLUE) < 0.006);
+}
+
+#[test]
 fn an_outline_is_a_ring_of_its_width_around_the_subject() {
     for (width, radius) in [(10.0, 30.0), (2.5, 12.0), (1.0, 20.0), (100.0, 9.0)] {
         let outline = Some(Outline { color: Color([1, 2, 3, 255]), width });

@@ -11,6 +11,7 @@ mod grounding;
 mod layout;
 mod on_white;
 mod outline;
+mod overlay;
 mod portrait;
 mod resample;
 mod scene;

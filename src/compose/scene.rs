@@ -151,7 +151,7 @@ pub struct Shadow {
     pub dx: f32,
     /// Distance downwards.
     pub dy: f32,
-    /// Standard deviation of its blur.
+    /// Standard deviation (σ) of its Gaussian blur.
     pub sigma: f32,
 }
 

@@ -12,9 +12,9 @@ fields! {
     struct ShadowFields {
         /// Direction in which the shadow falls, in degrees: 0 to the right, 90 downwards.
         angle: Whole<0, 360> = Some("135");
-        /// Radius of its blur in pixels, as in CSS: twice the standard deviation.
+        /// Its blur in pixels: twice the standard deviation (σ) of its Gaussian, as the blur radius of a CSS `box-shadow`. 20 is a σ of 10 pixels.
         blur: Whole<0, 100> = Some("20");
-        /// How dark it is where it is full.
+        /// Its coverage where it is full. It is mixed with the background in encoded (sRGB) values: 0.4 of black on white is 153.
         opacity: Unit = Some("0.4");
         /// Its colour.
         color: Color = Some("#000000");

@@ -14,9 +14,9 @@ fields! {
         bg_color: Color = Some("#FFFFFF");
         /// Room on each side of the subject: pixels of the result, or a share of its side.
         padding: Padding = Some("10%");
-        /// A soft black shadow, 8 pixels to the right and 12 down, of 35 %.
+        /// A soft black shadow, 8 pixels to the right and 12 down, of 35 %, mixed with the background in encoded (sRGB) values; the standard deviation (σ) of its Gaussian is 10 pixels.
         shadow: Flag = Some("true");
-        /// Blurs the picture's own background instead of replacing it: `true`, or an intensity from 2 to 100. 1 means `true`.
+        /// Blurs the picture's own background instead of replacing it: `true` (50), or an intensity from 2 to 100. 1 means `true`. The standard deviation (σ) of the Gaussian is 0.05 % of the picture's longer side for each step.
         bg_blur: Blur = Some("false");
         /// Keeps the background transparent; `bg_color`, `bg_blur` and `shadow` then have no effect, and a `jpg` becomes a PNG.
         transparent: Flag = Some("false");

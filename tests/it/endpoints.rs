@@ -209,6 +209,8 @@ async fn crops_shadows_and_stickers_have_exactly_their_sizes() {
     shadow.shows(80, 60, BLUE, 0);
     shadow.shows(80, 130, [255, 0, 0, 255], 0);
     shadow.shows(5, 5, [0; 4], 0);
+    let on_white = [("angle", "90"), ("blur", "0"), ("offset", "70"), ("opacity", "0.4"), ("bg_color", "white")];
+    running.disc("/shadow", &on_white).await.shows(80, 130, [153, 153, 153, 255], 0);
     let grey = running.disc("/shadow", &[("bg_color", "#808080"), ("format", "jpg")]).await;
     grey.shows(2, 2, [128, 128, 128, 255], 2);
 
