@@ -10,7 +10,7 @@ use super::enhance::enhance;
 use super::grounding::Grounded;
 use super::outline::outline;
 use super::resample::resample_part;
-use super::shadow::Cast;
+use super::shadow::{Beyond, Cast};
 use super::{Background, Framing, Layout, Outline, Plate, Scene, Shadow, overlay, watermark};
 use crate::image::{Composite, Frame, Rect, Size};
 use backdrop_kernels::beneath::cpu::{self as beneath, Row, Shadow as Shade, Stroke, Under};
@@ -63,8 +63,10 @@ pub fn flatten(picture: Frame, subject: Rect, layout: &Layout, scene: &Scene, ma
     let stroke =
         scene.outline.and_then(|line| Some((line, outline(canvas.pixels_mut(), row, line.width * layout.scale)?)));
     let subject = if opaque { layout.placed(subject) } else { canvas.covered(SUBJECT_ALPHA) };
-    let cast =
-        scene.shadow.and_then(|shadow| Some((shadow, cast(&canvas, stroke.as_ref(), &shadow, layout, subject?)?)));
+    let cast = scene.shadow.and_then(|shadow| {
+        let beyond = scene.beyond(layout, &shadow);
+        Some((shadow, cast(&canvas, stroke.as_ref(), &shadow, layout, subject?, beyond)?))
+    });
     let grounded =
         scene.grounding.map(|grounding| Grounded::new(&canvas, subject.filter(|_| !opaque), layout.place, &grounding));
     put_beneath(&mut canvas, stroke.as_ref(), cast.as_ref(), grounded.as_ref(), &mut bottom);
@@ -86,6 +88,7 @@ fn cast(
     shadow: &Shadow,
     layout: &Layout,
     subject: Rect,
+    beyond: Beyond,
 ) -> Option<Cast> {
     if shadow.opacity.is_nan() || shadow.opacity <= 0.0 {
         return None;
@@ -95,12 +98,12 @@ fn cast(
         // What is outlined is cut to its outline, so that this is all there is.
         Some((_, covered)) => {
             let covers = |x: u32, y: u32| covered[y as usize * row + x as usize];
-            Cast::new(size, Rect::whole(size), shadow, layout.scale, covers)
+            Cast::new(size, Rect::whole(size), beyond, shadow, layout.scale, covers)
         }
         None => {
             let pixels = canvas.pixels();
             let covers = |x: u32, y: u32| pixels[(y as usize * row + x as usize) * 4 + 3];
-            Cast::new(size, subject, shadow, layout.scale, covers)
+            Cast::new(size, subject, beyond, shadow, layout.scale, covers)
         }
     };
     Some(cast)

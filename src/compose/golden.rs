@@ -1,8 +1,8 @@
 //! Small drawn pictures whose finished form is known.
 
 use super::{
-    Aspect, Background, Enhance, Fit, Flattened, Framing, Grounding, Light, Materials, Outline, Padding, Resize,
-    SUBJECT_ALPHA, Scene, Shadow, flatten,
+    Anchor, Aspect, Background, Enhance, Fit, Flattened, Framing, Grounding, Light, Materials, Outline, Padding,
+    Resize, SUBJECT_ALPHA, Scene, Shadow, flatten,
 };
 use crate::image::color::{Color, encoded8_of_linear16, linear_of_encoded};
 use crate::image::{Buffer, Composite, Frame, Rect, Size};
@@ -33,8 +33,9 @@ fn rect(left: u32, top: u32, width: u32, height: u32) -> Rect {
 
 fn finished_with(picture: Frame, scene: &Scene, materials: Materials) -> Flattened {
     let subject = picture.covered(SUBJECT_ALPHA).expect("a subject");
+    let scene = scene.anchored(&picture);
     let layout = scene.layout(picture.size(), subject).expect("a layout");
-    let finished = flatten(picture, subject, &layout, scene, materials);
+    let finished = flatten(picture, subject, &layout, &scene, materials);
     assert_eq!(finished.composite.0.size(), layout.canvas);
     finished
 }
@@ -261,6 +262,68 @@ fn the_edge_of_a_subject_on_a_colour_with_a_shadow_is_mixed_in_linear_light() {
     // And on a shadow of that very colour the edge is what it is on the colour.
     let same = Some(Shadow { color: Color([0, 0, 255, 255]), opacity: 0.7, dx: 0.0, dy: 0.0, sigma: 3.0 });
     assert!(worst_mixture(&finished(subject(), &Scene { shadow: same, ..scene }), RED, BLUE) < 0.006);
+}
+
+/// A column that the lower border cuts, with a soft edge.
+fn bust(width: u32, height: u32) -> Frame {
+    let middle = width as f32 / 2.0;
+    drawn(width, height, |x, y| {
+        let across = ((width as f32 / 5.0 - (x as f32 + 0.5 - middle).abs()) / 2.0 + 0.5).clamp(0.0, 1.0);
+        let down = ((y as f32 - height as f32 / 4.0) / 2.0).clamp(0.0, 1.0);
+        with(RED, (across * down * 255.0).round() as u8)
+    })
+}
+
+#[test]
+fn a_subject_that_is_cut_off_lies_against_that_border_without_room_outline_or_rim() {
+    let studio = Framing::Padded { aspect: None, padding: Padding::Share(0.1) };
+    let outline = Some(Outline { color: Color::WHITE, width: 7.0 });
+    for (framing, outline, width) in [
+        (studio, None, None),
+        (studio, None, Some(123)),
+        (Framing::Grown, None, None),
+        (Framing::Grown, None, Some(75)),
+        (Framing::Trimmed { padding: 9 }, outline, None),
+        (Framing::Trimmed { padding: 9 }, outline, Some(90)),
+    ] {
+        for (dx, dy, sigma) in [(8.0, 12.0, 10.0), (-6.0, -14.0, 3.0), (0.0, 20.0, 0.0)] {
+            let resize = Resize { width, ..Resize::default() };
+            let shadow = shadow(dx, dy, sigma, 0.5).filter(|_| outline.is_none());
+            let scene = Scene { framing, anchor: Anchor::Auto, resize, shadow, outline, ..on(color([230, 240, 250])) };
+            let after = finished(bust(100, 160), &scene);
+            let Size { width, height } = after.size();
+            // Each of the lowest rows is the one above it: subject, shadow and outline all go on to the border.
+            for (x, y) in (height - 20..height).flat_map(|y| (0..width).map(move |x| (x, y))) {
+                let (here, above) = (after.pixel(x, y), after.pixel(x, y - 1));
+                let off = here.iter().zip(above).map(|(a, b)| a.abs_diff(b)).max();
+                assert!(off <= Some(2), "{here:?} under {above:?} at {x},{y} of {framing:?} with {dx},{dy},{sigma}");
+            }
+            let lowest: Vec<_> = (0..width).map(|x| after.pixel(x, height - 1)).collect();
+            assert!(lowest.iter().filter(|pixel| pixel[..3] == RED).count() > 20, "{framing:?}");
+            // In the middle there is a rim, or room.
+            let middle = finished(bust(100, 160), &Scene { anchor: Anchor::Center, ..scene });
+            let bottom = middle.size().height - 1;
+            assert!(
+                (0..middle.size().width).all(|x| middle.pixel(x, bottom)[..3] != RED)
+                    || (framing == Framing::Grown && dy < 0.0)
+            );
+        }
+    }
+}
+
+#[test]
+fn an_anchor_changes_nothing_where_no_border_cuts() {
+    for framing in [
+        Framing::Padded { aspect: Aspect::new(4, 5), padding: Padding::Share(0.1) },
+        Framing::Grown,
+        Framing::Trimmed { padding: 5 },
+    ] {
+        let outline = Some(Outline { color: Color::WHITE, width: 4.0 });
+        let subject = || drawn(81, 70, |x, y| with(RED, disc(x, y, (40.0, 35.0), 30.0, 2.0)));
+        let scene = Scene { framing, shadow: shadow(9.0, -5.0, 6.0, 0.4), outline, ..Scene::default() };
+        let anchored = finished(subject(), &Scene { anchor: Anchor::Auto, ..scene.clone() });
+        assert_eq!(largest_difference(&finished(subject(), &scene), &anchored), 0);
+    }
 }
 
 #[test]
@@ -643,6 +706,7 @@ fn every_scene_of_every_odd_size_is_finished() {
                 for (to_width, to_height) in resizes {
                     let scene = Scene {
                         framing,
+                        anchor: Anchor::Auto,
                         resize: Resize { width: to_width, height: to_height, max_dim: None },
                         background,
                         shadow: shadow(3.3, -2.0, 9.0, 0.5),
@@ -654,6 +718,7 @@ fn every_scene_of_every_odd_size_is_finished() {
                     };
                     let source = drawn(width, height, |x, y| if (x, y) == (0, 0) { [255; 4] } else { noise(x, y) });
                     let subject = source.covered(SUBJECT_ALPHA).unwrap();
+                    let scene = scene.anchored(&source);
                     let Ok(layout) = scene.layout(source.size(), subject) else { continue };
                     let materials =
                         Materials { background: Some(drawn(13, 7, noise)), plate: scene.plate(&source), mark: None };

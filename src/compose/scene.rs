@@ -1,6 +1,6 @@
 //! What a finished picture is made of, beside the subject. Nothing here depends on the picture at hand.
 
-use super::{Head, Resize};
+use super::{Anchor, Head, Resize};
 use crate::image::color::Color;
 
 /// Everything that surrounds the subject, and the subject's place in it.
@@ -8,6 +8,9 @@ use crate::image::color::Color;
 pub struct Scene {
     /// What part of the source shows, and how much room is around it.
     pub framing: Framing,
+    /// Where a subject lies that the picture's border cuts off, with room around it ([`Framing::Padded`],
+    /// [`Framing::Grown`] and [`Framing::Trimmed`]).
+    pub anchor: Anchor,
     /// The size of the result.
     pub resize: Resize,
     /// What lies behind everything.

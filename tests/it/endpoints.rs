@@ -229,6 +229,31 @@ async fn crops_shadows_and_stickers_have_exactly_their_sizes() {
 }
 
 #[tokio::test]
+async fn a_subject_that_the_photo_cuts_off_lies_against_the_border_where_that_is_asked_for() {
+    let running = Running::start(&[]);
+    // 60 columns from 50 on, and the lower 60 of 120 rows.
+    let bust = || png(SIZE, |x, y| if (50..110).contains(&x) && y >= 60 { BLUE } else { [0; 4] });
+    for (path, fields, anchor, size, foreground) in [
+        ("/studio-shot", &[("aspect", "1:1")][..], "center", (75, 75), [7, 7, 60, 60]),
+        ("/studio-shot", &[("aspect", "1:1")], "auto", (75, 75), [7, 15, 60, 60]),
+        ("/studio-shot", &[("padding", "20px")], "auto", (100, 100), [20, 40, 60, 60]),
+        ("/shadow", &[("angle", "90"), ("blur", "0")], "center", (200, 132), [50, 60, 60, 60]),
+        ("/shadow", &[("angle", "90"), ("blur", "0")], "auto", (200, 120), [50, 60, 60, 60]),
+        ("/sticker", &[], "center", (156, 156), [48, 48, 60, 60]),
+        ("/sticker", &[], "auto", (156, 108), [48, 48, 60, 60]),
+    ] {
+        let fields = [fields, &[("anchor", anchor)]].concat();
+        let finished = Finished::of(running.post(path, form(bust(), &fields)).await).await;
+        assert_eq!((finished.size(), finished.foreground.as_slice()), (size, &foreground[..]), "{path} {fields:?}");
+    }
+    // Where nothing is cut, nothing changes.
+    let usual = running.disc("/sticker", &[]).await;
+    assert_eq!(running.disc("/sticker", &[("anchor", "auto")]).await.frame.pixels(), usual.frame.pixels());
+    let refused = running.post("/sticker", form(disc(), &[("anchor", "left")])).await;
+    assert_eq!(refused.status(), 400);
+}
+
+#[tokio::test]
 async fn every_endpoint_makes_something_of_a_real_photo() {
     let running = Running::start(&[]);
     let photo = Bytes::from(fs::read(photo("astronaut.jpg")).unwrap());
