@@ -340,7 +340,7 @@ async fn stages(
     let compose = move || {
         let scene = match sitter {
             Some(sitter) => Cow::Owned(sitter.scene(&scene, &frame)),
-            None => Cow::Borrowed(&*scene),
+            None => scene.anchored(&frame),
         };
         let layout = scene.layout(size, subject)?;
         let face = sitter.map_or(FaceFound::None, |sitter| sitter.found(&layout, size));

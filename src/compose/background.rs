@@ -304,7 +304,6 @@ pub(super) enum Bottom<'a> {
     Color(Color),
     Picture(Box<Fitted<'a>>),
     Blurred(Blurred),
-    Bars(Bars),
 }
 
 impl<'a> Bottom<'a> {
@@ -317,7 +316,8 @@ impl<'a> Bottom<'a> {
         layout: &Layout,
     ) -> Self {
         match background {
-            Background::Clear => Self::Clear,
+            // Beyond its edge a picture is extended, not put on something.
+            Background::Clear | Background::EdgeColor => Self::Clear,
             Background::Color(color) => Self::of(color),
             Background::Picture { fit, behind } => match given {
                 Some(given) if given.size().area() > 0 => {
@@ -327,13 +327,6 @@ impl<'a> Bottom<'a> {
             },
             Background::Blurred { behind, .. } => {
                 plate.and_then(|plate| plate.without(picture, layout)).map_or_else(|| Self::of(behind), Self::Blurred)
-            }
-            Background::EdgeColor => {
-                if layout.place == Rect::whole(layout.canvas) {
-                    Self::Clear
-                } else {
-                    Self::Bars(Bars::new(picture, layout))
-                }
             }
         }
     }
@@ -351,7 +344,7 @@ impl<'a> Bottom<'a> {
     pub(super) const fn band(&self, height: u32) -> u32 {
         match self {
             Self::Picture(_) => BAND,
-            Self::Clear | Self::Color(_) | Self::Blurred(_) | Self::Bars(_) => height,
+            Self::Clear | Self::Color(_) | Self::Blurred(_) => height,
         }
     }
 
@@ -362,7 +355,6 @@ impl<'a> Bottom<'a> {
             Self::Color(color) => BottomRows::Color(*color),
             Self::Picture(fitted) => BottomRows::Pixels(fitted.rows(first, rows, width)),
             Self::Blurred(blurred) => BottomRows::Blurred(blurred),
-            Self::Bars(bars) => BottomRows::Bars(bars),
         }
     }
 }
@@ -374,7 +366,6 @@ pub(super) enum BottomRows<'a> {
     Color(Color),
     Pixels(&'a [u8]),
     Blurred(&'a Blurred),
-    Bars(&'a Bars),
 }
 
 /// Memory for the making of one row.
@@ -399,69 +390,26 @@ impl<'a> BottomRows<'a> {
                 blurred.row(y, canvas, &mut scratch.line, &mut scratch.pixels);
                 Under::Pixels(&scratch.pixels)
             }
-            Self::Bars(bars) => {
-                scratch.pixels.clear();
-                bars.row(y, canvas.len() / 4, &mut scratch.pixels);
-                Under::Pixels(&scratch.pixels)
-            }
         }
     }
 }
 
-/// Bars around a picture, each in the mean colour of the border that it extends.
-pub(super) struct Bars {
-    place: Rect,
-    left: [u8; 4],
-    right: [u8; 4],
-    above: [u8; 4],
-    below: [u8; 4],
-}
-
-impl Bars {
-    fn new(picture: &Frame, layout: &Layout) -> Self {
-        let Rect { left, top, width, height } = layout.from;
-        let column = |x: u32| mean((top..top + height).map(|y| picture.pixel(x, y)));
-        let row = |y: u32| mean((left..left + width).map(|x| picture.pixel(x, y)));
-        Self {
-            place: layout.place,
-            left: column(left),
-            right: column(left + width - 1),
-            above: row(top),
-            below: row(top + height - 1),
-        }
-    }
-
-    fn row(&self, y: u32, width: usize, to: &mut Vec<u8>) {
-        let Rect { left, top, width: columns, height } = self.place;
-        let mut add = |color: [u8; 4], pixels: usize| to.extend(std::iter::repeat_n(color, pixels).flatten());
-        if y < top {
-            add(self.above, width);
-        } else if y >= top + height {
-            add(self.below, width);
-        } else {
-            add(self.left, left as usize);
-            add([0; 4], columns as usize);
-            add(self.right, width - (left + columns) as usize);
-        }
-    }
-}
-
-/// The mean of some colours, in linear light, each by its coverage.
-fn mean(pixels: impl Iterator<Item = [u8; 4]>) -> [u8; 4] {
-    let linear = linear16_of_encoded8();
-    let (mut sums, mut count) = ([0_u64; 4], 0);
-    for [red, green, blue, alpha] in pixels {
-        let weight = u64::from(alpha);
-        for (sum, encoded) in sums.iter_mut().zip([red, green, blue]) {
-            *sum += u64::from(linear[usize::from(encoded)]) * weight;
-        }
-        sums[3] += weight;
-        count += 1;
-    }
-    let [red, green, blue, weight] = sums;
-    if weight == 0 {
-        return [0; 4];
-    }
-    let color = |sum: u64| encoded8_of_linear16()[((sum + weight / 2) / weight) as usize];
-    [color(red), color(green), color(blue), ((weight + count / 2) / count) as u8]
+/// Extends what lies in `place` of `canvas` to the borders of the canvas: each pixel beyond has the colour of the nearest
+/// one in it.
+pub(super) fn extend(canvas: &mut Frame, place: Rect) {
+    let row = canvas.size().width as usize * 4;
+    let (first, last) = (place.left as usize, (place.left + place.width) as usize - 1);
+    let shown = place.top as usize * row..(place.top + place.height) as usize * row;
+    let pixels = canvas.pixels_mut();
+    pixels[shown.clone()].par_chunks_mut(row).for_each(|row| {
+        let row = row.as_chunks_mut::<4>().0;
+        let (before, after) = (row[first], row[last]);
+        row[..first].fill(before);
+        row[last + 1..].fill(after);
+    });
+    let (above, rest) = pixels.split_at_mut(shown.start);
+    let (shown, below) = rest.split_at_mut(shown.len());
+    let (upper, lower) = (&shown[..row], &shown[shown.len() - row..]);
+    above.par_chunks_mut(row).for_each(|to| to.copy_from_slice(upper));
+    below.par_chunks_mut(row).for_each(|to| to.copy_from_slice(lower));
 }

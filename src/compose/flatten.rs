@@ -1,18 +1,19 @@
 //! Putting the cutout on its canvas.
 //!
 //! The subject is put on an empty canvas first, resampled where need be. Everything else goes beneath it, from the top:
-//! outline, shadow, background, each row once, in linear light. So a pixel that the subject covers fully stays what it
-//! is, and each other one is rounded once.
+//! outline, shadow, background. Outline and shadow are flat and mix with the background in encoded values; the subject's
+//! edge mixes with what they make in linear light, and so does a shade on the ground. A pixel that the subject covers fully
+//! stays what it is.
 
-use super::background::{Bottom, Scratch};
+use super::background::{self, Bottom, Scratch};
 use super::enhance::enhance;
 use super::grounding::Grounded;
 use super::outline::outline;
 use super::resample::resample_part;
-use super::shadow::Cast;
-use super::{Background, Framing, Layout, Outline, Plate, Scene, Shadow, watermark};
+use super::shadow::{Beyond, Cast};
+use super::{Background, Framing, Layout, Outline, Plate, Scene, Shadow, overlay, watermark};
 use crate::image::{Composite, Frame, Rect, Size};
-use backdrop_kernels::beneath::cpu::{self as beneath, Row, Shadow as Shade, Stroke};
+use backdrop_kernels::beneath::cpu::{self as beneath, Row, Shadow as Shade, Stroke, Under};
 use rayon::prelude::*;
 
 /// Pictures that a [`Scene`] speaks of.
@@ -46,13 +47,14 @@ pub struct Flattened {
 pub fn flatten(picture: Frame, subject: Rect, layout: &Layout, scene: &Scene, materials: Materials) -> Flattened {
     let Materials { background, plate, mark } = materials;
     let opaque = matches!(scene.framing, Framing::Cropped { .. }) && !picture.has_transparency();
-    // A cutout has no border to extend: its bars are as clear as its ground.
-    let bars_are_clear = scene.background == Background::EdgeColor && !opaque;
-    let behind = if bars_are_clear { Background::Clear } else { scene.background };
-    let mut bottom = Bottom::new(behind, background.as_ref(), plate, &picture, layout);
+    let mut bottom = Bottom::new(scene.background, background.as_ref(), plate, &picture, layout);
     let mut canvas = placed(picture, layout);
     let size = canvas.size();
     let row = size.width as usize;
+    // A cutout has no edge to extend: beyond it is nothing, as around its subject.
+    if scene.background == Background::EdgeColor && opaque && layout.place != Rect::whole(size) {
+        background::extend(&mut canvas, layout.place);
+    }
     let Rect { left, top, width, height } = layout.place;
     if let Some(strength) = scene.enhance {
         let rows = top as usize * row * 4..(top + height) as usize * row * 4;
@@ -61,8 +63,10 @@ pub fn flatten(picture: Frame, subject: Rect, layout: &Layout, scene: &Scene, ma
     let stroke =
         scene.outline.and_then(|line| Some((line, outline(canvas.pixels_mut(), row, line.width * layout.scale)?)));
     let subject = if opaque { layout.placed(subject) } else { canvas.covered(SUBJECT_ALPHA) };
-    let cast =
-        scene.shadow.and_then(|shadow| Some((shadow, cast(&canvas, stroke.as_ref(), &shadow, layout, subject?)?)));
+    let cast = scene.shadow.and_then(|shadow| {
+        let beyond = scene.beyond(layout, &shadow);
+        Some((shadow, cast(&canvas, stroke.as_ref(), &shadow, layout, subject?, beyond)?))
+    });
     let grounded =
         scene.grounding.map(|grounding| Grounded::new(&canvas, subject.filter(|_| !opaque), layout.place, &grounding));
     put_beneath(&mut canvas, stroke.as_ref(), cast.as_ref(), grounded.as_ref(), &mut bottom);
@@ -84,6 +88,7 @@ fn cast(
     shadow: &Shadow,
     layout: &Layout,
     subject: Rect,
+    beyond: Beyond,
 ) -> Option<Cast> {
     if shadow.opacity.is_nan() || shadow.opacity <= 0.0 {
         return None;
@@ -93,12 +98,12 @@ fn cast(
         // What is outlined is cut to its outline, so that this is all there is.
         Some((_, covered)) => {
             let covers = |x: u32, y: u32| covered[y as usize * row + x as usize];
-            Cast::new(size, Rect::whole(size), shadow, layout.scale, covers)
+            Cast::new(size, Rect::whole(size), beyond, shadow, layout.scale, covers)
         }
         None => {
             let pixels = canvas.pixels();
             let covers = |x: u32, y: u32| pixels[(y as usize * row + x as usize) * 4 + 3];
-            Cast::new(size, subject, shadow, layout.scale, covers)
+            Cast::new(size, subject, beyond, shadow, layout.scale, covers)
         }
     };
     Some(cast)
@@ -120,10 +125,10 @@ fn put_beneath(
     let bands = canvas.pixels_mut().chunks_mut(row * 4 * band as usize);
     for (first, pixels) in (0..).step_by(band as usize).zip(bands) {
         let below = bottom.rows(first, (pixels.len() / (row * 4)) as u32, row);
-        let scratch = || (Scratch::default(), Vec::new(), vec![0.0; row], vec![0.0; row], Vec::new());
+        let scratch = || (Scratch::default(), Vec::new(), [vec![0.0; row], vec![0.0; row]], [Vec::new(), Vec::new()]);
         pixels.par_chunks_mut(row * 4).enumerate().for_each_init(
             scratch,
-            |(scratch, line, shade, ground, both), (index, pixels)| {
+            |(scratch, line, [shade, ground], mixed), (index, pixels)| {
                 let y = first + index as u32;
                 let stroke = stroke.map(|(line, covered)| Stroke {
                     coverage: &covered[y as usize * row..][..row],
@@ -133,29 +138,46 @@ fn put_beneath(
                     let coverage = cast.row(y, line, shade)?;
                     Some(Shade { coverage, color: shadow.color.rgb(), opacity: shadow.opacity })
                 });
-                let on_ground = grounded.and_then(|grounded| grounded.row(y, line, ground));
-                let shadow = with_ground(shadow, on_ground, both);
+                let ground = grounded.and_then(|grounded| grounded.row(y, line, ground));
+                let ground = ground.map(|coverage| Shade { coverage, color: [0; 3], opacity: 1.0 });
                 let background = below.row(index, y, pixels, scratch);
                 if let Some(grounded) = grounded {
                     grounded.match_edge(pixels, background);
                 }
-                beneath::row(pixels, &Row { stroke, shadow, background });
+                let layers = layers(pixels, stroke, shadow, ground, background, mixed);
+                beneath::row(pixels, &layers);
             },
         );
     }
 }
 
-/// Both shades as one layer: what either lets through, the other may still stop.
-fn with_ground<'a>(shadow: Option<Shade<'a>>, ground: Option<&'a [f32]>, both: &'a mut Vec<f32>) -> Option<Shade<'a>> {
-    match (shadow, ground) {
-        (shadow, None) => shadow,
-        (None, Some(coverage)) => Some(Shade { coverage, color: [0; 3], opacity: 1.0 }),
-        (Some(Shade { coverage, color, opacity }), Some(ground)) => {
-            both.clear();
-            both.extend(
-                coverage.iter().zip(ground).map(|(shadow, ground)| 1.0 - (1.0 - shadow * opacity) * (1.0 - ground)),
-            );
-            Some(Shade { coverage: both, color, opacity: 1.0 })
+/// What is put beneath a row of the canvas in linear light: the shade on the ground, or, where there are flat overlays,
+/// all that lies below the canvas as one picture, with those mixed in encoded values. Rows are made in `mixed`.
+fn layers<'a>(
+    canvas: &[u8],
+    stroke: Option<Stroke<'a>>,
+    shadow: Option<Shade<'a>>,
+    ground: Option<Shade<'a>>,
+    background: Under<'a>,
+    mixed: &'a mut [Vec<u8>; 2],
+) -> Row<'a> {
+    let is_bare = ground.is_none() && matches!(background, Under::Clear);
+    match (stroke, shadow) {
+        (None, None) => Row { stroke: None, shadow: ground, background },
+        // A single overlay over nothing is mixed with nothing.
+        (Some(_), None) | (None, Some(_)) if is_bare => Row { stroke, shadow, background },
+        (stroke, shadow) => {
+            let [lit, mixed] = mixed;
+            let background = match ground {
+                Some(_) => {
+                    lit.clear();
+                    lit.resize(canvas.len(), 0);
+                    beneath::row(lit, &Row { stroke: None, shadow: ground, background });
+                    Under::Pixels(lit)
+                }
+                None => background,
+            };
+            Row { background: overlay::over(canvas, stroke, shadow, background, mixed), ..Row::default() }
         }
     }
 }

@@ -1,11 +1,11 @@
 //! Small drawn pictures whose finished form is known.
 
 use super::{
-    Aspect, Background, CanvasLimit, Enhance, Fit, Flattened, Framing, Grounding, Light, Materials, Outline, Padding,
-    Resize, SUBJECT_ALPHA, Scene, Shadow, flatten,
+    Anchor, Aspect, Background, CanvasLimit, Enhance, Fit, Flattened, Framing, Grounding, Light, Materials, Outline,
+    Padding, Resize, SUBJECT_ALPHA, Scene, Shadow, flatten,
 };
 use crate::image::color::{Color, encoded8_of_linear16, linear_of_encoded};
-use crate::image::{Buffer, Frame, Rect, Size};
+use crate::image::{Buffer, Composite, Frame, Rect, Size};
 
 const RED: [u8; 3] = [255, 0, 0];
 const BLUE: [u8; 3] = [0, 0, 255];
@@ -33,8 +33,9 @@ fn rect(left: u32, top: u32, width: u32, height: u32) -> Rect {
 
 fn finished_with(picture: Frame, scene: &Scene, materials: Materials) -> Flattened {
     let subject = picture.covered(SUBJECT_ALPHA).expect("a subject");
+    let scene = scene.anchored(&picture);
     let layout = scene.layout(picture.size(), subject).expect("a layout");
-    let finished = flatten(picture, subject, &layout, scene, materials);
+    let finished = flatten(picture, subject, &layout, &scene, materials);
     assert_eq!(finished.composite.0.size(), layout.canvas);
     finished
 }
@@ -203,6 +204,126 @@ fn a_shadow_darkens_the_background_and_not_the_subject() {
     assert!(after.pixel(right, bottom - 12)[0] < 225);
     assert_eq!(after.pixel(5, 5), [244, 244, 245, 255]);
     assert!(!after.has_transparency());
+}
+
+#[test]
+fn a_shadow_on_a_colour_is_its_transparent_self_on_a_page_of_that_colour() {
+    let subject = || drawn(70, 60, |x, y| with([200, 180, 20], disc(x, y, (35.0, 30.0), 22.0, 3.0)));
+    for (page, opacity, color) in
+        [(WHITE, 0.4, Color::BLACK), (WHITE, 1.0, Color::BLACK), ([30, 90, 200], 0.6, Color([250, 10, 60, 255]))]
+    {
+        for sigma in [0.0, 4.0, 10.0] {
+            let shadow = Some(Shadow { color, opacity, dx: -9.0, dy: 14.0, sigma });
+            let scene = Scene { framing: Framing::Grown, shadow, ..Scene::default() };
+            let clear = finished(subject(), &scene);
+            let filled = finished(
+                subject(),
+                &Scene { background: Background::Color(Color([page[0], page[1], page[2], 255])), ..scene.clone() },
+            );
+            // The same without its shadow: where the subject covers nothing.
+            let bare =
+                finished(subject(), &Scene { shadow: shadow.map(|shadow| Shadow { opacity: 0.0, ..shadow }), ..scene });
+            let (mut compared, mut shaded) = (0, 0);
+            for (x, y) in (0..clear.size().height).flat_map(|y| (0..clear.size().width).map(move |x| (x, y))) {
+                if bare.pixel(x, y)[3] > 0 {
+                    continue;
+                }
+                let [.., alpha] = clear.pixel(x, y);
+                for channel in 0..3 {
+                    let share = f32::from(alpha) / 255.0;
+                    let browser =
+                        share * f32::from(clear.pixel(x, y)[channel]) + (1.0 - share) * f32::from(page[channel]);
+                    let off = (f32::from(filled.pixel(x, y)[channel]) - browser.round()).abs();
+                    assert!(off <= 1.0, "{off} at {x},{y} of {opacity}, {sigma}");
+                }
+                compared += 1;
+                shaded += u32::from(alpha > 8);
+            }
+            assert!(compared > 2000 && shaded > 300, "{compared}, {shaded}");
+        }
+    }
+}
+
+#[test]
+fn the_edge_of_a_subject_on_a_colour_with_a_shadow_is_mixed_in_linear_light() {
+    // Beside a shadow the edge is what it is without one.
+    let subject = || drawn(90, 90, |x, y| with(RED, disc(x, y, (40.0, 40.0), 30.0, 5.0)));
+    let scene = on(color(BLUE));
+    let far = Scene { shadow: shadow(60.0, 60.0, 0.0, 0.4), ..scene.clone() };
+    let (with, without) = (finished(subject(), &far), finished(subject(), &scene));
+    let mut edge = 0;
+    for (x, y) in (0..90).flat_map(|y| (0..60).map(move |x| (x, y))) {
+        assert_eq!(with.pixel(x, y), without.pixel(x, y));
+        let [red, _, blue, _] = with.pixel(x, y);
+        edge += u32::from(red > 20 && blue > 20);
+    }
+    assert!(edge > 50, "{edge}");
+    assert!(worst_mixture(&without, RED, BLUE) < 0.006);
+    // And on a shadow of that very colour the edge is what it is on the colour.
+    let same = Some(Shadow { color: Color([0, 0, 255, 255]), opacity: 0.7, dx: 0.0, dy: 0.0, sigma: 3.0 });
+    assert!(worst_mixture(&finished(subject(), &Scene { shadow: same, ..scene }), RED, BLUE) < 0.006);
+}
+
+/// A column that the lower border cuts, with a soft edge.
+fn bust(width: u32, height: u32) -> Frame {
+    let middle = width as f32 / 2.0;
+    drawn(width, height, |x, y| {
+        let across = ((width as f32 / 5.0 - (x as f32 + 0.5 - middle).abs()) / 2.0 + 0.5).clamp(0.0, 1.0);
+        let down = ((y as f32 - height as f32 / 4.0) / 2.0).clamp(0.0, 1.0);
+        with(RED, (across * down * 255.0).round() as u8)
+    })
+}
+
+#[test]
+fn a_subject_that_is_cut_off_lies_against_that_border_without_room_outline_or_rim() {
+    let studio = Framing::Padded { aspect: None, padding: Padding::Share(0.1) };
+    let outline = Some(Outline { color: Color::WHITE, width: 7.0 });
+    for (framing, outline, width) in [
+        (studio, None, None),
+        (studio, None, Some(123)),
+        (Framing::Grown, None, None),
+        (Framing::Grown, None, Some(75)),
+        (Framing::Trimmed { padding: 9 }, outline, None),
+        (Framing::Trimmed { padding: 9 }, outline, Some(90)),
+    ] {
+        for (dx, dy, sigma) in [(8.0, 12.0, 10.0), (-6.0, -14.0, 3.0), (0.0, 20.0, 0.0)] {
+            let resize = Resize { width, ..Resize::default() };
+            let shadow = shadow(dx, dy, sigma, 0.5).filter(|_| outline.is_none());
+            let scene = Scene { framing, anchor: Anchor::Auto, resize, shadow, outline, ..on(color([230, 240, 250])) };
+            let after = finished(bust(100, 160), &scene);
+            let Size { width, height } = after.size();
+            // Each of the lowest rows is the one above it: subject, shadow and outline all go on to the border.
+            for (x, y) in (height - 20..height).flat_map(|y| (0..width).map(move |x| (x, y))) {
+                let (here, above) = (after.pixel(x, y), after.pixel(x, y - 1));
+                let off = here.iter().zip(above).map(|(a, b)| a.abs_diff(b)).max();
+                assert!(off <= Some(2), "{here:?} under {above:?} at {x},{y} of {framing:?} with {dx},{dy},{sigma}");
+            }
+            let lowest: Vec<_> = (0..width).map(|x| after.pixel(x, height - 1)).collect();
+            assert!(lowest.iter().filter(|pixel| pixel[..3] == RED).count() > 20, "{framing:?}");
+            // In the middle there is a rim, or room.
+            let middle = finished(bust(100, 160), &Scene { anchor: Anchor::Center, ..scene });
+            let bottom = middle.size().height - 1;
+            assert!(
+                (0..middle.size().width).all(|x| middle.pixel(x, bottom)[..3] != RED)
+                    || (framing == Framing::Grown && dy < 0.0)
+            );
+        }
+    }
+}
+
+#[test]
+fn an_anchor_changes_nothing_where_no_border_cuts() {
+    for framing in [
+        Framing::Padded { aspect: Aspect::new(4, 5), padding: Padding::Share(0.1) },
+        Framing::Grown,
+        Framing::Trimmed { padding: 5 },
+    ] {
+        let outline = Some(Outline { color: Color::WHITE, width: 4.0 });
+        let subject = || drawn(81, 70, |x, y| with(RED, disc(x, y, (40.0, 35.0), 30.0, 2.0)));
+        let scene = Scene { framing, shadow: shadow(9.0, -5.0, 6.0, 0.4), outline, ..Scene::default() };
+        let anchored = finished(subject(), &Scene { anchor: Anchor::Auto, ..scene.clone() });
+        assert_eq!(largest_difference(&finished(subject(), &scene), &anchored), 0);
+    }
 }
 
 #[test]
@@ -458,7 +579,7 @@ fn a_translucent_background_lets_the_colour_behind_through() {
     assert_eq!(finished(speck(), &missing).pixel(5, 5), [255; 4]);
 }
 
-/// A landscape crop of `aspect` around `subject`.
+/// A crop of `aspect` around `subject`.
 fn cropped(source: Frame, subject: Rect, aspect: (u32, u32)) -> Flattened {
     let framing = Framing::Cropped { aspect: Aspect::new(aspect.0, aspect.1), padding: 0 };
     let scene = Scene { framing, ..on(Background::EdgeColor) };
@@ -477,25 +598,41 @@ fn an_opaque_crop_keeps_its_pixels_and_says_where_the_subject_is() {
 }
 
 #[test]
-fn letterbox_bars_have_the_mean_light_of_the_border_they_extend() {
-    let opaque = drawn(60, 20, |x, y| match y {
-        // Half of the light.
-        0 => with([if x < 30 { 0 } else { 255 }; 3], 255),
-        19 => [10, 20, 30, 255],
-        _ => [99, 99, 99, 255],
-    });
-    let Flattened { composite, subject } = cropped(opaque.clone(), rect(0, 5, 60, 10), (1, 1));
-    assert_eq!(composite.0.size(), Size::new(60, 60));
-    for x in [0, 31, 59] {
-        assert_eq!([composite.0.pixel(x, 0), composite.0.pixel(x, 19)], [[188, 188, 188, 255]; 2]);
-        assert_eq!([composite.0.pixel(x, 40), composite.0.pixel(x, 59)], [[10, 20, 30, 255]; 2]);
+fn beyond_its_picture_a_crop_has_the_colour_of_the_nearest_pixel() {
+    let source = drawn(60, 40, |x, y| [x as u8 * 4, y as u8 * 6, 77, 255]);
+    for (subject, aspect) in [
+        (rect(0, 5, 60, 10), (1, 1)),
+        (rect(5, 0, 10, 40), (1, 1)),
+        (rect(1, 10, 12, 9), (16, 9)),
+        (rect(50, 33, 9, 7), (1, 1)),
+        (rect(0, 0, 5, 5), (4, 5)),
+        (rect(0, 0, 60, 40), (9, 16)),
+    ] {
+        let Flattened { composite: Composite(after), subject: found } = cropped(source.clone(), subject, aspect);
+        let Rect { left, top, width, height } = found.expect("the subject");
+        assert_eq!((width, height), (subject.width, subject.height));
+        let (right, bottom) = (after.size().width - left - width, after.size().height - top - height);
+        assert!(left.abs_diff(right) <= 1 && top.abs_diff(bottom) <= 1, "{subject}: {left} {right} {top} {bottom}");
+        let nearest = |at: u32, start: u32, from: u32, side: u32| {
+            (i64::from(at) - i64::from(start) + i64::from(from)).clamp(0, i64::from(side) - 1) as u32
+        };
+        for (x, y) in (0..after.size().height).flat_map(|y| (0..after.size().width).map(move |x| (x, y))) {
+            let expected = source.pixel(nearest(x, left, subject.left, 60), nearest(y, top, subject.top, 40));
+            assert_eq!(after.pixel(x, y), expected, "{x},{y} around {subject}");
+        }
     }
-    assert_eq!(composite.0.pixel(7, 25), opaque.pixel(7, 5));
-    assert_eq!(subject, Some(rect(0, 25, 60, 10)));
-    // Upright: bars to the left and right.
-    let upright = drawn(20, 60, |x, y| opaque.pixel(y, x));
-    let after = cropped(upright, rect(5, 0, 10, 60), (1, 1)).composite.0;
-    assert_eq!([after.pixel(0, 8), after.pixel(59, 8)], [[188, 188, 188, 255], [10, 20, 30, 255]]);
+    // Resized as well.
+    let framing = Framing::Cropped { aspect: Aspect::new(16, 9), padding: 3 };
+    let scene =
+        Scene { framing, resize: Resize { width: Some(333), ..Resize::default() }, ..on(Background::EdgeColor) };
+    let subject = rect(1, 10, 12, 9);
+    let layout = scene.layout(source.size(), subject).unwrap();
+    let after = flatten(source, subject, &layout, &scene, Materials::default()).composite.0;
+    assert!(layout.place.left > 0 && !after.has_transparency());
+    assert!(
+        (0..after.size().height)
+            .all(|y| (0..layout.place.left).all(|x| after.pixel(x, y) == after.pixel(layout.place.left, y)))
+    );
 }
 
 #[test]
@@ -514,6 +651,11 @@ fn the_bars_of_a_cutout_are_clear_also_where_it_touches_its_border() {
     let after = cropped(cutout, rect(10, 0, 40, 20), (1, 1));
     assert_eq!(after.composite.0.size(), Size::new(40, 40));
     assert_eq!([after.composite.0.pixel(20, 9), after.composite.0.pixel(20, 10)], [[0; 4], with(RED, 255)]);
+    // Off the middle of its picture it is still in the middle of the crop.
+    let cutout = drawn(60, 20, |x, y| if x < 10 && y < 10 { with(RED, 255) } else { [0; 4] });
+    let corner = cropped(cutout, rect(0, 0, 10, 10), (2, 1));
+    assert_eq!((corner.composite.0.size(), corner.subject), (Size::new(20, 10), Some(rect(5, 0, 10, 10))));
+    assert_eq!(corner.composite.0.pixel(4, 5), [0; 4]);
     assert_eq!(after.subject, Some(rect(0, 10, 40, 20)));
 }
 
@@ -564,6 +706,7 @@ fn every_scene_of_every_odd_size_is_finished() {
                 for (to_width, to_height) in resizes {
                     let scene = Scene {
                         framing,
+                        anchor: Anchor::Auto,
                         resize: Resize { width: to_width, height: to_height, max_dim: None },
                         limit: CanvasLimit::default(),
                         background,
@@ -576,6 +719,7 @@ fn every_scene_of_every_odd_size_is_finished() {
                     };
                     let source = drawn(width, height, |x, y| if (x, y) == (0, 0) { [255; 4] } else { noise(x, y) });
                     let subject = source.covered(SUBJECT_ALPHA).unwrap();
+                    let scene = scene.anchored(&source);
                     let Ok(layout) = scene.layout(source.size(), subject) else { continue };
                     let materials =
                         Materials { background: Some(drawn(13, 7, noise)), plate: scene.plate(&source), mark: None };

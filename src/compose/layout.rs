@@ -8,11 +8,15 @@
 //!   distorted, and the background fills what is left over as well.
 //! * `max_dim` then clamps the longest side of the whole canvas. It never enlarges.
 //!
+//! A subject that its picture cuts off may be held at the canvas's borders instead of lying in the middle ([`Anchor`]);
+//! there is no room at such a side, and what a box leaves over is at the other.
+//!
 //! Where an aspect is asked for, sides follow from the aspect itself and not from the natural canvas, whose own sides
 //! are whole pixels already: a width of 1000 at 4:5 is 1250 high for every subject.
 
+use super::anchor::{self, Hold};
 use super::portrait::{self, Window};
-use super::{Aspect, Background, Framing, Padding, Plate, Scene, Shadow, grounding, shadow};
+use super::{Anchor, Aspect, Background, Framing, Padding, Plate, Scene, Shadow, grounding, shadow};
 use crate::image::{Rect, Size};
 
 /// The longest side of a result in pixels, where no larger picture may come in.
@@ -119,11 +123,28 @@ impl Scene {
     /// [`OutputTooLarge`] when a side would be longer than the scene's limit.
     pub fn layout(&self, source: Size, subject: Rect) -> Result<Layout, OutputTooLarge> {
         let subject = inside(subject, source);
-        if let Framing::Padded { padding, .. } = self.framing {
-            return self.padded(subject.size(), padding, subject);
+        let mut holds = self.holds();
+        loop {
+            let layout = self.held(source, subject, holds)?;
+            match anchor::loosened(holds, &layout) {
+                Some(looser) => holds = looser,
+                None => return Ok(layout),
+            }
         }
-        let natural = self.natural(source, subject);
+    }
+
+    /// The layout with the columns and the rows of the canvas held so.
+    fn held(&self, source: Size, subject: Rect, holds: [Hold; 2]) -> Result<Layout, OutputTooLarge> {
+        if let Framing::Padded { padding, .. } = self.framing {
+            return self.padded(subject.size(), padding, subject, holds);
+        }
+        let natural = self.natural(source, subject, holds);
         let (canvas, room) = self.resize_of(source).canvas(natural.size, natural.shape, self.limit)?;
+        let room = Rect {
+            left: holds[0].start(room.width, (room.left, room.width), canvas.width),
+            top: holds[1].start(room.height, (room.top, room.height), canvas.height),
+            ..room
+        };
         let (left, width) = scaled(natural.before.0, natural.from.width, natural.size.width, room.width);
         let (top, height) = scaled(natural.before.1, natural.from.height, natural.size.height, room.height);
         let place = Rect { left: room.left + left, top: room.top + top, width, height };
@@ -134,21 +155,25 @@ impl Scene {
         } else {
             room.height as f32 / natural.size.height as f32
         };
-        Ok(Layout { canvas, from: natural.from, place, scale: self.outline_scale(scale, place, room) })
+        Ok(Layout { canvas, from: natural.from, place, scale: self.outline_scale(scale, place, room, holds) })
     }
 
-    /// The subject in the middle of a canvas of the aspect: at its own scale on the natural one, else fitted into what
-    /// the padding leaves.
-    fn padded(&self, subject: Size, padding: Padding, from: Rect) -> Result<Layout, OutputTooLarge> {
+    /// The subject in the middle of a canvas of the aspect, or held at its borders: at its own scale on the natural one,
+    /// else fitted into what the padding leaves.
+    fn padded(&self, subject: Size, padding: Padding, from: Rect, holds: [Hold; 2]) -> Result<Layout, OutputTooLarge> {
         let shape = self.shape().unwrap_or(Size::new(1, 1));
-        let natural = around(padding.around(subject), shape);
+        let natural = around(padding.around(subject, holds), shape);
         let (canvas, room) = self.resize.canvas(natural, shape, self.limit)?;
-        let size = if room.size() == natural { subject } else { subject.fitted(padding.within(room.size())) };
+        let size = if room.size() == natural { subject } else { subject.fitted(padding.within(room.size(), holds)) };
+        // A pixel that only rounding left over is no reason to give up a side.
+        let spanned = |hold: Hold, side: u32, room: u32| if hold.is_both() && side + 1 == room { room } else { side };
+        let width = spanned(holds[0], size.width, room.width);
+        let height = spanned(holds[1], size.height, room.height);
         let place = Rect {
-            left: room.left + (room.width - size.width) / 2,
-            top: room.top + (room.height - size.height) / 2,
-            width: size.width,
-            height: size.height,
+            left: holds[0].start(width, (room.left, room.width), canvas.width),
+            top: holds[1].start(height, (room.top, room.height), canvas.height),
+            width,
+            height,
         };
         Ok(Layout { canvas, from, place, scale: 1.0 })
     }
@@ -165,19 +190,20 @@ impl Scene {
         }
     }
 
-    fn natural(&self, source: Size, subject: Rect) -> Natural {
+    fn natural(&self, source: Size, subject: Rect, holds: [Hold; 2]) -> Natural {
         match self.framing {
             Framing::Whole | Framing::Padded { .. } => whole(source),
             Framing::Cropped { padding, .. } => cropped(source, subject, padding, self.shape()),
             Framing::Grown => match &self.shadow {
-                Some(shadow) => grown(source, subject, shadow),
+                Some(shadow) => grown(source, subject, shadow, holds),
                 None => whole(source),
             },
             Framing::Trimmed { padding } => {
                 let width = self.outline.map_or(0.0, |outline| outline.width.min(FAR));
                 let room = (width.ceil() as u32).saturating_add(padding);
-                let size = Padding::Pixels(room).around(subject.size());
-                Natural { size, shape: size, from: subject, before: (room, room) }
+                let size = Padding::Pixels(room).around(subject.size(), holds);
+                let [left, top] = holds.map(|hold| if hold.first > 0 { 0 } else { room });
+                Natural { size, shape: size, from: subject, before: (left, top) }
             }
             Framing::Portrait { head, .. } => {
                 let shape = self.shape().unwrap_or(Size::new(1, 1));
@@ -199,15 +225,17 @@ impl Scene {
         given.or_else(boxed).map(|aspect| Size::new(aspect.width(), aspect.height()))
     }
 
-    /// `scale`, or a little less where rounding left a trimmed outline less room than it needs.
-    fn outline_scale(&self, scale: f32, place: Rect, room: Rect) -> f32 {
+    /// `scale`, or a little less where rounding left a trimmed outline less room than it needs. There is none where the
+    /// subject is held.
+    fn outline_scale(&self, scale: f32, place: Rect, room: Rect, holds: [Hold; 2]) -> f32 {
         let Some(outline) = self.outline.filter(|_| matches!(self.framing, Framing::Trimmed { .. })) else {
             return scale;
         };
         let (left, top) = (place.left - room.left, place.top - room.top);
         let (right, bottom) = (room.width - left - place.width, room.height - top - place.height);
-        let least = left.min(right).min(top).min(bottom);
-        scale.min(least as f32 / outline.width.ceil().max(1.0))
+        let sides = [(left, holds[0].first), (right, holds[0].last), (top, holds[1].first), (bottom, holds[1].last)];
+        let least = sides.into_iter().filter(|(_, contact)| *contact == 0).map(|(room, _)| room).min();
+        least.map_or(scale, |least| scale.min(least as f32 / outline.width.ceil().max(1.0)))
     }
 
     /// An upper bound, over all subjects, of what [`flatten`](super::flatten) needs beside the source, in pixels of four
@@ -220,7 +248,7 @@ impl Scene {
         let shadow = self.shadow.map_or(0, |shadow| {
             // Only a padded canvas has a known scale.
             let sigma = if matches!(self.framing, Framing::Padded { .. }) { shadow.sigma } else { 0.0 };
-            canvas / shadow::reduction(sigma).pow(2)
+            (canvas + self.most_beyond(&shadow, canvas)) / shadow::reduction(sigma).pow(2)
         });
         let plate = match self.background {
             Background::Blurred { intensity, .. } => Plate::most_pixels(source, intensity),
@@ -234,12 +262,41 @@ impl Scene {
         outline + shadow + grounded + plate + mark + if unchanged { 0 } else { canvas }
     }
 
+    /// Pixels beyond a canvas of so many that the coverage of a subject that is cut off may go on for its shadow, at most.
+    fn most_beyond(&self, shadow: &Shadow, canvas: usize) -> usize {
+        if self.anchor == Anchor::Center {
+            return 0;
+        }
+        let away = [shadow.dx.abs(), shadow.dy.abs()].into_iter().fold(0.0, f32::max);
+        // Only a padded canvas has a known scale; another may be enlarged to the longest side.
+        let CanvasLimit(max_side) = self.limit;
+        let scale = if matches!(self.framing, Framing::Padded { .. }) { 1.0 } else { max_side as f32 };
+        let side = self.resize.max_dim.unwrap_or(max_side).min(max_side) as usize;
+        let reach = ((shadow::reach_of(shadow, 1.0) + away) * scale).min(side as f32) as usize;
+        // A frame of this width; and no side goes on by more than its own length.
+        (4 * reach * (side + reach)).min(8 * canvas)
+    }
+
     /// Pixels of the largest canvas that any subject may lead to.
     fn largest_canvas(&self, source: Size) -> usize {
         let CanvasLimit(max_side) = self.limit;
         let limit = max_side.min(self.resize.max_dim.unwrap_or(max_side)) as usize;
-        // Every framing's natural canvas grows with its subject: the largest is that of a subject that fills the picture.
-        let all = Rect::whole(source);
+        let source = match self.framing {
+            // The largest crop has the side of a subject at the one border and its padding up to the other on both sides.
+            Framing::Cropped { aspect: Some(_), padding } => {
+                let side = |side: u32| side + padding.min(side.saturating_sub(1));
+                Size::new(side(source.width), side(source.height))
+            }
+            Framing::Whole
+            | Framing::Padded { .. }
+            | Framing::Cropped { aspect: None, .. }
+            | Framing::Grown
+            | Framing::Trimmed { .. }
+            | Framing::Portrait { .. } => source,
+        };
+        // Every other natural canvas grows with its subject: the largest is that of a subject that fills the picture. It has
+        // room on every side: where a subject is held there is none.
+        let (all, free_sides) = (Rect::whole(source), [Hold::default(); 2]);
         let free = match self.framing {
             Framing::Whole
             | Framing::Padded { .. }
@@ -250,12 +307,12 @@ impl Scene {
         let most = match (self.resize.width, self.resize.height) {
             // Where the aspect is the subject's it may be anything, and so may the side that follows from it.
             (Some(side), None) | (None, Some(side)) if free => side as usize * max_side as usize,
-            (None, None) if free => self.natural(source, all).size.area(),
+            (None, None) if free => self.natural(source, all, free_sides).size.area(),
             (None, None) if matches!(self.framing, Framing::Portrait { .. }) => {
                 let side = self.resize_of(source).max_dim.unwrap_or(max_side);
                 self.shape().unwrap_or(Size::new(1, 1)).fitted(Size::new(side, side)).area()
             }
-            _ => self.layout(source, all).map_or(limit * limit, |layout| layout.canvas.area()),
+            _ => self.held(source, all, free_sides).map_or(limit * limit, |layout| layout.canvas.area()),
         };
         most.min(limit * limit)
     }
@@ -306,25 +363,29 @@ impl Resize {
 }
 
 impl Padding {
-    /// The least canvas that leaves this room around a subject of `size`.
-    fn around(self, size: Size) -> Size {
-        let side = |side: u32| match self {
-            Self::Pixels(pixels) => side.saturating_add(pixels.saturating_mul(2)),
+    /// The least canvas that leaves this room around a subject of `size`, on the sides where it is not held.
+    fn around(self, size: Size, holds: [Hold; 2]) -> Size {
+        let side = |side: u32, hold: Hold| match self {
+            Self::Pixels(pixels) => side.saturating_add(pixels.saturating_mul(hold.free_sides())),
             // A share is not exact in binary: 500.000002 columns are 500.
-            Self::Share(share) => ((f64::from(side) / (1.0 - 2.0 * f64::from(share)) - 1e-3).ceil() as u32).max(side),
+            Self::Share(share) => {
+                let left = 1.0 - f64::from(hold.free_sides()) * f64::from(share);
+                ((f64::from(side) / left - 1e-3).ceil() as u32).max(side)
+            }
         };
-        Size::new(side(size.width), side(size.height))
+        Size::new(side(size.width, holds[0]), side(size.height, holds[1]))
     }
 
     /// What is left of `room` inside this padding, at least one pixel.
-    fn within(self, room: Size) -> Size {
-        let side = |side: u32| match self {
-            Self::Pixels(pixels) => side.saturating_sub(pixels.saturating_mul(2)).max(1),
+    fn within(self, room: Size, holds: [Hold; 2]) -> Size {
+        let side = |side: u32, hold: Hold| match self {
+            Self::Pixels(pixels) => side.saturating_sub(pixels.saturating_mul(hold.free_sides())).max(1),
             Self::Share(share) => {
-                ((f64::from(side) * (1.0 - 2.0 * f64::from(share)) + 1e-3).floor() as u32).clamp(1, side.max(1))
+                let left = 1.0 - f64::from(hold.free_sides()) * f64::from(share);
+                ((f64::from(side) * left + 1e-3).floor() as u32).clamp(1, side.max(1))
             }
         };
-        Size::new(side(room.width), side(room.height))
+        Size::new(side(room.width, holds[0]), side(room.height, holds[1]))
     }
 }
 
@@ -369,43 +430,45 @@ const fn whole(source: Size) -> Natural {
     Natural { size: source, shape: source, from: Rect::whole(source), before: (0, 0) }
 }
 
-/// The part of the source around the subject; where the aspect does not fit in it, all of that side in the middle.
+/// The part of the source around the subject, with its padding as far as the source goes.
+///
+/// Of an aspect it is the smallest that has the subject in its middle, with the padding as far as the source goes on the
+/// farther side; it may reach beyond the source.
 fn cropped(source: Size, subject: Rect, padding: u32, shape: Option<Size>) -> Natural {
-    let padded = |first: u32, length: u32, side: u32| {
-        (first + length).saturating_add(padding).min(side) - first.saturating_sub(padding)
+    let room = |first: u32, length: u32, side: u32| (padding.min(first), padding.min(side - first - length));
+    let (left, right) = room(subject.left, subject.width, source.width);
+    let (above, below) = room(subject.top, subject.height, source.height);
+    let Some(shape) = shape else {
+        let (width, height) = (left + subject.width + right, above + subject.height + below);
+        let from = Rect { left: subject.left - left, top: subject.top - above, width, height };
+        return Natural { size: from.size(), shape: from.size(), from, before: (0, 0) };
     };
-    let bounds = Size::new(
-        padded(subject.left, subject.width, source.width),
-        padded(subject.top, subject.height, source.height),
-    );
-    let size = shape.map_or(bounds, |shape| around(bounds, shape));
-    // First pixel that shows, number of them, and how many of the crop come before.
+    let least = Size::new(subject.width + 2 * left.max(right), subject.height + 2 * above.max(below));
+    let size = around(least, shape);
     let window = |first: u32, length: u32, side: u32, crop: u32| {
-        if crop >= side {
-            return (0, side, (crop - side) / 2);
-        }
-        let start = (2 * u64::from(first) + u64::from(length)).saturating_sub(u64::from(crop)) / 2;
-        ((start as u32).min(side - crop), crop, 0)
+        let start = (2 * i64::from(first) + i64::from(length) - i64::from(crop)).div_euclid(2);
+        portrait::shown(start, crop, side)
     };
-    let (left, width, before_left) = window(subject.left, subject.width, source.width, size.width);
-    let (top, height, before_top) = window(subject.top, subject.height, source.height, size.height);
-    let from = Rect { left, top, width, height };
-    Natural { size, shape: shape.unwrap_or(size), from, before: (before_left, before_top) }
+    let (columns, before) = window(subject.left, subject.width, source.width, size.width);
+    let (rows, before_rows) = window(subject.top, subject.height, source.height, size.height);
+    let from = Rect { left: columns.0, top: rows.0, width: columns.1, height: rows.1 };
+    Natural { size, shape, from, before: (before, before_rows) }
 }
 
-/// The picture and the shadow that its subject casts.
-fn grown(source: Size, subject: Rect, shadow: &Shadow) -> Natural {
+/// The picture and the shadow that its subject casts; where that is held, the picture's border stays that of the canvas.
+fn grown(source: Size, subject: Rect, shadow: &Shadow, holds: [Hold; 2]) -> Natural {
     let reach = shadow::reach(shadow.sigma.clamp(0.0, FAR)) as i64;
     // Whole pixels before the picture, and of both together.
-    let side = |first: u32, length: u32, side: u32, offset: f32| {
+    let side = |first: u32, length: u32, side: u32, offset: f32, hold: Hold| {
         let offset = if offset.is_nan() { 0.0 } else { offset.clamp(-FAR, FAR) };
         let low = i64::from(first) + offset.floor() as i64 - reach;
         let high = i64::from(first + length) + offset.ceil() as i64 + reach;
-        let before = (-low).max(0);
-        (before as u32, (before + high.max(i64::from(side))) as u32)
+        let before = if hold.first > 0 { 0 } else { (-low).max(0) };
+        let end = if hold.last > 0 { i64::from(side) } else { high.max(i64::from(side)) };
+        (before as u32, (before + end) as u32)
     };
-    let (left, width) = side(subject.left, subject.width, source.width, shadow.dx);
-    let (top, height) = side(subject.top, subject.height, source.height, shadow.dy);
+    let (left, width) = side(subject.left, subject.width, source.width, shadow.dx, holds[0]);
+    let (top, height) = side(subject.top, subject.height, source.height, shadow.dy, holds[1]);
     let size = Size::new(width, height);
     Natural { size, shape: size, from: Rect::whole(source), before: (left, top) }
 }
@@ -413,7 +476,7 @@ fn grown(source: Size, subject: Rect, shadow: &Shadow) -> Natural {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::compose::{Grounding, Head, Light, Outline};
+    use crate::compose::{Contact, Grounding, Head, Light, Outline};
     use crate::image::color::Color;
 
     const PORTRAIT: Size = Size::new(200, 300);
@@ -548,8 +611,20 @@ mod tests {
         Scene { outline, ..scene(Framing::Trimmed { padding }, resize) }
     }
 
-    /// Scenes of every framing, in every size.
+    fn held(scene: Scene, [left, top, right, bottom]: [u32; 4]) -> Scene {
+        Scene { anchor: Anchor::At(Contact { left, top, right, bottom }), ..scene }
+    }
+
+    /// Scenes of every framing, in every size, held at no, some and all borders.
     fn scenes() -> Vec<Scene> {
+        let contacts = [[0, 0, 0, 9], [5, 0, 0, 0], [0, 3, 9, 0], [5, 0, 9, 1], [9, 5, 3, 7]];
+        let free = scenes_in_the_middle();
+        let held = free.iter().flat_map(|scene| contacts.map(|contact| held(scene.clone(), contact)));
+        let held: Vec<_> = held.collect();
+        free.into_iter().chain(held).collect()
+    }
+
+    fn scenes_in_the_middle() -> Vec<Scene> {
         let sizes =
             [(0, 0, 0), (100, 0, 0), (0, 77, 0), (301, 200, 0), (640, 640, 99), (0, 0, 64), (1, 1, 0), (500, 0, 50)];
         let mut scenes = Vec::new();
@@ -697,19 +772,69 @@ mod tests {
     }
 
     #[test]
-    fn a_crop_of_an_aspect_is_centred_then_slid_then_letterboxed() {
+    fn a_crop_of_an_aspect_has_the_subject_in_its_middle_and_may_leave_the_picture() {
         let square =
             |padding, subject| cropped(Some((1, 1)), padding, Resize::default()).layout(LANDSCAPE, subject).unwrap();
-        // Centred.
         let layout = square(5, rect(100, 50, 50, 30));
         assert_eq!((layout.from, layout.place), (rect(95, 35, 60, 60), rect(0, 0, 60, 60)));
-        // Slid down from above the picture, and back from its right.
-        assert_eq!(square(5, rect(100, 0, 50, 10)).from, rect(95, 0, 60, 60));
-        assert_eq!(square(0, rect(280, 50, 20, 80)).from, rect(220, 50, 80, 80));
-        // Higher than the picture: bars above and below.
+        // Beyond the upper border of the picture, and its right one.
+        let layout = square(5, rect(100, 0, 50, 10));
+        assert_eq!((layout.from, layout.place), (rect(95, 0, 60, 35), rect(0, 25, 60, 35)));
+        let layout = square(0, rect(280, 50, 20, 80));
+        assert_eq!((layout.from, layout.place), (rect(250, 50, 50, 80), rect(0, 0, 50, 80)));
+        // Higher than the picture: beyond both.
         let layout = square(0, rect(20, 50, 251, 30));
         assert_eq!(layout.canvas, Size::new(251, 251));
-        assert_eq!((layout.from, layout.place), (rect(20, 0, 251, 200), rect(0, 25, 251, 200)));
+        assert_eq!((layout.from, layout.place), (rect(20, 0, 251, 190), rect(0, 61, 251, 190)));
+        // The padding that one border clamps is that of the other; where both do there is no more of it.
+        let layout = square(5, rect(2, 60, 50, 50));
+        assert_eq!((layout.canvas, layout.from), (Size::new(60, 60), rect(0, 55, 57, 60)));
+        assert_eq!(square(5000, rect(20, 0, 260, 200)).canvas, Size::new(300, 300));
+    }
+
+    #[test]
+    fn the_margins_of_a_crop_of_an_aspect_are_equal() {
+        let source = Size::new(800, 600);
+        let subjects = [
+            rect(10, 200, 120, 90),
+            rect(670, 200, 120, 90),
+            rect(300, 3, 81, 60),
+            rect(300, 520, 80, 77),
+            rect(0, 0, 33, 44),
+            rect(767, 556, 33, 44),
+            rect(10, 10, 780, 100),
+            rect(350, 0, 20, 600),
+        ];
+        for (subject, aspect) in
+            subjects.into_iter().flat_map(|subject| [(16, 9), (1, 1), (4, 5)].map(|a| (subject, a)))
+        {
+            for (padding, size) in
+                [(8, (0, 0, 0)), (0, (0, 0, 0)), (100, (640, 0, 0)), (8, (0, 0, 300)), (8, (500, 400, 0))]
+            {
+                let scene = cropped(Some(aspect), padding, resize(size.0, size.1, size.2));
+                let layout = scene.layout(source, subject).unwrap();
+                // The exact place of the subject on the canvas.
+                let across = f64::from(layout.place.width) / f64::from(layout.from.width);
+                let down = f64::from(layout.place.height) / f64::from(layout.from.height);
+                let left =
+                    f64::from(layout.place.left) + (f64::from(subject.left) - f64::from(layout.from.left)) * across;
+                let top = f64::from(layout.place.top) + (f64::from(subject.top) - f64::from(layout.from.top)) * down;
+                let right = f64::from(layout.canvas.width) - left - f64::from(subject.width) * across;
+                let bottom = f64::from(layout.canvas.height) - top - f64::from(subject.height) * down;
+                let told = format!("{subject} at {aspect:?} with {padding} in {size:?}: {layout:?}");
+                // A pixel of the source, and the rounding of start and length on the canvas.
+                let most = across.max(down).max(1.0) + 2.0;
+                assert!((left - right).abs() <= most && (top - bottom).abs() <= most, "{told}");
+                if size == (0, 0, 0) {
+                    assert!((left - right).abs() <= 1.0 && (top - bottom).abs() <= 1.0, "{told}");
+                }
+                assert!(left > -1.0 && top > -1.0 && right > -1.0 && bottom > -1.0, "{told}");
+            }
+        }
+        // The one that was found: 10 to the left and 159 to the right.
+        let layout = cropped(Some((16, 9)), 8, Resize::default()).layout(source, rect(10, 200, 120, 90)).unwrap();
+        let left = layout.place.left + 10 - layout.from.left;
+        assert!(left.abs_diff(layout.canvas.width - left - 120) <= 1, "{layout:?}");
     }
 
     #[test]
@@ -779,6 +904,94 @@ mod tests {
         // 100 columns of subject, twice 50 of outline: a quarter of the canvas on each side.
         let layout = trimmed(50.0, 0, resize(100, 0, 0)).layout(PORTRAIT, rect(50, 50, 100, 100)).unwrap();
         assert_eq!((layout.place, layout.scale), (rect(25, 25, 50, 50), 0.5));
+    }
+
+    #[test]
+    fn a_padded_subject_lies_against_the_borders_that_it_is_held_at() {
+        let share = Padding::Share(0.1);
+        let free = Resize::default();
+        // Aspect, padding, size, subject, contacts; canvas and place.
+        type Case = (Option<(u32, u32)>, Padding, Resize, (u32, u32), [u32; 4], (u32, u32), (u32, u32, u32, u32));
+        let cases: [Case; 14] = [
+            // Below: 90 % of the height, at its end; in the middle across.
+            (None, share, free, (90, 180), [0, 0, 0, 80], (200, 200), (55, 20, 90, 180)),
+            (None, share, free, (90, 180), [0, 80, 0, 0], (200, 200), (55, 0, 90, 180)),
+            (None, share, free, (180, 90), [80, 0, 0, 0], (200, 200), (0, 55, 180, 90)),
+            (None, share, free, (180, 90), [0, 0, 80, 0], (200, 200), (20, 55, 180, 90)),
+            (None, Padding::Pixels(20), free, (90, 180), [0, 0, 0, 80], (200, 200), (55, 20, 90, 180)),
+            // A corner.
+            (None, share, free, (90, 180), [40, 0, 0, 80], (200, 200), (0, 20, 90, 180)),
+            // What decides is the free width: 80 % of it.
+            (None, share, free, (160, 90), [0, 0, 0, 80], (200, 200), (20, 110, 160, 90)),
+            // Both sides of a wide one: all of the width.
+            (None, share, free, (200, 90), [30, 0, 40, 0], (200, 200), (0, 55, 200, 90)),
+            (Some((2, 1)), share, free, (200, 90), [30, 0, 40, 50], (200, 100), (0, 10, 200, 90)),
+            // The aspect has no room for both: the longer contact, with padding at the other.
+            (None, share, free, (90, 180), [30, 0, 40, 0], (225, 225), (135, 22, 90, 180)),
+            (None, share, free, (90, 180), [40, 0, 30, 0], (225, 225), (0, 22, 90, 180)),
+            // All four, of another aspect than the subject: both of one axis.
+            (None, share, free, (90, 180), [9, 3, 2, 7], (180, 180), (0, 0, 90, 180)),
+            // In sizes of their own.
+            (None, share, resize(400, 0, 0), (90, 180), [0, 0, 0, 80], (400, 400), (110, 40, 180, 360)),
+            (None, share, resize(400, 200, 0), (200, 90), [30, 0, 40, 50], (400, 200), (0, 20, 400, 180)),
+        ];
+        for (aspect, padding, resize, (width, height), contact, canvas, place) in cases {
+            let scene = held(padded(aspect, padding, resize), contact);
+            let layout = scene.layout(PORTRAIT, rect(0, 0, width, height)).unwrap();
+            let (left, top, width, height) = place;
+            let told = format!("{width}×{height} held by {contact:?}");
+            assert_eq!(layout.canvas, Size::new(canvas.0, canvas.1), "{told}");
+            assert_eq!(layout.place, rect(left, top, width, height), "{told}");
+        }
+    }
+
+    #[test]
+    fn without_a_contact_every_layout_is_that_of_the_middle() {
+        let mut laid_out = 0;
+        for (scene, subject) in scenes_in_the_middle()
+            .into_iter()
+            .flat_map(|scene| [rect(0, 0, 200, 300), rect(50, 100, 77, 130)].map(|subject| (scene.clone(), subject)))
+        {
+            let middle = scene.layout(PORTRAIT, subject);
+            for anchor in [Anchor::Auto, Anchor::At(Contact::default())] {
+                assert_eq!(Scene { anchor, ..scene.clone() }.layout(PORTRAIT, subject), middle, "{scene:?}");
+            }
+            laid_out += usize::from(middle.is_ok());
+        }
+        assert!(laid_out > 500, "{laid_out}");
+    }
+
+    #[test]
+    fn a_held_canvas_does_not_grow_beyond_the_border_of_the_picture() {
+        let reach = shadow::reach(4.0) as u32;
+        let subject = rect(100, 50, 200, 150);
+        let shadow =
+            |resize, contact| held(grown(10.0, 12.0, 4.0, resize), contact).layout(LANDSCAPE, subject).unwrap();
+        let layout = shadow(Resize::default(), [0, 0, 0, 90]);
+        assert_eq!((layout.canvas, layout.place), (Size::new(310 + reach, 200), Rect::whole(LANDSCAPE)));
+        assert_eq!(shadow(Resize::default(), [0, 0, 90, 90]), Layout::unchanged(LANDSCAPE));
+        // What a box leaves over is at the other side.
+        let layout = shadow(resize(300, 400, 0), [0, 0, 90, 90]);
+        assert_eq!((layout.canvas, layout.place), (Size::new(300, 400), rect(0, 200, 300, 200)));
+        let layout = shadow(resize(600, 200, 0), [9, 0, 0, 90]);
+        assert_eq!((layout.place.left, layout.place.top + layout.place.height), (0, 200));
+    }
+
+    #[test]
+    fn a_held_sticker_has_neither_outline_nor_padding_at_its_border() {
+        let subject = rect(0, 20, 31, 64);
+        let sticker = |resize, contact| held(trimmed(16.5, 32, resize), contact).layout(PORTRAIT, subject).unwrap();
+        let layout = sticker(Resize::default(), [0, 0, 0, 20]);
+        assert_eq!((layout.canvas, layout.place), (Size::new(31 + 2 * 49, 64 + 49), rect(49, 49, 31, 64)));
+        let layout = sticker(Resize::default(), [20, 20, 0, 0]);
+        assert_eq!((layout.canvas, layout.place), (Size::new(31 + 49, 64 + 49), rect(0, 0, 31, 64)));
+        // At half the size the outline is half as wide: only sides with room count.
+        let layout = sticker(resize(40, 0, 0), [20, 20, 0, 0]);
+        assert!((layout.scale - 0.5).abs() < 0.02, "{layout:?}");
+        // A box that is too wide for both sides: the longer one, and an outline at the other.
+        let layout = sticker(resize(452, 226, 0), [10, 0, 20, 0]);
+        assert_eq!(layout.place.left + layout.place.width, 452);
+        assert!(layout.place.left > 49 && layout.scale > 1.0, "{layout:?}");
     }
 
     #[test]

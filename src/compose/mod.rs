@@ -2,6 +2,7 @@
 //!
 //! [`layout`](Resize::layout) decides in rectangles only, before any pixel is decoded; [`flatten`] carries it out.
 
+mod anchor;
 mod background;
 mod enhance;
 mod flatten;
@@ -11,6 +12,7 @@ mod grounding;
 mod layout;
 mod on_white;
 mod outline;
+mod overlay;
 mod portrait;
 mod resample;
 mod scene;
@@ -18,6 +20,7 @@ mod shadow;
 mod text;
 mod watermark;
 
+pub use anchor::{Anchor, Contact};
 pub use background::Plate;
 pub use flatten::{Flattened, Materials, SUBJECT_ALPHA, flatten};
 pub use layout::{CanvasLimit, Layout, MAX_SIDE, OutputTooLarge, Resize};

@@ -169,7 +169,7 @@ pub(super) fn window(head: &Head, shape: Size, source: Size) -> Window {
 }
 
 /// What a frame of `length` from `first` on shows of a side: its start and length, and how much of the frame is before it.
-fn shown(first: i64, length: u32, side: u32) -> ((u32, u32), u32) {
+pub(super) fn shown(first: i64, length: u32, side: u32) -> ((u32, u32), u32) {
     // At least one pixel shows, whatever rounding did to an odd frame.
     let first = first.clamp(1 - i64::from(length), i64::from(side) - 1);
     let low = first.max(0);

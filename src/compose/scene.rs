@@ -1,6 +1,6 @@
 //! What a finished picture is made of, beside the subject. Nothing here depends on the picture at hand.
 
-use super::{CanvasLimit, Head, Resize};
+use super::{Anchor, CanvasLimit, Head, Resize};
 use crate::image::color::Color;
 
 /// Everything that surrounds the subject, and the subject's place in it.
@@ -8,6 +8,9 @@ use crate::image::color::Color;
 pub struct Scene {
     /// What part of the source shows, and how much room is around it.
     pub framing: Framing,
+    /// Where a subject lies that the picture's border cuts off, with room around it ([`Framing::Padded`],
+    /// [`Framing::Grown`] and [`Framing::Trimmed`]).
+    pub anchor: Anchor,
     /// The size of the result.
     pub resize: Resize,
     /// How large it may be.
@@ -43,9 +46,10 @@ pub enum Framing {
     },
     /// Part of the source around the subject.
     Cropped {
-        /// Of the crop; without one that of an exact box, else whatever the subject has.
+        /// Of the crop, which then has the subject in its middle and may reach beyond the source; without one that of an
+        /// exact box, else whatever the subject has, inside the source.
         aspect: Option<Aspect>,
-        /// Room on each side in pixels of the source.
+        /// Room on each side in pixels of the source, as far as that goes.
         padding: u32,
     },
     /// The picture as it is, grown where its shadow leaves it.
@@ -125,7 +129,7 @@ pub enum Background {
         /// Where there is nothing but subject.
         behind: Color,
     },
-    /// Bars in the colour of the border that they extend; clear ones around a cutout.
+    /// Beyond the source the colour of its nearest pixel; nothing around a cutout.
     EdgeColor,
 }
 
@@ -152,7 +156,7 @@ pub struct Shadow {
     pub dx: f32,
     /// Distance downwards.
     pub dy: f32,
-    /// Standard deviation of its blur.
+    /// Standard deviation (σ) of its Gaussian blur.
     pub sigma: f32,
 }
 

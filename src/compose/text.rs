@@ -5,7 +5,6 @@
 //! looks the same on every machine. What no font has is drawn as a box.
 
 use super::watermark::Room;
-use crate::image::color::{encoded8_of_linear16, linear16_of_encoded8};
 use crate::image::{Buffer, Frame, Size};
 use backdrop_kernels::dilate;
 use cosmic_text::fontdb::{Database, Language, Source, Weight};
@@ -228,11 +227,10 @@ fn name(index: usize) -> String {
 }
 
 impl Ink {
-    /// The finished picture, in straight RGBA: the fill mixed with the outline in linear light.
+    /// The finished picture, in straight RGBA: the fill mixed with the outline in encoded values, as every flat overlay.
     fn outlined(&self, room: Size) -> Frame {
         debug_assert!(self.size.width <= room.width && self.size.height <= room.height);
-        let (encode, linear) = (encoded8_of_linear16(), linear16_of_encoded8());
-        let [outline, fill] = [OUTLINE, FILL].map(|grey| u32::from(linear[usize::from(grey)]));
+        let [outline, fill] = [OUTLINE, FILL].map(u32::from);
         let around = dilate::cpu::dilate(&self.coverage, self.size.width as usize, self.outline);
         let pixels: Vec<u8> = (self.coverage.iter().zip(around))
             .flat_map(|(&inside, around)| {
@@ -241,8 +239,7 @@ impl Ink {
                     return [0; 4];
                 }
                 let (inside, whole) = (u32::from(inside), u32::from(alpha));
-                let light = (fill * inside + outline * (whole - inside) + whole / 2) / whole;
-                let grey = encode[light as usize];
+                let grey = ((fill * inside + outline * (whole - inside) + whole / 2) / whole) as u8;
                 [grey, grey, grey, alpha]
             })
             .collect();

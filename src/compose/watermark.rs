@@ -3,12 +3,12 @@
 //! The margin is 2 % of the canvas' width on both sides. A picture is scaled to 20 % of the width (aspect kept), or, where
 //! that would be too high, to all the height between the margins. A text is as large as [`text::render`] makes it.
 //!
-//! Drawn source-over in linear light with premultiplied alpha, coverage times opacity. What covers fully replaces the
+//! Drawn source-over in encoded values, as every flat overlay, coverage times opacity. What covers fully replaces the
 //! canvas bit for bit; what covers nothing leaves it bit for bit.
 
+use super::overlay::Pile;
 use super::resample::resample;
 use super::{Mark, Watermark, text};
-use crate::image::color::{encoded8_of_linear16, linear16_of_encoded8};
 use crate::image::{Buffer, Frame, Rect, Size};
 use rayon::prelude::*;
 
@@ -120,18 +120,10 @@ fn mixed(pixel: [u8; 4], mark: [u8; 4], opacity: f32) -> [u8; 4] {
     if above >= 1.0 {
         return mark;
     }
-    let below = f32::from(pixel[3]) / 255.0 * (1.0 - above);
-    let alpha = ((above + below) * 255.0).round() as u8;
-    if alpha == 0 {
-        return [0; 4];
-    }
-    let (linear, encoded) = (linear16_of_encoded8(), encoded8_of_linear16());
-    let light = |value: u8| f32::from(linear[usize::from(value)]);
-    let colour = |channel: usize| {
-        let mixed = (light(mark[channel]) * above + light(pixel[channel]) * below) / (above + below);
-        encoded[usize::from(mixed.round() as u16)]
-    };
-    [colour(0), colour(1), colour(2), alpha]
+    let mut pile = Pile::new();
+    pile.add([mark[0], mark[1], mark[2]], above);
+    pile.add_pixel(pixel);
+    pile.finished()
 }
 
 #[cfg(test)]
@@ -241,10 +233,11 @@ mod tests {
     }
 
     #[test]
-    fn light_is_mixed_by_opacity() {
-        // Half white over opaque black is half the light: 188 encoded. Over nothing it is white, half covered.
+    fn encoded_values_are_mixed_by_opacity() {
+        // Half white over opaque black is 128, as in an editor. Over nothing it is white, half covered.
         for (below, opacity, expected) in [
-            ([0, 0, 0, 255], 0.5, [188, 188, 188, 255]),
+            ([0, 0, 0, 255], 0.5, [128, 128, 128, 255]),
+            ([0, 0, 0, 255], 0.4, [102, 102, 102, 255]),
             ([0, 0, 0, 0], 0.5, [255, 255, 255, 128]),
             ([255, 255, 255, 255], 0.3, [255, 255, 255, 255]),
             ([0, 0, 0, 255], 2.0, [255, 255, 255, 255]),
@@ -263,6 +256,27 @@ mod tests {
             let mark = flat(Size::new(20, 20), [colour[0], colour[1], colour[2], 90]);
             draw(&mut canvas, &Watermark { opacity: 0.37, ..PICTURE }, Some(&mark));
             assert_eq!(changed(&flat(Size::new(100, 100), colour), &canvas), None);
+        }
+    }
+
+    #[test]
+    fn a_translucent_text_is_what_a_browser_makes_of_it() {
+        let size = Size::new(600, 300);
+        for (ground, opacity) in [([255; 4], 0.4), ([0, 0, 0, 255], 0.5), ([90, 120, 40, 255], 0.7)] {
+            let (mut canvas, mut clear) = (flat(size, ground), flat(size, [0; 4]));
+            draw(&mut canvas, &text("Backdrop", opacity), None);
+            draw(&mut clear, &text("Backdrop", opacity), None);
+            let mut inked = 0;
+            for (drawn, over) in canvas.pixels().as_chunks::<4>().0.iter().zip(clear.pixels().as_chunks::<4>().0) {
+                let alpha = f32::from(over[3]) / 255.0;
+                for channel in 0..3 {
+                    let shown = alpha * f32::from(over[channel]) + (1.0 - alpha) * f32::from(ground[channel]);
+                    let off = (f32::from(drawn[channel]) - shown).abs();
+                    assert!(off <= 1.51, "{drawn:?} is {off} off what {over:?} is on {ground:?}");
+                }
+                inked += u32::from(over[3] > 0);
+            }
+            assert!(inked > 300, "{inked}");
         }
     }
 

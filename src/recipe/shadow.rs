@@ -3,7 +3,7 @@
 use super::params::{Group, fields};
 use super::shared::{Common, UploadMarks, composed, needs_alpha};
 use super::{FieldError, Fields, Recipe, RgbaOnly, Unit, Whole};
-use crate::compose::{Background, Framing, Scene, Shadow};
+use crate::compose::{Anchor, Background, Framing, Scene, Shadow};
 use crate::image::OutputFormat;
 use crate::image::color::Color;
 
@@ -12,14 +12,16 @@ fields! {
     struct ShadowFields {
         /// Direction in which the shadow falls, in degrees: 0 to the right, 90 downwards.
         angle: Whole<0, 360> = Some("135");
-        /// Radius of its blur in pixels, as in CSS: twice the standard deviation.
+        /// Its blur in pixels: twice the standard deviation (σ) of its Gaussian, as the blur radius of a CSS `box-shadow`. 20 is a σ of 10 pixels.
         blur: Whole<0, 100> = Some("20");
-        /// How dark it is where it is full.
+        /// Its coverage where it is full. It is mixed with the background in encoded (sRGB) values: 0.4 of black on white is 153.
         opacity: Unit = Some("0.4");
         /// Its colour.
         color: Color = Some("#000000");
         /// Its distance from the subject in pixels.
         offset: Whole<0, 1000> = Some("12");
+        /// Where a subject lies that the photo's border cuts off: `center`, on a canvas that grows wherever the shadow leaves it, or `auto`, on one that ends at each border of the photo that cuts the subject off.
+        anchor: Anchor = Some("center");
         /// Colour of the background.
         bg_color: Color = Some("transparent");
         /// Format of the result; `jpg` needs an opaque `bg_color`.
@@ -50,7 +52,8 @@ pub(super) fn cast(fields: &Fields) -> Result<Recipe, FieldError> {
         sigma: own.blur.map_or(20, Whole::get) as f32 / 2.0,
     };
     let background = Background::Color(ground);
-    let scene = Scene { framing: Framing::Grown, background, shadow: Some(shadow), ..Scene::default() };
+    let anchor = own.anchor.unwrap_or_default();
+    let scene = Scene { framing: Framing::Grown, anchor, background, shadow: Some(shadow), ..Scene::default() };
     Ok(composed(&common, &marks, format, scene))
 }
 
@@ -92,6 +95,14 @@ mod tests {
         let usual = shadow(&[]);
         assert!((usual.dx + 8.485).abs() < 1e-3 && (usual.dy - 8.485).abs() < 1e-3, "{usual:?}");
         assert_eq!((usual.sigma, usual.opacity), (10.0, 0.4));
+        assert_eq!(shadow(&[("blur", "7")]).sigma, 3.5, "half the blur");
+    }
+
+    #[test]
+    fn the_anchor_is_the_centre_unless_another_is_sent() {
+        let anchor = |pairs: &[(&str, &str)]| cast(&fields(pairs)).map(|recipe| recipe.scene.anchor);
+        assert_eq!([anchor(&[]), anchor(&[("anchor", "auto")])], [Ok(Anchor::Center), Ok(Anchor::Auto)]);
+        assert_eq!(anchor(&[("anchor", "bottom")]).expect_err("no side").param(), "anchor");
     }
 
     #[test]

@@ -9,9 +9,9 @@ use crate::image::OutputFormat;
 fields! {
     /// What `/smart-crop` takes beside the shared fields.
     struct CropFields {
-        /// Room around the subject in pixels of the source, as far as the picture goes.
+        /// Room around the subject in pixels of the source, as far as the picture goes; with `aspect` the same on opposite sides, as far as the picture goes on the farther one.
         padding: Room = Some("8");
-        /// Aspect of the result, width to height. The crop grows to it around the subject, moves inside the picture where it sticks out, and gets bars in the colour of the picture's edge where the picture is too small.
+        /// Aspect of the result, width to height. The crop grows to it with the subject in its middle. What lies beyond the picture has the colour of the nearest pixel of its edge, or is transparent where the input is a cutout. With both `width` and `height` and without this, theirs.
         aspect: Aspect = None;
         /// Format of the result.
         format: CropFormat = Some("png");

@@ -3,7 +3,7 @@
 use super::params::{Group, fields};
 use super::shared::{Common, UploadMarks, composed};
 use super::{CutoutFormat, FieldError, Fields, Recipe, RgbaOnly, Room, Whole};
-use crate::compose::{Framing, Outline, Scene};
+use crate::compose::{Anchor, Framing, Outline, Scene};
 use crate::image::color::Color;
 
 fields! {
@@ -15,6 +15,8 @@ fields! {
         stroke_color: Color = Some("#FFFFFF");
         /// Transparent room around the outlined subject in pixels of the source.
         padding: Room = Some("32");
+        /// Where a subject lies that the photo's border cuts off: `center`, with outline and padding on all sides, or `auto`, with each cut side against the same border of the canvas and neither there. Where opposite sides are cut, both touch if `width` and `height` allow it, else the one that is cut along more of it.
+        anchor: Anchor = Some("center");
         /// Format of the result.
         format: CutoutFormat = Some("png");
         /// Always the picture.
@@ -38,7 +40,7 @@ pub(super) fn sticker(fields: &Fields) -> Result<Recipe, FieldError> {
         (None, None) => Framing::Whole,
         (Some(_), padding) | (None, padding @ Some(_)) => Framing::Trimmed { padding: padding.map_or(32, Room::get) },
     };
-    let scene = Scene { framing, outline, ..Scene::default() };
+    let scene = Scene { framing, anchor: own.anchor.unwrap_or_default(), outline, ..Scene::default() };
     Ok(composed(&common, &marks, own.format.unwrap_or_default().0, scene))
 }
 
@@ -54,6 +56,13 @@ mod tests {
         assert_eq!(framing(&[("stroke_width", "0")]), Framing::Whole);
         assert_eq!(framing(&[("stroke_width", "0"), ("padding", "4")]), Framing::Trimmed { padding: 4 });
         assert_eq!(sticker(&fields(&[("stroke_width", "0")])).expect("valid").scene.outline, None);
+    }
+
+    #[test]
+    fn the_anchor_is_the_centre_unless_another_is_sent() {
+        let anchor = |pairs: &[(&str, &str)]| sticker(&fields(pairs)).map(|recipe| recipe.scene.anchor);
+        assert_eq!([anchor(&[]), anchor(&[("anchor", "auto")])], [Ok(Anchor::Center), Ok(Anchor::Auto)]);
+        assert_eq!(anchor(&[("anchor", "bottom")]).expect_err("no side").param(), "anchor");
     }
 
     #[test]

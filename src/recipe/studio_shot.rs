@@ -3,7 +3,7 @@
 use super::params::{Group, fields};
 use super::shared::{Common, UploadMarks, composed, needs_alpha};
 use super::{Blur, FieldError, Fields, Flag, Lift, Recipe, RgbaOnly};
-use crate::compose::{Aspect, Background, Enhance, Framing, Padding, Resize, Scene, Shadow};
+use crate::compose::{Anchor, Aspect, Background, Enhance, Framing, Padding, Resize, Scene, Shadow};
 use crate::image::OutputFormat;
 use crate::image::color::Color;
 
@@ -14,14 +14,16 @@ fields! {
         bg_color: Color = Some("#FFFFFF");
         /// Room on each side of the subject: pixels of the result, or a share of its side.
         padding: Padding = Some("10%");
-        /// A soft black shadow, 8 pixels to the right and 12 down, of 35 %.
+        /// A soft black shadow, 8 pixels to the right and 12 down, of 35 %, mixed with the background in encoded (sRGB) values; the standard deviation (σ) of its Gaussian is 10 pixels.
         shadow: Flag = Some("true");
-        /// Blurs the picture's own background instead of replacing it: `true`, or an intensity from 2 to 100. 1 means `true`.
+        /// Blurs the picture's own background instead of replacing it: `true` (50), or an intensity from 2 to 100. 1 means `true`. The standard deviation (σ) of the Gaussian is 0.05 % of the picture's longer side for each step.
         bg_blur: Blur = Some("false");
         /// Keeps the background transparent; `bg_color`, `bg_blur` and `shadow` then have no effect, and a `jpg` becomes a PNG.
         transparent: Flag = Some("false");
         /// Aspect of the result, width to height. With both `width` and `height` and without this, theirs.
         aspect: Aspect = Some("1:1");
+        /// Where a subject lies that the photo's border cuts off: `center`, with padding on all sides, or `auto`, with each cut side against the same border of the canvas and no padding there. Where opposite sides are cut, both touch if the aspect allows it, else the one that is cut along more of it.
+        anchor: Anchor = Some("center");
         /// Lifts brightness and saturation of the subject a little.
         enhance: Flag = Some("false");
         /// How much, when `enhance` is on.
@@ -76,6 +78,7 @@ pub(super) fn studio(fields: &Fields) -> Result<Recipe, FieldError> {
     };
     let scene = Scene {
         framing: Framing::Padded { aspect: own.aspect, padding },
+        anchor: own.anchor.unwrap_or_default(),
         background,
         shadow: (is(own.shadow).unwrap_or(true) && !transparent).then_some(SHADOW),
         enhance: is(own.enhance).unwrap_or(false).then(|| Enhance(own.enhance_strength.map_or(0.15, |lift| lift.0))),
@@ -140,6 +143,14 @@ mod tests {
         assert_eq!(background("1"), background("true"));
         assert_eq!(background("2"), Background::Blurred { intensity: 2, behind: Color::WHITE });
         assert_eq!(background("0"), Background::Color(Color::WHITE));
+    }
+
+    #[test]
+    fn the_anchor_is_the_centre_unless_another_is_sent() {
+        assert_eq!(recipe(&[]).scene.anchor, Anchor::Center);
+        assert_eq!(recipe(&[("anchor", "center")]).scene.anchor, Anchor::Center);
+        assert_eq!(recipe(&[("anchor", "auto")]).scene.anchor, Anchor::Auto);
+        assert_eq!(studio(&fields(&[("anchor", "left")])).expect_err("no side").param(), "anchor");
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use super::{Form, Kind, VideoFormat};
 use crate::codec::Channels;
-use crate::compose::{self, Aspect, Fit, Padding};
+use crate::compose::{self, Anchor, Aspect, Fit, Padding};
 use crate::image::color::Color;
 use crate::image::{OutputFormat, Quality, SourceUrl};
 use crate::matting::{Edge, Method};
@@ -42,6 +42,7 @@ macro_rules! choice {
 choice!(Method { "closed-form" => Self::ClosedForm, "none" => Self::None });
 choice!(Edge { "soft" => Self::Soft, "hard" => Self::Hard });
 choice!(Channels { "rgba" => Self::Rgba, "alpha" => Self::Alpha });
+choice!(Anchor { "center" => Self::Center, "auto" => Self::Auto });
 choice!(Fit { "cover" => Self::Cover, "contain" => Self::Contain, "stretch" => Self::Stretch });
 
 /// How hard the network looks.

@@ -1,6 +1,7 @@
 //! A frame and its matte become the picture that is encoded.
 //!
-//! Straight alpha, colour zeroed where alpha is zero. Words and colours are put on in linear light, as for pictures.
+//! Straight alpha, colour zeroed where alpha is zero. A colour is put behind in linear light and words on top in encoded
+//! values, as for pictures.
 
 use crate::codec::Channels;
 use crate::compose::{self, Background, Flattened, Layout, Materials, Scene};

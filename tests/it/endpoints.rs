@@ -198,6 +198,10 @@ async fn crops_shadows_and_stickers_have_exactly_their_sizes() {
     crop.shows(0, 0, [0; 4], 0);
     assert_eq!(running.disc("/smart-crop", &[("padding", "500")]).await.size(), (200, 120));
     assert_eq!(running.disc("/smart-crop", &[("aspect", "4:3"), ("padding", "0")]).await.size(), (80, 60));
+    // Beyond the picture's left border, and still in the middle.
+    let wide = running.disc("/smart-crop", &[("aspect", "16:9"), ("padding", "70")]).await;
+    assert_eq!((wide.size(), wide.foreground.as_slice()), ((213, 120), &[77, 30, 60, 60][..]));
+    wide.shows(2, 90, [0; 4], 0);
 
     let down = [("angle", "90"), ("blur", "0"), ("offset", "70"), ("opacity", "1"), ("color", "#ff0000")];
     let shadow = running.disc("/shadow", &down).await;
@@ -206,6 +210,8 @@ async fn crops_shadows_and_stickers_have_exactly_their_sizes() {
     shadow.shows(80, 60, BLUE, 0);
     shadow.shows(80, 130, [255, 0, 0, 255], 0);
     shadow.shows(5, 5, [0; 4], 0);
+    let on_white = [("angle", "90"), ("blur", "0"), ("offset", "70"), ("opacity", "0.4"), ("bg_color", "white")];
+    running.disc("/shadow", &on_white).await.shows(80, 130, [153, 153, 153, 255], 0);
     let grey = running.disc("/shadow", &[("bg_color", "#808080"), ("format", "jpg")]).await;
     grey.shows(2, 2, [128, 128, 128, 255], 2);
 
@@ -221,6 +227,31 @@ async fn crops_shadows_and_stickers_have_exactly_their_sizes() {
     let none = running.disc("/sticker", &[("stroke_width", "0")]).await;
     let remove = running.disc("/remove", &[]).await;
     assert_eq!(none.frame.pixels(), remove.frame.pixels(), "no outline is the same as /remove");
+}
+
+#[tokio::test]
+async fn a_subject_that_the_photo_cuts_off_lies_against_the_border_where_that_is_asked_for() {
+    let running = Running::start(&[]);
+    // 60 columns from 50 on, and the lower 60 of 120 rows.
+    let bust = || png(SIZE, |x, y| if (50..110).contains(&x) && y >= 60 { BLUE } else { [0; 4] });
+    for (path, fields, anchor, size, foreground) in [
+        ("/studio-shot", &[("aspect", "1:1")][..], "center", (75, 75), [7, 7, 60, 60]),
+        ("/studio-shot", &[("aspect", "1:1")], "auto", (75, 75), [7, 15, 60, 60]),
+        ("/studio-shot", &[("padding", "20px")], "auto", (100, 100), [20, 40, 60, 60]),
+        ("/shadow", &[("angle", "90"), ("blur", "0")], "center", (200, 132), [50, 60, 60, 60]),
+        ("/shadow", &[("angle", "90"), ("blur", "0")], "auto", (200, 120), [50, 60, 60, 60]),
+        ("/sticker", &[], "center", (156, 156), [48, 48, 60, 60]),
+        ("/sticker", &[], "auto", (156, 108), [48, 48, 60, 60]),
+    ] {
+        let fields = [fields, &[("anchor", anchor)]].concat();
+        let finished = Finished::of(running.post(path, form(bust(), &fields)).await).await;
+        assert_eq!((finished.size(), finished.foreground.as_slice()), (size, &foreground[..]), "{path} {fields:?}");
+    }
+    // Where nothing is cut, nothing changes.
+    let usual = running.disc("/sticker", &[]).await;
+    assert_eq!(running.disc("/sticker", &[("anchor", "auto")]).await.frame.pixels(), usual.frame.pixels());
+    let refused = running.post("/sticker", form(disc(), &[("anchor", "left")])).await;
+    assert_eq!(refused.status(), 400);
 }
 
 #[tokio::test]
