@@ -11,6 +11,7 @@
 //! Where an aspect is asked for, sides follow from the aspect itself and not from the natural canvas, whose own sides
 //! are whole pixels already: a width of 1000 at 4:5 is 1250 high for every subject.
 
+use super::placement::side_within;
 use super::portrait::{self, Window};
 use super::{Aspect, Background, Framing, Padding, Plate, Scene, Shadow, grounding, shadow};
 use crate::image::{Rect, Size};
@@ -100,8 +101,13 @@ impl Scene {
         if let Framing::Padded { padding, .. } = self.framing {
             return self.padded(subject.size(), padding, subject);
         }
+        if let Framing::Placed(placement) = self.framing {
+            let natural = placement.canvas(source, subject.size());
+            let (canvas, _) = self.resize_of(source, natural).canvas(natural, natural)?;
+            return Ok(placement.on(canvas, natural, subject));
+        }
         let natural = self.natural(source, subject);
-        let (canvas, room) = self.resize_of(source).canvas(natural.size, natural.shape)?;
+        let (canvas, room) = self.resize_of(source, natural.size).canvas(natural.size, natural.shape)?;
         let (left, width) = scaled(natural.before.0, natural.from.width, natural.size.width, room.width);
         let (top, height) = scaled(natural.before.1, natural.from.height, natural.size.height, room.height);
         let place = Rect { left: room.left + left, top: room.top + top, width, height };
@@ -120,7 +126,7 @@ impl Scene {
     fn padded(&self, subject: Size, padding: Padding, from: Rect) -> Result<Layout, OutputTooLarge> {
         let shape = self.shape().unwrap_or(Size::new(1, 1));
         let natural = around(padding.around(subject), shape);
-        let (canvas, room) = self.resize.canvas(natural, shape)?;
+        let (canvas, room) = self.resize_of(natural, natural).canvas(natural, shape)?;
         let size = if room.size() == natural { subject } else { subject.fitted(padding.within(room.size())) };
         let place = Rect {
             left: room.left + (room.width - size.width) / 2,
@@ -133,11 +139,15 @@ impl Scene {
 
     /// What was asked for. A portrait's frame may reach far beyond its picture, and is no larger than that unless it is
     /// asked for.
-    fn resize_of(&self, source: Size) -> Resize {
-        match (self.framing, self.resize) {
+    fn resize_of(&self, source: Size, natural: Size) -> Resize {
+        let mut resize = self.resize;
+        if let Some(side) = self.max_pixels.and_then(|most| side_within(natural, most)) {
+            resize.max_dim = Some(resize.max_dim.map_or(side, |max| max.min(side)));
+        }
+        match (self.framing, resize) {
             (Framing::Portrait { .. }, Resize { width: None, height: None, max_dim }) => {
                 let most = source.longest();
-                Resize { max_dim: Some(max_dim.map_or(most, |max| max.min(most))), ..self.resize }
+                Resize { max_dim: Some(max_dim.map_or(most, |max| max.min(most))), ..resize }
             }
             (_, resize) => resize,
         }
@@ -146,6 +156,10 @@ impl Scene {
     fn natural(&self, source: Size, subject: Rect) -> Natural {
         match self.framing {
             Framing::Whole | Framing::Padded { .. } => whole(source),
+            Framing::Placed(placement) => {
+                let size = placement.canvas(source, subject.size());
+                Natural { size, shape: size, from: subject, before: (0, 0) }
+            }
             Framing::Cropped { padding, .. } => cropped(source, subject, padding, self.shape()),
             Framing::Grown => match &self.shadow {
                 Some(shadow) => grown(source, subject, shadow),
@@ -171,7 +185,7 @@ impl Scene {
             Framing::Padded { aspect, .. } | Framing::Cropped { aspect, .. } | Framing::Portrait { aspect, .. } => {
                 aspect
             }
-            Framing::Whole | Framing::Grown | Framing::Trimmed { .. } => None,
+            Framing::Whole | Framing::Grown | Framing::Trimmed { .. } | Framing::Placed(_) => None,
         };
         let boxed = || Aspect::new(self.resize.width?, self.resize.height?);
         given.or_else(boxed).map(|aspect| Size::new(aspect.width(), aspect.height()))
@@ -204,7 +218,9 @@ impl Scene {
             Background::Blurred { intensity, .. } => Plate::most_pixels(source, intensity),
             Background::Clear | Background::Color(_) | Background::Picture { .. } | Background::EdgeColor => 0,
         };
-        let unchanged = self.framing == Framing::Whole && self.resize.layout(source) == Ok(Layout::unchanged(source));
+        let unchanged = self.framing == Framing::Whole
+            && self.max_pixels.is_none()
+            && self.resize.layout(source) == Ok(Layout::unchanged(source));
         // A mark in its final size: a fifth of the width, at most all of the height.
         let mark = if self.watermark.is_some() { canvas / 4 } else { 0 };
         let grounded = if self.grounding.is_some() { grounding::MOST_PIXELS } else { 0 };
@@ -221,14 +237,16 @@ impl Scene {
             | Framing::Padded { .. }
             | Framing::Portrait { .. }
             | Framing::Cropped { aspect: Some(_), .. } => false,
-            Framing::Cropped { aspect: None, .. } | Framing::Grown | Framing::Trimmed { .. } => true,
+            Framing::Cropped { aspect: None, .. } | Framing::Grown | Framing::Trimmed { .. } | Framing::Placed(_) => {
+                true
+            }
         };
         let most = match (self.resize.width, self.resize.height) {
             // Where the aspect is the subject's it may be anything, and so may the side that follows from it.
             (Some(side), None) | (None, Some(side)) if free => side as usize * MAX_SIDE as usize,
             (None, None) if free => self.natural(source, all).size.area(),
             (None, None) if matches!(self.framing, Framing::Portrait { .. }) => {
-                let side = self.resize_of(source).max_dim.unwrap_or(MAX_SIDE);
+                let side = self.resize_of(source, source).max_dim.unwrap_or(MAX_SIDE);
                 self.shape().unwrap_or(Size::new(1, 1)).fitted(Size::new(side, side)).area()
             }
             _ => self.layout(source, all).map_or(limit * limit, |layout| layout.canvas.area()),

@@ -11,6 +11,7 @@ mod grounding;
 mod layout;
 mod on_white;
 mod outline;
+mod placement;
 mod portrait;
 mod resample;
 mod scene;
@@ -22,6 +23,7 @@ pub use background::Plate;
 pub use flatten::{Flattened, Materials, SUBJECT_ALPHA, flatten};
 pub use layout::{Layout, MAX_SIDE, OutputTooLarge, Resize};
 pub use on_white::on_white;
+pub use placement::{Length, Margins, Placement};
 pub use portrait::Head;
 pub use scene::{
     Aspect, Background, Enhance, Fit, Framing, Grounding, Light, Mark, Outline, Padding, Scene, Shadow, Watermark,
