@@ -25,11 +25,12 @@ DATA := target/serve-data
 CONFORMANCE := target/conformance
 OBJECTS := target/objects
 CLIENTS := target/clients
+COMPAT := target/compat
 PHOTOS := tests/photos/astronaut.jpg tests/photos/chelsea.png
 # How long `make fuzz` and `make soak` run.
 MINUTES ?= 20
 
-.PHONY: help demo serve build test format lint doc tests golden golden-update conformance storage bench dist \
+.PHONY: help demo serve build test format lint doc tests golden golden-update conformance compat storage bench dist \
   nightly fuzz soak kill-storm clients browser gpu-parity large-pictures many-keys miri \
   packages test-packages conformance-packages browser-packages
 
@@ -94,6 +95,17 @@ conformance: conformance-packages build ## Hold a daemon against schemas/openapi
 	  && $(STEP) generated 1 $(CONFORMANCE)/bin/python tests/conformance/generated.py $(BIN); \
 	elif [ "$${WITHOUT_PYPI:-}" = skip ]; then \
 	  printf '\n*** SKIPPED: schemathesis cannot be had from PyPI; the contract was NOT held against a daemon ***\n\n'; \
+	else exit 1; fi
+	@$(MAKE) --no-print-directory compat
+
+# Clients come from PyPI and npm (which needs node), into folders of their own; Ruby's runs where the gem is installed.
+compat: conformance-packages build ## The clients of remove.bg, rembg and Photoroom, repointed at a daemon
+	@if { [ -x $(COMPAT)/venv/bin/pip ] || python3 -m venv --clear $(COMPAT)/venv; } \
+	  && $(COMPAT)/venv/bin/pip install --quiet --disable-pip-version-check -r tests/clients/compat-requirements.txt \
+	  && npm install --silent --no-audit --no-fund --prefix $(COMPAT)/npm remove.bg@1.3.0; then \
+	  $(STEP) compat 3 $(COMPAT)/venv/bin/python tests/clients/compat.py $(BIN) $(COMPAT)/npm; \
+	elif [ "$${WITHOUT_PYPI:-}" = skip ]; then \
+	  printf '\n*** SKIPPED: remove.bg or removebg cannot be had from npm and PyPI; the drop-in routes were NOT tested with real clients ***\n\n'; \
 	else exit 1; fi
 
 # moto and what it needs come from PyPI, azurite from npm (which needs node), into folders of their own. A machine that has

@@ -12,6 +12,7 @@ pub use secret::Secret;
 use crate::account::price::PriceConfig;
 use crate::engine::EngineConfig;
 use crate::generate::GenerateConfig;
+use crate::http::compat::CompatConfig;
 use crate::http::config::{HttpConfig, LimitsConfig};
 use crate::jobs::JobsConfig;
 use crate::model::device::DeviceChoice;
@@ -43,6 +44,8 @@ pub struct Config {
     pub bootstrap_key: Option<Secret<String>>,
     /// The listeners.
     pub server: HttpConfig,
+    /// Routes in other services' wire formats.
+    pub compat: CompatConfig,
     /// What one caller may do.
     pub limits: LimitsConfig,
     /// What is billed.
@@ -69,6 +72,7 @@ impl Default for Config {
             weights: None,
             bootstrap_key: None,
             server: HttpConfig::default(),
+            compat: CompatConfig::default(),
             limits: LimitsConfig::default(),
             prices: PriceConfig::default(),
             fetch: FetchConfig::default(),
@@ -86,6 +90,7 @@ impl Config {
     fn complaints(&self) -> Vec<String> {
         [
             self.server.validate(),
+            self.compat.validate(&self.server),
             self.limits.validate(),
             self.limits.validate_memory(&self.server, self.engine.max_megapixels_in_flight),
             self.prices.validate(),

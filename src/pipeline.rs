@@ -7,6 +7,7 @@ mod closer;
 mod cutting;
 mod drawing;
 mod portrait;
+mod region;
 mod retouch;
 
 pub use cutting::{Looked, look};
@@ -19,7 +20,7 @@ use crate::image::{BufferPool, Cutout, EncodedImage, Frame, Mask, Rect, Size};
 use crate::matting::{self, NoSubject};
 use crate::model::{Retoucher, SegmentError};
 use crate::portrait::LEAST_FACE;
-use crate::recipe::{Cut, Picture, Recipe, Source, Wants, Work};
+use crate::recipe::{Cut, Picture, Portrait, Recipe, Source, Wants, Work};
 use crate::telemetry::metrics::{self, Stage};
 use bytes::Bytes;
 use drawing::Drawing;
@@ -325,20 +326,36 @@ async fn stages(
     };
     let ((mask, uncertainty, frame, looked), drawn) = tokio::try_join!(looking, drawing::drawn(&workers, drawing))?;
     timings.segment = looked;
+    let region = cut.region.map(|region| region.of(size));
+    let mask = match region {
+        Some(region) => mask.map(|mask| region::masked(mask, size, region)),
+        None => mask,
+    };
     let Seated { frame, mask, sitter, took } = match picture {
         Picture::Portrait(portrait) => Sitter::find(&workers, frame, mask, portrait).await?,
+        Picture::Classified => {
+            Sitter::find(&workers, frame, mask, Portrait { aspect: None, restore_face: false }).await?
+        }
         Picture::Cutout | Picture::Source => Seated { frame, mask, sitter: None, took: Duration::ZERO },
     };
     timings.retouch = took;
-    let matting = sitter.map_or(cut.matting, |sitter| sitter.matting(cut.matting, size));
-    let matte = move || subject_of(frame, mask.as_ref(), picture, &matting);
+    // A face that only classifies the subject changes nothing of the picture.
+    let framed_by = sitter.filter(|_| matches!(picture, Picture::Portrait(_)));
+    let matting = framed_by.map_or(cut.matting, |sitter| sitter.matting(cut.matting, size));
+    let matte = move || {
+        let (frame, subject) = subject_of(frame, mask.as_ref(), picture, &matting)?;
+        match region {
+            Some(region) => region::cleared(frame, region),
+            None => Ok((frame, subject)),
+        }
+    };
     let (found, took) = workers.run("matte", matte).await?;
     let (frame, subject) = found?;
     timings.matte = took;
 
     let (scene, materials, understood, drawing) = drawing::placed(drawn, &scene, materials);
     let compose = move || {
-        let scene = match sitter {
+        let scene = match framed_by {
             Some(sitter) => Cow::Owned(sitter.scene(&scene, &frame)),
             None => scene.anchored(&frame),
         };
@@ -357,8 +374,8 @@ async fn stages(
     timings.encode = took;
 
     timings.settle(began);
-    // Only who asks for a portrait is told of faces.
-    let face = matches!(picture, Picture::Portrait(_)).then_some(face);
+    // Reported only where faces were detected.
+    let face = matches!(picture, Picture::Portrait(_) | Picture::Classified).then_some(face);
     let (subject, uncertainty) = (Some(subject), Some(uncertainty));
     Ok(Output { image, subject, uncertainty, face, model: cut.model.of(&engine.model()), understood, timings })
 }
@@ -370,7 +387,7 @@ fn most_pixels(scene: &Scene, picture: Picture, size: Size) -> usize {
             let framed = portrait.scene(scene, Head::anywhere(size)).most_pixels(size);
             framed.max(scene.most_pixels(size))
         }
-        Picture::Cutout | Picture::Source => scene.most_pixels(size),
+        Picture::Cutout | Picture::Classified | Picture::Source => scene.most_pixels(size),
     }
 }
 
@@ -387,7 +404,7 @@ fn subject_of(
             let subject = frame.covered(SUBJECT_ALPHA);
             (frame, subject)
         }
-        (Some(mask), Picture::Cutout | Picture::Portrait(_)) => {
+        (Some(mask), Picture::Cutout | Picture::Classified | Picture::Portrait(_)) => {
             let Cutout(frame) = matting::cut_out(frame, mask, options)?;
             let subject = frame.covered(SUBJECT_ALPHA);
             (frame, subject)

@@ -110,6 +110,7 @@ async fn serve(config: Config) -> Result<(), Failure> {
     let jobs = start_jobs(means, &config).await?;
     let app = App {
         remover: Arc::new(engine.clone()),
+        compat: config.compat.clone(),
         model: config.engine.model,
         keys: Arc::new(keys),
         fetcher: Arc::new(fetcher),
@@ -272,6 +273,18 @@ impl Authenticate for Keys {
             test: known.test,
             generates: known.generates,
             model: known.model,
+        })
+    }
+
+    fn of_account(&self, name: &str) -> Option<Caller> {
+        let account = self.account(name)?;
+        Some(Caller {
+            key_id: format!("without-key-{name}"),
+            account: account.name,
+            plan: account.plan,
+            test: false,
+            generates: account.generates,
+            model: account.model.0,
         })
     }
 }

@@ -716,6 +716,7 @@ fn every_scene_of_every_odd_size_is_finished() {
                         enhance: Some(Enhance(0.2)),
                         watermark: None,
                         stamp: None,
+                        ..Scene::default()
                     };
                     let source = drawn(width, height, |x, y| if (x, y) == (0, 0) { [255; 4] } else { noise(x, y) });
                     let subject = source.covered(SUBJECT_ALPHA).unwrap();

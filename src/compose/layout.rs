@@ -15,6 +15,7 @@
 //! are whole pixels already: a width of 1000 at 4:5 is 1250 high for every subject.
 
 use super::anchor::{self, Hold};
+use super::placement::side_within;
 use super::portrait::{self, Window};
 use super::{Anchor, Aspect, Background, Framing, Padding, Plate, Scene, Shadow, grounding, shadow};
 use crate::image::{Rect, Size};
@@ -138,8 +139,14 @@ impl Scene {
         if let Framing::Padded { padding, .. } = self.framing {
             return self.padded(subject.size(), padding, subject, holds);
         }
+        if let Framing::Placed(placement) = self.framing {
+            let natural = placement.canvas(source, subject.size());
+            let (canvas, _) = self.resize_of(source, natural).canvas(natural, natural, self.limit)?;
+            return Ok(placement.on(canvas, natural, subject));
+        }
         let natural = self.natural(source, subject, holds);
-        let (canvas, room) = self.resize_of(source).canvas(natural.size, natural.shape, self.limit)?;
+        let resize = self.resize_of(source, natural.size);
+        let (canvas, room) = resize.canvas(natural.size, natural.shape, self.limit)?;
         let room = Rect {
             left: holds[0].start(room.width, (room.left, room.width), canvas.width),
             top: holds[1].start(room.height, (room.top, room.height), canvas.height),
@@ -163,7 +170,7 @@ impl Scene {
     fn padded(&self, subject: Size, padding: Padding, from: Rect, holds: [Hold; 2]) -> Result<Layout, OutputTooLarge> {
         let shape = self.shape().unwrap_or(Size::new(1, 1));
         let natural = around(padding.around(subject, holds), shape);
-        let (canvas, room) = self.resize.canvas(natural, shape, self.limit)?;
+        let (canvas, room) = self.resize_of(natural, natural).canvas(natural, shape, self.limit)?;
         let size = if room.size() == natural { subject } else { subject.fitted(padding.within(room.size(), holds)) };
         // A pixel that only rounding left over is no reason to give up a side.
         let spanned = |hold: Hold, side: u32, room: u32| if hold.is_both() && side + 1 == room { room } else { side };
@@ -180,11 +187,15 @@ impl Scene {
 
     /// What was asked for. A portrait's frame may reach far beyond its picture, and is no larger than that unless it is
     /// asked for.
-    fn resize_of(&self, source: Size) -> Resize {
-        match (self.framing, self.resize) {
+    fn resize_of(&self, source: Size, natural: Size) -> Resize {
+        let mut resize = self.resize;
+        if let Some(side) = self.max_pixels.and_then(|most| side_within(natural, most)) {
+            resize.max_dim = Some(resize.max_dim.map_or(side, |max| max.min(side)));
+        }
+        match (self.framing, resize) {
             (Framing::Portrait { .. }, Resize { width: None, height: None, max_dim }) => {
                 let most = source.longest();
-                Resize { max_dim: Some(max_dim.map_or(most, |max| max.min(most))), ..self.resize }
+                Resize { max_dim: Some(max_dim.map_or(most, |max| max.min(most))), ..resize }
             }
             (_, resize) => resize,
         }
@@ -193,6 +204,10 @@ impl Scene {
     fn natural(&self, source: Size, subject: Rect, holds: [Hold; 2]) -> Natural {
         match self.framing {
             Framing::Whole | Framing::Padded { .. } => whole(source),
+            Framing::Placed(placement) => {
+                let size = placement.canvas(source, subject.size());
+                Natural { size, shape: size, from: subject, before: (0, 0) }
+            }
             Framing::Cropped { padding, .. } => cropped(source, subject, padding, self.shape()),
             Framing::Grown => match &self.shadow {
                 Some(shadow) => grown(source, subject, shadow, holds),
@@ -219,7 +234,7 @@ impl Scene {
             Framing::Padded { aspect, .. } | Framing::Cropped { aspect, .. } | Framing::Portrait { aspect, .. } => {
                 aspect
             }
-            Framing::Whole | Framing::Grown | Framing::Trimmed { .. } => None,
+            Framing::Whole | Framing::Grown | Framing::Trimmed { .. } | Framing::Placed(_) => None,
         };
         let boxed = || Aspect::new(self.resize.width?, self.resize.height?);
         given.or_else(boxed).map(|aspect| Size::new(aspect.width(), aspect.height()))
@@ -255,6 +270,7 @@ impl Scene {
             Background::Clear | Background::Color(_) | Background::Picture { .. } | Background::EdgeColor => 0,
         };
         let unchanged = self.framing == Framing::Whole
+            && self.max_pixels.is_none()
             && self.resize.layout_within(source, self.limit) == Ok(Layout::unchanged(source));
         // A mark in its final size: a fifth of the width, at most all of the height.
         let mark = if self.watermark.is_some() { canvas / 4 } else { 0 };
@@ -292,6 +308,7 @@ impl Scene {
             | Framing::Cropped { aspect: None, .. }
             | Framing::Grown
             | Framing::Trimmed { .. }
+            | Framing::Placed(_)
             | Framing::Portrait { .. } => source,
         };
         // Every other natural canvas grows with its subject: the largest is that of a subject that fills the picture. It has
@@ -302,14 +319,16 @@ impl Scene {
             | Framing::Padded { .. }
             | Framing::Portrait { .. }
             | Framing::Cropped { aspect: Some(_), .. } => false,
-            Framing::Cropped { aspect: None, .. } | Framing::Grown | Framing::Trimmed { .. } => true,
+            Framing::Cropped { aspect: None, .. } | Framing::Grown | Framing::Trimmed { .. } | Framing::Placed(_) => {
+                true
+            }
         };
         let most = match (self.resize.width, self.resize.height) {
             // Where the aspect is the subject's it may be anything, and so may the side that follows from it.
             (Some(side), None) | (None, Some(side)) if free => side as usize * max_side as usize,
             (None, None) if free => self.natural(source, all, free_sides).size.area(),
             (None, None) if matches!(self.framing, Framing::Portrait { .. }) => {
-                let side = self.resize_of(source).max_dim.unwrap_or(max_side);
+                let side = self.resize_of(source, source).max_dim.unwrap_or(max_side);
                 self.shape().unwrap_or(Size::new(1, 1)).fitted(Size::new(side, side)).area()
             }
             _ => self.held(source, all, free_sides).map_or(limit * limit, |layout| layout.canvas.area()),

@@ -13,6 +13,7 @@ mod layout;
 mod on_white;
 mod outline;
 mod overlay;
+mod placement;
 mod portrait;
 mod resample;
 mod scene;
@@ -25,6 +26,7 @@ pub use background::Plate;
 pub use flatten::{Flattened, Materials, SUBJECT_ALPHA, flatten};
 pub use layout::{CanvasLimit, Layout, MAX_SIDE, OutputTooLarge, Resize};
 pub use on_white::on_white;
+pub use placement::{Length, Margins, Placement};
 pub use portrait::Head;
 pub use scene::{
     Aspect, Background, Enhance, Fit, Framing, Grounding, Light, Mark, Outline, Padding, Scene, Shadow, Watermark,

@@ -1,6 +1,6 @@
 //! What a finished picture is made of, beside the subject. Nothing here depends on the picture at hand.
 
-use super::{Anchor, CanvasLimit, Head, Resize};
+use super::{Anchor, CanvasLimit, Head, Placement, Resize};
 use crate::image::color::Color;
 
 /// Everything that surrounds the subject, and the subject's place in it.
@@ -15,6 +15,8 @@ pub struct Scene {
     pub resize: Resize,
     /// How large it may be.
     pub limit: CanvasLimit,
+    /// Pixels that the result may have in all; a larger one is scaled down.
+    pub max_pixels: Option<u32>,
     /// What lies behind everything.
     pub background: Background,
     /// The subject's shadow on the background.
@@ -66,6 +68,8 @@ pub enum Framing {
         /// What it is framed by.
         head: Head,
     },
+    /// The subject at a scale and a place of its own.
+    Placed(Placement),
 }
 
 /// Width to height.

@@ -22,7 +22,7 @@ const ANY: &str = "*";
 
 /// What a caller may send beside what is always allowed. `*` would not cover `Authorization`.
 const REQUEST_HEADERS: HeaderValue =
-    HeaderValue::from_static("authorization, content-type, idempotency-key, x-request-id, x-service-model");
+    HeaderValue::from_static("authorization, content-type, idempotency-key, x-api-key, x-request-id, x-service-model");
 
 /// Seconds for which a browser need not ask again. Chromium keeps no answer longer.
 const MAX_AGE: HeaderValue = HeaderValue::from_static("7200");

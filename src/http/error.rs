@@ -218,6 +218,16 @@ impl ApiError {
         &self.message
     }
 
+    /// The field at fault.
+    pub(super) fn given_param(&self) -> Option<&str> {
+        self.param.as_deref()
+    }
+
+    /// The headers of its reply.
+    pub(super) fn into_headers(self) -> HeaderMap {
+        *self.headers
+    }
+
     /// The word beside the code.
     pub(super) const fn given_reason(&self) -> Option<&'static str> {
         self.reason

@@ -6,6 +6,7 @@
 
 use super::body::RequestBody;
 use super::client_address::{self, Ends};
+use super::compat::API_KEY;
 use super::config::HttpConfig;
 use super::connection::Busy;
 use super::cors::Cors;
@@ -134,7 +135,7 @@ pub(super) async fn answer<S: Service>(
 /// Marks what `Debug` must not print.
 fn hide_secrets(headers: &mut HeaderMap) {
     for (name, value) in headers.iter_mut() {
-        if [AUTHORIZATION, PROXY_AUTHORIZATION, COOKIE].contains(name) {
+        if [AUTHORIZATION, PROXY_AUTHORIZATION, COOKIE].contains(name) || *name == API_KEY {
             value.set_sensitive(true);
         }
     }
@@ -169,7 +170,7 @@ mod tests {
     #[test]
     fn secrets_are_not_printed() {
         let mut headers = HeaderMap::new();
-        for name in [AUTHORIZATION, AUTHORIZATION, PROXY_AUTHORIZATION, COOKIE] {
+        for name in [AUTHORIZATION, AUTHORIZATION, PROXY_AUTHORIZATION, COOKIE, API_KEY] {
             headers.append(name, HeaderValue::from_static("Bearer bd_live_secret"));
         }
         assert!(

@@ -1,6 +1,7 @@
 //! The public listener: route, key, rate, then the endpoint. Each check comes before the next can cost anything.
 
 use super::clip::ClipRoom;
+use super::compat;
 use super::config::{HttpConfig, LimitsConfig};
 use super::doorman::Doorman;
 use super::error::{ApiError, ErrorCode};
@@ -86,6 +87,9 @@ impl Service for Facade {
     const FOR_BROWSERS: bool = true;
 
     async fn answer(&self, exchange: &mut Exchange) -> Result<Reply, ApiError> {
+        if let Some(route) = compat::find(&self.app.compat, exchange.uri.path()) {
+            return compat::answer(self, route, exchange).await;
+        }
         let (route, parameter) = router::find(&exchange.method, exchange.uri.path())?;
         let parameter = parameter.to_owned();
         exchange.endpoint = route.path;
@@ -125,12 +129,22 @@ impl Service for Facade {
 
 impl Facade {
     /// Whose request this is, within the rate of the key.
-    fn admit(&self, exchange: &mut Exchange) -> Result<(Caller, Rate), ApiError> {
+    pub(super) fn admit(&self, exchange: &mut Exchange) -> Result<(Caller, Rate), ApiError> {
         self.admit_within(&self.rate, exchange)
     }
 
     fn admit_within(&self, limiter: &RateLimiter, exchange: &mut Exchange) -> Result<(Caller, Rate), ApiError> {
         let caller = self.authenticate(exchange)?;
+        Self::count(limiter, caller, exchange)
+    }
+
+    /// A request without a key that the configuration gives to `caller`, within the rate.
+    pub(super) fn admit_as(&self, caller: Caller, exchange: &mut Exchange) -> Result<(Caller, Rate), ApiError> {
+        exchange.busy.mark_authenticated();
+        Self::count(&self.rate, caller, exchange)
+    }
+
+    fn count(limiter: &RateLimiter, caller: Caller, exchange: &mut Exchange) -> Result<(Caller, Rate), ApiError> {
         tracing::Span::current().record("account", caller.account.as_str());
         let rate = limiter.count(&caller.key_id, Instant::now());
         response::write_rate(&rate, &mut exchange.reply_headers);

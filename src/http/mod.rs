@@ -9,6 +9,7 @@
 //! exchange    request id, panic → 500, envelope, log, metrics   body        pause and total clocks
 //! facade      route → key (401) → rate (429) → endpoint         admin       /livez /readyz /metrics, keys
 //! doorman     wrong keys, by address
+//! compat      routes in the wire formats of remove.bg, rembg and Photoroom: translation to and from the same recipes
 //! submission  query and content type → form or JSON → fields and pictures
 //! pin         which model does it, `x-service-model` (400)
 //! backdrop    allow-list and model of a backdrop (403), who makes it (502)
@@ -34,6 +35,7 @@ mod backdrop;
 mod body;
 mod client_address;
 mod clip;
+pub mod compat;
 pub mod config;
 mod connection;
 mod connection_limits;
@@ -81,6 +83,7 @@ use crate::source::{FetchError, Fetcher, Room};
 use crate::store::{Plan, StateStore};
 use crate::video::{self, Clip, ToolMissing, Tools, VideoConfig, VideoError};
 use bytes::Bytes;
+use compat::CompatConfig;
 use config::{HttpConfig, LimitsConfig};
 use futures_util::future::BoxFuture;
 use hyper::{Request, Response};
@@ -194,6 +197,9 @@ pub struct Caller {
 pub trait Authenticate: Send + Sync + 'static {
     /// Whose token this is; nothing for one that opens nothing.
     fn authenticate(&self, token: &str) -> Option<Caller>;
+
+    /// A caller without a key, as the account of this name; nothing where there is none.
+    fn of_account(&self, account: &str) -> Option<Caller>;
 }
 
 /// Fetches pictures and clips that callers name by their address.
@@ -294,6 +300,8 @@ pub trait Administer: Send + Sync + 'static {
 pub struct App {
     /// The work.
     pub remover: Arc<dyn Remove>,
+    /// Which other services' wire formats are spoken.
+    pub compat: CompatConfig,
     /// Which model cuts out where neither the request nor the account says.
     pub model: CutModel,
     /// The keys.

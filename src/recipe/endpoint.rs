@@ -68,6 +68,18 @@ impl Input {
 }
 
 impl Endpoint {
+    /// One that is not among [`ENDPOINTS`]: another route translates to its fields.
+    pub(super) fn internal(
+        path: &'static str,
+        origin: Origin,
+        about: &'static str,
+        input: Input,
+        fields: Vec<Field>,
+        plan: fn(&Fields) -> Result<Recipe, FieldError>,
+    ) -> Self {
+        Self { name: path.trim_start_matches('/'), path, origin, about, input, fields, plan }
+    }
+
     /// Judges every field and fills the defaults.
     ///
     /// # Errors

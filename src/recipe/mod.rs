@@ -8,6 +8,7 @@
 //!
 //! [`ENDPOINTS`] lists them; a new one is one file here and one entry there.
 
+mod drop_in;
 mod endpoint;
 mod face_restore;
 mod fields;
@@ -26,6 +27,7 @@ mod upscale;
 mod values;
 mod video;
 
+pub use drop_in::{DROP_IN, DROP_IN_BACKGROUND, Region};
 pub use endpoint::{BG_FILE, ENDPOINTS, Endpoint, Input, MAX_BATCH};
 pub use fields::{FieldError, Fields};
 pub use kind::{Form, Kind};
@@ -102,6 +104,7 @@ impl Recipe {
     pub fn built_in(&self) -> Vec<BuiltIn> {
         let (finds, restores, enlarges) = match self.work {
             Work::Cut { picture: Picture::Cutout | Picture::Source, .. } => (false, false, None),
+            Work::Cut { picture: Picture::Classified, .. } => (true, false, None),
             Work::Cut { picture: Picture::Portrait(portrait), .. } => (true, portrait.restore_face, None),
             Work::Retouch(Retouch::Enlarge(factor)) => (false, false, Some(factor)),
             Work::Retouch(Retouch::Faces { enlarge, .. }) => (true, true, enlarge),
@@ -166,6 +169,8 @@ pub struct Cut {
     pub engine: Option<CutEngine>,
     /// Which model does it. No field says that: it is the request's header, the account or the configuration.
     pub model: CutModel,
+    /// Outside of it everything is background.
+    pub region: Option<Region>,
 }
 
 /// What of the source is put into the scene.
@@ -173,6 +178,8 @@ pub struct Cut {
 pub enum Picture {
     /// The subject alone.
     Cutout,
+    /// The same, and whether the subject has a face.
+    Classified,
     /// The source as it is; the subject only says where to look.
     Source,
     /// The subject as a portrait, where it has a face; without one the subject alone.

@@ -200,6 +200,7 @@ pub(super) fn cut(common: &Common, marks: &impl Marks) -> Cut {
         detect: common.detect.unwrap_or_default(),
         engine: common.engine,
         model: CutModel::default(),
+        region: None,
     }
 }
 

@@ -39,7 +39,7 @@ fields! {
 pub(super) type Studio = (StudioFields, Common, UploadMarks);
 
 /// The shadow that the interface promises; its softness is that of `/shadow`'s default.
-const SHADOW: Shadow = Shadow { color: Color::BLACK, opacity: 0.35, dx: 8.0, dy: 12.0, sigma: 10.0 };
+pub(super) const SHADOW: Shadow = Shadow { color: Color::BLACK, opacity: 0.35, dx: 8.0, dy: 12.0, sigma: 10.0 };
 
 /// Room around the subject where none is said.
 const PADDING: Padding = Padding::Share(0.1);

@@ -10,12 +10,13 @@ KEY = "bd_live_0123456789abcdefghijABCDEFGHIJ01"
 
 
 class Daemon:
-    """`with Daemon(binary) as url` runs one on the CPU; leaving it checks that it ended cleanly."""
+    """`with Daemon(binary) as url` runs one on the CPU; leaving it checks that it ended cleanly. `settings` are variables."""
 
-    def __init__(self, binary):
+    def __init__(self, binary, settings=None):
         self.folder = tempfile.TemporaryDirectory()
         variables = {name: value for name, value in os.environ.items() if not name.startswith("BACKDROP_")}
         variables |= {"BACKDROP_BOOTSTRAP_KEY": KEY, "BACKDROP_LIMITS_RATE_PER_MINUTE": "100000", "BACKDROP_LOG_FORMAT": "json"}
+        variables |= settings or {}
         command = [str(Path(binary).resolve()), "serve", "--device", "cpu", "--data-dir", self.folder.name + "/data",
                    "--listen", "127.0.0.1:0", "--admin-listen", "127.0.0.1:0"]
         self.log = Path(self.folder.name) / "log"

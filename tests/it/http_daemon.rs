@@ -7,6 +7,7 @@ use backdrop::account::{AccountModel, AccountName, Plan, Services};
 use backdrop::codec::{DecodeError, Limits, probe};
 use backdrop::engine::{EngineError, EngineState};
 use backdrop::generate::Studio;
+use backdrop::http::compat::CompatConfig;
 use backdrop::http::config::{HttpConfig, LimitsConfig};
 use backdrop::http::tls::{Listener, Tls};
 use backdrop::http::{Administer, App, Authenticate, Caller, Fetch, Finished, Inspect, Remove, serve};
@@ -46,6 +47,9 @@ pub(crate) const PAID: &str = "bd_live_paid";
 pub(crate) const FREE: &str = "bd_live_free";
 pub(crate) const TEST: &str = "bd_test_good";
 
+/// A picture that can be read.
+pub(crate) const PHOTO: &[u8] = include_bytes!("../photos/chelsea.png");
+
 /// No wait in these tests is meant to be as long as this.
 pub(crate) const LONG: Duration = Duration::from_secs(20);
 
@@ -57,6 +61,8 @@ pub(crate) enum Work {
     Answer,
     /// Answers with this many bytes.
     AnswerBytes(usize),
+    /// Answers with this file.
+    AnswerFile(fn() -> Vec<u8>),
     /// Answers when [`Engine::release`] is notified.
     Wait,
     /// Fails.
@@ -95,6 +101,9 @@ impl Engine {
 fn face_of(work: &Recipes) -> Option<FaceFound> {
     match work {
         Recipes::Cut { picture: Picture::Portrait(_), .. } => Some(FaceFound::None),
+        Recipes::Cut { picture: Picture::Classified, .. } => {
+            Some(FaceFound::At(Rect { left: 3, top: 4, width: 5, height: 6 }))
+        }
         Recipes::Retouch(Retouch::Faces { .. }) => Some(FaceFound::At(Rect { left: 3, top: 4, width: 5, height: 6 })),
         Recipes::Cut { .. } | Recipes::Retouch(Retouch::Enlarge(_)) => None,
     }
@@ -123,6 +132,7 @@ impl Remove for Engine {
             let answer = match work {
                 Work::Answer => format!("a picture made of {} bytes", bytes.len()).into_bytes(),
                 Work::AnswerBytes(length) => vec![7; length],
+                Work::AnswerFile(file) => file(),
                 Work::Wait => {
                     let guard = CountWhenDropped(&self.cancelled);
                     if timeout_at(call.deadline.into(), self.release.notified()).await.is_err() {
@@ -197,6 +207,15 @@ impl Authenticate for FourKeys {
         };
         Some(Caller { key_id: key_id.into(), account: account.into(), plan, test, generates, model })
     }
+
+    fn of_account(&self, account: &str) -> Option<Caller> {
+        let token = match account {
+            "default" => KEY,
+            "guest" => FREE,
+            _ => return None,
+        };
+        self.authenticate(token).map(|caller| Caller { key_id: format!("without-key-{account}"), ..caller })
+    }
 }
 
 /// A store with the accounts of these keys, and one preset of `default`, named `p1`.
@@ -248,6 +267,10 @@ impl Fetch for Origin {
                 "text" => Err(FetchError::NotAPicture(DecodeError::Unsupported { found: None })),
                 "gone" => Err(FetchError::Status(StatusCode::GONE)),
                 "never" => std::future::pending().await,
+                "photo.png" => {
+                    room.grow(PHOTO.len()).await.map_err(|NoRoom| FetchError::NoRoom)?;
+                    Ok(Bytes::from_static(PHOTO))
+                }
                 "later" if edition > 0 => picture(30).await,
                 other => picture(other.parse().map_err(|_| FetchError::NoAddress)?).await,
             }
@@ -445,6 +468,18 @@ impl Daemon {
         config: HttpConfig,
         rate_per_minute: u32,
     ) -> Self {
+        Self::start_speaking(CompatConfig::default(), model, reach, tls, config, rate_per_minute).await
+    }
+
+    /// With the routes of other services that `compat` switches on.
+    pub(crate) async fn start_speaking(
+        compat: CompatConfig,
+        model: CutModel,
+        reach: &FetchConfig,
+        tls: Option<Tls>,
+        config: HttpConfig,
+        rate_per_minute: u32,
+    ) -> Self {
         assert!(config.validate().is_empty());
         let engine = Arc::new(Engine {
             work: Mutex::default(),
@@ -475,6 +510,7 @@ impl Daemon {
             .expect("a new folder");
         let app = App {
             remover: engine.clone(),
+            compat,
             model,
             keys: Arc::new(FourKeys),
             fetcher: origin.clone(),

@@ -39,6 +39,7 @@ mod http_accounts;
 mod http_admin;
 mod http_batches;
 mod http_clip_process;
+mod http_compat;
 mod http_connection_limits;
 mod http_connection_limits_process;
 mod http_connections;

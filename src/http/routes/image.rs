@@ -2,15 +2,20 @@
 
 use crate::engine::Lane;
 use crate::generate::Made;
+use crate::http::cover::Cover;
 use crate::http::error::ApiError;
 use crate::http::exchange::Exchange;
 use crate::http::facade::Facade;
+use crate::http::fetching::BesideFiles;
 use crate::http::form::FILE;
 use crate::http::response::{self, Reply};
 use crate::http::submission::{self, Pictures, Submission, URL};
-use crate::http::{Caller, Finished, backdrop, fetching};
-use crate::pipeline::{Call, Files};
-use crate::recipe::{BG_FILE, Endpoint, Source};
+use crate::http::upload_memory::Share;
+use crate::http::{Caller, Finished, backdrop, fetching, idempotency};
+use crate::pipeline::{Call, Files, Output};
+use crate::recipe::{BG_FILE, Endpoint, ModelId, Source};
+use bytes::Bytes;
+use hyper::header::HeaderMap;
 use std::time::{Duration, Instant};
 
 /// Reads the request to its end, judges every field, fetches what has to be, and only then starts the work.
@@ -22,7 +27,45 @@ pub(in crate::http) async fn answer(
 ) -> Result<Reply, ApiError> {
     let submission = submission::read(facade, endpoint, caller, exchange).await?;
     let received = exchange.body.received();
-    let cover = facade.cover(endpoint, caller, &exchange.headers, &submission).await?;
+    let gathered = gathered(facade, endpoint, caller, &exchange.headers, submission).await?;
+    let Done { output, cost, model } = finished(facade, endpoint, caller, gathered, received).await?;
+    let understood = output.understood.clone();
+    let mut reply = response::image(output, cost, received.elapsed())?;
+    if endpoint.generates() {
+        backdrop::tell(&mut reply, model, understood.as_deref())?;
+    }
+    Ok(reply)
+}
+
+/// A covered request with all of its pictures, before any work on them.
+pub(in crate::http) struct Gathered {
+    pub(in crate::http) cover: Cover,
+    pub(in crate::http) source: Bytes,
+    share: Share,
+    beside: BesideFiles,
+    answered: idempotency::Made,
+    fetching: Instant,
+    was_fetched: bool,
+}
+
+/// A finished picture that is billed.
+pub(in crate::http) struct Done {
+    pub(in crate::http) output: Output,
+    /// In microdollars.
+    pub(in crate::http) cost: u64,
+    /// The model that made its backdrop.
+    model: Option<ModelId>,
+}
+
+/// Covers a request whose fields are in order, and fetches what has to be.
+pub(in crate::http) async fn gathered(
+    facade: &Facade,
+    endpoint: &'static Endpoint,
+    caller: &Caller,
+    headers: &HeaderMap,
+    submission: Submission,
+) -> Result<Gathered, ApiError> {
+    let cover = facade.cover(endpoint, caller, headers, &submission).await?;
     let recipe = &cover.recipe;
     let Submission { pictures, param, background, share, .. } = submission;
     let by_url = pictures.is_url();
@@ -38,11 +81,24 @@ pub(in crate::http) async fn answer(
         }
     };
     let beside = fetching::beside(app, &memory, recipe, background);
-    let ((source, share), beside) = tokio::try_join!(source, beside)?;
-    let [fetched_background, fetched_mark] = beside.fetched;
+    let ((source, share), mut beside) = tokio::try_join!(source, beside)?;
+    let [fetched_background, fetched_mark] = std::mem::take(&mut beside.fetched);
     let was_fetched = by_url || fetched_background.is_some() || fetched_mark.is_some();
     let fetched = [by_url.then(|| source.clone()), fetched_background, fetched_mark];
     let answered = cover.contents.compare(0, fetched).await?;
+    Ok(Gathered { cover, source, share, beside, answered, fetching, was_fetched })
+}
+
+/// Does the work, takes room for the reply and bills it.
+pub(in crate::http) async fn finished(
+    facade: &Facade,
+    endpoint: &'static Endpoint,
+    caller: &Caller,
+    gathered: Gathered,
+    received: Instant,
+) -> Result<Done, ApiError> {
+    let Gathered { cover, source, share, beside, answered, fetching, was_fetched } = gathered;
+    let (app, recipe) = (&facade.app, &cover.recipe);
     let made = facade.made_backdrop(recipe, caller, &source, received).await?;
     let fetch = if was_fetched || made.is_some() { fetching.elapsed() } else { Duration::ZERO };
 
@@ -61,10 +117,5 @@ pub(in crate::http) async fn answer(
     output.image.bytes = facade.replies.hold(&caller.account, output.image.bytes, call.deadline).await?;
     drop(slot);
     let cost = cover.settle(&[answered]).await?;
-    let understood = output.understood.clone();
-    let mut reply = response::image(output, cost, received.elapsed())?;
-    if endpoint.generates() {
-        backdrop::tell(&mut reply, model, understood.as_deref())?;
-    }
-    Ok(reply)
+    Ok(Done { output, cost, model })
 }

@@ -1,0 +1,100 @@
+//! Headers and bodies of answers in other services' wire formats.
+
+use super::archive;
+use super::cutout::Made;
+use super::refusal::Refusal;
+use crate::account::rate::Rate;
+use crate::http::Caller;
+use crate::http::error::ApiError;
+use crate::http::facade::Facade;
+use crate::http::response::{self, Reply};
+use crate::store::UnixSeconds;
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use bytes::Bytes;
+use http_body_util::{BodyExt, Empty, Full};
+use hyper::header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
+use tokio::task::spawn_blocking;
+
+const RATE_RESET: HeaderName = HeaderName::from_static("x-ratelimit-reset");
+
+/// How a finished picture is sent.
+#[derive(Debug)]
+pub(super) enum Body {
+    /// As the file that it is.
+    Picture,
+    /// As two files in a ZIP archive.
+    Archive,
+    /// In base64, between these texts.
+    Json(&'static str, String),
+}
+
+/// remove.bg tells the reset as a time, in seconds since 1970, and not as a wait.
+pub(super) fn write_reset(rate: &Rate, headers: &mut HeaderMap) {
+    let now = u64::try_from(UnixSeconds::now().0).unwrap_or_default();
+    headers.insert(RATE_RESET, (now + rate.reset_seconds()).into());
+}
+
+/// A reply without a body.
+pub(super) fn empty() -> Reply {
+    Reply::new(Empty::new().boxed_unsync())
+}
+
+/// Whether the caller wants JSON in place of a picture.
+pub(super) fn accepts_json(headers: &HeaderMap) -> bool {
+    let accepted = headers.get_all(ACCEPT).iter().filter_map(|value| value.to_str().ok());
+    let types: Vec<_> = accepted
+        .flat_map(|value| value.split(','))
+        .map(|range| range.split(';').next().unwrap_or_default().trim().to_ascii_lowercase())
+        .collect();
+    types.iter().any(|range| range == "application/json") && !types.iter().any(|range| range.starts_with("image/"))
+}
+
+/// The reply that carries a finished picture; the usual headers of one are on it too.
+pub(super) async fn reply(facade: &Facade, caller: &Caller, made: Made, body: Body) -> Result<Reply, Refusal> {
+    let Made { mut output, cost, latency, deadline, .. } = made;
+    let bytes = std::mem::take(&mut output.image.bytes);
+    let (bytes, media_type) = match body {
+        Body::Picture => (bytes, output.image.format.media_type()),
+        Body::Archive => {
+            let archive = archive::of(bytes).await?;
+            (facade.replies.hold(&caller.account, archive.into(), deadline).await?, "application/zip")
+        }
+        Body::Json(before, after) => {
+            let encoding = spawn_blocking(move || {
+                let mut json = String::with_capacity(before.len() + bytes.len().div_ceil(3) * 4 + after.len());
+                json.push_str(before);
+                STANDARD.encode_string(&bytes, &mut json);
+                json.push_str(&after);
+                Bytes::from(json)
+            });
+            let json = encoding.await.map_err(|error| ApiError::internal(error.to_string()))?;
+            (facade.replies.hold(&caller.account, json, deadline).await?, "application/json")
+        }
+    };
+    let mut reply = response::image(output, cost, latency)?;
+    *reply.body_mut() = Full::new(bytes).boxed_unsync();
+    reply.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(media_type));
+    Ok(reply)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn json_is_sent_to_callers_that_accept_it_and_no_picture() {
+        for (accept, json) in [
+            ("application/json", true),
+            ("Application/JSON; q=1", true),
+            ("application/json, text/plain, */*", true),
+            ("*/*", false),
+            ("image/png, application/json", false),
+            ("", false),
+        ] {
+            let mut headers = HeaderMap::new();
+            headers.insert(ACCEPT, HeaderValue::from_static(accept));
+            assert_eq!(accepts_json(&headers), json, "{accept}");
+        }
+    }
+}

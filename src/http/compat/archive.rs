@@ -1,0 +1,136 @@
+//! A cutout as remove.bg's ZIP archive: `color.jpg`, the colours without alpha, and `alpha.png`, the matte.
+//!
+//! Both come from the finished PNG. Where nothing shows, a colour has to be invented for the JPEG: the nearest one in the row,
+//! so that the blocks of the JPEG along the edge hold no other light than the subject's.
+
+use crate::codec::{self, Channels, EncodeOptions, Limits, PngEffort};
+use crate::http::error::ApiError;
+use crate::image::{BufferPool, Composite, Frame, OutputFormat, Quality};
+use bytes::Bytes;
+use std::io::{Cursor, Write};
+use tokio::sync::Semaphore;
+use tokio::task::spawn_blocking;
+use zip::write::SimpleFileOptions;
+
+/// Archives that are made at once, each of them a picture or two in memory beside its files; further ones wait.
+static PLACES: Semaphore = Semaphore::const_new(2);
+
+/// The archive of a finished PNG.
+pub(super) async fn of(png: Bytes) -> Result<Vec<u8>, ApiError> {
+    let place = PLACES.acquire().await.map_err(|error| ApiError::internal(error.to_string()))?;
+    let archiving = spawn_blocking(move || {
+        let _place = place;
+        archived(&png)
+    });
+    archiving.await.map_err(|error| ApiError::internal(error.to_string()))?.map_err(ApiError::internal)
+}
+
+fn archived(png: &[u8]) -> Result<Vec<u8>, String> {
+    // It is our own.
+    let limits = Limits { max_bytes: usize::MAX, max_side: u32::MAX };
+    let header = codec::probe(png, &limits).map_err(|error| error.to_string())?;
+    let mut frame = codec::decode(png, &header, &BufferPool::new(0)).map_err(|error| error.to_string())?;
+    let file = |frame: Frame, format, channels| {
+        let options = EncodeOptions { format, quality: Quality::DEFAULT, png: PngEffort::default(), channels };
+        codec::encode(Composite(frame), &options).map(|image| image.bytes).map_err(|error| error.to_string())
+    };
+    let alpha = file(frame.clone(), OutputFormat::Png, Channels::Alpha)?;
+    spread(&mut frame);
+    let color = file(frame, OutputFormat::Jpeg, Channels::Rgba)?;
+    let mut archive = zip::ZipWriter::new(Cursor::new(Vec::with_capacity(alpha.len() + color.len() + 1024)));
+    let options = SimpleFileOptions::default()
+        .compression_method(zip::CompressionMethod::Stored)
+        .last_modified_time(zip::DateTime::default());
+    for (name, bytes) in [("color.jpg", color), ("alpha.png", alpha)] {
+        archive.start_file(name, options).map_err(|error| error.to_string())?;
+        archive.write_all(&bytes).map_err(|error| error.to_string())?;
+    }
+    Ok(archive.finish().map_err(|error| error.to_string())?.into_inner())
+}
+
+/// Makes `frame` opaque; what does not show gets the nearest colour to its left, else to its right, else of the row above,
+/// else below.
+fn spread(frame: &mut Frame) {
+    let row = frame.size().width.max(1) as usize * 4;
+    let pixels = frame.pixels_mut();
+    let mut first = None;
+    for at in (0..pixels.len()).step_by(row) {
+        let line = &mut pixels[at..at + row];
+        let (line_pixels, _) = line.as_chunks_mut::<4>();
+        let shows = line_pixels.iter().find(|pixel| pixel[3] > 0).copied();
+        if let Some(mut color) = shows {
+            for pixel in line_pixels {
+                if pixel[3] > 0 {
+                    color = *pixel;
+                }
+                *pixel = [color[0], color[1], color[2], 255];
+            }
+            first.get_or_insert(at);
+        } else if first.is_some() {
+            pixels.copy_within(at - row..at, at);
+        }
+    }
+    match first {
+        Some(first) => {
+            for at in (0..first).step_by(row) {
+                pixels.copy_within(first..first + row, at);
+            }
+        }
+        None => pixels.as_chunks_mut::<4>().0.fill([0, 0, 0, 255]),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::image::{Buffer, Size};
+    use std::io::Read;
+
+    fn frame(pixels: &[[u8; 4]], width: u32) -> Frame {
+        let height = u32::try_from(pixels.len()).expect("a few") / width;
+        Frame::new(Size::new(width, height), Buffer::from(pixels.as_flattened().to_vec()))
+    }
+
+    #[test]
+    fn what_does_not_show_gets_the_nearest_colour() {
+        let (none, red, blue) = ([0; 4], [200, 0, 0, 255], [0, 0, 200, 10]);
+        let mut frame = frame(&[none, none, none, none, red, none, blue, none, none], 3);
+        spread(&mut frame);
+        let rows = |y| [0, 1, 2].map(|x| frame.pixel(x, y));
+        let (red, blue) = ([200, 0, 0, 255], [0, 0, 200, 255]);
+        assert_eq!([rows(0), rows(1), rows(2)], [[red; 3], [red; 3], [blue; 3]]);
+    }
+
+    #[test]
+    fn a_picture_without_subject_is_black() {
+        let mut frame = frame(&[[9, 9, 9, 0]; 4], 2);
+        spread(&mut frame);
+        assert_eq!(frame.pixels(), [[0, 0, 0, 255]; 4].as_flattened());
+    }
+
+    #[test]
+    fn the_archive_holds_the_colours_and_the_matte() {
+        let pixels: Vec<_> = (0..64 * 64).map(|at| if at % 64 < 32 { [0; 4] } else { [180, 90, 30, 128] }).collect();
+        let options = EncodeOptions {
+            format: OutputFormat::Png,
+            quality: Quality::DEFAULT,
+            png: PngEffort::default(),
+            channels: Channels::Rgba,
+        };
+        let png = codec::encode(Composite(frame(&pixels, 64)), &options).expect("a PNG").bytes;
+        let archive = archived(&png).expect("an archive");
+        let mut archive = zip::ZipArchive::new(Cursor::new(archive)).expect("a ZIP archive");
+        let mut read = |name| {
+            let mut bytes = Vec::new();
+            archive.by_name(name).expect(name).read_to_end(&mut bytes).expect(name);
+            let header = codec::probe(&bytes, &Limits::default()).expect(name);
+            codec::decode(&bytes, &header, &BufferPool::new(0)).expect(name)
+        };
+        let (color, alpha) = (read("color.jpg"), read("alpha.png"));
+        for x in [0, 31, 32, 63] {
+            let near = color.pixel(x, 20).iter().zip([180, 90, 30, 255]).all(|(is, was)| is.abs_diff(was) < 6);
+            assert!(near, "{:?} at {x}", color.pixel(x, 20));
+        }
+        assert_eq!([alpha.pixel(31, 5)[0], alpha.pixel(32, 5)[0]], [0, 128]);
+    }
+}

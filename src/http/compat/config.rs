@@ -1,0 +1,65 @@
+//! Section `[compat]`: which other services' wire formats are spoken.
+
+use crate::http::config::HttpConfig;
+use serde::{Deserialize, Serialize};
+
+/// Runs requests of rembg's route where nothing is configured.
+const USUAL_ACCOUNT: &str = "default";
+
+/// Section `[compat]`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct CompatConfig {
+    /// `/v1.0/removebg` and `/v1.0/account` as remove.bg has them.
+    pub removebg: bool,
+    /// `/v1/segment` and `/v1/account` as Photoroom has them.
+    pub photoroom: bool,
+    /// `/api/remove` as rembg's server has it. It takes requests without a key from everybody who reaches it, web pages too:
+    /// off, and without `rembg_account` only where `server.listen` is a loopback address.
+    pub rembg: bool,
+    /// The account that requests of `/api/remove` without a key run as; without one, `default`.
+    pub rembg_account: Option<String>,
+}
+
+impl Default for CompatConfig {
+    fn default() -> Self {
+        Self { removebg: true, photoroom: true, rembg: false, rembg_account: None }
+    }
+}
+
+impl CompatConfig {
+    /// Every mistake in this section, each as a sentence.
+    #[must_use]
+    pub fn validate(&self, server: &HttpConfig) -> Vec<String> {
+        let holds = !self.rembg || self.rembg_account.is_some() || server.listen.ip().to_canonical().is_loopback();
+        let expected = "compat.rembg: expected `rembg_account`, or a loopback address as `server.listen`, because the \
+                        route takes requests without a key";
+        if holds { Vec::new() } else { vec![expected.to_owned()] }
+    }
+
+    /// The account that requests of rembg's route run as.
+    pub(super) fn account_of_rembg(&self) -> &str {
+        self.rembg_account.as_deref().unwrap_or(USUAL_ACCOUNT)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_route_without_keys_needs_a_loopback_address_or_an_account() {
+        for (listen, rembg, account, holds) in [
+            ("127.0.0.1:80", true, None, true),
+            ("[::1]:80", true, None, true),
+            ("0.0.0.0:80", false, None, true),
+            ("0.0.0.0:80", true, None, false),
+            ("192.0.2.1:80", true, None, false),
+            ("0.0.0.0:80", true, Some("guests"), true),
+        ] {
+            let server = HttpConfig { listen: listen.parse().expect("an address"), ..HttpConfig::default() };
+            let config = CompatConfig { rembg, rembg_account: account.map(str::to_owned), ..CompatConfig::default() };
+            assert_eq!(config.validate(&server).is_empty(), holds, "{listen} {account:?}");
+        }
+    }
+}

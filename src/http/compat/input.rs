@@ -1,0 +1,257 @@
+//! Reads a request as other services' clients send it: multipart, urlencoded or JSON, to texts and files.
+//!
+//! Names outside of the service's table are skipped, not refused: clients pass on what they are given.
+
+use super::refusal::Refusal;
+use crate::codec::{DecodeError, Limits};
+use crate::http::body::{Chunks, RequestBody, content_type, uncompressed, unsupported};
+use crate::http::error::ApiError;
+use crate::http::exchange::Exchange;
+use crate::http::form::{MAX_OVERHEAD, read_value};
+use crate::http::multipart::{self, Multipart, Part};
+use crate::http::upload_memory::Share;
+use base64::Engine as _;
+use base64::alphabet::STANDARD;
+use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
+use bytes::{Bytes, BytesMut};
+use serde_json::{Map, Value};
+use tokio::task::spawn_blocking;
+
+/// The names that a service reads.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Names {
+    pub(super) texts: &'static [&'static str],
+    pub(super) files: &'static [&'static str],
+    /// Files in base64.
+    pub(super) base64: &'static [&'static str],
+}
+
+/// Names and values in the order they came.
+type Texts = Vec<(String, String)>;
+
+type Parse = fn(&[u8]) -> Result<Texts, Refusal>;
+
+/// What was sent under known names.
+#[derive(Debug, Default)]
+pub(super) struct Sent {
+    texts: Texts,
+    files: Vec<(String, Bytes)>,
+}
+
+impl Sent {
+    /// The first text under `name` that says something. JavaScript's clients write `undefined` for what is not set.
+    pub(super) fn text(&self, name: &str) -> Option<&str> {
+        let said = |text: &&str| !matches!(*text, "" | "undefined" | "null");
+        self.texts.iter().filter(|(known, _)| known == name).map(|(_, text)| text.trim()).find(said)
+    }
+
+    /// Adds a text.
+    pub(super) fn push(&mut self, name: &str, text: &str) {
+        self.texts.push((name.to_owned(), text.to_owned()));
+    }
+
+    /// Takes the files under `name` that are not empty.
+    pub(super) fn take(&mut self, name: &str) -> Vec<Bytes> {
+        let taken = self.files.extract_if(.., |(known, bytes)| known.as_str() == name && !bytes.is_empty());
+        taken.map(|(_, bytes)| bytes).collect()
+    }
+}
+
+/// What a source may cost on these routes: the one place for limits of their own.
+pub(super) fn limits() -> Limits {
+    Limits::default()
+}
+
+fn max_file() -> usize {
+    limits().max_bytes
+}
+
+/// What a caller is told whose file is too large, whichever bound noticed it.
+fn file_too_large() -> Refusal {
+    ApiError::from(DecodeError::TooManyBytes { limit: max_file() }).into()
+}
+
+/// The most bytes of a body with a file in base64, of which characters may be escaped.
+fn max_encoded() -> usize {
+    max_file() + max_file() / 2 + MAX_OVERHEAD
+}
+
+/// Reads the body to its end. `share` holds what is in memory of it.
+pub(super) async fn read(exchange: &mut Exchange, names: Names, share: &mut Share) -> Result<Sent, Refusal> {
+    uncompressed(&exchange.headers)?;
+    let media_type = content_type(&exchange.headers).to_owned();
+    if let Some(boundary) = multipart::boundary(&media_type).map_err(ApiError::from)? {
+        return read_multipart(&mut exchange.body, &boundary, names, share).await;
+    }
+    let parse: Parse = match media_type.split(';').next().unwrap_or_default().trim().to_ascii_lowercase().as_str() {
+        "application/json" => of_json,
+        "application/x-www-form-urlencoded" | "" => of_urlencoded,
+        _ => {
+            let types = "multipart/form-data, application/x-www-form-urlencoded or application/json";
+            return Err(unsupported(&format!("the request body must be {types}")).into());
+        }
+    };
+    let body = read_whole(&mut exchange.body, share).await?;
+    let decoded = spawn_blocking(move || decoded(parse(&body)?, names));
+    let sent = decoded.await.map_err(|error| ApiError::internal(error.to_string()))??;
+    share.shrink_to(sent.files.iter().map(|(_, bytes)| bytes.len()).sum());
+    Ok(sent)
+}
+
+async fn read_multipart(
+    body: &mut RequestBody,
+    boundary: &str,
+    names: Names,
+    share: &mut Share,
+) -> Result<Sent, Refusal> {
+    let most = max_file() * names.files.len() + max_encoded() * names.base64.len() + MAX_OVERHEAD;
+    let mut multipart = Multipart::new(body, boundary, most);
+    let mut sent = Sent::default();
+    while let Some(Part { name, .. }) = multipart.next_part().await.map_err(too_large)? {
+        let name_of = name.as_str();
+        if names.files.contains(&name_of) {
+            let bytes = read_part(&mut multipart, max_file(), share).await?;
+            sent.files.push((name, bytes));
+        } else if names.base64.contains(&name_of) {
+            let text = read_part(&mut multipart, max_encoded(), share).await?;
+            let name_again = name.clone();
+            let decoding = spawn_blocking(move || decoded_base64(&text, &name_again));
+            let bytes = decoding.await.map_err(|error| ApiError::internal(error.to_string()))??;
+            sent.files.push((name, bytes));
+        } else if names.texts.contains(&name_of) {
+            let text = read_value(&mut multipart, &name).await?;
+            sent.texts.push((name, text));
+        }
+    }
+    Ok(sent)
+}
+
+async fn read_part<C: Chunks>(multipart: &mut Multipart<C>, most: usize, share: &Share) -> Result<Bytes, Refusal> {
+    let mut part = BytesMut::new();
+    while let Some(data) = multipart.next_data().await.map_err(too_large)? {
+        if part.len() + data.len() > most {
+            return Err(file_too_large());
+        }
+        share.grow(data.len())?;
+        part.extend_from_slice(&data);
+    }
+    Ok(part.freeze())
+}
+
+fn too_large(error: multipart::MultipartError) -> Refusal {
+    match error {
+        multipart::MultipartError::BodyTooLarge => file_too_large(),
+        error @ (multipart::MultipartError::Malformed(_) | multipart::MultipartError::Body(_)) => {
+            ApiError::from(error).into()
+        }
+    }
+}
+
+/// A body that is parsed whole: what is parsed of it is in memory beside it.
+async fn read_whole(body: &mut RequestBody, share: &Share) -> Result<Bytes, Refusal> {
+    let mut bytes = BytesMut::new();
+    while let Some(chunk) = body.next_chunk().await.map_err(ApiError::from)? {
+        if bytes.len() + chunk.len() > max_encoded() {
+            return Err(file_too_large());
+        }
+        share.grow(2 * chunk.len())?;
+        bytes.extend_from_slice(&chunk);
+    }
+    Ok(bytes.freeze())
+}
+
+fn of_json(body: &[u8]) -> Result<Texts, Refusal> {
+    let object: Map<String, Value> = serde_json::from_slice(body)
+        .map_err(|error| Refusal::of_request("invalid_parameter", format!("malformed JSON: {error}")))?;
+    let texts = object.into_iter().filter_map(|(name, value)| match value {
+        Value::String(text) => Some((name, text)),
+        Value::Bool(yes) => Some((name, yes.to_string())),
+        Value::Number(number) => Some((name, number.to_string())),
+        Value::Null | Value::Array(_) | Value::Object(_) => None,
+    });
+    Ok(texts.collect())
+}
+
+fn of_urlencoded(body: &[u8]) -> Result<Texts, Refusal> {
+    Ok(url::form_urlencoded::parse(body).map(|(name, text)| (name.into_owned(), text.into_owned())).collect())
+}
+
+/// The known ones of `texts`, files in base64 decoded.
+fn decoded(texts: Texts, names: Names) -> Result<Sent, Refusal> {
+    let mut sent = Sent::default();
+    for (name, text) in texts {
+        if names.base64.contains(&name.as_str()) {
+            let bytes = decoded_base64(text.as_bytes(), &name)?;
+            sent.files.push((name, bytes));
+        } else if names.texts.contains(&name.as_str()) {
+            sent.texts.push((name, text));
+        }
+    }
+    Ok(sent)
+}
+
+/// A file in base64, with or without padding, line breaks and the head of a `data:` URL.
+fn decoded_base64(text: &[u8], name: &str) -> Result<Bytes, Refusal> {
+    const LENIENT: GeneralPurposeConfig =
+        GeneralPurposeConfig::new().with_decode_padding_mode(DecodePaddingMode::Indifferent);
+    let data = match text.iter().take(100).position(|byte| *byte == b',') {
+        Some(comma) if text.starts_with(b"data:") => &text[comma + 1..],
+        Some(_) | None => text,
+    };
+    // A form that was not escaped has blanks in the place of plus signs.
+    let is_folded = data.iter().any(u8::is_ascii_whitespace);
+    let plain: Vec<u8>;
+    let data = if is_folded {
+        let kept = data.iter().filter(|byte| !matches!(byte, b'\r' | b'\n' | b'\t'));
+        plain = kept.map(|byte| if *byte == b' ' { b'+' } else { *byte }).collect();
+        &plain[..]
+    } else {
+        data
+    };
+    let bytes = GeneralPurpose::new(&STANDARD, LENIENT).decode(data);
+    let bytes = bytes.map_err(|_| Refusal::of_request("failed_to_read_image", format!("`{name}` is not base64")))?;
+    if bytes.len() > max_file() {
+        return Err(file_too_large());
+    }
+    Ok(bytes.into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NAMES: Names = Names { texts: &["size", "crop"], files: &["image_file"], base64: &["image_file_b64"] };
+
+    #[test]
+    fn json_and_forms_become_texts_and_files_and_other_names_are_skipped() {
+        let json = br#"{"size":"hd","crop":true,"scale":null,"other":[1],"image_file_b64":"YWI="}"#;
+        let form = b"size=hd&crop=true&size=&other=1&image_file_b64=YWI%3D";
+        for (texts, what) in [(of_json(json), "JSON"), (of_urlencoded(form), "a form")] {
+            let mut sent = decoded(texts.expect("well formed"), NAMES).expect("good");
+            assert_eq!(
+                (sent.text("size"), sent.text("crop"), sent.text("other")),
+                (Some("hd"), Some("true"), None),
+                "{what}"
+            );
+            assert_eq!(sent.take("image_file_b64"), [Bytes::from("ab")], "{what}");
+            assert!(sent.take("image_file_b64").is_empty());
+        }
+        assert!(of_json(b"[]").is_err() && of_json(b"{").is_err());
+    }
+
+    #[test]
+    fn what_says_nothing_is_as_if_it_was_not_sent() {
+        for text in ["", "  ", "undefined", "null"] {
+            let sent = Sent { texts: vec![("crop".into(), text.into())], files: Vec::new() };
+            assert_eq!(sent.text("crop"), None, "{text:?}");
+        }
+    }
+
+    #[test]
+    fn base64_is_read_as_clients_write_it() {
+        for text in ["+/8=", "+/8", "data:image/png;base64,+/8=", "+/\r\n8=\r\n", " /8="] {
+            assert_eq!(decoded_base64(text.as_bytes(), "x").expect(text), [0xfb, 0xff][..], "{text}");
+        }
+        assert!(decoded_base64(b"?", "x").is_err());
+    }
+}

@@ -1,0 +1,232 @@
+//! A failure as another service reports it: envelope, status and code from an [`ApiError`].
+
+#![expect(clippy::wildcard_enum_match_arm, reason = "codes grow; one without a counterpart keeps its own name")]
+
+use super::Wire;
+use crate::http::error::{ApiError, ErrorCode};
+use crate::http::response::{self, Reply};
+use crate::recipe::{BG_FILE, FieldError};
+use hyper::StatusCode;
+use hyper::header::WWW_AUTHENTICATE;
+use serde_json::{Value, json};
+
+/// Marks a failure that is about the pixels of a source and not about its bytes.
+pub(super) const RESOLUTION: &str = "resolution";
+
+/// A failure.
+#[derive(Debug)]
+pub(super) struct Refusal {
+    error: ApiError,
+    /// The service's own code; without one it follows from the error.
+    code: Option<&'static str>,
+}
+
+impl Refusal {
+    /// A mistake in a request that has a code of its own in the service.
+    pub(super) fn of_request(code: &'static str, message: impl Into<String>) -> Self {
+        Self { error: ApiError::new(ErrorCode::InvalidParameter, message), code: Some(code) }
+    }
+
+    /// The reply; the log and the metrics get the error.
+    pub(super) fn into_reply(self, wire: Wire, has_key: bool) -> Reply {
+        self.error.log();
+        let Self { error, code } = self;
+        let status = status(wire, &error, code);
+        let message = match error.code {
+            ErrorCode::Unauthorized if has_key => "API Key invalid",
+            ErrorCode::Unauthorized => "Missing API Key",
+            _ => error.message(),
+        };
+        let body = match wire {
+            Wire::RemoveBg => {
+                let code = code.unwrap_or_else(|| code_of_removebg(&error));
+                let title = title(code).unwrap_or(message);
+                json!({ "errors": [{ "title": title, "code": code, "detail": message }] })
+            }
+            Wire::Rembg => json!({ "detail": detail_of_rembg(&error, code, message, status) }),
+            Wire::Photoroom => {
+                let code = code.unwrap_or_else(|| code_of_photoroom(&error));
+                json!({ "detail": message, "status_code": status.as_u16(), "type": code })
+            }
+        };
+        let mut reply = response::json(status, &body);
+        let mut headers = error.into_headers();
+        if status == StatusCode::FORBIDDEN {
+            headers.remove(WWW_AUTHENTICATE);
+        }
+        reply.headers_mut().extend(headers);
+        reply
+    }
+}
+
+impl From<ApiError> for Refusal {
+    fn from(error: ApiError) -> Self {
+        Self { error, code: None }
+    }
+}
+
+impl From<FieldError> for Refusal {
+    fn from(error: FieldError) -> Self {
+        ApiError::from(error).into()
+    }
+}
+
+fn status(wire: Wire, error: &ApiError, code: Option<&str>) -> StatusCode {
+    let usual = error.code.status();
+    match (wire, usual) {
+        // Neither answers 401.
+        (Wire::RemoveBg | Wire::Photoroom, StatusCode::UNAUTHORIZED) => StatusCode::FORBIDDEN,
+        // What is wrong with a picture is 400.
+        (
+            _,
+            StatusCode::PAYLOAD_TOO_LARGE
+            | StatusCode::UNSUPPORTED_MEDIA_TYPE
+            | StatusCode::UNPROCESSABLE_ENTITY
+            | StatusCode::FAILED_DEPENDENCY,
+        ) => StatusCode::BAD_REQUEST,
+        (Wire::Rembg, StatusCode::BAD_REQUEST) if is_of_parameter(error, code) => StatusCode::UNPROCESSABLE_ENTITY,
+        _ => usual,
+    }
+}
+
+/// Whether FastAPI, which rembg's server is built on, would refuse it before rembg gets it.
+fn is_of_parameter(error: &ApiError, code: Option<&str>) -> bool {
+    error.code == ErrorCode::InvalidParameter && error.given_param().is_some() && code.is_none()
+}
+
+/// remove.bg's code.
+fn code_of_removebg(error: &ApiError) -> &'static str {
+    let param = error.given_param().unwrap_or_default();
+    let is_background = matches!(param, BG_FILE | "bg_url");
+    const INVALID: &[(&str, &str)] = &[
+        ("url", "invalid_image_url"),
+        ("bg_url", "invalid_bg_image_url"),
+        ("bg_color", "invalid_bg_color"),
+        ("channels", "invalid_channels"),
+        ("crop_margin", "invalid_crop_margin"),
+        ("format", "invalid_format"),
+        ("position", "invalid_position"),
+        ("roi", "invalid_roi"),
+        ("scale", "invalid_scale"),
+    ];
+    let invalid = || INVALID.iter().find(|(name, _)| *name == param).map(|(_, code)| *code);
+    match error.code {
+        ErrorCode::InvalidParameter => invalid().unwrap_or(error.code.name()),
+        ErrorCode::InvalidImage => "failed_to_read_image",
+        ErrorCode::UnsupportedMediaType => "invalid_file_type",
+        ErrorCode::PayloadTooLarge if param == RESOLUTION => "resolution_too_high",
+        ErrorCode::PayloadTooLarge => "file_too_large",
+        ErrorCode::OutputTooLarge => "resolution_too_high",
+        ErrorCode::NoSubjectDetected => "unknown_foreground",
+        ErrorCode::FetchFailed if is_background => "failed_bg_download",
+        ErrorCode::FetchFailed => "failed_image_download",
+        ErrorCode::PaymentRequired => "insufficient_credits",
+        ErrorCode::Unauthorized => "auth_failed",
+        _ => error.code.name(),
+    }
+}
+
+/// Titles that clients compare.
+fn title(code: &str) -> Option<&'static str> {
+    match code {
+        "insufficient_credits" => Some("Insufficient credits"),
+        "rate_limit_exceeded" => Some("Rate limit exceeded"),
+        "unknown_foreground" => Some("Could not identify foreground in image"),
+        _ => None,
+    }
+}
+
+/// Photoroom's type.
+fn code_of_photoroom(error: &ApiError) -> &'static str {
+    match error.code {
+        ErrorCode::Unauthorized => "auth_failed",
+        ErrorCode::PaymentRequired => "insufficient_credits",
+        _ => error.code.name(),
+    }
+}
+
+/// rembg's detail: a sentence, or for a parameter that FastAPI itself refuses a list of one entry.
+fn detail_of_rembg(error: &ApiError, code: Option<&'static str>, message: &str, status: StatusCode) -> Value {
+    match error.given_param() {
+        Some(param) if status == StatusCode::UNPROCESSABLE_ENTITY => {
+            let place = if param == "url" { "query" } else { "body" };
+            json!([{ "loc": [place, param], "msg": message, "type": code.unwrap_or("value_error") }])
+        }
+        _ => message.into(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use http_body_util::BodyExt;
+
+    fn invalid(param: &str) -> Refusal {
+        FieldError::invalid(param, "x", "y").into()
+    }
+
+    fn of(code: ErrorCode, param: &str) -> Refusal {
+        ApiError::new(code, "m").param(param).into()
+    }
+
+    async fn answered(refusal: Refusal, wire: Wire) -> (u16, Value) {
+        let reply = refusal.into_reply(wire, true);
+        let status = reply.status().as_u16();
+        assert!(reply.headers().get(WWW_AUTHENTICATE).is_none() || status == 401);
+        let body = reply.into_body().collect().await.expect("in memory").to_bytes();
+        (status, serde_json::from_slice(&body).expect("JSON"))
+    }
+
+    #[tokio::test]
+    async fn every_failure_has_its_code_at_remove_bg() {
+        for (refusal, status, code) in [
+            (invalid("roi"), 400, "invalid_roi"),
+            (invalid("bg_url"), 400, "invalid_bg_image_url"),
+            (invalid("url"), 400, "invalid_image_url"),
+            (invalid("crop"), 400, "invalid_parameter"),
+            (Refusal::of_request("missing_source", "m"), 400, "missing_source"),
+            (of(ErrorCode::InvalidImage, "file"), 400, "failed_to_read_image"),
+            (of(ErrorCode::UnsupportedMediaType, "file"), 400, "invalid_file_type"),
+            (of(ErrorCode::PayloadTooLarge, "file"), 400, "file_too_large"),
+            (of(ErrorCode::PayloadTooLarge, RESOLUTION), 400, "resolution_too_high"),
+            (of(ErrorCode::OutputTooLarge, ""), 400, "resolution_too_high"),
+            (of(ErrorCode::NoSubjectDetected, "file"), 400, "unknown_foreground"),
+            (of(ErrorCode::FetchFailed, "url"), 400, "failed_image_download"),
+            (of(ErrorCode::FetchFailed, "bg_url"), 400, "failed_bg_download"),
+            (of(ErrorCode::PaymentRequired, ""), 402, "insufficient_credits"),
+            (of(ErrorCode::Unauthorized, ""), 403, "auth_failed"),
+            (of(ErrorCode::RateLimitExceeded, ""), 429, "rate_limit_exceeded"),
+            (of(ErrorCode::NotFound, ""), 404, "not_found"),
+            (ApiError::internal("secret").into(), 500, "internal_error"),
+        ] {
+            let (answered, body) = answered(refusal, Wire::RemoveBg).await;
+            let error = &body["errors"][0];
+            assert_eq!((answered, error["code"].as_str()), (status, Some(code)), "{body}");
+            assert!(error["title"].as_str().is_some_and(|title| !title.is_empty() && !title.contains("secret")));
+            assert!(error["detail"].is_string());
+        }
+    }
+
+    #[tokio::test]
+    async fn rembg_has_lists_for_parameters_and_sentences_for_the_rest() {
+        let (status, body) = answered(FieldError::Missing { param: "file".into() }.into(), Wire::Rembg).await;
+        assert_eq!((status, &body["detail"][0]["loc"]), (422, &json!(["body", "file"])));
+        for (refusal, expected) in [
+            (Refusal::of_request("invalid_model", "m"), 400),
+            (of(ErrorCode::InvalidImage, "file"), 400),
+            (of(ErrorCode::NoSubjectDetected, "file"), 400),
+            (of(ErrorCode::Unauthorized, ""), 401),
+            (of(ErrorCode::PaymentRequired, ""), 402),
+        ] {
+            let (status, body) = answered(refusal, Wire::Rembg).await;
+            assert_eq!((status, body["detail"].is_string()), (expected, true), "{body}");
+        }
+    }
+
+    #[tokio::test]
+    async fn photoroom_repeats_the_status_in_the_body() {
+        let (status, body) = answered(Refusal::of_request("missing_image", "m"), Wire::Photoroom).await;
+        assert_eq!((status, body), (400, json!({ "detail": "m", "status_code": 400, "type": "missing_image" })));
+        assert_eq!(answered(of(ErrorCode::Unauthorized, ""), Wire::Photoroom).await.1["status_code"], 403);
+    }
+}

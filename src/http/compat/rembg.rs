@@ -1,0 +1,201 @@
+//! `GET` and `POST /api/remove`: the parameters of rembg's server to a recipe's fields. The answer is a PNG.
+
+use super::answer::{self, Body};
+use super::cutout::{self, Picture, Wanted};
+use super::input::{self, Names, Sent};
+use super::refusal::Refusal;
+use super::removebg::flag;
+use crate::http::Caller;
+use crate::http::exchange::Exchange;
+use crate::http::facade::Facade;
+use crate::http::response::{MODEL, Reply};
+use crate::image::SourceUrl;
+use crate::recipe::{CutModel, FieldError, Fields};
+use hyper::Method;
+use hyper::header::{HeaderMap, HeaderValue};
+use serde_json::Value;
+
+const TEXTS: &[&str] = &["url", "model", "a", "af", "ab", "ae", "om", "ppm", "dc", "vm", "bgc", "extras"];
+
+const NAMES: Names = Names { texts: TEXTS, files: &["file"], base64: &[] };
+
+pub(super) async fn answer(facade: &Facade, caller: &Caller, exchange: &mut Exchange) -> Result<Reply, Refusal> {
+    let mut share = facade.uploads.of(&caller.account).share();
+    let is_get = exchange.method == Method::GET;
+    let mut sent = if is_get { Sent::default() } else { input::read(exchange, NAMES, &mut share).await? };
+    let received = exchange.body.received();
+    let query = exchange.uri.query().unwrap_or_default();
+    for (name, text) in url::form_urlencoded::parse(query.as_bytes()) {
+        if TEXTS.contains(&&*name) {
+            sent.push(&name, &text);
+        }
+    }
+    let source = if is_get {
+        let url = sent.text("url").ok_or_else(|| FieldError::Missing { param: "url".to_owned() })?;
+        let url = SourceUrl::parse(url).map_err(|error| {
+            Refusal::of_request("invalid_url", format!("`url` is {error}; expected a public https URL"))
+        })?;
+        Picture::Url(url)
+    } else {
+        let file = sent.take("file").into_iter().next();
+        Picture::File(file.ok_or_else(|| FieldError::Missing { param: "file".to_owned() })?)
+    };
+    let wanted = Wanted { fields: translated(&sent)?, source, background: None, share };
+    let headers = with_model(facade, &exchange.headers, model(&sent)?);
+    let made = cutout::made(facade, caller, &headers, received, wanted).await?;
+    answer::reply(facade, caller, made, Body::Picture).await
+}
+
+fn translated(sent: &Sent) -> Result<Fields, Refusal> {
+    let is = |name: &str| {
+        flag(sent, name, "").map_err(|_| {
+            let value = sent.text(name).unwrap_or_default();
+            Refusal::from(FieldError::invalid(name, value, "true or false"))
+        })
+    };
+    // Read for their mistakes: the band that is solved follows from the mask, which is always cleaned, and colours are
+    // always unmixed.
+    is("ppm")?;
+    is("dc")?;
+    for (name, most) in [("af", 255), ("ab", 255), ("ae", 1000)] {
+        if let Some(text) = sent.text(name)
+            && !text.parse::<u32>().is_ok_and(|value| value <= most)
+        {
+            return Err(FieldError::invalid(name, text, format!("an integer from 0 to {most}")).into());
+        }
+    }
+    let mut fields = Fields::default();
+    fields.push("matting", if is("a")? { "closed-form" } else { "none" })?;
+    if is("om")? {
+        fields.push("channels", "alpha")?;
+    } else if let Some(color) = sent.text("bgc") {
+        let hex = of_numbers(color).ok_or_else(|| FieldError::invalid("bgc", color, "R,G,B,A, each from 0 to 255"))?;
+        fields.push("bg_color", &hex)?;
+    }
+    if let Some(region) = sent.text("extras").map(region).transpose()?.flatten() {
+        fields.push("roi", &region)?;
+    }
+    Ok(fields)
+}
+
+/// `R,G,B,A` as `#RRGGBBAA`.
+fn of_numbers(text: &str) -> Option<String> {
+    let numbers: Option<Vec<u8>> = text.split(',').map(|number| number.trim().parse().ok()).collect();
+    match numbers?[..] {
+        [red, green, blue, alpha] => Some(format!("#{red:02X}{green:02X}{blue:02X}{alpha:02X}")),
+        _ => None,
+    }
+}
+
+/// The rectangle of the prompt in `extras`, as a region. Extras that are no JSON are passed over, as rembg does.
+fn region(extras: &str) -> Result<Option<String>, Refusal> {
+    let Ok(extras) = serde_json::from_str::<Value>(extras) else { return Ok(None) };
+    let Some(prompts) = extras.get("sam_prompt").and_then(Value::as_array) else { return Ok(None) };
+    let refused = |why: &str| Refusal::of_request("invalid_extras", format!("`extras.sam_prompt`: {why}"));
+    let mut region = None;
+    for prompt in prompts {
+        match prompt.get("type").and_then(Value::as_str) {
+            Some("rectangle") if region.is_none() => {
+                let data = prompt.get("data").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
+                let corners: Option<Vec<_>> =
+                    data.iter().map(|at| at.as_f64().map(|at| format!("{:.0}", at.clamp(0.0, 100_000.0)))).collect();
+                let corners = corners.filter(|corners| corners.len() == 4);
+                region = Some(corners.ok_or_else(|| refused("a rectangle has the numbers x1, y1, x2, y2"))?.join(" "));
+            }
+            Some("rectangle") => return Err(refused("only one rectangle is read")),
+            Some("point") => return Err(refused("points are not read here; send a rectangle around the subject")),
+            _ => return Err(refused("expected prompts of the type rectangle")),
+        }
+    }
+    Ok(region)
+}
+
+/// The model that stands for one of rembg's; nothing for the account's own.
+fn model(sent: &Sent) -> Result<Option<CutModel>, Refusal> {
+    const STANDARD: &[&str] = &["u2net", "u2netp", "u2net_human_seg", "silueta", "sam"];
+    const QUALITY: &[&str] = &["birefnet-", "bria-", "isnet-"];
+    let is_closer = flag(sent, "vm", "")
+        .map_err(|_| Refusal::from(FieldError::invalid("vm", sent.text("vm").unwrap_or_default(), "true or false")))?;
+    let named = match sent.text("model") {
+        None => None,
+        Some(name @ ("u2net_cloth_seg" | "isnet-anime")) => {
+            let message = format!("model `{name}` has no counterpart here: it finds clothes or drawings");
+            return Err(Refusal::of_request("invalid_model", message));
+        }
+        Some(name) if name.ends_with("_custom") => {
+            let message = format!("model `{name}` has no counterpart here: weights are the operator's to install");
+            return Err(Refusal::of_request("invalid_model", message));
+        }
+        Some(name) if QUALITY.iter().any(|prefix| name.starts_with(prefix)) => Some(CutModel::Quality),
+        Some(name) if STANDARD.contains(&name) || name.starts_with("ben") => Some(CutModel::Standard),
+        Some(name) => {
+            let shown: String = name.chars().take(80).collect();
+            return Err(Refusal::of_request("invalid_model", format!("no model `{shown}`")));
+        }
+    };
+    Ok(if is_closer { Some(CutModel::Quality) } else { named })
+}
+
+/// The headers of a request that names `model` as every other request does.
+fn with_model(facade: &Facade, headers: &HeaderMap, model: Option<CutModel>) -> HeaderMap {
+    let mut headers = headers.clone();
+    let name = model.map(|model| model.of(&facade.app.remover.model()));
+    if let Some(value) = name.and_then(|name| HeaderValue::from_str(&name).ok()) {
+        headers.insert(MODEL, value);
+    }
+    headers
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sent(pairs: &[(&str, &str)]) -> Sent {
+        let mut sent = Sent::default();
+        pairs.iter().for_each(|(name, text)| sent.push(name, text));
+        sent
+    }
+
+    #[test]
+    fn a_model_of_rembg_is_one_of_the_two_or_is_refused() {
+        for (pairs, expected) in [
+            (&[][..], Some(None)),
+            (&[("model", "u2net")], Some(Some(CutModel::Standard))),
+            (&[("model", "birefnet-general-lite")], Some(Some(CutModel::Quality))),
+            (&[("model", "bria-rmbg")], Some(Some(CutModel::Quality))),
+            (&[("model", "isnet-general-use")], Some(Some(CutModel::Quality))),
+            (&[("model", "u2net"), ("vm", "true")], Some(Some(CutModel::Quality))),
+            (&[("model", "isnet-anime")], None),
+            (&[("model", "u2net_cloth_seg")], None),
+            (&[("model", "u2net_custom")], None),
+            (&[("model", "other")], None),
+        ] {
+            assert_eq!(model(&sent(pairs)).ok(), expected, "{pairs:?}");
+        }
+    }
+
+    #[test]
+    fn a_rectangle_becomes_a_region_and_bad_json_is_passed_over() {
+        let of = |extras| region(extras).ok();
+        let rectangle = r#"{"sam_prompt":[{"type":"rectangle","data":[1,2.4,30,40],"label":1}]}"#;
+        assert_eq!(of(rectangle), Some(Some("1 2 30 40".to_owned())));
+        for ignored in ["{", "1", "{}", r#"{"other":1}"#, r#"{"sam_prompt":[]}"#] {
+            assert_eq!(of(ignored), Some(None), "{ignored}");
+        }
+        for refused in [
+            r#"{"sam_prompt":[{"type":"point","data":[1,2],"label":1}]}"#,
+            r#"{"sam_prompt":[{"type":"rectangle","data":[1,2]}]}"#,
+            r#"{"sam_prompt":[{}]}"#,
+        ] {
+            assert_eq!(of(refused), None, "{refused}");
+        }
+    }
+
+    #[test]
+    fn a_background_has_four_numbers() {
+        assert_eq!(of_numbers("255, 0,128,255").as_deref(), Some("#FF0080FF"));
+        for bad in ["", "1,2,3", "1,2,3,4,5", "256,0,0,0", "a,b,c,d"] {
+            assert_eq!(of_numbers(bad), None, "{bad}");
+        }
+    }
+}

@@ -1,0 +1,328 @@
+//! Cutouts as other services' wire formats describe them: region, margins, scale and position, cap in pixels.
+//!
+//! `http::compat` translates their requests into these fields; no route takes them as they are.
+
+use super::endpoint::{Endpoint, Input};
+use super::params::{Group, Origin, fields};
+use super::shared::{self, Common, UploadMarks, finished};
+use super::studio_shot::SHADOW;
+use super::{BG_FILE, FieldError, Fields, Flag, Form, Kind, Picture, Recipe, Source, Value, Whole, Work};
+use crate::codec::Channels;
+use crate::compose::{Background, Fit, Framing, Length, Margins, Placement, Scene};
+use crate::image::color::Color;
+use crate::image::{OutputFormat, Rect, Size, SourceUrl};
+use crate::matting::Method;
+use std::sync::LazyLock;
+
+fields! {
+    /// What the routes of other services translate to, beside the shared fields.
+    struct DropInFields {
+        /// Format of the result; without a background a `jpg` is on white.
+        format: OutputFormat = Some("png");
+        /// `rgba` is the picture, `alpha` its matte as 8-bit grey.
+        channels: Channels = Some("rgba");
+        /// How the edge is found: `closed-form` solves the undecided pixels, `none` keeps the network's mask.
+        matting: Method = Some("closed-form");
+        /// Colour of the background.
+        bg_color: Color = Some("transparent");
+        /// Address of a background picture.
+        bg_url: SourceUrl = None;
+        /// Pixels of the result at most; a larger one is scaled down.
+        max_pixels: Whole<1, { u32::MAX }> = None;
+        /// Part of the source that the subject is in; outside is background.
+        roi: Region = None;
+        /// Crops the result to the subject.
+        crop: Flag = Some("false");
+        /// Room around a cropped subject: 1, 2 (vertical, horizontal) or 4 (top, right, bottom, left) lengths.
+        crop_margin: Margins = None;
+        /// Share of the canvas that the subject fills.
+        scale: SubjectScale = None;
+        /// Place of the subject; the middle where `scale` is sent.
+        position: Position = None;
+        /// A soft shadow.
+        add_shadow: Flag = Some("false");
+        /// Whether a face is looked for, to classify the subject.
+        classify: Flag = Some("false");
+    }
+}
+
+/// What these routes translate to.
+type DropIn = (DropInFields, Common, UploadMarks);
+
+/// The subject on transparency or a colour of white: billed as `/remove`.
+pub static DROP_IN: LazyLock<Endpoint> = LazyLock::new(|| endpoint("/remove", Input::File));
+
+/// The subject before a background: billed as `/replace-bg`.
+pub static DROP_IN_BACKGROUND: LazyLock<Endpoint> = LazyLock::new(|| endpoint("/replace-bg", Input::FileAndBackground));
+
+fn endpoint(path: &'static str, input: Input) -> Endpoint {
+    let about = "A cutout as another service's wire format describes it.";
+    Endpoint::internal(path, Origin::Extension, about, input, DropIn::table(), recipe)
+}
+
+fn recipe(fields: &Fields) -> Result<Recipe, FieldError> {
+    let (own, common, marks) = DropIn::read(fields)?;
+    let is = |flag: Option<Flag>| flag.is_some_and(|Flag(yes)| yes);
+    let format = own.format.unwrap_or(OutputFormat::Png);
+    let channels = own.channels.unwrap_or_default();
+    let source = if fields.has_file(BG_FILE) { Some(Source::Attached) } else { own.bg_url.map(Source::Url) };
+    let color = own.bg_color.unwrap_or(Color::TRANSPARENT);
+    // A JPEG has no alpha: what would show through is white.
+    let color = if format == OutputFormat::Jpeg && channels == Channels::Rgba { on_white(color) } else { color };
+    let background = match source {
+        Some(_) => Background::Picture { fit: Fit::Cover, behind: Color::WHITE },
+        None if color == Color::TRANSPARENT => Background::Clear,
+        None => Background::Color(color),
+    };
+    let crop = is(own.crop).then(|| own.crop_margin.unwrap_or(Margins::NONE));
+    let scale = own.scale.map(|SubjectScale(share)| share);
+    let position = match own.position {
+        Some(Position(position)) => position,
+        None => scale.map(|_| (0.5, 0.5)),
+    };
+    let framing = match (crop, scale, position) {
+        (None, None, None) => Framing::Whole,
+        (crop, scale, position) => Framing::Placed(Placement { crop, scale, position }),
+    };
+    let mut cut = shared::cut(&common, &marks);
+    cut.matting.method = own.matting.unwrap_or_default();
+    cut.region = own.roi;
+    let picture = if is(own.classify) { Picture::Classified } else { Picture::Cutout };
+    let scene = Scene {
+        framing,
+        background: if channels == Channels::Alpha { Background::Clear } else { background },
+        shadow: (is(own.add_shadow) && channels == Channels::Rgba).then_some(SHADOW),
+        max_pixels: own.max_pixels.map(Whole::get),
+        ..Scene::default()
+    };
+    let mut recipe = finished(Work::Cut { cut, picture }, &common, &marks, format, scene);
+    recipe.encode.channels = channels;
+    recipe.wants.background = source.filter(|_| channels == Channels::Rgba);
+    Ok(recipe)
+}
+
+/// `color` in front of white, mixed in encoded values.
+fn on_white(Color([red, green, blue, alpha]): Color) -> Color {
+    let mixed = |value: u8| {
+        let (value, alpha) = (u32::from(value), u32::from(alpha));
+        u8::try_from((value * alpha + 255 * (255 - alpha) + 127) / 255).unwrap_or(u8::MAX)
+    };
+    Color([mixed(red), mixed(green), mixed(blue), 255])
+}
+
+/// A part of a source, by two corners.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Region {
+    /// Left, top, right and bottom, from the source's left and top.
+    corners: [Length; 4],
+}
+
+impl Region {
+    /// The part of a picture of `size`, as far as it lies in the picture; at least one pixel.
+    #[must_use]
+    pub fn of(&self, size: Size) -> Rect {
+        let [left, top, right, bottom] = self.corners;
+        let axis = |low: Length, high: Length, side: u32| {
+            let low = low.of(side).min(side.saturating_sub(1));
+            (low, high.of(side).min(side).saturating_sub(low).max(1))
+        };
+        let (left, width) = axis(left, right, size.width);
+        let (top, height) = axis(top, bottom, size.height);
+        Rect { left, top, width, height }
+    }
+
+    /// Whether a corner lies outside of a picture of `size`.
+    #[must_use]
+    pub fn exceeds(&self, size: Size) -> bool {
+        let [left, top, right, bottom] = self.corners;
+        [left, right].iter().any(|at| at.of(size.width) > size.width)
+            || [top, bottom].iter().any(|at| at.of(size.height) > size.height)
+    }
+
+    /// Whether nothing lies between its corners in a picture of `size`.
+    #[must_use]
+    pub fn is_empty(&self, size: Size) -> bool {
+        let [left, top, right, bottom] = self.corners;
+        left.of(size.width) >= right.of(size.width) || top.of(size.height) >= bottom.of(size.height)
+    }
+}
+
+/// The share of the canvas that a subject fills: 10 to 100 %.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct SubjectScale(f32);
+
+/// Where a subject stands; nothing for where it is.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) struct Position(Option<(f32, f32)>);
+
+/// The longest length in pixels that is read.
+const MAX_PIXELS: u32 = 100_000;
+
+/// A percentage as a share, 0 to 1.
+fn share(text: &str) -> Option<f32> {
+    let percent: f32 = text.strip_suffix('%')?.parse().ok()?;
+    (0.0..=100.0).contains(&percent).then_some(percent / 100.0)
+}
+
+/// Pixels (`12`, `12px`) or a share (`12%`).
+fn length(text: &str) -> Option<Length> {
+    if text.ends_with('%') {
+        return share(text).map(Length::Share);
+    }
+    let pixels: u32 = text.strip_suffix("px").unwrap_or(text).parse().ok()?;
+    (pixels <= MAX_PIXELS).then_some(Length::Pixels(pixels))
+}
+
+fn lengths(text: &str) -> Option<Vec<Length>> {
+    text.split_ascii_whitespace().map(length).collect()
+}
+
+impl Value for Region {
+    const KIND: Kind = Kind::Text(Form {
+        expected: "x1 y1 x2 y2, each in pixels or percent, such as 0% 0% 100% 100%",
+        pattern: None,
+        max_length: 64,
+        examples: &["0% 0% 100% 100%", "10px 20px 300px 400px"],
+    });
+
+    fn parse(text: &str) -> Option<Self> {
+        lengths(text)?.try_into().ok().map(|corners| Self { corners })
+    }
+}
+
+impl Value for Margins {
+    const KIND: Kind = Kind::Text(Form {
+        expected: "1, 2 or 4 lengths such as 30px or 10%, each at most 50% or 500px",
+        pattern: None,
+        max_length: 64,
+        examples: &["0", "10%", "10px 30px", "10% 20% 5% 0"],
+    });
+
+    fn parse(text: &str) -> Option<Self> {
+        let all = lengths(text)?;
+        let is_short = |length: &Length| match *length {
+            Length::Pixels(pixels) => pixels <= 500,
+            Length::Share(share) => share <= 0.5,
+        };
+        if !all.iter().all(is_short) {
+            return None;
+        }
+        match all[..] {
+            [all] => Some(Self { top: all, right: all, bottom: all, left: all }),
+            [vertical, horizontal] => {
+                Some(Self { top: vertical, right: horizontal, bottom: vertical, left: horizontal })
+            }
+            [top, right, bottom, left] => Some(Self { top, right, bottom, left }),
+            _ => None,
+        }
+    }
+}
+
+impl Value for SubjectScale {
+    const KIND: Kind =
+        Kind::Text(Form { expected: "a share from 10% to 100%", pattern: None, max_length: 16, examples: &["50%"] });
+
+    fn parse(text: &str) -> Option<Self> {
+        share(text).filter(|share| *share >= 0.1).map(Self)
+    }
+}
+
+impl Value for Position {
+    const KIND: Kind = Kind::Text(Form {
+        expected: "original, center, or one or two percentages such as 50% 20%",
+        pattern: None,
+        max_length: 32,
+        examples: &["original", "center", "20%", "50% 20%"],
+    });
+
+    fn parse(text: &str) -> Option<Self> {
+        match text {
+            "original" => return Some(Self(None)),
+            "center" => return Some(Self(Some((0.5, 0.5)))),
+            _ => {}
+        }
+        let shares: Option<Vec<_>> = text.split_ascii_whitespace().map(share).collect();
+        match shares?[..] {
+            [both] => Some(Self(Some((both, both)))),
+            [x, y] => Some(Self(Some((x, y)))),
+            _ => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::recipe::tests::fields;
+
+    fn made(pairs: &[(&str, &str)]) -> Recipe {
+        DROP_IN.recipe(&fields(pairs)).expect("valid")
+    }
+
+    #[test]
+    fn without_fields_it_is_what_remove_does() {
+        assert_eq!(format!("{:?}", made(&[])), format!("{:?}", Recipe::default()));
+    }
+
+    #[test]
+    fn a_jpeg_is_on_white_and_a_matte_has_nothing_behind_it() {
+        let background = |pairs: &[(&str, &str)]| made(pairs).scene.background;
+        assert_eq!(background(&[("format", "jpg")]), Background::Color(Color::WHITE));
+        assert_eq!(
+            background(&[("format", "jpg"), ("bg_color", "#00000080")]),
+            Background::Color(Color([127, 127, 127, 255]))
+        );
+        assert_eq!(background(&[("bg_color", "#00000080")]), Background::Color(Color([0, 0, 0, 128])));
+        let matte = made(&[("channels", "alpha"), ("bg_color", "red"), ("add_shadow", "true")]);
+        assert_eq!((matte.scene.background, matte.scene.shadow), (Background::Clear, None));
+        assert_eq!(made(&[("add_shadow", "true")]).scene.shadow, Some(SHADOW));
+    }
+
+    #[test]
+    fn scale_puts_the_subject_in_the_middle_unless_a_position_is_sent() {
+        let placed = |pairs: &[(&str, &str)]| {
+            let framing = made(pairs).scene.framing;
+            let Framing::Placed(placement) = framing else { panic!("{framing:?}") };
+            placement
+        };
+        assert_eq!(placed(&[("scale", "50%")]).position, Some((0.5, 0.5)));
+        assert_eq!(placed(&[("scale", "50%"), ("position", "original")]).position, None);
+        assert_eq!(placed(&[("position", "10% 90%")]).position, Some((0.1, 0.9)));
+        assert_eq!(placed(&[("crop", "true")]).crop, Some(Margins::NONE));
+        assert_eq!(made(&[("position", "original"), ("crop_margin", "10%")]).scene.framing, Framing::Whole);
+    }
+
+    #[test]
+    fn values_out_of_range_are_refused_by_name() {
+        for (name, value) in [
+            ("roi", "0 0 10"),
+            ("roi", "0 0 10 101%"),
+            ("roi", "-1 0 10 10"),
+            ("crop_margin", "51%"),
+            ("crop_margin", "501"),
+            ("crop_margin", "1 2 3"),
+            ("scale", "9%"),
+            ("scale", "101%"),
+            ("scale", "50"),
+            ("scale", "NaN%"),
+            ("position", "left"),
+            ("position", "10px"),
+            ("position", "1% 2% 3%"),
+        ] {
+            let sent = fields(&[("crop", "true"), (name, value)]);
+            assert_eq!(DROP_IN.recipe(&sent).expect_err(value).param(), name, "{value}");
+        }
+    }
+
+    #[test]
+    fn a_region_is_measured_on_its_picture() {
+        let region = Region::parse("10% 20px 100% 50").expect("a region");
+        let size = Size::new(200, 50);
+        assert_eq!(region.of(size), Rect { left: 20, top: 20, width: 180, height: 30 });
+        assert!(!region.exceeds(size) && !region.is_empty(size));
+        assert!(region.exceeds(Size::new(200, 49)));
+        assert!(Region::parse("50% 0 50% 9").expect("a region").is_empty(size));
+        let far = Region::parse("500 500 600 600").expect("a region");
+        assert_eq!(far.of(size), Rect { left: 199, top: 49, width: 1, height: 1 });
+    }
+}
