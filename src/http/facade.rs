@@ -31,6 +31,7 @@ pub(super) struct Facade {
     pub(super) clips: ClipRoom,
     /// Backdrops in a day, for all accounts together.
     pub(super) backdrops_per_day: u32,
+    limits: LimitsConfig,
     rate: RateLimiter,
     looks: RateLimiter,
     doorman: Doorman,
@@ -41,7 +42,6 @@ impl Facade {
         let uploads = UploadMemory::new(config.max_upload_megabytes_in_flight.saturating_mul(1_000_000));
         let replies = ReplyBudget::new(config.max_reply_megabytes_in_flight.saturating_mul(1_000_000));
         let doorman = Doorman::new(config.wrong_keys_per_minute);
-        let rate = limits.rate_per_minute;
         Self {
             app,
             config,
@@ -49,8 +49,9 @@ impl Facade {
             replies,
             clips: ClipRoom::new(),
             backdrops_per_day: limits.backdrop_ai_per_day,
-            rate: RateLimiter::new(rate),
-            looks: RateLimiter::new(rate.saturating_mul(LOOKS_PER_CALL)),
+            limits: limits.clone(),
+            rate: RateLimiter::default(),
+            looks: RateLimiter::default(),
             doorman,
         }
     }
@@ -101,7 +102,7 @@ impl Service for Facade {
             }
             Target::Result => routes::results::answer(self, exchange, &parameter).await,
             Target::Service(Routine::Job) if exchange.method != Method::DELETE => {
-                let (caller, _) = self.admit_within(&self.looks, exchange)?;
+                let (caller, _) = self.admit_within(&self.looks, LOOKS_PER_CALL, exchange)?;
                 routes::jobs::show(self, &caller, exchange, &parameter).await
             }
             Target::Service(service) => {
@@ -121,13 +122,19 @@ impl Service for Facade {
 impl Facade {
     /// Whose request this is, within the rate of the key.
     fn admit(&self, exchange: &mut Exchange) -> Result<(Caller, Rate), ApiError> {
-        self.admit_within(&self.rate, exchange)
+        self.admit_within(&self.rate, 1, exchange)
     }
 
-    fn admit_within(&self, limiter: &RateLimiter, exchange: &mut Exchange) -> Result<(Caller, Rate), ApiError> {
+    fn admit_within(
+        &self,
+        limiter: &RateLimiter,
+        times: u32,
+        exchange: &mut Exchange,
+    ) -> Result<(Caller, Rate), ApiError> {
         let caller = self.authenticate(exchange)?;
         tracing::Span::current().record("account", caller.account.as_str());
-        let rate = limiter.count(&caller.key_id, Instant::now());
+        let limit = self.limits.rate_of(caller.plan).saturating_mul(times);
+        let rate = limiter.count(&caller.key_id, limit, Instant::now());
         response::write_rate(&rate, &mut exchange.reply_headers);
         if !rate.allowed {
             let error = ApiError::new(ErrorCode::RateLimitExceeded, "too many requests with this API key");
