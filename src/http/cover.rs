@@ -127,7 +127,7 @@ impl Facade {
     /// Takes `images` of what the account has left this month.
     pub(super) fn reserve(&self, caller: &Caller, images: u64) -> Result<Reservation, ApiError> {
         let reserved = self.app.ledger.reserve(&caller.account, caller.plan, images, UnixSeconds::now());
-        reserved.map_err(|QuotaExhausted { resets_at }| {
+        reserved.map_err(|QuotaExhausted { resets_at, .. }| {
             let message = format!("the free images of this month are used up; there are new ones from {resets_at}");
             ApiError::new(ErrorCode::PaymentRequired, message)
         })
