@@ -1,8 +1,9 @@
 //! How often a key may call: a sliding window.
 //!
-//! The limit is the caller's to say with each call: it depends on the plan. The times of the last calls are kept, at most `limit` a key, so the window is exact: a caller never gets more than
-//! `limit` calls into any window, which a counter per calendar minute would allow twice around the full minute.
-//! Refused calls are not counted; a client that retries too eagerly is not locked out for longer by it.
+//! Each call is counted against the limit of its account's plan. The times of the last calls are kept, at most that many
+//! for a key, so the window is exact: a caller never gets more calls into any window, which a counter per calendar minute
+//! would allow twice around the full minute. Refused calls are not counted; a client that retries too eagerly is not locked
+//! out for longer by it.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Mutex, PoisonError};

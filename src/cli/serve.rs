@@ -18,7 +18,7 @@ use crate::jobs::secret::DaemonSecret;
 use crate::jobs::webhook_sender::WebhookSender;
 use crate::jobs::{Jobs, Means, VideoWork};
 use crate::source::Fetcher;
-use crate::store::{self, RedbStore};
+use crate::store::{self, RedbStore, UnixSeconds};
 use crate::telemetry;
 use ::http::{HeaderValue, Request, Response, header};
 use bytes::Bytes;
@@ -272,7 +272,17 @@ impl Authenticate for Keys {
             test: known.test,
             generates: known.generates,
             model: known.model,
+            images_per_month: known.images_per_month,
+            scopes: known.scopes,
         })
+    }
+
+    fn expired_at(&self, token: &str) -> Option<UnixSeconds> {
+        Self::expired_at(self, token)
+    }
+
+    fn labels(&self, account: &str) -> Vec<(String, String)> {
+        self.list(Some(account)).into_iter().map(|key| (key.id, key.label)).collect()
     }
 }
 

@@ -7,11 +7,12 @@ use super::error::{ApiError, ErrorCode};
 use super::exchange::{Exchange, Service};
 use super::reply_budget::ReplyBudget;
 use super::response::{self, Reply};
-use super::router::{self, Routine, Target};
+use super::router::{self, JOB_PATH, Routine, Target};
 use super::routes;
 use super::upload_memory::UploadMemory;
 use super::{App, Caller};
 use crate::account::rate::{Rate, RateLimiter};
+use crate::store::UnixSeconds;
 use hyper::Method;
 use hyper::header::{AUTHORIZATION, HeaderMap, HeaderValue, WWW_AUTHENTICATE};
 use std::sync::Arc;
@@ -20,6 +21,12 @@ use std::time::Instant;
 /// Looks at one job are counted apart, and so many more of them are allowed: who has a clip in work is told to ask every
 /// second or two, and must not lose the rate of its pictures to that.
 const LOOKS_PER_CALL: u32 = 10;
+
+/// Routes that are open to a key whatever its scopes: account, use, prices, and the key's own jobs.
+const OPEN_TO_ALL_KEYS: [&str; 5] = ["/account", "/usage", "/estimate", "/jobs", JOB_PATH];
+
+/// `reason` of a 403: the key has scopes, and the endpoint is none of them.
+const OUT_OF_SCOPE: &str = "out_of_scope";
 
 /// What the public endpoints share.
 #[derive(Debug)]
@@ -57,7 +64,7 @@ impl Facade {
     }
 
     fn authenticate(&self, exchange: &Exchange) -> Result<Caller, ApiError> {
-        let refuse = |message, challenge| {
+        let refuse = |message: &str, challenge| {
             let challenge = HeaderValue::from_static(challenge);
             ApiError::new(ErrorCode::Unauthorized, message).header(WWW_AUTHENTICATE, challenge)
         };
@@ -66,7 +73,11 @@ impl Facade {
         // Looked up first: a key that works is let in, whatever else comes from its address.
         let caller = self.app.keys.authenticate(token).ok_or_else(|| {
             match self.doorman.wrong_key(exchange.client, Instant::now()) {
-                Ok(()) => refuse("this API key is not valid", r#"Bearer error="invalid_token""#),
+                Ok(()) => {
+                    let expired = self.app.keys.expired_at(token).map(|at| format!("this API key expired at {at}"));
+                    let message = expired.as_deref().unwrap_or("this API key is not valid");
+                    refuse(message, r#"Bearer error="invalid_token""#)
+                }
                 Err(wait) => ApiError::new(ErrorCode::RateLimitExceeded, "too many wrong API keys from this address")
                     .retry_after(wait),
             }
@@ -82,6 +93,19 @@ impl Service for Facade {
     const FOR_BROWSERS: bool = true;
 
     async fn answer(&self, exchange: &mut Exchange) -> Result<Reply, ApiError> {
+        let answer = self.dispatch(exchange).await;
+        // After the work: what this request was billed is not left any more.
+        if let Some(caller) = exchange.caller.take()
+            && let Some(remaining) = self.app.ledger.remaining(&caller.payer(), UnixSeconds::now())
+        {
+            response::write_quota(remaining, &mut exchange.reply_headers);
+        }
+        answer
+    }
+}
+
+impl Facade {
+    async fn dispatch(&self, exchange: &mut Exchange) -> Result<Reply, ApiError> {
         let (route, parameter) = router::find(&exchange.method, exchange.uri.path())?;
         let parameter = parameter.to_owned();
         exchange.endpoint = route.path;
@@ -109,6 +133,7 @@ impl Service for Facade {
                 let (caller, rate) = self.admit(exchange)?;
                 match service {
                     Routine::Account => routes::account::answer(self, &caller, &rate),
+                    Routine::Usage => routes::usage::answer(self, &caller, exchange).await,
                     Routine::Estimate => routes::estimate::answer(self, exchange).await,
                     Routine::Presets => routes::presets::answer(self, &caller, exchange).await,
                     Routine::Jobs => routes::jobs::list(self, &caller, exchange).await,
@@ -117,10 +142,8 @@ impl Service for Facade {
             }
         }
     }
-}
 
-impl Facade {
-    /// Whose request this is, within the rate of the key.
+    /// Whose request this is, within the rate and the scopes of the key.
     fn admit(&self, exchange: &mut Exchange) -> Result<(Caller, Rate), ApiError> {
         self.admit_within(&self.rate, 1, exchange)
     }
@@ -132,6 +155,7 @@ impl Facade {
         exchange: &mut Exchange,
     ) -> Result<(Caller, Rate), ApiError> {
         let caller = self.authenticate(exchange)?;
+        exchange.caller = Some(caller.clone());
         tracing::Span::current().record("account", caller.account.as_str());
         let limit = self.limits.rate_of(caller.plan).saturating_mul(times);
         let rate = limiter.count(&caller.key_id, limit, Instant::now());
@@ -139,6 +163,11 @@ impl Facade {
         if !rate.allowed {
             let error = ApiError::new(ErrorCode::RateLimitExceeded, "too many requests with this API key");
             return Err(error.retry_after(rate.reset));
+        }
+        let path = exchange.endpoint;
+        if !OPEN_TO_ALL_KEYS.contains(&path) && !caller.scopes.allow(path) {
+            let message = format!("this API key is not for {path}; it is for {}", caller.scopes);
+            return Err(ApiError::new(ErrorCode::Forbidden, message).reason(OUT_OF_SCOPE));
         }
         Ok((caller, rate))
     }

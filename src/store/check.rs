@@ -204,7 +204,9 @@ fn check_key_days(tables: &Reading, accounts: &Names, report: &mut Report) -> Re
         report.rows.key_days += 1;
         report.row(used);
         let known = accounts.contains(&account);
-        report.expect(known, || format!("use of key {key_id} on {}: there is no account {account}", day.date()));
+        report.expect(known, || {
+            format!("use of key {key_id} of account {account} on {}: there is no such account", day.date())
+        });
     }
     Ok(())
 }

@@ -307,8 +307,9 @@ pub type Done = Box<dyn FnOnce(Result<Rows, ChangeError>) + Send>;
 
 /// A durable store. All reads block: in async code they belong on a thread for blocking work.
 pub trait StateStore: Send + Sync + std::fmt::Debug + 'static {
-    /// Reads what lives in memory: all accounts and keys, the use of this and the previous month, also by key and day (and of later ones, when
-    /// the clock ran backwards), and the requests of the last 24 hours. Meant for start-up, before changes are submitted.
+    /// Reads what lives in memory: all accounts and keys, the use of this and the previous month, by account and by key
+    /// and day (and of later ones, when the clock ran backwards), and the requests of the last 24 hours. Meant for start-up,
+    /// before changes are submitted.
     ///
     /// # Errors
     /// When the store is damaged or cannot be read.

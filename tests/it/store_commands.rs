@@ -133,6 +133,7 @@ fn whatever_contradicts_itself_is_found_by_the_check() {
                 "preset preset_2 of account acme: there is no such account",
                 "use of account acme in 2020-01: there is no such account",
                 "use of account acme in 2026-11: there is no such account",
+                "use of key key_1 of account acme on 2026-11-18: there is no such account",
                 "request request-1795000000 of account acme: there is no such account",
                 "request request-5 of account acme: there is no such account",
             ],
@@ -213,8 +214,8 @@ fn an_export_brings_everything_into_another_store() {
     let output = run(from.path(), &["export"]);
     assert_eq!((code(&output), stderr(&output).as_str()), (0, ""));
     let lines = stdout(&output);
-    assert_eq!(lines.lines().count(), 1 + 9 + 1, "{lines}");
-    assert_eq!(lines.lines().next_back(), Some(r#"{"row":"end","rows":9}"#));
+    assert_eq!(lines.lines().count(), 1 + 10 + 1, "{lines}");
+    assert_eq!(lines.lines().next_back(), Some(r#"{"row":"end","rows":10}"#));
 
     let imported = run_with(to.path(), &["import"], lines.as_bytes());
     assert_eq!(code(&imported), 0, "{}", stderr(&imported));
@@ -281,7 +282,7 @@ fn an_import_with_a_wrong_line_names_it_and_imports_nothing() {
         (with(8, lines[6]), "line 8: this month of the account is there already"),
         (with(10, lines[8]), "line 10: this day of the key is there already"),
         (with(11, lines[9]), "line 11: this request is there already"),
-        (good.replace(r#","scopes":[]"#, ""), "line 3: it has fields"),
+        (good.replace(r#","scopes":[]"#, ""), "line 3: no row of a store: missing field `scopes`"),
         (with(2, "{"), "line 2: no JSON"),
         (with(2, r#"{"row":"cake"}"#), "line 2: no row of a store"),
         (with(2, &format!("\"{}\"", "x".repeat(1 << 20))), "line 2: longer than any row"),

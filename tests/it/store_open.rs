@@ -53,7 +53,7 @@ async fn a_store_of_a_newer_schema_is_refused_and_not_changed() {
     drop(bootstrapped(folder.path()).await);
     write_schema(&file, 7);
     let error = refusal(&file);
-    assert!(matches!(error, OpenError::Newer { found: 6, supported: 5, .. }), "{error:?}");
+    assert!(matches!(error, OpenError::Newer { found: 7, supported: 6, .. }), "{error:?}");
     assert!(error.to_string().contains(&file.display().to_string()), "{error}");
     write_schema(&file, 6);
     assert_eq!(open(folder.path()).list(None).len(), 1);
