@@ -80,6 +80,8 @@ JOB_RESULT = {
 }
 JOB_ERROR = {"code": text, "message": text}
 WEBHOOK = {"url": text, "base": text, "attempts": number, "next_at": optional(signed)}
+PREVIOUS_SECRET = {"hash": array, "until": signed}
+KEY_V2 = KEY_V1 | {"last_used_at": optional(signed)}
 ACCOUNT_V1 = {"name": text, "plan": plan, "created_at": signed}
 ACCOUNT_V2 = ACCOUNT_V1 | {"generates": flag}
 
@@ -87,7 +89,15 @@ REQUEST_V1 = {"fingerprint": array, "images": number, "at": signed}
 
 RECORDS = {
     "account": [ACCOUNT_V1, ACCOUNT_V2, ACCOUNT_V2 | {"model": optional(model)}],
-    "key": [KEY_V1, KEY_V1 | {"last_used_at": optional(signed)}],
+    "key": [
+        KEY_V1,
+        KEY_V2,
+        KEY_V2 | {
+            "expires_at": optional(signed), "images_per_month": optional(number), "scopes": items(text),
+            "previous": optional(fields_of(PREVIOUS_SECRET)),
+        },
+    ],
+    "key_day": [{"images": number, "milliseconds": number, "microdollars": number}],
     "preset": [
         {
             "id": text, "account": text, "name": text, "endpoint": optional(text), "params": text,

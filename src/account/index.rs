@@ -7,6 +7,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
+use super::Scopes;
 use super::keys::KeyInfo;
 use crate::store::{Account, Key, KeyHash, Rows, UnixSeconds};
 
@@ -16,7 +17,12 @@ const WRITTEN: i64 = i64::MIN;
 #[derive(Debug, Default)]
 pub(super) struct Index {
     accounts: BTreeMap<String, Account>,
+    /// By the newest token of each.
     keys: HashMap<KeyHash, Entry>,
+    /// By public id, where the key lies.
+    ids: HashMap<String, KeyHash>,
+    /// Replaced tokens that may still work, each with the newest one of its key.
+    previous: HashMap<KeyHash, KeyHash>,
     /// Keys with a use that is not written yet, each once.
     used: Mutex<Vec<KeyHash>>,
 }
@@ -32,25 +38,63 @@ impl Index {
     pub(super) fn absorb(&mut self, rows: Rows) {
         self.accounts.extend(rows.accounts.into_iter().map(|account| (account.name.clone(), account)));
         for (hash, key) in rows.keys {
+            let before = self.ids.insert(key.id.clone(), hash).unwrap_or(hash);
+            let entry = self.keys.remove(&before);
+            if let Some(previous) = entry.as_ref().and_then(|entry| entry.key.previous) {
+                self.previous.remove(&KeyHash(previous.hash));
+            }
+            if let Some(previous) = key.previous {
+                self.previous.insert(KeyHash(previous.hash), hash);
+            }
             // A use that waits to be written stays.
-            let last_use = self.keys.remove(&hash).map_or(AtomicI64::new(WRITTEN), |entry| entry.last_use);
+            let last_use = entry.map_or(AtomicI64::new(WRITTEN), |entry| entry.last_use);
+            if before != hash && last_use.load(Ordering::Relaxed) != WRITTEN {
+                self.used.lock().unwrap_or_else(PoisonError::into_inner).push(hash);
+            }
             self.keys.insert(hash, Entry { key, last_use });
         }
+    }
+
+    /// The key that a token opens, whichever of its tokens it is, and where it lies; nothing where it is revoked.
+    fn opened(&self, hash: &KeyHash, now: UnixSeconds) -> Option<(KeyHash, &Entry)> {
+        let (hash, entry) = match self.keys.get(hash) {
+            Some(entry) => (*hash, entry),
+            None => {
+                let newest = self.previous.get(hash)?;
+                let kept = |entry: &&Entry| entry.key.previous.is_some_and(|previous| now < previous.until);
+                (*newest, self.keys.get(newest).filter(kept)?)
+            }
+        };
+        entry.key.revoked_at.is_none().then_some((hash, entry))
+    }
+
+    /// When the key of a token expired; nothing where it did not, and for a token of no key or of a revoked one.
+    pub(super) fn expired_at(&self, hash: &KeyHash, now: UnixSeconds) -> Option<UnixSeconds> {
+        self.opened(hash, now)?.1.key.expires_at.filter(|at| *at <= now)
+    }
+
+    /// Where the key of a public id lies, and the key.
+    pub(super) fn placed(&self, id: &str) -> Option<(KeyHash, &Key)> {
+        let hash = self.ids.get(id)?;
+        self.keys.get(hash).map(|entry| (*hash, &entry.key))
     }
 
     pub(super) fn is_empty(&self) -> bool {
         self.accounts.is_empty()
     }
 
-    /// Whose key this is, unless it is unknown or revoked; the use is noted.
+    /// Whose key this is, unless it is unknown, revoked or expired; the use is noted.
     pub(super) fn find(&self, hash: &KeyHash, now: UnixSeconds) -> Option<KeyInfo> {
-        let entry = self.keys.get(hash).filter(|entry| entry.key.revoked_at.is_none())?;
+        let (hash, entry) = self.opened(hash, now)?;
         let key = &entry.key;
+        if key.expires_at.is_some_and(|at| at <= now) {
+            return None;
+        }
         // The store takes no key without its account; a store that lost one must not let the key in.
         let account = self.accounts.get(&key.account)?;
         // Of many uses in a batch's time only the first takes the lock.
         if entry.last_use.swap(now.0, Ordering::Relaxed) == WRITTEN {
-            self.used.lock().unwrap_or_else(PoisonError::into_inner).push(*hash);
+            self.used.lock().unwrap_or_else(PoisonError::into_inner).push(hash);
         }
         Some(KeyInfo {
             key_id: key.id.clone(),
@@ -60,6 +104,8 @@ impl Index {
             test: key.test,
             generates: account.generates,
             model: account.model.0,
+            images_per_month: key.images_per_month,
+            scopes: Scopes::stored(key.scopes.clone()),
         })
     }
 
@@ -84,11 +130,6 @@ impl Index {
     /// By name.
     pub(super) fn accounts(&self) -> Vec<Account> {
         self.accounts.values().cloned().collect()
-    }
-
-    /// By its public id.
-    pub(super) fn key(&self, id: &str) -> Option<Key> {
-        self.keys.values().find(|entry| entry.key.id == id).map(Entry::newest)
     }
 
     /// Of one account or of all, oldest first, revoked ones too.

@@ -9,7 +9,7 @@ use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
 use super::api_key::{self, ApiKey, Mode};
 use super::index::Index;
 use super::write::{WriteError, write};
-use super::{AccountName, DEFAULT_ACCOUNT, Label};
+use super::{AccountName, DEFAULT_ACCOUNT, KeyBounds, KeyChange, Label, Scopes};
 use crate::recipe::CutModel;
 use crate::store::{Account, AccountModel, Change, ChangeError, Key, OpenError, Plan, Rows, StateStore, UnixSeconds};
 
@@ -36,6 +36,10 @@ pub struct KeyInfo {
     pub generates: bool,
     /// Which model cuts out for the account; nothing where the daemon's does.
     pub model: Option<CutModel>,
+    /// Images that the key may have made in a month; nothing where it has no bound of its own.
+    pub images_per_month: Option<u64>,
+    /// The endpoints that it is for.
+    pub scopes: Scopes,
 }
 
 /// A key at its creation: the only time its secret is there.
@@ -83,7 +87,7 @@ impl Keys {
             return Ok(None);
         }
         let secret = chosen.unwrap_or_else(|| ApiKey::generate(Mode::Live));
-        let key = new_key(DEFAULT_ACCOUNT.into(), "bootstrap".into(), secret.mode());
+        let key = new_key(DEFAULT_ACCOUNT.into(), "bootstrap".into(), secret.mode(), KeyBounds::default());
         let account = Account {
             name: DEFAULT_ACCOUNT.into(),
             plan: Plan::Plus,
@@ -100,6 +104,13 @@ impl Keys {
     pub fn authenticate(&self, token: &str) -> Option<KeyInfo> {
         let hash = api_key::hash_of(token)?;
         self.read().find(&hash, UnixSeconds::now())
+    }
+
+    /// When the key of a token that does not authenticate expired; nothing where that is not the reason.
+    #[must_use]
+    pub fn expired_at(&self, token: &str) -> Option<UnixSeconds> {
+        let hash = api_key::hash_of(token)?;
+        self.read().expired_at(&hash, UnixSeconds::now())
     }
 
     /// Writes when keys were last used, of those that were since the last time. Meant for every ten seconds or so, and
@@ -125,8 +136,22 @@ impl Keys {
     /// # Errors
     /// When there is no such account, or the store cannot write.
     pub async fn create(&self, account: &AccountName, label: Label, mode: Mode) -> Result<CreatedKey, WriteError> {
+        self.create_bounded(account, label, mode, KeyBounds::default()).await
+    }
+
+    /// As [`Self::create`], with bounds of its own.
+    ///
+    /// # Errors
+    /// As [`Self::create`].
+    pub async fn create_bounded(
+        &self,
+        account: &AccountName,
+        label: Label,
+        mode: Mode,
+        bounds: KeyBounds,
+    ) -> Result<CreatedKey, WriteError> {
         let secret = ApiKey::generate(mode);
-        let key = new_key(account.to_string(), label.into(), mode);
+        let key = new_key(account.to_string(), label.into(), mode, bounds);
         self.change(Change::CreateKey { hash: secret.hash(), key: key.clone() }).await?;
         Ok(CreatedKey { key, secret })
     }
@@ -140,20 +165,29 @@ impl Keys {
         rows.keys.into_iter().map(|(_, key)| key).next().ok_or(WriteError::Closed)
     }
 
-    /// Replaces a key by a new one of the same account, label and mode. When this returns the new one works, and the
-    /// old one is refused.
+    /// Gives a key another secret; its id and all else of it stay, and with them its jobs. When this returns the new
+    /// secret works. The old one is refused from then on, or from `keep_until` on.
+    ///
+    /// # Errors
+    /// When there is no such key, it is revoked, another rotation came first, or the store cannot write.
+    pub async fn rotate(&self, id: &str, keep_until: Option<UnixSeconds>) -> Result<CreatedKey, WriteError> {
+        let placed = self.read().placed(id).map(|(hash, key)| (hash, key.test));
+        let (from, test) = placed.ok_or_else(|| ChangeError::NoSuchKey(id.to_owned()))?;
+        let secret = ApiKey::generate(if test { Mode::Test } else { Mode::Live });
+        let rows = self.change(Change::RotateKey { id: id.to_owned(), from, to: secret.hash(), keep_until }).await?;
+        let key = rows.keys.into_iter().map(|(_, key)| key).next().ok_or(WriteError::Closed)?;
+        Ok(CreatedKey { key, secret })
+    }
+
+    /// Changes the bounds of a key, from its next request on. What is `None` stays.
     ///
     /// # Errors
     /// When there is no such key, it is revoked, or the store cannot write.
-    pub async fn rotate(&self, id: &str) -> Result<CreatedKey, WriteError> {
-        let old = self.read().key(id).ok_or_else(|| ChangeError::NoSuchKey(id.to_owned()))?;
-        let mode = if old.test { Mode::Test } else { Mode::Live };
-        let secret = ApiKey::generate(mode);
-        let key = new_key(old.account, old.label, mode);
-        let (hash, revoke_at) = (secret.hash(), key.created_at);
-        let rows = self.change(Change::RotateKey { id: id.to_owned(), hash, key, revoke_at }).await?;
-        let written = rows.keys.into_iter().find(|(of, _)| *of == hash);
-        written.map(|(_, key)| CreatedKey { key, secret }).ok_or(WriteError::Closed)
+    pub async fn set(&self, id: &str, change: KeyChange) -> Result<Key, WriteError> {
+        let KeyChange { expires_at, images_per_month, scopes } = change;
+        let scopes = scopes.map(Scopes::into_names);
+        let rows = self.change(Change::SetKey { id: id.to_owned(), expires_at, images_per_month, scopes }).await?;
+        rows.keys.into_iter().map(|(_, key)| key).next().ok_or(WriteError::Closed)
     }
 
     /// Keys of one account or of all, oldest first, revoked ones too.
@@ -219,7 +253,8 @@ impl Keys {
     }
 }
 
-fn new_key(account: String, label: String, mode: Mode) -> Key {
+fn new_key(account: String, label: String, mode: Mode, bounds: KeyBounds) -> Key {
+    let KeyBounds { expires_at, images_per_month, scopes } = bounds;
     Key {
         id: format!("key_{}", api_key::random_text(ID_LENGTH)),
         account,
@@ -228,5 +263,9 @@ fn new_key(account: String, label: String, mode: Mode) -> Key {
         created_at: UnixSeconds::now(),
         revoked_at: None,
         last_used_at: None,
+        expires_at,
+        images_per_month,
+        scopes: scopes.into_names(),
+        previous: None,
     }
 }

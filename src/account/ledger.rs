@@ -4,15 +4,19 @@
 //! given back by dropping the [`Reservation`]. Quota is judged against what is billed and what is reserved together,
 //! under one lock: however many requests run at once, never more images are made than the plan has.
 //!
+//! A key may have a bound of its own: its images are counted in the same way, by day as the store keeps them, and a
+//! request has to keep both.
+//!
 //! Billed is what the store has committed. The copy here is fed by its commits, so it is the same after a restart;
 //! reservations are in memory only, because the requests that hold them end with the process.
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
+use std::fmt;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::requests::Permit;
 use super::write::{WriteError, write};
-use crate::store::{Change, Month, Plan, Rows, StateStore, UnixSeconds, Usage};
+use crate::store::{Change, Day, KeyDay, KeyUse, Month, Plan, Rows, StateStore, UnixSeconds, Usage};
 
 /// What every account used and has reserved. Clones share one state.
 #[derive(Clone, Debug)]
@@ -22,8 +26,15 @@ pub struct Ledger(Arc<Shared>);
 struct Shared {
     store: Arc<dyn StateStore>,
     free_images_per_month: u64,
+    tallies: Mutex<Tallies>,
+}
+
+#[derive(Debug, Default)]
+struct Tallies {
     /// Of each account the current month, the one before, and whatever a request still holds.
-    accounts: Mutex<HashMap<String, Vec<Tally>>>,
+    accounts: HashMap<String, Vec<Tally>>,
+    /// Of each key, by its public id, that was used in the current month or the one before.
+    keys: HashMap<String, KeyTally>,
 }
 
 /// One account in one month.
@@ -34,20 +45,64 @@ struct Tally {
     reserved: u64,
 }
 
+/// One key.
+#[derive(Debug, Default)]
+struct KeyTally {
+    /// Images by day, of the newest month and the one before.
+    billed: BTreeMap<(Month, Day), u64>,
+    reserved: BTreeMap<Month, u64>,
+}
+
+/// Whose images a request takes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Payer<'a> {
+    /// Name of the account.
+    pub account: &'a str,
+    /// The account's plan.
+    pub plan: Plan,
+    /// Public id of the key.
+    pub key_id: Option<&'a str>,
+    /// Images that the key may have made in a month; nothing where it has no bound of its own.
+    pub images_per_month: Option<u64>,
+}
+
+/// What is used up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Bound {
+    /// The images of the account's plan.
+    Plan,
+    /// The images of the key.
+    Key,
+}
+
+impl fmt::Display for Bound {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Plan => "the free images of this month",
+            Self::Key => "the images that this API key has in a month",
+        })
+    }
+}
+
 /// Images that a request may make. Gives them back when it is dropped.
 #[derive(Debug)]
 #[must_use = "dropped, it gives its images back"]
 pub struct Reservation {
     ledger: Ledger,
     account: String,
+    /// Public id of the key.
+    key_id: Option<String>,
     month: Month,
+    day: Day,
     images: u64,
 }
 
 /// The images of the month are used up, or what is left is not enough.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("the free images of this month are used up; there are new ones from {resets_at}")]
+#[error("{of} are used up; there are new ones from {resets_at}")]
 pub struct QuotaExhausted {
+    /// Which bound it is.
+    pub of: Bound,
     /// When the next month begins.
     pub resets_at: UnixSeconds,
 }
@@ -82,26 +137,27 @@ pub struct Standing {
 }
 
 impl Ledger {
-    /// With `usage` as the store has it now.
+    /// With `usage` and `key_days` as the store has them now.
     pub(super) fn new(
         store: Arc<dyn StateStore>,
         usage: Vec<(String, Month, Usage)>,
+        key_days: Vec<(String, Day, String, KeyDay)>,
         free_images_per_month: u64,
     ) -> Self {
-        let mut accounts: HashMap<String, Vec<Tally>> = HashMap::new();
+        let mut tallies = Tallies::default();
         for (account, month, billed) in usage {
-            accounts.entry(account).or_default().push(Tally { month, billed, reserved: 0 });
+            tallies.accounts.entry(account).or_default().push(Tally { month, billed, reserved: 0 });
         }
-        Self(Arc::new(Shared { store, free_images_per_month, accounts: Mutex::new(accounts) }))
+        for (_, day, key_id, used) in key_days {
+            tallies.keys.entry(key_id).or_default().record(day, used.images);
+        }
+        Self(Arc::new(Shared { store, free_images_per_month, tallies: Mutex::new(tallies) }))
     }
 
-    /// Reserves `images` of the month that `now` is in. Only the free plan has a bound; asking for none always
-    /// succeeds.
-    ///
-    /// Sandbox keys use nothing: they reserve none, and only to have a request remembered.
+    /// As [`Self::reserve_for`], for work of no key.
     ///
     /// # Errors
-    /// When the plan has not that many left, reservations of other requests counted.
+    /// As [`Self::reserve_for`].
     pub fn reserve(
         &self,
         account: &str,
@@ -109,34 +165,59 @@ impl Ledger {
         images: u64,
         now: UnixSeconds,
     ) -> Result<Reservation, QuotaExhausted> {
-        let month = Month::of(now);
-        let mut accounts = self.lock();
-        let tally = tally(&mut accounts, account, month);
-        // None of the three comes near the end of its type, but a damaged store might.
-        let after = tally.billed.images.saturating_add(tally.reserved).saturating_add(images);
-        if images > 0 && self.quota(plan).is_some_and(|quota| after > quota) {
-            return Err(QuotaExhausted { resets_at: month.ends() });
+        self.reserve_for(&Payer { account, plan, key_id: None, images_per_month: None }, images, now)
+    }
+
+    /// Reserves `images` of the month that `now` is in. The free plan has a bound, and a key may have one; asking for none
+    /// always succeeds.
+    ///
+    /// Sandbox keys use nothing: they reserve none, and only to have a request remembered.
+    ///
+    /// # Errors
+    /// When the plan or the key has not that many left, reservations of other requests counted.
+    pub fn reserve_for(&self, payer: &Payer<'_>, images: u64, now: UnixSeconds) -> Result<Reservation, QuotaExhausted> {
+        let (month, day) = (Month::of(now), Day::of(now));
+        let mut tallies = self.lock();
+        let exceeded = images > 0 && payer.plan_left(self, &tallies, month).is_some_and(|left| images > left);
+        let key_exceeded = images > 0 && payer.key_left(&tallies, month).is_some_and(|left| images > left);
+        let exhausted = |of| QuotaExhausted { of, resets_at: month.ends() };
+        if exceeded {
+            return Err(exhausted(Bound::Plan));
         }
-        tally.reserved = tally.reserved.saturating_add(images);
-        Ok(Reservation { ledger: self.clone(), account: account.to_owned(), month, images })
+        if key_exceeded {
+            return Err(exhausted(Bound::Key));
+        }
+        tallies.hold(payer.account, payer.key_id, month, images);
+        Ok(self.reservation(payer.account, payer.key_id, month, day, images))
+    }
+
+    /// What is left of the month that `now` is in, reservations counted: the smaller of what the plan and the key have;
+    /// nothing where neither has a bound.
+    #[must_use]
+    pub fn remaining(&self, payer: &Payer<'_>, now: UnixSeconds) -> Option<u64> {
+        let (month, tallies) = (Month::of(now), self.lock());
+        let (plan, key) = (payer.plan_left(self, &tallies, month), payer.key_left(&tallies, month));
+        plan.into_iter().chain(key).min()
+    }
+
+    fn reservation(&self, account: &str, key_id: Option<&str>, month: Month, day: Day, images: u64) -> Reservation {
+        let (account, key_id) = (account.to_owned(), key_id.map(str::to_owned));
+        Reservation { ledger: self.clone(), account, key_id, month, day, images }
     }
 
     /// Holds images of a month again, for work that had reserved them before a restart. Asks for no quota: they were
     /// granted.
-    pub fn hold(&self, account: &str, month: Month, images: u64) -> Reservation {
-        let mut accounts = self.lock();
-        let tally = tally(&mut accounts, account, month);
-        tally.reserved = tally.reserved.saturating_add(images);
-        Reservation { ledger: self.clone(), account: account.to_owned(), month, images }
+    pub fn hold(&self, account: &str, key_id: Option<&str>, month: Month, images: u64) -> Reservation {
+        self.lock().hold(account, key_id, month, images);
+        self.reservation(account, key_id, month, Day::first_of(month), images)
     }
 
     /// Where the account stands in the month that `now` is in.
     #[must_use]
     pub fn standing(&self, account: &str, plan: Plan, now: UnixSeconds) -> Standing {
         let month = Month::of(now);
-        let accounts = self.lock();
-        let tally = accounts.get(account).and_then(|tallies| tallies.iter().find(|tally| tally.month == month));
-        let Usage { images, microdollars } = tally.map(|tally| tally.billed).unwrap_or_default();
+        let Usage { images, microdollars } =
+            self.lock().account(account, month).map(|tally| tally.billed).unwrap_or_default();
         Standing { used: images, quota: self.quota(plan), microdollars, resets_at: month.ends() }
     }
 
@@ -149,12 +230,20 @@ impl Ledger {
 
     /// Ends a reservation: takes over what a bill wrote, and gives the images back, in one step for those who count.
     fn settle(&self, reservation: &mut Reservation, rows: &Rows) {
-        let mut accounts = self.lock();
+        let mut tallies = self.lock();
+        let Tallies { accounts, keys } = &mut *tallies;
         for (account, month, billed) in &rows.usage {
-            tally(&mut accounts, account, *month).billed = *billed;
+            tally(accounts, account, *month).billed = *billed;
         }
-        let tally = tally(&mut accounts, &reservation.account, reservation.month);
-        tally.reserved = tally.reserved.saturating_sub(std::mem::take(&mut reservation.images));
+        for (_, day, key_id, used) in &rows.key_days {
+            keys.entry(key_id.clone()).or_default().record(*day, used.images);
+        }
+        let images = std::mem::take(&mut reservation.images);
+        let tally = tally(accounts, &reservation.account, reservation.month);
+        tally.reserved = tally.reserved.saturating_sub(images);
+        if let Some(key) = reservation.key_id.as_ref().and_then(|id| keys.get_mut(id)) {
+            key.release(reservation.month, images);
+        }
         if let Some(tallies) = accounts.get_mut(&reservation.account) {
             let newest = tallies.iter().map(|tally| tally.month).fold(reservation.month, Month::max);
             forget_old(tallies, newest);
@@ -162,8 +251,66 @@ impl Ledger {
     }
 
     /// Held for a few sums, never across an await. No sum panics, so poison is no reason to stop.
-    fn lock(&self) -> MutexGuard<'_, HashMap<String, Vec<Tally>>> {
-        self.0.accounts.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, Tallies> {
+        self.0.tallies.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Payer<'_> {
+    /// What the plan has left, reservations counted. None of the numbers comes near the end of its type, but a damaged
+    /// store might hold such a one.
+    fn plan_left(&self, ledger: &Ledger, tallies: &Tallies, month: Month) -> Option<u64> {
+        let taken = |tally: &Tally| tally.billed.images.saturating_add(tally.reserved);
+        let taken = tallies.account(self.account, month).map_or(0, taken);
+        ledger.quota(self.plan).map(|quota| quota.saturating_sub(taken))
+    }
+
+    /// What the key has left, reservations counted.
+    fn key_left(&self, tallies: &Tallies, month: Month) -> Option<u64> {
+        let taken = self.key_id.and_then(|id| tallies.keys.get(id)).map_or(0, |key| key.taken(month));
+        self.images_per_month.map(|most| most.saturating_sub(taken))
+    }
+}
+
+impl Tallies {
+    fn account(&self, account: &str, month: Month) -> Option<&Tally> {
+        self.accounts.get(account).and_then(|tallies| tallies.iter().find(|tally| tally.month == month))
+    }
+
+    fn hold(&mut self, account: &str, key_id: Option<&str>, month: Month, images: u64) {
+        let tally = tally(&mut self.accounts, account, month);
+        tally.reserved = tally.reserved.saturating_add(images);
+        if let Some(id) = key_id
+            && images > 0
+        {
+            let reserved = self.keys.entry(id.to_owned()).or_default().reserved.entry(month).or_default();
+            *reserved = reserved.saturating_add(images);
+        }
+    }
+}
+
+impl KeyTally {
+    /// Images of a month, billed and reserved.
+    fn taken(&self, month: Month) -> u64 {
+        let days = self.billed.range((month, Day(0))..=(month, Day(u32::MAX))).map(|(_, images)| *images);
+        days.chain(self.reserved.get(&month).copied()).fold(0, u64::saturating_add)
+    }
+
+    /// Takes over what the store has of a day.
+    fn record(&mut self, day: Day, images: u64) {
+        self.billed.insert((day.month(), day), images);
+        if let Some(newest) = self.billed.last_key_value().map(|((month, _), _)| *month) {
+            self.billed.retain(|(month, _), _| *month >= newest.previous());
+        }
+    }
+
+    fn release(&mut self, month: Month, images: u64) {
+        if let Some(reserved) = self.reserved.get_mut(&month) {
+            *reserved = reserved.saturating_sub(images);
+            if *reserved == 0 {
+                self.reserved.remove(&month);
+            }
+        }
     }
 }
 
@@ -231,6 +378,7 @@ impl Reservation {
             images,
             microdollars,
             request: permit.as_ref().map(|permit| permit.request(images)),
+            by: self.key_id.clone().map(|key_id| KeyUse { key_id, day: self.day, milliseconds: 0 }),
         };
         let ledger = self.ledger.clone();
         let committed = move |rows: &Rows| {
@@ -320,7 +468,7 @@ mod tests {
         let ledger = ledger(&MemoryStore::default(), 10);
         ledger.reserve("a", Plan::Free, 4, NOVEMBER).expect("enough").bill(4, 0, None).await.expect("it writes");
         let refused = ledger.reserve("a", Plan::Free, 7, NOVEMBER).expect_err("6 are left");
-        assert_eq!(refused, QuotaExhausted { resets_at: DECEMBER });
+        assert_eq!(refused, QuotaExhausted { of: Bound::Plan, resets_at: DECEMBER });
         let batch = ledger.reserve("a", Plan::Free, 6, NOVEMBER).expect("6 are left");
         assert!(ledger.reserve("a", Plan::Free, 1, NOVEMBER).is_err());
         assert!(ledger.reserve("b", Plan::Free, 10, NOVEMBER).is_ok(), "another account has its own");
@@ -367,9 +515,9 @@ mod tests {
             ledger.reserve("a", Plan::Free, 1, now).expect("enough").bill(1, 0, None).await.expect("it writes");
             now = Month::of(now).ends();
         }
-        assert_eq!(ledger.lock()["a"].len(), 3, "two, and the one that a request still holds");
+        assert_eq!(ledger.lock().accounts["a"].len(), 3, "two, and the one that a request still holds");
         held.bill(1, 0, None).await.expect("it writes");
-        assert_eq!(ledger.lock()["a"].len(), 2);
+        assert_eq!(ledger.lock().accounts["a"].len(), 2);
         assert_eq!(store.usage("a")[0], (Month(202_611), Usage { images: 1, microdollars: 0 }));
     }
 
@@ -378,18 +526,24 @@ mod tests {
         let store = MemoryStore::default();
         let ledger = ledger(&store, 10);
         // More than the plan has: it was granted before, under another plan.
-        let held = ledger.hold("a", Month(202_611), 12);
+        let held = ledger.hold("a", None, Month(202_611), 12);
         assert_eq!((held.images(), held.month()), (12, Month(202_611)));
         assert!(ledger.reserve("a", Plan::Free, 1, NOVEMBER).is_err());
-        let bill =
-            Change::Bill { account: "a".into(), month: Month(202_611), images: 3, microdollars: 7, request: None };
+        let bill = Change::Bill {
+            account: "a".into(),
+            month: Month(202_611),
+            images: 3,
+            microdollars: 7,
+            request: None,
+            by: None,
+        };
         held.end(bill.clone()).await.expect("the store writes");
         assert_eq!(used(&ledger, NOVEMBER), 3);
-        drop(ledger.hold("a", Month(202_611), 7));
+        drop(ledger.hold("a", None, Month(202_611), 7));
         assert!(ledger.reserve("a", Plan::Free, 7, NOVEMBER).is_ok(), "the rest is given back");
         // A change that does not happen bills nothing and gives all back.
         store.set(Mood::Busy);
-        assert!(ledger.hold("a", Month(202_611), 7).end(bill).await.is_err());
+        assert!(ledger.hold("a", None, Month(202_611), 7).end(bill).await.is_err());
         assert_eq!(used(&ledger, NOVEMBER), 3);
         assert!(ledger.reserve("a", Plan::Free, 7, NOVEMBER).is_ok());
     }
@@ -438,6 +592,69 @@ mod tests {
         let ledger = ledger(&MemoryStore::default(), 1);
         drop(ledger.reserve("a", Plan::Free, 1, NOVEMBER).expect("one").bill(1, 0, None));
         assert!(ledger.reserve("a", Plan::Free, 1, NOVEMBER).is_ok());
+    }
+
+    fn payer(key_id: &str, images_per_month: Option<u64>) -> Payer<'_> {
+        Payer { account: "a", plan: Plan::Free, key_id: Some(key_id), images_per_month }
+    }
+
+    #[tokio::test]
+    async fn a_keys_own_bound_and_its_plans_hold_both() {
+        let store = MemoryStore::default();
+        let ledger = ledger(&store, 10);
+        let (narrow, wide, other) = (payer("k1", Some(3)), payer("k1", Some(99)), payer("k2", None));
+        // Who asks, for how many, what is refused, and what is left for `narrow`, `wide` and `other` after that.
+        let steps = [
+            (narrow, 2, None, [1, 8, 8]),
+            (narrow, 2, Some(Bound::Key), [1, 8, 8]),
+            (narrow, 0, None, [1, 8, 8]),
+            (other, 7, None, [1, 1, 1]),
+            (wide, 2, Some(Bound::Plan), [1, 1, 1]),
+            (narrow, 1, None, [0, 0, 0]),
+        ];
+        for (payer, images, refused, left) in steps {
+            let reserved = ledger.reserve_for(&payer, images, NOVEMBER);
+            assert_eq!(reserved.as_ref().err().map(|error| error.of), refused, "{payer:?} {images}");
+            if let Ok(reservation) = reserved {
+                let during = ledger.remaining(&payer, NOVEMBER);
+                reservation.bill(images, 0, None).await.expect("it writes");
+                assert_eq!(ledger.remaining(&payer, NOVEMBER), during, "billed in place of reserved");
+            }
+            let told = [narrow, wide, other].map(|payer| ledger.remaining(&payer, NOVEMBER));
+            assert_eq!(told, left.map(Some), "{payer:?} {images}");
+        }
+        assert_eq!(ledger.remaining(&narrow, DECEMBER), Some(3), "a new month");
+        let paid = |bound| Payer { plan: Plan::Paid, ..payer("k1", bound) };
+        assert_eq!(ledger.remaining(&paid(None), NOVEMBER), None);
+        let (after_restart, ..) = store.start(10, NOVEMBER);
+        assert_eq!(after_restart.remaining(&paid(Some(5)), NOVEMBER), Some(2), "the store has it by key");
+        let held = after_restart.hold("a", Some("k1"), Month(202_611), 2);
+        assert_eq!(after_restart.remaining(&paid(Some(5)), NOVEMBER), Some(0));
+        drop(held);
+        assert_eq!(after_restart.remaining(&paid(Some(5)), NOVEMBER), Some(2));
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+    async fn of_100_requests_at_once_exactly_as_many_get_through_as_the_key_has() {
+        let store = MemoryStore::default();
+        let ledger = ledger(&store, 1000);
+        let all_asked = Arc::new(Barrier::new(100));
+        let request = |_| {
+            let (ledger, all_asked) = (ledger.clone(), Arc::clone(&all_asked));
+            tokio::spawn(async move {
+                let reservation = ledger.reserve_for(&payer("k1", Some(7)), 1, NOVEMBER);
+                all_asked.wait().await;
+                let Ok(reservation) = reservation else { return 0_u64 };
+                reservation.bill(1, 0, None).await.expect("the store writes");
+                1
+            })
+        };
+        let tasks: Vec<_> = (0..100).map(request).collect();
+        let mut through = 0;
+        for task in tasks {
+            through += task.await.expect("no panic");
+        }
+        assert_eq!(through, 7);
     }
 
     const ACCOUNTS: [&str; 2] = ["a", "b"];
@@ -522,7 +739,7 @@ mod tests {
                 let standing = ledger.standing(account, Plan::Free, now);
                 let sums = billed.get(&(account, Month::of(now))).copied().unwrap_or_default();
                 prop_assert_eq!((standing.used, standing.microdollars), sums);
-                prop_assert!(ledger.lock().get(account).is_none_or(|tallies| tallies.len() <= 2 + held.len()));
+                prop_assert!(ledger.lock().accounts.get(account).is_none_or(|tallies| tallies.len() <= 2 + held.len()));
             }
         }
         for account in ACCOUNTS {

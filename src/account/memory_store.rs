@@ -5,8 +5,8 @@ use std::sync::{Arc, Mutex, MutexGuard};
 
 use super::{Daily, Ledger, Presets, Requests};
 use crate::store::{
-    Change, ChangeError, Done, Generated, Job, Month, OpenError, Preset, REQUEST_SECONDS, Request, Rows, StateStore,
-    UnixSeconds, Usage,
+    Change, ChangeError, Day, Done, Generated, Job, KeyDay, KeyUse, Month, OpenError, Preset, REQUEST_SECONDS, Request,
+    Rows, StateStore, UnixSeconds, Usage,
 };
 
 /// Clones are the same store.
@@ -16,6 +16,7 @@ pub(super) struct MemoryStore(Arc<Mutex<State>>);
 #[derive(Default)]
 struct State {
     usage: BTreeMap<(String, Month), Usage>,
+    key_days: BTreeMap<(String, Day, String), KeyDay>,
     requests: BTreeMap<(String, String), Request>,
     presets: BTreeMap<(String, String), Preset>,
     generated: Generated,
@@ -74,7 +75,7 @@ impl MemoryStore {
     pub(super) fn start(&self, quota: u64, now: UnixSeconds) -> (Ledger, Requests, Presets) {
         let rows = self.lock().rows(now);
         let store: Arc<dyn StateStore> = Arc::new(self.clone());
-        let ledger = Ledger::new(Arc::clone(&store), rows.usage, quota);
+        let ledger = Ledger::new(Arc::clone(&store), rows.usage, rows.key_days, quota);
         (ledger, Requests::new(Arc::clone(&store), rows.requests), Presets::new(store))
     }
 
@@ -95,6 +96,7 @@ impl State {
         let requests = self.requests.iter().filter(|(_, request)| request.at.0 >= now.0 - REQUEST_SECONDS);
         Rows {
             usage: usage.map(|((account, month), usage)| (account.clone(), *month, *usage)).collect(),
+            key_days: self.key_days.iter().map(|((a, day, key), used)| (a.clone(), *day, key.clone(), *used)).collect(),
             requests: requests
                 .map(|((account, key), request)| (account.clone(), key.clone(), request.clone()))
                 .collect(),
@@ -105,11 +107,18 @@ impl State {
     fn apply(&mut self, change: Change) -> Result<Rows, ChangeError> {
         let mut rows = Rows::default();
         match change {
-            Change::Bill { account, month, images, microdollars, request } => {
+            Change::Bill { account, month, images, microdollars, request, by } => {
                 let usage = self.usage.entry((account.clone(), month)).or_default();
                 usage.images += images;
                 usage.microdollars += microdollars;
                 rows.usage.push((account.clone(), month, *usage));
+                if let Some(KeyUse { key_id, day, milliseconds }) = by {
+                    let used = self.key_days.entry((account.clone(), day, key_id.clone())).or_default();
+                    used.images += images;
+                    used.milliseconds += milliseconds;
+                    used.microdollars += microdollars;
+                    rows.key_days.push((account.clone(), day, key_id, *used));
+                }
                 if let Some((key, request)) = request {
                     self.requests.insert((account.clone(), key.clone()), request.clone());
                     rows.requests.push((account, key, request));
@@ -146,6 +155,8 @@ impl State {
             | Change::CreateKey { .. }
             | Change::RevokeKey { .. }
             | Change::RotateKey { .. }
+            | Change::SetKey { .. }
+            | Change::ForgetKeyDays { .. }
             | Change::TouchKeys { .. }
             | Change::CreateJob { .. }
             | Change::StartJob { .. }
@@ -193,6 +204,10 @@ impl StateStore for MemoryStore {
         let state = self.lock();
         let of = state.presets.values().filter(|preset| preset.account == account);
         Ok(of.filter(|preset| after.is_none_or(|id| preset.id.as_str() > id)).take(limit).cloned().collect())
+    }
+
+    fn key_days(&self, _: &str, _: Day, _: Day, _: usize) -> Result<Vec<(Day, String, KeyDay)>, OpenError> {
+        Ok(Vec::new())
     }
 
     fn job(&self, _: &str) -> Result<Option<Job>, OpenError> {

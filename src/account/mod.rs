@@ -16,6 +16,7 @@ mod api_key;
 mod daily;
 pub mod features;
 mod index;
+mod key_bounds;
 mod keys;
 mod ledger;
 #[cfg(test)]
@@ -32,8 +33,9 @@ pub use crate::store::{Account, AccountModel, Key, Plan};
 pub(crate) use api_key::random_text;
 pub use api_key::{ApiKey, ApiKeyError, Mode};
 pub use daily::{Daily, DayExhausted, Place};
+pub use key_bounds::{InvalidBound, KeyBounds, KeyChange, Scopes};
 pub use keys::{CreatedKey, KeyInfo, Keys};
-pub use ledger::{Ledger, LedgerError, QuotaExhausted, Reservation, Standing};
+pub use ledger::{Bound, Ledger, LedgerError, Payer, QuotaExhausted, Reservation, Standing};
 pub use presets::Presets;
 pub use requests::{Begin, BilledPictures, Permit, Requests};
 pub use services::Services;

@@ -1,8 +1,9 @@
 //! How often a key may call: a sliding window.
 //!
-//! The times of the last calls are kept, at most `limit` a key, so the window is exact: a caller never gets more than
-//! `limit` calls into any window, which a counter per calendar minute would allow twice around the full minute.
-//! Refused calls are not counted; a client that retries too eagerly is not locked out for longer by it.
+//! Each call is counted against the limit of its account's plan. The times of the last calls are kept, at most that many
+//! for a key, so the window is exact: a caller never gets more calls into any window, which a counter per calendar minute
+//! would allow twice around the full minute. Refused calls are not counted; a client that retries too eagerly is not locked
+//! out for longer by it.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Mutex, PoisonError};
@@ -15,9 +16,8 @@ const WINDOW: Duration = Duration::from_secs(60);
 const FEW_KEYS: usize = 1024;
 
 /// The calls of every key in the last minute.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct RateLimiter {
-    limit: u32,
     calls: Mutex<Calls>,
 }
 
@@ -41,26 +41,20 @@ pub struct Rate {
 }
 
 impl RateLimiter {
-    /// `limit` calls in any minute for every key.
-    #[must_use]
-    pub fn new(limit: u32) -> Self {
-        Self { limit, calls: Mutex::default() }
-    }
-
-    /// Counts a call of `key` at `now`, if it is within the limit.
-    pub fn count(&self, key: &str, now: Instant) -> Rate {
+    /// Counts a call of `key` at `now`, if it is within `limit` calls in any minute.
+    pub fn count(&self, key: &str, limit: u32, now: Instant) -> Rate {
         let mut calls = self.calls.lock().unwrap_or_else(PoisonError::into_inner);
         calls.sweep(now);
         let times = calls.by_key.entry(key.to_owned()).or_default();
         forget(times, now);
         let used = u32::try_from(times.len()).unwrap_or(u32::MAX);
-        let allowed = used < self.limit;
+        let allowed = used < limit;
         if allowed {
             times.push_back(now);
         }
-        let remaining = self.limit.saturating_sub(used).saturating_sub(u32::from(allowed));
+        let remaining = limit.saturating_sub(used).saturating_sub(u32::from(allowed));
         let reset = times.front().map_or(Duration::ZERO, |&oldest| (oldest + WINDOW).saturating_duration_since(now));
-        Rate { allowed, limit: self.limit, remaining, reset }
+        Rate { allowed, limit, remaining, reset }
     }
 }
 
@@ -106,18 +100,18 @@ mod tests {
 
     #[test]
     fn the_window_slides_and_the_wait_that_was_told_is_enough() {
-        let limiter = RateLimiter::new(3);
+        let limiter = RateLimiter::default();
         let start = Instant::now();
         let at = |seconds| start + Duration::from_secs(seconds);
-        let remaining: Vec<_> = [0, 10, 20].map(|s| limiter.count("a", at(s)).remaining).into();
+        let remaining: Vec<_> = [0, 10, 20].map(|s| limiter.count("a", 3, at(s)).remaining).into();
         assert_eq!(remaining, [2, 1, 0]);
-        let refused = limiter.count("a", at(30));
+        let refused = limiter.count("a", 3, at(30));
         assert!(!refused.allowed);
         assert_eq!(refused.reset, Duration::from_secs(30));
-        assert!(!limiter.count("a", at(59)).allowed, "the first call is still in the window");
-        assert!(limiter.count("a", at(30) + refused.reset).allowed);
-        assert!(!limiter.count("a", at(60)).allowed, "the second call is still in the window");
-        assert!(limiter.count("a", at(70)).allowed);
+        assert!(!limiter.count("a", 3, at(59)).allowed, "the first call is still in the window");
+        assert!(limiter.count("a", 3, at(30) + refused.reset).allowed);
+        assert!(!limiter.count("a", 3, at(60)).allowed, "the second call is still in the window");
+        assert!(limiter.count("a", 3, at(70)).allowed);
     }
 
     proptest! {
@@ -125,13 +119,13 @@ mod tests {
         /// and whoever waits as long as they are told is let in.
         #[test]
         fn the_limit_is_that_of_the_model(limit in 1..6_u32, gaps in proptest::collection::vec(0..40_000_u64, 1..60)) {
-            let limiter = RateLimiter::new(limit);
+            let limiter = RateLimiter::default();
             let mut now = Instant::now();
             let mut granted: Vec<Instant> = Vec::new();
             for gap in gaps {
                 now += Duration::from_millis(gap);
                 let recent = granted.iter().filter(|&&call| now.duration_since(call) < WINDOW).count();
-                let standing = limiter.count("a", now);
+                let standing = limiter.count("a", limit, now);
                 prop_assert_eq!(standing.allowed, recent < limit as usize);
                 if standing.allowed {
                     granted.push(now);
@@ -139,7 +133,7 @@ mod tests {
                     prop_assert_eq!(standing.remaining as usize, left);
                 } else {
                     now += Duration::from_secs(whole_seconds(standing.reset));
-                    prop_assert!(limiter.count("a", now).allowed);
+                    prop_assert!(limiter.count("a", limit, now).allowed);
                     granted.push(now);
                 }
             }
@@ -148,21 +142,34 @@ mod tests {
 
     #[test]
     fn keys_do_not_share_a_limit() {
-        let limiter = RateLimiter::new(1);
+        let limiter = RateLimiter::default();
         let now = Instant::now();
-        assert!(limiter.count("a", now).allowed);
-        assert!(!limiter.count("a", now).allowed);
-        assert!(limiter.count("b", now).allowed);
+        assert!(limiter.count("a", 1, now).allowed);
+        assert!(!limiter.count("a", 1, now).allowed);
+        assert!(limiter.count("b", 1, now).allowed);
+    }
+
+    #[test]
+    fn another_limit_counts_from_the_next_call_on() {
+        let limiter = RateLimiter::default();
+        let now = Instant::now();
+        let told = |limit| {
+            let rate = limiter.count("a", limit, now);
+            (rate.allowed, rate.limit, rate.remaining)
+        };
+        // A plan that changes: the calls of before count against the new limit.
+        assert_eq!([told(2), told(2), told(2)], [(true, 2, 1), (true, 2, 0), (false, 2, 0)]);
+        assert_eq!([told(4), told(1)], [(true, 4, 1), (false, 1, 0)]);
     }
 
     #[test]
     fn keys_that_went_quiet_are_forgotten() {
-        let limiter = RateLimiter::new(1);
+        let limiter = RateLimiter::default();
         let start = Instant::now();
         for key in 0..FEW_KEYS {
-            limiter.count(&key.to_string(), start);
+            limiter.count(&key.to_string(), 1, start);
         }
-        limiter.count("late", start + WINDOW);
+        limiter.count("late", 1, start + WINDOW);
         assert_eq!(limiter.calls.lock().expect("not poisoned").by_key.len(), 1);
     }
 }

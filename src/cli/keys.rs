@@ -1,4 +1,4 @@
-//! `backdrop keys`: create, list, rotate and revoke keys, with or without a running daemon.
+//! `backdrop keys`: create, list, bound, rotate and revoke keys, with or without a running daemon.
 
 use std::path::Path;
 use std::process::ExitCode;
@@ -12,7 +12,7 @@ use super::operate::{self, Refused, text};
 use super::print;
 use crate::account::admin::Link;
 
-/// Create, list, rotate and revoke API keys.
+/// Create, list, bound, rotate and revoke API keys.
 #[derive(Args, Debug)]
 pub struct KeysArgs {
     #[command(subcommand)]
@@ -32,6 +32,18 @@ enum KeysCommand {
         /// Create a sandbox key (`bd_test_…`): it works alike, never bills, and marks its results.
         #[arg(long)]
         test: bool,
+        #[command(flatten)]
+        bounds: NewBounds,
+        /// Print JSON.
+        #[arg(long)]
+        json: bool,
+    },
+    /// Change the bounds of a key, from its next request on.
+    Set {
+        /// Public id (`key_…`), as `backdrop keys list` shows it.
+        id: String,
+        #[command(flatten)]
+        bounds: Bounds,
         /// Print JSON.
         #[arg(long)]
         json: bool,
@@ -45,10 +57,13 @@ enum KeysCommand {
         #[arg(long)]
         json: bool,
     },
-    /// Replace a key by a new one of the same account and label, and print that, this once; the old one stops at once.
+    /// Give a key another secret and print that, this once. Its id, its jobs and all else of it stay.
     Rotate {
         /// Public id (`key_…`), as `backdrop keys list` shows it.
         id: String,
+        /// How long the old secret still works, such as 24h or 7d [default: it stops at once].
+        #[arg(long, value_name = "DURATION")]
+        keep_old_for: Option<String>,
         /// Print JSON.
         #[arg(long)]
         json: bool,
@@ -64,6 +79,72 @@ enum KeysCommand {
     },
 }
 
+/// What narrows a new key down.
+#[derive(Args, Debug)]
+struct NewBounds {
+    /// After how long it expires, such as 30d.
+    #[arg(long, value_name = "DURATION")]
+    expires_in: Option<String>,
+    /// When it expires, such as 2027-01-31 (at midnight UTC) or 2027-01-31T12:00:00Z.
+    #[arg(long, value_name = "TIME", conflicts_with = "expires_in")]
+    expires_at: Option<String>,
+    /// Images that it may have made in a calendar month (UTC).
+    #[arg(long, value_name = "N")]
+    monthly_images: Option<u64>,
+    /// Endpoints that it is for, such as remove,studio-shot [default: all].
+    #[arg(long, value_name = "ENDPOINTS", value_delimiter = ',')]
+    scope: Vec<String>,
+}
+
+/// Bounds that change; at least one.
+#[derive(Args, Debug)]
+#[group(required = true, multiple = true)]
+struct Bounds {
+    /// After how long from now it expires, such as 30d.
+    #[arg(long, value_name = "DURATION")]
+    expires_in: Option<String>,
+    /// When it expires, such as 2027-01-31 (at midnight UTC) or 2027-01-31T12:00:00Z; `never` for never.
+    #[arg(long, value_name = "TIME", conflicts_with = "expires_in")]
+    expires_at: Option<String>,
+    /// Images that it may have made in a calendar month (UTC); `none` for no bound.
+    #[arg(long, value_name = "N", value_parser = images)]
+    monthly_images: Option<Images>,
+    /// Endpoints that it is for, such as remove,studio-shot; `all` for all.
+    #[arg(long, value_name = "ENDPOINTS", value_delimiter = ',')]
+    scope: Option<Vec<String>>,
+}
+
+/// Images in a month; nothing for no bound.
+#[derive(Clone, Copy, Debug)]
+struct Images(Option<u64>);
+
+fn images(text: &str) -> Result<Images, &'static str> {
+    if text == "none" {
+        return Ok(Images(None));
+    }
+    text.parse().map(|images| Images(Some(images))).map_err(|_| "expected a whole number or none")
+}
+
+impl Bounds {
+    /// What is sent of them: a bound that stays is left out, one that goes is `null`.
+    fn change(&self) -> Value {
+        let mut change = json!({});
+        if let Some(duration) = &self.expires_in {
+            change["expires_in"] = duration.as_str().into();
+        }
+        if let Some(time) = &self.expires_at {
+            change["expires_at"] = if time == "never" { Value::Null } else { time.as_str().into() };
+        }
+        if let Some(Images(images)) = self.monthly_images {
+            change["images_per_month"] = images.into();
+        }
+        if let Some(scope) = &self.scope {
+            change["scopes"] = if scope.iter().any(|name| name == "all") { json!([]) } else { json!(scope) };
+        }
+        change
+    }
+}
+
 impl KeysArgs {
     /// Runs the command on the store in `data_dir`, or at the daemon that has it.
     ///
@@ -72,11 +153,23 @@ impl KeysArgs {
     pub fn execute(&self, data_dir: &Path) -> ExitCode {
         operate::run(async {
             match &self.command {
-                KeysCommand::Create { account, label, test, json } => {
-                    create(data_dir, json!({"account": account, "label": label, "test": test}), *json).await
+                KeysCommand::Create { account, label, test, bounds, json } => {
+                    let request = json!({
+                        "account": account,
+                        "label": label,
+                        "test": test,
+                        "expires_in": bounds.expires_in,
+                        "expires_at": bounds.expires_at,
+                        "images_per_month": bounds.monthly_images,
+                        "scopes": bounds.scope,
+                    });
+                    create(data_dir, request, *json).await
                 }
+                KeysCommand::Set { id, bounds, json } => set(data_dir, id, &bounds.change(), *json).await,
                 KeysCommand::List { account, json } => list(data_dir, account.as_deref(), *json).await,
-                KeysCommand::Rotate { id, json } => rotate(data_dir, id, *json).await,
+                KeysCommand::Rotate { id, keep_old_for, json } => {
+                    rotate(data_dir, id, keep_old_for.as_deref(), *json).await
+                }
                 KeysCommand::Revoke { ids, json } => revoke(data_dir, ids, *json).await,
             }
         })
@@ -92,13 +185,36 @@ async fn create(data_dir: &Path, request: Value, json: bool) -> Result<Outcome, 
     Ok(Outcome::Done)
 }
 
-async fn rotate(data_dir: &Path, id: &str, json: bool) -> Result<Outcome, Failure> {
+async fn set(data_dir: &Path, id: &str, change: &Value, json: bool) -> Result<Outcome, Failure> {
     let link = Link::open(data_dir).await?;
-    let created = call_on(&link, Method::POST, id, "/rotate").await?;
-    show(&created, json)?;
-    let (new, account) = (text(&created, "id"), text(&created, "account"));
-    eprintln!("Replaced {id} of account {account} by {new}. The key is shown this once; keep it now.");
+    let key = call_on(&link, Method::PATCH, id, "", Some(change)).await?;
+    if json {
+        print::json(&key)?;
+    } else {
+        print::line(&format!("{id} of account {}: {}", text(&key, "account"), bounds_of(&key)))?;
+    }
     Ok(Outcome::Done)
+}
+
+async fn rotate(data_dir: &Path, id: &str, keep_old_for: Option<&str>, json: bool) -> Result<Outcome, Failure> {
+    let link = Link::open(data_dir).await?;
+    let request = keep_old_for.map(|duration| json!({ "keep_old_for": duration }));
+    let created = call_on(&link, Method::POST, id, "/rotate", request.as_ref()).await?;
+    show(&created, json)?;
+    let account = text(&created, "account");
+    let old = created["old_secret_until"].as_str().map_or("has stopped".into(), |time| format!("works until {time}"));
+    eprintln!("{id} of account {account} has another secret; the old one {old}. It is shown this once; keep it now.");
+    Ok(Outcome::Done)
+}
+
+/// The bounds of a key, in words.
+fn bounds_of(key: &Value) -> String {
+    let expiry = key["expires_at"].as_str().map(|time| format!("until {time}"));
+    let images = key["images_per_month"].as_u64().map(|images| format!("{images} images a month"));
+    let scopes: Vec<&str> = key["scopes"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
+    let scopes = (!scopes.is_empty()).then(|| format!("for {}", scopes.join(" ")));
+    let bounds: Vec<String> = expiry.into_iter().chain(images).chain(scopes).collect();
+    if bounds.is_empty() { "-".into() } else { bounds.join(", ") }
 }
 
 /// Prints a new key, the only time it is there.
@@ -128,10 +244,10 @@ async fn list(data_dir: &Path, account: Option<&str>, json: bool) -> Result<Outc
         let used = key["last_used_at"].as_str().unwrap_or("never").to_owned();
         let state = key["revoked_at"].as_str().map_or("active".into(), |time| format!("revoked {time}"));
         let [id, account, created, label] = ["id", "account", "created_at", "label"].map(|field| text(key, field));
-        [id, account, mode.into(), created, used, state, label]
+        [id, account, mode.into(), created, used, state, bounds_of(key), label]
     };
     let rows: Vec<_> = operate::items(&listed, "keys").map(row).collect();
-    print::line(&print::table(["ID", "ACCOUNT", "MODE", "CREATED", "LAST USED", "STATE", "LABEL"], &rows))?;
+    print::line(&print::table(["ID", "ACCOUNT", "MODE", "CREATED", "LAST USED", "STATE", "BOUNDS", "LABEL"], &rows))?;
     Ok(Outcome::Done)
 }
 
@@ -139,7 +255,7 @@ async fn revoke(data_dir: &Path, ids: &[String], json: bool) -> Result<Outcome, 
     let link = Link::open(data_dir).await?;
     let (mut revoked, mut failed) = (Vec::new(), 0);
     for id in ids {
-        match call_on(&link, Method::DELETE, id, "").await {
+        match call_on(&link, Method::DELETE, id, "", None).await {
             Ok(key) => revoked.push(key),
             Err(failure) => match failure.downcast::<Refused>() {
                 Ok(refused) if refused.status == StatusCode::NOT_FOUND => {
@@ -165,10 +281,10 @@ async fn revoke(data_dir: &Path, ids: &[String], json: bool) -> Result<Outcome, 
 }
 
 /// Calls `/keys/{id}` and what follows. An id goes into an address: what cannot be one is not sent.
-async fn call_on(link: &Link, method: Method, id: &str, rest: &str) -> Result<Value, Failure> {
+async fn call_on(link: &Link, method: Method, id: &str, rest: &str, body: Option<&Value>) -> Result<Value, Failure> {
     let plain = !id.is_empty() && id.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
     if !plain {
         return Err(Refused { status: StatusCode::NOT_FOUND, message: format!("no key `{id}`") }.into());
     }
-    operate::call(link, method, &format!("/keys/{id}{rest}"), None).await
+    operate::call(link, method, &format!("/keys/{id}{rest}"), body).await
 }

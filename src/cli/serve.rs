@@ -7,7 +7,7 @@ use super::exit::{Failure, Outcome};
 use super::settings::Settings;
 use super::{print, runtime};
 use crate::account::admin::{Admin, AdminToken, Door};
-use crate::account::{ApiKey, CreatedKey, Keys, Services};
+use crate::account::{ApiKey, CreatedKey, Keys, Scopes, Services};
 use crate::config::Config;
 use crate::generate::Studio;
 use crate::http::descriptors;
@@ -18,7 +18,7 @@ use crate::jobs::secret::DaemonSecret;
 use crate::jobs::webhook_sender::WebhookSender;
 use crate::jobs::{Jobs, Means, VideoWork};
 use crate::source::Fetcher;
-use crate::store::{self, RedbStore};
+use crate::store::{self, RedbStore, UnixSeconds};
 use crate::telemetry;
 use ::http::{HeaderValue, Request, Response, header};
 use bytes::Bytes;
@@ -273,6 +273,8 @@ impl Authenticate for Keys {
             test: known.test,
             generates: known.generates,
             model: known.model,
+            images_per_month: known.images_per_month,
+            scopes: known.scopes,
         })
     }
 
@@ -285,7 +287,17 @@ impl Authenticate for Keys {
             test: false,
             generates: account.generates,
             model: account.model.0,
+            images_per_month: None,
+            scopes: Scopes::default(),
         })
+    }
+
+    fn expired_at(&self, token: &str) -> Option<UnixSeconds> {
+        Self::expired_at(self, token)
+    }
+
+    fn labels(&self, account: &str) -> Vec<(String, String)> {
+        self.list(Some(account)).into_iter().map(|key| (key.id, key.label)).collect()
     }
 }
 

@@ -118,9 +118,9 @@ fn import(path: &Path, file: Option<&Path>) -> Result<Outcome, Failure> {
     Ok(Outcome::Done)
 }
 
-fn in_words(RowCounts { accounts, keys, presets, usage, requests, jobs }: RowCounts) -> String {
+fn in_words(RowCounts { accounts, keys, presets, usage, key_days, requests, jobs }: RowCounts) -> String {
     format!(
-        "{accounts} accounts, {keys} keys, {presets} presets, {usage} months of use, {requests} billed requests and \
-         {jobs} jobs"
+        "{accounts} accounts, {keys} keys, {presets} presets, {usage} months of use, {key_days} days of use by key, \
+         {requests} billed requests and {jobs} jobs"
     )
 }

@@ -3,6 +3,7 @@
 use super::cors;
 use crate::codec::Limits;
 use crate::source::AddressRange;
+use crate::store::Plan;
 use serde::{Deserialize, Serialize};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::path::PathBuf;
@@ -197,6 +198,12 @@ const REPLY_BYTES_PER_PIXEL: usize = 4;
 pub struct LimitsConfig {
     /// Requests a key may make in any 60 seconds; beyond, it is answered 429.
     pub rate_per_minute: u32,
+    /// The same for accounts on the plan `free`, in place of `rate_per_minute`.
+    pub rate_per_minute_free: Option<u32>,
+    /// The same for accounts on the plan `paid`.
+    pub rate_per_minute_paid: Option<u32>,
+    /// The same for accounts on the plan `plus`.
+    pub rate_per_minute_plus: Option<u32>,
     /// Images that an account on the plan `free` may have made in a calendar month (UTC); beyond, it is answered 402.
     pub free_images_per_month: u64,
     /// Backdrops that `/replace-bg-ai` makes in a day (UTC), for all accounts together; beyond, it is answered 429.
@@ -215,6 +222,9 @@ impl Default for LimitsConfig {
         let Limits { max_bytes, max_side, max_megapixels } = Limits::default();
         Self {
             rate_per_minute: 60,
+            rate_per_minute_free: None,
+            rate_per_minute_paid: None,
+            rate_per_minute_plus: None,
             free_images_per_month: 50,
             backdrop_ai_per_day: 500,
             max_bytes,
@@ -228,17 +238,23 @@ impl LimitsConfig {
     /// Every mistake in this section, each as a sentence.
     #[must_use]
     pub fn validate(&self) -> Vec<String> {
-        let mut mistakes = Vec::new();
-        let mut check = |holds: bool, mistake: &str| {
+        let rates = [
+            ("rate_per_minute", Some(self.rate_per_minute)),
+            ("rate_per_minute_free", self.rate_per_minute_free),
+            ("rate_per_minute_paid", self.rate_per_minute_paid),
+            ("rate_per_minute_plus", self.rate_per_minute_plus),
+        ];
+        let wrong = rates.into_iter().filter(|(_, rate)| *rate == Some(0));
+        let mut mistakes: Vec<_> = wrong.map(|(name, _)| format!("limits.{name}: expected at least 1")).collect();
+        let mut check = |holds: bool, mistake: String| {
             if !holds {
                 mistakes.push(format!("limits.{mistake}"));
             }
         };
-        check(self.rate_per_minute > 0, "rate_per_minute: expected at least 1");
-        check((1024..=MOST_BYTES).contains(&self.max_bytes), &format!("max_bytes: expected 1024 to {MOST_BYTES}"));
-        check((16..=MOST_SIDE).contains(&self.max_side), &format!("max_side: expected 16 to {MOST_SIDE}"));
+        check((1024..=MOST_BYTES).contains(&self.max_bytes), format!("max_bytes: expected 1024 to {MOST_BYTES}"));
+        check((16..=MOST_SIDE).contains(&self.max_side), format!("max_side: expected 16 to {MOST_SIDE}"));
         let megapixels = 1..=MOST_MEGAPIXELS;
-        check(megapixels.contains(&self.max_megapixels), &format!("max_megapixels: expected 1 to {MOST_MEGAPIXELS}"));
+        check(megapixels.contains(&self.max_megapixels), format!("max_megapixels: expected 1 to {MOST_MEGAPIXELS}"));
         mistakes
     }
 
@@ -280,6 +296,17 @@ impl LimitsConfig {
     #[must_use]
     pub fn of_local_pictures(&self) -> Limits {
         self.of_pictures().or_larger(Limits::LOCAL)
+    }
+
+    /// Requests a key of an account on `plan` may make in any 60 seconds.
+    #[must_use]
+    pub fn rate_of(&self, plan: Plan) -> u32 {
+        let of_plan = match plan {
+            Plan::Free => self.rate_per_minute_free,
+            Plan::Paid => self.rate_per_minute_paid,
+            Plan::Plus => self.rate_per_minute_plus,
+        };
+        of_plan.unwrap_or(self.rate_per_minute)
     }
 }
 
@@ -381,6 +408,17 @@ mod tests {
             ..HttpConfig::default()
         };
         assert_eq!(config.validate().len(), 12, "{:?}", config.validate());
+    }
+
+    #[test]
+    fn a_plan_has_its_own_rate_where_one_is_set() {
+        let limits: LimitsConfig =
+            toml::from_str("rate_per_minute = 10\nrate_per_minute_paid = 120").expect("two numbers");
+        let rates = Plan::ALL.map(|plan| limits.rate_of(plan));
+        assert_eq!(rates, [10, 120, 10]);
+        let wrong = LimitsConfig { rate_per_minute: 0, rate_per_minute_plus: Some(0), ..limits };
+        let told = ["limits.rate_per_minute: expected at least 1", "limits.rate_per_minute_plus: expected at least 1"];
+        assert_eq!(wrong.validate(), told);
     }
 
     #[test]

@@ -10,13 +10,19 @@ use super::submission::{Pictures, Submission};
 use crate::account::features::needed;
 use crate::account::presets::By;
 use crate::account::price::Call;
-use crate::account::{Begin, IdempotencyKey, Permit, Place, QuotaExhausted, Reservation};
+use crate::account::{Begin, IdempotencyKey, Permit, Place, Reservation};
 use crate::recipe::{Endpoint, Fields, Recipe};
-use crate::store::UnixSeconds;
+use crate::store::{Plan, UnixSeconds};
 use bytes::Bytes;
 use hyper::header::{HeaderMap, HeaderName};
 use sha2::{Digest, Sha256};
 use tokio::time::timeout;
+
+/// `reason` of a 402: what the plan or the key has in a month is used up.
+pub(super) const QUOTA_EXHAUSTED: &str = "quota_exhausted";
+
+/// `reason` of a 402: the plan does not have the field or the endpoint.
+pub(super) const PLAN_REQUIRED: &str = "plan_required";
 
 /// The caller's own name for a request that it may repeat.
 const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
@@ -77,8 +83,8 @@ impl Facade {
         }
         let images = submission.pictures.count();
         let unit_price = self.app.prices.price(&Call::of(endpoint.path, &fields, images))?.unit_price;
-        let unit_price = if caller.test { 0 } else { unit_price };
         let counts = !caller.test && !endpoint.generates();
+        let unit_price = if caller.test || (counts && is_free(caller)) { 0 } else { unit_price };
         let mut cover = Cover {
             recipe,
             unit_price,
@@ -121,12 +127,11 @@ impl Facade {
         Ok(cover)
     }
 
-    /// Takes `images` of what the account has left this month.
+    /// Takes `images` of what the account and the key have left this month.
     pub(super) fn reserve(&self, caller: &Caller, images: u64) -> Result<Reservation, ApiError> {
-        let reserved = self.app.ledger.reserve(&caller.account, caller.plan, images, UnixSeconds::now());
-        reserved.map_err(|QuotaExhausted { resets_at }| {
-            let message = format!("the free images of this month are used up; there are new ones from {resets_at}");
-            ApiError::new(ErrorCode::PaymentRequired, message)
+        let reserved = self.app.ledger.reserve_for(&caller.payer(), images, UnixSeconds::now());
+        reserved.map_err(|exhausted| {
+            ApiError::new(ErrorCode::PaymentRequired, exhausted.to_string()).reason(QUOTA_EXHAUSTED)
         })
     }
 
@@ -136,7 +141,7 @@ impl Facade {
             Some(needs) => {
                 let message =
                     format!("`{}` needs the plan {}; this account has {}", needs.field, needs.plan, caller.plan);
-                Err(ApiError::new(ErrorCode::PaymentRequired, message).param(needs.field))
+                Err(ApiError::new(ErrorCode::PaymentRequired, message).param(needs.field).reason(PLAN_REQUIRED))
             }
             None => Ok(()),
         }
@@ -165,6 +170,11 @@ impl Cover {
         reservation.bill(counted, cost, permit).await?;
         Ok(cost)
     }
+}
+
+/// Whether the plan's quota covers what counts against it, so that it costs nothing.
+pub(super) const fn is_free(caller: &Caller) -> bool {
+    matches!(caller.plan, Plan::Free)
 }
 
 /// What a caller is told who used a name for something else before.

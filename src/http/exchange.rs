@@ -4,6 +4,7 @@
 //! the log; an unread body is taken in beside the reply. Keys and cookies are marked as sensitive before anything else
 //! sees the headers, so that printing them shows none.
 
+use super::Caller;
 use super::body::RequestBody;
 use super::client_address::{self, Ends};
 use super::compat::API_KEY;
@@ -60,6 +61,8 @@ pub(super) struct Exchange {
     pub(super) reply_headers: HeaderMap,
     /// Keeps the connection from being given up as idle, for replies that go on after their head.
     pub(super) busy: Busy,
+    /// Who sent the request, once that is known.
+    pub(super) caller: Option<Caller>,
     /// Path of the route, for metrics and log; an unknown path must not become a label.
     pub(super) endpoint: &'static str,
 }
@@ -89,6 +92,7 @@ pub(super) async fn answer<S: Service>(
         body: RequestBody::new(incoming, held_back, config),
         reply_headers: HeaderMap::new(),
         busy: busy.clone(),
+        caller: None,
         endpoint: "unknown",
     };
     let span = info_span!("request", request_id = %id, endpoint = field::Empty, account = field::Empty);

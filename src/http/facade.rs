@@ -8,12 +8,13 @@ use super::error::{ApiError, ErrorCode};
 use super::exchange::{Exchange, Service};
 use super::reply_budget::ReplyBudget;
 use super::response::{self, Reply};
-use super::router::{self, Routine, Target};
+use super::router::{self, JOB_PATH, Routine, Target};
 use super::routes;
 use super::upload_memory::UploadMemory;
 use super::{App, Caller};
 use crate::account::rate::{Rate, RateLimiter};
 use crate::codec::Limits;
+use crate::store::UnixSeconds;
 use hyper::Method;
 use hyper::header::{AUTHORIZATION, HeaderMap, HeaderValue, WWW_AUTHENTICATE};
 use std::sync::Arc;
@@ -22,6 +23,12 @@ use std::time::Instant;
 /// Looks at one job are counted apart, and so many more of them are allowed: who has a clip in work is told to ask every
 /// second or two, and must not lose the rate of its pictures to that.
 const LOOKS_PER_CALL: u32 = 10;
+
+/// Routes that are open to a key whatever its scopes: account, use, prices, and the key's own jobs.
+const OPEN_TO_ALL_KEYS: [&str; 5] = ["/account", "/usage", "/estimate", "/jobs", JOB_PATH];
+
+/// `reason` of a 403: the key has scopes, and the endpoint is none of them.
+const OUT_OF_SCOPE: &str = "out_of_scope";
 
 /// What the public endpoints share.
 #[derive(Debug)]
@@ -35,6 +42,7 @@ pub(super) struct Facade {
     pub(super) clips: ClipRoom,
     /// Backdrops in a day, for all accounts together.
     pub(super) backdrops_per_day: u32,
+    per_caller: LimitsConfig,
     rate: RateLimiter,
     looks: RateLimiter,
     doorman: Doorman,
@@ -46,7 +54,6 @@ impl Facade {
         let uploads = UploadMemory::new(upload_bytes, limits.max_bytes);
         let replies = ReplyBudget::new(config.max_reply_megabytes_in_flight.saturating_mul(1_000_000));
         let doorman = Doorman::new(config.wrong_keys_per_minute);
-        let rate = limits.rate_per_minute;
         Self {
             app,
             config,
@@ -55,14 +62,15 @@ impl Facade {
             replies,
             clips: ClipRoom::new(),
             backdrops_per_day: limits.backdrop_ai_per_day,
-            rate: RateLimiter::new(rate),
-            looks: RateLimiter::new(rate.saturating_mul(LOOKS_PER_CALL)),
+            per_caller: limits.clone(),
+            rate: RateLimiter::default(),
+            looks: RateLimiter::default(),
             doorman,
         }
     }
 
     fn authenticate(&self, exchange: &Exchange) -> Result<Caller, ApiError> {
-        let refuse = |message, challenge| {
+        let refuse = |message: &str, challenge| {
             let challenge = HeaderValue::from_static(challenge);
             ApiError::new(ErrorCode::Unauthorized, message).header(WWW_AUTHENTICATE, challenge)
         };
@@ -71,7 +79,11 @@ impl Facade {
         // Looked up first: a key that works is let in, whatever else comes from its address.
         let caller = self.app.keys.authenticate(token).ok_or_else(|| {
             match self.doorman.wrong_key(exchange.client, Instant::now()) {
-                Ok(()) => refuse("this API key is not valid", r#"Bearer error="invalid_token""#),
+                Ok(()) => {
+                    let expired = self.app.keys.expired_at(token).map(|at| format!("this API key expired at {at}"));
+                    let message = expired.as_deref().unwrap_or("this API key is not valid");
+                    refuse(message, r#"Bearer error="invalid_token""#)
+                }
                 Err(wait) => ApiError::new(ErrorCode::RateLimitExceeded, "too many wrong API keys from this address")
                     .retry_after(wait),
             }
@@ -87,6 +99,19 @@ impl Service for Facade {
     const FOR_BROWSERS: bool = true;
 
     async fn answer(&self, exchange: &mut Exchange) -> Result<Reply, ApiError> {
+        let answer = self.dispatch(exchange).await;
+        // After the work: what this request was billed is not left any more.
+        if let Some(caller) = exchange.caller.take()
+            && let Some(remaining) = self.app.ledger.remaining(&caller.payer(), UnixSeconds::now())
+        {
+            response::write_quota(remaining, &mut exchange.reply_headers);
+        }
+        answer
+    }
+}
+
+impl Facade {
+    async fn dispatch(&self, exchange: &mut Exchange) -> Result<Reply, ApiError> {
         if let Some(route) = compat::find(&self.app.compat, exchange.uri.path()) {
             return compat::answer(self, route, exchange).await;
         }
@@ -110,13 +135,14 @@ impl Service for Facade {
             }
             Target::Result => routes::results::answer(self, exchange, &parameter).await,
             Target::Service(Routine::Job) if exchange.method != Method::DELETE => {
-                let (caller, _) = self.admit_within(&self.looks, exchange)?;
+                let (caller, _) = self.admit_within(&self.looks, LOOKS_PER_CALL, exchange)?;
                 routes::jobs::show(self, &caller, exchange, &parameter).await
             }
             Target::Service(service) => {
                 let (caller, rate) = self.admit(exchange)?;
                 match service {
                     Routine::Account => routes::account::answer(self, &caller, &rate),
+                    Routine::Usage => routes::usage::answer(self, &caller, exchange).await,
                     Routine::Estimate => routes::estimate::answer(self, exchange).await,
                     Routine::Presets => routes::presets::answer(self, &caller, exchange).await,
                     Routine::Jobs => routes::jobs::list(self, &caller, exchange).await,
@@ -125,32 +151,59 @@ impl Service for Facade {
             }
         }
     }
-}
 
-impl Facade {
-    /// Whose request this is, within the rate of the key.
-    pub(super) fn admit(&self, exchange: &mut Exchange) -> Result<(Caller, Rate), ApiError> {
-        self.admit_within(&self.rate, exchange)
+    /// Whose request this is, within the rate and the scopes of the key.
+    fn admit(&self, exchange: &mut Exchange) -> Result<(Caller, Rate), ApiError> {
+        self.admit_to(exchange.endpoint, exchange)
     }
 
-    fn admit_within(&self, limiter: &RateLimiter, exchange: &mut Exchange) -> Result<(Caller, Rate), ApiError> {
+    /// The same for a route that does what `endpoint` does.
+    pub(super) fn admit_to(&self, endpoint: &str, exchange: &mut Exchange) -> Result<(Caller, Rate), ApiError> {
         let caller = self.authenticate(exchange)?;
-        Self::count(limiter, caller, exchange)
+        self.admit_as(caller, endpoint, exchange)
     }
 
-    /// A request without a key that the configuration gives to `caller`, within the rate.
-    pub(super) fn admit_as(&self, caller: Caller, exchange: &mut Exchange) -> Result<(Caller, Rate), ApiError> {
+    fn admit_within(
+        &self,
+        limiter: &RateLimiter,
+        times: u32,
+        exchange: &mut Exchange,
+    ) -> Result<(Caller, Rate), ApiError> {
+        let caller = self.authenticate(exchange)?;
+        self.count(limiter, times, caller, exchange.endpoint, exchange)
+    }
+
+    /// A request of `caller`, within the rate and the scopes of its key.
+    pub(super) fn admit_as(
+        &self,
+        caller: Caller,
+        endpoint: &str,
+        exchange: &mut Exchange,
+    ) -> Result<(Caller, Rate), ApiError> {
         exchange.busy.mark_authenticated();
-        Self::count(&self.rate, caller, exchange)
+        self.count(&self.rate, 1, caller, endpoint, exchange)
     }
 
-    fn count(limiter: &RateLimiter, caller: Caller, exchange: &mut Exchange) -> Result<(Caller, Rate), ApiError> {
+    fn count(
+        &self,
+        limiter: &RateLimiter,
+        times: u32,
+        caller: Caller,
+        endpoint: &str,
+        exchange: &mut Exchange,
+    ) -> Result<(Caller, Rate), ApiError> {
+        exchange.caller = Some(caller.clone());
         tracing::Span::current().record("account", caller.account.as_str());
-        let rate = limiter.count(&caller.key_id, Instant::now());
+        let limit = self.per_caller.rate_of(caller.plan).saturating_mul(times);
+        let rate = limiter.count(&caller.key_id, limit, Instant::now());
         response::write_rate(&rate, &mut exchange.reply_headers);
         if !rate.allowed {
             let error = ApiError::new(ErrorCode::RateLimitExceeded, "too many requests with this API key");
             return Err(error.retry_after(rate.reset));
+        }
+        if !OPEN_TO_ALL_KEYS.contains(&endpoint) && !caller.scopes.allow(endpoint) {
+            let message = format!("this API key is not for {endpoint}; it is for {}", caller.scopes);
+            return Err(ApiError::new(ErrorCode::Forbidden, message).reason(OUT_OF_SCOPE));
         }
         Ok((caller, rate))
     }

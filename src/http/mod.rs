@@ -7,7 +7,7 @@
 //! proxy_protocol     client address of a connection             client_address  of a request (X-Forwarded-For)
 //! head_check         Host, Transfer-Encoding (400)
 //! exchange    request id, panic → 500, envelope, log, metrics   body        pause and total clocks
-//! facade      route → key (401) → rate (429) → endpoint         admin       /livez /readyz /metrics, keys
+//! facade      route → key (401) → rate (429) → scope (403) → endpoint         admin       /livez /readyz /metrics, keys
 //! doorman     wrong keys, by address
 //! compat      routes in the wire formats of remove.bg, rembg and Photoroom: translation to and from the same recipes
 //! submission  query and content type → form or JSON → fields and pictures
@@ -70,7 +70,7 @@ mod upload_memory;
 mod write_progress;
 
 use crate::account::price::PriceConfig;
-use crate::account::{Daily, Ledger, Presets, Requests};
+use crate::account::{Daily, Ledger, Payer, Presets, Requests, Scopes};
 use crate::engine::{Engine, EngineState, Slot};
 use crate::generate::Studio;
 use crate::image::SourceUrl;
@@ -80,7 +80,7 @@ use crate::jobs::secret::DaemonSecret;
 use crate::pipeline::{self, Call, Files, Output, PipelineError};
 use crate::recipe::{CutModel, Recipe};
 use crate::source::{FetchError, Fetcher, Room};
-use crate::store::{Plan, StateStore};
+use crate::store::{Plan, StateStore, UnixSeconds};
 use crate::video::{self, Clip, ToolMissing, Tools, VideoConfig, VideoError};
 use bytes::Bytes;
 use compat::CompatConfig;
@@ -191,6 +191,22 @@ pub struct Caller {
     pub generates: bool,
     /// Which model cuts out for the account; nothing where the daemon's does.
     pub model: Option<CutModel>,
+    /// Images that the key may have made in a month; nothing where it has no bound of its own.
+    pub images_per_month: Option<u64>,
+    /// The endpoints that the key is for.
+    pub scopes: Scopes,
+}
+
+impl Caller {
+    /// Whose quota its images take. A sandbox key takes none.
+    fn payer(&self) -> Payer<'_> {
+        Payer {
+            account: &self.account,
+            plan: self.plan,
+            key_id: Some(&self.key_id),
+            images_per_month: self.images_per_month,
+        }
+    }
 }
 
 /// The keys that open the API.
@@ -200,6 +216,12 @@ pub trait Authenticate: Send + Sync + 'static {
 
     /// A caller without a key, as the account of this name; nothing where there is none.
     fn of_account(&self, account: &str) -> Option<Caller>;
+
+    /// When the key of a token that opens nothing expired; nothing where that is not the reason.
+    fn expired_at(&self, token: &str) -> Option<UnixSeconds>;
+
+    /// Public ids and labels of an account's keys, revoked ones too.
+    fn labels(&self, account: &str) -> Vec<(String, String)>;
 }
 
 /// Fetches pictures and clips that callers name by their address.

@@ -32,6 +32,9 @@ const RATE_LIMIT: HeaderName = HeaderName::from_static("x-ratelimit-limit");
 const RATE_REMAINING: HeaderName = HeaderName::from_static("x-ratelimit-remaining");
 const RATE_RESET: HeaderName = HeaderName::from_static("x-ratelimit-reset");
 
+/// On every reply to a caller with a key whose plan, or which itself, has a quota.
+const QUOTA_REMAINING: HeaderName = HeaderName::from_static("x-quota-remaining");
+
 const LATENCY: HeaderName = HeaderName::from_static("x-service-latency");
 /// Name and version of the weights. A request may name those that it wants.
 pub(super) const MODEL: HeaderName = HeaderName::from_static("x-service-model");
@@ -48,6 +51,11 @@ pub(super) fn write_rate(rate: &Rate, headers: &mut HeaderMap) {
     headers.insert(RATE_LIMIT, rate.limit.into());
     headers.insert(RATE_REMAINING, rate.remaining.into());
     headers.insert(RATE_RESET, rate.reset_seconds().into());
+}
+
+/// Says how many images a caller has left this month.
+pub(super) fn write_quota(remaining: u64, headers: &mut HeaderMap) {
+    headers.insert(QUOTA_REMAINING, remaining.into());
 }
 
 /// A body of one media type.

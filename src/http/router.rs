@@ -42,6 +42,8 @@ pub enum Target {
 pub enum Routine {
     /// Where it stands.
     Account,
+    /// What its keys used.
+    Usage,
     /// What a call would cost.
     Estimate,
     /// Its presets.
@@ -62,7 +64,7 @@ pub enum Page {
 }
 
 /// The path of one job.
-const JOB_PATH: &str = "/jobs/{job_id}";
+pub(super) const JOB_PATH: &str = "/jobs/{job_id}";
 
 /// Every route.
 pub static ROUTES: LazyLock<Vec<Route>> = LazyLock::new(|| {
@@ -87,6 +89,7 @@ pub static ROUTES: LazyLock<Vec<Route>> = LazyLock::new(|| {
         service(Method::GET, JOB_PATH, "Says how a job is doing, and where its result is.", Routine::Job),
         service(Method::DELETE, JOB_PATH, "Cancels a job; one that is over is deleted with its result.", Routine::Job),
         service(Method::GET, "/account", "Says where the account stands: plan, quota, rate.", Routine::Account),
+        service(Method::GET, "/usage", "Says what each key of the account used, by day.", Routine::Usage),
     ];
     let clip = Route { method: Method::POST, path: VIDEO_PATH, about: VIDEO_ABOUT, target: Target::Clip };
     let result = Route {

@@ -105,7 +105,7 @@ impl Jobs {
         }
         let lives = Lives::default();
         for job in &waiting {
-            let reservation = means.ledger.hold(&job.account, job.month, job.reserved);
+            let reservation = means.ledger.hold(&job.account, Some(&job.key_id), job.month, job.reserved);
             let progress = folders.progress(&job.id).max(job.progress);
             lives.enter(&job.id, &job.key_id, progress, Some(reservation));
         }
@@ -356,19 +356,20 @@ impl Shared {
         let was_held = held.is_some();
         let rows = loop {
             // Without one it is given back already; the change settles the bill all the same.
-            let reservation = held.take().unwrap_or_else(|| self.means.ledger.hold(&job.account, job.month, 0));
+            let reservation =
+                held.take().unwrap_or_else(|| self.means.ledger.hold(&job.account, Some(&job.key_id), job.month, 0));
             let at = self.now();
             let expires_at = UnixSeconds(at.0.saturating_add(RECORD_SECONDS));
             let change = Change::FinishJob { id: job.id.clone(), at, expires_at, end: end.clone() };
             match reservation.end(change).await {
                 Err(WriteError::Change(ChangeError::Busy)) => {
-                    held = Some(self.means.ledger.hold(&job.account, job.month, job.reserved));
+                    held = Some(self.means.ledger.hold(&job.account, Some(&job.key_id), job.month, job.reserved));
                     tokio::time::sleep(BUSY_PAUSE).await;
                 }
                 Err(error) => {
                     // The job may go on: it holds its part of the quota as before.
                     if was_held {
-                        let held = self.means.ledger.hold(&job.account, job.month, job.reserved);
+                        let held = self.means.ledger.hold(&job.account, Some(&job.key_id), job.month, job.reserved);
                         self.lives.give_reservation(&job.id, held);
                     }
                     return Err(error);
@@ -390,7 +391,7 @@ impl Shared {
         let job = self.read(move |store| store.job(&of)).await?;
         if let Some(job) = job.filter(|job| job.state == JobState::Queued) {
             tracing::warn!(job = id, "a job that was not in memory is taken up");
-            let reservation = self.means.ledger.hold(&job.account, job.month, job.reserved);
+            let reservation = self.means.ledger.hold(&job.account, Some(&job.key_id), job.month, job.reserved);
             self.lives.enter(id, &job.key_id, job.progress, Some(reservation));
         }
         Ok(())

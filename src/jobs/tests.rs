@@ -16,7 +16,8 @@ use super::space::{Bounds, FreeBytes};
 use super::*;
 use crate::account::{Plan, QuotaExhausted, Services};
 use crate::store::{
-    self, Account, AccountModel, Change, ChangeError, Done as Answer, Month, OpenError, Preset, RedbStore, Rows, Usage,
+    self, Account, AccountModel, Change, ChangeError, Day, Done as Answer, KeyDay, Month, OpenError, Preset, RedbStore,
+    Rows, Usage,
 };
 
 /// 2100-01-01T00:00:00Z: a store loads what was used in this month and in later ones, by the clock of the machine.
@@ -1030,6 +1031,16 @@ impl StateStore for Dying {
 
     fn presets(&self, account: &str, after: Option<&str>, limit: usize) -> Result<Vec<Preset>, OpenError> {
         self.store.presets(account, after, limit)
+    }
+
+    fn key_days(
+        &self,
+        account: &str,
+        from: Day,
+        to: Day,
+        limit: usize,
+    ) -> Result<Vec<(Day, String, KeyDay)>, OpenError> {
+        self.store.key_days(account, from, to, limit)
     }
 
     fn job(&self, id: &str) -> Result<Option<Job>, OpenError> {

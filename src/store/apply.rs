@@ -6,8 +6,8 @@
 use super::fault::Failure;
 use super::tables::Writing;
 use super::{
-    Account, Change, ChangeError, Job, JobEnd, JobResult, JobState, Key, KeyHash, Month, Request, Rows, UnixSeconds,
-    Usage, Webhook,
+    Account, Change, ChangeError, Day, Job, JobEnd, JobResult, JobState, Key, KeyDay, KeyHash, KeyUse, Month,
+    PreviousSecret, Request, Rows, UnixSeconds, Usage, Webhook,
 };
 
 impl Writing<'_> {
@@ -30,10 +30,27 @@ impl Writing<'_> {
                 let key = Key { revoked_at: key.revoked_at.or(Some(at)), ..key };
                 Ok(Rows { keys: vec![self.keys.put(hash, key)?], ..Rows::default() })
             }
-            Change::RotateKey { id, hash, key, revoke_at } => self.rotate_key(id, hash, key, revoke_at),
+            Change::RotateKey { id, from, to, keep_until } => self.rotate_key(id, from, to, keep_until),
+            Change::SetKey { id, expires_at, images_per_month, scopes } => {
+                let (hash, key) = self.working_key(id)?;
+                let key = Key {
+                    expires_at: expires_at.unwrap_or(key.expires_at),
+                    images_per_month: images_per_month.unwrap_or(key.images_per_month),
+                    scopes: scopes.unwrap_or(key.scopes),
+                    ..key
+                };
+                Ok(Rows { keys: vec![self.keys.put(hash, key)?], ..Rows::default() })
+            }
             Change::TouchKeys { used } => self.touch_keys(used),
-            Change::Bill { account, month, images, microdollars, request } => {
-                self.bill(account, month, Usage { images, microdollars }, request)
+            Change::Bill { account, month, images, microdollars, request, by } => {
+                self.bill(account, month, Usage { images, microdollars }, request, by)
+            }
+            Change::ForgetKeyDays { before } => {
+                let names: Vec<String> = self.accounts.names()?.collect::<Result<_, _>>()?;
+                for name in names {
+                    self.key_days.forget(&name, before)?;
+                }
+                Ok(Rows::default())
             }
             Change::CountGenerated { day } => {
                 Ok(Rows { generated: Some(self.facts.count_generated(day)?), ..Rows::default() })
@@ -103,15 +120,29 @@ impl Writing<'_> {
         Ok(Rows { accounts: vec![self.accounts.put(account)?], ..Rows::default() })
     }
 
-    fn rotate_key(&mut self, id: String, hash: KeyHash, key: Key, revoke_at: UnixSeconds) -> Result<Rows, Failure> {
-        let (old_hash, old) = self.keys.named(&id)?;
-        if old.revoked_at.is_some() {
-            return Err(ChangeError::KeyRevoked(id).into());
+    fn rotate_key(
+        &mut self,
+        id: String,
+        from: KeyHash,
+        to: KeyHash,
+        keep_until: Option<UnixSeconds>,
+    ) -> Result<Rows, Failure> {
+        let (hash, key) = self.working_key(id)?;
+        if hash != from {
+            return Err(ChangeError::KeyRotated(key.id).into());
         }
-        self.keys.check_new(hash, &key)?;
-        let key = Key { account: old.account.clone(), label: old.label.clone(), test: old.test, ..key };
-        let old = Key { revoked_at: Some(revoke_at), ..old };
-        Ok(Rows { keys: vec![self.keys.put(old_hash, old)?, self.keys.put(hash, key)?], ..Rows::default() })
+        if self.keys.get(to)?.is_some() {
+            return Err(ChangeError::KeyExists.into());
+        }
+        let previous = keep_until.map(|until| PreviousSecret { hash: hash.0, until });
+        self.keys.remove(hash)?;
+        Ok(Rows { keys: vec![self.keys.put(to, Key { previous, ..key })?], ..Rows::default() })
+    }
+
+    /// The key that a change is about, unless it was revoked.
+    fn working_key(&self, id: String) -> Result<(KeyHash, Key), Failure> {
+        let (hash, key) = self.keys.named(&id)?;
+        if key.revoked_at.is_some() { Err(ChangeError::KeyRevoked(id).into()) } else { Ok((hash, key)) }
     }
 
     fn touch_keys(&mut self, used: Vec<(String, UnixSeconds)>) -> Result<Rows, Failure> {
@@ -131,6 +162,7 @@ impl Writing<'_> {
         month: Month,
         more: Usage,
         request: Option<(String, Request)>,
+        by: Option<KeyUse>,
     ) -> Result<Rows, Failure> {
         if !self.accounts.contains(&account)? {
             return Err(ChangeError::NoSuchAccount(account).into());
@@ -140,6 +172,14 @@ impl Writing<'_> {
         if let Some((key, request)) = request {
             self.requests.put(&account, &key, request.clone())?;
             rows.requests.push((account.clone(), key, request));
+        }
+        // A sandbox key bills nothing, and leaves no row.
+        if let Some(KeyUse { key_id, day, milliseconds }) = by
+            && more != Usage::default()
+        {
+            let more = KeyDay { images: more.images, milliseconds, microdollars: more.microdollars };
+            let sum = self.key_days.add(&account, day, &key_id, more)?;
+            rows.key_days.push((account.clone(), day, key_id, sum));
         }
         rows.usage.push((account, month, usage));
         Ok(rows)
@@ -178,7 +218,13 @@ impl Writing<'_> {
                 expect_state(&job, job.state == JobState::Processing)?;
                 // Before the job is written: a refusal leaves no trace.
                 let mut rows = match bill {
-                    Some(more) => self.bill(job.account.clone(), job.month, more, None)?,
+                    Some(more) => {
+                        let milliseconds = (result.seconds() * 1000.0).round() as u64;
+                        // The day of its month, as the reservation has it.
+                        let day = Day::of(job.created_at);
+                        let by = KeyUse { key_id: job.key_id.clone(), day, milliseconds };
+                        self.bill(job.account.clone(), job.month, more, None, Some(by))?
+                    }
                     None => Rows::default(),
                 };
                 let (state, progress) = (JobState::Done, 100);

@@ -35,6 +35,8 @@ pub struct RowCounts {
     pub presets: u64,
     /// Months in which an account used something.
     pub usage: u64,
+    /// Days on which a key used something.
+    pub key_days: u64,
     /// Billed requests that are remembered.
     pub requests: u64,
     /// Jobs of all keys.
@@ -85,6 +87,7 @@ impl RedbStore {
             check_keys(&tables, &accounts, &mut report)?;
             check_presets(&tables, &accounts, &mut report)?;
             check_usage(&tables, &accounts, &mut report)?;
+            check_key_days(&tables, &accounts, &mut report)?;
             check_requests(&tables, &accounts, &mut report)?;
             check_jobs(&tables, &accounts, &mut report)
         })?;
@@ -191,6 +194,19 @@ fn check_usage(tables: &Reading, accounts: &Names, report: &mut Report) -> Resul
         let what = format!("use of account {account} in {month}");
         report.expect(accounts.contains(&account), || format!("{what}: there is no such account"));
         report.expect(month.is_valid(), || format!("{what}: there is no such month"));
+    }
+    Ok(())
+}
+
+fn check_key_days(tables: &Reading, accounts: &Names, report: &mut Report) -> Result<(), Fault> {
+    for row in tables.key_days.rows()? {
+        let (account, day, key_id, used) = row?;
+        report.rows.key_days += 1;
+        report.row(used);
+        let known = accounts.contains(&account);
+        report.expect(known, || {
+            format!("use of key {key_id} of account {account} on {}: there is no such account", day.date())
+        });
     }
     Ok(())
 }

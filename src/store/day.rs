@@ -2,12 +2,14 @@
 
 use std::fmt;
 
-use super::UnixSeconds;
+use serde::{Deserialize, Serialize};
+
+use super::{Month, UnixSeconds};
 
 const SECONDS: i64 = 24 * 60 * 60;
 
 /// A day in UTC, as the number of days since 1970-01-01. Times before it count as that day.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Day(pub u32);
 
 impl Day {
@@ -21,6 +23,45 @@ impl Day {
     #[must_use]
     pub fn ends(self) -> UnixSeconds {
         UnixSeconds((i64::from(self.0) + 1) * SECONDS)
+    }
+
+    /// Its first second.
+    #[must_use]
+    pub fn starts(self) -> UnixSeconds {
+        UnixSeconds(i64::from(self.0) * SECONDS)
+    }
+
+    /// The month that it is in.
+    #[must_use]
+    pub fn month(self) -> Month {
+        Month::of(self.starts())
+    }
+
+    /// The day that is so many days before this one; 1970-01-01 at the earliest.
+    #[must_use]
+    pub const fn before(self, days: u32) -> Self {
+        Self(self.0.saturating_sub(days))
+    }
+
+    /// The first day of a month; 1970-01-01 for one before it.
+    #[must_use]
+    pub fn first_of(month: Month) -> Self {
+        Self::of(month.previous().ends())
+    }
+
+    /// As `2026-11-23`.
+    #[must_use]
+    pub fn date(self) -> String {
+        let shown = self.starts().to_string();
+        shown.split_once('T').map(|(date, _)| date.to_owned()).unwrap_or(shown)
+    }
+
+    /// Reads `2026-11-23`; nothing for other texts, and for days before 1970-01-01.
+    #[must_use]
+    pub fn parse(date: &str) -> Option<Self> {
+        let date = Some(date).filter(|date| date.len() == 10)?.parse::<jiff::civil::Date>().ok()?;
+        let start = jiff::tz::Offset::UTC.to_timestamp(date.at(0, 0, 0, 0)).ok()?.as_second();
+        u32::try_from(start.div_euclid(SECONDS)).ok().map(Self)
     }
 }
 

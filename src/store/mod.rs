@@ -38,8 +38,9 @@ pub use day::{Day, Generated};
 pub use private::{create_private_dir, make_private};
 pub use records::{
     AccountModel, AccountRecord, AccountV1, AccountV2, AccountV3, JobError, JobRecord, JobResult, JobState, JobV1,
-    KeyRecord, KeyV1, KeyV2, Month, NOTHING_FETCHED, Plan, PresetRecord, PresetV1, Record, RecordError, RequestRecord,
-    RequestV1, RequestV2, UnixSeconds, UsageRecord, UsageV1, Webhook,
+    KeyDayRecord, KeyDayV1, KeyRecord, KeyV1, KeyV2, KeyV3, Month, NOTHING_FETCHED, Plan, PresetRecord, PresetV1,
+    PreviousSecret, Record, RecordError, RequestRecord, RequestV1, RequestV2, UnixSeconds, UsageRecord, UsageV1,
+    Webhook,
 };
 pub use redb_store::RedbStore;
 pub use transfer::{ExportError, ImportError};
@@ -48,13 +49,16 @@ pub use transfer::{ExportError, ImportError};
 pub type Account = AccountV3;
 
 /// A key in its newest form, whatever version it was stored in.
-pub type Key = KeyV2;
+pub type Key = KeyV3;
 
 /// A preset in its newest form, whatever version it was stored in.
 pub type Preset = PresetV1;
 
 /// What an account used in a month, in the newest form.
 pub type Usage = UsageV1;
+
+/// What a key used on a day, in the newest form.
+pub type KeyDay = KeyDayV1;
 
 /// A billed request in its newest form.
 pub type Request = RequestV2;
@@ -67,6 +71,9 @@ pub const PRESETS_PER_ACCOUNT: usize = 1000;
 
 /// How long a billed request is remembered, in seconds: [`StateStore::load`] gives none that is older.
 pub const REQUEST_SECONDS: i64 = 24 * 60 * 60;
+
+/// Days for which the use by key is kept.
+pub const KEY_DAYS_KEPT: u32 = 400;
 
 /// Changes that may wait for the disk; one more is refused rather than queued without end.
 pub const QUEUED_CHANGES: usize = 4096;
@@ -90,6 +97,8 @@ pub struct Rows {
     pub keys: Vec<(KeyHash, Key)>,
     /// Account, month, and what the account used in it.
     pub usage: Vec<(String, Month, Usage)>,
+    /// What keys used on the days of those months, each with its account, day and key id.
+    pub key_days: Vec<(String, Day, String, KeyDay)>,
     /// Account, `Idempotency-Key`, and the request that was billed under it.
     pub requests: Vec<(String, String, Request)>,
     /// Presets that a change wrote. [`StateStore::load`] leaves them out: they are read when they are needed.
@@ -135,16 +144,27 @@ pub enum Change {
         /// When.
         at: UnixSeconds,
     },
-    /// Replaces a working key by a new one; the old one is revoked in the same moment. Gives both rows, the old one first.
+    /// Gives a working key another secret. All else of the key stays.
     RotateKey {
-        /// Public id of the old key; a revoked one is refused.
+        /// Public id of the key; a revoked one is refused.
         id: String,
-        /// Hash of the new token.
-        hash: KeyHash,
-        /// The new key; its id and hash must be new. Account, label and test are taken from the old one.
-        key: Key,
-        /// When the old one stops.
-        revoke_at: UnixSeconds,
+        /// Hash of the token that is replaced; refused where the key has another one by now.
+        from: KeyHash,
+        /// Hash of the new token, which must be new.
+        to: KeyHash,
+        /// Until when the replaced token still works; nothing where it stops at once. An older one stops in any case.
+        keep_until: Option<UnixSeconds>,
+    },
+    /// Changes what a working key may do. What is `None` stays.
+    SetKey {
+        /// Public id of the key; a revoked one is refused.
+        id: String,
+        /// When it expires from now on; nothing inside for never.
+        expires_at: Option<Option<UnixSeconds>>,
+        /// Images that it may have made in a month from now on; nothing inside for no bound of its own.
+        images_per_month: Option<Option<u64>>,
+        /// The endpoints that it is for from now on; none for all of them.
+        scopes: Option<Vec<String>>,
     },
     /// Notes when keys were last used. An earlier time than the one noted and an unknown key change nothing.
     TouchKeys {
@@ -163,6 +183,13 @@ pub enum Change {
         microdollars: u64,
         /// The request with its `Idempotency-Key`, in place of an older one of the same key.
         request: Option<(String, Request)>,
+        /// The key and day that the same is added to.
+        by: Option<KeyUse>,
+    },
+    /// Drops what keys used before a day.
+    ForgetKeyDays {
+        /// The first day to keep.
+        before: Day,
     },
     /// Counts one more backdrop that was made, for all accounts together. One of a day before the last changes nothing.
     CountGenerated {
@@ -240,6 +267,17 @@ pub enum Change {
     },
 }
 
+/// Whose use a bill adds to, beside its account's.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KeyUse {
+    /// Public id of the key.
+    pub key_id: String,
+    /// The day.
+    pub day: Day,
+    /// Length of the clip that is billed; 0 for pictures.
+    pub milliseconds: u64,
+}
+
 /// How a job ended.
 #[derive(Clone, Debug)]
 pub enum JobEnd {
@@ -269,8 +307,9 @@ pub type Done = Box<dyn FnOnce(Result<Rows, ChangeError>) + Send>;
 
 /// A durable store. All reads block: in async code they belong on a thread for blocking work.
 pub trait StateStore: Send + Sync + std::fmt::Debug + 'static {
-    /// Reads what lives in memory: all accounts and keys, the use of this and the previous month (and of later ones, when
-    /// the clock ran backwards), and the requests of the last 24 hours. Meant for start-up, before changes are submitted.
+    /// Reads what lives in memory: all accounts and keys, the use of this and the previous month, by account and by key
+    /// and day (and of later ones, when the clock ran backwards), and the requests of the last 24 hours. Meant for start-up,
+    /// before changes are submitted.
     ///
     /// # Errors
     /// When the store is damaged or cannot be read.
@@ -296,6 +335,19 @@ pub trait StateStore: Send + Sync + std::fmt::Debug + 'static {
     /// # Errors
     /// When the store is damaged or cannot be read.
     fn presets(&self, account: &str, after: Option<&str>, limit: usize) -> Result<Vec<Preset>, OpenError>;
+
+    /// What the keys of an account used on the days from `from` to `to`, both included, by day and key id: up to `limit`
+    /// rows.
+    ///
+    /// # Errors
+    /// When the store is damaged or cannot be read.
+    fn key_days(
+        &self,
+        account: &str,
+        from: Day,
+        to: Day,
+        limit: usize,
+    ) -> Result<Vec<(Day, String, KeyDay)>, OpenError>;
 
     /// One job by its id.
     ///
@@ -403,6 +455,9 @@ pub enum ChangeError {
     /// The key was revoked; it cannot be replaced.
     #[error("key `{0}` is revoked")]
     KeyRevoked(String),
+    /// The key got another secret in the meantime.
+    #[error("key `{0}` was rotated in the meantime")]
+    KeyRotated(String),
     /// Another preset of the account has the name.
     #[error("a preset named `{0}` exists already")]
     PresetNameTaken(String),

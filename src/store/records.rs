@@ -216,6 +216,8 @@ pub enum KeyRecord {
     V1(KeyV1),
     /// Since schema 2.
     V2(KeyV2),
+    /// Since schema 6.
+    V3(KeyV3),
 }
 
 /// Version 1 of a key.
@@ -252,6 +254,42 @@ pub struct KeyV2 {
     pub revoked_at: Option<UnixSeconds>,
     /// When it was last used, some seconds late: uses are written in batches.
     pub last_used_at: Option<UnixSeconds>,
+}
+
+/// Version 3 of a key: may expire, have a bound of its own, be for some endpoints only, and have two secrets for a while.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct KeyV3 {
+    /// Public id, `key_` + 12 characters. It stays when the secret is replaced.
+    pub id: String,
+    /// Name of the account it belongs to.
+    pub account: String,
+    /// The owner's own words.
+    pub label: String,
+    /// A sandbox key: never bills, marks its results.
+    pub test: bool,
+    /// When it was created.
+    pub created_at: UnixSeconds,
+    /// When it was revoked; it stopped working then.
+    pub revoked_at: Option<UnixSeconds>,
+    /// When it was last used, some seconds late: uses are written in batches.
+    pub last_used_at: Option<UnixSeconds>,
+    /// From when on it is refused.
+    pub expires_at: Option<UnixSeconds>,
+    /// Images that it may have made in a calendar month (UTC).
+    pub images_per_month: Option<u64>,
+    /// The endpoints it is for, each as its path without the leading slash; none for all of them.
+    pub scopes: Vec<String>,
+    /// The secret before this one, while it still works.
+    pub previous: Option<PreviousSecret>,
+}
+
+/// A replaced secret that still works. Part of a stored key: never edited.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PreviousSecret {
+    /// SHA-256 of the token.
+    pub hash: [u8; 32],
+    /// From when on it is refused.
+    pub until: UnixSeconds,
 }
 
 /// A preset, as stored.
@@ -292,6 +330,24 @@ pub enum UsageRecord {
 pub struct UsageV1 {
     /// Images billed.
     pub images: u64,
+    /// Their price, in millionths of a dollar.
+    pub microdollars: u64,
+}
+
+/// What a key used on a day (UTC), as stored. Account, day and key are the key of the table.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum KeyDayRecord {
+    /// Since schema 6.
+    V1(KeyDayV1),
+}
+
+/// Version 1 of a key's use on a day.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct KeyDayV1 {
+    /// Images billed, as the account's month counts them: pictures, and one for each second of a clip that was begun.
+    pub images: u64,
+    /// Length of the clips among them.
+    pub milliseconds: u64,
     /// Their price, in millionths of a dollar.
     pub microdollars: u64,
 }
@@ -566,19 +622,33 @@ impl Record for AccountRecord {
 }
 
 impl Record for KeyRecord {
-    type Latest = KeyV2;
+    type Latest = KeyV3;
 
-    fn latest(self) -> KeyV2 {
+    fn latest(self) -> KeyV3 {
+        let unbounded = |KeyV2 { id, account, label, test, created_at, revoked_at, last_used_at }| KeyV3 {
+            id,
+            account,
+            label,
+            test,
+            created_at,
+            revoked_at,
+            last_used_at,
+            expires_at: None,
+            images_per_month: None,
+            scopes: Vec::new(),
+            previous: None,
+        };
         match self {
             Self::V1(KeyV1 { id, account, label, test, created_at, revoked_at }) => {
-                KeyV2 { id, account, label, test, created_at, revoked_at, last_used_at: None }
+                unbounded(KeyV2 { id, account, label, test, created_at, revoked_at, last_used_at: None })
             }
-            Self::V2(key) => key,
+            Self::V2(key) => unbounded(key),
+            Self::V3(key) => key,
         }
     }
 
-    fn from_latest(latest: KeyV2) -> Self {
-        Self::V2(latest)
+    fn from_latest(latest: KeyV3) -> Self {
+        Self::V3(latest)
     }
 }
 
@@ -619,6 +689,7 @@ macro_rules! record_of_one_version {
 
 record_of_one_version!(PresetRecord, PresetV1);
 record_of_one_version!(UsageRecord, UsageV1);
+record_of_one_version!(KeyDayRecord, KeyDayV1);
 record_of_one_version!(JobRecord, JobV1);
 
 #[cfg(test)]

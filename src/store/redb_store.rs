@@ -16,11 +16,12 @@ use redb::{Builder, Database, DatabaseError, ReadTransaction, ReadableDatabase, 
 use super::fault::Fault;
 use super::recovery::{Health, Recovery};
 use super::reserve::Reserve;
-use super::tables::{Jobs, META, META_SCHEMA, Presets, Reading, ReadingFacts, SCHEMA, Writing};
+use super::tables::{Jobs, KeyDays, META, META_SCHEMA, Presets, Reading, ReadingFacts, SCHEMA, Writing};
 use super::upkeep::{self, Upkeep};
 use super::writer::Writer;
 use super::{
-    Change, Done, Job, Month, OpenError, Preset, REQUEST_SECONDS, Rows, StateStore, UnixSeconds, create_private_dir,
+    Change, Day, Done, Job, KeyDay, Month, OpenError, Preset, REQUEST_SECONDS, Rows, StateStore, UnixSeconds,
+    create_private_dir,
 };
 
 /// Pages that redb may keep in memory. Everything that is read often lives in the program's own maps, so the library's
@@ -118,6 +119,14 @@ impl RedbStore {
                 let (account, month, usage) = row?;
                 rows.usage.push((account, month, usage?));
             }
+            let first = Day::first_of(Month::of(now).previous());
+            for account in &rows.accounts {
+                for (day, key_id, used) in
+                    tables.key_days.of_account(&account.name, first, Day(u32::MAX), usize::MAX)?
+                {
+                    rows.key_days.push((account.name.clone(), day, key_id, used));
+                }
+            }
             for row in tables.requests.times(UnixSeconds(now.0.saturating_sub(REQUEST_SECONDS)))? {
                 let (_, [account, key]) = row?;
                 let request = tables.requests.indexed(&account, &key)?;
@@ -175,6 +184,16 @@ impl StateStore for RedbStore {
 
     fn presets(&self, account: &str, after: Option<&str>, limit: usize) -> Result<Vec<Preset>, OpenError> {
         self.read(|transaction| Presets::open(transaction)?.page(account, after, limit))
+    }
+
+    fn key_days(
+        &self,
+        account: &str,
+        from: Day,
+        to: Day,
+        limit: usize,
+    ) -> Result<Vec<(Day, String, KeyDay)>, OpenError> {
+        self.read(|transaction| KeyDays::open(transaction)?.of_account(account, from, to, limit))
     }
 
     fn job(&self, id: &str) -> Result<Option<Job>, OpenError> {

@@ -1,10 +1,10 @@
 //! The whole store as lines of JSON, and back.
 //!
 //! ```text
-//! {"row":"store","schema":5,"exported_at":1767225600}
+//! {"row":"store","schema":6,"exported_at":1767225600}
 //! {"row":"account","name":"acme","plan":"paid",…}          before everything that belongs to it
 //! {"row":"key","hash":"9f86…","id":"key_…","account":"acme",…}
-//! {"row":"preset",…}   {"row":"usage",…}   {"row":"request",…}   {"row":"job",…}
+//! {"row":"preset",…}   {"row":"usage",…}   {"row":"key_day",…}   {"row":"request",…}   {"row":"job",…}
 //! {"row":"end","rows":4711}                                what stops before this line is not whole
 //! ```
 //!
@@ -21,7 +21,9 @@ use super::check::RowCounts;
 use super::fault::{Failure, Fault};
 use super::redb_store::{guarded, unreadable};
 use super::tables::{Reading, SCHEMA, Writing};
-use super::{Account, Job, Key, KeyHash, Month, OpenError, Preset, RedbStore, Request, UnixSeconds, Usage};
+use super::{
+    Account, Day, Job, Key, KeyDay, KeyHash, Month, OpenError, Preset, RedbStore, Request, UnixSeconds, Usage,
+};
 
 /// A longer line is no row of a store: the largest is a preset.
 const MAX_LINE_BYTES: u64 = 1 << 20;
@@ -31,6 +33,9 @@ const WITH_MODELS: u64 = 4;
 
 /// The first schema whose requests say which pictures were billed.
 const WITH_PICTURES: u64 = 5;
+
+/// The first schema whose keys have bounds of their own.
+const WITH_KEY_BOUNDS: u64 = 6;
 
 /// One line.
 #[derive(Debug, Serialize, Deserialize)]
@@ -52,6 +57,13 @@ enum Line {
         month: Month,
         #[serde(flatten)]
         usage: Usage,
+    },
+    KeyDay {
+        account: String,
+        key_id: String,
+        day: Day,
+        #[serde(flatten)]
+        used: KeyDay,
     },
     Request {
         account: String,
@@ -213,6 +225,11 @@ fn export(tables: &Reading, emit: &mut Emit<'_>) -> Result<RowCounts, Stop<io::E
         emit(&Line::Usage { account, month, usage: usage? })?;
         rows.usage += 1;
     }
+    for row in tables.key_days.rows()? {
+        let (account, day, key_id, used) = row?;
+        emit(&Line::KeyDay { account, key_id, day, used: used? })?;
+        rows.key_days += 1;
+    }
     for row in tables.requests.rows()? {
         let ([account, key], request) = row?;
         let Request { fingerprint, images, at, pictures } = request?;
@@ -228,8 +245,8 @@ fn export(tables: &Reading, emit: &mut Emit<'_>) -> Result<RowCounts, Stop<io::E
     Ok(rows)
 }
 
-const fn total(RowCounts { accounts, keys, presets, usage, requests, jobs }: RowCounts) -> u64 {
-    accounts + keys + presets + usage + requests + jobs
+const fn total(RowCounts { accounts, keys, presets, usage, key_days, requests, jobs }: RowCounts) -> u64 {
+    accounts + keys + presets + usage + key_days + requests + jobs
 }
 
 fn import(tables: &mut Writing<'_>, input: &mut dyn BufRead) -> Result<RowCounts, Stop<ImportError>> {
@@ -291,6 +308,15 @@ fn parse(bytes: &[u8], schema: u64) -> Result<Line, String> {
         let pictures = serde_json::to_value(hexes(Request::pictures_before_v2())).map_err(|error| error.to_string())?;
         request.entry("pictures").or_insert(pictures);
     }
+    if schema < WITH_KEY_BOUNDS
+        && value["row"] == "key"
+        && let Some(key) = value.as_object_mut()
+    {
+        for name in ["expires_at", "images_per_month", "previous"] {
+            key.entry(name).or_insert(Value::Null);
+        }
+        key.entry("scopes").or_insert_with(|| Value::Array(Vec::new()));
+    }
     let line: Line = serde_json::from_value(value.clone()).map_err(|error| format!("no row of a store: {error}"))?;
     let known = serde_json::to_value(&line).map_err(|error| error.to_string())?;
     if known == value { Ok(line) } else { Err("it has fields that this version does not know, or lacks some".into()) }
@@ -329,6 +355,14 @@ fn insert(tables: &mut Writing<'_>, line: Line, rows: &mut RowCounts) -> Result<
             }
             tables.usage.add(&account, month, usage)?;
             rows.usage += 1;
+        }
+        Line::KeyDay { account, key_id, day, used } => {
+            tables.accounts.named(&account)?;
+            if tables.key_days.get(&account, day, &key_id)?.is_some() {
+                return twice("day of the key");
+            }
+            tables.key_days.add(&account, day, &key_id, used)?;
+            rows.key_days += 1;
         }
         Line::Request { account, key, fingerprint: Hex(fingerprint), images, at, pictures } => {
             tables.accounts.named(&account)?;

@@ -30,7 +30,7 @@ const CHANGES_PER_COMMIT: usize = 1024;
 const PATIENCE: Duration = Duration::from_secs(30);
 
 enum Message {
-    Change(Submitted),
+    Change(Box<Submitted>),
     /// A read failed over the storage, on the opening of this number.
     ReadFailed {
         opening: u64,
@@ -68,7 +68,7 @@ impl Writer {
     pub(super) fn submit(&self, change: Change, done: Done) {
         let stopped = || ChangeError::Storage("the writer has stopped".into());
         let Some(queue) = &self.queue else { return done(Err(stopped())) };
-        match queue.try_send(Message::Change(Submitted { change, done })) {
+        match queue.try_send(Message::Change(Box::new(Submitted { change, done }))) {
             Ok(()) | Err(TrySendError::Full(Message::ReadFailed { .. })) => {}
             Err(TrySendError::Full(Message::Change(refused))) => (refused.done)(Err(ChangeError::Busy)),
             Err(TrySendError::Disconnected(Message::Change(refused))) => (refused.done)(Err(stopped())),
@@ -130,7 +130,7 @@ impl Work {
     fn run(mut self, submitted: &Receiver<Message>) {
         while let Some(message) = self.next(submitted) {
             match message {
-                Message::Change(first) => self.take(first, submitted),
+                Message::Change(first) => self.take(*first, submitted),
                 Message::ReadFailed { opening, reason } => self.after_read(opening, reason),
             }
         }

@@ -1,8 +1,12 @@
 //! Plans, quota, `Idempotency-Key`, presets, estimates: who may do what, and what it costs.
 
-use crate::http_daemon::{Daemon, FREE, KEY, LONG, PAID, TEST, Work, form, needed, refusal};
+use crate::http_daemon::{
+    CAPPED, Daemon, EXPIRED, FREE, FREE_CAPPED, KEY, LONG, PAID, SCOPED, TEST, Work, form, needed, refusal,
+};
+use backdrop::http::config::HttpConfig;
 use backdrop::matting::NoSubject;
 use backdrop::recipe::{ENDPOINTS, Input};
+use backdrop::store::UnixSeconds;
 use futures_util::future::join_all;
 use reqwest::multipart::{Form, Part};
 use reqwest::{Method, Response};
@@ -61,7 +65,9 @@ async fn a_field_above_the_plan_is_402_before_anything_is_fetched_or_made() {
         if allowed {
             assert_eq!(response.status(), 200, "{key} {field}={value}");
         } else {
-            refusal(response).await.is(402, "payment_required", Some(field));
+            let refused = refusal(response).await;
+            refused.is(402, "payment_required", Some(field));
+            assert_eq!(refused.reason.as_deref(), Some("plan_required"));
             assert_eq!((daemon.origin.asked(), daemon.engine.started()), (asked, started), "{key} {field}={value}");
         }
     }
@@ -116,7 +122,121 @@ async fn failures_give_their_unit_back_and_rows_count_each() {
         tokio::time::sleep(std::time::Duration::from_millis(10)).await;
     }
     let account = daemon.account(FREE).await;
-    assert_eq!((&account["used"], &account["cost_usd"]), (&json!(2), &json!(0.01)));
+    assert_eq!((&account["used"], &account["cost_usd"]), (&json!(2), &json!(0.0)));
+}
+
+fn left(response: &Response) -> Option<u64> {
+    let value = response.headers().get("x-quota-remaining")?;
+    Some(value.to_str().expect("text").parse().expect("a number"))
+}
+
+#[tokio::test]
+async fn what_a_quota_covers_costs_nothing_and_each_reply_says_what_is_left() {
+    let daemon = Daemon::start().await;
+    // Who sends a picture, what it costs, what is left after it, and what `/account` then adds up to.
+    for (key, price, remaining, total) in [
+        (FREE, 0.0, Some(49), 0.0),
+        (FREE_CAPPED, 0.0, Some(2), 0.0),
+        (FREE, 0.0, Some(47), 0.0),
+        (CAPPED, 0.005, Some(2), 0.005),
+        (PAID, 0.005, None, 0.01),
+        (CAPPED, 0.005, Some(1), 0.015),
+        (TEST, 0.0, None, 0.0),
+        (KEY, 0.005, None, 0.005),
+    ] {
+        let response = daemon.send_as(key, "/remove", &[]).await;
+        assert_eq!((response.status().as_u16(), cost(&response), left(&response)), (200, price, remaining), "{key}");
+        let account = daemon.get_as(key, "/account").await;
+        assert_eq!(left(&account), remaining, "{key}");
+        assert_eq!(account.json::<Value>().await.expect("JSON")["cost_usd"], total, "{key}");
+    }
+    // Errors say it too, and take nothing.
+    let invalid = daemon.send_as(FREE, "/remove", &[("edge", "fuzzy")]).await;
+    assert_eq!((invalid.status().as_u16(), left(&invalid)), (400, Some(47)));
+    assert_eq!(daemon.send_as(CAPPED, "/remove", &[]).await.status(), 200);
+    for (key, images) in [(CAPPED, 1), (FREE, 48)] {
+        for _ in 1..images {
+            daemon.send_as(key, "/remove", &[]).await;
+        }
+        let response = daemon.send_as(key, "/remove", &[]).await;
+        assert_eq!((response.status().as_u16(), left(&response)), (402, Some(0)), "{key}");
+        let refused = refusal(response).await;
+        refused.is(402, "payment_required", None);
+        assert_eq!(refused.reason.as_deref(), Some("quota_exhausted"), "{key}");
+        assert_eq!(refused.message.contains("API key"), key == CAPPED, "{}", refused.message);
+    }
+    assert_eq!(daemon.send_as(PAID, "/remove", &[]).await.status(), 200, "another key of the account");
+}
+
+#[tokio::test]
+async fn a_plan_has_the_rate_of_the_configuration() {
+    let daemon = Daemon::start_with(HttpConfig::default(), 7).await;
+    for (key, path, limit) in
+        [(FREE, "/account", "7"), (PAID, "/account", "14"), (KEY, "/account", "7"), (PAID, "/jobs/job_x", "140")]
+    {
+        assert_eq!(daemon.get_as(key, path).await.headers()["x-ratelimit-limit"], limit, "{key} {path}");
+    }
+}
+
+#[tokio::test]
+async fn a_key_with_scopes_opens_those_endpoints_only() {
+    let daemon = Daemon::start().await;
+    assert_eq!(daemon.send_as(SCOPED, "/remove", &[]).await.status(), 200);
+    for path in ["/account", "/jobs", "/usage"] {
+        assert_eq!(daemon.get_as(SCOPED, path).await.status(), 200, "{path}");
+    }
+    let clip = daemon.send_as(SCOPED, "/video/remove", &[]).await;
+    assert_ne!(clip.status(), 403);
+    for path in ["/studio-shot", "/remove-url", "/presets"] {
+        let refused = refusal(daemon.send_as(SCOPED, path, &[]).await).await;
+        refused.is(403, "forbidden", None);
+        assert_eq!(refused.reason.as_deref(), Some("out_of_scope"), "{path}");
+        assert!(refused.message.contains(path) && refused.message.contains("video/remove"), "{}", refused.message);
+    }
+    assert_eq!(daemon.engine.started(), 1);
+}
+
+#[tokio::test]
+async fn an_expired_key_is_401_and_says_so() {
+    let daemon = Daemon::start().await;
+    for (key, told) in [(EXPIRED, "expired at 2026-01-01T00:00:00Z"), ("bd_live_other", "is not valid")] {
+        let refused = refusal(daemon.get_as(key, "/account").await).await;
+        refused.is(401, "unauthorized", None);
+        assert!(refused.message.contains(told), "{}", refused.message);
+        assert!(refused.headers.contains_key("www-authenticate"));
+    }
+}
+
+#[tokio::test]
+async fn use_is_told_by_key_and_day_to_its_own_account() {
+    let daemon = Daemon::start().await;
+    for key in [PAID, CAPPED, PAID, FREE, TEST] {
+        assert_eq!(daemon.send_as(key, "/remove", &[]).await.status(), 200);
+    }
+    let today = UnixSeconds::now().to_string()[..10].to_owned();
+    let row = |id: &str, name: Value, images: u64, cost: f64| {
+        let key = json!({ "id": id, "name": name });
+        json!({ "date": today, "key": key, "images": images, "seconds": 0.0, "cost_usd": cost })
+    };
+    let total = |images: u64, cost: f64| json!({ "images": images, "seconds": 0.0, "cost_usd": cost });
+    let shop = json!([row("key_2", json!("shop"), 2, 0.01), row("key_5", Value::Null, 1, 0.005)]);
+    let (all, past) = (format!("/usage?from={today}&to={today}"), "/usage?from=2026-01-01&to=2026-01-31");
+    for (key, path, rows, sum) in [
+        (PAID, "/usage", shop.clone(), total(3, 0.015)),
+        (CAPPED, all.as_str(), shop, total(3, 0.015)),
+        (PAID, past, json!([]), total(0, 0.0)),
+        (FREE, "/usage", json!([row("key_3", Value::Null, 1, 0.0)]), total(1, 0.0)),
+        (TEST, "/usage", json!([]), total(0, 0.0)),
+    ] {
+        let response = daemon.get_as(key, path).await;
+        let id = response.headers()["x-request-id"].to_str().expect("text").to_owned();
+        let told: Value = response.json().await.expect("JSON");
+        assert_eq!(told, json!({ "usage": rows, "total": sum, "request_id": id }), "{key} {path}");
+    }
+    for (query, param) in [("from=today", "from"), ("from=2024-01-01&to=2026-01-01", "from"), ("since=1", "since")] {
+        let refused = refusal(daemon.get_as(PAID, &format!("/usage?{query}")).await).await;
+        refused.is(400, "invalid_parameter", Some(param));
+    }
 }
 
 #[tokio::test]

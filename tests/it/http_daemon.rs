@@ -3,7 +3,7 @@
 use crate::command::http_client;
 use crate::http_store_fault::{Disk, FillingStore};
 use backdrop::account::presets::Draft;
-use backdrop::account::{AccountModel, AccountName, Plan, Services};
+use backdrop::account::{AccountModel, AccountName, Plan, Scopes, Services};
 use backdrop::codec::{DecodeError, Limits, probe};
 use backdrop::engine::{EngineError, EngineState};
 use backdrop::generate::Studio;
@@ -49,6 +49,12 @@ pub(crate) const TEST: &str = "bd_test_good";
 
 /// A picture that can be read.
 pub(crate) const PHOTO: &[u8] = include_bytes!("../photos/chelsea.png");
+/// Further keys of the paying account: one with three images a month, one for two endpoints, one that has expired; and one
+/// with three images a month of the free account.
+pub(crate) const CAPPED: &str = "bd_live_capped";
+pub(crate) const SCOPED: &str = "bd_live_scoped";
+pub(crate) const EXPIRED: &str = "bd_live_expired";
+pub(crate) const FREE_CAPPED: &str = "bd_live_free_capped";
 
 /// No wait in these tests is meant to be as long as this.
 pub(crate) const LONG: Duration = Duration::from_secs(20);
@@ -188,15 +194,18 @@ impl Remove for Engine {
     }
 }
 
-struct FourKeys;
+struct SomeKeys;
 
-impl Authenticate for FourKeys {
+impl Authenticate for SomeKeys {
     fn authenticate(&self, token: &str) -> Option<Caller> {
         let (key_id, account, plan, test) = match token {
             KEY => ("key_1", "default", Plan::Plus, false),
             PAID => ("key_2", "paying", Plan::Paid, false),
             FREE => ("key_3", "guest", Plan::Free, false),
             TEST => ("key_4", "default", Plan::Plus, true),
+            CAPPED => ("key_5", "paying", Plan::Paid, false),
+            SCOPED => ("key_6", "paying", Plan::Paid, false),
+            FREE_CAPPED => ("key_7", "guest", Plan::Free, false),
             _ => return None,
         };
         let generates = token != PAID;
@@ -205,7 +214,19 @@ impl Authenticate for FourKeys {
             FREE => Some(CutModel::Standard),
             _ => None,
         };
-        Some(Caller { key_id: key_id.into(), account: account.into(), plan, test, generates, model })
+        let images_per_month = matches!(token, CAPPED | FREE_CAPPED).then_some(3);
+        let scopes: &[&str] = if token == SCOPED { &["remove", "video/remove"] } else { &[] };
+        let scopes = Scopes::of(scopes).expect("endpoints");
+        let (key_id, account) = (key_id.into(), account.into());
+        Some(Caller { key_id, account, plan, test, generates, model, images_per_month, scopes })
+    }
+
+    fn expired_at(&self, token: &str) -> Option<UnixSeconds> {
+        (token == EXPIRED).then_some(UnixSeconds(1_767_225_600))
+    }
+
+    fn labels(&self, account: &str) -> Vec<(String, String)> {
+        if account == "paying" { vec![("key_2".into(), "shop".into())] } else { Vec::new() }
     }
 
     fn of_account(&self, account: &str) -> Option<Caller> {
@@ -512,7 +533,7 @@ impl Daemon {
             remover: engine.clone(),
             compat,
             model,
-            keys: Arc::new(FourKeys),
+            keys: Arc::new(SomeKeys),
             fetcher: origin.clone(),
             store: services.store,
             ledger: services.ledger,
@@ -537,7 +558,11 @@ impl Daemon {
         tokio::spawn(async move { jobs.run(std::future::pending()).await });
         let served = tokio::spawn(serve(
             config,
-            LimitsConfig { rate_per_minute, ..LimitsConfig::default() },
+            LimitsConfig {
+                rate_per_minute,
+                rate_per_minute_paid: Some(rate_per_minute.saturating_mul(2)),
+                ..LimitsConfig::default()
+            },
             app,
             public,
             admin,

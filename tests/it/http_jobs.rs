@@ -140,6 +140,8 @@ async fn a_job_costs_what_was_estimated_and_a_sandbox_job_nothing() {
     let account = daemon.json(KEY, "/account").await;
     assert_eq!(account["cost_usd"], estimate["estimated_cost_usd"]);
     assert_eq!((&account["cost_usd"], &account["used"]), (&json!(0.075), &json!(2)));
+    let total = json!({ "images": 2, "seconds": 1.5, "cost_usd": 0.075 });
+    assert_eq!(daemon.json(KEY, "/usage").await["total"], total);
     let sandbox = id(&created(daemon.clip(TEST, &[], CLIP).await).await);
     assert_eq!(daemon.over(TEST, &sandbox).await["status"], "done");
     assert_eq!(daemon.json(KEY, "/account").await["cost_usd"], 0.075);
@@ -339,6 +341,17 @@ async fn waiting_jobs_hold_their_part_of_the_quota_and_ended_ones_give_it_back()
     assert_eq!(again.status(), 202);
     let account = daemon.json(FREE, "/account").await;
     assert_eq!((&account["used"], &account["cost_usd"]), (&json!(0), &json!(0.0)));
+}
+
+#[tokio::test]
+async fn a_clip_that_the_quota_covers_costs_nothing() {
+    let daemon = Daemon::start().await;
+    let job = id(&created(daemon.clip(FREE, &[], CLIP).await).await);
+    assert_eq!(daemon.over(FREE, &job).await["status"], "done");
+    let account = daemon.json(FREE, "/account").await;
+    assert_eq!((&account["used"], &account["cost_usd"]), (&json!(2), &json!(0.0)));
+    let total = json!({ "images": 2, "seconds": 1.5, "cost_usd": 0.0 });
+    assert_eq!(daemon.json(FREE, "/usage").await["total"], total);
 }
 
 #[tokio::test]

@@ -1,7 +1,9 @@
 //! A store that cannot write: the daemon is unready with the reason, callers get 503, and it recovers without a restart.
 
 use crate::http_daemon::{Daemon, KEY, refusal};
-use backdrop::store::{Change, ChangeError, Done, Job, OpenError, Preset, RedbStore, Rows, StateStore, UnixSeconds};
+use backdrop::store::{
+    Change, ChangeError, Day, Done, Job, KeyDay, OpenError, Preset, RedbStore, Rows, StateStore, UnixSeconds,
+};
 use serde_json::Value;
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -45,6 +47,16 @@ impl StateStore for FillingStore {
 
     fn presets(&self, account: &str, after: Option<&str>, limit: usize) -> Result<Vec<Preset>, OpenError> {
         self.store.presets(account, after, limit)
+    }
+
+    fn key_days(
+        &self,
+        account: &str,
+        from: Day,
+        to: Day,
+        limit: usize,
+    ) -> Result<Vec<(Day, String, KeyDay)>, OpenError> {
+        self.store.key_days(account, from, to, limit)
     }
 
     fn job(&self, id: &str) -> Result<Option<Job>, OpenError> {

@@ -91,23 +91,71 @@ async fn accounts_are_created_listed_and_put_on_another_plan() {
 }
 
 #[tokio::test]
-async fn a_rotation_shows_the_new_key_once_and_stops_the_old_one() {
+async fn a_rotation_shows_the_new_secret_once_and_stops_the_old_one_at_its_time() {
     let desk = Desk::new().await;
-    let old = desk.call(Method::POST, "/keys", &json!({"label": "CI"})).await.body;
-    let rotation = format!("/keys/{}/rotate", old["id"].as_str().expect("its id"));
-    let new = desk.call(Method::POST, &rotation, &Value::Null).await;
-    assert_eq!((new.status.as_u16(), &new.body["label"], &new.body["account"]), (201, &json!("CI"), &json!("default")));
-    let secret = new.body["key"].as_str().expect("the key is shown");
-    assert!(desk.keys.authenticate(secret).is_some());
-    assert_eq!(desk.keys.authenticate(old["key"].as_str().expect("a key")), None);
-    let listed = desk.call(Method::GET, "/keys", &Value::Null).await;
-    assert!(!listed.body.to_string().contains(secret));
-    let row = |id: &Value| listed.body["keys"].as_array().expect("a list").iter().find(|key| key["id"] == *id).cloned();
-    let (old_row, new_row) = (row(&old["id"]).expect("listed"), row(&new.body["id"]).expect("listed"));
-    assert!(old_row["revoked_at"].is_string() && old_row["last_used_at"].is_null(), "{old_row}");
-    assert!(new_row["revoked_at"].is_null() && new_row["last_used_at"].is_string(), "{new_row}");
+    let mut old = desk.call(Method::POST, "/keys", &json!({"label": "CI"})).await.body;
+    let id = old["id"].as_str().expect("its id").to_owned();
+    let rotation = format!("/keys/{id}/rotate");
+    for (body, kept) in [(Value::Null, false), (json!({}), false), (json!({"keep_old_for": "2h"}), true)] {
+        let new = desk.call(Method::POST, &rotation, &body).await;
+        assert_eq!(
+            (new.status.as_u16(), &new.body["id"], &new.body["label"], &new.body["account"]),
+            (201, &json!(id), &json!("CI"), &json!("default"))
+        );
+        assert_eq!(new.body["old_secret_until"].is_string(), kept, "{}", new.body);
+        let secret = new.body["key"].as_str().expect("the key is shown");
+        assert!(desk.keys.authenticate(secret).is_some());
+        assert_eq!(desk.keys.authenticate(old["key"].as_str().expect("a key")).is_some(), kept, "{body}");
+        let listed = desk.call(Method::GET, "/keys", &Value::Null).await;
+        assert!(!listed.body.to_string().contains(secret));
+        assert_eq!(listed.body["keys"].as_array().map(Vec::len), Some(2), "the first key and this one");
+        old = new.body;
+    }
+    assert_eq!(desk.call(Method::DELETE, &format!("/keys/{id}"), &Value::Null).await.status, 200);
     let again = desk.call(Method::POST, &rotation, &Value::Null).await;
     assert_eq!((again.status.as_u16(), &again.body["error"]["code"]), (409, &json!("conflict")));
+}
+
+#[tokio::test]
+async fn bounds_of_a_key_are_set_listed_and_taken_away() {
+    let desk = Desk::new().await;
+    let bounds = json!({"expires_at": "2100-01-31", "images_per_month": 5, "scopes": ["/studio-shot", "remove"]});
+    let created = desk.call(Method::POST, "/keys", &bounds).await;
+    assert_eq!(created.status, 201, "{}", created.body);
+    let target = format!("/keys/{}", created.body["id"].as_str().expect("its id"));
+    let shown = |key: &Value| ["expires_at", "images_per_month", "scopes"].map(|name| key[name].clone());
+    let (midnight, both) = (json!("2100-01-31T00:00:00Z"), json!(["remove", "studio-shot"]));
+    assert_eq!(shown(&created.body), [midnight.clone(), json!(5), both.clone()]);
+    for (change, expected) in [
+        (json!({"images_per_month": 7}), [midnight.clone(), json!(7), both.clone()]),
+        (json!({"images_per_month": null}), [midnight.clone(), Value::Null, both.clone()]),
+        (json!({"scopes": ["presets"]}), [midnight, Value::Null, json!(["presets"])]),
+        (json!({"expires_at": null, "scopes": []}), [Value::Null, Value::Null, json!([])]),
+    ] {
+        let changed = desk.call(Method::PATCH, &target, &change).await;
+        assert_eq!((changed.status.as_u16(), shown(&changed.body)), (200, expected), "{change}");
+        let listed = desk.call(Method::GET, "/keys", &Value::Null).await.body;
+        assert!(listed["keys"].as_array().expect("a list").contains(&changed.body), "{listed}");
+    }
+    let changed = desk.call(Method::PATCH, &target, &json!({"expires_in": "30d"})).await.body;
+    assert!(changed["expires_at"].as_str().is_some_and(|time| time > "2026-"), "{changed}");
+    for (method, target, body) in [
+        (Method::PATCH, target.as_str(), json!({})),
+        (Method::PATCH, &target, json!({"expires_in": "soon"})),
+        (Method::PATCH, &target, json!({"expires_in": "1d", "expires_at": "2100-01-31"})),
+        (Method::PATCH, &target, json!({"images_per_month": -1})),
+        (Method::PATCH, &target, json!({"scopes": ["fly"]})),
+        (Method::PATCH, &target, json!({"label": "x"})),
+        (Method::POST, "/keys", json!({"scopes": ["fly"]})),
+        (Method::POST, "/keys", json!({"expires_at": "yesterday"})),
+        (Method::POST, &format!("{target}/rotate"), json!({"keep_old_for": "-1h"})),
+        (Method::POST, &format!("{target}/rotate"), json!({"keep": "1h"})),
+    ] {
+        let reply = desk.call(method, target, &body).await;
+        assert_eq!((reply.status.as_u16(), &reply.body["error"]["code"]), (400, &json!("invalid_parameter")), "{body}");
+    }
+    let unknown = desk.call(Method::PATCH, "/keys/key_unknown", &json!({"scopes": []})).await;
+    assert_eq!(unknown.status, 404);
 }
 
 #[tokio::test]

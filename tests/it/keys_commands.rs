@@ -135,6 +135,25 @@ async fn without_a_daemon_a_command_works_on_the_store_itself() {
     assert_eq!(open(path).authenticate(&secret), None, "the old one stops");
     let (secret, info) = (new.clone(), open(path).authenticate(&new).expect("the new key works"));
     assert_eq!((info.account.as_str(), info.label.as_str()), ("acme", "laptop"));
+    let id = info.key_id.clone();
+    let rotated = run(path, &format!("keys rotate {id} --keep-old-for 1h"));
+    assert!(rotated.stderr.contains("works until"), "{}", rotated.stderr);
+    assert!(open(path).authenticate(&secret).is_some(), "the old one lives on");
+    let set =
+        run(path, &format!("keys set {id} --expires-in 30d --monthly-images 5 --scope remove,studio-shot --json"));
+    assert_eq!((set.code, &set.json()["scopes"]), (0, &serde_json::json!(["remove", "studio-shot"])), "{}", set.stderr);
+    let listed = run(path, "keys list").stdout;
+    assert!(listed.contains("5 images a month, for remove studio-shot"), "{listed}");
+    let set = run(path, &format!("keys set {id} --expires-at never --monthly-images none --scope all"));
+    assert!(set.code == 0 && set.stdout.ends_with(": -\n"), "{} {}", set.stdout, set.stderr);
+    for wrong in ["", "--scope fly", "--monthly-images few", "--expires-in soon", "--expires-in 1d --expires-at never"]
+    {
+        assert_eq!(run(path, &format!("keys set {id} {wrong}")).code, 2, "{wrong}");
+    }
+    let bounded =
+        run(path, "keys create --account acme --expires-at 2100-01-31 --monthly-images 3 --scope remove --json");
+    let bounded = bounded.json();
+    assert_eq!((&bounded["expires_at"], &bounded["images_per_month"]), (&"2100-01-31T00:00:00Z".into(), &3.into()));
     assert_eq!(run(path, "accounts set acme --generates on").code, 0);
     let set = run(path, "accounts set acme --plan paid --generates off --json").json();
     assert_eq!((set["plan"].as_str(), set["generates"].as_bool()), (Some("paid"), Some(false)));

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, HashMap};
 
 use backdrop::account::{AccountModel, AccountName, ApiKey, CreatedKey, Key, Label, Mode, Plan};
+use backdrop::store::UnixSeconds;
 use proptest::prelude::*;
 
 use crate::store_support::open;
@@ -15,7 +16,7 @@ enum Step {
     SetPlan(usize, usize),
     CreateKey { account: usize, label: String, test: bool },
     Revoke(prop::sample::Index),
-    Rotate(prop::sample::Index),
+    Rotate(prop::sample::Index, bool),
     SetAllowed(usize, bool),
     WriteUses,
     Authenticate(prop::sample::Index),
@@ -30,7 +31,7 @@ fn step() -> impl Strategy<Value = Step> {
         5 => (0..3_usize, "[a-zé ]{0,8}", any::<bool>())
             .prop_map(|(account, label, test)| Step::CreateKey { account, label, test }),
         2 => any::<prop::sample::Index>().prop_map(Step::Revoke),
-        2 => any::<prop::sample::Index>().prop_map(Step::Rotate),
+        2 => (any::<prop::sample::Index>(), any::<bool>()).prop_map(|(which, keep)| Step::Rotate(which, keep)),
         1 => (0..3_usize, any::<bool>()).prop_map(|(account, generates)| Step::SetAllowed(account, generates)),
         1 => Just(Step::WriteUses),
         5 => any::<prop::sample::Index>().prop_map(Step::Authenticate),
@@ -47,6 +48,8 @@ struct ModelKey {
     test: bool,
     revoked: bool,
     used: bool,
+    /// The secret before this one, which still works.
+    kept: Option<ApiKey>,
 }
 
 proptest! {
@@ -101,6 +104,7 @@ async fn run(steps: Vec<Step>) -> Result<(), TestCaseError> {
                         test,
                         revoked: false,
                         used: false,
+                        kept: None,
                     });
                 }
             }
@@ -112,18 +116,28 @@ async fn run(steps: Vec<Step>) -> Result<(), TestCaseError> {
                 }
             }
             Step::WriteUses => keys.write_uses().await.expect("the store writes"),
-            Step::Revoke(_) | Step::Rotate(_) | Step::Authenticate(_) if model.is_empty() => {
+            Step::Revoke(_) | Step::Rotate(..) | Step::Authenticate(_) if model.is_empty() => {
                 prop_assert!(keys.revoke("key_none").await.is_err());
-                prop_assert!(keys.rotate("key_none").await.is_err());
+                prop_assert!(keys.rotate("key_none", None).await.is_err());
             }
-            Step::Rotate(which) => {
+            Step::Rotate(which, keep) => {
                 let old = which.get_mut(&mut model);
-                let rotated = keys.rotate(&old.id).await;
+                let keep_until = keep.then(|| UnixSeconds(UnixSeconds::now().0 + 600));
+                let rotated = keys.rotate(&old.id, keep_until).await;
                 prop_assert_eq!(rotated.is_ok(), !old.revoked);
                 if let Ok(CreatedKey { key, secret }) = rotated {
-                    old.revoked = true;
-                    let (account, label, test) = (old.account, old.label.clone(), old.test);
-                    model.push(ModelKey { secret, id: key.id, account, label, test, revoked: false, used: false });
+                    prop_assert_eq!(&key.id, &old.id);
+                    let replaced = std::mem::replace(&mut old.secret, secret);
+                    let before = old.kept.take();
+                    let gone = if keep {
+                        old.kept = Some(replaced);
+                        None
+                    } else {
+                        Some(replaced)
+                    };
+                    for gone in before.into_iter().chain(gone) {
+                        prop_assert_eq!(keys.authenticate(gone.expose()), None);
+                    }
                 }
             }
             Step::Revoke(which) => {
@@ -133,6 +147,9 @@ async fn run(steps: Vec<Step>) -> Result<(), TestCaseError> {
             }
             Step::Authenticate(which) => {
                 let key = which.get_mut(&mut model);
+                if let Some(kept) = &key.kept {
+                    prop_assert_eq!(keys.authenticate(kept.expose()).is_none(), key.revoked);
+                }
                 let found = keys.authenticate(key.secret.expose());
                 prop_assert_eq!(found.is_none(), key.revoked);
                 if let Some(info) = found {

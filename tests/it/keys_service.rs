@@ -1,6 +1,9 @@
 //! Keys as requests and operators meet them.
 
-use backdrop::account::{AccountModel, AccountName, ApiKey, Key, Keys, Label, Mode, Plan, WriteError};
+use backdrop::account::{
+    AccountModel, AccountName, ApiKey, CreatedKey, Key, KeyBounds, KeyChange, Keys, Label, Mode, Plan, Scopes,
+    WriteError,
+};
 use backdrop::store::{ChangeError, UnixSeconds};
 
 use crate::store_support::{bootstrapped, open};
@@ -102,22 +105,99 @@ async fn the_allow_list_takes_effect_with_the_next_request_and_stays_over_a_rest
 }
 
 #[tokio::test]
-async fn a_rotated_key_is_refused_at_once_and_the_new_one_stands_in_for_it() {
+async fn a_rotation_replaces_the_secret_and_keeps_the_key() {
     let folder = tempfile::tempdir().expect("a temporary folder");
-    let (keys, _) = bootstrapped(folder.path()).await;
+    let (mut keys, _) = bootstrapped(folder.path()).await;
     for mode in [Mode::Live, Mode::Test] {
         let old = keys.create(&default(), label("CI"), mode).await.expect("the account is there");
-        let new = keys.rotate(&old.key.id).await.expect("the key is there");
-        assert_eq!(keys.authenticate(old.secret.expose()), None);
-        let info = keys.authenticate(new.secret.expose()).expect("the new one works");
-        assert_eq!((info.account.as_str(), info.label.as_str(), info.test), ("default", "CI", mode == Mode::Test));
-        assert!(info.key_id == new.key.id && info.key_id != old.key.id);
+        let new = keys.rotate(&old.key.id, None).await.expect("the key is there");
+        assert_eq!(new.key, old.key);
         assert_eq!(new.secret.mode(), mode);
-        let again = keys.rotate(&old.key.id).await.expect_err("it is revoked");
+        for _ in 0..2 {
+            assert_eq!(keys.authenticate(old.secret.expose()), None);
+            let info = keys.authenticate(new.secret.expose()).expect("the new one works");
+            assert_eq!(
+                (info.key_id.as_str(), info.label.as_str(), info.test),
+                (&*old.key.id, "CI", mode == Mode::Test)
+            );
+            drop(keys);
+            keys = open(folder.path());
+        }
+        keys.revoke(&old.key.id).await.expect("the key is there");
+        let again = keys.rotate(&old.key.id, None).await.expect_err("it is revoked");
         assert!(matches!(&again, WriteError::Change(ChangeError::KeyRevoked(id)) if *id == old.key.id), "{again}");
-        assert!(keys.authenticate(new.secret.expose()).is_some(), "a refused rotation changes nothing");
+        assert_eq!(keys.authenticate(new.secret.expose()), None);
     }
-    assert!(matches!(keys.rotate("key_none").await, Err(WriteError::Change(ChangeError::NoSuchKey(_)))));
+    assert!(matches!(keys.rotate("key_none", None).await, Err(WriteError::Change(ChangeError::NoSuchKey(_)))));
+}
+
+#[tokio::test]
+async fn an_old_secret_lives_on_until_its_time_and_no_longer_than_the_key() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let (mut keys, _) = bootstrapped(folder.path()).await;
+    let now = UnixSeconds::now();
+    let at = |seconds| Some(UnixSeconds(now.0 + seconds));
+    let first = keys.create(&default(), label("CI"), Mode::Live).await.expect("the account is there");
+    let id = first.key.id.clone();
+    // A use that waits to be written goes over to the new secret.
+    assert!(keys.authenticate(first.secret.expose()).is_some());
+    let second = keys.rotate(&id, at(600)).await.expect("the key is there");
+    keys.write_uses().await.expect("the store writes");
+    drop(keys);
+    keys = open(folder.path());
+    assert!(keys.list(None).iter().any(|key| key.id == id && key.last_used_at >= Some(now)));
+    let opens = |keys: &Keys, created: &[&CreatedKey]| -> Vec<bool> {
+        let found = created.iter().map(|created| keys.authenticate(created.secret.expose()));
+        found.map(|info| info.is_some_and(|info| info.key_id == id)).collect()
+    };
+    assert_eq!(opens(&keys, &[&first, &second]), [true, true]);
+    let third = keys.rotate(&id, at(600)).await.expect("the key is there");
+    assert_eq!(opens(&keys, &[&first, &second, &third]), [false, true, true], "two secrets at most");
+    let fourth = keys.rotate(&id, at(-1)).await.expect("the key is there");
+    assert_eq!(opens(&keys, &[&second, &third, &fourth]), [false, false, true], "its time is over");
+    let fifth = keys.rotate(&id, at(600)).await.expect("the key is there");
+    assert_eq!(opens(&keys, &[&fourth, &fifth]), [true, true]);
+    keys.revoke(&id).await.expect("the key is there");
+    assert_eq!(opens(&keys, &[&fourth, &fifth]), [false, false]);
+}
+
+#[tokio::test]
+async fn an_expired_key_is_refused_and_only_its_secret_shows_when_it_expired() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let (keys, _) = bootstrapped(folder.path()).await;
+    let now = UnixSeconds::now();
+    let created = keys.create(&default(), label("CI"), Mode::Live).await.expect("the account is there");
+    let (id, secret) = (created.key.id.as_str(), created.secret.expose());
+    // When it expires, whether it works, and what is told of its expiry.
+    for (expires_at, works) in [(Some(now.0 + 600), true), (Some(now.0 - 600), false), (None, true)] {
+        let expires_at = expires_at.map(UnixSeconds);
+        let change = KeyChange { expires_at: Some(expires_at), ..KeyChange::default() };
+        assert_eq!(keys.set(id, change).await.expect("the key is there").expires_at, expires_at);
+        assert_eq!(keys.authenticate(secret).is_some(), works);
+        assert_eq!(keys.expired_at(secret), expires_at.filter(|_| !works));
+        assert_eq!(keys.expired_at(ApiKey::generate(Mode::Live).expose()), None);
+    }
+    let change = KeyChange { expires_at: Some(Some(now)), ..KeyChange::default() };
+    keys.set(id, change).await.expect("the key is there");
+    keys.revoke(id).await.expect("the key is there");
+    assert_eq!(keys.expired_at(secret), None, "it was revoked");
+}
+
+#[tokio::test]
+async fn the_bounds_of_a_key_are_there_from_its_creation_and_over_a_restart() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let (keys, _) = bootstrapped(folder.path()).await;
+    let scopes = Scopes::of(&["remove"]).expect("an endpoint");
+    let bounds = KeyBounds { expires_at: None, images_per_month: Some(5), scopes: scopes.clone() };
+    let created = keys.create_bounded(&default(), label("CI"), Mode::Live, bounds).await.expect("the account is there");
+    let rotated = keys.rotate(&created.key.id, None).await.expect("the key is there");
+    let assert_bounded = |keys: &Keys| {
+        let info = keys.authenticate(rotated.secret.expose()).expect("it works");
+        assert_eq!((info.images_per_month, &info.scopes), (Some(5), &scopes));
+    };
+    assert_bounded(&keys);
+    drop(keys);
+    assert_bounded(&open(folder.path()));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
@@ -127,7 +207,7 @@ async fn of_many_rotations_of_a_key_at_once_one_wins() {
     let old = keys.create(&default(), Label::default(), Mode::Live).await.expect("the account is there");
     let rotate = |_| {
         let (keys, id) = (keys.clone(), old.key.id.clone());
-        tokio::spawn(async move { keys.rotate(&id).await })
+        tokio::spawn(async move { keys.rotate(&id, None).await })
     };
     let tasks: Vec<_> = (0..20).map(rotate).collect();
     let mut new = Vec::new();
@@ -136,7 +216,7 @@ async fn of_many_rotations_of_a_key_at_once_one_wins() {
     }
     assert_eq!(new.len(), 1);
     assert!(keys.authenticate(new[0].secret.expose()).is_some());
-    assert_eq!(keys.list(None).iter().filter(|key| key.revoked_at.is_none()).count(), 2, "the first one and the new");
+    assert_eq!(keys.list(None).iter().filter(|key| key.revoked_at.is_none()).count(), 2, "the first one and this");
 }
 
 #[tokio::test]

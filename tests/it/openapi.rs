@@ -125,20 +125,21 @@ fn every_route_is_in_the_contract_and_every_path_is_a_route() {
         let expected = match &route.target {
             Target::Page(_) => BTreeSet::from(["200", "500"]),
             Target::Image(endpoint) => statuses_of(endpoint),
-            Target::Clip => {
-                BTreeSet::from(["202", "400", "401", "402", "409", "413", "415", "422", "424", "429", "500", "503"])
-            }
+            Target::Clip => BTreeSet::from([
+                "202", "400", "401", "402", "403", "409", "413", "415", "422", "424", "429", "500", "503",
+            ]),
             Target::Result => BTreeSet::from(["200", "206", "404", "416", "500"]),
             Target::Service(routine) => {
                 let mut statuses = BTreeSet::from(["200", "401", "429", "500"]);
                 match routine {
                     Routine::Account => {}
                     Routine::Estimate => statuses.extend(["400", "413", "415"]),
-                    Routine::Presets if route.method == Method::GET => statuses.extend(["400", "503"]),
+                    Routine::Presets if route.method == Method::GET => statuses.extend(["400", "403", "503"]),
                     Routine::Presets if route.method == Method::POST => {
-                        statuses.extend(["400", "404", "409", "413", "415", "503"]);
+                        statuses.extend(["400", "403", "404", "409", "413", "415", "503"]);
                     }
-                    Routine::Presets => statuses.extend(["400", "404", "413", "415", "503"]),
+                    Routine::Presets => statuses.extend(["400", "403", "404", "413", "415", "503"]),
+                    Routine::Usage => statuses.extend(["400", "503"]),
                     Routine::Jobs => statuses.extend(["400", "503"]),
                     Routine::Job => statuses.extend(["400", "404", "503"]),
                 }
@@ -178,13 +179,13 @@ fn every_route_is_in_the_contract_and_every_path_is_a_route() {
 /// Every status that an endpoint can answer with.
 fn statuses_of(endpoint: &Endpoint) -> BTreeSet<&'static str> {
     let mut statuses =
-        BTreeSet::from(["200", "400", "401", "402", "404", "409", "413", "415", "424", "429", "500", "503"]);
+        BTreeSet::from(["200", "400", "401", "402", "403", "404", "409", "413", "415", "424", "429", "500", "503"]);
     // Every picture can be enlarged; of a batch, each row says it.
     if endpoint.input.is_single() && endpoint.path != "/upscale" {
         statuses.insert("422");
     }
     if endpoint.generates() {
-        statuses.extend(["403", "502"]);
+        statuses.insert("502");
     }
     statuses
 }

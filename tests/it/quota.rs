@@ -1,7 +1,7 @@
 //! Quota, billing and repeated requests on the store itself, with restarts in between.
 
-use backdrop::account::{Begin, IdempotencyKey, Plan, Services};
-use backdrop::store::{self, RedbStore, UnixSeconds};
+use backdrop::account::{Begin, Bound, IdempotencyKey, Payer, Plan, Services};
+use backdrop::store::{self, Day, KEY_DAYS_KEPT, RedbStore, UnixSeconds};
 use std::path::Path;
 
 use crate::store_support::bootstrapped;
@@ -95,4 +95,44 @@ async fn nothing_is_billed_to_an_account_that_is_not_there() {
     let reservation = services.ledger.reserve("nobody", Plan::Paid, 1, UnixSeconds::now()).expect("no bound");
     assert!(reservation.bill(1, 5000, None).await.is_err());
     assert_eq!(services.ledger.standing("nobody", Plan::Paid, UnixSeconds::now()).used, 0);
+}
+
+#[tokio::test]
+async fn a_keys_images_of_the_month_are_counted_over_a_restart() {
+    let folder = folder().await;
+    let now = UnixSeconds::now();
+    let payer = Payer { account: "default", plan: Plan::Plus, key_id: Some("key_1"), images_per_month: Some(5) };
+    let other = Payer { key_id: Some("key_2"), ..payer };
+    let running = services(folder.path());
+    for (payer, images) in [(payer, 2), (other, 4), (payer, 1)] {
+        let reservation = running.ledger.reserve_for(&payer, images, now).expect("enough");
+        reservation.bill(images, 5000, None).await.expect("the store writes");
+    }
+    drop(running);
+    let restarted = services(folder.path());
+    assert_eq!([payer, other].map(|payer| restarted.ledger.remaining(&payer, now)), [Some(2), Some(1)]);
+    let refused = restarted.ledger.reserve_for(&payer, 3, now).expect_err("2 are left");
+    assert_eq!(refused.of, Bound::Key);
+    assert!(restarted.ledger.reserve_for(&payer, 2, now).is_ok());
+}
+
+#[tokio::test]
+async fn use_by_key_is_kept_for_400_days() {
+    let folder = folder().await;
+    let now = UnixSeconds::now();
+    let payer = Payer { account: "default", plan: Plan::Plus, key_id: Some("key_1"), images_per_month: None };
+    let services = services(folder.path());
+    let today = Day::of(now);
+    let days = [today.before(KEY_DAYS_KEPT + 1), today.before(KEY_DAYS_KEPT), today];
+    for day in days {
+        let reservation = services.ledger.reserve_for(&payer, 1, day.starts()).expect("no bound");
+        reservation.bill(1, 5000, None).await.expect("the store writes");
+    }
+    let kept = || {
+        let rows = services.store.key_days("default", Day(0), Day(u32::MAX), 99).expect("the store reads");
+        rows.into_iter().map(|(day, ..)| day).collect::<Vec<_>>()
+    };
+    assert_eq!(kept(), days);
+    services.forget_key_days(now).await.expect("the store writes");
+    assert_eq!(kept(), days[1..]);
 }

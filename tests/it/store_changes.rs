@@ -2,8 +2,8 @@
 
 use backdrop::recipe::CutModel;
 use backdrop::store::{
-    AccountModel, Change, ChangeError, KeyHash, Month, PRESETS_PER_ACCOUNT, Plan, Preset, REQUEST_SECONDS, RedbStore,
-    Request, StateStore, UnixSeconds, Usage,
+    AccountModel, Change, ChangeError, Day, Key, KeyDay, KeyHash, KeyUse, Month, PRESETS_PER_ACCOUNT, Plan, Preset,
+    PreviousSecret, REQUEST_SECONDS, RedbStore, Request, StateStore, UnixSeconds, Usage,
 };
 use tempfile::TempDir;
 
@@ -20,7 +20,7 @@ fn with_account() -> (TempDir, RedbStore) {
 
 fn bill(month: Month, images: u64, request: Option<(&str, Request)>) -> Change {
     let request = request.map(|(key, request)| (key.to_owned(), request));
-    Change::Bill { account: "acme".into(), month, images, microdollars: images * 5000, request }
+    Change::Bill { account: "acme".into(), month, images, microdollars: images * 5000, request, by: None }
 }
 
 fn request(fingerprint: u8, at: i64) -> Request {
@@ -50,25 +50,113 @@ fn an_accounts_plan_and_its_place_on_the_allow_list_change_together_or_alone() {
 }
 
 #[test]
-fn a_rotated_key_stops_and_the_new_one_has_its_account_and_label() {
+fn a_rotated_key_has_another_secret_and_all_else_of_it_stays() {
+    let (_folder, store) = with_account();
+    let first = Key { scopes: vec!["remove".into()], images_per_month: Some(7), ..key("acme", "key_1") };
+    apply(&store, Change::CreateKey { hash: KeyHash([1; 32]), key: first.clone() }).expect("a new key");
+    apply(&store, Change::CreateKey { hash: KeyHash([9; 32]), key: key("acme", "key_9") }).expect("a new key");
+    let rotate = |id: &str, from, to, keep_until| Change::RotateKey {
+        id: id.into(),
+        from: KeyHash([from; 32]),
+        to: KeyHash([to; 32]),
+        keep_until,
+    };
+    // Rotated with and without a time for the old secret; the last one drops what was kept.
+    for (from, to, keep_until) in [(1, 2, None), (2, 3, Some(UnixSeconds(9))), (3, 4, None)] {
+        let rows = apply(&store, rotate("key_1", from, to, keep_until)).expect("it works");
+        let previous = keep_until.map(|until| PreviousSecret { hash: [from; 32], until });
+        assert_eq!(rows.keys, [(KeyHash([to; 32]), Key { previous, ..first.clone() })]);
+        let stored = store.load().expect("the store reads").keys;
+        assert!(stored.len() == 2 && stored.contains(&rows.keys[0]), "{stored:?}");
+        assert!(store.check().expect("the store reads").is_sound());
+    }
+    let before = store.load().expect("the store reads").keys;
+    let rotated = |id: &str| Err(ChangeError::KeyRotated(id.into()));
+    assert_eq!(apply(&store, rotate("key_1", 3, 5, None)), rotated("key_1"));
+    assert_eq!(apply(&store, rotate("key_2", 4, 5, None)), Err(ChangeError::NoSuchKey("key_2".into())));
+    assert_eq!(apply(&store, rotate("key_1", 4, 9, None)), Err(ChangeError::KeyExists));
+    assert_eq!(store.load().expect("the store reads").keys, before, "a refusal left a trace");
+    apply(&store, Change::RevokeKey { id: "key_1".into(), at: UnixSeconds(9) }).expect("it is there");
+    let revoked = || Err(ChangeError::KeyRevoked("key_1".into()));
+    assert_eq!(apply(&store, rotate("key_1", 4, 5, None)), revoked());
+    let set = Change::SetKey { id: "key_1".into(), expires_at: Some(None), images_per_month: None, scopes: None };
+    assert_eq!(apply(&store, set), revoked());
+}
+
+#[test]
+fn the_bounds_of_a_key_change_together_or_alone() {
     let (_folder, store) = with_account();
     apply(&store, Change::CreateKey { hash: KeyHash([1; 32]), key: key("acme", "key_1") }).expect("a new key");
-    let rotate = |id: &str, new: &str, hash| Change::RotateKey {
-        id: id.into(),
-        hash: KeyHash([hash; 32]),
-        key: backdrop::store::Key { label: "ignored".into(), test: true, ..key("nobody", new) },
-        revoke_at: UnixSeconds(9),
-    };
-    let rows = apply(&store, rotate("key_1", "key_2", 2)).expect("it works");
-    let old = backdrop::store::Key { revoked_at: Some(UnixSeconds(9)), ..key("acme", "key_1") };
-    assert_eq!(rows.keys, [(KeyHash([1; 32]), old), (KeyHash([2; 32]), key("acme", "key_2"))]);
-    assert_eq!(store.load().expect("the store reads").keys, rows.keys);
+    let (at, remove) = (UnixSeconds(9), vec!["remove".to_owned()]);
+    // What is set, and what the key has then: expiry, images in a month, scopes.
+    let steps = [
+        ((Some(Some(at)), Some(Some(5)), Some(remove.clone())), (Some(at), Some(5), remove.clone())),
+        ((None, None, None), (Some(at), Some(5), remove.clone())),
+        ((Some(None), None, None), (None, Some(5), remove.clone())),
+        ((None, Some(None), None), (None, None, remove)),
+        ((None, None, Some(Vec::new())), (None, None, Vec::new())),
+    ];
+    for ((expires_at, images_per_month, scopes), expected) in steps {
+        let set = Change::SetKey { id: "key_1".into(), expires_at, images_per_month, scopes };
+        apply(&store, set).expect("it is there");
+        let (_, key) = store.load().expect("the store reads").keys.remove(0);
+        assert_eq!((key.expires_at, key.images_per_month, key.scopes), expected);
+    }
+}
 
-    assert_eq!(apply(&store, rotate("key_1", "key_3", 3)), Err(ChangeError::KeyRevoked("key_1".into())));
-    assert_eq!(apply(&store, rotate("key_9", "key_3", 3)), Err(ChangeError::NoSuchKey("key_9".into())));
-    assert_eq!(apply(&store, rotate("key_2", "key_1", 3)), Err(ChangeError::KeyExists));
-    assert_eq!(apply(&store, rotate("key_2", "key_3", 1)), Err(ChangeError::KeyExists));
-    assert_eq!(store.load().expect("the store reads").keys, rows.keys, "a refusal left a trace");
+#[test]
+fn use_adds_up_by_key_and_day_with_the_bill_and_goes_after_its_time() {
+    let (_folder, store) = with_account();
+    apply(&store, account("acme-")).expect("a new name");
+    let bill = |account: &str, key_id: &str, day, images, milliseconds| Change::Bill {
+        account: account.into(),
+        month: Day(day).month(),
+        images,
+        microdollars: images * 5000,
+        request: None,
+        by: Some(KeyUse { key_id: key_id.into(), day: Day(day), milliseconds }),
+    };
+    // 2025-12-31, 2026-01-01 and 2026-01-02.
+    for change in [
+        bill("acme", "key_2", 20_454, 1, 0),
+        bill("acme", "key_1", 20_454, 2, 0),
+        bill("acme", "key_1", 20_454, 3, 1500),
+        bill("acme-", "key_3", 20_454, 9, 0),
+        bill("acme", "key_1", 20_453, 4, 0),
+        bill("acme", "key_1", 20_455, 5, 0),
+        bill("acme", "key_1", 20_455, 0, 0),
+    ] {
+        apply(&store, change).expect("the account is there");
+    }
+    let used = |images, milliseconds| KeyDay { images, milliseconds, microdollars: images * 5000 };
+    let row = |day, key_id: &str, used| (Day(day), key_id.to_owned(), used);
+    let all = [
+        row(20_453, "key_1", used(4, 0)),
+        row(20_454, "key_1", used(5, 1500)),
+        row(20_454, "key_2", used(1, 0)),
+        row(20_455, "key_1", used(5, 0)),
+    ];
+    let found = |from, to, limit| store.key_days("acme", Day(from), Day(to), limit).expect("the store reads");
+    for (from, to, limit, expected) in [
+        (0, u32::MAX, 99, &all[..]),
+        (20_454, 20_454, 99, &all[1..3]),
+        (20_454, 20_455, 2, &all[1..3]),
+        (20_455, 20_454, 99, &[]),
+        (20_456, u32::MAX, 99, &[]),
+    ] {
+        assert_eq!(found(from, to, limit), expected, "{from} to {to}, {limit} at most");
+    }
+    assert_eq!(store.load_at(NOW).expect("the store reads").key_days.len(), 5, "of both accounts, two months");
+    let refused = apply(&store, bill("nobody", "key_1", 20_454, 1, 0));
+    assert_eq!(refused, Err(ChangeError::NoSuchAccount("nobody".into())));
+    apply(&store, bill("acme", "key_4", 20_454, 0, 0)).expect("it bills nothing");
+    assert_eq!(found(0, u32::MAX, 99), all, "what bills nothing leaves no row");
+
+    apply(&store, Change::ForgetKeyDays { before: Day(20_454) }).expect("the store writes");
+    assert_eq!(found(0, u32::MAX, 99), all[1..]);
+    apply(&store, Change::ForgetKeyDays { before: Day(20_456) }).expect("the store writes");
+    assert_eq!(found(0, u32::MAX, 99), []);
+    assert_eq!(store.key_days("acme-", Day(0), Day(u32::MAX), 9).expect("the store reads"), []);
 }
 
 #[test]
@@ -103,7 +191,8 @@ fn use_adds_up_by_month_and_the_last_two_months_are_loaded() {
     let more = apply(&store, bill(months[2], u64::MAX / 5000, None)).expect("a sum that no counter holds");
     assert_eq!(more.usage[0].2.microdollars, u64::MAX);
 
-    let nobody = Change::Bill { account: "x".into(), month: months[0], images: 1, microdollars: 1, request: None };
+    let nobody =
+        Change::Bill { account: "x".into(), month: months[0], images: 1, microdollars: 1, request: None, by: None };
     assert_eq!(apply(&store, nobody), Err(ChangeError::NoSuchAccount("x".into())));
 }
 

@@ -5,7 +5,7 @@ use std::io::Write;
 use std::path::Path;
 use std::process::{Output, Stdio};
 
-use backdrop::store::{self, Change, KeyHash, Month, RedbStore, Request, UnixSeconds};
+use backdrop::store::{self, Change, Day, KeyHash, KeyUse, Month, RedbStore, Request, UnixSeconds};
 use redb::{Database, TableDefinition, WriteTransaction};
 use tempfile::TempDir;
 
@@ -49,6 +49,7 @@ fn filled() -> TempDir {
             format!("request-{at}"),
             Request { fingerprint: [9; 32], images: 2, at: UnixSeconds(at), pictures: vec![Some([8; 32]), None] },
         )),
+        by: (month == 202_611).then(|| KeyUse { key_id: "key_1".into(), day: Day(20_775), milliseconds: 0 }),
     };
     let changes = [
         account("acme"),
@@ -69,7 +70,8 @@ fn a_sound_store_passes_the_check() {
     let folder = filled();
     let output = run(folder.path(), &["check"]);
     assert_eq!((code(&output), stderr(&output).as_str()), (0, ""));
-    let expected = "sound (1 accounts, 2 keys, 2 presets, 2 months of use, 2 billed requests and 0 jobs)\n";
+    let expected =
+        "sound (1 accounts, 2 keys, 2 presets, 2 months of use, 1 days of use by key, 2 billed requests and 0 jobs)\n";
     assert!(stdout(&output).ends_with(expected), "{}", stdout(&output));
     let told = json(&run(folder.path(), &["check", "--json"]));
     assert_eq!((&told["sound"], &told["rows"]["keys"], &told["wrong"]), (&true.into(), &2.into(), &0.into()));
@@ -131,6 +133,7 @@ fn whatever_contradicts_itself_is_found_by_the_check() {
                 "preset preset_2 of account acme: there is no such account",
                 "use of account acme in 2020-01: there is no such account",
                 "use of account acme in 2026-11: there is no such account",
+                "use of key key_1 of account acme on 2026-11-18: there is no such account",
                 "request request-1795000000 of account acme: there is no such account",
                 "request request-5 of account acme: there is no such account",
             ],
@@ -211,8 +214,8 @@ fn an_export_brings_everything_into_another_store() {
     let output = run(from.path(), &["export"]);
     assert_eq!((code(&output), stderr(&output).as_str()), (0, ""));
     let lines = stdout(&output);
-    assert_eq!(lines.lines().count(), 1 + 9 + 1, "{lines}");
-    assert_eq!(lines.lines().next_back(), Some(r#"{"row":"end","rows":9}"#));
+    assert_eq!(lines.lines().count(), 1 + 10 + 1, "{lines}");
+    assert_eq!(lines.lines().next_back(), Some(r#"{"row":"end","rows":10}"#));
 
     let imported = run_with(to.path(), &["import"], lines.as_bytes());
     assert_eq!(code(&imported), 0, "{}", stderr(&imported));
@@ -267,17 +270,19 @@ fn an_import_with_a_wrong_line_names_it_and_imports_nothing() {
     };
     let cases: Vec<(String, &str)> = vec![
         (String::new(), "line 1: the end is missing"),
-        (without(11), "line 11: the end is missing"),
+        (without(12), "line 12: the end is missing"),
         (good[..good.len() / 2].to_owned(), ""),
         (without(1), "line 1: the first line does not say that this is an export"),
-        (good.replace(r#""schema":5"#, r#""schema":6"#), "line 1: schema 6 is from a newer version"),
+        (good.replace(r#""schema":6"#, r#""schema":7"#), "line 1: schema 7 is from a newer version"),
         (without(2), "line 2: no account `acme`"),
-        (without(5), "line 10: 9 rows were exported and 8 are here"),
+        (without(5), "line 11: 10 rows were exported and 9 are here"),
         (with(3, lines[1]), "line 3: account `acme` exists already"),
         (with(4, lines[2]), "line 4: this key exists already"),
         (with(6, lines[4]), "line 6: this preset is there already"),
         (with(8, lines[6]), "line 8: this month of the account is there already"),
-        (with(10, lines[8]), "line 10: this request is there already"),
+        (with(10, lines[8]), "line 10: this day of the key is there already"),
+        (with(11, lines[9]), "line 11: this request is there already"),
+        (good.replace(r#","scopes":[]"#, ""), "line 3: no row of a store: missing field `scopes`"),
         (with(2, "{"), "line 2: no JSON"),
         (with(2, r#"{"row":"cake"}"#), "line 2: no row of a store"),
         (with(2, &format!("\"{}\"", "x".repeat(1 << 20))), "line 2: longer than any row"),
@@ -293,11 +298,13 @@ fn an_import_with_a_wrong_line_names_it_and_imports_nothing() {
         assert_eq!(code(&output), 2, "{expected}: {}", stderr(&output));
         assert!(stderr(&output).contains(expected), "{} is not {expected}", stderr(&output));
     }
-    // An export of a version before accounts had a model and requests their pictures is whole.
+    // An export of a version before accounts had a model, requests their pictures and keys their bounds is whole.
     let pictures = format!(r#","pictures":["{}",null]"#, "08".repeat(32));
     assert!(good.contains(&pictures) && good.contains(r#","model":null"#));
     let older = good.replace(&pictures, "").replace(r#","model":null"#, "");
-    let older = older.replace(r#""schema":5"#, r#""schema":3"#);
+    let bounds = r#","expires_at":null,"images_per_month":null,"scopes":[],"previous":null"#;
+    assert!(good.contains(bounds));
+    let older = older.replace(bounds, "").replace(r#""schema":6"#, r#""schema":3"#);
     let from_older = tempfile::tempdir().expect("a temporary folder");
     let output = run_with(from_older.path(), &["import"], older.as_bytes());
     assert_eq!(code(&output), 0, "{}", stderr(&output));

@@ -9,7 +9,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use backdrop::account::{AccountName, ApiKey, Keys, Label, Mode};
-use backdrop::store::{self, Change, Month, Preset, RedbStore, Request, StateStore, UnixSeconds};
+use backdrop::store::{self, Change, Day, KeyDay, KeyUse, Month, Preset, RedbStore, Request, StateStore, UnixSeconds};
 use rand::Rng;
 
 use crate::store_support::{account, apply, child, child_input, open, preset};
@@ -172,7 +172,9 @@ fn bill(store: &RedbStore, name: &str, turn: usize) {
     let account = String::from("acme");
     // Not the present month: the count must not begin anew when the test runs at midnight.
     let month = Month::of(at).previous();
-    let change = Change::Bill { account, month, images: 1, microdollars: 5000, request: Some((name.into(), request)) };
+    let request = Some((name.into(), request));
+    let by = KeyUse { key_id: format!("key_{}", turn % 3), day: Day::first_of(month), milliseconds: 0 };
+    let change = Change::Bill { account, month, images: 1, microdollars: 5000, request, by: Some(by) };
     apply(store, change).expect("the store writes");
     say(&format!("billed {name}"));
     if turn.is_multiple_of(4) {
@@ -224,6 +226,8 @@ impl Billed {
         let count: u64 = rows.usage.iter().map(|(_, _, usage)| usage.images).sum();
         let price: u64 = rows.usage.iter().map(|(_, _, usage)| usage.microdollars).sum();
         assert_eq!((count, price), (stored.len() as u64, 5000 * stored.len() as u64));
+        let by_key = |sum: u64, (_, _, _, used): &(String, Day, String, KeyDay)| sum + used.images;
+        assert_eq!(rows.key_days.iter().fold(0, by_key), count, "by key and day it is as much");
         for (name, edition) in self.presets.iter().filter_map(|(name, edition)| Some((name, edition.as_ref()?))) {
             let found = store.preset("acme", name).expect("the store reads").unwrap_or_else(|| panic!("lost: {name}"));
             assert_eq!(found.params, format!(r#"{{"edition":{edition}}}"#), "{name}");

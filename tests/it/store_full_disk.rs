@@ -38,7 +38,7 @@ fn bills_are_written_on_a_full_disk_and_the_store_outlives_it() {
 }
 
 fn bill() -> Change {
-    Change::Bill { account: "a".into(), month: Month::of(NOW), images: 1, microdollars: 5, request: None }
+    Change::Bill { account: "a".into(), month: Month::of(NOW), images: 1, microdollars: 5, request: None, by: None }
 }
 
 fn billed(store: &RedbStore) -> u64 {

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use backdrop::store::{
-    self, Change, ChangeError, Day, Generated, Month, Preset, REQUEST_SECONDS, RedbStore, Request, StateStore,
-    UnixSeconds, Usage,
+    self, Change, ChangeError, Day, Generated, KeyDay, KeyUse, Month, Preset, REQUEST_SECONDS, RedbStore, Request,
+    StateStore, UnixSeconds, Usage,
 };
 use proptest::prelude::*;
 
@@ -25,6 +25,7 @@ enum Op {
     Put { account: usize, id: u8, name: u8, params: String, replace: bool },
     Delete { account: usize, id: u8 },
     Count { day: u32 },
+    ForgetDays { month: usize },
 }
 
 #[derive(Clone, Debug)]
@@ -49,6 +50,7 @@ fn op() -> impl Strategy<Value = Op> {
         }),
         2 => (0..3_usize, 0..5_u8).prop_map(|(account, id)| Op::Delete { account, id }),
         1 => (0..4_u32).prop_map(|day| Op::Count { day }),
+        1 => (0..4_usize).prop_map(|month| Op::ForgetDays { month }),
     ]
 }
 
@@ -65,6 +67,11 @@ fn id(number: u8) -> String {
     format!("preset_{number}")
 }
 
+/// The first day of a month.
+fn day(month: usize) -> Day {
+    Day::first_of(MONTHS[month])
+}
+
 fn change(op: &Op, at: i64) -> Change {
     match op {
         Op::Bill { account, month, images, request } => Change::Bill {
@@ -73,6 +80,7 @@ fn change(op: &Op, at: i64) -> Change {
             images: *images,
             microdollars: images * 7,
             request: request.map(|(key, fingerprint, at)| (key.to_string(), as_request(*images, fingerprint, at))),
+            by: Some(KeyUse { key_id: format!("key_{}", images % 2), day: day(*month), milliseconds: images * 3 }),
         },
         Op::Forget { before } => Change::ForgetRequests { before: UnixSeconds(*before) },
         Op::Put { account, id: number, name, params, replace } => {
@@ -88,6 +96,7 @@ fn change(op: &Op, at: i64) -> Change {
             Change::DeletePreset { account: ACCOUNTS[*account].into(), id: id(*number) }
         }
         Op::Count { day } => Change::CountGenerated { day: Day(*day) },
+        Op::ForgetDays { month } => Change::ForgetKeyDays { before: day(*month) },
     }
 }
 
@@ -100,6 +109,7 @@ struct Model {
     usage: BTreeMap<(Month, String), Usage>,
     requests: BTreeMap<(String, String), Request>,
     presets: BTreeMap<(String, String), Preset>,
+    key_days: BTreeMap<(String, Day, String), KeyDay>,
     /// Of each day.
     generated: BTreeMap<Day, u32>,
 }
@@ -107,14 +117,21 @@ struct Model {
 impl Model {
     fn apply(&mut self, change: Change) -> Result<(), ChangeError> {
         match change {
-            Change::Bill { account, month, images, microdollars, request } => {
+            Change::Bill { account, month, images, microdollars, request, by } => {
                 if account == "nobody" {
                     return Err(ChangeError::NoSuchAccount(account));
                 }
                 let usage = self.usage.entry((month, account.clone())).or_default();
                 *usage = Usage { images: usage.images + images, microdollars: usage.microdollars + microdollars };
+                if let Some(KeyUse { key_id, day, milliseconds }) = by.filter(|_| images > 0) {
+                    let used = self.key_days.entry((account.clone(), day, key_id)).or_default();
+                    used.images += images;
+                    used.milliseconds += milliseconds;
+                    used.microdollars += microdollars;
+                }
                 self.requests.extend(request.map(|(key, request)| ((account, key), request)));
             }
+            Change::ForgetKeyDays { before } => self.key_days.retain(|(_, day, _), _| *day >= before),
             Change::ForgetRequests { before } => self.requests.retain(|_, request| request.at >= before),
             Change::PutPreset { preset } => {
                 let Preset { account, id, name, .. } = &preset;
@@ -148,6 +165,7 @@ impl Model {
             | Change::CreateKey { .. }
             | Change::RevokeKey { .. }
             | Change::RotateKey { .. }
+            | Change::SetKey { .. }
             | Change::TouchKeys { .. }
             | Change::CreateJob { .. }
             | Change::StartJob { .. }
@@ -258,7 +276,15 @@ fn compare(store: &RedbStore, model: &Model) -> Result<(), TestCaseError> {
     let expected: BTreeMap<_, _> =
         model.requests.clone().into_iter().filter(|(_, request)| request.at.0 >= NOW - REQUEST_SECONDS).collect();
     prop_assert_eq!(requests, expected);
+    let loaded: BTreeMap<_, _> =
+        rows.key_days.into_iter().map(|(account, day, key_id, used)| ((account, day, key_id), used)).collect();
+    let expected: BTreeMap<_, _> = model.key_days.clone().into_iter().filter(|((_, of, _), _)| *of >= day(1)).collect();
+    prop_assert_eq!(loaded, expected);
     for account in ACCOUNTS {
+        let found = store.key_days(account, Day(0), Day(u32::MAX), usize::MAX).expect("the store reads");
+        let of_account = model.key_days.iter().filter(|((owner, ..), _)| owner == account);
+        let expected: Vec<_> = of_account.map(|((_, day, key_id), used)| (*day, key_id.clone(), *used)).collect();
+        prop_assert_eq!(found, expected);
         look(store, model, account, None, 100)?;
     }
     Ok(())

@@ -51,11 +51,11 @@ async fn a_store_keeps_its_content_over_a_reopening() {
 async fn a_store_of_a_newer_schema_is_refused_and_not_changed() {
     let (folder, file) = folder();
     drop(bootstrapped(folder.path()).await);
-    write_schema(&file, 6);
+    write_schema(&file, 7);
     let error = refusal(&file);
-    assert!(matches!(error, OpenError::Newer { found: 6, supported: 5, .. }), "{error:?}");
+    assert!(matches!(error, OpenError::Newer { found: 7, supported: 6, .. }), "{error:?}");
     assert!(error.to_string().contains(&file.display().to_string()), "{error}");
-    write_schema(&file, 5);
+    write_schema(&file, 6);
     assert_eq!(open(folder.path()).list(None).len(), 1);
 }
 
@@ -95,7 +95,7 @@ fn a_store_of_schema_1_is_brought_up_to_date_with_all_that_is_in_it() {
         assert_eq!((key.revoked_at, key.last_used_at), (Some(UnixSeconds(1_767_229_200)), None));
         assert!(store.check().expect("it can be read").is_sound());
     }
-    assert_eq!(schema_of(&file), 5);
+    assert_eq!(schema_of(&file), 6);
     // What schema 1 had no place for.
     let store = RedbStore::open(&file).expect("a store");
     apply(&store, Change::SetAccount { account: "acme".into(), plan: None, generates: Some(true), model: None })
@@ -121,7 +121,7 @@ async fn a_store_of_schema_2_is_brought_up_to_date_and_takes_jobs() {
     let keys = open(folder.path());
     assert_eq!(keys.authenticate(secret.expose()).expect("the key works").account, "default");
     drop(keys);
-    assert_eq!(schema_of(&file), 5);
+    assert_eq!(schema_of(&file), 6);
     let store = RedbStore::open(&file).expect("a store");
     assert_eq!(store.waiting_jobs(9).expect("the new tables are there"), []);
     assert!(store.check().expect("it can be read").is_sound());

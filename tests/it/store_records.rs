@@ -1,7 +1,8 @@
 //! Records that were stored once can be read for ever: `schemas/records/` holds every version that was released.
 
 use backdrop::store::{
-    AccountModel, AccountRecord, JobRecord, KeyRecord, Plan, PresetRecord, Record, RequestRecord, UsageRecord,
+    AccountModel, AccountRecord, JobRecord, KeyDayRecord, KeyRecord, Plan, PresetRecord, Record, RequestRecord,
+    UsageRecord,
 };
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -43,11 +44,12 @@ fn every_version_of_every_record_still_loads() {
     for golden in [golden!("account.v1"), golden!("account.v2"), golden!("account.v3")] {
         assert_reads::<AccountRecord>(golden);
     }
-    for golden in [golden!("key.v1"), golden!("key.v2")] {
+    for golden in [golden!("key.v1"), golden!("key.v2"), golden!("key.v3")] {
         assert_reads::<KeyRecord>(golden);
     }
     assert_reads::<PresetRecord>(golden!("preset.v1"));
     assert_reads::<UsageRecord>(golden!("usage.v1"));
+    assert_reads::<KeyDayRecord>(golden!("key_day.v1"));
     for golden in [golden!("request.v1"), golden!("request.v2")] {
         assert_reads::<RequestRecord>(golden);
     }
@@ -57,9 +59,10 @@ fn every_version_of_every_record_still_loads() {
 #[test]
 fn the_newest_version_of_every_record_is_written_byte_for_byte() {
     assert_writes::<AccountRecord>(golden!("account.v3"));
-    assert_writes::<KeyRecord>(golden!("key.v2"));
+    assert_writes::<KeyRecord>(golden!("key.v3"));
     assert_writes::<PresetRecord>(golden!("preset.v1"));
     assert_writes::<UsageRecord>(golden!("usage.v1"));
+    assert_writes::<KeyDayRecord>(golden!("key_day.v1"));
     assert_writes::<RequestRecord>(golden!("request.v2"));
     assert_writes::<JobRecord>(golden!("job.v1"));
 }
@@ -73,6 +76,8 @@ fn an_older_version_becomes_the_newest_with_what_it_did_not_know_left_out() {
     assert_eq!((account.generates, account.model), (true, AccountModel(None)));
     let key = KeyRecord::decode(&bytes(golden!("key.v1").0)).expect("a released version").latest();
     assert_eq!((key.id.as_str(), key.test, key.last_used_at), ("key_4fT9sQz0LmXa", true, None));
+    let key = KeyRecord::decode(&bytes(golden!("key.v2").0)).expect("a released version").latest();
+    assert_eq!((key.expires_at, key.images_per_month, key.scopes, key.previous), (None, None, vec![], None));
     let request = RequestRecord::decode(&bytes(golden!("request.v1").0)).expect("a released version").latest();
     assert_eq!((request.images, request.pictures), (3, vec![Some([0; 32]); 10]));
 }
@@ -96,9 +101,10 @@ fn a_record_cut_short_or_too_long_or_of_an_unknown_version_is_refused() {
         assert!(R::decode(&newer).is_err(), "{golden}");
     }
     check::<AccountRecord>(golden!("account.v3"));
-    check::<KeyRecord>(golden!("key.v2"));
+    check::<KeyRecord>(golden!("key.v3"));
     check::<PresetRecord>(golden!("preset.v1"));
     check::<UsageRecord>(golden!("usage.v1"));
+    check::<KeyDayRecord>(golden!("key_day.v1"));
     check::<RequestRecord>(golden!("request.v2"));
     check::<JobRecord>(golden!("job.v1"));
 }

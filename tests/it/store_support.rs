@@ -90,6 +90,10 @@ pub(crate) fn key(account: &str, id: &str) -> Key {
         created_at: UnixSeconds(1),
         revoked_at: None,
         last_used_at: None,
+        expires_at: None,
+        images_per_month: None,
+        scopes: Vec::new(),
+        previous: None,
     }
 }
 

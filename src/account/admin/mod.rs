@@ -4,11 +4,15 @@
 //! POST   /accounts           {"name","plan"[,"generates"][,"model"]}   201 account
 //! GET    /accounts                                                     200 {"accounts":[…]}
 //! PATCH  /accounts/{name}    {["plan"][,"generates"][,"model"]}        200 account
-//! POST   /keys               {"account","label","test"}                201 key with its secret, in `key`, this once
+//! POST   /keys               {"account","label","test", bounds}        201 key with its secret, in `key`, this once
 //! GET    /keys[?account=]                                              200 {"keys":[…]}
-//! POST   /keys/{id}/rotate                                             201 the key in its place, as above; the old one stops
+//! PATCH  /keys/{id}          {bounds}                                  200 key
+//! POST   /keys/{id}/rotate   {["keep_old_for"]}                        201 key with another secret, as above
 //! DELETE /keys/{id}                                                    200 key, with `revoked_at`
 //! ```
+//!
+//! Bounds of a key are `expires_in` (`"30d"`) or `expires_at`, `images_per_month` and `scopes` (`["remove"]`), each where
+//! it is sent; `null`, and no scope, take a bound away.
 //!
 //! One function answers it. The daemon serves it on its admin listener behind a token ([`Admin`]) that it
 //! leaves in its data directory ([`Door`]); the command line calls it there, or in its own process when no daemon holds
@@ -24,10 +28,10 @@ use serde_json::{Value, json};
 
 use super::api_key::{random_text, same_secret};
 use super::{
-    Account, AccountModel, AccountName, CreatedKey, DEFAULT_ACCOUNT, InvalidText, Key, Keys, Label, Mode, Plan,
-    WriteError,
+    Account, AccountModel, AccountName, CreatedKey, DEFAULT_ACCOUNT, InvalidBound, InvalidText, Key, KeyBounds,
+    KeyChange, Keys, Label, Mode, Plan, Scopes, WriteError, key_bounds,
 };
-use crate::store::ChangeError;
+use crate::store::{ChangeError, UnixSeconds};
 pub use door::{Door, PublishedDoor};
 pub use link::{Link, LinkError};
 
@@ -125,6 +129,7 @@ impl From<WriteError> for Reply {
                 ChangeError::AccountExists(_)
                 | ChangeError::KeyExists
                 | ChangeError::KeyRevoked(_)
+                | ChangeError::KeyRotated(_)
                 | ChangeError::PresetNameTaken(_)
                 | ChangeError::TooManyPresets(_)
                 | ChangeError::JobExists(_)
@@ -213,12 +218,47 @@ struct NewKey {
     account: String,
     label: String,
     test: bool,
+    expires_in: Option<String>,
+    expires_at: Option<String>,
+    images_per_month: Option<u64>,
+    scopes: Vec<String>,
 }
 
 impl Default for NewKey {
     fn default() -> Self {
-        Self { account: DEFAULT_ACCOUNT.into(), label: String::new(), test: false }
+        Self {
+            account: DEFAULT_ACCOUNT.into(),
+            label: String::new(),
+            test: false,
+            expires_in: None,
+            expires_at: None,
+            images_per_month: None,
+            scopes: Vec::new(),
+        }
     }
+}
+
+#[derive(Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+struct BoundsChange {
+    expires_in: Option<String>,
+    #[serde(deserialize_with = "sent")]
+    expires_at: Option<Option<String>>,
+    #[serde(deserialize_with = "sent")]
+    images_per_month: Option<Option<u64>>,
+    #[serde(deserialize_with = "sent")]
+    scopes: Option<Option<Vec<String>>>,
+}
+
+/// Separates what was sent as `null` from what was not sent.
+fn sent<'de, T: Deserialize<'de>, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Option<T>, D::Error> {
+    T::deserialize(deserializer).map(Some)
+}
+
+#[derive(Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+struct Rotated {
+    keep_old_for: Option<String>,
 }
 
 /// Answers one request of a caller who may do anything here.
@@ -232,12 +272,13 @@ async fn operate(keys: &Keys, method: &Method, target: &str, body: &[u8]) -> Rep
         _ if !query.is_empty() => Err(Reply::invalid(None, "only GET /keys takes a query, `account`")),
         Route::Keys if method == Method::POST => create_key(keys, body).await,
         Route::Key(id) if method == Method::DELETE => revoke_key(keys, id).await,
-        Route::Rotation(id) if method == Method::POST => rotate_key(keys, id).await,
+        Route::Key(id) if method == Method::PATCH => change_key(keys, id, body).await,
+        Route::Rotation(id) if method == Method::POST => rotate_key(keys, id, body).await,
         Route::Accounts if method == Method::GET => Ok(list_accounts(keys)),
         Route::Accounts if method == Method::POST => create_account(keys, body).await,
         Route::Account(name) if method == Method::PATCH => change_account(keys, name, body).await,
         Route::Keys | Route::Accounts => Err(method_not_allowed("GET, POST")),
-        Route::Key(_) => Err(method_not_allowed("DELETE")),
+        Route::Key(_) => Err(method_not_allowed("DELETE, PATCH")),
         Route::Rotation(_) => Err(method_not_allowed("POST")),
         Route::Account(_) => Err(method_not_allowed("PATCH")),
     };
@@ -263,12 +304,47 @@ async fn create_key(keys: &Keys, body: &[u8]) -> Result<Reply, Reply> {
     let new: NewKey = if body.is_empty() { NewKey::default() } else { parse(body)? };
     let account = AccountName::try_from(new.account.as_str()).map_err(|error| invalid_text("account", error))?;
     let label = Label::try_from(new.label.as_str()).map_err(|error| invalid_text("label", error))?;
-    let created = keys.create(&account, label, if new.test { Mode::Test } else { Mode::Live }).await?;
-    Ok(reply_with_secret(&created))
+    let bounds = KeyBounds {
+        expires_at: expiry(new.expires_in.as_deref(), new.expires_at.as_deref())?,
+        images_per_month: new.images_per_month,
+        scopes: Scopes::of(&new.scopes).map_err(|error| invalid_bound("scopes", &error))?,
+    };
+    let mode = if new.test { Mode::Test } else { Mode::Live };
+    Ok(reply_with_secret(&keys.create_bounded(&account, label, mode, bounds).await?))
 }
 
-async fn rotate_key(keys: &Keys, id: &str) -> Result<Reply, Reply> {
-    Ok(reply_with_secret(&keys.rotate(id).await?))
+async fn change_key(keys: &Keys, id: &str, body: &[u8]) -> Result<Reply, Reply> {
+    let BoundsChange { expires_in, expires_at, images_per_month, scopes } = parse(body)?;
+    let never = expires_in.is_none() && expires_at == Some(None);
+    let expires_at = expiry(expires_in.as_deref(), expires_at.flatten().as_deref())?.map(Some);
+    let scopes = scopes.map(|scopes| Scopes::of(&scopes.unwrap_or_default())).transpose();
+    let scopes = scopes.map_err(|error| invalid_bound("scopes", &error))?;
+    let change = KeyChange { expires_at: expires_at.or(never.then_some(None)), images_per_month, scopes };
+    if change == KeyChange::default() {
+        let message = "nothing to change (expected `expires_in`, `expires_at`, `images_per_month` or `scopes`)";
+        return Err(Reply::invalid(None, message));
+    }
+    Ok(Reply::new(StatusCode::OK, key_json(&keys.set(id, change).await?)))
+}
+
+/// The expiry of a key, from a duration or a time.
+fn expiry(duration: Option<&str>, time: Option<&str>) -> Result<Option<UnixSeconds>, Reply> {
+    let (param, read) = match (duration, time) {
+        (Some(_), Some(_)) => {
+            return Err(Reply::invalid(Some("expires_in"), "`expires_in` and `expires_at` exclude each other"));
+        }
+        (Some(duration), None) => ("expires_in", key_bounds::after(duration, UnixSeconds::now())),
+        (None, Some(time)) => ("expires_at", key_bounds::time(time)),
+        (None, None) => return Ok(None),
+    };
+    read.map(Some).map_err(|error| invalid_bound(param, &error))
+}
+
+async fn rotate_key(keys: &Keys, id: &str, body: &[u8]) -> Result<Reply, Reply> {
+    let Rotated { keep_old_for } = if body.is_empty() { Rotated::default() } else { parse(body)? };
+    let keep_until = keep_old_for.map(|duration| key_bounds::after(&duration, UnixSeconds::now())).transpose();
+    let keep_until = keep_until.map_err(|error| invalid_bound("keep_old_for", &error))?;
+    Ok(reply_with_secret(&keys.rotate(id, keep_until).await?))
 }
 
 fn reply_with_secret(CreatedKey { key, secret }: &CreatedKey) -> Reply {
@@ -312,6 +388,10 @@ fn invalid_text(param: &str, error: InvalidText) -> Reply {
     Reply::invalid(Some(param), &format!("invalid `{param}` ({error})"))
 }
 
+fn invalid_bound(param: &str, error: &InvalidBound) -> Reply {
+    Reply::invalid(Some(param), &format!("invalid `{param}` ({error})"))
+}
+
 fn method_not_allowed(allow: &'static str) -> Reply {
     let message = format!("this path allows {allow}");
     let reply = Reply::error(StatusCode::METHOD_NOT_ALLOWED, "method_not_allowed", &message, None);
@@ -327,6 +407,10 @@ fn key_json(key: &Key) -> Value {
         "created_at": key.created_at.to_string(),
         "revoked_at": key.revoked_at.map(|time| time.to_string()),
         "last_used_at": key.last_used_at.map(|time| time.to_string()),
+        "expires_at": key.expires_at.map(|time| time.to_string()),
+        "images_per_month": key.images_per_month,
+        "scopes": key.scopes,
+        "old_secret_until": key.previous.map(|previous| previous.until.to_string()),
     })
 }
 

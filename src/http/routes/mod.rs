@@ -7,4 +7,5 @@ pub(super) mod image;
 pub(super) mod jobs;
 pub(super) mod presets;
 pub(super) mod results;
+pub(super) mod usage;
 pub(super) mod video;

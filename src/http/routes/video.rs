@@ -8,7 +8,7 @@ use crate::account::price::Call;
 use crate::codec::DecodeError;
 use crate::http::body::{content_type, uncompressed, unsupported};
 use crate::http::clip::{self, ClipFile, Written, clip_too_large};
-use crate::http::cover::{hash, idempotency_key, other_request, texts};
+use crate::http::cover::{hash, idempotency_key, is_free, other_request, texts};
 use crate::http::error::ApiError;
 use crate::http::exchange::Exchange;
 use crate::http::facade::Facade;
@@ -93,7 +93,7 @@ pub(in crate::http) async fn answer(
         format: recipe.format.name(),
         name: name.map(|name| name.as_str().to_owned()),
         fingerprint,
-        unit_price: if caller.test { 0 } else { unit_price },
+        unit_price: if caller.test || is_free(caller) { 0 } else { unit_price },
         webhook,
         reservation,
     };

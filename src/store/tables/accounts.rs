@@ -45,6 +45,11 @@ impl<T: ReadableTable<Text, Bytes>> Accounts<T> {
         Ok(self.0.get(name)?.is_some())
     }
 
+    /// Every name, without reading the accounts.
+    pub(in crate::store) fn names(&self) -> Result<impl Iterator<Item = Result<String, Fault>>, Fault> {
+        Ok(self.0.iter()?.map(|row| Ok(row?.0.value().to_owned())))
+    }
+
     /// Every row: the name that it lies under, and the account.
     pub(in crate::store) fn rows(&self) -> Result<impl Iterator<Item = Row<String, Account>>, Fault> {
         Ok(self.0.iter()?.map(|row| {

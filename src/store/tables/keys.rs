@@ -1,4 +1,4 @@
-//! SHA-256 of the token → `KeyRecord`, and public key id → that SHA-256.
+//! SHA-256 of the token → `KeyRecord`, and public key id → that SHA-256. A rotated key lies under its newest token.
 //!
 //! Revoked keys stay, so that a listing can show when.
 
@@ -96,6 +96,12 @@ impl Writing<'_> {
         self.keys.insert(&hash.0, KeyRecord::from_latest(key.clone()).encode().as_slice())?;
         self.ids.insert(key.id.as_str(), &hash.0)?;
         Ok((hash, key))
+    }
+
+    /// Takes a row away whose key is put under another hash in the same change: the index still has it.
+    pub(in crate::store) fn remove(&mut self, hash: KeyHash) -> Result<(), Fault> {
+        self.keys.remove(&hash.0)?;
+        Ok(())
     }
 }
 

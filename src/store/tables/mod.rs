@@ -9,6 +9,7 @@
 mod accounts;
 mod facts;
 mod jobs;
+mod key_days;
 mod keys;
 mod presets;
 mod requests;
@@ -19,6 +20,7 @@ use redb::{ReadTransaction, StorageError, TableDefinition, TableError, WriteTran
 pub(super) use accounts::Accounts;
 pub(super) use facts::Reading as ReadingFacts;
 pub(super) use jobs::{IndexRow, Jobs};
+pub(super) use key_days::KeyDays;
 pub(super) use keys::Keys;
 pub(super) use presets::Presets;
 pub(super) use requests::Requests;
@@ -32,8 +34,8 @@ type Row<K, V> = Result<(K, Result<V, Fault>), Fault>;
 /// The schema that this version writes, and the newest that it reads.
 ///
 /// 1: accounts and keys. 2: presets, usage and requests; account and key have a second version. 3: jobs.
-/// 4: account has a third version. 5: request has a second version.
-pub(super) const SCHEMA: u64 = 5;
+/// 4: account has a third version. 5: request has a second version. 6: use by key and day; key has a third version.
+pub(super) const SCHEMA: u64 = 6;
 
 /// Facts about the file itself ([`META_SCHEMA`]), and the single numbers of `facts.rs`.
 pub(super) const META: TableDefinition<'_, &str, u64> = TableDefinition::new("meta");
@@ -42,7 +44,7 @@ pub(super) const META: TableDefinition<'_, &str, u64> = TableDefinition::new("me
 pub(super) const META_SCHEMA: &str = "schema";
 
 /// Every table there is: of an unknown one, a check says so.
-pub(super) const NAMES: [&str; 15] = [
+pub(super) const NAMES: [&str; 16] = [
     "meta",
     "accounts",
     "keys",
@@ -50,6 +52,7 @@ pub(super) const NAMES: [&str; 15] = [
     "presets",
     "preset_names",
     "usage",
+    "key_days",
     "requests",
     "request_times",
     "jobs",
@@ -67,11 +70,12 @@ type Text = &'static str;
 type Bytes = &'static [u8];
 
 /// All tables, of a write transaction or of a reader's snapshot.
-pub(super) struct Tables<A, K, P, U, R, J, F> {
+pub(super) struct Tables<A, K, P, U, D, R, J, F> {
     pub(super) accounts: A,
     pub(super) keys: K,
     pub(super) presets: P,
     pub(super) usage: U,
+    pub(super) key_days: D,
     pub(super) requests: R,
     pub(super) jobs: J,
     pub(super) facts: F,
@@ -83,6 +87,7 @@ pub(super) type Writing<'txn> = Tables<
     keys::Writing<'txn>,
     presets::Writing<'txn>,
     usage::Writing<'txn>,
+    key_days::Writing<'txn>,
     requests::Writing<'txn>,
     jobs::Writing<'txn>,
     facts::Writing<'txn>,
@@ -94,6 +99,7 @@ pub(super) type Reading = Tables<
     keys::Reading,
     presets::Reading,
     usage::Reading,
+    key_days::Reading,
     requests::Reading,
     jobs::Reading,
     facts::Reading,
@@ -107,6 +113,7 @@ impl<'txn> Writing<'txn> {
             keys: Keys::create(transaction)?,
             presets: Presets::create(transaction)?,
             usage: Uses::create(transaction)?,
+            key_days: KeyDays::create(transaction)?,
             requests: Requests::create(transaction)?,
             jobs: Jobs::create(transaction)?,
             facts: facts::Writing::create(transaction)?,
@@ -119,6 +126,7 @@ impl<'txn> Writing<'txn> {
             && self.keys.is_empty()?
             && self.presets.is_empty()?
             && self.usage.is_empty()?
+            && self.key_days.is_empty()?
             && self.requests.is_empty()?
             && self.jobs.is_empty()?)
     }
@@ -132,6 +140,7 @@ impl Reading {
             keys: Keys::open(transaction)?,
             presets: Presets::open(transaction)?,
             usage: Uses::open(transaction)?,
+            key_days: KeyDays::open(transaction)?,
             requests: Requests::open(transaction)?,
             jobs: Jobs::open(transaction)?,
             facts: facts::Reading::open(transaction)?,

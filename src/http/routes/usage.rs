@@ -1,0 +1,116 @@
+//! `GET /usage`: what each key of the caller's account used, by day (UTC).
+
+use super::presets::query;
+use crate::account::price::in_dollars;
+use crate::http::Caller;
+use crate::http::error::{ApiError, ErrorCode};
+use crate::http::exchange::Exchange;
+use crate::http::facade::Facade;
+use crate::http::response::{self, Reply};
+use crate::recipe::FieldError;
+use crate::store::{Day, KEY_DAYS_KEPT, KeyDay, Month, UnixSeconds};
+use hyper::StatusCode;
+use serde_json::{Value, json};
+use std::collections::HashMap;
+use tokio::task::spawn_blocking;
+
+/// Rows of one answer: some megabytes.
+const MAX_ROWS: usize = 10_000;
+
+/// Answers the rows of the days from `from` to `to`, and their sum.
+pub(in crate::http) async fn answer(facade: &Facade, caller: &Caller, exchange: &Exchange) -> Result<Reply, ApiError> {
+    let (from, to) = days(query(exchange), UnixSeconds::now())?;
+    let (store, account) = (facade.app.store.clone(), caller.account.clone());
+    // One more than fits, which shows that there are more.
+    let rows = spawn_blocking(move || store.key_days(&account, from, to, MAX_ROWS + 1));
+    let rows = rows.await.map_err(|error| ApiError::internal(error.to_string()))??;
+    if rows.len() > MAX_ROWS {
+        let message = format!("these days have more than {MAX_ROWS} rows; ask for fewer days at once");
+        return Err(ApiError::new(ErrorCode::InvalidParameter, message).param("from"));
+    }
+    let labels: HashMap<String, String> = facade.app.keys.labels(&caller.account).into_iter().collect();
+    let mut total = KeyDay::default();
+    let mut shown = Vec::with_capacity(rows.len());
+    for (day, key_id, used) in rows {
+        total = KeyDay {
+            images: total.images.saturating_add(used.images),
+            milliseconds: total.milliseconds.saturating_add(used.milliseconds),
+            microdollars: total.microdollars.saturating_add(used.microdollars),
+        };
+        let mut row = figures(&used);
+        row["date"] = day.date().into();
+        row["key"] = json!({ "id": key_id, "name": labels.get(&key_id) });
+        shown.push(row);
+    }
+    let body = json!({ "usage": shown, "total": figures(&total), "request_id": exchange.id });
+    Ok(response::json(StatusCode::OK, &body))
+}
+
+fn figures(used: &KeyDay) -> Value {
+    json!({
+        "images": used.images,
+        "seconds": used.milliseconds as f64 / 1000.0,
+        "cost_usd": in_dollars(used.microdollars),
+    })
+}
+
+/// The days that a query is about: those of the current month, unless it says otherwise. `from` alone goes on until
+/// today, `to` alone begins with its month.
+fn days<N: AsRef<str>, V: AsRef<str>>(
+    query: impl Iterator<Item = (N, V)>,
+    now: UnixSeconds,
+) -> Result<(Day, Day), FieldError> {
+    let (mut from, mut to) = (None, None);
+    for (name, value) in query {
+        let (name, value) = (name.as_ref(), value.as_ref());
+        let place = match name {
+            "from" => &mut from,
+            "to" => &mut to,
+            other => return Err(FieldError::Unknown { param: other.to_owned() }),
+        };
+        let refuse = || FieldError::invalid(name, value, "a date such as 2026-11-23");
+        if place.replace(Day::parse(value).ok_or_else(refuse)?).is_some() {
+            return Err(FieldError::Repeated { param: name.to_owned() });
+        }
+    }
+    let to_or_today = to.unwrap_or(Day::of(now));
+    let from = from.unwrap_or_else(|| Day::first_of(Month::of(to_or_today.starts())));
+    if from > to_or_today || to_or_today.before(KEY_DAYS_KEPT - 1) > from {
+        let expected = format!("a date up to `to`, {KEY_DAYS_KEPT} days with it at most");
+        return Err(FieldError::invalid("from", &from.date(), expected));
+    }
+    Ok((from, to_or_today))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_days_are_those_of_the_query_and_of_this_month_without_one() {
+        // 2026-11-23T12:00:00Z.
+        let now = UnixSeconds(1_795_435_200);
+        type Case = (&'static [(&'static str, &'static str)], Result<[&'static str; 2], &'static str>);
+        let cases: [Case; 13] = [
+            (&[], Ok(["2026-11-01", "2026-11-23"])),
+            (&[("from", "2026-11-20")], Ok(["2026-11-20", "2026-11-23"])),
+            (&[("to", "2026-02-10")], Ok(["2026-02-01", "2026-02-10"])),
+            (&[("from", "2026-11-23"), ("to", "2026-11-23")], Ok(["2026-11-23", "2026-11-23"])),
+            // 400 days, and one more.
+            (&[("from", "2025-10-20"), ("to", "2026-11-23")], Ok(["2025-10-20", "2026-11-23"])),
+            (&[("from", "2025-10-19"), ("to", "2026-11-23")], Err("from")),
+            (&[("from", "2026-11-24")], Err("from")),
+            (&[("from", "2026-11-24"), ("to", "2026-11-30")], Ok(["2026-11-24", "2026-11-30"])),
+            (&[("from", "2026-11-31")], Err("from")),
+            (&[("to", "yesterday")], Err("to")),
+            (&[("from", "1969-12-31")], Err("from")),
+            (&[("to", "2026-11-23"), ("to", "2026-11-23")], Err("to")),
+            (&[("form", "2026-11-23")], Err("form")),
+        ];
+        for (query, expected) in cases {
+            let told = days(query.iter().copied(), now);
+            let told = told.map(|(from, to)| [from.date(), to.date()]).map_err(|error| error.param().to_owned());
+            assert_eq!(told, expected.map(|days| days.map(str::to_owned)).map_err(str::to_owned), "{query:?}");
+        }
+    }
+}
