@@ -1,4 +1,5 @@
-//! A request's body as it arrives, against two clocks: one for a pause, one for the whole.
+//! A request's body as it arrives, against two clocks: one for a pause, one for the whole, which grows with the length
+//! that was announced.
 
 use super::config::HttpConfig;
 use super::connection::Busy;
@@ -41,7 +42,9 @@ pub(super) struct RequestBody {
     /// The caller holds the body back until it is asked for (`Expect: 100-continue`).
     held_back: bool,
     pause: Duration,
-    total: Duration,
+    /// How long it may take whatever its length, and for its length beside that.
+    base: Duration,
+    transfer: Duration,
     deadline: Option<Instant>,
     ended: Option<Instant>,
     broken: bool,
@@ -49,14 +52,16 @@ pub(super) struct RequestBody {
 
 impl RequestBody {
     pub(super) fn new(incoming: Incoming, held_back: bool, config: &HttpConfig) -> Self {
-        let (pause, total) = (config.body_pause, config.body_timeout);
+        let (pause, base) = (config.body_pause, config.body_timeout);
+        let transfer = transfer_time(incoming.size_hint().exact(), config);
         let ended = incoming.is_end_stream().then(Instant::now);
-        Self { incoming, held_back, pause, total, deadline: None, ended, broken: false }
+        Self { incoming, held_back, pause, base, transfer, deadline: None, ended, broken: false }
     }
 
-    /// Gives it `times` as long as others have: it may be that much larger. Before its first byte is read.
+    /// Gives it `times` as long as others have beside the time for its announced length: it may be that much larger.
+    /// Before its first byte is read.
     pub(super) fn wait_longer(&mut self, times: u32) {
-        self.total = self.total.saturating_mul(times);
+        self.base = self.base.saturating_mul(times);
     }
 
     /// Its length, where the caller has said it.
@@ -91,7 +96,7 @@ impl RequestBody {
 impl Chunks for RequestBody {
     async fn next_chunk(&mut self) -> Result<Option<Bytes>, BodyError> {
         self.held_back = false;
-        let deadline = *self.deadline.get_or_insert_with(|| Instant::now() + self.total);
+        let deadline = *self.deadline.get_or_insert_with(|| Instant::now() + self.base + self.transfer);
         loop {
             let next = timeout_at(deadline.min(Instant::now() + self.pause), self.incoming.frame()).await;
             self.broken = !matches!(next, Ok(None | Some(Ok(_))));
@@ -116,6 +121,15 @@ impl<C: Chunks> Chunks for &mut C {
     fn next_chunk(&mut self) -> impl Future<Output = Result<Option<Bytes>, BodyError>> + Send {
         (**self).next_chunk()
     }
+}
+
+/// How long a body of this length takes at the slowest rate that is waited for. A longer one than is ever held in memory
+/// gets no more: it will be refused before its end.
+fn transfer_time(announced: Option<u64>, config: &HttpConfig) -> Duration {
+    let most = config.max_upload_megabytes_in_flight as u64 * 1_000_000;
+    let bytes = announced.map_or(0, |bytes| bytes.min(most));
+    // A kilobyte a second is a byte a millisecond.
+    Duration::from_millis(bytes / u64::from(config.min_upload_kilobytes_per_second))
 }
 
 /// Reads a small body whole; nothing when it is longer than `limit`.
@@ -146,4 +160,29 @@ pub(super) fn content_type(headers: &HeaderMap) -> &str {
 /// 415.
 pub(super) fn unsupported(message: &str) -> ApiError {
     ApiError::new(ErrorCode::UnsupportedMediaType, message)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_time_for_a_body_grows_with_its_announced_length_up_to_what_is_ever_held() {
+        let config = HttpConfig {
+            min_upload_kilobytes_per_second: 50,
+            max_upload_megabytes_in_flight: 100,
+            ..HttpConfig::default()
+        };
+        for (announced, seconds) in [
+            (None, 0.0),
+            (Some(0), 0.0),
+            (Some(50_000), 1.0),
+            (Some(10_000_000), 200.0),
+            (Some(100_000_000), 2000.0),
+            (Some(100_000_001), 2000.0),
+            (Some(u64::MAX), 2000.0),
+        ] {
+            assert_eq!(transfer_time(announced, &config), Duration::from_secs_f64(seconds), "{announced:?}");
+        }
+    }
 }

@@ -58,10 +58,13 @@ pub struct HttpConfig {
     /// How long the head of a request may take to arrive.
     #[serde(with = "jiff::fmt::serde::unsigned_duration::friendly::compact::required")]
     pub header_timeout: Duration,
-    /// How long the body of a request may take to arrive.
+    /// The slowest upload that is waited for, in kilobytes (1000 bytes) a second: a body whose length is announced may
+    /// take the time that it needs at this rate beside `body_timeout`.
+    pub min_upload_kilobytes_per_second: u32,
+    /// How long the body of a request may take to arrive, beside the time for its announced length.
     #[serde(with = "jiff::fmt::serde::unsigned_duration::friendly::compact::required")]
     pub body_timeout: Duration,
-    /// How long a body may pause.
+    /// How long a body may pause; beyond, it is answered 408, as when it takes too long.
     #[serde(with = "jiff::fmt::serde::unsigned_duration::friendly::compact::required")]
     pub body_pause: Duration,
     /// How long a connection may do nothing.
@@ -76,7 +79,7 @@ pub struct HttpConfig {
     /// How long the work on one request may take, waiting included; beyond, it is answered 503.
     #[serde(with = "jiff::fmt::serde::unsigned_duration::friendly::compact::required")]
     pub request_deadline: Duration,
-    /// How long requests under way may take to end at shutdown.
+    /// How long requests under way may take to end at shutdown; meanwhile others are answered 503.
     #[serde(with = "jiff::fmt::serde::unsigned_duration::friendly::compact::required")]
     pub shutdown_grace: Duration,
 }
@@ -99,6 +102,7 @@ impl Default for HttpConfig {
             max_upload_megabytes_in_flight: 256,
             max_reply_megabytes_in_flight: 256,
             header_timeout: Duration::from_secs(10),
+            min_upload_kilobytes_per_second: 64,
             body_timeout: Duration::from_secs(120),
             body_pause: Duration::from_secs(15),
             idle_timeout: Duration::from_secs(75),
@@ -147,6 +151,10 @@ impl HttpConfig {
         check(
             (16..=1_000_000).contains(&self.max_reply_megabytes_in_flight),
             "max_reply_megabytes_in_flight: expected 16 to 1000000",
+        );
+        check(
+            (1..=1_000_000).contains(&self.min_upload_kilobytes_per_second),
+            "min_upload_kilobytes_per_second: expected 1 to 1000000",
         );
         // Beyond a day a timer guards nothing, and far beyond it overflows.
         for (name, timeout) in [
@@ -405,9 +413,10 @@ mod tests {
             max_connections_per_address: 0,
             proxy_protocol: true,
             max_connection_age: Duration::ZERO,
+            min_upload_kilobytes_per_second: 0,
             ..HttpConfig::default()
         };
-        assert_eq!(config.validate().len(), 12, "{:?}", config.validate());
+        assert_eq!(config.validate().len(), 13, "{:?}", config.validate());
     }
 
     #[test]

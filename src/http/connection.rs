@@ -41,6 +41,8 @@ struct Marks {
     blocked_since: Option<Instant>,
     /// It has carried a request.
     begun: bool,
+    /// A request has arrived whose reply is not known to be written.
+    reply_due: bool,
     /// A request on it had a valid key.
     authenticated: bool,
 }
@@ -64,6 +66,7 @@ impl Activity {
             lingering: 0,
             blocked_since: None,
             begun: false,
+            reply_due: false,
             authenticated: false,
         };
         Self(Arc::new(Mutex::new(marks)))
@@ -81,6 +84,7 @@ impl Activity {
         }
         marks.busy += 1;
         marks.begun = true;
+        marks.reply_due = true;
         marks.head_since = None;
         marks.http2 |= version == Version::HTTP_2;
         Busy(self.clone())
@@ -105,6 +109,22 @@ impl Activity {
         }
     }
 
+    /// The socket was given all that was to be written.
+    pub(super) fn flushed(&self) {
+        let mut marks = self.marks();
+        marks.reply_due &= marks.busy != marks.lingering;
+    }
+
+    /// Whether what is written can be a reply of the service.
+    pub(super) fn is_reply_due(&self) -> bool {
+        self.marks().reply_due
+    }
+
+    /// A head was refused before it became a request. The clock for heads goes on until the connection ends.
+    pub(super) fn head_refused(&self) {
+        self.marks().head_since.get_or_insert_with(Instant::now);
+    }
+
     /// The socket took nothing.
     fn blocked(&self, now: Instant) {
         self.marks().blocked_since.get_or_insert(now);
@@ -124,6 +144,11 @@ impl Activity {
     /// Whether it has carried a request.
     pub(super) fn has_begun(&self) -> bool {
         self.marks().begun
+    }
+
+    /// Whether it has carried a request of HTTP/2.
+    pub(super) fn is_http2(&self) -> bool {
+        self.marks().http2
     }
 
     /// Whether a request had a valid key.

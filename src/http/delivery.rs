@@ -1,6 +1,7 @@
 //! The body of a reply as hyper takes it: its pieces are counted until they are written, and it ends behind the last.
 
 use super::connection::Busy;
+use super::drain::UnderWay;
 use super::response::ReplyBody;
 use super::write_progress::{Piece, Progress};
 use hyper::body::{Body, Frame, SizeHint};
@@ -21,13 +22,15 @@ pub(super) struct Delivery {
     ended: bool,
     /// The connection is in use until all of it was written.
     _busy: Busy,
+    /// So is the request, where the shutdown waits for it.
+    _under_way: Option<UnderWay>,
 }
 
 impl Delivery {
     /// Within the task of its stream.
-    pub(super) fn new(body: ReplyBody, busy: Busy) -> Self {
+    pub(super) fn new(body: ReplyBody, busy: Busy, under_way: Option<UnderWay>) -> Self {
         let small = body.size_hint().upper().is_some_and(|most| most <= SMALL);
-        Self { body, progress: Progress::of_stream(), small, ended: false, _busy: busy }
+        Self { body, progress: Progress::of_stream(), small, ended: false, _busy: busy, _under_way: under_way }
     }
 }
 

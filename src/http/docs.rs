@@ -1,5 +1,6 @@
-//! `/openapi.yaml` and `/docs`.
+//! `/openapi.yaml`, `/openapi.json` and `/docs`.
 //!
+//! The contract as JSON is converted from the one in YAML, its merge keys applied, which JSON does not have.
 //! The page is made from the same tables that the code runs on, so it cannot lag behind; it is one HTML document with
 //! its style inside and nothing to run or fetch.
 
@@ -18,6 +19,8 @@ use std::sync::LazyLock;
 
 static OPENAPI: &str = include_str!("../../schemas/openapi.yaml");
 
+static OPENAPI_JSON: LazyLock<Bytes> = LazyLock::new(|| Bytes::from(converted()));
+
 static PAGE: LazyLock<Bytes> = LazyLock::new(|| Bytes::from(render()));
 
 const STYLE: &str = "\
@@ -34,6 +37,18 @@ pub(super) fn openapi() -> Reply {
     response::page(StatusCode::OK, "application/yaml", OPENAPI)
 }
 
+/// The contract as JSON.
+pub(super) fn openapi_json() -> Reply {
+    response::page(StatusCode::OK, "application/json", OPENAPI_JSON.clone())
+}
+
+/// In the order in which it is written.
+fn converted() -> String {
+    let mut contract: serde_yaml_ng::Value = serde_yaml_ng::from_str(OPENAPI).expect("a test parses the contract");
+    contract.apply_merge().expect("a test applies its merges");
+    serde_json::to_string(&contract).expect("a test converts it")
+}
+
 /// The contract to be read by people.
 pub(super) fn html() -> Reply {
     let mut reply = response::page(StatusCode::OK, "text/html; charset=utf-8", PAGE.clone());
@@ -46,7 +61,8 @@ fn render() -> String {
     let mut page = format!(
         "<!doctype html><html lang=\"en\"><meta charset=\"utf-8\"><meta name=\"viewport\" content=\"width=device-width\">\
          <title>Backdrop API</title><style>{STYLE}</style><h1>Backdrop API {version}</h1>\
-         <p>Cuts subjects out of photos. The contract for machines is <a href=\"/openapi.yaml\">/openapi.yaml</a>.</p>\
+         <p>Cuts subjects out of photos. The contract for machines is <a href=\"/openapi.yaml\">/openapi.yaml</a>, \
+         as JSON <a href=\"/openapi.json\">/openapi.json</a>.</p>\
          <pre>curl -H 'Authorization: Bearer API_KEY' -F file=@photo.jpg -o cutout.png http://HOST/remove</pre>",
         version = env!("CARGO_PKG_VERSION"),
     );
@@ -185,6 +201,17 @@ mod tests {
         }
         assert!(ErrorCode::ALL.iter().all(|code| page.contains(code.name())));
         assert!(!page.contains("<script") && !page.contains("src=") && !page.contains("@import"));
+    }
+
+    #[test]
+    fn the_contract_is_the_same_in_both_notations() {
+        let mut yaml: serde_yaml_ng::Value = serde_yaml_ng::from_str(OPENAPI).expect("YAML");
+        yaml.apply_merge().expect("no broken merges");
+        let json = converted();
+        assert!(!json.contains("\"<<\""));
+        let json: serde_yaml_ng::Value = serde_json::from_str(&json).expect("JSON");
+        assert_eq!(json, yaml);
+        assert!(json["paths"].as_mapping().is_some_and(|paths| paths.len() > 10));
     }
 
     #[test]

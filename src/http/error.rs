@@ -43,6 +43,8 @@ pub enum ErrorCode {
     NotFound,
     /// The path has other methods.
     MethodNotAllowed,
+    /// The request body stopped coming.
+    RequestTimeout,
     /// The name is taken.
     Conflict,
     /// One `Idempotency-Key`, two requests.
@@ -61,6 +63,8 @@ pub enum ErrorCode {
     FetchFailed,
     /// Too many requests, of this caller or of all.
     RateLimitExceeded,
+    /// The head of the request is too large.
+    HeadersTooLarge,
     /// Our fault.
     InternalError,
     /// Another service failed.
@@ -80,6 +84,7 @@ impl ErrorCode {
         Self::Forbidden,
         Self::NotFound,
         Self::MethodNotAllowed,
+        Self::RequestTimeout,
         Self::Conflict,
         Self::IdempotencyConflict,
         Self::PayloadTooLarge,
@@ -89,6 +94,7 @@ impl ErrorCode {
         Self::NoFaceDetected,
         Self::FetchFailed,
         Self::RateLimitExceeded,
+        Self::HeadersTooLarge,
         Self::InternalError,
         Self::UpstreamFailed,
         Self::Unavailable,
@@ -106,6 +112,7 @@ impl ErrorCode {
             Self::Forbidden => "forbidden",
             Self::NotFound => "not_found",
             Self::MethodNotAllowed => "method_not_allowed",
+            Self::RequestTimeout => "request_timeout",
             Self::Conflict => "conflict",
             Self::IdempotencyConflict => "idempotency_conflict",
             Self::PayloadTooLarge => "payload_too_large",
@@ -115,6 +122,7 @@ impl ErrorCode {
             Self::NoFaceDetected => "no_face_detected",
             Self::FetchFailed => "fetch_failed",
             Self::RateLimitExceeded => "rate_limit_exceeded",
+            Self::HeadersTooLarge => "headers_too_large",
             Self::InternalError => "internal_error",
             Self::UpstreamFailed => "upstream_failed",
             Self::Unavailable => "unavailable",
@@ -131,12 +139,14 @@ impl ErrorCode {
             Self::Forbidden => StatusCode::FORBIDDEN,
             Self::NotFound => StatusCode::NOT_FOUND,
             Self::MethodNotAllowed => StatusCode::METHOD_NOT_ALLOWED,
+            Self::RequestTimeout => StatusCode::REQUEST_TIMEOUT,
             Self::Conflict | Self::IdempotencyConflict => StatusCode::CONFLICT,
             Self::PayloadTooLarge | Self::OutputTooLarge => StatusCode::PAYLOAD_TOO_LARGE,
             Self::UnsupportedMediaType => StatusCode::UNSUPPORTED_MEDIA_TYPE,
             Self::NoSubjectDetected | Self::NoFaceDetected => StatusCode::UNPROCESSABLE_ENTITY,
             Self::FetchFailed => StatusCode::FAILED_DEPENDENCY,
             Self::RateLimitExceeded => StatusCode::TOO_MANY_REQUESTS,
+            Self::HeadersTooLarge => StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE,
             Self::InternalError => StatusCode::INTERNAL_SERVER_ERROR,
             Self::UpstreamFailed => StatusCode::BAD_GATEWAY,
             Self::Unavailable => StatusCode::SERVICE_UNAVAILABLE,
@@ -257,7 +267,7 @@ impl From<FieldError> for ApiError {
 impl From<BodyError> for ApiError {
     fn from(error: BodyError) -> Self {
         match error {
-            BodyError::TooSlow => Self::new(ErrorCode::InvalidParameter, "the request body came too slowly").closing(),
+            BodyError::TooSlow => Self::new(ErrorCode::RequestTimeout, "the request body came too slowly").closing(),
             // Nobody is left to read this; the log and the metrics still tell what became of the request.
             BodyError::Broken(cause) => {
                 Self { cause: Some(cause), ..Self::new(ErrorCode::InvalidParameter, "the request body is incomplete") }

@@ -12,6 +12,7 @@ use super::config::HttpConfig;
 use super::connection::Busy;
 use super::cors::Cors;
 use super::delivery::Delivery;
+use super::drain::Drain;
 use super::error::ApiError;
 use super::head_check;
 use super::request_id;
@@ -40,6 +41,8 @@ pub(super) trait Service: Send + Sync + 'static {
     const LOGGED: bool;
     /// Whether web pages of `server.cors_origins` may call it.
     const FOR_BROWSERS: bool = false;
+    /// Whether further requests are answered 503 while those under way end at shutdown.
+    const DRAINS: bool = false;
 
     /// Answers one request.
     fn answer(&self, exchange: &mut Exchange) -> impl Future<Output = Result<Reply, ApiError>> + Send;
@@ -74,13 +77,14 @@ pub(super) async fn answer<S: Service>(
     ends: Ends,
     busy: Busy,
     config: &HttpConfig,
+    drain: &Drain,
 ) -> Response<Delivery> {
     let started = Instant::now();
     let (mut head, incoming) = request.into_parts();
     hide_secrets(&mut head.headers);
     let id = request_id::of(&head.headers);
     let cors = S::FOR_BROWSERS.then(|| Cors::of(&config.cors_origins, &head.method, &head.headers)).flatten();
-    let checked = head_check::check(head.version, &head.headers);
+    let checked = head_check::check(head.version, &head.uri, &head.headers).and_then(|()| drain.admit());
     let held_back = head.version == Version::HTTP_11 && head.headers.contains_key(EXPECT);
     let mut exchange = Exchange {
         id: id.clone(),
@@ -96,9 +100,9 @@ pub(super) async fn answer<S: Service>(
         endpoint: "unknown",
     };
     let span = info_span!("request", request_id = %id, endpoint = field::Empty, account = field::Empty);
-    let outcome = match checked {
-        Ok(()) => caught(service.answer(&mut exchange)).instrument(span.clone()).await,
-        Err(error) => Ok(Err(error)),
+    let (outcome, under_way) = match checked {
+        Ok(under_way) => (caught(service.answer(&mut exchange)).instrument(span.clone()).await, Some(under_way)),
+        Err(error) => (Ok(Err(error)), None),
     };
     let _entered = span.enter();
     span.record("endpoint", exchange.endpoint);
@@ -120,6 +124,9 @@ pub(super) async fn answer<S: Service>(
     if let Some(cors) = cors {
         cors.mark(headers);
     }
+    if drain.is_refusing() {
+        headers.insert(CONNECTION, HeaderValue::from_static("close"));
+    }
     if head.version == Version::HTTP_2 {
         // RFC 9113, section 8.2.2: connection-specific headers make a message malformed.
         headers.remove(CONNECTION);
@@ -133,7 +140,7 @@ pub(super) async fn answer<S: Service>(
     } else {
         debug!(status = status.as_u16(), took_ms = took.as_millis(), method = %exchange.method, "answered");
     }
-    reply.map(|body| Delivery::new(body, busy))
+    reply.map(|body| Delivery::new(body, busy, under_way))
 }
 
 /// Marks what `Debug` must not print.

@@ -97,6 +97,7 @@ impl Service for Facade {
     const NAME: &'static str = "public";
     const LOGGED: bool = true;
     const FOR_BROWSERS: bool = true;
+    const DRAINS: bool = true;
 
     async fn answer(&self, exchange: &mut Exchange) -> Result<Reply, ApiError> {
         let answer = self.dispatch(exchange).await;

@@ -1,15 +1,32 @@
 //! Checks of a request's head that the HTTP library leaves to us (RFC 9112, sections 3.2 and 6.1).
 //!
 //! A proxy before us and we must not take one message for two different ones: neither by whom it is for (no `Host`, or
-//! two) nor by where its body ends (codings beside `chunked`).
+//! two) nor by where its body ends (codings beside `chunked`). The size of a head of HTTP/2 is checked here too, because
+//! h2 refuses those above its own limit by an empty 431.
 
 use super::error::{ApiError, ErrorCode};
-use hyper::Version;
 use hyper::header::{HOST, HeaderMap, HeaderValue, TRANSFER_ENCODING};
 use hyper::http::uri::Authority;
+use hyper::{Uri, Version};
 
-/// Refuses a head that two readers could read differently. The connection is of no use any more.
-pub(super) fn check(version: Version, headers: &HeaderMap) -> Result<(), ApiError> {
+/// The largest head of a request, in bytes; browsers send under 4 KiB.
+pub(super) const MAX_HEAD: u32 = 64 * 1024;
+
+/// What a field of HTTP/2 counts beside its name and value (RFC 9113, section 10.5.1).
+const FIELD_OVERHEAD: usize = 32;
+
+/// 431.
+pub(super) fn too_large() -> ApiError {
+    let message = "the head of the request is larger than 64 KB or has more than 100 header fields";
+    ApiError::new(ErrorCode::HeadersTooLarge, message)
+}
+
+/// Refuses a head that is too large, or that two readers could read differently. The connection is of no use any more.
+pub(super) fn check(version: Version, target: &Uri, headers: &HeaderMap) -> Result<(), ApiError> {
+    // Of HTTP/1 none that is larger comes here: it does not fit into the connection's buffer.
+    if version == Version::HTTP_2 && size(target, headers) > MAX_HEAD as usize {
+        return Err(too_large());
+    }
     let refuse =
         |message: &str, header: &str| Err(ApiError::new(ErrorCode::InvalidParameter, message).param(header).closing());
     let mut hosts = headers.get_all(HOST).iter();
@@ -25,6 +42,14 @@ pub(super) fn check(version: Version, headers: &HeaderMap) -> Result<(), ApiErro
         (Some(coding), None) if coding.as_bytes().eq_ignore_ascii_case(b"chunked") => Ok(()),
         (Some(_), _) => refuse("the only transfer coding is chunked, once", "Transfer-Encoding"),
     }
+}
+
+/// The size of a head as HTTP/2 counts it.
+fn size(target: &Uri, headers: &HeaderMap) -> usize {
+    let authority = target.authority().map_or(0, |authority| authority.as_str().len());
+    let path = target.path_and_query().map_or(0, |path| path.as_str().len());
+    let fields = headers.iter().map(|(name, value)| name.as_str().len() + value.len() + FIELD_OVERHEAD);
+    authority + path + fields.sum::<usize>()
 }
 
 /// Whether a value is a host with an optional port. It may be empty, for a target without a host.
@@ -43,7 +68,22 @@ mod tests {
         for (name, value) in lines {
             headers.append(name, HeaderValue::from_str(value).expect("a header value"));
         }
-        check(version, &headers).is_ok()
+        check(version, &Uri::from_static("/remove"), &headers).is_ok()
+    }
+
+    #[test]
+    fn a_head_of_http2_is_limited_in_size() {
+        let least = "/remove".len() + FIELD_OVERHEAD + "x-padding".len();
+        for (length, taken) in [(1, true), (MAX_HEAD as usize - least, true), (MAX_HEAD as usize - least + 1, false)] {
+            let lines = [(HeaderName::from_static("x-padding"), &*"x".repeat(length))];
+            assert_eq!(is_taken(Version::HTTP_2, &lines), taken, "{length}");
+        }
+        let target = format!("/{}", "x".repeat(50_000)).parse().expect("a target");
+        let mut headers = HeaderMap::new();
+        assert!(check(Version::HTTP_2, &target, &headers).is_ok());
+        headers.insert("x-padding", "x".repeat(16_000).parse().expect("a header value"));
+        let refused = check(Version::HTTP_2, &target, &headers).expect_err("together they are too large");
+        assert_eq!(refused.code, ErrorCode::HeadersTooLarge);
     }
 
     #[test]

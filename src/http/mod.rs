@@ -5,7 +5,8 @@
 //! tls         certificate, reload                               cors        which web pages may call
 //! connection_limits  in all and by address                      descriptors the limit of open files
 //! proxy_protocol     client address of a connection             client_address  of a request (X-Forwarded-For)
-//! head_check         Host, Transfer-Encoding (400)
+//! head_check         Host, Transfer-Encoding (400), size (431)  head_refusal  heads that are no HTTP (400, 431)
+//! drain              503 while requests under way end at shutdown
 //! exchange    request id, panic → 500, envelope, log, metrics   body        pause and total clocks
 //! facade      route → key (401) → rate (429) → scope (403) → endpoint         admin       /livez /readyz /metrics, keys
 //! doorman     wrong keys, by address
@@ -45,12 +46,14 @@ mod delivery;
 pub mod descriptors;
 mod docs;
 mod doorman;
+mod drain;
 pub mod error;
 mod exchange;
 mod facade;
 mod fetching;
 mod form;
 mod head_check;
+mod head_refusal;
 mod idempotency;
 mod json;
 mod multipart;
@@ -364,8 +367,8 @@ impl fmt::Debug for App {
     }
 }
 
-/// Serves both listeners until `shutdown`; then is not ready any more, accepts nothing, lets the requests under way
-/// end within the grace period, and returns. The listeners are bound already, so that callers can connect while the
+/// Serves both listeners until `shutdown`; then is not ready any more, lets the requests under way end within the grace
+/// period while others are answered 503, accepts nothing, and returns. The listeners are bound already, so that callers can connect while the
 /// network is still being loaded; their requests wait for it.
 pub async fn serve(
     config: HttpConfig,

@@ -59,6 +59,8 @@ pub enum Routine {
 pub enum Page {
     /// The contract.
     OpenApi,
+    /// The same as JSON.
+    OpenApiJson,
     /// The same, to be read by people.
     Docs,
 }
@@ -77,6 +79,7 @@ pub static ROUTES: LazyLock<Vec<Route>> = LazyLock::new(|| {
     let page = |path, about, page| Route { method: Method::GET, path, about, target: Target::Page(page) };
     let pages = [
         page("/openapi.yaml", "The contract of this service, OpenAPI 3.1.", Page::OpenApi),
+        page("/openapi.json", "The same contract as JSON.", Page::OpenApiJson),
         page("/docs", "This page.", Page::Docs),
     ];
     let service = |method, path, about, routine| Route { method, path, about, target: Target::Service(routine) };
@@ -105,6 +108,7 @@ impl Page {
     pub(super) fn reply(self) -> Reply {
         match self {
             Self::OpenApi => docs::openapi(),
+            Self::OpenApiJson => docs::openapi_json(),
             Self::Docs => docs::html(),
         }
     }

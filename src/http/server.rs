@@ -7,7 +7,10 @@ use super::client_address::{Ends, Network, is_trusted};
 use super::config::HttpConfig;
 use super::connection::{Activity, Watched};
 use super::connection_limits::{Admission, ConnectionLimits};
+use super::drain::{Drain, Phase};
 use super::exchange::{self, Service};
+use super::head_check::MAX_HEAD;
+use super::head_refusal::WithEnvelopes;
 use super::proxy_protocol;
 use super::tls::{Listener, Tls};
 use super::write_progress::StreamExecutor;
@@ -15,7 +18,7 @@ use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
 use hyper_util::server::conn::auto::Builder;
 use std::convert::Infallible;
-use std::future::Future;
+use std::future::{Future, poll_fn};
 use std::io;
 use std::pin::pin;
 use std::sync::Arc;
@@ -26,9 +29,9 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tracing::{debug, info, warn};
 
-/// The head of a request; browsers send under 4 KiB. On HTTP/1.1 this is the connection's buffer, which also takes the
-/// body piece by piece.
-const MAX_HEAD: u32 = 64 * 1024;
+/// The head of an HTTP/2 request beyond which h2 answers by an empty 431 of its own. The one that is documented is
+/// smaller, and answered with an envelope.
+const MAX_HTTP2_HEAD: u32 = 2 * MAX_HEAD;
 
 /// Requests at once on one HTTP/2 connection.
 const MAX_STREAMS: u32 = 64;
@@ -64,7 +67,8 @@ pub(super) struct Intake {
     pub(super) proxy_protocol: bool,
 }
 
-/// Serves `listener` until `stop`, then lets the requests under way end for `grace`.
+/// Serves `listener` until `stop`, then lets the requests under way end for `grace`. Where the service drains, it goes on
+/// accepting connections meanwhile, on which requests are answered 503.
 pub(super) async fn run<S: Service>(
     listener: Listener,
     service: Arc<S>,
@@ -75,31 +79,39 @@ pub(super) async fn run<S: Service>(
 ) {
     let Listener { tcp: listener, tls } = listener;
     let limits = ConnectionLimits::new(S::NAME, intake.connections, intake.per_address);
-    let host =
-        Arc::new(Host { protocol: protocol(&config), service, config, tls, proxy_protocol: intake.proxy_protocol });
-    let (open, closing) = watch::channel(());
+    let (protocol, proxy_protocol, drain) = (protocol(&config), intake.proxy_protocol, Drain::new(S::DRAINS));
+    let host = Arc::new(Host { protocol, service, config, tls, proxy_protocol, drain });
     let mut connections = JoinSet::new();
-    {
-        tokio::pin!(stop);
+    let deadline = {
+        let mut drained = pin!(async {
+            stop.await;
+            let deadline = tokio::time::Instant::now() + grace;
+            if S::DRAINS {
+                // What is still under way by then is cut below.
+                let _ = tokio::time::timeout_at(deadline, host.drain.drain()).await;
+            }
+            deadline
+        });
         // Kept from turn to turn: a connection that waits for its place must not be lost.
         let mut accepting = pin!(accept(&listener, &limits, &host.config));
         loop {
             let Arrival { stream, ends, admission, activity } = tokio::select! {
                 biased;
-                () = &mut stop => break,
+                deadline = &mut drained => break deadline,
                 Some(_) = connections.join_next() => continue,
                 arrival = &mut accepting => arrival,
             };
             accepting.set(accept(&listener, &limits, &host.config));
-            let (host, closing) = (host.clone(), closing.clone());
-            connections.spawn(async move { host.serve_connection(stream, ends, admission, activity, closing).await });
+            let host = host.clone();
+            connections.spawn(async move { host.serve_connection(stream, ends, admission, activity).await });
         }
-    }
-    // From here on the system refuses new connections instead of queueing them for nobody.
-    drop((listener, open));
+    };
+    // From here on the system refuses new connections instead of queueing them.
+    drop(listener);
+    host.drain.close();
     let under_way = connections.len();
     let ended = async { while connections.join_next().await.is_some() {} };
-    if tokio::time::timeout(grace, ended).await.is_err() {
+    if tokio::time::timeout_at(deadline, ended).await.is_err() {
         warn!(listener = S::NAME, under_way, "connections did not end in time and were cut");
     } else {
         info!(listener = S::NAME, "closed");
@@ -114,24 +126,24 @@ struct Host<S> {
     config: Arc<HttpConfig>,
     tls: Option<Tls>,
     proxy_protocol: bool,
+    drain: Drain,
 }
 
 impl<S: Service> Host<S> {
-    /// One connection, from its first byte to its end. `closing` changes when the daemon shuts down.
+    /// One connection, from its first byte to its end.
     async fn serve_connection(
-        &self,
+        self: &Arc<Self>,
         stream: TcpStream,
         ends: Ends,
         mut admission: Admission,
         activity: Activity,
-        closing: watch::Receiver<()>,
     ) {
         let (age, evicted) = (Instant::now() + self.config.max_connection_age, admission.evicted());
         // One clock for the handshake and the first head, so that TLS does not double what a slow client has.
         tokio::select! {
             // In this order: a request that has arrived begins before the connection could be closed as idle.
             biased;
-            () = self.negotiate_and_serve(stream, ends, &mut admission, &activity, age, closing) => {}
+            () = self.negotiate_and_serve(stream, ends, &mut admission, &activity, age) => {}
             () = activity.over(&self.config) => debug!("connection timed out"),
             () = evicted => {}
             () = overdue(&activity, age) => debug!("connection past its age was cut"),
@@ -142,27 +154,27 @@ impl<S: Service> Host<S> {
 
     /// PROXY header, TLS handshake, HTTP: as far as the listener has them.
     async fn negotiate_and_serve(
-        &self,
+        self: &Arc<Self>,
         mut stream: TcpStream,
         ends: Ends,
         admission: &mut Admission,
         activity: &Activity,
         age: Instant,
-        mut closing: watch::Receiver<()>,
     ) {
+        let mut phase = self.drain.phase();
         let ends = tokio::select! {
             ends = self.client_ends(&mut stream, ends, admission) => ends,
             // No request has begun, so none is lost.
-            _ = closing.changed() => None,
+            _ = phase.wait_for(|phase| *phase == Phase::Closing) => None,
         };
         let Some(ends) = ends else { return };
-        let Some(tls) = &self.tls else { return self.speak(stream, ends, activity, age, closing).await };
+        let Some(tls) = &self.tls else { return self.speak(stream, ends, activity, age, phase).await };
         let secured = tokio::select! {
             secured = tls.accept(stream) => secured,
-            _ = closing.changed() => None,
+            _ = phase.wait_for(|phase| *phase == Phase::Closing) => None,
         };
         if let Some(stream) = secured {
-            self.speak(stream, ends, activity, age, closing).await;
+            self.speak(stream, ends, activity, age, phase).await;
         }
     }
 
@@ -179,30 +191,55 @@ impl<S: Service> Host<S> {
     }
 
     /// Answers the requests of one connection to its end: the client's, or the first chance after its age is reached or
-    /// the daemon shuts down.
-    async fn speak<I>(&self, stream: I, ends: Ends, activity: &Activity, age: Instant, mut closing: watch::Receiver<()>)
-    where
+    /// the listener closes.
+    async fn speak<I>(
+        self: &Arc<Self>,
+        stream: I,
+        ends: Ends,
+        activity: &Activity,
+        age: Instant,
+        mut phase: watch::Receiver<Phase>,
+    ) where
         I: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {
-        let io = TokioIo::new(Watched::new(stream, activity.clone()));
+        let stream = Watched::new(stream, activity.clone());
+        let io = TokioIo::new(WithEnvelopes::new(stream, activity.clone(), S::LOGGED));
         let answer = service_fn(|request| {
             let busy = activity.begin(request.version());
-            let (service, config) = (self.service.clone(), self.config.clone());
-            async move { Ok::<_, Infallible>(exchange::answer(&*service, request, ends, busy, &config).await) }
+            let host = self.clone();
+            async move {
+                let Self { service, config, drain, .. } = &*host;
+                Ok::<_, Infallible>(exchange::answer(&**service, request, ends, busy, config, drain).await)
+            }
         });
         let mut connection = pin!(self.protocol.serve_connection(io, answer).into_owned());
-        let ended = tokio::select! {
-            // A request that has arrived is answered before the connection ends.
-            biased;
-            ended = connection.as_mut() => Some(ended),
-            () = tokio::time::sleep_until(age.into()) => None,
-            _ = closing.changed() => None,
-        };
-        let ended = match ended {
-            Some(ended) => ended,
-            None => {
+        let mut aged = pin!(tokio::time::sleep_until(age.into()));
+        let mut is_ending = false;
+        // The listener may have begun to close before there was a connection to end.
+        phase.mark_changed();
+        let ended = loop {
+            let may_age = !is_ending;
+            let served = poll_fn(|context| {
+                let polled = connection.as_mut().poll(context);
+                // A connection of HTTP/1.1 ends with its next reply. One of HTTP/2 is given a GOAWAY, and not before its
+                // first request: a client would take that for a failure and connect again.
+                if polled.is_ready() || is_ending || !activity.is_http2() || !self.drain.is_refusing() {
+                    return polled;
+                }
+                is_ending = true;
                 connection.as_mut().graceful_shutdown();
-                connection.await
+                connection.as_mut().poll(context)
+            });
+            let is_due = tokio::select! {
+                // A request that has arrived is answered before the connection ends.
+                biased;
+                ended = served => break ended,
+                () = &mut aged, if may_age => true,
+                _ = phase.changed() => *phase.borrow_and_update() == Phase::Closing,
+            };
+            if is_due && !is_ending {
+                is_ending = true;
+                connection.as_mut().graceful_shutdown();
             }
         };
         if let Err(error) = ended {
@@ -281,12 +318,13 @@ fn protocol(config: &HttpConfig) -> Builder<StreamExecutor> {
         .timer(TokioTimer::new())
         // `connection.rs` keeps this clock.
         .header_read_timeout(None)
+        // Which also takes the body piece by piece.
         .max_buf_size(MAX_HEAD as usize);
     builder
         .http2()
         .timer(TokioTimer::new())
         .max_concurrent_streams(MAX_STREAMS)
-        .max_header_list_size(MAX_HEAD)
+        .max_header_list_size(MAX_HTTP2_HEAD)
         .max_send_buf_size(STREAM_SEND_BUFFER)
         .initial_stream_window_size(STREAM_WINDOW)
         .initial_connection_window_size(CONNECTION_WINDOW);

@@ -4,9 +4,8 @@
 //! with. HTTP/2 and HTTP/1.1 are offered by ALPN. Who speaks plain HTTP here is told so in plain HTTP.
 
 use super::error::{ApiError, ErrorCode};
+use super::head_refusal;
 use super::request_id;
-use super::response::REQUEST_ID;
-use http_body_util::BodyExt;
 use hyper::header::HeaderMap;
 use rustls::client::verify_server_cert_signed_by_trust_anchor;
 use rustls::crypto::CryptoProvider;
@@ -130,14 +129,8 @@ impl Tls {
 /// Tells a client in plain HTTP/1.1 that it has to use TLS.
 async fn tell(mut stream: TcpStream) -> io::Result<()> {
     let id = request_id::of(&HeaderMap::new());
-    let reply = ApiError::new(ErrorCode::InvalidParameter, "this port speaks HTTPS only; use https://").into_reply(&id);
-    let body = reply.into_body().collect().await.map_or_else(|never| match never {}, |body| body.to_bytes());
-    let head = format!(
-        "HTTP/1.1 400 Bad Request\r\ncontent-type: application/json\r\n{REQUEST_ID}: {id}\r\ncache-control: no-store\r\n\
-         x-content-type-options: nosniff\r\nconnection: close\r\ncontent-length: {}\r\n\r\n",
-        body.len()
-    );
-    stream.write_all(&[head.as_bytes(), &body].concat()).await?;
+    let error = ApiError::new(ErrorCode::InvalidParameter, "this port speaks HTTPS only; use https://");
+    stream.write_all(&head_refusal::http1(error, &id)).await?;
     stream.shutdown().await?;
     // Closed with bytes unread, the connection would be reset, and the reply with it.
     let mut unread = [0; 4096];

@@ -375,9 +375,13 @@ fn pieces<'a>(object: &'a str, expires: &'a str) -> [&'a [u8]; 3] {
     [object.as_bytes(), b"\n", expires.as_bytes()]
 }
 
-/// `expires` and `signature`, in this order and nothing else: there is one address of a result.
+/// `expires` and `signature`, once each; other parameters, such as one that keeps caches from answering, are ignored.
 fn signed_part(query: &str) -> Option<(&str, &str)> {
-    query.strip_prefix("expires=")?.split_once("&signature=")
+    let only = |name: &str| {
+        let mut values = query.split('&').filter_map(|pair| pair.strip_prefix(name)?.strip_prefix('='));
+        values.next().filter(|_| values.next().is_none())
+    };
+    only("expires").zip(only("signature"))
 }
 
 /// Refuses what is no name of a result; one that was made here never is.

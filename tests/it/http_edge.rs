@@ -189,6 +189,7 @@ async fn nothing_is_cached_or_sniffed_and_no_other_version_is_told() {
         (204, preflight(&daemon, "/remove", PAGE).await),
         (200, get(daemon.url("/docs")).await),
         (200, get(daemon.url("/openapi.yaml")).await),
+        (200, get(daemon.url("/openapi.json")).await),
         (200, get(admin("/livez")).await),
         (200, get(admin("/metrics")).await),
         (404, get(admin("/nowhere")).await),

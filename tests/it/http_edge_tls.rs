@@ -154,6 +154,21 @@ async fn plain_http_is_told_to_use_https() {
 }
 
 #[tokio::test]
+async fn a_head_that_is_no_http_is_answered_with_an_envelope_behind_tls_too() {
+    let edge = Edge::start().await;
+    for (head, status) in [("BLAH BLAH\r\n\r\n".to_owned(), 400), (format!("GET /{} ", "x".repeat(200_000)), 431)] {
+        let mut client = edge.connect(&["http/1.1"]).await.expect("a connection");
+        client.0.write_all(head.as_bytes()).await.expect("it reads");
+        let mut reply = String::new();
+        timeout(LONG, client.0.read_to_string(&mut reply)).await.expect("the end").expect("a clean end");
+        assert!(reply.starts_with(&format!("HTTP/1.1 {status} ")), "{reply}");
+        let body: Value = serde_json::from_str(reply.split("\r\n\r\n").nth(1).expect("a body")).expect("JSON");
+        let id = body["request_id"].as_str().expect("an id");
+        assert!(reply.contains(&format!("x-request-id: {id}\r\n")), "{reply}");
+    }
+}
+
+#[tokio::test]
 async fn garbage_ends_its_connection_only() {
     let edge = Edge::start().await;
     let garbage = [&b"\0\0\0\0"[..], b"\x16\x03\x01\xff\xff", b"\x16garbage garbage garbage", b"\x80\x2e\x01\x03\x01"];
@@ -253,10 +268,13 @@ async fn shutdown_answers_what_is_under_way_and_leaves_handshakes() {
         }
         sleep(ms(50)).await;
         edge.daemon.stop();
+        assert!(!handshake.ends_within(ms(200)).await, "requests may still come");
+        let mut refused = edge.connect(&[protocol]).await.expect("a connection").speak().await;
+        assert_eq!(refused.get("/docs").await.expect("an answer").status(), 503, "{protocol}");
+        edge.daemon.engine.release.notify_waiters();
         assert!(handshake.ends_within(ms(5000)).await, "a handshake outlives the daemon");
         // A clean end is told (close_notify), or this would be an error.
         assert_eq!(timeout(LONG, idle.0.read(&mut [0])).await.expect("the end").expect("a clean end"), 0);
-        edge.daemon.engine.release.notify_waiters();
         let response = under_way.await.expect("no panic").expect("an answer");
         assert_eq!(&response.body()[..], b"released", "{protocol}");
         timeout(LONG, edge.daemon.served).await.expect("the end").expect("no panic");

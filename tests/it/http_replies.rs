@@ -198,7 +198,25 @@ async fn the_contract_and_the_page_need_no_key() {
     let daemon = Daemon::start().await;
     let contract = daemon.client.get(daemon.url("/openapi.yaml")).send().await.expect("an answer");
     assert_eq!(contract.headers()["content-type"], "application/yaml");
-    assert!(contract.text().await.expect("text").starts_with("openapi: 3.1"));
+    let yaml = contract.text().await.expect("text");
+    assert!(yaml.starts_with("openapi: 3.1"));
+    for path in ["/openapi.json", "/openapi.json?_=1795950000", "/openapi.yaml?_=1795950000"] {
+        let response = daemon.client.get(daemon.url(path)).send().await.expect("an answer");
+        assert_eq!(response.status(), 200, "{path}");
+        assert_eq!(response.headers()["cache-control"], "no-store", "{path}");
+        let is_json = path.contains("json");
+        let expected = if is_json { "application/json" } else { "application/yaml" };
+        assert_eq!(response.headers()["content-type"], expected);
+        let text = response.text().await.expect("text");
+        if is_json {
+            let mut yaml: serde_yaml_ng::Value = serde_yaml_ng::from_str(&yaml).expect("YAML");
+            yaml.apply_merge().expect("no broken merges");
+            let yaml = serde_json::to_value(yaml).expect("keys are text");
+            assert_eq!(serde_json::from_str::<serde_json::Value>(&text).expect("JSON"), yaml);
+        } else {
+            assert_eq!(text, yaml);
+        }
+    }
     let page = daemon.client.get(daemon.url("/docs?theme=x")).send().await.expect("an answer");
     assert_eq!(page.headers()["content-type"], "text/html; charset=utf-8");
     assert!(page.headers()["content-security-policy"].to_str().expect("ASCII").contains("default-src 'none'"));

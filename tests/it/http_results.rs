@@ -108,8 +108,10 @@ async fn an_address_that_was_not_signed_here_is_404_whatever_is_wrong_with_it() 
         format!("{path}?{expires}0&{signature}"),
         format!("{path}?{expires}&{shortened}"),
         format!("{path}?{expires}&signature={flipped}{}", &signature["signature=X".len()..]),
-        format!("{path}?{signature}&{expires}"),
-        format!("{path}?{query}&x=1"),
+        format!("{path}?{query}&{expires}"),
+        format!("{path}?{query}&{signature}"),
+        format!("{path}?{query}&expires=1"),
+        format!("{path}?x{query}"),
         url.replace(".webm?", ".mp4?"),
         url.replace("/results/job_", "/results/../job_"),
         url.replace("/results/job_", "/results/%2e%2e%2fjob_"),
@@ -117,6 +119,11 @@ async fn an_address_that_was_not_signed_here_is_404_whatever_is_wrong_with_it() 
     ] {
         let refused = daemon.result(Method::GET, &wrong, &[]).await;
         refusal(refused).await.is(404, "not_found", None);
+    }
+    // Other parameters are ignored: a client adds one so that no cache answers.
+    for query in [format!("{query}&_=1795950000"), format!("x=1&y&&{query}&"), format!("{signature}&x&{expires}")] {
+        let response = daemon.result(Method::GET, &format!("{path}?{query}"), &[]).await;
+        assert_eq!(response.text().await.expect("text"), MADE, "{query}");
     }
     // A key opens it no further.
     let with_key = daemon.client.get(path).bearer_auth(KEY).send().await.expect("an answer");
