@@ -289,17 +289,21 @@ impl Decoder {
     }
 
     fn end(mut self) -> Result<(Option<Result<Bytes, FieldError>>, Share), ApiError> {
-        if !matches!(self.state, Reading::Flawed(_)) {
+        if matches!(self.state, Reading::Head(_)) {
+            self.state = flawed("a data URL without a picture");
+        } else if !matches!(self.state, Reading::Flawed(_)) {
             self.decode()?;
         }
         let picture = match self.state {
+            // The head was replaced above.
+            Reading::Head(_) => None,
             Reading::Flawed(what) => {
                 self.bytes = Vec::new();
                 let expected = "a picture as base64, perhaps behind `data:image/…;base64,`";
                 Some(Err(FieldError::invalid(IMAGE_BASE64, &what, expected)))
             }
-            _ if self.bytes.is_empty() => None,
-            _ => Some(Ok(Bytes::from(self.bytes))),
+            Reading::Begin | Reading::Text | Reading::Padding(_) if self.bytes.is_empty() => None,
+            Reading::Begin | Reading::Text | Reading::Padding(_) => Some(Ok(Bytes::from(self.bytes))),
         };
         let held = picture.as_ref().map_or(0, |picture| picture.as_ref().map_or(0, Bytes::len));
         self.share.shrink_to(held);
@@ -321,11 +325,11 @@ mod tests {
 
     const MAX_FILE: usize = 10 << 20;
 
+    /// The members of a body, and its picture.
+    type Read = (Vec<(String, serde_json::Value)>, Option<Result<Bytes, FieldError>>);
+
     /// Reads a body that arrives in pieces of `step` bytes, with 20 MB of memory.
-    fn read(
-        body: &[u8],
-        step: usize,
-    ) -> Result<(Vec<(String, serde_json::Value)>, Option<Result<Bytes, FieldError>>), ApiError> {
+    fn read(body: &[u8], step: usize) -> Result<Read, ApiError> {
         let memory = UploadMemory::new(20_000_000, MAX_FILE);
         let mut splitter = Splitter::new(memory.of("a").share());
         body.chunks(step).try_for_each(|chunk| splitter.feed(chunk))?;
@@ -389,6 +393,7 @@ mod tests {
             "\\u00e9",
             "\\b",
             "data:image/png,AAAA",
+            "data:image/png;base64",
             "a:AAAA",
             "\\\"",
         ] {
