@@ -27,7 +27,7 @@ pub(super) async fn of(png: Bytes) -> Result<Vec<u8>, ApiError> {
 
 fn archived(png: &[u8]) -> Result<Vec<u8>, String> {
     // It is our own.
-    let limits = Limits { max_bytes: usize::MAX, max_side: u32::MAX };
+    let limits = Limits { max_bytes: usize::MAX, max_side: u32::MAX, max_megapixels: u32::MAX };
     let header = codec::probe(png, &limits).map_err(|error| error.to_string())?;
     let mut frame = codec::decode(png, &header, &BufferPool::new(0)).map_err(|error| error.to_string())?;
     let file = |frame: Frame, format, channels| {

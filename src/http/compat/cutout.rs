@@ -1,13 +1,13 @@
 //! A translated request through the cover and the pipeline of every image endpoint.
 
-use super::input;
 use super::refusal::{RESOLUTION, Refusal};
-use crate::codec::{self, DecodeError};
+use crate::codec::{self, DecodeError, Limits};
 use crate::http::Caller;
 use crate::http::error::ApiError;
 use crate::http::facade::Facade;
+use crate::http::form::FILE;
 use crate::http::routes::image::{self, Done};
-use crate::http::submission::{Pictures, Submission};
+use crate::http::submission::{Pictures, Submission, URL};
 use crate::http::upload_memory::Share;
 use crate::image::{Size, SourceUrl};
 use crate::pipeline::Output;
@@ -26,6 +26,8 @@ pub(super) struct Wanted {
     pub(super) background: Option<Bytes>,
     /// The files' share of the memory for uploads.
     pub(super) share: Share,
+    /// What a picture may cost on this route.
+    pub(super) limits: Limits,
 }
 
 /// A source, as it was sent.
@@ -56,7 +58,7 @@ pub(super) async fn made(
     received: Instant,
     wanted: Wanted,
 ) -> Result<Made, Refusal> {
-    let Wanted { mut fields, source, background, share } = wanted;
+    let Wanted { mut fields, source, background, share, limits } = wanted;
     if background.is_some() {
         fields.attach(BG_FILE);
     }
@@ -67,9 +69,10 @@ pub(super) async fn made(
         Picture::File(bytes) => Pictures::File(bytes),
         Picture::Url(url) => Pictures::Url(url),
     };
-    let submission = Submission { fields, pictures, background, share };
+    let param = if pictures.is_url() { URL } else { FILE };
+    let submission = Submission { fields, pictures, param, background, share };
     let gathered = image::gathered(facade, endpoint, caller, headers, submission).await?;
-    let size = size_of(gathered.source.clone()).await?;
+    let size = size_of(gathered.source.clone(), limits).await?;
     if let Some(region) = gathered.cover.recipe.cut().and_then(|cut| cut.region) {
         if region.exceeds(size) {
             return Err(Refusal::of_request("roi_exceeds_bounds", format!("`roi` exceeds the picture of {size}")));
@@ -78,7 +81,7 @@ pub(super) async fn made(
             return Err(Refusal::of_request("roi_region_empty", "`roi` has no pixels"));
         }
     }
-    let Done { output, cost, .. } = image::finished(facade, endpoint, caller, gathered, received).await?;
+    let Done { output, cost, .. } = image::finished(facade, caller, gathered, received, limits).await?;
     let deadline = received + facade.config.request_deadline;
     Ok(Made { output, cost, source: size, latency: received.elapsed(), deadline })
 }
@@ -90,11 +93,11 @@ fn endpoint_of(fields: &Fields) -> &'static Endpoint {
 }
 
 /// The size of a source, by its header.
-async fn size_of(source: Bytes) -> Result<Size, Refusal> {
-    let probing = spawn_blocking(move || codec::probe(&source, &input::limits()));
+async fn size_of(source: Bytes, limits: Limits) -> Result<Size, Refusal> {
+    let probing = spawn_blocking(move || codec::probe(&source, &limits));
     let probed = probing.await.map_err(|error| ApiError::internal(error.to_string()))?;
     let header = probed.map_err(|error| {
-        let is_of_pixels = matches!(error, DecodeError::TooManyPixels { .. });
+        let is_of_pixels = matches!(error, DecodeError::TooManyPixels { .. } | DecodeError::TooManyMegapixels { .. });
         let error = ApiError::from(error);
         if is_of_pixels { error.param(RESOLUTION) } else { error }
     })?;

@@ -3,7 +3,7 @@
 //! Names outside of the service's table are skipped, not refused: clients pass on what they are given.
 
 use super::refusal::Refusal;
-use crate::codec::{DecodeError, Limits};
+use crate::codec::DecodeError;
 use crate::http::body::{Chunks, RequestBody, content_type, uncompressed, unsupported};
 use crate::http::error::ApiError;
 use crate::http::exchange::Exchange;
@@ -57,31 +57,27 @@ impl Sent {
     }
 }
 
-/// What a source may cost on these routes: the one place for limits of their own.
-pub(super) fn limits() -> Limits {
-    Limits::default()
-}
-
-fn max_file() -> usize {
-    limits().max_bytes
-}
-
 /// What a caller is told whose file is too large, whichever bound noticed it.
-fn file_too_large() -> Refusal {
-    ApiError::from(DecodeError::TooManyBytes { limit: max_file() }).into()
+fn file_too_large(max_file: usize) -> Refusal {
+    ApiError::from(DecodeError::TooManyBytes { limit: max_file }).into()
 }
 
 /// The most bytes of a body with a file in base64, of which characters may be escaped.
-fn max_encoded() -> usize {
-    max_file() + max_file() / 2 + MAX_OVERHEAD
+fn max_encoded(max_file: usize) -> usize {
+    max_file + max_file / 2 + MAX_OVERHEAD
 }
 
-/// Reads the body to its end. `share` holds what is in memory of it.
-pub(super) async fn read(exchange: &mut Exchange, names: Names, share: &mut Share) -> Result<Sent, Refusal> {
+/// Reads the body, with files of up to `max_file` bytes, to its end. `share` holds what is in memory of it.
+pub(super) async fn read(
+    exchange: &mut Exchange,
+    names: Names,
+    max_file: usize,
+    share: &mut Share,
+) -> Result<Sent, Refusal> {
     uncompressed(&exchange.headers)?;
     let media_type = content_type(&exchange.headers).to_owned();
     if let Some(boundary) = multipart::boundary(&media_type).map_err(ApiError::from)? {
-        return read_multipart(&mut exchange.body, &boundary, names, share).await;
+        return read_multipart(&mut exchange.body, &boundary, names, max_file, share).await;
     }
     let parse: Parse = match media_type.split(';').next().unwrap_or_default().trim().to_ascii_lowercase().as_str() {
         "application/json" => of_json,
@@ -91,8 +87,8 @@ pub(super) async fn read(exchange: &mut Exchange, names: Names, share: &mut Shar
             return Err(unsupported(&format!("the request body must be {types}")).into());
         }
     };
-    let body = read_whole(&mut exchange.body, share).await?;
-    let decoded = spawn_blocking(move || decoded(parse(&body)?, names));
+    let body = read_whole(&mut exchange.body, max_file, share).await?;
+    let decoded = spawn_blocking(move || decoded(parse(&body)?, names, max_file));
     let sent = decoded.await.map_err(|error| ApiError::internal(error.to_string()))??;
     share.shrink_to(sent.files.iter().map(|(_, bytes)| bytes.len()).sum());
     Ok(sent)
@@ -102,20 +98,21 @@ async fn read_multipart(
     body: &mut RequestBody,
     boundary: &str,
     names: Names,
+    max_file: usize,
     share: &mut Share,
 ) -> Result<Sent, Refusal> {
-    let most = max_file() * names.files.len() + max_encoded() * names.base64.len() + MAX_OVERHEAD;
+    let most = max_file * names.files.len() + max_encoded(max_file) * names.base64.len() + MAX_OVERHEAD;
     let mut multipart = Multipart::new(body, boundary, most);
     let mut sent = Sent::default();
-    while let Some(Part { name, .. }) = multipart.next_part().await.map_err(too_large)? {
+    while let Some(Part { name, .. }) = multipart.next_part().await.map_err(|error| too_large(error, max_file))? {
         let name_of = name.as_str();
         if names.files.contains(&name_of) {
-            let bytes = read_part(&mut multipart, max_file(), share).await?;
+            let bytes = read_part(&mut multipart, max_file, max_file, share).await?;
             sent.files.push((name, bytes));
         } else if names.base64.contains(&name_of) {
-            let text = read_part(&mut multipart, max_encoded(), share).await?;
+            let text = read_part(&mut multipart, max_encoded(max_file), max_file, share).await?;
             let name_again = name.clone();
-            let decoding = spawn_blocking(move || decoded_base64(&text, &name_again));
+            let decoding = spawn_blocking(move || decoded_base64(&text, &name_again, max_file));
             let bytes = decoding.await.map_err(|error| ApiError::internal(error.to_string()))??;
             sent.files.push((name, bytes));
         } else if names.texts.contains(&name_of) {
@@ -126,11 +123,16 @@ async fn read_multipart(
     Ok(sent)
 }
 
-async fn read_part<C: Chunks>(multipart: &mut Multipart<C>, most: usize, share: &Share) -> Result<Bytes, Refusal> {
+async fn read_part<C: Chunks>(
+    multipart: &mut Multipart<C>,
+    most: usize,
+    max_file: usize,
+    share: &Share,
+) -> Result<Bytes, Refusal> {
     let mut part = BytesMut::new();
-    while let Some(data) = multipart.next_data().await.map_err(too_large)? {
+    while let Some(data) = multipart.next_data().await.map_err(|error| too_large(error, max_file))? {
         if part.len() + data.len() > most {
-            return Err(file_too_large());
+            return Err(file_too_large(max_file));
         }
         share.grow(data.len())?;
         part.extend_from_slice(&data);
@@ -138,9 +140,9 @@ async fn read_part<C: Chunks>(multipart: &mut Multipart<C>, most: usize, share: 
     Ok(part.freeze())
 }
 
-fn too_large(error: multipart::MultipartError) -> Refusal {
+fn too_large(error: multipart::MultipartError, max_file: usize) -> Refusal {
     match error {
-        multipart::MultipartError::BodyTooLarge => file_too_large(),
+        multipart::MultipartError::BodyTooLarge => file_too_large(max_file),
         error @ (multipart::MultipartError::Malformed(_) | multipart::MultipartError::Body(_)) => {
             ApiError::from(error).into()
         }
@@ -148,11 +150,11 @@ fn too_large(error: multipart::MultipartError) -> Refusal {
 }
 
 /// A body that is parsed whole: what is parsed of it is in memory beside it.
-async fn read_whole(body: &mut RequestBody, share: &Share) -> Result<Bytes, Refusal> {
+async fn read_whole(body: &mut RequestBody, max_file: usize, share: &Share) -> Result<Bytes, Refusal> {
     let mut bytes = BytesMut::new();
     while let Some(chunk) = body.next_chunk().await.map_err(ApiError::from)? {
-        if bytes.len() + chunk.len() > max_encoded() {
-            return Err(file_too_large());
+        if bytes.len() + chunk.len() > max_encoded(max_file) {
+            return Err(file_too_large(max_file));
         }
         share.grow(2 * chunk.len())?;
         bytes.extend_from_slice(&chunk);
@@ -177,11 +179,11 @@ fn of_urlencoded(body: &[u8]) -> Result<Texts, Refusal> {
 }
 
 /// The known ones of `texts`, files in base64 decoded.
-fn decoded(texts: Texts, names: Names) -> Result<Sent, Refusal> {
+fn decoded(texts: Texts, names: Names, max_file: usize) -> Result<Sent, Refusal> {
     let mut sent = Sent::default();
     for (name, text) in texts {
         if names.base64.contains(&name.as_str()) {
-            let bytes = decoded_base64(text.as_bytes(), &name)?;
+            let bytes = decoded_base64(text.as_bytes(), &name, max_file)?;
             sent.files.push((name, bytes));
         } else if names.texts.contains(&name.as_str()) {
             sent.texts.push((name, text));
@@ -191,7 +193,7 @@ fn decoded(texts: Texts, names: Names) -> Result<Sent, Refusal> {
 }
 
 /// A file in base64, with or without padding, line breaks and the head of a `data:` URL.
-fn decoded_base64(text: &[u8], name: &str) -> Result<Bytes, Refusal> {
+fn decoded_base64(text: &[u8], name: &str, max_file: usize) -> Result<Bytes, Refusal> {
     const LENIENT: GeneralPurposeConfig =
         GeneralPurposeConfig::new().with_decode_padding_mode(DecodePaddingMode::Indifferent);
     let data = match text.iter().take(100).position(|byte| *byte == b',') {
@@ -210,8 +212,8 @@ fn decoded_base64(text: &[u8], name: &str) -> Result<Bytes, Refusal> {
     };
     let bytes = GeneralPurpose::new(&STANDARD, LENIENT).decode(data);
     let bytes = bytes.map_err(|_| Refusal::of_request("failed_to_read_image", format!("`{name}` is not base64")))?;
-    if bytes.len() > max_file() {
-        return Err(file_too_large());
+    if bytes.len() > max_file {
+        return Err(file_too_large(max_file));
     }
     Ok(bytes.into())
 }
@@ -227,7 +229,7 @@ mod tests {
         let json = br#"{"size":"hd","crop":true,"scale":null,"other":[1],"image_file_b64":"YWI="}"#;
         let form = b"size=hd&crop=true&size=&other=1&image_file_b64=YWI%3D";
         for (texts, what) in [(of_json(json), "JSON"), (of_urlencoded(form), "a form")] {
-            let mut sent = decoded(texts.expect("well formed"), NAMES).expect("good");
+            let mut sent = decoded(texts.expect("well formed"), NAMES, 10).expect("good");
             assert_eq!(
                 (sent.text("size"), sent.text("crop"), sent.text("other")),
                 (Some("hd"), Some("true"), None),
@@ -250,8 +252,9 @@ mod tests {
     #[test]
     fn base64_is_read_as_clients_write_it() {
         for text in ["+/8=", "+/8", "data:image/png;base64,+/8=", "+/\r\n8=\r\n", " /8="] {
-            assert_eq!(decoded_base64(text.as_bytes(), "x").expect(text), [0xfb, 0xff][..], "{text}");
+            assert_eq!(decoded_base64(text.as_bytes(), "x", 10).expect(text), [0xfb, 0xff][..], "{text}");
         }
-        assert!(decoded_base64(b"?", "x").is_err());
+        assert!(decoded_base64(b"?", "x", 10).is_err());
+        assert!(decoded_base64(b"YWJj", "x", 2).is_err(), "three bytes");
     }
 }

@@ -24,11 +24,17 @@ const UNCERTAINTY: HeaderName = HeaderName::from_static("x-uncertainty-score");
 
 pub(super) async fn answer(facade: &Facade, caller: &Caller, exchange: &mut Exchange) -> Result<Reply, Refusal> {
     let mut share = facade.uploads.of(&caller.account).share();
-    let mut sent = input::read(exchange, NAMES, &mut share).await?;
+    let mut sent = input::read(exchange, NAMES, facade.limits.max_bytes, &mut share).await?;
     let received = exchange.body.received();
     let file = sent.take("image_file").into_iter().chain(sent.take("image_file_b64")).next();
     let file = file.ok_or_else(|| Refusal::of_request("missing_image", "Please provide an image"))?;
-    let wanted = Wanted { fields: translated(&sent)?, source: Picture::File(file), background: None, share };
+    let wanted = Wanted {
+        fields: translated(&sent)?,
+        source: Picture::File(file),
+        background: None,
+        share,
+        limits: facade.limits,
+    };
     let made = cutout::made(facade, caller, &exchange.headers, received, wanted).await?;
     let score = match made.output.face {
         // As Photoroom has it where people are.

@@ -22,7 +22,11 @@ const NAMES: Names = Names { texts: TEXTS, files: &["file"], base64: &[] };
 pub(super) async fn answer(facade: &Facade, caller: &Caller, exchange: &mut Exchange) -> Result<Reply, Refusal> {
     let mut share = facade.uploads.of(&caller.account).share();
     let is_get = exchange.method == Method::GET;
-    let mut sent = if is_get { Sent::default() } else { input::read(exchange, NAMES, &mut share).await? };
+    let mut sent = if is_get {
+        Sent::default()
+    } else {
+        input::read(exchange, NAMES, facade.limits.max_bytes, &mut share).await?
+    };
     let received = exchange.body.received();
     let query = exchange.uri.query().unwrap_or_default();
     for (name, text) in url::form_urlencoded::parse(query.as_bytes()) {
@@ -40,7 +44,7 @@ pub(super) async fn answer(facade: &Facade, caller: &Caller, exchange: &mut Exch
         let file = sent.take("file").into_iter().next();
         Picture::File(file.ok_or_else(|| FieldError::Missing { param: "file".to_owned() })?)
     };
-    let wanted = Wanted { fields: translated(&sent)?, source, background: None, share };
+    let wanted = Wanted { fields: translated(&sent)?, source, background: None, share, limits: facade.limits };
     let headers = with_model(facade, &exchange.headers, model(&sent)?);
     let made = cutout::made(facade, caller, &headers, received, wanted).await?;
     answer::reply(facade, caller, made, Body::Picture).await

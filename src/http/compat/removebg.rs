@@ -5,6 +5,7 @@ use super::cutout::{self, Made, Picture, Wanted};
 use super::input::{self, Names, Sent};
 use super::refusal::Refusal;
 use super::size::{self, FULL, MAX_PNG, PREVIEW};
+use crate::codec::Limits;
 use crate::compose::Scene;
 use crate::http::Caller;
 use crate::http::exchange::Exchange;
@@ -51,15 +52,25 @@ struct Asked {
     is_cropped: bool,
 }
 
+/// Bytes that remove.bg takes.
+const MAX_BYTES: usize = 22 << 20;
+
+/// The daemon's limits, with a file as large as remove.bg takes where the memory for uploads has room for it.
+fn limits(facade: &Facade) -> Limits {
+    let uploads = facade.config.max_upload_megabytes_in_flight.saturating_mul(1_000_000);
+    Limits { max_bytes: facade.limits.max_bytes.max(MAX_BYTES.min(uploads)), ..facade.limits }
+}
+
 pub(super) async fn answer(facade: &Facade, caller: &Caller, exchange: &mut Exchange) -> Result<Reply, Refusal> {
     let mut share = facade.uploads.of(&caller.account).share();
-    let mut sent = input::read(exchange, NAMES, &mut share).await?;
+    let limits = limits(facade);
+    let mut sent = input::read(exchange, NAMES, limits.max_bytes, &mut share).await?;
     let received = exchange.body.received();
     let source = source(&mut sent)?;
     let background = sent.take("bg_image_file").into_iter().next();
     let (fields, asked) = translated(&sent, background.is_some())?;
     let background = background.filter(|_| !asked.is_archive);
-    let wanted = Wanted { fields, source, background, share };
+    let wanted = Wanted { fields, source, background, share, limits };
     let made = cutout::made(facade, caller, &exchange.headers, received, wanted).await?;
     let headers = headers(&made, asked, caller.test);
     let body = if asked.is_archive {

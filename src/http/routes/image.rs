@@ -1,5 +1,6 @@
 //! A picture in, a picture out: every endpoint of that kind, told apart by its recipe.
 
+use crate::codec::Limits;
 use crate::engine::Lane;
 use crate::generate::Made;
 use crate::http::cover::Cover;
@@ -28,7 +29,7 @@ pub(in crate::http) async fn answer(
     let submission = submission::read(facade, endpoint, caller, exchange).await?;
     let received = exchange.body.received();
     let gathered = gathered(facade, endpoint, caller, &exchange.headers, submission).await?;
-    let Done { output, cost, model } = finished(facade, endpoint, caller, gathered, received).await?;
+    let Done { output, cost, model } = finished(facade, caller, gathered, received, facade.limits).await?;
     let understood = output.understood.clone();
     let mut reply = response::image(output, cost, received.elapsed())?;
     if endpoint.generates() {
@@ -41,6 +42,8 @@ pub(in crate::http) async fn answer(
 pub(in crate::http) struct Gathered {
     pub(in crate::http) cover: Cover,
     pub(in crate::http) source: Bytes,
+    /// The name under which the picture was sent.
+    param: &'static str,
     share: Share,
     beside: BesideFiles,
     answered: idempotency::Made,
@@ -86,24 +89,24 @@ pub(in crate::http) async fn gathered(
     let was_fetched = by_url || fetched_background.is_some() || fetched_mark.is_some();
     let fetched = [by_url.then(|| source.clone()), fetched_background, fetched_mark];
     let answered = cover.contents.compare(0, fetched).await?;
-    Ok(Gathered { cover, source, share, beside, answered, fetching, was_fetched })
+    Ok(Gathered { cover, source, param, share, beside, answered, fetching, was_fetched })
 }
 
-/// Does the work, takes room for the reply and bills it.
+/// Does the work on a picture within `limits`, takes room for the reply and bills it.
 pub(in crate::http) async fn finished(
     facade: &Facade,
-    endpoint: &'static Endpoint,
     caller: &Caller,
     gathered: Gathered,
     received: Instant,
+    limits: Limits,
 ) -> Result<Done, ApiError> {
-    let Gathered { cover, source, share, beside, answered, fetching, was_fetched } = gathered;
+    let Gathered { cover, source, param, share, beside, answered, fetching, was_fetched } = gathered;
     let (app, recipe) = (&facade.app, &cover.recipe);
     let made = facade.made_backdrop(recipe, caller, &source, received).await?;
     let fetch = if was_fetched || made.is_some() { fetching.elapsed() } else { Duration::ZERO };
 
     let deadline = received + facade.config.request_deadline;
-    let call = Call { lane: Lane::Interactive, deadline, limits: facade.limits };
+    let call = Call { lane: Lane::Interactive, deadline, limits };
     let (made, made_share) = made.unzip();
     let (model, picture) = made.map(|Made { model, picture }| (model, picture)).unzip();
     let files = Files { source, background: beside.background.or(picture), mark: beside.mark, fetch };
