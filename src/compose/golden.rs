@@ -228,12 +228,11 @@ fn a_shadow_on_a_colour_is_its_transparent_self_on_a_page_of_that_colour() {
                 if bare.pixel(x, y)[3] > 0 {
                     continue;
                 }
-                let [.., alpha] = clear.pixel(x, y);
-                for channel in 0..3 {
-                    let share = f32::from(alpha) / 255.0;
-                    let browser =
-                        share * f32::from(clear.pixel(x, y)[channel]) + (1.0 - share) * f32::from(page[channel]);
-                    let off = (f32::from(filled.pixel(x, y)[channel]) - browser.round()).abs();
+                let [color @ .., alpha] = clear.pixel(x, y);
+                let share = f32::from(alpha) / 255.0;
+                for ((color, page), filled) in color.into_iter().zip(page).zip(filled.pixel(x, y)) {
+                    let browser = share * f32::from(color) + (1.0 - share) * f32::from(page);
+                    let off = (f32::from(filled) - browser.round()).abs();
                     assert!(off <= 1.0, "{off} at {x},{y} of {opacity}, {sigma}");
                 }
                 compared += 1;

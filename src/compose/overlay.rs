@@ -102,7 +102,7 @@ mod tests {
         let mut to = Vec::new();
         match over(&[0; 4], stroke, shadow, Under::Color(background), &mut to) {
             Under::Pixels(&[red, green, blue, alpha]) => [red, green, blue, alpha],
-            other => panic!("{other:?}"),
+            other @ (Under::Clear | Under::Color(_) | Under::Pixels(_)) => panic!("{other:?}"),
         }
     }
 
