@@ -155,13 +155,7 @@ impl Facade {
 
     /// Whose request this is, within the rate and the scopes of the key.
     fn admit(&self, exchange: &mut Exchange) -> Result<(Caller, Rate), ApiError> {
-        self.admit_to(exchange.endpoint, exchange)
-    }
-
-    /// The same for a route that does what `endpoint` does.
-    pub(super) fn admit_to(&self, endpoint: &str, exchange: &mut Exchange) -> Result<(Caller, Rate), ApiError> {
-        let caller = self.authenticate(exchange)?;
-        self.admit_as(caller, endpoint, exchange)
+        self.admit_within(&self.rate, 1, exchange)
     }
 
     fn admit_within(
@@ -171,18 +165,21 @@ impl Facade {
         exchange: &mut Exchange,
     ) -> Result<(Caller, Rate), ApiError> {
         let caller = self.authenticate(exchange)?;
-        self.count(limiter, times, caller, exchange.endpoint, exchange)
+        let (caller, rate) = self.count(limiter, times, caller, exchange)?;
+        in_scope(&caller, exchange.endpoint)?;
+        Ok((caller, rate))
     }
 
-    /// A request of `caller`, within the rate and the scopes of its key.
-    pub(super) fn admit_as(
-        &self,
-        caller: Caller,
-        endpoint: &str,
-        exchange: &mut Exchange,
-    ) -> Result<(Caller, Rate), ApiError> {
+    /// Whose request this is, within the rate of the key; what it is for, and so its scope, is found out later.
+    pub(super) fn admit_unscoped(&self, exchange: &mut Exchange) -> Result<(Caller, Rate), ApiError> {
+        let caller = self.authenticate(exchange)?;
+        self.count(&self.rate, 1, caller, exchange)
+    }
+
+    /// A request without a key that the configuration gives to `caller`, within the rate.
+    pub(super) fn admit_as(&self, caller: Caller, exchange: &mut Exchange) -> Result<(Caller, Rate), ApiError> {
         exchange.busy.mark_authenticated();
-        self.count(&self.rate, 1, caller, endpoint, exchange)
+        self.count(&self.rate, 1, caller, exchange)
     }
 
     fn count(
@@ -190,7 +187,6 @@ impl Facade {
         limiter: &RateLimiter,
         times: u32,
         caller: Caller,
-        endpoint: &str,
         exchange: &mut Exchange,
     ) -> Result<(Caller, Rate), ApiError> {
         exchange.caller = Some(caller.clone());
@@ -202,12 +198,17 @@ impl Facade {
             let error = ApiError::new(ErrorCode::RateLimitExceeded, "too many requests with this API key");
             return Err(error.retry_after(rate.reset));
         }
-        if !OPEN_TO_ALL_KEYS.contains(&endpoint) && !caller.scopes.allow(endpoint) {
-            let message = format!("this API key is not for {endpoint}; it is for {}", caller.scopes);
-            return Err(ApiError::new(ErrorCode::Forbidden, message).reason(OUT_OF_SCOPE));
-        }
         Ok((caller, rate))
     }
+}
+
+/// Refuses an endpoint that the scopes of the caller's key leave out (403).
+pub(super) fn in_scope(caller: &Caller, endpoint: &str) -> Result<(), ApiError> {
+    if OPEN_TO_ALL_KEYS.contains(&endpoint) || caller.scopes.allow(endpoint) {
+        return Ok(());
+    }
+    let message = format!("this API key is not for {endpoint}; it is for {}", caller.scopes);
+    Err(ApiError::new(ErrorCode::Forbidden, message).reason(OUT_OF_SCOPE))
 }
 
 /// The token of the one `Authorization` header.

@@ -4,7 +4,7 @@ use super::refusal::{RESOLUTION, Refusal};
 use crate::codec::{self, DecodeError, Limits};
 use crate::http::Caller;
 use crate::http::error::ApiError;
-use crate::http::facade::Facade;
+use crate::http::facade::{self, Facade};
 use crate::http::form::FILE;
 use crate::http::routes::image::{self, Done};
 use crate::http::submission::{Pictures, Submission, URL};
@@ -63,6 +63,7 @@ pub(super) async fn made(
         fields.attach(BG_FILE);
     }
     let endpoint = endpoint_of(&fields);
+    facade::in_scope(caller, endpoint.path)?;
     // Before plan and quota.
     endpoint.recipe(&fields)?;
     let pictures = match source {

@@ -14,7 +14,9 @@ use base64::Engine as _;
 use base64::alphabet::STANDARD;
 use base64::engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig};
 use bytes::{Bytes, BytesMut};
-use serde_json::{Map, Value};
+use serde::Deserialize;
+use serde::de::{Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
+use std::fmt::{self, Formatter};
 use tokio::task::spawn_blocking;
 
 /// The names that a service reads.
@@ -29,7 +31,34 @@ pub(super) struct Names {
 /// Names and values in the order they came.
 type Texts = Vec<(String, String)>;
 
-type Parse = fn(&[u8]) -> Result<Texts, Refusal>;
+type Parse = fn(&[u8], Names) -> Result<Texts, Refusal>;
+
+/// The longest text that is no file in base64.
+const MAX_TEXT: usize = 4 * 1024;
+
+impl Names {
+    /// Adds a text that says something, under a name that is read and has none yet. What is not read takes no memory.
+    fn keep(self, texts: &mut Texts, name: &str, text: &str) -> Result<(), Refusal> {
+        let is_file = self.base64.contains(&name);
+        if !says_something(text) || !(is_file || self.texts.contains(&name)) {
+            return Ok(());
+        }
+        if texts.iter().any(|(known, _)| known == name) {
+            return Ok(());
+        }
+        if !is_file && text.len() > MAX_TEXT {
+            let message = format!("`{name}` is longer than {MAX_TEXT} bytes");
+            return Err(Refusal::of_request("invalid_parameter", message));
+        }
+        texts.push((name.to_owned(), text.to_owned()));
+        Ok(())
+    }
+}
+
+/// JavaScript's clients write `undefined` for what is not set.
+fn says_something(text: &str) -> bool {
+    !matches!(text.trim(), "" | "undefined" | "null")
+}
 
 /// What was sent under known names.
 #[derive(Debug, Default)]
@@ -39,10 +68,10 @@ pub(super) struct Sent {
 }
 
 impl Sent {
-    /// The first text under `name` that says something. JavaScript's clients write `undefined` for what is not set.
+    /// The first text under `name` that says something.
     pub(super) fn text(&self, name: &str) -> Option<&str> {
-        let said = |text: &&str| !matches!(*text, "" | "undefined" | "null");
-        self.texts.iter().filter(|(known, _)| known == name).map(|(_, text)| text.trim()).find(said)
+        let of_name = self.texts.iter().filter(|(known, _)| known == name);
+        of_name.map(|(_, text)| text.trim()).find(|text| says_something(text))
     }
 
     /// Adds a text.
@@ -88,7 +117,7 @@ pub(super) async fn read(
         }
     };
     let body = read_whole(&mut exchange.body, max_file, share).await?;
-    let decoded = spawn_blocking(move || decoded(parse(&body)?, names, max_file));
+    let decoded = spawn_blocking(move || decoded(parse(&body, names)?, names, max_file));
     let sent = decoded.await.map_err(|error| ApiError::internal(error.to_string()))??;
     share.shrink_to(sent.files.iter().map(|(_, bytes)| bytes.len()).sum());
     Ok(sent)
@@ -117,7 +146,7 @@ async fn read_multipart(
             sent.files.push((name, bytes));
         } else if names.texts.contains(&name_of) {
             let text = read_value(&mut multipart, &name).await?;
-            sent.texts.push((name, text));
+            names.keep(&mut sent.texts, &name, &text)?;
         }
     }
     Ok(sent)
@@ -162,30 +191,105 @@ async fn read_whole(body: &mut RequestBody, max_file: usize, share: &Share) -> R
     Ok(bytes.freeze())
 }
 
-fn of_json(body: &[u8]) -> Result<Texts, Refusal> {
-    let object: Map<String, Value> = serde_json::from_slice(body)
-        .map_err(|error| Refusal::of_request("invalid_parameter", format!("malformed JSON: {error}")))?;
-    let texts = object.into_iter().filter_map(|(name, value)| match value {
-        Value::String(text) => Some((name, text)),
-        Value::Bool(yes) => Some((name, yes.to_string())),
-        Value::Number(number) => Some((name, number.to_string())),
-        Value::Null | Value::Array(_) | Value::Object(_) => None,
-    });
-    Ok(texts.collect())
+fn of_json(body: &[u8], names: Names) -> Result<Texts, Refusal> {
+    /// Collects the members that are read, and skips the others while they are parsed.
+    struct Members(Names);
+
+    impl<'de> Visitor<'de> for Members {
+        type Value = Result<Texts, Refusal>;
+
+        fn expecting(&self, formatter: &mut Formatter<'_>) -> fmt::Result {
+            formatter.write_str("an object")
+        }
+
+        fn visit_map<A: MapAccess<'de>>(self, mut members: A) -> Result<Self::Value, A::Error> {
+            let mut texts = Texts::new();
+            while let Some(name) = members.next_key::<String>()? {
+                let Scalar(text) = members.next_value()?;
+                if let Err(refusal) = text.map_or(Ok(()), |text| self.0.keep(&mut texts, &name, &text)) {
+                    return Ok(Err(refusal));
+                }
+            }
+            Ok(Ok(texts))
+        }
+    }
+
+    let malformed = |error| Refusal::of_request("invalid_parameter", format!("malformed JSON: {error}"));
+    let mut json = serde_json::Deserializer::from_slice(body);
+    let texts = json.deserialize_map(Members(names)).map_err(malformed)??;
+    json.end().map_err(malformed)?;
+    Ok(texts)
 }
 
-fn of_urlencoded(body: &[u8]) -> Result<Texts, Refusal> {
-    Ok(url::form_urlencoded::parse(body).map(|(name, text)| (name.into_owned(), text.into_owned())).collect())
+/// A string, a number or a boolean as text; nothing for everything else, which is not kept.
+struct Scalar(Option<String>);
+
+impl<'de> Deserialize<'de> for Scalar {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Text;
+
+        impl<'de> Visitor<'de> for Text {
+            type Value = Option<String>;
+
+            fn expecting(&self, formatter: &mut Formatter<'_>) -> fmt::Result {
+                formatter.write_str("any value")
+            }
+
+            fn visit_str<E>(self, text: &str) -> Result<Self::Value, E> {
+                Ok(Some(text.to_owned()))
+            }
+
+            fn visit_bool<E>(self, yes: bool) -> Result<Self::Value, E> {
+                Ok(Some(yes.to_string()))
+            }
+
+            fn visit_u64<E>(self, number: u64) -> Result<Self::Value, E> {
+                Ok(Some(number.to_string()))
+            }
+
+            fn visit_i64<E>(self, number: i64) -> Result<Self::Value, E> {
+                Ok(Some(number.to_string()))
+            }
+
+            fn visit_f64<E>(self, number: f64) -> Result<Self::Value, E> {
+                Ok(Some(number.to_string()))
+            }
+
+            fn visit_unit<E>(self) -> Result<Self::Value, E> {
+                Ok(None)
+            }
+
+            fn visit_seq<A: SeqAccess<'de>>(self, mut values: A) -> Result<Self::Value, A::Error> {
+                while values.next_element::<IgnoredAny>()?.is_some() {}
+                Ok(None)
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut members: A) -> Result<Self::Value, A::Error> {
+                while members.next_entry::<IgnoredAny, IgnoredAny>()?.is_some() {}
+                Ok(None)
+            }
+        }
+
+        deserializer.deserialize_any(Text).map(Self)
+    }
 }
 
-/// The known ones of `texts`, files in base64 decoded.
+fn of_urlencoded(body: &[u8], names: Names) -> Result<Texts, Refusal> {
+    let mut texts = Texts::new();
+    for (name, text) in url::form_urlencoded::parse(body) {
+        names.keep(&mut texts, &name, &text)?;
+    }
+    Ok(texts)
+}
+
+/// `texts` with the files in base64 decoded.
 fn decoded(texts: Texts, names: Names, max_file: usize) -> Result<Sent, Refusal> {
     let mut sent = Sent::default();
     for (name, text) in texts {
         if names.base64.contains(&name.as_str()) {
             let bytes = decoded_base64(text.as_bytes(), &name, max_file)?;
             sent.files.push((name, bytes));
-        } else if names.texts.contains(&name.as_str()) {
+        } else {
             sent.texts.push((name, text));
         }
     }
@@ -228,7 +332,7 @@ mod tests {
     fn json_and_forms_become_texts_and_files_and_other_names_are_skipped() {
         let json = br#"{"size":"hd","crop":true,"scale":null,"other":[1],"image_file_b64":"YWI="}"#;
         let form = b"size=hd&crop=true&size=&other=1&image_file_b64=YWI%3D";
-        for (texts, what) in [(of_json(json), "JSON"), (of_urlencoded(form), "a form")] {
+        for (texts, what) in [(of_json(json, NAMES), "JSON"), (of_urlencoded(form, NAMES), "a form")] {
             let mut sent = decoded(texts.expect("well formed"), NAMES, 10).expect("good");
             assert_eq!(
                 (sent.text("size"), sent.text("crop"), sent.text("other")),
@@ -238,7 +342,18 @@ mod tests {
             assert_eq!(sent.take("image_file_b64"), [Bytes::from("ab")], "{what}");
             assert!(sent.take("image_file_b64").is_empty());
         }
-        assert!(of_json(b"[]").is_err() && of_json(b"{").is_err());
+        assert!([&b"[]"[..], b"{", b"{}x"].iter().all(|body| of_json(body, NAMES).is_err()));
+    }
+
+    #[test]
+    fn what_is_not_read_takes_no_memory() {
+        let many = b"a&size=&size=hd&size=4k&".repeat(1000);
+        let texts = of_urlencoded(&many, NAMES).expect("well formed");
+        assert_eq!(texts, [("size".to_owned(), "hd".to_owned())]);
+        let nested = format!(r#"{{"x":[{}0],"crop":{{"a":[1]}},"size":1.5}}"#, "0,".repeat(1000));
+        assert_eq!(of_json(nested.as_bytes(), NAMES).expect("JSON"), [("size".to_owned(), "1.5".to_owned())]);
+        let long = format!("size={}", "x".repeat(MAX_TEXT + 1));
+        assert!(of_urlencoded(long.as_bytes(), NAMES).is_err());
     }
 
     #[test]

@@ -112,17 +112,15 @@ async fn answered(
     if !route.methods.split(", ").any(|method| method == exchange.method.as_str()) {
         return Err(not_allowed(route, &exchange.method).into());
     }
-    // What the scopes of a key have to allow.
-    let endpoint = if route.action == Action::Account { "/account" } else { "/remove" };
     let (caller, rate) = if route.wire == Wire::Rembg && !has_key {
         let account = facade.app.compat.account_of_rembg();
         let caller = facade.app.keys.of_account(account).ok_or_else(|| {
             ApiError::unavailable("the account of this route does not exist")
                 .because(format!("compat.rembg_account: no account `{account}`"))
         })?;
-        facade.admit_as(caller, endpoint, exchange)?
+        facade.admit_as(caller, exchange)?
     } else {
-        facade.admit_to(endpoint, exchange)?
+        facade.admit_unscoped(exchange)?
     };
     if route.wire == Wire::RemoveBg {
         answer::write_reset(&rate, &mut exchange.reply_headers);

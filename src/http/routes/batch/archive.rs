@@ -13,6 +13,9 @@ const STORED: u16 = 0;
 const TIME: u16 = 0;
 const DATE: u16 = (1 << 5) | 1;
 
+/// Bytes of a local header without the name.
+const LOCAL_HEADER: usize = 30;
+
 /// An archive under way: what was written before, as the directory at its end lists it.
 #[derive(Debug, Default)]
 pub(super) struct StoredZip {
@@ -23,11 +26,13 @@ pub(super) struct StoredZip {
 }
 
 impl StoredZip {
-    /// The local header of the file `name`. Its `length` bytes, whose CRC-32 is `crc`, are to follow.
-    pub(super) fn entry(&mut self, name: &str, length: usize, crc: u32) -> Vec<u8> {
-        const BOUNDED: &str = "a batch of ten pictures of 8192×8192 pixels is below 4 GiB";
-        let length = u32::try_from(length).expect(BOUNDED);
-        let name_length = u16::try_from(name.len()).expect("the name of a file is short");
+    /// The local header of the file `name`. Its `length` bytes, whose CRC-32 is `crc`, are to follow. Nothing where the
+    /// archive would be longer than 4 GiB, which ten pictures of the default limits are not.
+    pub(super) fn entry(&mut self, name: &str, length: usize, crc: u32) -> Option<Vec<u8>> {
+        let length = u32::try_from(length).ok()?;
+        let name_length = u16::try_from(name.len()).ok()?;
+        let header_length = u32::try_from(LOCAL_HEADER + name.len()).ok()?;
+        let written = self.written.checked_add(header_length)?.checked_add(length)?;
         let mut common = Vec::new();
         push_u16(&mut common, &[VERSION, UTF8_NAMES, STORED, TIME, DATE]);
         push_u32(&mut common, &[crc, length, length]);
@@ -43,10 +48,8 @@ impl StoredZip {
         self.directory.extend_from_slice(name.as_bytes());
         self.entries += 1;
 
-        let header = [b"PK\x03\x04", &common[..], name.as_bytes()].concat();
-        let whole = u32::try_from(header.len()).ok().and_then(|header| header.checked_add(length));
-        self.written = whole.and_then(|whole| self.written.checked_add(whole)).expect(BOUNDED);
-        header
+        self.written = written;
+        Some([b"PK\x03\x04", &common[..], name.as_bytes()].concat())
     }
 
     /// The end of the archive, after the last file.
@@ -81,11 +84,19 @@ mod tests {
         let mut zip = StoredZip::default();
         let mut bytes = Vec::new();
         for (name, content) in FILES {
-            bytes.extend(zip.entry(name, content.len(), crc32fast::hash(content)));
+            bytes.extend(zip.entry(name, content.len(), crc32fast::hash(content)).expect("short"));
             bytes.extend_from_slice(content);
         }
         bytes.extend(zip.finish());
         bytes
+    }
+
+    #[test]
+    fn an_archive_of_more_than_four_gibibytes_is_refused() {
+        let mut zip = StoredZip::default();
+        assert!(zip.entry("a", u32::MAX as usize, 0).is_none());
+        assert_eq!(zip.entry("a", 3 << 30, 0).map(|header| header.len()), Some(LOCAL_HEADER + 1));
+        assert!(zip.entry("b", 1 << 30, 0).is_none());
     }
 
     #[test]

@@ -240,7 +240,8 @@ impl Writer {
         let content = bytes.clone();
         // A large picture takes too long for a thread that others wait for.
         let Ok(crc) = spawn_blocking(move || crc32fast::hash(&content)).await else { return Err(Gone) };
-        let header = archive.zip.entry(name, bytes.len(), crc);
+        // Cut off, as for a caller that left: its directory could not be written.
+        let header = archive.zip.entry(name, bytes.len(), crc).ok_or(Gone)?;
         self.send(header).await?;
         while !bytes.is_empty() {
             let piece = bytes.split_to(bytes.len().min(PIECE));
