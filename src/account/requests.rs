@@ -183,17 +183,25 @@ impl Memory {
 
     /// Drops up to `most` billed requests from before a time, oldest first. Whether there may be more.
     fn drop_before(&mut self, before: UnixSeconds, most: usize) -> bool {
+        // Added again at the end, or one that runs on would be seen without end.
+        let mut running = Vec::new();
+        let mut may_be_more = true;
         for _ in 0..most {
-            let Some(&(at, id)) = self.billed.front().filter(|(at, _)| *at < before) else { return false };
+            let Some(&(at, id)) = self.billed.front().filter(|(at, _)| *at < before) else {
+                may_be_more = false;
+                break;
+            };
             self.billed.pop_front();
             match self.entries.get(&id) {
                 Some(Entry::Billed(latest)) if latest.at == at => drop(self.entries.remove(&id)),
                 // Its permit may restore what was billed before.
-                Some(Entry::Running { .. }) => self.billed.push_back((at, id)),
+                Some(Entry::Running { .. }) => running.push((at, id)),
                 Some(Entry::Billed(_)) | None => {}
             }
         }
-        true
+        may_be_more &= running.len() < most;
+        self.billed.extend(running);
+        may_be_more
     }
 }
 
@@ -446,6 +454,18 @@ mod tests {
             1 => Just(Step::Forget),
             1 => Just(Step::Restart),
         ]
+    }
+
+    #[test]
+    fn a_request_that_runs_on_does_not_keep_the_forgetting_from_its_end() {
+        let mut memory = Memory::default();
+        let (_sender, ended) = watch::channel(());
+        memory.entries.insert([1; 32], Entry::Running { fingerprint: [0; 32], ended });
+        memory.billed.push_back((UnixSeconds(1), [1; 32]));
+        for most in [1, 1000] {
+            assert!(!memory.drop_before(UnixSeconds(2), most), "nothing more can be dropped");
+            assert_eq!(memory.billed.len(), 1, "it is looked at again later");
+        }
     }
 
     /// What the model knows of a key.
