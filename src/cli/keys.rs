@@ -139,7 +139,8 @@ impl Bounds {
             change["images_per_month"] = images.into();
         }
         if let Some(scope) = &self.scope {
-            change["scopes"] = if scope.iter().any(|name| name == "all") { json!([]) } else { json!(scope) };
+            // Beside other names `all` is none of them, and is refused as such.
+            change["scopes"] = if scope == &["all"] { json!([]) } else { json!(scope) };
         }
         change
     }

@@ -4,13 +4,13 @@ use crate::compose::SUBJECT_ALPHA;
 use crate::image::{Frame, Mask, Rect, Size};
 use crate::matting::NoSubject;
 
-/// `mask`, of a picture of `size`, with no subject outside of `region`: of the cells of its grid those count whose middle
-/// lies inside.
+/// `mask`, of a picture of `size`, with no subject outside of `region`: of the cells of its grid those count that overlap
+/// it. [`cleared`] is exact to the pixel.
 pub(super) fn masked(mut mask: Mask, size: Size, region: Rect) -> Mask {
     let grid = mask.size;
     let inside = |cell: u32, cells: u32, side: u32, first: u32, length: u32| {
-        let middle = (f64::from(cell) + 0.5) * f64::from(side) / f64::from(cells.max(1));
-        middle >= f64::from(first) && middle < f64::from(first) + f64::from(length)
+        let edge = |cell: u32| f64::from(cell) * f64::from(side) / f64::from(cells.max(1));
+        edge(cell) < f64::from(first) + f64::from(length) && edge(cell + 1) > f64::from(first)
     };
     let columns: Vec<_> =
         (0..grid.width).map(|x| inside(x, grid.width, size.width, region.left, region.width)).collect();
@@ -63,10 +63,10 @@ mod tests {
     }
 
     #[test]
-    fn a_cell_of_the_mask_counts_where_its_middle_lies_inside() {
+    fn a_cell_of_the_mask_counts_where_it_overlaps_the_region() {
         let mask = Mask { size: Size::new(3, 2), values: vec![1.0; 6] };
         let masked = masked(mask, Size::new(6, 4), REGION);
-        // Cells of 2×2 pixels: middles at 1, 3, 5 and at 1, 3.
-        assert_eq!(masked.values, [0.0, 1.0, 0.0, 0.0, 0.0, 0.0]);
+        // Cells of 2×2 pixels, and the region begins in the middle of the upper ones.
+        assert_eq!(masked.values, [0.0, 1.0, 1.0, 0.0, 1.0, 1.0]);
     }
 }

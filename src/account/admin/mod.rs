@@ -309,6 +309,9 @@ async fn create_key(keys: &Keys, body: &[u8]) -> Result<Reply, Reply> {
         images_per_month: new.images_per_month,
         scopes: Scopes::of(&new.scopes).map_err(|error| invalid_bound("scopes", &error))?,
     };
+    if bounds.expires_at.is_some_and(|at| at <= UnixSeconds::now()) {
+        return Err(Reply::invalid(Some("expires_at"), "`expires_at` has passed"));
+    }
     let mode = if new.test { Mode::Test } else { Mode::Live };
     Ok(reply_with_secret(&keys.create_bounded(&account, label, mode, bounds).await?))
 }
