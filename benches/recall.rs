@@ -94,7 +94,7 @@ async fn mask(engine: &Engine, photo: Frame, detect: Detect) -> Result<Mask, Box
     let cut = Cut { detect, ..Recipe::default().cut().expect("it cuts").clone() };
     let call =
         Call { lane: Lane::Bulk, deadline: Instant::now() + Duration::from_secs(600), limits: Limits::default() };
-    Ok(pipeline::look(engine, &slot, photo, &cut, &call).await?.mask)
+    Ok(pipeline::segment(engine, &slot, photo, &cut, &call).await?.mask)
 }
 
 fn sorted(folder: &Path) -> Result<Vec<PathBuf>, Box<dyn Error>> {

@@ -3,14 +3,14 @@
 //! `bytes → Header → Frame → Mask → Cutout → Composite → EncodedImage`, each stage consuming what the one before it
 //! made, so that every buffer is free as soon as the next one is there.
 
-mod closer;
-mod cutting;
-mod drawing;
+mod refine_pass;
+mod segment;
+mod backdrop;
 mod portrait;
 mod region;
 mod retouch;
 
-pub use cutting::{Looked, look};
+pub use segment::{Segmentation, segment};
 
 use crate::codec::{self, DecodeError, EncodeError, EncodeOptions, Header, Limits};
 use crate::compose::{self, Flattened, Framing, Head, Materials, OutputTooLarge, SUBJECT_ALPHA, Scene};
@@ -20,11 +20,11 @@ use crate::image::{BufferPool, Cutout, EncodedImage, Frame, Mask, Rect, Size};
 use crate::matting::{self, NoSubject};
 use crate::model::{Retoucher, SegmentError};
 use crate::portrait::LEAST_FACE;
-use crate::recipe::{Cut, Picture, Portrait, Recipe, Source, Wants, Work};
+use crate::recipe::{Cut, Picture, Portrait, Recipe, Source, RequiredInputs, Work};
 use crate::telemetry::metrics::{self, Stage};
 use bytes::Bytes;
-use drawing::Drawing;
-use portrait::{Seated, Sitter};
+use backdrop::Drawing;
+use portrait::{PortraitInput, PortraitFace};
 use std::borrow::Cow;
 use std::fmt;
 use std::sync::Arc;
@@ -132,14 +132,14 @@ impl Timings {
 
 /// The pictures that a job may need beside its input.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Beside {
+pub enum AuxImage {
     /// The new background.
     Background,
     /// The watermark.
     Mark,
 }
 
-impl fmt::Display for Beside {
+impl fmt::Display for AuxImage {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Self::Background => "the background",
@@ -156,9 +156,9 @@ pub enum PipelineError {
     Decode(#[from] DecodeError),
     /// A picture beside the input cannot be used.
     #[error("{which}: {error}")]
-    Beside {
+    AuxImage {
         /// Which one.
-        which: Beside,
+        which: AuxImage,
         /// Why.
         #[source]
         error: DecodeError,
@@ -237,8 +237,8 @@ pub async fn run_in(
     call: &Call,
 ) -> Result<Output, PipelineError> {
     let slot = slot.clone();
-    let Recipe { work, scene, encode, wants } = recipe.within(&call.limits);
-    let job = Job { files: files.into(), scene, encode, wants };
+    let Recipe { work, scene, encode, inputs } = recipe.within(&call.limits);
+    let job = Job { files: files.into(), scene, encode, inputs };
     let stages = async {
         match work {
             Work::Cut { cut, picture } => stages(engine, slot, job, cut, picture, call).await,
@@ -263,7 +263,7 @@ struct Job {
     files: Files,
     scene: Scene,
     encode: EncodeOptions,
-    wants: Wants,
+    inputs: RequiredInputs,
 }
 
 /// The stages of a picture whose subject is looked for.
@@ -275,14 +275,14 @@ async fn stages(
     picture: Picture,
     call: &Call,
 ) -> Result<Output, PipelineError> {
-    let Job { files, scene, encode, wants } = job;
+    let Job { files, scene, encode, inputs } = job;
     let workers = Workers { engine, slot: &slot };
     let began = Instant::now();
     let mut timings = Timings { fetch: files.fetch, ..Timings::default() };
 
-    let drawing = Drawing::of(&wants, &files);
+    let drawing = Drawing::of(&inputs, &files);
     let limits = call.limits;
-    let of_background = match wants.background {
+    let of_background = match inputs.background {
         Some(Source::Generated(_)) => PICTURE_LIMITS,
         Some(Source::Attached | Source::Url(_)) | None => limits,
     };
@@ -295,7 +295,7 @@ async fn stages(
     }
     let drawing = drawing.map(|drawing| drawing.on(&scene, size)).transpose()?;
     let drawn_pixels = drawing.as_ref().map_or(0, Drawing::most_pixels);
-    let work_pixels = most_pixels(&scene, picture, size) + cutting::most_pixels(size, &cut) + drawn_pixels;
+    let work_pixels = most_pixels(&scene, picture, size) + segment::most_pixels(size, &cut) + drawn_pixels;
     engine.reserve_pixels(&slot, probed.pixels() + work_pixels, call.deadline).await?;
 
     let (buffers, scene) = (engine.buffers().clone(), Arc::new(scene));
@@ -321,22 +321,22 @@ async fn stages(
         if own_alpha {
             return Ok((None, 0.0, frame, Duration::ZERO));
         }
-        let Looked { frame, mask, uncertainty, took } = look(engine, &slot, frame, &cut, call).await?;
+        let Segmentation { frame, mask, uncertainty, took } = segment(engine, &slot, frame, &cut, call).await?;
         Ok((Some(mask), uncertainty, frame, took))
     };
-    let ((mask, uncertainty, frame, looked), drawn) = tokio::try_join!(looking, drawing::drawn(&workers, drawing))?;
+    let ((mask, uncertainty, frame, looked), drawn) = tokio::try_join!(looking, backdrop::drawn(&workers, drawing))?;
     timings.segment = looked;
     let region = cut.region.map(|region| region.of(size));
     let mask = match region {
         Some(region) => mask.map(|mask| region::masked(mask, size, region)),
         None => mask,
     };
-    let Seated { frame, mask, sitter, took } = match picture {
-        Picture::Portrait(portrait) => Sitter::find(&workers, frame, mask, portrait).await?,
+    let PortraitInput { frame, mask, sitter, took } = match picture {
+        Picture::Portrait(portrait) => PortraitFace::find(&workers, frame, mask, portrait).await?,
         Picture::Classified => {
-            Sitter::find(&workers, frame, mask, Portrait { aspect: None, restore_face: false }).await?
+            PortraitFace::find(&workers, frame, mask, Portrait { aspect: None, restore_face: false }).await?
         }
-        Picture::Cutout | Picture::Source => Seated { frame, mask, sitter: None, took: Duration::ZERO },
+        Picture::Cutout | Picture::Source => PortraitInput { frame, mask, sitter: None, took: Duration::ZERO },
     };
     timings.retouch = took;
     // A face that only classifies the subject changes nothing of the picture.
@@ -353,7 +353,7 @@ async fn stages(
     let (frame, subject) = found?;
     timings.matte = took;
 
-    let (scene, materials, understood, drawing) = drawing::placed(drawn, &scene, materials);
+    let (scene, materials, understood, drawing) = backdrop::placed(drawn, &scene, materials);
     let compose = move || {
         let scene = match framed_by {
             Some(sitter) => Cow::Owned(sitter.scene(&scene, &frame)),
@@ -452,12 +452,12 @@ impl Probed {
     fn of(files: Files, limits: &Limits, of_background: &Limits) -> Result<Self, PipelineError> {
         let beside = |which, bytes: Option<Bytes>, limits| {
             let judged = bytes.map(|bytes| Judged::of(bytes, limits)).transpose();
-            judged.map_err(|error| PipelineError::Beside { which, error })
+            judged.map_err(|error| PipelineError::AuxImage { which, error })
         };
         Ok(Self {
             source: Judged::of(files.source, limits)?,
-            background: beside(Beside::Background, files.background, of_background)?,
-            mark: beside(Beside::Mark, files.mark, limits)?,
+            background: beside(AuxImage::Background, files.background, of_background)?,
+            mark: beside(AuxImage::Mark, files.mark, limits)?,
         })
     }
 
@@ -470,10 +470,10 @@ impl Probed {
     fn decoded(self, buffers: &BufferPool) -> Result<(Frame, Materials), PipelineError> {
         let beside = |which, judged: Option<Judged>| {
             let decoded = judged.map(|judged| judged.decoded(buffers)).transpose();
-            decoded.map_err(|error| PipelineError::Beside { which, error })
+            decoded.map_err(|error| PipelineError::AuxImage { which, error })
         };
-        let background = beside(Beside::Background, self.background)?;
-        let mark = beside(Beside::Mark, self.mark)?;
+        let background = beside(AuxImage::Background, self.background)?;
+        let mark = beside(AuxImage::Mark, self.mark)?;
         Ok((self.source.decoded(buffers)?, Materials { background, plate: None, mark }))
     }
 }

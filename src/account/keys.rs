@@ -10,7 +10,7 @@ use super::api_key::{self, ApiKey, Mode};
 use super::index::Index;
 use super::write::{WriteError, write};
 use super::{AccountName, DEFAULT_ACCOUNT, KeyBounds, KeyChange, Label, Scopes};
-use crate::recipe::CutModel;
+use crate::recipe::InferenceMode;
 use crate::store::{Account, AccountModel, Change, ChangeError, Key, OpenError, Plan, Rows, StateStore, UnixSeconds};
 
 /// Characters of a key's public id after `key_`.
@@ -35,7 +35,7 @@ pub struct KeyInfo {
     /// Whether the account is on the allow-list of `/replace-bg-ai`.
     pub generates: bool,
     /// Which model cuts out for the account; nothing where the daemon's does.
-    pub model: Option<CutModel>,
+    pub model: Option<InferenceMode>,
     /// Images that the key may have made in a month; nothing where it has no bound of its own.
     pub images_per_month: Option<u64>,
     /// The endpoints that it is for.

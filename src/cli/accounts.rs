@@ -11,7 +11,7 @@ use super::exit::{Failure, Outcome};
 use super::{operate, print};
 use crate::account::admin::Link;
 use crate::account::{AccountModel, Plan};
-use crate::recipe::CutModel;
+use crate::recipe::InferenceMode;
 
 /// Create and list accounts, and set what they may do.
 #[derive(Args, Debug)]
@@ -87,8 +87,8 @@ impl ValueEnum for ModelArg {
         const {
             &[
                 Self(AccountModel(None)),
-                Self(AccountModel(Some(CutModel::Standard))),
-                Self(AccountModel(Some(CutModel::Quality))),
+                Self(AccountModel(Some(InferenceMode::Standard))),
+                Self(AccountModel(Some(InferenceMode::Quality))),
             ]
         }
     }

@@ -8,7 +8,7 @@ use crate::image::Frame;
 use crate::model::device;
 use crate::model::weights::Weights;
 use crate::model::weights::architecture::Architecture;
-use crate::pipeline::{self, Call, Files, Looked, Output, PipelineError};
+use crate::pipeline::{self, Call, Files, Segmentation, Output, PipelineError};
 use crate::recipe::{Cut, Recipe};
 use bytes::Bytes;
 use std::sync::Arc;
@@ -86,7 +86,7 @@ impl Local {
     }
 
     /// One picture as far as its mask.
-    pub(super) async fn look(&self, bytes: Bytes, cut: &Cut) -> Result<Looked, Failure> {
+    pub(super) async fn look(&self, bytes: Bytes, cut: &Cut) -> Result<Segmentation, Failure> {
         let slot = self.engine.admit()?;
         let pool = self.engine.buffers().clone();
         let limits = self.limits;
@@ -95,7 +95,7 @@ impl Local {
             codec::decode(&bytes, &header, &pool)
         };
         let frame = self.engine.cpu(decode).await??;
-        Ok(pipeline::look(&self.engine, &slot, frame, cut, &self.call()).await?)
+        Ok(pipeline::segment(&self.engine, &slot, frame, cut, &self.call()).await?)
     }
 
     /// Work on the engine's CPU pool.

@@ -1,6 +1,6 @@
 //! The `[engine]` section.
 
-use crate::recipe::CutModel;
+use crate::recipe::InferenceMode;
 use std::time::Duration;
 
 /// Bounds and habits of the engine.
@@ -9,7 +9,7 @@ use std::time::Duration;
 pub struct EngineConfig {
     /// Which model cuts out pictures where neither the request nor the account says: `standard`, or `quality`, which looks a
     /// second time. Clips are cut out by `standard`.
-    pub model: CutModel,
+    pub model: InferenceMode,
     /// Requests in flight, from the first byte of work to the encoded answer; one more is refused (429).
     pub max_requests_in_flight: usize,
     /// Decoded megapixels in memory at once, in and out. Pictures wait for it; one larger than all of it goes alone.
@@ -29,7 +29,7 @@ pub struct EngineConfig {
 impl Default for EngineConfig {
     fn default() -> Self {
         Self {
-            model: CutModel::default(),
+            model: InferenceMode::default(),
             max_requests_in_flight: 64,
             max_megapixels_in_flight: 64,
             cpu_workers: 0,
@@ -102,8 +102,8 @@ mod tests {
     #[test]
     fn the_model_is_one_of_two() {
         let model = |text: &str| toml::from_str::<EngineConfig>(text).map(|config| config.model);
-        assert_eq!(model("model = \"quality\"").unwrap(), CutModel::Quality);
-        assert_eq!(model("").unwrap(), CutModel::Standard);
+        assert_eq!(model("model = \"quality\"").unwrap(), InferenceMode::Quality);
+        assert_eq!(model("").unwrap(), InferenceMode::Standard);
         assert!(model("model = \"best\"").is_err());
     }
 }

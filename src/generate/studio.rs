@@ -10,7 +10,7 @@ use super::config::GenerateConfig;
 use super::flights::Flights;
 use super::upstream::{PICTURE_LIMITS, PictureSize, Upstream, UpstreamError};
 use crate::image::Size;
-use crate::recipe::{ModelId, Wish};
+use crate::recipe::{ModelId, PromptRequest};
 use crate::source::{FetchConfig, FetchConfigError, Fetcher, Objects, ObjectsError};
 use crate::store::Plan;
 use crate::telemetry::{metrics, with_causes};
@@ -166,7 +166,7 @@ impl Studio {
     /// [`NotMade`] when the model that was asked for fails or is not [offered](Self::offers), or one of those that were picked refuses the prompt.
     pub async fn backdrop(
         &self,
-        wish: &Wish,
+        wish: &PromptRequest,
         canvas: Size,
         patron: Patron<'_>,
         deadline: Instant,

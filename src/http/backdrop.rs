@@ -71,7 +71,7 @@ impl Facade {
         source: &Bytes,
         received: Instant,
     ) -> Result<Option<(Made, Share)>, ApiError> {
-        let Some(Source::Generated(wish)) = &recipe.wants.background else { return Ok(None) };
+        let Some(Source::Generated(wish)) = &recipe.inputs.background else { return Ok(None) };
         let studio = &self.app.studio;
         if !studio.has_models_for(patron(caller)) {
             return Ok(None);

@@ -12,7 +12,7 @@ use crate::account::{LedgerError, WriteError};
 use crate::codec::{DecodeError, EncodeError};
 use crate::engine::EngineError;
 use crate::generate::{NotMade, UpstreamError};
-use crate::pipeline::{Beside, PipelineError};
+use crate::pipeline::{AuxImage, PipelineError};
 use crate::recipe::{BG_FILE, FieldError};
 use crate::source::{FetchError, FetchFailure};
 use crate::store::{ChangeError, OpenError};
@@ -292,11 +292,11 @@ impl From<PipelineError> for ApiError {
     fn from(error: PipelineError) -> Self {
         match error {
             PipelineError::Decode(error) => error.into(),
-            PipelineError::Beside { which, error } => {
+            PipelineError::AuxImage { which, error } => {
                 let message = format!("{which}: {error}");
                 let param = match which {
-                    Beside::Background => BG_FILE,
-                    Beside::Mark => "watermark",
+                    AuxImage::Background => BG_FILE,
+                    AuxImage::Mark => "watermark",
                 };
                 Self { message, ..error.into() }.param(param)
             }

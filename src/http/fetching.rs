@@ -44,7 +44,7 @@ pub(super) async fn beside(
     attached: Option<Bytes>,
 ) -> Result<BesideFiles, ApiError> {
     let background = async {
-        Ok::<_, ApiError>(match &recipe.wants.background {
+        Ok::<_, ApiError>(match &recipe.inputs.background {
             Some(Source::Url(url)) => Some(fetch(app, memory, url, "bg_url").await?),
             Some(Source::Attached) => attached.map(|bytes| (bytes, memory.share())),
             // Made elsewhere.
@@ -52,13 +52,13 @@ pub(super) async fn beside(
         })
     };
     let mark = async {
-        Ok::<_, ApiError>(match &recipe.wants.mark {
+        Ok::<_, ApiError>(match &recipe.inputs.mark {
             Some(url) => Some(fetch(app, memory, url, "watermark").await?),
             None => None,
         })
     };
     let (background, mark) = tokio::try_join!(background, mark)?;
-    let is_url = matches!(recipe.wants.background, Some(Source::Url(_)));
+    let is_url = matches!(recipe.inputs.background, Some(Source::Url(_)));
     let (background, background_share) = background.unzip();
     let (mark, mark_share) = mark.unzip();
     let fetched = [background.clone().filter(|_| is_url), mark.clone()];

@@ -81,7 +81,7 @@ use crate::jobs::Jobs;
 use crate::jobs::results::Results;
 use crate::jobs::secret::DaemonSecret;
 use crate::pipeline::{self, Call, Files, Output, PipelineError};
-use crate::recipe::{CutModel, Recipe};
+use crate::recipe::{InferenceMode, Recipe};
 use crate::source::{FetchError, Fetcher, Room};
 use crate::store::{Plan, StateStore, UnixSeconds};
 use crate::video::{self, Clip, ToolMissing, Tools, VideoConfig, VideoError};
@@ -193,7 +193,7 @@ pub struct Caller {
     /// Whether the account is on the allow-list of `/replace-bg-ai`.
     pub generates: bool,
     /// Which model cuts out for the account; nothing where the daemon's does.
-    pub model: Option<CutModel>,
+    pub model: Option<InferenceMode>,
     /// Images that the key may have made in a month; nothing where it has no bound of its own.
     pub images_per_month: Option<u64>,
     /// The endpoints that the key is for.
@@ -328,7 +328,7 @@ pub struct App {
     /// Which other services' wire formats are spoken.
     pub compat: CompatConfig,
     /// Which model cuts out where neither the request nor the account says.
-    pub model: CutModel,
+    pub model: InferenceMode,
     /// The keys.
     pub keys: Arc<dyn Authenticate>,
     /// What fetches callers' addresses.

@@ -5,7 +5,7 @@ use super::Caller;
 use super::error::ApiError;
 use super::facade::Facade;
 use super::response::MODEL;
-use crate::recipe::{CutModel, FieldError, Recipe};
+use crate::recipe::{InferenceMode, FieldError, Recipe};
 use hyper::header::HeaderMap;
 
 impl Facade {
@@ -17,7 +17,7 @@ impl Facade {
         recipe: &mut Recipe,
     ) -> Result<(), ApiError> {
         let usual = caller.model.unwrap_or(self.app.model);
-        let models = CutModel::ALL.map(|model| {
+        let models = InferenceMode::ALL.map(|model| {
             recipe.cut_out_by(model);
             (model, self.app.remover.model_of(recipe))
         });
@@ -27,12 +27,12 @@ impl Facade {
 
     /// Refuses a clip for a model that does not work on clips, before it is sent.
     pub(super) fn judge_pin_of_clip(&self, headers: &HeaderMap) -> Result<(), ApiError> {
-        pinned(headers, &[(CutModel::Standard, self.app.remover.model())]).map(|_| ())
+        pinned(headers, &[(InferenceMode::Standard, self.app.remover.model())]).map(|_| ())
     }
 }
 
 /// The one of `models` that a request names, if it names any.
-fn pinned(headers: &HeaderMap, models: &[(CutModel, String)]) -> Result<Option<CutModel>, ApiError> {
+fn pinned(headers: &HeaderMap, models: &[(InferenceMode, String)]) -> Result<Option<InferenceMode>, ApiError> {
     let mut values = headers.get_all(MODEL).iter();
     let Some(pinned) = values.next() else { return Ok(None) };
     let text = pinned.to_str().ok().filter(|_| values.next().is_none());

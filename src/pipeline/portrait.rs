@@ -19,24 +19,24 @@ const STANDS_OFF: f32 = 0.04;
 
 /// The subject, when it has a face.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Sitter {
+pub(super) struct PortraitFace {
     face: Face,
     portrait: Portrait,
 }
 
 /// A picture whose faces have been looked for.
-pub(super) struct Seated {
+pub(super) struct PortraitInput {
     /// The picture; with its sitter's face restored, where that was wanted.
     pub(super) frame: Frame,
     /// What the network saw in it before.
     pub(super) mask: Option<Mask>,
     /// Nothing where the subject has no face.
-    pub(super) sitter: Option<Sitter>,
+    pub(super) sitter: Option<PortraitFace>,
     /// How long it took.
     pub(super) took: Duration,
 }
 
-impl Sitter {
+impl PortraitFace {
     /// Looks for the face that decides, among those that belong to the subject, and restores it. Before the subject is cut
     /// out, so that matting and the unmixing of colours see the pixels that they work on.
     pub(super) async fn find(
@@ -44,7 +44,7 @@ impl Sitter {
         mut frame: Frame,
         mask: Option<Mask>,
         portrait: Portrait,
-    ) -> Result<Seated, PipelineError> {
+    ) -> Result<PortraitInput, PipelineError> {
         let retoucher = workers.engine.retoucher().clone();
         let find = move || {
             let size = frame.size();
@@ -62,7 +62,7 @@ impl Sitter {
         };
         let (found, took) = workers.run("portrait", find).await?;
         let (frame, mask, sitter) = found?;
-        Ok(Seated { frame, mask, sitter, took })
+        Ok(PortraitInput { frame, mask, sitter, took })
     }
 
     /// `options` with room for this sitter's hair, in a picture of `size`.

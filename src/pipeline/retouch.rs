@@ -20,7 +20,7 @@ pub(super) async fn stages(
     retouch: Retouch,
     call: &Call,
 ) -> Result<Output, PipelineError> {
-    let Job { files, scene, encode, wants: _ } = job;
+    let Job { files, scene, encode, inputs: _ } = job;
     let workers = Workers { engine, slot: &slot };
     let began = Instant::now();
     let mut timings = Timings { fetch: files.fetch, ..Timings::default() };

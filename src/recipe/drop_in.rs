@@ -97,7 +97,7 @@ fn recipe(fields: &Fields) -> Result<Recipe, FieldError> {
     };
     let mut recipe = finished(Work::Cut { cut, picture }, &common, &marks, format, scene);
     recipe.encode.channels = channels;
-    recipe.wants.background = source.filter(|_| channels == Channels::Rgba);
+    recipe.inputs.background = source.filter(|_| channels == Channels::Rgba);
     Ok(recipe)
 }
 

@@ -32,9 +32,9 @@ pub use endpoint::{BG_FILE, ENDPOINTS, Endpoint, Input, MAX_BATCH};
 pub use fields::{FieldError, Fields};
 pub use kind::{Form, Kind};
 pub use params::{Field, Origin};
-pub use replace_bg_ai::{BACKDROP_PATH, ModelId, Prompt, UNKNOWN_GROUNDING, WantedModel, Wish};
+pub use replace_bg_ai::{BACKDROP_PATH, ModelId, Prompt, UNKNOWN_GROUNDING, WantedModel, PromptRequest};
 pub use values::{
-    AlphaOnly, Blur, CropFormat, CutEngine, CutModel, CutoutFormat, DespillFlag, DespillPercent, DespillStrength,
+    AlphaOnly, Blur, CropFormat, CutEngine, InferenceMode, CutoutFormat, DespillFlag, DespillPercent, DespillStrength,
     Detect, Flag, Lift, Line, MaxDim, PresetRef, RgbaOnly, Room, Scale, ScaleOrNone, Side, Unit, Value, Whole,
 };
 pub use video::{VIDEO_ABOUT, VIDEO_FIELDS, VIDEO_PATH, VideoFormat, VideoRecipe, webhook_url};
@@ -54,7 +54,7 @@ pub struct Recipe {
     /// The file that comes back.
     pub encode: codec::EncodeOptions,
     /// Pictures that are needed beside the source.
-    pub wants: Wants,
+    pub inputs: RequiredInputs,
 }
 
 impl Default for Recipe {
@@ -83,7 +83,7 @@ impl Recipe {
     }
 
     /// Has the subject cut out by `model`, where one is cut out.
-    pub const fn cut_out_by(&mut self, model: CutModel) {
+    pub const fn cut_out_by(&mut self, model: InferenceMode) {
         if let Some(cut) = self.cut_mut() {
             cut.model = model;
         }
@@ -168,7 +168,7 @@ pub struct Cut {
     /// Another way to cut out than the default.
     pub engine: Option<CutEngine>,
     /// Which model does it. No field says that: it is the request's header, the account or the configuration.
-    pub model: CutModel,
+    pub model: InferenceMode,
     /// Outside of it everything is background.
     pub region: Option<Region>,
 }
@@ -207,7 +207,7 @@ impl Portrait {
 
 /// Pictures that are needed beside the source.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Wants {
+pub struct RequiredInputs {
     /// The new background.
     pub background: Option<Source>,
     /// The watermark.
@@ -222,7 +222,7 @@ pub enum Source {
     /// It has to be fetched.
     Url(SourceUrl),
     /// It has to be made from words. Without a file it is drawn by the built-in generator.
-    Generated(Wish),
+    Generated(PromptRequest),
 }
 
 #[cfg(test)]

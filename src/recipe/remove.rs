@@ -111,14 +111,14 @@ mod tests {
         assert_eq!(recipe.encode.channels, Channels::Alpha);
         assert!(!cut.keep_alpha);
         assert_eq!(recipe.scene.watermark, Some(Watermark { mark: Mark::Picture, opacity: 0.25 }));
-        assert_eq!(recipe.wants.mark.expect("an address").to_string(), "https://example.org/w.png");
+        assert_eq!(recipe.inputs.mark.expect("an address").to_string(), "https://example.org/w.png");
     }
 
     #[test]
     fn a_watermark_is_text_where_the_body_is_json() {
         let recipe = url(&fields(&[("watermark", "© us"), ("despill", "1")])).expect("all valid");
         assert_eq!(recipe.scene.watermark, Some(Watermark { mark: Mark::Text("© us".into()), opacity: 0.5 }));
-        assert_eq!(recipe.wants.mark, None);
+        assert_eq!(recipe.inputs.mark, None);
         assert!((recipe.cut().expect("it cuts").matting.despill - 0.01).abs() < 1e-6);
     }
 
@@ -135,10 +135,10 @@ mod tests {
             let merged = || fields(&[("watermark_opacity", "0.25")]).over(&fields(&[("watermark", stored)]));
             let (upload, url) = (upload(&merged()).expect(stored), url(&merged()).expect(stored));
             assert_eq!(upload.scene.watermark, url.scene.watermark, "{stored}");
-            assert_eq!(upload.wants.mark, url.wants.mark, "{stored}");
+            assert_eq!(upload.inputs.mark, url.inputs.mark, "{stored}");
             let mark = if is_picture { Mark::Picture } else { Mark::Text(stored.to_owned()) };
             assert_eq!(url.scene.watermark, Some(Watermark { mark, opacity: 0.25 }));
-            assert_eq!(url.wants.mark.is_some(), is_picture, "{stored}");
+            assert_eq!(url.inputs.mark.is_some(), is_picture, "{stored}");
         }
         let plain = Fields::default().over(&fields(&[("watermark", "http://example.org/w.png")]));
         assert_eq!(upload(&plain).expect_err("it is not https").param(), "watermark");

@@ -41,7 +41,7 @@ pub(super) fn replace(fields: &Fields) -> Result<Recipe, FieldError> {
         None => Background::Color(color),
     };
     let mut recipe = composed(&common, &marks, format, Scene { background, ..Scene::default() });
-    recipe.wants.background = source;
+    recipe.inputs.background = source;
     Ok(recipe)
 }
 
@@ -56,12 +56,12 @@ mod tests {
     fn a_file_wins_over_an_address_which_wins_over_a_colour() {
         let mut all = fields(&[URL, ("bg_color", "red")]);
         let by_url = replace(&all).expect("valid");
-        assert!(matches!(by_url.wants.background, Some(Source::Url(_))));
+        assert!(matches!(by_url.inputs.background, Some(Source::Url(_))));
         all.attach(BG_FILE);
         let by_file = replace(&all).expect("valid");
-        assert_eq!(by_file.wants.background, Some(Source::Attached));
+        assert_eq!(by_file.inputs.background, Some(Source::Attached));
         let by_color = replace(&fields(&[("bg_color", "red")])).expect("valid");
-        assert_eq!(by_color.wants.background, None);
+        assert_eq!(by_color.inputs.background, None);
         assert_eq!(by_color.scene.background, Background::Color(Color([255, 0, 0, 255])));
         let by_nothing = replace(&fields(&[])).expect("valid");
         assert_eq!(by_nothing.scene.background, Background::Color(Color::WHITE));

@@ -22,7 +22,7 @@ pub const UNKNOWN_GROUNDING: Grounding = Grounding {
 
 /// A backdrop that a caller wants.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Wish {
+pub struct PromptRequest {
     /// What it is to show: without space at its ends, and never more than one between words.
     pub prompt: String,
     /// Who is to make it; nothing leaves the choice to the service.
@@ -189,7 +189,7 @@ pub(super) fn generated(fields: &Fields) -> Result<Recipe, FieldError> {
     }
     let prompt = own.prompt.unwrap_or_default().normalised();
     let WantedModel(model) = own.model.unwrap_or_default();
-    recipe.wants.background = Some(Source::Generated(Wish { prompt, model }));
+    recipe.inputs.background = Some(Source::Generated(PromptRequest { prompt, model }));
     Ok(recipe)
 }
 
@@ -204,8 +204,8 @@ mod tests {
         generated(&fields(pairs)).expect("valid")
     }
 
-    fn wish(pairs: &[(&str, &str)]) -> Wish {
-        match recipe(pairs).wants.background {
+    fn wish(pairs: &[(&str, &str)]) -> PromptRequest {
+        match recipe(pairs).inputs.background {
             Some(Source::Generated(wish)) => wish,
             other @ (Some(Source::Attached | Source::Url(_)) | None) => panic!("{other:?}"),
         }

@@ -2,8 +2,8 @@
 
 use super::params::{Field, Group, fields};
 use super::{
-    Cut, CutEngine, CutModel, DespillFlag, DespillStrength, Detect, FieldError, Fields, Flag, Line, MaxDim, Picture,
-    PresetRef, Recipe, Retouch, Side, Unit, Value, Wants, Work,
+    Cut, CutEngine, InferenceMode, DespillFlag, DespillStrength, Detect, FieldError, Fields, Flag, Line, MaxDim, Picture,
+    PresetRef, Recipe, Retouch, Side, Unit, Value, RequiredInputs, Work,
 };
 use crate::codec::{Channels, EncodeOptions, PngEffort};
 use crate::compose::{self, Resize, Scene, Watermark};
@@ -199,7 +199,7 @@ pub(super) fn cut(common: &Common, marks: &impl Marks) -> Cut {
         keep_alpha: common.keep_alpha.is_none_or(|Flag(yes)| yes),
         detect: common.detect.unwrap_or_default(),
         engine: common.engine,
-        model: CutModel::default(),
+        model: InferenceMode::default(),
         region: None,
     }
 }
@@ -222,7 +222,7 @@ pub(super) fn finished(work: Work, common: &Common, marks: &impl Marks, format: 
             png: PngEffort::default(),
             channels: Channels::Rgba,
         },
-        wants: Wants { background: None, mark },
+        inputs: RequiredInputs { background: None, mark },
     }
 }
 

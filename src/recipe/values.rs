@@ -71,7 +71,7 @@ choice!(CutEngine { "product-v1" => Self::ProductV1 });
 /// Accounts are stored with one: a new one goes to the end, and none is renamed or removed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub enum CutModel {
+pub enum InferenceMode {
     /// Looks at the whole picture.
     #[default]
     Standard,
@@ -80,7 +80,7 @@ pub enum CutModel {
     Quality,
 }
 
-impl CutModel {
+impl InferenceMode {
     /// Both.
     pub const ALL: [Self; 2] = [Self::Standard, Self::Quality];
 
@@ -510,8 +510,8 @@ mod tests {
     #[test]
     fn a_model_is_named_after_the_weights() {
         for (weights, quality) in [("fgnet-384/5", "fgnet-384-quality/5"), ("mine", "mine-quality")] {
-            assert_eq!(CutModel::Standard.of(weights), weights);
-            assert_eq!(CutModel::Quality.of(weights), quality);
+            assert_eq!(InferenceMode::Standard.of(weights), weights);
+            assert_eq!(InferenceMode::Quality.of(weights), quality);
         }
     }
 

@@ -4,7 +4,7 @@
 //! was released is never edited, reordered or removed; a new one is a new variant at the end, and `latest` converts.
 //! `schemas/records/` holds the exact bytes of every version, and a test reads each of them.
 
-use crate::recipe::{CutModel, MAX_BATCH};
+use crate::recipe::{InferenceMode, MAX_BATCH};
 use std::fmt;
 
 use serde::de::DeserializeOwned;
@@ -133,7 +133,7 @@ impl std::str::FromStr for Plan {
 /// Which model cuts out for an account where a request does not say; nothing where the daemon's does.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
-pub struct AccountModel(pub Option<CutModel>);
+pub struct AccountModel(pub Option<InferenceMode>);
 
 impl AccountModel {
     /// What operators write for the daemon's.
@@ -153,7 +153,7 @@ impl std::str::FromStr for AccountModel {
     type Err = &'static str;
 
     fn from_str(text: &str) -> Result<Self, Self::Err> {
-        let model = CutModel::ALL.into_iter().find(|model| model.name() == text);
+        let model = InferenceMode::ALL.into_iter().find(|model| model.name() == text);
         let known = model.is_some() || text == Self::DEFAULT;
         known.then_some(Self(model)).ok_or("expected default, standard or quality")
     }

@@ -167,7 +167,7 @@ fn masks_of_a_graphics_device_are_those_on_record() {
     use backdrop::model::gpu::GpuSegmenter;
     use backdrop::model::weights::Weights;
 
-    let Some(adapter) = crate::gpu_network::adapter() else { return };
+    let Some(adapter) = crate::model::gpu::adapter() else { return };
     if adapter.kind == AdapterKind::Software {
         eprintln!("\n*** SKIPPED: no graphics card, the golden masks were NOT compared on one ***\n");
         return;

@@ -4,9 +4,9 @@
 
 #![cfg(target_os = "linux")]
 
-use crate::codec_support::{fixture, names};
-use crate::command::{backdrop, photo, stderr};
-use crate::daemon_memory::{KEY, Running, enlarged, enlarged_to, largest};
+use crate::codec::support::{fixture, names};
+use crate::support::command::{backdrop, photo, stderr};
+use crate::daemon::memory::{KEY, Running, enlarged, enlarged_to, largest};
 use backdrop::codec::{self, Channels, EncodeOptions, Limits, PngEffort};
 use backdrop::image::{BufferPool, Composite, OutputFormat, Quality, Size};
 use bytes::Bytes;

@@ -1,7 +1,7 @@
 //! Portraits, faces restored, pictures enlarged: the stages with networks that do what a test tells them.
 
-use crate::engine_fake::config;
-use crate::engine_pipeline::{Bright, call, png};
+use crate::engine::fake::config;
+use crate::engine::pipeline::{Bright, call, png};
 use backdrop::codec::{self, Limits};
 use backdrop::compose::OutputTooLarge;
 use backdrop::engine::{Engine, EngineError};

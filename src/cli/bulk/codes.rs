@@ -10,7 +10,7 @@ use crate::telemetry::with_causes;
 /// What the pipeline's error comes to.
 pub(super) fn unworked(error: &PipelineError) -> Unworked {
     let code = match error {
-        PipelineError::Decode(error) | PipelineError::Beside { error, .. } => match error {
+        PipelineError::Decode(error) | PipelineError::AuxImage { error, .. } => match error {
             DecodeError::Empty | DecodeError::Corrupt(_) => ErrorCode::InvalidImage,
             DecodeError::Unsupported { .. } => ErrorCode::UnsupportedMediaType,
             DecodeError::TooManyBytes { .. }

@@ -266,14 +266,14 @@ fn parameters(endpoint: &Endpoint, fields: &Fields, beside: &BesideFiles, models
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::recipe::CutModel;
+    use crate::recipe::InferenceMode;
 
     #[test]
     fn another_model_is_another_result_and_the_usual_one_is_what_it_was() {
         let weights = Weights::embedded();
         let mut recipe = Recipe::default();
         assert_eq!(models_of(&recipe, &weights), [weights.sha256()]);
-        recipe.cut_out_by(CutModel::Quality);
+        recipe.cut_out_by(InferenceMode::Quality);
         assert_eq!(models_of(&recipe, &weights), [format!("{}-quality", weights.sha256())]);
     }
 

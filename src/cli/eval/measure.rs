@@ -10,7 +10,7 @@ use crate::cli::runtime::Local;
 use crate::codec::{self, Limits};
 use crate::image::{BufferPool, Frame, Mask, Size};
 use crate::matting::{self, Method, Options};
-use crate::pipeline::Looked;
+use crate::pipeline::Segmentation;
 use crate::recipe::Cut;
 use crate::telemetry::with_causes;
 use futures_util::{StreamExt, stream};
@@ -96,13 +96,13 @@ async fn one(
 
 fn score(
     picture: Picture,
-    looked: Looked,
+    looked: Segmentation,
     options: &Options,
     truth: &[u8],
     limits: &Limits,
     cell: Option<Size>,
 ) -> Result<(Measured, Option<Cells>), Failure> {
-    let Looked { frame, mask, uncertainty, .. } = looked;
+    let Segmentation { frame, mask, uncertainty, .. } = looked;
     let header = codec::probe(truth, limits)?;
     let drawn = codec::decode(truth, &header, &BufferPool::new(0))?;
     let size = frame.size();

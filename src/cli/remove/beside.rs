@@ -3,7 +3,7 @@
 use super::file;
 use crate::cli::exit::Failure;
 use crate::image::SourceUrl;
-use crate::recipe::{BG_FILE, Recipe, Source, Wish};
+use crate::recipe::{BG_FILE, Recipe, Source, PromptRequest};
 use crate::source::Fetcher;
 use bytes::Bytes;
 use std::path::Path;
@@ -23,20 +23,20 @@ impl BesideFiles {
         attached: Option<&Path>,
         max_bytes: usize,
     ) -> Result<Self, Failure> {
-        let background = match (&recipe.wants.background, attached) {
+        let background = match (&recipe.inputs.background, attached) {
             (Some(Source::Attached), Some(path)) => {
                 let read = file::read(path.to_owned(), max_bytes).await;
                 Some(read.map_err(|error| format!("cannot read {BG_FILE} {}: {error}", path.display()))?)
             }
             (Some(Source::Url(url)), _) => Some(fetch(fetcher, url, "bg_url").await?),
-            (Some(Source::Generated(Wish { model: Some(model), .. })), _) => {
+            (Some(Source::Generated(PromptRequest { model: Some(model), .. })), _) => {
                 let told = "models are asked by a daemon; here `model` is auto, the built-in generator";
                 return Err(format!("model {model}: {told}").into());
             }
             // The pipeline draws it.
             (Some(Source::Generated(_)), _) | (Some(Source::Attached), None) | (None, _) => None,
         };
-        let mark = match &recipe.wants.mark {
+        let mark = match &recipe.inputs.mark {
             Some(url) => Some(fetch(fetcher, url, "watermark").await?),
             None => None,
         };

@@ -10,7 +10,7 @@ use crate::http::exchange::Exchange;
 use crate::http::facade::Facade;
 use crate::http::response::{MODEL, Reply};
 use crate::image::SourceUrl;
-use crate::recipe::{CutModel, FieldError, Fields};
+use crate::recipe::{InferenceMode, FieldError, Fields};
 use hyper::Method;
 use hyper::header::{HeaderMap, HeaderValue};
 use serde_json::Value;
@@ -115,7 +115,7 @@ fn region(extras: &str) -> Result<Option<String>, Refusal> {
 }
 
 /// The model that stands for one of rembg's; nothing for the account's own.
-fn model(sent: &Sent) -> Result<Option<CutModel>, Refusal> {
+fn model(sent: &Sent) -> Result<Option<InferenceMode>, Refusal> {
     const STANDARD: &[&str] = &["u2net", "u2netp", "u2net_human_seg", "silueta", "sam"];
     const QUALITY: &[&str] = &["birefnet-", "bria-", "isnet-"];
     let is_closer = flag(sent, "vm", "")
@@ -130,18 +130,18 @@ fn model(sent: &Sent) -> Result<Option<CutModel>, Refusal> {
             let message = format!("model `{name}` has no counterpart here: weights are the operator's to install");
             return Err(Refusal::of_request("invalid_model", message));
         }
-        Some(name) if QUALITY.iter().any(|prefix| name.starts_with(prefix)) => Some(CutModel::Quality),
-        Some(name) if STANDARD.contains(&name) || name.starts_with("ben") => Some(CutModel::Standard),
+        Some(name) if QUALITY.iter().any(|prefix| name.starts_with(prefix)) => Some(InferenceMode::Quality),
+        Some(name) if STANDARD.contains(&name) || name.starts_with("ben") => Some(InferenceMode::Standard),
         Some(name) => {
             let shown: String = name.chars().take(80).collect();
             return Err(Refusal::of_request("invalid_model", format!("no model `{shown}`")));
         }
     };
-    Ok(if is_closer { Some(CutModel::Quality) } else { named })
+    Ok(if is_closer { Some(InferenceMode::Quality) } else { named })
 }
 
 /// The headers of a request that names `model` as every other request does.
-fn with_model(facade: &Facade, headers: &HeaderMap, model: Option<CutModel>) -> HeaderMap {
+fn with_model(facade: &Facade, headers: &HeaderMap, model: Option<InferenceMode>) -> HeaderMap {
     let mut headers = headers.clone();
     let name = model.map(|model| model.of(&facade.app.remover.model()));
     if let Some(value) = name.and_then(|name| HeaderValue::from_str(&name).ok()) {
@@ -164,11 +164,11 @@ mod tests {
     fn a_model_of_rembg_is_one_of_the_two_or_is_refused() {
         for (pairs, expected) in [
             (&[][..], Some(None)),
-            (&[("model", "u2net")], Some(Some(CutModel::Standard))),
-            (&[("model", "birefnet-general-lite")], Some(Some(CutModel::Quality))),
-            (&[("model", "bria-rmbg")], Some(Some(CutModel::Quality))),
-            (&[("model", "isnet-general-use")], Some(Some(CutModel::Quality))),
-            (&[("model", "u2net"), ("vm", "true")], Some(Some(CutModel::Quality))),
+            (&[("model", "u2net")], Some(Some(InferenceMode::Standard))),
+            (&[("model", "birefnet-general-lite")], Some(Some(InferenceMode::Quality))),
+            (&[("model", "bria-rmbg")], Some(Some(InferenceMode::Quality))),
+            (&[("model", "isnet-general-use")], Some(Some(InferenceMode::Quality))),
+            (&[("model", "u2net"), ("vm", "true")], Some(Some(InferenceMode::Quality))),
             (&[("model", "isnet-anime")], None),
             (&[("model", "u2net_cloth_seg")], None),
             (&[("model", "u2net_custom")], None),

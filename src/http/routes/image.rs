@@ -112,7 +112,7 @@ pub(in crate::http) async fn finished(
     let files = Files { source, background: beside.background.or(picture), mark: beside.mark, fetch };
     let Finished { mut output, slot } = app.remover.run(files, recipe, &call).await.map_err(|error| {
         let error = ApiError::from(error).renamed(FILE, param);
-        let is_url = matches!(recipe.wants.background, Some(Source::Url(_)));
+        let is_url = matches!(recipe.inputs.background, Some(Source::Url(_)));
         if is_url { error.renamed(BG_FILE, "bg_url") } else { error }
     })?;
     // The files themselves went into the work and are gone.

@@ -1,7 +1,7 @@
 //! The stages of the golden set as the product runs them: the network, the matte, the endpoints.
 
 use super::set::{self, Case};
-use crate::engine_fake::config;
+use crate::engine::fake::config;
 use backdrop::codec::Limits;
 use backdrop::engine::{Engine, Lane};
 use backdrop::image::{Frame, Size};

@@ -1,0 +1,245 @@
+//! The admin interface: what each request answers, and that nothing answers without the token.
+
+use backdrop::account::Keys;
+use backdrop::account::admin::{Admin, AdminToken, Door, Reply};
+use http::Method;
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+use crate::store::support::bootstrapped;
+
+/// An admin interface on a fresh store, with the header that opens it.
+struct Desk {
+    folder: TempDir,
+    keys: Keys,
+    admin: Admin,
+    authorization: String,
+}
+
+impl Desk {
+    async fn new() -> Self {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let (keys, _) = bootstrapped(folder.path()).await;
+        let token = AdminToken::generate();
+        let admin = Admin::new(keys.clone(), token.clone());
+        // The token leaves the program only through the file, so a test reads it there, as the command line does.
+        let address = "127.0.0.1:9090".parse().expect("an address");
+        let _published = Door { address, token }.publish(folder.path()).expect("the folder is writable");
+        let file = std::fs::read(Door::file_in(folder.path())).expect("just published");
+        let door: Value = serde_json::from_slice(&file).expect("the file is JSON");
+        let authorization = format!("Bearer {}", door["token"].as_str().expect("a token"));
+        Self { folder, keys, admin, authorization }
+    }
+
+    async fn call(&self, method: Method, target: &str, body: &Value) -> Reply {
+        let body = if body.is_null() { Vec::new() } else { body.to_string().into_bytes() };
+        self.admin.answer(&method, target, Some(&self.authorization), &body).await
+    }
+}
+
+#[tokio::test]
+async fn a_key_lives_from_its_creation_to_its_revocation() {
+    let desk = Desk::new().await;
+    let created = desk.call(Method::POST, "/keys", &json!({"label": "CI", "test": true})).await;
+    assert_eq!(created.status, 201);
+    let secret = created.body["key"].as_str().expect("the key is shown").to_owned();
+    let id = created.body["id"].as_str().expect("its id").to_owned();
+    assert_eq!(desk.keys.authenticate(&secret).expect("it works").label, "CI");
+
+    let listed = desk.call(Method::GET, "/keys?account=default", &Value::Null).await;
+    assert_eq!(listed.status, 200);
+    assert!(!listed.body.to_string().contains(&secret), "the key is shown a second time");
+    let row = listed.body["keys"].as_array().expect("a list").iter().find(|key| key["id"] == *id).expect("it is there");
+    assert_eq!((&row["test"], &row["revoked_at"]), (&json!(true), &Value::Null));
+
+    let revoked = desk.call(Method::DELETE, &format!("/keys/{id}"), &Value::Null).await;
+    assert_eq!(revoked.status, 200);
+    assert!(revoked.body["revoked_at"].is_string());
+    assert_eq!(desk.keys.authenticate(&secret), None);
+}
+
+#[tokio::test]
+async fn accounts_are_created_listed_and_put_on_another_plan() {
+    let desk = Desk::new().await;
+    let created = desk.call(Method::POST, "/accounts", &json!({"name": "acme", "plan": "free"})).await;
+    assert_eq!((created.status.as_u16(), &created.body["plan"]), (201, &json!("free")));
+    let changed = desk.call(Method::PATCH, "/accounts/acme", &json!({"plan": "paid"})).await;
+    assert_eq!((changed.status.as_u16(), &changed.body["plan"]), (200, &json!("paid")));
+    assert_eq!((&created.body["generates"], &changed.body["generates"]), (&json!(false), &json!(false)));
+    let changed = desk.call(Method::PATCH, "/accounts/acme", &json!({"generates": true})).await;
+    assert_eq!((&changed.body["plan"], &changed.body["generates"]), (&json!("paid"), &json!(true)));
+    let both = desk.call(Method::PATCH, "/accounts/acme", &json!({"plan": "free", "generates": false})).await;
+    assert_eq!((&both.body["plan"], &both.body["generates"]), (&json!("free"), &json!(false)));
+    assert_eq!((&created.body["model"], &both.body["model"]), (&json!("default"), &json!("default")));
+    for model in ["quality", "standard", "default"] {
+        let changed = desk.call(Method::PATCH, "/accounts/acme", &json!({ "model": model })).await;
+        assert_eq!((&changed.body["model"], &changed.body["plan"]), (&json!(model), &json!("free")));
+    }
+    let shop = json!({"name": "quick", "plan": "paid", "model": "quality"});
+    assert_eq!(desk.call(Method::POST, "/accounts", &shop).await.body["model"], json!("quality"));
+    let friend =
+        desk.call(Method::POST, "/accounts", &json!({"name": "friend", "plan": "free", "generates": true})).await;
+    assert_eq!((friend.status.as_u16(), &friend.body["generates"]), (201, &json!(true)));
+    let listed = desk.call(Method::GET, "/accounts", &Value::Null).await;
+    let rows: Vec<_> =
+        listed.body["accounts"].as_array().expect("a list").iter().map(|row| (&row["name"], &row["plan"])).collect();
+    let (free, paid, plus) = (json!("free"), json!("paid"), json!("plus"));
+    assert_eq!(
+        rows,
+        [(&json!("acme"), &free), (&json!("default"), &plus), (&json!("friend"), &free), (&json!("quick"), &paid)]
+    );
+}
+
+#[tokio::test]
+async fn a_rotation_shows_the_new_secret_once_and_stops_the_old_one_at_its_time() {
+    let desk = Desk::new().await;
+    let mut old = desk.call(Method::POST, "/keys", &json!({"label": "CI"})).await.body;
+    let id = old["id"].as_str().expect("its id").to_owned();
+    let rotation = format!("/keys/{id}/rotate");
+    for (body, kept) in [(Value::Null, false), (json!({}), false), (json!({"keep_old_for": "2h"}), true)] {
+        let new = desk.call(Method::POST, &rotation, &body).await;
+        assert_eq!(
+            (new.status.as_u16(), &new.body["id"], &new.body["label"], &new.body["account"]),
+            (201, &json!(id), &json!("CI"), &json!("default"))
+        );
+        assert_eq!(new.body["old_secret_until"].is_string(), kept, "{}", new.body);
+        let secret = new.body["key"].as_str().expect("the key is shown");
+        assert!(desk.keys.authenticate(secret).is_some());
+        assert_eq!(desk.keys.authenticate(old["key"].as_str().expect("a key")).is_some(), kept, "{body}");
+        let listed = desk.call(Method::GET, "/keys", &Value::Null).await;
+        assert!(!listed.body.to_string().contains(secret));
+        assert_eq!(listed.body["keys"].as_array().map(Vec::len), Some(2), "the first key and this one");
+        old = new.body;
+    }
+    assert_eq!(desk.call(Method::DELETE, &format!("/keys/{id}"), &Value::Null).await.status, 200);
+    let again = desk.call(Method::POST, &rotation, &Value::Null).await;
+    assert_eq!((again.status.as_u16(), &again.body["error"]["code"]), (409, &json!("conflict")));
+}
+
+#[tokio::test]
+async fn bounds_of_a_key_are_set_listed_and_taken_away() {
+    let desk = Desk::new().await;
+    let bounds = json!({"expires_at": "2100-01-31", "images_per_month": 5, "scopes": ["/studio-shot", "remove"]});
+    let created = desk.call(Method::POST, "/keys", &bounds).await;
+    assert_eq!(created.status, 201, "{}", created.body);
+    let target = format!("/keys/{}", created.body["id"].as_str().expect("its id"));
+    let shown = |key: &Value| ["expires_at", "images_per_month", "scopes"].map(|name| key[name].clone());
+    let (midnight, both) = (json!("2100-01-31T00:00:00Z"), json!(["remove", "studio-shot"]));
+    assert_eq!(shown(&created.body), [midnight.clone(), json!(5), both.clone()]);
+    for (change, expected) in [
+        (json!({"images_per_month": 7}), [midnight.clone(), json!(7), both.clone()]),
+        (json!({"images_per_month": null}), [midnight.clone(), Value::Null, both.clone()]),
+        (json!({"scopes": ["presets"]}), [midnight, Value::Null, json!(["presets"])]),
+        (json!({"expires_at": null, "scopes": []}), [Value::Null, Value::Null, json!([])]),
+    ] {
+        let changed = desk.call(Method::PATCH, &target, &change).await;
+        assert_eq!((changed.status.as_u16(), shown(&changed.body)), (200, expected), "{change}");
+        let listed = desk.call(Method::GET, "/keys", &Value::Null).await.body;
+        assert!(listed["keys"].as_array().expect("a list").contains(&changed.body), "{listed}");
+    }
+    let changed = desk.call(Method::PATCH, &target, &json!({"expires_in": "30d"})).await.body;
+    assert!(changed["expires_at"].as_str().is_some_and(|time| time > "2026-"), "{changed}");
+    for (method, target, body) in [
+        (Method::PATCH, target.as_str(), json!({})),
+        (Method::PATCH, &target, json!({"expires_in": "soon"})),
+        (Method::PATCH, &target, json!({"expires_in": "1d", "expires_at": "2100-01-31"})),
+        (Method::PATCH, &target, json!({"images_per_month": -1})),
+        (Method::PATCH, &target, json!({"scopes": ["fly"]})),
+        (Method::PATCH, &target, json!({"label": "x"})),
+        (Method::POST, "/keys", json!({"scopes": ["fly"]})),
+        (Method::POST, "/keys", json!({"expires_at": "yesterday"})),
+        (Method::POST, &format!("{target}/rotate"), json!({"keep_old_for": "-1h"})),
+        (Method::POST, &format!("{target}/rotate"), json!({"keep": "1h"})),
+    ] {
+        let reply = desk.call(method, target, &body).await;
+        assert_eq!((reply.status.as_u16(), &reply.body["error"]["code"]), (400, &json!("invalid_parameter")), "{body}");
+    }
+    let unknown = desk.call(Method::PATCH, "/keys/key_unknown", &json!({"scopes": []})).await;
+    assert_eq!(unknown.status, 404);
+}
+
+#[tokio::test]
+async fn requests_that_make_no_sense_are_refused_with_their_code() {
+    let desk = Desk::new().await;
+    let none = Value::Null;
+    let cases = [
+        (Method::POST, "/keys", json!({"account": "nobody"}), 404, "not_found"),
+        (Method::POST, "/keys", json!({"account": "No Body"}), 400, "invalid_parameter"),
+        (Method::POST, "/keys", json!({"label": "two\nlines"}), 400, "invalid_parameter"),
+        (Method::POST, "/keys", json!({"lable": "typo"}), 400, "invalid_parameter"),
+        (Method::POST, "/keys", json!({"test": "yes"}), 400, "invalid_parameter"),
+        (Method::POST, "/keys", json!("text"), 400, "invalid_parameter"),
+        (Method::GET, "/keys?account=nobody", none.clone(), 404, "not_found"),
+        (Method::GET, "/keys?acount=default", none.clone(), 400, "invalid_parameter"),
+        (Method::GET, "/accounts?x=1", none.clone(), 400, "invalid_parameter"),
+        (Method::DELETE, "/keys/key_unknown", none.clone(), 404, "not_found"),
+        (Method::DELETE, "/keys/", none.clone(), 404, "not_found"),
+        (Method::POST, "/accounts", json!({"name": "default", "plan": "free"}), 409, "conflict"),
+        (Method::POST, "/accounts", json!({"name": "../x", "plan": "free"}), 400, "invalid_parameter"),
+        (Method::POST, "/accounts", json!({"name": "x", "plan": "gold"}), 400, "invalid_parameter"),
+        (Method::POST, "/accounts", json!({"name": "x"}), 400, "invalid_parameter"),
+        (Method::POST, "/accounts", none.clone(), 400, "invalid_parameter"),
+        (Method::PATCH, "/accounts/nobody", json!({"plan": "free"}), 404, "not_found"),
+        (Method::PATCH, "/accounts/nobody", json!({"generates": true}), 404, "not_found"),
+        (Method::PATCH, "/accounts/default", json!({}), 400, "invalid_parameter"),
+        (Method::PATCH, "/accounts/default", json!({"plan": "gold"}), 400, "invalid_parameter"),
+        (Method::PATCH, "/accounts/default", json!({"generates": "on"}), 400, "invalid_parameter"),
+        (Method::PATCH, "/accounts/default", json!({"model": "best"}), 400, "invalid_parameter"),
+        (Method::POST, "/accounts", json!({"name": "x", "plan": "free", "model": ""}), 400, "invalid_parameter"),
+        (Method::POST, "/keys/key_unknown/rotate", none.clone(), 404, "not_found"),
+        (Method::POST, "/keys//rotate", none.clone(), 405, "method_not_allowed"),
+        (Method::GET, "/keys/key_unknown/rotate", none.clone(), 405, "method_not_allowed"),
+        (Method::PUT, "/keys", none.clone(), 405, "method_not_allowed"),
+        (Method::GET, "/keys/key_unknown", none.clone(), 405, "method_not_allowed"),
+        (Method::DELETE, "/accounts/default", none.clone(), 405, "method_not_allowed"),
+        (Method::GET, "/presets", none.clone(), 404, "not_found"),
+        (Method::GET, "keys", none, 404, "not_found"),
+    ];
+    let before = (desk.keys.list(None), desk.keys.accounts());
+    for (method, target, body, status, code) in cases {
+        let reply = desk.call(method.clone(), target, &body).await;
+        let got = (reply.status.as_u16(), reply.body["error"]["code"].as_str());
+        assert_eq!(got, (status, Some(code)), "{method} {target} {body}");
+        assert_eq!(reply.allow.is_some(), status == 405, "{method} {target}");
+    }
+    assert_eq!((desk.keys.list(None), desk.keys.accounts()), before);
+}
+
+#[tokio::test]
+async fn nothing_answers_without_the_token() {
+    let desk = Desk::new().await;
+    let token = desk.authorization.strip_prefix("Bearer ").expect("a bearer header").to_owned();
+    let lower = format!("bearer {token}");
+    assert_eq!(desk.admin.answer(&Method::GET, "/keys", Some(&lower), b"").await.status, 200);
+    let a_callers_key = "bd_live_0123456789abcdefghijABCDEFGHIJ01";
+    for header in [
+        None,
+        Some(String::new()),
+        Some("Bearer".into()),
+        Some("Bearer ".into()),
+        Some(token.clone()),
+        Some(format!("Basic {token}")),
+        Some(format!("Bearer {}", &token[1..])),
+        Some(format!("Bearer {token}x")),
+        Some(format!("Bearer {}", token.to_uppercase())),
+        Some(format!("Bearer {a_callers_key}")),
+    ] {
+        for (method, target) in [(Method::GET, "/keys"), (Method::POST, "/keys"), (Method::GET, "/nothing")] {
+            let reply = desk.admin.answer(&method, target, header.as_deref(), b"{}").await;
+            assert_eq!(
+                (reply.status.as_u16(), &reply.body["error"]["code"]),
+                (401, &json!("unauthorized")),
+                "{header:?}"
+            );
+        }
+    }
+    assert_eq!(desk.keys.list(None).len(), 1);
+}
+
+#[tokio::test]
+async fn the_token_does_not_show_in_debug_output() {
+    let desk = Desk::new().await;
+    let token = desk.authorization.strip_prefix("Bearer ").expect("a bearer header");
+    assert!(!format!("{:?}", desk.admin).contains(token));
+    assert!(desk.folder.path().exists());
+}

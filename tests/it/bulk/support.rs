@@ -1,0 +1,103 @@
+//! Pictures and reports for the tests of `backdrop bulk`.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+use std::process::Output;
+
+use serde_json::Value;
+
+use crate::support::command::{backdrop, stderr};
+
+/// A small PNG with transparency of its own, which needs no network to be cut out. Each `seed` has other colours.
+pub(crate) fn picture(seed: u32) -> Vec<u8> {
+    const SIDE: u32 = 24;
+    let pixels: Vec<u8> = (0..SIDE * SIDE)
+        .flat_map(|at| {
+            let (x, y) = (at % SIDE, at / SIDE);
+            let inside = (6..18).contains(&x) && (6..18).contains(&y);
+            let shade = |factor: u32| ((x * factor + y + seed * 7) % 256) as u8;
+            [shade(3), shade(5), (seed % 256) as u8, if inside { 255 } else { 0 }]
+        })
+        .collect();
+    let mut bytes = Vec::new();
+    let mut encoder = png::Encoder::new(&mut bytes, SIDE, SIDE);
+    encoder.set_color(png::ColorType::Rgba);
+    encoder.write_header().unwrap().write_image_data(&pixels).unwrap();
+    bytes
+}
+
+/// So many pictures in a folder and folders below it.
+pub(crate) fn fill(folder: &Path, pictures: u32) {
+    for seed in 0..pictures {
+        let below = folder.join(format!("set {}", seed % 3));
+        fs::create_dir_all(&below).unwrap();
+        fs::write(below.join(format!("{seed:04}.png")), picture(seed)).unwrap();
+    }
+}
+
+/// `file://` of a folder.
+pub(crate) fn url(folder: &Path) -> String {
+    url::Url::from_file_path(folder).unwrap().into()
+}
+
+/// `backdrop bulk` from one folder to another, its report in a third place.
+pub(crate) fn bulk(from: &Path, to: &Path, report: &Path, arguments: &[&str]) -> Output {
+    backdrop()
+        .arg("bulk")
+        .args([url(from), url(to)])
+        .arg("--report")
+        .arg(report)
+        .args(arguments)
+        .output()
+        .expect("the binary runs")
+}
+
+/// Every file below a folder, hidden ones too.
+pub(crate) fn tree(folder: &Path) -> BTreeMap<String, Vec<u8>> {
+    fn walk(folder: &Path, root: &Path, into: &mut BTreeMap<String, Vec<u8>>) {
+        for entry in fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            if path.is_dir() {
+                walk(&path, root, into);
+            } else {
+                let name = path.strip_prefix(root).unwrap().to_str().unwrap().to_owned();
+                into.insert(name, fs::read(&path).unwrap());
+            }
+        }
+    }
+    let mut files = BTreeMap::new();
+    if folder.exists() {
+        walk(folder, folder, &mut files);
+    }
+    files
+}
+
+/// The rows of a report by the name after `prefix` in their sources; each must be there once.
+pub(crate) fn rows(report: &Path, prefix: &str) -> BTreeMap<String, Value> {
+    let text = fs::read_to_string(report).unwrap();
+    let mut rows = BTreeMap::new();
+    for line in text.lines() {
+        let row: Value = serde_json::from_str(line).unwrap_or_else(|error| panic!("{error}: {line}"));
+        let source = row["source"].as_str().unwrap().to_owned();
+        let name = source.strip_prefix(prefix).unwrap_or_else(|| panic!("{source} is not below {prefix}")).to_owned();
+        assert!(rows.insert(name, row).is_none(), "{source} is there twice");
+    }
+    rows
+}
+
+/// The rows without what differs between two runs.
+pub(crate) fn without_times(mut rows: BTreeMap<String, Value>) -> BTreeMap<String, Value> {
+    for row in rows.values_mut() {
+        let row = row.as_object_mut().unwrap();
+        row.remove("finished_at");
+        row.remove("milliseconds");
+        row.remove("output");
+    }
+    rows
+}
+
+/// The exit code, with everything it said when it is another.
+pub(crate) fn ended(output: &Output, code: i32) {
+    assert_eq!(output.status.code(), Some(code), "{}", stderr(output));
+}

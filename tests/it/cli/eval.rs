@@ -1,0 +1,92 @@
+//! `backdrop eval` and `backdrop bench`: figures of this machine and these weights.
+
+use crate::support::command::{backdrop, json, photo, stderr, stdout};
+use std::fs;
+
+#[test]
+fn a_matte_compared_with_itself_is_perfect() {
+    let folder = tempfile::tempdir().unwrap();
+    let set = folder.path().join("cups");
+    fs::create_dir_all(set.join("image")).unwrap();
+    fs::copy(photo("coffee.jpg"), set.join("image/cup.jpg")).unwrap();
+    let mask = set.join("mask/cup.png");
+    let made = backdrop().args(["remove", "--endpoint", "mask"]).arg(photo("coffee.jpg")).arg("-o").arg(&mask).output();
+    assert!(made.unwrap().status.success());
+
+    let details = folder.path().join("details.csv");
+    let output =
+        backdrop().arg("eval").arg(folder.path()).arg("--json").arg("--details").arg(&details).output().unwrap();
+    let result = json(&output);
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    let rows = result["sets"].as_array().unwrap();
+    assert_eq!(rows.len(), 2, "{result:#}");
+    assert_eq!((&rows[0]["of"], &rows[1]["of"]), (&"mask".into(), &"matte".into()));
+    assert_eq!((&rows[1]["set"], &rows[1]["n"]), (&"cups".into(), &1.into()));
+    assert_eq!((rows[1]["mae"].as_f64(), rows[1]["iou"].as_f64()), (Some(0.0), Some(1.0)));
+    assert!(rows[0]["mae"].as_f64() > Some(0.0), "the mask is not the matte: {result:#}");
+    assert_eq!(result["calibration"], serde_json::json!([]), "one picture has no fifths");
+    let details = fs::read_to_string(&details).unwrap();
+    let columns: Vec<Vec<&str>> = details.lines().map(|line| line.split(',').collect()).collect();
+    assert_eq!((columns.len(), columns[0].last()), (3, Some(&"uncertainty")), "{details}");
+    let told: f64 = columns[2].last().unwrap().parse().unwrap();
+    assert!(told > 0.0 && told < 1.0 && columns[1].last() == columns[2].last(), "{details}");
+
+    let table = stdout(&backdrop().arg("eval").arg(&set).output().unwrap());
+    assert!(table.starts_with("set ") && table.contains("cups  matte"), "{table}");
+}
+
+#[test]
+fn uncertainty_is_held_against_the_errors_and_the_worst_pictures_are_drawn() {
+    let folder = tempfile::tempdir().unwrap();
+    let set = folder.path().join("cups");
+    fs::create_dir_all(set.join("image")).unwrap();
+    fs::create_dir_all(set.join("mask")).unwrap();
+    let mask = folder.path().join("mask.png");
+    let made = backdrop().args(["remove", "--endpoint", "mask"]).arg(photo("coffee.jpg")).arg("-o").arg(&mask).output();
+    assert!(made.unwrap().status.success());
+    for i in 0..10 {
+        fs::copy(photo("coffee.jpg"), set.join(format!("image/{i}.jpg"))).unwrap();
+        fs::copy(&mask, set.join(format!("mask/{i}.png"))).unwrap();
+    }
+    let sheets = folder.path().join("sheets");
+    let run = |more: &[&str]| backdrop().arg("eval").arg(&set).args(more).output().unwrap();
+
+    let output = run(&["--json", "--worst", "2", "--contact-sheets", sheets.to_str().unwrap()]);
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    let calibration = &json(&output)["calibration"];
+    assert_eq!(calibration.as_array().unwrap().len(), 1, "one set is all there is: {calibration:#}");
+    let cups = &calibration[0];
+    assert_eq!((&cups["set"], &cups["n"], &cups["bad"]), (&"cups".into(), &10.into(), &0.0.into()));
+    // Equal pictures without an error: nothing to divide by, and no order.
+    assert!(cups["ratio"].is_null() && cups["rank_correlation"].is_null(), "{cups:#}");
+    assert!(cups["expected_bad"].as_f64().is_some_and(|bad| bad > 0.0 && bad < 1.0), "{cups:#}");
+
+    let sheet = fs::read(sheets.join("cups.png")).unwrap();
+    // Two rows of three cells of 400×300 with margins of 12.
+    assert_eq!((&sheet[16..20], &sheet[20..24]), (&1248_u32.to_be_bytes()[..], &636_u32.to_be_bytes()[..]));
+
+    let table = stdout(&run(&[]));
+    assert!(table.contains("\nuncertainty   n  expected bad") && table.contains("\ncups         10"), "{table}");
+    assert_eq!(run(&["--worst", "2"]).status.code(), Some(2), "nothing to draw them on");
+}
+
+#[test]
+fn a_folder_without_sets_cannot_be_measured() {
+    let folder = tempfile::tempdir().unwrap();
+    let output = backdrop().arg("eval").arg(folder.path()).output().unwrap();
+    assert_eq!(output.status.code(), Some(2));
+    assert!(stderr(&output).contains("image/ and mask/"), "{}", stderr(&output));
+}
+
+#[test]
+fn a_bench_tells_rate_latency_and_stages() {
+    let output =
+        backdrop().arg("bench").arg(photo("coffee.jpg")).args(["--seconds", "1", "--jobs", "2", "--json"]).output();
+    let output = output.unwrap();
+    let summary = json(&output);
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    assert!(summary["images"].as_u64() >= Some(1), "{summary:#}");
+    assert!(summary["latency_ms"]["p50"].as_f64() > Some(0.0), "{summary:#}");
+    assert!(summary["stages_ms"]["segment"].as_f64() > Some(0.0), "{summary:#}");
+    assert_eq!(summary["outcomes"]["200"], summary["images"]);
+}

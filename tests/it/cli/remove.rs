@@ -1,0 +1,156 @@
+//! `backdrop remove`: files in, files out.
+
+use crate::support::command::{backdrop, json, photo, stderr};
+use std::fs;
+use std::io::Write;
+use std::path::Path;
+use std::process::Stdio;
+use std::time::SystemTime;
+
+fn modified(path: &Path) -> SystemTime {
+    fs::metadata(path).unwrap().modified().unwrap()
+}
+
+fn is_png(bytes: &[u8]) -> bool {
+    bytes.starts_with(b"\x89PNG\r\n\x1a\n")
+}
+
+/// Width, height and colour type of a PNG.
+fn png_header(bytes: &[u8]) -> (u32, u32, u8) {
+    let number = |at: usize| u32::from_be_bytes(bytes[at..at + 4].try_into().unwrap());
+    (number(16), number(20), bytes[25])
+}
+
+#[test]
+fn a_folder_keeps_its_tree_and_a_broken_file_stops_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let (input, output) = (folder.path().join("in"), folder.path().join("out"));
+    fs::create_dir_all(input.join("below")).unwrap();
+    fs::copy(photo("coffee.jpg"), input.join("below/cup.jpg")).unwrap();
+    fs::copy(photo("chelsea.png"), input.join("cat.png")).unwrap();
+    fs::write(input.join("broken.jpg"), b"\xff\xd8\xff\xe0 not a picture").unwrap();
+    fs::write(input.join("empty.png"), b"").unwrap();
+
+    let run = || backdrop().arg("remove").arg(&input).arg("-o").arg(&output).arg("--json").output().unwrap();
+    let first = run();
+    let report = json(&first);
+    assert_eq!(first.status.code(), Some(1), "{}", stderr(&first));
+    assert_eq!((&report["done"], &report["failed"]), (&2.into(), &2.into()), "{report:#}");
+    assert!(is_png(&fs::read(output.join("cat.png")).unwrap()));
+    assert!(is_png(&fs::read(output.join("below/cup.png")).unwrap()));
+    assert!(!output.join("broken.png").exists());
+    let errors: Vec<&str> =
+        report["results"].as_array().unwrap().iter().filter_map(|row| row["error"].as_str()).collect();
+    assert!(errors.iter().any(|error| error.contains("empty")), "{errors:?}");
+
+    // What is done is not done again.
+    let before = modified(&output.join("cat.png"));
+    let second = json(&run());
+    assert_eq!((&second["done"], &second["skipped"], &second["failed"]), (&0.into(), &2.into(), &2.into()));
+    assert_eq!(modified(&output.join("cat.png")), before);
+}
+
+#[test]
+fn force_does_it_again() {
+    let folder = tempfile::tempdir().unwrap();
+    let output = folder.path().join("cup.png");
+    fs::write(&output, b"old").unwrap();
+    let skip = backdrop().arg("remove").arg(photo("coffee.jpg")).arg("-o").arg(&output).output().unwrap();
+    assert_eq!((skip.status.code(), fs::read(&output).unwrap()), (Some(0), b"old".to_vec()));
+    let force =
+        backdrop().arg("remove").arg(photo("coffee.jpg")).arg("-o").arg(&output).arg("--force").output().unwrap();
+    assert_eq!(force.status.code(), Some(0), "{}", stderr(&force));
+    assert!(is_png(&fs::read(&output).unwrap()));
+}
+
+#[test]
+fn quality_makes_another_cutout_of_the_same_photo() {
+    let folder = tempfile::tempdir().unwrap();
+    let cut = |name: &str, model: &[&str]| {
+        let output = folder.path().join(name);
+        let run =
+            backdrop().arg("remove").arg(photo("coffee.jpg")).arg("-o").arg(&output).args(model).output().unwrap();
+        assert_eq!(run.status.code(), Some(0), "{}", stderr(&run));
+        fs::read(output).unwrap()
+    };
+    let standard = cut("a.png", &[]);
+    assert!(cut("b.png", &["--model", "standard"]) == standard);
+    assert!(cut("c.png", &["--model", "quality"]) != standard);
+}
+
+#[test]
+fn standard_input_to_standard_output() {
+    let mut child = backdrop()
+        .args(["remove", "-", "-o", "-", "--endpoint", "mask", "--set", "max_dim=100"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    child.stdin.take().unwrap().write_all(&fs::read(photo("coffee.jpg")).unwrap()).unwrap();
+    let output = child.wait_with_output().unwrap();
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    // 8-bit grey, the longer side at 100.
+    assert_eq!(png_header(&output.stdout), (100, 67, 0));
+}
+
+#[test]
+fn the_name_of_the_output_says_the_format_and_parameters_are_those_of_the_api() {
+    let folder = tempfile::tempdir().unwrap();
+    let output = folder.path().join("cup.webp");
+    let run = |arguments: &[&str]| {
+        backdrop().arg("remove").arg(photo("coffee.jpg")).arg("-o").arg(&output).args(arguments).output().unwrap()
+    };
+    let wrong = run(&["--set", "egde=hard"]);
+    assert_eq!(wrong.status.code(), Some(2));
+    assert!(stderr(&wrong).contains("unknown field `egde`"), "{}", stderr(&wrong));
+    let wrong = run(&["--set", "format=png"]);
+    assert_eq!(wrong.status.code(), Some(2), "{}", stderr(&wrong));
+    assert!(!output.exists());
+    let right = run(&["--set", "edge=hard", "--set", "quality=80"]);
+    assert_eq!(right.status.code(), Some(0), "{}", stderr(&right));
+    assert_eq!(&fs::read(&output).unwrap()[8..12], b"WEBP");
+}
+
+#[test]
+fn results_beside_their_inputs_leave_the_inputs_alone() {
+    let folder = tempfile::tempdir().unwrap();
+    let cat = folder.path().join("cat.png");
+    fs::copy(photo("chelsea.png"), &cat).unwrap();
+    let original = fs::read(&cat).unwrap();
+    for expected in ["done", "skipped"] {
+        let output =
+            backdrop().arg("remove").arg(folder.path()).arg("-o").arg(folder.path()).arg("--json").output().unwrap();
+        let report = json(&output);
+        assert_eq!((&report["inputs"], &report[expected]), (&1.into(), &1.into()), "{report:#}");
+    }
+    assert_eq!(fs::read(&cat).unwrap(), original);
+    assert!(folder.path().join("cat-cutout.png").exists());
+}
+
+#[test]
+fn nothing_is_cut_out_when_nothing_matches() {
+    let folder = tempfile::tempdir().unwrap();
+    let output =
+        backdrop().arg("remove").arg(folder.path().join("*.jpg")).arg("-o").arg(folder.path().join("out")).output();
+    let output = output.unwrap();
+    assert_eq!(output.status.code(), Some(1));
+    assert!(stderr(&output).contains("matches no file"), "{}", stderr(&output));
+}
+
+#[test]
+fn the_contact_sheet_shows_what_was_done() {
+    let folder = tempfile::tempdir().unwrap();
+    let sheet = folder.path().join("sheet.png");
+    let output = backdrop()
+        .arg("remove")
+        .args([photo("coffee.jpg"), photo("chelsea.png")])
+        .arg("-o")
+        .arg(folder.path().join("out"))
+        .arg("--contact-sheet")
+        .arg(&sheet)
+        .output()
+        .unwrap();
+    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+    assert_eq!(png_header(&fs::read(&sheet).unwrap()), (12 + 3 * 412, 12 + 2 * 312, 2));
+}

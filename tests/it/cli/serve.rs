@@ -1,0 +1,134 @@
+//! `backdrop serve`: start, first key, one picture, end.
+
+#![cfg(unix)]
+
+use crate::support::command::{backdrop, http_client, photo};
+use std::fs;
+use std::io::{BufRead, BufReader};
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+/// A daemon on ports of its own; killed when the test ends.
+pub(crate) struct Daemon(pub(crate) Child);
+
+impl Drop for Daemon {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+impl Daemon {
+    pub(crate) fn start(data_dir: &Path) -> Self {
+        Self::start_with(data_dir, &[])
+    }
+
+    pub(crate) fn start_with(data_dir: &Path, variables: &[(&str, &str)]) -> Self {
+        let child = backdrop()
+            .args(["serve", "--listen", "127.0.0.1:0", "--admin-listen", "127.0.0.1:0", "--data-dir"])
+            .arg(data_dir)
+            .env("BACKDROP_LOG_FORMAT", "json")
+            .envs(variables.iter().copied())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("the binary starts");
+        Self(child)
+    }
+
+    /// The address of the API, from the log.
+    pub(crate) fn address(&mut self) -> String {
+        let log = BufReader::new(self.0.stderr.take().expect("piped"));
+        let mut lines = log.lines().map_while(Result::ok);
+        let line = lines.find(|line| line.contains("\"listening\"")).expect("the daemon listens");
+        // The pipe stays open and empty, or the daemon would block on a full one.
+        std::thread::spawn(move || lines.for_each(drop));
+        let event: serde_json::Value = serde_json::from_str(&line).expect("a JSON line");
+        event["fields"]["address"].as_str().expect("an address").to_owned()
+    }
+
+    pub(crate) fn signal(&self, name: &str) {
+        let status = Command::new("kill").args([&format!("-{name}"), &self.0.id().to_string()]).status();
+        assert!(status.expect("kill is there").success());
+    }
+
+    fn output_and_code(mut self) -> (String, Option<i32>) {
+        let mut printed = String::new();
+        std::io::Read::read_to_string(&mut self.0.stdout.take().expect("piped"), &mut printed).expect("text");
+        (printed, self.0.wait().expect("it ends").code())
+    }
+}
+
+/// The line of `printed` that is a key.
+fn key_in(printed: &str) -> Option<&str> {
+    printed.lines().map(str::trim).find(|line| line.starts_with("bd_live_"))
+}
+
+#[test]
+fn the_first_start_prints_a_key_that_works_and_the_second_prints_none() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut daemon = Daemon::start(folder.path());
+    let address = daemon.address();
+    // The key is printed before the log says that the daemon listens.
+    let mut stdout = BufReader::new(daemon.0.stdout.take().unwrap());
+    let mut printed = String::new();
+    while !printed.contains("curl") {
+        assert_ne!(stdout.read_line(&mut printed).unwrap(), 0, "{printed}");
+    }
+    let key = key_in(&printed).expect("a key").to_owned();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let (status, body) = runtime.block_on(async {
+        let photo = reqwest::multipart::Part::bytes(fs::read(photo("coffee.jpg")).unwrap());
+        let request = http_client()
+            .build()
+            .expect("a client")
+            .post(format!("http://{address}/remove"))
+            .bearer_auth(&key)
+            .multipart(reqwest::multipart::Form::new().part("file", photo))
+            .timeout(Duration::from_secs(120));
+        let response = request.send().await.unwrap();
+        (response.status().as_u16(), response.bytes().await.unwrap())
+    });
+    assert_eq!(status, 200, "{}", String::from_utf8_lossy(&body));
+    assert!(body.starts_with(b"\x89PNG"));
+    daemon.signal("TERM");
+    daemon.0.stdout = None;
+    assert_eq!(daemon.0.wait().unwrap().code(), Some(0));
+
+    let mut again = Daemon::start(folder.path());
+    again.address();
+    again.signal("INT");
+    let (printed, code) = again.output_and_code();
+    assert_eq!((key_in(&printed), code), (None, Some(0)), "{printed}");
+}
+
+#[test]
+fn a_chosen_first_key_is_not_printed() {
+    let folder = tempfile::tempdir().unwrap();
+    let mut daemon = Daemon(
+        backdrop()
+            .args(["serve", "--listen", "127.0.0.1:0", "--admin-listen", "127.0.0.1:0", "--data-dir"])
+            .arg(folder.path())
+            .env("BACKDROP_LOG_FORMAT", "json")
+            .env("BACKDROP_BOOTSTRAP_KEY", "bd_live_0123456789abcdefghijABCDEFGHIJ01")
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap(),
+    );
+    daemon.address();
+    daemon.signal("TERM");
+    let (printed, code) = daemon.output_and_code();
+    assert_eq!((printed.as_str(), code), ("", Some(0)));
+}
+
+#[test]
+fn an_address_in_use_is_told_and_nothing_runs() {
+    let folder = tempfile::tempdir().unwrap();
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = taken.local_addr().unwrap().to_string();
+    let output = backdrop().args(["serve", "--listen", &address, "--data-dir"]).arg(folder.path()).output().unwrap();
+    assert_eq!(output.status.code(), Some(2));
+    assert!(String::from_utf8_lossy(&output.stderr).contains(&format!("cannot listen on {address}")));
+}

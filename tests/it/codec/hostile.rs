@@ -1,0 +1,252 @@
+//! Files made to hurt: each is refused, or costs no more than its pixels.
+
+use crate::codec::support::{Picture, decode, fixture, names, reference};
+use backdrop::codec::{self, DecodeError, Limits};
+use backdrop::image::Size;
+use rand::rngs::StdRng;
+use rand::{Rng, SeedableRng};
+use std::time::{Duration, Instant};
+
+fn readable() -> Vec<String> {
+    let extensions: &[&str] =
+        if cfg!(feature = "heic") { &[".jpg", ".png", ".webp", ".heic"] } else { &[".jpg", ".png", ".webp"] };
+    extensions.iter().flat_map(|extension| names(extension)).collect()
+}
+
+fn refused(bytes: &[u8]) -> String {
+    match decode(bytes) {
+        Ok(_) => panic!("accepted"),
+        Err(error @ (DecodeError::Corrupt(_) | DecodeError::Unsupported { .. })) => error.to_string(),
+        Err(error) => panic!("refused for another reason: {error}"),
+    }
+}
+
+fn chunk(name: &[u8; 4], data: &[u8]) -> Vec<u8> {
+    let mut checksum = !0_u32;
+    for byte in name.iter().chain(data) {
+        checksum ^= u32::from(*byte);
+        for _ in 0..8 {
+            checksum = if checksum & 1 == 1 { checksum >> 1 ^ 0xedb8_8320 } else { checksum >> 1 };
+        }
+    }
+    let len = u32::try_from(data.len()).expect("a small chunk");
+    [&len.to_be_bytes()[..], name, data, &(!checksum).to_be_bytes()].concat()
+}
+
+/// A PNG header of eight-bit grey.
+fn png_header(width: u32, height: u32) -> Vec<u8> {
+    let header = [&width.to_be_bytes()[..], &height.to_be_bytes(), &[8, 0, 0, 0, 0]].concat();
+    [&b"\x89PNG\r\n\x1a\n"[..], &chunk(b"IHDR", &header)].concat()
+}
+
+fn with_png_chunk(bytes: &[u8], chunk: &[u8]) -> Vec<u8> {
+    let behind_header = 8 + 12 + 13;
+    [&bytes[..behind_header], chunk, &bytes[behind_header..]].concat()
+}
+
+/// A zlib stream of `len` zeros.
+fn zeros(len: usize) -> Vec<u8> {
+    let mut out = Vec::new();
+    let mut encoder = png::Encoder::new(&mut out, u32::try_from(len - 1).expect("small"), 1);
+    encoder.set_color(png::ColorType::Grayscale);
+    encoder.set_compression(png::Compression::Balanced);
+    encoder.set_filter(png::Filter::NoFilter);
+    let mut writer = encoder.write_header().expect("a header");
+    writer.write_image_data(&vec![0; len - 1]).expect("pixels");
+    writer.finish().expect("an end");
+    let at = out.windows(4).position(|name| name == b"IDAT").expect("data");
+    let size = u32::from_be_bytes(*out[at - 4..].first_chunk().expect("a length")) as usize;
+    out[at + 4..at + 4 + size].to_vec()
+}
+
+#[test]
+fn a_file_cut_anywhere_is_an_error_and_never_a_panic() {
+    for name in readable() {
+        let whole = fixture(&name);
+        let right: Picture = decode(&whole).expect("a picture").into();
+        for len in 1..whole.len() {
+            match decode(&whole[..len]) {
+                Err(DecodeError::Corrupt(_)) => {}
+                // Not enough to know the container by.
+                Err(DecodeError::Unsupported { .. }) if len < 16 => {}
+                // WebP pads its last chunk; the padding holds nothing.
+                Ok(frame) if len + 1 == whole.len() && name.ends_with(".webp") => {
+                    assert_eq!(Picture::from(frame), right, "{name}");
+                }
+                Ok(_) => panic!("{name} cut to {len} of {} bytes was a success", whole.len()),
+                Err(error) => panic!("{name} cut to {len} bytes: {error}"),
+            }
+        }
+    }
+}
+
+#[test]
+fn flipped_bytes_never_panic() {
+    let mut dice = StdRng::seed_from_u64(20_240_607);
+    // Small limits: a flipped size may not cost a gigabyte of test memory.
+    let limits = Limits { max_side: 512, ..Limits::default() };
+    for name in readable() {
+        let whole = fixture(&name);
+        for _ in 0..150 {
+            let mut bytes = whole.clone();
+            for _ in 0..dice.random_range(1..6) {
+                let at = dice.random_range(0..bytes.len());
+                bytes[at] ^= 1 << dice.random_range(0..8);
+            }
+            if let Ok(header) = codec::probe(&bytes, &limits) {
+                let pool = backdrop::image::BufferPool::new(0);
+                if let Ok(frame) = codec::decode(&bytes, &header, &pool) {
+                    assert_eq!(frame.size(), header.size, "{name}");
+                }
+            }
+        }
+    }
+}
+
+#[test]
+fn bytes_behind_the_picture_change_nothing() {
+    for name in readable().iter().filter(|name| !name.ends_with(".heic")) {
+        let mut bytes = fixture(name);
+        let right: Picture = decode(&bytes).expect("a picture").into();
+        bytes.extend(fixture("baseline_420.jpg"));
+        bytes.extend([0xff; 100]);
+        assert_eq!(Picture::from(decode(&bytes).expect("a picture")), right, "{name}");
+    }
+}
+
+#[test]
+fn a_picture_over_the_limit_is_refused_by_its_header_alone() {
+    let limits = Limits::default();
+    let probe = |width, height| {
+        let bytes = [png_header(width, height), chunk(b"IDAT", &[0; 16]), chunk(b"IEND", &[])].concat();
+        codec::probe(&bytes, &limits)
+    };
+    assert!(probe(4096, 4096).is_ok());
+    for (width, height) in [(4097, 1), (1, 4097), (60_000, 60_000), (u32::MAX, u32::MAX)] {
+        match probe(width, height) {
+            Err(DecodeError::TooManyPixels { size, limit }) => {
+                assert_eq!((size, limit), (Size::new(width, height), 4096));
+            }
+            other => panic!("{width}×{height}: {other:?}"),
+        }
+    }
+    assert!(matches!(probe(0, 5), Err(DecodeError::Corrupt(_))));
+    assert!(matches!(probe(5, 0), Err(DecodeError::Corrupt(_))));
+}
+
+#[test]
+fn the_limits_passed_in_decide() {
+    let limits = Limits { max_bytes: 1000, max_side: 6000, max_megapixels: 24 };
+    let refused = |width, height, filler| {
+        let bytes = [png_header(width, height), chunk(b"IDAT", &vec![0; filler]), chunk(b"IEND", &[])].concat();
+        codec::probe(&bytes, &limits).err().map(|error| error.to_string())
+    };
+    assert_eq!(refused(6000, 4000, 16), None);
+    for (width, height, filler, message) in [
+        (6001, 1, 16, "the picture is 6001×1, more than 6000×6000 pixels"),
+        (1, 6001, 16, "the picture is 1×6001, more than 6000×6000 pixels"),
+        (6000, 4001, 16, "the picture is 6000×4001, more than 24 megapixels"),
+        (1, 1, 1000, "the file has more than 1000 bytes"),
+    ] {
+        assert_eq!(refused(width, height, filler).as_deref(), Some(message));
+    }
+}
+
+#[test]
+fn the_size_limit_counts_bytes_before_anything_else() {
+    let mut bytes = b"GIF89a".to_vec();
+    bytes.resize((10 << 20) + 1, 0);
+    assert!(matches!(codec::probe(&bytes, &Limits::default()), Err(DecodeError::TooManyBytes { limit: 10_485_760 })));
+    bytes.pop();
+    assert!(matches!(codec::probe(&bytes, &Limits::default()), Err(DecodeError::Unsupported { .. })));
+}
+
+#[test]
+fn jpeg_and_webp_sizes_are_judged_too() {
+    let mut jpeg = fixture("baseline_444.jpg");
+    let frame = jpeg.windows(2).position(|pair| pair == [0xff, 0xc0]).expect("a frame header");
+    jpeg[frame + 5..frame + 9].copy_from_slice(&[0xff, 0xff, 0xff, 0xff]);
+    assert!(matches!(codec::probe(&jpeg, &Limits::default()), Err(DecodeError::TooManyPixels { .. })));
+    let mut webp = fixture("lossless.webp");
+    webp[21..25].copy_from_slice(&0x0fff_ffff_u32.to_le_bytes());
+    assert!(matches!(codec::probe(&webp, &Limits::default()), Err(DecodeError::TooManyPixels { .. })));
+}
+
+#[test]
+fn a_jpeg_that_promises_more_than_it_holds_is_no_picture() {
+    for name in ["baseline_444.jpg", "progressive_444.jpg", "baseline_420.jpg"] {
+        let mut jpeg = fixture(name);
+        let frame =
+            jpeg.windows(2).position(|pair| pair[0] == 0xff && matches!(pair[1], 0xc0 | 0xc2)).expect("a frame");
+        jpeg[frame + 5..frame + 9].copy_from_slice(&[0x10, 0x00, 0x10, 0x00]);
+        refused(&jpeg);
+    }
+}
+
+#[test]
+fn a_jpeg_that_ends_in_mid_picture_is_damage_even_with_an_end_marker() {
+    for name in ["baseline_420.jpg", "baseline_444.jpg", "grey.jpg", "cmyk_adobe.jpg", "progressive_420.jpg"] {
+        let whole = fixture(name);
+        let scan = whole.windows(2).position(|pair| pair == [0xff, 0xda]).expect("a scan") + 14;
+        // A progressive picture's first scan has a bit for each block, then come the finer ones.
+        let kept = if name.starts_with("progressive") { scan + 1 } else { scan + (whole.len() - scan) / 2 };
+        refused(&[&whole[..kept], &[0xff, 0xd9]].concat());
+    }
+}
+
+#[test]
+fn a_jpeg_of_endless_scans_is_refused_before_it_is_decoded() {
+    let whole = fixture("progressive_444.jpg");
+    let body = &whole[..whole.len() - 2];
+    let last = body.windows(2).rposition(|pair| pair == [0xff, 0xda]).expect("a scan");
+    let mut bomb = body.to_vec();
+    while bomb.len() < 1 << 20 {
+        bomb.extend(&body[last..]);
+    }
+    bomb.extend([0xff, 0xd9]);
+    let began = Instant::now();
+    assert!(refused(&bomb).contains("scans"));
+    assert!(began.elapsed() < Duration::from_secs(2), "{:?}", began.elapsed());
+}
+
+#[test]
+fn compressed_text_and_profiles_of_a_png_are_not_inflated_beyond_their_limit() {
+    let right = reference("rgba_8.png");
+    let bomb = zeros(60_000_000);
+    assert!(bomb.len() < 200_000, "it is a bomb");
+    let plain = fixture("rgba_8.png");
+    for (name, head) in [(b"zTXt", &b"Comment\0\0"[..]), (b"iCCP", b"Profile\0\0"), (b"iTXt", b"Comment\0\x01\0\0\0")] {
+        let bytes = with_png_chunk(&plain, &chunk(name, &[head, &bomb].concat()));
+        let began = Instant::now();
+        assert_eq!(Picture::from(decode(&bytes).expect("a picture")), right);
+        assert!(began.elapsed() < Duration::from_secs(2), "{:?}", began.elapsed());
+    }
+}
+
+#[test]
+fn picture_data_behind_the_last_row_are_not_inflated() {
+    let bomb = zeros(60_000_000);
+    let bytes = [png_header(3, 3), chunk(b"IDAT", &bomb), chunk(b"IEND", &[])].concat();
+    let began = Instant::now();
+    assert_eq!(decode(&bytes).expect("nine black pixels").size(), Size::new(3, 3));
+    assert!(began.elapsed() < Duration::from_secs(2), "{:?}", began.elapsed());
+}
+
+#[test]
+fn a_wrong_checksum_is_damage() {
+    let mut bytes = fixture("rgb_8.png");
+    let at = bytes.windows(4).position(|name| name == b"IEND").expect("an end") - 5;
+    bytes[at] ^= 1; // the last byte of IDAT's checksum
+    refused(&bytes);
+}
+
+#[test]
+fn pictures_that_only_other_decoders_read_are_named() {
+    let mut jpeg = fixture("baseline_444.jpg");
+    let frame = jpeg.windows(2).position(|pair| pair == [0xff, 0xc0]).expect("a frame header");
+    jpeg[frame + 1] = 0xc9;
+    assert!(refused(&jpeg).contains("arithmetic"));
+    jpeg[frame + 1] = 0xc0;
+    jpeg[frame + 4] = 12;
+    assert!(refused(&jpeg).contains("more than eight bits"));
+}

@@ -1,0 +1,11 @@
+//! Decoders and encoders.
+
+pub(crate) mod decode;
+pub(crate) mod encode;
+#[cfg(feature = "heic")]
+pub(crate) mod heic;
+#[cfg(feature = "heic")]
+pub(crate) mod heic_hostile;
+pub(crate) mod hostile;
+pub(crate) mod support;
+pub(crate) mod webp_sizes;

@@ -1,0 +1,140 @@
+//! WebP files that declare one size and hold another: refused by the probe, before anything is allocated for pixels.
+
+use crate::codec::support::{decode, fixture};
+use backdrop::codec::{self, DecodeError, Limits};
+use backdrop::image::Size;
+
+const STATED: Size = Size::new(64, 64);
+/// A decoder allocates some 300 MB for it.
+const HELD: Size = Size::new(16383, 12000);
+
+fn u24(value: u32) -> [u8; 3] {
+    let [low, mid, high, _] = value.to_le_bytes();
+    [low, mid, high]
+}
+
+fn chunk(name: &[u8; 4], data: &[u8]) -> Vec<u8> {
+    let len = u32::try_from(data.len()).expect("a small chunk");
+    let padding = &[0][..data.len() % 2];
+    [name, &len.to_le_bytes()[..], data, padding].concat()
+}
+
+fn file(chunks: &[Vec<u8>]) -> Vec<u8> {
+    let chunks = chunks.concat();
+    let len = u32::try_from(chunks.len() + 4).expect("a small file");
+    [b"RIFF", &len.to_le_bytes()[..], b"WEBP", &chunks].concat()
+}
+
+fn canvas(Size { width, height }: Size, flags: u8) -> Vec<u8> {
+    chunk(b"VP8X", &[&[flags, 0, 0, 0][..], &u24(width - 1), &u24(height - 1)].concat())
+}
+
+const STILL: u8 = 0;
+const ANIMATED: u8 = 2;
+
+/// The header of a key frame and the beginning of its data.
+fn lossy(Size { width, height }: Size) -> Vec<u8> {
+    let side = |side: u32| u16::try_from(side).expect("14 bits").to_le_bytes();
+    chunk(b"VP8 ", &[&[0x10, 0, 0, 0x9d, 0x01, 0x2a][..], &side(width), &side(height), &[0; 20]].concat())
+}
+
+fn lossless(Size { width, height }: Size) -> Vec<u8> {
+    let bits = (width - 1) | (height - 1) << 14;
+    chunk(b"VP8L", &[&[0x2f][..], &bits.to_le_bytes(), &[0; 20]].concat())
+}
+
+fn animation(canvas_size: Size, frames: &[Vec<u8>]) -> Vec<u8> {
+    let head = [canvas(canvas_size, ANIMATED), chunk(b"ANIM", &[0; 6])];
+    file(&[&head, frames].concat())
+}
+
+/// A frame at (`left`, `top`), each half of what it means, of `size`.
+fn frame([left, top]: [u32; 2], Size { width, height }: Size, data: &[Vec<u8>]) -> Vec<u8> {
+    let header = [u24(left), u24(top), u24(width - 1), u24(height - 1), u24(100)].concat();
+    chunk(b"ANMF", &[&header[..], &[0], &data.concat()].concat())
+}
+
+fn probed(bytes: &[u8]) -> Result<Size, DecodeError> {
+    codec::probe(bytes, &Limits::default()).map(|header| header.size)
+}
+
+fn assert_refused(bytes: &[u8], what: &str) {
+    match probed(bytes) {
+        Err(DecodeError::Corrupt(_)) => {}
+        other => panic!("{what}: {other:?}"),
+    }
+}
+
+#[test]
+fn a_still_picture_of_another_size_than_its_canvas_is_refused() {
+    let coverage = || chunk(b"ALPH", &[0; 9]);
+    for (held, is_right) in [(STATED, true), (HELD, false), (Size::new(65, 64), false), (Size::new(64, 63), false)] {
+        for chunks in [vec![lossy(held)], vec![lossless(held)], vec![coverage(), lossy(held)]] {
+            let bytes = file(&[vec![canvas(STATED, STILL)], chunks].concat());
+            match is_right {
+                true => assert_eq!(probed(&bytes).expect("one size"), STATED),
+                false => assert_refused(&bytes, "a still picture"),
+            }
+        }
+    }
+}
+
+#[test]
+fn a_frame_of_another_size_than_it_declares_is_refused() {
+    let coverage = || chunk(b"ALPH", &[0; 9]);
+    for (held, is_right) in [(STATED, true), (HELD, false), (Size::new(65, 64), false)] {
+        for data in [vec![lossy(held)], vec![lossless(held)], vec![coverage(), lossy(held)]] {
+            let bytes = animation(STATED, &[frame([0, 0], STATED, &data)]);
+            match is_right {
+                true => assert_eq!(probed(&bytes).expect("one size"), STATED),
+                false => assert_refused(&bytes, "a frame"),
+            }
+        }
+    }
+}
+
+#[test]
+fn a_frame_may_be_smaller_than_the_canvas_and_lie_anywhere_on_it_but_not_beyond() {
+    let size = Size::new(20, 10);
+    for (place, fits) in
+        [([0, 0], true), ([22, 27], true), ([23, 27], false), ([22, 28], false), ([0xff_ffff, 0], false)]
+    {
+        let bytes = animation(STATED, &[frame(place, size, &[lossy(size)])]);
+        match fits {
+            true => assert_eq!(probed(&bytes).expect("a frame on the canvas"), STATED),
+            false => assert_refused(&bytes, "a frame beyond the canvas"),
+        }
+    }
+    assert_refused(&animation(STATED, &[frame([0, 0], HELD, &[lossy(HELD)])]), "a frame larger than the canvas");
+}
+
+#[test]
+fn what_holds_no_picture_where_a_decoder_takes_one_from_is_refused() {
+    let still = |chunks: &[Vec<u8>]| file(&[&[canvas(STATED, STILL)], chunks].concat());
+    assert_refused(&still(&[]), "no picture");
+    assert_refused(&still(&[frame([0, 0], STATED, &[lossy(STATED)])]), "a frame in a still file");
+    assert_refused(&animation(STATED, &[lossy(STATED)]), "a still picture in an animation");
+    assert_refused(&animation(STATED, &[frame([0, 0], STATED, &[])]), "an empty frame");
+    assert_refused(&animation(STATED, &[frame([0, 0], STATED, &[chunk(b"ALPH", &[0; 9])])]), "coverage alone");
+    // A decoder may take what follows coverage for lossy data, whatever its name.
+    let unnamed = [chunk(b"ALPH", &[0; 9]), chunk(b"XXXX", &lossy(HELD)[8..])];
+    assert_refused(&animation(STATED, &[frame([0, 0], STATED, &unnamed)]), "coverage and something unknown");
+    // Nor does a picture count that begins behind the file's declared end, where a decoder may still look.
+    let hidden = [still(&[frame([0, 0], STATED, &[lossy(STATED)])]), lossy(HELD)].concat();
+    assert_refused(&hidden, "a picture behind the end");
+}
+
+#[test]
+fn a_file_with_the_size_of_its_picture_data_changed_is_refused_and_as_it_was_it_decodes() {
+    for (name, marker, from_marker) in [
+        ("lossy_alpha.webp", &b"VP8 "[..], 14),
+        ("animated_lossy.webp", &b"VP8 "[..], 14),
+        ("animated.webp", &b"VP8L"[..], 9),
+    ] {
+        let mut bytes = fixture(name);
+        assert!(bytes[12..16] == *b"VP8X" && decode(&bytes).is_ok(), "{name}");
+        let at = bytes.windows(4).position(|window| window == marker).expect("picture data");
+        bytes[at + from_marker] ^= 1;
+        assert_refused(&bytes, name);
+    }
+}

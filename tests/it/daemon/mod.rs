@@ -1,0 +1,4 @@
+//! The daemon as a process.
+
+pub(crate) mod crash;
+pub(crate) mod memory;

@@ -1,0 +1,295 @@
+//! What the device may do wrong, and what that costs: its batch, its picture, never the daemon.
+
+use crate::engine::fake::{
+    Counts, GRID, Gated, assert_answers, assert_answers_all, config, engine, factory, mask_of, masks_of, picture,
+    queued, queued_together, soon,
+};
+use backdrop::engine::{Engine, EngineConfig, EngineError, EngineState, Lane, Segmented};
+use backdrop::image::{Frame, Mask, Size};
+use backdrop::model::{SegmentError, Segmenter};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, mpsc};
+use std::time::Duration;
+
+async fn segment(engine: &Engine, id: u8) -> Result<Segmented, EngineError> {
+    let slot = engine.admit()?;
+    engine.segment(&slot, vec![picture(id)], Lane::Interactive, soon()).await
+}
+
+async fn state(engine: &Engine, wanted: EngineState) {
+    let mut states = engine.state();
+    let reached = tokio::time::timeout(Duration::from_secs(20), states.wait_for(|state| *state == wanted)).await;
+    assert!(reached.is_ok(), "it never became {wanted:?}");
+}
+
+#[tokio::test]
+async fn a_failed_batch_is_tried_again_picture_by_picture() {
+    let mut gated = Gated::start(&config(16, 8));
+    let first = queued(&gated.engine, 0, Lane::Interactive).await;
+    assert_eq!(gated.batch().await, [0]);
+    let mut answers = Vec::new();
+    for id in 1..=3 {
+        answers.push(queued(&gated.engine, id, Lane::Interactive).await);
+    }
+    gated.answer();
+    assert_answers(first.await, 0);
+    assert_eq!(gated.batch().await, [1, 2, 3]);
+    gated.order(|_| Err(SegmentError::Device("out of memory".into())));
+    for id in 1..=3 {
+        assert_eq!(gated.batch().await, [id]);
+        gated.answer();
+    }
+    for (id, answer) in (1..=3).zip(answers) {
+        assert_answers(answer.await, id);
+    }
+    assert_eq!(gated.counts.made.load(Ordering::SeqCst), 1, "the network was not at fault");
+}
+
+#[tokio::test]
+async fn each_picture_of_a_failed_batch_is_tried_once_and_has_its_own_error() {
+    let mut gated = Gated::start(&config(16, 8));
+    let first = queued(&gated.engine, 0, Lane::Interactive).await;
+    assert_eq!(gated.batch().await, [0]);
+    let bad = queued(&gated.engine, 1, Lane::Interactive).await;
+    let good = queued(&gated.engine, 2, Lane::Interactive).await;
+    gated.answer();
+    assert_answers(first.await, 0);
+    assert_eq!(gated.batch().await, [1, 2]);
+    gated.order(|_| Err(SegmentError::Device("together".into())));
+    assert_eq!(gated.batch().await, [1]);
+    gated.order(|_| Err(SegmentError::Device("alone".into())));
+    assert_eq!(gated.batch().await, [2]);
+    gated.answer();
+    assert_eq!(bad.await.unwrap_err(), EngineError::Device("alone".into()));
+    assert_answers(good.await, 2);
+    assert!(gated.is_quiet());
+}
+
+#[tokio::test]
+async fn pictures_of_one_caller_are_tried_again_together_and_fail_together() {
+    let mut gated = Gated::start(&config(16, 8));
+    let first = queued(&gated.engine, 0, Lane::Interactive).await;
+    assert_eq!(gated.batch().await, [0]);
+    let bad = queued_together(&gated.engine, &[1, 2], Lane::Interactive).await;
+    let good = queued_together(&gated.engine, &[3, 4], Lane::Interactive).await;
+    gated.answer();
+    assert_answers(first.await, 0);
+    assert_eq!(gated.batch().await, [1, 2, 3, 4]);
+    gated.order(|_| Err(SegmentError::Device("together".into())));
+    assert_eq!(gated.batch().await, [1, 2]);
+    gated.order(|ids| Ok(masks_of(&ids[..1]))); // one mask for two pictures
+    assert_eq!(gated.batch().await, [3, 4]);
+    gated.answer();
+    assert!(matches!(bad.await, Err(EngineError::Device(_))));
+    assert_answers_all(good.await, &[3, 4]);
+}
+
+#[tokio::test]
+async fn a_panic_on_the_device_fails_its_batch_only() {
+    let (engine, counts) = engine(&config(16, 8), |ids| {
+        assert!(!ids.contains(&13), "thirteen");
+        Ok(masks_of(ids))
+    });
+    let Err(EngineError::Device(reason)) = segment(&engine, 13).await else { panic!("it was answered") };
+    assert!(reason.contains("thirteen"), "{reason}");
+    assert!(engine.is_alive());
+    assert_answers(segment(&engine, 14).await, 14);
+    let (made, dropped) = (counts.made.load(Ordering::SeqCst), counts.dropped.load(Ordering::SeqCst));
+    assert_eq!(made, dropped + 1, "a network that panicked is not used again");
+    assert!(made >= 2);
+}
+
+#[tokio::test]
+async fn a_picture_that_always_panics_fails_alone() {
+    let mut gated = Gated::start(&config(16, 8));
+    let first = queued(&gated.engine, 0, Lane::Interactive).await;
+    assert_eq!(gated.batch().await, [0]);
+    let mut answers = Vec::new();
+    for id in [1, 13, 3] {
+        answers.push(queued(&gated.engine, id, Lane::Interactive).await);
+    }
+    gated.answer();
+    assert_answers(first.await, 0);
+    assert_eq!(gated.batch().await, [1, 13, 3]);
+    gated.order(|_| panic!("poison"));
+    assert_eq!(gated.batch().await, [1]);
+    gated.answer();
+    assert_eq!(gated.batch().await, [13]);
+    gated.order(|_| panic!("poison"));
+    assert_eq!(gated.batch().await, [3]);
+    gated.answer();
+    let [one, thirteen, three] = answers.try_into().ok().unwrap();
+    assert_answers(one.await, 1);
+    assert!(matches!(thirteen.await, Err(EngineError::Device(_))));
+    assert_answers(three.await, 3);
+}
+
+#[tokio::test]
+async fn a_mask_that_is_none_never_becomes_a_picture() {
+    let bad = |id: u8| {
+        let mut mask = mask_of(100);
+        match id {
+            1 => mask.values[5] = f32::NAN,
+            2 => mask.values[0] = f32::INFINITY,
+            3 => mask.values[3] = 7.0,
+            4 => drop(mask.values.pop()),
+            5 => mask = Mask { size: Size::new(2, 8), values: mask.values },
+            _ => return vec![],
+        }
+        vec![mask]
+    };
+    let (engine, _) = engine(&config(16, 8), move |ids| Ok(if ids[0] < 7 { bad(ids[0]) } else { masks_of(ids) }));
+    for id in 1..=6 {
+        assert!(matches!(segment(&engine, id).await, Err(EngineError::Device(_))), "answer {id} was believed");
+    }
+    assert_answers(segment(&engine, 7).await, 7);
+}
+
+#[tokio::test]
+async fn an_empty_mask_of_a_device_that_passed_its_self_test_is_believed() {
+    let (engine, _) = engine(&config(16, 8), |ids| Ok(masks_of(ids)));
+    assert_answers(segment(&engine, 0).await, 0); // mask_of(0) is zero everywhere
+}
+
+/// Answers everything, the self-test included, with one value.
+struct Constant(f32);
+
+impl Segmenter for Constant {
+    fn model(&self) -> &str {
+        "constant"
+    }
+
+    fn device(&self) -> String {
+        "broken".to_owned()
+    }
+
+    fn segment(&mut self, frames: &[&Frame]) -> Result<Vec<Mask>, SegmentError> {
+        Ok(frames.iter().map(|_| Mask { size: Size::new(4, 4), values: vec![self.0; 16] }).collect())
+    }
+}
+
+#[tokio::test]
+async fn a_device_that_fails_its_self_test_never_serves() {
+    for value in [0.0, 1.0, f32::NAN] {
+        let engine = Engine::start(&config(4, 4), Arc::new(move || Ok(Box::new(Constant(value)))));
+        assert!(matches!(engine.ready().await, Err(EngineError::Failed(reason)) if reason.contains("self-test")));
+        assert_eq!(*engine.state().borrow(), EngineState::Failed);
+        assert!(matches!(segment(&engine, 1).await, Err(EngineError::Failed(_))));
+    }
+}
+
+/// Reports the batch sizes it is given.
+struct Sizes(mpsc::Sender<usize>);
+
+impl Segmenter for Sizes {
+    fn model(&self) -> &str {
+        "sizes"
+    }
+
+    fn device(&self) -> String {
+        "none".to_owned()
+    }
+
+    fn segment(&mut self, frames: &[&Frame]) -> Result<Vec<Mask>, SegmentError> {
+        self.0.send(frames.len()).unwrap();
+        Ok(frames.iter().map(|_| crate::engine::fake::gradient()).collect())
+    }
+}
+
+#[tokio::test]
+async fn every_batch_size_is_warmed_up_before_the_first_request() {
+    let (report, sizes) = mpsc::channel();
+    let report = Mutex::new(report);
+    let engine = Engine::start(&config(4, 8), Arc::new(move || Ok(Box::new(Sizes(report.lock().unwrap().clone())))));
+    engine.ready().await.unwrap();
+    assert_eq!(sizes.try_iter().collect::<Vec<_>>(), [1, 2, 4, 8]);
+}
+
+#[tokio::test]
+async fn requests_wait_for_the_network_to_load() {
+    let (open, gate) = mpsc::channel::<()>();
+    let gate = Mutex::new(gate);
+    let inner = factory(&Arc::default(), |ids| Ok(masks_of(ids)));
+    let engine = Engine::start(
+        &config(8, 8),
+        Arc::new(move || {
+            gate.lock().unwrap().recv().unwrap();
+            inner()
+        }),
+    );
+    assert_eq!(*engine.state().borrow(), EngineState::Loading);
+    assert_eq!(engine.model(), "");
+    engine.announce("fake-0", 9);
+    assert_eq!((engine.model(), engine.side()), ("fake-0".to_owned(), Some(9)), "known before it is loaded");
+    let waits = queued(&engine, 1, Lane::Interactive).await;
+    let slot = engine.admit().unwrap();
+    let late = engine.segment(&slot, vec![picture(2)], Lane::Interactive, std::time::Instant::now()).await;
+    assert_eq!(late.unwrap_err(), EngineError::DeadlineExceeded);
+    open.send(()).unwrap();
+    assert_answers(waits.await, 1);
+    assert_eq!(*engine.state().borrow(), EngineState::Ready);
+    assert_eq!((engine.model(), engine.device()), ("fake-1".to_owned(), "none".to_owned()));
+    assert_eq!(engine.side(), Some(GRID), "what it really has");
+}
+
+#[tokio::test]
+async fn a_failed_load_is_told_and_tried_again_with_a_later_request() {
+    let tries = Arc::new(AtomicUsize::new(0));
+    let inner = factory(&Arc::default(), |ids| Ok(masks_of(ids)));
+    let engine = Engine::start(
+        &config(8, 8),
+        Arc::new({
+            let tries = Arc::clone(&tries);
+            move || match tries.fetch_add(1, Ordering::SeqCst) {
+                0 => Err(SegmentError::Device("no adapter".into())),
+                _ => inner(),
+            }
+        }),
+    );
+    let Err(EngineError::Failed(reason)) = engine.ready().await else { panic!("it is ready") };
+    assert!(reason.contains("no adapter"), "{reason}");
+    assert!(matches!(segment(&engine, 1).await, Err(EngineError::Failed(_))));
+    assert_eq!(tries.load(Ordering::SeqCst), 1, "it was tried again at once");
+    tokio::time::sleep(Duration::from_millis(1050)).await;
+    assert_answers(segment(&engine, 2).await, 2);
+    assert_eq!(*engine.state().borrow(), EngineState::Ready);
+}
+
+#[tokio::test]
+async fn a_factory_that_panics_is_a_failed_load() {
+    let engine = Engine::start(&config(8, 8), Arc::new(|| panic!("no weights")));
+    assert!(matches!(engine.ready().await, Err(EngineError::Failed(reason)) if reason.contains("no weights")));
+    assert!(engine.is_alive());
+}
+
+#[tokio::test]
+async fn an_idle_network_leaves_memory_and_comes_back_with_the_next_request() {
+    let counts = Arc::<Counts>::default();
+    let config = EngineConfig { idle_unload: Some(Duration::from_millis(30)), ..config(8, 8) };
+    let engine = Engine::start(&config, factory(&counts, |ids| Ok(masks_of(ids))));
+    let slot = engine.admit().unwrap();
+    assert_answers(engine.segment(&slot, vec![picture(1)], Lane::Interactive, soon()).await, 1);
+    drop(engine.buffers().take(1000));
+    assert_eq!(engine.buffers().kept_bytes(), 1000);
+    drop(slot);
+    state(&engine, EngineState::Unloaded).await;
+    assert_eq!(counts.made.load(Ordering::SeqCst), counts.dropped.load(Ordering::SeqCst));
+    assert_eq!(engine.buffers().kept_bytes(), 0);
+    assert!(EngineState::Unloaded.is_serving());
+
+    let made = counts.made.load(Ordering::SeqCst);
+    assert_answers(segment(&engine, 2).await, 2);
+    assert!(counts.made.load(Ordering::SeqCst) > made);
+}
+
+#[tokio::test]
+async fn a_network_in_use_is_not_unloaded() {
+    let config = EngineConfig { idle_unload: Some(Duration::from_millis(10)), ..config(8, 8) };
+    let (engine, counts) = engine(&config, |ids| Ok(masks_of(ids)));
+    let slot = engine.admit().unwrap(); // a request that is still decoding
+    engine.ready().await.unwrap();
+    tokio::time::sleep(Duration::from_millis(100)).await;
+    assert_eq!(counts.dropped.load(Ordering::SeqCst), 0);
+    drop(slot);
+    state(&engine, EngineState::Unloaded).await;
+}

@@ -1,0 +1,385 @@
+//! The stages in a row: what comes out, what is refused, and what is held meanwhile.
+
+use crate::engine::fake::{begun, config, soon};
+use backdrop::codec::{DecodeError, Limits};
+use backdrop::compose::{Resize, Scene};
+use backdrop::engine::{Engine, EngineConfig, EngineError, Lane};
+use backdrop::image::{Frame, Mask, Size};
+use backdrop::matting::Method;
+use backdrop::model::{SegmentError, Segmenter};
+use backdrop::pipeline::{self, Call, Output, PipelineError};
+use backdrop::recipe::{CutEngine, InferenceMode, Detect, Recipe};
+use bytes::Bytes;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, mpsc};
+use std::time::{Duration, Instant};
+
+const GRID: Size = Size::new(64, 64);
+
+/// Finds what is bright, and counts the pictures that it saw.
+pub(crate) struct Bright {
+    pub(crate) seen: Arc<AtomicUsize>,
+}
+
+impl Segmenter for Bright {
+    fn model(&self) -> &str {
+        "bright-1"
+    }
+
+    fn device(&self) -> String {
+        "none".to_owned()
+    }
+
+    fn segment(&mut self, frames: &[&Frame]) -> Result<Vec<Mask>, SegmentError> {
+        self.seen.fetch_add(frames.len(), Ordering::SeqCst);
+        let mask = |frame: &&Frame| {
+            let Size { width, height } = frame.size();
+            let value = |at: u32| {
+                let (x, y) = (at % GRID.width, at / GRID.width);
+                let [red, ..] = frame.pixel(x * width / GRID.width, y * height / GRID.height);
+                if red > 128 { 1.0 } else { 0.0 }
+            };
+            Mask { size: GRID, values: (0..GRID.area() as u32).map(value).collect() }
+        };
+        Ok(frames.iter().map(mask).collect())
+    }
+}
+
+fn bright(config: &EngineConfig) -> (Engine, Arc<AtomicUsize>) {
+    let seen = Arc::<AtomicUsize>::default();
+    let factory = {
+        let seen = Arc::clone(&seen);
+        move || -> Result<Box<dyn Segmenter>, SegmentError> { Ok(Box::new(Bright { seen: Arc::clone(&seen) })) }
+    };
+    (Engine::start(config, Arc::new(factory)), seen)
+}
+
+pub(crate) fn png(size: Size, pixel: impl Fn(u32, u32) -> [u8; 4]) -> Bytes {
+    let pixel = &pixel;
+    let pixels: Vec<u8> = (0..size.height).flat_map(|y| (0..size.width).flat_map(move |x| pixel(x, y))).collect();
+    let mut file = Vec::new();
+    let mut encoder = png::Encoder::new(&mut file, size.width, size.height);
+    encoder.set_color(png::ColorType::Rgba);
+    let mut writer = encoder.write_header().unwrap();
+    writer.write_image_data(&pixels).unwrap();
+    writer.finish().unwrap();
+    file.into()
+}
+
+/// A bright block, 80..160 × 60..120, on dark ground of 240×180.
+fn block() -> Bytes {
+    png(Size::new(240, 180), |x, y| {
+        if (80..160).contains(&x) && (60..120).contains(&y) { [240, 200, 90, 255] } else { [20, 24, 30, 255] }
+    })
+}
+
+fn decoded(output: &Output) -> (Size, Vec<u8>) {
+    let mut reader = png::Decoder::new(std::io::Cursor::new(&output.image.bytes)).read_info().unwrap();
+    let mut pixels = vec![0; reader.output_buffer_size().unwrap()];
+    let info = reader.next_frame(&mut pixels).unwrap();
+    assert_eq!(info.color_type, png::ColorType::Rgba);
+    (Size::new(info.width, info.height), pixels)
+}
+
+fn recipe(resize: Resize) -> Recipe {
+    Recipe { scene: Scene { resize, ..Scene::default() }, ..Recipe::default() }
+}
+
+pub(crate) fn call() -> Call {
+    Call { lane: Lane::Interactive, deadline: soon(), limits: Limits::default() }
+}
+
+#[tokio::test]
+async fn a_picture_goes_through_every_stage() {
+    let (engine, _) = bright(&config(4, 4));
+    let output = pipeline::run(&engine, block(), &recipe(Resize::default()), &call()).await.unwrap();
+    assert_eq!(output.image.size, Size::new(240, 180));
+    assert_eq!(output.model, "bright-1");
+    assert!((0.0..=1.0).contains(&output.uncertainty.unwrap()));
+    let (size, pixels) = decoded(&output);
+    assert_eq!(size, output.image.size);
+    let pixel = |x: usize, y: usize| &pixels[(y * 240 + x) * 4..][..4];
+    assert_eq!(pixel(120, 90), [240, 200, 90, 255], "the subject is kept bit for bit");
+    assert_eq!(pixel(5, 5), [0; 4], "the ground is gone");
+    let (left, top) = (output.subject.unwrap().left.abs_diff(80), output.subject.unwrap().top.abs_diff(60));
+    let (width, height) = (output.subject.unwrap().width.abs_diff(80), output.subject.unwrap().height.abs_diff(60));
+    assert!(left.max(top) <= 8 && width.max(height) <= 16, "{}", output.subject.unwrap());
+    for (stage, took) in output.timings.stages() {
+        assert_eq!(took.is_zero(), ["fetch", "retouch"].contains(&stage.name()), "{}: {took:?}", stage.name());
+    }
+}
+
+#[tokio::test]
+async fn the_subject_is_told_in_pixels_of_the_output() {
+    let (engine, _) = bright(&config(4, 4));
+    let resize = Resize { width: Some(120), height: Some(120), max_dim: None };
+    let output = pipeline::run(&engine, block(), &recipe(resize), &call()).await.unwrap();
+    assert_eq!(output.image.size, Size::new(120, 120));
+    // 240×180 in 120×120: half the size, 15 pixels lower.
+    assert!(
+        output.subject.unwrap().left.abs_diff(40) <= 4 && output.subject.unwrap().top.abs_diff(45) <= 4,
+        "{}",
+        output.subject.unwrap()
+    );
+}
+
+#[tokio::test]
+async fn a_picture_with_transparency_of_its_own_keeps_it_without_the_network() {
+    let (engine, seen) = bright(&config(4, 4));
+    engine.ready().await.unwrap();
+    let before = seen.load(Ordering::SeqCst);
+    let own = |x: u32, _: u32| [9, 99, 199, if x < 10 { 0 } else { x as u8 }];
+    let file = png(Size::new(64, 32), own);
+    let output = pipeline::run(&engine, file.clone(), &recipe(Resize::default()), &call()).await.unwrap();
+    assert_eq!(seen.load(Ordering::SeqCst), before);
+    assert!(output.uncertainty.unwrap().abs() < f32::EPSILON);
+    assert_eq!((output.subject.unwrap().left, output.subject.unwrap().width), (10, 54));
+    let (_, pixels) = decoded(&output);
+    for (x, pixel) in (0..64).zip(pixels.as_chunks::<4>().0) {
+        assert_eq!(*pixel, if x < 10 { [0; 4] } else { own(x, 0) });
+    }
+
+    // On white its clear half is bright, whatever dark colour the file has there.
+    let half = png(Size::new(64, 32), |x, _| if x < 32 { [9, 9, 9, 0] } else { [20, 24, 30, 255] });
+    let mut anew = recipe(Resize::default());
+    anew.cut_mut().unwrap().keep_alpha = false;
+    let output = pipeline::run(&engine, half, &anew, &call()).await.unwrap();
+    assert_eq!(seen.load(Ordering::SeqCst), before + 1);
+    let (_, pixels) = decoded(&output);
+    assert_eq!((&pixels[..4], &pixels[60 * 4..61 * 4]), (&[255; 4][..], &[0; 4][..]));
+}
+
+/// Sees the left half of a picture, and the right half of a copy that was made of it; reports its batches.
+struct TwoFaced(mpsc::Sender<usize>);
+
+impl Segmenter for TwoFaced {
+    fn model(&self) -> &str {
+        "two-faced"
+    }
+
+    fn device(&self) -> String {
+        "none".to_owned()
+    }
+
+    fn segment(&mut self, frames: &[&Frame]) -> Result<Vec<Mask>, SegmentError> {
+        self.0.send(frames.len()).expect("the test listens");
+        let mask = |(index, _): (usize, &&Frame)| {
+            let value = |at: u32| {
+                let is_left = at % GRID.width < GRID.width / 2;
+                if is_left == (index == 0) { 0.999 } else { 0.001 }
+            };
+            Mask { size: GRID, values: (0..GRID.area() as u32).map(value).collect() }
+        };
+        Ok(frames.iter().enumerate().map(mask).collect())
+    }
+}
+
+#[tokio::test]
+async fn a_second_look_goes_in_the_same_batch_and_only_adds() {
+    let (report, batches) = mpsc::channel();
+    let report = Mutex::new(report);
+    let factory =
+        move || -> Result<Box<dyn Segmenter>, SegmentError> { Ok(Box::new(TwoFaced(report.lock().unwrap().clone()))) };
+    let engine = Engine::start(&config(4, 4), Arc::new(factory));
+    engine.ready().await.unwrap();
+    batches.try_iter().for_each(drop);
+    let mut recipe = recipe(Resize::default());
+    recipe.cut_mut().unwrap().matting.method = Method::None;
+    let once = pipeline::run(&engine, block(), &recipe, &call()).await.unwrap();
+    assert_eq!(batches.try_iter().collect::<Vec<_>>(), [1]);
+    assert!(
+        once.subject.unwrap().left == 0 && once.subject.unwrap().width.abs_diff(120) <= 4,
+        "{}",
+        once.subject.unwrap()
+    );
+
+    recipe.cut_mut().unwrap().detect = Detect::HighRecall;
+    let both = pipeline::run(&engine, block(), &recipe, &call()).await.unwrap();
+    assert_eq!(batches.try_iter().collect::<Vec<_>>(), [2]);
+    assert_eq!((both.subject.unwrap().left, both.subject.unwrap().width), (0, 240));
+    assert_eq!(both.image.size, Size::new(240, 180), "what comes back is the picture and not its copy");
+}
+
+#[tokio::test]
+async fn product_v1_looks_again_where_the_subject_is_and_the_default_does_not() {
+    let (engine, seen) = bright(&config(4, 4));
+    engine.ready().await.unwrap();
+    let mut recipe = recipe(Resize::default());
+    let tested = seen.load(Ordering::SeqCst);
+    pipeline::run(&engine, block(), &recipe, &call()).await.unwrap();
+    assert_eq!(seen.load(Ordering::SeqCst), tested + 1);
+    recipe.cut_mut().unwrap().engine = Some(CutEngine::ProductV1);
+    recipe.cut_mut().unwrap().matting.opaque = true;
+    let output = pipeline::run(&engine, block(), &recipe, &call()).await.unwrap();
+    let looks = seen.load(Ordering::SeqCst) - tested - 1;
+    assert!((3..=18).contains(&looks), "{looks}");
+    let (_, pixels) = decoded(&output);
+    assert_eq!(pixels[(90 * 240 + 120) * 4..][..4], [240, 200, 90, 255]);
+    assert_eq!(pixels[(5 * 240 + 5) * 4..][..4], [0; 4]);
+}
+
+/// Sees what is bright, in the whole picture 7 pixels too wide and with a spark in its corner, and in parts of it exactly.
+struct Careless;
+
+impl Segmenter for Careless {
+    fn model(&self) -> &str {
+        "careless"
+    }
+
+    fn device(&self) -> String {
+        "none".to_owned()
+    }
+
+    fn segment(&mut self, frames: &[&Frame]) -> Result<Vec<Mask>, SegmentError> {
+        let mask = |frame: &&Frame| {
+            let size = frame.size();
+            let is_whole = size == Size::new(240, 180);
+            let reach = if is_whole { 7 } else { 0 };
+            let bright = |x: u32, y: u32| {
+                let near = |at: u32, side: u32| [at.saturating_sub(reach), at, (at + reach).min(side - 1)];
+                let near = near(x, size.width).map(|x| near(y, size.height).map(|y| frame.pixel(x, y)[0] > 128));
+                near.as_flattened().contains(&true)
+            };
+            let value = |at: u32| {
+                let (x, y) = (at % GRID.width, at / GRID.width);
+                let spark = is_whole && x < 2 && y < 2;
+                let bright = bright(x * size.width / GRID.width, y * size.height / GRID.height);
+                if bright {
+                    1.0
+                } else if spark {
+                    0.6
+                } else {
+                    0.0
+                }
+            };
+            Mask { size: GRID, values: (0..GRID.area() as u32).map(value).collect() }
+        };
+        Ok(frames.iter().map(mask).collect())
+    }
+}
+
+/// How an engine with [`Careless`] eyes covers what is 4 pixels off the block, to its right and below it, and the name of
+/// the model that did. The joined mask as it is, so that no matting has a part in it.
+async fn beside_the_block(engine: Option<CutEngine>, model: InferenceMode) -> ([u8; 2], String) {
+    let factory = || -> Result<Box<dyn Segmenter>, SegmentError> { Ok(Box::new(Careless)) };
+    let careless = Engine::start(&config(4, 4), Arc::new(factory));
+    let mut recipe = recipe(Resize::default());
+    let cut = recipe.cut_mut().unwrap();
+    cut.matting.method = Method::None;
+    cut.engine = engine;
+    cut.model = model;
+    let output = pipeline::run(&careless, block(), &recipe, &call()).await.unwrap();
+    let (_, pixels) = decoded(&output);
+    let coverage = |x: usize, y: usize| pixels[(y * 240 + x) * 4 + 3];
+    assert_eq!((coverage(120, 90), coverage(220, 20)), (255, 0), "{engine:?}, {model:?}");
+    ([coverage(164, 90), coverage(120, 124)], output.model)
+}
+
+#[tokio::test]
+async fn what_is_seen_from_nearby_moves_the_edge() {
+    let (first, name) = beside_the_block(None, InferenceMode::Standard).await;
+    assert!(first.iter().all(|&coverage| coverage > 250), "{first:?}");
+    assert_eq!(name, "careless");
+    let ways =
+        [(Some(CutEngine::ProductV1), InferenceMode::Standard, "careless"), (None, InferenceMode::Quality, "careless-quality")];
+    for (engine, model, expected) in ways {
+        let (closer, name) = beside_the_block(engine, model).await;
+        assert!(closer.iter().all(|&coverage| coverage < 150), "{expected}: {closer:?}");
+        assert_eq!(name, expected);
+    }
+}
+
+#[tokio::test]
+async fn quality_looks_once_more() {
+    let (engine, seen) = bright(&config(4, 4));
+    engine.ready().await.unwrap();
+    let mut recipe = recipe(Resize::default());
+    recipe.cut_out_by(InferenceMode::Quality);
+    let tested = seen.load(Ordering::SeqCst);
+    pipeline::run(&engine, block(), &recipe, &call()).await.unwrap();
+    assert_eq!(seen.load(Ordering::SeqCst), tested + 2);
+}
+
+#[tokio::test]
+async fn nothing_in_the_picture_is_never_an_empty_success() {
+    let (engine, _) = bright(&config(4, 4));
+    let dark = png(Size::new(100, 100), |_, _| [10, 10, 10, 255]);
+    let clear = png(Size::new(100, 100), |_, _| [200, 10, 10, 0]);
+    for file in [dark, clear] {
+        let refused = pipeline::run(&engine, file, &recipe(Resize::default()), &call()).await;
+        assert!(matches!(refused, Err(PipelineError::NoSubject(_))), "{refused:?}");
+    }
+}
+
+#[tokio::test]
+async fn what_is_no_picture_or_would_be_too_large_is_refused_before_the_network() {
+    let (engine, seen) = bright(&config(4, 4));
+    engine.ready().await.unwrap();
+    let before = seen.load(Ordering::SeqCst);
+    let text = pipeline::run(&engine, Bytes::from_static(b"hello"), &recipe(Resize::default()), &call()).await;
+    assert!(matches!(text, Err(PipelineError::Decode(DecodeError::Unsupported { .. }))), "{text:?}");
+    let wide = Resize { width: Some(8192), ..Resize::default() };
+    let tall = png(Size::new(10, 11), |_, _| [255; 4]);
+    let too_large = pipeline::run(&engine, tall, &recipe(wide), &call()).await;
+    assert!(matches!(too_large, Err(PipelineError::OutputTooLarge(_))), "{too_large:?}");
+    assert_eq!(seen.load(Ordering::SeqCst), before);
+}
+
+#[tokio::test]
+async fn a_slot_is_held_from_the_first_stage_to_the_last() {
+    let (engine, _) = bright(&config(1, 4));
+    engine.ready().await.unwrap();
+    let busy = {
+        let engine = engine.clone();
+        begun(async move { pipeline::run(&engine, block(), &recipe(Resize::default()), &call()).await }).await
+    };
+    let refused = pipeline::run(&engine, block(), &recipe(Resize::default()), &call()).await;
+    assert!(matches!(refused, Err(PipelineError::Engine(EngineError::QueueFull { .. }))), "{refused:?}");
+    assert!(busy.await.is_ok());
+    assert!(pipeline::run(&engine, block(), &recipe(Resize::default()), &call()).await.is_ok());
+}
+
+#[tokio::test]
+async fn the_deadline_ends_whatever_stage_it_falls_in() {
+    // One worker, and it is occupied: the request cannot even be probed.
+    let (engine, _) = bright(&EngineConfig { cpu_workers: 1, ..config(4, 4) });
+    let (open, gate) = mpsc::channel::<()>();
+    let gate = Mutex::new(gate);
+    let blocker = {
+        let engine = engine.clone();
+        begun(async move { engine.cpu(move || gate.lock().unwrap().recv().unwrap()).await }).await
+    };
+    let call = Call { deadline: Instant::now() + Duration::from_millis(20), ..call() };
+    let late = pipeline::run(&engine, block(), &recipe(Resize::default()), &call).await;
+    assert!(matches!(late, Err(PipelineError::Engine(EngineError::DeadlineExceeded))), "{late:?}");
+    open.send(()).unwrap();
+    blocker.await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn two_hundred_mixed_requests_lose_none() {
+    let (engine, _) = bright(&EngineConfig { max_megapixels_in_flight: 1, ..config(16, 8) });
+    let (mut done, mut full) = (0, 0);
+    let requests: Vec<_> = (0..200)
+        .map(|index| {
+            let engine = engine.clone();
+            let lane = if index % 3 == 0 { Lane::Bulk } else { Lane::Interactive };
+            let resize = Resize { max_dim: (index % 2 == 0).then_some(100), ..Resize::default() };
+            tokio::spawn(
+                async move { pipeline::run(&engine, block(), &recipe(resize), &Call { lane, ..call() }).await },
+            )
+        })
+        .collect();
+    for request in requests {
+        match request.await.unwrap() {
+            Ok(_) => done += 1,
+            Err(PipelineError::Engine(EngineError::QueueFull { .. })) => full += 1,
+            Err(other) => panic!("{other:?}"),
+        }
+    }
+    assert_eq!(done + full, 200);
+    assert!(done >= 16, "{done}");
+    let all: Vec<_> = (0..16).map(|_| engine.admit().expect("every slot came back")).collect();
+    assert!(engine.admit().is_err());
+    drop(all);
+}

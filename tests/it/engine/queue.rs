@@ -1,0 +1,342 @@
+//! Admission, batching, lanes, deadlines.
+
+use crate::engine::fake::{
+    Gated, assert_answers, assert_answers_all, begun, config, engine, masks_of, picture, queued, queued_in,
+    queued_together, soon,
+};
+use backdrop::engine::{EngineConfig, EngineError, EngineState, Lane};
+use backdrop::model::SegmentError;
+use std::time::{Duration, Instant};
+
+#[tokio::test]
+async fn an_idle_engine_answers_a_single_picture_at_once() {
+    let (engine, _) = engine(&config(4, 8), |ids| Ok(masks_of(ids)));
+    let slot = engine.admit().unwrap();
+    assert_answers(engine.segment(&slot, vec![picture(7)], Lane::Interactive, soon()).await, 7);
+}
+
+#[tokio::test]
+async fn what_arrives_while_the_device_is_busy_becomes_one_batch() {
+    let mut gated = Gated::start(&config(64, 8));
+    let first = queued(&gated.engine, 0, Lane::Interactive).await;
+    assert_eq!(gated.batch().await, [0]);
+    let mut later = Vec::new();
+    for id in 1..=10 {
+        later.push((id, queued(&gated.engine, id, Lane::Interactive).await));
+    }
+    gated.answer();
+    assert_answers(first.await, 0);
+    assert_eq!(gated.batch().await, [1, 2, 3, 4, 5, 6, 7, 8], "no more than max_batch");
+    gated.answer();
+    assert_eq!(gated.batch().await, [9, 10]);
+    gated.answer();
+    for (id, answer) in later {
+        assert_answers(answer.await, id);
+    }
+}
+
+#[tokio::test]
+async fn pictures_of_one_caller_are_never_parted() {
+    let mut gated = Gated::start(&config(64, 4));
+    let first = queued(&gated.engine, 0, Lane::Interactive).await;
+    assert_eq!(gated.batch().await, [0]);
+    let three = queued_together(&gated.engine, &[1, 2, 3], Lane::Interactive).await;
+    let two = queued_together(&gated.engine, &[4, 5], Lane::Interactive).await;
+    let one = queued(&gated.engine, 6, Lane::Interactive).await;
+    let bulk = queued_together(&gated.engine, &[7, 8], Lane::Bulk).await;
+    gated.answer();
+    assert_answers(first.await, 0);
+    assert_eq!(gated.batch().await, [1, 2, 3], "one place is left, two are needed, and nobody overtakes");
+    gated.answer();
+    assert_eq!(gated.batch().await, [4, 5, 6]);
+    gated.answer();
+    assert_eq!(gated.batch().await, [7, 8]);
+    gated.answer();
+    assert_answers_all(three.await, &[1, 2, 3]);
+    assert_answers_all(two.await, &[4, 5]);
+    assert_answers(one.await, 6);
+    assert_answers_all(bulk.await, &[7, 8]);
+}
+
+#[tokio::test]
+async fn more_pictures_than_a_batch_has_places_go_alone_in_several_runs() {
+    let mut gated = Gated::start(&config(64, 2));
+    let first = queued(&gated.engine, 0, Lane::Interactive).await;
+    assert_eq!(gated.batch().await, [0]);
+    let small = queued(&gated.engine, 1, Lane::Interactive).await;
+    let large = queued_together(&gated.engine, &[2, 3, 4, 5, 6], Lane::Interactive).await;
+    let last = queued(&gated.engine, 7, Lane::Interactive).await;
+    gated.answer();
+    assert_eq!(gated.batch().await, [1], "the large one does not fit beside it");
+    gated.answer();
+    for run in [&[2, 3][..], &[4, 5], &[6]] {
+        assert_eq!(gated.batch().await, run, "the device never sees more than it was prepared for");
+        gated.answer();
+    }
+    assert_eq!(gated.batch().await, [7]);
+    gated.answer();
+    assert_answers(first.await, 0);
+    assert_answers(small.await, 1);
+    assert_answers_all(large.await, &[2, 3, 4, 5, 6]);
+    assert_answers(last.await, 7);
+}
+
+#[tokio::test]
+async fn two_pictures_of_one_caller_go_through_batches_of_one() {
+    let (engine, _) = engine(&config(4, 1), |ids| {
+        assert_eq!(ids.len(), 1);
+        Ok(masks_of(ids))
+    });
+    let slot = engine.admit().unwrap();
+    let both = vec![picture(7), picture(8)];
+    assert_answers_all(engine.segment(&slot, both, Lane::Interactive, soon()).await, &[7, 8]);
+    assert_answers_all(engine.segment(&slot, Vec::new(), Lane::Interactive, soon()).await, &[]);
+}
+
+#[tokio::test]
+async fn a_full_engine_refuses_at_once_and_says_when_to_come_back() {
+    let mut gated = Gated::start(&config(2, 1));
+    let first = queued(&gated.engine, 1, Lane::Interactive).await;
+    let second = queued(&gated.engine, 2, Lane::Interactive).await;
+    let Err(EngineError::QueueFull { retry_after }) = gated.engine.admit() else { panic!("it was admitted") };
+    assert!((Duration::from_secs(1)..=Duration::from_secs(60)).contains(&retry_after));
+    assert_eq!(retry_after.subsec_nanos(), 0, "the header knows whole seconds only");
+
+    assert_eq!(gated.batch().await, [1]);
+    gated.answer();
+    assert_answers(first.await, 1);
+    let third = gated.engine.admit().expect("a slot came back with its answer");
+    assert_eq!(gated.batch().await, [2]);
+    gated.answer();
+    assert_answers(second.await, 2);
+    drop(third);
+}
+
+#[tokio::test]
+async fn a_slot_stays_taken_until_its_ticket_is_answered() {
+    let mut gated = Gated::start(&config(1, 1));
+    let answer = queued(&gated.engine, 1, Lane::Interactive).await;
+    assert_eq!(gated.batch().await, [1]);
+    drop(answer); // the caller leaves while the device works
+    assert!(matches!(gated.engine.admit(), Err(EngineError::QueueFull { .. })));
+    gated.answer();
+    let mut slot = gated.engine.admit();
+    for _ in 0..2000 {
+        if slot.is_ok() {
+            break;
+        }
+        tokio::time::sleep(Duration::from_millis(1)).await;
+        slot = gated.engine.admit();
+    }
+    assert!(slot.is_ok(), "the slot never came back");
+}
+
+#[tokio::test]
+async fn a_caller_that_left_never_reaches_the_device() {
+    let mut gated = Gated::start(&config(8, 1));
+    let first = queued(&gated.engine, 0, Lane::Interactive).await;
+    assert_eq!(gated.batch().await, [0]);
+    let leaves = queued(&gated.engine, 1, Lane::Interactive).await;
+    let stays = queued(&gated.engine, 2, Lane::Interactive).await;
+    drop(leaves);
+    gated.answer();
+    assert_answers(first.await, 0);
+    assert_eq!(gated.batch().await, [2]);
+    gated.answer();
+    assert_answers(stays.await, 2);
+}
+
+#[tokio::test]
+async fn an_expired_ticket_is_answered_without_work() {
+    let mut gated = Gated::start(&config(8, 1));
+    let first = queued(&gated.engine, 0, Lane::Interactive).await;
+    assert_eq!(gated.batch().await, [0]);
+    let slot = gated.engine.admit().unwrap();
+    let expired = gated.engine.segment(&slot, vec![picture(1)], Lane::Interactive, Instant::now()).await;
+    assert_eq!(expired.unwrap_err(), EngineError::DeadlineExceeded);
+    gated.answer();
+    assert_answers(first.await, 0);
+    let last = queued(&gated.engine, 2, Lane::Interactive).await;
+    assert_eq!(gated.batch().await, [2]);
+    gated.answer();
+    assert_answers(last.await, 2);
+}
+
+#[tokio::test]
+async fn waiting_for_the_device_ends_at_the_deadline() {
+    let mut gated = Gated::start(&config(8, 1));
+    let first = queued(&gated.engine, 0, Lane::Interactive).await;
+    assert_eq!(gated.batch().await, [0]);
+    let slot = gated.engine.admit().unwrap();
+    let deadline = Instant::now() + Duration::from_millis(20);
+    let late = queued_in(&gated.engine, slot, 1, Lane::Interactive, deadline).await;
+    assert_eq!(late.await.unwrap_err(), EngineError::DeadlineExceeded); // while the device is still held
+    gated.answer();
+    assert_answers(first.await, 0);
+}
+
+#[tokio::test]
+async fn bulk_takes_the_places_that_interactive_leaves() {
+    let mut gated = Gated::start(&config(64, 4));
+    let mut answers = vec![queued(&gated.engine, 0, Lane::Interactive).await];
+    assert_eq!(gated.batch().await, [0]);
+    for (id, lane) in [(101, Lane::Bulk), (102, Lane::Bulk), (1, Lane::Interactive), (2, Lane::Interactive)] {
+        answers.push(queued(&gated.engine, id, lane).await);
+    }
+    for (id, lane) in [(103, Lane::Bulk), (3, Lane::Interactive)] {
+        answers.push(queued(&gated.engine, id, lane).await);
+    }
+    gated.answer();
+    assert_eq!(gated.batch().await, [1, 2, 3, 101]);
+    gated.answer();
+    assert_eq!(gated.batch().await, [102, 103]);
+    gated.answer();
+    for answer in answers {
+        answer.await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn bulk_that_waited_more_than_a_second_goes_before_interactive() {
+    let mut gated = Gated::start(&config(64, 1));
+    let mut answers = vec![queued(&gated.engine, 0, Lane::Interactive).await];
+    assert_eq!(gated.batch().await, [0]);
+    answers.push(queued(&gated.engine, 100, Lane::Bulk).await);
+    // The lane's clock is the machine's, so this second has to pass.
+    tokio::time::sleep(Duration::from_millis(1050)).await;
+    answers.push(queued(&gated.engine, 1, Lane::Interactive).await);
+    gated.answer();
+    assert_eq!(gated.batch().await, [100]);
+    gated.answer();
+    assert_eq!(gated.batch().await, [1]);
+    gated.answer();
+    for answer in answers {
+        answer.await.unwrap();
+    }
+}
+
+#[tokio::test]
+async fn pictures_wait_for_room_in_the_megapixel_budget() {
+    let config = EngineConfig { max_megapixels_in_flight: 20, ..config(8, 8) };
+    let (engine, _) = engine(&config, |ids| Ok(masks_of(ids)));
+    let (first, second) = (engine.admit().unwrap(), engine.admit().unwrap());
+    engine.reserve_pixels(&first, 16_000_000, soon()).await.unwrap();
+    let waiting = {
+        let (engine, second) = (engine.clone(), second.clone());
+        begun(async move { engine.reserve_pixels(&second, 12_000_000, soon()).await }).await
+    };
+    drop(first);
+    assert_eq!(waiting.await, Ok(()));
+}
+
+#[tokio::test]
+async fn work_that_waits_behind_stuck_workers_is_a_stall_until_they_end() {
+    let config = EngineConfig { cpu_workers: 1, stalled_after: Duration::from_millis(1), ..config(8, 8) };
+    let (engine, _) = engine(&config, |ids| Ok(masks_of(ids)));
+    assert!(!engine.is_stalled(), "nothing to do");
+    let (open, gate) = std::sync::mpsc::channel::<()>();
+    let (entered, mut started) = tokio::sync::mpsc::unbounded_channel();
+    let stuck = {
+        let engine = engine.clone();
+        tokio::spawn(async move {
+            let work = move || {
+                entered.send(()).unwrap();
+                gate.recv().unwrap();
+            };
+            engine.cpu(work).await
+        })
+    };
+    started.recv().await.unwrap();
+    tokio::time::sleep(config.stalled_after * 2).await;
+    assert!(!engine.is_stalled(), "nothing waits");
+    let waiting = {
+        let engine = engine.clone();
+        begun(async move { engine.cpu(|| ()).await }).await
+    };
+    let stalled = async {
+        while !engine.is_stalled() {
+            tokio::time::sleep(config.stalled_after).await;
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(20), stalled).await.expect("a stall");
+    open.send(()).unwrap();
+    stuck.await.unwrap().unwrap();
+    waiting.await.unwrap();
+    assert!(!engine.is_stalled(), "work ends again");
+}
+
+#[tokio::test]
+async fn work_of_a_caller_that_left_keeps_its_room_until_it_ends() {
+    let config = EngineConfig { max_megapixels_in_flight: 10, ..config(8, 8) };
+    let (engine, _) = engine(&config, |ids| Ok(masks_of(ids)));
+    let slot = engine.admit().unwrap();
+    engine.reserve_pixels(&slot, 10_000_000, soon()).await.unwrap();
+    let (open, gate) = std::sync::mpsc::channel::<()>();
+    let (entered, mut started) = tokio::sync::mpsc::unbounded_channel();
+    let decoding = {
+        let (engine, slot) = (engine.clone(), slot.clone());
+        tokio::spawn(async move {
+            engine
+                .cpu(move || {
+                    entered.send(()).unwrap();
+                    gate.recv().unwrap();
+                    drop(slot);
+                })
+                .await
+        })
+    };
+    started.recv().await.unwrap();
+    decoding.abort();
+    assert!(decoding.await.unwrap_err().is_cancelled());
+    drop(slot);
+    let next = engine.admit().unwrap();
+    let waiting = {
+        let (engine, next) = (engine.clone(), next.clone());
+        begun(async move { engine.reserve_pixels(&next, 1, soon()).await }).await
+    };
+    open.send(()).unwrap();
+    assert_eq!(waiting.await, Ok(()));
+}
+
+#[tokio::test]
+async fn shutdown_refuses_new_requests_and_finishes_those_in_flight() {
+    let mut gated = Gated::start(&config(8, 1));
+    let first = queued(&gated.engine, 1, Lane::Interactive).await;
+    let second = queued(&gated.engine, 2, Lane::Bulk).await;
+    let early = gated.engine.admit().unwrap(); // admitted, not yet in the queue
+    assert_eq!(gated.batch().await, [1]);
+
+    let engine = gated.engine.clone();
+    let shutdown = begun(async move { engine.shutdown().await }).await;
+    assert_eq!(*gated.engine.state().borrow(), EngineState::Draining);
+    assert_eq!(gated.engine.admit().unwrap_err(), EngineError::Stopped);
+    let third = queued_in(&gated.engine, early, 3, Lane::Interactive, soon()).await;
+
+    gated.answer();
+    assert_answers(first.await, 1);
+    for (id, answer) in [(3, third), (2, second)] {
+        assert_eq!(gated.batch().await, [id]);
+        gated.answer();
+        assert_answers(answer.await, id);
+    }
+    shutdown.await;
+    assert!(!gated.engine.is_alive());
+    assert_eq!(*gated.engine.state().borrow(), EngineState::Draining);
+    assert_eq!(gated.engine.admit().unwrap_err(), EngineError::Stopped);
+    assert_eq!(gated.counts.dropped.load(std::sync::atomic::Ordering::SeqCst), 1, "the network is gone");
+}
+
+#[tokio::test]
+async fn dropping_the_engine_finishes_what_is_queued() {
+    let mut gated = Gated::start(&config(8, 1));
+    let answer = queued(&gated.engine, 1, Lane::Interactive).await;
+    assert_eq!(gated.batch().await, [1]);
+    let last = queued(&gated.engine, 2, Lane::Interactive).await;
+    // The futures hold the engine only while they queue; what is left are the tickets.
+    drop(std::mem::replace(&mut gated.engine, engine(&config(1, 1), |_| Err(SegmentError::Device("none".into()))).0));
+    gated.answer();
+    assert_answers(answer.await, 1);
+    assert_eq!(gated.batch().await, [2]);
+    gated.answer();
+    assert_answers(last.await, 2);
+}

@@ -1,0 +1,346 @@
+//! `/replace-bg-ai` with everything real: the daemon, its configuration, an image API, the disk, the command line.
+
+#![cfg(unix)]
+
+use crate::cli::serve::Daemon;
+use crate::support::command::{backdrop, http_client, stderr, stdout};
+use crate::generate::images_api::{ImagesApi, Reply, picture};
+use backdrop::codec::{self, Channels, EncodeOptions, Limits, PngEffort};
+use backdrop::image::{Buffer, BufferPool, Composite, Frame, OutputFormat, Quality, Size};
+use bytes::Bytes;
+use reqwest::Response;
+use reqwest::multipart::{Form, Part};
+use serde_json::{Value, json};
+use std::fs;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+use tempfile::TempDir;
+
+const KEY: &str = "bd_live_0123456789abcdefghijABCDEFGHIJ01";
+const SECRET: &str = "sk-very-secret";
+const FLARE: &str = "famA-image-2.5-flare";
+const SIZE: Size = Size::new(200, 120);
+const RED: [u8; 3] = [200, 20, 20];
+
+struct Running {
+    daemon: Daemon,
+    address: String,
+    data_dir: PathBuf,
+}
+
+impl Running {
+    fn start(data_dir: &Path, more: &[(&str, &str)]) -> Self {
+        let settings =
+            [("BACKDROP_BOOTSTRAP_KEY", KEY), ("BACKDROP_LIMITS_RATE_PER_MINUTE", "100000"), ("IMAGES_KEY", SECRET)];
+        let settings: Vec<_> = settings.iter().chain(more).copied().collect();
+        let mut daemon = Daemon::start_with(data_dir, &settings);
+        let address = daemon.address();
+        Self { daemon, address, data_dir: data_dir.to_owned() }
+    }
+
+    fn allow(&self) {
+        let mut command = backdrop();
+        command.args(["accounts", "set", "default", "--generates", "on", "--data-dir"]).arg(&self.data_dir);
+        let set = command.output().expect("it runs");
+        assert!(set.status.success(), "{}", stderr(&set));
+    }
+
+    async fn ask(&self, fields: &[(&str, &str)]) -> Response {
+        let form =
+            fields.iter().fold(Form::new(), |form, (name, value)| form.text((*name).to_owned(), (*value).to_owned()));
+        let form = form.part("file", Part::stream(photo()).file_name("disc.png"));
+        let url = format!("http://{}/replace-bg-ai", self.address);
+        let client = http_client().build().expect("a client");
+        client.post(url).bearer_auth(KEY).multipart(form).send().await.expect("an answer")
+    }
+}
+
+/// Of the disc's pixels, how much is covered.
+fn coverage(x: u32, y: u32) -> u8 {
+    let distance = (x as f32 + 0.5 - 80.0).hypot(y as f32 + 0.5 - 60.0);
+    ((30.5 - distance).clamp(0.0, 1.0) * 255.0 + 0.5) as u8
+}
+
+/// What the disc shows: no two neighbours are alike.
+fn color(x: u32, y: u32) -> [u8; 3] {
+    [(x * 7 % 256) as u8, (y * 11 % 256) as u8, ((x * y) % 256) as u8]
+}
+
+/// A disc that is cut out already, so that nothing depends on the network.
+fn photo() -> Bytes {
+    let pixel = |x, y| {
+        let [red, green, blue] = color(x, y);
+        if coverage(x, y) > 0 { [red, green, blue, coverage(x, y)] } else { [0; 4] }
+    };
+    let pixels: Vec<u8> = (0..SIZE.height).flat_map(|y| (0..SIZE.width).flat_map(move |x| pixel(x, y))).collect();
+    let options = EncodeOptions {
+        format: OutputFormat::Png,
+        quality: Quality::DEFAULT,
+        png: PngEffort::Fast,
+        channels: Channels::Rgba,
+    };
+    codec::encode(Composite(Frame::new(SIZE, Buffer::from(pixels))), &options).expect("a picture").bytes
+}
+
+fn decoded(bytes: &[u8]) -> Frame {
+    let header = codec::probe(bytes, &Limits::default()).expect("a picture");
+    codec::decode(bytes, &header, &BufferPool::new(0)).expect("a whole picture")
+}
+
+/// The picture of an answer, its subject untouched and its size kept.
+async fn finished(response: Response) -> Frame {
+    let status = response.status();
+    let bytes = response.bytes().await.expect("a body");
+    assert_eq!(status, 200, "{}", String::from_utf8_lossy(&bytes));
+    let frame = decoded(&bytes);
+    assert_eq!(frame.size(), SIZE);
+    let mut opaque = 0;
+    for (x, y) in (0..SIZE.height).flat_map(|y| (0..SIZE.width).map(move |x| (x, y))) {
+        assert_eq!(frame.pixel(x, y)[3], 255, "the result is opaque");
+        if coverage(x, y) == 255 {
+            let [red, green, blue, _] = frame.pixel(x, y);
+            assert_eq!([red, green, blue], color(x, y), "the subject at {x},{y}");
+            opaque += 1;
+        }
+    }
+    assert!(opaque > 2000, "{opaque}");
+    frame
+}
+
+fn told<'a>(response: &'a Response, name: &str) -> &'a str {
+    response.headers().get(name).map_or("", |value| value.to_str().expect("text"))
+}
+
+/// A folder with a configuration of one model.
+fn configured(api: &ImagesApi) -> (TempDir, String) {
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("backdrop.toml");
+    let text = format!(
+        "[generate.models.\"{FLARE}\"]\nbase_url = \"{}\"\nmodel = \"image-1\"\napi_key_env = \"IMAGES_KEY\"\n",
+        api.base
+    );
+    fs::write(&path, text).expect("writable");
+    let path = path.display().to_string();
+    (folder, path)
+}
+
+#[tokio::test]
+async fn the_subject_stays_bit_for_bit_before_what_is_drawn_and_before_what_a_model_made() {
+    let api = ImagesApi::start([Reply::Picture(picture(300, 200, RED))]).await;
+    let (folder, config) = configured(&api);
+    let running = Running::start(&folder.path().join("data"), &[("BACKDROP_CONFIG", &config)]);
+    let refused = running.ask(&[("prompt", "a beach")]).await;
+    assert_eq!(refused.status(), 403);
+    let refused: Value = refused.json().await.expect("JSON");
+    assert_eq!(refused["error"]["code"], "forbidden");
+    running.allow();
+
+    let made = running.ask(&[("prompt", "a beach"), ("format", "png"), ("model", FLARE)]).await;
+    assert_eq!([told(&made, "x-service-engine"), told(&made, "x-service-backdrop-model")], ["standard", FLARE]);
+    assert!(made.headers().get("x-service-prompt-words").is_none(), "of the built-in generator alone");
+    let frame = finished(made).await;
+    assert_eq!(frame.pixel(199, 2), [200, 20, 20, 255]);
+    assert_eq!((api.count(), api.asked()[0].order["size"].as_str()), (1, Some("1536x1024")));
+    let auto = running.ask(&[("prompt", "a beach"), ("format", "png")]).await;
+    assert_eq!(told(&auto, "x-service-backdrop-model"), FLARE);
+    finished(auto).await;
+    assert_eq!(api.count(), 1, "it was kept");
+    assert!(running.data_dir.join("backdrops").is_dir());
+
+    let missing = running.ask(&[("prompt", "a beach"), ("model", "famA-image-2")]).await;
+    assert_eq!(missing.status(), 403);
+    // A source that cannot be used costs no picture.
+    let url = format!("http://{}/replace-bg-ai", running.address);
+    let broken =
+        Form::new().text("prompt", "a new one").part("file", Part::bytes(photo()[..200].to_vec()).file_name("x"));
+    let client = http_client().build().expect("a client");
+    let answer = client.post(url).bearer_auth(KEY).multipart(broken).send().await.expect("an answer");
+    assert!(answer.status().is_client_error());
+    let too_large = running.ask(&[("prompt", "a third one"), ("height", "8192")]).await;
+    assert_eq!((too_large.status().as_u16(), api.count()), (413, 1));
+
+    api.set([Reply::Body(404, "nothing here".into())]);
+    let failed = running.ask(&[("prompt", "a fourth one"), ("model", FLARE)]).await;
+    assert_eq!(failed.status(), 502);
+    let failed: Value = failed.json().await.expect("JSON");
+    assert_eq!(failed["error"]["code"], "upstream_failed");
+    let message = failed["error"]["message"].as_str().expect("text");
+    assert!(message.contains(FLARE) && !message.contains("nothing here"), "{message}");
+    let drawn = running.ask(&[("prompt", "a fourth one"), ("format", "png")]).await;
+    assert_eq!(told(&drawn, "x-service-backdrop-model"), "procedural");
+    assert_ne!(told(&drawn, "x-service-prompt-words"), "");
+    finished(drawn).await;
+    let refusal = json!({ "error": { "code": "content_policy_violation", "message": "no" } });
+    api.set([Reply::Error(400, vec![], refusal)]);
+    let refused = running.ask(&[("prompt", "a fifth one")]).await;
+    assert_eq!(refused.status(), 400);
+    let refused: Value = refused.json().await.expect("JSON");
+    assert_eq!(
+        (&refused["error"]["code"], &refused["error"]["param"]),
+        (&json!("invalid_parameter"), &json!("prompt"))
+    );
+}
+
+#[tokio::test]
+async fn the_cap_of_the_day_holds_for_requests_at_once_and_over_a_restart() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let cap = [("BACKDROP_LIMITS_BACKDROP_AI_PER_DAY", "3")];
+    let running = Running::start(folder.path(), &cap);
+    running.allow();
+    // One that fails gives its place back.
+    let url = format!("http://{}/replace-bg-ai", running.address);
+    let empty = picture_of_nothing();
+    let form = Form::new().text("prompt", "a beach").part("file", Part::stream(empty).file_name("x.png"));
+    let client = http_client().build().expect("a client");
+    let failed = client.post(url).bearer_auth(KEY).multipart(form).send().await.expect("an answer");
+    assert_eq!(failed.status(), 422);
+    let answers = futures_util::future::join_all((0..8).map(|_| running.ask(&[("prompt", "a beach")]))).await;
+    let made = answers.iter().filter(|answer| answer.status() == 200).count();
+    assert_eq!(made, 3);
+    for refused in answers.into_iter().filter(|answer| answer.status() != 200) {
+        assert_eq!(refused.status(), 429);
+        let wait: u64 = told(&refused, "retry-after").parse().expect("seconds");
+        assert!((1..=86_400).contains(&wait), "{wait}");
+        let refused: Value = refused.json().await.expect("JSON");
+        assert_eq!(refused["error"]["code"], "rate_limit_exceeded");
+    }
+    let Running { mut daemon, .. } = running;
+    daemon.signal("TERM");
+    daemon.0.wait().expect("it ends");
+    let again = Running::start(folder.path(), &cap);
+    assert_eq!(again.ask(&[("prompt", "a beach")]).await.status(), 429);
+    drop(again);
+    let more = Running::start(folder.path(), &[("BACKDROP_LIMITS_BACKDROP_AI_PER_DAY", "4")]);
+    assert_eq!(more.ask(&[("prompt", "a beach")]).await.status(), 200);
+    assert_eq!(more.ask(&[("prompt", "a beach")]).await.status(), 429);
+}
+
+/// Wholly transparent but for one corner, which is nearly so: there is no subject in it.
+fn picture_of_nothing() -> Bytes {
+    let mut pixels = vec![0; SIZE.area() * 4];
+    pixels[3] = 1;
+    let options = EncodeOptions {
+        format: OutputFormat::Png,
+        quality: Quality::DEFAULT,
+        png: PngEffort::Fast,
+        channels: Channels::Rgba,
+    };
+    codec::encode(Composite(Frame::new(SIZE, Buffer::from(pixels))), &options).expect("a picture").bytes
+}
+
+#[tokio::test]
+async fn the_key_of_a_model_is_neither_in_the_log_nor_in_the_configuration_that_is_shown() {
+    let api = ImagesApi::start([Reply::Echo(401)]).await;
+    let (folder, config) = configured(&api);
+    let shown = backdrop().args(["config", "--config", &config]).env("IMAGES_KEY", SECRET).output().expect("it runs");
+    assert!(shown.status.success(), "{}", stderr(&shown));
+    assert!(stdout(&shown).contains("IMAGES_KEY") && !stdout(&shown).contains(SECRET), "{}", stdout(&shown));
+
+    let log = folder.path().join("log");
+    let mut child = backdrop();
+    child.args([
+        "serve",
+        "--listen",
+        "127.0.0.1:0",
+        "--admin-listen",
+        "127.0.0.1:0",
+        "--config",
+        &config,
+        "--data-dir",
+    ]);
+    child.arg(folder.path().join("data")).env("BACKDROP_LOG_FORMAT", "json").env("BACKDROP_LOG_FILTER", "trace");
+    child.env("BACKDROP_BOOTSTRAP_KEY", KEY).env("IMAGES_KEY", SECRET);
+    child.stderr(fs::File::create(&log).expect("writable")).stdout(std::process::Stdio::null());
+    let mut daemon = Daemon(child.spawn().expect("the binary starts"));
+    let logged = || {
+        let mut text = String::new();
+        fs::File::open(&log).expect("the log").read_to_string(&mut text).expect("text");
+        text
+    };
+    let address = loop {
+        let listening = logged().lines().find(|line| line.contains("\"listening\"")).map(str::to_owned);
+        if let Some(line) = listening.and_then(|line| serde_json::from_str::<Value>(&line).ok()) {
+            break line["fields"]["address"].as_str().expect("an address").to_owned();
+        }
+        tokio::time::sleep(std::time::Duration::from_millis(50)).await;
+    };
+    let data_dir = folder.path().join("data");
+    let running = Running { daemon: Daemon(dummy()), address, data_dir };
+    running.allow();
+    let failed = running.ask(&[("prompt", "a beach"), ("model", FLARE)]).await;
+    assert_eq!(failed.status(), 502);
+    let body = failed.text().await.expect("text");
+    daemon.signal("TERM");
+    daemon.0.wait().expect("it ends");
+    assert_eq!(api.asked()[0].authorization.as_deref(), Some("Bearer sk-very-secret"), "it was sent");
+    let log = logged();
+    assert!(log.contains("no such key"), "the API's words are in the log");
+    assert!(!log.contains(SECRET) && !body.contains(SECRET));
+}
+
+/// A process that is over: some tests have none of their own to end.
+fn dummy() -> std::process::Child {
+    std::process::Command::new("true").spawn().expect("it runs")
+}
+
+#[test]
+fn a_model_without_its_key_is_told_at_the_start() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let config = folder.path().join("backdrop.toml");
+    let model = format!("[generate.models.\"{FLARE}\"]\nbase_url = \"https://api.example.org\"\nmodel = \"x\"\n");
+    fs::write(&config, format!("{model}api_key_env = \"NOT_THERE\"\n")).expect("writable");
+    let serve = |config: &Path| {
+        let mut command = backdrop();
+        command.args(["serve", "--listen", "127.0.0.1:0", "--admin-listen", "127.0.0.1:0", "--config"]).arg(config);
+        command.arg("--data-dir").arg(folder.path().join("data")).output().expect("it runs")
+    };
+    let output = serve(&config);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(stderr(&output).contains("the environment variable NOT_THERE holds no key"), "{}", stderr(&output));
+    fs::write(&config, format!("{model}api_key_env = \"sk-secret\"\nsizes = []\n")).expect("writable");
+    let output = serve(&config);
+    assert_eq!(output.status.code(), Some(2));
+    let told = stderr(&output);
+    assert!(told.contains("api_key_env: expected the name") && told.contains("sizes: expected"), "{told}");
+    assert!(!told.contains("sk-secret"), "{told}");
+}
+
+#[test]
+fn the_command_line_draws_without_a_list_and_asks_no_model() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (input, output) = (folder.path().join("disc.png"), folder.path().join("out.png"));
+    fs::write(&input, photo()).expect("writable");
+    let run = |set: &[&str]| {
+        let mut command = backdrop();
+        command.arg("remove").arg(&input).arg("-o").arg(&output).args(["--force", "--endpoint", "replace-bg-ai"]);
+        command.args(set.iter().flat_map(|set| ["--set", set])).output().expect("it runs")
+    };
+    let drawn = run(&["prompt=a beach at sunset"]);
+    assert!(drawn.status.success(), "{}", stderr(&drawn));
+    let first = fs::read(&output).expect("a picture");
+    let frame = decoded(&first);
+    assert_eq!(frame.size(), SIZE);
+    let [red, green, blue, _] = frame.pixel(80, 60);
+    assert_eq!([red, green, blue], color(80, 60));
+    assert!(run(&["prompt=a beach at sunset"]).status.success());
+    assert!(fs::read(&output).expect("a picture") == first, "the same prompt, other bytes");
+    for (set, expected) in [
+        (&[][..], "`prompt` is missing"),
+        (&["prompt=a beach", "model=famA-image-2"], "models are asked by a daemon"),
+        (&["prompt=a beach", "model=famZ"], "invalid `model`"),
+    ] {
+        let refused = run(set);
+        assert_eq!(refused.status.code(), Some(2), "{set:?}");
+        assert!(stderr(&refused).contains(expected), "{}", stderr(&refused));
+    }
+    let from = format!("file://{}", folder.path().display());
+    let to = format!("file://{}/bulk", folder.path().display());
+    let bulk = backdrop()
+        .args(["bulk", &from, &to, "--endpoint", "replace-bg-ai", "--set", "prompt=oak", "--include", "disc.png"])
+        .arg("--report")
+        .arg(folder.path().join("report.jsonl"))
+        .output()
+        .expect("it runs");
+    assert!(bulk.status.success(), "{}", stderr(&bulk));
+    assert!(folder.path().join("bulk/disc.jpg").is_file());
+}

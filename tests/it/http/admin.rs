@@ -1,0 +1,130 @@
+//! The admin listener.
+
+use crate::http::daemon::{Daemon, refusal};
+use backdrop::engine::EngineState;
+use backdrop::http::config::HttpConfig;
+use backdrop::video::ToolMissing;
+use std::sync::atomic::Ordering;
+
+#[tokio::test]
+async fn health_follows_the_engine() {
+    let daemon = Daemon::start().await;
+    let status = async |path: &str| {
+        let response = daemon.client.get(format!("http://{}{path}", daemon.admin)).send().await.expect("an answer");
+        let status = response.status().as_u16();
+        if status == 503 {
+            assert!(response.headers().contains_key("retry-after"));
+            refusal(response).await.is(503, "unavailable", None);
+        }
+        status
+    };
+    for (state, ready) in [
+        (EngineState::Loading, 503),
+        (EngineState::Ready, 200),
+        (EngineState::Unloaded, 200),
+        (EngineState::Draining, 503),
+        (EngineState::Failed, 503),
+    ] {
+        *daemon.engine.state.lock().expect("no panic inside") = state;
+        assert_eq!((status("/livez").await, status("/readyz").await), (200, ready), "{state:?}");
+    }
+    for state in [EngineState::Ready, EngineState::Unloaded] {
+        *daemon.engine.state.lock().expect("no panic inside") = state;
+        for (stalled, ready) in [(true, 503), (false, 200)] {
+            daemon.engine.stalled.store(stalled, Ordering::SeqCst);
+            assert_eq!((status("/livez").await, status("/readyz").await), (200, ready), "{state:?}, {stalled}");
+        }
+    }
+    daemon.engine.alive.store(false, Ordering::SeqCst);
+    assert_eq!(status("/livez").await, 503, "only a restart brings the device thread back");
+}
+
+#[tokio::test]
+async fn a_missing_ffmpeg_is_told_and_no_reason_to_stay_away() {
+    let daemon = Daemon::start().await;
+    let ready = async || {
+        let get = daemon.client.get(format!("http://{}/readyz", daemon.admin));
+        let response = get.send().await.expect("an answer");
+        assert_eq!(response.status(), 200);
+        response.json::<serde_json::Value>().await.expect("JSON")
+    };
+    assert_eq!(ready().await, serde_json::json!({ "status": "ready", "video": "ready" }));
+    daemon.probe.missing.store(true, Ordering::SeqCst);
+    let told = ToolMissing("ffmpeg".into()).to_string();
+    assert_eq!(ready().await, serde_json::json!({ "status": "ready", "video": told }));
+}
+
+#[tokio::test]
+async fn the_api_is_open_while_the_network_is_loading() {
+    let daemon = Daemon::start().await;
+    *daemon.engine.state.lock().expect("no panic inside") = EngineState::Loading;
+    assert_eq!(
+        daemon.send("/remove", &[]).await.status(),
+        200,
+        "the engine lets requests wait, the facade must not refuse"
+    );
+}
+
+#[tokio::test]
+async fn metrics_count_requests_and_errors_by_route() {
+    let daemon = Daemon::start().await;
+    daemon.send("/mask", &[]).await;
+    daemon.send("/mask", &[("edge", "fuzzy")]).await;
+    let get = daemon.client.get(format!("http://{}/metrics", daemon.admin));
+    let text = get.send().await.expect("an answer").text().await.expect("text");
+    for line in [
+        r#"backdrop_requests_total{endpoint="/mask",code="200"}"#,
+        r#"backdrop_requests_total{endpoint="/mask",code="400"}"#,
+        r#"backdrop_errors_total{code="invalid_parameter"}"#,
+        r#"backdrop_request_duration_seconds_count{endpoint="/mask"}"#,
+    ] {
+        assert!(text.contains(line), "{line} is not in\n{text}");
+    }
+    assert!(!text.contains("/nowhere"));
+}
+
+#[tokio::test]
+async fn administration_is_served_here_and_only_here() {
+    let daemon = Daemon::start().await;
+    let post = |path: &str| daemon.client.post(format!("http://{}{path}", daemon.admin)).body("hello");
+    let created = post("/keys").send().await.expect("an answer");
+    assert_eq!(created.status(), 201);
+    assert_eq!(created.json::<serde_json::Value>().await.expect("JSON")["said"], "hello");
+    let put = daemon.client.put(format!("http://{}/keys", daemon.admin)).send().await.expect("an answer");
+    let refused = refusal(put).await;
+    refused.is(405, "method_not_allowed", None);
+    assert_eq!(refused.headers["allow"], "POST");
+    refusal(post("/nowhere").send().await.expect("an answer")).await.is(404, "not_found", None);
+    refusal(daemon.post("/keys").send().await.expect("an answer")).await.is(404, "not_found", None);
+    refusal(daemon.post("/metrics").send().await.expect("an answer")).await.is(404, "not_found", None);
+    let refused = refusal(post("/livez").send().await.expect("an answer")).await;
+    refused.is(405, "method_not_allowed", None);
+    assert_eq!(refused.headers["allow"], "GET, HEAD");
+    let large = post("/keys").body(vec![0; 100_000]);
+    refusal(large.send().await.expect("an answer")).await.is(413, "payload_too_large", None);
+}
+
+#[tokio::test]
+async fn a_web_page_cannot_reach_the_admin_listener() {
+    let daemon = Daemon::start().await;
+    let post = daemon.client.post(format!("http://{}/keys", daemon.admin)).header("origin", "https://example.org");
+    refusal(post.send().await.expect("an answer")).await.is(403, "forbidden", None);
+}
+
+#[tokio::test]
+async fn a_name_that_leads_here_and_is_not_ours_reads_nothing() {
+    let admin_hosts = vec!["metrics.example.org".to_owned()];
+    let daemon = Daemon::start_with(HttpConfig { admin_hosts, ..HttpConfig::default() }, 60).await;
+    let get = async |host: String| {
+        let get = daemon.client.get(format!("http://{}/metrics", daemon.admin)).header("host", host);
+        get.send().await.expect("an answer")
+    };
+    let port = daemon.admin.port();
+    for own in ["localhost", "127.0.0.1", "[::1]", "metrics.example.org"] {
+        assert_eq!(get(own.to_owned()).await.status(), 200, "{own}");
+        assert_eq!(get(format!("{own}:{port}")).await.status(), 200, "{own}");
+    }
+    for foreign in ["example.org", "evil.example.org:9090", "127.0.0.1.example.org", "192.0.2.1", ""] {
+        refusal(get(foreign.to_owned()).await).await.is(403, "forbidden", None);
+    }
+}

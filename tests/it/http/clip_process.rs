@@ -1,0 +1,89 @@
+//! The whole daemon with ffmpeg: a clip is sent, the daemon stopped in the middle of it, and the job ends all the same.
+
+#![cfg(unix)]
+
+use crate::cli::serve::Daemon;
+use crate::support::command::http_client;
+use reqwest::multipart::{Form, Part};
+use serde_json::Value;
+use std::path::Path;
+use std::process::Command;
+use std::time::{Duration, Instant};
+
+const KEY: &str = "bd_live_0123456789abcdefghijABCDEFGHIJ01";
+
+/// Much longer than the work takes on a machine that has other things to do.
+const LONG: Duration = Duration::from_secs(300);
+
+/// Three seconds of moving shapes with a tone.
+fn clip(folder: &Path) -> Vec<u8> {
+    let file = folder.join("clip.mp4");
+    let sources = ["-f", "lavfi", "-i", "testsrc2=size=160x96:rate=10", "-f", "lavfi", "-i", "sine=frequency=440"];
+    let made = Command::new("ffmpeg").args(["-v", "error", "-y"]).args(sources).args(["-t", "3"]).arg(&file).status();
+    assert!(made.expect("ffmpeg is installed").success());
+    std::fs::read(file).expect("it was made")
+}
+
+struct Running {
+    daemon: Daemon,
+    url: String,
+    client: reqwest::Client,
+}
+
+impl Running {
+    fn start(data_dir: &Path) -> Self {
+        let mut daemon = Daemon::start_with(
+            data_dir,
+            &[("BACKDROP_BOOTSTRAP_KEY", KEY), ("BACKDROP_LIMITS_RATE_PER_MINUTE", "100000")],
+        );
+        let url = format!("http://{}", daemon.address());
+        Self { daemon, url, client: http_client().build().expect("a client") }
+    }
+
+    async fn job(&self, path: &str) -> Value {
+        let get = self.client.get(format!("{}{path}", self.url)).bearer_auth(KEY);
+        get.send().await.expect("an answer").json().await.expect("JSON")
+    }
+
+    /// Asks until the job is as it should be.
+    async fn until(&self, path: &str, holds: impl Fn(&Value) -> bool) -> Value {
+        let began = Instant::now();
+        loop {
+            let job = self.job(path).await;
+            if holds(&job) {
+                return job;
+            }
+            assert!(began.elapsed() < LONG && job["status"] != "error", "{job}");
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_clip_survives_the_end_of_the_daemon_and_becomes_a_result() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let data = folder.path().join("data");
+    let mut first = Running::start(&data);
+    let form = Form::new().part("file", Part::bytes(clip(folder.path())).file_name("clip.mp4"));
+    let post = first.client.post(format!("{}/video/remove", first.url)).bearer_auth(KEY).multipart(form);
+    let job: Value = post.send().await.expect("an answer").json().await.expect("JSON");
+    let path = job["status_url"].as_str().unwrap_or_else(|| panic!("{job}")).to_owned();
+    first.until(&path, |job| job["status"] != "queued").await;
+    first.daemon.signal("TERM");
+    assert_eq!(first.daemon.0.wait().expect("it ends").code(), Some(0));
+
+    let second = Running::start(&data);
+    let done = second.until(&path, |job| job["status"] == "done").await;
+    assert_eq!(
+        (&done["progress"], &done["output_seconds"], &done["format"]),
+        (&100.into(), &3.0.into(), &"webm".into())
+    );
+    let result = second.client.get(done["result_url"].as_str().expect("an address")).send().await.expect("an answer");
+    assert_eq!((result.status().as_u16(), &result.headers()["content-type"]), (200, &"video/webm".parse().unwrap()));
+    let result = result.bytes().await.expect("a body");
+    assert_eq!(Some(result.len() as u64), done["size_bytes"].as_u64());
+    assert!(result.starts_with(&[0x1A, 0x45, 0xDF, 0xA3]), "Matroska");
+    // Whoever asked that often may have to wait for an answer.
+    let account = second.until("/account", |account| account["used"].is_u64()).await;
+    assert_eq!((&account["used"], &account["cost_usd"]), (&3.into(), &0.15.into()));
+}

@@ -1,0 +1,376 @@
+//! Connections that behave badly, and the two protocols.
+
+use crate::support::command::http_client;
+use crate::http::daemon::{Daemon, KEY, LONG, Work, form, raw_upload, refusal, until};
+use backdrop::http::config::HttpConfig;
+use bytes::Bytes;
+use http_body_util::{BodyExt, Empty};
+use hyper::Request;
+use hyper::client::conn::http2;
+use hyper_util::rt::{TokioExecutor, TokioIo};
+use serde_json::Value;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+use tokio::io::AsyncReadExt;
+use tokio::net::TcpStream;
+use tokio::time::sleep;
+
+const GET: &str = "GET /openapi.yaml HTTP/1.1\r\nhost: x\r\n\r\n";
+
+fn ms(millis: u64) -> Duration {
+    Duration::from_millis(millis)
+}
+
+/// The code of an error that was received by hand, with its head and its envelope checked.
+fn code_of(reply: &str, status: u16) -> String {
+    assert!(reply.starts_with(&format!("HTTP/1.1 {status} ")), "{reply}");
+    let (head, body) = reply.split_once("\r\n\r\n").expect("a body");
+    let body: Value = serde_json::from_str(body).unwrap_or_else(|error| panic!("{error}: {reply}"));
+    let head: Vec<_> = head.lines().collect();
+    let id = body["request_id"].as_str().expect("an id");
+    for line in [
+        "content-type: application/json",
+        "connection: close",
+        "cache-control: no-store",
+        "x-content-type-options: nosniff",
+        &format!("x-service-version: {}", env!("CARGO_PKG_VERSION")),
+        &format!("x-request-id: {id}"),
+    ] {
+        assert_eq!(head.iter().filter(|&&there| there == line).count(), 1, "{line}: {reply}");
+    }
+    assert!(body["error"]["message"].as_str().is_some_and(|message| !message.is_empty()), "{reply}");
+    body["error"]["code"].as_str().expect("a code").to_owned()
+}
+
+/// Clocks short enough to be waited for; idling is allowed for far longer than a slow head.
+fn impatient() -> HttpConfig {
+    HttpConfig {
+        header_timeout: ms(400),
+        idle_timeout: ms(2000),
+        body_pause: ms(400),
+        body_timeout: ms(1500),
+        ..HttpConfig::default()
+    }
+}
+
+#[tokio::test]
+async fn a_head_that_trickles_in_is_cut_off() {
+    let daemon = Daemon::start_with(impatient(), 60).await;
+    let mut connection = daemon.connect().await;
+    let start = Instant::now();
+    let mut bytes = b"GET /docs HTTP/1.1\r\nhost: x\r\nx-padding: ".iter().copied().chain(std::iter::repeat(b'x'));
+    // A byte every 50 ms: never idle, never done.
+    loop {
+        let byte = bytes.next().expect("endless");
+        if tokio::io::AsyncWriteExt::write_all(&mut connection.0, &[byte]).await.is_err() {
+            break;
+        }
+        if connection.ends_within(ms(50)).await {
+            break;
+        }
+        assert!(start.elapsed() < LONG, "still open");
+    }
+    assert!(start.elapsed() >= ms(400) && start.elapsed() < ms(1500), "{:?}", start.elapsed());
+}
+
+#[tokio::test]
+async fn a_connection_that_says_nothing_is_cut_off() {
+    let daemon = Daemon::start_with(impatient(), 60).await;
+    for beginning in ["", "P", "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"] {
+        let mut connection = daemon.connect().await;
+        connection.write(beginning).await;
+        let start = Instant::now();
+        // HTTP/2 says its settings first.
+        let mut said = Vec::new();
+        let _ = tokio::time::timeout(LONG, connection.0.read_to_end(&mut said)).await.expect("the end");
+        assert!(start.elapsed() >= ms(350) && start.elapsed() < ms(1500), "{beginning:?}: {:?}", start.elapsed());
+    }
+}
+
+#[tokio::test]
+async fn the_second_head_of_a_connection_is_clocked_as_the_first() {
+    let daemon = Daemon::start_with(impatient(), 60).await;
+    let mut connection = daemon.connect().await;
+    connection.write(GET).await;
+    connection.reply().await.expect("the first reply");
+    connection.write("GET /docs HT").await;
+    let start = Instant::now();
+    assert!(connection.ends_within(ms(1500)).await);
+    assert!(start.elapsed() >= ms(350), "{:?}", start.elapsed());
+}
+
+#[tokio::test]
+async fn an_idle_connection_lives_longer_than_a_slow_head_and_then_ends() {
+    let daemon = Daemon::start_with(impatient(), 60).await;
+    let mut connection = daemon.connect().await;
+    connection.write(GET).await;
+    connection.reply().await.expect("the first reply");
+    sleep(ms(1000)).await;
+    connection.write(GET).await;
+    connection.reply().await.expect("still there after more than the header timeout");
+    let start = Instant::now();
+    assert!(connection.ends_within(LONG).await);
+    assert!(start.elapsed() >= ms(1900), "{:?}", start.elapsed());
+}
+
+#[tokio::test]
+async fn a_body_that_pauses_or_trickles_is_408_and_its_connection_closed() {
+    let daemon = Daemon::start_with(impatient(), 60).await;
+    let (head, body) = raw_upload(&[7; 1000]);
+    for (step, least) in [(ms(LONG.as_millis() as u64), ms(400)), (ms(100), ms(1400))] {
+        let mut connection = daemon.connect().await;
+        connection.write(format!("{head}\r\n")).await;
+        let start = Instant::now();
+        let (mut reading, mut writing) = connection.0.split();
+        let mut reply = Vec::new();
+        let trickle = async {
+            for byte in &body {
+                if tokio::io::AsyncWriteExt::write_all(&mut writing, &[*byte]).await.is_err() {
+                    break;
+                }
+                sleep(step).await;
+            }
+            std::future::pending::<()>().await;
+        };
+        tokio::select! {
+            () = trickle => unreachable!("it never ends"),
+            read = tokio::time::timeout(LONG, reading.read_to_end(&mut reply)) => {
+                // A reset may follow the reply, since the client goes on sending.
+                let _ = read.expect("the daemon gives up in time");
+            }
+        }
+        let reply = String::from_utf8_lossy(&reply);
+        assert_eq!(code_of(&reply, 408), "request_timeout");
+        assert!(reply.contains("too slowly"), "{reply}");
+        assert!(start.elapsed() >= least && start.elapsed() < least + ms(2000), "{:?}", start.elapsed());
+    }
+    assert_eq!(daemon.engine.started(), 0);
+}
+
+#[tokio::test]
+async fn a_body_has_the_longer_the_more_of_it_is_announced() {
+    let config = HttpConfig { body_timeout: ms(500), min_upload_kilobytes_per_second: 1, ..impatient() };
+    let daemon = Daemon::start_with(config, 60).await;
+    let (short, long) = (raw_upload(&[7; 10]), raw_upload(&[7; 3000]));
+    // The same slow upload of which a fifth is sent in 200 ms: for the long one there are three seconds more.
+    for ((head, body), expected) in [(short, 408), (long, 200)] {
+        let mut connection = daemon.connect().await;
+        connection.write(format!("{head}\r\n")).await;
+        for piece in body.chunks(body.len().div_ceil(5)) {
+            sleep(ms(200)).await;
+            if tokio::io::AsyncWriteExt::write_all(&mut connection.0, piece).await.is_err() {
+                break;
+            }
+        }
+        let reply = connection.reply().await.expect("a reply");
+        assert!(reply.starts_with(&format!("HTTP/1.1 {expected} ")), "{reply}");
+    }
+}
+
+#[tokio::test]
+async fn a_reply_that_nobody_reads_does_not_hold_its_connection() {
+    let daemon = Daemon::start_with(HttpConfig { reply_timeout: ms(500), ..impatient() }, 60).await;
+    daemon.engine.set(Work::AnswerBytes(64 << 20));
+    let (head, body) = raw_upload(b"the picture");
+    let mut connection = daemon.connect().await;
+    connection.write(format!("{head}\r\n")).await;
+    connection.write(body).await;
+    until("the work", || daemon.engine.started() == 1).await;
+    sleep(ms(2500)).await;
+    let mut reply = Vec::new();
+    let _ = tokio::time::timeout(LONG, connection.0.read_to_end(&mut reply)).await.expect("the end");
+    assert!(reply.len() < 64 << 20, "all {} bytes were still delivered", reply.len());
+}
+
+#[tokio::test]
+async fn one_connection_serves_many_requests_also_after_refusals() {
+    let daemon = Daemon::start().await;
+    let (head, body) = raw_upload(&vec![0; 300_000]);
+    let mut connection = daemon.connect().await;
+    for (key, status) in [(KEY, 200), ("bad", 401), (KEY, 200), ("bad", 401), (KEY, 200)] {
+        connection.write(head.replace(KEY, key) + "\r\n").await;
+        connection.write(&body).await;
+        let reply = connection.reply().await.expect("a reply on the same connection");
+        assert!(reply.starts_with(&format!("HTTP/1.1 {status} ")), "{reply}");
+    }
+}
+
+#[tokio::test]
+async fn pipelined_requests_are_answered_in_order() {
+    let daemon = Daemon::start().await;
+    let mut connection = daemon.connect().await;
+    let ids = ["one", "two", "three"];
+    let requests = ids.map(|id| format!("GET /nowhere HTTP/1.1\r\nhost: x\r\nx-request-id: {id}\r\n\r\n"));
+    connection.write(requests.concat()).await;
+    for id in ids {
+        let reply = connection.reply().await.expect("a reply");
+        assert!(reply.contains(&format!("x-request-id: {id}\r\n")), "{reply}");
+    }
+}
+
+#[tokio::test]
+async fn garbage_is_400_and_ends_the_connection_and_what_came_before_is_answered() {
+    let daemon = Daemon::start().await;
+    for (before, garbage) in [
+        ("", "\0\x01\x02garbage\r\n\r\n"),
+        ("", "GET / HTTP/2.0\r\n\r\n"),
+        ("", "GET /docs HTTP/1.1\r\nhost: x\r\nno field\r\n\r\n"),
+        ("", "GET /docs HTTP/1.1\r\nhost: x\r\ncontent-length: x\r\n\r\n"),
+        ("", "GET /docs HTTP/1.1\r\nhost: x\r\ncontent-length: 1\r\ncontent-length: 2\r\n\r\n"),
+        (GET, "BLAH BLAH BLAH BLAH\r\n\r\n"),
+        (GET, "GET / HTTP/9.9\r\n\r\n"),
+        (GET, "GET /\x7f HTTP/1.1\r\n\r\n"),
+    ] {
+        let mut connection = daemon.connect().await;
+        connection.write(format!("{before}{garbage}")).await;
+        if !before.is_empty() {
+            assert!(connection.reply().await.expect("the first reply").starts_with("HTTP/1.1 200 "));
+        }
+        let reply = connection.reply().await.expect("the 400");
+        assert_eq!(code_of(&reply, 400), "invalid_parameter", "{garbage:?}");
+        assert!(connection.ends_within(LONG).await);
+    }
+    assert_eq!(daemon.send("/remove", &[]).await.status(), 200);
+}
+
+#[tokio::test]
+async fn an_oversized_head_is_431_in_both_protocols() {
+    let daemon = Daemon::start().await;
+    let padding = "x".repeat(70_000);
+    for head in [
+        format!("GET /docs HTTP/1.1\r\nhost: x\r\nx-padding: {padding}\r\n\r\n"),
+        format!("GET /docs?{padding} HTTP/1.1\r\nhost: x\r\n\r\n"),
+        format!("GET /docs HTTP/1.1\r\nhost: x\r\n{}\r\n", "a: b\r\n".repeat(100)),
+        // Most of it comes after the refusal, which must not be lost to that.
+        format!("GET /docs HTTP/1.1\r\nx-padding: {}", padding.repeat(100)),
+    ] {
+        let mut connection = daemon.connect().await;
+        connection.write(head).await;
+        let reply = connection.reply().await.expect("a refusal");
+        assert_eq!(code_of(&reply, 431), "headers_too_large");
+        assert!(connection.ends_within(LONG).await);
+    }
+
+    let client = http_client().http2_prior_knowledge().build().expect("a client");
+    let get = |padding: &str| client.get(daemon.url("/docs")).header("x-padding", padding).timeout(LONG).send();
+    assert_eq!(get("small").await.expect("an answer").status(), 200);
+    refusal(get(&padding).await.expect("an answer")).await.is(431, "headers_too_large", None);
+    // Beyond its own limit h2 answers, without a body, and the connection goes on.
+    assert_eq!(get(&padding.repeat(2)).await.expect("an answer").status(), 431);
+    assert_eq!(get("small").await.expect("an answer").status(), 200);
+}
+
+#[tokio::test]
+async fn http2_with_prior_knowledge_answers_many_requests_on_one_connection() {
+    // One place for connections: a second one would wait forever.
+    let daemon = Daemon::start_with(HttpConfig { max_connections: 1, ..HttpConfig::default() }, 60).await;
+    let client = http_client().http2_prior_knowledge().build().expect("a client");
+    let post = || client.post(daemon.url("/remove")).bearer_auth(KEY).multipart(form(&[])).timeout(LONG).send();
+    let first = post().await.expect("an answer");
+    assert_eq!((first.status().as_u16(), first.version()), (200, reqwest::Version::HTTP_2));
+    daemon.engine.set(Work::Wait);
+    let many: Vec<_> = (0..8).map(|_| tokio::spawn(post())).collect();
+    until("all at once", || daemon.engine.started() == 9).await;
+    daemon.engine.release.notify_waiters();
+    for one in many {
+        let response = one.await.expect("no panic").expect("an answer");
+        assert_eq!(response.text().await.expect("a body"), "released");
+    }
+}
+
+#[tokio::test]
+async fn http2_refusals_of_large_bodies_can_be_read() {
+    let daemon = Daemon::start().await;
+    let client = http_client().http2_prior_knowledge().build().expect("a client");
+    for (key, length, status) in [("bad", 5 << 20, 401), (KEY, 20 << 20, 413)] {
+        let part = reqwest::multipart::Part::bytes(vec![0; length]).file_name("a.jpg");
+        let form = reqwest::multipart::Form::new().part("file", part);
+        let response = client.post(daemon.url("/remove")).bearer_auth(key).multipart(form).timeout(LONG).send();
+        assert_eq!(response.await.expect("an answer").status(), status);
+    }
+}
+
+#[tokio::test]
+async fn shutdown_answers_what_is_under_way_and_refuses_what_is_new() {
+    let mut daemon = Daemon::start().await;
+    daemon.engine.set(Work::Wait);
+    let under_way = tokio::spawn(daemon.post("/remove").multipart(form(&[])).send());
+    until("the work", || daemon.engine.started() == 1).await;
+    let mut idle = daemon.connect().await;
+    idle.write(GET).await;
+    idle.reply().await.expect("a reply");
+
+    let ready = format!("http://{}/readyz", daemon.admin);
+    assert_eq!(daemon.client.get(&ready).send().await.expect("an answer").status(), 200);
+    let mut silent = daemon.connect().await;
+    daemon.stop();
+    let draining = async || daemon.client.get(&ready).send().await.expect("the admin listener is still there");
+    tokio::time::timeout(LONG, async { while draining().await.status() != 503 {} }).await.expect("the drain begins");
+    // On a connection that was idle, one that has sent nothing, and new ones.
+    for connection in [&mut idle, &mut silent, &mut daemon.connect().await, &mut daemon.connect().await] {
+        connection.write(GET).await;
+        let reply = connection.reply().await.expect("a refusal");
+        assert_eq!(code_of(&reply, 503), "unavailable");
+        assert!(reply.contains("retry-after: 5\r\n"), "{reply}");
+        assert!(connection.ends_within(LONG).await);
+    }
+    let mut last = daemon.connect().await;
+
+    daemon.engine.release.notify_waiters();
+    let response = under_way.await.expect("no panic").expect("an answer");
+    assert_eq!(response.headers()["connection"], "close");
+    assert_eq!(response.text().await.expect("a body"), "released");
+    assert!(last.ends_within(LONG).await, "nothing is under way any more");
+    tokio::time::timeout(LONG, daemon.served).await.expect("the end").expect("no panic");
+    assert!(TcpStream::connect(daemon.address).await.is_err(), "still accepting");
+}
+
+#[tokio::test]
+async fn shutdown_ends_http2_connections_gracefully_and_refuses_new_ones() {
+    let mut daemon = Daemon::start().await;
+    daemon.engine.set(Work::Wait);
+    let under_way = tokio::spawn(daemon.post("/remove").multipart(form(&[])).send());
+    until("the work", || daemon.engine.started() == 1).await;
+    let connect = async || {
+        let io = TokioIo::new(daemon.connect().await.0);
+        let (sender, connection) = http2::handshake(TokioExecutor::new(), io).await.expect("HTTP/2");
+        (sender, tokio::spawn(connection))
+    };
+    let get = || Request::get(daemon.url("/docs")).body(Empty::<Bytes>::new()).expect("a request");
+    let (mut sender, idle) = connect().await;
+    let response = sender.send_request(get()).await.expect("an answer");
+    assert_eq!(response.status(), 200);
+    response.into_body().collect().await.expect("a body");
+
+    let address = daemon.address;
+    daemon.stop();
+    let ended = tokio::time::timeout(LONG, idle).await.expect("a GOAWAY").expect("no panic");
+    assert!(ended.is_ok(), "{ended:?}");
+    let io = TokioIo::new(TcpStream::connect(address).await.expect("still accepting"));
+    let (mut sender, connection) = http2::handshake(TokioExecutor::new(), io).await.expect("HTTP/2");
+    let connection = tokio::spawn(connection);
+    let request = Request::get(format!("http://{address}/docs")).body(Empty::<Bytes>::new()).expect("a request");
+    let response = sender.send_request(request).await.expect("an answer");
+    assert_eq!((response.status().as_u16(), &response.headers()["retry-after"]), (503, &5.into()));
+    let body = response.into_body().collect().await.expect("a body").to_bytes();
+    assert!(String::from_utf8_lossy(&body).contains("\"unavailable\""), "{body:?}");
+    let ended = tokio::time::timeout(LONG, connection).await.expect("a GOAWAY").expect("no panic");
+    assert!(ended.is_ok(), "{ended:?}");
+
+    daemon.engine.release.notify_waiters();
+    let response = under_way.await.expect("no panic").expect("an answer");
+    assert_eq!(response.text().await.expect("a body"), "released");
+    tokio::time::timeout(LONG, daemon.served).await.expect("the end").expect("no panic");
+}
+
+#[tokio::test]
+async fn shutdown_cuts_what_outlives_the_grace_period() {
+    let mut daemon = Daemon::start_with(HttpConfig { shutdown_grace: ms(200), ..HttpConfig::default() }, 60).await;
+    daemon.engine.set(Work::Wait);
+    let under_way = tokio::spawn(daemon.post("/remove").multipart(form(&[])).send());
+    until("the work", || daemon.engine.started() == 1).await;
+    daemon.stop();
+    tokio::time::timeout(LONG, daemon.served).await.expect("the end").expect("no panic");
+    assert!(under_way.await.expect("no panic").is_err());
+    until("the end of the work", || daemon.engine.cancelled.load(Ordering::SeqCst) == 1).await;
+}

@@ -1,0 +1,732 @@
+//! A daemon for the HTTP tests: the real listeners on real sockets, with a stand-in for engine and keys.
+
+use crate::support::command::http_client;
+use crate::http::store_fault::{Disk, FillingStore};
+use backdrop::account::presets::Draft;
+use backdrop::account::{AccountModel, AccountName, Plan, Scopes, Services};
+use backdrop::codec::{DecodeError, Limits, probe};
+use backdrop::engine::{EngineError, EngineState};
+use backdrop::generate::Studio;
+use backdrop::http::compat::CompatConfig;
+use backdrop::http::config::{HttpConfig, LimitsConfig};
+use backdrop::http::tls::{Listener, Tls};
+use backdrop::http::{Administer, App, Authenticate, Caller, Fetch, Finished, Inspect, Remove, serve};
+use backdrop::image::{EncodedImage, Rect, Size, SourceUrl};
+use backdrop::jobs::results::Results;
+use backdrop::jobs::secret::DaemonSecret;
+use backdrop::jobs::webhook_sender::WebhookSender;
+use backdrop::jobs::{Done, Job, Jobs, JobsConfig, Means, Work as DoJob, WorkError, input_in};
+use backdrop::pipeline::{Call, FaceFound, Files, Output, PipelineError, Timings};
+use backdrop::recipe::{BACKDROP_PATH, InferenceMode, Picture, Recipe, Retouch, Source, Work as Recipes};
+use backdrop::source::{FetchConfig, FetchError, Fetcher, NoRoom, Room};
+use backdrop::store::{RedbStore, UnixSeconds};
+use backdrop::telemetry::metrics::exporter;
+use backdrop::video::{Clip, Rate, ToolMissing, VideoError};
+use bytes::Bytes;
+use futures_util::future::BoxFuture;
+use hyper::Request;
+use reqwest::multipart::{Form, Part};
+use reqwest::{RequestBuilder, Response, StatusCode};
+use serde_json::{Value, json};
+use std::net::SocketAddr;
+use std::path::Path;
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+use tempfile::TempDir;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{Notify, mpsc, oneshot};
+use tokio::task::JoinHandle;
+use tokio::time::{timeout, timeout_at};
+
+/// Keys of accounts on the plans plus, paid and free, and a sandbox key. All but the paid one are on the allow-list of
+/// `/replace-bg-ai`.
+pub(crate) const KEY: &str = "bd_live_good";
+pub(crate) const PAID: &str = "bd_live_paid";
+pub(crate) const FREE: &str = "bd_live_free";
+pub(crate) const TEST: &str = "bd_test_good";
+
+/// A picture that can be read.
+pub(crate) const PHOTO: &[u8] = include_bytes!("../../photos/chelsea.png");
+/// Further keys of the paying account: one with three images a month, one for two endpoints, one that has expired; and one
+/// with three images a month of the free account.
+pub(crate) const CAPPED: &str = "bd_live_capped";
+pub(crate) const SCOPED: &str = "bd_live_scoped";
+pub(crate) const EXPIRED: &str = "bd_live_expired";
+pub(crate) const FREE_CAPPED: &str = "bd_live_free_capped";
+
+/// No wait in these tests is meant to be as long as this.
+pub(crate) const LONG: Duration = Duration::from_secs(20);
+
+/// What the stand-in does with the next jobs.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) enum Work {
+    /// Answers at once.
+    #[default]
+    Answer,
+    /// Answers with this many bytes.
+    AnswerBytes(usize),
+    /// Answers with this file.
+    AnswerFile(fn() -> Vec<u8>),
+    /// Answers when [`Engine::release`] is notified.
+    Wait,
+    /// Fails.
+    Fail(fn() -> PipelineError),
+    /// Fails where the head of the file is not that of a picture within the limits, and else answers.
+    Probe,
+    /// Panics.
+    Panic,
+}
+
+/// The stand-in for the engine; remembers what it was asked for.
+#[derive(Debug)]
+pub(crate) struct Engine {
+    pub(crate) work: Mutex<Work>,
+    pub(crate) state: Mutex<EngineState>,
+    pub(crate) alive: AtomicBool,
+    pub(crate) stalled: AtomicBool,
+    pub(crate) seen: Mutex<Vec<(usize, Recipe)>>,
+    /// The files of each job.
+    pub(crate) files: Mutex<Vec<Files>>,
+    pub(crate) cancelled: AtomicUsize,
+    pub(crate) release: Notify,
+}
+
+impl Engine {
+    pub(crate) fn started(&self) -> usize {
+        self.seen.lock().expect("no panic inside").len()
+    }
+
+    pub(crate) fn set(&self, work: Work) {
+        *self.work.lock().expect("no panic inside") = work;
+    }
+}
+
+/// What the stand-in says of faces where they are looked for.
+fn face_of(work: &Recipes) -> Option<FaceFound> {
+    match work {
+        Recipes::Cut { picture: Picture::Portrait(_), .. } => Some(FaceFound::None),
+        Recipes::Cut { picture: Picture::Classified, .. } => {
+            Some(FaceFound::At(Rect { left: 3, top: 4, width: 5, height: 6 }))
+        }
+        Recipes::Retouch(Retouch::Faces { .. }) => Some(FaceFound::At(Rect { left: 3, top: 4, width: 5, height: 6 })),
+        Recipes::Cut { .. } | Recipes::Retouch(Retouch::Enlarge(_)) => None,
+    }
+}
+
+struct CountWhenDropped<'a>(&'a AtomicUsize);
+
+impl Drop for CountWhenDropped<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_add(1, Ordering::SeqCst);
+    }
+}
+
+impl Remove for Engine {
+    fn run<'a>(
+        &'a self,
+        files: Files,
+        recipe: &'a Recipe,
+        call: &'a Call,
+    ) -> BoxFuture<'a, Result<Finished, PipelineError>> {
+        Box::pin(async move {
+            let bytes = &files.source;
+            self.seen.lock().expect("no panic inside").push((bytes.len(), recipe.clone()));
+            self.files.lock().expect("no panic inside").push(files.clone());
+            let work = *self.work.lock().expect("no panic inside");
+            let answer = match work {
+                Work::Answer => format!("a picture made of {} bytes", bytes.len()).into_bytes(),
+                Work::AnswerBytes(length) => vec![7; length],
+                Work::AnswerFile(file) => file(),
+                Work::Wait => {
+                    let guard = CountWhenDropped(&self.cancelled);
+                    if timeout_at(call.deadline.into(), self.release.notified()).await.is_err() {
+                        return Err(EngineError::DeadlineExceeded.into());
+                    }
+                    std::mem::forget(guard);
+                    b"released".to_vec()
+                }
+                Work::Fail(error) => return Err(error()),
+                Work::Probe => {
+                    probe(bytes, &Limits::default())?;
+                    format!("a picture made of {} bytes", bytes.len()).into_bytes()
+                }
+                Work::Panic => panic!("the work panicked on purpose"),
+            };
+            let cuts = recipe.cut().is_some();
+            let output = Output {
+                image: EncodedImage { format: recipe.encode.format, size: Size::new(40, 30), bytes: answer.into() },
+                subject: cuts.then_some(Rect { left: 1, top: 2, width: 20, height: 25 }),
+                uncertainty: cuts.then_some(0.125),
+                face: face_of(&recipe.work),
+                understood: matches!(recipe.inputs.background, Some(Source::Generated(_)))
+                    .then(|| vec!["beach".to_owned()]),
+                model: self.model_of(recipe),
+                timings: Timings { decode: Duration::from_micros(1500), ..Timings::default() },
+            };
+            Ok(Finished { output, slot: None })
+        })
+    }
+
+    fn model(&self) -> String {
+        "fgnet-384/1".into()
+    }
+
+    fn model_of(&self, recipe: &Recipe) -> String {
+        match recipe.work {
+            Recipes::Cut { ref cut, .. } => cut.model.of(&self.model()),
+            Recipes::Retouch(Retouch::Enlarge(by)) => format!("upscale-{}/1", by.get()),
+            Recipes::Retouch(Retouch::Faces { .. }) => "restore-256/1".into(),
+        }
+    }
+
+    fn state(&self) -> EngineState {
+        *self.state.lock().expect("no panic inside")
+    }
+
+    fn is_alive(&self) -> bool {
+        self.alive.load(Ordering::SeqCst)
+    }
+
+    fn is_stalled(&self) -> bool {
+        self.stalled.load(Ordering::SeqCst)
+    }
+}
+
+struct SomeKeys;
+
+impl Authenticate for SomeKeys {
+    fn authenticate(&self, token: &str) -> Option<Caller> {
+        let (key_id, account, plan, test) = match token {
+            KEY => ("key_1", "default", Plan::Plus, false),
+            PAID => ("key_2", "paying", Plan::Paid, false),
+            FREE => ("key_3", "guest", Plan::Free, false),
+            TEST => ("key_4", "default", Plan::Plus, true),
+            CAPPED => ("key_5", "paying", Plan::Paid, false),
+            SCOPED => ("key_6", "paying", Plan::Paid, false),
+            FREE_CAPPED => ("key_7", "guest", Plan::Free, false),
+            _ => return None,
+        };
+        let generates = token != PAID;
+        let model = match token {
+            PAID => Some(InferenceMode::Quality),
+            FREE => Some(InferenceMode::Standard),
+            _ => None,
+        };
+        let images_per_month = matches!(token, CAPPED | FREE_CAPPED).then_some(3);
+        let scopes: &[&str] = if token == SCOPED { &["remove", "video/remove"] } else { &[] };
+        let scopes = Scopes::of(scopes).expect("endpoints");
+        let (key_id, account) = (key_id.into(), account.into());
+        Some(Caller { key_id, account, plan, test, generates, model, images_per_month, scopes })
+    }
+
+    fn expired_at(&self, token: &str) -> Option<UnixSeconds> {
+        (token == EXPIRED).then_some(UnixSeconds(1_767_225_600))
+    }
+
+    fn labels(&self, account: &str) -> Vec<(String, String)> {
+        if account == "paying" { vec![("key_2".into(), "shop".into())] } else { Vec::new() }
+    }
+
+    fn of_account(&self, account: &str) -> Option<Caller> {
+        let token = match account {
+            "default" => KEY,
+            "guest" => FREE,
+            _ => return None,
+        };
+        self.authenticate(token).map(|caller| Caller { key_id: format!("without-key-{account}"), ..caller })
+    }
+}
+
+/// A store with the accounts of these keys, and one preset of `default`, named `p1`.
+async fn services(folder: &Path, disk: &Arc<Disk>) -> (Services, String) {
+    let store = RedbStore::open(&folder.join("state.redb")).expect("a new store");
+    let store = FillingStore { store, disk: Arc::clone(disk) };
+    let services = Services::load(store, 50).expect("empty");
+    for (name, plan) in [("default", Plan::Plus), ("paying", Plan::Paid), ("guest", Plan::Free)] {
+        let name = AccountName::try_from(name).expect("a name");
+        services.keys.create_account(name, plan, false, AccountModel::default()).await.expect("a new account");
+    }
+    let params = json!({ "width": 77, "quality": 11 }).as_object().expect("an object").clone();
+    let draft = Draft { name: "p1".into(), params, ..Draft::default() };
+    let preset = services.presets.save("default", draft, UnixSeconds::now(), |_| Ok(())).await.expect("a new preset");
+    (services, preset.id)
+}
+
+/// The stand-in for the fetcher: answers with as many bytes as the last part of the path says, and remembers who asked.
+#[derive(Debug, Default)]
+pub(crate) struct Origin {
+    pub(crate) asked: Mutex<Vec<String>>,
+    /// Added to every byte of its pictures. Before the first edition, there is no picture at `later`.
+    pub(crate) edition: AtomicU8,
+}
+
+impl Origin {
+    pub(crate) fn asked(&self) -> usize {
+        self.asked.lock().expect("no panic inside").len()
+    }
+}
+
+impl Origin {
+    fn last_part<'a>(&self, url: &'a SourceUrl) -> &'a str {
+        self.asked.lock().expect("no panic inside").push(url.to_string());
+        url.as_url().path_segments().and_then(|mut parts| parts.next_back()).unwrap_or_default()
+    }
+}
+
+impl Fetch for Origin {
+    fn fetch<'a>(&'a self, url: &'a SourceUrl, room: &'a dyn Room) -> BoxFuture<'a, Result<Bytes, FetchError>> {
+        Box::pin(async move {
+            let edition = self.edition.load(Ordering::SeqCst);
+            let picture = |length| async move {
+                room.grow(length).await.map_err(|NoRoom| FetchError::NoRoom)?;
+                Ok(vec![5 + edition; length].into())
+            };
+            match self.last_part(url) {
+                "large" => Err(FetchError::TooLarge { limit: 10 << 20 }),
+                "text" => Err(FetchError::NotAPicture(DecodeError::Unsupported { found: None })),
+                "gone" => Err(FetchError::Status(StatusCode::GONE)),
+                "never" => std::future::pending().await,
+                "photo.png" => {
+                    room.grow(PHOTO.len()).await.map_err(|NoRoom| FetchError::NoRoom)?;
+                    Ok(Bytes::from_static(PHOTO))
+                }
+                "later" if edition > 0 => picture(30).await,
+                other => picture(other.parse().map_err(|_| FetchError::NoAddress)?).await,
+            }
+        })
+    }
+
+    /// Answers with the clip that the last part of the path names, `clip-3`.
+    fn fetch_clip<'a>(
+        &'a self,
+        url: &'a SourceUrl,
+        limit: usize,
+        into: &'a mpsc::Sender<Bytes>,
+    ) -> BoxFuture<'a, Result<(), FetchError>> {
+        Box::pin(async move {
+            let last = self.last_part(url);
+            match last {
+                "large" => Err(FetchError::TooLarge { limit }),
+                "nowhere" => Err(FetchError::NoAddress),
+                _ => into.send(last.replace('-', " ").into()).await.map_err(|_| FetchError::NotTaken),
+            }
+        })
+    }
+
+    fn refuses(&self, url: &SourceUrl) -> bool {
+        url.as_url().host_str().is_some_and(|host| host.starts_with("10."))
+    }
+}
+
+/// The stand-in for ffprobe: a clip is a file that begins with `clip`, a blank and its length in seconds.
+#[derive(Debug, Default)]
+pub(crate) struct Probe {
+    pub(crate) missing: AtomicBool,
+    pub(crate) looked: AtomicUsize,
+}
+
+impl Inspect for Probe {
+    fn ready(&self) -> BoxFuture<'_, Result<(), ToolMissing>> {
+        let missing = self.missing.load(Ordering::SeqCst);
+        Box::pin(async move { if missing { Err(ToolMissing("ffmpeg".into())) } else { Ok(()) } })
+    }
+
+    fn probe<'a>(&'a self, file: &'a Path) -> BoxFuture<'a, Result<Clip, VideoError>> {
+        self.looked.fetch_add(1, Ordering::SeqCst);
+        let content = std::fs::read(file).expect("the clip is there");
+        let text = String::from_utf8_lossy(&content[..content.len().min(40)]).into_owned();
+        Box::pin(async move {
+            let mut words = text.split_ascii_whitespace();
+            match (words.next(), words.next().and_then(|seconds| seconds.parse().ok())) {
+                (Some("clip"), Some(seconds)) => {
+                    let rate = Rate { frames: 30, seconds: 1 };
+                    Ok(Clip { size: Size::new(64, 36), rate, seconds, has_audio: false })
+                }
+                (Some("avi"), _) => Err(VideoError::Unsupported("avi".into())),
+                (Some("sound"), _) => Err(VideoError::NoPicture),
+                (Some("long"), _) => Err(VideoError::TooLarge("the clip has 61 seconds and may have 60".into())),
+                (Some("broken"), _) => Err(VideoError::Tool("ffprobe said something else".into())),
+                _ => Err(VideoError::Unreadable),
+            }
+        })
+    }
+}
+
+/// What the stand-in for the work on clips does.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) enum Cut {
+    /// Makes a file of 45 frames at 30 a second that begins with what was sent.
+    #[default]
+    Make,
+    /// Waits, half done, until [`Cutter::release`] is notified.
+    Wait,
+    /// Fails.
+    Fail,
+}
+
+/// The stand-in for the work on clips; remembers what it was asked for.
+#[derive(Debug, Default)]
+pub(crate) struct Cutter {
+    pub(crate) cut: Mutex<Cut>,
+    /// Each job with its clip.
+    pub(crate) seen: Mutex<Vec<(Job, Vec<u8>)>>,
+    pub(crate) dropped: AtomicUsize,
+    pub(crate) release: Notify,
+}
+
+impl Cutter {
+    pub(crate) fn set(&self, cut: Cut) {
+        *self.cut.lock().expect("no panic inside") = cut;
+    }
+
+    pub(crate) fn started(&self) -> usize {
+        self.seen.lock().expect("no panic inside").len()
+    }
+}
+
+impl DoJob for Cutter {
+    fn run<'a>(
+        &'a self,
+        job: &'a Job,
+        folder: &'a Path,
+        progress: &'a (dyn Fn(u8) + Send + Sync),
+    ) -> BoxFuture<'a, Result<Done, WorkError>> {
+        Box::pin(async move {
+            let clip = std::fs::read(input_in(folder)).expect("the clip is there");
+            self.seen.lock().expect("no panic inside").push((job.clone(), clip.clone()));
+            progress(50);
+            let cut = *self.cut.lock().expect("no panic inside");
+            match cut {
+                Cut::Make => {}
+                Cut::Wait => {
+                    let guard = CountWhenDropped(&self.dropped);
+                    self.release.notified().await;
+                    std::mem::forget(guard);
+                }
+                Cut::Fail => {
+                    let message = "there is no subject in any frame".to_owned();
+                    return Err(WorkError { code: "no_subject_detected", message, internal: false });
+                }
+            }
+            let file = folder.join("made");
+            let made: Vec<u8> = [b"made of ".as_slice(), &clip].concat();
+            std::fs::write(&file, made).expect("a writable folder");
+            let media_type = "video/webm";
+            Ok(Done { file, media_type, frames: 45, rate_frames: 30, rate_seconds: 1, warnings: Vec::new() })
+        })
+    }
+}
+
+struct Operator;
+
+impl Administer for Operator {
+    fn handle<'a>(&'a self, request: &'a Request<Bytes>) -> BoxFuture<'a, Option<hyper::Response<Value>>> {
+        Box::pin(async move {
+            let said = String::from_utf8_lossy(request.body()).into_owned();
+            let answer = hyper::Response::builder();
+            let answer = match (request.uri().path(), request.method().as_str()) {
+                ("/keys", "POST") => answer.status(201).body(json!({ "said": said })),
+                ("/keys", _) => answer
+                    .status(405)
+                    .header("allow", "POST")
+                    .body(json!({ "error": { "code": "method_not_allowed", "message": "only POST" } })),
+                _ => return None,
+            };
+            Some(answer.expect("plain values"))
+        })
+    }
+}
+
+/// A running daemon.
+pub(crate) struct Daemon {
+    pub(crate) address: SocketAddr,
+    pub(crate) admin: SocketAddr,
+    pub(crate) engine: Arc<Engine>,
+    pub(crate) origin: Arc<Origin>,
+    pub(crate) probe: Arc<Probe>,
+    pub(crate) cutter: Arc<Cutter>,
+    /// The disk of the store.
+    pub(crate) disk: Arc<Disk>,
+    /// Id of the preset `p1`.
+    pub(crate) preset: String,
+    pub(crate) folder: TempDir,
+    pub(crate) client: reqwest::Client,
+    stop: Option<oneshot::Sender<()>>,
+    pub(crate) served: JoinHandle<()>,
+}
+
+impl Daemon {
+    pub(crate) async fn start() -> Self {
+        Self::start_with(HttpConfig::default(), 10_000).await
+    }
+
+    pub(crate) async fn start_with(config: HttpConfig, rate_per_minute: u32) -> Self {
+        Self::start_behind(None, config, rate_per_minute).await
+    }
+
+    /// With the public listener behind TLS, if there is any.
+    pub(crate) async fn start_behind(tls: Option<Tls>, config: HttpConfig, rate_per_minute: u32) -> Self {
+        Self::start_telling(&FetchConfig::default(), tls, config, rate_per_minute).await
+    }
+
+    /// With webhooks that reach what `reach` says.
+    pub(crate) async fn start_telling(
+        reach: &FetchConfig,
+        tls: Option<Tls>,
+        config: HttpConfig,
+        rate_per_minute: u32,
+    ) -> Self {
+        Self::start_by(InferenceMode::Standard, reach, tls, config, rate_per_minute).await
+    }
+
+    /// With this model as the daemon's own.
+    pub(crate) async fn start_by(
+        model: InferenceMode,
+        reach: &FetchConfig,
+        tls: Option<Tls>,
+        config: HttpConfig,
+        rate_per_minute: u32,
+    ) -> Self {
+        Self::start_speaking(CompatConfig::default(), model, reach, tls, config, rate_per_minute).await
+    }
+
+    /// With the routes of other services that `compat` switches on.
+    pub(crate) async fn start_speaking(
+        compat: CompatConfig,
+        model: InferenceMode,
+        reach: &FetchConfig,
+        tls: Option<Tls>,
+        config: HttpConfig,
+        rate_per_minute: u32,
+    ) -> Self {
+        assert!(config.validate().is_empty());
+        let engine = Arc::new(Engine {
+            work: Mutex::default(),
+            state: Mutex::new(EngineState::Ready),
+            alive: AtomicBool::new(true),
+            stalled: AtomicBool::new(false),
+            seen: Mutex::default(),
+            files: Mutex::default(),
+            cancelled: AtomicUsize::new(0),
+            release: Notify::new(),
+        });
+        let origin = Arc::new(Origin::default());
+        let folder = tempfile::tempdir().expect("a folder");
+        let disk = Arc::new(Disk::default());
+        let (services, preset) = services(folder.path(), &disk).await;
+        let (probe, cutter) = (Arc::new(Probe::default()), Arc::new(Cutter::default()));
+        let secret = DaemonSecret::open(folder.path()).expect("a new one");
+        let results = Results::open(None, folder.path(), &secret).expect("a new folder");
+        let sender = Fetcher::new(reach).expect("good settings");
+        let means = Means {
+            store: services.store.clone(),
+            ledger: services.ledger.clone(),
+            keep: Arc::new(results.clone()),
+            work: cutter.clone(),
+            deliver: Arc::new(WebhookSender::new(sender, secret.clone(), results.clone())),
+        };
+        let jobs = Jobs::start(means, &JobsConfig { min_free_megabytes: 0, ..JobsConfig::default() }, folder.path())
+            .expect("a new folder");
+        let app = App {
+            remover: engine.clone(),
+            compat,
+            model,
+            keys: Arc::new(SomeKeys),
+            fetcher: origin.clone(),
+            store: services.store,
+            ledger: services.ledger,
+            requests: services.requests,
+            presets: services.presets,
+            daily: services.daily,
+            studio: Studio::default(),
+            jobs: jobs.clone(),
+            results,
+            inspector: probe.clone(),
+            secret,
+            prices: Arc::default(),
+            operator: Arc::new(Operator),
+            metrics: exporter(),
+        };
+        let public = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
+        let admin = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
+        let (address, admin_address) = (public.local_addr().expect("bound"), admin.local_addr().expect("bound"));
+        let public = Listener::new(public, tls);
+        let (stop, stopped) = oneshot::channel::<()>();
+        // Ends with the runtime of its test.
+        tokio::spawn(async move { jobs.run(std::future::pending()).await });
+        let served = tokio::spawn(serve(
+            config,
+            LimitsConfig {
+                rate_per_minute,
+                rate_per_minute_paid: Some(rate_per_minute.saturating_mul(2)),
+                ..LimitsConfig::default()
+            },
+            app,
+            public,
+            admin,
+            async {
+                let _ = stopped.await;
+            },
+        ));
+        Self {
+            address,
+            admin: admin_address,
+            engine,
+            origin,
+            probe,
+            cutter,
+            disk,
+            preset,
+            folder,
+            client: http_client().build().expect("a client"),
+            stop: Some(stop),
+            served,
+        }
+    }
+
+    pub(crate) fn stop(&mut self) {
+        self.stop.take();
+    }
+
+    pub(crate) fn url(&self, path: &str) -> String {
+        format!("http://{}{path}", self.address)
+    }
+
+    /// A request with the key.
+    pub(crate) fn post(&self, path: &str) -> RequestBuilder {
+        self.client.post(self.url(path)).bearer_auth(KEY).timeout(LONG)
+    }
+
+    /// A small picture with these fields.
+    pub(crate) async fn send(&self, path: &str, fields: &[(&str, &str)]) -> Response {
+        self.post(path).multipart(form(fields)).send().await.expect("an answer")
+    }
+
+    pub(crate) async fn connect(&self) -> Raw {
+        Raw(TcpStream::connect(self.address).await.expect("a connection"))
+    }
+}
+
+/// A form with a small file before or behind its fields.
+pub(crate) fn form(fields: &[(&str, &str)]) -> Form {
+    let form =
+        fields.iter().fold(Form::new(), |form, (name, value)| form.text((*name).to_owned(), (*value).to_owned()));
+    form.part("file", Part::bytes(b"the picture".to_vec()).file_name("a.jpg"))
+}
+
+/// The fields that an endpoint cannot do without.
+pub(crate) fn needed(path: &str) -> &'static [(&'static str, &'static str)] {
+    if path == BACKDROP_PATH { &[("prompt", "a beach")] } else { &[] }
+}
+
+/// An error as a caller sees it, with the envelope checked.
+#[derive(Debug)]
+pub(crate) struct Refusal {
+    pub(crate) status: StatusCode,
+    pub(crate) headers: reqwest::header::HeaderMap,
+    pub(crate) code: String,
+    pub(crate) message: String,
+    pub(crate) param: Option<String>,
+    pub(crate) reason: Option<String>,
+}
+
+pub(crate) async fn refusal(response: Response) -> Refusal {
+    let (status, headers) = (response.status(), response.headers().clone());
+    assert_eq!(headers["content-type"], "application/json");
+    let body: Value = response.json().await.expect("JSON");
+    assert_eq!(body["request_id"].as_str(), headers["x-request-id"].to_str().ok(), "{body}");
+    let text = |value: &Value| value.as_str().map(str::to_owned);
+    let error = body["error"].as_object().expect("an error object");
+    assert!(error.keys().all(|key| ["code", "message", "param", "reason"].contains(&key.as_str())), "{body}");
+    Refusal {
+        status,
+        headers,
+        code: text(&error["code"]).expect("a code"),
+        message: text(&error["message"]).expect("a message"),
+        param: error.get("param").map(|param| text(param).expect("a name")),
+        reason: error.get("reason").map(|reason| text(reason).expect("a word")),
+    }
+}
+
+impl Refusal {
+    #[track_caller]
+    pub(crate) fn is(&self, status: u16, code: &str, param: Option<&str>) {
+        assert_eq!(
+            (self.status.as_u16(), self.code.as_str(), self.param.as_deref()),
+            (status, code, param),
+            "{}",
+            self.message
+        );
+    }
+}
+
+/// A connection by hand.
+pub(crate) struct Raw(pub(crate) TcpStream);
+
+impl Raw {
+    pub(crate) async fn write(&mut self, bytes: impl AsRef<[u8]>) {
+        self.0.write_all(bytes.as_ref()).await.expect("the daemon reads");
+    }
+
+    /// One reply with its body, by its content-length; fails at the end of the connection.
+    pub(crate) async fn reply(&mut self) -> Option<String> {
+        timeout(LONG, async {
+            let mut bytes = Vec::new();
+            while !bytes.ends_with(b"\r\n\r\n") {
+                bytes.push(self.0.read_u8().await.ok()?);
+            }
+            let head = String::from_utf8(bytes).expect("ASCII");
+            let length = head.lines().find_map(|line| line.strip_prefix("content-length: "));
+            let length = length.map_or(0, |length| length.parse().expect("a number"));
+            let mut body = vec![0; length];
+            self.0.read_exact(&mut body).await.ok()?;
+            Some(head + &String::from_utf8_lossy(&body))
+        })
+        .await
+        .expect("a reply or the end in time")
+    }
+
+    /// Whether the daemon ends the connection within `limit`; nothing may come before.
+    pub(crate) async fn ends_within(&mut self, limit: Duration) -> bool {
+        let mut byte = [0; 1];
+        match timeout(limit, self.0.read(&mut byte)).await {
+            Ok(Ok(0) | Err(_)) => true,
+            Ok(Ok(_)) => panic!("unexpected byte {byte:?}"),
+            Err(_) => false,
+        }
+    }
+}
+
+/// A multipart body by hand, and the head that goes with it.
+pub(crate) fn raw_upload(file: &[u8]) -> (String, Vec<u8>) {
+    raw_upload_to("/remove", file)
+}
+
+/// The same for another endpoint.
+pub(crate) fn raw_upload_to(path: &str, file: &[u8]) -> (String, Vec<u8>) {
+    let body = [
+        b"--B\r\nContent-Disposition: form-data; name=\"file\"; filename=\"a.jpg\"\r\n\r\n".as_slice(),
+        file,
+        b"\r\n--B--\r\n",
+    ]
+    .concat();
+    let head = format!(
+        "POST {path} HTTP/1.1\r\nhost: x\r\nauthorization: Bearer {KEY}\r\n\
+         content-type: multipart/form-data; boundary=B\r\ncontent-length: {}\r\n",
+        body.len()
+    );
+    (head, body)
+}
+
+/// Waits until `condition` holds.
+pub(crate) async fn until(what: &str, condition: impl Fn() -> bool) {
+    timeout(LONG, async {
+        while !condition() {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    })
+    .await
+    .unwrap_or_else(|_| panic!("{what} did not happen"));
+}

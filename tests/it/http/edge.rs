@@ -1,0 +1,209 @@
+//! What every reply carries, web pages that call, and wrong keys.
+
+use crate::http::daemon::{Daemon, KEY, LONG, Work, form, refusal};
+use backdrop::engine::EngineError;
+use backdrop::http::config::HttpConfig;
+use backdrop::http::router::ROUTES;
+use reqwest::header::HeaderMap;
+use reqwest::{Method, Response};
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+const PAGE: &str = "https://example.org";
+
+async fn for_pages_of(origins: &[&str]) -> Daemon {
+    let cors_origins = origins.iter().map(|&origin| origin.to_owned()).collect();
+    Daemon::start_with(HttpConfig { cors_origins, ..HttpConfig::default() }, 1000).await
+}
+
+async fn preflight(daemon: &Daemon, path: &str, origin: &str) -> Response {
+    daemon
+        .client
+        .request(Method::OPTIONS, daemon.url(path))
+        .header("origin", origin)
+        .header("access-control-request-method", "POST")
+        .header("access-control-request-headers", "authorization")
+        .timeout(LONG)
+        .send()
+        .await
+        .expect("an answer")
+}
+
+/// The headers of CORS in a reply.
+fn cors_of(headers: &HeaderMap) -> BTreeMap<&str, &str> {
+    let ours = headers.iter().filter(|(name, _)| name.as_str().starts_with("access-control-") || *name == "vary");
+    ours.map(|(name, value)| (name.as_str(), value.to_str().expect("ASCII"))).collect()
+}
+
+#[tokio::test]
+async fn without_origins_nothing_is_told_to_pages() {
+    let daemon = Daemon::start().await;
+    let refused = refusal(preflight(&daemon, "/remove", PAGE).await).await;
+    refused.is(405, "method_not_allowed", None);
+    assert_eq!(cors_of(&refused.headers), BTreeMap::new());
+    let response = daemon.post("/remove").header("origin", PAGE).multipart(form(&[])).send().await.expect("an answer");
+    assert_eq!((response.status().as_u16(), cors_of(response.headers())), (200, BTreeMap::new()));
+}
+
+#[tokio::test]
+async fn a_preflight_needs_no_key_and_tells_the_methods_that_there_are() {
+    let daemon = for_pages_of(&["http://localhost:3000", PAGE]).await;
+    for path in ROUTES.iter().map(|route| route.path) {
+        let response = preflight(&daemon, path, PAGE).await;
+        assert_eq!(response.status(), 204, "{path}");
+        let headers = response.headers();
+        assert!(!headers.contains_key("content-type") && !headers.contains_key("x-ratelimit-limit"), "{headers:?}");
+        let cors = cors_of(headers);
+        let allowed: BTreeSet<_> = cors["access-control-allow-methods"].split(", ").collect();
+        let there_are: BTreeSet<_> =
+            ROUTES.iter().filter(|route| route.path == path).map(|route| route.method.as_str()).collect();
+        assert!(there_are.is_subset(&allowed), "{path}: {allowed:?}");
+        assert!(allowed.iter().all(|method| *method == "HEAD" || there_are.contains(method)), "{path}: {allowed:?}");
+        assert_eq!(cors["access-control-allow-origin"], PAGE);
+        for header in ["authorization", "idempotency-key", "x-service-model"] {
+            assert!(cors["access-control-allow-headers"].contains(header), "{header}");
+        }
+        assert_eq!((cors["access-control-max-age"], cors["vary"]), ("7200", "Origin"));
+        assert_eq!(cors.len(), 5, "{cors:?}");
+        let body = response.bytes().await.expect("no body");
+        assert!(body.is_empty());
+    }
+    assert_eq!(daemon.engine.started(), 0);
+}
+
+#[tokio::test]
+async fn a_preflight_of_a_foreign_page_or_for_nothing_stays_refused() {
+    let daemon = for_pages_of(&[PAGE]).await;
+    for origin in ["https://example.com", "http://example.org", "https://example.org.evil.com", "null"] {
+        let refused = refusal(preflight(&daemon, "/remove", origin).await).await;
+        refused.is(405, "method_not_allowed", None);
+        assert_eq!(cors_of(&refused.headers), BTreeMap::from([("vary", "Origin")]), "{origin}");
+    }
+    refusal(preflight(&daemon, "/nowhere", PAGE).await).await.is(404, "not_found", None);
+    // OPTIONS that no browser asked.
+    let plain = daemon.client.request(Method::OPTIONS, daemon.url("/remove")).header("origin", PAGE);
+    refusal(plain.send().await.expect("an answer")).await.is(405, "method_not_allowed", None);
+}
+
+#[tokio::test]
+async fn a_page_that_is_allowed_may_read_replies_and_failures() {
+    let daemon = for_pages_of(&[PAGE]).await;
+    let send = async |key: &str, origin: &str, fields: &[(&str, &str)]| {
+        let request = daemon.client.post(daemon.url("/remove")).bearer_auth(key).header("origin", origin);
+        request.multipart(form(fields)).timeout(LONG).send().await.expect("an answer")
+    };
+    let exposed = async |response: Response, status: u16| {
+        assert_eq!(response.status(), status);
+        let cors = cors_of(response.headers());
+        assert_eq!((cors["access-control-allow-origin"], cors["vary"], cors.len()), (PAGE, "Origin", 3), "{cors:?}");
+        let exposed: BTreeSet<_> = cors["access-control-expose-headers"].split(", ").map(str::to_owned).collect();
+        let there = |name: &String| response.headers().contains_key(name);
+        assert!(exposed.iter().all(there) && !exposed.contains("x-content-type-options"), "{exposed:?}");
+        exposed
+    };
+    let of_picture = exposed(send(KEY, PAGE, &[]).await, 200).await;
+    for name in ["x-request-id", "x-ratelimit-remaining", "x-service-width", "x-service-latency", "server-timing"] {
+        assert!(of_picture.contains(name), "{name}: {of_picture:?}");
+    }
+    exposed(send(KEY, PAGE, &[("edge", "fuzzy")]).await, 400).await;
+    assert!(exposed(send("bd_live_bad", PAGE, &[]).await, 401).await.contains("www-authenticate"));
+    daemon.engine.set(Work::Panic);
+    exposed(send(KEY, PAGE, &[]).await, 500).await;
+    daemon.engine.set(Work::Fail(|| EngineError::QueueFull { retry_after: Duration::from_secs(1) }.into()));
+    assert!(exposed(send(KEY, PAGE, &[]).await, 429).await.contains("retry-after"));
+    daemon.engine.set(Work::Answer);
+    // Browsers keep it from the page; whoever is no browser gets it anyway.
+    let foreign = send(KEY, "https://example.com", &[]).await;
+    assert_eq!(foreign.status(), 200);
+    assert_eq!(cors_of(foreign.headers()), BTreeMap::from([("vary", "Origin")]));
+}
+
+#[tokio::test]
+async fn any_page_means_a_star_and_no_credentials() {
+    let daemon = for_pages_of(&["*"]).await;
+    for origin in [PAGE, "null"] {
+        let response = preflight(&daemon, "/remove", origin).await;
+        assert_eq!(response.status(), 204);
+        let cors = cors_of(response.headers());
+        assert_eq!((cors["access-control-allow-origin"], cors.get("vary")), ("*", None));
+        assert!(!cors.contains_key("access-control-allow-credentials"), "{cors:?}");
+    }
+    let response = daemon.send("/remove", &[]).await;
+    assert_eq!(cors_of(response.headers())["access-control-allow-origin"], "*", "a cache must not tell pages apart");
+}
+
+#[tokio::test]
+async fn pages_never_reach_the_admin_listener() {
+    let daemon = for_pages_of(&["*"]).await;
+    for method in [Method::OPTIONS, Method::GET, Method::POST] {
+        let request = daemon.client.request(method, format!("http://{}/livez", daemon.admin)).header("origin", PAGE);
+        let request = request.header("access-control-request-method", "POST");
+        let refused = refusal(request.send().await.expect("an answer")).await;
+        refused.is(403, "forbidden", None);
+        assert_eq!(cors_of(&refused.headers), BTreeMap::new());
+    }
+}
+
+#[tokio::test]
+async fn a_wrong_key_is_refused_later_without_a_look_and_a_good_one_is_not() {
+    let daemon = Daemon::start_with(HttpConfig { wrong_keys_per_minute: 3, ..HttpConfig::default() }, 1000).await;
+    let send = async |key: Option<&str>| {
+        let request = daemon.client.post(daemon.url("/remove")).multipart(form(&[])).timeout(LONG);
+        let request = key.into_iter().fold(request, |request, key| request.bearer_auth(key));
+        request.send().await.expect("an answer")
+    };
+    for n in 0..3 {
+        // A key each: it is the address that counts.
+        refusal(send(Some(&format!("bd_live_{n}"))).await).await.is(401, "unauthorized", None);
+        assert_eq!(send(Some(KEY)).await.status(), 200);
+    }
+    for _ in 0..3 {
+        let refused = refusal(send(Some("bd_live_3")).await).await;
+        refused.is(429, "rate_limit_exceeded", None);
+        let wait: u64 = refused.headers["retry-after"].to_str().expect("ASCII").parse().expect("seconds");
+        assert!((1..=60).contains(&wait), "{wait}");
+        assert!(!refused.headers.contains_key("x-ratelimit-limit"), "this is not the limit of a key");
+        assert_eq!(send(Some(KEY)).await.status(), 200, "a good key from the same address");
+    }
+    refusal(send(None).await).await.is(401, "unauthorized", None);
+    // Pages are for everybody.
+    assert_eq!(daemon.client.get(daemon.url("/docs")).send().await.expect("an answer").status(), 200);
+}
+
+#[tokio::test]
+async fn nothing_is_cached_or_sniffed_and_no_other_version_is_told() {
+    let daemon = for_pages_of(&[PAGE]).await;
+    let get = async |url: String| daemon.client.get(url).send().await.expect("an answer");
+    let admin = |path: &str| format!("http://{}{path}", daemon.admin);
+    let batch = reqwest::multipart::Part::bytes(b"the picture".to_vec()).file_name("a.jpg");
+    let batch = reqwest::multipart::Form::new().part("files", batch);
+    let mut replies = vec![
+        (200, daemon.send("/remove", &[]).await),
+        (200, daemon.send("/remove", &[("format", "webp")]).await),
+        (200, daemon.send("/mask", &[]).await),
+        (200, daemon.post("/remove-batch").multipart(batch).send().await.expect("an answer")),
+        (400, daemon.send("/remove", &[("edge", "fuzzy")]).await),
+        (401, daemon.client.post(daemon.url("/remove")).send().await.expect("an answer")),
+        (404, get(daemon.url("/nowhere")).await),
+        (405, get(daemon.url("/remove")).await),
+        (204, preflight(&daemon, "/remove", PAGE).await),
+        (200, get(daemon.url("/docs")).await),
+        (200, get(daemon.url("/openapi.yaml")).await),
+        (200, get(daemon.url("/openapi.json")).await),
+        (200, get(admin("/livez")).await),
+        (200, get(admin("/metrics")).await),
+        (404, get(admin("/nowhere")).await),
+    ];
+    daemon.engine.set(Work::Panic);
+    replies.push((500, daemon.send("/remove", &[]).await));
+    for (status, response) in replies {
+        let (url, headers) = (response.url().clone(), response.headers());
+        assert_eq!(response.status(), status, "{url}");
+        assert_eq!(headers["x-content-type-options"], "nosniff", "{url}");
+        assert_eq!(headers["cache-control"], "no-store", "{url}");
+        assert_eq!(headers["x-service-version"], env!("CARGO_PKG_VERSION"), "{url}");
+        for name in ["server", "x-powered-by", "via"] {
+            assert!(!headers.contains_key(name), "{url}: {headers:?}");
+        }
+    }
+}

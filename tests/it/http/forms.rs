@@ -1,0 +1,371 @@
+//! What a form may hold, and what a caller is told when it holds something else.
+
+use crate::http::daemon::{Daemon, KEY, LONG, PAID, TEST, form, raw_upload, refusal, until};
+use backdrop::http::config::HttpConfig;
+use backdrop::recipe::{ENDPOINTS, Kind};
+use reqwest::multipart::{Form, Part};
+
+const MAX_FILE: usize = 10 << 20;
+
+/// Values to be taken and to be refused, by the table.
+fn cases(kind: Kind) -> (Vec<String>, Vec<String>) {
+    let wrong = ["fuzzy!", "1.5.1", "-1", "null", "NaN", "inf"].map(str::to_owned);
+    match kind {
+        Kind::Choice(words) => {
+            let spellings =
+                words.iter().flat_map(|word| [(*word).to_owned(), word.to_uppercase(), format!(" {word} ")]);
+            (spellings.collect(), wrong.into())
+        }
+        Kind::Integer { min, max } => {
+            let beyond = [(i64::from(min) - 1).to_string(), (u64::from(max) + 1).to_string(), format!("{min}.5")];
+            let good =
+                vec![min.to_string(), max.to_string(), format!("{max}.0"), format!("+{max}"), format!(" {max}\t")];
+            (good, wrong.into_iter().chain(beyond).collect())
+        }
+        Kind::Among(numbers) => {
+            let beyond = (0..=9).filter(|number| !numbers.contains(number)).map(|number| number.to_string());
+            (numbers.iter().map(u32::to_string).collect(), wrong.into_iter().chain(beyond).collect())
+        }
+        Kind::Number { min, max } => {
+            let beyond = [(min - 0.001).to_string(), (max + 0.001).to_string()];
+            let good = vec![min.to_string(), max.to_string(), format!("+{max}"), ".25".into(), "5e-1".into()];
+            (good, wrong.into_iter().chain(beyond).collect())
+        }
+        Kind::Boolean => {
+            let good = ["true", "True", "yes", "on", "1", "false", "FALSE", "No", "off", "0"];
+            (good.map(str::to_owned).into(), wrong.into())
+        }
+        Kind::Text(form) => {
+            let too_long = "x".repeat(form.max_length as usize + 1);
+            (form.examples.iter().map(|text| (*text).to_owned()).collect(), vec![too_long])
+        }
+        Kind::AnyOf(kinds) => {
+            let good = kinds.iter().flat_map(|kind| cases(*kind).0).collect();
+            (good, wrong.into_iter().chain(["101".to_owned().repeat(4), "50%%".to_owned()]).collect())
+        }
+    }
+}
+
+/// Fields that mean something only beside others, or that a plain picture cannot have.
+fn company(path: &str, field: &str, value: &str) -> Vec<(&'static str, &'static str)> {
+    match (path, field, value) {
+        // Not opaque: a format with alpha is needed.
+        ("/studio-shot" | "/headshot", "bg_color", _) => vec![("format", "png")],
+        ("/shadow", "format", format) if is(format, "jpg") => vec![("bg_color", "white")],
+        ("/replace-bg-ai", field, _) if field != "prompt" => vec![("prompt", "a beach")],
+        _ => Vec::new(),
+    }
+}
+
+/// Whether `value` is `word`, however it is written.
+fn is(value: &str, word: &str) -> bool {
+    value.trim().eq_ignore_ascii_case(word)
+}
+
+/// Values that the table allows and the endpoint has a reason to refuse.
+fn is_refused_with_a_reason(path: &str, field: &str, value: &str) -> bool {
+    let is_no = ["false", "no", "off", "0"].iter().any(|word| is(value, word));
+    match (path, field) {
+        ("/smart-crop", "despill") => !is_no,
+        // Nothing is cut out there.
+        ("/upscale" | "/face-restore", "detect") => is(value, "high_recall"),
+        ("/upscale" | "/face-restore", "engine") => true,
+        ("/upscale" | "/face-restore", "decontaminate" | "despill") => !is_no,
+        ("/upscale" | "/face-restore", "keep_alpha") => is_no,
+        ("/sticker", "stroke_color") => matches!(value, "#FFFFFF80" | "transparent"),
+        // None of them is set up.
+        ("/replace-bg-ai", "model") => !is(value, "auto"),
+        // There is none of that id.
+        (_, "preset") => true,
+        // The origin of these tests answers numbers only.
+        (_, "watermark" | "bg_url") => value.starts_with("https"),
+        _ => false,
+    }
+}
+
+#[tokio::test]
+async fn every_field_takes_its_range_and_refuses_one_step_beyond_by_name() {
+    let daemon = Daemon::start().await;
+    let mut checked = 0;
+    for endpoint in ENDPOINTS.iter().filter(|endpoint| !endpoint.input.is_url() && endpoint.input.is_single()) {
+        for field in &endpoint.fields {
+            let (good, bad) = cases(field.kind);
+            for value in good.iter().map(String::as_str).chain(field.default) {
+                if is_refused_with_a_reason(endpoint.path, field.name, value) {
+                    continue;
+                }
+                let mut fields = company(endpoint.path, field.name, value);
+                fields.push((field.name, value));
+                let response = daemon.send(endpoint.path, &fields).await;
+                assert_eq!(response.status(), 200, "{} {}={value:?}", endpoint.path, field.name);
+            }
+            let started = daemon.engine.started();
+            // Beyond the largest side it is taken as that.
+            let is_taken = |value: &str| field.name == "max_dim" && value == "8193";
+            for value in bad.into_iter().filter(|value| !is_taken(value)) {
+                let refusal = refusal(daemon.send(endpoint.path, &[(field.name, &value)]).await).await;
+                refusal.is(400, "invalid_parameter", Some(field.name));
+                let begin = format!("invalid `{}`: ", field.name);
+                assert!(refusal.message.starts_with(&begin), "{}", refusal.message);
+                assert!(refusal.message.contains(&field.kind.expected()), "{}", refusal.message);
+                checked += 1;
+            }
+            assert_eq!(daemon.engine.started(), started, "work began in spite of a bad {}", field.name);
+        }
+    }
+    assert_eq!(daemon.origin.asked(), 0, "something was fetched for a request that was refused");
+    assert!(checked > 600, "{checked}");
+}
+
+#[tokio::test]
+async fn a_bad_value_reads_as_documented() {
+    let daemon = Daemon::start().await;
+    let refusal = refusal(daemon.send("/remove", &[("edge", "fuzzy")]).await).await;
+    assert_eq!(refusal.message, r#"invalid `edge`: "fuzzy" (expected soft or hard)"#);
+}
+
+#[tokio::test]
+async fn an_unknown_a_repeated_and_a_misplaced_field_are_refused_by_name() {
+    let daemon = Daemon::start().await;
+    let unknown = refusal(daemon.send("/remove", &[("egde", "soft")]).await).await;
+    unknown.is(400, "invalid_parameter", Some("egde"));
+    assert_eq!(unknown.message, "unknown field `egde`; did you mean `edge`?");
+
+    let repeated = refusal(daemon.send("/remove", &[("edge", "soft"), ("edge", "soft")]).await).await;
+    repeated.is(400, "invalid_parameter", Some("edge"));
+
+    let two_files = form(&[]).part("file", Part::bytes(b"again".to_vec()));
+    let response = daemon.post("/remove").multipart(two_files).send().await.expect("an answer");
+    refusal(response).await.is(400, "invalid_parameter", Some("file"));
+
+    let response = daemon.post("/remove?edge=soft&x=1").multipart(form(&[])).send().await.expect("an answer");
+    refusal(response).await.is(400, "invalid_parameter", Some("x"));
+    let in_both = daemon.post("/remove?edge=soft").multipart(form(&[("edge", "soft")]));
+    refusal(in_both.send().await.expect("an answer")).await.is(400, "invalid_parameter", Some("edge"));
+    let files = Form::new().part("files", Part::bytes(b"one".to_vec()));
+    let batch = daemon.post("/remove-batch?edge=soft").multipart(files).send().await.expect("an answer");
+    let misplaced = refusal(batch).await;
+    misplaced.is(400, "invalid_parameter", Some("edge"));
+    assert!(misplaced.message.contains("form fields"), "{}", misplaced.message);
+
+    let in_colour = refusal(daemon.send("/mask", &[("channels", "rgba")]).await).await;
+    in_colour.is(400, "invalid_parameter", Some("channels"));
+    assert_eq!(daemon.engine.started(), 0);
+}
+
+#[tokio::test]
+async fn a_missing_an_empty_and_a_wrongly_named_file_are_told_apart() {
+    let daemon = Daemon::start().await;
+    let post = |form| daemon.post("/remove").multipart(form).send();
+    let missing = post(Form::new().text("edge", "soft")).await.expect("an answer");
+    refusal(missing).await.is(400, "invalid_parameter", Some("file"));
+    let empty = post(Form::new().part("file", Part::bytes(Vec::new()).file_name("a.jpg"))).await.expect("an answer");
+    refusal(empty).await.is(400, "invalid_image", Some("file"));
+    let photo = Form::new().part("photo", Part::bytes(vec![0; 1 << 20]).file_name("a.jpg"));
+    refusal(post(photo).await.expect("an answer")).await.is(400, "invalid_parameter", Some("photo"));
+    let not_chosen = Form::new().part("file", Part::bytes(Vec::new()).file_name(""));
+    let not_chosen = refusal(post(not_chosen).await.expect("an answer")).await;
+    not_chosen.is(400, "invalid_parameter", Some("file"));
+    assert_eq!(not_chosen.message, "`file` is missing");
+}
+
+#[tokio::test]
+async fn fields_may_come_before_and_after_the_file() {
+    let daemon = Daemon::start().await;
+    let form = Form::new()
+        .text("width", "10")
+        .part("file", Part::bytes(vec![1; 1000]).file_name("a.jpg"))
+        .text("height", "20");
+    let response = daemon.post("/remove").multipart(form).send().await.expect("an answer");
+    assert_eq!(response.status(), 200);
+    let seen = daemon.engine.seen.lock().expect("no panic inside");
+    let (length, recipe) = &seen[0];
+    assert_eq!((*length, recipe.scene.resize.width, recipe.scene.resize.height), (1000, Some(10), Some(20)));
+}
+
+#[tokio::test]
+async fn an_endless_value_and_one_that_is_not_text_are_refused() {
+    let daemon = Daemon::start().await;
+    let refused = refusal(daemon.send("/remove", &[("edge", &"x".repeat(5000))]).await).await;
+    refused.is(400, "invalid_parameter", Some("edge"));
+    assert!(refused.message.len() < 300, "{}", refused.message);
+    let form = form(&[]).part("edge", Part::bytes(vec![0xff, 0xfe]));
+    let response = daemon.post("/remove").multipart(form).send().await.expect("an answer");
+    refusal(response).await.is(400, "invalid_parameter", Some("edge"));
+}
+
+#[tokio::test]
+async fn a_body_of_another_type_is_415_and_a_malformed_one_400() {
+    let daemon = Daemon::start().await;
+    for content_type in ["application/x-www-form-urlencoded", "text/plain", "video/mp4", "multipart/mixed; boundary=B"]
+    {
+        let request = daemon.post("/remove").header("content-type", content_type).body("{}");
+        refusal(request.send().await.expect("an answer")).await.is(415, "unsupported_media_type", None);
+    }
+    refusal(daemon.post("/remove").send().await.expect("an answer")).await.is(415, "unsupported_media_type", None);
+    let compressed = daemon.post("/remove").multipart(form(&[])).header("content-encoding", "gzip");
+    refusal(compressed.send().await.expect("an answer")).await.is(415, "unsupported_media_type", None);
+
+    for (boundary, body) in [
+        ("", "--B\r\n"),
+        ("; boundary=", "--B\r\n"),
+        ("; boundary=B", ""),
+        ("; boundary=B", "no multipart at all"),
+        ("; boundary=B", "--B\r\nContent-Disposition: form-data; name=\"file\"\r\n\r\ncut off"),
+        ("; boundary=B", "--B\r\n\r\nno name\r\n--B--"),
+        ("; boundary=C", "--B\r\nContent-Disposition: form-data; name=\"file\"\r\n\r\nx\r\n--B--"),
+    ] {
+        let content_type = format!("multipart/form-data{boundary}");
+        let request = daemon.post("/remove").header("content-type", content_type).body(body);
+        let refused = refusal(request.send().await.expect("an answer")).await;
+        refused.is(400, "invalid_parameter", None);
+        assert!(refused.message.starts_with("malformed multipart body"), "{}", refused.message);
+    }
+    assert_eq!(daemon.engine.started(), 0);
+}
+
+#[tokio::test]
+async fn a_file_of_ten_mebibytes_is_taken_and_one_more_byte_is_413() {
+    let daemon = Daemon::start().await;
+    for (length, status) in [(MAX_FILE, 200), (MAX_FILE + 1, 413)] {
+        let part = || Part::bytes(vec![b'\r'; length]).file_name("a.jpg");
+        let announced = daemon.post("/remove").multipart(Form::new().part("file", part()));
+        assert_eq!(announced.send().await.expect("an answer").status(), status, "{length} bytes");
+
+        // The same without a content-length: chunked.
+        let stream =
+            futures_util::stream::iter(vec![b'\n'; length].chunks(60_000).map(<[u8]>::to_vec).collect::<Vec<_>>());
+        let stream = futures_util::StreamExt::map(stream, Ok::<_, std::io::Error>);
+        let part = Part::stream(reqwest::Body::wrap_stream(stream)).file_name("a.jpg");
+        let response =
+            daemon.post("/remove").multipart(Form::new().part("file", part)).send().await.expect("an answer");
+        assert_eq!(response.status(), status, "{length} bytes, chunked");
+        if status == 413 {
+            refusal(response).await.is(413, "payload_too_large", Some("file"));
+        }
+    }
+    assert_eq!(daemon.engine.seen.lock().expect("no panic inside")[0].0, MAX_FILE);
+}
+
+#[tokio::test]
+async fn a_client_that_sends_everything_before_it_reads_still_gets_the_413() {
+    let daemon = Daemon::start().await;
+    let (head, body) = raw_upload(&vec![0; 40 << 20]);
+    let mut connection = daemon.connect().await;
+    connection.write(head + "\r\n").await;
+    connection.write(body).await;
+    let reply = connection.reply().await.expect("the 413");
+    assert!(reply.starts_with("HTTP/1.1 413 "), "{reply}");
+    assert!(reply.contains("payload_too_large"), "{reply}");
+    connection.write("GET /docs HTTP/1.1\r\nhost: x\r\n\r\n").await;
+    let next = connection.reply().await.expect("the connection can be used again");
+    assert!(next.starts_with("HTTP/1.1 200 "), "{next}");
+}
+
+#[tokio::test]
+async fn an_announced_length_over_the_limit_is_refused_before_the_body() {
+    let daemon = Daemon::start().await;
+    for expect in ["", "expect: 100-continue\r\n"] {
+        let mut connection = daemon.connect().await;
+        let (head, _) = raw_upload(b"");
+        let head = head.replace("content-length: ", "content-length: 999999");
+        connection.write(format!("{head}{expect}\r\n")).await;
+        let reply = connection.reply().await.expect("the 413");
+        assert!(reply.starts_with("HTTP/1.1 413 "), "{reply}");
+    }
+}
+
+#[tokio::test]
+async fn a_client_that_asks_before_it_sends_is_told_to_go_on() {
+    let daemon = Daemon::start().await;
+    let (head, body) = raw_upload(b"the picture");
+    let mut connection = daemon.connect().await;
+    connection.write(format!("{head}expect: 100-continue\r\n\r\n")).await;
+    assert_eq!(connection.reply().await.expect("go on").trim_end(), "HTTP/1.1 100 Continue");
+    connection.write(body).await;
+    let reply = connection.reply().await.expect("the picture");
+    assert!(reply.starts_with("HTTP/1.1 200 "), "{reply}");
+}
+
+#[tokio::test]
+async fn a_request_without_a_key_is_refused_without_its_body() {
+    let daemon = Daemon::start().await;
+    for expect in ["", "expect: 100-continue\r\n"] {
+        let (head, _) = raw_upload(&[0; 100_000]);
+        let mut connection = daemon.connect().await;
+        connection.write(format!("{}{expect}\r\n", head.replace(KEY, "bd_live_bad"))).await;
+        let reply = connection.reply().await.expect("the 401, though no body was sent");
+        assert!(reply.starts_with("HTTP/1.1 401 "), "{reply}");
+    }
+}
+
+#[tokio::test]
+async fn fetches_from_a_slow_origin_hold_no_memory_that_others_need() {
+    let config = HttpConfig { max_upload_megabytes_in_flight: 16, ..HttpConfig::default() };
+    let daemon = Daemon::start_with(config, 1000).await;
+    let urls = serde_json::json!({ "urls": vec!["https://example.org/never"; 10] });
+    let slow: Vec<_> = (0..7)
+        .map(|_| {
+            let request = daemon.client.post(daemon.url("/remove-batch-url")).bearer_auth(TEST).timeout(LONG);
+            tokio::spawn(request.json(&urls).send())
+        })
+        .collect();
+    until("a fetch to begin", || daemon.origin.asked() > 0).await;
+    let form = Form::new().part("file", Part::bytes(vec![0; 9 << 20]).file_name("a.jpg"));
+    let other = daemon.client.post(daemon.url("/remove")).bearer_auth(PAID).timeout(LONG).multipart(form);
+    assert_eq!(other.send().await.expect("an answer").status(), 200);
+    for batch in slow {
+        batch.abort();
+    }
+}
+
+#[tokio::test]
+async fn uploads_of_one_account_leave_memory_for_those_of_another() {
+    let config = HttpConfig { max_upload_megabytes_in_flight: 16, ..HttpConfig::default() };
+    let daemon = Daemon::start_with(config, 1000).await;
+    // Three times 5.2 MB are less than 16 MB, and more than two thirds of it.
+    let (head, body) = raw_upload(&vec![0; 5_200_000]);
+    let most = &body[..body.len() - 20];
+    let mut slow = Vec::new();
+    for _ in 0..3 {
+        let mut connection = daemon.connect().await;
+        connection.write(format!("{head}\r\n")).await;
+        connection.write(most).await;
+        slow.push(connection);
+    }
+    let refused = futures_util::future::select_all(slow.iter_mut().map(|slow| Box::pin(slow.reply()))).await.0;
+    let refused = refused.expect("one of them is refused before its end");
+    assert!(refused.starts_with("HTTP/1.1 429 "), "{refused}");
+    let form = Form::new().part("file", Part::bytes(vec![0; 5 << 20]).file_name("a.jpg"));
+    let other = daemon.client.post(daemon.url("/remove")).bearer_auth(PAID).timeout(LONG).multipart(form);
+    assert_eq!(other.send().await.expect("an answer").status(), 200);
+}
+
+#[tokio::test]
+async fn uploads_beyond_the_memory_for_them_are_429_until_others_end() {
+    let config = HttpConfig { max_upload_megabytes_in_flight: 16, ..HttpConfig::default() };
+    let daemon = Daemon::start_with(config, 1000).await;
+    let (head, body) = raw_upload(&vec![0; 9 << 20]);
+    let (most, rest) = body.split_at(body.len() - 20);
+    let mut slow = daemon.connect().await;
+    slow.write(head + "\r\n").await;
+    slow.write(most).await;
+    let upload = || {
+        let form = Form::new().part("file", Part::bytes(vec![0; 9 << 20]).file_name("a.jpg"));
+        daemon.post("/remove").multipart(form).send()
+    };
+    // The daemon may not have read all of the slow one yet; then the other is taken and this tries again.
+    let mut refused = upload().await.expect("an answer");
+    for _ in 0..50 {
+        if refused.status() == 429 {
+            break;
+        }
+        refused = upload().await.expect("an answer");
+    }
+    let refused = refusal(refused).await;
+    refused.is(429, "rate_limit_exceeded", None);
+    assert_eq!(refused.headers["retry-after"], "1");
+    slow.write(rest).await;
+    assert!(slow.reply().await.expect("the slow one's picture").starts_with("HTTP/1.1 200 "));
+    assert_eq!(upload().await.expect("an answer").status(), 200);
+}

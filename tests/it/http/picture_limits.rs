@@ -1,0 +1,85 @@
+//! How large a picture may be: what the daemon is configured for, and more without a daemon.
+
+#![cfg(target_os = "linux")]
+
+use crate::cli::serve::Daemon;
+use crate::support::command::{backdrop, http_client, stderr};
+use crate::daemon::memory::{KEY, enlarged_to};
+use backdrop::codec::{self, Channels, EncodeOptions, Limits, PngEffort};
+use backdrop::image::{Buffer, Composite, Frame, OutputFormat, Quality, Size};
+use bytes::Bytes;
+use reqwest::multipart::{Form, Part};
+use std::fs;
+
+fn encoded(frame: Frame, format: OutputFormat) -> Bytes {
+    let quality = Quality::new(80).expect("one of 1 to 100");
+    let options = EncodeOptions { format, quality, png: PngEffort::Fast, channels: Channels::Rgba };
+    codec::encode(Composite(frame), &options).expect("a picture").bytes
+}
+
+/// A grey picture, as a small file.
+fn grey(width: u32, height: u32) -> Bytes {
+    let size = Size::new(width, height);
+    encoded(Frame::new(size, Buffer::from([128, 128, 128, 255].repeat(size.area()))), OutputFormat::Png)
+}
+
+#[tokio::test]
+async fn the_daemon_takes_what_it_is_configured_for_and_says_its_limits() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let settings = [
+        ("BACKDROP_BOOTSTRAP_KEY", KEY),
+        ("BACKDROP_LIMITS_MAX_BYTES", "12000000"),
+        ("BACKDROP_LIMITS_MAX_SIDE", "5000"),
+        ("BACKDROP_LIMITS_MAX_MEGAPIXELS", "6"),
+    ];
+    let mut daemon = Daemon::start_with(folder.path(), &settings);
+    let base = format!("http://{}", daemon.address());
+    let client = http_client().build().expect("a client");
+    let remove = async |file: Bytes| {
+        let form = Form::new().part("file", Part::stream(file));
+        let answer = client.post(format!("{base}/remove")).bearer_auth(KEY).multipart(form).send().await;
+        let answer = answer.expect("an answer");
+        (answer.status().as_u16(), answer.bytes().await.expect("all of it"))
+    };
+    for (file, message) in [
+        (grey(5001, 1), "the picture is 5001×1, more than 5000×5000 pixels"),
+        (grey(3000, 2001), "the picture is 3000×2001, more than 6 megapixels"),
+        (vec![0; 12_000_001].into(), "the file has more than 12000000 bytes"),
+    ] {
+        let (status, body) = remove(file).await;
+        let body: serde_json::Value = serde_json::from_slice(&body).expect("JSON");
+        let error = &body["error"];
+        assert_eq!((status, &error["code"], &error["message"]), (413, &"payload_too_large".into(), &message.into()));
+    }
+    let (status, _) = remove(vec![0; 11_000_000].into()).await;
+    assert_eq!(status, 415, "more bytes than by default, though no picture");
+    let size = Size::new(4500, 1200);
+    let (status, body) = remove(encoded(enlarged_to(size), OutputFormat::Jpeg)).await;
+    assert_eq!(status, 200, "{}", String::from_utf8_lossy(&body[..body.len().min(500)]));
+    let header = codec::probe(&body, &Limits::LOCAL).expect("a picture");
+    assert_eq!(header.size, size);
+}
+
+#[test]
+fn without_a_daemon_larger_pictures_keep_their_size() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let [from, to, bulk] = ["in", "out", "bulk"].map(|name| folder.path().join(name));
+    fs::create_dir(&from).expect("a new folder");
+    // Longer than a picture over HTTP may be, and than a result of it.
+    let size = Size::new(8300, 600);
+    fs::write(from.join("large.jpg"), encoded(enlarged_to(size), OutputFormat::Jpeg)).expect("written");
+    fs::write(from.join("wide.png"), grey(16_385, 1)).expect("written");
+    let removed = backdrop().arg("remove").arg(&from).arg("-o").arg(&to).output().expect("it runs");
+    assert_eq!(removed.status.code(), Some(1), "{}", stderr(&removed));
+    let printed = stderr(&removed);
+    assert!(printed.contains("the picture is 16385×1, more than 16384×16384 pixels"), "{printed}");
+    let places = [&from, &bulk].map(|path| format!("file://{}", path.display()));
+    let report = folder.path().join("report.jsonl");
+    let moved = backdrop().arg("bulk").args(places).arg("--report").arg(report).output().expect("it runs");
+    assert_eq!(moved.status.code(), Some(1), "{}", stderr(&moved));
+    for made in [to.join("large.png"), bulk.join("large.png")] {
+        let bytes = fs::read(&made).expect("a result");
+        assert_eq!(codec::probe(&bytes, &Limits::LOCAL).expect("a picture").size, size, "{}", made.display());
+        assert!(codec::probe(&bytes, &Limits::default()).is_err(), "it is no larger than over HTTP");
+    }
+}

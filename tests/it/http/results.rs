@@ -1,0 +1,152 @@
+//! `/results/…`: what a job has made, for whoever has its address, whole or in part.
+
+use crate::http::daemon::{Daemon, KEY, refusal};
+use reqwest::{Method, Response};
+use serde_json::Value;
+
+const MADE: &str = "made of clip 1.5";
+
+/// A daemon, and the address of a result.
+async fn made() -> (Daemon, String) {
+    let daemon = Daemon::start().await;
+    let done = daemon.done().await;
+    let url = done["result_url"].as_str().expect("an address").to_owned();
+    (daemon, url)
+}
+
+impl Daemon {
+    async fn result(&self, method: Method, url: &str, headers: &[(&'static str, &str)]) -> Response {
+        let request = self.client.request(method, url);
+        let request = headers.iter().fold(request, |request, (name, value)| request.header(*name, *value));
+        request.send().await.expect("an answer")
+    }
+}
+
+fn header<'a>(response: &'a Response, name: &str) -> &'a str {
+    response.headers().get(name).map_or("", |value| value.to_str().expect("ASCII"))
+}
+
+#[tokio::test]
+async fn a_result_comes_with_what_a_browser_needs_to_save_it() {
+    let (daemon, url) = made().await;
+    let whole = daemon.result(Method::GET, &url, &[]).await;
+    assert_eq!(whole.status(), 200);
+    assert_eq!((header(&whole, "content-type"), header(&whole, "accept-ranges")), ("video/webm", "bytes"));
+    assert_eq!(header(&whole, "content-length"), MADE.len().to_string());
+    let object = url.split(['/', '?']).find(|part| part.starts_with("job_")).expect("a name");
+    assert_eq!(header(&whole, "content-disposition"), format!("attachment; filename=\"{object}\""));
+    assert_eq!(header(&whole, "etag"), format!("\"{object}\""));
+    assert!(!whole.headers().contains_key("x-ratelimit-limit"), "no key, no rate");
+    assert_eq!(whole.text().await.expect("text"), MADE);
+
+    let head = daemon.result(Method::HEAD, &url, &[]).await;
+    assert_eq!((head.status().as_u16(), header(&head, "content-length")), (200, MADE.len().to_string().as_str()));
+    assert_eq!((header(&head, "content-type"), header(&head, "accept-ranges")), ("video/webm", "bytes"));
+    assert_eq!(head.text().await.expect("nothing"), "");
+}
+
+#[tokio::test]
+async fn one_range_of_bytes_is_answered_with_just_these() {
+    let (daemon, url) = made().await;
+    let all = MADE.len();
+    for (range, first, last) in [
+        ("bytes=0-3", 0, 3),
+        ("bytes=8-", 8, all - 1),
+        ("bytes=-3", all - 3, all - 1),
+        ("bytes=-1000", 0, all - 1),
+        ("bytes=4-1000", 4, all - 1),
+    ] {
+        let part = daemon.result(Method::GET, &url, &[("range", range)]).await;
+        assert_eq!(part.status(), 206, "{range}");
+        assert_eq!(header(&part, "content-range"), format!("bytes {first}-{last}/{all}"), "{range}");
+        assert_eq!(header(&part, "content-length"), (last - first + 1).to_string(), "{range}");
+        assert_eq!(part.text().await.expect("text"), MADE[first..=last], "{range}");
+    }
+    let head = daemon.result(Method::HEAD, &url, &[("range", "bytes=0-3")]).await;
+    assert_eq!((head.status().as_u16(), header(&head, "content-length")), (206, "4"));
+    for whole in ["bytes=0-1,3-4", "bytes=3-1", "lines=0-1", "bytes=x"] {
+        let response = daemon.result(Method::GET, &url, &[("range", whole)]).await;
+        assert_eq!((response.status().as_u16(), header(&response, "content-range")), (200, ""), "{whole}");
+    }
+    for beyond in [format!("bytes={all}-"), "bytes=-0".to_owned()] {
+        let response = daemon.result(Method::GET, &url, &[("range", &beyond)]).await;
+        assert_eq!(header(&response, "content-range"), format!("bytes */{all}"), "{beyond}");
+        refusal(response).await.is(416, "invalid_parameter", Some("Range"));
+    }
+}
+
+#[tokio::test]
+async fn a_range_of_another_file_is_answered_with_the_whole() {
+    let (daemon, url) = made().await;
+    let whole = daemon.result(Method::GET, &url, &[]).await;
+    let tag = header(&whole, "etag").to_owned();
+    let weak = format!("W/{tag}");
+    let range = ("range", "bytes=0-3");
+    let same = daemon.result(Method::GET, &url, &[range, ("if-range", &tag)]).await;
+    assert_eq!(same.status(), 206);
+    for other in ["\"other\"", &weak, "Sat, 21 Nov 2026 09:00:00 GMT"] {
+        let response = daemon.result(Method::GET, &url, &[range, ("if-range", other)]).await;
+        assert_eq!(response.status(), 200, "{other}");
+        assert_eq!(response.text().await.expect("text"), MADE);
+    }
+    // Also where there is nothing to be had of the range.
+    let beyond = [("range", "bytes=1000-"), ("if-range", "\"other\"")];
+    assert_eq!(daemon.result(Method::GET, &url, &beyond).await.status(), 200);
+}
+
+#[tokio::test]
+async fn an_address_that_was_not_signed_here_is_404_whatever_is_wrong_with_it() {
+    let (daemon, url) = made().await;
+    let (path, query) = url.split_once('?').expect("a query");
+    let (expires, signature) = query.split_once('&').expect("two parts");
+    let flipped = if signature.ends_with('A') { "B" } else { "A" };
+    let shortened = &signature[..signature.len() - 1];
+    for wrong in [
+        path.to_owned(),
+        format!("{path}?{expires}"),
+        format!("{path}?{signature}"),
+        format!("{path}?{expires}0&{signature}"),
+        format!("{path}?{expires}&{shortened}"),
+        format!("{path}?{expires}&signature={flipped}{}", &signature["signature=X".len()..]),
+        format!("{path}?{query}&{expires}"),
+        format!("{path}?{query}&{signature}"),
+        format!("{path}?{query}&expires=1"),
+        format!("{path}?x{query}"),
+        url.replace(".webm?", ".mp4?"),
+        url.replace("/results/job_", "/results/../job_"),
+        url.replace("/results/job_", "/results/%2e%2e%2fjob_"),
+        format!("{}?{query}", daemon.url("/results/secret")),
+    ] {
+        let refused = daemon.result(Method::GET, &wrong, &[]).await;
+        refusal(refused).await.is(404, "not_found", None);
+    }
+    // Other parameters are ignored: a client adds one so that no cache answers.
+    for query in [format!("{query}&_=1795950000"), format!("x=1&y&&{query}&"), format!("{signature}&x&{expires}")] {
+        let response = daemon.result(Method::GET, &format!("{path}?{query}"), &[]).await;
+        assert_eq!(response.text().await.expect("text"), MADE, "{query}");
+    }
+    // A key opens it no further.
+    let with_key = daemon.client.get(path).bearer_auth(KEY).send().await.expect("an answer");
+    refusal(with_key).await.is(404, "not_found", None);
+    let post = refusal(daemon.result(Method::POST, &url, &[]).await).await;
+    post.is(405, "method_not_allowed", None);
+    assert_eq!(daemon.result(Method::GET, &url, &[]).await.status(), 200);
+}
+
+#[tokio::test]
+async fn a_result_of_many_pieces_comes_whole_and_a_reader_may_leave_in_the_middle() {
+    let daemon = Daemon::start().await;
+    let long = format!("clip 1 {}", "0123456789".repeat(300_000));
+    let form = reqwest::multipart::Form::new().part("file", reqwest::multipart::Part::bytes(long.clone().into_bytes()));
+    let job: Value =
+        daemon.post("/video/remove").multipart(form).send().await.expect("an answer").json().await.expect("JSON");
+    let done = daemon.over(KEY, job["job_id"].as_str().expect("an id")).await;
+    let url = done["result_url"].as_str().expect("an address");
+    let mut left = daemon.result(Method::GET, url, &[]).await;
+    assert!(left.chunk().await.expect("bytes").is_some());
+    drop(left);
+    let whole = daemon.result(Method::GET, url, &[]).await.text().await.expect("text");
+    assert!(whole == format!("made of {long}"), "{} bytes", whole.len());
+    let part = daemon.result(Method::GET, url, &[("range", "bytes=1000000-2999999")]).await;
+    assert!(part.text().await.expect("text") == whole[1_000_000..3_000_000]);
+}

@@ -1,0 +1,128 @@
+//! A store that cannot write: the daemon is unready with the reason, callers get 503, and it recovers without a restart.
+
+use crate::http::daemon::{Daemon, KEY, refusal};
+use backdrop::store::{
+    Change, ChangeError, Day, Done, Job, KeyDay, OpenError, Preset, RedbStore, Rows, StateStore, UnixSeconds,
+};
+use serde_json::Value;
+use std::collections::HashSet;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+/// Whether the disk of a store is full.
+#[derive(Debug, Default)]
+pub(crate) struct Disk {
+    pub(crate) is_full: AtomicBool,
+}
+
+/// A store that refuses every change while its disk is full.
+#[derive(Debug)]
+pub(crate) struct FillingStore {
+    pub(crate) store: RedbStore,
+    pub(crate) disk: Arc<Disk>,
+}
+
+const REASON: &str = "no space left on device";
+
+impl StateStore for FillingStore {
+    fn load(&self) -> Result<Rows, OpenError> {
+        self.store.load()
+    }
+
+    fn submit(&self, change: Change, done: Done) {
+        if self.fault().is_some() {
+            done(Err(ChangeError::Unavailable(REASON.into())))
+        } else {
+            self.store.submit(change, done)
+        }
+    }
+
+    fn preset(&self, account: &str, id: &str) -> Result<Option<Preset>, OpenError> {
+        self.store.preset(account, id)
+    }
+
+    fn preset_named(&self, account: &str, name: &str) -> Result<Option<Preset>, OpenError> {
+        self.store.preset_named(account, name)
+    }
+
+    fn presets(&self, account: &str, after: Option<&str>, limit: usize) -> Result<Vec<Preset>, OpenError> {
+        self.store.presets(account, after, limit)
+    }
+
+    fn key_days(
+        &self,
+        account: &str,
+        from: Day,
+        to: Day,
+        limit: usize,
+    ) -> Result<Vec<(Day, String, KeyDay)>, OpenError> {
+        self.store.key_days(account, from, to, limit)
+    }
+
+    fn job(&self, id: &str) -> Result<Option<Job>, OpenError> {
+        self.store.job(id)
+    }
+
+    fn job_named(&self, key_id: &str, name: &str) -> Result<Option<Job>, OpenError> {
+        self.store.job_named(key_id, name)
+    }
+
+    fn jobs(&self, key_id: &str, after: Option<(i64, &str)>, limit: usize) -> Result<Vec<Job>, OpenError> {
+        self.store.jobs(key_id, after, limit)
+    }
+
+    fn waiting_jobs(&self, limit: usize) -> Result<Vec<Job>, OpenError> {
+        self.store.waiting_jobs(limit)
+    }
+
+    fn next_job(&self, taken: &HashSet<String>) -> Result<Option<Job>, OpenError> {
+        self.store.next_job(taken)
+    }
+
+    fn expiring_jobs(&self, limit: usize) -> Result<Vec<(UnixSeconds, Job)>, OpenError> {
+        self.store.expiring_jobs(limit)
+    }
+
+    fn webhook_jobs(&self, limit: usize) -> Result<Vec<(UnixSeconds, Job)>, OpenError> {
+        self.store.webhook_jobs(limit)
+    }
+
+    fn fault(&self) -> Option<String> {
+        self.disk.is_full.load(Ordering::SeqCst).then(|| REASON.to_owned())
+    }
+}
+
+#[tokio::test]
+async fn a_store_that_cannot_write_makes_the_daemon_unready_until_it_can() {
+    let daemon = Daemon::start().await;
+    let page = async |path: &str| {
+        let get = daemon.client.get(format!("http://{}{path}", daemon.admin));
+        get.send().await.expect("an answer")
+    };
+    let presets = async || {
+        let get = daemon.client.get(daemon.url("/presets")).bearer_auth(KEY);
+        get.send().await.expect("an answer")
+    };
+    assert_eq!(page("/readyz").await.status(), 200);
+    daemon.disk.is_full.store(true, Ordering::SeqCst);
+
+    let unready = refusal(page("/readyz").await).await;
+    unready.is(503, "unavailable", None);
+    assert!(unready.message.contains(REASON), "{}", unready.message);
+    assert_eq!(page("/livez").await.status(), 200, "a restart would not help");
+    // A bill that cannot be written: the caller may come back, and the reason is the operator's.
+    let refused = refusal(daemon.send("/remove", &[]).await).await;
+    refused.is(503, "unavailable", None);
+    assert!(refused.headers.contains_key("retry-after") && !refused.message.contains(REASON), "{}", refused.message);
+    let body = serde_json::json!({ "name": "p2", "params": { "width": 7 } });
+    let saved = daemon.post("/presets").json(&body).send().await.expect("an answer");
+    refusal(saved).await.is(503, "unavailable", None);
+    let listed: Value = presets().await.json().await.expect("JSON");
+    assert_eq!(listed["presets"].as_array().map(Vec::len), Some(1), "what is there is read");
+
+    daemon.disk.is_full.store(false, Ordering::SeqCst);
+    assert_eq!(page("/readyz").await.status(), 200);
+    assert_eq!(daemon.send("/remove", &[]).await.status(), 200);
+    let account = daemon.client.get(daemon.url("/account")).bearer_auth(KEY).send().await.expect("an answer");
+    assert_eq!(account.json::<Value>().await.expect("JSON")["used"], 1, "what was refused is not billed");
+}

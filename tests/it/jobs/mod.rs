@@ -1,0 +1,4 @@
+//! Jobs across crashes.
+
+pub(crate) mod crash;
+pub(crate) mod video_crash;

@@ -1,0 +1,144 @@
+//! A clip whose daemon is killed at 30 random moments becomes the file that it would have become, byte for byte.
+//!
+//! The whole job service with ffmpeg, in a second process that this one kills; only the network is a fake.
+
+#![cfg(unix)]
+
+use std::io::{BufRead, BufReader};
+use std::path::Path;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use backdrop::account::Services;
+use backdrop::jobs::{Created, JobState, Jobs, JobsConfig, Means, NewJob, Shown, VideoWork};
+use backdrop::recipe::{VideoFormat, VideoRecipe};
+use backdrop::store::{self, RedbStore};
+use backdrop::video::VideoConfig;
+use rand::Rng;
+
+use crate::jobs::crash::{Folder, Says};
+use crate::store::support::{account, apply, child, child_input};
+use crate::support::tier::rounds;
+use crate::video::support::{boxed, cut, engine, made, recipe};
+
+const KEY: &str = "key_1";
+
+fn start(data_dir: &Path) -> (Services, Jobs) {
+    // The process that was killed a moment ago may still be holding it.
+    let file = store::file_in(data_dir);
+    let store = RedbStore::open_within(&file, Duration::from_secs(60)).expect("the store opens");
+    let services = Services::load(store, 1_000_000).expect("the store loads");
+    let means = Means {
+        store: Arc::clone(&services.store),
+        ledger: services.ledger.clone(),
+        keep: Arc::new(Folder(data_dir.join("kept"))),
+        work: Arc::new(VideoWork::new(engine(), VideoConfig::default())),
+        deliver: Arc::new(Says),
+    };
+    let jobs = Jobs::start(means, &JobsConfig::default(), data_dir).expect("it starts");
+    (services, jobs)
+}
+
+/// Does the jobs that are there, until it is killed or there are none.
+#[test]
+#[ignore = "the process that the other one in this file kills"]
+fn daemon() {
+    let data_dir = child_input();
+    if data_dir.is_empty() {
+        return;
+    }
+    let runtime = tokio::runtime::Runtime::new().expect("a runtime");
+    runtime.block_on(async {
+        let (services, jobs) = start(Path::new(&data_dir));
+        eprintln!("ready");
+        jobs.run(async {
+            while !services.store.waiting_jobs(1).expect("it reads").is_empty() {
+                tokio::time::sleep(Duration::from_millis(5)).await;
+            }
+        })
+        .await;
+    });
+}
+
+/// The job as a start finds it; a new one where there is none, or it is at its end.
+async fn look(data_dir: &Path, clip: &Path, id: Option<&str>) -> Shown {
+    let (_services, jobs) = start(data_dir);
+    if let Some(id) = id {
+        let shown = jobs.get(KEY, id).await.expect("it reads").expect("it is there");
+        assert_ne!(shown.job.state, JobState::Failed, "{shown:?}");
+        return shown;
+    }
+    let incoming = jobs.incoming(1 << 20).await.expect("a folder");
+    std::fs::copy(clip, incoming.input()).expect("the folder is there");
+    let new = NewJob {
+        key_id: KEY.into(),
+        account: "acme".into(),
+        test: false,
+        fields: vec![("smoothing".into(), "50".into())],
+        format: "webm",
+        name: None,
+        fingerprint: [7; 32],
+        unit_price: 100_000,
+        webhook: None,
+        reservation: None,
+    };
+    match jobs.create(new, incoming).await.expect("it is made") {
+        Created::New(shown) => shown,
+        other @ (Created::Same(_) | Created::Conflict) => panic!("{other:?}"),
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_clip_whose_daemon_is_killed_at_random_moments_becomes_the_same_file() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let data_dir = folder.path().join("data");
+    std::fs::create_dir_all(data_dir.join("kept")).expect("it is new");
+    let name = data_dir.to_str().expect("a plain path");
+    drop(apply(&RedbStore::open(&store::file_in(&data_dir)).expect("a new store"), account("acme")));
+    // Ten segments, with sound.
+    let options = "-c:v libx264 -preset ultrafast -crf 6 -pix_fmt yuv420p -c:a flac";
+    let clip = made(folder.path(), "clip.mkv", &[&boxed((96, 54), "10", 20), "sine=duration=20"], options);
+    let as_sent = VideoRecipe { smoothing: 50, ..recipe(VideoFormat::Webm) };
+    let begun = Instant::now();
+    let (_kept, undisturbed) = cut(&engine(), &clip, &as_sent).await.expect("it is a clip");
+    let alone = begun.elapsed();
+    let expected = std::fs::read(undisturbed.file).expect("it was made");
+
+    let same = |shown: &Shown| {
+        let kept = std::fs::read(data_dir.join("kept").join(&shown.job.id)).expect("it is kept");
+        assert!(kept == expected, "{} bytes, and not the same {} as undisturbed", kept.len(), expected.len());
+        let result = shown.job.result.as_ref().expect("it is done");
+        assert_eq!((result.frames, result.seconds(), shown.progress), (200, 20.0, 100));
+        assert_eq!(shown.job.warnings, [""; 0]);
+    };
+    let (mut shown, mut kills, mut done) = (look(&data_dir, &clip, None).await, 0, 0_u64);
+    while kills < rounds(4, 60) {
+        let mut daemon = child("jobs_video_crash::daemon", name);
+        let mut said = BufReader::new(daemon.stderr.take().expect("piped")).lines().map_while(Result::ok);
+        said.find(|line| line == "ready");
+        let moment = rand::rng().random_range(Duration::ZERO..alone / 3);
+        tokio::time::sleep(moment).await;
+        daemon.kill().expect("it is ours");
+        daemon.wait().expect("it was killed");
+        let after = look(&data_dir, &clip, Some(&shown.job.id)).await;
+        assert!(after.progress >= shown.progress, "{} after {}", after.progress, shown.progress);
+        shown = after;
+        if shown.job.state == JobState::Done {
+            same(&shown);
+            done += 1;
+            shown = look(&data_dir, &clip, None).await;
+        } else {
+            kills += 1;
+        }
+    }
+    let mut last = child("jobs_video_crash::daemon", name);
+    assert!(last.wait().expect("it ends").success());
+    let shown = look(&data_dir, &clip, Some(&shown.job.id)).await;
+    same(&shown);
+    done += 1;
+    println!("{kills} kills, {done} jobs; undisturbed one takes {alone:?}");
+    let (services, _jobs) = start(&data_dir);
+    let standing = services.ledger.standing("acme", backdrop::account::Plan::Paid, shown.job.created_at);
+    assert_eq!((standing.used, standing.microdollars), (20 * done, 2_000_000 * done), "each is billed once");
+    assert_eq!(std::fs::read_dir(data_dir.join("jobs")).expect("it was made").count(), 0);
+}

@@ -1,0 +1,8 @@
+//! Mattes and cutouts.
+
+pub(crate) mod closed_form;
+pub(crate) mod halo;
+pub(crate) mod high_recall;
+pub(crate) mod product;
+pub(crate) mod reproducible;
+pub(crate) mod thin_pictures;

@@ -1,0 +1,85 @@
+//! `engine=product-v1`: hard edges without the old background in them, closed insides; and nothing of it by default.
+
+use crate::support::command::{backdrop, photo, stderr};
+use backdrop::image::{Cutout, Frame, Mask, Size};
+use backdrop::matting::{self, Options};
+use std::path::Path;
+
+const SIZE: Size = Size::new(400, 300);
+const GRID: Size = Size::new(200, 150);
+
+/// How much a disc with an edge of three pixels covers a point, and a slit in it.
+fn disc(x: f32, y: f32, radius: f32) -> f32 {
+    ((radius - f32::hypot(x - 200.0, y - 150.0)) / 3.0 + 0.5).clamp(0.0, 1.0)
+}
+
+/// A dark disc before flat white, and what a network would say of it.
+fn photographed() -> (Frame, Mask) {
+    let pixel = |at: usize| {
+        let (x, y) = ((at % 400) as f32 + 0.5, (at / 400) as f32 + 0.5);
+        let value = |colour: f32| (colour * disc(x, y, 90.0) + 255.0 * (1.0 - disc(x, y, 90.0)) + 0.5) as u8;
+        [value(60.0), value(40.0), value(90.0), 255]
+    };
+    let cell = |at: usize| {
+        let (x, y) = ((at % 200) as f32 * 2.0 + 1.0, (at / 200) as f32 * 2.0 + 1.0);
+        // A hole that the network is sure of, where the picture shows nothing but subject.
+        let hole = f32::hypot(x - 180.0, y - 150.0) < 12.0;
+        if hole { 0.0 } else { ((90.0 - f32::hypot(x - 200.0, y - 150.0)) / 6.0 + 0.5).clamp(0.0, 1.0) }
+    };
+    let frame = Frame::new(SIZE, (0..SIZE.area()).flat_map(pixel).collect::<Vec<u8>>().into());
+    (frame, Mask { size: GRID, values: (0..GRID.area()).map(cell).collect() })
+}
+
+fn cut(opaque: bool) -> Frame {
+    let (frame, mask) = photographed();
+    let Cutout(cutout) = matting::cut_out(frame, &mask, &Options { opaque, ..Options::default() }).unwrap();
+    cutout
+}
+
+/// Pixels that are covered neither fully nor not at all.
+fn partly_covered(pixels: &[u8]) -> usize {
+    pixels.as_chunks::<4>().0.iter().filter(|pixel| pixel[3] > 0 && pixel[3] < 255).count()
+}
+
+#[test]
+fn an_opaque_disc_has_a_hard_edge_that_shows_nothing_of_the_white_behind_it() {
+    let (soft, hard) = (cut(false), cut(true));
+    assert!(partly_covered(hard.pixels()) * 10 < partly_covered(soft.pixels()) * 7);
+    for pixel in hard.pixels().as_chunks::<4>().0.iter().filter(|pixel| pixel[3] > 0) {
+        let off = pixel.iter().zip([60u8, 40, 90]).map(|(value, subject)| value.abs_diff(subject)).max();
+        assert!(off <= Some(60), "{pixel:?}");
+    }
+}
+
+#[test]
+fn a_hole_without_background_in_it_is_closed_only_for_opaque_subjects() {
+    assert_eq!(cut(true).pixel(180, 150), [60, 40, 90, 255]);
+    assert_eq!(cut(false).pixel(180, 150)[3], 0);
+}
+
+/// Runs the real network on a photo.
+fn removed(folder: &Path, name: &str, fields: &[&str]) -> Vec<u8> {
+    let output = folder.join(name);
+    let sets = fields.iter().flat_map(|field| ["--set", field]);
+    let ran = backdrop().arg("remove").arg(photo("coffee.jpg")).arg("-o").arg(&output).args(sets).output().unwrap();
+    assert!(ran.status.success(), "{}", stderr(&ran));
+    let mut reader =
+        png::Decoder::new(std::io::BufReader::new(std::fs::File::open(output).unwrap())).read_info().unwrap();
+    let mut pixels = vec![0; reader.output_buffer_size().unwrap()];
+    reader.next_frame(&mut pixels).unwrap();
+    pixels
+}
+
+#[test]
+fn a_photo_gets_hard_edges_from_product_v1_and_keeps_soft_ones_without() {
+    let folder = tempfile::tempdir().unwrap();
+    let plain = removed(folder.path(), "plain.png", &[]);
+    let product = removed(folder.path(), "product.png", &["engine=product-v1"]);
+    let again = removed(folder.path(), "again.png", &["engine=product-v1"]);
+    assert!(product == again, "the same picture and field, other bytes");
+    assert_eq!(plain.len(), product.len());
+    let (soft, hard) = (partly_covered(&plain), partly_covered(&product));
+    assert!(hard > 0 && hard * 2 < soft, "{hard} of {soft}");
+    let kept = |pixels: &[u8]| pixels.as_chunks::<4>().0.iter().filter(|pixel| pixel[3] > 127).count();
+    assert!(kept(&product).abs_diff(kept(&plain)) * 10 < kept(&plain), "another subject");
+}

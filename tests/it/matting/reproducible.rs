@@ -1,0 +1,119 @@
+//! Same picture, fields and model: same bytes, on any number of threads and in any company.
+
+#![cfg(unix)]
+
+use crate::cli::serve::Daemon;
+use crate::support::command::{http_client, photo};
+use backdrop::model::weights::Weights;
+use backdrop::recipe::InferenceMode;
+use futures_util::future::join_all;
+use reqwest::StatusCode;
+use reqwest::multipart::{Form, Part};
+use std::fs;
+use std::time::Duration;
+use tempfile::TempDir;
+
+const KEY: &str = "bd_live_0123456789abcdefghijABCDEFGHIJ01";
+
+/// A daemon with the network that is built in, on the CPU.
+struct Running {
+    _daemon: Daemon,
+    url: String,
+    client: reqwest::Client,
+    _folder: TempDir,
+}
+
+impl Running {
+    fn start(workers: &str, max_batch: &str) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let settings = [
+            ("BACKDROP_BOOTSTRAP_KEY", KEY),
+            ("BACKDROP_DEVICE", "cpu"),
+            ("BACKDROP_ENGINE_CPU_WORKERS", workers),
+            ("BACKDROP_ENGINE_MAX_BATCH", max_batch),
+            ("BACKDROP_LIMITS_RATE_PER_MINUTE", "100000"),
+        ];
+        let mut daemon = Daemon::start_with(folder.path(), &settings);
+        let url = format!("http://{}/remove", daemon.address());
+        Self { _daemon: daemon, url, client: http_client().build().expect("a client"), _folder: folder }
+    }
+
+    async fn send(&self, case: &Case, model: &str) -> reqwest::Response {
+        let file = Part::bytes(fs::read(photo(case.photo)).unwrap());
+        let form = Form::new().part("file", file).text(case.field, case.value).text("max_dim", "300");
+        let pinned = case.model.of(model);
+        let request = self.client.post(&self.url).bearer_auth(KEY).header("x-service-model", pinned).multipart(form);
+        request.timeout(Duration::from_secs(120)).send().await.expect("an answer")
+    }
+
+    async fn cut(&self, case: &Case, model: &str) -> Vec<u8> {
+        let response = self.send(case, model).await;
+        assert_eq!(response.status(), StatusCode::OK, "{case:?}");
+        assert_eq!(response.headers()["x-service-model"], *case.model.of(&Weights::embedded().model()));
+        response.bytes().await.expect("the whole answer").to_vec()
+    }
+}
+
+#[derive(Clone, Copy, Debug)]
+struct Case {
+    photo: &'static str,
+    field: &'static str,
+    value: &'static str,
+    model: InferenceMode,
+}
+
+#[tokio::test]
+async fn same_picture_fields_and_model_give_the_same_bytes_whatever_else_is_being_worked_on() {
+    let model = Weights::embedded().model();
+    let name = model.split('/').next().expect("a name");
+    let (standard, quality) = (InferenceMode::Standard, InferenceMode::Quality);
+    let ways = [
+        ("detect", "standard", standard),
+        ("detect", "high_recall", standard),
+        ("engine", "product-v1", standard),
+        ("decontaminate", "true", standard),
+        ("detect", "standard", quality),
+        ("detect", "high_recall", quality),
+    ];
+    let mut cases = ["coffee.jpg", "chelsea.png", "astronaut.jpg"]
+        .map(|photo| ways.map(|(field, value, model)| Case { photo, field, value, model }))
+        .concat();
+    // The second photo is all cat: nothing to look at from closer.
+    cases.retain(|case| case.photo != "chelsea.png" || case.model != InferenceMode::Quality);
+
+    // One thread, one picture at a time; the first request comes while the network is still being loaded.
+    let alone = Running::start("1", "1");
+    let mut expected = Vec::new();
+    for case in &cases {
+        expected.push(alone.cut(case, name).await);
+    }
+    // Two ways may have the same answer for a photo, with nothing to look closer at or nothing more to find, but not for all. In none
+    // of them anything is left to `decontaminate`: that answer is the plain one's.
+    let way = |case: &Case| (case.field, case.value, case.model);
+    let told_apart = |one: usize, other: usize| {
+        let answers = |index: usize| cases.iter().zip(&expected).filter(move |(case, _)| way(case) == ways[index]);
+        answers(one).any(|(case, answer)| answers(other).any(|(same, its)| same.photo == case.photo && its != answer))
+    };
+    for (one, other) in (0..ways.len()).flat_map(|one| (0..one).map(move |other| (one, other))) {
+        assert!(
+            [one, other].iter().any(|&way| ways[way].0 == "decontaminate") || told_apart(one, other),
+            "{:?} and {:?} cannot be told apart",
+            ways[one],
+            ways[other]
+        );
+    }
+    let refused = alone.send(&cases[0], "another-model").await;
+    assert_eq!(refused.status(), StatusCode::BAD_REQUEST);
+    drop(alone);
+
+    // Three threads, and pictures in the order in which they happen to meet.
+    let busy = Running::start("3", "8");
+    for round in 0..3 {
+        let mut order: Vec<usize> = (0..cases.len()).chain(0..cases.len()).collect();
+        order.rotate_left(round);
+        let answers = join_all(order.iter().map(|&index| busy.cut(&cases[index], &model))).await;
+        for (index, answer) in order.into_iter().zip(answers) {
+            assert!(answer == expected[index], "{:?} differs in round {round}", cases[index]);
+        }
+    }
+}

@@ -1,0 +1,9 @@
+//! Networks against recorded references.
+
+#[cfg(feature = "gpu")]
+pub(crate) mod gpu;
+pub(crate) mod parity;
+#[cfg(feature = "gpu")]
+pub(crate) mod retouch_burn;
+pub(crate) mod retouch_parity;
+pub(crate) mod retouch_support;

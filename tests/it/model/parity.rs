@@ -1,0 +1,173 @@
+//! Every CPU path of the network against PyTorch's answers (`tests/reference/fgnet/record.py`).
+
+use backdrop::image::{Buffer, Frame, Mask, Size};
+use backdrop::model::weights::Weights;
+use backdrop::model::{CpuSegmenter, Segmenter};
+use backdrop_kernels::conv::Isa;
+
+const SIDE: u32 = 384;
+
+/// The largest difference a path may have from PyTorch, on the mask.
+const TOLERANCE: f32 = 2e-3;
+
+fn frame(width: u32, height: u32, pixel: impl Fn(i64, i64) -> [i64; 3]) -> Frame {
+    let mut pixels = Vec::new();
+    for y in 0..i64::from(height) {
+        for x in 0..i64::from(width) {
+            pixels.extend(pixel(x, y).map(|value| u8::try_from(value.clamp(0, 255)).expect("a clamped value")));
+            pixels.push(255);
+        }
+    }
+    Frame::new(Size::new(width, height), Buffer::from(pixels))
+}
+
+/// The same as `formula` in `record.py`.
+fn formula() -> Frame {
+    frame(SIDE, SIDE, |x, y| [(x / 48 + y / 48) % 2 * 200 + 20, x / 32 * 20, y / 32 * 20])
+}
+
+/// The same as `scene` in `record.py`.
+fn scene() -> Frame {
+    frame(SIDE, SIDE, |x, y| {
+        let sky = [150 + y / 6, 180 + y / 8, 215 + y / 16];
+        let floor = [110 + (x + y) % 16, 95 + (x + y) % 16, 80];
+        let mut rgb = if y < 300 { sky } else { floor };
+        if (x - 200).pow(2) * 4 + (y - 270).pow(2) < 110 * 110 {
+            rgb = [60 + 70 * (y / 12 % 2), 30, 90];
+        }
+        if (x - 200).pow(2) + (y - 120).pow(2) < 48 * 48 {
+            rgb = [225, 180 - (y - 120).div_euclid(4), 150];
+        }
+        let noise = (((y * i64::from(SIDE) + x) * 1_103_515_245 + 12_345) >> 16).rem_euclid(9) - 4;
+        rgb.map(|value| value + noise)
+    })
+}
+
+fn recorded(bytes: &[u8]) -> Vec<f32> {
+    bytes.as_chunks::<2>().0.iter().map(|&value| f32::from(u16::from_le_bytes(value)) / 65535.0).collect()
+}
+
+/// Pictures with what PyTorch answers for them.
+fn cases() -> [(&'static str, Frame, Vec<f32>); 2] {
+    [
+        ("formula", formula(), recorded(include_bytes!("../../reference/fgnet/formula.u16"))),
+        ("scene", scene(), recorded(include_bytes!("../../reference/fgnet/scene.u16"))),
+    ]
+}
+
+fn largest_difference(actual: &[f32], expected: &[f32]) -> f32 {
+    assert_eq!(actual.len(), expected.len(), "masks of different sizes");
+    actual.iter().zip(expected).map(|(a, e)| if a.is_nan() { f32::INFINITY } else { (a - e).abs() }).fold(0.0, f32::max)
+}
+
+fn segmenter(isa: Isa) -> CpuSegmenter {
+    CpuSegmenter::new(&Weights::embedded(), isa).expect("the embedded weights are complete")
+}
+
+fn segment(segmenter: &mut CpuSegmenter, frames: &[&Frame]) -> Vec<Mask> {
+    segmenter.segment(frames).expect("the CPU does not fail")
+}
+
+fn assert_matches_pytorch(isa: Isa) {
+    if !isa.is_available() {
+        eprintln!("skipped: this machine has no {isa}");
+        return;
+    }
+    let mut segmenter = segmenter(isa);
+    for (name, frame, expected) in cases() {
+        let mask = segment(&mut segmenter, &[&frame]).remove(0);
+        assert_eq!(mask.size, Size::new(SIDE, SIDE));
+        let difference = largest_difference(&mask.values, &expected);
+        eprintln!("{isa}, {name}: {difference:e}");
+        assert!(difference <= TOLERANCE, "{isa}, {name}: a value is {difference} off");
+    }
+}
+
+#[test]
+fn the_avx512_path_answers_what_pytorch_answers() {
+    assert_matches_pytorch(Isa::Avx512);
+}
+
+#[test]
+fn the_avx2_path_answers_what_pytorch_answers() {
+    assert_matches_pytorch(Isa::Avx2);
+}
+
+#[test]
+fn the_portable_path_answers_what_pytorch_answers() {
+    assert_matches_pytorch(Isa::Portable);
+}
+
+#[cfg(feature = "gpu")]
+#[test]
+fn the_burn_modules_answer_what_pytorch_answers() {
+    use backdrop::model::burn_net::BurnNet;
+    use burn::tensor::{Device, Tensor, TensorData};
+
+    let net = BurnNet::new(&Weights::embedded(), &Device::flex());
+    for (name, frame, expected) in cases() {
+        let rgb = frame.pixels().as_chunks::<4>().0.iter().flat_map(|&[red, green, blue, _]| [red, green, blue]);
+        let input: Vec<f32> = rgb.map(|value| f32::from(value) / 127.5 - 1.0).collect();
+        let side = SIDE as usize;
+        let input = Tensor::<4>::from_data(TensorData::new(input, [1, side, side, 3]), &Device::flex());
+        let mask = net.forward(input.permute([0, 3, 1, 2]));
+        assert_eq!(mask.dims(), [1, side, side]);
+        let mask: Vec<f32> = mask.into_data().try_into_vec().expect("masks are f32");
+        let difference = largest_difference(&mask, &expected);
+        eprintln!("burn, {name}: {difference:e}");
+        assert!(difference <= TOLERANCE, "burn, {name}: a value is {difference} off");
+    }
+}
+
+#[test]
+fn the_comparison_with_pytorch_rejects_a_perturbed_mask() {
+    for (name, _, expected) in cases() {
+        assert_eq!(largest_difference(&expected, &expected), 0.0);
+        let mut perturbed = expected.clone();
+        let middle = perturbed.len() / 2;
+        perturbed[middle] += 1.5 * TOLERANCE;
+        assert!(largest_difference(&perturbed, &expected) > TOLERANCE, "{name}: a wrong value went unnoticed");
+        // A picture moved by one pixel is another picture: the masks are not so flat that anything would pass.
+        perturbed.copy_from_slice(&expected);
+        perturbed.rotate_right(1);
+        assert!(largest_difference(&perturbed, &expected) > 10.0 * TOLERANCE, "{name}: the mask shows nothing");
+    }
+}
+
+#[test]
+fn a_batch_gives_bit_for_bit_what_its_pictures_give_alone() {
+    let frames =
+        [formula(), scene(), frame(33, 500, |x, y| [x * 7, y / 2, 90]), frame(1, 1, |_, _| [9, 9, 9]), scene()];
+    for isa in Isa::ALL.into_iter().filter(|isa| isa.is_available()) {
+        let mut together = segmenter(isa);
+        let mut alone = segmenter(isa);
+        let batch = segment(&mut together, &frames.iter().collect::<Vec<_>>());
+        assert_eq!(batch.len(), frames.len());
+        for (index, (mask, frame)) in batch.iter().zip(&frames).enumerate() {
+            assert_eq!(*mask, segment(&mut alone, &[frame])[0], "{isa}, picture {index}");
+        }
+        // And again with arenas that other pictures left behind.
+        assert_eq!(batch, segment(&mut together, &frames.iter().collect::<Vec<_>>()), "{isa}, second time");
+    }
+}
+
+#[test]
+fn a_mask_does_not_depend_on_the_number_of_threads() {
+    let frame = scene();
+    for isa in Isa::ALL.into_iter().filter(|isa| isa.is_available()) {
+        let run = |threads: usize| {
+            let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().expect("a thread pool");
+            pool.install(|| segment(&mut segmenter(isa), &[&frame]).remove(0))
+        };
+        let alone = run(1);
+        assert_eq!(alone, run(2), "{isa}");
+        assert_eq!(alone, run(5), "{isa}");
+    }
+}
+
+#[test]
+fn a_segmenter_names_its_model_and_its_device() {
+    let segmenter = segmenter(Isa::Portable);
+    assert_eq!(segmenter.model(), "fgnet-384/7");
+    assert!(segmenter.device().starts_with("CPU (portable, "), "{}", segmenter.device());
+}

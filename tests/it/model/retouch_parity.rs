@@ -1,0 +1,77 @@
+//! The networks that retouch on the CPU kernels against PyTorch. (What finds faces is tested beside its code, where its
+//! answer can be seen before it is made into faces.)
+
+use backdrop::image::Size;
+use backdrop::model::{CpuRetoucher, FaceCrop, Factor, Retoucher};
+use backdrop_kernels::conv::Isa;
+
+use crate::model::retouch_support::{crop, enlarged, largest_difference, restoration, small_picture, spread, thinned};
+
+/// What rounding to bytes may do to an enlarged picture, and the arithmetic besides.
+const BYTE: f32 = 0.5 / 255.0 + 1e-4;
+
+/// What half precision does to a recorded restoration.
+const RESTORATION: f32 = 1e-3;
+
+fn retouchers() -> impl Iterator<Item = (Isa, CpuRetoucher)> {
+    Isa::ALL.into_iter().filter(|isa| isa.is_available()).map(|isa| (isa, CpuRetoucher::new(isa)))
+}
+
+#[test]
+fn pictures_are_enlarged_as_pytorch_enlarges_them() {
+    for (isa, retoucher) in retouchers() {
+        for factor in Factor::ALL {
+            let picture = small_picture();
+            let large = retoucher.enlarged(&picture, factor).expect("the CPU does not fail");
+            assert_eq!(large.size(), Size::new(24 * factor.get(), 20 * factor.get()));
+            let rgb = large.pixels().as_chunks::<4>().0.iter().flat_map(|&[red, green, blue, _]| [red, green, blue]);
+            let actual: Vec<f32> = rgb.map(|value| f32::from(value) / 255.0).collect();
+            let mut expected = enlarged(factor);
+            let difference = largest_difference(&actual, &expected);
+            eprintln!("{isa}, {factor:?}: {difference:e}");
+            assert!(difference <= BYTE, "{isa}, {factor:?}: a value is {difference} off");
+            expected.rotate_right(3);
+            assert!(largest_difference(&actual, &expected) > 20.0 * BYTE, "a picture moved by one pixel is another");
+        }
+    }
+}
+
+#[test]
+fn faces_are_restored_as_pytorch_restores_them() {
+    let mut expected = restoration();
+    for (isa, retoucher) in retouchers() {
+        let added = thinned(&retoucher.restoration(&crop()).expect("the CPU does not fail"));
+        let difference = largest_difference(&added, &expected);
+        eprintln!("{isa}: {difference:e} of {}", spread(&expected));
+        assert!(difference <= RESTORATION, "{isa}: a value is {difference} off");
+    }
+    assert!(spread(&expected) > 20.0 * RESTORATION, "the reference shows nothing");
+    let original = expected.clone();
+    expected.rotate_right(3);
+    assert!(largest_difference(&original, &expected) > 10.0 * RESTORATION, "a face moved by one pixel is another");
+}
+
+#[test]
+fn a_face_of_another_size_is_refused() {
+    for pixels in [0, 1, 255 * 256, 257 * 256] {
+        let error = CpuRetoucher::default().restoration(&FaceCrop(vec![[0.5; 3]; pixels]));
+        assert!(error.is_err(), "{pixels} pixels were taken for a face");
+    }
+}
+
+#[test]
+fn many_threads_may_use_one_retoucher_at_the_same_time() {
+    let retoucher = CpuRetoucher::default();
+    let run = || {
+        let picture = small_picture();
+        let large = retoucher.enlarged(&picture, Factor::Two).expect("the CPU does not fail");
+        let faces = retoucher.faces(&large).expect("the CPU does not fail");
+        (large.pixels().to_vec(), faces, retoucher.restoration(&crop()).expect("the CPU does not fail"))
+    };
+    let alone = run();
+    let together: Vec<_> = std::thread::scope(|scope| {
+        let threads: Vec<_> = (0..4).map(|_| scope.spawn(run)).collect();
+        threads.into_iter().map(|thread| thread.join().expect("no thread panics")).collect()
+    });
+    assert!(together.iter().all(|answer| *answer == alone));
+}

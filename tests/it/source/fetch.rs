@@ -1,0 +1,708 @@
+//! Fetching from an origin with real TLS: what is taken, and everything that is not.
+
+use crate::support::command::{http_client, stderr, stdout};
+use crate::source::origin::{Answer, Origin};
+use crate::store::support::child_input;
+use backdrop::codec::{DecodeError, Limits};
+use backdrop::image::{SourceUrl, UrlError};
+use backdrop::source::{FetchConfig, FetchConfigError, FetchError, Fetcher, Resolve};
+use bytes::Bytes;
+use futures_util::future::BoxFuture;
+use hyper::header::{CONTENT_TYPE, HeaderValue};
+use std::io::{self, Read, Write};
+use std::net::{IpAddr, Ipv4Addr, TcpListener};
+use std::process::{Command, Stdio};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::{Duration, Instant};
+use tokio::sync::mpsc;
+
+/// No fetch that is cut off takes as long as this.
+const LONG: Duration = Duration::from_secs(10);
+
+/// A deadline to run into.
+const SHORT: Duration = Duration::from_millis(400);
+
+const LOOPBACK: IpAddr = IpAddr::V4(Ipv4Addr::LOCALHOST);
+
+/// Answers by how often it was asked before, and by the name.
+struct Names<F>(F, AtomicUsize);
+
+impl<F: Fn(usize, &str) -> Vec<IpAddr> + Send + Sync> Names<F> {
+    fn new(answers: F) -> Arc<Self> {
+        Arc::new(Self(answers, AtomicUsize::new(0)))
+    }
+
+    fn asked(&self) -> usize {
+        self.1.load(Ordering::SeqCst)
+    }
+}
+
+impl<F: Fn(usize, &str) -> Vec<IpAddr> + Send + Sync> Resolve for Names<F> {
+    fn resolve<'a>(&'a self, host: &'a str) -> BoxFuture<'a, io::Result<Vec<IpAddr>>> {
+        Box::pin(async move { Ok((self.0)(self.1.fetch_add(1, Ordering::SeqCst), host)) })
+    }
+}
+
+/// So many bytes that begin like a PNG file.
+fn png(size: usize) -> Bytes {
+    let mut bytes = b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR".to_vec();
+    bytes.resize(size, 7);
+    bytes.into()
+}
+
+fn url(text: &str) -> SourceUrl {
+    SourceUrl::parse(text).expect("a URL")
+}
+
+/// Fetches `path` as the origin's settings allow.
+async fn fetch(origin: &Origin, path: &str) -> Result<Bytes, FetchError> {
+    Fetcher::new(&origin.config()).expect("its settings").fetch(&url(&origin.url(path))).await
+}
+
+/// Fetches the one answer of a fresh origin.
+async fn fetch_one(answer: Answer) -> Result<Bytes, FetchError> {
+    let origin = Origin::start([("/a", answer)]);
+    let fetched = fetch(&origin, "/a").await;
+    origin.left_alone().await;
+    fetched
+}
+
+/// Fetches `path` with a short deadline, which passes.
+async fn runs_out(config: FetchConfig, resolver: Option<Arc<dyn Resolve>>, at: &str) {
+    let config = FetchConfig { timeout: SHORT, ..config };
+    let fetcher = match resolver {
+        Some(resolver) => Fetcher::with_resolver(&config, resolver),
+        None => Fetcher::new(&config),
+    };
+    let began = Instant::now();
+    let fetched = fetcher.expect("plain settings").fetch(&url(at)).await;
+    assert!(matches!(fetched, Err(FetchError::TimedOut(SHORT))), "{at}: {fetched:?}");
+    assert!(began.elapsed() >= SHORT && began.elapsed() < LONG, "{at}: {:?}", began.elapsed());
+}
+
+#[tokio::test]
+async fn a_picture_comes_as_the_origin_holds_it() {
+    for size in [1, 8, 511, 512, 513, 100_000] {
+        let picture = png(size.max(16)).slice(..size);
+        for answer in [Answer::Bytes, Answer::Chunked, Answer::UntilClose] {
+            assert_eq!(fetch_one(answer(picture.clone())).await.expect("a picture"), picture);
+        }
+    }
+}
+
+#[tokio::test]
+async fn the_request_says_what_it_wants_and_nothing_of_the_caller() {
+    let origin = Origin::start([("/a%20b/c.png?d=%7B&e", Answer::Bytes(png(64)))]);
+    fetch(&origin, "/a b/./c.png?d=%7B&e#f").await.expect("a picture");
+    let [asked] = &origin.asked()[..] else { panic!("{:?}", origin.asked()) };
+    let mut lines: Vec<_> = asked.head.trim_end().split("\r\n").collect();
+    lines[1..].sort_unstable();
+    let (host, agent) = (format!("host: {}", origin.authority()), "user-agent: backdrop/0.1.0");
+    let request = "GET /a%20b/c.png?d=%7B&e HTTP/1.1";
+    assert_eq!(lines, [request, "accept-encoding: identity", "accept: image/*", &host, agent]);
+}
+
+#[tokio::test]
+async fn a_name_is_asked_for_and_verified_by_that_name() {
+    let origin = Origin::start([("/", Answer::Bytes(png(64)))]);
+    let elsewhere = format!("other.test:{}", origin.port());
+    let mut config = origin.config();
+    config.private_origins.push(elsewhere.clone());
+    let fetcher = Fetcher::with_resolver(&config, Names::new(|_, _| vec![LOOPBACK])).expect("plain settings");
+    fetcher.fetch(&url(&origin.url_by_name("origin.test", ""))).await.expect("a picture");
+    assert!(origin.asked()[0].head.contains(&format!("host: origin.test:{}\r\n", origin.port())));
+    let fetched = fetcher.fetch(&url(&format!("https://{elsewhere}/"))).await;
+    assert!(matches!(fetched, Err(FetchError::Tls(_))), "not in its certificate: {fetched:?}");
+    assert_eq!(origin.asked().len(), 1);
+}
+
+#[tokio::test]
+async fn the_systems_resolver_finds_localhost() {
+    let origin = Origin::start([("/", Answer::Bytes(png(64)))]);
+    let fetcher = Fetcher::new(&origin.config()).expect("its settings");
+    fetcher.fetch(&url(&origin.url_by_name("localhost", "/"))).await.expect("a picture");
+}
+
+#[tokio::test]
+async fn an_origin_on_the_loopback_is_reached_only_when_it_is_listed() {
+    let origin = Origin::start([("/", Answer::Bytes(png(64)))]);
+    let other = format!("127.0.0.1:{}", origin.port() ^ 1);
+    let by_name = format!("origin.test:{}", origin.port());
+    for listed in [vec![], vec![other], vec![by_name], vec!["127.0.0.2:443".to_owned()]] {
+        let config = FetchConfig { private_origins: listed, ..origin.config() };
+        let fetched = Fetcher::new(&config).expect("plain settings").fetch(&url(&origin.url("/"))).await;
+        assert!(matches!(fetched, Err(FetchError::PrivateAddress(LOOPBACK))), "{config:?}: {fetched:?}");
+    }
+    assert_eq!(origin.connections(), 0);
+    fetch(&origin, "/").await.expect("listed");
+}
+
+#[tokio::test]
+async fn a_denied_address_is_not_connected_to_even_when_it_is_listed() {
+    let origin = Origin::start([("/", Answer::Bytes(png(64))), ("/there", Answer::Redirect(302, "/".into()))]);
+    for (deny, refused) in [("127.0.0.0/8", true), ("127.0.0.1", true), ("127.0.0.2", false), ("::1", false)] {
+        let config = FetchConfig { deny: vec![deny.parse().expect("a range")], ..origin.config() };
+        let fetcher = Fetcher::with_resolver(&config, Names::new(|_, _| vec![LOOPBACK])).expect("plain settings");
+        for target in [origin.url("/there"), origin.url_by_name("origin.test", "/")] {
+            let before = origin.connections();
+            let fetched = fetcher.fetch(&url(&target)).await;
+            let is_denied = matches!(fetched, Err(FetchError::DeniedAddress(LOOPBACK)));
+            assert_eq!((is_denied, fetched.is_ok()), (refused, !refused), "{deny} {target}: {fetched:?}");
+            assert_eq!(origin.connections() == before, refused, "{deny} {target}");
+        }
+        assert_eq!(fetcher.refuses(&url(&origin.url("/"))), refused);
+    }
+}
+
+#[tokio::test]
+async fn an_authority_is_trusted_only_when_it_is_given() {
+    let origin = Origin::start([("/", Answer::Bytes(png(64)))]);
+    let config = FetchConfig { extra_ca: None, ..origin.config() };
+    let fetched = Fetcher::new(&config).expect("plain settings").fetch(&url(&origin.url("/"))).await;
+    assert!(matches!(fetched, Err(FetchError::Tls(_))), "{fetched:?}");
+    assert!(origin.asked().is_empty());
+    fetch(&origin, "/").await.expect("given");
+}
+
+#[tokio::test]
+async fn a_self_signed_certificate_is_refused() {
+    let origin = Origin::self_signed([("/", Answer::Bytes(png(64)))]);
+    let fetched = fetch(&origin, "/").await;
+    assert!(matches!(fetched, Err(FetchError::Tls(_))), "{fetched:?}");
+    assert!(origin.asked().is_empty());
+}
+
+#[test]
+fn a_file_of_authorities_that_holds_none_is_refused_at_the_start() {
+    let folder = tempfile::tempdir().expect("a writable temporary folder");
+    let made = |name: &str, text: Option<&str>| {
+        let path = folder.path().join(name);
+        if let Some(text) = text {
+            std::fs::write(&path, text).expect("a writable temporary folder");
+        }
+        Fetcher::new(&FetchConfig { extra_ca: Some(path), ..FetchConfig::default() }).expect_err(name)
+    };
+    assert!(matches!(made("missing", None), FetchConfigError::Unreadable(..)));
+    assert!(matches!(made("empty", Some("")), FetchConfigError::NoCertificate(_)));
+    let cut = "-----BEGIN CERTIFICATE-----\nAAAA\n";
+    assert!(matches!(made("cut", Some(cut)), FetchConfigError::NotPem(..)));
+    let nonsense = "-----BEGIN CERTIFICATE-----\nAAAA\n-----END CERTIFICATE-----\n";
+    assert!(matches!(made("nonsense", Some(nonsense)), FetchConfigError::Tls(_)));
+    let config = FetchConfig { timeout: Duration::ZERO, ..FetchConfig::default() };
+    assert!(matches!(Fetcher::new(&config), Err(FetchConfigError::Invalid(_))));
+}
+
+#[tokio::test]
+async fn a_name_that_changes_its_answer_is_asked_once() {
+    let origin = Origin::start([("/", Answer::Bytes(png(64)))]);
+    let rebound = Ipv4Addr::new(127, 0, 0, 2);
+    let trap = TcpListener::bind((rebound, origin.port())).expect("the other loopback address");
+    trap.set_nonblocking(true).expect("a socket");
+    let names = Names::new(move |nth, _| if nth == 0 { vec![LOOPBACK] } else { vec![rebound.into()] });
+    let fetcher = Fetcher::with_resolver(&origin.config(), names.clone()).expect("its settings");
+    let at = url(&origin.url_by_name("origin.test", "/"));
+    fetcher.fetch(&at).await.expect("the address of the first answer");
+    assert_eq!((names.asked(), origin.connections()), (1, 1));
+    assert!(trap.accept().is_err(), "nobody came");
+    // The second answer does lead there.
+    let config = FetchConfig { timeout: SHORT, ..origin.config() };
+    let fetched = Fetcher::with_resolver(&config, names).expect("plain settings").fetch(&at).await;
+    assert!(fetched.is_err() && trap.accept().is_ok(), "{fetched:?}");
+}
+
+#[tokio::test]
+async fn a_name_with_one_inner_address_is_refused_whole() {
+    let origin = Origin::start([]);
+    let public: IpAddr = "8.8.8.8".parse().expect("an address");
+    for answer in [vec![LOOPBACK], vec![public, LOOPBACK], vec![LOOPBACK, public], vec![public, public, LOOPBACK]] {
+        let names = Names::new(move |_, _| answer.clone());
+        let fetcher = Fetcher::with_resolver(&FetchConfig::default(), names).expect("plain settings");
+        let fetched = fetcher.fetch(&url(&origin.url_by_name("rebind.test", "/"))).await;
+        assert!(matches!(fetched, Err(FetchError::PrivateAddress(LOOPBACK))), "{fetched:?}");
+    }
+    assert_eq!(origin.connections(), 0);
+}
+
+#[tokio::test]
+async fn a_name_without_addresses_and_one_of_no_dns_are_refused() {
+    let names = Names::new(|_, _| Vec::new());
+    let fetcher = Fetcher::with_resolver(&FetchConfig::default(), names.clone()).expect("plain settings");
+    assert!(matches!(fetcher.fetch(&url("https://nowhere.test/")).await, Err(FetchError::NoAddress)));
+    let endless = format!("https://{}.test/", "a".repeat(64));
+    for text in ["https://a!b.test/", "https://-.test/", &endless] {
+        let fetched = fetcher.fetch(&url(text)).await;
+        assert!(matches!(fetched, Err(FetchError::HostName)), "{text}: {fetched:?}");
+    }
+    assert_eq!(names.asked(), 1);
+}
+
+#[tokio::test]
+async fn the_next_address_is_tried_when_one_refuses() {
+    let origin = Origin::start([("/", Answer::Bytes(png(64)))]);
+    let names = Names::new(|_, _| ["::1", "127.0.0.3", "127.0.0.1"].map(|ip| ip.parse().expect("an address")).into());
+    let fetcher = Fetcher::with_resolver(&origin.config(), names).expect("its settings");
+    fetcher.fetch(&url(&origin.url_by_name("origin.test", "/"))).await.expect("the third is it");
+
+    let names = Names::new(|_, _| vec!["127.0.0.3".parse().expect("an address")]);
+    let fetcher = Fetcher::with_resolver(&origin.config(), names).expect("its settings");
+    let fetched = fetcher.fetch(&url(&origin.url_by_name("origin.test", "/"))).await;
+    assert!(matches!(fetched, Err(FetchError::Connect(_))), "{fetched:?}");
+}
+
+#[tokio::test]
+async fn one_redirect_is_followed() {
+    let origin = Origin::start([("/dir/b", Answer::Bytes(png(64)))]);
+    for (status, location) in [
+        (301, "/dir/b".to_owned()),
+        (302, "b".to_owned()),
+        (303, origin.url("/dir/b")),
+        (307, format!("//{}/dir/b#part", origin.authority())),
+        (308, "./x/../b".to_owned()),
+    ] {
+        origin.set("/dir/a", Answer::Redirect(status, location));
+        assert_eq!(fetch(&origin, "/dir/a").await.expect("a picture"), png(64), "{status}");
+    }
+    origin.left_alone().await;
+    assert_eq!(origin.connections(), 10);
+}
+
+#[tokio::test]
+async fn a_second_redirect_is_refused() {
+    let origin = Origin::start([
+        ("/a", Answer::Redirect(302, "/b".to_owned())),
+        ("/b", Answer::Redirect(302, "/c".to_owned())),
+        ("/c", Answer::Bytes(png(64))),
+        ("/loop", Answer::Redirect(301, "/loop".to_owned())),
+    ]);
+    for path in ["/a", "/loop"] {
+        let fetched = fetch(&origin, path).await;
+        assert!(matches!(fetched, Err(FetchError::RedirectedTwice)), "{fetched:?}");
+    }
+    assert!(origin.asked().iter().all(|asked| asked.path != "/c"));
+}
+
+#[tokio::test]
+async fn a_redirect_leads_nowhere_that_a_caller_may_not_go() {
+    let origin = Origin::start([]);
+    let inside = Origin::start([("/", Answer::Bytes(png(64)))]);
+    let cases = [
+        (inside.url("/"), "127.0.0.1"),
+        (inside.url_by_name("rebind.test", "/"), "127.0.0.1"),
+        (inside.url_by_name("0x7f.1", "/"), "127.0.0.1"),
+        (inside.url_by_name("[::ffff:7f00:1]", "/"), "::ffff:127.0.0.1"),
+        ("https://169.254.169.254/latest/meta-data/".to_owned(), "169.254.169.254"),
+        ("//10.0.0.1/".to_owned(), "10.0.0.1"),
+        // The same host, another port than the one that is listed.
+        (inside.url_by_name("origin.test", "/"), "127.0.0.1"),
+    ];
+    let names = Names::new(|_, _| vec![LOOPBACK]);
+    let fetcher = Fetcher::with_resolver(&origin.config(), names).expect("its settings");
+    let at = url(&origin.url_by_name("origin.test", "/a"));
+    for (location, ip) in cases {
+        origin.set("/a", Answer::Redirect(302, location.clone()));
+        let fetched = fetcher.fetch(&at).await;
+        let ip: IpAddr = ip.parse().expect("an address");
+        assert!(matches!(fetched, Err(FetchError::PrivateAddress(found)) if found == ip), "{location}: {fetched:?}");
+    }
+    for (location, error) in [
+        (inside.url("/").replace("https:", "http:"), UrlError::NotHttps),
+        ("file:///etc/passwd".to_owned(), UrlError::NotHttps),
+        ("data:image/png;base64,iVBORw0KGgo=".to_owned(), UrlError::NotHttps),
+        (inside.url("/").replace("//", "//user:pass@"), UrlError::Credentials),
+        ("https://[::1".to_owned(), UrlError::Malformed),
+        ("/caf\u{fffd}".repeat(400), UrlError::TooLong),
+    ] {
+        origin.set("/a", Answer::Redirect(302, location.clone()));
+        let fetched = fetcher.fetch(&at).await;
+        assert!(matches!(fetched, Err(FetchError::Redirect(found)) if found == error), "{location}: {fetched:?}");
+    }
+    assert_eq!(inside.connections(), 0);
+}
+
+#[tokio::test]
+async fn a_redirect_is_resolved_and_checked_anew() {
+    let origin = Origin::start([("/a", Answer::Redirect(302, "/b".to_owned())), ("/b", Answer::Bytes(png(64)))]);
+    let names = Names::new(|_, _| vec![LOOPBACK]);
+    let fetcher = Fetcher::with_resolver(&origin.config(), names.clone()).expect("its settings");
+    fetcher.fetch(&url(&origin.url_by_name("origin.test", "/a"))).await.expect("a picture");
+    assert_eq!(names.asked(), 2);
+}
+
+#[tokio::test]
+async fn other_statuses_are_refused() {
+    for status in [201, 204, 206, 300, 304, 400, 401, 403, 404, 407, 418, 429, 500, 503] {
+        let fetched = fetch_one(Answer::Status(status)).await;
+        assert!(matches!(fetched, Err(FetchError::Status(found)) if found == status), "{status}: {fetched:?}");
+    }
+    let upgrade = b"HTTP/1.1 101 Switching Protocols\r\nconnection: upgrade\r\nupgrade: x\r\n\r\n";
+    let fetched = fetch_one(Answer::Raw(Bytes::from_static(upgrade))).await;
+    assert!(matches!(fetched, Err(FetchError::Status(found)) if found == 101), "{fetched:?}");
+    let aimless = Bytes::from_static(b"HTTP/1.1 302 Found\r\ncontent-length: 0\r\n\r\n");
+    let fetched = fetch_one(Answer::Raw(aimless)).await;
+    assert!(matches!(fetched, Err(FetchError::Status(found)) if found == 302), "{fetched:?}");
+}
+
+#[tokio::test]
+async fn encoded_bodies_are_refused() {
+    for encoding in ["gzip", "br", "deflate", "zstd", "identity, gzip", "gzip\r\ncontent-encoding: identity"] {
+        let fetched = fetch_one(Answer::Encoded(encoding, png(64))).await;
+        assert!(matches!(fetched, Err(FetchError::Encoded(_))), "{encoding}: {fetched:?}");
+    }
+    fetch_one(Answer::Encoded("Identity", png(64))).await.expect("as it was asked for");
+}
+
+#[tokio::test]
+async fn ten_mebibytes_are_taken_and_one_byte_more_is_refused() {
+    let limit = Limits::default().max_bytes;
+    assert_eq!(limit, 10 << 20);
+    for answer in [Answer::Bytes, Answer::Chunked, Answer::UntilClose] {
+        assert_eq!(fetch_one(answer(png(limit))).await.expect("just small enough").len(), limit);
+        let fetched = fetch_one(answer(png(limit + 1))).await;
+        assert!(matches!(fetched, Err(FetchError::TooLarge { limit: told }) if told == limit), "{fetched:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_fetcher_of_larger_pictures_takes_them() {
+    let limit = 12 << 20;
+    for (size, taken) in [(limit, true), (limit + 1, false)] {
+        let origin = Origin::start([("/", Answer::Chunked(png(size)))]);
+        let fetcher = Fetcher::new(&origin.config()).expect("its settings").up_to(limit);
+        let fetched = fetcher.fetch(&url(&origin.url("/"))).await;
+        match fetched {
+            Ok(bytes) => assert!(taken && bytes.len() == size),
+            Err(FetchError::TooLarge { limit: stated }) => assert!(!taken && stated == limit),
+            Err(error) => panic!("{size} bytes: {error}"),
+        }
+    }
+}
+
+#[tokio::test]
+async fn a_length_over_the_limit_is_refused_without_a_byte_of_the_body() {
+    for says in [Limits::default().max_bytes + 1, usize::MAX >> 1] {
+        let head = format!("HTTP/1.1 200 OK\r\ncontent-length: {says}\r\n\r\n");
+        // Were the body waited for, this would end in a broken connection.
+        let fetched = fetch_one(Answer::Raw(head.into())).await;
+        assert!(matches!(fetched, Err(FetchError::TooLarge { .. })), "{fetched:?}");
+    }
+}
+
+#[tokio::test]
+async fn an_endless_body_is_given_up() {
+    let fetched = fetch_one(Answer::Endless(png(1000))).await;
+    assert!(matches!(fetched, Err(FetchError::TooLarge { .. })), "{fetched:?}");
+}
+
+#[tokio::test]
+async fn what_is_no_picture_is_given_up_at_its_first_bytes() {
+    let page = [b"<!doctype html>".as_slice(), &[b' '; 600]].concat();
+    for (body, named) in [
+        (page.clone(), Some("a web page")),
+        (b"GIF89a".repeat(100), Some("GIF")),
+        (b"%PDF-1.7".repeat(100), Some("PDF")),
+        (b"{\"AccessKeyId\":".repeat(100), None),
+    ] {
+        // Were it read to its end, it would be too large instead.
+        let fetched = fetch_one(Answer::Endless(body.into())).await;
+        assert!(
+            matches!(fetched, Err(FetchError::NotAPicture(DecodeError::Unsupported { found })) if found == named),
+            "{fetched:?}"
+        );
+    }
+    let fetched = fetch_one(Answer::Lying { says: 5 << 20, sends: page.into() }).await;
+    assert!(matches!(fetched, Err(FetchError::NotAPicture(_))), "{fetched:?}");
+}
+
+#[tokio::test]
+async fn a_short_body_is_judged_at_its_end() {
+    let fetched = fetch_one(Answer::Bytes(Bytes::new())).await;
+    assert!(matches!(fetched, Err(FetchError::NotAPicture(DecodeError::Empty))), "{fetched:?}");
+    let fetched = fetch_one(Answer::Chunked(Bytes::from_static(b"not found"))).await;
+    assert!(matches!(fetched, Err(FetchError::NotAPicture(_))), "{fetched:?}");
+}
+
+#[tokio::test]
+async fn a_declared_type_says_nothing() {
+    let head = "HTTP/1.1 200 OK\r\ncontent-type: text/html\r\ncontent-length: 64\r\n\r\n";
+    let answer = [head.as_bytes(), &png(64)].concat();
+    assert_eq!(fetch_one(Answer::Raw(answer.into())).await.expect("a picture"), png(64));
+}
+
+#[tokio::test]
+async fn broken_answers_are_refused() {
+    let two_lengths = "HTTP/1.1 200 OK\r\ncontent-length: 64\r\ncontent-length: 65\r\n\r\n";
+    let cut_chunk = "HTTP/1.1 200 OK\r\ntransfer-encoding: chunked\r\n\r\nffff\r\n\u{1}";
+    for (name, answer) in [
+        ("a body shorter than its length", Answer::Lying { says: 1000, sends: png(999) }),
+        ("no answer", Answer::Hangup),
+        ("another protocol", Answer::Raw("SSH-2.0-OpenSSH_9.6\r\n".into())),
+        ("HTTP/0.9", Answer::Raw(png(64))),
+        ("half a head", Answer::Raw("HTTP/1.1 200 OK\r\ncontent-le".into())),
+        ("two lengths", Answer::Raw([two_lengths.as_bytes(), &png(64)].concat().into())),
+        ("a cut chunk", Answer::Raw(cut_chunk.into())),
+    ] {
+        let fetched = fetch_one(answer).await;
+        assert!(matches!(fetched, Err(FetchError::Http(_))), "{name}: {fetched:?}");
+    }
+    let longer = fetch_one(Answer::Lying { says: 64, sends: png(100) }).await;
+    assert_eq!(longer.expect("as long as it says"), png(64));
+}
+
+#[tokio::test]
+async fn the_head_is_bounded() {
+    for (answer, taken) in [
+        (Answer::LongField(20 << 10), true),
+        (Answer::LongField(40 << 10), false),
+        (Answer::LongField(20 << 20), false),
+        (Answer::ManyFields(90), true),
+        (Answer::ManyFields(110), false),
+        (Answer::ManyFields(1_000_000), false),
+    ] {
+        let name = format!("{answer:?}");
+        let fetched = fetch_one(answer).await;
+        let as_expected = match &fetched {
+            Err(FetchError::NotAPicture(DecodeError::Empty)) => taken,
+            Err(FetchError::Http(error)) => !taken && error.is_parse_too_large(),
+            Ok(_) | Err(_) => false,
+        };
+        assert!(as_expected, "{name}: {fetched:?}");
+    }
+}
+
+#[tokio::test]
+async fn one_deadline_runs_over_head_and_body() {
+    let origin = Origin::start([
+        ("/silence", Answer::Silence),
+        ("/drip", Answer::Drip(png(100_000), Duration::from_millis(10))),
+        ("/slow", Answer::After(LONG * 2, Box::new(Answer::Bytes(png(64))))),
+    ]);
+    for path in ["/silence", "/drip", "/slow"] {
+        runs_out(origin.config(), None, &origin.url(path)).await;
+    }
+    origin.left_alone().await;
+}
+
+#[tokio::test]
+async fn the_deadline_runs_on_over_the_redirect() {
+    let (most, after) = (SHORT * 3 / 4, |answer| Answer::After(SHORT * 3 / 4, Box::new(answer)));
+    let origin =
+        Origin::start([("/a", after(Answer::Redirect(302, "/b".to_owned()))), ("/b", after(Answer::Bytes(png(64))))]);
+    runs_out(origin.config(), None, &origin.url("/a")).await;
+    let config = FetchConfig { timeout: LONG, ..origin.config() };
+    let began = Instant::now();
+    Fetcher::new(&config).expect("plain settings").fetch(&url(&origin.url("/a"))).await.expect("with more time");
+    assert!(began.elapsed() >= most * 2);
+}
+
+/// Never answers.
+struct Mute;
+
+impl Resolve for Mute {
+    fn resolve<'a>(&'a self, _: &'a str) -> BoxFuture<'a, io::Result<Vec<IpAddr>>> {
+        Box::pin(std::future::pending())
+    }
+}
+
+#[tokio::test]
+async fn the_deadline_runs_over_name_and_handshake() {
+    runs_out(FetchConfig::default(), Some(Arc::new(Mute)), "https://mute.test/").await;
+
+    // The system takes the connection, and nobody speaks.
+    let mute = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a free port");
+    let authority = mute.local_addr().expect("it is bound").to_string();
+    let config = FetchConfig { private_origins: vec![authority.clone()], ..FetchConfig::default() };
+    runs_out(config, None, &format!("https://{authority}/")).await;
+}
+
+#[tokio::test]
+async fn a_fetch_that_is_dropped_ends_its_connection() {
+    let origin = Origin::start([
+        ("/silence", Answer::Silence),
+        ("/drip", Answer::Drip(png(100_000), Duration::from_millis(1))),
+        ("/endless", Answer::Endless(png(1000))),
+    ]);
+    for path in ["/silence", "/drip", "/endless"] {
+        tokio::select! {
+            fetched = fetch(&origin, path) => assert!(path == "/endless", "{fetched:?}"),
+            () = origin.asked_for(path) => {}
+        }
+        origin.left_alone().await;
+    }
+}
+
+#[tokio::test]
+async fn a_fetch_spawns_nothing_and_keeps_no_connection() {
+    let origin = Origin::start([("/", Answer::Bytes(png(64)))]);
+    let fetcher = Fetcher::new(&origin.config()).expect("its settings");
+    let tasks = || tokio::runtime::Handle::current().metrics().num_alive_tasks();
+    let before = tasks();
+    for nth in 1..=3 {
+        fetcher.fetch(&url(&origin.url("/"))).await.expect("a picture");
+        assert_eq!(tasks(), before);
+        origin.left_alone().await;
+        assert_eq!(origin.connections(), nth);
+    }
+}
+
+/// The names by which programs are told of a proxy.
+const PROXY_VARIABLES: [&str; 6] = ["HTTPS_PROXY", "https_proxy", "HTTP_PROXY", "http_proxy", "ALL_PROXY", "all_proxy"];
+
+#[test]
+fn proxies_of_the_environment_are_ignored() {
+    let proxy = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a free port");
+    let address = proxy.local_addr().expect("it is bound").to_string();
+    let served = std::thread::spawn(move || {
+        // One connection, of the client that does look; then the listener goes, and a second would fail.
+        let (mut stream, _) = proxy.accept().expect("a connection");
+        let mut head = [0; 1024];
+        let read = stream.read(&mut head).expect("a request");
+        stream.write_all(b"HTTP/1.1 200 OK\r\nconnection: close\r\ncontent-length: 7\r\n\r\nproxied").expect("open");
+        String::from_utf8_lossy(&head[..read]).into_owned()
+    });
+    let mut child = Command::new(std::env::current_exe().expect("this test binary"));
+    child
+        .args(["--ignored", "--exact", "--nocapture", "--test-threads=1", "source_fetch::fetch_beside_a_proxy"])
+        .envs(PROXY_VARIABLES.map(|name| (name, format!("http://{address}"))))
+        .env_remove("NO_PROXY")
+        .env_remove("no_proxy")
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped());
+    let mut child = child.spawn().expect("a second process starts");
+    child.stdin.take().expect("piped above").write_all(b"go").expect("the child reads its input");
+    let output = child.wait_with_output().expect("it ends");
+    assert!(output.status.success(), "{}{}", stdout(&output), stderr(&output));
+    let seen = served.join().expect("the proxy was asked");
+    assert!(seen.starts_with("GET http://origin.test/ "), "only by the client that looks: {seen}");
+}
+
+#[tokio::test]
+#[ignore = "the process in which the test above fetches"]
+async fn fetch_beside_a_proxy() {
+    if child_input().is_empty() {
+        return;
+    }
+    let origin = Origin::start([("/", Answer::Bytes(png(64)))]);
+    let fetcher = Fetcher::with_resolver(&origin.config(), Names::new(|_, _| vec![LOOPBACK])).expect("its settings");
+    fetcher.fetch(&url(&origin.url_by_name("origin.test", "/"))).await.expect("a picture, straight from the origin");
+    fetcher.fetch(&url(&origin.url("/"))).await.expect("by address too");
+    // A client that does look goes there: the environment is what it should be.
+    let proxied =
+        http_client().build().expect("a client").get("http://origin.test/").send().await.expect("the proxy answers");
+    assert_eq!(proxied.text().await.expect("a body"), "proxied");
+}
+
+/// Fetches `path` as a clip of at most `limit` bytes; how it ended, and what came.
+async fn fetch_clip(origin: &Origin, path: &str, limit: usize) -> (Result<(), FetchError>, Vec<u8>) {
+    let fetcher = Fetcher::new(&origin.config()).expect("its settings");
+    let (pieces, mut coming) = mpsc::channel::<Bytes>(2);
+    let taken = async {
+        let mut taken = Vec::new();
+        while let Some(piece) = coming.recv().await {
+            taken.extend_from_slice(&piece);
+        }
+        taken
+    };
+    let url = url(&origin.url(path));
+    let fetched = async {
+        let pieces = pieces;
+        fetcher.fetch_clip(&url, limit, &pieces).await
+    };
+    tokio::join!(fetched, taken)
+}
+
+#[tokio::test]
+async fn a_clip_comes_piece_by_piece_whatever_it_is_and_within_its_limit() {
+    const SIZE: usize = 300_000;
+    let clip: Bytes = (0..SIZE).map(|at| (at % 251) as u8).collect::<Vec<_>>().into();
+    let origin = Origin::start([
+        ("/clip", Answer::Bytes(clip.clone())),
+        ("/chunked", Answer::Chunked(clip.clone())),
+        ("/close", Answer::UntilClose(clip.clone())),
+        ("/endless", Answer::Endless(clip.clone())),
+        ("/short", Answer::Lying { says: SIZE + 1, sends: clip.clone() }),
+        ("/encoded", Answer::Encoded("gzip", clip.clone())),
+        ("/missing", Answer::Status(404)),
+        ("/there", Answer::Redirect(302, "/clip".into())),
+        ("/twice", Answer::Redirect(302, "/there".into())),
+    ]);
+    for path in ["/clip", "/chunked", "/close", "/there"] {
+        let (fetched, came) = fetch_clip(&origin, path, SIZE).await;
+        assert!(fetched.is_ok() && came == clip, "{path}: {fetched:?}");
+    }
+    for path in ["/clip", "/chunked", "/close", "/endless"] {
+        let (fetched, came) = fetch_clip(&origin, path, SIZE - 1).await;
+        assert!(matches!(fetched, Err(FetchError::TooLarge { limit }) if limit == SIZE - 1), "{path}: {fetched:?}");
+        assert!(came.len() < SIZE, "{path}");
+    }
+    assert_eq!(fetch_clip(&origin, "/clip", SIZE - 1).await.1.len(), 0, "it says so before");
+    assert!(matches!(fetch_clip(&origin, "/short", SIZE + 9).await.0, Err(FetchError::Http(_))));
+    assert!(matches!(fetch_clip(&origin, "/encoded", SIZE).await.0, Err(FetchError::Encoded(_))));
+    assert!(matches!(fetch_clip(&origin, "/missing", SIZE).await.0, Err(FetchError::Status(_))));
+    assert!(matches!(fetch_clip(&origin, "/twice", SIZE).await.0, Err(FetchError::RedirectedTwice)));
+}
+
+#[tokio::test]
+async fn a_clip_that_nobody_takes_ends_the_fetch() {
+    let origin = Origin::start([("/endless", Answer::Endless(Bytes::from_static(b"clip")))]);
+    let fetcher = Fetcher::new(&origin.config()).expect("its settings");
+    let (pieces, coming) = mpsc::channel(1);
+    drop(coming);
+    let fetched = fetcher.fetch_clip(&url(&origin.url("/endless")), usize::MAX, &pieces).await;
+    assert!(matches!(fetched, Err(FetchError::NotTaken)), "{fetched:?}");
+    origin.left_alone().await;
+}
+
+#[tokio::test]
+async fn a_message_is_posted_as_it_is_and_the_status_is_all_that_is_read() {
+    let origin = Origin::start([
+        ("/hook?a=b", Answer::Status(204)),
+        ("/moved", Answer::Redirect(307, "/hook?a=b".into())),
+        ("/broken", Answer::Status(500)),
+        ("/silent", Answer::Silence),
+    ]);
+    let fetcher = Fetcher::new(&origin.config()).expect("its settings");
+    let post = async |path: &str, limit| {
+        let headers = hyper::HeaderMap::from_iter([(CONTENT_TYPE, HeaderValue::from_static("application/json"))]);
+        let posted = fetcher.post(&url(&origin.url(path)), headers, Bytes::from_static(b"{}"), limit).await;
+        posted.map(|status| status.as_u16())
+    };
+    assert_eq!(post("/hook?a=b", LONG).await.expect("an answer"), 204);
+    let asked = origin.asked();
+    assert!(asked[0].head.starts_with("POST /hook?a=b HTTP/1.1\r\n"), "{}", asked[0].head);
+    assert!(asked[0].head.contains("content-type: application/json\r\n") && asked[0].body == b"{}");
+    assert_eq!(post("/moved", LONG).await.expect("an answer"), 307);
+    assert_eq!(post("/broken", LONG).await.expect("an answer"), 500);
+    assert_eq!(origin.asked().len(), 3, "a redirect was followed");
+    assert!(matches!(post("/silent", SHORT).await, Err(FetchError::TimedOut(_))));
+}
+
+#[tokio::test]
+async fn clips_and_messages_reach_no_private_address_either() {
+    let origin = Origin::start([("/", Answer::Bytes(png(9)))]);
+    let config = FetchConfig { private_origins: Vec::new(), ..origin.config() };
+    let names = Names::new(|_, _| vec![LOOPBACK]);
+    let fetcher = Fetcher::with_resolver(&config, names).expect("good settings");
+    for target in [origin.url("/"), origin.url_by_name("origin.test", "/")] {
+        let (pieces, _coming) = mpsc::channel(1);
+        let fetched = fetcher.fetch_clip(&url(&target), 9, &pieces).await;
+        assert!(matches!(fetched, Err(FetchError::PrivateAddress(LOOPBACK))), "{fetched:?}");
+        let posted = fetcher.post(&url(&target), hyper::HeaderMap::new(), Bytes::new(), LONG).await;
+        assert!(matches!(posted, Err(FetchError::PrivateAddress(LOOPBACK))), "{posted:?}");
+    }
+    assert_eq!(origin.connections(), 0);
+}
+
+#[test]
+fn an_address_that_is_not_public_is_refused_unasked_and_a_name_is_not() {
+    let listed = FetchConfig { private_origins: vec!["10.0.0.1:8443".into()], ..FetchConfig::default() };
+    let fetcher = Fetcher::new(&listed).expect("good settings");
+    let private = ["https://10.0.0.1/", "https://127.1/", "https://[::1]/", "https://[::ffff:10.0.0.1]/", "https://0/"];
+    for text in private {
+        assert!(fetcher.refuses(&url(text)), "{text}");
+    }
+    for text in ["https://10.0.0.1:8443/", "https://1.1.1.1/", "https://localhost/", "https://[2606:4700::1]/"] {
+        assert!(!fetcher.refuses(&url(text)), "{text}");
+    }
+}

@@ -1,0 +1,340 @@
+//! `backdrop store check|export|import`: what they print, where, and how they end.
+
+use std::fs;
+use std::io::Write;
+use std::path::Path;
+use std::process::{Output, Stdio};
+
+use backdrop::store::{self, Change, Day, KeyHash, KeyUse, Month, RedbStore, Request, UnixSeconds};
+use redb::{Database, TableDefinition, WriteTransaction};
+use tempfile::TempDir;
+
+use crate::support::command::{backdrop, json, stderr, stdout};
+use crate::store::support::{account, apply_all, key, preset};
+
+fn run(data_dir: &Path, words: &[&str]) -> Output {
+    run_with(data_dir, words, b"")
+}
+
+fn run_with(data_dir: &Path, words: &[&str], input: &[u8]) -> Output {
+    let mut child = backdrop()
+        .arg("store")
+        .args(words)
+        .arg("--data-dir")
+        .arg(data_dir)
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("the binary runs");
+    // A command that is refused does not read its input.
+    drop(child.stdin.take().expect("piped").write_all(input));
+    child.wait_with_output().expect("it ends")
+}
+
+fn code(output: &Output) -> i32 {
+    output.status.code().expect("it was not killed")
+}
+
+/// A store with rows of every kind, some of them too old for a start to load.
+fn filled() -> TempDir {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let store = RedbStore::open(&store::file_in(folder.path())).expect("a new store");
+    let bill = |month, at| Change::Bill {
+        account: "acme".into(),
+        month: Month(month),
+        images: 2,
+        microdollars: 10_000,
+        request: Some((
+            format!("request-{at}"),
+            Request { fingerprint: [9; 32], images: 2, at: UnixSeconds(at), pictures: vec![Some([8; 32]), None] },
+        )),
+        by: (month == 202_611).then(|| KeyUse { key_id: "key_1".into(), day: Day(20_775), milliseconds: 0 }),
+    };
+    let changes = [
+        account("acme"),
+        Change::CreateKey { hash: KeyHash([1; 32]), key: key("acme", "key_1") },
+        Change::CreateKey { hash: KeyHash([2; 32]), key: key("acme", "key_2") },
+        Change::RevokeKey { id: "key_2".into(), at: UnixSeconds(3) },
+        Change::PutPreset { preset: preset("acme", "preset_1", "weiß \"1\"") },
+        Change::PutPreset { preset: preset("acme", "preset_2", "2") },
+        bill(202_001, 5),
+        bill(202_611, 1_795_000_000),
+    ];
+    assert!(apply_all(&store, changes).iter().all(Result::is_ok));
+    folder
+}
+
+#[test]
+fn a_sound_store_passes_the_check() {
+    let folder = filled();
+    let output = run(folder.path(), &["check"]);
+    assert_eq!((code(&output), stderr(&output).as_str()), (0, ""));
+    let expected =
+        "sound (1 accounts, 2 keys, 2 presets, 2 months of use, 1 days of use by key, 2 billed requests and 0 jobs)\n";
+    assert!(stdout(&output).ends_with(expected), "{}", stdout(&output));
+    let told = json(&run(folder.path(), &["check", "--json"]));
+    assert_eq!((&told["sound"], &told["rows"]["keys"], &told["wrong"]), (&true.into(), &2.into(), &0.into()));
+}
+
+const PRESETS: TableDefinition<'_, (&str, &str), &[u8]> = TableDefinition::new("presets");
+const PRESET_NAMES: TableDefinition<'_, (&str, &str), &str> = TableDefinition::new("preset_names");
+const KEYS: TableDefinition<'_, &[u8; 32], &[u8]> = TableDefinition::new("keys");
+const KEY_IDS: TableDefinition<'_, &str, &[u8; 32]> = TableDefinition::new("key_ids");
+const ACCOUNTS: TableDefinition<'_, &str, &[u8]> = TableDefinition::new("accounts");
+const USAGE: TableDefinition<'_, (u32, &str), &[u8]> = TableDefinition::new("usage");
+const REQUESTS: TableDefinition<'_, (&str, &str), &[u8]> = TableDefinition::new("requests");
+const REQUEST_TIMES: TableDefinition<'_, (i64, &str, &str), ()> = TableDefinition::new("request_times");
+
+/// Writes past the store.
+type Spoil = fn(&WriteTransaction) -> Result<(), redb::Error>;
+
+#[test]
+fn whatever_contradicts_itself_is_found_by_the_check() {
+    // What is done to the store, and what the check says about it, line by line.
+    let cases: [(Spoil, &[&str]); 12] = [
+        (
+            |t| {
+                t.open_table(KEY_IDS)?.remove("key_1")?;
+                Ok(())
+            },
+            &["key key_1 is not in the index"],
+        ),
+        (
+            |t| {
+                t.open_table(KEYS)?.remove(&[1; 32])?;
+                Ok(())
+            },
+            &["key key_1 is in the index and not in the table"],
+        ),
+        (
+            |t| {
+                t.open_table(KEY_IDS)?.insert("key_7", &[1; 32])?;
+                Ok(())
+            },
+            &["the index has key key_1 as key_7"],
+        ),
+        (
+            |t| {
+                t.open_table(KEYS)?.insert(&[1; 32], [9].as_slice())?;
+                Ok(())
+            },
+            &["a key: "],
+        ),
+        (
+            |t| {
+                t.open_table(ACCOUNTS)?.remove("acme")?;
+                Ok(())
+            },
+            &[
+                "key key_1 belongs to no account: acme",
+                "key key_2 belongs to no account: acme",
+                "preset preset_1 of account acme: there is no such account",
+                "preset preset_2 of account acme: there is no such account",
+                "use of account acme in 2020-01: there is no such account",
+                "use of account acme in 2026-11: there is no such account",
+                "use of key key_1 of account acme on 2026-11-18: there is no such account",
+                "request request-1795000000 of account acme: there is no such account",
+                "request request-5 of account acme: there is no such account",
+            ],
+        ),
+        (
+            |t| {
+                t.open_table(PRESET_NAMES)?.remove(("acme", "2"))?;
+                Ok(())
+            },
+            &["preset preset_2 of account acme is not in the index"],
+        ),
+        (
+            |t| {
+                t.open_table(PRESETS)?.remove(("acme", "preset_2"))?;
+                Ok(())
+            },
+            &["preset preset_2 of account acme is in the index and not in the table"],
+        ),
+        (
+            |t| {
+                t.open_table(PRESET_NAMES)?.insert(("acme", "3"), "preset_2")?;
+                Ok(())
+            },
+            &["the index has preset preset_2 of account acme as 3"],
+        ),
+        (
+            |t| {
+                t.open_table(USAGE)?.insert((202_613, "acme"), [0, 1].as_slice())?;
+                Ok(())
+            },
+            &["use of account acme in 2026-13: ", "use of account acme in 2026-13: there is no such month"],
+        ),
+        (
+            |t| {
+                t.open_table(REQUEST_TIMES)?.remove((5, "acme", "request-5"))?;
+                Ok(())
+            },
+            &["request request-5 of account acme is not in the index"],
+        ),
+        (
+            |t| {
+                t.open_table(REQUESTS)?.remove(("acme", "request-5"))?;
+                Ok(())
+            },
+            &["request request-5 of account acme is in the index and not in the table"],
+        ),
+        (
+            |t| {
+                t.open_table(TableDefinition::<u8, u8>::new("more"))?;
+                Ok(())
+            },
+            &["table more is unknown"],
+        ),
+    ];
+    for (spoil, expected) in cases {
+        let folder = filled();
+        {
+            let database = Database::open(store::file_in(folder.path())).expect("a redb file");
+            let transaction = database.begin_write().expect("it is ours");
+            spoil(&transaction).expect("the disk writes");
+            transaction.commit().expect("the disk writes");
+        }
+        let output = run(folder.path(), &["check"]);
+        assert_eq!(code(&output), 1, "{expected:?}: {}", stderr(&output));
+        let told = stdout(&output);
+        let mut lines: Vec<&str> = told.lines().collect();
+        assert!(lines.pop().is_some_and(|last| last.contains("wrong")), "{told}");
+        assert_eq!(lines.len(), expected.len(), "{told}");
+        for (line, expected) in lines.iter().zip(expected) {
+            assert!(line.starts_with(expected), "{line} is not {expected}");
+        }
+    }
+}
+
+#[test]
+fn an_export_brings_everything_into_another_store() {
+    let (from, to) = (filled(), tempfile::tempdir().expect("a temporary folder"));
+    let output = run(from.path(), &["export"]);
+    assert_eq!((code(&output), stderr(&output).as_str()), (0, ""));
+    let lines = stdout(&output);
+    assert_eq!(lines.lines().count(), 1 + 10 + 1, "{lines}");
+    assert_eq!(lines.lines().next_back(), Some(r#"{"row":"end","rows":10}"#));
+
+    let imported = run_with(to.path(), &["import"], lines.as_bytes());
+    assert_eq!(code(&imported), 0, "{}", stderr(&imported));
+    let again = stdout(&run(to.path(), &["export"]));
+    assert!(lines.lines().skip(1).eq(again.lines().skip(1)), "{again}");
+    assert_eq!(code(&run(to.path(), &["check"])), 0);
+    let load = |folder: &TempDir| {
+        RedbStore::open(&store::file_in(folder.path())).expect("a store").load_at(UnixSeconds(1_795_000_001))
+    };
+    assert_eq!(load(&from).expect("it reads"), load(&to).expect("it reads"));
+}
+
+#[test]
+fn an_export_into_a_file_is_private_and_replaces_nothing() {
+    let folder = filled();
+    let file = folder.path().join("export.jsonl");
+    let name = file.to_str().expect("a plain path");
+    let output = run(folder.path(), &["export", name]);
+    assert_eq!((code(&output), stdout(&output).as_str()), (0, ""), "{}", stderr(&output));
+    let content = fs::read_to_string(&file).expect("it was written");
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::PermissionsExt;
+        assert_eq!(fs::metadata(&file).expect("it is there").permissions().mode() & 0o777, 0o600);
+    }
+    let refused = run(folder.path(), &["export", name]);
+    assert_eq!(code(&refused), 2);
+    assert!(stderr(&refused).contains(name), "{}", stderr(&refused));
+    assert_eq!(fs::read_to_string(&file).expect("it is still there"), content);
+
+    let to = tempfile::tempdir().expect("a temporary folder");
+    assert_eq!(code(&run(to.path(), &["import", name])), 0);
+    // Into a store that has rows: refused.
+    let refused = run(to.path(), &["import", name]);
+    assert_eq!(code(&refused), 2);
+    assert!(stderr(&refused).contains("only an empty one takes an import"), "{}", stderr(&refused));
+}
+
+#[test]
+fn an_import_with_a_wrong_line_names_it_and_imports_nothing() {
+    let folder = filled();
+    let good = stdout(&run(folder.path(), &["export"]));
+    let lines: Vec<&str> = good.lines().collect();
+    let without = |number: usize| {
+        let kept = lines.iter().enumerate().filter(|&(at, _)| at + 1 != number);
+        kept.map(|(_, line)| format!("{line}\n")).collect::<String>()
+    };
+    let with = |number: usize, line: &str| {
+        let mut lines = lines.clone();
+        lines.insert(number - 1, line);
+        lines.join("\n")
+    };
+    let cases: Vec<(String, &str)> = vec![
+        (String::new(), "line 1: the end is missing"),
+        (without(12), "line 12: the end is missing"),
+        (good[..good.len() / 2].to_owned(), ""),
+        (without(1), "line 1: the first line does not say that this is an export"),
+        (good.replace(r#""schema":6"#, r#""schema":7"#), "line 1: schema 7 is from a newer version"),
+        (without(2), "line 2: no account `acme`"),
+        (without(5), "line 11: 10 rows were exported and 9 are here"),
+        (with(3, lines[1]), "line 3: account `acme` exists already"),
+        (with(4, lines[2]), "line 4: this key exists already"),
+        (with(6, lines[4]), "line 6: this preset is there already"),
+        (with(8, lines[6]), "line 8: this month of the account is there already"),
+        (with(10, lines[8]), "line 10: this day of the key is there already"),
+        (with(11, lines[9]), "line 11: this request is there already"),
+        (good.replace(r#","scopes":[]"#, ""), "line 3: no row of a store: missing field `scopes`"),
+        (with(2, "{"), "line 2: no JSON"),
+        (with(2, r#"{"row":"cake"}"#), "line 2: no row of a store"),
+        (with(2, &format!("\"{}\"", "x".repeat(1 << 20))), "line 2: longer than any row"),
+        (good.replace(r#""generates":false"#, r#""generates":false,"more":1"#), "line 2: it has fields"),
+        (good.replace(r#","last_used_at":null"#, ""), "line 3: it has fields"),
+        (good.replace(r#","model":null"#, ""), "line 2: it has fields"),
+        (good.replace(r#""month":202611"#, r#""month":202613"#), "line 8: there is no month 2026-13"),
+        (good.replace("0101010101", "010101010x"), "line 3: no row of a store: expected 64 hexadecimal digits"),
+    ];
+    let to = tempfile::tempdir().expect("a temporary folder");
+    for (content, expected) in &cases {
+        let output = run_with(to.path(), &["import"], content.as_bytes());
+        assert_eq!(code(&output), 2, "{expected}: {}", stderr(&output));
+        assert!(stderr(&output).contains(expected), "{} is not {expected}", stderr(&output));
+    }
+    // An export of a version before accounts had a model, requests their pictures and keys their bounds is whole.
+    let pictures = format!(r#","pictures":["{}",null]"#, "08".repeat(32));
+    assert!(good.contains(&pictures) && good.contains(r#","model":null"#));
+    let older = good.replace(&pictures, "").replace(r#","model":null"#, "");
+    let bounds = r#","expires_at":null,"images_per_month":null,"scopes":[],"previous":null"#;
+    assert!(good.contains(bounds));
+    let older = older.replace(bounds, "").replace(r#""schema":6"#, r#""schema":3"#);
+    let from_older = tempfile::tempdir().expect("a temporary folder");
+    let output = run_with(from_older.path(), &["import"], older.as_bytes());
+    assert_eq!(code(&output), 0, "{}", stderr(&output));
+    // Not one row of all those is there: the good one goes in.
+    let output = run_with(to.path(), &["import"], good.as_bytes());
+    assert_eq!(code(&output), 0, "{}", stderr(&output));
+}
+
+#[test]
+fn a_store_that_is_not_there_or_in_use_or_damaged_is_refused_with_a_reason() {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let file = store::file_in(folder.path());
+    let refusal = |words: &[&str], expected: &str| {
+        let output = run(folder.path(), words);
+        let told = stderr(&output);
+        assert_eq!((code(&output), stdout(&output).as_str()), (2, ""), "{told}");
+        assert!(told.contains(expected) && told.contains(&file.display().to_string()), "{told}");
+    };
+    for words in [["check"], ["export"]] {
+        refusal(&words, "check the data directory");
+    }
+    assert!(!file.exists(), "looking must not make a store");
+
+    let open = RedbStore::open(&file).expect("a new store");
+    for words in [["check"], ["export"], ["import"]] {
+        refusal(&words, "stop it first");
+    }
+    drop(open);
+    fs::write(&file, "this is not a database\n".repeat(1000)).expect("writable");
+    for words in [["check"], ["export"], ["import"]] {
+        refusal(&words, "damaged");
+    }
+}

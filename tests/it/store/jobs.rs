@@ -1,0 +1,540 @@
+//! Jobs in the store: every transition that there is, every one that there is not, and any sequence of them against
+//! plain maps.
+
+use std::collections::BTreeMap;
+
+use backdrop::store::{
+    self, Change, ChangeError, Job, JobEnd, JobError, JobResult, JobState, Month, RedbStore, Rows, StateStore,
+    UnixSeconds, Usage, Webhook,
+};
+use proptest::prelude::*;
+use tempfile::TempDir;
+
+use crate::store::support::{account, apply, apply_all, new_store};
+
+/// 2026-01-01T00:00:00Z.
+const NOW: i64 = 1_767_225_600;
+const MONTH: Month = Month(202_601);
+
+fn id(number: u8) -> String {
+    format!("job_{number:024}")
+}
+
+fn job(number: u8) -> Job {
+    Job {
+        id: id(number),
+        key_id: "key_1".into(),
+        account: "acme".into(),
+        test: false,
+        state: JobState::Queued,
+        progress: 0,
+        fields: vec![("format".into(), "webm".into())],
+        format: "webm".into(),
+        name: None,
+        fingerprint: [number; 32],
+        unit_price: 5,
+        month: MONTH,
+        reserved: 3,
+        created_at: UnixSeconds(NOW),
+        place: i64::from(number),
+        updated_at: UnixSeconds(NOW),
+        expires_at: UnixSeconds(NOW + 10),
+        result: None,
+        warnings: Vec::new(),
+        error: None,
+        webhook: None,
+    }
+}
+
+fn hook() -> Webhook {
+    Webhook { url: "https://example.com".into(), base: "https://b".into(), attempts: 0, next_at: None }
+}
+
+fn create(job: Job) -> Change {
+    Change::CreateJob { job: Box::new(job), at_most: 10 }
+}
+
+fn result() -> JobResult {
+    JobResult {
+        object: Some("object".into()),
+        bytes: 7,
+        frames: 75,
+        rate_frames: 30,
+        rate_seconds: 1,
+        expires_at: UnixSeconds(NOW + 5),
+    }
+}
+
+fn done() -> JobEnd {
+    JobEnd::Done { result: result(), warnings: vec!["w".into()], bill: Some(Usage { images: 3, microdollars: 13 }) }
+}
+
+fn failed() -> JobEnd {
+    JobEnd::Failed { error: JobError { code: "cancelled".into(), message: "m".into() }, progress: 30 }
+}
+
+fn finish(number: u8, at: i64, end: JobEnd) -> Change {
+    Change::FinishJob { id: id(number), at: UnixSeconds(at), expires_at: UnixSeconds(at + 9), end }
+}
+
+fn start(number: u8, at: i64) -> Change {
+    Change::StartJob { id: id(number), at: UnixSeconds(at) }
+}
+
+fn with_account() -> (TempDir, RedbStore) {
+    let (folder, store) = new_store();
+    apply(&store, account("acme")).expect("a new name");
+    (folder, store)
+}
+
+/// A store with job 1 in a state.
+fn with_job(state: JobState) -> (TempDir, RedbStore) {
+    let (folder, store) = with_account();
+    apply(&store, create(Job { webhook: Some(hook()), ..job(1) })).expect("it is new");
+    let changes = match state {
+        JobState::Queued => vec![],
+        JobState::Processing => vec![start(1, NOW + 1)],
+        JobState::Done => vec![start(1, NOW + 1), finish(1, NOW + 2, done())],
+        JobState::Failed => vec![finish(1, NOW + 2, failed())],
+    };
+    for change in changes {
+        apply(&store, change).expect("a way that there is");
+    }
+    assert_eq!(the_job(&store).state, state);
+    (folder, store)
+}
+
+fn the_job(store: &RedbStore) -> Job {
+    store.job(&id(1)).expect("the store reads").expect("it is there")
+}
+
+fn used(store: &RedbStore) -> Usage {
+    let rows = store.load_at(UnixSeconds(NOW)).expect("the store reads");
+    rows.usage.first().map(|(_, _, usage)| *usage).unwrap_or_default()
+}
+
+fn assert_sound(store: &RedbStore) {
+    let report = store.check().expect("the store reads");
+    assert!(report.is_sound(), "{:?}", report.findings);
+}
+
+#[test]
+fn every_way_from_state_to_state_is_taken_or_refused_as_decided() {
+    use JobState::{Done, Failed, Processing, Queued};
+    let change = |name: &str| match name {
+        "start" => start(1, NOW + 4),
+        "requeue" => Change::RequeueJobs { at: UnixSeconds(NOW + 4) },
+        "done" => finish(1, NOW + 4, done()),
+        "failed" => finish(1, NOW + 4, failed()),
+        "forget" => Change::ForgetJobResult { id: id(1) },
+        "note" => Change::NoteWebhook { id: id(1), next_at: Some(UnixSeconds(NOW + 8)) },
+        "remove" => Change::RemoveJob { id: id(1) },
+        other => unreachable!("{other}"),
+    };
+    // The state after it; nothing where it is refused.
+    let ways = [
+        ("start", [(Queued, Some(Processing)), (Processing, None), (Done, None), (Failed, None)]),
+        ("requeue", [(Queued, Some(Queued)), (Processing, Some(Queued)), (Done, Some(Done)), (Failed, Some(Failed))]),
+        ("done", [(Queued, None), (Processing, Some(Done)), (Done, None), (Failed, None)]),
+        ("failed", [(Queued, Some(Failed)), (Processing, Some(Failed)), (Done, None), (Failed, None)]),
+        ("forget", [(Queued, None), (Processing, None), (Done, Some(Done)), (Failed, Some(Failed))]),
+        ("note", [(Queued, None), (Processing, None), (Done, Some(Done)), (Failed, Some(Failed))]),
+    ];
+    for (name, ways) in ways {
+        for (from, to) in ways {
+            let (_folder, store) = with_job(from);
+            let (before, billed) = (the_job(&store), used(&store));
+            let outcome = apply(&store, change(name));
+            let after = the_job(&store);
+            if let Some(to) = to {
+                let rows = outcome.expect("a way that there is");
+                assert_eq!(after.state, to, "{name} from {from:?}");
+                // It says what it wrote.
+                assert!(rows.jobs.iter().all(|job| *job == after), "{name} from {from:?}");
+                assert_eq!(rows.jobs.is_empty(), name == "requeue" && from != Processing, "{name} from {from:?}");
+            } else {
+                assert_eq!(outcome, Err(ChangeError::JobState { id: id(1), state: from }), "{name} from {from:?}");
+                assert_eq!(after, before, "{name} from {from:?} left a trace");
+            }
+            let more = if name == "done" && to.is_some() { 3 } else { 0 };
+            assert_eq!(used(&store).images, billed.images + more, "{name} from {from:?}");
+            assert_sound(&store);
+        }
+    }
+    for from in JobState::ALL {
+        let (_folder, store) = with_job(from);
+        let removed = apply(&store, change("remove"));
+        assert_eq!(removed.is_ok(), from.is_final(), "{from:?}");
+        assert_eq!(store.job(&id(1)).expect("the store reads").is_none(), from.is_final());
+        assert_sound(&store);
+    }
+    // What is not there.
+    let (_folder, store) = with_account();
+    for name in ["start", "done", "failed", "forget", "note", "remove"] {
+        assert_eq!(apply(&store, change(name)), Err(ChangeError::NoSuchJob(id(1))), "{name}");
+    }
+    assert_eq!(apply(&store, change("requeue")), Ok(Rows::default()));
+}
+
+#[test]
+fn each_change_writes_what_it_says() {
+    let (_folder, store) = with_job(JobState::Processing);
+    let begun = the_job(&store);
+    assert_eq!((begun.updated_at, begun.webhook_at(), begun.due_at()), (UnixSeconds(NOW + 1), None, None));
+    let rows = apply(&store, finish(1, NOW + 2, done())).expect("it was begun");
+    assert_eq!(rows.usage, [("acme".to_owned(), MONTH, Usage { images: 3, microdollars: 13 })]);
+    let ended = the_job(&store);
+    let expected = Job {
+        state: JobState::Done,
+        progress: 100,
+        updated_at: UnixSeconds(NOW + 2),
+        expires_at: UnixSeconds(NOW + 11),
+        result: Some(result()),
+        warnings: vec!["w".into()],
+        webhook: Some(Webhook { next_at: Some(UnixSeconds(NOW + 2)), ..hook() }),
+        ..begun
+    };
+    assert_eq!(ended, expected);
+    assert_eq!(store.expiring_jobs(9).expect("it reads"), [(UnixSeconds(NOW + 5), ended.clone())]);
+    assert_eq!(store.webhook_jobs(9).expect("it reads"), [(UnixSeconds(NOW + 2), ended.clone())]);
+
+    apply(&store, Change::NoteWebhook { id: id(1), next_at: Some(UnixSeconds(NOW + 7)) }).expect("it is at its end");
+    apply(&store, Change::NoteWebhook { id: id(1), next_at: None }).expect("it is at its end");
+    apply(&store, Change::ForgetJobResult { id: id(1) }).expect("it is at its end");
+    let after = the_job(&store);
+    assert_eq!(after.webhook, Some(Webhook { attempts: 2, next_at: None, ..hook() }));
+    assert_eq!(after.result, Some(JobResult { object: None, ..result() }));
+    assert_eq!(after.updated_at, ended.updated_at, "the caller saw no change");
+    assert_eq!(store.expiring_jobs(9).expect("it reads"), [(UnixSeconds(NOW + 11), after)]);
+    assert_eq!(store.webhook_jobs(9).expect("it reads"), []);
+}
+
+#[test]
+fn a_result_never_outlives_its_record() {
+    let (_folder, store) = with_job(JobState::Processing);
+    let late = JobResult { expires_at: UnixSeconds(NOW + 999), ..result() };
+    apply(&store, finish(1, NOW, JobEnd::Done { result: late, warnings: vec![], bill: None })).expect("it was begun");
+    assert_eq!(the_job(&store).due_at(), Some(UnixSeconds(NOW + 9)));
+    assert_eq!(used(&store), Usage::default());
+}
+
+#[test]
+fn what_creation_refuses() {
+    let (_folder, store) = with_account();
+    let first = Job { name: Some("order".into()), ..job(1) };
+    apply(&store, create(first.clone())).expect("it is new");
+    assert_eq!(apply(&store, create(job(1))), Err(ChangeError::JobExists(id(1))));
+    let again = Job { name: Some("order".into()), ..job(2) };
+    assert_eq!(apply(&store, create(again.clone())), Err(ChangeError::JobNameTaken(id(1))));
+    let nobody = Job { account: "x".into(), ..job(2) };
+    assert_eq!(apply(&store, create(nobody)), Err(ChangeError::NoSuchAccount("x".into())));
+    let begun = Job { state: JobState::Done, ..job(2) };
+    assert!(matches!(apply(&store, create(begun)), Err(ChangeError::JobState { .. })));
+    apply(&store, create(Job { key_id: "key_2".into(), ..again.clone() })).expect("another key's names are its own");
+    assert_eq!(store.job_named("key_1", "order").expect("it reads"), Some(first));
+    assert_eq!(store.job_named("key_2", "order").expect("it reads").map(|job| job.id), Some(id(2)));
+    assert_eq!(store.job_named("key_3", "order").expect("it reads"), None);
+    // With the job its name is free.
+    apply(&store, finish(1, NOW, failed())).expect("it waits");
+    apply(&store, Change::RemoveJob { id: id(1) }).expect("it is at its end");
+    apply(&store, create(Job { id: id(3), ..again })).expect("the name is free");
+    assert_sound(&store);
+}
+
+#[test]
+fn a_key_has_so_many_jobs_before_their_end() {
+    let (_folder, store) = with_account();
+    let create = |number: u8, key: &str| Change::CreateJob {
+        job: Box::new(Job { key_id: key.into(), name: Some(number.to_string()), ..job(number) }),
+        at_most: 2,
+    };
+    apply(&store, create(1, "key_1")).expect("room");
+    apply(&store, create(2, "key_1")).expect("room");
+    apply(&store, start(1, NOW)).expect("it waits");
+    let full = ChangeError::TooManyJobs { key_id: "key_1".into(), count: 2 };
+    assert_eq!(apply(&store, create(3, "key_1")), Err(full.clone()));
+    // A repetition is told of its first, not of the bound.
+    let again = Job { name: Some("2".into()), ..job(4) };
+    let again = Change::CreateJob { job: Box::new(again), at_most: 2 };
+    assert_eq!(apply(&store, again), Err(ChangeError::JobNameTaken(id(2))));
+    apply(&store, create(5, "key_10")).expect("another key, whose name begins alike, has its own room");
+    apply(&store, Change::RequeueJobs { at: UnixSeconds(NOW) }).expect("it writes");
+    assert_eq!(apply(&store, create(3, "key_1")), Err(full));
+    apply(&store, finish(1, NOW, failed())).expect("it waits");
+    apply(&store, create(3, "key_1")).expect("there is room again");
+}
+
+#[test]
+fn the_queue_keeps_its_order_and_a_requeued_job_its_place() {
+    let (_folder, store) = with_account();
+    for number in [3, 1, 2] {
+        apply(&store, create(job(number))).expect("it is new");
+    }
+    let queue = |limit| -> Vec<(String, JobState)> {
+        let jobs = store.waiting_jobs(limit).expect("it reads");
+        jobs.into_iter().map(|job| (job.id, job.state)).collect()
+    };
+    use JobState::{Processing, Queued};
+    assert_eq!(queue(9), [(id(1), Queued), (id(2), Queued), (id(3), Queued)]);
+    assert_eq!(queue(1), [(id(1), Queued)]);
+    apply(&store, start(1, NOW)).expect("it waits");
+    assert_eq!(queue(2), [(id(1), Processing), (id(2), Queued)]);
+    let rows = apply(&store, Change::RequeueJobs { at: UnixSeconds(NOW + 1) }).expect("it writes");
+    assert_eq!(rows.jobs.iter().map(|job| &job.id).collect::<Vec<_>>(), [&id(1)]);
+    assert_eq!(queue(9), [(id(1), Queued), (id(2), Queued), (id(3), Queued)]);
+}
+
+#[derive(Clone, Debug)]
+enum Op {
+    Create { number: u8, key: u8, name: Option<u8>, hook: bool, place: i64, account: bool },
+    Start(u8),
+    Requeue,
+    Finish { number: u8, done: bool, bill: bool, at: i64 },
+    Forget(u8),
+    Note(u8, Option<i64>),
+    Remove(u8),
+}
+
+#[derive(Clone, Debug)]
+enum Step {
+    Burst(Vec<Op>),
+    Reopen,
+}
+
+fn op() -> impl Strategy<Value = Op> {
+    let number = 0..6_u8;
+    let create = (number.clone(), 0..2_u8, prop::option::of(0..3_u8), any::<bool>(), -2..6_i64, 0..9_u8);
+    prop_oneof![
+        5 => create.prop_map(|(number, key, name, hook, place, account)| {
+            Op::Create { number, key, name, hook, place, account: account > 0 }
+        }),
+        4 => number.clone().prop_map(Op::Start),
+        1 => Just(Op::Requeue),
+        5 => (number.clone(), any::<bool>(), any::<bool>(), NOW..NOW + 5)
+            .prop_map(|(number, done, bill, at)| Op::Finish { number, done, bill, at }),
+        2 => number.clone().prop_map(Op::Forget),
+        2 => (number.clone(), prop::option::of(NOW..NOW + 5)).prop_map(|(number, at)| Op::Note(number, at)),
+        2 => number.prop_map(Op::Remove),
+    ]
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    prop_oneof![6 => prop::collection::vec(op(), 1..8).prop_map(Step::Burst), 1 => Just(Step::Reopen)]
+}
+
+const AT_MOST: usize = 2;
+
+fn change(op: &Op) -> Change {
+    match *op {
+        Op::Create { number, key, name, hook: hooked, place, account } => Change::CreateJob {
+            job: Box::new(Job {
+                key_id: format!("key_{key}"),
+                name: name.map(|name| name.to_string()),
+                webhook: hooked.then(hook),
+                place,
+                account: if account { "acme".into() } else { "nobody".into() },
+                ..job(number)
+            }),
+            at_most: AT_MOST,
+        },
+        Op::Start(number) => start(number, NOW + 1),
+        Op::Requeue => Change::RequeueJobs { at: UnixSeconds(NOW + 2) },
+        Op::Finish { number, done: is_done, bill, at } => {
+            let end = match (is_done, done()) {
+                (true, JobEnd::Done { result, warnings, bill: full }) => {
+                    JobEnd::Done { result, warnings, bill: full.filter(|_| bill) }
+                }
+                (true, other @ JobEnd::Failed { .. }) => other,
+                (false, _) => failed(),
+            };
+            finish(number, at, end)
+        }
+        Op::Forget(number) => Change::ForgetJobResult { id: id(number) },
+        Op::Note(number, at) => Change::NoteWebhook { id: id(number), next_at: at.map(UnixSeconds) },
+        Op::Remove(number) => Change::RemoveJob { id: id(number) },
+    }
+}
+
+#[derive(Debug, Default)]
+struct Model {
+    jobs: BTreeMap<String, Job>,
+    usage: Usage,
+}
+
+impl Model {
+    fn apply(&mut self, op: &Op) -> Result<(), ChangeError> {
+        let known = |number: u8, jobs: &BTreeMap<String, Job>| {
+            jobs.get(&id(number)).cloned().ok_or_else(|| ChangeError::NoSuchJob(id(number)))
+        };
+        let allow = |job: &Job, allowed: bool| {
+            if allowed { Ok(()) } else { Err(ChangeError::JobState { id: job.id.clone(), state: job.state }) }
+        };
+        match *op {
+            Op::Create { account, .. } => {
+                let Change::CreateJob { job, .. } = change(op) else { unreachable!("it creates") };
+                if !account {
+                    return Err(ChangeError::NoSuchAccount("nobody".into()));
+                }
+                if self.jobs.contains_key(&job.id) {
+                    return Err(ChangeError::JobExists(job.id));
+                }
+                let of_key = || self.jobs.values().filter(|other| other.key_id == job.key_id);
+                if let Some(other) = of_key().find(|other| job.name.is_some() && other.name == job.name) {
+                    return Err(ChangeError::JobNameTaken(other.id.clone()));
+                }
+                let count = of_key().filter(|other| !other.state.is_final()).count();
+                if count >= AT_MOST {
+                    return Err(ChangeError::TooManyJobs { key_id: job.key_id, count });
+                }
+                self.jobs.insert(job.id.clone(), *job);
+            }
+            Op::Start(number) => {
+                let job = known(number, &self.jobs)?;
+                allow(&job, job.state == JobState::Queued)?;
+                self.jobs.insert(
+                    job.id.clone(),
+                    Job { state: JobState::Processing, updated_at: UnixSeconds(NOW + 1), ..job },
+                );
+            }
+            Op::Requeue => {
+                for job in self.jobs.values_mut().filter(|job| job.state == JobState::Processing) {
+                    (job.state, job.updated_at) = (JobState::Queued, UnixSeconds(NOW + 2));
+                }
+            }
+            Op::Finish { number, done: is_done, bill, at } => {
+                let mut job = known(number, &self.jobs)?;
+                let allowed = if is_done { job.state == JobState::Processing } else { !job.state.is_final() };
+                allow(&job, allowed)?;
+                (job.updated_at, job.expires_at) = (UnixSeconds(at), UnixSeconds(at + 9));
+                if let Some(hook) = &mut job.webhook {
+                    hook.next_at = Some(UnixSeconds(at));
+                }
+                if is_done {
+                    (job.state, job.progress) = (JobState::Done, 100);
+                    (job.result, job.warnings) = (Some(result()), vec!["w".into()]);
+                    if bill {
+                        self.usage.images += 3;
+                        self.usage.microdollars += 13;
+                    }
+                } else {
+                    (job.state, job.progress) = (JobState::Failed, 30);
+                    job.error = Some(JobError { code: "cancelled".into(), message: "m".into() });
+                }
+                self.jobs.insert(job.id.clone(), job);
+            }
+            Op::Forget(number) => {
+                let mut job = known(number, &self.jobs)?;
+                allow(&job, job.state.is_final())?;
+                if let Some(result) = &mut job.result {
+                    result.object = None;
+                }
+                self.jobs.insert(job.id.clone(), job);
+            }
+            Op::Note(number, at) => {
+                let mut job = known(number, &self.jobs)?;
+                allow(&job, job.state.is_final())?;
+                if let Some(hook) = &mut job.webhook {
+                    hook.attempts += 1;
+                    hook.next_at = at.map(UnixSeconds);
+                }
+                self.jobs.insert(job.id.clone(), job);
+            }
+            Op::Remove(number) => {
+                let job = known(number, &self.jobs)?;
+                allow(&job, job.state.is_final())?;
+                self.jobs.remove(&job.id);
+            }
+        }
+        Ok(())
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 48, max_shrink_iters: 300, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn the_store_agrees_with_maps_on_jobs(steps in prop::collection::vec(step(), 1..30)) {
+        run(steps)?;
+    }
+}
+
+fn run(steps: Vec<Step>) -> Result<(), TestCaseError> {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let file = store::file_in(folder.path());
+    let mut store = RedbStore::open(&file).expect("a new store");
+    apply(&store, account("acme")).expect("a new name");
+    let mut model = Model::default();
+    for step in steps {
+        match step {
+            Step::Burst(ops) => {
+                let results = apply_all(&store, ops.iter().map(change));
+                for (op, result) in ops.iter().zip(results) {
+                    prop_assert_eq!(result.map(drop), model.apply(op), "{:?}", op);
+                }
+            }
+            Step::Reopen => {
+                drop(store);
+                store = RedbStore::open(&file).expect("it was closed");
+            }
+        }
+        compare(&store, &model)?;
+    }
+    let report = store.check().expect("the store reads");
+    prop_assert!(report.is_sound(), "{:?}", report.findings);
+    prop_assert_eq!(report.rows.jobs, model.jobs.len() as u64);
+
+    // All of it goes over into another store.
+    let mut exported = Vec::new();
+    store.export(&mut exported).expect("the store reads");
+    let other = RedbStore::open(&store::file_in(&folder.path().join("other"))).expect("a new store");
+    prop_assert_eq!(other.import(exported.as_slice()).expect("it was just exported"), report.rows);
+    compare(&other, &model)?;
+    prop_assert!(other.check().expect("the store reads").is_sound());
+    Ok(())
+}
+
+fn compare(store: &RedbStore, model: &Model) -> Result<(), TestCaseError> {
+    let mut jobs: Vec<Job> = model.jobs.values().cloned().collect();
+    jobs.sort_by_key(|job| (job.place, job.id.clone()));
+    let waiting: Vec<Job> = jobs.iter().filter(|job| !job.state.is_final()).cloned().collect();
+    prop_assert_eq!(store.waiting_jobs(usize::MAX).expect("it reads"), waiting);
+    prop_assert_eq!(used(store), model.usage);
+    for number in 0..6 {
+        let found = store.job(&id(number)).expect("it reads");
+        prop_assert_eq!(found.as_ref(), model.jobs.get(&id(number)));
+    }
+    for key in ["key_0", "key_1", "key_"] {
+        let own: Vec<Job> = jobs.iter().rev().filter(|job| job.key_id == key).cloned().collect();
+        prop_assert_eq!(&store.jobs(key, None, usize::MAX).expect("it reads"), &own);
+        // Behind each, and one at a time.
+        for (turn, job) in own.iter().enumerate() {
+            let page = store.jobs(key, Some((job.place, &job.id)), 1).expect("it reads");
+            prop_assert_eq!(page, own.iter().skip(turn + 1).take(1).cloned().collect::<Vec<_>>());
+        }
+        for name in ["0", "1", "2"] {
+            let expected = own.iter().find(|job| job.name.as_deref() == Some(name));
+            let found = store.job_named(key, name).expect("it reads");
+            prop_assert_eq!(found.as_ref(), expected);
+        }
+    }
+    let timed = |at: fn(&Job) -> Option<UnixSeconds>| {
+        let mut timed: Vec<(UnixSeconds, Job)> =
+            model.jobs.values().filter_map(|job| Some((at(job)?, job.clone()))).collect();
+        timed.sort_by_key(|(at, job)| (*at, job.id.clone()));
+        timed
+    };
+    prop_assert_eq!(store.expiring_jobs(usize::MAX).expect("it reads"), timed(Job::due_at));
+    prop_assert_eq!(store.webhook_jobs(usize::MAX).expect("it reads"), timed(Job::webhook_at));
+    Ok(())
+}
+
+#[test]
+fn a_job_of_a_name_that_leads_elsewhere_is_not_imported() {
+    let (_folder, store) = with_job(JobState::Queued);
+    let mut exported = Vec::new();
+    store.export(&mut exported).expect("the store reads");
+    let text = String::from_utf8(exported).expect("text").replace(&id(1), "../../../../../../../../etc");
+    let (_other, empty) = new_store();
+    let error = empty.import(text.as_bytes()).expect_err("no such id").to_string();
+    assert!(error.contains("no job can be called"), "{error}");
+}

@@ -1,0 +1,14 @@
+//! The durable store.
+
+pub(crate) mod changes;
+pub(crate) mod commands;
+pub(crate) mod crash;
+pub(crate) mod full_disk;
+pub(crate) mod jobs;
+pub(crate) mod model;
+pub(crate) mod open;
+pub(crate) mod private_files;
+pub(crate) mod queue;
+pub(crate) mod records;
+pub(crate) mod support;
+pub(crate) mod upkeep;

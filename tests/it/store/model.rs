@@ -1,0 +1,291 @@
+//! Any sequence of changes, in bursts that share commits, with restarts between, agrees with plain maps.
+
+use std::collections::BTreeMap;
+
+use backdrop::store::{
+    self, Change, ChangeError, Day, Generated, KeyDay, KeyUse, Month, Preset, REQUEST_SECONDS, RedbStore, Request,
+    StateStore, UnixSeconds, Usage,
+};
+use proptest::prelude::*;
+
+use crate::store::support::{account, apply_all, preset};
+
+/// 2026-01-01T00:00:00Z: this month is 202601, the one before 202512.
+const NOW: i64 = 1_767_225_600;
+
+const MONTHS: [Month; 4] = [Month(202_511), Month(202_512), Month(202_601), Month(202_602)];
+
+/// The last of them is never created. One is the beginning of another, and they are neighbours in every table.
+const ACCOUNTS: [&str; 3] = ["a", "a-", "nobody"];
+
+#[derive(Clone, Debug)]
+enum Op {
+    Bill { account: usize, month: usize, images: u64, request: Option<(u8, u8, i64)> },
+    Forget { before: i64 },
+    Put { account: usize, id: u8, name: u8, params: String, replace: bool },
+    Delete { account: usize, id: u8 },
+    Count { day: u32 },
+    ForgetDays { month: usize },
+}
+
+#[derive(Clone, Debug)]
+enum Step {
+    Burst(Vec<Op>),
+    Look { account: usize, after: Option<u8>, limit: usize },
+    Reopen,
+}
+
+fn seconds() -> impl Strategy<Value = i64> {
+    prop_oneof![NOW - 3..NOW + 3, NOW - REQUEST_SECONDS - 3..NOW - REQUEST_SECONDS + 3]
+}
+
+fn op() -> impl Strategy<Value = Op> {
+    let request = prop::option::of((0..4_u8, any::<u8>(), seconds()));
+    prop_oneof![
+        4 => (0..3_usize, 0..4_usize, 0..5_u64, request)
+            .prop_map(|(account, month, images, request)| Op::Bill { account, month, images, request }),
+        1 => seconds().prop_map(|before| Op::Forget { before }),
+        5 => (0..3_usize, 0..5_u8, 0..5_u8, "[a-z]{0,40}", any::<bool>()).prop_map(|(account, id, name, text, replace)| {
+            Op::Put { account, id, name, params: format!(r#"{{"text":"{text}"}}"#), replace }
+        }),
+        2 => (0..3_usize, 0..5_u8).prop_map(|(account, id)| Op::Delete { account, id }),
+        1 => (0..4_u32).prop_map(|day| Op::Count { day }),
+        1 => (0..4_usize).prop_map(|month| Op::ForgetDays { month }),
+    ]
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    prop_oneof![
+        6 => prop::collection::vec(op(), 1..8).prop_map(Step::Burst),
+        3 => (0..3_usize, prop::option::of(0..5_u8), 0..6_usize)
+            .prop_map(|(account, after, limit)| Step::Look { account, after, limit }),
+        1 => Just(Step::Reopen),
+    ]
+}
+
+fn id(number: u8) -> String {
+    format!("preset_{number}")
+}
+
+/// The first day of a month.
+fn day(month: usize) -> Day {
+    Day::first_of(MONTHS[month])
+}
+
+fn change(op: &Op, at: i64) -> Change {
+    match op {
+        Op::Bill { account, month, images, request } => Change::Bill {
+            account: ACCOUNTS[*account].into(),
+            month: MONTHS[*month],
+            images: *images,
+            microdollars: images * 7,
+            request: request.map(|(key, fingerprint, at)| (key.to_string(), as_request(*images, fingerprint, at))),
+            by: Some(KeyUse { key_id: format!("key_{}", images % 2), day: day(*month), milliseconds: images * 3 }),
+        },
+        Op::Forget { before } => Change::ForgetRequests { before: UnixSeconds(*before) },
+        Op::Put { account, id: number, name, params, replace } => {
+            let preset = Preset {
+                params: params.clone(),
+                created_at: UnixSeconds(at),
+                updated_at: UnixSeconds(at),
+                ..preset(ACCOUNTS[*account], &id(*number), &name.to_string())
+            };
+            if *replace { Change::ReplacePreset { preset } } else { Change::PutPreset { preset } }
+        }
+        Op::Delete { account, id: number } => {
+            Change::DeletePreset { account: ACCOUNTS[*account].into(), id: id(*number) }
+        }
+        Op::Count { day } => Change::CountGenerated { day: Day(*day) },
+        Op::ForgetDays { month } => Change::ForgetKeyDays { before: day(*month) },
+    }
+}
+
+fn as_request(images: u64, fingerprint: u8, at: i64) -> Request {
+    Request { fingerprint: [fingerprint; 32], images, at: UnixSeconds(at), pictures: vec![None, Some([8; 32])] }
+}
+
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Model {
+    usage: BTreeMap<(Month, String), Usage>,
+    requests: BTreeMap<(String, String), Request>,
+    presets: BTreeMap<(String, String), Preset>,
+    key_days: BTreeMap<(String, Day, String), KeyDay>,
+    /// Of each day.
+    generated: BTreeMap<Day, u32>,
+}
+
+impl Model {
+    fn apply(&mut self, change: Change) -> Result<(), ChangeError> {
+        match change {
+            Change::Bill { account, month, images, microdollars, request, by } => {
+                if account == "nobody" {
+                    return Err(ChangeError::NoSuchAccount(account));
+                }
+                let usage = self.usage.entry((month, account.clone())).or_default();
+                *usage = Usage { images: usage.images + images, microdollars: usage.microdollars + microdollars };
+                if let Some(KeyUse { key_id, day, milliseconds }) = by.filter(|_| images > 0) {
+                    let used = self.key_days.entry((account.clone(), day, key_id)).or_default();
+                    used.images += images;
+                    used.milliseconds += milliseconds;
+                    used.microdollars += microdollars;
+                }
+                self.requests.extend(request.map(|(key, request)| ((account, key), request)));
+            }
+            Change::ForgetKeyDays { before } => self.key_days.retain(|(_, day, _), _| *day >= before),
+            Change::ForgetRequests { before } => self.requests.retain(|_, request| request.at >= before),
+            Change::PutPreset { preset } => {
+                let Preset { account, id, name, .. } = &preset;
+                if account == "nobody" {
+                    return Err(ChangeError::NoSuchAccount(account.clone()));
+                }
+                if self.named(account, name).is_some_and(|other| other.id != *id) {
+                    return Err(ChangeError::PresetNameTaken(name.clone()));
+                }
+                let row = (account.clone(), id.clone());
+                let created_at = self.presets.get(&row).map_or(preset.created_at, |before| before.created_at);
+                self.presets.insert(row, Preset { created_at, ..preset });
+            }
+            Change::ReplacePreset { preset } => {
+                if !self.presets.contains_key(&(preset.account.clone(), preset.id.clone())) {
+                    return Err(ChangeError::NoSuchPreset(preset.id));
+                }
+                self.apply(Change::PutPreset { preset })?;
+            }
+            Change::DeletePreset { account, id } => {
+                self.presets.remove(&(account, id.clone())).ok_or(ChangeError::NoSuchPreset(id))?;
+            }
+            Change::CountGenerated { day } => {
+                // Only the last day is asked for.
+                if self.generated.keys().all(|known| *known <= day) {
+                    *self.generated.entry(day).or_default() += 1;
+                }
+            }
+            Change::CreateAccount { .. }
+            | Change::SetAccount { .. }
+            | Change::CreateKey { .. }
+            | Change::RevokeKey { .. }
+            | Change::RotateKey { .. }
+            | Change::SetKey { .. }
+            | Change::TouchKeys { .. }
+            | Change::CreateJob { .. }
+            | Change::StartJob { .. }
+            | Change::RequeueJobs { .. }
+            | Change::FinishJob { .. }
+            | Change::ForgetJobResult { .. }
+            | Change::NoteWebhook { .. }
+            | Change::RemoveJob { .. } => unreachable!("not among the steps"),
+        }
+        Ok(())
+    }
+
+    fn named(&self, account: &str, name: &str) -> Option<&Preset> {
+        self.presets.values().find(|preset| preset.account == account && preset.name == name)
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 32, max_shrink_iters: 300, failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn the_store_agrees_with_maps(steps in prop::collection::vec(step(), 1..30)) {
+        run(steps)?;
+    }
+}
+
+fn run(steps: Vec<Step>) -> Result<(), TestCaseError> {
+    let folder = tempfile::tempdir().expect("a temporary folder");
+    let file = store::file_in(folder.path());
+    let mut store = RedbStore::open(&file).expect("a new store");
+    for name in &ACCOUNTS[..2] {
+        prop_assert!(apply_all(&store, [account(name)])[0].is_ok());
+    }
+    let mut model = Model::default();
+    for (at, step) in (100..).zip(steps) {
+        match step {
+            Step::Burst(ops) => {
+                let results = apply_all(&store, ops.iter().map(|op| change(op, at)));
+                prop_assert_eq!(results.len(), ops.len());
+                for (op, result) in ops.iter().zip(results) {
+                    prop_assert_eq!(result.map(drop), model.apply(change(op, at)), "{:?}", op);
+                }
+            }
+            Step::Look { account, after, limit } => look(&store, &model, ACCOUNTS[account], after, limit)?,
+            Step::Reopen => {
+                drop(store);
+                store = RedbStore::open(&file).expect("it was closed");
+                compare(&store, &model)?;
+                compare_day(&store, &model)?;
+            }
+        }
+    }
+    compare(&store, &model)?;
+    compare_day(&store, &model)?;
+    let report = store.check().expect("the store reads");
+    prop_assert!(report.is_sound(), "{:?}", report.findings);
+
+    // All of it goes over into another store.
+    let mut exported = Vec::new();
+    let rows = store.export(&mut exported).expect("the store reads");
+    prop_assert_eq!(rows, report.rows);
+    let other = RedbStore::open(&store::file_in(&folder.path().join("other"))).expect("a new store");
+    prop_assert_eq!(other.import(exported.as_slice()).expect("it was just exported"), rows);
+    compare(&other, &model)?;
+    prop_assert!(other.check().expect("the store reads").is_sound());
+    let mut again = Vec::new();
+    other.export(&mut again).expect("the store reads");
+    let body = |lines: Vec<u8>| String::from_utf8(lines).expect("text").lines().skip(1).map(String::from).collect();
+    let (exported, again): (Vec<String>, Vec<String>) = (body(exported), body(again));
+    prop_assert_eq!(exported, again);
+    Ok(())
+}
+
+fn look(store: &RedbStore, model: &Model, account: &str, after: Option<u8>, limit: usize) -> Result<(), TestCaseError> {
+    let after = after.map(id);
+    let own = model.presets.values().filter(|preset| preset.account == account);
+    let page: Vec<&Preset> =
+        own.filter(|preset| after.as_ref().is_none_or(|after| preset.id > *after)).take(limit).collect();
+    let found = store.presets(account, after.as_deref(), limit).expect("the store reads");
+    prop_assert_eq!(found.iter().collect::<Vec<_>>(), page);
+    for number in 0..5_u8 {
+        let (id, name) = (id(number), number.to_string());
+        let by_id = store.preset(account, &id).expect("the store reads");
+        prop_assert_eq!(by_id.as_ref(), model.presets.get(&(account.to_owned(), id)));
+        let by_name = store.preset_named(account, &name).expect("the store reads");
+        prop_assert_eq!(by_name.as_ref(), model.named(account, &name));
+    }
+    Ok(())
+}
+
+/// The count of the last day, which stays with its store.
+fn compare_day(store: &RedbStore, model: &Model) -> Result<(), TestCaseError> {
+    let last = model.generated.last_key_value().map(|(day, count)| Generated { day: *day, count: *count });
+    prop_assert_eq!(store.load_at(UnixSeconds(NOW)).expect("the store reads").generated, last);
+    Ok(())
+}
+
+/// What a start would load, and all presets.
+fn compare(store: &RedbStore, model: &Model) -> Result<(), TestCaseError> {
+    let rows = store.load_at(UnixSeconds(NOW)).expect("the store reads");
+    let usage: BTreeMap<_, _> =
+        rows.usage.into_iter().map(|(account, month, usage)| ((month, account), usage)).collect();
+    let expected: BTreeMap<_, _> =
+        model.usage.clone().into_iter().filter(|((month, _), _)| *month >= MONTHS[1]).collect();
+    prop_assert_eq!(usage, expected);
+    let requests: BTreeMap<_, _> =
+        rows.requests.into_iter().map(|(account, key, request)| ((account, key), request)).collect();
+    let expected: BTreeMap<_, _> =
+        model.requests.clone().into_iter().filter(|(_, request)| request.at.0 >= NOW - REQUEST_SECONDS).collect();
+    prop_assert_eq!(requests, expected);
+    let loaded: BTreeMap<_, _> =
+        rows.key_days.into_iter().map(|(account, day, key_id, used)| ((account, day, key_id), used)).collect();
+    let expected: BTreeMap<_, _> = model.key_days.clone().into_iter().filter(|((_, of, _), _)| *of >= day(1)).collect();
+    prop_assert_eq!(loaded, expected);
+    for account in ACCOUNTS {
+        let found = store.key_days(account, Day(0), Day(u32::MAX), usize::MAX).expect("the store reads");
+        let of_account = model.key_days.iter().filter(|((owner, ..), _)| owner == account);
+        let expected: Vec<_> = of_account.map(|((_, day, key_id), used)| (*day, key_id.clone(), *used)).collect();
+        prop_assert_eq!(found, expected);
+        look(store, model, account, None, 100)?;
+    }
+    Ok(())
+}

@@ -1,0 +1,110 @@
+//! Records that were stored once can be read for ever: `schemas/records/` holds every version that was released.
+
+use backdrop::store::{
+    AccountModel, AccountRecord, JobRecord, KeyDayRecord, KeyRecord, Plan, PresetRecord, Record, RequestRecord,
+    UsageRecord,
+};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+pub(crate) fn bytes(hex: &str) -> Vec<u8> {
+    let digits: Vec<u32> = hex.chars().filter_map(|digit| digit.to_digit(16)).collect();
+    digits.chunks(2).map(|pair| u8::try_from(pair[0] * 16 + pair[1]).expect("two digits are a byte")).collect()
+}
+
+/// The stored bytes mean the expected JSON.
+fn assert_reads<R: Record + Serialize>((golden, expected): (&str, &str)) {
+    let record = R::decode(&bytes(golden)).expect("a released version is read");
+    let expected: serde_json::Value = serde_json::from_str(expected).expect("the golden file is JSON");
+    assert_eq!(serde_json::to_value(&record).expect("records are plain"), expected);
+}
+
+/// What this program writes for the expected JSON is exactly the stored bytes.
+fn assert_writes<R: Record + DeserializeOwned>((golden, expected): (&str, &str)) {
+    let record: R = serde_json::from_str(expected).expect("the golden file is JSON");
+    assert_eq!(hex(&record.encode()), hex(&bytes(golden)), "the newest version's stored form changed");
+}
+
+/// Golden bytes and what they mean.
+macro_rules! golden {
+    ($name:literal) => {
+        (
+            include_str!(concat!("../../../schemas/records/", $name, ".hex")),
+            include_str!(concat!("../../../schemas/records/", $name, ".json")),
+        )
+    };
+}
+
+#[test]
+fn every_version_of_every_record_still_loads() {
+    for golden in [golden!("account.v1"), golden!("account.v2"), golden!("account.v3")] {
+        assert_reads::<AccountRecord>(golden);
+    }
+    for golden in [golden!("key.v1"), golden!("key.v2"), golden!("key.v3")] {
+        assert_reads::<KeyRecord>(golden);
+    }
+    assert_reads::<PresetRecord>(golden!("preset.v1"));
+    assert_reads::<UsageRecord>(golden!("usage.v1"));
+    assert_reads::<KeyDayRecord>(golden!("key_day.v1"));
+    for golden in [golden!("request.v1"), golden!("request.v2")] {
+        assert_reads::<RequestRecord>(golden);
+    }
+    assert_reads::<JobRecord>(golden!("job.v1"));
+}
+
+#[test]
+fn the_newest_version_of_every_record_is_written_byte_for_byte() {
+    assert_writes::<AccountRecord>(golden!("account.v3"));
+    assert_writes::<KeyRecord>(golden!("key.v3"));
+    assert_writes::<PresetRecord>(golden!("preset.v1"));
+    assert_writes::<UsageRecord>(golden!("usage.v1"));
+    assert_writes::<KeyDayRecord>(golden!("key_day.v1"));
+    assert_writes::<RequestRecord>(golden!("request.v2"));
+    assert_writes::<JobRecord>(golden!("job.v1"));
+}
+
+#[test]
+fn an_older_version_becomes_the_newest_with_what_it_did_not_know_left_out() {
+    let account = AccountRecord::decode(&bytes(golden!("account.v1").0)).expect("a released version").latest();
+    assert_eq!((account.name.as_str(), account.plan, account.generates), ("acme", Plan::Paid, false));
+    assert_eq!(account.model, AccountModel(None));
+    let account = AccountRecord::decode(&bytes(golden!("account.v2").0)).expect("a released version").latest();
+    assert_eq!((account.generates, account.model), (true, AccountModel(None)));
+    let key = KeyRecord::decode(&bytes(golden!("key.v1").0)).expect("a released version").latest();
+    assert_eq!((key.id.as_str(), key.test, key.last_used_at), ("key_4fT9sQz0LmXa", true, None));
+    let key = KeyRecord::decode(&bytes(golden!("key.v2").0)).expect("a released version").latest();
+    assert_eq!((key.expires_at, key.images_per_month, key.scopes, key.previous), (None, None, vec![], None));
+    let request = RequestRecord::decode(&bytes(golden!("request.v1").0)).expect("a released version").latest();
+    assert_eq!((request.images, request.pictures), (3, vec![Some([0; 32]); 10]));
+}
+
+#[test]
+#[should_panic(expected = "left == right")]
+fn a_record_that_means_something_else_is_noticed() {
+    assert_reads::<UsageRecord>((golden!("usage.v1").0, r#"{"V1":{"images":1200,"microdollars":6000001}}"#));
+}
+
+#[test]
+fn a_record_cut_short_or_too_long_or_of_an_unknown_version_is_refused() {
+    fn check<R: Record>((golden, _): (&str, &str)) {
+        let whole = bytes(golden);
+        for length in 0..whole.len() {
+            assert!(R::decode(&whole[..length]).is_err(), "{length} bytes of {golden}");
+        }
+        let longer = [whole.as_slice(), &[0]].concat();
+        assert!(R::decode(&longer).is_err(), "{golden}");
+        let newer = [&[0x7f], &whole[1..]].concat();
+        assert!(R::decode(&newer).is_err(), "{golden}");
+    }
+    check::<AccountRecord>(golden!("account.v3"));
+    check::<KeyRecord>(golden!("key.v3"));
+    check::<PresetRecord>(golden!("preset.v1"));
+    check::<UsageRecord>(golden!("usage.v1"));
+    check::<KeyDayRecord>(golden!("key_day.v1"));
+    check::<RequestRecord>(golden!("request.v2"));
+    check::<JobRecord>(golden!("job.v1"));
+}

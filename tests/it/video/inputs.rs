@@ -1,0 +1,340 @@
+//! Every kind of input, good and bad.
+
+use crate::video::support::{
+    RED, boxed, clip, cut, engine, engine_of_everything, frames, is_near, made, recipe, remade, shown, sound, stream,
+    tools,
+};
+use backdrop::image::Size;
+use backdrop::recipe::{VideoFormat, VideoRecipe};
+use backdrop::video::{self, Clip, MAX_BYTES, Rate, VideoError};
+use std::fs;
+use std::path::Path;
+
+const TEN: Rate = Rate { frames: 10, seconds: 1 };
+
+async fn probed(file: &Path) -> Result<Clip, VideoError> {
+    video::probe(&tools(), file).await
+}
+
+fn mp4() -> VideoRecipe {
+    recipe(VideoFormat::Mp4)
+}
+
+/// A result with the box in its first frame at `at`, and so many frames.
+async fn assert_cut(source: &Path, size: Size, frames_expected: u64, at: (u32, u32)) {
+    let (_kept, finished) = cut(&engine(), source, &mp4()).await.unwrap();
+    assert_eq!(finished.warnings, [""; 0], "{}", source.display());
+    assert_eq!(finished.frames, frames_expected, "{}", source.display());
+    let frames = frames(&finished.file);
+    assert_eq!(frames.len() as u64, frames_expected);
+    assert_eq!(frames[0].size(), size);
+    assert!(is_near(frames[0].pixel(at.0, at.1), RED, 12), "{}: {:?}", source.display(), frames[0].pixel(at.0, at.1));
+}
+
+#[tokio::test]
+async fn every_container_and_codec_is_read() {
+    let folder = tempfile::tempdir().unwrap();
+    let graph = boxed((160, 90), "10", 1);
+    for (name, options) in [
+        ("a.mp4", "-c:v libx264 -preset ultrafast -pix_fmt yuv420p"),
+        ("b.mov", "-c:v prores_ks -profile:v 0"),
+        ("c.webm", "-c:v libvpx-vp9 -deadline realtime -cpu-used 8"),
+        ("d.mkv", "-c:v ffv1"),
+        ("e.gif", ""),
+        ("f.mp4", "-c:v libx265 -preset ultrafast -pix_fmt yuv420p10le -x265-params log-level=none"),
+        ("g.mkv", "-c:v mpeg4"),
+        ("h.webm", "-c:v libvpx -pix_fmt yuv420p -deadline realtime -cpu-used 8"),
+    ] {
+        let source = made(folder.path(), name, &[&graph], options);
+        let clip = probed(&source).await.unwrap();
+        assert_eq!((clip.size, clip.rate, clip.has_audio), (Size::new(160, 90), TEN, false), "{name}");
+        assert!((clip.seconds - 1.0).abs() < 0.11, "{name}: {} seconds", clip.seconds);
+        assert_cut(&source, Size::new(160, 90), 10, (30, 45)).await;
+    }
+}
+
+#[tokio::test]
+async fn odd_sizes_stay_odd_where_the_format_has_them() {
+    let folder = tempfile::tempdir().unwrap();
+    let source = made(
+        folder.path(),
+        "odd.mkv",
+        &[&format!("{},format=gbrp,scale=97:61,setsar=1", boxed((96, 60), "10", 1))],
+        "-c:v ffv1 -pix_fmt bgr0",
+    );
+    assert_eq!(probed(&source).await.unwrap().size, Size::new(97, 61));
+    // H.264 shows the last row and column twice.
+    for (format, size) in [
+        (VideoFormat::Webm, Size::new(97, 61)),
+        (VideoFormat::Mov, Size::new(97, 61)),
+        (VideoFormat::Gif, Size::new(97, 61)),
+        (VideoFormat::Mp4, Size::new(98, 62)),
+    ] {
+        let (_kept, finished) = cut(&engine(), &source, &recipe(format)).await.unwrap();
+        let frames = frames(&finished.file);
+        assert_eq!((frames.len(), frames[0].size()), (10, size), "{format:?}");
+        assert!(is_near(frames[0].pixel(22, 30), RED, 12), "{format:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_clip_of_one_frame_and_one_of_few_pixels_are_clips() {
+    let folder = tempfile::tempdir().unwrap();
+    let one = made(folder.path(), "one.gif", &[&boxed((64, 36), "10", 1)], "-frames:v 1");
+    let tiny = made(folder.path(), "tiny.mkv", &["color=c=red:s=2x2:r=5:d=1"], "-c:v ffv1 -pix_fmt bgr0");
+    for format in [VideoFormat::Webm, VideoFormat::Mov, VideoFormat::Mp4, VideoFormat::Gif, VideoFormat::Webp] {
+        let (_kept, finished) = cut(&engine(), &one, &recipe(format)).await.unwrap();
+        assert_eq!(finished.frames, 1, "{format:?}");
+        let (_kept, finished) = cut(&engine_of_everything(), &tiny, &recipe(format)).await.unwrap();
+        assert_eq!(finished.frames, 5, "{format:?}");
+    }
+}
+
+#[tokio::test]
+async fn a_turned_clip_stands_upright() {
+    let folder = tempfile::tempdir().unwrap();
+    let flat = made(
+        folder.path(),
+        "flat.mp4",
+        &[&boxed((160, 90), "10", 1)],
+        "-c:v libx264 -preset ultrafast -pix_fmt yuv420p",
+    );
+    let turned = remade(&flat, "turned.mp4", "-c copy -metadata:s:v:0 rotate=90");
+    assert_eq!(probed(&turned).await.unwrap().size, Size::new(90, 160));
+    let (_kept, finished) = cut(&engine(), &turned, &mp4()).await.unwrap();
+    let frames = frames(&finished.file);
+    assert_eq!(frames[0].size(), Size::new(90, 160));
+    // The box lay to the left in the middle: turned by a quarter it lies above or below.
+    let ends = [frames[0].pixel(45, 30), frames[0].pixel(45, 130)];
+    assert_eq!(ends.iter().filter(|pixel| is_near(**pixel, RED, 12)).count(), 1, "{ends:?}");
+}
+
+#[tokio::test]
+async fn pixels_become_square() {
+    let folder = tempfile::tempdir().unwrap();
+    let source = made(
+        folder.path(),
+        "wide.mp4",
+        &[&boxed((80, 90), "10", 1)],
+        "-vf setsar=2/1 -c:v libx264 -preset ultrafast -pix_fmt yuv420p",
+    );
+    assert_eq!(probed(&source).await.unwrap().size, Size::new(160, 90));
+    assert_cut(&source, Size::new(160, 90), 10, (60, 45)).await;
+}
+
+#[tokio::test]
+async fn a_variable_rate_becomes_a_constant_one_of_the_same_length() {
+    let folder = tempfile::tempdir().unwrap();
+    // Ten frames in the first second, then five in each.
+    let graph = format!("{},select='lt(t,1)+not(mod(n,2))'", boxed((160, 90), "10", 3));
+    let source = made(
+        folder.path(),
+        "vfr.mp4",
+        &[&graph],
+        "-fps_mode vfr -c:v libx264 -preset ultrafast -pix_fmt yuv420p -video_track_timescale 1000",
+    );
+    let clip = probed(&source).await.unwrap();
+    assert!((clip.seconds - 3.0).abs() < 0.2, "{clip:?}");
+    let (_kept, finished) = cut(&engine(), &source, &mp4()).await.unwrap();
+    let length = finished.frames as f64 / clip.rate.per_second();
+    assert!((length - clip.seconds).abs() < 0.11, "{length} of {}", clip.seconds);
+    // Where the box is tells when a frame was.
+    let frames = frames(&finished.file);
+    for (index, frame) in frames.iter().enumerate() {
+        let row = (0..160).filter(|&x| is_near(frame.pixel(x, 45), RED, 40));
+        let left = row.min().unwrap();
+        let time = index as f64 / clip.rate.per_second();
+        let expected = 8.0 + 20.0 * time;
+        assert!(
+            (f64::from(left) - expected).abs() < 20.0 * 0.31,
+            "frame {index} at {time:.2}: {left} for {expected:.1}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn more_light_than_a_screen_has_is_brought_down() {
+    let folder = tempfile::tempdir().unwrap();
+    let source = made(
+        folder.path(),
+        "bright.mp4",
+        &["color=c=white:s=64x36:r=10:d=0.5[a];color=c=0xC8C8C8:s=64x36:r=10:d=0.5[b];[a][b]hstack"],
+        "-vf scale=out_color_matrix=bt2020,format=yuv420p10le -c:v libx265 -preset ultrafast \
+         -x265-params log-level=none:colorprim=bt2020:transfer=arib-std-b67:colormatrix=bt2020nc",
+    );
+    let (_kept, finished) = cut(&engine_of_everything(), &source, &mp4()).await.unwrap();
+    assert_eq!((finished.frames, finished.warnings.len()), (5, 0));
+    let frame = &frames(&finished.file)[2];
+    let (light, less) = (frame.pixel(20, 18), frame.pixel(100, 18));
+    // What is brightest stays white, what paper is (75 % of the signal) is not far from it, and grey stays grey.
+    assert!(light[0] > 235 && less[0] > 150 && less[0] < light[0] - 10, "{light:?} and {less:?}");
+    assert!(less[0].abs_diff(less[1]) < 6 && less[1].abs_diff(less[2]) < 6, "{less:?}");
+}
+
+#[tokio::test]
+async fn a_recording_without_a_length_is_measured() {
+    let folder = tempfile::tempdir().unwrap();
+    let graph = boxed((160, 90), "10", 2);
+    let whole = made(
+        folder.path(),
+        "live.webm",
+        &[&graph],
+        "-c:v libvpx -pix_fmt yuv420p -deadline realtime -cpu-used 8 -live 1",
+    );
+    assert!(shown(&whole)["format"]["duration"].is_null());
+    let clip = probed(&whole).await.unwrap();
+    assert_eq!((clip.rate, clip.seconds), (TEN, 2.0));
+}
+
+#[tokio::test]
+async fn of_two_tracks_of_sound_the_first_comes_along() {
+    let folder = tempfile::tempdir().unwrap();
+    let source = made(
+        folder.path(),
+        "two.mkv",
+        &[&boxed((160, 90), "10", 1), "sine=frequency=480:duration=1", "anullsrc=d=1"],
+        "-map 0 -map 1 -map 2 -c:v libx264 -preset ultrafast -pix_fmt yuv420p -c:a flac -t 1",
+    );
+    let (_kept, finished) = cut(&engine(), &source, &mp4()).await.unwrap();
+    let shown = shown(&finished.file);
+    assert_eq!(shown["streams"].as_array().unwrap().len(), 2);
+    let samples = sound(&finished.file);
+    let loud = samples.iter().map(|sample| sample.abs()).fold(0.0, f32::max);
+    assert!(loud > 0.05, "silence");
+}
+
+#[tokio::test]
+async fn what_is_left_of_a_truncated_clip_is_delivered_and_said() {
+    let folder = tempfile::tempdir().unwrap();
+    let graph = boxed((160, 90), "10", 4);
+    for (name, options) in [
+        ("cut.mp4", "-c:v libx264 -preset ultrafast -g 5 -pix_fmt yuv420p -movflags +faststart"),
+        ("cut.mkv", "-c:v libx264 -preset ultrafast -g 5 -pix_fmt yuv420p"),
+    ] {
+        let source = made(folder.path(), name, &[&format!("{graph},noise=alls=20")], options);
+        let bytes = fs::read(&source).unwrap();
+        fs::write(&source, &bytes[..bytes.len() * 6 / 10]).unwrap();
+        let (_kept, finished) = cut(&engine(), &source, &mp4()).await.unwrap();
+        assert!((12..=32).contains(&finished.frames), "{name}: {} frames", finished.frames);
+        assert_eq!(finished.warnings.len(), 1, "{name}: {:?}", finished.warnings);
+        assert!(finished.warnings[0].contains("cut off"), "{name}: {:?}", finished.warnings);
+        assert_eq!(frames(&finished.file).len() as u64, finished.frames);
+    }
+}
+
+#[tokio::test]
+async fn sound_that_nobody_can_read_is_left_out_and_said() {
+    let folder = tempfile::tempdir().unwrap();
+    let source = made(
+        folder.path(),
+        "odd.mkv",
+        &[&boxed((160, 90), "10", 1), "sine=frequency=480:duration=1"],
+        "-c:v libx264 -preset ultrafast -pix_fmt yuv420p -c:a flac",
+    );
+    let mut bytes = fs::read(&source).unwrap();
+    let at = bytes.windows(6).position(|bytes| bytes == b"A_FLAC").unwrap();
+    bytes[at..at + 6].copy_from_slice(b"A_XXXX");
+    fs::write(&source, bytes).unwrap();
+    let (_kept, finished) = cut(&engine(), &source, &mp4()).await.unwrap();
+    assert!(stream(&shown(&finished.file), "audio").is_none());
+    assert!(finished.warnings.iter().any(|warning| warning.contains("sound")), "{:?}", finished.warnings);
+}
+
+#[tokio::test]
+async fn an_exotic_codec_is_refused_by_its_name() {
+    let folder = tempfile::tempdir().unwrap();
+    let source = made(folder.path(), "snow.mkv", &["testsrc2=s=64x36:r=5:d=1"], "-c:v snow -pix_fmt yuv420p");
+    let refused = probed(&source).await;
+    assert!(matches!(&refused, Err(VideoError::Unsupported(name)) if name == "snow"), "{refused:?}");
+}
+
+#[tokio::test]
+async fn sound_without_a_picture_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let source = made(folder.path(), "sound.mp4", &["sine=duration=1"], "-c:a aac");
+    assert!(matches!(probed(&source).await, Err(VideoError::NoPicture)));
+    assert!(matches!(cut(&engine(), &source, &mp4()).await, Err(VideoError::NoPicture)));
+}
+
+#[tokio::test]
+async fn what_is_no_clip_is_refused() {
+    let folder = tempfile::tempdir().unwrap();
+    let good = clip(folder.path());
+    let at = |name: &str, bytes: &[u8]| {
+        let file = folder.path().join(name);
+        fs::write(&file, bytes).unwrap();
+        file
+    };
+    for (name, bytes) in [
+        ("empty.mp4", &b""[..]),
+        ("text.mp4", b"hello"),
+        ("zeros.mp4", &[0; 4000]),
+        ("box.mp4", b"\0\0\0\x18ftypisom\0\0\0\0isommp42"),
+    ] {
+        assert!(matches!(probed(&at(name, bytes)).await, Err(VideoError::Unreadable)), "{name}");
+    }
+    // Others are named, whatever their name is.
+    let elsewhere = good.display();
+    for (kind, text) in [
+        ("m3u8", format!("#EXTM3U\n#EXT-X-TARGETDURATION:3\n#EXTINF:3,\n{elsewhere}\n#EXT-X-ENDLIST\n")),
+        ("ffconcat", format!("ffconcat version 1.0\nfile '{elsewhere}'\n")),
+        ("xml", format!("<?xml version=\"1.0\"?><MPD><BaseURL>{elsewhere}</BaseURL></MPD>")),
+    ] {
+        let refused = probed(&at("list.mp4", text.as_bytes())).await;
+        assert!(matches!(&refused, Err(VideoError::Unsupported(name)) if name == kind), "{kind}: {refused:?}");
+    }
+    let plain = at("plain.mp4", format!("file '{elsewhere}'\n").as_bytes());
+    assert!(matches!(probed(&plain).await, Err(VideoError::Unreadable)));
+    let other = made(folder.path(), "other.avi", &["testsrc2=s=64x36:r=5:d=1"], "-c:v mpeg4");
+    assert!(matches!(probed(&other).await, Err(VideoError::Unsupported(name)) if name == "avi"));
+    let gone = probed(&folder.path().join("gone.mp4")).await;
+    assert!(matches!(gone, Err(VideoError::Io { .. })), "{gone:?}");
+}
+
+#[tokio::test]
+async fn what_is_too_much_is_refused_before_it_costs() {
+    let folder = tempfile::tempdir().unwrap();
+    for (name, graph) in [
+        ("wide.mkv", "color=s=1922x64:r=5:d=1"),
+        ("high.mkv", "color=s=1200x1090:r=5:d=1"),
+        ("long.mkv", "color=s=32x32:r=1:d=62"),
+        ("fast.mkv", "color=s=32x32:r=120:d=1"),
+    ] {
+        let source = made(folder.path(), name, &[graph], "-c:v ffv1");
+        assert!(matches!(probed(&source).await, Err(VideoError::TooLarge(_))), "{name}");
+    }
+    let upright = made(folder.path(), "upright.mkv", &["color=s=1080x1920:r=5:d=0.2"], "-c:v ffv1");
+    assert_eq!(probed(&upright).await.unwrap().size, Size::new(1080, 1920));
+    let heavy = folder.path().join("heavy.mp4");
+    fs::File::create(&heavy).unwrap().set_len(MAX_BYTES + 1).unwrap();
+    assert!(matches!(probed(&heavy).await, Err(VideoError::TooLarge(_))));
+}
+
+#[tokio::test]
+async fn a_clip_that_lies_about_its_length_is_stopped() {
+    let folder = tempfile::tempdir().unwrap();
+    let source = made(folder.path(), "lies.mkv", &["color=c=red:s=32x32:r=5:d=70"], "-c:v ffv1 -pix_fmt bgr0");
+    let mut bytes = fs::read(&source).unwrap();
+    // The length in the header (a double, in thousandths of a second), and the one among the tags.
+    let at = bytes.windows(3).position(|bytes| bytes == [0x44, 0x89, 0x88]).unwrap();
+    bytes[at + 3..at + 11].copy_from_slice(&2000.0_f64.to_be_bytes());
+    while let Some(at) = bytes.windows(8).position(|bytes| bytes == b"DURATION") {
+        bytes[at] = b'X';
+    }
+    fs::write(&source, bytes).unwrap();
+    assert!((probed(&source).await.unwrap().seconds - 2.0).abs() < 0.2);
+    let stopped = cut(&engine_of_everything(), &source, &mp4()).await;
+    assert!(matches!(stopped, Err(VideoError::TooLarge(_))), "{stopped:?}");
+}
+
+#[tokio::test]
+async fn a_jump_in_time_does_not_become_endless_frames() {
+    let folder = tempfile::tempdir().unwrap();
+    let source = made(
+        folder.path(),
+        "jump.mkv",
+        &["color=c=red:s=32x32:r=5:d=2,setpts='if(gt(N,5),PTS+86400/TB,PTS)'"],
+        "-c:v ffv1 -pix_fmt bgr0 -fps_mode passthrough",
+    );
+    assert!(matches!(cut(&engine_of_everything(), &source, &mp4()).await, Err(VideoError::TooLarge(_))));
+}

@@ -1,0 +1,7 @@
+//! Clips.
+
+pub(crate) mod formats;
+pub(crate) mod inputs;
+pub(crate) mod network;
+pub(crate) mod support;
+pub(crate) mod time;

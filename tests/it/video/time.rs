@@ -1,0 +1,181 @@
+//! Sound in step, work that is taken up again, and work that is given up.
+
+use crate::video::support::{boxed, cut, engine, engine_of_everything, frames, made, recipe, remade, sound, tools};
+use backdrop::image::color::Color;
+use backdrop::recipe::{VideoFormat, VideoRecipe};
+use backdrop::video::{self, Finished};
+use std::fs;
+use std::path::Path;
+use std::sync::Mutex;
+use std::time::Duration;
+
+#[tokio::test]
+async fn after_a_minute_the_sound_is_still_in_step() {
+    let folder = tempfile::tempdir().unwrap();
+    // A flash and a beep that begin at 59 seconds, at a rate that is no whole number.
+    let source = made(
+        folder.path(),
+        "minute.mp4",
+        &[
+            "color=c=black:s=32x18:r=15000/1001:d=60[dark];color=c=white:s=32x18:r=15000/1001:d=60[light];\
+             [dark][light]overlay=enable='between(t,58.99,59.3)'",
+            "sine=frequency=1000:duration=60:sample_rate=44100,volume='if(between(t,59,59.3),1,0)':eval=frame",
+        ],
+        "-c:v libx264 -preset ultrafast -pix_fmt yuv420p -c:a aac",
+    );
+    for format in [VideoFormat::Mp4, VideoFormat::Webm] {
+        let (_kept, finished) = cut(&engine_of_everything(), &source, &recipe(format)).await.unwrap();
+        let rate = finished.rate.per_second();
+        let flash = frames(&finished.file).iter().position(|frame| frame.pixel(16, 9)[0] > 128).unwrap();
+        let beep = sound(&finished.file).iter().position(|sample| sample.abs() > 0.05).unwrap();
+        let (flash, beep) = (flash as f64 / rate, beep as f64 / 48_000.0);
+        assert!((flash - 59.0).abs() <= 1.0 / rate + 0.01, "{format:?}: the flash is at {flash}");
+        assert!((flash - beep).abs() <= 1.0 / rate, "{format:?}: flash at {flash}, beep at {beep}");
+    }
+}
+
+#[tokio::test]
+async fn sound_that_begins_later_than_the_picture_stays_later() {
+    let folder = tempfile::tempdir().unwrap();
+    let beep = made(folder.path(), "beep.mkv", &["sine=frequency=1000:duration=1"], "-c:a flac");
+    let silent = made(
+        folder.path(),
+        "silent.mkv",
+        &[&boxed((96, 54), "10", 3)],
+        "-c:v libx264 -preset ultrafast -pix_fmt yuv420p",
+    );
+    let later = format!("-itsoffset 1.5 -i {} -map 0 -map 1 -c copy", beep.display());
+    let source = remade(&silent, "late.mkv", &later);
+    let (_kept, finished) = cut(&engine(), &source, &recipe(VideoFormat::Mp4)).await.unwrap();
+    let samples = sound(&finished.file);
+    let beep = samples.iter().position(|sample| sample.abs() > 0.05).unwrap() as f64 / 48_000.0;
+    assert!((beep - 1.5).abs() < 0.05, "{beep}");
+    assert!((samples.len() as f64 / 48_000.0 - 3.0).abs() < 0.05, "sound is as long as the picture");
+}
+
+/// Waits until a file is there.
+async fn appears(file: &Path) {
+    while !file.exists() {
+        tokio::time::sleep(Duration::from_millis(1)).await;
+    }
+}
+
+#[tokio::test]
+async fn a_clip_that_was_interrupted_after_any_segment_becomes_the_same() {
+    let sources = tempfile::tempdir().unwrap();
+    // Three segments: 20 and 20 frames, and 10 that are left.
+    let source = made(
+        sources.path(),
+        "clip.mkv",
+        &[&boxed((96, 54), "10", 5), "sine=duration=5"],
+        "-c:v libx264 -preset ultrafast -crf 6 -pix_fmt yuv420p -c:a flac",
+    );
+    let (engine, tools) = (engine(), tools());
+    for (format, extension) in [
+        (VideoFormat::Webm, "webm"),
+        (VideoFormat::Mov, "mov"),
+        (VideoFormat::Mp4, "mp4"),
+        (VideoFormat::Gif, "mkv"),
+        (VideoFormat::PngSequence, "pngs"),
+        (VideoFormat::Webp, "webps"),
+    ] {
+        let recipe = VideoRecipe {
+            smoothing: 50,
+            background: (format == VideoFormat::Mp4).then_some(Color::WHITE),
+            ..recipe(format)
+        };
+        let (_kept, undisturbed) = cut(&engine, &source, &recipe).await.unwrap();
+        assert_eq!(undisturbed.frames, 50);
+        let folder = tempfile::tempdir().unwrap();
+        let mut last = None;
+        // After each segment where all stages are in play; the other formats differ in their encoder alone.
+        let stops: &[usize] = if format == VideoFormat::Webm { &[0, 1, 2, 3] } else { &[1, 3] };
+        let segment = |at: usize| folder.path().join(format!("segment-{at:04}.{extension}"));
+        let written = |at: usize| fs::metadata(segment(at)).and_then(|found| found.modified()).ok();
+        for &stop in stops {
+            let file = segment(stop);
+            let before: Vec<_> = (0..3).map_while(written).collect();
+            let progress = Mutex::new(0);
+            let hear = |percent: u8| {
+                let mut last = progress.lock().unwrap();
+                assert!(percent >= *last, "{percent} after {last}");
+                *last = percent;
+            };
+            let work = video::remove(&engine, &tools, &source, folder.path(), &recipe, &hear);
+            tokio::select! {
+                biased;
+                () = appears(&file) => {}
+                finished = work => last = Some(finished.unwrap()),
+            }
+            let after: Vec<_> = (0..before.len()).map_while(written).collect();
+            assert_eq!(after, before, "{format:?}: a finished segment was made again");
+        }
+        let last: Finished = last.expect("after three segments there is nothing more to interrupt");
+        assert_eq!((last.frames, &last.warnings), (undisturbed.frames, &undisturbed.warnings));
+        let same = fs::read(&last.file).unwrap() == fs::read(&undisturbed.file).unwrap();
+        assert!(same, "{format:?}: the result is another one");
+    }
+}
+
+#[tokio::test]
+async fn another_recipe_in_the_same_folder_begins_anew() {
+    let sources = tempfile::tempdir().unwrap();
+    let source = made(sources.path(), "clip.mkv", &[&boxed((96, 54), "10", 5)], "-c:v ffv1");
+    let (engine, tools) = (engine(), tools());
+    let folder = tempfile::tempdir().unwrap();
+    let on = |color| VideoRecipe { background: Some(color), ..recipe(VideoFormat::Mp4) };
+    let white = on(Color::WHITE);
+    let first = folder.path().join("segment-0000.mp4");
+    tokio::select! {
+        biased;
+        () = appears(&first) => {}
+        _ = video::remove(&engine, &tools, &source, folder.path(), &white, &|_| {}) => panic!("it was not interrupted"),
+    }
+    let finished = video::remove(&engine, &tools, &source, folder.path(), &on(Color::BLACK), &|_| {}).await.unwrap();
+    assert!(frames(&finished.file).iter().all(|frame| frame.pixel(94, 1)[0] < 4));
+}
+
+/// Processes whose command names `folder`.
+fn running(folder: &Path) -> usize {
+    let folder = folder.to_str().unwrap();
+    let processes = fs::read_dir("/proc").unwrap().filter_map(Result::ok);
+    processes
+        .filter(|process| {
+            fs::read(process.path().join("cmdline"))
+                .is_ok_and(|command| String::from_utf8_lossy(&command).contains(folder))
+                || fs::read_link(process.path().join("cwd"))
+                    .is_ok_and(|cwd| cwd.starts_with(folder) && is_tool(&process.path()))
+        })
+        .count()
+}
+
+fn is_tool(process: &Path) -> bool {
+    fs::read_to_string(process.join("comm")).is_ok_and(|name| name.starts_with("ff"))
+}
+
+#[cfg(target_os = "linux")]
+#[tokio::test]
+async fn work_that_is_given_up_leaves_no_process_behind() {
+    let sources = tempfile::tempdir().unwrap();
+    let source = made(sources.path(), "clip.mkv", &[&boxed((320, 180), "30", 8)], "-c:v ffv1");
+    let (engine, tools) = (engine(), tools());
+    let folder = tempfile::tempdir().unwrap();
+    let recipe = recipe(VideoFormat::Webm);
+    let at_work = async {
+        while running(sources.path()) == 0 || running(folder.path()) == 0 {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    tokio::select! {
+        biased;
+        () = at_work => {}
+        _ = video::remove(&engine, &tools, &source, folder.path(), &recipe, &|_| {}) => panic!("it was not given up"),
+    }
+    for _ in 0..2000 {
+        if running(sources.path()) + running(folder.path()) == 0 {
+            return;
+        }
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    panic!("ffmpeg is still there");
+}
