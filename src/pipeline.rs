@@ -3,12 +3,12 @@
 //! `bytes → Header → Frame → Mask → Cutout → Composite → EncodedImage`, each stage consuming what the one before it
 //! made, so that every buffer is free as soon as the next one is there.
 
-mod refine_pass;
-mod segment;
 mod backdrop;
 mod portrait;
+mod refine_pass;
 mod region;
 mod retouch;
+mod segment;
 
 pub use segment::{Segmentation, segment};
 
@@ -20,11 +20,11 @@ use crate::image::{BufferPool, Cutout, EncodedImage, Frame, Mask, Rect, Size};
 use crate::matting::{self, NoSubject};
 use crate::model::{Retoucher, SegmentError};
 use crate::portrait::LEAST_FACE;
-use crate::recipe::{Cut, Picture, Portrait, Recipe, Source, RequiredInputs, Work};
+use crate::recipe::{Cut, Picture, Portrait, Recipe, RequiredInputs, Source, Work};
 use crate::telemetry::metrics::{self, Stage};
-use bytes::Bytes;
 use backdrop::Drawing;
-use portrait::{PortraitInput, PortraitFace};
+use bytes::Bytes;
+use portrait::{PortraitFace, PortraitInput};
 use std::borrow::Cow;
 use std::fmt;
 use std::sync::Arc;

@@ -8,7 +8,7 @@ use crate::image::Frame;
 use crate::model::device;
 use crate::model::weights::Weights;
 use crate::model::weights::architecture::Architecture;
-use crate::pipeline::{self, Call, Files, Segmentation, Output, PipelineError};
+use crate::pipeline::{self, Call, Files, Output, PipelineError, Segmentation};
 use crate::recipe::{Cut, Recipe};
 use bytes::Bytes;
 use std::sync::Arc;

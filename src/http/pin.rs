@@ -5,7 +5,7 @@ use super::Caller;
 use super::error::ApiError;
 use super::facade::Facade;
 use super::response::MODEL;
-use crate::recipe::{InferenceMode, FieldError, Recipe};
+use crate::recipe::{FieldError, InferenceMode, Recipe};
 use hyper::header::HeaderMap;
 
 impl Facade {

@@ -4,7 +4,7 @@ use super::{Files, Materials, OutputTooLarge, Scene, Workers};
 use crate::engine::EngineError;
 use crate::generate::{self, Backdrop, Rendered};
 use crate::image::{Rect, Size};
-use crate::recipe::{Source, RequiredInputs, PromptRequest};
+use crate::recipe::{PromptRequest, RequiredInputs, Source};
 use std::sync::Arc;
 use std::time::Duration;
 

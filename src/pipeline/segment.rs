@@ -5,7 +5,7 @@ use crate::engine::{Engine, EngineError, Segmented, Slot};
 use crate::image::{Frame, Mask, Size};
 use crate::matting::refine::{self, Again};
 use crate::matting::{self, contrast, recall};
-use crate::recipe::{Cut, CutEngine, InferenceMode, Detect};
+use crate::recipe::{Cut, CutEngine, Detect, InferenceMode};
 use std::time::Duration;
 
 /// A picture and what the network saw in it.
@@ -39,7 +39,13 @@ const fn again(cut: &Cut) -> Option<Again> {
 ///
 /// # Errors
 /// Those of [`Engine::segment`] and [`Engine::cpu`].
-pub async fn segment(engine: &Engine, slot: &Slot, frame: Frame, cut: &Cut, call: &Call) -> Result<Segmentation, EngineError> {
+pub async fn segment(
+    engine: &Engine,
+    slot: &Slot,
+    frame: Frame,
+    cut: &Cut,
+    call: &Call,
+) -> Result<Segmentation, EngineError> {
     let (frame, mask, took) = match cut.detect {
         Detect::Standard => infer_once(engine, slot, frame, call).await?,
         Detect::HighRecall => infer_high_recall(engine, slot, frame, call).await?,

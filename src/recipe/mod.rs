@@ -32,10 +32,10 @@ pub use endpoint::{BG_FILE, ENDPOINTS, Endpoint, Input, MAX_BATCH};
 pub use fields::{FieldError, Fields};
 pub use kind::{Form, Kind};
 pub use params::{Field, Origin};
-pub use replace_bg_ai::{BACKDROP_PATH, ModelId, Prompt, UNKNOWN_GROUNDING, WantedModel, PromptRequest};
+pub use replace_bg_ai::{BACKDROP_PATH, ModelId, Prompt, PromptRequest, UNKNOWN_GROUNDING, WantedModel};
 pub use values::{
-    AlphaOnly, Blur, CropFormat, CutEngine, InferenceMode, CutoutFormat, DespillFlag, DespillPercent, DespillStrength,
-    Detect, Flag, Lift, Line, MaxDim, PresetRef, RgbaOnly, Room, Scale, ScaleOrNone, Side, Unit, Value, Whole,
+    AlphaOnly, Blur, CropFormat, CutEngine, CutoutFormat, DespillFlag, DespillPercent, DespillStrength, Detect, Flag,
+    InferenceMode, Lift, Line, MaxDim, PresetRef, RgbaOnly, Room, Scale, ScaleOrNone, Side, Unit, Value, Whole,
 };
 pub use video::{VIDEO_ABOUT, VIDEO_FIELDS, VIDEO_PATH, VideoFormat, VideoRecipe, webhook_url};
 

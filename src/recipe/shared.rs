@@ -2,8 +2,8 @@
 
 use super::params::{Field, Group, fields};
 use super::{
-    Cut, CutEngine, InferenceMode, DespillFlag, DespillStrength, Detect, FieldError, Fields, Flag, Line, MaxDim, Picture,
-    PresetRef, Recipe, Retouch, Side, Unit, Value, RequiredInputs, Work,
+    Cut, CutEngine, DespillFlag, DespillStrength, Detect, FieldError, Fields, Flag, InferenceMode, Line, MaxDim,
+    Picture, PresetRef, Recipe, RequiredInputs, Retouch, Side, Unit, Value, Work,
 };
 use crate::codec::{Channels, EncodeOptions, PngEffort};
 use crate::compose::{self, Resize, Scene, Watermark};

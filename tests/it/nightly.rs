@@ -5,8 +5,8 @@
 #![cfg(target_os = "linux")]
 
 use crate::codec::support::{fixture, names};
-use crate::support::command::{backdrop, photo, stderr};
 use crate::daemon::memory::{KEY, Running, enlarged, enlarged_to, largest};
+use crate::support::command::{backdrop, photo, stderr};
 use backdrop::codec::{self, Channels, EncodeOptions, Limits, PngEffort};
 use backdrop::image::{BufferPool, Composite, OutputFormat, Quality, Size};
 use bytes::Bytes;

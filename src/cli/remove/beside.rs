@@ -3,7 +3,7 @@
 use super::file;
 use crate::cli::exit::Failure;
 use crate::image::SourceUrl;
-use crate::recipe::{BG_FILE, Recipe, Source, PromptRequest};
+use crate::recipe::{BG_FILE, PromptRequest, Recipe, Source};
 use crate::source::Fetcher;
 use bytes::Bytes;
 use std::path::Path;

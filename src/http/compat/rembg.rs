@@ -10,7 +10,7 @@ use crate::http::exchange::Exchange;
 use crate::http::facade::Facade;
 use crate::http::response::{MODEL, Reply};
 use crate::image::SourceUrl;
-use crate::recipe::{InferenceMode, FieldError, Fields};
+use crate::recipe::{FieldError, Fields, InferenceMode};
 use hyper::Method;
 use hyper::header::{HeaderMap, HeaderValue};
 use serde_json::Value;

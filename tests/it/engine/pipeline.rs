@@ -8,7 +8,7 @@ use backdrop::image::{Frame, Mask, Size};
 use backdrop::matting::Method;
 use backdrop::model::{SegmentError, Segmenter};
 use backdrop::pipeline::{self, Call, Output, PipelineError};
-use backdrop::recipe::{CutEngine, InferenceMode, Detect, Recipe};
+use backdrop::recipe::{CutEngine, Detect, InferenceMode, Recipe};
 use bytes::Bytes;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, mpsc};
@@ -280,8 +280,10 @@ async fn what_is_seen_from_nearby_moves_the_edge() {
     let (first, name) = beside_the_block(None, InferenceMode::Standard).await;
     assert!(first.iter().all(|&coverage| coverage > 250), "{first:?}");
     assert_eq!(name, "careless");
-    let ways =
-        [(Some(CutEngine::ProductV1), InferenceMode::Standard, "careless"), (None, InferenceMode::Quality, "careless-quality")];
+    let ways = [
+        (Some(CutEngine::ProductV1), InferenceMode::Standard, "careless"),
+        (None, InferenceMode::Quality, "careless-quality"),
+    ];
     for (engine, model, expected) in ways {
         let (closer, name) = beside_the_block(engine, model).await;
         assert!(closer.iter().all(|&coverage| coverage < 150), "{expected}: {closer:?}");

@@ -3,8 +3,8 @@
 #![cfg(unix)]
 
 use crate::cli::serve::Daemon;
-use crate::support::command::{backdrop, http_client, stderr, stdout};
 use crate::generate::images_api::{ImagesApi, Reply, picture};
+use crate::support::command::{backdrop, http_client, stderr, stdout};
 use backdrop::codec::{self, Channels, EncodeOptions, Limits, PngEffort};
 use backdrop::image::{Buffer, BufferPool, Composite, Frame, OutputFormat, Quality, Size};
 use bytes::Bytes;

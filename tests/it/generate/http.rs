@@ -3,7 +3,7 @@
 use crate::http::daemon::{Daemon, FREE, KEY, PAID, TEST, Work, form, refusal};
 use backdrop::image::OutputFormat;
 use backdrop::matting::NoSubject;
-use backdrop::recipe::{Source, PromptRequest};
+use backdrop::recipe::{PromptRequest, Source};
 use reqwest::{Method, Response};
 use serde_json::{Value, json};
 

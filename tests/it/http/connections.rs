@@ -1,7 +1,7 @@
 //! Connections that behave badly, and the two protocols.
 
-use crate::support::command::http_client;
 use crate::http::daemon::{Daemon, KEY, LONG, Work, form, raw_upload, refusal, until};
+use crate::support::command::http_client;
 use backdrop::http::config::HttpConfig;
 use bytes::Bytes;
 use http_body_util::{BodyExt, Empty};

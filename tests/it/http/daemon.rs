@@ -1,7 +1,7 @@
 //! A daemon for the HTTP tests: the real listeners on real sockets, with a stand-in for engine and keys.
 
-use crate::support::command::http_client;
 use crate::http::store_fault::{Disk, FillingStore};
+use crate::support::command::http_client;
 use backdrop::account::presets::Draft;
 use backdrop::account::{AccountModel, AccountName, Plan, Scopes, Services};
 use backdrop::codec::{DecodeError, Limits, probe};

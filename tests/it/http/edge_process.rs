@@ -2,8 +2,8 @@
 
 #![cfg(unix)]
 
-use crate::support::command::{backdrop, stderr};
 use crate::http::edge_support::Authority;
+use crate::support::command::{backdrop, stderr};
 use bytes::Bytes;
 use http_body_util::Full;
 use hyper::Request;

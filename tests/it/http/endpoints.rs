@@ -5,8 +5,8 @@
 #![cfg(unix)]
 
 use crate::cli::serve::Daemon;
-use crate::support::command::{backdrop, photo};
 use crate::source::origin::{Answer, Origin};
+use crate::support::command::{backdrop, photo};
 use backdrop::codec::{self, Channels, EncodeOptions, Limits, PngEffort};
 use backdrop::image::{Buffer, BufferPool, Composite, Frame, OutputFormat, Quality, Size};
 use bytes::Bytes;

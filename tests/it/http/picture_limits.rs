@@ -3,8 +3,8 @@
 #![cfg(target_os = "linux")]
 
 use crate::cli::serve::Daemon;
-use crate::support::command::{backdrop, http_client, stderr};
 use crate::daemon::memory::{KEY, enlarged_to};
+use crate::support::command::{backdrop, http_client, stderr};
 use backdrop::codec::{self, Channels, EncodeOptions, Limits, PngEffort};
 use backdrop::image::{Buffer, Composite, Frame, OutputFormat, Quality, Size};
 use bytes::Bytes;

@@ -8,8 +8,8 @@
 #![cfg(target_os = "linux")]
 
 use crate::cli::serve::Daemon;
-use crate::support::command::{backdrop, http_client, photo, stderr};
 use crate::source::origin::{Answer, Origin};
+use crate::support::command::{backdrop, http_client, photo, stderr};
 use backdrop::codec::{self, Channels, EncodeOptions, PngEffort};
 use backdrop::image::{Buffer, Composite, Frame, OutputFormat, Quality, Size};
 use backdrop::recipe::{BG_FILE, ENDPOINTS, Endpoint, Input};

@@ -1,7 +1,7 @@
 //! What comes back: headers, the envelope, the order of checks.
 
-use crate::support::command::http_client;
 use crate::http::daemon::{Daemon, KEY, LONG, Work, form, refusal, until};
+use crate::support::command::http_client;
 use backdrop::codec::{DecodeError, EncodeError};
 use backdrop::compose::OutputTooLarge;
 use backdrop::engine::EngineError;

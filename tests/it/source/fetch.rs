@@ -1,8 +1,8 @@
 //! Fetching from an origin with real TLS: what is taken, and everything that is not.
 
-use crate::support::command::{http_client, stderr, stdout};
 use crate::source::origin::{Answer, Origin};
 use crate::store::support::child_input;
+use crate::support::command::{http_client, stderr, stdout};
 use backdrop::codec::{DecodeError, Limits};
 use backdrop::image::{SourceUrl, UrlError};
 use backdrop::source::{FetchConfig, FetchConfigError, FetchError, Fetcher, Resolve};

@@ -9,8 +9,8 @@ use backdrop::store::{self, Change, Day, KeyHash, KeyUse, Month, RedbStore, Requ
 use redb::{Database, TableDefinition, WriteTransaction};
 use tempfile::TempDir;
 
-use crate::support::command::{backdrop, json, stderr, stdout};
 use crate::store::support::{account, apply_all, key, preset};
+use crate::support::command::{backdrop, json, stderr, stdout};
 
 fn run(data_dir: &Path, words: &[&str]) -> Output {
     run_with(data_dir, words, b"")
