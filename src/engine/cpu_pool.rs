@@ -8,8 +8,7 @@
 
 use super::EngineError;
 use super::progress::Progress;
-use crate::telemetry::metrics;
-use std::any::Any;
+use crate::telemetry::{metrics, panic_message};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -123,15 +122,6 @@ impl Drop for Counted {
     fn drop(&mut self) {
         (self.0)(-1.0);
     }
-}
-
-/// What a panic said.
-pub(super) fn panic_message(panic: &(dyn Any + Send)) -> &str {
-    panic
-        .downcast_ref::<&str>()
-        .copied()
-        .or_else(|| panic.downcast_ref::<String>().map(String::as_str))
-        .unwrap_or("no message")
 }
 
 #[cfg(test)]

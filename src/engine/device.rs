@@ -10,13 +10,12 @@
 //! a time, the slowest then took 1.3 to 2 times as long, at the same throughput.
 
 use super::admission::Admission;
-use super::cpu_pool::panic_message;
 use super::queue::{Lanes, Ticket};
 use super::state::Status;
 use super::{EngineConfig, EngineError, SegmenterFactory, batch, self_test};
 use crate::image::{BufferPool, Frame, Mask, Size};
 use crate::model::{SegmentError, Segmenter};
-use crate::telemetry::metrics;
+use crate::telemetry::{metrics, panic_message};
 use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;

@@ -17,7 +17,7 @@ use super::error::ApiError;
 use super::head_check;
 use super::request_id;
 use super::response::{REQUEST_ID, Reply, VERSION};
-use crate::telemetry::metrics;
+use crate::telemetry::{metrics, panic_message};
 use hyper::body::Incoming;
 use hyper::header::{
     AUTHORIZATION, CACHE_CONTROL, CONNECTION, COOKIE, EXPECT, HeaderMap, HeaderValue, PROXY_AUTHORIZATION,
@@ -113,7 +113,7 @@ pub(super) async fn answer<S: Service>(
     let mut reply = match outcome {
         Ok(Ok(reply)) => reply,
         Ok(Err(error)) => refuse(error, &id),
-        Err(panic) => refuse(ApiError::internal(format!("panic: {}", message_of(&*panic))), &id),
+        Err(panic) => refuse(ApiError::internal(format!("panic: {}", panic_message(&*panic))), &id),
     };
     let headers = reply.headers_mut();
     headers.extend(exchange.reply_headers);
@@ -156,11 +156,6 @@ fn hide_secrets(headers: &mut HeaderMap) {
 fn refuse(error: ApiError, id: &str) -> Reply {
     error.log();
     error.into_reply(id)
-}
-
-fn message_of(panic: &(dyn Any + Send)) -> &str {
-    let text = panic.downcast_ref::<&str>().copied();
-    text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("no message")
 }
 
 /// What `work` comes to, or what it panicked with.

@@ -9,6 +9,7 @@ use super::{Job, Keep, KeepError};
 use crate::recipe::VideoFormat;
 use crate::source::{Objects, ObjectsError};
 use crate::store::{UnixSeconds, create_private_dir, make_private};
+use crate::telemetry::with_causes;
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use bytes::Bytes;
@@ -277,8 +278,7 @@ impl Keep for Results {
 
 impl From<ResultsError> for KeepError {
     fn from(error: ResultsError) -> Self {
-        let causes = std::iter::successors(Some(&error as &dyn std::error::Error), |cause| cause.source());
-        Self(causes.map(ToString::to_string).collect::<Vec<_>>().join(": "))
+        Self(with_causes(&error))
     }
 }
 

@@ -1,6 +1,5 @@
 //! The store of one machine: a single redb file, owned by one process.
 
-use std::any::Any;
 use std::collections::HashSet;
 use std::fmt;
 use std::fs;
@@ -11,6 +10,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, PoisonError, RwLock, TryLockError};
 use std::time::{Duration, Instant};
 
+use crate::telemetry::panic_message;
 use redb::{Builder, Database, DatabaseError, ReadTransaction, ReadableDatabase, StorageError, TableHandle};
 
 use super::fault::Fault;
@@ -303,7 +303,7 @@ impl Drop for OpenDatabase {
 
 fn close(database: Option<Database>) {
     if let Err(panic) = catch_unwind(AssertUnwindSafe(|| drop(database))) {
-        tracing::error!(reason = panic_text(&*panic), "the store could not be closed cleanly");
+        tracing::error!(reason = panic_message(&*panic), "the store could not be closed cleanly");
     }
 }
 
@@ -399,12 +399,8 @@ fn schema_of(database: &Database) -> Result<u64, Fault> {
 
 /// Turns a panic of the storage engine over a damaged file into an error that names the file.
 pub(super) fn guarded<T>(path: &Path, work: impl FnOnce() -> Result<T, OpenError>) -> Result<T, OpenError> {
-    catch_unwind(AssertUnwindSafe(work)).unwrap_or_else(|panic| Err(corrupt(path, panic_text(&*panic))))
-}
-
-fn panic_text(panic: &(dyn Any + Send)) -> String {
-    let text = panic.downcast_ref::<String>().map(String::as_str).or_else(|| panic.downcast_ref::<&str>().copied());
-    format!("the storage engine gave up: {}", text.unwrap_or("no reason given"))
+    catch_unwind(AssertUnwindSafe(work))
+        .unwrap_or_else(|panic| Err(corrupt(path, format!("the storage engine panicked: {}", panic_message(&*panic)))))
 }
 
 fn corrupt(path: &Path, reason: String) -> OpenError {
