@@ -30,7 +30,7 @@ PHOTOS := tests/photos/astronaut.jpg tests/photos/chelsea.png
 # How long `make fuzz` and `make soak` run.
 MINUTES ?= 20
 
-.PHONY: help demo serve build test format lint doc tests golden golden-update conformance compat storage bench dist \
+.PHONY: help demo serve build test format lint doc tests features golden golden-update examples conformance compat storage bench dist \
   nightly fuzz soak kill-storm clients browser gpu-parity large-pictures many-keys miri \
   packages test-packages conformance-packages browser-packages
 
@@ -80,6 +80,18 @@ tests: test-packages ## Unit, integration, golden, layering and documentation te
 	@awk '/^test result: / { ok += $$4; failed += $$6; ignored += $$8; binaries++ } \
 	  END { printf "\ntest result: %s. %d passed; %d failed; %d ignored; in %d test binaries\n", failed ? "FAILED" : "ok", ok, failed, ignored, binaries }' target/test.log | tee target/test.summary
 
+# Each feature alone and none: what `--no-default-features` users build. The declared `rust-version` is checked where that
+# toolchain is installed; where the only one is newer, the log says that it was not.
+features: test-packages ## Check every feature alone, none, and with the declared rust-version
+	@$(STEP) features 6 bash -c 'set -e; for feature in "" gpu heic pytorch; do \
+	  echo "--no-default-features --features=$$feature"; \
+	  cargo check --release --locked --quiet --no-default-features --features="$$feature" --lib --bins; done; \
+	  declared=$$(sed -n "s/^rust-version = \"\(.*\)\"/\1/p" Cargo.toml); \
+	  if rustc --version | grep -q "^rustc $$declared\."; then echo "this toolchain is the declared rust-version, $$declared"; \
+	  elif rustup toolchain list 2>/dev/null | grep -q "^$$declared"; then \
+	    cargo "+$$(rustup toolchain list | grep -o "^$$declared[^ ]*" | head -n 1)" check --release --locked --quiet --no-default-features --features heic --lib --bins; \
+	  else printf "\n*** SKIPPED: Rust $$declared is not installed; the declared rust-version was NOT checked ***\n\n"; fi'
+
 golden: test-packages ## Compare masks, mattes and answers with the golden set
 	cargo test $(CARGO_FLAGS) --test it golden::
 
@@ -91,7 +103,8 @@ golden-update: test-packages ## Show what changed in the golden set, and record 
 conformance: conformance-packages build ## Hold a daemon against schemas/openapi.yaml
 	@if { [ -x $(CONFORMANCE)/bin/pip ] || python3 -m venv --clear $(CONFORMANCE); } \
 	  && $(CONFORMANCE)/bin/pip install --quiet --disable-pip-version-check -r tests/conformance/requirements.txt; then \
-	  $(STEP) conformance 3 $(CONFORMANCE)/bin/python tests/conformance/run.py $(BIN) \
+	  $(STEP) openapi 1 $(CONFORMANCE)/bin/openapi-spec-validator schemas/openapi.yaml \
+	  && $(STEP) conformance 3 $(CONFORMANCE)/bin/python tests/conformance/run.py $(BIN) \
 	  && $(STEP) generated 1 $(CONFORMANCE)/bin/python tests/conformance/generated.py $(BIN); \
 	elif [ "$${WITHOUT_PYPI:-}" = skip ]; then \
 	  printf '\n*** SKIPPED: schemathesis cannot be had from PyPI; the contract was NOT held against a daemon ***\n\n'; \
@@ -106,6 +119,16 @@ compat: conformance-packages build ## The clients of remove.bg, rembg and Photor
 	  $(STEP) compat 3 $(COMPAT)/venv/bin/python tests/clients/compat.py $(BIN) $(COMPAT)/npm; \
 	elif [ "$${WITHOUT_PYPI:-}" = skip ]; then \
 	  printf '\n*** SKIPPED: remove.bg or removebg cannot be had from npm and PyPI; the drop-in routes were NOT tested with real clients ***\n\n'; \
+	else exit 1; fi
+
+# The Python example needs requests, which the environment of `make conformance` has.
+examples: conformance-packages build ## Run the programs of examples/ against a daemon
+	@if { [ -x $(CONFORMANCE)/bin/pip ] || python3 -m venv --clear $(CONFORMANCE); } \
+	  && $(CONFORMANCE)/bin/pip install --quiet --disable-pip-version-check -r tests/conformance/requirements.txt; then \
+	  cargo build $(CARGO_FLAGS) --example cut_out \
+	  && $(STEP) examples 2 $(CONFORMANCE)/bin/python tests/clients/examples.py $(BIN) $(dir $(BIN))examples/cut_out; \
+	elif [ "$${WITHOUT_PYPI:-}" = skip ]; then \
+	  printf '\n*** SKIPPED: requests cannot be had from PyPI; the examples were NOT run ***\n\n'; \
 	else exit 1; fi
 
 # moto and what it needs come from PyPI, azurite from npm (which needs node), into folders of their own. A machine that has
