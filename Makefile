@@ -80,17 +80,8 @@ tests: test-packages ## Unit, integration, golden, layering and documentation te
 	@awk '/^test result: / { ok += $$4; failed += $$6; ignored += $$8; binaries++ } \
 	  END { printf "\ntest result: %s. %d passed; %d failed; %d ignored; in %d test binaries\n", failed ? "FAILED" : "ok", ok, failed, ignored, binaries }' target/test.log | tee target/test.summary
 
-# Each feature alone and none: what `--no-default-features` users build. The declared `rust-version` is checked where that
-# toolchain is installed; where the only one is newer, the log says that it was not.
 features: test-packages ## Check every feature alone, none, and with the declared rust-version
-	@$(STEP) features 6 bash -c 'set -e; for feature in "" gpu heic pytorch; do \
-	  echo "--no-default-features --features=$$feature"; \
-	  cargo check --release --locked --quiet --no-default-features --features="$$feature" --lib --bins; done; \
-	  declared=$$(sed -n "s/^rust-version = \"\(.*\)\"/\1/p" Cargo.toml); \
-	  if rustc --version | grep -q "^rustc $$declared\."; then echo "this toolchain is the declared rust-version, $$declared"; \
-	  elif rustup toolchain list 2>/dev/null | grep -q "^$$declared"; then \
-	    cargo "+$$(rustup toolchain list | grep -o "^$$declared[^ ]*" | head -n 1)" check --release --locked --quiet --no-default-features --features heic --lib --bins; \
-	  else printf "\n*** SKIPPED: Rust $$declared is not installed; the declared rust-version was NOT checked ***\n\n"; fi'
+	@$(STEP) features 6 tests/features
 
 golden: test-packages ## Compare masks, mattes and answers with the golden set
 	cargo test $(CARGO_FLAGS) --test it golden::
