@@ -1,32 +1,31 @@
-//! Disk space allocated ahead of the store's file.
+//! Preallocates disk space behind the end of the store's file, so that it can grow on a full disk.
 //!
-//! The file grows into space that it has already (`fallocate` with `FALLOC_FL_KEEP_SIZE`), so that changes can be
-//! written after other files have filled the disk. Space of its own rather than a file that is deleted in need: what a
-//! deletion frees would be taken by whatever fills the disk.
+//! `fallocate` with `FALLOC_FL_KEEP_SIZE`. The alternative, a file that is deleted in need, would lose the freed space to
+//! whatever fills the disk.
 //!
-//! File systems that copy on write (Btrfs, ZFS) or cannot allocate give no such guarantee; there the free-space floor of
-//! the jobs is all there is.
+//! File systems that copy on write (Btrfs, ZFS) or cannot allocate give no such guarantee; there only the free-space floor
+//! of the jobs remains.
 
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-/// How long to wait after an allocation that failed.
+/// How long to wait after a failed allocation.
 const RETRY: Duration = Duration::from_secs(30);
 
-/// The space ahead of a file.
+/// The preallocated space of a file.
 #[derive(Debug)]
-pub(super) struct Reserve {
+pub(super) struct DiskReserve {
     path: PathBuf,
-    /// So much ahead of its end; 0 for nothing.
+    /// Bytes behind its end; 0 for none.
     bytes: u64,
-    /// Length of the file for which the space is there.
+    /// Length of the file for which the space is allocated.
     length: Option<u64>,
     retry_at: Option<Instant>,
 }
 
-impl Reserve {
+impl DiskReserve {
     pub(super) fn none() -> Self {
         Self::ahead_of(Path::new(""), 0)
     }
@@ -35,7 +34,7 @@ impl Reserve {
         Self { path: path.into(), bytes, length: None, retry_at: None }
     }
 
-    /// Allocates what is missing. A failure is logged and tried again after a while.
+    /// Allocates what is missing. A failure is logged and retried later.
     pub(super) fn renew(&mut self) {
         if self.bytes == 0 || self.retry_at.is_some_and(|at| Instant::now() < at) {
             return;
@@ -58,7 +57,7 @@ impl Reserve {
     }
 }
 
-/// Allocates the first `end` bytes of a file without changing its length, where more than `spare` stays free.
+/// Allocates the first `end` bytes of a file without changing its length, if more than `spare` stays free.
 #[cfg(target_os = "linux")]
 fn allocate(path: &Path, end: u64, spare: u64) -> io::Result<()> {
     use rustix::fs::{FallocateFlags, fallocate, statvfs};

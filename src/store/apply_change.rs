@@ -1,9 +1,9 @@
-//! One change against the tables of an open write transaction.
+//! Applies one `Change` to the tables of an open write transaction.
 //!
-//! Every check of a change comes before its first write: a refused change leaves the transaction as it was, so the
-//! others of the same group commit are not disturbed.
+//! All checks of a change come before its first write: a refused change leaves the transaction unchanged, and with it the
+//! other changes of the same group commit.
 
-use super::fault::Failure;
+use super::storage_fault::ApplyError;
 use super::tables::Writing;
 use super::{
     Account, Change, ChangeError, Day, Job, JobEnd, JobResult, JobState, Key, KeyDay, KeyHash, KeyUse, Month,
@@ -11,28 +11,28 @@ use super::{
 };
 
 impl Writing<'_> {
-    /// Applies `change`; gives the rows that it wrote, as they are now.
-    pub(super) fn apply(&mut self, change: Change) -> Result<Rows, Failure> {
+    /// Applies `change`; returns the written rows.
+    pub(super) fn apply(&mut self, change: Change) -> Result<Rows, ApplyError> {
         match change {
             Change::CreateAccount { account, first_key } => self.create_account(account, first_key),
             Change::SetAccount { account, plan, generates, model } => {
-                let account = self.accounts.named(&account)?;
+                let account = self.accounts.require(&account)?;
                 let (plan, generates) = (plan.unwrap_or(account.plan), generates.unwrap_or(account.generates));
                 self.put_account(Account { plan, generates, model: model.unwrap_or(account.model), ..account })
             }
             Change::CreateKey { hash, key } => {
-                self.accounts.named(&key.account)?;
+                self.accounts.require(&key.account)?;
                 self.keys.check_new(hash, &key)?;
                 Ok(Rows { keys: vec![self.keys.put(hash, key)?], ..Rows::default() })
             }
             Change::RevokeKey { id, at } => {
-                let (hash, key) = self.keys.named(&id)?;
+                let (hash, key) = self.keys.require(&id)?;
                 let key = Key { revoked_at: key.revoked_at.or(Some(at)), ..key };
                 Ok(Rows { keys: vec![self.keys.put(hash, key)?], ..Rows::default() })
             }
             Change::RotateKey { id, from, to, keep_until } => self.rotate_key(id, from, to, keep_until),
             Change::SetKey { id, expires_at, images_per_month, scopes } => {
-                let (hash, key) = self.working_key(id)?;
+                let (hash, key) = self.active_key(id)?;
                 let key = Key {
                     expires_at: expires_at.unwrap_or(key.expires_at),
                     images_per_month: images_per_month.unwrap_or(key.images_per_month),
@@ -53,14 +53,14 @@ impl Writing<'_> {
                 Ok(Rows::default())
             }
             Change::CountGenerated { day } => {
-                Ok(Rows { generated: Some(self.facts.count_generated(day)?), ..Rows::default() })
+                Ok(Rows { generated: Some(self.meta.count_generated(day)?), ..Rows::default() })
             }
             Change::ForgetRequests { before } => {
                 self.requests.forget(before)?;
                 Ok(Rows::default())
             }
             Change::PutPreset { preset } => {
-                self.accounts.named(&preset.account)?;
+                self.accounts.require(&preset.account)?;
                 Ok(Rows { presets: vec![self.presets.put(preset)?], ..Rows::default() })
             }
             Change::ReplacePreset { preset } => {
@@ -75,28 +75,28 @@ impl Writing<'_> {
             }
             Change::CreateJob { job, at_most } => self.create_job(*job, at_most),
             Change::StartJob { id, at } => {
-                let job = self.jobs.known(&id)?;
+                let job = self.jobs.require(&id)?;
                 expect_state(&job, job.state == JobState::Queued)?;
-                self.facts.note_turn(&job.account)?;
+                self.meta.record_turn(&job.account)?;
                 self.put_job(Job { state: JobState::Processing, updated_at: at, ..job })
             }
             Change::RequeueJobs { at } => self.requeue_jobs(at),
             Change::FinishJob { id, at, expires_at, end } => self.finish_job(&id, at, expires_at, end),
             Change::ForgetJobResult { id } => {
-                let job = self.jobs.known(&id)?;
+                let job = self.jobs.require(&id)?;
                 expect_state(&job, job.state.is_final())?;
                 let result = job.result.map(|result| JobResult { object: None, ..result });
                 self.put_job(Job { result, ..job })
             }
             Change::NoteWebhook { id, next_at } => {
-                let job = self.jobs.known(&id)?;
+                let job = self.jobs.require(&id)?;
                 expect_state(&job, job.state.is_final())?;
-                let note =
+                let record_attempt =
                     |webhook: Webhook| Webhook { attempts: webhook.attempts.saturating_add(1), next_at, ..webhook };
-                self.put_job(Job { webhook: job.webhook.map(note), ..job })
+                self.put_job(Job { webhook: job.webhook.map(record_attempt), ..job })
             }
             Change::RemoveJob { id } => {
-                let job = self.jobs.known(&id)?;
+                let job = self.jobs.require(&id)?;
                 expect_state(&job, job.state.is_final())?;
                 self.jobs.remove(&job)?;
                 Ok(Rows::default())
@@ -104,7 +104,7 @@ impl Writing<'_> {
         }
     }
 
-    fn create_account(&mut self, account: Account, first_key: Option<(KeyHash, Key)>) -> Result<Rows, Failure> {
+    fn create_account(&mut self, account: Account, first_key: Option<(KeyHash, Key)>) -> Result<Rows, ApplyError> {
         self.accounts.check_new(&account.name)?;
         if let Some((hash, key)) = &first_key {
             self.keys.check_new(*hash, key)?;
@@ -116,7 +116,7 @@ impl Writing<'_> {
         Ok(rows)
     }
 
-    fn put_account(&mut self, account: Account) -> Result<Rows, Failure> {
+    fn put_account(&mut self, account: Account) -> Result<Rows, ApplyError> {
         Ok(Rows { accounts: vec![self.accounts.put(account)?], ..Rows::default() })
     }
 
@@ -126,8 +126,8 @@ impl Writing<'_> {
         from: KeyHash,
         to: KeyHash,
         keep_until: Option<UnixSeconds>,
-    ) -> Result<Rows, Failure> {
-        let (hash, key) = self.working_key(id)?;
+    ) -> Result<Rows, ApplyError> {
+        let (hash, key) = self.active_key(id)?;
         if hash != from {
             return Err(ChangeError::KeyRotated(key.id).into());
         }
@@ -139,13 +139,13 @@ impl Writing<'_> {
         Ok(Rows { keys: vec![self.keys.put(to, Key { previous, ..key })?], ..Rows::default() })
     }
 
-    /// The key that a change is about, unless it was revoked.
-    fn working_key(&self, id: String) -> Result<(KeyHash, Key), Failure> {
-        let (hash, key) = self.keys.named(&id)?;
+    /// The key with this id, unless it was revoked.
+    fn active_key(&self, id: String) -> Result<(KeyHash, Key), ApplyError> {
+        let (hash, key) = self.keys.require(&id)?;
         if key.revoked_at.is_some() { Err(ChangeError::KeyRevoked(id).into()) } else { Ok((hash, key)) }
     }
 
-    fn touch_keys(&mut self, used: Vec<(String, UnixSeconds)>) -> Result<Rows, Failure> {
+    fn touch_keys(&mut self, used: Vec<(String, UnixSeconds)>) -> Result<Rows, ApplyError> {
         let mut rows = Rows::default();
         for (id, at) in used {
             let Some((hash, key)) = self.keys.find(&id)? else { continue };
@@ -163,7 +163,7 @@ impl Writing<'_> {
         more: Usage,
         request: Option<(String, Request)>,
         by: Option<KeyUse>,
-    ) -> Result<Rows, Failure> {
+    ) -> Result<Rows, ApplyError> {
         if !self.accounts.contains(&account)? {
             return Err(ChangeError::NoSuchAccount(account).into());
         }
@@ -185,9 +185,9 @@ impl Writing<'_> {
         Ok(rows)
     }
 
-    fn create_job(&mut self, job: Job, at_most: usize) -> Result<Rows, Failure> {
-        self.accounts.named(&job.account)?;
-        // A repeated request is told of its first job also when there is room for no other.
+    fn create_job(&mut self, job: Job, at_most: usize) -> Result<Rows, ApplyError> {
+        self.accounts.require(&job.account)?;
+        // Before the limit: a repeated request is refused with the id of its first job even at the limit.
         self.jobs.check_new(&job)?;
         let count = self.jobs.count_waiting(&job.key_id)?;
         if count >= at_most {
@@ -197,11 +197,11 @@ impl Writing<'_> {
         self.put_job(job)
     }
 
-    fn put_job(&mut self, job: Job) -> Result<Rows, Failure> {
+    fn put_job(&mut self, job: Job) -> Result<Rows, ApplyError> {
         Ok(Rows { jobs: vec![self.jobs.put(job)?], ..Rows::default() })
     }
 
-    fn requeue_jobs(&mut self, at: UnixSeconds) -> Result<Rows, Failure> {
+    fn requeue_jobs(&mut self, at: UnixSeconds) -> Result<Rows, ApplyError> {
         let mut rows = Rows::default();
         for job in self.jobs.waiting(usize::MAX)?.into_iter().filter(|job| job.state == JobState::Processing) {
             rows.jobs.push(self.jobs.put(Job { state: JobState::Queued, updated_at: at, ..job })?);
@@ -209,8 +209,14 @@ impl Writing<'_> {
         Ok(rows)
     }
 
-    fn finish_job(&mut self, id: &str, at: UnixSeconds, expires_at: UnixSeconds, end: JobEnd) -> Result<Rows, Failure> {
-        let job = self.jobs.known(id)?;
+    fn finish_job(
+        &mut self,
+        id: &str,
+        at: UnixSeconds,
+        expires_at: UnixSeconds,
+        end: JobEnd,
+    ) -> Result<Rows, ApplyError> {
+        let job = self.jobs.require(id)?;
         let webhook = job.webhook.clone().map(|webhook| Webhook { next_at: Some(at), ..webhook });
         let job = Job { updated_at: at, expires_at, webhook, ..job };
         match end {
@@ -220,7 +226,7 @@ impl Writing<'_> {
                 let mut rows = match bill {
                     Some(more) => {
                         let milliseconds = (result.seconds() * 1000.0).round() as u64;
-                        // The day of its month, as the reservation has it.
+                        // A day of the month that the reservation is in.
                         let day = Day::of(job.created_at);
                         let by = KeyUse { key_id: job.key_id.clone(), day, milliseconds };
                         self.bill(job.account.clone(), job.month, more, None, Some(by))?

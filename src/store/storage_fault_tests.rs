@@ -11,11 +11,11 @@ use redb::backends::FileBackend;
 use redb::{DatabaseError, StorageBackend};
 use tempfile::TempDir;
 
-use super::redb_store::Opener;
-use super::reserve::Reserve;
+use super::database_file::Opener;
+use super::disk_reserve::DiskReserve;
 use super::{
     AccountRecord, AccountV1, Change, ChangeError, Month, Plan, Preset, Record, RedbStore, Rows, StateStore,
-    UnixSeconds, upkeep,
+    UnixSeconds, compaction,
 };
 
 const NOW: UnixSeconds = UnixSeconds(1_796_000_000);
@@ -142,7 +142,8 @@ impl StorageBackend for File {
 fn opened() -> (TempDir, Disk, RedbStore) {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let disk = Disk::good();
-    let store = RedbStore::open_by(disk.opener(), &folder.path().join("store"), upkeep::IDLE, Reserve::none());
+    let store =
+        RedbStore::open_with_opener(disk.opener(), &folder.path().join("store"), compaction::IDLE, DiskReserve::none());
     let store = store.expect("a new store");
     let account = AccountV1 { name: "a".into(), plan: Plan::Free, created_at: UnixSeconds(0) };
     let account = Change::CreateAccount { account: AccountRecord::V1(account).latest(), first_key: None };
@@ -293,7 +294,7 @@ fn space_is_allocated_ahead_of_the_file() {
         return eprintln!("SKIPPED: this file system cannot allocate ahead: {error}");
     }
     let length = std::fs::metadata(&path).expect("it is there").len();
-    let store = RedbStore::open_reserving(&path, BYTES).expect("it opens");
+    let store = RedbStore::open_with_reserve(&path, BYTES).expect("it opens");
     let file = std::fs::metadata(&path).expect("it is there");
     assert!(file.blocks() * 512 >= length + BYTES, "{} blocks", file.blocks());
     assert_sound(&store);

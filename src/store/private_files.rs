@@ -1,12 +1,12 @@
-//! Folders and files that only the daemon's own user can open.
+//! File-system helpers: folders and files with owner-only permissions, and durable folder entries.
 
 use std::io;
 use std::path::Path;
 
-/// Makes a folder, and those above it, for its owner alone. One that is there already stays as it is.
+/// Creates a folder, and its missing parents, with owner-only permissions. An existing one is unchanged.
 ///
 /// # Errors
-/// When it cannot be made.
+/// When it cannot be created.
 pub fn create_private_dir(path: &Path) -> io::Result<()> {
     let mut builder = std::fs::DirBuilder::new();
     builder.recursive(true);
@@ -15,7 +15,7 @@ pub fn create_private_dir(path: &Path) -> io::Result<()> {
     builder.create(path)
 }
 
-/// Closes a file or folder of the daemon to all but its owner.
+/// Removes the permissions of group and others from a file or folder.
 ///
 /// # Errors
 /// When its mode cannot be read or set.
@@ -31,5 +31,18 @@ pub fn make_private(path: &Path) -> io::Result<()> {
     }
     #[cfg(not(unix))]
     let _ = path;
+    Ok(())
+}
+
+/// Makes the entries of a folder durable.
+///
+/// # Errors
+/// When the folder cannot be opened or synced.
+pub fn sync_dir(folder: &Path) -> io::Result<()> {
+    #[cfg(unix)]
+    std::fs::File::open(folder)?.sync_all()?;
+    // A folder cannot be opened as a file on other systems.
+    #[cfg(not(unix))]
+    let _ = folder;
     Ok(())
 }

@@ -1,8 +1,8 @@
-//! Giving space back to the file system while nobody waits.
+//! Compacts the store's file when the store is idle and compaction halves it.
 //!
-//! redb reuses the pages of deleted rows, and cuts the file when its end is free. What it does not do by itself is to
-//! move a few live pages away from there: after many deletions the file stays as large as it ever was. Compaction moves
-//! them, with the database for itself alone, so it is done when no change came for a while and it halves the file.
+//! redb reuses the pages of deleted rows and truncates the file when its end is free, but moves no live pages away from
+//! there: after many deletions the file stays at its largest size. Compaction moves them, with exclusive access to the
+//! database, so it runs only after a time without changes.
 
 use std::fs;
 use std::path::PathBuf;
@@ -10,56 +10,57 @@ use std::time::Duration;
 
 use redb::Database;
 
-use super::fault::Fault;
-use super::recovery::guarded;
-use super::redb_store::OpenDatabase;
+use super::database_file::OpenDatabase;
+use super::reopen::catch_panic;
+use super::storage_fault::Fault;
 
-/// No change for this long: nobody waits, and most likely nobody will in the next moment.
+/// The store is idle after this long without a change.
 pub(super) const IDLE: Duration = Duration::from_secs(10);
 
-/// A file up to this size is left alone.
+/// A file up to this size is not compacted.
 const SMALL_BYTES: u64 = 8 << 20;
 
-/// Measuring reads the whole file. It is done when there was one change per this many bytes of it: the reading stays in
-/// proportion to the writing.
+/// Measuring reads the whole file. It is done after one change per this many bytes of it, so that reading stays in
+/// proportion to writing.
 const BYTES_PER_CHANGE: u64 = 16 << 10;
 
-/// What the writer does when it is idle.
+/// When compaction is due, and how it runs.
 #[derive(Debug)]
-pub(super) struct Upkeep {
+pub(super) struct Compaction {
     path: PathBuf,
     idle: Duration,
     changes: u64,
     changes_until_due: u64,
 }
 
-impl Upkeep {
+impl Compaction {
     pub(super) const fn new(path: PathBuf, idle: Duration) -> Self {
-        // The first look is due at once: an earlier process may have left a large file.
+        // The first check is due at once: an earlier process may have left a large file.
         Self { path, idle, changes: 0, changes_until_due: 0 }
     }
 
-    /// How long the queue has to be empty before [`Self::tidy`] is due; `None` when nothing is to be done.
+    /// How long the queue has to be empty before [`Self::run`] is due; `None` when there is nothing to do.
     pub(super) fn due_after(&self) -> Option<Duration> {
         (self.changes >= self.changes_until_due).then_some(self.idle)
     }
 
-    pub(super) fn note(&mut self, changes: usize) {
+    /// Counts changes.
+    pub(super) fn record(&mut self, changes: usize) {
         self.changes = self.changes.saturating_add(u64::try_from(changes).unwrap_or(u64::MAX));
     }
 
-    /// Compacts the file where that halves it.
-    pub(super) fn tidy(&mut self, database: &OpenDatabase) -> Result<(), Fault> {
+    /// Compacts the file if that halves it.
+    pub(super) fn run(&mut self, database: &OpenDatabase) -> Result<(), Fault> {
         let before = self.length();
         (self.changes, self.changes_until_due) = (0, (before / BYTES_PER_CHANGE).max(1));
         if before <= SMALL_BYTES {
             return Ok(());
         }
         let path = self.path.display();
-        let compacted = guarded(|| match database.with(used_bytes) {
+        let compacted = catch_panic(|| match database.with(used_bytes) {
             Ok(used) if used > before / 2 => Ok(false),
-            // A reader at this moment means that somebody is there: next time.
-            Ok(_) => database.alone_if_free(|database| Ok(database.compact()?)).unwrap_or(Ok(false)),
+            // A reader at this moment means that the store is not idle: next time.
+            Ok(_) => database.exclusive_if_idle(|database| Ok(database.compact()?)).unwrap_or(Ok(false)),
             Err(fault) => Err(fault),
         });
         match compacted {
@@ -78,7 +79,7 @@ impl Upkeep {
     }
 }
 
-/// Bytes of the pages that hold something.
+/// Bytes of the allocated pages.
 fn used_bytes(database: &Database) -> Result<u64, Fault> {
     let transaction = database.begin_write()?;
     let stats = transaction.stats()?;
@@ -99,20 +100,20 @@ mod tests {
     use std::sync::atomic::{AtomicI64, Ordering};
     use std::sync::mpsc;
 
-    /// How many times the compaction is cut short, evenly over its length.
+    /// How many times the compaction is interrupted, evenly over its length.
     const CUTS: i64 = 40;
     const PRESETS: usize = 900;
     const KEPT_OF: usize = 30;
 
-    /// A file whose process dies: after so many changes of it the next one is written by half, and no other at all.
+    /// A file whose process dies: after `left` changes the next one is half written, and no other at all.
     #[derive(Debug)]
-    struct Mortal {
+    struct DyingFile {
         file: FileBackend,
         left: Arc<AtomicI64>,
     }
 
-    impl Mortal {
-        fn live(&self) -> bool {
+    impl DyingFile {
+        fn is_alive(&self) -> bool {
             self.left.fetch_sub(1, Ordering::SeqCst) > 0
         }
     }
@@ -121,7 +122,7 @@ mod tests {
         io::Error::other("the process is dead")
     }
 
-    impl StorageBackend for Mortal {
+    impl StorageBackend for DyingFile {
         fn len(&self) -> io::Result<u64> {
             self.file.len()
         }
@@ -131,11 +132,11 @@ mod tests {
         }
 
         fn set_len(&self, len: u64) -> io::Result<()> {
-            if self.live() { self.file.set_len(len) } else { Err(dead()) }
+            if self.is_alive() { self.file.set_len(len) } else { Err(dead()) }
         }
 
         fn sync_data(&self) -> io::Result<()> {
-            if self.live() { self.file.sync_data() } else { Err(dead()) }
+            if self.is_alive() { self.file.sync_data() } else { Err(dead()) }
         }
 
         fn write(&self, offset: u64, data: &[u8]) -> io::Result<()> {
@@ -155,7 +156,7 @@ mod tests {
         for change in changes {
             let (done, outcome) = mpsc::channel();
             store.submit(change, Box::new(move |result| drop(done.send(result))));
-            outcome.recv().expect("the store answers").expect("a good change");
+            outcome.recv().expect("the store answers").expect("a valid change");
         }
     }
 
@@ -166,8 +167,8 @@ mod tests {
         Preset { name: id.clone(), id, account: "a".into(), endpoint: None, params, created_at: at, updated_at: at }
     }
 
-    /// Every thirtieth of what it once held.
-    fn hollow(path: &Path) -> Vec<Preset> {
+    /// A store with every thirtieth of the presets that it once had.
+    fn sparse(path: &Path) -> Vec<Preset> {
         let store = RedbStore::open(path).expect("a new store");
         let account = AccountV1 { name: "a".into(), plan: Plan::Free, created_at: UnixSeconds(0) };
         let account = AccountRecord::V1(account).latest();
@@ -179,44 +180,48 @@ mod tests {
         (0..PRESETS).step_by(KEPT_OF).map(preset).collect()
     }
 
-    /// Tidies a copy of a store in a process that dies after so many changes of the file; gives those that were left.
-    fn tidy(hollow: &Path, path: &Path, changes: i64) -> i64 {
-        fs::copy(hollow, path).expect("a copy");
+    /// Compacts a copy of a store in a process that dies after `changes` changes of the file; returns those left.
+    fn compact_copy(sparse: &Path, path: &Path, changes: i64) -> i64 {
+        fs::copy(sparse, path).expect("a copy");
         let left = Arc::new(AtomicI64::new(i64::MAX));
         let opener = {
             let left = Arc::clone(&left);
             move |path: &Path| {
                 let file = OpenOptions::new().read(true).write(true).open(path).expect("it is there");
-                let backend = Mortal { file: FileBackend::new(file)?, left: Arc::clone(&left) };
+                let backend = DyingFile { file: FileBackend::new(file)?, left: Arc::clone(&left) };
                 redb::Builder::new().create_with_backend(backend)
             }
         };
         let database = OpenDatabase::open(path, Box::new(opener)).expect("it is whole");
         left.store(changes, Ordering::SeqCst);
-        drop(Upkeep::new(path.into(), IDLE).tidy(&database));
-        // Closing writes as well; the dead do not.
+        drop(Compaction::new(path.into(), IDLE).run(&database));
+        // Closing writes as well; a dead process does not.
         let left = left.swap(0, Ordering::SeqCst);
         drop(database);
         left
     }
 
     #[test]
-    fn a_store_whose_compaction_was_cut_short_anywhere_is_whole() {
+    fn a_store_whose_compaction_was_interrupted_anywhere_is_whole() {
         let folder = tempfile::tempdir().expect("a temporary folder");
-        let (original, path) = (folder.path().join("hollow"), folder.path().join("cut"));
-        let kept = hollow(&original);
+        let (original, path) = (folder.path().join("sparse"), folder.path().join("interrupted"));
+        let kept = sparse(&original);
         let length = |path: &Path| fs::metadata(path).expect("it is there").len();
         let before = length(&original);
 
-        let all = i64::MAX - tidy(&original, &path, i64::MAX);
+        let all = i64::MAX - compact_copy(&original, &path, i64::MAX);
         assert!(length(&path) < before / 2, "{} of {before} bytes: nothing was compacted", length(&path));
         assert!(all > CUTS, "{all} changes");
         for cut in (0..CUTS).map(|turn| turn * all / CUTS) {
-            assert!(tidy(&original, &path, cut) <= 0, "it was not cut at {cut} of {all}");
-            let store = RedbStore::open(&path).unwrap_or_else(|error| panic!("cut at {cut} of {all}: {error}"));
-            assert_eq!(store.presets("a", None, PRESETS).expect("the store reads"), kept, "cut at {cut} of {all}");
+            assert!(compact_copy(&original, &path, cut) <= 0, "it was not interrupted at {cut} of {all}");
+            let store = RedbStore::open(&path).unwrap_or_else(|error| panic!("interrupted at {cut} of {all}: {error}"));
+            assert_eq!(
+                store.presets("a", None, PRESETS).expect("the store reads"),
+                kept,
+                "interrupted at {cut} of {all}"
+            );
             let report = store.check().expect("the store reads");
-            assert!(report.is_sound(), "cut at {cut} of {all}: {:?}", report.findings);
+            assert!(report.is_sound(), "interrupted at {cut} of {all}: {:?}", report.findings);
         }
     }
 }

@@ -1,11 +1,9 @@
-//! The one thread that writes: group commit.
+//! Writer thread with group commit: all changes that queue up during one commit share the next.
 //!
-//! While a commit waits for the disk, changes pile up in the queue; the next commit takes all of them. One change alone
-//! is committed at once. So the latency is one or two commits, whatever the load, and the disk is asked as seldom as
-//! possible.
+//! A single change is committed at once, so the latency is one or two commits at any load, with as few syncs as possible.
 //!
-//! A commit that fails over the storage is tried once more on the file opened anew. Each transaction counts itself
-//! (`facts.rs`), so the reopened file shows whether the failed one was committed after all: it is then acknowledged.
+//! A commit that fails with a storage fault is retried once on the reopened file. Each transaction counts itself
+//! (`tables/meta.rs`), so the reopened file shows whether the failed one was committed after all: it is then acknowledged.
 //! Until the store can write again, other changes are refused at once.
 
 use std::sync::Arc;
@@ -15,35 +13,35 @@ use std::time::{Duration, Instant};
 
 use redb::{Database, Durability};
 
-use super::fault::{Failure, Fault};
-use super::recovery::{Recovery, guarded};
-use super::redb_store::OpenDatabase;
-use super::reserve::Reserve;
+use super::compaction::Compaction;
+use super::database_file::OpenDatabase;
+use super::disk_reserve::DiskReserve;
+use super::reopen::{Reopener, catch_panic};
+use super::storage_fault::{ApplyError, Fault};
 use super::tables::Writing;
-use super::upkeep::Upkeep;
-use super::{Change, ChangeError, Done, QUEUED_CHANGES, Rows};
+use super::{Change, ChangeError, OnCommit, QUEUED_CHANGES, Rows};
 
-/// Changes in one commit. Bounds how long the first of them waits for the others to be written.
+/// Changes in one commit. Limits how long the first waits for the others to be written.
 const CHANGES_PER_COMMIT: usize = 1024;
 
-/// How long changes wait for the reopening that shows whether they were committed.
-const PATIENCE: Duration = Duration::from_secs(30);
+/// How long changes with an unknown outcome wait for the file to be reopened.
+const OUTCOME_TIMEOUT: Duration = Duration::from_secs(30);
 
 enum Message {
     Change(Box<Submitted>),
-    /// A read failed over the storage, on the opening of this number.
+    /// A read failed with a storage fault, in this generation of the open file.
     ReadFailed {
-        opening: u64,
+        generation: u64,
         reason: String,
     },
 }
 
 struct Submitted {
     change: Change,
-    done: Done,
+    done: OnCommit,
 }
 
-/// The writer thread's owner. Dropping it commits what is queued and waits for the thread.
+/// The owner of the writer thread. Dropped, it commits what is queued and waits for the thread.
 #[derive(Debug)]
 pub(super) struct Writer {
     queue: Option<SyncSender<Message>>,
@@ -53,19 +51,19 @@ pub(super) struct Writer {
 impl Writer {
     pub(super) fn start(
         database: Arc<OpenDatabase>,
-        upkeep: Upkeep,
-        recovery: Recovery,
-        reserve: Reserve,
+        compaction: Compaction,
+        reopener: Reopener,
+        reserve: DiskReserve,
     ) -> std::io::Result<Self> {
         let (queue, submitted) = sync_channel(QUEUED_CHANGES);
-        let mut work = Work { database, upkeep, recovery, reserve, undecided: None };
-        work.reserve.renew();
-        let thread = std::thread::Builder::new().name("store-writer".into()).spawn(move || work.run(&submitted))?;
+        let mut state = WriterState { database, compaction, reopener, reserve, unknown_outcome: None };
+        state.reserve.renew();
+        let thread = std::thread::Builder::new().name("store-writer".into()).spawn(move || state.run(&submitted))?;
         Ok(Self { queue: Some(queue), thread: Some(thread) })
     }
 
     /// Queues a change, or refuses it at once when the queue is full.
-    pub(super) fn submit(&self, change: Change, done: Done) {
+    pub(super) fn submit(&self, change: Change, done: OnCommit) {
         let stopped = || ChangeError::Storage("the writer has stopped".into());
         let Some(queue) = &self.queue else { return done(Err(stopped())) };
         match queue.try_send(Message::Change(Box::new(Submitted { change, done }))) {
@@ -76,11 +74,11 @@ impl Writer {
         }
     }
 
-    /// Has the file opened again, which a read of the opening of this number found failed. With a full queue nothing is
-    /// to be done: the next change finds it failed as well.
-    pub(super) fn report(&self, opening: u64, fault: &Fault) {
+    /// Has the file reopened after a failed read of this generation. With a full queue there is nothing to do: the next
+    /// change finds the same fault.
+    pub(super) fn report_read_fault(&self, generation: u64, fault: &Fault) {
         if let Some(queue) = &self.queue {
-            drop(queue.try_send(Message::ReadFailed { opening, reason: fault.to_string() }));
+            drop(queue.try_send(Message::ReadFailed { generation, reason: fault.to_string() }));
         }
     }
 }
@@ -89,52 +87,52 @@ impl Drop for Writer {
     fn drop(&mut self) {
         drop(self.queue.take());
         if let Some(thread) = self.thread.take() {
-            // The thread ends when the queue is empty. Its panics were caught below; there is nothing to report.
+            // The thread ends when the queue is empty. Its panics are caught below.
             drop(thread.join());
         }
     }
 }
 
-/// What the thread works with.
-struct Work {
+/// The state of the thread.
+struct WriterState {
     database: Arc<OpenDatabase>,
-    upkeep: Upkeep,
-    recovery: Recovery,
-    reserve: Reserve,
-    /// Changes of which only the next opening of the file shows whether they were committed.
-    undecided: Option<Undecided>,
+    compaction: Compaction,
+    reopener: Reopener,
+    reserve: DiskReserve,
+    /// Changes whose outcome only the next opening of the file shows.
+    unknown_outcome: Option<UnknownOutcome>,
 }
 
-struct Undecided {
-    waiting: Vec<Done>,
+struct UnknownOutcome {
+    waiting: Vec<OnCommit>,
     attempt: Attempt,
     until: Instant,
 }
 
-/// One transaction, as far as it came.
+/// The progress of one transaction.
 #[derive(Default)]
 struct Attempt {
-    /// Its number; nothing before the last of its changes was applied.
+    /// Its number; `None` before the last of its changes was applied.
     number: Option<u64>,
     results: Vec<Result<Rows, ChangeError>>,
 }
 
 impl Attempt {
-    /// Whether it was committed, after which the file has so many commits.
-    fn is_in(&self, commits: u64) -> bool {
+    /// Whether it was committed, by the number of commits in the file.
+    fn is_committed(&self, commits: u64) -> bool {
         self.number == Some(commits)
     }
 }
 
-impl Work {
+impl WriterState {
     fn run(mut self, submitted: &Receiver<Message>) {
         while let Some(message) = self.next(submitted) {
             match message {
-                Message::Change(first) => self.take(*first, submitted),
-                Message::ReadFailed { opening, reason } => self.after_read(opening, reason),
+                Message::Change(first) => self.write_group(*first, submitted),
+                Message::ReadFailed { generation, reason } => self.after_read(generation, reason),
             }
         }
-        if let Some(Undecided { waiting, .. }) = self.undecided.take() {
+        if let Some(UnknownOutcome { waiting, .. }) = self.unknown_outcome.take() {
             answer_all(waiting, &ChangeError::Storage("the store was closed".into()));
         }
     }
@@ -142,19 +140,19 @@ impl Work {
     /// The next message; `None` when there will be none.
     fn next(&mut self, submitted: &Receiver<Message>) -> Option<Message> {
         loop {
-            let is_failed = self.recovery.reason().is_some();
-            let wait = if is_failed { self.recovery.due_after() } else { self.upkeep.due_after() };
+            let is_failed = self.reopener.reason().is_some();
+            let wait = if is_failed { self.reopener.due_after() } else { self.compaction.due_after() };
             let Some(wait) = wait else { return submitted.recv().ok() };
-            // Messages that keep coming must not put a reopening off.
+            // Continuous messages must not delay a reopening.
             let is_due = is_failed && wait.is_zero();
             match if is_due { Err(RecvTimeoutError::Timeout) } else { submitted.recv_timeout(wait) } {
                 Ok(message) => return Some(message),
                 Err(RecvTimeoutError::Timeout) if is_failed => self.recover(),
                 Err(RecvTimeoutError::Timeout) => {
-                    if let Err(fault) = self.upkeep.tidy(&self.database)
+                    if let Err(fault) = self.compaction.run(&self.database)
                         && fault.needs_reopening()
                     {
-                        self.recovery.fail(fault.to_string());
+                        self.reopener.fail(fault.to_string());
                         self.recover();
                     }
                 }
@@ -163,8 +161,8 @@ impl Work {
         }
     }
 
-    /// Takes all changes that wait with the first one, and writes them.
-    fn take(&mut self, first: Submitted, submitted: &Receiver<Message>) {
+    /// Writes the first change with all others that wait.
+    fn write_group(&mut self, first: Submitted, submitted: &Receiver<Message>) {
         let (mut changes, mut waiting) = (vec![first.change], vec![first.done]);
         let mut read_failed = None;
         while changes.len() < CHANGES_PER_COMMIT && read_failed.is_none() {
@@ -173,25 +171,26 @@ impl Work {
                     changes.push(next.change);
                     waiting.push(next.done);
                 }
-                Ok(Message::ReadFailed { opening, reason }) => read_failed = Some((opening, reason)),
+                Ok(Message::ReadFailed { generation, reason }) => read_failed = Some((generation, reason)),
                 Err(_) => break,
             }
         }
         self.write(&changes, waiting);
-        if let Some((opening, reason)) = read_failed {
-            self.after_read(opening, reason);
+        if let Some((generation, reason)) = read_failed {
+            self.after_read(generation, reason);
         }
     }
 
-    fn write(&mut self, changes: &[Change], waiting: Vec<Done>) {
-        if let Some(reason) = self.recovery.reason() {
+    fn write(&mut self, changes: &[Change], waiting: Vec<OnCommit>) {
+        if let Some(reason) = self.reopener.reason() {
             return answer_all(waiting, &ChangeError::Unavailable(reason.to_owned()));
         }
-        self.upkeep.note(changes.len());
+        self.compaction.record(changes.len());
         for is_last in [false, true] {
             let mut attempt = Attempt::default();
-            // redb panics on some kinds of damage. A panic fails the changes at hand, as any other storage error does.
-            let Err(fault) = guarded(|| self.database.with(|database| commit(database, changes, &mut attempt))) else {
+            // redb panics on some kinds of damage. A panic fails the current changes, as any other storage error does.
+            let Err(fault) = catch_panic(|| self.database.with(|database| commit(database, changes, &mut attempt)))
+            else {
                 self.reserve.renew();
                 return answer(waiting, attempt);
             };
@@ -200,20 +199,21 @@ impl Work {
             if !fault.needs_reopening() {
                 return answer_all(waiting, &ChangeError::Storage(reason));
             }
-            match self.recovery.reopen() {
-                Ok(commits) if attempt.is_in(commits) => return answer(waiting, attempt),
+            match self.reopener.reopen() {
+                Ok(commits) if attempt.is_committed(commits) => return answer(waiting, attempt),
                 Ok(_) if is_last => {
-                    self.recovery.fail(reason.clone());
+                    self.reopener.fail(reason.clone());
                     return answer_all(waiting, &ChangeError::Unavailable(reason));
                 }
                 Ok(_) => {}
                 Err(error) => {
                     tracing::error!(error, "the store could not be opened again");
-                    self.recovery.fail(reason.clone());
+                    self.reopener.fail(reason.clone());
                     if attempt.number.is_none() {
                         return answer_all(waiting, &ChangeError::Unavailable(reason));
                     }
-                    self.undecided = Some(Undecided { waiting, attempt, until: Instant::now() + PATIENCE });
+                    self.unknown_outcome =
+                        Some(UnknownOutcome { waiting, attempt, until: Instant::now() + OUTCOME_TIMEOUT });
                     return;
                 }
             }
@@ -221,41 +221,43 @@ impl Work {
     }
 
     /// A read failed, and with it all further work on that opening of the file.
-    fn after_read(&mut self, opening: u64, reason: String) {
-        if self.recovery.reason().is_none() && opening == self.database.opening() {
+    fn after_read(&mut self, generation: u64, reason: String) {
+        if self.reopener.reason().is_none() && generation == self.database.generation() {
             tracing::error!(reason, "the store failed to read");
-            self.recovery.fail(reason);
+            self.reopener.fail(reason);
             self.recover();
         }
     }
 
-    /// Opens the file again and writes to it.
+    /// Reopens the file and tests whether it can be written.
     fn recover(&mut self) {
-        match self.recovery.reopen() {
+        match self.reopener.reopen() {
             Err(error) => {
-                self.recovery.fail(error.clone());
-                if let Some(Undecided { waiting, .. }) = self.undecided.take_if(|late| late.until <= Instant::now()) {
+                self.reopener.fail(error.clone());
+                if let Some(UnknownOutcome { waiting, .. }) =
+                    self.unknown_outcome.take_if(|late| late.until <= Instant::now())
+                {
                     answer_all(waiting, &ChangeError::Storage(error));
                 }
             }
             Ok(commits) => {
-                if let Some(Undecided { waiting, attempt, .. }) = self.undecided.take() {
-                    if attempt.is_in(commits) {
+                if let Some(UnknownOutcome { waiting, attempt, .. }) = self.unknown_outcome.take() {
+                    if attempt.is_committed(commits) {
                         answer(waiting, attempt);
                     } else {
-                        let reason = self.recovery.reason().unwrap_or_default().to_owned();
+                        let reason = self.reopener.reason().unwrap_or_default().to_owned();
                         answer_all(waiting, &ChangeError::Unavailable(reason));
                     }
                 }
-                match self.recovery.probe() {
+                match self.reopener.probe() {
                     Ok(()) => {
-                        self.recovery.succeed();
+                        self.reopener.succeed();
                         self.reserve.renew();
                     }
                     Err(fault) => {
-                        self.recovery.fail(fault.to_string());
-                        // What fails here the next attempt finds as well; until then the store can be read.
-                        drop(self.recovery.reopen());
+                        self.reopener.fail(fault.to_string());
+                        // An error here is found by the next attempt as well; until then the store can be read.
+                        drop(self.reopener.reopen());
                     }
                 }
             }
@@ -263,11 +265,11 @@ impl Work {
     }
 }
 
-fn answer(waiting: Vec<Done>, attempt: Attempt) {
+fn answer(waiting: Vec<OnCommit>, attempt: Attempt) {
     waiting.into_iter().zip(attempt.results).for_each(|(done, result)| done(result));
 }
 
-fn answer_all(waiting: Vec<Done>, error: &ChangeError) {
+fn answer_all(waiting: Vec<OnCommit>, error: &ChangeError) {
     waiting.into_iter().for_each(|done| done(Err(error.clone())));
 }
 
@@ -280,12 +282,12 @@ fn commit(database: &Database, changes: &[Change], attempt: &mut Attempt) -> Res
         for change in changes {
             attempt.results.push(match tables.apply(change.clone()) {
                 Ok(rows) => Ok(rows),
-                Err(Failure::Refused(refusal)) => Err(refusal),
-                Err(Failure::Fault(fault)) => return Err(fault),
+                Err(ApplyError::Refused(refusal)) => Err(refusal),
+                Err(ApplyError::Fault(fault)) => return Err(fault),
             });
         }
-        // A group that was refused as a whole changed nothing: it needs no disk.
-        if attempt.results.iter().all(Result::is_err) { None } else { Some(tables.facts.count_commit()?) }
+        // A completely refused group changed nothing: it needs no commit.
+        if attempt.results.iter().all(Result::is_err) { None } else { Some(tables.meta.count_commit()?) }
     };
     if number.is_none() {
         transaction.abort()?;

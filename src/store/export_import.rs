@@ -1,15 +1,15 @@
-//! The whole store as lines of JSON, and back.
+//! Exports the whole store as JSON lines, and imports such an export into an empty store.
 //!
 //! ```text
 //! {"row":"store","schema":6,"exported_at":1767225600}
 //! {"row":"account","name":"acme","plan":"paid",…}          before everything that belongs to it
 //! {"row":"key","hash":"9f86…","id":"key_…","account":"acme",…}
 //! {"row":"preset",…}   {"row":"usage",…}   {"row":"key_day",…}   {"row":"request",…}   {"row":"job",…}
-//! {"row":"end","rows":4711}                                what stops before this line is not whole
+//! {"row":"end","rows":4711}                                an export without this line is incomplete
 //! ```
 //!
-//! Records are in their newest form. Nothing is left out, also what [`super::StateStore::load`] is not interested in.
-//! Clips and results of jobs are not in it: a job that was not at its end fails where its clip is missing.
+//! Records are in their newest form, and all of them are included, unlike in [`super::StateStore::load`]. Clips and results
+//! of jobs are not: an unfinished job fails where its clip is missing.
 
 use std::io::{self, BufRead, Read, Write};
 
@@ -17,25 +17,25 @@ use redb::{Durability, ReadableDatabase};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::check::RowCounts;
-use super::fault::{Failure, Fault};
-use super::redb_store::{guarded, unreadable};
+use super::database_file::{catch_panic, read_error};
+use super::integrity_check::RowCounts;
+use super::storage_fault::{ApplyError, Fault};
 use super::tables::{Reading, SCHEMA, Writing};
 use super::{
     Account, Day, Job, Key, KeyDay, KeyHash, Month, OpenError, Preset, RedbStore, Request, UnixSeconds, Usage,
 };
 
-/// A longer line is no row of a store: the largest is a preset.
+/// No row has a longer line; the longest is a preset.
 const MAX_LINE_BYTES: u64 = 1 << 20;
 
-/// The first schema whose accounts have a model.
+/// The first schema whose accounts have an inference mode.
 const WITH_MODELS: u64 = 4;
 
-/// The first schema whose requests say which pictures were billed.
+/// The first schema whose requests list the billed pictures.
 const WITH_PICTURES: u64 = 5;
 
-/// The first schema whose keys have bounds of their own.
-const WITH_KEY_BOUNDS: u64 = 6;
+/// The first schema whose keys have restrictions.
+const WITH_KEY_RESTRICTIONS: u64 = 6;
 
 /// One line.
 #[derive(Debug, Serialize, Deserialize)]
@@ -124,15 +124,15 @@ pub enum ExportError {
 /// Why nothing was imported.
 #[derive(Debug, thiserror::Error)]
 pub enum ImportError {
-    /// The store has rows; they would be mixed with those imported.
+    /// The store has rows, which would be mixed with the imported ones.
     #[error("the store has rows already; only an empty one takes an import")]
     NotEmpty,
-    /// A line is not what an export has there.
+    /// A line is invalid or out of place.
     #[error("line {number}: {reason}")]
     Line {
-        /// The line, from 1 on.
+        /// The line number, from 1.
         number: u64,
-        /// What is wrong with it.
+        /// What is wrong.
         reason: String,
     },
     /// The lines could not be read.
@@ -143,25 +143,25 @@ pub enum ImportError {
     Store(#[from] OpenError),
 }
 
-/// What went wrong inside, where the file's name is not known.
-enum Stop<E> {
+/// An error where the file's name is not known.
+enum TransferError<E> {
     Fault(Fault),
-    Told(E),
+    Data(E),
 }
 
-impl<E, F: Into<Fault>> From<F> for Stop<E> {
+impl<E, F: Into<Fault>> From<F> for TransferError<E> {
     fn from(fault: F) -> Self {
         Self::Fault(fault.into())
     }
 }
 
 impl RedbStore {
-    /// Writes everything in the store, as it is at one moment.
+    /// Writes a consistent snapshot of the whole store.
     ///
     /// # Errors
-    /// When a row is damaged, or the lines cannot be written.
+    /// When a row is damaged, or the output cannot be written.
     pub fn export(&self, mut output: impl Write) -> Result<RowCounts, ExportError> {
-        let written = guarded(self.path(), || {
+        let written = catch_panic(self.path(), || {
             let result = self.database().with(|database| {
                 export(&Reading::open(&database.begin_read()?)?, &mut |line: &Line| {
                     serde_json::to_writer(&mut output, line).map_err(io::Error::from)?;
@@ -170,20 +170,20 @@ impl RedbStore {
             });
             match result {
                 Ok(rows) => Ok(Ok(rows)),
-                Err(Stop::Told(error)) => Ok(Err(ExportError::Output(error))),
-                Err(Stop::Fault(fault)) => Err(unreadable(self.path(), fault)),
+                Err(TransferError::Data(error)) => Ok(Err(ExportError::Output(error))),
+                Err(TransferError::Fault(fault)) => Err(read_error(self.path(), fault)),
             }
         })??;
         output.flush().map_err(ExportError::Output)?;
         Ok(written)
     }
 
-    /// Reads an export into this store, which must be empty: all of it, or nothing.
+    /// Reads an export into this store, which must be empty, in one transaction.
     ///
     /// # Errors
-    /// When the store has rows, a line is wrong or missing, or the store cannot be written.
+    /// When the store has rows, a line is invalid or missing, or the store cannot be written.
     pub fn import(&self, mut input: impl BufRead) -> Result<RowCounts, ImportError> {
-        guarded(self.path(), || {
+        catch_panic(self.path(), || {
             let result = self.database().with(|database| {
                 let mut transaction = database.begin_write()?;
                 transaction.set_durability(Durability::Immediate)?;
@@ -193,8 +193,8 @@ impl RedbStore {
             });
             match result {
                 Ok(rows) => Ok(Ok(rows)),
-                Err(Stop::Told(error)) => Ok(Err(error)),
-                Err(Stop::Fault(fault)) => Err(unreadable(self.path(), fault)),
+                Err(TransferError::Data(error)) => Ok(Err(error)),
+                Err(TransferError::Fault(fault)) => Err(read_error(self.path(), fault)),
             }
         })?
     }
@@ -203,8 +203,8 @@ impl RedbStore {
 /// Writes one line.
 type Emit<'a> = dyn FnMut(&Line) -> io::Result<()> + 'a;
 
-fn export(tables: &Reading, emit: &mut Emit<'_>) -> Result<RowCounts, Stop<io::Error>> {
-    let mut emit = |line: &Line| emit(line).map_err(Stop::Told);
+fn export(tables: &Reading, emit: &mut Emit<'_>) -> Result<RowCounts, TransferError<io::Error>> {
+    let mut emit = |line: &Line| emit(line).map_err(TransferError::Data);
     let mut rows = RowCounts::default();
     emit(&Line::Store { schema: SCHEMA, exported_at: UnixSeconds::now() })?;
     for row in tables.accounts.rows()? {
@@ -249,17 +249,17 @@ const fn total(RowCounts { accounts, keys, presets, usage, key_days, requests, j
     accounts + keys + presets + usage + key_days + requests + jobs
 }
 
-fn import(tables: &mut Writing<'_>, input: &mut dyn BufRead) -> Result<RowCounts, Stop<ImportError>> {
+fn import(tables: &mut Writing<'_>, input: &mut dyn BufRead) -> Result<RowCounts, TransferError<ImportError>> {
     if !tables.is_empty()? {
-        return Err(Stop::Told(ImportError::NotEmpty));
+        return Err(TransferError::Data(ImportError::NotEmpty));
     }
     let mut rows = RowCounts::default();
     let (mut bytes, mut written_by) = (Vec::new(), SCHEMA);
     for number in 1.. {
-        let wrong = |reason: String| Stop::Told(ImportError::Line { number, reason });
+        let wrong = |reason: String| TransferError::Data(ImportError::Line { number, reason });
         bytes.clear();
         let read = Read::take(&mut *input, MAX_LINE_BYTES + 1).read_until(b'\n', &mut bytes);
-        if read.map_err(|error| Stop::Told(ImportError::Input(error)))? == 0 {
+        if read.map_err(|error| TransferError::Data(ImportError::Input(error)))? == 0 {
             return Err(wrong("the end is missing; the export is not whole".into()));
         }
         if bytes.len() as u64 > MAX_LINE_BYTES {
@@ -272,19 +272,19 @@ fn import(tables: &mut Writing<'_>, input: &mut dyn BufRead) -> Result<RowCounts
                 return Err(wrong(format!("schema {schema} is from a newer version; this one reads up to {SCHEMA}")));
             }
             (1, _) => return Err(wrong("the first line does not say that this is an export".into())),
-            (_, Line::End { rows: told }) => {
+            (_, Line::End { rows: exported }) => {
                 let found = total(rows);
-                if found != told {
-                    return Err(wrong(format!("{told} rows were exported and {found} are here")));
+                if found != exported {
+                    return Err(wrong(format!("{exported} rows were exported and {found} are here")));
                 }
                 return Ok(rows);
             }
             (_, line) => match insert(tables, line, &mut rows) {
                 Ok(()) => {}
-                Err(Failure::Refused(refusal)) => return Err(wrong(refusal.to_string())),
-                Err(Failure::Fault(Fault::Damaged(reason))) => return Err(wrong(reason)),
-                Err(Failure::Fault(fault @ (Fault::Storage(_) | Fault::Panicked | Fault::Closed))) => {
-                    return Err(Stop::Fault(fault));
+                Err(ApplyError::Refused(refusal)) => return Err(wrong(refusal.to_string())),
+                Err(ApplyError::Fault(Fault::Damaged(reason))) => return Err(wrong(reason)),
+                Err(ApplyError::Fault(fault @ (Fault::Storage(_) | Fault::Panicked | Fault::Closed))) => {
+                    return Err(TransferError::Fault(fault));
                 }
             },
         }
@@ -292,7 +292,7 @@ fn import(tables: &mut Writing<'_>, input: &mut dyn BufRead) -> Result<RowCounts
     unreachable!("the line numbers do not end")
 }
 
-/// A line, if writing it again gives what was read: nothing in it is unknown, and nothing is missing that its schema knew.
+/// Parses a line, which must serialize to the same JSON again: no field is unknown, and none of its schema is missing.
 fn parse(bytes: &[u8], schema: u64) -> Result<Line, String> {
     let mut value: Value = serde_json::from_slice(bytes).map_err(|error| format!("no JSON: {error}"))?;
     if schema < WITH_MODELS
@@ -308,7 +308,7 @@ fn parse(bytes: &[u8], schema: u64) -> Result<Line, String> {
         let pictures = serde_json::to_value(hexes(Request::pictures_before_v2())).map_err(|error| error.to_string())?;
         request.entry("pictures").or_insert(pictures);
     }
-    if schema < WITH_KEY_BOUNDS
+    if schema < WITH_KEY_RESTRICTIONS
         && value["row"] == "key"
         && let Some(key) = value.as_object_mut()
     {
@@ -322,9 +322,9 @@ fn parse(bytes: &[u8], schema: u64) -> Result<Line, String> {
     if known == value { Ok(line) } else { Err("it has fields that this version does not know, or lacks some".into()) }
 }
 
-/// Adds a row with the checks of a change, and without replacing any.
-fn insert(tables: &mut Writing<'_>, line: Line, rows: &mut RowCounts) -> Result<(), Failure> {
-    let twice = |what: &str| Err(Failure::Fault(Fault::Damaged(format!("this {what} is there already"))));
+/// Adds a row with the checks of a change, without replacing any.
+fn insert(tables: &mut Writing<'_>, line: Line, rows: &mut RowCounts) -> Result<(), ApplyError> {
+    let duplicate = |what: &str| Err(ApplyError::Fault(Fault::Damaged(format!("this {what} is there already"))));
     match line {
         Line::Account(account) => {
             tables.accounts.check_new(&account.name)?;
@@ -332,42 +332,42 @@ fn insert(tables: &mut Writing<'_>, line: Line, rows: &mut RowCounts) -> Result<
             rows.accounts += 1;
         }
         Line::Key { hash: Hex(hash), key } => {
-            tables.accounts.named(&key.account)?;
+            tables.accounts.require(&key.account)?;
             tables.keys.check_new(KeyHash(hash), &key)?;
             tables.keys.put(KeyHash(hash), key)?;
             rows.keys += 1;
         }
         Line::Preset(preset) => {
-            tables.accounts.named(&preset.account)?;
+            tables.accounts.require(&preset.account)?;
             if tables.presets.get(&preset.account, &preset.id)?.is_some() {
-                return twice("preset");
+                return duplicate("preset");
             }
             tables.presets.put(preset)?;
             rows.presets += 1;
         }
         Line::Usage { account, month, usage } => {
-            tables.accounts.named(&account)?;
+            tables.accounts.require(&account)?;
             if !month.is_valid() {
                 return Err(Fault::Damaged(format!("there is no month {month}")).into());
             }
             if tables.usage.get(&account, month)?.is_some() {
-                return twice("month of the account");
+                return duplicate("month of the account");
             }
             tables.usage.add(&account, month, usage)?;
             rows.usage += 1;
         }
         Line::KeyDay { account, key_id, day, used } => {
-            tables.accounts.named(&account)?;
+            tables.accounts.require(&account)?;
             if tables.key_days.get(&account, day, &key_id)?.is_some() {
-                return twice("day of the key");
+                return duplicate("day of the key");
             }
             tables.key_days.add(&account, day, &key_id, used)?;
             rows.key_days += 1;
         }
         Line::Request { account, key, fingerprint: Hex(fingerprint), images, at, pictures } => {
-            tables.accounts.named(&account)?;
+            tables.accounts.require(&account)?;
             if tables.requests.get(&account, &key)?.is_some() {
-                return twice("request");
+                return duplicate("request");
             }
             let pictures = pictures.into_iter().map(|picture| picture.map(|Hex(hash)| hash)).collect();
             tables.requests.put(&account, &key, Request { fingerprint, images, at, pictures })?;
@@ -377,7 +377,7 @@ fn insert(tables: &mut Writing<'_>, line: Line, rows: &mut RowCounts) -> Result<
             if !Job::is_id(&job.id) {
                 return Err(Fault::Damaged(format!("no job can be called {}", job.id)).into());
             }
-            tables.accounts.named(&job.account)?;
+            tables.accounts.require(&job.account)?;
             tables.jobs.check_new(&job)?;
             tables.jobs.put(*job)?;
             rows.jobs += 1;

@@ -1,4 +1,4 @@
-//! What goes wrong between a table and its caller.
+//! Storage faults (I/O errors, damaged rows, engine panics), and why a change was not applied.
 
 use super::{ChangeError, RecordError};
 
@@ -7,21 +7,21 @@ use super::{ChangeError, RecordError};
 pub(super) enum Fault {
     /// The file or the storage engine failed.
     Storage(redb::Error),
-    /// A row does not mean anything, or two rows contradict each other.
+    /// A row cannot be decoded, or two rows contradict each other.
     Damaged(String),
-    /// The storage engine panicked, as it does over some kinds of damage.
+    /// The storage engine panicked, as it does on some kinds of damage.
     Panicked,
     /// The file is closed: it could not be opened again after a fault.
     Closed,
 }
 
 impl Fault {
-    /// A row that is no record.
+    /// A row that cannot be decoded.
     pub(super) fn unreadable(row: impl std::fmt::Display, error: &RecordError) -> Self {
         Self::Damaged(format!("{row}: {error}"))
     }
 
-    /// Whether the storage engine takes no more work until the file is opened again.
+    /// Whether the storage engine refuses further work until the file is opened again.
     pub(super) const fn needs_reopening(&self) -> bool {
         match self {
             Self::Storage(_) | Self::Panicked | Self::Closed => true,
@@ -29,7 +29,7 @@ impl Fault {
         }
     }
 
-    /// As [`Self::needs_reopening`], for a read: an I/O error, the first one or a later one.
+    /// The same for a read: an I/O error, the first one or a later one.
     pub(super) const fn is_io(&self) -> bool {
         matches!(self, Self::Storage(redb::Error::Io(_) | redb::Error::PreviousIo))
     }
@@ -52,22 +52,22 @@ impl std::fmt::Display for Fault {
     }
 }
 
-/// Why a change did not go into the transaction.
+/// Why a change was not applied to the transaction.
 #[derive(Debug)]
-pub(super) enum Failure {
-    /// The change is not possible; the transaction is unharmed.
+pub(super) enum ApplyError {
+    /// The change was refused; the transaction is unchanged.
     Refused(ChangeError),
-    /// The file failed; the whole transaction is void.
+    /// The storage failed; the whole transaction is void.
     Fault(Fault),
 }
 
-impl<E: Into<Fault>> From<E> for Failure {
+impl<E: Into<Fault>> From<E> for ApplyError {
     fn from(error: E) -> Self {
         Self::Fault(error.into())
     }
 }
 
-impl From<ChangeError> for Failure {
+impl From<ChangeError> for ApplyError {
     fn from(refusal: ChangeError) -> Self {
         Self::Refused(refusal)
     }
