@@ -1,107 +1,106 @@
-//! How many backdrops may be made in a day, by all accounts together.
+//! Daily quota of generated backdrops, for all accounts together.
 //!
-//! As in the ledger, a request takes its place before any work and keeps it by what the store commits when it succeeds;
-//! a place that is dropped is free again. Places that are kept and places that are taken are judged together, under one
-//! lock: however many requests run at once, never more backdrops are made than the day has. What is kept survives a
-//! restart; places that were only taken end with the process, as their requests do.
+//! As in billing, a request reserves before any work, and the store commits the count when it succeeds; dropping the
+//! reservation releases it. Committed and reserved backdrops are counted under one lock, so that concurrent requests never
+//! exceed the quota. The committed count survives a restart; reservations end with the process, as their requests do.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use super::write::{WriteError, write};
-use crate::store::{Change, Day, Generated, Rows, StateStore, UnixSeconds};
+use super::store_write::{WriteError, write_change};
+use crate::store::{Change, Day, GeneratedCount, Rows, StateStore, UnixSeconds};
 
-/// The count of the day. Clones share it.
+/// The quota of the day. Clones share one counter.
 #[derive(Clone, Debug)]
-pub struct Daily(Arc<Shared>);
+pub struct BackdropQuota(Arc<Shared>);
 
 #[derive(Debug)]
 struct Shared {
     store: Arc<dyn StateStore>,
-    tally: Mutex<Tally>,
+    counter: Mutex<Counter>,
 }
 
 #[derive(Debug)]
-struct Tally {
-    kept: Generated,
-    /// Of the same day.
-    taken: u32,
+struct Counter {
+    committed: GeneratedCount,
+    /// On the same day.
+    reserved: u32,
 }
 
-/// Room for one backdrop. Gives it back when it is dropped.
+/// Reserves one backdrop. Releases it when it is dropped.
 #[derive(Debug)]
-#[must_use = "dropped, it gives its place back"]
-pub struct Place {
-    daily: Daily,
+#[must_use = "dropped, it releases its backdrop"]
+pub struct BackdropReservation {
+    quota: BackdropQuota,
     day: Day,
 }
 
 /// The backdrops of the day are used up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("the backdrops of today are used up; there are new ones from {resets_at}")]
-pub struct DayExhausted {
+pub struct BackdropQuotaExhausted {
     /// When the next day begins.
     pub resets_at: UnixSeconds,
 }
 
-impl Daily {
-    /// With what the store has now.
-    pub(super) fn new(store: Arc<dyn StateStore>, kept: Generated) -> Self {
-        Self(Arc::new(Shared { store, tally: Mutex::new(Tally { kept, taken: 0 }) }))
+impl BackdropQuota {
+    /// With the count that the store has now.
+    pub(super) fn new(store: Arc<dyn StateStore>, committed: GeneratedCount) -> Self {
+        Self(Arc::new(Shared { store, counter: Mutex::new(Counter { committed, reserved: 0 }) }))
     }
 
-    /// Takes a place of the day that `now` is in, of which there are `most`.
+    /// Reserves one of `max` backdrops on the day that `now` is in.
     ///
     /// # Errors
-    /// When all are kept or taken.
-    pub fn take(&self, most: u32, now: UnixSeconds) -> Result<Place, DayExhausted> {
-        let mut tally = self.lock();
-        // A clock that ran backwards must not give a day its places again.
-        let day = Day::of(now).max(tally.kept.day);
-        if day > tally.kept.day {
-            *tally = Tally { kept: Generated { day, count: 0 }, taken: 0 };
+    /// When all are committed or reserved.
+    pub fn reserve(&self, max: u32, now: UnixSeconds) -> Result<BackdropReservation, BackdropQuotaExhausted> {
+        let mut counter = self.lock();
+        // A clock that ran backwards must not reset the count of a day.
+        let day = Day::of(now).max(counter.committed.day);
+        if day > counter.committed.day {
+            *counter = Counter { committed: GeneratedCount { day, count: 0 }, reserved: 0 };
         }
-        if tally.kept.count.saturating_add(tally.taken) >= most {
-            return Err(DayExhausted { resets_at: day.ends() });
+        if counter.committed.count.saturating_add(counter.reserved) >= max {
+            return Err(BackdropQuotaExhausted { resets_at: day.ends() });
         }
-        tally.taken += 1;
-        Ok(Place { daily: self.clone(), day })
+        counter.reserved += 1;
+        Ok(BackdropReservation { quota: self.clone(), day })
     }
 
     /// Held for a few sums, never across an await. No sum panics, so poison is no reason to stop.
-    fn lock(&self) -> MutexGuard<'_, Tally> {
-        self.0.tally.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> MutexGuard<'_, Counter> {
+        self.0.counter.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Place {
-    /// Counts the backdrop for good. Durable when it returns; once polled it is under way, and not lost when this is
+impl BackdropReservation {
+    /// Commits the backdrop to the count. Durable when it returns; once polled it is in progress, and not lost when this is
     /// dropped.
     ///
     /// # Errors
-    /// When it could not be written: the place is given back.
-    pub async fn keep(self) -> Result<(), WriteError> {
-        let daily = self.daily.clone();
+    /// When it could not be written: the backdrop is released.
+    pub async fn commit(self) -> Result<(), WriteError> {
+        let quota = self.quota.clone();
         let change = Change::CountGenerated { day: self.day };
         let committed = move |rows: &Rows| {
             if let Some(generated) = rows.generated {
-                let mut tally = self.daily.lock();
-                if generated.day >= tally.kept.day {
-                    tally.kept = generated;
+                let mut counter = self.quota.lock();
+                if generated.day >= counter.committed.day {
+                    counter.committed = generated;
                 }
             }
-            // Its place goes with the closure, after it is counted: nobody finds room in between.
+            // Released after it is counted, so that no other request takes the last backdrop in between.
             drop(self);
         };
-        write(&*daily.0.store, change, committed).await.map(|_| ())
+        write_change(&*quota.0.store, change, committed).await.map(|_| ())
     }
 }
 
-impl Drop for Place {
+impl Drop for BackdropReservation {
     fn drop(&mut self) {
-        let mut tally = self.daily.lock();
-        // Of a day that is over nothing is taken any more.
-        if tally.kept.day == self.day {
-            tally.taken = tally.taken.saturating_sub(1);
+        let mut counter = self.quota.lock();
+        // A new day starts without reservations.
+        if counter.committed.day == self.day {
+            counter.reserved = counter.reserved.saturating_sub(1);
         }
     }
 }
@@ -109,88 +108,84 @@ impl Drop for Place {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::account::memory_store::{MemoryStore, Mood};
+    use crate::account::memory_store::{CommitMode, MemoryStore};
 
     /// Noon of some day.
     const NOON: UnixSeconds = UnixSeconds(20_000 * 86_400 + 43_200);
     const TOMORROW: UnixSeconds = UnixSeconds(NOON.0 + 86_400);
 
-    fn daily(store: &MemoryStore) -> Daily {
-        store.start_daily()
-    }
-
     #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-    async fn of_200_requests_at_once_exactly_as_many_get_through_as_the_day_has() {
+    async fn of_200_concurrent_requests_exactly_the_daily_quota_succeeds() {
         let store = MemoryStore::default();
-        let daily = daily(&store);
+        let quota = store.start_backdrop_quota();
         let request = |number: u32| {
-            let daily = daily.clone();
+            let quota = quota.clone();
             tokio::spawn(async move {
-                let Ok(place) = daily.take(50, NOON) else { return 0 };
+                let Ok(reservation) = quota.reserve(50, NOON) else { return 0 };
                 tokio::task::yield_now().await;
-                // Some fail; theirs are free again.
+                // Some fail and release their backdrop.
                 if number.is_multiple_of(5) {
                     return 0;
                 }
-                place.keep().await.expect("the store writes");
+                reservation.commit().await.expect("the store writes");
                 1
             })
         };
         let tasks: Vec<_> = (0..200).map(request).collect();
-        let mut kept = 0;
+        let mut committed = 0;
         for task in tasks {
-            kept += task.await.expect("no panic");
+            committed += task.await.expect("no panic");
         }
-        assert!(kept <= 50, "{kept}");
+        assert!(committed <= 50, "{committed}");
         let mut rest = Vec::new();
-        while let Ok(place) = daily.take(50, NOON) {
-            rest.push(place);
+        while let Ok(reservation) = quota.reserve(50, NOON) {
+            rest.push(reservation);
         }
-        assert_eq!(kept + rest.len(), 50, "what failed was given back");
+        assert_eq!(committed + rest.len(), 50, "failed requests released theirs");
     }
 
     #[tokio::test]
-    async fn what_was_kept_is_known_after_a_restart_and_what_was_taken_is_free() {
+    async fn a_restart_keeps_the_committed_count_and_releases_reservations() {
         let store = MemoryStore::default();
-        let running = daily(&store);
-        running.take(3, NOON).expect("room").keep().await.expect("it writes");
-        let cut_off = running.take(3, NOON).expect("room");
-        let restarted = daily(&store);
-        let places = [restarted.take(3, NOON), restarted.take(3, NOON), restarted.take(3, NOON)];
-        assert_eq!(places.iter().filter(|place| place.is_ok()).count(), 2);
-        assert_eq!(places[2].as_ref().expect_err("full").resets_at, Day::of(NOON).ends());
+        let running = store.start_backdrop_quota();
+        running.reserve(3, NOON).expect("room").commit().await.expect("it writes");
+        let cut_off = running.reserve(3, NOON).expect("room");
+        let restarted = store.start_backdrop_quota();
+        let reservations = [restarted.reserve(3, NOON), restarted.reserve(3, NOON), restarted.reserve(3, NOON)];
+        assert_eq!(reservations.iter().filter(|reservation| reservation.is_ok()).count(), 2);
+        assert_eq!(reservations[2].as_ref().expect_err("full").resets_at, Day::of(NOON).ends());
         drop(cut_off);
     }
 
     #[tokio::test]
-    async fn the_next_day_has_all_its_places_and_nothing_of_the_one_before_comes_back_to_it() {
+    async fn the_next_day_has_its_full_quota_whatever_ends_on_it() {
         let store = MemoryStore::default();
-        let daily = daily(&store);
-        let late = daily.take(1, NOON).expect("room");
-        assert!(daily.take(1, NOON).is_err());
-        let today = daily.take(1, TOMORROW).expect("another day");
+        let quota = store.start_backdrop_quota();
+        let late = quota.reserve(1, NOON).expect("room");
+        assert!(quota.reserve(1, NOON).is_err());
+        let today = quota.reserve(1, TOMORROW).expect("another day");
         drop(late);
-        assert!(daily.take(1, TOMORROW).is_err(), "a place of yesterday is none of today");
+        assert!(quota.reserve(1, TOMORROW).is_err(), "a reservation of yesterday does not free one of today");
         // The clock runs backwards: the day stays.
-        assert_eq!(daily.take(1, NOON).expect_err("full").resets_at, Day::of(TOMORROW).ends());
-        today.keep().await.expect("it writes");
-        assert!(daily.take(1, TOMORROW).is_err());
-        let slow = daily.take(2, TOMORROW).expect("room for a second");
+        assert_eq!(quota.reserve(1, NOON).expect_err("full").resets_at, Day::of(TOMORROW).ends());
+        today.commit().await.expect("it writes");
+        assert!(quota.reserve(1, TOMORROW).is_err());
+        let slow = quota.reserve(2, TOMORROW).expect("room for a second");
         let after = UnixSeconds(TOMORROW.0 + 86_400);
-        daily.take(1, after).expect("a third day").keep().await.expect("it writes");
-        slow.keep().await.expect("it writes");
-        assert!(daily.take(2, after).is_ok(), "the second day's is not counted on the third");
+        quota.reserve(1, after).expect("a third day").commit().await.expect("it writes");
+        slow.commit().await.expect("it writes");
+        assert!(quota.reserve(2, after).is_ok(), "the second day's backdrop is not counted on the third");
     }
 
     #[tokio::test]
-    async fn a_place_that_could_not_be_written_is_free_again() {
+    async fn a_reservation_that_could_not_be_committed_is_released() {
         let store = MemoryStore::default();
-        let daily = daily(&store);
-        let place = daily.take(1, NOON).expect("room");
-        store.set(Mood::Busy);
-        assert!(place.keep().await.is_err());
-        store.set(Mood::Willing);
-        assert!(daily.take(1, NOON).is_ok());
-        assert!(daily.take(0, NOON).is_err(), "no places, no work");
+        let quota = store.start_backdrop_quota();
+        let reservation = quota.reserve(1, NOON).expect("room");
+        store.set_mode(CommitMode::Busy);
+        assert!(reservation.commit().await.is_err());
+        store.set_mode(CommitMode::Immediate);
+        assert!(quota.reserve(1, NOON).is_ok());
+        assert!(quota.reserve(0, NOON).is_err(), "a quota of 0 allows nothing");
     }
 }

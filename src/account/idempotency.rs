@@ -1,14 +1,14 @@
-//! `Idempotency-Key`: a request that is sent again is not billed again.
+//! `Idempotency-Key`: claims a key for a request, so that a repeated request is not billed again.
 //!
-//! The first request with a key gets a [`Permit`]. When it is billed, the key is remembered for 24 hours, in the same
-//! transaction as the bill; when it fails, the permit is dropped and the key is as new. The same request sent meanwhile
-//! waits for that. Results are not kept: the repeated request is computed again, with nothing to pay.
+//! The first request with a key gets a [`ClaimGuard`]. When it is billed, the key is remembered for 24 hours, in the same
+//! transaction as the bill; when it fails, the guard is dropped and the key is free again. The same request sent meanwhile
+//! waits for that. Results are not stored: a repeated request is computed again, without a bill.
 //!
-//! What is fetched for a request is known only after that. It is remembered picture by picture, so that other bytes
-//! behind the same address are not computed again for nothing, and a picture of a batch that failed may be made and
-//! billed later: such a request gets a permit again.
+//! The bytes behind an address are known only after fetching. Requests are remembered picture by picture, so that changed
+//! bytes behind the same address are not computed again without a bill, and a failed picture of a batch may be billed
+//! later: such a request gets a guard again.
 
-use std::collections::hash_map::Entry as Place;
+use std::collections::hash_map::Entry as Slot;
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
@@ -16,15 +16,15 @@ use sha2::{Digest, Sha256};
 use tokio::sync::watch;
 
 use super::IdempotencyKey;
-use super::write::{WriteError, write};
+use super::store_write::{WriteError, write_change};
 use crate::store::{Change, REQUEST_SECONDS, Request, StateStore, UnixSeconds};
 
-/// Old requests dropped from memory on the way of one that comes: more than come, and little to wait for.
-const DROPPED_AT_ONCE: usize = 4;
+/// Old requests dropped from memory with each new one: more than arrive, and little work.
+const DROPPED_PER_CLAIM: usize = 4;
 
-/// The requests of the last 24 hours that had a key. Clones share one state.
+/// The keys of the last 24 hours. Clones share one state.
 #[derive(Clone, Debug)]
-pub struct Requests(Arc<Shared>);
+pub struct IdempotencyKeys(Arc<Shared>);
 
 #[derive(Debug)]
 struct Shared {
@@ -38,16 +38,16 @@ type Id = [u8; 32];
 #[derive(Debug, Default)]
 struct Memory {
     entries: HashMap<Id, Entry>,
-    /// The billed ones in the order in which they were billed. An entry that is not there any more, or was billed again
-    /// later, is passed over.
+    /// The billed ones in the order in which they were billed. Entries that are gone, or were billed again later, are
+    /// skipped.
     billed: VecDeque<(UnixSeconds, Id)>,
 }
 
 #[derive(Debug)]
 enum Entry {
-    /// Its permit is out; the channel closes when that is gone.
+    /// Claimed; the channel closes when the guard is dropped.
     Running { fingerprint: [u8; 32], ended: watch::Receiver<()> },
-    /// Billed, for some of its pictures at least.
+    /// Billed for at least some of its pictures.
     Billed(Billed),
 }
 
@@ -59,38 +59,38 @@ struct Billed {
     pictures: BilledPictures,
 }
 
-/// The pictures of a request, by their place in it: SHA-256 of what was fetched for those that were billed.
+/// The pictures of a request by position: SHA-256 of what was fetched, for those that were billed.
 pub type BilledPictures = Arc<[Option<[u8; 32]>]>;
 
-/// What a request with a key is.
+/// The outcome of claiming a key.
 #[derive(Debug)]
-pub enum Begin {
-    /// The first one, or one of which some pictures are not billed: bill it with the permit, or drop the permit.
-    First(Permit),
-    /// The same again, and all of its pictures were billed: answer it, and bill nothing.
-    Repeat(BilledPictures),
-    /// Another request under the same key.
+pub enum Claim {
+    /// The first request with the key, or one with unbilled pictures: bill it with the guard, or drop the guard.
+    New(ClaimGuard),
+    /// A repetition, with all pictures billed: answer it without a bill.
+    Replay(BilledPictures),
+    /// The key belongs to another request.
     Conflict,
 }
 
-/// The right to be billed under a key. Nobody else has it until this is billed or dropped.
+/// The exclusive right to bill under a key, until it is billed or dropped.
 #[derive(Debug)]
-#[must_use = "dropped, it lets the next request with the key be the first"]
-pub struct Permit {
-    requests: Requests,
+#[must_use = "dropped, it frees the key"]
+pub struct ClaimGuard {
+    keys: IdempotencyKeys,
     id: Id,
     key: String,
     fingerprint: [u8; 32],
     at: UnixSeconds,
-    /// What was billed before.
+    /// What was billed under the key before.
     earlier: Option<Billed>,
-    /// What is to be remembered as billed.
+    /// The pictures to remember as billed.
     pictures: BilledPictures,
-    /// Dropped after the entry was changed: fields go after `Drop::drop`.
+    /// Dropped after the entry is changed: fields are dropped after `Drop::drop`.
     _ended: watch::Sender<()>,
 }
 
-impl Requests {
+impl IdempotencyKeys {
     /// With the requests that the store remembers.
     pub(super) fn new(store: Arc<dyn StateStore>, requests: Vec<(String, String, Request)>) -> Self {
         let mut memory = Memory::default();
@@ -103,69 +103,68 @@ impl Requests {
         Self(Arc::new(Shared { store, memory: Mutex::new(memory) }))
     }
 
-    /// Finds out what a request is. While the same request is under way this waits for its end; bound the waiting as
-    /// the work is bound. `fingerprint` is the SHA-256 of all that was sent,
-    /// with the fields of its preset.
-    pub async fn begin(&self, account: &str, key: &IdempotencyKey, fingerprint: [u8; 32], now: UnixSeconds) -> Begin {
+    /// Claims a key for a request. While the same request is in progress this waits for its end; put the same time limit
+    /// on it as on the work. `fingerprint` is the SHA-256 of the request, with the fields of its preset.
+    pub async fn claim(&self, account: &str, key: &IdempotencyKey, fingerprint: [u8; 32], now: UnixSeconds) -> Claim {
         let id = id(account, key.as_str());
         loop {
-            let mut ended = match self.look(id, key, fingerprint, now) {
+            let mut ended = match self.try_claim(id, key, fingerprint, now) {
                 Ok(begin) => return begin,
                 Err(ended) => ended,
             };
-            // Nothing is ever sent: this ends when the permit goes, with an error that says so.
+            // Nothing is ever sent: this returns, with an error, when the guard is dropped.
             let _ = ended.changed().await;
         }
     }
 
-    /// Forgets what is older than 24 hours, here and in the store.
+    /// Drops keys older than 24 hours, in memory and in the store.
     ///
     /// # Errors
     /// When the store cannot write.
-    pub async fn forget(&self, now: UnixSeconds) -> Result<(), WriteError> {
+    pub async fn drop_old(&self, now: UnixSeconds) -> Result<(), WriteError> {
         let before = oldest_kept(now);
-        // In pieces, so that requests come in between.
+        // In batches, so that requests are served in between.
         while self.lock().drop_before(before, 1000) {
             tokio::task::yield_now().await;
         }
-        write(&*self.0.store, Change::ForgetRequests { before }, |_| ()).await?;
+        write_change(&*self.0.store, Change::ForgetRequests { before }, |_| ()).await?;
         Ok(())
     }
 
-    /// The answer, or what to wait for before asking again.
-    fn look(
+    /// The outcome, or a channel to wait for before the next attempt.
+    fn try_claim(
         &self,
         id: Id,
         key: &IdempotencyKey,
         fingerprint: [u8; 32],
         now: UnixSeconds,
-    ) -> Result<Begin, watch::Receiver<()>> {
+    ) -> Result<Claim, watch::Receiver<()>> {
         let mut memory = self.lock();
         let oldest = oldest_kept(now);
-        memory.drop_before(oldest, DROPPED_AT_ONCE);
+        memory.drop_before(oldest, DROPPED_PER_CLAIM);
         let (sender, receiver) = watch::channel(());
         let running = Entry::Running { fingerprint, ended: receiver };
         let mut earlier = None;
         match memory.entries.entry(id) {
-            Place::Occupied(mut place) => {
+            Slot::Occupied(mut place) => {
                 match place.get() {
                     Entry::Running { fingerprint: first, ended } if *first == fingerprint => return Err(ended.clone()),
-                    Entry::Running { .. } => return Ok(Begin::Conflict),
+                    Entry::Running { .. } => return Ok(Claim::Conflict),
                     Entry::Billed(first) if first.at < oldest => {}
-                    Entry::Billed(first) if first.fingerprint != fingerprint => return Ok(Begin::Conflict),
+                    Entry::Billed(first) if first.fingerprint != fingerprint => return Ok(Claim::Conflict),
                     Entry::Billed(first) if first.pictures.iter().all(Option::is_some) => {
-                        return Ok(Begin::Repeat(Arc::clone(&first.pictures)));
+                        return Ok(Claim::Replay(Arc::clone(&first.pictures)));
                     }
                     Entry::Billed(first) => earlier = Some(first.clone()),
                 }
                 place.insert(running);
             }
-            Place::Vacant(place) => drop(place.insert(running)),
+            Slot::Vacant(place) => drop(place.insert(running)),
         }
         let key = key.as_str().to_owned();
         let pictures = earlier.as_ref().map(|earlier| Arc::clone(&earlier.pictures)).unwrap_or_default();
-        let requests = self.clone();
-        Ok(Begin::First(Permit { requests, id, key, fingerprint, at: now, earlier, pictures, _ended: sender }))
+        let keys = self.clone();
+        Ok(Claim::New(ClaimGuard { keys, id, key, fingerprint, at: now, earlier, pictures, _ended: sender }))
     }
 
     /// Held for a look-up, never across an await. A panic under the lock leaves whole entries, so poison is no reason
@@ -181,12 +180,12 @@ impl Memory {
         self.entries.insert(id, Entry::Billed(billed));
     }
 
-    /// Drops up to `most` billed requests from before a time, oldest first. Whether there may be more.
-    fn drop_before(&mut self, before: UnixSeconds, most: usize) -> bool {
-        // Added again at the end, or one that runs on would be seen without end.
+    /// Drops up to `max` billed requests from before a time, oldest first. Returns whether there may be more.
+    fn drop_before(&mut self, before: UnixSeconds, max: usize) -> bool {
+        // Appended after the loop: a running request would otherwise be found again and again.
         let mut running = Vec::new();
         let mut may_be_more = true;
-        for _ in 0..most {
+        for _ in 0..max {
             let Some(&(at, id)) = self.billed.front().filter(|(at, _)| *at < before) else {
                 may_be_more = false;
                 break;
@@ -194,40 +193,40 @@ impl Memory {
             self.billed.pop_front();
             match self.entries.get(&id) {
                 Some(Entry::Billed(latest)) if latest.at == at => drop(self.entries.remove(&id)),
-                // Its permit may restore what was billed before.
+                // Its guard may restore what was billed before.
                 Some(Entry::Running { .. }) => running.push((at, id)),
                 Some(Entry::Billed(_)) | None => {}
             }
         }
-        may_be_more &= running.len() < most;
+        may_be_more &= running.len() < max;
         self.billed.extend(running);
         may_be_more
     }
 }
 
-impl Permit {
+impl ClaimGuard {
     /// The pictures that were billed under the key before.
     #[must_use]
     pub fn pictures(&self) -> &BilledPictures {
         &self.pictures
     }
 
-    /// With all the pictures that are billed when this is, those of before included.
+    /// Sets the pictures that are billed with this, earlier ones included.
     pub fn with_pictures(mut self, pictures: BilledPictures) -> Self {
         self.pictures = pictures;
         self
     }
 
-    /// What the store is to remember when `images` more are billed.
+    /// The record to store when `images` more are billed.
     pub(super) fn request(&self, images: u64) -> (String, Request) {
         let Billed { fingerprint, images, at, pictures } = self.bill(images);
         (self.key.clone(), Request { fingerprint, images, at, pictures: pictures.to_vec() })
     }
 
-    /// To be called when the store has it.
+    /// To be called when the record is committed.
     pub(super) fn billed(self, images: u64) {
         let billed = self.bill(images);
-        self.requests.lock().remember(self.id, billed);
+        self.keys.lock().remember(self.id, billed);
     }
 
     fn bill(&self, images: u64) -> Billed {
@@ -237,15 +236,15 @@ impl Permit {
     }
 }
 
-impl Drop for Permit {
+impl Drop for ClaimGuard {
     fn drop(&mut self) {
-        let mut memory = self.requests.lock();
-        // A billed one stays.
+        let mut memory = self.keys.lock();
+        // A billed entry stays.
         if !matches!(memory.entries.get(&self.id), Some(Entry::Running { .. })) {
             return;
         }
         match self.earlier.take() {
-            // Its place in the queue is still there.
+            // Its entry in `billed` is still there.
             Some(earlier) => drop(memory.entries.insert(self.id, Entry::Billed(earlier))),
             None => drop(memory.entries.remove(&self.id)),
         }
@@ -257,15 +256,15 @@ fn oldest_kept(now: UnixSeconds) -> UnixSeconds {
 }
 
 fn id(account: &str, key: &str) -> Id {
-    // An account's name has no zero byte, so two pairs never read the same.
+    // An account's name has no zero byte, so different pairs have different texts.
     Sha256::new().chain_update(account).chain_update([0]).chain_update(key).finalize().into()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::account::Ledger;
-    use crate::account::memory_store::{MemoryStore, Mood};
+    use crate::account::Billing;
+    use crate::account::memory_store::{CommitMode, MemoryStore};
     use crate::store::Plan;
     use futures_util::FutureExt;
     use proptest::prelude::*;
@@ -281,76 +280,76 @@ mod tests {
         UnixSeconds(NOW.0 + seconds)
     }
 
-    async fn bill(ledger: &Ledger, permit: Permit) {
-        let reservation = ledger.reserve("a", Plan::Paid, 1, NOW).expect("no bound");
-        reservation.bill(1, 5000, Some(permit)).await.expect("the store writes");
+    async fn bill(billing: &Billing, guard: ClaimGuard) {
+        let reservation = billing.reserve("a", Plan::Paid, 1, NOW).expect("no bound");
+        reservation.bill(1, 5000, Some(guard)).await.expect("the store writes");
     }
 
-    /// Without waiting: `None` where it would.
-    fn begin(requests: &Requests, name: &str, fingerprint: u8, now: UnixSeconds) -> Option<Begin> {
-        requests.begin("a", &key(name), [fingerprint; 32], now).now_or_never()
+    /// `None` where it would wait.
+    fn claim(keys: &IdempotencyKeys, name: &str, fingerprint: u8, now: UnixSeconds) -> Option<Claim> {
+        keys.claim("a", &key(name), [fingerprint; 32], now).now_or_never()
     }
 
-    fn first(requests: &Requests, name: &str, fingerprint: u8, now: UnixSeconds) -> Permit {
-        match begin(requests, name, fingerprint, now) {
-            Some(Begin::First(permit)) => permit,
-            other @ (None | Some(Begin::Repeat(_) | Begin::Conflict)) => panic!("not the first: {other:?}"),
+    fn claim_new(keys: &IdempotencyKeys, name: &str, fingerprint: u8, now: UnixSeconds) -> ClaimGuard {
+        match claim(keys, name, fingerprint, now) {
+            Some(Claim::New(guard)) => guard,
+            other @ (None | Some(Claim::Replay(_) | Claim::Conflict)) => panic!("not new: {other:?}"),
         }
     }
 
     #[tokio::test]
-    async fn a_request_is_the_first_until_it_is_billed_and_then_a_repetition() {
-        let (ledger, requests, _) = MemoryStore::default().start(50, NOW);
-        drop(first(&requests, "k", 1, NOW));
-        let permit = first(&requests, "k", 1, NOW);
-        assert!(matches!(begin(&requests, "k", 2, NOW), Some(Begin::Conflict)), "another one while it runs");
-        assert!(begin(&requests, "k", 1, NOW).is_none(), "the same one waits");
-        bill(&ledger, permit).await;
-        assert!(matches!(begin(&requests, "k", 1, NOW), Some(Begin::Repeat(_))));
-        assert!(matches!(begin(&requests, "k", 2, NOW), Some(Begin::Conflict)));
-        drop(first(&requests, "K", 2, NOW));
-        let other = requests.begin("b", &key("k"), [2; 32], NOW).await;
-        assert!(matches!(other, Begin::First(_)), "another account has its own keys");
+    async fn a_request_is_new_until_it_is_billed_and_then_a_repetition() {
+        let (billing, keys, _) = MemoryStore::default().start(50, NOW);
+        drop(claim_new(&keys, "k", 1, NOW));
+        let guard = claim_new(&keys, "k", 1, NOW);
+        assert!(matches!(claim(&keys, "k", 2, NOW), Some(Claim::Conflict)), "another one while it runs");
+        assert!(claim(&keys, "k", 1, NOW).is_none(), "the same one waits");
+        bill(&billing, guard).await;
+        assert!(matches!(claim(&keys, "k", 1, NOW), Some(Claim::Replay(_))));
+        assert!(matches!(claim(&keys, "k", 2, NOW), Some(Claim::Conflict)));
+        drop(claim_new(&keys, "K", 2, NOW));
+        let other = keys.claim("b", &key("k"), [2; 32], NOW).await;
+        assert!(matches!(other, Claim::New(_)), "another account has its own keys");
     }
 
     #[tokio::test]
-    async fn a_request_of_which_a_picture_is_not_billed_gets_a_permit_again() {
+    async fn a_request_with_an_unbilled_picture_gets_a_guard_again() {
         let store = MemoryStore::default();
-        let (ledger, requests, _) = store.start(50, NOW);
+        let (billing, keys, _) = store.start(50, NOW);
         let some: BilledPictures = Arc::from([Some([7; 32]), None]);
-        bill(&ledger, first(&requests, "k", 1, NOW).with_pictures(Arc::clone(&some))).await;
-        for requests in [requests, store.start(50, NOW).1] {
-            // Dropped, it leaves what was billed as it was.
+        bill(&billing, claim_new(&keys, "k", 1, NOW).with_pictures(Arc::clone(&some))).await;
+        for keys in [keys, store.start(50, NOW).1] {
+            // Dropped, it leaves the billed pictures as they were.
             for _ in 0..2 {
-                let permit = first(&requests, "k", 1, NOW);
-                assert_eq!(permit.pictures(), &some);
-                assert!(begin(&requests, "k", 1, NOW).is_none(), "the same one waits");
-                assert!(matches!(begin(&requests, "k", 2, NOW), Some(Begin::Conflict)));
+                let guard = claim_new(&keys, "k", 1, NOW);
+                assert_eq!(guard.pictures(), &some);
+                assert!(claim(&keys, "k", 1, NOW).is_none(), "the same one waits");
+                assert!(matches!(claim(&keys, "k", 2, NOW), Some(Claim::Conflict)));
             }
         }
-        let (ledger, requests, _) = store.start(50, NOW);
+        let (billing, keys, _) = store.start(50, NOW);
         let all: BilledPictures = Arc::from([Some([7; 32]), Some([8; 32])]);
-        bill(&ledger, first(&requests, "k", 1, NOW).with_pictures(Arc::clone(&all))).await;
-        assert!(matches!(begin(&requests, "k", 1, NOW), Some(Begin::Repeat(pictures)) if pictures == all));
+        bill(&billing, claim_new(&keys, "k", 1, NOW).with_pictures(Arc::clone(&all))).await;
+        assert!(matches!(claim(&keys, "k", 1, NOW), Some(Claim::Replay(pictures)) if pictures == all));
         assert_eq!(store.start(50, NOW).1.lock().entries.len(), 1);
     }
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-    async fn of_100_equal_requests_at_once_one_is_billed() {
+    async fn of_100_equal_concurrent_requests_one_is_billed() {
         let store = MemoryStore::default();
-        let (ledger, requests, _) = store.start(50, NOW);
+        let (billing, keys, _) = store.start(50, NOW);
         let request = |number| {
-            let (ledger, requests) = (ledger.clone(), requests.clone());
+            let (billing, keys) = (billing.clone(), keys.clone());
             tokio::spawn(async move {
-                match requests.begin("a", &key("k"), [1; 32], NOW).await {
+                match keys.claim("a", &key("k"), [1; 32], NOW).await {
                     // The first ones fail.
-                    Begin::First(permit) if number < 10 => {
+                    Claim::New(guard) if number < 10 => {
                         tokio::task::yield_now().await;
-                        drop(permit);
+                        drop(guard);
                     }
-                    Begin::First(permit) => bill(&ledger, permit).await,
-                    Begin::Repeat(_) => {}
-                    Begin::Conflict => panic!("they are equal"),
+                    Claim::New(guard) => bill(&billing, guard).await,
+                    Claim::Replay(_) => {}
+                    Claim::Conflict => panic!("they are equal"),
                 }
             })
         };
@@ -358,119 +357,119 @@ mod tests {
         for task in tasks {
             task.await.expect("no panic");
         }
-        assert_eq!(ledger.standing("a", Plan::Paid, NOW).used, 1);
-        assert_eq!((store.requests(), requests.lock().entries.len()), (1, 1));
+        assert_eq!(billing.usage("a", Plan::Paid, NOW).used, 1);
+        assert_eq!((store.requests(), keys.lock().entries.len()), (1, 1));
     }
 
     #[tokio::test]
-    async fn a_key_that_could_not_be_billed_is_as_new() {
+    async fn a_key_that_could_not_be_billed_is_free_again() {
         let store = MemoryStore::default();
-        let (ledger, requests, _) = store.start(50, NOW);
-        let permit = first(&requests, "k", 1, NOW);
-        store.set(Mood::Busy);
-        let reservation = ledger.reserve("a", Plan::Paid, 1, NOW).expect("no bound");
-        reservation.bill(1, 5000, Some(permit)).await.expect_err("busy");
-        drop(first(&requests, "k", 2, NOW));
+        let (billing, keys, _) = store.start(50, NOW);
+        let guard = claim_new(&keys, "k", 1, NOW);
+        store.set_mode(CommitMode::Busy);
+        let reservation = billing.reserve("a", Plan::Paid, 1, NOW).expect("no bound");
+        reservation.bill(1, 5000, Some(guard)).await.expect_err("busy");
+        drop(claim_new(&keys, "k", 2, NOW));
     }
 
     #[tokio::test]
     async fn a_key_is_remembered_for_24_hours_and_over_a_restart() {
         let store = MemoryStore::default();
-        let (ledger, requests, _) = store.start(50, NOW);
-        bill(&ledger, first(&requests, "k", 1, NOW)).await;
-        for requests in [requests, store.start(50, at(DAY)).1] {
-            assert!(matches!(begin(&requests, "k", 1, at(DAY)), Some(Begin::Repeat(_))));
-            assert!(matches!(begin(&requests, "k", 2, at(DAY)), Some(Begin::Conflict)));
-            drop(first(&requests, "k", 2, at(DAY + 1)));
+        let (billing, keys, _) = store.start(50, NOW);
+        bill(&billing, claim_new(&keys, "k", 1, NOW)).await;
+        for keys in [keys, store.start(50, at(DAY)).1] {
+            assert!(matches!(claim(&keys, "k", 1, at(DAY)), Some(Claim::Replay(_))));
+            assert!(matches!(claim(&keys, "k", 2, at(DAY)), Some(Claim::Conflict)));
+            drop(claim_new(&keys, "k", 2, at(DAY + 1)));
         }
-        drop(first(&store.start(50, at(DAY + 1)).1, "k", 1, at(DAY + 1)));
+        drop(claim_new(&store.start(50, at(DAY + 1)).1, "k", 1, at(DAY + 1)));
     }
 
     #[tokio::test]
-    async fn old_requests_are_forgotten_here_and_in_the_store() {
+    async fn old_requests_are_dropped_in_memory_and_in_the_store() {
         let store = MemoryStore::default();
-        let (ledger, requests, _) = store.start(50, NOW);
+        let (billing, keys, _) = store.start(50, NOW);
         for number in 0..100 {
-            bill(&ledger, first(&requests, &format!("k{number}"), 1, at(number))).await;
+            bill(&billing, claim_new(&keys, &format!("k{number}"), 1, at(number))).await;
         }
         let sizes = || {
-            let memory = requests.lock();
+            let memory = keys.lock();
             (store.requests(), memory.entries.len(), memory.billed.len())
         };
         assert_eq!(sizes(), (100, 100, 100));
-        // Requests that come drop old ones on their way, more than they add.
+        // Each new request drops more old ones than it adds.
         for number in 0..20 {
-            bill(&ledger, first(&requests, &format!("new{number}"), 1, at(DAY + 60))).await;
+            bill(&billing, claim_new(&keys, &format!("new{number}"), 1, at(DAY + 60))).await;
         }
         assert_eq!(sizes(), (120, 60, 60));
-        requests.forget(at(DAY + 200)).await.expect("the store writes");
+        keys.drop_old(at(DAY + 200)).await.expect("the store writes");
         assert_eq!(sizes(), (20, 20, 20));
-        assert!(matches!(begin(&requests, "new0", 1, at(DAY + 200)), Some(Begin::Repeat(_))));
+        assert!(matches!(claim(&keys, "new0", 1, at(DAY + 200)), Some(Claim::Replay(_))));
     }
 
     #[tokio::test]
-    async fn a_key_that_is_billed_again_after_its_day_stays_for_another() {
+    async fn a_key_billed_again_after_its_day_stays_for_another() {
         let store = MemoryStore::default();
-        let (ledger, requests, _) = store.start(50, NOW);
-        bill(&ledger, first(&requests, "k", 1, NOW)).await;
-        bill(&ledger, first(&requests, "k", 2, at(DAY + 1))).await;
-        requests.forget(at(DAY + 2)).await.expect("the store writes");
-        assert!(matches!(begin(&requests, "k", 2, at(DAY + 2)), Some(Begin::Repeat(_))));
-        assert_eq!(requests.lock().billed.len(), 1);
+        let (billing, keys, _) = store.start(50, NOW);
+        bill(&billing, claim_new(&keys, "k", 1, NOW)).await;
+        bill(&billing, claim_new(&keys, "k", 2, at(DAY + 1))).await;
+        keys.drop_old(at(DAY + 2)).await.expect("the store writes");
+        assert!(matches!(claim(&keys, "k", 2, at(DAY + 2)), Some(Claim::Replay(_))));
+        assert_eq!(keys.lock().billed.len(), 1);
     }
 
     #[tokio::test]
-    async fn whoever_waits_goes_on_when_the_permit_is_dropped() {
-        let (_, requests, _) = MemoryStore::default().start(50, NOW);
-        let permit = first(&requests, "k", 1, NOW);
+    async fn a_waiting_request_continues_when_the_guard_is_dropped() {
+        let (_, keys, _) = MemoryStore::default().start(50, NOW);
+        let guard = claim_new(&keys, "k", 1, NOW);
         let waiting = tokio::spawn({
-            let requests = requests.clone();
-            async move { requests.begin("a", &key("k"), [1; 32], NOW).await }
+            let keys = keys.clone();
+            async move { keys.claim("a", &key("k"), [1; 32], NOW).await }
         });
         tokio::task::yield_now().await;
         assert!(!waiting.is_finished());
-        drop(permit);
-        assert!(matches!(waiting.await.expect("no panic"), Begin::First(_)));
-        assert!(requests.lock().entries.is_empty());
+        drop(guard);
+        assert!(matches!(waiting.await.expect("no panic"), Claim::New(_)));
+        assert!(keys.lock().entries.is_empty());
     }
 
     #[derive(Clone, Debug)]
     enum Step {
-        Begin { key: u8, fingerprint: u8 },
-        Bill(prop::sample::Index, Mood),
+        Claim { key: u8, fingerprint: u8 },
+        Bill(prop::sample::Index, CommitMode),
         Drop(prop::sample::Index),
         Advance(i64),
-        Forget,
+        DropOld,
         Restart,
     }
 
     fn step() -> impl Strategy<Value = Step> {
-        let mood = prop_oneof![4 => Just(Mood::Willing), 1 => Just(Mood::Busy)];
+        let mode = prop_oneof![4 => Just(CommitMode::Immediate), 1 => Just(CommitMode::Busy)];
         prop_oneof![
-            8 => (0..4_u8, 0..2_u8).prop_map(|(key, fingerprint)| Step::Begin { key, fingerprint }),
-            4 => (any::<prop::sample::Index>(), mood).prop_map(|(which, mood)| Step::Bill(which, mood)),
+            8 => (0..4_u8, 0..2_u8).prop_map(|(key, fingerprint)| Step::Claim { key, fingerprint }),
+            4 => (any::<prop::sample::Index>(), mode).prop_map(|(which, mode)| Step::Bill(which, mode)),
             2 => any::<prop::sample::Index>().prop_map(Step::Drop),
             2 => (0..DAY).prop_map(Step::Advance),
-            1 => Just(Step::Forget),
+            1 => Just(Step::DropOld),
             1 => Just(Step::Restart),
         ]
     }
 
     #[test]
-    fn a_request_that_runs_on_does_not_keep_the_forgetting_from_its_end() {
+    fn a_running_request_does_not_keep_the_cleanup_from_ending() {
         let mut memory = Memory::default();
         let (_sender, ended) = watch::channel(());
         memory.entries.insert([1; 32], Entry::Running { fingerprint: [0; 32], ended });
         memory.billed.push_back((UnixSeconds(1), [1; 32]));
-        for most in [1, 1000] {
-            assert!(!memory.drop_before(UnixSeconds(2), most), "nothing more can be dropped");
-            assert_eq!(memory.billed.len(), 1, "it is looked at again later");
+        for max in [1, 1000] {
+            assert!(!memory.drop_before(UnixSeconds(2), max), "nothing more can be dropped");
+            assert_eq!(memory.billed.len(), 1, "it is checked again later");
         }
     }
 
-    /// What the model knows of a key.
+    /// The model's state of a key.
     #[derive(Clone, Copy)]
-    enum Known {
+    enum ModelEntry {
         Running(u8),
         Billed(u8, UnixSeconds),
     }
@@ -479,7 +478,7 @@ mod tests {
         #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
         #[test]
-        fn requests_agree_with_a_map(steps in prop::collection::vec(step(), 1..60)) {
+        fn idempotency_keys_agree_with_a_map(steps in prop::collection::vec(step(), 1..60)) {
             let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
             runtime.block_on(run(steps))?;
         }
@@ -487,60 +486,61 @@ mod tests {
 
     async fn run(steps: Vec<Step>) -> Result<(), TestCaseError> {
         let store = MemoryStore::default();
-        let (mut ledger, mut requests, _) = store.start(50, NOW);
+        let (mut billing, mut keys, _) = store.start(50, NOW);
         let mut now = NOW;
-        let mut known: std::collections::BTreeMap<u8, Known> = std::collections::BTreeMap::new();
-        let mut permits: Vec<(u8, u8, UnixSeconds, Permit)> = Vec::new();
+        let mut model: std::collections::BTreeMap<u8, ModelEntry> = std::collections::BTreeMap::new();
+        let mut guards: Vec<(u8, u8, UnixSeconds, ClaimGuard)> = Vec::new();
         for step in steps {
-            known.retain(|_, entry| {
-                matches!(entry, Known::Running(_)) || matches!(entry, Known::Billed(_, at) if at.0 + DAY >= now.0)
+            model.retain(|_, entry| {
+                matches!(entry, ModelEntry::Running(_))
+                    || matches!(entry, ModelEntry::Billed(_, at) if at.0 + DAY >= now.0)
             });
             match step {
-                Step::Begin { key, fingerprint } => {
-                    let begun = begin(&requests, &key.to_string(), fingerprint, now);
-                    let seen = match &begun {
+                Step::Claim { key, fingerprint } => {
+                    let claimed = claim(&keys, &key.to_string(), fingerprint, now);
+                    let seen = match &claimed {
                         None => "waits",
-                        Some(Begin::First(_)) => "first",
-                        Some(Begin::Repeat(_)) => "repeat",
-                        Some(Begin::Conflict) => "conflict",
+                        Some(Claim::New(_)) => "new",
+                        Some(Claim::Replay(_)) => "repeat",
+                        Some(Claim::Conflict) => "conflict",
                     };
-                    let expected = match known.get(&key) {
-                        None => "first",
-                        Some(Known::Running(of) | Known::Billed(of, _)) if *of != fingerprint => "conflict",
-                        Some(Known::Running(_)) => "waits",
-                        Some(Known::Billed(..)) => "repeat",
+                    let expected = match model.get(&key) {
+                        None => "new",
+                        Some(ModelEntry::Running(of) | ModelEntry::Billed(of, _)) if *of != fingerprint => "conflict",
+                        Some(ModelEntry::Running(_)) => "waits",
+                        Some(ModelEntry::Billed(..)) => "repeat",
                     };
                     prop_assert_eq!(seen, expected);
-                    if let Some(Begin::First(permit)) = begun {
-                        known.insert(key, Known::Running(fingerprint));
-                        permits.push((key, fingerprint, now, permit));
+                    if let Some(Claim::New(guard)) = claimed {
+                        model.insert(key, ModelEntry::Running(fingerprint));
+                        guards.push((key, fingerprint, now, guard));
                     }
                 }
-                Step::Bill(..) | Step::Drop(_) if permits.is_empty() => {}
-                Step::Bill(which, mood) => {
-                    let (key, fingerprint, begun, permit) = permits.swap_remove(which.index(permits.len()));
-                    store.set(mood);
-                    let reservation = ledger.reserve("a", Plan::Paid, 1, now).expect("no bound");
-                    let outcome = reservation.bill(1, 0, Some(permit)).await;
-                    store.set(Mood::Willing);
-                    known.remove(&key);
+                Step::Bill(..) | Step::Drop(_) if guards.is_empty() => {}
+                Step::Bill(which, mode) => {
+                    let (key, fingerprint, begun, guard) = guards.swap_remove(which.index(guards.len()));
+                    store.set_mode(mode);
+                    let reservation = billing.reserve("a", Plan::Paid, 1, now).expect("no bound");
+                    let outcome = reservation.bill(1, 0, Some(guard)).await;
+                    store.set_mode(CommitMode::Immediate);
+                    model.remove(&key);
                     if outcome.is_ok() {
-                        known.insert(key, Known::Billed(fingerprint, begun));
+                        model.insert(key, ModelEntry::Billed(fingerprint, begun));
                     }
                 }
                 Step::Drop(which) => {
-                    let (key, ..) = permits.swap_remove(which.index(permits.len()));
-                    known.remove(&key);
+                    let (key, ..) = guards.swap_remove(which.index(guards.len()));
+                    model.remove(&key);
                 }
                 Step::Advance(seconds) => now = UnixSeconds(now.0 + seconds),
-                Step::Forget => requests.forget(now).await.expect("the store writes"),
+                Step::DropOld => keys.drop_old(now).await.expect("the store writes"),
                 Step::Restart => {
-                    permits.clear();
-                    known.retain(|_, entry| matches!(entry, Known::Billed(..)));
-                    (ledger, requests, _) = store.start(50, now);
+                    guards.clear();
+                    model.retain(|_, entry| matches!(entry, ModelEntry::Billed(..)));
+                    (billing, keys, _) = store.start(50, now);
                 }
             }
-            prop_assert!(requests.lock().entries.len() <= 4);
+            prop_assert!(keys.lock().entries.len() <= 4);
         }
         Ok(())
     }

@@ -1,41 +1,41 @@
-//! Accounts and keys in memory: every request is authenticated here, without touching the disk.
+//! In-memory copy of all accounts and keys, by which requests are authenticated without disk access.
 //!
-//! A copy of the store's rows, fed with what each commit wrote, in commit order. A row replaces the one before it, so
-//! the copy equals the store after any number of changes.
+//! Every commit's rows are applied in commit order, each replacing its predecessor, so the copy equals the store.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Mutex, PoisonError};
 
-use super::Scopes;
-use super::keys::KeyInfo;
+use super::key_info::KeyInfo;
+use super::scopes::Scopes;
 use crate::store::{Account, Key, KeyHash, Rows, UnixSeconds};
 
-/// No use to be written.
-const WRITTEN: i64 = i64::MIN;
+/// `last_use` of a key without an unwritten use.
+const NO_PENDING_USE: i64 = i64::MIN;
 
 #[derive(Debug, Default)]
-pub(super) struct Index {
+pub(super) struct KeyCache {
     accounts: BTreeMap<String, Account>,
-    /// By the newest token of each.
+    /// By the hash of the newest token.
     keys: HashMap<KeyHash, Entry>,
-    /// By public id, where the key lies.
+    /// Public id to the hash of the newest token.
     ids: HashMap<String, KeyHash>,
-    /// Replaced tokens that may still work, each with the newest one of its key.
+    /// Replaced tokens that may still be accepted, each with the newest one of its key.
     previous: HashMap<KeyHash, KeyHash>,
-    /// Keys with a use that is not written yet, each once.
+    /// Keys with an unwritten use, each once.
     used: Mutex<Vec<KeyHash>>,
 }
 
 #[derive(Debug)]
 struct Entry {
     key: Key,
-    /// Last use that is not written yet, else [`WRITTEN`].
+    /// The last unwritten use, else [`NO_PENDING_USE`].
     last_use: AtomicI64,
 }
 
-impl Index {
-    pub(super) fn absorb(&mut self, rows: Rows) {
+impl KeyCache {
+    /// Applies the rows of a commit.
+    pub(super) fn apply(&mut self, rows: Rows) {
         self.accounts.extend(rows.accounts.into_iter().map(|account| (account.name.clone(), account)));
         for (hash, key) in rows.keys {
             let before = self.ids.insert(key.id.clone(), hash).unwrap_or(hash);
@@ -46,17 +46,17 @@ impl Index {
             if let Some(previous) = key.previous {
                 self.previous.insert(KeyHash(previous.hash), hash);
             }
-            // A use that waits to be written stays.
-            let last_use = entry.map_or(AtomicI64::new(WRITTEN), |entry| entry.last_use);
-            if before != hash && last_use.load(Ordering::Relaxed) != WRITTEN {
+            // An unwritten use is kept.
+            let last_use = entry.map_or(AtomicI64::new(NO_PENDING_USE), |entry| entry.last_use);
+            if before != hash && last_use.load(Ordering::Relaxed) != NO_PENDING_USE {
                 self.used.lock().unwrap_or_else(PoisonError::into_inner).push(hash);
             }
             self.keys.insert(hash, Entry { key, last_use });
         }
     }
 
-    /// The key that a token opens, whichever of its tokens it is, and where it lies; nothing where it is revoked.
-    fn opened(&self, hash: &KeyHash, now: UnixSeconds) -> Option<(KeyHash, &Entry)> {
+    /// The key of a current or previous token, and the hash of its newest one; `None` where it is revoked.
+    fn resolve(&self, hash: &KeyHash, now: UnixSeconds) -> Option<(KeyHash, &Entry)> {
         let (hash, entry) = match self.keys.get(hash) {
             Some(entry) => (*hash, entry),
             None => {
@@ -68,13 +68,13 @@ impl Index {
         entry.key.revoked_at.is_none().then_some((hash, entry))
     }
 
-    /// When the key of a token expired; nothing where it did not, and for a token of no key or of a revoked one.
+    /// When the key of a token expired; `None` where it did not, and for an unknown or revoked key.
     pub(super) fn expired_at(&self, hash: &KeyHash, now: UnixSeconds) -> Option<UnixSeconds> {
-        self.opened(hash, now)?.1.key.expires_at.filter(|at| *at <= now)
+        self.resolve(hash, now)?.1.key.expires_at.filter(|at| *at <= now)
     }
 
-    /// Where the key of a public id lies, and the key.
-    pub(super) fn placed(&self, id: &str) -> Option<(KeyHash, &Key)> {
+    /// The key of a public id, and the hash of its newest token.
+    pub(super) fn locate(&self, id: &str) -> Option<(KeyHash, &Key)> {
         let hash = self.ids.get(id)?;
         self.keys.get(hash).map(|entry| (*hash, &entry.key))
     }
@@ -83,17 +83,17 @@ impl Index {
         self.accounts.is_empty()
     }
 
-    /// Whose key this is, unless it is unknown, revoked or expired; the use is noted.
-    pub(super) fn find(&self, hash: &KeyHash, now: UnixSeconds) -> Option<KeyInfo> {
-        let (hash, entry) = self.opened(hash, now)?;
+    /// The caller with this token, unless its key is unknown, revoked or expired; the use is noted.
+    pub(super) fn authenticate(&self, hash: &KeyHash, now: UnixSeconds) -> Option<KeyInfo> {
+        let (hash, entry) = self.resolve(hash, now)?;
         let key = &entry.key;
         if key.expires_at.is_some_and(|at| at <= now) {
             return None;
         }
-        // The store takes no key without its account; a store that lost one must not let the key in.
+        // The store refuses a key without its account; a damaged store that lost one must not grant access.
         let account = self.accounts.get(&key.account)?;
-        // Of many uses in a batch's time only the first takes the lock.
-        if entry.last_use.swap(now.0, Ordering::Relaxed) == WRITTEN {
+        // Only the first use since the last write takes the lock.
+        if entry.last_use.swap(now.0, Ordering::Relaxed) == NO_PENDING_USE {
             self.used.lock().unwrap_or_else(PoisonError::into_inner).push(hash);
         }
         Some(KeyInfo {
@@ -105,20 +105,20 @@ impl Index {
             generates: account.generates,
             model: account.model.0,
             images_per_month: key.images_per_month,
-            scopes: Scopes::stored(key.scopes.clone()),
+            scopes: Scopes::from_stored(key.scopes.clone()),
         })
     }
 
-    /// Up to `most` keys with uses to be written, by id; they count as written.
-    pub(super) fn take_used(&self, most: usize) -> Vec<(String, UnixSeconds)> {
+    /// Takes up to `max` keys with unwritten uses, by id; they then count as written.
+    pub(super) fn take_used(&self, max: usize) -> Vec<(String, UnixSeconds)> {
         let mut used = self.used.lock().unwrap_or_else(PoisonError::into_inner);
-        let rest = used.len().saturating_sub(most);
+        let rest = used.len().saturating_sub(max);
         let taken = used.split_off(rest);
         let last_use = |hash: &KeyHash| {
             let entry = self.keys.get(hash)?;
-            // Under the lock, so that a use from now on enters the key anew.
-            let at = entry.last_use.swap(WRITTEN, Ordering::Relaxed);
-            (at != WRITTEN).then(|| (entry.key.id.clone(), UnixSeconds(at)))
+            // Under the lock, so that a later use inserts the key again.
+            let at = entry.last_use.swap(NO_PENDING_USE, Ordering::Relaxed);
+            (at != NO_PENDING_USE).then(|| (entry.key.id.clone(), UnixSeconds(at)))
         };
         taken.iter().filter_map(last_use).collect()
     }
@@ -132,7 +132,7 @@ impl Index {
         self.accounts.values().cloned().collect()
     }
 
-    /// Of one account or of all, oldest first, revoked ones too.
+    /// The keys of one account or of all, oldest first, revoked ones included.
     pub(super) fn keys(&self, account: Option<&str>) -> Vec<Key> {
         let of_account = |entry: &&Entry| account.is_none_or(|name| entry.key.account == name);
         let mut keys: Vec<Key> = self.keys.values().filter(of_account).map(Entry::newest).collect();
@@ -145,7 +145,7 @@ impl Entry {
     /// The key with its last use, written or not.
     fn newest(&self) -> Key {
         let at = self.last_use.load(Ordering::Relaxed);
-        let noted = (at != WRITTEN).then_some(UnixSeconds(at));
+        let noted = (at != NO_PENDING_USE).then_some(UnixSeconds(at));
         Key { last_used_at: self.key.last_used_at.max(noted), ..self.key.clone() }
     }
 }

@@ -1,8 +1,8 @@
-//! Names and labels that operators give.
+//! Validated texts from callers: account, key and preset names, and `Idempotency-Key`s.
 
 use std::fmt;
 
-/// A name or label is not acceptable; says what would be.
+/// An invalid name; the message names what is expected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("expected {0}")]
 pub struct InvalidText(pub &'static str);
@@ -17,11 +17,11 @@ impl TryFrom<&str> for AccountName {
     fn try_from(text: &str) -> Result<Self, InvalidText> {
         let plain = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit();
         let bytes = text.as_bytes();
-        let acceptable = bytes.len() <= 64
+        let valid = bytes.len() <= 64
             && bytes.first().copied().is_some_and(plain)
             && bytes.iter().all(|&byte| plain(byte) || b"._-".contains(&byte));
         let expected = InvalidText("1 to 64 of a-z, 0-9, '.', '_' and '-', the first a letter or digit");
-        if acceptable { Ok(Self(text.to_owned())) } else { Err(expected) }
+        if valid { Ok(Self(text.to_owned())) } else { Err(expected) }
     }
 }
 
@@ -37,7 +37,7 @@ impl fmt::Display for AccountName {
     }
 }
 
-/// What the owner calls a key: up to 100 characters, none of them a control character (a label is printed in tables).
+/// The owner's name for a key: up to 100 characters without control characters (labels are printed in tables).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Label(String);
 
@@ -45,8 +45,8 @@ impl TryFrom<&str> for Label {
     type Error = InvalidText;
 
     fn try_from(text: &str) -> Result<Self, InvalidText> {
-        let acceptable = text.chars().count() <= 100 && !text.chars().any(char::is_control);
-        if acceptable { Ok(Self(text.to_owned())) } else { Err(InvalidText("at most 100 printable characters")) }
+        let valid = text.chars().count() <= 100 && !text.chars().any(char::is_control);
+        if valid { Ok(Self(text.to_owned())) } else { Err(InvalidText("at most 100 printable characters")) }
     }
 }
 
@@ -56,13 +56,13 @@ impl From<Label> for String {
     }
 }
 
-/// What a caller sends as `Idempotency-Key`: 1 to 255 visible ASCII characters.
+/// An `Idempotency-Key`: 1 to 255 visible ASCII characters.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct IdempotencyKey(String);
 
 impl IdempotencyKey {
-    /// The same word of a sandbox key, which is another: what was tried for nothing must not make a paid request look
-    /// like its repetition. No caller can send it, because of the blank.
+    /// The same text sent with a sandbox key, as a distinct key: a sandbox request must not make a paid one its repetition.
+    /// Callers cannot send it, because of the space.
     #[must_use]
     pub fn of_sandbox(self) -> Self {
         Self(format!("sandbox {}", self.0))
@@ -79,12 +79,12 @@ impl TryFrom<&str> for IdempotencyKey {
     type Error = InvalidText;
 
     fn try_from(text: &str) -> Result<Self, InvalidText> {
-        let acceptable = (1..=255).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_graphic());
-        if acceptable { Ok(Self(text.to_owned())) } else { Err(InvalidText("1 to 255 visible ASCII characters")) }
+        let valid = (1..=255).contains(&text.len()) && text.bytes().all(|byte| byte.is_ascii_graphic());
+        if valid { Ok(Self(text.to_owned())) } else { Err(InvalidText("1 to 255 visible ASCII characters")) }
     }
 }
 
-/// What an account calls a preset: 1 to 100 characters, not only blanks, none of them a control character.
+/// An account's name for a preset: 1 to 100 characters, not only spaces, without control characters.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PresetName(String);
 
@@ -92,10 +92,10 @@ impl TryFrom<&str> for PresetName {
     type Error = InvalidText;
 
     fn try_from(text: &str) -> Result<Self, InvalidText> {
-        // As the field that takes it, `recipe::PresetRef`, and printable.
-        let acceptable =
+        // As the request field `recipe::PresetRef`, and printable.
+        let valid =
             (1..=100).contains(&text.chars().count()) && !text.trim().is_empty() && !text.chars().any(char::is_control);
-        if acceptable { Ok(Self(text.to_owned())) } else { Err(InvalidText("1 to 100 printable characters")) }
+        if valid { Ok(Self(text.to_owned())) } else { Err(InvalidText("1 to 100 printable characters")) }
     }
 }
 
@@ -140,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn a_preset_is_named_with_something_that_can_be_read() {
+    fn preset_names_are_short_and_printable() {
         for name in ["a", "Büro 2", &"é".repeat(100)] {
             assert!(PresetName::try_from(name).is_ok(), "{name}");
         }

@@ -1,39 +1,39 @@
-//! Which plan a request needs, by the fields that it has.
+//! Account plans, and the plan that a request needs by its fields.
 //!
-//! Two rules look at a value, because the other value is the default of every plan: `detect=high_recall` and
-//! `engine=product-v1`. For the rest it counts that the field is there: a Plus-tier field that is sent switched off was
-//! still sent, and is refused rather than ignored.
+//! The plans themselves, [`Plan`], are part of the stored account (`store/records/plan.rs`). Two rules depend on a field's
+//! value, because its other value is the default of every plan: `detect=high_recall` and `engine=product-v1`. All other
+//! rules depend on the presence of a field: a Plus-tier field that is sent switched off is refused, not ignored.
 
 use crate::recipe::{CutEngine, Detect, Fields, Value};
-use crate::store::Plan;
+pub use crate::store::Plan;
 
-/// What a request needs beyond the free plan.
+/// The plan that a request needs beyond the free one.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Needs {
-    /// The smallest plan that will do.
+pub struct RequiredPlan {
+    /// The smallest sufficient plan.
     pub plan: Plan,
     /// The first field that needs it.
     pub field: String,
 }
 
-/// The plan that `fields` need at the endpoint with this path, and because of which field; nothing when every plan will
-/// do. The values must have been judged before: one that its field does not take needs no plan here.
+/// The plan that `fields` need at the endpoint with this path, and the field that needs it; `None` for the free plan. The
+/// values must have been validated: an invalid one needs no plan here.
 ///
-/// Give it the fields merged with those of the preset: a stored field needs what a sent one needs.
+/// Pass the fields merged with those of the preset: a stored field needs the same plan as a sent one.
 #[must_use]
-pub fn needed(endpoint: &str, fields: &Fields) -> Option<Needs> {
-    let mut most: Option<Needs> = None;
+pub fn required_plan(endpoint: &str, fields: &Fields) -> Option<RequiredPlan> {
+    let mut required: Option<RequiredPlan> = None;
     for (field, value) in fields.iter() {
-        let plan = plan_of(endpoint, field, value);
-        if plan > most.as_ref().map_or(Plan::Free, |needs| needs.plan) {
-            most = Some(Needs { plan, field: field.to_owned() });
+        let plan = plan_for(endpoint, field, value);
+        if plan > required.as_ref().map_or(Plan::Free, |required| required.plan) {
+            required = Some(RequiredPlan { plan, field: field.to_owned() });
         }
     }
-    most
+    required
 }
 
-fn plan_of(endpoint: &str, field: &str, value: &str) -> Plan {
-    // `/remove-url` has rules of its own in the specification; a batch of addresses is the same request several times.
+fn plan_for(endpoint: &str, field: &str, value: &str) -> Plan {
+    // `/remove-url` has its own rules in the specification; a batch of addresses is the same request several times.
     let by_address = matches!(endpoint, "/remove-url" | "/remove-batch-url");
     match field {
         "detect" if Detect::parse(value) == Some(Detect::HighRecall) => Plan::Paid,
@@ -52,12 +52,12 @@ mod tests {
 
     /// The plan of one field, by endpoint.
     fn plan(endpoint: &str, field: &str, value: &str) -> Plan {
-        let needs = needed(endpoint, &fields(&[(field, value)]));
+        let needs = required_plan(endpoint, &fields(&[(field, value)]));
         assert!(needs.as_ref().is_none_or(|needs| needs.field == field && needs.plan > Plan::Free));
         needs.map_or(Plan::Free, |needs| needs.plan)
     }
 
-    /// Every endpoint that the interface has or will have.
+    /// Every endpoint of the interface.
     const PATHS: &[&str] = &[
         "/remove",
         "/remove-url",
@@ -118,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn addresses_have_their_own_rules() {
+    fn url_endpoints_have_their_own_rules() {
         for path in BY_ADDRESS {
             for (field, value) in [("despill", "0"), ("watermark", "©"), ("preset", "shop")] {
                 assert_eq!(plan(path, field, value), Plan::Paid, "{path} {field}={value}");
@@ -128,9 +128,10 @@ mod tests {
     }
 
     #[test]
-    fn the_first_field_of_the_highest_plan_is_at_fault() {
+    fn the_first_field_of_the_highest_plan_is_reported() {
         let sent = [("edge", "hard"), ("detect", "high_recall"), ("watermark", "u"), ("despill", "1")];
-        let needs = |path, sent: &[(&str, &str)]| needed(path, &fields(sent)).map(|needs| (needs.plan, needs.field));
+        let needs =
+            |path, sent: &[(&str, &str)]| required_plan(path, &fields(sent)).map(|needs| (needs.plan, needs.field));
         assert_eq!(needs("/remove", &sent), Some((Plan::Plus, "watermark".into())));
         assert_eq!(needs("/remove", &sent[..2]), Some((Plan::Paid, "detect".into())));
         assert_eq!(needs("/remove", &sent[..1]), None);

@@ -1,4 +1,4 @@
-//! One change of the store, awaited.
+//! Submits one change to the store and awaits its commit.
 
 use tokio::sync::oneshot;
 
@@ -10,15 +10,15 @@ pub enum WriteError {
     /// The store refused or failed.
     #[error(transparent)]
     Change(#[from] ChangeError),
-    /// The store was closed while the change was under way; it may or may not have happened.
+    /// The store was closed during the change; it may or may not have happened.
     #[error("the store was closed")]
     Closed,
 }
 
-/// Submits `change` and waits until it is durable. `committed` gets the rows that it wrote, in commit order and before
-/// this returns, also when whoever waits goes away; it runs on the store's thread and must be short. It is dropped
-/// without a call when the change does not happen.
-pub(crate) async fn write(
+/// Submits `change` and waits until it is durable. `committed` is called with the written rows, in commit order and before
+/// this returns, also when this future is dropped; it runs on the store's thread and must be short. It is dropped without
+/// a call when the change does not happen.
+pub(crate) async fn write_change(
     store: &dyn StateStore,
     change: Change,
     committed: impl FnOnce(&Rows) + Send + 'static,
@@ -29,10 +29,10 @@ pub(crate) async fn write(
         Box::new(move |result| {
             match &result {
                 Ok(rows) => committed(rows),
-                // Before the answer: whoever waits finds given back what the closure holds.
+                // Before the reply: what the closure holds is released when the caller continues.
                 Err(_) => drop(committed),
             }
-            // Whoever asked may be gone; the change happened all the same.
+            // The caller may be gone; the change happened all the same.
             drop(reply.send(result));
         }),
     );

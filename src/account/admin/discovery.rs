@@ -1,9 +1,8 @@
-//! Where a running daemon can be asked: `admin.token` in its data directory.
+//! Discovery file of a running daemon: address and token of its admin listener, `admin.token` in the data directory.
 //!
-//! The file holds the address of the admin listener and the token that opens it, readable by the daemon's user only:
-//! who may read the data directory may administer it, and nobody else. It appears complete or not at all, and goes when
-//! the daemon ends. One left behind by a killed daemon is harmless: its token opens nothing, and it is read only when
-//! the store is locked.
+//! Readable by the daemon's user only: read access to the data directory is what grants administration. The file is
+//! written atomically and deleted when the daemon ends. One left behind by a killed daemon is harmless: its token is no
+//! longer valid, and it is read only while the store is locked.
 
 use std::fs::{self, OpenOptions};
 use std::io::{self, Write};
@@ -12,54 +11,57 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use super::AdminToken;
+use super::token::AdminToken;
 
 /// Address and token of a daemon's admin interface.
 #[derive(Clone, Debug)]
-pub struct Door {
-    /// Where it listens, as reached from the same machine.
+pub struct AdminEndpoint {
+    /// Where it listens, as seen from the same machine.
     pub address: SocketAddr,
-    /// What it asks for.
+    /// The token that it requires.
     pub token: AdminToken,
 }
 
-/// The file of a daemon that runs; dropping it takes the file away.
+/// The discovery file of a running daemon; dropped, it deletes the file.
 #[derive(Debug)]
-pub struct PublishedDoor {
+pub struct PublishedEndpoint {
     path: PathBuf,
 }
 
 #[derive(Serialize, Deserialize)]
-struct DoorFile {
+struct EndpointFile {
     address: SocketAddr,
     token: String,
 }
 
-impl Door {
-    /// The file of the door inside a data directory.
+impl AdminEndpoint {
+    /// The path of the discovery file inside a data directory.
     #[must_use]
     pub fn file_in(data_dir: &Path) -> PathBuf {
         data_dir.join("admin.token")
     }
 
-    /// Reads the door of the daemon that has (or had) the data directory.
+    /// Reads the endpoint of the daemon that uses (or used) the data directory.
     ///
     /// # Errors
     /// When there is none, or it cannot be read.
     pub fn read(data_dir: &Path) -> io::Result<Self> {
-        let DoorFile { address, token } = serde_json::from_slice(&fs::read(Self::file_in(data_dir))?)?;
-        Ok(Self { address, token: AdminToken(token) })
+        let EndpointFile { address, token } = serde_json::from_slice(&fs::read(Self::file_in(data_dir))?)?;
+        Ok(Self { address, token: AdminToken::from_file(token) })
     }
 
-    /// Writes the file, replacing the one of an earlier run. Call it once the listener is bound to `address`.
+    /// Writes the file, replacing one of an earlier run. Call it once the listener is bound to `address`.
     ///
     /// # Errors
     /// When the data directory cannot be written.
-    pub fn publish(self, data_dir: &Path) -> io::Result<PublishedDoor> {
+    pub fn publish(self, data_dir: &Path) -> io::Result<PublishedEndpoint> {
         let path = Self::file_in(data_dir);
         let fresh = data_dir.join("admin.token.new");
-        let content = serde_json::to_vec(&DoorFile { address: from_here(self.address), token: self.token.0 })?;
-        // Created anew, so that the mode below holds: opening an existing file would keep that file's mode.
+        let content = serde_json::to_vec(&EndpointFile {
+            address: loopback_if_unspecified(self.address),
+            token: self.token.expose().to_owned(),
+        })?;
+        // A new file, so that the mode below applies: opening an existing file would keep its mode.
         if let Err(error) = fs::remove_file(&fresh)
             && error.kind() != io::ErrorKind::NotFound
         {
@@ -71,11 +73,11 @@ impl Door {
         std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
         options.open(&fresh)?.write_all(&content)?;
         fs::rename(&fresh, &path)?;
-        Ok(PublishedDoor { path })
+        Ok(PublishedEndpoint { path })
     }
 }
 
-impl Drop for PublishedDoor {
+impl Drop for PublishedEndpoint {
     fn drop(&mut self) {
         if let Err(error) = fs::remove_file(&self.path) {
             tracing::warn!(%error, path = %self.path.display(), "could not remove the admin token");
@@ -83,8 +85,8 @@ impl Drop for PublishedDoor {
     }
 }
 
-/// A listener on every address is reached over the loopback one.
-fn from_here(address: SocketAddr) -> SocketAddr {
+/// Replaces an unspecified listening address by the loopback address.
+fn loopback_if_unspecified(address: SocketAddr) -> SocketAddr {
     let ip = match address.ip() {
         IpAddr::V4(ip) if ip.is_unspecified() => Ipv4Addr::LOCALHOST.into(),
         IpAddr::V6(ip) if ip.is_unspecified() => Ipv6Addr::LOCALHOST.into(),
@@ -98,20 +100,21 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_published_door_reads_back_and_goes_with_its_guard() {
+    fn a_published_endpoint_reads_back_and_is_deleted_with_its_guard() {
         let folder = tempfile::tempdir().expect("a temporary folder");
-        let door = Door { address: "0.0.0.0:9090".parse().expect("an address"), token: AdminToken::generate() };
-        let token = door.token.0.clone();
-        let published = door.publish(folder.path()).expect("the folder is writable");
-        let read = Door::read(folder.path()).expect("just written");
-        assert_eq!((read.address.to_string(), read.token.0), ("127.0.0.1:9090".into(), token));
+        let endpoint =
+            AdminEndpoint { address: "0.0.0.0:9090".parse().expect("an address"), token: AdminToken::generate() };
+        let token = endpoint.token.expose().to_owned();
+        let published = endpoint.publish(folder.path()).expect("the folder is writable");
+        let read = AdminEndpoint::read(folder.path()).expect("just written");
+        assert_eq!((read.address.to_string(), read.token.expose()), ("127.0.0.1:9090".into(), token.as_str()));
         drop(published);
-        assert_eq!(Door::read(folder.path()).expect_err("gone").kind(), io::ErrorKind::NotFound);
+        assert_eq!(AdminEndpoint::read(folder.path()).expect_err("gone").kind(), io::ErrorKind::NotFound);
     }
 
     #[cfg(unix)]
     #[test]
-    fn the_token_is_readable_by_its_owner_only_even_over_a_left_over_file() {
+    fn the_token_is_readable_by_its_owner_only_even_over_an_older_file() {
         use std::os::unix::fs::PermissionsExt;
         let folder = tempfile::tempdir().expect("a temporary folder");
         let address = "127.0.0.1:1".parse().expect("an address");
@@ -119,8 +122,9 @@ mod tests {
             fs::write(folder.path().join(name), "left over").expect("the folder is writable");
             fs::set_permissions(folder.path().join(name), fs::Permissions::from_mode(0o644)).expect("it is ours");
         }
-        let _published = Door { address, token: AdminToken::generate() }.publish(folder.path()).expect("writable");
-        let mode = fs::metadata(Door::file_in(folder.path())).expect("just written").permissions().mode();
+        let _published =
+            AdminEndpoint { address, token: AdminToken::generate() }.publish(folder.path()).expect("writable");
+        let mode = fs::metadata(AdminEndpoint::file_in(folder.path())).expect("just written").permissions().mode();
         assert_eq!(mode & 0o777, 0o600);
     }
 }
