@@ -1,9 +1,9 @@
-//! Disk space of jobs: a bound on what clips, segments and results take together, and free space that stays.
+//! Disk space of jobs: a limit on what clips, segments and results use together, and a floor of free space.
 //!
-//! What is taken is measured, not counted: a walk over the folders is right after every crash, and takes milliseconds
-//! for thousands of files. New clips get three quarters of the bound; the last quarter is for the segments and results of
-//! jobs under way. A job under way fails beyond the bound, or when less than half of the free space is left: before the
-//! store, which is on the same disk, has no room.
+//! Usage is measured by walking the folders, not counted: that is right after every crash, and takes milliseconds for
+//! thousands of files. New clips get three quarters of the limit; the last quarter is for the segments and results of
+//! running jobs. A running job fails beyond the limit, or when less than half of the floor is free: before the store,
+//! which is on the same disk, runs out of space.
 
 use std::collections::HashSet;
 use std::fs;
@@ -12,7 +12,8 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use super::{JobsConfig, JobsError, NoRoom};
+use super::JobsConfig;
+use super::error::{DiskSpaceError, JobsError};
 
 /// Free bytes of the disk that a path is on.
 #[derive(Clone)]
@@ -26,17 +27,17 @@ impl std::fmt::Debug for FreeBytes {
     }
 }
 
-/// The bounds.
+/// The limits.
 #[derive(Clone, Debug)]
-pub(super) struct Bounds {
+pub(super) struct DiskLimits {
     pub(super) max_bytes: u64,
     pub(super) min_free_bytes: u64,
-    /// How often a job under way is held against them.
+    /// How often they are checked for running jobs.
     pub(super) check_every: Duration,
     pub(super) free: FreeBytes,
 }
 
-impl Bounds {
+impl DiskLimits {
     pub(super) fn of(config: &JobsConfig) -> Self {
         Self {
             max_bytes: config.max_megabytes.saturating_mul(1 << 20),
@@ -48,70 +49,71 @@ impl Bounds {
     }
 }
 
-/// The space of all jobs. Clones share what is promised.
+/// The disk space of all jobs. Clones share the reservations.
 #[derive(Clone, Debug)]
-pub(super) struct Space {
+pub(super) struct DiskSpace {
     folders: Arc<[PathBuf]>,
-    bounds: Bounds,
-    promised: Arc<Mutex<u64>>,
+    limits: DiskLimits,
+    reserved: Arc<Mutex<u64>>,
 }
 
-/// Room for a clip that comes in; given back when it is dropped.
+/// Space for an incoming clip, released when it is dropped.
 #[derive(Debug)]
-pub(super) struct Room {
+pub(super) struct SpaceReservation {
     bytes: u64,
-    promised: Arc<Mutex<u64>>,
+    reserved: Arc<Mutex<u64>>,
 }
 
-impl Space {
-    /// Of `folders`, the first of which is on the disk whose free space counts.
-    pub(super) fn new(folders: impl IntoIterator<Item = PathBuf>, bounds: Bounds) -> Self {
-        Self { folders: folders.into_iter().collect(), bounds, promised: Arc::default() }
+impl DiskSpace {
+    /// The space of `folders`; the free space is that of the disk of the first.
+    pub(super) fn new(folders: impl IntoIterator<Item = PathBuf>, limits: DiskLimits) -> Self {
+        Self { folders: folders.into_iter().collect(), limits, reserved: Arc::default() }
     }
 
     pub(super) const fn check_every(&self) -> Duration {
-        self.bounds.check_every
+        self.limits.check_every
     }
 
-    /// Room for a clip of so many bytes, beside those that are on their way. Blocks.
-    pub(super) fn reserve(&self, bytes: u64) -> Result<Room, JobsError> {
-        // Held over the walk: of two clips at once, one after the other.
-        let mut promised = self.promised.lock().unwrap_or_else(PoisonError::into_inner);
-        let wanted = promised.saturating_add(bytes);
-        let max = self.bounds.max_bytes - self.bounds.max_bytes / 4;
-        self.expect(wanted, max, self.bounds.min_free_bytes)?;
-        *promised = wanted;
-        Ok(Room { bytes, promised: Arc::clone(&self.promised) })
+    /// Reserves space for a clip, beside the other incoming ones. Blocks.
+    pub(super) fn reserve(&self, bytes: u64) -> Result<SpaceReservation, JobsError> {
+        // Held during the walk, so that concurrent reservations are serialized.
+        let mut reserved = self.reserved.lock().unwrap_or_else(PoisonError::into_inner);
+        let wanted = reserved.saturating_add(bytes);
+        let max = self.limits.max_bytes - self.limits.max_bytes / 4;
+        self.require(wanted, max, self.limits.min_free_bytes)?;
+        *reserved = wanted;
+        Ok(SpaceReservation { bytes, reserved: Arc::clone(&self.reserved) })
     }
 
-    /// Whether a job under way may go on. Blocks.
+    /// Whether running jobs may continue. Blocks.
     pub(super) fn check(&self) -> Result<(), JobsError> {
-        self.expect(0, self.bounds.max_bytes, self.bounds.min_free_bytes / 2)
+        self.require(0, self.limits.max_bytes, self.limits.min_free_bytes / 2)
     }
 
-    fn expect(&self, wanted: u64, max: u64, min_free: u64) -> Result<(), JobsError> {
-        let unreadable = |source| JobsError::Io { what: "the space of the jobs cannot be measured".into(), source };
+    fn require(&self, wanted: u64, max: u64, min_free: u64) -> Result<(), JobsError> {
+        let unreadable =
+            |source| JobsError::Io { what: "the disk space of the jobs cannot be measured".into(), source };
         let used = bytes_in(&self.folders).map_err(unreadable)?;
         if used.saturating_add(wanted) > max {
-            return Err(NoRoom::Bound { used, wanted, max }.into());
+            return Err(DiskSpaceError::MaxBytes { used, wanted, max }.into());
         }
         let Some(folder) = self.folders.first() else { return Ok(()) };
-        let free = (self.bounds.free.0)(folder).map_err(unreadable)?;
+        let free = (self.limits.free.0)(folder).map_err(unreadable)?;
         if free < min_free.saturating_add(wanted) {
-            return Err(NoRoom::Disk { free, wanted, min_free }.into());
+            return Err(DiskSpaceError::MinFree { free, wanted, min_free }.into());
         }
         Ok(())
     }
 }
 
-impl Drop for Room {
+impl Drop for SpaceReservation {
     fn drop(&mut self) {
-        let mut promised = self.promised.lock().unwrap_or_else(PoisonError::into_inner);
-        *promised = promised.saturating_sub(self.bytes);
+        let mut reserved = self.reserved.lock().unwrap_or_else(PoisonError::into_inner);
+        *reserved = reserved.saturating_sub(self.bytes);
     }
 }
 
-/// Bytes on the disk of all files below some folders, each counted once: a result is a second name of a job's file.
+/// Bytes on disk of all files below some folders, each counted once: a result is a hard link to a job's file.
 fn bytes_in(folders: &[PathBuf]) -> io::Result<u64> {
     let (mut left, mut seen, mut bytes) = (folders.to_vec(), HashSet::new(), 0_u64);
     while let Some(folder) = left.pop() {
@@ -120,7 +122,7 @@ fn bytes_in(folders: &[PathBuf]) -> io::Result<u64> {
             let Some(found) = present(entry.metadata())? else { continue };
             if found.is_dir() {
                 left.push(entry.path());
-            } else if has_more_names(&found).is_none_or(|file| seen.insert(file)) {
+            } else if hard_linked(&found).is_none_or(|file| seen.insert(file)) {
                 bytes = bytes.saturating_add(size_on_disk(&found));
             }
         }
@@ -128,7 +130,7 @@ fn bytes_in(folders: &[PathBuf]) -> io::Result<u64> {
     Ok(bytes)
 }
 
-/// Nothing for what was deleted meanwhile.
+/// `None` for a file that was deleted meanwhile.
 fn present<T>(found: io::Result<T>) -> io::Result<Option<T>> {
     match found {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
@@ -137,7 +139,7 @@ fn present<T>(found: io::Result<T>) -> io::Result<Option<T>> {
 }
 
 #[cfg(unix)]
-fn has_more_names(file: &fs::Metadata) -> Option<(u64, u64)> {
+fn hard_linked(file: &fs::Metadata) -> Option<(u64, u64)> {
     use std::os::unix::fs::MetadataExt;
     (file.nlink() > 1).then(|| (file.dev(), file.ino()))
 }
@@ -154,7 +156,7 @@ fn free_bytes(path: &Path) -> io::Result<u64> {
 }
 
 #[cfg(not(unix))]
-fn has_more_names(_: &fs::Metadata) -> Option<(u64, u64)> {
+fn hard_linked(_: &fs::Metadata) -> Option<(u64, u64)> {
     None
 }
 
@@ -165,6 +167,6 @@ fn size_on_disk(file: &fs::Metadata) -> u64 {
 
 #[cfg(not(unix))]
 fn free_bytes(_: &Path) -> io::Result<u64> {
-    // Not known there: the bound alone holds.
+    // Not known on this system: only the limit applies.
     Ok(u64::MAX)
 }

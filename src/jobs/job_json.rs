@@ -1,16 +1,17 @@
-//! A job as its owner sees it, in answers and in webhooks alike.
+//! The JSON document of a job, for responses and webhooks.
 
+use super::job_view::JobView;
 use super::results::{ResultUrl, Results, ResultsError};
-use super::{JobResult, JobState, Shown};
+use super::{JobResult, JobState};
 use crate::store::UnixSeconds;
 use serde_json::{Value, json};
 
-/// The JSON of a job. `base` is scheme and host (and what else comes before our paths) by which this daemon is reached.
+/// The JSON of a job. `base` is the scheme, host and path prefix under which the caller reaches this daemon.
 ///
 /// # Errors
 /// [`ResultsError`] when the result's address cannot be signed.
-pub async fn document(shown: &Shown, results: &Results, base: &str, now: UnixSeconds) -> Result<Value, ResultsError> {
-    let Shown { job, progress } = shown;
+pub async fn job_json(view: &JobView, results: &Results, base: &str, now: UnixSeconds) -> Result<Value, ResultsError> {
+    let JobView { job, progress } = view;
     let mut body = json!({
         "job_id": job.id,
         "status": job.state.name(),
@@ -24,11 +25,11 @@ pub async fn document(shown: &Shown, results: &Results, base: &str, now: UnixSec
         body["output_seconds"] = result.seconds().into();
         body["size_bytes"] = result.bytes.into();
         body["result_expires_at"] = result.expires_at.to_string().into();
-        match open(result, now) {
+        match available_object(result, now) {
             Some(object) => {
                 body["result_url"] = match results.url(object, now, result.expires_at).await? {
-                    ResultUrl::Whole(url) => url.into(),
-                    ResultUrl::Own(path) => format!("{}{path}", base.trim_end_matches('/')).into(),
+                    ResultUrl::Absolute(url) => url.into(),
+                    ResultUrl::Path(path) => format!("{}{path}", base.trim_end_matches('/')).into(),
                 };
             }
             None => body["result_expired"] = true.into(),
@@ -44,7 +45,7 @@ pub async fn document(shown: &Shown, results: &Results, base: &str, now: UnixSec
 }
 
 /// The object of a result that can still be fetched.
-fn open(result: &JobResult, now: UnixSeconds) -> Option<&str> {
+fn available_object(result: &JobResult, now: UnixSeconds) -> Option<&str> {
     result.object.as_deref().filter(|_| now < result.expires_at)
 }
 
@@ -83,12 +84,12 @@ mod tests {
         }
     }
 
-    async fn shown(job: Job, now: UnixSeconds) -> Value {
+    async fn rendered(job: Job, now: UnixSeconds) -> Value {
         let folder = tempfile::tempdir().expect("a folder");
         let secret = DaemonSecret::open(folder.path()).expect("a new one");
         let results = Results::open(None, folder.path(), &secret).expect("a new folder");
-        let shown = Shown { job, progress: 40 };
-        document(&shown, &results, "https://example.org/", now).await.expect("signed")
+        let view = JobView { job, progress: 40 };
+        job_json(&view, &results, "https://example.org/", now).await.expect("signed")
     }
 
     fn names(body: &Value) -> Vec<&str> {
@@ -98,19 +99,19 @@ mod tests {
     const ALWAYS: [&str; 7] = ["created_at", "expires_at", "format", "job_id", "progress", "status", "updated_at"];
 
     #[tokio::test]
-    async fn a_job_that_is_not_over_shows_how_far_it_is() {
-        let body = shown(job(JobState::Processing), NOW).await;
+    async fn an_unfinished_job_shows_its_progress() {
+        let body = rendered(job(JobState::Processing), NOW).await;
         assert_eq!(
             (&body["status"], &body["progress"], &body["job_id"]),
             (&"processing".into(), &40.into(), &"job_1".into())
         );
-        let mut shown = names(&body);
-        shown.sort_unstable();
-        assert_eq!(shown, ALWAYS);
+        let mut names = names(&body);
+        names.sort_unstable();
+        assert_eq!(names, ALWAYS);
     }
 
     #[tokio::test]
-    async fn a_result_has_its_address_for_an_hour_and_then_it_is_said_that_it_had() {
+    async fn a_result_has_its_address_for_an_hour_and_is_then_marked_as_expired() {
         let result = JobResult {
             object: Some("job_1.webm".into()),
             bytes: 1234,
@@ -121,24 +122,24 @@ mod tests {
         };
         let done =
             Job { result: Some(result.clone()), warnings: vec!["It ended early.".into()], ..job(JobState::Done) };
-        let body = shown(done.clone(), NOW).await;
+        let body = rendered(done.clone(), NOW).await;
         let url = body["result_url"].as_str().expect("an address");
         assert!(url.starts_with("https://example.org/results/job_1.webm?expires="), "{url}");
         assert_eq!((&body["output_seconds"], &body["size_bytes"]), (&1.5015.into(), &1234.into()));
         assert_eq!(body["warnings"], json!(["It ended early."]));
         assert!(body.get("result_expired").is_none() && body.get("error").is_none());
-        let swept = Job { result: Some(JobResult { object: None, ..result }), ..done.clone() };
-        for (job, now) in [(done, LATER), (swept, NOW)] {
-            let body = shown(job, now).await;
+        let deleted = Job { result: Some(JobResult { object: None, ..result }), ..done.clone() };
+        for (job, now) in [(done, LATER), (deleted, NOW)] {
+            let body = rendered(job, now).await;
             assert!(body.get("result_url").is_none(), "{body}");
             assert_eq!((&body["result_expired"], &body["output_seconds"]), (&true.into(), &1.5015.into()));
         }
     }
 
     #[tokio::test]
-    async fn a_failed_job_says_why() {
+    async fn a_failed_job_has_its_error() {
         let error = Some(JobError { code: "cancelled".into(), message: "it was cancelled".into() });
-        let body = shown(Job { error, ..job(JobState::Failed) }, NOW).await;
+        let body = rendered(Job { error, ..job(JobState::Failed) }, NOW).await;
         assert_eq!(body["status"], "error");
         assert_eq!(body["error"], json!({ "code": "cancelled", "message": "it was cancelled" }));
         assert!(body.get("result_url").is_none() && body.get("output_seconds").is_none());

@@ -1,35 +1,41 @@
-//! The work on a clip: from the fields of a job to a finished file.
+//! Executes a video job: from the fields of its request and its clip to a finished file, through `video::remove`.
 
 use std::io::ErrorKind;
 use std::path::Path;
 
 use futures_util::future::BoxFuture;
 
-use super::{Done, Job, Work, WorkError, input_in};
+use super::deps::{WorkError, WorkOutput, Worker};
+use super::{Job, input_in};
 use crate::engine::{Engine, EngineError};
 use crate::recipe::{Fields, VideoRecipe};
 use crate::telemetry::with_causes;
 use crate::video::{self, Finished, Tools, VideoConfig, VideoError};
 
-/// Drawn over every frame that a sandbox key gets.
+/// The stamp on every frame for a sandbox key.
 const STAMP: &str = "TEST";
 
 /// Cuts subjects out of clips.
 #[derive(Debug)]
-pub struct VideoWork {
+pub struct VideoWorker {
     engine: Engine,
     config: VideoConfig,
 }
 
-impl VideoWork {
-    /// On `engine`, with the programs that `config` names. They are looked for at each job: one that is installed
-    /// meanwhile is found.
+impl VideoWorker {
+    /// On `engine`, with the programs that `config` names. They are searched at each job, so that a later installation is
+    /// found.
     #[must_use]
     pub const fn new(engine: Engine, config: VideoConfig) -> Self {
         Self { engine, config }
     }
 
-    async fn remove(&self, job: &Job, folder: &Path, progress: &(dyn Fn(u8) + Send + Sync)) -> Result<Done, WorkError> {
+    async fn remove(
+        &self,
+        job: &Job,
+        folder: &Path,
+        progress: &(dyn Fn(u8) + Send + Sync),
+    ) -> Result<WorkOutput, WorkError> {
         let recipe = recipe(job)?;
         let config = self.config.clone();
         let tools = tokio::task::spawn_blocking(move || Tools::find(&config)).await;
@@ -53,27 +59,34 @@ impl VideoWork {
                     "a clip is finished"
                 );
                 let media_type = recipe.format.media_type();
-                Ok(Done { file, media_type, frames, rate_frames: rate.frames, rate_seconds: rate.seconds, warnings })
+                Ok(WorkOutput {
+                    file,
+                    media_type,
+                    frames,
+                    rate_frames: rate.frames,
+                    rate_seconds: rate.seconds,
+                    warnings,
+                })
             }
-            // The engine stops after the jobs: the daemon is about to end, and the job goes on at the next start.
+            // The engine stops after the jobs: the daemon is about to end, and the job resumes at the next start.
             Err(VideoError::Engine(EngineError::Stopped)) => std::future::pending().await,
-            Err(error) => Err(refused(job, &error)),
+            Err(error) => Err(work_error(job, &error)),
         }
     }
 }
 
-impl Work for VideoWork {
+impl Worker for VideoWorker {
     fn run<'a>(
         &'a self,
         job: &'a Job,
         folder: &'a Path,
         progress: &'a (dyn Fn(u8) + Send + Sync),
-    ) -> BoxFuture<'a, Result<Done, WorkError>> {
+    ) -> BoxFuture<'a, Result<WorkOutput, WorkError>> {
         Box::pin(self.remove(job, folder, progress))
     }
 }
 
-/// What the fields of a job ask for. They were judged when it was made; a newer version may judge otherwise.
+/// The recipe of a job's fields. They were valid when it was created; a newer version may refuse them.
 fn recipe(job: &Job) -> Result<VideoRecipe, WorkError> {
     let unusable = |error: crate::recipe::FieldError| WorkError {
         code: "invalid_parameter",
@@ -88,20 +101,20 @@ fn recipe(job: &Job) -> Result<VideoRecipe, WorkError> {
     Ok(VideoRecipe { stamp: job.test.then_some(STAMP), ..recipe })
 }
 
-/// What the caller hears, with the codes of the API.
-fn refused(job: &Job, error: &VideoError) -> WorkError {
-    let told = |code| WorkError { code, message: error.to_string(), internal: false };
+/// The error for the caller, with the codes of the API.
+fn work_error(job: &Job, error: &VideoError) -> WorkError {
+    let callers = |code| WorkError { code, message: error.to_string(), internal: false };
     match error {
-        VideoError::Unreadable => told("invalid_image"),
-        VideoError::Unsupported(_) => told("unsupported_media_type"),
-        VideoError::NoPicture => told("no_subject_detected"),
-        VideoError::TooLarge(_) | VideoError::Exhausted(_) => told("payload_too_large"),
+        VideoError::Unreadable => callers("invalid_image"),
+        VideoError::Unsupported(_) => callers("unsupported_media_type"),
+        VideoError::NoPicture => callers("no_subject_detected"),
+        VideoError::TooLarge(_) | VideoError::Exhausted(_) => callers("payload_too_large"),
         VideoError::Io { source, .. } if matches!(source.kind(), ErrorKind::StorageFull | ErrorKind::QuotaExceeded) => {
             tracing::error!(job = job.id, error = with_causes(error), "the disk is full");
             WorkError::no_room()
         }
         VideoError::Engine(_) | VideoError::Io { .. } | VideoError::Tool(_) => {
-            tracing::error!(job = job.id, error = with_causes(error), "a clip could not be worked on");
+            tracing::error!(job = job.id, error = with_causes(error), "a clip could not be processed");
             internal("the service failed at this clip")
         }
     }
@@ -118,7 +131,7 @@ mod tests {
     use crate::recipe::VideoFormat;
 
     #[test]
-    fn a_job_asks_for_what_its_fields_say_and_a_sandbox_one_is_stamped() {
+    fn a_recipe_follows_the_jobs_fields_and_a_sandbox_job_is_stamped() {
         let fields = vec![("format".to_owned(), "mov".to_owned()), ("smoothing".to_owned(), "7".to_owned())];
         let own = recipe(&Job { fields: fields.clone(), test: false, ..job("key") }).expect("good fields");
         assert_eq!((own.format, own.smoothing, own.stamp), (VideoFormat::Mov, 7, None));
@@ -127,7 +140,7 @@ mod tests {
     }
 
     #[test]
-    fn fields_that_this_version_does_not_take_fail_the_job_and_say_why() {
+    fn fields_that_this_version_refuses_fail_the_job_with_the_reason() {
         for fields in [&[("format", "avi")][..], &[("no", "such")], &[("audio", "true"), ("audio", "false")]] {
             let fields = fields.iter().map(|&(name, value)| (name.to_owned(), value.to_owned())).collect();
             let error = recipe(&Job { fields, ..job("key") }).expect_err("not taken");
@@ -136,14 +149,14 @@ mod tests {
     }
 
     #[test]
-    fn a_full_disk_is_told_as_such_and_the_systems_words_are_not() {
+    fn a_full_disk_is_reported_without_the_systems_message() {
         let full =
             VideoError::Io { what: "writing /secret/path".into(), source: std::io::ErrorKind::StorageFull.into() };
-        let error = refused(&job("key"), &full);
+        let error = work_error(&job("key"), &full);
         assert!(error.internal && error.message.contains("no room") && !error.message.contains("secret"), "{error}");
         let broken = VideoError::Tool("ffmpeg: /secret/path".into());
-        let error = refused(&job("key"), &broken);
+        let error = work_error(&job("key"), &broken);
         assert!(error.internal && !error.message.contains("secret"), "{error}");
-        assert!(!refused(&job("key"), &VideoError::Unreadable).internal);
+        assert!(!work_error(&job("key"), &VideoError::Unreadable).internal);
     }
 }

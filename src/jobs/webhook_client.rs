@@ -1,14 +1,16 @@
-//! Telling an account's server that a job is over, as Standard Webhooks have it
+//! Sends one webhook as Standard Webhooks defines it: a signed POST with the JSON of the job
 //! (<https://github.com/standard-webhooks/standard-webhooks/blob/main/spec/standard-webhooks.md>).
 //!
-//! One attempt; when there is to be another is for the schedule to say. Where it goes is looked at as hard as where a
-//! picture is fetched from: https, public addresses only, the address that was checked is the one that is dialled, no
-//! redirect is followed, and nothing of what is answered but the status is read.
+//! The address is checked as that of a fetched picture: https, public addresses only, the connection goes to the address
+//! that was checked, and no redirect is followed. Of the response only the status is read. Retries are
+//! `webhook_schedule.rs`.
 
-use super::document::document;
+use super::Job;
+use super::deps::{DeliveryOutcome, ResultStoreError, WebhookTransport};
+use super::job_json::job_json;
+use super::job_view::JobView;
 use super::results::Results;
 use super::secret::DaemonSecret;
-use super::{Deliver, Delivery, Job, KeepError, Shown};
 use crate::image::SourceUrl;
 use crate::source::Fetcher;
 use crate::store::UnixSeconds;
@@ -18,33 +20,33 @@ use http::header::CONTENT_TYPE;
 use http::{HeaderMap, HeaderName, HeaderValue, StatusCode};
 use std::time::Duration;
 
-/// How long an attempt may take, from the name to the status.
+/// Limit of an attempt, from name resolution to the response status.
 pub const WEBHOOK_TIMEOUT: Duration = Duration::from_secs(10);
 
 const ID: HeaderName = HeaderName::from_static("webhook-id");
 const TIMESTAMP: HeaderName = HeaderName::from_static("webhook-timestamp");
 const SIGNATURE: HeaderName = HeaderName::from_static("webhook-signature");
 
-/// Delivers webhooks over the network.
+/// Sends webhooks over the network.
 #[derive(Clone, Debug)]
-pub struct WebhookSender {
+pub struct WebhookClient {
     fetcher: Fetcher,
     secret: DaemonSecret,
     results: Results,
 }
 
-impl WebhookSender {
-    /// Reaches what `fetcher` reaches, signs with what `secret` derives, and tells where in `results` a result is.
+impl WebhookClient {
+    /// Connects as `fetcher` does, signs with keys of `secret`, and puts result addresses of `results` into the message.
     #[must_use]
     pub const fn new(fetcher: Fetcher, secret: DaemonSecret, results: Results) -> Self {
         Self { fetcher, secret, results }
     }
 
-    async fn attempt(&self, account: &str, url: &str, id: &str, body: Bytes, now: UnixSeconds) -> Delivery {
-        let Ok(url) = SourceUrl::parse(url) else { return Delivery::Gone };
+    async fn attempt(&self, account: &str, url: &str, id: &str, body: Bytes, now: UnixSeconds) -> DeliveryOutcome {
+        let Ok(url) = SourceUrl::parse(url) else { return DeliveryOutcome::Gone };
         let signature = self.secret.webhook(account).sign(id, now.0, &body);
         let (Ok(id), Ok(signature)) = (HeaderValue::from_str(id), HeaderValue::from_str(&signature)) else {
-            return Delivery::Gone;
+            return DeliveryOutcome::Gone;
         };
         let headers = HeaderMap::from_iter([
             (CONTENT_TYPE, HeaderValue::from_static("application/json")),
@@ -53,19 +55,19 @@ impl WebhookSender {
             (SIGNATURE, signature),
         ]);
         match self.fetcher.post(&url, headers, body, WEBHOOK_TIMEOUT).await {
-            Ok(status) if status.is_success() => Delivery::Delivered,
-            Ok(StatusCode::GONE) => Delivery::Gone,
-            Ok(status) => Delivery::Retry(format!("the receiver answered {status}")),
-            Err(error) => Delivery::Retry(error.to_string()),
+            Ok(status) if status.is_success() => DeliveryOutcome::Delivered,
+            Ok(StatusCode::GONE) => DeliveryOutcome::Gone,
+            Ok(status) => DeliveryOutcome::Retry(format!("the receiver answered {status}")),
+            Err(error) => DeliveryOutcome::Retry(error.to_string()),
         }
     }
 }
 
-impl Deliver for WebhookSender {
-    fn body<'a>(&'a self, shown: &'a Shown) -> BoxFuture<'a, Result<Vec<u8>, KeepError>> {
+impl WebhookTransport for WebhookClient {
+    fn body<'a>(&'a self, view: &'a JobView) -> BoxFuture<'a, Result<Vec<u8>, ResultStoreError>> {
         Box::pin(async move {
-            let base = shown.job.webhook.as_ref().map_or("", |webhook| &webhook.base);
-            let body = document(shown, &self.results, base, UnixSeconds::now()).await?;
+            let base = view.job.webhook.as_ref().map_or("", |webhook| &webhook.base);
+            let body = job_json(view, &self.results, base, UnixSeconds::now()).await?;
             Ok(body.to_string().into_bytes())
         })
     }
@@ -76,7 +78,7 @@ impl Deliver for WebhookSender {
         url: &'a str,
         webhook_id: &'a str,
         body: Vec<u8>,
-    ) -> BoxFuture<'a, Delivery> {
+    ) -> BoxFuture<'a, DeliveryOutcome> {
         Box::pin(self.attempt(&job.account, url, webhook_id, body.into(), UnixSeconds::now()))
     }
 }
