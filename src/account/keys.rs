@@ -170,7 +170,7 @@ impl Keys {
         rows.keys.into_iter().map(|(_, key)| key).next().ok_or(WriteError::Closed)
     }
 
-    /// Keys of one account or of all, oldest first, revoked ones too.
+    /// Keys of one account or of all, oldest first, revoked ones included.
     #[must_use]
     pub fn list(&self, account: Option<&str>) -> Vec<Key> {
         self.read().keys(account)

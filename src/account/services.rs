@@ -20,7 +20,7 @@ pub struct Services {
     pub keys: Keys,
     /// Quotas and bills.
     pub billing: Billing,
-    /// IdempotencyKeys that may come again.
+    /// Requests under an `Idempotency-Key`.
     pub idempotency: IdempotencyKeys,
     /// Saved parameters.
     pub presets: Presets,

@@ -138,6 +138,7 @@ fn present<T>(found: io::Result<T>) -> io::Result<Option<T>> {
     }
 }
 
+/// Device and inode of a file with several names.
 #[cfg(unix)]
 fn hard_linked(file: &fs::Metadata) -> Option<(u64, u64)> {
     use std::os::unix::fs::MetadataExt;

@@ -103,12 +103,12 @@ fn recipe(job: &Job) -> Result<VideoRecipe, WorkError> {
 
 /// The error for the caller, with the codes of the API.
 fn work_error(job: &Job, error: &VideoError) -> WorkError {
-    let callers = |code| WorkError { code, message: error.to_string(), internal: false };
+    let public = |code| WorkError { code, message: error.to_string(), internal: false };
     match error {
-        VideoError::Unreadable => callers("invalid_image"),
-        VideoError::Unsupported(_) => callers("unsupported_media_type"),
-        VideoError::NoPicture => callers("no_subject_detected"),
-        VideoError::TooLarge(_) | VideoError::Exhausted(_) => callers("payload_too_large"),
+        VideoError::Unreadable => public("invalid_image"),
+        VideoError::Unsupported(_) => public("unsupported_media_type"),
+        VideoError::NoPicture => public("no_subject_detected"),
+        VideoError::TooLarge(_) | VideoError::Exhausted(_) => public("payload_too_large"),
         VideoError::Io { source, .. } if matches!(source.kind(), ErrorKind::StorageFull | ErrorKind::QuotaExceeded) => {
             tracing::error!(job = job.id, error = with_causes(error), "the disk is full");
             WorkError::no_room()

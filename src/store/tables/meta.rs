@@ -19,7 +19,7 @@ const COMMITS: &str = "commits";
 /// Row of the account whose job was started last, as [`turn_of`] encodes it.
 const LAST_TURN: &str = "last_turn";
 
-/// The table of meta.
+/// The table of single numbers.
 pub(in crate::store) struct Meta<T>(T);
 
 pub(super) type Writing<'txn> = Meta<Table<'txn, Text, u64>>;
