@@ -1,11 +1,11 @@
-//! What accounts add to a request, and whether many keys and presets slow it: `cargo bench --profile release --bench accounts`.
+//! Latency that account services add to a request, with few and with many keys and presets: `cargo bench --profile release --bench accounts`.
 //!
-//! An almost empty store and a full one are asked in turn, because machines are shared and noisy. Both have as many
-//! callers, so that what differs is what lies in the store. The last row has all keys of the full store call in turn:
-//! then the caches of the processor do not hold what each of them needs.
+//! An almost empty store and a full one are measured alternately, because machines are shared and noisy. Both have the
+//! same number of callers, so that only the content of the store differs. In the last row all keys of the full store call
+//! in turn, which misses the processor's caches.
 
 use backdrop::account::presets::Draft;
-use backdrop::account::rate::RateLimiter;
+use backdrop::account::rate_limit::RateLimiter;
 use backdrop::account::{AccountModel, AccountName, Label, Mode, Services};
 use backdrop::store::{self, Plan, RedbStore, UnixSeconds};
 use std::hint::black_box;
@@ -31,8 +31,8 @@ struct Size {
     presets: usize,
 }
 
-/// A store with its services, as a daemon has them.
-struct Desk {
+/// A store with its services, as in a daemon.
+struct Fixture {
     services: Services,
     rate: RateLimiter,
     tokens: Vec<String>,
@@ -40,13 +40,13 @@ struct Desk {
     presets: Vec<(String, String)>,
 }
 
-impl Desk {
+impl Fixture {
     async fn open(folder: &Path, size: Size) -> Self {
         let store = RedbStore::open(&store::file_in(folder)).expect("a new store");
         let services = Services::load(store, u64::MAX).expect("the store loads");
         let names: Vec<String> = (0..size.accounts).map(|number| format!("shop-{number}")).collect();
         for name in &names {
-            let name = AccountName::try_from(name.as_str()).expect("a good name");
+            let name = AccountName::try_from(name.as_str()).expect("a valid name");
             services.keys.create_account(name, Plan::Free, false, AccountModel::default()).await.expect("it is new");
         }
         let mut tokens = Vec::new();
@@ -61,7 +61,7 @@ impl Desk {
         }
         let tokens = together(tokens, |name| {
             let keys = services.keys.clone();
-            let name = AccountName::try_from(name.as_str()).expect("a good name");
+            let name = AccountName::try_from(name.as_str()).expect("a valid name");
             async move {
                 let created = keys.create(&name, Label::default(), Mode::Live).await.expect("the store writes");
                 created.secret.expose().to_owned()
@@ -73,7 +73,7 @@ impl Desk {
             let params =
                 serde_json::json!({"edge": "hard", "bg_color": "#112233", "width": 800, "quality": turn % 100});
             let params = params.as_object().expect("an object").clone();
-            let draft = Draft { name: format!("look {turn}"), params, ..Draft::default() };
+            let draft = Draft { name: format!("preset {turn}"), params, ..Draft::default() };
             async move {
                 let saved = presets.save(&account, draft, UnixSeconds::now(), |_| Ok(())).await;
                 (account, saved.expect("the store writes").id)
@@ -83,18 +83,18 @@ impl Desk {
         Self { services, rate: RateLimiter::default(), tokens, presets }
     }
 
-    /// What every request passes: whose key it is, how often it came, whether the month has images left.
+    /// The steps of every request: authentication, rate limit and quota.
     fn admit(&self, caller: usize) -> Duration {
         let token = &self.tokens[caller];
         let started = Instant::now();
         let caller = self.services.keys.authenticate(token).expect("it works");
-        let rate = self.rate.count(&caller.key_id, u32::MAX, started);
-        let reserved = self.services.ledger.reserve(&caller.account, caller.plan, 1, UnixSeconds::now());
+        let rate = self.rate.check(&caller.key_id, u32::MAX, started);
+        let reserved = self.services.billing.reserve(&caller.account, caller.plan, 1, UnixSeconds::now());
         drop(black_box((rate, reserved.expect("the quota is large"))));
         started.elapsed()
     }
 
-    /// What a request with a preset waits for besides.
+    /// The further step of a request with a preset.
     async fn find(&self, caller: usize) -> Duration {
         let (account, id) = &self.presets[caller];
         let started = Instant::now();
@@ -102,14 +102,14 @@ impl Desk {
         started.elapsed()
     }
 
-    /// The time from an answer that is ready to the durable bill that it waits for, for each of a burst.
+    /// The time from a finished result to its durable bill, for each request of a burst.
     async fn bill(&self) -> Vec<Duration> {
         together((0..CALLERS).collect(), |caller| {
             let caller = self.services.keys.authenticate(&self.tokens[caller]).expect("it works");
-            let ledger = self.services.ledger.clone();
+            let billing = self.services.billing.clone();
             async move {
                 let started = Instant::now();
-                let reserved = ledger.reserve(&caller.account, caller.plan, 1, UnixSeconds::now());
+                let reserved = billing.reserve(&caller.account, caller.plan, 1, UnixSeconds::now());
                 reserved.expect("the quota is large").bill(1, 5000, None).await.expect("the store writes");
                 started.elapsed()
             }
@@ -135,26 +135,26 @@ async fn together<I, T: Send + 'static, F: Future<Output = T> + Send + 'static>(
 }
 
 fn main() {
-    // `cargo test --benches` only wants to know that it builds.
+    // `cargo test --benches` only checks that it builds.
     if std::env::args().any(|argument| argument == "--test") {
         return;
     }
     let runtime = Runtime::new().expect("a runtime");
     let folders = [(); 2].map(|()| tempfile::tempdir().expect("a temporary folder"));
-    let desks = [(0, SMALL), (1, LARGE)].map(|(at, size)| runtime.block_on(Desk::open(folders[at].path(), size)));
+    let fixtures = [(0, SMALL), (1, LARGE)].map(|(at, size)| runtime.block_on(Fixture::open(folders[at].path(), size)));
     let mut times: [[Vec<Duration>; 4]; 2] = Default::default();
     for _ in 0..ROUNDS {
-        for (desk, [admit, find, bill, all]) in desks.iter().zip(&mut times) {
-            admit.extend((0..REQUESTS).map(|turn| desk.admit(turn % CALLERS)));
+        for (fixture, [admit, find, bill, all]) in fixtures.iter().zip(&mut times) {
+            admit.extend((0..REQUESTS).map(|turn| fixture.admit(turn % CALLERS)));
             runtime.block_on(async {
                 for turn in 0..REQUESTS / 10 {
-                    find.push(desk.find(turn % CALLERS).await);
+                    find.push(fixture.find(turn % CALLERS).await);
                 }
                 for _ in 0..BILLS / CALLERS {
-                    bill.extend(desk.bill().await);
+                    bill.extend(fixture.bill().await);
                 }
             });
-            all.extend((0..REQUESTS).map(|turn| desk.admit(turn * 7919 % desk.tokens.len())));
+            all.extend((0..REQUESTS).map(|turn| fixture.admit(turn * 7919 % fixture.tokens.len())));
         }
     }
     println!(

@@ -1,6 +1,6 @@
-//! What an endpoint costs beside `/remove` of the same photo: `cargo bench --profile release --bench cost`.
+//! Run time of endpoints relative to `/remove` of the same photo: `cargo bench --profile release --bench cost`.
 //!
-//! Machines are shared and noisy, so the two are run in turn, and of many rounds the medians are compared.
+//! The two run alternately, because machines are shared and noisy, and the medians of many rounds are compared.
 
 mod support;
 
@@ -8,7 +8,7 @@ use backdrop::image::Size;
 use std::time::{Duration, Instant};
 use support::{Shop, photo, recipe};
 
-/// Rounds of each pair, after one that is not counted.
+/// Measured rounds of each pair, after one warm-up round.
 const ROUNDS: usize = 11;
 
 /// An endpoint with fields for it.
@@ -27,7 +27,7 @@ const CASES: &[(Size, Case)] = &[
 ];
 
 fn main() {
-    // `cargo test --benches` only wants to know that it builds.
+    // `cargo test --benches` only checks that it builds.
     if std::env::args().any(|argument| argument == "--test") {
         return;
     }

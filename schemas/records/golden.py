@@ -3,7 +3,7 @@
 
 An encoder of its own for postcard (https://postcard.jamesmunns.com/wire-format), so that the bytes are not merely what
 the program happens to write: varint numbers, signed ones in zigzag, text and lists after their length, options and
-booleans as one byte, a variant as its index. The layouts below are the records of src/store/records.rs, field by field.
+booleans as one byte, a variant as its index. The layouts below are the records of src/store/records/, field by field.
 """
 
 import json

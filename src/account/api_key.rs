@@ -1,8 +1,8 @@
-//! The secret token that a caller sends.
+//! API key tokens: generation, parsing and SHA-256 hashing.
 //!
-//! `bd_live_` or `bd_test_`, then 32 characters of base62: 190 bits from the operating system. It exists in full only
-//! at its creation and in requests; stored and looked up is its SHA-256. Looking up by hash is what makes the
-//! comparison safe: where it takes longer depends on hash bits, which a caller cannot steer towards a stored one.
+//! `bd_live_` or `bd_test_`, then 32 characters of base62: 190 bits from the operating system. The token exists
+//! only at its creation and in requests; its SHA-256 is stored and queried. Querying by hash makes the comparison safe:
+//! its timing depends on hash bits, which a caller cannot steer towards a stored hash.
 
 use std::fmt;
 
@@ -21,7 +21,7 @@ const SECRET_LENGTH: usize = 32;
 pub enum Mode {
     /// Real work, billed by the account's plan.
     Live,
-    /// Sandbox: works alike, never bills, marks its results.
+    /// Sandbox: works the same, is never billed, and its results are marked.
     Test,
 }
 
@@ -43,14 +43,14 @@ impl Mode {
     }
 }
 
-/// A well-formed token. `Debug` shows only its prefix; there is no `Display`, [`ApiKey::expose`] says what it does.
+/// A well-formed token. `Debug` shows only its prefix; there is no `Display`, only [`ApiKey::expose`].
 #[derive(Clone, PartialEq, Eq)]
 pub struct ApiKey {
     mode: Mode,
     token: String,
 }
 
-/// A text is not of the form of a key.
+/// A text does not have the form of a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("not a key: expected bd_live_ or bd_test_ and then 32 letters and digits")]
 pub struct ApiKeyError;
@@ -62,7 +62,7 @@ impl ApiKey {
         Self { mode, token: format!("{}{}", mode.prefix(), random_text(SECRET_LENGTH)) }
     }
 
-    /// Checks the form of a key; cheap, and refuses overlong input before anything is hashed.
+    /// Checks the form of a key; cheap, and refuses overlong input before hashing.
     ///
     /// # Errors
     /// When it is not exactly a prefix and 32 letters and digits.
@@ -71,19 +71,19 @@ impl ApiKey {
         Ok(Self { mode, token: token.to_owned() })
     }
 
-    /// The token itself, for its one showing.
+    /// The token itself, to be shown once.
     #[must_use]
     pub fn expose(&self) -> &str {
         &self.token
     }
 
-    /// What it is for.
+    /// Live or test.
     #[must_use]
     pub const fn mode(&self) -> Mode {
         self.mode
     }
 
-    /// What is stored of it.
+    /// The hash that is stored.
     #[must_use]
     pub fn hash(&self) -> KeyHash {
         sha256(&self.token)
@@ -96,19 +96,19 @@ impl fmt::Debug for ApiKey {
     }
 }
 
-/// The hash under which a caller's token would be stored; `None` when no key looks like that.
+/// The hash under which a caller's token would be stored; `None` when it does not have the form of a key.
 pub(super) fn hash_of(token: &str) -> Option<KeyHash> {
     check_form(token).ok().map(|_| sha256(token))
 }
 
-/// Whether two secrets are equal, without telling by its duration how far they agree.
+/// Whether two secrets are equal, in constant time.
 pub(super) fn same_secret(a: &str, b: &str) -> bool {
     sha256(a) == sha256(b)
 }
 
 /// Letters and digits from the operating system's randomness, each equally likely.
 pub(crate) fn random_text(length: usize) -> String {
-    // `unwrap_err` of rand makes an infallible source of it: a machine without randomness must not hand out keys.
+    // `unwrap_err` panics on failure: a machine without randomness must not issue keys.
     Alphanumeric.sample_string(&mut OsRng.unwrap_err(), length)
 }
 
@@ -148,7 +148,7 @@ mod tests {
     }
 
     #[test]
-    fn texts_beside_the_form_are_refused() {
+    fn texts_of_another_form_are_refused() {
         let secret = "0123456789abcdefghijABCDEFGHIJ01";
         assert!(ApiKey::parse(&format!("bd_live_{secret}")).is_ok());
         for token in [

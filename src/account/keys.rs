@@ -1,16 +1,19 @@
-//! The service behind the `Authorization` header and the key commands.
+//! Accounts and API keys: authenticates tokens from memory, and creates, changes, rotates and revokes durably.
 //!
-//! Reads come from memory and cost microseconds. A write goes to the store first and to memory after its commit, on the
-//! store's thread and in commit order, then it is acknowledged: a caller that goes away while waiting changes nothing
-//! about that, and a revoked key stops with the acknowledgement.
+//! Reads are served from memory in microseconds. A write goes to the store first, to memory after its commit, on the
+//! store's thread and in commit order, and is then acknowledged, even if its caller disconnects: a revoked key is refused
+//! from the acknowledgement on.
 
 use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
 
+use super::DEFAULT_ACCOUNT;
 use super::api_key::{self, ApiKey, Mode};
-use super::index::Index;
-use super::write::{WriteError, write};
-use super::{AccountName, DEFAULT_ACCOUNT, KeyBounds, KeyChange, Label, Scopes};
-use crate::recipe::InferenceMode;
+use super::key_cache::KeyCache;
+use super::key_info::KeyInfo;
+use super::key_restrictions::{KeyRestrictions, KeyUpdate};
+use super::names::{AccountName, Label};
+use super::scopes::Scopes;
+use super::store_write::{WriteError, write_change};
 use crate::store::{Account, AccountModel, Change, ChangeError, Key, OpenError, Plan, Rows, StateStore, UnixSeconds};
 
 /// Characters of a key's public id after `key_`.
@@ -19,35 +22,12 @@ const ID_LENGTH: usize = 12;
 /// Keys whose last use is written in one change.
 const USES_PER_CHANGE: usize = 500;
 
-/// Who sent a request.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct KeyInfo {
-    /// Public id of the key; jobs are scoped to it.
-    pub key_id: String,
-    /// Name of the account; presets and quota are scoped to it.
-    pub account: String,
-    /// The account's plan at this moment.
-    pub plan: Plan,
-    /// The owner's words for the key.
-    pub label: String,
-    /// A sandbox key.
-    pub test: bool,
-    /// Whether the account is on the allow-list of `/replace-bg-ai`.
-    pub generates: bool,
-    /// Which model cuts out for the account; nothing where the daemon's does.
-    pub model: Option<InferenceMode>,
-    /// Images that the key may have made in a month; nothing where it has no bound of its own.
-    pub images_per_month: Option<u64>,
-    /// The endpoints that it is for.
-    pub scopes: Scopes,
-}
-
-/// A key at its creation: the only time its secret is there.
+/// A created key, with its secret, which is not stored.
 #[derive(Clone, Debug)]
 pub struct CreatedKey {
-    /// What is stored.
+    /// The stored key.
     pub key: Key,
-    /// What the owner has to keep.
+    /// The token, to be shown once.
     pub secret: ApiKey,
 }
 
@@ -55,7 +35,7 @@ pub struct CreatedKey {
 #[derive(Clone, Debug)]
 pub struct Keys {
     store: Arc<dyn StateStore>,
-    index: Arc<RwLock<Index>>,
+    cache: Arc<RwLock<KeyCache>>,
 }
 
 impl Keys {
@@ -70,15 +50,15 @@ impl Keys {
 
     /// With the accounts and keys that the store has now.
     pub(super) fn new(store: Arc<dyn StateStore>, rows: Rows) -> Self {
-        let mut index = Index::default();
-        index.absorb(rows);
-        Self { store, index: Arc::new(RwLock::new(index)) }
+        let mut cache = KeyCache::default();
+        cache.apply(rows);
+        Self { store, cache: Arc::new(RwLock::new(cache)) }
     }
 
-    /// Gives an empty store its first account, `default` on plan `plus`, with `chosen` as its key or a fresh one, which
-    /// is returned to be shown once. A store that has accounts is left alone: `None`.
+    /// Creates the first account of an empty store, `default` on plan `plus`, with `chosen` as its key or a fresh one, which
+    /// is returned to be shown once. `None` for a store that has accounts.
     ///
-    /// Account and key are one change, so that a crash cannot leave an account that nobody has a key for.
+    /// Account and key are one change, so that a crash cannot leave an account without a key.
     ///
     /// # Errors
     /// When the store cannot write.
@@ -87,7 +67,7 @@ impl Keys {
             return Ok(None);
         }
         let secret = chosen.unwrap_or_else(|| ApiKey::generate(Mode::Live));
-        let key = new_key(DEFAULT_ACCOUNT.into(), "bootstrap".into(), secret.mode(), KeyBounds::default());
+        let key = new_key(DEFAULT_ACCOUNT.into(), "bootstrap".into(), secret.mode(), KeyRestrictions::default());
         let account = Account {
             name: DEFAULT_ACCOUNT.into(),
             plan: Plan::Plus,
@@ -99,25 +79,25 @@ impl Keys {
         Ok(Some(CreatedKey { key, secret }))
     }
 
-    /// Whose token this is; `None` for anything that is not a working key. The use is noted in memory.
+    /// The caller with this token; `None` for anything but an active key. The use is noted in memory.
     #[must_use]
     pub fn authenticate(&self, token: &str) -> Option<KeyInfo> {
         let hash = api_key::hash_of(token)?;
-        self.read().find(&hash, UnixSeconds::now())
+        self.read().authenticate(&hash, UnixSeconds::now())
     }
 
-    /// When the key of a token that does not authenticate expired; nothing where that is not the reason.
+    /// When the key of a refused token expired; `None` where that is not the reason.
     #[must_use]
     pub fn expired_at(&self, token: &str) -> Option<UnixSeconds> {
         let hash = api_key::hash_of(token)?;
         self.read().expired_at(&hash, UnixSeconds::now())
     }
 
-    /// Writes when keys were last used, of those that were since the last time. Meant for every ten seconds or so, and
-    /// for the end: a use that was not written is lost with the process, and nothing else.
+    /// Writes the last use of keys that were used since the previous call. Meant for every ten seconds or so, and for the
+    /// end: a use that was not written is lost with the process.
     ///
     /// # Errors
-    /// When the store cannot write; the times of one batch are lost then.
+    /// When the store cannot write; the times of one batch are then lost.
     pub async fn write_uses(&self) -> Result<(), WriteError> {
         loop {
             let used = self.read().take_used(USES_PER_CHANGE);
@@ -131,27 +111,27 @@ impl Keys {
         }
     }
 
-    /// Creates a key of an account; it works when this returns.
+    /// Creates a key of an account; it is active when this returns.
     ///
     /// # Errors
     /// When there is no such account, or the store cannot write.
     pub async fn create(&self, account: &AccountName, label: Label, mode: Mode) -> Result<CreatedKey, WriteError> {
-        self.create_bounded(account, label, mode, KeyBounds::default()).await
+        self.create_restricted(account, label, mode, KeyRestrictions::default()).await
     }
 
-    /// As [`Self::create`], with bounds of its own.
+    /// As [`Self::create`], with restrictions.
     ///
     /// # Errors
     /// As [`Self::create`].
-    pub async fn create_bounded(
+    pub async fn create_restricted(
         &self,
         account: &AccountName,
         label: Label,
         mode: Mode,
-        bounds: KeyBounds,
+        restrictions: KeyRestrictions,
     ) -> Result<CreatedKey, WriteError> {
         let secret = ApiKey::generate(mode);
-        let key = new_key(account.to_string(), label.into(), mode, bounds);
+        let key = new_key(account.to_string(), label.into(), mode, restrictions);
         self.change(Change::CreateKey { hash: secret.hash(), key: key.clone() }).await?;
         Ok(CreatedKey { key, secret })
     }
@@ -165,39 +145,39 @@ impl Keys {
         rows.keys.into_iter().map(|(_, key)| key).next().ok_or(WriteError::Closed)
     }
 
-    /// Gives a key another secret; its id and all else of it stay, and with them its jobs. When this returns the new
-    /// secret works. The old one is refused from then on, or from `keep_until` on.
+    /// Replaces the secret of a key; its id, and so its jobs, stay. The new secret is active when this returns, the old one
+    /// is refused from then on, or from `keep_until` on.
     ///
     /// # Errors
     /// When there is no such key, it is revoked, another rotation came first, or the store cannot write.
     pub async fn rotate(&self, id: &str, keep_until: Option<UnixSeconds>) -> Result<CreatedKey, WriteError> {
-        let placed = self.read().placed(id).map(|(hash, key)| (hash, key.test));
-        let (from, test) = placed.ok_or_else(|| ChangeError::NoSuchKey(id.to_owned()))?;
+        let located = self.read().locate(id).map(|(hash, key)| (hash, key.test));
+        let (from, test) = located.ok_or_else(|| ChangeError::NoSuchKey(id.to_owned()))?;
         let secret = ApiKey::generate(if test { Mode::Test } else { Mode::Live });
         let rows = self.change(Change::RotateKey { id: id.to_owned(), from, to: secret.hash(), keep_until }).await?;
         let key = rows.keys.into_iter().map(|(_, key)| key).next().ok_or(WriteError::Closed)?;
         Ok(CreatedKey { key, secret })
     }
 
-    /// Changes the bounds of a key, from its next request on. What is `None` stays.
+    /// Changes the restrictions of a key, from its next request on. `None` leaves a value unchanged.
     ///
     /// # Errors
     /// When there is no such key, it is revoked, or the store cannot write.
-    pub async fn set(&self, id: &str, change: KeyChange) -> Result<Key, WriteError> {
-        let KeyChange { expires_at, images_per_month, scopes } = change;
+    pub async fn set(&self, id: &str, update: KeyUpdate) -> Result<Key, WriteError> {
+        let KeyUpdate { expires_at, images_per_month, scopes } = update;
         let scopes = scopes.map(Scopes::into_names);
         let rows = self.change(Change::SetKey { id: id.to_owned(), expires_at, images_per_month, scopes }).await?;
         rows.keys.into_iter().map(|(_, key)| key).next().ok_or(WriteError::Closed)
     }
 
-    /// Keys of one account or of all, oldest first, revoked ones too.
+    /// Keys of one account or of all, oldest first, revoked ones included.
     #[must_use]
     pub fn list(&self, account: Option<&str>) -> Vec<Key> {
         self.read().keys(account)
     }
 
-    /// Creates an account without a key; `generates` puts it on the allow-list of `/replace-bg-ai`, and `model` cuts out for
-    /// it.
+    /// Creates an account without a key; `generates` puts it on the allow-list of `/replace-bg-ai`, and `model` is its
+    /// inference mode.
     ///
     /// # Errors
     /// When the name is taken, or the store cannot write.
@@ -213,8 +193,8 @@ impl Keys {
         Ok(account)
     }
 
-    /// Puts an account on another plan, on the allow-list of `/replace-bg-ai` or off it, and has another model cut out for
-    /// it, from the next request on. What is `None` stays.
+    /// Changes the plan of an account, its permission for `/replace-bg-ai` and its inference mode, from the next request on.
+    /// `None` leaves a value unchanged.
     ///
     /// # Errors
     /// When there is no such account, or the store cannot write.
@@ -242,19 +222,19 @@ impl Keys {
     }
 
     async fn change(&self, change: Change) -> Result<Rows, WriteError> {
-        let index = Arc::clone(&self.index);
-        let committed = move |rows: &Rows| index.write().unwrap_or_else(PoisonError::into_inner).absorb(rows.clone());
-        write(&*self.store, change, committed).await
+        let cache = Arc::clone(&self.cache);
+        let committed = move |rows: &Rows| cache.write().unwrap_or_else(PoisonError::into_inner).apply(rows.clone());
+        write_change(&*self.store, change, committed).await
     }
 
     /// Held for a look-up, never across an await. A panic under the lock leaves whole rows, so poison is no reason to stop.
-    fn read(&self) -> RwLockReadGuard<'_, Index> {
-        self.index.read().unwrap_or_else(PoisonError::into_inner)
+    fn read(&self) -> RwLockReadGuard<'_, KeyCache> {
+        self.cache.read().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-fn new_key(account: String, label: String, mode: Mode, bounds: KeyBounds) -> Key {
-    let KeyBounds { expires_at, images_per_month, scopes } = bounds;
+fn new_key(account: String, label: String, mode: Mode, restrictions: KeyRestrictions) -> Key {
+    let KeyRestrictions { expires_at, images_per_month, scopes } = restrictions;
     Key {
         id: format!("key_{}", api_key::random_text(ID_LENGTH)),
         account,

@@ -1,12 +1,12 @@
-//! A store in memory, for tests: what it has committed outlives the services on it, as a disk does.
+//! An in-memory `StateStore` for tests: committed state outlives the services on it, as on a disk.
 
 use std::collections::{BTreeMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard};
 
-use super::{Daily, Ledger, Presets, Requests};
+use super::{BackdropQuota, Billing, IdempotencyKeys, Presets};
 use crate::store::{
-    Change, ChangeError, Day, Done, Generated, Job, KeyDay, KeyUse, Month, OpenError, Preset, REQUEST_SECONDS, Request,
-    Rows, StateStore, UnixSeconds, Usage,
+    Change, ChangeError, Day, GeneratedCount, Job, KeyDay, KeyUse, Month, OnCommit, OpenError, Preset, REQUEST_SECONDS,
+    Request, Rows, StateStore, UnixSeconds, Usage,
 };
 
 /// Clones are the same store.
@@ -19,9 +19,9 @@ struct State {
     key_days: BTreeMap<(String, Day, String), KeyDay>,
     requests: BTreeMap<(String, String), Request>,
     presets: BTreeMap<(String, String), Preset>,
-    generated: Generated,
-    mood: Mood,
-    held: Vec<(Change, Done)>,
+    generated: GeneratedCount,
+    mode: CommitMode,
+    held: Vec<(Change, OnCommit)>,
 }
 
 impl std::fmt::Debug for State {
@@ -30,24 +30,24 @@ impl std::fmt::Debug for State {
     }
 }
 
-/// What becomes of a change.
+/// How changes are committed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) enum Mood {
-    /// Committed at once.
+pub(super) enum CommitMode {
+    /// At once.
     #[default]
-    Willing,
-    /// Kept until [`MemoryStore::release`].
-    Slow,
+    Immediate,
+    /// Held until [`MemoryStore::release`].
+    Held,
     /// Refused.
     Busy,
 }
 
 impl MemoryStore {
-    pub(super) fn set(&self, mood: Mood) {
-        self.lock().mood = mood;
+    pub(super) fn set_mode(&self, mode: CommitMode) {
+        self.lock().mode = mode;
     }
 
-    /// Commits what was held.
+    /// Commits held changes.
     pub(super) fn release(&self) {
         let held = std::mem::take(&mut self.lock().held);
         for (change, done) in held {
@@ -56,8 +56,8 @@ impl MemoryStore {
         }
     }
 
-    /// Drops what was held, as a store that is closed in the middle.
-    pub(super) fn lose(&self) {
+    /// Drops held changes, as a store that is closed meanwhile.
+    pub(super) fn drop_held(&self) {
         drop(std::mem::take(&mut self.lock().held));
     }
 
@@ -71,18 +71,18 @@ impl MemoryStore {
         self.lock().requests.len()
     }
 
-    /// The services as a process that starts at `now` loads them.
-    pub(super) fn start(&self, quota: u64, now: UnixSeconds) -> (Ledger, Requests, Presets) {
+    /// The services as a process loads them that starts at `now`.
+    pub(super) fn start(&self, quota: u64, now: UnixSeconds) -> (Billing, IdempotencyKeys, Presets) {
         let rows = self.lock().rows(now);
         let store: Arc<dyn StateStore> = Arc::new(self.clone());
-        let ledger = Ledger::new(Arc::clone(&store), rows.usage, rows.key_days, quota);
-        (ledger, Requests::new(Arc::clone(&store), rows.requests), Presets::new(store))
+        let billing = Billing::new(Arc::clone(&store), rows.usage, rows.key_days, quota);
+        (billing, IdempotencyKeys::new(Arc::clone(&store), rows.requests), Presets::new(store))
     }
 
-    /// The count of the day as a process that starts loads it.
-    pub(super) fn start_daily(&self) -> Daily {
+    /// The backdrop quota as a starting process loads it.
+    pub(super) fn start_backdrop_quota(&self) -> BackdropQuota {
         let generated = self.lock().generated;
-        Daily::new(Arc::new(self.clone()), generated)
+        BackdropQuota::new(Arc::new(self.clone()), generated)
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -175,17 +175,17 @@ impl StateStore for MemoryStore {
         Ok(self.lock().rows(UnixSeconds::now()))
     }
 
-    fn submit(&self, change: Change, done: Done) {
+    fn submit(&self, change: Change, done: OnCommit) {
         let mut state = self.lock();
-        match state.mood {
-            Mood::Willing => {
+        match state.mode {
+            CommitMode::Immediate => {
                 let result = state.apply(change);
-                // As the store's own thread does: without a lock that the caller might want.
+                // As the store's own thread does: without a lock that the callback might take.
                 drop(state);
                 done(result);
             }
-            Mood::Slow => state.held.push((change, done)),
-            Mood::Busy => {
+            CommitMode::Held => state.held.push((change, done)),
+            CommitMode::Busy => {
                 drop(state);
                 done(Err(ChangeError::Busy));
             }

@@ -1,14 +1,14 @@
-//! Presets: parameters that an account saved under a name.
+//! Presets: request parameters that an account saved under a name; saves, finds, lists and deletes them.
 //!
-//! They are not held in memory: an account may have 1000 of 16 KB. A look-up reads the store, on a thread for blocking
-//! work; its pages are in the operating system's memory or soon will be.
+//! They are not held in memory: an account may have 1000 of 16 KB. A look-up reads the store on a thread for blocking
+//! work, mostly from the page cache.
 
 use std::sync::Arc;
 
 use serde_json::{Map, Value};
 
 use super::api_key::random_text;
-use super::write::{WriteError, write};
+use super::store_write::{WriteError, write_change};
 use super::{InvalidText, PresetName};
 use crate::recipe::FieldError;
 use crate::store::{Change, ChangeError, OpenError, Preset, StateStore, UnixSeconds};
@@ -28,14 +28,14 @@ pub struct Presets {
     store: Arc<dyn StateStore>,
 }
 
-/// A preset as its owner sends it.
+/// A preset to save.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Draft {
-    /// The preset to overwrite; nothing for a new one.
+    /// The preset to overwrite; `None` for a new one.
     pub id: Option<String>,
     /// Its name.
     pub name: String,
-    /// The endpoint it is for, as its path.
+    /// The path of the endpoint that it is for.
     pub endpoint: Option<String>,
     /// Parameters by name.
     pub params: Map<String, Value>,
@@ -46,13 +46,13 @@ pub struct Draft {
 pub struct Page {
     /// By id.
     pub presets: Vec<Preset>,
-    /// Where the next page begins; nothing on the last one.
+    /// Cursor of the next page; `None` on the last one.
     pub next: Option<String>,
 }
 
-/// What is looked for first where a preset is meant by its id or its name.
+/// Whether a reference is tried first as an id or as a name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum By {
+pub enum LookupBy {
     /// The id.
     Id,
     /// The name.
@@ -62,7 +62,7 @@ pub enum By {
 /// Why a preset was not saved, read or deleted.
 #[derive(Debug, thiserror::Error)]
 pub enum PresetError {
-    /// A member of what was sent.
+    /// A member of the draft is invalid.
     #[error(transparent)]
     Field(#[from] FieldError),
     /// The account has no preset with that id.
@@ -71,7 +71,7 @@ pub enum PresetError {
     /// Another preset of the account has the name.
     #[error("a preset named `{0}` exists already")]
     NameTaken(String),
-    /// The account has as many presets as it may have.
+    /// The account has its maximum of presets.
     #[error("an account has at most {} presets; delete one first", crate::store::PRESETS_PER_ACCOUNT)]
     TooMany,
     /// The store refused or failed.
@@ -98,13 +98,13 @@ impl Presets {
         Self { store }
     }
 
-    /// Saves a preset: a new one, or over the one whose id the draft has. It is there, durable, when this returns.
+    /// Saves a preset: a new one, or over the one whose id the draft has. It is durable when this returns.
     ///
-    /// `check` judges endpoint and parameters, after the rest of the draft and before the store is asked.
+    /// `check` validates endpoint and parameters, after the rest of the draft and before the store is used.
     ///
     /// # Errors
-    /// When something in the draft is wrong, there is no preset with its id, the name is taken, the account has too
-    /// many, or the store fails.
+    /// When the draft is invalid, there is no preset with its id, the name is taken, the account has too many, or the store
+    /// fails.
     pub async fn save(
         &self,
         account: &str,
@@ -127,22 +127,22 @@ impl Presets {
             name: name.into(),
             endpoint: draft.endpoint,
             params,
-            // An overwritten one keeps its own.
+            // An overwritten preset keeps its time of creation.
             created_at: now,
             updated_at: now,
         };
         let change = if is_new { Change::PutPreset { preset } } else { Change::ReplacePreset { preset } };
-        let rows = write(&*self.store, change, |_| ()).await?;
+        let rows = write_change(&*self.store, change, |_| ()).await?;
         rows.presets.into_iter().next().ok_or(PresetError::Write(WriteError::Closed))
     }
 
-    /// Deletes a preset for good.
+    /// Deletes a preset.
     ///
     /// # Errors
     /// When the account has no such preset, or the store cannot write.
     pub async fn delete(&self, account: &str, id: &str) -> Result<(), PresetError> {
         let change = Change::DeletePreset { account: account.to_owned(), id: id.to_owned() };
-        write(&*self.store, change, |_| ()).await?;
+        write_change(&*self.store, change, |_| ()).await?;
         Ok(())
     }
 
@@ -164,18 +164,23 @@ impl Presets {
         self.read(move |store| store.preset_named(&account, &name)).await
     }
 
-    /// A preset of the account by its id or its name, `first` before the other.
+    /// A preset of the account by its id or its name, tried as `first` first.
     ///
     /// # Errors
     /// When the store cannot be read.
-    pub async fn find_by(&self, account: &str, id_or_name: &str, first: By) -> Result<Option<Preset>, PresetError> {
-        let (account, wanted) = (account.to_owned(), id_or_name.to_owned());
+    pub async fn find_by(
+        &self,
+        account: &str,
+        id_or_name: &str,
+        first: LookupBy,
+    ) -> Result<Option<Preset>, PresetError> {
+        let (account, reference) = (account.to_owned(), id_or_name.to_owned());
         self.read(move |store| {
             let find = |by| match by {
-                By::Id => store.preset(&account, &wanted),
-                By::Name => store.preset_named(&account, &wanted),
+                LookupBy::Id => store.preset(&account, &reference),
+                LookupBy::Name => store.preset_named(&account, &reference),
             };
-            let other = if first == By::Id { By::Name } else { By::Id };
+            let other = if first == LookupBy::Id { LookupBy::Name } else { LookupBy::Id };
             match find(first)? {
                 Some(found) => Ok(Some(found)),
                 None => find(other),
@@ -192,7 +197,7 @@ impl Presets {
     pub async fn list(&self, account: &str, cursor: Option<&str>, limit: usize) -> Result<Page, PresetError> {
         let (account, cursor) = (account.to_owned(), cursor.map(str::to_owned));
         let limit = limit.clamp(1, MAX_PAGE);
-        // One more, to know whether there is another page.
+        // One more shows whether there is another page.
         let mut presets = self.read(move |store| store.presets(&account, cursor.as_deref(), limit + 1)).await?;
         let is_last = presets.len() <= limit;
         presets.truncate(limit);
@@ -211,7 +216,7 @@ impl Presets {
     }
 }
 
-/// The parameters of a preset. Stored is the text of an object; one that somebody damaged is empty.
+/// The parameters of a preset, which are stored as the text of a JSON object; a damaged one is empty.
 #[must_use]
 pub fn params(preset: &Preset) -> Map<String, Value> {
     serde_json::from_str(&preset.params).unwrap_or_default()
@@ -220,7 +225,7 @@ pub fn params(preset: &Preset) -> Map<String, Value> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::account::memory_store::{MemoryStore, Mood};
+    use crate::account::memory_store::{CommitMode, MemoryStore};
     use crate::store::{AccountModel, PRESETS_PER_ACCOUNT};
     use proptest::prelude::*;
     use serde_json::json;
@@ -243,7 +248,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_preset_lives_from_its_creation_to_its_deletion() {
+    async fn a_preset_is_found_from_its_creation_to_its_deletion() {
         let store = MemoryStore::default();
         let presets = presets(&store);
         let sent = Draft { endpoint: Some("/remove".into()), ..draft("shop") };
@@ -259,17 +264,17 @@ mod tests {
         // Another one has its id as a name.
         let twin = save(&presets, "a", draft(&saved.id)).await.expect("a good one");
         for (reference, first, expected) in [
-            (saved.id.as_str(), By::Id, Some(&saved.id)),
-            (&saved.id, By::Name, Some(&twin.id)),
-            ("shop", By::Id, Some(&saved.id)),
-            ("shop", By::Name, Some(&saved.id)),
-            (&twin.id, By::Name, Some(&twin.id)),
-            ("Shop", By::Id, None),
+            (saved.id.as_str(), LookupBy::Id, Some(&saved.id)),
+            (&saved.id, LookupBy::Name, Some(&twin.id)),
+            ("shop", LookupBy::Id, Some(&saved.id)),
+            ("shop", LookupBy::Name, Some(&saved.id)),
+            (&twin.id, LookupBy::Name, Some(&twin.id)),
+            ("Shop", LookupBy::Id, None),
         ] {
             let found = presets.find_by("a", reference, first).await.expect("it reads");
             assert_eq!(found.as_ref().map(|preset| &preset.id), expected, "{reference} {first:?}");
         }
-        assert_eq!(presets.find_by("b", "shop", By::Id).await.expect("it reads"), None, "another account");
+        assert_eq!(presets.find_by("b", "shop", LookupBy::Id).await.expect("it reads"), None, "another account");
 
         let changed = Draft { id: Some(saved.id.clone()), ..draft("studio") };
         let changed = presets.save("a", changed, LATER, |_| Ok(())).await.expect("it is there");
@@ -283,7 +288,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn another_accounts_preset_is_as_good_as_none() {
+    async fn another_accounts_preset_is_invisible() {
         let store = MemoryStore::default();
         let presets = presets(&store);
         let id = save(&presets, "a", draft("shop")).await.expect("a good one").id;
@@ -298,7 +303,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_is_wrong_with_a_draft_is_named_and_nothing_is_saved() {
+    async fn an_invalid_draft_is_refused_by_its_member_and_nothing_is_saved() {
         let store = MemoryStore::default();
         let presets = presets(&store);
         save(&presets, "a", draft("shop")).await.expect("a good one");
@@ -320,13 +325,13 @@ mod tests {
         assert_eq!(refused(save(&presets, "a", draft("shop")).await), "a preset named `shop` exists already");
         let unknown = Draft { id: Some("preset_x".into()), ..draft("new") };
         assert_eq!(refused(save(&presets, "a", unknown).await), "no preset `preset_x`");
-        store.set(Mood::Busy);
+        store.set_mode(CommitMode::Busy);
         assert!(matches!(save(&presets, "a", draft("new")).await, Err(PresetError::Write(_))));
         assert_eq!(presets.list("a", None, 10).await.expect("it reads").presets.len(), 1);
     }
 
     #[tokio::test]
-    async fn parameters_of_exactly_the_largest_size_are_taken() {
+    async fn parameters_of_exactly_the_maximum_size_are_saved() {
         let presets = presets(&MemoryStore::default());
         let text = "x".repeat(MAX_PARAMS_BYTES - r#"{"p":""}"#.len());
         let fits = Draft { params: json!({ "p": text }).as_object().expect("an object").clone(), ..draft("fits") };
@@ -459,7 +464,7 @@ mod tests {
     }
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-    async fn an_account_has_no_more_presets_than_it_may_have_however_many_come_at_once() {
+    async fn concurrent_saves_do_not_exceed_the_maximum_of_presets() {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let services = open(folder.path());
         let name = "a".try_into().expect("a good name");

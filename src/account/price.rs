@@ -1,7 +1,7 @@
-//! What a request costs.
+//! The price of a request, from its endpoint, fields and number of images or seconds.
 //!
-//! `/estimate` and billing ask the same function, so that they cannot differ. Money is whole microdollars, a price is
-//! dollars in the configuration: every sum is exact.
+//! `/estimate` and billing use the same function. Prices are configured in dollars and computed in whole microdollars, so
+//! that every sum is exact.
 
 use serde::{Deserialize, Serialize};
 
@@ -10,13 +10,13 @@ use crate::recipe::{FieldError, Fields, MAX_BATCH, Value, Whole};
 /// Microdollars in a dollar.
 const DOLLAR: f64 = 1_000_000.0;
 
-/// Dearer than anything sensible; keeps every sum far from the end of its type.
+/// Above any sensible price; keeps every sum far from overflow.
 const MAX_PRICE: f64 = 1000.0;
 
-/// Images of one estimate that is not about a batch.
+/// Images of an estimate other than a batch.
 const MAX_COUNT: u32 = 1_000_000;
 
-/// Seconds of video in one call. Limits of the endpoint are for the endpoint to say.
+/// Seconds of video in one estimate; the endpoint has limits of its own.
 const MAX_SECONDS: f64 = 3600.0;
 
 /// Section `[prices]`: dollars for each image, by endpoint. All cutouts and mattes cost as `remove`.
@@ -65,7 +65,7 @@ impl Default for PriceConfig {
     }
 }
 
-/// A call as far as its price goes. What its endpoint has no such parameter for is passed over.
+/// The parameters of a call that its price may depend on; those that its endpoint does not have are ignored.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Call<'a> {
     /// Path of the endpoint.
@@ -74,13 +74,13 @@ pub struct Call<'a> {
     pub scale: Option<u32>,
     /// Stroke of `/sticker`, 0 to 100; 0 is none.
     pub stroke_width: Option<u32>,
-    /// Images: of a batch 1 to 10, else so many calls. Default 1.
+    /// Images of a batch (1 to 10), or number of calls. Default 1.
     pub count: Option<u32>,
     /// Seconds of the video that comes back. Default 1.
     pub seconds: Option<f64>,
 }
 
-/// A price and how it comes about.
+/// A unit price and a number of units.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Estimate {
     /// Microdollars for one unit.
@@ -89,7 +89,7 @@ pub struct Estimate {
     pub units: Units,
 }
 
-/// What is counted.
+/// The billed unit and its number.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Units {
     /// Images, each with its price.
@@ -101,16 +101,16 @@ pub enum Units {
 /// Why a call has no price.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PriceError {
-    /// No endpoint of that path works on images.
+    /// No endpoint of that path processes images.
     #[error("no endpoint `{0}` that has a price")]
     UnknownEndpoint(String),
-    /// A parameter that the endpoint would refuse.
+    /// A parameter that the endpoint refuses.
     #[error(transparent)]
     Field(#[from] FieldError),
 }
 
 impl<'a> Call<'a> {
-    /// One call of `endpoint` with these fields, which have been judged, on `images` images.
+    /// One call of `endpoint` with these validated fields, on `images` images.
     #[must_use]
     pub fn of(endpoint: &'a str, fields: &Fields, images: u32) -> Self {
         let whole = |name| fields.get(name).and_then(Whole::<0, { u32::MAX }>::parse).map(Whole::get);
@@ -125,7 +125,7 @@ impl<'a> Call<'a> {
 }
 
 impl Units {
-    /// What one of them is called: `image` or `second`.
+    /// The name of one unit: `image` or `second`.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -134,7 +134,7 @@ impl Units {
         }
     }
 
-    /// How many, as JSON shows it: images without a fraction.
+    /// The number as JSON: images without a fraction.
     #[must_use]
     pub fn number(self) -> serde_json::Value {
         match self {
@@ -145,7 +145,7 @@ impl Units {
 }
 
 impl Estimate {
-    /// All of it in microdollars. A fraction of one is rounded, once for the whole.
+    /// The total in microdollars, rounded once.
     #[must_use]
     pub fn total(&self) -> u64 {
         match self.units {
@@ -155,7 +155,7 @@ impl Estimate {
     }
 }
 
-/// Microdollars as the dollars that are shown. Exact to the microdollar up to nine billion dollars.
+/// Microdollars in dollars, exact to the microdollar up to nine billion dollars.
 #[must_use]
 pub fn in_dollars(microdollars: u64) -> f64 {
     microdollars as f64 / DOLLAR
@@ -184,10 +184,10 @@ impl PriceConfig {
         wrong.map(|(name, _)| format!("prices.{name}: expected dollars from 0 to 1000 with up to 6 decimals")).collect()
     }
 
-    /// What a call costs.
+    /// The price of a call.
     ///
     /// # Errors
-    /// When there is no such endpoint, or it would refuse the parameters that its price depends on.
+    /// When there is no such endpoint, or it refuses the parameters that its price depends on.
     pub fn price(&self, call: &Call<'_>) -> Result<Estimate, PriceError> {
         let (dollars, most) = match call.endpoint {
             "/remove" | "/remove-url" | "/mask" => (self.remove, MAX_COUNT),
@@ -229,7 +229,7 @@ impl PriceConfig {
 }
 
 fn in_microdollars(dollars: f64) -> u64 {
-    // Not negative and not beyond the type: `validate`.
+    // Not negative and within the type: `validate`.
     (dollars * DOLLAR).round() as u64
 }
 
@@ -287,7 +287,7 @@ mod tests {
     }
 
     #[test]
-    fn what_works_on_no_image_has_no_price() {
+    fn a_path_without_images_has_no_price() {
         for endpoint in ["", "/", "remove", "/remove/", "/Remove", "/estimate", "/presets", "/jobs/x", "/account"] {
             let refused = PriceConfig::default().price(&call(endpoint));
             assert_eq!(refused, Err(PriceError::UnknownEndpoint(endpoint.into())), "{endpoint}");
@@ -295,7 +295,7 @@ mod tests {
     }
 
     #[test]
-    fn a_sticker_without_a_stroke_costs_as_a_cutout() {
+    fn a_sticker_without_a_stroke_costs_the_same_as_a_cutout() {
         let prices = PriceConfig { sticker: 0.009, ..PriceConfig::default() };
         let price = |stroke_width| prices.price(&Call { stroke_width, ..call("/sticker") }).map(|it| it.total());
         assert_eq!([price(None), price(Some(1)), price(Some(100))], [Ok(9000), Ok(9000), Ok(9000)]);
@@ -334,7 +334,7 @@ mod tests {
     }
 
     #[test]
-    fn a_request_is_priced_by_the_fields_that_it_was_made_with() {
+    fn a_request_is_priced_by_its_fields() {
         let mut fields = Fields::default();
         for (name, value) in [("stroke_width", "0"), ("scale", "4"), ("edge", "soft")] {
             fields.push(name, value).expect("each once");
@@ -356,7 +356,7 @@ mod tests {
     }
 
     #[test]
-    fn prices_that_are_none_are_told_all_at_once() {
+    fn all_invalid_prices_are_reported_at_once() {
         assert_eq!(PriceConfig::default().validate(), Vec::<String>::new());
         let wrong = PriceConfig {
             remove: -0.005,
@@ -366,13 +366,13 @@ mod tests {
             upscale: 0.0,
             ..PriceConfig::default()
         };
-        let told = wrong.validate();
-        assert_eq!(told.len(), 4, "{told:?}");
-        assert_eq!(told[0], "prices.remove: expected dollars from 0 to 1000 with up to 6 decimals");
+        let problems = wrong.validate();
+        assert_eq!(problems.len(), 4, "{problems:?}");
+        assert_eq!(problems[0], "prices.remove: expected dollars from 0 to 1000 with up to 6 decimals");
     }
 
     #[test]
-    fn the_section_reads_back_and_knows_its_names() {
+    fn the_section_reads_back_and_refuses_unknown_names() {
         let text = toml::to_string(&PriceConfig::default()).expect("plain data");
         assert!(text.contains("remove = 0.005\n") && text.contains("video_remove = 0.05\n"), "{text}");
         assert_eq!(toml::from_str::<PriceConfig>(&text).expect("its own text"), PriceConfig::default());

@@ -1,32 +1,32 @@
-//! All account services on one store.
+//! The account services on one store, and their periodic maintenance.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::write::{WriteError, write};
-use super::{Daily, Keys, Ledger, Presets, Requests};
+use super::store_write::{WriteError, write_change};
+use super::{BackdropQuota, Billing, IdempotencyKeys, Keys, Presets};
 use crate::store::{Change, Day, KEY_DAYS_KEPT, OpenError, Rows, StateStore, UnixSeconds};
 
-/// How often the last uses of keys are written.
+/// How often the last use of keys is written.
 const USES_EVERY: Duration = Duration::from_secs(10);
 
-/// How often old requests are forgotten, in turns of [`USES_EVERY`]: once an hour.
-const TURNS_TO_FORGET: u32 = 360;
+/// How often old requests are dropped, in multiples of [`USES_EVERY`]: once an hour.
+const TURNS_PER_CLEANUP: u32 = 360;
 
 /// Everything about accounts. Clones share one state.
 #[derive(Clone, Debug)]
 pub struct Services {
-    /// Who a caller is.
+    /// Authentication, accounts and keys.
     pub keys: Keys,
-    /// Quota and billing.
-    pub ledger: Ledger,
-    /// Requests that may come again.
-    pub requests: Requests,
+    /// Quotas and bills.
+    pub billing: Billing,
+    /// Requests under an `Idempotency-Key`.
+    pub idempotency: IdempotencyKeys,
     /// Saved parameters.
     pub presets: Presets,
-    /// The backdrops of the day.
-    pub daily: Daily,
-    /// What all of them stand on.
+    /// The daily quota of generated backdrops.
+    pub backdrop_quota: BackdropQuota,
+    /// The store behind all of them.
     pub store: Arc<dyn StateStore>,
 }
 
@@ -40,46 +40,45 @@ impl Services {
         let store: Arc<dyn StateStore> = Arc::new(store);
         Ok(Self {
             keys: Keys::new(Arc::clone(&store), Rows { accounts, keys, ..Rows::default() }),
-            ledger: Ledger::new(Arc::clone(&store), usage, key_days, free_images_per_month),
-            requests: Requests::new(Arc::clone(&store), requests),
+            billing: Billing::new(Arc::clone(&store), usage, key_days, free_images_per_month),
+            idempotency: IdempotencyKeys::new(Arc::clone(&store), requests),
             presets: Presets::new(Arc::clone(&store)),
-            daily: Daily::new(Arc::clone(&store), generated.unwrap_or_default()),
+            backdrop_quota: BackdropQuota::new(Arc::clone(&store), generated.unwrap_or_default()),
             store,
         })
     }
 
-    /// Drops the use by key and day that is older than 400 days.
+    /// Drops usage by key and day that is older than [`KEY_DAYS_KEPT`].
     ///
     /// # Errors
     /// When the store cannot write.
-    pub async fn forget_key_days(&self, now: UnixSeconds) -> Result<(), WriteError> {
+    pub async fn drop_old_key_days(&self, now: UnixSeconds) -> Result<(), WriteError> {
         let before = Day::of(now).before(KEY_DAYS_KEPT);
-        write(&*self.store, Change::ForgetKeyDays { before }, |_| ()).await?;
+        write_change(&*self.store, Change::ForgetKeyDays { before }, |_| ()).await?;
         Ok(())
     }
 
-    /// Writes the last uses of keys every ten seconds, forgets old requests every hour and old use by key once a day,
-    /// until it is dropped. Run it
-    /// beside the daemon, and [`Keys::write_uses`] once more when that ends.
-    pub async fn tend(&self) {
+    /// Writes the last use of keys every ten seconds, drops old requests every hour and old usage by key once a day, until
+    /// it is dropped. Run it beside the daemon, and [`Keys::write_uses`] once more at its end.
+    pub async fn run_maintenance(&self) {
         let mut turns = 0;
-        let mut forgotten_on = None;
+        let mut cleaned_on = None;
         loop {
             tokio::time::sleep(USES_EVERY).await;
             if let Err(error) = self.keys.write_uses().await {
                 tracing::warn!(%error, "could not write when keys were last used");
             }
-            turns = (turns + 1) % TURNS_TO_FORGET;
+            turns = (turns + 1) % TURNS_PER_CLEANUP;
             if turns == 0
-                && let Err(error) = self.requests.forget(UnixSeconds::now()).await
+                && let Err(error) = self.idempotency.drop_old(UnixSeconds::now()).await
             {
-                tracing::warn!(%error, "could not forget old requests");
+                tracing::warn!(%error, "could not drop old requests");
             }
             let now = UnixSeconds::now();
-            if turns == 0 && forgotten_on != Some(Day::of(now)) {
-                match self.forget_key_days(now).await {
-                    Ok(()) => forgotten_on = Some(Day::of(now)),
-                    Err(error) => tracing::warn!(%error, "could not forget the old use of keys"),
+            if turns == 0 && cleaned_on != Some(Day::of(now)) {
+                match self.drop_old_key_days(now).await {
+                    Ok(()) => cleaned_on = Some(Day::of(now)),
+                    Err(error) => tracing::warn!(%error, "could not drop the old usage of keys"),
                 }
             }
         }

@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 
 use super::exit::{Failure, Outcome};
 use super::{operate, print};
-use crate::account::admin::Link;
+use crate::account::admin::AdminClient;
 use crate::account::{AccountModel, Plan};
 use crate::recipe::InferenceMode;
 
@@ -120,14 +120,14 @@ impl AccountsArgs {
         operate::run(async {
             match &self.command {
                 AccountsCommand::Create { name, plan, generates, model, json } => {
-                    let link = Link::open_or_create(data_dir).await?;
+                    let link = AdminClient::open_or_create(data_dir).await?;
                     let generates = bool::from(*generates);
                     let request =
                         json!({"name": name, "plan": plan.0, "generates": generates, "model": model.0.name()});
                     report(&operate::call(&link, Method::POST, "/accounts", Some(&request)).await?, *json)
                 }
                 AccountsCommand::List { json } => {
-                    let link = Link::open(data_dir).await?;
+                    let link = AdminClient::open(data_dir).await?;
                     let listed = operate::call(&link, Method::GET, "/accounts", None).await?;
                     if *json {
                         print::json(&listed)?;
@@ -139,7 +139,7 @@ impl AccountsArgs {
                 }
                 AccountsCommand::Set { name, plan, generates, model, json } => {
                     let target = format!("/accounts/{}", operate::account_name(name)?);
-                    let link = Link::open(data_dir).await?;
+                    let link = AdminClient::open(data_dir).await?;
                     let request = json!({
                         "plan": plan.map(|plan| plan.0),
                         "generates": generates.map(bool::from),

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use super::exit::{Failure, Outcome};
 use super::operate::{self, Refused, text};
 use super::print;
-use crate::account::admin::Link;
+use crate::account::admin::AdminClient;
 
 /// Create, list, bound, rotate and revoke API keys.
 #[derive(Args, Debug)]
@@ -178,7 +178,7 @@ impl KeysArgs {
 }
 
 async fn create(data_dir: &Path, request: Value, json: bool) -> Result<Outcome, Failure> {
-    let link = Link::open(data_dir).await?;
+    let link = AdminClient::open(data_dir).await?;
     let created = operate::call(&link, Method::POST, "/keys", Some(&request)).await?;
     show(&created, json)?;
     let (id, account) = (text(&created, "id"), text(&created, "account"));
@@ -187,7 +187,7 @@ async fn create(data_dir: &Path, request: Value, json: bool) -> Result<Outcome, 
 }
 
 async fn set(data_dir: &Path, id: &str, change: &Value, json: bool) -> Result<Outcome, Failure> {
-    let link = Link::open(data_dir).await?;
+    let link = AdminClient::open(data_dir).await?;
     let key = call_on(&link, Method::PATCH, id, "", Some(change)).await?;
     if json {
         print::json(&key)?;
@@ -198,7 +198,7 @@ async fn set(data_dir: &Path, id: &str, change: &Value, json: bool) -> Result<Ou
 }
 
 async fn rotate(data_dir: &Path, id: &str, keep_old_for: Option<&str>, json: bool) -> Result<Outcome, Failure> {
-    let link = Link::open(data_dir).await?;
+    let link = AdminClient::open(data_dir).await?;
     let request = keep_old_for.map(|duration| json!({ "keep_old_for": duration }));
     let created = call_on(&link, Method::POST, id, "/rotate", request.as_ref()).await?;
     show(&created, json)?;
@@ -229,7 +229,7 @@ fn show(created: &Value, json: bool) -> Result<(), Failure> {
 }
 
 async fn list(data_dir: &Path, account: Option<&str>, json: bool) -> Result<Outcome, Failure> {
-    let link = Link::open(data_dir).await?;
+    let link = AdminClient::open(data_dir).await?;
     let target = match account {
         // Checked here because it goes into an address; the daemon would see another request otherwise.
         Some(name) => format!("/keys?account={}", operate::account_name(name)?),
@@ -253,7 +253,7 @@ async fn list(data_dir: &Path, account: Option<&str>, json: bool) -> Result<Outc
 }
 
 async fn revoke(data_dir: &Path, ids: &[String], json: bool) -> Result<Outcome, Failure> {
-    let link = Link::open(data_dir).await?;
+    let link = AdminClient::open(data_dir).await?;
     let (mut revoked, mut failed) = (Vec::new(), 0);
     for id in ids {
         match call_on(&link, Method::DELETE, id, "", None).await {
@@ -282,7 +282,13 @@ async fn revoke(data_dir: &Path, ids: &[String], json: bool) -> Result<Outcome, 
 }
 
 /// Calls `/keys/{id}` and what follows. An id goes into an address: what cannot be one is not sent.
-async fn call_on(link: &Link, method: Method, id: &str, rest: &str, body: Option<&Value>) -> Result<Value, Failure> {
+async fn call_on(
+    link: &AdminClient,
+    method: Method,
+    id: &str,
+    rest: &str,
+    body: Option<&Value>,
+) -> Result<Value, Failure> {
     let plain = !id.is_empty() && id.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_');
     if !plain {
         return Err(Refused { status: StatusCode::NOT_FOUND, message: format!("no key `{id}`") }.into());

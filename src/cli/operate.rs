@@ -7,7 +7,7 @@ use serde_json::Value;
 
 use super::exit::{self, Failure, Outcome};
 use crate::account::AccountName;
-use crate::account::admin::Link;
+use crate::account::admin::AdminClient;
 
 /// The interface said no.
 #[derive(Debug, thiserror::Error)]
@@ -26,7 +26,12 @@ pub(super) fn run(command: impl Future<Output = Result<Outcome, Failure>>) -> Ex
 }
 
 /// Calls the interface; any status but a success is a [`Refused`].
-pub(super) async fn call(link: &Link, method: Method, target: &str, body: Option<&Value>) -> Result<Value, Failure> {
+pub(super) async fn call(
+    link: &AdminClient,
+    method: Method,
+    target: &str,
+    body: Option<&Value>,
+) -> Result<Value, Failure> {
     let (status, answer) = link.call(method, target, body).await?;
     if status.is_success() {
         return Ok(answer);

@@ -6,7 +6,7 @@
 use super::exit::{Failure, Outcome};
 use super::settings::Settings;
 use super::{print, runtime};
-use crate::account::admin::{Admin, AdminToken, Door};
+use crate::account::admin::{Admin, AdminEndpoint, AdminToken};
 use crate::account::{ApiKey, CreatedKey, Keys, Scopes, Services};
 use crate::config::Config;
 use crate::generate::Studio;
@@ -15,8 +15,8 @@ use crate::http::tls::{Listener, Tls};
 use crate::http::{self, Administer, App, Authenticate, Caller, Inspect, Inspector};
 use crate::jobs::results::Results;
 use crate::jobs::secret::DaemonSecret;
-use crate::jobs::webhook_sender::WebhookSender;
-use crate::jobs::{Jobs, Means, VideoWork};
+use crate::jobs::webhook_client::WebhookClient;
+use crate::jobs::{Deps, Jobs, VideoWorker};
 use crate::source::Fetcher;
 use crate::store::{self, RedbStore, UnixSeconds};
 use crate::telemetry;
@@ -84,7 +84,7 @@ async fn serve(config: Config) -> Result<(), Failure> {
     let keys = services.keys.clone();
     let token = AdminToken::generate();
     let operator = Operator(Admin::new(keys.clone(), token.clone()));
-    let door = Door { address: admin_address, token }.publish(&config.data_dir)?;
+    let door = AdminEndpoint { address: admin_address, token }.publish(&config.data_dir)?;
     let engine = runtime::start_engine(&config)?;
     let chosen = config.bootstrap_key.as_ref().map(|key| ApiKey::parse(key.expose())).transpose()?;
     let is_fresh = chosen.is_none();
@@ -100,14 +100,14 @@ async fn serve(config: Config) -> Result<(), Failure> {
     if let Err(missing) = inspector.ready().await {
         tracing::warn!(%missing, "clips cannot be worked on");
     }
-    let means = Means {
+    let deps = Deps {
         store: services.store.clone(),
-        ledger: services.ledger.clone(),
-        keep: Arc::new(results.clone()),
-        work: Arc::new(VideoWork::new(engine.clone(), config.video.clone())),
-        deliver: Arc::new(WebhookSender::new(fetcher.clone(), secret.clone(), results.clone())),
+        billing: services.billing.clone(),
+        results: Arc::new(results.clone()),
+        worker: Arc::new(VideoWorker::new(engine.clone(), config.video.clone())),
+        webhooks: Arc::new(WebhookClient::new(fetcher.clone(), secret.clone(), results.clone())),
     };
-    let jobs = start_jobs(means, &config).await?;
+    let jobs = start_jobs(deps, &config).await?;
     let app = App {
         remover: Arc::new(engine.clone()),
         compat: config.compat.clone(),
@@ -115,10 +115,10 @@ async fn serve(config: Config) -> Result<(), Failure> {
         keys: Arc::new(keys),
         fetcher: Arc::new(fetcher),
         store: services.store.clone(),
-        ledger: services.ledger.clone(),
-        requests: services.requests.clone(),
+        ledger: services.billing.clone(),
+        requests: services.idempotency.clone(),
         presets: services.presets.clone(),
-        daily: services.daily.clone(),
+        daily: services.backdrop_quota.clone(),
         studio,
         jobs: jobs.clone(),
         results,
@@ -131,7 +131,7 @@ async fn serve(config: Config) -> Result<(), Failure> {
     let grace = config.server.shutdown_grace;
     let tending = tokio::spawn({
         let services = services.clone();
-        async move { services.tend().await }
+        async move { services.run_maintenance().await }
     });
     let (stopping, mut stopped) = watch::channel(None);
     let stop = async move {
@@ -143,7 +143,7 @@ async fn serve(config: Config) -> Result<(), Failure> {
         let mut stopped = stopped.clone();
         async move {
             let stop = async move {
-                // A sender that is gone means the same.
+                // A sender that is gone deps the same.
                 let _ = stopped.wait_for(Option::is_some).await;
             };
             jobs.run(stop).await;
@@ -180,9 +180,9 @@ fn environment(name: &str) -> Option<String> {
     std::env::var(name).ok()
 }
 
-async fn start_jobs(means: Means, config: &Config) -> Result<Jobs, Failure> {
+async fn start_jobs(deps: Deps, config: &Config) -> Result<Jobs, Failure> {
     let (jobs, data_dir) = (config.jobs.clone(), config.data_dir.clone());
-    Ok(tokio::task::spawn_blocking(move || Jobs::start(means, &jobs, &data_dir)).await??)
+    Ok(tokio::task::spawn_blocking(move || Jobs::start(deps, &jobs, &data_dir)).await??)
 }
 
 async fn bind(address: SocketAddr, what: &str) -> Result<TcpListener, Failure> {
@@ -218,7 +218,7 @@ async fn open_services(config: &Config) -> Result<Services, Failure> {
     let (data_dir, free_images) = (config.data_dir.clone(), config.limits.free_images_per_month);
     let open = move || -> Result<Services, Failure> {
         store::create_private_dir(&data_dir).map_err(|error| format!("cannot make {}: {error}", data_dir.display()))?;
-        Ok(Services::load(RedbStore::open_reserving(&store::file_in(&data_dir), STORE_RESERVE_BYTES)?, free_images)?)
+        Ok(Services::load(RedbStore::open_with_reserve(&store::file_in(&data_dir), STORE_RESERVE_BYTES)?, free_images)?)
     };
     tokio::task::spawn_blocking(open).await?
 }

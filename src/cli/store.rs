@@ -5,7 +5,7 @@
 use super::exit::{Failure, Outcome};
 use super::print;
 use super::settings::Places;
-use crate::store::{self, OpenError, RedbStore, Report, RowCounts};
+use crate::store::{self, IntegrityReport, OpenError, RedbStore, RowCounts};
 use clap::{Args, Subcommand};
 use serde_json::json;
 use std::fs::File;
@@ -75,7 +75,7 @@ fn open(path: &Path) -> Result<RedbStore, CannotOpen> {
 
 fn check(store: &RedbStore, path: &Path, json: bool) -> Result<Outcome, Failure> {
     let report = store.check()?;
-    let Report { rows, findings, wrong } = &report;
+    let IntegrityReport { rows, findings, wrong } = &report;
     if json {
         print::json(
             &json!({ "file": path, "sound": report.is_sound(), "rows": rows, "wrong": wrong, "findings": findings }),

@@ -5,7 +5,7 @@ use super::error::{ApiError, ErrorCode};
 use super::facade::Facade;
 use super::response::Reply;
 use super::upload_memory::Share;
-use crate::account::{DayExhausted, Place};
+use crate::account::{BackdropQuotaExhausted, BackdropReservation};
 use crate::codec::{self, DecodeError, Limits};
 use crate::generate::{Made, NotMade, Patron, UpstreamError};
 use crate::image::{Rect, Size};
@@ -54,12 +54,15 @@ impl Facade {
     }
 
     /// Takes one of the backdrops that the day has.
-    pub(super) fn take_backdrop(&self) -> Result<Place, ApiError> {
+    pub(super) fn take_backdrop(&self) -> Result<BackdropReservation, ApiError> {
         let now = UnixSeconds::now();
-        self.app.daily.take(self.backdrops_per_day, now).map_err(|exhausted @ DayExhausted { resets_at }| {
-            let wait = u64::try_from(resets_at.0.saturating_sub(now.0)).unwrap_or_default();
-            ApiError::new(ErrorCode::RateLimitExceeded, exhausted.to_string()).retry_after(Duration::from_secs(wait))
-        })
+        self.app.daily.reserve(self.backdrops_per_day, now).map_err(
+            |exhausted @ BackdropQuotaExhausted { resets_at }| {
+                let wait = u64::try_from(resets_at.0.saturating_sub(now.0)).unwrap_or_default();
+                ApiError::new(ErrorCode::RateLimitExceeded, exhausted.to_string())
+                    .retry_after(Duration::from_secs(wait))
+            },
+        )
     }
 
     /// What an upstream makes of the recipe's wish; nothing where there is no wish, or the built-in generator draws it in

@@ -7,10 +7,10 @@ use super::idempotency::{Contents, Made};
 use super::response::MODEL;
 use super::routes::presets;
 use super::submission::{Pictures, Submission};
-use crate::account::features::needed;
-use crate::account::presets::By;
+use crate::account::plan::required_plan;
+use crate::account::presets::LookupBy;
 use crate::account::price::Call;
-use crate::account::{Begin, IdempotencyKey, Permit, Place, Reservation};
+use crate::account::{BackdropReservation, Claim, ClaimGuard, IdempotencyKey, Reservation};
 use crate::recipe::{Endpoint, Fields, Recipe};
 use crate::store::{Plan, UnixSeconds};
 use bytes::Bytes;
@@ -41,8 +41,8 @@ pub(super) struct Cover {
     /// Which of them were billed before, and what was fetched for them.
     pub(super) contents: Contents,
     reservation: Option<Reservation>,
-    permit: Option<Permit>,
-    place: Option<Place>,
+    permit: Option<ClaimGuard>,
+    place: Option<BackdropReservation>,
 }
 
 impl Facade {
@@ -65,7 +65,7 @@ impl Facade {
             Some(named) => {
                 // Where one preset has the id of another as its name: the specification has names on `/remove-url`, and
                 // ids on the others.
-                let first = if endpoint.input.is_url() { By::Name } else { By::Id };
+                let first = if endpoint.input.is_url() { LookupBy::Name } else { LookupBy::Id };
                 let found = self.app.presets.find_by(&caller.account, named, first).await?.ok_or_else(|| {
                     ApiError::new(ErrorCode::NotFound, "this account has no such preset").param("preset")
                 })?;
@@ -98,19 +98,19 @@ impl Facade {
         let mut is_repeated = false;
         if let Some(key) = key {
             let fingerprint = fingerprint(endpoint, &fields, submission, headers).await?;
-            let begin = self.app.requests.begin(&caller.account, &key, fingerprint, UnixSeconds::now());
+            let begin = self.app.requests.claim(&caller.account, &key, fingerprint, UnixSeconds::now());
             // Whoever waits for the same request waits no longer than that may take.
             let begin = timeout(self.config.request_deadline, begin).await;
             match begin.map_err(|_| ApiError::unavailable("the same request is still being worked on"))? {
-                Begin::First(permit) => {
+                Claim::New(permit) => {
                     cover.contents = Contents::of(permit.pictures().clone());
                     cover.permit = Some(permit);
                 }
-                Begin::Repeat(pictures) => {
+                Claim::Replay(pictures) => {
                     cover.contents = Contents::of(pictures);
                     is_repeated = true;
                 }
-                Begin::Conflict => return Err(other_request()),
+                Claim::Conflict => return Err(other_request()),
             }
         }
         if is_repeated {
@@ -137,7 +137,7 @@ impl Facade {
 
     /// Refuses fields that another plan is needed for.
     pub(super) fn refuse_above_plan(&self, path: &str, caller: &Caller, fields: &Fields) -> Result<(), ApiError> {
-        match needed(path, fields).filter(|needs| needs.plan > caller.plan) {
+        match required_plan(path, fields).filter(|needs| needs.plan > caller.plan) {
             Some(needs) => {
                 let message =
                     format!("`{}` needs the plan {}; this account has {}", needs.field, needs.plan, caller.plan);
@@ -158,7 +158,7 @@ impl Cover {
     /// returns what they cost, in microdollars. Dropped instead, all of it is given back.
     pub(super) async fn settle(self, made: &[Made]) -> Result<u64, ApiError> {
         if let Some(place) = self.place.filter(|_| !made.is_empty()) {
-            place.keep().await?;
+            place.commit().await?;
         }
         let Some(reservation) = self.reservation else { return Ok(0) };
         let images = self.contents.new_among(made);

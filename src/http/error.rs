@@ -7,8 +7,8 @@ use super::body::BodyError;
 use super::multipart::MultipartError;
 use super::response::{self, Reply};
 use super::upload_memory::no_room;
-use crate::account::rate::whole_seconds;
-use crate::account::{LedgerError, WriteError};
+use crate::account::rate_limit::whole_seconds;
+use crate::account::{BillingError, WriteError};
 use crate::codec::{DecodeError, EncodeError};
 use crate::engine::EngineError;
 use crate::generate::{NotMade, UpstreamError};
@@ -413,11 +413,11 @@ impl From<WriteError> for ApiError {
     }
 }
 
-impl From<LedgerError> for ApiError {
-    fn from(error: LedgerError) -> Self {
+impl From<BillingError> for ApiError {
+    fn from(error: BillingError) -> Self {
         match error {
-            LedgerError::MoreThanReserved { .. } => Self::internal(error.to_string()),
-            LedgerError::Write(error) => error.into(),
+            BillingError::MoreThanReserved { .. } => Self::internal(error.to_string()),
+            BillingError::Write(error) => error.into(),
         }
     }
 }

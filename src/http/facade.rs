@@ -12,7 +12,7 @@ use super::router::{self, JOB_PATH, Routine, Target};
 use super::routes;
 use super::upload_memory::UploadMemory;
 use super::{App, Caller};
-use crate::account::rate::{Rate, RateLimiter};
+use crate::account::rate_limit::{RateLimiter, RateStatus};
 use crate::codec::Limits;
 use crate::store::UnixSeconds;
 use hyper::Method;
@@ -154,7 +154,7 @@ impl Facade {
     }
 
     /// Whose request this is, within the rate and the scopes of the key.
-    fn admit(&self, exchange: &mut Exchange) -> Result<(Caller, Rate), ApiError> {
+    fn admit(&self, exchange: &mut Exchange) -> Result<(Caller, RateStatus), ApiError> {
         self.admit_within(&self.rate, 1, exchange)
     }
 
@@ -163,7 +163,7 @@ impl Facade {
         limiter: &RateLimiter,
         times: u32,
         exchange: &mut Exchange,
-    ) -> Result<(Caller, Rate), ApiError> {
+    ) -> Result<(Caller, RateStatus), ApiError> {
         let caller = self.authenticate(exchange)?;
         let (caller, rate) = self.count(limiter, times, caller, exchange)?;
         in_scope(&caller, exchange.endpoint)?;
@@ -171,13 +171,13 @@ impl Facade {
     }
 
     /// Whose request this is, within the rate of the key; what it is for, and so its scope, is found out later.
-    pub(super) fn admit_unscoped(&self, exchange: &mut Exchange) -> Result<(Caller, Rate), ApiError> {
+    pub(super) fn admit_unscoped(&self, exchange: &mut Exchange) -> Result<(Caller, RateStatus), ApiError> {
         let caller = self.authenticate(exchange)?;
         self.count(&self.rate, 1, caller, exchange)
     }
 
     /// A request without a key that the configuration gives to `caller`, within the rate.
-    pub(super) fn admit_as(&self, caller: Caller, exchange: &mut Exchange) -> Result<(Caller, Rate), ApiError> {
+    pub(super) fn admit_as(&self, caller: Caller, exchange: &mut Exchange) -> Result<(Caller, RateStatus), ApiError> {
         exchange.busy.mark_authenticated();
         self.count(&self.rate, 1, caller, exchange)
     }
@@ -188,11 +188,11 @@ impl Facade {
         times: u32,
         caller: Caller,
         exchange: &mut Exchange,
-    ) -> Result<(Caller, Rate), ApiError> {
+    ) -> Result<(Caller, RateStatus), ApiError> {
         exchange.caller = Some(caller.clone());
         tracing::Span::current().record("account", caller.account.as_str());
         let limit = self.per_caller.rate_of(caller.plan).saturating_mul(times);
-        let rate = limiter.count(&caller.key_id, limit, Instant::now());
+        let rate = limiter.check(&caller.key_id, limit, Instant::now());
         response::write_rate(&rate, &mut exchange.reply_headers);
         if !rate.allowed {
             let error = ApiError::new(ErrorCode::RateLimitExceeded, "too many requests with this API key");

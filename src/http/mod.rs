@@ -73,7 +73,7 @@ mod upload_memory;
 mod write_progress;
 
 use crate::account::price::PriceConfig;
-use crate::account::{Daily, Ledger, Payer, Presets, Requests, Scopes};
+use crate::account::{BackdropQuota, Billing, IdempotencyKeys, Payer, Presets, Scopes};
 use crate::engine::{Engine, EngineState, Slot};
 use crate::generate::Studio;
 use crate::image::SourceUrl;
@@ -336,13 +336,13 @@ pub struct App {
     /// Where all of it is recorded; a fault of it makes the daemon unready.
     pub store: Arc<dyn StateStore>,
     /// The accounts' quotas and bills.
-    pub ledger: Ledger,
+    pub ledger: Billing,
     /// Requests that callers have named, to be able to repeat them.
-    pub requests: Requests,
+    pub requests: IdempotencyKeys,
     /// The accounts' presets.
     pub presets: Presets,
     /// The backdrops of the day.
-    pub daily: Daily,
+    pub daily: BackdropQuota,
     /// Who makes them.
     pub studio: Studio,
     /// The keys' jobs.

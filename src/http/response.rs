@@ -2,7 +2,7 @@
 
 use super::error::ApiError;
 use crate::account::price::in_dollars;
-use crate::account::rate::Rate;
+use crate::account::rate_limit::RateStatus;
 use crate::pipeline::Output;
 use bytes::Bytes;
 use futures_util::{Stream, StreamExt, TryStreamExt, stream};
@@ -47,7 +47,7 @@ const COST: HeaderName = HeaderName::from_static("x-service-cost");
 const SERVER_TIMING: HeaderName = HeaderName::from_static("server-timing");
 
 /// Tells a caller where its key stands.
-pub(super) fn write_rate(rate: &Rate, headers: &mut HeaderMap) {
+pub(super) fn write_rate(rate: &RateStatus, headers: &mut HeaderMap) {
     headers.insert(RATE_LIMIT, rate.limit.into());
     headers.insert(RATE_REMAINING, rate.remaining.into());
     headers.insert(RATE_RESET, rate.reset_seconds().into());

@@ -1,6 +1,6 @@
-//! The daemon's own secret: 32 random bytes in the data directory, from which every other one is derived.
+//! The daemon's secret, 32 random bytes in the data directory, and the signing keys derived from it by HMAC-SHA-256.
 //!
-//! Losing the file makes result URLs and webhook signatures of before invalid, and nothing else.
+//! Losing the file invalidates earlier result URLs and webhook secrets, and nothing else.
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -14,47 +14,49 @@ use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 use tempfile::NamedTempFile;
 
-/// Its name in the data directory.
+use crate::store::sync_dir;
+
+/// The file in the data directory.
 const FILE: &str = "secret";
 
-/// What a secret of Standard Webhooks begins with.
+/// The prefix of a Standard Webhooks secret.
 const WEBHOOK_PREFIX: &str = "whsec_";
 
 /// The root of all secrets; never shown.
 #[derive(Clone)]
 pub struct DaemonSecret([u8; 32]);
 
-/// The key that a receiver of webhooks checks signatures with.
+/// The key that a receiver of webhooks verifies signatures with.
 #[derive(Clone, PartialEq, Eq)]
 pub struct WebhookSecret([u8; 32]);
 
-/// Why there is no secret.
+/// Why the secret cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum SecretError {
-    /// The file has another length, so that somebody else wrote it.
-    #[error("{} has not 32 bytes; move it away to have a new one made", .0.display())]
+    /// The file has another length: it is not this program's.
+    #[error("{} does not have 32 bytes; move it away to have a new one created", .0.display())]
     Damaged(PathBuf),
-    /// It can be neither read nor made.
-    #[error("{} cannot be read or made", path.display())]
+    /// It can be neither read nor created.
+    #[error("{} cannot be read or created", path.display())]
     Io {
         /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         #[source]
         source: io::Error,
     },
 }
 
 impl DaemonSecret {
-    /// Reads the secret of a data directory. Where there is none it is made, readable for its owner alone, and durable
-    /// when this returns. Blocks; meant for start-up.
+    /// Reads the secret of a data directory, or creates it, readable by its owner only and durable when this returns.
+    /// Blocks; meant for start-up.
     ///
     /// # Errors
     /// See [`SecretError`].
     pub fn open(data_dir: &Path) -> Result<Self, SecretError> {
         let path = data_dir.join(FILE);
         let secret = match read(&path) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => make(data_dir, &path).and_then(|()| read(&path)),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => create(data_dir, &path).and_then(|()| read(&path)),
             read => read,
         };
         secret
@@ -63,13 +65,13 @@ impl DaemonSecret {
             .ok_or(SecretError::Damaged(path))
     }
 
-    /// A key for one purpose; those of different labels tell nothing about each other.
+    /// A key for one purpose; keys of different labels are independent.
     #[must_use]
     pub fn derive(&self, label: &str) -> [u8; 32] {
         hmac(&self.0, &[label.as_bytes()])
     }
 
-    /// What signs the webhooks of an account.
+    /// The key that signs the webhooks of an account.
     #[must_use]
     pub fn webhook(&self, account: &str) -> WebhookSecret {
         WebhookSecret(self.derive(&format!("webhooks of {account}")))
@@ -83,7 +85,7 @@ impl fmt::Debug for DaemonSecret {
 }
 
 impl WebhookSecret {
-    /// As its account is shown it: `whsec_` and base64.
+    /// The form shown to its account: `whsec_` and base64.
     #[must_use]
     pub fn expose(&self) -> String {
         format!("{WEBHOOK_PREFIX}{}", STANDARD.encode(self.0))
@@ -104,34 +106,34 @@ impl fmt::Debug for WebhookSecret {
     }
 }
 
-/// HMAC-SHA-256 of some pieces, one behind the other.
-pub(super) fn hmac(key: &[u8; 32], pieces: &[&[u8]]) -> [u8; 32] {
-    keyed(key, pieces).finalize().into_bytes().into()
+/// HMAC-SHA-256 of the concatenated parts.
+pub(super) fn hmac(key: &[u8; 32], parts: &[&[u8]]) -> [u8; 32] {
+    keyed(key, parts).finalize().into_bytes().into()
 }
 
-/// Whether `signature` is that of the pieces, in a time that does not tell how much of it is right.
-pub(super) fn is_signed(key: &[u8; 32], pieces: &[&[u8]], signature: &[u8]) -> bool {
-    keyed(key, pieces).verify_slice(signature).is_ok()
+/// Whether `signature` is that of the concatenated parts, compared in constant time.
+pub(super) fn is_signed(key: &[u8; 32], parts: &[&[u8]], signature: &[u8]) -> bool {
+    keyed(key, parts).verify_slice(signature).is_ok()
 }
 
-fn keyed(key: &[u8; 32], pieces: &[&[u8]]) -> Hmac<Sha256> {
+fn keyed(key: &[u8; 32], parts: &[&[u8]]) -> Hmac<Sha256> {
     let mut mac = Hmac::<Sha256>::new_from_slice(key).expect("HMAC takes keys of every length");
-    pieces.iter().for_each(|piece| mac.update(piece));
+    parts.iter().for_each(|part| mac.update(part));
     mac
 }
 
-/// Nothing when the file has another length.
+/// `None` when the file has another length.
 fn read(path: &Path) -> io::Result<Option<[u8; 32]>> {
     let mut bytes = Vec::new();
     File::open(path)?.take(33).read_to_end(&mut bytes)?;
     Ok(bytes.try_into().ok())
 }
 
-/// Makes the file whole or not at all. Where another process was first, its file stays.
-fn make(data_dir: &Path, path: &Path) -> io::Result<()> {
+/// Creates the file atomically. Where another process was first, its file stays.
+fn create(data_dir: &Path, path: &Path) -> io::Result<()> {
     let mut bytes = [0; 32];
     OsRng.try_fill_bytes(&mut bytes).map_err(io::Error::other)?;
-    // Temporary files are their owner's alone, and so is what they become.
+    // Temporary files are readable by their owner only, and keep that mode when renamed.
     let mut file = NamedTempFile::new_in(data_dir)?;
     file.write_all(&bytes)?;
     file.as_file().sync_all()?;
@@ -140,12 +142,7 @@ fn make(data_dir: &Path, path: &Path) -> io::Result<()> {
         Err(error) if error.error.kind() == io::ErrorKind::AlreadyExists => {}
         Err(error) => return Err(error.error),
     }
-    sync_folder(data_dir)
-}
-
-/// Makes the names in a folder durable.
-pub(super) fn sync_folder(folder: &Path) -> io::Result<()> {
-    File::open(folder)?.sync_all()
+    sync_dir(data_dir)
 }
 
 #[cfg(test)]
@@ -153,7 +150,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn it_is_made_once_and_stays() {
+    fn the_secret_is_created_once_and_stays() {
         let folder = tempfile::tempdir().expect("a folder");
         let first = DaemonSecret::open(folder.path()).expect("a new one");
         let again = DaemonSecret::open(folder.path()).expect("the same");
@@ -179,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn each_label_and_each_account_has_its_own() {
+    fn each_label_and_each_account_has_its_own_key() {
         let secret = DaemonSecret([7; 32]);
         assert_ne!(secret.derive("a"), secret.derive("b"));
         assert_ne!(secret.webhook("a"), secret.webhook("b"));
@@ -190,7 +187,7 @@ mod tests {
     }
 
     #[test]
-    fn a_signature_is_that_of_the_specification() {
+    fn a_signature_matches_an_independent_implementation() {
         // Made with Python's hmac: base64(HMAC-SHA-256(bytes(range(32)), b'msg_1.1614265330.{"test": 2432232314}')).
         let secret = WebhookSecret(std::array::from_fn(|at| at as u8));
         let signature = secret.sign("msg_1", 1_614_265_330, br#"{"test": 2432232314}"#);

@@ -12,7 +12,7 @@ use serde_json::json;
 const PLENTY: u64 = 1_000_000;
 
 pub(super) fn answer(facade: &Facade, wire: Wire, caller: &Caller) -> Reply {
-    let standing = facade.app.ledger.standing(&caller.account, caller.plan, UnixSeconds::now());
+    let standing = facade.app.ledger.usage(&caller.account, caller.plan, UnixSeconds::now());
     let left = standing.quota.map(|quota| quota.saturating_sub(standing.used));
     let body = match wire {
         Wire::Photoroom => json!({

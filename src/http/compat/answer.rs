@@ -3,7 +3,7 @@
 use super::archive;
 use super::cutout::Made;
 use super::refusal::Refusal;
-use crate::account::rate::Rate;
+use crate::account::rate_limit::RateStatus;
 use crate::http::Caller;
 use crate::http::error::ApiError;
 use crate::http::facade::Facade;
@@ -30,7 +30,7 @@ pub(super) enum Body {
 }
 
 /// remove.bg tells the reset as a time, in seconds since 1970, and not as a wait.
-pub(super) fn write_reset(rate: &Rate, headers: &mut HeaderMap) {
+pub(super) fn write_reset(rate: &RateStatus, headers: &mut HeaderMap) {
     let now = u64::try_from(UnixSeconds::now().0).unwrap_or_default();
     headers.insert(RATE_RESET, (now + rate.reset_seconds()).into());
 }

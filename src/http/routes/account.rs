@@ -1,7 +1,7 @@
 //! `GET /account`: where the caller's account stands, and what its webhooks are signed with.
 
 use crate::account::price::in_dollars;
-use crate::account::rate::Rate;
+use crate::account::rate_limit::RateStatus;
 use crate::http::Caller;
 use crate::http::error::ApiError;
 use crate::http::facade::Facade;
@@ -11,8 +11,8 @@ use hyper::StatusCode;
 use serde_json::json;
 
 /// Answers plan, model, quota, webhook secret and rate of the account that the key belongs to.
-pub(in crate::http) fn answer(facade: &Facade, caller: &Caller, rate: &Rate) -> Result<Reply, ApiError> {
-    let standing = facade.app.ledger.standing(&caller.account, caller.plan, UnixSeconds::now());
+pub(in crate::http) fn answer(facade: &Facade, caller: &Caller, rate: &RateStatus) -> Result<Reply, ApiError> {
+    let standing = facade.app.ledger.usage(&caller.account, caller.plan, UnixSeconds::now());
     let body = json!({
         "account": caller.account,
         "key_id": caller.key_id,

@@ -7,7 +7,7 @@ use crate::http::error::{ApiError, ErrorCode};
 use crate::http::exchange::Exchange;
 use crate::http::facade::Facade;
 use crate::http::response::{self, Reply};
-use crate::jobs::{JobsError, MAX_PAGE, Removed, Shown, document};
+use crate::jobs::{JobView, JobsError, MAX_PAGE, Removed, job_json};
 use crate::recipe::FieldError;
 use crate::store::UnixSeconds;
 use crate::telemetry::with_causes;
@@ -87,12 +87,12 @@ fn no_such_job() -> ApiError {
 
 impl Facade {
     /// What a job looks like to who asks for it here.
-    pub(super) async fn document(&self, exchange: &Exchange, shown: &Shown) -> Result<Value, ApiError> {
-        Ok(document(shown, &self.app.results, &self.base(exchange), UnixSeconds::now()).await?)
+    pub(super) async fn document(&self, exchange: &Exchange, shown: &JobView) -> Result<Value, ApiError> {
+        Ok(job_json(shown, &self.app.results, &self.base(exchange), UnixSeconds::now()).await?)
     }
 
     /// One job; while it is not over, with the advice when to ask again.
-    async fn job(&self, exchange: &Exchange, shown: &Shown, status: StatusCode) -> Result<Reply, ApiError> {
+    async fn job(&self, exchange: &Exchange, shown: &JobView, status: StatusCode) -> Result<Reply, ApiError> {
         let mut reply = response::json(status, &self.document(exchange, shown).await?);
         if !shown.job.state.is_final() {
             reply.headers_mut().insert(RETRY_AFTER, ASK_AGAIN.into());
@@ -124,10 +124,10 @@ impl From<JobsError> for ApiError {
             }
             JobsError::Cursor => Self::new(ErrorCode::InvalidParameter, error.to_string()).param("cursor"),
             JobsError::Io { ref source, .. } if is_full(source) => no_disk(with_causes(&error)),
-            JobsError::NoRoom(_) => no_disk(error.to_string()),
+            JobsError::DiskSpace(_) => no_disk(error.to_string()),
             JobsError::Write(error) => error.into(),
             JobsError::Read(error) => error.into(),
-            JobsError::Io { .. } | JobsError::Keep(_) => Self::internal(with_causes(&error)),
+            JobsError::Io { .. } | JobsError::Results(_) => Self::internal(with_causes(&error)),
         }
     }
 }
@@ -136,7 +136,7 @@ impl From<JobsError> for ApiError {
 mod tests {
     use super::*;
     use crate::account::WriteError;
-    use crate::jobs::NoRoom;
+    use crate::jobs::DiskSpaceError;
     use crate::store::{ChangeError, OpenError};
     use hyper::header::RETRY_AFTER;
 
@@ -145,8 +145,8 @@ mod tests {
         let full = || std::io::Error::from(std::io::ErrorKind::StorageFull);
         let change = |error: ChangeError| JobsError::Write(WriteError::Change(error));
         for error in [
-            JobsError::NoRoom(NoRoom::Disk { free: 1, wanted: 2, min_free: 3 }),
-            JobsError::NoRoom(NoRoom::Bound { used: 1, wanted: 2, max: 3 }),
+            JobsError::DiskSpace(DiskSpaceError::MinFree { free: 1, wanted: 2, min_free: 3 }),
+            JobsError::DiskSpace(DiskSpaceError::MaxBytes { used: 1, wanted: 2, max: 3 }),
             JobsError::Io { what: "a folder".into(), source: full() },
             change(ChangeError::Unavailable("/secret/path is full".into())),
             change(ChangeError::Busy),

@@ -1,6 +1,6 @@
 //! `/presets`: bundles of fields that an account has saved.
 
-use crate::account::presets::{By, Draft, MAX_PAGE, Page, PresetError, params};
+use crate::account::presets::{Draft, LookupBy, MAX_PAGE, Page, PresetError, params};
 use crate::http::Caller;
 use crate::http::error::{ApiError, ErrorCode};
 use crate::http::exchange::Exchange;
@@ -87,7 +87,7 @@ async fn save(facade: &Facade, caller: &Caller, exchange: &mut Exchange) -> Resu
     draft.name = name.ok_or_else(|| FieldError::Missing { param: "name".to_owned() })?;
     draft.endpoint = endpoint.map(|endpoint: &Endpoint| endpoint.path.to_owned());
     if let Some(id_or_name) = &draft.id
-        && let Some(found) = facade.app.presets.find_by(&caller.account, id_or_name, By::Id).await?
+        && let Some(found) = facade.app.presets.find_by(&caller.account, id_or_name, LookupBy::Id).await?
     {
         draft.id = Some(found.id);
     }
@@ -120,7 +120,7 @@ async fn delete(facade: &Facade, caller: &Caller, exchange: &mut Exchange) -> Re
         }
     }
     let id = id.ok_or_else(|| FieldError::Missing { param: "id".to_owned() })?;
-    let found = facade.app.presets.find_by(&caller.account, &id, By::Id).await?;
+    let found = facade.app.presets.find_by(&caller.account, &id, LookupBy::Id).await?;
     let id = found.map_or(id, |found| found.id);
     facade.app.presets.delete(&caller.account, &id).await?;
     Ok(response::json(StatusCode::OK, &json!({ "deleted": true, "id": id })))

@@ -18,7 +18,7 @@ use crate::http::response::{self, Reply};
 use crate::http::submission::{self, URL};
 use crate::http::{Caller, json};
 use crate::image::SourceUrl;
-use crate::jobs::{Created, Incoming, NewJob, NewWebhook, Shown};
+use crate::jobs::{Created, IncomingClip, JobView, NewJob, NewWebhook};
 use crate::recipe::{FieldError, Fields, VIDEO_FIELDS, VIDEO_PATH, Value, VideoRecipe, webhook_url};
 use crate::source::FetchError;
 use crate::telemetry::metrics;
@@ -49,7 +49,7 @@ enum Source {
 
 /// A clip on the disk, which has a place there.
 struct Stored {
-    incoming: Incoming,
+    incoming: IncomingClip,
     written: Written,
     _place: OwnedSemaphorePermit,
 }
@@ -107,7 +107,7 @@ pub(in crate::http) async fn answer(
 async fn accepted(
     facade: &Facade,
     exchange: &Exchange,
-    shown: &Shown,
+    shown: &JobView,
     latency: std::time::Duration,
 ) -> Result<Reply, ApiError> {
     let status_url = format!("/jobs/{}", shown.job.id);

@@ -1,4 +1,4 @@
-//! Account name → `AccountRecord`.
+//! Table of accounts: account name → `AccountRecord`.
 
 use redb::{
     ReadOnlyTable, ReadTransaction, ReadableTable, ReadableTableMetadata, StorageError, Table, TableDefinition,
@@ -6,8 +6,8 @@ use redb::{
 };
 
 use super::{Bytes, Row, Text};
-use crate::store::fault::{Failure, Fault};
 use crate::store::records::{AccountRecord, Record};
+use crate::store::storage_fault::{ApplyError, Fault};
 use crate::store::{Account, ChangeError};
 
 pub(in crate::store) const ACCOUNTS: TableDefinition<'_, &str, &[u8]> = TableDefinition::new("accounts");
@@ -35,22 +35,22 @@ impl<T: ReadableTable<Text, Bytes>> Accounts<T> {
         self.0.get(name)?.map(|row| decode(name, row.value())).transpose()
     }
 
-    /// The account that a change is about.
-    pub(in crate::store) fn named(&self, name: &str) -> Result<Account, Failure> {
+    /// The account of this name, or a refusal.
+    pub(in crate::store) fn require(&self, name: &str) -> Result<Account, ApplyError> {
         self.get(name)?.ok_or_else(|| ChangeError::NoSuchAccount(name.into()).into())
     }
 
-    /// Whether there is such an account; cheaper than reading it.
+    /// Whether the account exists, without reading it.
     pub(in crate::store) fn contains(&self, name: &str) -> Result<bool, Fault> {
         Ok(self.0.get(name)?.is_some())
     }
 
-    /// Every name, without reading the accounts.
+    /// All names, without reading the accounts.
     pub(in crate::store) fn names(&self) -> Result<impl Iterator<Item = Result<String, Fault>>, Fault> {
         Ok(self.0.iter()?.map(|row| Ok(row?.0.value().to_owned())))
     }
 
-    /// Every row: the name that it lies under, and the account.
+    /// All rows: the key (the name) and the account.
     pub(in crate::store) fn rows(&self) -> Result<impl Iterator<Item = Row<String, Account>>, Fault> {
         Ok(self.0.iter()?.map(|row| {
             let (name, bytes) = row?;
@@ -65,7 +65,7 @@ impl Writing<'_> {
     }
 
     /// Refuses a name that is taken.
-    pub(in crate::store) fn check_new(&self, name: &str) -> Result<(), Failure> {
+    pub(in crate::store) fn check_new(&self, name: &str) -> Result<(), ApplyError> {
         if self.contains(name)? { Err(ChangeError::AccountExists(name.into()).into()) } else { Ok(()) }
     }
 

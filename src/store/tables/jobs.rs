@@ -1,6 +1,5 @@
-//! Job id → `JobRecord`, and the indexes by which jobs are found: those that are not at their end by their place in the
-//! queue, all of a key by their place in its listing and by their `Idempotency-Key`, those at their end by the time when
-//! something of them is to be deleted, and those whose end is to be told by the time for that.
+//! Table of jobs: job id → `JobRecord`, with indexes by queue place, listing place, `Idempotency-Key`, expiry and webhook
+//! time.
 
 use std::collections::HashSet;
 use std::ops::Bound;
@@ -10,25 +9,25 @@ use redb::{
     TableError, WriteTransaction,
 };
 
-use super::facts::turn_of;
+use super::meta::turn_of;
 use super::{Bytes, Row, Text};
-use crate::store::fault::{Failure, Fault};
 use crate::store::records::{JobRecord, Record};
+use crate::store::storage_fault::{ApplyError, Fault};
 use crate::store::{ChangeError, Job, JobState, UnixSeconds};
 
 pub(in crate::store) const JOBS: TableDefinition<'_, &str, &[u8]> = TableDefinition::new("jobs");
-/// (place, id) → key id, of the jobs that are not at their end.
+/// (place, id) → key id, of unfinished jobs.
 pub(in crate::store) const JOB_QUEUE: TableDefinition<'_, (i64, &str), &str> = TableDefinition::new("job_queue");
 /// (key id, place, id).
 pub(in crate::store) const KEY_JOBS: TableDefinition<'_, (&str, i64, &str), ()> = TableDefinition::new("key_jobs");
 /// (key id, `Idempotency-Key`) → id.
 pub(in crate::store) const JOB_NAMES: TableDefinition<'_, (&str, &str), &str> = TableDefinition::new("job_names");
-/// (time, id), of the jobs at their end.
+/// (time of the next expiry, id), of finished jobs.
 pub(in crate::store) const JOB_TIMES: TableDefinition<'_, (i64, &str), ()> = TableDefinition::new("job_times");
-/// (time, id), of the jobs whose end is to be told.
+/// (time of the next attempt, id), of jobs with a pending webhook.
 pub(in crate::store) const WEBHOOK_TIMES: TableDefinition<'_, (i64, &str), ()> = TableDefinition::new("webhook_times");
 
-/// The table of jobs and its indexes: queue, listing, names, and the two by time.
+/// The table of jobs and its indexes.
 pub(in crate::store) struct Jobs<T, Q, L, N, I> {
     jobs: T,
     queue: Q,
@@ -96,8 +95,8 @@ where
         self.jobs.get(id)?.map(|row| decode(id, row.value())).transpose()
     }
 
-    /// The job that a change is about.
-    pub(in crate::store) fn known(&self, id: &str) -> Result<Job, Failure> {
+    /// The job of this id, or a refusal.
+    pub(in crate::store) fn require(&self, id: &str) -> Result<Job, ApplyError> {
         self.get(id)?.ok_or_else(|| ChangeError::NoSuchJob(id.into()).into())
     }
 
@@ -110,7 +109,7 @@ where
         self.id_of(key_id, name)?.map(|id| self.indexed(&id)).transpose()
     }
 
-    /// Up to `limit` jobs of a key, the newest first, those listed after the place and id `after`.
+    /// Up to `limit` jobs of a key, newest first, after the place and id `after`.
     pub(in crate::store) fn page(
         &self,
         key_id: &str,
@@ -118,7 +117,7 @@ where
         limit: usize,
     ) -> Result<Vec<Job>, Fault> {
         let from = Bound::Included((key_id, i64::MIN, ""));
-        // Up to the end of the key: no id sorts behind this one, and no place behind the last.
+        // The upper end of the key's range: no id and no place sorts behind these.
         let to = after.map_or(Bound::Included((key_id, i64::MAX, "\u{10ffff}")), |(place, id)| {
             Bound::Excluded((key_id, place, id))
         });
@@ -129,13 +128,13 @@ where
         Ok(page)
     }
 
-    /// Up to `limit` jobs that are not at their end, in the order of the queue.
+    /// Up to `limit` unfinished jobs, in the order of the queue.
     pub(in crate::store) fn waiting(&self, limit: usize) -> Result<Vec<Job>, Fault> {
         self.queue.iter()?.take(limit).map(|row| self.indexed(row?.0.value().1)).collect()
     }
 
-    /// The queued job to begin next, none of `taken`: the accounts take turns in a fixed cycle, the one behind
-    /// `last_turn` first, and of an account the oldest job. Goes through the whole queue and reads one job of each key.
+    /// The queued job to start next, none of `taken`: accounts take turns in a fixed cycle, first the one after `last_turn`,
+    /// and of an account the oldest job. Scans the whole queue and reads one job of each key.
     pub(in crate::store) fn next(&self, last_turn: Option<u64>, taken: &HashSet<String>) -> Result<Option<Job>, Fault> {
         let mut seen = HashSet::new();
         let mut best: Option<(u64, Job)> = None;
@@ -151,9 +150,9 @@ where
             }
             seen.insert(key_id.value().to_owned());
             let Some(last_turn) = last_turn else { return Ok(Some(job)) };
-            // How far behind the last account in the cycle; that account itself comes last.
+            // Distance from the last account in the cycle; that account itself comes last.
             let distance = turn_of(&job.account).wrapping_sub(last_turn).wrapping_sub(1);
-            // Of equal distance is an account's other key: the row that comes first is the older job.
+            // Another key of the same account has an equal distance: the earlier row is the older job.
             if best.as_ref().is_none_or(|(least, _)| distance < *least) {
                 best = Some((distance, job));
             }
@@ -161,7 +160,7 @@ where
         Ok(best.map(|(_, job)| job))
     }
 
-    /// How many jobs of a key are not at their end. Goes through the whole queue, without reading a job.
+    /// The number of unfinished jobs of a key. Scans the whole queue, without reading a job.
     pub(in crate::store) fn count_waiting(&self, key_id: &str) -> Result<usize, Fault> {
         let mut count = 0;
         for row in self.queue.iter()? {
@@ -170,12 +169,12 @@ where
         Ok(count)
     }
 
-    /// Up to `limit` jobs of which something is to be deleted, each with the time for that, the earliest first.
+    /// Up to `limit` finished jobs, each with the time of its next expiry, earliest first.
     pub(in crate::store) fn expiring(&self, limit: usize) -> Result<Vec<(UnixSeconds, Job)>, Fault> {
         self.timed(&self.times, limit)
     }
 
-    /// Up to `limit` jobs whose end is to be told, each with the time for that, the earliest first.
+    /// Up to `limit` jobs with a pending webhook, each with the time of the next attempt, earliest first.
     pub(in crate::store) fn webhooks(&self, limit: usize) -> Result<Vec<(UnixSeconds, Job)>, Fault> {
         self.timed(&self.webhooks, limit)
     }
@@ -190,12 +189,12 @@ where
         Ok(jobs)
     }
 
-    /// The job that a row of an index is about.
+    /// The job of a row of an index.
     fn indexed(&self, id: &str) -> Result<Job, Fault> {
         self.get(id)?.ok_or_else(|| Fault::Damaged(format!("job {id} is in an index and not in the table")))
     }
 
-    /// Every row: the id that it lies under, and the job.
+    /// All rows: the key (the id) and the job.
     pub(in crate::store) fn rows(&self) -> Result<impl Iterator<Item = Row<String, Job>>, Fault> {
         Ok(self.jobs.iter()?.map(|row| {
             let (id, bytes) = row?;
@@ -203,13 +202,13 @@ where
         }))
     }
 
-    /// The indexes that lack a job which belongs there.
-    pub(in crate::store) fn lacking(&self, job: &Job) -> Result<Vec<&'static str>, Fault> {
-        let Places { queue, listing, name, due, webhook } = Places::of(job);
-        let mut lacking = Vec::new();
+    /// The indexes in which a job is missing.
+    pub(in crate::store) fn missing_indexes(&self, job: &Job) -> Result<Vec<&'static str>, Fault> {
+        let IndexKeys { queue, listing, name, due, webhook } = IndexKeys::of(job);
+        let mut missing = Vec::new();
         let mut expect = |name, there: bool| {
             if !there {
-                lacking.push(name);
+                missing.push(name);
             }
         };
         if let Some(place) = queue {
@@ -225,10 +224,10 @@ where
         if let Some(place) = webhook {
             expect("webhooks", self.webhooks.get(place)?.is_some());
         }
-        Ok(lacking)
+        Ok(missing)
     }
 
-    /// Every row of every index: the index, the id, and whether `job`, the one with the id, belongs there.
+    /// Calls `found` with every row of every index.
     pub(in crate::store) fn index_rows(
         &self,
         found: &mut dyn FnMut(IndexRow) -> Result<(), Fault>,
@@ -236,31 +235,31 @@ where
         for row in self.queue.iter()? {
             let (key, key_id) = row?;
             let ((place, id), key_id) = (key.value(), key_id.value().to_owned());
-            let belongs = |job: &Job| Places::of(job).queue == Some((place, id)) && job.key_id == key_id;
+            let belongs = |job: &Job| IndexKeys::of(job).queue == Some((place, id)) && job.key_id == key_id;
             found(IndexRow { index: "queue", id, belongs: &belongs })?;
         }
         for row in self.listing.iter()? {
             let (key, _) = row?;
             let (_, _, id) = key.value();
-            found(IndexRow { index: "listing", id, belongs: &|job| Places::of(job).listing == key.value() })?;
+            found(IndexRow { index: "listing", id, belongs: &|job| IndexKeys::of(job).listing == key.value() })?;
         }
         for row in self.names.iter()? {
             let (key, id) = row?;
             found(IndexRow {
                 index: "names",
                 id: id.value(),
-                belongs: &|job| Places::of(job).name == Some(key.value()),
+                belongs: &|job| IndexKeys::of(job).name == Some(key.value()),
             })?;
         }
         for row in self.times.iter()? {
             let (key, _) = row?;
             let (_, id) = key.value();
-            found(IndexRow { index: "times", id, belongs: &|job| Places::of(job).due == Some(key.value()) })?;
+            found(IndexRow { index: "times", id, belongs: &|job| IndexKeys::of(job).due == Some(key.value()) })?;
         }
         for row in self.webhooks.iter()? {
             let (key, _) = row?;
             let (_, id) = key.value();
-            found(IndexRow { index: "webhooks", id, belongs: &|job| Places::of(job).webhook == Some(key.value()) })?;
+            found(IndexRow { index: "webhooks", id, belongs: &|job| IndexKeys::of(job).webhook == Some(key.value()) })?;
         }
         Ok(())
     }
@@ -270,14 +269,14 @@ where
 pub(in crate::store) struct IndexRow<'a> {
     /// Which index.
     pub(in crate::store) index: &'static str,
-    /// The job that it is about.
+    /// The id of its job.
     pub(in crate::store) id: &'a str,
     /// Whether that job belongs there.
     pub(in crate::store) belongs: &'a dyn Fn(&Job) -> bool,
 }
 
-/// Where a job lies in the indexes. Follows from the record alone: what is written and what is checked is the same.
-struct Places<'a> {
+/// The keys of a job in the indexes, computed from the record alone, for writing and for the integrity check.
+struct IndexKeys<'a> {
     queue: Option<(i64, &'a str)>,
     listing: (&'a str, i64, &'a str),
     name: Option<(&'a str, &'a str)>,
@@ -285,7 +284,7 @@ struct Places<'a> {
     webhook: Option<(i64, &'a str)>,
 }
 
-impl<'a> Places<'a> {
+impl<'a> IndexKeys<'a> {
     fn of(job: &'a Job) -> Self {
         let id = job.id.as_str();
         Self {
@@ -303,8 +302,8 @@ impl Writing<'_> {
         self.jobs.is_empty()
     }
 
-    /// Refuses a job whose id or name is there already.
-    pub(in crate::store) fn check_new(&self, job: &Job) -> Result<(), Failure> {
+    /// Refuses a job whose id or name exists already.
+    pub(in crate::store) fn check_new(&self, job: &Job) -> Result<(), ApplyError> {
         if self.jobs.get(job.id.as_str())?.is_some() {
             return Err(ChangeError::JobExists(job.id.clone()).into());
         }
@@ -312,13 +311,13 @@ impl Writing<'_> {
         taken_by.map_or(Ok(()), |id| Err(ChangeError::JobNameTaken(id).into()))
     }
 
-    /// Adds a job, or overwrites the one of its id. That it may was checked.
+    /// Adds a job, or overwrites the one with its id, without a check.
     pub(in crate::store) fn put(&mut self, job: Job) -> Result<Job, Fault> {
         if let Some(before) = self.get(&job.id)? {
-            self.unlist(&before)?;
+            self.remove_from_indexes(&before)?;
         }
         self.jobs.insert(job.id.as_str(), JobRecord::from_latest(job.clone()).encode().as_slice())?;
-        let Places { queue, listing, name, due, webhook } = Places::of(&job);
+        let IndexKeys { queue, listing, name, due, webhook } = IndexKeys::of(&job);
         if let Some(place) = queue {
             self.queue.insert(place, job.key_id.as_str())?;
         }
@@ -337,13 +336,13 @@ impl Writing<'_> {
 
     /// Removes a job.
     pub(in crate::store) fn remove(&mut self, job: &Job) -> Result<(), Fault> {
-        self.unlist(job)?;
+        self.remove_from_indexes(job)?;
         self.jobs.remove(job.id.as_str())?;
         Ok(())
     }
 
-    fn unlist(&mut self, job: &Job) -> Result<(), Fault> {
-        let Places { queue, listing, name, due, webhook } = Places::of(job);
+    fn remove_from_indexes(&mut self, job: &Job) -> Result<(), Fault> {
+        let IndexKeys { queue, listing, name, due, webhook } = IndexKeys::of(job);
         if let Some(place) = queue {
             self.queue.remove(place)?;
         }

@@ -1,4 +1,4 @@
-//! (account, day, key id) → `KeyDayRecord`. The account comes first, so that what it may see is one range.
+//! Table of usage by key: (account, day, key id) → `KeyDayRecord`. The account comes first, so that its usage is one range.
 
 use redb::{
     ReadOnlyTable, ReadTransaction, ReadableTable, ReadableTableMetadata, StorageError, Table, TableDefinition,
@@ -6,18 +6,18 @@ use redb::{
 };
 
 use super::{Bytes, Text};
-use crate::store::fault::Fault;
 use crate::store::records::{KeyDayRecord, Record};
+use crate::store::storage_fault::Fault;
 use crate::store::{Day, KeyDay};
 
-/// A row: account, day, key id, and what was used; a damaged one keeps its place.
+/// A row: account, day, key id and usage; a damaged row keeps its key.
 type KeyDayRow = Result<(String, Day, String, Result<KeyDay, Fault>), Fault>;
 
 type Place = (Text, u32, Text);
 
 pub(in crate::store) const KEY_DAYS: TableDefinition<'_, (&str, u32, &str), &[u8]> = TableDefinition::new("key_days");
 
-/// The table of what keys used, by day.
+/// The table of usage by key and day.
 pub(in crate::store) struct KeyDays<T>(T);
 
 pub(super) type Writing<'txn> = KeyDays<Table<'txn, Place, Bytes>>;
@@ -40,7 +40,7 @@ impl<T: ReadableTable<Place, Bytes>> KeyDays<T> {
         self.0.get((account, day.0, key_id))?.map(|row| decode(day, key_id, row.value())).transpose()
     }
 
-    /// Every row.
+    /// All rows.
     pub(in crate::store) fn rows(&self) -> Result<impl Iterator<Item = KeyDayRow>, Fault> {
         Ok(self.0.iter()?.map(|row| {
             let (place, bytes) = row?;
@@ -76,7 +76,7 @@ impl Writing<'_> {
         self.0.is_empty()
     }
 
-    /// Adds to a row. A sum that no counter holds stays at the largest.
+    /// Adds to a row, saturating.
     pub(in crate::store) fn add(
         &mut self,
         account: &str,
@@ -94,7 +94,7 @@ impl Writing<'_> {
         Ok(after)
     }
 
-    /// Drops the rows of an account from before a day.
+    /// Drops the rows of an account before a day.
     pub(in crate::store) fn forget(&mut self, account: &str, before: Day) -> Result<(), Fault> {
         let old = (account, 0, "")..(account, before.0, "");
         self.0.retain_in::<(&str, u32, &str), _>(old, |_, _| false)?;

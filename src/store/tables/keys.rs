@@ -1,6 +1,6 @@
-//! SHA-256 of the token → `KeyRecord`, and public key id → that SHA-256. A rotated key lies under its newest token.
+//! Table of keys: SHA-256 of the newest token → `KeyRecord`, with an index public key id → that SHA-256.
 //!
-//! Revoked keys stay, so that a listing can show when.
+//! Revoked keys stay, so that a listing can show when they were revoked.
 
 use redb::{
     ReadOnlyTable, ReadTransaction, ReadableTable, ReadableTableMetadata, StorageError, Table, TableDefinition,
@@ -8,8 +8,8 @@ use redb::{
 };
 
 use super::{Bytes, Row, Text};
-use crate::store::fault::{Failure, Fault};
 use crate::store::records::{KeyRecord, Record};
+use crate::store::storage_fault::{ApplyError, Fault};
 use crate::store::{ChangeError, Key, KeyHash};
 
 type Hash = &'static [u8; 32];
@@ -43,7 +43,7 @@ impl<T: ReadableTable<Hash, Bytes>, I: ReadableTable<Text, Hash>> Keys<T, I> {
         self.keys.get(&hash.0)?.map(|row| decode(row.value())).transpose()
     }
 
-    /// Where the index says that the key of this id lies.
+    /// The hash that the index has for an id.
     pub(in crate::store) fn hash_of(&self, id: &str) -> Result<Option<KeyHash>, Fault> {
         Ok(self.ids.get(id)?.map(|row| KeyHash(*row.value())))
     }
@@ -57,12 +57,12 @@ impl<T: ReadableTable<Hash, Bytes>, I: ReadableTable<Text, Hash>> Keys<T, I> {
         Ok(Some((hash, key)))
     }
 
-    /// The key that a change is about.
-    pub(in crate::store) fn named(&self, id: &str) -> Result<(KeyHash, Key), Failure> {
+    /// The key of this id, or a refusal.
+    pub(in crate::store) fn require(&self, id: &str) -> Result<(KeyHash, Key), ApplyError> {
         self.find(id)?.ok_or_else(|| ChangeError::NoSuchKey(id.into()).into())
     }
 
-    /// Every row: the hash that it lies under, and the key.
+    /// All rows: the hash and the key.
     pub(in crate::store) fn rows(&self) -> Result<impl Iterator<Item = Row<KeyHash, Key>>, Fault> {
         Ok(self.keys.iter()?.map(|row| {
             let (hash, bytes) = row?;
@@ -70,7 +70,7 @@ impl<T: ReadableTable<Hash, Bytes>, I: ReadableTable<Text, Hash>> Keys<T, I> {
         }))
     }
 
-    /// Every row of the index.
+    /// All rows of the index.
     pub(in crate::store) fn ids(&self) -> Result<impl Iterator<Item = Result<(String, KeyHash), Fault>>, Fault> {
         Ok(self.ids.iter()?.map(|row| {
             let (id, hash) = row?;
@@ -84,8 +84,8 @@ impl Writing<'_> {
         self.keys.is_empty()
     }
 
-    /// Refuses a key whose hash or id is there already.
-    pub(in crate::store) fn check_new(&self, hash: KeyHash, key: &Key) -> Result<(), Failure> {
+    /// Refuses a key whose hash or id exists already.
+    pub(in crate::store) fn check_new(&self, hash: KeyHash, key: &Key) -> Result<(), ApplyError> {
         if self.keys.get(&hash.0)?.is_some() || self.ids.get(key.id.as_str())?.is_some() {
             return Err(ChangeError::KeyExists.into());
         }
@@ -98,7 +98,7 @@ impl Writing<'_> {
         Ok((hash, key))
     }
 
-    /// Takes a row away whose key is put under another hash in the same change: the index still has it.
+    /// Removes a row whose key is put under another hash in the same change, which updates the index.
     pub(in crate::store) fn remove(&mut self, hash: KeyHash) -> Result<(), Fault> {
         self.keys.remove(&hash.0)?;
         Ok(())

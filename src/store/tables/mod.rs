@@ -1,16 +1,16 @@
-//! The schema: one module per table, its indexes with it.
+//! The redb schema: one module per table with its indexes, and the schema version.
 //!
-//! Values are postcard records (`records.rs`) stored as plain bytes: redb's own `Value` cannot fail, a record can.
+//! Values are postcard records (`records/`) stored as plain bytes: redb's own `Value` cannot fail, a record can.
 //! A change of a table's types, a new table, or a record that older versions could not read raises [`SCHEMA`].
 //!
-//! Reads are written once, over redb's `ReadableTable`: they serve a reader's snapshot and the open write transaction.
-//! An index is written by the same function as its table, and nowhere else.
+//! Reads are generic over redb's `ReadableTable`: they serve a reader's snapshot and the open write transaction. An index
+//! is written only by the function that writes its table.
 
 mod accounts;
-mod facts;
 mod jobs;
 mod key_days;
 mod keys;
+mod meta;
 mod presets;
 mod requests;
 mod usage;
@@ -18,17 +18,17 @@ mod usage;
 use redb::{ReadTransaction, StorageError, TableDefinition, TableError, WriteTransaction};
 
 pub(super) use accounts::Accounts;
-pub(super) use facts::Reading as ReadingFacts;
 pub(super) use jobs::{IndexRow, Jobs};
 pub(super) use key_days::KeyDays;
 pub(super) use keys::Keys;
+pub(super) use meta::Reading as ReadingMeta;
 pub(super) use presets::Presets;
 pub(super) use requests::Requests;
-pub(super) use usage::Uses;
+pub(super) use usage::Usages;
 
-use super::fault::Fault;
+use super::storage_fault::Fault;
 
-/// A row under its key; one that is damaged keeps its place.
+/// A row with its key; a damaged row keeps its key.
 type Row<K, V> = Result<(K, Result<V, Fault>), Fault>;
 
 /// The schema that this version writes, and the newest that it reads.
@@ -37,13 +37,13 @@ type Row<K, V> = Result<(K, Result<V, Fault>), Fault>;
 /// 4: account has a third version. 5: request has a second version. 6: use by key and day; key has a third version.
 pub(super) const SCHEMA: u64 = 6;
 
-/// Facts about the file itself ([`META_SCHEMA`]), and the single numbers of `facts.rs`.
+/// The schema version ([`META_SCHEMA`]) and the single numbers of `meta.rs`.
 pub(super) const META: TableDefinition<'_, &str, u64> = TableDefinition::new("meta");
 
 /// Row of [`META`] that holds the schema of the file.
 pub(super) const META_SCHEMA: &str = "schema";
 
-/// Every table there is: of an unknown one, a check says so.
+/// All tables: the integrity check reports an unknown one.
 pub(super) const NAMES: [&str; 16] = [
     "meta",
     "accounts",
@@ -78,7 +78,7 @@ pub(super) struct Tables<A, K, P, U, D, R, J, F> {
     pub(super) key_days: D,
     pub(super) requests: R,
     pub(super) jobs: J,
-    pub(super) facts: F,
+    pub(super) meta: F,
 }
 
 /// The tables of a write transaction.
@@ -90,7 +90,7 @@ pub(super) type Writing<'txn> = Tables<
     key_days::Writing<'txn>,
     requests::Writing<'txn>,
     jobs::Writing<'txn>,
-    facts::Writing<'txn>,
+    meta::Writing<'txn>,
 >;
 
 /// The tables of a reader's snapshot.
@@ -102,25 +102,25 @@ pub(super) type Reading = Tables<
     key_days::Reading,
     requests::Reading,
     jobs::Reading,
-    facts::Reading,
+    meta::Reading,
 >;
 
 impl<'txn> Writing<'txn> {
-    /// Opens all tables, creating those that are not there yet.
+    /// Opens all tables, creating missing ones.
     pub(super) fn open(transaction: &'txn WriteTransaction) -> Result<Self, TableError> {
         Ok(Self {
             accounts: Accounts::create(transaction)?,
             keys: Keys::create(transaction)?,
             presets: Presets::create(transaction)?,
-            usage: Uses::create(transaction)?,
+            usage: Usages::create(transaction)?,
             key_days: KeyDays::create(transaction)?,
             requests: Requests::create(transaction)?,
             jobs: Jobs::create(transaction)?,
-            facts: facts::Writing::create(transaction)?,
+            meta: meta::Writing::create(transaction)?,
         })
     }
 
-    /// Whether there is no row of any kind, facts aside.
+    /// Whether there are no rows, `meta` aside.
     pub(super) fn is_empty(&self) -> Result<bool, StorageError> {
         Ok(self.accounts.is_empty()?
             && self.keys.is_empty()?
@@ -133,17 +133,17 @@ impl<'txn> Writing<'txn> {
 }
 
 impl Reading {
-    /// Opens all tables as they are now.
+    /// Opens all tables of a snapshot.
     pub(super) fn open(transaction: &ReadTransaction) -> Result<Self, TableError> {
         Ok(Self {
             accounts: Accounts::open(transaction)?,
             keys: Keys::open(transaction)?,
             presets: Presets::open(transaction)?,
-            usage: Uses::open(transaction)?,
+            usage: Usages::open(transaction)?,
             key_days: KeyDays::open(transaction)?,
             requests: Requests::open(transaction)?,
             jobs: Jobs::open(transaction)?,
-            facts: facts::Reading::open(transaction)?,
+            meta: meta::Reading::open(transaction)?,
         })
     }
 }

@@ -1,4 +1,4 @@
-//! (account, preset id) → `PresetRecord`, and (account, name) → preset id.
+//! Table of presets: (account, preset id) → `PresetRecord`, with an index (account, name) → preset id.
 
 use std::ops::Bound;
 
@@ -8,8 +8,8 @@ use redb::{
 };
 
 use super::{Bytes, Row, Text};
-use crate::store::fault::{Failure, Fault};
 use crate::store::records::{PresetRecord, Record};
+use crate::store::storage_fault::{ApplyError, Fault};
 use crate::store::{ChangeError, PRESETS_PER_ACCOUNT, Preset};
 
 pub(in crate::store) const PRESETS: TableDefinition<'_, (&str, &str), &[u8]> = TableDefinition::new("presets");
@@ -74,7 +74,7 @@ impl<T: ReadableTable<(Text, Text), Bytes>, I: ReadableTable<(Text, Text), Text>
         Ok(page)
     }
 
-    /// How many presets an account has. Counts the names: the presets themselves are some hundred times larger.
+    /// The number of an account's presets. Counts the names: the presets are some hundred times larger.
     pub(in crate::store) fn count(&self, account: &str) -> Result<usize, Fault> {
         let mut count = 0;
         for row in self.names.range::<(&str, &str)>((account, "")..)? {
@@ -87,7 +87,7 @@ impl<T: ReadableTable<(Text, Text), Bytes>, I: ReadableTable<(Text, Text), Text>
         Ok(count)
     }
 
-    /// Every row: the account and id that it lies under, and the preset.
+    /// All rows: the key (account and id) and the preset.
     pub(in crate::store) fn rows(&self) -> Result<impl Iterator<Item = Row<[String; 2], Preset>>, Fault> {
         Ok(self.presets.iter()?.map(|row| {
             let (key, bytes) = row?;
@@ -96,7 +96,7 @@ impl<T: ReadableTable<(Text, Text), Bytes>, I: ReadableTable<(Text, Text), Text>
         }))
     }
 
-    /// Every row of the index: account, name, id.
+    /// All rows of the index: account, name, id.
     pub(in crate::store) fn names(&self) -> Result<impl Iterator<Item = Result<[String; 3], Fault>>, Fault> {
         Ok(self.names.iter()?.map(|row| {
             let (key, id) = row?;
@@ -111,8 +111,8 @@ impl Writing<'_> {
         self.presets.is_empty()
     }
 
-    /// Adds a preset, or overwrites the one of its account and id, which keeps its time of creation.
-    pub(in crate::store) fn put(&mut self, preset: Preset) -> Result<Preset, Failure> {
+    /// Adds a preset, or overwrites the one of its account and id, which keeps its creation time.
+    pub(in crate::store) fn put(&mut self, preset: Preset) -> Result<Preset, ApplyError> {
         let Preset { account, id, name, .. } = &preset;
         if self.id_of(account, name)?.is_some_and(|taken_by| taken_by != *id) {
             return Err(ChangeError::PresetNameTaken(name.clone()).into());
@@ -132,7 +132,7 @@ impl Writing<'_> {
         Ok(preset)
     }
 
-    pub(in crate::store) fn delete(&mut self, account: &str, id: &str) -> Result<(), Failure> {
+    pub(in crate::store) fn delete(&mut self, account: &str, id: &str) -> Result<(), ApplyError> {
         let Some(preset) = self.get(account, id)? else { return Err(ChangeError::NoSuchPreset(id.into()).into()) };
         self.presets.remove((account, id))?;
         self.names.remove((account, preset.name.as_str()))?;

@@ -1,5 +1,5 @@
-//! (account, `Idempotency-Key`) → `RequestRecord`, and (time, account, key) so that the oldest are found without reading
-//! the others.
+//! Table of billed requests: (account, `Idempotency-Key`) → `RequestRecord`, with an index (time, account, key) by which
+//! the oldest are found.
 
 use redb::{
     ReadOnlyTable, ReadTransaction, ReadableTable, ReadableTableMetadata, StorageError, Table, TableDefinition,
@@ -7,8 +7,8 @@ use redb::{
 };
 
 use super::{Bytes, Row, Text};
-use crate::store::fault::Fault;
 use crate::store::records::{Record, RequestRecord};
+use crate::store::storage_fault::Fault;
 use crate::store::{Request, UnixSeconds};
 
 pub(in crate::store) const REQUESTS: TableDefinition<'_, (&str, &str), &[u8]> = TableDefinition::new("requests");
@@ -41,7 +41,7 @@ impl<T: ReadableTable<(Text, Text), Bytes>, I: ReadableTable<(i64, Text, Text), 
         self.requests.get((account, key))?.map(|row| decode(account, key, row.value())).transpose()
     }
 
-    /// Every row: the account and key that it lies under, and the request.
+    /// All rows: the key (account and `Idempotency-Key`) and the request.
     pub(in crate::store) fn rows(&self) -> Result<impl Iterator<Item = Row<[String; 2], Request>>, Fault> {
         Ok(self.requests.iter()?.map(|row| {
             let (names, bytes) = row?;
@@ -67,7 +67,7 @@ impl<T: ReadableTable<(Text, Text), Bytes>, I: ReadableTable<(i64, Text, Text), 
         Ok(self.times.get((at.0, account, key))?.is_some())
     }
 
-    /// The request that a row of the index is about.
+    /// The request of a row of the index.
     pub(in crate::store) fn indexed(&self, account: &str, key: &str) -> Result<Request, Fault> {
         self.get(account, key)?.ok_or_else(|| {
             Fault::Damaged(format!("request {key} of account {account} is in the index and not in the table"))
@@ -80,7 +80,7 @@ impl Writing<'_> {
         self.requests.is_empty()
     }
 
-    /// Remembers a request, in place of an older one of the same account and key.
+    /// Stores a request, replacing an older one of the same account and key.
     pub(in crate::store) fn put(&mut self, account: &str, key: &str, request: Request) -> Result<(), Fault> {
         if let Some(before) = self.get(account, key)? {
             self.times.remove((before.at.0, account, key))?;
@@ -90,7 +90,7 @@ impl Writing<'_> {
         Ok(())
     }
 
-    /// Drops the requests from before a time.
+    /// Drops the requests before a time.
     pub(in crate::store) fn forget(&mut self, before: UnixSeconds) -> Result<(), Fault> {
         while let Some((at, account, key)) = self.oldest()?.filter(|&(at, ..)| at < before) {
             self.times.remove((at.0, account.as_str(), key.as_str()))?;

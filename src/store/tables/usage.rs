@@ -1,4 +1,4 @@
-//! (month, account) → `UsageRecord`. The month comes first, so that the last two are one range.
+//! Table of usage by account: (month, account) → `UsageRecord`. The month comes first, so that the last two are one range.
 
 use redb::{
     ReadOnlyTable, ReadTransaction, ReadableTable, ReadableTableMetadata, StorageError, Table, TableDefinition,
@@ -6,20 +6,20 @@ use redb::{
 };
 
 use super::{Bytes, Text};
-use crate::store::fault::Fault;
 use crate::store::records::{Record, UsageRecord};
+use crate::store::storage_fault::Fault;
 use crate::store::{Month, Usage};
 
-/// A row: account, month, and what was used; a damaged one keeps its place.
+/// A row: account, month and usage; a damaged row keeps its key.
 type UsageRow = Result<(String, Month, Result<Usage, Fault>), Fault>;
 
 pub(in crate::store) const USAGE: TableDefinition<'_, (u32, &str), &[u8]> = TableDefinition::new("usage");
 
-/// The table of what was used.
-pub(in crate::store) struct Uses<T>(T);
+/// The table of usage by account and month.
+pub(in crate::store) struct Usages<T>(T);
 
-pub(super) type Writing<'txn> = Uses<Table<'txn, (u32, Text), Bytes>>;
-pub(super) type Reading = Uses<ReadOnlyTable<(u32, Text), Bytes>>;
+pub(super) type Writing<'txn> = Usages<Table<'txn, (u32, Text), Bytes>>;
+pub(super) type Reading = Usages<ReadOnlyTable<(u32, Text), Bytes>>;
 
 impl<'txn> Writing<'txn> {
     pub(super) fn create(transaction: &'txn WriteTransaction) -> Result<Self, TableError> {
@@ -33,12 +33,12 @@ impl Reading {
     }
 }
 
-impl<T: ReadableTable<(u32, Text), Bytes>> Uses<T> {
+impl<T: ReadableTable<(u32, Text), Bytes>> Usages<T> {
     pub(in crate::store) fn get(&self, account: &str, month: Month) -> Result<Option<Usage>, Fault> {
         self.0.get((month.0, account))?.map(|row| decode(account, month, row.value())).transpose()
     }
 
-    /// Every row of the months from `first` on: account and month that it lies under, and the use.
+    /// All rows from the month `first` on: account, month and usage.
     pub(in crate::store) fn rows(&self, first: Month) -> Result<impl Iterator<Item = UsageRow>, Fault> {
         Ok(self.0.range::<(u32, &str)>((first.0, "")..)?.map(|row| {
             let (key, bytes) = row?;
@@ -53,7 +53,7 @@ impl Writing<'_> {
         self.0.is_empty()
     }
 
-    /// Adds to a row. A sum that no counter holds stays at the largest.
+    /// Adds to a row, saturating.
     pub(in crate::store) fn add(&mut self, account: &str, month: Month, more: Usage) -> Result<Usage, Fault> {
         let before = self.get(account, month)?.unwrap_or_default();
         let after = Usage {

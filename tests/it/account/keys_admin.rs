@@ -1,7 +1,7 @@
 //! The admin interface: what each request answers, and that nothing answers without the token.
 
 use backdrop::account::Keys;
-use backdrop::account::admin::{Admin, AdminToken, Door, Reply};
+use backdrop::account::admin::{Admin, AdminEndpoint, AdminToken, Reply};
 use http::Method;
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -24,8 +24,8 @@ impl Desk {
         let admin = Admin::new(keys.clone(), token.clone());
         // The token leaves the program only through the file, so a test reads it there, as the command line does.
         let address = "127.0.0.1:9090".parse().expect("an address");
-        let _published = Door { address, token }.publish(folder.path()).expect("the folder is writable");
-        let file = std::fs::read(Door::file_in(folder.path())).expect("just published");
+        let _published = AdminEndpoint { address, token }.publish(folder.path()).expect("the folder is writable");
+        let file = std::fs::read(AdminEndpoint::file_in(folder.path())).expect("just published");
         let door: Value = serde_json::from_slice(&file).expect("the file is JSON");
         let authorization = format!("Bearer {}", door["token"].as_str().expect("a token"));
         Self { folder, keys, admin, authorization }

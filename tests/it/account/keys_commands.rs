@@ -6,7 +6,7 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use backdrop::account::Keys;
-use backdrop::account::admin::{Admin, AdminToken, Door, PublishedDoor};
+use backdrop::account::admin::{Admin, AdminEndpoint, AdminToken, PublishedEndpoint};
 use backdrop::cli::accounts::AccountsArgs;
 use backdrop::cli::keys::KeysArgs;
 use backdrop::recipe::InferenceMode;
@@ -83,11 +83,11 @@ fn printed_key(outcome: &Outcome) -> String {
 }
 
 /// The admin listener of a daemon, as `http` mounts it.
-async fn serve(keys: Keys, data_dir: &Path) -> PublishedDoor {
+async fn serve(keys: Keys, data_dir: &Path) -> PublishedEndpoint {
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
     let token = AdminToken::generate();
     let address = listener.local_addr().expect("it is bound");
-    let published = Door { address, token: token.clone() }.publish(data_dir).expect("the folder is writable");
+    let published = AdminEndpoint { address, token: token.clone() }.publish(data_dir).expect("the folder is writable");
     let admin = Admin::new(keys, token);
     tokio::spawn(async move {
         loop {

@@ -1,7 +1,7 @@
 //! Keys as requests and operators meet them.
 
 use backdrop::account::{
-    AccountModel, AccountName, ApiKey, CreatedKey, Key, KeyBounds, KeyChange, Keys, Label, Mode, Plan, Scopes,
+    AccountModel, AccountName, ApiKey, CreatedKey, Key, KeyRestrictions, KeyUpdate, Keys, Label, Mode, Plan, Scopes,
     WriteError,
 };
 use backdrop::store::{ChangeError, UnixSeconds};
@@ -171,13 +171,13 @@ async fn an_expired_key_is_refused_and_only_its_secret_shows_when_it_expired() {
     // When it expires, whether it works, and what is told of its expiry.
     for (expires_at, works) in [(Some(now.0 + 600), true), (Some(now.0 - 600), false), (None, true)] {
         let expires_at = expires_at.map(UnixSeconds);
-        let change = KeyChange { expires_at: Some(expires_at), ..KeyChange::default() };
+        let change = KeyUpdate { expires_at: Some(expires_at), ..KeyUpdate::default() };
         assert_eq!(keys.set(id, change).await.expect("the key is there").expires_at, expires_at);
         assert_eq!(keys.authenticate(secret).is_some(), works);
         assert_eq!(keys.expired_at(secret), expires_at.filter(|_| !works));
         assert_eq!(keys.expired_at(ApiKey::generate(Mode::Live).expose()), None);
     }
-    let change = KeyChange { expires_at: Some(Some(now)), ..KeyChange::default() };
+    let change = KeyUpdate { expires_at: Some(Some(now)), ..KeyUpdate::default() };
     keys.set(id, change).await.expect("the key is there");
     keys.revoke(id).await.expect("the key is there");
     assert_eq!(keys.expired_at(secret), None, "it was revoked");
@@ -188,8 +188,9 @@ async fn the_bounds_of_a_key_are_there_from_its_creation_and_over_a_restart() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let (keys, _) = bootstrapped(folder.path()).await;
     let scopes = Scopes::of(&["remove"]).expect("an endpoint");
-    let bounds = KeyBounds { expires_at: None, images_per_month: Some(5), scopes: scopes.clone() };
-    let created = keys.create_bounded(&default(), label("CI"), Mode::Live, bounds).await.expect("the account is there");
+    let bounds = KeyRestrictions { expires_at: None, images_per_month: Some(5), scopes: scopes.clone() };
+    let created =
+        keys.create_restricted(&default(), label("CI"), Mode::Live, bounds).await.expect("the account is there");
     let rotated = keys.rotate(&created.key.id, None).await.expect("the key is there");
     let assert_bounded = |keys: &Keys| {
         let info = keys.authenticate(rotated.secret.expose()).expect("it works");

@@ -1,6 +1,6 @@
 //! Quota, billing and repeated requests on the store itself, with restarts in between.
 
-use backdrop::account::{Begin, Bound, IdempotencyKey, Payer, Plan, Services};
+use backdrop::account::{Claim, IdempotencyKey, Payer, Plan, QuotaKind, Services};
 use backdrop::store::{self, Day, KEY_DAYS_KEPT, RedbStore, UnixSeconds};
 use std::path::Path;
 
@@ -21,7 +21,7 @@ async fn folder() -> tempfile::TempDir {
 }
 
 fn used(services: &Services) -> u64 {
-    services.ledger.standing("default", Plan::Free, UnixSeconds::now()).used
+    services.billing.usage("default", Plan::Free, UnixSeconds::now()).used
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
@@ -29,9 +29,9 @@ async fn of_200_requests_at_once_exactly_50_are_billed_and_a_restart_knows_them(
     let folder = folder().await;
     let running = services(folder.path());
     let request = |_| {
-        let ledger = running.ledger.clone();
+        let billing = running.billing.clone();
         tokio::spawn(async move {
-            let Ok(reservation) = ledger.reserve("default", Plan::Free, 1, UnixSeconds::now()) else { return false };
+            let Ok(reservation) = billing.reserve("default", Plan::Free, 1, UnixSeconds::now()) else { return false };
             reservation.bill(1, 5000, None).await.expect("the store writes");
             true
         })
@@ -44,9 +44,9 @@ async fn of_200_requests_at_once_exactly_50_are_billed_and_a_restart_knows_them(
     assert_eq!((billed, used(&running)), (QUOTA, QUOTA));
     drop(running);
     let restarted = services(folder.path());
-    let standing = restarted.ledger.standing("default", Plan::Free, UnixSeconds::now());
+    let standing = restarted.billing.usage("default", Plan::Free, UnixSeconds::now());
     assert_eq!((standing.used, standing.quota, standing.microdollars), (QUOTA, Some(QUOTA), QUOTA * 5000));
-    let refused = restarted.ledger.reserve("default", Plan::Free, 1, UnixSeconds::now()).expect_err("used up");
+    let refused = restarted.billing.reserve("default", Plan::Free, 1, UnixSeconds::now()).expect_err("used up");
     assert_eq!(refused.resets_at, standing.resets_at);
     assert!(standing.resets_at > UnixSeconds::now());
 }
@@ -55,8 +55,8 @@ async fn of_200_requests_at_once_exactly_50_are_billed_and_a_restart_knows_them(
 async fn a_reservation_that_a_restart_cut_off_is_free_again() {
     let folder = folder().await;
     let running = services(folder.path());
-    let cut_off = running.ledger.reserve("default", Plan::Free, QUOTA, UnixSeconds::now()).expect("all of it");
-    assert!(running.ledger.reserve("default", Plan::Free, 1, UnixSeconds::now()).is_err());
+    let cut_off = running.billing.reserve("default", Plan::Free, QUOTA, UnixSeconds::now()).expect("all of it");
+    assert!(running.billing.reserve("default", Plan::Free, 1, UnixSeconds::now()).is_err());
     std::mem::forget(cut_off.bill(QUOTA, 0, None));
     // The store stays locked as long as something holds it: only a copy of the file can be opened beside it.
     let copy = tempfile::tempdir().expect("a temporary folder");
@@ -70,21 +70,21 @@ async fn a_bill_and_its_idempotency_key_are_one_and_outlive_the_process() {
     let key = IdempotencyKey::try_from("order-17").expect("a key");
     let now = UnixSeconds::now();
     let running = services(folder.path());
-    let Begin::First(permit) = running.requests.begin("default", &key, [1; 32], now).await else {
+    let Claim::New(permit) = running.idempotency.claim("default", &key, [1; 32], now).await else {
         panic!("nobody had it before");
     };
-    let reservation = running.ledger.reserve("default", Plan::Free, 3, now).expect("enough");
+    let reservation = running.billing.reserve("default", Plan::Free, 3, now).expect("enough");
     reservation.bill(2, 10_000, Some(permit)).await.expect("the store writes");
     drop(running);
     let restarted = services(folder.path());
     assert_eq!(used(&restarted), 2);
-    assert!(matches!(restarted.requests.begin("default", &key, [1; 32], now).await, Begin::Repeat(_)));
-    assert!(matches!(restarted.requests.begin("default", &key, [2; 32], now).await, Begin::Conflict));
+    assert!(matches!(restarted.idempotency.claim("default", &key, [1; 32], now).await, Claim::Replay(_)));
+    assert!(matches!(restarted.idempotency.claim("default", &key, [2; 32], now).await, Claim::Conflict));
     let a_day_later = UnixSeconds(now.0 + store::REQUEST_SECONDS + 1);
-    restarted.requests.forget(a_day_later).await.expect("the store writes");
+    restarted.idempotency.drop_old(a_day_later).await.expect("the store writes");
     drop(restarted);
     let restarted = services(folder.path());
-    assert!(matches!(restarted.requests.begin("default", &key, [2; 32], now).await, Begin::First(_)));
+    assert!(matches!(restarted.idempotency.claim("default", &key, [2; 32], now).await, Claim::New(_)));
     assert_eq!(used(&restarted), 2, "what was billed stays");
 }
 
@@ -92,9 +92,9 @@ async fn a_bill_and_its_idempotency_key_are_one_and_outlive_the_process() {
 async fn nothing_is_billed_to_an_account_that_is_not_there() {
     let folder = folder().await;
     let services = services(folder.path());
-    let reservation = services.ledger.reserve("nobody", Plan::Paid, 1, UnixSeconds::now()).expect("no bound");
+    let reservation = services.billing.reserve("nobody", Plan::Paid, 1, UnixSeconds::now()).expect("no bound");
     assert!(reservation.bill(1, 5000, None).await.is_err());
-    assert_eq!(services.ledger.standing("nobody", Plan::Paid, UnixSeconds::now()).used, 0);
+    assert_eq!(services.billing.usage("nobody", Plan::Paid, UnixSeconds::now()).used, 0);
 }
 
 #[tokio::test]
@@ -105,15 +105,15 @@ async fn a_keys_images_of_the_month_are_counted_over_a_restart() {
     let other = Payer { key_id: Some("key_2"), ..payer };
     let running = services(folder.path());
     for (payer, images) in [(payer, 2), (other, 4), (payer, 1)] {
-        let reservation = running.ledger.reserve_for(&payer, images, now).expect("enough");
+        let reservation = running.billing.reserve_for(&payer, images, now).expect("enough");
         reservation.bill(images, 5000, None).await.expect("the store writes");
     }
     drop(running);
     let restarted = services(folder.path());
-    assert_eq!([payer, other].map(|payer| restarted.ledger.remaining(&payer, now)), [Some(2), Some(1)]);
-    let refused = restarted.ledger.reserve_for(&payer, 3, now).expect_err("2 are left");
-    assert_eq!(refused.of, Bound::Key);
-    assert!(restarted.ledger.reserve_for(&payer, 2, now).is_ok());
+    assert_eq!([payer, other].map(|payer| restarted.billing.remaining(&payer, now)), [Some(2), Some(1)]);
+    let refused = restarted.billing.reserve_for(&payer, 3, now).expect_err("2 are left");
+    assert_eq!(refused.kind, QuotaKind::Key);
+    assert!(restarted.billing.reserve_for(&payer, 2, now).is_ok());
 }
 
 #[tokio::test]
@@ -125,7 +125,7 @@ async fn use_by_key_is_kept_for_400_days() {
     let today = Day::of(now);
     let days = [today.before(KEY_DAYS_KEPT + 1), today.before(KEY_DAYS_KEPT), today];
     for day in days {
-        let reservation = services.ledger.reserve_for(&payer, 1, day.starts()).expect("no bound");
+        let reservation = services.billing.reserve_for(&payer, 1, day.starts()).expect("no bound");
         reservation.bill(1, 5000, None).await.expect("the store writes");
     }
     let kept = || {
@@ -133,6 +133,6 @@ async fn use_by_key_is_kept_for_400_days() {
         rows.into_iter().map(|(day, ..)| day).collect::<Vec<_>>()
     };
     assert_eq!(kept(), days);
-    services.forget_key_days(now).await.expect("the store writes");
+    services.drop_old_key_days(now).await.expect("the store writes");
     assert_eq!(kept(), days[1..]);
 }

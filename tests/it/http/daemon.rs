@@ -14,8 +14,8 @@ use backdrop::http::{Administer, App, Authenticate, Caller, Fetch, Finished, Ins
 use backdrop::image::{EncodedImage, Rect, Size, SourceUrl};
 use backdrop::jobs::results::Results;
 use backdrop::jobs::secret::DaemonSecret;
-use backdrop::jobs::webhook_sender::WebhookSender;
-use backdrop::jobs::{Done, Job, Jobs, JobsConfig, Means, Work as DoJob, WorkError, input_in};
+use backdrop::jobs::webhook_client::WebhookClient;
+use backdrop::jobs::{Deps, Job, Jobs, JobsConfig, WorkError, WorkOutput, Worker, input_in};
 use backdrop::pipeline::{Call, FaceFound, Files, Output, PipelineError, Timings};
 use backdrop::recipe::{BACKDROP_PATH, InferenceMode, Picture, Recipe, Retouch, Source, Work as Recipes};
 use backdrop::source::{FetchConfig, FetchError, Fetcher, NoRoom, Room};
@@ -386,13 +386,13 @@ impl Cutter {
     }
 }
 
-impl DoJob for Cutter {
+impl Worker for Cutter {
     fn run<'a>(
         &'a self,
         job: &'a Job,
         folder: &'a Path,
         progress: &'a (dyn Fn(u8) + Send + Sync),
-    ) -> BoxFuture<'a, Result<Done, WorkError>> {
+    ) -> BoxFuture<'a, Result<WorkOutput, WorkError>> {
         Box::pin(async move {
             let clip = std::fs::read(input_in(folder)).expect("the clip is there");
             self.seen.lock().expect("no panic inside").push((job.clone(), clip.clone()));
@@ -414,7 +414,7 @@ impl DoJob for Cutter {
             let made: Vec<u8> = [b"made of ".as_slice(), &clip].concat();
             std::fs::write(&file, made).expect("a writable folder");
             let media_type = "video/webm";
-            Ok(Done { file, media_type, frames: 45, rate_frames: 30, rate_seconds: 1, warnings: Vec::new() })
+            Ok(WorkOutput { file, media_type, frames: 45, rate_frames: 30, rate_seconds: 1, warnings: Vec::new() })
         })
     }
 }
@@ -520,14 +520,14 @@ impl Daemon {
         let secret = DaemonSecret::open(folder.path()).expect("a new one");
         let results = Results::open(None, folder.path(), &secret).expect("a new folder");
         let sender = Fetcher::new(reach).expect("good settings");
-        let means = Means {
+        let deps = Deps {
             store: services.store.clone(),
-            ledger: services.ledger.clone(),
-            keep: Arc::new(results.clone()),
-            work: cutter.clone(),
-            deliver: Arc::new(WebhookSender::new(sender, secret.clone(), results.clone())),
+            billing: services.billing.clone(),
+            results: Arc::new(results.clone()),
+            worker: cutter.clone(),
+            webhooks: Arc::new(WebhookClient::new(sender, secret.clone(), results.clone())),
         };
-        let jobs = Jobs::start(means, &JobsConfig { min_free_megabytes: 0, ..JobsConfig::default() }, folder.path())
+        let jobs = Jobs::start(deps, &JobsConfig { min_free_megabytes: 0, ..JobsConfig::default() }, folder.path())
             .expect("a new folder");
         let app = App {
             remover: engine.clone(),
@@ -536,10 +536,10 @@ impl Daemon {
             keys: Arc::new(SomeKeys),
             fetcher: origin.clone(),
             store: services.store,
-            ledger: services.ledger,
-            requests: services.requests,
+            ledger: services.billing,
+            requests: services.idempotency,
             presets: services.presets,
-            daily: services.daily,
+            daily: services.backdrop_quota,
             studio: Studio::default(),
             jobs: jobs.clone(),
             results,

@@ -2,7 +2,7 @@
 
 use crate::http::daemon::{Daemon, KEY, refusal};
 use backdrop::store::{
-    Change, ChangeError, Day, Done, Job, KeyDay, OpenError, Preset, RedbStore, Rows, StateStore, UnixSeconds,
+    Change, ChangeError, Day, Job, KeyDay, OnCommit, OpenError, Preset, RedbStore, Rows, StateStore, UnixSeconds,
 };
 use serde_json::Value;
 use std::collections::HashSet;
@@ -29,7 +29,7 @@ impl StateStore for FillingStore {
         self.store.load()
     }
 
-    fn submit(&self, change: Change, done: Done) {
+    fn submit(&self, change: Change, done: OnCommit) {
         if self.fault().is_some() {
             done(Err(ChangeError::Unavailable(REASON.into())))
         } else {

@@ -11,8 +11,8 @@ use std::time::{Duration, Instant};
 
 use backdrop::account::Services;
 use backdrop::jobs::{
-    Created, Deliver, Delivery, Done, Job, JobState, Jobs, JobsConfig, Keep, KeepError, Means, NewJob, NewWebhook,
-    Shown, Work, WorkError, input_in,
+    Created, DeliveryOutcome, Deps, Job, JobState, JobView, Jobs, JobsConfig, NewJob, NewWebhook, ResultStore,
+    ResultStoreError, WebhookTransport, WorkError, WorkOutput, Worker, input_in,
 };
 use backdrop::store::{self, RedbStore, StateStore, UnixSeconds};
 use futures_util::future::BoxFuture;
@@ -29,13 +29,13 @@ const PRICE: u64 = 100_000;
 #[derive(Debug)]
 struct Segments;
 
-impl Work for Segments {
+impl Worker for Segments {
     fn run<'a>(
         &'a self,
         _: &'a Job,
         folder: &'a Path,
         progress: &'a (dyn Fn(u8) + Send + Sync),
-    ) -> BoxFuture<'a, Result<Done, WorkError>> {
+    ) -> BoxFuture<'a, Result<WorkOutput, WorkError>> {
         Box::pin(async move {
             let clip = std::fs::read_to_string(input_in(folder)).expect("the clip is there");
             for segment in 0..SEGMENTS {
@@ -52,7 +52,14 @@ impl Work for Segments {
             let all: String = segments.map(|file| std::fs::read_to_string(file).expect("it was made")).collect();
             let file = folder.join("result");
             std::fs::write(&file, all).expect("the folder is there");
-            Ok(Done { file, media_type: "video/webm", frames: 60, rate_frames: 30, rate_seconds: 1, warnings: vec![] })
+            Ok(WorkOutput {
+                file,
+                media_type: "video/webm",
+                frames: 60,
+                rate_frames: 30,
+                rate_seconds: 1,
+                warnings: vec![],
+            })
         })
     }
 }
@@ -61,19 +68,21 @@ impl Work for Segments {
 #[derive(Debug)]
 pub(crate) struct Folder(pub(crate) PathBuf);
 
-impl Keep for Folder {
-    fn put<'a>(&'a self, id: &'a str, file: &'a Path, _: &'a str) -> BoxFuture<'a, Result<String, KeepError>> {
+impl ResultStore for Folder {
+    fn put<'a>(&'a self, id: &'a str, file: &'a Path, _: &'a str) -> BoxFuture<'a, Result<String, ResultStoreError>> {
         Box::pin(async move {
-            std::fs::copy(file, self.0.join(id)).map_err(|error| KeepError(error.to_string()))?;
+            std::fs::copy(file, self.0.join(id)).map_err(|error| ResultStoreError(error.to_string()))?;
             Ok(id.to_owned())
         })
     }
 
-    fn delete<'a>(&'a self, object: &'a str) -> BoxFuture<'a, Result<(), KeepError>> {
-        Box::pin(async move { std::fs::remove_file(self.0.join(object)).map_err(|error| KeepError(error.to_string())) })
+    fn delete<'a>(&'a self, object: &'a str) -> BoxFuture<'a, Result<(), ResultStoreError>> {
+        Box::pin(async move {
+            std::fs::remove_file(self.0.join(object)).map_err(|error| ResultStoreError(error.to_string()))
+        })
     }
 
-    fn discard<'a>(&'a self, job: &'a Job) -> BoxFuture<'a, Result<(), KeepError>> {
+    fn discard<'a>(&'a self, job: &'a Job) -> BoxFuture<'a, Result<(), ResultStoreError>> {
         self.delete(&job.id)
     }
 }
@@ -82,16 +91,16 @@ impl Keep for Folder {
 #[derive(Debug)]
 pub(crate) struct Says;
 
-impl Deliver for Says {
-    fn body<'a>(&'a self, shown: &'a Shown) -> BoxFuture<'a, Result<Vec<u8>, KeepError>> {
+impl WebhookTransport for Says {
+    fn body<'a>(&'a self, shown: &'a JobView) -> BoxFuture<'a, Result<Vec<u8>, ResultStoreError>> {
         let state = shown.job.state.name();
         Box::pin(async move { Ok(state.into()) })
     }
 
-    fn deliver<'a>(&'a self, job: &'a Job, _: &'a str, id: &'a str, body: Vec<u8>) -> BoxFuture<'a, Delivery> {
+    fn deliver<'a>(&'a self, job: &'a Job, _: &'a str, id: &'a str, body: Vec<u8>) -> BoxFuture<'a, DeliveryOutcome> {
         Box::pin(async move {
             say(&format!("told {} {id} {}", job.id, String::from_utf8(body).expect("text")));
-            Delivery::Delivered
+            DeliveryOutcome::Delivered
         })
     }
 }
@@ -104,15 +113,15 @@ fn say(line: &str) {
 fn start(data_dir: &Path) -> (Services, Jobs) {
     let store = RedbStore::open(&store::file_in(data_dir)).expect("the store opens");
     let services = Services::load(store, 1_000_000).expect("the store loads");
-    let means = Means {
+    let deps = Deps {
         store: Arc::clone(&services.store),
-        ledger: services.ledger.clone(),
-        keep: Arc::new(Folder(data_dir.join("kept"))),
-        work: Arc::new(Segments),
-        deliver: Arc::new(Says),
+        billing: services.billing.clone(),
+        results: Arc::new(Folder(data_dir.join("kept"))),
+        worker: Arc::new(Segments),
+        webhooks: Arc::new(Says),
     };
     let config = JobsConfig { parallel: 2, ..JobsConfig::default() };
-    let jobs = Jobs::start(means, &config, data_dir).expect("it starts");
+    let jobs = Jobs::start(deps, &config, data_dir).expect("it starts");
     (services, jobs)
 }
 

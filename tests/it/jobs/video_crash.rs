@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use backdrop::account::Services;
-use backdrop::jobs::{Created, JobState, Jobs, JobsConfig, Means, NewJob, Shown, VideoWork};
+use backdrop::jobs::{Created, Deps, JobState, JobView, Jobs, JobsConfig, NewJob, VideoWorker};
 use backdrop::recipe::{VideoFormat, VideoRecipe};
 use backdrop::store::{self, RedbStore};
 use backdrop::video::VideoConfig;
@@ -26,16 +26,16 @@ const KEY: &str = "key_1";
 fn start(data_dir: &Path) -> (Services, Jobs) {
     // The process that was killed a moment ago may still be holding it.
     let file = store::file_in(data_dir);
-    let store = RedbStore::open_within(&file, Duration::from_secs(60)).expect("the store opens");
+    let store = RedbStore::open_with_timeout(&file, Duration::from_secs(60)).expect("the store opens");
     let services = Services::load(store, 1_000_000).expect("the store loads");
-    let means = Means {
+    let deps = Deps {
         store: Arc::clone(&services.store),
-        ledger: services.ledger.clone(),
-        keep: Arc::new(Folder(data_dir.join("kept"))),
-        work: Arc::new(VideoWork::new(engine(), VideoConfig::default())),
-        deliver: Arc::new(Says),
+        billing: services.billing.clone(),
+        results: Arc::new(Folder(data_dir.join("kept"))),
+        worker: Arc::new(VideoWorker::new(engine(), VideoConfig::default())),
+        webhooks: Arc::new(Says),
     };
-    let jobs = Jobs::start(means, &JobsConfig::default(), data_dir).expect("it starts");
+    let jobs = Jobs::start(deps, &JobsConfig::default(), data_dir).expect("it starts");
     (services, jobs)
 }
 
@@ -61,7 +61,7 @@ fn daemon() {
 }
 
 /// The job as a start finds it; a new one where there is none, or it is at its end.
-async fn look(data_dir: &Path, clip: &Path, id: Option<&str>) -> Shown {
+async fn look(data_dir: &Path, clip: &Path, id: Option<&str>) -> JobView {
     let (_services, jobs) = start(data_dir);
     if let Some(id) = id {
         let shown = jobs.get(KEY, id).await.expect("it reads").expect("it is there");
@@ -104,7 +104,7 @@ async fn a_clip_whose_daemon_is_killed_at_random_moments_becomes_the_same_file()
     let alone = begun.elapsed();
     let expected = std::fs::read(undisturbed.file).expect("it was made");
 
-    let same = |shown: &Shown| {
+    let same = |shown: &JobView| {
         let kept = std::fs::read(data_dir.join("kept").join(&shown.job.id)).expect("it is kept");
         assert!(kept == expected, "{} bytes, and not the same {} as undisturbed", kept.len(), expected.len());
         let result = shown.job.result.as_ref().expect("it is done");
@@ -138,7 +138,7 @@ async fn a_clip_whose_daemon_is_killed_at_random_moments_becomes_the_same_file()
     done += 1;
     println!("{kills} kills, {done} jobs; undisturbed one takes {alone:?}");
     let (services, _jobs) = start(&data_dir);
-    let standing = services.ledger.standing("acme", backdrop::account::Plan::Paid, shown.job.created_at);
+    let standing = services.billing.usage("acme", backdrop::account::Plan::Paid, shown.job.created_at);
     assert_eq!((standing.used, standing.microdollars), (20 * done, 2_000_000 * done), "each is billed once");
     assert_eq!(std::fs::read_dir(data_dir.join("jobs")).expect("it was made").count(), 0);
 }

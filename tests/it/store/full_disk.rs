@@ -70,7 +70,7 @@ fn fill(path: &Path) {
 fn on_a_small_disk() {
     let Some(folder) = std::env::var_os("BACKDROP_TEST_SMALL_DISK") else { return };
     let folder = Path::new(&folder);
-    let store = RedbStore::open_reserving(&store::file_in(folder), RESERVE).expect("a new store");
+    let store = RedbStore::open_with_reserve(&store::file_in(folder), RESERVE).expect("a new store");
     apply(&store, account("a")).expect("there is room");
     let filler = folder.join("filler");
     fill(&filler);

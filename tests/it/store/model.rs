@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use backdrop::store::{
-    self, Change, ChangeError, Day, Generated, KeyDay, KeyUse, Month, Preset, REQUEST_SECONDS, RedbStore, Request,
+    self, Change, ChangeError, Day, GeneratedCount, KeyDay, KeyUse, Month, Preset, REQUEST_SECONDS, RedbStore, Request,
     StateStore, UnixSeconds, Usage,
 };
 use proptest::prelude::*;
@@ -258,7 +258,7 @@ fn look(store: &RedbStore, model: &Model, account: &str, after: Option<u8>, limi
 
 /// The count of the last day, which stays with its store.
 fn compare_day(store: &RedbStore, model: &Model) -> Result<(), TestCaseError> {
-    let last = model.generated.last_key_value().map(|(day, count)| Generated { day: *day, count: *count });
+    let last = model.generated.last_key_value().map(|(day, count)| GeneratedCount { day: *day, count: *count });
     prop_assert_eq!(store.load_at(UnixSeconds(NOW)).expect("the store reads").generated, last);
     Ok(())
 }

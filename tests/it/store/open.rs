@@ -142,13 +142,13 @@ fn a_patient_opening_waits_for_the_other_process_and_not_longer_than_told() {
     let first = RedbStore::open(&file).expect("a new store");
     let start = Instant::now();
     let patience = Duration::from_millis(200);
-    assert!(matches!(RedbStore::open_within(&file, patience), Err(OpenError::Locked { .. })));
+    assert!(matches!(RedbStore::open_with_timeout(&file, patience), Err(OpenError::Locked { .. })));
     assert!(start.elapsed() >= patience);
     let other = std::thread::spawn(move || {
         std::thread::sleep(Duration::from_millis(100));
         drop(first);
     });
-    RedbStore::open_within(&file, Duration::from_secs(30)).expect("the file was released");
+    RedbStore::open_with_timeout(&file, Duration::from_secs(30)).expect("the file was released");
     other.join().expect("it only sleeps");
 }
 

@@ -61,7 +61,7 @@ fn an_idle_store_shrinks_to_what_is_in_it() {
     assert!(length(folder.path()) > LARGE);
 
     let idle = Duration::from_millis(20);
-    let store = RedbStore::open_idling(&store::file_in(folder.path()), idle).expect("it was closed");
+    let store = RedbStore::open_with_idle(&store::file_in(folder.path()), idle).expect("it was closed");
     let deadline = Instant::now() + Duration::from_secs(60);
     while length(folder.path()) > before / 4 {
         assert!(Instant::now() < deadline, "still {} of {before} bytes", length(folder.path()));
@@ -82,7 +82,7 @@ fn writers_and_readers_between_compactions_lose_nothing() {
     let folder = hollow_store();
     let before = length(folder.path());
     let store =
-        RedbStore::open_idling(&store::file_in(folder.path()), Duration::from_millis(1)).expect("it was closed");
+        RedbStore::open_with_idle(&store::file_in(folder.path()), Duration::from_millis(1)).expect("it was closed");
     std::thread::scope(|threads| {
         for writer in 0..WRITERS {
             let store = &store;

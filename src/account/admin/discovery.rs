@@ -1,0 +1,130 @@
+//! Discovery file of a running daemon: address and token of its admin listener, `admin.token` in the data directory.
+//!
+//! Readable by the daemon's user only: read access to the data directory is what grants administration. The file is
+//! written atomically and deleted when the daemon ends. One left behind by a killed daemon is harmless: its token is no
+//! longer valid, and it is read only while the store is locked.
+
+use std::fs::{self, OpenOptions};
+use std::io::{self, Write};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+use super::token::AdminToken;
+
+/// Address and token of a daemon's admin interface.
+#[derive(Clone, Debug)]
+pub struct AdminEndpoint {
+    /// Where it listens, as seen from the same machine.
+    pub address: SocketAddr,
+    /// The token that it requires.
+    pub token: AdminToken,
+}
+
+/// The discovery file of a running daemon; dropped, it deletes the file.
+#[derive(Debug)]
+pub struct PublishedEndpoint {
+    path: PathBuf,
+}
+
+#[derive(Serialize, Deserialize)]
+struct EndpointFile {
+    address: SocketAddr,
+    token: String,
+}
+
+impl AdminEndpoint {
+    /// The path of the discovery file inside a data directory.
+    #[must_use]
+    pub fn file_in(data_dir: &Path) -> PathBuf {
+        data_dir.join("admin.token")
+    }
+
+    /// Reads the endpoint of the daemon that uses (or used) the data directory.
+    ///
+    /// # Errors
+    /// When there is none, or it cannot be read.
+    pub fn read(data_dir: &Path) -> io::Result<Self> {
+        let EndpointFile { address, token } = serde_json::from_slice(&fs::read(Self::file_in(data_dir))?)?;
+        Ok(Self { address, token: AdminToken::from_file(token) })
+    }
+
+    /// Writes the file, replacing one of an earlier run. Call it once the listener is bound to `address`.
+    ///
+    /// # Errors
+    /// When the data directory cannot be written.
+    pub fn publish(self, data_dir: &Path) -> io::Result<PublishedEndpoint> {
+        let path = Self::file_in(data_dir);
+        let fresh = data_dir.join("admin.token.new");
+        let content = serde_json::to_vec(&EndpointFile {
+            address: loopback_if_unspecified(self.address),
+            token: self.token.expose().to_owned(),
+        })?;
+        // A new file, so that the mode below applies: opening an existing file would keep its mode.
+        if let Err(error) = fs::remove_file(&fresh)
+            && error.kind() != io::ErrorKind::NotFound
+        {
+            return Err(error);
+        }
+        let mut options = OpenOptions::new();
+        options.write(true).create_new(true);
+        #[cfg(unix)]
+        std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+        options.open(&fresh)?.write_all(&content)?;
+        fs::rename(&fresh, &path)?;
+        Ok(PublishedEndpoint { path })
+    }
+}
+
+impl Drop for PublishedEndpoint {
+    fn drop(&mut self) {
+        if let Err(error) = fs::remove_file(&self.path) {
+            tracing::warn!(%error, path = %self.path.display(), "could not remove the admin token");
+        }
+    }
+}
+
+/// Replaces an unspecified listening address by the loopback address.
+fn loopback_if_unspecified(address: SocketAddr) -> SocketAddr {
+    let ip = match address.ip() {
+        IpAddr::V4(ip) if ip.is_unspecified() => Ipv4Addr::LOCALHOST.into(),
+        IpAddr::V6(ip) if ip.is_unspecified() => Ipv6Addr::LOCALHOST.into(),
+        ip @ (IpAddr::V4(_) | IpAddr::V6(_)) => ip,
+    };
+    SocketAddr::new(ip, address.port())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_published_endpoint_reads_back_and_is_deleted_with_its_guard() {
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let endpoint =
+            AdminEndpoint { address: "0.0.0.0:9090".parse().expect("an address"), token: AdminToken::generate() };
+        let token = endpoint.token.expose().to_owned();
+        let published = endpoint.publish(folder.path()).expect("the folder is writable");
+        let read = AdminEndpoint::read(folder.path()).expect("just written");
+        assert_eq!((read.address.to_string(), read.token.expose()), ("127.0.0.1:9090".into(), token.as_str()));
+        drop(published);
+        assert_eq!(AdminEndpoint::read(folder.path()).expect_err("gone").kind(), io::ErrorKind::NotFound);
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn the_token_is_readable_by_its_owner_only_even_over_an_older_file() {
+        use std::os::unix::fs::PermissionsExt;
+        let folder = tempfile::tempdir().expect("a temporary folder");
+        let address = "127.0.0.1:1".parse().expect("an address");
+        for name in ["admin.token", "admin.token.new"] {
+            fs::write(folder.path().join(name), "left over").expect("the folder is writable");
+            fs::set_permissions(folder.path().join(name), fs::Permissions::from_mode(0o644)).expect("it is ours");
+        }
+        let _published =
+            AdminEndpoint { address, token: AdminToken::generate() }.publish(folder.path()).expect("writable");
+        let mode = fs::metadata(AdminEndpoint::file_in(folder.path())).expect("just written").permissions().mode();
+        assert_eq!(mode & 0o777, 0o600);
+    }
+}

@@ -1,0 +1,111 @@
+//! Replies of the admin interface: HTTP status and JSON body, errors included.
+
+use http::StatusCode;
+use serde_json::{Value, json};
+
+use crate::account::{InvalidRestriction, InvalidText, WriteError};
+use crate::store::{Account, ChangeError, Key};
+
+/// A status and the JSON body that goes with it.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Reply {
+    /// HTTP status.
+    pub status: StatusCode,
+    /// Body; an error is `{"error":{"code","message"[,"param"]}}`.
+    pub body: Value,
+    /// The methods that the path supports, for the `Allow` header of a 405.
+    pub allow: Option<&'static str>,
+}
+
+impl Reply {
+    pub(super) fn new(status: StatusCode, body: Value) -> Self {
+        Self { status, body, allow: None }
+    }
+
+    pub(super) fn error(status: StatusCode, code: &str, message: &str, param: Option<&str>) -> Self {
+        let mut error = json!({"code": code, "message": message});
+        if let Some(param) = param {
+            error["param"] = param.into();
+        }
+        Self::new(status, json!({ "error": error }))
+    }
+
+    pub(super) fn invalid(param: Option<&str>, message: &str) -> Self {
+        Self::error(StatusCode::BAD_REQUEST, "invalid_parameter", message, param)
+    }
+
+    pub(super) fn not_found(message: &str) -> Self {
+        Self::error(StatusCode::NOT_FOUND, "not_found", message, None)
+    }
+}
+
+impl From<WriteError> for Reply {
+    fn from(error: WriteError) -> Self {
+        let message = error.to_string();
+        let (status, code) = match error {
+            WriteError::Change(
+                ChangeError::AccountExists(_)
+                | ChangeError::KeyExists
+                | ChangeError::KeyRevoked(_)
+                | ChangeError::KeyRotated(_)
+                | ChangeError::PresetNameTaken(_)
+                | ChangeError::TooManyPresets(_)
+                | ChangeError::JobExists(_)
+                | ChangeError::JobNameTaken(_)
+                | ChangeError::TooManyJobs { .. }
+                | ChangeError::JobState { .. },
+            ) => (StatusCode::CONFLICT, "conflict"),
+            WriteError::Change(
+                ChangeError::NoSuchAccount(_)
+                | ChangeError::NoSuchKey(_)
+                | ChangeError::NoSuchPreset(_)
+                | ChangeError::NoSuchJob(_),
+            ) => (StatusCode::NOT_FOUND, "not_found"),
+            WriteError::Change(ChangeError::Busy | ChangeError::Unavailable(_)) | WriteError::Closed => {
+                (StatusCode::SERVICE_UNAVAILABLE, "unavailable")
+            }
+            WriteError::Change(ChangeError::Storage(_)) => (StatusCode::INTERNAL_SERVER_ERROR, "internal_error"),
+        };
+        Self::error(status, code, &message, None)
+    }
+}
+
+pub(super) fn invalid_text(param: &str, error: InvalidText) -> Reply {
+    Reply::invalid(Some(param), &format!("invalid `{param}` ({error})"))
+}
+
+pub(super) fn invalid_restriction(param: &str, error: &InvalidRestriction) -> Reply {
+    Reply::invalid(Some(param), &format!("invalid `{param}` ({error})"))
+}
+
+pub(super) fn method_not_allowed(allow: &'static str) -> Reply {
+    let message = format!("this path allows {allow}");
+    let reply = Reply::error(StatusCode::METHOD_NOT_ALLOWED, "method_not_allowed", &message, None);
+    Reply { allow: Some(allow), ..reply }
+}
+
+pub(super) fn key_json(key: &Key) -> Value {
+    json!({
+        "id": key.id,
+        "account": key.account,
+        "label": key.label,
+        "test": key.test,
+        "created_at": key.created_at.to_string(),
+        "revoked_at": key.revoked_at.map(|time| time.to_string()),
+        "last_used_at": key.last_used_at.map(|time| time.to_string()),
+        "expires_at": key.expires_at.map(|time| time.to_string()),
+        "images_per_month": key.images_per_month,
+        "scopes": key.scopes,
+        "old_secret_until": key.previous.map(|previous| previous.until.to_string()),
+    })
+}
+
+pub(super) fn account_json(account: &Account) -> Value {
+    json!({
+        "name": account.name,
+        "plan": account.plan.name(),
+        "generates": account.generates,
+        "model": account.model.name(),
+        "created_at": account.created_at.to_string(),
+    })
+}

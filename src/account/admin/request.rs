@@ -1,0 +1,99 @@
+//! JSON bodies of admin requests: accounts and keys to create or change.
+
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+
+use super::reply::Reply;
+use crate::account::DEFAULT_ACCOUNT;
+use crate::store::{AccountModel, Plan};
+
+/// `POST /accounts`.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct NewAccountBody {
+    pub(super) name: String,
+    pub(super) plan: Plan,
+    #[serde(default)]
+    pub(super) generates: bool,
+    #[serde(default)]
+    pub(super) model: ModelName,
+}
+
+/// `PATCH /accounts/{name}`.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct AccountUpdateBody {
+    pub(super) plan: Option<Plan>,
+    pub(super) generates: Option<bool>,
+    pub(super) model: Option<ModelName>,
+}
+
+/// An inference mode as operators write it: `default`, `standard` or `quality`.
+#[derive(Default)]
+pub(super) struct ModelName(pub(super) AccountModel);
+
+impl<'de> Deserialize<'de> for ModelName {
+    fn deserialize<D: serde::Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        text.parse()
+            .map(Self)
+            .map_err(|expected| serde::de::Error::custom(format_args!("invalid `model` ({expected})")))
+    }
+}
+
+/// `POST /keys`.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(super) struct NewKeyBody {
+    pub(super) account: String,
+    pub(super) label: String,
+    pub(super) test: bool,
+    pub(super) expires_in: Option<String>,
+    pub(super) expires_at: Option<String>,
+    pub(super) images_per_month: Option<u64>,
+    pub(super) scopes: Vec<String>,
+}
+
+impl Default for NewKeyBody {
+    fn default() -> Self {
+        Self {
+            account: DEFAULT_ACCOUNT.into(),
+            label: String::new(),
+            test: false,
+            expires_in: None,
+            expires_at: None,
+            images_per_month: None,
+            scopes: Vec::new(),
+        }
+    }
+}
+
+/// `PATCH /keys/{id}`.
+#[derive(Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(super) struct KeyUpdateBody {
+    pub(super) expires_in: Option<String>,
+    #[serde(deserialize_with = "sent")]
+    pub(super) expires_at: Option<Option<String>>,
+    #[serde(deserialize_with = "sent")]
+    pub(super) images_per_month: Option<Option<u64>>,
+    #[serde(deserialize_with = "sent")]
+    pub(super) scopes: Option<Option<Vec<String>>>,
+}
+
+/// Distinguishes a `null` from a missing member.
+fn sent<'de, T: Deserialize<'de>, D: serde::Deserializer<'de>>(deserializer: D) -> Result<Option<T>, D::Error> {
+    T::deserialize(deserializer).map(Some)
+}
+
+/// `POST /keys/{id}/rotate`.
+#[derive(Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub(super) struct RotateBody {
+    pub(super) keep_old_for: Option<String>,
+}
+
+/// Parses a JSON body.
+pub(super) fn parse<T: DeserializeOwned>(body: &[u8]) -> Result<T, Reply> {
+    serde_json::from_slice(body).map_err(|error| Reply::invalid(None, &format!("invalid JSON body: {error}")))
+}

@@ -1,0 +1,150 @@
+//! Billed and reserved images in memory, by account and month and by key and day.
+//!
+//! Billed images are copied from committed rows; reserved images belong to requests and jobs in progress.
+
+use std::collections::{BTreeMap, HashMap};
+
+use crate::store::{Day, KeyDay, Month, Rows, Usage};
+
+/// The counters of all accounts and keys.
+#[derive(Debug, Default)]
+pub(super) struct Counters {
+    /// Of each account the newest two months, and older ones with open reservations.
+    accounts: HashMap<String, Vec<MonthCounter>>,
+    /// Of each key, by its public id, that was used in the newest two months.
+    keys: HashMap<String, KeyCounter>,
+}
+
+/// One account in one month.
+#[derive(Clone, Copy, Debug)]
+struct MonthCounter {
+    month: Month,
+    billed: Usage,
+    reserved: u64,
+}
+
+/// One key.
+#[derive(Debug, Default)]
+struct KeyCounter {
+    /// Images by day, of the newest two months.
+    billed: BTreeMap<(Month, Day), u64>,
+    reserved: BTreeMap<Month, u64>,
+}
+
+impl Counters {
+    /// The counters for stored usage, with nothing reserved.
+    pub(super) fn load(usage: Vec<(String, Month, Usage)>, key_days: Vec<(String, Day, String, KeyDay)>) -> Self {
+        let mut counters = Self::default();
+        for (account, month, billed) in usage {
+            counters.accounts.entry(account).or_default().push(MonthCounter { month, billed, reserved: 0 });
+        }
+        for (_, day, key_id, used) in key_days {
+            counters.keys.entry(key_id).or_default().record(day, used.images);
+        }
+        counters
+    }
+
+    /// What an account was billed in a month.
+    pub(super) fn billed(&self, account: &str, month: Month) -> Usage {
+        self.account(account, month).map(|counter| counter.billed).unwrap_or_default()
+    }
+
+    /// Images of an account in a month, billed and reserved.
+    pub(super) fn account_total(&self, account: &str, month: Month) -> u64 {
+        // Saturating: a damaged store may hold numbers near the end of the type.
+        self.account(account, month).map_or(0, |counter| counter.billed.images.saturating_add(counter.reserved))
+    }
+
+    /// Images of a key in a month, billed and reserved.
+    pub(super) fn key_total(&self, key_id: &str, month: Month) -> u64 {
+        self.keys.get(key_id).map_or(0, |key| key.total(month))
+    }
+
+    /// Adds reserved images.
+    pub(super) fn reserve(&mut self, account: &str, key_id: Option<&str>, month: Month, images: u64) {
+        let counter = month_counter(&mut self.accounts, account, month);
+        counter.reserved = counter.reserved.saturating_add(images);
+        if let Some(id) = key_id
+            && images > 0
+        {
+            let reserved = self.keys.entry(id.to_owned()).or_default().reserved.entry(month).or_default();
+            *reserved = reserved.saturating_add(images);
+        }
+    }
+
+    /// Copies the usage that a change committed, and releases `images` reserved in `month`.
+    pub(super) fn finalize(&mut self, rows: &Rows, account: &str, key_id: Option<&str>, month: Month, images: u64) {
+        for (account, month, billed) in &rows.usage {
+            month_counter(&mut self.accounts, account, *month).billed = *billed;
+        }
+        for (_, day, key_id, used) in &rows.key_days {
+            self.keys.entry(key_id.clone()).or_default().record(*day, used.images);
+        }
+        let counter = month_counter(&mut self.accounts, account, month);
+        counter.reserved = counter.reserved.saturating_sub(images);
+        if let Some(key) = key_id.and_then(|id| self.keys.get_mut(id)) {
+            key.release(month, images);
+        }
+        if let Some(counters) = self.accounts.get_mut(account) {
+            let newest = counters.iter().map(|counter| counter.month).fold(month, Month::max);
+            drop_old_months(counters, newest);
+        }
+    }
+
+    /// Months of an account that are held in memory.
+    #[cfg(test)]
+    pub(super) fn months(&self, account: &str) -> usize {
+        self.accounts.get(account).map_or(0, Vec::len)
+    }
+
+    fn account(&self, account: &str, month: Month) -> Option<&MonthCounter> {
+        self.accounts.get(account).and_then(|counters| counters.iter().find(|counter| counter.month == month))
+    }
+}
+
+impl KeyCounter {
+    fn total(&self, month: Month) -> u64 {
+        let days = self.billed.range((month, Day(0))..=(month, Day(u32::MAX))).map(|(_, images)| *images);
+        days.chain(self.reserved.get(&month).copied()).fold(0, u64::saturating_add)
+    }
+
+    /// Copies the stored count of a day.
+    fn record(&mut self, day: Day, images: u64) {
+        self.billed.insert((day.month(), day), images);
+        if let Some(newest) = self.billed.last_key_value().map(|((month, _), _)| *month) {
+            self.billed.retain(|(month, _), _| *month >= newest.previous());
+        }
+    }
+
+    fn release(&mut self, month: Month, images: u64) {
+        if let Some(reserved) = self.reserved.get_mut(&month) {
+            *reserved = reserved.saturating_sub(images);
+            if *reserved == 0 {
+                self.reserved.remove(&month);
+            }
+        }
+    }
+}
+
+/// The counter of an account in a month, created if missing.
+fn month_counter<'a>(
+    accounts: &'a mut HashMap<String, Vec<MonthCounter>>,
+    account: &str,
+    month: Month,
+) -> &'a mut MonthCounter {
+    if !accounts.contains_key(account) {
+        accounts.insert(account.to_owned(), Vec::new());
+    }
+    let counters = accounts.get_mut(account).expect("it was inserted if it was not there");
+    if !counters.iter().any(|counter| counter.month == month) {
+        counters.push(MonthCounter { month, billed: Usage::default(), reserved: 0 });
+        drop_old_months(counters, month);
+    }
+    counters.iter_mut().find(|counter| counter.month == month).expect("it was pushed if it was not there")
+}
+
+/// Keeps the newest two months, `current`, and months with open reservations.
+fn drop_old_months(counters: &mut Vec<MonthCounter>, current: Month) {
+    let newest = counters.iter().map(|counter| counter.month).fold(current, Month::max);
+    counters.retain(|counter| counter.month >= newest.previous() || counter.month == current || counter.reserved > 0);
+}

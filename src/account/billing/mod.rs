@@ -1,0 +1,19 @@
+//! Billing: reserves images against the monthly quotas of account and key, and bills what was made.
+//!
+//! A request reserves its images before any work and bills what it made when it succeeds; dropping the [`Reservation`]
+//! releases what was not billed. Quotas are checked against billed plus reserved images under one lock, so that
+//! concurrent requests never exceed them.
+//!
+//! A key may have a quota of its own, counted by day as the store keeps it; a request has to fit both.
+//!
+//! Billed is what the store has committed: the counters in memory are updated from its commits, so they are the same
+//! after a restart. Reservations exist in memory only, because their requests end with the process.
+
+mod counters;
+mod quota;
+mod service;
+#[cfg(test)]
+mod tests;
+
+pub use quota::{Payer, QuotaExhausted, QuotaKind, UsageSummary};
+pub use service::{Billing, BillingError, Reservation};

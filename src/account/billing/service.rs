@@ -1,0 +1,219 @@
+//! Reserves images against the monthly quotas and bills them in the store.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use super::counters::Counters;
+use super::quota::{Payer, QuotaExhausted, QuotaKind, UsageSummary};
+use crate::account::idempotency::ClaimGuard;
+use crate::account::store_write::{WriteError, write_change};
+use crate::store::{Change, Day, KeyDay, KeyUse, Month, Plan, Rows, StateStore, UnixSeconds, Usage};
+
+/// What every account used and has reserved. Clones share one state.
+#[derive(Clone, Debug)]
+pub struct Billing(Arc<Shared>);
+
+#[derive(Debug)]
+struct Shared {
+    store: Arc<dyn StateStore>,
+    free_images_per_month: u64,
+    counters: Mutex<Counters>,
+}
+
+/// Images that a request may make. Releases them when it is dropped.
+#[derive(Debug)]
+#[must_use = "dropped, it releases its images"]
+pub struct Reservation {
+    billing: Billing,
+    account: String,
+    /// Public id of the key.
+    key_id: Option<String>,
+    month: Month,
+    day: Day,
+    images: u64,
+}
+
+/// Why a bill was not written. The reservation was released.
+#[derive(Debug, thiserror::Error)]
+pub enum BillingError {
+    /// More images than were reserved: a mistake of the caller.
+    #[error("{images} images are to be billed and {reserved} are reserved")]
+    MoreThanReserved {
+        /// To be billed.
+        images: u64,
+        /// Reserved.
+        reserved: u64,
+    },
+    /// The store refused or failed.
+    #[error(transparent)]
+    Write(#[from] WriteError),
+}
+
+impl Billing {
+    /// With `usage` and `key_days` as the store has them now.
+    pub(in crate::account) fn new(
+        store: Arc<dyn StateStore>,
+        usage: Vec<(String, Month, Usage)>,
+        key_days: Vec<(String, Day, String, KeyDay)>,
+        free_images_per_month: u64,
+    ) -> Self {
+        let counters = Mutex::new(Counters::load(usage, key_days));
+        Self(Arc::new(Shared { store, free_images_per_month, counters }))
+    }
+
+    /// As [`Self::reserve_for`], for work without a key.
+    ///
+    /// # Errors
+    /// As [`Self::reserve_for`].
+    pub fn reserve(
+        &self,
+        account: &str,
+        plan: Plan,
+        images: u64,
+        now: UnixSeconds,
+    ) -> Result<Reservation, QuotaExhausted> {
+        self.reserve_for(&Payer { account, plan, key_id: None, images_per_month: None }, images, now)
+    }
+
+    /// Reserves `images` of the month that `now` is in. The free plan has a quota, and a key may have one; a reservation
+    /// of 0 always succeeds.
+    ///
+    /// Sandbox keys reserve 0, only to have a request remembered.
+    ///
+    /// # Errors
+    /// When the plan or the key has fewer left, reservations of other requests counted.
+    pub fn reserve_for(&self, payer: &Payer<'_>, images: u64, now: UnixSeconds) -> Result<Reservation, QuotaExhausted> {
+        let (month, day) = (Month::of(now), Day::of(now));
+        let mut counters = self.lock();
+        let (plan_left, key_left) = self.left(payer, &counters, month);
+        for (left, kind) in [(plan_left, QuotaKind::Plan), (key_left, QuotaKind::Key)] {
+            if images > 0 && left.is_some_and(|left| images > left) {
+                return Err(QuotaExhausted { kind, resets_at: month.ends() });
+            }
+        }
+        counters.reserve(payer.account, payer.key_id, month, images);
+        Ok(self.reservation(payer.account, payer.key_id, month, day, images))
+    }
+
+    /// Reserves images of a month without a quota check, for work whose reservation was granted earlier: before a
+    /// restart, or before a change that failed.
+    pub fn reserve_unchecked(&self, account: &str, key_id: Option<&str>, month: Month, images: u64) -> Reservation {
+        self.lock().reserve(account, key_id, month, images);
+        self.reservation(account, key_id, month, Day::first_of(month), images)
+    }
+
+    /// Images left in the month that `now` is in, reservations counted: the smaller of the plan's and the key's; `None`
+    /// where neither has a quota.
+    #[must_use]
+    pub fn remaining(&self, payer: &Payer<'_>, now: UnixSeconds) -> Option<u64> {
+        let (plan, key) = self.left(payer, &self.lock(), Month::of(now));
+        plan.into_iter().chain(key).min()
+    }
+
+    /// What the account used in the month that `now` is in.
+    #[must_use]
+    pub fn usage(&self, account: &str, plan: Plan, now: UnixSeconds) -> UsageSummary {
+        let month = Month::of(now);
+        let Usage { images, microdollars } = self.lock().billed(account, month);
+        UsageSummary { used: images, quota: self.quota(plan), microdollars, resets_at: month.ends() }
+    }
+
+    fn quota(&self, plan: Plan) -> Option<u64> {
+        match plan {
+            Plan::Free => Some(self.0.free_images_per_month),
+            Plan::Paid | Plan::Plus => None,
+        }
+    }
+
+    /// What the plan and the key have left, reservations counted; `None` for no quota.
+    fn left(&self, payer: &Payer<'_>, counters: &Counters, month: Month) -> (Option<u64>, Option<u64>) {
+        let plan =
+            self.quota(payer.plan).map(|quota| quota.saturating_sub(counters.account_total(payer.account, month)));
+        let key_total = payer.key_id.map_or(0, |id| counters.key_total(id, month));
+        (plan, payer.images_per_month.map(|quota| quota.saturating_sub(key_total)))
+    }
+
+    fn reservation(&self, account: &str, key_id: Option<&str>, month: Month, day: Day, images: u64) -> Reservation {
+        let (account, key_id) = (account.to_owned(), key_id.map(str::to_owned));
+        Reservation { billing: self.clone(), account, key_id, month, day, images }
+    }
+
+    /// Ends a reservation: copies what a bill wrote and releases the images, under one lock, so that no image is counted
+    /// twice or not at all.
+    fn finalize(&self, reservation: &mut Reservation, rows: &Rows) {
+        let images = std::mem::take(&mut reservation.images);
+        let Reservation { account, key_id, month, .. } = reservation;
+        self.lock().finalize(rows, account, key_id.as_deref(), *month, images);
+    }
+
+    /// Held for a few sums, never across an await. No sum panics, so poison is no reason to stop.
+    pub(super) fn lock(&self) -> MutexGuard<'_, Counters> {
+        self.0.counters.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Reservation {
+    /// How many images may be billed.
+    #[must_use]
+    pub const fn images(&self) -> u64 {
+        self.images
+    }
+
+    /// The month that is billed.
+    #[must_use]
+    pub const fn month(&self) -> Month {
+        self.month
+    }
+
+    /// Submits a change that ends the work, and may bill its account in the same transaction; the reservation is
+    /// released. The change is durable when this returns.
+    ///
+    /// Once polled the change is in progress and is not lost when this is dropped.
+    ///
+    /// # Errors
+    /// When the change did not happen: nothing is billed.
+    pub async fn end(mut self, change: Change) -> Result<Rows, WriteError> {
+        let billing = self.billing.clone();
+        let committed = move |rows: &Rows| self.billing.clone().finalize(&mut self, rows);
+        write_change(&*billing.0.store, change, committed).await
+    }
+
+    /// Bills `images` of the reserved ones and their price to the month of the reservation, and releases the rest. It is
+    /// durable when this returns. With a claim its `Idempotency-Key` is remembered in the same transaction; requests that
+    /// wait for the key continue when this ends, with or without success.
+    ///
+    /// Once polled the bill is in progress and is not lost when this is dropped.
+    ///
+    /// # Errors
+    /// When it could not be written: nothing is billed, the images and the claim are released.
+    pub async fn bill(mut self, images: u64, microdollars: u64, claim: Option<ClaimGuard>) -> Result<(), BillingError> {
+        let reserved = self.images;
+        if images > reserved {
+            return Err(BillingError::MoreThanReserved { images, reserved });
+        }
+        let change = Change::Bill {
+            account: self.account.clone(),
+            month: self.month,
+            images,
+            microdollars,
+            request: claim.as_ref().map(|claim| claim.request(images)),
+            by: self.key_id.clone().map(|key_id| KeyUse { key_id, day: self.day, milliseconds: 0 }),
+        };
+        let billing = self.billing.clone();
+        let committed = move |rows: &Rows| {
+            self.billing.clone().finalize(&mut self, rows);
+            if let Some(claim) = claim {
+                claim.billed(images);
+            }
+        };
+        write_change(&*billing.0.store, change, committed).await?;
+        Ok(())
+    }
+}
+
+impl Drop for Reservation {
+    fn drop(&mut self) {
+        if self.images > 0 {
+            self.billing.clone().finalize(self, &Rows::default());
+        }
+    }
+}

@@ -1,0 +1,357 @@
+//! Tests of reservations, bills and quotas, against a plain sum and under concurrency.
+
+use super::*;
+use crate::account::memory_store::{CommitMode, MemoryStore};
+use crate::account::{Claim, ClaimGuard, IdempotencyKey, IdempotencyKeys, WriteError};
+use crate::store::{Change, Month, Plan, UnixSeconds, Usage};
+use futures_util::FutureExt;
+use proptest::prelude::*;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use tokio::sync::Barrier;
+
+/// The last second of November 2026.
+const NOVEMBER: UnixSeconds = UnixSeconds(1_796_083_199);
+const DECEMBER: UnixSeconds = UnixSeconds(NOVEMBER.0 + 1);
+
+fn billing(store: &MemoryStore, quota: u64) -> Billing {
+    store.start(quota, NOVEMBER).0
+}
+
+fn used(billing: &Billing, now: UnixSeconds) -> u64 {
+    billing.usage("a", Plan::Free, now).used
+}
+
+async fn claim(keys: &IdempotencyKeys, key: &str) -> ClaimGuard {
+    let key = IdempotencyKey::try_from(key).expect("a key");
+    match keys.claim("a", &key, [7; 32], NOVEMBER).await {
+        Claim::New(claim) => claim,
+        other @ (Claim::Replay(_) | Claim::Conflict) => panic!("{other:?}"),
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn of_200_concurrent_requests_exactly_the_plans_quota_succeeds() {
+    let store = MemoryStore::default();
+    let billing = billing(&store, 50);
+    let all_reserved = Arc::new(Barrier::new(200));
+    let request = |number: u64| {
+        let (billing, all_reserved) = (billing.clone(), Arc::clone(&all_reserved));
+        tokio::spawn(async move {
+            let reservation = billing.reserve("a", Plan::Free, 1, NOVEMBER);
+            all_reserved.wait().await;
+            let Ok(reservation) = reservation else { return false };
+            // Some fail and release their images.
+            if !number.is_multiple_of(5) {
+                reservation.bill(1, 0, None).await.expect("the store writes");
+            }
+            true
+        })
+    };
+    let tasks: Vec<_> = (0..200).map(request).collect();
+    let mut succeeded = 0;
+    for task in tasks {
+        succeeded += u64::from(task.await.expect("no panic"));
+    }
+    assert_eq!(succeeded, 50);
+    let billed = used(&billing, NOVEMBER);
+    assert_eq!(store.usage("a"), [(Month(202_611), Usage { images: billed, microdollars: 0 })]);
+    let mut rest = Vec::new();
+    while let Ok(reservation) = billing.reserve("a", Plan::Free, 1, NOVEMBER) {
+        rest.push(reservation);
+    }
+    assert_eq!(billed + rest.len() as u64, 50, "failed requests released theirs");
+}
+
+#[tokio::test]
+async fn a_batch_beyond_the_remaining_quota_is_refused_as_a_whole() {
+    let billing = billing(&MemoryStore::default(), 10);
+    billing.reserve("a", Plan::Free, 4, NOVEMBER).expect("enough").bill(4, 0, None).await.expect("it writes");
+    let refused = billing.reserve("a", Plan::Free, 7, NOVEMBER).expect_err("6 are left");
+    assert_eq!(refused, QuotaExhausted { kind: QuotaKind::Plan, resets_at: DECEMBER });
+    let batch = billing.reserve("a", Plan::Free, 6, NOVEMBER).expect("6 are left");
+    assert!(billing.reserve("a", Plan::Free, 1, NOVEMBER).is_err());
+    assert!(billing.reserve("b", Plan::Free, 10, NOVEMBER).is_ok(), "another account has its own");
+    batch.bill(2, 0, None).await.expect("it writes");
+    assert_eq!(used(&billing, NOVEMBER), 6);
+    assert!(billing.reserve("a", Plan::Free, 4, NOVEMBER).is_ok(), "the unbilled rest of the batch is released");
+    assert!(billing.reserve("a", Plan::Free, u64::MAX, NOVEMBER).is_err());
+}
+
+#[tokio::test]
+async fn a_paid_plan_has_no_quota_and_is_counted() {
+    let billing = billing(&MemoryStore::default(), 50);
+    for plan in [Plan::Paid, Plan::Plus] {
+        billing.reserve("a", plan, 100, NOVEMBER).expect("no bound").bill(100, 500_000, None).await.expect("writes");
+    }
+    let usage = billing.usage("a", Plan::Plus, NOVEMBER);
+    assert_eq!(usage, UsageSummary { used: 200, quota: None, microdollars: 1_000_000, resets_at: DECEMBER });
+    assert!(billing.reserve("a", Plan::Free, 1, NOVEMBER).is_err(), "put back on the free plan");
+    assert!(billing.reserve("a", Plan::Free, 0, NOVEMBER).is_ok(), "a reservation of 0 always succeeds");
+    assert_eq!(billing.usage("a", Plan::Free, NOVEMBER).quota, Some(50));
+}
+
+#[tokio::test]
+async fn a_new_month_starts_at_zero_and_a_bill_belongs_to_the_month_of_its_reservation() {
+    let store = MemoryStore::default();
+    let billing = billing(&store, 2);
+    let late = billing.reserve("a", Plan::Free, 2, NOVEMBER).expect("enough");
+    let early = billing.reserve("a", Plan::Free, 2, DECEMBER).expect("a new month");
+    late.bill(2, 0, None).await.expect("it writes");
+    assert_eq!([used(&billing, NOVEMBER), used(&billing, DECEMBER)], [2, 0]);
+    drop(early);
+    let (after_restart, ..) = store.start(2, DECEMBER);
+    assert_eq!([used(&after_restart, NOVEMBER), used(&after_restart, DECEMBER)], [2, 0]);
+    assert!(after_restart.reserve("a", Plan::Free, 2, DECEMBER).is_ok());
+}
+
+#[tokio::test]
+async fn an_account_keeps_two_months_in_memory() {
+    let store = MemoryStore::default();
+    let billing = billing(&store, 10);
+    let held = billing.reserve("a", Plan::Free, 1, NOVEMBER).expect("enough");
+    let mut now = DECEMBER;
+    for _ in 0..24 {
+        billing.reserve("a", Plan::Free, 1, now).expect("enough").bill(1, 0, None).await.expect("it writes");
+        now = Month::of(now).ends();
+    }
+    assert_eq!(billing.lock().months("a"), 3, "two, and the one with an open reservation");
+    held.bill(1, 0, None).await.expect("it writes");
+    assert_eq!(billing.lock().months("a"), 2);
+    assert_eq!(store.usage("a")[0], (Month(202_611), Usage { images: 1, microdollars: 0 }));
+}
+
+#[tokio::test]
+async fn an_unchecked_reservation_counts_and_ends_with_the_change_that_bills_it() {
+    let store = MemoryStore::default();
+    let billing = billing(&store, 10);
+    // More than the plan has: it was granted earlier, under another plan.
+    let held = billing.reserve_unchecked("a", None, Month(202_611), 12);
+    assert_eq!((held.images(), held.month()), (12, Month(202_611)));
+    assert!(billing.reserve("a", Plan::Free, 1, NOVEMBER).is_err());
+    let bill = Change::Bill {
+        account: "a".into(),
+        month: Month(202_611),
+        images: 3,
+        microdollars: 7,
+        request: None,
+        by: None,
+    };
+    held.end(bill.clone()).await.expect("the store writes");
+    assert_eq!(used(&billing, NOVEMBER), 3);
+    drop(billing.reserve_unchecked("a", None, Month(202_611), 7));
+    assert!(billing.reserve("a", Plan::Free, 7, NOVEMBER).is_ok(), "the rest is released");
+    // A failed change bills nothing and releases everything.
+    store.set_mode(CommitMode::Busy);
+    assert!(billing.reserve_unchecked("a", None, Month(202_611), 7).end(bill).await.is_err());
+    assert_eq!(used(&billing, NOVEMBER), 3);
+    assert!(billing.reserve("a", Plan::Free, 7, NOVEMBER).is_ok());
+}
+
+#[tokio::test]
+async fn what_cannot_be_billed_is_released() {
+    let store = MemoryStore::default();
+    let billing = billing(&store, 1);
+    store.set_mode(CommitMode::Busy);
+    let reservation = billing.reserve("a", Plan::Free, 1, NOVEMBER).expect("one");
+    let failed = reservation.bill(1, 0, None).await.expect_err("busy");
+    assert!(matches!(failed, BillingError::Write(WriteError::Change(_))), "{failed}");
+    let reservation = billing.reserve("a", Plan::Free, 1, NOVEMBER).expect("released");
+    let failed = reservation.bill(2, 0, None).await.expect_err("too many");
+    assert!(matches!(failed, BillingError::MoreThanReserved { images: 2, reserved: 1 }), "{failed}");
+    store.set_mode(CommitMode::Held);
+    let reservation = billing.reserve("a", Plan::Free, 1, NOVEMBER).expect("released");
+    let bill = tokio::spawn(reservation.bill(1, 0, None));
+    tokio::task::yield_now().await;
+    store.drop_held();
+    let failed = bill.await.expect("no panic").expect_err("the store is gone");
+    assert!(matches!(failed, BillingError::Write(WriteError::Closed)), "{failed}");
+    assert!(billing.reserve("a", Plan::Free, 1, NOVEMBER).is_ok(), "released");
+    assert_eq!(store.usage("a"), []);
+}
+
+#[tokio::test]
+async fn a_bill_in_progress_is_written_after_its_caller_is_gone() {
+    let store = MemoryStore::default();
+    let (billing, idempotency, _) = store.start(1, NOVEMBER);
+    store.set_mode(CommitMode::Held);
+    let guard = claim(&idempotency, "k").await;
+    let mut bill = Box::pin(billing.reserve("a", Plan::Free, 1, NOVEMBER).expect("one").bill(1, 5, Some(guard)));
+    assert!(bill.as_mut().now_or_never().is_none(), "it waits for the disk");
+    drop(bill);
+    assert!(billing.reserve("a", Plan::Free, 1, NOVEMBER).is_err(), "still reserved");
+    store.release();
+    assert_eq!(used(&billing, NOVEMBER), 1);
+    assert!(billing.reserve("a", Plan::Free, 1, NOVEMBER).is_err(), "billed");
+    let key = IdempotencyKey::try_from("k").expect("a key");
+    assert!(matches!(idempotency.claim("a", &key, [7; 32], NOVEMBER).await, Claim::Replay(_)));
+}
+
+#[tokio::test]
+async fn a_bill_that_was_never_polled_releases_its_images() {
+    let billing = billing(&MemoryStore::default(), 1);
+    drop(billing.reserve("a", Plan::Free, 1, NOVEMBER).expect("one").bill(1, 0, None));
+    assert!(billing.reserve("a", Plan::Free, 1, NOVEMBER).is_ok());
+}
+
+fn payer(key_id: &str, images_per_month: Option<u64>) -> Payer<'_> {
+    Payer { account: "a", plan: Plan::Free, key_id: Some(key_id), images_per_month }
+}
+
+#[tokio::test]
+async fn a_request_has_to_fit_the_keys_quota_and_the_plans() {
+    let store = MemoryStore::default();
+    let billing = billing(&store, 10);
+    let (narrow, wide, other) = (payer("k1", Some(3)), payer("k1", Some(99)), payer("k2", None));
+    // Payer, images, the exhausted quota, and what `narrow`, `wide` and `other` have left afterwards.
+    let steps = [
+        (narrow, 2, None, [1, 8, 8]),
+        (narrow, 2, Some(QuotaKind::Key), [1, 8, 8]),
+        (narrow, 0, None, [1, 8, 8]),
+        (other, 7, None, [1, 1, 1]),
+        (wide, 2, Some(QuotaKind::Plan), [1, 1, 1]),
+        (narrow, 1, None, [0, 0, 0]),
+    ];
+    for (payer, images, refused, left) in steps {
+        let reserved = billing.reserve_for(&payer, images, NOVEMBER);
+        assert_eq!(reserved.as_ref().err().map(|error| error.kind), refused, "{payer:?} {images}");
+        if let Ok(reservation) = reserved {
+            let during = billing.remaining(&payer, NOVEMBER);
+            reservation.bill(images, 0, None).await.expect("it writes");
+            assert_eq!(billing.remaining(&payer, NOVEMBER), during, "billed in place of reserved");
+        }
+        let remaining = [narrow, wide, other].map(|payer| billing.remaining(&payer, NOVEMBER));
+        assert_eq!(remaining, left.map(Some), "{payer:?} {images}");
+    }
+    assert_eq!(billing.remaining(&narrow, DECEMBER), Some(3), "a new month");
+    let paid = |bound| Payer { plan: Plan::Paid, ..payer("k1", bound) };
+    assert_eq!(billing.remaining(&paid(None), NOVEMBER), None);
+    let (after_restart, ..) = store.start(10, NOVEMBER);
+    assert_eq!(after_restart.remaining(&paid(Some(5)), NOVEMBER), Some(2), "the store has the usage by key");
+    let held = after_restart.reserve_unchecked("a", Some("k1"), Month(202_611), 2);
+    assert_eq!(after_restart.remaining(&paid(Some(5)), NOVEMBER), Some(0));
+    drop(held);
+    assert_eq!(after_restart.remaining(&paid(Some(5)), NOVEMBER), Some(2));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn of_100_concurrent_requests_exactly_the_keys_quota_succeeds() {
+    let store = MemoryStore::default();
+    let billing = billing(&store, 1000);
+    let all_reserved = Arc::new(Barrier::new(100));
+    let request = |_| {
+        let (billing, all_reserved) = (billing.clone(), Arc::clone(&all_reserved));
+        tokio::spawn(async move {
+            let reservation = billing.reserve_for(&payer("k1", Some(7)), 1, NOVEMBER);
+            all_reserved.wait().await;
+            let Ok(reservation) = reservation else { return 0_u64 };
+            reservation.bill(1, 0, None).await.expect("the store writes");
+            1
+        })
+    };
+    let tasks: Vec<_> = (0..100).map(request).collect();
+    let mut succeeded = 0;
+    for task in tasks {
+        succeeded += task.await.expect("no panic");
+    }
+    assert_eq!(succeeded, 7);
+}
+
+const ACCOUNTS: [&str; 2] = ["a", "b"];
+const QUOTA: u64 = 10;
+
+#[derive(Clone, Debug)]
+enum Step {
+    Reserve { account: usize, free: bool, images: u64 },
+    Drop(prop::sample::Index),
+    Bill(prop::sample::Index, u64, CommitMode),
+    Advance(i64),
+    Restart,
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    let mode = prop_oneof![4 => Just(CommitMode::Immediate), 1 => Just(CommitMode::Busy)];
+    prop_oneof![
+        6 => (0..2_usize, prop::bool::weighted(0.8), 0..6_u64)
+            .prop_map(|(account, free, images)| Step::Reserve { account, free, images }),
+        2 => any::<prop::sample::Index>().prop_map(Step::Drop),
+        4 => (any::<prop::sample::Index>(), 0..6_u64, mode)
+            .prop_map(|(which, images, mode)| Step::Bill(which, images, mode)),
+        1 => (0..20 * 86_400_i64).prop_map(Step::Advance),
+        1 => Just(Step::Restart),
+    ]
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
+
+    #[test]
+    fn billing_agrees_with_a_plain_sum(steps in prop::collection::vec(step(), 1..60)) {
+        let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
+        runtime.block_on(run(steps))?;
+    }
+}
+
+async fn run(steps: Vec<Step>) -> Result<(), TestCaseError> {
+    let store = MemoryStore::default();
+    let mut billing = billing(&store, QUOTA);
+    let mut now = NOVEMBER;
+    // Billed images and microdollars, and what is held: account, month, images.
+    let mut billed: BTreeMap<(&str, Month), (u64, u64)> = BTreeMap::new();
+    let mut held: Vec<(&str, Month, Reservation)> = Vec::new();
+    for step in steps {
+        match step {
+            Step::Reserve { account, free, images } => {
+                let (account, month) = (ACCOUNTS[account], Month::of(now));
+                let plan = if free { Plan::Free } else { Plan::Paid };
+                let reserved: u64 = held
+                    .iter()
+                    .filter(|(name, of, _)| (*name, *of) == (account, month))
+                    .map(|(.., reservation)| reservation.images())
+                    .sum();
+                let taken = billed.get(&(account, month)).map_or(0, |sums| sums.0) + reserved;
+                let expected = !free || images == 0 || taken + images <= QUOTA;
+                let reservation = billing.reserve(account, plan, images, now);
+                prop_assert_eq!(reservation.is_ok(), expected);
+                held.extend(reservation.ok().map(|reservation| (account, month, reservation)));
+            }
+            Step::Drop(_) | Step::Bill(..) if held.is_empty() => {}
+            Step::Drop(which) => drop(held.swap_remove(which.index(held.len()))),
+            Step::Bill(which, images, mode) => {
+                let (account, month, reservation) = held.swap_remove(which.index(held.len()));
+                let fits = images <= reservation.images();
+                store.set_mode(mode);
+                let outcome = reservation.bill(images, images * 5000, None).await;
+                store.set_mode(CommitMode::Immediate);
+                prop_assert_eq!(outcome.is_ok(), fits && mode == CommitMode::Immediate);
+                if outcome.is_ok() {
+                    let sums = billed.entry((account, month)).or_default();
+                    *sums = (sums.0 + images, sums.1 + images * 5000);
+                }
+            }
+            Step::Advance(seconds) => now = UnixSeconds(now.0 + seconds),
+            Step::Restart => {
+                held.clear();
+                billing = store.start(QUOTA, now).0;
+            }
+        }
+        for account in ACCOUNTS {
+            let usage = billing.usage(account, Plan::Free, now);
+            let sums = billed.get(&(account, Month::of(now))).copied().unwrap_or_default();
+            prop_assert_eq!((usage.used, usage.microdollars), sums);
+            prop_assert!(billing.lock().months(account) <= 2 + held.len());
+        }
+    }
+    for account in ACCOUNTS {
+        let stored: Vec<_> = store.usage(account);
+        let expected: Vec<_> = billed
+            .iter()
+            .filter(|((name, _), _)| *name == account)
+            .map(|((_, month), (images, microdollars))| {
+                (*month, Usage { images: *images, microdollars: *microdollars })
+            })
+            .collect();
+        prop_assert_eq!(stored, expected);
+    }
+    Ok(())
+}

@@ -1,0 +1,28 @@
+//! The authenticated caller of a request: account, plan, permissions and limits of its API key.
+
+use super::scopes::Scopes;
+use crate::recipe::InferenceMode;
+use crate::store::Plan;
+
+/// The caller of a request.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KeyInfo {
+    /// Public id of the key; jobs are scoped to it.
+    pub key_id: String,
+    /// Name of the account; presets and quota are scoped to it.
+    pub account: String,
+    /// The account's plan at this moment.
+    pub plan: Plan,
+    /// The owner's name for the key.
+    pub label: String,
+    /// A sandbox key.
+    pub test: bool,
+    /// Whether the account is on the allow-list of `/replace-bg-ai`.
+    pub generates: bool,
+    /// The account's inference mode; `None` for the daemon's default.
+    pub model: Option<InferenceMode>,
+    /// The key's own quota of images in a month, if it has one.
+    pub images_per_month: Option<u64>,
+    /// The endpoints that the key may call.
+    pub scopes: Scopes,
+}

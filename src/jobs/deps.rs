@@ -1,0 +1,130 @@
+//! Dependencies of the job service: store, billing, and the traits worker, result store and webhook transport.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use futures_util::future::BoxFuture;
+
+use super::job_view::JobView;
+use crate::account::Billing;
+use crate::store::{Job, StateStore};
+
+/// What [`Jobs`](super::Jobs) depends on.
+#[derive(Clone, Debug)]
+pub struct Deps {
+    /// Stores the job records.
+    pub store: Arc<dyn StateStore>,
+    /// Reserves and bills images.
+    pub billing: Billing,
+    /// Stores the results.
+    pub results: Arc<dyn ResultStore>,
+    /// Executes the jobs.
+    pub worker: Arc<dyn Worker>,
+    /// Sends the webhooks.
+    pub webhooks: Arc<dyn WebhookTransport>,
+}
+
+/// Executes a job.
+pub trait Worker: Send + Sync + std::fmt::Debug {
+    /// Executes `job` in its own `folder`; the clip is [`input_in`](super::input_in) it. Called again with the same
+    /// folder after a restart, it resumes. `progress` takes 0 to 100. The future is dropped when the job is cancelled or
+    /// the daemon stops: the work must end with it.
+    fn run<'a>(
+        &'a self,
+        job: &'a Job,
+        folder: &'a Path,
+        progress: &'a (dyn Fn(u8) + Send + Sync),
+    ) -> BoxFuture<'a, Result<WorkOutput, WorkError>>;
+}
+
+/// The output of a job.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct WorkOutput {
+    /// The file, in the job's folder.
+    pub file: PathBuf,
+    /// Its media type.
+    pub media_type: &'static str,
+    /// Frames in it.
+    pub frames: u64,
+    /// Numerator of the frame rate: frames in [`Self::rate_seconds`].
+    pub rate_frames: u32,
+    /// Denominator of the frame rate, in seconds.
+    pub rate_seconds: u32,
+    /// Warnings for the caller, each a sentence.
+    pub warnings: Vec<String>,
+}
+
+/// Why a job has no output.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{code}: {message}")]
+pub struct WorkError {
+    /// One word for programs.
+    pub code: &'static str,
+    /// A sentence for the caller.
+    pub message: String,
+    /// A fault of this service, to be logged as an error.
+    pub internal: bool,
+}
+
+impl WorkError {
+    /// The disk is full, or the disk space of the jobs is used up.
+    pub(super) fn no_room() -> Self {
+        let message = "there is no room left on the service's disk".to_owned();
+        Self { code: "unavailable", message, internal: true }
+    }
+}
+
+/// Stores the results of jobs.
+pub trait ResultStore: Send + Sync + std::fmt::Debug {
+    /// Stores a copy of `file` as the result of a job and returns its object name. The name depends on the job alone:
+    /// a repeated call, after a crash, replaces the object.
+    fn put<'a>(
+        &'a self,
+        job_id: &'a str,
+        file: &'a Path,
+        media_type: &'a str,
+    ) -> BoxFuture<'a, Result<String, ResultStoreError>>;
+
+    /// Deletes a result. A missing one is no error.
+    fn delete<'a>(&'a self, object: &'a str) -> BoxFuture<'a, Result<(), ResultStoreError>>;
+
+    /// Deletes whatever [`ResultStore::put`] may have stored for a job, also where the process died before the object
+    /// name was recorded. A missing object is no error.
+    fn discard<'a>(&'a self, job: &'a Job) -> BoxFuture<'a, Result<(), ResultStoreError>>;
+
+    /// The local folder whose disk space the results use, if there is one.
+    fn folder(&self) -> Option<&Path> {
+        None
+    }
+}
+
+/// The result store failed; the text is for the log.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the result store failed: {0}")]
+pub struct ResultStoreError(pub String);
+
+/// Sends webhooks about finished jobs.
+pub trait WebhookTransport: Send + Sync + std::fmt::Debug {
+    /// The message: the job as `GET /jobs/{id}` shows it, built for each attempt.
+    fn body<'a>(&'a self, view: &'a JobView) -> BoxFuture<'a, Result<Vec<u8>, ResultStoreError>>;
+
+    /// Sends it once. `webhook_id` is the same at every attempt.
+    fn deliver<'a>(
+        &'a self,
+        job: &'a Job,
+        url: &'a str,
+        webhook_id: &'a str,
+        body: Vec<u8>,
+    ) -> BoxFuture<'a, DeliveryOutcome>;
+}
+
+/// The outcome of one attempt.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum DeliveryOutcome {
+    /// The receiver accepted it.
+    Delivered,
+    /// It failed and is tried again; the reason is for the log.
+    Retry(String),
+    /// The receiver is gone; it is not tried again.
+    Gone,
+}

@@ -1,0 +1,20 @@
+//! Results of jobs: stores finished files in a local folder or an object store, and issues expiring URLs for them.
+//!
+//! Without `jobs.results` they are in the folder `results` of the data directory, and the daemon serves them under
+//! `/results/`: a path that it has signed opens one file until a given time, without an API key. With an object store the
+//! provider signs. A result is stored atomically.
+
+mod error;
+mod folder;
+mod object_name;
+mod service;
+mod signed_path;
+#[cfg(test)]
+mod tests;
+mod upload;
+
+pub use error::ResultsError;
+pub use folder::StoredResult;
+pub use object_name::disposition;
+pub use service::{ResultUrl, Results};
+pub use signed_path::RESULTS_PATH;

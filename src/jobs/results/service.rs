@@ -1,0 +1,212 @@
+//! Stores, addresses, opens and deletes results, in a local folder or an object store.
+
+use std::io;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::future::BoxFuture;
+use http::Method;
+use object_store::ObjectStoreExt;
+use object_store::signer::Signer;
+use tokio::task::spawn_blocking;
+use url::Url;
+
+use super::error::ResultsError;
+use super::folder::{StoredResult, store_file};
+use super::object_name::{format_of, object_name};
+use super::signed_path::PathSigner;
+use super::upload::upload;
+use crate::jobs::Job;
+use crate::jobs::deps::{ResultStore, ResultStoreError};
+use crate::jobs::secret::DaemonSecret;
+use crate::recipe::VideoFormat;
+use crate::source::{Objects, ObjectsError};
+use crate::store::{UnixSeconds, create_private_dir, make_private};
+use crate::telemetry::with_causes;
+
+/// The folder in the data directory.
+pub(super) const FOLDER: &str = "results";
+
+/// Stored results. Clones share one place.
+#[derive(Clone, Debug)]
+pub struct Results(pub(super) Arc<Place>);
+
+#[derive(Debug)]
+pub(super) enum Place {
+    /// A local folder, and the signer of paths into it.
+    Folder { folder: PathBuf, paths: PathSigner },
+    /// An object store that signs URLs itself.
+    Store { objects: Objects, signer: Arc<dyn Signer> },
+}
+
+/// The address of a result.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ResultUrl {
+    /// An absolute URL, signed by the provider.
+    Absolute(String),
+    /// Path and query on this daemon.
+    Path(String),
+}
+
+impl Place {
+    fn of(url: &str, secret: &DaemonSecret) -> Result<Self, ObjectsError> {
+        let objects = Objects::open(url, true)?;
+        if let Some(signer) = objects.signer.clone() {
+            return Ok(Self::Store { objects, signer });
+        }
+        let folder = Url::parse(url).ok().and_then(|url| url.to_file_path().ok());
+        let folder = folder.ok_or_else(|| ObjectsError::Folder { url: url.to_owned() })?;
+        Ok(Self::Folder { folder, paths: PathSigner::new(secret) })
+    }
+}
+
+impl Results {
+    /// Opens the place that `jobs.results` names, or the folder in the data directory. A remote store is not contacted.
+    /// Blocks; meant for start-up.
+    ///
+    /// # Errors
+    /// [`ResultsError::Place`] and [`ResultsError::Io`].
+    pub fn open(url: Option<&str>, data_dir: &Path, secret: &DaemonSecret) -> Result<Self, ResultsError> {
+        let place = match url {
+            Some(url) => Place::of(url, secret)?,
+            None => {
+                let folder = data_dir.join(FOLDER);
+                let created = create_private_dir(&folder).and_then(|()| make_private(&folder));
+                created
+                    .map_err(|source| ResultsError::io(format!("{} cannot be created", folder.display()), source))?;
+                Place::Folder { folder, paths: PathSigner::new(secret) }
+            }
+        };
+        Ok(Self(Arc::new(place)))
+    }
+
+    /// Stores the finished file of a job and returns the object name. It is durable when this returns. A repeated call
+    /// replaces it.
+    ///
+    /// # Errors
+    /// Every kind but [`ResultsError::Place`].
+    pub async fn put(&self, job_id: &str, file: &Path, media_type: &str) -> Result<String, ResultsError> {
+        let format = VideoFormat::ALL.iter().find(|format| format.media_type() == media_type);
+        let format = format.ok_or_else(|| ResultsError::Name(format!("{job_id} of type {media_type}")))?;
+        let object = object_name(job_id, *format);
+        validate(&object)?;
+        match &*self.0 {
+            Place::Folder { folder, .. } => {
+                let (from, folder, to) = (file.to_owned(), folder.clone(), folder.join(&object));
+                let stored = spawn_blocking(move || store_file(&from, &folder, &to)).await;
+                let stored = stored.unwrap_or_else(|error| Err(io::Error::other(error)));
+                stored.map_err(|source| ResultsError::io("the result could not be stored", source))?;
+            }
+            Place::Store { objects, .. } => upload(objects, &object, file, format.media_type()).await?,
+        }
+        Ok(object)
+    }
+
+    /// The address that opens a result until `expires_at`.
+    ///
+    /// # Errors
+    /// [`ResultsError::Store`] when the provider's credentials cannot sign.
+    pub async fn url(
+        &self,
+        object: &str,
+        now: UnixSeconds,
+        expires_at: UnixSeconds,
+    ) -> Result<ResultUrl, ResultsError> {
+        validate(object)?;
+        match &*self.0 {
+            Place::Folder { paths, .. } => Ok(ResultUrl::Path(paths.sign(object, expires_at))),
+            Place::Store { objects, signer } => {
+                let left = u64::try_from(expires_at.0.saturating_sub(now.0)).unwrap_or(0).max(1);
+                let path = objects.prefix.clone().join(object);
+                let url = signer.signed_url(Method::GET, &path, Duration::from_secs(left)).await?;
+                Ok(ResultUrl::Absolute(url.into()))
+            }
+        }
+    }
+
+    /// Opens a result by a path that [`Results::url`] has signed. `None` when the signature does not match name and time,
+    /// the time has passed, or the file is gone; callers must not distinguish these cases in public.
+    ///
+    /// # Errors
+    /// [`ResultsError::Io`].
+    pub async fn open_signed(
+        &self,
+        object: &str,
+        query: &str,
+        now: UnixSeconds,
+    ) -> Result<Option<StoredResult>, ResultsError> {
+        let Place::Folder { folder, paths } = &*self.0 else { return Ok(None) };
+        let Some(format) = format_of(object).filter(|_| paths.verify(object, query, now)) else { return Ok(None) };
+        let path = folder.join(object);
+        let opened = spawn_blocking(move || StoredResult::open(&path, format.media_type()));
+        match opened.await.unwrap_or_else(|error| Err(io::Error::other(error))) {
+            Ok(result) => Ok(Some(result)),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+            Err(error) => Err(ResultsError::io("a result cannot be opened", error)),
+        }
+    }
+
+    /// Deletes a result; a missing one is no error.
+    ///
+    /// # Errors
+    /// [`ResultsError::Io`] and [`ResultsError::Store`].
+    pub async fn delete(&self, object: &str) -> Result<(), ResultsError> {
+        validate(object)?;
+        match &*self.0 {
+            Place::Folder { folder, .. } => match tokio::fs::remove_file(folder.join(object)).await {
+                Err(error) if error.kind() != io::ErrorKind::NotFound => {
+                    Err(ResultsError::io("a result cannot be deleted", error))
+                }
+                Ok(()) | Err(_) => Ok(()),
+            },
+            Place::Store { objects, .. } => match objects.store.delete(&objects.prefix.clone().join(object)).await {
+                Ok(()) | Err(object_store::Error::NotFound { .. }) => Ok(()),
+                Err(error) => Err(error.into()),
+            },
+        }
+    }
+}
+
+fn validate(object: &str) -> Result<(), ResultsError> {
+    format_of(object).map(|_| ()).ok_or_else(|| ResultsError::Name(object.to_owned()))
+}
+
+impl ResultStore for Results {
+    fn put<'a>(
+        &'a self,
+        job_id: &'a str,
+        file: &'a Path,
+        media_type: &'a str,
+    ) -> BoxFuture<'a, Result<String, ResultStoreError>> {
+        Box::pin(async move { Ok(Self::put(self, job_id, file, media_type).await?) })
+    }
+
+    fn delete<'a>(&'a self, object: &'a str) -> BoxFuture<'a, Result<(), ResultStoreError>> {
+        Box::pin(async move { Ok(Self::delete(self, object).await?) })
+    }
+
+    fn discard<'a>(&'a self, job: &'a Job) -> BoxFuture<'a, Result<(), ResultStoreError>> {
+        Box::pin(async move {
+            let format = VideoFormat::ALL.into_iter().find(|format| format.name() == job.format);
+            match format {
+                Some(format) => Ok(Self::delete(self, &object_name(&job.id, format)).await?),
+                // This version has stored no result of an unknown format.
+                None => Ok(()),
+            }
+        })
+    }
+
+    fn folder(&self) -> Option<&Path> {
+        match &*self.0 {
+            Place::Folder { folder, .. } => Some(folder),
+            Place::Store { .. } => None,
+        }
+    }
+}
+
+impl From<ResultsError> for ResultStoreError {
+    fn from(error: ResultsError) -> Self {
+        Self(with_causes(&error))
+    }
+}

@@ -1,0 +1,227 @@
+//! Tests of stored results, signed URLs and uploads.
+
+use std::fs;
+use std::io;
+use std::path::Path;
+use std::sync::Arc;
+
+use bytes::Bytes;
+use futures_util::TryStreamExt;
+use object_store::aws::AmazonS3Builder;
+use object_store::memory::InMemory;
+use object_store::signer::Signer;
+use object_store::{Attribute, ObjectStoreExt};
+use tempfile::TempDir;
+use url::Url;
+
+use super::folder::PIECE_BYTES;
+use super::service::{FOLDER, Place};
+use super::upload::PART_BYTES;
+use super::*;
+use crate::jobs::secret::DaemonSecret;
+use crate::source::Objects;
+use crate::store::UnixSeconds;
+
+const NOW: UnixSeconds = UnixSeconds(1_796_000_000);
+const LATER: UnixSeconds = UnixSeconds(NOW.0 + 3600);
+
+fn opened() -> (TempDir, Results) {
+    let folder = tempfile::tempdir().expect("a folder");
+    let secret = DaemonSecret::open(folder.path()).expect("a new one");
+    let results = Results::open(None, folder.path(), &secret).expect("a new folder");
+    (folder, results)
+}
+
+async fn put(folder: &TempDir, results: &Results, content: &[u8]) -> String {
+    let file = folder.path().join("finished");
+    fs::write(&file, content).expect("written");
+    results.put("job_1", &file, "video/webm").await.expect("kept")
+}
+
+#[cfg(unix)]
+#[tokio::test]
+async fn a_result_is_readable_by_its_owner_only() {
+    use std::os::unix::fs::PermissionsExt;
+    let folder = tempfile::tempdir().expect("a folder");
+    let within = folder.path().join(FOLDER);
+    fs::create_dir(&within).expect("a new folder");
+    let mode = |path: &Path| fs::metadata(path).expect("it is there").permissions().mode() & 0o777;
+    fs::set_permissions(&within, fs::Permissions::from_mode(0o755)).expect("it is ours");
+    let secret = DaemonSecret::open(folder.path()).expect("a new one");
+    let results = Results::open(None, folder.path(), &secret).expect("it is there");
+    let file = folder.path().join("finished");
+    fs::write(&file, "x").expect("written");
+    fs::set_permissions(&file, fs::Permissions::from_mode(0o644)).expect("it is ours");
+    let object = results.put("job_1", &file, "video/webm").await.expect("kept");
+    assert_eq!((mode(&within), mode(&within.join(object))), (0o700, 0o600));
+}
+
+async fn address(results: &Results, object: &str) -> String {
+    match results.url(object, NOW, LATER).await.expect("signed") {
+        ResultUrl::Path(path) => path.strip_prefix("/results/").expect("our path").to_owned(),
+        ResultUrl::Absolute(url) => panic!("{url}"),
+    }
+}
+
+async fn read(results: &Results, address: &str, now: UnixSeconds) -> Option<Vec<u8>> {
+    let (object, query) = address.split_once('?')?;
+    let result = results.open_signed(object, query, now).await.expect("readable")?;
+    let bytes = result.bytes;
+    let pieces: Vec<Bytes> = result.read(0, bytes).try_collect().await.expect("readable");
+    Some(pieces.concat())
+}
+
+#[tokio::test]
+async fn a_result_opens_with_its_address_until_it_expires() {
+    let (folder, results) = opened();
+    let content = vec![7; 3 * PIECE_BYTES + 5];
+    let object = put(&folder, &results, &content).await;
+    assert_eq!(object, "job_1.webm");
+    let address = address(&results, &object).await;
+    assert_eq!(read(&results, &address, NOW).await.as_deref(), Some(content.as_slice()));
+    assert!(read(&results, &address, UnixSeconds(LATER.0 - 1)).await.is_some());
+    assert_eq!(read(&results, &address, LATER).await, None);
+    results.delete(&object).await.expect("deleted");
+    assert_eq!(read(&results, &address, NOW).await, None);
+    results.delete(&object).await.expect("nothing to delete");
+}
+
+#[tokio::test]
+async fn an_address_with_any_changed_byte_opens_nothing() {
+    let (folder, results) = opened();
+    let object = put(&folder, &results, b"a clip").await;
+    fs::write(folder.path().join("results/job_2.webm"), b"another").expect("written");
+    let right = address(&results, &object).await;
+    assert!(read(&results, &right, NOW).await.is_some());
+    for at in 0..right.len() {
+        for byte in [b'A', b'0', b'&'] {
+            let mut wrong = right.clone().into_bytes();
+            if wrong[at] != byte {
+                wrong[at] = byte;
+                let wrong = String::from_utf8(wrong).expect("ASCII");
+                assert_eq!(read(&results, &wrong, NOW).await, None, "{wrong}");
+            }
+        }
+    }
+    let (_, query) = right.split_once('?').expect("a query");
+    let signature = query.split_once("&signature=").expect("a signature").1;
+    for wrong in [
+        format!("job_2.webm?{query}"),
+        format!("job_1.webm?expires={}&signature={signature}", LATER.0 + 1),
+        format!("job_1.webm?expires=+{}&signature={signature}", LATER.0),
+        format!("job_1.webm?expires=0{}&signature={signature}", LATER.0),
+        format!("job_1.webm?{query}&expires={}", LATER.0),
+        format!("job_1.webm?{query}="),
+        "job_1.webm?".to_owned(),
+        format!("../secret?{query}"),
+    ] {
+        assert_eq!(read(&results, &wrong, NOW).await, None, "{wrong}");
+    }
+    for same in [format!("job_1.webm?signature={signature}&expires={}", LATER.0), format!("job_1.webm?{query}&x=1")] {
+        assert_eq!(read(&results, &same, NOW).await.as_deref(), Some(&b"a clip"[..]), "{same}");
+    }
+    let (_other, others) = opened();
+    assert_eq!(read(&others, &right, NOW).await, None, "another daemon's");
+}
+
+#[tokio::test]
+async fn a_finished_file_stays_where_it_is_and_may_be_stored_again() {
+    let (folder, results) = opened();
+    put(&folder, &results, b"first").await;
+    let object = put(&folder, &results, b"second").await;
+    assert_eq!(fs::read(folder.path().join("finished")).expect("there"), b"second");
+    assert_eq!(read(&results, &address(&results, &object).await, NOW).await.as_deref(), Some(&b"second"[..]));
+    let names: Vec<_> = fs::read_dir(folder.path().join("results")).expect("a folder").collect();
+    assert_eq!(names.len(), 1, "no temporary file is left: {names:?}");
+}
+
+#[tokio::test]
+async fn ranges_are_read_and_a_truncated_file_is_an_error() {
+    let (folder, results) = opened();
+    let content: Vec<u8> = (0..2 * PIECE_BYTES + 9).map(|at| (at % 251) as u8).collect();
+    let object = put(&folder, &results, &content).await;
+    let address = address(&results, &object).await;
+    let (_, query) = address.split_once('?').expect("a query");
+    let open = async || results.open_signed(&object, query, NOW).await.expect("readable").expect("there");
+    for (first, count) in [(0, 1), (5, PIECE_BYTES), (PIECE_BYTES - 1, 2), (content.len() - 3, 3), (9, 0)] {
+        let pieces: Vec<Bytes> = open().await.read(first as u64, count as u64).try_collect().await.expect("readable");
+        assert_eq!(pieces.concat(), content[first..first + count], "{first} {count}");
+    }
+    let beyond: Result<Vec<Bytes>, _> = open().await.read(0, content.len() as u64 + 1).try_collect().await;
+    assert_eq!(beyond.expect_err("it ends").kind(), io::ErrorKind::UnexpectedEof);
+}
+
+#[tokio::test]
+async fn an_invalid_object_name_is_refused() {
+    let (folder, results) = opened();
+    for object in ["", "job_1", "job_1.exe", "../secret", "a/b.webm", ".webm", "job-1.webm", "job_1.webm.webm"] {
+        assert!(matches!(results.delete(object).await, Err(ResultsError::Name(_))), "{object}");
+        assert!(matches!(results.url(object, NOW, LATER).await, Err(ResultsError::Name(_))), "{object}");
+    }
+    let file = folder.path().join("x");
+    fs::write(&file, b"x").expect("written");
+    assert!(results.put("job_1", &file, "text/html").await.is_err());
+    assert!(results.put("../job", &file, "video/webm").await.is_err());
+    let missing = results.put("job_1", &folder.path().join("missing"), "video/webm").await;
+    assert!(matches!(missing, Err(ResultsError::Io { .. })), "{missing:?}");
+}
+
+/// A store in memory with the URL signer of S3, which needs no network.
+fn remote() -> (Arc<InMemory>, Results) {
+    // It may be installed already.
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    let store = Arc::new(InMemory::new());
+    let signer = AmazonS3Builder::new()
+        .with_bucket_name("clips")
+        .with_region("eu-central-1")
+        .with_access_key_id("AKIAEXAMPLE")
+        .with_secret_access_key("secret")
+        .build()
+        .expect("a store");
+    let signer: Arc<dyn Signer> = Arc::new(signer);
+    let objects = Objects {
+        store: store.clone(),
+        prefix: "made/here".into(),
+        signer: Some(signer.clone()),
+        root: "s3://clips".into(),
+        has_attributes: true,
+    };
+    (store, Results(Arc::new(Place::Store { objects, signer })))
+}
+
+#[tokio::test]
+async fn a_provider_signs_for_the_rest_of_the_hour() {
+    let (_, results) = remote();
+    let url = results.url("job_1.webm", UnixSeconds(LATER.0 - 90), LATER).await.expect("signed");
+    let ResultUrl::Absolute(url) = url else { panic!("{url:?}") };
+    assert!(url.contains("/made/here/job_1.webm?") && url.contains("X-Amz-Expires=90"), "{url}");
+    let address = "job_1.webm?expires=1&signature=x";
+    assert_eq!(read(&results, address, UnixSeconds(0)).await, None, "the daemon does not serve it");
+}
+
+#[tokio::test]
+async fn a_file_is_uploaded_in_parts_with_its_media_type_and_name() {
+    let (store, results) = remote();
+    let folder = tempfile::tempdir().expect("a folder");
+    let content: Vec<u8> = (0..PART_BYTES + PIECE_BYTES + 9).map(|at| (at % 251) as u8).collect();
+    let object = put(&folder, &results, &content).await;
+    let there = store.get(&"made/here/job_1.webm".into()).await.expect("it is there");
+    assert_eq!(there.attributes.get(&Attribute::ContentType).expect("a type").as_ref(), "video/webm");
+    let saved = there.attributes.get(&Attribute::ContentDisposition).expect("a name");
+    assert_eq!(saved.as_ref(), "attachment; filename=\"job_1.webm\"");
+    assert!(there.bytes().await.expect("readable") == content);
+    results.delete(&object).await.expect("deleted");
+    assert!(store.head(&"made/here/job_1.webm".into()).await.is_err());
+    results.delete(&object).await.expect("nothing to delete");
+}
+
+#[tokio::test]
+async fn a_folder_may_be_elsewhere_and_an_unsupported_url_is_refused() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let secret = DaemonSecret::open(folder.path()).expect("a new one");
+    let place = Url::from_file_path(folder.path().join("elsewhere")).expect("a path");
+    let results = Results::open(Some(place.as_str()), folder.path(), &secret).expect("a folder");
+    let object = put(&folder, &results, b"a clip").await;
+    assert!(folder.path().join("elsewhere").join(&object).is_file());
+    assert!(Results::open(Some("ftp://example.org"), folder.path(), &secret).is_err());
+}

@@ -1,0 +1,146 @@
+//! State shared by the job API and its background tasks, and the store changes that all of them make.
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicI64;
+use std::time::Duration;
+
+use tokio::sync::{Notify, watch};
+
+use super::deps::Deps;
+use super::disk_space::DiskSpace;
+use super::error::JobsError;
+use super::job_folders::JobFolders;
+use super::job_view::{JobView, is_visible};
+use super::running_jobs::{RemovedJob, RunningJobs};
+use super::tuning::Tuning;
+use super::{Job, RECORD_SECONDS, UnixSeconds};
+use crate::account::{Reservation, WriteError, write_change};
+use crate::store::{Change, ChangeError, JobEnd, OpenError, Rows, StateStore};
+use crate::telemetry::metrics;
+
+/// The pause before a change is retried that found the store's queue full.
+const BUSY_PAUSE: Duration = Duration::from_millis(200);
+
+/// What the clones of [`Jobs`](super::Jobs) share.
+#[derive(Debug)]
+pub(super) struct Shared {
+    pub(super) deps: Deps,
+    pub(super) tuning: Tuning,
+    pub(super) folders: JobFolders,
+    pub(super) space: DiskSpace,
+    pub(super) running: RunningJobs,
+    /// Notified when a job was queued.
+    pub(super) queued: Notify,
+    /// Notified when a job ended.
+    pub(super) ended: Notify,
+    /// The place of the newest job.
+    pub(super) place: AtomicI64,
+}
+
+/// Waits until `true` is sent or the sender is dropped.
+pub(super) async fn stopped(stop: &mut watch::Receiver<bool>) {
+    drop(stop.wait_for(|stop| *stop).await);
+}
+
+impl Shared {
+    pub(super) fn now(&self) -> UnixSeconds {
+        UnixSeconds(self.tuning.clock.0().div_euclid(1000))
+    }
+
+    /// Deletes the folder of a job without a result, and what it may have put to the result store before a crash.
+    pub(super) async fn clear(&self, job: &Job) {
+        if let Err(error) = self.deps.results.discard(job).await {
+            tracing::warn!(job = job.id, %error, "an unrecorded result of the job could not be deleted");
+        }
+        self.folders.remove(&job.id).await;
+    }
+
+    /// Deletes a finished job, its result first: a crash in between leaves no result without a job.
+    pub(super) async fn delete(&self, job: &Job) -> Result<(), JobsError> {
+        if job.result.as_ref().is_some_and(|result| result.object.is_some()) {
+            self.deps.results.discard(job).await?;
+        }
+        match self.change(Change::RemoveJob { id: job.id.clone() }).await {
+            Ok(_) | Err(WriteError::Change(ChangeError::NoSuchJob(_))) => Ok(()),
+            Err(error) => Err(error.into()),
+        }
+    }
+
+    /// Records the end of a job, with its bill if it has one; returns the record and what was in memory of the job.
+    pub(super) async fn finish(&self, job: &Job, end: JobEnd) -> Result<(Job, Option<RemovedJob>), WriteError> {
+        let mut held = self.running.take_reservation(&job.id);
+        let was_held = held.is_some();
+        let rows = loop {
+            // Without a reservation it was released already; an empty one still carries the bill.
+            let reservation = held.take().unwrap_or_else(|| self.reserve_again(job, 0));
+            let at = self.now();
+            let expires_at = UnixSeconds(at.0.saturating_add(RECORD_SECONDS));
+            let change = Change::FinishJob { id: job.id.clone(), at, expires_at, end: end.clone() };
+            match reservation.end(change).await {
+                Err(WriteError::Change(ChangeError::Busy)) => {
+                    held = Some(self.reserve_again(job, job.reserved));
+                    tokio::time::sleep(BUSY_PAUSE).await;
+                }
+                Err(error) => {
+                    // The job may continue: it reserves its images as before.
+                    if was_held {
+                        self.running.give_reservation(&job.id, self.reserve_again(job, job.reserved));
+                    }
+                    return Err(error);
+                }
+                Ok(rows) => break rows,
+            }
+        };
+        let removed = self.running.remove(&job.id);
+        let ended = rows.jobs.into_iter().next().ok_or(WriteError::Closed)?;
+        metrics::job_ended(ended.state.name());
+        self.ended.notify_one();
+        Ok((ended, removed))
+    }
+
+    /// Reserves images for a job that was granted them before.
+    pub(super) fn reserve_again(&self, job: &Job, images: u64) -> Reservation {
+        self.deps.billing.reserve_unchecked(&job.account, Some(&job.key_id), job.month, images)
+    }
+
+    /// An error when running jobs have to end for want of disk space, or the space cannot be measured.
+    pub(super) async fn check_space(&self) -> Result<(), JobsError> {
+        let space = self.space.clone();
+        let checked = tokio::task::spawn_blocking(move || space.check()).await;
+        checked.unwrap_or(Err(JobsError::Write(WriteError::Closed)))
+    }
+
+    /// Submits a change, again while the store's queue is full.
+    pub(super) async fn change(&self, change: Change) -> Result<Rows, WriteError> {
+        loop {
+            match write_change(&*self.deps.store, change.clone(), |_| ()).await {
+                Err(WriteError::Change(ChangeError::Busy)) => tokio::time::sleep(BUSY_PAUSE).await,
+                outcome => return outcome,
+            }
+        }
+    }
+
+    /// The job that `read` finds, if it belongs to the key and is visible.
+    pub(super) async fn view(
+        &self,
+        key_id: &str,
+        read: impl FnOnce(&dyn StateStore) -> Result<Option<Job>, OpenError> + Send + 'static,
+    ) -> Result<Option<JobView>, JobsError> {
+        // Before the record: see `running_jobs`.
+        let progress = self.running.progress_of(key_id);
+        let now = self.now();
+        let job = self.read(read).await?.filter(|job| job.key_id == key_id && is_visible(job, now));
+        Ok(job.map(|job| JobView::of(&progress, job)))
+    }
+
+    /// Reads the store on a thread for blocking work.
+    pub(super) async fn read<T: Send + 'static>(
+        &self,
+        read: impl FnOnce(&dyn StateStore) -> Result<T, OpenError> + Send + 'static,
+    ) -> Result<T, JobsError> {
+        let store = Arc::clone(&self.deps.store);
+        // It only fails when the reading panics, or the runtime ends.
+        let outcome = tokio::task::spawn_blocking(move || read(&*store)).await;
+        Ok(outcome.map_err(|_| WriteError::Closed)??)
+    }
+}

@@ -1,0 +1,70 @@
+//! Tests of cancelling queued and running jobs.
+
+use super::support::*;
+
+#[tokio::test]
+async fn a_cancelled_queued_job_never_starts() {
+    let env = TestEnv::new();
+    let mut daemon = env.start();
+    let reservation = daemon.reserve(10).expect("none is held");
+    let id = daemon.create_new(NewJob { reservation: Some(reservation), ..with_webhook("make") }).await.job.id;
+    let removed = daemon.jobs.remove(KEY, &id).await.expect("it is there");
+    let Some(Removed::Cancelled(view)) = removed else { panic!("{removed:?}") };
+    assert_eq!(view.job.state, JobState::Failed);
+    assert_eq!(view.job.error.as_ref().map(|error| error.code.as_str()), Some("cancelled"));
+    assert_eq!(daemon.view(&id).await, *view, "it is still visible");
+    assert!(env.folders().is_empty() && daemon.reserve(10).is_ok());
+    daemon.start_tasks();
+    // Its webhook is sent.
+    until(async || env.webhooks.count() == 1).await;
+    let other = daemon.create_new(new_job("make")).await.job.id;
+    daemon.ended(&other).await;
+    assert_eq!(*env.worker.started.lock().expect("no panic"), [other]);
+    assert_eq!(daemon.jobs.remove(KEY, &id).await.expect("it is there"), Some(Removed::Deleted));
+    assert_eq!(daemon.get(&id).await, None);
+    daemon.stop().await;
+}
+
+#[tokio::test]
+async fn cancelling_a_running_job_stops_its_worker() {
+    let env = TestEnv::new();
+    let daemon = env.run();
+    let id = daemon.create_new(new_job("hang")).await.job.id;
+    until(async || daemon.view(&id).await.progress == 40).await;
+    assert_eq!(env.worker.running.load(Ordering::SeqCst), 1);
+    let removed = daemon.jobs.remove(KEY, &id).await.expect("it is there");
+    let Some(Removed::Cancelled(view)) = removed else { panic!("{removed:?}") };
+    assert_eq!((view.job.state, view.progress), (JobState::Failed, 40));
+    until(async || env.worker.running.load(Ordering::SeqCst) == 0 && env.folders().is_empty()).await;
+    // The next job starts.
+    let next = daemon.create_new(new_job("make")).await.job.id;
+    assert_eq!(daemon.ended(&next).await.job.state, JobState::Done);
+    assert_eq!(daemon.view(&id).await.job.error, view.job.error);
+    daemon.expect_usage(Usage { images: 3, microdollars: 250_000 }, "the cancelled job is not billed").await;
+    daemon.stop().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_job_cancelled_at_any_moment_is_either_done_or_cancelled() {
+    let env = TestEnv::new();
+    let daemon = env.run();
+    let (mut done, mut cancelled) = (0, 0);
+    for turn in 0..60_u64 {
+        let id = daemon.create_new(new_job("make")).await.job.id;
+        tokio::time::sleep(Duration::from_micros(turn * 150)).await;
+        match daemon.jobs.remove(KEY, &id).await.expect("it is there").expect("it is ours") {
+            Removed::Cancelled(view) => {
+                assert_eq!(daemon.view(&id).await.job.error, view.job.error);
+                cancelled += 1;
+            }
+            Removed::Deleted => {
+                assert_eq!(daemon.get(&id).await, None);
+                done += 1;
+            }
+        }
+    }
+    until(async || env.folders().is_empty() && env.results.names().is_empty()).await;
+    assert_eq!(daemon.used(), Usage { images: 3 * done, microdollars: 250_000 * done });
+    println!("{done} done, {cancelled} cancelled");
+    daemon.stop().await;
+}

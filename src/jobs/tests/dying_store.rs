@@ -1,0 +1,73 @@
+//! A store that simulates a crash at a given change, or a full disk.
+
+use std::collections::HashSet;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicUsize, Ordering};
+
+use crate::store::{
+    Change, ChangeError, Day, Job, KeyDay, OnCommit, OpenError, Preset, RedbStore, Rows, StateStore, UnixSeconds,
+};
+
+/// Reads that are passed on to the field `store`.
+macro_rules! delegate_reads {
+    ($($name:ident($($argument:ident: $type:ty),*) -> $row:ty;)*) => {$(
+        fn $name(&self, $($argument: $type),*) -> Result<$row, OpenError> {
+            self.store.$name($($argument),*)
+        }
+    )*};
+}
+
+/// A store whose process dies at its `life`th change: before it is written, or after that and before its answer. While
+/// its disk is full it refuses every change.
+#[derive(Debug)]
+pub(super) struct DyingStore {
+    pub(super) store: RedbStore,
+    pub(super) life: AtomicI64,
+    pub(super) writes_last: bool,
+    pub(super) dead: Arc<AtomicBool>,
+    pub(super) full: Arc<FullDisk>,
+}
+
+/// Whether the disk of the store is full, and the changes that were refused for that.
+#[derive(Debug, Default)]
+pub(super) struct FullDisk {
+    pub(super) is_full: AtomicBool,
+    pub(super) refused: AtomicUsize,
+}
+
+impl StateStore for DyingStore {
+    fn load(&self) -> Result<Rows, OpenError> {
+        self.store.load()
+    }
+
+    fn submit(&self, change: Change, done: OnCommit) {
+        if self.full.is_full.load(Ordering::SeqCst) {
+            self.full.refused.fetch_add(1, Ordering::SeqCst);
+            return done(Err(ChangeError::Unavailable("no space left on device".into())));
+        }
+        match self.life.fetch_sub(1, Ordering::SeqCst) {
+            2.. => self.store.submit(change, done),
+            left => {
+                if left == 1 && self.writes_last {
+                    drop(super::support::submit(&self.store, change));
+                }
+                self.dead.store(true, Ordering::SeqCst);
+                drop(done);
+            }
+        }
+    }
+
+    delegate_reads! {
+        preset(account: &str, id: &str) -> Option<Preset>;
+        preset_named(account: &str, name: &str) -> Option<Preset>;
+        presets(account: &str, after: Option<&str>, limit: usize) -> Vec<Preset>;
+        key_days(account: &str, from: Day, to: Day, limit: usize) -> Vec<(Day, String, KeyDay)>;
+        job(id: &str) -> Option<Job>;
+        job_named(key_id: &str, name: &str) -> Option<Job>;
+        jobs(key_id: &str, after: Option<(i64, &str)>, limit: usize) -> Vec<Job>;
+        waiting_jobs(limit: usize) -> Vec<Job>;
+        next_job(taken: &HashSet<String>) -> Option<Job>;
+        expiring_jobs(limit: usize) -> Vec<(UnixSeconds, Job)>;
+        webhook_jobs(limit: usize) -> Vec<(UnixSeconds, Job)>;
+    }
+}

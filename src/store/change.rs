@@ -1,0 +1,265 @@
+//! The changes that the store can make, and why it may refuse one.
+
+use super::{
+    Account, AccountModel, Day, Job, JobError, JobResult, JobState, Key, KeyHash, Month, Plan, Preset, Request,
+    UnixSeconds, Usage,
+};
+
+/// Presets that an account may have.
+pub const PRESETS_PER_ACCOUNT: usize = 1000;
+
+/// One change of state: all of it happens, or none.
+#[derive(Clone, Debug)]
+pub enum Change {
+    /// Adds an account, and its first key with it where one is given.
+    CreateAccount {
+        /// The new account; its name must be free.
+        account: Account,
+        /// A key of that account.
+        first_key: Option<(KeyHash, Key)>,
+    },
+    /// Changes an account. `None` leaves a value unchanged.
+    SetAccount {
+        /// Name of the account.
+        account: String,
+        /// The plan from now on.
+        plan: Option<Plan>,
+        /// Whether it is on the allow-list for generated backdrops from now on.
+        generates: Option<bool>,
+        /// Its inference mode from now on.
+        model: Option<AccountModel>,
+    },
+    /// Adds a key to an account.
+    CreateKey {
+        /// Hash of the token.
+        hash: KeyHash,
+        /// The key; its account must exist, its id and hash must be new.
+        key: Key,
+    },
+    /// Revokes a key. Revoking it again keeps the first time.
+    RevokeKey {
+        /// Public id of the key.
+        id: String,
+        /// When.
+        at: UnixSeconds,
+    },
+    /// Replaces the secret of an active key.
+    RotateKey {
+        /// Public id of the key; a revoked one is refused.
+        id: String,
+        /// Hash of the token to replace; refused where the key has another one by now.
+        from: KeyHash,
+        /// Hash of the new token, which must be new.
+        to: KeyHash,
+        /// Until when the replaced token is accepted; `None` to refuse it at once. An older one is refused in any case.
+        keep_until: Option<UnixSeconds>,
+    },
+    /// Changes the restrictions of an active key. `None` leaves a value unchanged.
+    SetKey {
+        /// Public id of the key; a revoked one is refused.
+        id: String,
+        /// When it expires; `Some(None)` for never.
+        expires_at: Option<Option<UnixSeconds>>,
+        /// Its images in a month; `Some(None)` for no quota of its own.
+        images_per_month: Option<Option<u64>>,
+        /// The endpoints that it may call; empty for all of them.
+        scopes: Option<Vec<String>>,
+    },
+    /// Records when keys were last used. An earlier time than the recorded one and an unknown key change nothing.
+    TouchKeys {
+        /// Public ids, each with the time.
+        used: Vec<(String, UnixSeconds)>,
+    },
+    /// Adds to the usage of an account in a month, and remembers the billed request.
+    Bill {
+        /// Name of the account.
+        account: String,
+        /// The month to add to.
+        month: Month,
+        /// Images to add.
+        images: u64,
+        /// Millionths of a dollar to add.
+        microdollars: u64,
+        /// The request with its `Idempotency-Key`; it replaces an older one of the same key.
+        request: Option<(String, Request)>,
+        /// The key and day to add the same to.
+        by: Option<KeyUse>,
+    },
+    /// Drops the usage of keys before a day.
+    ForgetKeyDays {
+        /// The first day to keep.
+        before: Day,
+    },
+    /// Counts one generated backdrop, for all accounts together. One of a day before the last changes nothing.
+    CountGenerated {
+        /// The day on which it was generated.
+        day: Day,
+    },
+    /// Drops the requests billed before a time. It delays other changes in proportion to what it drops: better often.
+    ForgetRequests {
+        /// The oldest time to keep.
+        before: UnixSeconds,
+    },
+    /// Adds a preset, or overwrites the one of the same account and id, which keeps its creation time.
+    PutPreset {
+        /// The preset; no other of the account may have its name.
+        preset: Preset,
+    },
+    /// As [`Change::PutPreset`], but refused where there is none to overwrite.
+    ReplacePreset {
+        /// The preset in its new form; no other of the account may have its name.
+        preset: Preset,
+    },
+    /// Removes a preset.
+    DeletePreset {
+        /// Name of the account.
+        account: String,
+        /// Public id of the preset.
+        id: String,
+    },
+    /// Adds a job.
+    CreateJob {
+        /// The job, queued; its id must be new, and its name free for its key.
+        job: Box<Job>,
+        /// Maximum of unfinished jobs of the key, this one included.
+        at_most: usize,
+    },
+    /// Marks a queued job as running.
+    StartJob {
+        /// Public id of the job.
+        id: String,
+        /// When.
+        at: UnixSeconds,
+    },
+    /// Puts all running jobs back into the queue, each at its old place. Returns those.
+    RequeueJobs {
+        /// When.
+        at: UnixSeconds,
+    },
+    /// Finishes a job, with its bill; a finished job is refused.
+    FinishJob {
+        /// Public id of the job.
+        id: String,
+        /// When. The webhook is due then.
+        at: UnixSeconds,
+        /// When the record expires.
+        expires_at: UnixSeconds,
+        /// How it ended.
+        end: JobEnd,
+    },
+    /// Records that the object of a job's result was deleted.
+    ForgetJobResult {
+        /// Public id of the finished job.
+        id: String,
+    },
+    /// Records a webhook attempt.
+    NoteWebhook {
+        /// Public id of the finished job, which has a webhook.
+        id: String,
+        /// When to retry; `None` for never.
+        next_at: Option<UnixSeconds>,
+    },
+    /// Removes a finished job.
+    RemoveJob {
+        /// Public id of the job.
+        id: String,
+    },
+}
+
+/// The key and day that a bill adds to, beside its account's month.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KeyUse {
+    /// Public id of the key.
+    pub key_id: String,
+    /// The day.
+    pub day: Day,
+    /// Length of the billed clip; 0 for pictures.
+    pub milliseconds: u64,
+}
+
+/// How a job ended.
+#[derive(Clone, Debug)]
+pub enum JobEnd {
+    /// With a result.
+    Done {
+        /// The result.
+        result: JobResult,
+        /// Warnings for the caller, each a sentence.
+        warnings: Vec<String>,
+        /// The usage to add to its account's month; `None` for a sandbox key.
+        bill: Option<Usage>,
+    },
+    /// Without a result, queued or running before.
+    Failed {
+        /// Why.
+        error: JobError,
+        /// Its progress, 0 to 100.
+        progress: u8,
+    },
+}
+
+/// Why a change did not happen.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum ChangeError {
+    /// The name is taken.
+    #[error("account `{0}` exists already")]
+    AccountExists(String),
+    /// Unknown account.
+    #[error("no account `{0}`")]
+    NoSuchAccount(String),
+    /// Unknown key id.
+    #[error("no key `{0}`")]
+    NoSuchKey(String),
+    /// The token or the id exists already, possibly revoked.
+    #[error("this key exists already")]
+    KeyExists,
+    /// The key was revoked; it cannot be changed.
+    #[error("key `{0}` is revoked")]
+    KeyRevoked(String),
+    /// The key got another secret in the meantime.
+    #[error("key `{0}` was rotated in the meantime")]
+    KeyRotated(String),
+    /// Another preset of the account has the name.
+    #[error("a preset named `{0}` exists already")]
+    PresetNameTaken(String),
+    /// The account has [`PRESETS_PER_ACCOUNT`] presets.
+    #[error("account `{0}` has {PRESETS_PER_ACCOUNT} presets already")]
+    TooManyPresets(String),
+    /// Unknown preset id, or another account's.
+    #[error("no preset `{0}`")]
+    NoSuchPreset(String),
+    /// The id exists already.
+    #[error("job `{0}` exists already")]
+    JobExists(String),
+    /// Another job of the key has the name; this is its id.
+    #[error("job `{0}` has this name already")]
+    JobNameTaken(String),
+    /// The key has its maximum of unfinished jobs.
+    #[error("key `{key_id}` has {count} unfinished jobs")]
+    TooManyJobs {
+        /// Public id of the key.
+        key_id: String,
+        /// How many it has.
+        count: usize,
+    },
+    /// Unknown job id.
+    #[error("no job `{0}`")]
+    NoSuchJob(String),
+    /// The job's state does not allow it.
+    #[error("job `{id}` is {}", state.name())]
+    JobState {
+        /// Public id of the job.
+        id: String,
+        /// Its state.
+        state: JobState,
+    },
+    /// Too many changes are waiting; retry in a moment.
+    #[error("too many changes are waiting for the disk")]
+    Busy,
+    /// The store cannot write at present, for instance on a full disk; the change did not happen.
+    #[error("the store cannot write at present: {0}")]
+    Unavailable(String),
+    /// The disk or the file failed; the change may or may not have happened.
+    #[error("the store failed: {0}")]
+    Storage(String),
+}

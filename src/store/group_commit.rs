@@ -1,0 +1,299 @@
+//! Writer thread with group commit: all changes that queue up during one commit share the next.
+//!
+//! A single change is committed at once, so the latency is one or two commits at any load, with as few syncs as possible.
+//!
+//! A commit that fails with a storage fault is retried once on the reopened file. Each transaction counts itself
+//! (`tables/meta.rs`), so the reopened file shows whether the failed one was committed after all: it is then acknowledged.
+//! Until the store can write again, other changes are refused at once.
+
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, RecvTimeoutError, SyncSender, TrySendError, sync_channel};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use redb::{Database, Durability};
+
+use super::compaction::Compaction;
+use super::database_file::OpenDatabase;
+use super::disk_reserve::DiskReserve;
+use super::reopen::{Reopener, catch_panic};
+use super::storage_fault::{ApplyError, Fault};
+use super::tables::Writing;
+use super::{Change, ChangeError, OnCommit, QUEUED_CHANGES, Rows};
+
+/// Changes in one commit. Limits how long the first waits for the others to be written.
+const CHANGES_PER_COMMIT: usize = 1024;
+
+/// How long changes with an unknown outcome wait for the file to be reopened.
+const OUTCOME_TIMEOUT: Duration = Duration::from_secs(30);
+
+enum Message {
+    Change(Box<Submitted>),
+    /// A read failed with a storage fault, in this generation of the open file.
+    ReadFailed {
+        generation: u64,
+        reason: String,
+    },
+}
+
+struct Submitted {
+    change: Change,
+    done: OnCommit,
+}
+
+/// The owner of the writer thread. Dropped, it commits what is queued and waits for the thread.
+#[derive(Debug)]
+pub(super) struct Writer {
+    queue: Option<SyncSender<Message>>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Writer {
+    pub(super) fn start(
+        database: Arc<OpenDatabase>,
+        compaction: Compaction,
+        reopener: Reopener,
+        reserve: DiskReserve,
+    ) -> std::io::Result<Self> {
+        let (queue, submitted) = sync_channel(QUEUED_CHANGES);
+        let mut state = WriterState { database, compaction, reopener, reserve, unknown_outcome: None };
+        state.reserve.renew();
+        let thread = std::thread::Builder::new().name("store-writer".into()).spawn(move || state.run(&submitted))?;
+        Ok(Self { queue: Some(queue), thread: Some(thread) })
+    }
+
+    /// Queues a change, or refuses it at once when the queue is full.
+    pub(super) fn submit(&self, change: Change, done: OnCommit) {
+        let stopped = || ChangeError::Storage("the writer has stopped".into());
+        let Some(queue) = &self.queue else { return done(Err(stopped())) };
+        match queue.try_send(Message::Change(Box::new(Submitted { change, done }))) {
+            Ok(()) | Err(TrySendError::Full(Message::ReadFailed { .. })) => {}
+            Err(TrySendError::Full(Message::Change(refused))) => (refused.done)(Err(ChangeError::Busy)),
+            Err(TrySendError::Disconnected(Message::Change(refused))) => (refused.done)(Err(stopped())),
+            Err(TrySendError::Disconnected(Message::ReadFailed { .. })) => {}
+        }
+    }
+
+    /// Has the file reopened after a failed read of this generation. With a full queue there is nothing to do: the next
+    /// change finds the same fault.
+    pub(super) fn report_read_fault(&self, generation: u64, fault: &Fault) {
+        if let Some(queue) = &self.queue {
+            drop(queue.try_send(Message::ReadFailed { generation, reason: fault.to_string() }));
+        }
+    }
+}
+
+impl Drop for Writer {
+    fn drop(&mut self) {
+        drop(self.queue.take());
+        if let Some(thread) = self.thread.take() {
+            // The thread ends when the queue is empty. Its panics are caught below.
+            drop(thread.join());
+        }
+    }
+}
+
+/// The state of the thread.
+struct WriterState {
+    database: Arc<OpenDatabase>,
+    compaction: Compaction,
+    reopener: Reopener,
+    reserve: DiskReserve,
+    /// Changes whose outcome only the next opening of the file shows.
+    unknown_outcome: Option<UnknownOutcome>,
+}
+
+struct UnknownOutcome {
+    waiting: Vec<OnCommit>,
+    attempt: Attempt,
+    until: Instant,
+}
+
+/// The progress of one transaction.
+#[derive(Default)]
+struct Attempt {
+    /// Its number; `None` before the last of its changes was applied.
+    number: Option<u64>,
+    results: Vec<Result<Rows, ChangeError>>,
+}
+
+impl Attempt {
+    /// Whether it was committed, by the number of commits in the file.
+    fn is_committed(&self, commits: u64) -> bool {
+        self.number == Some(commits)
+    }
+}
+
+impl WriterState {
+    fn run(mut self, submitted: &Receiver<Message>) {
+        while let Some(message) = self.next(submitted) {
+            match message {
+                Message::Change(first) => self.write_group(*first, submitted),
+                Message::ReadFailed { generation, reason } => self.after_read(generation, reason),
+            }
+        }
+        if let Some(UnknownOutcome { waiting, .. }) = self.unknown_outcome.take() {
+            answer_all(waiting, &ChangeError::Storage("the store was closed".into()));
+        }
+    }
+
+    /// The next message; `None` when there will be none.
+    fn next(&mut self, submitted: &Receiver<Message>) -> Option<Message> {
+        loop {
+            let is_failed = self.reopener.reason().is_some();
+            let wait = if is_failed { self.reopener.due_after() } else { self.compaction.due_after() };
+            let Some(wait) = wait else { return submitted.recv().ok() };
+            // Continuous messages must not delay a reopening.
+            let is_due = is_failed && wait.is_zero();
+            match if is_due { Err(RecvTimeoutError::Timeout) } else { submitted.recv_timeout(wait) } {
+                Ok(message) => return Some(message),
+                Err(RecvTimeoutError::Timeout) if is_failed => self.recover(),
+                Err(RecvTimeoutError::Timeout) => {
+                    if let Err(fault) = self.compaction.run(&self.database)
+                        && fault.needs_reopening()
+                    {
+                        self.reopener.fail(fault.to_string());
+                        self.recover();
+                    }
+                }
+                Err(RecvTimeoutError::Disconnected) => return None,
+            }
+        }
+    }
+
+    /// Writes the first change with all others that wait.
+    fn write_group(&mut self, first: Submitted, submitted: &Receiver<Message>) {
+        let (mut changes, mut waiting) = (vec![first.change], vec![first.done]);
+        let mut read_failed = None;
+        while changes.len() < CHANGES_PER_COMMIT && read_failed.is_none() {
+            match submitted.try_recv() {
+                Ok(Message::Change(next)) => {
+                    changes.push(next.change);
+                    waiting.push(next.done);
+                }
+                Ok(Message::ReadFailed { generation, reason }) => read_failed = Some((generation, reason)),
+                Err(_) => break,
+            }
+        }
+        self.write(&changes, waiting);
+        if let Some((generation, reason)) = read_failed {
+            self.after_read(generation, reason);
+        }
+    }
+
+    fn write(&mut self, changes: &[Change], waiting: Vec<OnCommit>) {
+        if let Some(reason) = self.reopener.reason() {
+            return answer_all(waiting, &ChangeError::Unavailable(reason.to_owned()));
+        }
+        self.compaction.record(changes.len());
+        for is_last in [false, true] {
+            let mut attempt = Attempt::default();
+            // redb panics on some kinds of damage. A panic fails the current changes, as any other storage error does.
+            let Err(fault) = catch_panic(|| self.database.with(|database| commit(database, changes, &mut attempt)))
+            else {
+                self.reserve.renew();
+                return answer(waiting, attempt);
+            };
+            let reason = fault.to_string();
+            tracing::error!(reason, changes = waiting.len(), "the store failed to commit");
+            if !fault.needs_reopening() {
+                return answer_all(waiting, &ChangeError::Storage(reason));
+            }
+            match self.reopener.reopen() {
+                Ok(commits) if attempt.is_committed(commits) => return answer(waiting, attempt),
+                Ok(_) if is_last => {
+                    self.reopener.fail(reason.clone());
+                    return answer_all(waiting, &ChangeError::Unavailable(reason));
+                }
+                Ok(_) => {}
+                Err(error) => {
+                    tracing::error!(error, "the store could not be opened again");
+                    self.reopener.fail(reason.clone());
+                    if attempt.number.is_none() {
+                        return answer_all(waiting, &ChangeError::Unavailable(reason));
+                    }
+                    self.unknown_outcome =
+                        Some(UnknownOutcome { waiting, attempt, until: Instant::now() + OUTCOME_TIMEOUT });
+                    return;
+                }
+            }
+        }
+    }
+
+    /// A read failed, and with it all further work on that opening of the file.
+    fn after_read(&mut self, generation: u64, reason: String) {
+        if self.reopener.reason().is_none() && generation == self.database.generation() {
+            tracing::error!(reason, "the store failed to read");
+            self.reopener.fail(reason);
+            self.recover();
+        }
+    }
+
+    /// Reopens the file and tests whether it can be written.
+    fn recover(&mut self) {
+        match self.reopener.reopen() {
+            Err(error) => {
+                self.reopener.fail(error.clone());
+                if let Some(UnknownOutcome { waiting, .. }) =
+                    self.unknown_outcome.take_if(|late| late.until <= Instant::now())
+                {
+                    answer_all(waiting, &ChangeError::Storage(error));
+                }
+            }
+            Ok(commits) => {
+                if let Some(UnknownOutcome { waiting, attempt, .. }) = self.unknown_outcome.take() {
+                    if attempt.is_committed(commits) {
+                        answer(waiting, attempt);
+                    } else {
+                        let reason = self.reopener.reason().unwrap_or_default().to_owned();
+                        answer_all(waiting, &ChangeError::Unavailable(reason));
+                    }
+                }
+                match self.reopener.probe() {
+                    Ok(()) => {
+                        self.reopener.succeed();
+                        self.reserve.renew();
+                    }
+                    Err(fault) => {
+                        self.reopener.fail(fault.to_string());
+                        // An error here is found by the next attempt as well; until then the store can be read.
+                        drop(self.reopener.reopen());
+                    }
+                }
+            }
+        }
+    }
+}
+
+fn answer(waiting: Vec<OnCommit>, attempt: Attempt) {
+    waiting.into_iter().zip(attempt.results).for_each(|(done, result)| done(result));
+}
+
+fn answer_all(waiting: Vec<OnCommit>, error: &ChangeError) {
+    waiting.into_iter().for_each(|done| done(Err(error.clone())));
+}
+
+/// Writes `changes` in order in one transaction, durable when this returns. One result per change.
+fn commit(database: &Database, changes: &[Change], attempt: &mut Attempt) -> Result<(), Fault> {
+    let mut transaction = database.begin_write()?;
+    transaction.set_durability(Durability::Immediate)?;
+    let number = {
+        let mut tables = Writing::open(&transaction)?;
+        for change in changes {
+            attempt.results.push(match tables.apply(change.clone()) {
+                Ok(rows) => Ok(rows),
+                Err(ApplyError::Refused(refusal)) => Err(refusal),
+                Err(ApplyError::Fault(fault)) => return Err(fault),
+            });
+        }
+        // A completely refused group changed nothing: it needs no commit.
+        if attempt.results.iter().all(Result::is_err) { None } else { Some(tables.meta.count_commit()?) }
+    };
+    if number.is_none() {
+        transaction.abort()?;
+    } else {
+        attempt.number = number;
+        transaction.commit()?;
+    }
+    Ok(())
+}

@@ -1,0 +1,48 @@
+//! Stored usage: images and price per account and month, and per key and day.
+
+use serde::{Deserialize, Serialize};
+
+use super::record::record_of_one_version;
+
+/// An account's usage in a month, in the newest form.
+pub type Usage = UsageV1;
+
+/// A key's usage on a day, in the newest form.
+pub type KeyDay = KeyDayV1;
+
+/// An account's usage in a month, as stored. Account and month are the key of the table.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum UsageRecord {
+    /// Since schema 2.
+    V1(UsageV1),
+}
+
+/// Version 1 of an account's usage in a month.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct UsageV1 {
+    /// Images billed.
+    pub images: u64,
+    /// Their price, in millionths of a dollar.
+    pub microdollars: u64,
+}
+
+/// A key's usage on a day (UTC), as stored. Account, day and key are the key of the table.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub enum KeyDayRecord {
+    /// Since schema 6.
+    V1(KeyDayV1),
+}
+
+/// Version 1 of a key's usage on a day.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct KeyDayV1 {
+    /// Images billed, as in the account's month: pictures, and one for each started second of a clip.
+    pub images: u64,
+    /// Length of the clips among them.
+    pub milliseconds: u64,
+    /// Their price, in millionths of a dollar.
+    pub microdollars: u64,
+}
+
+record_of_one_version!(UsageRecord, UsageV1);
+record_of_one_version!(KeyDayRecord, KeyDayV1);

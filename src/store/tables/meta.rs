@@ -1,0 +1,83 @@
+//! Single numbers: generated backdrops of the day, number of commits, and the account whose job was started last.
+//!
+//! An older version ignores unknown rows, so a new row needs no new schema. Exports omit them: the schema is
+//! the importing program's, and the daily count of a copy starts at zero.
+
+use redb::{ReadOnlyTable, ReadTransaction, ReadableTable, Table, TableError, WriteTransaction};
+use sha2::{Digest, Sha256};
+
+use super::{META, Text};
+use crate::store::storage_fault::Fault;
+use crate::store::{Day, GeneratedCount};
+
+/// Row of the generated backdrops of the last day.
+const GENERATED: &str = "generated";
+
+/// Row of the number of committed transactions, which shows after a fault whether the last one was committed.
+const COMMITS: &str = "commits";
+
+/// Row of the account whose job was started last, as [`turn_of`] encodes it.
+const LAST_TURN: &str = "last_turn";
+
+/// The table of single numbers.
+pub(in crate::store) struct Meta<T>(T);
+
+pub(super) type Writing<'txn> = Meta<Table<'txn, Text, u64>>;
+pub(in crate::store) type Reading = Meta<ReadOnlyTable<Text, u64>>;
+
+impl<'txn> Writing<'txn> {
+    pub(super) fn create(transaction: &'txn WriteTransaction) -> Result<Self, TableError> {
+        transaction.open_table(META).map(Self)
+    }
+}
+
+impl Reading {
+    pub(in crate::store) fn open(transaction: &ReadTransaction) -> Result<Self, TableError> {
+        transaction.open_table(META).map(Self)
+    }
+}
+
+impl<T: ReadableTable<Text, u64>> Meta<T> {
+    /// Backdrops of the last day on which one was generated; `None` before the first.
+    pub(in crate::store) fn generated(&self) -> Result<Option<GeneratedCount>, Fault> {
+        Ok(self.0.get(GENERATED)?.map(|row| GeneratedCount::unpacked(row.value())))
+    }
+
+    /// How many transactions were committed.
+    pub(in crate::store) fn commits(&self) -> Result<u64, Fault> {
+        Ok(self.0.get(COMMITS)?.map_or(0, |row| row.value()))
+    }
+
+    /// The account whose job was started last, as [`turn_of`] encodes it; `None` before the first.
+    pub(in crate::store) fn last_turn(&self) -> Result<Option<u64>, Fault> {
+        Ok(self.0.get(LAST_TURN)?.map(|row| row.value()))
+    }
+}
+
+impl Writing<'_> {
+    /// Counts a generated backdrop.
+    pub(in crate::store) fn count_generated(&mut self, day: Day) -> Result<GeneratedCount, Fault> {
+        let counted = self.generated()?.unwrap_or_default().with_one_more(day);
+        self.0.insert(GENERATED, counted.packed())?;
+        Ok(counted)
+    }
+
+    /// Counts the current transaction; returns its number.
+    pub(in crate::store) fn count_commit(&mut self) -> Result<u64, Fault> {
+        let number = self.commits()?.wrapping_add(1);
+        self.0.insert(COMMITS, number)?;
+        Ok(number)
+    }
+
+    /// Records that a job of an account was started.
+    pub(in crate::store) fn record_turn(&mut self, account: &str) -> Result<(), Fault> {
+        self.0.insert(LAST_TURN, turn_of(account))?;
+        Ok(())
+    }
+}
+
+/// The place of an account in the cycle of accounts: a hash of its name, the same at every start.
+pub(in crate::store) fn turn_of(account: &str) -> u64 {
+    let [a, b, c, d, e, f, g, h, ..] = <[u8; 32]>::from(Sha256::digest(account));
+    u64::from_be_bytes([a, b, c, d, e, f, g, h])
+}
