@@ -1,71 +1,79 @@
-//! The second look. In the small copy of a picture a face may be a dozen pixels wide: enough to suspect one, too little to
-//! be sure of it or to place its eyes. Each suspect is therefore cut out with its surroundings and shown again, larger.
+//! Refines face candidates: detects again in an enlarged crop around each one.
+//!
+//! In the small copy of a picture a face may be a dozen pixels wide: enough for a candidate, too little to confirm it or to
+//! place its landmarks.
 
-use super::decode::{distinct, overlap};
-use super::{Eye, look};
+use super::decode::{iou, non_maximum_suppression};
+use super::detector::{FaceDetector, detect_at};
 use crate::image::{Buffer, Face, Frame, Size};
 use crate::model::SegmentError;
 
-/// The score from which a face is looked at again. Below it, in the small copy, are next to no faces.
-pub(super) const SUSPECT: f32 = 0.35;
+/// The score from which a detection in the small copy is a candidate. Below it are next to no faces.
+pub(super) const CANDIDATE_SCORE: f32 = 0.35;
 
-/// Faces that are looked at again at most, the surest.
-const SUSPECTS: usize = 8;
+/// Candidates that are refined at most, those of the best scores.
+const MAX_CANDIDATES: usize = 8;
 
-/// Side of what is cut out, in the face's longer side.
-const AROUND: f32 = 2.0;
+/// Side of the crop, as a multiple of the face's longer side.
+const CROP_SCALE: f32 = 2.0;
 
-/// Side at which it is shown.
-const SIDE: u32 = 160;
+/// Side that the crop is resampled to.
+const CROP_SIDE: u32 = 160;
 
-/// The score from which something in the second look is compared with the suspect.
-const SEEN: f32 = 0.1;
+/// The score from which a detection in the crop is compared with the candidate.
+const CROP_SCORE: f32 = 0.1;
 
-/// A face in the second look is the suspected one when they overlap by so much.
-const SAME: f32 = 0.3;
+/// The intersection over union from which a detection in the crop is the candidate.
+const MIN_IOU: f32 = 0.3;
 
-/// Of `suspects`, the surest first, those that the second look finds again and is sure of, as it sees them.
-pub(super) fn look_again(frame: &Frame, eye: &dyn Eye, suspects: &[Face]) -> Result<Vec<Face>, SegmentError> {
-    let mut sure = Vec::new();
-    for suspect in suspects.iter().take(SUSPECTS) {
-        let Some(window) = Window::around(suspect) else { continue };
-        let seen = look(&window.copied(frame), eye, SIDE, SEEN)?;
-        let seen = seen.into_iter().map(|face| window.back(&face)).map(|face| (overlap(suspect, &face), face));
-        let same = seen.filter(|(overlap, _)| *overlap >= SAME);
+/// Of `candidates`, best score first, those detected again in their crop with at least the detector's threshold, as detected
+/// there.
+pub(super) fn refine(
+    frame: &Frame,
+    detector: &dyn FaceDetector,
+    candidates: &[Face],
+) -> Result<Vec<Face>, SegmentError> {
+    let mut confirmed = Vec::new();
+    for candidate in candidates.iter().take(MAX_CANDIDATES) {
+        let Some(crop) = Crop::around(candidate) else { continue };
+        let detections = detect_at(&crop.extracted(frame), detector, CROP_SIDE, CROP_SCORE)?;
+        let detections =
+            detections.into_iter().map(|face| crop.map_back(&face)).map(|face| (iou(candidate, &face), face));
+        let same = detections.filter(|(iou, _)| *iou >= MIN_IOU);
         let best = same.max_by(|(one, face), (two, other)| (one * face.score).total_cmp(&(two * other.score)));
-        sure.extend(best.map(|(_, face)| face).filter(|face| face.score >= eye.threshold()));
+        confirmed.extend(best.map(|(_, face)| face).filter(|face| face.score >= detector.threshold()));
     }
-    Ok(distinct(sure))
+    Ok(non_maximum_suppression(confirmed))
 }
 
-/// A square of a picture, which may reach beyond it.
+/// A square crop of a picture, which may reach beyond its border.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Window {
+struct Crop {
     left: i64,
     top: i64,
-    /// Pixels of the picture, on a side, that become one. Close to what the network is shown, so that a face that fills
-    /// a large picture does not cost a second one; and never fewer pixels than that.
+    /// Side, in pixels of the picture, of the block averaged into one pixel: a face that fills a large picture then does not
+    /// need a second copy of it. The crop never has fewer pixels than the network's input.
     block: u32,
     /// Blocks on a side.
     side: u32,
 }
 
-impl Window {
-    /// Nothing where the box has no sensible extent.
+impl Crop {
+    /// `None` where the box has no valid extent.
     fn around(face: &Face) -> Option<Self> {
-        let longer = (face.right - face.left).max(face.bottom - face.top) * AROUND;
+        let longer = (face.right - face.left).max(face.bottom - face.top) * CROP_SCALE;
         let centre = [(face.left + face.right) / 2.0, (face.top + face.bottom) / 2.0];
-        let sound = (1.0..1e6).contains(&longer) && centre.into_iter().all(|at| at.abs() < 1e6);
-        sound.then(|| {
-            let block = (longer / (2 * SIDE) as f32).max(1.0) as u32;
+        let valid = (1.0..1e6).contains(&longer) && centre.into_iter().all(|at| at.abs() < 1e6);
+        valid.then(|| {
+            let block = (longer / (2 * CROP_SIDE) as f32).max(1.0) as u32;
             let side = (longer / block as f32).ceil() as u32;
             let [left, top] = centre.map(|at| (at - (side * block) as f32 / 2.0).round() as i64);
             Self { left, top, block, side }
         })
     }
 
-    /// The square as a picture; transparent, which is shown as grey, where there is nothing.
-    fn copied(&self, frame: &Frame) -> Frame {
+    /// The crop as a picture; transparent, which counts as grey, outside the frame.
+    fn extracted(&self, frame: &Frame) -> Frame {
         let Size { width, height } = frame.size();
         let range = |first: i64, index: u32, end: u32| {
             let from = first + i64::from(index * self.block);
@@ -90,8 +98,8 @@ impl Window {
         Frame::new(Size::new(self.side, self.side), Buffer::from(pixels))
     }
 
-    /// A face in the square, in pixels of the picture.
-    fn back(&self, face: &Face) -> Face {
+    /// A face in the crop, in pixels of the picture.
+    fn map_back(&self, face: &Face) -> Face {
         let (block, left, top) = (self.block as f32, self.left as f32, self.top as f32);
         Face {
             left: face.left * block + left,
@@ -113,10 +121,10 @@ mod tests {
     }
 
     #[test]
-    fn a_window_is_twice_the_face_around_its_middle() {
-        let window = Window::around(&face(100.0, 50.0, 40.0, 60.0)).expect("a box");
-        assert_eq!(window, Window { left: 60, top: 20, block: 1, side: 120 });
-        let large = Window::around(&face(0.0, 0.0, 1000.0, 1600.0)).expect("a box");
+    fn a_crop_is_twice_the_face_around_its_centre() {
+        let crop = Crop::around(&face(100.0, 50.0, 40.0, 60.0)).expect("a box");
+        assert_eq!(crop, Crop { left: 60, top: 20, block: 1, side: 120 });
+        let large = Crop::around(&face(0.0, 0.0, 1000.0, 1600.0)).expect("a box");
         assert_eq!((large.block, large.side), (10, 320));
         assert_eq!((large.left, large.top), (-1100, -800));
         for bad in [
@@ -125,27 +133,27 @@ mod tests {
             face(3e6, 0.0, 9.0, 9.0),
             face(0.0, 0.0, 1e9, 9.0),
         ] {
-            assert_eq!(Window::around(&bad), None, "{bad:?}");
+            assert_eq!(Crop::around(&bad), None, "{bad:?}");
         }
     }
 
     #[test]
-    fn what_lies_outside_is_transparent_and_blocks_are_means() {
+    fn pixels_outside_the_frame_are_transparent_and_blocks_are_means() {
         let pixels = (0..4_u8).flat_map(|at| [at * 10, 0, 200, 255]).collect::<Vec<u8>>();
         let frame = Frame::new(Size::new(2, 2), Buffer::from(pixels));
-        let copy = Window { left: -1, top: 0, block: 1, side: 2 }.copied(&frame);
+        let copy = Crop { left: -1, top: 0, block: 1, side: 2 }.extracted(&frame);
         assert_eq!(copy.pixels(), [[0, 0, 0, 0], [0, 0, 200, 255], [0, 0, 0, 0], [20, 0, 200, 255]].as_flattened());
-        let mean = Window { left: 0, top: 0, block: 2, side: 1 }.copied(&frame);
+        let mean = Crop { left: 0, top: 0, block: 2, side: 1 }.extracted(&frame);
         assert_eq!(mean.pixels(), [15, 0, 200, 255]);
-        let half = Window { left: 1, top: 0, block: 2, side: 1 }.copied(&frame);
+        let half = Crop { left: 1, top: 0, block: 2, side: 1 }.extracted(&frame);
         assert_eq!(half.pixels(), [20, 0, 200, 127]);
     }
 
     #[test]
-    fn there_and_back_is_the_same_place() {
-        let window = Window { left: -7, top: 11, block: 3, side: 50 };
-        let back = window.back(&face(4.0, 5.0, 6.0, 7.0));
-        assert_eq!([back.left, back.top, back.right, back.bottom], [5.0, 26.0, 23.0, 47.0]);
-        assert_eq!(back.landmarks[0], [5.0, 26.0]);
+    fn a_face_in_the_crop_is_mapped_to_the_frame() {
+        let crop = Crop { left: -7, top: 11, block: 3, side: 50 };
+        let moved = crop.map_back(&face(4.0, 5.0, 6.0, 7.0));
+        assert_eq!([moved.left, moved.top, moved.right, moved.bottom], [5.0, 26.0, 23.0, 47.0]);
+        assert_eq!(moved.landmarks[0], [5.0, 26.0]);
     }
 }

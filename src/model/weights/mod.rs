@@ -1,4 +1,4 @@
-//! Trained weights: the project's own files, and how others become one.
+//! Trained weights: the project's file format, loading, checking and saving.
 //!
 //! A weights file is a safetensors container of half-precision tensors in PyTorch's layout (OIHW), batch
 //! normalisation folded in, with metadata that names it (`name`, `version`, `licence`) and its network (`architecture`,
@@ -37,7 +37,7 @@ pub enum WeightsError {
     Io {
         /// The file.
         path: String,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
     /// Larger than any file of our networks.
@@ -46,28 +46,28 @@ pub enum WeightsError {
         /// The file's size.
         bytes: u64,
     },
-    /// Not the container its name promises.
+    /// Not a valid container of its format.
     #[error("not a readable {format} file: {reason}")]
     Container {
         /// safetensors or PyTorch checkpoint.
         format: &'static str,
-        /// What is wrong.
+        /// The reader's error.
         reason: String,
     },
-    /// A container, but not one of ours.
+    /// A container without our metadata.
     #[error(
         "metadata field `{0}` is missing or malformed: not a Backdrop weights file (`backdrop weights import` makes one)"
     )]
     Metadata(&'static str),
-    /// Another network.
+    /// Weights of another network.
     #[error("weights for the network `{found}`, expected `{expected}`")]
     Architecture {
-        /// What the file says.
+        /// The file's network.
         found: String,
-        /// What was wanted.
+        /// The network that was expected.
         expected: String,
     },
-    /// The first tensor, in the order of the network, that is not there.
+    /// The first tensor, in the order of the network, that is missing.
     #[error("tensor {name:?} (shape {shape:?}) is missing")]
     Missing {
         /// Its name.
@@ -80,12 +80,12 @@ pub enum WeightsError {
     Shape {
         /// Its name.
         name: String,
-        /// What the file holds.
+        /// The shape in the file.
         found: Vec<usize>,
-        /// What the network needs.
+        /// The shape in the network.
         expected: Vec<usize>,
     },
-    /// Tensors the network does not know.
+    /// Tensors that the network does not have.
     #[error("tensors that the network does not have: {}", list(.0))]
     Surplus(Vec<String>),
     /// A tensor of integers, booleans or eight-bit floats.
@@ -104,16 +104,16 @@ pub enum WeightsError {
         /// The first such value.
         value: f64,
     },
-    /// A file that is not what the manifest says.
+    /// A file that differs from the manifest.
     #[error("{file}: {field} is {found}, the manifest says {expected}")]
     Manifest {
         /// The file.
         file: String,
-        /// What differs.
+        /// The field that differs.
         field: &'static str,
-        /// What the file has.
+        /// Its value in the file.
         found: String,
-        /// What the manifest has.
+        /// Its value in the manifest.
         expected: String,
     },
 }
@@ -137,21 +137,21 @@ pub struct Tensor {
     pub values: Vec<f32>,
 }
 
-/// What a weights file says about itself.
+/// The metadata of a weights file.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Card {
-    /// Name of the model, as told to callers.
+    /// Name of the model, as reported to callers.
     pub name: String,
-    /// Counts up with every change of the numbers.
+    /// Increases with every change of the values.
     pub version: String,
-    /// The network the numbers are for.
+    /// The network.
     pub network: Network,
-    /// Under which terms the numbers may be used.
+    /// Licence of the values.
     pub licence: String,
 }
 
 impl Card {
-    /// Side of the square input of a network that cuts out.
+    /// Side of the square input of a segmentation network.
     ///
     /// # Errors
     /// When it is another network.
@@ -162,7 +162,7 @@ impl Card {
         }
     }
 
-    /// How much larger a network that enlarges makes a picture.
+    /// The factor of an upscaling network.
     ///
     /// # Errors
     /// When it is another network.
@@ -173,7 +173,7 @@ impl Card {
         }
     }
 
-    /// The score from which a network that finds faces means it.
+    /// The score from which a face detection network's output is a face.
     ///
     /// # Errors
     /// When it is another network.
@@ -184,7 +184,7 @@ impl Card {
         }
     }
 
-    /// An error unless the numbers are for `wanted`.
+    /// An error unless the weights are for `wanted`.
     ///
     /// # Errors
     /// When they are for another network.
@@ -208,7 +208,7 @@ pub struct Weights {
 }
 
 impl Weights {
-    /// The weights for cutting out that are part of the binary.
+    /// The embedded segmentation weights.
     ///
     /// # Panics
     /// Never: a test loads them.
@@ -217,7 +217,7 @@ impl Weights {
         Self::built_in(BuiltIn::Fgnet)
     }
 
-    /// Weights that are part of the binary.
+    /// Embedded weights.
     ///
     /// # Panics
     /// Never: a test loads them all.
@@ -252,13 +252,13 @@ impl Weights {
         Ok(Self { card, tensors, sha256: digest(bytes), bytes: bytes.len() as u64 })
     }
 
-    /// Weights that no file holds yet.
+    /// Weights that are not from a file.
     fn from_tensors(card: Card, tensors: HashMap<String, Tensor>) -> Result<Self, WeightsError> {
         let weights = Self { card, tensors: halved(tensors)?, sha256: String::new(), bytes: 0 };
         Ok(weights.described())
     }
 
-    /// With the size and digest of the file that [`Weights::save`] would write.
+    /// Adds the size and digest of the file that [`Weights::save`] would write.
     fn described(mut self) -> Self {
         let file = self.to_bytes();
         self.sha256 = digest(&file);
@@ -266,7 +266,7 @@ impl Weights {
         self
     }
 
-    /// What the file says about itself.
+    /// The metadata.
     #[must_use]
     pub const fn card(&self) -> &Card {
         &self.card
@@ -281,7 +281,7 @@ impl Weights {
         Ok(self)
     }
 
-    /// The same numbers under another card, of the same network.
+    /// The same values under another card, of the same network.
     ///
     /// # Panics
     /// When the tensors of the card's network are others.
@@ -292,7 +292,7 @@ impl Weights {
         self.described()
     }
 
-    /// Name and version, as told to callers: `fgnet-384/1`.
+    /// Name and version, as reported to callers: `fgnet-384/1`.
     #[must_use]
     pub fn model(&self) -> String {
         format!("{}/{}", self.card.name, self.card.version)
@@ -318,7 +318,7 @@ impl Weights {
         self.tensors.get(name).ok_or_else(|| WeightsError::Missing { name: name.to_owned(), shape: Vec::new() })
     }
 
-    /// Adds to all values of a tensor, for tests that want to see a difference noticed.
+    /// Adds to all values of a tensor, for tests of comparisons.
     #[cfg(all(test, feature = "gpu"))]
     pub(in crate::model) fn perturb(&mut self, name: &str, by: f32) {
         let tensor = self.tensors.get_mut(name).expect("a tensor of the network");
@@ -349,7 +349,7 @@ impl Weights {
             header.insert(name, entry);
         }
         let mut header = serde_json::Value::Object(header).to_string().into_bytes();
-        // The format asks for a header that ends on a multiple of eight.
+        // The format requires a header that ends on a multiple of eight.
         header.resize(header.len().next_multiple_of(8), b' ');
         let mut file = (header.len() as u64).to_le_bytes().to_vec();
         file.append(&mut header);
@@ -366,7 +366,7 @@ impl Weights {
     }
 }
 
-/// The network's tensors, and nothing else. The first that is missing, in the order of the network, is the error.
+/// Exactly the network's tensors. The error is the first that is missing, in the order of the network.
 fn exactly(
     network: Network,
     source: &HashMap<String, import::Entry<'_>>,
