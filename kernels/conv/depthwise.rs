@@ -61,7 +61,7 @@ impl Depthwise {
         self.channels
     }
 
-    /// Output rows, or columns, for so many input rows, or columns.
+    /// Output rows or columns for `extent` input rows or columns.
     #[must_use]
     pub const fn output_extent(&self, extent: usize) -> usize {
         extent.div_ceil(self.stride)

@@ -128,7 +128,7 @@ impl Separable {
 /// `project(depthwise(expand(x))) (+ x)`: MobileNetV2's inverted residual. `expand` may be any dense convolution.
 ///
 /// Sandler et al., "MobileNetV2: Inverted Residuals and Linear Bottlenecks", CVPR 2018. The expanded plane is the
-/// widest of the network by far (14 MB at 192² × 96), so it is made a few rows at a time where it would not stay in
+/// widest of the network by far (14 MB at 192² × 96), so it is computed a few rows at a time where it would not stay in
 /// the cache.
 #[derive(Debug)]
 pub struct InvertedResidual {

@@ -18,7 +18,7 @@ pub struct Shadow<'a> {
     pub coverage: &'a [f32],
     /// sRGB.
     pub color: [u8; 3],
-    /// What the coverage is multiplied by, 0..=1.
+    /// Factor of the coverage, 0..=1.
     pub opacity: f32,
 }
 
@@ -82,19 +82,19 @@ pub fn row(canvas: &mut [u8], layers: &Row<'_>) {
             }
         }
         let [red, green, blue, alpha] = *pixel;
-        let mut pixel_sum = Accumulator { sum: [0.0; 3], rest: 1.0 };
-        pixel_sum.add(light([red, green, blue]), f32::from(alpha) / 255.0);
+        let mut accumulated = Accumulator { sum: [0.0; 3], transmittance: 1.0 };
+        accumulated.add(light([red, green, blue]), f32::from(alpha) / 255.0);
         if let Some((_, color)) = strokes {
-            pixel_sum.add(color, f32::from(stroke) / 255.0);
+            accumulated.add(color, f32::from(stroke) / 255.0);
         }
         if let Some((_, color, _)) = shadows {
-            pixel_sum.add(color, shadow);
+            accumulated.add(color, shadow);
         }
         if background[3] > 0 {
             let [red, green, blue, alpha] = background;
-            pixel_sum.add(light([red, green, blue]), f32::from(alpha) / 255.0);
+            accumulated.add(light([red, green, blue]), f32::from(alpha) / 255.0);
         }
-        *pixel = pixel_sum.finished(encoded);
+        *pixel = accumulated.finished(encoded);
     }
 }
 
@@ -108,21 +108,21 @@ struct Accumulator {
     /// Premultiplied linear light.
     sum: [f32; 3],
     /// Transmittance of the layers so far: the share of the next one that shows.
-    rest: f32,
+    transmittance: f32,
 }
 
 impl Accumulator {
     fn add(&mut self, color: [f32; 3], coverage: f32) {
-        let share = self.rest * coverage;
+        let share = self.transmittance * coverage;
         for (sum, color) in self.sum.iter_mut().zip(color) {
             *sum += share * color;
         }
         // Exactly 0 under an opaque layer.
-        self.rest -= share;
+        self.transmittance -= share;
     }
 
     fn finished(self, encoded: &[u8; 65536]) -> [u8; 4] {
-        let alpha = 1.0 - self.rest;
+        let alpha = 1.0 - self.transmittance;
         let coverage = byte(alpha);
         if coverage == 0 {
             return [0; 4];

@@ -20,7 +20,7 @@ pub struct Paint {
     pub stroke: [u8; 3],
     /// Of the shadow.
     pub shadow: [u8; 3],
-    /// What the shadow's coverage is multiplied by, 0..=1.
+    /// Factor of the shadow's coverage, 0..=1.
     pub opacity: f32,
 }
 
@@ -64,14 +64,14 @@ fn dst_over_kernel(
         result = select(under >> 24 == 0, 0u32, under);
     } else if above >> 24 < 255 && !(bare && under >> 24 == 0) {
         let of_canvas = f32::cast_from(above >> 24) / 255.0;
-        let mut rest = 1.0 - of_canvas;
-        let of_stroke = rest * (f32::cast_from(stroke) / 255.0);
-        rest -= of_stroke;
-        let of_shadow = rest * shadow;
-        rest -= of_shadow;
-        let of_background = rest * (f32::cast_from(under >> 24) / 255.0);
-        rest -= of_background;
-        let alpha = 1.0 - rest;
+        let mut transmittance = 1.0 - of_canvas;
+        let of_stroke = transmittance * (f32::cast_from(stroke) / 255.0);
+        transmittance -= of_stroke;
+        let of_shadow = transmittance * shadow;
+        transmittance -= of_shadow;
+        let of_background = transmittance * (f32::cast_from(under >> 24) / 255.0);
+        transmittance -= of_background;
+        let alpha = 1.0 - transmittance;
         let coverage = byte(unit(alpha));
         result = 0u32;
         if coverage > 0 {

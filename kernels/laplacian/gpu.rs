@@ -3,7 +3,7 @@
 //! Two kernels: fit the line of every window, then sum the residuals of the fits at every pixel. Nothing is stored
 //! between two products: a window's covariance costs less to compute than to read.
 //!
-//! There is no f64 here, and f32 would not do: where the colours of a window lie on a line (every grey edge) the
+//! GPUs have no f64, and f32 is not enough: where the colours of a window lie on a line (every grey edge) the
 //! determinant is ten orders of magnitude below its terms. But colours are whole numbers. With `M = 81 · 255² Σ`,
 //! a matrix of whole numbers below 2²¹, the cofactors and the determinant of `M` are exact in 64-bit integers, and
 //!
@@ -11,7 +11,7 @@
 //! det(M + r) = det M + r · (sum of the principal minors) + r² · trace M + r³        r = 9 · 255² ε
 //! ```
 //!
-//! has no negative term: it loses nothing in f32, and no more do the other minors. They give the rows of `W`, where
+//! has no negative term: it is accurate in f32, and so are the other minors. They give the rows of `W`, where
 //! `(M + r)⁻¹ = Wᵀ W`; the inverse itself, rounded to 32 bits, would not be positive where a window has two colours, but
 //! `Wᵀ (W v)` errs only in directions that the window's colours do not have. Windows store their line as its value at the
 //! centre's colour, so that the second kernel, too, multiplies with exact differences of whole numbers.
@@ -314,7 +314,7 @@ impl Laplacian for CubeBackend {
     }
 }
 
-/// `L plane` for the matting Laplacian of `picture` (u32 `[H, W]`, packed RGBA8), on the device that they lie on.
+/// `L plane` for the matting Laplacian of `picture` (u32 `[H, W]`, packed RGBA8), on their device.
 #[must_use]
 pub fn laplacian(picture: Tensor<2, Int>, plane: Tensor<2>) -> Tensor<2> {
     Tensor::from_dispatch(<Dispatch as Laplacian>::laplacian(picture.into_dispatch(), plane.into_dispatch()))

@@ -25,6 +25,7 @@
 pub mod cpu;
 #[cfg(feature = "gpu")]
 pub mod gpu;
+mod passes;
 mod runs;
 
 /// ε of the paper: the regularisation of the colour line in flat windows.

@@ -6,7 +6,7 @@ use std::ops::Range;
 /// Pixels in a unit of parallel work.
 const CHUNK_LANES: usize = 4096;
 
-/// Consecutive pixels of one row, and where they lie in a compact array.
+/// Consecutive pixels of one row, and their offset in a compact array.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Run {
     pub(super) x: i32,
@@ -32,7 +32,7 @@ impl Runs {
         &self.runs[self.rows[row] as usize..self.rows[row + 1] as usize]
     }
 
-    /// Where pixel (`x`, `y`), which must be in the set, lies in the compact array.
+    /// Index of pixel (`x`, `y`), which must be in the set, in the compact array.
     pub(super) fn index(&self, x: i32, y: i32) -> u32 {
         let row = self.of_row(y);
         let run = row[row.partition_point(|run| run.x <= x) - 1];
@@ -86,7 +86,7 @@ impl Runs {
     }
 }
 
-/// A run of windows; `pixels` is where its top-left pixel of each of the three rows lies in A.
+/// A run of windows; `pixels` are the indices in A of its first pixel in each of the three rows.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct WindowRun {
     pub(super) at: u32,
@@ -94,7 +94,7 @@ pub(super) struct WindowRun {
     pub(super) pixels: [u32; 3],
 }
 
-/// A run of unknown pixels; `windows` is where its window up-left, left and down-left lies in W.
+/// A run of unknown pixels; `windows` are the indices in W of its windows up-left, left and down-left.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct UnknownRun {
     pub(super) x: i32,
@@ -105,7 +105,7 @@ pub(super) struct UnknownRun {
     pub(super) windows: [u32; 3],
 }
 
-/// Runs that one task works on, and what they own of the compact arrays.
+/// Runs of one task, and its parts of the compact arrays.
 #[derive(Clone, Debug)]
 pub(super) struct Chunk {
     pub(super) runs: Range<usize>,

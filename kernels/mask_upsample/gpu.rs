@@ -19,7 +19,7 @@ pub(crate) struct Stretch {
     pub(crate) rows: u32,
     pub(crate) width: u32,
     pub(crate) height: u32,
-    // Divided on the host: a GPU need not round a quotient exactly, and a trimap's threshold would show it.
+    // Divided on the host: a GPU need not round a quotient exactly, which could move a label across the trimap's threshold.
     across: f32,
     down: f32,
 }
@@ -36,7 +36,7 @@ pub(crate) fn stretch((columns, rows): (usize, usize), (width, height): (usize, 
     )
 }
 
-/// Where pixel `at` lies on an axis of `cells`, each `step` long.
+/// Position of pixel `at` on an axis of `cells`, `step` cells per pixel.
 #[cube]
 fn place(at: u32, cells: u32, step: f32) -> f32 {
     let place = (f32::cast_from(at) + 0.5) * step - 0.5;

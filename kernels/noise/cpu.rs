@@ -188,7 +188,7 @@ fn fill_cells(x: &[f32], y: &[f32], seed: u32, jitter: f32, out: (&mut [f32], &m
     }
 }
 
-/// Fills a plane (`width` a row) with the fractal sum of a surface seen in perspective.
+/// Fills a plane (`width` a row) with the fractal sum over a surface in perspective.
 ///
 /// # Panics
 /// When the plane is not whole rows.

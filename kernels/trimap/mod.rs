@@ -36,8 +36,8 @@ pub const FOREGROUND: u8 = 255;
 pub struct Params {
     /// Radii of the ellipse across and down, in cells, up to [`MAX_RADIUS`].
     pub radii: [f32; 2],
-    /// Mask above which all of the ellipse must lie for foreground.
+    /// Least mask value over the whole ellipse for foreground.
     pub foreground: f32,
-    /// Mask below which all of the ellipse must lie for background.
+    /// Greatest mask value over the whole ellipse for background.
     pub background: f32,
 }

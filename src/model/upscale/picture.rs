@@ -5,7 +5,7 @@ use backdrop_kernels::conv::Tile;
 use crate::image::{Frame, Size};
 use crate::model::weights::architecture::upscale::RECEPTIVE_RADIUS;
 
-/// A pixel's own colour is weighted by its alpha as a share of the highest alpha up to so many pixels away.
+/// A pixel's own colour is weighted by its alpha as a share of the highest alpha up to this many pixels away.
 pub(super) const WEIGHT_RADIUS: usize = 2;
 
 /// The picture to upscale.

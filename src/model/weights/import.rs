@@ -5,12 +5,14 @@ use std::path::Path;
 
 #[cfg(feature = "pytorch")]
 use burn_store::pytorch_reader;
-use safetensors::tensor::TensorView;
 
 use super::architecture::{Architecture, Network, fgnet};
-use super::{Card, Tensor, Weights, WeightsError, decode, exactly, open, read};
 #[cfg(feature = "pytorch")]
-use super::{MAX_FILE_BYTES, io_error};
+use super::container::checkpoint_error;
+use super::container::{Entry, open, read};
+#[cfg(feature = "pytorch")]
+use super::error::{MAX_FILE_BYTES, io_error};
+use super::{Card, Tensor, Weights, WeightsError, exactly};
 
 /// Prefixes of the weights in a checkpoint, best first: averaged ones are the better model.
 #[cfg(feature = "pytorch")]
@@ -21,75 +23,6 @@ const NETWORK: Network = Network::Fgnet { input_side: 384 };
 
 /// Prefix of the auxiliary heads of training.
 const TRAINING_ONLY: &str = "side.";
-
-/// A tensor whose values were not read yet.
-pub(super) enum Entry<'a> {
-    /// In a safetensors file.
-    Safetensors(TensorView<'a>),
-    /// In a PyTorch checkpoint.
-    #[cfg(feature = "pytorch")]
-    Pytorch(pytorch_reader::Tensor),
-}
-
-impl Entry<'_> {
-    fn shape(&self) -> &[usize] {
-        match self {
-            Self::Safetensors(view) => view.shape(),
-            #[cfg(feature = "pytorch")]
-            Self::Pytorch(tensor) => tensor.shape(),
-        }
-    }
-
-    /// The values. The shape is checked first: a wrong one is refused before anything is read or allocated.
-    pub(super) fn values(&self, name: &str, shape: &[usize]) -> Result<Vec<f32>, WeightsError> {
-        if self.shape() != shape {
-            return Err(WeightsError::Shape {
-                name: name.to_owned(),
-                found: self.shape().to_vec(),
-                expected: shape.to_vec(),
-            });
-        }
-        let values = match self {
-            Self::Safetensors(view) => decode(name, view.dtype(), view.data())?,
-            #[cfg(feature = "pytorch")]
-            Self::Pytorch(tensor) => checkpoint_values(name, tensor)?,
-        };
-        match values.iter().find(|value| !value.is_finite()) {
-            Some(value) => Err(WeightsError::Value { name: name.to_owned(), value: f64::from(*value) }),
-            None => Ok(values),
-        }
-    }
-}
-
-/// The values of a checkpoint's tensor, read now.
-#[cfg(feature = "pytorch")]
-fn checkpoint_values(name: &str, tensor: &pytorch_reader::Tensor) -> Result<Vec<f32>, WeightsError> {
-    use pytorch_reader::DType;
-    use safetensors::Dtype;
-    let dtype = match tensor.dtype() {
-        DType::F16 => Dtype::F16,
-        DType::BF16 => Dtype::BF16,
-        DType::F32 => Dtype::F32,
-        DType::F64 => Dtype::F64,
-        other @ (DType::I64
-        | DType::I32
-        | DType::I16
-        | DType::I8
-        | DType::U64
-        | DType::U32
-        | DType::U16
-        | DType::U8
-        | DType::Bool) => {
-            return Err(WeightsError::Type { name: name.to_owned(), dtype: format!("{other:?}") });
-        }
-    };
-    decode(name, dtype, &tensor.read().map_err(|error| checkpoint_error(&error))?)
-}
-
-#[cfg(feature = "pytorch")]
-fn checkpoint_error(error: &dyn std::error::Error) -> WeightsError {
-    WeightsError::Container { format: "PyTorch checkpoint", reason: error.to_string() }
-}
 
 /// Segmentation weights, from a `.safetensors` file or a PyTorch checkpoint (`.pth`, `.pt`), with batch
 /// normalisation folded or not, in any floating-point type. Heads that only training uses are left out.

@@ -10,7 +10,7 @@ static MANIFEST: &str = include_str!("../../../weights/manifest.toml");
 #[derive(Clone, Debug, Deserialize, PartialEq)]
 #[serde(deny_unknown_fields)]
 pub struct Entry {
-    /// The file, beside the manifest.
+    /// The file name, in the manifest's folder.
     pub file: String,
     /// Name of the model, as reported to callers.
     pub name: String,
@@ -66,8 +66,8 @@ pub fn verify() -> Vec<(&'static str, Result<(), WeightsError>)> {
         let entry = entries.iter().find(|entry| entry.file == built_in.file());
         entry.map_or_else(
             || {
-                let (file, found) = (built_in.file().to_owned(), "there".to_owned());
-                Err(WeightsError::Manifest { file, field: "file", found, expected: "nothing of it".to_owned() })
+                let (file, found) = (built_in.file().to_owned(), "embedded".to_owned());
+                Err(WeightsError::Manifest { file, field: "file", found, expected: "no such file".to_owned() })
             },
             |entry| entry.check(built_in.bytes()),
         )
@@ -102,7 +102,7 @@ impl Entry {
             })
         };
         differs("size", &bytes.len().to_string(), &self.bytes.to_string())?;
-        differs("sha256", &super::digest(bytes), &self.sha256)?;
+        differs("sha256", &super::container::digest(bytes), &self.sha256)?;
         let weights = Weights::from_bytes(bytes)?;
         let card = weights.card();
         differs("name", &card.name, &self.name)?;
@@ -110,10 +110,10 @@ impl Entry {
         differs("architecture", card.network.architecture().name(), &self.architecture)?;
         let listed = |fields: Vec<(&str, String)>| {
             let fields: Vec<String> = fields.into_iter().map(|(name, value)| format!("{name} {value}")).collect();
-            if fields.is_empty() { "nothing".to_owned() } else { fields.join(", ") }
+            if fields.is_empty() { "none".to_owned() } else { fields.join(", ") }
         };
         let stated = card.network.own_field().into_iter().collect();
-        differs("what its network has", &listed(stated), &listed(self.own_fields()))?;
+        differs("network metadata", &listed(stated), &listed(self.own_fields()))?;
         differs("licence", &card.licence, &self.licence)
     }
 }

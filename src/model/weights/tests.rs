@@ -1,5 +1,7 @@
 use std::path::PathBuf;
 
+use safetensors::Dtype;
+
 use super::architecture::fgnet;
 use super::*;
 
@@ -99,7 +101,7 @@ fn the_manifest_check_rejects_another_field_of_the_network() {
             BuiltIn::Face => manifest::Entry { threshold: Some(0.999), ..entry },
         };
         let error = other.check(which.bytes()).expect_err("another entry");
-        assert!(matches!(error, WeightsError::Manifest { field: "what its network has", .. }), "{error}");
+        assert!(matches!(error, WeightsError::Manifest { field: "network metadata", .. }), "{error}");
     }
 }
 

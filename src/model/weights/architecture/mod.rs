@@ -10,7 +10,7 @@ pub mod upscale;
 use std::collections::HashMap;
 use std::fmt;
 
-use super::WeightsError;
+use super::error::WeightsError;
 use crate::model::Factor;
 
 /// The networks.
