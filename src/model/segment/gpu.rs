@@ -53,11 +53,12 @@ impl GpuSegmenter {
             CpuSegmenter::new(weights, Isa::detect()).map_err(|error| SegmentError::Unusable(error.to_string()))?;
         let expected = cpu.segment(&[&frame])?.remove(0);
         for size in BATCH_SIZES.into_iter().filter(|&size| size == 1 || size < 2 * max_batch) {
-            let failed =
-                |error: &dyn fmt::Display| failed_test(&self.adapter, &format!("network at batch {size}: {error}"));
+            let adapter = self.adapter.clone();
+            let failed = |error: &str| failed_test(&adapter, &format!("network at batch {size}: {error}"));
             let masks = self.segment(&vec![&frame; size]).map_err(|error| failed(&error.into_reason()))?;
             for mask in masks {
-                parity::compare(&expected.values, &mask.values, TOLERANCE).map_err(|error| failed(&error))?;
+                parity::compare(&expected.values, &mask.values, TOLERANCE)
+                    .map_err(|error| failed(&error.to_string()))?;
             }
         }
         Ok(())
