@@ -1,5 +1,7 @@
-//! The compute kernels of Backdrop: each with its formula and paper (`mod.rs`), its implementation in plain Rust (`cpu.rs`),
-//! and, where it has one, its GPU twin (`gpu.rs`).
+//! The compute kernels of Backdrop, one folder each.
+//!
+//! `mod.rs` has the formula and the paper, `cpu.rs` the implementation in plain Rust, `gpu.rs` the GPU twin where there is
+//! one.
 
 #![allow(
     clippy::needless_range_loop,

@@ -1,5 +1,4 @@
-//! Compares the GPU twins of the kernels with their CPU twins: at start-up on one test picture, in the tests at every
-//! awkward size.
+//! Compares the GPU twins of the kernels with their CPU twins, at start-up and in the tests.
 //!
 //! A panic on the device's thread can leave a zeroed buffer that reads back as success, and a driver can be wrong;
 //! so no kernel is used on a device before its output there has been compared with its CPU twin's.

@@ -1,5 +1,6 @@
-//! Fused inverted residuals (expand → depthwise → project) and depthwise-separable convolutions (depthwise → project),
-//! whose widest activation is never stored.
+//! Fused inverted residuals (expand → depthwise → project) and depthwise-separable convolutions.
+//!
+//! Their widest activation is never stored.
 
 use super::dense::{Residual, RowJob, check_residual, residual_row};
 use super::scratch::{self, each_strip, rows_per_task};

@@ -1,5 +1,6 @@
-//! Register-tiled micro-kernels of the convolutions, and the sigmoid: generic over [`Simd`], compiled per instruction set
-//! in [`super::dispatch`].
+//! Register-tiled micro-kernels of the convolutions, and the sigmoid, generic over the SIMD vector.
+//!
+//! They are compiled for each instruction set in [`super::dispatch`].
 
 #![allow(
     unsafe_op_in_unsafe_fn,

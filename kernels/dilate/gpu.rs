@@ -1,5 +1,4 @@
-//! Dilation on the GPU: one work item for each column, then one for each pixel, which searches its row as far as a nearer
-//! seed may be.
+//! Dilation on the GPU: one work item for each column, then one for each pixel, which searches its row.
 
 use burn::backend::tensor::IntTensor;
 use burn::backend::{Backend, Dispatch, Flex, TensorMetadata, backend_extension};

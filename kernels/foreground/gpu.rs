@@ -1,5 +1,6 @@
-//! Foreground relaxation on the GPU, one step over whole planes. Both colours are in one tensor, f32 `[2, H, W, 3]`:
-//! foreground, then background.
+//! Foreground relaxation on the GPU, one step over whole planes.
+//!
+//! Both colours are in one tensor, f32 `[2, H, W, 3]`: foreground, then background.
 
 use burn::backend::tensor::FloatTensor;
 use burn::backend::{Backend, Dispatch, Flex, TensorMetadata, backend_extension};

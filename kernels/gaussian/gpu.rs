@@ -1,5 +1,6 @@
-//! Gaussian blur on the GPU: the three boxes as one filter, along the rows, then along the columns, one work item a
-//! sample. Running sums would leave most of a GPU idle.
+//! Gaussian blur on the GPU: the three boxes as one filter, along the rows, then along the columns.
+//!
+//! One work item a sample: running sums would leave most of a GPU idle.
 
 use burn::backend::tensor::FloatTensor;
 use burn::backend::{Backend, Dispatch, Flex, TensorMetadata, backend_extension};

@@ -1,4 +1,4 @@
-//! The matting Laplacian on the CPU, for the unknown band only.
+//! The matting Laplacian on the CPU: its product with a plane, for the unknown band only.
 //!
 //! Stores three nested sets of pixels, each as runs along the rows in one compact array:
 //! the *unknown* pixels (U), the *windows* that hold one (W, U grown by 1), the *pixels* that those windows read

@@ -1,4 +1,4 @@
-//! The matting Laplacian on the GPU, over whole planes.
+//! The matting Laplacian on the GPU: its product with a plane, over whole planes.
 //!
 //! Two kernels: fit the line of every window, then sum the residuals of the fits at every pixel. Nothing is stored
 //! between two products: a window's covariance costs less to compute than to read.

@@ -1,4 +1,4 @@
-//! The matting Laplacian, applied without building it.
+//! The matting Laplacian as a matrix-free product.
 //!
 //! Levin, Lischinski and Weiss, "A Closed-Form Solution to Natural Image Matting", PAMI 2008: in every 3×3 window
 //! `k` lying inside the picture, alpha is taken to be a linear function of colour. The energy of a plane `p` is how far

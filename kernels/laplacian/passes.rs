@@ -1,5 +1,4 @@
-//! The vectorised loops of the Laplacian's product: window statistics, the fit of each window's line, and the sum of the
-//! residuals at each unknown pixel.
+//! The vectorised loops of the product: window statistics, line fits, and the sum of residuals at each pixel.
 
 use super::runs::{UnknownRun, WindowRun};
 use super::{EPSILON, WINDOW_AREA};

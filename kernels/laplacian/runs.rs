@@ -1,5 +1,4 @@
-//! Run-length encoded pixel sets: the unknown band, the windows around it and the pixels they read, split into chunks for
-//! parallel work.
+//! Run-length encoded pixel sets (unknown band, windows, pixels read), split into chunks for parallel work.
 
 use std::ops::Range;
 

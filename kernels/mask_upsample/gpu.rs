@@ -1,5 +1,6 @@
-//! Bilinear mask upsampling on the GPU: one work item for each pixel of the picture. The output is f32, because the trimap
-//! reads it next on the device; it is rounded to eight bits only at the end.
+//! Bilinear mask upsampling on the GPU: one work item for each pixel of the picture.
+//!
+//! The output is f32, because the trimap reads it next on the device; it is rounded to eight bits only at the end.
 
 use burn::backend::tensor::FloatTensor;
 use burn::backend::{Backend, Dispatch, Flex, TensorMetadata, backend_extension};

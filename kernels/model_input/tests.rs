@@ -1,3 +1,5 @@
+//! Tests of the network input: the definition in double precision, and OpenCV's recorded output.
+
 use super::cpu::model_input;
 use super::*;
 

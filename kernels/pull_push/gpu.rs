@@ -1,5 +1,6 @@
-//! Pull-push on the GPU: one kernel per level and direction, one work item a sample. The largest weight is reduced on the
-//! device, so that nothing is read back.
+//! Pull-push on the GPU: one kernel per level and direction, one work item a sample.
+//!
+//! The largest weight is reduced on the device, so that nothing is read back.
 
 use burn::backend::tensor::FloatTensor;
 use burn::backend::{Backend, Dispatch, Flex, TensorMetadata, backend_extension};

@@ -1,5 +1,7 @@
-//! Trimaps on the GPU: two kernels for the extremes on the grid (over windows along its lines, then over the chords that
-//! they cover), one for the labels of the picture. Labels are u32 here, because a GPU has no smaller word.
+//! Trimaps on the GPU: two kernels for the minimum and maximum filters on the grid, one for the labels.
+//!
+//! The filters run over windows along the lines, then over the chords that the windows cover. Labels are u32 here, because a
+//! GPU has no smaller word.
 
 use burn::backend::tensor::{FloatTensor, IntTensor};
 use burn::backend::{Backend, Dispatch, Flex, TensorMetadata, backend_extension};

@@ -7,7 +7,7 @@
 //! Tasks may use rayon; it then runs on this pool.
 
 use super::EngineError;
-use super::progress::Progress;
+use super::stall::StallDetector;
 use crate::telemetry::{metrics, panic_message};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -21,7 +21,7 @@ const STACK_BYTES: usize = 8 << 20;
 pub(super) struct CpuPool {
     threads: rayon::ThreadPool,
     places: Arc<Semaphore>,
-    progress: Arc<Mutex<Progress>>,
+    progress: Arc<Mutex<StallDetector>>,
 }
 
 impl CpuPool {
@@ -32,7 +32,7 @@ impl CpuPool {
             .stack_size(STACK_BYTES)
             .build()
             .expect("the system has threads left when the engine starts");
-        let progress = Arc::new(Mutex::new(Progress::new(workers, Instant::now())));
+        let progress = Arc::new(Mutex::new(StallDetector::new(workers, Instant::now())));
         Self { threads, places: Arc::new(Semaphore::new(workers)), progress }
     }
 
@@ -68,18 +68,18 @@ impl CpuPool {
     }
 }
 
-fn lock(progress: &Mutex<Progress>) -> MutexGuard<'_, Progress> {
+fn lock(progress: &Mutex<StallDetector>) -> MutexGuard<'_, StallDetector> {
     progress.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// A task without a worker.
 struct Waiting {
-    progress: Option<Arc<Mutex<Progress>>>,
+    progress: Option<Arc<Mutex<StallDetector>>>,
     _gauge: Counted,
 }
 
 impl Waiting {
-    fn new(progress: &Arc<Mutex<Progress>>) -> Self {
+    fn new(progress: &Arc<Mutex<StallDetector>>) -> Self {
         lock(progress).arrived(Instant::now());
         Self { progress: Some(Arc::clone(progress)), _gauge: Counted::new(metrics::cpu_jobs_waiting) }
     }
@@ -100,7 +100,7 @@ impl Drop for Waiting {
 }
 
 /// A task with a worker.
-struct Working(Arc<Mutex<Progress>>);
+struct Working(Arc<Mutex<StallDetector>>);
 
 impl Drop for Working {
     fn drop(&mut self) {

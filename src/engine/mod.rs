@@ -17,9 +17,9 @@ mod batch;
 mod config;
 mod cpu_pool;
 mod device;
-mod progress;
 mod queue;
 mod self_test;
+mod stall;
 mod state;
 
 pub use admission::Slot;

@@ -1,3 +1,5 @@
+//! Tests of face detection: the mapping to picture pixels, and the network against PyTorch.
+
 use backdrop_kernels::conv::Isa;
 use backdrop_kernels::model_input::cpu::{Target, stretched};
 

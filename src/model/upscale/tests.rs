@@ -1,3 +1,5 @@
+//! Tests of upscaling: bicubic by its definition, seams, transparency and constant regions.
+
 use backdrop_kernels::conv::Isa;
 
 use super::*;

@@ -1,3 +1,5 @@
+//! Tests of weights files: loading, checking, importing and damaged files.
+
 use std::path::PathBuf;
 
 use safetensors::Dtype;

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 /// The number of waiting and running tasks, and the time of the last progress.
 #[derive(Debug)]
-pub(super) struct Progress {
+pub(super) struct StallDetector {
     workers: usize,
     waiting: usize,
     working: usize,
@@ -16,7 +16,7 @@ pub(super) struct Progress {
     last: Instant,
 }
 
-impl Progress {
+impl StallDetector {
     pub(super) fn new(workers: usize, now: Instant) -> Self {
         Self { workers, waiting: 0, working: 0, last: now }
     }
@@ -64,7 +64,7 @@ mod tests {
     #[test]
     fn an_idle_pool_and_a_busy_one_without_a_queue_do_not_stall() {
         let start = Instant::now();
-        let mut pool = Progress::new(1, start);
+        let mut pool = StallDetector::new(1, start);
         assert_eq!(pool.stalled_for(start + HOUR), Duration::ZERO);
         pool.arrived(start + HOUR);
         assert_eq!(pool.stalled_for(start + HOUR), Duration::ZERO, "the idle hour does not count");
@@ -75,7 +75,7 @@ mod tests {
     #[test]
     fn work_behind_workers_that_do_not_end_stalls() {
         let start = Instant::now();
-        let mut pool = Progress::new(2, start);
+        let mut pool = StallDetector::new(2, start);
         for _ in 0..2 {
             pool.arrived(start);
             pool.began(start);
@@ -95,7 +95,7 @@ mod tests {
     #[test]
     fn a_queue_that_moves_does_not_stall() {
         let start = Instant::now();
-        let mut pool = Progress::new(1, start);
+        let mut pool = StallDetector::new(1, start);
         (0..100).for_each(|_| pool.arrived(start));
         for step in 0..100_u32 {
             let now = start + 10 * SECOND * step;
@@ -109,7 +109,7 @@ mod tests {
     fn a_free_worker_that_does_not_begin_stalls() {
         // One task whose parallel parts hold the other workers.
         let start = Instant::now();
-        let mut pool = Progress::new(2, start);
+        let mut pool = StallDetector::new(2, start);
         pool.arrived(start);
         pool.began(start);
         pool.arrived(start + HOUR);
