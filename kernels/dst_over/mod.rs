@@ -1,7 +1,8 @@
 //! Porter–Duff *destination over* in linear light: composites a stroke, a shadow and a background under a picture.
 //!
-//! Porter and Duff, "Compositing Digital Images", 1984, with premultiplied alpha. From the top: the canvas (the subject), the stroke, the shadow, the background. With `c` a layer's colour in linear
-//! light and `a` its coverage, each layer adds its share of what the ones above transmit:
+//! Porter and Duff, "Compositing Digital Images", 1984, with premultiplied alpha. From the top: the canvas (the subject),
+//! the stroke, the shadow, the background. With `c` a layer's colour in linear light and `a` its coverage, each layer adds
+//! its share of what the ones above transmit:
 //!
 //! ```text
 //! sum ← sum + transmittance · a · c

@@ -82,8 +82,8 @@ fn push(samples: &mut [[f32; 4]], width: usize, above: &Level) {
     });
 }
 
-/// The sample of the level above that contains a sample, and its neighbour on the sample's side. Bilinear weights are 3/4 and
-/// 1/4, because the centres are a quarter of a sample apart.
+/// The sample of the level above that contains a sample, and its neighbour on the sample's side. Bilinear weights are 3/4
+/// and 1/4, because the centres are a quarter of a sample apart.
 fn beside(at: usize, above: usize) -> (usize, usize) {
     let first = at / 2;
     let second = if at.is_multiple_of(2) { first.saturating_sub(1) } else { (first + 1).min(above - 1) };
