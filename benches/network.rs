@@ -1,4 +1,4 @@
-//! The network on one picture and on a batch: `cargo bench --bench network`.
+//! Segmentation of one picture and of a batch, and the network's input: `cargo bench --bench network`.
 
 use std::hint::black_box;
 
@@ -14,7 +14,7 @@ fn frame(side: u32) -> Frame {
     Frame::new(Size::new(side, side), Buffer::from(pixels))
 }
 
-/// Resize, network and sigmoid: what the engine's device thread does for one batch.
+/// Resampling, network and sigmoid: the work of the engine's device thread for one batch.
 fn network(c: &mut Criterion) {
     let weights = Weights::embedded();
     let frame = frame(384);
@@ -32,7 +32,7 @@ fn network(c: &mut Criterion) {
             });
         }
     }
-    // The same with burn's own convolutions on the CPU: what our kernels are for.
+    // The baseline: burn's own convolutions on the CPU.
     #[cfg(feature = "gpu")]
     {
         let burn = backdrop::model::burn_net::BurnNet::new(&weights, &burn::tensor::Device::flex());

@@ -1,4 +1,4 @@
-//! The networks beside the one that cuts out: `cargo bench --bench retouch`.
+//! The auxiliary networks (face detection, face restoration, upscaling): `cargo bench --bench retouch`.
 
 use std::hint::black_box;
 
@@ -7,7 +7,7 @@ use backdrop::model::{CpuRetoucher, FACE_SIDE, FaceCrop, Factor, Retoucher};
 use backdrop_kernels::conv::Isa;
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
 
-/// A ball on a shaded ground, with a soft edge to nothing where it is not opaque.
+/// A ball on a shaded background; with a soft edge to transparency unless `opaque`.
 fn frame(width: u32, height: u32, opaque: bool) -> Frame {
     let pixel = |x: u32, y: u32| {
         let (u, v) = (x as f32 / width as f32 - 0.5, y as f32 / height as f32 - 0.5);
@@ -24,7 +24,7 @@ fn isas() -> impl Iterator<Item = (&'static str, CpuRetoucher)> {
     named.into_iter().filter(|(_, isa)| isa.is_available()).map(|(name, isa)| (name, CpuRetoucher::new(isa)))
 }
 
-/// From a picture to the faces in it.
+/// Face detection in a picture.
 fn faces(c: &mut Criterion) {
     let mut group = c.benchmark_group("retouch/faces");
     for (name, retoucher) in isas() {
@@ -38,7 +38,7 @@ fn faces(c: &mut Criterion) {
     group.finish();
 }
 
-/// One aligned face.
+/// Restoration of one aligned face.
 fn restore(c: &mut Criterion) {
     let face = FaceCrop((0..FACE_SIDE * FACE_SIDE).map(|at| [(at as f32 * 0.001).sin().abs(), 0.5, 0.4]).collect());
     let mut group = c.benchmark_group("retouch/restore");
@@ -50,7 +50,7 @@ fn restore(c: &mut Criterion) {
     group.finish();
 }
 
-/// One megapixel becomes four, and sixteen.
+/// One megapixel upscaled to four and to sixteen.
 fn upscale(c: &mut Criterion) {
     let mut group = c.benchmark_group("retouch/upscale");
     group.sample_size(10);

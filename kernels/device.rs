@@ -1,7 +1,7 @@
-//! What the GPU twins share: grids of work items, tensors in and out.
+//! Helpers of the GPU twins: launch grids, and tensors created on, uploaded to and read from a device.
 //!
 //! A kernel is an operation on burn tensors, and the tensor's device picks its twin: the `#[cube]` one where the
-//! data lies on a GPU, the plain-Rust one where it lies on the host. Neither ever fetches data from the other side.
+//! data is on a GPU, the plain-Rust one where it is on the host. Neither ever copies data from the other side.
 
 use burn::backend::Flex;
 use burn::backend::ops::{FloatTensorOps, IntTensorOps};
@@ -16,20 +16,20 @@ use cubecl::prelude::*;
 /// Work items in a cube along x and y: 256 in all, the most that every adapter grants.
 const CUBE_SIDE: u32 = 16;
 
-/// Cubes that cover `width` × `height` work items. Two dimensions, because 4096 × 4096 items in a single one
+/// The launch grid of `width` × `height` work items. Two dimensions, because 4096 × 4096 items in a single one
 /// would need more cubes than the 65 535 that every adapter grants.
-pub(crate) fn cover(width: usize, height: usize) -> (CubeCount, CubeDim) {
+pub(crate) fn launch_grid(width: usize, height: usize) -> (CubeCount, CubeDim) {
     let cubes = |items: usize| u32::try_from(items).expect("pictures fit in 32 bits").div_ceil(CUBE_SIDE);
     (CubeCount::Static(cubes(width), cubes(height), 1), CubeDim::new_2d(CUBE_SIDE, CUBE_SIDE))
 }
 
-/// An uninitialised tensor where `like` lives.
+/// An uninitialised tensor on the device of `like`.
 pub(crate) fn empty_like(like: &CubeTensor, shape: impl Into<Shape>, dtype: DType) -> CubeTensor {
     empty_device_contiguous_dtype(like.client.clone(), like.device.clone(), shape.into(), dtype)
 }
 
-/// A table that the host planned, put where `like` lives.
-pub(crate) fn table<E: Element + CubeElement>(like: &CubeTensor, values: &[E]) -> CubeTensor {
+/// A table computed on the host, uploaded to the device of `like`.
+pub(crate) fn upload_table<E: Element + CubeElement>(like: &CubeTensor, values: &[E]) -> CubeTensor {
     let handle = like.client.create_from_slice(E::as_bytes(values));
     CubeTensor::new_contiguous(
         like.client.clone(),
@@ -45,13 +45,13 @@ pub(crate) fn scalar(value: usize) -> u32 {
     u32::try_from(value).expect("pictures fit in 32 bits")
 }
 
-/// The values of a tensor that already lies on the host.
+/// The values of a tensor on the host.
 pub(crate) fn host_floats(tensor: FloatTensor<Flex>) -> Vec<f32> {
     let data = read_sync(Flex::float_into_data(tensor)).expect("host memory can be read");
     data.try_into_vec().expect("kernels work on f32")
 }
 
-/// The packed words of a tensor that already lies on the host.
+/// The packed words of a tensor on the host.
 pub(crate) fn host_words(tensor: IntTensor<Flex>) -> Vec<u32> {
     let data = read_sync(Flex::int_into_data(tensor)).expect("host memory can be read");
     data.try_into_vec().expect("packed pictures are u32")
@@ -67,20 +67,20 @@ pub(crate) fn host_int_tensor(words: Vec<u32>, shape: impl Into<Shape>) -> IntTe
     Flex::int_from_data(TensorData::new(words, shape), &Default::default())
 }
 
-/// Has burn time each candidate once, not up to ten times, when it looks for the fastest way to run an operation.
+/// Limits burn's autotuning to one timing of each candidate, from up to ten.
 ///
-/// For software adapters, where trying takes minutes and the winner hardly matters. To be called before the first
-/// device is brought up; later it does nothing.
+/// For software adapters, where tuning takes minutes and the winner hardly matters. To be called before the first
+/// device is opened; later it has no effect.
 pub fn tune_briefly() {
     let mut config = CubeClRuntimeConfig::default();
     config.autotune.level = AutotuneLevel::Minimal;
     config.autotune.bench.min_samples = 1;
     config.autotune.bench.max_samples = 1;
-    // Refused when a configuration is in use already, which then stays.
+    // An error means that a configuration is in use already, which then stays.
     let _ = CubeClRuntimeConfig::try_set(config);
 }
 
-/// Puts packed RGBA8 (`height` rows of `width` pixels) on `device`: `[H, W]`, one `u32` a pixel, red in the low byte.
+/// Uploads packed RGBA8 (`height` rows of `width` pixels) to `device`: `[H, W]`, one `u32` a pixel, red in the low byte.
 ///
 /// # Panics
 /// When `pixels` is not four bytes a pixel.

@@ -1,19 +1,21 @@
-//! The compute kernels of Backdrop: each with its formula and paper (`mod.rs`), its plain-Rust form (`cpu.rs`), and
-//! where it runs on a GPU the twin (`gpu.rs`).
+//! The compute kernels of Backdrop, one folder each.
+//!
+//! `mod.rs` has the formula and the paper, `cpu.rs` the implementation in plain Rust, `gpu.rs` the GPU twin where there is
+//! one.
 
 #![allow(
     clippy::needless_range_loop,
     reason = "loops with constant bounds over arrays of registers; iterators would hide the bounds"
 )]
 
-pub mod beneath;
 pub mod conv;
 #[cfg(feature = "gpu")]
 pub mod device;
 pub mod dilate;
+pub mod dst_over;
+mod f32x8;
 pub mod foreground;
 pub mod gaussian;
-mod lanes;
 pub mod laplacian;
 pub mod mask_upsample;
 pub mod model_input;
@@ -22,6 +24,6 @@ pub mod noise;
 pub mod parity;
 pub mod pull_push;
 pub mod resize;
-mod srgb;
+pub mod srgb;
 mod stripes;
 pub mod trimap;

@@ -1,25 +1,25 @@
-//! The GPU twins held against the CPU twins: at start-up on one known picture, in the tests at every awkward size.
+//! Compares the GPU twins of the kernels with their CPU twins, at start-up and in the tests.
 //!
 //! A panic on the device's thread can leave a zeroed buffer that reads back as success, and a driver can be wrong;
-//! so no kernel is trusted on a device before it has given there what its CPU twin gives.
+//! so no kernel is used on a device before its output there has been compared with its CPU twin's.
 
 use std::fmt;
 
 use burn::tensor::{DType, Device, Int, Tensor, TensorData};
 
-use crate::beneath::gpu::Paint;
 use crate::device::upload;
+use crate::dst_over::gpu::Paint;
 use crate::gaussian::Border;
 use crate::noise::Fbm;
 use crate::trimap::Params;
 use crate::{
-    beneath, dilate, foreground, gaussian, laplacian, mask_upsample, model_input, noise, pull_push, resize, trimap,
+    dilate, dst_over, foreground, gaussian, laplacian, mask_upsample, model_input, noise, pull_push, resize, trimap,
 };
 
 /// The network's grid, in the comparisons.
 const GRID: usize = 48;
 
-/// A made-up picture and plane, the same for the same seed.
+/// A synthetic picture, plane and mask, deterministic for a seed.
 #[derive(Clone, Debug)]
 pub struct Scene {
     width: usize,
@@ -96,7 +96,7 @@ pub struct Kernel {
     pub name: &'static str,
     /// Largest difference between the twins, as a share of the largest magnitude in the reference (at least 1).
     pub tolerance: f32,
-    /// Pictures with a shorter side than this give nothing but zeros.
+    /// Pictures with a shorter side than this give only zeros.
     pub smallest_side: usize,
     run: fn(&Scene, &Device) -> Result<Vec<f32>, String>,
 }
@@ -107,10 +107,13 @@ impl fmt::Debug for Kernel {
     }
 }
 
+/// [`model_input`]'s twins, which the network on a GPU uses.
+// Sums of up to (4096 / 48)² products, in another order.
+pub const MODEL_INPUT: Kernel = Kernel { name: "model_input", tolerance: 1e-5, smallest_side: 1, run: run_model_input };
+
 /// Every kernel that has both twins.
 pub const KERNELS: [Kernel; 11] = [
-    // Sums of up to (4096 / 48)² products, in another order.
-    Kernel { name: "model_input", tolerance: 1e-5, smallest_side: 1, run: run_model_input },
+    MODEL_INPUT,
     // Positions up to 4096 in f32, times differences of at most 1.
     Kernel { name: "mask_upsample", tolerance: 1e-4, smallest_side: 1, run: run_mask_upsample },
     // Labels: the same ones.
@@ -124,7 +127,7 @@ pub const KERNELS: [Kernel; 11] = [
     // Sums of up to 2 · 21 + 1 products of values in 0..=1.
     Kernel { name: "gaussian", tolerance: 1e-5, smallest_side: 1, run: run_gaussian },
     // One step of 255, as for `resize`.
-    Kernel { name: "beneath", tolerance: 1.0 / 254.0, smallest_side: 1, run: run_beneath },
+    Kernel { name: "dst_over", tolerance: 1.0 / 254.0, smallest_side: 1, run: run_dst_over },
     // Roots and quotients are not exactly rounded on a GPU, and decide which way to go along an edge.
     Kernel { name: "dilate", tolerance: 4.0 / 254.0, smallest_side: 1, run: run_dilate },
     // A dozen levels of sums of four and means, of values in 0..=1.
@@ -134,10 +137,10 @@ pub const KERNELS: [Kernel; 11] = [
 ];
 
 impl Kernel {
-    /// What the kernel makes of `scene` on `device`.
+    /// The kernel's output for `scene` on `device`.
     ///
     /// # Errors
-    /// What the device answered instead, in words.
+    /// The device's error, in words.
     pub fn run(&self, scene: &Scene, device: &Device) -> Result<Vec<f32>, String> {
         (self.run)(scene, device)
     }
@@ -208,10 +211,10 @@ fn run_gaussian(scene: &Scene, device: &Device) -> Result<Vec<f32>, String> {
     Ok(blurred)
 }
 
-fn run_beneath(scene: &Scene, device: &Device) -> Result<Vec<f32>, String> {
+fn run_dst_over(scene: &Scene, device: &Device) -> Result<Vec<f32>, String> {
     let (width, height) = (scene.width, scene.height);
     let picture = |pixels: &[u8]| upload(pixels, width, height, device);
-    // Nothing, all, and all between.
+    // Zero, full and partial coverage.
     let stroke = scene.plane.iter().map(|value| (1.2 * value * 255.0 - 30.0) as u8).map(u32::from).collect::<Vec<_>>();
     let stroke = Tensor::from_data(TensorData::new(stroke, [height, width]), (device, DType::U32));
     let mut turned = scene.pixels.clone();
@@ -219,10 +222,15 @@ fn run_beneath(scene: &Scene, device: &Device) -> Result<Vec<f32>, String> {
     let flat = |word: u32| Tensor::from_data(TensorData::new(vec![word], [1, 1]), (device, DType::U32));
     let no_shadow = Tensor::from_data(TensorData::new(vec![0.0f32], [1, 1]), device);
     let paint = Paint { stroke: [250, 90, 7], shadow: [0, 3, 60], opacity: 0.6 };
-    let all =
-        beneath::gpu::beneath(picture(&scene.pixels), stroke.clone(), scene.plane_on(device), picture(&turned), paint);
-    let shadow = beneath::gpu::beneath(picture(&scene.pixels), flat(0), scene.plane_on(device), flat(0), paint);
-    let colour = beneath::gpu::beneath(picture(&turned), flat(0), no_shadow, flat(0xFF20_60C0), paint);
+    let all = dst_over::gpu::dst_over(
+        picture(&scene.pixels),
+        stroke.clone(),
+        scene.plane_on(device),
+        picture(&turned),
+        paint,
+    );
+    let shadow = dst_over::gpu::dst_over(picture(&scene.pixels), flat(0), scene.plane_on(device), flat(0), paint);
+    let colour = dst_over::gpu::dst_over(picture(&turned), flat(0), no_shadow, flat(0xFF20_60C0), paint);
     let mut results = Vec::new();
     for result in [all, shadow, colour] {
         results.extend(words(result)?.into_iter().flat_map(u32::to_le_bytes).map(f32::from));
@@ -248,7 +256,7 @@ fn run_dilate(scene: &Scene, device: &Device) -> Result<Vec<f32>, String> {
 }
 
 fn run_pull_push(scene: &Scene, device: &Device) -> Result<Vec<f32>, String> {
-    // A hole in the middle, none of the largest weight, and something known in a corner, whatever the size.
+    // A hole in the middle, no sample of full weight, and a known sample in a corner, whatever the size.
     let weight = |at: usize| {
         let from_middle = |at: usize, side: usize| (2.0 * at as f32 / side as f32 - 1.0).abs();
         let hole = from_middle(at % scene.width, scene.width).max(from_middle(at / scene.width, scene.height)) < 0.7;
@@ -281,7 +289,7 @@ fn run_noise(scene: &Scene, device: &Device) -> Result<Vec<f32>, String> {
     let places = || Tensor::from_data(TensorData::new(places.clone(), [scene.height, scene.width, 2]), device);
     let settings = Fbm { seed: 0x5EED, octaves: 5, gain: 0.5, footprint: 0.02 };
     let mut results = values(noise::gpu::noise(places(), settings))?;
-    // Where two points are equally near, either's number will do: it is weighed with how much nearer its own is.
+    // Where two points are equally near, either's number is right: it is weighted by the difference of the distances.
     let cells = values(noise::gpu::cells(places(), 0.9, 0x5EED))?;
     results.extend(
         cells.as_chunks::<3>().0.iter().flat_map(|&[nearest, second, own]| [nearest, second, own * (second - nearest)]),
@@ -302,22 +310,22 @@ fn words(tensor: Tensor<2, Int>) -> Result<Vec<u32>, String> {
 /// How two results differ.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Difference {
-    /// The reference holds nothing but zeros, and would agree with a buffer that was never written.
+    /// The reference is all zeros, and would agree with a buffer that was never written.
     ZeroReference,
     /// One result is longer than the other.
     Length {
         /// Values that were expected.
         expected: usize,
-        /// Values that came.
+        /// Values in the result.
         actual: usize,
     },
-    /// A value is off.
+    /// A value differs by more than the tolerance.
     Value {
-        /// Where.
+        /// Its index.
         at: usize,
-        /// The reference there.
+        /// The reference value.
         expected: f32,
-        /// What came instead.
+        /// The value in the result.
         actual: f32,
     },
 }
@@ -325,15 +333,15 @@ pub enum Difference {
 impl fmt::Display for Difference {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::ZeroReference => f.write_str("a zero reference proves nothing"),
+            Self::ZeroReference => f.write_str("an all-zero reference cannot detect an unwritten result"),
             Self::Length { expected, actual } => write!(f, "{actual} values instead of {expected}"),
             Self::Value { at, expected, actual } => write!(f, "value {at} is {actual} instead of {expected}"),
         }
     }
 }
 
-/// Whether `actual` is `expected` up to `tolerance` times the largest magnitude expected (at least 1). Answers how far
-/// off it is, in the same unit.
+/// Whether `actual` is `expected` up to `tolerance` times the largest magnitude expected (at least 1). Returns the largest
+/// difference, in the same unit.
 ///
 /// # Errors
 /// The worst [`Difference`], when it is too large.
@@ -357,13 +365,13 @@ pub fn compare(expected: &[f32], actual: &[f32], tolerance: f32) -> Result<f32, 
     }
 }
 
-/// Runs every kernel on `device` on a known picture and compares it with its CPU twin.
+/// Runs `kernels` on `device` on a test picture and compares each with its CPU twin.
 ///
 /// # Errors
 /// The first kernel that fails or differs, in words.
-pub fn self_test(device: &Device) -> Result<(), String> {
+pub fn self_test(device: &Device, kernels: &[Kernel]) -> Result<(), String> {
     let scene = Scene::new(67, 45, 1);
-    for kernel in KERNELS {
+    for kernel in kernels {
         let expected = kernel.run(&scene, &Device::flex())?;
         let actual = kernel.run(&scene, device).map_err(|error| format!("kernel {}: {error}", kernel.name))?;
         compare(&expected, &actual, kernel.tolerance).map_err(|error| format!("kernel {}: {error}", kernel.name))?;

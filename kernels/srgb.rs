@@ -1,39 +1,70 @@
-//! The sRGB transfer function (IEC 61966-2-1), as the kernels use it.
+//! The sRGB transfer function (IEC 61966-2-1), between encoded values and linear light: functions and tables.
+//!
+//! `l = c / 12.92` below 0.04045, `((c + 0.055) / 1.055)^2.4` above.
+//!
+//! The tables of 16 bits hold linear light in 65535ths. The darkest encoded values are 20 steps apart there, so the way from
+//! 8-bit encoded to 16-bit linear and back is exact, with room for the rounding of a filter between.
+//!
+//! Linear light is computed in two precisions. In f32 ([`linear_of_encoded`], [`linear_of_encoded8`],
+//! [`linear16_of_encoded8`]) 214 of the 256 values differ in the last bits from those computed in f64 and rounded once, which
+//! the kernels mix with, and one of the 16-bit ones by a step (code 111). Either one in place of the other would move
+//! finished pixels, so both stay.
 
 use std::sync::LazyLock;
 
-/// Linear light, 0..=1, of an encoded value in 0..=1.
-fn linear(encoded: f64) -> f64 {
+/// Linear light of an encoded value in 0..=1.
+#[must_use]
+pub fn linear_of_encoded(encoded: f32) -> f32 {
     if encoded <= 0.040_45 { encoded / 12.92 } else { ((encoded + 0.055) / 1.055).powf(2.4) }
 }
 
 /// Encoded value of linear light in 0..=1.
-pub(crate) fn encoded(linear: f32) -> f32 {
+#[must_use]
+pub fn encoded_of_linear(linear: f32) -> f32 {
     if linear <= 0.003_130_8 { linear * 12.92 } else { 1.055 * linear.powf(1.0 / 2.4) - 0.055 }
 }
 
-/// Linear light of each 8-bit sRGB value.
-pub(crate) fn linear_table() -> &'static [f32; 256] {
+/// Linear light, 0..=1, of each encoded 8-bit value: that of [`linear_of_encoded`].
+#[must_use]
+pub fn linear_of_encoded8() -> &'static [f32; 256] {
     static TABLE: LazyLock<[f32; 256]> =
-        LazyLock::new(|| std::array::from_fn(|value| linear(value as f64 / 255.0) as f32));
+        LazyLock::new(|| std::array::from_fn(|encoded| linear_of_encoded(encoded as f32 / 255.0)));
     &TABLE
 }
 
-/// The 8-bit sRGB value of each linear light in 65535ths. The darkest values are 20 steps apart there, so a light is
-/// rounded wrongly only where it lies within a 40th of a level of the middle between two.
-pub(crate) fn encoded_table() -> &'static [u8; 65536] {
+/// Linear light, 0..=65535, of each encoded 8-bit value.
+#[must_use]
+pub fn linear16_of_encoded8() -> &'static [u16; 256] {
+    static TABLE: LazyLock<[u16; 256]> =
+        LazyLock::new(|| linear_of_encoded8().map(|linear| (linear * 65535.0).round() as u16));
+    &TABLE
+}
+
+/// Encoded 8-bit value of each linear light, 0..=65535. A light is rounded wrongly only where it lies within a 40th of a
+/// level of the middle between two.
+#[must_use]
+pub fn encoded8_of_linear16() -> &'static [u8; 65536] {
     static TABLE: LazyLock<Box<[u8; 65536]>> = LazyLock::new(|| {
         let mut table = Box::new([0; 65536]);
-        for (linear, value) in table.iter_mut().enumerate() {
-            *value = byte(encoded(linear as f32 / 65535.0));
+        for (linear, encoded) in table.iter_mut().enumerate() {
+            *encoded = byte(encoded_of_linear(linear as f32 / 65535.0));
         }
         table
     });
     &TABLE
 }
 
+/// Linear light, 0..=1, of each encoded 8-bit value, computed in f64 and rounded once.
+pub(crate) fn exact_linear_of_encoded8() -> &'static [f32; 256] {
+    fn linear(encoded: f64) -> f64 {
+        if encoded <= 0.040_45 { encoded / 12.92 } else { ((encoded + 0.055) / 1.055).powf(2.4) }
+    }
+    static TABLE: LazyLock<[f32; 256]> =
+        LazyLock::new(|| std::array::from_fn(|encoded| linear(encoded as f64 / 255.0) as f32));
+    &TABLE
+}
+
 /// A value in 0..=1, rounded to 255ths.
-#[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "the value is in 0..=1")]
 pub(crate) fn byte(value: f32) -> u8 {
     (value * 255.0 + 0.5) as u8
 }
@@ -69,11 +100,32 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_value_survives_linear_light_and_back() {
-        for value in 0..=255_u8 {
-            let linear = linear_table()[usize::from(value)];
-            assert_eq!(byte(encoded(linear)), value);
-            assert_eq!(encoded_table()[(linear * 65535.0 + 0.5) as usize], value);
+    fn every_encoded_value_survives_linear_light_and_back() {
+        for encoded in 0..=255_u8 {
+            let at = usize::from(encoded);
+            assert_eq!(encoded8_of_linear16()[usize::from(linear16_of_encoded8()[at])], encoded);
+            for linear in [linear_of_encoded8()[at], exact_linear_of_encoded8()[at]] {
+                assert_eq!(byte(encoded_of_linear(linear)), encoded);
+                assert_eq!(encoded8_of_linear16()[(linear * 65535.0 + 0.5) as usize], encoded);
+            }
         }
+    }
+
+    #[test]
+    fn the_curve_passes_through_its_known_points() {
+        assert_eq!((linear16_of_encoded8()[0], linear16_of_encoded8()[255]), (0, 65535));
+        // Encoded mid-grey 188 is half the light (IEC 61966-2-1: 0.7354 encoded for 0.5 linear).
+        assert_eq!(encoded8_of_linear16()[32768], 188);
+        assert!((linear_of_encoded(0.5) - 0.214_04).abs() < 1e-4);
+        assert!((encoded_of_linear(linear_of_encoded(0.3)) - 0.3).abs() < 1e-6);
+    }
+
+    #[test]
+    fn both_precisions_are_kept_as_they_are() {
+        let differ = |at: &usize| linear_of_encoded8()[*at].to_bits() != exact_linear_of_encoded8()[*at].to_bits();
+        assert_eq!((0..256).filter(differ).count(), 214);
+        let steps =
+            |at: &usize| (exact_linear_of_encoded8()[*at] * 65535.0).round() as u16 != linear16_of_encoded8()[*at];
+        assert_eq!((0..256).filter(steps).collect::<Vec<_>>(), [111]);
     }
 }

@@ -1,6 +1,6 @@
-//! A plane cut into upright stripes, which tasks can work on side by side.
+//! Splits a row-major plane into vertical stripes, for parallel passes along columns.
 
-/// Stripes of `columns` columns (the last one may be narrower) of a row-major plane of `width` columns: of each stripe
+/// Stripes of `columns` columns (the last one may be narrower) of a row-major plane of `width` columns: for each stripe,
 /// its part of every row, from the top.
 pub(crate) fn stripes<T>(plane: &mut [T], width: usize, columns: usize) -> Vec<Vec<&mut [T]>> {
     let rows = plane.len() / width;

@@ -36,7 +36,7 @@ const SHORT_VARIABLES: &[(&str, &str)] =
 pub struct Config {
     /// Where accounts and keys are kept.
     pub data_dir: PathBuf,
-    /// `auto` (a real GPU, else the CPU), `cpu`, `gpu`, or part of a GPU's name.
+    /// `auto` (a real GPU that passes its self-test, else the CPU), `cpu`, `gpu`, or part of a GPU's name.
     pub device: DeviceChoice,
     /// A weights file made by `backdrop weights import`; without one, the weights in the binary.
     pub weights: Option<PathBuf>,

@@ -184,8 +184,8 @@ pub enum PipelineError {
 }
 
 impl From<SegmentError> for PipelineError {
-    fn from(SegmentError::Device(reason): SegmentError) -> Self {
-        Self::Engine(EngineError::Device(reason))
+    fn from(error: SegmentError) -> Self {
+        Self::Engine(EngineError::Device(error.into_reason()))
     }
 }
 

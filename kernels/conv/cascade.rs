@@ -1,17 +1,17 @@
-//! A chain of 3×3 convolutions over a picture of any size, a few rows of it at a time.
+//! A cascade of 3×3 convolutions over a picture of any size, fused: tile by tile, a few rows of every layer at a time.
 
 use super::dense::RowJob;
 use super::scratch;
 use super::{Dense, Shape};
 
-/// Rows of each layer that are made together.
+/// Rows of each layer that are computed together.
 const STEP: usize = 4;
 
-/// Rows of each layer that are kept: the next layer sees one above and one below those it makes. The layer after
-/// that, which adds them to its sums, is two rows behind and has just as much need of them.
+/// Rows of each layer that are kept: the next layer reads one above and one below those it computes. The layer after
+/// that, which adds them to its sums, is two rows behind and reads the same ones.
 const RING: usize = STEP + 2;
 
-/// Rows are made up to a multiple of so many pixels, which leaves no odd pixels to the slowest micro-kernel.
+/// Row lengths are rounded up to a multiple of this many pixels, which leaves no odd pixels to the slowest micro-kernel.
 const QUANTUM: usize = 4;
 
 /// A part of a picture, in pixels.
@@ -27,12 +27,12 @@ pub struct Tile {
     pub height: usize,
 }
 
-/// Convolutions of 3×3 with stride 1, one after the other, of which some add what went into the one before.
+/// Convolutions of 3×3 with stride 1, one after the other, of which some add the input of the one before.
 ///
-/// The planes of a large picture fit into no cache. Here a tile is walked from its top to its bottom, and of every
-/// layer only the rows that the next ones still see are kept, in rings: what a tile of 96 columns and seven layers of
-/// 32 channels takes stays in the second-level cache. A tile sees the real pixels around it, and zeros only outside
-/// the picture, in every layer; so what it gives does not depend on how the picture was cut, to the last bit.
+/// The planes of a large picture fit into no cache. Here a tile is processed from top to bottom, and of every layer only
+/// the rows that the next ones still read are kept, in ring buffers: those of a tile of 96 columns and seven layers of 32
+/// channels stay in the second-level cache. A tile reads the real pixels around it, and zeros only outside the picture,
+/// in every layer; so its result does not depend on the tiling, to the last bit.
 #[derive(Debug)]
 pub struct Cascade {
     layers: Vec<Layer>,
@@ -48,10 +48,10 @@ pub struct Layer {
 }
 
 impl Cascade {
-    /// `layers` in the order that data takes.
+    /// `layers` in the order of the data flow.
     ///
     /// # Panics
-    /// When there are none, one is no 3×3 convolution with stride 1, or the channels do not meet.
+    /// When there are none, one is not a 3×3 convolution with stride 1, or the channels differ.
     #[must_use]
     pub fn new(layers: Vec<Layer>) -> Self {
         assert!(!layers.is_empty(), "a cascade has layers");
@@ -86,12 +86,12 @@ impl Cascade {
 
     /// Computes one tile of a picture of `width` by `height` pixels, on this thread.
     ///
-    /// `source(y, x, pixels)` is asked once for each row that the tile sees, from the top, and fills `pixels` (whole
-    /// pixels of the input, from column `x` on). `sink(y, pixels)` is given the tile's rows, from the top. Neither may
-    /// hand work to the pool.
+    /// `source(y, x, pixels)` is called once for each row that the tile reads, from the top, and fills `pixels` (whole
+    /// pixels of the input, from column `x` on). `sink(y, pixels)` receives the tile's rows, from the top. Neither may
+    /// start tasks on the pool.
     ///
     /// # Panics
-    /// When the tile does not lie in the picture.
+    /// When the tile is not inside the picture.
     pub fn run(
         &self,
         [width, height]: [usize; 2],
@@ -100,9 +100,9 @@ impl Cascade {
         mut sink: impl FnMut(usize, &[f32]),
     ) {
         let (right, bottom) = (tile.left + tile.width, tile.top + tile.height);
-        assert!(right <= width && bottom <= height, "{tile:?} lies in no picture of {width}×{height}");
+        assert!(right <= width && bottom <= height, "{tile:?} is not inside a picture of {width}×{height}");
         let depth = self.layers.len();
-        // The planes: the input, then what each layer gives. Each has room for what the first one sees.
+        // The planes: the input, then each layer's output. Each has room for the columns of the first one.
         let columns = tile.width + 2 * depth + QUANTUM;
         let channels = |plane: usize| match plane {
             0 => self.channels_in(),
@@ -122,34 +122,35 @@ impl Cascade {
             (first + (right + margin(plane) - first).next_multiple_of(QUANTUM)).min(width)
         };
         scratch::with(starts[depth + 1], |memory| {
-            // Outside the picture is zero in every plane, and nothing below writes there.
+            // Every plane is zero outside the picture; the code below never writes there.
             memory.fill(0.0);
-            let mut made: Vec<usize> = (0..=depth).map(first_row).collect();
-            // Rows of the result up to here are wanted. The first steps only fill the rings.
-            let mut wanted = tile.top as isize - 2 * depth as isize;
-            while made[depth] < bottom {
-                wanted = (wanted + STEP as isize).min(bottom as isize);
+            let mut computed: Vec<usize> = (0..=depth).map(first_row).collect();
+            // Rows of the result are computed up to here. The first steps only fill the ring buffers.
+            let mut target_end = tile.top as isize - 2 * depth as isize;
+            while computed[depth] < bottom {
+                target_end = (target_end + STEP as isize).min(bottom as isize);
                 for plane in 0..=depth {
-                    let end = (wanted + margin(plane) as isize).clamp(made[plane] as isize, height as isize) as usize;
+                    let end =
+                        (target_end + margin(plane) as isize).clamp(computed[plane] as isize, height as isize) as usize;
                     let (from, to) = (first_column(plane), end_column(plane));
                     let span = |y: usize| line(plane, y) + pixel(plane, from)..line(plane, y) + pixel(plane, to);
                     match plane.checked_sub(1) {
-                        None => (made[0]..end).for_each(|y| source(y, from, &mut memory[span(y)])),
+                        None => (computed[0]..end).for_each(|y| source(y, from, &mut memory[span(y)])),
                         Some(layer) => {
                             let base = memory.as_mut_ptr();
                             let at =
                                 |plane: usize, y: usize, x: usize| base.wrapping_add(line(plane, y) + pixel(plane, x));
-                            // The row around `y`, at the column before the first: it is there, if as a zero.
-                            let seen = |y: Option<usize>| match y {
+                            // Row `y` from the column before the first, which exists, as a zero outside the picture.
+                            let input_row = |y: Option<usize>| match y {
                                 Some(y) if y < height => at(layer, y, from).wrapping_sub(channels(layer)).cast_const(),
                                 _ => std::ptr::null(),
                             };
                             let Layer { dense, residual } = &self.layers[layer];
                             let job = |offset: usize| {
-                                let y = made[plane] + offset;
+                                let y = computed[plane] + offset;
                                 let added = if *residual { layer.checked_sub(1) } else { None };
                                 RowJob {
-                                    rows: [seen(y.checked_sub(1)), seen(Some(y)), seen(Some(y + 1))],
+                                    rows: [input_row(y.checked_sub(1)), input_row(Some(y)), input_row(Some(y + 1))],
                                     width: to - from,
                                     output: at(plane, y, from),
                                     output_stride: channels(plane),
@@ -161,17 +162,17 @@ impl Cascade {
                             // SAFETY: rows `y - 1..=y + 1` of the plane before are in its ring, and `y` of the one
                             // before that; columns `from - 1..=to` lie within a row of it, because a plane reaches
                             // one pixel less far than the one before; the row that is written is in no other plane.
-                            unsafe { dense.run_rows(end - made[plane], job) };
+                            unsafe { dense.run_rows(end - computed[plane], job) };
                             if plane == depth {
                                 let result = |y: usize| {
                                     let start = line(plane, y) + pixel(plane, tile.left);
                                     start..start + tile.width * channels(plane)
                                 };
-                                (made[plane]..end).for_each(|y| sink(y, &memory[result(y)]));
+                                (computed[plane]..end).for_each(|y| sink(y, &memory[result(y)]));
                             }
                         }
                     }
-                    made[plane] = end;
+                    computed[plane] = end;
                 }
             }
         });
@@ -186,7 +187,7 @@ mod tests {
 
     const CHANNELS: [usize; 5] = [3, 16, 16, 16, 12];
 
-    /// Four layers, the third of which adds what went into the second.
+    /// Four layers, the third of which adds the input of the second.
     fn layers(isa: Isa) -> Vec<Layer> {
         let mut values = Values::new(9);
         let shapes = CHANNELS.windows(2).enumerate();
@@ -220,26 +221,26 @@ mod tests {
         for top in (0..height).step_by(tile[1]) {
             for left in (0..width).step_by(tile[0]) {
                 let tile = Tile { left, top, width: tile[0].min(width - left), height: tile[1].min(height - top) };
-                let mut asked = None;
+                let mut last_row = None;
                 let source = |y: usize, x: usize, to: &mut [f32]| {
-                    assert!(asked.is_none_or(|before| y == before + 1), "rows are asked for once, in order");
-                    asked = Some(y);
+                    assert!(last_row.is_none_or(|before| y == before + 1), "rows are read once, in order");
+                    last_row = Some(y);
                     to.copy_from_slice(&pixels[(y * width + x) * 3..][..to.len()]);
                 };
-                let mut given = top;
+                let mut next_row = top;
                 cascade.run([width, height], tile, source, |y, row| {
-                    assert_eq!(y, given);
-                    given += 1;
+                    assert_eq!(y, next_row);
+                    next_row += 1;
                     output[(y * width + left) * 12..][..tile.width * 12].copy_from_slice(row);
                 });
-                assert_eq!(given, top + tile.height, "every row is given");
+                assert_eq!(next_row, top + tile.height, "every row is written");
             }
         }
         output
     }
 
     #[test]
-    fn tiles_of_any_size_give_bit_for_bit_what_whole_planes_give() {
+    fn tiles_of_any_size_match_whole_planes_bit_for_bit() {
         for isa in Isa::ALL.into_iter().filter(|isa| isa.is_available()) {
             let cascade = Cascade::new(layers(isa));
             for (height, width) in [(1, 1), (1, 40), (41, 1), (3, 5), (9, 37), (47, 30)] {
@@ -254,7 +255,7 @@ mod tests {
     }
 
     #[test]
-    fn a_tile_depends_on_pixels_as_far_as_its_reach_and_no_further() {
+    fn a_tile_depends_on_pixels_up_to_its_reach_and_no_further() {
         let cascade = Cascade::new(layers(Isa::detect()));
         assert_eq!((cascade.reach(), cascade.channels_in(), cascade.channels_out()), (4, 3, 12));
         let (width, tile) = (40, Tile { left: 20, top: 0, width: 1, height: 1 });
@@ -269,8 +270,8 @@ mod tests {
             result
         };
         let undisturbed = run(width);
-        for (column, seen) in [(15, false), (16, true), (20, true), (24, true), (25, false)] {
-            assert_eq!(run(column) != undisturbed, seen, "column {column}");
+        for (column, affects) in [(15, false), (16, true), (20, true), (24, true), (25, false)] {
+            assert_eq!(run(column) != undisturbed, affects, "column {column}");
         }
     }
 }

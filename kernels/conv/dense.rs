@@ -1,15 +1,15 @@
-//! Dense convolutions: every output channel sees every input channel.
+//! Dense convolutions, in which every output channel reads every input channel, and their sum with a pixel shuffle.
 
+use super::dispatch::{Kernels, kernels};
+use super::micro_kernel::DenseRow;
 use super::plane::Aligned;
 use super::scratch::{each_strip, rows_per_task};
-use super::simd::{Kernels, kernels};
-use super::tile::DenseRow;
 use super::{Activation, Filter, Isa, Plane, Shape};
 
-/// What is added to a convolution's sums before the activation.
+/// A plane added to a convolution's sums before the activation.
 #[derive(Clone, Copy, Debug)]
 pub enum Residual<'a> {
-    /// Nothing.
+    /// No plane.
     None,
     /// The plane's pixel at the same place.
     Same(&'a Plane),
@@ -46,7 +46,7 @@ struct Block {
     weights_at: usize,
 }
 
-/// Where one row of output pixels comes from and goes to: first pixels, all channels.
+/// Input, output and residual of one row of output pixels: pointers to the first pixels, all channels.
 #[derive(Clone, Copy)]
 pub(super) struct RowJob {
     pub(super) rows: [*const f32; 3],
@@ -165,7 +165,7 @@ impl Dense {
             && self.pixel_stride == 1
     }
 
-    /// Whether each pixel of its result is made of the input's pixel at the same place alone.
+    /// Whether it is a 1×1 kernel with stride 1.
     pub(super) const fn is_pointwise(&self) -> bool {
         self.kernel_rows == 1 && self.kernel_columns == 1 && self.row_stride == 1 && self.pixel_stride == 1
     }
@@ -214,11 +214,11 @@ impl Dense {
         });
     }
 
-    /// Computes `count` rows; `job` says where each comes from and goes to. Rows inside channel blocks: the weights
+    /// Computes `count` rows, each as `job` describes it. Rows inside channel blocks: the weights
     /// of a block stay in the cache while all rows use them.
     ///
     /// # Safety
-    /// The pointers of each job are good for a whole row of input, residual and output of this convolution.
+    /// The pointers of each job are valid for a whole row of input, residual and output of this convolution.
     pub(super) unsafe fn run_rows(&self, count: usize, job: impl Fn(usize) -> RowJob) {
         for block in &self.blocks {
             for row in 0..count {
@@ -260,7 +260,7 @@ impl Dense {
         })
     }
 
-    /// Panics unless a plane of `shape` can be read without a look at its edges.
+    /// Panics unless a plane of `shape` has the channels and the padding that the kernel reads.
     pub(super) fn check_input(&self, shape: Shape) {
         assert_eq!(shape.channels, self.channels_in, "input with another number of channels");
         let last = (shape.width.div_ceil(self.pixel_stride) - 1) * self.pixel_stride + self.kernel_columns;

@@ -1,8 +1,8 @@
-//! Depthwise convolutions, 3×3 and 5×5: every channel sees only itself.
+//! Depthwise convolutions, 3×3 and 5×5: each output channel reads only its own input channel.
 
+use super::dispatch::{Kernels, kernels};
+use super::micro_kernel::{DepthwiseRow, MAX_SIZE};
 use super::plane::Aligned;
-use super::simd::{Kernels, kernels};
-use super::tile::{DepthwiseRow, MAX_SIZE};
 use super::{Activation, Filter, Isa, Plane, Shape};
 
 /// A depthwise convolution of 3×3 or 5×5 with stride 1 or 2 and any dilation, padded so that its middle tap meets every
@@ -61,7 +61,7 @@ impl Depthwise {
         self.channels
     }
 
-    /// Output rows, or columns, for so many input rows, or columns.
+    /// Output rows or columns for `extent` input rows or columns.
     #[must_use]
     pub const fn output_extent(&self, extent: usize) -> usize {
         extent.div_ceil(self.stride)
@@ -82,13 +82,13 @@ impl Depthwise {
         self.size / 2 * self.dilation
     }
 
-    /// The first and the last input row that output row `y` sees. They may lie outside the picture.
+    /// The first and the last input row that output row `y` reads. They may lie outside the picture.
     pub(super) fn window(&self, y: usize) -> [isize; 2] {
         let (middle, reach) = ((y * self.stride) as isize, self.reach() as isize);
         [middle - reach, middle + reach]
     }
 
-    /// What `pixels` gives for each input row that output row `y` sees.
+    /// The result of `pixels` for each input row that output row `y` reads.
     pub(super) fn rows(&self, y: usize, pixels: impl Fn(isize) -> *const f32) -> [*const f32; MAX_SIZE] {
         let [first, _] = self.window(y);
         let mut rows = [std::ptr::null(); MAX_SIZE];
@@ -98,18 +98,18 @@ impl Depthwise {
         rows
     }
 
-    /// Panics unless a plane of `shape` can be read without a look at its edges.
+    /// Panics unless a plane of `shape` has the channels and the padding that the kernel reads.
     pub(super) fn check_input(&self, shape: Shape) {
         assert_eq!(shape.channels, self.channels, "input with another number of channels");
         assert!(shape.pad >= self.reach(), "input with too little padding");
     }
 
-    /// Computes one row of packed output pixels from the first pixels of the [`rows`](Self::rows) it sees (null outside
+    /// Computes one row of packed output pixels from the first pixels of the [`rows`](Self::rows) it reads (null outside
     /// the picture).
     ///
     /// # Safety
     /// Each row is preceded and followed by `reach` zero pixels; the last output pixel's middle tap is a pixel of the
-    /// row; `output` is good for `width · channels` values.
+    /// row; `output` is valid for `width · channels` values.
     pub(super) unsafe fn run_row(&self, pixels: [*const f32; MAX_SIZE], width: usize, output: *mut f32) {
         let row = DepthwiseRow {
             size: self.size,

@@ -1,14 +1,14 @@
-//! The last convolution: four channels, shuffled to full resolution, through a sigmoid.
+//! The network's output head: a 3×3 convolution to four channels, pixel shuffle ×2, sigmoid.
 
 use super::dense::{RowJob, Window};
+use super::dispatch::{Kernels, kernels};
 use super::scratch::{self, each_strip, rows_per_task};
-use super::simd::{Kernels, kernels};
 use super::{Activation, Dense, Filter, Isa, Plane};
 
 /// A 3×3 convolution to four channels, pixel shuffle ×2 (channel `2 · dy + dx`), sigmoid.
 ///
 /// Four channels would leave most lanes of a vector idle, so as many neighbouring pixels as fill it are computed as
-/// one pixel with a wider window: `g` pixels see `g + 2` columns, with zero weights where a pixel does not look.
+/// one pixel with a wider window: `g` pixels read `g + 2` columns, with zero weights outside each pixel's own window.
 pub struct Head {
     kernels: &'static Kernels,
     convolution: Dense,

@@ -1,40 +1,41 @@
-//! Convolutions on the CPU: dense 3×3 and 1×1, depthwise 3×3 and 5×5, and the blocks and chains made of them.
+//! Direct convolutions on the CPU: dense 3×3 and 1×1, depthwise 3×3 and 5×5, and the fused blocks and cascades of them.
 //!
 //! `y[p, o] = act(b[o] + Σ_{k,i} w[o, i, k] · x[p·stride + k·dilation, i] (+ residual[p, o]))`, zeros outside the picture.
 //!
 //! Activations are [`Plane`]s: f32, height × width × channels, with `pad` zero pixels at both ends of every row, so
-//! that no micro-kernel ever asks whether a column exists. Rows above and below the picture are skipped. Weights
+//! that no micro-kernel needs a test for the border columns. Rows above and below the picture are skipped. Weights
 //! come in PyTorch's order (OIHW) and are packed once. Lanes run over output channels; a tile of pixels by one or two
 //! vectors of channels stays in registers while the sum over `k, i` runs, so one load of weights serves the whole
 //! tile (direct convolution in the manner of Georganas et al., "Anatomy of High-Performance Deep Learning
 //! Convolutions on SIMD Architectures", SC 2018).
 //!
 //! Every output value is one fixed chain of operations (bias, then rows, columns and channels in order). How the
-//! plane is cut into tiles, strips and tasks changes only who computes it: results depend neither on the number of
-//! threads nor on the company in a batch. AVX-512 and AVX2 agree bit for bit; the portable path rounds after the
+//! plane is cut into tiles, strips and tasks does not change it: results depend neither on the number of threads nor
+//! on the other pictures of a batch. AVX-512 and AVX2 agree bit for bit; the portable path rounds after the
 //! product and differs by the usual few ulp of a sum.
 
-mod block;
 mod cascade;
 mod dense;
 mod depthwise;
+mod dispatch;
+mod global_pool;
 mod head;
+mod inverted_residual;
+mod micro_kernel;
 mod plane;
-mod pool;
 mod scratch;
 mod simd;
-mod tile;
 
 #[cfg(test)]
 mod reference;
 
-pub use block::{InvertedResidual, Separable};
 pub use cascade::{Cascade, Layer, Tile};
 pub use dense::{Dense, Residual, ShuffledPair};
 pub use depthwise::Depthwise;
+pub use global_pool::{add_channels_relu, global_average};
 pub use head::Head;
+pub use inverted_residual::{InvertedResidual, Separable};
 pub use plane::{Plane, Shape};
-pub use pool::{add_channels_relu, global_average};
 
 use std::fmt;
 
@@ -45,7 +46,7 @@ pub enum Isa {
     Avx512,
     /// 256-bit vectors, 16 registers, fused multiply-add.
     Avx2,
-    /// Plain Rust, whatever the compiler makes of it.
+    /// Plain Rust, auto-vectorised by the compiler.
     Portable,
 }
 
@@ -90,10 +91,10 @@ impl fmt::Display for Isa {
     }
 }
 
-/// What happens to a sum before it is stored.
+/// The activation function applied to a sum before it is stored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Activation {
-    /// Nothing.
+    /// Identity.
     Linear,
     /// `max(x, 0)`.
     Relu,
@@ -112,7 +113,7 @@ impl Activation {
     }
 }
 
-/// A convolution's numbers in PyTorch's order: `weights` is `[out, in, rows, columns]`, `bias` is `[out]`.
+/// A convolution's parameters in PyTorch's order: `weights` is `[out, in, rows, columns]`, `bias` is `[out]`.
 #[derive(Clone, Copy, Debug)]
 pub struct Filter<'a> {
     /// `out · in · rows · columns` values (`in` is 1 for a depthwise convolution).

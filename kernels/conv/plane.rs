@@ -1,4 +1,4 @@
-//! Activations in memory.
+//! Activation planes in memory: height × width × channels, rows padded with zero pixels, aligned to cache lines.
 
 use std::fmt;
 
@@ -69,7 +69,7 @@ impl Shape {
         self.height * self.row()
     }
 
-    /// Whether there is nothing in it.
+    /// Whether it has no values.
     #[must_use]
     pub const fn is_empty(self) -> bool {
         self.len() == 0
@@ -100,7 +100,7 @@ impl Plane {
         Self { buffer, shape }
     }
 
-    /// A plane that shows `pixels` (height × width × channels, packed).
+    /// A plane of `pixels` (height × width × channels, packed).
     ///
     /// # Panics
     /// When the number of values is not that of `shape`.
@@ -126,7 +126,7 @@ impl Plane {
             .collect()
     }
 
-    /// Gives the plane another shape; what it showed is lost. Allocates only to grow.
+    /// Gives the plane another shape; its values are lost. Allocates only to grow.
     pub fn reshape(&mut self, shape: Shape) {
         if shape == self.shape {
             return;

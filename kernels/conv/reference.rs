@@ -1,4 +1,4 @@
-//! The convolutions again, in double precision and without a trick, and what the fast ones must agree with.
+//! Naive double-precision convolutions, and the tests of the fast ones against them.
 
 use super::*;
 
@@ -152,7 +152,7 @@ fn available() -> impl Iterator<Item = Isa> {
 const ACTIVATIONS: [Activation; 3] = [Activation::Linear, Activation::Relu, Activation::Relu6];
 
 #[test]
-fn the_comparer_rejects_a_perturbed_result() {
+fn the_comparison_rejects_a_perturbed_result() {
     let mut values = Values::new(1);
     let layer = Layer::dense(&mut values, 3, 1, (8, 16), Activation::Linear);
     let input = values.plane(6, 6, 8, 1);
@@ -163,9 +163,9 @@ fn the_comparer_rejects_a_perturbed_result() {
     assert!(difference(&actual, &expected) < TOLERANCE);
     let middle = actual.len() / 2;
     actual[middle] += 1e-3;
-    assert!(difference(&actual, &expected) > TOLERANCE, "a wrong value went unnoticed");
+    assert!(difference(&actual, &expected) > TOLERANCE, "a wrong value was accepted");
     actual[middle] = f32::NAN;
-    assert!(difference(&actual, &expected) > TOLERANCE, "not-a-number went unnoticed");
+    assert!(difference(&actual, &expected) > TOLERANCE, "not-a-number was accepted");
 }
 
 #[test]
@@ -248,7 +248,7 @@ fn depthwise_matches_the_definition_at_every_size_stride_and_dilation() {
     }
 }
 
-/// What an inverted residual is: three layers, one after the other, in double precision.
+/// An inverted residual by its definition: three layers, one after the other, in double precision.
 fn naive_block(layers: [&Layer; 3], input: &Plane, residual: bool) -> (Vec<f64>, Shape) {
     let x = doubles(input);
     let (wide, wide_shape) = layers[0].naive(&x, input.shape(), nothing);
@@ -260,7 +260,7 @@ fn naive_block(layers: [&Layer; 3], input: &Plane, residual: bool) -> (Vec<f64>,
 #[test]
 fn an_inverted_residual_is_its_three_convolutions_stored_or_in_strips() {
     let mut values = Values::new(5);
-    // The last two of each size exceed what is stored as a whole.
+    // The last two of each size exceed the bound for whole planes.
     let shapes = [(1, 1, 8, 24, 1), (5, 9, 16, 40, 1), (6, 10, 16, 40, 2), (70, 61, 24, 144, 1), (75, 64, 16, 144, 2)];
     for (size, (height, width, channels, wide, stride)) in
         [3, 5].into_iter().flat_map(|size| shapes.into_iter().map(move |shape| (size, shape)))

@@ -1,22 +1,19 @@
-//! Vectors of floats, and the table of micro-kernels of one instruction set.
+//! SIMD vectors of floats: AVX-512, AVX2 and a portable four-lane one behind one trait, [`Simd`].
 //!
-//! [`Lanes`] names the few operations that the micro-kernels in [`super::tile`] are written in. Its methods are
-//! always inlined into a function that has the instruction set switched on, so they become single instructions.
+//! The methods are always inlined into a function compiled with the instruction set, so each becomes one instruction.
 
 #![allow(
     unsafe_op_in_unsafe_fn,
     clippy::missing_safety_doc,
-    reason = "every line is an intrinsic or a raw load or store; the one contract is stated on `Lanes`"
+    reason = "every line is an intrinsic or a raw load or store; the one contract is stated on `Simd`"
 )]
 
-use super::Isa;
-use super::tile::{self, DenseRow, DepthwiseRow};
-
-/// One vector register.
+/// The operations on one vector register that the micro-kernels are written in.
 ///
 /// # Safety
-/// The machine has the instruction set (checked once, in [`kernels`]), and pointers are good for the lanes named.
-pub(super) trait Lanes: Copy {
+/// The machine has the instruction set (checked once, in [`kernels`](super::dispatch::kernels)), and pointers are valid for
+/// the lanes named.
+pub(super) trait Simd: Copy {
     /// Floats in a vector.
     const LANES: usize;
     /// The register.
@@ -35,7 +32,7 @@ pub(super) trait Lanes: Copy {
     unsafe fn multiply_add(a: Self::Vector, b: Self::Vector, c: Self::Vector) -> Self::Vector;
     /// `a + b`.
     unsafe fn add(a: Self::Vector, b: Self::Vector) -> Self::Vector;
-    /// Each lane held inside `low..=high`.
+    /// Each lane clamped to `low..=high`.
     unsafe fn clamp(vector: Self::Vector, low: Self::Vector, high: Self::Vector) -> Self::Vector;
 }
 
@@ -43,7 +40,7 @@ pub(super) trait Lanes: Copy {
 #[derive(Clone, Copy)]
 pub(super) struct Portable;
 
-impl Lanes for Portable {
+impl Simd for Portable {
     const LANES: usize = 4;
     type Vector = [f32; 4];
 
@@ -95,21 +92,21 @@ impl Lanes for Portable {
 }
 
 #[cfg(target_arch = "x86_64")]
-mod x86 {
+pub(super) mod x86 {
     use std::arch::x86_64::*;
 
-    use super::Lanes;
+    use super::Simd;
 
     /// Sixteen floats.
     #[derive(Clone, Copy)]
-    pub(in super::super) struct Avx512;
+    pub(in crate::conv) struct Avx512;
 
     #[inline(always)]
     fn first16(count: usize) -> __mmask16 {
         (1 << count) - 1
     }
 
-    impl Lanes for Avx512 {
+    impl Simd for Avx512 {
         const LANES: usize = 16;
         type Vector = __m512;
 
@@ -149,7 +146,7 @@ mod x86 {
 
     /// Eight floats.
     #[derive(Clone, Copy)]
-    pub(in super::super) struct Avx2;
+    pub(in crate::conv) struct Avx2;
 
     /// Eight set and eight clear lanes: the window that starts `8 - count` in has its first `count` lanes set.
     static WINDOW: [i32; 16] = [-1, -1, -1, -1, -1, -1, -1, -1, 0, 0, 0, 0, 0, 0, 0, 0];
@@ -159,7 +156,7 @@ mod x86 {
         _mm256_loadu_si256(WINDOW.as_ptr().add(8 - count).cast())
     }
 
-    impl Lanes for Avx2 {
+    impl Simd for Avx2 {
         const LANES: usize = 8;
         type Vector = __m256;
 
@@ -195,65 +192,5 @@ mod x86 {
         unsafe fn clamp(vector: __m256, low: __m256, high: __m256) -> __m256 {
             _mm256_min_ps(_mm256_max_ps(vector, low), high)
         }
-    }
-}
-
-/// The micro-kernels, compiled for one instruction set.
-pub(super) struct Kernels {
-    /// Floats in a vector.
-    pub(super) lanes: usize,
-    /// One row of a dense convolution, for a block of one and of two vectors of output channels.
-    pub(super) dense_row: [unsafe fn(&DenseRow); 2],
-    /// One row of a depthwise convolution.
-    pub(super) depthwise_row: unsafe fn(&DepthwiseRow),
-    /// `1 / (1 + e^-x)`, in place.
-    pub(super) sigmoid: unsafe fn(&mut [f32]),
-}
-
-/// Compiles the micro-kernels for one vector type, with a tile of `$pixels` pixels: as many as leave registers free
-/// for the weights and one input.
-macro_rules! kernels {
-    ($lanes:ty, $pixels:literal $(, $feature:literal)?) => {{
-        $(#[target_feature(enable = $feature)])?
-        unsafe fn dense_row<const VECTORS: usize>(row: &DenseRow) {
-            tile::dense_row::<$lanes, $pixels, VECTORS>(row);
-        }
-        $(#[target_feature(enable = $feature)])?
-        unsafe fn depthwise_row(row: &DepthwiseRow) {
-            tile::depthwise_row::<$lanes, $pixels>(row);
-        }
-        $(#[target_feature(enable = $feature)])?
-        unsafe fn sigmoid(values: &mut [f32]) {
-            tile::sigmoid(values);
-        }
-        Kernels {
-            lanes: <$lanes as Lanes>::LANES,
-            dense_row: [dense_row::<1>, dense_row::<2>],
-            depthwise_row,
-            sigmoid,
-        }
-    }};
-}
-
-static PORTABLE: Kernels = kernels!(Portable, 4);
-#[cfg(target_arch = "x86_64")]
-static AVX512: Kernels = kernels!(x86::Avx512, 12, "avx512f,avx512vl,avx512dq,avx512bw,fma");
-#[cfg(target_arch = "x86_64")]
-static AVX2: Kernels = kernels!(x86::Avx2, 6, "avx2,fma");
-
-/// The micro-kernels of `isa`.
-///
-/// # Panics
-/// When this machine does not have `isa`: running it would be undefined.
-pub(super) fn kernels(isa: Isa) -> &'static Kernels {
-    assert!(isa.is_available(), "this machine has no {isa}");
-    match isa {
-        #[cfg(target_arch = "x86_64")]
-        Isa::Avx512 => &AVX512,
-        #[cfg(target_arch = "x86_64")]
-        Isa::Avx2 => &AVX2,
-        #[cfg(not(target_arch = "x86_64"))]
-        Isa::Avx512 | Isa::Avx2 => &PORTABLE,
-        Isa::Portable => &PORTABLE,
     }
 }

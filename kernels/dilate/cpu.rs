@@ -1,4 +1,4 @@
-//! The plain form: columns in stripes, then rows, each in parallel.
+//! Dilation on the CPU: nearest seeds by columns in stripes, then by rows, each in parallel.
 
 use super::{Limits, MAX_RADIUS, SEED};
 use crate::srgb::byte;
@@ -12,10 +12,10 @@ const STRIPE: usize = 256;
 /// which the edge is nearest, so the two are some √(4 · 1024) pixels apart at most.
 pub(super) const MAX_STEPS: u32 = 64;
 
-/// What a step must bring, in pixels: less is rounding.
+/// Least gain of a step of the walk, in pixels: less is rounding.
 pub(super) const LEAST_GAIN: f32 = 1e-4;
 
-/// No seed near enough in this column.
+/// No seed within reach in this column.
 const NONE: i16 = i16::MAX;
 
 /// Coverage of everything within `radius` pixels of what `coverage` (row-major, `width` a row) covers. A radius of 0 or
@@ -57,7 +57,7 @@ pub fn dilate(coverage: &[u8], width: usize, radius: f32) -> Vec<u8> {
     dilated
 }
 
-/// For each pixel the way to the nearest seed in its column: negative upwards, [`NONE`] beyond `reach`.
+/// For each pixel the offset of the nearest seed in its column: negative upwards, [`NONE`] beyond `reach`.
 fn nearest_in_columns(coverage: &[u8], width: usize, reach: usize) -> Vec<i16> {
     let reach = i16::try_from(reach).expect("the radius is limited");
     let mut offsets = vec![NONE; coverage.len()];
@@ -99,12 +99,12 @@ impl Site {
     }
 }
 
-/// Which column's seed is the nearest to each part of a row, from the left. For pixels that are seeds themselves it
-/// may be another one than they.
+/// Which column's seed is the nearest to each part of a row, from the left. A pixel that is a seed itself may get
+/// another one.
 fn find_sites(offsets: &[i16], sites: &mut Vec<Site>) {
     sites.clear();
     for (x, &offset) in offsets.iter().enumerate() {
-        // Within a run of seeds only the first and the last can be the nearest to anything else.
+        // Within a run of seeds only the first and the last can be nearest to another pixel.
         let inside = |x: usize| offsets.get(x) == Some(&0);
         if offset == NONE || (offset == 0 && x > 0 && inside(x - 1) && inside(x + 1)) {
             continue;
@@ -116,7 +116,7 @@ fn find_sites(offsets: &[i16], sites: &mut Vec<Site>) {
                 sites.pop();
                 continue;
             }
-            // Beyond this one the new column is nearer, not just as near.
+            // Beyond this pixel the new column is strictly nearer.
             let level =
                 (column * column - last.column * last.column + height - last.height) / (2 * (column - last.column));
             site.start = level + 1;
@@ -128,7 +128,7 @@ fn find_sites(offsets: &[i16], sites: &mut Vec<Site>) {
     }
 }
 
-/// What is dilated, and by how much.
+/// The coverage to dilate, and the radius.
 struct Shape<'a> {
     coverage: &'a [u8],
     width: i64,
@@ -137,7 +137,7 @@ struct Shape<'a> {
 }
 
 impl Shape<'_> {
-    /// The result at a pixel, found by walking along the edge from the nearest seed.
+    /// The result at a pixel, by walking along the edge from the nearest seed.
     fn dilated(&self, (x, y): (i64, i64), seed: (i64, i64)) -> u8 {
         let away = |(column, row): (i64, i64)| ((x - column).abs() as f32, (y - row).abs() as f32);
         let distance = |at| edge_distance(away(at), f32::from(self.covered(at)) / 255.0);
@@ -166,7 +166,7 @@ impl Shape<'_> {
         self.coverage[(y * self.width + x) as usize]
     }
 
-    /// Whether a pixel is a seed, or covered at all and beside one.
+    /// Whether a pixel is a seed, or partly covered and adjacent to one.
     fn belongs(&self, (x, y): (i64, i64)) -> bool {
         let seed = |x, y| self.covered((x, y)) >= SEED;
         seed(x, y)
@@ -177,18 +177,18 @@ impl Shape<'_> {
 }
 
 /// A direction between two pixels, turned and mirrored to between an axis and a diagonal: the longer and the shorter
-/// part of its unit vector, and what it was long.
+/// part of its unit vector, and its length.
 fn direction((across, down): (f32, f32)) -> (f32, f32, f32) {
     let (long, short) = (across.max(down), across.min(down));
     if long == 0.0 {
-        // Any would do.
+        // Any direction is right.
         return (1.0, 0.0, 0.0);
     }
     let length = (long * long + short * short).sqrt();
     (long / length, short / length, length)
 }
 
-/// How far the edge is from a pixel, if a pixel that is so far away is covered by so much.
+/// Distance of a pixel from the edge, given the offset and the coverage of a pixel on it.
 fn edge_distance(away: (f32, f32), covered: f32) -> f32 {
     let (long, short, length) = direction(away);
     // The edge cuts off a corner, or two, or all but one.
@@ -203,7 +203,7 @@ fn edge_distance(away: (f32, f32), covered: f32) -> f32 {
     length - beyond
 }
 
-/// How much of a pixel an edge across a direction cuts off that passes `beyond` its centre: [`edge_distance`] undone.
+/// Coverage of a pixel by an edge across a direction that passes `beyond` its centre: the inverse of [`edge_distance`].
 fn share_within(away: (f32, f32), beyond: f32) -> f32 {
     let (long, short, _) = direction(away);
     let left = 0.5 * (long + short) - beyond.abs();
@@ -261,7 +261,7 @@ mod tests {
     }
 
     #[test]
-    fn every_pixel_is_what_a_search_through_all_seeds_gives() {
+    fn every_pixel_matches_a_search_through_all_seeds() {
         for (case, (width, height)) in
             [(1, 1), (1, 40), (40, 1), (2, 2), (17, 23), (31, 9), (64, 33)].into_iter().enumerate()
         {
@@ -378,18 +378,18 @@ mod tests {
         assert!((area - 355.2).abs() < 2.0, "{area}");
         for (at, covered) in spot.iter().enumerate() {
             let (x, y) = (at % side, at / side);
-            assert_eq!(*covered, spot[x * side + y], "not the same when it is turned");
-            assert_eq!(*covered, spot[y * side + side - 1 - x], "not the same in a mirror");
+            assert_eq!(*covered, spot[x * side + y], "not symmetric under rotation");
+            assert_eq!(*covered, spot[y * side + side - 1 - x], "not symmetric under reflection");
         }
     }
 
     #[test]
-    fn nothing_grows_to_nothing_and_all_stays_all() {
+    fn empty_stays_empty_and_full_stays_full() {
         for (width, height) in [(1, 1), (1, 9), (9, 1), (50, 30)] {
             for radius in [0.5, 5.0, 1e9] {
                 assert_eq!(dilate(&vec![0; width * height], width, radius), vec![0; width * height]);
                 assert_eq!(dilate(&vec![255; width * height], width, radius), vec![255; width * height]);
-                // A haze is no shape.
+                // Faint coverage without a seed is not a shape.
                 assert_eq!(dilate(&vec![100; width * height], width, radius), vec![0; width * height]);
             }
         }
@@ -397,7 +397,7 @@ mod tests {
     }
 
     #[test]
-    fn no_radius_changes_nothing() {
+    fn a_radius_of_zero_or_less_changes_nothing() {
         let mask: Vec<u8> = (0..300).map(noise).collect();
         for radius in [0.0, -3.0, f32::NAN] {
             assert_eq!(dilate(&mask, 20, radius), mask);

@@ -1,5 +1,4 @@
-//! The GPU twin: one work item for each column, then one for each pixel, which looks along its row as far as a nearer
-//! seed may lie.
+//! Dilation on the GPU: one work item for each column, then one for each pixel, which searches its row.
 
 use burn::backend::tensor::IntTensor;
 use burn::backend::{Backend, Dispatch, Flex, TensorMetadata, backend_extension};
@@ -11,10 +10,10 @@ use cubecl::prelude::*;
 
 use super::cpu::{LEAST_GAIN, MAX_STEPS};
 use super::{Limits, MAX_RADIUS, SEED};
-use crate::device::{cover, empty_like, host_int_tensor, host_words, scalar};
+use crate::device::{empty_like, host_int_tensor, host_words, launch_grid, scalar};
 use crate::srgb::gpu::{byte, unit};
 
-/// No seed near enough in this column.
+/// No seed within reach in this column.
 const NONE: i32 = 0x7FFF;
 
 #[cube(launch)]
@@ -110,7 +109,7 @@ fn covered(coverage: &[u32], column: i32, row: i32, shape: &Shape) -> u32 {
     covered
 }
 
-/// How far the edge is by the pixel at (`column`, `row`), if that belongs to the shape; else farther than anything.
+/// Distance to the edge by the pixel at (`column`, `row`) if it belongs to the shape, else a value beyond every distance.
 #[cube]
 fn distance_by(coverage: &[u32], x: i32, y: i32, column: i32, row: i32, shape: &Shape) -> f32 {
     let here = covered(coverage, column, row, shape);
@@ -224,7 +223,7 @@ impl Dilate for CubeBackend {
         let client = coverage.client.clone();
         let offsets = empty_like(&coverage, [height, width], DType::I32);
         let output = empty_like(&coverage, [height, width], DType::U32);
-        let (count, dim) = cover(width, 1);
+        let (count, dim) = launch_grid(width, 1);
         columns_kernel::launch(
             &client,
             count,
@@ -243,7 +242,7 @@ impl Dilate for CubeBackend {
             small(limits.far),
             MAX_STEPS,
         );
-        let (count, dim) = cover(width, height);
+        let (count, dim) = launch_grid(width, height);
         rows_kernel::launch(
             &client,
             count,
@@ -257,7 +256,7 @@ impl Dilate for CubeBackend {
     }
 }
 
-/// Dilates `coverage` (u32 `[H, W]`, 0..=255) by `radius` pixels, on the device that it lies on. A radius of 0 or less
+/// Dilates `coverage` (u32 `[H, W]`, 0..=255) by `radius` pixels, on its device. A radius of 0 or less
 /// changes nothing.
 #[must_use]
 pub fn dilate(coverage: Tensor<2, Int>, radius: f32) -> Tensor<2, Int> {

@@ -1,7 +1,7 @@
 //! Foreground relaxation on the CPU, one tile at a time.
 
 use super::SMOOTHNESS;
-use crate::lanes::{LANES, Lanes};
+use crate::f32x8::{F32x8, LANES};
 use multiversion::multiversion;
 
 /// Planes of a tile: alpha, the picture (3), foreground (3), background (3).
@@ -10,7 +10,7 @@ const PICTURE: usize = 1;
 const FOREGROUND: usize = 4;
 const BACKGROUND: usize = 7;
 
-/// A rectangle of the picture with what is being estimated in it. Kept between uses for its memory.
+/// A rectangle of the picture with its alpha and the colours being estimated. Reused for its memory.
 #[derive(Debug, Default)]
 pub struct Tile {
     width: usize,
@@ -21,7 +21,7 @@ pub struct Tile {
 }
 
 impl Tile {
-    /// Makes the tile `width` by `height` pixels; what it held is meaningless afterwards.
+    /// Makes the tile `width` by `height` pixels; its values are undefined afterwards.
     pub fn resize(&mut self, width: usize, height: usize) {
         // A block to the left for the border, and one to the right for the border and the lanes beyond.
         (self.width, self.height, self.stride) = (width, height, LANES + width.next_multiple_of(LANES) + LANES);
@@ -89,27 +89,27 @@ impl Tile {
 
 #[multiversion(targets("x86_64+avx512f+avx512vl+avx512bw+avx512dq+avx2+fma", "x86_64+avx2+fma"))]
 fn relax_row(planes: &[Vec<f32>; 10], next: &mut [Vec<f32>; 6], [above, here, below]: [usize; 3], width: usize) {
-    let one = Lanes::all(1.0);
+    let one = F32x8::splat(1.0);
     for x in (LANES..LANES + width).step_by(LANES) {
         let at = here + x;
         let neighbours = [above + x, below + x, at - 1, at + 1];
-        let alpha = Lanes::load(&planes[ALPHA], at);
+        let alpha = F32x8::load(&planes[ALPHA], at);
         let rest = one - alpha;
-        let mut weights = [Lanes::all(SMOOTHNESS); 4];
+        let mut weights = [F32x8::splat(SMOOTHNESS); 4];
         for (weight, &neighbour) in weights.iter_mut().zip(&neighbours) {
-            *weight = *weight + (alpha - Lanes::load(&planes[ALPHA], neighbour)).abs();
+            *weight = *weight + (alpha - F32x8::load(&planes[ALPHA], neighbour)).abs();
         }
         let sum = weights[0] + weights[1] + weights[2] + weights[3];
         let per_sum = one / sum;
         let share = one / (alpha * alpha + rest * rest + sum);
         for channel in 0..3 {
-            let (mut foreground, mut background) = (Lanes::ZERO, Lanes::ZERO);
+            let (mut foreground, mut background) = (F32x8::ZERO, F32x8::ZERO);
             for (&weight, &neighbour) in weights.iter().zip(&neighbours) {
-                foreground = foreground + weight * Lanes::load(&planes[FOREGROUND + channel], neighbour);
-                background = background + weight * Lanes::load(&planes[BACKGROUND + channel], neighbour);
+                foreground = foreground + weight * F32x8::load(&planes[FOREGROUND + channel], neighbour);
+                background = background + weight * F32x8::load(&planes[BACKGROUND + channel], neighbour);
             }
             let (foreground, background) = (foreground * per_sum, background * per_sum);
-            let colour = Lanes::load(&planes[PICTURE + channel], at);
+            let colour = F32x8::load(&planes[PICTURE + channel], at);
             let unexplained = (colour - alpha * foreground - rest * background) * share;
             (foreground + alpha * unexplained).clamped().store(&mut next[channel], at);
             (background + rest * unexplained).clamped().store(&mut next[3 + channel], at);
@@ -173,7 +173,7 @@ mod tests {
     }
 
     #[test]
-    fn a_tile_with_a_margin_of_its_steps_equals_the_whole() {
+    fn a_tile_with_a_margin_of_its_steps_matches_the_whole() {
         let mut whole = filled(40, 30, (0, 0));
         whole.relax(2);
         let mut tile = filled(20, 20, (5, 6));

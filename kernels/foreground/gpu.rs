@@ -1,5 +1,6 @@
-//! The GPU twin of one relaxation step, over whole planes. Both colours travel in one tensor, f32 `[2, H, W, 3]`:
-//! foreground, then background.
+//! Foreground relaxation on the GPU, one step over whole planes.
+//!
+//! Both colours are in one tensor, f32 `[2, H, W, 3]`: foreground, then background.
 
 use burn::backend::tensor::FloatTensor;
 use burn::backend::{Backend, Dispatch, Flex, TensorMetadata, backend_extension};
@@ -11,7 +12,7 @@ use cubecl::prelude::*;
 
 use super::SMOOTHNESS;
 use super::cpu::Tile;
-use crate::device::{cover, empty_like, host_floats, host_tensor, scalar};
+use crate::device::{empty_like, host_floats, host_tensor, launch_grid, scalar};
 use crate::srgb::gpu::unit;
 
 #[cube(launch)]
@@ -94,7 +95,7 @@ impl Relax for CubeBackend {
         let colours: CubeTensor = into_contiguous(colours);
         let [height, width] = alpha.shape().dims();
         let next = empty_like(&colours, [2, height, width, 3], DType::F32);
-        let (count, dim) = cover(width, height);
+        let (count, dim) = launch_grid(width, height);
         relax_kernel::launch(
             &next.client,
             count,
@@ -111,7 +112,7 @@ impl Relax for CubeBackend {
 }
 
 /// One relaxation step of `colours` (f32 `[2, H, W, 3]`, foreground and background) towards explaining `picture` (f32
-/// `[H, W, 3]`) with `alpha` (f32 `[H, W]`), on the device that they lie on.
+/// `[H, W, 3]`) with `alpha` (f32 `[H, W]`), on their device.
 #[must_use]
 pub fn relax(picture: Tensor<3>, alpha: Tensor<2>, colours: Tensor<4>) -> Tensor<4> {
     let next = <Dispatch as Relax>::relax(picture.into_dispatch(), alpha.into_dispatch(), colours.into_dispatch());

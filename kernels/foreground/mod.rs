@@ -1,8 +1,8 @@
-//! Foreground and background colour of partly covered pixels: one relaxation step.
+//! Foreground estimation: one relaxation step of the foreground and background colours of partly covered pixels.
 //!
-//! Germer, Uelwer, Conrad and Harmeling, "Fast Multi-Level Foreground Estimation", ICPR 2020: `F` and `B` shall explain
-//! the picture, `I = α F + (1 - α) B`, and be smooth, most of all across edges of alpha. For one pixel with its four
-//! neighbours' colours held, the minimum is a 2×2 system, which can be solved by hand. With
+//! Germer, Uelwer, Conrad and Harmeling, "Fast Multi-Level Foreground Estimation", ICPR 2020: `F` and `B` reproduce the
+//! picture, `I = α F + (1 - α) B`, and be smooth, most of all across edges of alpha. For one pixel with its four
+//! neighbours' colours held, the minimum is a 2×2 system, which is solved in closed form. With
 //!
 //! ```text
 //! w_n = ω + |α - α_n|          weight of neighbour n
@@ -10,8 +10,8 @@
 //! F̄   = Σ w_n F_n / S          and B̄ likewise
 //! ```
 //!
-//! it is `F = F̄ + α d` and `B = B̄ + (1 - α) d`, where `d = (I - α F̄ - (1 - α) B̄) / (α² + (1 - α)² + S)`: what the
-//! neighbours' colours leave unexplained, shared out. (In the paper's form the determinant cancels to a few bits.)
+//! it is `F = F̄ + α d` and `B = B̄ + (1 - α) d`, where `d = (I - α F̄ - (1 - α) B̄) / (α² + (1 - α)² + S)` is the
+//! residual of the neighbours' colours. (In the paper's form the determinant cancels to a few bits.)
 //!
 //! All pixels are updated from the previous step's colours (Jacobi), so the order of work does not matter.
 //! Planes are f32 `[height, width]` in 0..=1. Border rule: a neighbour outside is the pixel itself.
@@ -20,7 +20,7 @@ pub mod cpu;
 #[cfg(feature = "gpu")]
 pub mod gpu;
 
-/// ω: how much neighbours are alike where alpha is flat.
+/// ω: weight of smoothness where alpha is flat.
 pub const SMOOTHNESS: f32 = 1e-5;
 
 /// Steps on a level whose longer side is at most [`SMALL`], and on larger ones.

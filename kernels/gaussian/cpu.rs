@@ -1,11 +1,11 @@
-//! The plain form: blocks of lines side by side, along the rows, then along the columns.
+//! Gaussian blur on the CPU by running sums: blocks of lines at once, along the rows, then along the columns.
 
 use super::{BOXES, Border, ExtendedBox};
 use crate::stripes::stripes;
 use multiversion::multiversion;
 use rayon::prelude::*;
 
-/// Lines that are filtered side by side.
+/// Lines filtered at once.
 const LINES: usize = 16;
 
 /// Columns that one task filters: a few blocks, so that there are not too many tasks.
@@ -66,7 +66,7 @@ pub fn blur<const C: usize>(samples: &mut [[f32; C]], width: usize, sigma: f32, 
     });
 }
 
-/// Blurs a block whose samples lie between two borders, each as long as the reach; the result starts at 0.
+/// Blurs a block whose samples have a border of the reach at both ends; the result starts at 0.
 fn blur_lines(block: &mut [Line], filter: &ExtendedBox, border: Border) {
     let reach = filter.reach();
     let end = block.len() - reach;
@@ -126,12 +126,12 @@ mod tests {
         (0..length).map(|at| [((at as u32).wrapping_mul(2_654_435_761) >> 16) as f32 / 65536.0]).collect()
     }
 
-    /// What one sample of 1 in the middle of a row becomes.
+    /// The impulse response in the middle of a row.
     fn response(sigma: f32) -> Vec<f64> {
         let side = 2 * reach(sigma) + 5;
         let mut row = vec![[0.0]; side];
         row[side / 2] = [1.0];
-        // The row goes on above and below, so that nothing is lost there.
+        // The row is repeated above and below, so that no weight is lost there.
         blur(&mut row, side, sigma, Border::Clamp);
         row.into_iter().map(|[value]| f64::from(value)).collect()
     }
@@ -152,7 +152,7 @@ mod tests {
     }
 
     #[test]
-    fn weights_are_a_gaussians_within_nine_percent_of_its_peak() {
+    fn weights_match_a_gaussian_within_nine_percent_of_its_peak() {
         for sigma in SIGMAS {
             let weights = response(sigma);
             let centre = (weights.len() / 2) as f64;
@@ -201,7 +201,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_left_beyond_the_reach() {
+    fn the_result_is_zero_beyond_the_reach() {
         for sigma in SIGMAS {
             let reach = reach(sigma);
             let side = 2 * reach + 9;
@@ -218,7 +218,7 @@ mod tests {
     }
 
     #[test]
-    fn a_constant_stays_where_the_border_goes_on_and_fades_where_nothing_does() {
+    fn a_constant_stays_under_a_clamped_border_and_fades_under_a_zero_one() {
         for sigma in SIGMAS.into_iter().chain([400.0, 1e9, f32::INFINITY]) {
             let mut plane = vec![[0.3f32, 1.0, 200.0]; 40 * 23];
             blur(&mut plane, 40, sigma, Border::Clamp);
@@ -230,14 +230,14 @@ mod tests {
         }
         let mut plane = vec![[1.0f32]; 100 * 100];
         blur(&mut plane, 100, 5.0, Border::Zero);
-        // At the border half of what a pixel sees lies outside, but for the pixel itself; far from it nothing does.
+        // At the border half of a pixel's window lies outside, less the pixel itself; far from it none does.
         assert!((plane[50 * 100][0] - 0.54).abs() < 0.005, "{:?}", plane[50 * 100]);
         assert!((plane[50 * 100 + 50][0] - 1.0).abs() < 1e-6);
     }
 
     #[test]
-    fn light_that_left_the_plane_does_not_come_back() {
-        // The plane cut from a larger one that is empty around it.
+    fn samples_blurred_out_of_the_plane_do_not_return() {
+        // The plane cut from a larger one that is zero around it.
         let (side, margin) = (20, 40);
         let wide = side + 2 * margin;
         let mut small = noise(side * side);
@@ -267,7 +267,7 @@ mod tests {
     }
 
     #[test]
-    fn no_width_changes_nothing() {
+    fn a_sigma_of_zero_or_less_changes_nothing() {
         for sigma in [0.0, -1.0, f32::NAN] {
             let mut plane = noise(30);
             blur(&mut plane, 6, sigma, Border::Zero);

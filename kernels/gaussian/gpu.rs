@@ -1,5 +1,6 @@
-//! The GPU twin: the three boxes as one filter, along the rows, then along the columns, one work item a sample.
-//! Running sums would leave most of a GPU idle.
+//! Gaussian blur on the GPU: the three boxes as one filter, along the rows, then along the columns.
+//!
+//! One work item a sample: running sums would leave most of a GPU idle.
 
 use burn::backend::tensor::FloatTensor;
 use burn::backend::{Backend, Dispatch, Flex, TensorMetadata, backend_extension};
@@ -10,7 +11,7 @@ use burn_cubecl::tensor::CubeTensor;
 use cubecl::prelude::*;
 
 use super::{Border, ExtendedBox};
-use crate::device::{cover, empty_like, host_floats, host_tensor, scalar, table};
+use crate::device::{empty_like, host_floats, host_tensor, launch_grid, scalar, upload_table};
 
 /// Samples that follow each other along one axis.
 #[derive(CubeType, CubeLaunch, Clone, Copy)]
@@ -22,7 +23,7 @@ struct Lines {
     step: u32,
     /// Samples in a line.
     length: u32,
-    /// 1 where the border goes on, 0 where nothing lies outside.
+    /// 1 for a clamped border, 0 for a zero one.
     clamp: u32,
 }
 
@@ -76,7 +77,7 @@ impl Gaussian for CubeBackend {
         let samples: CubeTensor = into_contiguous(samples);
         let [height, width, channels] = samples.shape().dims();
         let filter = ExtendedBox::new(sigma);
-        let weights = table(&samples, &filter.weights());
+        let weights = upload_table(&samples, &filter.weights());
         let clamp = match border {
             Border::Zero => 0,
             Border::Clamp => 1,
@@ -84,7 +85,7 @@ impl Gaussian for CubeBackend {
         let mut blurred = samples;
         for (step, length) in [(channels, width), (width * channels, height)] {
             let output = empty_like(&blurred, [height, width, channels], DType::F32);
-            let (count, dim) = cover(width * channels, height);
+            let (count, dim) = launch_grid(width * channels, height);
             let lines = LinesLaunch::new(scalar(width * channels), scalar(height), scalar(step), scalar(length), clamp);
             blur_kernel::launch(
                 &output.client,
@@ -102,7 +103,7 @@ impl Gaussian for CubeBackend {
     }
 }
 
-/// Blurs `samples` (f32 `[H, W, C]`) by `sigma` pixels, on the device that they lie on. A `sigma` of 0 or less changes
+/// Blurs `samples` (f32 `[H, W, C]`) by `sigma` pixels, on their device. A `sigma` of 0 or less changes
 /// nothing.
 #[must_use]
 pub fn gaussian(samples: Tensor<3>, sigma: f32, border: Border) -> Tensor<3> {

@@ -1,4 +1,4 @@
-//! Gaussian blur of any width at one cost.
+//! Gaussian blur by three extended box filters: the cost does not depend on σ.
 //!
 //! Gwosdek, Grewenig, Bruhn and Weickert, "Theoretical Foundations of Gaussian Convolution by Extended Box Filtering",
 //! SSVM 2011: a few box filters in a row come close to a Gaussian (central limit theorem), and a box whose two outermost
@@ -16,7 +16,7 @@
 //!
 //! Samples: f32, any number of channels, each on its own, of a magnitude of at most 2¹⁶. Border rule: [`Border`]. Every
 //! pass is rounded to multiples of 2⁻²⁴, of which sums in f64 are exact: whatever order they are added up in, mirrored
-//! input gives mirrored output, and nothing is left beyond the reach, not even rounding. The twins differ by at most
+//! input gives mirrored output, and the result is exactly 0 beyond the reach. The twins differ by at most
 //! 1e-5 of the largest sample.
 
 pub mod cpu;
@@ -29,12 +29,12 @@ pub const MAX_SIGMA: f32 = 4096.0;
 /// Boxes in a row.
 const BOXES: usize = 3;
 
-/// What lies outside.
+/// Values outside the plane.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Border {
-    /// Nothing.
+    /// Zero.
     Zero,
-    /// The border's own samples go on for ever.
+    /// The nearest sample at the border.
     Clamp,
 }
 
@@ -86,14 +86,14 @@ impl ExtendedBox {
         weights.into_iter().map(|weight: f64| weight as f32).collect()
     }
 
-    /// Pixels beyond which three of these leave nothing.
+    /// Pixels beyond which three of these are zero.
     #[must_use]
     pub const fn reach(&self) -> usize {
         BOXES * (self.radius + 1)
     }
 }
 
-/// Pixels beyond which a point, blurred by `sigma` pixels, leaves exactly nothing.
+/// Pixels beyond which a point, blurred by `sigma` pixels, is exactly zero.
 #[must_use]
 pub fn reach(sigma: f32) -> usize {
     if sigma > 0.0 { ExtendedBox::new(sigma).reach() } else { 0 }

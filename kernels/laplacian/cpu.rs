@@ -1,6 +1,6 @@
-//! The matting Laplacian on the CPU, for the unknown band only.
+//! The matting Laplacian on the CPU: its product with a plane, for the unknown band only.
 //!
-//! What is stored is three nested sets of pixels, each as runs along the rows in one compact array:
+//! Stores three nested sets of pixels, each as runs along the rows in one compact array:
 //! the *unknown* pixels (U), the *windows* that hold one (W, U grown by 1), the *pixels* that those windows read
 //! (A, W grown by 1). Since a window's three rows are contiguous in A, and a pixel's nine windows in W, both passes are
 //! straight loops over x. Runs of U and W are padded to whole blocks of eight; padding lanes have weight zero.
@@ -8,16 +8,16 @@
 //! Plain multiplications and additions, no fused ones, and sums in a fixed order: every instruction set and every
 //! number of threads gives the same bits.
 
-use super::{EPSILON, WINDOW_AREA};
-use crate::lanes::{LANES, Lanes};
-use multiversion::multiversion;
+use super::WINDOW_AREA;
+use super::passes::{WindowBlock, fit, gather, statistics};
+use super::runs::{
+    Chunk, Runs, UnknownRun, WindowRun, chunks_of_unknown, chunks_of_windows, split, unknown_runs, window_runs,
+};
+use crate::f32x8::LANES;
 use rayon::prelude::*;
 use std::ops::Range;
 
-/// Pixels in a unit of parallel work.
-const CHUNK_LANES: usize = 4096;
-
-/// A picture to read colours from: packed RGBA, row after row. The fourth byte is not looked at.
+/// A picture to read colours from: packed RGBA, row after row. The fourth byte is ignored.
 #[derive(Clone, Copy, Debug)]
 pub struct Colours<'a> {
     /// Columns.
@@ -27,114 +27,6 @@ pub struct Colours<'a> {
     /// `width * height` pixels.
     pub pixels: &'a [[u8; 4]],
 }
-
-/// Consecutive pixels of one row, and where they lie in a compact array.
-#[derive(Clone, Copy, Debug)]
-struct Run {
-    x: i32,
-    len: u32,
-    at: u32,
-}
-
-/// A set of pixels as runs; offsets of rows into the runs.
-#[derive(Debug)]
-struct Runs {
-    first_row: i32,
-    rows: Vec<u32>,
-    runs: Vec<Run>,
-    len: usize,
-}
-
-impl Runs {
-    fn of_row(&self, y: i32) -> &[Run] {
-        let Ok(row) = usize::try_from(y - self.first_row) else { return &[] };
-        if row + 1 >= self.rows.len() {
-            return &[];
-        }
-        &self.runs[self.rows[row] as usize..self.rows[row + 1] as usize]
-    }
-
-    /// Where pixel (`x`, `y`), which must be in the set, lies in the compact array.
-    fn index(&self, x: i32, y: i32) -> u32 {
-        let row = self.of_row(y);
-        let run = row[row.partition_point(|run| run.x <= x) - 1];
-        debug_assert!(x < run.x + run.len as i32, "pixel {x},{y} is not in the set");
-        run.at + (x - run.x) as u32
-    }
-
-    /// Builds the set from each row's intervals, which may overlap and lie in any order. Lengths are rounded up to
-    /// a multiple of `multiple`.
-    fn collect(rows: Range<i32>, multiple: i32, mut intervals: impl FnMut(i32, &mut Vec<Range<i32>>)) -> Self {
-        let mut set = Self { first_row: rows.start, rows: vec![0], runs: Vec::new(), len: 0 };
-        let mut scratch = Vec::new();
-        for y in rows {
-            scratch.clear();
-            intervals(y, &mut scratch);
-            scratch.sort_unstable_by_key(|interval| interval.start);
-            let row_start = set.runs.len();
-            for interval in &scratch {
-                let end_of = |start: i32, end: i32| start + (end - start + multiple - 1) / multiple * multiple;
-                match set.runs[row_start..].last_mut() {
-                    Some(last) if interval.start <= last.x + last.len as i32 => {
-                        let end = (last.x + last.len as i32).max(end_of(last.x, interval.end));
-                        last.len = (end - last.x) as u32;
-                    }
-                    _ => {
-                        let len = (end_of(interval.start, interval.end) - interval.start) as u32;
-                        set.runs.push(Run { x: interval.start, len, at: 0 });
-                    }
-                }
-            }
-            for run in &mut set.runs[row_start..] {
-                run.at = set.len as u32;
-                set.len += run.len as usize;
-            }
-            set.rows.push(set.runs.len() as u32);
-        }
-        set
-    }
-
-    fn grown(&self, multiple: i32) -> Self {
-        let last_row = self.first_row + self.rows.len() as i32 - 1;
-        Self::collect(self.first_row - 1..last_row + 1, multiple, |y, intervals| {
-            for row in y - 1..=y + 1 {
-                intervals.extend(self.of_row(row).iter().map(|run| run.x - 1..run.x + run.len as i32 + 1));
-            }
-        })
-    }
-}
-
-/// A run of windows; `pixels` is where its top-left pixel of each of the three rows lies in A.
-#[derive(Clone, Copy, Debug)]
-struct WindowRun {
-    at: u32,
-    len: u32,
-    pixels: [u32; 3],
-}
-
-/// A run of unknown pixels; `windows` is where its window up-left, left and down-left lies in W.
-#[derive(Clone, Copy, Debug)]
-struct UnknownRun {
-    x: i32,
-    y: i32,
-    at: u32,
-    len: u32,
-    pixel: u32,
-    windows: [u32; 3],
-}
-
-/// Runs that one task works on, and what they own of the compact arrays.
-#[derive(Clone, Debug)]
-struct Chunk {
-    runs: Range<usize>,
-    /// Elements of the array that the runs themselves index (U or W).
-    own: Range<usize>,
-    /// Elements of A that belong to the chunk (chunks of U only).
-    pixels: Range<usize>,
-}
-
-/// What a window knows: its whitening `W`, lower triangle row after row, and 1/9; or zeros where it does not exist.
-type WindowBlock = [[f32; LANES]; 7];
 
 /// The Laplacian of one band of unknown pixels.
 #[derive(Debug)]
@@ -233,7 +125,7 @@ impl Band {
         Fits { slopes: std::array::from_fn(|_| vec![0.0; len]), means: vec![0.0; len] }
     }
 
-    /// A vector over all pixels of the band and its surroundings; `value(x, y)` is asked for those inside the picture.
+    /// A vector over all pixels of the band and its surroundings; `value(x, y)` is called for those inside the picture.
     pub fn plane(&self, width: usize, height: usize, mut value: impl FnMut(usize, usize) -> f32) -> Vec<f32> {
         let mut plane = vec![0.0; self.pixels.len];
         self.each_pixel(width, height, |at, x, y| plane[at] = value(x, y));
@@ -264,7 +156,7 @@ impl Band {
         }
     }
 
-    /// `product = L plane` over the unknown pixels. In padding lanes the product means nothing.
+    /// `product = L plane` over the unknown pixels. In padding lanes the product is undefined.
     pub fn apply(&self, plane: &[f32], fits: &mut Fits, product: &mut [f32]) {
         let Fits { slopes: [red, green, blue], means } = fits;
         let own = |chunk: &Chunk| chunk.own.clone();
@@ -289,8 +181,8 @@ impl Band {
         });
     }
 
-    /// Works on every chunk of the unknown pixels in parallel: `work(spans, plane, unknown)` sees its own part of
-    /// `plane` and of `unknown`; what it returns is summed in a fixed order.
+    /// Processes the chunks of the unknown pixels in parallel: `work(spans, plane, unknown)` gets the chunk's part of each
+    /// plane and of each vector over the unknown pixels; its results are summed in a fixed order.
     pub fn each_chunk<const P: usize, const U: usize>(
         &self,
         planes: [&mut [f32]; P],
@@ -397,7 +289,7 @@ impl Band {
                     count += 1.0;
                 }
                 let at = run.at as usize + lane;
-                // A picture less than three pixels wide has no window; such a pixel is tied to nothing.
+                // A picture less than three pixels wide has no window; such a pixel has a zero row.
                 self.counts[at] = f32::max(count, f32::MIN_POSITIVE);
                 self.diagonal[at] = f32::max(diagonal, 1e-6);
             }
@@ -430,212 +322,12 @@ impl Spans<'_> {
     }
 }
 
-/// Disjoint consecutive parts of `whole`.
-fn split<T>(whole: &mut [T], parts: impl Iterator<Item = Range<usize>>) -> Vec<&mut [T]> {
-    let (mut rest, mut at) = (whole, 0);
-    parts
-        .map(|part| {
-            let (_, tail) = std::mem::take(&mut rest).split_at_mut(part.start - at);
-            let (here, tail) = tail.split_at_mut(part.len());
-            (rest, at) = (tail, part.end);
-            here
-        })
-        .collect()
-}
-
-fn unknown_runs(set: &Runs, windows: &Runs, pixels: &Runs) -> Vec<UnknownRun> {
-    let mut runs = Vec::with_capacity(set.runs.len());
-    for row in 0..set.rows.len() - 1 {
-        let y = set.first_row + row as i32;
-        runs.extend(set.of_row(y).iter().map(|run| UnknownRun {
-            x: run.x,
-            y,
-            at: run.at,
-            len: run.len,
-            pixel: pixels.index(run.x, y),
-            windows: [-1, 0, 1].map(|dy| windows.index(run.x - 1, y + dy)),
-        }));
-    }
-    runs
-}
-
-fn window_runs(windows: &Runs, pixels: &Runs) -> Vec<WindowRun> {
-    let mut runs = Vec::with_capacity(windows.runs.len());
-    for row in 0..windows.rows.len() - 1 {
-        let y = windows.first_row + row as i32;
-        runs.extend(windows.of_row(y).iter().map(|run| WindowRun {
-            at: run.at,
-            len: run.len,
-            pixels: [-1, 0, 1].map(|dy| pixels.index(run.x - 1, y + dy)),
-        }));
-    }
-    runs
-}
-
-fn chunk_bounds(lens: impl Iterator<Item = u32>) -> Vec<Range<usize>> {
-    let (mut chunks, mut start, mut sum, mut count) = (Vec::new(), 0, 0, 0);
-    for len in lens {
-        sum += len as usize;
-        count += 1;
-        if sum >= CHUNK_LANES {
-            chunks.push(start..count);
-            (start, sum) = (count, 0);
-        }
-    }
-    if start < count {
-        chunks.push(start..count);
-    }
-    chunks
-}
-
-fn chunks_of_windows(runs: &[WindowRun]) -> Vec<Chunk> {
-    let own = |range: &Range<usize>| {
-        let last = &runs[range.end - 1];
-        runs[range.start].at as usize..(last.at + last.len) as usize
-    };
-    chunk_bounds(runs.iter().map(|run| run.len))
-        .into_iter()
-        .map(|range| Chunk { own: own(&range), pixels: 0..0, runs: range })
-        .collect()
-}
-
-fn chunks_of_unknown(runs: &[UnknownRun], pixels: usize) -> Vec<Chunk> {
-    chunk_bounds(runs.iter().map(|run| run.len))
-        .into_iter()
-        .map(|range| {
-            let last = &runs[range.end - 1];
-            let end = runs.get(range.end).map_or(pixels, |next| next.pixel as usize);
-            Chunk {
-                own: runs[range.start].at as usize..(last.at + last.len) as usize,
-                pixels: runs[range.start].pixel as usize..end,
-                runs: range,
-            }
-        })
-        .collect()
-}
-
-/// Mean colour and whitening of the window whose three rows start at `rows`. In f64: they are computed once and used in
-/// every product.
-fn statistics(colours: [&[f32]; 3], rows: [usize; 3]) -> ([f32; 3], [f32; 6]) {
-    let area = f64::from(WINDOW_AREA);
-    let mut mean = [0.0f64; 3];
-    for (channel, mean) in mean.iter_mut().enumerate() {
-        let sum: f64 =
-            rows.iter().flat_map(|&row| &colours[channel][row..row + 3]).map(|&value| f64::from(value)).sum();
-        *mean = sum / area;
-    }
-    let mut covariance = [0.0f64; 6];
-    for row in rows {
-        for at in row..row + 3 {
-            let [x, y, z] = std::array::from_fn(|channel| f64::from(colours[channel][at]) - mean[channel]);
-            for (sum, product) in covariance.iter_mut().zip([x * x, x * y, x * z, y * y, y * z, z * z]) {
-                *sum += product;
-            }
-        }
-    }
-    let [xx, xy, xz, yy, yz, zz] = covariance.map(|sum| sum / area);
-    let ridge = f64::from(EPSILON) / area;
-    let (xx, yy, zz) = (xx + ridge, yy + ridge, zz + ridge);
-    // Cholesky's factor, lower triangle, and its inverse by forward substitution.
-    let c00 = xx.sqrt();
-    let (c10, c20) = (xy / c00, xz / c00);
-    let c11 = (yy - c10 * c10).sqrt();
-    let c21 = (yz - c20 * c10) / c11;
-    let c22 = (zz - c20 * c20 - c21 * c21).sqrt();
-    let (w00, w11, w22) = (1.0 / c00, 1.0 / c11, 1.0 / c22);
-    let w10 = -c10 * w00 * w11;
-    let w21 = -c21 * w11 * w22;
-    let w20 = -(c20 * w00 + c21 * w10) * w22;
-    (mean.map(|value| value as f32), [w00, w10, w11, w20, w21, w22].map(|value| value as f32))
-}
-
-#[multiversion(targets("x86_64+avx512f+avx512vl+avx512bw+avx512dq+avx2+fma", "x86_64+avx2+fma"))]
-#[expect(clippy::too_many_arguments, reason = "the planes of one kernel")]
-fn fit(
-    runs: &[WindowRun],
-    plane: &[f32],
-    colours: [&[f32]; 3],
-    centres: [&[f32]; 3],
-    whitening: &[WindowBlock],
-    start: usize,
-    slopes: [&mut [f32]; 3],
-    means: &mut [f32],
-) {
-    let [red, green, blue] = slopes;
-    for run in runs {
-        for step in (0..run.len as usize).step_by(LANES) {
-            let window = run.at as usize + step;
-            let [x, y, z] = centres;
-            let centre = [Lanes::load(x, window), Lanes::load(y, window), Lanes::load(z, window)];
-            let mut sum = Lanes::ZERO;
-            let mut covariance = [Lanes::ZERO; 3];
-            for row in run.pixels {
-                for dx in 0..3 {
-                    let at = row as usize + step + dx;
-                    let value = Lanes::load(plane, at);
-                    sum = sum + value;
-                    for channel in 0..3 {
-                        let colour = Lanes::load(colours[channel], at);
-                        covariance[channel] = covariance[channel] + value * (colour - centre[channel]);
-                    }
-                }
-            }
-            let [w00, w10, w11, w20, w21, w22, ninth] = &whitening[window / LANES];
-            let (w00, w10, w11) = (Lanes(*w00), Lanes(*w10), Lanes(*w11));
-            let (w20, w21, w22, ninth) = (Lanes(*w20), Lanes(*w21), Lanes(*w22), Lanes(*ninth));
-            let [x, y, z] = covariance;
-            let (x, y, z) = (x * ninth, y * ninth, z * ninth);
-            let (x, y, z) = (w00 * x, w10 * x + w11 * y, w20 * x + w21 * y + w22 * z);
-            let at = window - start;
-            (w00 * x + w10 * y + w20 * z).store(red, at);
-            (w11 * y + w21 * z).store(green, at);
-            (w22 * z).store(blue, at);
-            (sum * ninth).store(means, at);
-        }
-    }
-}
-
-#[multiversion(targets("x86_64+avx512f+avx512vl+avx512bw+avx512dq+avx2+fma", "x86_64+avx2+fma"))]
-#[expect(clippy::too_many_arguments, reason = "the planes of one kernel")]
-fn gather(
-    runs: &[UnknownRun],
-    plane: &[f32],
-    colours: [&[f32]; 3],
-    centres: [&[f32]; 3],
-    slopes: [&[f32]; 3],
-    means: &[f32],
-    counts: &[f32],
-    start: usize,
-    product: &mut [f32],
-) {
-    for run in runs {
-        for step in (0..run.len as usize).step_by(LANES) {
-            let pixel = run.pixel as usize + step;
-            let value = Lanes::load(plane, pixel);
-            let [x, y, z] = colours;
-            let colour = [Lanes::load(x, pixel), Lanes::load(y, pixel), Lanes::load(z, pixel)];
-            let mut fitted = Lanes::ZERO;
-            for row in run.windows {
-                for dx in 0..3 {
-                    let at = row as usize + step + dx;
-                    fitted = fitted + Lanes::load(means, at);
-                    for channel in 0..3 {
-                        let offset = colour[channel] - Lanes::load(centres[channel], at);
-                        fitted = fitted + Lanes::load(slopes[channel], at) * offset;
-                    }
-                }
-            }
-            let at = run.at as usize + step;
-            (Lanes::load(counts, at) * value - fitted).store(product, at - start);
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use super::super::EPSILON;
     use super::*;
 
-    /// Hash of a position: noise without a generator.
+    /// Hash of a position, as noise.
     fn noise(seed: usize) -> u8 {
         let mixed = (seed as u64).wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
         ((mixed ^ (mixed >> 29)).wrapping_mul(0xbf58_476d_1ce4_e5b9) >> 56) as u8
@@ -692,7 +384,7 @@ mod tests {
         right
     }
 
-    /// Largest difference between the band's product and the matrix', over the unknown pixels.
+    /// Largest difference between the band's product and the matrix product, over the unknown pixels.
     fn largest_error(width: usize, height: usize, unknown: impl Fn(usize, usize) -> bool, disturb: f32) -> f64 {
         let pixels = picture(width, height);
         let labels: Vec<u8> = (0..width * height).map(|at| u8::from(unknown(at % width, at / width))).collect();
@@ -715,7 +407,7 @@ mod tests {
     }
 
     #[test]
-    fn the_product_is_that_of_the_papers_matrix_at_every_size() {
+    fn the_product_matches_the_papers_matrix_at_every_size() {
         for (width, height) in [(1, 1), (1, 9), (9, 1), (2, 5), (3, 3), (4, 3), (17, 13), (40, 9), (9, 40)] {
             let everywhere = largest_error(width, height, |_, _| true, 0.0);
             assert!(everywhere < 1e-4, "{width}×{height}: {everywhere}");
@@ -726,7 +418,7 @@ mod tests {
     }
 
     #[test]
-    fn the_comparison_notices_a_wrong_plane() {
+    fn the_comparison_rejects_a_wrong_plane() {
         assert!(largest_error(17, 13, |_, _| true, 0.01) > 1e-3);
     }
 }

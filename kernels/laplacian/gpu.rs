@@ -1,9 +1,9 @@
-//! The matting Laplacian on the GPU, over whole planes.
+//! The matting Laplacian on the GPU: its product with a plane, over whole planes.
 //!
-//! Two kernels: fit the line of every window, then sum what the fits leave over at every pixel. Nothing is stored
+//! Two kernels: fit the line of every window, then sum the residuals of the fits at every pixel. Nothing is stored
 //! between two products: a window's covariance costs less to compute than to read.
 //!
-//! There is no f64 here, and f32 would not do: where the colours of a window lie on a line (every grey edge) the
+//! GPUs have no f64, and f32 is not enough: where the colours of a window lie on a line (every grey edge) the
 //! determinant is ten orders of magnitude below its terms. But colours are whole numbers. With `M = 81 · 255² Σ`,
 //! a matrix of whole numbers below 2²¹, the cofactors and the determinant of `M` are exact in 64-bit integers, and
 //!
@@ -11,10 +11,10 @@
 //! det(M + r) = det M + r · (sum of the principal minors) + r² · trace M + r³        r = 9 · 255² ε
 //! ```
 //!
-//! has no negative term: it loses nothing in f32, and no more do the other minors. They give the rows of `W`, where
+//! has no negative term: it is accurate in f32, and so are the other minors. They give the rows of `W`, where
 //! `(M + r)⁻¹ = Wᵀ W`; the inverse itself, rounded to 32 bits, would not be positive where a window has two colours, but
-//! `Wᵀ (W v)` errs only in directions that the window's colours do not have. Windows hand on their line as a value at their centre's colour, so
-//! that the second kernel, too, multiplies with exact differences of whole numbers.
+//! `Wᵀ (W v)` errs only in directions that the window's colours do not have. Windows store their line as its value at the
+//! centre's colour, so that the second kernel, too, multiplies with exact differences of whole numbers.
 
 use burn::backend::tensor::{FloatTensor, IntTensor};
 use burn::backend::{Backend, Dispatch, Flex, TensorMetadata, backend_extension};
@@ -26,7 +26,7 @@ use cubecl::prelude::*;
 
 use super::EPSILON;
 use super::cpu::{Band, Colours};
-use crate::device::{cover, empty_like, host_floats, host_tensor, host_words, scalar};
+use crate::device::{empty_like, host_floats, host_tensor, host_words, launch_grid, scalar};
 
 /// `r` above: the ridge in units of 8-bit colour.
 const RIDGE: f32 = 9.0 * 255.0 * 255.0 * EPSILON;
@@ -56,7 +56,7 @@ fn minus(a: &Wide, b: &Wide) -> Wide {
     Wide { high: a.high - b.high - borrow, low: a.low - b.low }
 }
 
-/// The low 64 bits of the product, which are all there are.
+/// The product, which fits in 64 bits.
 #[cube]
 fn times(a: &Wide, b: i32) -> Wide {
     let low = u32::cast_from(b);
@@ -139,7 +139,7 @@ fn fit_kernel(
     let m_gb = 9 * gb - sum_g * sum_b;
     let m_bb = 9 * bb - sum_b * sum_b;
 
-    // Cofactors of M + r: whole numbers, plus what the ridge adds.
+    // Cofactors of M + r: whole numbers, plus the ridge's terms.
     let f_rr = f32::cast_from(m_rr);
     let f_gg = f32::cast_from(m_gg);
     let f_bb = f32::cast_from(m_bb);
@@ -281,7 +281,7 @@ impl Laplacian for CubeBackend {
         let empty = || empty_like(&plane, [height, width], DType::F32);
         let [red, green, blue, level, product] = std::array::from_fn(|_| empty());
         let client = plane.client.clone();
-        let (count, dim) = cover(width, height);
+        let (count, dim) = launch_grid(width, height);
         fit_kernel::launch(
             &client,
             count,
@@ -295,7 +295,7 @@ impl Laplacian for CubeBackend {
             scalar(width),
             scalar(height),
         );
-        let (count, dim) = cover(width, height);
+        let (count, dim) = launch_grid(width, height);
         gather_kernel::launch(
             &client,
             count,
@@ -314,7 +314,7 @@ impl Laplacian for CubeBackend {
     }
 }
 
-/// `L plane` for the matting Laplacian of `picture` (u32 `[H, W]`, packed RGBA8), on the device that they lie on.
+/// `L plane` for the matting Laplacian of `picture` (u32 `[H, W]`, packed RGBA8), on their device.
 #[must_use]
 pub fn laplacian(picture: Tensor<2, Int>, plane: Tensor<2>) -> Tensor<2> {
     Tensor::from_dispatch(<Dispatch as Laplacian>::laplacian(picture.into_dispatch(), plane.into_dispatch()))

@@ -1,10 +1,10 @@
-//! The matting Laplacian, applied without building it.
+//! The matting Laplacian as a matrix-free product.
 //!
 //! Levin, Lischinski and Weiss, "A Closed-Form Solution to Natural Image Matting", PAMI 2008: in every 3×3 window
 //! `k` lying inside the picture, alpha is taken to be a linear function of colour. The energy of a plane `p` is how far
 //! it is from that, and its gradient is the product `L p`. As He, Sun and Tang ("Fast Matting Using Large Kernel
-//! Matting Laplacian Matrices", CVPR 2010) show, it needs no matrix: fit the line in each window, then sum what the
-//! fits leave over,
+//! Matting Laplacian Matrices", CVPR 2010) show, it needs no matrix: fit the line in each window, then sum the residuals
+//! of the fits,
 //!
 //! ```text
 //! a_k = (Σ_k + ε/9 · 1)⁻¹ · mean_k(p · (I - μ_k))            the line of window k
@@ -25,8 +25,10 @@
 pub mod cpu;
 #[cfg(feature = "gpu")]
 pub mod gpu;
+mod passes;
+mod runs;
 
-/// ε of the paper: how much of a colour line is believed in a flat window.
+/// ε of the paper: the regularisation of the colour line in flat windows.
 pub const EPSILON: f32 = 1e-7;
 
 /// Pixels in a window.

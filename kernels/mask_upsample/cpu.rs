@@ -1,4 +1,4 @@
-//! Mask upsampling on the CPU.
+//! Bilinear mask upsampling on the CPU: single values, rows, or a whole picture of eight bits.
 
 use super::Axis;
 use rayon::prelude::*;
@@ -47,7 +47,7 @@ impl<'a> Upsampled<'a> {
         above + weight * (below - above)
     }
 
-    /// The row of cells that row `y` of pixels reads: mixed down, still on the grid across.
+    /// The row of cells at row `y` of pixels: interpolated vertically, horizontally still on the grid.
     pub fn mix_rows(&self, y: usize, mixed: &mut Vec<f32>) {
         let (above, below, weight) = self.down.locate(y);
         let row = |row: usize| &self.values[row * self.columns..][..self.columns];
@@ -98,7 +98,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn filling_agrees_with_reading_each_pixel() {
+    fn fill_matches_the_value_at_each_pixel() {
         for (columns, rows, width, height) in
             [(1, 1, 1, 1), (1, 1, 5, 3), (8, 6, 1, 40), (8, 6, 31, 17), (31, 17, 8, 6)]
         {
@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn a_grid_of_the_pictures_own_size_is_read_as_it_is() {
+    fn a_grid_of_the_pictures_size_is_unchanged() {
         let values: Vec<f32> = (0..12).map(|at| at as f32 / 11.0).collect();
         let plane = Upsampled::new(&values, (4, 3), (4, 3));
         assert!((0..12).all(|at| plane.at(at % 4, at / 4) == values[at]));

@@ -1,5 +1,6 @@
-//! The GPU twin: one work item for each pixel of the picture. It answers the probability itself, f32, because on the
-//! device the trimap reads it next; it is the picture's eight bits only at the end.
+//! Bilinear mask upsampling on the GPU: one work item for each pixel of the picture.
+//!
+//! The output is f32, because the trimap reads it next on the device; it is rounded to eight bits only at the end.
 
 use burn::backend::tensor::FloatTensor;
 use burn::backend::{Backend, Dispatch, Flex, TensorMetadata, backend_extension};
@@ -10,16 +11,16 @@ use burn_cubecl::tensor::CubeTensor;
 use cubecl::prelude::*;
 
 use super::cpu::Upsampled;
-use crate::device::{cover, empty_like, host_floats, host_tensor, scalar};
+use crate::device::{empty_like, host_floats, host_tensor, launch_grid, scalar};
 
-/// How the grid is stretched over the picture.
+/// Sizes of the grid and of the picture it is stretched over, and their ratios.
 #[derive(CubeType, CubeLaunch, Clone, Copy)]
 pub(crate) struct Stretch {
     pub(crate) columns: u32,
     pub(crate) rows: u32,
     pub(crate) width: u32,
     pub(crate) height: u32,
-    // Divided on the host: a GPU need not round a quotient exactly, and a trimap's threshold would show it.
+    // Divided on the host: a GPU need not round a quotient exactly, which could move a label across the trimap's threshold.
     across: f32,
     down: f32,
 }
@@ -36,7 +37,7 @@ pub(crate) fn stretch((columns, rows): (usize, usize), (width, height): (usize, 
     )
 }
 
-/// Where pixel `at` lies on an axis of `cells`, each `step` long.
+/// Position of pixel `at` on an axis of `cells`, `step` cells per pixel.
 #[cube]
 fn place(at: u32, cells: u32, step: f32) -> f32 {
     let place = (f32::cast_from(at) + 0.5) * step - 0.5;
@@ -52,7 +53,7 @@ pub(crate) fn stretched(grid: &[f32], x: u32, y: u32, over: &Stretch) -> f32 {
     let above = u32::cast_from(down);
     let right = min(left + 1, over.columns - 1);
     let below = min(above + 1, over.rows - 1);
-    // Down first, then across, as the CPU twin does: the same roundings.
+    // Vertically first, as the CPU twin does: the same roundings.
     let upper_left = grid[(above * over.columns + left) as usize];
     let upper_right = grid[(above * over.columns + right) as usize];
     let lower_left = grid[(below * over.columns + left) as usize];
@@ -97,7 +98,7 @@ impl MaskUpsample for CubeBackend {
         let mask: CubeTensor = into_contiguous(mask);
         let [rows, columns] = mask.shape().dims();
         let output = empty_like(&mask, [height, width], DType::F32);
-        let (count, dim) = cover(width, height);
+        let (count, dim) = launch_grid(width, height);
         mask_upsample_kernel::launch(
             &output.client,
             count,
@@ -110,7 +111,7 @@ impl MaskUpsample for CubeBackend {
     }
 }
 
-/// Stretches `mask` (f32 `[rows, columns]`) over a picture: f32 `[height, width]`, on the device that it lies on.
+/// Stretches `mask` (f32 `[rows, columns]`) over a picture: f32 `[height, width]`, on its device.
 #[must_use]
 pub fn mask_upsample(mask: Tensor<2>, height: usize, width: usize) -> Tensor<2> {
     Tensor::from_dispatch(<Dispatch as MaskUpsample>::mask_upsample(mask.into_dispatch(), height, width))

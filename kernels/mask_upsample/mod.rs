@@ -1,8 +1,8 @@
-//! A mask on the network's grid, read at the pixels of the picture.
+//! Bilinear upsampling of a mask from the network's grid to the pixels of the picture.
 //!
 //! The network sees the picture stretched to its square grid, so a pixel's centre `(x + ½, y + ½)` lies at
 //! `((x + ½) · columns / width, (y + ½) · rows / height)` on the grid; the value there is bilinear between the centres of
-//! the four nearest cells. Beyond the outermost centres the border cells go on (half-pixel centres, clamped).
+//! the four nearest cells. Beyond the outermost centres the border cells are repeated (half-pixel centres, clamped).
 //!
 //! Input: f32 `[rows, columns]` in 0..=1. Output: u8 `[height, width]`, 255 standing for 1, rounded to nearest.
 

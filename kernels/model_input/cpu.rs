@@ -1,4 +1,4 @@
-//! The network's input, on the CPU.
+//! Resampling to the network's input on the CPU, in two passes.
 //!
 //! Rows first: whole source rows are summed as 16-bit integers, and only the two rows at the ends of a span, which
 //! have fractional weights, go through floats. Columns then have one row of floats to add up. The source is read
@@ -17,7 +17,7 @@ const TASK_ROWS: usize = 8;
 
 /// Stretches `pixels` (packed RGBA8, straight alpha, `width` × `height`) to `side` × `side` × 3 floats in -1..=1.
 ///
-/// `output` has `pad` pixels more at both ends of each row (left as they are), so that a convolution can read it
+/// `output` has `pad` pixels more at both ends of each row (not written), so that a convolution can read it
 /// directly: `side · (side + 2 · pad) · 3` values.
 ///
 /// # Panics
@@ -25,18 +25,23 @@ const TASK_ROWS: usize = 8;
 pub fn model_input(pixels: &[u8], width: usize, height: usize, side: usize, pad: usize, output: &mut [f32]) {
     let row = (side + 2 * pad) * 3;
     assert_eq!(output.len(), side * row, "an output of another extent");
-    stretched(pixels, [width, height], Target { width: side, height: side, ground: 255, row, margin: pad * 3 }, output);
+    stretched(
+        pixels,
+        [width, height],
+        Target { width: side, height: side, background: 255, row, margin: pad * 3 },
+        output,
+    );
 }
 
-/// Where a stretched picture goes.
+/// Size and memory layout of a resampled picture.
 #[derive(Clone, Copy, Debug)]
 pub struct Target {
     /// Its pixels in a row.
     pub width: usize,
     /// Its rows.
     pub height: usize,
-    /// The grey level, encoded, that shines through what is transparent.
-    pub ground: u8,
+    /// The encoded grey level that transparent pixels are composited over.
+    pub background: u8,
     /// Values from the start of one row to the start of the next.
     pub row: usize,
     /// Values of a row before its first pixel.
@@ -44,13 +49,13 @@ pub struct Target {
 }
 
 /// Stretches `pixels` (packed RGBA8, straight alpha, `width` × `height`) to the first rows of `output`, as floats in
-/// -1..=1. What is around the target is left as it is.
+/// -1..=1. Values outside the target are not written.
 ///
 /// # Panics
 /// When `pixels` has another length than its extent says, the target has no room in `output`, or the picture or the
 /// target is empty.
 pub fn stretched(pixels: &[u8], [width, height]: [usize; 2], target: Target, output: &mut [f32]) {
-    let Target { row, margin, ground, .. } = target;
+    let Target { row, margin, background, .. } = target;
     assert_eq!(pixels.len(), width * height * 4, "pixels of another extent");
     assert!(margin + target.width * 3 <= row && target.height * row <= output.len(), "no room for {target:?}");
     let (columns, rows) = (spans(width, target.width), spans(height, target.height));
@@ -60,18 +65,18 @@ pub fn stretched(pixels: &[u8], [width, height]: [usize; 2], target: Target, out
         let mut counts = vec![0_u16; width * 4];
         let mut sums = vec![0_f32; width * 4];
         for (output, span) in output.chunks_exact_mut(row).zip(rows) {
-            let first = over(ground, source(span.first), &mut opaque);
+            let first = over(background, source(span.first), &mut opaque);
             weigh(first, span.first_weight, &mut sums);
             let mut between = span.first + 1..span.last;
             while !between.is_empty() {
                 counts.fill(0);
                 for y in between.by_ref().take(MAX_SUMMED_ROWS) {
-                    count(over(ground, source(y), &mut opaque), &mut counts);
+                    count(over(background, source(y), &mut opaque), &mut counts);
                 }
                 add_counts(&counts, &mut sums);
             }
             if span.last > span.first {
-                let last = over(ground, source(span.last), &mut opaque);
+                let last = over(background, source(span.last), &mut opaque);
                 add_weighed(last, span.last_weight, &mut sums);
             }
             let pixels = &mut output[margin..][..target.width * 3];
@@ -80,24 +85,24 @@ pub fn stretched(pixels: &[u8], [width, height]: [usize; 2], target: Target, out
     });
 }
 
-/// The row itself where it is opaque; else a copy laid over grey.
-fn over<'a>(ground: u8, row: &'a [u8], copy: &'a mut [u8]) -> &'a [u8] {
+/// The row itself where it is opaque, else a copy composited over grey.
+fn over<'a>(background: u8, row: &'a [u8], copy: &'a mut [u8]) -> &'a [u8] {
     if is_opaque(row) {
         return row;
     }
-    lay_over(ground, row, copy);
+    composite_over(background, row, copy);
     copy
 }
 
 #[multiversion(targets("x86_64+avx512f+avx512bw+avx512vl", "x86_64+avx2"))]
-fn lay_over(ground: u8, row: &[u8], copy: &mut [u8]) {
-    let ground = u16::from(ground);
+fn composite_over(background: u8, row: &[u8], copy: &mut [u8]) {
+    let background = u16::from(background);
     for (target, source) in copy.as_chunks_mut::<4>().0.iter_mut().zip(row.as_chunks::<4>().0) {
         let alpha = u16::from(source[3]);
-        // All four lanes, though alpha is not wanted: a pixel is then one vector.
+        // All four lanes, although alpha is unused: a pixel is then one vector.
         *target = source.map(|value| {
             // A rounded division by 255 that stays in sixteen bits: exact for every product of two bytes.
-            let sum = u16::from(value) * alpha + ground * (255 - alpha) + 128;
+            let sum = u16::from(value) * alpha + background * (255 - alpha) + 128;
             ((sum + (sum >> 8)) >> 8) as u8
         });
     }
@@ -141,7 +146,7 @@ fn add_weighed(row: &[u8], weight: f32, sums: &mut [f32]) {
 fn combine_columns(sums: &[f32], columns: &[Span], scale: f32, pixels: &mut [f32]) {
     let sums = sums.as_chunks::<4>().0;
     for (pixel, span) in pixels.as_chunks_mut::<3>().0.iter_mut().zip(columns) {
-        // All four lanes, though alpha is not wanted: a pixel is then one vector.
+        // All four lanes, although alpha is unused: a pixel is then one vector.
         let mut total = sums[span.first].map(|value| value * span.first_weight);
         if span.last > span.first {
             for sum in &sums[span.first + 1..span.last] {

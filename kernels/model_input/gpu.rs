@@ -1,4 +1,4 @@
-//! The GPU twin: one work item for each pixel of the network's grid.
+//! Resampling to the network's input on the GPU: one work item for each pixel of the network's grid.
 
 use burn::backend::tensor::{FloatTensor, IntTensor};
 use burn::backend::{Backend, Dispatch, Flex, TensorMetadata, backend_extension};
@@ -8,7 +8,7 @@ use burn_cubecl::kernel::into_contiguous;
 use burn_cubecl::tensor::CubeTensor;
 use cubecl::prelude::*;
 
-use crate::device::{cover, empty_like, host_tensor, host_words, scalar};
+use crate::device::{empty_like, host_tensor, host_words, launch_grid, scalar};
 
 /// First source index under output `index`. Exact: positions are fractions of whole numbers below 2^25.
 #[cube]
@@ -48,7 +48,7 @@ fn tap_weight(index: u32, tap: u32, from: u32, to: u32) -> f32 {
         if tap == first {
             weight = 1.0 - fraction;
             if first + 1 == from {
-                // The last source pixel stands in for what lies behind the border.
+                // Beyond the border the last source pixel is repeated.
                 weight = f32::new(1.0);
             }
         }
@@ -56,7 +56,7 @@ fn tap_weight(index: u32, tap: u32, from: u32, to: u32) -> f32 {
     weight
 }
 
-/// Laid over white and rounded to eight bits.
+/// Composited over white and rounded to eight bits.
 #[cube]
 fn over_white(value: u32, alpha: u32) -> f32 {
     f32::cast_from((value * alpha + 255 * (255 - alpha) + 127) / 255)
@@ -114,7 +114,7 @@ impl ModelInput for CubeBackend {
         let picture: CubeTensor = into_contiguous(picture);
         let [height, width] = picture.shape().dims();
         let output = empty_like(&picture, [side, side, 3], DType::F32);
-        let (count, dim) = cover(side, side);
+        let (count, dim) = launch_grid(side, side);
         model_input_kernel::launch(
             &output.client,
             count,
@@ -130,7 +130,7 @@ impl ModelInput for CubeBackend {
 }
 
 /// Resizes `picture` (u32 `[H, W]`, packed RGBA8) to the network's grid: f32 `[side, side, 3]` in -1..=1, on the
-/// device that the picture lies on.
+/// picture's device.
 #[must_use]
 pub fn model_input(picture: Tensor<2, Int>, side: usize) -> Tensor<3> {
     Tensor::from_dispatch(<Dispatch as ModelInput>::model_input(picture.into_dispatch(), side))

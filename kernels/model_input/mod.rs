@@ -1,11 +1,11 @@
-//! The network's input: a picture of any size, stretched to a square of floats.
+//! The network's input: a picture of any size, resampled to a square of normalised floats.
 //!
 //! `y = resample(over_white(x)) / 127.5 - 1`, red, green, blue, in encoded sRGB (how the network was trained).
 //!
 //! Each axis on its own: where the picture is larger than the square, the mean over the area a target pixel covers
 //! (what OpenCV calls `INTER_AREA`); where it is smaller, linear interpolation between pixel centres (`INTER_LINEAR`:
-//! target `i` looks at `(i + 0.5) · n / side - 0.5`, clamped to the picture). Nothing is rounded to eight bits on the
-//! way, so values differ from OpenCV's by up to half a level. Transparent pixels are laid over white first.
+//! target `i` reads `(i + 0.5) · n / side - 0.5`, clamped to the picture). Nothing is rounded to eight bits on the
+//! way, so values differ from OpenCV's by up to half a level. Transparent pixels are composited over white first.
 
 pub mod cpu;
 #[cfg(feature = "gpu")]
@@ -33,7 +33,7 @@ pub struct Span {
 /// When either is zero.
 #[must_use]
 pub fn spans(extent: usize, side: usize) -> Vec<Span> {
-    assert!(extent > 0 && side > 0, "an empty picture has no pixels to look at");
+    assert!(extent > 0 && side > 0, "neither the picture nor the target may be empty");
     let ratio = extent as f64 / side as f64;
     (0..side)
         .map(|target| {

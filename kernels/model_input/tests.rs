@@ -1,3 +1,5 @@
+//! Tests of the network input: the definition in double precision, and OpenCV's recorded output.
+
 use super::cpu::model_input;
 use super::*;
 
@@ -66,7 +68,7 @@ fn worst(actual: &[f32], expected: &[f64]) -> f64 {
 }
 
 #[test]
-fn every_mix_of_shrinking_and_growing_matches_the_definition() {
+fn every_combination_of_shrinking_and_growing_matches_the_definition() {
     for (width, height) in [(1, 1), (1, 300), (300, 1), (12, 12), (13, 12), (47, 5), (5, 47), (101, 67), (24, 36)] {
         for opaque in [true, false] {
             let pixels = noise(width, height, opaque);
@@ -90,7 +92,7 @@ fn transparent_pixels_are_white() {
 }
 
 #[test]
-fn padding_is_left_alone() {
+fn padding_is_not_written() {
     let pixels = noise(9, 9, true);
     let mut output = vec![7.0; 4 * 6 * 3];
     model_input(&pixels, 9, 9, 4, 1, &mut output);
@@ -154,6 +156,9 @@ fn both_filters_agree_with_opencv_to_its_rounding() {
         // Half a level of rounding; OpenCV's linear filter also cuts bits off between columns and rows.
         assert!(levels < 0.75, "{width}×{height}: {levels} levels");
         let mirrored = run(&recorded_picture(width, height), width, height, 16).into_iter().rev().collect::<Vec<_>>();
-        assert!(levels_from_opencv(&mirrored, recorded) > 10.0, "{width}×{height}: the comparison accepts anything");
+        assert!(
+            levels_from_opencv(&mirrored, recorded) > 10.0,
+            "{width}×{height}: the comparison accepted a wrong result"
+        );
     }
 }

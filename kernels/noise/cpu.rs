@@ -1,19 +1,19 @@
-//! The plain form: lanes of coordinates side by side, which the compiler turns into vector instructions.
+//! Gradient noise, fractal sums and cellular noise on the CPU, in lanes that the compiler turns into vector instructions.
 
 use super::{ACROSS, AMPLITUDE, DOWN, Fbm, MIX, Mapping, NEXT_OCTAVE, PER_HALF, PER_NUMBER, TURN};
 use multiversion::multiversion;
 use rayon::prelude::*;
 
-/// Coordinates that are worked on together.
+/// Coordinates processed together.
 const LANES: usize = 16;
-/// Coordinates that are worked on before the next octave is.
+/// Coordinates processed before the next octave.
 const BLOCK: usize = 256;
 
 /// A number in f32 of this magnitude has no fraction: adding it and taking it away rounds to a whole number, and leaves
 /// that number in the low bits.
 const WHOLE: f32 = 12_582_912.0;
 
-/// The largest whole number not above `value`, as both kinds of number. Not `floor`, which is a call on old machines.
+/// The largest whole number not above `value`, as f32 and as integer. Not `f32::floor`, which is a call on old machines.
 #[inline(always)]
 fn floor(value: f32) -> (f32, u32) {
     let rounded = value + WHOLE;
@@ -32,7 +32,7 @@ fn mixed(lattice: u32) -> u32 {
     hash ^ (hash >> 15)
 }
 
-/// A number in 0..1 of a place on a lattice: the same one for the same place and seed.
+/// A hash of a lattice point and a seed, as a number in 0..1.
 #[must_use]
 pub fn random(x: i32, y: i32, seed: u32) -> f32 {
     let hash = mixed(x.cast_unsigned().wrapping_mul(ACROSS) ^ y.cast_unsigned().wrapping_mul(DOWN) ^ seed);
@@ -131,7 +131,7 @@ pub fn turbulence(x: &[f32], y: &[f32], fbm: &Fbm, out: &mut [f32]) {
     sum(x, y, fbm, true, out);
 }
 
-/// What [`cells`] finds.
+/// The outputs of [`cells`].
 #[derive(Debug)]
 pub struct Cells<'a> {
     /// Distance to the nearest point.
@@ -188,7 +188,7 @@ fn fill_cells(x: &[f32], y: &[f32], seed: u32, jitter: f32, out: (&mut [f32], &m
     }
 }
 
-/// Fills a plane (`width` a row) with the fractal sum of a surface seen in perspective.
+/// Fills a plane (`width` a row) with the fractal sum over a surface in perspective.
 ///
 /// # Panics
 /// When the plane is not whole rows.
@@ -224,7 +224,7 @@ mod tests {
     }
 
     #[test]
-    fn whole_numbers_are_found_below_every_value() {
+    fn floor_matches_the_standard_library() {
         for value in [-3.0_f32, -2.5, -0.5, -0.001, 0.0, 0.4, 0.5, 0.999, 1.0, 7.5, 8.5, -7.5, 4e6, -4e6, 123_456.7] {
             let (whole, bits) = floor(value);
             assert_eq!(whole, value.floor());
@@ -233,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn noise_is_nought_on_the_lattice_and_smooth_between() {
+    fn noise_is_zero_on_the_lattice_and_smooth_between() {
         let (x, y): (Vec<f32>, Vec<f32>) = (-40..40).map(|at| (at as f32, (at * 3) as f32)).unzip();
         let mut out = vec![9.0; x.len()];
         fbm(&x, &y, &octave(5), &mut out);
@@ -247,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn values_fill_the_range_evenly_about_nought() {
+    fn values_fill_the_range_evenly_about_zero() {
         let (x, y) = grid(300, 0.171);
         let mut out = vec![0.0; x.len()];
         fbm(&x, &y, &octave(11), &mut out);
@@ -270,7 +270,7 @@ mod tests {
     }
 
     #[test]
-    fn octaves_too_fine_to_be_seen_are_left_out() {
+    fn octaves_finer_than_a_sample_are_left_out() {
         let fine = Fbm { octaves: 8, footprint: 0.04, ..octave(3) };
         // Frequencies 1, 2, 4, 8 whole or fading, 16 at 0.64 fading, 32 gone.
         assert_eq!(fine.weights().len(), 5);
@@ -298,7 +298,7 @@ mod tests {
     }
 
     #[test]
-    fn cells_are_those_of_a_search_over_all_points() {
+    fn cells_match_a_search_over_all_points() {
         let (x, y) = grid(30, 0.217);
         let [mut nearest, mut second, mut own] = [vec![0.0; 900], vec![0.0; 900], vec![0.0; 900]];
         let jitter = 0.8;
@@ -316,14 +316,14 @@ mod tests {
             let mut distances: Vec<f32> = points.iter().map(|(px, py)| (px - x[at]).hypot(py - y[at])).collect();
             distances.sort_by(f32::total_cmp);
             assert!((nearest[at] - distances[0]).abs() < 1e-4);
-            // A second nearest point may lie just beyond the squares that are looked at.
+            // The second nearest point may lie just beyond the 3 × 3 squares that are searched.
             assert!(second[at] >= distances[1] - 1e-4);
             assert!((0.0..1.0).contains(&own[at]));
         }
     }
 
     #[test]
-    fn a_plane_in_perspective_is_its_points() {
+    fn a_plane_in_perspective_matches_its_points() {
         let (width, height) = (33, 21);
         let mapping = Mapping([0.2, 0.01, -1.0, 0.0, 0.3, 2.0, 0.001, 0.02]);
         let settings = Fbm { octaves: 4, footprint: 0.03, ..octave(4) };
@@ -339,7 +339,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_of_places_lie_in_the_unit_and_differ() {
+    fn hashes_of_points_are_in_the_unit_interval_and_differ() {
         let numbers: Vec<f32> = (0..1000).map(|at| random(at % 37 - 18, at / 37, 6)).collect();
         assert!(numbers.iter().all(|number| (0.0..1.0).contains(number)));
         let mean = numbers.iter().sum::<f32>() / 1000.0;

@@ -1,4 +1,4 @@
-//! The GPU twin: a plane of fractal noise, or of cells, one work item a sample. The hashes are the CPU's to the bit.
+//! Fractal and cellular noise on the GPU, one work item a sample. The hashes are the CPU's to the bit.
 
 use burn::backend::tensor::FloatTensor;
 use burn::backend::{Backend, Dispatch, Flex, TensorMetadata, backend_extension};
@@ -10,7 +10,7 @@ use cubecl::prelude::*;
 
 use super::cpu;
 use super::{ACROSS, AMPLITUDE, DOWN, Fbm, MIX, NEXT_OCTAVE, PER_HALF, PER_NUMBER, TURN};
-use crate::device::{cover, empty_like, host_floats, host_tensor, scalar, table};
+use crate::device::{empty_like, host_floats, host_tensor, launch_grid, scalar, upload_table};
 
 #[cube]
 fn mixed(lattice: u32) -> u32 {
@@ -125,7 +125,7 @@ pub trait Noise: Backend {
     fn cells(places: FloatTensor<Self>, jitter: f32, seed: u32) -> FloatTensor<Self>;
 }
 
-/// Coordinates that lie in turn, apart.
+/// Interleaved coordinates as two vectors.
 fn apart(places: &[f32]) -> (Vec<f32>, Vec<f32>) {
     places.as_chunks::<2>().0.iter().map(|&[x, y]| (x, y)).unzip()
 }
@@ -157,9 +157,9 @@ impl Noise for CubeBackend {
         let [height, width, _] = places.shape().dims();
         let weights = settings.weights();
         let output = empty_like(&places, [height, width], DType::F32);
-        // A table may not be empty; no octave is asked for then.
-        let shown = table(&places, if weights.is_empty() { &[0.0] } else { &weights });
-        let (count, dim) = cover(width, height);
+        // A table may not be empty; the kernel then reads no octave.
+        let shown = upload_table(&places, if weights.is_empty() { &[0.0] } else { &weights });
+        let (count, dim) = launch_grid(width, height);
         noise_kernel::launch(
             &output.client,
             count,
@@ -179,7 +179,7 @@ impl Noise for CubeBackend {
         let places: CubeTensor = into_contiguous(places);
         let [height, width, _] = places.shape().dims();
         let output = empty_like(&places, [height, width, 3], DType::F32);
-        let (count, dim) = cover(width, height);
+        let (count, dim) = launch_grid(width, height);
         cells_kernel::launch(
             &output.client,
             count,
@@ -195,7 +195,7 @@ impl Noise for CubeBackend {
     }
 }
 
-/// The fractal sum at each of `places` (f32 `[H, W, 2]`): f32 `[H, W]`, on the device that they lie on.
+/// The fractal sum at each of `places` (f32 `[H, W, 2]`): f32 `[H, W]`, on their device.
 #[must_use]
 pub fn noise(places: Tensor<3>, settings: Fbm) -> Tensor<2> {
     Tensor::from_dispatch(<Dispatch as Noise>::noise(places.into_dispatch(), settings))

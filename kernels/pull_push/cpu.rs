@@ -1,11 +1,11 @@
-//! The plain form.
+//! Pull-push on the CPU: pyramid down, then up, rows in parallel.
 
 use rayon::prelude::*;
 
-/// Fills `samples` (row-major, `width` a row): colours multiplied by the weight, and the weight, in; plain colours and
-/// weight 1 out. Needs a third of the samples' memory beside them.
+/// Fills `samples` (row-major, `width` a row). In: colours multiplied by the weight, and the weight. Out: plain colours and
+/// weight 1. Needs a third of the samples' memory in addition.
 ///
-/// Answers whether there was anything to fill from; if not, when no weight is above 0, nothing changes.
+/// Returns whether any weight is above 0; if none is, nothing changes.
 ///
 /// # Panics
 /// When the samples are not whole rows.
@@ -36,7 +36,7 @@ pub fn fill(samples: &mut [[f32; 4]], width: usize) -> bool {
     true
 }
 
-/// Samples at half the resolution of those below.
+/// A pyramid level, at half the resolution of the one below.
 struct Level {
     samples: Vec<[f32; 4]>,
     width: usize,
@@ -61,7 +61,7 @@ fn pull(samples: &[[f32; 4]], width: usize) -> Level {
     level
 }
 
-/// Fills up what `samples` lack in weight. `above` has been filled.
+/// Fills the missing weight of `samples` from `above`, which is filled already.
 fn push(samples: &mut [[f32; 4]], width: usize, above: &Level) {
     let rows = above.samples.len() / above.width;
     samples.par_chunks_mut(width).enumerate().for_each(|(y, row)| {
@@ -82,8 +82,8 @@ fn push(samples: &mut [[f32; 4]], width: usize, above: &Level) {
     });
 }
 
-/// The sample above that a sample lies in, and the next one towards it: three quarters and one quarter of it, because
-/// its centre is a quarter off the first one's.
+/// The sample of the level above that contains a sample, and its neighbour on the sample's side. Bilinear weights are 3/4
+/// and 1/4, because the centres are a quarter of a sample apart.
 fn beside(at: usize, above: usize) -> (usize, usize) {
     let first = at / 2;
     let second = if at.is_multiple_of(2) { first.saturating_sub(1) } else { (first + 1).min(above - 1) };
@@ -101,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_known_everywhere_stays() {
+    fn samples_of_equal_weight_everywhere_stay() {
         for (width, height) in SIZES {
             for weight in [1.0, 0.25] {
                 let colours: Vec<[f32; 3]> =
@@ -171,7 +171,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_known_fills_nothing() {
+    fn samples_without_weight_stay_and_false_is_returned() {
         for samples in [vec![], vec![[0.3, 0.2, 0.1, 0.0]; 35]] {
             let mut filled = samples.clone();
             assert!(!fill(&mut filled, 7));

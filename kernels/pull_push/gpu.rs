@@ -1,5 +1,6 @@
-//! The GPU twin: for each level one work item a sample, up and down again. The largest weight is found on the device by
-//! halving as well, so that nothing has to be read back.
+//! Pull-push on the GPU: one kernel per level and direction, one work item a sample.
+//!
+//! The largest weight is reduced on the device, so that nothing is read back.
 
 use burn::backend::tensor::FloatTensor;
 use burn::backend::{Backend, Dispatch, Flex, TensorMetadata, backend_extension};
@@ -9,9 +10,9 @@ use burn_cubecl::kernel::into_contiguous;
 use burn_cubecl::tensor::CubeTensor;
 use cubecl::prelude::*;
 
-use crate::device::{cover, empty_like, host_floats, host_tensor, scalar};
+use crate::device::{empty_like, host_floats, host_tensor, launch_grid, scalar};
 
-/// The larger of each two weights, or of what is left of them: `stride` values a weight.
+/// One step of the maximum's reduction: the largest of each 2 × 2 weights. `stride` values a weight.
 #[cube(launch)]
 fn largest_kernel(weights: &[f32], output: &mut [f32], width: u32, height: u32, columns: u32, rows: u32, stride: u32) {
     let x = ABSOLUTE_POS_X;
@@ -78,7 +79,7 @@ fn pull_kernel(samples: &[f32], output: &mut [f32], width: u32, height: u32, col
     output[at + 3] = weight * scale;
 }
 
-/// The sample above next to the one that a sample lies in, towards it.
+/// The neighbour, in the level above, of the sample that contains a sample, on its side.
 #[cube]
 fn second(at: u32, above: u32) -> u32 {
     let first = at / 2;
@@ -150,7 +151,7 @@ impl PullPush for CubeBackend {
         let client = samples.client.clone();
         let largest = largest(&samples, width, height);
         let scaled = empty_like(&samples, [height, width, 4], DType::F32);
-        let (count, dim) = cover(width, height);
+        let (count, dim) = launch_grid(width, height);
         scale_kernel::launch(
             &client,
             count,
@@ -165,7 +166,7 @@ impl PullPush for CubeBackend {
         while let Some((below, width, height)) = pyramid.last().filter(|(_, width, height)| width * height > 1) {
             let (columns, rows) = (width.div_ceil(2), height.div_ceil(2));
             let level = empty_like(below, [rows, columns, 4], DType::F32);
-            let (count, dim) = cover(columns, rows);
+            let (count, dim) = launch_grid(columns, rows);
             pull_kernel::launch(
                 &client,
                 count,
@@ -182,7 +183,7 @@ impl PullPush for CubeBackend {
         let (mut above, mut columns, mut rows) = pyramid.pop().expect("there is a level");
         while let Some((level, width, height)) = pyramid.pop() {
             let filled = empty_like(&level, [height, width, 4], DType::F32);
-            let (count, dim) = cover(width, height);
+            let (count, dim) = launch_grid(width, height);
             push_kernel::launch(
                 &client,
                 count,
@@ -198,7 +199,7 @@ impl PullPush for CubeBackend {
             (above, columns, rows) = (filled, width, height);
         }
         let output = empty_like(&above, [height, width, 4], DType::F32);
-        let (count, dim) = cover(width, height);
+        let (count, dim) = launch_grid(width, height);
         finish_kernel::launch(
             &client,
             count,
@@ -213,13 +214,13 @@ impl PullPush for CubeBackend {
     }
 }
 
-/// The largest weight of `samples`, alone in a tensor.
+/// The largest weight of `samples`, as a tensor of one value.
 fn largest(samples: &CubeTensor, width: usize, height: usize) -> CubeTensor {
     let (mut weights, mut width, mut height, mut stride) = (samples.clone(), width, height, 4);
     loop {
         let (columns, rows) = (width.div_ceil(2), height.div_ceil(2));
         let level = empty_like(samples, [rows, columns], DType::F32);
-        let (count, dim) = cover(columns, rows);
+        let (count, dim) = launch_grid(columns, rows);
         largest_kernel::launch(
             &level.client,
             count,
@@ -239,7 +240,7 @@ fn largest(samples: &CubeTensor, width: usize, height: usize) -> CubeTensor {
     }
 }
 
-/// Fills `samples` (f32 `[H, W, 4]`: colours multiplied by the weight, and the weight), on the device that they lie on.
+/// Fills `samples` (f32 `[H, W, 4]`: colours multiplied by the weight, and the weight), on their device.
 /// Where no weight is above 0 nothing changes; else every weight is 1 afterwards.
 ///
 /// # Panics

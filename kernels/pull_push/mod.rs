@@ -1,10 +1,10 @@
-//! Filling what is not known from what is, smoothly: the background behind a subject.
+//! Pull-push: smooth interpolation of the samples without weight from those with, such as a background behind a subject.
 //!
 //! Gortler, Grzeszczuk, Szeliski and Cohen, "The Lumigraph", SIGGRAPH 1996, section 3.4. *Pull*: each level is half as
 //! large as the one below (rounded up), and a sample there is the sum of the four under it, divided by their weight
-//! where that is above 1. *Push*: from the smallest level down, what a sample lacks in weight comes from the level
-//! above, read bilinearly (half-pixel centres, clamped at the border). So a gap is filled from the finest level on which
-//! something is known near it, at a cost that does not depend on its size.
+//! where that is above 1. *Push*: from the smallest level down, a sample's missing weight comes from the level above,
+//! read bilinearly (half-pixel centres, clamped at the border). So a gap is filled from the finest level that has known
+//! samples near it, at a cost that does not depend on its size.
 //!
 //! ```text
 //! pull  s = Σ₄ (w c, w),  then s / max(1, w)
@@ -12,7 +12,7 @@
 //! ```
 //!
 //! Samples: f32 `[height, width, 4]`: three channels, multiplied by the weight, and the weight, at least 0. Weights
-//! count relative to the largest: a sample of that weight keeps its colour, the rest are blended with what is around
+//! count relative to the largest: a sample of that weight keeps its colour, the rest are blended with those around
 //! them. Result: plain colours, weight 1. The twins differ by at most 1e-5 of the largest colour.
 
 pub mod cpu;

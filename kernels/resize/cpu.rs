@@ -1,9 +1,9 @@
-//! The plain form.
+//! Lanczos resampling on the CPU, rows then columns: the reference of the GPU twin.
 
 use rayon::prelude::*;
 
 use super::Axis;
-use crate::srgb::{byte, encoded, linear_table};
+use crate::srgb::{byte, encoded_of_linear, exact_linear_of_encoded8};
 
 /// Resizes `picture` (`height` rows of `width` packed RGBA8 pixels) to the sizes of the two plans.
 ///
@@ -12,7 +12,7 @@ use crate::srgb::{byte, encoded, linear_table};
 #[must_use]
 pub fn resize(picture: &[u8], width: usize, height: usize, across: &Axis, down: &Axis) -> Vec<u8> {
     assert_eq!(picture.len(), 4 * width * height, "packed RGBA8 is four bytes a pixel");
-    let linear = linear_table();
+    let linear = exact_linear_of_encoded8();
     let columns = across.first.len();
     let mut rows = vec![[0.0f32; 4]; columns * height];
     rows.par_chunks_mut(columns).zip(picture.par_chunks(4 * width)).for_each(|(row, source)| {
@@ -45,14 +45,14 @@ pub fn resize(picture: &[u8], width: usize, height: usize, across: &Axis, down: 
     resized
 }
 
-/// Straight, encoded and rounded.
+/// A premultiplied linear pixel as straight sRGB, rounded.
 fn packed(premultiplied: [f32; 4]) -> [u8; 4] {
     let [red, green, blue, alpha] = premultiplied;
     let coverage = byte(alpha.clamp(0.0, 1.0));
     if coverage == 0 {
         return [0; 4];
     }
-    let [red, green, blue] = [red, green, blue].map(|value| byte(encoded((value / alpha).clamp(0.0, 1.0))));
+    let [red, green, blue] = [red, green, blue].map(|value| byte(encoded_of_linear((value / alpha).clamp(0.0, 1.0))));
     [red, green, blue, coverage]
 }
 
@@ -67,7 +67,7 @@ mod tests {
     }
 
     #[test]
-    fn light_is_averaged_not_its_code() {
+    fn linear_light_is_averaged_not_encoded_values() {
         // Half black, half white: half the light is 188, not 128.
         let picture: Vec<u8> = (0..64).flat_map(|x| if x % 2 == 0 { [0, 0, 0, 255] } else { [255; 4] }).collect();
         let resized = resize(&picture, 64, 1, &Axis::new(64, 2), &Axis::new(1, 1));
@@ -75,7 +75,7 @@ mod tests {
     }
 
     #[test]
-    fn colour_that_does_not_cover_does_not_bleed() {
+    fn colour_under_alpha_0_does_not_bleed() {
         let picture: Vec<u8> = (0..64).flat_map(|x| if x < 32 { [255, 0, 0, 255] } else { [0, 255, 0, 0] }).collect();
         let resized = resize(&picture, 64, 1, &Axis::new(64, 8), &Axis::new(1, 1));
         for pixel in resized.as_chunks::<4>().0 {

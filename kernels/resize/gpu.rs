@@ -1,4 +1,4 @@
-//! The GPU twin: a kernel for each pass, one work item for each output.
+//! Lanczos resampling on the GPU: a kernel for each pass, one work item for each output.
 
 use burn::backend::tensor::IntTensor;
 use burn::backend::{Backend, Dispatch, Flex, TensorMetadata, backend_extension};
@@ -9,9 +9,9 @@ use burn_cubecl::tensor::CubeTensor;
 use cubecl::prelude::*;
 
 use super::Axis;
-use crate::device::{cover, empty_like, host_int_tensor, host_words, scalar, table};
+use crate::device::{empty_like, host_int_tensor, host_words, launch_grid, scalar, upload_table};
+use crate::srgb::exact_linear_of_encoded8;
 use crate::srgb::gpu::{byte, encoded, unit};
-use crate::srgb::linear_table;
 
 #[cube(launch)]
 fn rows_kernel(
@@ -117,29 +117,29 @@ impl Resize for CubeBackend {
         let client = picture.client.clone();
         let rows = empty_like(&picture, [source_rows, width, 4], DType::F32);
         let output = empty_like(&picture, [height, width], DType::U32);
-        let (count, dim) = cover(width, source_rows);
+        let (count, dim) = launch_grid(width, source_rows);
         rows_kernel::launch(
             &client,
             count,
             dim,
             picture.clone().into_buffer_arg(),
-            table(&picture, linear_table()).into_buffer_arg(),
-            table(&picture, &across.first).into_buffer_arg(),
-            table(&picture, &across.weights).into_buffer_arg(),
+            upload_table(&picture, exact_linear_of_encoded8()).into_buffer_arg(),
+            upload_table(&picture, &across.first).into_buffer_arg(),
+            upload_table(&picture, &across.weights).into_buffer_arg(),
             rows.clone().into_buffer_arg(),
             scalar(source_columns),
             scalar(source_rows),
             scalar(width),
             scalar(across.taps),
         );
-        let (count, dim) = cover(width, height);
+        let (count, dim) = launch_grid(width, height);
         columns_kernel::launch(
             &client,
             count,
             dim,
             rows.into_buffer_arg(),
-            table(&picture, &down.first).into_buffer_arg(),
-            table(&picture, &down.weights).into_buffer_arg(),
+            upload_table(&picture, &down.first).into_buffer_arg(),
+            upload_table(&picture, &down.weights).into_buffer_arg(),
             output.clone().into_buffer_arg(),
             scalar(width),
             scalar(height),
@@ -149,7 +149,7 @@ impl Resize for CubeBackend {
     }
 }
 
-/// Resizes `picture` (u32 `[H, W]`, packed RGBA8) to u32 `[height, width]`, on the device that it lies on.
+/// Resizes `picture` (u32 `[H, W]`, packed RGBA8) to u32 `[height, width]`, on its device.
 #[must_use]
 pub fn resize(picture: Tensor<2, Int>, height: usize, width: usize) -> Tensor<2, Int> {
     Tensor::from_dispatch(<Dispatch as Resize>::resize(picture.into_dispatch(), height, width))

@@ -1,4 +1,4 @@
-//! Resampling in linear light with premultiplied alpha.
+//! Lanczos resampling in linear light with premultiplied alpha.
 //!
 //! Lanczos with three lobes (Duchon, "Lanczos Filtering in One and Two Dimensions", 1979), stretched by the factor
 //! when the picture shrinks. Two passes, along the rows, then along the columns: each output is the weighted mean of
@@ -8,8 +8,8 @@
 //! Input and output: packed RGBA8, sRGB, straight alpha. The window is clipped at the border and its weights are
 //! normalised to add up to 1. Colour under alpha 0 is 0. The twins differ by at most one step of 255.
 //!
-//! This is for pictures that lie on the GPU. Those in host memory are resized by `fast_image_resize`, which does the
-//! same with SIMD; the plain-Rust form here is what the GPU twin is held against.
+//! For pictures on the GPU. Those in host memory are resized by `fast_image_resize`, which does the same with SIMD; the CPU
+//! twin here is the reference that the GPU twin is tested against.
 
 pub mod cpu;
 #[cfg(feature = "gpu")]
@@ -18,7 +18,7 @@ pub mod gpu;
 /// Lobes of the filter on each side.
 const LOBES: f64 = 3.0;
 
-/// Which inputs each output of one axis is made of, planned once and executed by both twins.
+/// Filter taps of each output along one axis, computed once and used by both twins.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Axis {
     /// Inputs under each output; shorter windows are padded with weight 0.
@@ -54,7 +54,7 @@ impl Axis {
         let taps = windows.iter().map(|(_, weights)| weights.len()).max().unwrap_or(0);
         let mut plan = Self { taps, first: Vec::with_capacity(to), weights: Vec::with_capacity(taps * to) };
         for (first, weights) in windows {
-            // Windows that were cut at the far border move back, so that no padded tap reads beyond it.
+            // Windows cut at the far border are shifted back, so that no padded tap reads beyond it.
             let start = first.min(from.saturating_sub(taps));
             plan.first.push(u32::try_from(start).expect("pictures fit in 32 bits"));
             let before = std::iter::repeat_n(0.0, first - start);

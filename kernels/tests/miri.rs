@@ -4,8 +4,8 @@
 //! cargo +nightly miri test -p backdrop-kernels --no-default-features --test miri
 //! ```
 //!
-//! Under Miri the strips of a plane are worked on one after the other, and blocks go through memory a strip at a time from
-//! a kilobyte on; else it is the code that runs everywhere. Without Miri these are ordinary tests.
+//! Under Miri the strips of a plane are processed sequentially, and inverted residuals go through memory a strip at a time
+//! from a kilobyte on; otherwise the code is that of production. Without Miri these are ordinary tests.
 
 use backdrop_kernels::conv::{
     Activation, Cascade, Dense, Depthwise, Filter, Head, InvertedResidual, Isa, Layer, Plane, Residual, Separable,
@@ -47,7 +47,7 @@ impl Weights {
         Dense::new(Isa::Portable, size, stride, channels, outputs, self.filter(), Activation::Linear)
     }
 
-    /// The definition: each output of each pixel. Of a `depthwise` convolution an output sees its own channel alone.
+    /// The definition: each output of each pixel. An output of a `depthwise` convolution reads its own channel alone.
     fn convolved(&self, input: &Plane, size: usize, stride: usize, depthwise: bool) -> Vec<f32> {
         let (Shape { height, width, channels, .. }, pixels) = (input.shape(), input.to_packed());
         let mut results = Vec::new();
@@ -81,7 +81,7 @@ fn assert_near(actual: &[f32], expected: &[f32]) {
 }
 
 #[test]
-fn miri_dense_is_its_definition_at_every_border() {
+fn miri_dense_matches_the_definition_at_every_border() {
     let mut values = Values(1);
     for (height, width) in [(1, 1), (1, 5), (4, 3)] {
         for (size, stride) in [(1, 1), (3, 1), (3, 2)] {
@@ -99,7 +99,7 @@ fn miri_dense_is_its_definition_at_every_border() {
 }
 
 #[test]
-fn miri_residuals_are_added_as_they_are_and_upsampled() {
+fn miri_residuals_are_added_at_full_and_at_half_resolution() {
     let mut values = Values(2);
     let weights = values.weights(2 * 5, 5);
     let dense = weights.dense(1, 1, [2, 5]);
@@ -118,7 +118,7 @@ fn miri_residuals_are_added_as_they_are_and_upsampled() {
 }
 
 #[test]
-fn miri_depthwise_is_its_definition_at_every_border() {
+fn miri_depthwise_matches_the_definition_at_every_border() {
     let mut values = Values(3);
     for (height, width) in [(1, 1), (1, 6), (5, 3)] {
         for (size, stride) in [(3, 1), (3, 2), (5, 1), (5, 2)] {
@@ -137,9 +137,9 @@ fn miri_depthwise_is_its_definition_at_every_border() {
 }
 
 #[test]
-fn miri_blocks_are_their_convolutions_stored_and_in_strips() {
+fn miri_inverted_residuals_match_their_convolutions_stored_and_in_strips() {
     let mut values = Values(4);
-    // More than is stored as a whole: a kilobyte under Miri, two megabytes else.
+    // Larger than the bound for whole planes: a kilobyte under Miri, two megabytes otherwise.
     let large = if cfg!(miri) { (9, 7, 8) } else { (66, 64, 128) };
     for ((height, width, wide), size) in [((3, 2, 6), 3), (large, 3), (large, 5)] {
         let expand = values.weights(2 * wide, wide);
@@ -149,7 +149,7 @@ fn miri_blocks_are_their_convolutions_stored_and_in_strips() {
         let stored = Plane::from_packed(Shape::new(height, width, wide, 0), &expand.convolved(&input, 1, 1, false));
         let deep = Plane::from_packed(stored.shape(), &depthwise.convolved(&stored, size, 1, true));
         let sums = project.convolved(&deep, 1, 1, false).into_iter().zip(input.to_packed());
-        // The sums grow with the channels, and so does what rounding adds.
+        // The sums grow with the channels, and so does the rounding error.
         let scale = 1.0 / wide as f32;
         let expected: Vec<f32> = sums.map(|(sum, residual)| (sum + residual) * scale).collect();
         let filter = depthwise.filter();
@@ -164,8 +164,8 @@ fn miri_blocks_are_their_convolutions_stored_and_in_strips() {
 }
 
 #[test]
-#[should_panic(expected = "a projection that sees more than a pixel")]
-fn miri_a_projection_is_of_single_pixels() {
+#[should_panic(expected = "the projection must be a 1×1 convolution")]
+fn miri_a_projection_other_than_1x1_panics() {
     let mut values = Values(5);
     let (weights, project) = (values.weights(4 * 9, 4), values.weights(4 * 4 * 9, 4));
     let depthwise = Depthwise::new(Isa::Portable, 3, 4, 1, 1, weights.filter(), Activation::Linear);
@@ -173,7 +173,7 @@ fn miri_a_projection_is_of_single_pixels() {
 }
 
 #[test]
-fn miri_a_shuffled_pair_and_the_head_write_every_pixel() {
+fn miri_the_shuffled_pair_and_the_head_write_every_pixel() {
     let mut values = Values(6);
     let (coarse, fine) = (values.weights(3 * 20, 20), values.weights(2 * 5, 5));
     let (small, large) = (values.plane(2, 3, 3, 0), values.plane(4, 6, 2, 1));
@@ -199,7 +199,7 @@ fn miri_a_shuffled_pair_and_the_head_write_every_pixel() {
 }
 
 #[test]
-fn miri_a_cascade_in_tiles_is_its_convolutions() {
+fn miri_a_cascade_in_tiles_matches_its_convolutions() {
     let mut values = Values(7);
     let weights = [values.weights(2 * 5 * 9, 5), values.weights(5 * 5 * 9, 5), values.weights(5 * 5 * 9, 5)];
     let [height, width] = [7, 6];

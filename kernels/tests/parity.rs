@@ -1,7 +1,7 @@
-//! Every GPU twin against its CPU twin, at sizes that break kernels, on whatever adapter there is.
+//! Compares every GPU twin with its CPU twin, at sizes that break kernels, on any available adapter.
 //!
-//! Without an adapter the test is skipped, loudly; with `BACKDROP_TEST_DEVICE=gpu` in the environment that is a
-//! failure. A software adapter (Mesa's lavapipe) will do: this is about results, not speed.
+//! Without an adapter the test is skipped with a notice; with `BACKDROP_TEST_DEVICE=gpu` in the environment it fails.
+//! A software adapter (Mesa's lavapipe) is enough: results are tested, not speed.
 #![cfg(feature = "gpu")]
 
 use backdrop_kernels::parity::{KERNELS, Scene, compare};
@@ -50,7 +50,7 @@ fn compare_at(sizes: &[(usize, usize)]) {
             let actual = kernel.run(&scene, &device);
             let outcome = match actual {
                 Err(error) => Err(error),
-                // Nothing to compute: the twins agree on nothing.
+                // Too small for the kernel: both outputs are zero.
                 Ok(actual) if width.min(height) < kernel.smallest_side => {
                     let zero = |values: &[f32]| values.iter().all(|value| value.abs() < f32::MIN_POSITIVE * 2.0);
                     if zero(&expected) && zero(&actual) { Ok(0.0) } else { Err("not zero".to_owned()) }

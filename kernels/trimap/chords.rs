@@ -1,4 +1,4 @@
-//! The trimap's ellipse as chords that are covered by a few windows.
+//! Decomposes an elliptical structuring element into chords, for fast minimum and maximum filters.
 //!
 //! Urbach and Wilkinson, "Efficient 2-D Grayscale Morphological Transformations With Arbitrary Flat Structuring
 //! Elements", IEEE Trans. Image Processing 2008: a flat structuring element is a stack of chords, and the extremes over a
@@ -9,8 +9,8 @@
 //! extremes over x - w ..= x + w = extremes of the windows around x - s, x and x + s,   s = w - h,   h ≤ w ≤ 3 h + 1
 //! ```
 //!
-//! Their middles lie at most `2 h + 1` cells apart, so nothing is left out between them. A middle outside of the grid is
-//! moved to the grid's border, which brings the middles closer and reaches no further.
+//! Their middles lie at most `2 h + 1` cells apart, so they cover the chord without gaps. A middle outside the grid is
+//! clamped to the grid's border, which brings the middles closer and reaches no further.
 
 /// The longest radius, in cells; a longer one counts as this. On a grid of 384 cells over 16 pixels it is the 1.5 pixels of
 /// the trimap; the band over fewer pixels is thinner.
@@ -19,7 +19,7 @@ pub const MAX_RADIUS: f32 = 36.0;
 /// The chords of an ellipse, for one grid.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Chords {
-    /// Whether the chords run down the columns: they run along the longer axis, so that there are fewer of them.
+    /// Whether the chords are vertical: they run along the longer axis, so that there are fewer of them.
     pub down: bool,
     /// Cells to either side of the middle of a window, for each level of windows: 0, 1, 4, 13, …
     pub half_widths: Vec<usize>,
@@ -39,8 +39,8 @@ pub struct Chord {
 }
 
 impl Chords {
-    /// The chords of the ellipse with these `radii` (across and down, in cells; what is no number or less than 0 counts as
-    /// 0), as far as they can matter on a grid of so many `cells` (columns and rows).
+    /// The chords of the ellipse with these `radii` (across and down, in cells; NaN and negative ones count as 0),
+    /// clipped to a grid of `cells` (columns and rows).
     #[must_use]
     pub fn new(radii: [f32; 2], cells: [usize; 2]) -> Self {
         let radii = radii.map(|radius| if radius.is_nan() { 0.0 } else { f64::from(radius.clamp(0.0, MAX_RADIUS)) });
@@ -74,7 +74,7 @@ impl Chords {
 mod tests {
     use super::*;
 
-    /// The cells of the ellipse, as ways from its centre, in order.
+    /// The cells of the ellipse, as offsets from its centre, in order.
     fn cells(radii: [f32; 2], grid: [usize; 2]) -> Vec<[i64; 2]> {
         let Chords { down, half_widths, chords } = Chords::new(radii, grid);
         let mut cells = Vec::new();
@@ -89,7 +89,7 @@ mod tests {
         cells
     }
 
-    /// Those that `inside` holds of.
+    /// The offsets for which `inside` holds.
     fn all(reach: i64, inside: impl Fn(i64, i64) -> bool) -> Vec<[i64; 2]> {
         let places = (-reach..=reach).flat_map(|x| (-reach..=reach).map(move |y| [x, y]));
         places.filter(|&[x, y]| inside(x, y)).collect()
@@ -118,7 +118,7 @@ mod tests {
     }
 
     #[test]
-    fn windows_lie_close_enough_to_cover_their_chord() {
+    fn windows_cover_their_chord_without_gaps() {
         for radii in [[2.0, 2.0], [9.0, 9.0], [576.0, 2.0], [1.0, 576.0], [30.0, 576.0]] {
             let Chords { half_widths, chords, .. } = Chords::new(radii, [384, 384]);
             assert!(half_widths.windows(2).all(|pair| pair[1] == 3 * pair[0] + 1), "{half_widths:?}");
@@ -128,7 +128,7 @@ mod tests {
     }
 
     #[test]
-    fn radii_that_are_no_size_count_as_the_least_or_the_most() {
+    fn invalid_radii_count_as_the_least_or_the_most() {
         for radius in [f32::NAN, f32::NEG_INFINITY, -1.0, 0.0, 0.9] {
             let centre = Chord { level: 0, distance: 0, shift: 0 };
             assert_eq!(

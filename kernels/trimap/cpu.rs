@@ -1,4 +1,4 @@
-//! Trimaps on the CPU.
+//! Trimaps on the CPU: minimum and maximum filters by chords on the grid, then the labels of the picture.
 
 use super::{BACKGROUND, Chord, Chords, FOREGROUND, Params, UNKNOWN};
 use crate::mask_upsample::cpu::Upsampled;
@@ -15,15 +15,15 @@ pub fn extremes(values: &[f32], (columns, rows): (usize, usize), params: &Params
     if values.is_empty() {
         (Vec::new(), Vec::new())
     } else if chords.down {
-        let lines = turned(values, columns);
+        let lines = transposed(values, columns);
         let (low, high) = (along(&lines, rows, &chords, f32::min), along(&lines, rows, &chords, f32::max));
-        (turned(&low, rows), turned(&high, rows))
+        (transposed(&low, rows), transposed(&high, rows))
     } else {
         (along(values, columns, &chords, f32::min), along(values, columns, &chords, f32::max))
     }
 }
 
-/// The one extreme that `pick` picks of two values, over chords along the lines of `values`, each of `length` cells.
+/// The extreme that `pick` chooses (minimum or maximum) over the chords along the lines of `values`, each of `length` cells.
 fn along(values: &[f32], length: usize, chords: &Chords, pick: impl Fn(f32, f32) -> f32 + Sync) -> Vec<f32> {
     let lines = values.len() / length;
     let mut picked = values.to_vec();
@@ -52,8 +52,8 @@ fn along(values: &[f32], length: usize, chords: &Chords, pick: impl Fn(f32, f32)
     picked
 }
 
-/// Lets `pick` choose between each cell of `picked` and three of `line`: the one at its place, and those `shift` before and after
-/// it, or the ends of the line.
+/// Updates each cell of `picked` with the extreme of itself and three cells of `line`: the one at its index, and those `shift`
+/// before and after it, clamped to the line.
 fn pick_three(picked: &mut [f32], line: &[f32], shift: usize, pick: impl Fn(f32, f32) -> f32) {
     let pick_each = |picked: &mut [f32], from: &[f32]| {
         picked.iter_mut().zip(from).for_each(|(picked, &value)| *picked = pick(*picked, value));
@@ -71,13 +71,13 @@ fn pick_three(picked: &mut [f32], line: &[f32], shift: usize, pick: impl Fn(f32,
 }
 
 /// The columns of `values` (`columns` a row) as rows.
-fn turned(values: &[f32], columns: usize) -> Vec<f32> {
+fn transposed(values: &[f32], columns: usize) -> Vec<f32> {
     let rows = values.len() / columns;
-    let mut turned = vec![0.0; values.len()];
-    turned.par_chunks_mut(rows).enumerate().for_each(|(column, line)| {
+    let mut transposed = vec![0.0; values.len()];
+    transposed.par_chunks_mut(rows).enumerate().for_each(|(column, line)| {
         line.iter_mut().zip(values[column..].iter().step_by(columns)).for_each(|(cell, &value)| *cell = value);
     });
-    turned
+    transposed
 }
 
 /// Fills `labels` (`width` a row) from the extremes, both stretched over the picture.
@@ -145,7 +145,7 @@ mod tests {
     }
 
     #[test]
-    fn extremes_are_those_of_the_ellipse_clipped_at_the_border() {
+    fn extremes_match_a_search_over_the_ellipse_clipped_at_the_border() {
         for grid in [(7, 5), (1, 1), (1, 19), (23, 1), (40, 3), (2, 31), (33, 20)] {
             let values = scattered(grid.0 * grid.1);
             for radii in [
@@ -169,8 +169,8 @@ mod tests {
     }
 
     #[test]
-    fn the_cells_that_are_read_have_a_bound_whatever_the_radii() {
-        // As of 1.5 pixels on a network's grid of 384 cells, over sides of 4096 pixels down to 1.
+    fn the_number_of_cells_read_is_bounded_for_all_radii() {
+        // Radii of 1.5 pixels on a grid of 384 cells, for sides of 4096 pixels down to 1.
         let grid = 96;
         let values = scattered(grid * grid);
         for [across, down] in [[2.0, 2.0], [9.0, 9.0], [9.0, 576.0], [576.0, 2.0], [36.0, 576.0], [576.0, 576.0]] {
@@ -200,7 +200,7 @@ mod tests {
             label(&low, &high, &params, &mut labels, width);
             for (at, &label) in labels.iter().enumerate() {
                 let (low, high) = (low.at(at % width, at / width), high.at(at % width, at / width));
-                // Within rounding of a threshold either side will do.
+                // Within rounding of a threshold either label is right.
                 match label {
                     FOREGROUND => assert!(low >= 0.9 - 1e-5),
                     BACKGROUND => assert!(high <= 0.1 + 1e-5),

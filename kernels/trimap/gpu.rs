@@ -1,5 +1,7 @@
-//! The GPU twin: two kernels for the extremes on the grid (of windows along its lines, then of the chords that they cover),
-//! one for the labels of the picture. Labels are u32 here, because a GPU has no smaller word.
+//! Trimaps on the GPU: two kernels for the minimum and maximum filters on the grid, one for the labels.
+//!
+//! The filters run over windows along the lines, then over the chords that the windows cover. Labels are u32 here, because a
+//! GPU has no smaller word.
 
 use burn::backend::tensor::{FloatTensor, IntTensor};
 use burn::backend::{Backend, Dispatch, Flex, TensorMetadata, backend_extension};
@@ -11,11 +13,11 @@ use cubecl::prelude::*;
 
 use super::cpu::{extremes, label};
 use super::{BACKGROUND, Chords, FOREGROUND, Params, UNKNOWN};
-use crate::device::{cover, empty_like, host_floats, host_int_tensor, scalar, table};
+use crate::device::{empty_like, host_floats, host_int_tensor, launch_grid, scalar, upload_table};
 use crate::mask_upsample::cpu::Upsampled;
 use crate::mask_upsample::gpu::{Stretch, stretch, stretched};
 
-/// How the chords lie on the grid.
+/// Layout of the chords' lines on the grid.
 #[derive(CubeType, CubeLaunch, Clone, Copy)]
 struct Lines {
     columns: u32,
@@ -44,7 +46,7 @@ fn windows_kernel(mask: &[f32], half_widths: &[u32], low: &mut [f32], high: &mut
     for level in 0..levels {
         let half_width = half_widths[level as usize];
         for distance in 0..half_width + 1 {
-            // What lies outside of the grid is read at its border, which is in the window then.
+            // Indices outside the grid are clamped to its border, which is in the window then.
             let before = place - min(place, distance);
             let after = min(place + distance, over.length - 1);
             let one = mask[(line + before * over.step) as usize];
@@ -158,32 +160,32 @@ impl Trimap for CubeBackend {
         let over = || {
             LinesLaunch::new(scalar(columns), scalar(rows), scalar(length), scalar(step), scalar(lines), scalar(stride))
         };
-        let (count, dim) = cover(columns, rows);
+        let (count, dim) = launch_grid(columns, rows);
         windows_kernel::launch(
             &client,
             count,
             dim,
             mask.clone().into_buffer_arg(),
-            table(&mask, &half_widths).into_buffer_arg(),
+            upload_table(&mask, &half_widths).into_buffer_arg(),
             low_windows.clone().into_buffer_arg(),
             high_windows.clone().into_buffer_arg(),
             over(),
             scalar(levels),
         );
-        let (count, dim) = cover(columns, rows);
+        let (count, dim) = launch_grid(columns, rows);
         extremes_kernel::launch(
             &client,
             count,
             dim,
             low_windows.into_buffer_arg(),
             high_windows.into_buffer_arg(),
-            table(&mask, &chords).into_buffer_arg(),
+            upload_table(&mask, &chords).into_buffer_arg(),
             low.clone().into_buffer_arg(),
             high.clone().into_buffer_arg(),
             over(),
             scalar(chords.len() / 3),
         );
-        let (count, dim) = cover(width, height);
+        let (count, dim) = launch_grid(width, height);
         label_kernel::launch(
             &client,
             count,
@@ -200,7 +202,7 @@ impl Trimap for CubeBackend {
 }
 
 /// The trimap of a picture of `width` × `height` from its `mask` (f32 `[rows, columns]`): u32 `[height, width]`, on
-/// the device that the mask lies on.
+/// the mask's device.
 #[must_use]
 pub fn trimap(mask: Tensor<2>, height: usize, width: usize, params: Params) -> Tensor<2, Int> {
     Tensor::from_dispatch(<Dispatch as Trimap>::trimap(mask.into_dispatch(), height, width, params))

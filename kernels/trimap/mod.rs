@@ -1,4 +1,4 @@
-//! What the network's mask makes certain, and the unknown band between.
+//! Trimaps: definite foreground, definite background and the unknown band, from the network's mask.
 //!
 //! ```text
 //! low(c)  = min of the mask over the ellipse (dx / rx)² + (dy / ry)² ≤ 1 around cell c
@@ -7,8 +7,8 @@
 //!
 //! A pixel is foreground where `low`, read bilinearly at its centre, is at least [`Params::foreground`], background
 //! where `high` is at most [`Params::background`], else unknown. So the band is `rx` or `ry` cells to either side of a sharp
-//! edge, as wide as the ramp of an unsure one, and closed over flat interiors. The radii are in cells of the grid because
-//! that is what limits where the network can put an edge; the band grows with the picture by itself.
+//! edge, as wide as the ramp of a soft one, and empty over flat interiors. The radii are in cells of the grid because
+//! that is the resolution at which the network places edges; the band scales with the picture.
 //!
 //! The ellipse is taken chord by chord ([`Chords`]), and of each chord three cells, however long it is. So at most 228 cells are
 //! read for a cell, and 14 for the usual radii of two cells, instead of all in the ellipse. No radius is longer than
@@ -24,11 +24,11 @@ pub mod gpu;
 
 pub use chords::{Chord, Chords, MAX_RADIUS};
 
-/// Surely background.
+/// Definite background.
 pub const BACKGROUND: u8 = 0;
-/// Between the two.
+/// Unknown.
 pub const UNKNOWN: u8 = 128;
-/// Surely subject.
+/// Definite foreground.
 pub const FOREGROUND: u8 = 255;
 
 /// Radii and thresholds.
@@ -36,8 +36,8 @@ pub const FOREGROUND: u8 = 255;
 pub struct Params {
     /// Radii of the ellipse across and down, in cells, up to [`MAX_RADIUS`].
     pub radii: [f32; 2],
-    /// Mask above which all of the ellipse must lie for foreground.
+    /// Least mask value over the whole ellipse for foreground.
     pub foreground: f32,
-    /// Mask below which all of the ellipse must lie for background.
+    /// Greatest mask value over the whole ellipse for background.
     pub background: f32,
 }

@@ -5,7 +5,7 @@ use crate::codec::{self, DecodeError, Limits};
 use crate::config::Config;
 use crate::engine::{Engine, EngineError, Lane};
 use crate::image::Frame;
-use crate::model::device;
+use crate::model::device::ActiveDevice;
 use crate::model::weights::Weights;
 use crate::model::weights::architecture::Architecture;
 use crate::pipeline::{self, Call, Files, Output, PipelineError, Segmentation};
@@ -39,7 +39,7 @@ pub(super) fn weights(config: &Config) -> Result<Weights, Failure> {
 pub(super) fn start_engine(config: &Config) -> Result<Engine, Failure> {
     // Here, so that a wrong file or device is told before anything else happens.
     let weights = Arc::new(weights(config)?);
-    let device = device::choose(&config.device)?;
+    let device = ActiveDevice::select(&config.device)?;
     let side = u32::try_from(weights.card().input_side()?).expect("weights files state a side of at most 2048");
     let model = weights.model();
     let max_batch = config.engine.max_batch;

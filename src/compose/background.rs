@@ -9,7 +9,7 @@ use super::resample::{Part, Strips, unpremultiply_row};
 use super::{Background, Fit, Layout, Scene};
 use crate::image::color::{Color, encoded8_of_linear16, linear16_of_encoded8};
 use crate::image::{Frame, Rect, Size};
-use backdrop_kernels::beneath::cpu::{self as beneath, Row, Under};
+use backdrop_kernels::dst_over::cpu::{self as dst_over, Row, Under};
 use backdrop_kernels::gaussian::{self, Border};
 use backdrop_kernels::pull_push;
 use rayon::prelude::*;
@@ -266,7 +266,7 @@ impl<'a> Fitted<'a> {
             }
         }
         let layers = Row { background: Under::Color(behind), ..Row::default() };
-        self.band.par_chunks_mut(width * 4).for_each(|row| beneath::row(row, &layers));
+        self.band.par_chunks_mut(width * 4).for_each(|row| dst_over::row(row, &layers));
         &self.band
     }
 }

@@ -13,7 +13,7 @@ use super::resample::resample_part;
 use super::shadow::{Beyond, Cast};
 use super::{Background, Framing, Layout, Outline, Plate, Scene, Shadow, overlay, watermark};
 use crate::image::{Composite, Frame, Rect, Size};
-use backdrop_kernels::beneath::cpu::{self as beneath, Row, Shadow as Shade, Stroke, Under};
+use backdrop_kernels::dst_over::cpu::{self as dst_over, Row, Shadow as Shade, Stroke, Under};
 use rayon::prelude::*;
 
 /// Pictures that a [`Scene`] speaks of.
@@ -145,7 +145,7 @@ fn put_beneath(
                     grounded.match_edge(pixels, background);
                 }
                 let layers = layers(pixels, stroke, shadow, ground, background, mixed);
-                beneath::row(pixels, &layers);
+                dst_over::row(pixels, &layers);
             },
         );
     }
@@ -172,7 +172,7 @@ fn layers<'a>(
                 Some(_) => {
                     lit.clear();
                     lit.resize(canvas.len(), 0);
-                    beneath::row(lit, &Row { stroke: None, shadow: ground, background });
+                    dst_over::row(lit, &Row { stroke: None, shadow: ground, background });
                     Under::Pixels(lit)
                 }
                 None => background,

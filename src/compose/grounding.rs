@@ -17,7 +17,7 @@ use super::shadow::{Cast, reach};
 use super::{Grounding, Light};
 use crate::image::color::{encoded8_of_linear16, linear16_of_encoded8};
 use crate::image::{Frame, Rect};
-use backdrop_kernels::beneath::cpu::Under;
+use backdrop_kernels::dst_over::cpu::Under;
 use backdrop_kernels::gaussian::{self, Border};
 use rayon::prelude::*;
 

@@ -2,14 +2,14 @@
 
 use crate::image::Frame;
 use crate::image::color::Color;
-use backdrop_kernels::beneath::cpu::{self as beneath, Row, Under};
+use backdrop_kernels::dst_over::cpu::{self as dst_over, Row, Under};
 use rayon::prelude::*;
 
 /// Lays `frame` on white, in linear light: nothing shines through it afterwards. What is opaque stays bit for bit.
 pub fn on_white(frame: &mut Frame) {
     let white = Row { background: Under::Color(Color::WHITE.0), ..Row::default() };
     let width = frame.size().width as usize;
-    frame.pixels_mut().par_chunks_exact_mut(width * 4).for_each(|row| beneath::row(row, &white));
+    frame.pixels_mut().par_chunks_exact_mut(width * 4).for_each(|row| dst_over::row(row, &white));
 }
 
 #[cfg(test)]

@@ -2,9 +2,9 @@
 //!
 //! *Source over* of Porter and Duff, "Compositing Digital Images", 1984, on sRGB-encoded values, as browsers and editors mix:
 //! 40 % black over white is 153. So a shadow over a colour is what a browser makes of the transparent one on a page of that
-//! colour. The edge of the subject is a mixture of light instead, made by a lens, and stays one (kernel `beneath`).
+//! colour. The edge of the subject is a mixture of light instead, made by a lens, and stays one (kernel `dst_over`).
 
-use backdrop_kernels::beneath::cpu::{Shadow, Stroke, Under};
+use backdrop_kernels::dst_over::cpu::{Shadow, Stroke, Under};
 
 /// The layers of one pixel so far, from the top.
 pub(super) struct Pile {

@@ -1,11 +1,11 @@
-//! Two of the three bounds: requests in flight and megapixels in flight.
+//! Admission control: the bounds on requests in flight and on megapixels in flight.
 //!
-//! A request takes its [`Slot`] before anything else, or is refused: refusing is cheaper for both sides than a queue
-//! that nobody can wait out. It then waits for its megapixels, after the header told how many and before the decoder
-//! allocates them. Peak memory follows from the two.
+//! A request takes its [`Slot`] first, or is refused: refusing is cheaper for both sides than an unbounded queue. It then
+//! waits for its megapixels, whose number is in the header, before the decoder allocates them. Peak memory follows from the
+//! two.
 //!
-//! A slot is shared by everything that works for its request. Work that is under way when the caller leaves keeps
-//! the slot, and the pixels in it, until it ends: what is counted is what is in memory.
+//! A slot is shared by all work of its request. Work in progress when the caller disconnects keeps the slot, and the pixels in
+//! it, until it ends: the counts are of what is in memory.
 
 use super::EngineError;
 use crate::telemetry::metrics;
@@ -14,32 +14,32 @@ use std::time::{Duration, Instant};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, TryAcquireError};
 use tokio::time::timeout_at;
 
-/// The grain of the pixel budget.
+/// The unit of the pixel budget.
 const PIXELS_PER_UNIT: usize = 1000;
 const UNITS_PER_MEGAPIXEL: usize = 1_000_000 / PIXELS_PER_UNIT;
 
-/// A place among the requests in flight. Clones share it; it is free again when the last one is dropped.
+/// A place among the requests in flight. Clones share it; dropping the last one frees it.
 #[derive(Clone, Debug)]
 pub struct Slot(Arc<Held>);
 
 #[derive(Debug)]
 struct Held {
     since: Instant,
-    tally: Arc<Mutex<Tally>>,
+    stats: Arc<Mutex<InFlightStats>>,
     pixels: OnceLock<Mutex<Option<Pixels>>>,
     _request: OwnedSemaphorePermit,
 }
 
 impl Drop for Held {
     fn drop(&mut self) {
-        self.tally.lock().unwrap_or_else(PoisonError::into_inner).leave(self.since.elapsed());
+        self.stats.lock().unwrap_or_else(PoisonError::into_inner).leave(self.since.elapsed());
         metrics::slot_returned();
     }
 }
 
 impl Slot {
-    /// Gives the megapixels back before the slot: when no pixel is in memory any more and only the request's place is
-    /// still needed.
+    /// Releases the megapixels before the slot: when no pixel is in memory any more and only the request's place is still
+    /// needed.
     pub fn release_pixels(&self) {
         if let Some(pixels) = self.0.pixels.get() {
             drop(pixels.lock().unwrap_or_else(PoisonError::into_inner).take());
@@ -59,20 +59,21 @@ impl Drop for Pixels {
     }
 }
 
-/// What the coming and going of requests tells.
+/// Statistics of the requests in flight, for `Retry-After` and the idle time.
 #[derive(Debug)]
-struct Tally {
+struct InFlightStats {
     in_flight: usize,
-    /// Moving average of how long a request stays.
-    stay: Duration,
+    /// Moving average of a request's duration.
+    mean_duration: Duration,
     last_left: Instant,
 }
 
-impl Tally {
-    fn leave(&mut self, stayed: Duration) {
+impl InFlightStats {
+    fn leave(&mut self, took: Duration) {
         self.in_flight -= 1;
         self.last_left = Instant::now();
-        self.stay = if self.stay.is_zero() { stayed } else { self.stay.mul_f64(0.9) + stayed.mul_f64(0.1) };
+        self.mean_duration =
+            if self.mean_duration.is_zero() { took } else { self.mean_duration.mul_f64(0.9) + took.mul_f64(0.1) };
     }
 }
 
@@ -82,7 +83,7 @@ pub(super) struct Admission {
     max_requests: usize,
     pixels: Arc<Semaphore>,
     max_units: usize,
-    tally: Arc<Mutex<Tally>>,
+    stats: Arc<Mutex<InFlightStats>>,
 }
 
 impl Admission {
@@ -93,7 +94,11 @@ impl Admission {
             max_requests,
             pixels: Arc::new(Semaphore::new(max_units)),
             max_units,
-            tally: Arc::new(Mutex::new(Tally { in_flight: 0, stay: Duration::ZERO, last_left: Instant::now() })),
+            stats: Arc::new(Mutex::new(InFlightStats {
+                in_flight: 0,
+                mean_duration: Duration::ZERO,
+                last_left: Instant::now(),
+            })),
         }
     }
 
@@ -105,20 +110,20 @@ impl Admission {
             }
             TryAcquireError::Closed => EngineError::Stopped,
         })?;
-        self.tally.lock().unwrap_or_else(PoisonError::into_inner).in_flight += 1;
+        self.stats.lock().unwrap_or_else(PoisonError::into_inner).in_flight += 1;
         metrics::slot_taken();
         Ok(Slot(Arc::new(Held {
             since: Instant::now(),
-            tally: Arc::clone(&self.tally),
+            stats: Arc::clone(&self.stats),
             pixels: OnceLock::new(),
             _request: request,
         })))
     }
 
-    /// As long as a request stays on average: by then, as many as are here now have left. Whole seconds, 1 to 60.
+    /// The mean duration of a request: after it, about as many as are in flight have finished. Whole seconds, 1 to 60.
     fn retry_after(&self) -> Duration {
-        let stay = self.tally.lock().unwrap_or_else(PoisonError::into_inner).stay;
-        Duration::from_secs(stay.as_secs_f64().ceil().clamp(1.0, 60.0) as u64)
+        let mean = self.stats.lock().unwrap_or_else(PoisonError::into_inner).mean_duration;
+        Duration::from_secs(mean.as_secs_f64().ceil().clamp(1.0, 60.0) as u64)
     }
 
     pub(super) async fn reserve_pixels(
@@ -127,7 +132,7 @@ impl Admission {
         pixels: usize,
         deadline: Instant,
     ) -> Result<(), EngineError> {
-        // More than there is would wait for ever: it takes everything, and so goes alone.
+        // More than the whole budget would wait for ever: it takes all of it, and so runs alone.
         let units = pixels.div_ceil(PIXELS_PER_UNIT).min(self.max_units);
         let units_u32 = u32::try_from(units).expect("validated: at most 1000000 megapixels");
         let permit = timeout_at(deadline.into(), Arc::clone(&self.pixels).acquire_many_owned(units_u32))
@@ -141,17 +146,17 @@ impl Admission {
         Ok(())
     }
 
-    /// How long no request has been in flight; `None` while one is.
+    /// Time without a request in flight; `None` while one is.
     pub(super) fn idle_for(&self) -> Option<Duration> {
-        let tally = self.tally.lock().unwrap_or_else(PoisonError::into_inner);
-        (tally.in_flight == 0).then(|| tally.last_left.elapsed())
+        let stats = self.stats.lock().unwrap_or_else(PoisonError::into_inner);
+        (stats.in_flight == 0).then(|| stats.last_left.elapsed())
     }
 
-    /// Refuses whoever comes from now on, once everyone who is here has left.
+    /// Waits until no request is in flight, then refuses new ones.
     pub(super) async fn drained(&self) {
         let all = u32::try_from(self.max_requests).expect("validated: at most 65536 requests");
         // An error means that it is closed already: this was called before.
-        if let Ok(_everyone) = self.requests.acquire_many(all).await {
+        if let Ok(_all) = self.requests.acquire_many(all).await {
             self.requests.close();
         }
     }
@@ -173,7 +178,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_picture_waits_for_room_and_then_goes() {
+    async fn a_picture_waits_for_its_megapixels() {
         let admission = Admission::new(8, 10);
         let (first, second) = (admission.admit().unwrap(), admission.admit().unwrap());
         admission.reserve_pixels(&first, 6_000_000, soon()).await.unwrap();
@@ -184,7 +189,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_picture_larger_than_the_budget_goes_alone() {
+    async fn a_picture_larger_than_the_budget_runs_alone() {
         let admission = Admission::new(8, 10);
         let [first, second, third] = [(); 3].map(|()| admission.admit().unwrap());
         admission.reserve_pixels(&first, 1, soon()).await.unwrap();
@@ -192,7 +197,10 @@ mod tests {
             let mut huge = pin!(admission.reserve_pixels(&second, 1_000_000_000, soon()));
             let mut small = pin!(admission.reserve_pixels(&third, 1, soon()));
             assert!(poll_once(huge.as_mut()).is_pending(), "it is not alone yet");
-            assert!(poll_once(small.as_mut()).is_pending(), "nobody overtakes it, else it might wait for ever");
+            assert!(
+                poll_once(small.as_mut()).is_pending(),
+                "later pictures do not overtake it, else it might wait for ever"
+            );
             drop(first);
             assert!(poll_once(huge.as_mut()).is_ready());
             assert!(poll_once(small.as_mut()).is_pending(), "it is alone");
@@ -202,7 +210,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn room_comes_back_only_when_the_last_clone_is_gone() {
+    async fn a_slot_is_free_only_after_the_last_clone_is_dropped() {
         let admission = Admission::new(2, 10);
         let slot = admission.admit().unwrap();
         admission.reserve_pixels(&slot, 10_000_000, soon()).await.unwrap();
@@ -218,7 +226,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn pixels_may_come_back_before_the_slot() {
+    async fn pixels_may_be_released_before_the_slot() {
         let admission = Admission::new(1, 10);
         let slot = admission.admit().unwrap();
         admission.reserve_pixels(&slot, 10_000_000, soon()).await.unwrap();
@@ -228,7 +236,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn waiting_for_room_ends_at_the_deadline() {
+    async fn waiting_for_megapixels_ends_at_the_deadline() {
         let admission = Admission::new(8, 1);
         let (first, second) = (admission.admit().unwrap(), admission.admit().unwrap());
         admission.reserve_pixels(&first, 1_000_000, soon()).await.unwrap();
@@ -236,10 +244,10 @@ mod tests {
     }
 
     #[test]
-    fn retry_after_follows_how_long_requests_stay() {
+    fn retry_after_is_the_mean_duration_of_requests() {
         let admission = Admission::new(1, 1);
-        let after = |stay: f64| {
-            admission.tally.lock().unwrap().stay = Duration::from_secs_f64(stay);
+        let after = |seconds: f64| {
+            admission.stats.lock().unwrap().mean_duration = Duration::from_secs_f64(seconds);
             admission.retry_after().as_secs()
         };
         assert_eq!((after(0.0), after(0.4), after(2.3), after(1000.0)), (1, 1, 3, 60));

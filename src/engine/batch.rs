@@ -1,17 +1,16 @@
-//! Forming a batch: as late as possible, when the device is free for it.
+//! Dynamic batching without a delay: a batch is formed when the device is free.
 //!
-//! There is no delay to tune. On an idle daemon the first ticket is a batch of its own at once; on a busy one tickets
-//! pile up while the device works, and the next batch is as deep as the pile. Late forming also sees callers that
-//! went away meanwhile.
+//! On an idle daemon the first ticket is a batch of its own at once; on a busy one tickets queue while the device works, and
+//! all of them are the next batch. Tickets of callers that have disconnected by then are dropped.
 //!
-//! A batch is whole tickets: one that no longer fits begins the next batch, and one that is larger than every batch
-//! goes alone.
+//! A batch consists of whole tickets: one that no longer fits begins the next batch, and one larger than `max` is a batch of
+//! its own.
 
 use super::queue::{Lanes, Ticket};
 use crate::telemetry::metrics;
 use std::time::Instant;
 
-/// The next batch, of at most `max` pictures or of one ticket; empty when nobody in the lanes is still wanted.
+/// The next batch, of at most `max` pictures or of one ticket; empty when no ticket in the lanes is still wanted.
 pub(super) fn form(lanes: &mut Lanes<Ticket>, max: usize, now: Instant) -> Vec<Ticket> {
     let mut batch = Vec::with_capacity(max.min(lanes.len()));
     let mut pictures = 0;

@@ -1,27 +1,27 @@
-//! The `[engine]` section.
+//! The `[engine]` section of the configuration: the engine's bounds and timings.
 
 use crate::recipe::InferenceMode;
 use std::time::Duration;
 
-/// Bounds and habits of the engine.
+/// Bounds and timings of the engine.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct EngineConfig {
-    /// Which model cuts out pictures where neither the request nor the account says: `standard`, or `quality`, which looks a
-    /// second time. Clips are cut out by `standard`.
+    /// The inference mode of pictures for which neither the request nor the account sets one: `standard`, or `quality`, which
+    /// refines with a second pass. Clips use `standard`.
     pub model: InferenceMode,
     /// Requests in flight, from the first byte of work to the encoded answer; one more is refused (429).
     pub max_requests_in_flight: usize,
-    /// Decoded megapixels in memory at once, in and out. Pictures wait for it; one larger than all of it goes alone.
+    /// Decoded megapixels in memory at once, input and output. Pictures wait for it; one larger than all of it runs alone.
     pub max_megapixels_in_flight: u32,
-    /// Threads that decode, matte, resize and encode; 0 is one for each core.
+    /// Threads that decode, matte, resize and encode; 0 is one per core.
     pub cpu_workers: usize,
     /// Pictures in one run of the network, at most.
     pub max_batch: usize,
-    /// After so long without a request the network leaves memory, until the next one; unset, it stays.
+    /// After this time without a request the network is unloaded, until the next one; unset, it stays.
     #[serde(with = "jiff::fmt::serde::unsigned_duration::friendly::compact::optional")]
     pub idle_unload: Option<Duration>,
-    /// When decoding, matting or encoding waits and no worker has begun or ended any for so long, `/readyz` says unavailable.
+    /// When CPU work waits and no worker has begun or ended any for this long, `/readyz` reports unavailable.
     #[serde(with = "jiff::fmt::serde::unsigned_duration::friendly::compact::required")]
     pub stalled_after: Duration,
 }
@@ -91,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn the_idle_time_is_written_as_people_say_it() {
+    fn the_idle_time_is_a_human_readable_duration() {
         let config: EngineConfig = toml::from_str("idle_unload = \"10m\"").unwrap();
         assert_eq!(config.idle_unload, Some(Duration::from_secs(600)));
         assert_eq!(toml::from_str::<EngineConfig>(&toml::to_string(&config).unwrap()).unwrap(), config);
@@ -100,7 +100,7 @@ mod tests {
     }
 
     #[test]
-    fn the_model_is_one_of_two() {
+    fn the_model_is_standard_or_quality() {
         let model = |text: &str| toml::from_str::<EngineConfig>(text).map(|config| config.model);
         assert_eq!(model("model = \"quality\"").unwrap(), InferenceMode::Quality);
         assert_eq!(model("").unwrap(), InferenceMode::Standard);

@@ -1,27 +1,27 @@
-//! The third bound: CPU workers.
+//! The pool of CPU workers, which bounds the CPU work in progress.
 //!
-//! At most as many pieces of work are inside the pool as it has threads; the others wait outside, where a caller
-//! that leaves costs nothing. The bound also keeps the stacks short: a rayon worker that waits for its own parallel
-//! part begins other work of the pool on the same stack, and could pile up as much as there is.
+//! At most as many tasks are inside the pool as it has threads; the others wait outside, where a cancelled one costs
+//! nothing. The bound also limits stack depth: a rayon worker that waits for its own parallel part begins other tasks of the
+//! pool on the same stack, without limit.
 //!
-//! Work may use rayon inside; it then runs on this pool.
+//! Tasks may use rayon; it then runs on this pool.
 
 use super::EngineError;
-use super::progress::Progress;
+use super::stall::StallDetector;
 use crate::telemetry::{metrics, panic_message};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 use tokio::sync::{Semaphore, oneshot};
 
-/// Address space only, until it is used: image decoders are generous with arrays on the stack.
+/// Address space only, until it is used: image decoders put large arrays on the stack.
 const STACK_BYTES: usize = 8 << 20;
 
 #[derive(Debug)]
 pub(super) struct CpuPool {
     threads: rayon::ThreadPool,
     places: Arc<Semaphore>,
-    progress: Arc<Mutex<Progress>>,
+    progress: Arc<Mutex<StallDetector>>,
 }
 
 impl CpuPool {
@@ -32,11 +32,11 @@ impl CpuPool {
             .stack_size(STACK_BYTES)
             .build()
             .expect("the system has threads left when the engine starts");
-        let progress = Arc::new(Mutex::new(Progress::new(workers, Instant::now())));
+        let progress = Arc::new(Mutex::new(StallDetector::new(workers, Instant::now())));
         Self { threads, places: Arc::new(Semaphore::new(workers)), progress }
     }
 
-    /// Does `work` on a worker. Skipped when the caller went away first; a panic fails this call and nothing else.
+    /// Runs `work` on a worker. Skipped when the caller disconnects first; a panic fails this call only.
     pub(super) async fn run<T: Send + 'static>(
         &self,
         work: impl FnOnce() -> T + Send + 'static,
@@ -56,31 +56,31 @@ impl CpuPool {
             let _entered = span.enter();
             let outcome = catch_unwind(AssertUnwindSafe(work))
                 .map_err(|panic| EngineError::Panicked(panic_message(&*panic).to_owned()));
-            // An error means that the caller went away while the work was done.
+            // An error means that the caller disconnected meanwhile.
             let _: Result<(), _> = reply.send(outcome);
         });
         answer.await.unwrap_or(Err(EngineError::Stopped))
     }
 
-    /// How long work has waited without a worker beginning or ending any; nothing when none waits.
+    /// Time that work has waited without a worker beginning or ending any; zero when none waits.
     pub(super) fn stalled_for(&self) -> Duration {
         lock(&self.progress).stalled_for(Instant::now())
     }
 }
 
-fn lock(progress: &Mutex<Progress>) -> MutexGuard<'_, Progress> {
+fn lock(progress: &Mutex<StallDetector>) -> MutexGuard<'_, StallDetector> {
     progress.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// A piece of work without a worker.
+/// A task without a worker.
 struct Waiting {
-    progress: Option<Arc<Mutex<Progress>>>,
+    progress: Option<Arc<Mutex<StallDetector>>>,
     _gauge: Counted,
 }
 
 impl Waiting {
-    fn new(progress: &Arc<Mutex<Progress>>) -> Self {
-        lock(progress).came(Instant::now());
+    fn new(progress: &Arc<Mutex<StallDetector>>) -> Self {
+        lock(progress).arrived(Instant::now());
         Self { progress: Some(Arc::clone(progress)), _gauge: Counted::new(metrics::cpu_jobs_waiting) }
     }
 
@@ -94,13 +94,13 @@ impl Waiting {
 impl Drop for Waiting {
     fn drop(&mut self) {
         if let Some(progress) = &self.progress {
-            lock(progress).left();
+            lock(progress).cancelled();
         }
     }
 }
 
-/// A piece of work with a worker.
-struct Working(Arc<Mutex<Progress>>);
+/// A task with a worker.
+struct Working(Arc<Mutex<StallDetector>>);
 
 impl Drop for Working {
     fn drop(&mut self) {
@@ -108,7 +108,7 @@ impl Drop for Working {
     }
 }
 
-/// A gauge that is one higher as long as this lives.
+/// Raises a gauge by one during its lifetime.
 struct Counted(fn(f64));
 
 impl Counted {
@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn work_whose_caller_left_is_skipped() {
+    async fn work_of_a_disconnected_caller_is_skipped() {
         let pool = Arc::new(CpuPool::new("cpu-test", 1));
         let (open, gate) = mpsc::channel::<()>();
         let (entered, mut started) = tokio::sync::mpsc::unbounded_channel();
@@ -179,7 +179,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn no_more_work_is_under_way_than_there_are_workers() {
+    async fn work_in_progress_is_bounded_by_the_workers() {
         let pool = Arc::new(CpuPool::new("cpu-test", 2));
         let (running, most) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
         let jobs: Vec<_> = (0..20)
@@ -188,7 +188,7 @@ mod tests {
                 tokio::spawn(async move {
                     pool.run(move || {
                         most.fetch_max(running.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
-                        // A parallel part, in whose waits a worker looks for other work.
+                        // A parallel part, during whose waits a worker takes other work.
                         rayon::join(std::thread::yield_now, std::thread::yield_now);
                         running.fetch_sub(1, Ordering::SeqCst);
                     })

@@ -1,12 +1,12 @@
-//! The device thread: loads the network, runs one batch at a time, and survives what a batch does to it.
+//! The device thread: loads the network, runs one batch at a time, and recovers from failed batches and panics.
 //!
-//! * A failed batch is tried again ticket by ticket, once. What then still fails fails alone.
+//! * A failed batch is retried ticket by ticket, once. A ticket that then still fails fails alone.
 //! * A panic, and a ticket-by-ticket retry in which nothing succeeds, drop the network; the next batch is served by a
 //!   fresh one. Loading is not repeated more than once a second.
-//! * A mask that is no mask (wrong size, not finite) is a device failure. It never becomes a picture.
+//! * An invalid mask (wrong size, not finite) is a device failure. It never becomes a picture.
 //!
-//! The network's CPU twin runs on a pool of its own. In a pool shared with decoding and matting, a worker that waits
-//! for the rest of a layer begins somebody's photo, and the batch waits for that: with 64 photos of 4 megapixels, 16 at
+//! On the CPU the network runs on a pool of its own. In a pool shared with decoding and matting, a worker that waits for the
+//! rest of a layer begins another picture's decoding, and the batch waits for that: with 64 photos of 4 megapixels, 16 at
 //! a time, the slowest then took 1.3 to 2 times as long, at the same throughput.
 
 use super::admission::Admission;
@@ -14,7 +14,7 @@ use super::queue::{Lanes, Ticket};
 use super::state::Status;
 use super::{EngineConfig, EngineError, SegmenterFactory, batch, self_test};
 use crate::image::{BufferPool, Frame, Mask, Size};
-use crate::model::{SegmentError, Segmenter};
+use crate::model::Segmenter;
 use crate::telemetry::{metrics, panic_message};
 use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -22,9 +22,9 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
-/// How long after the last request unused picture buffers are kept.
+/// Time that unused picture buffers are kept after the last request.
 const BUFFERS_IDLE: Duration = Duration::from_secs(2);
-/// How long after a failed load the next one is tried at the earliest.
+/// Least time between a failed load and the next one.
 const LOAD_AGAIN_AFTER: Duration = Duration::from_secs(1);
 
 pub(super) struct Device {
@@ -53,11 +53,11 @@ struct Running {
 }
 
 impl Device {
-    /// The life of the thread: until the engine is dropped or shut down, and the queue is empty.
+    /// The thread's main function: until the engine is dropped or shut down, and the queue is empty.
     pub(super) fn run(self) {
         let mut running =
             Running { device: self, lanes: Lanes::new(), loaded: None, warmed_up: false, load_failed: None };
-        // At once and not with the first ticket. A failure is told by the state, and to whoever comes.
+        // At once and not with the first ticket. A failure is reported by the state and to the next tickets.
         let _: Result<(), EngineError> = running.ensure_loaded();
         while let Some(batch) = running.next_batch() {
             running.serve(batch);
@@ -73,12 +73,12 @@ impl Running {
             if self.lanes.is_empty() {
                 match self.device.inbox.recv_timeout(self.tick()) {
                     Ok(ticket) => self.queue(ticket),
-                    Err(RecvTimeoutError::Timeout) => self.free_what_idles(),
+                    Err(RecvTimeoutError::Timeout) => self.free_idle_memory(),
                     Err(RecvTimeoutError::Disconnected) => return None,
                 }
                 continue;
             }
-            // Before the batch is formed: loading takes long, and callers leave meanwhile.
+            // Before the batch is formed: loading takes long, and callers disconnect meanwhile.
             if let Err(failure) = self.ensure_loaded() {
                 for ticket in batch::form(&mut self.lanes, usize::MAX, Instant::now()) {
                     ticket.fail(failure.clone());
@@ -119,7 +119,7 @@ impl Running {
             Ok(masks) => answer(batch, masks, began),
             Err(failure) => {
                 metrics::batch_failed();
-                tracing::warn!(%failure, images, "a batch failed; its callers are tried one by one");
+                tracing::warn!(%failure, images, "a batch failed; retrying it ticket by ticket");
                 self.serve_one_by_one(batch);
             }
         }
@@ -149,8 +149,8 @@ impl Running {
         }
     }
 
-    /// The masks of all pictures, in one run of the network; in several where one ticket has more than the device was
-    /// prepared for. After a panic there is no network any more.
+    /// The masks of all pictures, in one run of the network; in several where one ticket has more than the device is warmed up
+    /// for. A panic unloads the network.
     fn attempt(&mut self, tickets: &[Ticket]) -> Result<Vec<Mask>, EngineError> {
         let frames: Vec<&Frame> = tickets.iter().flat_map(|ticket| &ticket.frames).collect();
         let mut masks = Vec::with_capacity(frames.len());
@@ -170,7 +170,7 @@ impl Running {
         match outcome {
             Ok(masks) => match self_test::check(&masks, frames.len(), loaded.grid) {
                 Ok(()) => Ok(masks),
-                Err(nonsense) => Err(EngineError::Device(nonsense)),
+                Err(invalid) => Err(EngineError::Device(invalid)),
             },
             Err(Failure::Reported(reason)) => Err(EngineError::Device(reason)),
             Err(Failure::Panicked(message)) => {
@@ -210,8 +210,8 @@ impl Running {
         }
     }
 
-    /// Builds the network, has it pass the self-test and, the first time, run every batch size that it will see:
-    /// GPU shaders are compiled and tuned then, not under the first load.
+    /// Builds the network, runs the self-test and, the first time, every batch size: GPU shaders are compiled and tuned then,
+    /// not under the first load.
     fn load(&mut self) -> Result<Loaded, String> {
         let (factory, threads) = (&self.device.factory, &self.device.threads);
         let mut segmenter = catch_unwind(AssertUnwindSafe(|| threads.install(|| factory())))
@@ -228,7 +228,7 @@ impl Running {
             let masks = segment(threads, &mut *segmenter, &vec![&picture; images])
                 .map_err(|failure| format!("the self-test failed: {failure}"))?;
             let checked = match grid {
-                None => self_test::judge(&masks).map(|size| grid = Some(size)),
+                None => self_test::validate(&masks).map(|size| grid = Some(size)),
                 Some(grid) => self_test::check(&masks, images, grid),
             };
             checked.map_err(|reason| format!("the self-test failed: {reason}"))?;
@@ -238,7 +238,7 @@ impl Running {
         Ok(Loaded { segmenter, grid })
     }
 
-    /// Drops a network that is not to be trusted any more, whatever dropping it does.
+    /// Drops the network; a panic while dropping is logged.
     fn discard(&mut self) {
         let loaded = self.loaded.take();
         if let Err(panic) = catch_unwind(AssertUnwindSafe(|| drop(loaded))) {
@@ -247,12 +247,12 @@ impl Running {
         self.device.status.unloaded();
     }
 
-    /// How often an idle thread looks around.
+    /// Interval of the idle thread's checks.
     fn tick(&self) -> Duration {
         self.device.idle_unload.unwrap_or(Duration::MAX).min(Duration::from_secs(1))
     }
 
-    fn free_what_idles(&mut self) {
+    fn free_idle_memory(&mut self) {
         let Some(idle) = self.device.admission.idle_for() else { return };
         if idle >= BUFFERS_IDLE {
             self.device.buffers.clear();
@@ -281,12 +281,12 @@ impl std::fmt::Display for Failure {
 fn segment(threads: &rayon::ThreadPool, network: &mut dyn Segmenter, frames: &[&Frame]) -> Result<Vec<Mask>, Failure> {
     match catch_unwind(AssertUnwindSafe(|| threads.install(|| network.segment(frames)))) {
         Ok(Ok(masks)) => Ok(masks),
-        Ok(Err(SegmentError::Device(reason))) => Err(Failure::Reported(reason)),
+        Ok(Err(error)) => Err(Failure::Reported(error.into_reason())),
         Err(panic) => Err(Failure::Panicked(panic_message(&*panic).to_owned())),
     }
 }
 
-/// Which of `images` pictures go into each run of the network.
+/// The split of `images` pictures into runs of the network.
 fn runs(images: usize, max: usize) -> impl Iterator<Item = Range<usize>> {
     (0..images).step_by(max).map(move |first| first..images.min(first + max))
 }
@@ -300,7 +300,7 @@ fn answer(tickets: impl IntoIterator<Item = Ticket>, masks: Vec<Mask>, began: In
     }
 }
 
-/// The pool for the network, and the thread that gives it work.
+/// The pool that the network runs on.
 pub(super) fn threads(config: &EngineConfig) -> rayon::ThreadPool {
     rayon::ThreadPoolBuilder::new()
         .num_threads(config.workers())

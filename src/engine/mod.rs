@@ -1,4 +1,4 @@
-//! One engine for all work: admits requests, runs CPU work on its workers, and groups pictures for one device.
+//! The engine: admits requests, runs CPU work on its workers, and batches pictures for one device.
 //!
 //! ```text
 //! admit            a slot, or 429                             bound: max_requests_in_flight
@@ -7,20 +7,19 @@
 //! segment          ticket → two lanes → batch → device thread → mask
 //! ```
 //!
-//! Batches are reserved, then formed: the device thread takes what has piled up when it is free, so an idle daemon
-//! answers at once and a busy one batches deeply. A ticket has one or more pictures of one caller, which stay together;
-//! it owns its slot until it is answered, so nothing between
-//! admission and device can overflow. A caller that leaves is dropped wherever its request is: before the batch is
-//! formed, before each piece of CPU work.
+//! Batches are formed when the device is free, from all queued tickets, so an idle daemon answers at once and a busy one
+//! forms large batches. A ticket has one or more pictures of one caller, which stay together; it owns its slot until it is
+//! answered, so no queue between admission and device can overflow. The request of a disconnected caller is dropped at the
+//! next step: before the batch is formed, before each CPU task.
 
 mod admission;
 mod batch;
 mod config;
 mod cpu_pool;
 mod device;
-mod progress;
 mod queue;
 mod self_test;
+mod stall;
 mod state;
 
 pub use admission::Slot;
@@ -48,16 +47,16 @@ const KEPT_BUFFER_BYTES: usize = 64 << 20;
 /// Makes the network. Called on the device thread: at the start, after a panic, and after an idle unload.
 pub type SegmenterFactory = Arc<dyn Fn() -> Result<Box<dyn Segmenter>, SegmentError> + Send + Sync>;
 
-/// Why the engine did not do something.
+/// Why the engine did not answer.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum EngineError {
     /// All slots are taken.
     #[error("too many requests in flight")]
     QueueFull {
-        /// When there is likely to be one, in whole seconds.
+        /// Time until one is likely to be free, in whole seconds.
         retry_after: Duration,
     },
-    /// The request's deadline passed before it was done.
+    /// The request's deadline passed.
     #[error("the deadline passed")]
     DeadlineExceeded,
     /// The engine is shutting down.
@@ -66,7 +65,7 @@ pub enum EngineError {
     /// The network could not be loaded.
     #[error("the network could not be loaded: {0}")]
     Failed(String),
-    /// The device failed on this picture, alone and in company.
+    /// The device failed on this ticket, in its batch and alone.
     #[error("the device failed: {0}")]
     Device(String),
     /// CPU work panicked.
@@ -74,20 +73,20 @@ pub enum EngineError {
     Panicked(String),
 }
 
-/// Pictures of one caller and what the network made of them.
+/// Pictures of one caller with their masks.
 #[derive(Debug)]
 pub struct Segmented {
-    /// The pictures that were given.
+    /// The pictures of the request.
     pub frames: Vec<Frame>,
     /// The mask of each, in their order.
     pub masks: Vec<Mask>,
-    /// How long it waited for the device.
+    /// Time in the queue of the device.
     pub queued: Duration,
-    /// How long the batch took.
+    /// Duration of the batch.
     pub took: Duration,
 }
 
-/// The engine. Clones share it. Dropping the last clone finishes what is queued and ends the device thread.
+/// The engine. Clones share it. Dropping the last clone finishes the queue and ends the device thread.
 #[derive(Clone, Debug)]
 pub struct Engine(Arc<Inner>);
 
@@ -99,7 +98,7 @@ struct Inner {
     cpu: CpuPool,
     stalled_after: Duration,
     retoucher: Arc<dyn Retoucher>,
-    /// Gone after the shutdown.
+    /// `None` after the shutdown.
     tickets: Mutex<Option<mpsc::Sender<Ticket>>>,
     device: Mutex<Option<JoinHandle<()>>>,
 }
@@ -114,7 +113,7 @@ impl Engine {
         Self::start_with(config, factory, Arc::new(CpuRetoucher::default()))
     }
 
-    /// As [`Engine::start`], with other networks beside the one that cuts out.
+    /// As [`Engine::start`], with these auxiliary networks.
     ///
     /// # Panics
     /// When the system has no thread left.
@@ -150,8 +149,8 @@ impl Engine {
         }))
     }
 
-    /// A slot for one request. To be kept, with a clone in every piece of work, until the finished picture has room among
-    /// the replies.
+    /// A slot for one request. To be kept, with a clone in every task, until the finished picture has its room in the reply
+    /// buffer.
     ///
     /// # Errors
     /// [`EngineError::QueueFull`] when all are taken, [`EngineError::Stopped`] during shutdown.
@@ -162,7 +161,7 @@ impl Engine {
         self.0.admission.admit()
     }
 
-    /// Waits until `pixels` more may be in memory. They are given back with the slot; a slot can reserve once.
+    /// Waits until `pixels` more may be in memory. They are released with the slot; a slot can reserve once.
     ///
     /// First come, first served. A picture larger than the whole budget waits until it is alone.
     ///
@@ -172,7 +171,7 @@ impl Engine {
         self.0.admission.reserve_pixels(slot, pixels, deadline).await
     }
 
-    /// Does `work` on a CPU worker. When the caller goes away first, it is not begun.
+    /// Runs `work` on a CPU worker. When the caller disconnects first, it is not begun.
     ///
     /// # Errors
     /// [`EngineError::Panicked`] when it panics.
@@ -180,10 +179,10 @@ impl Engine {
         self.0.cpu.run(work).await
     }
 
-    /// Has the network look at `frames`, all of them in one batch with whoever else waits.
+    /// Segments `frames`, all of them in one batch, together with other queued tickets.
     ///
-    /// They are answered together, or fail together. More of them than a run of the network takes are a batch of their
-    /// own, in several runs; none at all are answered at once.
+    /// They succeed or fail together. More of them than one run of the network takes are a batch of their own, in several
+    /// runs; an empty list is answered at once.
     ///
     /// # Errors
     /// [`EngineError::DeadlineExceeded`], [`EngineError::Device`], [`EngineError::Failed`], [`EngineError::Stopped`].
@@ -221,7 +220,7 @@ impl Engine {
         }
     }
 
-    /// The networks beside the one that cuts out. Use them inside [`Engine::cpu`].
+    /// The auxiliary networks. Use them inside [`Engine::cpu`].
     #[must_use]
     pub fn retoucher(&self) -> &Arc<dyn Retoucher> {
         &self.0.retoucher
@@ -239,16 +238,16 @@ impl Engine {
     /// [`EngineError::Failed`] when it cannot be, [`EngineError::Stopped`] during shutdown.
     pub async fn ready(&self) -> Result<(), EngineError> {
         let mut states = self.state();
-        let settled =
+        let loaded =
             states.wait_for(|state| *state != EngineState::Loading).await.map_or(EngineState::Draining, |s| *s);
-        match settled {
+        match loaded {
             EngineState::Loading | EngineState::Ready | EngineState::Unloaded => Ok(()),
             EngineState::Draining => Err(EngineError::Stopped),
             EngineState::Failed => Err(EngineError::Failed(self.0.status.failure())),
         }
     }
 
-    /// Whether the device thread is there. It always is, short of a defect.
+    /// Whether the device thread is running. It always is, short of a defect.
     #[must_use]
     pub fn is_alive(&self) -> bool {
         let device = self.0.device.lock().unwrap_or_else(PoisonError::into_inner);
@@ -261,14 +260,13 @@ impl Engine {
         self.0.cpu.stalled_for() > self.0.stalled_after
     }
 
-    /// Tells the name and version of the weights that the network is made of, and the side of the square that it looks
-    /// at in pixels, for whoever asks before it is loaded.
+    /// Sets the name and version of the weights, and the side of the network's square input in pixels, for reports before the
+    /// network is loaded.
     pub fn announce(&self, model: &str, side: u32) {
         self.0.status.announce(model, side);
     }
 
-    /// The side in pixels of the square that the network stretches pictures to; unknown until it was announced or the
-    /// network was loaded once.
+    /// The side in pixels of the network's square input; unknown until it was announced or the network was loaded once.
     #[must_use]
     pub fn side(&self) -> Option<u32> {
         self.0.status.side()
@@ -286,7 +284,7 @@ impl Engine {
         self.0.status.device()
     }
 
-    /// The shelf for picture buffers.
+    /// The pool of picture buffers.
     #[must_use]
     pub fn buffers(&self) -> &BufferPool {
         &self.0.buffers
@@ -294,7 +292,7 @@ impl Engine {
 
     /// Refuses new requests, waits for those in flight, and ends the device thread.
     ///
-    /// Every request has a deadline, so this ends; who cannot wait so long drops the future.
+    /// Every request has a deadline, so this ends; to stop waiting earlier, drop the future.
     pub async fn shutdown(&self) {
         self.0.status.draining();
         self.0.admission.drained().await;

@@ -1,4 +1,4 @@
-//! Who waits for the device, and in which order they are taken.
+//! The queue of the device: tickets, and two priority lanes.
 
 use super::{EngineError, Segmented, Slot};
 use crate::image::{Frame, Mask};
@@ -7,16 +7,16 @@ use std::collections::VecDeque;
 use std::time::{Duration, Instant};
 use tokio::sync::oneshot;
 
-/// How long the bulk lane may be passed over.
-const BULK_PATIENCE: Duration = Duration::from_secs(1);
+/// Longest time that the interactive lane may delay the bulk lane.
+const MAX_BULK_DELAY: Duration = Duration::from_secs(1);
 
-/// Who is served first.
+/// Priority of a ticket.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Lane {
-    /// Somebody is waiting for it.
+    /// A caller is waiting: served first.
     #[default]
     Interactive,
-    /// Takes the places that the interactive lane leaves, but is never passed over for more than a second.
+    /// Takes the capacity that the interactive lane leaves, but is delayed by it for at most a second.
     Bulk,
 }
 
@@ -29,8 +29,8 @@ impl Lane {
     }
 }
 
-/// Pictures of one caller on their way through the device, never parted. Owns its request's slot until it is answered,
-/// so the queue cannot outgrow the slots.
+/// Pictures of one caller for the device, kept together. Owns its request's slot until it is answered, so the queue cannot
+/// outgrow the slots.
 #[derive(Debug)]
 pub(super) struct Ticket {
     /// At least one.
@@ -49,17 +49,17 @@ impl Ticket {
     pub(super) fn fail(self, failure: EngineError) {
         let Self { frames, reply, _slot: slot, .. } = self;
         drop(frames);
-        give_back_and_send(slot, reply, Err(failure));
+        release_and_send(slot, reply, Err(failure));
     }
 
-    /// Answers this ticket with what the network made of its pictures.
+    /// Answers this ticket with the masks of its pictures.
     pub(super) fn succeed(self, masks: Vec<Mask>, began: Instant, took: Duration) {
         let Self { frames, reply, _slot: slot, queued_at, .. } = self;
         let queued = began.saturating_duration_since(queued_at);
-        give_back_and_send(slot, reply, Ok(Segmented { frames, masks, queued, took }));
+        release_and_send(slot, reply, Ok(Segmented { frames, masks, queued, took }));
     }
 
-    /// The ticket, if somebody still waits for it and may; otherwise it is counted and dropped.
+    /// The ticket, unless its deadline passed or its caller disconnected; then it is counted and dropped.
     pub(super) fn still_wanted(self, now: Instant) -> Option<Self> {
         if now >= self.deadline {
             metrics::queue_dropped(metrics::Dropped::Deadline);
@@ -74,14 +74,14 @@ impl Ticket {
     }
 }
 
-/// The slot goes first: whoever was answered may come back at once, and must not be refused because of himself.
-fn give_back_and_send(
+/// Releases the slot before the answer is sent: the caller's next request must not be refused because of this one.
+fn release_and_send(
     slot: Slot,
     reply: oneshot::Sender<Result<Segmented, EngineError>>,
     answer: Result<Segmented, EngineError>,
 ) {
     drop(slot);
-    // An error means that the caller went away, and nobody is left to tell.
+    // An error means that the caller disconnected.
     let _: Result<(), _> = reply.send(answer);
 }
 
@@ -89,7 +89,7 @@ fn give_back_and_send(
 #[derive(Debug)]
 pub(super) struct Lanes<T> {
     interactive: VecDeque<T>,
-    /// With the time each came.
+    /// With their times of arrival.
     bulk: VecDeque<(Instant, T)>,
     bulk_served_at: Option<Instant>,
 }
@@ -114,17 +114,17 @@ impl<T> Lanes<T> {
         self.interactive.len() + self.bulk.len()
     }
 
-    /// The next item, if it `fits`. Interactive before bulk, unless bulk waits and was passed over for a second.
+    /// The next item, if it `fits`. Interactive before bulk, unless bulk has been delayed for a second.
     ///
-    /// What does not fit stays where it is, and nothing overtakes it: else a stream of small items would keep a large
-    /// one waiting.
+    /// An item that does not fit keeps its place, and none overtakes it: else a stream of small items would starve a large
+    /// one.
     ///
-    /// The second counts for the lane and not for each ticket: else a flood of bulk work, all of it older than a
-    /// second, would go before every interactive request.
+    /// The delay is of the lane and not of each ticket: else a flood of bulk work, all of it older than a second, would go
+    /// before every interactive request.
     pub(super) fn pop_if(&mut self, now: Instant, fits: impl FnOnce(&T) -> bool) -> Option<T> {
         let overdue = self.bulk.front().is_some_and(|(came, _)| {
-            let passed_over_since = self.bulk_served_at.map_or(*came, |served| served.max(*came));
-            now.saturating_duration_since(passed_over_since) > BULK_PATIENCE
+            let delayed_since = self.bulk_served_at.map_or(*came, |served| served.max(*came));
+            now.saturating_duration_since(delayed_since) > MAX_BULK_DELAY
         });
         if !overdue && let Some(next) = self.interactive.front() {
             return if fits(next) { self.interactive.pop_front() } else { None };
@@ -158,7 +158,7 @@ mod tests {
     }
 
     #[test]
-    fn bulk_passed_over_for_more_than_a_second_is_taken_next() {
+    fn bulk_delayed_for_more_than_a_second_is_taken_next() {
         let (mut lanes, start) = (Lanes::new(), Instant::now());
         lanes.push(Lane::Bulk, 10, start);
         (0..4).for_each(|item| lanes.push(Lane::Interactive, item, start));
@@ -167,7 +167,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_fit_keeps_its_place_and_the_bulk_lane_its_patience() {
+    fn an_item_that_does_not_fit_keeps_its_place_and_the_bulk_lane_its_turn() {
         let (mut lanes, start) = (Lanes::new(), Instant::now());
         for (lane, item) in [(Lane::Bulk, 10), (Lane::Interactive, 2), (Lane::Interactive, 1)] {
             lanes.push(lane, item, start);

@@ -1,42 +1,42 @@
-//! What the device has to show before it may serve, and what every answer of it has to keep.
+//! The device's self-test on a synthetic picture, and the validation of every mask it returns.
 //!
-//! The picture is a bright disc on dark ground. A device that answers it with the same value everywhere, or with
-//! values that are no probabilities, is broken, whatever it reports about itself. Only because this was passed may an
-//! all-zero mask of a caller's picture be believed: it then means "no subject" and not "no arithmetic".
+//! The picture is a bright disc on a dark background. A device whose mask of it is constant, or not of probabilities, is
+//! broken, even if it reports success. Because this test was passed, an all-zero mask of a caller's picture is valid: it means
+//! "no subject" and not "not computed".
 
 use crate::image::{Buffer, Frame, Mask, Size};
 
 const SIDE: u32 = 160;
 const RADIUS: f32 = 48.0;
-const GROUND: [u8; 4] = [24, 28, 36, 255];
+const BACKGROUND: [u8; 4] = [24, 28, 36, 255];
 const DISC: [u8; 4] = [242, 205, 96, 255];
-/// Values outside 0..=1 by more than this are nonsense and not rounding.
+/// Values outside 0..=1 by more than this are invalid and not rounding.
 const ROUNDING: f32 = 1e-3;
 /// A mask that varies less than this is constant.
 const VARIATION: f32 = 1e-2;
 
-/// The disc.
+/// The synthetic picture.
 pub(super) fn picture() -> Frame {
     let centre = SIDE as f32 / 2.0 - 0.5;
     let pixels = (0..SIDE * SIDE).flat_map(|index| {
         let (x, y) = ((index % SIDE) as f32, (index / SIDE) as f32);
-        if (x - centre).hypot(y - centre) < RADIUS { DISC } else { GROUND }
+        if (x - centre).hypot(y - centre) < RADIUS { DISC } else { BACKGROUND }
     });
     Frame::new(Size::new(SIDE, SIDE), Buffer::from(pixels.collect::<Vec<_>>()))
 }
 
-/// Judges the answer to [`picture`]; returns the grid that every later mask must have.
-pub(super) fn judge(masks: &[Mask]) -> Result<Size, String> {
+/// Validates the mask of [`picture`]; returns the grid that every later mask must have.
+pub(super) fn validate(masks: &[Mask]) -> Result<Size, String> {
     let [mask] = masks else { return Err(format!("{} masks for one picture", masks.len())) };
     check(masks, 1, mask.size)?;
     let (low, high) = mask.values.iter().fold((f32::MAX, f32::MIN), |(low, high), &v| (low.min(v), high.max(v)));
     if high - low < VARIATION {
-        return Err(format!("the mask of a disc on dark ground is {low} everywhere"));
+        return Err(format!("the mask of a disc on a dark background is {low} everywhere"));
     }
     Ok(mask.size)
 }
 
-/// Whether `masks` are what `pictures` pictures may be answered with: one each, on `grid`, probabilities throughout.
+/// Whether `masks` are valid for `pictures` pictures: one each, on `grid`, probabilities throughout.
 pub(super) fn check(masks: &[Mask], pictures: usize, grid: Size) -> Result<(), String> {
     if masks.len() != pictures {
         return Err(format!("{} masks for {pictures} pictures", masks.len()));
@@ -62,22 +62,22 @@ mod tests {
     }
 
     #[test]
-    fn a_mask_that_tells_something_passes() {
-        assert_eq!(judge(&[mask([0.0, 0.2, 0.9, 1.0])]), Ok(Size::new(2, 2)));
+    fn a_mask_that_varies_passes() {
+        assert_eq!(validate(&[mask([0.0, 0.2, 0.9, 1.0])]), Ok(Size::new(2, 2)));
     }
 
     #[test]
     fn constant_and_missing_masks_fail_the_self_test() {
-        assert!(judge(&[mask([0.0; 4])]).is_err());
-        assert!(judge(&[mask([0.5; 4])]).is_err());
-        assert!(judge(&[]).is_err());
-        assert!(judge(&[Mask { size: Size::new(0, 0), values: Vec::new() }]).is_err());
+        assert!(validate(&[mask([0.0; 4])]).is_err());
+        assert!(validate(&[mask([0.5; 4])]).is_err());
+        assert!(validate(&[]).is_err());
+        assert!(validate(&[Mask { size: Size::new(0, 0), values: Vec::new() }]).is_err());
     }
 
     #[test]
-    fn nonsense_is_told_from_probabilities() {
+    fn values_outside_of_probabilities_are_invalid() {
         let grid = Size::new(2, 2);
-        assert!(check(&[mask([0.0; 4])], 1, grid).is_ok(), "an empty mask is an answer");
+        assert!(check(&[mask([0.0; 4])], 1, grid).is_ok(), "an all-zero mask is valid");
         for bad in [f32::NAN, f32::INFINITY, f32::NEG_INFINITY, -0.5, 1.5] {
             assert!(check(&[mask([0.0, 0.5, bad, 1.0])], 1, grid).is_err(), "{bad}");
         }

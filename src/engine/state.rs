@@ -1,26 +1,26 @@
-//! Whether the engine can serve, for everyone who asks.
+//! The engine's state and the names of its model and device, shared with health checks and requests.
 
 use crate::telemetry::metrics;
 use std::sync::{Mutex, PoisonError};
 use tokio::sync::watch;
 
-/// What the engine is doing.
+/// The state of the engine.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum EngineState {
-    /// The network is being loaded and tried; requests wait.
+    /// The network is being loaded and tested; requests wait.
     Loading,
     /// Serving.
     Ready,
-    /// The network is not in memory, because nobody needed it or because it panicked; the next request loads it.
+    /// The network is not in memory, because it was idle or panicked; the next request loads it.
     Unloaded,
-    /// No new requests; those in flight are finished.
+    /// New requests are refused; those in flight are finished.
     Draining,
-    /// The network could not be loaded. The next request tries again.
+    /// The network could not be loaded. The next request retries.
     Failed,
 }
 
 impl EngineState {
-    /// Whether a request that comes now is going to be served.
+    /// Whether a new request will be served.
     #[must_use]
     pub const fn is_serving(self) -> bool {
         match self {
@@ -30,7 +30,7 @@ impl EngineState {
     }
 }
 
-/// The state, shared between the device thread (which changes it) and everyone else.
+/// The state, written by the device thread and read by all others.
 #[derive(Debug)]
 pub(super) struct Status {
     state: watch::Sender<EngineState>,
@@ -109,7 +109,7 @@ impl Status {
     fn change(&self, next: EngineState) {
         metrics::model_loaded(next == EngineState::Ready);
         self.state.send_if_modified(|state| {
-            // Draining is for good: a network that comes up meanwhile does not reopen the doors.
+            // Draining is final: a network that finishes loading meanwhile does not change it.
             let changed = *state != EngineState::Draining && *state != next;
             if changed {
                 tracing::info!(from = ?*state, to = ?next, "engine state");

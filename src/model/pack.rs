@@ -1,4 +1,4 @@
-//! Convolutions out of a weights file, packed for the CPU kernels.
+//! Reads convolutions from weights and packs them for the CPU kernels.
 
 use backdrop_kernels::conv::{Activation, Dense, Depthwise, Filter, Isa, Separable};
 
@@ -12,7 +12,7 @@ pub(super) struct Packer<'a> {
 }
 
 impl<'a> Packer<'a> {
-    /// The numbers of the convolution `name`, and its channels, in and out.
+    /// The parameters of the convolution `name`, and its channels, in and out.
     pub(super) fn filter(&self, name: &str) -> Result<(Filter<'a>, [usize; 2]), WeightsError> {
         let weights = self.weights.tensor(&format!("{name}.weight"))?;
         let bias = self.weights.tensor(&format!("{name}.bias"))?;
@@ -20,7 +20,7 @@ impl<'a> Packer<'a> {
         Ok((Filter { weights: &weights.values, bias: &bias.values }, channels))
     }
 
-    /// A convolution of `size`×`size` in which every channel sees every other.
+    /// A dense convolution of `size`×`size`.
     pub(super) fn dense(
         &self,
         name: &str,
@@ -32,7 +32,7 @@ impl<'a> Packer<'a> {
         Ok(Dense::new(self.isa, size, stride, channels_in, channels_out, filter, activation))
     }
 
-    /// A convolution in which every channel sees only itself.
+    /// A depthwise convolution.
     pub(super) fn depthwise(
         &self,
         name: &str,

@@ -1,13 +1,13 @@
-//! An error and what it was caused by, on one line.
+//! Formats an error with its chain of sources on one line.
 
 use std::error::Error;
 
-/// `error` with its causes, each once: some errors already say what caused them.
+/// `error` with its sources, each once: some errors already contain the text of theirs.
 #[must_use]
 pub fn with_causes(error: &dyn Error) -> String {
     std::iter::successors(error.source(), |&cause| cause.source()).fold(error.to_string(), |text, cause| {
-        let told = cause.to_string();
-        if text.contains(&told) { text } else { format!("{text}: {told}") }
+        let cause = cause.to_string();
+        if text.contains(&cause) { text } else { format!("{text}: {cause}") }
     })
 }
 
@@ -17,19 +17,19 @@ mod tests {
 
     #[derive(Debug, thiserror::Error)]
     #[error("{text}")]
-    struct Told {
+    struct Chained {
         text: &'static str,
         source: Option<Box<Self>>,
     }
 
-    fn told(texts: &[&'static str]) -> Option<Box<Told>> {
+    fn chain(texts: &[&'static str]) -> Option<Box<Chained>> {
         let (text, rest) = texts.split_first()?;
-        Some(Box::new(Told { text, source: told(rest) }))
+        Some(Box::new(Chained { text, source: chain(rest) }))
     }
 
     #[test]
-    fn every_cause_is_told_once() {
-        let line = |texts: &[&'static str]| with_causes(&*told(texts).unwrap());
+    fn every_cause_appears_once() {
+        let line = |texts: &[&'static str]| with_causes(&*chain(texts).unwrap());
         assert_eq!(line(&["a"]), "a");
         assert_eq!(line(&["no list", "no answer", "timed out"]), "no list: no answer: timed out");
         assert_eq!(line(&["no list: no answer", "no answer", "timed out"]), "no list: no answer: timed out");

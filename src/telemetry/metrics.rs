@@ -1,4 +1,4 @@
-//! Every metric of the daemon, each declared once, as a function: logic never contains a metric's name.
+//! Every Prometheus metric of the daemon, declared once, behind a function: other code never contains a metric's name.
 //!
 //! Prefix `backdrop_`, base units, `_total` on counters. Until [`exporter`] is called nothing is recorded, and a
 //! call costs an atomic load.
@@ -46,7 +46,7 @@ pub enum Stage {
     Queue,
     /// The network.
     Segment,
-    /// Finding and restoring faces, and enlarging: the networks beside that one.
+    /// Face detection, face restoration and upscaling.
     Retouch,
     /// From mask to cutout.
     Matte,
@@ -73,14 +73,14 @@ impl Stage {
     }
 }
 
-/// Why a request left the queue without an answer.
+/// Why a queued request was dropped.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Dropped {
-    /// The caller went away.
+    /// The caller disconnected.
     ClientGone,
     /// Its deadline passed.
     Deadline,
-    /// There was no slot for it.
+    /// All slots were taken.
     Full,
 }
 
@@ -105,12 +105,12 @@ pub fn error_answered(code: &'static str) {
     counter!(ERRORS, "code" => code).increment(1);
 }
 
-/// A connection was closed for a bound: `address_limit` (its address has too many) or `evicted` (idle, for another one).
+/// A connection was closed by a limit: `address_limit` (its address has too many) or `evicted` (idle, for a new one).
 pub fn connection_closed(reason: &'static str) {
     counter!(CONNECTIONS_CLOSED, "reason" => reason).increment(1);
 }
 
-/// A caller's address could not be fetched.
+/// A source URL could not be fetched.
 pub fn fetch_failed(reason: &'static str) {
     counter!(FETCH_FAILURES, "reason" => reason).increment(1);
 }
@@ -120,122 +120,121 @@ pub fn slot_taken() {
     gauge!(REQUESTS_IN_FLIGHT).increment(1.0);
 }
 
-/// A request gave its slot back.
+/// A request released its slot.
 pub fn slot_returned() {
     gauge!(REQUESTS_IN_FLIGHT).decrement(1.0);
 }
 
-/// A stage of a request was done.
+/// A stage of a request finished.
 pub fn stage_finished(stage: Stage, took: Duration) {
     histogram!(STAGE_DURATION, "stage" => stage.name()).record(took);
 }
 
-/// So many pictures began to wait for the device.
+/// `pictures` entered the device's queue.
 pub fn queue_entered(lane: &'static str, pictures: usize) {
     gauge!(QUEUE_DEPTH, "lane" => lane).increment(pictures as f64);
 }
 
-/// So many pictures wait for the device no longer.
+/// `pictures` left the device's queue.
 pub fn queue_left(lane: &'static str, pictures: usize) {
     gauge!(QUEUE_DEPTH, "lane" => lane).decrement(pictures as f64);
 }
 
-/// A request left without an answer.
+/// A queued request was dropped.
 pub fn queue_dropped(reason: Dropped) {
     counter!(QUEUE_DROPPED, "reason" => reason.name()).increment(1);
 }
 
-/// The device was given a batch of `images`.
+/// A batch of `images` was sent to the device.
 pub fn batch_formed(images: usize) {
     counter!(BATCHES).increment(1);
     counter!(BATCH_IMAGES).increment(images as u64);
     histogram!(BATCH_SIZE).record(images as f64);
 }
 
-/// A batch failed, and its members were tried caller by caller.
+/// A batch failed and was retried ticket by ticket.
 pub fn batch_failed() {
     counter!(BATCHES_FAILED).increment(1);
 }
 
-/// The device worked for `took`.
+/// The device was busy for `took`.
 pub fn device_busy(took: Duration) {
     // A counter of whole numbers cannot hold seconds; a gauge that only grows can.
     gauge!(DEVICE_BUSY).increment(took.as_secs_f64());
 }
 
-/// The network is in memory, or no longer.
+/// Whether the network is in memory.
 pub fn model_loaded(loaded: bool) {
     gauge!(MODEL_LOADED).set(f64::from(u8::from(loaded)));
 }
 
-/// Room for a picture's pixels was taken.
+/// Megapixels were reserved.
 pub fn megapixels_taken(megapixels: f64) {
     gauge!(MEGAPIXELS_IN_FLIGHT).increment(megapixels);
 }
 
-/// Room for a picture's pixels was given back.
+/// Megapixels were released.
 pub fn megapixels_returned(megapixels: f64) {
     gauge!(MEGAPIXELS_IN_FLIGHT).decrement(megapixels);
 }
 
-/// A finished picture of so many bytes took its room among the replies.
+/// A finished picture entered the reply buffer.
 pub fn reply_bytes_taken(bytes: usize) {
     gauge!(REPLY_BYTES).increment(bytes as f64);
 }
 
-/// A finished picture of so many bytes was sent or dropped.
+/// A finished picture was sent or dropped.
 pub fn reply_bytes_returned(bytes: usize) {
     gauge!(REPLY_BYTES).decrement(bytes as f64);
 }
 
-/// A piece of CPU work waits for a worker (+1), or no longer (-1).
+/// A CPU task waits for a worker (+1), or no longer (-1).
 pub fn cpu_jobs_waiting(change: f64) {
     gauge!(CPU_JOBS_WAITING).increment(change);
 }
 
-/// A worker began a piece of CPU work (+1), or ended it (-1).
+/// A worker began a CPU task (+1), or ended it (-1).
 pub fn cpu_jobs_running(change: f64) {
     gauge!(CPU_JOBS_RUNNING).increment(change);
 }
 
-/// CPU work waits and no worker has finished any for long, or not.
+/// Whether the pool of CPU workers has stalled.
 pub fn cpu_stalled(stalled: bool) {
     gauge!(CPU_STALLED).set(f64::from(u8::from(stalled)));
 }
 
-/// A job waits (`queued`) or is worked on (`processing`).
+/// A job entered a state: `queued` or `processing`.
 pub fn job_entered(state: &'static str) {
     gauge!(JOBS, "state" => state).increment(1.0);
 }
 
-/// A job does so no longer.
+/// A job left a state.
 pub fn job_left(state: &'static str) {
     gauge!(JOBS, "state" => state).decrement(1.0);
 }
 
-/// A job came to its end: `done` or `error`.
+/// A job ended: `done` or `error`.
 pub fn job_ended(state: &'static str) {
     counter!(JOBS_ENDED, "state" => state).increment(1);
 }
 
-/// A caller's server was told of a job's end: `delivered`, `failed` or `gone`.
+/// A webhook delivery was attempted: `delivered`, `failed` or `gone`.
 pub fn webhook_tried(outcome: &'static str) {
     counter!(WEBHOOKS, "outcome" => outcome).increment(1);
 }
 
-/// An image API was asked for a backdrop, further tries included; `drawn`, or how it failed.
+/// A call to an image API for a backdrop ended, retries included: `drawn`, or the failure.
 pub fn upstream_finished(model: &'static str, outcome: &'static str, took: Duration) {
     counter!(UPSTREAM_CALLS, "model" => model, "outcome" => outcome).increment(1);
     histogram!(UPSTREAM_DURATION, "model" => model).record(took);
 }
 
-/// A backdrop was looked for among those that are there: `hit`, `miss`, `shared` (somebody else was waiting for it),
-/// `damaged`, or the cache `failed`.
+/// A lookup in the backdrop cache: `hit`, `miss`, `shared` (another request is generating it), `damaged`, or `failed`.
 pub fn backdrop_looked_up(outcome: &'static str) {
     counter!(BACKDROP_LOOKUPS, "outcome" => outcome).increment(1);
 }
 
-/// Starts recording, on the first call, and returns what renders the numbers; there is one recorder in a process.
+/// Installs the recorder on the first call and returns its exporter; there is one per process.
 #[must_use]
 pub fn exporter() -> PrometheusHandle {
     static HANDLE: OnceLock<PrometheusHandle> = OnceLock::new();
@@ -255,15 +254,15 @@ fn install() -> PrometheusHandle {
         .expect("nothing else in this process installs a recorder");
     describe();
     let upkeep = handle.clone();
-    // Histograms pile up samples until they are rendered or tended: nobody may ever scrape this daemon.
-    let tending = std::thread::Builder::new().name("metrics-upkeep".to_owned()).spawn(move || {
+    // Histograms accumulate samples until they are rendered or drained, and the daemon may never be scraped.
+    let maintenance = std::thread::Builder::new().name("metrics-upkeep".to_owned()).spawn(move || {
         loop {
             std::thread::sleep(Duration::from_secs(5));
             upkeep.run_upkeep();
         }
     });
-    if let Err(error) = tending {
-        ::tracing::warn!(%error, "metrics are only tended when they are scraped");
+    if let Err(error) = maintenance {
+        ::tracing::warn!(%error, "histograms are drained only when metrics are scraped");
     }
     handle
 }
@@ -271,30 +270,33 @@ fn install() -> PrometheusHandle {
 fn describe() {
     describe_counter!(REQUESTS, "Requests answered, by endpoint and status.");
     describe_histogram!(REQUEST_DURATION, "From the last byte of a request to the first of its response.");
-    describe_counter!(FETCH_FAILURES, "Callers' addresses that could not be fetched, by reason.");
+    describe_counter!(FETCH_FAILURES, "Source URLs that could not be fetched, by reason.");
     describe_gauge!(REQUESTS_IN_FLIGHT, "Slots taken.");
-    describe_counter!(CONNECTIONS_CLOSED, "Connections closed for a bound, by reason.");
+    describe_counter!(CONNECTIONS_CLOSED, "Connections closed by a limit, by reason.");
     describe_counter!(ERRORS, "Errors answered, by code.");
     describe_histogram!(STAGE_DURATION, "Time in each stage of the pipeline.");
-    describe_gauge!(QUEUE_DEPTH, "Pictures that wait for the device, by lane.");
-    describe_counter!(QUEUE_DROPPED, "Requests that left without an answer, by reason.");
-    describe_counter!(BATCHES, "Batches given to the device.");
+    describe_gauge!(QUEUE_DEPTH, "Pictures in the queue of the device, by lane.");
+    describe_counter!(QUEUE_DROPPED, "Queued requests that were dropped, by reason.");
+    describe_counter!(BATCHES, "Batches sent to the device.");
     describe_counter!(BATCH_IMAGES, "Pictures in these batches.");
     describe_histogram!(BATCH_SIZE, "Pictures in a batch.");
-    describe_counter!(BATCHES_FAILED, "Batches that failed and were tried again caller by caller.");
-    describe_gauge!(DEVICE_BUSY, "Time that the device worked.");
+    describe_counter!(BATCHES_FAILED, "Batches that failed and were retried ticket by ticket.");
+    describe_gauge!(DEVICE_BUSY, "Time that the device was busy.");
     describe_gauge!(MODEL_LOADED, "1 while the network is in memory.");
     describe_gauge!(MEGAPIXELS_IN_FLIGHT, "Megapixels that are decoded or about to be.");
     describe_gauge!(REPLY_BYTES, "Bytes of finished pictures that their callers have not read yet.");
-    describe_gauge!(CPU_JOBS_WAITING, "Pieces of CPU work that wait for a worker.");
-    describe_gauge!(CPU_JOBS_RUNNING, "Pieces of CPU work being done.");
-    describe_gauge!(CPU_STALLED, "1 while CPU work waits and no worker has finished any for engine.stalled_after.");
-    describe_gauge!(JOBS, "Jobs that wait or are worked on, by state.");
-    describe_counter!(JOBS_ENDED, "Jobs that came to their end, by state.");
-    describe_counter!(UPSTREAM_CALLS, "Backdrops asked of image APIs, by model and outcome.");
-    describe_histogram!(UPSTREAM_DURATION, "From asking an image API to its picture or failure, by model.");
-    describe_counter!(BACKDROP_LOOKUPS, "Looks for a backdrop that is there already, by outcome.");
-    describe_counter!(WEBHOOKS, "Attempts to tell callers' servers of the ends of their jobs, by outcome.");
+    describe_gauge!(CPU_JOBS_WAITING, "CPU tasks that wait for a worker.");
+    describe_gauge!(CPU_JOBS_RUNNING, "CPU tasks in progress.");
+    describe_gauge!(
+        CPU_STALLED,
+        "1 while CPU tasks wait and no worker has begun or ended any for engine.stalled_after."
+    );
+    describe_gauge!(JOBS, "Jobs queued or being processed, by state.");
+    describe_counter!(JOBS_ENDED, "Jobs that ended, by state.");
+    describe_counter!(UPSTREAM_CALLS, "Calls to image APIs for backdrops, by model and outcome.");
+    describe_histogram!(UPSTREAM_DURATION, "Duration of calls to image APIs, by model.");
+    describe_counter!(BACKDROP_LOOKUPS, "Lookups in the backdrop cache, by outcome.");
+    describe_counter!(WEBHOOKS, "Attempts to deliver webhooks, by outcome.");
 }
 
 #[cfg(test)]
@@ -302,7 +304,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_recorded_is_rendered() {
+    fn recorded_metrics_are_rendered() {
         let exporter = exporter();
         batch_formed(3);
         stage_finished(Stage::Decode, Duration::from_millis(3));

@@ -1,4 +1,4 @@
-//! What the daemon reports: Prometheus metrics, the log, and error and panic texts for it.
+//! Prometheus metrics, logging, and the texts of error chains and panics.
 
 mod causes;
 pub mod metrics;

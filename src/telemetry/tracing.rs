@@ -1,14 +1,14 @@
-//! The log: text or JSON lines, on stderr, so that stdout stays free for results.
+//! Logging: text or JSON lines on stderr, so that stdout stays free for results.
 
 use std::io::IsTerminal;
 use tracing_subscriber::EnvFilter;
 use tracing_subscriber::util::SubscriberInitExt;
 
-/// How a log line looks.
+/// Format of a log line.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum LogFormat {
-    /// For people.
+    /// Human-readable.
     #[default]
     Text,
     /// One JSON object a line, for log collectors.
@@ -21,7 +21,7 @@ pub enum LogFormat {
 pub struct LogConfig {
     /// `text` or `json`.
     pub format: LogFormat,
-    /// What is logged: a level (`info`), or directives such as `info,backdrop::engine=debug`.
+    /// A level (`info`), or directives such as `info,backdrop::engine=debug`.
     pub filter: String,
 }
 
@@ -45,10 +45,10 @@ impl LogConfig {
 /// Why the log could not be set up.
 #[derive(Debug, thiserror::Error)]
 pub enum LogError {
-    /// The filter cannot be read.
-    #[error("the log filter cannot be read")]
+    /// The filter is not valid.
+    #[error("the log filter is not valid")]
     Filter(#[from] tracing_subscriber::filter::ParseError),
-    /// Something else in this process already logs.
+    /// A subscriber is already installed in this process.
     #[error("the log is already set up")]
     AlreadySet(#[source] tracing_subscriber::util::TryInitError),
 }
@@ -56,7 +56,7 @@ pub enum LogError {
 /// Sends events and spans to stderr from now on.
 ///
 /// # Errors
-/// [`LogError`] when the filter cannot be read, or when it was called before.
+/// [`LogError`] when the filter is not valid, or on a second call.
 pub fn init(config: &LogConfig) -> Result<(), LogError> {
     let lines = tracing_subscriber::fmt()
         .with_env_filter(EnvFilter::try_new(&config.filter)?)
@@ -74,7 +74,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_filter_that_cannot_be_read_is_reported() {
+    fn an_invalid_filter_is_reported() {
         assert!(LogConfig::default().validate().is_empty());
         let mistakes = LogConfig { filter: "backdrop=loud".to_owned(), ..LogConfig::default() }.validate();
         assert!(mistakes.len() == 1 && mistakes[0].starts_with("log.filter: "), "{mistakes:?}");

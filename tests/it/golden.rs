@@ -163,8 +163,8 @@ fn the_answers_of_every_endpoint_are_those_on_record_on_every_processor() {
 #[cfg(feature = "gpu")]
 #[test]
 fn masks_of_a_graphics_device_are_those_on_record() {
+    use backdrop::model::GpuSegmenter;
     use backdrop::model::device::AdapterKind;
-    use backdrop::model::gpu::GpuSegmenter;
     use backdrop::model::weights::Weights;
 
     let Some(adapter) = crate::model::gpu::adapter() else { return };

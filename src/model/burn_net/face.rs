@@ -1,4 +1,4 @@
-//! The network "face" ([`face`]) as burn modules.
+//! The face detection network "face" ([`face`]) as burn modules.
 
 use burn::module::Module;
 use burn::tensor::activation::relu;

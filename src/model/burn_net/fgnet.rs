@@ -1,4 +1,4 @@
-//! The network "fgnet" as burn modules.
+//! The segmentation network "fgnet" as burn modules.
 //!
 //! fgnet ([`fgnet`]): the encoder of EfficientNet-Lite2 (Tan and Le, "EfficientNet: Rethinking Model Scaling for
 //! Convolutional Neural Networks", ICML 2019), five taps at strides 2 to 32, a global context vector, and a light

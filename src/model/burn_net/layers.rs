@@ -1,4 +1,4 @@
-//! What the networks are built of, and how weights get into it.
+//! The layers that the burn networks share, and loading their weights.
 
 use burn::module::{Module, Param};
 use burn::nn::PaddingConfig2d;
@@ -11,7 +11,7 @@ use burn::tensor::{Device, Tensor, TensorData};
 use crate::model::weights::Weights;
 use crate::model::weights::architecture::Block;
 
-/// What follows a convolution.
+/// The activation function after a convolution.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Activation {
     None,
@@ -109,14 +109,14 @@ pub(super) fn pixel_shuffled(x: Tensor<4>, factor: usize) -> Tensor<4> {
     ])
 }
 
-/// Puts weights on a device.
+/// Loads layers from a weights file onto a device.
 pub(super) struct Loader<'a> {
     pub(super) weights: &'a Weights,
     pub(super) device: &'a Device,
 }
 
 impl Loader<'_> {
-    /// `name` makes the whole name of a convolution out of its part of the block.
+    /// `name` completes the name of a convolution from its part of the block.
     pub(super) fn block(&self, name: impl Fn(&str) -> String, block: Block) -> InvertedResidual {
         InvertedResidual {
             expand: block.expands().then(|| self.dense(&name("expand"), 1, Activation::Relu6)),

@@ -1,4 +1,4 @@
-//! The networks as burn modules: what runs on a GPU, and a second opinion on our CPU kernels.
+//! The networks as burn modules: they run on a GPU, and are the reference of our CPU kernels in tests.
 
 mod face;
 mod fgnet;

@@ -1,4 +1,4 @@
-//! The network "restore" ([`restore`]) as burn modules.
+//! The face restoration network "restore" ([`restore`]) as burn modules.
 
 use burn::module::Module;
 use burn::tensor::activation::relu;
@@ -54,8 +54,8 @@ impl BurnRestore {
         }
     }
 
-    /// `input`: f32 `[N, 3, H, W]`, encoded RGB in 0..=1, H and W multiples of 8. Returns f32 `[N, 3, H, W]`, what has to be
-    /// added to it.
+    /// `input`: f32 `[N, 3, H, W]`, encoded RGB in 0..=1, H and W multiples of 8. Returns f32 `[N, 3, H, W]`, the residual to add to
+    /// it.
     #[must_use]
     pub fn forward(&self, input: Tensor<4>) -> Tensor<4> {
         let mut levels = Vec::with_capacity(self.encoder.len());

@@ -1,4 +1,4 @@
-//! The network "upscale" ([`upscale`]) as burn modules.
+//! The upscaling network "upscale" ([`upscale`]) as burn modules.
 
 use burn::module::Module;
 use burn::tensor::{Device, Tensor};
@@ -7,7 +7,7 @@ use super::layers::{Activation, Convolution, Loader, Pair};
 use crate::model::weights::Weights;
 use crate::model::weights::architecture::upscale;
 
-/// The network as far as its tail, before the pixel shuffle.
+/// The network up to its tail, before the pixel shuffle.
 #[derive(Module, Debug)]
 pub struct BurnUpscale {
     head: Convolution,
@@ -30,8 +30,8 @@ impl BurnUpscale {
         }
     }
 
-    /// `input`: f32 `[N, 3, H, W]`, encoded RGB in 0..=1. Returns f32 `[N, 3·F², H, W]`, what has to be added to a bicubic
-    /// enlargement after a pixel shuffle. Eight pixels on every side see zeros outside the input.
+    /// `input`: f32 `[N, 3, H, W]`, encoded RGB in 0..=1. Returns f32 `[N, 3·F², H, W]`, the residual of a bicubic
+    /// enlargement, before its pixel shuffle. Eight pixels on every side are affected by the zeros outside the input.
     #[must_use]
     pub fn forward(&self, input: Tensor<4>) -> Tensor<4> {
         let x = self.body.iter().fold(self.head.forward(input), |x, pair| pair.forward(x));

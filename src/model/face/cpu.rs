@@ -1,10 +1,10 @@
-//! The network "face" on the CPU kernels.
+//! The face detection network "face" on the CPU kernels.
 
 use std::sync::{Mutex, PoisonError};
 
 use backdrop_kernels::conv::{Activation, Dense, InvertedResidual, Isa, Plane, Residual, Separable, Shape};
 
-use super::Eye;
+use super::FaceDetector;
 use crate::model::SegmentError;
 use crate::model::pack::Packer;
 use crate::model::weights::architecture::face::{BLOCKS, CELL, STRIDES, TAPS};
@@ -12,15 +12,15 @@ use crate::model::weights::{Weights, WeightsError};
 
 /// The network, packed for one instruction set.
 #[derive(Debug)]
-pub(in crate::model) struct FaceNet {
+pub(in crate::model) struct CpuFaceDetector {
     threshold: f32,
     stem: Dense,
-    /// The block that expands nothing.
+    /// The block without an expansion.
     first: Separable,
     blocks: Vec<InvertedResidual>,
     /// One for each of [`STRIDES`].
     levels: Vec<Level>,
-    /// Working memory that no picture is using. There is never more than pictures were in work at the same time.
+    /// Working memory of no current picture. At most as many as pictures were processed at the same time.
     idle: Mutex<Vec<Arena>>,
 }
 
@@ -35,13 +35,13 @@ struct Level {
 /// All activations of one picture.
 #[derive(Debug)]
 struct Arena {
-    /// With one pixel of padding, as all that a 3×3 kernel reads.
+    /// With one pixel of padding, as every input of a 3×3 kernel.
     input: Plane,
     stem: Plane,
     expanded: Plane,
     /// The blocks' results.
     blocks: Vec<Plane>,
-    /// For each of [`STRIDES`]: the sum, what is made of it, and the cells.
+    /// For each of [`STRIDES`]: the sum, its refinement, and the cells.
     sums: Vec<Plane>,
     refined: Vec<Plane>,
     cells: Vec<Plane>,
@@ -64,7 +64,7 @@ impl Arena {
     }
 }
 
-impl FaceNet {
+impl CpuFaceDetector {
     /// Packs `weights` for `isa`.
     ///
     /// # Errors
@@ -93,10 +93,7 @@ impl FaceNet {
                 head: pack.dense(&format!("head.{stride}"), 1, 1, Activation::Linear)?,
             })
         };
-        assert!(
-            !BLOCKS[0].expands() && BLOCKS[0].is_residual(),
-            "the first block adds the stem to what it makes of it"
-        );
+        assert!(!BLOCKS[0].expands() && BLOCKS[0].is_residual(), "the first block has no expansion and adds its input");
         Ok(Self {
             threshold,
             stem: pack.dense("stem", 3, 2, Activation::Relu6)?,
@@ -134,7 +131,7 @@ impl FaceNet {
     }
 }
 
-impl Eye for FaceNet {
+impl FaceDetector for CpuFaceDetector {
     fn threshold(&self) -> f32 {
         self.threshold
     }
@@ -150,7 +147,7 @@ impl Eye for FaceNet {
         arena.input.data_mut().fill(0.0);
         fill(arena.input.data_mut(), 1);
         self.compute(&mut arena);
-        // Without padding, so that what is in memory is the cells.
+        // Without padding, so that the memory is exactly the cells.
         let cells = |level: usize| arena.cells[level].data().as_chunks::<CELL>().0.to_vec();
         let cells = std::array::from_fn(cells);
         self.idle.lock().unwrap_or_else(PoisonError::into_inner).push(arena);

@@ -1,16 +1,16 @@
-//! From the cells of the network to faces.
+//! Decodes the output cells of the face network into faces, with non-maximum suppression.
 
 use crate::image::Face;
 use crate::model::weights::architecture::face::CELL;
 
-/// Two boxes that share more of what they cover together are of one face.
-const OVERLAP: f32 = 0.4;
+/// Two boxes of a greater intersection over union are one face.
+const MAX_IOU: f32 = 0.4;
 
-/// Faces that are compared with each other at most: the best ones. A crowd of hundreds leaves each of them a few dozen
-/// cells, so this never cuts a real face off, and a network that sees faces everywhere costs no time.
+/// Detections that are compared with each other at most, those of the best scores. Hundreds of faces have a few dozen cells
+/// each, so no real face is lost, and a flood of detections does not take quadratic time.
 const CANDIDATES: usize = 2048;
 
-/// Logarithms of distances above this are nonsense: 1100 strides.
+/// Logarithms of distances are clamped to this: 1100 strides.
 const MAX_LOG_DISTANCE: f32 = 7.0;
 
 /// One level of the pyramid: rows of `width` cells.
@@ -34,8 +34,8 @@ impl Level<'_> {
             let centre = [index % width, index / width].map(|at| (at as f32 + 0.5) * stride);
             let distance = |log: f32| log.min(MAX_LOG_DISTANCE).exp() * stride;
             let landmark = |at: usize| [0, 1].map(|axis| centre[axis] + points[2 * at + axis] * stride);
-            let sound = cell.iter().all(|value| value.is_finite());
-            (sound && score >= threshold).then(|| Face {
+            let finite = cell.iter().all(|value| value.is_finite());
+            (finite && score >= threshold).then(|| Face {
                 left: centre[0] - distance(*left),
                 top: centre[1] - distance(*top),
                 right: centre[0] + distance(*right),
@@ -48,26 +48,26 @@ impl Level<'_> {
     }
 }
 
-/// The faces of all levels that score at least `threshold`, each once, the surest first.
+/// The faces of all levels that score at least `threshold`, after non-maximum suppression, the best score first.
 pub(super) fn decode(levels: &[Level<'_>], threshold: f32) -> Vec<Face> {
-    distinct(levels.iter().flat_map(|level| level.faces(threshold)).collect())
+    non_maximum_suppression(levels.iter().flat_map(|level| level.faces(threshold)).collect())
 }
 
-/// Of faces that overlap the surest one; the surest first. Of equally sure ones the first.
-pub(super) fn distinct(mut faces: Vec<Face>) -> Vec<Face> {
+/// Non-maximum suppression: of overlapping faces the one of the best score, the first of equal ones. Sorted by score.
+pub(super) fn non_maximum_suppression(mut faces: Vec<Face>) -> Vec<Face> {
     faces.sort_by(|one, other| other.score.total_cmp(&one.score));
     faces.truncate(CANDIDATES);
     let mut kept: Vec<Face> = Vec::new();
     for face in faces {
-        if kept.iter().all(|other| overlap(&face, other) <= OVERLAP) {
+        if kept.iter().all(|other| iou(&face, other) <= MAX_IOU) {
             kept.push(face);
         }
     }
     kept
 }
 
-/// The share of the pixels that two boxes cover together which both cover.
-pub(super) fn overlap(one: &Face, other: &Face) -> f32 {
+/// Intersection over union of two boxes.
+pub(super) fn iou(one: &Face, other: &Face) -> f32 {
     let width = one.right.min(other.right) - one.left.max(other.left);
     let height = one.bottom.min(other.bottom) - one.top.max(other.top);
     let both = width.max(0.0) * height.max(0.0);
@@ -78,7 +78,7 @@ pub(super) fn overlap(one: &Face, other: &Face) -> f32 {
 mod tests {
     use super::*;
 
-    /// A cell that says: a face as far to each side as told, in strides.
+    /// A cell of a face that extends by `sides`, in strides.
     fn cell(logit: f32, sides: [f32; 4]) -> [f32; CELL] {
         let mut cell = [0.0; CELL];
         cell[0] = logit;
@@ -92,7 +92,7 @@ mod tests {
     const NOTHING: [f32; CELL] = [-9.0; CELL];
 
     #[test]
-    fn a_cell_tells_of_a_box_and_landmarks_around_its_centre() {
+    fn a_cell_decodes_to_a_box_and_landmarks_around_its_centre() {
         let mut cells = [NOTHING; 6];
         cells[4] = cell(0.0, [1.0, 2.0, 3.0, 0.5]);
         let found = decode(&[Level { stride: 16, width: 3, cells: &cells }], 0.5);
@@ -111,7 +111,7 @@ mod tests {
     }
 
     #[test]
-    fn only_what_reaches_the_threshold_counts() {
+    fn only_scores_of_at_least_the_threshold_count() {
         let cells = [cell(2.0, [1.0; 4]), NOTHING, NOTHING, cell(1.0, [1.0; 4])];
         let level = [Level { stride: 8, width: 4, cells: &cells }];
         let count = |threshold: f32| decode(&level, threshold).len();
@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn the_surest_of_overlapping_faces_is_kept_across_levels() {
+    fn the_best_of_overlapping_faces_is_kept_across_levels() {
         let mut small = [NOTHING; 16];
         small[5] = cell(1.0, [2.0; 4]); // centre (12, 12), 32 wide
         small[6] = cell(3.0, [2.0; 4]); // centre (20, 12): 3/5 in common
@@ -135,22 +135,22 @@ mod tests {
     }
 
     #[test]
-    fn overlap_is_intersection_over_union() {
+    fn iou_is_intersection_over_union() {
         let face =
             |left: f32, right: f32| Face { left, top: 0.0, right, bottom: 2.0, landmarks: [[0.0; 2]; 5], score: 1.0 };
-        assert_eq!(overlap(&face(0.0, 4.0), &face(2.0, 6.0)), 4.0 / 12.0);
-        assert_eq!(overlap(&face(0.0, 4.0), &face(0.0, 4.0)), 1.0);
-        assert_eq!(overlap(&face(0.0, 4.0), &face(4.0, 6.0)), 0.0);
-        assert_eq!(overlap(&face(1.0, 1.0), &face(0.0, 4.0)), 0.0, "a box without an area");
+        assert_eq!(iou(&face(0.0, 4.0), &face(2.0, 6.0)), 4.0 / 12.0);
+        assert_eq!(iou(&face(0.0, 4.0), &face(0.0, 4.0)), 1.0);
+        assert_eq!(iou(&face(0.0, 4.0), &face(4.0, 6.0)), 0.0);
+        assert_eq!(iou(&face(1.0, 1.0), &face(0.0, 4.0)), 0.0, "a box without an area");
     }
 
     #[test]
-    fn nonsense_is_no_face_and_takes_no_time() {
+    fn invalid_cells_are_no_faces_and_the_number_of_detections_is_bounded() {
         let mut cells = vec![cell(5.0, [1e30; 4]); 40_000];
         cells[1] = [f32::NAN; CELL];
         cells[2][7] = f32::INFINITY;
         let found = decode(&[Level { stride: 8, width: 200, cells: &cells }], 0.5);
         assert!(!found.is_empty() && found.len() <= CANDIDATES);
-        assert!(found.iter().all(|face| face.area().is_finite() && face.left > -20_000.0), "a box without end");
+        assert!(found.iter().all(|face| face.area().is_finite() && face.left > -20_000.0), "an unbounded box");
     }
 }

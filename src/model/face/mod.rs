@@ -1,90 +1,30 @@
-//! Faces in a picture of any size.
-//!
-//! The picture is made small enough for the network, which tells of each cell of three grids whether it belongs to a
-//! face and where that is. What may be a face is cut out and shown again, larger ([`again`]); what is sure enough then is
-//! brought back to the picture's own pixels, each face once.
+//! Face detection in a picture of any size: a pass over a small copy, then a refining pass over a crop of each candidate.
 
-mod again;
 mod cpu;
 mod decode;
+mod detector;
+mod refine;
 
-use backdrop_kernels::model_input::cpu::{Target, stretched};
-
-use self::again::{SUSPECT, look_again};
-use self::decode::{Level, decode};
+use self::detector::detect_at;
+use self::refine::{CANDIDATE_SCORE, refine};
 use super::SegmentError;
-use super::weights::architecture::face::{CELL, STRIDES};
-use crate::image::{Face, Frame, Size};
+use crate::image::{Face, Frame};
 
-pub(super) use cpu::FaceNet;
+pub(super) use cpu::CpuFaceDetector;
+pub(super) use detector::FaceDetector;
 
-/// The longest side that the network looks at.
+/// The longest side of the small copy.
 const SIDE: u32 = 320;
 
-/// Sides of the network's input are multiples of this: its coarsest stride.
-const QUANTUM: usize = STRIDES[STRIDES.len() - 1];
-
-/// What shines through transparency: the middle of the network's values, as around the picture.
-const GROUND: u8 = 128;
-
-/// A network that looks for faces.
-pub(super) trait Eye {
-    /// The score from which a face counts, in the second look.
-    fn threshold(&self) -> f32;
-
-    /// The cells for an input of so many columns and rows, multiples of [`QUANTUM`], at each of [`STRIDES`], row after
-    /// row. `fill(input, pad)` puts the picture into rows of 3 values a pixel, red, green and blue in -1..=1, that have
-    /// `pad` pixels more at both ends and are zero.
-    fn cells(
-        &self,
-        extent: [usize; 2],
-        fill: &dyn Fn(&mut [f32], usize),
-    ) -> Result<[Vec<[f32; CELL]>; 3], SegmentError>;
-}
-
 /// The faces in `frame`, the largest first.
-pub(super) fn find(frame: &Frame, eye: &dyn Eye) -> Result<Vec<Face>, SegmentError> {
+pub(super) fn detect(frame: &Frame, detector: &dyn FaceDetector) -> Result<Vec<Face>, SegmentError> {
     if frame.size().area() == 0 {
         return Err(SegmentError::Device("a frame without pixels".to_owned()));
     }
-    let suspects = look(frame, eye, SIDE, eye.threshold().min(SUSPECT))?;
-    let mut faces = look_again(frame, eye, &suspects)?;
+    let candidates = detect_at(frame, detector, SIDE, detector.threshold().min(CANDIDATE_SCORE))?;
+    let mut faces = refine(frame, detector, &candidates)?;
     faces.sort_by(|one, other| other.area().total_cmp(&one.area()));
     Ok(faces)
-}
-
-/// The faces that score at least `threshold` when the picture's longest side is `side`, in pixels of the picture; the
-/// surest first.
-fn look(frame: &Frame, eye: &dyn Eye, side: u32, threshold: f32) -> Result<Vec<Face>, SegmentError> {
-    let size = frame.size();
-    let fitted = size.fitted(Size::new(side, side));
-    let [width, height] = [fitted.width as usize, fitted.height as usize];
-    let extent = [width, height].map(|side| side.next_multiple_of(QUANTUM));
-    let cells = eye.cells(extent, &|input, pad| {
-        let row = (extent[0] + 2 * pad) * 3;
-        let target = Target { width, height, ground: GROUND, row, margin: pad * 3 };
-        stretched(frame.pixels(), [size.width as usize, size.height as usize], target, input);
-    })?;
-    let levels: Vec<Level<'_>> = STRIDES
-        .into_iter()
-        .zip(&cells)
-        .map(|(stride, cells)| Level { stride, width: extent[0] / stride, cells })
-        .collect();
-    let faces = decode(&levels, threshold).into_iter();
-    let scale = [size.width as f32 / width as f32, size.height as f32 / height as f32];
-    Ok(faces.map(|face| scaled(&face, scale)).collect())
-}
-
-/// A face in a picture that is `scale` times as wide and high.
-fn scaled(face: &Face, [across, down]: [f32; 2]) -> Face {
-    Face {
-        left: face.left * across,
-        top: face.top * down,
-        right: face.right * across,
-        bottom: face.bottom * down,
-        landmarks: face.landmarks.map(|[x, y]| [x * across, y * down]),
-        score: face.score,
-    }
 }
 
 #[cfg(test)]

@@ -1,17 +1,21 @@
-use backdrop_kernels::conv::Isa;
+//! Tests of face detection: the mapping to picture pixels, and the network against PyTorch.
 
+use backdrop_kernels::conv::Isa;
+use backdrop_kernels::model_input::cpu::{Target, stretched};
+
+use super::detector::BACKGROUND;
 use super::*;
-use crate::image::Buffer;
+use crate::image::{Buffer, Size};
+use crate::model::weights::architecture::face::{CELL, STRIDES};
 use crate::model::weights::{BuiltIn, Weights};
 
-/// Sees one face: in a picture, in the cell at a given place of the finest grid; in the square of a second look, in its
-/// middle. And keeps what it was shown.
-struct Made {
+/// Detects one face: in a picture, in the given cell of the finest grid; in a crop, in the middle cell. Records its inputs.
+struct FakeDetector {
     cell: [usize; 2],
-    shown: std::sync::Mutex<Vec<([usize; 2], Vec<f32>)>>,
+    inputs: std::sync::Mutex<Vec<([usize; 2], Vec<f32>)>>,
 }
 
-impl Eye for Made {
+impl FaceDetector for FakeDetector {
     fn threshold(&self) -> f32 {
         0.5
     }
@@ -23,7 +27,7 @@ impl Eye for Made {
     ) -> Result<[Vec<[f32; CELL]>; 3], SegmentError> {
         let mut input = vec![0.0; width * height * 3];
         fill(&mut input, 0);
-        self.shown.lock().expect("no test panics in here").push(([width, height], input));
+        self.inputs.lock().expect("no test panics in here").push(([width, height], input));
         let nothing = |stride: usize| vec![[-9.0; CELL]; (width / stride) * (height / stride)];
         let mut cells = STRIDES.map(nothing);
         let ([x, y], strides) = if [width, height] == [160; 2] { ([9, 9], 5_f32) } else { (self.cell, 2.0) };
@@ -35,9 +39,9 @@ impl Eye for Made {
     }
 }
 
-impl Made {
+impl FakeDetector {
     fn at(x: usize, y: usize) -> Self {
-        Self { cell: [x, y], shown: std::sync::Mutex::default() }
+        Self { cell: [x, y], inputs: std::sync::Mutex::default() }
     }
 }
 
@@ -47,12 +51,12 @@ fn frame(width: u32, height: u32, pixel: impl Fn(u32, u32) -> [u8; 4]) -> Frame 
 }
 
 #[test]
-fn what_was_seen_is_brought_back_to_the_picture_s_own_pixels() {
+fn detections_are_mapped_back_to_the_pictures_own_pixels() {
     // Half the size, 320×160: the cell (4, 3) is around (36, 28), and the face reaches 16 to each side: in the picture
-    // from (40, 24) to (104, 88). The window around it begins at (8, -8), is 128 wide and shown at 160. There the middle
+    // from (40, 24) to (104, 88). The crop around it begins at (8, -8), is 128 wide and resampled to 160. There the middle
     // cell is around (76, 76), and the face reaches 40.
-    let eye = Made::at(4, 3);
-    let faces = find(&frame(640, 320, |_, _| [9, 9, 9, 255]), &eye).expect("a face");
+    let detector = FakeDetector::at(4, 3);
+    let faces = detect(&frame(640, 320, |_, _| [9, 9, 9, 255]), &detector).expect("a face");
     let [face] = faces[..] else { panic!("{faces:?}") };
     let close = |found: f32, expected: f32| assert!((found - expected).abs() < 1e-3, "{found}, not {expected}");
     for (found, expected) in [face.left, face.top, face.right, face.bottom].into_iter().zip([36.8, 20.8, 100.8, 84.8]) {
@@ -60,17 +64,17 @@ fn what_was_seen_is_brought_back_to_the_picture_s_own_pixels() {
     }
     close(face.landmarks[2][0], 68.8);
     close(face.landmarks[2][1], 52.8);
-    let shown = eye.shown.into_inner().expect("no test panics in there");
-    assert_eq!(shown.iter().map(|(extent, _)| *extent).collect::<Vec<_>>(), [[320, 160], [160, 160]]);
-    let above = &shown[1].1[..3];
+    let inputs = detector.inputs.into_inner().expect("no test panics in there");
+    assert_eq!(inputs.iter().map(|(extent, _)| *extent).collect::<Vec<_>>(), [[320, 160], [160, 160]]);
+    let above = &inputs[1].1[..3];
     assert!(above.iter().all(|value| value.abs() < 0.01), "above the picture there is grey, not {above:?}");
 }
 
 #[test]
-fn who_is_not_seen_again_is_no_face() {
-    // In a corner: in the square around it the face that is seen again is elsewhere.
-    struct Elsewhere(Made);
-    impl Eye for Elsewhere {
+fn a_candidate_that_is_not_detected_in_its_crop_is_no_face() {
+    // In the crop the face is detected elsewhere.
+    struct Elsewhere(FakeDetector);
+    impl FaceDetector for Elsewhere {
         fn threshold(&self) -> f32 {
             self.0.threshold()
         }
@@ -87,18 +91,18 @@ fn who_is_not_seen_again_is_no_face() {
             Ok(cells)
         }
     }
-    let faces =
-        find(&frame(640, 320, |_, _| [9, 9, 9, 255]), &Elsewhere(Made::at(4, 3))).expect("the eye does not fail");
+    let faces = detect(&frame(640, 320, |_, _| [9, 9, 9, 255]), &Elsewhere(FakeDetector::at(4, 3)))
+        .expect("the detector does not fail");
     assert_eq!(faces, []);
 }
 
 #[test]
-fn a_picture_is_shown_undistorted_in_the_upper_left_with_grey_around_it() {
-    let eye = Made::at(0, 0);
+fn the_input_is_the_undistorted_picture_in_the_upper_left_with_grey_around_it() {
+    let detector = FakeDetector::at(0, 0);
     let picture = frame(400, 250, |x, _| if x < 200 { [255, 0, 0, 255] } else { [255, 255, 255, 0] });
-    find(&picture, &eye).expect("a face");
-    let shown = eye.shown.into_inner().expect("no test panics in there");
-    let ([width, height], input) = &shown[0];
+    detect(&picture, &detector).expect("a face");
+    let inputs = detector.inputs.into_inner().expect("no test panics in there");
+    let ([width, height], input) = &inputs[0];
     assert_eq!([*width, *height], [320, 224], "200 rows, and up to a multiple of 32");
     let pixel = |x: usize, y: usize| &input[(y * width + x) * 3..][..3];
     assert_eq!(pixel(10, 10), [1.0, -1.0, -1.0]);
@@ -108,27 +112,27 @@ fn a_picture_is_shown_undistorted_in_the_upper_left_with_grey_around_it() {
 }
 
 #[test]
-fn pictures_of_any_shape_are_looked_at() {
+fn pictures_of_any_shape_are_processed() {
     for isa in Isa::ALL.into_iter().filter(|isa| isa.is_available()) {
-        let net = FaceNet::new(&Weights::built_in(BuiltIn::Face), isa).expect("the embedded weights");
+        let net = CpuFaceDetector::new(&Weights::built_in(BuiltIn::Face), isa).expect("the embedded weights");
         for (width, height) in [(1, 1), (1, 5000), (4096, 3), (3, 5), (640, 480), (31, 33)] {
             let picture = frame(width, height, |x, y| [(x % 256) as u8, (y % 256) as u8, 90, 255]);
-            let faces = find(&picture, &net).expect("the CPU does not fail");
+            let faces = detect(&picture, &net).expect("the CPU does not fail");
             assert!(faces.iter().all(|face| face.score >= net.threshold() && face.area() > 0.0), "{width}×{height}");
         }
         let nothing = Frame::new(Size::new(4, 0), Buffer::from(Vec::new()));
-        assert!(matches!(find(&nothing, &net), Err(SegmentError::Device(_))));
+        assert!(matches!(detect(&nothing, &net), Err(SegmentError::Device(_))));
     }
 }
 
 #[test]
-fn the_same_cells_come_with_any_number_of_threads_and_from_used_memory() {
+fn cells_do_not_depend_on_threads_or_reused_memory() {
     let noise = |x: u32, y: u32| (x.wrapping_mul(2_654_435_761) ^ y.wrapping_mul(40_503)) >> 16;
     let picture = frame(200, 320, |x, y| [(x * 2 % 256) as u8, (noise(x / 9, y / 9) % 256) as u8, y as u8, 255]);
     for isa in Isa::ALL.into_iter().filter(|isa| isa.is_available()) {
-        let net = FaceNet::new(&Weights::built_in(BuiltIn::Face), isa).expect("the embedded weights");
+        let net = CpuFaceDetector::new(&Weights::built_in(BuiltIn::Face), isa).expect("the embedded weights");
         let cells = |[width, height]: [usize; 2]| {
-            let target = Target { width, height, ground: GROUND, row: (width + 2) * 3, margin: 3 };
+            let target = Target { width, height, background: BACKGROUND, row: (width + 2) * 3, margin: 3 };
             let fill = |input: &mut [f32], _: usize| stretched(picture.pixels(), [200, 320], target, input);
             net.cells([width, height], &fill).expect("the CPU does not fail")
         };
@@ -138,14 +142,14 @@ fn the_same_cells_come_with_any_number_of_threads_and_from_used_memory() {
         };
         let alone = run(1, [224, 320]);
         assert_eq!(alone.each_ref().map(Vec::len), [28 * 40, 14 * 20, 7 * 10]);
-        assert!(alone[0].iter().any(|cell| *cell != alone[0][0]), "the same everywhere shows nothing");
+        assert!(alone[0].iter().any(|cell| *cell != alone[0][0]), "constant cells prove nothing");
         assert!(run(2, [224, 320]) == alone, "{isa}");
         assert!(run(2, [320, 96]) != alone);
         assert!(run(5, [224, 320]) == alone, "{isa}: after a picture of another shape");
     }
 }
 
-/// Half-precision cells that PyTorch answers (`tests/reference/retouch/record.py`).
+/// Half-precision cells computed by PyTorch (`tests/reference/retouch/record.py`).
 fn recorded() -> [Vec<f32>; 3] {
     let bytes: [&[u8]; 3] = [
         include_bytes!("../../../tests/reference/retouch/face-8.f16"),
@@ -163,7 +167,7 @@ fn wave(x: usize, y: usize, channel: usize) -> u8 {
 }
 
 #[test]
-fn the_cells_are_those_that_pytorch_answers() {
+fn the_cells_match_pytorch() {
     let fill = |input: &mut [f32], pad: usize| {
         for (y, row) in input.chunks_exact_mut((96 + 2 * pad) * 3).enumerate() {
             for (at, value) in row[pad * 3..][..96 * 3].iter_mut().enumerate() {
@@ -172,7 +176,7 @@ fn the_cells_are_those_that_pytorch_answers() {
         }
     };
     for isa in Isa::ALL.into_iter().filter(|isa| isa.is_available()) {
-        let net = FaceNet::new(&Weights::built_in(BuiltIn::Face), isa).expect("the embedded weights");
+        let net = CpuFaceDetector::new(&Weights::built_in(BuiltIn::Face), isa).expect("the embedded weights");
         let found = net.cells([96, 64], &fill).expect("the CPU does not fail");
         for ((found, expected), stride) in found.iter().zip(recorded()).zip(STRIDES) {
             let found = found.as_flattened();

@@ -1,37 +1,37 @@
-//! The retoucher on the CPU kernels.
+//! The auxiliary networks on the CPU kernels, each loaded on first use.
 
 use std::sync::OnceLock;
 
 use backdrop_kernels::conv::Isa;
 
-use super::{FaceCrop, Factor, Retoucher};
+use super::{FaceCrop, Retoucher};
 use crate::image::{Face, Frame};
-use crate::model::SegmentError;
-use crate::model::face::{self, FaceNet};
-use crate::model::restore::RestoreNet;
-use crate::model::upscale::{self, UpscaleNet};
+use crate::model::face::{self, CpuFaceDetector};
+use crate::model::restore_cpu::CpuRestorer;
+use crate::model::upscale::{self, CpuUpscaler};
 use crate::model::weights::{BuiltIn, Weights, WeightsError};
+use crate::model::{Factor, SegmentError};
 
-/// The networks that are part of the binary, on the CPU kernels; each is unpacked when it is first needed.
+/// The embedded auxiliary networks on the CPU kernels; each is unpacked on first use.
 ///
-/// What they give depends neither on the number of threads nor on what else is going on.
+/// Results depend neither on the number of threads nor on concurrent work.
 #[derive(Debug)]
 pub struct CpuRetoucher {
     isa: Isa,
-    face: OnceLock<FaceNet>,
-    restore: OnceLock<RestoreNet>,
-    upscale: [OnceLock<UpscaleNet>; 2],
+    face: OnceLock<CpuFaceDetector>,
+    restore: OnceLock<CpuRestorer>,
+    upscale: [OnceLock<CpuUpscaler>; 2],
 }
 
 impl Default for CpuRetoucher {
-    /// On the fastest instruction set that this machine has.
+    /// For the fastest instruction set of this machine.
     fn default() -> Self {
         Self::new(Isa::detect())
     }
 }
 
 impl CpuRetoucher {
-    /// On `isa`, which this machine must have by the time a network is used.
+    /// For `isa`, which this machine must have when a network is first used.
     #[must_use]
     pub const fn new(isa: Isa) -> Self {
         let upscale = [OnceLock::new(), OnceLock::new()];
@@ -49,27 +49,27 @@ impl CpuRetoucher {
         })
     }
 
-    pub(super) fn face(&self) -> &FaceNet {
-        self.unpacked(&self.face, BuiltIn::Face, FaceNet::new)
+    pub(super) fn face(&self) -> &CpuFaceDetector {
+        self.unpacked(&self.face, BuiltIn::Face, CpuFaceDetector::new)
     }
 
-    pub(super) fn restore(&self) -> &RestoreNet {
-        self.unpacked(&self.restore, BuiltIn::Restore, RestoreNet::new)
+    pub(super) fn restore(&self) -> &CpuRestorer {
+        self.unpacked(&self.restore, BuiltIn::Restore, CpuRestorer::new)
     }
 
-    pub(super) fn upscale(&self, by: Factor) -> &UpscaleNet {
+    pub(super) fn upscale(&self, by: Factor) -> &CpuUpscaler {
         let [two, four] = &self.upscale;
         let slot = match by {
             Factor::Two => two,
             Factor::Four => four,
         };
-        self.unpacked(slot, BuiltIn::Upscale(by), UpscaleNet::new)
+        self.unpacked(slot, BuiltIn::Upscale(by), CpuUpscaler::new)
     }
 }
 
 impl Retoucher for CpuRetoucher {
     fn faces(&self, frame: &Frame) -> Result<Vec<Face>, SegmentError> {
-        face::find(frame, self.face())
+        face::detect(frame, self.face())
     }
 
     fn restoration(&self, face: &FaceCrop) -> Result<FaceCrop, SegmentError> {

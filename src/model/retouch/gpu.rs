@@ -1,45 +1,44 @@
-//! The retoucher on a GPU: what the networks compute is computed there, what is around them here.
+//! The auxiliary networks on a GPU: convolutions run there, pre- and postprocessing on the CPU.
 
 use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Mutex, OnceLock, PoisonError};
 
 use backdrop_kernels::conv::Tile;
 use backdrop_kernels::parity;
 use burn::tensor::{Device, Tensor, TensorData};
 
-use super::{CpuRetoucher, FACE_SIDE, FaceCrop, Factor, Retoucher};
+use super::{CpuRetoucher, FACE_SIDE, FaceCrop, Retoucher};
 use crate::image::{Face, Frame};
-use crate::model::SegmentError;
 use crate::model::burn_net::{BurnFace, BurnRestore, BurnUpscale};
 use crate::model::device::Adapter;
-use crate::model::face::{self, Eye};
-use crate::model::restore::RestoreNet;
-use crate::model::upscale::{self, Detail, Source};
+use crate::model::face::{self, FaceDetector};
+use crate::model::restore_cpu::CpuRestorer;
+use crate::model::upscale::{self, Source, Upscaler};
 use crate::model::weights::architecture::face::CELL;
-use crate::model::weights::architecture::upscale::{PAIRS, tail_channels};
+use crate::model::weights::architecture::upscale::{RECEPTIVE_RADIUS, tail_channels};
 use crate::model::weights::{BuiltIn, Weights};
+use crate::model::{Factor, SegmentError};
+use crate::telemetry::panic_message;
 
-/// Largest difference to the CPU that is taken for rounding: of what is added to pixels, and of a cell's numbers, which
-/// are some ten times as large.
+/// Largest difference to the CPU that counts as rounding: of residuals of pixels, and of the values of a cell, which are some
+/// ten times as large.
 const PIXEL_TOLERANCE: f32 = 2e-3;
 const CELL_TOLERANCE: f32 = 2e-2;
 
-/// Side of the tiles in which pictures are enlarged. Every tile has this size, whatever the picture's, because a GPU
-/// compiles and tunes its kernels for each size that it meets.
+/// Side of the tiles in which pictures are upscaled. Every tile has this size, whatever the picture's, because kernels are
+/// compiled and tuned for each size.
 const TILE: usize = 256;
 
-/// Pixels around a tile that its result depends on: one for each convolution.
-const REACH: usize = 2 * PAIRS + 2;
-
-/// The networks that are part of the binary, on one adapter; each is brought up, and held against the CPU, when it is
-/// first needed. One that fails its test fails every call.
+/// The embedded auxiliary networks on one adapter; each is loaded, and compared with the CPU, on first use. One that fails its
+/// self-test fails every call with [`SegmentError::Unusable`].
 pub struct GpuRetoucher {
     adapter: Adapter,
-    /// What answers are held against.
+    /// The reference of the self-tests.
     cpu: CpuRetoucher,
-    face: OnceLock<Result<GpuFace, String>>,
-    restore: OnceLock<Result<GpuRestore, String>>,
-    upscale: [OnceLock<Result<GpuUpscale, String>>; 2],
+    face: OnceLock<Result<GpuFaceDetector, String>>,
+    restore: OnceLock<Result<GpuRestorer, String>>,
+    upscale: [OnceLock<Result<GpuUpscaler, String>>; 2],
 }
 
 impl GpuRetoucher {
@@ -55,7 +54,7 @@ impl GpuRetoucher {
         }
     }
 
-    /// A network that passed its test.
+    /// A network that passed its self-test.
     fn tested<'a, N>(
         &self,
         slot: &'a OnceLock<Result<N, String>>,
@@ -63,44 +62,42 @@ impl GpuRetoucher {
         build: impl FnOnce(&Weights, Device) -> N,
         test: impl FnOnce(&N) -> Result<(), String>,
     ) -> Result<&'a N, SegmentError> {
-        let bring_up = || {
+        let load = || {
             let device = self.adapter.open()?;
             let net = build(&Weights::built_in(which), device);
             test(&net).map(|()| net)
         };
-        let brought_up = slot.get_or_init(|| {
-            bring_up().map_err(|error| {
-                let error = format!("{} failed its test of {}: {error}", self.adapter, which.file());
-                tracing::error!(
-                    "{error}; what needs this network fails until the service is started on another device"
-                );
-                error
-            })
+        let loaded = slot.get_or_init(|| {
+            // A driver's error may be a panic in burn.
+            let loaded = catch_unwind(AssertUnwindSafe(load));
+            loaded
+                .unwrap_or_else(|panic| Err(format!("it panicked: {}", panic_message(&*panic))))
+                .map_err(|error| format!("{} failed its self-test of {}: {error}", self.adapter, which.file()))
         });
-        brought_up.as_ref().map_err(|error| SegmentError::Device(error.clone()))
+        loaded.as_ref().map_err(|error| SegmentError::Unusable(error.clone()))
     }
 
-    fn face(&self) -> Result<&GpuFace, SegmentError> {
-        self.tested(&self.face, BuiltIn::Face, GpuFace::new, |net| same_cells(self.cpu.face(), net))
+    fn face(&self) -> Result<&GpuFaceDetector, SegmentError> {
+        self.tested(&self.face, BuiltIn::Face, GpuFaceDetector::new, |net| same_cells(self.cpu.face(), net))
     }
 
-    fn restore(&self) -> Result<&GpuRestore, SegmentError> {
-        self.tested(&self.restore, BuiltIn::Restore, GpuRestore::new, |net| same_restoration(self.cpu.restore(), net))
+    fn restore(&self) -> Result<&GpuRestorer, SegmentError> {
+        self.tested(&self.restore, BuiltIn::Restore, GpuRestorer::new, |net| same_restoration(self.cpu.restore(), net))
     }
 
-    fn upscale(&self, by: Factor) -> Result<&GpuUpscale, SegmentError> {
+    fn upscale(&self, by: Factor) -> Result<&GpuUpscaler, SegmentError> {
         let [two, four] = &self.upscale;
         let slot = match by {
             Factor::Two => two,
             Factor::Four => four,
         };
-        self.tested(slot, BuiltIn::Upscale(by), GpuUpscale::new, |net| same_detail(self.cpu.upscale(by), net))
+        self.tested(slot, BuiltIn::Upscale(by), GpuUpscaler::new, |net| same_residual(self.cpu.upscale(by), net))
     }
 }
 
 impl Retoucher for GpuRetoucher {
     fn faces(&self, frame: &Frame) -> Result<Vec<Face>, SegmentError> {
-        face::find(frame, self.face()?)
+        face::detect(frame, self.face()?)
     }
 
     fn restoration(&self, face: &FaceCrop) -> Result<FaceCrop, SegmentError> {
@@ -119,8 +116,8 @@ impl fmt::Debug for GpuRetoucher {
     }
 }
 
-/// A network on its device. One thread at a time: the device would make the others wait anyway, with what they brought
-/// lying in its memory.
+/// A network on its device, used by one thread at a time: the device would serialise them anyway, with all their inputs in
+/// its memory.
 struct OnDevice<N> {
     net: Mutex<N>,
     device: Device,
@@ -131,7 +128,7 @@ impl<N> OnDevice<N> {
         Self { net: Mutex::new(net), device }
     }
 
-    /// Runs the network on rows of `width` pixels of red, green and blue. Of the answer too the channels are innermost.
+    /// Runs the network on rows of `width` pixels of red, green and blue. Channels are innermost in the outputs, too.
     fn run(
         &self,
         input: &[f32],
@@ -141,35 +138,35 @@ impl<N> OnDevice<N> {
         let net = self.net.lock().unwrap_or_else(PoisonError::into_inner);
         let shape = [1, input.len() / (width * 3), width, 3];
         let input = Tensor::<4>::from_data(TensorData::new(input.to_vec(), shape), &self.device);
-        let answer = forward(&net, input.permute([0, 3, 1, 2]));
-        answer.into_iter().map(|output| fetched(output.permute([0, 2, 3, 1]))).collect()
+        let outputs = forward(&net, input.permute([0, 3, 1, 2]));
+        outputs.into_iter().map(|output| downloaded(output.permute([0, 2, 3, 1]))).collect()
     }
 }
 
-/// The values of a tensor. A kernel that died on the device's thread leaves zeros, which read back as success; no layer
-/// of these networks, each of which adds a bias, gives zeros alone.
-fn fetched(tensor: Tensor<4>) -> Result<Vec<f32>, SegmentError> {
+/// The values of a tensor. A kernel that panicked on the device's thread leaves zeros, which read back as success; a layer of
+/// these networks, each of which adds a bias, never gives zeros alone.
+fn downloaded(tensor: Tensor<4>) -> Result<Vec<f32>, SegmentError> {
     let data = tensor.try_into_data().map_err(|error| SegmentError::Device(error.to_string()))?;
     let values: Vec<f32> = data.try_into_vec().map_err(|error| SegmentError::Device(error.to_string()))?;
     if values.iter().all(|value| *value == 0.0) || values.iter().any(|value| !value.is_finite()) {
-        return Err(SegmentError::Device("an answer came back unwritten".to_owned()));
+        return Err(SegmentError::Device("an output was never written".to_owned()));
     }
     Ok(values)
 }
 
-struct GpuFace {
+struct GpuFaceDetector {
     on: OnDevice<BurnFace>,
     threshold: f32,
 }
 
-impl GpuFace {
+impl GpuFaceDetector {
     fn new(weights: &Weights, device: Device) -> Self {
         let threshold = weights.card().threshold().expect("the embedded weights are of the network they stand for");
         Self { on: OnDevice::new(BurnFace::new(weights, &device), device), threshold }
     }
 }
 
-impl Eye for GpuFace {
+impl FaceDetector for GpuFaceDetector {
     fn threshold(&self) -> f32 {
         self.threshold
     }
@@ -187,9 +184,9 @@ impl Eye for GpuFace {
     }
 }
 
-struct GpuRestore(OnDevice<BurnRestore>);
+struct GpuRestorer(OnDevice<BurnRestore>);
 
-impl GpuRestore {
+impl GpuRestorer {
     fn new(weights: &Weights, device: Device) -> Self {
         Self(OnDevice::new(BurnRestore::new(weights, &device), device))
     }
@@ -201,19 +198,19 @@ impl GpuRestore {
     }
 }
 
-struct GpuUpscale {
+struct GpuUpscaler {
     on: OnDevice<BurnUpscale>,
     factor: Factor,
 }
 
-impl GpuUpscale {
+impl GpuUpscaler {
     fn new(weights: &Weights, device: Device) -> Self {
         let factor = weights.card().factor().expect("the embedded weights are of the network they stand for");
         Self { on: OnDevice::new(BurnUpscale::new(weights, &device), device), factor }
     }
 }
 
-impl Detail for GpuUpscale {
+impl Upscaler for GpuUpscaler {
     fn factor(&self) -> Factor {
         self.factor
     }
@@ -223,16 +220,16 @@ impl Detail for GpuUpscale {
     }
 
     fn rows(&self, tile: Tile, source: &Source<'_>, sink: &mut dyn FnMut(usize, &[f32])) -> Result<(), SegmentError> {
-        const SIDE: usize = TILE + 2 * REACH;
+        const SIDE: usize = TILE + 2 * RECEPTIVE_RADIUS;
         assert!(tile.width <= TILE && tile.height <= TILE, "{tile:?} is larger than this network's tiles");
         let mut input = vec![0.0; SIDE * SIDE * 3];
-        let outside = |at: usize| at as isize - REACH as isize;
+        let outside = |at: usize| at as isize - RECEPTIVE_RADIUS as isize;
         for (y, row) in input.chunks_exact_mut(SIDE * 3).enumerate() {
             source(outside(tile.top + y), outside(tile.left), row);
         }
         let channels = tail_channels(self.factor);
         let tail = self.on.run(&input, SIDE, |net, input| {
-            let middle = REACH..REACH + TILE;
+            let middle = RECEPTIVE_RADIUS..RECEPTIVE_RADIUS + TILE;
             vec![net.forward(input).slice([0..1, 0..channels, middle.clone(), middle])]
         })?;
         let rows = tail[0].chunks_exact(TILE * channels).take(tile.height).enumerate();
@@ -241,8 +238,8 @@ impl Detail for GpuUpscale {
     }
 }
 
-/// Whether both eyes see the same in a made-up picture.
-fn same_cells(expected: &dyn Eye, found: &dyn Eye) -> Result<(), String> {
+/// Compares the cells of two detectors on a synthetic picture.
+fn same_cells(expected: &dyn FaceDetector, found: &dyn FaceDetector) -> Result<(), String> {
     let extent = [96, 64];
     let fill = |input: &mut [f32], pad: usize| {
         for (y, row) in input.chunks_exact_mut((extent[0] + 2 * pad) * 3).enumerate() {
@@ -251,37 +248,37 @@ fn same_cells(expected: &dyn Eye, found: &dyn Eye) -> Result<(), String> {
             }
         }
     };
-    let cells = |eye: &dyn Eye| eye.cells(extent, &fill).map_err(|error| error.to_string());
+    let cells = |detector: &dyn FaceDetector| detector.cells(extent, &fill).map_err(|error| error.to_string());
     let (expected, found) = (cells(expected)?, cells(found)?);
     let mut levels = expected.iter().zip(&found);
     levels.try_for_each(|(one, other)| compare(one.as_flattened(), other.as_flattened(), CELL_TOLERANCE))
 }
 
-/// Whether both add the same to a made-up face.
-fn same_restoration(expected: &RestoreNet, found: &GpuRestore) -> Result<(), String> {
+/// Compares the residuals of two restorers for a synthetic face.
+fn same_restoration(expected: &CpuRestorer, found: &GpuRestorer) -> Result<(), String> {
     let pixel = |at: usize| [0, 1, 2].map(|channel| wave(at % FACE_SIDE, at / FACE_SIDE, channel));
     let face: Vec<[f32; 3]> = (0..FACE_SIDE * FACE_SIDE).map(pixel).collect();
     let found = found.run(&face).map_err(|error| error.to_string())?;
     compare(expected.run(&face).as_flattened(), found.as_flattened(), PIXEL_TOLERANCE)
 }
 
-/// Whether both add the same to a made-up picture.
-fn same_detail(expected: &dyn Detail, found: &dyn Detail) -> Result<(), String> {
+/// Compares the residuals of two upscalers for a synthetic picture.
+fn same_residual(expected: &dyn Upscaler, found: &dyn Upscaler) -> Result<(), String> {
     let tile = Tile { left: 0, top: 2, width: 40, height: 30 };
-    let rows = |detail: &dyn Detail| {
+    let rows = |upscaler: &dyn Upscaler| {
         let mut all = Vec::new();
         let source = |y: isize, x: isize, to: &mut [f32]| {
             for (at, value) in to.iter_mut().enumerate() {
                 *value = wave((x + 20) as usize + at / 3, (y + 20) as usize, at % 3);
             }
         };
-        let answer = detail.rows(tile, &source, &mut |_, row| all.extend_from_slice(row));
-        answer.map(|()| all).map_err(|error| error.to_string())
+        let result = upscaler.rows(tile, &source, &mut |_, row| all.extend_from_slice(row));
+        result.map(|()| all).map_err(|error| error.to_string())
     };
     compare(&rows(expected)?, &rows(found)?, PIXEL_TOLERANCE)
 }
 
-/// A made-up picture's values, 0..=1.
+/// Values of a synthetic picture, 0..=1.
 fn wave(x: usize, y: usize, channel: usize) -> f32 {
     let [x, y, channel] = [x, y, channel].map(|at| at as f32);
     let smooth = (x * 0.23 + channel).sin() * (y * 0.17 - channel * 0.5).cos();
@@ -304,54 +301,54 @@ mod tests {
     }
 
     #[test]
-    fn burn_computes_what_the_cpu_kernels_compute() {
+    fn burn_matches_the_cpu_kernels() {
         let cpu = CpuRetoucher::default();
-        assert_eq!(same_cells(cpu.face(), &built(BuiltIn::Face, GpuFace::new)), Ok(()));
-        assert_eq!(same_restoration(cpu.restore(), &built(BuiltIn::Restore, GpuRestore::new)), Ok(()));
+        assert_eq!(same_cells(cpu.face(), &built(BuiltIn::Face, GpuFaceDetector::new)), Ok(()));
+        assert_eq!(same_restoration(cpu.restore(), &built(BuiltIn::Restore, GpuRestorer::new)), Ok(()));
         for by in Factor::ALL {
-            let net = built(BuiltIn::Upscale(by), GpuUpscale::new);
-            assert_eq!(same_detail(cpu.upscale(by), &net), Ok(()), "{by:?}");
+            let net = built(BuiltIn::Upscale(by), GpuUpscaler::new);
+            assert_eq!(same_residual(cpu.upscale(by), &net), Ok(()), "{by:?}");
         }
     }
 
     #[test]
-    fn another_network_s_answers_fail_the_test() {
+    fn perturbed_weights_fail_the_self_test() {
         let cpu = CpuRetoucher::default();
         let mut weights = Weights::built_in(BuiltIn::Upscale(Factor::Two));
         weights.perturb("tail.bias", 0.01);
-        assert!(same_detail(cpu.upscale(Factor::Two), &GpuUpscale::new(&weights, Device::flex())).is_err());
+        assert!(same_residual(cpu.upscale(Factor::Two), &GpuUpscaler::new(&weights, Device::flex())).is_err());
         let mut weights = Weights::built_in(BuiltIn::Restore);
         weights.perturb("out.bias", 0.01);
-        assert!(same_restoration(cpu.restore(), &GpuRestore::new(&weights, Device::flex())).is_err());
+        assert!(same_restoration(cpu.restore(), &GpuRestorer::new(&weights, Device::flex())).is_err());
         let mut weights = Weights::built_in(BuiltIn::Face);
         weights.perturb("head.16.bias", 0.1);
-        assert!(same_cells(cpu.face(), &GpuFace::new(&weights, Device::flex())).is_err());
+        assert!(same_cells(cpu.face(), &GpuFaceDetector::new(&weights, Device::flex())).is_err());
     }
 
     #[test]
-    fn large_pictures_are_enlarged_in_tiles_without_a_seam() {
+    fn large_pictures_are_upscaled_in_tiles_without_a_seam() {
         let size = Size::new(TILE as u32 + 30, 21);
         let pixels = (0..size.height).flat_map(|y| (0..size.width).map(move |x| (x as usize, y as usize)));
         let rgba = pixels.flat_map(|(x, y)| [0, 1, 2, 3].map(|channel| (wave(x, y, channel) * 255.0) as u8));
         let frame = Frame::new(size, Buffer::from(rgba.collect::<Vec<u8>>()));
-        let net = built(BuiltIn::Upscale(Factor::Two), GpuUpscale::new);
+        let net = built(BuiltIn::Upscale(Factor::Two), GpuUpscaler::new);
         let found = upscale::enlarged(&frame, &net).expect("the host computes");
         let expected = CpuRetoucher::default().enlarged(&frame, Factor::Two).expect("the host computes");
         assert_eq!(found.size(), expected.size());
         for (one, other) in found.pixels().as_chunks::<4>().0.iter().zip(expected.pixels().as_chunks::<4>().0) {
             let alpha = u16::from(one[3]);
-            // As it shows: colours that cover little may be rounded elsewhere.
+            // Weighted by alpha: faint colours may be rounded differently.
             let alike = |channel: usize| u16::from(one[channel].abs_diff(other[channel])) * alpha <= 2 * 255;
             assert!(one[3].abs_diff(other[3]) <= 1 && (0..3).all(alike), "{one:?}, not {other:?}");
         }
     }
 
     #[test]
-    fn an_unwritten_answer_is_an_error() {
+    fn an_unwritten_output_is_an_error() {
         let tensor =
             |values: [f32; 4]| Tensor::<4>::from_data(TensorData::new(values.to_vec(), [1, 1, 2, 2]), &Device::flex());
-        assert!(fetched(tensor([0.0; 4])).is_err());
-        assert!(fetched(tensor([0.1, f32::NAN, 0.0, 0.0])).is_err());
-        assert_eq!(fetched(tensor([0.0, 0.0, -1.0, 0.0])).expect("it was written"), [0.0, 0.0, -1.0, 0.0]);
+        assert!(downloaded(tensor([0.0; 4])).is_err());
+        assert!(downloaded(tensor([0.1, f32::NAN, 0.0, 0.0])).is_err());
+        assert_eq!(downloaded(tensor([0.0, 0.0, -1.0, 0.0])).expect("it was written"), [0.0, 0.0, -1.0, 0.0]);
     }
 }

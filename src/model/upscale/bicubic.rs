@@ -1,7 +1,7 @@
-//! Bicubic enlargement, a row at a time: what the network's detail is added to.
+//! Bicubic enlargement (Keys, a = -1/2), a row at a time; the network's residual is added to it.
 //!
-//! Keys, "Cubic Convolution Interpolation for Digital Image Processing" (1981) with a = -1/2. Output pixel `o` looks at
-//! `(o + 1/2) / factor - 1/2`, as MATLAB's `imresize` does; outside the picture its border goes on.
+//! Keys, "Cubic Convolution Interpolation for Digital Image Processing" (1981) with a = -1/2. Output pixel `o` is at
+//! `(o + 1/2) / factor - 1/2`, as in MATLAB's `imresize`; outside the picture the border is repeated.
 
 use crate::model::Factor;
 
@@ -66,7 +66,7 @@ mod tests {
     }
 
     #[test]
-    fn every_phase_keeps_a_constant_and_a_ramp() {
+    fn every_phase_preserves_a_constant_and_a_ramp() {
         for factor in Factor::ALL {
             for (index, Phase { first, weights }) in phases(factor).into_iter().enumerate() {
                 let sum: f32 = weights.iter().sum();

@@ -1,8 +1,8 @@
-//! The network "upscale" on the CPU kernels.
+//! The upscaling network "upscale" on the CPU kernels, as a cascade over tiles.
 
 use backdrop_kernels::conv::{Activation, Cascade, Isa, Layer, Tile};
 
-use super::{Detail, Source};
+use super::{Source, Upscaler};
 use crate::model::pack::Packer;
 use crate::model::weights::architecture::upscale::PAIRS;
 use crate::model::weights::{Weights, WeightsError};
@@ -11,21 +11,21 @@ use crate::model::{Factor, SegmentError};
 /// Columns of a tile at most: seven rings of six rows of 32 channels are then 0.8 MB, which a second-level cache holds.
 const COLUMNS: usize = 128;
 
-/// Rows of a tile: at most so many, because a picture in fewer tiles would be shared out badly; at least so many,
-/// because seven more are computed twice at every cut.
+/// Least and most rows of a tile: fewer would cost, because seven rows are computed twice at every seam; more would leave too
+/// few tiles for the threads.
 const ROWS: [usize; 2] = [32, 128];
 
-/// Tiles for each thread, so that none waits long for another at the end.
+/// Tiles for each thread, so that the load is balanced.
 const SHARE: usize = 6;
 
 /// The network, packed for one instruction set.
 #[derive(Debug)]
-pub(in crate::model) struct UpscaleNet {
+pub(in crate::model) struct CpuUpscaler {
     cascade: Cascade,
     factor: Factor,
 }
 
-impl UpscaleNet {
+impl CpuUpscaler {
     /// Packs `weights` for `isa`.
     ///
     /// # Errors
@@ -49,13 +49,13 @@ impl UpscaleNet {
     }
 }
 
-impl Detail for UpscaleNet {
+impl Upscaler for CpuUpscaler {
     fn factor(&self) -> Factor {
         self.factor
     }
 
     fn tile(&self, [width, height]: [usize; 2]) -> [usize; 2] {
-        // Tiles of about the same width, in steps that the kernels like.
+        // Tiles of about the same width, a multiple of the micro-kernels' pixels.
         let stripes = width.div_ceil(COLUMNS);
         let columns = width.div_ceil(stripes).next_multiple_of(4);
         let bands = (SHARE * rayon::current_num_threads()).div_ceil(stripes);
@@ -64,7 +64,7 @@ impl Detail for UpscaleNet {
     }
 
     fn rows(&self, tile: Tile, source: &Source<'_>, sink: &mut dyn FnMut(usize, &[f32])) -> Result<(), SegmentError> {
-        // The picture as far as the tile sees, and with so much around it that no zero outside is ever seen.
+        // The pixels that the tile reads, with a border such that no zero outside is ever read.
         let reach = self.cascade.reach();
         let outer = Tile { left: tile.left + reach, top: tile.top + reach, ..tile };
         let extent = [outer.left + tile.width + reach, outer.top + tile.height + reach];

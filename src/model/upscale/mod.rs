@@ -1,78 +1,58 @@
-//! Pictures made larger: bicubic, and what the network adds to it.
+//! Upscaling: bicubic enlargement plus a residual from the network, tile by tile.
 //!
-//! A picture is cut into tiles, and of each tile the network sees as much around it as its result depends on, so that
-//! there are no seams: the result is the same however the picture was cut. Outside the picture its border goes on, for
-//! bicubic and for the network: zeros, which convolutions are padded with, would be an edge to it, and it would sharpen
-//! that (by up to 10 levels of 255 at the border of a plain red picture). Beside the two pictures only the rows that are
-//! being worked on are in memory.
+//! Each tile is computed with the pixels around it that its result depends on, so there are no seams: the result does not
+//! depend on the tiling. Outside the picture its border is repeated, for bicubic and for the network: the zeros that
+//! convolutions are padded with would be an edge, which the network would sharpen (by up to 10 levels of 255 at the border
+//! of a plain red picture). In addition to the two pictures only the current rows of each tile are in memory.
 //!
-//! Transparent pictures: colours are enlarged as if nothing were transparent ([`Solid`]), and alpha as a grey picture of
-//! its own, all in encoded values, as the network was trained. Colours that are multiplied by alpha, as one resamples
-//! them with a filter, do not do for a network that sharpens: it sharpens the edge to black too, and otherwise than that
-//! of alpha, because nothing is lighter than white; their quotient had a bright ring around every soft edge. What is opaque or
-//! clear everywhere is never looked at for alpha.
+//! Transparent pictures: colours are upscaled after alpha bleeding ([`OpaqueColours`]), and alpha as a grey picture of its
+//! own, all in encoded values, as the network was trained. Premultiplied colours, the usual input of a resampling filter, do
+//! not suit a network that sharpens: it also sharpens the edge to black, and differently from that of alpha, because nothing
+//! is lighter than white; their quotient had a bright ring around every soft edge. Tiles of constant alpha skip its pass.
 //!
-//! Where colour or alpha is the same all around a pixel, it is exactly that after enlarging: what is trained is only
-//! nearly so exact, and a plain white ground has to stay white.
+//! Where colour or alpha is constant around a pixel, the result is exactly that value: the trained network is only nearly
+//! exact there, and a plain white background has to stay white.
 
+mod alpha_bleed;
 mod bicubic;
 mod cpu;
-mod solid;
+mod picture;
+mod upscaler;
 
 use backdrop_kernels::conv::Tile;
 use rayon::prelude::*;
 
+use self::alpha_bleed::OpaqueColours;
 use self::bicubic::{Phase, REACH, ROWS, blend, phases};
-use self::solid::{Solid, TRUST};
-use super::weights::architecture::upscale::PAIRS;
-use super::{Factor, SegmentError};
+use self::picture::Picture;
+use super::SegmentError;
 use crate::image::{Buffer, Frame, Size};
 
-pub(super) use cpu::UpscaleNet;
+pub(super) use cpu::CpuUpscaler;
+pub(super) use upscaler::{Source, Upscaler};
 
-/// Pixels on every side of a pixel that its enlargement depends on: one for each convolution.
-const SIGHT: usize = 2 * PAIRS + 2;
-
-/// A network that tells what bicubic enlargement lacks.
-pub(super) trait Detail: Sync {
-    /// How much larger it makes a picture.
-    fn factor(&self) -> Factor;
-
-    /// Columns and rows of the tiles that it takes a picture of so many columns and rows in.
-    fn tile(&self, picture: [usize; 2]) -> [usize; 2];
-
-    /// Computes one tile of a picture. `source` fills what the tile sees. `sink(y, pixels)` is given the tile's rows, from
-    /// the top: for each pixel what has to be added to the pixels it becomes, in the order of
-    /// [`tail_channels`](super::weights::architecture::upscale::tail_channels).
-    fn rows(&self, tile: Tile, source: &Source<'_>, sink: &mut dyn FnMut(usize, &[f32])) -> Result<(), SegmentError>;
-}
-
-/// `source(y, x, pixels)` fills `pixels` (red, green, blue) from column `x` of row `y` on. Both may lie outside the
-/// picture, whose border goes on there.
-pub(super) type Source<'a> = dyn Fn(isize, isize, &mut [f32]) + 'a;
-
-/// `frame`, enlarged.
-pub(super) fn enlarged(frame: &Frame, detail: &dyn Detail) -> Result<Frame, SegmentError> {
+/// `frame`, upscaled.
+pub(super) fn enlarged(frame: &Frame, upscaler: &dyn Upscaler) -> Result<Frame, SegmentError> {
     let Size { width, height } = frame.size();
     if frame.size().area() == 0 {
         return Err(SegmentError::Device("a frame without pixels".to_owned()));
     }
-    let factor = detail.factor().get();
+    let factor = upscaler.factor().get();
     let (Some(wide), Some(high)) = (width.checked_mul(factor), height.checked_mul(factor)) else {
         return Err(SegmentError::Device(format!("{} cannot be enlarged {factor} times", frame.size())));
     };
     let size = Size::new(wide, high);
     let mut pixels = vec![0; size.area() * 4];
     let picture = Picture::new(frame);
-    let phases = phases(detail.factor());
-    cut(&mut pixels, picture.extent, detail.tile(picture.extent), phases.len())
+    let phases = phases(upscaler.factor());
+    split_tiles(&mut pixels, picture.extent, upscaler.tile(picture.extent), phases.len())
         .into_par_iter()
-        .try_for_each(|(tile, rows)| Enlarging { picture: &picture, phases: &phases, tile, rows }.run(detail))?;
+        .try_for_each(|(tile, rows)| TileTask { picture: &picture, phases: &phases, tile, rows }.run(upscaler))?;
     Ok(Frame::new(size, Buffer::from(pixels)))
 }
 
-/// The tiles of a picture, each with its rows of the enlarged one.
-fn cut(
+/// The tiles of a picture, each with its rows of the upscaled one.
+fn split_tiles(
     pixels: &mut [u8],
     [width, height]: [usize; 2],
     [columns, rows]: [usize; 2],
@@ -96,67 +76,20 @@ fn cut(
     tiles
 }
 
-/// The picture to enlarge.
-struct Picture<'a> {
-    /// Columns and rows.
-    extent: [usize; 2],
-    pixels: &'a [[u8; 4]],
-    opaque: bool,
-}
-
-impl<'a> Picture<'a> {
-    fn new(frame: &'a Frame) -> Self {
-        let Size { width, height } = frame.size();
-        let pixels = frame.pixels().as_chunks::<4>().0;
-        Self { extent: [width as usize, height as usize], pixels, opaque: !frame.has_transparency() }
-    }
-
-    fn row(&self, y: usize) -> &[[u8; 4]] {
-        &self.pixels[y * self.extent[0]..][..self.extent[0]]
-    }
-
-    /// The pixels of row `y` from column `x` on, without end; outside the picture its border goes on.
-    fn pixels_from(&self, y: isize, x: isize) -> impl Iterator<Item = [u8; 4]> {
-        let inside = |at: isize, extent: usize| at.clamp(0, extent as isize - 1) as usize;
-        let row = self.row(inside(y, self.extent[1]));
-        (x..).map(move |x| row[inside(x, row.len())])
-    }
-
-    /// Alpha as grey.
-    fn alphas(&self, y: isize, x: isize, to: &mut [f32]) {
-        for (to, [.., alpha]) in to.as_chunks_mut::<3>().0.iter_mut().zip(self.pixels_from(y, x)) {
-            *to = [f32::from(alpha) / 255.0; 3];
-        }
-    }
-
-    /// The one alpha that all pixels have which the enlargement of a tile depends on.
-    fn only_alpha(&self, tile: Tile) -> Option<u8> {
-        if self.opaque {
-            return Some(255);
-        }
-        let [width, height] = self.extent;
-        let reach = SIGHT + TRUST;
-        let columns = tile.left.saturating_sub(reach)..(tile.left + tile.width + reach).min(width);
-        let mut rows = tile.top.saturating_sub(reach)..(tile.top + tile.height + reach).min(height);
-        let alpha = self.row(tile.top)[tile.left][3];
-        rows.all(|y| self.row(y)[columns.clone()].iter().all(|pixel| pixel[3] == alpha)).then_some(alpha)
-    }
-}
-
-/// The colours of row `y` from column `x` on, without end, in 0..=1: those of `solid`, or the picture's own.
+/// The colours of row `y` from column `x` on, without end, in 0..=1: those of `opaque`, or the picture's own.
 fn colours<'a>(
     picture: &'a Picture<'_>,
-    solid: Option<&'a Solid>,
+    opaque: Option<&'a OpaqueColours>,
     y: isize,
     x: isize,
 ) -> impl Iterator<Item = [f32; 3]> {
     picture.pixels_from(y, x).zip(x..).map(move |([red, green, blue, _], x)| {
-        solid.map_or_else(|| [red, green, blue].map(|value| f32::from(value) / 255.0), |solid| solid.colour(y, x))
+        opaque.map_or_else(|| [red, green, blue].map(|value| f32::from(value) / 255.0), |opaque| opaque.colour(y, x))
     })
 }
 
-/// One tile at work.
-struct Enlarging<'a> {
+/// The work on one tile.
+struct TileTask<'a> {
     picture: &'a Picture<'a>,
     phases: &'a [Phase],
     tile: Tile,
@@ -164,12 +97,12 @@ struct Enlarging<'a> {
     rows: Vec<&'a mut [u8]>,
 }
 
-impl Enlarging<'_> {
-    fn run(mut self, detail: &dyn Detail) -> Result<(), SegmentError> {
+impl TileTask<'_> {
+    fn run(mut self, upscaler: &dyn Upscaler) -> Result<(), SegmentError> {
         let (picture, tile) = (self.picture, self.tile);
-        let alpha = picture.only_alpha(tile);
-        let solid = if alpha.is_some() { None } else { Some(Solid::new(picture, tile)) };
-        let mut window = Window::new(picture, solid.as_ref(), tile);
+        let alpha = picture.constant_alpha(tile);
+        let opaque = if alpha.is_some() { None } else { Some(OpaqueColours::new(picture, tile)) };
+        let mut window = Window::new(picture, opaque.as_ref(), tile);
         match alpha {
             Some(0) => return Ok(()),
             Some(alpha) => {
@@ -179,18 +112,18 @@ impl Enlarging<'_> {
             }
             None => {
                 let source = |y: isize, x: isize, to: &mut [f32]| picture.alphas(y, x, to);
-                detail.rows(tile, &source, &mut |y, tail| {
+                upscaler.rows(tile, &source, &mut |y, tail| {
                     window.move_to(y);
                     self.write_alpha(y, &window, tail);
                 })?;
             }
         }
         let source = |y: isize, x: isize, to: &mut [f32]| {
-            for (to, colour) in to.as_chunks_mut::<3>().0.iter_mut().zip(colours(picture, solid.as_ref(), y, x)) {
+            for (to, colour) in to.as_chunks_mut::<3>().0.iter_mut().zip(colours(picture, opaque.as_ref(), y, x)) {
                 *to = colour;
             }
         };
-        detail.rows(tile, &source, &mut |y, tail| {
+        upscaler.rows(tile, &source, &mut |y, tail| {
             window.move_to(y);
             self.write_colours(y, &window, tail);
         })
@@ -206,18 +139,18 @@ impl Enlarging<'_> {
 
     fn write_alpha(&mut self, y: usize, window: &Window<'_>, tail: &[f32]) {
         let (phases, factor) = (self.phases, self.phases.len());
-        let only = window.only(|[.., alpha]| alpha);
+        let constant = window.constant(|[.., alpha]| alpha);
         for (dy, phase, row) in self.results(y) {
             let blended = window.blended(phase);
             let sources = row.chunks_exact_mut(factor).zip(tail.chunks_exact(3 * factor * factor)).enumerate();
             for (x, (pixels, tail)) in sources {
                 for (dx, (pixel, phase)) in pixels.iter_mut().zip(phases).enumerate() {
-                    let found = || {
+                    let upscaled = || {
                         let [.., alpha] = blend(four(&blended[x + phase.first..]), phase.weights);
                         let added: f32 = tail[dy * factor + dx..].iter().step_by(factor * factor).sum();
                         alpha + added / 3.0
                     };
-                    pixel[3] = byte(only[x].unwrap_or_else(found));
+                    pixel[3] = byte(constant[x].unwrap_or_else(upscaled));
                 }
             }
         }
@@ -225,7 +158,7 @@ impl Enlarging<'_> {
 
     fn write_colours(&mut self, y: usize, window: &Window<'_>, tail: &[f32]) {
         let (phases, factor) = (self.phases, self.phases.len());
-        let only = window.only(|[red, green, blue, _]| [red, green, blue]);
+        let constant = window.constant(|[red, green, blue, _]| [red, green, blue]);
         for (dy, phase, row) in self.results(y) {
             let blended = window.blended(phase);
             let sources = row.chunks_exact_mut(factor).zip(tail.chunks_exact(3 * factor * factor)).enumerate();
@@ -234,7 +167,7 @@ impl Enlarging<'_> {
                     if pixel[3] == 0 {
                         continue;
                     }
-                    if let Some(colour) = only[x] {
+                    if let Some(colour) = constant[x] {
                         pixel[..3].copy_from_slice(&colour.map(byte));
                         continue;
                     }
@@ -248,9 +181,9 @@ impl Enlarging<'_> {
     }
 }
 
-/// A value in 0..=1, or held inside, in 255ths.
+/// A value clamped to 0..=1, in 255ths.
 fn byte(value: f32) -> u8 {
-    // The conversion stops at 0 and 255.
+    // The conversion saturates at 0 and 255.
     (value * 255.0 + 0.5) as u8
 }
 
@@ -258,31 +191,31 @@ fn four(pixels: &[[f32; 4]]) -> [[f32; 4]; 4] {
     *pixels.first_chunk().expect("a window is two pixels wider than its tile on both sides")
 }
 
-/// The pixels around a row of a tile, [`REACH`] on every side; beyond the border its pixels go on.
+/// The pixels around a row of a tile, [`REACH`] on every side; outside the picture the border is repeated.
 struct Window<'a> {
     picture: &'a Picture<'a>,
-    solid: Option<&'a Solid>,
+    opaque: Option<&'a OpaqueColours>,
     tile: Tile,
-    /// Colours and alpha. Row `y` of the picture, moved inside it, is at `(y + REACH) % ROWS`.
+    /// Colours and alpha. Row `y` of the picture, clamped, is at `(y + REACH) % ROWS`.
     rows: [Vec<[f32; 4]>; ROWS],
     /// The row in the middle.
     at: Option<usize>,
 }
 
 impl<'a> Window<'a> {
-    fn new(picture: &'a Picture<'a>, solid: Option<&'a Solid>, tile: Tile) -> Self {
+    fn new(picture: &'a Picture<'a>, opaque: Option<&'a OpaqueColours>, tile: Tile) -> Self {
         let row = || vec![[0.0; 4]; tile.width + 2 * REACH];
-        Self { picture, solid, tile, rows: std::array::from_fn(|_| row()), at: None }
+        Self { picture, opaque, tile, rows: std::array::from_fn(|_| row()), at: None }
     }
 
     /// Puts row `y` in the middle.
     fn move_to(&mut self, y: usize) {
         // Counted from `REACH` rows above the picture. One step down needs one new row.
-        let needed = if y > 0 && self.at == Some(y - 1) { y + ROWS - 1..y + ROWS } else { y..y + ROWS };
+        let new_rows = if y > 0 && self.at == Some(y - 1) { y + ROWS - 1..y + ROWS } else { y..y + ROWS };
         let outside = |at: usize| at as isize - REACH as isize;
-        for above in needed {
+        for above in new_rows {
             let (y, x) = (outside(above), outside(self.tile.left));
-            let source = colours(self.picture, self.solid, y, x).zip(self.picture.pixels_from(y, x));
+            let source = colours(self.picture, self.opaque, y, x).zip(self.picture.pixels_from(y, x));
             for (to, ([red, green, blue], [.., alpha])) in self.rows[above % ROWS].iter_mut().zip(source) {
                 *to = [red, green, blue, f32::from(alpha) / 255.0];
             }
@@ -302,8 +235,8 @@ impl<'a> Window<'a> {
         columns.map(|(((&a, &b), &c), &d)| blend([a, b, c, d], phase.weights)).collect()
     }
 
-    /// For each pixel of the tile's row what all pixels around it have of this, if it is the same.
-    fn only<P: Copy + PartialEq>(&self, part: impl Fn([f32; 4]) -> P) -> Vec<Option<P>> {
+    /// For each pixel of the tile's row the value of `part` at all pixels around it, if it is the same.
+    fn constant<P: Copy + PartialEq>(&self, part: impl Fn([f32; 4]) -> P) -> Vec<Option<P>> {
         let rows: [&[[f32; 4]]; ROWS] = std::array::from_fn(|offset| self.row(offset));
         let column = |x: usize| {
             let first = part(rows[0][x]);

@@ -1,12 +1,15 @@
+//! Tests of upscaling: bicubic by its definition, seams, transparency and constant regions.
+
 use backdrop_kernels::conv::Isa;
 
 use super::*;
+use crate::model::Factor;
 use crate::model::weights::{BuiltIn, Weights};
 
-/// Adds nothing: bicubic enlargement by itself.
-struct Nothing(Factor, [usize; 2]);
+/// A residual of zero: bicubic enlargement alone.
+struct ZeroResidual(Factor, [usize; 2]);
 
-impl Detail for Nothing {
+impl Upscaler for ZeroResidual {
     fn factor(&self) -> Factor {
         self.0
     }
@@ -24,9 +27,9 @@ impl Detail for Nothing {
 }
 
 /// The network with tiles of another size.
-struct Cut<'a>(&'a UpscaleNet, [usize; 2]);
+struct WithTiles<'a>(&'a CpuUpscaler, [usize; 2]);
 
-impl Detail for Cut<'_> {
+impl Upscaler for WithTiles<'_> {
     fn factor(&self) -> Factor {
         self.0.factor()
     }
@@ -40,8 +43,8 @@ impl Detail for Cut<'_> {
     }
 }
 
-fn net(factor: Factor, isa: Isa) -> UpscaleNet {
-    UpscaleNet::new(&Weights::built_in(BuiltIn::Upscale(factor)), isa).expect("the embedded weights")
+fn net(factor: Factor, isa: Isa) -> CpuUpscaler {
+    CpuUpscaler::new(&Weights::built_in(BuiltIn::Upscale(factor)), isa).expect("the embedded weights")
 }
 
 fn frame(width: u32, height: u32, pixel: impl Fn(u32, u32) -> [u8; 4]) -> Frame {
@@ -73,8 +76,8 @@ fn transparent(width: u32, height: u32) -> Frame {
     })
 }
 
-fn enlarge(frame: &Frame, detail: &dyn Detail) -> Frame {
-    enlarged(frame, detail).expect("the CPU does not fail")
+fn enlarge(frame: &Frame, upscaler: &dyn Upscaler) -> Frame {
+    enlarged(frame, upscaler).expect("the CPU does not fail")
 }
 
 fn isas() -> impl Iterator<Item = Isa> {
@@ -106,16 +109,16 @@ fn naive(frame: &Frame, factor: u32, x: u32, y: u32) -> [f64; 4] {
 }
 
 #[test]
-fn without_the_network_it_is_bicubic() {
+fn without_a_residual_the_result_is_bicubic() {
     for factor in Factor::ALL {
         for (width, height) in [(1, 1), (1, 9), (9, 1), (3, 5), (40, 23)] {
             for (kind, frame) in [("opaque", opaque(width, height)), ("clear", transparent(width, height))] {
-                let large = enlarge(&frame, &Nothing(factor, [16, 9]));
+                let large = enlarge(&frame, &ZeroResidual(factor, [16, 9]));
                 let by = factor.get();
                 assert_eq!(large.size(), Size::new(width * by, height * by));
                 for (x, y) in (0..height * by).flat_map(|y| (0..width * by).map(move |x| (x, y))) {
                     let (expected, found) = (naive(&frame, by, x, y), large.pixel(x, y));
-                    // Behind soft edges colours are others, which other tests look at.
+                    // Colours at soft edges differ; other tests cover them.
                     for channel in if kind == "opaque" { 0..4 } else { 3..4 } {
                         let off = (f64::from(found[channel]) - expected[channel]).abs();
                         assert!(off < 0.51, "{factor:?}, {kind} {width}×{height}, {channel} at {x}, {y}: {off}");
@@ -132,22 +135,22 @@ fn tiles_leave_no_seam() {
         for factor in Factor::ALL {
             let net = net(factor, isa);
             for frame in [opaque(61, 47), transparent(61, 47)] {
-                let whole = enlarge(&frame, &Cut(&net, [61, 47]));
+                let whole = enlarge(&frame, &WithTiles(&net, [61, 47]));
                 for tile in [[61, 1], [1, 47], [16, 16], [30, 7]] {
                     assert!(
-                        enlarge(&frame, &Cut(&net, tile)).pixels() == whole.pixels(),
+                        enlarge(&frame, &WithTiles(&net, tile)).pixels() == whole.pixels(),
                         "{isa}, {factor:?}, {tile:?}"
                     );
                 }
-                let without = enlarge(&frame, &Nothing(factor, [61, 47]));
-                assert!(whole.pixels() != without.pixels(), "the network adds nothing, so this shows nothing");
+                let without = enlarge(&frame, &ZeroResidual(factor, [61, 47]));
+                assert!(whole.pixels() != without.pixels(), "a residual of zero proves nothing");
             }
         }
     }
 }
 
 #[test]
-fn the_number_of_threads_changes_nothing() {
+fn results_do_not_depend_on_the_number_of_threads() {
     for isa in isas() {
         let net = net(Factor::Two, isa);
         for frame in [opaque(150, 90), transparent(150, 90)] {
@@ -162,7 +165,7 @@ fn the_number_of_threads_changes_nothing() {
 }
 
 #[test]
-fn awkward_sizes_are_enlarged_and_none_is_refused() {
+fn awkward_sizes_are_upscaled() {
     for factor in Factor::ALL {
         let net = net(factor, Isa::detect());
         for (width, height) in [(1, 1), (1, 300), (300, 1), (3, 5), (129, 33)] {
@@ -179,7 +182,7 @@ fn awkward_sizes_are_enlarged_and_none_is_refused() {
 const COLOURS: [[u8; 3]; 5] = [[0, 0, 0], [255, 255, 255], [128, 128, 128], [200, 60, 30], [20, 90, 220]];
 
 #[test]
-fn a_constant_picture_stays_as_it_is() {
+fn a_constant_picture_stays_constant() {
     for factor in Factor::ALL {
         let net = net(factor, Isa::detect());
         for [red, green, blue] in COLOURS {
@@ -190,7 +193,7 @@ fn a_constant_picture_stays_as_it_is() {
 }
 
 #[test]
-fn the_network_adds_next_to_nothing_to_a_constant_picture() {
+fn the_residual_of_a_constant_picture_is_close_to_zero() {
     for factor in Factor::ALL {
         let net = net(factor, Isa::detect());
         for colour in COLOURS {
@@ -210,7 +213,7 @@ fn the_network_adds_next_to_nothing_to_a_constant_picture() {
 }
 
 #[test]
-fn colours_under_alpha_0_neither_show_nor_come_out() {
+fn colours_under_alpha_0_have_no_effect_and_are_zero_in_the_result() {
     for factor in Factor::ALL {
         let net = net(factor, Isa::detect());
         let picture = transparent(64, 48);
@@ -219,14 +222,14 @@ fn colours_under_alpha_0_neither_show_nor_come_out() {
             *pixel = [255, 0, 255, 0];
         }
         let large = enlarge(&picture, &net);
-        assert!(large.pixels() == enlarge(&painted, &net).pixels(), "{factor:?}: a hidden colour was seen");
+        assert!(large.pixels() == enlarge(&painted, &net).pixels(), "{factor:?}: a hidden colour had an effect");
         let pixels = large.pixels().as_chunks::<4>().0;
         assert!(pixels.iter().all(|pixel| pixel[3] > 0 || *pixel == [0; 4]), "{factor:?}: colour under alpha 0");
     }
 }
 
 #[test]
-fn alpha_is_exact_where_it_is_the_same_all_around() {
+fn alpha_is_exact_where_it_is_constant_around() {
     for factor in Factor::ALL {
         let by = factor.get();
         let net = net(factor, Isa::detect());
@@ -242,7 +245,7 @@ fn alpha_is_exact_where_it_is_the_same_all_around() {
                 assert!(all.into_iter().all(|(x, y)| large.pixel(x, y)[3] == alpha), "{factor:?} at {x}, {y}");
             }
         }
-        assert!([0, 128, 255].into_iter().all(|alpha| exact[alpha] > 100), "too little was looked at");
+        assert!([0, 128, 255].into_iter().all(|alpha| exact[alpha] > 100), "too few pixels were compared");
         assert!(large.pixels().as_chunks::<4>().0.iter().any(|pixel| ![0, 128, 255].contains(&pixel[3])), "no edge");
     }
 }
@@ -260,7 +263,7 @@ fn disc(side: u32, pixel: impl Fn(u32, u32, u8) -> [u8; 4]) -> Frame {
 fn a_colour_stays_the_same_behind_a_soft_edge() {
     const COLOUR: [u8; 3] = [220, 120, 40];
     let [red, green, blue] = COLOUR;
-    // Under alpha 0 another colour, to be seen if anything looked there.
+    // Another colour under alpha 0, which would show if it were read.
     let picture = disc(64, |_, _, alpha| if alpha == 0 { [0, 0, 255, 0] } else { [red, green, blue, alpha] });
     for factor in Factor::ALL {
         let large = enlarge(&picture, &net(factor, Isa::detect()));
@@ -274,7 +277,7 @@ fn a_colour_stays_the_same_behind_a_soft_edge() {
 }
 
 #[test]
-fn half_clear_pictures_are_as_sharp_as_opaque_ones() {
+fn half_transparent_pictures_are_as_sharp_as_opaque_ones() {
     let net = net(Factor::Two, Isa::detect());
     let half = frame(50, 40, |x, y| {
         let [red, green, blue] = texture(x, y);
@@ -287,14 +290,14 @@ fn half_clear_pictures_are_as_sharp_as_opaque_ones() {
 }
 
 #[test]
-fn the_thin_end_of_an_edge_takes_the_colours_beside_it() {
+fn the_faint_end_of_an_edge_takes_the_colours_beside_it() {
     let picture = disc(40, |_, _, alpha| if alpha < 30 { [255, 0, 255, alpha.min(1)] } else { [30, 160, 60, alpha] });
-    let solid = Solid::new(&Picture::new(&picture), Tile { left: 0, top: 0, width: 40, height: 40 });
+    let colours = OpaqueColours::new(&Picture::new(&picture), Tile { left: 0, top: 0, width: 40, height: 40 });
     for (x, y) in (0..40).flat_map(|y| (0..40).map(move |x| (x, y))) {
         let far = picture.pixel(x, y)[3] == 0 && (x.min(y) < 2 || x.max(y) > 37);
         let expected = [30.0, 160.0, 60.0].map(|value: f32| value / 255.0);
         let off =
-            solid.colour(y as isize, x as isize).iter().zip(expected).map(|(a, b)| (a - b).abs()).fold(0.0, f32::max);
+            colours.colour(y as isize, x as isize).iter().zip(expected).map(|(a, b)| (a - b).abs()).fold(0.0, f32::max);
         assert!(off < 0.1 || far, "{x}, {y}: {off}");
     }
 }

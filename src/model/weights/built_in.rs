@@ -1,17 +1,17 @@
-//! The weights files that are part of the binary.
+//! The weights files embedded in the binary.
 
 use crate::model::Factor;
 
-/// One of them.
+/// An embedded weights file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BuiltIn {
-    /// Cuts out.
+    /// Segmentation.
     Fgnet,
-    /// Enlarges by this factor.
+    /// Upscaling by this factor.
     Upscale(Factor),
-    /// Restores faces.
+    /// Face restoration.
     Restore,
-    /// Finds faces.
+    /// Face detection.
     Face,
 }
 
@@ -20,7 +20,7 @@ impl BuiltIn {
     pub const ALL: [Self; 5] =
         [Self::Fgnet, Self::Upscale(Factor::Two), Self::Upscale(Factor::Four), Self::Restore, Self::Face];
 
-    /// Its file's name in `weights/`.
+    /// Its file name in `weights/`.
     #[must_use]
     pub const fn file(self) -> &'static str {
         match self {
@@ -32,7 +32,7 @@ impl BuiltIn {
         }
     }
 
-    /// Its file.
+    /// Its contents.
     #[must_use]
     pub const fn bytes(self) -> &'static [u8] {
         match self {

@@ -1,104 +1,38 @@
-//! Weights from elsewhere: safetensors files and PyTorch checkpoints of the same architecture.
+//! Imports segmentation weights from safetensors files and PyTorch checkpoints of the same architecture.
 
 use std::collections::HashMap;
 use std::path::Path;
 
 #[cfg(feature = "pytorch")]
 use burn_store::pytorch_reader;
-use safetensors::tensor::TensorView;
 
 use super::architecture::{Architecture, Network, fgnet};
-use super::{Card, Tensor, Weights, WeightsError, decode, exactly, open, read};
 #[cfg(feature = "pytorch")]
-use super::{MAX_FILE_BYTES, io_error};
+use super::container::checkpoint_error;
+use super::container::{Entry, open, read};
+#[cfg(feature = "pytorch")]
+use super::error::{MAX_FILE_BYTES, io_error};
+use super::{Card, Tensor, Weights, WeightsError, exactly};
 
-/// Where a checkpoint may keep the weights, best first: averaged ones are the better model.
+/// Prefixes of the weights in a checkpoint, best first: averaged ones are the better model.
 #[cfg(feature = "pytorch")]
 const NESTINGS: [&str; 4] = ["", "ema.", "state_dict.", "model."];
 
-/// What is imported. Files from elsewhere do not tell the side they were trained for.
+/// The network that is imported. Foreign files do not state the side they were trained for.
 const NETWORK: Network = Network::Fgnet { input_side: 384 };
 
-/// Heads that only training uses.
+/// Prefix of the auxiliary heads of training.
 const TRAINING_ONLY: &str = "side.";
 
-/// A tensor whose values were not read yet.
-pub(super) enum Entry<'a> {
-    /// In a safetensors file.
-    Safetensors(TensorView<'a>),
-    /// In a PyTorch checkpoint.
-    #[cfg(feature = "pytorch")]
-    Pytorch(pytorch_reader::Tensor),
-}
-
-impl Entry<'_> {
-    fn shape(&self) -> &[usize] {
-        match self {
-            Self::Safetensors(view) => view.shape(),
-            #[cfg(feature = "pytorch")]
-            Self::Pytorch(tensor) => tensor.shape(),
-        }
-    }
-
-    /// The values, after a look at the shape: nothing is read, let alone allocated, for a wrong one.
-    pub(super) fn values(&self, name: &str, shape: &[usize]) -> Result<Vec<f32>, WeightsError> {
-        if self.shape() != shape {
-            return Err(WeightsError::Shape {
-                name: name.to_owned(),
-                found: self.shape().to_vec(),
-                expected: shape.to_vec(),
-            });
-        }
-        let values = match self {
-            Self::Safetensors(view) => decode(name, view.dtype(), view.data())?,
-            #[cfg(feature = "pytorch")]
-            Self::Pytorch(tensor) => checkpoint_values(name, tensor)?,
-        };
-        match values.iter().find(|value| !value.is_finite()) {
-            Some(value) => Err(WeightsError::Value { name: name.to_owned(), value: f64::from(*value) }),
-            None => Ok(values),
-        }
-    }
-}
-
-/// The values of a checkpoint's tensor, read now.
-#[cfg(feature = "pytorch")]
-fn checkpoint_values(name: &str, tensor: &pytorch_reader::Tensor) -> Result<Vec<f32>, WeightsError> {
-    use pytorch_reader::DType;
-    use safetensors::Dtype;
-    let dtype = match tensor.dtype() {
-        DType::F16 => Dtype::F16,
-        DType::BF16 => Dtype::BF16,
-        DType::F32 => Dtype::F32,
-        DType::F64 => Dtype::F64,
-        other @ (DType::I64
-        | DType::I32
-        | DType::I16
-        | DType::I8
-        | DType::U64
-        | DType::U32
-        | DType::U16
-        | DType::U8
-        | DType::Bool) => {
-            return Err(WeightsError::Type { name: name.to_owned(), dtype: format!("{other:?}") });
-        }
-    };
-    decode(name, dtype, &tensor.read().map_err(|error| checkpoint_error(&error))?)
-}
-
-#[cfg(feature = "pytorch")]
-fn checkpoint_error(error: &dyn std::error::Error) -> WeightsError {
-    WeightsError::Container { format: "PyTorch checkpoint", reason: error.to_string() }
-}
-
-/// Weights for cutting out, from a `.safetensors` file or a PyTorch checkpoint (`.pth`, `.pt`), with batch
-/// normalisation folded or not, in any floating-point type. What only training uses is left out.
+/// Segmentation weights, from a `.safetensors` file or a PyTorch checkpoint (`.pth`, `.pt`), with batch
+/// normalisation folded or not, in any floating-point type. Heads that only training uses are left out.
 ///
 /// The card is the file's own if it is a Backdrop weights file, else made from the file's name; change it with
 /// [`Weights::with_card`].
 ///
 /// # Errors
-/// When the file cannot be read, or is a checkpoint and this build has no reader for those, or lacks a tensor, or has one of another shape or more than the network knows.
+/// When the file cannot be read, is a checkpoint and this build has no reader for those, lacks a tensor, has one of another
+/// shape, or has one that the network does not.
 pub fn import(path: &Path) -> Result<Weights, WeightsError> {
     let is = |extension: &str| path.extension().is_some_and(|found| found.eq_ignore_ascii_case(extension));
     if is("pth") || is("pt") {
@@ -137,7 +71,7 @@ fn from_checkpoint(path: &Path) -> Result<Weights, WeightsError> {
     from_entries(card(path), entries)
 }
 
-/// What can be said about a file that says nothing itself.
+/// The card of a file without one.
 fn card(path: &Path) -> Card {
     let name = path.file_stem().map_or_else(|| "imported".to_owned(), |stem| stem.to_string_lossy().into_owned());
     Card { name, version: "1".to_owned(), network: NETWORK, licence: "not stated".to_owned() }

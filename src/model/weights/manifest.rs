@@ -1,4 +1,4 @@
-//! The list of shipped weights: `weights/manifest.toml`, part of the binary.
+//! The manifest of the shipped weights, `weights/manifest.toml`, and the check of the embedded files against it.
 
 use serde::Deserialize;
 
@@ -10,25 +10,25 @@ static MANIFEST: &str = include_str!("../../../weights/manifest.toml");
 #[derive(Clone, Debug, Deserialize, PartialEq)]
 #[serde(deny_unknown_fields)]
 pub struct Entry {
-    /// The file, beside the manifest.
+    /// The file name, in the manifest's folder.
     pub file: String,
-    /// Name of the model, as told to callers.
+    /// Name of the model, as reported to callers.
     pub name: String,
-    /// Counts up with every change of the numbers.
+    /// Increases with every change of the values.
     pub version: String,
     /// The network the weights are for.
     pub architecture: String,
     /// Side of the square input they were trained for, where the network has one.
     pub input_side: Option<usize>,
-    /// How much larger the network makes a picture, where it does.
+    /// The factor, for upscaling.
     pub factor: Option<u32>,
-    /// The score from which a face counts, where the network finds faces.
+    /// The score from which a detection is a face, for face detection.
     pub threshold: Option<f32>,
     /// Size of the file.
     pub bytes: u64,
     /// SHA-256 of the file, in hexadecimal.
     pub sha256: String,
-    /// Under which terms the numbers may be used.
+    /// Licence of the values.
     pub licence: String,
 }
 
@@ -47,7 +47,7 @@ pub fn entries() -> Vec<Entry> {
     toml::from_str::<Manifest>(MANIFEST).expect("the manifest was checked when the program was built").weights
 }
 
-/// Name and version of the weights in the binary, as told to callers: `restore-256/1`. Without unpacking them.
+/// Name and version of embedded weights, as reported to callers: `restore-256/1`. Does not unpack them.
 ///
 /// # Panics
 /// Never: a test checks that the manifest has them all.
@@ -58,7 +58,7 @@ pub fn model(which: BuiltIn) -> String {
 }
 
 /// Checks each of the embedded weights files against its entry of the manifest: size, digest, and every field of the
-/// card. Returns the names of the files with what was found.
+/// card. Returns the names of the files with the results.
 #[must_use]
 pub fn verify() -> Vec<(&'static str, Result<(), WeightsError>)> {
     let entries = entries();
@@ -66,8 +66,8 @@ pub fn verify() -> Vec<(&'static str, Result<(), WeightsError>)> {
         let entry = entries.iter().find(|entry| entry.file == built_in.file());
         entry.map_or_else(
             || {
-                let (file, found) = (built_in.file().to_owned(), "there".to_owned());
-                Err(WeightsError::Manifest { file, field: "file", found, expected: "nothing of it".to_owned() })
+                let (file, found) = (built_in.file().to_owned(), "embedded".to_owned());
+                Err(WeightsError::Manifest { file, field: "file", found, expected: "no such file".to_owned() })
             },
             |entry| entry.check(built_in.bytes()),
         )
@@ -76,7 +76,7 @@ pub fn verify() -> Vec<(&'static str, Result<(), WeightsError>)> {
 }
 
 impl Entry {
-    /// The fields that only some files have, with their values. A sound entry has those of its network.
+    /// The fields that only some networks have, with their values. A valid entry has those of its network.
     #[must_use]
     pub fn own_fields(&self) -> Vec<(&'static str, String)> {
         let input_side = self.input_side.map(|side| ("input_side", side.to_string()));
@@ -88,7 +88,7 @@ impl Entry {
     /// Checks the bytes of a file against this entry.
     ///
     /// # Errors
-    /// When the bytes are not what the entry says, or not complete weights.
+    /// When the bytes differ from the entry, or are not complete weights.
     pub fn check(&self, bytes: &[u8]) -> Result<(), WeightsError> {
         let differs = |field, found: &str, expected: &str| {
             if found == expected {
@@ -102,7 +102,7 @@ impl Entry {
             })
         };
         differs("size", &bytes.len().to_string(), &self.bytes.to_string())?;
-        differs("sha256", &super::digest(bytes), &self.sha256)?;
+        differs("sha256", &super::container::digest(bytes), &self.sha256)?;
         let weights = Weights::from_bytes(bytes)?;
         let card = weights.card();
         differs("name", &card.name, &self.name)?;
@@ -110,10 +110,10 @@ impl Entry {
         differs("architecture", card.network.architecture().name(), &self.architecture)?;
         let listed = |fields: Vec<(&str, String)>| {
             let fields: Vec<String> = fields.into_iter().map(|(name, value)| format!("{name} {value}")).collect();
-            if fields.is_empty() { "nothing".to_owned() } else { fields.join(", ") }
+            if fields.is_empty() { "none".to_owned() } else { fields.join(", ") }
         };
         let stated = card.network.own_field().into_iter().collect();
-        differs("what its network has", &listed(stated), &listed(self.own_fields()))?;
+        differs("network metadata", &listed(stated), &listed(self.own_fields()))?;
         differs("licence", &card.licence, &self.licence)
     }
 }

@@ -1,4 +1,4 @@
-//! Trained weights: the project's own files, and how others become one.
+//! Trained weights: the project's file format, loading, checking and saving.
 //!
 //! A weights file is a safetensors container of half-precision tensors in PyTorch's layout (OIHW), batch
 //! normalisation folded in, with metadata that names it (`name`, `version`, `licence`) and its network (`architecture`,
@@ -8,125 +8,25 @@
 
 pub mod architecture;
 mod built_in;
+mod card;
+mod container;
+mod error;
 mod import;
 pub mod manifest;
 
 use std::collections::{BTreeMap, HashMap};
-use std::fmt::Write as _;
+use std::fs;
 use std::path::Path;
-use std::{fs, io};
 
 use half::f16;
-use safetensors::{Dtype, SafeTensors};
-use sha2::{Digest, Sha256};
 
-use super::Factor;
 use architecture::{Architecture, Network};
 pub use built_in::BuiltIn;
+pub use card::Card;
+use container::{Entry, digest, open, read};
+pub use error::WeightsError;
+use error::io_error;
 pub use import::import;
-
-/// Files above this size are refused unread; the largest network needs four megabytes, a checkpoint with optimiser
-/// state a few times that.
-const MAX_FILE_BYTES: u64 = 256 << 20;
-
-/// Why weights cannot be used.
-#[derive(Debug, thiserror::Error)]
-pub enum WeightsError {
-    /// The file could not be read or written.
-    #[error("{path}: {source}")]
-    Io {
-        /// The file.
-        path: String,
-        /// What the system said.
-        source: io::Error,
-    },
-    /// Larger than any file of our networks.
-    #[error("{bytes} bytes are more than any weights of our networks need (at most {MAX_FILE_BYTES})")]
-    TooLarge {
-        /// The file's size.
-        bytes: u64,
-    },
-    /// Not the container its name promises.
-    #[error("not a readable {format} file: {reason}")]
-    Container {
-        /// safetensors or PyTorch checkpoint.
-        format: &'static str,
-        /// What is wrong.
-        reason: String,
-    },
-    /// A container, but not one of ours.
-    #[error(
-        "metadata field `{0}` is missing or malformed: not a Backdrop weights file (`backdrop weights import` makes one)"
-    )]
-    Metadata(&'static str),
-    /// Another network.
-    #[error("weights for the network `{found}`, expected `{expected}`")]
-    Architecture {
-        /// What the file says.
-        found: String,
-        /// What was wanted.
-        expected: String,
-    },
-    /// The first tensor, in the order of the network, that is not there.
-    #[error("tensor {name:?} (shape {shape:?}) is missing")]
-    Missing {
-        /// Its name.
-        name: String,
-        /// The shape it should have.
-        shape: Vec<usize>,
-    },
-    /// The first tensor, in the order of the network, of another shape.
-    #[error("tensor {name:?} has shape {found:?}, expected {expected:?}")]
-    Shape {
-        /// Its name.
-        name: String,
-        /// What the file holds.
-        found: Vec<usize>,
-        /// What the network needs.
-        expected: Vec<usize>,
-    },
-    /// Tensors the network does not know.
-    #[error("tensors that the network does not have: {}", list(.0))]
-    Surplus(Vec<String>),
-    /// A tensor of integers, booleans or eight-bit floats.
-    #[error("tensor {name:?} holds {dtype}, expected floating-point values of 16, 32 or 64 bits")]
-    Type {
-        /// Its name.
-        name: String,
-        /// Its element type.
-        dtype: String,
-    },
-    /// Not a number, infinite, or too large for half precision.
-    #[error("tensor {name:?} holds {value}, which half precision cannot")]
-    Value {
-        /// Its name.
-        name: String,
-        /// The first such value.
-        value: f64,
-    },
-    /// A file that is not what the manifest says.
-    #[error("{file}: {field} is {found}, the manifest says {expected}")]
-    Manifest {
-        /// The file.
-        file: String,
-        /// What differs.
-        field: &'static str,
-        /// What the file has.
-        found: String,
-        /// What the manifest has.
-        expected: String,
-    },
-}
-
-/// The first few names, and how many more there are.
-fn list(names: &[String]) -> String {
-    const SHOWN: usize = 8;
-    let mut text = names.iter().take(SHOWN).map(|name| format!("{name:?}")).collect::<Vec<_>>().join(", ");
-    if names.len() > SHOWN {
-        let _ = write!(text, " and {} more", names.len() - SHOWN);
-    }
-    text
-}
 
 /// One tensor, in PyTorch's layout.
 #[derive(Clone, Debug, PartialEq)]
@@ -135,67 +35,6 @@ pub struct Tensor {
     pub shape: Vec<usize>,
     /// Values in row-major order; each is exactly a half-precision number.
     pub values: Vec<f32>,
-}
-
-/// What a weights file says about itself.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Card {
-    /// Name of the model, as told to callers.
-    pub name: String,
-    /// Counts up with every change of the numbers.
-    pub version: String,
-    /// The network the numbers are for.
-    pub network: Network,
-    /// Under which terms the numbers may be used.
-    pub licence: String,
-}
-
-impl Card {
-    /// Side of the square input of a network that cuts out.
-    ///
-    /// # Errors
-    /// When it is another network.
-    pub fn input_side(&self) -> Result<usize, WeightsError> {
-        match self.network {
-            Network::Fgnet { input_side } => Ok(input_side),
-            Network::Upscale { .. } | Network::Restore | Network::Face { .. } => Err(self.is_not(Architecture::Fgnet)),
-        }
-    }
-
-    /// How much larger a network that enlarges makes a picture.
-    ///
-    /// # Errors
-    /// When it is another network.
-    pub fn factor(&self) -> Result<Factor, WeightsError> {
-        match self.network {
-            Network::Upscale { factor } => Ok(factor),
-            Network::Fgnet { .. } | Network::Restore | Network::Face { .. } => Err(self.is_not(Architecture::Upscale)),
-        }
-    }
-
-    /// The score from which a network that finds faces means it.
-    ///
-    /// # Errors
-    /// When it is another network.
-    pub fn threshold(&self) -> Result<f32, WeightsError> {
-        match self.network {
-            Network::Face { threshold } => Ok(threshold),
-            Network::Fgnet { .. } | Network::Upscale { .. } | Network::Restore => Err(self.is_not(Architecture::Face)),
-        }
-    }
-
-    /// An error unless the numbers are for `wanted`.
-    ///
-    /// # Errors
-    /// When they are for another network.
-    pub fn require(&self, wanted: Architecture) -> Result<(), WeightsError> {
-        if self.network.architecture() == wanted { Ok(()) } else { Err(self.is_not(wanted)) }
-    }
-
-    fn is_not(&self, expected: Architecture) -> WeightsError {
-        let found = self.network.architecture().to_string();
-        WeightsError::Architecture { found, expected: expected.to_string() }
-    }
 }
 
 /// Complete weights of a network, checked against its [`architecture`].
@@ -208,7 +47,7 @@ pub struct Weights {
 }
 
 impl Weights {
-    /// The weights for cutting out that are part of the binary.
+    /// The embedded segmentation weights.
     ///
     /// # Panics
     /// Never: a test loads them.
@@ -217,7 +56,7 @@ impl Weights {
         Self::built_in(BuiltIn::Fgnet)
     }
 
-    /// Weights that are part of the binary.
+    /// Embedded weights.
     ///
     /// # Panics
     /// Never: a test loads them all.
@@ -229,7 +68,7 @@ impl Weights {
     /// Reads a weights file.
     ///
     /// # Errors
-    /// When it cannot be read, is not one of ours, or lacks what the network needs.
+    /// When it cannot be read, is not one of ours, or lacks a tensor of the network.
     pub fn from_file(path: &Path) -> Result<Self, WeightsError> {
         Self::from_bytes(&read(path)?)
     }
@@ -237,7 +76,7 @@ impl Weights {
     /// Reads a weights file that is in memory.
     ///
     /// # Errors
-    /// When it is not one of ours, or lacks what the network needs.
+    /// When it is not one of ours, or lacks a tensor of the network.
     pub fn from_bytes(bytes: &[u8]) -> Result<Self, WeightsError> {
         let (container, metadata) = open(bytes)?;
         let field = |name: &'static str| metadata.get(name).cloned().ok_or(WeightsError::Metadata(name));
@@ -247,18 +86,18 @@ impl Weights {
             network: Network::from_metadata(&metadata)?,
             licence: field("licence")?,
         };
-        let source = container.iter().map(|(name, view)| (name.to_owned(), import::Entry::Safetensors(view))).collect();
+        let source = container.iter().map(|(name, view)| (name.to_owned(), Entry::Safetensors(view))).collect();
         let tensors = halved(exactly(card.network, &source)?)?;
         Ok(Self { card, tensors, sha256: digest(bytes), bytes: bytes.len() as u64 })
     }
 
-    /// Weights that no file holds yet.
+    /// Weights that are not from a file.
     fn from_tensors(card: Card, tensors: HashMap<String, Tensor>) -> Result<Self, WeightsError> {
         let weights = Self { card, tensors: halved(tensors)?, sha256: String::new(), bytes: 0 };
         Ok(weights.described())
     }
 
-    /// With the size and digest of the file that [`Weights::save`] would write.
+    /// Adds the size and digest of the file that [`Weights::save`] would write.
     fn described(mut self) -> Self {
         let file = self.to_bytes();
         self.sha256 = digest(&file);
@@ -266,7 +105,7 @@ impl Weights {
         self
     }
 
-    /// What the file says about itself.
+    /// The metadata.
     #[must_use]
     pub const fn card(&self) -> &Card {
         &self.card
@@ -281,7 +120,7 @@ impl Weights {
         Ok(self)
     }
 
-    /// The same numbers under another card, of the same network.
+    /// The same values under another card, of the same network.
     ///
     /// # Panics
     /// When the tensors of the card's network are others.
@@ -292,7 +131,7 @@ impl Weights {
         self.described()
     }
 
-    /// Name and version, as told to callers: `fgnet-384/1`.
+    /// Name and version, as reported to callers: `fgnet-384/1`.
     #[must_use]
     pub fn model(&self) -> String {
         format!("{}/{}", self.card.name, self.card.version)
@@ -318,7 +157,7 @@ impl Weights {
         self.tensors.get(name).ok_or_else(|| WeightsError::Missing { name: name.to_owned(), shape: Vec::new() })
     }
 
-    /// Adds to all values of a tensor, for tests that want to see a difference noticed.
+    /// Adds to all values of a tensor, for tests of comparisons.
     #[cfg(all(test, feature = "gpu"))]
     pub(in crate::model) fn perturb(&mut self, name: &str, by: f32) {
         let tensor = self.tensors.get_mut(name).expect("a tensor of the network");
@@ -349,7 +188,7 @@ impl Weights {
             header.insert(name, entry);
         }
         let mut header = serde_json::Value::Object(header).to_string().into_bytes();
-        // The format asks for a header that ends on a multiple of eight.
+        // The format requires a header that ends on a multiple of eight.
         header.resize(header.len().next_multiple_of(8), b' ');
         let mut file = (header.len() as u64).to_le_bytes().to_vec();
         file.append(&mut header);
@@ -366,11 +205,8 @@ impl Weights {
     }
 }
 
-/// The network's tensors, and nothing else. The first that is missing, in the order of the network, is the error.
-fn exactly(
-    network: Network,
-    source: &HashMap<String, import::Entry<'_>>,
-) -> Result<HashMap<String, Tensor>, WeightsError> {
+/// Exactly the network's tensors. The error is the first that is missing, in the order of the network.
+fn exactly(network: Network, source: &HashMap<String, Entry<'_>>) -> Result<HashMap<String, Tensor>, WeightsError> {
     let mut tensors = HashMap::new();
     for architecture::Expected { name, shape } in network.tensors() {
         let Some(entry) = source.get(&name) else { return Err(WeightsError::Missing { name, shape }) };
@@ -394,54 +230,6 @@ fn halved(mut tensors: HashMap<String, Tensor>) -> Result<HashMap<String, Tensor
         }
     }
     Ok(tensors)
-}
-
-/// The whole of a file of reasonable size.
-fn read(path: &Path) -> Result<Vec<u8>, WeightsError> {
-    let bytes = fs::metadata(path).map_err(|source| io_error(path, source))?.len();
-    if bytes > MAX_FILE_BYTES {
-        return Err(WeightsError::TooLarge { bytes });
-    }
-    fs::read(path).map_err(|source| io_error(path, source))
-}
-
-fn io_error(path: &Path, source: io::Error) -> WeightsError {
-    WeightsError::Io { path: path.display().to_string(), source }
-}
-
-/// The tensors and the metadata of a safetensors file.
-fn open(bytes: &[u8]) -> Result<(SafeTensors<'_>, HashMap<String, String>), WeightsError> {
-    let malformed = |error: safetensors::SafeTensorError| WeightsError::Container {
-        format: "safetensors",
-        reason: error.to_string(),
-    };
-    let (_, metadata) = SafeTensors::read_metadata(bytes).map_err(malformed)?;
-    let container = SafeTensors::deserialize(bytes).map_err(malformed)?;
-    Ok((container, metadata.metadata().clone().unwrap_or_default()))
-}
-
-/// The values of a floating-point tensor.
-fn decode(name: &str, dtype: Dtype, bytes: &[u8]) -> Result<Vec<f32>, WeightsError> {
-    /// One value for every `N` bytes.
-    fn each<const N: usize>(bytes: &[u8], value: impl Fn([u8; N]) -> f32) -> Vec<f32> {
-        bytes.as_chunks::<N>().0.iter().map(|bytes| value(*bytes)).collect()
-    }
-    #[expect(clippy::wildcard_enum_match_arm, reason = "the format grows; what is not a float is refused")]
-    Ok(match dtype {
-        Dtype::F16 => each(bytes, |b| f16::from_le_bytes(b).to_f32()),
-        Dtype::BF16 => each(bytes, |b| half::bf16::from_le_bytes(b).to_f32()),
-        Dtype::F32 => each(bytes, f32::from_le_bytes),
-        Dtype::F64 => each(bytes, |b| f64::from_le_bytes(b) as f32),
-        other => return Err(WeightsError::Type { name: name.to_owned(), dtype: format!("{other:?}") }),
-    })
-}
-
-/// SHA-256, in lower-case hexadecimal.
-fn digest(bytes: &[u8]) -> String {
-    Sha256::digest(bytes).iter().fold(String::new(), |mut text, byte| {
-        let _ = write!(text, "{byte:02x}");
-        text
-    })
 }
 
 #[cfg(test)]

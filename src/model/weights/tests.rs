@@ -1,9 +1,13 @@
+//! Tests of weights files: loading, checking, importing and damaged files.
+
 use std::path::PathBuf;
+
+use safetensors::Dtype;
 
 use super::architecture::fgnet;
 use super::*;
 
-/// The weights for cutting out.
+/// The segmentation weights.
 static EMBEDDED: &[u8] = BuiltIn::Fgnet.bytes();
 
 /// A tensor in a safetensors file: type, extents, bytes.
@@ -22,7 +26,7 @@ fn unpacked(which: BuiltIn) -> BTreeMap<String, Raw> {
         .collect()
 }
 
-/// The weights for cutting out as another tool would write them.
+/// The segmentation weights as another tool would write them.
 fn foreign() -> BTreeMap<String, Raw> {
     unpacked(BuiltIn::Fgnet)
 }
@@ -75,7 +79,7 @@ fn the_embedded_weights_are_what_the_manifest_says() {
 }
 
 #[test]
-fn each_embedded_file_is_of_the_network_it_stands_for() {
+fn each_embedded_file_is_of_its_network() {
     for which in BuiltIn::ALL {
         let card = Weights::built_in(which).card().clone();
         let fits = match which {
@@ -90,7 +94,7 @@ fn each_embedded_file_is_of_the_network_it_stands_for() {
 }
 
 #[test]
-fn the_manifest_notices_another_field_of_the_network() {
+fn the_manifest_check_rejects_another_field_of_the_network() {
     for (entry, which) in manifest::entries().into_iter().zip(BuiltIn::ALL) {
         let other = match which {
             BuiltIn::Fgnet => manifest::Entry { input_side: Some(64), ..entry },
@@ -99,7 +103,7 @@ fn the_manifest_notices_another_field_of_the_network() {
             BuiltIn::Face => manifest::Entry { threshold: Some(0.999), ..entry },
         };
         let error = other.check(which.bytes()).expect_err("another entry");
-        assert!(matches!(error, WeightsError::Manifest { field: "what its network has", .. }), "{error}");
+        assert!(matches!(error, WeightsError::Manifest { field: "network metadata", .. }), "{error}");
     }
 }
 
@@ -107,7 +111,7 @@ fn entries_of_default() -> manifest::Entry {
     manifest::entries().remove(0)
 }
 
-/// What `Weights::from_bytes` says about an embedded file after a change of its tensors.
+/// The result of `Weights::from_bytes` for an embedded file after a change of its tensors.
 fn after(which: BuiltIn, change: impl FnOnce(&mut BTreeMap<String, Raw>)) -> Result<Weights, WeightsError> {
     let mut tensors = unpacked(which);
     change(&mut tensors);
@@ -137,9 +141,9 @@ fn every_network_is_checked_against_its_own_tensors() {
 
         let error = after(which, |tensors| drop(tensors.insert(last.name.clone(), single(&[2, 2], &[0.0; 4]))));
         let error = error.expect_err("a tensor of another shape");
-        let told = matches!(&error, WeightsError::Shape { name, found, expected } if *name == last.name
+        let reported = matches!(&error, WeightsError::Shape { name, found, expected } if *name == last.name
             && *found == [2, 2] && *expected == last.shape);
-        assert!(told, "{which:?}: {error}");
+        assert!(reported, "{which:?}: {error}");
 
         let error = after(which, |tensors| drop(tensors.insert("extra".to_owned(), single(&[1], &[0.0]))));
         let error = error.expect_err("one tensor more");
@@ -157,7 +161,7 @@ fn every_network_is_checked_against_its_own_tensors() {
 }
 
 #[test]
-fn every_network_states_its_own_field_and_nothing_absurd() {
+fn every_network_has_its_own_field_with_a_valid_value() {
     for (network, field, values) in [
         ("fgnet", "input_side", ["", "63", "385", "4096", "many"]),
         ("upscale", "factor", ["", "3", "2.0", "-2", "two"]),
@@ -175,7 +179,7 @@ fn every_network_states_its_own_field_and_nothing_absurd() {
 }
 
 #[test]
-fn weights_of_one_network_are_not_taken_for_those_of_another() {
+fn weights_of_another_network_are_refused() {
     for which in BuiltIn::ALL {
         let weights = Weights::built_in(which);
         let own = weights.card().network.architecture();
@@ -184,14 +188,14 @@ fn weights_of_one_network_are_not_taken_for_those_of_another() {
             assert_eq!(answer.is_ok(), own == wanted, "{own} where {wanted} is wanted");
         }
         let imported = import_bytes("other.safetensors", which.bytes());
-        assert_eq!(imported.is_ok(), which == BuiltIn::Fgnet, "{which:?} was imported for cutting out");
+        assert_eq!(imported.is_ok(), which == BuiltIn::Fgnet, "{which:?} was imported as segmentation weights");
     }
     let error = Weights::built_in(BuiltIn::Restore).card().input_side().expect_err("it has none");
     assert_eq!(error.to_string(), "weights for the network `restore`, expected `fgnet`");
 }
 
 #[test]
-fn the_manifest_notices_other_bytes_and_another_card() {
+fn the_manifest_check_rejects_other_bytes_and_another_card() {
     let mut bytes = EMBEDDED.to_vec();
     let last = bytes.len() - 1;
     bytes[last] ^= 1;
@@ -206,7 +210,7 @@ fn the_manifest_notices_other_bytes_and_another_card() {
 #[test]
 fn a_saved_file_is_the_same_bytes_every_time_and_loads_again() {
     let weights = Weights::embedded();
-    assert_eq!(weights.to_bytes(), EMBEDDED, "the shipped file is not what this code writes");
+    assert_eq!(weights.to_bytes(), EMBEDDED, "the shipped file differs from what this code writes");
     let (_folder, path) = file("copy.safetensors", b"");
     weights.save(&path).expect("a writable folder");
     let again = Weights::from_file(&path).expect("our own file");
@@ -291,7 +295,7 @@ fn batch_normalisation_is_folded_into_the_convolutions() {
 
 #[cfg(feature = "pytorch")]
 #[test]
-fn a_checkpoint_gives_its_averaged_weights() {
+fn the_averaged_weights_of_a_checkpoint_are_imported() {
     let weights = import_bytes("averaged.pth", AVERAGED).expect("a checkpoint of PyTorch");
     let mut names: Vec<&String> = weights.tensors.keys().collect();
     names.sort();
@@ -359,7 +363,7 @@ fn surplus_tensors_are_named() {
 }
 
 #[test]
-fn integers_and_numbers_that_half_precision_lacks_are_refused() {
+fn integers_and_values_beyond_half_precision_are_refused() {
     let mut tensors = foreign();
     tensors.insert("head.bias".to_owned(), (Dtype::I32, vec![4], vec![0; 16]));
     let error = import_tensors(&tensors).expect_err("integers");

@@ -6,7 +6,10 @@ use crate::engine::fake::{
 };
 use backdrop::engine::{Engine, EngineConfig, EngineError, EngineState, Lane, Segmented};
 use backdrop::image::{Frame, Mask, Size};
-use backdrop::model::{SegmentError, Segmenter};
+use backdrop::model::device::{ActiveDevice, DeviceChoice, Gpu};
+use backdrop::model::weights::Weights;
+use backdrop::model::{Retoucher, SegmentError, Segmenter};
+use std::fmt;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, mpsc};
 use std::time::Duration;
@@ -292,4 +295,47 @@ async fn a_network_in_use_is_not_unloaded() {
     assert_eq!(counts.dropped.load(Ordering::SeqCst), 0);
     drop(slot);
     state(&engine, EngineState::Unloaded).await;
+}
+
+/// A GPU that fails its self-test.
+struct Broken;
+
+impl fmt::Display for Broken {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("broken adapter")
+    }
+}
+
+impl Gpu for Broken {
+    fn segmenter(&self, _: &Weights, _: usize) -> Result<Box<dyn Segmenter>, SegmentError> {
+        Err(SegmentError::Unusable("broken adapter failed its self-test".to_owned()))
+    }
+
+    fn retoucher(&self) -> Arc<dyn Retoucher> {
+        unreachable!("this test uses no auxiliary network")
+    }
+}
+
+fn engine_on_a_broken_gpu(choice: &DeviceChoice) -> Engine {
+    let device = ActiveDevice::new(choice, Some(Arc::new(Broken)));
+    Engine::start(&config(4, 1), Arc::new(move || device.segmenter(&Weights::embedded(), 1)))
+}
+
+#[tokio::test]
+async fn auto_serves_on_the_cpu_when_the_gpu_fails_its_self_test() {
+    let engine = engine_on_a_broken_gpu(&DeviceChoice::Auto);
+    engine.ready().await.expect("the CPU takes over");
+    assert_eq!(*engine.state().borrow(), EngineState::Ready);
+    assert!(engine.device().starts_with("CPU ("), "{}", engine.device());
+    assert_eq!(segment(&engine, 1).await.expect("the CPU computes").masks.len(), 1);
+}
+
+#[tokio::test]
+async fn an_explicit_gpu_that_fails_its_self_test_never_serves() {
+    for choice in [DeviceChoice::Gpu, DeviceChoice::Named("broken".to_owned())] {
+        let engine = engine_on_a_broken_gpu(&choice);
+        let Err(EngineError::Failed(reason)) = engine.ready().await else { panic!("{choice}: it is ready") };
+        assert_eq!(reason, "the device cannot be used: broken adapter failed its self-test", "{choice}");
+        assert_eq!(*engine.state().borrow(), EngineState::Failed);
+    }
 }

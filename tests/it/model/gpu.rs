@@ -4,11 +4,10 @@
 //! Without any adapter they are skipped, loudly; `BACKDROP_TEST_DEVICE=gpu` in the environment makes that a failure.
 
 use backdrop::image::{Buffer, Frame, Mask, Size};
-use backdrop::model::device::{Adapter, AdapterKind, Chosen, DeviceChoice, adapters, choose};
-use backdrop::model::gpu::GpuSegmenter;
+use backdrop::model::device::{Adapter, AdapterKind, DeviceChoice, SelectedDevice, adapters, select};
 use backdrop::model::weights::architecture::{Network, fgnet};
 use backdrop::model::weights::{Card, Weights};
-use backdrop::model::{CpuSegmenter, Segmenter};
+use backdrop::model::{CpuSegmenter, GpuSegmenter, Segmenter};
 use backdrop_kernels::conv::Isa;
 
 const SIDE: usize = 64;
@@ -99,13 +98,13 @@ fn masks_on_the_gpu_are_those_of_the_cpu_alone_in_batches_and_after_reloading() 
 #[test]
 fn a_software_adapter_is_used_only_by_name() {
     let Some(adapter) = adapter() else { return };
-    let named = choose(&DeviceChoice::Named(adapter.name.clone())).expect("it was just listed");
-    assert_eq!(named, Chosen::Gpu(adapter.clone()));
+    let named = select(&DeviceChoice::Named(adapter.name.clone())).expect("it was just listed");
+    assert_eq!(named, SelectedDevice::Gpu(adapter.clone()));
     if adapter.kind == AdapterKind::Software {
-        assert_eq!(choose(&DeviceChoice::Auto), Ok(Chosen::Cpu));
-        let refusal = choose(&DeviceChoice::Gpu).expect_err("there is no real GPU");
+        assert_eq!(select(&DeviceChoice::Auto), Ok(SelectedDevice::Cpu));
+        let refusal = select(&DeviceChoice::Gpu).expect_err("there is no real GPU");
         assert!(refusal.to_string().contains(&adapter.name), "{refusal}");
     } else {
-        assert_eq!(choose(&DeviceChoice::Auto), Ok(Chosen::Gpu(adapter)));
+        assert_eq!(select(&DeviceChoice::Auto), Ok(SelectedDevice::Gpu(adapter)));
     }
 }

@@ -1,4 +1,4 @@
-//! The tensors of "face", which finds faces.
+//! The tensors of the face detection network "face".
 //!
 //! Inverted residuals (Sandler et al., "MobileNetV2: Inverted Residuals and Linear Bottlenecks", CVPR 2018) down to 1/32,
 //! a feature pyramid (Lin et al., "Feature Pyramid Networks for Object Detection", CVPR 2017) at 1/8, 1/16 and 1/32, and

@@ -1,4 +1,4 @@
-//! The tensors of "fgnet", which cuts out.
+//! The tensors of the segmentation network "fgnet".
 //!
 //! The encoder of EfficientNet-Lite2 (Tan and Le, "EfficientNet: Rethinking Model Scaling for Convolutional Neural
 //! Networks", ICML 2019; the Lite ones have neither squeeze-and-excitation nor swish) without its classifier, and a light

@@ -1,4 +1,4 @@
-//! The networks of this program, and the tensors that a weights file of each must hold.
+//! The architectures of the networks, and the tensors that a weights file of each must hold.
 //!
 //! Every batch normalisation is folded into the convolution before it, so a layer is a weight and a bias.
 
@@ -10,19 +10,19 @@ pub mod upscale;
 use std::collections::HashMap;
 use std::fmt;
 
-use super::WeightsError;
+use super::error::WeightsError;
 use crate::model::Factor;
 
-/// The networks there are.
+/// The networks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Architecture {
-    /// Cuts out: [`fgnet`].
+    /// Segmentation: [`fgnet`].
     Fgnet,
-    /// Enlarges: [`upscale`].
+    /// Upscaling: [`upscale`].
     Upscale,
-    /// Restores faces: [`restore`].
+    /// Face restoration: [`restore`].
     Restore,
-    /// Finds faces: [`face`].
+    /// Face detection: [`face`].
     Face,
 }
 
@@ -48,7 +48,7 @@ impl fmt::Display for Architecture {
     }
 }
 
-/// A network, with what only the weights files of its kind state.
+/// A network, with the metadata that only its weights files have.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Network {
     /// [`Architecture::Fgnet`].
@@ -58,25 +58,25 @@ pub enum Network {
     },
     /// [`Architecture::Upscale`].
     Upscale {
-        /// How much larger it makes a picture.
+        /// The factor it upscales by.
         factor: Factor,
     },
     /// [`Architecture::Restore`].
     Restore,
     /// [`Architecture::Face`].
     Face {
-        /// The score from which a face counts, above 0 and below 1.
+        /// The score from which a detection is a face, above 0 and below 1.
         threshold: f32,
     },
 }
 
-/// Names of the fields that not all files have.
+/// Names of the metadata fields that only some networks have.
 const INPUT_SIDE: &str = "input_side";
 const FACTOR: &str = "factor";
 const THRESHOLD: &str = "threshold";
 
 impl Network {
-    /// What kind it is.
+    /// Its architecture.
     #[must_use]
     pub const fn architecture(self) -> Architecture {
         match self {
@@ -113,7 +113,7 @@ impl Network {
         })
     }
 
-    /// The field that only files of its kind have, as they state it.
+    /// The metadata field that only this network has, with its value.
     #[must_use]
     pub fn own_field(self) -> Option<(&'static str, String)> {
         match self {

@@ -1,7 +1,7 @@
-//! The tensors of "upscale", which enlarges.
+//! The tensors of the upscaling network "upscale".
 //!
-//! Three residual pairs between a head and a tail, all 3×3 and all at the size of the input; what comes out of the tail
-//! is shuffled into larger pixels and added to a bicubic enlargement (the residual learning of Kim et al., "Accurate
+//! Three residual pairs between a head and a tail, all 3×3 and all at the size of the input; the output of the tail
+//! is pixel-shuffled and added to a bicubic enlargement (the residual learning of Kim et al., "Accurate
 //! Image Super-Resolution Using Very Deep Convolutional Networks", CVPR 2016, with the pixel shuffle of Shi et al.,
 //! "Real-Time Single Image and Video Super-Resolution Using an Efficient Sub-Pixel Convolutional Neural Network",
 //! CVPR 2016).
@@ -14,6 +14,9 @@ pub const CHANNELS: usize = 32;
 
 /// Residual pairs.
 pub const PAIRS: usize = 3;
+
+/// Pixels on every side of a pixel that its result depends on: one for each convolution.
+pub const RECEPTIVE_RADIUS: usize = 2 * PAIRS + 2;
 
 /// Values in a pixel of the tail: red, green and blue of the square of `factor`×`factor` pixels that it becomes, in
 /// PyTorch's order (channel `colour · factor² + row · factor + column`).

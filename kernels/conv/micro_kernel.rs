@@ -1,18 +1,20 @@
-//! The micro-kernels, written once over [`Lanes`] and compiled for each instruction set.
+//! Register-tiled micro-kernels of the convolutions, and the sigmoid, generic over the SIMD vector.
+//!
+//! They are compiled for each instruction set in [`super::dispatch`].
 
 #![allow(
     unsafe_op_in_unsafe_fn,
     reason = "every line is a raw load, store or intrinsic; the contract is stated once on each row type"
 )]
 
-use super::simd::Lanes;
+use super::simd::Simd;
 
 /// One row of output pixels by one block of output channels of a dense convolution.
 ///
 /// # Safety
 /// For each non-null `rows[r]`, `(width - 1) · pixel_stride + taps` values are readable; `weights` holds
 /// `kernel_rows · taps · vectors · LANES` values and `bias` `vectors · LANES`; `output` and `residual` (unless null)
-/// are good for the valid channels at each of the row's pixels.
+/// are valid for the used channels at each of the row's pixels.
 pub(super) struct DenseRow {
     /// First tap of the first output pixel in each kernel row; null for a row outside the picture.
     pub(super) rows: [*const f32; 3],
@@ -47,27 +49,27 @@ pub(super) struct DenseRow {
 
 /// Computes `row` in tiles of `PIXELS` pixels by `VECTORS` vectors of channels.
 #[inline(always)]
-pub(super) unsafe fn dense_row<L: Lanes, const PIXELS: usize, const VECTORS: usize>(row: &DenseRow) {
+pub(super) unsafe fn dense_row<S: Simd, const PIXELS: usize, const VECTORS: usize>(row: &DenseRow) {
     let mut at = 0;
     while at + PIXELS <= row.width {
-        dense_tile::<L, PIXELS, VECTORS>(row, at);
+        dense_tile::<S, PIXELS, VECTORS>(row, at);
         at += PIXELS;
     }
     while at + 4 <= row.width {
-        dense_tile::<L, 4, VECTORS>(row, at);
+        dense_tile::<S, 4, VECTORS>(row, at);
         at += 4;
     }
     while at < row.width {
-        dense_tile::<L, 1, VECTORS>(row, at);
+        dense_tile::<S, 1, VECTORS>(row, at);
         at += 1;
     }
 }
 
 #[inline(always)]
-unsafe fn dense_tile<L: Lanes, const PIXELS: usize, const VECTORS: usize>(row: &DenseRow, at: usize) {
-    let mut sums = [[L::splat(0.0); VECTORS]; PIXELS];
+unsafe fn dense_tile<S: Simd, const PIXELS: usize, const VECTORS: usize>(row: &DenseRow, at: usize) {
+    let mut sums = [[S::splat(0.0); VECTORS]; PIXELS];
     for vector in 0..VECTORS {
-        let bias = L::load(row.bias.add(vector * L::LANES));
+        let bias = S::load(row.bias.add(vector * S::LANES));
         for sum in &mut sums {
             sum[vector] = bias;
         }
@@ -77,46 +79,46 @@ unsafe fn dense_tile<L: Lanes, const PIXELS: usize, const VECTORS: usize>(row: &
     for kernel_row in 0..row.kernel_rows {
         let input = row.rows[kernel_row];
         if input.is_null() {
-            weights = weights.add(row.taps * VECTORS * L::LANES);
+            weights = weights.add(row.taps * VECTORS * S::LANES);
             continue;
         }
         let input = input.add(at * stride);
         for tap in 0..row.taps {
-            let mut weight = [L::splat(0.0); VECTORS];
+            let mut weight = [S::splat(0.0); VECTORS];
             for vector in 0..VECTORS {
-                weight[vector] = L::load(weights.add(vector * L::LANES));
+                weight[vector] = S::load(weights.add(vector * S::LANES));
             }
-            weights = weights.add(VECTORS * L::LANES);
+            weights = weights.add(VECTORS * S::LANES);
             for pixel in 0..PIXELS {
-                let value = L::splat(*input.add(pixel * stride + tap));
+                let value = S::splat(*input.add(pixel * stride + tap));
                 for vector in 0..VECTORS {
-                    sums[pixel][vector] = L::multiply_add(value, weight[vector], sums[pixel][vector]);
+                    sums[pixel][vector] = S::multiply_add(value, weight[vector], sums[pixel][vector]);
                 }
             }
         }
     }
-    let (low, high) = (L::splat(row.bounds.0), L::splat(row.bounds.1));
-    let partial = row.last_lanes < L::LANES;
+    let (low, high) = (S::splat(row.bounds.0), S::splat(row.bounds.1));
+    let partial = row.last_lanes < S::LANES;
     if !row.residual.is_null() {
         for pixel in 0..PIXELS {
             let from = row.residual.add(((at + pixel) >> row.residual_shift) * row.residual_stride);
             for vector in 0..VECTORS {
-                let from = from.add(vector * L::LANES);
+                let from = from.add(vector * S::LANES);
                 let value =
-                    if partial && vector + 1 == VECTORS { L::load_first(from, row.last_lanes) } else { L::load(from) };
-                sums[pixel][vector] = L::add(sums[pixel][vector], value);
+                    if partial && vector + 1 == VECTORS { S::load_first(from, row.last_lanes) } else { S::load(from) };
+                sums[pixel][vector] = S::add(sums[pixel][vector], value);
             }
         }
     }
     for pixel in 0..PIXELS {
         let to = row.output.add((at + pixel) * row.output_stride);
         for vector in 0..VECTORS {
-            let to = to.add(vector * L::LANES);
-            let value = L::clamp(sums[pixel][vector], low, high);
+            let to = to.add(vector * S::LANES);
+            let value = S::clamp(sums[pixel][vector], low, high);
             if partial && vector + 1 == VECTORS {
-                L::store_first(to, value, row.last_lanes);
+                S::store_first(to, value, row.last_lanes);
             } else {
-                L::store(to, value);
+                S::store(to, value);
             }
         }
     }
@@ -130,7 +132,7 @@ pub(super) const MAX_SIZE: usize = 5;
 /// # Safety
 /// `size` is 3 or 5. For each non-null `rows[r]` of the first `size`, `(width - 1) · pixel_stride + (size - 1) · tap_stride +
 /// channels` values are readable; `weights` holds `size · size` and `bias` one times `weight_stride` values, a multiple of
-/// `LANES` that is at least `channels`; `output` is good for `width · channels` values.
+/// `LANES` that is at least `channels`; `output` is valid for `width · channels` values.
 pub(super) struct DepthwiseRow {
     /// Side of the kernel.
     pub(super) size: usize,
@@ -158,48 +160,48 @@ pub(super) struct DepthwiseRow {
 
 /// Computes `row` in tiles of `PIXELS` pixels.
 #[inline(always)]
-pub(super) unsafe fn depthwise_row<L: Lanes, const PIXELS: usize>(row: &DepthwiseRow) {
+pub(super) unsafe fn depthwise_row<S: Simd, const PIXELS: usize>(row: &DepthwiseRow) {
     // The loops over taps are unrolled only where their length is known.
-    if row.size == 3 { depthwise_tiles::<L, PIXELS, 3>(row) } else { depthwise_tiles::<L, PIXELS, MAX_SIZE>(row) }
+    if row.size == 3 { depthwise_tiles::<S, PIXELS, 3>(row) } else { depthwise_tiles::<S, PIXELS, MAX_SIZE>(row) }
 }
 
 #[inline(always)]
-unsafe fn depthwise_tiles<L: Lanes, const PIXELS: usize, const SIZE: usize>(row: &DepthwiseRow) {
+unsafe fn depthwise_tiles<S: Simd, const PIXELS: usize, const SIZE: usize>(row: &DepthwiseRow) {
     let mut at = 0;
     while at + PIXELS <= row.width {
-        depthwise_tile::<L, PIXELS, SIZE>(row, at);
+        depthwise_tile::<S, PIXELS, SIZE>(row, at);
         at += PIXELS;
     }
     while at + 4 <= row.width {
-        depthwise_tile::<L, 4, SIZE>(row, at);
+        depthwise_tile::<S, 4, SIZE>(row, at);
         at += 4;
     }
     while at < row.width {
-        depthwise_tile::<L, 1, SIZE>(row, at);
+        depthwise_tile::<S, 1, SIZE>(row, at);
         at += 1;
     }
 }
 
 #[inline(always)]
-unsafe fn depthwise_tile<L: Lanes, const PIXELS: usize, const SIZE: usize>(row: &DepthwiseRow, at: usize) {
+unsafe fn depthwise_tile<S: Simd, const PIXELS: usize, const SIZE: usize>(row: &DepthwiseRow, at: usize) {
     let mut channel = 0;
-    while channel + L::LANES <= row.channels {
-        depthwise_vector::<L, PIXELS, SIZE, false>(row, at, channel);
-        channel += L::LANES;
+    while channel + S::LANES <= row.channels {
+        depthwise_vector::<S, PIXELS, SIZE, false>(row, at, channel);
+        channel += S::LANES;
     }
     if channel < row.channels {
-        depthwise_vector::<L, PIXELS, SIZE, true>(row, at, channel);
+        depthwise_vector::<S, PIXELS, SIZE, true>(row, at, channel);
     }
 }
 
 #[inline(always)]
-unsafe fn depthwise_vector<L: Lanes, const PIXELS: usize, const SIZE: usize, const PARTIAL: bool>(
+unsafe fn depthwise_vector<S: Simd, const PIXELS: usize, const SIZE: usize, const PARTIAL: bool>(
     row: &DepthwiseRow,
     at: usize,
     channel: usize,
 ) {
     let lanes = row.channels - channel;
-    let mut sums = [L::load(row.bias.add(channel)); PIXELS];
+    let mut sums = [S::load(row.bias.add(channel)); PIXELS];
     for kernel_row in 0..SIZE {
         if row.rows[kernel_row].is_null() {
             continue;
@@ -207,20 +209,20 @@ unsafe fn depthwise_vector<L: Lanes, const PIXELS: usize, const SIZE: usize, con
         let input = row.rows[kernel_row].add(at * row.pixel_stride + channel);
         let weights = row.weights.add(kernel_row * SIZE * row.weight_stride + channel);
         for tap in 0..SIZE {
-            let weight = L::load(weights.add(tap * row.weight_stride));
+            let weight = S::load(weights.add(tap * row.weight_stride));
             let input = input.add(tap * row.tap_stride);
             for pixel in 0..PIXELS {
                 let from = input.add(pixel * row.pixel_stride);
-                let value = if PARTIAL { L::load_first(from, lanes) } else { L::load(from) };
-                sums[pixel] = L::multiply_add(value, weight, sums[pixel]);
+                let value = if PARTIAL { S::load_first(from, lanes) } else { S::load(from) };
+                sums[pixel] = S::multiply_add(value, weight, sums[pixel]);
             }
         }
     }
-    let (low, high) = (L::splat(row.bounds.0), L::splat(row.bounds.1));
+    let (low, high) = (S::splat(row.bounds.0), S::splat(row.bounds.1));
     for pixel in 0..PIXELS {
         let to = row.output.add((at + pixel) * row.channels + channel);
-        let value = L::clamp(sums[pixel], low, high);
-        if PARTIAL { L::store_first(to, value, lanes) } else { L::store(to, value) }
+        let value = S::clamp(sums[pixel], low, high);
+        if PARTIAL { S::store_first(to, value, lanes) } else { S::store(to, value) }
     }
 }
 

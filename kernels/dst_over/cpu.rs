@@ -1,6 +1,6 @@
-//! The plain form, one row at a time, so that callers choose where the layers come from and who works on which row.
+//! Destination over on the CPU, one row at a time: callers supply the rows of the layers and parallelise.
 
-use crate::srgb::{byte, encoded_table, linear_table};
+use crate::srgb::{byte, encoded8_of_linear16, exact_linear_of_encoded8};
 
 /// Coverage of a stroke along a row, and its colour.
 #[derive(Clone, Copy, Debug)]
@@ -18,14 +18,14 @@ pub struct Shadow<'a> {
     pub coverage: &'a [f32],
     /// sRGB.
     pub color: [u8; 3],
-    /// What the coverage is multiplied by, 0..=1.
+    /// Factor of the coverage, 0..=1.
     pub opacity: f32,
 }
 
-/// What lies at the bottom.
+/// The bottom layer.
 #[derive(Clone, Copy, Debug, Default)]
 pub enum Under<'a> {
-    /// Nothing.
+    /// Transparent.
     #[default]
     Clear,
     /// One colour: sRGB, straight alpha.
@@ -34,26 +34,26 @@ pub enum Under<'a> {
     Pixels(&'a [u8]),
 }
 
-/// The layers beneath one row, topmost first.
+/// The layers under one row, topmost first.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Row<'a> {
-    /// Directly beneath the canvas.
+    /// Directly under the canvas.
     pub stroke: Option<Stroke<'a>>,
-    /// Beneath the stroke.
+    /// Under the stroke.
     pub shadow: Option<Shadow<'a>>,
-    /// Beneath all.
+    /// Under everything.
     pub background: Under<'a>,
 }
 
-/// Puts `layers` beneath `canvas`, a row of packed RGBA8.
+/// Composites `layers` under `canvas`, a row of packed RGBA8.
 ///
 /// # Panics
 /// When a layer has fewer pixels than the canvas.
 pub fn row(canvas: &mut [u8], layers: &Row<'_>) {
     let pixels = canvas.as_chunks_mut::<4>().0;
     let width = pixels.len();
-    // Asked for once a row: each time there is a look whether the table has been made.
-    let (linear, encoded) = (linear_table(), encoded_table());
+    // Once a row: each access checks whether the table is initialised.
+    let (linear, encoded) = (exact_linear_of_encoded8(), encoded8_of_linear16());
     let light = |color: [u8; 3]| color.map(|value| linear[usize::from(value)]);
     let strokes = layers.stroke.map(|stroke| (&stroke.coverage[..width], light(stroke.color)));
     let shadows = layers.shadow.map(|shadow| (&shadow.coverage[..width], light(shadow.color), shadow.opacity));
@@ -82,47 +82,47 @@ pub fn row(canvas: &mut [u8], layers: &Row<'_>) {
             }
         }
         let [red, green, blue, alpha] = *pixel;
-        let mut pile = Pile { sum: [0.0; 3], rest: 1.0 };
-        pile.add(light([red, green, blue]), f32::from(alpha) / 255.0);
+        let mut accumulated = Accumulator { sum: [0.0; 3], transmittance: 1.0 };
+        accumulated.add(light([red, green, blue]), f32::from(alpha) / 255.0);
         if let Some((_, color)) = strokes {
-            pile.add(color, f32::from(stroke) / 255.0);
+            accumulated.add(color, f32::from(stroke) / 255.0);
         }
         if let Some((_, color, _)) = shadows {
-            pile.add(color, shadow);
+            accumulated.add(color, shadow);
         }
         if background[3] > 0 {
             let [red, green, blue, alpha] = background;
-            pile.add(light([red, green, blue]), f32::from(alpha) / 255.0);
+            accumulated.add(light([red, green, blue]), f32::from(alpha) / 255.0);
         }
-        *pixel = pile.finished(encoded);
+        *pixel = accumulated.finished(encoded);
     }
 }
 
-/// Without the colour of what does not cover.
+/// The pixel, with its colour zeroed under alpha 0.
 fn visible(pixel: [u8; 4]) -> [u8; 4] {
     if pixel[3] == 0 { [0; 4] } else { pixel }
 }
 
-/// One pixel's layers so far.
-struct Pile {
+/// The layers of one pixel composited so far.
+struct Accumulator {
     /// Premultiplied linear light.
     sum: [f32; 3],
-    /// What still comes through.
-    rest: f32,
+    /// Transmittance of the layers so far: the share of the next one that shows.
+    transmittance: f32,
 }
 
-impl Pile {
+impl Accumulator {
     fn add(&mut self, color: [f32; 3], coverage: f32) {
-        let share = self.rest * coverage;
+        let share = self.transmittance * coverage;
         for (sum, color) in self.sum.iter_mut().zip(color) {
             *sum += share * color;
         }
-        // Exactly 0 under a layer that covers all.
-        self.rest -= share;
+        // Exactly 0 under an opaque layer.
+        self.transmittance -= share;
     }
 
     fn finished(self, encoded: &[u8; 65536]) -> [u8; 4] {
-        let alpha = 1.0 - self.rest;
+        let alpha = 1.0 - self.transmittance;
         let coverage = byte(alpha);
         if coverage == 0 {
             return [0; 4];
@@ -136,7 +136,7 @@ impl Pile {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::srgb::encoded;
+    use crate::srgb::encoded_of_linear;
 
     fn noise(seed: u32) -> [u8; 4] {
         let hash = (seed ^ 0x9E37_79B9).wrapping_mul(0x85EB_CA6B);
@@ -151,7 +151,7 @@ mod tests {
 
     /// One pixel by the formula, in f64.
     fn by_the_formula(pixel: [u8; 4], layers: &[([u8; 3], f64)]) -> [f64; 4] {
-        let linear = |value: u8| f64::from(linear_table()[usize::from(value)]);
+        let linear = |value: u8| f64::from(exact_linear_of_encoded8()[usize::from(value)]);
         let mut alpha = f64::from(pixel[3]) / 255.0;
         let mut sum = [0, 1, 2].map(|channel| linear(pixel[channel]) * alpha);
         for (color, coverage) in layers {
@@ -160,12 +160,12 @@ mod tests {
             }
             alpha += (1.0 - alpha) * coverage;
         }
-        let [red, green, blue] = sum.map(|value| 255.0 * f64::from(encoded((value / alpha) as f32)));
+        let [red, green, blue] = sum.map(|value| 255.0 * f64::from(encoded_of_linear((value / alpha) as f32)));
         [red, green, blue, 255.0 * alpha]
     }
 
     #[test]
-    fn a_full_pixel_stays_bit_for_bit() {
+    fn an_opaque_pixel_stays_bit_for_bit() {
         let mut canvas: Vec<u8> = (0..200).flat_map(|at| [noise(at)[0], noise(at)[1], noise(at)[2], 255]).collect();
         let before = canvas.clone();
         let (coverage, shade) = (vec![255; 200], vec![1.0; 200]);
@@ -176,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn nothing_beneath_changes_nothing_that_can_be_seen() {
+    fn transparent_layers_change_no_visible_pixel() {
         let mut canvas: Vec<u8> = (0..2000).flat_map(noise).collect();
         let before = canvas.clone();
         let (coverage, shade) = (vec![0; 2000], vec![0.0; 2000]);
@@ -189,7 +189,7 @@ mod tests {
     }
 
     #[test]
-    fn a_background_comes_through_exactly_where_nothing_covers() {
+    fn the_background_is_exact_where_the_canvas_is_transparent() {
         for color in (0..500).map(noise) {
             assert_eq!(under([1, 2, 3, 0], Under::Color(color)), visible(color));
             assert_eq!(under([1, 2, 3, 0], Under::Pixels(&color)), visible(color));
@@ -197,14 +197,14 @@ mod tests {
     }
 
     #[test]
-    fn light_is_mixed_not_its_code() {
+    fn linear_light_is_mixed_not_encoded_values() {
         // Half white over black: half the light is 188, not 128.
         let mixed = under([255, 255, 255, 128], Under::Color([0, 0, 0, 255]));
         assert_eq!(mixed, [188, 188, 188, 255]);
     }
 
     #[test]
-    fn every_pile_of_layers_is_the_formulas_to_the_nearest_step() {
+    fn every_stack_of_layers_matches_the_formula_to_the_nearest_step() {
         for at in 0..20_000 {
             let [pixel, stroke, shadow, behind] = [0, 1, 2, 3].map(|layer| noise(4 * at + layer));
             let opacity = f32::from(noise(at)[2]) / 255.0;
@@ -227,13 +227,13 @@ mod tests {
             row(&mut canvas, &layers);
             for (actual, expected) in canvas.iter().zip(expected) {
                 let off = (f64::from(*actual) - expected).abs();
-                assert!(off < 0.53, "pixel {at}: {canvas:?}, which is {off} off");
+                assert!(off < 0.53, "pixel {at}: {canvas:?}, off by {off}");
             }
         }
     }
 
     #[test]
-    fn an_opaque_background_leaves_no_hole() {
+    fn an_opaque_background_makes_every_pixel_opaque() {
         for alpha in 0..=255 {
             let pixel = under([200, 100, 50, alpha], Under::Color([20, 220, 120, 255]));
             assert_eq!(pixel[3], 255);

@@ -1,21 +1,21 @@
-//! The network "fgnet" on the CPU kernels: one picture's floats in, one mask out.
+//! The segmentation network "fgnet" on the CPU kernels: one picture's floats in, one mask out.
 //!
 //! An encoder of inverted residuals down to 1/32 of the side, context by dilated convolutions and a global mean, then
 //! a light pyramid back up: at each scale the coarser features, doubled, are added to the encoder's, and refined. The
-//! last two doublings are pixel shuffles, so nothing wide is ever computed at full resolution.
+//! last two doublings are pixel shuffles, so no wide activation is ever computed at full resolution.
 
 use backdrop_kernels::conv::{
     Activation, Dense, Depthwise, Filter, Head, InvertedResidual, Isa, Plane, Residual, Separable, Shape, ShuffledPair,
     add_channels_relu, global_average,
 };
 
-use super::pack::Packer;
-use super::weights::architecture::fgnet::{self, CONTEXT_DILATIONS, DECODER, STEM, TAPS};
-use super::weights::{Weights, WeightsError};
+use crate::model::pack::Packer;
+use crate::model::weights::architecture::fgnet::{self, CONTEXT_DILATIONS, DECODER, STEM, TAPS};
+use crate::model::weights::{Weights, WeightsError};
 
-/// The network, packed for one instruction set. Shared by all threads; what changes is in an [`Arena`].
+/// The network, packed for one instruction set. Shared by all threads; activations are in an [`Arena`].
 #[derive(Debug)]
-pub struct FgNet {
+pub(super) struct FgNet {
     side: usize,
     encoder: Vec<EncoderBlock>,
     in5: Dense,
@@ -34,12 +34,12 @@ pub struct FgNet {
     head: Head,
 }
 
-/// All activations of one picture: allocated once, used again and again.
+/// All activations of one picture: allocated once, then reused.
 #[derive(Debug)]
-pub struct Arena {
+pub(super) struct Arena {
     /// The network's input: side × side × 3, with one pixel of padding.
     input: Plane,
-    /// The expanded plane of the block at work, where it is small enough to be stored.
+    /// The expanded plane of the current block, where it is small enough to be stored.
     expanded: Plane,
     /// The encoder blocks' results.
     encoder: Vec<Plane>,
@@ -58,7 +58,7 @@ pub struct Arena {
     refined1: Plane,
 }
 
-/// The convolutions of this network, whose names end as training knew them.
+/// Reads the convolutions of this network, whose names end in `.conv` as in training.
 struct Convolutions<'a>(Packer<'a>);
 
 impl<'a> Convolutions<'a> {
@@ -91,7 +91,7 @@ impl FgNet {
     ///
     /// # Panics
     /// When this machine does not have `isa`.
-    pub fn new(weights: &Weights, isa: Isa) -> Result<Self, WeightsError> {
+    pub(super) fn new(weights: &Weights, isa: Isa) -> Result<Self, WeightsError> {
         let side = weights.card().input_side()?;
         let pack = Convolutions(Packer { isa, weights });
         let mut encoder = Vec::new();
@@ -143,14 +143,12 @@ impl FgNet {
     }
 
     /// Side of the square input and of the mask.
-    #[must_use]
-    pub const fn side(&self) -> usize {
+    pub(super) const fn side(&self) -> usize {
         self.side
     }
 
     /// Working memory for one picture.
-    #[must_use]
-    pub fn arena(&self) -> Arena {
+    pub(super) fn arena(&self) -> Arena {
         let side = self.side;
         let [c1, c2, c3, c4, c5] = DECODER;
         let plane = |scale: usize, channels: usize, pad: usize| {
@@ -185,7 +183,7 @@ impl FgNet {
     ///
     /// # Panics
     /// When the arena is another network's or `mask` has another length.
-    pub fn run(&self, arena: &mut Arena, mask: &mut [f32]) {
+    pub(super) fn run(&self, arena: &mut Arena, mask: &mut [f32]) {
         for (index, block) in self.encoder.iter().enumerate() {
             let (before, after) = arena.encoder.split_at_mut(index);
             block.run(before.last().unwrap_or(&arena.input), &mut arena.expanded, &mut after[0]);
@@ -220,7 +218,7 @@ impl FgNet {
 
 impl Arena {
     /// The input with its padding, to be filled: side rows of side + 2 pixels of 3 values.
-    pub fn input_mut(&mut self) -> &mut [f32] {
+    pub(super) fn input_mut(&mut self) -> &mut [f32] {
         self.input.data_mut()
     }
 }

@@ -1,4 +1,4 @@
-//! The network "restore" on the CPU kernels: an aligned face in, what has to be added to it out.
+//! The face restoration network "restore" on the CPU kernels: an aligned face in, the residual to add to it out.
 
 use std::sync::{Mutex, PoisonError};
 
@@ -12,13 +12,13 @@ use super::weights::{Weights, WeightsError};
 
 /// The network, packed for one instruction set.
 #[derive(Debug)]
-pub(super) struct RestoreNet {
+pub(super) struct CpuRestorer {
     /// From the whole face to 1/2, 1/4 and 1/8 of its side.
     encoder: [Stage; 3],
     /// Back to 1/4, then 1/2.
     decoder: [Fusion; 2],
     out: Dense,
-    /// Working memory that no face is using. There is never more than faces were in work at the same time.
+    /// Working memory of no current face. At most as many as faces were processed at the same time.
     idle: Mutex<Vec<Arena>>,
 }
 
@@ -29,7 +29,7 @@ struct Stage {
     pairs: Vec<Pair>,
 }
 
-/// Doubles the side of the coarser level, adds it to what the encoder had there, then refines.
+/// Doubles the side of the coarser level, adds it to the encoder's output at that scale, then refines.
 #[derive(Debug)]
 struct Fusion {
     lateral: Dense,
@@ -95,7 +95,7 @@ impl Arena {
     }
 }
 
-impl RestoreNet {
+impl CpuRestorer {
     /// Packs `weights` for `isa`.
     ///
     /// # Errors
@@ -133,7 +133,7 @@ impl RestoreNet {
         })
     }
 
-    /// What has to be added to `face`, `FACE_SIDE` rows of `FACE_SIDE` pixels.
+    /// The residual to add to `face`, `FACE_SIDE` rows of `FACE_SIDE` pixels.
     ///
     /// # Panics
     /// When there are more or fewer.
@@ -172,7 +172,7 @@ impl RestoreNet {
     }
 }
 
-/// Twelve channels become two by two pixels of three (PyTorch's order: channel `4 · colour + 2 · row + column`).
+/// Pixel shuffle: twelve channels become two by two pixels of three (PyTorch's order: channel `4 · colour + 2 · row + column`).
 fn shuffled(plane: &Plane) -> Vec<[f32; 3]> {
     let Shape { width, .. } = plane.shape();
     let mut pixels = Vec::with_capacity(4 * plane.shape().len() / 12);
@@ -198,15 +198,15 @@ mod tests {
     }
 
     #[test]
-    fn the_number_of_threads_and_used_memory_change_nothing() {
+    fn results_do_not_depend_on_threads_or_reused_memory() {
         for isa in Isa::ALL.into_iter().filter(|isa| isa.is_available()) {
-            let net = RestoreNet::new(&Weights::built_in(BuiltIn::Restore), isa).expect("the embedded weights");
+            let net = CpuRestorer::new(&Weights::built_in(BuiltIn::Restore), isa).expect("the embedded weights");
             let run = |threads: usize, face: &[[f32; 3]]| {
                 let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().expect("a thread pool");
                 pool.install(|| net.run(face))
             };
             let alone = run(1, &face());
-            assert!(run(2, &vec![[0.2; 3]; FACE_SIDE * FACE_SIDE]) != alone, "every face is answered alike");
+            assert!(run(2, &vec![[0.2; 3]; FACE_SIDE * FACE_SIDE]) != alone, "every face gives the same residual");
             assert!([2, 5].into_iter().all(|threads| run(threads, &face()) == alone), "{isa}");
         }
     }
@@ -223,7 +223,7 @@ mod tests {
     #[test]
     fn weights_of_another_network_are_refused() {
         for which in BuiltIn::ALL {
-            let packed = RestoreNet::new(&Weights::built_in(which), Isa::Portable);
+            let packed = CpuRestorer::new(&Weights::built_in(which), Isa::Portable);
             assert_eq!(packed.is_ok(), which == BuiltIn::Restore, "{which:?}");
         }
     }

@@ -1,4 +1,4 @@
-//! The network on a GPU: packed pictures go up once, masks come down, and nothing else crosses the border.
+//! Segmentation on a GPU: uploads packed pictures, resamples and segments them there, and downloads only the masks.
 
 use std::fmt;
 
@@ -8,17 +8,17 @@ use backdrop_kernels::model_input::gpu::model_input;
 use backdrop_kernels::parity;
 use burn::tensor::{Device, Tensor};
 
-use super::burn_net::BurnNet;
-use super::device::Adapter;
-use super::weights::Weights;
 use super::{CpuSegmenter, SegmentError, Segmenter};
 use crate::image::{Buffer, Frame, Mask, Size};
+use crate::model::burn_net::BurnNet;
+use crate::model::device::Adapter;
+use crate::model::weights::Weights;
 
-/// Batch sizes that are compiled and tuned for at start-up. Others are filled up to the next one, so that no shape
-/// is ever met for the first time under load.
+/// Batch sizes whose kernels are compiled and tuned at start-up. Others are padded to the next one, so that no shape is new
+/// under load.
 const BATCH_SIZES: [usize; 4] = [1, 2, 4, 8];
 
-/// Largest difference to the CPU's masks that is taken for rounding (parity with PyTorch is 2e-3 as well).
+/// Largest difference to the CPU's masks that counts as rounding (parity with PyTorch is 2e-3 as well).
 const TOLERANCE: f32 = 2e-3;
 
 /// The segmentation network on one adapter.
@@ -31,37 +31,42 @@ pub struct GpuSegmenter {
 }
 
 impl GpuSegmenter {
-    /// Brings up `adapter`, checks every kernel and the network there against the CPU, and warms the batch sizes up
-    /// to `max_batch`.
+    /// Opens `adapter`, compares the kernels that this network uses and the network itself there with the CPU, and warms up
+    /// the batch sizes up to `max_batch`.
     ///
     /// # Errors
-    /// [`SegmentError::Device`] when the adapter cannot be used, or computes something else than the CPU does.
+    /// [`SegmentError::Unusable`] when the adapter cannot be opened, or computes something else than the CPU does.
     pub fn start(adapter: &Adapter, weights: &Weights, max_batch: usize) -> Result<Self, SegmentError> {
-        let device = adapter.open().map_err(|error| SegmentError::Device(format!("{adapter}: {error}")))?;
-        parity::self_test(&device)
-            .map_err(|error| SegmentError::Device(format!("{adapter} failed its test: {error}")))?;
-        let side = weights.card().input_side().map_err(|error| SegmentError::Device(error.to_string()))?;
+        let device = adapter.open().map_err(|error| SegmentError::Unusable(format!("{adapter}: {error}")))?;
+        parity::self_test(&device, &[parity::MODEL_INPUT]).map_err(|error| failed_test(adapter, &error))?;
+        let side = weights.card().input_side().map_err(|error| SegmentError::Unusable(error.to_string()))?;
         let net = BurnNet::new(weights, &device);
         let mut segmenter = Self { model: weights.model(), adapter: adapter.clone(), device, net, side };
         segmenter.warm_up(weights, max_batch)?;
         Ok(segmenter)
     }
 
-    /// Segments a known picture in every batch size and compares all masks with the CPU's.
+    /// Segments a test picture in every batch size and compares all masks with the CPU's.
     fn warm_up(&mut self, weights: &Weights, max_batch: usize) -> Result<(), SegmentError> {
-        let frame = known_picture();
+        let frame = test_picture();
         let mut cpu =
-            CpuSegmenter::new(weights, Isa::detect()).map_err(|error| SegmentError::Device(error.to_string()))?;
+            CpuSegmenter::new(weights, Isa::detect()).map_err(|error| SegmentError::Unusable(error.to_string()))?;
         let expected = cpu.segment(&[&frame])?.remove(0);
         for size in BATCH_SIZES.into_iter().filter(|&size| size == 1 || size < 2 * max_batch) {
-            for mask in self.segment(&vec![&frame; size])? {
-                parity::compare(&expected.values, &mask.values, TOLERANCE).map_err(|error| {
-                    SegmentError::Device(format!("{} failed its test: network at batch {size}: {error}", self.adapter))
-                })?;
+            let adapter = self.adapter.clone();
+            let failed = |error: &str| failed_test(&adapter, &format!("network at batch {size}: {error}"));
+            let masks = self.segment(&vec![&frame; size]).map_err(|error| failed(&error.into_reason()))?;
+            for mask in masks {
+                parity::compare(&expected.values, &mask.values, TOLERANCE)
+                    .map_err(|error| failed(&error.to_string()))?;
             }
         }
         Ok(())
     }
+}
+
+fn failed_test(adapter: &Adapter, error: &str) -> SegmentError {
+    SegmentError::Unusable(format!("{adapter} failed its self-test: {error}"))
 }
 
 impl Segmenter for GpuSegmenter {
@@ -91,7 +96,7 @@ impl Segmenter for GpuSegmenter {
 }
 
 impl Drop for GpuSegmenter {
-    /// Gives the device's memory back, as far as its allocator does.
+    /// Releases the device's memory, as far as its allocator does.
     fn drop(&mut self) {
         self.device.memory_cleanup();
     }
@@ -105,30 +110,30 @@ impl fmt::Debug for GpuSegmenter {
 
 /// The masks of `inputs` (f32 `[side, side, 3]` each), one for each, in order.
 fn masks(net: &BurnNet, mut inputs: Vec<Tensor<3>>, side: usize) -> Result<Vec<Vec<f32>>, SegmentError> {
-    let wanted = inputs.len();
+    let count = inputs.len();
     let Some(last) = inputs.last().cloned() else { return Ok(Vec::new()) };
-    let size = BATCH_SIZES.into_iter().find(|&size| size >= wanted).unwrap_or(wanted);
+    let size = BATCH_SIZES.into_iter().find(|&size| size >= count).unwrap_or(count);
     inputs.resize(size, last);
-    // Channels stay innermost in memory, as convolutions on the GPU want them.
+    // Channels stay innermost in memory, the layout of convolutions on the GPU.
     let batch: Tensor<4> = Tensor::stack::<4>(inputs, 0).permute([0, 3, 1, 2]);
     let data = net.forward(batch).try_into_data().map_err(|error| SegmentError::Device(error.to_string()))?;
     let values: Vec<f32> = data.try_into_vec().map_err(|error| SegmentError::Device(error.to_string()))?;
-    let masks = values.chunks_exact(side * side).take(wanted).map(<[f32]>::to_vec);
+    let masks = values.chunks_exact(side * side).take(count).map(<[f32]>::to_vec);
     let masks: Vec<Vec<f32>> = masks.filter(|mask| is_written(mask)).collect();
-    if masks.len() < wanted {
-        return Err(SegmentError::Device("a mask came back unwritten".to_owned()));
+    if masks.len() < count {
+        return Err(SegmentError::Device("a mask was never written".to_owned()));
     }
     Ok(masks)
 }
 
-/// A kernel that died on the device's thread leaves zeros, which read back as success. The sigmoid of a finite number
-/// is never zero everywhere, nor anything but a number.
+/// Whether a mask was computed. A kernel that panicked on the device's thread leaves zeros, which read back as success; the
+/// sigmoid of finite numbers is finite and never zero everywhere.
 fn is_written(mask: &[f32]) -> bool {
     mask.iter().any(|&value| value != 0.0) && mask.iter().all(|value| value.is_finite())
 }
 
-/// A bright disc on a dark gradient: something for the network to find.
-fn known_picture() -> Frame {
+/// A bright disc on a dark gradient.
+fn test_picture() -> Frame {
     const SIDE: u32 = 500;
     let mut pixels = Vec::with_capacity(4 * (SIDE * SIDE) as usize);
     for y in 0..SIDE {
@@ -154,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn a_batch_that_is_filled_up_answers_for_its_own_pictures_in_order() {
+    fn a_padded_batch_returns_the_masks_of_its_own_pictures_in_order() {
         let net = BurnNet::new(&Weights::embedded(), &Device::flex());
         let shades = [0.3, 0.6, 0.9];
         let together = masks(&net, shades.map(input).into(), SIDE).expect("the host computes");
@@ -163,11 +168,11 @@ mod tests {
             let alone = masks(&net, vec![input(shade)], SIDE).expect("the host computes").remove(0);
             parity::compare(&alone, mask, 1e-5).expect("the same mask");
         }
-        assert!(parity::compare(&together[0], &together[2], 1e-5).is_err(), "the pictures cannot be told apart");
+        assert!(parity::compare(&together[0], &together[2], 1e-5).is_err(), "the pictures give the same mask");
     }
 
     #[test]
-    fn an_unwritten_mask_is_not_taken_for_an_empty_picture() {
+    fn an_unwritten_mask_is_an_error_and_not_an_empty_picture() {
         assert!(!is_written(&[0.0; 9]));
         assert!(!is_written(&[0.1, f32::NAN]));
         assert!(is_written(&[0.0, 1e-7]));

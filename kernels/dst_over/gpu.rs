@@ -1,4 +1,4 @@
-//! The GPU twin, over whole planes: one work item a pixel. It encodes with `pow`, not from a table.
+//! Destination over on the GPU, over whole planes: one work item a pixel. It encodes with `pow`, not from a table.
 
 use burn::backend::tensor::{FloatTensor, IntTensor};
 use burn::backend::{Backend, Dispatch, Flex, TensorMetadata, backend_extension};
@@ -9,9 +9,9 @@ use burn_cubecl::tensor::CubeTensor;
 use cubecl::prelude::*;
 
 use super::cpu::{Row, Shadow, Stroke, Under, row};
-use crate::device::{cover, empty_like, host_floats, host_int_tensor, host_words, scalar, table};
+use crate::device::{empty_like, host_floats, host_int_tensor, host_words, launch_grid, scalar, upload_table};
+use crate::srgb::exact_linear_of_encoded8;
 use crate::srgb::gpu::{byte, encoded, unit};
-use crate::srgb::linear_table;
 
 /// The colours of the layers that have only one, sRGB.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -20,7 +20,7 @@ pub struct Paint {
     pub stroke: [u8; 3],
     /// Of the shadow.
     pub shadow: [u8; 3],
-    /// What the shadow's coverage is multiplied by, 0..=1.
+    /// Factor of the shadow's coverage, 0..=1.
     pub opacity: f32,
 }
 
@@ -30,7 +30,7 @@ fn light(linear: &[f32], pixel: u32, shift: u32) -> f32 {
 }
 
 #[cube(launch)]
-fn beneath_kernel(
+fn dst_over_kernel(
     canvas: &[u32],
     stroke: &[u32],
     shadow: &[f32],
@@ -60,18 +60,18 @@ fn beneath_kernel(
     let mut result = above;
     let bare = stroke == 0 && shadow <= 0.0;
     if bare && above >> 24 == 0 {
-        // Colour that does not cover is none.
+        // Colour under alpha 0 is 0.
         result = select(under >> 24 == 0, 0u32, under);
     } else if above >> 24 < 255 && !(bare && under >> 24 == 0) {
         let of_canvas = f32::cast_from(above >> 24) / 255.0;
-        let mut rest = 1.0 - of_canvas;
-        let of_stroke = rest * (f32::cast_from(stroke) / 255.0);
-        rest -= of_stroke;
-        let of_shadow = rest * shadow;
-        rest -= of_shadow;
-        let of_background = rest * (f32::cast_from(under >> 24) / 255.0);
-        rest -= of_background;
-        let alpha = 1.0 - rest;
+        let mut transmittance = 1.0 - of_canvas;
+        let of_stroke = transmittance * (f32::cast_from(stroke) / 255.0);
+        transmittance -= of_stroke;
+        let of_shadow = transmittance * shadow;
+        transmittance -= of_shadow;
+        let of_background = transmittance * (f32::cast_from(under >> 24) / 255.0);
+        transmittance -= of_background;
+        let alpha = 1.0 - transmittance;
         let coverage = byte(unit(alpha));
         result = 0u32;
         if coverage > 0 {
@@ -91,11 +91,11 @@ fn beneath_kernel(
 
 /// The kernel as a burn operation.
 #[backend_extension(Flex, Cube, Fusion)]
-pub trait Beneath: Backend {
+pub trait DstOver: Backend {
     /// `canvas`: u32 `[H, W]`; `stroke`: u32, `shadow`: f32, `background`: u32, each `[H, W]`, or `[1, 1]` for the
     /// same everywhere. Returns u32 `[H, W]`.
     #[fusion(dtype = canvas, shape = canvas)]
-    fn beneath(
+    fn dst_over(
         canvas: IntTensor<Self>,
         stroke: IntTensor<Self>,
         shadow: FloatTensor<Self>,
@@ -104,8 +104,8 @@ pub trait Beneath: Backend {
     ) -> IntTensor<Self>;
 }
 
-impl Beneath for Flex {
-    fn beneath(
+impl DstOver for Flex {
+    fn dst_over(
         canvas: IntTensor<Self>,
         stroke: IntTensor<Self>,
         shadow: FloatTensor<Self>,
@@ -133,7 +133,7 @@ impl Beneath for Flex {
     }
 }
 
-/// A plane, or its one value as often as it stands for.
+/// A plane, or its single value repeated for every pixel.
 fn everywhere<T: Copy>(plane: Vec<T>, pixels: usize) -> Vec<T> {
     match plane[..] {
         [value] => vec![value; pixels],
@@ -141,8 +141,8 @@ fn everywhere<T: Copy>(plane: Vec<T>, pixels: usize) -> Vec<T> {
     }
 }
 
-impl Beneath for CubeBackend {
-    fn beneath(
+impl DstOver for CubeBackend {
+    fn dst_over(
         canvas: IntTensor<Self>,
         stroke: IntTensor<Self>,
         shadow: FloatTensor<Self>,
@@ -158,9 +158,9 @@ impl Beneath for CubeBackend {
         let packed = |[red, green, blue]: [u8; 3]| u32::from_le_bytes([red, green, blue, 255]);
         let steps = [step(&stroke), step(&shadow), step(&background)];
         let output = empty_like(&canvas, [height, width], DType::U32);
-        let linear = table(&canvas, linear_table());
-        let (count, dim) = cover(width, height);
-        beneath_kernel::launch(
+        let linear = upload_table(&canvas, exact_linear_of_encoded8());
+        let (count, dim) = launch_grid(width, height);
+        dst_over_kernel::launch(
             &output.client,
             count,
             dim,
@@ -183,14 +183,14 @@ impl Beneath for CubeBackend {
     }
 }
 
-/// Puts a stroke (u32, 0..=255), a shadow (f32, 0..=1) and a background (u32, packed RGBA8) beneath `canvas` (u32
-/// `[H, W]`, packed RGBA8), on the device that they lie on. Each is `[H, W]`, or `[1, 1]` for the same everywhere: 0 for
-/// a layer that there is not, a colour for a background without a picture.
+/// Composites a stroke (u32, 0..=255), a shadow (f32, 0..=1) and a background (u32, packed RGBA8) under `canvas` (u32
+/// `[H, W]`, packed RGBA8), on their device. Each is `[H, W]`, or `[1, 1]` for the same everywhere: 0 for an absent layer, a
+/// colour for a plain background.
 ///
 /// # Panics
 /// When a layer has neither of the two shapes.
 #[must_use]
-pub fn beneath(
+pub fn dst_over(
     canvas: Tensor<2, Int>,
     stroke: Tensor<2, Int>,
     shadow: Tensor<2>,
@@ -200,7 +200,7 @@ pub fn beneath(
     for layer in [stroke.dims(), shadow.dims(), background.dims()] {
         assert!(layer == canvas.dims() || layer == [1, 1], "a layer is as large as the canvas, or one value");
     }
-    Tensor::from_dispatch(<Dispatch as Beneath>::beneath(
+    Tensor::from_dispatch(<Dispatch as DstOver>::dst_over(
         canvas.into_dispatch(),
         stroke.into_dispatch(),
         shadow.into_dispatch(),

@@ -1,4 +1,4 @@
-//! What looks at a whole plane at once. The planes are small (12×12), so this runs on one thread.
+//! Global average pooling, and the sum of a plane with a pooled pixel. The planes are small (12×12): one thread.
 
 use super::Plane;
 

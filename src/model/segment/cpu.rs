@@ -1,4 +1,4 @@
-//! Segmentation on the CPU: frames in, masks out.
+//! Segmentation on the CPU: resamples each picture and runs the network on it, pictures of a batch in parallel.
 
 use std::sync::{Mutex, PoisonError};
 
@@ -7,17 +7,17 @@ use backdrop_kernels::model_input::cpu::model_input;
 use rayon::prelude::*;
 
 use super::fgnet_cpu::{Arena, FgNet};
-use super::weights::{Weights, WeightsError};
 use super::{SegmentError, Segmenter};
 use crate::image::{Frame, Mask, Size};
+use crate::model::weights::{Weights, WeightsError};
 
-/// The network on the CPU kernels. Runs on the rayon pool that calls it.
+/// The segmentation network on the CPU kernels. Parallel work runs on the calling thread's rayon pool.
 #[derive(Debug)]
 pub struct CpuSegmenter {
     network: FgNet,
     model: String,
     isa: Isa,
-    /// Arenas that no picture is using. There are never more than pictures that were in one batch at the same time.
+    /// Arenas of no current picture. At most as many as pictures were processed at the same time.
     arenas: Mutex<Vec<Arena>>,
 }
 
@@ -60,7 +60,7 @@ impl Segmenter for CpuSegmenter {
         if frames.iter().any(|frame| frame.size().area() == 0) {
             return Err(SegmentError::Device("a frame without pixels".to_owned()));
         }
-        // Pictures side by side, and rows inside each: a batch keeps many cores busy in the small middle of the
+        // Pictures in parallel, and rows inside each: a batch keeps many cores busy in the small middle of the
         // network, and a single picture still uses them all.
         Ok(frames.par_iter().map(|frame| self.segment_one(frame)).collect())
     }

@@ -1,18 +1,18 @@
-//! A few `f32` side by side, for kernels that the compiler shall turn into vector instructions.
+//! Eight `f32` as one value, which the compiler turns into vector instructions.
 
 use std::ops::{Add, Div, Mul, Sub};
 
-/// Values that are worked on together.
+/// Values in an [`F32x8`].
 pub(crate) const LANES: usize = 8;
 
 #[derive(Clone, Copy)]
-pub(crate) struct Lanes(pub(crate) [f32; LANES]);
+pub(crate) struct F32x8(pub(crate) [f32; LANES]);
 
-impl Lanes {
+impl F32x8 {
     pub(crate) const ZERO: Self = Self([0.0; LANES]);
 
     #[inline(always)]
-    pub(crate) fn all(value: f32) -> Self {
+    pub(crate) fn splat(value: f32) -> Self {
         Self([value; LANES])
     }
 
@@ -51,7 +51,7 @@ impl Lanes {
 
 macro_rules! lanewise {
     ($trait:ident, $name:ident, $op:tt) => {
-        impl $trait for Lanes {
+        impl $trait for F32x8 {
             type Output = Self;
             #[inline(always)]
             fn $name(mut self, other: Self) -> Self {

@@ -1,20 +1,20 @@
-//! Colours as if nothing were transparent: what the network is shown of a picture with soft edges.
+//! Alpha bleeding: extends the colours of visible pixels into transparent ones, for the network's input.
 
 use backdrop_kernels::conv::Tile;
 
-use super::{Picture, SIGHT};
+use super::bicubic;
+use super::picture::{Picture, WEIGHT_RADIUS};
+use crate::model::weights::architecture::upscale::RECEPTIVE_RADIUS;
 
-/// A pixel without alpha takes the mean of the colours up to so far away. All that a visible pixel's enlargement
-/// depends on is nearer: the network's reach, and that of bicubic beyond the last visible pixel.
-const REACH: usize = SIGHT + super::bicubic::REACH;
+/// A pixel without alpha takes the mean colour of the pixels up to this many away. All pixels that a visible pixel's result
+/// depends on are nearer: the network's receptive field, and that of bicubic beyond the last visible pixel.
+const MEAN_RADIUS: usize = RECEPTIVE_RADIUS + bicubic::REACH;
 
-/// A pixel's colour counts by its share of the highest alpha up to so far away. What is half clear all around keeps its
-/// colours; the thin end of an edge takes those beside it, because there bytes hardly tell them.
-pub(super) const TRUST: usize = 2;
-
-/// The colours of a tile and [`SIGHT`] pixels around it, as far as the picture goes. A function of the picture: how it
-/// is cut into tiles makes no difference, because all sums are of whole numbers.
-pub(super) struct Solid {
+/// The colours of a tile and [`RECEPTIVE_RADIUS`] pixels around it, clipped to the picture. A pixel's own colour is weighted
+/// by its alpha as a share of the highest alpha around it ([`WEIGHT_RADIUS`]): a uniformly half transparent region keeps its
+/// colours, the faint end of an edge takes those around it, because eight bits barely represent its own. The result does
+/// not depend on the tiling, because all sums are of whole numbers.
+pub(super) struct OpaqueColours {
     left: usize,
     top: usize,
     width: usize,
@@ -26,28 +26,30 @@ pub(super) struct Solid {
 /// Sums over pixels: red, green and blue times alpha, and alpha.
 type Sums = [u32; 4];
 
-impl Solid {
+impl OpaqueColours {
     pub(super) fn new(picture: &Picture<'_>, tile: Tile) -> Self {
         let [columns, rows] = picture.extent;
-        let (left, top) = (tile.left.saturating_sub(SIGHT), tile.top.saturating_sub(SIGHT));
-        let (right, bottom) =
-            ((tile.left + tile.width + SIGHT).min(columns), (tile.top + tile.height + SIGHT).min(rows));
+        let (left, top) = (tile.left.saturating_sub(RECEPTIVE_RADIUS), tile.top.saturating_sub(RECEPTIVE_RADIUS));
+        let (right, bottom) = (
+            (tile.left + tile.width + RECEPTIVE_RADIUS).min(columns),
+            (tile.top + tile.height + RECEPTIVE_RADIUS).min(rows),
+        );
         let (width, height) = (right - left, bottom - top);
         // The columns under the windows, and the sums over the rows under them.
-        let (first, end) = (left.saturating_sub(REACH), (right + REACH).min(columns));
+        let (first, end) = (left.saturating_sub(MEAN_RADIUS), (right + MEAN_RADIUS).min(columns));
         let mut sums: Vec<Sums> = vec![[0; 4]; end - first];
         let mut colours = Vec::with_capacity(width * height);
-        let (mut added, mut dropped) = (top.saturating_sub(REACH), top.saturating_sub(REACH));
+        let (mut added, mut dropped) = (top.saturating_sub(MEAN_RADIUS), top.saturating_sub(MEAN_RADIUS));
         for y in top..bottom {
-            while added < (y + REACH + 1).min(rows) {
+            while added < (y + MEAN_RADIUS + 1).min(rows) {
                 change(&mut sums, &picture.row(added)[first..end], u32::wrapping_add);
                 added += 1;
             }
-            while dropped + REACH < y {
+            while dropped + MEAN_RADIUS < y {
                 change(&mut sums, &picture.row(dropped)[first..end], u32::wrapping_sub);
                 dropped += 1;
             }
-            // Over all columns up to each.
+            // Prefix sums over the columns.
             let mut before: Vec<Sums> = Vec::with_capacity(sums.len() + 1);
             let mut total = [0; 4];
             before.push(total);
@@ -57,16 +59,16 @@ impl Solid {
             }));
             let highest = highest_alphas(picture, y, left..right);
             for (x, highest) in (left..right).zip(highest) {
-                let (from, to) = (x.saturating_sub(REACH).max(first), (x + REACH + 1).min(end));
+                let (from, to) = (x.saturating_sub(MEAN_RADIUS).max(first), (x + MEAN_RADIUS + 1).min(end));
                 let around: Sums =
                     std::array::from_fn(|channel| before[to - first][channel] - before[from - first][channel]);
-                colours.push(solid(picture.row(y)[x], highest, around));
+                colours.push(opaque_colour(picture.row(y)[x], highest, around));
             }
         }
         Self { left, top, width, height, colours }
     }
 
-    /// The colour of a pixel that the tile sees. Outside the picture its border goes on.
+    /// The colour of a pixel that the tile reads. Outside the picture the border is repeated.
     pub(super) fn colour(&self, y: isize, x: isize) -> [f32; 3] {
         let inside =
             |at: isize, first: usize, extent: usize| (at - first as isize).clamp(0, extent as isize - 1) as usize;
@@ -74,7 +76,7 @@ impl Solid {
     }
 }
 
-/// Adds a row to the sums, or takes it away.
+/// Adds a row to the sums, or subtracts it.
 fn change(sums: &mut [Sums], row: &[[u8; 4]], by: fn(u32, u32) -> u32) {
     for (sum, &[red, green, blue, alpha]) in sums.iter_mut().zip(row) {
         let alpha = u32::from(alpha);
@@ -83,17 +85,17 @@ fn change(sums: &mut [Sums], row: &[[u8; 4]], by: fn(u32, u32) -> u32) {
     }
 }
 
-/// For each of these columns the highest alpha up to [`TRUST`] pixels away from row `y`.
+/// For each of these columns the highest alpha up to [`WEIGHT_RADIUS`] pixels away from row `y`.
 fn highest_alphas(picture: &Picture<'_>, y: usize, columns: std::ops::Range<usize>) -> Vec<u8> {
     let [width, height] = picture.extent;
-    let rows = y.saturating_sub(TRUST)..(y + TRUST + 1).min(height);
-    let near = |x: usize| x.saturating_sub(TRUST)..(x + TRUST + 1).min(width);
+    let rows = y.saturating_sub(WEIGHT_RADIUS)..(y + WEIGHT_RADIUS + 1).min(height);
+    let near = |x: usize| x.saturating_sub(WEIGHT_RADIUS)..(x + WEIGHT_RADIUS + 1).min(width);
     let highest = |x: usize| rows.clone().flat_map(|y| &picture.row(y)[near(x)]).map(|pixel| pixel[3]).max();
     columns.map(|x| highest(x).unwrap_or(0)).collect()
 }
 
-/// A pixel's own colour as far as it counts, and the mean around it for the rest.
-fn solid([red, green, blue, alpha]: [u8; 4], highest: u8, [sums @ .., weight]: Sums) -> [f32; 3] {
+/// A pixel's own colour by its weight, and the mean colour around it for the rest.
+fn opaque_colour([red, green, blue, alpha]: [u8; 4], highest: u8, [sums @ .., weight]: Sums) -> [f32; 3] {
     let own = [red, green, blue].map(|value| f32::from(value) / 255.0);
     if alpha == highest && alpha > 0 {
         return own;

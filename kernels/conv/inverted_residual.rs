@@ -1,18 +1,20 @@
-//! Blocks that never store their widest activation: expand → depthwise → project, and depthwise → project.
+//! Fused inverted residuals (expand → depthwise → project) and depthwise-separable convolutions.
+//!
+//! Their widest activation is never stored.
 
 use super::dense::{Residual, RowJob, check_residual, residual_row};
 use super::scratch::{self, each_strip, rows_per_task};
 use super::{Dense, Depthwise, Plane, Shape};
 
-/// Pixels that go through depthwise and projection together: enough for one load of the projection's weights to
+/// Pixels processed by depthwise and projection together: enough for one load of the projection's weights to
 /// serve several tiles.
 const GROUP_PIXELS: usize = 48;
 
 /// An expanded plane above this size goes through memory a strip at a time instead of as a whole.
 ///
 /// CPU time of the network on one core (AVX-512, 1 MB second-level cache): 18.3 ms if every plane is stored, 15.4 ms with
-/// this bound, 15.5 ms if none is. Small planes are stored because every strip computes the rows at its seams again,
-/// which costs more the more threads there are to cut for. Under Miri the bound is low enough for planes that it can fill.
+/// this bound, 15.5 ms if none is. Small planes are stored because every strip recomputes the rows at its seams, which
+/// costs more the more threads there are. Under Miri the bound is low enough for planes that it can fill.
 const STORED_BYTES: usize = if cfg!(miri) { 1 << 10 } else { 2 << 20 };
 
 /// `project(depthwise(x)) (+ residual)`: a depthwise-separable convolution.
@@ -26,10 +28,10 @@ impl Separable {
     /// `project` is a 1×1 convolution of the depthwise result.
     ///
     /// # Panics
-    /// When it is another, or the channels of the two do not meet.
+    /// When it is not, or the channels of the two differ.
     #[must_use]
     pub fn new(depthwise: Depthwise, project: Dense) -> Self {
-        assert!(project.is_pointwise(), "a projection that sees more than a pixel");
+        assert!(project.is_pointwise(), "the projection must be a 1×1 convolution");
         assert_eq!(depthwise.channels(), project.channels_in(), "projection of other channels");
         Self { depthwise, project }
     }
@@ -72,7 +74,7 @@ impl Separable {
         check_residual(residual, output);
     }
 
-    /// Rows that are taken together.
+    /// Rows processed together.
     fn group(&self, width: usize) -> usize {
         GROUP_PIXELS.div_ceil(width)
     }
@@ -88,7 +90,7 @@ impl Separable {
     /// # Safety
     /// Rows from `pixels` are padded by the depthwise kernel's reach; `strip` holds rows `at..at + count` of `shape`;
     /// `wide` holds `count` depthwise rows; `residual` was checked against `shape`.
-    #[expect(clippy::too_many_arguments, reason = "the two callers differ only in where input rows come from")]
+    #[expect(clippy::too_many_arguments, reason = "the two callers differ only in the source of the input rows")]
     unsafe fn run_group(
         &self,
         first: usize,
@@ -127,7 +129,7 @@ impl Separable {
 /// `project(depthwise(expand(x))) (+ x)`: MobileNetV2's inverted residual. `expand` may be any dense convolution.
 ///
 /// Sandler et al., "MobileNetV2: Inverted Residuals and Linear Bottlenecks", CVPR 2018. The expanded plane is the
-/// widest of the network by far (14 MB at 192² × 96), so it is made a few rows at a time where it would not stay in
+/// widest of the network by far (14 MB at 192² × 96), so it is computed a few rows at a time where it would not stay in
 /// the cache.
 #[derive(Debug)]
 pub struct InvertedResidual {
@@ -140,11 +142,11 @@ impl InvertedResidual {
     /// `residual`: whether the input is added to the result.
     ///
     /// # Panics
-    /// When the channels do not meet.
+    /// When the channels differ.
     #[must_use]
     pub fn new(expand: Dense, separable: Separable, residual: bool) -> Self {
         assert_eq!(expand.channels_out(), separable.depthwise.channels(), "expansion to other channels");
-        assert_eq!(separable.depthwise.dilation(), 1, "strips hold every row from the first to the last that is seen");
+        assert_eq!(separable.depthwise.dilation(), 1, "strips hold every row from the first to the last that is read");
         Self { expand, separable, residual }
     }
 
@@ -175,7 +177,7 @@ impl InvertedResidual {
         }
     }
 
-    /// Each task walks down its strip with a ring of the expanded rows that the depthwise kernel sees.
+    /// Each task walks down its strip with a ring buffer of the expanded rows that the depthwise kernel reads.
     fn run_strips(&self, input: &Plane, wide: Shape, residual: Residual<'_>, output: &mut Plane) {
         let shape = output.shape();
         self.expand.check_input(input.shape());

@@ -1,0 +1,72 @@
+//! Chooses the micro-kernels at run time: one table of function pointers for each instruction set.
+
+#![allow(
+    unsafe_op_in_unsafe_fn,
+    reason = "each wrapper only calls its generic kernel, whose contract is on the row types"
+)]
+
+use super::Isa;
+use super::micro_kernel::{self, DenseRow, DepthwiseRow};
+#[cfg(target_arch = "x86_64")]
+use super::simd::x86;
+use super::simd::{Portable, Simd};
+
+/// The micro-kernels, compiled for one instruction set.
+pub(super) struct Kernels {
+    /// Floats in a vector.
+    pub(super) lanes: usize,
+    /// One row of a dense convolution, for a block of one and of two vectors of output channels.
+    pub(super) dense_row: [unsafe fn(&DenseRow); 2],
+    /// One row of a depthwise convolution.
+    pub(super) depthwise_row: unsafe fn(&DepthwiseRow),
+    /// `1 / (1 + e^-x)`, in place.
+    pub(super) sigmoid: unsafe fn(&mut [f32]),
+}
+
+/// Compiles the micro-kernels for one vector type, in register tiles of `$pixels` pixels: as many as leave registers
+/// for the weights and one input.
+macro_rules! kernels {
+    ($lanes:ty, $pixels:literal $(, $feature:literal)?) => {{
+        $(#[target_feature(enable = $feature)])?
+        unsafe fn dense_row<const VECTORS: usize>(row: &DenseRow) {
+            micro_kernel::dense_row::<$lanes, $pixels, VECTORS>(row);
+        }
+        $(#[target_feature(enable = $feature)])?
+        unsafe fn depthwise_row(row: &DepthwiseRow) {
+            micro_kernel::depthwise_row::<$lanes, $pixels>(row);
+        }
+        $(#[target_feature(enable = $feature)])?
+        unsafe fn sigmoid(values: &mut [f32]) {
+            micro_kernel::sigmoid(values);
+        }
+        Kernels {
+            lanes: <$lanes as Simd>::LANES,
+            dense_row: [dense_row::<1>, dense_row::<2>],
+            depthwise_row,
+            sigmoid,
+        }
+    }};
+}
+
+static PORTABLE: Kernels = kernels!(Portable, 4);
+#[cfg(target_arch = "x86_64")]
+static AVX512: Kernels = kernels!(x86::Avx512, 12, "avx512f,avx512vl,avx512dq,avx512bw,fma");
+#[cfg(target_arch = "x86_64")]
+static AVX2: Kernels = kernels!(x86::Avx2, 6, "avx2,fma");
+
+/// The micro-kernels of `isa`.
+///
+/// # Panics
+/// When this machine does not have `isa`: its instructions would be undefined.
+pub(super) fn kernels(isa: Isa) -> &'static Kernels {
+    assert!(isa.is_available(), "this machine has no {isa}");
+    match isa {
+        #[cfg(target_arch = "x86_64")]
+        Isa::Avx512 => &AVX512,
+        #[cfg(target_arch = "x86_64")]
+        Isa::Avx2 => &AVX2,
+        #[cfg(not(target_arch = "x86_64"))]
+        Isa::Avx512 | Isa::Avx2 => &PORTABLE,
+        Isa::Portable => &PORTABLE,
+    }
+}

@@ -1,0 +1,146 @@
+//! The graphics adapters of this machine, and opening one as a burn device.
+
+use std::fmt;
+use std::sync::{Mutex, OnceLock, PoisonError};
+
+use backdrop_kernels::device::tune_briefly;
+use burn::tensor::wgpu::{WgpuBackend, wgpu};
+use burn::tensor::{Device, DeviceKind, read_sync};
+
+/// A graphics adapter of this machine, as listed by one graphics API.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Adapter {
+    /// The adapter's own name, such as `NVIDIA H200`.
+    pub name: String,
+    /// Its kind.
+    pub kind: AdapterKind,
+    /// The graphics API.
+    pub api: Api,
+    /// Its index among the adapters of its kind in this API.
+    pub index: usize,
+}
+
+/// The kind of an adapter, best first.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum AdapterKind {
+    /// A graphics card.
+    Discrete,
+    /// A GPU integrated with the processor.
+    Integrated,
+    /// A share of a GPU, passed through to a virtual machine.
+    Virtual,
+    /// An emulation on the processor.
+    Software,
+}
+
+/// A graphics API, best first. OpenGL is left out: its compute shaders lack what the kernels need.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Api {
+    /// Vulkan.
+    Vulkan,
+    /// Metal.
+    Metal,
+    /// DirectX 12.
+    Dx12,
+}
+
+impl Api {
+    const ALL: [Self; 3] = [Self::Vulkan, Self::Metal, Self::Dx12];
+
+    const fn wgpu(self) -> wgpu::Backends {
+        match self {
+            Self::Vulkan => wgpu::Backends::VULKAN,
+            Self::Metal => wgpu::Backends::METAL,
+            Self::Dx12 => wgpu::Backends::DX12,
+        }
+    }
+
+    const fn burn(self) -> WgpuBackend {
+        match self {
+            Self::Vulkan => WgpuBackend::Vulkan,
+            Self::Metal => WgpuBackend::Metal,
+            Self::Dx12 => WgpuBackend::Dx12,
+        }
+    }
+}
+
+impl fmt::Display for Adapter {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let kind = match self.kind {
+            AdapterKind::Discrete => "discrete",
+            AdapterKind::Integrated => "integrated",
+            AdapterKind::Virtual => "virtual",
+            AdapterKind::Software => "software",
+        };
+        write!(f, "{}, {kind}, {:?}", self.name, self.api)
+    }
+}
+
+impl Adapter {
+    /// The burn device on this adapter. The first call opens it; later ones share it, because a process can register an
+    /// adapter only once.
+    ///
+    /// # Errors
+    /// The graphics driver's error, in words.
+    pub fn open(&self) -> Result<Device, String> {
+        static OPEN: Mutex<Vec<(Adapter, Device)>> = Mutex::new(Vec::new());
+        let mut open = OPEN.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((_, device)) = open.iter().find(|(adapter, _)| adapter == self) {
+            return Ok(device.clone());
+        }
+        let kind = match self.kind {
+            AdapterKind::Discrete => DeviceKind::DiscreteGpu(self.index),
+            AdapterKind::Integrated => DeviceKind::IntegratedGpu(self.index),
+            AdapterKind::Virtual => DeviceKind::VirtualGpu(self.index),
+            AdapterKind::Software => DeviceKind::Cpu,
+        };
+        if self.kind == AdapterKind::Software {
+            tune_briefly();
+        }
+        let device = Device::wgpu_options()
+            .device_kind(kind)
+            .graphics_api(self.api.burn())
+            .init()
+            .map_err(|error| error.to_string())?;
+        open.push((self.clone(), device.clone()));
+        Ok(device)
+    }
+}
+
+/// The adapters of this machine, listed once.
+#[must_use]
+pub fn adapters() -> &'static [Adapter] {
+    static FOUND: OnceLock<(Vec<wgpu::Instance>, Vec<Adapter>)> = OnceLock::new();
+    // The instances are kept: some Vulkan loaders crash when one is dropped while another thread creates one.
+    &FOUND
+        .get_or_init(|| {
+            let mut instances = Vec::new();
+            let mut found = Vec::new();
+            for api in Api::ALL {
+                if !wgpu::Instance::enabled_backend_features().contains(api.wgpu()) {
+                    continue;
+                }
+                let instance = wgpu::Instance::new(wgpu::InstanceDescriptor {
+                    backends: api.wgpu(),
+                    ..wgpu::InstanceDescriptor::new_without_display_handle()
+                });
+                for adapter in read_sync(instance.enumerate_adapters(api.wgpu())) {
+                    let info = adapter.get_info();
+                    let kind = match info.device_type {
+                        wgpu::DeviceType::DiscreteGpu => AdapterKind::Discrete,
+                        wgpu::DeviceType::IntegratedGpu => AdapterKind::Integrated,
+                        wgpu::DeviceType::VirtualGpu => AdapterKind::Virtual,
+                        wgpu::DeviceType::Cpu => AdapterKind::Software,
+                        // burn cannot address these.
+                        wgpu::DeviceType::Other => continue,
+                    };
+                    let same = |other: &&Adapter| other.kind == kind && other.api == api;
+                    let index = found.iter().filter(same).count();
+                    found.push(Adapter { name: info.name, kind, api, index });
+                }
+                instances.push(instance);
+            }
+            (instances, found)
+        })
+        .1
+}

@@ -1,0 +1,359 @@
+//! Loads the networks on the selected device, with the fallback of `auto` from a GPU that cannot be used to the CPU.
+//!
+//! Under `auto` a GPU that cannot be opened or fails its self-test is replaced by the CPU until the program ends, with one
+//! warning. A GPU that was configured by `gpu` or by name is never replaced: its failure is the error.
+
+use std::fmt;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use backdrop_kernels::conv::Isa;
+
+use super::choice::{DeviceChoice, DeviceError};
+use super::select::{SelectedDevice, select};
+use crate::image::{Face, Frame};
+use crate::model::weights::Weights;
+use crate::model::{CpuRetoucher, CpuSegmenter, FaceCrop, Factor, Retoucher, SegmentError, Segmenter};
+use crate::telemetry::panic_message;
+
+/// A GPU that can load the networks. A trait, so that tests can substitute one that fails.
+pub trait Gpu: fmt::Display + Send + Sync {
+    /// Loads the segmentation network and tests it, ready for batches of up to `max_batch`.
+    ///
+    /// # Errors
+    /// [`SegmentError::Unusable`] when the GPU cannot be opened or fails its self-test.
+    fn segmenter(&self, weights: &Weights, max_batch: usize) -> Result<Box<dyn Segmenter>, SegmentError>;
+
+    /// The auxiliary networks. Each is loaded and tested on first use, and fails with [`SegmentError::Unusable`] then.
+    fn retoucher(&self) -> Arc<dyn Retoucher>;
+}
+
+#[cfg(feature = "gpu")]
+impl Gpu for super::adapter::Adapter {
+    fn segmenter(&self, weights: &Weights, max_batch: usize) -> Result<Box<dyn Segmenter>, SegmentError> {
+        Ok(Box::new(crate::model::GpuSegmenter::start(self, weights, max_batch)?))
+    }
+
+    fn retoucher(&self) -> Arc<dyn Retoucher> {
+        Arc::new(crate::model::GpuRetoucher::new(self))
+    }
+}
+
+/// The device that all networks of one engine run on. Clones share it.
+#[derive(Clone)]
+pub struct ActiveDevice(Arc<State>);
+
+struct State {
+    gpu: Option<Arc<dyn Gpu>>,
+    /// Whether a GPU that cannot be used is replaced by the CPU: under `auto`.
+    falls_back: bool,
+    /// Whether the segmentation network did fall back, and the others with it.
+    fell_back: AtomicBool,
+}
+
+impl ActiveDevice {
+    /// The device selected for `choice`.
+    ///
+    /// # Errors
+    /// [`DeviceError`] when an explicitly configured device is not there.
+    pub fn select(choice: &DeviceChoice) -> Result<Self, DeviceError> {
+        match select(choice)? {
+            SelectedDevice::Cpu => Ok(Self::new(choice, None)),
+            #[cfg(feature = "gpu")]
+            SelectedDevice::Gpu(adapter) => Ok(Self::new(choice, Some(Arc::new(adapter)))),
+        }
+    }
+
+    /// `gpu`, or the CPU if there is none, as the device selected for `choice`.
+    #[must_use]
+    pub fn new(choice: &DeviceChoice, gpu: Option<Arc<dyn Gpu>>) -> Self {
+        let falls_back = *choice == DeviceChoice::Auto;
+        Self(Arc::new(State { gpu, falls_back, fell_back: AtomicBool::new(false) }))
+    }
+
+    /// The GPU, unless there is none or the networks fell back to the CPU.
+    fn gpu(&self) -> Option<&Arc<dyn Gpu>> {
+        self.0.gpu.as_ref().filter(|_| !self.0.fell_back.load(Ordering::Relaxed))
+    }
+
+    /// Loads the segmentation network, ready for batches of up to `max_batch`. The CPU needs no warm-up.
+    ///
+    /// # Errors
+    /// [`SegmentError`] when the device cannot be used and there is no fallback.
+    pub fn segmenter(&self, weights: &Weights, max_batch: usize) -> Result<Box<dyn Segmenter>, SegmentError> {
+        let Some(gpu) = self.gpu() else { return cpu_segmenter(weights) };
+        // A driver's error may be a panic in burn.
+        let loaded = catch_unwind(AssertUnwindSafe(|| gpu.segmenter(weights, max_batch))).unwrap_or_else(|panic| {
+            Err(SegmentError::Unusable(format!("{gpu}: loading panicked: {}", panic_message(&*panic))))
+        });
+        match loaded {
+            Err(error) if self.0.falls_back => {
+                if !self.0.fell_back.swap(true, Ordering::Relaxed) {
+                    let reason = error.into_reason();
+                    tracing::warn!(reason, "the GPU cannot be used; all networks run on the CPU until the next start");
+                }
+                cpu_segmenter(weights)
+            }
+            loaded => loaded,
+        }
+    }
+
+    /// The auxiliary networks.
+    #[must_use]
+    pub fn retoucher(&self) -> Arc<dyn Retoucher> {
+        match self.gpu() {
+            None => Arc::new(CpuRetoucher::default()),
+            Some(gpu) => Arc::new(ActiveRetoucher {
+                device: self.clone(),
+                gpu: gpu.retoucher(),
+                cpu: CpuRetoucher::default(),
+                failed: AtomicBool::new(false),
+            }),
+        }
+    }
+}
+
+impl fmt::Debug for ActiveDevice {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.gpu() {
+            Some(gpu) => write!(f, "ActiveDevice({gpu})"),
+            None => f.write_str("ActiveDevice(CPU)"),
+        }
+    }
+}
+
+fn cpu_segmenter(weights: &Weights) -> Result<Box<dyn Segmenter>, SegmentError> {
+    let segmenter = CpuSegmenter::new(weights, Isa::detect());
+    Ok(Box::new(segmenter.map_err(|error| SegmentError::Unusable(error.to_string()))?))
+}
+
+/// The auxiliary networks on the GPU, and on the CPU after a fallback.
+#[derive(Debug)]
+struct ActiveRetoucher {
+    device: ActiveDevice,
+    gpu: Arc<dyn Retoucher>,
+    cpu: CpuRetoucher,
+    /// Whether one of the networks could not be used on the GPU.
+    failed: AtomicBool,
+}
+
+impl ActiveRetoucher {
+    fn run<T>(&self, work: impl Fn(&dyn Retoucher) -> Result<T, SegmentError>) -> Result<T, SegmentError> {
+        let falls_back = self.device.0.falls_back;
+        if self.device.gpu().is_none() || (falls_back && self.failed.load(Ordering::Relaxed)) {
+            return work(&self.cpu);
+        }
+        match work(&*self.gpu) {
+            Err(SegmentError::Unusable(reason)) => {
+                let first = !self.failed.swap(true, Ordering::Relaxed);
+                if falls_back {
+                    if first {
+                        tracing::warn!(
+                            reason,
+                            "the GPU cannot be used for faces and upscaling; these networks run on the CPU"
+                        );
+                    }
+                    return work(&self.cpu);
+                }
+                if first {
+                    tracing::error!(reason, "requests that need this network fail until another device is configured");
+                }
+                Err(SegmentError::Unusable(reason))
+            }
+            done => done,
+        }
+    }
+}
+
+impl Retoucher for ActiveRetoucher {
+    fn faces(&self, frame: &Frame) -> Result<Vec<Face>, SegmentError> {
+        self.run(|retoucher| retoucher.faces(frame))
+    }
+
+    fn restoration(&self, face: &FaceCrop) -> Result<FaceCrop, SegmentError> {
+        self.run(|retoucher| retoucher.restoration(face))
+    }
+
+    fn enlarged(&self, frame: &Frame, by: Factor) -> Result<Frame, SegmentError> {
+        self.run(|retoucher| retoucher.enlarged(frame, by))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::image::{Buffer, Size};
+    use std::io::{self, Write};
+    use std::sync::atomic::AtomicUsize;
+    use std::sync::{Mutex, PoisonError};
+
+    /// A GPU that cannot be used.
+    #[derive(Debug, Default)]
+    struct Broken {
+        loads: AtomicUsize,
+        panics: bool,
+    }
+
+    impl fmt::Display for Broken {
+        fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("broken adapter")
+        }
+    }
+
+    impl Gpu for Broken {
+        fn segmenter(&self, _: &Weights, _: usize) -> Result<Box<dyn Segmenter>, SegmentError> {
+            self.loads.fetch_add(1, Ordering::Relaxed);
+            assert!(!self.panics, "the driver crashed");
+            Err(SegmentError::Unusable("broken adapter failed its self-test".to_owned()))
+        }
+
+        fn retoucher(&self) -> Arc<dyn Retoucher> {
+            Arc::new(BrokenRetoucher)
+        }
+    }
+
+    #[derive(Debug)]
+    struct BrokenRetoucher;
+
+    impl Retoucher for BrokenRetoucher {
+        fn faces(&self, _: &Frame) -> Result<Vec<Face>, SegmentError> {
+            Err(SegmentError::Unusable("broken adapter failed its self-test of the face network".to_owned()))
+        }
+
+        fn restoration(&self, _: &FaceCrop) -> Result<FaceCrop, SegmentError> {
+            Err(SegmentError::Device("out of memory".to_owned()))
+        }
+
+        fn enlarged(&self, frame: &Frame, _: Factor) -> Result<Frame, SegmentError> {
+            Ok(frame.clone())
+        }
+    }
+
+    /// The log lines that `work` writes on this thread.
+    fn logged(work: impl FnOnce()) -> String {
+        #[derive(Clone, Default)]
+        struct Sink(Arc<Mutex<Vec<u8>>>);
+        impl Write for Sink {
+            fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+                self.0.lock().unwrap_or_else(PoisonError::into_inner).write(bytes)
+            }
+
+            fn flush(&mut self) -> io::Result<()> {
+                Ok(())
+            }
+        }
+        let sink = Sink::default();
+        let writer = sink.clone();
+        let lines = tracing_subscriber::fmt().with_ansi(false).with_writer(move || writer.clone()).finish();
+        tracing::subscriber::with_default(lines, work);
+        let bytes = sink.0.lock().unwrap_or_else(PoisonError::into_inner).clone();
+        String::from_utf8(bytes).expect("the log is UTF-8")
+    }
+
+    fn device(choice: &DeviceChoice, gpu: &Arc<Broken>) -> ActiveDevice {
+        ActiveDevice::new(choice, Some(Arc::clone(gpu) as Arc<dyn Gpu>))
+    }
+
+    fn explicit() -> [DeviceChoice; 2] {
+        [DeviceChoice::Gpu, DeviceChoice::Named("broken".to_owned())]
+    }
+
+    fn picture() -> Frame {
+        Frame::new(Size::new(8, 8), Buffer::from(vec![128; 8 * 8 * 4]))
+    }
+
+    #[test]
+    fn auto_falls_back_to_the_cpu_with_one_warning() {
+        for panics in [false, true] {
+            let gpu = Arc::new(Broken { panics, ..Broken::default() });
+            let (device, weights) = (device(&DeviceChoice::Auto, &gpu), Weights::embedded());
+            let log = logged(|| {
+                for _ in 0..2 {
+                    let segmenter = device.segmenter(&weights, 1).expect("the CPU takes over");
+                    assert!(segmenter.device().starts_with("CPU ("), "{}", segmenter.device());
+                }
+            });
+            assert_eq!(log.matches("WARN").count(), 1, "{log}");
+            assert!(log.contains("all networks run on the CPU") && log.contains("broken adapter"), "{log}");
+            assert_eq!(gpu.loads.load(Ordering::Relaxed), 1, "a GPU that failed is not tried again");
+            assert_eq!(format!("{device:?}"), "ActiveDevice(CPU)");
+        }
+    }
+
+    #[test]
+    fn a_gpu_configured_explicitly_is_an_error_and_not_replaced() {
+        for choice in explicit() {
+            let gpu = Arc::new(Broken::default());
+            let (device, weights) = (device(&choice, &gpu), Weights::embedded());
+            for _ in 0..2 {
+                let error = device.segmenter(&weights, 1).err().expect("it is broken").to_string();
+                assert_eq!(error, "the device cannot be used: broken adapter failed its self-test", "{choice}");
+            }
+            assert_eq!(gpu.loads.load(Ordering::Relaxed), 2, "every load tries the configured GPU");
+        }
+    }
+
+    #[test]
+    fn the_retoucher_follows_the_segmenter_to_the_cpu() {
+        let device = device(&DeviceChoice::Auto, &Arc::default());
+        let retoucher = device.retoucher();
+        assert_eq!(retoucher.enlarged(&picture(), Factor::Two).expect("the GPU answers").size(), Size::new(8, 8));
+        device.segmenter(&Weights::embedded(), 1).expect("the CPU takes over");
+        assert_eq!(retoucher.enlarged(&picture(), Factor::Two).expect("the CPU answers").size(), Size::new(16, 16));
+        let log = logged(|| assert_eq!(retoucher.faces(&picture()).expect("the CPU answers"), []));
+        assert!(!log.contains("WARN"), "the segmenter has warned already: {log}");
+    }
+
+    #[test]
+    fn a_network_of_the_retoucher_that_fails_its_test_moves_it_to_the_cpu_under_auto() {
+        let retoucher = device(&DeviceChoice::Auto, &Arc::default()).retoucher();
+        let face = FaceCrop(Vec::new());
+        let failed = retoucher.restoration(&face).expect_err("the device is out of memory").to_string();
+        assert_eq!(failed, "the device failed: out of memory", "a failure of work is no reason to fall back");
+        let log = logged(|| {
+            for _ in 0..2 {
+                assert_eq!(retoucher.faces(&picture()).expect("the CPU answers"), []);
+            }
+        });
+        assert_eq!(log.matches("WARN").count(), 1, "{log}");
+        assert_eq!(retoucher.enlarged(&picture(), Factor::Two).expect("the CPU answers").size(), Size::new(16, 16));
+    }
+
+    #[test]
+    fn a_network_of_the_retoucher_that_fails_its_test_is_an_error_on_an_explicit_gpu() {
+        for choice in explicit() {
+            let retoucher = device(&choice, &Arc::default()).retoucher();
+            let log = logged(|| {
+                for _ in 0..2 {
+                    let error = retoucher.faces(&picture()).expect_err("it is broken");
+                    assert!(matches!(error, SegmentError::Unusable(_)), "{error}");
+                }
+            });
+            assert_eq!(log.matches("ERROR").count(), 1, "{log}");
+            assert_eq!(retoucher.enlarged(&picture(), Factor::Two).expect("the GPU answers").size(), Size::new(8, 8));
+        }
+    }
+
+    #[test]
+    fn the_cpu_is_used_without_a_gpu() {
+        for choice in [DeviceChoice::Auto, DeviceChoice::Cpu] {
+            let device = ActiveDevice::new(&choice, None);
+            let segmenter = device.segmenter(&Weights::embedded(), 1).expect("the CPU computes");
+            assert!(segmenter.device().starts_with("CPU ("), "{}", segmenter.device());
+            assert_eq!(device.retoucher().faces(&picture()).expect("the CPU computes"), []);
+        }
+    }
+
+    #[cfg(feature = "gpu")]
+    #[test]
+    fn an_adapter_that_cannot_be_opened_falls_back_under_auto_only() {
+        use crate::model::device::adapter::{Adapter, AdapterKind, Api};
+        let (name, kind, api) = ("absent".to_owned(), AdapterKind::Virtual, Api::Vulkan);
+        let gpu: Arc<dyn Gpu> = Arc::new(Adapter { name, kind, api, index: 9 });
+        let load = |choice| ActiveDevice::new(&choice, Some(Arc::clone(&gpu))).segmenter(&Weights::embedded(), 1);
+        let segmenter = load(DeviceChoice::Auto).expect("the CPU takes over");
+        assert!(segmenter.device().starts_with("CPU ("), "{}", segmenter.device());
+        assert!(matches!(load(DeviceChoice::Gpu).err(), Some(SegmentError::Unusable(_))));
+    }
+}

@@ -1,0 +1,13 @@
+//! The device that the networks run on: the setting, the selection of an adapter, and the fallback from a failing GPU.
+
+#[cfg(feature = "gpu")]
+mod adapter;
+mod choice;
+mod fallback;
+mod select;
+
+#[cfg(feature = "gpu")]
+pub use adapter::{Adapter, AdapterKind, adapters};
+pub use choice::{DeviceChoice, DeviceError};
+pub use fallback::{ActiveDevice, Gpu};
+pub use select::{SelectedDevice, select};

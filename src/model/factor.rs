@@ -1,0 +1,24 @@
+//! The factors that pictures can be upscaled by.
+
+/// How much larger an upscaled picture is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Factor {
+    /// Twice as wide and high.
+    Two,
+    /// Four times as wide and high.
+    Four,
+}
+
+impl Factor {
+    /// All of them, the smaller first.
+    pub const ALL: [Self; 2] = [Self::Two, Self::Four];
+
+    /// 2 or 4.
+    #[must_use]
+    pub const fn get(self) -> u32 {
+        match self {
+            Self::Two => 2,
+            Self::Four => 4,
+        }
+    }
+}

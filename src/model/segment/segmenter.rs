@@ -1,0 +1,37 @@
+//! The interface of a loaded segmentation network, and its errors.
+
+use crate::image::{Frame, Mask};
+
+/// Why a network gave no result.
+#[derive(Debug, thiserror::Error)]
+pub enum SegmentError {
+    /// The device refused the work, was lost, or returned invalid values.
+    #[error("the device failed: {0}")]
+    Device(String),
+    /// The device cannot be used at all: it cannot be opened, or failed its self-test.
+    #[error("the device cannot be used: {0}")]
+    Unusable(String),
+}
+
+impl SegmentError {
+    /// The reason, without the class.
+    #[must_use]
+    pub fn into_reason(self) -> String {
+        match self {
+            Self::Device(reason) | Self::Unusable(reason) => reason,
+        }
+    }
+}
+
+/// A loaded segmentation network on one device. Owned by the device thread.
+pub trait Segmenter: Send {
+    /// Name and version of the weights, as reported in `x-service-model`.
+    fn model(&self) -> &str;
+    /// The device, in words.
+    fn device(&self) -> String;
+    /// One mask for each frame, in order. A batch of N gives the same masks as N batches of one.
+    ///
+    /// # Errors
+    /// [`SegmentError`] when the device fails; the whole batch then failed.
+    fn segment(&mut self, frames: &[&Frame]) -> Result<Vec<Mask>, SegmentError>;
+}

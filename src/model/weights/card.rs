@@ -1,0 +1,66 @@
+//! The metadata of a weights file: name, version, network and licence.
+
+use super::architecture::{Architecture, Network};
+use super::error::WeightsError;
+use crate::model::Factor;
+
+/// The metadata of a weights file.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Card {
+    /// Name of the model, as reported to callers.
+    pub name: String,
+    /// Increases with every change of the values.
+    pub version: String,
+    /// The network.
+    pub network: Network,
+    /// Licence of the values.
+    pub licence: String,
+}
+
+impl Card {
+    /// Side of the square input of a segmentation network.
+    ///
+    /// # Errors
+    /// When it is another network.
+    pub fn input_side(&self) -> Result<usize, WeightsError> {
+        match self.network {
+            Network::Fgnet { input_side } => Ok(input_side),
+            Network::Upscale { .. } | Network::Restore | Network::Face { .. } => Err(self.is_not(Architecture::Fgnet)),
+        }
+    }
+
+    /// The factor of an upscaling network.
+    ///
+    /// # Errors
+    /// When it is another network.
+    pub fn factor(&self) -> Result<Factor, WeightsError> {
+        match self.network {
+            Network::Upscale { factor } => Ok(factor),
+            Network::Fgnet { .. } | Network::Restore | Network::Face { .. } => Err(self.is_not(Architecture::Upscale)),
+        }
+    }
+
+    /// The score from which a face detection network's output is a face.
+    ///
+    /// # Errors
+    /// When it is another network.
+    pub fn threshold(&self) -> Result<f32, WeightsError> {
+        match self.network {
+            Network::Face { threshold } => Ok(threshold),
+            Network::Fgnet { .. } | Network::Upscale { .. } | Network::Restore => Err(self.is_not(Architecture::Face)),
+        }
+    }
+
+    /// An error unless the weights are for `wanted`.
+    ///
+    /// # Errors
+    /// When they are for another network.
+    pub fn require(&self, wanted: Architecture) -> Result<(), WeightsError> {
+        if self.network.architecture() == wanted { Ok(()) } else { Err(self.is_not(wanted)) }
+    }
+
+    fn is_not(&self, expected: Architecture) -> WeightsError {
+        let found = self.network.architecture().to_string();
+        WeightsError::Architecture { found, expected: expected.to_string() }
+    }
+}

@@ -1,0 +1,128 @@
+//! The containers that tensors are read from: safetensors files, and entries of those and of PyTorch checkpoints.
+
+use std::collections::HashMap;
+use std::fmt::Write as _;
+use std::fs;
+use std::path::Path;
+
+#[cfg(feature = "pytorch")]
+use burn_store::pytorch_reader;
+use half::f16;
+use safetensors::tensor::TensorView;
+use safetensors::{Dtype, SafeTensors};
+use sha2::{Digest, Sha256};
+
+use super::error::{MAX_FILE_BYTES, WeightsError, io_error};
+
+/// The whole of a file of reasonable size.
+pub(super) fn read(path: &Path) -> Result<Vec<u8>, WeightsError> {
+    let bytes = fs::metadata(path).map_err(|source| io_error(path, source))?.len();
+    if bytes > MAX_FILE_BYTES {
+        return Err(WeightsError::TooLarge { bytes });
+    }
+    fs::read(path).map_err(|source| io_error(path, source))
+}
+
+/// The tensors and the metadata of a safetensors file.
+pub(super) fn open(bytes: &[u8]) -> Result<(SafeTensors<'_>, HashMap<String, String>), WeightsError> {
+    let malformed = |error: safetensors::SafeTensorError| WeightsError::Container {
+        format: "safetensors",
+        reason: error.to_string(),
+    };
+    let (_, metadata) = SafeTensors::read_metadata(bytes).map_err(malformed)?;
+    let container = SafeTensors::deserialize(bytes).map_err(malformed)?;
+    Ok((container, metadata.metadata().clone().unwrap_or_default()))
+}
+
+/// The values of a floating-point tensor.
+pub(super) fn decode(name: &str, dtype: Dtype, bytes: &[u8]) -> Result<Vec<f32>, WeightsError> {
+    /// One value for every `N` bytes.
+    fn each<const N: usize>(bytes: &[u8], value: impl Fn([u8; N]) -> f32) -> Vec<f32> {
+        bytes.as_chunks::<N>().0.iter().map(|bytes| value(*bytes)).collect()
+    }
+    #[expect(clippy::wildcard_enum_match_arm, reason = "the format grows; what is not a float is refused")]
+    Ok(match dtype {
+        Dtype::F16 => each(bytes, |b| f16::from_le_bytes(b).to_f32()),
+        Dtype::BF16 => each(bytes, |b| half::bf16::from_le_bytes(b).to_f32()),
+        Dtype::F32 => each(bytes, f32::from_le_bytes),
+        Dtype::F64 => each(bytes, |b| f64::from_le_bytes(b) as f32),
+        other => return Err(WeightsError::Type { name: name.to_owned(), dtype: format!("{other:?}") }),
+    })
+}
+
+/// SHA-256, in lower-case hexadecimal.
+pub(super) fn digest(bytes: &[u8]) -> String {
+    Sha256::digest(bytes).iter().fold(String::new(), |mut text, byte| {
+        let _ = write!(text, "{byte:02x}");
+        text
+    })
+}
+
+/// A tensor whose values were not read yet.
+pub(super) enum Entry<'a> {
+    /// In a safetensors file.
+    Safetensors(TensorView<'a>),
+    /// In a PyTorch checkpoint.
+    #[cfg(feature = "pytorch")]
+    Pytorch(pytorch_reader::Tensor),
+}
+
+impl Entry<'_> {
+    fn shape(&self) -> &[usize] {
+        match self {
+            Self::Safetensors(view) => view.shape(),
+            #[cfg(feature = "pytorch")]
+            Self::Pytorch(tensor) => tensor.shape(),
+        }
+    }
+
+    /// The values. The shape is checked first: a wrong one is refused before anything is read or allocated.
+    pub(super) fn values(&self, name: &str, shape: &[usize]) -> Result<Vec<f32>, WeightsError> {
+        if self.shape() != shape {
+            return Err(WeightsError::Shape {
+                name: name.to_owned(),
+                found: self.shape().to_vec(),
+                expected: shape.to_vec(),
+            });
+        }
+        let values = match self {
+            Self::Safetensors(view) => decode(name, view.dtype(), view.data())?,
+            #[cfg(feature = "pytorch")]
+            Self::Pytorch(tensor) => checkpoint_values(name, tensor)?,
+        };
+        match values.iter().find(|value| !value.is_finite()) {
+            Some(value) => Err(WeightsError::Value { name: name.to_owned(), value: f64::from(*value) }),
+            None => Ok(values),
+        }
+    }
+}
+
+/// The values of a checkpoint's tensor, read now.
+#[cfg(feature = "pytorch")]
+fn checkpoint_values(name: &str, tensor: &pytorch_reader::Tensor) -> Result<Vec<f32>, WeightsError> {
+    use pytorch_reader::DType;
+    use safetensors::Dtype;
+    let dtype = match tensor.dtype() {
+        DType::F16 => Dtype::F16,
+        DType::BF16 => Dtype::BF16,
+        DType::F32 => Dtype::F32,
+        DType::F64 => Dtype::F64,
+        other @ (DType::I64
+        | DType::I32
+        | DType::I16
+        | DType::I8
+        | DType::U64
+        | DType::U32
+        | DType::U16
+        | DType::U8
+        | DType::Bool) => {
+            return Err(WeightsError::Type { name: name.to_owned(), dtype: format!("{other:?}") });
+        }
+    };
+    decode(name, dtype, &tensor.read().map_err(|error| checkpoint_error(&error))?)
+}
+
+#[cfg(feature = "pytorch")]
+pub(super) fn checkpoint_error(error: &dyn std::error::Error) -> WeightsError {
+    WeightsError::Container { format: "PyTorch checkpoint", reason: error.to_string() }
+}
