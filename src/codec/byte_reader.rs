@@ -1,8 +1,8 @@
-//! Reads integers from untrusted bytes; what is not there is an error, never a panic.
+//! Bounds-checked reads of integers and slices from untrusted bytes.
 
-use super::DecodeError;
+use super::error::DecodeError;
 
-/// The file ends before what its structure promises.
+/// The file ends before its declared structure.
 pub(super) fn truncated() -> DecodeError {
     DecodeError::Corrupt("it ends too early".to_owned())
 }

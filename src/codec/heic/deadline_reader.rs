@@ -1,25 +1,26 @@
-//! A file in memory that libheif reads from, for as long as there is time.
+//! libheif's input: a file in memory whose reads fail after a deadline, which ends the decode.
 //!
-//! libheif reads the data of each coded picture (a tile, a layer, an alpha) right before it decodes it, so a read that
-//! fails is where a decode can be stopped. Its own cancel callback is called between the tiles of grids only.
+//! libheif reads the data of each coded picture (a tile, a layer, an alpha) right before decoding it, so a failing read
+//! stops the decode. Its own cancel callback is called between the tiles of grids only.
 
 use libheif_rs::{Reader, ReaderGrowStatus};
 use std::io;
 
-pub(super) struct Source<'a> {
+/// A file in memory, readable until a deadline.
+pub(super) struct DeadlineReader<'a> {
     bytes: &'a [u8],
     at: u64,
-    late: &'a dyn Fn() -> bool,
+    expired: &'a dyn Fn() -> bool,
 }
 
-impl<'a> Source<'a> {
-    /// The file `bytes`; no more of it is read when it is `late`.
-    pub(super) fn new(bytes: &'a [u8], late: &'a dyn Fn() -> bool) -> Self {
-        Self { bytes, at: 0, late }
+impl<'a> DeadlineReader<'a> {
+    /// The file `bytes`; reads fail once `expired`.
+    pub(super) fn new(bytes: &'a [u8], expired: &'a dyn Fn() -> bool) -> Self {
+        Self { bytes, at: 0, expired }
     }
 }
 
-impl Reader for Source<'_> {
+impl Reader for DeadlineReader<'_> {
     fn position(&mut self) -> u64 {
         self.at
     }
@@ -30,7 +31,7 @@ impl Reader for Source<'_> {
     }
 
     fn read_exact(&mut self, buf: &mut [u8]) -> io::Result<()> {
-        if (self.late)() {
+        if (self.expired)() {
             return Err(io::ErrorKind::TimedOut.into());
         }
         let start = usize::try_from(self.at).map_err(|_| io::ErrorKind::UnexpectedEof)?;

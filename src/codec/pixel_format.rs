@@ -1,7 +1,7 @@
-//! Changes of the packed layout, in the buffer that is there.
+//! In-place conversions of packed pixels between RGBA, RGB and grey.
 
-/// Spreads the RGB triples at the start of `buffer` over opaque RGBA pixels. Runs from the end, so that no triple is
-/// overwritten before it is read.
+/// Expands the RGB triples at the start of `buffer` to opaque RGBA pixels, from the end, so that no triple is overwritten
+/// before it is read.
 pub(super) fn rgb_to_rgba(buffer: &mut [u8]) {
     for index in (0..buffer.len() / 4).rev() {
         let [red, green, blue] = [buffer[index * 3], buffer[index * 3 + 1], buffer[index * 3 + 2]];
@@ -9,7 +9,7 @@ pub(super) fn rgb_to_rgba(buffer: &mut [u8]) {
     }
 }
 
-/// Packs RGBA as RGB at the start of `buffer` and returns how many bytes that is.
+/// Packs RGBA as RGB at the start of `buffer` and returns their number of bytes.
 pub(super) fn rgba_to_rgb(buffer: &mut [u8]) -> usize {
     let pixels = buffer.len() / 4;
     for index in 0..pixels {
@@ -18,7 +18,7 @@ pub(super) fn rgba_to_rgb(buffer: &mut [u8]) -> usize {
     pixels * 3
 }
 
-/// Packs the alpha of RGBA as grey at the start of `buffer` and returns how many bytes that is.
+/// Packs the alpha of RGBA as grey at the start of `buffer` and returns their number of bytes.
 pub(super) fn rgba_to_alpha(buffer: &mut [u8]) -> usize {
     let pixels = buffer.len() / 4;
     for index in 0..pixels {
@@ -27,15 +27,15 @@ pub(super) fn rgba_to_alpha(buffer: &mut [u8]) -> usize {
     pixels
 }
 
-/// Shows the alpha as opaque grey.
+/// Replaces each pixel by its alpha as opaque grey.
 pub(super) fn alpha_as_rgba(buffer: &mut [u8]) {
     for pixel in buffer.as_chunks_mut::<4>().0 {
         *pixel = [pixel[3], pixel[3], pixel[3], 255];
     }
 }
 
-/// Blackens what no one sees: a cutout's PNG is 2.5 times smaller for it, and quicker to write.
-pub(super) fn zero_hidden(buffer: &mut [u8]) {
+/// Zeroes the colour of fully transparent pixels: a cutout's PNG gets 2.5 times smaller, and encodes faster.
+pub(super) fn zero_transparent(buffer: &mut [u8]) {
     for pixel in buffer.as_chunks_mut::<4>().0 {
         if pixel[3] == 0 {
             *pixel = [0; 4];
@@ -48,7 +48,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn packing_and_spreading_are_inverse() {
+    fn packing_and_expanding_are_inverse() {
         let rgb: Vec<u8> = (0..30).collect();
         let mut buffer = rgb.clone();
         buffer.resize(40, 0);
@@ -59,7 +59,7 @@ mod tests {
     }
 
     #[test]
-    fn alpha_is_taken_as_grey() {
+    fn alpha_becomes_grey() {
         let mut buffer = vec![1, 2, 3, 10, 4, 5, 6, 0, 7, 8, 9, 255];
         let mut shown = buffer.clone();
         assert_eq!(rgba_to_alpha(&mut buffer), 3);
@@ -69,9 +69,9 @@ mod tests {
     }
 
     #[test]
-    fn only_hidden_colour_is_blackened() {
+    fn only_transparent_colour_is_zeroed() {
         let mut buffer = vec![1, 2, 3, 0, 4, 5, 6, 1];
-        zero_hidden(&mut buffer);
+        zero_transparent(&mut buffer);
         assert_eq!(buffer, [0, 0, 0, 0, 4, 5, 6, 1]);
     }
 }
