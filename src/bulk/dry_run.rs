@@ -1,68 +1,56 @@
-//! Looking before doing: how many objects there are, and what would be done with them.
+//! Counts what a run would do and picks a sample of its objects, without processing any.
 
-use super::ledger::Ledger;
-use super::run::RunError;
-use super::sieve::{Order, Places, Sieve, Verdict};
-use super::{Hash, hash};
+use super::hash::{Hash, hash};
+use super::locations::Locations;
+use super::options::RunOptions;
+use super::planner::{Action, Planner};
+use super::report_log::ReportLog;
+use super::run_error::RunError;
 use futures_util::TryStreamExt;
 use object_store::ObjectMeta;
 use std::collections::BTreeMap;
 
-/// How much there is to look at.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Total {
-    /// Objects that are asked for and this machine's, done or not.
-    pub objects: u64,
-    /// Of those that are not done, how many are made at most.
-    pub limit: Option<u64>,
-}
-
-/// Counts the objects that a run looks at; nothing when they cannot be listed.
-pub async fn total(places: &Places, order: &Order) -> Option<Total> {
-    let mut listing = places.from.store.list(Some(&places.from.prefix));
-    let mut total = Total { objects: 0, limit: order.limit };
-    while let Some(meta) = listing.try_next().await.ok()? {
-        total.objects += u64::from(places.concerns(order, &meta));
-    }
-    Some(total)
-}
-
 /// What a run would do.
 #[derive(Clone, Debug, Default)]
-pub struct Survey {
-    /// Objects that would be worked on.
+pub struct DryRun {
+    /// Objects that would be processed.
     pub objects: u64,
     /// Their bytes.
     pub bytes: u64,
-    /// Objects that are done, as far as the report knows.
+    /// Objects that are done according to the report.
     pub done: u64,
-    /// Objects that would be refused unread, by code.
-    pub refused: BTreeMap<String, u64>,
-    /// Listed objects that are not asked for, or another machine's.
-    pub passed: u64,
-    /// Some of those that would be worked on, chosen evenly and always the same.
+    /// Objects that would be rejected without reading, by code.
+    pub rejected: BTreeMap<String, u64>,
+    /// Listed objects that are excluded, or in another shard.
+    pub ignored: u64,
+    /// A deterministic, evenly spread sample of the objects that would be processed.
     pub sample: Vec<ObjectMeta>,
 }
 
-/// Looks at everything that a run would look at, and picks a sample of `sample` objects.
+/// Classifies everything that a run would list, and picks a sample of `sample` objects: those with the lowest hashes.
 ///
 /// # Errors
-/// When the place cannot be listed.
-pub async fn survey(places: &Places, order: &Order, ledger: &Ledger, sample: usize) -> Result<Survey, RunError> {
-    let mut listing = places.from.store.list(Some(&places.from.prefix));
-    let mut sieve = Sieve::new(places, order, ledger.known());
-    let mut survey = Survey::default();
+/// When the source cannot be listed.
+pub async fn dry_run(
+    locations: &Locations,
+    options: &RunOptions,
+    report: &ReportLog,
+    sample: usize,
+) -> Result<DryRun, RunError> {
+    let mut listing = locations.source.store.list(Some(&locations.source.prefix));
+    let mut planner = Planner::new(locations, options, report.previous_runs());
+    let mut counts = DryRun::default();
     let mut lowest: BTreeMap<Hash, ObjectMeta> = BTreeMap::new();
-    let failed = |error| RunError::Listing { place: places.from.place(), error };
+    let failed = |error| RunError::Listing { place: locations.source.address_prefix(), error };
     while let Some(meta) = listing.try_next().await.map_err(failed)? {
-        match sieve.judge(meta) {
-            Verdict::Passed => survey.passed += 1,
-            Verdict::Done => survey.done += 1,
-            Verdict::Refused(row) => *survey.refused.entry(row.code.unwrap_or_default()).or_default() += 1,
-            Verdict::Full => break,
-            Verdict::Task(task) => {
-                survey.objects += 1;
-                survey.bytes += task.meta.size;
+        match planner.classify(meta) {
+            Action::Ignore => counts.ignored += 1,
+            Action::AlreadyDone => counts.done += 1,
+            Action::Reject(row) => *counts.rejected.entry(row.code.unwrap_or_default()).or_default() += 1,
+            Action::LimitReached => break,
+            Action::Process(task) => {
+                counts.objects += 1;
+                counts.bytes += task.meta.size;
                 lowest.insert(hash(&[task.meta.location.as_ref()]), task.meta);
                 if lowest.len() > sample {
                     lowest.pop_last();
@@ -70,6 +58,6 @@ pub async fn survey(places: &Places, order: &Order, ledger: &Ledger, sample: usi
             }
         }
     }
-    survey.sample = lowest.into_values().collect();
-    Ok(survey)
+    counts.sample = lowest.into_values().collect();
+    Ok(counts)
 }

@@ -1,75 +1,84 @@
-//! Which of the listed objects are worked on.
+//! Selects objects by their keys: include and exclude globs, or picture file extensions.
 
-use globset::{GlobBuilder, GlobSet, GlobSetBuilder};
+use super::glob_alternatives::expand_alternatives;
+use glob::{MatchOptions, Pattern};
 
-/// What is taken for a picture when nothing is said, by the ends of names. The content decides how a file is read.
-pub const EXTENSIONS: [&str; 8] = ["jpg", "jpeg", "jpe", "jfif", "png", "webp", "heic", "heif"];
+/// Extensions of picture files, the default filter. How a file is decoded depends on its content alone.
+const EXTENSIONS: [&str; 8] = ["jpg", "jpeg", "jpe", "jfif", "png", "webp", "heic", "heif"];
 
-/// Globs that say which keys are taken.
+/// Include and exclude globs.
 ///
-/// A glob with a slash is held against the key below the place that is read, and `*` does not cross a slash there
-/// (`**` does); one without is held against the name alone.
+/// A glob with a slash matches the key relative to the source, where `*` does not cross a slash (`**` does); one without
+/// matches the file name alone.
 #[derive(Clone, Debug)]
-pub struct Select {
-    /// Nothing: by extension.
+pub struct KeyFilter {
+    /// `None`: by extension.
     include: Option<Globs>,
     exclude: Globs,
 }
 
-/// A glob is none.
+/// A glob is malformed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error(transparent)]
-pub struct SelectError(#[from] globset::Error);
+#[error("malformed glob `{glob}`: {reason}")]
+pub struct GlobError {
+    glob: String,
+    reason: &'static str,
+}
 
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 struct Globs {
-    keys: GlobSet,
-    names: GlobSet,
+    keys: Vec<Pattern>,
+    names: Vec<Pattern>,
 }
 
 impl Globs {
-    fn new(globs: &[String]) -> Result<Self, globset::Error> {
-        let (mut keys, mut names) = (GlobSetBuilder::new(), GlobSetBuilder::new());
-        for text in globs {
-            let glob = GlobBuilder::new(text).literal_separator(true).build()?;
-            if text.contains('/') {
-                keys.add(glob)
-            } else {
-                names.add(glob)
-            };
+    fn new(globs: &[String]) -> Result<Self, GlobError> {
+        let mut parsed = Self::default();
+        for glob in globs {
+            let malformed = |reason| GlobError { glob: glob.clone(), reason };
+            let patterns = if glob.contains('/') { &mut parsed.keys } else { &mut parsed.names };
+            for text in expand_alternatives(glob).map_err(malformed)? {
+                patterns.push(Pattern::new(&text).map_err(|error| malformed(error.msg))?);
+            }
         }
-        Ok(Self { keys: keys.build()?, names: names.build()? })
+        Ok(parsed)
     }
 
-    fn hold(&self, key: &str) -> bool {
-        let name = key.rsplit('/').next().unwrap_or(key);
-        self.names.is_match(name) || self.keys.is_match(key)
+    fn match_key(&self, key: &str) -> bool {
+        let options = MatchOptions { require_literal_separator: true, ..MatchOptions::new() };
+        let matches = |patterns: &[Pattern], text| patterns.iter().any(|pattern| pattern.matches_with(text, options));
+        matches(&self.names, file_name(key)) || matches(&self.keys, key)
     }
 }
 
-impl Select {
-    /// Takes what one of `include` holds (pictures, by their extensions, when there is none) and none of `exclude` does.
+impl KeyFilter {
+    /// Selects what one of `include` matches (pictures by extension, when empty) and none of `exclude` does.
     ///
     /// # Errors
     /// When a glob is malformed.
-    pub fn new(include: &[String], exclude: &[String]) -> Result<Self, SelectError> {
+    pub fn new(include: &[String], exclude: &[String]) -> Result<Self, GlobError> {
         let include = if include.is_empty() { None } else { Some(Globs::new(include)?) };
         Ok(Self { include, exclude: Globs::new(exclude)? })
     }
 
-    /// Whether `key`, relative to the place that is read, is taken.
+    /// Whether `key`, relative to the source, is selected.
     #[must_use]
-    pub fn takes(&self, key: &str) -> bool {
+    pub fn matches(&self, key: &str) -> bool {
         let included = match &self.include {
-            Some(globs) => globs.hold(key),
-            None => has_known_extension(key),
+            Some(globs) => globs.match_key(key),
+            None => has_image_extension(file_name(key)),
         };
-        included && !self.exclude.hold(key)
+        included && !self.exclude.match_key(key)
     }
 }
 
-fn has_known_extension(key: &str) -> bool {
-    let name = key.rsplit('/').next().unwrap_or(key);
+fn file_name(key: &str) -> &str {
+    key.rsplit('/').next().unwrap_or(key)
+}
+
+/// Whether a file name has the extension of a picture format, in any case.
+#[must_use]
+pub fn has_image_extension(name: &str) -> bool {
     name.rsplit_once('.')
         .is_some_and(|(_, extension)| EXTENSIONS.iter().any(|known| extension.eq_ignore_ascii_case(known)))
 }
@@ -78,31 +87,31 @@ fn has_known_extension(key: &str) -> bool {
 mod tests {
     use super::*;
 
-    fn select(include: &[&str], exclude: &[&str]) -> Select {
+    fn filter(include: &[&str], exclude: &[&str]) -> KeyFilter {
         let owned = |globs: &[&str]| globs.iter().map(|&glob| glob.to_owned()).collect::<Vec<_>>();
-        Select::new(&owned(include), &owned(exclude)).unwrap()
+        KeyFilter::new(&owned(include), &owned(exclude)).unwrap()
     }
 
     #[test]
-    fn pictures_are_taken_when_nothing_is_said() {
-        let select = select(&[], &["thumbs/**", "*.small.*"]);
-        for taken in ["a.jpg", "x/B.JPEG", "ü/c.webp", "x/thumbs/a.png"] {
-            assert!(select.takes(taken), "{taken}");
+    fn pictures_are_selected_by_default() {
+        let filter = filter(&[], &["thumbs/**", "*.small.*"]);
+        for selected in ["a.jpg", "x/B.JPEG", "ü/c.webp", "x/thumbs/a.png"] {
+            assert!(filter.matches(selected), "{selected}");
         }
         for left in ["a.txt", "jpg", "x.jpg/readme", "thumbs/a.jpg", "x/a.small.jpg", ""] {
-            assert!(!select.takes(left), "{left}");
+            assert!(!filter.matches(left), "{left}");
         }
     }
 
     #[test]
-    fn a_glob_without_a_slash_is_about_the_name() {
-        let select = select(&["IMG_*", "shop/*/front.*"], &["*.txt"]);
-        for taken in ["IMG_1", "x/y/IMG_2.jpg", "shop/7/front.jpg"] {
-            assert!(select.takes(taken), "{taken}");
+    fn a_glob_without_a_slash_matches_the_file_name() {
+        let filter = filter(&["IMG_*", "shop/*/front.*"], &["*.txt"]);
+        for selected in ["IMG_1", "x/y/IMG_2.jpg", "shop/7/front.jpg"] {
+            assert!(filter.matches(selected), "{selected}");
         }
         for left in ["shop/7/8/front.jpg", "x/shop/7/front.jpg", "IMG_1.txt", "IMG_1/a.jpg"] {
-            assert!(!select.takes(left), "{left}");
+            assert!(!filter.matches(left), "{left}");
         }
-        assert!(Select::new(&["[".to_owned()], &[]).is_err());
+        assert!(KeyFilter::new(&["[".to_owned()], &[]).is_err());
     }
 }

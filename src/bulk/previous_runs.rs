@@ -1,42 +1,42 @@
-//! What earlier runs have done, as hashes.
+//! The objects that earlier runs finished, as fingerprints read from the report.
 
-use super::Hash;
+use super::hash::Hash;
 
-/// Marks of objects whose results are stored. Sixteen bytes each.
+/// Sorted fingerprints of the objects whose results are stored, 16 bytes each.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Known(Vec<Hash>);
+pub(super) struct PreviousRuns(Vec<Hash>);
 
-/// Gathers the rows of a report, oldest first.
+/// Collects the rows of a report, oldest first.
 #[derive(Debug, Default)]
-pub(super) struct Gather(Vec<(Hash, Hash)>);
+pub(super) struct PreviousRunsBuilder(Vec<(Hash, Hash)>);
 
-/// In the place of a mark: not done. No text has this hash.
+/// In place of a fingerprint: the object is not done. No input has this hash.
 const NOT_DONE: Hash = 0;
 
-impl Gather {
-    /// A row: which object it is about, and its mark if it says that the object is done.
-    pub(super) fn row(&mut self, source: Hash, mark: Option<Hash>) {
-        self.0.push((source, mark.unwrap_or(NOT_DONE)));
+impl PreviousRunsBuilder {
+    /// Adds a row: the hash of its object, and the row's fingerprint if the object is done.
+    pub(super) fn add(&mut self, source: Hash, fingerprint: Option<Hash>) {
+        self.0.push((source, fingerprint.unwrap_or(NOT_DONE)));
     }
 
-    /// The newest row of each object counts: an older one tells of a result that is overwritten.
-    pub(super) fn finish(mut self) -> Known {
+    /// Keeps the newest row of each object: the result of an older one has been overwritten.
+    pub(super) fn build(mut self) -> PreviousRuns {
         // Stable: the rows of one object stay in their order.
         self.0.sort_by_key(|&(source, _)| source);
-        let newest = self.0.chunk_by(|a, b| a.0 == b.0).filter_map(|rows| rows.last().map(|&(_, mark)| mark));
-        let mut marks: Vec<Hash> = newest.filter(|&mark| mark != NOT_DONE).collect();
-        marks.sort_unstable();
-        Known(marks)
+        let newest = self.0.chunk_by(|a, b| a.0 == b.0).filter_map(|rows| rows.last().map(|&(_, hash)| hash));
+        let mut fingerprints: Vec<Hash> = newest.filter(|&hash| hash != NOT_DONE).collect();
+        fingerprints.sort_unstable();
+        PreviousRuns(fingerprints)
     }
 }
 
-impl Known {
-    /// Whether this is done.
-    pub(super) fn has(&self, mark: Hash) -> bool {
-        self.0.binary_search(&mark).is_ok()
+impl PreviousRuns {
+    /// Whether an object with this fingerprint is done.
+    pub(super) fn contains(&self, fingerprint: Hash) -> bool {
+        self.0.binary_search(&fingerprint).is_ok()
     }
 
-    /// How many objects are done.
+    /// The number of objects that are done.
     pub(super) fn len(&self) -> usize {
         self.0.len()
     }
@@ -48,15 +48,15 @@ mod tests {
 
     #[test]
     fn the_newest_row_of_an_object_counts() {
-        let mut gather = Gather::default();
-        gather.row(1, Some(10));
-        gather.row(2, Some(20));
-        gather.row(1, Some(11));
-        gather.row(3, None);
-        gather.row(2, None);
-        gather.row(3, Some(30));
-        let known = gather.finish();
-        assert_eq!([10, 11, 20, 30].map(|mark| known.has(mark)), [false, true, false, true]);
-        assert_eq!(known.len(), 2);
+        let mut builder = PreviousRunsBuilder::default();
+        builder.add(1, Some(10));
+        builder.add(2, Some(20));
+        builder.add(1, Some(11));
+        builder.add(3, None);
+        builder.add(2, None);
+        builder.add(3, Some(30));
+        let previous = builder.build();
+        assert_eq!([10, 11, 20, 30].map(|hash| previous.contains(hash)), [false, true, false, true]);
+        assert_eq!(previous.len(), 2);
     }
 }

@@ -1,94 +1,64 @@
-//! The report while it is being written: a line for each object, appended when its result is stored.
+//! The report of a run in progress: one JSON line per object, appended when its result is stored, under a file lock.
 
-use super::known::{Gather, Known};
-use super::merge::{Lines, Merged, csv_beside, merge};
-use super::row::{Row, Status};
-use super::{Hash, hash};
+use super::previous_runs::{PreviousRuns, PreviousRunsBuilder};
+use super::report_merge::{ReportTotals, csv_path, merge_reports};
+use super::report_reader::{ReportError, ReportReader};
+use super::report_row::{ReportRow, Status};
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Between rows of one run pass at most so many milliseconds; a longer pause lies between two runs.
-const PAUSE: i64 = 60_000;
+/// Longest time between two rows of one run; a longer gap lies between two runs.
+const MAX_GAP_MS: i64 = 60_000;
 
 /// The open report of a run.
 #[derive(Debug)]
-pub struct Ledger {
+pub struct ReportLog {
     path: PathBuf,
-    /// Gone after a failed write: a line may be half written, and nothing may follow it.
+    /// `None` after a failed write: the last line may be incomplete, and nothing may be appended to it.
     file: Arc<Mutex<Option<File>>>,
-    known: Known,
-    pace: Pace,
+    previous_runs: PreviousRuns,
+    throughput: Throughput,
 }
 
-/// How fast earlier runs with the same parameters went.
+/// Throughput of earlier runs with the same parameters.
 #[derive(Clone, Copy, Debug, Default)]
-struct Pace {
+struct Throughput {
     rows: u32,
     milliseconds: i64,
 }
 
-/// Why a report cannot be used.
-#[derive(Debug, thiserror::Error)]
-pub enum LedgerError {
-    /// It cannot be read or written.
-    #[error("cannot use the report {}", path.display())]
-    Io {
-        /// The file.
-        path: PathBuf,
-        /// Why.
-        #[source]
-        error: io::Error,
-    },
-    /// Another run writes it.
-    #[error("the report {} is in use by another run", .0.display())]
-    InUse(PathBuf),
-    /// Something else than a report has its name.
-    #[error("{} is not a report of a bulk run (line {line})", path.display())]
-    NotAReport {
-        /// The file.
-        path: PathBuf,
-        /// The first line that is none of a report, from 1.
-        line: u64,
-    },
-}
-
-impl LedgerError {
-    pub(super) fn io(path: &Path) -> impl FnOnce(io::Error) -> Self {
-        let path = path.to_owned();
-        move |error| Self::Io { path, error }
-    }
-}
-
-impl Ledger {
-    /// Opens the report at `path` and reads what it tells, or begins one. A last line that a crash cut is taken away.
+impl ReportLog {
+    /// Opens the report at `path` and reads its rows, or creates it. A last line that a crash truncated is removed.
     ///
     /// # Errors
     /// When the file cannot be used, is in use, or is no report.
-    pub fn open(path: &Path, parameters: &str) -> Result<Self, LedgerError> {
-        let io = |error| LedgerError::io(path)(error);
+    pub fn open(path: &Path, parameters: &str) -> Result<Self, ReportError> {
+        let io = |error| ReportError::io(path)(error);
         let file = OpenOptions::new().read(true).append(true).create(true).open(path).map_err(io)?;
         match file.try_lock() {
             Ok(()) => {}
-            Err(TryLockError::WouldBlock) => return Err(LedgerError::InUse(path.to_owned())),
+            Err(TryLockError::WouldBlock) => return Err(ReportError::InUse(path.to_owned())),
             Err(TryLockError::Error(error)) => return Err(io(error)),
         }
-        let mut lines = Lines::open(path)?;
-        let (mut gather, mut pace, mut before) = (Gather::default(), Pace::default(), None);
-        while let Some(row) = lines.next()? {
+        let mut rows = ReportReader::open(path)?;
+        let (mut builder, mut throughput) = (PreviousRunsBuilder::default(), Throughput::default());
+        let mut before = None;
+        while let Some(row) = rows.next()? {
             let done = row.status == Status::Done;
-            gather.row(source_of(&row), done.then(|| row.mark()));
+            builder.add(row.source_hash(), done.then(|| row.fingerprint()));
             if done && row.parameters == parameters && row.milliseconds.is_some() {
                 let at = row.finished_at.parse().ok().map(jiff::Timestamp::as_millisecond);
                 if let (Some(before), Some(at)) = (before, at) {
-                    pace.add(at - before);
+                    throughput.add(at - before);
                 }
                 before = at;
             }
         }
-        file.set_len(lines.good_bytes()).map_err(io)?;
-        Ok(Self { path: path.to_owned(), file: Arc::new(Mutex::new(Some(file))), known: gather.finish(), pace })
+        file.set_len(rows.valid_bytes()).map_err(io)?;
+        let file = Arc::new(Mutex::new(Some(file)));
+        Ok(Self { path: path.to_owned(), file, previous_runs: builder.build(), throughput })
     }
 
     /// The file.
@@ -97,24 +67,25 @@ impl Ledger {
         &self.path
     }
 
-    /// How many objects were done when it was opened.
+    /// The number of objects that were done when it was opened.
     #[must_use]
     pub fn done_before(&self) -> usize {
-        self.known.len()
+        self.previous_runs.len()
     }
 
-    /// Seconds that a picture took in earlier runs with the same parameters, when there are enough to tell.
+    /// Seconds per picture in earlier runs with the same parameters; `None` with fewer than eight.
     #[must_use]
     pub fn seconds_per_picture(&self) -> Option<f64> {
-        (self.pace.rows >= 8).then(|| self.pace.milliseconds as f64 / 1000.0 / f64::from(self.pace.rows))
+        (self.throughput.rows >= 8)
+            .then(|| self.throughput.milliseconds as f64 / 1000.0 / f64::from(self.throughput.rows))
     }
 
-    pub(super) const fn known(&self) -> &Known {
-        &self.known
+    pub(super) const fn previous_runs(&self) -> &PreviousRuns {
+        &self.previous_runs
     }
 
-    /// Adds a row. It is with the operating system when this returns, so that no kill of this process loses it.
-    pub(super) async fn append(&self, row: &Row) -> Result<(), LedgerError> {
+    /// Appends a row. The operating system has it when this returns, so that killing this process does not lose it.
+    pub(super) async fn append(&self, row: &ReportRow) -> Result<(), ReportError> {
         let mut line = serde_json::to_vec(row).expect("a row is plain data");
         line.push(b'\n');
         let file = Arc::clone(&self.file);
@@ -126,29 +97,24 @@ impl Ledger {
             Ok(())
         };
         let written = tokio::task::spawn_blocking(write).await.map_err(io::Error::other);
-        written.and_then(|written| written).map_err(LedgerError::io(&self.path))
+        written.and_then(|written| written).map_err(ReportError::io(&self.path))
     }
 
-    /// Ends the report: each object once, and a table beside it.
+    /// Closes the report: keeps one row per object and writes the CSV next to it.
     ///
     /// # Errors
-    /// When it cannot be written; the lines that are there stay.
-    pub fn finish(self) -> Result<Merged, LedgerError> {
-        let merged = merge(std::slice::from_ref(&self.path), &self.path, &csv_beside(&self.path));
-        // The lock goes only now.
+    /// When it cannot be written; the existing lines are kept.
+    pub fn finish(self) -> Result<ReportTotals, ReportError> {
+        let totals = merge_reports(std::slice::from_ref(&self.path), &self.path, &csv_path(&self.path));
+        // Releases the lock.
         drop(self.file);
-        merged
+        totals
     }
 }
 
-/// Which object a row is about.
-pub(super) fn source_of(row: &Row) -> Hash {
-    hash(&[&row.source])
-}
-
-impl Pace {
+impl Throughput {
     fn add(&mut self, milliseconds: i64) {
-        if (0..PAUSE).contains(&milliseconds) {
+        if (0..MAX_GAP_MS).contains(&milliseconds) {
             self.rows += 1;
             self.milliseconds += milliseconds;
         }
@@ -158,61 +124,62 @@ impl Pace {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::bulk::Stages;
+    use crate::bulk::StageTimes;
+    use crate::bulk::report_row::now;
     use std::fs;
 
-    fn row(source: &str, etag: &str, status: Status) -> Row {
-        Row {
+    fn row(source: &str, etag: &str, status: Status) -> ReportRow {
+        ReportRow {
             source: source.into(),
             output: format!("{source}.png"),
             status,
             source_etag: etag.into(),
             parameters: "p".into(),
-            milliseconds: Some(Stages::default()),
-            finished_at: super::super::row::now(),
-            ..Row::default()
+            milliseconds: Some(StageTimes::default()),
+            finished_at: now(),
+            ..ReportRow::default()
         }
     }
 
     #[tokio::test]
-    async fn what_is_done_is_known_when_the_report_is_opened_again_and_a_cut_line_is_not() {
+    async fn a_reopened_report_lists_finished_objects_and_drops_a_truncated_line() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("report.jsonl");
-        let ledger = Ledger::open(&path, "p").unwrap();
+        let log = ReportLog::open(&path, "p").unwrap();
         let (a, b) = (row("a", "1", Status::Done), row("b", "1", Status::Failed));
-        ledger.append(&a).await.unwrap();
-        ledger.append(&b).await.unwrap();
-        assert!(matches!(Ledger::open(&path, "p"), Err(LedgerError::InUse(_))));
-        drop(ledger);
+        log.append(&a).await.unwrap();
+        log.append(&b).await.unwrap();
+        assert!(matches!(ReportLog::open(&path, "p"), Err(ReportError::InUse(_))));
+        drop(log);
         let whole = fs::read(&path).unwrap();
         let line = serde_json::to_vec(&row("c", "1", Status::Done)).unwrap();
         for cut in 1..=line.len() {
             fs::write(&path, [&whole[..], &line[..cut]].concat()).unwrap();
-            let ledger = Ledger::open(&path, "p").unwrap();
-            assert_eq!(ledger.done_before(), 1, "{cut}");
-            assert!(ledger.known().has(a.mark()) && !ledger.known().has(b.mark()));
-            assert!(!ledger.known().has(row("a", "2", Status::Done).mark()), "its source has changed");
-            drop(ledger);
+            let log = ReportLog::open(&path, "p").unwrap();
+            assert_eq!(log.done_before(), 1, "{cut}");
+            assert!(log.previous_runs().contains(a.fingerprint()) && !log.previous_runs().contains(b.fingerprint()));
+            assert!(!log.previous_runs().contains(row("a", "2", Status::Done).fingerprint()), "the source has changed");
+            drop(log);
             assert_eq!(fs::read(&path).unwrap(), whole, "{cut}");
         }
     }
 
     #[tokio::test]
-    async fn a_finished_report_has_each_object_once_and_a_table() {
+    async fn a_finished_report_has_one_row_per_object_and_a_csv() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("report.jsonl");
-        let ledger = Ledger::open(&path, "p").unwrap();
+        let log = ReportLog::open(&path, "p").unwrap();
         for row in [
             row("a", "1", Status::Failed),
             row("b, \"c\"", "1", Status::Done),
             row("a", "1", Status::Done),
             row("d", "1", Status::Failed),
         ] {
-            ledger.append(&row).await.unwrap();
+            log.append(&row).await.unwrap();
         }
-        let merged = ledger.finish().unwrap();
-        assert_eq!((merged.done, merged.failed), (2, 1));
-        let rows: Vec<Row> =
+        let totals = log.finish().unwrap();
+        assert_eq!((totals.done, totals.failed), (2, 1));
+        let rows: Vec<ReportRow> =
             fs::read_to_string(&path).unwrap().lines().map(|line| serde_json::from_str(line).unwrap()).collect();
         assert_eq!(rows.iter().map(|row| row.source.as_str()).collect::<Vec<_>>(), ["b, \"c\"", "a", "d"]);
         let table = fs::read_to_string(folder.path().join("report.csv")).unwrap();
@@ -222,12 +189,12 @@ mod tests {
     }
 
     #[test]
-    fn another_file_is_not_touched() {
+    fn a_file_that_is_not_a_report_is_left_unchanged() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("photo.jpg");
         for text in [&b"\xff\xd8\xff\n\n\n"[..], b"{}\n{}\n", b"one\ntwo\n"] {
             fs::write(&path, text).unwrap();
-            assert!(matches!(Ledger::open(&path, "p"), Err(LedgerError::NotAReport { line: 1, .. })));
+            assert!(matches!(ReportLog::open(&path, "p"), Err(ReportError::NotAReport { line: 1, .. })));
             assert_eq!(fs::read(&path).unwrap(), text);
         }
     }

@@ -1,25 +1,27 @@
-//! A row of the report: what became of one object.
+//! A row of the report: the outcome of one object, as a JSON line, a CSV record and a line of text.
 
-use super::{Failure, Hash, hash};
+use super::failure::Failure;
+use super::hash::{Hash, hash};
 use object_store::ObjectMeta;
 use serde::{Deserialize, Serialize};
+use std::time::Duration;
 
-/// What became of one object.
+/// The outcome of one object.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-pub struct Row {
-    /// Address of the source, nothing escaped.
+pub struct ReportRow {
+    /// Address of the source, unescaped.
     pub source: String,
     /// Address of its result.
     pub output: String,
-    /// How it went.
+    /// Whether it has a result.
     pub status: Status,
-    /// One of the API's error codes, when it failed.
+    /// The API's error code of a failure.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub code: Option<String>,
-    /// Why, in a sentence.
+    /// The reason of a failure, in a sentence.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
-    /// The source's ETag; of a file its size and time.
+    /// The source's ETag; for a file its size and modification time.
     pub source_etag: String,
     /// Bytes of the source.
     pub source_bytes: u64,
@@ -32,27 +34,27 @@ pub struct Row {
     /// Height of the result in pixels.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub height: Option<u32>,
-    /// How unsure the mask is, 0 to 1; nothing where no subject was looked for.
+    /// Uncertainty of the mask, 0 to 1; `None` where no mask was computed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub uncertainty: Option<f32>,
-    /// Milliseconds of each stage. Nothing for an object that was found done.
+    /// Milliseconds of each stage; `None` for an object that was already done.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub milliseconds: Option<Stages>,
+    pub milliseconds: Option<StageTimes>,
     /// Hash of the endpoint, its parameters and the model.
     pub parameters: String,
     /// Name and version of the weights.
     pub model: String,
-    /// When, as RFC 3339 in UTC with milliseconds.
+    /// Completion time, as RFC 3339 in UTC with milliseconds.
     pub finished_at: String,
 }
 
-/// How it went.
+/// Whether an object has a result.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Status {
     /// The result is stored.
     Done,
-    /// There is none.
+    /// There is no result.
     #[default]
     Failed,
 }
@@ -60,30 +62,35 @@ pub enum Status {
 /// Milliseconds of each stage.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default)]
-pub struct Stages {
-    /// Getting the source.
+pub struct StageTimes {
+    /// Downloading the source.
     pub download: f64,
     /// Waiting inside the engine.
     pub queue: f64,
-    /// Reading the picture.
+    /// Decoding the picture.
     pub decode: f64,
-    /// The network.
+    /// Running the network.
     pub segment: f64,
-    /// Finding and restoring faces, and enlarging.
+    /// Detecting and restoring faces, and upscaling.
     pub retouch: f64,
     /// From mask to cutout.
     pub matte: f64,
     /// From cutout to finished picture.
     pub compose: f64,
-    /// Writing the picture.
+    /// Encoding the picture.
     pub encode: f64,
-    /// Storing the result.
+    /// Uploading the result.
     pub upload: f64,
 }
 
-impl Row {
-    /// What says that exactly this was done: source, its version, parameters, and where the result is.
-    pub(super) fn mark(&self) -> Hash {
+impl ReportRow {
+    /// Hash of the source's address.
+    pub(super) fn source_hash(&self) -> Hash {
+        hash(&[&self.source])
+    }
+
+    /// Identifies a result: source, its version, parameters, and output address.
+    pub(super) fn fingerprint(&self) -> Hash {
         hash(&[&self.source, &self.source_etag, &self.parameters, &self.output])
     }
 
@@ -98,7 +105,7 @@ impl Row {
         }
     }
 
-    /// The row for people.
+    /// The row as a line of text.
     #[must_use]
     pub fn line(&self) -> String {
         match self.status {
@@ -118,7 +125,7 @@ impl Row {
         }
     }
 
-    /// Names of the columns of [`Row::cells`].
+    /// Names of the columns of [`ReportRow::cells`].
     pub(super) const COLUMNS: [&'static str; 23] = [
         "source",
         "output",
@@ -145,12 +152,12 @@ impl Row {
         "finished_at",
     ];
 
-    /// The row of a table; empty where there is nothing to say.
+    /// The CSV record; missing values are empty.
     pub(super) fn cells(&self) -> [String; 23] {
         fn cell<T: ToString>(value: &Option<T>) -> String {
             value.as_ref().map(T::to_string).unwrap_or_default()
         }
-        let stage = |of: fn(&Stages) -> f64| cell(&self.milliseconds.as_ref().map(of));
+        let stage = |of: fn(&StageTimes) -> f64| cell(&self.milliseconds.as_ref().map(of));
         [
             self.source.clone(),
             self.output.clone(),
@@ -182,17 +189,23 @@ impl Row {
     }
 }
 
-/// What tells one content of an object from another: its ETag, or size and time where there is none.
+/// Version of an object's content: its ETag, or size and modification time where there is none.
 #[must_use]
-pub fn version(meta: &ObjectMeta) -> String {
+pub fn object_version(meta: &ObjectMeta) -> String {
     match &meta.e_tag {
-        // Azure quotes it in an answer and not in a listing.
+        // Azure quotes it in a response and not in a listing.
         Some(etag) => etag.trim_start_matches("W/").trim_matches('"').to_owned(),
         None => format!("{}-{}", meta.size, meta.last_modified.timestamp_micros()),
     }
 }
 
-/// Now, in the one form that sorts as text.
+/// Milliseconds, rounded to one decimal.
+#[must_use]
+pub fn milliseconds(duration: Duration) -> f64 {
+    (duration.as_secs_f64() * 10_000.0).round() / 10.0
+}
+
+/// The current time, in a form that sorts as text.
 pub(super) fn now() -> String {
     jiff::Timestamp::now().strftime("%Y-%m-%dT%H:%M:%S%.3fZ").to_string()
 }
@@ -202,18 +215,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_row_reads_back_and_leaves_out_what_it_does_not_know() {
-        let row = Row { source: "s3://a/b \"ü\".jpg".into(), finished_at: now(), ..Row::default() };
+    fn a_row_round_trips_and_omits_missing_values() {
+        let row = ReportRow { source: "s3://a/b \"ü\".jpg".into(), finished_at: now(), ..ReportRow::default() };
         let failed = row.failed(Failure { code: "not_found", message: "gone".into() });
         let text = serde_json::to_string(&failed).unwrap();
         assert!(text.contains(r#""code":"not_found""#) && !text.contains("width"), "{text}");
-        assert_eq!(serde_json::from_str::<Row>(&text).unwrap(), failed);
+        assert_eq!(serde_json::from_str::<ReportRow>(&text).unwrap(), failed);
         assert_eq!(failed.line(), "s3://a/b \"ü\".jpg  failed: gone (not_found)");
         assert_eq!(failed.finished_at.len(), "2026-01-01T00:00:00.000Z".len());
     }
 
     #[test]
-    fn a_listing_and_an_answer_agree_on_the_version() {
+    fn a_listing_and_a_response_give_the_same_version() {
         let meta = |etag: Option<&str>, size| ObjectMeta {
             location: object_store::path::Path::from("a"),
             last_modified: std::time::UNIX_EPOCH.into(),
@@ -221,8 +234,8 @@ mod tests {
             e_tag: etag.map(str::to_owned),
             version: None,
         };
-        assert_eq!(version(&meta(Some("\"0x8D\""), 1)), version(&meta(Some("0x8D"), 1)));
-        assert_eq!(version(&meta(Some("W/\"x\""), 1)), "x");
-        assert_ne!(version(&meta(None, 1)), version(&meta(None, 2)));
+        assert_eq!(object_version(&meta(Some("\"0x8D\""), 1)), object_version(&meta(Some("0x8D"), 1)));
+        assert_eq!(object_version(&meta(Some("W/\"x\""), 1)), "x");
+        assert_ne!(object_version(&meta(None, 1)), object_version(&meta(None, 2)));
     }
 }

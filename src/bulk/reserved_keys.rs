@@ -1,25 +1,25 @@
-//! Which results are spoken for.
+//! The result keys that a run has assigned, to detect two sources with one result.
 
-use super::Hash;
+use super::hash::Hash;
 use std::collections::HashSet;
 use std::hash::{BuildHasherDefault, Hasher};
 
-/// Results that an object of this run makes. The first in the listing has it.
+/// Hashes of the result keys in use.
 #[derive(Debug, Default)]
-pub(super) struct Claims(HashSet<Hash, BuildHasherDefault<AsItIs>>);
+pub(super) struct ReservedKeys(HashSet<Hash, BuildHasherDefault<IdentityHasher>>);
 
-impl Claims {
-    /// Whether nobody had it yet.
-    pub(super) fn take(&mut self, output: Hash) -> bool {
+impl ReservedKeys {
+    /// Reserves a key; false when it was reserved before.
+    pub(super) fn reserve(&mut self, output: Hash) -> bool {
         self.0.insert(output)
     }
 }
 
-/// The keys are hashes already.
+/// Hashes to the first eight bytes: the keys are hashes already.
 #[derive(Debug, Default)]
-struct AsItIs(u64);
+struct IdentityHasher(u64);
 
-impl Hasher for AsItIs {
+impl Hasher for IdentityHasher {
     fn finish(&self) -> u64 {
         self.0
     }
@@ -35,12 +35,12 @@ impl Hasher for AsItIs {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::bulk::hash;
+    use crate::bulk::hash::hash;
 
     #[test]
-    fn a_result_is_given_away_once() {
-        let mut claims = Claims::default();
-        assert!((0..10_000).all(|n| claims.take(hash(&[&n.to_string()]))));
-        assert!(!(0..10_000).any(|n| claims.take(hash(&[&n.to_string()]))));
+    fn a_key_is_reserved_once() {
+        let mut keys = ReservedKeys::default();
+        assert!((0..10_000).all(|n| keys.reserve(hash(&[&n.to_string()]))));
+        assert!(!(0..10_000).any(|n| keys.reserve(hash(&[&n.to_string()]))));
     }
 }

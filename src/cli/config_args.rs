@@ -1,26 +1,26 @@
-//! The flags that stand for settings of the configuration.
+//! Command line flags that set configuration values.
 
 use crate::config::{self, Config, Problems};
 use clap::Args;
 use std::path::PathBuf;
 
-/// A setting, the flag that stands for it, and what was typed.
+/// A setting, its flag, and the flag's value.
 type Flag<'a> = (&'static str, &'static str, &'a Option<String>);
 
-/// Where things are. Values are text here: the configuration checks them, together with the variables and the file,
-/// and tells every mistake at once.
+/// Flags of all commands. Values are text: the configuration validates them together with the environment and the file,
+/// and reports all mistakes at once.
 #[derive(Args, Clone, Debug)]
-pub(super) struct Places {
-    /// TOML file with settings [env: BACKDROP_CONFIG]
+pub(super) struct ConfigArgs {
+    /// Configuration file in TOML [env: BACKDROP_CONFIG]
     #[arg(long, value_name = "FILE", global = true)]
     config: Option<PathBuf>,
-    /// Folder of accounts and keys [env: BACKDROP_DATA_DIR] [default: backdrop-data]
+    /// Folder for accounts, keys and results [env: BACKDROP_DATA_DIR] [default: backdrop-data]
     #[arg(long, value_name = "DIR", global = true)]
     data_dir: Option<String>,
 }
 
-impl Places {
-    /// The configuration in force. `more` are flags of the one command.
+impl ConfigArgs {
+    /// Loads the configuration. `more` are flags of one command.
     pub(super) fn load(&self, more: &[Flag<'_>]) -> Result<Config, Problems> {
         let own: [Flag<'_>; 1] = [("data_dir", "--data-dir", &self.data_dir)];
         let given = |&(setting, flag, value): &Flag<'_>| value.as_ref().map(|value| (setting, flag, value.clone()));
@@ -31,28 +31,28 @@ impl Places {
 
 /// The flags of every command that runs the network.
 #[derive(Args, Clone, Debug)]
-pub(super) struct Settings {
+pub(super) struct EngineArgs {
     #[command(flatten)]
-    places: Places,
+    config_args: ConfigArgs,
     /// auto, cpu, gpu, or part of a GPU's name [env: BACKDROP_DEVICE] [default: auto]
     #[arg(long, value_name = "DEVICE", global = true)]
     device: Option<String>,
-    /// Weights file to use in place of the built-in one [env: BACKDROP_WEIGHTS]
+    /// Weights file, instead of the built-in weights [env: BACKDROP_WEIGHTS]
     #[arg(long, value_name = "FILE", global = true)]
     weights: Option<String>,
-    /// Model that cuts out pictures: standard, or quality, which looks a second time [env: BACKDROP_ENGINE_MODEL] [default: standard]
+    /// Inference mode: standard, or quality, which adds a second pass over the subject [env: BACKDROP_ENGINE_MODEL] [default: standard]
     #[arg(long, value_name = "MODEL", global = true)]
     model: Option<String>,
 }
 
-impl Settings {
-    /// The configuration in force. `more` are flags of the one command.
+impl EngineArgs {
+    /// Loads the configuration. `more` are flags of one command.
     pub(super) fn load(&self, more: &[Flag<'_>]) -> Result<Config, Problems> {
         let own: [Flag<'_>; 3] = [
             ("device", "--device", &self.device),
             ("weights", "--weights", &self.weights),
             ("engine.model", "--model", &self.model),
         ];
-        self.places.load(&[&own, more].concat())
+        self.config_args.load(&[&own, more].concat())
     }
 }

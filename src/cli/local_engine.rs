@@ -1,6 +1,6 @@
-//! An engine in this process, for the commands that work without a server.
+//! Starts an inference engine in this process, for the commands that run without a server.
 
-use super::exit::Failure;
+use super::exit_code::Failure;
 use crate::codec::{self, DecodeError, Limits};
 use crate::config::Config;
 use crate::engine::{Engine, EngineError, Lane};
@@ -14,20 +14,20 @@ use bytes::Bytes;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// Nobody waits for an answer here, so a picture may take as long as it takes; a device that hangs is noticed.
-const PATIENCE: Duration = Duration::from_secs(3600);
+/// Deadline of a picture: no caller waits, so only a hung device is detected.
+const DEADLINE: Duration = Duration::from_secs(3600);
 
-/// Runs a command that waits.
+/// Runs an asynchronous command to completion.
 pub(super) fn block_on<T>(command: impl Future<Output = T>) -> std::io::Result<T> {
     Ok(tokio::runtime::Runtime::new()?.block_on(command))
 }
 
-/// Pictures in work at once when nothing is said.
+/// The default of `--jobs`.
 pub(super) fn default_jobs() -> usize {
     std::thread::available_parallelism().map_or(2, |cpus| cpus.get().max(2))
 }
 
-/// The weights that the configuration names.
+/// The configured weights.
 pub(super) fn weights(config: &Config) -> Result<Weights, Failure> {
     Ok(match &config.weights {
         Some(path) => Weights::from_file(path)?.require(Architecture::Fgnet)?,
@@ -35,9 +35,9 @@ pub(super) fn weights(config: &Config) -> Result<Weights, Failure> {
     })
 }
 
-/// Starts the engine that the configuration describes. The network is loaded on the engine's own thread.
+/// Starts the configured engine. The network is loaded on the engine's own thread.
 pub(super) fn start_engine(config: &Config) -> Result<Engine, Failure> {
-    // Here, so that a wrong file or device is told before anything else happens.
+    // First, so that a wrong file or device is reported before anything else happens.
     let weights = Arc::new(weights(config)?);
     let device = device::choose(&config.device)?;
     let side = u32::try_from(weights.card().input_side()?).expect("weights files state a side of at most 2048");
@@ -50,13 +50,13 @@ pub(super) fn start_engine(config: &Config) -> Result<Engine, Failure> {
     Ok(engine)
 }
 
-/// A ready engine for up to so many pictures at once.
-pub(super) struct Local {
+/// A ready engine for a number of concurrent pictures.
+pub(super) struct LocalEngine {
     engine: Engine,
     limits: Limits,
 }
 
-impl Local {
+impl LocalEngine {
     /// Loads the network and waits until it is ready.
     pub(super) async fn start(config: &Config, jobs: usize) -> Result<Self, Failure> {
         let mut config = config.clone();
@@ -66,13 +66,13 @@ impl Local {
         Ok(Self { engine, limits: config.limits.of_local_pictures() })
     }
 
-    /// What a picture may cost.
+    /// Limits of a picture.
     pub(super) const fn limits(&self) -> &Limits {
         &self.limits
     }
 
     fn call(&self) -> Call {
-        Call { lane: Lane::Bulk, deadline: Instant::now() + PATIENCE, limits: self.limits }
+        Call { lane: Lane::Bulk, deadline: Instant::now() + DEADLINE, limits: self.limits }
     }
 
     /// The model and its version.
@@ -80,13 +80,13 @@ impl Local {
         self.engine.model()
     }
 
-    /// One picture through the whole pipeline.
+    /// Runs the whole pipeline on a picture.
     pub(super) async fn run(&self, files: impl Into<Files>, recipe: &Recipe) -> Result<Output, PipelineError> {
         pipeline::run(&self.engine, files, recipe, &self.call()).await
     }
 
-    /// One picture as far as its mask.
-    pub(super) async fn look(&self, bytes: Bytes, cut: &Cut) -> Result<Segmentation, Failure> {
+    /// Decodes and segments a picture.
+    pub(super) async fn segment(&self, bytes: Bytes, cut: &Cut) -> Result<Segmentation, Failure> {
         let slot = self.engine.admit()?;
         let pool = self.engine.buffers().clone();
         let limits = self.limits;
@@ -98,7 +98,7 @@ impl Local {
         Ok(pipeline::segment(&self.engine, &slot, frame, cut, &self.call()).await?)
     }
 
-    /// Work on the engine's CPU pool.
+    /// Runs work on the engine's CPU pool.
     pub(super) async fn cpu<T: Send + 'static>(
         &self,
         work: impl FnOnce() -> T + Send + 'static,

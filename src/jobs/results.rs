@@ -7,7 +7,7 @@
 use super::secret::{DaemonSecret, hmac, is_signed, sync_folder};
 use super::{Job, Keep, KeepError};
 use crate::recipe::VideoFormat;
-use crate::source::{Objects, ObjectsError};
+use crate::source::{StorageError, StorageLocation};
 use crate::store::{UnixSeconds, create_private_dir, make_private};
 use crate::telemetry::with_causes;
 use base64::Engine as _;
@@ -51,7 +51,7 @@ enum Place {
     /// A folder of this machine, and the key that signs paths into it.
     Folder { folder: PathBuf, key: Key },
     /// A store that signs for itself.
-    Store { objects: Objects, signer: Arc<dyn Signer> },
+    Store { objects: StorageLocation, signer: Arc<dyn Signer> },
 }
 
 /// Signs paths; never shown.
@@ -87,7 +87,7 @@ pub struct StoredResult {
 pub enum ResultsError {
     /// `jobs.results` names no store that can be used.
     #[error("jobs.results: {0}")]
-    Place(#[from] ObjectsError),
+    Place(#[from] StorageError),
     /// A file or folder of this machine, or the finished file itself.
     #[error("{what}")]
     Io {
@@ -106,13 +106,13 @@ pub enum ResultsError {
 }
 
 impl Place {
-    fn of(url: &str, secret: &DaemonSecret) -> Result<Self, ObjectsError> {
-        let objects = Objects::open(url, true)?;
+    fn of(url: &str, secret: &DaemonSecret) -> Result<Self, StorageError> {
+        let objects = StorageLocation::open(url, true)?;
         if let Some(signer) = objects.signer.clone() {
             return Ok(Self::Store { objects, signer });
         }
         let folder = Url::parse(url).ok().and_then(|url| url.to_file_path().ok());
-        let folder = folder.ok_or_else(|| ObjectsError::Folder { url: url.to_owned() })?;
+        let folder = folder.ok_or_else(|| StorageError::Folder { url: url.to_owned() })?;
         Ok(Self::folder(folder, secret))
     }
 
@@ -328,7 +328,12 @@ fn keep(from: &Path, folder: &Path, to: &Path) -> io::Result<()> {
 }
 
 /// Sends a file to a store, part by part.
-async fn upload(objects: &Objects, object: &str, file: &Path, media_type: &'static str) -> Result<(), ResultsError> {
+async fn upload(
+    objects: &StorageLocation,
+    object: &str,
+    file: &Path,
+    media_type: &'static str,
+) -> Result<(), ResultsError> {
     let unreadable = |source| cannot("the finished file cannot be read".to_owned(), source);
     let attributes = Attributes::from_iter([
         (Attribute::ContentType, media_type.to_owned()),
@@ -568,7 +573,7 @@ mod tests {
             .build()
             .expect("a store");
         let signer: Arc<dyn Signer> = Arc::new(signer);
-        let objects = Objects {
+        let objects = StorageLocation {
             store: store.clone(),
             prefix: "made/here".into(),
             signer: Some(signer.clone()),

@@ -1,16 +1,16 @@
-//! A folder as an object store.
+//! A local folder as an [`ObjectStore`], for resumable batch runs.
 //!
-//! `object_store`'s own does most of it. This one differs where work that is killed and begun again needs it to:
+//! Wraps `object_store`'s [`LocalFileSystem`]; the differences make an interrupted run repeatable:
 //!
-//! - Listings are sorted, name by name in each folder, so that two runs see the same order. Hidden files, and folders
-//!   behind a link, are left out, as `backdrop remove` leaves them out; a name that is not Unicode is listed as one that
-//!   cannot be addressed instead of ending the listing.
-//! - An object is written to one hidden name that follows from its own, then renamed: whoever writes it again after a
-//!   crash clears away what the crash left.
-//! - An object's version is its size and time alone, so that a copied folder counts as the same.
-//! - Media types and metadata, which files do not have, are dropped rather than refused.
+//! - Listings are sorted by name in each folder, so that two runs have the same order. Hidden files and linked folders
+//!   are left out, as by `backdrop remove`; a name that is not Unicode is listed as unaddressable and does not end the
+//!   listing.
+//! - An object is written under a hidden name derived from its own, then renamed: writing it again after a crash
+//!   replaces the incomplete file.
+//! - An object's version is its size and modification time, without the inode, so that a copied folder is unchanged.
+//! - Media types and metadata, which files do not have, are dropped instead of refused.
 
-use super::odd_keys::marked;
+use super::unaddressable_keys::encode_unaddressable;
 use futures_util::StreamExt;
 use futures_util::future::BoxFuture;
 use futures_util::stream::{self, BoxStream};
@@ -27,33 +27,33 @@ use std::io::{self, Write};
 use std::path::{Path as FilePath, PathBuf};
 use tokio::sync::mpsc;
 
-/// Entries that a listing is ahead of its reader.
-const AHEAD: usize = 1024;
+/// Listed entries buffered ahead of the reader.
+const BUFFERED_ENTRIES: usize = 1024;
 
-/// What our hidden names begin with.
-const HIDDEN: &str = ".backdrop-";
+/// Prefix of temporary file names.
+const TEMPORARY_PREFIX: &str = ".backdrop-";
 
-/// A folder.
+/// An object store in a local folder.
 #[derive(Debug)]
-pub(super) struct Folder {
+pub(super) struct LocalStore {
     inner: LocalFileSystem,
     root: PathBuf,
 }
 
-impl Folder {
-    /// The folder `root`, which is there.
+impl LocalStore {
+    /// The existing folder `root`.
     pub(super) fn new(root: &FilePath) -> Result<Self> {
         Ok(Self { inner: LocalFileSystem::new_with_prefix(root)?, root: root.to_owned() })
     }
 }
 
-impl fmt::Display for Folder {
+impl fmt::Display for LocalStore {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.root.display().fmt(f)
     }
 }
 
-impl ObjectStore for Folder {
+impl ObjectStore for LocalStore {
     fn put_opts<'life0, 'life1, 'async_trait>(
         &'life0 self,
         location: &'life1 Path,
@@ -72,7 +72,7 @@ impl ObjectStore for Folder {
             }
             let path = self.inner.path_to_filesystem(location)?;
             let written = tokio::task::spawn_blocking(move || write(&path, &payload)).await?;
-            written.map_err(failed)?;
+            written.map_err(store_error)?;
             Ok(PutResult { e_tag: None, version: None, extensions: Default::default() })
         })
     }
@@ -116,8 +116,8 @@ impl ObjectStore for Folder {
         let prefix = prefix.cloned().unwrap_or_default();
         let root = self.root.clone();
         let walk = async move {
-            let (sender, receiver) = mpsc::channel(AHEAD);
-            // Ends when the reader is gone.
+            let (sender, receiver) = mpsc::channel(BUFFERED_ENTRIES);
+            // Ends when the receiver is dropped.
             tokio::task::spawn_blocking(move || {
                 let start = prefix.parts().fold(root, |path, part| path.join(part.as_ref()));
                 let _ = walk(&start, prefix.as_ref(), &sender);
@@ -155,21 +155,25 @@ impl ObjectStore for Folder {
     }
 }
 
-fn failed(error: io::Error) -> object_store::Error {
+fn store_error(error: io::Error) -> object_store::Error {
     object_store::Error::Generic { store: "folder", source: Box::new(error) }
 }
 
-/// Nobody reads the listing any more.
-struct Unread;
+/// The receiver of a listing was dropped.
+struct Dropped;
 
-/// Lists what is below `folder`, whose objects begin with `prefix`.
-fn walk(folder: &FilePath, prefix: &str, into: &mpsc::Sender<Result<ObjectMeta>>) -> std::result::Result<(), Unread> {
-    let send = |listed| into.blocking_send(listed).map_err(|_| Unread);
+/// Lists the files below `folder`, whose keys begin with `prefix`.
+fn walk(
+    folder: &FilePath,
+    prefix: &str,
+    listed: &mpsc::Sender<Result<ObjectMeta>>,
+) -> std::result::Result<(), Dropped> {
+    let send = |entry| listed.blocking_send(entry).map_err(|_| Dropped);
     let entries = match fs::read_dir(folder).and_then(Iterator::collect::<io::Result<Vec<_>>>) {
         Ok(entries) => entries,
         Err(error) => {
             let error = io::Error::new(error.kind(), format!("{}: {error}", folder.display()));
-            return send(Err(failed(error)));
+            return send(Err(store_error(error)));
         }
     };
     let mut names: Vec<_> = entries.into_iter().map(|entry| entry.file_name()).collect();
@@ -179,7 +183,7 @@ fn walk(folder: &FilePath, prefix: &str, into: &mpsc::Sender<Result<ObjectMeta>>
         if name.as_encoded_bytes().starts_with(b".") {
             continue;
         }
-        // What went away since the folder was read, and a link to nothing, are not there.
+        // Skips files deleted since the folder was read, and dangling links.
         let Ok(metadata) = fs::metadata(&path) else { continue };
         let plain = name.to_str().filter(|name| !name.chars().any(|c| c.is_ascii_control()));
         let key = |name: &str| if prefix.is_empty() { name.to_owned() } else { format!("{prefix}/{name}") };
@@ -187,11 +191,11 @@ fn walk(folder: &FilePath, prefix: &str, into: &mpsc::Sender<Result<ObjectMeta>>
             // A link to a folder may lead back up.
             let is_link = fs::symlink_metadata(&path).is_ok_and(|it| it.is_symlink());
             match plain {
-                Some(name) if !is_link => walk(&path, &key(name), into)?,
+                Some(name) if !is_link => walk(&path, &key(name), listed)?,
                 Some(_) | None => {}
             }
         } else if metadata.is_file() {
-            let key = key(&plain.map_or_else(|| marked(name.as_encoded_bytes()), str::to_owned));
+            let key = key(&plain.map_or_else(|| encode_unaddressable(name.as_encoded_bytes()), str::to_owned));
             let Ok(location) = Path::parse(key) else { continue };
             let last_modified = metadata.modified().unwrap_or(std::time::UNIX_EPOCH).into();
             send(Ok(ObjectMeta { location, last_modified, size: metadata.len(), e_tag: None, version: None }))?;
@@ -200,19 +204,19 @@ fn walk(folder: &FilePath, prefix: &str, into: &mpsc::Sender<Result<ObjectMeta>>
     Ok(())
 }
 
-/// Writes `path` whole or not at all.
+/// Writes `path` atomically: a temporary file, then a rename.
 fn write(path: &FilePath, payload: &PutPayload) -> io::Result<()> {
     let folder = path.parent().ok_or(io::ErrorKind::InvalidFilename)?;
     fs::create_dir_all(folder)?;
     let name = path.file_name().ok_or(io::ErrorKind::InvalidFilename)?;
-    // A hash, because the name may already be as long as a name may be.
+    // A hash, because the name may already have the maximum length.
     let hash: String =
         Sha256::digest(name.as_encoded_bytes()).iter().take(8).map(|byte| format!("{byte:02x}")).collect();
-    let staged = folder.join(format!("{HIDDEN}{hash}.part"));
+    let staged = folder.join(format!("{TEMPORARY_PREFIX}{hash}.part"));
     let finish = || {
         let mut file = File::create(&staged)?;
         payload.iter().try_for_each(|chunk| file.write_all(chunk))?;
-        // Without these a crash of the machine could leave the name on an empty file, or no name.
+        // Without these syncs a crash of the machine could leave an empty file, or none.
         file.sync_data()?;
         fs::rename(&staged, path)?;
         File::open(folder)?.sync_all()
@@ -225,18 +229,18 @@ fn write(path: &FilePath, payload: &PutPayload) -> io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::source::unaddressable;
+    use crate::source::decode_unaddressable;
     use futures_util::TryStreamExt;
     use object_store::ObjectStoreExt;
 
-    async fn keys(folder: &Folder, prefix: Option<&str>) -> Vec<String> {
+    async fn keys(folder: &LocalStore, prefix: Option<&str>) -> Vec<String> {
         let prefix = prefix.map(Path::from);
         let listed: Vec<_> = folder.list(prefix.as_ref()).try_collect().await.unwrap();
         listed.iter().map(|meta| meta.location.to_string()).collect()
     }
 
     #[tokio::test]
-    async fn a_folder_is_listed_in_order_without_what_is_hidden() {
+    async fn a_folder_is_listed_in_order_without_hidden_files() {
         let root = tempfile::tempdir().unwrap();
         for file in ["b.jpg", "a/z.jpg", "a/y/x.jpg", ".git/x.jpg", "a/.backdrop-1.part", "ü .jpg", "c#12"] {
             let path = root.path().join(file);
@@ -250,11 +254,11 @@ mod tests {
             std::os::unix::fs::symlink("nowhere", root.path().join("broken.jpg")).unwrap();
             fs::write(root.path().join(std::ffi::OsStr::from_bytes(b"x\xff.jpg")), "x").unwrap();
         }
-        let folder = Folder::new(root.path()).unwrap();
+        let folder = LocalStore::new(root.path()).unwrap();
         let mut listed = keys(&folder, None).await;
         if cfg!(unix) {
-            let odd = listed.remove(4);
-            assert_eq!(unaddressable(&Path::parse(odd).unwrap()).as_deref(), Some("x\u{fffd}.jpg"));
+            let escaped = listed.remove(4);
+            assert_eq!(decode_unaddressable(&Path::parse(escaped).unwrap()).as_deref(), Some("x\u{fffd}.jpg"));
         }
         assert_eq!(listed, ["a/y/x.jpg", "a/z.jpg", "b.jpg", "c#12", "ü .jpg"]);
         assert_eq!(keys(&folder, Some("a/y")).await, ["a/y/x.jpg"]);
@@ -263,9 +267,9 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn writing_again_clears_away_what_a_crash_left() {
+    async fn writing_again_replaces_an_incomplete_file_of_a_crash() {
         let root = tempfile::tempdir().unwrap();
-        let folder = Folder::new(root.path()).unwrap();
+        let folder = LocalStore::new(root.path()).unwrap();
         let key = Path::from("a/b c.png");
         folder.put(&key, "one".into()).await.unwrap();
         let hash: String = Sha256::digest("b c.png").iter().take(8).map(|byte| format!("{byte:02x}")).collect();
@@ -276,15 +280,15 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_a_file_system_cannot_hold_is_an_error_and_leaves_nothing() {
+    async fn a_name_that_a_file_system_cannot_hold_is_an_error_and_leaves_no_file() {
         let root = tempfile::tempdir().unwrap();
-        let folder = Folder::new(root.path()).unwrap();
+        let folder = LocalStore::new(root.path()).unwrap();
         folder.put(&Path::from("file"), "x".into()).await.unwrap();
         for key in ["n".repeat(300), "file/below".to_owned()] {
             assert!(folder.put(&Path::from(key), "x".into()).await.is_err());
         }
         assert_eq!(fs::read_dir(root.path()).unwrap().count(), 1);
-        // As long as a name may be.
+        // The maximum length of a name.
         folder.put(&Path::from("n".repeat(255)), "x".into()).await.unwrap();
     }
 }

@@ -1,11 +1,11 @@
-//! Object storage by its URL: `s3://`, `gs://`, `az://` and `file://`.
+//! Opens a location in object storage by its URL: `s3://`, `gs://`, `az://` or `file://`.
 //!
 //! Credentials, endpoints and the like come from the environment that each provider's own tools read (`AWS_…`,
-//! `GOOGLE_…`, `AZURE_…`). Throttling, server errors and broken connections are tried again with exponential backoff by
-//! the store itself.
+//! `GOOGLE_…`, `AZURE_…`). The stores retry throttling, server errors and broken connections themselves, with
+//! exponential backoff.
 
-use super::folder::Folder;
-use super::odd_keys::Connector;
+use super::local_store::LocalStore;
+use super::unaddressable_keys::Connector;
 use object_store::aws::AmazonS3Builder;
 use object_store::azure::MicrosoftAzureBuilder;
 use object_store::gcp::GoogleCloudStorageBuilder;
@@ -16,39 +16,38 @@ use std::sync::Arc;
 use std::time::Duration;
 use url::{Position, Url};
 
-/// A place in object storage: a store, and a prefix in it.
+/// A location in object storage: a store, and a key prefix in it.
 #[derive(Clone, Debug)]
-pub struct Objects {
+pub struct StorageLocation {
     /// The store.
     pub store: Arc<dyn ObjectStore>,
-    /// What every key in this place begins with; may be empty.
+    /// Prefix of every key in this location; may be empty.
     pub prefix: Path,
     /// Signs URLs; a local store has none.
     pub signer: Option<Arc<dyn Signer>>,
-    /// What the address of every object in the store begins with, without the last slash: `s3://bucket`, or
-    /// `file:///folder`.
+    /// Prefix of the address of every object in the store, without the last slash: `s3://bucket` or `file:///folder`.
     pub root: String,
-    /// Whether objects have a media type and metadata here; files have none.
+    /// Whether objects have a media type and metadata; files have none.
     pub has_attributes: bool,
 }
 
-/// Why a place cannot be used.
+/// Why a location cannot be opened.
 #[derive(Debug, thiserror::Error)]
-pub enum ObjectsError {
+pub enum StorageError {
     /// Not a URL.
     #[error("`{url}` is not a URL such as s3://bucket/folder or file:///folder")]
     NotAUrl {
-        /// What was given.
+        /// The text.
         url: String,
     },
-    /// Another scheme.
-    #[error("`{scheme}://` is not a storage that is known here; there are s3, gs, az and file")]
+    /// An unknown scheme.
+    #[error("`{scheme}://` is not a supported storage; expected s3, gs, az or file")]
     Scheme {
         /// The scheme.
         scheme: String,
     },
-    /// The folder of a `file://` URL is not there and cannot be made, or the URL has a host.
-    #[error("{url} is no folder that can be used")]
+    /// The folder of a `file://` URL does not exist and cannot be created, or the URL has a host.
+    #[error("{url} is not a folder that can be used")]
     Folder {
         /// The URL.
         url: String,
@@ -61,31 +60,31 @@ pub enum ObjectsError {
     Path(#[from] object_store::path::Error),
 }
 
-impl Objects {
-    /// Opens the place that a URL names. Nothing is asked of a remote store yet; a local folder is made when it is not
-    /// there and `create` says so.
+impl StorageLocation {
+    /// Opens the location of a URL without contacting a remote store. A missing local folder is created when `create` is
+    /// set.
     ///
     /// # Errors
-    /// See [`ObjectsError`].
-    pub fn open(text: &str, create: bool) -> Result<Self, ObjectsError> {
-        let url = Url::parse(text).map_err(|_| ObjectsError::NotAUrl { url: text.to_owned() })?;
-        // Already installed is as good.
+    /// See [`StorageError`].
+    pub fn open(text: &str, create: bool) -> Result<Self, StorageError> {
+        let url = Url::parse(text).map_err(|_| StorageError::NotAUrl { url: text.to_owned() })?;
+        // Fails when one is installed already.
         let _ = rustls::crypto::ring::default_provider().install_default();
         match url.scheme() {
             "s3" | "s3a" => {
                 let builder = AmazonS3Builder::from_env().with_http_connector(Connector);
-                Self::signed(builder.with_url(text).with_retry(retries()).build()?, &url)
+                Self::signed(builder.with_url(text).with_retry(retry_config()).build()?, &url)
             }
             "gs" => {
                 let builder = GoogleCloudStorageBuilder::from_env().with_http_connector(Connector);
-                Self::signed(builder.with_url(text).with_retry(retries()).build()?, &url)
+                Self::signed(builder.with_url(text).with_retry(retry_config()).build()?, &url)
             }
             "az" | "azure" | "abfs" | "abfss" | "adl" => {
                 let builder = MicrosoftAzureBuilder::from_env().with_http_connector(Connector);
-                Self::signed(builder.with_url(text).with_retry(retries()).build()?, &url)
+                Self::signed(builder.with_url(text).with_retry(retry_config()).build()?, &url)
             }
             "file" => {
-                let wrong = || ObjectsError::Folder { url: text.to_owned() };
+                let wrong = || StorageError::Folder { url: text.to_owned() };
                 let folder = url.to_file_path().map_err(|()| wrong())?;
                 if create {
                     std::fs::create_dir_all(&folder).map_err(|_| wrong())?;
@@ -95,18 +94,18 @@ impl Objects {
                     return Err(wrong());
                 }
                 Ok(Self {
-                    store: Arc::new(Folder::new(&folder)?),
+                    store: Arc::new(LocalStore::new(&folder)?),
                     prefix: Path::default(),
                     signer: None,
                     root: format!("file://{}", folder.display().to_string().trim_end_matches('/')),
                     has_attributes: false,
                 })
             }
-            scheme => Err(ObjectsError::Scheme { scheme: scheme.to_owned() }),
+            scheme => Err(StorageError::Scheme { scheme: scheme.to_owned() }),
         }
     }
 
-    fn signed(store: impl ObjectStore + Signer, url: &Url) -> Result<Self, ObjectsError> {
+    fn signed(store: impl ObjectStore + Signer, url: &Url) -> Result<Self, StorageError> {
         let store = Arc::new(store);
         Ok(Self {
             store: store.clone(),
@@ -117,22 +116,22 @@ impl Objects {
         })
     }
 
-    /// The address of a key, for people: as it is, nothing escaped.
+    /// The address of a key for display, unescaped.
     #[must_use]
     pub fn address(&self, key: &str) -> String {
         format!("{}/{key}", self.root)
     }
 
-    /// What the address of everything in this place begins with; ends in a slash.
+    /// Prefix of the addresses in this location; ends in a slash.
     #[must_use]
-    pub fn place(&self) -> String {
+    pub fn address_prefix(&self) -> String {
         let prefix = self.prefix.as_ref();
         if prefix.is_empty() { format!("{}/", self.root) } else { format!("{}/{prefix}/", self.root) }
     }
 }
 
-/// Ten tries within three minutes, a tenth of a second to fifteen apart.
-fn retries() -> RetryConfig {
+/// Ten retries within three minutes, 0.1 to 15 s apart.
+fn retry_config() -> RetryConfig {
     RetryConfig {
         backoff: BackoffConfig {
             init_backoff: Duration::from_millis(100),
@@ -149,29 +148,32 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_is_no_storage_is_refused() {
+    fn an_unsupported_url_is_refused() {
         for text in ["bucket/folder", "", "s3:", "ftp://host/x", "https://example.org/x", "file://host/x"] {
-            assert!(Objects::open(text, false).is_err(), "{text}");
+            assert!(StorageLocation::open(text, false).is_err(), "{text}");
         }
     }
 
     #[test]
-    fn a_folder_is_made_only_where_that_is_asked_for() {
+    fn a_folder_is_created_only_on_request() {
         let folder = tempfile::tempdir().unwrap();
         let url = Url::from_file_path(folder.path().join("a b/ü")).unwrap();
-        assert!(matches!(Objects::open(url.as_str(), false), Err(ObjectsError::Folder { .. })));
-        let there = Objects::open(url.as_str(), true).unwrap();
-        assert!(there.signer.is_none() && there.prefix.as_ref().is_empty());
+        assert!(matches!(StorageLocation::open(url.as_str(), false), Err(StorageError::Folder { .. })));
+        let location = StorageLocation::open(url.as_str(), true).unwrap();
+        assert!(location.signer.is_none() && location.prefix.as_ref().is_empty());
         assert!(folder.path().join("a b/ü").is_dir());
     }
 
     #[test]
-    fn a_bucket_and_a_prefix_are_told_apart() {
-        let there = Objects::open("s3://shop/photos/a%20b", false).unwrap();
-        assert_eq!(there.prefix.as_ref(), "photos/a b");
-        assert!(there.signer.is_some() && there.has_attributes);
-        assert_eq!((there.root.as_str(), there.place().as_str()), ("s3://shop", "s3://shop/photos/a b/"));
-        assert_eq!(there.address("x#.jpg"), "s3://shop/x#.jpg");
-        assert_eq!(Objects::open("s3://shop", false).unwrap().place(), "s3://shop/");
+    fn a_url_is_split_into_bucket_and_prefix() {
+        let location = StorageLocation::open("s3://shop/photos/a%20b", false).unwrap();
+        assert_eq!(location.prefix.as_ref(), "photos/a b");
+        assert!(location.signer.is_some() && location.has_attributes);
+        assert_eq!(
+            (location.root.as_str(), location.address_prefix().as_str()),
+            ("s3://shop", "s3://shop/photos/a b/")
+        );
+        assert_eq!(location.address("x#.jpg"), "s3://shop/x#.jpg");
+        assert_eq!(StorageLocation::open("s3://shop", false).unwrap().address_prefix(), "s3://shop/");
     }
 }

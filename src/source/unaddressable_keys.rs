@@ -1,9 +1,8 @@
-//! Keys that a URL cannot name, made bearable in a listing.
+//! Escapes object keys that a URL cannot name, so that they do not abort a listing.
 //!
-//! S3 takes `a//b.jpg`, `../a.jpg` and a key with a line break; a request for one is normalised to another key on its
-//! way, and `object_store` ends a whole listing at the first of them. So a listing's answer is looked through before it
-//! is parsed, and such a key is written as [`MARK`] and its bytes in hexadecimal: it is seen, can be told, and stops
-//! nothing.
+//! S3 accepts `a//b.jpg`, `../a.jpg` and a key with a line break; a request for one is normalised to another key on its
+//! way, and `object_store` ends a whole listing at the first of them. So listing responses are rewritten before they are
+//! parsed: such a key becomes [`MARK`] and its bytes in hexadecimal, and can be listed and reported.
 
 use bytes::Bytes;
 use futures_util::future::BoxFuture;
@@ -15,34 +14,34 @@ use object_store::client::{
 };
 use object_store::path::Path;
 
-/// In the area for private use: no key that people make begins with it.
+/// A private-use character, with which no ordinary key begins.
 const MARK: char = '\u{f8ff}';
 
-/// A key, or name, that cannot be addressed, as a location that can be listed.
-pub(super) fn marked(key: &[u8]) -> String {
+/// Escapes a key or file name that cannot be addressed.
+pub(super) fn encode_unaddressable(key: &[u8]) -> String {
     let mut text = String::from(MARK);
     text.extend(key.iter().map(|byte| format!("{byte:02x}")));
     text
 }
 
-/// The key behind a listed location, when it is one that cannot be asked for.
+/// The original key of a listed location, when it was escaped as unaddressable.
 #[must_use]
-pub fn unaddressable(location: &Path) -> Option<String> {
-    let marked = location.as_ref().rsplit('/').next()?;
-    let digits = marked.strip_prefix(MARK)?;
+pub fn decode_unaddressable(location: &Path) -> Option<String> {
+    let segment = location.as_ref().rsplit('/').next()?;
+    let digits = segment.strip_prefix(MARK)?;
     let byte = |pair: &[u8]| u8::from_str_radix(std::str::from_utf8(pair).ok()?, 16).ok();
     let bytes = digits.as_bytes().chunks(2).map(byte).collect::<Option<Vec<u8>>>()?;
     let key = String::from_utf8_lossy(&bytes).into_owned();
-    let folder = location.as_ref().strip_suffix(marked)?;
+    let folder = location.as_ref().strip_suffix(segment)?;
     Some(format!("{folder}{key}"))
 }
 
-/// Whether a request for this key would ask for this key.
+/// Whether a request for this key reaches this key.
 fn is_addressable(key: &str) -> bool {
     key.split('/').all(|segment| !matches!(segment, "" | "." | "..")) && !key.chars().any(|c| c.is_ascii_control())
 }
 
-/// Connects as usual and looks through listings.
+/// object_store's HTTP connector, with listing responses rewritten.
 #[derive(Debug)]
 pub(super) struct Connector;
 
@@ -66,52 +65,52 @@ impl HttpService for Service {
     {
         Box::pin(async move {
             let query = request.uri().query().unwrap_or_default();
-            let lists = query.split('&').any(|pair| matches!(pair, "list-type=2" | "comp=list"));
+            let is_listing = query.split('&').any(|pair| matches!(pair, "list-type=2" | "comp=list"));
             let response = self.0.execute(request).await?;
-            if !lists || !response.status().is_success() {
+            if !is_listing || !response.status().is_success() {
                 return Ok(response);
             }
             let (mut parts, body) = response.into_parts();
-            let answer = body.collect().await?.to_bytes();
+            let listing = body.collect().await?.to_bytes();
             parts.headers.remove(http::header::CONTENT_LENGTH);
-            Ok(HttpResponse::from_parts(parts, HttpResponseBody::from(looked_through(answer))))
+            Ok(HttpResponse::from_parts(parts, HttpResponseBody::from(escape_keys(listing))))
         })
     }
 }
 
-/// A listing in which every key can be parsed.
-fn looked_through(answer: Bytes) -> Bytes {
-    // S3 and GCS say `Key`, Azure says `Name`.
-    let answer = with_tag(answer, "<Key>", "</Key>");
-    with_tag(answer, "<Name>", "</Name>")
+/// Escapes every unaddressable key of a listing.
+fn escape_keys(listing: Bytes) -> Bytes {
+    // The element is `Key` in S3 and GCS, `Name` in Azure.
+    let listing = escape_elements(listing, "<Key>", "</Key>");
+    escape_elements(listing, "<Name>", "</Name>")
 }
 
-fn with_tag(answer: Bytes, open: &str, close: &str) -> Bytes {
+fn escape_elements(listing: Bytes, open: &str, close: &str) -> Bytes {
     let mut changed: Option<Vec<u8>> = None;
     let mut copied = 0;
-    for at in memmem::find_iter(&answer, open) {
+    for at in memmem::find_iter(&listing, open) {
         let start = at + open.len();
-        let Some(length) = memmem::find(&answer[start..], close.as_bytes()) else { break };
-        let Some(key) = std::str::from_utf8(&answer[start..start + length]).ok().map(unescaped) else { continue };
+        let Some(length) = memmem::find(&listing[start..], close.as_bytes()) else { break };
+        let Some(key) = std::str::from_utf8(&listing[start..start + length]).ok().map(unescape_xml) else { continue };
         if is_addressable(&key) {
             continue;
         }
         let text = changed.get_or_insert_default();
-        text.extend_from_slice(&answer[copied..start]);
-        text.extend_from_slice(marked(key.as_bytes()).as_bytes());
+        text.extend_from_slice(&listing[copied..start]);
+        text.extend_from_slice(encode_unaddressable(key.as_bytes()).as_bytes());
         copied = start + length;
     }
     match changed {
-        None => answer,
+        None => listing,
         Some(mut text) => {
-            text.extend_from_slice(&answer[copied..]);
+            text.extend_from_slice(&listing[copied..]);
             text.into()
         }
     }
 }
 
-/// The text that XML stands for.
-fn unescaped(text: &str) -> String {
+/// Replaces XML character references.
+fn unescape_xml(text: &str) -> String {
     let mut plain = String::with_capacity(text.len());
     let mut rest = text;
     while let Some(at) = rest.find('&') {
@@ -119,7 +118,7 @@ fn unescaped(text: &str) -> String {
         rest = &rest[at..];
         let (name, after) = rest[1..].split_once(';').unwrap_or(("", &rest[1..]));
         let number = |digits: &str, radix| u32::from_str_radix(digits, radix).ok().and_then(char::from_u32);
-        let meant = match name {
+        let character = match name {
             "amp" => Some('&'),
             "lt" => Some('<'),
             "gt" => Some('>'),
@@ -131,7 +130,7 @@ fn unescaped(text: &str) -> String {
                 (None, None) => None,
             },
         };
-        match meant {
+        match character {
             Some(c) => {
                 plain.push(c);
                 rest = after;
@@ -151,14 +150,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_listing_keeps_every_key_that_can_be_asked_for_and_marks_the_others() {
+    fn addressable_keys_are_kept_and_others_are_escaped() {
         let listing = |keys: &[&str]| {
             let rows: String =
                 keys.iter().map(|key| format!("<Contents><Key>{key}</Key><Size>1</Size></Contents>")).collect();
             Bytes::from(format!("<ListBucketResult><Name>shop</Name>{rows}</ListBucketResult>"))
         };
         let good = listing(&["a b.jpg", "ü/&amp;.jpg", "a..b/..c", "...", "%2E%2E/x", "a&lt;b"]);
-        assert_eq!(looked_through(good.clone()), good);
+        assert_eq!(escape_keys(good.clone()), good);
         for (written, key) in [
             ("../x.jpg", "../x.jpg"),
             ("a//b.jpg", "a//b.jpg"),
@@ -168,25 +167,25 @@ mod tests {
             ("a&#10;b&amp;c.jpg", "a\nb&c.jpg"),
             ("&#x1;", "\u{1}"),
         ] {
-            let seen = looked_through(listing(&["first", written, "last"]));
-            assert_eq!(seen, listing(&["first", &marked(key.as_bytes()), "last"]));
-            let location = Path::parse(marked(key.as_bytes())).unwrap();
-            assert_eq!(unaddressable(&location).as_deref(), Some(key));
+            let escaped = escape_keys(listing(&["first", written, "last"]));
+            assert_eq!(escaped, listing(&["first", &encode_unaddressable(key.as_bytes()), "last"]));
+            let location = Path::parse(encode_unaddressable(key.as_bytes())).unwrap();
+            assert_eq!(decode_unaddressable(&location).as_deref(), Some(key));
         }
     }
 
     #[test]
-    fn a_name_that_is_not_unicode_is_told_with_its_folder() {
-        let location = Path::parse(format!("a/b/{}", marked(b"x\xff.jpg"))).unwrap();
-        assert_eq!(unaddressable(&location).as_deref(), Some("a/b/x\u{fffd}.jpg"));
-        assert_eq!(unaddressable(&Path::from("a/b.jpg")), None);
+    fn a_name_that_is_not_unicode_is_decoded_with_its_folder() {
+        let location = Path::parse(format!("a/b/{}", encode_unaddressable(b"x\xff.jpg"))).unwrap();
+        assert_eq!(decode_unaddressable(&location).as_deref(), Some("a/b/x\u{fffd}.jpg"));
+        assert_eq!(decode_unaddressable(&Path::from("a/b.jpg")), None);
     }
 
     #[test]
-    fn text_that_is_no_xml_survives() {
+    fn invalid_xml_is_left_unchanged() {
         for text in ["a & b", "&", "&&amp;", "&unknown;", "&#xZZ;", "&#1114112;"] {
-            assert!(unescaped(text).contains('&'), "{text}");
+            assert!(unescape_xml(text).contains('&'), "{text}");
         }
-        assert_eq!(looked_through(Bytes::from_static(b"<Key>a//b")), Bytes::from_static(b"<Key>a//b"));
+        assert_eq!(escape_keys(Bytes::from_static(b"<Key>a//b")), Bytes::from_static(b"<Key>a//b"));
     }
 }

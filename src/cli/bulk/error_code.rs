@@ -1,14 +1,14 @@
-//! What a picture's failure is called in the report: the code that the API answers with.
+//! Maps pipeline errors to the API's error codes, for the report.
 
-use crate::bulk::{Failure, Unworked};
+use crate::bulk::{Failure, ProcessError};
 use crate::codec::DecodeError;
 use crate::engine::EngineError;
 use crate::http::error::ErrorCode;
 use crate::pipeline::PipelineError;
 use crate::telemetry::with_causes;
 
-/// What the pipeline's error comes to.
-pub(super) fn unworked(error: &PipelineError) -> Unworked {
+/// Classifies a pipeline error: this picture's, or one that ends the run.
+pub(super) fn process_error(error: &PipelineError) -> ProcessError {
     let code = match error {
         PipelineError::Decode(error) | PipelineError::AuxImage { error, .. } => match error {
             DecodeError::Empty | DecodeError::Corrupt(_) => ErrorCode::InvalidImage,
@@ -26,11 +26,11 @@ pub(super) fn unworked(error: &PipelineError) -> Unworked {
             EngineError::Device(_) | EngineError::Panicked(_) => ErrorCode::InternalError,
             EngineError::DeadlineExceeded => ErrorCode::Unavailable,
             EngineError::QueueFull { .. } => ErrorCode::RateLimitExceeded,
-            // No other picture would fare better.
-            EngineError::Stopped | EngineError::Failed(_) => return Unworked::Broken(with_causes(error)),
+            // All other pictures would fail too.
+            EngineError::Stopped | EngineError::Failed(_) => return ProcessError::Fatal(with_causes(error)),
         },
     };
-    Unworked::Refused(Failure { code: code.name(), message: with_causes(error) })
+    ProcessError::Rejected(Failure { code: code.name(), message: with_causes(error) })
 }
 
 #[cfg(test)]
@@ -39,17 +39,17 @@ mod tests {
     use crate::bulk::Code;
 
     #[test]
-    fn the_codes_of_storage_are_codes_of_the_api() {
+    fn storage_error_codes_are_api_error_codes() {
         for code in Code::ALL {
             assert!(ErrorCode::ALL.iter().any(|known| known.name() == code.name()), "{}", code.name());
         }
     }
 
     #[test]
-    fn a_broken_file_is_the_files_fault_and_a_network_that_does_not_load_everybodys() {
-        let refused = unworked(&PipelineError::Decode(DecodeError::Empty));
-        assert!(matches!(refused, Unworked::Refused(Failure { code: "invalid_image", .. })), "{refused:?}");
-        let broken = unworked(&PipelineError::Engine(EngineError::Failed("no memory".into())));
-        assert!(matches!(broken, Unworked::Broken(_)), "{broken:?}");
+    fn a_damaged_file_is_rejected_and_a_network_that_does_not_load_is_fatal() {
+        let rejected = process_error(&PipelineError::Decode(DecodeError::Empty));
+        assert!(matches!(rejected, ProcessError::Rejected(Failure { code: "invalid_image", .. })), "{rejected:?}");
+        let fatal = process_error(&PipelineError::Engine(EngineError::Failed("no memory".into())));
+        assert!(matches!(fatal, ProcessError::Fatal(_)), "{fatal:?}");
     }
 }

@@ -1,9 +1,9 @@
-//! The pipeline as what a bulk run does with each picture.
+//! Processes the pictures of a bulk run with the pipeline.
 
-use super::codes::unworked;
-use crate::bulk::{Stages, Unworked, Work, Worked};
-use crate::cli::remove::BesideFiles;
-use crate::cli::runtime::Local;
+use super::error_code::process_error;
+use crate::bulk::{ProcessError, Processed, Processor, StageTimes, milliseconds};
+use crate::cli::local_engine::LocalEngine;
+use crate::cli::remove::AuxFiles;
 use crate::config::Config;
 use crate::pipeline::Files;
 use crate::recipe::Recipe;
@@ -12,51 +12,50 @@ use bytes::Bytes;
 use std::time::Duration;
 use tokio::sync::OnceCell;
 
-/// An engine that starts with the first picture: a run that has nothing to do loads no network.
-pub(super) struct Pipeline {
+/// An engine that starts with the first picture: a run without work loads no network.
+pub(super) struct PipelineProcessor {
     config: Config,
     jobs: usize,
     recipe: Recipe,
-    beside: BesideFiles,
-    local: OnceCell<Local>,
+    aux_files: AuxFiles,
+    engine: OnceCell<LocalEngine>,
 }
 
-impl Pipeline {
-    pub(super) fn new(config: Config, jobs: usize, recipe: Recipe, beside: BesideFiles) -> Self {
-        Self { config, jobs, recipe, beside, local: OnceCell::new() }
+impl PipelineProcessor {
+    pub(super) fn new(config: Config, jobs: usize, recipe: Recipe, aux_files: AuxFiles) -> Self {
+        Self { config, jobs, recipe, aux_files, engine: OnceCell::new() }
     }
 
-    /// Loads the network, unless it is loaded.
-    pub(super) async fn ready(&self) -> Result<&Local, Unworked> {
-        let start = || Local::start(&self.config, self.jobs);
-        self.local.get_or_try_init(start).await.map_err(|error| Unworked::Broken(with_causes(&*error)))
+    /// The engine, started on first use.
+    pub(super) async fn ready(&self) -> Result<&LocalEngine, ProcessError> {
+        let start = || LocalEngine::start(&self.config, self.jobs);
+        self.engine.get_or_try_init(start).await.map_err(|error| ProcessError::Fatal(with_causes(&*error)))
     }
 }
 
-impl Work for Pipeline {
-    async fn work(&self, picture: Bytes) -> Result<Worked, Unworked> {
-        let local = self.ready().await?;
-        let BesideFiles { background, mark } = &self.beside;
+impl Processor for PipelineProcessor {
+    async fn process(&self, picture: Bytes) -> Result<Processed, ProcessError> {
+        let engine = self.ready().await?;
+        let AuxFiles { background, mark } = &self.aux_files;
         let files =
             Files { source: picture, background: background.clone(), mark: mark.clone(), fetch: Duration::ZERO };
-        let output = local.run(files, &self.recipe).await.map_err(|error| unworked(&error))?;
+        let output = engine.run(files, &self.recipe).await.map_err(|error| process_error(&error))?;
         let timings = output.timings;
-        let ms = |took: Duration| (took.as_secs_f64() * 10_000.0).round() / 10.0;
-        Ok(Worked {
+        Ok(Processed {
             media_type: output.image.format.media_type(),
             width: output.image.size.width,
             height: output.image.size.height,
             bytes: output.image.bytes,
             uncertainty: output.uncertainty,
-            stages: Stages {
-                queue: ms(timings.queue),
-                decode: ms(timings.decode),
-                segment: ms(timings.segment),
-                retouch: ms(timings.retouch),
-                matte: ms(timings.matte),
-                compose: ms(timings.compose),
-                encode: ms(timings.encode),
-                ..Stages::default()
+            stages: StageTimes {
+                queue: milliseconds(timings.queue),
+                decode: milliseconds(timings.decode),
+                segment: milliseconds(timings.segment),
+                retouch: milliseconds(timings.retouch),
+                matte: milliseconds(timings.matte),
+                compose: milliseconds(timings.compose),
+                encode: milliseconds(timings.encode),
+                ..StageTimes::default()
             },
         })
     }

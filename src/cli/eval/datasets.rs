@@ -1,20 +1,20 @@
-//! Finding the pictures and their truths.
+//! Finds datasets: folders with image/ and mask/, paired by file name.
 
 use std::collections::BTreeMap;
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// Pictures that are summed up in one row.
+/// A dataset, one row of the results.
 #[derive(Debug)]
-pub(super) struct Set {
+pub(super) struct Dataset {
     /// Name of its folder.
     pub(super) name: String,
     /// Sorted by name.
     pub(super) pictures: Vec<Picture>,
 }
 
-/// A picture and its truth.
+/// A picture and its ground truth.
 #[derive(Clone, Debug)]
 pub(super) struct Picture {
     /// The photo.
@@ -30,22 +30,22 @@ impl Picture {
     }
 }
 
-/// Why there is nothing to measure.
+/// Why a dataset cannot be read.
 #[derive(Debug, thiserror::Error)]
-pub(super) enum SetsError {
-    /// No such pair of folders.
+pub(super) enum DatasetsError {
+    /// No folder with image/ and mask/.
     #[error("neither {0} nor a folder in it has image/ and mask/")]
     NoSets(PathBuf),
-    /// A picture without its truth, or the other way round.
+    /// A picture without ground truth, or the other way round.
     #[error("{0} has no partner of the same name in {1}")]
-    Alone(PathBuf, &'static str),
-    /// A folder that cannot be read.
+    Unpaired(PathBuf, &'static str),
+    /// An unreadable folder.
     #[error("cannot read {0}")]
     Unreadable(PathBuf, #[source] io::Error),
 }
 
-/// Lists the sets in `folder`: itself, or the folders in it.
-pub(super) fn find(folder: &Path) -> Result<Vec<Set>, SetsError> {
+/// Lists the datasets in `folder`: itself, or its subfolders.
+pub(super) fn find(folder: &Path) -> Result<Vec<Dataset>, DatasetsError> {
     let is_set = |folder: &Path| folder.join("image").is_dir() && folder.join("mask").is_dir();
     let folders = if is_set(folder) {
         vec![folder.to_owned()]
@@ -55,28 +55,28 @@ pub(super) fn find(folder: &Path) -> Result<Vec<Set>, SetsError> {
         inside
     };
     if folders.is_empty() {
-        return Err(SetsError::NoSets(folder.to_owned()));
+        return Err(DatasetsError::NoSets(folder.to_owned()));
     }
-    folders.iter().map(|folder| set(folder)).collect()
+    folders.iter().map(|folder| dataset(folder)).collect()
 }
 
-fn set(folder: &Path) -> Result<Set, SetsError> {
+fn dataset(folder: &Path) -> Result<Dataset, DatasetsError> {
     let mut images = by_stem(&folder.join("image"))?;
     let mut pictures = Vec::new();
     for (stem, truth) in by_stem(&folder.join("mask"))? {
-        let image = images.remove(&stem).ok_or_else(|| SetsError::Alone(truth.clone(), "image"))?;
+        let image = images.remove(&stem).ok_or_else(|| DatasetsError::Unpaired(truth.clone(), "image"))?;
         pictures.push(Picture { image, truth });
     }
     if let Some((_, image)) = images.pop_first() {
-        return Err(SetsError::Alone(image, "mask"));
+        return Err(DatasetsError::Unpaired(image, "mask"));
     }
-    // `DIR/.` and `.` have a name too, once they are resolved.
+    // Resolved, because `DIR/.` and `.` have no name.
     let resolved = fs::canonicalize(folder).unwrap_or_else(|_| folder.to_owned());
     let name = resolved.file_name().unwrap_or_default().to_string_lossy().into_owned();
-    Ok(Set { name, pictures })
+    Ok(Dataset { name, pictures })
 }
 
-fn by_stem(folder: &Path) -> Result<BTreeMap<std::ffi::OsString, PathBuf>, SetsError> {
+fn by_stem(folder: &Path) -> Result<BTreeMap<std::ffi::OsString, PathBuf>, DatasetsError> {
     let visible =
         |path: &PathBuf| path.is_file() && !path.file_name().unwrap_or_default().to_string_lossy().starts_with('.');
     Ok(files(folder)?
@@ -86,9 +86,9 @@ fn by_stem(folder: &Path) -> Result<BTreeMap<std::ffi::OsString, PathBuf>, SetsE
         .collect())
 }
 
-fn files(folder: &Path) -> Result<Vec<PathBuf>, SetsError> {
+fn files(folder: &Path) -> Result<Vec<PathBuf>, DatasetsError> {
     let read = || -> io::Result<Vec<PathBuf>> { fs::read_dir(folder)?.map(|entry| Ok(entry?.path())).collect() };
-    read().map_err(|error| SetsError::Unreadable(folder.to_owned(), error))
+    read().map_err(|error| DatasetsError::Unreadable(folder.to_owned(), error))
 }
 
 #[cfg(test)]
@@ -106,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn one_set_and_a_folder_of_sets_are_both_found() {
+    fn a_dataset_and_a_folder_of_datasets_are_found() {
         let root = tree(&["b/image/1.jpg", "b/mask/1.png", "a/image/2.png", "a/mask/2.png", "notes/x.txt"]);
         let names = |path: &Path| find(path).unwrap().iter().map(|set| set.name.clone()).collect::<Vec<_>>();
         assert_eq!(names(root.path()), ["a", "b"]);
@@ -114,11 +114,11 @@ mod tests {
     }
 
     #[test]
-    fn a_picture_without_its_truth_is_told() {
+    fn a_picture_without_ground_truth_is_an_error() {
         let root = tree(&["image/1.jpg", "image/2.jpg", "mask/1.png"]);
-        let told = find(root.path()).unwrap_err().to_string();
-        assert!(told.contains("2.jpg has no partner"), "{told}");
-        let told = find(tree(&["x.jpg"]).path()).unwrap_err().to_string();
-        assert!(told.contains("has image/ and mask/"), "{told}");
+        let error = find(root.path()).unwrap_err().to_string();
+        assert!(error.contains("2.jpg has no partner"), "{error}");
+        let error = find(tree(&["x.jpg"]).path()).unwrap_err().to_string();
+        assert!(error.contains("has image/ and mask/"), "{error}");
     }
 }

@@ -1,12 +1,12 @@
-//! From a picture and its truth to the measures of what was cut out.
+//! Cuts out the pictures of the datasets and scores masks and mattes against the ground truth.
 
+use super::datasets::{Dataset, Picture};
 use super::metrics::{Scores, compare};
-use super::sets::{Picture, Set};
-use super::worst::{Cells, Sheets, Worst};
-use crate::cli::contact_sheet::fitted;
-use crate::cli::exit::Failure;
+use super::worst_cases::{Cells, SheetOptions, WorstCases};
+use crate::cli::contact_sheet::fit_to_cell;
+use crate::cli::exit_code::Failure;
+use crate::cli::local_engine::LocalEngine;
 use crate::cli::progress::Progress;
-use crate::cli::runtime::Local;
 use crate::codec::{self, Limits};
 use crate::image::{BufferPool, Frame, Mask, Size};
 use crate::matting::{self, Method, Options};
@@ -15,46 +15,46 @@ use crate::recipe::Cut;
 use crate::telemetry::with_causes;
 use futures_util::{StreamExt, stream};
 
-/// Pictures in work at once; the measures themselves take as long as the network does.
+/// Pictures processed concurrently; scoring takes as long as the network.
 pub(super) const JOBS: usize = 4;
 
-/// The measures of one picture.
+/// The scores of one picture.
 #[derive(Debug)]
-pub(super) struct Measured {
+pub(super) struct Evaluated {
     /// The picture.
     pub(super) picture: Picture,
-    /// What `x-service-uncertainty` would say of it.
+    /// The value of `x-service-uncertainty`.
     pub(super) uncertainty: f32,
-    /// Of the mask as `matting=none` returns it.
+    /// Scores of the mask as of `matting=none`.
     pub(super) mask: Scores,
-    /// Of the matte as `/remove` returns it.
+    /// Scores of the matte as of `/remove`.
     pub(super) matte: Scores,
 }
 
-/// What came of all sets.
+/// The scores of all datasets.
 #[derive(Debug)]
 pub(super) struct Results {
-    /// The measures of each set, in the order of its pictures, so that they are the same in every run.
-    pub(super) sets: Vec<(String, Vec<Measured>)>,
-    /// How many pictures could not be measured, each told where it happened.
+    /// By dataset, in the order of its pictures, so that the output is deterministic.
+    pub(super) sets: Vec<(String, Vec<Evaluated>)>,
+    /// Number of pictures that failed and were reported.
     pub(super) failed: usize,
 }
 
-/// Measures all pictures of all sets, and draws the worst of each set when `sheets` are asked for.
+/// Scores all pictures of all datasets, and draws the worst of each when `sheets` is given.
 pub(super) async fn all(
-    local: &Local,
-    sets: Vec<Set>,
+    engine: &LocalEngine,
+    sets: Vec<Dataset>,
     cut: &Cut,
-    sheets: Option<&Sheets<'_>>,
+    sheets: Option<&SheetOptions<'_>>,
 ) -> Result<Results, Failure> {
     let mut progress = Progress::new(sets.iter().map(|set| set.pictures.len()).sum());
     let mut results = Results { sets: Vec::new(), failed: 0 };
     for set in sets {
-        let mut worst = sheets.map(|sheets| Worst::new(sheets, &set.name, set.pictures.len()));
-        let cell = worst.as_ref().map(Worst::cell);
-        let mut measured = Vec::new();
+        let mut worst = sheets.map(|sheets| WorstCases::new(sheets, &set.name, set.pictures.len()));
+        let cell = worst.as_ref().map(WorstCases::cell);
+        let mut evaluated = Vec::new();
         let mut finished = stream::iter(set.pictures)
-            .map(|picture| async move { (picture.name(), one(local, picture, cut, cell).await) })
+            .map(|picture| async move { (picture.name(), evaluate_picture(engine, picture, cut, cell).await) })
             .buffered(JOBS);
         while let Some((name, result)) = finished.next().await {
             match result {
@@ -63,7 +63,7 @@ pub(super) async fn all(
                     if let (Some(worst), Some(cells)) = (&mut worst, cells) {
                         worst.add(scores.matte.mae, cells);
                     }
-                    measured.push(scores);
+                    evaluated.push(scores);
                 }
                 Err(failure) => {
                     results.failed += 1;
@@ -71,8 +71,8 @@ pub(super) async fn all(
                 }
             }
         }
-        worst.map_or(Ok(()), Worst::draw)?;
-        results.sets.push((set.name, measured));
+        worst.map_or(Ok(()), WorstCases::draw)?;
+        results.sets.push((set.name, evaluated));
     }
     progress.finish(&match results.failed {
         0 => "all measured".to_owned(),
@@ -81,49 +81,49 @@ pub(super) async fn all(
     Ok(results)
 }
 
-async fn one(
-    local: &Local,
+async fn evaluate_picture(
+    engine: &LocalEngine,
     picture: Picture,
     cut: &Cut,
     cell: Option<Size>,
-) -> Result<(Measured, Option<Cells>), Failure> {
+) -> Result<(Evaluated, Option<Cells>), Failure> {
     let image = tokio::fs::read(&picture.image).await?;
     let truth = tokio::fs::read(&picture.truth).await?;
-    let looked = local.look(image.into(), cut).await?;
-    let (options, limits) = (cut.matting, *local.limits());
-    local.cpu(move || score(picture, looked, &options, &truth, &limits, cell)).await?
+    let segmentation = engine.segment(image.into(), cut).await?;
+    let (options, limits) = (cut.matting, *engine.limits());
+    engine.cpu(move || score(picture, segmentation, &options, &truth, &limits, cell)).await?
 }
 
 fn score(
     picture: Picture,
-    looked: Segmentation,
+    segmentation: Segmentation,
     options: &Options,
     truth: &[u8],
     limits: &Limits,
     cell: Option<Size>,
-) -> Result<(Measured, Option<Cells>), Failure> {
-    let Segmentation { frame, mask, uncertainty, .. } = looked;
+) -> Result<(Evaluated, Option<Cells>), Failure> {
+    let Segmentation { frame, mask, uncertainty, .. } = segmentation;
     let header = codec::probe(truth, limits)?;
-    let drawn = codec::decode(truth, &header, &BufferPool::new(0))?;
+    let truth_frame = codec::decode(truth, &header, &BufferPool::new(0))?;
     let size = frame.size();
-    if drawn.size() != size {
-        return Err(format!("the picture is {size}, its mask {}", drawn.size()).into());
+    if truth_frame.size() != size {
+        return Err(format!("the picture is {size}, its mask {}", truth_frame.size()).into());
     }
-    let truth = channel(&drawn, 0);
+    let truth = channel(&truth_frame, 0);
     let width = size.width as usize;
     let none = Options { method: Method::None, ..Options::default() };
     let raw = compare(&channel(&cut_out(frame.clone(), &mask, &none), 3), &truth, width);
-    let photo = cell.map(|cell| fitted(frame.clone(), cell)).transpose()?;
+    let photo = cell.map(|cell| fit_to_cell(frame.clone(), cell)).transpose()?;
     let cutout = cut_out(frame, &mask, options);
     let matte = compare(&channel(&cutout, 3), &truth, width);
     let cells = cell.zip(photo).map(|(cell, photo)| {
-        Ok::<_, Failure>(Cells { photo, truth: fitted(drawn, cell)?, cutout: fitted(cutout, cell)? })
+        Ok::<_, Failure>(Cells { photo, truth: fit_to_cell(truth_frame, cell)?, cutout: fit_to_cell(cutout, cell)? })
     });
     let cells = cells.transpose()?;
-    Ok((Measured { picture, uncertainty, mask: raw, matte }, cells))
+    Ok((Evaluated { picture, uncertainty, mask: raw, matte }, cells))
 }
 
-/// The cutout, clear all over when there is no subject: nothing found is a result too, and the worst one.
+/// The cutout; fully transparent when there is no subject, which scores as the worst result.
 fn cut_out(frame: Frame, mask: &Mask, options: &Options) -> Frame {
     let size = frame.size();
     match matting::cut_out(frame, mask, options) {

@@ -1,11 +1,11 @@
-//! The measures of every picture, as CSV.
+//! Writes the scores of every picture as CSV.
 
-use super::measure::Measured;
+use super::evaluate::Evaluated;
 use super::metrics::max_f;
 use std::fmt::{Error, Write};
 
-/// A line for the mask and one for the matte of each picture.
-pub(super) fn csv(results: &[(String, Vec<Measured>)]) -> Result<String, Error> {
+/// One line for the mask and one for the matte of each picture.
+pub(super) fn csv(results: &[(String, Vec<Evaluated>)]) -> Result<String, Error> {
     let mut csv = String::from("set,picture,of,mae,iou,boundary_iou,max_f,sad,mse,grad,conn,uncertainty\n");
     for (set, measured) in results {
         for one in measured {

@@ -1,11 +1,11 @@
-//! The sums, set by set.
+//! Mean scores per dataset, as JSON and as a text table.
 
-use super::measure::Measured;
-use super::metrics::{Matting, Scores, max_f};
-use crate::cli::print;
+use super::evaluate::Evaluated;
+use super::metrics::{MattingErrors, Scores, max_f};
+use crate::cli::text_table;
 use serde::Serialize;
 
-/// The mean measures of one set.
+/// The mean scores of a dataset.
 #[derive(Debug, Serialize)]
 pub(super) struct Row {
     set: String,
@@ -15,7 +15,7 @@ pub(super) struct Row {
     iou: f64,
     max_f: f64,
     boundary_iou: f64,
-    /// Pictures with a soft truth, which the rest is the mean of.
+    /// Pictures with a soft ground truth, over which the matting errors are averaged.
     soft: usize,
     #[serde(flatten)]
     matting: Option<MeanMatting>,
@@ -30,12 +30,12 @@ struct MeanMatting {
 }
 
 /// The rows as JSON.
-pub(super) fn json(results: &[(String, Vec<Measured>)]) -> Vec<Row> {
+pub(super) fn json(results: &[(String, Vec<Evaluated>)]) -> Vec<Row> {
     rows(results)
 }
 
-/// The rows for people.
-pub(super) fn text(results: &[(String, Vec<Measured>)]) -> String {
+/// The rows as text.
+pub(super) fn text(results: &[(String, Vec<Evaluated>)]) -> String {
     let heading = ["set", "of", "n", "MAE", "IoU", "max F", "bIoU", "soft", "SAD", "MSE", "Grad", "Conn"];
     let cells = |row: Row| {
         let matting = |pick: fn(&MeanMatting) -> String| row.matting.as_ref().map_or_else(|| "–".to_owned(), pick);
@@ -54,16 +54,16 @@ pub(super) fn text(results: &[(String, Vec<Measured>)]) -> String {
             matting(|m| format!("{:.2}", m.conn)),
         ]
     };
-    print::table(heading, &rows(results).into_iter().map(cells).collect::<Vec<_>>())
+    text_table::format_table(heading, &rows(results).into_iter().map(cells).collect::<Vec<_>>())
 }
 
-fn rows(results: &[(String, Vec<Measured>)]) -> Vec<Row> {
-    let measured = results.iter().filter(|(_, measured)| !measured.is_empty());
-    measured
-        .flat_map(|(set, measured)| {
+fn rows(results: &[(String, Vec<Evaluated>)]) -> Vec<Row> {
+    let evaluated = results.iter().filter(|(_, evaluated)| !evaluated.is_empty());
+    evaluated
+        .flat_map(|(set, evaluated)| {
             [
-                row(set, "mask", &measured.iter().map(|one| &one.mask).collect::<Vec<_>>()),
-                row(set, "matte", &measured.iter().map(|one| &one.matte).collect::<Vec<_>>()),
+                row(set, "mask", &evaluated.iter().map(|one| &one.mask).collect::<Vec<_>>()),
+                row(set, "matte", &evaluated.iter().map(|one| &one.matte).collect::<Vec<_>>()),
             ]
         })
         .collect()
@@ -71,9 +71,9 @@ fn rows(results: &[(String, Vec<Measured>)]) -> Vec<Row> {
 
 fn row(set: &str, of: &'static str, scores: &[&Scores]) -> Row {
     let mean = |pick: fn(&Scores) -> f64| scores.iter().map(|scores| pick(scores)).sum::<f64>() / scores.len() as f64;
-    let soft: Vec<&Matting> = scores.iter().filter_map(|scores| scores.matting.as_ref()).collect();
+    let soft: Vec<&MattingErrors> = scores.iter().filter_map(|scores| scores.matting.as_ref()).collect();
     let soft_mean =
-        |pick: fn(&Matting) -> f64| soft.iter().map(|matting| pick(matting)).sum::<f64>() / soft.len() as f64;
+        |pick: fn(&MattingErrors) -> f64| soft.iter().map(|matting| pick(matting)).sum::<f64>() / soft.len() as f64;
     Row {
         set: set.to_owned(),
         of,

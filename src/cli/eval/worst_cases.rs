@@ -1,66 +1,70 @@
-//! The worst pictures of a set, drawn for somebody to look at.
+//! Collects the worst pictures of a dataset and draws them on a contact sheet.
 
-use crate::cli::contact_sheet::{ContactSheet, Ground, cell_size};
-use crate::cli::exit::Failure;
+use crate::cli::contact_sheet::{CellBackground, ContactSheet, cell_size};
+use crate::cli::exit_code::Failure;
 use crate::image::{Frame, Size};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Rare in photos, so that what a cutout kept or lost shows on it.
+/// Rare in photos, so that errors of a cutout are visible.
 const MAGENTA: [u8; 3] = [255, 0, 255];
 
-/// Which sheets are asked for.
+/// Options of the contact sheets.
 #[derive(Debug)]
-pub(super) struct Sheets<'a> {
-    /// Where they go, one for each set.
+pub(super) struct SheetOptions<'a> {
+    /// Folder of the sheets, one per dataset.
     pub(super) folder: &'a Path,
-    /// Pictures on each.
-    pub(super) most: usize,
+    /// Pictures per sheet.
+    pub(super) count: usize,
 }
 
-/// What is shown of a picture, small already.
+/// The resized cells of a picture.
 #[derive(Debug)]
 pub(super) struct Cells {
     /// The photo.
     pub(super) photo: Frame,
-    /// Its true mask.
+    /// Its ground truth.
     pub(super) truth: Frame,
-    /// What was cut out.
+    /// Its cutout.
     pub(super) cutout: Frame,
 }
 
-/// The worst pictures of a set so far. Keeps no more cells than will be drawn.
+/// The worst pictures of a dataset so far, at most as many as will be drawn.
 #[derive(Debug)]
-pub(super) struct Worst {
+pub(super) struct WorstCases {
     file: PathBuf,
-    most: usize,
+    capacity: usize,
     /// Worst first.
     kept: Vec<(f64, Cells)>,
 }
 
-impl Worst {
-    /// None yet, of the `count` pictures of the set `name`.
-    pub(super) fn new(sheets: &Sheets<'_>, name: &str, count: usize) -> Self {
-        Self { file: sheets.folder.join(format!("{name}.png")), most: sheets.most.min(count), kept: Vec::new() }
+impl WorstCases {
+    /// For the dataset `name` of `count` pictures.
+    pub(super) fn new(sheets: &SheetOptions<'_>, name: &str, count: usize) -> Self {
+        Self { file: sheets.folder.join(format!("{name}.png")), capacity: sheets.count.min(count), kept: Vec::new() }
     }
 
-    /// The size of the cells that it takes.
+    /// The cell size.
     pub(super) const fn cell(&self) -> Size {
-        cell_size(self.most)
+        cell_size(self.capacity)
     }
 
     /// Keeps `cells` if their `error` is among the largest.
     pub(super) fn add(&mut self, error: f64, cells: Cells) {
         let at = self.kept.partition_point(|(kept, _)| *kept >= error);
         self.kept.insert(at, (error, cells));
-        self.kept.truncate(self.most);
+        self.kept.truncate(self.capacity);
     }
 
-    /// Draws them, worst first, row after row. Nothing where nothing was measured.
+    /// Draws them, worst first, in rows; no file when there are none.
     pub(super) fn draw(self) -> Result<(), Failure> {
-        let mut sheet = ContactSheet::new(self.most);
+        let mut sheet = ContactSheet::new(self.capacity);
         for (_, Cells { photo, truth, cutout }) in &self.kept {
-            sheet.add([(photo, Ground::Paper), (truth, Ground::Paper), (cutout, Ground::Colour(MAGENTA))]);
+            sheet.add([
+                (photo, CellBackground::Sheet),
+                (truth, CellBackground::Sheet),
+                (cutout, CellBackground::Colour(MAGENTA)),
+            ]);
         }
         if let (Some(png), Some(folder)) = (sheet.finish()?, self.file.parent()) {
             fs::create_dir_all(folder)?;
@@ -75,9 +79,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_worst_are_kept_and_no_others() {
-        let sheets = Sheets { folder: Path::new("sheets"), most: 2 };
-        let mut worst = Worst::new(&sheets, "cups", 4);
+    fn only_the_worst_are_kept() {
+        let sheets = SheetOptions { folder: Path::new("sheets"), count: 2 };
+        let mut worst = WorstCases::new(&sheets, "cups", 4);
         let cell = || Frame::new(Size::new(1, 1), vec![0; 4].into());
         for error in [0.1, 0.4, 0.2, 0.3] {
             worst.add(error, Cells { photo: cell(), truth: cell(), cutout: cell() });

@@ -1,23 +1,23 @@
-//! Pictures beside the inputs: a background, a watermark. Read or fetched once, used for every input.
+//! Auxiliary pictures of a recipe, background and watermark: read or fetched once, used for every input.
 
-use super::file;
-use crate::cli::exit::Failure;
+use super::file_io::read_file;
+use crate::cli::exit_code::Failure;
 use crate::image::SourceUrl;
 use crate::recipe::{BG_FILE, PromptRequest, Recipe, Source};
 use crate::source::Fetcher;
 use bytes::Bytes;
 use std::path::Path;
 
-/// What a recipe wants beside its source.
+/// The auxiliary pictures of a recipe.
 #[derive(Default)]
-pub(in crate::cli) struct BesideFiles {
+pub(in crate::cli) struct AuxFiles {
     pub(in crate::cli) background: Option<Bytes>,
     pub(in crate::cli) mark: Option<Bytes>,
 }
 
-impl BesideFiles {
-    /// Gathers them. `attached` is what `--set bg_file=` names, a file of up to `max_bytes`.
-    pub(in crate::cli) async fn gather(
+impl AuxFiles {
+    /// Loads them. `attached` is the file of `--set bg_file=`, of at most `max_bytes`.
+    pub(in crate::cli) async fn load(
         fetcher: &Fetcher,
         recipe: &Recipe,
         attached: Option<&Path>,
@@ -25,15 +25,15 @@ impl BesideFiles {
     ) -> Result<Self, Failure> {
         let background = match (&recipe.inputs.background, attached) {
             (Some(Source::Attached), Some(path)) => {
-                let read = file::read(path.to_owned(), max_bytes).await;
+                let read = read_file(path.to_owned(), max_bytes).await;
                 Some(read.map_err(|error| format!("cannot read {BG_FILE} {}: {error}", path.display()))?)
             }
             (Some(Source::Url(url)), _) => Some(fetch(fetcher, url, "bg_url").await?),
             (Some(Source::Generated(PromptRequest { model: Some(model), .. })), _) => {
-                let told = "models are asked by a daemon; here `model` is auto, the built-in generator";
-                return Err(format!("model {model}: {told}").into());
+                let why = "only a daemon calls image APIs; on the command line `model` is auto, the built-in generator";
+                return Err(format!("model {model}: {why}").into());
             }
-            // The pipeline draws it.
+            // The pipeline renders it.
             (Some(Source::Generated(_)), _) | (Some(Source::Attached), None) | (None, _) => None,
         };
         let mark = match &recipe.inputs.mark {

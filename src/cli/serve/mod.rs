@@ -1,37 +1,37 @@
-//! `backdrop serve`: the daemon, put together.
+//! `backdrop serve`: assembles and runs the daemon.
 //!
 //! Order: log → store and keys → engine (loads in its own thread) → jobs → listeners → serve until a signal. The
-//! listeners are bound before the network is loaded: callers may connect at once and wait for it.
+//! listeners are bound before the network is loaded: clients may connect at once and wait for it.
 
-use super::exit::{Failure, Outcome};
-use super::settings::Settings;
-use super::{print, runtime};
+mod http_adapters;
+
+use super::config_args::EngineArgs;
+use super::exit_code::{Failure, Outcome};
+use super::signals::StopSignals;
+use super::{local_engine, stdout};
 use crate::account::admin::{Admin, AdminToken, Door};
-use crate::account::{ApiKey, CreatedKey, Keys, Scopes, Services};
+use crate::account::{ApiKey, CreatedKey, Services};
 use crate::config::Config;
 use crate::generate::Studio;
 use crate::http::descriptors;
 use crate::http::tls::{Listener, Tls};
-use crate::http::{self, Administer, App, Authenticate, Caller, Inspect, Inspector};
+use crate::http::{self, App, Inspect, Inspector};
 use crate::jobs::results::Results;
 use crate::jobs::secret::DaemonSecret;
 use crate::jobs::webhook_sender::WebhookSender;
 use crate::jobs::{Jobs, Means, VideoWork};
 use crate::source::Fetcher;
-use crate::store::{self, RedbStore, UnixSeconds};
+use crate::store::{self, RedbStore};
 use crate::telemetry;
-use ::http::{HeaderValue, Request, Response, header};
-use bytes::Bytes;
 use clap::Args;
-use futures_util::future::BoxFuture;
-use serde_json::Value;
+use http_adapters::AdminAdapter;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use tokio::net::TcpListener;
 use tokio::sync::watch;
 use tokio::time::{Instant, timeout_at};
 
-/// Disk space kept for the store ahead of its file: some ten thousand bills.
+/// Disk space reserved for the store's growth: some ten thousand billing records.
 const STORE_RESERVE_BYTES: u64 = 16 << 20;
 
 #[derive(Args, Debug)]
@@ -42,14 +42,14 @@ pub(super) struct Serve {
     /// Address of health, metrics and key administration [env: BACKDROP_ADMIN_LISTEN] [default: 127.0.0.1:9090]
     #[arg(long, value_name = "ADDRESS")]
     admin_listen: Option<String>,
-    /// Certificate of the API, a PEM file: HTTPS in place of HTTP. Read again on SIGHUP [env: BACKDROP_SERVER_TLS_CERT]
+    /// Certificate of the API as a PEM file, for HTTPS; reloaded on SIGHUP [env: BACKDROP_SERVER_TLS_CERT]
     #[arg(long, value_name = "FILE")]
     tls_cert: Option<String>,
-    /// Private key of the certificate, a PEM file [env: BACKDROP_SERVER_TLS_KEY]
+    /// Private key of the certificate as a PEM file [env: BACKDROP_SERVER_TLS_KEY]
     #[arg(long, value_name = "FILE")]
     tls_key: Option<String>,
     #[command(flatten)]
-    settings: Settings,
+    engine_args: EngineArgs,
 }
 
 impl Serve {
@@ -60,12 +60,12 @@ impl Serve {
             ("server.tls_cert", "--tls-cert", &self.tls_cert),
             ("server.tls_key", "--tls-key", &self.tls_key),
         ];
-        let config = self.settings.load(&flags)?;
-        // Before the first thread: accounts, clips and results are the daemon's own user's to read.
+        let config = self.engine_args.load(&flags)?;
+        // Before the first thread: accounts, clips and results are readable by the daemon's user only.
         #[cfg(unix)]
         rustix::process::umask(rustix::fs::Mode::RWXG | rustix::fs::Mode::RWXO);
         telemetry::tracing::init(&config.log)?;
-        runtime::block_on(serve(config))??;
+        local_engine::block_on(serve(config))??;
         Ok(Outcome::Done)
     }
 }
@@ -78,27 +78,27 @@ async fn serve(config: Config) -> Result<(), Failure> {
     let public = bind(config.server.listen, "the API").await?;
     let admin = bind(config.server.admin_listen, "the admin interface").await?;
     let (address, admin_address) = (public.local_addr()?, admin.local_addr()?);
-    let fetcher = Fetcher::new(&config.fetch)?.up_to(config.limits.max_bytes);
+    let fetcher = Fetcher::new(&config.fetch)?.with_max_bytes(config.limits.max_bytes);
     let studio = open_studio(&config).await?;
     let services = open_services(&config).await?;
     let keys = services.keys.clone();
     let token = AdminToken::generate();
-    let operator = Operator(Admin::new(keys.clone(), token.clone()));
+    let operator = AdminAdapter(Admin::new(keys.clone(), token.clone()));
     let door = Door { address: admin_address, token }.publish(&config.data_dir)?;
-    let engine = runtime::start_engine(&config)?;
-    let chosen = config.bootstrap_key.as_ref().map(|key| ApiKey::parse(key.expose())).transpose()?;
-    let is_fresh = chosen.is_none();
-    if let Some(created) = keys.bootstrap(chosen).await?
-        && is_fresh
+    let engine = local_engine::start_engine(&config)?;
+    let configured = config.bootstrap_key.as_ref().map(|key| ApiKey::parse(key.expose())).transpose()?;
+    let is_generated = configured.is_none();
+    if let Some(created) = keys.bootstrap(configured).await?
+        && is_generated
     {
-        print::line(&welcome(&created, address, if tls.is_some() { "https" } else { "http" }))?;
+        stdout::print_line(&welcome(&created, address, if tls.is_some() { "https" } else { "http" }))?;
     }
     tracing::info!(%address, admin = %admin_address, tls = tls.is_some(), "listening");
     let secret = DaemonSecret::open(&config.data_dir)?;
     let results = Results::open(config.jobs.results.as_deref(), &config.data_dir, &secret)?;
     let inspector = Inspector::new(config.video.clone());
     if let Err(missing) = inspector.ready().await {
-        tracing::warn!(%missing, "clips cannot be worked on");
+        tracing::warn!(%missing, "clips cannot be processed");
     }
     let means = Means {
         store: services.store.clone(),
@@ -129,29 +129,29 @@ async fn serve(config: Config) -> Result<(), Failure> {
         metrics,
     };
     let grace = config.server.shutdown_grace;
-    let tending = tokio::spawn({
+    let maintenance = tokio::spawn({
         let services = services.clone();
         async move { services.tend().await }
     });
     let (stopping, mut stopped) = watch::channel(None);
     let stop = async move {
         stop.await;
-        // Nobody listens any more where the jobs have ended by themselves.
+        // Fails when the jobs have ended by themselves.
         let _ = stopping.send(Some(Instant::now()));
     };
     let mut working = tokio::spawn({
         let mut stopped = stopped.clone();
         async move {
             let stop = async move {
-                // A sender that is gone means the same.
+                // A dropped sender also means stop.
                 let _ = stopped.wait_for(Option::is_some).await;
             };
             jobs.run(stop).await;
         }
     });
     http::serve(config.server, config.limits, app, Listener::new(public, tls), admin, stop).await;
-    tending.abort();
-    // Jobs and requests have the same time to end; a job that needs more goes on at the next start.
+    maintenance.abort();
+    // Jobs and requests share the grace period; a job that needs more resumes at the next start.
     let since = stopped.borrow_and_update().unwrap_or_else(Instant::now);
     if timeout_at(since + grace, &mut working).await.is_err() {
         working.abort();
@@ -160,22 +160,22 @@ async fn serve(config: Config) -> Result<(), Failure> {
     if let Err(error) = services.keys.write_uses().await {
         tracing::warn!(%error, "could not write when keys were last used");
     }
-    // Connections have had their grace; what is left in the engine belongs to callers who are gone.
+    // The grace period of connections is over; the engine's remaining work has no client any more.
     let _ = tokio::time::timeout(grace, engine.shutdown()).await;
     drop(door);
     tracing::info!("stopped");
     Ok(())
 }
 
-/// Who makes backdrops. The keys are in the variables that the configuration names.
+/// Opens the backdrop generators. Their keys are in environment variables that the configuration names.
 async fn open_studio(config: &Config) -> Result<Studio, Failure> {
     let config = config.clone();
     let open = move || Studio::open(&config.generate, &config.fetch, &config.data_dir, environment);
     Ok(tokio::task::spawn_blocking(open).await??)
 }
 
-/// A variable that the configuration names.
-#[expect(clippy::disallowed_methods, reason = "no setting of ours: the configuration says which variable it is")]
+/// Reads a variable that the configuration names.
+#[expect(clippy::disallowed_methods, reason = "not a setting: the configuration names the variable")]
 fn environment(name: &str) -> Option<String> {
     std::env::var(name).ok()
 }
@@ -189,7 +189,7 @@ async fn bind(address: SocketAddr, what: &str) -> Result<TcpListener, Failure> {
     TcpListener::bind(address).await.map_err(|error| format!("cannot listen on {address} for {what}: {error}").into())
 }
 
-/// The certificate of the API, if there is one. From now on SIGHUP reads it again.
+/// Loads the API's certificate, if configured, and reloads it on SIGHUP.
 fn tls(config: &Config) -> Result<Option<Tls>, Failure> {
     let (Some(certificate), Some(key)) = (&config.server.tls_cert, &config.server.tls_key) else { return Ok(None) };
     let tls = Tls::load(certificate, key)?;
@@ -202,10 +202,10 @@ fn tls(config: &Config) -> Result<Option<Tls>, Failure> {
                 let tls = tls.clone();
                 let reloaded = tokio::task::spawn_blocking(move || tls.reload()).await.map_err(Failure::from);
                 match reloaded.and_then(|reloaded| Ok(reloaded?)) {
-                    Ok(()) => tracing::info!("the TLS certificate was read again"),
+                    Ok(()) => tracing::info!("reloaded the TLS certificate"),
                     Err(error) => {
                         let error = telemetry::with_causes(error.as_ref());
-                        tracing::error!(error, "the TLS certificate was not exchanged; the old one stays");
+                        tracing::error!(error, "cannot reload the TLS certificate; the old one stays in use");
                     }
                 }
             }
@@ -217,108 +217,32 @@ fn tls(config: &Config) -> Result<Option<Tls>, Failure> {
 async fn open_services(config: &Config) -> Result<Services, Failure> {
     let (data_dir, free_images) = (config.data_dir.clone(), config.limits.free_images_per_month);
     let open = move || -> Result<Services, Failure> {
-        store::create_private_dir(&data_dir).map_err(|error| format!("cannot make {}: {error}", data_dir.display()))?;
+        store::create_private_dir(&data_dir)
+            .map_err(|error| format!("cannot create {}: {error}", data_dir.display()))?;
         Ok(Services::load(RedbStore::open_reserving(&store::file_in(&data_dir), STORE_RESERVE_BYTES)?, free_images)?)
     };
     tokio::task::spawn_blocking(open).await?
 }
 
-/// What an operator sees once: the key, and how to use it.
+/// The message of the first start: the key, and how to use it.
 fn welcome(created: &CreatedKey, address: SocketAddr, scheme: &str) -> String {
     let key = created.secret.expose();
     format!(
-        "Made account `default` with this key. It is shown this once; keep it now.\n\n    {key}\n\nTry it:\n\n    \
+        "Created account `default` with this key. It is shown only once; save it now.\n\n    {key}\n\nTry it:\n\n    \
          curl -H 'Authorization: Bearer {key}' -F file=@photo.jpg {scheme}://{address}/remove -o cutout.png\n"
     )
 }
 
-/// Resolves at the first SIGTERM or SIGINT; the second one ends the process at once.
+/// Resolves at the first SIGTERM or SIGINT; the second ends the process at once.
 fn stop_signal() -> Result<impl Future<Output = ()>, Failure> {
-    #[cfg(unix)]
-    let mut signals = {
-        use tokio::signal::unix::{SignalKind, signal};
-        let (mut terminate, mut interrupt) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
-        async move || {
-            tokio::select! {
-                _ = terminate.recv() => {}
-                _ = interrupt.recv() => {}
-            }
-        }
-    };
-    #[cfg(not(unix))]
-    let mut signals = async || {
-        // Without a handler nothing can be waited for; the console then ends the process itself.
-        if tokio::signal::ctrl_c().await.is_err() {
-            std::future::pending::<()>().await;
-        }
-    };
+    let mut signals = StopSignals::install()?;
     Ok(async move {
-        signals().await;
+        signals.next().await;
         tracing::info!("draining; a second signal ends at once");
         tokio::spawn(async move {
-            signals().await;
+            signals.next().await;
             tracing::warn!("ended by a second signal");
             std::process::exit(130);
         });
     })
-}
-
-impl Authenticate for Keys {
-    fn authenticate(&self, token: &str) -> Option<Caller> {
-        let known = Self::authenticate(self, token)?;
-        Some(Caller {
-            key_id: known.key_id,
-            account: known.account,
-            plan: known.plan,
-            test: known.test,
-            generates: known.generates,
-            model: known.model,
-            images_per_month: known.images_per_month,
-            scopes: known.scopes,
-        })
-    }
-
-    fn of_account(&self, name: &str) -> Option<Caller> {
-        let account = self.account(name)?;
-        Some(Caller {
-            key_id: format!("without-key-{name}"),
-            account: account.name,
-            plan: account.plan,
-            test: false,
-            generates: account.generates,
-            model: account.model.0,
-            images_per_month: None,
-            scopes: Scopes::default(),
-        })
-    }
-
-    fn expired_at(&self, token: &str) -> Option<UnixSeconds> {
-        Self::expired_at(self, token)
-    }
-
-    fn labels(&self, account: &str) -> Vec<(String, String)> {
-        self.list(Some(account)).into_iter().map(|key| (key.id, key.label)).collect()
-    }
-}
-
-/// Key administration behind the admin listener.
-struct Operator(Admin);
-
-impl Administer for Operator {
-    fn handle<'a>(&'a self, request: &'a Request<Bytes>) -> BoxFuture<'a, Option<Response<Value>>> {
-        Box::pin(async move {
-            if !Admin::owns(request.uri().path()) {
-                return None;
-            }
-            let target = request.uri().path_and_query().map_or("/", ::http::uri::PathAndQuery::as_str);
-            let authorization = request.headers().get(header::AUTHORIZATION).and_then(|value| value.to_str().ok());
-            let reply = self.0.answer(request.method(), target, authorization, request.body()).await;
-            let mut response = Response::new(reply.body);
-            *response.status_mut() = reply.status;
-            if let Some(methods) = reply.allow {
-                response.headers_mut().insert(header::ALLOW, HeaderValue::from_static(methods));
-            }
-            Some(response)
-        })
-    }
 }

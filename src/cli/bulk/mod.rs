@@ -1,0 +1,46 @@
+//! `backdrop bulk`: runs the pipeline over object storage.
+
+mod dry_run;
+mod error_code;
+mod pipeline_processor;
+mod preset;
+mod progress;
+mod report_command;
+mod report_file;
+mod result_parameters;
+mod run_command;
+mod summary;
+
+use super::exit_code::{Failure, Outcome};
+use clap::{Args, Subcommand};
+use report_command::MergeCommand;
+use run_command::RunCommand;
+
+#[derive(Args, Debug)]
+#[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
+#[command(
+    after_help = "FROM and TO are s3://bucket/folder, gs://bucket/folder, az://container/folder or file:///folder. \
+    Credentials and endpoints are read from the environment variables of each provider's own tools (AWS_..., GOOGLE_..., \
+    AZURE_...)."
+)]
+pub(super) struct Bulk {
+    #[command(subcommand)]
+    command: Option<Command>,
+    #[command(flatten)]
+    run: RunCommand,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Merge reports, such as those of the shards of a run, into one with one row per object
+    Report(MergeCommand),
+}
+
+impl Bulk {
+    pub(super) fn run(self) -> Result<Outcome, Failure> {
+        match self.command {
+            Some(Command::Report(command)) => command.run(),
+            None => self.run.run(),
+        }
+    }
+}
