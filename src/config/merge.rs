@@ -1,8 +1,7 @@
-//! Settings from several places, one over the other: flag over environment variable over TOML file over default.
+//! Merges settings by precedence: flag over environment variable over TOML file over default.
 //!
-//! Nothing here knows a setting by name. The defaults, serialised, are the list of what exists; every value that
-//! somebody set is tried alone on top of the defaults, so that each wrong one is found and told with the place it
-//! came from, and not only the first.
+//! Generic over the settings: the serialised defaults are the list of settings. Each given value is deserialised alone on
+//! top of the defaults, so that every invalid one is reported with its origin, not only the first.
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -11,7 +10,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-/// Every variable of ours begins with this.
+/// Prefix of our environment variables.
 const PREFIX: &str = "BACKDROP";
 
 /// Where a value was set.
@@ -35,12 +34,12 @@ impl fmt::Display for Origin {
     }
 }
 
-/// One thing that is wrong with the configuration.
+/// A mistake in the configuration.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Problem {
-    /// Where it was set; a default has no place.
+    /// Where it was set; `None` for a default.
     pub origin: Option<Origin>,
-    /// The setting, `section.key`; empty when the whole file is meant.
+    /// The setting, `section.key`; empty for the whole file.
     pub setting: String,
     /// What is wrong.
     pub message: String,
@@ -58,7 +57,7 @@ impl fmt::Display for Problem {
     }
 }
 
-/// Everything that is wrong with the configuration, one to a line.
+/// All mistakes in the configuration, one per line.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Problems(pub Vec<Problem>);
 
@@ -71,50 +70,50 @@ impl fmt::Display for Problems {
 
 impl std::error::Error for Problems {}
 
-/// What was said, place by place.
+/// The given values, by source.
 #[derive(Clone, Debug, Default)]
 pub struct Sources {
     /// Path and text of the TOML file.
     pub file: Option<(PathBuf, String)>,
     /// The process's environment.
     pub environment: Vec<(String, String)>,
-    /// Setting (`section.key`), the flag that set it, and its value as it was typed.
+    /// Setting (`section.key`), its flag, and the flag's value.
     pub flags: Vec<(&'static str, &'static str, String)>,
 }
 
-/// The merged settings, and where each came from that is not a default.
+/// The merged settings, and the origin of each that is not a default.
 #[derive(Clone, Debug)]
-pub struct Layered<T> {
+pub struct Merged<T> {
     /// The settings.
     pub settings: T,
     origins: BTreeMap<String, Origin>,
 }
 
-impl<T> Layered<T> {
-    /// Where `setting` was set; nothing when it has its default.
+impl<T> Merged<T> {
+    /// Where `setting` was set; `None` when it has its default.
     #[must_use]
     pub fn origin(&self, setting: &str) -> Option<&Origin> {
         self.origins.get(setting)
     }
 }
 
-/// Merges the sources over `T`'s defaults. `short` are more names of variables, each with its setting.
+/// Merges the sources over `T`'s defaults. `short` are additional variable names, each with its setting.
 ///
-/// A variable that begins with ours but names no setting is left alone: Kubernetes makes such ones
-/// (`BACKDROP_PORT`, `BACKDROP_SERVICE_HOST`) for a service of our name.
+/// A variable with our prefix that names no setting is ignored: Kubernetes sets such ones (`BACKDROP_PORT`,
+/// `BACKDROP_SERVICE_HOST`) for a service of our name.
 ///
-/// Returned beside the settings: all problems at once, unknown keys, values of the wrong type, a file that is not TOML.
-/// What could not be used has its default, so that the rest can still be looked at.
+/// Also returns all problems: unknown keys, values of the wrong type, a file that is not TOML. Invalid values have their
+/// default, so that the rest can still be validated.
 pub fn merge<T: Default + Serialize + DeserializeOwned>(
     sources: &Sources,
     short: &[(&str, &str)],
-) -> (Layered<T>, Vec<Problem>) {
-    let mut merging = Merging::new::<T>();
+) -> (Merged<T>, Vec<Problem>) {
+    let mut merging = Merger::new::<T>();
     if let Some((path, text)) = &sources.file {
         merging.file::<T>(path, text);
     }
     let known = merging.known();
-    let full = known.iter().map(|setting| (variable_of(setting), setting.as_str()));
+    let full = known.iter().map(|setting| (variable_name(setting), setting.as_str()));
     for (variable, setting) in full.chain(short.iter().map(|(variable, setting)| ((*variable).to_owned(), *setting))) {
         if let Some((_, text)) = sources.environment.iter().find(|(name, _)| *name == variable) {
             merging.text::<T>(setting, text, Origin::Variable(variable));
@@ -128,24 +127,24 @@ pub fn merge<T: Default + Serialize + DeserializeOwned>(
 
 /// The environment variable of a setting: `limits.rate_per_minute` is `BACKDROP_LIMITS_RATE_PER_MINUTE`.
 #[must_use]
-pub fn variable_of(setting: &str) -> String {
+pub fn variable_name(setting: &str) -> String {
     format!("{PREFIX}_{}", setting.replace('.', "_").to_uppercase())
 }
 
 /// Every setting of `T`, as `section.key`.
 #[must_use]
-pub fn settings_of<T: Default + Serialize>() -> Vec<String> {
-    Merging::new::<T>().known()
+pub fn setting_names<T: Default + Serialize>() -> Vec<String> {
+    Merger::new::<T>().known()
 }
 
-struct Merging {
+struct Merger {
     defaults: Value,
     merged: Value,
     origins: BTreeMap<String, Origin>,
     problems: Vec<Problem>,
 }
 
-impl Merging {
+impl Merger {
     fn new<T: Default + Serialize>() -> Self {
         let defaults = serde_json::to_value(T::default()).expect("settings are plain data");
         Self { merged: defaults.clone(), defaults, origins: BTreeMap::new(), problems: Vec::new() }
@@ -181,33 +180,38 @@ impl Merging {
         }
     }
 
-    /// A value that came as text. Its type is whichever the setting takes: a number or boolean, else a string,
-    /// else a list with commas.
+    /// Sets a value given as text, interpreted as the first that the setting accepts: a number or boolean, a string, a
+    /// comma-separated list.
     fn text<T: DeserializeOwned>(&mut self, setting: &str, text: &str, origin: Origin) {
         let scalar =
             serde_json::from_str::<Value>(text.trim()).ok().filter(|value| value.is_number() || value.is_boolean());
         let list = text.split(',').map(str::trim).filter(|item| !item.is_empty()).map(Value::from).collect();
-        let readings = scalar.into_iter().chain([Value::from(text), Value::Array(list)]);
-        self.set::<T>(setting, readings, &origin);
+        let candidates = scalar.into_iter().chain([Value::from(text), Value::Array(list)]);
+        self.set::<T>(setting, candidates, &origin);
     }
 
-    /// Takes the first reading that `T` accepts; complains about the first when it accepts none.
-    fn set<T: DeserializeOwned>(&mut self, setting: &str, readings: impl IntoIterator<Item = Value>, origin: &Origin) {
-        let mut complaint = None;
-        for reading in readings {
+    /// Sets the first candidate that `T` accepts; reports the error of the first when it accepts none.
+    fn set<T: DeserializeOwned>(
+        &mut self,
+        setting: &str,
+        candidates: impl IntoIterator<Item = Value>,
+        origin: &Origin,
+    ) {
+        let mut first_error = None;
+        for candidate in candidates {
             let mut alone = self.defaults.clone();
-            place(&mut alone, setting, reading.clone());
+            set_path(&mut alone, setting, candidate.clone());
             match serde_json::from_value::<T>(alone) {
                 Ok(_) => {
-                    place(&mut self.merged, setting, reading);
+                    set_path(&mut self.merged, setting, candidate);
                     self.origins.insert(setting.to_owned(), origin.clone());
                     return;
                 }
-                Err(error) => complaint = complaint.or(Some(error)),
+                Err(error) => first_error = first_error.or(Some(error)),
             }
         }
-        if let Some(complaint) = complaint {
-            self.problem(Some(origin.clone()), setting, &complaint.to_string());
+        if let Some(error) = first_error {
+            self.problem(Some(origin.clone()), setting, &error.to_string());
         }
     }
 
@@ -215,16 +219,16 @@ impl Merging {
         self.problems.push(Problem { origin, setting: setting.to_owned(), message: message.to_owned() });
     }
 
-    fn finish<T: Default + DeserializeOwned>(mut self) -> (Layered<T>, Vec<Problem>) {
+    fn finish<T: Default + DeserializeOwned>(mut self) -> (Merged<T>, Vec<Problem>) {
         let settings = serde_json::from_value(self.merged.take()).unwrap_or_else(|error| {
             self.problem(None, "", &error.to_string());
             T::default()
         });
-        (Layered { settings, origins: self.origins }, self.problems)
+        (Merged { settings, origins: self.origins }, self.problems)
     }
 }
 
-fn place(tree: &mut Value, setting: &str, value: Value) {
+fn set_path(tree: &mut Value, setting: &str, value: Value) {
     match setting.split_once('.') {
         Some((section, key)) => tree[section][key] = value,
         None => tree[setting] = value,
@@ -256,14 +260,14 @@ mod tests {
         file: &str,
         environment: &[(&str, &str)],
         flags: &[(&'static str, &'static str, &str)],
-    ) -> Result<Layered<Settings>, Problems> {
+    ) -> Result<Merged<Settings>, Problems> {
         let sources = Sources {
             file: Some(("b.toml".into(), file.to_owned())),
             environment: environment.iter().map(|(name, value)| (name.to_string(), value.to_string())).collect(),
             flags: flags.iter().map(|(setting, flag, value)| (*setting, *flag, value.to_string())).collect(),
         };
         match merge(&sources, &[("BACKDROP_HERE", "limits.label")]) {
-            (layered, problems) if problems.is_empty() => Ok(layered),
+            (merged_settings, problems) if problems.is_empty() => Ok(merged_settings),
             (_, problems) => Err(Problems(problems)),
         }
     }
@@ -278,35 +282,35 @@ mod tests {
     fn a_flag_beats_a_variable_beats_the_file_beats_the_default() {
         let file = "place = 'file'\n[limits]\ncount = 1\nlabel = 'file'\n";
         let variables = [("BACKDROP_PLACE", "variable"), ("BACKDROP_LIMITS_COUNT", "2")];
-        let layered = merged(file, &variables, &[("place", "--place", "flag")]).unwrap();
-        assert_eq!(layered.settings.place.as_deref(), Some(Path::new("flag")));
-        assert_eq!(layered.settings.limits.count, 2);
-        assert_eq!(layered.settings.limits.label.as_deref(), Some("file"));
-        assert!(!layered.settings.limits.on);
-        assert_eq!(layered.origin("place"), Some(&Origin::Flag("--place")));
-        assert_eq!(layered.origin("limits.count"), Some(&Origin::Variable("BACKDROP_LIMITS_COUNT".into())));
-        assert_eq!(layered.origin("limits.on"), None);
+        let merged_settings = merged(file, &variables, &[("place", "--place", "flag")]).unwrap();
+        assert_eq!(merged_settings.settings.place.as_deref(), Some(Path::new("flag")));
+        assert_eq!(merged_settings.settings.limits.count, 2);
+        assert_eq!(merged_settings.settings.limits.label.as_deref(), Some("file"));
+        assert!(!merged_settings.settings.limits.on);
+        assert_eq!(merged_settings.origin("place"), Some(&Origin::Flag("--place")));
+        assert_eq!(merged_settings.origin("limits.count"), Some(&Origin::Variable("BACKDROP_LIMITS_COUNT".into())));
+        assert_eq!(merged_settings.origin("limits.on"), None);
     }
 
     #[test]
-    fn every_mistake_is_told_at_once_with_its_place() {
+    fn every_mistake_is_reported_at_once_with_its_origin() {
         let file = "colour = 1\n[limits]\ncuont = 1\n[limts]\ncount = 1\n";
         let variables = [("BACKDROP_LIMITS_ON", "maybe")];
         let problems = merged(file, &variables, &[("limits.count", "--count", "-1")]).unwrap_err();
-        let told = problems.to_string();
-        assert_eq!(problems.0.len(), 5, "{told}");
-        assert!(told.contains("b.toml: colour: unknown field `colour`, expected `place` or `limits`"), "{told}");
-        assert!(told.contains("b.toml: limits.cuont: unknown field `cuont`"), "{told}");
-        assert!(told.contains("b.toml: limts: unknown field `limts`"), "{told}");
+        let message = problems.to_string();
+        assert_eq!(problems.0.len(), 5, "{message}");
+        assert!(message.contains("b.toml: colour: unknown field `colour`, expected `place` or `limits`"), "{message}");
+        assert!(message.contains("b.toml: limits.cuont: unknown field `cuont`"), "{message}");
+        assert!(message.contains("b.toml: limts: unknown field `limts`"), "{message}");
         assert!(
-            told.contains("BACKDROP_LIMITS_ON: limits.on: invalid type: string \"maybe\", expected a boolean"),
-            "{told}"
+            message.contains("BACKDROP_LIMITS_ON: limits.on: invalid type: string \"maybe\", expected a boolean"),
+            "{message}"
         );
-        assert!(told.contains("--count: limits.count: invalid value: integer `-1`, expected u32"), "{told}");
+        assert!(message.contains("--count: limits.count: invalid value: integer `-1`, expected u32"), "{message}");
     }
 
     #[test]
-    fn text_becomes_whatever_type_the_setting_has() {
+    fn text_is_parsed_as_the_type_of_the_setting() {
         let variables =
             [("BACKDROP_LIMITS_NAMES", "a, b"), ("BACKDROP_LIMITS_LABEL", "12"), ("BACKDROP_LIMITS_ON", "true")];
         let limits = merged("", &variables, &[]).unwrap().settings.limits;
@@ -317,19 +321,19 @@ mod tests {
     }
 
     #[test]
-    fn a_variable_that_names_no_setting_is_left_alone() {
+    fn a_variable_that_names_no_setting_is_ignored() {
         assert!(merged("", &[("BACKDROP_SERVICE_HOST", "10.0.0.1")], &[]).is_ok());
     }
 
     #[test]
-    fn a_file_that_is_not_toml_is_told_with_the_line() {
-        let told = merged("[limits\n", &[], &[]).unwrap_err().to_string();
-        assert!(told.contains("b.toml: TOML parse error at line 1"), "{told}");
+    fn invalid_toml_is_reported_with_the_line() {
+        let message = merged("[limits\n", &[], &[]).unwrap_err().to_string();
+        assert!(message.contains("b.toml: TOML parse error at line 1"), "{message}");
     }
 
     #[test]
     fn a_section_that_is_not_a_table_is_refused() {
-        let told = merged("limits = 3\n", &[], &[]).unwrap_err().to_string();
-        assert!(told.contains("b.toml: limits: invalid type: integer `3`, expected struct Section"), "{told}");
+        let message = merged("limits = 3\n", &[], &[]).unwrap_err().to_string();
+        assert!(message.contains("b.toml: limits: invalid type: integer `3`, expected struct Section"), "{message}");
     }
 }
