@@ -68,7 +68,7 @@ async fn fetch_once(store: &dyn ObjectStore, listed: &ObjectMeta, max_bytes: u64
 }
 
 fn wrong_length(expected: u64, received: &str) -> Failure {
-    Failure::new(Code::FetchFailed, format!("it should have {expected} bytes, and {received} came"))
+    Failure::new(Code::FetchFailed, format!("expected {expected} bytes, received {received}"))
 }
 
 /// Uploads a result as `output`, with its provenance where the store keeps metadata.

@@ -21,6 +21,8 @@ mod show_config;
 mod signals;
 mod stdout;
 mod store;
+#[cfg(test)]
+mod test_files;
 mod text_table;
 mod weights;
 

@@ -94,20 +94,11 @@ fn files(folder: &Path) -> Result<Vec<PathBuf>, DatasetsError> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn tree(files: &[&str]) -> tempfile::TempDir {
-        let root = tempfile::tempdir().unwrap();
-        for file in files {
-            let path = root.path().join(file);
-            fs::create_dir_all(path.parent().unwrap()).unwrap();
-            fs::write(path, b"x").unwrap();
-        }
-        root
-    }
+    use crate::cli::test_files::folder_with;
 
     #[test]
     fn a_dataset_and_a_folder_of_datasets_are_found() {
-        let root = tree(&["b/image/1.jpg", "b/mask/1.png", "a/image/2.png", "a/mask/2.png", "notes/x.txt"]);
+        let root = folder_with(&["b/image/1.jpg", "b/mask/1.png", "a/image/2.png", "a/mask/2.png", "notes/x.txt"]);
         let names = |path: &Path| find(path).unwrap().iter().map(|set| set.name.clone()).collect::<Vec<_>>();
         assert_eq!(names(root.path()), ["a", "b"]);
         assert_eq!(names(&root.path().join("b")), ["b"]);
@@ -115,10 +106,10 @@ mod tests {
 
     #[test]
     fn a_picture_without_ground_truth_is_an_error() {
-        let root = tree(&["image/1.jpg", "image/2.jpg", "mask/1.png"]);
+        let root = folder_with(&["image/1.jpg", "image/2.jpg", "mask/1.png"]);
         let error = find(root.path()).unwrap_err().to_string();
         assert!(error.contains("2.jpg has no partner"), "{error}");
-        let error = find(tree(&["x.jpg"]).path()).unwrap_err().to_string();
+        let error = find(folder_with(&["x.jpg"]).path()).unwrap_err().to_string();
         assert!(error.contains("has image/ and mask/"), "{error}");
     }
 }

@@ -212,16 +212,7 @@ fn file_name(url: &SourceUrl) -> PathBuf {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn tree(files: &[&str]) -> tempfile::TempDir {
-        let root = tempfile::tempdir().unwrap();
-        for file in files {
-            let path = root.path().join(file);
-            fs::create_dir_all(path.parent().unwrap()).unwrap();
-            fs::write(path, b"x").unwrap();
-        }
-        root
-    }
+    use crate::cli::test_files::folder_with;
 
     /// The tasks of `inputs → output` as `input > output` lines, and the rejected inputs, relative to `root`.
     fn lines(root: &Path, inputs: &[&str], output: &str) -> (Vec<String>, Vec<String>) {
@@ -238,7 +229,7 @@ mod tests {
 
     #[test]
     fn a_folder_keeps_its_tree_and_other_files_are_ignored() {
-        let root = tree(&["in/b/c.JPG", "in/a.webp", "in/notes.txt", "in/.hidden/x.png"]);
+        let root = folder_with(&["in/b/c.JPG", "in/a.webp", "in/notes.txt", "in/.hidden/x.png"]);
         let (tasks, rejected) = lines(root.path(), &["in"], "out");
         assert_eq!(tasks, ["in/a.webp > out/a.png", "in/b/c.JPG > out/b/c.png"]);
         assert!(rejected.is_empty());
@@ -246,14 +237,14 @@ mod tests {
 
     #[test]
     fn a_glob_keeps_the_tree_below_its_first_wildcard() {
-        let root = tree(&["in/x/a.jpg", "in/y/b.jpg", "in/y/b.txt"]);
+        let root = folder_with(&["in/x/a.jpg", "in/y/b.jpg", "in/y/b.txt"]);
         let (tasks, _) = lines(root.path(), &["in/*/*.jpg"], "out");
         assert_eq!(tasks, ["in/x/a.jpg > out/x/a.png", "in/y/b.jpg > out/y/b.png"]);
     }
 
     #[test]
     fn of_two_inputs_with_one_output_the_second_is_rejected() {
-        let root = tree(&["in/a.jpg", "in/a.png", "in/b.jpg"]);
+        let root = folder_with(&["in/a.jpg", "in/a.png", "in/b.jpg"]);
         let (tasks, rejected) = lines(root.path(), &["in"], "out");
         assert_eq!(tasks, ["in/a.jpg > out/a.png", "in/b.jpg > out/b.png"]);
         assert_eq!(rejected, ["in/a.png"]);
@@ -261,7 +252,7 @@ mod tests {
 
     #[test]
     fn results_in_their_inputs_folder_get_a_suffix_and_are_not_processed_again() {
-        let root = tree(&["in/a.png", "in/b.jpg"]);
+        let root = folder_with(&["in/a.png", "in/b.jpg"]);
         let expected = ["in/a.png > in/a-cutout.png", "in/b.jpg > in/b-cutout.png"];
         assert_eq!(lines(root.path(), &["in"], "in").0, expected);
         fs::write(root.path().join("in/a-cutout.png"), b"x").unwrap();
@@ -270,13 +261,13 @@ mod tests {
 
     #[test]
     fn an_output_folder_inside_the_input_folder_is_not_searched() {
-        let root = tree(&["in/a.jpg", "in/out/old.png"]);
+        let root = folder_with(&["in/a.jpg", "in/out/old.png"]);
         assert_eq!(lines(root.path(), &["in"], "in/out").0, ["in/a.jpg > in/out/a.png"]);
     }
 
     #[test]
     fn an_input_is_never_overwritten_even_when_given_as_output() {
-        let root = tree(&["a.png", "in/a.jpg"]);
+        let root = folder_with(&["a.png", "in/a.jpg"]);
         let (tasks, rejected) = lines(root.path(), &["a.png"], "a.png");
         assert!(tasks.is_empty());
         assert_eq!(rejected, ["a.png"]);

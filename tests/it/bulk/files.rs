@@ -235,7 +235,7 @@ fn shards_share_the_work_and_their_reports_are_merged() {
     lost.arg("bulk").args([url(&place.path("in")), url(&place.path("out"))]);
     let lost = lost.env("AWS_BATCH_JOB_ARRAY_INDEX", "1").output().unwrap();
     ended(&lost, 2);
-    assert!(stderr(&lost).contains("set AWS_BATCH_JOB_ARRAY_SIZE, or say --shard K/N"), "{}", stderr(&lost));
+    assert!(stderr(&lost).contains("set AWS_BATCH_JOB_ARRAY_SIZE, or pass --shard K/N"), "{}", stderr(&lost));
 }
 
 #[test]
@@ -286,8 +286,8 @@ fn what_cannot_be_begun_says_why() {
     assert!(stderr(&output).contains("there is no picture in"), "{}", stderr(&output));
     for (from, to, why) in [
         ("shop/photos", "file:///tmp", "is not a URL"),
-        ("ftp://shop", "file:///tmp", "there are s3, gs, az and file"),
-        ("file:///nowhere/at/all", "file:///tmp", "is no folder"),
+        ("ftp://shop", "file:///tmp", "expected s3, gs, az or file"),
+        ("file:///nowhere/at/all", "file:///tmp", "is not a folder"),
     ] {
         let output = backdrop().args(["bulk", from, to]).current_dir(place.folder.path()).output().unwrap();
         ended(&output, 2);
