@@ -19,8 +19,8 @@ use std::pin::pin;
 use std::time::{Duration, Instant};
 use tokio::sync::Semaphore;
 
-/// Objects in flight beside those that are processed: being checked, fetched, queued, or stored. Enough to hide a latency
-/// of 100 ms behind work of 3 ms.
+/// Objects in flight in addition to those being processed: being checked, fetched, queued, or stored. Enough to hide a
+/// latency of 100 ms behind work of 3 ms.
 const PREFETCH: usize = 32;
 
 /// Memory for sources, fetched or being fetched. At the bound no further download begins.

@@ -1,4 +1,4 @@
-//! Why a run ends early.
+//! Errors that end a run early: of the listing, of the report, or of all processing.
 
 use super::report_reader::ReportError;
 

@@ -3,8 +3,8 @@
 use super::hash::Hash;
 use std::str::FromStr;
 
-/// The part of a run that one machine processes. Objects are assigned by the hash of their result's key, so that each is in
-/// exactly one shard and two objects with the same result key are in the same one.
+/// The part of a run that one machine processes. Objects are assigned by the hash of their result's key, so that each is
+/// in exactly one shard and two objects with the same result key are in the same one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Shard {
     /// From 0.

@@ -1,7 +1,7 @@
 //! Reads the orientation tag of an EXIF block (TIFF 6.0: a header, then a directory of twelve-byte entries).
 //!
-//! A malformed block means "upright": it never costs the picture. It borrows the block and allocates nothing; `kamadak-exif` reads the
-//! same values from our hostile blocks, but copies the block, builds an entry for every tag, and takes ten times as long.
+//! A malformed block means "upright": it never costs the picture. Ours, because it borrows the block and allocates
+//! nothing; `kamadak-exif` reads the same values, but copies the block, builds every tag, and takes ten times as long.
 
 use super::orientation::Orientation;
 

@@ -1,7 +1,7 @@
 //! Decodes and encodes JPEG, PNG, WebP and HEIC, detected by content and never by file name.
 //!
 //! [`probe`] walks the container with our own code (bounded, no allocation sized by a length field) and validates size
-//! and structure; only then [`decode`] passes the file to the format's decoder. The cost of a file therefore follows from
+//! and structure; only then [`decode()`] passes the file to the format's decoder. The cost of a file therefore follows from
 //! its pixels and bytes, never from its declared values. Third-party decoders run inside `catch_panic`: a panic in one is
 //! a damaged file and does not end a worker.
 //!

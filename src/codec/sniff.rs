@@ -15,15 +15,15 @@ pub fn detect_container(bytes: &[u8]) -> Result<Container, DecodeError> {
     if bytes.is_empty() {
         return Err(DecodeError::Empty);
     }
-    match kind(bytes) {
-        Kind::Supported(container) => Ok(container),
-        Kind::Unsupported(found) => Err(DecodeError::Unsupported { found }),
+    match detect_format(bytes) {
+        Format::Supported(container) => Ok(container),
+        Format::Unsupported(found) => Err(DecodeError::Unsupported { found }),
     }
 }
 
 /// The detected format of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum Format {
     /// A supported container.
     Supported(Container),
     /// Another format, named when it is common.
@@ -59,31 +59,31 @@ const UNSUPPORTED: &[(&[u8], &str)] = &[
 ];
 
 /// Detects the format of non-empty `bytes`.
-pub(super) fn kind(bytes: &[u8]) -> Kind {
+pub(super) fn detect_format(bytes: &[u8]) -> Format {
     // A file truncated inside its signature is a truncated picture, not an unknown format.
     let starts = |signature: &[u8]| {
         bytes.starts_with(signature) || (bytes.len() < signature.len() && signature.starts_with(bytes))
     };
     if starts(JPEG) {
-        return Kind::Supported(Container::Jpeg);
+        return Format::Supported(Container::Jpeg);
     }
     if starts(PNG) {
-        return Kind::Supported(Container::Png);
+        return Format::Supported(Container::Png);
     }
     if let Some((_, name)) = UNSUPPORTED.iter().find(|(signature, _)| bytes.starts_with(signature)) {
-        return Kind::Unsupported(Some(name));
+        return Format::Unsupported(Some(name));
     }
     match (bytes.get(..4), bytes.get(4..8), bytes.get(8..12)) {
-        (Some(b"RIFF"), _, Some(b"WEBP")) => Kind::Supported(Container::WebP),
-        (Some(b"RIFF"), _, Some(b"AVI ")) => Kind::Unsupported(Some("an AVI video")),
-        (Some(b"RIFF"), _, Some(b"WAVE")) => Kind::Unsupported(Some("WAV")),
+        (Some(b"RIFF"), _, Some(b"WEBP")) => Format::Supported(Container::WebP),
+        (Some(b"RIFF"), _, Some(b"AVI ")) => Format::Unsupported(Some("an AVI video")),
+        (Some(b"RIFF"), _, Some(b"WAVE")) => Format::Unsupported(Some("WAV")),
         (_, Some(b"ftyp"), _) => iso_media(bytes),
-        _ => Kind::Unsupported(markup(bytes)),
+        _ => Format::Unsupported(markup(bytes)),
     }
 }
 
 /// A file of the ISO base media family, by its brands.
-fn iso_media(bytes: &[u8]) -> Kind {
+fn iso_media(bytes: &[u8]) -> Format {
     let declared = bytes.first_chunk::<4>().map_or(0, |size| u32::from_be_bytes(*size) as usize);
     // At most 64 brands are checked; real files have two to eight.
     let end = declared.min(bytes.len()).min(16 + 4 * 64);
@@ -94,21 +94,21 @@ fn iso_media(bytes: &[u8]) -> Kind {
         names.iter().any(|name| major == name.as_slice() || compatible.iter().any(|brand| brand == *name))
     };
     if has(&[b"heic", b"heix", b"heim", b"heis", b"hevc", b"hevx", b"hevm", b"hevs"]) {
-        return Kind::Supported(Container::Heic);
+        return Format::Supported(Container::Heic);
     }
     if has(&[b"avif", b"avis"]) {
-        return Kind::Unsupported(Some("AVIF"));
+        return Format::Unsupported(Some("AVIF"));
     }
     if has(&[b"mif1", b"mif2", b"msf1"]) {
         // A structural brand: the codec follows from the item types of the meta box, near the start.
         let near = &bytes[..bytes.len().min(64 << 10)];
         return match (memmem::find(near, b"hvc1"), memmem::find(near, b"av01")) {
-            (None, Some(_)) => Kind::Unsupported(Some("AVIF")),
-            (Some(hevc), Some(av1)) if av1 < hevc => Kind::Unsupported(Some("AVIF")),
-            _ => Kind::Supported(Container::Heic),
+            (None, Some(_)) => Format::Unsupported(Some("AVIF")),
+            (Some(hevc), Some(av1)) if av1 < hevc => Format::Unsupported(Some("AVIF")),
+            _ => Format::Supported(Container::Heic),
         };
     }
-    Kind::Unsupported(Some(match major {
+    Format::Unsupported(Some(match major {
         b"qt  " => "a QuickTime video",
         b"crx " => "a Canon CR3 raw photo",
         b"jxl " => "JPEG XL",
@@ -144,30 +144,30 @@ mod tests {
 
     #[test]
     fn supported_containers_are_detected_by_their_signature() {
-        assert_eq!(kind(b"\xff\xd8\xff\xe0\0\x10JFIF"), Kind::Supported(Container::Jpeg));
-        assert_eq!(kind(b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR"), Kind::Supported(Container::Png));
-        assert_eq!(kind(b"RIFF\x10\0\0\0WEBPVP8 "), Kind::Supported(Container::WebP));
+        assert_eq!(detect_format(b"\xff\xd8\xff\xe0\0\x10JFIF"), Format::Supported(Container::Jpeg));
+        assert_eq!(detect_format(b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR"), Format::Supported(Container::Png));
+        assert_eq!(detect_format(b"RIFF\x10\0\0\0WEBPVP8 "), Format::Supported(Container::WebP));
     }
 
     #[test]
     fn a_file_cut_inside_its_signature_is_still_that_container() {
-        assert_eq!(kind(b"\xff"), Kind::Supported(Container::Jpeg));
-        assert_eq!(kind(b"\x89PNG"), Kind::Supported(Container::Png));
+        assert_eq!(detect_format(b"\xff"), Format::Supported(Container::Jpeg));
+        assert_eq!(detect_format(b"\x89PNG"), Format::Supported(Container::Png));
     }
 
     #[test]
     fn heif_brands_are_distinguished_from_avif_and_video() {
         for brand in [b"heic", b"heix", b"hevc", b"hevx", b"heim", b"heis"] {
-            assert_eq!(kind(&ftyp(brand, &[b"mif1"], b"")), Kind::Supported(Container::Heic));
+            assert_eq!(detect_format(&ftyp(brand, &[b"mif1"], b"")), Format::Supported(Container::Heic));
         }
-        assert_eq!(kind(&ftyp(b"mif1", &[b"heic"], b"")), Kind::Supported(Container::Heic));
-        assert_eq!(kind(&ftyp(b"msf1", &[b"iso8"], b"....hvc1")), Kind::Supported(Container::Heic));
-        assert_eq!(kind(&ftyp(b"mif1", &[b"miaf"], b"....hvc1")), Kind::Supported(Container::Heic));
-        assert_eq!(kind(&ftyp(b"mif1", &[b"miaf"], b"....av01")), Kind::Unsupported(Some("AVIF")));
-        assert_eq!(kind(&ftyp(b"avif", &[b"mif1", b"miaf"], b"")), Kind::Unsupported(Some("AVIF")));
-        assert_eq!(kind(&ftyp(b"mif1", &[b"avif"], b"")), Kind::Unsupported(Some("AVIF")));
-        assert_eq!(kind(&ftyp(b"isom", &[b"mp42"], b"")), Kind::Unsupported(Some("an MP4 video")));
-        assert_eq!(kind(&ftyp(b"qt  ", &[], b"")), Kind::Unsupported(Some("a QuickTime video")));
+        assert_eq!(detect_format(&ftyp(b"mif1", &[b"heic"], b"")), Format::Supported(Container::Heic));
+        assert_eq!(detect_format(&ftyp(b"msf1", &[b"iso8"], b"....hvc1")), Format::Supported(Container::Heic));
+        assert_eq!(detect_format(&ftyp(b"mif1", &[b"miaf"], b"....hvc1")), Format::Supported(Container::Heic));
+        assert_eq!(detect_format(&ftyp(b"mif1", &[b"miaf"], b"....av01")), Format::Unsupported(Some("AVIF")));
+        assert_eq!(detect_format(&ftyp(b"avif", &[b"mif1", b"miaf"], b"")), Format::Unsupported(Some("AVIF")));
+        assert_eq!(detect_format(&ftyp(b"mif1", &[b"avif"], b"")), Format::Unsupported(Some("AVIF")));
+        assert_eq!(detect_format(&ftyp(b"isom", &[b"mp42"], b"")), Format::Unsupported(Some("an MP4 video")));
+        assert_eq!(detect_format(&ftyp(b"qt  ", &[], b"")), Format::Unsupported(Some("a QuickTime video")));
     }
 
     #[test]
@@ -186,7 +186,7 @@ mod tests {
             (&[0; 64], None),
         ];
         for (bytes, name) in cases {
-            assert_eq!(kind(bytes), Kind::Unsupported(name));
+            assert_eq!(detect_format(bytes), Format::Unsupported(name));
         }
     }
 
@@ -194,17 +194,17 @@ mod tests {
     fn more_than_the_sniffed_bytes_do_not_change_the_result() {
         let (brands, full) = ([b"isom"; 63], SNIFF_BYTES);
         let mut heic_by_its_last_brand = ftyp(b"mp42", &[&brands[..], &[b"heic"]].concat(), &[0; 4096]);
-        assert_eq!(kind(&heic_by_its_last_brand[..full]), Kind::Supported(Container::Heic));
+        assert_eq!(detect_format(&heic_by_its_last_brand[..full]), Format::Supported(Container::Heic));
         heic_by_its_last_brand[16 + 4 * 63] = b'x';
-        assert_eq!(kind(&heic_by_its_last_brand[..full]), kind(&heic_by_its_last_brand));
+        assert_eq!(detect_format(&heic_by_its_last_brand[..full]), detect_format(&heic_by_its_last_brand));
         let structural_only = ftyp(b"mif1", &[b"miaf"], &[0; 4096]);
-        assert_eq!(kind(&structural_only[..full]), Kind::Supported(Container::Heic));
+        assert_eq!(detect_format(&structural_only[..full]), Format::Supported(Container::Heic));
     }
 
     #[test]
     fn a_picture_signature_later_in_the_file_is_ignored() {
         let mut gif = b"GIF89a".to_vec();
         gif.extend(b"\x89PNG\r\n\x1a\n");
-        assert_eq!(kind(&gif), Kind::Unsupported(Some("GIF")));
+        assert_eq!(detect_format(&gif), Format::Unsupported(Some("GIF")));
     }
 }

@@ -36,9 +36,9 @@ const SPECIAL_V4: &[(Ipv4Addr, u32)] = &[
     (Ipv4Addr::new(240, 0, 0, 0), 4),      // reserved, RFC 1112, with the broadcast, RFC 919
 ];
 
-/// The allocated unicast block (RFC 4291). It excludes loopback, ULA fc00::/7 (RFC 4193),
-/// link-local fe80::/10, site-local fec0::/10 (RFC 3879), multicast, IPv4-compatible ::/96, local
-/// NAT64 64:ff9b:1::/48 (RFC 8215), the discard prefix 100::/64 (RFC 6666) and SRv6 5f00::/16 (RFC 9602).
+/// The allocated unicast block (RFC 4291). It excludes loopback, ULA fc00::/7 (RFC 4193), link-local fe80::/10,
+/// site-local fec0::/10 (RFC 3879), multicast, IPv4-compatible ::/96, local NAT64 64:ff9b:1::/48 (RFC 8215), the discard
+/// prefix 100::/64 (RFC 6666) and SRv6 5f00::/16 (RFC 9602).
 const UNICAST_V6: (Ipv6Addr, u32) = (Ipv6Addr::new(0x2000, 0, 0, 0, 0, 0, 0, 0), 3);
 
 /// Refused blocks inside [`UNICAST_V6`].

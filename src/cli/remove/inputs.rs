@@ -1,7 +1,7 @@
 //! Resolves input arguments and `-o` to a list of tasks, before anything is read or written.
 //!
-//! A folder keeps its tree, a glob keeps the tree below its first wildcard, anything else only its name. An input is never
-//! overwritten, and no two inputs have one output.
+//! A folder keeps its tree, a glob keeps the tree below its first wildcard, anything else only its name. An input is
+//! never overwritten, and no two inputs have one output.
 
 use super::destination::Destination;
 use super::source_and_sink::{Sink, Source};

@@ -24,7 +24,7 @@ use rayon::prelude::*;
 use std::sync::LazyLock;
 use std::time::{Duration, Instant};
 
-/// Time limit for reading data, per [`TIMED_PIXELS`] or part of them; so many with alpha take seconds.
+/// Time limit for reading data, per [`TIMED_PIXELS`] or part of them (which take a few seconds, alpha included).
 const MAX_TIME: Duration = Duration::from_secs(20);
 /// 4096×4096.
 const TIMED_PIXELS: usize = 1 << 24;
@@ -107,7 +107,7 @@ fn context<'a>(
     ours.set_max_components(8);
     ours.set_max_memory_block_size(pixels * 8);
     ours.set_max_total_memory(pixels * 16);
-    // A sequence beside the picture is read, though not decoded.
+    // A sequence in the file is parsed, though not decoded.
     ours.set_max_sequence_frames(item_tables::MAX_ITEMS as u32);
     let mut context: HeifContext<'a> = HeifContext::new().map_err(corrupt)?;
     context.set_security_limits(&ours).map_err(corrupt)?;

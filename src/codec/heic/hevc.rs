@@ -171,7 +171,7 @@ impl BitReader {
 mod tests {
     use super::*;
 
-    /// A set of one layer that says `width`×`height`.
+    /// A parameter set of one layer with size `width`×`height`.
     fn set(width: u32, height: u32) -> Vec<u8> {
         let mut bits = vec![0_u8; 8 + 96];
         let mut golomb = |value: u32| {
