@@ -1,4 +1,4 @@
-//! Decoders and encoders on generated pictures: `cargo bench --bench codec`.
+//! Benchmarks decoders and encoders on generated pictures: `cargo bench --bench codec`.
 
 use backdrop::codec::{self, Channels, EncodeOptions, Limits, PngEffort};
 use backdrop::image::{Buffer, BufferPool, Composite, Frame, OutputFormat, Quality, Size};
@@ -7,7 +7,7 @@ use criterion::{BatchSize, Criterion, Throughput, criterion_group, criterion_mai
 const PHOTO: Size = Size::new(4000, 3000);
 const WEB: Size = Size::new(2400, 1666);
 
-/// Smooth ground, edges and noise, about as hard to compress as a photo; a soft disc of it is visible in a cutout.
+/// A gradient with edges and noise, about as compressible as a photo; in a cutout only a soft disc is opaque.
 fn picture(size: Size, cutout: bool) -> Frame {
     let (width, height) = (size.width as f32, size.height as f32);
     let mut seed = 1_u32;

@@ -37,11 +37,8 @@ async fn main() -> Result<(), Box<dyn Error>> {
     fields.push("max_dim", "2000")?;
     let recipe = endpoint.recipe(&fields)?;
 
-    let call = Call {
-        lane: Lane::Interactive,
-        deadline: Instant::now() + Duration::from_secs(60),
-        limits: Limits::default(),
-    };
+    let call =
+        Call { lane: Lane::Interactive, deadline: Instant::now() + Duration::from_secs(60), limits: Limits::default() };
     let output = pipeline::run(&engine, bytes::Bytes::from(std::fs::read(photo)?), &recipe, &call).await?;
     std::fs::write(&cutout, &output.image.bytes)?;
     println!("{cutout}: {} bytes, model {}, subject {:?}", output.image.bytes.len(), output.model, output.subject);

@@ -1,28 +1,28 @@
-//! Why an object has no result.
+//! Why an object has no result: an API error code and a sentence, derived from storage errors.
 
 use crate::telemetry::with_causes;
 use object_store::Error as StoreError;
 use std::error::Error;
 use std::io;
 
-/// The codes that storage can lead to, named as the API names them. What the pipeline refuses brings its own.
+/// The API's error codes that storage causes. Pipeline failures have their own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Code {
     /// A key that cannot be read or written.
     InvalidParameter,
-    /// Two objects, one result.
+    /// Two objects have one result key.
     Conflict,
-    /// More bytes than a picture may have.
+    /// The picture has too many bytes.
     PayloadTooLarge,
-    /// It was listed, and is gone.
+    /// The object was deleted after it was listed.
     NotFound,
-    /// The credentials do not work.
+    /// The credentials are invalid.
     Unauthorized,
-    /// The credentials do not suffice.
+    /// The credentials lack a permission.
     Forbidden,
-    /// It did not come whole.
+    /// The download was incomplete.
     FetchFailed,
-    /// The store failed, again and again.
+    /// The store failed on every attempt.
     UpstreamFailed,
 }
 
@@ -39,7 +39,7 @@ impl Code {
         Self::UpstreamFailed,
     ];
 
-    /// As it stands in the report.
+    /// The code as written in the report.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -58,9 +58,9 @@ impl Code {
 /// Why an object has no result.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Failure {
-    /// One of the API's codes.
+    /// The API's error code.
     pub code: &'static str,
-    /// A sentence.
+    /// The reason, in a sentence.
     pub message: String,
 }
 
@@ -69,14 +69,19 @@ impl Failure {
         Self { code: code.name(), message: message.into() }
     }
 
-    /// What a store's error comes to, and whether trying again may help. `doing`: "read" or "write".
-    pub(super) fn of_store(error: &StoreError, doing: &str) -> (Self, bool) {
+    /// The file has more than `max_bytes`.
+    pub(super) fn too_large(max_bytes: u64) -> Self {
+        Self::new(Code::PayloadTooLarge, format!("the file has more than {max_bytes} bytes"))
+    }
+
+    /// Maps a store's error to a failure, and whether a retry may help. `operation`: "read" or "write".
+    pub(super) fn from_store(error: &StoreError, operation: &str) -> (Self, bool) {
         let kind = io_kind(error);
-        let (code, again) = if matches!(error, StoreError::NotFound { .. }) {
+        let (code, retry) = if matches!(error, StoreError::NotFound { .. }) {
             (Code::NotFound, false)
-        } else if matches!(error, StoreError::InvalidPath { .. }) || kind.is_some_and(is_about_the_name) {
+        } else if matches!(error, StoreError::InvalidPath { .. }) || kind.is_some_and(is_invalid_name) {
             (Code::InvalidParameter, false)
-        } else if matches!(error, StoreError::PermissionDenied { .. }) || kind.is_some_and(is_about_rights) {
+        } else if matches!(error, StoreError::PermissionDenied { .. }) || kind.is_some_and(is_permission) {
             (Code::Forbidden, false)
         } else if matches!(error, StoreError::Unauthenticated { .. }) {
             (Code::Unauthorized, false)
@@ -84,14 +89,14 @@ impl Failure {
             let is_full = matches!(kind, Some(io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded));
             (Code::UpstreamFailed, !is_full)
         };
-        // A row is one line, and what a server answered may be many.
-        let said = with_causes(error).split_whitespace().collect::<Vec<_>>().join(" ");
-        (Self::new(code, format!("cannot {doing} it: {said}")), again)
+        // A row is one line, and a server's message may have many.
+        let message = with_causes(error).split_whitespace().collect::<Vec<_>>().join(" ");
+        (Self::new(code, format!("cannot {operation} it: {message}")), retry)
     }
 }
 
-/// What a file system cannot hold: a name that is too long, or one that is a folder and a file at once.
-const fn is_about_the_name(kind: io::ErrorKind) -> bool {
+/// Names that a file system cannot hold: too long, or a folder and a file at once.
+const fn is_invalid_name(kind: io::ErrorKind) -> bool {
     matches!(
         kind,
         io::ErrorKind::InvalidFilename
@@ -102,7 +107,7 @@ const fn is_about_the_name(kind: io::ErrorKind) -> bool {
     )
 }
 
-const fn is_about_rights(kind: io::ErrorKind) -> bool {
+const fn is_permission(kind: io::ErrorKind) -> bool {
     matches!(kind, io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem)
 }
 
@@ -122,15 +127,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn names_that_a_file_system_cannot_hold_are_not_tried_again() {
+    fn names_that_a_file_system_cannot_hold_are_not_retried() {
         let error =
             |kind: io::ErrorKind| StoreError::Generic { store: "folder", source: Box::new(io::Error::from(kind)) };
-        let (failure, again) = Failure::of_store(&error(io::ErrorKind::InvalidFilename), "write");
-        assert_eq!((failure.code, again), ("invalid_parameter", false));
+        let (failure, retry) = Failure::from_store(&error(io::ErrorKind::InvalidFilename), "write");
+        assert_eq!((failure.code, retry), ("invalid_parameter", false));
         assert!(failure.message.starts_with("cannot write it: "), "{}", failure.message);
-        let (failure, again) = Failure::of_store(&error(io::ErrorKind::ConnectionReset), "read");
-        assert_eq!((failure.code, again), ("upstream_failed", true));
+        let (failure, retry) = Failure::from_store(&error(io::ErrorKind::ConnectionReset), "read");
+        assert_eq!((failure.code, retry), ("upstream_failed", true));
         let gone = StoreError::NotFound { path: "a".into(), source: "gone".into() };
-        assert_eq!(Failure::of_store(&gone, "read").0.code, "not_found");
+        assert_eq!(Failure::from_store(&gone, "read").0.code, "not_found");
     }
 }

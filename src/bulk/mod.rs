@@ -1,57 +1,59 @@
-//! Pictures in bulk, from one place in object storage to another.
+//! Batch processing of pictures from one place in object storage to another.
 //!
 //! ```text
-//! list → select → shard → claim → skip │ ask, fetch → work → put → a row in the report
-//! one stream, nothing is collected     │ so many at once; downloads wait in bounded memory for a free worker
+//! list → filter → shard → reserve key → skip │ check, fetch → process → put → report row
+//! one stream, never collected                │ bounded concurrency; downloads wait in bounded memory for a worker
 //! ```
 //!
-//! What is remembered of an object is a few hashes of 16 bytes: which results are spoken for, and which are done. A
+//! Per object a run holds a few 16-byte hashes: the result keys in use, and the objects that earlier runs finished. A
 //! million keys take less than 200 MB.
 //!
-//! The report is also what a run is continued from. A row is written when its result is stored, so that a run that was
-//! killed repeats at most what it had in hand. In stores that keep metadata, each result says itself what it was made
-//! of, so that a run can be continued where the report was lost.
+//! A run resumes from its report. A row is written once its result is stored, so a killed run repeats at most the
+//! objects it had in flight. In stores that keep metadata, each result also records its source, version and parameters,
+//! so a run can be resumed after its report was lost.
 //!
-//! What is done with a picture is a [`Work`]; nothing here knows the pipeline or a terminal.
+//! The per-picture work is a [`Processor`]; this module depends neither on the pipeline nor on a terminal.
 
-mod claim;
+mod dry_run;
 mod failure;
-mod known;
-mod ledger;
-mod merge;
-mod row;
+mod filter;
+mod glob_alternatives;
+mod hash;
+mod key_template;
+mod listing;
+mod locations;
+mod options;
+mod planner;
+mod previous_runs;
+mod processor;
+mod progress;
+mod report_log;
+mod report_merge;
+mod report_reader;
+mod report_row;
+mod reserved_keys;
+mod result_metadata;
 mod run;
-mod select;
+mod run_error;
 mod shard;
-mod sieve;
-mod survey;
-mod template;
+mod stop_signal;
 mod transfer;
 
+pub use dry_run::{DryRun, dry_run};
 pub use failure::{Code, Failure};
-pub use ledger::{Ledger, LedgerError};
-pub use merge::{Merged, csv_beside, merge};
-pub use row::{Row, Stages, Status, version};
-pub use run::{Run, RunError, Stop, Summary, Tally, Unworked, Watch, Work, Worked};
-pub use select::{EXTENSIONS, Select, SelectError};
+pub use filter::{GlobError, KeyFilter, has_image_extension};
+pub use key_template::{KeyTemplate, KeyTemplateError};
+pub use listing::ListingTotal;
+pub use locations::{Locations, LocationsError};
+pub use options::RunOptions;
+pub use processor::{ProcessError, Processed, Processor};
+pub use progress::{Counters, Observer};
+pub use report_log::ReportLog;
+pub use report_merge::{ReportTotals, csv_path, merge_reports};
+pub use report_reader::ReportError;
+pub use report_row::{ReportRow, StageTimes, Status, milliseconds, object_version};
+pub use run::{Run, Summary};
+pub use run_error::RunError;
 pub use shard::{Shard, ShardError};
-pub use sieve::{Order, Places, PlacesError};
-pub use survey::{Survey, Total, survey, total};
-pub use template::{Template, TemplateError};
+pub use stop_signal::StopSignal;
 pub use transfer::{Fetched, fetch};
-
-use sha2::{Digest, Sha256};
-
-/// Sixteen bytes that stand for texts. Two different ones that share a hash are not expected in the life of the world.
-type Hash = u128;
-
-/// The hash of texts, which cannot be moved between each other without changing it.
-fn hash(texts: &[&str]) -> Hash {
-    let mut hasher = Sha256::new();
-    for text in texts {
-        hasher.update((text.len() as u64).to_le_bytes());
-        hasher.update(text);
-    }
-    let digest = hasher.finalize();
-    u128::from_le_bytes(digest[..16].try_into().expect("a digest has 32 bytes"))
-}

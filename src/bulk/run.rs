@@ -1,422 +1,283 @@
-//! The run: list, fetch, work, store, note; all at once, within bounds.
+//! Runs a batch: lists, fetches, processes, stores and reports objects concurrently, with bounded memory and workers.
 
-use super::failure::Failure;
-use super::ledger::{Ledger, LedgerError};
-use super::row::{Row, Stages, Status, now};
-use super::sieve::{Order, Places, Sieve, Task, Verdict};
-use super::survey::{Total, total};
-use super::transfer::{fetch, found_done, store};
-use bytes::Bytes;
+use super::listing::count_objects;
+use super::locations::Locations;
+use super::options::RunOptions;
+use super::planner::{Action, Planner, Task};
+use super::processor::{ProcessError, Processor};
+use super::progress::{Counters, Observer, add, get};
+use super::report_log::ReportLog;
+use super::report_row::{ReportRow, StageTimes, Status, milliseconds, now};
+use super::result_metadata::find_completed;
+use super::run_error::RunError;
+use super::stop_signal::StopSignal;
+use super::transfer::{fetch, store};
 use futures_util::stream::StreamExt;
 use std::collections::BTreeMap;
 use std::future::ready;
 use std::pin::pin;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
-use tokio::sync::{Semaphore, watch};
+use tokio::sync::Semaphore;
 
-/// Objects under way beside those that are worked on: being asked for, fetched, waiting, or stored. Enough to hide 100 ms
-/// behind work of 3 ms.
-const AHEAD: usize = 32;
+/// Objects in flight in addition to those being processed: being checked, fetched, queued, or stored. Enough to hide a
+/// latency of 100 ms behind work of 3 ms.
+const PREFETCH: usize = 32;
 
-/// Sources in memory, fetched or being fetched. At the bound no further download begins.
-const FETCHED_KIB: u32 = 64 << 10;
+/// Memory for sources, fetched or being fetched. At the bound no further download begins.
+const SOURCE_KIB: u32 = 64 << 10;
 
-/// Results in memory that wait to be stored. At the bound workers wait.
-const STORED_KIB: u32 = 128 << 10;
+/// Memory for results that wait to be stored. At the bound workers wait.
+const RESULT_KIB: u32 = 128 << 10;
 
-/// How often a watcher hears of progress when nothing is finished.
+/// Interval of [`Observer::tick`].
 const TICK: Duration = Duration::from_millis(200);
 
-/// What is done with a picture.
-pub trait Work: Sync {
-    /// Makes the result of one picture. No more calls are open at a time than the run has jobs.
-    ///
-    /// # Errors
-    /// See [`Unworked`].
-    fn work(&self, picture: Bytes) -> impl Future<Output = Result<Worked, Unworked>> + Send;
-}
-
-/// A result.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Worked {
-    /// The file.
-    pub bytes: Bytes,
-    /// Its media type.
-    pub media_type: &'static str,
-    /// Its width in pixels.
-    pub width: u32,
-    /// Its height in pixels.
-    pub height: u32,
-    /// How unsure the mask is, 0 to 1; nothing where no subject was looked for.
-    pub uncertainty: Option<f32>,
-    /// Milliseconds of each stage; the transfers are added here.
-    pub stages: Stages,
-}
-
-/// Why there is no result.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Unworked {
-    /// This picture cannot be used.
-    Refused(Failure),
-    /// No picture can: the run ends.
-    Broken(String),
-}
-
-/// Hears how a run goes.
-pub trait Watch {
-    /// So many objects are to be looked at; told once, when they have been counted.
-    fn total(&mut self, total: Total);
-
-    /// An object has its row.
-    fn finished(&mut self, row: &Row, tally: &Tally);
-
-    /// Some time has passed.
-    fn tick(&mut self, tally: &Tally);
-}
-
-/// A request to stop that can be made and heard anywhere. Clones are one request.
-#[derive(Clone, Debug)]
-pub struct Stop(Arc<watch::Sender<bool>>);
-
-impl Default for Stop {
-    fn default() -> Self {
-        Self(Arc::new(watch::Sender::new(false)))
-    }
-}
-
-impl Stop {
-    /// Asks for it.
-    pub fn ask(&self) {
-        self.0.send_replace(true);
-    }
-
-    /// Whether it has been asked for.
-    #[must_use]
-    pub fn is_asked(&self) -> bool {
-        *self.0.borrow()
-    }
-
-    /// Waits until it is asked for.
-    pub async fn asked(&self) {
-        // The sender is ours, so there is no error.
-        let _ = self.0.subscribe().wait_for(|asked| *asked).await;
-    }
-}
-
-/// Counts of a run under way.
-#[derive(Debug, Default)]
-pub struct Tally {
-    skipped: AtomicU64,
-    passed: AtomicU64,
-    done: AtomicU64,
-    failed: AtomicU64,
-    bytes_in: AtomicU64,
-    bytes_out: AtomicU64,
-}
-
-impl Tally {
-    /// Objects that were done before.
-    #[must_use]
-    pub fn skipped(&self) -> u64 {
-        self.skipped.load(Ordering::Relaxed)
-    }
-
-    /// Objects with a result.
-    #[must_use]
-    pub fn done(&self) -> u64 {
-        self.done.load(Ordering::Relaxed)
-    }
-
-    /// Objects without.
-    #[must_use]
-    pub fn failed(&self) -> u64 {
-        self.failed.load(Ordering::Relaxed)
-    }
-
-    /// Bytes read and written.
-    #[must_use]
-    pub fn bytes(&self) -> u64 {
-        self.bytes_in.load(Ordering::Relaxed) + self.bytes_out.load(Ordering::Relaxed)
-    }
-}
-
-fn add(counter: &AtomicU64, number: u64) {
-    counter.fetch_add(number, Ordering::Relaxed);
-}
-
-/// What a run did.
+/// Totals of a finished run.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Summary {
-    /// Objects with a result, made now.
+    /// Objects processed in this run.
     pub done: u64,
-    /// Objects without.
+    /// Objects without a result.
     pub failed: u64,
     /// Objects that were done before.
     pub skipped: u64,
-    /// Listed objects that were not asked for, or are another machine's.
-    pub passed: u64,
+    /// Listed objects that are excluded, or in another shard.
+    pub ignored: u64,
     /// Bytes of the sources that were read.
     pub bytes_in: u64,
     /// Bytes of the results that were stored.
     pub bytes_out: u64,
-    /// How many failed for each code.
+    /// Failed objects by code.
     pub failures: BTreeMap<String, u64>,
-    /// How long it took.
-    pub took: Duration,
-    /// Whether it ended early because somebody asked.
+    /// Duration of the run.
+    pub elapsed: Duration,
+    /// Whether it ended early by its stop signal.
     pub stopped: bool,
 }
 
-/// Why a run could not go on. What was under way is finished and noted.
-#[derive(Debug, thiserror::Error)]
-pub enum RunError {
-    /// The place of the sources, or what comes after in it, cannot be listed.
-    #[error("cannot list {place}")]
-    Listing {
-        /// The place.
-        place: String,
-        /// Why.
-        #[source]
-        error: object_store::Error,
-    },
-    /// Nothing can be worked on.
-    #[error("{0}")]
-    Broken(String),
-    /// The report cannot be written.
-    #[error(transparent)]
-    Ledger(#[from] LedgerError),
-}
-
-/// Everything a run needs.
+/// A run and everything it needs.
 #[derive(Debug)]
-pub struct Run<'a, W> {
-    /// From where to where.
-    pub places: &'a Places,
-    /// What, and which.
-    pub order: &'a Order,
-    /// Pictures that are worked on at once; at least 1.
+pub struct Run<'a, P> {
+    /// Source and destination.
+    pub locations: &'a Locations,
+    /// Filter, naming and limits.
+    pub options: &'a RunOptions,
+    /// Pictures processed concurrently; at least 1.
     pub jobs: usize,
-    /// What is done with each.
-    pub work: &'a W,
+    /// The per-picture work.
+    pub processor: &'a P,
     /// The report.
-    pub ledger: &'a Ledger,
-    /// When to end early: what is worked on is finished, nothing else is begun.
-    pub stop: &'a Stop,
+    pub report: &'a ReportLog,
+    /// Ends the run early: pictures in progress are finished, no other is started.
+    pub stop: &'a StopSignal,
 }
 
-/// How an object's turn ended.
-enum Turn {
-    /// With a row, which is in the report.
-    Row { row: Box<Row>, found: bool },
-    /// Before its work began.
-    Abandoned,
-    /// The run cannot go on.
-    Broken(RunError),
+/// The outcome of one object.
+enum Outcome {
+    /// Its row is in the report.
+    Reported { row: Box<ReportRow>, already_done: bool },
+    /// The run stopped before its processing began.
+    Cancelled,
+    /// The run cannot continue.
+    Fatal(RunError),
 }
 
-/// What the turns of a run share.
-struct Shared<'a, W> {
-    run: &'a Run<'a, W>,
+/// Shared state of a run's concurrent tasks.
+struct Context<'a, P> {
+    run: &'a Run<'a, P>,
     workers: Semaphore,
-    fetched: Semaphore,
-    stored: Semaphore,
-    /// Asked for by `run.stop`, or because the run is broken.
-    halt: Stop,
+    source_memory: Semaphore,
+    result_memory: Semaphore,
+    /// Set by `run.stop`, or after a fatal error.
+    halt: StopSignal,
 }
 
-impl<W: Work> Run<'_, W> {
-    /// Does it. Dropping the future ends everything at once.
-    pub async fn run(&self, watch: &mut impl Watch) -> (Summary, Option<RunError>) {
+impl<P: Processor> Run<'_, P> {
+    /// Runs to the end. Dropping the future cancels everything at once.
+    pub async fn run(&self, observer: &mut impl Observer) -> (Summary, Option<RunError>) {
         let started = Instant::now();
-        let tally = Tally::default();
-        let shared = Shared {
+        let counters = Counters::default();
+        let context = Context {
             run: self,
             workers: Semaphore::new(self.jobs),
-            fetched: Semaphore::new(FETCHED_KIB as usize),
-            stored: Semaphore::new(STORED_KIB as usize),
-            halt: Stop::default(),
+            source_memory: Semaphore::new(SOURCE_KIB as usize),
+            result_memory: Semaphore::new(RESULT_KIB as usize),
+            halt: StopSignal::default(),
         };
-        let Places { from, .. } = self.places;
-        let mut sieve = Sieve::new(self.places, self.order, self.ledger.known());
-        let listing = from.store.list(Some(&from.prefix)).take_until(shared.halt.asked());
-        let turns = listing
+        let source = &self.locations.source;
+        let mut planner = Planner::new(self.locations, self.options, self.report.previous_runs());
+        let listing = source.store.list(Some(&source.prefix)).take_until(context.halt.requested());
+        let outcomes = listing
             .map(|listed| {
-                let verdict = listed.map(|meta| sieve.judge(meta));
-                match &verdict {
-                    Ok(Verdict::Passed) => add(&tally.passed, 1),
-                    Ok(Verdict::Done) => add(&tally.skipped, 1),
-                    Ok(Verdict::Refused(_) | Verdict::Task(_) | Verdict::Full) | Err(_) => {}
+                let action = listed.map(|meta| planner.classify(meta));
+                match &action {
+                    Ok(Action::Ignore) => add(&counters.ignored, 1),
+                    Ok(Action::AlreadyDone) => add(&counters.skipped, 1),
+                    Ok(Action::Reject(_) | Action::Process(_) | Action::LimitReached) | Err(_) => {}
                 }
-                verdict
+                action
             })
-            .take_while(|verdict| ready(!matches!(verdict, Ok(Verdict::Full))))
-            .filter(|verdict| ready(!matches!(verdict, Ok(Verdict::Passed | Verdict::Done))))
-            .map(|verdict| shared.turn(verdict))
-            .buffer_unordered(self.jobs + AHEAD);
-        let mut turns = pin!(turns);
-        let mut counting = pin!(total(self.places, self.order));
+            .take_while(|action| ready(!matches!(action, Ok(Action::LimitReached))))
+            .filter(|action| ready(!matches!(action, Ok(Action::Ignore | Action::AlreadyDone))))
+            .map(|action| context.execute(action))
+            .buffer_unordered(self.jobs + PREFETCH);
+        let mut outcomes = pin!(outcomes);
+        let mut counting = pin!(count_objects(self.locations, self.options));
         let mut is_counted = false;
         let mut ticks = tokio::time::interval(TICK);
         let mut summary = Summary::default();
-        let mut broken = None;
+        let mut fatal = None;
         let mut stopping = pin!(async {
-            self.stop.asked().await;
-            shared.halt.ask();
+            self.stop.requested().await;
+            context.halt.request();
             std::future::pending::<()>().await;
         });
         loop {
-            let turn = tokio::select! {
+            let outcome = tokio::select! {
                 biased;
                 () = &mut stopping => continue,
-                turn = turns.next() => turn,
+                outcome = outcomes.next() => outcome,
                 counted = &mut counting, if !is_counted => {
                     is_counted = true;
                     if let Some(counted) = counted {
-                        watch.total(counted);
+                        observer.total(counted);
                     }
                     continue;
                 }
                 _ = ticks.tick() => {
-                    watch.tick(&tally);
+                    observer.tick(&counters);
                     continue;
                 }
             };
-            match turn {
+            match outcome {
                 None => break,
-                Some(Turn::Row { row, found }) => {
+                Some(Outcome::Reported { row, already_done }) => {
                     match row.status {
-                        Status::Done if found => add(&tally.skipped, 1),
+                        Status::Done if already_done => add(&counters.skipped, 1),
                         Status::Done => {
-                            add(&tally.done, 1);
-                            add(&tally.bytes_in, row.source_bytes);
-                            add(&tally.bytes_out, row.output_bytes.unwrap_or_default());
+                            add(&counters.done, 1);
+                            add(&counters.bytes_in, row.source_bytes);
+                            add(&counters.bytes_out, row.output_bytes.unwrap_or_default());
                         }
                         Status::Failed => {
-                            add(&tally.failed, 1);
+                            add(&counters.failed, 1);
                             *summary.failures.entry(row.code.clone().unwrap_or_default()).or_default() += 1;
                         }
                     }
-                    if !found {
-                        watch.finished(&row, &tally);
+                    if !already_done {
+                        observer.finished(&row, &counters);
                     }
                 }
-                Some(Turn::Abandoned) => {}
-                Some(Turn::Broken(error)) => {
-                    // A listing ends by itself, and what it told of before is good.
+                Some(Outcome::Cancelled) => {}
+                Some(Outcome::Fatal(error)) => {
+                    // A failed listing ends by itself, and the objects listed before are valid.
                     if !matches!(error, RunError::Listing { .. }) {
-                        shared.halt.ask();
+                        context.halt.request();
                     }
-                    broken.get_or_insert(error);
+                    fatal.get_or_insert(error);
                 }
             }
         }
-        summary.done = tally.done();
-        summary.failed = tally.failed();
-        summary.skipped = tally.skipped();
-        summary.passed = tally.passed.load(Ordering::Relaxed);
-        summary.bytes_in = tally.bytes_in.load(Ordering::Relaxed);
-        summary.bytes_out = tally.bytes_out.load(Ordering::Relaxed);
-        summary.took = started.elapsed();
-        summary.stopped = self.stop.is_asked();
-        (summary, broken)
+        summary.done = counters.done();
+        summary.failed = counters.failed();
+        summary.skipped = counters.skipped();
+        summary.ignored = get(&counters.ignored);
+        summary.bytes_in = get(&counters.bytes_in);
+        summary.bytes_out = get(&counters.bytes_out);
+        summary.elapsed = started.elapsed();
+        summary.stopped = self.stop.is_requested();
+        (summary, fatal)
     }
 }
 
-impl<W: Work> Shared<'_, W> {
-    async fn turn(&self, verdict: object_store::Result<Verdict>) -> Turn {
-        let task = match verdict {
-            Ok(Verdict::Task(task)) => *task,
-            Ok(Verdict::Refused(row)) => return self.noted(*row, false).await,
-            Ok(Verdict::Passed | Verdict::Done | Verdict::Full) => return Turn::Abandoned,
+impl<P: Processor> Context<'_, P> {
+    async fn execute(&self, action: object_store::Result<Action>) -> Outcome {
+        let task = match action {
+            Ok(Action::Process(task)) => *task,
+            Ok(Action::Reject(row)) => return self.report(*row, false).await,
+            Ok(Action::Ignore | Action::AlreadyDone | Action::LimitReached) => return Outcome::Cancelled,
             Err(error) => {
-                let place = self.run.places.from.place();
-                return Turn::Broken(RunError::Listing { place, error });
+                let place = self.run.locations.source.address_prefix();
+                return Outcome::Fatal(RunError::Listing { place, error });
             }
         };
         let Task { meta, output, mut row } = task;
-        let Places { from, to, .. } = self.run.places;
-        let size = kib(meta.size, FETCHED_KIB);
-        // Nothing is lost when this is dropped.
+        let Locations { source, destination, .. } = self.run.locations;
+        let size = kib(meta.size, SOURCE_KIB);
+        // Safe to drop at any point.
         let prepare = async {
-            if to.has_attributes
-                && let Some(row) = found_done(to, &output, &row).await
+            if destination.has_attributes
+                && let Some(row) = find_completed(destination, &output, &row).await
             {
                 return Err(Some(row));
             }
-            let Ok(memory) = self.fetched.acquire_many(size).await else { return Err(None) };
+            let Ok(memory) = self.source_memory.acquire_many(size).await else { return Err(None) };
             let began = Instant::now();
-            let fetched = fetch(&*from.store, &meta, self.run.order.max_bytes).await;
+            let fetched = fetch(&*source.store, &meta, self.run.options.max_bytes).await;
             let took = milliseconds(began.elapsed());
             let Ok(worker) = self.workers.acquire().await else { return Err(None) };
             Ok((fetched, took, memory, worker))
         };
         let prepared = tokio::select! {
             biased;
-            () = self.halt.asked() => return Turn::Abandoned,
+            () = self.halt.requested() => return Outcome::Cancelled,
             prepared = prepare => prepared,
         };
         let (fetched, download, memory, worker) = match prepared {
             Ok(prepared) => prepared,
-            Err(Some(row)) => return self.noted(row, true).await,
-            Err(None) => return Turn::Abandoned,
+            Err(Some(row)) => return self.report(row, true).await,
+            Err(None) => return Outcome::Cancelled,
         };
         let fetched = match fetched {
             Ok(fetched) => fetched,
             Err(failure) => {
                 drop((memory, worker));
-                return self.noted(row.failed(failure), false).await;
+                return self.report(row.failed(failure), false).await;
             }
         };
         row.source_etag = fetched.version;
         row.source_bytes = fetched.bytes.len() as u64;
-        let worked = match self.run.work.work(fetched.bytes).await {
-            Ok(worked) => worked,
-            Err(Unworked::Refused(failure)) => {
+        let result = match self.run.processor.process(fetched.bytes).await {
+            Ok(result) => result,
+            Err(ProcessError::Rejected(failure)) => {
                 drop((memory, worker));
-                return self.noted(row.failed(failure), false).await;
+                return self.report(row.failed(failure), false).await;
             }
-            Err(Unworked::Broken(why)) => return Turn::Broken(RunError::Broken(why)),
+            Err(ProcessError::Fatal(why)) => return Outcome::Fatal(RunError::Fatal(why)),
         };
         drop(memory);
-        let Ok(room) = self.stored.acquire_many(kib(worked.bytes.len() as u64, STORED_KIB)).await else {
-            return Turn::Abandoned;
+        let Ok(memory) = self.result_memory.acquire_many(kib(result.bytes.len() as u64, RESULT_KIB)).await else {
+            return Outcome::Cancelled;
         };
         drop(worker);
         let began = Instant::now();
-        let stored = store(to, &output, &worked, &row).await;
+        let stored = store(destination, &output, &result, &row).await;
         let row = match stored {
             Err(failure) => row.failed(failure),
-            Ok(()) => Row {
+            Ok(()) => ReportRow {
                 status: Status::Done,
-                output_bytes: Some(worked.bytes.len() as u64),
-                width: Some(worked.width),
-                height: Some(worked.height),
-                uncertainty: worked.uncertainty,
-                milliseconds: Some(Stages { download, upload: milliseconds(began.elapsed()), ..worked.stages }),
+                output_bytes: Some(result.bytes.len() as u64),
+                width: Some(result.width),
+                height: Some(result.height),
+                uncertainty: result.uncertainty,
+                milliseconds: Some(StageTimes { download, upload: milliseconds(began.elapsed()), ..result.stages }),
                 finished_at: now(),
                 ..row
             },
         };
-        drop((worked, room));
-        self.noted(row, false).await
+        drop((result, memory));
+        self.report(row, false).await
     }
 
-    async fn noted(&self, row: Row, found: bool) -> Turn {
-        match self.run.ledger.append(&row).await {
-            Ok(()) => Turn::Row { row: Box::new(row), found },
-            Err(error) => Turn::Broken(error.into()),
+    async fn report(&self, row: ReportRow, already_done: bool) -> Outcome {
+        match self.run.report.append(&row).await {
+            Ok(()) => Outcome::Reported { row: Box::new(row), already_done },
+            Err(error) => Outcome::Fatal(error.into()),
         }
     }
 }
 
-/// Units of 1 KiB, at least one and at most all there are.
-fn kib(bytes: u64, most: u32) -> u32 {
-    u32::try_from(bytes.div_ceil(1024)).unwrap_or(most).clamp(1, most)
-}
-
-/// In tenths of one.
-pub(super) fn milliseconds(took: Duration) -> f64 {
-    (took.as_secs_f64() * 10_000.0).round() / 10.0
+/// Size in KiB, between 1 and `max`.
+fn kib(bytes: u64, max: u32) -> u32 {
+    u32::try_from(bytes.div_ceil(1024)).unwrap_or(max).clamp(1, max)
 }

@@ -1,62 +1,61 @@
-//! Getting sources and storing results, whole or not at all.
+//! Downloads sources and uploads results, whole or not at all, with retries.
 //!
-//! `object_store` tries again what fails on the way to an answer. What comes after is looked at here: a body that breaks
-//! off and cannot be continued, one that is shorter or longer than the listing says, a write whose answer was lost.
+//! `object_store` retries what fails before a response. The rest is handled here: a body that breaks off and cannot be
+//! resumed, one whose length differs from the listing, a write whose response was lost.
 
 use super::failure::{Code, Failure};
-use super::row::{Row, Status, now, version};
-use super::run::Worked;
-use crate::source::Objects;
+use super::processor::Processed;
+use super::report_row::{ReportRow, object_version};
+use super::result_metadata::attributes;
+use crate::source::StorageLocation;
 use bytes::{Bytes, BytesMut};
 use futures_util::TryStreamExt;
 use object_store::path::Path;
-use object_store::{
-    Attribute, AttributeValue, Attributes, GetOptions, ObjectMeta, ObjectStore, ObjectStoreExt, PutOptions,
-};
+use object_store::{Attributes, ObjectMeta, ObjectStore, ObjectStoreExt, PutOptions};
 use std::time::{Duration, Instant};
 
-/// How often a transfer is tried in all.
-const TRIES: u32 = 4;
+/// Attempts of a transfer in all.
+const ATTEMPTS: u32 = 4;
 
-/// Before the second try; each further one waits four times as long.
-const FIRST_WAIT: Duration = Duration::from_millis(200);
+/// Delay before the second attempt; each further one is four times as long.
+const FIRST_DELAY: Duration = Duration::from_millis(200);
 
-/// After so long nothing is tried again: what took so long are the tries of the store itself.
-const PATIENCE: Duration = Duration::from_secs(60);
+/// No further attempt after this long: the time went into the store's own retries.
+const RETRY_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// A source as it came.
+/// A downloaded source.
 #[derive(Clone, Debug)]
 pub struct Fetched {
-    /// All of it.
+    /// The whole file.
     pub bytes: Bytes,
-    /// The version that came, which may be newer than the one that was listed.
+    /// Its version, which may be newer than the listed one.
     pub version: String,
 }
 
-/// Gets the object that was listed as `listed`, of at most `most` bytes.
+/// Downloads the object that was listed as `listed`, of at most `max_bytes`.
 ///
 /// # Errors
-/// A [`Failure`] after the last try, or at once when no other try could help.
-pub async fn fetch(store: &dyn ObjectStore, listed: &ObjectMeta, most: u64) -> Result<Fetched, Failure> {
-    tried(async || once(store, listed, most).await).await
+/// A [`Failure`] after the last attempt, or at once when it is permanent.
+pub async fn fetch(store: &dyn ObjectStore, listed: &ObjectMeta, max_bytes: u64) -> Result<Fetched, Failure> {
+    with_retries(async || fetch_once(store, listed, max_bytes).await).await
 }
 
-async fn once(store: &dyn ObjectStore, listed: &ObjectMeta, most: u64) -> Result<Fetched, (Failure, bool)> {
-    let of_store = |error| {
-        let (failure, again) = Failure::of_store(&error, "read");
+async fn fetch_once(store: &dyn ObjectStore, listed: &ObjectMeta, max_bytes: u64) -> Result<Fetched, (Failure, bool)> {
+    let from_store = |error| {
+        let (failure, retry) = Failure::from_store(&error, "read");
         let code = if failure.code == Code::UpstreamFailed.name() { Code::FetchFailed.name() } else { failure.code };
-        (Failure { code, ..failure }, again)
+        (Failure { code, ..failure }, retry)
     };
-    let got = store.get(&listed.location).await.map_err(of_store)?;
-    let (came, said) = (version(&got.meta), got.meta.size);
-    // One that was replaced since the listing is another object, of its own size.
-    let expected = if came == version(listed) { listed.size } else { said };
-    if expected > most {
-        return Err((too_large(most), false));
+    let response = store.get(&listed.location).await.map_err(from_store)?;
+    let (version, size) = (object_version(&response.meta), response.meta.size);
+    // An object that was replaced since the listing has another size.
+    let expected = if version == object_version(listed) { listed.size } else { size };
+    if expected > max_bytes {
+        return Err((Failure::too_large(max_bytes), false));
     }
-    let mut body = got.into_stream();
+    let mut body = response.into_stream();
     let mut bytes = BytesMut::with_capacity(usize::try_from(expected).unwrap_or_default());
-    while let Some(chunk) = body.try_next().await.map_err(of_store)? {
+    while let Some(chunk) = body.try_next().await.map_err(from_store)? {
         if (bytes.len() + chunk.len()) as u64 > expected {
             return Err((wrong_length(expected, "more"), true));
         }
@@ -65,113 +64,42 @@ async fn once(store: &dyn ObjectStore, listed: &ObjectMeta, most: u64) -> Result
     if (bytes.len() as u64) < expected {
         return Err((wrong_length(expected, &format!("only {}", bytes.len())), true));
     }
-    Ok(Fetched { bytes: bytes.freeze(), version: came })
+    Ok(Fetched { bytes: bytes.freeze(), version })
 }
 
-pub(super) fn too_large(most: u64) -> Failure {
-    Failure::new(Code::PayloadTooLarge, format!("the file has more than {most} bytes"))
+fn wrong_length(expected: u64, received: &str) -> Failure {
+    Failure::new(Code::FetchFailed, format!("expected {expected} bytes, received {received}"))
 }
 
-fn wrong_length(expected: u64, came: &str) -> Failure {
-    Failure::new(Code::FetchFailed, format!("it should have {expected} bytes, and {came} came"))
-}
-
-/// Stores a result under `output`, with what tells what it was made of where the place keeps such things.
-pub(super) async fn store(to: &Objects, output: &Path, worked: &Worked, row: &Row) -> Result<(), Failure> {
-    let attributes = if to.has_attributes { attributes(worked, row) } else { Attributes::default() };
-    tried(async || {
+/// Uploads a result as `output`, with its provenance where the store keeps metadata.
+pub(super) async fn store(
+    destination: &StorageLocation,
+    output: &Path,
+    result: &Processed,
+    row: &ReportRow,
+) -> Result<(), Failure> {
+    let attributes = if destination.has_attributes { attributes(result, row) } else { Attributes::default() };
+    with_retries(async || {
         let options = PutOptions { attributes: attributes.clone(), ..PutOptions::default() };
-        let stored = to.store.put_opts(output, worked.bytes.clone().into(), options).await;
-        stored.map(|_| ()).map_err(|error| Failure::of_store(&error, "write"))
+        let stored = destination.store.put_opts(output, result.bytes.clone().into(), options).await;
+        stored.map(|_| ()).map_err(|error| Failure::from_store(&error, "write"))
     })
     .await
 }
 
-async fn tried<T>(attempt: impl AsyncFn() -> Result<T, (Failure, bool)>) -> Result<T, Failure> {
-    let began = Instant::now();
-    let mut wait = FIRST_WAIT;
-    for _ in 1..TRIES {
+/// Repeats `attempt` with jittered exponential backoff while its error is marked as transient.
+async fn with_retries<T>(attempt: impl AsyncFn() -> Result<T, (Failure, bool)>) -> Result<T, Failure> {
+    let started = Instant::now();
+    let mut delay = FIRST_DELAY;
+    for _ in 1..ATTEMPTS {
         match attempt().await {
             Ok(done) => return Ok(done),
-            Err((_, true)) if began.elapsed() < PATIENCE => {}
+            Err((_, true)) if started.elapsed() < RETRY_TIMEOUT => {}
             Err((failure, _)) => return Err(failure),
         }
-        // Machines that were turned away together do not come back together.
-        tokio::time::sleep(wait.mul_f64(0.5 + rand::random::<f64>())).await;
-        wait *= 4;
+        // Jitter, so that machines that were throttled together do not retry together.
+        tokio::time::sleep(delay.mul_f64(0.5 + rand::random::<f64>())).await;
+        delay *= 4;
     }
     attempt().await.map_err(|(failure, _)| failure)
-}
-
-// Underscores, because Azure takes names of variables only.
-const SOURCE: &str = "backdrop_source";
-const ETAG: &str = "backdrop_source_etag";
-const PARAMETERS: &str = "backdrop_parameters";
-const MODEL: &str = "backdrop_model";
-const SIZE: &str = "backdrop_size";
-const UNCERTAINTY: &str = "backdrop_uncertainty";
-
-/// What a result says of itself.
-fn attributes(worked: &Worked, row: &Row) -> Attributes {
-    let own = [
-        (SOURCE, in_ascii(&row.source)),
-        (ETAG, in_ascii(&row.source_etag)),
-        (PARAMETERS, row.parameters.clone()),
-        (MODEL, in_ascii(&row.model)),
-        (SIZE, format!("{}x{}", worked.width, worked.height)),
-    ];
-    let uncertainty = worked.uncertainty.map(|uncertainty| (UNCERTAINTY, uncertainty.to_string()));
-    let own = own
-        .into_iter()
-        .chain(uncertainty)
-        .map(|(name, value)| (Attribute::Metadata(name.into()), AttributeValue::from(value)));
-    std::iter::once((Attribute::ContentType, AttributeValue::from(worked.media_type))).chain(own).collect()
-}
-
-/// Headers hold ASCII, and S3 takes 2 kB of metadata in all: other characters are escaped as in a URL, and a text that
-/// is too long for that is its hash.
-fn in_ascii(text: &str) -> String {
-    const MOST: usize = 1200;
-    let mut escaped = String::with_capacity(text.len());
-    for byte in text.bytes() {
-        match byte {
-            b'!'..=b'$' | b'&'..=b'~' => escaped.push(char::from(byte)),
-            other => escaped.push_str(&format!("%{other:02X}")),
-        }
-    }
-    if escaped.len() <= MOST { escaped } else { format!("hash:{:032x}", super::hash(&[text])) }
-}
-
-/// The finished row, when the result that is there says that it was made of exactly this.
-pub(super) async fn found_done(to: &Objects, output: &Path, row: &Row) -> Option<Row> {
-    let options = GetOptions { head: true, ..GetOptions::default() };
-    // What cannot be asked is simply made.
-    let there = to.store.get_opts(output, options).await.ok()?;
-    let says = |name: &'static str| there.attributes.get(&Attribute::Metadata(name.into())).map(AsRef::<str>::as_ref);
-    let is_it = says(SOURCE)? == in_ascii(&row.source)
-        && says(ETAG)? == in_ascii(&row.source_etag)
-        && says(PARAMETERS)? == row.parameters;
-    let size = says(SIZE).and_then(|size| size.split_once('x'));
-    is_it.then(|| Row {
-        status: Status::Done,
-        output_bytes: Some(there.meta.size),
-        width: size.and_then(|(width, _)| width.parse().ok()),
-        height: size.and_then(|(_, height)| height.parse().ok()),
-        uncertainty: says(UNCERTAINTY).and_then(|text| text.parse().ok()),
-        finished_at: now(),
-        ..row.clone()
-    })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn metadata_is_ascii_and_short() {
-        assert_eq!(in_ascii("s3://a/b c%ü.jpg"), "s3://a/b%20c%25%C3%BC.jpg");
-        let long = in_ascii(&"ü".repeat(512));
-        assert!(long.starts_with("hash:") && long.len() == 37, "{long}");
-        assert_eq!(in_ascii(&"a".repeat(1024)).len(), 1024);
-    }
 }

@@ -1,4 +1,4 @@
-//! `backdrop accounts`: create accounts, list them, and put them on a plan.
+//! `backdrop accounts`: creates and lists accounts, and sets their plan and permissions.
 
 use std::path::Path;
 use std::process::ExitCode;
@@ -7,13 +7,13 @@ use clap::{Args, Subcommand, ValueEnum};
 use http::Method;
 use serde_json::{Value, json};
 
-use super::exit::{Failure, Outcome};
-use super::{operate, print};
+use super::exit_code::{Failure, Outcome};
+use super::{admin_api, stdout, text_table};
 use crate::account::admin::AdminClient;
 use crate::account::{AccountModel, Plan};
 use crate::recipe::InferenceMode;
 
-/// Create and list accounts, and set what they may do.
+/// Create and list accounts, and set their plan and permissions.
 #[derive(Args, Debug)]
 pub struct AccountsArgs {
     #[command(subcommand)]
@@ -32,7 +32,7 @@ enum AccountsCommand {
         /// Whether it may use /replace-bg-ai.
         #[arg(long, default_value = "off")]
         generates: Switch,
-        /// Model that cuts out for it; `default` is the daemon's.
+        /// Inference mode of the account; `default` is the daemon's.
         #[arg(long, default_value = "default")]
         model: ModelArg,
         /// Print JSON.
@@ -45,17 +45,17 @@ enum AccountsCommand {
         #[arg(long)]
         json: bool,
     },
-    /// Change what an account may do, from its next request on.
+    /// Change the plan and permissions of an account, from its next request on.
     Set {
         /// Name of the account.
         name: String,
-        /// The plan from now on.
+        /// New plan of the account.
         #[arg(long, required_unless_present_any = ["generates", "model"])]
         plan: Option<PlanArg>,
-        /// Whether it may use /replace-bg-ai from now on.
+        /// Whether it may use /replace-bg-ai.
         #[arg(long)]
         generates: Option<Switch>,
-        /// Model that cuts out for it from now on; `default` is the daemon's.
+        /// New inference mode of the account; `default` is the daemon's.
         #[arg(long)]
         model: Option<ModelArg>,
         /// Print JSON.
@@ -64,7 +64,7 @@ enum AccountsCommand {
     },
 }
 
-/// [`Plan`] as clap lists it.
+/// [`Plan`] as a clap value.
 #[derive(Clone, Copy, Debug)]
 struct PlanArg(Plan);
 
@@ -78,7 +78,7 @@ impl ValueEnum for PlanArg {
     }
 }
 
-/// [`AccountModel`] as clap lists it.
+/// [`AccountModel`] as a clap value.
 #[derive(Clone, Copy, Debug)]
 struct ModelArg(AccountModel);
 
@@ -112,40 +112,43 @@ impl From<Switch> for bool {
 }
 
 impl AccountsArgs {
-    /// Runs the command on the store in `data_dir`, or at the daemon that has it.
+    /// Runs the command on the store in `data_dir`, or through the daemon that has it open.
     ///
     /// Exit codes: 0 done, 2 the command could not run.
     #[must_use]
     pub fn execute(&self, data_dir: &Path) -> ExitCode {
-        operate::run(async {
+        admin_api::run(async {
             match &self.command {
                 AccountsCommand::Create { name, plan, generates, model, json } => {
                     let link = AdminClient::open_or_create(data_dir).await?;
                     let generates = bool::from(*generates);
                     let request =
                         json!({"name": name, "plan": plan.0, "generates": generates, "model": model.0.name()});
-                    report(&operate::call(&link, Method::POST, "/accounts", Some(&request)).await?, *json)
+                    report(&admin_api::call(&link, Method::POST, "/accounts", Some(&request)).await?, *json)
                 }
                 AccountsCommand::List { json } => {
                     let link = AdminClient::open(data_dir).await?;
-                    let listed = operate::call(&link, Method::GET, "/accounts", None).await?;
+                    let listed = admin_api::call(&link, Method::GET, "/accounts", None).await?;
                     if *json {
-                        print::json(&listed)?;
+                        stdout::print_json(&listed)?;
                     } else {
-                        let rows: Vec<_> = operate::items(&listed, "accounts").map(row).collect();
-                        print::line(&print::table(["NAME", "PLAN", "GENERATES", "MODEL", "CREATED"], &rows))?;
+                        let rows: Vec<_> = admin_api::items(&listed, "accounts").map(row).collect();
+                        stdout::print_line(&text_table::format_table(
+                            ["NAME", "PLAN", "GENERATES", "MODEL", "CREATED"],
+                            &rows,
+                        ))?;
                     }
                     Ok(Outcome::Done)
                 }
                 AccountsCommand::Set { name, plan, generates, model, json } => {
-                    let target = format!("/accounts/{}", operate::account_name(name)?);
+                    let target = format!("/accounts/{}", admin_api::account_name(name)?);
                     let link = AdminClient::open(data_dir).await?;
                     let request = json!({
                         "plan": plan.map(|plan| plan.0),
                         "generates": generates.map(bool::from),
                         "model": model.map(|model| model.0.name()),
                     });
-                    report(&operate::call(&link, Method::PATCH, &target, Some(&request)).await?, *json)
+                    report(&admin_api::call(&link, Method::PATCH, &target, Some(&request)).await?, *json)
                 }
             }
         })
@@ -154,17 +157,17 @@ impl AccountsArgs {
 
 fn report(account: &Value, json: bool) -> Result<Outcome, Failure> {
     if json {
-        print::json(account)?;
+        stdout::print_json(account)?;
     } else {
         let [name, plan, generates, model, _] = row(account);
         let allowed = if generates == "on" { ", and may use /replace-bg-ai" } else { "" };
-        print::line(&format!("account {name} is on plan {plan}{allowed}; its model is {model}"))?;
+        stdout::print_line(&format!("account {name} is on plan {plan}{allowed}; its model is {model}"))?;
     }
     Ok(Outcome::Done)
 }
 
 fn row(account: &Value) -> [String; 5] {
     let generates = if account["generates"] == true { "on" } else { "off" };
-    let text = |field| operate::text(account, field);
+    let text = |field| admin_api::text(account, field);
     [text("name"), text("plan"), generates.into(), text("model"), text("created_at")]
 }

@@ -1,4 +1,4 @@
-//! `backdrop keys`: create, list, bound, rotate and revoke keys, with or without a running daemon.
+//! `backdrop keys`: creates, lists, restricts, rotates and revokes API keys, with or without a running daemon.
 
 use std::path::Path;
 use std::process::ExitCode;
@@ -7,12 +7,13 @@ use clap::{Args, Subcommand};
 use http::{Method, StatusCode};
 use serde_json::{Value, json};
 
-use super::exit::{Failure, Outcome};
-use super::operate::{self, Refused, text};
-use super::print;
+use super::admin_api::{self, Refused, text};
+use super::exit_code::{Failure, Outcome};
+use super::stdout;
+use super::text_table;
 use crate::account::admin::AdminClient;
 
-/// Create, list, bound, rotate and revoke API keys.
+/// Create, list, restrict, rotate and revoke API keys.
 #[derive(Args, Debug)]
 pub struct KeysArgs {
     #[command(subcommand)]
@@ -21,26 +22,26 @@ pub struct KeysArgs {
 
 #[derive(Subcommand, Debug)]
 enum KeysCommand {
-    /// Create a key and print it, this once: only its SHA-256 is stored.
+    /// Create a key and print it, this one time: only its SHA-256 is stored.
     Create {
-        /// Account that the key belongs to.
+        /// Account of the key.
         #[arg(long, default_value = crate::account::DEFAULT_ACCOUNT)]
         account: String,
-        /// What the key is for, in your own words.
+        /// Description of the key.
         #[arg(long, default_value = "")]
         label: String,
-        /// Create a sandbox key (`bd_test_…`): it works alike, never bills, and marks its results.
+        /// Create a sandbox key (`bd_test_…`): same results, watermarked and never billed.
         #[arg(long)]
         test: bool,
         #[command(flatten)]
-        bounds: NewBounds,
+        bounds: NewKeyRestrictions,
         /// Print JSON.
         #[arg(long)]
         json: bool,
     },
-    /// Change the bounds of a key, from its next request on.
+    /// Change the restrictions of a key, from its next request on.
     Set {
-        /// Public id (`key_…`), as `backdrop keys list` shows it.
+        /// Public id (`key_…`), as in `backdrop keys list`.
         id: String,
         #[command(flatten)]
         bounds: Bounds,
@@ -48,7 +49,7 @@ enum KeysCommand {
         #[arg(long)]
         json: bool,
     },
-    /// List keys, oldest first, revoked ones too.
+    /// List keys, oldest first, including revoked ones.
     List {
         /// Only the keys of this account.
         #[arg(long)]
@@ -57,9 +58,9 @@ enum KeysCommand {
         #[arg(long)]
         json: bool,
     },
-    /// Give a key another secret and print that, this once. Its id, its jobs and all else of it stay.
+    /// Replace the secret of a key and print the new one, this one time. Its id, jobs and settings stay.
     Rotate {
-        /// Public id (`key_…`), as `backdrop keys list` shows it.
+        /// Public id (`key_…`), as in `backdrop keys list`.
         id: String,
         /// How long the old secret still works, such as 24h or 7d [default: it stops at once].
         #[arg(long, value_name = "DURATION")]
@@ -68,9 +69,9 @@ enum KeysCommand {
         #[arg(long)]
         json: bool,
     },
-    /// Revoke keys for good; a running daemon refuses them at once.
+    /// Revoke keys permanently; a running daemon refuses them at once.
     Revoke {
-        /// Public ids (`key_…`), as `backdrop keys list` shows them.
+        /// Public ids (`key_…`), as in `backdrop keys list`.
         #[arg(required = true)]
         ids: Vec<String>,
         /// Print JSON.
@@ -79,42 +80,42 @@ enum KeysCommand {
     },
 }
 
-/// What narrows a new key down.
+/// Restrictions of a new key.
 #[derive(Args, Debug)]
-struct NewBounds {
-    /// After how long it expires, such as 30d.
+struct NewKeyRestrictions {
+    /// Time until it expires, such as 30d.
     #[arg(long, value_name = "DURATION")]
     expires_in: Option<String>,
     /// When it expires, such as 2027-01-31 (at midnight UTC) or 2027-01-31T12:00:00Z.
     #[arg(long, value_name = "TIME", conflicts_with = "expires_in")]
     expires_at: Option<String>,
-    /// Images that it may have made in a calendar month (UTC).
+    /// Maximum number of images per calendar month (UTC).
     #[arg(long, value_name = "N")]
     monthly_images: Option<u64>,
-    /// Endpoints that it is for, such as remove,studio-shot [default: all].
+    /// Endpoints it may use, such as remove,studio-shot [default: all].
     #[arg(long, value_name = "ENDPOINTS", value_delimiter = ',')]
     scope: Vec<String>,
 }
 
-/// Bounds that change; at least one.
+/// Restrictions to change; at least one.
 #[derive(Args, Debug)]
 #[group(required = true, multiple = true)]
 struct Bounds {
-    /// After how long from now it expires, such as 30d.
+    /// Time from now until it expires, such as 30d.
     #[arg(long, value_name = "DURATION")]
     expires_in: Option<String>,
     /// When it expires, such as 2027-01-31 (at midnight UTC) or 2027-01-31T12:00:00Z; `never` for never.
     #[arg(long, value_name = "TIME", conflicts_with = "expires_in")]
     expires_at: Option<String>,
-    /// Images that it may have made in a calendar month (UTC); `none` for no bound.
+    /// Maximum number of images per calendar month (UTC); `none` for no limit.
     #[arg(long, value_name = "N", value_parser = images)]
     monthly_images: Option<Images>,
-    /// Endpoints that it is for, such as remove,studio-shot; `all` for all.
+    /// Endpoints it may use, such as remove,studio-shot; `all` for all.
     #[arg(long, value_name = "ENDPOINTS", value_delimiter = ',')]
     scope: Option<Vec<String>>,
 }
 
-/// Images in a month; nothing for no bound.
+/// Images per month; `None` for no limit.
 #[derive(Clone, Copy, Debug)]
 struct Images(Option<u64>);
 
@@ -126,7 +127,7 @@ fn images(text: &str) -> Result<Images, &'static str> {
 }
 
 impl Bounds {
-    /// What is sent of them: a bound that stays is left out, one that goes is `null`.
+    /// The request body: unchanged restrictions are omitted, removed ones are `null`.
     fn change(&self) -> Value {
         let mut change = json!({});
         if let Some(duration) = &self.expires_in {
@@ -139,7 +140,7 @@ impl Bounds {
             change["images_per_month"] = images.into();
         }
         if let Some(scope) = &self.scope {
-            // Beside other names `all` is none of them, and is refused as such.
+            // `all` together with other names is refused by the daemon.
             change["scopes"] = if scope == &["all"] { json!([]) } else { json!(scope) };
         }
         change
@@ -147,12 +148,12 @@ impl Bounds {
 }
 
 impl KeysArgs {
-    /// Runs the command on the store in `data_dir`, or at the daemon that has it.
+    /// Runs the command on the store in `data_dir`, or through the daemon that has it open.
     ///
     /// Exit codes: 0 done, 1 some of the ids could not be revoked, 2 the command could not run.
     #[must_use]
     pub fn execute(&self, data_dir: &Path) -> ExitCode {
-        operate::run(async {
+        admin_api::run(async {
             match &self.command {
                 KeysCommand::Create { account, label, test, bounds, json } => {
                     let request = json!({
@@ -179,20 +180,20 @@ impl KeysArgs {
 
 async fn create(data_dir: &Path, request: Value, json: bool) -> Result<Outcome, Failure> {
     let link = AdminClient::open(data_dir).await?;
-    let created = operate::call(&link, Method::POST, "/keys", Some(&request)).await?;
+    let created = admin_api::call(&link, Method::POST, "/keys", Some(&request)).await?;
     show(&created, json)?;
     let (id, account) = (text(&created, "id"), text(&created, "account"));
-    eprintln!("Created {id} for account {account}. The key is shown this once; keep it now.");
+    eprintln!("Created {id} for account {account}. The key is shown only once; save it now.");
     Ok(Outcome::Done)
 }
 
 async fn set(data_dir: &Path, id: &str, change: &Value, json: bool) -> Result<Outcome, Failure> {
     let link = AdminClient::open(data_dir).await?;
-    let key = call_on(&link, Method::PATCH, id, "", Some(change)).await?;
+    let key = call_key(&link, Method::PATCH, id, "", Some(change)).await?;
     if json {
-        print::json(&key)?;
+        stdout::print_json(&key)?;
     } else {
-        print::line(&format!("{id} of account {}: {}", text(&key, "account"), bounds_of(&key)))?;
+        stdout::print_line(&format!("{id} of account {}: {}", text(&key, "account"), restrictions_text(&key)))?;
     }
     Ok(Outcome::Done)
 }
@@ -200,27 +201,27 @@ async fn set(data_dir: &Path, id: &str, change: &Value, json: bool) -> Result<Ou
 async fn rotate(data_dir: &Path, id: &str, keep_old_for: Option<&str>, json: bool) -> Result<Outcome, Failure> {
     let link = AdminClient::open(data_dir).await?;
     let request = keep_old_for.map(|duration| json!({ "keep_old_for": duration }));
-    let created = call_on(&link, Method::POST, id, "/rotate", request.as_ref()).await?;
+    let created = call_key(&link, Method::POST, id, "/rotate", request.as_ref()).await?;
     show(&created, json)?;
     let account = text(&created, "account");
     let old = created["old_secret_until"].as_str().map_or("has stopped".into(), |time| format!("works until {time}"));
-    eprintln!("{id} of account {account} has another secret; the old one {old}. It is shown this once; keep it now.");
+    eprintln!("{id} of account {account} has a new secret; the old one {old}. It is shown only once; save it now.");
     Ok(Outcome::Done)
 }
 
-/// The bounds of a key, in words.
-fn bounds_of(key: &Value) -> String {
+/// The restrictions of a key as text.
+fn restrictions_text(key: &Value) -> String {
     let expiry = key["expires_at"].as_str().map(|time| format!("until {time}"));
-    let images = key["images_per_month"].as_u64().map(|images| format!("{images} images a month"));
+    let images = key["images_per_month"].as_u64().map(|images| format!("{images} images per month"));
     let scopes: Vec<&str> = key["scopes"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
     let scopes = (!scopes.is_empty()).then(|| format!("for {}", scopes.join(" ")));
     let bounds: Vec<String> = expiry.into_iter().chain(images).chain(scopes).collect();
     if bounds.is_empty() { "-".into() } else { bounds.join(", ") }
 }
 
-/// Prints a new key, the only time it is there.
+/// Prints a new key, the only time it is available.
 fn show(created: &Value, json: bool) -> Result<(), Failure> {
-    let shown = if json { print::json(created) } else { print::line(&text(created, "key")) };
+    let shown = if json { stdout::print_json(created) } else { stdout::print_line(&text(created, "key")) };
     shown.map_err(|error| {
         let id = text(created, "id");
         eprintln!("the key could not be shown and is lost; revoke it with: backdrop keys revoke {id}");
@@ -231,13 +232,13 @@ fn show(created: &Value, json: bool) -> Result<(), Failure> {
 async fn list(data_dir: &Path, account: Option<&str>, json: bool) -> Result<Outcome, Failure> {
     let link = AdminClient::open(data_dir).await?;
     let target = match account {
-        // Checked here because it goes into an address; the daemon would see another request otherwise.
-        Some(name) => format!("/keys?account={}", operate::account_name(name)?),
+        // Validated here because it becomes part of the URL.
+        Some(name) => format!("/keys?account={}", admin_api::account_name(name)?),
         None => "/keys".into(),
     };
-    let listed = operate::call(&link, Method::GET, &target, None).await?;
+    let listed = admin_api::call(&link, Method::GET, &target, None).await?;
     if json {
-        print::json(&listed)?;
+        stdout::print_json(&listed)?;
         return Ok(Outcome::Done);
     }
     let row = |key: &Value| {
@@ -245,10 +246,13 @@ async fn list(data_dir: &Path, account: Option<&str>, json: bool) -> Result<Outc
         let used = key["last_used_at"].as_str().unwrap_or("never").to_owned();
         let state = key["revoked_at"].as_str().map_or("active".into(), |time| format!("revoked {time}"));
         let [id, account, created, label] = ["id", "account", "created_at", "label"].map(|field| text(key, field));
-        [id, account, mode.into(), created, used, state, bounds_of(key), label]
+        [id, account, mode.into(), created, used, state, restrictions_text(key), label]
     };
-    let rows: Vec<_> = operate::items(&listed, "keys").map(row).collect();
-    print::line(&print::table(["ID", "ACCOUNT", "MODE", "CREATED", "LAST USED", "STATE", "BOUNDS", "LABEL"], &rows))?;
+    let rows: Vec<_> = admin_api::items(&listed, "keys").map(row).collect();
+    stdout::print_line(&text_table::format_table(
+        ["ID", "ACCOUNT", "MODE", "CREATED", "LAST USED", "STATE", "BOUNDS", "LABEL"],
+        &rows,
+    ))?;
     Ok(Outcome::Done)
 }
 
@@ -256,7 +260,7 @@ async fn revoke(data_dir: &Path, ids: &[String], json: bool) -> Result<Outcome, 
     let link = AdminClient::open(data_dir).await?;
     let (mut revoked, mut failed) = (Vec::new(), 0);
     for id in ids {
-        match call_on(&link, Method::DELETE, id, "", None).await {
+        match call_key(&link, Method::DELETE, id, "", None).await {
             Ok(key) => revoked.push(key),
             Err(failure) => match failure.downcast::<Refused>() {
                 Ok(refused) if refused.status == StatusCode::NOT_FOUND => {
@@ -269,10 +273,10 @@ async fn revoke(data_dir: &Path, ids: &[String], json: bool) -> Result<Outcome, 
         }
     }
     if json {
-        print::json(&json!({"revoked": revoked, "failed": failed}))?;
+        stdout::print_json(&json!({"revoked": revoked, "failed": failed}))?;
     } else {
         for key in &revoked {
-            print::line(&format!("revoked {} of account {}", text(key, "id"), text(key, "account")))?;
+            stdout::print_line(&format!("revoked {} of account {}", text(key, "id"), text(key, "account")))?;
         }
     }
     if failed > 0 {
@@ -281,8 +285,8 @@ async fn revoke(data_dir: &Path, ids: &[String], json: bool) -> Result<Outcome, 
     Ok(Outcome::of(failed))
 }
 
-/// Calls `/keys/{id}` and what follows. An id goes into an address: what cannot be one is not sent.
-async fn call_on(
+/// Calls `/keys/{id}{rest}`. A malformed id is not sent, because it becomes part of the URL.
+async fn call_key(
     link: &AdminClient,
     method: Method,
     id: &str,
@@ -293,5 +297,5 @@ async fn call_on(
     if !plain {
         return Err(Refused { status: StatusCode::NOT_FOUND, message: format!("no key `{id}`") }.into());
     }
-    operate::call(link, method, &format!("/keys/{id}{rest}"), body).await
+    admin_api::call(link, method, &format!("/keys/{id}{rest}"), body).await
 }

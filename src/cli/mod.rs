@@ -1,30 +1,34 @@
-//! The command line: one binary, one file per subcommand.
+//! The command line interface, one module per subcommand.
 //!
-//! Results go to standard output (as JSON with `--json`), progress and complaints to standard error. Exit codes:
+//! Results go to standard output (as JSON with `--json`), progress and errors to standard error. Exit codes:
 //! 0 all done, 1 some inputs failed, 2 could not run.
 
 pub mod accounts;
+mod admin_api;
 mod bench;
 mod bulk;
+mod config_args;
 mod contact_sheet;
-mod endpoint;
+mod endpoint_args;
 mod eval;
-mod exit;
+mod exit_code;
 pub mod keys;
-mod operate;
-mod print;
+mod local_engine;
 mod progress;
 mod remove;
-mod runtime;
 mod serve;
-mod set;
-mod settings;
 mod show_config;
+mod signals;
+mod stdout;
 mod store;
+#[cfg(test)]
+mod test_files;
+mod text_table;
 mod weights;
 
 use clap::{Args, Parser, Subcommand};
-use settings::Places;
+use config_args::ConfigArgs;
+use exit_code::exit_code;
 use std::process::ExitCode;
 
 /// Cuts subjects out of photos and puts them on new backgrounds.
@@ -40,23 +44,23 @@ pub struct Cli {
 enum Command {
     /// Run the daemon
     Serve(serve::Serve),
-    /// Cut out files, folders, globs or standard input, without a server
+    /// Process files, folders, globs, https URLs or standard input, without a server
     Remove(remove::Remove),
-    /// Work on everything in a bucket or folder, resumable, on one machine or many
+    /// Process all pictures of a bucket or folder, resumable, on one or several machines
     Bulk(bulk::Bulk),
-    /// Measure the quality of the weights on folders of image/ and mask/
+    /// Measure the quality of the weights on folders with image/ and mask/
     Eval(eval::Eval),
     /// Measure speed: the pipeline in this process, or a running daemon
     Bench(bench::Bench),
     /// List, verify and import weights
     Weights(weights::Weights),
-    /// Create, list and revoke API keys
+    /// Create, list, restrict, rotate and revoke API keys
     Keys(KeysCommand),
     /// Create, list and change accounts
     Accounts(AccountsCommand),
-    /// Check, export and import the store of accounts, keys, presets and use
+    /// Check, export and import the store of accounts, keys, presets and usage
     Store(store::Store),
-    /// Print the configuration in force, secrets masked
+    /// Print the effective configuration, with secrets masked
     Config(show_config::ShowConfig),
 }
 
@@ -65,7 +69,7 @@ struct KeysCommand {
     #[command(flatten)]
     keys: keys::KeysArgs,
     #[command(flatten)]
-    places: Places,
+    config: ConfigArgs,
 }
 
 #[derive(Args, Debug)]
@@ -73,20 +77,20 @@ struct AccountsCommand {
     #[command(flatten)]
     accounts: accounts::AccountsArgs,
     #[command(flatten)]
-    places: Places,
+    config: ConfigArgs,
 }
 
 impl Cli {
     /// Runs the command to its exit code.
     #[must_use]
     pub fn run(self) -> ExitCode {
-        exit::code(match self.command {
-            Command::Keys(KeysCommand { keys, places }) => match places.load(&[]) {
-                Ok(config) => return keys.execute(&config.data_dir),
+        exit_code(match self.command {
+            Command::Keys(KeysCommand { keys, config }) => match config.load(&[]) {
+                Ok(settings) => return keys.execute(&settings.data_dir),
                 Err(problems) => Err(problems.into()),
             },
-            Command::Accounts(AccountsCommand { accounts, places }) => match places.load(&[]) {
-                Ok(config) => return accounts.execute(&config.data_dir),
+            Command::Accounts(AccountsCommand { accounts, config }) => match config.load(&[]) {
+                Ok(settings) => return accounts.execute(&settings.data_dir),
                 Err(problems) => Err(problems.into()),
             },
             Command::Store(store) => store.run(),

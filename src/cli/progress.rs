@@ -1,12 +1,28 @@
-//! Progress on standard error: a bar with rate and time left on a terminal, a line per item otherwise.
+//! Shows progress on standard error: a bar with rate and time left on a terminal, otherwise a line per item.
 
 use indicatif::{ProgressBar, ProgressStyle};
 use std::io::IsTerminal;
 
-/// Up to this many items a line each says more than a bar.
+/// Up to so many items a line each is more useful than a bar.
 const FEW: usize = 10;
 
-/// Counts items as they are finished.
+/// A bar of `length` items, when standard error is a terminal.
+pub(super) fn terminal_bar(length: u64, template: &str) -> Option<ProgressBar> {
+    std::io::stderr().is_terminal().then(|| {
+        let style = ProgressStyle::with_template(template).expect("templates are constants");
+        ProgressBar::new(length).with_style(style)
+    })
+}
+
+/// Prints a line on standard error, above the bar if there is one.
+pub(super) fn print_above(bar: Option<&ProgressBar>, line: &str) {
+    match bar {
+        Some(bar) => bar.suspend(|| eprintln!("{line}")),
+        None => eprintln!("{line}"),
+    }
+}
+
+/// Shows items as they finish.
 #[derive(Debug)]
 pub(super) struct Progress {
     bar: Option<ProgressBar>,
@@ -15,17 +31,14 @@ pub(super) struct Progress {
 }
 
 impl Progress {
-    /// Expects `total` items.
+    /// For `total` items.
     pub(super) fn new(total: usize) -> Self {
-        let bar = (total > FEW && std::io::stderr().is_terminal()).then(|| {
-            let style = ProgressStyle::with_template("{wide_bar} {pos}/{len}  {per_sec}  {eta} left")
-                .expect("the template is a constant");
-            ProgressBar::new(total as u64).with_style(style)
-        });
+        let template = "{wide_bar} {pos}/{len}  {per_sec}  {eta} left";
+        let bar = if total > FEW { terminal_bar(total as u64, template) } else { None };
         Self { bar, total, finished: 0 }
     }
 
-    /// One item is done; the bar moves, or `line` is printed.
+    /// An item is done: advances the bar, or prints `line`.
     pub(super) fn done(&mut self, line: &str) {
         self.finished += 1;
         match &self.bar {
@@ -34,19 +47,19 @@ impl Progress {
         }
     }
 
-    /// One item failed; `line` is printed in any case.
+    /// An item failed: prints `line`, and advances the bar.
     pub(super) fn failed(&mut self, line: &str) {
         self.finished += 1;
         match &self.bar {
-            Some(bar) => bar.suspend(|| eprintln!("{line}")),
+            Some(bar) => {
+                print_above(Some(bar), line);
+                bar.inc(1);
+            }
             None => eprintln!("[{}/{}] {line}", self.finished, self.total),
-        }
-        if let Some(bar) = &self.bar {
-            bar.inc(1);
         }
     }
 
-    /// Removes the bar and prints the sum.
+    /// Removes the bar and prints the summary.
     pub(super) fn finish(self, summary: &str) {
         if let Some(bar) = &self.bar {
             bar.finish_and_clear();

@@ -1,26 +1,26 @@
-//! `backdrop config`: what is in force.
+//! `backdrop config`: prints the effective configuration.
 
-use super::exit::{Failure, Outcome};
-use super::print;
-use super::settings::Settings;
+use super::config_args::EngineArgs;
+use super::exit_code::{Failure, Outcome};
+use super::stdout;
 use clap::Args;
 
 #[derive(Args, Debug)]
 pub(super) struct ShowConfig {
     #[command(flatten)]
-    settings: Settings,
-    /// Print JSON in place of TOML
+    engine_args: EngineArgs,
+    /// Print JSON instead of TOML
     #[arg(long)]
     json: bool,
 }
 
 impl ShowConfig {
     pub(super) fn run(self) -> Result<Outcome, Failure> {
-        let config = self.settings.load(&[])?;
+        let config = self.engine_args.load(&[])?;
         if self.json {
-            print::json(&config)?;
+            stdout::print_json(&config)?;
         } else {
-            print::line(toml::to_string(&config)?.trim_end())?;
+            stdout::print_line(toml::to_string(&config)?.trim_end())?;
         }
         Ok(Outcome::Done)
     }

@@ -1,10 +1,10 @@
-//! `backdrop store`: checking the file of accounts and presets, and carrying its content elsewhere.
+//! `backdrop store`: checks, exports and imports the database of accounts, keys, presets and usage.
 //!
-//! These commands want the file for themselves: while a daemon has it they are refused.
+//! These commands need exclusive access to the file: while a daemon runs they are refused.
 
-use super::exit::{Failure, Outcome};
-use super::print;
-use super::settings::Places;
+use super::config_args::ConfigArgs;
+use super::exit_code::{Failure, Outcome};
+use super::stdout;
 use crate::store::{self, IntegrityReport, OpenError, RedbStore, RowCounts};
 use clap::{Args, Subcommand};
 use serde_json::json;
@@ -17,23 +17,23 @@ pub(super) struct Store {
     #[command(subcommand)]
     command: Command,
     #[command(flatten)]
-    places: Places,
+    config: ConfigArgs,
 }
 
 #[derive(Debug, Subcommand)]
 enum Command {
-    /// Read every row and every index of the store, and say what is wrong
+    /// Read every row and index of the store and report what is inconsistent
     Check {
         /// Print JSON
         #[arg(long)]
         json: bool,
     },
-    /// Write everything in the store as lines of JSON (keys as their SHA-256: nobody can use them)
+    /// Write the whole store as JSON Lines (keys as their SHA-256, which cannot be used as keys)
     Export {
-        /// The file to write, which must not be there [default: standard output]
+        /// The file to create [default: standard output]
         file: Option<PathBuf>,
     },
-    /// Read an export into a store that is empty or not there: all of it, or nothing
+    /// Import an export into a missing or empty store, atomically
     Import {
         /// The file to read [default: standard input]
         file: Option<PathBuf>,
@@ -53,17 +53,17 @@ enum CannotOpen {
 
 impl Store {
     pub(super) fn run(self) -> Result<Outcome, Failure> {
-        let path = store::file_in(&self.places.load(&[])?.data_dir);
+        let path = store::file_in(&self.config.load(&[])?.data_dir);
         match self.command {
-            Command::Check { json } => check(&open_present(&path)?, &path, json),
-            Command::Export { file } => export(&open_present(&path)?, file.as_deref()),
+            Command::Check { json } => check(&open_existing(&path)?, &path, json),
+            Command::Export { file } => export(&open_existing(&path)?, file.as_deref()),
             Command::Import { file } => import(&path, file.as_deref()),
         }
     }
 }
 
-/// A mistyped directory must not become an empty store.
-fn open_present(path: &Path) -> Result<RedbStore, CannotOpen> {
+/// Does not create a store: the directory may be mistyped.
+fn open_existing(path: &Path) -> Result<RedbStore, CannotOpen> {
     if path.exists() { open(path) } else { Err(CannotOpen::Missing(path.into())) }
 }
 
@@ -77,15 +77,15 @@ fn check(store: &RedbStore, path: &Path, json: bool) -> Result<Outcome, Failure>
     let report = store.check()?;
     let IntegrityReport { rows, findings, wrong } = &report;
     if json {
-        print::json(
+        stdout::print_json(
             &json!({ "file": path, "sound": report.is_sound(), "rows": rows, "wrong": wrong, "findings": findings }),
         )?;
     } else {
         for finding in findings {
-            print::line(finding)?;
+            stdout::print_line(finding)?;
         }
-        let verdict = if report.is_sound() { "sound".to_owned() } else { format!("{wrong} things are wrong") };
-        print::line(&format!("{}: {verdict} ({})", path.display(), in_words(*rows)))?;
+        let verdict = if report.is_sound() { "sound".to_owned() } else { format!("{wrong} inconsistencies") };
+        stdout::print_line(&format!("{}: {verdict} ({})", path.display(), describe(*rows)))?;
     }
     Ok(Outcome::of(*wrong))
 }
@@ -95,14 +95,14 @@ fn export(store: &RedbStore, file: Option<&Path>) -> Result<Outcome, Failure> {
         store.export(BufWriter::new(io::stdout().lock()))?;
         return Ok(Outcome::Done);
     };
-    // Readable by its owner only, as the store is, and not there until it is whole.
+    // Readable by its owner only, like the store, and renamed into place when complete.
     let folder = file.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    let cannot = |error: io::Error| Failure::from(format!("cannot write {}: {error}", file.display()));
-    let fresh = tempfile::Builder::new().prefix(".export").tempfile_in(folder).map_err(cannot)?;
-    let rows = store.export(BufWriter::new(fresh.as_file()))?;
-    fresh.as_file().sync_all().map_err(cannot)?;
-    fresh.persist_noclobber(file).map_err(|error| cannot(error.error))?;
-    eprintln!("backdrop: exported {} to {}", in_words(rows), file.display());
+    let failed = |error: io::Error| Failure::from(format!("cannot write {}: {error}", file.display()));
+    let partial = tempfile::Builder::new().prefix(".export").tempfile_in(folder).map_err(failed)?;
+    let rows = store.export(BufWriter::new(partial.as_file()))?;
+    partial.as_file().sync_all().map_err(failed)?;
+    partial.persist_noclobber(file).map_err(|error| failed(error.error))?;
+    eprintln!("backdrop: exported {} to {}", describe(rows), file.display());
     Ok(Outcome::Done)
 }
 
@@ -114,11 +114,11 @@ fn import(path: &Path, file: Option<&Path>) -> Result<Outcome, Failure> {
         }
         None => open(path)?.import(io::stdin().lock())?,
     };
-    eprintln!("backdrop: imported {} into {}", in_words(rows), path.display());
+    eprintln!("backdrop: imported {} into {}", describe(rows), path.display());
     Ok(Outcome::Done)
 }
 
-fn in_words(RowCounts { accounts, keys, presets, usage, key_days, requests, jobs }: RowCounts) -> String {
+fn describe(RowCounts { accounts, keys, presets, usage, key_days, requests, jobs }: RowCounts) -> String {
     format!(
         "{accounts} accounts, {keys} keys, {presets} presets, {usage} months of use, {key_days} days of use by key, \
          {requests} billed requests and {jobs} jobs"

@@ -1,7 +1,8 @@
-//! `backdrop weights`: what is built in, whether a file is sound, and making one from a checkpoint.
+//! `backdrop weights`: lists and verifies weights files, and imports checkpoints.
 
-use super::exit::{Failure, Outcome};
-use super::print;
+use super::exit_code::{Failure, Outcome};
+use super::stdout;
+use super::text_table;
 use crate::model::weights::{self, Card, Weights as Loaded, manifest};
 use crate::telemetry::with_causes;
 use clap::{Args, Subcommand};
@@ -24,7 +25,7 @@ enum Command {
         #[arg(long)]
         json: bool,
     },
-    /// Check the built-in weights against their manifest, or weights files against their network
+    /// Verify the built-in weights against their manifest, or weights files against their network
     Verify {
         /// Weights files; without any, the built-in ones
         files: Vec<PathBuf>,
@@ -32,19 +33,19 @@ enum Command {
         #[arg(long)]
         json: bool,
     },
-    /// Make a weights file for cutting out from a .safetensors or .pth file of the same network
+    /// Convert a .safetensors or .pth file of the same network to a weights file
     Import {
         /// The file to import
         from: PathBuf,
         /// The file to write
         to: PathBuf,
-        /// Name told to callers [default: from the file]
+        /// Name in API responses [default: from the file]
         #[arg(long)]
         name: Option<String>,
-        /// Version told to callers [default: from the file, else 1]
+        /// Version in API responses [default: from the file, else 1]
         #[arg(long)]
         version: Option<String>,
-        /// Terms under which the numbers may be used [default: from the file]
+        /// Licence of the weights [default: from the file]
         #[arg(long)]
         licence: Option<String>,
         /// Print JSON
@@ -85,10 +86,10 @@ fn row(file: &str, weights: &Loaded) -> Value {
     with_fields(row, card.network.own_field())
 }
 
-/// A row with the fields that only files of its network have.
+/// Adds the fields that are specific to a network.
 fn with_fields(mut row: Value, fields: impl IntoIterator<Item = (&'static str, String)>) -> Value {
     for (name, value) in fields {
-        // They are numbers, all of them.
+        // All of them are numbers.
         row[name] = value.parse().unwrap_or(Value::String(value));
     }
     row
@@ -136,11 +137,11 @@ fn verify(files: &[PathBuf], json: bool) -> Result<Outcome, Failure> {
         Err(error) => json!({ "file": file, "sound": false, "error": with_causes(error) }),
     });
     if json {
-        print::json(&rows.collect::<Vec<_>>())?;
+        stdout::print_json(&rows.collect::<Vec<_>>())?;
     } else {
         for row in rows {
             let file = row["file"].as_str().unwrap_or_default();
-            print::line(&match row["error"].as_str() {
+            stdout::print_line(&match row["error"].as_str() {
                 Some(error) => format!("{file}: {error}"),
                 None => format!("{file}: sound"),
             })?;
@@ -151,12 +152,15 @@ fn verify(files: &[PathBuf], json: bool) -> Result<Outcome, Failure> {
 
 fn show(rows: &[Value], json: bool) -> std::io::Result<()> {
     if json {
-        return print::json(&rows);
+        return stdout::print_json(&rows);
     }
     let cell = |row: &Value, key: &str| row[key].as_str().map_or_else(|| row[key].to_string(), str::to_owned);
     let cells = rows.iter().map(|row| {
         let short = cell(row, "sha256").chars().take(12).collect();
         [cell(row, "file"), cell(row, "name"), cell(row, "version"), cell(row, "bytes"), short, cell(row, "licence")]
     });
-    print::line(&print::table(["FILE", "NAME", "VERSION", "BYTES", "SHA256", "LICENCE"], &cells.collect::<Vec<_>>()))
+    stdout::print_line(&text_table::format_table(
+        ["FILE", "NAME", "VERSION", "BYTES", "SHA256", "LICENCE"],
+        &cells.collect::<Vec<_>>(),
+    ))
 }

@@ -1,14 +1,31 @@
-//! A composite to the bytes of a file, packed inside the composite's own buffer.
+//! Encodes a composite; samples are packed inside its own buffer.
 
+use super::encode_options::{Channels, EncodeOptions};
+use super::error::EncodeError;
 use super::png::Packing;
-use super::{Channels, EncodeError, EncodeOptions, jpeg, pack, png, webp};
+use super::{jpeg, pixel_format, png, webp};
 use crate::image::{Buffer, Composite, EncodedImage, OutputFormat, Quality, Size};
 use image_webp::ColorType;
 
-/// From this quality on WebP is lossless.
+/// From this quality WebP is lossless.
 const LOSSLESS: u8 = 100;
 
-pub(super) fn encode(composite: Composite, options: &EncodeOptions) -> Result<EncodedImage, EncodeError> {
+/// The longest side that a format can store.
+#[must_use]
+pub const fn longest_side(format: OutputFormat) -> u32 {
+    match format {
+        OutputFormat::WebP => webp::MAX_SIDE,
+        OutputFormat::Jpeg => u16::MAX as u32,
+        // A signed 32-bit integer in the file.
+        OutputFormat::Png => i32::MAX as u32,
+    }
+}
+
+/// Encodes a picture: sRGB, no metadata, colour under zero alpha zeroed.
+///
+/// # Errors
+/// [`EncodeError`] when the encoder fails.
+pub fn encode(composite: Composite, options: &EncodeOptions) -> Result<EncodedImage, EncodeError> {
     let frame = composite.0;
     let size = frame.size();
     let opaque = options.channels == Channels::Alpha || !frame.has_transparency();
@@ -25,10 +42,10 @@ pub(super) fn encode(composite: Composite, options: &EncodeOptions) -> Result<En
 
 fn to_png(pixels: &mut Buffer, size: Size, opaque: bool, options: &EncodeOptions) -> Result<Vec<u8>, String> {
     let (len, packing) = match (options.channels, opaque) {
-        (Channels::Alpha, _) => (pack::rgba_to_alpha(pixels), Packing::Grey),
-        (Channels::Rgba, true) => (pack::rgba_to_rgb(pixels), Packing::Rgb),
+        (Channels::Alpha, _) => (pixel_format::rgba_to_alpha(pixels), Packing::Grey),
+        (Channels::Rgba, true) => (pixel_format::rgba_to_rgb(pixels), Packing::Rgb),
         (Channels::Rgba, false) => {
-            pack::zero_hidden(pixels);
+            pixel_format::zero_transparent(pixels);
             (pixels.len(), Packing::Rgba)
         }
     };
@@ -41,16 +58,16 @@ fn to_webp(pixels: &mut Buffer, size: Size, opaque: bool, options: &EncodeOption
     }
     if options.quality.get() < LOSSLESS {
         match options.channels {
-            Channels::Alpha => pack::alpha_as_rgba(pixels),
-            Channels::Rgba => pack::zero_hidden(pixels),
+            Channels::Alpha => pixel_format::alpha_as_rgba(pixels),
+            Channels::Rgba => pixel_format::zero_transparent(pixels),
         }
         return webp::encode_lossy(std::mem::take(pixels), size, options.quality);
     }
     let (len, color) = match (options.channels, opaque) {
-        (Channels::Alpha, _) => (pack::rgba_to_alpha(pixels), ColorType::L8),
-        (Channels::Rgba, true) => (pack::rgba_to_rgb(pixels), ColorType::Rgb8),
+        (Channels::Alpha, _) => (pixel_format::rgba_to_alpha(pixels), ColorType::L8),
+        (Channels::Rgba, true) => (pixel_format::rgba_to_rgb(pixels), ColorType::Rgb8),
         (Channels::Rgba, false) => {
-            pack::zero_hidden(pixels);
+            pixel_format::zero_transparent(pixels);
             (pixels.len(), ColorType::Rgba8)
         }
     };
@@ -61,10 +78,10 @@ fn to_jpeg(pixels: &mut Buffer, size: Size, opaque: bool, options: &EncodeOption
     let quality: Quality = options.quality;
     match options.channels {
         Channels::Alpha => {
-            let len = pack::rgba_to_alpha(pixels);
+            let len = pixel_format::rgba_to_alpha(pixels);
             jpeg::encode(&pixels[..len], size, true, quality)
         }
-        // What shines through would have to be invented here; the caller knows the background.
+        // The background is the caller's choice.
         Channels::Rgba if !opaque => Err("JPEG has no alpha; put the picture on a background first".to_owned()),
         Channels::Rgba => jpeg::encode(pixels, size, false, quality),
     }

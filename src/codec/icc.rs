@@ -1,8 +1,8 @@
-//! Embedded colour profiles to sRGB.
+//! Converts pixels with an embedded ICC profile to sRGB.
 //!
-//! A profile that is broken, that does not fit the picture's channels, or that is larger than [`MAX_PROFILE_BYTES`]
-//! is ignored and the samples are taken for sRGB: a viewer shows such a file too. A profile whose transform moves no
-//! colour by more than one step (every flavour of sRGB) is skipped, so that sRGB photos keep their bytes.
+//! A profile that is malformed, does not fit the picture's channels, or is larger than [`MAX_PROFILE_BYTES`] is ignored
+//! and the samples are taken as sRGB, as viewers do. A profile that changes no colour by more than one step (all variants
+//! of sRGB) is skipped, so that sRGB photos keep their bytes.
 
 use moxcms::{
     ColorProfile, DataColorSpace, Layout, ParsingOptions, Transform8BitExecutor, TransformExecutor, TransformOptions,
@@ -14,25 +14,25 @@ use std::sync::Arc;
 /// Larger profiles are ignored. Press profiles (CMYK tables) reach 2.7 MB.
 pub(super) const MAX_PROFILE_BYTES: usize = 4 << 20;
 
-/// Pixels that one task transforms: 64 KiB, which stays in the second-level cache together with its copy.
+/// Pixels per task: 64 KiB, which fit in the L2 cache together with their copy.
 const CHUNK: usize = 16 << 10;
 
-/// What the samples of a decoded RGBA buffer are.
+/// The colour model of a decoded RGBA buffer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Samples {
     /// Colour.
     Rgb,
-    /// Grey, spread over red, green and blue.
+    /// Grey, repeated in red, green and blue.
     Grey,
 }
 
-/// Converts RGBA `pixels` in place; alpha stays as it is.
+/// Converts RGBA `pixels` in place; alpha is unchanged.
 pub(super) fn to_srgb(pixels: &mut [u8], samples: Samples, profile: Option<&[u8]>) {
     let Some(profile) = profile.and_then(parse) else { return };
     match (profile.color_space, samples) {
         // A grey picture under an RGB profile is an RGB picture whose channels happen to be equal.
         (DataColorSpace::Rgb, Samples::Rgb | Samples::Grey) => {
-            if let Some(transform) = executor(&profile, Layout::Rgba, Layout::Rgba).filter(changes_colours) {
+            if let Some(transform) = transform_to_srgb(&profile, Layout::Rgba, Layout::Rgba).filter(changes_colours) {
                 in_place(pixels, |_| {}, &*transform);
             }
         }
@@ -48,19 +48,19 @@ pub(super) fn to_srgb(pixels: &mut [u8], samples: Samples, profile: Option<&[u8]
     }
 }
 
-/// Converts four-ink `pixels`, 255 for no ink as JPEG stores them, to opaque RGBA in place.
-pub(super) fn inks_to_srgb(pixels: &mut [u8], profile: Option<&[u8]>) {
+/// Converts CMYK `pixels`, inverted (255 is no ink) as in JPEG, to opaque RGBA in place.
+pub(super) fn cmyk_to_srgb(pixels: &mut [u8], profile: Option<&[u8]>) {
     let transform = profile
         .and_then(parse)
         .filter(|profile| profile.color_space == DataColorSpace::Cmyk)
-        .and_then(|profile| executor(&profile, Layout::Rgba, Layout::Rgba));
+        .and_then(|profile| transform_to_srgb(&profile, Layout::Rgba, Layout::Rgba));
     match transform {
-        // Profiles count the other way: 255 is full ink.
-        Some(transform) => in_place(pixels, |inks| inks.iter_mut().for_each(|ink| *ink = 255 - *ink), &*transform),
+        // In profiles 255 is full ink.
+        Some(transform) => in_place(pixels, |cmyk| cmyk.iter_mut().for_each(|ink| *ink = 255 - *ink), &*transform),
         None => {
             pixels.as_chunks_mut::<4>().0.par_iter_mut().with_min_len(CHUNK).for_each(|pixel| {
                 let [cyan, magenta, yellow, black] = *pixel;
-                *pixel = [times(cyan, black), times(magenta, black), times(yellow, black), 255];
+                *pixel = [multiply(cyan, black), multiply(magenta, black), multiply(yellow, black), 255];
             });
             return;
         }
@@ -69,7 +69,7 @@ pub(super) fn inks_to_srgb(pixels: &mut [u8], profile: Option<&[u8]>) {
 }
 
 /// `a * b / 255`, rounded (Blinn).
-fn times(a: u8, b: u8) -> u8 {
+fn multiply(a: u8, b: u8) -> u8 {
     let product = u16::from(a) * u16::from(b) + 128;
     ((product + (product >> 8)) >> 8) as u8
 }
@@ -83,38 +83,38 @@ fn parse(profile: &[u8]) -> Option<ColorProfile> {
         max_allowed_clut_size: MAX_PROFILE_BYTES,
         ..ParsingOptions::default()
     };
-    quietly(|| ColorProfile::new_from_slice_with_options(profile, options).ok())
+    catch_panic(|| ColorProfile::new_from_slice_with_options(profile, options).ok())
 }
 
-fn executor(from: &ColorProfile, source: Layout, target: Layout) -> Option<Arc<Transform8BitExecutor>> {
+fn transform_to_srgb(from: &ColorProfile, source: Layout, target: Layout) -> Option<Arc<Transform8BitExecutor>> {
     let srgb = ColorProfile::new_srgb();
-    quietly(|| from.create_transform_8bit(source, &srgb, target, TransformOptions::default()).ok())
+    catch_panic(|| from.create_transform_8bit(source, &srgb, target, TransformOptions::default()).ok())
 }
 
-/// A profile that makes the colour engine panic is a broken profile.
-fn quietly<T>(work: impl FnOnce() -> Option<T>) -> Option<T> {
+/// A profile that makes the colour engine panic is malformed.
+fn catch_panic<T>(work: impl FnOnce() -> Option<T>) -> Option<T> {
     catch_unwind(AssertUnwindSafe(work)).ok().flatten()
 }
 
-/// Whether any colour of a 9×9×9 cube moves by more than one step.
+/// Whether any colour of a 9×9×9 cube changes by more than one step.
 fn changes_colours(transform: &Arc<Transform8BitExecutor>) -> bool {
     let level = |index: usize| (index * 255 / 8) as u8;
     let cube: Vec<u8> =
         (0..9 * 9 * 9).flat_map(|index| [level(index % 9), level(index / 9 % 9), level(index / 81), 255]).collect();
     let mut seen = vec![0; cube.len()];
-    quietly(|| transform.transform(&cube, &mut seen).ok()).is_some()
+    catch_panic(|| transform.transform(&cube, &mut seen).ok()).is_some()
         && cube.iter().zip(&seen).any(|(before, after)| before.abs_diff(*after) > 1)
 }
 
 fn grey_curve(profile: &ColorProfile) -> Option<Vec<[u8; 3]>> {
-    let transform = executor(profile, Layout::Gray, Layout::Rgb)?;
+    let transform = transform_to_srgb(profile, Layout::Gray, Layout::Rgb)?;
     let levels: Vec<u8> = (0..=255).collect();
     let mut curve = vec![0; 3 * levels.len()];
-    quietly(|| transform.transform(&levels, &mut curve).ok())?;
+    catch_panic(|| transform.transform(&levels, &mut curve).ok())?;
     Some(curve.as_chunks::<3>().0.to_vec())
 }
 
-/// Transforms chunk by chunk through a copy; a chunk that fails keeps its samples.
+/// Transforms in chunks through a copy; a chunk that fails keeps its samples.
 fn in_place(
     pixels: &mut [u8],
     prepare: impl Fn(&mut [u8]) + Sync,
@@ -126,7 +126,7 @@ fn in_place(
             let copy = &mut copy[..chunk.len()];
             copy.copy_from_slice(chunk);
             prepare(copy);
-            if quietly(|| transform.transform(copy, chunk).ok()).is_none() {
+            if catch_panic(|| transform.transform(copy, chunk).ok()).is_none() {
                 chunk.copy_from_slice(copy);
             }
         },
@@ -138,7 +138,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_srgb_profile_leaves_every_byte_alone() {
+    fn an_srgb_profile_changes_no_byte() {
         let profile = ColorProfile::new_srgb().encode().expect("a profile");
         let mut pixels: Vec<u8> = (0..40_000_u32).flat_map(|n| (n.wrapping_mul(2_654_435_761)).to_le_bytes()).collect();
         let before = pixels.clone();
@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn display_p3_red_leaves_the_srgb_gamut_and_alpha_stays() {
+    fn display_p3_is_converted_and_alpha_is_unchanged() {
         let profile = ColorProfile::new_display_p3().encode().expect("a profile");
         let mut pixels = [[200, 100, 50, 7], [128, 128, 128, 200]].concat();
         to_srgb(&mut pixels, Samples::Rgb, Some(&profile));
@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn a_broken_oversized_or_unfitting_profile_is_ignored() {
+    fn a_malformed_oversized_or_unsuitable_profile_is_ignored() {
         let grey = ColorProfile::new_gray_with_gamma(1.0).encode().expect("a profile");
         let mut oversized = ColorProfile::new_display_p3().encode().expect("a profile");
         oversized.resize(MAX_PROFILE_BYTES + 1, 0);
@@ -181,9 +181,9 @@ mod tests {
     }
 
     #[test]
-    fn inks_without_a_profile_multiply() {
+    fn cmyk_without_a_profile_is_multiplied() {
         let mut pixels = [[255, 255, 255, 255], [0, 255, 255, 255], [255, 128, 255, 128], [9, 9, 9, 0]].concat();
-        inks_to_srgb(&mut pixels, None);
+        cmyk_to_srgb(&mut pixels, None);
         let right = [[255, 255, 255, 255], [0, 255, 255, 255], [128, 64, 128, 255], [0, 0, 0, 255]].concat();
         assert_eq!(pixels, right);
     }

@@ -1,22 +1,40 @@
-//! Which container a file is, by its first bytes.
+//! Detects a file's container by its magic bytes, and names common formats that are not supported.
 
-use super::Container;
+use super::error::DecodeError;
+use super::header::Container;
 use memchr::memmem;
 
-/// What a file is.
+/// With so many bytes, or the whole file, [`detect_container`] refuses nothing that it would accept with more.
+pub const SNIFF_BYTES: usize = 512;
+
+/// Detects the container by the first bytes of a file.
+///
+/// # Errors
+/// [`DecodeError::Empty`] and [`DecodeError::Unsupported`].
+pub fn detect_container(bytes: &[u8]) -> Result<Container, DecodeError> {
+    if bytes.is_empty() {
+        return Err(DecodeError::Empty);
+    }
+    match detect_format(bytes) {
+        Format::Supported(container) => Ok(container),
+        Format::Unsupported(found) => Err(DecodeError::Unsupported { found }),
+    }
+}
+
+/// The detected format of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
-    /// A container that is read here.
-    Readable(Container),
-    /// Another, named when it is a usual one.
-    Foreign(Option<&'static str>),
+pub(super) enum Format {
+    /// A supported container.
+    Supported(Container),
+    /// Another format, named when it is common.
+    Unsupported(Option<&'static str>),
 }
 
 const PNG: &[u8] = b"\x89PNG\r\n\x1a\n";
 const JPEG: &[u8] = b"\xff\xd8\xff";
 
-/// File signatures that people upload by mistake, longest rule first where two could match.
-const FOREIGN: &[(&[u8], &str)] = &[
+/// Signatures of formats that are uploaded by mistake, the longest first where two could match.
+const UNSUPPORTED: &[(&[u8], &str)] = &[
     (b"GIF87a", "GIF"),
     (b"GIF89a", "GIF"),
     (b"II*\0", "TIFF"),
@@ -40,34 +58,34 @@ const FOREIGN: &[(&[u8], &str)] = &[
     (b"\x1f\x8b", "gzip"),
 ];
 
-/// Recognises `bytes`, which are not empty.
-pub(super) fn kind(bytes: &[u8]) -> Kind {
-    // A file cut inside its signature is a truncated picture rather than an unknown one.
+/// Detects the format of non-empty `bytes`.
+pub(super) fn detect_format(bytes: &[u8]) -> Format {
+    // A file truncated inside its signature is a truncated picture, not an unknown format.
     let starts = |signature: &[u8]| {
         bytes.starts_with(signature) || (bytes.len() < signature.len() && signature.starts_with(bytes))
     };
     if starts(JPEG) {
-        return Kind::Readable(Container::Jpeg);
+        return Format::Supported(Container::Jpeg);
     }
     if starts(PNG) {
-        return Kind::Readable(Container::Png);
+        return Format::Supported(Container::Png);
     }
-    if let Some((_, name)) = FOREIGN.iter().find(|(signature, _)| bytes.starts_with(signature)) {
-        return Kind::Foreign(Some(name));
+    if let Some((_, name)) = UNSUPPORTED.iter().find(|(signature, _)| bytes.starts_with(signature)) {
+        return Format::Unsupported(Some(name));
     }
     match (bytes.get(..4), bytes.get(4..8), bytes.get(8..12)) {
-        (Some(b"RIFF"), _, Some(b"WEBP")) => Kind::Readable(Container::WebP),
-        (Some(b"RIFF"), _, Some(b"AVI ")) => Kind::Foreign(Some("an AVI video")),
-        (Some(b"RIFF"), _, Some(b"WAVE")) => Kind::Foreign(Some("WAV")),
+        (Some(b"RIFF"), _, Some(b"WEBP")) => Format::Supported(Container::WebP),
+        (Some(b"RIFF"), _, Some(b"AVI ")) => Format::Unsupported(Some("an AVI video")),
+        (Some(b"RIFF"), _, Some(b"WAVE")) => Format::Unsupported(Some("WAV")),
         (_, Some(b"ftyp"), _) => iso_media(bytes),
-        _ => Kind::Foreign(text(bytes)),
+        _ => Format::Unsupported(markup(bytes)),
     }
 }
 
 /// A file of the ISO base media family, by its brands.
-fn iso_media(bytes: &[u8]) -> Kind {
+fn iso_media(bytes: &[u8]) -> Format {
     let declared = bytes.first_chunk::<4>().map_or(0, |size| u32::from_be_bytes(*size) as usize);
-    // At most 64 brands are looked at; real files have two to eight.
+    // At most 64 brands are checked; real files have two to eight.
     let end = declared.min(bytes.len()).min(16 + 4 * 64);
     let major = bytes.get(8..12).unwrap_or_default();
     // Bytes 12 to 16 are the minor version.
@@ -76,21 +94,21 @@ fn iso_media(bytes: &[u8]) -> Kind {
         names.iter().any(|name| major == name.as_slice() || compatible.iter().any(|brand| brand == *name))
     };
     if has(&[b"heic", b"heix", b"heim", b"heis", b"hevc", b"hevx", b"hevm", b"hevs"]) {
-        return Kind::Readable(Container::Heic);
+        return Format::Supported(Container::Heic);
     }
     if has(&[b"avif", b"avis"]) {
-        return Kind::Foreign(Some("AVIF"));
+        return Format::Unsupported(Some("AVIF"));
     }
     if has(&[b"mif1", b"mif2", b"msf1"]) {
-        // A structural brand only: the codec shows in the item types of the meta box, near the start.
+        // A structural brand: the codec follows from the item types of the meta box, near the start.
         let near = &bytes[..bytes.len().min(64 << 10)];
         return match (memmem::find(near, b"hvc1"), memmem::find(near, b"av01")) {
-            (None, Some(_)) => Kind::Foreign(Some("AVIF")),
-            (Some(hevc), Some(av1)) if av1 < hevc => Kind::Foreign(Some("AVIF")),
-            _ => Kind::Readable(Container::Heic),
+            (None, Some(_)) => Format::Unsupported(Some("AVIF")),
+            (Some(hevc), Some(av1)) if av1 < hevc => Format::Unsupported(Some("AVIF")),
+            _ => Format::Supported(Container::Heic),
         };
     }
-    Kind::Foreign(Some(match major {
+    Format::Unsupported(Some(match major {
         b"qt  " => "a QuickTime video",
         b"crx " => "a Canon CR3 raw photo",
         b"jxl " => "JPEG XL",
@@ -98,12 +116,12 @@ fn iso_media(bytes: &[u8]) -> Kind {
     }))
 }
 
-/// Markup that is sent in place of a picture.
-fn text(bytes: &[u8]) -> Option<&'static str> {
+/// Detects markup sent instead of a picture.
+fn markup(bytes: &[u8]) -> Option<&'static str> {
     let head = &bytes[..bytes.len().min(512)];
     let head = head.strip_prefix(b"\xef\xbb\xbf").unwrap_or(head).trim_ascii_start().to_ascii_lowercase();
-    let holds = |needle: &[u8]| memmem::find(&head, needle).is_some();
-    if head.starts_with(b"<svg") || (head.starts_with(b"<?xml") && holds(b"<svg")) {
+    let contains = |needle: &[u8]| memmem::find(&head, needle).is_some();
+    if head.starts_with(b"<svg") || (head.starts_with(b"<?xml") && contains(b"<svg")) {
         Some("SVG")
     } else if head.starts_with(b"<!doctype html") || head.starts_with(b"<html") {
         Some("a web page")
@@ -125,35 +143,35 @@ mod tests {
     }
 
     #[test]
-    fn readable_containers_are_recognised_by_their_signature() {
-        assert_eq!(kind(b"\xff\xd8\xff\xe0\0\x10JFIF"), Kind::Readable(Container::Jpeg));
-        assert_eq!(kind(b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR"), Kind::Readable(Container::Png));
-        assert_eq!(kind(b"RIFF\x10\0\0\0WEBPVP8 "), Kind::Readable(Container::WebP));
+    fn supported_containers_are_detected_by_their_signature() {
+        assert_eq!(detect_format(b"\xff\xd8\xff\xe0\0\x10JFIF"), Format::Supported(Container::Jpeg));
+        assert_eq!(detect_format(b"\x89PNG\r\n\x1a\n\0\0\0\rIHDR"), Format::Supported(Container::Png));
+        assert_eq!(detect_format(b"RIFF\x10\0\0\0WEBPVP8 "), Format::Supported(Container::WebP));
     }
 
     #[test]
     fn a_file_cut_inside_its_signature_is_still_that_container() {
-        assert_eq!(kind(b"\xff"), Kind::Readable(Container::Jpeg));
-        assert_eq!(kind(b"\x89PNG"), Kind::Readable(Container::Png));
+        assert_eq!(detect_format(b"\xff"), Format::Supported(Container::Jpeg));
+        assert_eq!(detect_format(b"\x89PNG"), Format::Supported(Container::Png));
     }
 
     #[test]
-    fn heif_brands_are_told_from_avif_and_video() {
+    fn heif_brands_are_distinguished_from_avif_and_video() {
         for brand in [b"heic", b"heix", b"hevc", b"hevx", b"heim", b"heis"] {
-            assert_eq!(kind(&ftyp(brand, &[b"mif1"], b"")), Kind::Readable(Container::Heic));
+            assert_eq!(detect_format(&ftyp(brand, &[b"mif1"], b"")), Format::Supported(Container::Heic));
         }
-        assert_eq!(kind(&ftyp(b"mif1", &[b"heic"], b"")), Kind::Readable(Container::Heic));
-        assert_eq!(kind(&ftyp(b"msf1", &[b"iso8"], b"....hvc1")), Kind::Readable(Container::Heic));
-        assert_eq!(kind(&ftyp(b"mif1", &[b"miaf"], b"....hvc1")), Kind::Readable(Container::Heic));
-        assert_eq!(kind(&ftyp(b"mif1", &[b"miaf"], b"....av01")), Kind::Foreign(Some("AVIF")));
-        assert_eq!(kind(&ftyp(b"avif", &[b"mif1", b"miaf"], b"")), Kind::Foreign(Some("AVIF")));
-        assert_eq!(kind(&ftyp(b"mif1", &[b"avif"], b"")), Kind::Foreign(Some("AVIF")));
-        assert_eq!(kind(&ftyp(b"isom", &[b"mp42"], b"")), Kind::Foreign(Some("an MP4 video")));
-        assert_eq!(kind(&ftyp(b"qt  ", &[], b"")), Kind::Foreign(Some("a QuickTime video")));
+        assert_eq!(detect_format(&ftyp(b"mif1", &[b"heic"], b"")), Format::Supported(Container::Heic));
+        assert_eq!(detect_format(&ftyp(b"msf1", &[b"iso8"], b"....hvc1")), Format::Supported(Container::Heic));
+        assert_eq!(detect_format(&ftyp(b"mif1", &[b"miaf"], b"....hvc1")), Format::Supported(Container::Heic));
+        assert_eq!(detect_format(&ftyp(b"mif1", &[b"miaf"], b"....av01")), Format::Unsupported(Some("AVIF")));
+        assert_eq!(detect_format(&ftyp(b"avif", &[b"mif1", b"miaf"], b"")), Format::Unsupported(Some("AVIF")));
+        assert_eq!(detect_format(&ftyp(b"mif1", &[b"avif"], b"")), Format::Unsupported(Some("AVIF")));
+        assert_eq!(detect_format(&ftyp(b"isom", &[b"mp42"], b"")), Format::Unsupported(Some("an MP4 video")));
+        assert_eq!(detect_format(&ftyp(b"qt  ", &[], b"")), Format::Unsupported(Some("a QuickTime video")));
     }
 
     #[test]
-    fn the_usual_foreign_formats_are_named() {
+    fn common_unsupported_formats_are_named() {
         let cases: [(&[u8], Option<&str>); 11] = [
             (b"GIF89a\x01\0", Some("GIF")),
             (b"BM\x36\0", Some("BMP")),
@@ -168,25 +186,25 @@ mod tests {
             (&[0; 64], None),
         ];
         for (bytes, name) in cases {
-            assert_eq!(kind(bytes), Kind::Foreign(name));
+            assert_eq!(detect_format(bytes), Format::Unsupported(name));
         }
     }
 
     #[test]
-    fn more_bytes_than_sniffing_asks_for_save_no_file_that_it_refused() {
-        let (brands, full) = ([b"isom"; 63], crate::codec::SNIFF_BYTES);
+    fn more_than_the_sniffed_bytes_do_not_change_the_result() {
+        let (brands, full) = ([b"isom"; 63], SNIFF_BYTES);
         let mut heic_by_its_last_brand = ftyp(b"mp42", &[&brands[..], &[b"heic"]].concat(), &[0; 4096]);
-        assert_eq!(kind(&heic_by_its_last_brand[..full]), Kind::Readable(Container::Heic));
+        assert_eq!(detect_format(&heic_by_its_last_brand[..full]), Format::Supported(Container::Heic));
         heic_by_its_last_brand[16 + 4 * 63] = b'x';
-        assert_eq!(kind(&heic_by_its_last_brand[..full]), kind(&heic_by_its_last_brand));
+        assert_eq!(detect_format(&heic_by_its_last_brand[..full]), detect_format(&heic_by_its_last_brand));
         let structural_only = ftyp(b"mif1", &[b"miaf"], &[0; 4096]);
-        assert_eq!(kind(&structural_only[..full]), Kind::Readable(Container::Heic));
+        assert_eq!(detect_format(&structural_only[..full]), Format::Supported(Container::Heic));
     }
 
     #[test]
-    fn a_declared_type_or_trailing_picture_does_not_fool_it() {
+    fn a_picture_signature_later_in_the_file_is_ignored() {
         let mut gif = b"GIF89a".to_vec();
         gif.extend(b"\x89PNG\r\n\x1a\n");
-        assert_eq!(kind(&gif), Kind::Foreign(Some("GIF")));
+        assert_eq!(detect_format(&gif), Format::Unsupported(Some("GIF")));
     }
 }

@@ -1,20 +1,20 @@
-//! Values that must not be seen in logs, listings or error messages.
+//! A wrapper that masks secrets in logs, listings and error messages.
 
 use serde::{Deserialize, Serialize, Serializer};
 use std::fmt;
 
-/// A value that shows itself as `***` wherever it is printed or serialised; [`Secret::expose`] is the only way in.
+/// A value that is printed and serialised as `***`; only [`Secret::expose`] returns it.
 #[derive(Clone, PartialEq, Eq, Deserialize)]
 #[serde(transparent)]
 pub struct Secret<T>(T);
 
 impl<T> Secret<T> {
-    /// Hides `value`.
+    /// Wraps `value`.
     pub const fn new(value: T) -> Self {
         Self(value)
     }
 
-    /// The value itself.
+    /// The value.
     pub const fn expose(&self) -> &T {
         &self.0
     }
@@ -37,7 +37,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_secret_never_shows_its_value() {
+    fn a_secret_is_masked() {
         let secret = Secret::new("bd_live_abc".to_owned());
         assert_eq!(format!("{secret:?}"), "***");
         assert_eq!(serde_json::to_string(&secret).unwrap(), "\"***\"");

@@ -11,7 +11,7 @@ use super::flights::Flights;
 use super::upstream::{PICTURE_LIMITS, PictureSize, Upstream, UpstreamError};
 use crate::image::Size;
 use crate::recipe::{ModelId, PromptRequest};
-use crate::source::{FetchConfig, FetchConfigError, Fetcher, Objects, ObjectsError};
+use crate::source::{FetchConfig, FetchConfigError, Fetcher, StorageError, StorageLocation};
 use crate::store::Plan;
 use crate::telemetry::{metrics, with_causes};
 use bytes::Bytes;
@@ -92,7 +92,7 @@ pub enum StudioError {
     Client(#[from] reqwest::Error),
     /// The place of the cache cannot be used.
     #[error("generate.cache")]
-    Cache(#[from] ObjectsError),
+    Cache(#[from] StorageError),
     /// The folder of the cache cannot be made.
     #[error("{folder} cannot be made")]
     Folder {
@@ -233,14 +233,14 @@ fn key(upstream: &Upstream, prompt: &str, size: PictureSize) -> CacheKey {
 }
 
 /// The place that `url` names, or the folder in the data directory.
-fn place(url: Option<&str>, data_dir: &Path) -> Result<Objects, StudioError> {
+fn place(url: Option<&str>, data_dir: &Path) -> Result<StorageLocation, StudioError> {
     if let Some(url) = url {
-        return Ok(Objects::open(url, true)?);
+        return Ok(StorageLocation::open(url, true)?);
     }
     let folder = data_dir.join(FOLDER);
     let failed = |source| StudioError::Folder { folder: folder.display().to_string(), source };
     fs::create_dir_all(&folder).map_err(failed)?;
     let path = folder.canonicalize().map_err(failed)?;
     let url = Url::from_directory_path(path).map_err(|()| failed(io::ErrorKind::InvalidFilename.into()))?;
-    Ok(Objects::open(url.as_str(), false)?)
+    Ok(StorageLocation::open(url.as_str(), false)?)
 }

@@ -337,7 +337,7 @@ impl From<FetchError> for ApiError {
                 let message = "there is no picture at the URL that is read here: send JPG, PNG, WebP or HEIC";
                 Self::new(ErrorCode::UnsupportedMediaType, message)
             }
-            FetchFailure::NoRoom => no_room(),
+            FetchFailure::OutOfMemory => no_room(),
         };
         answer.because(with_causes(&error))
     }

@@ -31,7 +31,7 @@ pub(super) async fn fetch(
     let bytes = app.fetcher.fetch(url, &share).await.map_err(|error| {
         metrics::fetch_failed(error.reason());
         // No field is at fault for that.
-        if matches!(error, FetchError::NoRoom) { no_room() } else { ApiError::from(error).param(param) }
+        if matches!(error, FetchError::OutOfMemory) { no_room() } else { ApiError::from(error).param(param) }
     })?;
     Ok((bytes, share))
 }

@@ -82,7 +82,7 @@ use crate::jobs::results::Results;
 use crate::jobs::secret::DaemonSecret;
 use crate::pipeline::{self, Call, Files, Output, PipelineError};
 use crate::recipe::{InferenceMode, Recipe};
-use crate::source::{FetchError, Fetcher, Room};
+use crate::source::{FetchError, Fetcher, MemoryBudget};
 use crate::store::{Plan, StateStore, UnixSeconds};
 use crate::video::{self, Clip, ToolMissing, Tools, VideoConfig, VideoError};
 use bytes::Bytes;
@@ -230,7 +230,7 @@ pub trait Authenticate: Send + Sync + 'static {
 /// Fetches pictures and clips that callers name by their address.
 pub trait Fetch: Send + Sync + 'static {
     /// The bytes behind `url`, a picture's, for which room is taken as they come.
-    fn fetch<'a>(&'a self, url: &'a SourceUrl, room: &'a dyn Room) -> BoxFuture<'a, Result<Bytes, FetchError>>;
+    fn fetch<'a>(&'a self, url: &'a SourceUrl, room: &'a dyn MemoryBudget) -> BoxFuture<'a, Result<Bytes, FetchError>>;
 
     /// Sends the bytes behind `url`, `limit` at most, into a channel as they come.
     fn fetch_clip<'a>(
@@ -245,8 +245,8 @@ pub trait Fetch: Send + Sync + 'static {
 }
 
 impl Fetch for Fetcher {
-    fn fetch<'a>(&'a self, url: &'a SourceUrl, room: &'a dyn Room) -> BoxFuture<'a, Result<Bytes, FetchError>> {
-        Box::pin(self.fetch_into(url, room))
+    fn fetch<'a>(&'a self, url: &'a SourceUrl, room: &'a dyn MemoryBudget) -> BoxFuture<'a, Result<Bytes, FetchError>> {
+        Box::pin(self.fetch_with_budget(url, room))
     }
 
     fn fetch_clip<'a>(

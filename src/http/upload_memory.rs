@@ -7,7 +7,7 @@
 //! Networking 6(2), 1998, with α = 2. What an account holds is never below one file because of the threshold alone.
 
 use super::error::{ApiError, ErrorCode};
-use crate::source::{NoRoom, Room};
+use crate::source::{MemoryBudget, OutOfMemory};
 use futures_util::future::BoxFuture;
 use std::collections::HashMap;
 use std::pin::pin;
@@ -157,9 +157,9 @@ impl Share {
     }
 }
 
-impl Room for Share {
-    fn grow(&self, bytes: usize) -> BoxFuture<'_, Result<(), NoRoom>> {
-        Box::pin(async move { self.wait_for(bytes).await.map_err(|_| NoRoom) })
+impl MemoryBudget for Share {
+    fn reserve(&self, bytes: usize) -> BoxFuture<'_, Result<(), OutOfMemory>> {
+        Box::pin(async move { self.wait_for(bytes).await.map_err(|_| OutOfMemory) })
     }
 }
 

@@ -1,4 +1,4 @@
-//! Ranges of IP addresses: one address, or a prefix with its length in bits (CIDR, RFC 4632).
+//! Parses and matches IP address ranges in CIDR notation (RFC 4632), or single addresses.
 
 use ipnet::IpNet;
 use serde::{Deserialize, Serialize};
@@ -11,9 +11,9 @@ use std::str::FromStr;
 #[serde(try_from = "String", into = "String")]
 pub struct AddressRange(IpNet);
 
-/// What is expected in place of the text.
+/// The text is not an address range.
 #[derive(Debug, thiserror::Error)]
-#[error("{0:?}: expected an address or a range such as 10.0.0.0/8, without bits behind its prefix")]
+#[error("{0:?}: expected an address or a range such as 10.0.0.0/8, without bits set after its prefix")]
 pub struct NotARange(String);
 
 impl AddressRange {
@@ -68,7 +68,7 @@ mod tests {
     }
 
     #[test]
-    fn a_range_holds_its_own_neighbours_and_no_others() {
+    fn a_range_contains_its_ends_and_not_their_neighbours() {
         for (text, inside, outside) in [
             ("192.0.2.1", ["192.0.2.1", "::ffff:192.0.2.1"], ["192.0.2.0", "192.0.2.2"]),
             ("10.0.0.0/8", ["10.0.0.0", "10.255.255.255"], ["9.255.255.255", "11.0.0.0"]),
@@ -88,7 +88,7 @@ mod tests {
     }
 
     #[test]
-    fn anything_else_is_refused() {
+    fn malformed_ranges_are_refused() {
         for text in [
             "",
             "/8",
@@ -106,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn a_range_survives_its_own_text() {
+    fn a_range_round_trips_through_its_text() {
         for text in ["192.0.2.1/32", "10.0.0.0/8", "2001:db8::/32"] {
             assert_eq!(range(text).to_string(), text);
         }

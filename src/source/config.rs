@@ -1,4 +1,4 @@
-//! The `[fetch]` section.
+//! The `[fetch]` section of the configuration: timeout, private origins, denied addresses, extra CA.
 
 use super::AddressRange;
 use serde::{Deserialize, Serialize};
@@ -6,22 +6,22 @@ use std::path::PathBuf;
 use std::time::Duration;
 use url::Host;
 
-/// Beyond, a fetch would outlive the request it serves.
-const LONGEST: Duration = Duration::from_secs(60);
+/// A longer fetch would outlive its request.
+const MAX_TIMEOUT: Duration = Duration::from_secs(60);
 
 /// How callers' URLs are fetched.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct FetchConfig {
-    /// How long fetching a picture by its URL may take, from the name to the last byte, redirect included.
+    /// Timeout for fetching a picture by its URL, from name resolution to the last byte, redirect included.
     #[serde(with = "jiff::fmt::serde::unsigned_duration::friendly::compact::required")]
     pub timeout: Duration,
-    /// Origins, each `host:port`, that may be at addresses that are not public. Every caller can reach them.
+    /// Origins, each `host:port`, that may have non-public addresses. Every caller can reach them.
     pub private_origins: Vec<String>,
-    /// Addresses and ranges of addresses (CIDR) that are never fetched from, also when `private_origins` names them: above
-    /// all the public address that a NAT gives this machine. Those of its own interfaces are refused without being here.
+    /// Addresses and ranges of addresses (CIDR) that are never fetched from, even when `private_origins` lists them: above
+    /// all the public address that a NAT gives this machine. Those of its own interfaces are always refused.
     pub deny: Vec<AddressRange>,
-    /// A PEM file of authorities that are trusted beside the built-in ones.
+    /// A PEM file of certificate authorities to trust in addition to the built-in ones.
     pub extra_ca: Option<PathBuf>,
 }
 
@@ -32,12 +32,12 @@ impl Default for FetchConfig {
 }
 
 impl FetchConfig {
-    /// Every mistake in this section, each as a sentence.
+    /// Validates this section; each mistake as a sentence.
     #[must_use]
     pub fn validate(&self) -> Vec<String> {
         let mut mistakes = Vec::new();
-        if self.timeout.is_zero() || self.timeout > LONGEST {
-            mistakes.push("fetch.timeout: expected more than no time and at most a minute, such as 10s".to_owned());
+        if self.timeout.is_zero() || self.timeout > MAX_TIMEOUT {
+            mistakes.push("fetch.timeout: expected more than 0s and at most a minute, such as 10s".to_owned());
         }
         let wrong = self.private_origins.iter().filter(|text| origin(text).is_none());
         mistakes.extend(wrong.map(|text| {
@@ -46,16 +46,16 @@ impl FetchConfig {
         mistakes
     }
 
-    /// `private_origins`, as hosts and ports of URLs are written.
+    /// `private_origins`, parsed as hosts and ports of URLs.
     pub(super) fn origins(&self) -> Vec<(Host, u16)> {
         self.private_origins.iter().filter_map(|text| origin(text)).collect()
     }
 }
 
-/// `host:port`; the host is read as in a URL.
+/// Parses `host:port`, the host as in a URL.
 fn origin(text: &str) -> Option<(Host, u16)> {
     let (host, port) = text.rsplit_once(':')?;
-    // `u16` would take a sign.
+    // `u16::from_str` accepts a plus sign.
     let port = port.bytes().all(|byte| byte.is_ascii_digit()).then(|| port.parse().ok())??;
     Some((Host::parse(host).ok()?, port)).filter(|(_, port)| *port > 0)
 }
@@ -70,7 +70,7 @@ mod tests {
     }
 
     #[test]
-    fn the_defaults_are_valid_and_survive_a_round_trip() {
+    fn the_defaults_are_valid_and_round_trip() {
         let config = FetchConfig::default();
         assert!(config.validate().is_empty() && config.origins().is_empty());
         let text = toml::to_string(&config).expect("plain data");
@@ -78,7 +78,7 @@ mod tests {
     }
 
     #[test]
-    fn origins_are_read_like_the_hosts_of_urls() {
+    fn origins_are_parsed_like_the_hosts_of_urls() {
         let config = origins(&["Images.Internal:8443", "127.1:1", "[0::1]:65535"]);
         assert!(config.validate().is_empty(), "{:?}", config.validate());
         assert_eq!(
@@ -95,7 +95,7 @@ mod tests {
     }
 
     #[test]
-    fn a_timeout_is_more_than_nothing_and_at_most_a_minute() {
+    fn a_timeout_is_positive_and_at_most_a_minute() {
         for (timeout, mistakes) in [(0, 1), (1, 0), (60_000, 0), (60_001, 1)] {
             let config = FetchConfig { timeout: Duration::from_millis(timeout), ..FetchConfig::default() };
             assert_eq!(config.validate().len(), mistakes, "{timeout} ms");

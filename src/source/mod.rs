@@ -1,18 +1,18 @@
-//! Where pictures come from beside uploads: callers' URLs, and object storage.
+//! Where pictures come from besides uploads: callers' URLs (SSRF-safe HTTPS) and object storage.
 
-pub mod address;
 mod address_range;
 mod config;
 mod fetch;
-mod folder;
-mod interfaces;
-mod objects;
-mod odd_keys;
+pub mod global_address;
+mod local_addresses;
+mod local_store;
 mod resolve;
+mod storage;
+mod unaddressable_keys;
 
 pub use address_range::{AddressRange, NotARange};
 pub use config::FetchConfig;
-pub use fetch::{FetchConfigError, FetchError, FetchFailure, Fetcher, NoRoom, Room};
-pub use objects::{Objects, ObjectsError};
-pub use odd_keys::unaddressable;
+pub use fetch::{FetchConfigError, FetchError, FetchFailure, Fetcher, MemoryBudget, OutOfMemory};
 pub use resolve::Resolve;
+pub use storage::{StorageError, StorageLocation};
+pub use unaddressable_keys::decode_unaddressable;

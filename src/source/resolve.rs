@@ -1,4 +1,4 @@
-//! From a host's name to its addresses.
+//! Resolves host names to IP addresses with the system's resolver, bounded to 128 concurrent lookups.
 
 use futures_util::future::BoxFuture;
 use std::io;
@@ -7,34 +7,34 @@ use std::sync::Arc;
 use tokio::sync::Semaphore;
 use tokio::task::spawn_blocking;
 
-/// A system lookup cannot be interrupted: one that the deadline has cut off keeps its thread until the system gives it
-/// up. At the bound further lookups wait, within their own deadlines, rather than take every thread that blocks.
-const LOOKUPS: usize = 128;
+/// A system lookup cannot be cancelled: after its deadline it still occupies a thread until the system returns. At the
+/// bound further lookups wait, within their own deadlines, and do not exhaust the blocking threads.
+const MAX_LOOKUPS: usize = 128;
 
-/// Says where a host is.
+/// A host name resolver.
 pub trait Resolve: Send + Sync {
-    /// Every address of `host`, a name as URLs write it: lower case, ASCII.
+    /// All addresses of `host`, in the form of URLs: lower case, ASCII.
     fn resolve<'a>(&'a self, host: &'a str) -> BoxFuture<'a, io::Result<Vec<IpAddr>>>;
 }
 
 /// The system's resolver, the hosts file included.
-pub(super) struct System {
+pub(super) struct SystemResolver {
     lookups: Arc<Semaphore>,
 }
 
-impl Default for System {
+impl Default for SystemResolver {
     fn default() -> Self {
-        Self { lookups: Arc::new(Semaphore::new(LOOKUPS)) }
+        Self { lookups: Arc::new(Semaphore::new(MAX_LOOKUPS)) }
     }
 }
 
-impl Resolve for System {
+impl Resolve for SystemResolver {
     fn resolve<'a>(&'a self, host: &'a str) -> BoxFuture<'a, io::Result<Vec<IpAddr>>> {
         let (lookups, host) = (self.lookups.clone(), host.to_owned());
         Box::pin(async move {
             let permit = lookups.acquire_owned().await.map_err(io::Error::other)?;
             let lookup = spawn_blocking(move || {
-                let _until_it_ends = permit;
+                let _permit = permit;
                 Ok((host.as_str(), 0).to_socket_addrs()?.map(|address| address.ip()).collect())
             });
             lookup.await.map_err(io::Error::other)?

@@ -1,4 +1,4 @@
-//! A client for one connection that is kept alive, as much HTTP as a load test needs.
+//! A minimal HTTP/1.1 client with one keep-alive connection, for load tests.
 
 use super::summary::Sample;
 use bytes::Bytes;
@@ -12,7 +12,7 @@ use tokio::net::TcpStream;
 
 const BOUNDARY: &str = "backdrop-bench-5f2c9e1ab7";
 
-/// Where to send.
+/// The URL to send to.
 #[derive(Clone, Debug)]
 pub(super) struct Target {
     authority: String,
@@ -33,7 +33,7 @@ impl FromStr for Target {
     }
 }
 
-/// The body of a request: one file and no options.
+/// Builds a multipart body with one file and no options.
 pub(super) fn form(file: &[u8]) -> Bytes {
     let head = format!(
         "--{BOUNDARY}\r\ncontent-disposition: form-data; name=\"file\"; filename=\"photo\"\r\n\
@@ -54,7 +54,7 @@ impl Client {
         Self { target: target.clone(), authorization: format!("Bearer {key}"), connection: None }
     }
 
-    /// Sends one request and reads the whole answer. A connection that failed is made anew for the next one.
+    /// Sends one request and reads the whole response. After a failure the next request opens a new connection.
     pub(super) async fn send(&mut self, body: &Bytes) -> Sample {
         let started = Instant::now();
         match self.exchange(body).await {
@@ -71,7 +71,7 @@ impl Client {
             let stream = TcpStream::connect(&self.target.authority).await.map_err(|error| error.to_string())?;
             stream.set_nodelay(true).map_err(|error| error.to_string())?;
             let (sender, connection) = handshake(TokioIo::new(stream)).await.map_err(|error| error.to_string())?;
-            // Ends when the sender is dropped; what it has to say, the request that failed says too.
+            // Ends when the sender is dropped; its errors are also the request's.
             tokio::spawn(connection);
             self.connection = Some(sender);
         }
@@ -106,7 +106,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn server_timing_is_read_and_what_has_no_duration_left_out() {
+    fn server_timing_is_parsed_without_entries_that_have_no_duration() {
         assert_eq!(
             stages("decode;dur=1.5, cache, segment;desc=x;dur=20"),
             [("decode".into(), 1.5), ("segment".into(), 20.0)]
@@ -114,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn a_target_has_a_host_a_port_and_the_main_endpoint_by_default() {
+    fn a_target_has_a_host_and_defaults_to_port_80_and_remove() {
         let target: Target = "http://localhost".parse().unwrap();
         assert_eq!((target.authority.as_str(), target.path.as_str()), ("localhost:80", "/remove"));
         let target: Target = "http://[::1]:8080/mask".parse().unwrap();

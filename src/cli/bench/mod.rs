@@ -1,15 +1,15 @@
-//! `backdrop bench`: how fast pictures go through, in this process or through a running daemon.
+//! `backdrop bench`: measures throughput and latency of the pipeline, in this process or through a running daemon.
 //!
-//! A closed loop: so many workers, each sending its next picture when it has the last one back, for so many seconds
-//! after one warm-up round. A daemon that refuses (429) is counted, not waited for.
+//! A closed loop: each worker sends its next picture when it has received the last one, for a fixed time after one
+//! warm-up round. Refusals of a daemon (429) are counted and not waited for.
 
 mod http_client;
 mod summary;
 
-use super::exit::{Failure, Outcome};
-use super::print;
-use super::runtime::{self, Local};
-use super::settings::Settings;
+use super::config_args::EngineArgs;
+use super::exit_code::{Failure, Outcome};
+use super::local_engine::{self, LocalEngine};
+use super::stdout;
 use crate::codec::{self, Limits};
 use crate::pipeline::Timings;
 use crate::recipe::Recipe;
@@ -27,10 +27,10 @@ pub(super) struct Bench {
     /// Pictures, sent in turn
     #[arg(required = true, value_name = "PHOTO")]
     photos: Vec<PathBuf>,
-    /// Pictures in work at once
+    /// Pictures processed concurrently
     #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u16).range(1..=4096))]
     jobs: u16,
-    /// How long to measure
+    /// Duration in seconds
     #[arg(long, value_name = "S", default_value_t = 10, value_parser = clap::value_parser!(u16).range(1..))]
     seconds: u16,
     /// Measure a running daemon, such as http://127.0.0.1:8080
@@ -43,7 +43,7 @@ pub(super) struct Bench {
     #[arg(long)]
     json: bool,
     #[command(flatten)]
-    settings: Settings,
+    engine_args: EngineArgs,
 }
 
 /// A picture in memory.
@@ -56,7 +56,7 @@ impl Bench {
     pub(super) fn run(self) -> Result<Outcome, Failure> {
         let photos = self.photos.iter().map(load).collect::<Result<Vec<_>, _>>()?;
         let jobs = usize::from(self.jobs);
-        let length = Duration::from_secs(self.seconds.into());
+        let duration = Duration::from_secs(self.seconds.into());
         let summary = match (&self.url, &self.key) {
             (Some(url), Some(key)) => {
                 let bodies: Vec<_> = photos.iter().map(|photo| http_client::form(&photo.bytes)).collect();
@@ -65,25 +65,25 @@ impl Bench {
                     let bodies = &bodies;
                     async move |index: usize| Ok(client.send(&bodies[index]).await)
                 };
-                runtime::block_on(closed_loop(&photos, jobs, length, worker))??
+                local_engine::block_on(closed_loop(&photos, jobs, duration, worker))??
             }
             _ => {
-                let config = self.settings.load(&[])?;
+                let config = self.engine_args.load(&[])?;
                 let mut recipe = Recipe::default();
                 recipe.cut_out_by(config.engine.model);
-                runtime::block_on(async {
-                    let local = Local::start(&config, jobs).await?;
-                    let (local, recipe, photos) = (&local, &recipe, &photos);
+                local_engine::block_on(async {
+                    let engine = LocalEngine::start(&config, jobs).await?;
+                    let (engine, recipe, photos) = (&engine, &recipe, &photos);
                     let worker =
-                        || async move { async move |index: usize| Ok(run_local(local, recipe, &photos[index]).await) };
-                    closed_loop(photos, jobs, length, worker).await
+                        || async move { async move |index: usize| Ok(run_local(engine, recipe, &photos[index]).await) };
+                    closed_loop(photos, jobs, duration, worker).await
                 })??
             }
         };
         if self.json {
-            print::json(&summary)?;
+            stdout::print_json(&summary)?;
         } else {
-            print::line(&summary.text())?;
+            stdout::print_line(&summary.text())?;
         }
         Ok(Outcome::of(summary.errors()))
     }
@@ -95,9 +95,9 @@ fn load(path: &PathBuf) -> Result<Photo, Failure> {
     Ok(Photo { bytes, pixels: header.size.area() })
 }
 
-async fn run_local(local: &Local, recipe: &Recipe, photo: &Photo) -> Sample {
+async fn run_local(engine: &LocalEngine, recipe: &Recipe, photo: &Photo) -> Sample {
     let started = Instant::now();
-    match local.run(photo.bytes.clone(), recipe).await {
+    match engine.run(photo.bytes.clone(), recipe).await {
         Ok(output) => Sample { outcome: "200".to_owned(), took: started.elapsed(), stages: stages(&output.timings) },
         Err(error) => Sample { outcome: error.to_string(), took: started.elapsed(), stages: Vec::new() },
     }
@@ -107,11 +107,11 @@ fn stages(timings: &Timings) -> Vec<(String, f64)> {
     timings.stages().map(|(stage, took)| (stage.name().to_owned(), took.as_secs_f64() * 1000.0)).into()
 }
 
-/// Runs `jobs` workers over the photos for `length`, after each photo was sent once.
+/// Runs `jobs` workers over the photos for `duration`, after sending each photo once.
 async fn closed_loop<W>(
     photos: &[Photo],
     jobs: usize,
-    length: Duration,
+    duration: Duration,
     worker: impl AsyncFn() -> W,
 ) -> Result<Summary, Failure>
 where
@@ -125,7 +125,7 @@ where
     let run = async || {
         let mut send = worker().await;
         let mut samples = Vec::new();
-        while started.elapsed() < length {
+        while started.elapsed() < duration {
             let index = next.fetch_add(1, Ordering::Relaxed) % photos.len();
             samples.push((photos[index].pixels, send(index).await?));
         }

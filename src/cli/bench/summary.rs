@@ -1,21 +1,21 @@
-//! Rates, percentiles and stage medians.
+//! Summarises samples: rates, latency percentiles and stage medians.
 
 use serde::{Serialize, Serializer};
 use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::time::Duration;
 
-/// One picture sent and answered.
+/// One request and its response.
 pub(super) struct Sample {
-    /// `200`, another status, or why there was no answer.
+    /// `200`, another status, or why there was no response.
     pub(super) outcome: String,
-    /// From sending to the last byte of the answer.
+    /// From sending to the last byte of the response.
     pub(super) took: Duration,
-    /// Stages in milliseconds, in their order.
+    /// StageTimes in milliseconds, in their order.
     pub(super) stages: Vec<(String, f64)>,
 }
 
-/// What a run came to. Rates and latencies are those of answers with a picture.
+/// The summary of a run. Rates and latencies are of successful responses.
 #[derive(Debug, Serialize)]
 pub(super) struct Summary {
     jobs: usize,
@@ -38,7 +38,7 @@ struct Latency {
 }
 
 impl Summary {
-    /// Sums up samples, each with the pixels of its picture.
+    /// Summarises samples, each with the pixels of its picture.
     pub(super) fn new(samples: Vec<(usize, Sample)>, jobs: usize, took: Duration) -> Self {
         let seconds = took.as_secs_f64();
         let mut outcomes = BTreeMap::new();
@@ -73,7 +73,7 @@ impl Summary {
         }
     }
 
-    /// Answers that are neither a picture nor an orderly refusal because of load.
+    /// Responses other than pictures and refusals because of load.
     pub(super) fn errors(&self) -> usize {
         self.outcomes
             .iter()
@@ -82,7 +82,7 @@ impl Summary {
             .sum()
     }
 
-    /// The summary for people.
+    /// The summary as text.
     pub(super) fn text(&self) -> String {
         let Self { jobs, seconds, images, images_per_second, megapixels_per_second, latency_ms, stages_ms, outcomes } =
             self;
@@ -112,7 +112,7 @@ fn as_object<S: Serializer>(stages: &[(String, f64)], serializer: S) -> Result<S
     serializer.collect_map(stages.iter().map(|(name, milliseconds)| (name, milliseconds)))
 }
 
-/// The smallest value that at least `share` of all do not exceed; 0 of none.
+/// The smallest value that at least `share` of all values do not exceed; 0 for none.
 fn percentile(values: &mut [f64], share: f64) -> f64 {
     values.sort_by(f64::total_cmp);
     let rank = (share * values.len() as f64).ceil() as usize;

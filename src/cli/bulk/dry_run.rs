@@ -1,52 +1,52 @@
-//! `--dry-run`: how many objects, what they would cost at the service's prices, and how long they would take here.
+//! `bulk --dry-run`: counts objects, prices them, and estimates the duration on this machine.
 
-use super::report::ReportFile;
-use super::work::Pipeline;
+use super::pipeline_processor::PipelineProcessor;
+use super::report_file::ReportFile;
 use crate::account::price::in_dollars;
-use crate::bulk::{Ledger, Order, Places, Unworked, Work, fetch, survey};
-use crate::cli::exit::{Failure, Outcome};
-use crate::cli::print;
+use crate::bulk::{Locations, ProcessError, Processor, ReportLog, RunOptions, dry_run, fetch};
+use crate::cli::exit_code::{Failure, Outcome};
+use crate::cli::stdout;
 use futures_util::{StreamExt, stream};
 use indicatif::{HumanBytes, HumanDuration};
 use serde_json::json;
 use std::time::{Duration, Instant};
 
-/// Pictures for each job that are made, and not stored, to see how long one takes.
+/// Pictures per job that are processed, and not stored, to measure the time per picture.
 const SAMPLE: usize = 3;
 
-/// Looks, and tells.
+/// Runs the dry run and prints its results.
 pub(super) async fn run(
-    places: &Places,
-    order: &Order,
+    locations: &Locations,
+    options: &RunOptions,
     report: &ReportFile,
-    pipeline: &Pipeline,
+    processor: &PipelineProcessor,
     unit_price: u64,
     jobs: usize,
     json: bool,
 ) -> Result<Outcome, Failure> {
-    // A file of its own: nothing is begun here.
+    // A copy, so that the report is not modified.
     let folder = tempfile::tempdir()?;
     let copy = folder.path().join("report.jsonl");
-    let path = report.there().await?;
+    let path = report.download().await?;
     if tokio::fs::try_exists(&path).await? {
         tokio::fs::copy(&path, &copy).await?;
     }
-    let ledger = Ledger::open(&copy, &order.parameters)?;
-    let survey = survey(places, order, &ledger, SAMPLE * jobs).await?;
-    let (per_picture, basis) = match ledger.seconds_per_picture() {
+    let report = ReportLog::open(&copy, &options.parameters)?;
+    let counts = dry_run(locations, options, &report, SAMPLE * jobs).await?;
+    let (per_picture, basis) = match report.seconds_per_picture() {
         Some(seconds) => (Some(seconds), "from earlier runs"),
-        None => (measured(places, order, pipeline, &survey.sample, jobs).await?, "measured on a few"),
+        None => (measure(locations, options, processor, &counts.sample, jobs).await?, "measured on a few"),
     };
-    let seconds = per_picture.map(|each| each * survey.objects as f64);
-    let price = unit_price.saturating_mul(survey.objects);
-    let refused: u64 = survey.refused.values().sum();
+    let seconds = per_picture.map(|each| each * counts.objects as f64);
+    let price = unit_price.saturating_mul(counts.objects);
+    let rejected: u64 = counts.rejected.values().sum();
     if json {
-        print::json(&json!({
-            "objects": survey.objects,
-            "bytes": survey.bytes,
-            "already_done": survey.done,
-            "refused": survey.refused,
-            "passed_over": survey.passed,
+        stdout::print_json(&json!({
+            "objects": counts.objects,
+            "bytes": counts.bytes,
+            "already_done": counts.done,
+            "refused": counts.rejected,
+            "passed_over": counts.ignored,
             "unit_price_usd": in_dollars(unit_price),
             "price_usd": in_dollars(price),
             "seconds_per_picture": per_picture,
@@ -54,52 +54,52 @@ pub(super) async fn run(
         }))?;
         return Ok(Outcome::Done);
     }
-    print::line(&format!("{} pictures to do, {}", survey.objects, HumanBytes(survey.bytes)))?;
+    stdout::print_line(&format!("{} pictures to process, {}", counts.objects, HumanBytes(counts.bytes)))?;
     for (count, what) in [
-        (survey.done, "done already"),
-        (refused, "cannot be done, told by their listing"),
-        (survey.passed, "passed over: no pictures, not asked for, or another machine's"),
+        (counts.done, "done already"),
+        (rejected, "cannot be processed, according to their listing"),
+        (counts.ignored, "excluded: not pictures, filtered out, or in another shard"),
     ] {
         if count > 0 {
-            print::line(&format!("{count} {what}"))?;
+            stdout::print_line(&format!("{count} {what}"))?;
         }
     }
-    print::line(&format!("${} at ${} each", in_dollars(price), in_dollars(unit_price)))?;
+    stdout::print_line(&format!("${} at ${} each", in_dollars(price), in_dollars(unit_price)))?;
     if let (Some(each), Some(seconds)) = (per_picture, seconds) {
-        let told = HumanDuration(Duration::from_secs_f64(seconds));
-        print::line(&format!("about {told} on this machine, {each:.2} s each ({basis})"))?;
+        let duration = HumanDuration(Duration::from_secs_f64(seconds));
+        stdout::print_line(&format!("about {duration} on this machine, {each:.2} s each ({basis})"))?;
     }
     Ok(Outcome::Done)
 }
 
-/// Seconds for each picture of a sample with all jobs at work; nothing where there is none.
-async fn measured(
-    places: &Places,
-    order: &Order,
-    pipeline: &Pipeline,
+/// Seconds per picture of a sample with all jobs in use; `None` for an empty sample.
+async fn measure(
+    locations: &Locations,
+    options: &RunOptions,
+    processor: &PipelineProcessor,
     sample: &[object_store::ObjectMeta],
     jobs: usize,
 ) -> Result<Option<f64>, Failure> {
     if sample.is_empty() {
         return Ok(None);
     }
-    let broken = |error| match error {
-        Unworked::Broken(why) => Some(why),
-        Unworked::Refused(_) => None,
+    let fatal = |error| match error {
+        ProcessError::Fatal(why) => Some(why),
+        ProcessError::Rejected(_) => None,
     };
-    if let Err(error) = pipeline.ready().await {
-        return Err(broken(error).unwrap_or_default().into());
+    if let Err(error) = processor.ready().await {
+        return Err(fatal(error).unwrap_or_default().into());
     }
-    let began = Instant::now();
-    let made = stream::iter(sample).map(async |meta| {
-        let Ok(fetched) = fetch(&*places.from.store, meta, order.max_bytes).await else { return None };
-        pipeline.work(fetched.bytes).await.err().and_then(broken)
+    let started = Instant::now();
+    let processed = stream::iter(sample).map(async |meta| {
+        let Ok(fetched) = fetch(&*locations.source.store, meta, options.max_bytes).await else { return None };
+        processor.process(fetched.bytes).await.err().and_then(fatal)
     });
-    let mut made = std::pin::pin!(made.buffer_unordered(jobs));
-    while let Some(outcome) = made.next().await {
+    let mut processed = std::pin::pin!(processed.buffer_unordered(jobs));
+    while let Some(outcome) = processed.next().await {
         if let Some(why) = outcome {
             return Err(why.into());
         }
     }
-    Ok(Some(began.elapsed().as_secs_f64() / sample.len() as f64))
+    Ok(Some(started.elapsed().as_secs_f64() / sample.len() as f64))
 }

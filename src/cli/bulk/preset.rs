@@ -1,17 +1,17 @@
-//! A preset from a file.
+//! Reads a preset from a JSON file: a record of `GET /presets`, or its parameters alone.
 
-use crate::cli::exit::Failure;
+use crate::cli::exit_code::Failure;
 use crate::recipe::{ENDPOINTS, Endpoint, FieldError, Fields};
 use serde_json::{Map, Value};
 use std::fs;
 use std::path::Path;
 
-/// Parameters of a preset, and the endpoint it was saved for.
+/// Parameters of a preset, and its endpoint.
 #[derive(Debug)]
 pub(super) struct Preset {
     pub(super) endpoint: Option<&'static Endpoint>,
     params: Map<String, Value>,
-    /// Whether it is a record, which lends each endpoint what that knows, or parameters that somebody wrote for this run.
+    /// A record: parameters that the endpoint does not have are ignored. Otherwise they are errors.
     is_record: bool,
 }
 
@@ -42,7 +42,7 @@ fn parse(text: &str) -> Result<Preset, String> {
 }
 
 impl Preset {
-    /// The fields for `endpoint`, as texts.
+    /// The fields of `endpoint`.
     pub(super) fn fields(&self, endpoint: &Endpoint) -> Result<Fields, FieldError> {
         let mut fields = Fields::default();
         for (name, value) in &self.params {
@@ -53,7 +53,7 @@ impl Preset {
                 Value::String(text) => text.clone(),
                 Value::Number(number) => number.to_string(),
                 Value::Bool(flag) => flag.to_string(),
-                // As if it was not there.
+                // Same as missing.
                 Value::Null => continue,
                 Value::Array(_) | Value::Object(_) => {
                     return Err(FieldError::invalid(name, &value.to_string(), "a text, a number, true or false"));
@@ -68,10 +68,10 @@ impl Preset {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cli::endpoint::endpoint_named;
+    use crate::cli::endpoint_args::endpoint_named;
 
     #[test]
-    fn a_record_and_its_parameters_alone_are_read() {
+    fn records_and_bare_parameters_are_read() {
         let record = r#"{"id":"preset_1","name":"shop","endpoint":"/studio-shot",
             "params":{"padding":"10%","width":800,"transparent":true,"stroke_width":3},"created_at":"x"}"#;
         let record = parse(record).unwrap();
@@ -91,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_preset_says_why() {
+    fn an_invalid_preset_is_refused_with_the_reason() {
         for (text, why) in [
             ("nonsense", "not JSON"),
             ("[]", "expected an object"),

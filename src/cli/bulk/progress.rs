@@ -1,33 +1,29 @@
-//! How a bulk run goes, on standard error: a bar on a terminal, now and then a line in a log.
+//! Shows the progress of a bulk run on standard error: a bar on a terminal, otherwise a line every ten seconds.
 
-use crate::bulk::{Row, Status, Tally, Total, Watch};
-use indicatif::{HumanDuration, ProgressBar, ProgressStyle};
-use std::io::IsTerminal;
+use crate::bulk::{Counters, ListingTotal, Observer, ReportRow, Status};
+use crate::cli::progress::{print_above, terminal_bar};
+use indicatif::{HumanDuration, ProgressBar};
 use std::time::{Duration, Instant};
 
-/// Between two lines in a log.
-const PAUSE: Duration = Duration::from_secs(10);
+/// Interval between two lines without a terminal.
+const LINE_INTERVAL: Duration = Duration::from_secs(10);
 
-/// Failures that are told one by one; the report has them all.
-const TOLD: u64 = 20;
+/// Failures that are printed one by one; the report has all.
+const MAX_PRINTED_FAILURES: u64 = 20;
 
-/// Shows how a run goes.
+/// Shows the progress of a run.
 pub(super) struct Progress {
     bar: Option<ProgressBar>,
-    total: Option<Total>,
-    /// Of the first picture, so that loading the network is no part of the rate.
+    total: Option<ListingTotal>,
+    /// When the first picture was finished; loading the network does not count for the rate.
     first: Option<Instant>,
-    told: Instant,
+    last_line: Instant,
 }
 
 impl Progress {
     pub(super) fn new() -> Self {
-        let bar = std::io::stderr().is_terminal().then(|| {
-            let style =
-                ProgressStyle::with_template("{wide_bar} {pos}/{len}  {msg}").expect("the template is constant");
-            ProgressBar::new(0).with_style(style)
-        });
-        Self { bar, total: None, first: None, told: Instant::now() }
+        let bar = terminal_bar(0, "{wide_bar} {pos}/{len}  {msg}");
+        Self { bar, total: None, first: None, last_line: Instant::now() }
     }
 
     pub(super) fn finish(self) {
@@ -36,59 +32,56 @@ impl Progress {
         }
     }
 
-    fn show(&mut self, tally: &Tally) {
-        let now = tally.done() + tally.failed();
-        let seen = now + tally.skipped();
-        let total = self.total.map(|Total { objects, limit }| {
-            limit.map_or(objects, |limit| objects.min(limit.saturating_add(tally.skipped())))
+    fn show(&mut self, counters: &Counters) {
+        let processed = counters.done() + counters.failed();
+        let completed = processed + counters.skipped();
+        let total = self.total.map(|ListingTotal { objects, limit }| {
+            limit.map_or(objects, |limit| objects.min(limit.saturating_add(counters.skipped())))
         });
-        let mut line = format!("{} failed", tally.failed());
+        let mut line = format!("{} failed", counters.failed());
         let seconds = self.first.map_or(0.0, |first| first.elapsed().as_secs_f64());
         if seconds > 1.0 {
-            let rate = now as f64 / seconds;
-            line = format!("{rate:.1} images/s, {:.1} MB/s, {line}", tally.bytes() as f64 / 1e6 / seconds);
+            let rate = processed as f64 / seconds;
+            line = format!("{rate:.1} images/s, {:.1} MB/s, {line}", counters.bytes() as f64 / 1e6 / seconds);
             if let (Some(total), true) = (total, rate > 0.0) {
-                let left = Duration::from_secs_f64(total.saturating_sub(seen) as f64 / rate);
+                let left = Duration::from_secs_f64(total.saturating_sub(completed) as f64 / rate);
                 line = format!("{line}, {} left", HumanDuration(left));
             }
         }
         match &self.bar {
             Some(bar) => {
-                bar.set_length(total.unwrap_or(seen).max(seen));
-                bar.set_position(seen);
+                bar.set_length(total.unwrap_or(completed).max(completed));
+                bar.set_position(completed);
                 bar.set_message(line);
             }
-            None if self.told.elapsed() >= PAUSE => {
-                self.told = Instant::now();
+            None if self.last_line.elapsed() >= LINE_INTERVAL => {
+                self.last_line = Instant::now();
                 let of = total.map(|total| format!(" of {total}")).unwrap_or_default();
-                eprintln!("{seen}{of}: {line}");
+                eprintln!("{completed}{of}: {line}");
             }
             None => {}
         }
     }
 }
 
-impl Watch for Progress {
-    fn total(&mut self, total: Total) {
+impl Observer for Progress {
+    fn total(&mut self, total: ListingTotal) {
         self.total = Some(total);
     }
 
-    fn finished(&mut self, row: &Row, tally: &Tally) {
+    fn finished(&mut self, row: &ReportRow, counters: &Counters) {
         self.first.get_or_insert_with(Instant::now);
-        if row.status == Status::Failed && tally.failed() <= TOLD {
+        if row.status == Status::Failed && counters.failed() <= MAX_PRINTED_FAILURES {
             let mut line = row.line();
-            if tally.failed() == TOLD {
+            if counters.failed() == MAX_PRINTED_FAILURES {
                 line += "\nFurther failures are in the report";
             }
-            match &self.bar {
-                Some(bar) => bar.suspend(|| eprintln!("{line}")),
-                None => eprintln!("{line}"),
-            }
+            print_above(self.bar.as_ref(), &line);
         }
-        self.show(tally);
+        self.show(counters);
     }
 
-    fn tick(&mut self, tally: &Tally) {
-        self.show(tally);
+    fn tick(&mut self, counters: &Counters) {
+        self.show(counters);
     }
 }

@@ -1,19 +1,19 @@
-//! How well the uncertainty foretells which mattes are bad.
+//! Calibration of the uncertainty: how well it predicts bad mattes.
 
-use super::measure::Measured;
-use crate::cli::print;
+use super::evaluate::Evaluated;
+use crate::cli::text_table;
 use crate::matting::BAD_MAE;
 use serde::Serialize;
 
-/// Fewer pictures have no fifths to speak of.
+/// Minimum number of pictures for fifths to be meaningful.
 const FEWEST: usize = 10;
 
-/// What the uncertainty said of some pictures, and what came of it.
+/// Predicted and actual errors of a dataset.
 #[derive(Debug, PartialEq, Serialize)]
 pub(super) struct Calibration {
     set: String,
     n: usize,
-    /// The mean uncertainty: the share of bad mattes to be expected.
+    /// Mean uncertainty: the expected share of bad mattes.
     expected_bad: f64,
     /// The share of mattes whose mean absolute error is above [`BAD_MAE`].
     bad: f64,
@@ -21,24 +21,24 @@ pub(super) struct Calibration {
     surest_mae: f64,
     /// Mean absolute error of the fifth with the most.
     unsurest_mae: f64,
-    /// The latter by the former; none by zero.
+    /// `unsurest_mae / surest_mae`; `None` when the latter is 0.
     ratio: Option<f64>,
-    /// Spearman's, of uncertainty and error; none where one of them never differs.
+    /// Spearman's correlation of uncertainty and error; `None` when one of them is constant.
     rank_correlation: Option<f64>,
 }
 
-/// One for each set with pictures enough, then one for all of them together.
-pub(super) fn calibrations(results: &[(String, Vec<Measured>)]) -> Vec<Calibration> {
-    let of = |measured: &[Measured]| measured.iter().map(|one| (one.uncertainty, one.matte.mae)).collect::<Vec<_>>();
-    let mut found: Vec<_> = results.iter().filter_map(|(set, measured)| calibration(set, &of(measured))).collect();
+/// One for each dataset with enough pictures, then one for all together.
+pub(super) fn calibrations(results: &[(String, Vec<Evaluated>)]) -> Vec<Calibration> {
+    let of = |evaluated: &[Evaluated]| evaluated.iter().map(|one| (one.uncertainty, one.matte.mae)).collect::<Vec<_>>();
+    let mut found: Vec<_> = results.iter().filter_map(|(set, evaluated)| calibration(set, &of(evaluated))).collect();
     if results.len() > 1 {
-        found.extend(calibration("all", &results.iter().flat_map(|(_, measured)| of(measured)).collect::<Vec<_>>()));
+        found.extend(calibration("all", &results.iter().flat_map(|(_, evaluated)| of(evaluated)).collect::<Vec<_>>()));
     }
     found
 }
 
-/// The same for people; nothing when there is none.
-pub(super) fn text(results: &[(String, Vec<Measured>)]) -> String {
+/// The calibrations as text; empty when there is none.
+pub(super) fn text(results: &[(String, Vec<Evaluated>)]) -> String {
     let cells = |one: Calibration| {
         let known =
             |value: Option<f64>, digits| value.map_or_else(|| "–".to_owned(), |value| format!("{value:.digits$}"));
@@ -59,7 +59,7 @@ pub(super) fn text(results: &[(String, Vec<Measured>)]) -> String {
     }
     let heading =
         ["uncertainty", "n", "expected bad", "bad", "MAE surest 5th", "MAE unsurest 5th", "ratio", "rank corr"];
-    format!("\n\n{}", print::table(heading, &rows))
+    format!("\n\n{}", text_table::format_table(heading, &rows))
 }
 
 /// `pictures`: uncertainty and error of each.
@@ -91,14 +91,14 @@ fn calibration(set: &str, pictures: &[(f32, f64)]) -> Option<Calibration> {
 fn rank_correlation(pictures: &[(f32, f64)]) -> Option<f64> {
     let uncertainty = ranks(&pictures.iter().map(|one| f64::from(one.0)).collect::<Vec<_>>());
     let error = ranks(&pictures.iter().map(|one| one.1).collect::<Vec<_>>());
-    // The mean of any ranks.
+    // The mean of all ranks.
     let mean = (pictures.len() as f64 - 1.0) / 2.0;
     let product = |a: &[f64], b: &[f64]| a.iter().zip(b).map(|(a, b)| (a - mean) * (b - mean)).sum::<f64>();
     let spread = (product(&uncertainty, &uncertainty) * product(&error, &error)).sqrt();
     (spread > 0.0).then(|| product(&uncertainty, &error) / spread)
 }
 
-/// The place of each value among all, from 0; equals share the middle of theirs.
+/// The rank of each value, from 0; equal values share their mean rank.
 fn ranks(values: &[f64]) -> Vec<f64> {
     let mut order: Vec<usize> = (0..values.len()).collect();
     order.sort_by(|&a, &b| values[a].total_cmp(&values[b]));
@@ -117,7 +117,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn fifths_are_told_by_the_uncertainty_and_not_by_the_error() {
+    fn fifths_are_by_uncertainty_and_not_by_error() {
         let pictures: Vec<(f32, f64)> = (0..10).map(|i| (i as f32 / 10.0, f64::from((i * 3) % 10) / 100.0)).collect();
         let found = calibration("cups", &pictures).unwrap();
         // Errors 0, .03 first and .04, .07 last.
@@ -127,14 +127,14 @@ mod tests {
     }
 
     #[test]
-    fn too_few_pictures_have_no_fifths_and_equal_ones_no_order() {
+    fn too_few_pictures_have_no_calibration_and_constant_values_no_correlation() {
         assert_eq!(calibration("few", &[(0.5, 0.1); 9]), None);
         let equal = calibration("equal", &[(0.5, 0.0); 10]).unwrap();
         assert_eq!((equal.ratio, equal.rank_correlation), (None, None));
     }
 
     #[test]
-    fn ranks_correlate_whatever_the_scale_and_equals_share_theirs() {
+    fn rank_correlation_ignores_the_scale_and_ties_share_their_rank() {
         let cubes: Vec<(f32, f64)> = (0..20).map(|i| (i as f32, f64::from(i).powi(3))).collect();
         assert!((rank_correlation(&cubes).unwrap() - 1.0).abs() < 1e-12);
         let falling: Vec<(f32, f64)> = cubes.iter().map(|one| (one.0, -one.1)).collect();

@@ -1,14 +1,14 @@
-//! How far a matte is from the truth.
+//! Errors of a matte against the ground truth.
 //!
-//! Salient-object measures: mean absolute error; intersection over union of the halves above 0.5; maximal F-measure
+//! Salient-object metrics: mean absolute error; intersection over union of the halves above 0.5; maximal F-measure
 //! with β² = 0.3 over 256 thresholds of the mean precision and recall (Achanta et al., CVPR 2009); boundary IoU, the
 //! IoU of the inner bands within 2 % of the diagonal of the edge (Cheng et al., CVPR 2021).
-//! Matting measures: SAD, MSE, gradient and connectivity error (Rhemann et al., "A Perceptually Motivated Online
+//! Matting metrics: SAD, MSE, gradient and connectivity error (Rhemann et al., "A Perceptually Motivated Online
 //! Benchmark for Image Matting", CVPR 2009), over the whole picture; SAD, gradient and connectivity in thousands.
 
 use super::components::largest_component;
 
-/// The measures of one picture.
+/// The scores of one picture.
 #[derive(Clone, Debug)]
 pub(crate) struct Scores {
     /// Mean absolute error.
@@ -19,13 +19,13 @@ pub(crate) struct Scores {
     pub(crate) boundary_iou: f64,
     /// Precision and recall at the thresholds 255, 254, … 0.
     pub(crate) curve: Vec<(f64, f64)>,
-    /// Matting measures, where the truth is soft.
-    pub(crate) matting: Option<Matting>,
+    /// Matting errors, when the ground truth is soft.
+    pub(crate) matting: Option<MattingErrors>,
 }
 
-/// The measures that only a soft truth gives meaning to.
+/// Errors that are only meaningful for a soft ground truth.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Matting {
+pub(crate) struct MattingErrors {
     /// Sum of absolute differences, in thousands.
     pub(crate) sad: f64,
     /// Mean squared error.
@@ -40,10 +40,10 @@ pub(crate) struct Matting {
 const BETA2: f64 = 0.3;
 /// Share of the diagonal that counts as boundary.
 const BOUNDARY: f64 = 0.02;
-/// A truth is soft when at least this share of its pixels lies well between background and subject.
+/// Minimum share of pixels well between background and subject for a ground truth to be soft.
 const SOFT_SHARE: f64 = 0.001;
 
-/// Compares a matte with the truth: both 0..=255, row after row, `width` wide.
+/// Compares a matte with the ground truth: both 0..=255, row-major, `width` wide.
 ///
 /// # Panics
 /// When the two differ in length or `width` does not divide it: the caller resized one to the other.
@@ -58,8 +58,8 @@ pub(crate) fn compare(matte: &[u8], truth: &[u8], width: usize) -> Scores {
     let depth = ((BOUNDARY * (width as f64).hypot(height as f64)).round() as usize).max(1);
     Scores {
         mae: absolute as f64 / 255.0 / pixels,
-        iou: overlap(&matte_is, &truth_is),
-        boundary_iou: overlap(&inner_band(&matte_is, width, depth), &inner_band(&truth_is, width, depth)),
+        iou: iou(&matte_is, &truth_is),
+        boundary_iou: iou(&inner_band(&matte_is, width, depth), &inner_band(&truth_is, width, depth)),
         curve: precision_recall(matte, &truth_is),
         matting: is_soft(truth).then(|| matting_errors(matte, truth, width)),
     }
@@ -85,14 +85,14 @@ fn is_soft(truth: &[u8]) -> bool {
     between as f64 >= SOFT_SHARE * truth.len() as f64
 }
 
-/// Intersection over union; two empty sets have nothing in common.
-fn overlap(a: &[bool], b: &[bool]) -> f64 {
+/// Intersection over union; 0 for two empty sets.
+fn iou(a: &[bool], b: &[bool]) -> f64 {
     let both = a.iter().zip(b).filter(|(a, b)| **a && **b).count();
     let either = a.iter().zip(b).filter(|(a, b)| **a || **b).count();
     both as f64 / either.max(1) as f64
 }
 
-/// Members within `depth` (in both directions) of a non-member; beyond the border there are none.
+/// The set without its erosion by a square of radius `depth`; outside the picture nothing is in the set.
 fn inner_band(members: &[bool], width: usize, depth: usize) -> Vec<bool> {
     let height = members.len() / width;
     // Erosion by a square is one along the rows, then one along the columns.
@@ -107,7 +107,7 @@ fn inner_band(members: &[bool], width: usize, depth: usize) -> Vec<bool> {
     members.iter().zip(eroded).map(|(member, deep)| *member && !deep).collect()
 }
 
-/// Calls `keep` for each place of a line whose neighbours up to `depth` away are all members.
+/// Calls `keep` for each position of a line whose neighbours up to `depth` away are all members.
 fn erode(len: usize, depth: usize, is_member: impl Fn(usize) -> bool, mut keep: impl FnMut(usize)) {
     let mut run = 0;
     for at in 0..=len {
@@ -140,15 +140,15 @@ fn precision_recall(matte: &[u8], truth: &[bool]) -> Vec<(f64, f64)> {
         .collect()
 }
 
-fn matting_errors(matte: &[u8], truth: &[u8], width: usize) -> Matting {
+fn matting_errors(matte: &[u8], truth: &[u8], width: usize) -> MattingErrors {
     let unit = |values: &[u8]| values.iter().map(|&value| f32::from(value) / 255.0).collect::<Vec<f32>>();
     let (matte, truth) = (unit(matte), unit(truth));
     let difference = || matte.iter().zip(&truth).map(|(a, b)| f64::from(a - b));
-    let steepness = |values: &[f32]| gradient_magnitude(values, width);
-    Matting {
+    let gradient = |values: &[f32]| gradient_magnitude(values, width);
+    MattingErrors {
         sad: difference().map(f64::abs).sum::<f64>() / 1000.0,
         mse: difference().map(|d| d * d).sum::<f64>() / matte.len() as f64,
-        gradient: steepness(&matte).iter().zip(steepness(&truth)).map(|(a, b)| f64::from(a - b).powi(2)).sum::<f64>()
+        gradient: gradient(&matte).iter().zip(gradient(&truth)).map(|(a, b)| f64::from(a - b).powi(2)).sum::<f64>()
             / 1000.0,
         connectivity: connectivity_error(&matte, &truth, width) / 1000.0,
     }
@@ -192,7 +192,7 @@ fn filter_columns(values: &[f32], width: usize, taps: &[f32]) -> Vec<f32> {
     filtered
 }
 
-/// Sum over the pixels of how differently the two hang together with the largest region that both share.
+/// Sum over the pixels of the difference in connectedness with the largest region that both share.
 fn connectivity_error(matte: &[f32], truth: &[f32], width: usize) -> f64 {
     /// Below this distance a pixel counts as fully connected.
     const THETA: f32 = 0.15;
@@ -272,7 +272,7 @@ mod tests {
     ];
 
     #[test]
-    fn a_perfect_matte_has_no_error_and_an_inverted_one_no_overlap() {
+    fn a_perfect_matte_has_no_error_and_an_inverted_one_no_iou() {
         let truth = disc(44, 29, 22, 500);
         let perfect = compare(&truth, &truth, WIDTH);
         assert_eq!((perfect.mae, perfect.iou, perfect.boundary_iou), (0.0, 1.0, 1.0));
@@ -291,7 +291,7 @@ mod tests {
     }
 
     #[test]
-    fn a_hard_truth_has_no_matting_measures() {
+    fn a_hard_ground_truth_has_no_matting_errors() {
         let truth: Vec<u8> = disc(44, 29, 22, 500).iter().map(|&value| if value > 127 { 255 } else { 0 }).collect();
         assert!(compare(&truth, &truth, WIDTH).matting.is_none());
     }

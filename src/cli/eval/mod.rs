@@ -1,43 +1,43 @@
-//! `backdrop eval`: how good the weights are, on pictures whose truth is known.
+//! `backdrop eval`: measures the quality of the weights on datasets with ground truth.
 //!
-//! Measures two things on every picture: the *mask* as `matting=none` returns it, and the *matte* as `/remove` does with
-//! the fields of `--set`. Then, how well the uncertainty foretold which mattes are bad.
+//! Scores for every picture the *mask* as of `matting=none` and the *matte* as of `/remove` with the fields of `--set`;
+//! then the calibration of the uncertainty: how well it predicts bad mattes.
 
 mod calibration;
 mod components;
-mod details;
-mod measure;
+mod datasets;
+mod evaluate;
 mod metrics;
-mod sets;
-mod table;
-mod worst;
+mod per_image_csv;
+mod summary_table;
+mod worst_cases;
 
-use super::exit::{Failure, Outcome};
-use super::print;
-use super::runtime::{self, Local};
-use super::set::name_and_value;
-use super::settings::Settings;
+use super::config_args::EngineArgs;
+use super::endpoint_args::{FieldArg, parse_field};
+use super::exit_code::{Failure, Outcome};
+use super::local_engine::{self, LocalEngine};
+use super::stdout;
 use crate::recipe::{Cut, ENDPOINTS, Fields};
 use clap::Args;
-use measure::JOBS;
+use evaluate::JOBS;
 use std::path::PathBuf;
-use worst::Sheets;
+use worst_cases::SheetOptions;
 
 #[derive(Args, Debug)]
 pub(super) struct Eval {
     /// Folder with image/ and mask/ (the same names in both), or a folder of such folders
     #[arg(value_name = "DIR")]
     folder: PathBuf,
-    /// A field of `/remove` that the cutouts are made with, such as detect=high_recall
-    #[arg(long, value_name = "NAME=VALUE", value_parser = name_and_value)]
-    set: Vec<super::set::Set>,
-    /// Write the measures of every picture to a CSV file
+    /// Parameter of `/remove` for the cutouts, such as detect=high_recall
+    #[arg(long, value_name = "NAME=VALUE", value_parser = parse_field)]
+    set: Vec<FieldArg>,
+    /// Write the scores of every picture to a CSV file
     #[arg(long, value_name = "FILE")]
     details: Option<PathBuf>,
-    /// Also draw the worst pictures of each set into OUT/SET.png: photo, truth, cutout
+    /// Also draw the worst pictures of each set to OUT/SET.png: photo, truth, cutout
     #[arg(long, value_name = "OUT")]
     contact_sheets: Option<PathBuf>,
-    /// Pictures on a contact sheet
+    /// Pictures per contact sheet
     #[arg(long, value_name = "N", default_value_t = 40, requires = "contact_sheets")]
     #[arg(value_parser = clap::value_parser!(u16).range(1..=200))]
     worst: u16,
@@ -45,43 +45,44 @@ pub(super) struct Eval {
     #[arg(long)]
     json: bool,
     #[command(flatten)]
-    settings: Settings,
+    engine_args: EngineArgs,
 }
 
 impl Eval {
-    /// How `--set` asks `/remove` to cut out.
+    /// The cutout options of `--set`.
     fn cut(&self) -> Result<Cut, Failure> {
         let mut fields = Fields::default();
         for (name, value) in &self.set {
             fields.push(name, value)?;
         }
-        let remove = ENDPOINTS.iter().find(|endpoint| endpoint.name == "remove").expect("the first of them");
+        let remove = ENDPOINTS.iter().find(|endpoint| endpoint.name == "remove").expect("it exists");
         Ok(remove.recipe(&fields)?.cut().expect("/remove cuts out").clone())
     }
 
     pub(super) fn run(self) -> Result<Outcome, Failure> {
-        let config = self.settings.load(&[])?;
-        let sets = sets::find(&self.folder)?;
+        let config = self.engine_args.load(&[])?;
+        let sets = datasets::find(&self.folder)?;
         let cut = Cut { model: config.engine.model, ..self.cut()? };
-        let sheets = self.contact_sheets.as_deref().map(|folder| Sheets { folder, most: usize::from(self.worst) });
-        let (results, model) = runtime::block_on(async {
-            let local = Local::start(&config, JOBS).await?;
-            let results = measure::all(&local, sets, &cut, sheets.as_ref()).await?;
-            Ok::<_, Failure>((results, cut.model.of(&local.model())))
+        let sheets =
+            self.contact_sheets.as_deref().map(|folder| SheetOptions { folder, count: usize::from(self.worst) });
+        let (results, model) = local_engine::block_on(async {
+            let engine = LocalEngine::start(&config, JOBS).await?;
+            let results = evaluate::all(&engine, sets, &cut, sheets.as_ref()).await?;
+            Ok::<_, Failure>((results, cut.model.of(&engine.model())))
         })??;
         let (sets, failed) = (&results.sets, results.failed);
         if let Some(path) = &self.details {
-            std::fs::write(path, details::csv(sets)?)?;
+            std::fs::write(path, per_image_csv::csv(sets)?)?;
         }
         if self.json {
-            print::json(&serde_json::json!({
+            stdout::print_json(&serde_json::json!({
                 "model": model,
                 "failed": failed,
-                "sets": table::json(sets),
+                "sets": summary_table::json(sets),
                 "calibration": calibration::calibrations(sets),
             }))?;
         } else {
-            print::line(&format!("{}{}", table::text(sets), calibration::text(sets)))?;
+            stdout::print_line(&format!("{}{}", summary_table::text(sets), calibration::text(sets)))?;
         }
         Ok(Outcome::of(failed))
     }

@@ -1,38 +1,42 @@
-//! The contact sheet of a run: each picture before, cut out over a checkerboard, and on a colour.
+//! Draws the contact sheet of `remove`: each picture before, cut out over a checkerboard, and on a colour.
 
-use super::file;
+use super::file_io::write_file;
 use super::report::Report;
-use crate::cli::contact_sheet::{ContactSheet, Ground, cell_size, fitted};
-use crate::cli::exit::Failure;
+use crate::cli::contact_sheet::{CellBackground, ContactSheet, cell_size, fit_to_cell};
+use crate::cli::exit_code::Failure;
 use crate::codec::{self, Limits};
 use crate::image::{BufferPool, Frame, Size};
 use std::path::Path;
 
-/// Strong and unlike skin, fur and wood: a fringe of the old background shows on it.
+/// Saturated and unlike skin, fur and wood, so that fringes of the old background are visible.
 const COLOUR: [u8; 3] = [38, 110, 190];
 
-/// Draws what `report` tells of into a PNG.
+/// Draws the pictures of `report` to a PNG.
 pub(super) fn draw(report: &Report, path: &Path) -> Result<(), Failure> {
     let pairs: Vec<_> = report.pairs().collect();
     let cell = cell_size(pairs.len());
     let mut sheet = ContactSheet::new(pairs.len());
     for (input, output) in pairs {
         let (before, after) = (read(Path::new(input), cell)?, read(Path::new(output), cell)?);
-        sheet.add([(&before, Ground::Paper), (&after, Ground::Checkers), (&after, Ground::Colour(COLOUR))]);
+        sheet.add([
+            (&before, CellBackground::Sheet),
+            (&after, CellBackground::Checkerboard),
+            (&after, CellBackground::Colour(COLOUR)),
+        ]);
     }
     let Some(png) = sheet.finish()? else {
-        return Err("there is nothing to show on the contact sheet".into());
+        return Err("there is no picture for the contact sheet".into());
     };
-    file::write_now(path, &png)?;
+    write_file(path, &png)?;
     eprintln!("Before and after: {}", path.display());
     Ok(())
 }
 
-/// The picture of a file, fitted into a cell.
+/// Decodes a file and fits it into a cell.
 fn read(path: &Path, cell: Size) -> Result<Frame, Failure> {
     let bytes = std::fs::read(path)?;
     // A result may have more bytes and pixels than its source.
     let limits = Limits { max_bytes: usize::MAX, max_megapixels: u32::MAX, ..Limits::LOCAL };
     let header = codec::probe(&bytes, &limits)?;
-    fitted(codec::decode(&bytes, &header, &BufferPool::new(0))?, cell)
+    fit_to_cell(codec::decode(&bytes, &header, &BufferPool::new(0))?, cell)
 }

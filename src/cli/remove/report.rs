@@ -1,11 +1,11 @@
-//! What became of each input.
+//! The report of `remove`: the outcome of each input, as JSON and as text.
 
 use crate::image::Size;
 use crate::pipeline::FaceFound;
 use serde::Serialize;
 use std::time::Duration;
 
-/// What became of one input.
+/// The outcome of one input.
 #[derive(Clone, Debug, Serialize)]
 pub(super) struct Entry {
     input: String,
@@ -20,7 +20,7 @@ pub(super) struct Entry {
     bytes: Option<usize>,
     #[serde(skip_serializing_if = "Option::is_none")]
     milliseconds: Option<u64>,
-    /// The box of the face in the result, or `none`; where one was looked for.
+    /// The face box in the result, or `none`; only when faces were detected.
     #[serde(skip_serializing_if = "Option::is_none")]
     face: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -52,7 +52,7 @@ impl Entry {
         }
     }
 
-    /// With what became of looking for a face.
+    /// With the result of face detection.
     pub(super) fn with_face(self, face: Option<FaceFound>) -> Self {
         Self { face: face.map(|face| face.to_string()), ..self }
     }
@@ -69,7 +69,7 @@ impl Entry {
         self.status == Status::Failed
     }
 
-    /// The entry for people.
+    /// The entry as a line of text.
     pub(super) fn line(&self) -> String {
         let output = self.output.as_deref().unwrap_or_default();
         match self.status {
@@ -86,13 +86,13 @@ impl Entry {
     }
 }
 
-/// What became of all inputs.
+/// The outcomes of all inputs.
 #[derive(Clone, Debug, Default, Serialize)]
 pub(super) struct Report {
     inputs: usize,
     done: usize,
     skipped: usize,
-    /// How many failed.
+    /// Number of failures.
     pub(super) failed: usize,
     seconds: f64,
     results: Vec<Entry>,
@@ -109,18 +109,18 @@ impl Report {
         self.results.push(entry);
     }
 
-    /// The work took so long. Results finish in any order; they are listed by name.
+    /// Sets the duration and sorts the results, which finish in any order, by name.
     pub(super) fn finish(&mut self, took: Duration) {
         self.seconds = took.as_secs_f64();
         self.results.sort_by(|a, b| a.input.cmp(&b.input));
     }
 
-    /// Input and output files of what is done.
+    /// Input and output files of finished inputs.
     pub(super) fn pairs(&self) -> impl Iterator<Item = (&str, &str)> {
         self.results.iter().filter_map(|entry| Some((entry.input.as_str(), entry.output.as_deref()?)))
     }
 
-    /// The sum for people.
+    /// The summary as text.
     pub(super) fn summary(&self) -> String {
         let rate = self.done as f64 / self.seconds.max(1e-9);
         let mut summary = format!("{} done in {:.1} s", self.done, self.seconds);

@@ -1,17 +1,17 @@
-//! Boxes of the ISO base media file format (ISO/IEC 14496-12, 4.2), read from untrusted bytes.
+//! Parses the boxes of the ISO base media file format (ISO/IEC 14496-12, 4.2) from untrusted bytes.
 
-use crate::codec::bytes::{slice, truncated, u16_be, u32_be};
-use crate::codec::{DecodeError, corrupt};
+use crate::codec::byte_reader::{slice, truncated, u16_be, u32_be};
+use crate::codec::error::{DecodeError, corrupt};
 use std::ops::Range;
 
-/// One box.
-pub(super) struct Part {
+/// A box.
+pub(super) struct BmffBox {
     pub(super) name: [u8; 4],
     pub(super) body: Range<usize>,
 }
 
-/// The boxes inside `range`, each of them whole.
-pub(super) fn children(bytes: &[u8], range: Range<usize>) -> impl Iterator<Item = Result<Part, DecodeError>> {
+/// The boxes inside `range`; an incomplete one is an error.
+pub(super) fn children(bytes: &[u8], range: Range<usize>) -> impl Iterator<Item = Result<BmffBox, DecodeError>> {
     let mut at = range.start;
     std::iter::from_fn(move || {
         if at >= range.end {
@@ -23,9 +23,9 @@ pub(super) fn children(bytes: &[u8], range: Range<usize>) -> impl Iterator<Item 
     })
 }
 
-/// The boxes of a file, as libheif finds them: one that reaches over the file's end is the end of the list, unless it is
-/// of a kind that libheif reads from here.
-pub(super) fn top_level(bytes: &[u8]) -> impl Iterator<Item = Result<Part, DecodeError>> {
+/// The top-level boxes of a file, as in libheif: one that extends beyond the file ends the list, unless it is of a type
+/// that libheif reads at this level.
+pub(super) fn top_level(bytes: &[u8]) -> impl Iterator<Item = Result<BmffBox, DecodeError>> {
     let mut at = 0;
     std::iter::from_fn(move || {
         if bytes.len() - at < SHORT_HEADER {
@@ -51,7 +51,7 @@ const SHORT_HEADER: usize = 8;
 struct Header {
     name: [u8; 4],
     body: usize,
-    /// Behind the box; nothing when no file is so long.
+    /// End of the box; `None` on overflow.
     end: Option<usize>,
 }
 
@@ -59,7 +59,7 @@ impl Header {
     fn read(bytes: &[u8], at: usize, end: usize) -> Result<Self, DecodeError> {
         let name = slice(bytes, at + 4, 4)?.first_chunk::<4>().copied().ok_or_else(truncated)?;
         let (header, size) = match u32_be(bytes, at)? {
-            // To the end of what it is in.
+            // To the end of its container.
             0 => (SHORT_HEADER, end - at),
             1 => {
                 let (high, low) = (u32_be(bytes, at + 8)?, u32_be(bytes, at + 12)?);
@@ -73,20 +73,20 @@ impl Header {
         Ok(Self { name, body: at + header, end: at.checked_add(size) })
     }
 
-    /// The box, if it does not reach over `end`.
-    fn within(self, end: usize) -> Option<Part> {
+    /// The box, if it ends before `end`.
+    fn within(self, end: usize) -> Option<BmffBox> {
         let stop = self.end.filter(|&stop| stop <= end)?;
-        Some(Part { name: self.name, body: self.body..stop })
+        Some(BmffBox { name: self.name, body: self.body..stop })
     }
 }
 
-/// A number of two bytes, or of four when `long`, and the place behind it.
-pub(super) fn wide(bytes: &[u8], at: usize, long: bool) -> Result<(u32, usize), DecodeError> {
+/// A 16-bit number, or 32-bit when `long`, and the position after it.
+pub(super) fn u16_or_u32(bytes: &[u8], at: usize, long: bool) -> Result<(u32, usize), DecodeError> {
     if long { Ok((u32_be(bytes, at)?, at + 4)) } else { Ok((u16_be(bytes, at)?.into(), at + 2)) }
 }
 
-/// A number of 0, 4 or 8 bytes at `at`, which moves behind it.
-pub(super) fn number(bytes: &[u8], at: &mut usize, width: usize) -> Result<usize, DecodeError> {
+/// A number of 0, 4 or 8 bytes at `at`, which is advanced.
+pub(super) fn sized_number(bytes: &[u8], at: &mut usize, width: usize) -> Result<usize, DecodeError> {
     let digits = slice(bytes, *at, width)?;
     *at += width;
     let value = digits.iter().fold(0_u64, |value, &digit| value << 8 | u64::from(digit));

@@ -1,51 +1,52 @@
-//! What decoding a HEIF file would cost, by the tables of its boxes.
+//! Bounds the decode cost of a HEIF file from its item tables.
 //!
-//! A picture may be derived from others: a grid of tiles, layers on a canvas, and those from others again, the same
-//! one any number of times, each with an alpha of its own. So a few hundred bytes can ask for hours of work that no
-//! single size betrays. The walk adds up everything that would be decoded for the primary picture, its alpha included,
-//! and holds the sum against the pixels that the picture shows: one budget for all of it.
+//! A picture may be derived from others: a grid of tiles, layers on a canvas, recursively, the same one any number of
+//! times, each with its own alpha. A few hundred bytes can therefore describe hours of work without any large size. The
+//! walk sums everything that would be decoded for the primary picture, alpha included, and compares the sums with the
+//! pixels shown: one budget for all.
 //!
-//! libde265 cannot be interrupted inside a picture, so these sums are what bounds the time of a single one:
-//! pixels of pictures, pixels that slices may reach (a slice can run to its picture's end, wherever the next one
-//! begins), pixels of canvases, and bytes of bitstream.
+//! libde265 cannot be interrupted inside a picture, so these sums bound the time of a single one: pixels of pictures,
+//! pixels that slices may cover (a slice can extend to the picture's end, wherever the next one begins), pixels of
+//! canvases, and bytes of bitstream.
 
-use super::boxes::wide;
+use super::boxes::u16_or_u32;
 use super::hevc;
-use super::structure::{File, Item, MAX_ITEMS};
-use crate::codec::bytes::u8_at;
-use crate::codec::{DecodeError, Limits, corrupt, judge};
+use super::item_tables::{ItemId, ItemTables, MAX_ITEMS};
+use crate::codec::byte_reader::u8_at;
+use crate::codec::error::{DecodeError, corrupt};
+use crate::codec::limits::{Limits, check_size};
 use crate::image::Size;
 
-/// Decoded pixels that need no explanation: one 1024×1024 tile.
+/// Pixels always allowed: one 1024×1024 tile.
 const SMALL: u64 = 1 << 20;
-/// Bytes that need no explanation: the configuration of each tile in a picture of one colour.
+/// Bytes always allowed: the configuration of each tile in a picture of one colour.
 const SMALL_BYTES: usize = 1 << 16;
-/// Coded pixels for each that is shown: two layers, each with an alpha.
+/// Coded pixels per shown pixel: two layers, each with alpha.
 const CODED: u64 = 4;
-/// Pixels of canvases for each that is shown: a grid or an overlay, and an identity, of the picture and of its alpha.
+/// Canvas pixels per shown pixel: a grid or an overlay, and an identity, of the picture and of its alpha.
 const COMPOSED: u64 = 4;
-/// Coded pixels for each that is shown, counted again for every slice of their picture. Phones write one slice, some
-/// cameras two. A slice costs about 4 ns a pixel however few bytes it has (libde265 1.0.11, one core).
+/// Coded pixels per shown pixel, counted once per slice of their picture. Phones write one slice, some
+/// cameras two. A slice costs about 4 ns per pixel, however few bytes it has (libde265 1.0.11, one core).
 const SLICED: u64 = 16;
-/// Tiles of tiles of tiles are made by no camera.
+/// Maximum nesting; no camera nests tiles three deep.
 const MAX_DEPTH: usize = 4;
 
-/// Checks the cost of the primary picture of `bytes`: every coded size, and the sum of them.
+/// Checks the decode cost of the primary picture of `bytes`: every coded size, and the sums.
 pub(super) fn check_cost(bytes: &[u8], limits: &Limits) -> Result<(), DecodeError> {
-    let file = File::read(bytes)?;
+    let file = ItemTables::read(bytes)?;
     let shown = file.size(file.primary())?;
-    judge(shown, limits)?;
-    let mut spent = Spent { shown: pixels(shown), ..Spent::default() };
-    spent.add(&file, file.primary(), limits, 0)
+    check_size(shown, limits)?;
+    let mut cost = Cost { shown: pixels(shown), ..Cost::default() };
+    cost.add(&file, file.primary(), limits, 0)
 }
 
 fn pixels(size: Size) -> u64 {
     u64::from(size.width) * u64::from(size.height)
 }
 
-/// The sums over everything that was visited.
+/// Sums over the visited items.
 #[derive(Default)]
-struct Spent {
+struct Cost {
     /// Pixels of the primary picture.
     shown: u64,
     visits: usize,
@@ -55,9 +56,9 @@ struct Spent {
     composed: u64,
 }
 
-impl Spent {
-    /// Adds what decoding `item` costs, with everything that it is made of.
-    fn add(&mut self, file: &File<'_>, item: Item, limits: &Limits, depth: usize) -> Result<(), DecodeError> {
+impl Cost {
+    /// Adds the cost of `item` and, recursively, of its inputs.
+    fn add(&mut self, file: &ItemTables<'_>, item: ItemId, limits: &Limits, depth: usize) -> Result<(), DecodeError> {
         self.visits += 1;
         if self.visits > MAX_ITEMS || depth > MAX_DEPTH {
             return Err(corrupt("made of more parts than its size can explain"));
@@ -67,13 +68,13 @@ impl Spent {
         }
         let parts = file.derived_from(item);
         match file.kind(item)? {
-            // libheif follows the references of every item, and a coded picture needs none.
+            // libheif follows the references of every item; a coded picture needs none.
             b"hvc1" if !parts.is_empty() => Err(corrupt("a coded picture that is made of others")),
             b"hvc1" => self.add_coded(file, item, limits),
             b"grid" | b"iovl" | b"iden" if parts.is_empty() => Err(corrupt("a picture made of nothing")),
             kind @ (b"grid" | b"iovl" | b"iden") => {
                 let size = file.size(item)?;
-                judge(size, limits)?;
+                check_size(size, limits)?;
                 if kind != b"iden" {
                     let data = file.data(item)?;
                     self.add_bytes(file, data.len())?;
@@ -91,9 +92,9 @@ impl Spent {
         }
     }
 
-    fn add_coded(&mut self, file: &File<'_>, item: Item, limits: &Limits) -> Result<(), DecodeError> {
+    fn add_coded(&mut self, file: &ItemTables<'_>, item: ItemId, limits: &Limits) -> Result<(), DecodeError> {
         let size = file.size(item)?;
-        judge(size, limits)?;
+        check_size(size, limits)?;
         self.coded += pixels(size);
         self.check(self.coded, CODED)?;
         let configuration = file.property(item, b"hvcC").ok_or_else(|| corrupt("no HEVC configuration"))?;
@@ -104,8 +105,8 @@ impl Spent {
         self.check(self.sliced, SLICED)
     }
 
-    /// Adds bytes of items, which are copied wherever the item is used.
-    fn add_bytes(&mut self, file: &File<'_>, more: usize) -> Result<(), DecodeError> {
+    /// Adds the bytes of an item, which are copied at each use.
+    fn add_bytes(&mut self, file: &ItemTables<'_>, more: usize) -> Result<(), DecodeError> {
         self.bytes += more;
         if self.bytes > file.len() * 2 + SMALL_BYTES {
             return Err(corrupt("made of more data than it has"));
@@ -113,21 +114,21 @@ impl Spent {
         Ok(())
     }
 
-    /// Whether `sum` is explained by `times` the pixels that are shown.
-    fn check(&self, sum: u64, times: u64) -> Result<(), DecodeError> {
-        if sum > self.shown * times + SMALL {
+    /// Checks that `sum` is at most `ratio` times the pixels shown.
+    fn check(&self, sum: u64, ratio: u64) -> Result<(), DecodeError> {
+        if sum > self.shown * ratio + SMALL {
             return Err(corrupt("made of more pixels than its size can explain"));
         }
         Ok(())
     }
 }
 
-/// The canvas that the data of a grid or of an overlay (ISO/IEC 23008-12, 6.6.2) describe.
+/// The canvas size in the data of a grid or overlay (ISO/IEC 23008-12, 6.6.2).
 fn canvas(kind: &[u8; 4], data: &[u8]) -> Result<Size, DecodeError> {
-    // Behind version and flags: the numbers of rows and columns, or a colour of four channels.
+    // After version and flags: the numbers of rows and columns, or a colour of four channels.
     let at = if kind == b"grid" { 4 } else { 10 };
     let long = u8_at(data, 1)? & 1 != 0;
-    let (width, at) = wide(data, at, long)?;
-    let (height, _) = wide(data, at, long)?;
+    let (width, at) = u16_or_u32(data, at, long)?;
+    let (height, _) = u16_or_u32(data, at, long)?;
     Ok(Size::new(width, height))
 }

@@ -1,11 +1,11 @@
-//! What an HEVC stream makes a decoder do: sizes in its sequence parameter sets (ITU-T H.265, 7.3.2.2), and how many
-//! pictures and slices it holds (7.3.1.2, 7.3.6.1).
+//! Checks an HEVC stream before decoding: sizes in its sequence parameter sets (ITU-T H.265, 7.3.2.2), number of
+//! pictures and slices (7.3.1.2, 7.3.6.1).
 
-use crate::codec::bytes::{slice, truncated, u8_at, u16_be};
-use crate::codec::{DecodeError, corrupt};
+use crate::codec::byte_reader::{slice, truncated, u8_at, u16_be};
+use crate::codec::error::{DecodeError, corrupt};
 use crate::image::Size;
 
-/// NAL unit types: slices are below 32, those of pictures that begin a sequence (IRAP) from 16 to 21.
+/// NAL unit types: slices are below 32, those of intra random access pictures (IRAP) from 16 to 21.
 const IRAP: std::ops::RangeInclusive<u8> = 16..=21;
 const FIRST_OTHER: u8 = 32;
 /// Video, sequence and picture parameter sets.
@@ -13,15 +13,15 @@ const PARAMETER_SETS: std::ops::RangeInclusive<u8> = 32..=34;
 /// NAL unit type of a sequence parameter set.
 const SPS: u8 = 33;
 /// The coded size is the shown one rounded up to coding blocks (at most 64), before cropping.
-const SLACK: u32 = 64;
-/// Units of one item. A slice for each row of the smallest coding blocks of 4096 pixels would be 512.
+const MAX_PADDING: u32 = 64;
+/// NAL units of one item. One slice per row of the smallest coding blocks of 4096 pixels would be 512.
 const MAX_UNITS: usize = 2048;
-/// libde265 builds tables of the picture's size for every picture parameter set. Encoders write one of each kind.
+/// libde265 builds tables of the picture's size for every picture parameter set. Encoders write one of each type.
 const MAX_PARAMETER_SETS: usize = 64;
 
-/// Checks every unit of an `hvcC` body and of `stream` (units behind their lengths): no sequence parameter set may
-/// describe a picture larger than `size`, there has to be one picture, intra-coded, and the units have to end where the
-/// stream does. Returns the number of its slices.
+/// Checks every unit of an `hvcC` body and of the length-prefixed `stream`: no sequence parameter set may describe a
+/// picture larger than `size`, there must be exactly one picture, intra-coded, and the units must end with the stream.
+/// Returns the number of slices.
 pub(super) fn check(configuration: &[u8], stream: &[u8], size: Size) -> Result<u64, DecodeError> {
     // libheif reads lengths of four bytes, whatever the configuration says.
     if u8_at(configuration, 21)? & 3 != 3 {
@@ -48,7 +48,7 @@ pub(super) fn check(configuration: &[u8], stream: &[u8], size: Size) -> Result<u
     if units.pictures == 1 { Ok(units.slices) } else { Err(corrupt("an item without a picture")) }
 }
 
-/// What was found so far.
+/// Counts of the units seen.
 #[derive(Default)]
 struct Units {
     count: usize,
@@ -65,12 +65,12 @@ impl Units {
         }
         let [first, second, rest @ ..] = unit else { return Ok(()) };
         let (kind, layer) = (first >> 1 & 63, (first & 1) << 5 | second >> 3);
-        // Units of enhancement layers are skipped by libde265 (and have parameter sets of another form).
+        // libde265 skips units of enhancement layers (whose parameter sets have another syntax).
         if layer > 0 {
             return Ok(());
         }
         if kind < FIRST_OTHER {
-            // Other pictures refer to further ones, which the decoder would have to generate.
+            // Other pictures reference further ones, which the decoder would have to generate.
             if !IRAP.contains(&kind) {
                 return Err(corrupt("a picture that is not coded by itself"));
             }
@@ -89,7 +89,9 @@ impl Units {
         }
         if kind == SPS {
             let coded = coded_size(unit).ok_or_else(truncated)?;
-            if coded.width > size.width.saturating_add(SLACK) || coded.height > size.height.saturating_add(SLACK) {
+            if coded.width > size.width.saturating_add(MAX_PADDING)
+                || coded.height > size.height.saturating_add(MAX_PADDING)
+            {
                 return Err(corrupt(format_args!("a stream of {coded} where {size} was promised")));
             }
         }
@@ -98,7 +100,7 @@ impl Units {
 }
 
 fn coded_size(unit: &[u8]) -> Option<Size> {
-    let mut bits = Bits::new(unit.get(2..)?);
+    let mut bits = BitReader::new(unit.get(2..)?);
     bits.skip(4)?;
     let sub_layers = bits.take(3)?;
     bits.skip(1)?;
@@ -111,23 +113,23 @@ fn coded_size(unit: &[u8]) -> Option<Size> {
     for (profile, level) in present {
         bits.skip(if profile { 88 } else { 0 } + if level { 8 } else { 0 })?;
     }
-    bits.exp_golomb()?; // its number
+    bits.exp_golomb()?; // its id
     if bits.exp_golomb()? == 3 {
         bits.skip(1)?; // separate colour planes
     }
     Some(Size::new(bits.exp_golomb()?, bits.exp_golomb()?))
 }
 
-/// The bits of a unit's payload, without the bytes put in to keep start codes out (00 00 **03**).
-struct Bits {
+/// A bit reader over a unit's payload without its emulation prevention bytes (00 00 **03**).
+struct BitReader {
     payload: Vec<u8>,
     at: usize,
 }
 
-/// The size stands within the first hundred bytes of a set; profiles of seven sub-layers included.
+/// The size is within the first hundred bytes of a set, including profiles of seven sub-layers.
 const LOOKED_AT: usize = 256;
 
-impl Bits {
+impl BitReader {
     fn new(escaped: &[u8]) -> Self {
         let mut zeros = 0;
         let mut payload = Vec::new();
@@ -169,7 +171,7 @@ impl Bits {
 mod tests {
     use super::*;
 
-    /// A set of one layer that says `width`×`height`.
+    /// A parameter set of one layer with size `width`×`height`.
     fn set(width: u32, height: u32) -> Vec<u8> {
         let mut bits = vec![0_u8; 8 + 96];
         let mut golomb = |value: u32| {
@@ -194,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn the_size_is_read_behind_escaped_zeros() {
+    fn the_size_is_read_after_emulation_prevention_bytes() {
         for (width, height) in [(1, 1), (640, 480), (4096, 2160), (65_535, 1)] {
             assert_eq!(coded_size(&set(width, height)), Some(Size::new(width, height)));
         }
@@ -224,7 +226,7 @@ mod tests {
     const NEXT: &[u8] = &[19 << 1, 1, 0x40];
 
     #[test]
-    fn a_stream_larger_than_its_container_says_is_refused() {
+    fn a_stream_larger_than_its_container_declares_is_refused() {
         let unit = set(16_384, 16_384);
         let (none, large) = (configuration(&[]), stream(&[&unit, FIRST]));
         assert!(check(&none, &large, SMALL).is_err());
@@ -235,14 +237,14 @@ mod tests {
     }
 
     #[test]
-    fn lengths_that_libheif_reads_otherwise_are_refused() {
+    fn length_fields_that_libheif_reads_differently_are_refused() {
         let mut short = configuration(&[]);
         short[21] = 0;
         assert!(check(&short, &stream(&[FIRST]), SMALL).is_err());
     }
 
     #[test]
-    fn an_item_is_one_picture_that_is_coded_by_itself() {
+    fn an_item_is_exactly_one_intra_coded_picture() {
         let none = configuration(&[]);
         assert_eq!(check(&none, &stream(&[FIRST, NEXT, NEXT]), SMALL).ok(), Some(3));
         assert!(check(&none, &stream(&[FIRST, FIRST]), SMALL).is_err());

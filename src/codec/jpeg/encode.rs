@@ -1,12 +1,12 @@
-//! JPEG files, through jpeg-encoder.
+//! Encodes JPEG with jpeg-encoder.
 
 use crate::image::{Quality, Size};
 use jpeg_encoder::{ColorType, Encoder, SamplingFactor};
 
-/// From here on chroma keeps its full resolution.
+/// From this quality chroma is not subsampled.
 const FULL_CHROMA_FROM: u8 = 90;
 
-/// Writes packed RGBA (alpha ignored) or grey samples.
+/// Encodes packed RGBA (alpha ignored) or grey samples.
 pub(in crate::codec) fn encode(samples: &[u8], size: Size, grey: bool, quality: Quality) -> Result<Vec<u8>, String> {
     let side = |side: u32| u16::try_from(side).map_err(|_| format!("{size} is more than JPEG's 65535 pixels a side"));
     let (width, height) = (side(size.width)?, side(size.height)?);

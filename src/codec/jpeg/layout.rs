@@ -1,28 +1,31 @@
-//! The marker structure of a JPEG file (ITU-T T.81, annex B), walked from SOI to EOI.
+//! Walks the markers of a JPEG file (ITU-T T.81, annex B) from SOI to EOI; finds size, EXIF, ICC profile and scans.
 //!
-//! The walk judges what a decoder would only find out while it works: a file without an end is truncated, one with
-//! hundreds of scans is a bomb, one without a scan holds no picture. It also picks the segments that a decoder needs,
-//! so that thumbnails, gain maps, XMP and whatever follows the picture never reach it.
+//! The walk refuses before decoding: a file without an end (truncated), with hundreds of scans (a bomb), without a scan
+//! (no picture). It also selects the segments that the decoder needs, so that thumbnails, gain maps, XMP and trailing
+//! data never reach it.
 
-use crate::codec::bytes::{slice, truncated, u8_at, u16_be};
+use crate::codec::byte_reader::{slice, truncated, u8_at, u16_be};
+use crate::codec::error::{DecodeError, corrupt};
+use crate::codec::exif;
 use crate::codec::icc::MAX_PROFILE_BYTES;
-use crate::codec::{DecodeError, Limits, Orientation, corrupt, exif, judge};
+use crate::codec::limits::{Limits, check_size};
+use crate::codec::orientation::Orientation;
 use crate::image::Size;
 use memchr::memchr;
 use std::ops::Range;
 
-/// Progressive encoders write about ten scans; each costs a pass over the whole picture however few bytes it has.
+/// Progressive encoders write about ten scans; each costs a pass over the picture, however few bytes it has.
 pub(super) const MAX_SCANS: usize = 100;
-/// Quantisation and Huffman segments; a dozen for each scan is more than any encoder writes.
+/// Quantisation and Huffman segments; no encoder writes a dozen per scan.
 const MAX_TABLES: usize = 1200;
-/// More than the decoder reads ahead, so that it meets the end of the stream only when data are missing.
+/// More than the decoder reads ahead, so that it reaches the end of the stream only when data are missing.
 const PADDING: [u8; 16] = [0; 16];
 /// SOS.
 const SCAN: u8 = 0xda;
 /// APP14.
 const ADOBE: u8 = 0xee;
 
-/// Where things are in a JPEG file.
+/// Positions of the parts of a JPEG file.
 #[derive(Debug)]
 pub(in crate::codec) struct Layout {
     /// Stored size.
@@ -30,9 +33,9 @@ pub(in crate::codec) struct Layout {
     /// Colour components: 1, 3 or 4.
     pub(super) components: u8,
     exif: Option<Range<usize>>,
-    /// Number, count and place of the parts of the profile.
+    /// Index, count and position of the profile's chunks.
     profile: Vec<(u8, u8, Range<usize>)>,
-    /// What the decoder needs, SOI and EOI aside.
+    /// The segments that the decoder needs, except SOI and EOI.
     essential: Vec<Range<usize>>,
     one_sequential_scan: bool,
 }
@@ -45,7 +48,7 @@ impl Layout {
         loop {
             let marker;
             (marker, at) = next_marker(bytes, at)?;
-            // `at` is now behind the marker, where its length is; stand-alone markers have none.
+            // `at` is now at the segment's length, which stand-alone markers do not have.
             match marker {
                 0x01 | 0xd0..=0xd7 => continue,
                 0xd8 => return Err(corrupt("a second start of image")),
@@ -58,7 +61,7 @@ impl Layout {
             if marker == SCAN {
                 end = entropy_end(bytes, end)?;
             }
-            walk.segment(marker, at - 2..end, at + 2, body, limits)?;
+            walk.add_segment(marker, at - 2..end, at + 2, body, limits)?;
             at = end;
         }
         walk.finish()
@@ -69,12 +72,12 @@ impl Layout {
         self.orientation(bytes).upright(self.size)
     }
 
-    /// How the picture is stored.
+    /// The stored orientation.
     pub(super) fn orientation(&self, bytes: &[u8]) -> Orientation {
         self.exif.clone().map_or(Orientation::Upright, |place| exif::orientation(&bytes[place]))
     }
 
-    /// The parts of the colour profile, put together; `None` when one is missing or there are too many bytes.
+    /// The reassembled colour profile; `None` when a chunk is missing or it is too large.
     pub(super) fn profile(&self, bytes: &[u8]) -> Option<Vec<u8>> {
         let count = usize::from(self.profile.first()?.1);
         let len: usize = self.profile.iter().map(|(.., place)| place.len()).sum();
@@ -90,16 +93,16 @@ impl Layout {
         complete.then(|| parts.iter().flat_map(|(.., place)| &bytes[place.clone()]).copied().collect())
     }
 
-    /// The same picture without anything that its pixels do not need.
+    /// The file with only the segments that the pixels need.
     ///
-    /// A sequential picture of one scan gets no end of image: behind that marker zune fills in zeros for whatever is
-    /// missing, while the plain end of the bytes is an error in its strict mode.
+    /// A sequential picture of one scan gets no EOI: after that marker zune-jpeg fills missing data with zeros, while the
+    /// end of the bytes is an error in strict mode.
     pub(super) fn reduced(&self, bytes: &[u8]) -> Vec<u8> {
         let mut out = Vec::new();
         out.reserve_exact(2 + PADDING.len() + self.essential.iter().map(Range::len).sum::<usize>());
         out.extend(b"\xff\xd8");
         for place in &self.essential {
-            // Adobe's marker says nothing about grey, but one behind the frame header would make zune expect colour.
+            // Adobe's marker is meaningless for grey, but after the frame header it makes zune-jpeg expect colour.
             if !(self.components == 1 && bytes[place.start + 1] == ADOBE) {
                 out.extend(&bytes[place.clone()]);
             }
@@ -118,15 +121,15 @@ struct Frame {
     size: Size,
     components: u8,
     progressive: bool,
-    /// Units of the largest coding block; a scan has at least one of every component that it names in each.
+    /// Number of MCUs; a scan has at least one block of each of its components per MCU.
     units: usize,
 }
 
-/// What the walk has seen so far.
+/// State of the walk.
 #[derive(Default)]
 struct Walk {
     frame: Option<Frame>,
-    /// Components that a scan has named.
+    /// Components that have a scan.
     scanned: Vec<u8>,
     scans: usize,
     tables: usize,
@@ -136,8 +139,8 @@ struct Walk {
 }
 
 impl Walk {
-    /// Takes in one segment; `whole` is its place with marker and, for a scan, data. `body` starts at `start`.
-    fn segment(
+    /// Adds a segment; `whole` is its range with marker and, for a scan, data. `body` starts at `start`.
+    fn add_segment(
         &mut self,
         marker: u8,
         whole: Range<usize>,
@@ -166,10 +169,10 @@ impl Walk {
             }
             0xf7 => return Err(DecodeError::Unsupported { found: Some("JPEG-LS") }),
             SCAN => {
-                self.scan(body, whole.end - start - body.len())?;
+                self.add_scan(body, whole.end - start - body.len())?;
                 true
             }
-            // APP0 of a motion JPEG frame tells the decoder to use the standard tables.
+            // APP0 of a motion JPEG frame selects the standard tables.
             0xe0 => body.starts_with(b"AVI1\0"),
             0xe1 => {
                 if body.starts_with(b"Exif\0\0") && self.exif.is_none() {
@@ -194,8 +197,8 @@ impl Walk {
         Ok(())
     }
 
-    /// Takes in a scan of `data_bytes`.
-    fn scan(&mut self, body: &[u8], data_bytes: usize) -> Result<(), DecodeError> {
+    /// Adds a scan of `data_bytes`.
+    fn add_scan(&mut self, body: &[u8], data_bytes: usize) -> Result<(), DecodeError> {
         let frame = self.frame.as_ref().ok_or_else(|| corrupt("a scan before its frame"))?;
         self.scans += 1;
         if self.scans > MAX_SCANS {
@@ -204,7 +207,7 @@ impl Walk {
         let count = usize::from(u8_at(body, 0)?);
         let named = slice(body, 1, count * 2)?;
         self.scanned.extend(named.iter().step_by(2));
-        // A scan that begins with the mean of each block spends at least one bit on each.
+        // A scan with DC coefficients spends at least one bit on each block.
         if u8_at(body, 1 + count * 2)? == 0 && data_bytes * 8 < frame.units {
             return Err(truncated());
         }
@@ -229,7 +232,7 @@ impl Frame {
         let precision = u8_at(body, 0)?;
         let size = Size::new(u16_be(body, 3)?.into(), u16_be(body, 1)?.into());
         let components = u8_at(body, 5)?;
-        judge(size, limits)?;
+        check_size(size, limits)?;
         if precision != 8 {
             return Err(DecodeError::Unsupported { found: Some("a JPEG of more than eight bits") });
         }
@@ -246,8 +249,7 @@ impl Frame {
     }
 }
 
-/// The next marker from `at` on and the place behind it. Bytes before it and fill bytes are passed over, as every
-/// decoder does.
+/// The next marker from `at` and the position after it. Bytes before it and fill bytes are skipped, as in every decoder.
 fn next_marker(bytes: &[u8], mut at: usize) -> Result<(u8, usize), DecodeError> {
     loop {
         at += memchr(0xff, bytes.get(at..).ok_or_else(truncated)?).ok_or_else(truncated)? + 1;
@@ -259,7 +261,7 @@ fn next_marker(bytes: &[u8], mut at: usize) -> Result<(u8, usize), DecodeError> 
     }
 }
 
-/// Where the entropy-coded data from `at` ends: before the first marker that is no restart.
+/// The end of the entropy-coded data from `at`: the first marker other than a restart.
 fn entropy_end(bytes: &[u8], mut at: usize) -> Result<usize, DecodeError> {
     loop {
         let (marker, behind) = next_marker(bytes, at)?;

@@ -1,4 +1,4 @@
-//! JPEG: structure, decoder, encoder.
+//! JPEG: marker layout, decoder, encoder.
 
 mod decode;
 mod encode;

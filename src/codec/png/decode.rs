@@ -1,24 +1,25 @@
-//! PNG pixels, through the png crate, row by row into the frame.
+//! Decodes PNG with the png crate, row by row into the frame.
 //!
-//! All depths and colour types end as RGBA8; 16 bits are rounded to the nearest 8-bit value, not cut. Of an animation
-//! the default picture is taken (the IDAT data), as by every viewer that does not animate. Data behind the last row
-//! are not inflated, and text and profile chunks never are here, so a bomb in one of them costs nothing.
+//! All depths and colour types become RGBA8; 16 bits are rounded to the nearest 8-bit value, not truncated. An animation
+//! yields its default image (IDAT), as in viewers without animation. Data after the last row, text and profile chunks are
+//! not inflated here, so a decompression bomb in them costs nothing.
 
 use super::layout::Layout;
+use crate::codec::error::{DecodeError, catch_panic, corrupt};
 use crate::codec::icc::{self, Samples};
-use crate::codec::{DecodeError, corrupt, guarded, limits_of};
+use crate::codec::limits::limits_of;
 use crate::image::{BufferPool, Frame, Size};
 use png::{BitDepth, ColorType, Decoder, InterlaceInfo, Reader, Transformations};
 use std::io::Cursor;
 
-/// What the png crate may allocate: rows, and one chunk that is at most the file.
+/// Allocation limit of the png crate: rows, and one chunk of at most the file's size.
 const MAX_DECODER_BYTES: usize = 64 << 20;
 
-/// Decodes a file that was probed as `probed` (upright).
+/// Decodes a file whose upright size was probed as `probed`.
 pub(in crate::codec) fn decode(bytes: &[u8], probed: Size, pool: &BufferPool) -> Result<Frame, DecodeError> {
     let layout = Layout::read(bytes, &limits_of(probed))?;
     let mut pixels = pool.take(layout.size.area() * 4);
-    guarded("PNG", || rows(bytes, &layout, &mut pixels))?;
+    catch_panic("PNG", || rows(bytes, &layout, &mut pixels))?;
     let samples = if layout.grey { Samples::Grey } else { Samples::Rgb };
     icc::to_srgb(&mut pixels, samples, layout.profile(bytes).as_deref());
     Ok(layout.orientation(bytes).apply(Frame::new(layout.size, pixels), pool))
@@ -28,7 +29,7 @@ fn rows(bytes: &[u8], layout: &Layout, pixels: &mut [u8]) -> Result<(), DecodeEr
     let mut decoder = Decoder::new_with_limits(Cursor::new(bytes), png::Limits { bytes: MAX_DECODER_BYTES });
     decoder.set_ignore_text_chunk(true);
     decoder.set_ignore_iccp_chunk(true);
-    // Palette and bits below eight to bytes, tRNS to alpha, alpha for everyone: two or four channels remain.
+    // Expands palettes and depths below eight bits, tRNS to alpha, and adds alpha: two or four channels remain.
     decoder.set_transformations(Transformations::EXPAND | Transformations::ALPHA);
     let mut reader = decoder.read_info().map_err(corrupt)?;
     if (reader.info().width, reader.info().height) != (layout.size.width, layout.size.height) {
@@ -63,7 +64,7 @@ fn rows(bytes: &[u8], layout: &Layout, pixels: &mut [u8]) -> Result<(), DecodeEr
             }
         }
     }
-    // Passes over what is left of the data without inflating it, and holds the last chunk against its checksum.
+    // Skips the remaining data without inflating it, and verifies the last chunk's checksum.
     reader.read_row(&mut []).map_err(corrupt).map(|_| ())
 }
 
@@ -74,10 +75,10 @@ fn next_row(reader: &mut Reader<Cursor<&[u8]>>, row: &mut [u8]) -> Result<(), De
     }
 }
 
-/// A row of the decoder's samples to RGBA8.
-type Convert = fn(&[u8], &mut [u8]);
+/// Converts a row of the decoder's samples to RGBA8.
+type ConvertRow = fn(&[u8], &mut [u8]);
 
-fn converter(channels: (ColorType, BitDepth)) -> Result<Convert, DecodeError> {
+fn converter(channels: (ColorType, BitDepth)) -> Result<ConvertRow, DecodeError> {
     Ok(match channels {
         (ColorType::Rgba, BitDepth::Eight) => |from, to| to.copy_from_slice(from),
         (ColorType::GrayscaleAlpha, BitDepth::Eight) => |from, to| {
@@ -87,13 +88,13 @@ fn converter(channels: (ColorType, BitDepth)) -> Result<Convert, DecodeError> {
         },
         (ColorType::Rgba, BitDepth::Sixteen) => |from, to| {
             for (&sample, byte) in from.as_chunks::<2>().0.iter().zip(to) {
-                *byte = eight_bits(sample);
+                *byte = to_8_bits(sample);
             }
         },
         (ColorType::GrayscaleAlpha, BitDepth::Sixteen) => |from, to| {
             for (&[g1, g2, a1, a2], pixel) in from.as_chunks::<4>().0.iter().zip(to.as_chunks_mut::<4>().0) {
-                let grey = eight_bits([g1, g2]);
-                *pixel = [grey, grey, grey, eight_bits([a1, a2])];
+                let grey = to_8_bits([g1, g2]);
+                *pixel = [grey, grey, grey, to_8_bits([a1, a2])];
             }
         },
         (color, depth) => return Err(corrupt(format_args!("an unknown pixel layout, {color:?} of {depth:?} bits"))),
@@ -101,7 +102,7 @@ fn converter(channels: (ColorType, BitDepth)) -> Result<Convert, DecodeError> {
 }
 
 /// The nearest 8-bit value of a big-endian 16-bit sample.
-fn eight_bits(sample: [u8; 2]) -> u8 {
+fn to_8_bits(sample: [u8; 2]) -> u8 {
     ((u32::from(u16::from_be_bytes(sample)) * 255 + 32_767) / 65_535) as u8
 }
 
@@ -113,7 +114,7 @@ mod tests {
     fn sixteen_bits_are_rounded_to_the_nearest_eight() {
         for value in 0..=u16::MAX {
             let right = (f64::from(value) / 257.0).round();
-            assert_eq!(f64::from(eight_bits(value.to_be_bytes())), right, "{value}");
+            assert_eq!(f64::from(to_8_bits(value.to_be_bytes())), right, "{value}");
         }
     }
 }

@@ -1,10 +1,10 @@
-//! PNG files, through the png crate.
+//! Encodes PNG with the png crate.
 
-use crate::codec::PngEffort;
+use crate::codec::encode_options::PngEffort;
 use crate::image::Size;
 use png::{BitDepth, ColorType, Compression, Encoder, Filter};
 
-/// How the samples are packed.
+/// The packed sample format.
 #[derive(Clone, Copy, Debug)]
 pub(in crate::codec) enum Packing {
     Grey,
@@ -12,26 +12,26 @@ pub(in crate::codec) enum Packing {
     Rgba,
 }
 
-/// Writes eight-bit samples, without metadata: a PNG without any is sRGB.
+/// Encodes 8-bit samples without metadata: such a PNG is sRGB.
 pub(in crate::codec) fn encode(
     samples: &[u8],
     size: Size,
     packing: Packing,
     effort: PngEffort,
 ) -> Result<Vec<u8>, png::EncodingError> {
-    let quick = compressed(samples, size, packing, Compression::Fast)?;
+    let fast = compress(samples, size, packing, Compression::Fast)?;
     match effort {
-        PngEffort::Fast => Ok(quick),
-        // On noise the quick coder, which is made for filtered rows, beats a search for repetitions that are not
-        // there (by 2 to 5 % on two of three photo cutouts), at a tenth of its time.
+        PngEffort::Fast => Ok(fast),
+        // On noise the fast compressor, which is made for filtered rows, beats the match search (by 2 to 5 % on two of
+        // three photo cutouts), in a tenth of its time.
         PngEffort::Small => {
-            let searched = compressed(samples, size, packing, Compression::Balanced)?;
-            Ok(if searched.len() < quick.len() { searched } else { quick })
+            let balanced = compress(samples, size, packing, Compression::Balanced)?;
+            Ok(if balanced.len() < fast.len() { balanced } else { fast })
         }
     }
 }
 
-fn compressed(
+fn compress(
     samples: &[u8],
     size: Size,
     packing: Packing,

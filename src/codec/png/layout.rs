@@ -1,15 +1,18 @@
-//! The chunk structure of a PNG file, walked from IHDR to IEND.
+//! Walks the chunks of a PNG file from IHDR to IEND; finds size, EXIF and ICC profile.
 
-use crate::codec::bytes::{slice, truncated, u8_at, u32_be};
+use crate::codec::byte_reader::{slice, truncated, u8_at, u32_be};
+use crate::codec::error::{DecodeError, corrupt};
+use crate::codec::exif;
 use crate::codec::icc::MAX_PROFILE_BYTES;
-use crate::codec::{DecodeError, Limits, Orientation, corrupt, exif, judge};
+use crate::codec::limits::{Limits, check_size};
+use crate::codec::orientation::Orientation;
 use crate::image::Size;
 use std::ops::Range;
 
-/// Length, type and checksum around a chunk's data.
-const FRAME_BYTES: usize = 12;
+/// Length, type and checksum of a chunk.
+const CHUNK_OVERHEAD: usize = 12;
 
-/// Where things are in a PNG file.
+/// Positions of the parts of a PNG file.
 #[derive(Debug)]
 pub(in crate::codec) struct Layout {
     /// Stored size.
@@ -28,10 +31,10 @@ impl Layout {
             return Err(corrupt("it does not begin with IHDR"));
         }
         let size = Size::new(u32_be(bytes, 16)?, u32_be(bytes, 20)?);
-        judge(size, limits)?;
+        check_size(size, limits)?;
         let colour_type = u8_at(bytes, 25)?;
         let mut layout = Self { size, grey: colour_type & 2 == 0, exif: None, profile: None };
-        let (mut at, mut data) = (8 + FRAME_BYTES + 13, false);
+        let (mut at, mut data) = (8 + CHUNK_OVERHEAD + 13, false);
         loop {
             let len = usize::try_from(u32_be(bytes, at)?).map_err(|_| truncated())?;
             let name = slice(bytes, at + 4, 4)?;
@@ -55,12 +58,12 @@ impl Layout {
         self.orientation(bytes).upright(self.size)
     }
 
-    /// How the picture is stored.
+    /// The stored orientation.
     pub(super) fn orientation(&self, bytes: &[u8]) -> Orientation {
         self.exif.clone().map_or(Orientation::Upright, |place| exif::orientation(&bytes[place]))
     }
 
-    /// The inflated colour profile; `None` when it is broken or inflates to more than is accepted.
+    /// The inflated colour profile; `None` when it is malformed or larger than [`MAX_PROFILE_BYTES`].
     pub(super) fn profile(&self, bytes: &[u8]) -> Option<Vec<u8>> {
         let chunk = &bytes[self.profile.clone()?];
         // A name, a zero, the compression method 0, a zlib stream.

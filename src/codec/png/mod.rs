@@ -1,4 +1,4 @@
-//! PNG: structure, decoder, encoder.
+//! PNG: chunk layout, decoder, encoder.
 
 mod decode;
 mod encode;

@@ -1,20 +1,22 @@
-//! WebP pixels, through image-webp (safe Rust). An animation gives its first frame on a transparent canvas.
+//! Decodes WebP with image-webp (safe Rust). An animation yields its first frame on a transparent canvas.
 
 use super::layout::Layout;
+use crate::codec::error::{DecodeError, catch_panic, corrupt};
 use crate::codec::icc::{self, Samples};
-use crate::codec::{DecodeError, corrupt, guarded, limits_of, pack};
+use crate::codec::limits::limits_of;
+use crate::codec::pixel_format;
 use crate::image::{BufferPool, Frame, Size};
 use image_webp::WebPDecoder;
 use std::io::Cursor;
 
-/// What image-webp may allocate for metadata, of which it is asked for none.
+/// Allocation limit of image-webp for metadata, none of which is read.
 const MAX_METADATA_BYTES: usize = 1 << 20;
 
-/// Decodes a file that was probed as `probed` (upright).
+/// Decodes a file whose upright size was probed as `probed`.
 pub(in crate::codec) fn decode(bytes: &[u8], probed: Size, pool: &BufferPool) -> Result<Frame, DecodeError> {
     let layout = Layout::read(bytes, &limits_of(probed))?;
     let mut pixels = pool.take(layout.size.area() * 4);
-    guarded("WebP", || samples(bytes, layout.size, &mut pixels))?;
+    catch_panic("WebP", || samples(bytes, layout.size, &mut pixels))?;
     icc::to_srgb(&mut pixels, Samples::Rgb, layout.profile(bytes));
     Ok(layout.orientation(bytes).apply(Frame::new(layout.size, pixels), pool))
 }
@@ -29,7 +31,7 @@ fn samples(bytes: &[u8], size: Size, pixels: &mut [u8]) -> Result<(), DecodeErro
         decoder.read_image(pixels).map_err(corrupt)
     } else {
         decoder.read_image(&mut pixels[..size.area() * 3]).map_err(corrupt)?;
-        pack::rgb_to_rgba(pixels);
+        pixel_format::rgb_to_rgba(pixels);
         Ok(())
     }
 }

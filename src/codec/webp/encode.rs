@@ -1,28 +1,27 @@
-//! WebP files: lossy through libwebp, lossless through image-webp, which is five times quicker than libwebp at the
-//! same size.
+//! Encodes WebP: lossy with libwebp, lossless with image-webp, which is five times faster than libwebp at the same size.
 
 use crate::image::{Buffer, Quality, Size};
 use image_webp::{ColorType, WebPEncoder};
 use libwebp_sys as ffi;
 use std::ffi::{c_int, c_void};
 
-/// The longest side that the format can hold.
+/// The longest side of the format.
 pub(in crate::codec) const MAX_SIDE: u32 = 16_383;
 
 /// libwebp's effort, 0 to 6. On a 4096×4096 cutout at quality 92: 0 took 0.8 s for 2.16 MB, 2 took 1.5 s for
 /// 1.85 MB, 4 took 2.3 s for 1.90 MB.
 const METHOD: c_int = 2;
 
-/// Writes packed samples so that every one of them comes back.
+/// Encodes packed samples losslessly.
 pub(in crate::codec) fn encode_lossless(samples: &[u8], size: Size, color: ColorType) -> Result<Vec<u8>, String> {
     let mut out = Vec::new();
     WebPEncoder::new(&mut out).encode(samples, size.width, size.height, color).map_err(|error| error.to_string())?;
     Ok(out)
 }
 
-/// Writes packed RGBA at `quality`; alpha is kept exactly. Frees the pixels as soon as libwebp has its own copy.
+/// Encodes packed RGBA at `quality`; alpha is lossless. Frees the pixels as soon as libwebp has its own copy.
 pub(in crate::codec) fn encode_lossy(pixels: Buffer, size: Size, quality: Quality) -> Result<Vec<u8>, String> {
-    let mut config = ffi::WebPConfig::new().map_err(|()| "libwebp has another version")?;
+    let mut config = ffi::WebPConfig::new().map_err(|()| "libwebp has a different version")?;
     config.quality = f32::from(quality.get());
     config.method = METHOD;
     let mut picture = Picture::new(&pixels, size)?;
@@ -34,11 +33,11 @@ pub(in crate::codec) fn encode_lossy(pixels: Buffer, size: Size, quality: Qualit
 struct Picture(ffi::WebPPicture);
 
 impl Picture {
-    /// Takes over packed RGBA, as libwebp's own planes of luma, chroma and alpha.
+    /// Converts packed RGBA to libwebp's planes of luma, chroma and alpha.
     fn new(pixels: &[u8], size: Size) -> Result<Self, String> {
         assert_eq!(pixels.len(), size.area() * 4, "packed RGBA");
         let side = |side: u32| c_int::try_from(side).map_err(|error| error.to_string());
-        let mut inner = ffi::WebPPicture::new().map_err(|()| "libwebp has another version")?;
+        let mut inner = ffi::WebPPicture::new().map_err(|()| "libwebp has a different version")?;
         inner.width = side(size.width)?;
         inner.height = side(size.height)?;
         let stride = inner.width.checked_mul(4).ok_or("rows too long")?;
@@ -68,7 +67,7 @@ impl Drop for Picture {
     }
 }
 
-/// libwebp's writer: appends to the `Vec<u8>` behind `custom_ptr`.
+/// libwebp's output callback: appends to the `Vec<u8>` in `custom_ptr`.
 unsafe extern "C" fn append(data: *const u8, len: usize, picture: *const ffi::WebPPicture) -> c_int {
     // SAFETY: libwebp calls this only inside `WebPEncode`, with the picture given there and `len` readable bytes;
     // `custom_ptr` is the vector set in `Picture::encode`.

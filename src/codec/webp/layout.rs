@@ -1,15 +1,17 @@
-//! The RIFF structure of a WebP file (RFC 9649).
+//! Walks the RIFF chunks of a WebP file (RFC 9649); finds size, EXIF and ICC profile.
 //!
-//! An extended file declares its size twice, and a frame of an animation a third time: on the canvas and in the picture data.
-//! Data of another size than declared are refused here, because the decoder would allocate for them first. So what was
-//! judged is what is decoded.
+//! An extended file declares its size twice, on the canvas and in the picture data, and an animation frame a third time.
+//! Contradicting sizes are refused here, because the decoder would allocate for them first.
 
-use crate::codec::bytes::{slice, truncated, u8_at, u16_le, u24_le, u32_le};
-use crate::codec::{DecodeError, Limits, Orientation, corrupt, exif, judge};
+use crate::codec::byte_reader::{slice, truncated, u8_at, u16_le, u24_le, u32_le};
+use crate::codec::error::{DecodeError, corrupt};
+use crate::codec::exif;
+use crate::codec::limits::{Limits, check_size};
+use crate::codec::orientation::Orientation;
 use crate::image::Size;
 use std::ops::Range;
 
-/// Where things are in a WebP file.
+/// Positions of the parts of a WebP file.
 #[derive(Debug)]
 pub(in crate::codec) struct Layout {
     /// Stored size.
@@ -30,7 +32,7 @@ impl Layout {
             }
             name => (data_size(name, bytes, 20)?, false),
         };
-        judge(size, limits)?;
+        check_size(size, limits)?;
         let declared = usize::try_from(u32_le(bytes, 4)?).map_err(|_| truncated())?.saturating_add(8);
         let mut layout = Self { size, exif: None, profile: None };
         let (mut at, mut data) = (12, false);
@@ -42,7 +44,7 @@ impl Layout {
             let place = at + 8..at + 8 + len;
             match name {
                 b"VP8 " | b"VP8L" if !is_animated => {
-                    same(size, data_size(name, bytes, place.start)?)?;
+                    check_equal(size, data_size(name, bytes, place.start)?)?;
                     data = true;
                 }
                 // Of an animation the first frame is decoded.
@@ -56,7 +58,7 @@ impl Layout {
             }
             at += 8 + len + len % 2;
         }
-        // A chunk behind the end of the file as it is declared does not count, though a decoder may read it.
+        // Chunks after the declared end of the file do not count, though a decoder may read them.
         if data { Ok(layout) } else { Err(truncated()) }
     }
 
@@ -65,7 +67,7 @@ impl Layout {
         self.orientation(bytes).upright(self.size)
     }
 
-    /// How the picture is stored.
+    /// The stored orientation.
     pub(super) fn orientation(&self, bytes: &[u8]) -> Orientation {
         self.exif.clone().map_or(Orientation::Upright, |place| exif::orientation(&bytes[place]))
     }
@@ -76,10 +78,10 @@ impl Layout {
     }
 }
 
-/// The flag of an extended file that is an animation.
+/// The animation flag of an extended file.
 const ANIMATION: u8 = 1 << 1;
 
-/// Checks that an animation's frame, whose chunk's data begin at `at`, lies on a `canvas` and holds what it declares.
+/// Checks that an animation frame, with chunk data at `at`, lies on the `canvas` and has its declared size.
 fn check_frame(canvas: Size, bytes: &[u8], at: usize) -> Result<(), DecodeError> {
     // Left and top in steps of two pixels, width and height less one, duration and flags: 16 bytes.
     let [left, top] = [u24_le(bytes, at)? * 2, u24_le(bytes, at + 3)? * 2];
@@ -89,25 +91,25 @@ fn check_frame(canvas: Size, bytes: &[u8], at: usize) -> Result<(), DecodeError>
     }
     let chunk = at + 16;
     let data = match slice(bytes, chunk, 4)? {
-        // Coverage of the frame's size comes before lossy data.
+        // Alpha precedes lossy data.
         b"ALPH" => {
             let len = usize::try_from(u32_le(bytes, chunk + 4)?).map_err(|_| truncated())?;
             let lossy = chunk.saturating_add(8).saturating_add(len).saturating_add(len % 2);
             match slice(bytes, lossy, 4)? {
                 b"VP8 " => lossy_size(bytes, lossy.saturating_add(8))?,
-                _ => return Err(corrupt("coverage without colours")),
+                _ => return Err(corrupt("alpha without colour")),
             }
         }
         name => data_size(name, bytes, chunk + 8)?,
     };
-    same(frame, data)
+    check_equal(frame, data)
 }
 
-fn same(declared: Size, stored: Size) -> Result<(), DecodeError> {
+fn check_equal(declared: Size, stored: Size) -> Result<(), DecodeError> {
     if declared == stored { Ok(()) } else { Err(corrupt(format!("{stored} pixels where it declares {declared}"))) }
 }
 
-/// The size of the picture data that begin at `at`, by the `name` of their chunk.
+/// The size of the picture data at `at` in a chunk `name`.
 fn data_size(name: &[u8], bytes: &[u8], at: usize) -> Result<Size, DecodeError> {
     match name {
         b"VP8 " => lossy_size(bytes, at),

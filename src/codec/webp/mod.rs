@@ -1,4 +1,4 @@
-//! WebP: structure, decoder, encoder.
+//! WebP: RIFF layout, decoder, encoder.
 
 mod decode;
 mod encode;

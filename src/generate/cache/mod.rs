@@ -12,7 +12,7 @@
 
 mod index;
 
-use crate::source::Objects;
+use crate::source::StorageLocation;
 use crate::telemetry::{metrics, with_causes};
 use bytes::Bytes;
 use futures_util::TryStreamExt;
@@ -73,7 +73,7 @@ impl CacheKey {
 /// A place with pictures in it.
 #[derive(Debug)]
 pub(super) struct Cache {
-    objects: Objects,
+    objects: StorageLocation,
     most_picture: usize,
     bound: u64,
     index: OnceCell<Mutex<Index>>,
@@ -81,7 +81,7 @@ pub(super) struct Cache {
 
 impl Cache {
     /// `bound` bytes in `objects`, no picture larger than `most_picture`.
-    pub(super) const fn new(objects: Objects, bound: u64, most_picture: usize) -> Self {
+    pub(super) const fn new(objects: StorageLocation, bound: u64, most_picture: usize) -> Self {
         Self { objects, most_picture, bound, index: OnceCell::const_new() }
     }
 
@@ -193,7 +193,7 @@ impl Cache {
     fn complain(&self, what: &'static str, error: &Failure) {
         metrics::backdrop_looked_up("failed");
         tracing::warn!(
-            place = self.objects.place(),
+            place = self.objects.address_prefix(),
             what,
             error = with_causes(&**error),
             "the cache of backdrops failed"
@@ -222,7 +222,7 @@ mod tests {
 
     fn cache(folder: &FilePath, bound: u64) -> Cache {
         let url = url::Url::from_directory_path(folder).expect("an absolute path");
-        Cache::new(Objects::open(url.as_str(), true).expect("a folder"), bound, 1000)
+        Cache::new(StorageLocation::open(url.as_str(), true).expect("a folder"), bound, 1000)
     }
 
     fn key(number: u32) -> CacheKey {

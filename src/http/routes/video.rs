@@ -210,7 +210,7 @@ async fn fetch(facade: &Facade, url: &SourceUrl) -> Result<Stored, ApiError> {
     let fetched = facade.app.fetcher.fetch_clip(url, clip::max_clip(), file.pieces()).await;
     // Why nobody took the rest is the file's to tell.
     let written = match fetched {
-        Ok(()) | Err(FetchError::NotTaken) => file.end().await?,
+        Ok(()) | Err(FetchError::ReceiverClosed) => file.end().await?,
         Err(error) => {
             metrics::fetch_failed(error.reason());
             return Err(ApiError::from(error).param(URL));

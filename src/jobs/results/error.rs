@@ -2,14 +2,14 @@
 
 use std::io;
 
-use crate::source::ObjectsError;
+use crate::source::StorageError;
 
 /// Why an operation on a result failed.
 #[derive(Debug, thiserror::Error)]
 pub enum ResultsError {
     /// `jobs.results` names no usable store.
     #[error("jobs.results: {0}")]
-    Place(#[from] ObjectsError),
+    Place(#[from] StorageError),
     /// A local file or folder, or the finished file itself.
     #[error("{what}")]
     Io {

@@ -21,7 +21,7 @@ use crate::jobs::Job;
 use crate::jobs::deps::{ResultStore, ResultStoreError};
 use crate::jobs::secret::DaemonSecret;
 use crate::recipe::VideoFormat;
-use crate::source::{Objects, ObjectsError};
+use crate::source::{StorageError, StorageLocation};
 use crate::store::{UnixSeconds, create_private_dir, make_private};
 use crate::telemetry::with_causes;
 
@@ -37,7 +37,7 @@ pub(super) enum Place {
     /// A local folder, and the signer of paths into it.
     Folder { folder: PathBuf, paths: PathSigner },
     /// An object store that signs URLs itself.
-    Store { objects: Objects, signer: Arc<dyn Signer> },
+    Store { objects: StorageLocation, signer: Arc<dyn Signer> },
 }
 
 /// The address of a result.
@@ -50,13 +50,13 @@ pub enum ResultUrl {
 }
 
 impl Place {
-    fn of(url: &str, secret: &DaemonSecret) -> Result<Self, ObjectsError> {
-        let objects = Objects::open(url, true)?;
+    fn of(url: &str, secret: &DaemonSecret) -> Result<Self, StorageError> {
+        let objects = StorageLocation::open(url, true)?;
         if let Some(signer) = objects.signer.clone() {
             return Ok(Self::Store { objects, signer });
         }
         let folder = Url::parse(url).ok().and_then(|url| url.to_file_path().ok());
-        let folder = folder.ok_or_else(|| ObjectsError::Folder { url: url.to_owned() })?;
+        let folder = folder.ok_or_else(|| StorageError::Folder { url: url.to_owned() })?;
         Ok(Self::Folder { folder, paths: PathSigner::new(secret) })
     }
 }

@@ -19,7 +19,7 @@ use super::service::{FOLDER, Place};
 use super::upload::PART_BYTES;
 use super::*;
 use crate::jobs::secret::DaemonSecret;
-use crate::source::Objects;
+use crate::source::StorageLocation;
 use crate::store::UnixSeconds;
 
 const NOW: UnixSeconds = UnixSeconds(1_796_000_000);
@@ -179,7 +179,7 @@ fn remote() -> (Arc<InMemory>, Results) {
         .build()
         .expect("a store");
     let signer: Arc<dyn Signer> = Arc::new(signer);
-    let objects = Objects {
+    let objects = StorageLocation {
         store: store.clone(),
         prefix: "made/here".into(),
         signer: Some(signer.clone()),

@@ -7,7 +7,7 @@ use object_store::{Attribute, Attributes, PutMultipartOptions, WriteMultipart};
 use super::error::ResultsError;
 use super::folder::PIECE_BYTES;
 use super::object_name::disposition;
-use crate::source::Objects;
+use crate::source::StorageLocation;
 
 /// Bytes of one part of an upload; a store takes ten thousand parts.
 pub(super) const PART_BYTES: usize = 8 << 20;
@@ -17,7 +17,7 @@ const CONCURRENT_PARTS: usize = 4;
 
 /// Uploads a file under its object name.
 pub(super) async fn upload(
-    objects: &Objects,
+    objects: &StorageLocation,
     object: &str,
     file: &Path,
     media_type: &'static str,

@@ -143,7 +143,7 @@ async fn without_a_daemon_a_command_works_on_the_store_itself() {
         run(path, &format!("keys set {id} --expires-in 30d --monthly-images 5 --scope remove,studio-shot --json"));
     assert_eq!((set.code, &set.json()["scopes"]), (0, &serde_json::json!(["remove", "studio-shot"])), "{}", set.stderr);
     let listed = run(path, "keys list").stdout;
-    assert!(listed.contains("5 images a month, for remove studio-shot"), "{listed}");
+    assert!(listed.contains("5 images per month, for remove studio-shot"), "{listed}");
     let set = run(path, &format!("keys set {id} --expires-at never --monthly-images none --scope all"));
     assert!(set.code == 0 && set.stdout.ends_with(": -\n"), "{} {}", set.stdout, set.stderr);
     for wrong in ["", "--scope fly", "--monthly-images few", "--expires-in soon", "--expires-in 1d --expires-at never"]

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use backdrop::source::Objects;
+use backdrop::source::StorageLocation;
 use rand::Rng;
 
 use crate::bulk::support::{bulk, ended, fill, rows, tree, url, without_times};
@@ -48,7 +48,7 @@ impl Folders {
         let (out, calm) = (tree(&self.path("out")), tree(&self.path("calm")));
         assert_eq!(out.keys().collect::<Vec<_>>(), calm.keys().collect::<Vec<_>>());
         assert!(out == calm, "the results differ");
-        let prefix = Objects::open(&url(&self.path("in")), false).unwrap().place();
+        let prefix = StorageLocation::open(&url(&self.path("in")), false).unwrap().address_prefix();
         let read = |name| without_times(rows(&self.path(name), &prefix));
         assert_eq!(read("report.jsonl"), read("calm.jsonl"));
         assert_eq!(fs::read_dir(self.folder.path()).unwrap().count(), 7, "something was left behind");
@@ -116,7 +116,7 @@ fn a_signal_drains_and_a_second_one_ends() {
         let told = String::from_utf8_lossy(&output.stderr).into_owned();
         assert!(told.contains("run the same command again"), "{told}");
         // Every result that is there is in the report, and the other way round.
-        let prefix = Objects::open(&url(&folders.path("in")), false).unwrap().place();
+        let prefix = StorageLocation::open(&url(&folders.path("in")), false).unwrap().address_prefix();
         let rows = rows(&report, &prefix);
         assert_eq!(tree(&folders.path("out")).into_keys().collect::<Vec<_>>(), rows.into_keys().collect::<Vec<_>>());
         assert!(length(&folders.path("report.csv")) > 0);

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::fs;
 
 use backdrop::codec::Limits;
-use backdrop::source::Objects;
+use backdrop::source::StorageLocation;
 use serde_json::{Value, json};
 
 use crate::bulk::support::{bulk, ended, fill, picture, rows, tree, url, without_times};
@@ -31,7 +31,10 @@ impl Place {
     }
 
     fn rows(&self) -> std::collections::BTreeMap<String, Value> {
-        rows(&self.path("report.jsonl"), &Objects::open(&url(&self.path("in")), false).unwrap().place())
+        rows(
+            &self.path("report.jsonl"),
+            &StorageLocation::open(&url(&self.path("in")), false).unwrap().address_prefix(),
+        )
     }
 
     fn outputs(&self) -> Vec<String> {
@@ -224,7 +227,7 @@ fn shards_share_the_work_and_their_reports_are_merged() {
     let merged = merged.unwrap();
     ended(&merged, 1);
     assert_eq!((&json(&merged)["done"], &json(&merged)["failed"]), (&json!(40), &json!(1)));
-    let prefix = Objects::open(&url(&place.path("in")), false).unwrap().place();
+    let prefix = StorageLocation::open(&url(&place.path("in")), false).unwrap().address_prefix();
     assert_eq!(without_times(place.rows()), without_times(rows(&place.path("alone.jsonl"), &prefix)));
     assert_eq!(fs::read_to_string(place.path("report.csv")).unwrap().lines().count(), 42);
 
@@ -232,7 +235,7 @@ fn shards_share_the_work_and_their_reports_are_merged() {
     lost.arg("bulk").args([url(&place.path("in")), url(&place.path("out"))]);
     let lost = lost.env("AWS_BATCH_JOB_ARRAY_INDEX", "1").output().unwrap();
     ended(&lost, 2);
-    assert!(stderr(&lost).contains("set AWS_BATCH_JOB_ARRAY_SIZE, or say --shard K/N"), "{}", stderr(&lost));
+    assert!(stderr(&lost).contains("set AWS_BATCH_JOB_ARRAY_SIZE, or pass --shard K/N"), "{}", stderr(&lost));
 }
 
 #[test]
@@ -283,8 +286,8 @@ fn what_cannot_be_begun_says_why() {
     assert!(stderr(&output).contains("there is no picture in"), "{}", stderr(&output));
     for (from, to, why) in [
         ("shop/photos", "file:///tmp", "is not a URL"),
-        ("ftp://shop", "file:///tmp", "there are s3, gs, az and file"),
-        ("file:///nowhere/at/all", "file:///tmp", "is no folder"),
+        ("ftp://shop", "file:///tmp", "expected s3, gs, az or file"),
+        ("file:///nowhere/at/all", "file:///tmp", "is not a folder"),
     ] {
         let output = backdrop().args(["bulk", from, to]).current_dir(place.folder.path()).output().unwrap();
         ended(&output, 2);

@@ -1,4 +1,4 @@
-//! The run itself over a store that makes its keys up: bounds of memory, order, overlap.
+//! Batch runs over a synthetic store: concurrency, stopping, dry runs, memory.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -9,9 +9,10 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use backdrop::bulk::{
-    Ledger, Order, Places, Row, Run, Select, Stages, Stop, Summary, Tally, Total, Unworked, Watch, Work, Worked, survey,
+    Counters, KeyFilter, ListingTotal, Locations, Observer, ProcessError, Processed, Processor, ReportLog, ReportRow,
+    Run, RunOptions, StageTimes, StopSignal, Summary, dry_run,
 };
-use backdrop::source::Objects;
+use backdrop::source::StorageLocation;
 use bytes::Bytes;
 use futures_util::stream::{self, BoxStream};
 use futures_util::{FutureExt, StreamExt};
@@ -23,11 +24,11 @@ use object_store::{
 
 type Answer<'a, T> = Pin<Box<dyn Future<Output = Result<T>> + Send + 'a>>;
 
-/// Has `keys` objects, each with its key as its bytes, and keeps the lengths of what is put.
+/// A store of `keys` objects, each with its key as its bytes; records the lengths of uploads.
 #[derive(Debug, Default)]
-struct MadeUp {
+struct SyntheticStore {
     keys: usize,
-    /// Longest wait for an object.
+    /// Latency of a read.
     latency: Duration,
     put: Mutex<BTreeMap<String, usize>>,
     counts: bool,
@@ -38,9 +39,9 @@ fn key(n: usize) -> String {
     format!("photos of the year/{:03}/a picture with a usual name {n:07}.jpg", n % 997)
 }
 
-impl fmt::Display for MadeUp {
+impl fmt::Display for SyntheticStore {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("made up")
+        f.write_str("synthetic")
     }
 }
 
@@ -56,10 +57,10 @@ fn meta(location: Path) -> ObjectMeta {
 }
 
 fn unsupported<T>() -> Result<T> {
-    Err(object_store::Error::NotImplemented { operation: "this".into(), implementer: "made up".into() })
+    Err(object_store::Error::NotImplemented { operation: "this".into(), implementer: "synthetic".into() })
 }
 
-impl ObjectStore for MadeUp {
+impl ObjectStore for SyntheticStore {
     fn put_opts<'a, 'b, 'c>(&'a self, location: &'b Path, payload: PutPayload, _: PutOptions) -> Answer<'c, PutResult>
     where
         'a: 'c,
@@ -137,13 +138,19 @@ impl ObjectStore for MadeUp {
     }
 }
 
-fn place(store: &Arc<MadeUp>, root: &str) -> Objects {
-    Objects { store: store.clone(), prefix: Path::default(), signer: None, root: root.into(), has_attributes: false }
+fn location(store: &Arc<SyntheticStore>, root: &str) -> StorageLocation {
+    StorageLocation {
+        store: store.clone(),
+        prefix: Path::default(),
+        signer: None,
+        root: root.into(),
+        has_attributes: false,
+    }
 }
 
-fn order() -> Order {
-    Order {
-        select: Select::new(&[], &[]).unwrap(),
+fn options() -> RunOptions {
+    RunOptions {
+        filter: KeyFilter::new(&[], &[]).unwrap(),
         template: "{dir}/{stem}.{ext}".parse().unwrap(),
         extension: "png",
         shard: None,
@@ -154,137 +161,147 @@ fn order() -> Order {
     }
 }
 
-/// Takes its time, and counts how many are at it.
+/// A processor with a fixed latency that counts concurrent calls.
 #[derive(Default)]
-struct Worker {
-    takes: Duration,
-    at_once: AtomicUsize,
-    most_at_once: AtomicUsize,
-    /// Asked to stop when so many are done.
-    stop_after: Option<(usize, Stop)>,
+struct FakeProcessor {
+    latency: Duration,
+    running: AtomicUsize,
+    max_running: AtomicUsize,
+    /// Requests a stop after so many pictures.
+    stop_after: Option<(usize, StopSignal)>,
     done: AtomicUsize,
-    breaks: bool,
+    fails: bool,
 }
 
-impl Work for Worker {
-    async fn work(&self, picture: Bytes) -> std::result::Result<Worked, Unworked> {
-        let now = self.at_once.fetch_add(1, Ordering::SeqCst) + 1;
-        self.most_at_once.fetch_max(now, Ordering::SeqCst);
-        if !self.takes.is_zero() {
-            tokio::time::sleep(self.takes).await;
+impl Processor for FakeProcessor {
+    async fn process(&self, picture: Bytes) -> std::result::Result<Processed, ProcessError> {
+        let now = self.running.fetch_add(1, Ordering::SeqCst) + 1;
+        self.max_running.fetch_max(now, Ordering::SeqCst);
+        if !self.latency.is_zero() {
+            tokio::time::sleep(self.latency).await;
         }
-        self.at_once.fetch_sub(1, Ordering::SeqCst);
-        if self.breaks {
-            return Err(Unworked::Broken("the network could not be loaded".into()));
+        self.running.fetch_sub(1, Ordering::SeqCst);
+        if self.fails {
+            return Err(ProcessError::Fatal("the network could not be loaded".into()));
         }
         let done = self.done.fetch_add(1, Ordering::SeqCst) + 1;
         if let Some((after, stop)) = &self.stop_after
             && done == *after
         {
-            stop.ask();
+            stop.request();
         }
-        Ok(Worked {
+        Ok(Processed {
             bytes: picture,
             media_type: "image/png",
             width: 1,
             height: 1,
             uncertainty: Some(0.0),
-            stages: Stages::default(),
+            stages: StageTimes::default(),
         })
     }
 }
 
 #[derive(Default)]
-struct Watcher {
+struct TotalObserver {
     total: Option<u64>,
 }
 
-impl Watch for Watcher {
-    fn total(&mut self, total: Total) {
+impl Observer for TotalObserver {
+    fn total(&mut self, total: ListingTotal) {
         assert_eq!(self.total.replace(total.objects), None);
     }
 
-    fn finished(&mut self, _: &Row, _: &Tally) {}
+    fn finished(&mut self, _: &ReportRow, _: &Counters) {}
 
-    fn tick(&mut self, _: &Tally) {}
+    fn tick(&mut self, _: &Counters) {}
 }
 
 struct Scene {
-    store: Arc<MadeUp>,
-    places: Places,
+    store: Arc<SyntheticStore>,
+    locations: Locations,
     folder: tempfile::TempDir,
 }
 
 impl Scene {
-    fn new(store: MadeUp) -> Self {
+    fn new(store: SyntheticStore) -> Self {
         let store = Arc::new(store);
-        let places = Places::new(place(&store, "made://up"), place(&store, "made://down")).unwrap();
-        Self { store, places, folder: tempfile::tempdir().unwrap() }
+        let locations =
+            Locations::new(location(&store, "synthetic://in"), location(&store, "synthetic://out")).unwrap();
+        Self { store, locations, folder: tempfile::tempdir().unwrap() }
     }
 
-    fn ledger(&self) -> Ledger {
-        Ledger::open(&self.folder.path().join("report.jsonl"), "p").unwrap()
+    fn report(&self) -> ReportLog {
+        ReportLog::open(&self.folder.path().join("report.jsonl"), "p").unwrap()
     }
 
-    async fn run(&self, work: &Worker, stop: &Stop, jobs: usize) -> (Summary, Option<String>) {
-        let (ledger, order) = (self.ledger(), order());
-        let run = Run { places: &self.places, order: &order, jobs, work, ledger: &ledger, stop };
-        let (summary, broken) = run.run(&mut Watcher::default()).await;
-        (summary, broken.map(|error| error.to_string()))
+    async fn run(&self, processor: &FakeProcessor, stop: &StopSignal, jobs: usize) -> (Summary, Option<String>) {
+        let (report, options) = (self.report(), options());
+        let run = Run { locations: &self.locations, options: &options, jobs, processor, report: &report, stop };
+        let (summary, error) = run.run(&mut TotalObserver::default()).await;
+        (summary, error.map(|error| error.to_string()))
     }
 }
 
 #[tokio::test]
-async fn downloads_hide_behind_the_work_and_the_work_stays_within_its_jobs() {
-    let scene = Scene::new(MadeUp { keys: 60, latency: Duration::from_millis(50), counts: true, ..MadeUp::default() });
-    let work = Worker { takes: Duration::from_millis(5), ..Worker::default() };
-    let (summary, broken) = scene.run(&work, &Stop::default(), 2).await;
-    assert_eq!((summary.done, broken), (60, None));
-    assert_eq!(work.most_at_once.load(Ordering::SeqCst), 2);
+async fn downloads_overlap_with_processing_and_jobs_bound_the_concurrency() {
+    let scene = Scene::new(SyntheticStore {
+        keys: 60,
+        latency: Duration::from_millis(50),
+        counts: true,
+        ..SyntheticStore::default()
+    });
+    let processor = FakeProcessor { latency: Duration::from_millis(5), ..FakeProcessor::default() };
+    let (summary, error) = scene.run(&processor, &StopSignal::default(), 2).await;
+    assert_eq!((summary.done, error), (60, None));
+    assert_eq!(processor.max_running.load(Ordering::SeqCst), 2);
     let put = scene.store.put.lock().unwrap();
     assert_eq!(put.len(), 60);
     assert!(put.contains_key(&key(59).replace(".jpg", ".png")));
 }
 
 #[tokio::test]
-async fn a_run_that_is_asked_to_stop_finishes_what_is_in_work_and_goes_on_later() {
-    let scene = Scene::new(MadeUp { keys: 300, counts: true, ..MadeUp::default() });
-    let stop = Stop::default();
-    let work = Worker { takes: Duration::from_millis(1), stop_after: Some((100, stop.clone())), ..Worker::default() };
-    let (first, broken) = scene.run(&work, &stop, 4).await;
-    assert!(first.stopped && broken.is_none());
+async fn a_stopped_run_finishes_the_pictures_in_progress_and_can_be_resumed() {
+    let scene = Scene::new(SyntheticStore { keys: 300, counts: true, ..SyntheticStore::default() });
+    let stop = StopSignal::default();
+    let processor = FakeProcessor {
+        latency: Duration::from_millis(1),
+        stop_after: Some((100, stop.clone())),
+        ..FakeProcessor::default()
+    };
+    let (first, error) = scene.run(&processor, &stop, 4).await;
+    assert!(first.stopped && error.is_none());
     assert!((100..110).contains(&first.done), "{first:?}");
     assert_eq!(scene.store.put.lock().unwrap().len() as u64, first.done);
-    let (second, _) = scene.run(&Worker::default(), &Stop::default(), 4).await;
+    let (second, _) = scene.run(&FakeProcessor::default(), &StopSignal::default(), 4).await;
     assert_eq!((second.skipped, second.done, second.stopped), (first.done, 300 - first.done, false));
 }
 
 #[tokio::test]
 async fn a_network_that_does_not_load_ends_the_run() {
-    let scene = Scene::new(MadeUp { keys: 100_000, ..MadeUp::default() });
-    let work = Worker { breaks: true, ..Worker::default() };
-    let (summary, broken) = scene.run(&work, &Stop::default(), 2).await;
-    assert_eq!(broken.as_deref(), Some("the network could not be loaded"));
+    let scene = Scene::new(SyntheticStore { keys: 100_000, ..SyntheticStore::default() });
+    let processor = FakeProcessor { fails: true, ..FakeProcessor::default() };
+    let (summary, error) = scene.run(&processor, &StopSignal::default(), 2).await;
+    assert_eq!(error.as_deref(), Some("the network could not be loaded"));
     assert_eq!((summary.done, summary.failed), (0, 0));
     assert!(scene.store.reads.load(Ordering::Relaxed) < 1000);
 }
 
 #[tokio::test]
-async fn a_dry_run_samples_evenly_and_always_the_same() {
-    let scene = Scene::new(MadeUp { keys: 5000, ..MadeUp::default() });
-    let ledger = scene.ledger();
-    let look = async || survey(&scene.places, &order(), &ledger, 8).await.unwrap();
-    let (one, two) = (look().await, look().await);
+async fn a_dry_run_takes_an_even_and_deterministic_sample() {
+    let scene = Scene::new(SyntheticStore { keys: 5000, ..SyntheticStore::default() });
+    let report = scene.report();
+    let count = async || dry_run(&scene.locations, &options(), &report, 8).await.unwrap();
+    let (one, two) = (count().await, count().await);
     assert_eq!((one.objects, one.bytes), (5000, 5000 * key(0).len() as u64));
     assert_eq!(one.sample, two.sample);
     let late = one.sample.iter().filter(|meta| (2500..5000).any(|n| meta.location.as_ref() == key(n))).count();
     assert!((1..8).contains(&late), "{late} of 8 are from the second half");
 }
 
-/// The most memory that this process has had, in MB.
+/// Peak resident memory of this process in MB.
 fn peak() -> f64 {
-    let status = std::fs::read_to_string("/proc/self/status").expect("Linux tells");
-    let line = status.lines().find(|line| line.starts_with("VmHWM:")).expect("it has had some");
+    let status = std::fs::read_to_string("/proc/self/status").expect("Linux");
+    let line = status.lines().find(|line| line.starts_with("VmHWM:")).expect("a peak");
     line.split_whitespace().nth(1).and_then(|kib| kib.parse::<f64>().ok()).expect("a number") / 1024.0
 }
 
@@ -292,17 +309,17 @@ fn peak() -> f64 {
 #[ignore = "a minute, and alone in its process: cargo test ... -- --ignored --exact bulk_listing::a_million_keys_take_less_than_200_mb"]
 fn a_million_keys_take_less_than_200_mb() {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
-    let scene = Scene::new(MadeUp { keys: 1_000_000, ..MadeUp::default() });
+    let scene = Scene::new(SyntheticStore { keys: 1_000_000, ..SyntheticStore::default() });
     let began = std::time::Instant::now();
-    let (summary, broken) = runtime.block_on(scene.run(&Worker::default(), &Stop::default(), 8));
-    assert_eq!((summary.done, broken), (1_000_000, None));
+    let (summary, error) = runtime.block_on(scene.run(&FakeProcessor::default(), &StopSignal::default(), 8));
+    assert_eq!((summary.done, error), (1_000_000, None));
     println!("making: {:.0} MB at most, {:.0} s", peak(), began.elapsed().as_secs_f64());
     let began = std::time::Instant::now();
-    let (summary, _) = runtime.block_on(scene.run(&Worker::default(), &Stop::default(), 8));
+    let (summary, _) = runtime.block_on(scene.run(&FakeProcessor::default(), &StopSignal::default(), 8));
     assert_eq!((summary.skipped, summary.done), (1_000_000, 0));
     println!("skipping: {:.0} MB at most, {:.0} s", peak(), began.elapsed().as_secs_f64());
     let began = std::time::Instant::now();
-    assert_eq!(scene.ledger().finish().unwrap().done, 1_000_000);
+    assert_eq!(scene.report().finish().unwrap().done, 1_000_000);
     println!("ending the report: {:.0} MB at most, {:.0} s", peak(), began.elapsed().as_secs_f64());
     assert!(peak() < 200.0);
 }

@@ -326,7 +326,7 @@ fn the_command_line_draws_without_a_list_and_asks_no_model() {
     assert!(fs::read(&output).expect("a picture") == first, "the same prompt, other bytes");
     for (set, expected) in [
         (&[][..], "`prompt` is missing"),
-        (&["prompt=a beach", "model=famA-image-2"], "models are asked by a daemon"),
+        (&["prompt=a beach", "model=famA-image-2"], "only a daemon calls image APIs"),
         (&["prompt=a beach", "model=famZ"], "invalid `model`"),
     ] {
         let refused = run(set);

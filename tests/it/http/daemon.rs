@@ -18,7 +18,7 @@ use backdrop::jobs::webhook_client::WebhookClient;
 use backdrop::jobs::{Deps, Job, Jobs, JobsConfig, WorkError, WorkOutput, Worker, input_in};
 use backdrop::pipeline::{Call, FaceFound, Files, Output, PipelineError, Timings};
 use backdrop::recipe::{BACKDROP_PATH, InferenceMode, Picture, Recipe, Retouch, Source, Work as Recipes};
-use backdrop::source::{FetchConfig, FetchError, Fetcher, NoRoom, Room};
+use backdrop::source::{FetchConfig, FetchError, Fetcher, MemoryBudget, OutOfMemory};
 use backdrop::store::{RedbStore, UnixSeconds};
 use backdrop::telemetry::metrics::exporter;
 use backdrop::video::{Clip, Rate, ToolMissing, VideoError};
@@ -276,11 +276,11 @@ impl Origin {
 }
 
 impl Fetch for Origin {
-    fn fetch<'a>(&'a self, url: &'a SourceUrl, room: &'a dyn Room) -> BoxFuture<'a, Result<Bytes, FetchError>> {
+    fn fetch<'a>(&'a self, url: &'a SourceUrl, room: &'a dyn MemoryBudget) -> BoxFuture<'a, Result<Bytes, FetchError>> {
         Box::pin(async move {
             let edition = self.edition.load(Ordering::SeqCst);
             let picture = |length| async move {
-                room.grow(length).await.map_err(|NoRoom| FetchError::NoRoom)?;
+                room.reserve(length).await.map_err(|OutOfMemory| FetchError::OutOfMemory)?;
                 Ok(vec![5 + edition; length].into())
             };
             match self.last_part(url) {
@@ -289,7 +289,7 @@ impl Fetch for Origin {
                 "gone" => Err(FetchError::Status(StatusCode::GONE)),
                 "never" => std::future::pending().await,
                 "photo.png" => {
-                    room.grow(PHOTO.len()).await.map_err(|NoRoom| FetchError::NoRoom)?;
+                    room.reserve(PHOTO.len()).await.map_err(|OutOfMemory| FetchError::OutOfMemory)?;
                     Ok(Bytes::from_static(PHOTO))
                 }
                 "later" if edition > 0 => picture(30).await,
@@ -310,7 +310,7 @@ impl Fetch for Origin {
             match last {
                 "large" => Err(FetchError::TooLarge { limit }),
                 "nowhere" => Err(FetchError::NoAddress),
-                _ => into.send(last.replace('-', " ").into()).await.map_err(|_| FetchError::NotTaken),
+                _ => into.send(last.replace('-', " ").into()).await.map_err(|_| FetchError::ReceiverClosed),
             }
         })
     }

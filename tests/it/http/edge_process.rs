@@ -106,7 +106,7 @@ fn a_hangup_exchanges_the_certificate_and_a_bad_pair_keeps_the_old_one() {
     let issued = authority.issue();
     assert_ne!(certificate(), issued);
     daemon.signal("HUP");
-    daemon.line("the TLS certificate was read again");
+    daemon.line("reloaded the TLS certificate");
     assert_eq!(certificate(), issued);
 
     std::fs::write(authority.certificate(), "half a file").expect("a writable folder");

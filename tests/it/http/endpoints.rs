@@ -360,7 +360,7 @@ fn the_command_line_runs_every_endpoint_with_the_same_names() {
         ("shadow", "angle=361", "invalid `angle`"),
         ("sticker", "angle=1", "unknown field `angle`"),
         ("shadow", "bg_file=x", "unknown field `bg_file`"),
-        ("remove", "preset=p", "presets are kept by a daemon"),
+        ("remove", "preset=p", "presets are stored by a daemon"),
         ("replace-bg", "bg_file=nowhere.png", "cannot read bg_file"),
     ] {
         let mut command = backdrop();

@@ -1,7 +1,7 @@
 //! Which addresses, in which notations, a caller's URL may not lead to.
 
 use backdrop::image::{SourceUrl, UrlError};
-use backdrop::source::address::is_global;
+use backdrop::source::global_address::is_global;
 use backdrop::source::{FetchConfig, FetchError, Fetcher, Resolve};
 use futures_util::future::BoxFuture;
 use std::io;

@@ -368,7 +368,7 @@ async fn a_fetcher_of_larger_pictures_takes_them() {
     let limit = 12 << 20;
     for (size, taken) in [(limit, true), (limit + 1, false)] {
         let origin = Origin::start([("/", Answer::Chunked(png(size)))]);
-        let fetcher = Fetcher::new(&origin.config()).expect("its settings").up_to(limit);
+        let fetcher = Fetcher::new(&origin.config()).expect("its settings").with_max_bytes(limit);
         let fetched = fetcher.fetch(&url(&origin.url("/"))).await;
         match fetched {
             Ok(bytes) => assert!(taken && bytes.len() == size),
@@ -650,7 +650,7 @@ async fn a_clip_that_nobody_takes_ends_the_fetch() {
     let (pieces, coming) = mpsc::channel(1);
     drop(coming);
     let fetched = fetcher.fetch_clip(&url(&origin.url("/endless")), usize::MAX, &pieces).await;
-    assert!(matches!(fetched, Err(FetchError::NotTaken)), "{fetched:?}");
+    assert!(matches!(fetched, Err(FetchError::ReceiverClosed)), "{fetched:?}");
     origin.left_alone().await;
 }
 

@@ -200,7 +200,7 @@ fn whatever_contradicts_itself_is_found_by_the_check() {
         assert_eq!(code(&output), 1, "{expected:?}: {}", stderr(&output));
         let told = stdout(&output);
         let mut lines: Vec<&str> = told.lines().collect();
-        assert!(lines.pop().is_some_and(|last| last.contains("wrong")), "{told}");
+        assert!(lines.pop().is_some_and(|last| last.contains("inconsistencies")), "{told}");
         assert_eq!(lines.len(), expected.len(), "{told}");
         for (line, expected) in lines.iter().zip(expected) {
             assert!(line.starts_with(expected), "{line} is not {expected}");

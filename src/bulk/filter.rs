@@ -1,0 +1,117 @@
+//! Selects objects by their keys: include and exclude globs, or picture file extensions.
+
+use super::glob_alternatives::expand_alternatives;
+use glob::{MatchOptions, Pattern};
+
+/// Extensions of picture files, the default filter. How a file is decoded depends on its content alone.
+const EXTENSIONS: [&str; 8] = ["jpg", "jpeg", "jpe", "jfif", "png", "webp", "heic", "heif"];
+
+/// Include and exclude globs.
+///
+/// A glob with a slash matches the key relative to the source, where `*` does not cross a slash (`**` does); one without
+/// matches the file name alone.
+#[derive(Clone, Debug)]
+pub struct KeyFilter {
+    /// `None`: by extension.
+    include: Option<Globs>,
+    exclude: Globs,
+}
+
+/// A glob is malformed.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("malformed glob `{glob}`: {reason}")]
+pub struct GlobError {
+    glob: String,
+    reason: &'static str,
+}
+
+#[derive(Clone, Debug, Default)]
+struct Globs {
+    keys: Vec<Pattern>,
+    names: Vec<Pattern>,
+}
+
+impl Globs {
+    fn new(globs: &[String]) -> Result<Self, GlobError> {
+        let mut parsed = Self::default();
+        for glob in globs {
+            let malformed = |reason| GlobError { glob: glob.clone(), reason };
+            let patterns = if glob.contains('/') { &mut parsed.keys } else { &mut parsed.names };
+            for text in expand_alternatives(glob).map_err(malformed)? {
+                patterns.push(Pattern::new(&text).map_err(|error| malformed(error.msg))?);
+            }
+        }
+        Ok(parsed)
+    }
+
+    fn match_key(&self, key: &str) -> bool {
+        let options = MatchOptions { require_literal_separator: true, ..MatchOptions::new() };
+        let matches = |patterns: &[Pattern], text| patterns.iter().any(|pattern| pattern.matches_with(text, options));
+        matches(&self.names, file_name(key)) || matches(&self.keys, key)
+    }
+}
+
+impl KeyFilter {
+    /// Selects what one of `include` matches (pictures by extension, when empty) and none of `exclude` does.
+    ///
+    /// # Errors
+    /// When a glob is malformed.
+    pub fn new(include: &[String], exclude: &[String]) -> Result<Self, GlobError> {
+        let include = if include.is_empty() { None } else { Some(Globs::new(include)?) };
+        Ok(Self { include, exclude: Globs::new(exclude)? })
+    }
+
+    /// Whether `key`, relative to the source, is selected.
+    #[must_use]
+    pub fn matches(&self, key: &str) -> bool {
+        let included = match &self.include {
+            Some(globs) => globs.match_key(key),
+            None => has_image_extension(file_name(key)),
+        };
+        included && !self.exclude.match_key(key)
+    }
+}
+
+fn file_name(key: &str) -> &str {
+    key.rsplit('/').next().unwrap_or(key)
+}
+
+/// Whether a file name has the extension of a picture format, in any case.
+#[must_use]
+pub fn has_image_extension(name: &str) -> bool {
+    name.rsplit_once('.')
+        .is_some_and(|(_, extension)| EXTENSIONS.iter().any(|known| extension.eq_ignore_ascii_case(known)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn filter(include: &[&str], exclude: &[&str]) -> KeyFilter {
+        let owned = |globs: &[&str]| globs.iter().map(|&glob| glob.to_owned()).collect::<Vec<_>>();
+        KeyFilter::new(&owned(include), &owned(exclude)).unwrap()
+    }
+
+    #[test]
+    fn pictures_are_selected_by_default() {
+        let filter = filter(&[], &["thumbs/**", "*.small.*"]);
+        for selected in ["a.jpg", "x/B.JPEG", "ü/c.webp", "x/thumbs/a.png"] {
+            assert!(filter.matches(selected), "{selected}");
+        }
+        for left in ["a.txt", "jpg", "x.jpg/readme", "thumbs/a.jpg", "x/a.small.jpg", ""] {
+            assert!(!filter.matches(left), "{left}");
+        }
+    }
+
+    #[test]
+    fn a_glob_without_a_slash_matches_the_file_name() {
+        let filter = filter(&["IMG_*", "shop/*/front.*"], &["*.txt"]);
+        for selected in ["IMG_1", "x/y/IMG_2.jpg", "shop/7/front.jpg"] {
+            assert!(filter.matches(selected), "{selected}");
+        }
+        for left in ["shop/7/8/front.jpg", "x/shop/7/front.jpg", "IMG_1.txt", "IMG_1/a.jpg"] {
+            assert!(!filter.matches(left), "{left}");
+        }
+        assert!(KeyFilter::new(&["[".to_owned()], &[]).is_err());
+    }
+}

@@ -1,0 +1,137 @@
+//! Renders the key of a result from the key of its source: `{dir}/{stem}.{ext}`.
+
+use std::str::FromStr;
+
+/// A template for result keys.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct KeyTemplate(Vec<Piece>);
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Piece {
+    Text(String),
+    /// Folders of the source key, without the last slash.
+    Dir,
+    /// Name of the source without its extension.
+    Stem,
+    /// Name of the source with its extension.
+    Name,
+    /// Extension of the result.
+    Ext,
+}
+
+/// Why a template is invalid.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum KeyTemplateError {
+    /// An unknown placeholder.
+    #[error("there is no placeholder `{{{0}}}`; there are {{dir}}, {{stem}}, {{name}} and {{ext}}")]
+    Unknown(String),
+    /// An unmatched brace.
+    #[error("a brace is unmatched; placeholders are written like {{stem}}")]
+    Brace,
+    /// Every result would have the same key.
+    #[error("it gives every picture the same name; use {{stem}} or {{name}}")]
+    Constant,
+}
+
+impl KeyTemplate {
+    /// Keeps the folder tree; the extension is the result's.
+    pub const DEFAULT: &'static str = "{dir}/{stem}.{ext}";
+
+    /// The result key for the source `key`, both relative to their locations. An empty `{dir}` also drops the slash after
+    /// it.
+    #[must_use]
+    pub fn render(&self, key: &str, extension: &str) -> String {
+        let (dir, name) = key.rsplit_once('/').unwrap_or(("", key));
+        // A name such as `.jpg` has no extension.
+        let stem = name.rsplit_once('.').map_or(name, |(stem, _)| if stem.is_empty() { name } else { stem });
+        let mut result = String::with_capacity(key.len() + 8);
+        let mut drop_slash = false;
+        for piece in &self.0 {
+            let text = match piece {
+                Piece::Text(text) => text.strip_prefix('/').filter(|_| drop_slash).unwrap_or(text),
+                Piece::Dir => dir,
+                Piece::Stem => stem,
+                Piece::Name => name,
+                Piece::Ext => extension,
+            };
+            drop_slash = *piece == Piece::Dir && dir.is_empty() && (result.is_empty() || result.ends_with('/'));
+            result.push_str(text);
+        }
+        result
+    }
+}
+
+impl FromStr for KeyTemplate {
+    type Err = KeyTemplateError;
+
+    fn from_str(text: &str) -> Result<Self, KeyTemplateError> {
+        let mut pieces = Vec::new();
+        let mut rest = text;
+        while let Some(at) = rest.find(['{', '}']) {
+            if at > 0 {
+                pieces.push(Piece::Text(rest[..at].to_owned()));
+            }
+            let inside = rest[at..].strip_prefix('{').ok_or(KeyTemplateError::Brace)?;
+            let (name, after) = inside.split_once('}').ok_or(KeyTemplateError::Brace)?;
+            pieces.push(match name {
+                "dir" => Piece::Dir,
+                "stem" => Piece::Stem,
+                "name" => Piece::Name,
+                "ext" => Piece::Ext,
+                other => return Err(KeyTemplateError::Unknown(other.to_owned())),
+            });
+            rest = after;
+        }
+        if !rest.is_empty() {
+            pieces.push(Piece::Text(rest.to_owned()));
+        }
+        if !pieces.iter().any(|piece| matches!(piece, Piece::Stem | Piece::Name)) {
+            return Err(KeyTemplateError::Constant);
+        }
+        Ok(Self(pieces))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn render(template: &str, key: &str) -> String {
+        template.parse::<KeyTemplate>().unwrap().render(key, "png")
+    }
+
+    #[test]
+    fn the_default_keeps_the_folder_tree() {
+        for (key, expected) in [
+            ("a.jpg", "a.png"),
+            ("x/y/a b.jpeg", "x/y/a b.png"),
+            ("x/ü", "x/ü.png"),
+            ("x/.jpg", "x/.jpg.png"),
+            ("x.y/a.b.jpg", "x.y/a.b.png"),
+        ] {
+            assert_eq!(render(KeyTemplate::DEFAULT, key), expected);
+        }
+    }
+
+    #[test]
+    fn placeholders_are_replaced_by_parts_of_the_source_key() {
+        assert_eq!(render("cut/{dir}/{name}.{ext}", "x/a.jpg"), "cut/x/a.jpg.png");
+        assert_eq!(render("cut/{dir}/{name}.{ext}", "a.jpg"), "cut/a.jpg.png");
+        assert_eq!(render("{stem}", "x/a.jpg"), "a");
+        assert_eq!(render("{dir}-{stem}", "a.jpg"), "-a");
+        assert_eq!(render("v{dir}/{stem}", "a.jpg"), "v/a");
+    }
+
+    #[test]
+    fn an_invalid_template_is_refused_with_the_reason() {
+        let error = |text: &str| text.parse::<KeyTemplate>().unwrap_err().to_string();
+        assert_eq!(
+            error("{base}/{stem}"),
+            "there is no placeholder `{base}`; there are {dir}, {stem}, {name} and {ext}"
+        );
+        assert_eq!("{stem".parse::<KeyTemplate>(), Err(KeyTemplateError::Brace));
+        assert_eq!("stem}".parse::<KeyTemplate>(), Err(KeyTemplateError::Brace));
+        assert_eq!("{dir}/result.{ext}".parse::<KeyTemplate>(), Err(KeyTemplateError::Constant));
+        assert_eq!("".parse::<KeyTemplate>(), Err(KeyTemplateError::Constant));
+    }
+}

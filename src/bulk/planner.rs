@@ -1,0 +1,101 @@
+//! Classifies each listed object: ignore, already done, reject without reading, or process.
+
+use super::failure::{Code, Failure};
+use super::hash::hash;
+use super::locations::{Locations, Selected};
+use super::options::RunOptions;
+use super::previous_runs::PreviousRuns;
+use super::report_row::{ReportRow, object_version};
+use super::reserved_keys::ReservedKeys;
+use crate::source::decode_unaddressable;
+use object_store::ObjectMeta;
+use object_store::path::Path;
+
+/// What to do with an object.
+#[derive(Debug)]
+pub(super) enum Action {
+    /// Excluded by the filter or in another shard.
+    Ignore,
+    /// An earlier run finished it.
+    AlreadyDone,
+    /// It cannot be processed, as its listing shows.
+    Reject(Box<ReportRow>),
+    /// Process it.
+    Process(Box<Task>),
+    /// The limit is reached; this and all further objects are left.
+    LimitReached,
+}
+
+/// An object to process.
+#[derive(Debug)]
+pub(super) struct Task {
+    /// Its listing entry.
+    pub(super) meta: ObjectMeta,
+    /// Key of its result.
+    pub(super) output: Path,
+    /// Its report row as far as the listing determines it.
+    pub(super) row: ReportRow,
+}
+
+/// Classifies the objects of one listing, in its order.
+pub(super) struct Planner<'a> {
+    locations: &'a Locations,
+    options: &'a RunOptions,
+    previous_runs: &'a PreviousRuns,
+    reserved_keys: ReservedKeys,
+    tasks: u64,
+}
+
+impl<'a> Planner<'a> {
+    pub(super) fn new(locations: &'a Locations, options: &'a RunOptions, previous_runs: &'a PreviousRuns) -> Self {
+        Self { locations, options, previous_runs, reserved_keys: ReservedKeys::default(), tasks: 0 }
+    }
+
+    pub(super) fn classify(&mut self, meta: ObjectMeta) -> Action {
+        let Locations { destination, source_prefix, destination_prefix, .. } = self.locations;
+        let Some(Selected { source, result_key }) = self.locations.select(self.options, &meta) else {
+            return Action::Ignore;
+        };
+        let prefix = destination.prefix.as_ref();
+        let output = if prefix.is_empty() { result_key } else { format!("{prefix}/{result_key}") };
+        let row = ReportRow {
+            output: destination.address(&output),
+            source_etag: object_version(&meta),
+            source_bytes: meta.size,
+            parameters: self.options.parameters.clone(),
+            model: self.options.model.clone(),
+            source,
+            ..ReportRow::default()
+        };
+        // The first of two objects with one result key keeps it, even when it is rejected or already done.
+        if !self.reserved_keys.reserve(hash(&[&row.output])) {
+            return reject(row, Code::Conflict, "another object before it has the same result; change --output");
+        }
+        if decode_unaddressable(&meta.location).is_some() {
+            let why = "no request can name its key: a part of it is empty, `.`, `..` or not text";
+            return reject(row, Code::InvalidParameter, why);
+        }
+        // The destination may lie inside the source, which is then not read there, but not the other way round.
+        if row.output.starts_with(source_prefix.as_str()) && !destination_prefix.starts_with(source_prefix.as_str()) {
+            return reject(row, Code::Conflict, "its result would lie among the sources; change --output");
+        }
+        let Some(output) = Path::parse(&output).ok().filter(|path| path.as_ref() == output) else {
+            return reject(row, Code::InvalidParameter, "its result would have a key that no request can name");
+        };
+        if self.previous_runs.contains(row.fingerprint()) {
+            return Action::AlreadyDone;
+        }
+        if meta.size > self.options.max_bytes {
+            return Action::Reject(Box::new(row.failed(Failure::too_large(self.options.max_bytes))));
+        }
+        if self.options.limit.is_some_and(|limit| self.tasks >= limit) {
+            return Action::LimitReached;
+        }
+        self.tasks += 1;
+        Action::Process(Box::new(Task { meta, output, row }))
+    }
+}
+
+fn reject(row: ReportRow, code: Code, message: &str) -> Action {
+    Action::Reject(Box::new(row.failed(Failure::new(code, message))))
+}

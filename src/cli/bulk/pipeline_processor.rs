@@ -1,0 +1,62 @@
+//! Processes the pictures of a bulk run with the pipeline.
+
+use super::error_code::process_error;
+use crate::bulk::{ProcessError, Processed, Processor, StageTimes, milliseconds};
+use crate::cli::local_engine::LocalEngine;
+use crate::cli::remove::AuxFiles;
+use crate::config::Config;
+use crate::pipeline::Files;
+use crate::recipe::Recipe;
+use crate::telemetry::with_causes;
+use bytes::Bytes;
+use std::time::Duration;
+use tokio::sync::OnceCell;
+
+/// An engine that starts with the first picture: a run without work loads no network.
+pub(super) struct PipelineProcessor {
+    config: Config,
+    jobs: usize,
+    recipe: Recipe,
+    aux_files: AuxFiles,
+    engine: OnceCell<LocalEngine>,
+}
+
+impl PipelineProcessor {
+    pub(super) fn new(config: Config, jobs: usize, recipe: Recipe, aux_files: AuxFiles) -> Self {
+        Self { config, jobs, recipe, aux_files, engine: OnceCell::new() }
+    }
+
+    /// The engine, started on first use.
+    pub(super) async fn ready(&self) -> Result<&LocalEngine, ProcessError> {
+        let start = || LocalEngine::start(&self.config, self.jobs);
+        self.engine.get_or_try_init(start).await.map_err(|error| ProcessError::Fatal(with_causes(&*error)))
+    }
+}
+
+impl Processor for PipelineProcessor {
+    async fn process(&self, picture: Bytes) -> Result<Processed, ProcessError> {
+        let engine = self.ready().await?;
+        let AuxFiles { background, mark } = &self.aux_files;
+        let files =
+            Files { source: picture, background: background.clone(), mark: mark.clone(), fetch: Duration::ZERO };
+        let output = engine.run(files, &self.recipe).await.map_err(|error| process_error(&error))?;
+        let timings = output.timings;
+        Ok(Processed {
+            media_type: output.image.format.media_type(),
+            width: output.image.size.width,
+            height: output.image.size.height,
+            bytes: output.image.bytes,
+            uncertainty: output.uncertainty,
+            stages: StageTimes {
+                queue: milliseconds(timings.queue),
+                decode: milliseconds(timings.decode),
+                segment: milliseconds(timings.segment),
+                retouch: milliseconds(timings.retouch),
+                matte: milliseconds(timings.matte),
+                compose: milliseconds(timings.compose),
+                encode: milliseconds(timings.encode),
+                ..StageTimes::default()
+            },
+        })
+    }
+}

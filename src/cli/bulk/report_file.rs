@@ -1,0 +1,148 @@
+//! The report of a bulk run as a local file or an object, which is downloaded before and uploaded after the run.
+
+use crate::bulk::{Locations, Shard, csv_path};
+use crate::cli::exit_code::Failure;
+use crate::source::StorageLocation;
+use bytes::Bytes;
+use futures_util::TryStreamExt;
+use object_store::path::Path as Key;
+use object_store::{Attribute, Attributes, Error as StoreError, ObjectStore, ObjectStoreExt, WriteMultipart};
+use sha2::{Digest, Sha256};
+use std::fmt;
+use std::path::{Path, PathBuf};
+use tempfile::TempDir;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+
+/// Part size of a multipart upload in bytes.
+const PART_BYTES: usize = 8 << 20;
+
+/// Location of a report.
+pub(super) enum ReportFile {
+    /// A local file.
+    File(PathBuf),
+    /// An object; a local file in `folder` during the run.
+    Object { location: StorageLocation, key: Key, folder: TempDir },
+}
+
+impl ReportFile {
+    /// The report `name`, by default named after the run's locations. Each shard has its own.
+    pub(super) fn new(name: Option<&str>, locations: &Locations, shard: Option<Shard>) -> Result<Self, Failure> {
+        let name = match name {
+            Some(name) => name.to_owned(),
+            None => {
+                let hash = Sha256::digest(format!(
+                    "{}\n{}",
+                    locations.source.address_prefix(),
+                    locations.destination.address_prefix()
+                ));
+                let hash: String = hash.iter().take(4).map(|byte| format!("{byte:02x}")).collect();
+                format!("backdrop-bulk-{hash}.jsonl")
+            }
+        };
+        let name = match shard {
+            None => name,
+            Some(shard) => match name.rsplit_once('.').filter(|(_, extension)| !extension.contains('/')) {
+                Some((stem, extension)) => format!("{stem}.{}.{extension}", shard.name()),
+                None => format!("{name}.{}", shard.name()),
+            },
+        };
+        if name.ends_with(".csv") || name.ends_with('/') {
+            return Err(format!(
+                "{name}: the report is JSON Lines, such as report.jsonl; a .csv is written next to it"
+            )
+            .into());
+        }
+        Self::at(&name)
+    }
+
+    /// A report by its path or address.
+    pub(super) fn at(name: &str) -> Result<Self, Failure> {
+        if !name.contains("://") {
+            return Ok(Self::File(name.into()));
+        }
+        let location = StorageLocation::open(name.rsplit_once('/').map_or(name, |(folder, _)| folder), true)?;
+        let last = name.rsplit('/').next().unwrap_or_default();
+        let key = Key::parse(format!("{}/{}", location.prefix, Key::from_url_path(last)?))?;
+        Ok(Self::Object { location, key, folder: tempfile::tempdir()? })
+    }
+
+    /// The local file to append to, with the rows of earlier runs.
+    pub(super) async fn open(&self) -> Result<PathBuf, Failure> {
+        if let Self::File(path) = self
+            && let Some(folder) = path.parent()
+        {
+            tokio::fs::create_dir_all(folder).await?;
+        }
+        self.download().await
+    }
+
+    /// Path of the local file; downloads an object that exists.
+    pub(super) async fn download(&self) -> Result<PathBuf, Failure> {
+        let path = self.path();
+        let Self::Object { location, key, .. } = self else { return Ok(path) };
+        match location.store.get(key).await {
+            Ok(response) => {
+                let mut file = tokio::fs::File::create(&path).await?;
+                let mut body = response.into_stream();
+                while let Some(chunk) = body.try_next().await? {
+                    file.write_all(&chunk).await?;
+                }
+                file.flush().await?;
+            }
+            Err(StoreError::NotFound { .. }) => {}
+            Err(error) => return Err(error.into()),
+        }
+        Ok(path)
+    }
+
+    /// Path of the local file.
+    pub(super) fn path(&self) -> PathBuf {
+        match self {
+            Self::File(path) => path.clone(),
+            Self::Object { folder, .. } => folder.path().join("report.jsonl"),
+        }
+    }
+
+    /// Uploads a report that is an object, and its CSV.
+    pub(super) async fn close(&self) -> Result<(), Failure> {
+        let Self::Object { location, key, .. } = self else { return Ok(()) };
+        let path = self.path();
+        upload(location, key, &path, "application/x-ndjson").await?;
+        let csv = csv_path(Path::new(key.as_ref()));
+        upload(location, &Key::parse(csv.to_string_lossy())?, &csv_path(&path), "text/csv").await
+    }
+}
+
+/// Uploads a file, a large one in parts, so that it is never in memory as a whole.
+async fn upload(location: &StorageLocation, key: &Key, path: &Path, media_type: &'static str) -> Result<(), Failure> {
+    let attributes = Attributes::from_iter([(Attribute::ContentType, media_type)]);
+    if tokio::fs::metadata(path).await?.len() <= PART_BYTES as u64 {
+        let bytes = Bytes::from(tokio::fs::read(path).await?);
+        location.store.put_opts(key, bytes.into(), attributes.into()).await?;
+        return Ok(());
+    }
+    let mut file = tokio::fs::File::open(path).await?;
+    let parts = location.store.put_multipart_opts(key, attributes.into()).await?;
+    let mut parts = WriteMultipart::new_with_chunk_size(parts, PART_BYTES);
+    let mut buffer = vec![0; 1 << 20];
+    loop {
+        match file.read(&mut buffer).await? {
+            0 => break,
+            read => {
+                parts.wait_for_capacity(2).await?;
+                parts.put(Bytes::copy_from_slice(&buffer[..read]));
+            }
+        }
+    }
+    parts.finish().await?;
+    Ok(())
+}
+
+impl fmt::Display for ReportFile {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::File(path) => path.display().fmt(f),
+            Self::Object { location, key, .. } => f.write_str(&location.address(key.as_ref())),
+        }
+    }
+}

@@ -1,0 +1,51 @@
+//! Hashes everything that a result depends on besides its source: endpoint, fields, auxiliary files and models.
+
+use crate::cli::remove::AuxFiles;
+use crate::model::weights::{Weights, manifest};
+use crate::recipe::{Endpoint, Fields, Recipe};
+use sha2::{Digest, Sha256};
+
+/// The models that a result depends on: the digest of the segmentation weights and the inference mode; name and version
+/// of the built-in models.
+pub(super) fn models_of(recipe: &Recipe, weights: &Weights) -> Vec<String> {
+    let segmentation = recipe.cut().map(|cut| cut.model.of(weights.sha256()));
+    segmentation.into_iter().chain(recipe.built_in().into_iter().map(manifest::model)).collect()
+}
+
+/// The hash, as 16 hexadecimal digits.
+pub(super) fn parameters_hash(endpoint: &Endpoint, fields: &Fields, aux_files: &AuxFiles, models: &[String]) -> String {
+    let mut sorted: Vec<(&str, &str)> = fields.iter().collect();
+    sorted.sort_unstable();
+    let mut hasher = Sha256::new();
+    let mut part = |bytes: &[u8]| {
+        hasher.update((bytes.len() as u64).to_le_bytes());
+        hasher.update(bytes);
+    };
+    part(endpoint.path.as_bytes());
+    for model in models {
+        part(model.as_bytes());
+    }
+    for (name, value) in sorted {
+        part(name.as_bytes());
+        part(value.as_bytes());
+    }
+    for file in [&aux_files.background, &aux_files.mark] {
+        part(file.as_deref().unwrap_or_default());
+    }
+    hasher.finalize().iter().take(8).map(|byte| format!("{byte:02x}")).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::recipe::InferenceMode;
+
+    #[test]
+    fn another_inference_mode_changes_the_models() {
+        let weights = Weights::embedded();
+        let mut recipe = Recipe::default();
+        assert_eq!(models_of(&recipe, &weights), [weights.sha256()]);
+        recipe.cut_out_by(InferenceMode::Quality);
+        assert_eq!(models_of(&recipe, &weights), [format!("{}-quality", weights.sha256())]);
+    }
+}

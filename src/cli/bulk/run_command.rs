@@ -1,0 +1,233 @@
+//! `backdrop bulk FROM TO`: parses the options, runs the batch, and prints its summary.
+
+use super::dry_run;
+use super::pipeline_processor::PipelineProcessor;
+use super::preset;
+use super::progress::Progress;
+use super::report_file::ReportFile;
+use super::result_parameters::{models_of, parameters_hash};
+use super::summary::{summary_json, summary_text};
+use crate::account::price::Call;
+use crate::bulk::{KeyFilter, KeyTemplate, Locations, ReportLog, Run, RunOptions, Shard, StopSignal};
+use crate::cli::config_args::EngineArgs;
+use crate::cli::endpoint_args::{
+    FieldArg, background_file, endpoint_fields, endpoint_named, endpoint_names, parse_field,
+};
+use crate::cli::exit_code::{Failure, Outcome};
+use crate::cli::remove::AuxFiles;
+use crate::cli::signals::StopSignals;
+use crate::cli::{local_engine, stdout};
+use crate::model::CpuRetoucher;
+use crate::pipeline;
+use crate::recipe::{Endpoint, Fields};
+use crate::source::{Fetcher, StorageError, StorageLocation};
+use clap::Args;
+use object_store::path::Path;
+use std::path::PathBuf;
+
+#[derive(Args, Debug)]
+pub(super) struct RunCommand {
+    /// Location of the pictures
+    #[arg(required = true, value_name = "FROM")]
+    from: Option<String>,
+    /// Location of the results
+    #[arg(required = true, value_name = "TO")]
+    to: Option<String>,
+    /// Endpoint of the API to run [default: the preset's, or remove]
+    #[arg(long, value_parser = endpoint_names())]
+    endpoint: Option<String>,
+    /// Parameter of the endpoint, such as edge=hard, or bg_file=PATH; may be repeated
+    #[arg(long = "set", value_name = "NAME=VALUE", value_parser = parse_field)]
+    set: Vec<FieldArg>,
+    /// Preset as JSON, in the form of GET /presets, or its parameters alone; --set takes precedence
+    #[arg(long, value_name = "FILE")]
+    preset: Option<PathBuf>,
+    /// Keys to process instead of all pictures; a glob with a slash matches the key below FROM, one without the file name
+    #[arg(long, value_name = "GLOB")]
+    include: Vec<String>,
+    /// Keys to exclude
+    #[arg(long, value_name = "GLOB")]
+    exclude: Vec<String>,
+    /// Keys of the results below TO; placeholders are {dir}, {stem}, {name} and {ext}
+    #[arg(long, value_name = "TEMPLATE", default_value = KeyTemplate::DEFAULT)]
+    output: KeyTemplate,
+    /// Report, from which a run also resumes: a file, or the URL of an object; a .csv is written next to it [default: a
+    /// file in this folder, named after FROM and TO]
+    #[arg(long, value_name = "FILE")]
+    report: Option<String>,
+    /// Print the number of pictures, price and duration, without processing them
+    #[arg(long)]
+    dry_run: bool,
+    /// Maximum number of pictures to process
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    limit: Option<u64>,
+    /// Pictures processed concurrently [default: number of CPUs, at least 2]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=256))]
+    jobs: Option<u16>,
+    /// Part of the run to process on this machine, K from 0 to N-1 [default: from the variables of Kubernetes, AWS Batch,
+    /// Cloud Run or Google Batch]
+    #[arg(long, value_name = "K/N")]
+    shard: Option<Shard>,
+    /// Print a summary as JSON
+    #[arg(long)]
+    json: bool,
+    #[command(flatten)]
+    engine_args: EngineArgs,
+}
+
+impl RunCommand {
+    pub(super) fn run(self) -> Result<Outcome, Failure> {
+        let shard = match self.shard {
+            Some(shard) => Some(shard),
+            None => Shard::from_environment(environment)?,
+        };
+        let filter = KeyFilter::new(&self.include, &self.exclude)?;
+        let (endpoint, fields) = self.fields()?;
+        let mut recipe = endpoint.recipe(&fields)?;
+        let config = self.engine_args.load(&[])?;
+        recipe.cut_out_by(config.engine.model);
+        let jobs = self.jobs.map_or_else(local_engine::default_jobs, usize::from);
+        let (Some(from), Some(to)) = (&self.from, &self.to) else { return Err("FROM and TO are required".into()) };
+        // The source first: no destination folder is created when it is missing.
+        let source = StorageLocation::open(from, false)?;
+        let destination = if self.dry_run { open_uncreated(to)? } else { StorageLocation::open(to, true)? };
+        let locations = Locations::new(source, destination)?;
+        local_engine::block_on(async {
+            let max_bytes = config.limits.of_local_pictures().max_bytes;
+            let fetcher = Fetcher::new(&config.fetch)?.with_max_bytes(max_bytes);
+            let aux_files = AuxFiles::load(&fetcher, &recipe, background_file(&self.set), max_bytes).await?;
+            let weights = local_engine::weights(&config)?;
+            let options = RunOptions {
+                filter,
+                template: self.output.clone(),
+                extension: recipe.encode.format.name(),
+                shard,
+                limit: self.limit,
+                parameters: parameters_hash(endpoint, &fields, &aux_files, &models_of(&recipe, &weights)),
+                model: pipeline::model_of(&recipe, || weights.model(), &CpuRetoucher::default()),
+                max_bytes: max_bytes as u64,
+            };
+            drop(weights);
+            let report_file = ReportFile::new(self.report.as_deref(), &locations, shard)?;
+            let processor = PipelineProcessor::new(config.clone(), jobs, recipe, aux_files);
+            if self.dry_run {
+                let price = config.prices.price(&Call::of(endpoint.path, &fields, 1))?;
+                let unit_price = price.unit_price;
+                return dry_run::run(&locations, &options, &report_file, &processor, unit_price, jobs, self.json).await;
+            }
+            let path = report_file.open().await?;
+            let report = ReportLog::open(&path, &options.parameters)?;
+            eprintln!("Report: {report_file}");
+            if report.done_before() > 0 {
+                eprintln!("{} objects are done already", report.done_before());
+            }
+            let stop = stop_on_signals()?;
+            let mut progress = Progress::new();
+            let (locations, options) = (&locations, &options);
+            let run = Run { locations, options, jobs, processor: &processor, report: &report, stop: &stop };
+            let (summary, error) = run.run(&mut progress).await;
+            progress.finish();
+            let totals = tokio::task::spawn_blocking(move || report.finish()).await??;
+            report_file.close().await?;
+            eprintln!("{}", summary_text(&summary));
+            if summary.stopped || error.is_some() {
+                eprintln!("To resume, run the same command again: finished pictures are skipped.");
+            }
+            if self.json {
+                stdout::print_json(&summary_json(&summary, &totals, &report_file))?;
+            }
+            match error {
+                Some(error) => Err(error.into()),
+                None if summary.stopped => Ok(Outcome::SomeFailed),
+                None if summary.done + summary.failed + summary.skipped == 0 && shard.is_none() => {
+                    Err(format!("there is no picture in {}", locations.source.address_prefix()).into())
+                }
+                None => Ok(Outcome::of(usize::try_from(summary.failed).unwrap_or(usize::MAX))),
+            }
+        })?
+    }
+
+    /// The endpoint, and its fields from `--set` and `--preset`.
+    fn fields(&self) -> Result<(&'static Endpoint, Fields), Failure> {
+        let preset = self.preset.as_deref().map(preset::read).transpose()?;
+        let preset_endpoint = preset.as_ref().and_then(|preset| preset.endpoint);
+        let endpoint = match (&self.endpoint, preset_endpoint) {
+            (Some(name), _) => endpoint_named(name),
+            (None, Some(endpoint)) => endpoint,
+            (None, None) => endpoint_named("remove"),
+        };
+        let fields = endpoint_fields(endpoint, &self.set)?;
+        if fields.get("preset").is_some() {
+            return Err(
+                "presets are stored by a daemon; save a record of GET /presets to a file and pass it as --preset"
+                    .into(),
+            );
+        }
+        Ok((
+            endpoint,
+            match preset {
+                Some(preset) => fields.over(&preset.fields(endpoint)?),
+                None => fields,
+            },
+        ))
+    }
+}
+
+/// A stop signal that the first SIGINT or SIGTERM sets. The second ends the process: everything finished is in the report.
+fn stop_on_signals() -> std::io::Result<StopSignal> {
+    let stop = StopSignal::default();
+    let requested = stop.clone();
+    let mut signals = StopSignals::install()?;
+    tokio::spawn(async move {
+        signals.next().await;
+        eprintln!("Finishing the pictures in progress; a second Ctrl-C ends at once");
+        requested.request();
+        signals.next().await;
+        std::process::exit(2);
+    });
+    Ok(stop)
+}
+
+/// Reads a variable of a batch service.
+#[expect(clippy::disallowed_methods, reason = "not a setting: batch services assign shards by variables")]
+fn environment(name: &str) -> Option<String> {
+    std::env::var(name).ok()
+}
+
+/// Opens a location without creating it: a missing folder becomes a prefix in its nearest existing ancestor.
+fn open_uncreated(text: &str) -> Result<StorageLocation, Failure> {
+    let mut missing = Vec::new();
+    let mut url = text.trim_end_matches('/').to_owned();
+    loop {
+        match StorageLocation::open(&url, false) {
+            Ok(mut location) => {
+                let parts = location.prefix.parts().map(|part| part.as_ref().to_owned()).collect::<Vec<_>>();
+                location.prefix =
+                    Path::parse(parts.into_iter().chain(missing.into_iter().rev()).collect::<Vec<_>>().join("/"))?;
+                return Ok(location);
+            }
+            Err(StorageError::Folder { .. }) if url.starts_with("file:///") && url.len() > "file:///".len() => {
+                let (parent, name) = url.rsplit_once('/').expect("it has slashes");
+                missing.push(Path::from_url_path(name)?.to_string());
+                url = if parent == "file://" { "file:///".to_owned() } else { parent.to_owned() };
+            }
+            Err(error) => return Err(error.into()),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_missing_folder_is_opened_without_creating_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let url = format!("file://{}/a%20b/c/", folder.path().display());
+        let location = open_uncreated(&url).unwrap();
+        assert!(!folder.path().join("a b").exists());
+        assert_eq!(location.address_prefix(), StorageLocation::open(&url, true).unwrap().address_prefix());
+        assert_eq!(open_uncreated("s3://shop/x/").unwrap().address_prefix(), "s3://shop/x/");
+        assert!(open_uncreated("ftp://shop").is_err() && open_uncreated("file://host/x").is_err());
+    }
+}

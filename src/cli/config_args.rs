@@ -1,0 +1,58 @@
+//! Command line flags that set configuration values.
+
+use crate::config::{self, Config, Problems};
+use clap::Args;
+use std::path::PathBuf;
+
+/// A setting, its flag, and the flag's value.
+type Flag<'a> = (&'static str, &'static str, &'a Option<String>);
+
+/// Flags of all commands. Values are text: the configuration validates them together with the environment and the file,
+/// and reports all mistakes at once.
+#[derive(Args, Clone, Debug)]
+pub(super) struct ConfigArgs {
+    /// Configuration file in TOML [env: BACKDROP_CONFIG]
+    #[arg(long, value_name = "FILE", global = true)]
+    config: Option<PathBuf>,
+    /// Folder for accounts, keys and results [env: BACKDROP_DATA_DIR] [default: backdrop-data]
+    #[arg(long, value_name = "DIR", global = true)]
+    data_dir: Option<String>,
+}
+
+impl ConfigArgs {
+    /// Loads the configuration. `more` are flags of one command.
+    pub(super) fn load(&self, more: &[Flag<'_>]) -> Result<Config, Problems> {
+        let own: [Flag<'_>; 1] = [("data_dir", "--data-dir", &self.data_dir)];
+        let given = |&(setting, flag, value): &Flag<'_>| value.as_ref().map(|value| (setting, flag, value.clone()));
+        let flags = own.iter().chain(more).filter_map(given).collect();
+        Ok(config::load(self.config.as_deref(), flags)?.settings)
+    }
+}
+
+/// The flags of every command that runs the network.
+#[derive(Args, Clone, Debug)]
+pub(super) struct EngineArgs {
+    #[command(flatten)]
+    config_args: ConfigArgs,
+    /// auto, cpu, gpu, or part of a GPU's name [env: BACKDROP_DEVICE] [default: auto]
+    #[arg(long, value_name = "DEVICE", global = true)]
+    device: Option<String>,
+    /// Weights file, instead of the built-in weights [env: BACKDROP_WEIGHTS]
+    #[arg(long, value_name = "FILE", global = true)]
+    weights: Option<String>,
+    /// Inference mode: standard, or quality, which adds a second pass over the subject [env: BACKDROP_ENGINE_MODEL] [default: standard]
+    #[arg(long, value_name = "MODEL", global = true)]
+    model: Option<String>,
+}
+
+impl EngineArgs {
+    /// Loads the configuration. `more` are flags of one command.
+    pub(super) fn load(&self, more: &[Flag<'_>]) -> Result<Config, Problems> {
+        let own: [Flag<'_>; 3] = [
+            ("device", "--device", &self.device),
+            ("weights", "--weights", &self.weights),
+            ("engine.model", "--model", &self.model),
+        ];
+        self.config_args.load(&[&own, more].concat())
+    }
+}

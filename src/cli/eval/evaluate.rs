@@ -1,0 +1,137 @@
+//! Cuts out the pictures of the datasets and scores masks and mattes against the ground truth.
+
+use super::datasets::{Dataset, Picture};
+use super::metrics::{Scores, compare};
+use super::worst_cases::{Cells, SheetOptions, WorstCases};
+use crate::cli::contact_sheet::fit_to_cell;
+use crate::cli::exit_code::Failure;
+use crate::cli::local_engine::LocalEngine;
+use crate::cli::progress::Progress;
+use crate::codec::{self, Limits};
+use crate::image::{BufferPool, Frame, Mask, Size};
+use crate::matting::{self, Method, Options};
+use crate::pipeline::Segmentation;
+use crate::recipe::Cut;
+use crate::telemetry::with_causes;
+use futures_util::{StreamExt, stream};
+
+/// Pictures processed concurrently; scoring takes as long as the network.
+pub(super) const JOBS: usize = 4;
+
+/// The scores of one picture.
+#[derive(Debug)]
+pub(super) struct Evaluated {
+    /// The picture.
+    pub(super) picture: Picture,
+    /// The value of `x-service-uncertainty`.
+    pub(super) uncertainty: f32,
+    /// Scores of the mask as of `matting=none`.
+    pub(super) mask: Scores,
+    /// Scores of the matte as of `/remove`.
+    pub(super) matte: Scores,
+}
+
+/// The scores of all datasets.
+#[derive(Debug)]
+pub(super) struct Results {
+    /// By dataset, in the order of its pictures, so that the output is deterministic.
+    pub(super) sets: Vec<(String, Vec<Evaluated>)>,
+    /// Number of pictures that failed and were reported.
+    pub(super) failed: usize,
+}
+
+/// Scores all pictures of all datasets, and draws the worst of each when `sheets` is given.
+pub(super) async fn all(
+    engine: &LocalEngine,
+    sets: Vec<Dataset>,
+    cut: &Cut,
+    sheets: Option<&SheetOptions<'_>>,
+) -> Result<Results, Failure> {
+    let mut progress = Progress::new(sets.iter().map(|set| set.pictures.len()).sum());
+    let mut results = Results { sets: Vec::new(), failed: 0 };
+    for set in sets {
+        let mut worst = sheets.map(|sheets| WorstCases::new(sheets, &set.name, set.pictures.len()));
+        let cell = worst.as_ref().map(WorstCases::cell);
+        let mut evaluated = Vec::new();
+        let mut finished = stream::iter(set.pictures)
+            .map(|picture| async move { (picture.name(), evaluate_picture(engine, picture, cut, cell).await) })
+            .buffered(JOBS);
+        while let Some((name, result)) = finished.next().await {
+            match result {
+                Ok((scores, cells)) => {
+                    progress.done(&format!("{name}  IoU {:.3}", scores.matte.iou));
+                    if let (Some(worst), Some(cells)) = (&mut worst, cells) {
+                        worst.add(scores.matte.mae, cells);
+                    }
+                    evaluated.push(scores);
+                }
+                Err(failure) => {
+                    results.failed += 1;
+                    progress.failed(&format!("{name}  failed: {}", with_causes(failure.as_ref())));
+                }
+            }
+        }
+        worst.map_or(Ok(()), WorstCases::draw)?;
+        results.sets.push((set.name, evaluated));
+    }
+    progress.finish(&match results.failed {
+        0 => "all measured".to_owned(),
+        failed => format!("{failed} failed"),
+    });
+    Ok(results)
+}
+
+async fn evaluate_picture(
+    engine: &LocalEngine,
+    picture: Picture,
+    cut: &Cut,
+    cell: Option<Size>,
+) -> Result<(Evaluated, Option<Cells>), Failure> {
+    let image = tokio::fs::read(&picture.image).await?;
+    let truth = tokio::fs::read(&picture.truth).await?;
+    let segmentation = engine.segment(image.into(), cut).await?;
+    let (options, limits) = (cut.matting, *engine.limits());
+    engine.cpu(move || score(picture, segmentation, &options, &truth, &limits, cell)).await?
+}
+
+fn score(
+    picture: Picture,
+    segmentation: Segmentation,
+    options: &Options,
+    truth: &[u8],
+    limits: &Limits,
+    cell: Option<Size>,
+) -> Result<(Evaluated, Option<Cells>), Failure> {
+    let Segmentation { frame, mask, uncertainty, .. } = segmentation;
+    let header = codec::probe(truth, limits)?;
+    let truth_frame = codec::decode(truth, &header, &BufferPool::new(0))?;
+    let size = frame.size();
+    if truth_frame.size() != size {
+        return Err(format!("the picture is {size}, its mask {}", truth_frame.size()).into());
+    }
+    let truth = channel(&truth_frame, 0);
+    let width = size.width as usize;
+    let none = Options { method: Method::None, ..Options::default() };
+    let raw = compare(&channel(&cut_out(frame.clone(), &mask, &none), 3), &truth, width);
+    let photo = cell.map(|cell| fit_to_cell(frame.clone(), cell)).transpose()?;
+    let cutout = cut_out(frame, &mask, options);
+    let matte = compare(&channel(&cutout, 3), &truth, width);
+    let cells = cell.zip(photo).map(|(cell, photo)| {
+        Ok::<_, Failure>(Cells { photo, truth: fit_to_cell(truth_frame, cell)?, cutout: fit_to_cell(cutout, cell)? })
+    });
+    let cells = cells.transpose()?;
+    Ok((Evaluated { picture, uncertainty, mask: raw, matte }, cells))
+}
+
+/// The cutout; fully transparent when there is no subject, which scores as the worst result.
+fn cut_out(frame: Frame, mask: &Mask, options: &Options) -> Frame {
+    let size = frame.size();
+    match matting::cut_out(frame, mask, options) {
+        Ok(cutout) => cutout.0,
+        Err(matting::NoSubject) => Frame::new(size, vec![0; size.area() * 4].into()),
+    }
+}
+
+fn channel(frame: &Frame, index: usize) -> Vec<u8> {
+    frame.pixels().as_chunks::<4>().0.iter().map(|pixel| pixel[index]).collect()
+}

@@ -1,0 +1,29 @@
+//! Writes the scores of every picture as CSV.
+
+use super::evaluate::Evaluated;
+use super::metrics::max_f;
+use std::fmt::{Error, Write};
+
+/// One line for the mask and one for the matte of each picture.
+pub(super) fn csv(results: &[(String, Vec<Evaluated>)]) -> Result<String, Error> {
+    let mut csv = String::from("set,picture,of,mae,iou,boundary_iou,max_f,sad,mse,grad,conn,uncertainty\n");
+    for (set, measured) in results {
+        for one in measured {
+            for (of, scores) in [("mask", &one.mask), ("matte", &one.matte)] {
+                let max_f = max_f([scores.curve.as_slice()].into_iter());
+                let name = one.picture.name().replace('"', "\"\"");
+                write!(
+                    csv,
+                    "\"{set}\",\"{name}\",{of},{:.6},{:.6},{:.6},{max_f:.6}",
+                    scores.mae, scores.iou, scores.boundary_iou
+                )?;
+                match &scores.matting {
+                    Some(m) => write!(csv, ",{:.6},{:.8},{:.6},{:.6}", m.sad, m.mse, m.gradient, m.connectivity)?,
+                    None => write!(csv, ",,,,")?,
+                }
+                writeln!(csv, ",{:.6}", one.uncertainty)?;
+            }
+        }
+    }
+    Ok(csv)
+}

@@ -1,0 +1,93 @@
+//! Mean scores per dataset, as JSON and as a text table.
+
+use super::evaluate::Evaluated;
+use super::metrics::{MattingErrors, Scores, max_f};
+use crate::cli::text_table;
+use serde::Serialize;
+
+/// The mean scores of a dataset.
+#[derive(Debug, Serialize)]
+pub(super) struct Row {
+    set: String,
+    of: &'static str,
+    n: usize,
+    mae: f64,
+    iou: f64,
+    max_f: f64,
+    boundary_iou: f64,
+    /// Pictures with a soft ground truth, over which the matting errors are averaged.
+    soft: usize,
+    #[serde(flatten)]
+    matting: Option<MeanMatting>,
+}
+
+#[derive(Debug, Serialize)]
+struct MeanMatting {
+    sad: f64,
+    mse: f64,
+    grad: f64,
+    conn: f64,
+}
+
+/// The rows as JSON.
+pub(super) fn json(results: &[(String, Vec<Evaluated>)]) -> Vec<Row> {
+    rows(results)
+}
+
+/// The rows as text.
+pub(super) fn text(results: &[(String, Vec<Evaluated>)]) -> String {
+    let heading = ["set", "of", "n", "MAE", "IoU", "max F", "bIoU", "soft", "SAD", "MSE", "Grad", "Conn"];
+    let cells = |row: Row| {
+        let matting = |pick: fn(&MeanMatting) -> String| row.matting.as_ref().map_or_else(|| "–".to_owned(), pick);
+        [
+            row.set.clone(),
+            row.of.to_owned(),
+            row.n.to_string(),
+            format!("{:.4}", row.mae),
+            format!("{:.4}", row.iou),
+            format!("{:.4}", row.max_f),
+            format!("{:.4}", row.boundary_iou),
+            row.soft.to_string(),
+            matting(|m| format!("{:.2}", m.sad)),
+            matting(|m| format!("{:.5}", m.mse)),
+            matting(|m| format!("{:.2}", m.grad)),
+            matting(|m| format!("{:.2}", m.conn)),
+        ]
+    };
+    text_table::format_table(heading, &rows(results).into_iter().map(cells).collect::<Vec<_>>())
+}
+
+fn rows(results: &[(String, Vec<Evaluated>)]) -> Vec<Row> {
+    let evaluated = results.iter().filter(|(_, evaluated)| !evaluated.is_empty());
+    evaluated
+        .flat_map(|(set, evaluated)| {
+            [
+                row(set, "mask", &evaluated.iter().map(|one| &one.mask).collect::<Vec<_>>()),
+                row(set, "matte", &evaluated.iter().map(|one| &one.matte).collect::<Vec<_>>()),
+            ]
+        })
+        .collect()
+}
+
+fn row(set: &str, of: &'static str, scores: &[&Scores]) -> Row {
+    let mean = |pick: fn(&Scores) -> f64| scores.iter().map(|scores| pick(scores)).sum::<f64>() / scores.len() as f64;
+    let soft: Vec<&MattingErrors> = scores.iter().filter_map(|scores| scores.matting.as_ref()).collect();
+    let soft_mean =
+        |pick: fn(&MattingErrors) -> f64| soft.iter().map(|matting| pick(matting)).sum::<f64>() / soft.len() as f64;
+    Row {
+        set: set.to_owned(),
+        of,
+        n: scores.len(),
+        mae: mean(|scores| scores.mae),
+        iou: mean(|scores| scores.iou),
+        max_f: max_f(scores.iter().map(|scores| scores.curve.as_slice())),
+        boundary_iou: mean(|scores| scores.boundary_iou),
+        soft: soft.len(),
+        matting: (!soft.is_empty()).then(|| MeanMatting {
+            sad: soft_mean(|m| m.sad),
+            mse: soft_mean(|m| m.mse),
+            grad: soft_mean(|m| m.gradient),
+            conn: soft_mean(|m| m.connectivity),
+        }),
+    }
+}

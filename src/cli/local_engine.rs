@@ -1,0 +1,108 @@
+//! Starts an inference engine in this process, for the commands that run without a server.
+
+use super::exit_code::Failure;
+use crate::codec::{self, DecodeError, Limits};
+use crate::config::Config;
+use crate::engine::{Engine, EngineError, Lane};
+use crate::image::Frame;
+use crate::model::device::ActiveDevice;
+use crate::model::weights::Weights;
+use crate::model::weights::architecture::Architecture;
+use crate::pipeline::{self, Call, Files, Output, PipelineError, Segmentation};
+use crate::recipe::{Cut, Recipe};
+use bytes::Bytes;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+/// Deadline of a picture: no caller waits, so only a hung device is detected.
+const DEADLINE: Duration = Duration::from_secs(3600);
+
+/// Runs an asynchronous command to completion.
+pub(super) fn block_on<T>(command: impl Future<Output = T>) -> std::io::Result<T> {
+    Ok(tokio::runtime::Runtime::new()?.block_on(command))
+}
+
+/// The default of `--jobs`.
+pub(super) fn default_jobs() -> usize {
+    std::thread::available_parallelism().map_or(2, |cpus| cpus.get().max(2))
+}
+
+/// The configured weights.
+pub(super) fn weights(config: &Config) -> Result<Weights, Failure> {
+    Ok(match &config.weights {
+        Some(path) => Weights::from_file(path)?.require(Architecture::Fgnet)?,
+        None => Weights::embedded(),
+    })
+}
+
+/// Starts the configured engine. The network is loaded on the engine's own thread.
+pub(super) fn start_engine(config: &Config) -> Result<Engine, Failure> {
+    // First, so that a wrong file or device is reported before anything else happens.
+    let weights = Arc::new(weights(config)?);
+    let device = ActiveDevice::select(&config.device)?;
+    let side = u32::try_from(weights.card().input_side()?).expect("weights files state a side of at most 2048");
+    let model = weights.model();
+    let max_batch = config.engine.max_batch;
+    let retoucher = device.retoucher();
+    let factory = move || device.segmenter(&weights, max_batch);
+    let engine = Engine::start_with(&config.engine, Arc::new(factory), retoucher);
+    engine.announce(&model, side);
+    Ok(engine)
+}
+
+/// A ready engine for a number of concurrent pictures.
+pub(super) struct LocalEngine {
+    engine: Engine,
+    limits: Limits,
+}
+
+impl LocalEngine {
+    /// Loads the network and waits until it is ready.
+    pub(super) async fn start(config: &Config, jobs: usize) -> Result<Self, Failure> {
+        let mut config = config.clone();
+        config.engine.max_requests_in_flight = config.engine.max_requests_in_flight.max(jobs);
+        let engine = start_engine(&config)?;
+        engine.ready().await?;
+        Ok(Self { engine, limits: config.limits.of_local_pictures() })
+    }
+
+    /// Limits of a picture.
+    pub(super) const fn limits(&self) -> &Limits {
+        &self.limits
+    }
+
+    fn call(&self) -> Call {
+        Call { lane: Lane::Bulk, deadline: Instant::now() + DEADLINE, limits: self.limits }
+    }
+
+    /// The model and its version.
+    pub(super) fn model(&self) -> String {
+        self.engine.model()
+    }
+
+    /// Runs the whole pipeline on a picture.
+    pub(super) async fn run(&self, files: impl Into<Files>, recipe: &Recipe) -> Result<Output, PipelineError> {
+        pipeline::run(&self.engine, files, recipe, &self.call()).await
+    }
+
+    /// Decodes and segments a picture.
+    pub(super) async fn segment(&self, bytes: Bytes, cut: &Cut) -> Result<Segmentation, Failure> {
+        let slot = self.engine.admit()?;
+        let pool = self.engine.buffers().clone();
+        let limits = self.limits;
+        let decode = move || -> Result<Frame, DecodeError> {
+            let header = codec::probe(&bytes, &limits)?;
+            codec::decode(&bytes, &header, &pool)
+        };
+        let frame = self.engine.cpu(decode).await??;
+        Ok(pipeline::segment(&self.engine, &slot, frame, cut, &self.call()).await?)
+    }
+
+    /// Runs work on the engine's CPU pool.
+    pub(super) async fn cpu<T: Send + 'static>(
+        &self,
+        work: impl FnOnce() -> T + Send + 'static,
+    ) -> Result<T, EngineError> {
+        self.engine.cpu(work).await
+    }
+}

@@ -1,0 +1,84 @@
+//! Interprets `-o`: standard output, one file, or a folder.
+
+use super::source_and_sink::{Source, is_stdio};
+use std::path::{Path, PathBuf};
+
+/// The destination given by `-o`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Destination {
+    /// `-`.
+    Stdout,
+    /// A file: there is one input, and the name has an extension.
+    File(PathBuf),
+    /// A folder, created when missing.
+    Folder(PathBuf),
+}
+
+impl Destination {
+    /// Interprets `-o` for these inputs.
+    ///
+    /// # Errors
+    /// When several pictures would have one destination.
+    pub(super) fn new(output: &Path, inputs: &[PathBuf]) -> Result<Self, String> {
+        let one_picture = match inputs {
+            [only] => only.is_file() || !matches!(Source::parse(only), Source::File(_)),
+            _ => false,
+        };
+        if is_stdio(output) {
+            return if one_picture {
+                Ok(Self::Stdout)
+            } else {
+                Err("only one picture fits on standard output".to_owned())
+            };
+        }
+        let names_folder = output.is_dir() || output.as_os_str().to_string_lossy().ends_with(std::path::is_separator);
+        if one_picture && !names_folder && output.extension().is_some() {
+            return Ok(Self::File(output.to_owned()));
+        }
+        if inputs.iter().any(|input| is_stdio(input)) {
+            return Err("a picture from standard input needs a file name after -o, such as cutout.png, or -".to_owned());
+        }
+        if output.is_file() {
+            return Err(format!("{} is a file, but these inputs need a folder", output.display()));
+        }
+        Ok(Self::Folder(output.to_owned()))
+    }
+
+    /// The `format` of the output file's extension.
+    pub(super) fn format(&self) -> Option<String> {
+        match self {
+            Self::File(path) => {
+                let extension = path.extension()?.to_str()?.to_lowercase();
+                Some(if extension == "jpeg" { "jpg".to_owned() } else { extension })
+            }
+            Self::Stdout | Self::Folder(_) => None,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::fs;
+
+    #[test]
+    fn one_picture_and_a_name_with_an_extension_is_a_file() {
+        let root = tempfile::tempdir().unwrap();
+        let (a, b) = (root.path().join("a.jpg"), root.path().join("b.jpg"));
+        fs::write(&a, b"x").unwrap();
+        fs::write(&b, b"x").unwrap();
+        let output = root.path().join("c.webp");
+        let destination = Destination::new(&output, std::slice::from_ref(&a)).unwrap();
+        assert_eq!(destination, Destination::File(output.clone()));
+        assert_eq!(destination.format().as_deref(), Some("webp"));
+        assert_eq!(Destination::new(&output, &[a, b]).unwrap(), Destination::Folder(output));
+    }
+
+    #[test]
+    fn standard_output_takes_one_picture_and_standard_input_needs_a_name() {
+        let stdio = PathBuf::from("-");
+        assert_eq!(Destination::new(&stdio, std::slice::from_ref(&stdio)), Ok(Destination::Stdout));
+        assert!(Destination::new(&stdio, &["a.jpg".into(), "b.jpg".into()]).is_err());
+        assert!(Destination::new(Path::new("folder"), &[stdio]).is_err());
+    }
+}

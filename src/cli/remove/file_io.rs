@@ -1,0 +1,110 @@
+//! Reads files up to a size limit and writes them atomically.
+
+use bytes::Bytes;
+use std::fs::{self, File};
+use std::io::{self, Read, Write};
+use std::path::{Path, PathBuf};
+
+/// Reads at most one byte more than `max_bytes`, which the codec then refuses, so that a wrong file costs no memory.
+pub(super) async fn read_file(path: PathBuf, max_bytes: usize) -> io::Result<Bytes> {
+    blocking(move || read_bounded(&mut File::open(path)?, max_bytes)).await
+}
+
+/// Reads standard input in the same way.
+pub(super) async fn read_stdin(max_bytes: usize) -> io::Result<Bytes> {
+    blocking(move || read_bounded(&mut io::stdin().lock(), max_bytes)).await
+}
+
+fn read_bounded(from: &mut impl Read, max_bytes: usize) -> io::Result<Bytes> {
+    let limit = max_bytes as u64 + 1;
+    let mut bytes = Vec::new();
+    from.take(limit).read_to_end(&mut bytes)?;
+    Ok(bytes.into())
+}
+
+/// Writes to standard output.
+pub(super) async fn write_stdout(bytes: Bytes) -> io::Result<()> {
+    blocking(move || {
+        let mut stdout = io::stdout().lock();
+        stdout.write_all(&bytes)?;
+        stdout.flush()
+    })
+    .await
+}
+
+/// Writes a file with [`write_file`].
+pub(super) async fn write_atomically(path: PathBuf, bytes: Bytes) -> io::Result<()> {
+    blocking(move || write_file(&path, &bytes)).await
+}
+
+async fn blocking<T: Send + 'static>(work: impl FnOnce() -> io::Result<T> + Send + 'static) -> io::Result<T> {
+    tokio::task::spawn_blocking(work).await.map_err(io::Error::other)?
+}
+
+/// Writes `path` atomically: a temporary file in its folder, then a rename.
+pub(super) fn write_file(path: &Path, bytes: &[u8]) -> io::Result<()> {
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    fs::create_dir_all(folder)?;
+    let partial = PartialFile(partial_name(folder, path));
+    let mut file = File::create(&partial.0)?;
+    file.write_all(bytes)?;
+    // Without this a crash of the machine could leave an empty file, which would count as done.
+    file.sync_data()?;
+    drop(file);
+    fs::rename(&partial.0, path)
+}
+
+/// A hidden name, which is not listed as an input, unique per process.
+fn partial_name(folder: &Path, path: &Path) -> PathBuf {
+    let mut name = std::ffi::OsString::from(".");
+    name.push(path.file_name().unwrap_or_default());
+    name.push(format!(".{}.part", std::process::id()));
+    folder.join(name)
+}
+
+/// Removes an unfinished file; after the rename there is nothing to remove.
+struct PartialFile(PathBuf);
+
+impl Drop for PartialFile {
+    fn drop(&mut self) {
+        let _ = fs::remove_file(&self.0);
+    }
+}
+
+/// Whether `output` exists and is not older than `input`.
+pub(super) fn is_newer(output: &Path, input: &Path) -> bool {
+    let modified = |path: &Path| fs::metadata(path).and_then(|metadata| metadata.modified());
+    matches!((modified(output), modified(input)), (Ok(output), Ok(input)) if output >= input)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_result_replaces_the_old_one_without_temporary_files() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("a/b.png");
+        write_file(&path, b"one").unwrap();
+        write_file(&path, b"two").unwrap();
+        assert_eq!(fs::read(&path).unwrap(), b"two");
+        assert_eq!(fs::read_dir(path.parent().unwrap()).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn a_failed_rename_leaves_no_temporary_file() {
+        let folder = tempfile::tempdir().unwrap();
+        let taken = folder.path().join("taken.png");
+        fs::create_dir(&taken).unwrap();
+        assert!(write_file(&taken, b"x").is_err());
+        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
+    }
+
+    #[test]
+    fn reading_stops_one_byte_after_the_limit() {
+        for limit in [3, 10 << 20] {
+            assert_eq!(read_bounded(&mut io::repeat(7), limit).unwrap().len(), limit + 1);
+            assert_eq!(read_bounded(&mut &b"abc"[..], limit).unwrap().as_ref(), b"abc");
+        }
+    }
+}

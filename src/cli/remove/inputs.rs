@@ -1,0 +1,278 @@
+//! Resolves input arguments and `-o` to a list of tasks, before anything is read or written.
+//!
+//! A folder keeps its tree, a glob keeps the tree below its first wildcard, anything else only its name. An input is
+//! never overwritten, and no two inputs have one output.
+
+use super::destination::Destination;
+use super::source_and_sink::{Sink, Source};
+use crate::bulk::has_image_extension;
+use crate::image::SourceUrl;
+use std::collections::{HashMap, HashSet};
+use std::ffi::OsStr;
+use std::fs;
+use std::path::{Component, Path, PathBuf};
+
+/// Appended to the names of results in the folder of their inputs.
+const SUFFIX: &str = "-cutout";
+
+/// A picture and its result.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Task {
+    /// The picture.
+    pub(super) source: Source,
+    /// Its result.
+    pub(super) sink: Sink,
+}
+
+/// An input that cannot be processed, and why. The others are.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Rejected {
+    /// The input as given.
+    pub(super) input: PathBuf,
+    /// Why.
+    pub(super) reason: String,
+}
+
+/// The resolved inputs.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Inputs {
+    /// In the order of the arguments; folders sorted by name.
+    pub(super) tasks: Vec<Task>,
+    /// What cannot be processed.
+    pub(super) rejected: Vec<Rejected>,
+}
+
+/// Lists the tasks for `arguments`. `extension` is that of results in a folder.
+pub(super) fn resolve(arguments: &[PathBuf], destination: &Destination, extension: &str) -> Inputs {
+    let mut inputs = Inputs::default();
+    match destination {
+        Destination::Stdout => {
+            let task = |input: &PathBuf| Task { source: Source::parse(input), sink: Sink::Stdout };
+            inputs.tasks.extend(arguments.iter().map(task));
+        }
+        Destination::File(path) => {
+            for input in arguments {
+                if is_same_file(input, path) {
+                    inputs.reject(input, "the result would overwrite it; choose another name after -o");
+                } else {
+                    inputs.tasks.push(Task { source: Source::parse(input), sink: Sink::File(path.clone()) });
+                }
+            }
+        }
+        Destination::Folder(folder) => add_folder_tasks(&mut inputs, arguments, folder, extension),
+    }
+    inputs
+}
+
+fn is_same_file(a: &Path, b: &Path) -> bool {
+    matches!((fs::canonicalize(a), fs::canonicalize(b)), (Ok(a), Ok(b)) if a == b)
+}
+
+impl Inputs {
+    fn reject(&mut self, input: &Path, reason: impl Into<String>) {
+        self.rejected.push(Rejected { input: input.to_owned(), reason: reason.into() });
+    }
+}
+
+/// A picture given as an argument, or found in a folder or by a glob.
+struct Found {
+    path: PathBuf,
+    /// Path of the result below the output folder, with the input's extension.
+    relative: PathBuf,
+    /// Whether it is an argument itself.
+    is_argument: bool,
+}
+
+fn add_folder_tasks(inputs: &mut Inputs, arguments: &[PathBuf], folder: &Path, extension: &str) {
+    let mut found = Vec::new();
+    for argument in arguments {
+        expand(argument, folder, &mut found, inputs);
+    }
+    let output_of = |picture: &Found| {
+        let output = folder.join(&picture.relative).with_extension(extension);
+        let is_next_to_input = match (picture.path.parent(), output.parent()) {
+            (Some(from), Some(to)) => is_same_file(or_current_dir(from), or_current_dir(to)),
+            _ => false,
+        };
+        if !is_next_to_input {
+            return output;
+        }
+        let mut name = picture.path.file_stem().unwrap_or_default().to_owned();
+        name.push(SUFFIX);
+        name.push(".");
+        name.push(extension);
+        output.with_file_name(name)
+    };
+    let outputs: Vec<PathBuf> = found.iter().map(output_of).collect();
+    let results: HashMap<PathBuf, usize> = outputs
+        .iter()
+        .enumerate()
+        .filter_map(|(index, output)| Some((fs::canonicalize(output).ok()?, index)))
+        .collect();
+    let mut originals: HashSet<PathBuf> = HashSet::new();
+    let mut kept = Vec::new();
+    for (index, (picture, output)) in found.iter().zip(outputs).enumerate() {
+        let path = fs::canonicalize(&picture.path).unwrap_or_else(|_| picture.path.clone());
+        let is_result = results.get(&path).is_some_and(|&from| from != index);
+        let is_suffixed = path.file_stem().is_some_and(|stem| stem.to_string_lossy().ends_with(SUFFIX));
+        // Found, named `-cutout` and the result of another input: written by an earlier run.
+        let is_earlier_result = is_result && is_suffixed && !picture.is_argument;
+        // An input that is given or found several times is processed once.
+        if !is_earlier_result && originals.insert(path) {
+            kept.push((picture, output));
+        }
+    }
+    let mut taken: HashMap<PathBuf, &Path> = HashMap::new();
+    for (picture, output) in kept {
+        if fs::canonicalize(&output).is_ok_and(|output| originals.contains(&output)) {
+            inputs.reject(&picture.path, format!("its result would overwrite the input {}", output.display()));
+        } else if let Some(first) = taken.get(&output) {
+            inputs.reject(&picture.path, format!("{} is already the result of {}", output.display(), first.display()));
+        } else {
+            inputs.tasks.push(Task { source: Source::parse(&picture.path), sink: Sink::File(output.clone()) });
+            taken.insert(output, &picture.path);
+        }
+    }
+}
+
+/// Replaces `""`, the parent of a bare name, by the working directory.
+fn or_current_dir(path: &Path) -> &Path {
+    if path.as_os_str().is_empty() { Path::new(".") } else { path }
+}
+
+/// Adds the pictures of an argument: a URL, a folder, a glob or a file.
+fn expand(input: &Path, output: &Path, found: &mut Vec<Found>, inputs: &mut Inputs) {
+    if let Source::Url(url) = Source::parse(input) {
+        return found.push(Found { path: input.to_owned(), relative: file_name(&url), is_argument: true });
+    }
+    if input.is_dir() {
+        return walk(input, Path::new(""), output, found, inputs);
+    }
+    let pattern = input.to_str().filter(|text| !input.exists() && text.contains(['*', '?', '[']));
+    let Some(pattern) = pattern else {
+        let relative = PathBuf::from(input.file_name().unwrap_or(OsStr::new("picture")));
+        return found.push(Found { path: input.to_owned(), relative, is_argument: true });
+    };
+    let base: PathBuf = input
+        .components()
+        .take_while(|part| !matches!(part, Component::Normal(name) if name.to_string_lossy().contains(['*', '?', '['])))
+        .collect();
+    match glob::glob(pattern) {
+        Err(error) => inputs.reject(input, error.to_string()),
+        Ok(matches) => {
+            let before = found.len();
+            for entry in matches {
+                match entry {
+                    Ok(path) if path.is_dir() => {}
+                    Ok(path) => {
+                        let relative = path.strip_prefix(&base).unwrap_or(&path).to_owned();
+                        found.push(Found { path, relative, is_argument: false });
+                    }
+                    Err(error) => inputs.reject(error.path(), error.error().to_string()),
+                }
+            }
+            if found.len() == before {
+                inputs.reject(input, "matches no file");
+            }
+        }
+    }
+}
+
+/// Adds the pictures below a folder, without hidden files.
+fn walk(folder: &Path, relative: &Path, output: &Path, found: &mut Vec<Found>, inputs: &mut Inputs) {
+    let entries = match fs::read_dir(folder).and_then(Iterator::collect::<Result<Vec<_>, _>>) {
+        Ok(entries) => entries,
+        Err(error) => return inputs.reject(folder, error.to_string()),
+    };
+    let mut names: Vec<_> = entries.into_iter().map(|entry| entry.file_name()).collect();
+    names.sort();
+    for name in names {
+        let (path, below) = (folder.join(&name), relative.join(&name));
+        if name.to_string_lossy().starts_with('.') {
+            continue;
+        }
+        // Links to folders are not followed: they may form a cycle.
+        if path.is_dir() {
+            if !path.is_symlink() && !is_same_file(&path, output) {
+                walk(&path, &below, output, found, inputs);
+            }
+        } else if has_image_extension(&name.to_string_lossy()) {
+            found.push(Found { path, relative: below, is_argument: false });
+        }
+    }
+}
+
+/// The file name of a URL, if a folder can hold it, else `picture`.
+fn file_name(url: &SourceUrl) -> PathBuf {
+    let last = url.as_url().path_segments().and_then(|mut segments| segments.next_back()).unwrap_or_default();
+    let plain = |name: &&str| !name.is_empty() && !name.starts_with('.') && !name.contains(['%', '\\', ':']);
+    PathBuf::from(Some(last).filter(plain).unwrap_or("picture"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cli::test_files::folder_with;
+
+    /// The tasks of `inputs → output` as `input > output` lines, and the rejected inputs, relative to `root`.
+    fn lines(root: &Path, inputs: &[&str], output: &str) -> (Vec<String>, Vec<String>) {
+        let inputs: Vec<_> = inputs.iter().map(|input| root.join(input)).collect();
+        let destination = Destination::new(&root.join(output), &inputs).unwrap();
+        let resolved = resolve(&inputs, &destination, "png");
+        let show = |path: &Path| path.strip_prefix(root).unwrap_or(path).display().to_string();
+        let tasks = resolved.tasks.iter().map(|task| match (&task.source, &task.sink) {
+            (Source::File(from), Sink::File(to)) => format!("{} > {}", show(from), show(to)),
+            other => format!("{other:?}"),
+        });
+        (tasks.collect(), resolved.rejected.iter().map(|rejected| show(&rejected.input)).collect())
+    }
+
+    #[test]
+    fn a_folder_keeps_its_tree_and_other_files_are_ignored() {
+        let root = folder_with(&["in/b/c.JPG", "in/a.webp", "in/notes.txt", "in/.hidden/x.png"]);
+        let (tasks, rejected) = lines(root.path(), &["in"], "out");
+        assert_eq!(tasks, ["in/a.webp > out/a.png", "in/b/c.JPG > out/b/c.png"]);
+        assert!(rejected.is_empty());
+    }
+
+    #[test]
+    fn a_glob_keeps_the_tree_below_its_first_wildcard() {
+        let root = folder_with(&["in/x/a.jpg", "in/y/b.jpg", "in/y/b.txt"]);
+        let (tasks, _) = lines(root.path(), &["in/*/*.jpg"], "out");
+        assert_eq!(tasks, ["in/x/a.jpg > out/x/a.png", "in/y/b.jpg > out/y/b.png"]);
+    }
+
+    #[test]
+    fn of_two_inputs_with_one_output_the_second_is_rejected() {
+        let root = folder_with(&["in/a.jpg", "in/a.png", "in/b.jpg"]);
+        let (tasks, rejected) = lines(root.path(), &["in"], "out");
+        assert_eq!(tasks, ["in/a.jpg > out/a.png", "in/b.jpg > out/b.png"]);
+        assert_eq!(rejected, ["in/a.png"]);
+    }
+
+    #[test]
+    fn results_in_their_inputs_folder_get_a_suffix_and_are_not_processed_again() {
+        let root = folder_with(&["in/a.png", "in/b.jpg"]);
+        let expected = ["in/a.png > in/a-cutout.png", "in/b.jpg > in/b-cutout.png"];
+        assert_eq!(lines(root.path(), &["in"], "in").0, expected);
+        fs::write(root.path().join("in/a-cutout.png"), b"x").unwrap();
+        assert_eq!(lines(root.path(), &["in"], "in"), (expected.map(String::from).to_vec(), vec![]));
+    }
+
+    #[test]
+    fn an_output_folder_inside_the_input_folder_is_not_searched() {
+        let root = folder_with(&["in/a.jpg", "in/out/old.png"]);
+        assert_eq!(lines(root.path(), &["in"], "in/out").0, ["in/a.jpg > in/out/a.png"]);
+    }
+
+    #[test]
+    fn an_input_is_never_overwritten_even_when_given_as_output() {
+        let root = folder_with(&["a.png", "in/a.jpg"]);
+        let (tasks, rejected) = lines(root.path(), &["a.png"], "a.png");
+        assert!(tasks.is_empty());
+        assert_eq!(rejected, ["a.png"]);
+        let (tasks, rejected) = lines(root.path(), &["in/a.jpg", "a.png"], "");
+        assert_eq!(tasks, ["a.png > a-cutout.png"]);
+        assert_eq!(rejected, ["in/a.jpg"]);
+    }
+}

@@ -1,0 +1,248 @@
+//! `backdrop serve`: assembles and runs the daemon.
+//!
+//! Order: log → store and keys → engine (loads in its own thread) → jobs → listeners → serve until a signal. The
+//! listeners are bound before the network is loaded: clients may connect at once and wait for it.
+
+mod http_adapters;
+
+use super::config_args::EngineArgs;
+use super::exit_code::{Failure, Outcome};
+use super::signals::StopSignals;
+use super::{local_engine, stdout};
+use crate::account::admin::{Admin, AdminEndpoint, AdminToken};
+use crate::account::{ApiKey, CreatedKey, Services};
+use crate::config::Config;
+use crate::generate::Studio;
+use crate::http::descriptors;
+use crate::http::tls::{Listener, Tls};
+use crate::http::{self, App, Inspect, Inspector};
+use crate::jobs::results::Results;
+use crate::jobs::secret::DaemonSecret;
+use crate::jobs::webhook_client::WebhookClient;
+use crate::jobs::{Deps, Jobs, VideoWorker};
+use crate::source::Fetcher;
+use crate::store::{self, RedbStore};
+use crate::telemetry;
+use clap::Args;
+use http_adapters::AdminAdapter;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use tokio::net::TcpListener;
+use tokio::sync::watch;
+use tokio::time::{Instant, timeout_at};
+
+/// Disk space reserved for the store's growth: some ten thousand billing records.
+const STORE_RESERVE_BYTES: u64 = 16 << 20;
+
+#[derive(Args, Debug)]
+pub(super) struct Serve {
+    /// Address of the API [env: BACKDROP_LISTEN] [default: 127.0.0.1:8080]
+    #[arg(long, value_name = "ADDRESS")]
+    listen: Option<String>,
+    /// Address of health, metrics and key administration [env: BACKDROP_ADMIN_LISTEN] [default: 127.0.0.1:9090]
+    #[arg(long, value_name = "ADDRESS")]
+    admin_listen: Option<String>,
+    /// Certificate of the API as a PEM file, for HTTPS; reloaded on SIGHUP [env: BACKDROP_SERVER_TLS_CERT]
+    #[arg(long, value_name = "FILE")]
+    tls_cert: Option<String>,
+    /// Private key of the certificate as a PEM file [env: BACKDROP_SERVER_TLS_KEY]
+    #[arg(long, value_name = "FILE")]
+    tls_key: Option<String>,
+    #[command(flatten)]
+    engine_args: EngineArgs,
+}
+
+impl Serve {
+    pub(super) fn run(self) -> Result<Outcome, Failure> {
+        let flags = [
+            ("server.listen", "--listen", &self.listen),
+            ("server.admin_listen", "--admin-listen", &self.admin_listen),
+            ("server.tls_cert", "--tls-cert", &self.tls_cert),
+            ("server.tls_key", "--tls-key", &self.tls_key),
+        ];
+        let config = self.engine_args.load(&flags)?;
+        // Before the first thread: accounts, clips and results are readable by the daemon's user only.
+        #[cfg(unix)]
+        rustix::process::umask(rustix::fs::Mode::RWXG | rustix::fs::Mode::RWXO);
+        telemetry::tracing::init(&config.log)?;
+        local_engine::block_on(serve(config))??;
+        Ok(Outcome::Done)
+    }
+}
+
+async fn serve(config: Config) -> Result<(), Failure> {
+    let stop = stop_signal()?;
+    descriptors::raise_limit();
+    let metrics = telemetry::metrics::exporter();
+    let tls = tls(&config)?;
+    let public = bind(config.server.listen, "the API").await?;
+    let admin = bind(config.server.admin_listen, "the admin interface").await?;
+    let (address, admin_address) = (public.local_addr()?, admin.local_addr()?);
+    let fetcher = Fetcher::new(&config.fetch)?.with_max_bytes(config.limits.max_bytes);
+    let studio = open_studio(&config).await?;
+    let services = open_services(&config).await?;
+    let keys = services.keys.clone();
+    let token = AdminToken::generate();
+    let operator = AdminAdapter(Admin::new(keys.clone(), token.clone()));
+    let endpoint = AdminEndpoint { address: admin_address, token }.publish(&config.data_dir)?;
+    let engine = local_engine::start_engine(&config)?;
+    let configured = config.bootstrap_key.as_ref().map(|key| ApiKey::parse(key.expose())).transpose()?;
+    let is_generated = configured.is_none();
+    if let Some(created) = keys.bootstrap(configured).await?
+        && is_generated
+    {
+        stdout::print_line(&welcome(&created, address, if tls.is_some() { "https" } else { "http" }))?;
+    }
+    tracing::info!(%address, admin = %admin_address, tls = tls.is_some(), "listening");
+    let secret = DaemonSecret::open(&config.data_dir)?;
+    let results = Results::open(config.jobs.results.as_deref(), &config.data_dir, &secret)?;
+    let inspector = Inspector::new(config.video.clone());
+    if let Err(missing) = inspector.ready().await {
+        tracing::warn!(%missing, "clips cannot be processed");
+    }
+    let deps = Deps {
+        store: services.store.clone(),
+        billing: services.billing.clone(),
+        results: Arc::new(results.clone()),
+        worker: Arc::new(VideoWorker::new(engine.clone(), config.video.clone())),
+        webhooks: Arc::new(WebhookClient::new(fetcher.clone(), secret.clone(), results.clone())),
+    };
+    let jobs = start_jobs(deps, &config).await?;
+    let app = App {
+        remover: Arc::new(engine.clone()),
+        compat: config.compat.clone(),
+        model: config.engine.model,
+        keys: Arc::new(keys),
+        fetcher: Arc::new(fetcher),
+        store: services.store.clone(),
+        ledger: services.billing.clone(),
+        requests: services.idempotency.clone(),
+        presets: services.presets.clone(),
+        daily: services.backdrop_quota.clone(),
+        studio,
+        jobs: jobs.clone(),
+        results,
+        inspector: Arc::new(inspector),
+        secret,
+        prices: Arc::new(config.prices),
+        operator: Arc::new(operator),
+        metrics,
+    };
+    let grace = config.server.shutdown_grace;
+    let maintenance = tokio::spawn({
+        let services = services.clone();
+        async move { services.run_maintenance().await }
+    });
+    let (stopping, mut stopped) = watch::channel(None);
+    let stop = async move {
+        stop.await;
+        // Fails when the jobs have ended by themselves.
+        let _ = stopping.send(Some(Instant::now()));
+    };
+    let mut working = tokio::spawn({
+        let mut stopped = stopped.clone();
+        async move {
+            let stop = async move {
+                // A dropped sender also means stop.
+                let _ = stopped.wait_for(Option::is_some).await;
+            };
+            jobs.run(stop).await;
+        }
+    });
+    http::serve(config.server, config.limits, app, Listener::new(public, tls), admin, stop).await;
+    maintenance.abort();
+    // Jobs and requests share the grace period; a job that needs more resumes at the next start.
+    let since = stopped.borrow_and_update().unwrap_or_else(Instant::now);
+    if timeout_at(since + grace, &mut working).await.is_err() {
+        working.abort();
+        let _ = working.await;
+    }
+    if let Err(error) = services.keys.write_uses().await {
+        tracing::warn!(%error, "could not write when keys were last used");
+    }
+    // The grace period of connections is over; the engine's remaining work has no client any more.
+    let _ = tokio::time::timeout(grace, engine.shutdown()).await;
+    drop(endpoint);
+    tracing::info!("stopped");
+    Ok(())
+}
+
+/// Opens the backdrop generators. Their keys are in environment variables that the configuration names.
+async fn open_studio(config: &Config) -> Result<Studio, Failure> {
+    let config = config.clone();
+    let open = move || Studio::open(&config.generate, &config.fetch, &config.data_dir, environment);
+    Ok(tokio::task::spawn_blocking(open).await??)
+}
+
+/// Reads a variable that the configuration names.
+#[expect(clippy::disallowed_methods, reason = "not a setting: the configuration names the variable")]
+fn environment(name: &str) -> Option<String> {
+    std::env::var(name).ok()
+}
+
+async fn start_jobs(deps: Deps, config: &Config) -> Result<Jobs, Failure> {
+    let (jobs, data_dir) = (config.jobs.clone(), config.data_dir.clone());
+    Ok(tokio::task::spawn_blocking(move || Jobs::start(deps, &jobs, &data_dir)).await??)
+}
+
+async fn bind(address: SocketAddr, what: &str) -> Result<TcpListener, Failure> {
+    TcpListener::bind(address).await.map_err(|error| format!("cannot listen on {address} for {what}: {error}").into())
+}
+
+/// Loads the API's certificate, if configured, and reloads it on SIGHUP.
+fn tls(config: &Config) -> Result<Option<Tls>, Failure> {
+    let (Some(certificate), Some(key)) = (&config.server.tls_cert, &config.server.tls_key) else { return Ok(None) };
+    let tls = Tls::load(certificate, key)?;
+    #[cfg(unix)]
+    {
+        use tokio::signal::unix::{SignalKind, signal};
+        let (mut hangups, tls) = (signal(SignalKind::hangup())?, tls.clone());
+        tokio::spawn(async move {
+            while hangups.recv().await.is_some() {
+                let tls = tls.clone();
+                let reloaded = tokio::task::spawn_blocking(move || tls.reload()).await.map_err(Failure::from);
+                match reloaded.and_then(|reloaded| Ok(reloaded?)) {
+                    Ok(()) => tracing::info!("reloaded the TLS certificate"),
+                    Err(error) => {
+                        let error = telemetry::with_causes(error.as_ref());
+                        tracing::error!(error, "cannot reload the TLS certificate; the old one stays in use");
+                    }
+                }
+            }
+        });
+    }
+    Ok(Some(tls))
+}
+
+async fn open_services(config: &Config) -> Result<Services, Failure> {
+    let (data_dir, free_images) = (config.data_dir.clone(), config.limits.free_images_per_month);
+    let open = move || -> Result<Services, Failure> {
+        store::create_private_dir(&data_dir)
+            .map_err(|error| format!("cannot create {}: {error}", data_dir.display()))?;
+        Ok(Services::load(RedbStore::open_with_reserve(&store::file_in(&data_dir), STORE_RESERVE_BYTES)?, free_images)?)
+    };
+    tokio::task::spawn_blocking(open).await?
+}
+
+/// The message of the first start: the key, and how to use it.
+fn welcome(created: &CreatedKey, address: SocketAddr, scheme: &str) -> String {
+    let key = created.secret.expose();
+    format!(
+        "Created account `default` with this key. It is shown only once; save it now.\n\n    {key}\n\nTry it:\n\n    \
+         curl -H 'Authorization: Bearer {key}' -F file=@photo.jpg {scheme}://{address}/remove -o cutout.png\n"
+    )
+}
+
+/// Resolves at the first SIGTERM or SIGINT; the second ends the process at once.
+fn stop_signal() -> Result<impl Future<Output = ()>, Failure> {
+    let mut signals = StopSignals::install()?;
+    Ok(async move {
+        signals.next().await;
+        tracing::info!("draining; a second signal ends at once");
+        tokio::spawn(async move {
+            signals.next().await;
+            tracing::warn!("ended by a second signal");
+            std::process::exit(130);
+        });
+    })
+}

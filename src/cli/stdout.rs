@@ -1,0 +1,26 @@
+//! Prints results on standard output and marks its errors, so that a closed pipe is no failure.
+
+use std::io::{self, Write};
+
+/// Standard output was closed or full. Wrapped in an [`io::Error`], to distinguish it from a broken connection.
+#[derive(Debug, thiserror::Error)]
+#[error("cannot write the result")]
+pub(super) struct StdoutError(#[source] io::Error);
+
+/// Prints a line.
+///
+/// # Errors
+/// An [`io::Error`] that wraps a [`StdoutError`].
+pub(super) fn print_line(text: &str) -> io::Result<()> {
+    let mut stdout = io::stdout().lock();
+    writeln!(stdout, "{text}").and_then(|()| stdout.flush()).map_err(stdout_error)
+}
+
+pub(super) fn stdout_error(error: io::Error) -> io::Error {
+    io::Error::new(error.kind(), StdoutError(error))
+}
+
+/// Prints a value as indented JSON.
+pub(super) fn print_json(value: &impl serde::Serialize) -> io::Result<()> {
+    print_line(&serde_json::to_string_pretty(value)?)
+}

@@ -1,0 +1,28 @@
+//! What probing a file yields: its container and the size of the upright picture.
+
+use super::limits::Limits;
+use crate::image::Size;
+
+/// The supported containers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Container {
+    /// JPEG.
+    Jpeg,
+    /// PNG.
+    Png,
+    /// WebP.
+    WebP,
+    /// HEIC / HEIF.
+    Heic,
+}
+
+/// Properties of a file, read without allocating for pixels.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Header {
+    /// The container, detected by content.
+    pub container: Container,
+    /// Size of the upright picture.
+    pub size: Size,
+    /// The limits it was checked against.
+    pub limits: Limits,
+}

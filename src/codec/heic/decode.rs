@@ -1,0 +1,215 @@
+//! Decodes HEIC and HEIF with libheif and libde265, in bounded time and memory.
+//!
+//! libheif applies the container's rotations and mirrors (irot, imir); EXIF's orientation repeats them and is not
+//! applied again (HEIF, ISO/IEC 23008-12, 6.5.10: the transformative properties rule). The primary picture is decoded,
+//! grids are assembled, alpha comes from the auxiliary picture, and libheif converts ten bits to eight. Before libheif
+//! reads a file, `item_tables` parses its tables and refuses ambiguous ones, and `cost` checks the decode cost. Pictures
+//! coded with anything but HEVC are refused there, whichever decoders libheif was built with.
+//!
+//! A decode ends in bounded time: `cost` bounds what is decoded, and after `MAX_TIME` per 17 megapixels libheif can read
+//! no further data. libde265 cannot be interrupted inside a picture, whose time is bounded by `cost` alone.
+
+use super::deadline_reader::DeadlineReader;
+use super::{cost, item_tables};
+use crate::codec::error::{DecodeError, catch_panic, corrupt, not_as_probed};
+use crate::codec::header::Header;
+use crate::codec::icc::{self, MAX_PROFILE_BYTES, Samples};
+use crate::codec::limits::{Limits, check_size};
+use crate::image::{BufferPool, Frame, Size};
+use libheif_rs::{
+    ColorPrimaries, ColorSpace, CompressionFormat, DecodingOptions, HeifContext, ImageHandle, LibHeif, RgbChroma,
+    SecurityLimits, TransferCharacteristics,
+};
+use rayon::prelude::*;
+use std::sync::LazyLock;
+use std::time::{Duration, Instant};
+
+/// Time limit for reading data, per [`TIMED_PIXELS`] or part of them (which take a few seconds, alpha included).
+const MAX_TIME: Duration = Duration::from_secs(20);
+/// 4096×4096.
+const TIMED_PIXELS: usize = 1 << 24;
+
+/// Never dropped: dropping the last instance would unload libheif's decoders while another thread uses them.
+static LIBRARY: LazyLock<LibHeif> = LazyLock::new(LibHeif::new);
+
+/// Whether the libheif in this binary has an HEVC decoder: it builds and runs without one. Check at start-up.
+#[must_use]
+pub fn decoder_available() -> bool {
+    !LIBRARY.decoder_descriptors(1, Some(CompressionFormat::Hevc)).is_empty()
+}
+
+/// The size of the upright primary picture, within `limits`.
+pub(in crate::codec) fn probe(bytes: &[u8], limits: &Limits) -> Result<Size, DecodeError> {
+    cost::check_cost(bytes, limits)?;
+    let expired = deadline(MAX_TIME);
+    catch_panic("HEIC", || {
+        let handle = primary(&context(bytes, limits, &expired)?)?;
+        let size = Size::new(handle.width(), handle.height());
+        check_size(size, limits)?;
+        Ok(size)
+    })
+}
+
+/// Decodes a probed file.
+pub(in crate::codec) fn decode(bytes: &[u8], header: &Header, pool: &BufferPool) -> Result<Frame, DecodeError> {
+    // A cropped picture is stored larger than shown, so the probed size would be too strict a limit.
+    let &Header { size: probed, ref limits, .. } = header;
+    cost::check_cost(bytes, limits)?;
+    let time = time_limit(probed);
+    let expired = deadline(time);
+    catch_panic("HEIC", || {
+        let context = context(bytes, limits, &expired)?;
+        let handle = primary(&context)?;
+        if (handle.width(), handle.height()) != (probed.width, probed.height) {
+            return Err(not_as_probed());
+        }
+        let mut pixels = pool.take(probed.area() * 4);
+        samples(&handle, probed, &mut pixels).map_err(|error| if expired() { too_long(time) } else { error })?;
+        let profile = handle.color_profile_raw().map(|profile| profile.data).or_else(|| nclx_profile(&handle));
+        icc::to_srgb(&mut pixels, Samples::Rgb, profile.as_deref());
+        Ok(Frame::new(probed, pixels))
+    })
+}
+
+/// Returns whether `time` has passed since this call.
+fn deadline(time: Duration) -> impl Fn() -> bool {
+    let started = Instant::now();
+    move || started.elapsed() >= time
+}
+
+/// The time limit of a picture of `size`.
+fn time_limit(size: Size) -> Duration {
+    MAX_TIME * size.area().div_ceil(TIMED_PIXELS).clamp(1, 64) as u32
+}
+
+fn too_long(time: Duration) -> DecodeError {
+    corrupt(format_args!("it takes more than {time:?} to decode"))
+}
+
+/// Reads the boxes of `bytes` under our limits; libheif's own allow a gigapixel and 4 GB. No data are read once
+/// `expired`.
+fn context<'a>(
+    bytes: &'a [u8],
+    limits: &Limits,
+    expired: &'a dyn Fn() -> bool,
+) -> Result<HeifContext<'a>, DecodeError> {
+    // Tiles may extend beyond the right and lower border.
+    let tile = 1024;
+    let side = u64::from(limits.max_side) + tile;
+    // The pixels shown, and a tile more along both borders.
+    let shown = u64::from(limits.max_megapixels) * 1_000_000;
+    let pixels = (side * side).min(shown + 2 * u64::from(limits.max_side) * tile + tile * tile);
+    let mut ours = SecurityLimits::new();
+    ours.set_max_image_size_pixels(pixels);
+    ours.set_max_number_of_tiles(item_tables::MAX_ITEMS as u64);
+    ours.set_max_items(item_tables::MAX_ITEMS as u32);
+    ours.set_max_color_profile_size(MAX_PROFILE_BYTES as u32);
+    ours.set_max_components(8);
+    ours.set_max_memory_block_size(pixels * 8);
+    ours.set_max_total_memory(pixels * 16);
+    // A sequence in the file is parsed, though not decoded.
+    ours.set_max_sequence_frames(item_tables::MAX_ITEMS as u32);
+    let mut context: HeifContext<'a> = HeifContext::new().map_err(corrupt)?;
+    context.set_security_limits(&ours).map_err(corrupt)?;
+    context.read_reader(Box::new(DeadlineReader::new(bytes, expired))).map_err(corrupt)?;
+    // Concurrency is the engine's CPU pool's.
+    context.set_max_decoding_threads(0);
+    Ok(context)
+}
+
+fn primary(context: &HeifContext<'_>) -> Result<ImageHandle, DecodeError> {
+    context.primary_image_handle().map_err(corrupt)
+}
+
+fn samples(handle: &ImageHandle, size: Size, pixels: &mut [u8]) -> Result<(), DecodeError> {
+    let mut options = DecodingOptions::new().ok_or_else(|| corrupt("libheif is out of memory"))?;
+    options.set_convert_hdr_to_8bit(true);
+    options.set_strict_decoding(true);
+    options.set_num_codec_threads(1);
+    let image = LIBRARY.decode(handle, ColorSpace::Rgb(RgbChroma::Rgba), Some(options)).map_err(corrupt)?;
+    let planes = image.planes();
+    let plane = planes.interleaved.ok_or_else(|| corrupt("no pixels"))?;
+    let row_bytes = size.width as usize * 4;
+    let rows = plane.data.chunks(plane.stride);
+    if (plane.width, plane.height) != (size.width, size.height) || plane.stride < row_bytes {
+        return Err(not_as_probed());
+    }
+    for (row, decoded) in pixels.chunks_exact_mut(row_bytes).zip(rows) {
+        row.copy_from_slice(decoded.get(..row_bytes).ok_or_else(|| corrupt("rows are missing"))?);
+    }
+    if image.is_premultiplied_alpha() || handle.is_premultiplied_alpha() {
+        pixels.as_chunks_mut::<4>().0.par_iter_mut().with_min_len(16 << 10).for_each(unpremultiply);
+    }
+    Ok(())
+}
+
+/// Divides premultiplied colour by alpha.
+fn unpremultiply(pixel: &mut [u8; 4]) {
+    let alpha = u32::from(pixel[3]);
+    for channel in &mut pixel[..3] {
+        if let Some(straight) = (u32::from(*channel) * 255 + alpha / 2).checked_div(alpha) {
+            *channel = straight.min(255) as u8;
+        }
+    }
+}
+
+/// A profile for colours given as code points (nclx): Display P3, the only common one that differs from sRGB.
+fn nclx_profile(handle: &ImageHandle) -> Option<Vec<u8>> {
+    let points = handle.color_profile_nclx()?;
+    let display_p3 = points.color_primaries() == ColorPrimaries::SMPTE_EG_432_1
+        && points.transfer_characteristics() == TransferCharacteristics::IEC_61966_2_1;
+    display_p3.then(|| moxcms::ColorProfile::new_display_p3().encode().ok()).flatten()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::cell::Cell;
+
+    const GRID: &[u8] = include_bytes!("../../../tests/fixtures/codec/grid.heic");
+
+    #[test]
+    fn libheif_decodes_hevc_and_nothing_else() {
+        let decoders = |format| LIBRARY.decoder_descriptors(8, Some(format)).len();
+        assert_eq!(decoders(CompressionFormat::Hevc), 1);
+        for other in [
+            CompressionFormat::Jpeg,
+            CompressionFormat::Av1,
+            CompressionFormat::Avc,
+            CompressionFormat::Vvc,
+            CompressionFormat::Evc,
+            CompressionFormat::Jpeg2000,
+            CompressionFormat::HtJ2k,
+            CompressionFormat::Uncompressed,
+        ] {
+            assert_eq!(decoders(other), 0, "{other:?}");
+        }
+    }
+
+    #[test]
+    fn the_time_limit_grows_with_the_pixels() {
+        let seconds = |width, height| time_limit(Size::new(width, height)).as_secs();
+        assert_eq!((seconds(1, 1), seconds(4096, 4096), seconds(4097, 4096)), (20, 20, 40));
+        assert_eq!(seconds(11_648, 8736), 140);
+    }
+
+    #[test]
+    fn an_expired_decode_stops_before_the_next_tile() {
+        let size = Size::new(120, 100);
+        let (expired, reads) = (Cell::new(false), Cell::new(0));
+        let clock = || {
+            reads.set(reads.get() + 1);
+            expired.get()
+        };
+        let context = context(GRID, &Limits::default(), &clock).expect("a container");
+        let handle = primary(&context).expect("a picture");
+        let mut pixels = vec![0; size.area() * 4];
+        reads.set(0);
+        samples(&handle, size, &mut pixels).expect("pixels");
+        assert_eq!(reads.get(), 4, "one read for each tile");
+        expired.set(true);
+        reads.set(0);
+        assert!(samples(&handle, size, &mut pixels).is_err());
+        assert_eq!(reads.get(), 1);
+    }
+}

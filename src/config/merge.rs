@@ -1,0 +1,339 @@
+//! Merges settings by precedence: flag over environment variable over TOML file over default.
+//!
+//! Generic over the settings: the serialised defaults are the list of settings. Each given value is deserialised alone on
+//! top of the defaults, so that every invalid one is reported with its origin, not only the first.
+
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::{Map, Value};
+use std::collections::BTreeMap;
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+/// Prefix of our environment variables.
+const PREFIX: &str = "BACKDROP";
+
+/// Where a value was set.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Origin {
+    /// In the TOML file.
+    File(PathBuf),
+    /// In this environment variable.
+    Variable(String),
+    /// With this flag.
+    Flag(&'static str),
+}
+
+impl fmt::Display for Origin {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::File(path) => write!(f, "{}", path.display()),
+            Self::Variable(name) => f.write_str(name),
+            Self::Flag(name) => f.write_str(name),
+        }
+    }
+}
+
+/// A mistake in the configuration.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Problem {
+    /// Where it was set; `None` for a default.
+    pub origin: Option<Origin>,
+    /// The setting, `section.key`; empty for the whole file.
+    pub setting: String,
+    /// What is wrong.
+    pub message: String,
+}
+
+impl fmt::Display for Problem {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(origin) = &self.origin {
+            write!(f, "{origin}: ")?;
+        }
+        if !self.setting.is_empty() {
+            write!(f, "{}: ", self.setting)?;
+        }
+        f.write_str(&self.message)
+    }
+}
+
+/// All mistakes in the configuration, one per line.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Problems(pub Vec<Problem>);
+
+impl fmt::Display for Problems {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "the configuration has {} mistake{}", self.0.len(), if self.0.len() == 1 { "" } else { "s" })?;
+        self.0.iter().try_for_each(|problem| write!(f, "\n  {problem}"))
+    }
+}
+
+impl std::error::Error for Problems {}
+
+/// The given values, by source.
+#[derive(Clone, Debug, Default)]
+pub struct Sources {
+    /// Path and text of the TOML file.
+    pub file: Option<(PathBuf, String)>,
+    /// The process's environment.
+    pub environment: Vec<(String, String)>,
+    /// Setting (`section.key`), its flag, and the flag's value.
+    pub flags: Vec<(&'static str, &'static str, String)>,
+}
+
+/// The merged settings, and the origin of each that is not a default.
+#[derive(Clone, Debug)]
+pub struct Merged<T> {
+    /// The settings.
+    pub settings: T,
+    origins: BTreeMap<String, Origin>,
+}
+
+impl<T> Merged<T> {
+    /// Where `setting` was set; `None` when it has its default.
+    #[must_use]
+    pub fn origin(&self, setting: &str) -> Option<&Origin> {
+        self.origins.get(setting)
+    }
+}
+
+/// Merges the sources over `T`'s defaults. `short` are additional variable names, each with its setting.
+///
+/// A variable with our prefix that names no setting is ignored: Kubernetes sets such ones (`BACKDROP_PORT`,
+/// `BACKDROP_SERVICE_HOST`) for a service of our name.
+///
+/// Also returns all problems: unknown keys, values of the wrong type, a file that is not TOML. Invalid values have their
+/// default, so that the rest can still be validated.
+pub fn merge<T: Default + Serialize + DeserializeOwned>(
+    sources: &Sources,
+    short: &[(&str, &str)],
+) -> (Merged<T>, Vec<Problem>) {
+    let mut merging = Merger::new::<T>();
+    if let Some((path, text)) = &sources.file {
+        merging.file::<T>(path, text);
+    }
+    let known = merging.known();
+    let full = known.iter().map(|setting| (variable_name(setting), setting.as_str()));
+    for (variable, setting) in full.chain(short.iter().map(|(variable, setting)| ((*variable).to_owned(), *setting))) {
+        if let Some((_, text)) = sources.environment.iter().find(|(name, _)| *name == variable) {
+            merging.text::<T>(setting, text, Origin::Variable(variable));
+        }
+    }
+    for (setting, flag, text) in &sources.flags {
+        merging.text::<T>(setting, text, Origin::Flag(flag));
+    }
+    merging.finish()
+}
+
+/// The environment variable of a setting: `limits.rate_per_minute` is `BACKDROP_LIMITS_RATE_PER_MINUTE`.
+#[must_use]
+pub fn variable_name(setting: &str) -> String {
+    format!("{PREFIX}_{}", setting.replace('.', "_").to_uppercase())
+}
+
+/// Every setting of `T`, as `section.key`.
+#[must_use]
+pub fn setting_names<T: Default + Serialize>() -> Vec<String> {
+    Merger::new::<T>().known()
+}
+
+struct Merger {
+    defaults: Value,
+    merged: Value,
+    origins: BTreeMap<String, Origin>,
+    problems: Vec<Problem>,
+}
+
+impl Merger {
+    fn new<T: Default + Serialize>() -> Self {
+        let defaults = serde_json::to_value(T::default()).expect("settings are plain data");
+        Self { merged: defaults.clone(), defaults, origins: BTreeMap::new(), problems: Vec::new() }
+    }
+
+    fn known(&self) -> Vec<String> {
+        let mut known = Vec::new();
+        for (name, value) in self.defaults.as_object().into_iter().flatten() {
+            if let Value::Object(section) = value {
+                known.extend(section.keys().map(|key| format!("{name}.{key}")));
+            } else {
+                known.push(name.clone());
+            }
+        }
+        known
+    }
+
+    fn file<T: DeserializeOwned>(&mut self, path: &Path, text: &str) {
+        let origin = Origin::File(path.to_owned());
+        let table: Map<String, Value> = match toml::from_str(text) {
+            Ok(table) => table,
+            Err(error) => return self.problem(Some(origin), "", error.to_string().trim_end()),
+        };
+        for (name, value) in table {
+            let is_section = self.defaults.get(&name).is_some_and(Value::is_object);
+            if let (true, Value::Object(section)) = (is_section, &value) {
+                for (key, value) in section {
+                    self.set::<T>(&format!("{name}.{key}"), [value.clone()], &origin);
+                }
+            } else {
+                self.set::<T>(&name, [value], &origin);
+            }
+        }
+    }
+
+    /// Sets a value given as text, interpreted as the first that the setting accepts: a number or boolean, a string, a
+    /// comma-separated list.
+    fn text<T: DeserializeOwned>(&mut self, setting: &str, text: &str, origin: Origin) {
+        let scalar =
+            serde_json::from_str::<Value>(text.trim()).ok().filter(|value| value.is_number() || value.is_boolean());
+        let list = text.split(',').map(str::trim).filter(|item| !item.is_empty()).map(Value::from).collect();
+        let candidates = scalar.into_iter().chain([Value::from(text), Value::Array(list)]);
+        self.set::<T>(setting, candidates, &origin);
+    }
+
+    /// Sets the first candidate that `T` accepts; reports the error of the first when it accepts none.
+    fn set<T: DeserializeOwned>(
+        &mut self,
+        setting: &str,
+        candidates: impl IntoIterator<Item = Value>,
+        origin: &Origin,
+    ) {
+        let mut first_error = None;
+        for candidate in candidates {
+            let mut alone = self.defaults.clone();
+            set_path(&mut alone, setting, candidate.clone());
+            match serde_json::from_value::<T>(alone) {
+                Ok(_) => {
+                    set_path(&mut self.merged, setting, candidate);
+                    self.origins.insert(setting.to_owned(), origin.clone());
+                    return;
+                }
+                Err(error) => first_error = first_error.or(Some(error)),
+            }
+        }
+        if let Some(error) = first_error {
+            self.problem(Some(origin.clone()), setting, &error.to_string());
+        }
+    }
+
+    fn problem(&mut self, origin: Option<Origin>, setting: &str, message: &str) {
+        self.problems.push(Problem { origin, setting: setting.to_owned(), message: message.to_owned() });
+    }
+
+    fn finish<T: Default + DeserializeOwned>(mut self) -> (Merged<T>, Vec<Problem>) {
+        let settings = serde_json::from_value(self.merged.take()).unwrap_or_else(|error| {
+            self.problem(None, "", &error.to_string());
+            T::default()
+        });
+        (Merged { settings, origins: self.origins }, self.problems)
+    }
+}
+
+fn set_path(tree: &mut Value, setting: &str, value: Value) {
+    match setting.split_once('.') {
+        Some((section, key)) => tree[section][key] = value,
+        None => tree[setting] = value,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde::Deserialize;
+
+    #[derive(Debug, Default, PartialEq, Serialize, Deserialize)]
+    #[serde(deny_unknown_fields, default)]
+    struct Section {
+        count: u32,
+        names: Vec<String>,
+        label: Option<String>,
+        on: bool,
+    }
+
+    #[derive(Debug, Default, PartialEq, Serialize, Deserialize)]
+    #[serde(deny_unknown_fields, default)]
+    struct Settings {
+        place: Option<PathBuf>,
+        limits: Section,
+    }
+
+    fn merged(
+        file: &str,
+        environment: &[(&str, &str)],
+        flags: &[(&'static str, &'static str, &str)],
+    ) -> Result<Merged<Settings>, Problems> {
+        let sources = Sources {
+            file: Some(("b.toml".into(), file.to_owned())),
+            environment: environment.iter().map(|(name, value)| (name.to_string(), value.to_string())).collect(),
+            flags: flags.iter().map(|(setting, flag, value)| (*setting, *flag, value.to_string())).collect(),
+        };
+        match merge(&sources, &[("BACKDROP_HERE", "limits.label")]) {
+            (merged_settings, problems) if problems.is_empty() => Ok(merged_settings),
+            (_, problems) => Err(Problems(problems)),
+        }
+    }
+
+    #[test]
+    fn a_setting_may_have_a_second_shorter_variable() {
+        let limits = merged("", &[("BACKDROP_HERE", "short")], &[]).unwrap().settings.limits;
+        assert_eq!(limits.label.as_deref(), Some("short"));
+    }
+
+    #[test]
+    fn a_flag_beats_a_variable_beats_the_file_beats_the_default() {
+        let file = "place = 'file'\n[limits]\ncount = 1\nlabel = 'file'\n";
+        let variables = [("BACKDROP_PLACE", "variable"), ("BACKDROP_LIMITS_COUNT", "2")];
+        let merged_settings = merged(file, &variables, &[("place", "--place", "flag")]).unwrap();
+        assert_eq!(merged_settings.settings.place.as_deref(), Some(Path::new("flag")));
+        assert_eq!(merged_settings.settings.limits.count, 2);
+        assert_eq!(merged_settings.settings.limits.label.as_deref(), Some("file"));
+        assert!(!merged_settings.settings.limits.on);
+        assert_eq!(merged_settings.origin("place"), Some(&Origin::Flag("--place")));
+        assert_eq!(merged_settings.origin("limits.count"), Some(&Origin::Variable("BACKDROP_LIMITS_COUNT".into())));
+        assert_eq!(merged_settings.origin("limits.on"), None);
+    }
+
+    #[test]
+    fn every_mistake_is_reported_at_once_with_its_origin() {
+        let file = "colour = 1\n[limits]\ncuont = 1\n[limts]\ncount = 1\n";
+        let variables = [("BACKDROP_LIMITS_ON", "maybe")];
+        let problems = merged(file, &variables, &[("limits.count", "--count", "-1")]).unwrap_err();
+        let message = problems.to_string();
+        assert_eq!(problems.0.len(), 5, "{message}");
+        assert!(message.contains("b.toml: colour: unknown field `colour`, expected `place` or `limits`"), "{message}");
+        assert!(message.contains("b.toml: limits.cuont: unknown field `cuont`"), "{message}");
+        assert!(message.contains("b.toml: limts: unknown field `limts`"), "{message}");
+        assert!(
+            message.contains("BACKDROP_LIMITS_ON: limits.on: invalid type: string \"maybe\", expected a boolean"),
+            "{message}"
+        );
+        assert!(message.contains("--count: limits.count: invalid value: integer `-1`, expected u32"), "{message}");
+    }
+
+    #[test]
+    fn text_is_parsed_as_the_type_of_the_setting() {
+        let variables =
+            [("BACKDROP_LIMITS_NAMES", "a, b"), ("BACKDROP_LIMITS_LABEL", "12"), ("BACKDROP_LIMITS_ON", "true")];
+        let limits = merged("", &variables, &[]).unwrap().settings.limits;
+        assert_eq!(
+            limits,
+            Section { count: 0, names: vec!["a".into(), "b".into()], label: Some("12".into()), on: true }
+        );
+    }
+
+    #[test]
+    fn a_variable_that_names_no_setting_is_ignored() {
+        assert!(merged("", &[("BACKDROP_SERVICE_HOST", "10.0.0.1")], &[]).is_ok());
+    }
+
+    #[test]
+    fn invalid_toml_is_reported_with_the_line() {
+        let message = merged("[limits\n", &[], &[]).unwrap_err().to_string();
+        assert!(message.contains("b.toml: TOML parse error at line 1"), "{message}");
+    }
+
+    #[test]
+    fn a_section_that_is_not_a_table_is_refused() {
+        let message = merged("limits = 3\n", &[], &[]).unwrap_err().to_string();
+        assert!(message.contains("b.toml: limits: invalid type: integer `3`, expected struct Section"), "{message}");
+    }
+}

@@ -1,0 +1,13 @@
+//! The configuration: flag over environment variable over TOML file over default, with all mistakes reported at once.
+//!
+//! Each section's struct is in the module that uses it. `backdrop.toml.example` lists every setting with its default.
+
+mod load;
+mod merge;
+mod secret;
+mod settings;
+
+pub use load::{load, validate};
+pub use merge::{Merged, Origin, Problem, Problems, Sources, merge, setting_names, variable_name};
+pub use secret::Secret;
+pub use settings::Config;

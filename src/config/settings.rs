@@ -1,0 +1,90 @@
+//! All settings of the daemon and the command line, assembled from the sections of the modules.
+
+use super::secret::Secret;
+use crate::account::price::PriceConfig;
+use crate::engine::EngineConfig;
+use crate::generate::GenerateConfig;
+use crate::http::compat::CompatConfig;
+use crate::http::config::{HttpConfig, LimitsConfig};
+use crate::jobs::JobsConfig;
+use crate::model::device::DeviceChoice;
+use crate::source::FetchConfig;
+use crate::telemetry::tracing::LogConfig;
+use crate::video::VideoConfig;
+use serde::{Deserialize, Serialize};
+use std::path::PathBuf;
+
+/// The settings of the daemon and the command line.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Config {
+    /// Folder for accounts, keys and results.
+    pub data_dir: PathBuf,
+    /// `auto` (a real GPU that passes its self-test, else the CPU), `cpu`, `gpu`, or part of a GPU's name.
+    pub device: DeviceChoice,
+    /// A weights file of `backdrop weights import`; by default the built-in weights.
+    pub weights: Option<PathBuf>,
+    /// The first key of an empty store; by default one is generated and printed once.
+    pub bootstrap_key: Option<Secret<String>>,
+    /// HTTP listeners.
+    pub server: HttpConfig,
+    /// Routes compatible with other services.
+    pub compat: CompatConfig,
+    /// Rate and size limits.
+    pub limits: LimitsConfig,
+    /// Prices.
+    pub prices: PriceConfig,
+    /// Fetching of callers' URLs.
+    pub fetch: FetchConfig,
+    /// The inference engine.
+    pub engine: EngineConfig,
+    /// Asynchronous jobs.
+    pub jobs: JobsConfig,
+    /// Programs for video.
+    pub video: VideoConfig,
+    /// Generators of backdrops.
+    pub generate: GenerateConfig,
+    /// Logging.
+    pub log: LogConfig,
+}
+
+impl Default for Config {
+    fn default() -> Self {
+        Self {
+            data_dir: "backdrop-data".into(),
+            device: DeviceChoice::default(),
+            weights: None,
+            bootstrap_key: None,
+            server: HttpConfig::default(),
+            compat: CompatConfig::default(),
+            limits: LimitsConfig::default(),
+            prices: PriceConfig::default(),
+            fetch: FetchConfig::default(),
+            engine: EngineConfig::default(),
+            jobs: JobsConfig::default(),
+            video: VideoConfig::default(),
+            generate: GenerateConfig::default(),
+            log: LogConfig::default(),
+        }
+    }
+}
+
+impl Config {
+    /// Validates all sections; each mistake reads `section.key: what was expected`.
+    pub(super) fn mistakes(&self) -> Vec<String> {
+        [
+            self.server.validate(),
+            self.compat.validate(&self.server),
+            self.limits.validate(),
+            self.limits.validate_memory(&self.server, self.engine.max_megapixels_in_flight),
+            self.prices.validate(),
+            self.fetch.validate(),
+            self.engine.validate(),
+            self.jobs.validate(),
+            self.video.validate(),
+            self.generate.validate(),
+            self.log.validate(),
+        ]
+        .concat()
+    }
+}

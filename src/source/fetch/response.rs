@@ -1,0 +1,31 @@
+//! Checks a response's status and headers: a redirect, or an unencoded body.
+
+use super::error::FetchError;
+use crate::image::{SourceUrl, UrlError};
+use hyper::body::Incoming;
+use hyper::header::{CONTENT_ENCODING, HeaderValue, LOCATION};
+use hyper::{Response, StatusCode};
+
+/// A response that passed the checks: its body, or where it redirects to.
+pub(super) enum Checked<T> {
+    Body(T),
+    Redirect(SourceUrl),
+}
+
+/// Checks status and headers.
+pub(super) fn check_response(url: &SourceUrl, response: Response<Incoming>) -> Result<Checked<Incoming>, FetchError> {
+    let (status, headers) = (response.status(), response.headers());
+    if matches!(status.as_u16(), 301 | 302 | 303 | 307 | 308) {
+        let location = headers.get(LOCATION).ok_or(FetchError::Status(status))?;
+        let location = str::from_utf8(location.as_bytes()).map_err(|_| FetchError::Redirect(UrlError::Malformed))?;
+        return url.join(location).map(Checked::Redirect).map_err(FetchError::Redirect);
+    }
+    if status != StatusCode::OK {
+        return Err(FetchError::Status(status));
+    }
+    let identity = |encoding: &&HeaderValue| encoding.as_bytes().eq_ignore_ascii_case(b"identity");
+    if let Some(encoding) = headers.get_all(CONTENT_ENCODING).iter().find(|encoding| !identity(encoding)) {
+        return Err(FetchError::Encoded(encoding.clone()));
+    }
+    Ok(Checked::Body(response.into_body()))
+}

@@ -1,0 +1,294 @@
+//! A local folder as an [`ObjectStore`], for resumable batch runs.
+//!
+//! Wraps `object_store`'s [`LocalFileSystem`]; the differences make an interrupted run repeatable:
+//!
+//! - Listings are sorted by name in each folder, so that two runs have the same order. Hidden files and linked folders
+//!   are left out, as by `backdrop remove`; a name that is not Unicode is listed as unaddressable and does not end the
+//!   listing.
+//! - An object is written under a hidden name derived from its own, then renamed: writing it again after a crash
+//!   replaces the incomplete file.
+//! - An object's version is its size and modification time, without the inode, so that a copied folder is unchanged.
+//! - Media types and metadata, which files do not have, are dropped instead of refused.
+
+use super::unaddressable_keys::encode_unaddressable;
+use futures_util::StreamExt;
+use futures_util::future::BoxFuture;
+use futures_util::stream::{self, BoxStream};
+use object_store::local::LocalFileSystem;
+use object_store::path::Path;
+use object_store::{
+    Attributes, CopyOptions, GetOptions, GetResult, ListResult, MultipartUpload, ObjectMeta, ObjectStore, PutMode,
+    PutMultipartOptions, PutOptions, PutPayload, PutResult, Result,
+};
+use sha2::{Digest, Sha256};
+use std::fmt;
+use std::fs::{self, File};
+use std::io::{self, Write};
+use std::path::{Path as FilePath, PathBuf};
+use tokio::sync::mpsc;
+
+/// Listed entries buffered ahead of the reader.
+const BUFFERED_ENTRIES: usize = 1024;
+
+/// Prefix of temporary file names.
+const TEMPORARY_PREFIX: &str = ".backdrop-";
+
+/// An object store in a local folder.
+#[derive(Debug)]
+pub(super) struct LocalStore {
+    inner: LocalFileSystem,
+    root: PathBuf,
+}
+
+impl LocalStore {
+    /// The existing folder `root`.
+    pub(super) fn new(root: &FilePath) -> Result<Self> {
+        Ok(Self { inner: LocalFileSystem::new_with_prefix(root)?, root: root.to_owned() })
+    }
+}
+
+impl fmt::Display for LocalStore {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.root.display().fmt(f)
+    }
+}
+
+impl ObjectStore for LocalStore {
+    fn put_opts<'life0, 'life1, 'async_trait>(
+        &'life0 self,
+        location: &'life1 Path,
+        payload: PutPayload,
+        options: PutOptions,
+    ) -> BoxFuture<'async_trait, Result<PutResult>>
+    where
+        'life0: 'async_trait,
+        'life1: 'async_trait,
+        Self: 'async_trait,
+    {
+        Box::pin(async move {
+            let options = PutOptions { attributes: Attributes::default(), ..options };
+            if options.mode != PutMode::Overwrite {
+                return self.inner.put_opts(location, payload, options).await;
+            }
+            let path = self.inner.path_to_filesystem(location)?;
+            let written = tokio::task::spawn_blocking(move || write(&path, &payload)).await?;
+            written.map_err(store_error)?;
+            Ok(PutResult { e_tag: None, version: None, extensions: Default::default() })
+        })
+    }
+
+    fn put_multipart_opts<'life0, 'life1, 'async_trait>(
+        &'life0 self,
+        location: &'life1 Path,
+        options: PutMultipartOptions,
+    ) -> BoxFuture<'async_trait, Result<Box<dyn MultipartUpload>>>
+    where
+        'life0: 'async_trait,
+        'life1: 'async_trait,
+        Self: 'async_trait,
+    {
+        let options = PutMultipartOptions { attributes: Attributes::default(), ..options };
+        self.inner.put_multipart_opts(location, options)
+    }
+
+    fn get_opts<'life0, 'life1, 'async_trait>(
+        &'life0 self,
+        location: &'life1 Path,
+        options: GetOptions,
+    ) -> BoxFuture<'async_trait, Result<GetResult>>
+    where
+        'life0: 'async_trait,
+        'life1: 'async_trait,
+        Self: 'async_trait,
+    {
+        Box::pin(async move {
+            let mut got = self.inner.get_opts(location, options).await?;
+            got.meta.e_tag = None;
+            Ok(got)
+        })
+    }
+
+    fn delete_stream(&self, locations: BoxStream<'static, Result<Path>>) -> BoxStream<'static, Result<Path>> {
+        self.inner.delete_stream(locations)
+    }
+
+    fn list(&self, prefix: Option<&Path>) -> BoxStream<'static, Result<ObjectMeta>> {
+        let prefix = prefix.cloned().unwrap_or_default();
+        let root = self.root.clone();
+        let walk = async move {
+            let (sender, receiver) = mpsc::channel(BUFFERED_ENTRIES);
+            // Ends when the receiver is dropped.
+            tokio::task::spawn_blocking(move || {
+                let start = prefix.parts().fold(root, |path, part| path.join(part.as_ref()));
+                let _ = walk(&start, prefix.as_ref(), &sender);
+            });
+            stream::unfold(receiver, async |mut receiver| receiver.recv().await.map(|listed| (listed, receiver)))
+        };
+        stream::once(walk).flatten().boxed()
+    }
+
+    fn list_with_delimiter<'life0, 'life1, 'async_trait>(
+        &'life0 self,
+        prefix: Option<&'life1 Path>,
+    ) -> BoxFuture<'async_trait, Result<ListResult>>
+    where
+        'life0: 'async_trait,
+        'life1: 'async_trait,
+        Self: 'async_trait,
+    {
+        self.inner.list_with_delimiter(prefix)
+    }
+
+    fn copy_opts<'life0, 'life1, 'life2, 'async_trait>(
+        &'life0 self,
+        from: &'life1 Path,
+        to: &'life2 Path,
+        options: CopyOptions,
+    ) -> BoxFuture<'async_trait, Result<()>>
+    where
+        'life0: 'async_trait,
+        'life1: 'async_trait,
+        'life2: 'async_trait,
+        Self: 'async_trait,
+    {
+        self.inner.copy_opts(from, to, options)
+    }
+}
+
+fn store_error(error: io::Error) -> object_store::Error {
+    object_store::Error::Generic { store: "folder", source: Box::new(error) }
+}
+
+/// The receiver of a listing was dropped.
+struct Dropped;
+
+/// Lists the files below `folder`, whose keys begin with `prefix`.
+fn walk(
+    folder: &FilePath,
+    prefix: &str,
+    listed: &mpsc::Sender<Result<ObjectMeta>>,
+) -> std::result::Result<(), Dropped> {
+    let send = |entry| listed.blocking_send(entry).map_err(|_| Dropped);
+    let entries = match fs::read_dir(folder).and_then(Iterator::collect::<io::Result<Vec<_>>>) {
+        Ok(entries) => entries,
+        Err(error) => {
+            let error = io::Error::new(error.kind(), format!("{}: {error}", folder.display()));
+            return send(Err(store_error(error)));
+        }
+    };
+    let mut names: Vec<_> = entries.into_iter().map(|entry| entry.file_name()).collect();
+    names.sort_unstable();
+    for name in names {
+        let path = folder.join(&name);
+        if name.as_encoded_bytes().starts_with(b".") {
+            continue;
+        }
+        // Skips files deleted since the folder was read, and dangling links.
+        let Ok(metadata) = fs::metadata(&path) else { continue };
+        let plain = name.to_str().filter(|name| !name.chars().any(|c| c.is_ascii_control()));
+        let key = |name: &str| if prefix.is_empty() { name.to_owned() } else { format!("{prefix}/{name}") };
+        if metadata.is_dir() {
+            // A link to a folder may lead back up.
+            let is_link = fs::symlink_metadata(&path).is_ok_and(|it| it.is_symlink());
+            match plain {
+                Some(name) if !is_link => walk(&path, &key(name), listed)?,
+                Some(_) | None => {}
+            }
+        } else if metadata.is_file() {
+            let key = key(&plain.map_or_else(|| encode_unaddressable(name.as_encoded_bytes()), str::to_owned));
+            let Ok(location) = Path::parse(key) else { continue };
+            let last_modified = metadata.modified().unwrap_or(std::time::UNIX_EPOCH).into();
+            send(Ok(ObjectMeta { location, last_modified, size: metadata.len(), e_tag: None, version: None }))?;
+        }
+    }
+    Ok(())
+}
+
+/// Writes `path` atomically: a temporary file, then a rename.
+fn write(path: &FilePath, payload: &PutPayload) -> io::Result<()> {
+    let folder = path.parent().ok_or(io::ErrorKind::InvalidFilename)?;
+    fs::create_dir_all(folder)?;
+    let name = path.file_name().ok_or(io::ErrorKind::InvalidFilename)?;
+    // A hash, because the name may already have the maximum length.
+    let hash: String =
+        Sha256::digest(name.as_encoded_bytes()).iter().take(8).map(|byte| format!("{byte:02x}")).collect();
+    let staged = folder.join(format!("{TEMPORARY_PREFIX}{hash}.part"));
+    let finish = || {
+        let mut file = File::create(&staged)?;
+        payload.iter().try_for_each(|chunk| file.write_all(chunk))?;
+        // Without these syncs a crash of the machine could leave an empty file, or none.
+        file.sync_data()?;
+        fs::rename(&staged, path)?;
+        File::open(folder)?.sync_all()
+    };
+    finish().inspect_err(|_| {
+        let _ = fs::remove_file(&staged);
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::source::decode_unaddressable;
+    use futures_util::TryStreamExt;
+    use object_store::ObjectStoreExt;
+
+    async fn keys(folder: &LocalStore, prefix: Option<&str>) -> Vec<String> {
+        let prefix = prefix.map(Path::from);
+        let listed: Vec<_> = folder.list(prefix.as_ref()).try_collect().await.unwrap();
+        listed.iter().map(|meta| meta.location.to_string()).collect()
+    }
+
+    #[tokio::test]
+    async fn a_folder_is_listed_in_order_without_hidden_files() {
+        let root = tempfile::tempdir().unwrap();
+        for file in ["b.jpg", "a/z.jpg", "a/y/x.jpg", ".git/x.jpg", "a/.backdrop-1.part", "ü .jpg", "c#12"] {
+            let path = root.path().join(file);
+            fs::create_dir_all(path.parent().unwrap()).unwrap();
+            fs::write(path, file).unwrap();
+        }
+        #[cfg(unix)]
+        {
+            use std::os::unix::ffi::OsStrExt;
+            std::os::unix::fs::symlink(root.path(), root.path().join("a/loop")).unwrap();
+            std::os::unix::fs::symlink("nowhere", root.path().join("broken.jpg")).unwrap();
+            fs::write(root.path().join(std::ffi::OsStr::from_bytes(b"x\xff.jpg")), "x").unwrap();
+        }
+        let folder = LocalStore::new(root.path()).unwrap();
+        let mut listed = keys(&folder, None).await;
+        if cfg!(unix) {
+            let escaped = listed.remove(4);
+            assert_eq!(decode_unaddressable(&Path::parse(escaped).unwrap()).as_deref(), Some("x\u{fffd}.jpg"));
+        }
+        assert_eq!(listed, ["a/y/x.jpg", "a/z.jpg", "b.jpg", "c#12", "ü .jpg"]);
+        assert_eq!(keys(&folder, Some("a/y")).await, ["a/y/x.jpg"]);
+        let missing: Result<Vec<_>> = folder.list(Some(&Path::from("nothing"))).try_collect().await;
+        assert!(missing.is_err());
+    }
+
+    #[tokio::test]
+    async fn writing_again_replaces_an_incomplete_file_of_a_crash() {
+        let root = tempfile::tempdir().unwrap();
+        let folder = LocalStore::new(root.path()).unwrap();
+        let key = Path::from("a/b c.png");
+        folder.put(&key, "one".into()).await.unwrap();
+        let hash: String = Sha256::digest("b c.png").iter().take(8).map(|byte| format!("{byte:02x}")).collect();
+        fs::write(root.path().join(format!("a/.backdrop-{hash}.part")), "half").unwrap();
+        folder.put(&key, "two".into()).await.unwrap();
+        assert_eq!(fs::read_dir(root.path().join("a")).unwrap().count(), 1);
+        assert_eq!(folder.get(&key).await.unwrap().bytes().await.unwrap(), "two");
+    }
+
+    #[tokio::test]
+    async fn a_name_that_a_file_system_cannot_hold_is_an_error_and_leaves_no_file() {
+        let root = tempfile::tempdir().unwrap();
+        let folder = LocalStore::new(root.path()).unwrap();
+        folder.put(&Path::from("file"), "x".into()).await.unwrap();
+        for key in ["n".repeat(300), "file/below".to_owned()] {
+            assert!(folder.put(&Path::from(key), "x".into()).await.is_err());
+        }
+        assert_eq!(fs::read_dir(root.path()).unwrap().count(), 1);
+        // The maximum length of a name.
+        folder.put(&Path::from("n".repeat(255)), "x".into()).await.unwrap();
+    }
+}

@@ -1,0 +1,179 @@
+//! Opens a location in object storage by its URL: `s3://`, `gs://`, `az://` or `file://`.
+//!
+//! Credentials, endpoints and the like come from the environment that each provider's own tools read (`AWS_…`,
+//! `GOOGLE_…`, `AZURE_…`). The stores retry throttling, server errors and broken connections themselves, with
+//! exponential backoff.
+
+use super::local_store::LocalStore;
+use super::unaddressable_keys::Connector;
+use object_store::aws::AmazonS3Builder;
+use object_store::azure::MicrosoftAzureBuilder;
+use object_store::gcp::GoogleCloudStorageBuilder;
+use object_store::path::Path;
+use object_store::signer::Signer;
+use object_store::{BackoffConfig, ObjectStore, RetryConfig};
+use std::sync::Arc;
+use std::time::Duration;
+use url::{Position, Url};
+
+/// A location in object storage: a store, and a key prefix in it.
+#[derive(Clone, Debug)]
+pub struct StorageLocation {
+    /// The store.
+    pub store: Arc<dyn ObjectStore>,
+    /// Prefix of every key in this location; may be empty.
+    pub prefix: Path,
+    /// Signs URLs; a local store has none.
+    pub signer: Option<Arc<dyn Signer>>,
+    /// Prefix of the address of every object in the store, without the last slash: `s3://bucket` or `file:///folder`.
+    pub root: String,
+    /// Whether objects have a media type and metadata; files have none.
+    pub has_attributes: bool,
+}
+
+/// Why a location cannot be opened.
+#[derive(Debug, thiserror::Error)]
+pub enum StorageError {
+    /// Not a URL.
+    #[error("`{url}` is not a URL such as s3://bucket/folder or file:///folder")]
+    NotAUrl {
+        /// The text.
+        url: String,
+    },
+    /// An unknown scheme.
+    #[error("`{scheme}://` is not a supported storage; expected s3, gs, az or file")]
+    Scheme {
+        /// The scheme.
+        scheme: String,
+    },
+    /// The folder of a `file://` URL does not exist and cannot be created, or the URL has a host.
+    #[error("{url} is not a folder that can be used")]
+    Folder {
+        /// The URL.
+        url: String,
+    },
+    /// The provider's settings are incomplete or wrong, or the path has segments that no key can have.
+    #[error(transparent)]
+    Store(#[from] object_store::Error),
+    /// The path has segments that no key can have.
+    #[error(transparent)]
+    Path(#[from] object_store::path::Error),
+}
+
+impl StorageLocation {
+    /// Opens the location of a URL without contacting a remote store. A missing local folder is created when `create` is
+    /// set.
+    ///
+    /// # Errors
+    /// See [`StorageError`].
+    pub fn open(text: &str, create: bool) -> Result<Self, StorageError> {
+        let url = Url::parse(text).map_err(|_| StorageError::NotAUrl { url: text.to_owned() })?;
+        // Fails when one is installed already.
+        let _ = rustls::crypto::ring::default_provider().install_default();
+        match url.scheme() {
+            "s3" | "s3a" => {
+                let builder = AmazonS3Builder::from_env().with_http_connector(Connector);
+                Self::signed(builder.with_url(text).with_retry(retry_config()).build()?, &url)
+            }
+            "gs" => {
+                let builder = GoogleCloudStorageBuilder::from_env().with_http_connector(Connector);
+                Self::signed(builder.with_url(text).with_retry(retry_config()).build()?, &url)
+            }
+            "az" | "azure" | "abfs" | "abfss" | "adl" => {
+                let builder = MicrosoftAzureBuilder::from_env().with_http_connector(Connector);
+                Self::signed(builder.with_url(text).with_retry(retry_config()).build()?, &url)
+            }
+            "file" => {
+                let wrong = || StorageError::Folder { url: text.to_owned() };
+                let folder = url.to_file_path().map_err(|()| wrong())?;
+                if create {
+                    std::fs::create_dir_all(&folder).map_err(|_| wrong())?;
+                }
+                let folder = folder.canonicalize().map_err(|_| wrong())?;
+                if !folder.is_dir() {
+                    return Err(wrong());
+                }
+                Ok(Self {
+                    store: Arc::new(LocalStore::new(&folder)?),
+                    prefix: Path::default(),
+                    signer: None,
+                    root: format!("file://{}", folder.display().to_string().trim_end_matches('/')),
+                    has_attributes: false,
+                })
+            }
+            scheme => Err(StorageError::Scheme { scheme: scheme.to_owned() }),
+        }
+    }
+
+    fn signed(store: impl ObjectStore + Signer, url: &Url) -> Result<Self, StorageError> {
+        let store = Arc::new(store);
+        Ok(Self {
+            store: store.clone(),
+            prefix: Path::from_url_path(url.path())?,
+            signer: Some(store),
+            root: url[..Position::BeforePath].to_owned(),
+            has_attributes: true,
+        })
+    }
+
+    /// The address of a key for display, unescaped.
+    #[must_use]
+    pub fn address(&self, key: &str) -> String {
+        format!("{}/{key}", self.root)
+    }
+
+    /// Prefix of the addresses in this location; ends in a slash.
+    #[must_use]
+    pub fn address_prefix(&self) -> String {
+        let prefix = self.prefix.as_ref();
+        if prefix.is_empty() { format!("{}/", self.root) } else { format!("{}/{prefix}/", self.root) }
+    }
+}
+
+/// Ten retries within three minutes, 0.1 to 15 s apart.
+fn retry_config() -> RetryConfig {
+    RetryConfig {
+        backoff: BackoffConfig {
+            init_backoff: Duration::from_millis(100),
+            max_backoff: Duration::from_secs(15),
+            base: 2.0,
+        },
+        max_retries: 10,
+        retry_timeout: Duration::from_secs(180),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_unsupported_url_is_refused() {
+        for text in ["bucket/folder", "", "s3:", "ftp://host/x", "https://example.org/x", "file://host/x"] {
+            assert!(StorageLocation::open(text, false).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn a_folder_is_created_only_on_request() {
+        let folder = tempfile::tempdir().unwrap();
+        let url = Url::from_file_path(folder.path().join("a b/ü")).unwrap();
+        assert!(matches!(StorageLocation::open(url.as_str(), false), Err(StorageError::Folder { .. })));
+        let location = StorageLocation::open(url.as_str(), true).unwrap();
+        assert!(location.signer.is_none() && location.prefix.as_ref().is_empty());
+        assert!(folder.path().join("a b/ü").is_dir());
+    }
+
+    #[test]
+    fn a_url_is_split_into_bucket_and_prefix() {
+        let location = StorageLocation::open("s3://shop/photos/a%20b", false).unwrap();
+        assert_eq!(location.prefix.as_ref(), "photos/a b");
+        assert!(location.signer.is_some() && location.has_attributes);
+        assert_eq!(
+            (location.root.as_str(), location.address_prefix().as_str()),
+            ("s3://shop", "s3://shop/photos/a b/")
+        );
+        assert_eq!(location.address("x#.jpg"), "s3://shop/x#.jpg");
+        assert_eq!(StorageLocation::open("s3://shop", false).unwrap().address_prefix(), "s3://shop/");
+    }
+}
