@@ -109,7 +109,7 @@ async fn serve(config: Config) -> Result<(), Failure> {
     };
     let jobs = start_jobs(means, &config).await?;
     let app = App {
-        remover: Arc::new(engine.clone()),
+        processor: Arc::new(engine.clone()),
         compat: config.compat.clone(),
         model: config.engine.model,
         keys: Arc::new(keys),

@@ -1,8 +1,8 @@
-//! The body of a reply as hyper takes it: its pieces are counted until they are written, and it ends behind the last.
+//! The body of a reply for hyper: counts its pieces until they are written, and ends after the last is.
 
 use super::connection::Busy;
-use super::drain::UnderWay;
-use super::response::ReplyBody;
+use super::drain::InFlightRequest;
+use super::reply::ReplyBody;
 use super::write_progress::{Piece, Progress};
 use hyper::body::{Body, Frame, SizeHint};
 use std::convert::Infallible;
@@ -10,7 +10,7 @@ use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 
-/// A body that is handed over at once with its end, one HTTP/2 frame: not worth a frame of its own for its end.
+/// Up to this size a body is sent with its end in one HTTP/2 frame.
 const SMALL: u64 = 16 * 1024;
 
 /// The body of one reply.
@@ -20,17 +20,17 @@ pub(super) struct Delivery {
     progress: Arc<Progress>,
     small: bool,
     ended: bool,
-    /// The connection is in use until all of it was written.
+    /// The connection is in use until all of the body is written.
     _busy: Busy,
-    /// So is the request, where the shutdown waits for it.
-    _under_way: Option<UnderWay>,
+    /// The request is in flight until then, for the graceful shutdown.
+    _in_flight: Option<InFlightRequest>,
 }
 
 impl Delivery {
-    /// Within the task of its stream.
-    pub(super) fn new(body: ReplyBody, busy: Busy, under_way: Option<UnderWay>) -> Self {
+    /// To be called within the task of its HTTP/2 stream.
+    pub(super) fn new(body: ReplyBody, busy: Busy, in_flight: Option<InFlightRequest>) -> Self {
         let small = body.size_hint().upper().is_some_and(|most| most <= SMALL);
-        Self { body, progress: Progress::of_stream(), small, ended: false, _busy: busy, _under_way: under_way }
+        Self { body, progress: Progress::of_stream(), small, ended: false, _busy: busy, _in_flight: in_flight }
     }
 }
 
@@ -46,7 +46,7 @@ impl Body for Delivery {
             }
             this.ended = true;
         }
-        // hyper ends the task of an HTTP/2 stream with the body; what is not written by then could not be reset.
+        // hyper ends the task of an HTTP/2 stream with the body; bytes unwritten by then could not be reset.
         this.progress.poll_written(cx).map(|()| None)
     }
 

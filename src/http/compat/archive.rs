@@ -1,7 +1,7 @@
 //! A cutout as remove.bg's ZIP archive: `color.jpg`, the colours without alpha, and `alpha.png`, the matte.
 //!
-//! Both come from the finished PNG. Where nothing shows, a colour has to be invented for the JPEG: the nearest one in the row,
-//! so that the blocks of the JPEG along the edge hold no other light than the subject's.
+//! Both are derived from the finished PNG. Transparent pixels of the JPEG get the nearest colour of their row, so that its
+//! blocks along the edge hold only the subject's colours.
 
 use crate::codec::{self, Channels, EncodeOptions, Limits, PngEffort};
 use crate::http::error::ApiError;
@@ -12,7 +12,7 @@ use tokio::sync::Semaphore;
 use tokio::task::spawn_blocking;
 use zip::write::SimpleFileOptions;
 
-/// Archives that are made at once, each of them a picture or two in memory beside its files; further ones wait.
+/// Archives that are made at once, each with one or two decoded pictures in memory; further ones wait.
 static PLACES: Semaphore = Semaphore::const_new(2);
 
 /// The archive of a finished PNG.
@@ -26,7 +26,7 @@ pub(super) async fn of(png: Bytes) -> Result<Vec<u8>, ApiError> {
 }
 
 fn archived(png: &[u8]) -> Result<Vec<u8>, String> {
-    // It is our own.
+    // The PNG is our own, so it needs no limits.
     let limits = Limits { max_bytes: usize::MAX, max_side: u32::MAX, max_megapixels: u32::MAX };
     let header = codec::probe(png, &limits).map_err(|error| error.to_string())?;
     let mut frame = codec::decode(png, &header, &BufferPool::new(0)).map_err(|error| error.to_string())?;
@@ -48,8 +48,8 @@ fn archived(png: &[u8]) -> Result<Vec<u8>, String> {
     Ok(archive.finish().map_err(|error| error.to_string())?.into_inner())
 }
 
-/// Makes `frame` opaque; what does not show gets the nearest colour to its left, else to its right, else of the row above,
-/// else below.
+/// Makes `frame` opaque; transparent pixels get the nearest colour to their left, else to their right, else of the row
+/// above, else below.
 fn spread(frame: &mut Frame) {
     let row = frame.size().width.max(1) as usize * 4;
     let pixels = frame.pixels_mut();
@@ -92,7 +92,7 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_show_gets_the_nearest_colour() {
+    fn transparent_pixels_get_the_nearest_colour() {
         let (none, red, blue) = ([0; 4], [200, 0, 0, 255], [0, 0, 200, 10]);
         let mut frame = frame(&[none, none, none, none, red, none, blue, none, none], 3);
         spread(&mut frame);

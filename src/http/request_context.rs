@@ -1,13 +1,12 @@
-//! One request and its reply: what holds for all of them, whatever they ask for.
+//! The request in hand ([`RequestContext`]), and what every request gets: id, checks of the head, error envelope, log, metrics.
 //!
-//! Every reply carries the request's id; every failure, a panic included, becomes the error envelope and one line in
-//! the log; an unread body is taken in beside the reply. Keys and cookies are marked as sensitive before anything else
-//! sees the headers, so that printing them shows none.
+//! Every reply carries the request id; every failure, a panic included, becomes the error envelope and one line in the log;
+//! an unread body is drained in the background. Keys and cookies are marked as sensitive first, so that printing headers
+//! shows none.
 
-use super::Caller;
 use super::body::RequestBody;
-use super::client_address::{self, Ends};
-use super::compat::API_KEY;
+use super::caller::Caller;
+use super::client_address::{self, ConnectionAddresses};
 use super::config::HttpConfig;
 use super::connection::Busy;
 use super::cors::Cors;
@@ -15,13 +14,13 @@ use super::delivery::Delivery;
 use super::drain::Drain;
 use super::error::ApiError;
 use super::head_check;
+use super::reply::{REQUEST_ID, Reply, VERSION};
 use super::request_id;
-use super::response::{REQUEST_ID, Reply, VERSION};
 use crate::telemetry::{metrics, panic_message};
 use hyper::body::Incoming;
 use hyper::header::{
-    AUTHORIZATION, CACHE_CONTROL, CONNECTION, COOKIE, EXPECT, HeaderMap, HeaderValue, PROXY_AUTHORIZATION,
-    X_CONTENT_TYPE_OPTIONS,
+    AUTHORIZATION, CACHE_CONTROL, CONNECTION, COOKIE, EXPECT, HOST, HeaderMap, HeaderName, HeaderValue,
+    PROXY_AUTHORIZATION, X_CONTENT_TYPE_OPTIONS,
 };
 use hyper::{Method, Request, Response, Uri, Version};
 use std::any::Any;
@@ -33,48 +32,73 @@ use std::task::Poll;
 use std::time::Instant;
 use tracing::{Instrument, debug, field, info, info_span};
 
-/// What one listener answers.
+/// The API key of remove.bg's and Photoroom's clients.
+pub(super) const API_KEY: HeaderName = HeaderName::from_static("x-api-key");
+
+/// The service of one listener.
 pub(super) trait Service: Send + Sync + 'static {
-    /// Of the listener, for the log.
+    /// Name of the listener, for the log.
     const NAME: &'static str;
-    /// Whether each request is worth a line in the log; health checks are not.
+    /// Whether requests are logged at `info`; health checks are logged at `debug`.
     const LOGGED: bool;
     /// Whether web pages of `server.cors_origins` may call it.
     const FOR_BROWSERS: bool = false;
-    /// Whether further requests are answered 503 while those under way end at shutdown.
+    /// Whether further requests are answered 503 while those in flight complete at shutdown.
     const DRAINS: bool = false;
 
     /// Answers one request.
-    fn answer(&self, exchange: &mut Exchange) -> impl Future<Output = Result<Reply, ApiError>> + Send;
+    fn answer(&self, context: &mut RequestContext) -> impl Future<Output = Result<Reply, ApiError>> + Send;
 }
 
-/// The request in hand, and what is already known about its reply.
+/// The request in hand, and the headers of its reply.
 #[derive(Debug)]
-pub(super) struct Exchange {
+pub(super) struct RequestContext {
     pub(super) id: String,
-    /// Address of the client, behind trusted proxies too.
+    /// Address of the client, also behind trusted proxies.
     pub(super) client: IpAddr,
-    /// Address that the connection came to.
+    /// Local address of the connection.
     pub(super) local: IpAddr,
     pub(super) method: Method,
     pub(super) uri: Uri,
     pub(super) headers: HeaderMap,
     pub(super) body: RequestBody,
-    /// Headers of the reply, whichever it will be.
+    /// Headers that the reply gets, success or failure.
     pub(super) reply_headers: HeaderMap,
-    /// Keeps the connection from being given up as idle, for replies that go on after their head.
+    /// Keeps the connection from being closed as idle, for replies that are streamed.
     pub(super) busy: Busy,
-    /// Who sent the request, once that is known.
+    /// Who sent the request, once authenticated.
     pub(super) caller: Option<Caller>,
-    /// Path of the route, for metrics and log; an unknown path must not become a label.
+    /// Path of the route, for metrics and log. An unknown path must not become a label.
     pub(super) endpoint: &'static str,
+}
+
+impl RequestContext {
+    /// The parameters of the query string.
+    pub(super) fn query(&self) -> url::form_urlencoded::Parse<'_> {
+        url::form_urlencoded::parse(self.uri.query().unwrap_or_default().as_bytes())
+    }
+
+    /// Scheme and host of this service's own URLs: as configured, else as the request has them.
+    pub(super) fn base_url(&self, config: &HttpConfig) -> String {
+        if let Some(url) = &config.public_url {
+            return url.trim_end_matches('/').to_owned();
+        }
+        let scheme = if config.tls_cert.is_some() { "https" } else { "http" };
+        // HTTP/2 has the host in the target.
+        let authority = self.uri.authority().map(|authority| authority.as_str());
+        let host = || self.headers.get(HOST).and_then(|host| host.to_str().ok());
+        match authority.or_else(host) {
+            Some(host) => format!("{scheme}://{host}"),
+            None => String::new(),
+        }
+    }
 }
 
 /// Answers one request.
 pub(super) async fn answer<S: Service>(
     service: &S,
     request: Request<Incoming>,
-    ends: Ends,
+    addresses: ConnectionAddresses,
     busy: Busy,
     config: &HttpConfig,
     drain: &Drain,
@@ -85,27 +109,27 @@ pub(super) async fn answer<S: Service>(
     let id = request_id::of(&head.headers);
     let cors = S::FOR_BROWSERS.then(|| Cors::of(&config.cors_origins, &head.method, &head.headers)).flatten();
     let checked = head_check::check(head.version, &head.uri, &head.headers).and_then(|()| drain.admit());
-    let held_back = head.version == Version::HTTP_11 && head.headers.contains_key(EXPECT);
-    let mut exchange = Exchange {
+    let awaits_continue = head.version == Version::HTTP_11 && head.headers.contains_key(EXPECT);
+    let mut context = RequestContext {
         id: id.clone(),
-        client: client_address::client_of(ends.peer, &head.headers, &config.trusted_proxies),
-        local: ends.local,
+        client: client_address::client_of(addresses.peer, &head.headers, &config.trusted_proxies),
+        local: addresses.local,
         method: head.method,
         uri: head.uri,
         headers: head.headers,
-        body: RequestBody::new(incoming, held_back, config),
+        body: RequestBody::new(incoming, awaits_continue, config),
         reply_headers: HeaderMap::new(),
         busy: busy.clone(),
         caller: None,
         endpoint: "unknown",
     };
     let span = info_span!("request", request_id = %id, endpoint = field::Empty, account = field::Empty);
-    let (outcome, under_way) = match checked {
-        Ok(under_way) => (caught(service.answer(&mut exchange)).instrument(span.clone()).await, Some(under_way)),
+    let (outcome, in_flight) = match checked {
+        Ok(in_flight) => (caught(service.answer(&mut context)).instrument(span.clone()).await, Some(in_flight)),
         Err(error) => (Ok(Err(error)), None),
     };
     let _entered = span.enter();
-    span.record("endpoint", exchange.endpoint);
+    span.record("endpoint", context.endpoint);
     let outcome = outcome.map(|outcome| match &cors {
         Some(cors) => outcome.or_else(|refusal| cors.preflight(refusal)),
         None => outcome,
@@ -116,13 +140,13 @@ pub(super) async fn answer<S: Service>(
         Err(panic) => refuse(ApiError::internal(format!("panic: {}", panic_message(&*panic))), &id),
     };
     let headers = reply.headers_mut();
-    headers.extend(exchange.reply_headers);
+    headers.extend(context.reply_headers);
     headers.insert(REQUEST_ID, HeaderValue::from_str(&id).expect("ids are visible ASCII"));
     headers.insert(VERSION, HeaderValue::from_static(env!("CARGO_PKG_VERSION")));
     headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
     headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
     if let Some(cors) = cors {
-        cors.mark(headers);
+        cors.write_headers(headers);
     }
     if drain.is_refusing() {
         headers.insert(CONNECTION, HeaderValue::from_static("close"));
@@ -131,19 +155,19 @@ pub(super) async fn answer<S: Service>(
         // RFC 9113, section 8.2.2: connection-specific headers make a message malformed.
         headers.remove(CONNECTION);
     }
-    exchange.body.dismiss(busy.clone());
+    context.body.drain_unread(busy.clone());
 
     let (status, took) = (reply.status(), started.elapsed());
-    metrics::request_finished(exchange.endpoint, status.as_u16(), took);
+    metrics::request_finished(context.endpoint, status.as_u16(), took);
     if S::LOGGED {
-        info!(status = status.as_u16(), took_ms = took.as_millis(), method = %exchange.method, "answered");
+        info!(status = status.as_u16(), took_ms = took.as_millis(), method = %context.method, "answered");
     } else {
-        debug!(status = status.as_u16(), took_ms = took.as_millis(), method = %exchange.method, "answered");
+        debug!(status = status.as_u16(), took_ms = took.as_millis(), method = %context.method, "answered");
     }
-    reply.map(|body| Delivery::new(body, busy, under_way))
+    reply.map(|body| Delivery::new(body, busy, in_flight))
 }
 
-/// Marks what `Debug` must not print.
+/// Marks the headers that `Debug` must not print.
 fn hide_secrets(headers: &mut HeaderMap) {
     for (name, value) in headers.iter_mut() {
         if [AUTHORIZATION, PROXY_AUTHORIZATION, COOKIE].contains(name) || *name == API_KEY {
@@ -152,13 +176,13 @@ fn hide_secrets(headers: &mut HeaderMap) {
     }
 }
 
-/// Turns a failure into its reply, and tells the log what the caller is not told.
+/// Logs a failure and turns it into its reply.
 fn refuse(error: ApiError, id: &str) -> Reply {
     error.log();
     error.into_reply(id)
 }
 
-/// What `work` comes to, or what it panicked with.
+/// The result of `work`, or the payload of its panic.
 async fn caught<T>(work: impl Future<Output = T>) -> Result<T, Box<dyn Any + Send>> {
     let mut work = pin!(work);
     std::future::poll_fn(move |context| match catch_unwind(AssertUnwindSafe(|| work.as_mut().poll(context))) {
@@ -179,10 +203,7 @@ mod tests {
         for name in [AUTHORIZATION, AUTHORIZATION, PROXY_AUTHORIZATION, COOKIE, API_KEY] {
             headers.append(name, HeaderValue::from_static("Bearer bd_live_secret"));
         }
-        assert!(
-            format!("{headers:?}").contains("secret"),
-            "printing them has to be possible for this to mean anything"
-        );
+        assert!(format!("{headers:?}").contains("secret"), "unmarked headers are printed");
         hide_secrets(&mut headers);
         assert!(!format!("{headers:?}").contains("secret"), "{headers:?}");
     }
