@@ -1,7 +1,7 @@
 //! Reads a request's body under two timeouts: for a pause, and for the whole, which grows with the announced length.
 
 use super::config::HttpConfig;
-use super::connection::Busy;
+use super::connection::RequestGuard;
 use super::error::{ApiError, ErrorCode};
 use bytes::Bytes;
 use http_body_util::BodyExt;
@@ -78,7 +78,7 @@ impl RequestBody {
     }
 
     /// Reads and drops the rest in the background, so that the client can read the reply and reuse the connection.
-    pub(super) fn drain_unread(mut self, busy: Busy) {
+    pub(super) fn drain_unread(mut self, busy: RequestGuard) {
         if self.awaits_continue || self.broken || self.ended.is_some() {
             return;
         }

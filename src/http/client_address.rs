@@ -43,12 +43,12 @@ pub(super) fn is_trusted(trusted: &[AddressRange], address: IpAddr) -> bool {
 }
 
 /// The client of a request with `headers` on a connection from `peer`.
-pub(super) fn client_of(peer: IpAddr, headers: &HeaderMap, trusted: &[AddressRange]) -> IpAddr {
+pub(super) fn resolve(peer: IpAddr, headers: &HeaderMap, trusted: &[AddressRange]) -> IpAddr {
     if !is_trusted(trusted, peer) {
         return peer;
     }
     let hops = if headers.contains_key(X_FORWARDED_FOR) {
-        rightmost_untrusted(elements(headers, &X_FORWARDED_FOR).map(|element| element.and_then(node)), trusted)
+        rightmost_untrusted(elements(headers, &X_FORWARDED_FOR).map(|element| element.and_then(parse_node)), trusted)
     } else {
         rightmost_untrusted(elements(headers, &FORWARDED).map(|element| element.and_then(forwarded_for)), trusted)
     };
@@ -86,11 +86,11 @@ fn elements<'a>(headers: &'a HeaderMap, name: &HeaderName) -> impl Iterator<Item
 fn forwarded_for(element: &str) -> Option<IpAddr> {
     let mut pairs = element.split(';').filter_map(|pair| pair.trim().split_once('='));
     let (_, value) = pairs.find(|(name, _)| name.eq_ignore_ascii_case("for"))?;
-    node(value.strip_prefix('"').and_then(|value| value.strip_suffix('"')).unwrap_or(value))
+    parse_node(value.strip_prefix('"').and_then(|value| value.strip_suffix('"')).unwrap_or(value))
 }
 
 /// An address, with or without a port: `192.0.2.1`, `192.0.2.1:80`, `2001:db8::1`, `[2001:db8::1]`, `[2001:db8::1]:80`.
-fn node(text: &str) -> Option<IpAddr> {
+fn parse_node(text: &str) -> Option<IpAddr> {
     let bracketed = || text.strip_prefix('[')?.strip_suffix(']')?.parse().ok().map(IpAddr::V6);
     let with_port = || text.parse::<SocketAddr>().ok().map(|address| address.ip());
     text.parse().ok().or_else(bracketed).or_else(with_port).map(|address: IpAddr| address.to_canonical())
@@ -108,7 +108,7 @@ mod tests {
             map.append(name, HeaderValue::from_str(value).expect("a header value"));
         }
         let trusted = ["10.0.0.0/8", "2001:db8:aa::/48"].map(|range| range.parse().expect("a range"));
-        client_of(peer.parse().expect("an address"), &map, &trusted).to_string()
+        resolve(peer.parse().expect("an address"), &map, &trusted).to_string()
     }
 
     #[test]

@@ -49,11 +49,11 @@ struct ActivityState {
 
 /// Counts a request as in flight while it exists.
 #[derive(Debug)]
-pub(super) struct Busy(Activity);
+pub(super) struct RequestGuard(Activity);
 
 /// The same for a request that is answered, whose unread body is being drained.
 #[derive(Debug)]
-pub(super) struct Lingering(Busy);
+pub(super) struct LingerGuard(RequestGuard);
 
 impl Activity {
     pub(super) fn new(now: Instant) -> Self {
@@ -77,7 +77,7 @@ impl Activity {
     }
 
     /// The head of a request is complete.
-    pub(super) fn begin(&self, version: Version) -> Busy {
+    pub(super) fn begin(&self, version: Version) -> RequestGuard {
         let mut state = self.lock();
         if state.busy == 0 {
             state.busy_since = Instant::now();
@@ -87,7 +87,7 @@ impl Activity {
         state.reply_due = true;
         state.head_since = None;
         state.http2 |= version == Version::HTTP_2;
-        Busy(self.clone())
+        RequestGuard(self.clone())
     }
 
     fn read(&self, now: Instant) {
@@ -180,33 +180,33 @@ impl Activity {
     }
 }
 
-impl Busy {
+impl RequestGuard {
     /// The request has a valid key.
     pub(super) fn mark_authenticated(&self) {
         self.0.lock().authenticated = true;
     }
 
     /// The request is answered; only the rest of its body is still drained.
-    pub(super) fn lingering(self) -> Lingering {
+    pub(super) fn lingering(self) -> LingerGuard {
         self.0.lock().lingering += 1;
-        Lingering(self)
+        LingerGuard(self)
     }
 }
 
-impl Drop for Lingering {
+impl Drop for LingerGuard {
     fn drop(&mut self) {
         self.0.0.lock().lingering -= 1;
     }
 }
 
-impl Clone for Busy {
+impl Clone for RequestGuard {
     fn clone(&self) -> Self {
         self.0.lock().busy += 1;
         Self(self.0.clone())
     }
 }
 
-impl Drop for Busy {
+impl Drop for RequestGuard {
     fn drop(&mut self) {
         let mut state = self.0.lock();
         state.busy -= 1;

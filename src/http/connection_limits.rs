@@ -52,14 +52,14 @@ pub(super) struct ConnectionLimits {
 struct OpenConnections {
     next: u64,
     /// In order of arrival.
-    connections: BTreeMap<u64, Arc<Evictable>>,
+    connections: BTreeMap<u64, Arc<OpenConnection>>,
     /// The number of each network, including those that still wait for a place.
     by_network: HashMap<Network, usize>,
     warned: Option<Instant>,
 }
 
 #[derive(Debug)]
-struct Evictable {
+struct OpenConnection {
     activity: Activity,
     admitted: Instant,
     network: OnceLock<Network>,
@@ -69,7 +69,7 @@ struct Evictable {
 
 /// Counts a connection for its network while it exists.
 #[derive(Debug)]
-pub(super) struct Counted {
+pub(super) struct CountedConnection {
     limits: Arc<ConnectionLimits>,
     network: Option<Network>,
 }
@@ -77,9 +77,9 @@ pub(super) struct Counted {
 /// Holds the place of a connection while it exists.
 #[derive(Debug)]
 pub(super) struct Admission {
-    counted: Counted,
+    counted: CountedConnection,
     id: u64,
-    connection: Arc<Evictable>,
+    connection: Arc<OpenConnection>,
     _place: OwnedSemaphorePermit,
 }
 
@@ -95,7 +95,7 @@ impl ConnectionLimits {
     }
 
     /// Counts a new connection; `None` where its network has too many in use. Without a network it is not counted.
-    pub(super) fn count(self: &Arc<Self>, network: Option<Network>) -> Option<Counted> {
+    pub(super) fn count(self: &Arc<Self>, network: Option<Network>) -> Option<CountedConnection> {
         if let (Some(network), Some(limit)) = (network, self.per_address) {
             let mut open = self.open();
             let count = open.by_network.get(&network).copied().unwrap_or_default();
@@ -110,7 +110,7 @@ impl ConnectionLimits {
             }
             open.by_network.insert(network, count + 1);
         }
-        Some(Counted { limits: self.clone(), network: network.filter(|_| self.per_address.is_some()) })
+        Some(CountedConnection { limits: self.clone(), network: network.filter(|_| self.per_address.is_some()) })
     }
 
     /// Closes an idle connection, if there is one.
@@ -122,7 +122,7 @@ impl ConnectionLimits {
 impl OpenConnections {
     /// Chooses a connection to close, of `network` where one is given.
     fn evict(&mut self, network: Option<Network>, now: Instant) -> bool {
-        let mut victim: Option<(Instant, &Arc<Evictable>)> = None;
+        let mut victim: Option<(Instant, &Arc<OpenConnection>)> = None;
         for connection in self.connections.values() {
             let is_meant = network.is_none_or(|network| connection.network.get() == Some(&network));
             if !is_meant || connection.chosen.load(Ordering::Relaxed) {
@@ -144,7 +144,7 @@ impl OpenConnections {
     }
 }
 
-impl Evictable {
+impl OpenConnection {
     /// Since when it may be closed; `None` while it may not.
     fn idle_since(&self, now: Instant) -> Option<Instant> {
         let Some(since) = self.activity.idle_since() else {
@@ -161,7 +161,7 @@ impl Evictable {
     }
 }
 
-impl Counted {
+impl CountedConnection {
     /// Waits for a place. The connection's timeouts start with it.
     pub(super) async fn admit(self) -> (Admission, Activity) {
         let place = loop {
@@ -175,7 +175,7 @@ impl Counted {
         };
         let admitted = Instant::now();
         let activity = Activity::new(admitted);
-        let connection = Evictable {
+        let connection = OpenConnection {
             activity: activity.clone(),
             admitted,
             network: self.network.map(OnceLock::from).unwrap_or_default(),
@@ -226,7 +226,7 @@ impl Drop for Admission {
     }
 }
 
-impl Drop for Counted {
+impl Drop for CountedConnection {
     fn drop(&mut self) {
         let Some(network) = self.network else { return };
         let mut open = self.limits.open();

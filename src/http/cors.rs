@@ -52,7 +52,7 @@ pub(super) struct Cors {
 
 impl Cors {
     /// `None` where no origin is configured.
-    pub(super) fn of(origins: &[String], method: &Method, headers: &HeaderMap) -> Option<Self> {
+    pub(super) fn for_request(origins: &[String], method: &Method, headers: &HeaderMap) -> Option<Self> {
         if origins.is_empty() {
             return None;
         }
@@ -155,7 +155,7 @@ mod tests {
             headers.append(ORIGIN, HeaderValue::from_str(origin).expect("a header value"));
         }
         let origins: Vec<_> = origins.iter().map(|&origin| origin.to_owned()).collect();
-        Cors::of(&origins, &Method::POST, &headers).expect("it is on").allowed
+        Cors::for_request(&origins, &Method::POST, &headers).expect("it is on").allowed
     }
 
     #[test]
@@ -177,6 +177,6 @@ mod tests {
         assert_eq!(allowed(&ours, &[ours[0], ours[1]]), None, "two origins are ambiguous");
         assert_eq!(allowed(&ours, &[]), None);
         assert_eq!(allowed(&["*"], &["https://any.example"]).expect("allowed"), "*", "never the page's own origin");
-        assert!(Cors::of(&[], &Method::POST, &HeaderMap::new()).is_none());
+        assert!(Cors::for_request(&[], &Method::POST, &HeaderMap::new()).is_none());
     }
 }

@@ -156,7 +156,7 @@ fn envelope(status: Option<u16>, logged: bool) -> Bytes {
         Some(414 | 431) => head_check::too_large(),
         Some(_) | None => ApiError::new(ErrorCode::InvalidParameter, "the request is not well-formed HTTP/1.1"),
     };
-    let id = request_id::of(&HeaderMap::new());
+    let id = request_id::from_headers(&HeaderMap::new());
     let status = error.code.status().as_u16();
     error.log();
     metrics::request_finished("unknown", status, Duration::ZERO);

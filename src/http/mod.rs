@@ -9,7 +9,7 @@
 //!   connection_limits  in all and by address            descriptors      limit of open files
 //!   proxy_protocol   client address of a connection     client_address   of a request (X-Forwarded-For)
 //!   head_check       Host, Transfer-Encoding (400), size (431)           head_refusal   malformed heads (400, 431)
-//!   drain            graceful shutdown (503)            delivery, write_progress   replies to slow clients
+//!   drain            graceful shutdown (503)            tracked_body, write_progress   replies to slow clients
 //!
 //! requests
 //!   request_context  id, panic → 500, error envelope, log, metrics       request_id, cors   headers of web pages
@@ -51,7 +51,6 @@ pub mod config;
 mod connection;
 mod connection_limits;
 mod cors;
-mod delivery;
 pub mod descriptors;
 mod docs;
 mod drain;
@@ -85,6 +84,7 @@ mod routes;
 mod server;
 mod state;
 pub mod tls;
+mod tracked_body;
 mod upload_memory;
 mod write_progress;
 

@@ -86,7 +86,7 @@ impl<C: Chunks> Multipart<C> {
             return Ok(None);
         }
         let head = self.take_head().await?;
-        match part_of(&head) {
+        match parse_part_head(&head) {
             Some(part) => Ok(Some(part)),
             None => Err(Malformed("a part has no name")),
         }
@@ -200,7 +200,7 @@ pub(super) fn boundary(content_type: &str) -> Result<Option<String>, MultipartEr
 }
 
 /// The names in a part's `Content-Disposition`.
-fn part_of(head: &[u8]) -> Option<Part> {
+fn parse_part_head(head: &[u8]) -> Option<Part> {
     let head = String::from_utf8_lossy(head);
     let disposition = head.split("\r\n").find_map(|line| {
         let (name, value) = line.split_once(':')?;
@@ -339,14 +339,14 @@ mod tests {
             ("Content-Type: image/jpeg\r\nContent-Disposition: form-data; name=edge ", "edge"),
             ("Content-Disposition: form-data; name=\"a\\\"b\"", "a\"b"),
         ] {
-            let part = part_of(format!("\r\n{head}").as_bytes());
+            let part = parse_part_head(format!("\r\n{head}").as_bytes());
             assert_eq!(part.map(|part| part.name).as_deref(), Some(expected), "{head}");
         }
     }
 
     #[test]
     fn the_name_of_the_file_comes_with_its_part() {
-        let filename = |head: &str| part_of(format!("\r\n{head}").as_bytes()).and_then(|part| part.filename);
+        let filename = |head: &str| parse_part_head(format!("\r\n{head}").as_bytes()).and_then(|part| part.filename);
         let named = filename("Content-Disposition: form-data; name=\"files\"; filename=\"a \\\"b\\\".jpg\"");
         assert_eq!(named.as_deref(), Some("a \"b\".jpg"));
         assert_eq!(filename("Content-Disposition: form-data; name=\"files\""), None);

@@ -8,14 +8,14 @@ use super::body::RequestBody;
 use super::caller::Caller;
 use super::client_address::{self, ConnectionAddresses};
 use super::config::HttpConfig;
-use super::connection::Busy;
+use super::connection::RequestGuard;
 use super::cors::Cors;
-use super::delivery::Delivery;
 use super::drain::Drain;
 use super::error::ApiError;
 use super::head_check;
 use super::reply::{REQUEST_ID, Reply, VERSION};
 use super::request_id;
+use super::tracked_body::TrackedBody;
 use crate::telemetry::{metrics, panic_message};
 use hyper::body::Incoming;
 use hyper::header::{
@@ -65,7 +65,7 @@ pub(super) struct RequestContext {
     /// Headers that the reply gets, success or failure.
     pub(super) reply_headers: HeaderMap,
     /// Keeps the connection from being closed as idle, for replies that are streamed.
-    pub(super) busy: Busy,
+    pub(super) busy: RequestGuard,
     /// Who sent the request, once authenticated.
     pub(super) caller: Option<Caller>,
     /// Path of the route, for metrics and log. An unknown path must not become a label.
@@ -99,20 +99,20 @@ pub(super) async fn answer<S: Service>(
     service: &S,
     request: Request<Incoming>,
     addresses: ConnectionAddresses,
-    busy: Busy,
+    busy: RequestGuard,
     config: &HttpConfig,
     drain: &Drain,
-) -> Response<Delivery> {
+) -> Response<TrackedBody> {
     let started = Instant::now();
     let (mut head, incoming) = request.into_parts();
     hide_secrets(&mut head.headers);
-    let id = request_id::of(&head.headers);
-    let cors = S::FOR_BROWSERS.then(|| Cors::of(&config.cors_origins, &head.method, &head.headers)).flatten();
+    let id = request_id::from_headers(&head.headers);
+    let cors = S::FOR_BROWSERS.then(|| Cors::for_request(&config.cors_origins, &head.method, &head.headers)).flatten();
     let checked = head_check::check(head.version, &head.uri, &head.headers).and_then(|()| drain.admit());
     let awaits_continue = head.version == Version::HTTP_11 && head.headers.contains_key(EXPECT);
     let mut context = RequestContext {
         id: id.clone(),
-        client: client_address::client_of(addresses.peer, &head.headers, &config.trusted_proxies),
+        client: client_address::resolve(addresses.peer, &head.headers, &config.trusted_proxies),
         local: addresses.local,
         method: head.method,
         uri: head.uri,
@@ -125,7 +125,7 @@ pub(super) async fn answer<S: Service>(
     };
     let span = info_span!("request", request_id = %id, endpoint = field::Empty, account = field::Empty);
     let (outcome, in_flight) = match checked {
-        Ok(in_flight) => (caught(service.answer(&mut context)).instrument(span.clone()).await, Some(in_flight)),
+        Ok(in_flight) => (catch_panic(service.answer(&mut context)).instrument(span.clone()).await, Some(in_flight)),
         Err(error) => (Ok(Err(error)), None),
     };
     let _entered = span.enter();
@@ -136,8 +136,8 @@ pub(super) async fn answer<S: Service>(
     });
     let mut reply = match outcome {
         Ok(Ok(reply)) => reply,
-        Ok(Err(error)) => refuse(error, &id),
-        Err(panic) => refuse(ApiError::internal(format!("panic: {}", panic_message(&*panic))), &id),
+        Ok(Err(error)) => error_reply(error, &id),
+        Err(panic) => error_reply(ApiError::internal(format!("panic: {}", panic_message(&*panic))), &id),
     };
     let headers = reply.headers_mut();
     headers.extend(context.reply_headers);
@@ -164,7 +164,7 @@ pub(super) async fn answer<S: Service>(
     } else {
         debug!(status = status.as_u16(), took_ms = took.as_millis(), method = %context.method, "answered");
     }
-    reply.map(|body| Delivery::new(body, busy, in_flight))
+    reply.map(|body| TrackedBody::new(body, busy, in_flight))
 }
 
 /// Marks the headers that `Debug` must not print.
@@ -177,13 +177,13 @@ fn hide_secrets(headers: &mut HeaderMap) {
 }
 
 /// Logs a failure and turns it into its reply.
-fn refuse(error: ApiError, id: &str) -> Reply {
+fn error_reply(error: ApiError, id: &str) -> Reply {
     error.log();
     error.into_reply(id)
 }
 
 /// The result of `work`, or the payload of its panic.
-async fn caught<T>(work: impl Future<Output = T>) -> Result<T, Box<dyn Any + Send>> {
+async fn catch_panic<T>(work: impl Future<Output = T>) -> Result<T, Box<dyn Any + Send>> {
     let mut work = pin!(work);
     std::future::poll_fn(move |context| match catch_unwind(AssertUnwindSafe(|| work.as_mut().poll(context))) {
         Ok(Poll::Ready(done)) => Poll::Ready(Ok(done)),

@@ -9,7 +9,7 @@ use rand::distr::Alphanumeric;
 const MAX_LENGTH: usize = 128;
 
 /// The caller's own `x-request-id` if it is valid (1 to 128 visible ASCII characters), else a random one.
-pub(super) fn of(headers: &HeaderMap) -> String {
+pub(super) fn from_headers(headers: &HeaderMap) -> String {
     let is_valid = |value: &HeaderValue| {
         let bytes = value.as_bytes();
         (1..=MAX_LENGTH).contains(&bytes.len()) && bytes.iter().all(u8::is_ascii_graphic)
@@ -33,7 +33,7 @@ mod tests {
     fn of_value(value: &[u8]) -> String {
         let mut headers = HeaderMap::new();
         headers.insert(REQUEST_ID, HeaderValue::from_bytes(value).expect("a header value"));
-        of(&headers)
+        from_headers(&headers)
     }
 
     #[test]
@@ -49,6 +49,6 @@ mod tests {
         for own in [b"".as_slice(), b"a b", "é".as_bytes(), long.as_bytes()] {
             assert!(of_value(own).starts_with("req_"), "{own:?}");
         }
-        assert_ne!(of(&HeaderMap::new()), of(&HeaderMap::new()));
+        assert_ne!(from_headers(&HeaderMap::new()), from_headers(&HeaderMap::new()));
     }
 }

@@ -128,7 +128,7 @@ impl Tls {
 
 /// Answers a client in plain HTTP/1.1 that it has to use TLS.
 async fn answer_plain_http(mut stream: TcpStream) -> io::Result<()> {
-    let id = request_id::of(&HeaderMap::new());
+    let id = request_id::from_headers(&HeaderMap::new());
     let error = ApiError::new(ErrorCode::InvalidParameter, "this port speaks HTTPS only; use https://");
     stream.write_all(&head_refusal::http1(error, &id)).await?;
     stream.shutdown().await?;

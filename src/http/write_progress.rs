@@ -52,9 +52,9 @@ impl Progress {
     }
 
     /// `bytes` as a piece that is counted until it is written or dropped.
-    pub(super) fn piece(self: &Arc<Self>, bytes: Bytes) -> Piece {
+    pub(super) fn piece(self: &Arc<Self>, bytes: Bytes) -> TrackedChunk {
         self.given(bytes.len(), Instant::now());
-        Piece { bytes, progress: Arc::clone(self) }
+        TrackedChunk { bytes, progress: Arc::clone(self) }
     }
 
     fn given(&self, bytes: usize, now: Instant) {
@@ -117,12 +117,12 @@ impl Progress {
 
 /// A piece of a reply in the connection's buffers.
 #[derive(Debug)]
-pub(super) struct Piece {
+pub(super) struct TrackedChunk {
     bytes: Bytes,
     progress: Arc<Progress>,
 }
 
-impl Buf for Piece {
+impl Buf for TrackedChunk {
     fn remaining(&self) -> usize {
         self.bytes.len()
     }
@@ -137,7 +137,7 @@ impl Buf for Piece {
     }
 }
 
-impl Drop for Piece {
+impl Drop for TrackedChunk {
     fn drop(&mut self) {
         if !self.bytes.is_empty() {
             self.progress.written(self.bytes.len(), Instant::now());

@@ -16,16 +16,16 @@ use zip::write::SimpleFileOptions;
 static PLACES: Semaphore = Semaphore::const_new(2);
 
 /// The archive of a finished PNG.
-pub(super) async fn of(png: Bytes) -> Result<Vec<u8>, ApiError> {
+pub(super) async fn color_and_alpha(png: Bytes) -> Result<Vec<u8>, ApiError> {
     let place = PLACES.acquire().await.map_err(|error| ApiError::internal(error.to_string()))?;
     let archiving = spawn_blocking(move || {
         let _place = place;
-        archived(&png)
+        zip_files(&png)
     });
     archiving.await.map_err(|error| ApiError::internal(error.to_string()))?.map_err(ApiError::internal)
 }
 
-fn archived(png: &[u8]) -> Result<Vec<u8>, String> {
+fn zip_files(png: &[u8]) -> Result<Vec<u8>, String> {
     // The PNG is our own, so it needs no limits.
     let limits = Limits { max_bytes: usize::MAX, max_side: u32::MAX, max_megapixels: u32::MAX };
     let header = codec::probe(png, &limits).map_err(|error| error.to_string())?;
@@ -35,7 +35,7 @@ fn archived(png: &[u8]) -> Result<Vec<u8>, String> {
         codec::encode(Composite(frame), &options).map(|image| image.bytes).map_err(|error| error.to_string())
     };
     let alpha = file(frame.clone(), OutputFormat::Png, Channels::Alpha)?;
-    spread(&mut frame);
+    fill_transparent(&mut frame);
     let color = file(frame, OutputFormat::Jpeg, Channels::Rgba)?;
     let mut archive = zip::ZipWriter::new(Cursor::new(Vec::with_capacity(alpha.len() + color.len() + 1024)));
     let options = SimpleFileOptions::default()
@@ -50,7 +50,7 @@ fn archived(png: &[u8]) -> Result<Vec<u8>, String> {
 
 /// Makes `frame` opaque; transparent pixels get the nearest colour to their left, else to their right, else of the row
 /// above, else below.
-fn spread(frame: &mut Frame) {
+fn fill_transparent(frame: &mut Frame) {
     let row = frame.size().width.max(1) as usize * 4;
     let pixels = frame.pixels_mut();
     let mut first = None;
@@ -95,7 +95,7 @@ mod tests {
     fn transparent_pixels_get_the_nearest_colour() {
         let (none, red, blue) = ([0; 4], [200, 0, 0, 255], [0, 0, 200, 10]);
         let mut frame = frame(&[none, none, none, none, red, none, blue, none, none], 3);
-        spread(&mut frame);
+        fill_transparent(&mut frame);
         let rows = |y| [0, 1, 2].map(|x| frame.pixel(x, y));
         let (red, blue) = ([200, 0, 0, 255], [0, 0, 200, 255]);
         assert_eq!([rows(0), rows(1), rows(2)], [[red; 3], [red; 3], [blue; 3]]);
@@ -104,7 +104,7 @@ mod tests {
     #[test]
     fn a_picture_without_subject_is_black() {
         let mut frame = frame(&[[9, 9, 9, 0]; 4], 2);
-        spread(&mut frame);
+        fill_transparent(&mut frame);
         assert_eq!(frame.pixels(), [[0, 0, 0, 255]; 4].as_flattened());
     }
 
@@ -118,7 +118,7 @@ mod tests {
             channels: Channels::Rgba,
         };
         let png = codec::encode(Composite(frame(&pixels, 64)), &options).expect("a PNG").bytes;
-        let archive = archived(&png).expect("an archive");
+        let archive = zip_files(&png).expect("an archive");
         let mut archive = zip::ZipArchive::new(Cursor::new(archive)).expect("a ZIP archive");
         let mut read = |name| {
             let mut bytes = Vec::new();

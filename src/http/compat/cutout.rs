@@ -76,10 +76,10 @@ pub(super) async fn cut_out(
     let size = size_of(prepared.source.clone(), limits).await?;
     if let Some(region) = prepared.authorized.recipe.cut().and_then(|cut| cut.region) {
         if region.exceeds(size) {
-            return Err(Refusal::of_request("roi_exceeds_bounds", format!("`roi` exceeds the picture of {size}")));
+            return Err(Refusal::invalid_request("roi_exceeds_bounds", format!("`roi` exceeds the picture of {size}")));
         }
         if region.is_empty(size) {
-            return Err(Refusal::of_request("roi_region_empty", "`roi` has no pixels"));
+            return Err(Refusal::invalid_request("roi_region_empty", "`roi` has no pixels"));
         }
     }
     let BilledImage { output, cost, .. } = image::process(state, caller, prepared, received, limits).await?;

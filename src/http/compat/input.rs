@@ -48,7 +48,7 @@ impl Names {
         }
         if !is_file && text.len() > MAX_TEXT {
             let message = format!("`{name}` is longer than {MAX_TEXT} bytes");
-            return Err(Refusal::of_request("invalid_parameter", message));
+            return Err(Refusal::invalid_request("invalid_parameter", message));
         }
         texts.push((name.to_owned(), text.to_owned()));
         Ok(())
@@ -109,8 +109,8 @@ pub(super) async fn read(
         return read_multipart(&mut context.body, &boundary, names, max_file, share).await;
     }
     let parse: Parse = match media_type.split(';').next().unwrap_or_default().trim().to_ascii_lowercase().as_str() {
-        "application/json" => of_json,
-        "application/x-www-form-urlencoded" | "" => of_urlencoded,
+        "application/json" => parse_json,
+        "application/x-www-form-urlencoded" | "" => parse_urlencoded,
         _ => {
             let types = "multipart/form-data, application/x-www-form-urlencoded or application/json";
             return Err(unsupported(&format!("the request body must be {types}")).into());
@@ -141,7 +141,7 @@ async fn read_multipart(
         } else if names.base64.contains(&name_of) {
             let text = read_part(&mut multipart, max_encoded(max_file), max_file, share).await?;
             let name_again = name.clone();
-            let decoding = spawn_blocking(move || decoded_base64(&text, &name_again, max_file));
+            let decoding = spawn_blocking(move || decode_base64(&text, &name_again, max_file));
             let bytes = decoding.await.map_err(|error| ApiError::internal(error.to_string()))??;
             sent.files.push((name, bytes));
         } else if names.texts.contains(&name_of) {
@@ -191,7 +191,7 @@ async fn read_whole(body: &mut RequestBody, max_file: usize, share: &Share) -> R
     Ok(bytes.freeze())
 }
 
-fn of_json(body: &[u8], names: Names) -> Result<Texts, Refusal> {
+fn parse_json(body: &[u8], names: Names) -> Result<Texts, Refusal> {
     /// Collects the known members, and skips the others while parsing.
     struct Members(Names);
 
@@ -214,7 +214,7 @@ fn of_json(body: &[u8], names: Names) -> Result<Texts, Refusal> {
         }
     }
 
-    let malformed = |error| Refusal::of_request("invalid_parameter", format!("malformed JSON: {error}"));
+    let malformed = |error| Refusal::invalid_request("invalid_parameter", format!("malformed JSON: {error}"));
     let mut json = serde_json::Deserializer::from_slice(body);
     let texts = json.deserialize_map(Members(names)).map_err(malformed)??;
     json.end().map_err(malformed)?;
@@ -274,7 +274,7 @@ impl<'de> Deserialize<'de> for Scalar {
     }
 }
 
-fn of_urlencoded(body: &[u8], names: Names) -> Result<Texts, Refusal> {
+fn parse_urlencoded(body: &[u8], names: Names) -> Result<Texts, Refusal> {
     let mut texts = Texts::new();
     for (name, text) in url::form_urlencoded::parse(body) {
         names.keep(&mut texts, &name, &text)?;
@@ -287,7 +287,7 @@ fn decoded(texts: Texts, names: Names, max_file: usize) -> Result<ParsedBody, Re
     let mut sent = ParsedBody::default();
     for (name, text) in texts {
         if names.base64.contains(&name.as_str()) {
-            let bytes = decoded_base64(text.as_bytes(), &name, max_file)?;
+            let bytes = decode_base64(text.as_bytes(), &name, max_file)?;
             sent.files.push((name, bytes));
         } else {
             sent.texts.push((name, text));
@@ -297,7 +297,7 @@ fn decoded(texts: Texts, names: Names, max_file: usize) -> Result<ParsedBody, Re
 }
 
 /// A file in base64, with or without padding, line breaks and the head of a `data:` URL.
-fn decoded_base64(text: &[u8], name: &str, max_file: usize) -> Result<Bytes, Refusal> {
+fn decode_base64(text: &[u8], name: &str, max_file: usize) -> Result<Bytes, Refusal> {
     const LENIENT: GeneralPurposeConfig =
         GeneralPurposeConfig::new().with_decode_padding_mode(DecodePaddingMode::Indifferent);
     let data = match text.iter().take(100).position(|byte| *byte == b',') {
@@ -315,7 +315,8 @@ fn decoded_base64(text: &[u8], name: &str, max_file: usize) -> Result<Bytes, Ref
         data
     };
     let bytes = GeneralPurpose::new(&STANDARD, LENIENT).decode(data);
-    let bytes = bytes.map_err(|_| Refusal::of_request("failed_to_read_image", format!("`{name}` is not base64")))?;
+    let bytes =
+        bytes.map_err(|_| Refusal::invalid_request("failed_to_read_image", format!("`{name}` is not base64")))?;
     if bytes.len() > max_file {
         return Err(file_too_large(max_file));
     }
@@ -332,7 +333,7 @@ mod tests {
     fn json_and_forms_become_texts_and_files_and_other_names_are_skipped() {
         let json = br#"{"size":"hd","crop":true,"scale":null,"other":[1],"image_file_b64":"YWI="}"#;
         let form = b"size=hd&crop=true&size=&other=1&image_file_b64=YWI%3D";
-        for (texts, what) in [(of_json(json, NAMES), "JSON"), (of_urlencoded(form, NAMES), "a form")] {
+        for (texts, what) in [(parse_json(json, NAMES), "JSON"), (parse_urlencoded(form, NAMES), "a form")] {
             let mut sent = decoded(texts.expect("well formed"), NAMES, 10).expect("good");
             assert_eq!(
                 (sent.text("size"), sent.text("crop"), sent.text("other")),
@@ -342,18 +343,18 @@ mod tests {
             assert_eq!(sent.take("image_file_b64"), [Bytes::from("ab")], "{what}");
             assert!(sent.take("image_file_b64").is_empty());
         }
-        assert!([&b"[]"[..], b"{", b"{}x"].iter().all(|body| of_json(body, NAMES).is_err()));
+        assert!([&b"[]"[..], b"{", b"{}x"].iter().all(|body| parse_json(body, NAMES).is_err()));
     }
 
     #[test]
     fn unknown_and_unset_values_are_not_kept() {
         let many = b"a&size=&size=hd&size=4k&".repeat(1000);
-        let texts = of_urlencoded(&many, NAMES).expect("well formed");
+        let texts = parse_urlencoded(&many, NAMES).expect("well formed");
         assert_eq!(texts, [("size".to_owned(), "hd".to_owned())]);
         let nested = format!(r#"{{"x":[{}0],"crop":{{"a":[1]}},"size":1.5}}"#, "0,".repeat(1000));
-        assert_eq!(of_json(nested.as_bytes(), NAMES).expect("JSON"), [("size".to_owned(), "1.5".to_owned())]);
+        assert_eq!(parse_json(nested.as_bytes(), NAMES).expect("JSON"), [("size".to_owned(), "1.5".to_owned())]);
         let long = format!("size={}", "x".repeat(MAX_TEXT + 1));
-        assert!(of_urlencoded(long.as_bytes(), NAMES).is_err());
+        assert!(parse_urlencoded(long.as_bytes(), NAMES).is_err());
     }
 
     #[test]
@@ -367,9 +368,9 @@ mod tests {
     #[test]
     fn base64_is_read_as_clients_write_it() {
         for text in ["+/8=", "+/8", "data:image/png;base64,+/8=", "+/\r\n8=\r\n", " /8="] {
-            assert_eq!(decoded_base64(text.as_bytes(), "x", 10).expect(text), [0xfb, 0xff][..], "{text}");
+            assert_eq!(decode_base64(text.as_bytes(), "x", 10).expect(text), [0xfb, 0xff][..], "{text}");
         }
-        assert!(decoded_base64(b"?", "x", 10).is_err());
-        assert!(decoded_base64(b"YWJj", "x", 2).is_err(), "three bytes");
+        assert!(decode_base64(b"?", "x", 10).is_err());
+        assert!(decode_base64(b"YWJj", "x", 2).is_err(), "three bytes");
     }
 }

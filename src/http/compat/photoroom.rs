@@ -27,7 +27,7 @@ pub(super) async fn answer(state: &ApiState, caller: &Caller, context: &mut Requ
     let mut sent = input::read(context, NAMES, state.limits.max_bytes, &mut share).await?;
     let received = context.body.received();
     let file = sent.take("image_file").into_iter().chain(sent.take("image_file_b64")).next();
-    let file = file.ok_or_else(|| Refusal::of_request("missing_image", "Please provide an image"))?;
+    let file = file.ok_or_else(|| Refusal::invalid_request("missing_image", "Please provide an image"))?;
     let request = CutoutRequest {
         fields: translated(&sent)?,
         source: PictureSource::File(file),
@@ -54,7 +54,7 @@ fn translated(sent: &ParsedBody) -> Result<Fields, Refusal> {
     let lower = |name, default: &str| sent.text(name).unwrap_or(default).to_ascii_lowercase();
     let size = sent.text("size").unwrap_or("full");
     let most = size::photoroom_max_pixels(size)
-        .ok_or_else(|| Refusal::of_request("invalid_parameter", "`size` is preview, medium, hd or full"))?;
+        .ok_or_else(|| Refusal::invalid_request("invalid_parameter", "`size` is preview, medium, hd or full"))?;
     let format = lower("format", "png");
     let mut fields = Fields::default();
     fields.push("format", if format == "jpeg" { "jpg" } else { &format })?;

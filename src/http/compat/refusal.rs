@@ -23,7 +23,7 @@ pub(super) struct Refusal {
 
 impl Refusal {
     /// An invalid request that has a code of its own in the service.
-    pub(super) fn of_request(code: &'static str, message: impl Into<String>) -> Self {
+    pub(super) fn invalid_request(code: &'static str, message: impl Into<String>) -> Self {
         Self { error: ApiError::new(ErrorCode::InvalidParameter, message), code: Some(code) }
     }
 
@@ -39,13 +39,13 @@ impl Refusal {
         };
         let body = match format {
             WireFormat::RemoveBg => {
-                let code = code.unwrap_or_else(|| code_of_removebg(&error));
+                let code = code.unwrap_or_else(|| removebg_code(&error));
                 let title = title(code).unwrap_or(message);
                 json!({ "errors": [{ "title": title, "code": code, "detail": message }] })
             }
-            WireFormat::Rembg => json!({ "detail": detail_of_rembg(&error, code, message, status) }),
+            WireFormat::Rembg => json!({ "detail": rembg_detail(&error, code, message, status) }),
             WireFormat::Photoroom => {
-                let code = code.unwrap_or_else(|| code_of_photoroom(&error));
+                let code = code.unwrap_or_else(|| photoroom_code(&error));
                 json!({ "detail": message, "status_code": status.as_u16(), "type": code })
             }
         };
@@ -97,7 +97,7 @@ fn is_parameter_error(error: &ApiError, code: Option<&str>) -> bool {
 }
 
 /// remove.bg's code.
-fn code_of_removebg(error: &ApiError) -> &'static str {
+fn removebg_code(error: &ApiError) -> &'static str {
     let param = error.param_name().unwrap_or_default();
     let is_background = matches!(param, BG_FILE | "bg_url");
     const INVALID: &[(&str, &str)] = &[
@@ -139,7 +139,7 @@ fn title(code: &str) -> Option<&'static str> {
 }
 
 /// Photoroom's type.
-fn code_of_photoroom(error: &ApiError) -> &'static str {
+fn photoroom_code(error: &ApiError) -> &'static str {
     match error.code {
         ErrorCode::Unauthorized => "auth_failed",
         ErrorCode::PaymentRequired => "insufficient_credits",
@@ -148,7 +148,7 @@ fn code_of_photoroom(error: &ApiError) -> &'static str {
 }
 
 /// rembg's detail: a sentence, or for a parameter that FastAPI itself refuses a list of one entry.
-fn detail_of_rembg(error: &ApiError, code: Option<&'static str>, message: &str, status: StatusCode) -> Value {
+fn rembg_detail(error: &ApiError, code: Option<&'static str>, message: &str, status: StatusCode) -> Value {
     match error.param_name() {
         Some(param) if status == StatusCode::UNPROCESSABLE_ENTITY => {
             let place = if param == "url" { "query" } else { "body" };
@@ -186,7 +186,7 @@ mod tests {
             (invalid("bg_url"), 400, "invalid_bg_image_url"),
             (invalid("url"), 400, "invalid_image_url"),
             (invalid("crop"), 400, "invalid_parameter"),
-            (Refusal::of_request("missing_source", "m"), 400, "missing_source"),
+            (Refusal::invalid_request("missing_source", "m"), 400, "missing_source"),
             (of(ErrorCode::InvalidImage, "file"), 400, "failed_to_read_image"),
             (of(ErrorCode::UnsupportedMediaType, "file"), 400, "invalid_file_type"),
             (of(ErrorCode::PayloadTooLarge, "file"), 400, "file_too_large"),
@@ -214,7 +214,7 @@ mod tests {
         let (status, body) = answered(FieldError::Missing { param: "file".into() }.into(), WireFormat::Rembg).await;
         assert_eq!((status, &body["detail"][0]["loc"]), (422, &json!(["body", "file"])));
         for (refusal, expected) in [
-            (Refusal::of_request("invalid_model", "m"), 400),
+            (Refusal::invalid_request("invalid_model", "m"), 400),
             (of(ErrorCode::InvalidImage, "file"), 400),
             (of(ErrorCode::NoSubjectDetected, "file"), 400),
             (of(ErrorCode::Unauthorized, ""), 401),
@@ -227,7 +227,7 @@ mod tests {
 
     #[tokio::test]
     async fn photoroom_repeats_the_status_in_the_body() {
-        let (status, body) = answered(Refusal::of_request("missing_image", "m"), WireFormat::Photoroom).await;
+        let (status, body) = answered(Refusal::invalid_request("missing_image", "m"), WireFormat::Photoroom).await;
         assert_eq!((status, body), (400, json!({ "detail": "m", "status_code": 400, "type": "missing_image" })));
         assert_eq!(answered(of(ErrorCode::Unauthorized, ""), WireFormat::Photoroom).await.1["status_code"], 403);
     }

@@ -37,7 +37,7 @@ pub(super) async fn answer(state: &ApiState, caller: &Caller, context: &mut Requ
     let source = if is_get {
         let url = sent.text("url").ok_or_else(|| FieldError::Missing { param: "url".to_owned() })?;
         let url = SourceUrl::parse(url).map_err(|error| {
-            Refusal::of_request("invalid_url", format!("`url` is {error}; expected a public https URL"))
+            Refusal::invalid_request("invalid_url", format!("`url` is {error}; expected a public https URL"))
         })?;
         PictureSource::Url(url)
     } else {
@@ -73,8 +73,7 @@ fn translated(sent: &ParsedBody) -> Result<Fields, Refusal> {
     if switch("om")? {
         fields.push("channels", "alpha")?;
     } else if let Some(color) = sent.text("bgc") {
-        let hex =
-            color_of_numbers(color).ok_or_else(|| FieldError::invalid("bgc", color, "R,G,B,A, each from 0 to 255"))?;
+        let hex = parse_rgba(color).ok_or_else(|| FieldError::invalid("bgc", color, "R,G,B,A, each from 0 to 255"))?;
         fields.push("bg_color", &hex)?;
     }
     if let Some(region) = sent.text("extras").map(region).transpose()?.flatten() {
@@ -84,7 +83,7 @@ fn translated(sent: &ParsedBody) -> Result<Fields, Refusal> {
 }
 
 /// `R,G,B,A` as `#RRGGBBAA`.
-fn color_of_numbers(text: &str) -> Option<String> {
+fn parse_rgba(text: &str) -> Option<String> {
     let numbers: Option<Vec<u8>> = text.split(',').map(|number| number.trim().parse().ok()).collect();
     match numbers?[..] {
         [red, green, blue, alpha] => Some(format!("#{red:02X}{green:02X}{blue:02X}{alpha:02X}")),
@@ -96,7 +95,7 @@ fn color_of_numbers(text: &str) -> Option<String> {
 fn region(extras: &str) -> Result<Option<String>, Refusal> {
     let Ok(extras) = serde_json::from_str::<Value>(extras) else { return Ok(None) };
     let Some(prompts) = extras.get("sam_prompt").and_then(Value::as_array) else { return Ok(None) };
-    let refused = |why: &str| Refusal::of_request("invalid_extras", format!("`extras.sam_prompt`: {why}"));
+    let refused = |why: &str| Refusal::invalid_request("invalid_extras", format!("`extras.sam_prompt`: {why}"));
     let mut region = None;
     for prompt in prompts {
         match prompt.get("type").and_then(Value::as_str) {
@@ -125,17 +124,17 @@ fn model(sent: &ParsedBody) -> Result<Option<InferenceMode>, Refusal> {
         None => None,
         Some(name @ ("u2net_cloth_seg" | "isnet-anime")) => {
             let message = format!("model `{name}` has no counterpart here: it finds clothes or drawings");
-            return Err(Refusal::of_request("invalid_model", message));
+            return Err(Refusal::invalid_request("invalid_model", message));
         }
         Some(name) if name.ends_with("_custom") => {
             let message = format!("model `{name}` has no counterpart here: weights are the operator's to install");
-            return Err(Refusal::of_request("invalid_model", message));
+            return Err(Refusal::invalid_request("invalid_model", message));
         }
         Some(name) if QUALITY.iter().any(|prefix| name.starts_with(prefix)) => Some(InferenceMode::Quality),
         Some(name) if STANDARD.contains(&name) || name.starts_with("ben") => Some(InferenceMode::Standard),
         Some(name) => {
             let shown: String = name.chars().take(80).collect();
-            return Err(Refusal::of_request("invalid_model", format!("no model `{shown}`")));
+            return Err(Refusal::invalid_request("invalid_model", format!("no model `{shown}`")));
         }
     };
     Ok(if needs_quality { Some(InferenceMode::Quality) } else { named })
@@ -198,9 +197,9 @@ mod tests {
 
     #[test]
     fn a_background_has_four_numbers() {
-        assert_eq!(color_of_numbers("255, 0,128,255").as_deref(), Some("#FF0080FF"));
+        assert_eq!(parse_rgba("255, 0,128,255").as_deref(), Some("#FF0080FF"));
         for bad in ["", "1,2,3", "1,2,3,4,5", "256,0,0,0", "a,b,c,d"] {
-            assert_eq!(color_of_numbers(bad), None, "{bad}");
+            assert_eq!(parse_rgba(bad), None, "{bad}");
         }
     }
 }

@@ -99,10 +99,10 @@ fn source(sent: &mut ParsedBody) -> Result<PictureSource, Refusal> {
         (Some(file), None, None) => Ok(PictureSource::File(file)),
         (None, None, Some(url)) => match SourceUrl::parse(url) {
             Ok(url) => Ok(PictureSource::Url(url)),
-            Err(error) => Err(Refusal::of_request("invalid_image_url", format!("`image_url` is {error}"))),
+            Err(error) => Err(Refusal::invalid_request("invalid_image_url", format!("`image_url` is {error}"))),
         },
-        (None, None, None) => Err(Refusal::of_request("missing_source", "No image given")),
-        _ => Err(Refusal::of_request("multiple_sources", "Multiple image sources given")),
+        (None, None, None) => Err(Refusal::invalid_request("missing_source", "No image given")),
+        _ => Err(Refusal::invalid_request("multiple_sources", "Multiple image sources given")),
     }
 }
 
@@ -113,12 +113,12 @@ fn translated(sent: &ParsedBody, has_file: bool) -> Result<(Fields, AnswerOption
         .filter(|is| **is)
         .count();
     if backgrounds > 1 {
-        return Err(Refusal::of_request("multiple_bg_sources", "Multiple background sources given"));
+        return Err(Refusal::invalid_request("multiple_bg_sources", "Multiple background sources given"));
     }
     let is_matte = match lower(sent, "channels").as_deref() {
         None | Some("rgba") => false,
         Some("alpha") => true,
-        Some(_) => return Err(Refusal::of_request("invalid_channels", "`channels` is rgba or alpha")),
+        Some(_) => return Err(Refusal::invalid_request("invalid_channels", "`channels` is rgba or alpha")),
     };
     let color = sent.text("bg_color").map(with_hash);
     // An invalid colour is refused by the recipe.
@@ -129,11 +129,14 @@ fn translated(sent: &ParsedBody, has_file: bool) -> Result<(Fields, AnswerOption
         Some("jpg" | "jpeg") => ("jpg", false),
         Some("webp") => ("webp", false),
         Some("zip") => ("png", true),
-        Some(_) => return Err(Refusal::of_request("invalid_format", "`format` is auto, png, jpg, webp or zip")),
+        Some(_) => return Err(Refusal::invalid_request("invalid_format", "`format` is auto, png, jpg, webp or zip")),
     };
     let size = sent.text("size").unwrap_or("preview");
     let size_pixels = size::removebg_max_pixels(size).ok_or_else(|| {
-        Refusal::of_request("invalid_size", "`size` is preview, small, regular, medium, hd, full, 4k, 50MP or auto")
+        Refusal::invalid_request(
+            "invalid_size",
+            "`size` is preview, small, regular, medium, hd, full, 4k, 50MP or auto",
+        )
     })?;
     let within = |pixels: u32| if format == "png" && !is_archive { pixels.min(MAX_PNG) } else { pixels };
     let reports_type = lower(sent, "type_level").as_deref() != Some("none");

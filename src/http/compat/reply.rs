@@ -58,7 +58,7 @@ pub(super) async fn picture(state: &ApiState, caller: &Caller, cutout: Cutout, b
     let (bytes, media_type) = match body {
         Body::Picture => (bytes, output.image.format.media_type()),
         Body::Archive => {
-            let archive = archive::of(bytes).await?;
+            let archive = archive::color_and_alpha(bytes).await?;
             (state.replies.hold(&caller.account, archive.into(), deadline).await?, "application/zip")
         }
         Body::Json(before, after) => {

@@ -13,7 +13,7 @@ pub(super) fn flag(sent: &ParsedBody, name: &str, code: &'static str) -> Result<
     match lower(sent, name).as_deref() {
         None | Some("false" | "0" | "no" | "off") => Ok(false),
         Some("true" | "1" | "yes" | "on") => Ok(true),
-        Some(_) => Err(Refusal::of_request(code, format!("`{name}` is true or false"))),
+        Some(_) => Err(Refusal::invalid_request(code, format!("`{name}` is true or false"))),
     }
 }
 

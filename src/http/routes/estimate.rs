@@ -15,7 +15,7 @@ pub(in crate::http) async fn answer(state: &ApiState, context: &mut RequestConte
     json::require_json(&context.headers)?;
     let object = json::read(&mut context.body).await?;
     let received = context.body.received();
-    let request = EstimateRequest::of(object)?;
+    let request = EstimateRequest::parse(object)?;
     let call = Call {
         endpoint: &request.endpoint,
         scale: request.scale,
@@ -49,7 +49,7 @@ struct EstimateRequest {
 }
 
 impl EstimateRequest {
-    fn of(object: Object) -> Result<Self, FieldError> {
+    fn parse(object: Object) -> Result<Self, FieldError> {
         let mut request = Self::default();
         let mut endpoint = None;
         for (name, value) in object.unique()? {

@@ -22,7 +22,7 @@ pub(in crate::http) async fn answer(
     caller: &Caller,
     context: &RequestContext,
 ) -> Result<Reply, ApiError> {
-    let (from, to) = days(context.query(), UnixSeconds::now())?;
+    let (from, to) = date_range(context.query(), UnixSeconds::now())?;
     let (store, account) = (state.app.store.clone(), caller.account.clone());
     // One more row than fits, to detect that there are more.
     let rows = spawn_blocking(move || store.key_days(&account, from, to, MAX_ROWS + 1));
@@ -40,16 +40,16 @@ pub(in crate::http) async fn answer(
             milliseconds: total.milliseconds.saturating_add(used.milliseconds),
             microdollars: total.microdollars.saturating_add(used.microdollars),
         };
-        let mut row = figures(&used);
+        let mut row = totals(&used);
         row["date"] = day.date().into();
         row["key"] = json!({ "id": key_id, "name": labels.get(&key_id) });
         usage.push(row);
     }
-    let body = json!({ "usage": usage, "total": figures(&total), "request_id": context.id });
+    let body = json!({ "usage": usage, "total": totals(&total), "request_id": context.id });
     Ok(reply::json(StatusCode::OK, &body))
 }
 
-fn figures(used: &KeyDay) -> Value {
+fn totals(used: &KeyDay) -> Value {
     json!({
         "images": used.images,
         "seconds": used.milliseconds as f64 / 1000.0,
@@ -59,7 +59,7 @@ fn figures(used: &KeyDay) -> Value {
 
 /// The range of days of a query, by default the current month. `from` alone ends today, `to` alone begins with its
 /// month.
-fn days<N: AsRef<str>, V: AsRef<str>>(
+fn date_range<N: AsRef<str>, V: AsRef<str>>(
     query: impl Iterator<Item = (N, V)>,
     now: UnixSeconds,
 ) -> Result<(Day, Day), FieldError> {
@@ -111,7 +111,7 @@ mod tests {
             (&[("form", "2026-11-23")], Err("form")),
         ];
         for (query, expected) in cases {
-            let range = days(query.iter().copied(), now);
+            let range = date_range(query.iter().copied(), now);
             let range = range.map(|(from, to)| [from.date(), to.date()]).map_err(|error| error.param().to_owned());
             assert_eq!(range, expected.map(|days| days.map(str::to_owned)).map_err(str::to_owned), "{query:?}");
         }

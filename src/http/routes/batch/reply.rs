@@ -161,7 +161,7 @@ impl Writer {
         request_id: &str,
     ) -> Result<(), Disconnected> {
         let mut rows = pin!(rows);
-        self.document(format!("{},\"results\":[", open(&head))).await?;
+        self.document(format!("{},\"results\":[", json_prefix(&head))).await?;
         let (mut succeeded, mut failed) = (0, 0);
         loop {
             let row = tokio::select! {
@@ -183,12 +183,12 @@ impl Writer {
                     let error_of_row = RowError::of(&error);
                     let row =
                         FailedRow { index, label: &label, success: false, status, cost: 0.0, error: error_of_row };
-                    self.document(open(&row) + "}").await?;
+                    self.document(json_prefix(&row) + "}").await?;
                     error.log();
                 }
             }
         }
-        let tail = open(&Tail { succeeded, failed, request_id });
+        let tail = json_prefix(&Tail { succeeded, failed, request_id });
         self.document(format!("],{}}}", &tail[1..])).await?;
         self.finish().await
     }
@@ -212,7 +212,7 @@ impl Writer {
             foreground: subject.map(|subject| subject.to_string()),
             subject: subject.map(SubjectBox::from),
         };
-        let row = open(&row);
+        let row = json_prefix(&row);
         if let Some(file) = file {
             self.entry(&file, image.bytes).await?;
             return self.document(row + "}").await;
@@ -266,7 +266,7 @@ impl Writer {
 }
 
 /// An object as JSON without its closing brace, so that members can follow.
-fn open(object: &impl Serialize) -> String {
+fn json_prefix(object: &impl Serialize) -> String {
     let mut json = serde_json::to_string(object).expect("plain data");
     json.pop();
     json

@@ -1,9 +1,9 @@
 //! The body of a reply for hyper: counts its pieces until they are written, and ends after the last is.
 
-use super::connection::Busy;
+use super::connection::RequestGuard;
 use super::drain::InFlightRequest;
 use super::reply::ReplyBody;
-use super::write_progress::{Piece, Progress};
+use super::write_progress::{Progress, TrackedChunk};
 use hyper::body::{Body, Frame, SizeHint};
 use std::convert::Infallible;
 use std::pin::Pin;
@@ -15,30 +15,30 @@ const SMALL: u64 = 16 * 1024;
 
 /// The body of one reply.
 #[derive(Debug)]
-pub(super) struct Delivery {
+pub(super) struct TrackedBody {
     body: ReplyBody,
     progress: Arc<Progress>,
     small: bool,
     ended: bool,
     /// The connection is in use until all of the body is written.
-    _busy: Busy,
+    _busy: RequestGuard,
     /// The request is in flight until then, for the graceful shutdown.
     _in_flight: Option<InFlightRequest>,
 }
 
-impl Delivery {
+impl TrackedBody {
     /// To be called within the task of its HTTP/2 stream.
-    pub(super) fn new(body: ReplyBody, busy: Busy, in_flight: Option<InFlightRequest>) -> Self {
+    pub(super) fn new(body: ReplyBody, busy: RequestGuard, in_flight: Option<InFlightRequest>) -> Self {
         let small = body.size_hint().upper().is_some_and(|most| most <= SMALL);
         Self { body, progress: Progress::of_stream(), small, ended: false, _busy: busy, _in_flight: in_flight }
     }
 }
 
-impl Body for Delivery {
-    type Data = Piece;
+impl Body for TrackedBody {
+    type Data = TrackedChunk;
     type Error = Infallible;
 
-    fn poll_frame(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<Piece>, Infallible>>> {
+    fn poll_frame(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Result<Frame<TrackedChunk>, Infallible>>> {
         let this = self.get_mut();
         if !this.ended {
             if let Some(Ok(frame)) = ready!(Pin::new(&mut this.body).poll_frame(cx)) {
