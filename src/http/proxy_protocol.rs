@@ -1,5 +1,6 @@
-//! Parses the PROXY protocol, versions 1 and 2: the client address that a TCP load balancer sends before the first byte
-//! (haproxy.org, `proxy-protocol.txt`).
+//! Parses the PROXY protocol (versions 1 and 2): the client address that a TCP load balancer sends first.
+//!
+//! The protocol is specified in `proxy-protocol.txt` (haproxy.org).
 //!
 //! The header is read to its last byte and not further. As the specification demands, its presence is never guessed: it is
 //! read where it is configured, from trusted addresses, and a connection without it is closed.

@@ -1,9 +1,9 @@
-//! `Range` and `If-Range` (RFC 9110, section 14): one range of bytes; several at once are answered with the whole file, which
-//! the standard allows.
+//! Parses `Range` and `If-Range` (RFC 9110, section 14) into one range of bytes.
 //!
-//! Our own and not `http-range-header` 1.0, which refuses `Bytes = 10-19` (spaces around `=`) and takes `bytes=-5` of an empty
-//! file as satisfiable, and not `headers` 0.4, which drops
-//! a suffix longer than the file.
+//! Several ranges at once are answered with the whole file, which the standard allows.
+//!
+//! Our own and not `http-range-header` 1.0, which refuses `Bytes = 10-19` (spaces around `=`) and takes `bytes=-5` of an
+//! empty file as satisfiable, and not `headers` 0.4, which drops a suffix longer than the file.
 
 use hyper::header::{HeaderMap, IF_RANGE, RANGE};
 

@@ -227,8 +227,8 @@ impl<S: Service> ConnectionServer<S> {
             let may_age = !is_ending;
             let served = poll_fn(|context| {
                 let polled = connection.as_mut().poll(context);
-                // While draining, an HTTP/1.1 connection addresses with its next reply. An HTTP/2 connection gets a GOAWAY, but not
-                // before its first request: clients treat that as a failure and reconnect.
+                // While draining, an HTTP/1.1 connection ends with its next reply. An HTTP/2 connection gets a GOAWAY, but
+                // not before its first request: clients treat that as a failure and reconnect.
                 if polled.is_ready() || is_ending || !activity.is_http2() || !self.drain.is_refusing() {
                     return polled;
                 }
@@ -237,7 +237,7 @@ impl<S: Service> ConnectionServer<S> {
                 connection.as_mut().poll(context)
             });
             let is_due = tokio::select! {
-                // A request that has arrived is answered before the connection addresses.
+                // A request that has arrived is answered before the connection ends.
                 biased;
                 ended = served => break ended,
                 () = &mut aged, if may_age => true,
