@@ -1,13 +1,14 @@
-//! The admin listener: health, metrics, and administration of keys.
+//! The service of the admin listener: health, metrics, administration of keys.
 //!
-//! It is meant for the machine itself and its orchestrator. A browser that is made to post here by some page sends an
-//! `Origin`, and no tool of ours does, so a request with one is refused. So is one for a host that is not this one: a
-//! page that has led a name of its own to this address (DNS rebinding) reads what is here without an `Origin`.
+//! It is for the machine itself and its orchestrator. A request with an `Origin` is refused: browsers send one when a page
+//! posts here, and none of our tools does. A request for another host is refused too: a page whose own host name resolves to
+//! this address (DNS rebinding) could read from here without an `Origin`.
 
+use super::app::App;
+use super::body;
 use super::error::{ApiError, ErrorCode};
-use super::exchange::{Exchange, Service};
-use super::response::{self, Reply};
-use super::{App, body};
+use super::reply::{self, Reply};
+use super::request_context::{RequestContext, Service};
 use crate::engine::EngineState;
 use crate::telemetry::metrics;
 use hyper::header::{ALLOW, HOST, HeaderValue, ORIGIN};
@@ -21,10 +22,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 /// The largest body of an administrative request.
 const MAX_BODY: usize = 64 * 1024;
 
-/// What is only looked at.
+/// Paths that take GET only.
 const PAGES: [&str; 3] = ["/livez", "/readyz", "/metrics"];
 
-/// What the admin listener answers.
+/// The service of the admin listener.
 #[derive(Debug)]
 pub(super) struct Admin {
     app: App,
@@ -33,29 +34,29 @@ pub(super) struct Admin {
 }
 
 impl Admin {
-    /// `hosts` are names that it may be called by beside its own.
+    /// `hosts` are further host names of the listener.
     pub(super) fn new(app: App, draining: Arc<AtomicBool>, hosts: Vec<String>) -> Self {
         Self { app, draining, hosts }
     }
 
-    /// Whether the request names this host, wherever it names one. HTTP/1.0 may name none, and no browser speaks that.
-    fn is_for_this_host(&self, exchange: &Exchange) -> bool {
-        let header = exchange.headers.get(HOST);
+    /// Whether the host in the header and in the target is this one. HTTP/1.0 may have neither; browsers do not use it.
+    fn is_for_this_host(&self, context: &RequestContext) -> bool {
+        let header = context.headers.get(HOST);
         let header = header.map(|host| Authority::try_from(host.as_bytes()));
-        let target = exchange.uri.authority().cloned().map(Ok);
+        let target = context.uri.authority().cloned().map(Ok);
         let mut named = header.into_iter().chain(target);
-        named.all(|named| named.is_ok_and(|named| is_own(named.host(), exchange.local, &self.hosts)))
+        named.all(|named| named.is_ok_and(|named| is_own(named.host(), context.local, &self.hosts)))
     }
 
-    /// The engine's state, except that a daemon that shuts down drains before its engine does.
+    /// The engine's state; `Draining` from the beginning of the shutdown, before the engine itself drains.
     fn state(&self) -> EngineState {
-        if self.draining.load(Ordering::Relaxed) { EngineState::Draining } else { self.app.remover.state() }
+        if self.draining.load(Ordering::Relaxed) { EngineState::Draining } else { self.app.processor.state() }
     }
 
-    /// Whether a restart would help. It would not while the network is missing: the next request tries again.
+    /// Whether a restart is unnecessary. It does not help where the network failed to load: the next request tries again.
     fn livez(&self) -> Result<Reply, ApiError> {
-        // At its end the engine's threads go before this listener does.
-        if self.app.remover.is_alive() || self.state() == EngineState::Draining {
+        // At shutdown the engine's threads end before this listener closes.
+        if self.app.processor.is_alive() || self.state() == EngineState::Draining {
             Ok(status("alive"))
         } else {
             Err(ApiError::unavailable("the device thread ended"))
@@ -65,20 +66,20 @@ impl Admin {
     /// Whether requests should be sent here.
     async fn readyz(&self) -> Result<Reply, ApiError> {
         match self.state() {
-            // Stuck work holds every worker: other daemons serve what comes until one is free again.
-            EngineState::Ready | EngineState::Unloaded if self.app.remover.is_stalled() => {
+            // Every worker is stuck: other daemons should get the requests until one is free again.
+            EngineState::Ready | EngineState::Unloaded if self.app.processor.is_stalled() => {
                 Err(ApiError::unavailable("work is waiting and no worker has finished any for long"))
             }
             EngineState::Ready | EngineState::Unloaded => {
                 if let Some(reason) = self.app.store.fault() {
                     return Err(ApiError::unavailable(format!("the store cannot write: {reason}")));
                 }
-                // Pictures are worked on without ffmpeg, so it is told and nothing more.
+                // Pictures are processed without ffmpeg, so its absence is reported but does not fail readiness.
                 let video = match self.app.inspector.ready().await {
                     Ok(()) => "ready".to_owned(),
                     Err(missing) => missing.to_string(),
                 };
-                Ok(response::json(StatusCode::OK, &json!({ "status": "ready", "video": video })))
+                Ok(reply::json(StatusCode::OK, &json!({ "status": "ready", "video": video })))
             }
             EngineState::Loading => Err(ApiError::unavailable("the network is being loaded")),
             EngineState::Draining => Err(ApiError::unavailable("the service is shutting down")),
@@ -87,26 +88,26 @@ impl Admin {
     }
 
     fn metrics(&self) -> Reply {
-        metrics::cpu_stalled(self.app.remover.is_stalled());
-        response::page(StatusCode::OK, "text/plain; version=0.0.4; charset=utf-8", self.app.metrics.render())
+        metrics::cpu_stalled(self.app.processor.is_stalled());
+        reply::page(StatusCode::OK, "text/plain; version=0.0.4; charset=utf-8", self.app.metrics.render())
     }
 
-    async fn operate(&self, exchange: &mut Exchange) -> Result<Reply, ApiError> {
-        let Some(bytes) = body::read_small(&mut exchange.body, MAX_BODY).await? else {
+    async fn administrate(&self, context: &mut RequestContext) -> Result<Reply, ApiError> {
+        let Some(bytes) = body::read_small(&mut context.body, MAX_BODY).await? else {
             return Err(ApiError::new(ErrorCode::PayloadTooLarge, "the request body is too large"));
         };
         let mut request = Request::new(bytes);
-        *request.method_mut() = exchange.method.clone();
-        *request.uri_mut() = exchange.uri.clone();
-        *request.headers_mut() = exchange.headers.clone();
+        *request.method_mut() = context.method.clone();
+        *request.uri_mut() = context.uri.clone();
+        *request.headers_mut() = context.headers.clone();
         let Some(answer) = self.app.operator.handle(&request).await else {
             return Err(ApiError::new(ErrorCode::NotFound, "no such path"));
         };
         let (head, mut body) = answer.into_parts();
         if body.get("error").is_some() {
-            body["request_id"] = exchange.id.as_str().into();
+            body["request_id"] = context.id.as_str().into();
         }
-        let mut reply = response::json(head.status, &body);
+        let mut reply = reply::json(head.status, &body);
         reply.headers_mut().extend(head.headers);
         Ok(reply)
     }
@@ -116,20 +117,20 @@ impl Service for Admin {
     const NAME: &'static str = "admin";
     const LOGGED: bool = false;
 
-    async fn answer(&self, exchange: &mut Exchange) -> Result<Reply, ApiError> {
-        exchange.endpoint = "admin";
-        if exchange.headers.contains_key(ORIGIN) {
+    async fn answer(&self, context: &mut RequestContext) -> Result<Reply, ApiError> {
+        context.endpoint = "admin";
+        if context.headers.contains_key(ORIGIN) {
             return Err(ApiError::new(ErrorCode::Forbidden, "requests from web pages are not taken"));
         }
-        if !self.is_for_this_host(exchange) {
+        if !self.is_for_this_host(context) {
             let message = "this is not the host that the request names; `server.admin_hosts` lists further names";
             return Err(ApiError::new(ErrorCode::Forbidden, message));
         }
-        let path = exchange.uri.path().to_owned();
+        let path = context.uri.path().to_owned();
         if !PAGES.contains(&path.as_str()) {
-            return self.operate(exchange).await;
+            return self.administrate(context).await;
         }
-        if exchange.method != Method::GET && exchange.method != Method::HEAD {
+        if context.method != Method::GET && context.method != Method::HEAD {
             let error = ApiError::new(ErrorCode::MethodNotAllowed, "this path takes GET, HEAD");
             return Err(error.header(ALLOW, HeaderValue::from_static("GET, HEAD")));
         }
@@ -141,7 +142,7 @@ impl Service for Admin {
     }
 }
 
-/// Whether `host` is a name or an address of this machine (by which the connection came), or one of `hosts`.
+/// Whether `host` is a name of this machine, the local address of the connection, or one of `hosts`.
 fn is_own(host: &str, local: IpAddr, hosts: &[String]) -> bool {
     let host = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host);
     let listed = || hosts.iter().any(|listed| listed.eq_ignore_ascii_case(host.strip_suffix('.').unwrap_or(host)));
@@ -152,7 +153,7 @@ fn is_own(host: &str, local: IpAddr, hosts: &[String]) -> bool {
 }
 
 fn status(word: &str) -> Reply {
-    response::json(StatusCode::OK, &json!({ "status": word }))
+    reply::json(StatusCode::OK, &json!({ "status": word }))
 }
 
 #[cfg(test)]
@@ -160,7 +161,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_admin_listener_knows_its_names() {
+    fn requests_for_other_hosts_are_recognised() {
         let hosts = ["metrics.example.org".to_owned(), "192.0.2.9".to_owned()];
         for (host, local, own) in [
             ("localhost", "127.0.0.1", true),
@@ -169,7 +170,7 @@ mod tests {
             ("127.0.0.53", "10.1.2.3", true),
             ("[::1]", "::1", true),
             ("[::ffff:127.0.0.1]", "127.0.0.1", true),
-            // A kubelet's probe names the address of the pod.
+            // A kubelet's probe has the address of the pod as its host.
             ("10.1.2.3", "10.1.2.3", true),
             ("[2001:db8::7]", "2001:db8::7", true),
             ("10.1.2.4", "10.1.2.3", false),

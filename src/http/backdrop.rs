@@ -1,22 +1,19 @@
-//! Backdrops that are made from words: who may have one, how many there are in a day, and who makes it.
+//! Generates the backdrop of a `/replace-bg-ai` request with an upstream model, and reports the generator in reply headers.
 
-use super::Caller;
-use super::error::{ApiError, ErrorCode};
-use super::facade::Facade;
-use super::response::Reply;
+use super::caller::Caller;
+use super::error::ApiError;
+use super::reply::Reply;
+use super::state::ApiState;
 use super::upload_memory::Share;
-use crate::account::{BackdropQuotaExhausted, BackdropReservation};
 use crate::codec::{self, DecodeError, Limits};
-use crate::generate::{Made, NotMade, Patron, UpstreamError};
+use crate::generate::{Made, Patron};
 use crate::image::{Rect, Size};
 use crate::pipeline::PipelineError;
-use crate::recipe::{Endpoint, Fields, ModelId, Recipe, Source, Value, WantedModel};
-use crate::store::UnixSeconds;
+use crate::recipe::{ModelId, Recipe, Source};
 use bytes::Bytes;
 use hyper::header::{HeaderName, HeaderValue};
 use std::fmt::Write;
-use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 use tokio::task::spawn_blocking;
 
 const ENGINE: HeaderName = HeaderName::from_static("x-service-engine");
@@ -25,74 +22,42 @@ const PROMPT_WORDS: HeaderName = HeaderName::from_static("x-service-prompt-words
 
 /// The one value of `x-service-engine`.
 const STANDARD: HeaderValue = HeaderValue::from_static("standard");
-/// What the built-in generator is called beside the models.
+/// The name of the built-in generator beside those of the models.
 const BUILT_IN: &str = "procedural";
-/// Of words that were understood, when there are none.
+/// The list of recognised words when it is empty.
 const NO_WORDS: &str = "none";
 
-impl Facade {
-    /// Refuses a backdrop to accounts that are not on the list, and models that the account has not.
-    pub(super) fn refuse_backdrop(
-        &self,
-        endpoint: &Endpoint,
-        caller: &Caller,
-        fields: &Fields,
-    ) -> Result<(), ApiError> {
-        if !endpoint.generates() {
-            return Ok(());
-        }
-        if !caller.generates {
-            let message = "this account is not on the allow-list of /replace-bg-ai";
-            return Err(ApiError::new(ErrorCode::Forbidden, message));
-        }
-        match fields.get("model").and_then(WantedModel::parse) {
-            Some(WantedModel(Some(model))) if !self.app.studio.offers(model, patron(caller)) => {
-                Err(NotMade { model, error: Arc::new(UpstreamError::NotOffered) }.into())
-            }
-            Some(_) | None => Ok(()),
-        }
+/// The backdrop that an upstream model generates for the recipe's prompt; `None` where the recipe has no prompt, or where the
+/// built-in generator draws it during processing. The share is that of the picture.
+pub(super) async fn generate(
+    state: &ApiState,
+    recipe: &Recipe,
+    caller: &Caller,
+    source: &Bytes,
+    received: Instant,
+) -> Result<Option<(Made, Share)>, ApiError> {
+    let Some(Source::Generated(prompt)) = &recipe.inputs.background else { return Ok(None) };
+    let studio = &state.app.studio;
+    if !studio.has_models_for(scope_of(caller)) {
+        return Ok(None);
     }
-
-    /// Takes one of the backdrops that the day has.
-    pub(super) fn take_backdrop(&self) -> Result<BackdropReservation, ApiError> {
-        let now = UnixSeconds::now();
-        self.app.daily.reserve(self.backdrops_per_day, now).map_err(
-            |exhausted @ BackdropQuotaExhausted { resets_at }| {
-                let wait = u64::try_from(resets_at.0.saturating_sub(now.0)).unwrap_or_default();
-                ApiError::new(ErrorCode::RateLimitExceeded, exhausted.to_string())
-                    .retry_after(Duration::from_secs(wait))
-            },
-        )
-    }
-
-    /// What an upstream makes of the recipe's wish; nothing where there is no wish, or the built-in generator draws it in
-    /// the course of the work. The share goes with the picture.
-    pub(super) async fn made_backdrop(
-        &self,
-        recipe: &Recipe,
-        caller: &Caller,
-        source: &Bytes,
-        received: Instant,
-    ) -> Result<Option<(Made, Share)>, ApiError> {
-        let Some(Source::Generated(wish)) = &recipe.inputs.background else { return Ok(None) };
-        let studio = &self.app.studio;
-        if !studio.has_models_for(patron(caller)) {
-            return Ok(None);
-        }
-        // First, so that a picture that cannot be used costs no other.
-        let canvas = canvas_of(recipe, source.clone(), self.limits).await?;
-        let mut share = self.uploads.of(&caller.account).share();
-        share.wait_for(self.limits.max_bytes).await?;
-        // The work that follows has its part of the time.
-        let deadline = received + self.config.request_deadline.mul_f64(0.75);
-        let Some(made) = studio.backdrop(wish, canvas, patron(caller), deadline).await? else { return Ok(None) };
-        share.shrink_to(made.picture.len());
-        Ok(Some((made, share)))
-    }
+    // First, so that an unusable source costs no upstream call.
+    let canvas = canvas_of(recipe, source.clone(), state.limits).await?;
+    let mut share = state.uploads.of(&caller.account).share();
+    share.wait_for(state.limits.max_bytes).await?;
+    // A quarter of the deadline is left for the processing.
+    let deadline = received + state.config.request_deadline.mul_f64(0.75);
+    let Some(made) = studio.backdrop(prompt, canvas, scope_of(caller), deadline).await? else { return Ok(None) };
+    share.shrink_to(made.picture.len());
+    Ok(Some((made, share)))
 }
 
-/// Says on a reply who made the backdrop: a model, or the built-in generator with the words that it understood.
-pub(super) fn tell(reply: &mut Reply, made: Option<ModelId>, understood: Option<&[String]>) -> Result<(), ApiError> {
+/// Reports the generator of the backdrop: a model, or the built-in one with the words of the prompt that it recognised.
+pub(super) fn write_headers(
+    reply: &mut Reply,
+    made: Option<ModelId>,
+    understood: Option<&[String]>,
+) -> Result<(), ApiError> {
     let headers = reply.headers_mut();
     headers.insert(ENGINE, STANDARD);
     headers.insert(BACKDROP_MODEL, HeaderValue::from_static(made.map_or(BUILT_IN, ModelId::as_str)));
@@ -103,8 +68,8 @@ pub(super) fn tell(reply: &mut Reply, made: Option<ModelId>, understood: Option<
     Ok(())
 }
 
-/// Words with commas between them. What a header cannot carry as it is, commas and percent signs in a word too, is
-/// written as in URLs.
+/// Words separated by commas. Bytes that a header cannot carry, and commas and percent signs within a word, are
+/// percent-encoded.
 fn listed(words: &[String]) -> String {
     let mut list = String::new();
     for word in words {
@@ -122,11 +87,12 @@ fn listed(words: &[String]) -> String {
     if list.is_empty() { NO_WORDS.to_owned() } else { list }
 }
 
-fn patron(caller: &Caller) -> Patron<'_> {
+/// The account for which models are selected.
+pub(super) fn scope_of(caller: &Caller) -> Patron<'_> {
     Patron { account: &caller.account, plan: caller.plan }
 }
 
-/// The size of the result, as far as the source's header and the recipe say.
+/// The size of the result, from the source's header and the recipe.
 async fn canvas_of(recipe: &Recipe, source: Bytes, limits: Limits) -> Result<Size, ApiError> {
     let probe = move || codec::probe(&source, &limits).map(|header| header.size);
     let probed: Result<Size, DecodeError> =

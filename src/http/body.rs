@@ -1,8 +1,7 @@
-//! A request's body as it arrives, against two clocks: one for a pause, one for the whole, which grows with the length
-//! that was announced.
+//! Reads a request's body under two timeouts: for a pause, and for the whole, which grows with the announced length.
 
 use super::config::HttpConfig;
-use super::connection::Busy;
+use super::connection::RequestGuard;
 use super::error::{ApiError, ErrorCode};
 use bytes::Bytes;
 use http_body_util::BodyExt;
@@ -12,26 +11,26 @@ use std::future::Future;
 use std::time::Duration;
 use tokio::time::{Instant, timeout_at};
 
-/// How long an unread body is still taken in after the reply, and how long it may pause meanwhile. A socket closed
-/// with bytes unread sends a reset, which can destroy a reply the caller has not read yet; nginx's `lingering_close`
-/// has the same two bounds.
+/// How long an unread body is drained after the reply, and how long it may pause meanwhile. A socket closed with bytes
+/// unread sends a reset, which can destroy a reply that the client has not read yet; nginx's `lingering_close` has the same
+/// two bounds.
 const LINGER: Duration = Duration::from_secs(30);
 const LINGER_PAUSE: Duration = Duration::from_secs(5);
 
 /// Why a body could not be read to its end.
 #[derive(Debug, thiserror::Error)]
 pub(super) enum BodyError {
-    /// It paused, or took, too long.
+    /// It paused too long, or took too long.
     #[error("too slow")]
     TooSlow,
-    /// The connection broke, or the framing did.
+    /// The connection or the framing failed.
     #[error("{0}")]
     Broken(String),
 }
 
-/// Where bytes come from, piece by piece.
+/// A source of bytes, piece by piece.
 pub(super) trait Chunks: Send {
-    /// The next bytes, never empty; nothing at the end.
+    /// The next bytes, never empty; `None` at the end.
     fn next_chunk(&mut self) -> impl Future<Output = Result<Option<Bytes>, BodyError>> + Send;
 }
 
@@ -39,10 +38,10 @@ pub(super) trait Chunks: Send {
 #[derive(Debug)]
 pub(super) struct RequestBody {
     incoming: Incoming,
-    /// The caller holds the body back until it is asked for (`Expect: 100-continue`).
-    held_back: bool,
+    /// The client sends the body only after `100 Continue` (`Expect: 100-continue`).
+    awaits_continue: bool,
     pause: Duration,
-    /// How long it may take whatever its length, and for its length beside that.
+    /// The time that every body has, and the time beside it for its length.
     base: Duration,
     transfer: Duration,
     deadline: Option<Instant>,
@@ -51,25 +50,24 @@ pub(super) struct RequestBody {
 }
 
 impl RequestBody {
-    pub(super) fn new(incoming: Incoming, held_back: bool, config: &HttpConfig) -> Self {
+    pub(super) fn new(incoming: Incoming, awaits_continue: bool, config: &HttpConfig) -> Self {
         let (pause, base) = (config.body_pause, config.body_timeout);
         let transfer = transfer_time(incoming.size_hint().exact(), config);
         let ended = incoming.is_end_stream().then(Instant::now);
-        Self { incoming, held_back, pause, base, transfer, deadline: None, ended, broken: false }
+        Self { incoming, awaits_continue, pause, base, transfer, deadline: None, ended, broken: false }
     }
 
-    /// Gives it `times` as long as others have beside the time for its announced length: it may be that much larger.
-    /// Before its first byte is read.
-    pub(super) fn wait_longer(&mut self, times: u32) {
+    /// Multiplies the time that every body has, for larger bodies. To be called before the first byte is read.
+    pub(super) fn extend_timeout(&mut self, times: u32) {
         self.base = self.base.saturating_mul(times);
     }
 
-    /// Its length, where the caller has said it.
-    pub(super) fn announced(&self) -> Option<u64> {
+    /// Its announced length.
+    pub(super) fn content_length(&self) -> Option<u64> {
         self.incoming.size_hint().exact()
     }
 
-    /// When the request was here whole; now, as long as it is not.
+    /// When the request had arrived in full; now, while it has not.
     pub(super) fn received(&self) -> std::time::Instant {
         self.ended.unwrap_or_else(Instant::now).into_std()
     }
@@ -79,9 +77,9 @@ impl RequestBody {
         self.ended
     }
 
-    /// Takes in what was not read, beside the reply, so that the reply can be read and the connection used again.
-    pub(super) fn dismiss(mut self, busy: Busy) {
-        if self.held_back || self.broken || self.ended.is_some() {
+    /// Reads and drops the rest in the background, so that the client can read the reply and reuse the connection.
+    pub(super) fn drain_unread(mut self, busy: RequestGuard) {
+        if self.awaits_continue || self.broken || self.ended.is_some() {
             return;
         }
         self.pause = LINGER_PAUSE;
@@ -95,7 +93,7 @@ impl RequestBody {
 
 impl Chunks for RequestBody {
     async fn next_chunk(&mut self) -> Result<Option<Bytes>, BodyError> {
-        self.held_back = false;
+        self.awaits_continue = false;
         let deadline = *self.deadline.get_or_insert_with(|| Instant::now() + self.base + self.transfer);
         loop {
             let next = timeout_at(deadline.min(Instant::now() + self.pause), self.incoming.frame()).await;
@@ -107,7 +105,7 @@ impl Chunks for RequestBody {
                     self.ended.get_or_insert_with(Instant::now);
                     return Ok(None);
                 }
-                // Trailers are of no use here.
+                // Trailers are ignored.
                 Ok(Some(Ok(frame))) => match frame.into_data() {
                     Ok(data) if !data.is_empty() => return Ok(Some(data)),
                     Ok(_) | Err(_) => {}
@@ -123,16 +121,16 @@ impl<C: Chunks> Chunks for &mut C {
     }
 }
 
-/// How long a body of this length takes at the slowest rate that is waited for. A longer one than is ever held in memory
-/// gets no more: it will be refused before its end.
+/// The time of a body of this length at the slowest accepted rate. A body beyond the memory for uploads gets no more time: it
+/// is refused before its end.
 fn transfer_time(announced: Option<u64>, config: &HttpConfig) -> Duration {
     let most = config.max_upload_megabytes_in_flight as u64 * 1_000_000;
     let bytes = announced.map_or(0, |bytes| bytes.min(most));
-    // A kilobyte a second is a byte a millisecond.
+    // A kilobyte per second is a byte per millisecond.
     Duration::from_millis(bytes / u64::from(config.min_upload_kilobytes_per_second))
 }
 
-/// Reads a small body whole; nothing when it is longer than `limit`.
+/// Reads a small body; `None` where it is longer than `limit`.
 pub(super) async fn read_small(body: &mut RequestBody, limit: usize) -> Result<Option<Bytes>, BodyError> {
     let mut bytes = Vec::new();
     while let Some(chunk) = body.next_chunk().await? {
@@ -144,15 +142,15 @@ pub(super) async fn read_small(body: &mut RequestBody, limit: usize) -> Result<O
     Ok(Some(bytes.into()))
 }
 
-/// Refuses a body that would have to be unpacked: how large that would become nobody knows before.
-pub(super) fn uncompressed(headers: &HeaderMap) -> Result<(), ApiError> {
+/// Refuses a compressed body (415): its decompressed size is not known in advance.
+pub(super) fn require_uncompressed(headers: &HeaderMap) -> Result<(), ApiError> {
     if headers.get(CONTENT_ENCODING).is_some_and(|encoding| encoding != "identity") {
         return Err(unsupported("a compressed request body is not taken; send it as it is"));
     }
     Ok(())
 }
 
-/// The type that a body is said to have.
+/// The `Content-Type` of a request; empty without one.
 pub(super) fn content_type(headers: &HeaderMap) -> &str {
     headers.get(CONTENT_TYPE).and_then(|value| value.to_str().ok()).unwrap_or_default()
 }
@@ -167,7 +165,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_time_for_a_body_grows_with_its_announced_length_up_to_what_is_ever_held() {
+    fn the_time_for_a_body_grows_with_its_length_up_to_the_memory_for_uploads() {
         let config = HttpConfig {
             min_upload_kilobytes_per_second: 50,
             max_upload_megabytes_in_flight: 100,

@@ -1,9 +1,9 @@
-//! The address of a request's client, behind trusted reverse proxies too.
+//! The client address of a request, from `X-Forwarded-For` or `Forwarded` behind trusted proxies.
 //!
-//! The connection's peer is the client unless it is a trusted proxy. Then the proxies' header is read from its end: the
-//! rightmost address that is not a trusted proxy's is the client, since everything to its left was sent by the client
-//! itself. `X-Forwarded-For` is read where there is one, else `Forwarded` (RFC 7239): of the two, only the one that the
-//! proxy writes can be believed, and nearly all write the former.
+//! The connection's peer is the client unless it is a trusted proxy. Then the header is read from its end: the rightmost
+//! address that is not a trusted proxy's is the client, since everything to its left was sent by the client itself.
+//! `X-Forwarded-For` takes precedence over `Forwarded` (RFC 7239): only the header that the proxy writes can be trusted, and
+//! nearly all write the former.
 
 use crate::source::AddressRange;
 use hyper::header::{FORWARDED, HeaderMap, HeaderName, HeaderValue};
@@ -11,16 +11,16 @@ use std::net::{IpAddr, SocketAddr};
 
 const X_FORWARDED_FOR: HeaderName = HeaderName::from_static("x-forwarded-for");
 
-/// Both ends of a connection.
+/// Both addresses of a connection.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Ends {
-    /// The other end: of the socket, or as a trusted proxy's PROXY header names it.
+pub(super) struct ConnectionAddresses {
+    /// The remote address: of the socket, or from a trusted proxy's PROXY header.
     pub(super) peer: IpAddr,
-    /// This end.
+    /// The local address.
     pub(super) local: IpAddr,
 }
 
-/// What one subscriber has: an address of IPv4, the first half of an address of IPv6.
+/// The network of one subscriber: an IPv4 address, or the /64 of an IPv6 address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Network {
     V4(u32),
@@ -43,19 +43,19 @@ pub(super) fn is_trusted(trusted: &[AddressRange], address: IpAddr) -> bool {
 }
 
 /// The client of a request with `headers` on a connection from `peer`.
-pub(super) fn client_of(peer: IpAddr, headers: &HeaderMap, trusted: &[AddressRange]) -> IpAddr {
+pub(super) fn resolve(peer: IpAddr, headers: &HeaderMap, trusted: &[AddressRange]) -> IpAddr {
     if !is_trusted(trusted, peer) {
         return peer;
     }
     let hops = if headers.contains_key(X_FORWARDED_FOR) {
-        rightmost_untrusted(elements(headers, &X_FORWARDED_FOR).map(|element| element.and_then(node)), trusted)
+        rightmost_untrusted(elements(headers, &X_FORWARDED_FOR).map(|element| element.and_then(parse_node)), trusted)
     } else {
         rightmost_untrusted(elements(headers, &FORWARDED).map(|element| element.and_then(forwarded_for)), trusted)
     };
     hops.unwrap_or(peer)
 }
 
-/// Goes from hop to hop, nearest first, until one is not trusted or has no address; gives the last address.
+/// The first untrusted hop, nearest first; else the last one before a hop without an address.
 fn rightmost_untrusted(hops: impl Iterator<Item = Option<IpAddr>>, trusted: &[AddressRange]) -> Option<IpAddr> {
     let mut client = None;
     for hop in hops {
@@ -68,10 +68,10 @@ fn rightmost_untrusted(hops: impl Iterator<Item = Option<IpAddr>>, trusted: &[Ad
     client
 }
 
-/// The elements of a list header, last first; nothing for one that is not text.
+/// The elements of a list header, last first; `None` for one that is not text.
 ///
-/// Quotes are not paired: the client's elements come first and may hold one that is never closed, which must not hide
-/// the proxy's behind it.
+/// Quotes are not paired: the client's elements come first and may hold an unclosed quote, which must not hide the proxy's
+/// elements after it.
 fn elements<'a>(headers: &'a HeaderMap, name: &HeaderName) -> impl Iterator<Item = Option<&'a str>> {
     let lines = headers.get_all(name).into_iter().rev();
     lines
@@ -86,11 +86,11 @@ fn elements<'a>(headers: &'a HeaderMap, name: &HeaderName) -> impl Iterator<Item
 fn forwarded_for(element: &str) -> Option<IpAddr> {
     let mut pairs = element.split(';').filter_map(|pair| pair.trim().split_once('='));
     let (_, value) = pairs.find(|(name, _)| name.eq_ignore_ascii_case("for"))?;
-    node(value.strip_prefix('"').and_then(|value| value.strip_suffix('"')).unwrap_or(value))
+    parse_node(value.strip_prefix('"').and_then(|value| value.strip_suffix('"')).unwrap_or(value))
 }
 
 /// An address, with or without a port: `192.0.2.1`, `192.0.2.1:80`, `2001:db8::1`, `[2001:db8::1]`, `[2001:db8::1]:80`.
-fn node(text: &str) -> Option<IpAddr> {
+fn parse_node(text: &str) -> Option<IpAddr> {
     let bracketed = || text.strip_prefix('[')?.strip_suffix(']')?.parse().ok().map(IpAddr::V6);
     let with_port = || text.parse::<SocketAddr>().ok().map(|address| address.ip());
     text.parse().ok().or_else(bracketed).or_else(with_port).map(|address: IpAddr| address.to_canonical())
@@ -108,11 +108,11 @@ mod tests {
             map.append(name, HeaderValue::from_str(value).expect("a header value"));
         }
         let trusted = ["10.0.0.0/8", "2001:db8:aa::/48"].map(|range| range.parse().expect("a range"));
-        client_of(peer.parse().expect("an address"), &map, &trusted).to_string()
+        resolve(peer.parse().expect("an address"), &map, &trusted).to_string()
     }
 
     #[test]
-    fn headers_of_an_untrusted_peer_are_not_read() {
+    fn headers_of_an_untrusted_peer_are_ignored() {
         for name in [X_FORWARDED_FOR, FORWARDED] {
             assert_eq!(client("192.0.2.9", &[(name, "for=198.51.100.1")]), "192.0.2.9");
         }
@@ -132,7 +132,7 @@ mod tests {
             (vec!["[2001:db8::7]"], "2001:db8::7"),
             (vec!["2001:db8::7, 2001:db8:aa::1"], "2001:db8::7"),
             (vec!["::ffff:198.51.100.1"], "198.51.100.1"),
-            // Nothing behind a hop without an address can be believed.
+            // Elements beyond a hop without an address cannot be trusted.
             (vec!["198.51.100.1, unknown"], PROXY),
             (vec!["198.51.100.1, unknown, 10.2.3.4"], "10.2.3.4"),
             (vec![""], PROXY),

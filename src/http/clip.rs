@@ -1,13 +1,13 @@
-//! A clip on its way to the disk: written and hashed as it comes, never in memory.
+//! Writes an uploaded clip to disk while it arrives, and hashes it; it is never held in memory.
 //!
-//! A thread of its own writes; the channel to it holds a few pieces, so that a slow disk slows the caller down. So many
-//! clips are on their way at once and no more: each may take 200 MB of the disk.
+//! A blocking thread writes; the channel to it holds a few pieces, so that a slow disk slows the upload. The number of
+//! uploads at once is bounded, because each may take 200 MB of disk.
 
 use super::body::Chunks;
 use super::error::ApiError;
 use super::form::MAX_OVERHEAD;
 use super::multipart::{Multipart, MultipartError};
-use super::upload_memory::no_room;
+use super::upload_memory::uploads_full_error;
 use crate::codec::DecodeError;
 use crate::video;
 use bytes::Bytes;
@@ -19,7 +19,7 @@ use std::sync::Arc;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, mpsc};
 use tokio::task::{JoinHandle, spawn_blocking};
 
-/// Clips on their way at once; one more is answered 429.
+/// Clips that are uploaded at once; one more is answered 429.
 const CLIPS_AT_ONCE: usize = 8;
 
 /// Pieces that wait for the disk; each is at most what a connection's buffer holds.
@@ -35,23 +35,23 @@ pub(super) fn max_body() -> usize {
     max_clip().saturating_add(MAX_OVERHEAD)
 }
 
-/// What a caller whose clip is too large is told, whichever bound noticed it.
+/// 413 for a clip that is too large, whichever bound it exceeds.
 pub(super) fn clip_too_large() -> ApiError {
     DecodeError::TooManyBytes { limit: max_clip() }.into()
 }
 
-/// The places of clips on their way.
+/// The slots of uploads of clips.
 #[derive(Clone, Debug)]
-pub(super) struct ClipRoom(Arc<Semaphore>);
+pub(super) struct ClipSlots(Arc<Semaphore>);
 
-impl ClipRoom {
+impl ClipSlots {
     pub(super) fn new() -> Self {
         Self(Arc::new(Semaphore::new(CLIPS_AT_ONCE)))
     }
 
-    /// A place, until it is dropped.
-    pub(super) fn enter(&self) -> Result<OwnedSemaphorePermit, ApiError> {
-        self.0.clone().try_acquire_owned().map_err(|_| no_room())
+    /// A slot, until it is dropped.
+    pub(super) fn acquire(&self) -> Result<OwnedSemaphorePermit, ApiError> {
+        self.0.clone().try_acquire_owned().map_err(|_| uploads_full_error())
     }
 }
 
@@ -59,54 +59,54 @@ impl ClipRoom {
 #[derive(Debug)]
 pub(super) struct ClipFile {
     pieces: mpsc::Sender<Bytes>,
-    written: JoinHandle<io::Result<Written>>,
+    writer: JoinHandle<io::Result<StoredClip>>,
 }
 
-/// A clip that is on the disk.
+/// A clip that is on disk.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Written {
+pub(super) struct StoredClip {
     pub(super) bytes: usize,
     /// Its SHA-256.
     pub(super) hash: [u8; 32],
 }
 
 impl ClipFile {
-    /// Makes the file.
+    /// Creates the file.
     pub(super) fn create(path: PathBuf) -> Self {
-        let (pieces, mut coming) = mpsc::channel::<Bytes>(PIECES_AHEAD);
-        let written = spawn_blocking(move || {
+        let (pieces, mut arriving) = mpsc::channel::<Bytes>(PIECES_AHEAD);
+        let writer = spawn_blocking(move || {
             let (mut file, mut bytes, mut hash) = (create(&path)?, 0, Sha256::new());
-            while let Some(piece) = coming.blocking_recv() {
+            while let Some(piece) = arriving.blocking_recv() {
                 file.write_all(&piece)?;
                 hash.update(&piece);
                 bytes += piece.len();
             }
-            // The job that is made of it is durable, so its clip has to be.
+            // The job is durable, so its clip has to be.
             file.sync_all()?;
-            Ok(Written { bytes, hash: hash.finalize().into() })
+            Ok(StoredClip { bytes, hash: hash.finalize().into() })
         });
-        Self { pieces, written }
+        Self { pieces, writer }
     }
 
-    /// Where the pieces go. That nobody takes them any more means that writing failed: [`ClipFile::end`] tells how.
+    /// The channel to the writer. It is closed where writing failed; [`ClipFile::finish`] returns the error.
     pub(super) fn pieces(&self) -> &mpsc::Sender<Bytes> {
         &self.pieces
     }
 
-    /// Waits until all of it is on the disk.
-    pub(super) async fn end(self) -> Result<Written, ApiError> {
+    /// Waits until all of it is on disk.
+    pub(super) async fn finish(self) -> Result<StoredClip, ApiError> {
         drop(self.pieces);
-        let written = self.written.await.unwrap_or_else(|error| Err(io::Error::other(error)));
-        written.map_err(|error| {
-            if is_full(&error) {
-                return no_disk(error.to_string());
+        let stored = self.writer.await.unwrap_or_else(|error| Err(io::Error::other(error)));
+        stored.map_err(|error| {
+            if is_disk_full(&error) {
+                return disk_full_error(error.to_string());
             }
             ApiError::internal(format!("a clip could not be written: {error}"))
         })
     }
 }
 
-/// Makes a file that only its owner can read.
+/// Creates a file that only its owner can read.
 fn create(path: &Path) -> io::Result<File> {
     let mut options = File::options();
     options.write(true).create(true).truncate(true);
@@ -115,18 +115,18 @@ fn create(path: &Path) -> io::Result<File> {
     options.open(path)
 }
 
-/// Whether the disk is the reason.
-pub(super) fn is_full(error: &io::Error) -> bool {
+/// Whether the disk or its quota is full.
+pub(super) fn is_disk_full(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded)
 }
 
-/// What a caller is told when it is.
-pub(super) fn no_disk(cause: String) -> ApiError {
-    ApiError::unavailable("there is no room for the clip right now").because(cause)
+/// 503 for a full disk.
+pub(super) fn disk_full_error(cause: String) -> ApiError {
+    ApiError::unavailable("there is no room for the clip right now").caused_by(cause)
 }
 
-/// Reads a part of a form to its end, into a file.
-pub(super) async fn read_part<C: Chunks>(form: &mut Multipart<C>, path: PathBuf) -> Result<Written, ApiError> {
+/// Writes a part of a form to a file.
+pub(super) async fn read_part<C: Chunks>(form: &mut Multipart<C>, path: PathBuf) -> Result<StoredClip, ApiError> {
     let file = ClipFile::create(path);
     let mut left = max_clip();
     while let Some(data) = form.next_data().await.map_err(too_large_as_clip)? {
@@ -135,7 +135,7 @@ pub(super) async fn read_part<C: Chunks>(form: &mut Multipart<C>, path: PathBuf)
             break;
         }
     }
-    file.end().await
+    file.finish().await
 }
 
 fn too_large_as_clip(error: MultipartError) -> ApiError {

@@ -1,16 +1,16 @@
-//! One connection's clock: when it was last of use, and when to give it up.
+//! Timeouts of one connection: slow request head, idle, reply not read.
 //!
-//! hyper's own header timeout also ends kept-alive connections that are merely idle, and nothing of it covers a client
-//! that connects and says nothing, reads its reply a byte a minute, or idles on HTTP/2. So the stream itself notes when
-//! bytes move, the service notes which requests are under way, and a connection is closed when
+//! hyper's own header timeout also ends kept-alive connections that are merely idle, and does not cover a client that
+//! connects and sends nothing, reads its reply a byte a minute, or idles on HTTP/2. So the stream itself records when bytes
+//! move, the service records which requests are in flight, and a connection is closed when
 //!
-//! * the head of a request is longer than `header_timeout` on its way (slow-loris), counted from the connection's
-//!   beginning for its first request (its TLS handshake included), or
-//! * nothing moved for `idle_timeout` while no request was under way; on HTTP/2, where pings, settings and window updates
+//! * the head of a request takes longer than `header_timeout` (slow-loris), counted from the connection's beginning for its
+//!   first request (its TLS handshake included), or
+//! * nothing moved for `idle_timeout` while no request was in flight; on HTTP/2, where pings, settings and window updates
 //!   move without any request, only requests and their replies count, or
-//! * there was something to write and the socket took none of it for `reply_timeout`, requests under way or not.
+//! * there was something to write and the socket accepted none of it for `reply_timeout`, requests in flight or not.
 //!
-//! HTTP/2 streams whose replies are not taken while the connection lives are reset by `write_progress.rs`.
+//! HTTP/2 streams whose replies are not read while the connection lives are reset by `write_progress.rs`.
 
 use super::config::HttpConfig;
 use hyper::Version;
@@ -20,44 +20,44 @@ use std::task::{Context, Poll, ready};
 use std::time::{Duration, Instant};
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
-/// The marks that stream, service and watcher share.
+/// The activity of a connection, shared by its stream, its service and its timeouts.
 #[derive(Clone, Debug)]
-pub(super) struct Activity(Arc<Mutex<Marks>>);
+pub(super) struct Activity(Arc<Mutex<ActivityState>>);
 
 #[derive(Debug)]
-struct Marks {
-    /// Requests under way, unread bodies being taken in included.
+struct ActivityState {
+    /// Requests in flight, including those whose unread body is being drained.
     busy: usize,
     /// Since when at least one is.
     busy_since: Instant,
     last_moved: Instant,
-    /// Since when the head of a request is on its way.
+    /// Since when the head of a request is arriving.
     head_since: Option<Instant>,
     /// On HTTP/2 bytes between requests are pings and window updates, not the slow head of a request.
     http2: bool,
-    /// Of the requests under way those that are answered and of which only the unread body is taken in.
+    /// Those of the requests in flight that are answered and whose unread body is being drained.
     lingering: usize,
-    /// Since when the socket takes nothing of what is to be written.
+    /// Since when the socket accepts no bytes.
     blocked_since: Option<Instant>,
     /// It has carried a request.
     begun: bool,
-    /// A request has arrived whose reply is not known to be written.
+    /// A request has arrived whose reply may not be written yet.
     reply_due: bool,
     /// A request on it had a valid key.
     authenticated: bool,
 }
 
-/// A request is under way as long as this lives.
+/// Counts a request as in flight while it exists.
 #[derive(Debug)]
-pub(super) struct Busy(Activity);
+pub(super) struct RequestGuard(Activity);
 
-/// The same, with nothing left to be answered.
+/// The same for a request that is answered, whose unread body is being drained.
 #[derive(Debug)]
-pub(super) struct Lingering(Busy);
+pub(super) struct LingerGuard(RequestGuard);
 
 impl Activity {
     pub(super) fn new(now: Instant) -> Self {
-        let marks = Marks {
+        let state = ActivityState {
             busy: 0,
             busy_since: now,
             last_moved: now,
@@ -69,159 +69,165 @@ impl Activity {
             reply_due: false,
             authenticated: false,
         };
-        Self(Arc::new(Mutex::new(marks)))
+        Self(Arc::new(Mutex::new(state)))
     }
 
-    fn marks(&self) -> MutexGuard<'_, Marks> {
+    fn lock(&self) -> MutexGuard<'_, ActivityState> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// The head of a request is complete.
-    pub(super) fn begin(&self, version: Version) -> Busy {
-        let mut marks = self.marks();
-        if marks.busy == 0 {
-            marks.busy_since = Instant::now();
+    pub(super) fn begin(&self, version: Version) -> RequestGuard {
+        let mut state = self.lock();
+        if state.busy == 0 {
+            state.busy_since = Instant::now();
         }
-        marks.busy += 1;
-        marks.begun = true;
-        marks.reply_due = true;
-        marks.head_since = None;
-        marks.http2 |= version == Version::HTTP_2;
-        Busy(self.clone())
+        state.busy += 1;
+        state.begun = true;
+        state.reply_due = true;
+        state.head_since = None;
+        state.http2 |= version == Version::HTTP_2;
+        RequestGuard(self.clone())
     }
 
     fn read(&self, now: Instant) {
-        let mut marks = self.marks();
-        if marks.http2 {
+        let mut state = self.lock();
+        if state.http2 {
             return;
         }
-        marks.last_moved = now;
-        if marks.busy == 0 {
-            marks.head_since.get_or_insert(now);
+        state.last_moved = now;
+        if state.busy == 0 {
+            state.head_since.get_or_insert(now);
         }
     }
 
     fn wrote(&self, now: Instant) {
-        let mut marks = self.marks();
-        marks.blocked_since = None;
-        if !marks.http2 {
-            marks.last_moved = now;
+        let mut state = self.lock();
+        state.blocked_since = None;
+        if !state.http2 {
+            state.last_moved = now;
         }
     }
 
-    /// The socket was given all that was to be written.
+    /// All bytes were handed to the socket.
     pub(super) fn flushed(&self) {
-        let mut marks = self.marks();
-        marks.reply_due &= marks.busy != marks.lingering;
+        let mut state = self.lock();
+        state.reply_due &= state.busy != state.lingering;
     }
 
-    /// Whether what is written can be a reply of the service.
+    /// Whether written bytes can be a reply of the service.
     pub(super) fn is_reply_due(&self) -> bool {
-        self.marks().reply_due
+        self.lock().reply_due
     }
 
-    /// A head was refused before it became a request. The clock for heads goes on until the connection ends.
+    /// A head was refused before it became a request. The head timeout applies until the connection ends.
     pub(super) fn head_refused(&self) {
-        self.marks().head_since.get_or_insert_with(Instant::now);
+        self.lock().head_since.get_or_insert_with(Instant::now);
     }
 
-    /// The socket took nothing.
+    /// The socket accepted no bytes.
     fn blocked(&self, now: Instant) {
-        self.marks().blocked_since.get_or_insert(now);
+        self.lock().blocked_since.get_or_insert(now);
     }
 
-    /// When bytes last moved; nothing while a request is not answered or a reply is unsent.
+    /// When bytes last moved; `None` while a request is not answered or a reply is unsent.
     pub(super) fn idle_since(&self) -> Option<Instant> {
-        let marks = self.marks();
-        (marks.busy == marks.lingering && marks.blocked_since.is_none()).then_some(marks.last_moved)
+        let state = self.lock();
+        (state.busy == state.lingering && state.blocked_since.is_none()).then_some(state.last_moved)
     }
 
-    /// Since when requests are under way, or the last ones were.
+    /// The beginning of the current or last period with requests in flight.
     pub(super) fn busy_since(&self) -> Instant {
-        self.marks().busy_since
+        self.lock().busy_since
     }
 
     /// Whether it has carried a request.
     pub(super) fn has_begun(&self) -> bool {
-        self.marks().begun
+        self.lock().begun
     }
 
     /// Whether it has carried a request of HTTP/2.
     pub(super) fn is_http2(&self) -> bool {
-        self.marks().http2
+        self.lock().http2
     }
 
     /// Whether a request had a valid key.
     pub(super) fn is_authenticated(&self) -> bool {
-        self.marks().authenticated
+        self.lock().authenticated
     }
 
-    fn is_over(&self, now: Instant, header_timeout: Duration, idle_timeout: Duration, reply_timeout: Duration) -> bool {
-        let marks = self.marks();
-        let unread = marks.blocked_since.is_some_and(|since| now.saturating_duration_since(since) >= reply_timeout);
-        let slow_head = marks.head_since.is_some_and(|since| now.saturating_duration_since(since) >= header_timeout);
-        let idle = now.saturating_duration_since(marks.last_moved) >= idle_timeout;
-        unread || (marks.busy == 0 && (slow_head || idle))
+    fn is_expired(
+        &self,
+        now: Instant,
+        header_timeout: Duration,
+        idle_timeout: Duration,
+        reply_timeout: Duration,
+    ) -> bool {
+        let state = self.lock();
+        let unread = state.blocked_since.is_some_and(|since| now.saturating_duration_since(since) >= reply_timeout);
+        let slow_head = state.head_since.is_some_and(|since| now.saturating_duration_since(since) >= header_timeout);
+        let idle = now.saturating_duration_since(state.last_moved) >= idle_timeout;
+        unread || (state.busy == 0 && (slow_head || idle))
     }
 
-    /// Ends when the connection is to be given up.
-    pub(super) async fn over(&self, config: &HttpConfig) {
+    /// Resolves when a timeout of the connection expires.
+    pub(super) async fn timed_out(&self, config: &HttpConfig) {
         let (header, idle, reply) = (config.header_timeout, config.idle_timeout, config.reply_timeout);
         let tick = (header.min(idle).min(reply) / 8).max(Duration::from_millis(5));
-        while !self.is_over(Instant::now(), header, idle, reply) {
+        while !self.is_expired(Instant::now(), header, idle, reply) {
             tokio::time::sleep(tick).await;
         }
     }
 }
 
-impl Busy {
+impl RequestGuard {
     /// The request has a valid key.
     pub(super) fn mark_authenticated(&self) {
-        self.0.marks().authenticated = true;
+        self.0.lock().authenticated = true;
     }
 
-    /// The request has its answer; only what is left of its body is still taken in.
-    pub(super) fn lingering(self) -> Lingering {
-        self.0.marks().lingering += 1;
-        Lingering(self)
+    /// The request is answered; only the rest of its body is still drained.
+    pub(super) fn lingering(self) -> LingerGuard {
+        self.0.lock().lingering += 1;
+        LingerGuard(self)
     }
 }
 
-impl Drop for Lingering {
+impl Drop for LingerGuard {
     fn drop(&mut self) {
-        self.0.0.marks().lingering -= 1;
+        self.0.0.lock().lingering -= 1;
     }
 }
 
-impl Clone for Busy {
+impl Clone for RequestGuard {
     fn clone(&self) -> Self {
-        self.0.marks().busy += 1;
+        self.0.lock().busy += 1;
         Self(self.0.clone())
     }
 }
 
-impl Drop for Busy {
+impl Drop for RequestGuard {
     fn drop(&mut self) {
-        let mut marks = self.0.marks();
-        marks.busy -= 1;
-        marks.last_moved = Instant::now();
+        let mut state = self.0.lock();
+        state.busy -= 1;
+        state.last_moved = Instant::now();
     }
 }
 
-/// A stream that notes when bytes move.
+/// A stream that records when bytes move.
 #[derive(Debug)]
-pub(super) struct Watched<S> {
+pub(super) struct TimedStream<S> {
     stream: S,
     activity: Activity,
 }
 
-impl<S> Watched<S> {
+impl<S> TimedStream<S> {
     pub(super) fn new(stream: S, activity: Activity) -> Self {
         Self { stream, activity }
     }
 }
 
-impl<S: AsyncRead + Unpin> AsyncRead for Watched<S> {
+impl<S: AsyncRead + Unpin> AsyncRead for TimedStream<S> {
     fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &mut ReadBuf<'_>) -> Poll<std::io::Result<()>> {
         let this = self.get_mut();
         let before = buf.filled().len();
@@ -233,8 +239,8 @@ impl<S: AsyncRead + Unpin> AsyncRead for Watched<S> {
     }
 }
 
-impl<S: AsyncWrite + Unpin> Watched<S> {
-    fn noted(&self, written: Poll<std::io::Result<usize>>) -> Poll<std::io::Result<usize>> {
+impl<S: AsyncWrite + Unpin> TimedStream<S> {
+    fn record(&self, written: Poll<std::io::Result<usize>>) -> Poll<std::io::Result<usize>> {
         match written {
             Poll::Ready(Ok(1..)) => self.activity.wrote(Instant::now()),
             Poll::Pending => self.activity.blocked(Instant::now()),
@@ -244,11 +250,11 @@ impl<S: AsyncWrite + Unpin> Watched<S> {
     }
 }
 
-impl<S: AsyncWrite + Unpin> AsyncWrite for Watched<S> {
+impl<S: AsyncWrite + Unpin> AsyncWrite for TimedStream<S> {
     fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<std::io::Result<usize>> {
         let this = self.get_mut();
         let written = Pin::new(&mut this.stream).poll_write(cx, bytes);
-        this.noted(written)
+        this.record(written)
     }
 
     fn poll_write_vectored(
@@ -258,14 +264,14 @@ impl<S: AsyncWrite + Unpin> AsyncWrite for Watched<S> {
     ) -> Poll<std::io::Result<usize>> {
         let this = self.get_mut();
         let written = Pin::new(&mut this.stream).poll_write_vectored(cx, slices);
-        this.noted(written)
+        this.record(written)
     }
 
     fn is_write_vectored(&self) -> bool {
         self.stream.is_write_vectored()
     }
 
-    // A socket has nothing of its own to flush: it is ready even while it takes no more bytes, so this marks nothing.
+    // A socket has no buffer of its own to flush: it is ready even while it accepts no bytes, so nothing is recorded.
     fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<std::io::Result<()>> {
         Pin::new(&mut self.get_mut().stream).poll_flush(cx)
     }
@@ -288,56 +294,56 @@ mod tests {
         let start = Instant::now();
         let activity = Activity::new(start);
         activity.read(start + Duration::from_secs(9));
-        assert!(!activity.is_over(start + Duration::from_millis(9_999), HEADER, IDLE, REPLY));
-        assert!(activity.is_over(start + HEADER, HEADER, IDLE, REPLY), "a byte now and then must not prolong it");
+        assert!(!activity.is_expired(start + Duration::from_millis(9_999), HEADER, IDLE, REPLY));
+        assert!(activity.is_expired(start + HEADER, HEADER, IDLE, REPLY), "single bytes do not extend it");
     }
 
     #[test]
-    fn a_request_under_way_is_never_given_up() {
+    fn a_request_in_flight_keeps_its_connection() {
         let start = Instant::now();
         let activity = Activity::new(start);
         let busy = activity.begin(Version::HTTP_11);
-        assert!(!activity.is_over(start + 10 * IDLE, HEADER, IDLE, REPLY));
+        assert!(!activity.is_expired(start + 10 * IDLE, HEADER, IDLE, REPLY));
         drop(busy);
         let end = Instant::now();
-        assert!(!activity.is_over(end + HEADER, HEADER, IDLE, REPLY), "idle between requests is not a slow head");
-        assert!(activity.is_over(end + IDLE, HEADER, IDLE, REPLY));
+        assert!(!activity.is_expired(end + HEADER, HEADER, IDLE, REPLY), "idle between requests is not a slow head");
+        assert!(activity.is_expired(end + IDLE, HEADER, IDLE, REPLY));
     }
 
     #[test]
-    fn the_second_head_has_its_own_clock_and_http2_has_none() {
+    fn later_heads_have_a_timeout_of_their_own_except_on_http2() {
         for (version, slow) in [(Version::HTTP_11, true), (Version::HTTP_2, false)] {
             let activity = Activity::new(Instant::now());
             drop(activity.begin(version));
             let later = Instant::now() + Duration::from_secs(60);
             activity.read(later);
-            assert_eq!(activity.is_over(later + HEADER, HEADER, IDLE, REPLY), slow, "{version:?}");
+            assert_eq!(activity.is_expired(later + HEADER, HEADER, IDLE, REPLY), slow, "{version:?}");
         }
     }
 
     #[test]
-    fn what_moves_without_a_request_keeps_no_http2_connection() {
+    fn frames_without_a_request_keep_no_http2_connection() {
         for (version, kept) in [(Version::HTTP_11, true), (Version::HTTP_2, false)] {
             let activity = Activity::new(Instant::now());
             drop(activity.begin(version));
             let end = Instant::now();
             activity.read(end + IDLE / 2);
             activity.wrote(end + IDLE / 2);
-            activity.marks().head_since = None;
-            assert_eq!(!activity.is_over(end + IDLE, HEADER, IDLE, REPLY), kept, "{version:?}");
+            activity.lock().head_since = None;
+            assert_eq!(!activity.is_expired(end + IDLE, HEADER, IDLE, REPLY), kept, "{version:?}");
         }
     }
 
     #[test]
-    fn a_connection_that_takes_nothing_of_a_reply_is_given_up() {
+    fn a_connection_that_reads_nothing_of_a_reply_is_closed() {
         let start = Instant::now();
         let activity = Activity::new(start);
         let _busy = activity.begin(Version::HTTP_11);
         activity.blocked(start);
         activity.blocked(start + REPLY / 2);
-        assert!(!activity.is_over(start + REPLY - Duration::from_millis(1), HEADER, IDLE, REPLY));
-        assert!(activity.is_over(start + REPLY, HEADER, IDLE, REPLY), "a request under way does not keep it");
+        assert!(!activity.is_expired(start + REPLY - Duration::from_millis(1), HEADER, IDLE, REPLY));
+        assert!(activity.is_expired(start + REPLY, HEADER, IDLE, REPLY), "a request in flight does not keep it");
         activity.wrote(start + REPLY);
-        assert!(!activity.is_over(start + 2 * REPLY, HEADER, IDLE, REPLY), "something was taken");
+        assert!(!activity.is_expired(start + 2 * REPLY, HEADER, IDLE, REPLY), "some bytes were accepted");
     }
 }

@@ -1,14 +1,13 @@
-//! How many connections a listener serves: in all, and of one client address.
+//! Limits the connections of a listener, in all and by client address, by closing idle ones.
 //!
 //! * Beyond the total, the oldest idle connection that has not carried a valid key is closed in favour of the new one;
-//!   where there is none, the one with a valid key that has been idle the longest; where all are in use, the new one
-//!   waits.
-//! * Beyond what one address may have, the same among its own connections; where all of them are in use, the new one is
+//!   where there is none, the longest idle one with a valid key; where all are in use, the new one waits.
+//! * Beyond the limit of one address, the same among its own connections; where all of them are in use, the new one is
 //!   closed.
 //!
-//! Idle means that every request is answered, though unread bodies may still come, and no reply is unsent. Without a valid
-//! key a connection counts as idle after [`WITHOUT_KEY`] even so: such requests are answered at once, and a reply that is
-//! not read must not keep a place. Trusted proxies have no bound of their own.
+//! Idle means that every request is answered, though unread bodies may still be drained, and no reply is unsent. Without a
+//! valid key a connection also counts as idle after [`WITHOUT_KEY`]: such requests are answered at once, and a reply that is
+//! not read must not keep a place. Trusted proxies have no limit by address.
 
 use super::client_address::Network;
 use super::connection::Activity;
@@ -20,47 +19,47 @@ use std::time::{Duration, Instant};
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 use tracing::{debug, warn};
 
-/// How long a connection with a valid key keeps its place after its last byte, whatever waits: the next request of a
-/// client at work comes sooner.
-const KEPT: Duration = Duration::from_secs(5);
+/// How long a connection with a valid key keeps its place after its last byte: an active client sends its next request
+/// sooner.
+const KEEP_AUTHENTICATED: Duration = Duration::from_secs(5);
 
-/// How long a new connection has at least for its first request, whatever waits. Without it a crowd of new connections
-/// would close each other before any of them is served.
-const FIRST: Duration = Duration::from_secs(1);
+/// The time that a new connection has at least for its first request. Without it, many new connections would close each
+/// other before any of them is served.
+const FIRST_REQUEST: Duration = Duration::from_secs(1);
 
 /// How long requests without a valid key keep their connection's place.
 const WITHOUT_KEY: Duration = Duration::from_secs(5);
 
-/// Connections of one address that may be on their way out beside those that it may have.
-const LEAVING: usize = 16;
+/// Connections of one address that may still be closing, beyond its limit.
+const CLOSING_ALLOWANCE: usize = 16;
 
-/// Pause between two attempts at eviction while every place is taken.
+/// Pause between two attempts at eviction while all places are taken.
 const RETRY: Duration = Duration::from_millis(100);
 
 /// Pause between warnings that an address has too many connections.
 const WARNING_PAUSE: Duration = Duration::from_secs(60);
 
-/// The bounds of one listener, and its connections.
+/// The limits of one listener, and its connections.
 #[derive(Debug)]
 pub(super) struct ConnectionLimits {
     listener: &'static str,
     places: Arc<Semaphore>,
     per_address: Option<usize>,
-    open: Mutex<Open>,
+    open: Mutex<OpenConnections>,
 }
 
 #[derive(Debug, Default)]
-struct Open {
+struct OpenConnections {
     next: u64,
-    /// In the order of their arrival.
-    connections: BTreeMap<u64, Arc<Evictable>>,
-    /// How many each network has, those included that still wait for a place.
+    /// In order of arrival.
+    connections: BTreeMap<u64, Arc<OpenConnection>>,
+    /// The number of each network, including those that still wait for a place.
     by_network: HashMap<Network, usize>,
     warned: Option<Instant>,
 }
 
 #[derive(Debug)]
-struct Evictable {
+struct OpenConnection {
     activity: Activity,
     admitted: Instant,
     network: OnceLock<Network>,
@@ -68,39 +67,39 @@ struct Evictable {
     wake: Notify,
 }
 
-/// A connection that counts for its network as long as this lives.
+/// Counts a connection for its network while it exists.
 #[derive(Debug)]
-pub(super) struct Counted {
+pub(super) struct CountedConnection {
     limits: Arc<ConnectionLimits>,
     network: Option<Network>,
 }
 
-/// A connection that has its place as long as this lives.
+/// Holds the place of a connection while it exists.
 #[derive(Debug)]
 pub(super) struct Admission {
-    counted: Counted,
+    counted: CountedConnection,
     id: u64,
-    connection: Arc<Evictable>,
+    connection: Arc<OpenConnection>,
     _place: OwnedSemaphorePermit,
 }
 
 impl ConnectionLimits {
-    /// At most `total` connections, and `per_address` of one address where that is bounded.
+    /// At most `total` connections, and at most `per_address` of one address.
     pub(super) fn new(listener: &'static str, total: usize, per_address: Option<usize>) -> Arc<Self> {
         let places = Arc::new(Semaphore::new(total.min(Semaphore::MAX_PERMITS)));
         Arc::new(Self { listener, places, per_address, open: Mutex::default() })
     }
 
-    fn open(&self) -> MutexGuard<'_, Open> {
+    fn open(&self) -> MutexGuard<'_, OpenConnections> {
         self.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Counts a new connection; nothing where its network has too many in use. Without a network it is not counted.
-    pub(super) fn count(self: &Arc<Self>, network: Option<Network>) -> Option<Counted> {
+    /// Counts a new connection; `None` where its network has too many in use. Without a network it is not counted.
+    pub(super) fn count(self: &Arc<Self>, network: Option<Network>) -> Option<CountedConnection> {
         if let (Some(network), Some(limit)) = (network, self.per_address) {
             let mut open = self.open();
             let count = open.by_network.get(&network).copied().unwrap_or_default();
-            let is_beyond = count >= limit.saturating_add(LEAVING);
+            let is_beyond = count >= limit.saturating_add(CLOSING_ALLOWANCE);
             if count >= limit && (is_beyond || !open.evict(Some(network), Instant::now())) {
                 metrics::connection_closed("address_limit");
                 if open.warned.is_none_or(|warned| warned.elapsed() >= WARNING_PAUSE) {
@@ -111,19 +110,19 @@ impl ConnectionLimits {
             }
             open.by_network.insert(network, count + 1);
         }
-        Some(Counted { limits: self.clone(), network: network.filter(|_| self.per_address.is_some()) })
+        Some(CountedConnection { limits: self.clone(), network: network.filter(|_| self.per_address.is_some()) })
     }
 
-    /// Makes room where there is an idle connection to close.
+    /// Closes an idle connection, if there is one.
     pub(super) fn evict_one(&self) -> bool {
         self.open().evict(None, Instant::now())
     }
 }
 
-impl Open {
+impl OpenConnections {
     /// Chooses a connection to close, of `network` where one is given.
     fn evict(&mut self, network: Option<Network>, now: Instant) -> bool {
-        let mut victim: Option<(Instant, &Arc<Evictable>)> = None;
+        let mut victim: Option<(Instant, &Arc<OpenConnection>)> = None;
         for connection in self.connections.values() {
             let is_meant = network.is_none_or(|network| connection.network.get() == Some(&network));
             if !is_meant || connection.chosen.load(Ordering::Relaxed) {
@@ -145,25 +144,25 @@ impl Open {
     }
 }
 
-impl Evictable {
-    /// Since when it may be closed; nothing while it may not.
+impl OpenConnection {
+    /// Since when it may be closed; `None` while it may not.
     fn idle_since(&self, now: Instant) -> Option<Instant> {
         let Some(since) = self.activity.idle_since() else {
             let since = self.activity.busy_since();
-            let is_kept = self.activity.is_authenticated() || now.saturating_duration_since(since) < WITHOUT_KEY;
-            return (!is_kept).then_some(since);
+            let keeps_place = self.activity.is_authenticated() || now.saturating_duration_since(since) < WITHOUT_KEY;
+            return (!keeps_place).then_some(since);
         };
-        let is_kept = if self.activity.is_authenticated() {
-            now.saturating_duration_since(since) < KEPT
+        let keeps_place = if self.activity.is_authenticated() {
+            now.saturating_duration_since(since) < KEEP_AUTHENTICATED
         } else {
-            !self.activity.has_begun() && now.saturating_duration_since(self.admitted) < FIRST
+            !self.activity.has_begun() && now.saturating_duration_since(self.admitted) < FIRST_REQUEST
         };
-        (!is_kept).then_some(since)
+        (!keeps_place).then_some(since)
     }
 }
 
-impl Counted {
-    /// Waits for a place. The connection's clocks start with it.
+impl CountedConnection {
+    /// Waits for a place. The connection's timeouts start with it.
     pub(super) async fn admit(self) -> (Admission, Activity) {
         let place = loop {
             if let Ok(place) = self.limits.places.clone().try_acquire_owned() {
@@ -176,7 +175,7 @@ impl Counted {
         };
         let admitted = Instant::now();
         let activity = Activity::new(admitted);
-        let connection = Evictable {
+        let connection = OpenConnection {
             activity: activity.clone(),
             admitted,
             network: self.network.map(OnceLock::from).unwrap_or_default(),
@@ -197,19 +196,19 @@ impl Counted {
 
 impl Admission {
     /// Counts the connection for the network of the client behind a proxy; false where that has too many in use.
-    pub(super) fn belongs_to(&mut self, network: Network) -> bool {
+    pub(super) fn recount_for(&mut self, network: Network) -> bool {
         let Some(counted) = self.counted.limits.count(Some(network)) else { return false };
         self.counted = counted;
         self.connection.network.set(network).is_ok()
     }
 
-    /// Ends when the connection is to be closed in favour of another one.
+    /// Resolves when the connection is to be closed in favour of another one.
     pub(super) fn evicted(&self) -> impl Future<Output = ()> + Send + use<> {
         let connection = self.connection.clone();
         async move {
             loop {
                 connection.wake.notified().await;
-                // A request may have begun since.
+                // A request may have begun meanwhile.
                 if connection.idle_since(Instant::now()).is_some() {
                     metrics::connection_closed("evicted");
                     debug!("idle connection closed in favour of another one");
@@ -227,7 +226,7 @@ impl Drop for Admission {
     }
 }
 
-impl Drop for Counted {
+impl Drop for CountedConnection {
     fn drop(&mut self) {
         let Some(network) = self.network else { return };
         let mut open = self.limits.open();
@@ -263,7 +262,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn the_oldest_idle_connection_without_a_key_goes_first() {
+    async fn the_oldest_idle_connection_without_a_key_is_evicted_first() {
         let limits = ConnectionLimits::new("test", 4, None);
         let mut admitted = Vec::new();
         for _ in 0..4 {
@@ -279,21 +278,21 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_connection_with_a_key_goes_last_and_not_at_once() {
+    async fn a_connection_with_a_key_is_evicted_last_and_not_at_once() {
         let limits = ConnectionLimits::new("test", 1, None);
         let (admission, activity) = admit(&limits, "192.0.2.1").await;
         let busy = activity.begin(Version::HTTP_11);
         busy.mark_authenticated();
-        assert!(!limits.open().evict(None, Instant::now() + 2 * KEPT), "it has a request");
+        assert!(!limits.open().evict(None, Instant::now() + 2 * KEEP_AUTHENTICATED), "it has a request");
         drop(busy);
-        assert!(!limits.open().evict(None, Instant::now()), "its client may be about to send the next");
-        assert!(limits.open().evict(None, Instant::now() + 2 * KEPT));
-        assert!(!limits.open().evict(None, Instant::now() + 2 * KEPT), "chosen already");
+        assert!(!limits.open().evict(None, Instant::now()), "its client may be about to send the next request");
+        assert!(limits.open().evict(None, Instant::now() + 2 * KEEP_AUTHENTICATED));
+        assert!(!limits.open().evict(None, Instant::now() + 2 * KEEP_AUTHENTICATED), "chosen already");
         drop(admission);
     }
 
     #[tokio::test]
-    async fn a_request_that_begins_in_time_saves_its_connection() {
+    async fn a_request_that_begins_in_time_cancels_the_eviction() {
         let limits = ConnectionLimits::new("test", 1, None);
         let (admission, activity) = admit(&limits, "192.0.2.1").await;
         assert!(limits.evict_one());
@@ -309,12 +308,12 @@ mod tests {
         let limits = ConnectionLimits::new("test", 1, None);
         let (_admission, activity) = limits.count(None).expect("not counted").admit().await;
         assert!(!limits.open().evict(None, Instant::now()));
-        assert!(limits.open().evict(None, Instant::now() + FIRST));
+        assert!(limits.open().evict(None, Instant::now() + FIRST_REQUEST));
         drop(activity);
     }
 
     #[tokio::test]
-    async fn a_body_that_comes_after_its_answer_keeps_no_place() {
+    async fn a_body_that_is_drained_after_its_reply_keeps_no_place() {
         let limits = ConnectionLimits::new("test", 1, None);
         let (admission, activity) = admit(&limits, "192.0.2.1").await;
         let lingering = activity.begin(Version::HTTP_11).lingering();
@@ -327,7 +326,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn one_address_has_its_share_and_closes_its_own_connections_first() {
+    async fn an_address_at_its_limit_evicts_its_own_connections() {
         let limits = ConnectionLimits::new("test", 100, Some(2));
         let (first, other) = (admit(&limits, "2001:db8::1").await, admit(&limits, "192.0.2.1").await);
         let second = admit(&limits, "2001:db8::ffff").await;
@@ -343,11 +342,11 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_has_left_is_not_counted_any_more() {
+    async fn closed_connections_are_not_counted() {
         let limits = ConnectionLimits::new("test", 3, Some(3));
         let mut admitted = vec![admit(&limits, "192.0.2.1").await];
         admitted.push(limits.count(None).expect("not counted").admit().await);
-        assert!(admitted[1].0.belongs_to(Network::of("192.0.2.1".parse().expect("an address"))));
+        assert!(admitted[1].0.recount_for(Network::of("192.0.2.1".parse().expect("an address"))));
         assert_eq!(limits.open().by_network.values().sum::<usize>(), 2);
         drop(admitted);
         assert!(limits.open().by_network.is_empty());

@@ -1,10 +1,10 @@
-//! Which web pages may call the API from a browser: CORS, as the Fetch standard has it.
+//! CORS (Fetch standard): which web pages may call the API from a browser.
 //!
-//! Off unless `server.cors_origins` names origins. A page never gets more than anybody else: requests carry their key in
-//! a header that the page itself must know, and cookies or client certificates ("credentials") are never allowed.
+//! Off unless `server.cors_origins` names origins. A page gets no more access than other clients: it sends the API key
+//! itself, and cookies or client certificates ("credentials") are never allowed.
 
 use super::error::{ApiError, ErrorCode};
-use super::response::Reply;
+use super::reply::Reply;
 use bytes::Bytes;
 use http_body_util::{BodyExt, Full};
 use hyper::header::{
@@ -17,14 +17,14 @@ use hyper::{Method, StatusCode};
 use std::convert::Infallible;
 use url::Url;
 
-/// Stands for every origin.
+/// Matches every origin.
 const ANY: &str = "*";
 
-/// What a caller may send beside what is always allowed. `*` would not cover `Authorization`.
+/// Request headers that a page may send beside those that are always allowed. `*` would not cover `Authorization`.
 const REQUEST_HEADERS: HeaderValue =
     HeaderValue::from_static("authorization, content-type, idempotency-key, x-api-key, x-request-id, x-service-model");
 
-/// Seconds for which a browser need not ask again. Chromium keeps no answer longer.
+/// Seconds for which a browser may cache a preflight; the maximum of Chromium.
 const MAX_AGE: HeaderValue = HeaderValue::from_static("7200");
 
 /// Headers of replies that a page may read beside the `x-` ones; the standard names a few more (`Content-Type`).
@@ -40,19 +40,19 @@ const EXPOSED: [HeaderName; 9] = [
     HeaderName::from_static("server-timing"),
 ];
 
-/// What one request may tell a page.
+/// The CORS headers of the reply to one request.
 #[derive(Debug)]
 pub(super) struct Cors {
-    /// Whose page may read the reply.
+    /// The origin whose pages may read the reply.
     allowed: Option<HeaderValue>,
-    /// Another origin would get another reply.
+    /// Whether the reply depends on the origin.
     varies: bool,
     preflight: bool,
 }
 
 impl Cors {
-    /// Nothing when no origin is allowed at all.
-    pub(super) fn of(origins: &[String], method: &Method, headers: &HeaderMap) -> Option<Self> {
+    /// `None` where no origin is configured.
+    pub(super) fn for_request(origins: &[String], method: &Method, headers: &HeaderMap) -> Option<Self> {
         if origins.is_empty() {
             return None;
         }
@@ -68,8 +68,8 @@ impl Cors {
         Some(Self { allowed, varies: true, preflight })
     }
 
-    /// The answer to a preflight, made of the refusal that `OPTIONS` gets everywhere: it tells the methods that there
-    /// are. A path that does not exist, and a page that is not allowed, keep the refusal.
+    /// The reply to a preflight, made from the 405 that `OPTIONS` gets on every path, which lists the methods. An unknown path
+    /// and an origin that is not allowed keep the refusal.
     pub(super) fn preflight(&self, refusal: ApiError) -> Result<Reply, ApiError> {
         if !self.preflight || self.allowed.is_none() || refusal.code != ErrorCode::MethodNotAllowed {
             return Err(refusal);
@@ -84,8 +84,8 @@ impl Cors {
         Ok(reply)
     }
 
-    /// Marks a reply that is complete otherwise.
-    pub(super) fn mark(&self, headers: &mut HeaderMap) {
+    /// Adds the headers to a reply that is complete otherwise.
+    pub(super) fn write_headers(&self, headers: &mut HeaderMap) {
         if self.varies {
             headers.append(VARY, HeaderValue::from_static("Origin"));
         }
@@ -103,15 +103,15 @@ impl Cors {
     }
 }
 
-/// Whether browsers would send `origin` in just this form, or it stands for all of them.
+/// Whether `origin` has the form in which browsers send it, or is `*`.
 pub(super) fn is_origin(origin: &str) -> bool {
     if origin == ANY {
         return true;
     }
     match Url::parse(origin).ok().map(|url| url.origin()) {
-        // The URL standard takes `*` for a host like any other, but no page has it.
+        // The URL standard accepts `*` in a host, but no page has such an origin.
         Some(known) if known.is_tuple() => known.ascii_serialization() == origin && !origin.contains('*'),
-        // Of apps and extensions: a scheme that the standard does not know, and a host.
+        // Apps and extensions: a scheme outside of the standard, and a host.
         Some(_) => origin.split_once("://").is_some_and(|(scheme, host)| {
             let plain = |c: u8| c.is_ascii_lowercase() || c.is_ascii_digit() || b"+-.:[]".contains(&c);
             scheme != "file" && !host.is_empty() && host.bytes().all(plain)
@@ -125,7 +125,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_origin_is_what_browsers_send() {
+    fn an_origin_has_the_form_that_browsers_send() {
         let good = ["*", "https://example.org", "http://localhost:3000", "https://[::1]:8443", "capacitor://localhost"];
         for origin in good {
             assert!(is_origin(origin), "{origin}");
@@ -155,7 +155,7 @@ mod tests {
             headers.append(ORIGIN, HeaderValue::from_str(origin).expect("a header value"));
         }
         let origins: Vec<_> = origins.iter().map(|&origin| origin.to_owned()).collect();
-        Cors::of(&origins, &Method::POST, &headers).expect("it is on").allowed
+        Cors::for_request(&origins, &Method::POST, &headers).expect("it is on").allowed
     }
 
     #[test]
@@ -174,9 +174,9 @@ mod tests {
         ] {
             assert_eq!(allowed(&ours, &[origin]), None, "{origin}");
         }
-        assert_eq!(allowed(&ours, &[ours[0], ours[1]]), None, "two origins: whose page is it?");
+        assert_eq!(allowed(&ours, &[ours[0], ours[1]]), None, "two origins are ambiguous");
         assert_eq!(allowed(&ours, &[]), None);
-        assert_eq!(allowed(&["*"], &["https://anybody"]).expect("allowed"), "*", "never the page's own name");
-        assert!(Cors::of(&[], &Method::POST, &HeaderMap::new()).is_none());
+        assert_eq!(allowed(&["*"], &["https://any.example"]).expect("allowed"), "*", "never the page's own origin");
+        assert!(Cors::for_request(&[], &Method::POST, &HeaderMap::new()).is_none());
     }
 }

@@ -1,22 +1,22 @@
-//! File descriptors: how many connections the limit of open files (`RLIMIT_NOFILE`) leaves room for.
+//! Divides the limit of open files (`RLIMIT_NOFILE`) between the connections of both listeners and other files.
 
 use tracing::{info, warn};
 
-/// Kept for everything but connections: the store, files of jobs and clips, pipes of ffmpeg, fetched pictures, object
+/// Reserved for everything but connections: the store, files of jobs and clips, pipes of ffmpeg, fetched pictures, object
 /// storage, webhooks.
 const OTHERS: u64 = 192;
 
-/// Connections of operators and their tools.
+/// Connections of the admin listener.
 const ADMIN: u64 = 64;
 
 /// Connections that each listener serves at once.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Shares {
+pub(super) struct ConnectionShares {
     pub(super) public: usize,
     pub(super) admin: usize,
 }
 
-/// Raises the limit of open files as far as the system lets this process (from the soft to the hard limit).
+/// Raises the limit of open files from the soft to the hard limit.
 pub fn raise_limit() {
     #[cfg(unix)]
     {
@@ -32,7 +32,7 @@ pub fn raise_limit() {
     }
 }
 
-/// The limit of open files; nothing where there is none.
+/// The limit of open files; `None` without one.
 fn limit() -> Option<u64> {
     #[cfg(unix)]
     {
@@ -44,8 +44,8 @@ fn limit() -> Option<u64> {
     }
 }
 
-/// What the listeners may serve at once, of `wanted` public connections. Says so where that is less.
-pub(super) fn shares(wanted: usize) -> Shares {
+/// The connections of each listener, where `wanted` public ones are configured. Warns where the limit leaves fewer.
+pub(super) fn shares(wanted: usize) -> ConnectionShares {
     let limit = limit();
     let shares = divide(wanted, limit);
     if shares.public < wanted {
@@ -60,13 +60,12 @@ pub(super) fn shares(wanted: usize) -> Shares {
 }
 
 /// Under a small limit each share is smaller: an eighth for the admin listener, three for other files.
-fn divide(wanted: usize, limit: Option<u64>) -> Shares {
+fn divide(wanted: usize, limit: Option<u64>) -> ConnectionShares {
     let limit = limit.unwrap_or(u64::MAX);
     let admin = ADMIN.min(limit / 8).max(1);
     let public = limit.saturating_sub(admin + OTHERS.min(limit / 8 * 3)).max(1);
-    // Never more than `wanted`.
     let at_most = |share: u64, most: usize| usize::try_from(share).unwrap_or(most).min(most);
-    Shares { public: at_most(public, wanted), admin: at_most(admin, usize::MAX) }
+    ConnectionShares { public: at_most(public, wanted), admin: at_most(admin, usize::MAX) }
 }
 
 #[cfg(test)]
@@ -74,7 +73,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn descriptors_are_left_for_the_admin_listener_and_for_other_files() {
+    fn descriptors_are_reserved_for_the_admin_listener_and_other_files() {
         for (limit, public, admin) in [
             (None, 1024, 64),
             (Some(1 << 20), 1024, 64),
@@ -85,7 +84,7 @@ mod tests {
             (Some(64), 32, 8),
             (Some(0), 1, 1),
         ] {
-            assert_eq!(divide(1024, limit), Shares { public, admin }, "{limit:?}");
+            assert_eq!(divide(1024, limit), ConnectionShares { public, admin }, "{limit:?}");
         }
         assert_eq!(divide(10, Some(1024)).public, 10);
     }

@@ -6,9 +6,9 @@
 
 use super::clip::max_clip;
 use super::error::ErrorCode;
-use super::response::{self, Reply};
+use super::input_names;
+use super::reply::{self, Reply};
 use super::router::{ROUTES, Route, Target};
-use super::{form, submission};
 use crate::codec::Limits;
 use crate::recipe::{BG_FILE, Field, Input, Kind, VIDEO_FIELDS};
 use bytes::Bytes;
@@ -34,12 +34,12 @@ pre{background:#8881;padding:.8rem;overflow:auto}";
 
 /// The contract.
 pub(super) fn openapi() -> Reply {
-    response::page(StatusCode::OK, "application/yaml", OPENAPI)
+    reply::page(StatusCode::OK, "application/yaml", OPENAPI)
 }
 
 /// The contract as JSON.
 pub(super) fn openapi_json() -> Reply {
-    response::page(StatusCode::OK, "application/json", OPENAPI_JSON.clone())
+    reply::page(StatusCode::OK, "application/json", OPENAPI_JSON.clone())
 }
 
 /// In the order in which it is written.
@@ -51,7 +51,7 @@ fn converted() -> String {
 
 /// The contract to be read by people.
 pub(super) fn html() -> Reply {
-    let mut reply = response::page(StatusCode::OK, "text/html; charset=utf-8", PAGE.clone());
+    let mut reply = reply::page(StatusCode::OK, "text/html; charset=utf-8", PAGE.clone());
     let policy = HeaderValue::from_static("default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'");
     reply.headers_mut().insert(CONTENT_SECURITY_POLICY, policy);
     reply
@@ -107,7 +107,7 @@ fn clip() -> String {
     let most = max_clip();
     let about = format!("MP4, MOV, WebM, MKV or GIF, at most {most} bytes, 60 seconds, 60 frames a second, 1920×1080.");
     let row = |name, value| format!("<tr><td><code>{name}</code><td>{value}<td>one of the two<td>{about}");
-    row(form::FILE, "a file") + &row(submission::URL, "a public https URL")
+    row(input_names::FILE, "a file") + &row(input_names::URL, "a public https URL")
 }
 
 fn in_and_out(input: Input) -> &'static str {
@@ -133,7 +133,7 @@ fn pictures(input: Input) -> String {
         format!("<tr><td><code>{name}</code><td>{value}<td>{required}<td>{about}, by default at most {most} bytes.")
     };
     let kinds = "JPEG, PNG, WebP or HEIC";
-    let file = row(form::FILE, "a file", "required", kinds);
+    let file = row(input_names::FILE, "a file", "required", kinds);
     match input {
         Input::File => file,
         Input::FileAndBackground => {
@@ -144,9 +144,9 @@ fn pictures(input: Input) -> String {
                 "The new background; wins over <code>bg_url</code> and <code>bg_color</code>",
             )
         }
-        Input::Files => row(form::FILES, "files", "1 to 10", kinds),
-        Input::Url => row(submission::URL, "a public https URL", "required", kinds),
-        Input::Urls => row(submission::URLS, "public https URLs", "1 to 10", kinds),
+        Input::Files => row(input_names::FILES, "files", "1 to 10", kinds),
+        Input::Url => row(input_names::URL, "a public https URL", "required", kinds),
+        Input::Urls => row(input_names::URLS, "public https URLs", "1 to 10", kinds),
     }
 }
 

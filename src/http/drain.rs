@@ -1,42 +1,42 @@
 //! Graceful shutdown of one listener: serving, draining, closing.
 //!
-//! While it drains, requests under way are completed and every further one is answered 503 with `Retry-After` and
-//! `connection: close`, on connections that are open as on new ones: a client then asks another daemon, where a
-//! connection that is cut would leave open whether its request was done. Draining ends with the last request under way,
-//! or with the grace period; then the listener closes, and idle connections with it.
+//! While it drains, requests in flight are completed and every further one is answered 503 with `Retry-After` and
+//! `connection: close`, on open connections and on new ones: a client can then try another daemon, whereas a closed
+//! connection would leave it unknown whether its request was processed. Draining ends with the last request in flight or
+//! with the grace period; then the listener closes, and idle connections with it.
 
 use super::error::ApiError;
 use tokio::sync::watch;
 
-/// How far the shutdown of a listener is.
+/// The phase of a listener's shutdown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Phase {
     Serving,
     Draining,
-    /// Connections end when they are idle.
+    /// Connections are closed when they are idle.
     Closing,
 }
 
-/// The phase of one listener, and its requests under way.
+/// The phase of one listener, and its requests in flight.
 #[derive(Debug)]
 pub(super) struct Drain {
-    /// Whether requests are refused from the end of [`Phase::Serving`] on.
+    /// Whether requests are refused after [`Phase::Serving`].
     refuses: bool,
     phase: watch::Sender<Phase>,
-    /// Has a receiver for each request under way.
-    under_way: watch::Sender<()>,
+    /// Has one receiver for each request in flight.
+    in_flight: watch::Sender<()>,
 }
 
-/// A request is under way as long as this lives.
+/// Counts a request as in flight while it exists.
 #[derive(Debug)]
-pub(super) struct UnderWay(#[expect(dead_code, reason = "it is counted by its existence")] watch::Receiver<()>);
+pub(super) struct InFlightRequest(#[expect(dead_code, reason = "it is counted by its existence")] watch::Receiver<()>);
 
 impl Drain {
     pub(super) fn new(refuses: bool) -> Self {
-        Self { refuses, phase: watch::Sender::new(Phase::Serving), under_way: watch::Sender::new(()) }
+        Self { refuses, phase: watch::Sender::new(Phase::Serving), in_flight: watch::Sender::new(()) }
     }
 
-    /// For one connection, which acts on changes.
+    /// A receiver of phase changes, for one connection.
     pub(super) fn phase(&self) -> watch::Receiver<Phase> {
         self.phase.subscribe()
     }
@@ -46,21 +46,21 @@ impl Drain {
         self.refuses && *self.phase.borrow() != Phase::Serving
     }
 
-    /// Counts a request as under way; 503 from the beginning of the drain on.
-    pub(super) fn admit(&self) -> Result<UnderWay, ApiError> {
+    /// Counts a request as in flight; 503 once draining has begun.
+    pub(super) fn admit(&self) -> Result<InFlightRequest, ApiError> {
         if self.is_refusing() {
             return Err(ApiError::unavailable("the service is shutting down").closing());
         }
-        Ok(UnderWay(self.under_way.subscribe()))
+        Ok(InFlightRequest(self.in_flight.subscribe()))
     }
 
-    /// Refuses requests from now on; ends when none is under way.
+    /// Refuses requests from now on; resolves when none is in flight.
     pub(super) async fn drain(&self) {
         self.phase.send_replace(Phase::Draining);
-        self.under_way.closed().await;
+        self.in_flight.closed().await;
     }
 
-    /// Ends connections from now on.
+    /// Closes connections from now on.
     pub(super) fn close(&self) {
         self.phase.send_replace(Phase::Closing);
     }
@@ -72,7 +72,7 @@ mod tests {
     use futures_util::FutureExt;
 
     #[tokio::test]
-    async fn draining_ends_with_the_last_request_that_came_before() {
+    async fn draining_ends_with_the_last_request_in_flight() {
         let drain = Drain::new(true);
         let (one, other) = (drain.admit().expect("serving"), drain.admit().expect("serving"));
         let mut drained = Box::pin(drain.drain());
@@ -90,7 +90,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_listener_that_does_not_drain_answers_to_its_end() {
+    async fn a_listener_that_does_not_drain_serves_until_it_closes() {
         let drain = Drain::new(false);
         drain.close();
         assert!(drain.admit().is_ok() && !drain.is_refusing());

@@ -1,28 +1,21 @@
-//! A form with pictures: small fields and files, each against its limit while it is read.
+//! Reads a form with pictures (multipart) into fields and files, enforcing their limits while it arrives.
 
-use super::aliases::canonical;
 use super::body::{BodyError, Chunks};
 use super::error::{ApiError, ErrorCode};
+use super::input_names::{FILE, FILES, URL, canonical};
 use super::multipart::{Multipart, MultipartError, Part};
-use super::submission::URL;
 use super::upload_memory::{AccountMemory, Share};
 use crate::codec::DecodeError;
 use crate::recipe::{BG_FILE, Endpoint, FieldError, Fields, Input, MAX_BATCH};
 use bytes::{Bytes, BytesMut};
 
-/// The part that holds the picture.
-pub(super) const FILE: &str = "file";
-
-/// The parts that hold the pictures of a batch.
-pub(super) const FILES: &str = "files";
-
 /// The longest value of any other field.
 const MAX_VALUE: usize = 4 * 1024;
 
-/// What fields and part heads may add to the file; more than a form of all fields needs.
+/// Bytes of fields and part heads beside the files; more than a form with all fields needs.
 pub(super) const MAX_OVERHEAD: usize = 256 * 1024;
 
-/// The parts of a form that hold files, each with how many there may be.
+/// The parts of a form that hold files, each with its greatest number.
 pub(super) const fn files_in(input: Input) -> &'static [(&'static str, usize)] {
     match input {
         Input::File | Input::Url => &[(FILE, 1)],
@@ -34,7 +27,7 @@ pub(super) const fn files_in(input: Input) -> &'static [(&'static str, usize)] {
 
 /// The largest body that can hold a form of files of up to `max_file` bytes.
 pub(super) fn max_body(input: Input, max_file: usize) -> usize {
-    files_in(input).iter().map(|(_, at_most)| at_most * max_file).sum::<usize>() + MAX_OVERHEAD
+    files_in(input).iter().map(|(_, max_count)| max_count * max_file).sum::<usize>() + MAX_OVERHEAD
 }
 
 /// A form as it was sent.
@@ -42,7 +35,7 @@ pub(super) fn max_body(input: Input, max_file: usize) -> usize {
 pub(super) struct Form {
     pub(super) fields: Fields,
     pub(super) files: Vec<Upload>,
-    /// The address of a picture, in place of a file.
+    /// The URL of a picture, in place of a file.
     pub(super) url: Option<String>,
     /// The files' share of the memory for uploads; to be dropped after them.
     pub(super) share: Share,
@@ -51,25 +44,25 @@ pub(super) struct Form {
 /// A file of a form.
 #[derive(Debug)]
 pub(super) struct Upload {
-    /// Of the part.
+    /// Name of the part.
     pub(super) name: String,
-    /// As the caller has it.
+    /// Name of the file at the caller.
     pub(super) filename: Option<String>,
     /// Empty where it is refused.
     pub(super) bytes: Bytes,
-    /// Why a file of a batch is not worked on, though the others are.
+    /// Why this file of a batch is not processed, though the others are.
     pub(super) refused: Option<ApiError>,
 }
 
 impl Form {
-    /// Takes the file of the part `name` out.
+    /// Removes and returns the file of the part `name`.
     pub(super) fn take(&mut self, name: &str) -> Option<Bytes> {
         let at = self.files.iter().position(|upload| upload.name == name)?;
         Some(self.files.remove(at).bytes)
     }
 }
 
-/// Reads a form to its end. A name that `endpoint` does not know ends it at once.
+/// Reads a form to its end. A name that is unknown to `endpoint` is refused at once.
 pub(super) async fn read<C: Chunks>(
     chunks: C,
     boundary: &str,
@@ -81,23 +74,24 @@ pub(super) async fn read<C: Chunks>(
     let mut form = Form { fields: Fields::default(), files: Vec::new(), url: None, share: memory.share() };
     while let Some(Part { name: sent, filename }) = multipart.next_part().await? {
         let name = canonical(&sent).to_owned();
-        let at_most = files_in(endpoint.input).iter().find(|(file, _)| *file == name).map(|(_, at_most)| *at_most);
-        if let Some(at_most) = at_most {
-            let already = form.files.iter().filter(|upload| upload.name == name).count();
-            if already == at_most {
-                return Err(too_many(name, at_most));
+        let max_count =
+            files_in(endpoint.input).iter().find(|(file, _)| *file == name).map(|(_, max_count)| *max_count);
+        if let Some(max_count) = max_count {
+            let count = form.files.iter().filter(|upload| upload.name == name).count();
+            if count == max_count {
+                return Err(too_many(name, max_count));
             }
             let file = read_file(&mut multipart, &form.share, endpoint.input, max_file).await?;
-            // What a browser sends of a file that nobody chose.
+            // A browser sends an empty file where none was chosen.
             if file.as_ref().is_some_and(Bytes::is_empty) && filename.as_deref().is_none_or(str::is_empty) {
                 continue;
             }
             form.fields.attach(&name);
             let (bytes, refused) = match file {
                 Some(bytes) => (bytes, None),
-                None if at_most == 1 => return Err(file_too_large(max_file)),
+                None if max_count == 1 => return Err(file_too_large(max_file)),
                 None => {
-                    // What was read of it is dropped, and the rest is skipped with its part.
+                    // The memory of what was read is returned, and the rest of the part is skipped.
                     form.share.shrink_to(form.files.iter().map(|upload| upload.bytes.len()).sum());
                     (Bytes::new(), Some(file_too_large(max_file)))
                 }
@@ -119,15 +113,15 @@ pub(super) async fn read<C: Chunks>(
     Ok(form)
 }
 
-fn too_many(name: String, at_most: usize) -> ApiError {
-    if at_most == 1 {
+fn too_many(name: String, max_count: usize) -> ApiError {
+    if max_count == 1 {
         return FieldError::Repeated { param: name }.into();
     }
-    let message = format!("more than {at_most} `{name}`");
+    let message = format!("more than {max_count} `{name}`");
     ApiError::new(ErrorCode::InvalidParameter, message).param(name)
 }
 
-/// Reads a file; nothing, and not to its end, where it has more bytes than a file may have.
+/// Reads a file; `None`, without reading on, where it is too large.
 async fn read_file<C: Chunks>(
     multipart: &mut Multipart<C>,
     share: &Share,
@@ -135,7 +129,7 @@ async fn read_file<C: Chunks>(
     max_file: usize,
 ) -> Result<Option<Bytes>, ApiError> {
     let mut file = BytesMut::new();
-    while let Some(data) = multipart.next_data().await.map_err(|error| broken_off(error, input, max_file))? {
+    while let Some(data) = multipart.next_data().await.map_err(|error| file_read_error(error, input, max_file))? {
         if file.len() + data.len() > max_file {
             return Ok(None);
         }
@@ -161,17 +155,17 @@ pub(super) async fn read_value<C: Chunks>(multipart: &mut Multipart<C>, name: &s
     })
 }
 
-/// What a caller whose picture is too large is told, whichever bound noticed it.
+/// 413 for a picture that is too large, whichever bound it exceeds.
 pub(super) fn file_too_large(max_file: usize) -> ApiError {
     DecodeError::TooManyBytes { limit: max_file }.into()
 }
 
-/// The error of a body that is too large: of the files of a batch, none is at fault for their sum.
+/// 413 for a body that is too large; of a batch, no single file is at fault.
 pub(super) fn body_too_large(input: Input, max_file: usize) -> ApiError {
     if input == Input::Files { MultipartError::BodyTooLarge.into() } else { file_too_large(max_file) }
 }
 
-fn broken_off(error: MultipartError, input: Input, max_file: usize) -> ApiError {
+fn file_read_error(error: MultipartError, input: Input, max_file: usize) -> ApiError {
     match error {
         MultipartError::BodyTooLarge => body_too_large(input, max_file),
         MultipartError::Malformed(_) | MultipartError::Body(BodyError::TooSlow | BodyError::Broken(_)) => error.into(),

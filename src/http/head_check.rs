@@ -1,8 +1,8 @@
-//! Checks of a request's head that the HTTP library leaves to us (RFC 9112, sections 3.2 and 6.1).
+//! Checks of a request's head beyond those of hyper: `Host`, `Transfer-Encoding`, size (RFC 9112, sections 3.2 and 6.1).
 //!
-//! A proxy before us and we must not take one message for two different ones: neither by whom it is for (no `Host`, or
-//! two) nor by where its body ends (codings beside `chunked`). The size of a head of HTTP/2 is checked here too, because
-//! h2 refuses those above its own limit by an empty 431.
+//! A proxy and this server must not read one message differently (request smuggling): neither its host (no `Host`, or two)
+//! nor the end of its body (codings beside `chunked`). The size of HTTP/2 heads is checked here too, because h2 refuses those
+//! above its own limit by an empty 431.
 
 use super::error::{ApiError, ErrorCode};
 use hyper::header::{HOST, HeaderMap, HeaderValue, TRANSFER_ENCODING};
@@ -12,7 +12,7 @@ use hyper::{Uri, Version};
 /// The largest head of a request, in bytes; browsers send under 4 KiB.
 pub(super) const MAX_HEAD: u32 = 64 * 1024;
 
-/// What a field of HTTP/2 counts beside its name and value (RFC 9113, section 10.5.1).
+/// The size of an HTTP/2 field beside its name and value (RFC 9113, section 10.5.1).
 const FIELD_OVERHEAD: usize = 32;
 
 /// 431.
@@ -21,9 +21,9 @@ pub(super) fn too_large() -> ApiError {
     ApiError::new(ErrorCode::HeadersTooLarge, message)
 }
 
-/// Refuses a head that is too large, or that two readers could read differently. The connection is of no use any more.
+/// Refuses a head that is too large or ambiguous. The connection is closed after an ambiguous one.
 pub(super) fn check(version: Version, target: &Uri, headers: &HeaderMap) -> Result<(), ApiError> {
-    // Of HTTP/1 none that is larger comes here: it does not fit into the connection's buffer.
+    // Larger HTTP/1 heads do not fit into the connection's buffer and are refused by hyper.
     if version == Version::HTTP_2 && size(target, headers) > MAX_HEAD as usize {
         return Err(too_large());
     }
@@ -44,7 +44,7 @@ pub(super) fn check(version: Version, target: &Uri, headers: &HeaderMap) -> Resu
     }
 }
 
-/// The size of a head as HTTP/2 counts it.
+/// The size of a head as defined by HTTP/2.
 fn size(target: &Uri, headers: &HeaderMap) -> usize {
     let authority = target.authority().map_or(0, |authority| authority.as_str().len());
     let path = target.path_and_query().map_or(0, |path| path.as_str().len());
@@ -52,7 +52,7 @@ fn size(target: &Uri, headers: &HeaderMap) -> usize {
     authority + path + fields.sum::<usize>()
 }
 
-/// Whether a value is a host with an optional port. It may be empty, for a target without a host.
+/// Whether a value is a host with an optional port, or empty, for a target without a host.
 fn is_host(value: &HeaderValue) -> bool {
     let value = value.as_bytes();
     value.is_empty() || (!value.contains(&b'@') && Authority::try_from(value).is_ok())
@@ -87,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn a_request_names_its_host_once() {
+    fn a_request_has_one_host() {
         for good in ["example.org", "example.org:80", "192.0.2.1:8080", "[2001:db8::1]:80", "x", ""] {
             assert!(is_taken(Version::HTTP_11, &[(HOST, good)]), "{good:?}");
         }

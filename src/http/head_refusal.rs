@@ -1,16 +1,16 @@
-//! The error envelope for request heads that the HTTP library refuses by itself.
+//! Replaces hyper's own refusals of malformed request heads by the error envelope.
 //!
-//! hyper answers a head of HTTP/1 that it cannot parse without calling the service, by a status line and an empty body
-//! (400, 414 or 431), and ends the connection. Its statuses are final and its only bytes that are not a reply of the
-//! service, so the stream below it detects them by that: HTTP/1 written while no reply is due. They are replaced by an
-//! envelope with a request id, after which the rest of what the client sends is read and dropped, because closing a
-//! socket with bytes unread resets the connection, and the reply with it.
+//! hyper answers an HTTP/1 head that it cannot parse without calling the service, by a status line and an empty body (400,
+//! 414 or 431), and closes the connection. These are its only bytes that are not a reply of the service, so the stream below
+//! it detects them as HTTP/1 written while no reply is due. They are replaced by an envelope with a request id, after which
+//! the rest of the client's bytes is read and dropped, because closing a socket with bytes unread resets the connection, and
+//! the reply with it.
 
 use super::connection::Activity;
 use super::error::{ApiError, ErrorCode};
 use super::head_check;
+use super::reply::{REQUEST_ID, VERSION};
 use super::request_id;
-use super::response::{REQUEST_ID, VERSION};
 use crate::telemetry::metrics;
 use bytes::{Buf, Bytes};
 use futures_util::FutureExt;
@@ -23,12 +23,12 @@ use std::time::Duration;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tracing::{debug, info};
 
-/// How every reply of hyper's HTTP/1 begins. No frame of HTTP/2 does: it would be longer than any may be.
+/// The beginning of every HTTP/1 reply of hyper. No HTTP/2 frame has it: its length field would exceed the maximum.
 const HTTP1: &[u8] = b"HTTP/1.";
 
 /// A stream that replaces hyper's own refusals.
 #[derive(Debug)]
-pub(super) struct WithEnvelopes<S> {
+pub(super) struct EnvelopeStream<S> {
     stream: S,
     activity: Activity,
     logged: bool,
@@ -37,18 +37,18 @@ pub(super) struct WithEnvelopes<S> {
 
 #[derive(Debug)]
 struct Refusal {
-    /// Of the envelope, what is not written yet.
+    /// The rest of the envelope.
     unwritten: Bytes,
     is_shut_down: bool,
 }
 
-impl<S> WithEnvelopes<S> {
-    /// `logged`: whether each refusal is worth a line in the log.
+impl<S> EnvelopeStream<S> {
+    /// `logged`: whether refusals are logged at `info`, else at `debug`.
     pub(super) fn new(stream: S, activity: Activity, logged: bool) -> Self {
         Self { stream, activity, logged, refusal: None }
     }
 
-    /// Whether `bytes`, which are to be written, are a refusal of hyper's; then the envelope is what is written.
+    /// Whether `bytes`, which are to be written, are a refusal of hyper; if so, the envelope is written instead.
     fn replaces(&mut self, bytes: &[u8]) -> bool {
         if self.refusal.is_some() {
             return true;
@@ -63,8 +63,8 @@ impl<S> WithEnvelopes<S> {
     }
 }
 
-impl<S: AsyncRead + AsyncWrite + Unpin> WithEnvelopes<S> {
-    /// Writes what is left of the envelope.
+impl<S: AsyncRead + AsyncWrite + Unpin> EnvelopeStream<S> {
+    /// Writes the rest of the envelope.
     fn poll_envelope(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         let Some(refusal) = &mut self.refusal else { return Poll::Ready(Ok(())) };
         while refusal.unwritten.has_remaining() {
@@ -77,7 +77,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> WithEnvelopes<S> {
         Poll::Ready(Ok(()))
     }
 
-    /// Reads what still comes, to its end. The connection's clock for heads limits the time.
+    /// Reads and drops the rest of the client's bytes. The head timeout of the connection limits the time.
     fn poll_rest(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         let mut dropped = [0; 4096];
         loop {
@@ -90,13 +90,13 @@ impl<S: AsyncRead + AsyncWrite + Unpin> WithEnvelopes<S> {
     }
 }
 
-impl<S: AsyncRead + Unpin> AsyncRead for WithEnvelopes<S> {
+impl<S: AsyncRead + Unpin> AsyncRead for EnvelopeStream<S> {
     fn poll_read(self: Pin<&mut Self>, cx: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
         Pin::new(&mut self.get_mut().stream).poll_read(cx, buffer)
     }
 }
 
-impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for WithEnvelopes<S> {
+impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for EnvelopeStream<S> {
     fn poll_write(self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         let this = self.get_mut();
         if this.replaces(bytes) {
@@ -121,7 +121,7 @@ impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for WithEnvelopes<S> {
         self.stream.is_write_vectored()
     }
 
-    // hyper flushes when its own buffer is empty, so replies that are complete are written by then.
+    // hyper flushes when its own buffer is empty, so complete replies are written by then.
     fn poll_flush(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         let this = self.get_mut();
         ready!(this.poll_envelope(cx))?;
@@ -149,14 +149,14 @@ fn status_of(reply: &[u8]) -> Option<u16> {
     std::str::from_utf8(reply.get(9..12)?).ok()?.parse().ok()
 }
 
-/// The reply in place of one with `status`, which is counted and logged.
+/// The envelope in place of a reply with `status`; counted and logged.
 fn envelope(status: Option<u16>, logged: bool) -> Bytes {
     let error = match status {
-        // An address too long by itself makes the head too large.
+        // 414 and 431: a target that is too long makes the head too large.
         Some(414 | 431) => head_check::too_large(),
         Some(_) | None => ApiError::new(ErrorCode::InvalidParameter, "the request is not well-formed HTTP/1.1"),
     };
-    let id = request_id::of(&HeaderMap::new());
+    let id = request_id::from_headers(&HeaderMap::new());
     let status = error.code.status().as_u16();
     error.log();
     metrics::request_finished("unknown", status, Duration::ZERO);
@@ -168,7 +168,7 @@ fn envelope(status: Option<u16>, logged: bool) -> Bytes {
     http1(error, &id)
 }
 
-/// An error as the last reply of an HTTP/1.1 connection, where no request was read that it could be an answer to.
+/// An error as the last reply of an HTTP/1.1 connection, where no request could be read.
 pub(super) fn http1(error: ApiError, id: &str) -> Bytes {
     let status = error.code.status();
     let body = error.into_reply(id).into_body().collect().now_or_never().expect("envelopes are in memory");
@@ -199,7 +199,7 @@ mod tests {
         let (near, mut far) = tokio::io::duplex(1 << 16);
         let activity = Activity::new(Instant::now());
         prepare(&activity);
-        let mut stream = WithEnvelopes::new(near, activity, false);
+        let mut stream = EnvelopeStream::new(near, activity, false);
         stream.write_all(bytes).await.expect("room");
         stream.flush().await.expect("room");
         drop(stream);
@@ -209,7 +209,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_reply_of_the_service_passes_and_a_refusal_of_the_library_becomes_an_envelope() {
+    async fn replies_of_the_service_pass_and_refusals_of_hyper_become_envelopes() {
         let plain = String::from_utf8(OWN.to_vec()).expect("text");
         let due = received(OWN, |activity| drop(activity.begin(Version::HTTP_11))).await;
         assert_eq!(due, plain, "a reply that is not flushed yet");
@@ -229,7 +229,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_reply_under_way_is_due_after_a_flush_too() {
+    async fn a_pending_reply_is_due_after_a_flush_too() {
         let activity = Activity::new(Instant::now());
         let busy = activity.begin(Version::HTTP_11);
         activity.flushed();
@@ -240,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn the_status_of_a_refusal_decides_its_code() {
+    fn the_status_of_a_refusal_maps_to_its_code() {
         for (line, code) in [
             ("HTTP/1.1 400 Bad Request", "\"invalid_parameter\""),
             ("HTTP/1.0 414 URI Too Long", "\"headers_too_large\""),

@@ -1,15 +1,15 @@
-//! A JSON object with fields, each at most once.
+//! Reads a small JSON body as an object of fields, each at most once.
 
-use super::aliases::canonical;
-use super::body::{RequestBody, content_type, read_small, uncompressed, unsupported};
+use super::body::{RequestBody, content_type, read_small, require_uncompressed, unsupported};
 use super::error::{ApiError, ErrorCode};
+use super::input_names::canonical;
 use crate::recipe::{Field, FieldError, Fields};
 use hyper::header::HeaderMap;
 use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
 use serde_json::Value;
 use std::fmt;
 
-/// The largest body, without a picture; ten addresses of the longest kind are a third of it.
+/// The largest body without a picture; ten URLs of the greatest length are a third of it.
 pub(super) const MAX_BODY: usize = 64 * 1024;
 
 /// The members of a JSON object, in order, repeated ones kept.
@@ -38,9 +38,9 @@ impl<'de> Deserialize<'de> for Object {
     }
 }
 
-/// Refuses a body of another type.
-pub(super) fn only(headers: &HeaderMap) -> Result<(), ApiError> {
-    uncompressed(headers)?;
+/// Refuses a body of another media type (415).
+pub(super) fn require_json(headers: &HeaderMap) -> Result<(), ApiError> {
+    require_uncompressed(headers)?;
     let media_type = content_type(headers).split(';').next().unwrap_or_default().trim();
     if media_type.eq_ignore_ascii_case("application/json") {
         Ok(())
@@ -49,7 +49,7 @@ pub(super) fn only(headers: &HeaderMap) -> Result<(), ApiError> {
     }
 }
 
-/// Reads the body whole.
+/// Reads the whole body.
 pub(super) async fn read(body: &mut RequestBody) -> Result<Object, ApiError> {
     let bytes = read_small(body, MAX_BODY).await?.ok_or_else(too_large)?;
     parse(&bytes)
@@ -61,6 +61,11 @@ pub(super) fn parse(bytes: &[u8]) -> Result<Object, ApiError> {
     serde_json::from_slice(bytes).map_err(|error| ApiError::new(ErrorCode::InvalidParameter, malformed(error)))
 }
 
+/// Whether a member counts as not sent: `null` or a blank string.
+pub(super) fn is_absent(value: &Value) -> bool {
+    value.is_null() || value.as_str().is_some_and(|text| text.trim().is_empty())
+}
+
 /// 413.
 pub(super) fn too_large() -> ApiError {
     let message = format!("the request body has more than {MAX_BODY} bytes");
@@ -68,7 +73,7 @@ pub(super) fn too_large() -> ApiError {
 }
 
 impl Object {
-    /// Its members, when each name is there once.
+    /// Its members, where no name is repeated.
     pub(super) fn unique(self) -> Result<Vec<(String, Value)>, FieldError> {
         for (index, (name, _)) in self.0.iter().enumerate() {
             if self.0[..index].iter().any(|(earlier, _)| earlier == name) {
@@ -78,25 +83,24 @@ impl Object {
         Ok(self.0)
     }
 
-    /// The fields of a table, and what else there is under the names `beside`. `null` and a blank string are as if the member
-    /// was not there.
+    /// The fields of a table, and the members under `other_names`. `null` and blank strings count as not sent.
     pub(super) fn split<const OTHERS: usize>(
         self,
         table: &[Field],
-        beside: [&str; OTHERS],
+        other_names: [&str; OTHERS],
     ) -> Result<(Fields, [Option<Value>; OTHERS]), FieldError> {
         let (mut fields, mut others) = (Fields::default(), [const { None }; OTHERS]);
         for (sent, value) in self.0 {
             let name = canonical(&sent);
-            let is_absent = value.is_null() || value.as_str().is_some_and(|text| text.trim().is_empty());
-            if let Some(at) = beside.iter().position(|other| *other == name) {
+            let is_absent = is_absent(&value);
+            if let Some(at) = other_names.iter().position(|other| *other == name) {
                 if !is_absent && others[at].replace(value).is_some() {
                     return Err(FieldError::Repeated { param: name.to_owned() });
                 }
                 continue;
             }
             let Some(field) = table.iter().find(|field| field.name == name) else {
-                return Err(FieldError::unknown(&sent, table.iter().map(|field| field.name).chain(beside)));
+                return Err(FieldError::unknown(&sent, table.iter().map(|field| field.name).chain(other_names)));
             };
             match field.kind.text_of(&value) {
                 _ if is_absent => {}
@@ -130,11 +134,11 @@ mod tests {
     }
 
     #[test]
-    fn null_and_a_blank_string_are_as_if_the_member_was_not_there() {
+    fn null_and_a_blank_string_count_as_not_sent() {
         let json =
             r#"{"url":null,"width":null,"edge":"","format":" ","image_url":"https://a/","edge":"hard","edge":null}"#;
         let (fields, url) = split(json).expect("valid");
-        assert_eq!(url, Some(Value::from("https://a/")), "by another name");
+        assert_eq!(url, Some(Value::from("https://a/")), "by its alias");
         assert_eq!(fields.iter().collect::<Vec<_>>(), [("edge", "hard")]);
     }
 

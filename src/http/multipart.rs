@@ -1,21 +1,25 @@
-//! `multipart/form-data` (RFC 7578), read as it arrives.
+//! Streaming parser of `multipart/form-data` (RFC 7578).
 //!
-//! The delimiter is CRLF, two hyphens and the boundary; the body is read as if a CRLF stood before it, so that the
-//! first delimiter is like all others. Of what has arrived, only a tail shorter than the delimiter waits for more, so
-//! every byte is searched once and memory does not grow with a part. All lengths are bounded: the whole body, the text
-//! before the first part, the head of a part. What a part may hold is the reader's business (`form.rs`).
+//! Our own and not `multer` 3.1, which bounds neither the text before the first part nor the head of a part, buffers all
+//! bytes that are ready before its reader has accounted for them, stops at the last part without the limit on the rest of
+//! the body, and reads `NAME=file` as no name and `attachment; name=a` as a field.
+//!
+//! The delimiter is CRLF, two hyphens and the boundary; a CRLF is inserted before the body, so that the first delimiter is
+//! like all others. Only a tail shorter than the delimiter is kept for the next chunk, so every byte is searched once and
+//! memory does not grow with a part. All lengths are bounded: the whole body, the text before the first part, the head of a
+//! part. The size of a part is bounded by the caller (`form.rs`).
 
 use super::body::{BodyError, Chunks};
 use bytes::{Buf, Bytes, BytesMut};
 use memchr::memmem;
 
-/// Text before the first delimiter; no client is known to send any.
+/// The longest text before the first delimiter; no client is known to send any.
 const MAX_PREAMBLE: usize = 1024;
 
-/// The head of one part; a browser's is about 150 bytes and the file's name.
+/// The longest head of one part; a browser's is about 150 bytes and the file's name.
 const MAX_PART_HEAD: usize = 8 * 1024;
 
-/// RFC 2046, section 5.1.1.
+/// The longest boundary (RFC 2046, section 5.1.1).
 const MAX_BOUNDARY: usize = 70;
 
 /// Why a multipart body could not be read.
@@ -27,7 +31,7 @@ pub(super) enum MultipartError {
     /// More bytes in all than any request needs.
     #[error("too large")]
     BodyTooLarge,
-    /// The body itself broke off.
+    /// The body could not be read.
     #[error(transparent)]
     Body(#[from] BodyError),
 }
@@ -40,21 +44,21 @@ pub(super) struct Multipart<C> {
     chunks: C,
     buffer: BytesMut,
     delimiter: memmem::Finder<'static>,
-    place: Place,
+    state: State,
     bytes_left: usize,
 }
 
-/// What a part is called.
+/// The names of a part.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Part {
     /// Name of the field.
     pub(super) name: String,
-    /// Name of the file, as the caller has it.
+    /// Name of the file at the caller.
     pub(super) filename: Option<String>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Place {
+enum State {
     Preamble,
     AfterDelimiter,
     InPart,
@@ -66,43 +70,43 @@ impl<C: Chunks> Multipart<C> {
     pub(super) fn new(chunks: C, boundary: &str, max_bytes: usize) -> Self {
         let delimiter = memmem::Finder::new(&format!("\r\n--{boundary}")).into_owned();
         let buffer = BytesMut::from(&b"\r\n"[..]);
-        Self { chunks, buffer, delimiter, place: Place::Preamble, bytes_left: max_bytes }
+        Self { chunks, buffer, delimiter, state: State::Preamble, bytes_left: max_bytes }
     }
 
-    /// The next part; nothing after the last, when the body has been read to its end. What was left of the part before
+    /// The next part; `None` after the last, when the body has been read to its end. The unread rest of the previous part
     /// is skipped.
     pub(super) async fn next_part(&mut self) -> Result<Option<Part>, MultipartError> {
-        if self.place == Place::Preamble {
+        if self.state == State::Preamble {
             self.skip_preamble().await?;
         }
-        while self.place == Place::InPart {
+        while self.state == State::InPart {
             self.next_data().await?;
         }
-        if self.place == Place::Ended || !self.enter_part().await? {
+        if self.state == State::Ended || !self.enter_part().await? {
             return Ok(None);
         }
         let head = self.take_head().await?;
-        match part_of(&head) {
+        match parse_part_head(&head) {
             Some(part) => Ok(Some(part)),
             None => Err(Malformed("a part has no name")),
         }
     }
 
-    /// The next bytes of the part, never empty; nothing at its end.
+    /// The next bytes of the part, never empty; `None` at its end.
     pub(super) async fn next_data(&mut self) -> Result<Option<Bytes>, MultipartError> {
-        while self.place == Place::InPart {
-            let settled = match self.delimiter.find(&self.buffer) {
+        while self.state == State::InPart {
+            let complete = match self.delimiter.find(&self.buffer) {
                 Some(0) => {
                     self.buffer.advance(self.delimiter.needle().len());
-                    self.place = Place::AfterDelimiter;
+                    self.state = State::AfterDelimiter;
                     break;
                 }
                 Some(start) => start,
                 // The last bytes may be the beginning of a delimiter.
                 None => (self.buffer.len() + 1).saturating_sub(self.delimiter.needle().len()),
             };
-            if settled > 0 {
-                return Ok(Some(self.buffer.split_to(settled).freeze()));
+            if complete > 0 {
+                return Ok(Some(self.buffer.split_to(complete).freeze()));
             }
             self.fill().await?;
         }
@@ -113,7 +117,7 @@ impl<C: Chunks> Multipart<C> {
         loop {
             if let Some(start) = self.delimiter.find(&self.buffer) {
                 self.buffer.advance(start + self.delimiter.needle().len());
-                self.place = Place::AfterDelimiter;
+                self.state = State::AfterDelimiter;
                 return Ok(());
             }
             if self.buffer.len() > MAX_PREAMBLE {
@@ -123,20 +127,20 @@ impl<C: Chunks> Multipart<C> {
         }
     }
 
-    /// Reads what follows a delimiter: whether there is another part. At the end, the rest of the body is skipped.
+    /// Reads the end of a delimiter: whether another part follows. After the last, the rest of the body is skipped.
     async fn enter_part(&mut self) -> Result<bool, MultipartError> {
         while self.buffer.len() < 2 {
             self.fill().await?;
         }
         if self.buffer.starts_with(b"--") {
-            self.place = Place::Ended;
+            self.state = State::Ended;
             self.buffer.clear();
             while let Some(chunk) = self.chunks.next_chunk().await? {
                 self.count(&chunk)?;
             }
             return Ok(false);
         }
-        // RFC 2046 lets white space follow the boundary.
+        // RFC 2046 allows white space after the boundary.
         while self.buffer.first().is_some_and(|&byte| matches!(byte, b' ' | b'\t')) {
             self.buffer.advance(1);
             while self.buffer.len() < 2 {
@@ -149,14 +153,14 @@ impl<C: Chunks> Multipart<C> {
         Ok(true)
     }
 
-    /// The lines of a part's head, each with its CRLF before it.
+    /// The lines of a part's head, each preceded by its CRLF.
     async fn take_head(&mut self) -> Result<Bytes, MultipartError> {
         loop {
             if let Some(end) = memmem::find(&self.buffer, b"\r\n\r\n") {
                 let head = self.buffer.split_to(end).freeze();
                 self.buffer.advance(4);
                 // So that the delimiter of an empty part is found: its CRLF is the blank line's.
-                self.place = Place::InPart;
+                self.state = State::InPart;
                 return Ok(head);
             }
             if self.buffer.len() > MAX_PART_HEAD {
@@ -183,7 +187,7 @@ impl<C: Chunks> Multipart<C> {
     }
 }
 
-/// The boundary of a `Content-Type`: an error when the type is right and the boundary is not, nothing for other types.
+/// The boundary of a `Content-Type`: an error for a missing or invalid boundary, `None` for other media types.
 pub(super) fn boundary(content_type: &str) -> Result<Option<String>, MultipartError> {
     let (media_type, rest) = content_type.split_once(';').unwrap_or((content_type, ""));
     if !media_type.trim().eq_ignore_ascii_case("multipart/form-data") {
@@ -195,8 +199,8 @@ pub(super) fn boundary(content_type: &str) -> Result<Option<String>, MultipartEr
     }
 }
 
-/// What a part's `Content-Disposition` says.
-fn part_of(head: &[u8]) -> Option<Part> {
+/// The names in a part's `Content-Disposition`.
+fn parse_part_head(head: &[u8]) -> Option<Part> {
     let head = String::from_utf8_lossy(head);
     let disposition = head.split("\r\n").find_map(|line| {
         let (name, value) = line.split_once(':')?;
@@ -227,14 +231,14 @@ fn parameter(text: &str, wanted: &str) -> Option<String> {
     }
 }
 
-/// A quoted string up to its closing quote, and what follows it.
+/// A quoted string up to its closing quote, and the text after it.
 fn unquote(text: &str) -> Option<(String, &str)> {
     let mut value = String::new();
     let mut characters = text.char_indices();
     while let Some((at, character)) = characters.next() {
         match character {
             '"' => return Some((value, &text[at + 1..])),
-            // Only these two are escapes; in a file name of old browsers (`C:\a.jpg`) a backslash is itself.
+            // Only `\"` and `\\` are escapes; in file names of old browsers (`C:\a.jpg`) a backslash is literal.
             '\\' if text[at + 1..].starts_with(['"', '\\']) => value.extend(characters.next().map(|(_, next)| next)),
             other => value.push(other),
         }
@@ -278,7 +282,7 @@ mod tests {
     }
 
     #[test]
-    fn parts_come_out_whole_however_the_body_is_cut() {
+    fn parts_are_complete_however_the_body_is_chunked() {
         let tricky = b"\r\n--Xy\r\n-\r\r\n--XyY--\r\n".as_slice();
         let body = [
             b"preamble\r\n".as_slice(),
@@ -296,7 +300,7 @@ mod tests {
     }
 
     #[test]
-    fn a_body_that_is_cut_off_anywhere_is_malformed() {
+    fn a_truncated_body_is_malformed() {
         let body = [part("a", b"one").as_slice(), b"--XyZ--"].concat();
         assert_eq!(read(&body, 7).expect("whole").len(), 1);
         for length in 0..body.len() {
@@ -305,7 +309,7 @@ mod tests {
     }
 
     #[test]
-    fn a_head_without_end_and_a_preamble_without_end_are_refused_early() {
+    fn an_endless_head_and_an_endless_preamble_are_refused_early() {
         let endless_head = [b"--XyZ\r\nX: ".as_slice(), &vec![b'x'; MAX_PART_HEAD + 1]].concat();
         assert!(matches!(read(&endless_head, 100), Err(Malformed("the head of a part is too long"))));
         let endless_preamble = vec![b'x'; MAX_PREAMBLE + 1];
@@ -313,7 +317,7 @@ mod tests {
     }
 
     #[test]
-    fn a_body_beyond_its_limit_is_refused_even_behind_the_last_part() {
+    fn a_body_beyond_its_limit_is_refused_even_after_the_last_part() {
         let body = [b"--XyZ--".as_slice(), &vec![b'x'; 1 << 20]].concat();
         assert!(matches!(read(&body, 1000), Err(MultipartError::BodyTooLarge)));
     }
@@ -335,14 +339,14 @@ mod tests {
             ("Content-Type: image/jpeg\r\nContent-Disposition: form-data; name=edge ", "edge"),
             ("Content-Disposition: form-data; name=\"a\\\"b\"", "a\"b"),
         ] {
-            let part = part_of(format!("\r\n{head}").as_bytes());
+            let part = parse_part_head(format!("\r\n{head}").as_bytes());
             assert_eq!(part.map(|part| part.name).as_deref(), Some(expected), "{head}");
         }
     }
 
     #[test]
     fn the_name_of_the_file_comes_with_its_part() {
-        let filename = |head: &str| part_of(format!("\r\n{head}").as_bytes()).and_then(|part| part.filename);
+        let filename = |head: &str| parse_part_head(format!("\r\n{head}").as_bytes()).and_then(|part| part.filename);
         let named = filename("Content-Disposition: form-data; name=\"files\"; filename=\"a \\\"b\\\".jpg\"");
         assert_eq!(named.as_deref(), Some("a \"b\".jpg"));
         assert_eq!(filename("Content-Disposition: form-data; name=\"files\""), None);

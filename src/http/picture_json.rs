@@ -1,59 +1,40 @@
-//! Reads a JSON object in which a picture may stand as base64, and decodes the picture while it arrives.
+//! Reads a JSON object with a picture as base64 (`image_base64`), decoding the picture while the body arrives.
 //!
-//! The text of the top-level member `image_base64` is cut out between its quotes; what is left is a small object with an
-//! empty string in that place, and is parsed like any other. So a picture takes the memory of its bytes, as in a form, and
-//! never that of its text. White space in it is skipped (RFC 2045 wraps lines), JSON escapes are resolved (some
-//! serialisers write `/` as `\/` and `+` as `\u002B`), both alphabets of RFC 4648 are read, with or without padding, and the
-//! head of a data URL (RFC 2397) before it is dropped.
+//! The value of the top-level member `image_base64` is separated from the rest: that is a small object with an empty string
+//! in its place, parsed like any other. So a picture takes the memory of its bytes, as in a form, and never that of its text.
+//! JSON escapes are resolved (some serialisers write `/` as `\/` and `+` as `\u002B`).
 
+use super::base64_picture::Decoder;
 use super::body::{Chunks, RequestBody};
 use super::error::ApiError;
 use super::form::{self, MAX_OVERHEAD};
+use super::input_names::IMAGE_BASE64;
 use super::json::{self, Object};
 use super::upload_memory::{AccountMemory, Share};
 use crate::recipe::FieldError;
-use base64::alphabet;
-use base64::engine::{DecodePaddingMode, Engine, GeneralPurpose, GeneralPurposeConfig};
 use bytes::Bytes;
-
-/// The member that holds a picture.
-pub(super) const IMAGE_BASE64: &str = "image_base64";
-
-/// The padding is taken off before, and what encoders leave in the last bits says nothing.
-const BASE64: GeneralPurpose = GeneralPurpose::new(
-    &alphabet::STANDARD,
-    GeneralPurposeConfig::new()
-        .with_decode_padding_mode(DecodePaddingMode::RequireNone)
-        .with_decode_allow_trailing_bits(true),
-);
-
-/// Characters that are decoded at once; a multiple of four.
-const PIECE: usize = 16 * 1024;
-
-/// The longest head of a data URL.
-const MAX_HEAD: usize = 256;
 
 /// A body that was read to its end.
 #[derive(Debug)]
 pub(super) struct PictureJson {
-    /// Its members; `image_base64` has an empty string where a picture was read.
+    /// Its members; `image_base64` is an empty string where a picture was decoded.
     pub(super) object: Object,
-    /// The picture, when there is one. What is wrong with it is for the caller to report when the fields are in order.
+    /// The picture, if there is one. Its error is to be reported after those of the fields.
     pub(super) picture: Option<Result<Bytes, FieldError>>,
     /// The picture's share of the memory for uploads; to be dropped after it.
     pub(super) share: Share,
 }
 
-/// The largest body that can hold a picture: as much again as its text may be white space and escapes.
+/// The largest body that can hold a picture: white space and escapes may double its text.
 fn max_body(max_file: usize) -> u64 {
     (max_file.div_ceil(3) * 8 + MAX_OVERHEAD) as u64
 }
 
-/// Reads the body whole.
+/// Reads the whole body.
 pub(super) async fn read(body: &mut RequestBody, memory: &AccountMemory) -> Result<PictureJson, ApiError> {
     let max_body = max_body(memory.max_file());
     let too_large = || form::file_too_large(memory.max_file()).param(IMAGE_BASE64);
-    if body.announced().is_some_and(|length| length > max_body) {
+    if body.content_length().is_some_and(|length| length > max_body) {
         return Err(too_large());
     }
     let mut splitter = Splitter::new(memory.share());
@@ -62,42 +43,42 @@ pub(super) async fn read(body: &mut RequestBody, memory: &AccountMemory) -> Resu
         left = left.checked_sub(chunk.len() as u64).ok_or_else(too_large)?;
         splitter.feed(&chunk)?;
     }
-    splitter.end()
+    splitter.finish()
 }
 
 /// Separates the text of the picture from the rest of the body.
 #[derive(Debug)]
 struct Splitter {
-    place: Place,
+    position: Position,
     depth: usize,
     /// Whether a colon came since the last comma or brace.
     is_value: bool,
-    /// The last string that stood for a name, as far as it can be that of the picture.
+    /// The last member name, as far as it can be that of the picture.
     name: Vec<u8>,
     rest: Vec<u8>,
     has_picture: bool,
     picture: Decoder,
 }
 
-/// Where in the body the next byte is.
+/// Position of the next byte in the syntax.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Place {
+enum Position {
     BetweenStrings,
     InString {
         is_name: bool,
         is_escaped: bool,
     },
     InPicture,
-    /// Behind a backslash in the picture.
+    /// After a backslash in the picture.
     InEscape,
-    /// In the digits of `\uXXXX`: how many there were, and their value.
+    /// In the digits of `\uXXXX`: their count so far, and their value.
     InDigits(u8, u32),
 }
 
 impl Splitter {
     fn new(share: Share) -> Self {
         Self {
-            place: Place::BetweenStrings,
+            position: Position::BetweenStrings,
             depth: 0,
             is_value: false,
             name: Vec::new(),
@@ -110,29 +91,29 @@ impl Splitter {
     fn feed(&mut self, mut data: &[u8]) -> Result<(), ApiError> {
         while let Some((&byte, rest)) = data.split_first() {
             data = rest;
-            match self.place {
-                Place::BetweenStrings => {
+            match self.position {
+                Position::BetweenStrings => {
                     self.keep(byte)?;
-                    self.place = self.between(byte);
+                    self.position = self.after(byte);
                 }
-                Place::InString { is_name, is_escaped } => {
+                Position::InString { is_name, is_escaped } => {
                     self.keep(byte)?;
-                    self.place = match byte {
-                        b'"' if !is_escaped => Place::BetweenStrings,
+                    self.position = match byte {
+                        b'"' if !is_escaped => Position::BetweenStrings,
                         _ => {
                             if is_name && self.name.len() <= IMAGE_BASE64.len() {
                                 self.name.push(byte);
                             }
-                            Place::InString { is_name, is_escaped: byte == b'\\' && !is_escaped }
+                            Position::InString { is_name, is_escaped: byte == b'\\' && !is_escaped }
                         }
                     };
                 }
-                Place::InPicture => match byte {
+                Position::InPicture => match byte {
                     b'"' => {
                         self.keep(byte)?;
-                        self.place = Place::BetweenStrings;
+                        self.position = Position::BetweenStrings;
                     }
-                    b'\\' => self.place = Place::InEscape,
+                    b'\\' => self.position = Position::InEscape,
                     _ => {
                         let end = memchr::memchr2(b'"', b'\\', data).unwrap_or(data.len());
                         self.picture.push(byte)?;
@@ -142,8 +123,8 @@ impl Splitter {
                         data = &data[end..];
                     }
                 },
-                Place::InEscape => {
-                    self.place = if byte == b'u' { Place::InDigits(0, 0) } else { Place::InPicture };
+                Position::InEscape => {
+                    self.position = if byte == b'u' { Position::InDigits(0, 0) } else { Position::InPicture };
                     match byte {
                         b'u' => {}
                         b'/' => self.picture.push(byte)?,
@@ -151,13 +132,13 @@ impl Splitter {
                         _ => self.picture.push(u8::MAX)?,
                     }
                 }
-                Place::InDigits(count, value) => {
+                Position::InDigits(count, value) => {
                     let digit = char::from(byte).to_digit(16);
                     let value = digit.map_or(u32::MAX, |digit| value.saturating_mul(16).saturating_add(digit));
-                    self.place = Place::InDigits(count + 1, value);
+                    self.position = Position::InDigits(count + 1, value);
                     if count == 3 || digit.is_none() {
-                        self.place = Place::InPicture;
-                        // What is not ASCII is no base64, whatever it is.
+                        self.position = Position::InPicture;
+                        // A character beyond ASCII is not base64.
                         self.picture.push(u8::try_from(value).unwrap_or(u8::MAX))?;
                     }
                 }
@@ -166,8 +147,8 @@ impl Splitter {
         Ok(())
     }
 
-    /// The place behind `byte`, which stands outside of strings.
-    fn between(&mut self, byte: u8) -> Place {
+    /// The position after `byte`, which is outside of strings.
+    fn after(&mut self, byte: u8) -> Position {
         match byte {
             b'{' | b'[' => {
                 self.depth += 1;
@@ -179,20 +160,20 @@ impl Splitter {
             b'"' if self.depth == 1 && self.is_value => {
                 if !self.has_picture && self.name == IMAGE_BASE64.as_bytes() {
                     self.has_picture = true;
-                    return Place::InPicture;
+                    return Position::InPicture;
                 }
-                return Place::InString { is_name: false, is_escaped: false };
+                return Position::InString { is_name: false, is_escaped: false };
             }
             b'"' => {
                 let is_name = self.depth == 1;
                 if is_name {
                     self.name.clear();
                 }
-                return Place::InString { is_name, is_escaped: false };
+                return Position::InString { is_name, is_escaped: false };
             }
             _ => {}
         }
-        Place::BetweenStrings
+        Position::BetweenStrings
     }
 
     fn keep(&mut self, byte: u8) -> Result<(), ApiError> {
@@ -203,116 +184,11 @@ impl Splitter {
         Ok(())
     }
 
-    fn end(self) -> Result<PictureJson, ApiError> {
+    fn finish(self) -> Result<PictureJson, ApiError> {
         let object = json::parse(&self.rest)?;
-        let (picture, share) = self.picture.end()?;
+        let (picture, share) = self.picture.finish()?;
         Ok(PictureJson { object, picture, share })
     }
-}
-
-/// Turns base64 text into bytes, piece by piece.
-#[derive(Debug)]
-struct Decoder {
-    state: Reading,
-    /// Characters that are not decoded yet, all of the standard alphabet.
-    text: Vec<u8>,
-    bytes: Vec<u8>,
-    share: Share,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq)]
-enum Reading {
-    /// What may be the first word of a data URL, or else the picture.
-    Begin,
-    /// The head of a data URL.
-    Head(Vec<u8>),
-    Text,
-    /// Behind the text: so many `=`.
-    Padding(u8),
-    /// It is no base64, because of this.
-    Flawed(String),
-}
-
-impl Decoder {
-    fn new(share: Share) -> Self {
-        Self { state: Reading::Begin, text: Vec::new(), bytes: Vec::new(), share }
-    }
-
-    fn push(&mut self, byte: u8) -> Result<(), ApiError> {
-        if byte.is_ascii_whitespace() {
-            return Ok(());
-        }
-        match (&mut self.state, byte) {
-            (Reading::Flawed(_), _) => {}
-            (Reading::Begin, b':') if self.text.eq_ignore_ascii_case(b"data") => {
-                self.text.clear();
-                self.state = Reading::Head(Vec::new());
-            }
-            (Reading::Head(head), b',') => {
-                let is_base64 = head.to_ascii_lowercase().ends_with(b";base64");
-                self.state = if is_base64 { Reading::Text } else { flawed("a data URL without base64") };
-            }
-            (Reading::Head(head), _) if head.len() < MAX_HEAD => head.push(byte),
-            (Reading::Head(_), _) => self.state = flawed("a data URL with a long head"),
-            (Reading::Begin | Reading::Text, b'=') => self.state = Reading::Padding(1),
-            (Reading::Padding(1), b'=') => self.state = Reading::Padding(2),
-            (Reading::Begin | Reading::Text, b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'+' | b'/' | b'-' | b'_') => {
-                self.text.push(match byte {
-                    b'-' => b'+',
-                    b'_' => b'/',
-                    other => other,
-                });
-                if self.text.len() == PIECE {
-                    self.state = Reading::Text;
-                    self.decode()?;
-                }
-            }
-            (Reading::Begin | Reading::Text | Reading::Padding(_), other) => {
-                let shown = if other.is_ascii() { char::from(other) } else { char::REPLACEMENT_CHARACTER };
-                self.state = flawed(&shown.to_string());
-            }
-        }
-        Ok(())
-    }
-
-    fn decode(&mut self) -> Result<(), ApiError> {
-        let length = self.text.len() * 3 / 4;
-        if self.bytes.len() + length > self.share.max_file() {
-            return Err(form::file_too_large(self.share.max_file()).param(IMAGE_BASE64));
-        }
-        self.share.grow(length)?;
-        if BASE64.decode_vec(&self.text, &mut self.bytes).is_err() {
-            self.state = flawed("an incomplete group of characters");
-        }
-        self.text.clear();
-        Ok(())
-    }
-
-    fn end(mut self) -> Result<(Option<Result<Bytes, FieldError>>, Share), ApiError> {
-        if matches!(self.state, Reading::Head(_)) {
-            self.state = flawed("a data URL without a picture");
-        } else if !matches!(self.state, Reading::Flawed(_)) {
-            self.decode()?;
-        }
-        let picture = match self.state {
-            // The head was replaced above.
-            Reading::Head(_) => None,
-            Reading::Flawed(what) => {
-                self.bytes = Vec::new();
-                let expected = "a picture as base64, perhaps behind `data:image/…;base64,`";
-                Some(Err(FieldError::invalid(IMAGE_BASE64, &what, expected)))
-            }
-            Reading::Begin | Reading::Text | Reading::Padding(_) if self.bytes.is_empty() => None,
-            Reading::Begin | Reading::Text | Reading::Padding(_) => Some(Ok(Bytes::from(self.bytes))),
-        };
-        let held = picture.as_ref().map_or(0, |picture| picture.as_ref().map_or(0, Bytes::len));
-        self.share.shrink_to(held);
-        Ok((picture, self.share))
-    }
-}
-
-fn flawed(what: &str) -> Reading {
-    Reading::Flawed(what.to_owned())
 }
 
 #[cfg(test)]
@@ -320,6 +196,7 @@ mod tests {
     use super::*;
     use crate::http::error::ErrorCode;
     use crate::http::upload_memory::UploadMemory;
+    use base64::Engine as _;
     use base64::engine::general_purpose::{STANDARD, STANDARD_NO_PAD, URL_SAFE, URL_SAFE_NO_PAD};
     use proptest::prelude::*;
 
@@ -333,7 +210,7 @@ mod tests {
         let memory = UploadMemory::new(20_000_000, MAX_FILE);
         let mut splitter = Splitter::new(memory.of("a").share());
         body.chunks(step).try_for_each(|chunk| splitter.feed(chunk))?;
-        let PictureJson { object, picture, .. } = splitter.end()?;
+        let PictureJson { object, picture, .. } = splitter.finish()?;
         Ok((object.unique().expect("each once"), picture))
     }
 
@@ -351,7 +228,7 @@ mod tests {
     }
 
     #[test]
-    fn every_usual_way_to_write_base64_gives_the_same_bytes() {
+    fn all_common_spellings_of_base64_give_the_same_bytes() {
         for length in [1, 2, 3, 4, 5, 61, 62, 63, 500] {
             let bytes: Vec<u8> = (0..length).map(|at| (at * 89 + 251) as u8).collect();
             let text = STANDARD.encode(&bytes);
@@ -381,7 +258,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_base64_is_said_when_the_rest_is_read() {
+    fn invalid_base64_is_reported_after_the_rest_is_read() {
         for text in [
             "!",
             "AAAA AAA*",
@@ -406,7 +283,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_no_object_is_malformed() {
+    fn a_body_that_is_not_an_object_is_malformed() {
         for body in [
             "",
             "{",
@@ -454,7 +331,7 @@ mod tests {
         splitter
             .feed(format!(r#"{{"image_base64":"{}"}}"#, STANDARD.encode(vec![7; 9_000_000])).as_bytes())
             .expect("it fits");
-        let read = splitter.end().expect("JSON");
+        let read = splitter.finish().expect("JSON");
         let others = memory.of("b").share();
         assert!(others.grow(3_000_001).is_err(), "9 MB are taken");
         others.grow(3_000_000).expect("no more than 9 MB are taken");

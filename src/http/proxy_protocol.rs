@@ -1,24 +1,25 @@
-//! The PROXY protocol, versions 1 and 2: a load balancer that passes bytes on names their client in a header before
-//! them (haproxy.org, `proxy-protocol.txt`).
+//! Parses the PROXY protocol (versions 1 and 2): the client address that a TCP load balancer sends first.
 //!
-//! The header is read to its last byte and not further. As the specification demands it is never guessed whether there
-//! is one: it is read where the settings say so, from trusted addresses, and a connection without it is closed.
+//! The protocol is specified in `proxy-protocol.txt` (haproxy.org).
+//!
+//! The header is read to its last byte and not further. As the specification demands, its presence is never guessed: it is
+//! read where it is configured, from trusted addresses, and a connection without it is closed.
 
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use tokio::io::{AsyncRead, AsyncReadExt};
 
-/// How a header of version 2 begins.
+/// The beginning of a header of version 2.
 const SIGNATURE: [u8; 12] = *b"\r\n\r\n\0\r\nQUIT\n";
 
 /// The longest header of version 1, its line end included.
 const MAX_V1: usize = 107;
 
-/// The longest rest of a header of version 2 that is read: the addresses have 216 bytes at most, and what load
-/// balancers add (names of certificates, endpoints) some hundreds.
+/// The longest rest of a header of version 2 that is read: the addresses have at most 216 bytes, and the additions of load
+/// balancers (names of certificates, endpoints) some hundreds.
 const MAX_V2: usize = 4096;
 
-/// Reads the header; gives the client's address, or nothing where the proxy speaks for itself or does not know.
+/// Reads the header and returns the client's address; `None` for the proxy's own connections and unknown clients.
 pub(super) async fn read(stream: &mut (impl AsyncRead + Unpin)) -> io::Result<Option<IpAddr>> {
     // No header of either version is shorter.
     let mut start = [0; SIGNATURE.len()];
@@ -52,7 +53,7 @@ fn malformed() -> io::Error {
 fn version_1(line: &str) -> Option<Option<IpAddr>> {
     let mut words = line.strip_prefix("PROXY ")?.split(' ');
     let (source, _destination): (IpAddr, IpAddr) = match words.next()? {
-        // What follows is to be ignored.
+        // The rest of the line is to be ignored.
         "UNKNOWN" => return Some(None),
         "TCP4" => (IpAddr::V4(words.next()?.parse().ok()?), IpAddr::V4(words.next()?.parse().ok()?)),
         "TCP6" => (IpAddr::V6(words.next()?.parse().ok()?), IpAddr::V6(words.next()?.parse().ok()?)),
@@ -75,7 +76,7 @@ fn version_2(version_and_command: u8, family: u8, rest: &[u8]) -> Option<Option<
         // PROXY of TCP over IPv4 and IPv6: both addresses, then both ports.
         (0x21, 0x11) => Some(Some(Ipv4Addr::from(*rest.get(..12)?.first_chunk::<4>()?).into())),
         (0x21, 0x21) => Some(Some(Ipv6Addr::from(*rest.get(..36)?.first_chunk::<16>()?).to_canonical())),
-        // Of an unspecified family, and of a Unix socket.
+        // PROXY of an unspecified family, and of a Unix socket.
         (0x21, 0x00 | 0x31) => Some(None),
         _ => None,
     }
@@ -85,7 +86,7 @@ fn version_2(version_and_command: u8, family: u8, rest: &[u8]) -> Option<Option<
 mod tests {
     use super::*;
 
-    /// The client, and what is left unread.
+    /// The client, and the unread bytes.
     async fn read_all(mut bytes: &[u8]) -> io::Result<(Option<String>, &[u8])> {
         let client = read(&mut bytes).await?;
         Ok((client.map(|address| address.to_string()), bytes))
@@ -109,7 +110,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_line_of_version_1_names_the_client_and_what_follows_is_left() {
+    async fn version_1_gives_the_client_and_leaves_the_next_bytes() {
         for (line, client) in [
             ("PROXY TCP4 192.0.2.1 198.51.100.1 4711 443", Some("192.0.2.1")),
             ("PROXY TCP4 255.255.255.255 255.255.255.255 65535 65535", Some("255.255.255.255")),
@@ -125,7 +126,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_header_of_version_2_names_the_client_and_what_follows_is_left() {
+    async fn version_2_gives_the_client_and_leaves_the_next_bytes() {
         let with_more = |family| [addresses(family), vec![0x20, 0, 3, 1, 2, 3]].concat();
         for (command, family, rest, client) in [
             (0x21, 0x11, addresses(0x11), Some("192.0.2.1")),

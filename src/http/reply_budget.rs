@@ -1,12 +1,11 @@
-//! Memory of finished pictures on their way to their callers: a bounded total, and a bounded share of it per account.
+//! Bounds the memory of finished pictures that are being sent: in all, and per account.
 //!
-//! A finished picture takes as many bytes as it is long before its reply begins, and keeps them until the last piece
-//! has left the connection's buffers or the reply was dropped. It is counted as a whole until then, because its buffer
-//! is freed as a whole.
+//! A finished picture reserves its size before its reply begins, and holds it until the last piece has left the connection's
+//! buffers or the reply is dropped. It is counted as a whole until then, because its buffer is freed as a whole.
 //!
-//! At the bound a picture waits, in its slot of the engine, until the deadline of its request (503). So few pictures of
-//! one account wait at a time; further requests of that account are refused (429), so that one caller that does not
-//! read cannot fill the slots.
+//! At the bound a picture waits, holding its slot of the engine, until the deadline of its request (503). Only a few
+//! pictures of one account may wait; further requests of that account are refused (429), so that a caller that does not read
+//! cannot fill the slots.
 
 use super::error::{ApiError, ErrorCode};
 use crate::telemetry::metrics;
@@ -18,13 +17,13 @@ use std::time::{Duration, Instant};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::timeout_at;
 
-/// Finished pictures of one account that wait for room.
+/// Finished pictures of one account that may wait for memory.
 const MAX_WAITING: usize = 4;
 
-/// An account may have the total divided by this.
+/// An account may hold the total divided by this.
 const SHARES: usize = 2;
 
-/// The bytes of replies that are in memory. Clones share them.
+/// The memory of all replies. Clones share it.
 #[derive(Clone, Debug)]
 pub(super) struct ReplyBudget(Arc<Budget>);
 
@@ -33,18 +32,18 @@ struct Budget {
     total: Arc<Semaphore>,
     total_bytes: usize,
     share_bytes: usize,
-    /// The accounts that have anything in memory, or wait.
+    /// The accounts that hold memory or wait for it.
     accounts: Mutex<HashMap<String, Weak<Account>>>,
 }
 
-/// What one account has of the total.
+/// The share of one account.
 #[derive(Debug)]
 struct Account {
     share: Arc<Semaphore>,
     waiting: AtomicUsize,
 }
 
-/// What one reply has of both.
+/// The memory of one reply, in the total and in its account's share.
 #[derive(Debug)]
 struct Room {
     bytes: usize,
@@ -53,13 +52,13 @@ struct Room {
     _account: Arc<Account>,
 }
 
-/// A finished picture with its room.
+/// A finished picture with its memory.
 struct Held {
     bytes: Bytes,
     _room: Room,
 }
 
-/// One that waits is counted as long as this lives.
+/// Counts a waiting picture while it exists.
 struct Waiting<'a>(&'a Account);
 
 impl ReplyBudget {
@@ -73,17 +72,17 @@ impl ReplyBudget {
         }))
     }
 
-    /// 429 when the account has as many finished pictures waiting as it may: another one would be made for nothing.
+    /// 429 where the account has the most finished pictures waiting: another one would be processed in vain.
     pub(super) fn refuse_when_full(&self, account: &str) -> Result<(), ApiError> {
         let accounts = self.0.accounts.lock().unwrap_or_else(PoisonError::into_inner);
         let waiting = accounts.get(account).and_then(Weak::upgrade).map(|account| account.waiting());
-        if waiting.is_some_and(|waiting| waiting >= MAX_WAITING) { Err(unread()) } else { Ok(()) }
+        if waiting.is_some_and(|waiting| waiting >= MAX_WAITING) { Err(unread_replies_error()) } else { Ok(()) }
     }
 
-    /// Takes room for `bytes`, which is free again when the last clone or slice of the returned bytes is dropped.
+    /// Reserves memory for `bytes`, which is freed when the last clone or slice of the returned bytes is dropped.
     ///
-    /// More than there is takes all of it, and so goes alone. First come, first served within the account, then among
-    /// all.
+    /// A picture larger than the total reserves all of it, and so is sent alone. First come, first served within the account,
+    /// then among all.
     pub(super) async fn hold(&self, account: &str, bytes: Bytes, deadline: Instant) -> Result<Bytes, ApiError> {
         let room = self.reserve(account, bytes.len(), deadline).await?;
         Ok(Bytes::from_owner(Held { bytes, _room: room }))
@@ -101,7 +100,7 @@ impl ReplyBudget {
         }
         let waiting = account.wait()?;
         let both = async {
-            // The account's own bound first: while its replies wait for that, those of others are not behind them.
+            // The account's own bound first: replies that wait for it do not block those of other accounts.
             let share = account.share.clone().acquire_many_owned(of_share).await.expect(NEVER);
             let total = budget.total.clone().acquire_many_owned(of_total).await.expect(NEVER);
             (share, total)
@@ -119,7 +118,7 @@ fn permits(bytes: usize, all: usize) -> u32 {
     u32::try_from(bytes.min(all)).unwrap_or(u32::MAX)
 }
 
-fn unread() -> ApiError {
+fn unread_replies_error() -> ApiError {
     let error = ApiError::new(ErrorCode::RateLimitExceeded, "earlier replies to this account were not read yet");
     error.retry_after(Duration::from_secs(1))
 }
@@ -130,7 +129,7 @@ impl Budget {
         if let Some(account) = accounts.get(name).and_then(Weak::upgrade) {
             return account;
         }
-        // Bounded by what is in memory or waits.
+        // The table is bounded by the accounts that hold memory or wait.
         accounts.retain(|_, account| account.strong_count() > 0);
         let share = Arc::new(Semaphore::new(self.share_bytes));
         let account = Arc::new(Account { share, waiting: AtomicUsize::new(0) });
@@ -147,7 +146,7 @@ impl Account {
     fn wait(&self) -> Result<Waiting<'_>, ApiError> {
         let one_more = |waiting| (waiting < MAX_WAITING).then_some(waiting + 1);
         let counted = self.waiting.fetch_update(Ordering::Relaxed, Ordering::Relaxed, one_more);
-        counted.map(|_| Waiting(self)).map_err(|_| unread())
+        counted.map(|_| Waiting(self)).map_err(|_| unread_replies_error())
     }
 }
 
@@ -197,7 +196,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn room_is_free_again_with_the_last_slice() {
+    async fn memory_is_freed_with_the_last_slice() {
         let budget = ReplyBudget::new(100);
         let mut held = budget.hold("a", picture(40), soon()).await.expect("room");
         assert_eq!((held.len(), budget.0.total.available_permits()), (40, 60));
@@ -212,7 +211,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn an_account_that_does_not_read_leaves_room_for_others() {
+    async fn an_account_that_does_not_read_leaves_memory_for_others() {
         let budget = ReplyBudget::new(100);
         let _unread = budget.hold("a", picture(50), soon()).await.expect("room");
         let mut first = pin!(budget.hold("a", picture(1), soon()));
@@ -244,7 +243,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_reply_larger_than_everything_goes_alone() {
+    async fn a_reply_larger_than_the_total_is_sent_alone() {
         let budget = ReplyBudget::new(100);
         let small = budget.hold("a", picture(1), soon()).await.expect("room");
         let mut huge = pin!(budget.hold("b", picture(1000), soon()));

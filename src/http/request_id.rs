@@ -1,27 +1,27 @@
-//! The name of one request, in its reply and in the log.
+//! The id of a request in its reply and in the log: the caller's `x-request-id`, or a random one.
 
-use super::response::REQUEST_ID;
+use super::reply::REQUEST_ID;
 use hyper::header::{HeaderMap, HeaderValue};
 use rand::Rng;
 use rand::distr::Alphanumeric;
 
-/// The longest id of a caller that is kept.
+/// The longest id that is accepted from a caller.
 const MAX_LENGTH: usize = 128;
 
-/// The caller's own `x-request-id` when it is sane (1 to 128 visible ASCII characters), else a fresh one.
-pub(super) fn of(headers: &HeaderMap) -> String {
-    let sane = |value: &HeaderValue| {
+/// The caller's own `x-request-id` if it is valid (1 to 128 visible ASCII characters), else a random one.
+pub(super) fn from_headers(headers: &HeaderMap) -> String {
+    let is_valid = |value: &HeaderValue| {
         let bytes = value.as_bytes();
         (1..=MAX_LENGTH).contains(&bytes.len()) && bytes.iter().all(u8::is_ascii_graphic)
     };
-    match headers.get(REQUEST_ID).filter(|value| sane(value)).and_then(|value| value.to_str().ok()) {
+    match headers.get(REQUEST_ID).filter(|value| is_valid(value)).and_then(|value| value.to_str().ok()) {
         Some(own) => own.to_owned(),
-        None => fresh(),
+        None => random_id(),
     }
 }
 
 /// `req_` and 20 random characters (119 bits).
-fn fresh() -> String {
+fn random_id() -> String {
     let random = rand::rng().sample_iter(Alphanumeric).take(20).map(char::from);
     "req_".chars().chain(random).collect()
 }
@@ -33,11 +33,11 @@ mod tests {
     fn of_value(value: &[u8]) -> String {
         let mut headers = HeaderMap::new();
         headers.insert(REQUEST_ID, HeaderValue::from_bytes(value).expect("a header value"));
-        of(&headers)
+        from_headers(&headers)
     }
 
     #[test]
-    fn a_sane_id_is_kept() {
+    fn a_valid_id_is_kept() {
         for own in ["a", "req-42", &"x".repeat(MAX_LENGTH), "~!\"{}"] {
             assert_eq!(of_value(own.as_bytes()), own);
         }
@@ -49,6 +49,6 @@ mod tests {
         for own in [b"".as_slice(), b"a b", "é".as_bytes(), long.as_bytes()] {
             assert!(of_value(own).starts_with("req_"), "{own:?}");
         }
-        assert_ne!(of(&HeaderMap::new()), of(&HeaderMap::new()));
+        assert_ne!(from_headers(&HeaderMap::new()), from_headers(&HeaderMap::new()));
     }
 }

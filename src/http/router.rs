@@ -1,9 +1,6 @@
-//! Every path of the public listener: the endpoints of [`crate::recipe::ENDPOINTS`], jobs and their results, and fixed
-//! pages.
+//! The routes of the public listener, and the lookup of a request's route by method and path.
 
-use super::docs;
 use super::error::{ApiError, ErrorCode};
-use super::response::Reply;
 use crate::recipe::{ENDPOINTS, Endpoint, VIDEO_ABOUT, VIDEO_PATH};
 use hyper::Method;
 use hyper::header::{ALLOW, HeaderValue};
@@ -16,13 +13,13 @@ pub struct Route {
     pub method: Method,
     /// The path, exactly; `{name}` stands for any one segment.
     pub path: &'static str,
-    /// What it does, in a sentence.
+    /// What it does, in one sentence.
     pub about: &'static str,
-    /// What answers it.
+    /// The handler.
     pub target: Target,
 }
 
-/// What answers a route.
+/// The handler of a route.
 #[derive(Clone, Copy, Debug)]
 pub enum Target {
     /// Pictures in, pictures out; needs a key.
@@ -31,20 +28,20 @@ pub enum Target {
     Clip,
     /// JSON about the caller's account and jobs; needs a key.
     Service(Routine),
-    /// The result of a job, for whoever has its address.
+    /// The result of a job, by its signed URL.
     Result,
-    /// A fixed page for everybody.
+    /// A static page; needs no key.
     Page(Page),
 }
 
 /// The endpoints about an account.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Routine {
-    /// Where it stands.
+    /// Plan, quota and rate.
     Account,
-    /// What its keys used.
+    /// Usage by key and day.
     Usage,
-    /// What a call would cost.
+    /// The price of a call.
     Estimate,
     /// Its presets.
     Presets,
@@ -54,14 +51,14 @@ pub enum Routine {
     Job,
 }
 
-/// The fixed pages.
+/// The static pages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Page {
-    /// The contract.
+    /// The contract as YAML.
     OpenApi,
-    /// The same as JSON.
+    /// The contract as JSON.
     OpenApiJson,
-    /// The same, to be read by people.
+    /// The contract as HTML.
     Docs,
 }
 
@@ -104,17 +101,7 @@ pub static ROUTES: LazyLock<Vec<Route>> = LazyLock::new(|| {
     images.chain([clip]).chain(services).chain([result]).chain(pages).collect()
 });
 
-impl Page {
-    pub(super) fn reply(self) -> Reply {
-        match self {
-            Self::OpenApi => docs::openapi(),
-            Self::OpenApiJson => docs::openapi_json(),
-            Self::Docs => docs::html(),
-        }
-    }
-}
-
-/// The route of a request, and what stands for its parameter. HEAD is answered wherever GET is.
+/// The route of a request, and the value of its path parameter. HEAD is answered wherever GET is.
 pub(super) fn find<'a>(method: &Method, path: &'a str) -> Result<(&'static Route, &'a str), ApiError> {
     let wanted = if method == Method::HEAD { &Method::GET } else { method };
     let here = || ROUTES.iter().filter_map(|route| Some((route, route.parameter(path)?)));
@@ -133,8 +120,8 @@ pub(super) fn find<'a>(method: &Method, path: &'a str) -> Result<(&'static Route
 }
 
 impl Route {
-    /// What stands for the parameter in `path`, which is empty where there is none; nothing for other paths. A segment
-    /// is taken as it is: no id or name has characters that would be escaped.
+    /// The value of the path parameter, empty for a route without one; `None` for other paths. The segment is not decoded: no
+    /// id or name has characters that would be escaped.
     fn parameter<'a>(&self, path: &'a str) -> Option<&'a str> {
         let Some((before, _)) = self.path.split_once('{') else { return (self.path == path).then_some("") };
         path.strip_prefix(before).filter(|segment| !segment.is_empty() && !segment.contains('/'))

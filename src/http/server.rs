@@ -1,17 +1,17 @@
-//! Listeners: accepting, the protocol, shutting down.
+//! One listener: accepts connections, serves HTTP/1.1 and HTTP/2 on them, shuts down gracefully.
 //!
-//! One listener speaks HTTP/1.1 and HTTP/2, told apart by the first bytes: behind TLS, where ALPN has settled it, as
-//! without (h2c with prior knowledge).
+//! The protocol is detected from the first bytes, behind TLS (where ALPN has negotiated it) as without (h2c with prior
+//! knowledge).
 
-use super::client_address::{Ends, Network, is_trusted};
+use super::client_address::{ConnectionAddresses, Network, is_trusted};
 use super::config::HttpConfig;
-use super::connection::{Activity, Watched};
+use super::connection::{Activity, TimedStream};
 use super::connection_limits::{Admission, ConnectionLimits};
 use super::drain::{Drain, Phase};
-use super::exchange::{self, Service};
 use super::head_check::MAX_HEAD;
-use super::head_refusal::WithEnvelopes;
+use super::head_refusal::EnvelopeStream;
 use super::proxy_protocol;
+use super::request_context::{self, Service};
 use super::tls::{Listener, Tls};
 use super::write_progress::StreamExecutor;
 use hyper::service::service_fn;
@@ -29,98 +29,98 @@ use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tracing::{debug, info, warn};
 
-/// The head of an HTTP/2 request beyond which h2 answers by an empty 431 of its own. The one that is documented is
-/// smaller, and answered with an envelope.
+/// The head of an HTTP/2 request beyond which h2 answers an empty 431 of its own. The documented limit is smaller, and
+/// answered with an envelope.
 const MAX_HTTP2_HEAD: u32 = 2 * MAX_HEAD;
 
-/// Requests at once on one HTTP/2 connection.
+/// Concurrent requests on one HTTP/2 connection.
 const MAX_STREAMS: u32 = 64;
 
-/// What an HTTP/2 client may send before it has to wait: enough that an upload is not slowed by the round trip
-/// (a megabyte at 50 ms is 160 Mbit/s), and for the connection a bound on what is held unread.
+/// Flow-control windows of HTTP/2: large enough that an upload is not limited by the round trip (a megabyte at 50 ms is
+/// 160 Mbit/s), and for the connection a bound on unread bytes.
 const STREAM_WINDOW: u32 = 1 << 20;
 const CONNECTION_WINDOW: u32 = 4 << 20;
 
-/// What h2 takes of one reply before the socket does, whatever window the client has opened.
+/// Bytes of one reply that h2 buffers ahead of the socket, whatever window the client has opened.
 const STREAM_SEND_BUFFER: usize = 64 * 1024;
 
-/// What the system takes of a connection's replies before they are under way: enough for a fast reader, and little
-/// enough that a slow one is seen to take something (half of it within `reply_timeout`).
+/// Unsent bytes that the system buffers for a connection: enough for a fast reader, and few enough that a slow one shows
+/// progress (half of them within `reply_timeout`).
 #[cfg(target_os = "linux")]
 const UNSENT: u32 = 64 * 1024;
 
-/// How long a connection past its age still has for what its client sent before it knew.
+/// How long a connection past its age still serves what its client sent before it learned of the end.
 const AGE_GRACE: Duration = Duration::from_secs(5);
 
-/// The pause after a connection could not be accepted: it doubles with each failure in a row.
+/// The pause after a failed accept; it doubles with each failure in a row.
 const MIN_PAUSE: Duration = Duration::from_millis(10);
 const MAX_PAUSE: Duration = Duration::from_secs(1);
 
-/// Which connections a listener takes.
+/// The limits of a listener's connections.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Intake {
-    /// At once.
+pub(super) struct ListenerLimits {
+    /// Concurrent connections.
     pub(super) connections: usize,
-    /// Of one client address, where that is bounded.
+    /// Connections of one client address; `None` without a limit.
     pub(super) per_address: Option<usize>,
-    /// Whether trusted proxies begin theirs with a PROXY header.
+    /// Whether connections of trusted proxies begin with a PROXY header.
     pub(super) proxy_protocol: bool,
 }
 
-/// Serves `listener` until `stop`, then lets the requests under way end for `grace`. Where the service drains, it goes on
-/// accepting connections meanwhile, on which requests are answered 503.
+/// Serves `listener` until `stop` resolves, then lets the requests in flight complete for `grace`. Where the service drains,
+/// connections are still accepted meanwhile, and their requests are answered 503.
 pub(super) async fn run<S: Service>(
     listener: Listener,
     service: Arc<S>,
     config: Arc<HttpConfig>,
-    intake: Intake,
+    listener_limits: ListenerLimits,
     grace: Duration,
     stop: impl Future<Output = ()>,
 ) {
     let Listener { tcp: listener, tls } = listener;
-    let limits = ConnectionLimits::new(S::NAME, intake.connections, intake.per_address);
-    let (protocol, proxy_protocol, drain) = (protocol(&config), intake.proxy_protocol, Drain::new(S::DRAINS));
-    let host = Arc::new(Host { protocol, service, config, tls, proxy_protocol, drain });
+    let limits = ConnectionLimits::new(S::NAME, listener_limits.connections, listener_limits.per_address);
+    let (protocol, proxy_protocol, drain) = (protocol(&config), listener_limits.proxy_protocol, Drain::new(S::DRAINS));
+    let server = Arc::new(ConnectionServer { protocol, service, config, tls, proxy_protocol, drain });
     let mut connections = JoinSet::new();
     let deadline = {
         let mut drained = pin!(async {
             stop.await;
             let deadline = tokio::time::Instant::now() + grace;
             if S::DRAINS {
-                // What is still under way by then is cut below.
-                let _ = tokio::time::timeout_at(deadline, host.drain.drain()).await;
+                // Requests that are still in flight at the deadline are aborted below.
+                let _ = tokio::time::timeout_at(deadline, server.drain.drain()).await;
             }
             deadline
         });
-        // Kept from turn to turn: a connection that waits for its place must not be lost.
-        let mut accepting = pin!(accept(&listener, &limits, &host.config));
+        // Kept across iterations: a connection that waits for its place must not be lost.
+        let mut accepting = pin!(accept(&listener, &limits, &server.config));
         loop {
-            let Arrival { stream, ends, admission, activity } = tokio::select! {
+            let Accepted { stream, addresses, admission, activity } = tokio::select! {
                 biased;
                 deadline = &mut drained => break deadline,
                 Some(_) = connections.join_next() => continue,
-                arrival = &mut accepting => arrival,
+                accepted = &mut accepting => accepted,
             };
-            accepting.set(accept(&listener, &limits, &host.config));
-            let host = host.clone();
-            connections.spawn(async move { host.serve_connection(stream, ends, admission, activity).await });
+            accepting.set(accept(&listener, &limits, &server.config));
+            let server = server.clone();
+            connections.spawn(async move { server.serve_connection(stream, addresses, admission, activity).await });
         }
     };
-    // From here on the system refuses new connections instead of queueing them.
+    // From here on the system refuses new connections.
     drop(listener);
-    host.drain.close();
-    let under_way = connections.len();
+    server.drain.close();
+    let in_flight = connections.len();
     let ended = async { while connections.join_next().await.is_some() {} };
     if tokio::time::timeout_at(deadline, ended).await.is_err() {
-        warn!(listener = S::NAME, under_way, "connections did not end in time and were cut");
+        warn!(listener = S::NAME, in_flight, "connections did not end in time and were closed");
     } else {
         info!(listener = S::NAME, "closed");
     }
     connections.shutdown().await;
 }
 
-/// What every connection of a listener is served with.
-struct Host<S> {
+/// What all connections of a listener share.
+struct ConnectionServer<S> {
     protocol: Builder<StreamExecutor>,
     service: Arc<S>,
     config: Arc<HttpConfig>,
@@ -129,100 +129,106 @@ struct Host<S> {
     drain: Drain,
 }
 
-impl<S: Service> Host<S> {
-    /// One connection, from its first byte to its end.
+impl<S: Service> ConnectionServer<S> {
+    /// Serves one connection to its end or its timeout.
     async fn serve_connection(
         self: &Arc<Self>,
         stream: TcpStream,
-        ends: Ends,
+        addresses: ConnectionAddresses,
         mut admission: Admission,
         activity: Activity,
     ) {
         let (age, evicted) = (Instant::now() + self.config.max_connection_age, admission.evicted());
-        // One clock for the handshake and the first head, so that TLS does not double what a slow client has.
+        // One timeout for the handshake and the first head, so that TLS does not double the time of a slow client.
         tokio::select! {
-            // In this order: a request that has arrived begins before the connection could be closed as idle.
+            // In this order: a request that has arrived begins before the connection can be closed as idle.
             biased;
-            () = self.negotiate_and_serve(stream, ends, &mut admission, &activity, age) => {}
-            () = activity.over(&self.config) => debug!("connection timed out"),
+            () = self.negotiate_and_serve(stream, addresses, &mut admission, &activity, age) => {}
+            () = activity.timed_out(&self.config) => debug!("connection timed out"),
             () = evicted => {}
-            () = overdue(&activity, age) => debug!("connection past its age was cut"),
+            () = overdue(&activity, age) => debug!("connection past its age was closed"),
         }
-        // The descriptor is closed before its place is free.
+        // The socket is closed before its place is freed.
         drop(admission);
     }
 
-    /// PROXY header, TLS handshake, HTTP: as far as the listener has them.
+    /// PROXY header and TLS handshake, where the listener has them, then HTTP.
     async fn negotiate_and_serve(
         self: &Arc<Self>,
         mut stream: TcpStream,
-        ends: Ends,
+        addresses: ConnectionAddresses,
         admission: &mut Admission,
         activity: &Activity,
         age: Instant,
     ) {
         let mut phase = self.drain.phase();
-        let ends = tokio::select! {
-            ends = self.client_ends(&mut stream, ends, admission) => ends,
-            // No request has begun, so none is lost.
+        let addresses = tokio::select! {
+            addresses = self.client_addresses(&mut stream, addresses, admission) => addresses,
+            // No request has begun, so none is aborted.
             _ = phase.wait_for(|phase| *phase == Phase::Closing) => None,
         };
-        let Some(ends) = ends else { return };
-        let Some(tls) = &self.tls else { return self.speak(stream, ends, activity, age, phase).await };
+        let Some(addresses) = addresses else { return };
+        let Some(tls) = &self.tls else { return self.serve_http(stream, addresses, activity, age, phase).await };
         let secured = tokio::select! {
             secured = tls.accept(stream) => secured,
             _ = phase.wait_for(|phase| *phase == Phase::Closing) => None,
         };
         if let Some(stream) = secured {
-            self.speak(stream, ends, activity, age, phase).await;
+            self.serve_http(stream, addresses, activity, age, phase).await;
         }
     }
 
-    /// The ends of the connection, the client's behind a proxy; nothing where it is not to be served.
-    async fn client_ends(&self, stream: &mut TcpStream, ends: Ends, admission: &mut Admission) -> Option<Ends> {
-        if !self.proxy_protocol || !is_trusted(&self.config.trusted_proxies, ends.peer) {
-            return Some(ends);
+    /// The addresses of the connection, behind a proxy the client's; `None` where it is not to be served.
+    async fn client_addresses(
+        &self,
+        stream: &mut TcpStream,
+        addresses: ConnectionAddresses,
+        admission: &mut Admission,
+    ) -> Option<ConnectionAddresses> {
+        if !self.proxy_protocol || !is_trusted(&self.config.trusted_proxies, addresses.peer) {
+            return Some(addresses);
         }
         let named = proxy_protocol::read(stream).await;
-        let named = named.inspect_err(|error| debug!(proxy = %ends.peer, %error, "connection without a PROXY header"));
-        let Some(peer) = named.ok()? else { return Some(ends) };
+        let named =
+            named.inspect_err(|error| debug!(proxy = %addresses.peer, %error, "connection without a PROXY header"));
+        let Some(peer) = named.ok()? else { return Some(addresses) };
         let is_counted = !is_trusted(&self.config.trusted_proxies, peer);
-        (!is_counted || admission.belongs_to(Network::of(peer))).then_some(Ends { peer, ..ends })
+        (!is_counted || admission.recount_for(Network::of(peer))).then_some(ConnectionAddresses { peer, ..addresses })
     }
 
-    /// Answers the requests of one connection to its end: the client's, or the first chance after its age is reached or
-    /// the listener closes.
-    async fn speak<I>(
+    /// Serves the requests of one connection until the client closes it, or gracefully once its age is reached or the
+    /// listener closes.
+    async fn serve_http<I>(
         self: &Arc<Self>,
         stream: I,
-        ends: Ends,
+        addresses: ConnectionAddresses,
         activity: &Activity,
         age: Instant,
         mut phase: watch::Receiver<Phase>,
     ) where
         I: AsyncRead + AsyncWrite + Unpin + Send + 'static,
     {
-        let stream = Watched::new(stream, activity.clone());
-        let io = TokioIo::new(WithEnvelopes::new(stream, activity.clone(), S::LOGGED));
+        let stream = TimedStream::new(stream, activity.clone());
+        let io = TokioIo::new(EnvelopeStream::new(stream, activity.clone(), S::LOGGED));
         let answer = service_fn(|request| {
             let busy = activity.begin(request.version());
-            let host = self.clone();
+            let server = self.clone();
             async move {
-                let Self { service, config, drain, .. } = &*host;
-                Ok::<_, Infallible>(exchange::answer(&**service, request, ends, busy, config, drain).await)
+                let Self { service, config, drain, .. } = &*server;
+                Ok::<_, Infallible>(request_context::answer(&**service, request, addresses, busy, config, drain).await)
             }
         });
         let mut connection = pin!(self.protocol.serve_connection(io, answer).into_owned());
         let mut aged = pin!(tokio::time::sleep_until(age.into()));
         let mut is_ending = false;
-        // The listener may have begun to close before there was a connection to end.
+        // The listener may have begun to close before this connection subscribed.
         phase.mark_changed();
         let ended = loop {
             let may_age = !is_ending;
             let served = poll_fn(|context| {
                 let polled = connection.as_mut().poll(context);
-                // A connection of HTTP/1.1 ends with its next reply. One of HTTP/2 is given a GOAWAY, and not before its
-                // first request: a client would take that for a failure and connect again.
+                // While draining, an HTTP/1.1 connection ends with its next reply. An HTTP/2 connection gets a GOAWAY, but
+                // not before its first request: clients treat that as a failure and reconnect.
                 if polled.is_ready() || is_ending || !activity.is_http2() || !self.drain.is_refusing() {
                     return polled;
                 }
@@ -248,7 +254,7 @@ impl<S: Service> Host<S> {
     }
 }
 
-/// Ends when a connection that was to end at its age is of no use any more, though its client keeps it.
+/// Resolves when a connection past its age is idle, though its client keeps it open.
 async fn overdue(activity: &Activity, age: Instant) {
     tokio::time::sleep_until((age + AGE_GRACE).into()).await;
     while activity.idle_since().is_none_or(|since| since.elapsed() < AGE_GRACE) {
@@ -257,28 +263,28 @@ async fn overdue(activity: &Activity, age: Instant) {
 }
 
 /// A new connection, with its place.
-struct Arrival {
+struct Accepted {
     stream: TcpStream,
-    ends: Ends,
+    addresses: ConnectionAddresses,
     admission: Admission,
     activity: Activity,
 }
 
-/// The next connection within the limits. Beyond the one that waits for its place the system queues.
-async fn accept(listener: &TcpListener, limits: &Arc<ConnectionLimits>, config: &HttpConfig) -> Arrival {
+/// The next connection within the limits. While it waits for its place, the system queues further ones.
+async fn accept(listener: &TcpListener, limits: &Arc<ConnectionLimits>, config: &HttpConfig) -> Accepted {
     let mut pause = MIN_PAUSE;
     loop {
         let (stream, peer) = match listener.accept().await {
             Ok(accepted) => accepted,
-            Err(error) if is_of_one_connection(&error) => {
-                debug!(%error, "a connection ended before it was accepted");
+            Err(error) if is_connection_error(&error) => {
+                debug!(%error, "a connection was closed before it was accepted");
                 continue;
             }
             Err(error) => {
                 if pause == MIN_PAUSE {
                     warn!(%error, "could not accept a connection");
                 }
-                // Out of file descriptors, mostly. Without a pause this would spin until one is free.
+                // Mostly out of file descriptors. Without a pause this would spin until one is free.
                 limits.evict_one();
                 tokio::time::sleep(pause).await;
                 pause = (pause * 2).min(MAX_PAUSE);
@@ -286,7 +292,7 @@ async fn accept(listener: &TcpListener, limits: &Arc<ConnectionLimits>, config: 
             }
         };
         pause = MIN_PAUSE;
-        // Replies are written whole; waiting to fill a segment only delays their end.
+        // Replies are written whole, so Nagle's algorithm would only delay their end.
         if let Err(error) = stream.set_nodelay(true) {
             debug!(%error, "no TCP_NODELAY");
         }
@@ -295,18 +301,18 @@ async fn accept(listener: &TcpListener, limits: &Arc<ConnectionLimits>, config: 
             debug!(%error, "no TCP_NOTSENT_LOWAT");
         }
         let Ok(local) = stream.local_addr() else { continue };
-        let ends = Ends { peer: peer.ip().to_canonical(), local: local.ip().to_canonical() };
-        // Behind a trusted proxy the clients are counted, where it names them.
-        let is_counted = !is_trusted(&config.trusted_proxies, ends.peer);
-        if let Some(counted) = limits.count(is_counted.then(|| Network::of(ends.peer))) {
+        let addresses = ConnectionAddresses { peer: peer.ip().to_canonical(), local: local.ip().to_canonical() };
+        // Connections of trusted proxies are counted by client, from their PROXY header.
+        let is_counted = !is_trusted(&config.trusted_proxies, addresses.peer);
+        if let Some(counted) = limits.count(is_counted.then(|| Network::of(addresses.peer))) {
             let (admission, activity) = counted.admit().await;
-            return Arrival { stream, ends, admission, activity };
+            return Accepted { stream, addresses, admission, activity };
         }
     }
 }
 
-/// Whether it concerns a connection that its client has given up, and not this listener.
-fn is_of_one_connection(error: &io::Error) -> bool {
+/// Whether the error concerns one connection and not the listener.
+fn is_connection_error(error: &io::Error) -> bool {
     use io::ErrorKind::{ConnectionAborted, ConnectionRefused, ConnectionReset, Interrupted};
     matches!(error.kind(), ConnectionAborted | ConnectionRefused | ConnectionReset | Interrupted)
 }
@@ -316,9 +322,9 @@ fn protocol(config: &HttpConfig) -> Builder<StreamExecutor> {
     builder
         .http1()
         .timer(TokioTimer::new())
-        // `connection.rs` keeps this clock.
+        // `connection.rs` implements this timeout.
         .header_read_timeout(None)
-        // Which also takes the body piece by piece.
+        // The buffer also bounds the pieces of the body.
         .max_buf_size(MAX_HEAD as usize);
     builder
         .http2()

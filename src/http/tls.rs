@@ -1,7 +1,7 @@
-//! TLS of the public listener: one certificate and its key, which can be exchanged while connections go on.
+//! TLS of the public listener: certificate and key, reloaded without closing connections.
 //!
-//! The pair is read when the daemon starts and again at each [`Tls::reload`]; a connection keeps the pair that it began
-//! with. HTTP/2 and HTTP/1.1 are offered by ALPN. Who speaks plain HTTP here is told so in plain HTTP.
+//! The pair is read when the daemon starts and again at each [`Tls::reload`]; a connection keeps the pair with which it began.
+//! HTTP/2 and HTTP/1.1 are offered by ALPN. A client that sends plain HTTP gets an error in plain HTTP.
 
 use super::error::{ApiError, ErrorCode};
 use super::head_refusal;
@@ -26,7 +26,7 @@ use tracing::{debug, warn};
 /// The first byte of every TLS connection: a record of the type "handshake" (RFC 8446, section 5.1).
 const HANDSHAKE: u8 = 22;
 
-/// Why a pair cannot be used.
+/// Why a certificate and key cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum TlsError {
     /// The file cannot be read.
@@ -41,7 +41,7 @@ pub enum TlsError {
     /// No key in the file that can be used without a password.
     #[error("{} holds no private key that is not encrypted", .0.display())]
     NoKey(PathBuf),
-    /// Each may be good, but for another.
+    /// The key does not belong to the certificate.
     #[error("the key in {} does not belong to the first certificate in {}", .key.display(), .certificate.display())]
     Mismatch {
         /// The file of the certificates.
@@ -49,7 +49,7 @@ pub enum TlsError {
         /// The file of the key.
         key: PathBuf,
     },
-    /// Every client would refuse it.
+    /// The certificate has expired or is not valid yet.
     #[error("the certificate in {} is not valid now", .0.display())]
     NotNow(PathBuf, #[source] rustls::Error),
     /// rustls cannot use them.
@@ -59,13 +59,13 @@ pub enum TlsError {
         certificate: PathBuf,
         /// The file of the key.
         key: PathBuf,
-        /// What rustls says.
+        /// The error of rustls.
         #[source]
         error: rustls::Error,
     },
 }
 
-/// The certificate in force. Clones share it.
+/// The current certificate and key. Clones share them.
 #[derive(Clone, Debug)]
 pub struct Tls(Arc<Shared>);
 
@@ -79,8 +79,8 @@ struct Shared {
 impl Tls {
     /// Reads both PEM files: the certificate with those between it and its authority, and its key.
     ///
-    /// A certificate whose time is over, or has not come, is used with a warning: clocks are wrong at times, and some
-    /// clients do not care.
+    /// An expired certificate, or one that is not valid yet, is used with a warning: clocks can be wrong, and some clients
+    /// ignore validity.
     ///
     /// # Errors
     /// [`TlsError`] when a file cannot be read or the two do not belong together.
@@ -93,10 +93,10 @@ impl Tls {
         Ok(Self(Arc::new(Shared { certificate: certificate.to_owned(), key: key.to_owned(), current })))
     }
 
-    /// Reads both files again, for the connections from now on.
+    /// Reads both files again, for new connections.
     ///
     /// # Errors
-    /// [`TlsError`] when they cannot be used, a certificate that is not valid now among that; the old ones stay.
+    /// [`TlsError`] when they cannot be used, also when the certificate is not valid now; the old ones stay in use.
     pub fn reload(&self) -> Result<(), TlsError> {
         let Shared { certificate, key, current } = &*self.0;
         let pair = Pair::read(certificate, key)?;
@@ -105,18 +105,18 @@ impl Tls {
         Ok(())
     }
 
-    /// The handshake, or nothing with a client that does not speak TLS. Its time is the caller's to limit.
+    /// The handshake; `None` where it fails or the client does not use TLS. The caller limits its time.
     pub(super) async fn accept(&self, stream: TcpStream) -> Option<TlsStream<TcpStream>> {
         let mut first = [0];
         if stream.peek(&mut first).await.ok()? == 0 {
             return None;
         }
         if first[0] != HANDSHAKE {
-            // Every method begins with a letter.
+            // HTTP methods begin with a letter.
             if first[0].is_ascii_alphabetic()
-                && let Err(error) = tell(stream).await
+                && let Err(error) = answer_plain_http(stream).await
             {
-                debug!(%error, "could not tell that this is HTTPS");
+                debug!(%error, "could not answer a plain HTTP request on the HTTPS port");
             }
             return None;
         }
@@ -126,19 +126,19 @@ impl Tls {
     }
 }
 
-/// Tells a client in plain HTTP/1.1 that it has to use TLS.
-async fn tell(mut stream: TcpStream) -> io::Result<()> {
-    let id = request_id::of(&HeaderMap::new());
+/// Answers a client in plain HTTP/1.1 that it has to use TLS.
+async fn answer_plain_http(mut stream: TcpStream) -> io::Result<()> {
+    let id = request_id::from_headers(&HeaderMap::new());
     let error = ApiError::new(ErrorCode::InvalidParameter, "this port speaks HTTPS only; use https://");
     stream.write_all(&head_refusal::http1(error, &id)).await?;
     stream.shutdown().await?;
-    // Closed with bytes unread, the connection would be reset, and the reply with it.
+    // Closing a socket with bytes unread resets the connection, and the reply with it.
     let mut unread = [0; 4096];
     while stream.read(&mut unread).await? > 0 {}
     Ok(())
 }
 
-/// What the two files hold.
+/// The content of the two files.
 struct Pair {
     leaf: CertificateDer<'static>,
     provider: Arc<CryptoProvider>,
@@ -157,7 +157,7 @@ impl Pair {
             .next()
             .ok_or_else(|| TlsError::NoKey(key.to_owned()))?
             .map_err(|error| TlsError::NotPem(key.to_owned(), error))?;
-        // The provider is named: what other crates install as the process's default is their affair.
+        // The provider is explicit, independent of the process default that other crates may install.
         let provider = Arc::new(rustls::crypto::ring::default_provider());
         let config = ServerConfig::builder_with_provider(provider.clone())
             .with_safe_default_protocol_versions()
@@ -174,10 +174,10 @@ impl Pair {
         Ok(Self { leaf, provider, config: Arc::new(config) })
     }
 
-    /// Whether the certificate's time has come and is not over.
+    /// Whether the certificate is within its validity period.
     fn is_valid_now(&self) -> Result<(), rustls::Error> {
-        // The check of its time is the first of a client's checks. Who signed it is not ours to judge, so no authority
-        // is named, and that it then finds none is as it should be.
+        // Validity is the first of a client's checks. The issuer is not checked here: without any authority, the verification
+        // is expected to fail with an unknown issuer.
         let verified = verify_server_cert_signed_by_trust_anchor(
             &ParsedCertificate::try_from(&self.leaf)?,
             &RootCertStore::empty(),
@@ -207,7 +207,7 @@ pub struct Listener {
 }
 
 impl Listener {
-    /// What `tcp` accepts has to speak TLS, if there is `tls`.
+    /// With `tls`, connections have to use TLS.
     #[must_use]
     pub fn new(tcp: TcpListener, tls: Option<Tls>) -> Self {
         Self { tcp, tls }
@@ -242,23 +242,23 @@ mod tests {
     }
 
     #[test]
-    fn a_pair_that_cannot_be_used_is_told_by_its_reason() {
+    fn an_unusable_pair_is_refused_with_its_reason() {
         let (one, other) = (folder(), folder());
         let (certificate, key) = write(&one, (2000, 4000));
         let (_, foreign) = write(&other, (2000, 4000));
-        let told = |certificate: &Path, key: &Path| Tls::load(certificate, key).expect_err("refused").to_string();
-        assert!(told(&certificate, &foreign).contains("does not belong to the first certificate"));
-        assert!(told(&key, &key).contains("holds no certificate"));
-        assert!(told(&certificate, &certificate).contains("holds no private key"));
-        assert!(told(Path::new("nowhere.pem"), &key).contains("nowhere.pem cannot be read"));
+        let refusal = |certificate: &Path, key: &Path| Tls::load(certificate, key).expect_err("refused").to_string();
+        assert!(refusal(&certificate, &foreign).contains("does not belong to the first certificate"));
+        assert!(refusal(&key, &key).contains("holds no certificate"));
+        assert!(refusal(&certificate, &certificate).contains("holds no private key"));
+        assert!(refusal(Path::new("nowhere.pem"), &key).contains("nowhere.pem cannot be read"));
         fs::write(&key, "-----BEGIN PRIVATE KEY-----\n!\n-----END PRIVATE KEY-----\n").expect("a writable folder");
-        assert!(told(&certificate, &key).contains("is not a PEM file"));
+        assert!(refusal(&certificate, &key).contains("is not a PEM file"));
         fs::write(&key, "-----BEGIN PRIVATE KEY-----\nAAAA\n-----END PRIVATE KEY-----\n").expect("a writable folder");
-        assert!(told(&certificate, &key).contains("cannot be used"));
+        assert!(refusal(&certificate, &key).contains("cannot be used"));
     }
 
     #[test]
-    fn a_bad_pair_leaves_the_old_one_in_force_and_a_good_one_takes_its_place() {
+    fn reload_keeps_the_old_pair_until_the_new_one_is_valid() {
         let folder = folder();
         let (certificate, _) = write(&folder, (2000, 4000));
         let tls = Tls::load(&certificate, &folder.path().join("key.pem")).expect("a pair");
@@ -277,9 +277,9 @@ mod tests {
     }
 
     #[test]
-    fn a_start_is_not_refused_for_a_certificate_that_is_too_old() {
+    fn an_expired_certificate_is_accepted_at_start() {
         let folder = folder();
         let (certificate, key) = write(&folder, (2000, 2001));
-        Tls::load(&certificate, &key).expect("clients judge its time");
+        Tls::load(&certificate, &key).expect("clients check its validity");
     }
 }

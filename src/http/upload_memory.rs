@@ -1,10 +1,10 @@
-//! The memory that uploads and fetched files share, and how much of it one account may hold.
+//! Bounds the memory of uploads and fetched files: in all, and per account by dynamic thresholds.
 //!
-//! Memory is taken as bytes arrive and not as they are announced, so that a slow caller or a slow origin holds no more
-//! than it has sent. An account may hold at most twice what is free after it: alone it gets two thirds of the memory,
-//! one of two accounts two fifths, and there is always some left for another one. These are the dynamic thresholds of
+//! Memory is taken as bytes arrive and not as they are announced, so that a slow client or origin holds no more than it has
+//! sent. An account may hold at most twice what remains free: alone it gets two thirds of the memory, one of two accounts
+//! two fifths, and some is always left for another one. These are the dynamic thresholds of
 //! Choudhury and Hahne, "Dynamic Queue Length Thresholds for Shared-Memory Packet Switches", IEEE/ACM Transactions on
-//! Networking 6(2), 1998, with α = 2. What an account holds is never below one file because of the threshold alone.
+//! Networking 6(2), 1998, with α = 2. The threshold is never below one file.
 
 use super::error::{ApiError, ErrorCode};
 use crate::source::{MemoryBudget, OutOfMemory};
@@ -17,11 +17,11 @@ use std::time::Duration;
 use tokio::sync::Notify;
 use tokio::time::timeout;
 
-/// An account may hold so many times what is free: the α of the thresholds.
+/// An account may hold this multiple of the free memory: the α of the thresholds.
 const TIMES_FREE: usize = 2;
 
 /// How long a fetch waits for memory.
-const FETCH_PATIENCE: Duration = Duration::from_secs(5);
+const FETCH_WAIT: Duration = Duration::from_secs(5);
 
 /// The memory of all accounts. Clones share it.
 #[derive(Clone, Debug)]
@@ -32,25 +32,25 @@ struct Shared {
     usage: Mutex<Usage>,
     /// Bytes of the largest file.
     max_file: usize,
-    /// Notified when something was given back.
+    /// Notified when memory is returned.
     freed: Notify,
 }
 
 #[derive(Debug)]
 struct Usage {
     free: usize,
-    /// Bytes by account; none at 0.
+    /// Bytes by account; accounts that hold none are removed.
     held: HashMap<Arc<str>, usize>,
 }
 
-/// The memory, as one account may use it. Clones share it.
+/// The memory, accounted to one account. Clones share it.
 #[derive(Clone, Debug)]
 pub(super) struct AccountMemory {
     shared: Arc<Shared>,
     account: Arc<str>,
 }
 
-/// What one upload or one fetch holds; given back when it is dropped.
+/// The memory of one upload or one fetch; returned on drop.
 #[derive(Debug)]
 pub(super) struct Share {
     memory: AccountMemory,
@@ -58,7 +58,7 @@ pub(super) struct Share {
 }
 
 impl UploadMemory {
-    /// So many bytes for files of up to `max_file`.
+    /// `bytes` in all, for files of up to `max_file`.
     pub(super) fn new(bytes: usize, max_file: usize) -> Self {
         let usage = Mutex::new(Usage { free: bytes, held: HashMap::new() });
         Self(Arc::new(Shared { usage, max_file, freed: Notify::new() }))
@@ -70,7 +70,7 @@ impl UploadMemory {
 }
 
 impl AccountMemory {
-    /// Nothing yet.
+    /// An empty share.
     pub(super) fn share(&self) -> Share {
         Share { memory: self.clone(), bytes: AtomicUsize::new(0) }
     }
@@ -80,7 +80,7 @@ impl AccountMemory {
         self.shared.max_file
     }
 
-    /// Held for a sum, never across an await.
+    /// Locked for a computation, never across an await.
     fn usage(&self) -> MutexGuard<'_, Usage> {
         self.shared.usage.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -116,17 +116,17 @@ impl Share {
         self.memory.max_file()
     }
 
-    /// Takes `bytes` more; at the bound the upload is refused, because waiting would hold what it has already.
+    /// Takes `bytes` more; at the bound the upload is refused (429), because waiting would keep what it holds.
     pub(super) fn grow(&self, bytes: usize) -> Result<(), ApiError> {
-        if self.try_grow(bytes) { Ok(()) } else { Err(no_room()) }
+        if self.try_grow(bytes) { Ok(()) } else { Err(uploads_full_error()) }
     }
 
-    /// Takes `bytes` more, and waits for them, though not for long: requests that wait may hold what others wait for.
+    /// Takes `bytes` more, waiting for them for [`FETCH_WAIT`]: waiting requests may hold what others wait for.
     pub(super) async fn wait_for(&self, bytes: usize) -> Result<(), ApiError> {
         let grown = async {
             loop {
                 let mut freed = pin!(self.memory.shared.freed.notified());
-                // Before the attempt, so that what is given back after it is not missed.
+                // Before the attempt, so that memory returned after it is not missed.
                 freed.as_mut().enable();
                 if self.try_grow(bytes) {
                     return;
@@ -134,7 +134,7 @@ impl Share {
                 freed.await;
             }
         };
-        timeout(FETCH_PATIENCE, grown).await.map_err(|_| no_room())
+        timeout(FETCH_WAIT, grown).await.map_err(|_| uploads_full_error())
     }
 
     fn try_grow(&self, bytes: usize) -> bool {
@@ -145,7 +145,7 @@ impl Share {
         taken
     }
 
-    /// Gives back all but `bytes`.
+    /// Returns all but `bytes`.
     pub(super) fn shrink_to(&mut self, bytes: usize) {
         let held = self.bytes.get_mut();
         let freed = held.saturating_sub(bytes);
@@ -169,8 +169,8 @@ impl Drop for Share {
     }
 }
 
-/// The answer where there is no room.
-pub(super) fn no_room() -> ApiError {
+/// 429 where the memory is used up.
+pub(super) fn uploads_full_error() -> ApiError {
     let error = ApiError::new(ErrorCode::RateLimitExceeded, "too many uploads are under way");
     error.retry_after(Duration::from_secs(1))
 }
@@ -186,7 +186,7 @@ mod tests {
         UploadMemory::new(bytes, 10 << 20)
     }
 
-    /// So many megabytes as `account` gets, one after the other.
+    /// The megabytes that `account` gets, one by one.
     fn fill(memory: &UploadMemory, account: &str) -> (usize, Share) {
         let share = memory.of(account).share();
         let got = (0..1000).take_while(|_| share.grow(MEGABYTE).is_ok()).count();
@@ -194,7 +194,7 @@ mod tests {
     }
 
     #[test]
-    fn an_account_leaves_room_for_others_and_gets_most_when_it_is_alone() {
+    fn an_account_leaves_memory_for_others_and_gets_most_alone() {
         let memory = memory_of(240 * MEGABYTE);
         let (first, held) = fill(&memory, "a");
         assert_eq!(first, 160, "two thirds");
@@ -207,7 +207,7 @@ mod tests {
     }
 
     #[test]
-    fn one_file_is_taken_as_long_as_there_is_room() {
+    fn one_file_is_taken_while_there_is_memory() {
         let memory = memory_of(20 * MEGABYTE);
         let (first, _first) = fill(&memory, "a");
         assert_eq!(first, 13);
@@ -217,7 +217,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_dropped_is_free_again_and_no_account_is_remembered() {
+    fn dropped_shares_are_returned_and_their_accounts_removed() {
         let memory = memory_of(30 * MEGABYTE);
         let mut share = memory.of("a").share();
         share.grow(10 * MEGABYTE).expect("it is free");
@@ -232,7 +232,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn what_waits_goes_on_when_there_is_room() {
+    async fn a_waiting_fetch_resumes_when_memory_is_returned() {
         let memory = memory_of(10 * MEGABYTE);
         let (_, held) = fill(&memory, "a");
         let share = memory.of("b").share();

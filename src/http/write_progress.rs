@@ -1,12 +1,12 @@
-//! Write progress of a reply, and the reset of HTTP/2 streams whose replies are not taken.
+//! Measures the write progress of replies, and resets HTTP/2 streams whose replies are not read.
 //!
 //! A client that never opens its flow-control window stops one stream without stopping its connection. hyper does not
 //! poll a body meanwhile, so the body itself cannot end it: the task of the stream is dropped instead, and h2 discards
-//! what it has buffered for the stream and sends `RST_STREAM` (`CANCEL`). `connection.rs` closes connections whose socket
-//! takes nothing.
+//! its buffers for the stream and sends `RST_STREAM` (`CANCEL`). `connection.rs` closes connections whose socket accepts no
+//! bytes.
 //!
-//! Slow readers are served: a reply is stalled only when fewer than [`LEAST`] of its bytes, and not the rest of what was
-//! handed over, left for the socket within the timeout (Kestrel's `MinResponseDataRate` has the same purpose).
+//! Slow readers are served: a reply is stalled only when fewer than [`LEAST`] of its bytes, and fewer than were pending, were
+//! written to the socket within the timeout (Kestrel's `MinResponseDataRate` has the same purpose).
 
 use bytes::{Buf, Bytes};
 use hyper::rt::Executor;
@@ -23,14 +23,14 @@ tokio::task_local! {
     static OF_STREAM: Arc<Progress>;
 }
 
-/// Bytes of one reply that the connection was given and has not written yet.
+/// The bytes of one reply that are handed to the connection and not written yet.
 #[derive(Debug)]
-pub(super) struct Progress(Mutex<Marks>);
+pub(super) struct Progress(Mutex<ProgressState>);
 
 #[derive(Debug)]
-struct Marks {
+struct ProgressState {
     pending: usize,
-    /// Of them, written since the last mark.
+    /// Bytes written since `last_progress`.
     written: usize,
     last_progress: Instant,
     waker: Option<Waker>,
@@ -39,43 +39,43 @@ struct Marks {
 impl Progress {
     fn new() -> Arc<Self> {
         let last_progress = Instant::now();
-        Arc::new(Self(Mutex::new(Marks { pending: 0, written: 0, last_progress, waker: None })))
+        Arc::new(Self(Mutex::new(ProgressState { pending: 0, written: 0, last_progress, waker: None })))
     }
 
-    /// Of the HTTP/2 stream whose task this is; on HTTP/1.1, where the connection is watched, one of its own.
+    /// That of the current task's HTTP/2 stream; on HTTP/1.1, where the connection has the timeout, a separate one.
     pub(super) fn of_stream() -> Arc<Self> {
         OF_STREAM.try_with(Arc::clone).unwrap_or_else(|_| Self::new())
     }
 
-    fn marks(&self) -> MutexGuard<'_, Marks> {
+    fn lock(&self) -> MutexGuard<'_, ProgressState> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// `bytes` as the connection is given them, which are counted until they are written or dropped.
-    pub(super) fn piece(self: &Arc<Self>, bytes: Bytes) -> Piece {
+    /// `bytes` as a piece that is counted until it is written or dropped.
+    pub(super) fn piece(self: &Arc<Self>, bytes: Bytes) -> TrackedChunk {
         self.given(bytes.len(), Instant::now());
-        Piece { bytes, progress: Arc::clone(self) }
+        TrackedChunk { bytes, progress: Arc::clone(self) }
     }
 
     fn given(&self, bytes: usize, now: Instant) {
-        let mut marks = self.marks();
-        if marks.pending == 0 {
-            marks.written = 0;
-            marks.last_progress = now;
+        let mut state = self.lock();
+        if state.pending == 0 {
+            state.written = 0;
+            state.last_progress = now;
         }
-        marks.pending += bytes;
+        state.pending += bytes;
     }
 
     fn written(&self, bytes: usize, now: Instant) {
-        let mut marks = self.marks();
-        marks.pending -= bytes;
-        marks.written += bytes;
-        if marks.written >= LEAST {
-            marks.written = 0;
-            marks.last_progress = now;
+        let mut state = self.lock();
+        state.pending -= bytes;
+        state.written += bytes;
+        if state.written >= LEAST {
+            state.written = 0;
+            state.last_progress = now;
         }
-        let waker = if marks.pending == 0 { marks.waker.take() } else { None };
-        drop(marks);
+        let waker = if state.pending == 0 { state.waker.take() } else { None };
+        drop(state);
         if let Some(waker) = waker {
             waker.wake();
         }
@@ -83,32 +83,32 @@ impl Progress {
 
     /// Whether nothing is pending.
     pub(super) fn is_written(&self) -> bool {
-        self.marks().pending == 0
+        self.lock().pending == 0
     }
 
     /// Ready when nothing is pending.
     pub(super) fn poll_written(&self, cx: &Context<'_>) -> Poll<()> {
-        let mut marks = self.marks();
-        if marks.pending == 0 {
+        let mut state = self.lock();
+        if state.pending == 0 {
             return Poll::Ready(());
         }
-        marks.waker = Some(cx.waker().clone());
+        state.waker = Some(cx.waker().clone());
         Poll::Pending
     }
 
-    /// When it is stalled, unless bytes are written until then.
+    /// When the reply counts as stalled, unless bytes are written before.
     fn stalled_at(&self, timeout: Duration) -> Option<Instant> {
-        let marks = self.marks();
-        (marks.pending > 0).then(|| marks.last_progress + timeout)
+        let state = self.lock();
+        (state.pending > 0).then(|| state.last_progress + timeout)
     }
 
-    /// Ends when it is stalled.
+    /// Resolves when the reply is stalled.
     async fn stalled(&self, timeout: Duration) {
         loop {
             match self.stalled_at(timeout) {
                 Some(at) if at <= Instant::now() => return,
                 Some(at) => sleep_until(at).await,
-                // What is given from now on is stalled no sooner than that.
+                // Bytes handed over from now on are stalled no sooner than that.
                 None => sleep(timeout).await,
             }
         }
@@ -117,12 +117,12 @@ impl Progress {
 
 /// A piece of a reply in the connection's buffers.
 #[derive(Debug)]
-pub(super) struct Piece {
+pub(super) struct TrackedChunk {
     bytes: Bytes,
     progress: Arc<Progress>,
 }
 
-impl Buf for Piece {
+impl Buf for TrackedChunk {
     fn remaining(&self) -> usize {
         self.bytes.len()
     }
@@ -137,7 +137,7 @@ impl Buf for Piece {
     }
 }
 
-impl Drop for Piece {
+impl Drop for TrackedChunk {
     fn drop(&mut self) {
         if !self.bytes.is_empty() {
             self.progress.written(self.bytes.len(), Instant::now());
@@ -161,7 +161,7 @@ where
         tokio::spawn(async move {
             tokio::select! {
                 () = stream => {}
-                () = progress.stalled(timeout) => tracing::debug!("a reply was not taken; its stream is reset"),
+                () = progress.stalled(timeout) => tracing::debug!("a reply was not read; its stream is reset"),
             }
         });
     }
@@ -177,15 +177,15 @@ mod tests {
     fn a_reply_is_stalled_when_too_little_of_it_was_written_in_time() {
         let (progress, start) = (Progress::new(), Instant::now());
         let after = |seconds| start + Duration::from_secs(seconds);
-        assert_eq!(progress.stalled_at(TIMEOUT), None, "nothing was given yet");
+        assert_eq!(progress.stalled_at(TIMEOUT), None, "nothing was handed over yet");
         progress.given(10_000, after(5));
         assert_eq!(progress.stalled_at(TIMEOUT), Some(after(35)));
         progress.written(LEAST - 1, after(20));
-        assert_eq!(progress.stalled_at(TIMEOUT), Some(after(35)), "a few bytes do not prolong it");
+        assert_eq!(progress.stalled_at(TIMEOUT), Some(after(35)), "a few bytes do not extend it");
         progress.written(1, after(30));
         assert_eq!(progress.stalled_at(TIMEOUT), Some(after(60)));
         progress.written(10_000 - LEAST, after(40));
-        assert_eq!(progress.stalled_at(TIMEOUT), None, "all was written");
+        assert_eq!(progress.stalled_at(TIMEOUT), None, "all bytes are written");
         progress.given(1, after(500));
         assert_eq!(progress.stalled_at(TIMEOUT), Some(after(530)), "the wait for more bytes does not count");
     }
@@ -193,7 +193,7 @@ mod tests {
     #[test]
     fn a_piece_counts_until_it_is_written_or_dropped() {
         let progress = Progress::new();
-        let pending = || progress.marks().pending;
+        let pending = || progress.lock().pending;
         let mut first = progress.piece(Bytes::from_static(b"123456"));
         let second = progress.piece(Bytes::from_static(b"1234"));
         first.advance(4);

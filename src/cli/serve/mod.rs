@@ -109,16 +109,16 @@ async fn serve(config: Config) -> Result<(), Failure> {
     };
     let jobs = start_jobs(deps, &config).await?;
     let app = App {
-        remover: Arc::new(engine.clone()),
+        processor: Arc::new(engine.clone()),
         compat: config.compat.clone(),
         model: config.engine.model,
         keys: Arc::new(keys),
         fetcher: Arc::new(fetcher),
         store: services.store.clone(),
-        ledger: services.billing.clone(),
-        requests: services.idempotency.clone(),
+        billing: services.billing.clone(),
+        idempotency: services.idempotency.clone(),
         presets: services.presets.clone(),
-        daily: services.backdrop_quota.clone(),
+        backdrop_quota: services.backdrop_quota.clone(),
         studio,
         jobs: jobs.clone(),
         results,

@@ -1,31 +1,31 @@
 //! `GET /v1.0/account` and `/v1/account`: the quota of a key's account, as credits.
 
-use super::Wire;
-use crate::http::Caller;
-use crate::http::facade::Facade;
-use crate::http::response::{self, Reply};
+use super::route::WireFormat;
+use crate::http::caller::Caller;
+use crate::http::reply::{self, Reply};
+use crate::http::state::ApiState;
 use crate::store::UnixSeconds;
 use hyper::StatusCode;
 use serde_json::json;
 
-/// Credits of an account without a quota: clients compare numbers.
-const PLENTY: u64 = 1_000_000;
+/// Credits of an account without a quota: clients expect a number.
+const UNLIMITED: u64 = 1_000_000;
 
-pub(super) fn answer(facade: &Facade, wire: Wire, caller: &Caller) -> Reply {
-    let standing = facade.app.ledger.usage(&caller.account, caller.plan, UnixSeconds::now());
+pub(super) fn answer(state: &ApiState, format: WireFormat, caller: &Caller) -> Reply {
+    let standing = state.app.billing.usage(&caller.account, caller.plan, UnixSeconds::now());
     let left = standing.quota.map(|quota| quota.saturating_sub(standing.used));
-    let body = match wire {
-        Wire::Photoroom => json!({
-            "credits": { "available": left.unwrap_or(PLENTY), "subscription": standing.quota.unwrap_or(PLENTY) }
+    let body = match format {
+        WireFormat::Photoroom => json!({
+            "credits": { "available": left.unwrap_or(UNLIMITED), "subscription": standing.quota.unwrap_or(UNLIMITED) }
         }),
-        Wire::RemoveBg | Wire::Rembg => {
-            let credits = if left.is_none() { PLENTY } else { 0 };
-            // Ruby's client takes the members as keyword arguments: there must be no others.
+        WireFormat::RemoveBg | WireFormat::Rembg => {
+            let credits = if left.is_none() { UNLIMITED } else { 0 };
+            // Ruby's client takes the members as keyword arguments, so there must be no others.
             json!({ "data": { "attributes": {
                 "credits": { "subscription": credits, "payg": 0, "enterprise": 0, "total": credits },
                 "api": { "free_calls": left.unwrap_or(0), "sizes": "all" },
             } } })
         }
     };
-    response::json(StatusCode::OK, &body)
+    reply::json(StatusCode::OK, &body)
 }

@@ -1,7 +1,7 @@
 //! A cutout as remove.bg's ZIP archive: `color.jpg`, the colours without alpha, and `alpha.png`, the matte.
 //!
-//! Both come from the finished PNG. Where nothing shows, a colour has to be invented for the JPEG: the nearest one in the row,
-//! so that the blocks of the JPEG along the edge hold no other light than the subject's.
+//! Both are derived from the finished PNG. Transparent pixels of the JPEG get the nearest colour of their row, so that its
+//! blocks along the edge hold only the subject's colours.
 
 use crate::codec::{self, Channels, EncodeOptions, Limits, PngEffort};
 use crate::http::error::ApiError;
@@ -12,21 +12,21 @@ use tokio::sync::Semaphore;
 use tokio::task::spawn_blocking;
 use zip::write::SimpleFileOptions;
 
-/// Archives that are made at once, each of them a picture or two in memory beside its files; further ones wait.
+/// Archives that are made at once, each with one or two decoded pictures in memory; further ones wait.
 static PLACES: Semaphore = Semaphore::const_new(2);
 
 /// The archive of a finished PNG.
-pub(super) async fn of(png: Bytes) -> Result<Vec<u8>, ApiError> {
+pub(super) async fn color_and_alpha(png: Bytes) -> Result<Vec<u8>, ApiError> {
     let place = PLACES.acquire().await.map_err(|error| ApiError::internal(error.to_string()))?;
     let archiving = spawn_blocking(move || {
         let _place = place;
-        archived(&png)
+        zip_files(&png)
     });
     archiving.await.map_err(|error| ApiError::internal(error.to_string()))?.map_err(ApiError::internal)
 }
 
-fn archived(png: &[u8]) -> Result<Vec<u8>, String> {
-    // It is our own.
+fn zip_files(png: &[u8]) -> Result<Vec<u8>, String> {
+    // The PNG is our own, so it needs no limits.
     let limits = Limits { max_bytes: usize::MAX, max_side: u32::MAX, max_megapixels: u32::MAX };
     let header = codec::probe(png, &limits).map_err(|error| error.to_string())?;
     let mut frame = codec::decode(png, &header, &BufferPool::new(0)).map_err(|error| error.to_string())?;
@@ -35,7 +35,7 @@ fn archived(png: &[u8]) -> Result<Vec<u8>, String> {
         codec::encode(Composite(frame), &options).map(|image| image.bytes).map_err(|error| error.to_string())
     };
     let alpha = file(frame.clone(), OutputFormat::Png, Channels::Alpha)?;
-    spread(&mut frame);
+    fill_transparent(&mut frame);
     let color = file(frame, OutputFormat::Jpeg, Channels::Rgba)?;
     let mut archive = zip::ZipWriter::new(Cursor::new(Vec::with_capacity(alpha.len() + color.len() + 1024)));
     let options = SimpleFileOptions::default()
@@ -48,9 +48,9 @@ fn archived(png: &[u8]) -> Result<Vec<u8>, String> {
     Ok(archive.finish().map_err(|error| error.to_string())?.into_inner())
 }
 
-/// Makes `frame` opaque; what does not show gets the nearest colour to its left, else to its right, else of the row above,
-/// else below.
-fn spread(frame: &mut Frame) {
+/// Makes `frame` opaque; transparent pixels get the nearest colour to their left, else to their right, else of the row
+/// above, else below.
+fn fill_transparent(frame: &mut Frame) {
     let row = frame.size().width.max(1) as usize * 4;
     let pixels = frame.pixels_mut();
     let mut first = None;
@@ -92,10 +92,10 @@ mod tests {
     }
 
     #[test]
-    fn what_does_not_show_gets_the_nearest_colour() {
+    fn transparent_pixels_get_the_nearest_colour() {
         let (none, red, blue) = ([0; 4], [200, 0, 0, 255], [0, 0, 200, 10]);
         let mut frame = frame(&[none, none, none, none, red, none, blue, none, none], 3);
-        spread(&mut frame);
+        fill_transparent(&mut frame);
         let rows = |y| [0, 1, 2].map(|x| frame.pixel(x, y));
         let (red, blue) = ([200, 0, 0, 255], [0, 0, 200, 255]);
         assert_eq!([rows(0), rows(1), rows(2)], [[red; 3], [red; 3], [blue; 3]]);
@@ -104,7 +104,7 @@ mod tests {
     #[test]
     fn a_picture_without_subject_is_black() {
         let mut frame = frame(&[[9, 9, 9, 0]; 4], 2);
-        spread(&mut frame);
+        fill_transparent(&mut frame);
         assert_eq!(frame.pixels(), [[0, 0, 0, 255]; 4].as_flattened());
     }
 
@@ -118,7 +118,7 @@ mod tests {
             channels: Channels::Rgba,
         };
         let png = codec::encode(Composite(frame(&pixels, 64)), &options).expect("a PNG").bytes;
-        let archive = archived(&png).expect("an archive");
+        let archive = zip_files(&png).expect("an archive");
         let mut archive = zip::ZipArchive::new(Cursor::new(archive)).expect("a ZIP archive");
         let mut read = |name| {
             let mut bytes = Vec::new();

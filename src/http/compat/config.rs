@@ -1,10 +1,10 @@
-//! Section `[compat]`: which other services' wire formats are spoken.
+//! Section `[compat]`: which other services' wire formats are served.
 
 use crate::http::config::HttpConfig;
 use serde::{Deserialize, Serialize};
 
-/// Runs requests of rembg's route where nothing is configured.
-const USUAL_ACCOUNT: &str = "default";
+/// The account of rembg's route where none is configured.
+const DEFAULT_ACCOUNT: &str = "default";
 
 /// Section `[compat]`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -14,8 +14,8 @@ pub struct CompatConfig {
     pub removebg: bool,
     /// `/v1/segment` and `/v1/account` as Photoroom has them.
     pub photoroom: bool,
-    /// `/api/remove` as rembg's server has it. It takes requests without a key from everybody who reaches it, web pages too:
-    /// off, and without `rembg_account` only where `server.listen` is a loopback address.
+    /// `/api/remove` as rembg's server has it. It takes requests without a key from every client that reaches it, web pages
+    /// too: off, and without `rembg_account` only where `server.listen` is a loopback address.
     pub rembg: bool,
     /// The account that requests of `/api/remove` without a key run as; without one, `default`.
     pub rembg_account: Option<String>,
@@ -28,7 +28,7 @@ impl Default for CompatConfig {
 }
 
 impl CompatConfig {
-    /// Every mistake in this section, each as a sentence.
+    /// Every error in this section, each as a sentence.
     #[must_use]
     pub fn validate(&self, server: &HttpConfig) -> Vec<String> {
         let holds = !self.rembg || self.rembg_account.is_some() || server.listen.ip().to_canonical().is_loopback();
@@ -37,9 +37,9 @@ impl CompatConfig {
         if holds { Vec::new() } else { vec![expected.to_owned()] }
     }
 
-    /// The account that requests of rembg's route run as.
-    pub(super) fn account_of_rembg(&self) -> &str {
-        self.rembg_account.as_deref().unwrap_or(USUAL_ACCOUNT)
+    /// The account of requests on rembg's route without a key.
+    pub(super) fn rembg_account_or_default(&self) -> &str {
+        self.rembg_account.as_deref().unwrap_or(DEFAULT_ACCOUNT)
     }
 }
 

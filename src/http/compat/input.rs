@@ -1,14 +1,14 @@
-//! Reads a request as other services' clients send it: multipart, urlencoded or JSON, to texts and files.
+//! Reads a body as other services' clients send it (multipart, urlencoded or JSON) into texts and files.
 //!
-//! Names outside of the service's table are skipped, not refused: clients pass on what they are given.
+//! Unknown names are skipped and not refused: clients pass all their options through.
 
 use super::refusal::Refusal;
 use crate::codec::DecodeError;
-use crate::http::body::{Chunks, RequestBody, content_type, uncompressed, unsupported};
+use crate::http::body::{Chunks, RequestBody, content_type, require_uncompressed, unsupported};
 use crate::http::error::ApiError;
-use crate::http::exchange::Exchange;
 use crate::http::form::{MAX_OVERHEAD, read_value};
 use crate::http::multipart::{self, Multipart, Part};
+use crate::http::request_context::RequestContext;
 use crate::http::upload_memory::Share;
 use base64::Engine as _;
 use base64::alphabet::STANDARD;
@@ -19,7 +19,7 @@ use serde::de::{Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use std::fmt::{self, Formatter};
 use tokio::task::spawn_blocking;
 
-/// The names that a service reads.
+/// The field names of a service.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Names {
     pub(super) texts: &'static [&'static str],
@@ -28,19 +28,19 @@ pub(super) struct Names {
     pub(super) base64: &'static [&'static str],
 }
 
-/// Names and values in the order they came.
+/// Names and values in the order of arrival.
 type Texts = Vec<(String, String)>;
 
 type Parse = fn(&[u8], Names) -> Result<Texts, Refusal>;
 
-/// The longest text that is no file in base64.
+/// The longest text other than a file in base64.
 const MAX_TEXT: usize = 4 * 1024;
 
 impl Names {
-    /// Adds a text that says something, under a name that is read and has none yet. What is not read takes no memory.
+    /// Adds a set text under a known name that has none yet. Everything else is dropped, so that it takes no memory.
     fn keep(self, texts: &mut Texts, name: &str, text: &str) -> Result<(), Refusal> {
         let is_file = self.base64.contains(&name);
-        if !says_something(text) || !(is_file || self.texts.contains(&name)) {
+        if !is_set(text) || !(is_file || self.texts.contains(&name)) {
             return Ok(());
         }
         if texts.iter().any(|(known, _)| known == name) {
@@ -48,30 +48,30 @@ impl Names {
         }
         if !is_file && text.len() > MAX_TEXT {
             let message = format!("`{name}` is longer than {MAX_TEXT} bytes");
-            return Err(Refusal::of_request("invalid_parameter", message));
+            return Err(Refusal::invalid_request("invalid_parameter", message));
         }
         texts.push((name.to_owned(), text.to_owned()));
         Ok(())
     }
 }
 
-/// JavaScript's clients write `undefined` for what is not set.
-fn says_something(text: &str) -> bool {
+/// Whether a value is set: JavaScript clients send `undefined` for those that are not.
+fn is_set(text: &str) -> bool {
     !matches!(text.trim(), "" | "undefined" | "null")
 }
 
-/// What was sent under known names.
+/// Texts and files under known names.
 #[derive(Debug, Default)]
-pub(super) struct Sent {
+pub(super) struct ParsedBody {
     texts: Texts,
     files: Vec<(String, Bytes)>,
 }
 
-impl Sent {
-    /// The first text under `name` that says something.
+impl ParsedBody {
+    /// The first text under `name` that is set.
     pub(super) fn text(&self, name: &str) -> Option<&str> {
         let of_name = self.texts.iter().filter(|(known, _)| known == name);
-        of_name.map(|(_, text)| text.trim()).find(|text| says_something(text))
+        of_name.map(|(_, text)| text.trim()).find(|text| is_set(text))
     }
 
     /// Adds a text.
@@ -86,37 +86,37 @@ impl Sent {
     }
 }
 
-/// What a caller is told whose file is too large, whichever bound noticed it.
+/// The refusal of a file that is too large, whichever bound it exceeds.
 fn file_too_large(max_file: usize) -> Refusal {
     ApiError::from(DecodeError::TooManyBytes { limit: max_file }).into()
 }
 
-/// The most bytes of a body with a file in base64, of which characters may be escaped.
+/// The largest body with a file in base64, whose characters may be escaped.
 fn max_encoded(max_file: usize) -> usize {
     max_file + max_file / 2 + MAX_OVERHEAD
 }
 
-/// Reads the body, with files of up to `max_file` bytes, to its end. `share` holds what is in memory of it.
+/// Reads the body, with files of up to `max_file` bytes, to its end. `share` accounts for its memory.
 pub(super) async fn read(
-    exchange: &mut Exchange,
+    context: &mut RequestContext,
     names: Names,
     max_file: usize,
     share: &mut Share,
-) -> Result<Sent, Refusal> {
-    uncompressed(&exchange.headers)?;
-    let media_type = content_type(&exchange.headers).to_owned();
+) -> Result<ParsedBody, Refusal> {
+    require_uncompressed(&context.headers)?;
+    let media_type = content_type(&context.headers).to_owned();
     if let Some(boundary) = multipart::boundary(&media_type).map_err(ApiError::from)? {
-        return read_multipart(&mut exchange.body, &boundary, names, max_file, share).await;
+        return read_multipart(&mut context.body, &boundary, names, max_file, share).await;
     }
     let parse: Parse = match media_type.split(';').next().unwrap_or_default().trim().to_ascii_lowercase().as_str() {
-        "application/json" => of_json,
-        "application/x-www-form-urlencoded" | "" => of_urlencoded,
+        "application/json" => parse_json,
+        "application/x-www-form-urlencoded" | "" => parse_urlencoded,
         _ => {
             let types = "multipart/form-data, application/x-www-form-urlencoded or application/json";
             return Err(unsupported(&format!("the request body must be {types}")).into());
         }
     };
-    let body = read_whole(&mut exchange.body, max_file, share).await?;
+    let body = read_whole(&mut context.body, max_file, share).await?;
     let decoded = spawn_blocking(move || decoded(parse(&body, names)?, names, max_file));
     let sent = decoded.await.map_err(|error| ApiError::internal(error.to_string()))??;
     share.shrink_to(sent.files.iter().map(|(_, bytes)| bytes.len()).sum());
@@ -129,10 +129,10 @@ async fn read_multipart(
     names: Names,
     max_file: usize,
     share: &mut Share,
-) -> Result<Sent, Refusal> {
+) -> Result<ParsedBody, Refusal> {
     let most = max_file * names.files.len() + max_encoded(max_file) * names.base64.len() + MAX_OVERHEAD;
     let mut multipart = Multipart::new(body, boundary, most);
-    let mut sent = Sent::default();
+    let mut sent = ParsedBody::default();
     while let Some(Part { name, .. }) = multipart.next_part().await.map_err(|error| too_large(error, max_file))? {
         let name_of = name.as_str();
         if names.files.contains(&name_of) {
@@ -141,7 +141,7 @@ async fn read_multipart(
         } else if names.base64.contains(&name_of) {
             let text = read_part(&mut multipart, max_encoded(max_file), max_file, share).await?;
             let name_again = name.clone();
-            let decoding = spawn_blocking(move || decoded_base64(&text, &name_again, max_file));
+            let decoding = spawn_blocking(move || decode_base64(&text, &name_again, max_file));
             let bytes = decoding.await.map_err(|error| ApiError::internal(error.to_string()))??;
             sent.files.push((name, bytes));
         } else if names.texts.contains(&name_of) {
@@ -178,7 +178,7 @@ fn too_large(error: multipart::MultipartError, max_file: usize) -> Refusal {
     }
 }
 
-/// A body that is parsed whole: what is parsed of it is in memory beside it.
+/// Reads a body that is parsed whole; counted twice, for the parsed values beside it.
 async fn read_whole(body: &mut RequestBody, max_file: usize, share: &Share) -> Result<Bytes, Refusal> {
     let mut bytes = BytesMut::new();
     while let Some(chunk) = body.next_chunk().await.map_err(ApiError::from)? {
@@ -191,8 +191,8 @@ async fn read_whole(body: &mut RequestBody, max_file: usize, share: &Share) -> R
     Ok(bytes.freeze())
 }
 
-fn of_json(body: &[u8], names: Names) -> Result<Texts, Refusal> {
-    /// Collects the members that are read, and skips the others while they are parsed.
+fn parse_json(body: &[u8], names: Names) -> Result<Texts, Refusal> {
+    /// Collects the known members, and skips the others while parsing.
     struct Members(Names);
 
     impl<'de> Visitor<'de> for Members {
@@ -214,14 +214,14 @@ fn of_json(body: &[u8], names: Names) -> Result<Texts, Refusal> {
         }
     }
 
-    let malformed = |error| Refusal::of_request("invalid_parameter", format!("malformed JSON: {error}"));
+    let malformed = |error| Refusal::invalid_request("invalid_parameter", format!("malformed JSON: {error}"));
     let mut json = serde_json::Deserializer::from_slice(body);
     let texts = json.deserialize_map(Members(names)).map_err(malformed)??;
     json.end().map_err(malformed)?;
     Ok(texts)
 }
 
-/// A string, a number or a boolean as text; nothing for everything else, which is not kept.
+/// A string, a number or a boolean as text; `None` for everything else.
 struct Scalar(Option<String>);
 
 impl<'de> Deserialize<'de> for Scalar {
@@ -274,7 +274,7 @@ impl<'de> Deserialize<'de> for Scalar {
     }
 }
 
-fn of_urlencoded(body: &[u8], names: Names) -> Result<Texts, Refusal> {
+fn parse_urlencoded(body: &[u8], names: Names) -> Result<Texts, Refusal> {
     let mut texts = Texts::new();
     for (name, text) in url::form_urlencoded::parse(body) {
         names.keep(&mut texts, &name, &text)?;
@@ -283,11 +283,11 @@ fn of_urlencoded(body: &[u8], names: Names) -> Result<Texts, Refusal> {
 }
 
 /// `texts` with the files in base64 decoded.
-fn decoded(texts: Texts, names: Names, max_file: usize) -> Result<Sent, Refusal> {
-    let mut sent = Sent::default();
+fn decoded(texts: Texts, names: Names, max_file: usize) -> Result<ParsedBody, Refusal> {
+    let mut sent = ParsedBody::default();
     for (name, text) in texts {
         if names.base64.contains(&name.as_str()) {
-            let bytes = decoded_base64(text.as_bytes(), &name, max_file)?;
+            let bytes = decode_base64(text.as_bytes(), &name, max_file)?;
             sent.files.push((name, bytes));
         } else {
             sent.texts.push((name, text));
@@ -297,17 +297,17 @@ fn decoded(texts: Texts, names: Names, max_file: usize) -> Result<Sent, Refusal>
 }
 
 /// A file in base64, with or without padding, line breaks and the head of a `data:` URL.
-fn decoded_base64(text: &[u8], name: &str, max_file: usize) -> Result<Bytes, Refusal> {
+fn decode_base64(text: &[u8], name: &str, max_file: usize) -> Result<Bytes, Refusal> {
     const LENIENT: GeneralPurposeConfig =
         GeneralPurposeConfig::new().with_decode_padding_mode(DecodePaddingMode::Indifferent);
     let data = match text.iter().take(100).position(|byte| *byte == b',') {
         Some(comma) if text.starts_with(b"data:") => &text[comma + 1..],
         Some(_) | None => text,
     };
-    // A form that was not escaped has blanks in the place of plus signs.
-    let is_folded = data.iter().any(u8::is_ascii_whitespace);
+    // A form that was not escaped has blanks in place of plus signs.
+    let has_whitespace = data.iter().any(u8::is_ascii_whitespace);
     let plain: Vec<u8>;
-    let data = if is_folded {
+    let data = if has_whitespace {
         let kept = data.iter().filter(|byte| !matches!(byte, b'\r' | b'\n' | b'\t'));
         plain = kept.map(|byte| if *byte == b' ' { b'+' } else { *byte }).collect();
         &plain[..]
@@ -315,7 +315,8 @@ fn decoded_base64(text: &[u8], name: &str, max_file: usize) -> Result<Bytes, Ref
         data
     };
     let bytes = GeneralPurpose::new(&STANDARD, LENIENT).decode(data);
-    let bytes = bytes.map_err(|_| Refusal::of_request("failed_to_read_image", format!("`{name}` is not base64")))?;
+    let bytes =
+        bytes.map_err(|_| Refusal::invalid_request("failed_to_read_image", format!("`{name}` is not base64")))?;
     if bytes.len() > max_file {
         return Err(file_too_large(max_file));
     }
@@ -332,7 +333,7 @@ mod tests {
     fn json_and_forms_become_texts_and_files_and_other_names_are_skipped() {
         let json = br#"{"size":"hd","crop":true,"scale":null,"other":[1],"image_file_b64":"YWI="}"#;
         let form = b"size=hd&crop=true&size=&other=1&image_file_b64=YWI%3D";
-        for (texts, what) in [(of_json(json, NAMES), "JSON"), (of_urlencoded(form, NAMES), "a form")] {
+        for (texts, what) in [(parse_json(json, NAMES), "JSON"), (parse_urlencoded(form, NAMES), "a form")] {
             let mut sent = decoded(texts.expect("well formed"), NAMES, 10).expect("good");
             assert_eq!(
                 (sent.text("size"), sent.text("crop"), sent.text("other")),
@@ -342,24 +343,24 @@ mod tests {
             assert_eq!(sent.take("image_file_b64"), [Bytes::from("ab")], "{what}");
             assert!(sent.take("image_file_b64").is_empty());
         }
-        assert!([&b"[]"[..], b"{", b"{}x"].iter().all(|body| of_json(body, NAMES).is_err()));
+        assert!([&b"[]"[..], b"{", b"{}x"].iter().all(|body| parse_json(body, NAMES).is_err()));
     }
 
     #[test]
-    fn what_is_not_read_takes_no_memory() {
+    fn unknown_and_unset_values_are_not_kept() {
         let many = b"a&size=&size=hd&size=4k&".repeat(1000);
-        let texts = of_urlencoded(&many, NAMES).expect("well formed");
+        let texts = parse_urlencoded(&many, NAMES).expect("well formed");
         assert_eq!(texts, [("size".to_owned(), "hd".to_owned())]);
         let nested = format!(r#"{{"x":[{}0],"crop":{{"a":[1]}},"size":1.5}}"#, "0,".repeat(1000));
-        assert_eq!(of_json(nested.as_bytes(), NAMES).expect("JSON"), [("size".to_owned(), "1.5".to_owned())]);
+        assert_eq!(parse_json(nested.as_bytes(), NAMES).expect("JSON"), [("size".to_owned(), "1.5".to_owned())]);
         let long = format!("size={}", "x".repeat(MAX_TEXT + 1));
-        assert!(of_urlencoded(long.as_bytes(), NAMES).is_err());
+        assert!(parse_urlencoded(long.as_bytes(), NAMES).is_err());
     }
 
     #[test]
-    fn what_says_nothing_is_as_if_it_was_not_sent() {
+    fn unset_values_count_as_not_sent() {
         for text in ["", "  ", "undefined", "null"] {
-            let sent = Sent { texts: vec![("crop".into(), text.into())], files: Vec::new() };
+            let sent = ParsedBody { texts: vec![("crop".into(), text.into())], files: Vec::new() };
             assert_eq!(sent.text("crop"), None, "{text:?}");
         }
     }
@@ -367,9 +368,9 @@ mod tests {
     #[test]
     fn base64_is_read_as_clients_write_it() {
         for text in ["+/8=", "+/8", "data:image/png;base64,+/8=", "+/\r\n8=\r\n", " /8="] {
-            assert_eq!(decoded_base64(text.as_bytes(), "x", 10).expect(text), [0xfb, 0xff][..], "{text}");
+            assert_eq!(decode_base64(text.as_bytes(), "x", 10).expect(text), [0xfb, 0xff][..], "{text}");
         }
-        assert!(decoded_base64(b"?", "x", 10).is_err());
-        assert!(decoded_base64(b"YWJj", "x", 2).is_err(), "three bytes");
+        assert!(decode_base64(b"?", "x", 10).is_err());
+        assert!(decode_base64(b"YWJj", "x", 2).is_err(), "three bytes");
     }
 }

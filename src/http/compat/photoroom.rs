@@ -1,15 +1,15 @@
-//! `POST /v1/segment`: Photoroom's fields to a recipe's.
+//! `POST /v1/segment`: translates Photoroom's fields to recipe fields.
 
-use super::answer::{self, Body};
-use super::cutout::{self, Picture, Wanted};
-use super::input::{self, Names, Sent};
+use super::cutout::{self, CutoutRequest, PictureSource};
+use super::input::{self, Names, ParsedBody};
 use super::refusal::Refusal;
-use super::removebg::{flag, hashed};
+use super::reply::{self, Body};
 use super::size;
-use crate::http::Caller;
-use crate::http::exchange::Exchange;
-use crate::http::facade::Facade;
-use crate::http::response::Reply;
+use super::values::{flag, with_hash};
+use crate::http::caller::Caller;
+use crate::http::reply::Reply;
+use crate::http::request_context::RequestContext;
+use crate::http::state::ApiState;
 use crate::pipeline::FaceFound;
 use crate::recipe::Fields;
 use hyper::header::{HeaderName, HeaderValue};
@@ -22,39 +22,39 @@ const NAMES: Names = Names {
 
 const UNCERTAINTY: HeaderName = HeaderName::from_static("x-uncertainty-score");
 
-pub(super) async fn answer(facade: &Facade, caller: &Caller, exchange: &mut Exchange) -> Result<Reply, Refusal> {
-    let mut share = facade.uploads.of(&caller.account).share();
-    let mut sent = input::read(exchange, NAMES, facade.limits.max_bytes, &mut share).await?;
-    let received = exchange.body.received();
+pub(super) async fn answer(state: &ApiState, caller: &Caller, context: &mut RequestContext) -> Result<Reply, Refusal> {
+    let mut share = state.uploads.of(&caller.account).share();
+    let mut sent = input::read(context, NAMES, state.limits.max_bytes, &mut share).await?;
+    let received = context.body.received();
     let file = sent.take("image_file").into_iter().chain(sent.take("image_file_b64")).next();
-    let file = file.ok_or_else(|| Refusal::of_request("missing_image", "Please provide an image"))?;
-    let wanted = Wanted {
+    let file = file.ok_or_else(|| Refusal::invalid_request("missing_image", "Please provide an image"))?;
+    let request = CutoutRequest {
         fields: translated(&sent)?,
-        source: Picture::File(file),
+        source: PictureSource::File(file),
         background: None,
         share,
-        limits: facade.limits,
+        limits: state.limits,
     };
-    let made = cutout::made(facade, caller, &exchange.headers, received, wanted).await?;
-    let score = match made.output.face {
-        // As Photoroom has it where people are.
+    let cutout = cutout::cut_out(state, caller, &context.headers, received, request).await?;
+    let score = match cutout.output.face {
+        // Photoroom has -1 for pictures of people.
         Some(FaceFound::At(_)) => "-1".to_owned(),
-        Some(FaceFound::None) | None => format!("{:.3}", made.output.uncertainty.unwrap_or_default()),
+        Some(FaceFound::None) | None => format!("{:.3}", cutout.output.uncertainty.unwrap_or_default()),
     };
-    let is_json = answer::accepts_json(&exchange.headers);
+    let is_json = reply::accepts_json(&context.headers);
     let body = if is_json { Body::Json("{\"base64img\":\"", "\"}".to_owned()) } else { Body::Picture };
-    let mut reply = answer::reply(facade, caller, made, body).await?;
+    let mut reply = reply::picture(state, caller, cutout, body).await?;
     if let Ok(score) = HeaderValue::from_str(&score) {
         reply.headers_mut().insert(UNCERTAINTY, score);
     }
     Ok(reply)
 }
 
-fn translated(sent: &Sent) -> Result<Fields, Refusal> {
-    let lower = |name, usual: &str| sent.text(name).unwrap_or(usual).to_ascii_lowercase();
+fn translated(sent: &ParsedBody) -> Result<Fields, Refusal> {
+    let lower = |name, default: &str| sent.text(name).unwrap_or(default).to_ascii_lowercase();
     let size = sent.text("size").unwrap_or("full");
-    let most = size::of_photoroom(size)
-        .ok_or_else(|| Refusal::of_request("invalid_parameter", "`size` is preview, medium, hd or full"))?;
+    let most = size::photoroom_max_pixels(size)
+        .ok_or_else(|| Refusal::invalid_request("invalid_parameter", "`size` is preview, medium, hd or full"))?;
     let format = lower("format", "png");
     let mut fields = Fields::default();
     fields.push("format", if format == "jpeg" { "jpg" } else { &format })?;
@@ -62,7 +62,7 @@ fn translated(sent: &Sent) -> Result<Fields, Refusal> {
     fields.push("max_pixels", &most.to_string())?;
     fields.push("classify", "true")?;
     if let Some(color) = sent.text("bg_color") {
-        fields.push("bg_color", &hashed(color))?;
+        fields.push("bg_color", &with_hash(color))?;
     }
     if flag(sent, "crop", "invalid_parameter")? {
         fields.push("crop", "true")?;

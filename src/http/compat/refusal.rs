@@ -1,55 +1,55 @@
-//! A failure as another service reports it: envelope, status and code from an [`ApiError`].
+//! Maps an [`ApiError`] to the envelope, status and codes of another service.
 
 #![expect(clippy::wildcard_enum_match_arm, reason = "codes grow; one without a counterpart keeps its own name")]
 
-use super::Wire;
+use super::route::WireFormat;
 use crate::http::error::{ApiError, ErrorCode};
-use crate::http::response::{self, Reply};
+use crate::http::reply::{self, Reply};
 use crate::recipe::{BG_FILE, FieldError};
 use hyper::StatusCode;
 use hyper::header::WWW_AUTHENTICATE;
 use serde_json::{Value, json};
 
-/// Marks a failure that is about the pixels of a source and not about its bytes.
+/// The parameter of a failure that concerns the number of pixels of a source and not its bytes.
 pub(super) const RESOLUTION: &str = "resolution";
 
-/// A failure.
+/// A failed request in the format format of another service.
 #[derive(Debug)]
 pub(super) struct Refusal {
     error: ApiError,
-    /// The service's own code; without one it follows from the error.
+    /// The service's own code; `None` where it follows from the error.
     code: Option<&'static str>,
 }
 
 impl Refusal {
-    /// A mistake in a request that has a code of its own in the service.
-    pub(super) fn of_request(code: &'static str, message: impl Into<String>) -> Self {
+    /// An invalid request that has a code of its own in the service.
+    pub(super) fn invalid_request(code: &'static str, message: impl Into<String>) -> Self {
         Self { error: ApiError::new(ErrorCode::InvalidParameter, message), code: Some(code) }
     }
 
-    /// The reply; the log and the metrics get the error.
-    pub(super) fn into_reply(self, wire: Wire, has_key: bool) -> Reply {
+    /// Logs and counts the error; returns the reply.
+    pub(super) fn into_reply(self, format: WireFormat, has_key: bool) -> Reply {
         self.error.log();
         let Self { error, code } = self;
-        let status = status(wire, &error, code);
+        let status = status(format, &error, code);
         let message = match error.code {
             ErrorCode::Unauthorized if has_key => "API Key invalid",
             ErrorCode::Unauthorized => "Missing API Key",
             _ => error.message(),
         };
-        let body = match wire {
-            Wire::RemoveBg => {
-                let code = code.unwrap_or_else(|| code_of_removebg(&error));
+        let body = match format {
+            WireFormat::RemoveBg => {
+                let code = code.unwrap_or_else(|| removebg_code(&error));
                 let title = title(code).unwrap_or(message);
                 json!({ "errors": [{ "title": title, "code": code, "detail": message }] })
             }
-            Wire::Rembg => json!({ "detail": detail_of_rembg(&error, code, message, status) }),
-            Wire::Photoroom => {
-                let code = code.unwrap_or_else(|| code_of_photoroom(&error));
+            WireFormat::Rembg => json!({ "detail": rembg_detail(&error, code, message, status) }),
+            WireFormat::Photoroom => {
+                let code = code.unwrap_or_else(|| photoroom_code(&error));
                 json!({ "detail": message, "status_code": status.as_u16(), "type": code })
             }
         };
-        let mut reply = response::json(status, &body);
+        let mut reply = reply::json(status, &body);
         let mut headers = error.into_headers();
         if status == StatusCode::FORBIDDEN {
             headers.remove(WWW_AUTHENTICATE);
@@ -71,12 +71,12 @@ impl From<FieldError> for Refusal {
     }
 }
 
-fn status(wire: Wire, error: &ApiError, code: Option<&str>) -> StatusCode {
+fn status(format: WireFormat, error: &ApiError, code: Option<&str>) -> StatusCode {
     let usual = error.code.status();
-    match (wire, usual) {
-        // Neither answers 401.
-        (Wire::RemoveBg | Wire::Photoroom, StatusCode::UNAUTHORIZED) => StatusCode::FORBIDDEN,
-        // What is wrong with a picture is 400.
+    match (format, usual) {
+        // Neither service answers 401.
+        (WireFormat::RemoveBg | WireFormat::Photoroom, StatusCode::UNAUTHORIZED) => StatusCode::FORBIDDEN,
+        // Errors in a picture are 400.
         (
             _,
             StatusCode::PAYLOAD_TOO_LARGE
@@ -84,19 +84,21 @@ fn status(wire: Wire, error: &ApiError, code: Option<&str>) -> StatusCode {
             | StatusCode::UNPROCESSABLE_ENTITY
             | StatusCode::FAILED_DEPENDENCY,
         ) => StatusCode::BAD_REQUEST,
-        (Wire::Rembg, StatusCode::BAD_REQUEST) if is_of_parameter(error, code) => StatusCode::UNPROCESSABLE_ENTITY,
+        (WireFormat::Rembg, StatusCode::BAD_REQUEST) if is_parameter_error(error, code) => {
+            StatusCode::UNPROCESSABLE_ENTITY
+        }
         _ => usual,
     }
 }
 
-/// Whether FastAPI, which rembg's server is built on, would refuse it before rembg gets it.
-fn is_of_parameter(error: &ApiError, code: Option<&str>) -> bool {
-    error.code == ErrorCode::InvalidParameter && error.given_param().is_some() && code.is_none()
+/// Whether FastAPI, on which rembg's server is built, would refuse it in its own validation.
+fn is_parameter_error(error: &ApiError, code: Option<&str>) -> bool {
+    error.code == ErrorCode::InvalidParameter && error.param_name().is_some() && code.is_none()
 }
 
 /// remove.bg's code.
-fn code_of_removebg(error: &ApiError) -> &'static str {
-    let param = error.given_param().unwrap_or_default();
+fn removebg_code(error: &ApiError) -> &'static str {
+    let param = error.param_name().unwrap_or_default();
     let is_background = matches!(param, BG_FILE | "bg_url");
     const INVALID: &[(&str, &str)] = &[
         ("url", "invalid_image_url"),
@@ -137,7 +139,7 @@ fn title(code: &str) -> Option<&'static str> {
 }
 
 /// Photoroom's type.
-fn code_of_photoroom(error: &ApiError) -> &'static str {
+fn photoroom_code(error: &ApiError) -> &'static str {
     match error.code {
         ErrorCode::Unauthorized => "auth_failed",
         ErrorCode::PaymentRequired => "insufficient_credits",
@@ -146,8 +148,8 @@ fn code_of_photoroom(error: &ApiError) -> &'static str {
 }
 
 /// rembg's detail: a sentence, or for a parameter that FastAPI itself refuses a list of one entry.
-fn detail_of_rembg(error: &ApiError, code: Option<&'static str>, message: &str, status: StatusCode) -> Value {
-    match error.given_param() {
+fn rembg_detail(error: &ApiError, code: Option<&'static str>, message: &str, status: StatusCode) -> Value {
+    match error.param_name() {
         Some(param) if status == StatusCode::UNPROCESSABLE_ENTITY => {
             let place = if param == "url" { "query" } else { "body" };
             json!([{ "loc": [place, param], "msg": message, "type": code.unwrap_or("value_error") }])
@@ -169,8 +171,8 @@ mod tests {
         ApiError::new(code, "m").param(param).into()
     }
 
-    async fn answered(refusal: Refusal, wire: Wire) -> (u16, Value) {
-        let reply = refusal.into_reply(wire, true);
+    async fn answered(refusal: Refusal, format: WireFormat) -> (u16, Value) {
+        let reply = refusal.into_reply(format, true);
         let status = reply.status().as_u16();
         assert!(reply.headers().get(WWW_AUTHENTICATE).is_none() || status == 401);
         let body = reply.into_body().collect().await.expect("in memory").to_bytes();
@@ -184,7 +186,7 @@ mod tests {
             (invalid("bg_url"), 400, "invalid_bg_image_url"),
             (invalid("url"), 400, "invalid_image_url"),
             (invalid("crop"), 400, "invalid_parameter"),
-            (Refusal::of_request("missing_source", "m"), 400, "missing_source"),
+            (Refusal::invalid_request("missing_source", "m"), 400, "missing_source"),
             (of(ErrorCode::InvalidImage, "file"), 400, "failed_to_read_image"),
             (of(ErrorCode::UnsupportedMediaType, "file"), 400, "invalid_file_type"),
             (of(ErrorCode::PayloadTooLarge, "file"), 400, "file_too_large"),
@@ -199,7 +201,7 @@ mod tests {
             (of(ErrorCode::NotFound, ""), 404, "not_found"),
             (ApiError::internal("secret").into(), 500, "internal_error"),
         ] {
-            let (answered, body) = answered(refusal, Wire::RemoveBg).await;
+            let (answered, body) = answered(refusal, WireFormat::RemoveBg).await;
             let error = &body["errors"][0];
             assert_eq!((answered, error["code"].as_str()), (status, Some(code)), "{body}");
             assert!(error["title"].as_str().is_some_and(|title| !title.is_empty() && !title.contains("secret")));
@@ -209,24 +211,24 @@ mod tests {
 
     #[tokio::test]
     async fn rembg_has_lists_for_parameters_and_sentences_for_the_rest() {
-        let (status, body) = answered(FieldError::Missing { param: "file".into() }.into(), Wire::Rembg).await;
+        let (status, body) = answered(FieldError::Missing { param: "file".into() }.into(), WireFormat::Rembg).await;
         assert_eq!((status, &body["detail"][0]["loc"]), (422, &json!(["body", "file"])));
         for (refusal, expected) in [
-            (Refusal::of_request("invalid_model", "m"), 400),
+            (Refusal::invalid_request("invalid_model", "m"), 400),
             (of(ErrorCode::InvalidImage, "file"), 400),
             (of(ErrorCode::NoSubjectDetected, "file"), 400),
             (of(ErrorCode::Unauthorized, ""), 401),
             (of(ErrorCode::PaymentRequired, ""), 402),
         ] {
-            let (status, body) = answered(refusal, Wire::Rembg).await;
+            let (status, body) = answered(refusal, WireFormat::Rembg).await;
             assert_eq!((status, body["detail"].is_string()), (expected, true), "{body}");
         }
     }
 
     #[tokio::test]
     async fn photoroom_repeats_the_status_in_the_body() {
-        let (status, body) = answered(Refusal::of_request("missing_image", "m"), Wire::Photoroom).await;
+        let (status, body) = answered(Refusal::invalid_request("missing_image", "m"), WireFormat::Photoroom).await;
         assert_eq!((status, body), (400, json!({ "detail": "m", "status_code": 400, "type": "missing_image" })));
-        assert_eq!(answered(of(ErrorCode::Unauthorized, ""), Wire::Photoroom).await.1["status_code"], 403);
+        assert_eq!(answered(of(ErrorCode::Unauthorized, ""), WireFormat::Photoroom).await.1["status_code"], 403);
     }
 }

@@ -1,14 +1,14 @@
-//! `GET` and `POST /api/remove`: the parameters of rembg's server to a recipe's fields. The answer is a PNG.
+//! `GET` and `POST /api/remove`: translates the parameters of rembg's server to recipe fields; the reply is a PNG.
 
-use super::answer::{self, Body};
-use super::cutout::{self, Picture, Wanted};
-use super::input::{self, Names, Sent};
+use super::cutout::{self, CutoutRequest, PictureSource};
+use super::input::{self, Names, ParsedBody};
 use super::refusal::Refusal;
-use super::removebg::flag;
-use crate::http::Caller;
-use crate::http::exchange::Exchange;
-use crate::http::facade::Facade;
-use crate::http::response::{MODEL, Reply};
+use super::reply::{self, Body};
+use super::values::flag;
+use crate::http::caller::Caller;
+use crate::http::reply::{MODEL, Reply};
+use crate::http::request_context::RequestContext;
+use crate::http::state::ApiState;
 use crate::image::SourceUrl;
 use crate::recipe::{FieldError, Fields, InferenceMode};
 use hyper::Method;
@@ -19,16 +19,16 @@ const TEXTS: &[&str] = &["url", "model", "a", "af", "ab", "ae", "om", "ppm", "dc
 
 const NAMES: Names = Names { texts: TEXTS, files: &["file"], base64: &[] };
 
-pub(super) async fn answer(facade: &Facade, caller: &Caller, exchange: &mut Exchange) -> Result<Reply, Refusal> {
-    let mut share = facade.uploads.of(&caller.account).share();
-    let is_get = exchange.method == Method::GET;
+pub(super) async fn answer(state: &ApiState, caller: &Caller, context: &mut RequestContext) -> Result<Reply, Refusal> {
+    let mut share = state.uploads.of(&caller.account).share();
+    let is_get = context.method == Method::GET;
     let mut sent = if is_get {
-        Sent::default()
+        ParsedBody::default()
     } else {
-        input::read(exchange, NAMES, facade.limits.max_bytes, &mut share).await?
+        input::read(context, NAMES, state.limits.max_bytes, &mut share).await?
     };
-    let received = exchange.body.received();
-    let query = exchange.uri.query().unwrap_or_default();
+    let received = context.body.received();
+    let query = context.uri.query().unwrap_or_default();
     for (name, text) in url::form_urlencoded::parse(query.as_bytes()) {
         if TEXTS.contains(&&*name) {
             sent.push(&name, &text);
@@ -37,30 +37,30 @@ pub(super) async fn answer(facade: &Facade, caller: &Caller, exchange: &mut Exch
     let source = if is_get {
         let url = sent.text("url").ok_or_else(|| FieldError::Missing { param: "url".to_owned() })?;
         let url = SourceUrl::parse(url).map_err(|error| {
-            Refusal::of_request("invalid_url", format!("`url` is {error}; expected a public https URL"))
+            Refusal::invalid_request("invalid_url", format!("`url` is {error}; expected a public https URL"))
         })?;
-        Picture::Url(url)
+        PictureSource::Url(url)
     } else {
         let file = sent.take("file").into_iter().next();
-        Picture::File(file.ok_or_else(|| FieldError::Missing { param: "file".to_owned() })?)
+        PictureSource::File(file.ok_or_else(|| FieldError::Missing { param: "file".to_owned() })?)
     };
-    let wanted = Wanted { fields: translated(&sent)?, source, background: None, share, limits: facade.limits };
-    let headers = with_model(facade, &exchange.headers, model(&sent)?);
-    let made = cutout::made(facade, caller, &headers, received, wanted).await?;
-    answer::reply(facade, caller, made, Body::Picture).await
+    let request = CutoutRequest { fields: translated(&sent)?, source, background: None, share, limits: state.limits };
+    let headers = with_model(state, &context.headers, model(&sent)?);
+    let cutout = cutout::cut_out(state, caller, &headers, received, request).await?;
+    reply::picture(state, caller, cutout, Body::Picture).await
 }
 
-fn translated(sent: &Sent) -> Result<Fields, Refusal> {
-    let is = |name: &str| {
+fn translated(sent: &ParsedBody) -> Result<Fields, Refusal> {
+    let switch = |name: &str| {
         flag(sent, name, "").map_err(|_| {
             let value = sent.text(name).unwrap_or_default();
             Refusal::from(FieldError::invalid(name, value, "true or false"))
         })
     };
-    // Read for their mistakes: the band that is solved follows from the mask, which is always cleaned, and colours are
-    // always unmixed.
-    is("ppm")?;
-    is("dc")?;
+    // Validated but without effect: the band that is solved follows from the mask, which is always cleaned, and colours
+    // are always unmixed.
+    switch("ppm")?;
+    switch("dc")?;
     for (name, most) in [("af", 255), ("ab", 255), ("ae", 1000)] {
         if let Some(text) = sent.text(name)
             && !text.parse::<u32>().is_ok_and(|value| value <= most)
@@ -69,11 +69,11 @@ fn translated(sent: &Sent) -> Result<Fields, Refusal> {
         }
     }
     let mut fields = Fields::default();
-    fields.push("matting", if is("a")? { "closed-form" } else { "none" })?;
-    if is("om")? {
+    fields.push("matting", if switch("a")? { "closed-form" } else { "none" })?;
+    if switch("om")? {
         fields.push("channels", "alpha")?;
     } else if let Some(color) = sent.text("bgc") {
-        let hex = of_numbers(color).ok_or_else(|| FieldError::invalid("bgc", color, "R,G,B,A, each from 0 to 255"))?;
+        let hex = parse_rgba(color).ok_or_else(|| FieldError::invalid("bgc", color, "R,G,B,A, each from 0 to 255"))?;
         fields.push("bg_color", &hex)?;
     }
     if let Some(region) = sent.text("extras").map(region).transpose()?.flatten() {
@@ -83,7 +83,7 @@ fn translated(sent: &Sent) -> Result<Fields, Refusal> {
 }
 
 /// `R,G,B,A` as `#RRGGBBAA`.
-fn of_numbers(text: &str) -> Option<String> {
+fn parse_rgba(text: &str) -> Option<String> {
     let numbers: Option<Vec<u8>> = text.split(',').map(|number| number.trim().parse().ok()).collect();
     match numbers?[..] {
         [red, green, blue, alpha] => Some(format!("#{red:02X}{green:02X}{blue:02X}{alpha:02X}")),
@@ -91,11 +91,11 @@ fn of_numbers(text: &str) -> Option<String> {
     }
 }
 
-/// The rectangle of the prompt in `extras`, as a region. Extras that are no JSON are passed over, as rembg does.
+/// The rectangle of the prompt in `extras`, as a region. Extras that are not JSON are ignored, as by rembg.
 fn region(extras: &str) -> Result<Option<String>, Refusal> {
     let Ok(extras) = serde_json::from_str::<Value>(extras) else { return Ok(None) };
     let Some(prompts) = extras.get("sam_prompt").and_then(Value::as_array) else { return Ok(None) };
-    let refused = |why: &str| Refusal::of_request("invalid_extras", format!("`extras.sam_prompt`: {why}"));
+    let refused = |why: &str| Refusal::invalid_request("invalid_extras", format!("`extras.sam_prompt`: {why}"));
     let mut region = None;
     for prompt in prompts {
         match prompt.get("type").and_then(Value::as_str) {
@@ -114,36 +114,36 @@ fn region(extras: &str) -> Result<Option<String>, Refusal> {
     Ok(region)
 }
 
-/// The model that stands for one of rembg's; nothing for the account's own.
-fn model(sent: &Sent) -> Result<Option<InferenceMode>, Refusal> {
+/// The model that replaces one of rembg's; `None` for the account's own.
+fn model(sent: &ParsedBody) -> Result<Option<InferenceMode>, Refusal> {
     const STANDARD: &[&str] = &["u2net", "u2netp", "u2net_human_seg", "silueta", "sam"];
     const QUALITY: &[&str] = &["birefnet-", "bria-", "isnet-"];
-    let is_closer = flag(sent, "vm", "")
+    let needs_quality = flag(sent, "vm", "")
         .map_err(|_| Refusal::from(FieldError::invalid("vm", sent.text("vm").unwrap_or_default(), "true or false")))?;
     let named = match sent.text("model") {
         None => None,
         Some(name @ ("u2net_cloth_seg" | "isnet-anime")) => {
             let message = format!("model `{name}` has no counterpart here: it finds clothes or drawings");
-            return Err(Refusal::of_request("invalid_model", message));
+            return Err(Refusal::invalid_request("invalid_model", message));
         }
         Some(name) if name.ends_with("_custom") => {
             let message = format!("model `{name}` has no counterpart here: weights are the operator's to install");
-            return Err(Refusal::of_request("invalid_model", message));
+            return Err(Refusal::invalid_request("invalid_model", message));
         }
         Some(name) if QUALITY.iter().any(|prefix| name.starts_with(prefix)) => Some(InferenceMode::Quality),
         Some(name) if STANDARD.contains(&name) || name.starts_with("ben") => Some(InferenceMode::Standard),
         Some(name) => {
             let shown: String = name.chars().take(80).collect();
-            return Err(Refusal::of_request("invalid_model", format!("no model `{shown}`")));
+            return Err(Refusal::invalid_request("invalid_model", format!("no model `{shown}`")));
         }
     };
-    Ok(if is_closer { Some(InferenceMode::Quality) } else { named })
+    Ok(if needs_quality { Some(InferenceMode::Quality) } else { named })
 }
 
-/// The headers of a request that names `model` as every other request does.
-fn with_model(facade: &Facade, headers: &HeaderMap, model: Option<InferenceMode>) -> HeaderMap {
+/// The request's headers with `model` as `x-service-model`.
+fn with_model(state: &ApiState, headers: &HeaderMap, model: Option<InferenceMode>) -> HeaderMap {
     let mut headers = headers.clone();
-    let name = model.map(|model| model.of(&facade.app.remover.model()));
+    let name = model.map(|model| model.of(&state.app.processor.model()));
     if let Some(value) = name.and_then(|name| HeaderValue::from_str(&name).ok()) {
         headers.insert(MODEL, value);
     }
@@ -154,8 +154,8 @@ fn with_model(facade: &Facade, headers: &HeaderMap, model: Option<InferenceMode>
 mod tests {
     use super::*;
 
-    fn sent(pairs: &[(&str, &str)]) -> Sent {
-        let mut sent = Sent::default();
+    fn sent(pairs: &[(&str, &str)]) -> ParsedBody {
+        let mut sent = ParsedBody::default();
         pairs.iter().for_each(|(name, text)| sent.push(name, text));
         sent
     }
@@ -179,7 +179,7 @@ mod tests {
     }
 
     #[test]
-    fn a_rectangle_becomes_a_region_and_bad_json_is_passed_over() {
+    fn a_rectangle_becomes_a_region_and_bad_json_is_ignored() {
         let of = |extras| region(extras).ok();
         let rectangle = r#"{"sam_prompt":[{"type":"rectangle","data":[1,2.4,30,40],"label":1}]}"#;
         assert_eq!(of(rectangle), Some(Some("1 2 30 40".to_owned())));
@@ -197,9 +197,9 @@ mod tests {
 
     #[test]
     fn a_background_has_four_numbers() {
-        assert_eq!(of_numbers("255, 0,128,255").as_deref(), Some("#FF0080FF"));
+        assert_eq!(parse_rgba("255, 0,128,255").as_deref(), Some("#FF0080FF"));
         for bad in ["", "1,2,3", "1,2,3,4,5", "256,0,0,0", "a,b,c,d"] {
-            assert_eq!(of_numbers(bad), None, "{bad}");
+            assert_eq!(parse_rgba(bad), None, "{bad}");
         }
     }
 }

@@ -1,38 +1,38 @@
-//! `POST /estimate`: what a call will cost, by the very table that it is billed by.
+//! `POST /estimate`: the cost of a call, from the price table that bills it.
 
-use crate::account::price::{Call, PriceError, in_dollars};
-use crate::http::error::{ApiError, ErrorCode};
-use crate::http::exchange::Exchange;
-use crate::http::facade::Facade;
+use crate::account::price::{Call, in_dollars};
+use crate::http::error::ApiError;
 use crate::http::json::{self, Object};
-use crate::http::response::{self, Reply};
+use crate::http::reply::{self, Reply};
+use crate::http::request_context::RequestContext;
+use crate::http::state::ApiState;
 use crate::recipe::FieldError;
 use hyper::StatusCode;
 use serde_json::{Value, json};
 
-/// Judges the body and answers at once; nothing is computed, nothing counted.
-pub(in crate::http) async fn answer(facade: &Facade, exchange: &mut Exchange) -> Result<Reply, ApiError> {
-    json::only(&exchange.headers)?;
-    let object = json::read(&mut exchange.body).await?;
-    let received = exchange.body.received();
-    let asked = Asked::of(object)?;
+/// Validates the body and answers the price; nothing is processed or counted.
+pub(in crate::http) async fn answer(state: &ApiState, context: &mut RequestContext) -> Result<Reply, ApiError> {
+    json::require_json(&context.headers)?;
+    let object = json::read(&mut context.body).await?;
+    let received = context.body.received();
+    let request = EstimateRequest::parse(object)?;
     let call = Call {
-        endpoint: &asked.endpoint,
-        scale: asked.scale,
-        stroke_width: asked.stroke_width,
-        count: asked.count,
-        seconds: asked.seconds,
+        endpoint: &request.endpoint,
+        scale: request.scale,
+        stroke_width: request.stroke_width,
+        count: request.count,
+        seconds: request.seconds,
     };
-    let estimate = facade.app.prices.price(&call)?;
+    let estimate = state.app.prices.price(&call)?;
     let body = json!({
-        "endpoint": asked.endpoint,
+        "endpoint": request.endpoint,
         "estimated_cost_usd": in_dollars(estimate.total()),
         "unit_price_usd": in_dollars(estimate.unit_price),
         "units": estimate.units.number(),
         "unit": estimate.units.name(),
         "currency": "USD",
     });
-    response::timed_json(StatusCode::OK, &body, received.elapsed())
+    Ok(reply::timed_json(StatusCode::OK, &body, received.elapsed()))
 }
 
 /// The names of the members of the body.
@@ -40,7 +40,7 @@ const MEMBERS: [&str; 5] = ["endpoint", "scale", "stroke_width", "count", "secon
 
 /// The members of the body.
 #[derive(Default)]
-struct Asked {
+struct EstimateRequest {
     endpoint: String,
     scale: Option<u32>,
     stroke_width: Option<u32>,
@@ -48,9 +48,9 @@ struct Asked {
     seconds: Option<f64>,
 }
 
-impl Asked {
-    fn of(object: Object) -> Result<Self, FieldError> {
-        let mut asked = Self::default();
+impl EstimateRequest {
+    fn parse(object: Object) -> Result<Self, FieldError> {
+        let mut request = Self::default();
         let mut endpoint = None;
         for (name, value) in object.unique()? {
             if value.is_null() && MEMBERS.contains(&name.as_str()) {
@@ -63,15 +63,15 @@ impl Asked {
                     let path = value.as_str().ok_or_else(|| refuse("the path of an endpoint, such as /remove"))?;
                     endpoint = Some(path.to_owned());
                 }
-                "scale" => asked.scale = Some(whole()?),
-                "stroke_width" => asked.stroke_width = Some(whole()?),
-                "count" => asked.count = Some(whole()?),
-                "seconds" => asked.seconds = Some(number(&value).ok_or_else(|| refuse("a number of seconds"))?),
+                "scale" => request.scale = Some(whole()?),
+                "stroke_width" => request.stroke_width = Some(whole()?),
+                "count" => request.count = Some(whole()?),
+                "seconds" => request.seconds = Some(number(&value).ok_or_else(|| refuse("a number of seconds"))?),
                 _ => return Err(FieldError::unknown(&name, MEMBERS)),
             }
         }
-        asked.endpoint = endpoint.ok_or_else(|| FieldError::Missing { param: "endpoint".to_owned() })?;
-        Ok(asked)
+        request.endpoint = endpoint.ok_or_else(|| FieldError::Missing { param: "endpoint".to_owned() })?;
+        Ok(request)
     }
 }
 
@@ -85,15 +85,4 @@ fn whole(value: &Value) -> Option<u32> {
     let number =
         number(value).filter(|number| number.fract() == 0.0 && (0.0..=f64::from(u32::MAX)).contains(number))?;
     Some(number as u32)
-}
-
-impl From<PriceError> for ApiError {
-    fn from(error: PriceError) -> Self {
-        match error {
-            PriceError::UnknownEndpoint(_) => {
-                Self::new(ErrorCode::InvalidEndpoint, error.to_string()).param("endpoint")
-            }
-            PriceError::Field(error) => error.into(),
-        }
-    }
 }

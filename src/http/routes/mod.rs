@@ -1,4 +1,4 @@
-//! One module for each kind of endpoint.
+//! Handlers of the endpoints, one file each.
 
 pub(super) mod account;
 pub(super) mod batch;

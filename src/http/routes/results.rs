@@ -1,33 +1,37 @@
-//! `GET /results/{object}`: the file that a job has made, for whoever has its signed address.
+//! `GET /results/{object}`: the result of a job, whole or a range, by its signed URL.
 
 use crate::http::error::{ApiError, ErrorCode};
-use crate::http::exchange::Exchange;
-use crate::http::facade::Facade;
-use crate::http::range::{self, Wanted};
-use crate::http::response::{self, Reply};
-use crate::jobs::results::{self, ResultsError};
+use crate::http::range::{self, RequestedRange};
+use crate::http::reply::{self, Reply};
+use crate::http::request_context::RequestContext;
+use crate::http::state::ApiState;
+use crate::jobs::results;
 use crate::store::UnixSeconds;
 use hyper::header::{
     ACCEPT_RANGES, CONTENT_DISPOSITION, CONTENT_RANGE, CONTENT_TYPE, ETAG, HeaderMap, HeaderName, HeaderValue,
 };
 use hyper::{Method, StatusCode};
 
-/// Answers the file or a part of it.
-pub(in crate::http) async fn answer(facade: &Facade, exchange: &Exchange, object: &str) -> Result<Reply, ApiError> {
-    let query = exchange.uri.query().unwrap_or_default();
-    let opened = facade.app.results.open_signed(object, query, UnixSeconds::now()).await?;
+/// Answers the file or a range of it.
+pub(in crate::http) async fn answer(
+    state: &ApiState,
+    context: &RequestContext,
+    object: &str,
+) -> Result<Reply, ApiError> {
+    let query = context.uri.query().unwrap_or_default();
+    let opened = state.app.results.open_signed(object, query, UnixSeconds::now()).await?;
     let result = opened.ok_or_else(|| {
         ApiError::new(ErrorCode::NotFound, "no such result, or its hour is over; ask /jobs for where it is")
     })?;
-    // A signed address stands for a key.
-    exchange.busy.mark_authenticated();
-    // A job is done once, and what it has made does not change.
+    // A signed URL counts as a valid key.
+    context.busy.mark_authenticated();
+    // Results never change, so the name identifies the content.
     let tag = format!("\"{object}\"");
     let bytes = result.bytes;
-    let (status, first, count) = match range::wanted(&exchange.headers, bytes, &tag) {
-        Wanted::Whole => (StatusCode::OK, 0, bytes),
-        Wanted::Part { first, last } => (StatusCode::PARTIAL_CONTENT, first, last - first + 1),
-        Wanted::Nothing => return not_satisfiable(exchange, bytes),
+    let (status, first, count) = match range::requested(&context.headers, bytes, &tag) {
+        RequestedRange::Whole => (StatusCode::OK, 0, bytes),
+        RequestedRange::Part { first, last } => (StatusCode::PARTIAL_CONTENT, first, last - first + 1),
+        RequestedRange::Unsatisfiable => return not_satisfiable(context, bytes),
     };
     let mut headers = HeaderMap::new();
     let mut set = |name: HeaderName, value: String| -> Result<(), ApiError> {
@@ -42,37 +46,24 @@ pub(in crate::http) async fn answer(facade: &Facade, exchange: &Exchange, object
     }
     headers.insert(CONTENT_TYPE, HeaderValue::from_static(result.media_type));
     headers.insert(ACCEPT_RANGES, HeaderValue::from_static("bytes"));
-    // What HEAD is answered with is not sent, so it is not read either.
-    let mut reply = if exchange.method == Method::HEAD {
-        response::headless(count)
+    // HEAD sends no body, so the file is not read.
+    let mut reply = if context.method == Method::HEAD {
+        reply::head_of_file(count)
     } else {
-        response::file(count, result.read(first, count))
+        reply::file(count, result.read(first, count))
     };
     *reply.status_mut() = status;
     reply.headers_mut().extend(headers);
     Ok(reply)
 }
 
-/// 416. The codes of errors are a closed set without one for it; the status says it all.
-fn not_satisfiable(exchange: &Exchange, bytes: u64) -> Result<Reply, ApiError> {
+/// 416, with the code of a malformed parameter: the closed set of codes has none for it.
+fn not_satisfiable(context: &RequestContext, bytes: u64) -> Result<Reply, ApiError> {
     let error = ApiError::new(ErrorCode::InvalidParameter, format!("the result has {bytes} bytes")).param("Range");
     error.log();
-    let mut reply = error.into_reply(&exchange.id);
+    let mut reply = error.into_reply(&context.id);
     *reply.status_mut() = StatusCode::RANGE_NOT_SATISFIABLE;
     let range = HeaderValue::from_str(&format!("bytes */{bytes}"));
     reply.headers_mut().insert(CONTENT_RANGE, range.map_err(|error| ApiError::internal(error.to_string()))?);
     Ok(reply)
-}
-
-impl From<ResultsError> for ApiError {
-    fn from(error: ResultsError) -> Self {
-        match error {
-            ResultsError::Store(_) => {
-                Self::unavailable("the store of results cannot be asked right now").because(error.to_string())
-            }
-            ResultsError::Place(_) | ResultsError::Io { .. } | ResultsError::Name(_) => {
-                Self::internal(error.to_string())
-            }
-        }
-    }
 }

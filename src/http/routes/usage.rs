@@ -1,12 +1,11 @@
-//! `GET /usage`: what each key of the caller's account used, by day (UTC).
+//! `GET /usage`: images, seconds and cost of each key of the account, by day (UTC).
 
-use super::presets::query;
 use crate::account::price::in_dollars;
-use crate::http::Caller;
+use crate::http::caller::Caller;
 use crate::http::error::{ApiError, ErrorCode};
-use crate::http::exchange::Exchange;
-use crate::http::facade::Facade;
-use crate::http::response::{self, Reply};
+use crate::http::reply::{self, Reply};
+use crate::http::request_context::RequestContext;
+use crate::http::state::ApiState;
 use crate::recipe::FieldError;
 use crate::store::{Day, KEY_DAYS_KEPT, KeyDay, Month, UnixSeconds};
 use hyper::StatusCode;
@@ -18,35 +17,39 @@ use tokio::task::spawn_blocking;
 const MAX_ROWS: usize = 10_000;
 
 /// Answers the rows of the days from `from` to `to`, and their sum.
-pub(in crate::http) async fn answer(facade: &Facade, caller: &Caller, exchange: &Exchange) -> Result<Reply, ApiError> {
-    let (from, to) = days(query(exchange), UnixSeconds::now())?;
-    let (store, account) = (facade.app.store.clone(), caller.account.clone());
-    // One more than fits, which shows that there are more.
+pub(in crate::http) async fn answer(
+    state: &ApiState,
+    caller: &Caller,
+    context: &RequestContext,
+) -> Result<Reply, ApiError> {
+    let (from, to) = date_range(context.query(), UnixSeconds::now())?;
+    let (store, account) = (state.app.store.clone(), caller.account.clone());
+    // One more row than fits, to detect that there are more.
     let rows = spawn_blocking(move || store.key_days(&account, from, to, MAX_ROWS + 1));
     let rows = rows.await.map_err(|error| ApiError::internal(error.to_string()))??;
     if rows.len() > MAX_ROWS {
         let message = format!("these days have more than {MAX_ROWS} rows; ask for fewer days at once");
         return Err(ApiError::new(ErrorCode::InvalidParameter, message).param("from"));
     }
-    let labels: HashMap<String, String> = facade.app.keys.labels(&caller.account).into_iter().collect();
+    let labels: HashMap<String, String> = state.app.keys.labels(&caller.account).into_iter().collect();
     let mut total = KeyDay::default();
-    let mut shown = Vec::with_capacity(rows.len());
+    let mut usage = Vec::with_capacity(rows.len());
     for (day, key_id, used) in rows {
         total = KeyDay {
             images: total.images.saturating_add(used.images),
             milliseconds: total.milliseconds.saturating_add(used.milliseconds),
             microdollars: total.microdollars.saturating_add(used.microdollars),
         };
-        let mut row = figures(&used);
+        let mut row = totals(&used);
         row["date"] = day.date().into();
         row["key"] = json!({ "id": key_id, "name": labels.get(&key_id) });
-        shown.push(row);
+        usage.push(row);
     }
-    let body = json!({ "usage": shown, "total": figures(&total), "request_id": exchange.id });
-    Ok(response::json(StatusCode::OK, &body))
+    let body = json!({ "usage": usage, "total": totals(&total), "request_id": context.id });
+    Ok(reply::json(StatusCode::OK, &body))
 }
 
-fn figures(used: &KeyDay) -> Value {
+fn totals(used: &KeyDay) -> Value {
     json!({
         "images": used.images,
         "seconds": used.milliseconds as f64 / 1000.0,
@@ -54,9 +57,9 @@ fn figures(used: &KeyDay) -> Value {
     })
 }
 
-/// The days that a query is about: those of the current month, unless it says otherwise. `from` alone goes on until
-/// today, `to` alone begins with its month.
-fn days<N: AsRef<str>, V: AsRef<str>>(
+/// The range of days of a query, by default the current month. `from` alone ends today, `to` alone begins with its
+/// month.
+fn date_range<N: AsRef<str>, V: AsRef<str>>(
     query: impl Iterator<Item = (N, V)>,
     now: UnixSeconds,
 ) -> Result<(Day, Day), FieldError> {
@@ -87,7 +90,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_days_are_those_of_the_query_and_of_this_month_without_one() {
+    fn the_days_default_to_the_current_month() {
         // 2026-11-23T12:00:00Z.
         let now = UnixSeconds(1_795_435_200);
         type Case = (&'static [(&'static str, &'static str)], Result<[&'static str; 2], &'static str>);
@@ -108,9 +111,9 @@ mod tests {
             (&[("form", "2026-11-23")], Err("form")),
         ];
         for (query, expected) in cases {
-            let told = days(query.iter().copied(), now);
-            let told = told.map(|(from, to)| [from.date(), to.date()]).map_err(|error| error.param().to_owned());
-            assert_eq!(told, expected.map(|days| days.map(str::to_owned)).map_err(str::to_owned), "{query:?}");
+            let range = date_range(query.iter().copied(), now);
+            let range = range.map(|(from, to)| [from.date(), to.date()]).map_err(|error| error.param().to_owned());
+            assert_eq!(range, expected.map(|days| days.map(str::to_owned)).map_err(str::to_owned), "{query:?}");
         }
     }
 }

@@ -1,22 +1,26 @@
-//! `POST /video/remove`: a clip in, a job out.
+//! `POST /video/remove`: stores a clip on disk while it arrives, checks it, and creates a job.
 //!
-//! The clip goes to the disk as it comes. What can be refused before is refused before: fields that come ahead of it, a
-//! plan, missing programs, an announced length. What is in it is looked at when it is whole, and before a job is
-//! promised.
+//! The checks, in order: model (400), fields that precede the clip (400), plan (402), ffmpeg installed (503), upload slot
+//! (429), disk space (503), size (413), all fields (400), `Idempotency-Key` (the same job, or 409), fetching (424), content
+//! by ffprobe (400, 415, 422, 413), quota (402).
 
 use crate::account::price::Call;
 use crate::codec::DecodeError;
-use crate::http::body::{content_type, uncompressed, unsupported};
-use crate::http::clip::{self, ClipFile, Written, clip_too_large};
-use crate::http::cover::{hash, idempotency_key, is_free, other_request, texts};
+use crate::http::authorize::{is_free, require_plan, reserve_quota};
+use crate::http::body::{content_type, require_uncompressed, unsupported};
+use crate::http::caller::Caller;
+use crate::http::clip::{self, ClipFile, StoredClip, clip_too_large};
 use crate::http::error::ApiError;
-use crate::http::exchange::Exchange;
-use crate::http::facade::Facade;
-use crate::http::form::{self, FILE};
+use crate::http::form;
+use crate::http::idempotency::{self, hash, texts};
+use crate::http::image_request;
+use crate::http::input_names::{FILE, URL};
+use crate::http::json;
+use crate::http::model_select::require_clip_model;
 use crate::http::multipart::{self, Multipart, Part};
-use crate::http::response::{self, Reply};
-use crate::http::submission::{self, URL};
-use crate::http::{Caller, json};
+use crate::http::reply::{self, Reply};
+use crate::http::request_context::RequestContext;
+use crate::http::state::ApiState;
 use crate::image::SourceUrl;
 use crate::jobs::{Created, IncomingClip, JobView, NewJob, NewWebhook};
 use crate::recipe::{FieldError, Fields, VIDEO_FIELDS, VIDEO_PATH, Value, VideoRecipe, webhook_url};
@@ -27,152 +31,154 @@ use hyper::StatusCode;
 use hyper::header::{HeaderValue, LOCATION, RETRY_AFTER};
 use tokio::sync::OwnedSemaphorePermit;
 
-use super::jobs::ASK_AGAIN;
+use super::jobs::{POLL_AFTER_SECONDS, job_document};
 
-/// How much longer than a picture a clip may take to arrive; it may be twenty times as large.
-const PATIENCE: u32 = 5;
+/// The time for a clip to arrive, as a multiple of that for a picture; a clip may be twenty times as large.
+const BODY_TIMEOUT_FACTOR: u32 = 5;
 
 /// A request that was read to its end.
-struct Sent {
+struct ClipRequest {
     fields: Fields,
     recipe: VideoRecipe,
-    clip: Source,
+    clip: ClipSource,
 }
 
 /// Where the clip is.
-enum Source {
-    /// On the disk.
-    Here(Stored),
+enum ClipSource {
+    /// On disk.
+    Uploaded(Upload),
     /// To be fetched.
-    There(SourceUrl),
+    Url(SourceUrl),
 }
 
-/// A clip on the disk, which has a place there.
-struct Stored {
+/// A clip on disk, with its slot among the uploads in flight.
+struct Upload {
     incoming: IncomingClip,
-    written: Written,
-    _place: OwnedSemaphorePermit,
+    stored: StoredClip,
+    _slot: OwnedSemaphorePermit,
 }
 
-/// Takes a clip and makes a job of it.
+/// Answers 202 with the job.
 pub(in crate::http) async fn answer(
-    facade: &Facade,
+    state: &ApiState,
     caller: &Caller,
-    exchange: &mut Exchange,
+    context: &mut RequestContext,
 ) -> Result<Reply, ApiError> {
-    let name = idempotency_key(&exchange.headers)?;
-    facade.judge_pin_of_clip(&exchange.headers)?;
-    let sent = read(facade, caller, exchange).await?;
-    let received = exchange.body.received();
-    let Sent { fields, recipe, clip } = sent;
+    let key = idempotency::key(&context.headers)?;
+    require_clip_model(&state.app, &context.headers)?;
+    let request = read(state, caller, context).await?;
+    let received = context.body.received();
+    let ClipRequest { fields, recipe, clip } = request;
     let (param, fingerprint) = match &clip {
-        Source::Here(stored) => (FILE, fingerprint(&fields, FILE, &stored.written.hash)),
-        Source::There(url) => (URL, fingerprint(&fields, URL, url.to_string().as_bytes())),
+        ClipSource::Uploaded(upload) => (FILE, fingerprint(&fields, FILE, &upload.stored.hash)),
+        ClipSource::Url(url) => (URL, fingerprint(&fields, URL, url.to_string().as_bytes())),
     };
-    if let Some(name) = &name
-        && let Some(shown) = facade.app.jobs.named(&caller.key_id, name.as_str()).await?
+    if let Some(key) = &key
+        && let Some(shown) = state.app.jobs.named(&caller.key_id, key.as_str()).await?
     {
         if shown.job.fingerprint != fingerprint {
-            return Err(other_request());
+            return Err(idempotency::conflict());
         }
-        return accepted(facade, exchange, &shown, received.elapsed()).await;
+        return accepted(state, context, &shown, received.elapsed()).await;
     }
-    let stored = match clip {
-        Source::Here(stored) => stored,
-        Source::There(url) => fetch(facade, &url).await?,
+    let upload = match clip {
+        ClipSource::Uploaded(upload) => upload,
+        ClipSource::Url(url) => fetch(state, &url).await?,
     };
-    let seconds = look(facade, &stored).await.map_err(|error| judged(error, param))?;
-    let reservation = if caller.test { None } else { Some(facade.reserve(caller, seconds)?) };
-    let unit_price = facade.app.prices.price(&Call { endpoint: VIDEO_PATH, ..Call::default() })?.unit_price;
-    let webhook = webhook_url(&fields).map(|url| NewWebhook { url: url.to_string(), base: facade.base(exchange) });
+    let seconds = billable_seconds(state, &upload).await.map_err(|error| clip_error(error, param))?;
+    let reservation = if caller.test { None } else { Some(reserve_quota(state, caller, seconds)?) };
+    let unit_price = state.app.prices.price(&Call { endpoint: VIDEO_PATH, ..Call::default() })?.unit_price;
+    let base = context.base_url(&state.config);
+    let webhook = webhook_url(&fields).map(|url| NewWebhook { url: url.to_string(), base });
     let new = NewJob {
         key_id: caller.key_id.clone(),
         account: caller.account.clone(),
         test: caller.test,
         fields: fields.iter().map(|(name, value)| (name.to_owned(), value.to_owned())).collect(),
         format: recipe.format.name(),
-        name: name.map(|name| name.as_str().to_owned()),
+        name: key.map(|key| key.as_str().to_owned()),
         fingerprint,
         unit_price: if caller.test || is_free(caller) { 0 } else { unit_price },
         webhook,
         reservation,
     };
-    match facade.app.jobs.create(new, stored.incoming).await? {
-        Created::New(shown) | Created::Same(shown) => accepted(facade, exchange, &shown, received.elapsed()).await,
-        Created::Conflict => Err(other_request()),
+    match state.app.jobs.create(new, upload.incoming).await? {
+        Created::New(shown) | Created::Same(shown) => accepted(state, context, &shown, received.elapsed()).await,
+        Created::Conflict => Err(idempotency::conflict()),
     }
 }
 
-/// 202.
+/// 202 with a job.
 async fn accepted(
-    facade: &Facade,
-    exchange: &Exchange,
+    state: &ApiState,
+    context: &RequestContext,
     shown: &JobView,
     latency: std::time::Duration,
 ) -> Result<Reply, ApiError> {
     let status_url = format!("/jobs/{}", shown.job.id);
     let location = HeaderValue::from_str(&status_url).map_err(|error| ApiError::internal(error.to_string()))?;
-    let mut body = facade.document(exchange, shown).await?;
+    let mut body = job_document(state, context, shown).await?;
     body["status_url"] = status_url.into();
-    let mut reply = response::timed_json(StatusCode::ACCEPTED, &body, latency)?;
+    let mut reply = reply::timed_json(StatusCode::ACCEPTED, &body, latency);
     reply.headers_mut().insert(LOCATION, location);
     if !shown.job.state.is_final() {
-        reply.headers_mut().insert(RETRY_AFTER, ASK_AGAIN.into());
+        reply.headers_mut().insert(RETRY_AFTER, POLL_AFTER_SECONDS.into());
     }
     Ok(reply)
 }
 
-/// SHA-256 of all that the request says.
+/// SHA-256 of fields and clip.
 fn fingerprint(fields: &Fields, kind: &str, clip: &[u8]) -> [u8; 32] {
     let texts = texts(VIDEO_PATH, fields).into_iter().map(str::as_bytes);
     hash(texts.chain([kind.as_bytes(), clip]))
 }
 
-/// Reads the request to its end. A clip in it is on the disk then, and all fields are judged.
-async fn read(facade: &Facade, caller: &Caller, exchange: &mut Exchange) -> Result<Sent, ApiError> {
-    submission::refuse_query(&exchange.uri, "form fields or members of a JSON object")?;
-    uncompressed(&exchange.headers)?;
-    if let Some(boundary) = multipart::boundary(content_type(&exchange.headers))? {
-        return read_form(facade, caller, exchange, &boundary).await;
+/// Reads the request to its end: its clip, if any, is on disk afterwards, and all fields are valid.
+async fn read(state: &ApiState, caller: &Caller, context: &mut RequestContext) -> Result<ClipRequest, ApiError> {
+    image_request::refuse_query(&context.uri, "form fields or members of a JSON object")?;
+    require_uncompressed(&context.headers)?;
+    if let Some(boundary) = multipart::boundary(content_type(&context.headers))? {
+        return read_form(state, caller, context, &boundary).await;
     }
-    if json::only(&exchange.headers).is_err() {
+    if json::require_json(&context.headers).is_err() {
         return Err(unsupported("the request body must be multipart/form-data or application/json"));
     }
-    let (fields, [url]) = json::read(&mut exchange.body).await?.split(&VIDEO_FIELDS, [URL])?;
-    let recipe = judge(facade, &fields)?;
-    let url = submission::url(&url.ok_or(FieldError::Missing { param: URL.to_owned() })?)?;
-    facade.may_begin(caller, &fields).await?;
-    Ok(Sent { fields, recipe, clip: Source::There(url) })
+    let (fields, [url]) = json::read(&mut context.body).await?.split(&VIDEO_FIELDS, [URL])?;
+    let recipe = validate(state, &fields)?;
+    let url = image_request::url(&url.ok_or(FieldError::Missing { param: URL.to_owned() })?)?;
+    require_upload_allowed(state, caller, &fields).await?;
+    Ok(ClipRequest { fields, recipe, clip: ClipSource::Url(url) })
 }
 
 async fn read_form(
-    facade: &Facade,
+    state: &ApiState,
     caller: &Caller,
-    exchange: &mut Exchange,
+    context: &mut RequestContext,
     boundary: &str,
-) -> Result<Sent, ApiError> {
-    let announced = exchange.body.announced();
-    exchange.body.wait_longer(PATIENCE);
-    let mut form = Multipart::new(&mut exchange.body, boundary, clip::max_body());
+) -> Result<ClipRequest, ApiError> {
+    let content_length = context.body.content_length();
+    context.body.extend_timeout(BODY_TIMEOUT_FACTOR);
+    let mut form = Multipart::new(&mut context.body, boundary, clip::max_body());
     let (mut fields, mut clip) = (Fields::default(), None);
     while let Some(Part { name, .. }) = form.next_part().await? {
         if name == FILE {
             if clip.is_some() {
                 return Err(FieldError::Repeated { param: name }.into());
             }
-            facade.may_begin(caller, &fields).await?;
-            let place = facade.clips.enter()?;
-            if announced.is_some_and(|length| length > clip::max_body() as u64) {
+            require_upload_allowed(state, caller, &fields).await?;
+            let slot = state.clips.acquire()?;
+            if content_length.is_some_and(|length| length > clip::max_body() as u64) {
                 return Err(clip_too_large());
             }
-            let most = announced.unwrap_or(u64::MAX).min(clip::max_clip() as u64);
-            let incoming = facade.app.jobs.incoming(most).await?;
-            let written = clip::read_part(&mut form, incoming.input()).await?;
-            clip = Some(Stored { incoming, written, _place: place });
+            let most = content_length.unwrap_or(u64::MAX).min(clip::max_clip() as u64);
+            let incoming = state.app.jobs.incoming(most).await?;
+            let stored = clip::read_part(&mut form, incoming.input()).await?;
+            clip = Some(Upload { incoming, stored, _slot: slot });
         } else if let Some(field) = VIDEO_FIELDS.iter().find(|field| field.name == name) {
             let value = form::read_value(&mut form, &name).await?;
             fields.push(&name, &value)?;
-            // Each alone, so that most mistakes are told before the clip is sent; what fits together shows at the end.
+            // Each field is validated alone first, so that most errors are reported before the clip is sent; combinations are
+            // validated at the end.
             if let Some(value) = fields.get(field.name) {
                 VideoRecipe::judge(field.name, value)?;
             }
@@ -181,72 +187,70 @@ async fn read_form(
             return Err(FieldError::unknown(&name, known).into());
         }
     }
-    let recipe = judge(facade, &fields)?;
+    let recipe = validate(state, &fields)?;
     let clip = clip.ok_or(FieldError::Missing { param: FILE.to_owned() })?;
-    if clip.written.bytes == 0 {
+    if clip.stored.bytes == 0 {
         return Err(DecodeError::Empty.into());
     }
-    // Fields may have come behind the clip.
-    facade.refuse_above_plan(VIDEO_PATH, caller, &fields)?;
-    Ok(Sent { fields, recipe, clip: Source::Here(clip) })
+    // Fields may follow the clip.
+    require_plan(VIDEO_PATH, caller, &fields)?;
+    Ok(ClipRequest { fields, recipe, clip: ClipSource::Uploaded(clip) })
 }
 
-/// Judges all fields together.
-fn judge(facade: &Facade, fields: &Fields) -> Result<VideoRecipe, ApiError> {
+/// Validates all fields together.
+fn validate(state: &ApiState, fields: &Fields) -> Result<VideoRecipe, ApiError> {
     let recipe = VideoRecipe::of(fields)?;
-    // A name may still lead to such an address; that shows at the delivery.
-    if let Some(url) = webhook_url(fields).filter(|url| facade.app.fetcher.refuses(url)) {
+    // A host name may still resolve to such an address; that is refused at delivery.
+    if let Some(url) = webhook_url(fields).filter(|url| state.app.fetcher.refuses(url)) {
         let expected = <SourceUrl as Value>::KIND.expected();
         return Err(FieldError::invalid("webhook_url", &url.to_string(), expected).into());
     }
     Ok(recipe)
 }
 
-/// Brings a clip onto the disk.
-async fn fetch(facade: &Facade, url: &SourceUrl) -> Result<Stored, ApiError> {
-    let place = facade.clips.enter()?;
-    let incoming = facade.app.jobs.incoming(clip::max_clip() as u64).await?;
+/// Fetches a clip to disk.
+async fn fetch(state: &ApiState, url: &SourceUrl) -> Result<Upload, ApiError> {
+    let slot = state.clips.acquire()?;
+    let incoming = state.app.jobs.incoming(clip::max_clip() as u64).await?;
     let file = ClipFile::create(incoming.input());
-    let fetched = facade.app.fetcher.fetch_clip(url, clip::max_clip(), file.pieces()).await;
-    // Why nobody took the rest is the file's to tell.
-    let written = match fetched {
-        Ok(()) | Err(FetchError::ReceiverClosed) => file.end().await?,
+    let fetched = state.app.fetcher.fetch_clip(url, clip::max_clip(), file.pieces()).await;
+    // Where the file stopped taking pieces, its own error says why.
+    let stored = match fetched {
+        Ok(()) | Err(FetchError::ReceiverClosed) => file.finish().await?,
         Err(error) => {
             metrics::fetch_failed(error.reason());
             return Err(ApiError::from(error).param(URL));
         }
     };
-    if written.bytes == 0 {
+    if stored.bytes == 0 {
         return Err(ApiError::from(DecodeError::Empty).param(URL));
     }
-    Ok(Stored { incoming, written, _place: place })
+    Ok(Upload { incoming, stored, _slot: slot })
 }
 
-/// Looks at what was sent; how many seconds of it were begun.
-async fn look(facade: &Facade, stored: &Stored) -> Result<u64, VideoError> {
-    let clip = facade.app.inspector.probe(&stored.incoming.input()).await?;
-    // Not negative and not beyond the type, whatever the file says: `as` saturates.
+/// Probes a clip; its duration in started seconds.
+async fn billable_seconds(state: &ApiState, upload: &Upload) -> Result<u64, VideoError> {
+    let clip = state.app.inspector.probe(&upload.incoming.input()).await?;
+    // `as` saturates, so no duration in the file overflows.
     Ok((clip.seconds.ceil() as u64).max(1))
 }
 
-/// What is wrong with a clip. The kind of a fetched file that is no clip is not reported.
-fn judged(error: VideoError, param: &str) -> ApiError {
+/// The error for an unusable clip. The type of a fetched file that is no video is not reported.
+fn clip_error(error: VideoError, param: &str) -> ApiError {
     let is_other = matches!(error, VideoError::Unreadable | VideoError::Unsupported(_) | VideoError::NoPicture);
     if param == URL && is_other {
         let message =
             "there is no video at the URL that is read here: mp4, mov, webm, mkv and gif with common codecs are";
-        return unsupported(message).param(URL).because(error.to_string());
+        return unsupported(message).param(URL).caused_by(error.to_string());
     }
     ApiError::from(error).renamed(FILE, param)
 }
 
-impl Facade {
-    /// Whether a clip may come at all.
-    async fn may_begin(&self, caller: &Caller, fields: &Fields) -> Result<(), ApiError> {
-        self.refuse_above_plan(VIDEO_PATH, caller, fields)?;
-        // Which program, and where it was looked for, is for the operator.
-        let told = "clips cannot be worked on here: ffmpeg is not installed";
-        let ready = self.app.inspector.ready().await;
-        ready.map_err(|missing| ApiError::unavailable(told).because(missing.to_string()))
-    }
+/// Checks before a clip is read: plan (402), ffmpeg (503).
+async fn require_upload_allowed(state: &ApiState, caller: &Caller, fields: &Fields) -> Result<(), ApiError> {
+    require_plan(VIDEO_PATH, caller, fields)?;
+    // Which program is missing, and where it was searched, goes to the log only.
+    let message = "clips cannot be worked on here: ffmpeg is not installed";
+    let ready = state.app.inspector.ready().await;
+    ready.map_err(|missing| ApiError::unavailable(message).caused_by(missing.to_string()))
 }

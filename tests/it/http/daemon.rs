@@ -10,7 +10,7 @@ use backdrop::generate::Studio;
 use backdrop::http::compat::CompatConfig;
 use backdrop::http::config::{HttpConfig, LimitsConfig};
 use backdrop::http::tls::{Listener, Tls};
-use backdrop::http::{Administer, App, Authenticate, Caller, Fetch, Finished, Inspect, Remove, serve};
+use backdrop::http::{Administer, App, Authenticate, Caller, Fetch, Finished, ImageProcessor, Inspect, serve};
 use backdrop::image::{EncodedImage, Rect, Size, SourceUrl};
 use backdrop::jobs::results::Results;
 use backdrop::jobs::secret::DaemonSecret;
@@ -123,7 +123,7 @@ impl Drop for CountWhenDropped<'_> {
     }
 }
 
-impl Remove for Engine {
+impl ImageProcessor for Engine {
     fn run<'a>(
         &'a self,
         files: Files,
@@ -530,16 +530,16 @@ impl Daemon {
         let jobs = Jobs::start(deps, &JobsConfig { min_free_megabytes: 0, ..JobsConfig::default() }, folder.path())
             .expect("a new folder");
         let app = App {
-            remover: engine.clone(),
+            processor: engine.clone(),
             compat,
             model,
             keys: Arc::new(SomeKeys),
             fetcher: origin.clone(),
             store: services.store,
-            ledger: services.billing,
-            requests: services.idempotency,
+            billing: services.billing,
+            idempotency: services.idempotency,
             presets: services.presets,
-            daily: services.backdrop_quota,
+            backdrop_quota: services.backdrop_quota,
             studio: Studio::default(),
             jobs: jobs.clone(),
             results,

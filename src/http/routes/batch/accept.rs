@@ -1,11 +1,11 @@
-//! Media type of a batch's reply, from `Accept` (RFC 9110, section 12.5.1).
+//! Content negotiation of a batch's reply, JSON or ZIP, from `Accept` (RFC 9110, section 12.5.1).
 
 use hyper::header::{ACCEPT, HeaderMap};
 
 /// Whether the caller prefers `application/zip` to `application/json`.
 ///
-/// The archive has to be named: a range that covers both (`*/*`, `application/*`) stands for JSON, which is also what
-/// equal weights get.
+/// The archive has to be named explicitly: a range that covers both (`*/*`, `application/*`) selects JSON, as do equal
+/// weights.
 pub(super) fn prefers_zip(headers: &HeaderMap) -> bool {
     let values = headers.get_all(ACCEPT).iter().filter_map(|value| value.to_str().ok());
     let ranges: Vec<_> = values.flat_map(|value| value.split(',')).filter_map(weighted).collect();
@@ -14,12 +14,12 @@ pub(super) fn prefers_zip(headers: &HeaderMap) -> bool {
         named.map(|(_, weight)| *weight).reduce(f32::max)
     };
     let zip = weight_of("application/zip");
-    // The most specific range decides.
+    // The most specific range takes precedence.
     let json = ["application/json", "application/*", "*/*"].into_iter().find_map(weight_of);
     zip.unwrap_or_default() > json.unwrap_or_default()
 }
 
-/// One media range with its weight; nothing where the weight is malformed.
+/// One media range with its weight; `None` where the weight is malformed.
 fn weighted(range: &str) -> Option<(&str, f32)> {
     let mut parts = range.split(';').map(str::trim);
     let range = parts.next()?;
@@ -48,7 +48,7 @@ mod tests {
     }
 
     #[test]
-    fn an_archive_is_sent_where_it_is_named_and_preferred() {
+    fn zip_is_selected_where_it_is_named_and_preferred() {
         for zip in [
             &["application/zip"][..],
             &["Application/ZIP"],
@@ -66,7 +66,7 @@ mod tests {
     }
 
     #[test]
-    fn json_is_sent_otherwise() {
+    fn json_is_selected_otherwise() {
         for json in [
             &[][..],
             &[""],

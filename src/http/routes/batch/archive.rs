@@ -1,22 +1,22 @@
-//! A ZIP archive of stored files, written from front to back (PKWARE APPNOTE 6.3.10, sections 4.3.7, 4.3.12 and 4.3.16).
+//! Streams a ZIP archive of stored files (PKWARE APPNOTE 6.3.10, sections 4.3.7, 4.3.12 and 4.3.16).
 //!
-//! Length and CRC-32 of a file are known before its first byte is sent, so its local header holds them. A general
-//! writer of streams puts them behind the file, in a data descriptor, which readers of streams refuse for stored files
-//! (Java's `ZipInputStream`); and it takes a copy of the bytes, which here stay where they are.
+//! Our own and not the `zip` crate: length and CRC-32 of a file are known before its first byte is sent, so its local
+//! header holds them. A general streaming writer puts them behind the file, in a data descriptor, which streaming readers
+//! refuse for stored files (Java's `ZipInputStream`), and it copies the bytes.
 
-/// 2.0, as other writers have it.
+/// Version needed to extract: 2.0.
 const VERSION: u16 = 20;
 /// Names are UTF-8.
 const UTF8_NAMES: u16 = 1 << 11;
 const STORED: u16 = 0;
-/// Midnight of 1980-01-01: the dates are those of no day.
+/// Midnight of 1980-01-01, the earliest date of the format: archives are reproducible.
 const TIME: u16 = 0;
 const DATE: u16 = (1 << 5) | 1;
 
 /// Bytes of a local header without the name.
 const LOCAL_HEADER: usize = 30;
 
-/// An archive under way: what was written before, as the directory at its end lists it.
+/// A partly written archive: the central directory so far.
 #[derive(Debug, Default)]
 pub(super) struct StoredZip {
     directory: Vec<u8>,
@@ -26,8 +26,8 @@ pub(super) struct StoredZip {
 }
 
 impl StoredZip {
-    /// The local header of the file `name`. Its `length` bytes, whose CRC-32 is `crc`, are to follow. Nothing where the
-    /// archive would be longer than 4 GiB, which ten pictures of the default limits are not.
+    /// The local header of the file `name`, to be followed by its `length` bytes, whose CRC-32 is `crc`. `None` where the
+    /// archive would exceed 4 GiB, which ten pictures of the default limits do not.
     pub(super) fn entry(&mut self, name: &str, length: usize, crc: u32) -> Option<Vec<u8>> {
         let length = u32::try_from(length).ok()?;
         let name_length = u16::try_from(name.len()).ok()?;
@@ -52,7 +52,7 @@ impl StoredZip {
         Some([b"PK\x03\x04", &common[..], name.as_bytes()].concat())
     }
 
-    /// The end of the archive, after the last file.
+    /// The central directory, after the last file.
     pub(super) fn finish(self) -> Vec<u8> {
         let mut end = self.directory;
         let directory_length = u32::try_from(end.len()).expect("a few short names");
@@ -115,7 +115,7 @@ mod tests {
     }
 
     #[test]
-    fn an_archive_reads_back_from_front_to_back() {
+    fn an_archive_reads_back_as_a_stream() {
         let mut stream = Cursor::new(written());
         for (name, content) in FILES {
             let mut file = zip::read::read_zipfile_from_stream(&mut stream).expect("a header").expect("an entry");
@@ -129,7 +129,7 @@ mod tests {
     }
 
     #[test]
-    fn a_changed_byte_is_noticed() {
+    fn a_changed_byte_fails_the_crc() {
         let mut bytes = written();
         let at = bytes.windows(5).position(|five| five == b"first").expect("it is stored");
         bytes[at] ^= 1;
@@ -139,7 +139,7 @@ mod tests {
     }
 
     #[test]
-    fn an_archive_of_nothing_is_an_archive() {
+    fn an_empty_archive_is_valid() {
         let archive = zip::ZipArchive::new(Cursor::new(StoredZip::default().finish())).expect("an archive");
         assert_eq!(archive.len(), 0);
     }

@@ -1,14 +1,14 @@
-//! The reply to a batch, piece by piece: one JSON document, or a ZIP archive of the pictures and that document.
+//! Streams the reply to a batch: one JSON document, or a ZIP archive of the pictures and that document.
 //!
-//! Rows are written in order as they come. In JSON a picture turns into base64 only piece by piece on its way out; in an
-//! archive its pieces are slices of its file, and the document, without the pictures, is the last file.
+//! Rows are written in order as they finish. In JSON a picture is encoded as base64 piece by piece; in an archive its pieces
+//! are slices of its file, and the document, without the pictures, is the last file.
 
 use super::archive::StoredZip;
-use super::file_names::{self, FileNames};
-use super::{Label, Row};
+use super::file_names::FileNames;
+use super::row::{Label, Row};
 use crate::account::price::in_dollars;
 use crate::http::error::{ApiError, ErrorCode};
-use crate::http::response::rounded_uncertainty;
+use crate::http::picture_reply::rounded_uncertainty;
 use crate::image::Rect;
 use crate::pipeline::Output;
 use base64::Engine as _;
@@ -23,20 +23,20 @@ use tokio::task::spawn_blocking;
 /// Bytes of a picture that are sent at once; a multiple of three, so that pieces of base64 join without padding.
 const PIECE: usize = 48 * 1024;
 
-/// The file of the archive that has the rows.
+/// The file of the archive that holds the rows.
 const RESULTS: &str = "results.json";
 
-/// What is known before the first row.
+/// The members before the rows.
 #[derive(Serialize)]
 pub(super) struct Head {
     pub(super) count: usize,
     pub(super) format: &'static str,
     /// Where no picture could be fetched.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(super) error: Option<Reason>,
+    pub(super) error: Option<RowError>,
 }
 
-/// What is known after the last.
+/// The members after the rows.
 #[derive(Serialize)]
 struct Tail<'a> {
     succeeded: usize,
@@ -44,9 +44,9 @@ struct Tail<'a> {
     request_id: &'a str,
 }
 
-/// A row up to its picture.
+/// A successful row up to its picture.
 #[derive(Serialize)]
-struct Done<'a> {
+struct SucceededRow<'a> {
     index: usize,
     #[serde(flatten)]
     label: &'a Label,
@@ -84,8 +84,9 @@ impl From<Rect> for SubjectBox {
     }
 }
 
+/// A failed row.
 #[derive(Serialize)]
-struct Failed<'a> {
+struct FailedRow<'a> {
     index: usize,
     #[serde(flatten)]
     label: &'a Label,
@@ -93,26 +94,26 @@ struct Failed<'a> {
     status: u16,
     /// Dollars: what failed is not billed.
     cost: f64,
-    error: Reason,
+    error: RowError,
 }
 
-/// An error as rows have it.
+/// The error of a row.
 #[derive(Serialize)]
-pub(super) struct Reason {
+pub(super) struct RowError {
     code: &'static str,
     message: String,
     #[serde(skip_serializing_if = "Option::is_none")]
     reason: Option<&'static str>,
 }
 
-impl Reason {
+impl RowError {
     fn of(error: &ApiError) -> Self {
-        Self { code: error.code.name(), message: error.message().to_owned(), reason: error.given_reason() }
+        Self { code: error.code.name(), message: error.message().to_owned(), reason: error.reason_name() }
     }
 
     /// The error of a batch of which no picture could be fetched, from those of its rows.
     pub(super) fn of_all(rows: &[Row]) -> Self {
-        let mut reasons = rows.iter().map(|row| row.outcome.as_ref().err().and_then(ApiError::given_reason));
+        let mut reasons = rows.iter().map(|row| row.outcome.as_ref().err().and_then(ApiError::reason_name));
         let first = reasons.next().flatten();
         let shared = first.filter(|_| reasons.all(|reason| reason == first));
         let message = "no picture of the batch could be fetched".to_owned();
@@ -120,19 +121,19 @@ impl Reason {
     }
 }
 
-/// The caller went away, or does not read.
-pub(super) struct Gone;
+/// The client disconnected or does not read.
+pub(super) struct Disconnected;
 
 /// Writes one reply.
 pub(super) struct Writer {
     pieces: mpsc::Sender<Bytes>,
-    /// None where the reply is the document alone.
+    /// `None` where the reply is the document alone.
     archive: Option<Archive>,
     /// What each picture costs once it is made, in microdollars.
     costs: Vec<u64>,
 }
 
-/// An archive under way.
+/// A partly written archive.
 #[derive(Default)]
 struct Archive {
     zip: StoredZip,
@@ -152,20 +153,20 @@ impl Writer {
         Self { pieces, archive: Some(Archive::default()), costs }
     }
 
-    /// Writes all of it. An error means that nobody reads it any more.
+    /// Writes the whole reply; an error where the client no longer reads it.
     pub(super) async fn write(
         mut self,
         head: Head,
         rows: impl Stream<Item = Row> + Send,
         request_id: &str,
-    ) -> Result<(), Gone> {
+    ) -> Result<(), Disconnected> {
         let mut rows = pin!(rows);
-        self.document(format!("{},\"results\":[", open(&head))).await?;
+        self.document(format!("{},\"results\":[", json_prefix(&head))).await?;
         let (mut succeeded, mut failed) = (0, 0);
         loop {
             let row = tokio::select! {
                 row = rows.next() => row,
-                () = self.pieces.closed() => return Err(Gone),
+                () = self.pieces.closed() => return Err(Disconnected),
             };
             let Some(Row { index, label, outcome }) = row else { break };
             if index > 0 {
@@ -179,23 +180,24 @@ impl Writer {
                 Err(error) => {
                     failed += 1;
                     let status = error.code.status().as_u16();
-                    let error_of_row = Reason::of(&error);
-                    let row = Failed { index, label: &label, success: false, status, cost: 0.0, error: error_of_row };
-                    self.document(open(&row) + "}").await?;
+                    let error_of_row = RowError::of(&error);
+                    let row =
+                        FailedRow { index, label: &label, success: false, status, cost: 0.0, error: error_of_row };
+                    self.document(json_prefix(&row) + "}").await?;
                     error.log();
                 }
             }
         }
-        let tail = open(&Tail { succeeded, failed, request_id });
+        let tail = json_prefix(&Tail { succeeded, failed, request_id });
         self.document(format!("],{}}}", &tail[1..])).await?;
         self.finish().await
     }
 
-    async fn picture(&mut self, index: usize, label: &Label, output: Output) -> Result<(), Gone> {
+    async fn picture(&mut self, index: usize, label: &Label, output: Output) -> Result<(), Disconnected> {
         let Output { image, subject, uncertainty, .. } = output;
         let format = image.format.name();
-        let file = self.archive.as_mut().map(|archive| archive.names.name(index, label.called().as_deref(), format));
-        let row = Done {
+        let file = self.archive.as_mut().map(|archive| archive.names.name(index, label.name().as_deref(), format));
+        let row = SucceededRow {
             index,
             label,
             success: true,
@@ -210,7 +212,7 @@ impl Writer {
             foreground: subject.map(|subject| subject.to_string()),
             subject: subject.map(SubjectBox::from),
         };
-        let row = open(&row);
+        let row = json_prefix(&row);
         if let Some(file) = file {
             self.entry(&file, image.bytes).await?;
             return self.document(row + "}").await;
@@ -223,7 +225,7 @@ impl Writer {
     }
 
     /// Writes a part of the document.
-    async fn document(&mut self, text: impl Into<String> + Send) -> Result<(), Gone> {
+    async fn document(&mut self, text: impl Into<String> + Send) -> Result<(), Disconnected> {
         let text = text.into();
         match &mut self.archive {
             Some(archive) => {
@@ -235,13 +237,13 @@ impl Writer {
     }
 
     /// Writes a file of the archive.
-    async fn entry(&mut self, name: &str, mut bytes: Bytes) -> Result<(), Gone> {
+    async fn entry(&mut self, name: &str, mut bytes: Bytes) -> Result<(), Disconnected> {
         let Some(archive) = &mut self.archive else { return Ok(()) };
         let content = bytes.clone();
-        // A large picture takes too long for a thread that others wait for.
-        let Ok(crc) = spawn_blocking(move || crc32fast::hash(&content)).await else { return Err(Gone) };
-        // Cut off, as for a caller that left: its directory could not be written.
-        let header = archive.zip.entry(name, bytes.len(), crc).ok_or(Gone)?;
+        // A large picture takes too long for an async thread.
+        let Ok(crc) = spawn_blocking(move || crc32fast::hash(&content)).await else { return Err(Disconnected) };
+        // Beyond the largest archive the reply is cut off, because its directory could not be written.
+        let header = archive.zip.entry(name, bytes.len(), crc).ok_or(Disconnected)?;
         self.send(header).await?;
         while !bytes.is_empty() {
             let piece = bytes.split_to(bytes.len().min(PIECE));
@@ -250,7 +252,7 @@ impl Writer {
         Ok(())
     }
 
-    async fn finish(mut self) -> Result<(), Gone> {
+    async fn finish(mut self) -> Result<(), Disconnected> {
         let Some(archive) = &mut self.archive else { return Ok(()) };
         let document = std::mem::take(&mut archive.document);
         self.entry(RESULTS, document.into()).await?;
@@ -258,23 +260,13 @@ impl Writer {
         self.send(end.unwrap_or_default()).await
     }
 
-    async fn send(&self, piece: impl Into<Bytes> + Send) -> Result<(), Gone> {
-        self.pieces.send(piece.into()).await.map_err(|_| Gone)
+    async fn send(&self, piece: impl Into<Bytes> + Send) -> Result<(), Disconnected> {
+        self.pieces.send(piece.into()).await.map_err(|_| Disconnected)
     }
 }
 
-impl Label {
-    /// The name that the caller has for the picture, where there is one.
-    fn called(&self) -> Option<String> {
-        match self {
-            Self::Filename(name) => name.clone(),
-            Self::Url(url) => file_names::last_part(url),
-        }
-    }
-}
-
-/// An object as JSON, without its last brace, so that it can go on.
-fn open(object: &impl Serialize) -> String {
+/// An object as JSON without its closing brace, so that members can follow.
+fn json_prefix(object: &impl Serialize) -> String {
     let mut json = serde_json::to_string(object).expect("plain data");
     json.pop();
     json

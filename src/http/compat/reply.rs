@@ -1,13 +1,14 @@
-//! Headers and bodies of answers in other services' wire formats.
+//! Headers and bodies of replies in other services' wire formats.
 
 use super::archive;
-use super::cutout::Made;
+use super::cutout::Cutout;
 use super::refusal::Refusal;
 use crate::account::rate_limit::RateStatus;
-use crate::http::Caller;
+use crate::http::caller::Caller;
 use crate::http::error::ApiError;
-use crate::http::facade::Facade;
-use crate::http::response::{self, Reply};
+use crate::http::picture_reply;
+use crate::http::reply::Reply;
+use crate::http::state::ApiState;
 use crate::store::UnixSeconds;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
@@ -21,7 +22,7 @@ const RATE_RESET: HeaderName = HeaderName::from_static("x-ratelimit-reset");
 /// How a finished picture is sent.
 #[derive(Debug)]
 pub(super) enum Body {
-    /// As the file that it is.
+    /// As its file.
     Picture,
     /// As two files in a ZIP archive.
     Archive,
@@ -29,7 +30,7 @@ pub(super) enum Body {
     Json(&'static str, String),
 }
 
-/// remove.bg tells the reset as a time, in seconds since 1970, and not as a wait.
+/// remove.bg has the reset as a time, in seconds since 1970, and not as a wait.
 pub(super) fn write_reset(rate: &RateStatus, headers: &mut HeaderMap) {
     let now = u64::try_from(UnixSeconds::now().0).unwrap_or_default();
     headers.insert(RATE_RESET, (now + rate.reset_seconds()).into());
@@ -40,7 +41,7 @@ pub(super) fn empty() -> Reply {
     Reply::new(Empty::new().boxed_unsync())
 }
 
-/// Whether the caller wants JSON in place of a picture.
+/// Whether the caller accepts JSON and no picture.
 pub(super) fn accepts_json(headers: &HeaderMap) -> bool {
     let accepted = headers.get_all(ACCEPT).iter().filter_map(|value| value.to_str().ok());
     let types: Vec<_> = accepted
@@ -50,15 +51,15 @@ pub(super) fn accepts_json(headers: &HeaderMap) -> bool {
     types.iter().any(|range| range == "application/json") && !types.iter().any(|range| range.starts_with("image/"))
 }
 
-/// The reply that carries a finished picture; the usual headers of one are on it too.
-pub(super) async fn reply(facade: &Facade, caller: &Caller, made: Made, body: Body) -> Result<Reply, Refusal> {
-    let Made { mut output, cost, latency, deadline, .. } = made;
+/// The reply that carries a finished picture, with the usual headers of one.
+pub(super) async fn picture(state: &ApiState, caller: &Caller, cutout: Cutout, body: Body) -> Result<Reply, Refusal> {
+    let Cutout { mut output, cost, latency, deadline, .. } = cutout;
     let bytes = std::mem::take(&mut output.image.bytes);
     let (bytes, media_type) = match body {
         Body::Picture => (bytes, output.image.format.media_type()),
         Body::Archive => {
-            let archive = archive::of(bytes).await?;
-            (facade.replies.hold(&caller.account, archive.into(), deadline).await?, "application/zip")
+            let archive = archive::color_and_alpha(bytes).await?;
+            (state.replies.hold(&caller.account, archive.into(), deadline).await?, "application/zip")
         }
         Body::Json(before, after) => {
             let encoding = spawn_blocking(move || {
@@ -69,10 +70,10 @@ pub(super) async fn reply(facade: &Facade, caller: &Caller, made: Made, body: Bo
                 Bytes::from(json)
             });
             let json = encoding.await.map_err(|error| ApiError::internal(error.to_string()))?;
-            (facade.replies.hold(&caller.account, json, deadline).await?, "application/json")
+            (state.replies.hold(&caller.account, json, deadline).await?, "application/json")
         }
     };
-    let mut reply = response::image(output, cost, latency)?;
+    let mut reply = picture_reply::image(output, cost, latency)?;
     *reply.body_mut() = Full::new(bytes).boxed_unsync();
     reply.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static(media_type));
     Ok(reply)

@@ -1,50 +1,56 @@
-//! A request for pictures, read to its end: fields, files and addresses, whichever way they came.
+//! Reads a request for pictures to its end (form, JSON or raw body) and validates its fields: fields, recipe, files and URLs.
 
-use super::body::{Chunks, content_type, uncompressed, unsupported};
+use super::body::{Chunks, content_type, require_uncompressed, unsupported};
+use super::caller::Caller;
 use super::error::{ApiError, ErrorCode};
-use super::exchange::Exchange;
-use super::facade::Facade;
-use super::form::{self, FILE, FILES, Upload};
-use super::picture_json::{self, IMAGE_BASE64, PictureJson};
+use super::form::{self, Upload};
+use super::input_names::{FILE, FILES, IMAGE_BASE64, URL, URLS};
+use super::picture_json::{self, PictureJson};
+use super::request_context::RequestContext;
+use super::state::ApiState;
 use super::upload_memory::{AccountMemory, Share};
-use super::{Caller, json, multipart};
+use super::{json, multipart};
 use crate::codec::DecodeError;
 use crate::image::SourceUrl;
-use crate::recipe::{BG_FILE, Endpoint, FieldError, Fields, Input, Kind, MAX_BATCH, Value};
+use crate::recipe::{BG_FILE, Endpoint, FieldError, Fields, Input, Kind, MAX_BATCH, Recipe, Value};
 use bytes::{Bytes, BytesMut};
 use hyper::Uri;
 use hyper::header::HeaderMap;
 use serde_json::Value as Json;
 
-/// The member that holds an address, and the one that holds a batch of them.
-pub(super) const URL: &str = "url";
-pub(super) const URLS: &str = "urls";
-
-/// What was sent.
+/// A request with valid fields.
 #[derive(Debug)]
-pub(super) struct Submission {
+pub(super) struct ImageRequest {
     pub(super) fields: Fields,
+    /// Built from `fields`; where they name a preset, the recipe is built again from the merged fields.
+    pub(super) recipe: Recipe,
+    pub(super) inputs: Inputs,
+}
+
+/// The files and URLs of a request.
+#[derive(Debug)]
+pub(super) struct Inputs {
     pub(super) pictures: Pictures,
-    /// The field that one picture came in, for messages about it.
+    /// The field in which one picture was sent, for messages about it.
     pub(super) param: &'static str,
-    /// The background that came with the form.
+    /// The background that was sent with the form.
     pub(super) background: Option<Bytes>,
     /// The files' share of the memory for uploads; to be dropped after them.
     pub(super) share: Share,
 }
 
-/// The pictures to work on.
+/// The pictures to process.
 #[derive(Debug)]
 pub(super) enum Pictures {
     File(Bytes),
     Files(Vec<Upload>),
     Url(SourceUrl),
-    /// As they were sent: a bad one is its row's error.
+    /// As they were sent: an invalid one fails its own row.
     Urls(Vec<String>),
 }
 
 impl Pictures {
-    /// How many there are.
+    /// The number of pictures.
     pub(super) fn count(&self) -> u32 {
         let many = match self {
             Self::File(_) | Self::Url(_) => 1,
@@ -63,24 +69,24 @@ impl Pictures {
     }
 }
 
-/// Reads the request to its end. Every name is judged; values of fields are the recipe's business.
+/// Reads the request to its end and validates all names and values.
 pub(super) async fn read(
-    facade: &Facade,
+    state: &ApiState,
     endpoint: &Endpoint,
     caller: &Caller,
-    exchange: &mut Exchange,
-) -> Result<Submission, ApiError> {
-    let memory = facade.uploads.of(&caller.account);
+    context: &mut RequestContext,
+) -> Result<ImageRequest, ApiError> {
+    let memory = state.uploads.of(&caller.account);
     match endpoint.input {
-        Input::File | Input::FileAndBackground | Input::Url => read_picture(&memory, endpoint, exchange).await,
+        Input::File | Input::FileAndBackground | Input::Url => read_picture(&memory, endpoint, context).await,
         Input::Files => {
-            refuse_query(&exchange.uri, "form fields")?;
-            let boundary = boundary(&exchange.headers)?;
-            read_files(&memory, endpoint, exchange, &boundary).await
+            refuse_query(&context.uri, "form fields")?;
+            let boundary = boundary(&context.headers)?;
+            read_files(&memory, endpoint, context, &boundary).await
         }
         Input::Urls => {
-            refuse_query(&exchange.uri, "members of a JSON object")?;
-            read_urls(&memory, endpoint, exchange).await
+            refuse_query(&context.uri, "members of a JSON object")?;
+            read_urls(&memory, endpoint, context).await
         }
     }
 }
@@ -89,20 +95,20 @@ pub(super) async fn read(
 async fn read_picture(
     memory: &AccountMemory,
     endpoint: &Endpoint,
-    exchange: &mut Exchange,
-) -> Result<Submission, ApiError> {
-    let query = query_fields(&exchange.uri, endpoint)?;
-    uncompressed(&exchange.headers)?;
-    let content_type = content_type(&exchange.headers);
+    context: &mut RequestContext,
+) -> Result<ImageRequest, ApiError> {
+    let query = query_fields(&context.uri, endpoint)?;
+    require_uncompressed(&context.headers)?;
+    let content_type = content_type(&context.headers);
     if let Some(boundary) = multipart::boundary(content_type)? {
-        return read_form(memory, endpoint, exchange, &boundary, query).await;
+        return read_form(memory, endpoint, context, &boundary, query).await;
     }
-    if json::only(&exchange.headers).is_ok() {
-        return read_json(memory, endpoint, exchange, query).await;
+    if json::require_json(&context.headers).is_ok() {
+        return read_json(memory, endpoint, context, query).await;
     }
     let media_type = content_type.split(';').next().unwrap_or_default().trim().to_ascii_lowercase();
     if media_type.starts_with("image/") || media_type == "application/octet-stream" {
-        return read_body(memory, endpoint, exchange, query).await;
+        return read_body(memory, endpoint, context, query).await;
     }
     Err(unsupported(
         "the request body must be multipart/form-data, application/json, or a picture as image/* or \
@@ -122,7 +128,7 @@ fn query_fields(uri: &Uri, endpoint: &Endpoint) -> Result<Fields, FieldError> {
     Ok(fields)
 }
 
-/// Adds the fields of the query to those of the body. None may be in both.
+/// Adds the fields of the query to those of the body; none may be in both.
 fn add(query: &Fields, fields: &mut Fields) -> Result<(), FieldError> {
     query.iter().try_for_each(|(name, value)| fields.push(name, value))
 }
@@ -130,42 +136,42 @@ fn add(query: &Fields, fields: &mut Fields) -> Result<(), FieldError> {
 async fn read_form(
     memory: &AccountMemory,
     endpoint: &Endpoint,
-    exchange: &mut Exchange,
+    context: &mut RequestContext,
     boundary: &str,
     query: Fields,
-) -> Result<Submission, ApiError> {
-    refuse_large_form(memory, endpoint, exchange)?;
-    let mut form = form::read(&mut exchange.body, boundary, endpoint, memory).await?;
+) -> Result<ImageRequest, ApiError> {
+    refuse_large_form(memory, endpoint, context)?;
+    let mut form = form::read(&mut context.body, boundary, endpoint, memory).await?;
     add(&query, &mut form.fields)?;
-    // The fields come first in the order of checks, so that a mistake in them is told whatever the files are.
-    judge(endpoint, &form.fields)?;
+    // Fields are checked before files, so that their errors are reported whatever the files are.
+    let recipe = validate(endpoint, &form.fields)?;
     let background = form.take(BG_FILE);
     if background.as_ref().is_some_and(Bytes::is_empty) {
         return Err(ApiError::from(DecodeError::Empty).param(BG_FILE));
     }
     let (pictures, param) = match (form.take(FILE), form.url.take()) {
-        (Some(_), Some(_)) => return Err(two_pictures(FILE)),
+        (Some(_), Some(_)) => return Err(duplicate_picture_error(FILE)),
         (Some(file), None) if file.is_empty() => return Err(DecodeError::Empty.into()),
         (Some(file), None) => (Pictures::File(file), FILE),
         (None, Some(address)) => (Pictures::Url(url(&Json::from(address))?), URL),
         (None, None) => return Err(FieldError::Missing { param: FILE.to_owned() }.into()),
     };
-    Ok(Submission { fields: form.fields, pictures, param, background, share: form.share })
+    Ok(ImageRequest { fields: form.fields, recipe, inputs: Inputs { pictures, param, background, share: form.share } })
 }
 
 async fn read_json(
     memory: &AccountMemory,
     endpoint: &Endpoint,
-    exchange: &mut Exchange,
+    context: &mut RequestContext,
     query: Fields,
-) -> Result<Submission, ApiError> {
-    let PictureJson { object, picture, share } = picture_json::read(&mut exchange.body, memory).await?;
+) -> Result<ImageRequest, ApiError> {
+    let PictureJson { object, picture, share } = picture_json::read(&mut context.body, memory).await?;
     let (mut fields, [address, left]) = object.split(&endpoint.fields, [URL, IMAGE_BASE64])?;
     add(&query, &mut fields)?;
-    judge(endpoint, &fields)?;
+    let recipe = validate(endpoint, &fields)?;
     let (pictures, param) = match (picture, left, address) {
-        (Some(_), _, Some(_)) => return Err(two_pictures(IMAGE_BASE64)),
-        // Two members, one of which was read.
+        (Some(_), _, Some(_)) => return Err(duplicate_picture_error(IMAGE_BASE64)),
+        // The member is repeated, and one of the two was decoded.
         (Some(_), Some(_), None) => return Err(FieldError::Repeated { param: IMAGE_BASE64.to_owned() }.into()),
         (Some(picture), None, None) => (Pictures::File(picture?), IMAGE_BASE64),
         (None, Some(left), _) => {
@@ -178,23 +184,23 @@ async fn read_json(
             return Err(ApiError::new(ErrorCode::InvalidParameter, message).param(URL));
         }
     };
-    Ok(Submission { fields, pictures, param, background: None, share })
+    Ok(ImageRequest { fields, recipe, inputs: Inputs { pictures, param, background: None, share } })
 }
 
 /// Reads a body that is the picture.
 async fn read_body(
     memory: &AccountMemory,
     endpoint: &Endpoint,
-    exchange: &mut Exchange,
+    context: &mut RequestContext,
     fields: Fields,
-) -> Result<Submission, ApiError> {
-    judge(endpoint, &fields)?;
-    if exchange.body.announced().is_some_and(|length| length > memory.max_file() as u64) {
+) -> Result<ImageRequest, ApiError> {
+    let recipe = validate(endpoint, &fields)?;
+    if context.body.content_length().is_some_and(|length| length > memory.max_file() as u64) {
         return Err(form::file_too_large(memory.max_file()));
     }
     let share = memory.share();
     let mut picture = BytesMut::new();
-    while let Some(chunk) = exchange.body.next_chunk().await? {
+    while let Some(chunk) = context.body.next_chunk().await? {
         if picture.len() + chunk.len() > memory.max_file() {
             return Err(form::file_too_large(memory.max_file()));
         }
@@ -205,56 +211,58 @@ async fn read_body(
         return Err(DecodeError::Empty.into());
     }
     let pictures = Pictures::File(picture.freeze());
-    Ok(Submission { fields, pictures, param: FILE, background: None, share })
+    Ok(ImageRequest { fields, recipe, inputs: Inputs { pictures, param: FILE, background: None, share } })
 }
 
 async fn read_files(
     memory: &AccountMemory,
     endpoint: &Endpoint,
-    exchange: &mut Exchange,
+    context: &mut RequestContext,
     boundary: &str,
-) -> Result<Submission, ApiError> {
-    refuse_large_form(memory, endpoint, exchange)?;
-    let form = form::read(&mut exchange.body, boundary, endpoint, memory).await?;
-    judge(endpoint, &form.fields)?;
+) -> Result<ImageRequest, ApiError> {
+    refuse_large_form(memory, endpoint, context)?;
+    let form = form::read(&mut context.body, boundary, endpoint, memory).await?;
+    let recipe = validate(endpoint, &form.fields)?;
     if form.files.is_empty() {
         return Err(FieldError::Missing { param: FILES.to_owned() }.into());
     }
     let pictures = Pictures::Files(form.files);
-    Ok(Submission { fields: form.fields, pictures, param: FILES, background: None, share: form.share })
+    let inputs = Inputs { pictures, param: FILES, background: None, share: form.share };
+    Ok(ImageRequest { fields: form.fields, recipe, inputs })
 }
 
 async fn read_urls(
     memory: &AccountMemory,
     endpoint: &Endpoint,
-    exchange: &mut Exchange,
-) -> Result<Submission, ApiError> {
-    json::only(&exchange.headers)?;
-    let object = json::read(&mut exchange.body).await?;
+    context: &mut RequestContext,
+) -> Result<ImageRequest, ApiError> {
+    json::require_json(&context.headers)?;
+    let object = json::read(&mut context.body).await?;
     let (fields, [value]) = object.split(&endpoint.fields, [URLS])?;
-    judge(endpoint, &fields)?;
+    let recipe = validate(endpoint, &fields)?;
     let pictures = urls(&value.ok_or(FieldError::Missing { param: URLS.to_owned() })?)?;
-    Ok(Submission { fields, pictures, param: URLS, background: None, share: memory.share() })
+    let inputs = Inputs { pictures, param: URLS, background: None, share: memory.share() };
+    Ok(ImageRequest { fields, recipe, inputs })
 }
 
-fn refuse_large_form(memory: &AccountMemory, endpoint: &Endpoint, exchange: &Exchange) -> Result<(), ApiError> {
+fn refuse_large_form(memory: &AccountMemory, endpoint: &Endpoint, context: &RequestContext) -> Result<(), ApiError> {
     let (input, max_file) = (endpoint.input, memory.max_file());
-    let is_large = exchange.body.announced().is_some_and(|length| length > form::max_body(input, max_file) as u64);
+    let is_large = context.body.content_length().is_some_and(|length| length > form::max_body(input, max_file) as u64);
     if is_large { Err(form::body_too_large(input, max_file)) } else { Ok(()) }
 }
 
-/// The refusal of a picture beside an address.
-fn two_pictures(param: &str) -> ApiError {
+/// 400: a picture beside a URL.
+fn duplicate_picture_error(param: &str) -> ApiError {
     let message = format!("`{param}` was sent beside `{URL}`; send one picture");
     ApiError::new(ErrorCode::InvalidParameter, message).param(param)
 }
 
-/// Judges all fields. What is missing may still come from a preset.
-fn judge(endpoint: &Endpoint, fields: &Fields) -> Result<(), FieldError> {
-    if fields.get("preset").is_some() { endpoint.judge(fields) } else { endpoint.recipe(fields) }.map(|_| ())
+/// Validates all fields. With a preset, required ones may be missing: they may be stored in it.
+fn validate(endpoint: &Endpoint, fields: &Fields) -> Result<Recipe, FieldError> {
+    if fields.get("preset").is_some() { endpoint.judge(fields) } else { endpoint.recipe(fields) }
 }
 
-/// The address in the member `url`.
+/// The URL in the member `url`.
 pub(super) fn url(value: &Json) -> Result<SourceUrl, FieldError> {
     let refuse = |text: &str| FieldError::invalid(URL, text, <SourceUrl as Value>::KIND.expected());
     let text = <SourceUrl as Value>::KIND.text_of(value).ok_or_else(|| refuse(&value.to_string()))?;
@@ -272,7 +280,7 @@ fn urls(value: &Json) -> Result<Pictures, FieldError> {
     texts.map(Pictures::Urls).ok_or_else(refuse)
 }
 
-/// A parameter in the query string would have no effect, which the caller would find out from the picture only.
+/// Refuses parameters in the query string (400), where they would have no effect.
 pub(super) fn refuse_query(uri: &Uri, place: &str) -> Result<(), ApiError> {
     let Some(query) = uri.query().filter(|query| !query.is_empty()) else { return Ok(()) };
     let name = query.split(['=', '&']).next().unwrap_or(query);
@@ -282,7 +290,7 @@ pub(super) fn refuse_query(uri: &Uri, place: &str) -> Result<(), ApiError> {
 }
 
 fn boundary(headers: &HeaderMap) -> Result<String, ApiError> {
-    uncompressed(headers)?;
+    require_uncompressed(headers)?;
     match multipart::boundary(content_type(headers))? {
         Some(boundary) => Ok(boundary),
         None => Err(unsupported("the request body must be multipart/form-data")),

@@ -1,0 +1,76 @@
+//! Everything that both listeners use: engine, keys, billing, presets, jobs, prices, metrics.
+
+use super::caller::Authenticate;
+use super::clip_probe::Inspect;
+use super::compat::config::CompatConfig;
+use super::fetching::Fetch;
+use super::image_processor::ImageProcessor;
+use crate::account::price::PriceConfig;
+use crate::account::{BackdropQuota, Billing, IdempotencyKeys, Presets};
+use crate::generate::Studio;
+use crate::jobs::Jobs;
+use crate::jobs::results::Results;
+use crate::jobs::secret::DaemonSecret;
+use crate::recipe::InferenceMode;
+use crate::store::StateStore;
+use bytes::Bytes;
+use futures_util::future::BoxFuture;
+use hyper::{Request, Response};
+use metrics_exporter_prometheus::PrometheusHandle;
+use serde_json::Value;
+use std::fmt;
+use std::sync::Arc;
+
+/// Administration through the admin listener.
+pub trait Administer: Send + Sync + 'static {
+    /// Answers a request with JSON; `None` for an unknown path. An error is `{"error":{"code","message"}}`, to which the
+    /// listener adds the request id.
+    fn handle<'a>(&'a self, request: &'a Request<Bytes>) -> BoxFuture<'a, Option<Response<Value>>>;
+}
+
+/// The services behind both listeners. Clones share them.
+#[derive(Clone)]
+pub struct App {
+    /// Processes pictures.
+    pub processor: Arc<dyn ImageProcessor>,
+    /// Which other services' wire formats are served.
+    pub compat: CompatConfig,
+    /// The daemon's default model, where neither the request nor the account selects one.
+    pub model: InferenceMode,
+    /// API keys.
+    pub keys: Arc<dyn Authenticate>,
+    /// Fetches pictures and clips by URL.
+    pub fetcher: Arc<dyn Fetch>,
+    /// The state store; a fault of it makes the daemon unready.
+    pub store: Arc<dyn StateStore>,
+    /// Quotas and bills of the accounts.
+    pub billing: Billing,
+    /// IdempotencyKeys with an `Idempotency-Key`.
+    pub idempotency: IdempotencyKeys,
+    /// The accounts' presets.
+    pub presets: Presets,
+    /// Counts generated backdrops against the cap of the day.
+    pub backdrop_quota: BackdropQuota,
+    /// Generates backdrops.
+    pub studio: Studio,
+    /// The keys' jobs.
+    pub jobs: Jobs,
+    /// Results of jobs.
+    pub results: Results,
+    /// Probes clips.
+    pub inspector: Arc<dyn Inspect>,
+    /// The accounts' webhook secrets are derived from it.
+    pub secret: DaemonSecret,
+    /// Prices by endpoint.
+    pub prices: Arc<PriceConfig>,
+    /// Administration, served by the admin listener.
+    pub operator: Arc<dyn Administer>,
+    /// Renders `/metrics`.
+    pub metrics: PrometheusHandle,
+}
+
+impl fmt::Debug for App {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("App").field("state", &self.processor.state()).finish_non_exhaustive()
+    }
+}

@@ -1,0 +1,333 @@
+//! Maps every domain error to an [`ApiError`].
+//!
+//! The matches have no wildcard arm, so that a new error variant does not compile without a code.
+
+use super::body::BodyError;
+use super::clip::{disk_full_error, is_disk_full};
+use super::error::{ApiError, ErrorCode};
+use super::multipart::MultipartError;
+use super::upload_memory::uploads_full_error;
+use crate::account::presets::PresetError;
+use crate::account::price::PriceError;
+use crate::account::{BillingError, WriteError};
+use crate::codec::{DecodeError, EncodeError};
+use crate::engine::EngineError;
+use crate::generate::{NotMade, UpstreamError};
+use crate::jobs::JobsError;
+use crate::jobs::results::ResultsError;
+use crate::pipeline::{AuxImage, PipelineError};
+use crate::recipe::{BG_FILE, FieldError};
+use crate::source::{FetchError, FetchFailure};
+use crate::store::{ChangeError, OpenError};
+use crate::telemetry::with_causes;
+use crate::video::VideoError;
+use std::time::Duration;
+
+impl From<FieldError> for ApiError {
+    fn from(error: FieldError) -> Self {
+        Self::new(ErrorCode::InvalidParameter, error.to_string()).param(error.param())
+    }
+}
+
+impl From<BodyError> for ApiError {
+    fn from(error: BodyError) -> Self {
+        match error {
+            BodyError::TooSlow => Self::new(ErrorCode::RequestTimeout, "the request body came too slowly").closing(),
+            // The client is gone; the message serves the log and the metrics.
+            BodyError::Broken(cause) => {
+                Self::new(ErrorCode::InvalidParameter, "the request body is incomplete").caused_by(cause)
+            }
+        }
+    }
+}
+
+impl From<MultipartError> for ApiError {
+    fn from(error: MultipartError) -> Self {
+        match error {
+            MultipartError::Malformed(what) => {
+                Self::new(ErrorCode::InvalidParameter, format!("malformed multipart body: {what}"))
+            }
+            MultipartError::BodyTooLarge => Self::new(ErrorCode::PayloadTooLarge, "the request body is too large"),
+            MultipartError::Body(error) => error.into(),
+        }
+    }
+}
+
+impl From<PipelineError> for ApiError {
+    fn from(error: PipelineError) -> Self {
+        match error {
+            PipelineError::Decode(error) => error.into(),
+            PipelineError::AuxImage { which, error } => {
+                let param = match which {
+                    AuxImage::Background => BG_FILE,
+                    AuxImage::Mark => "watermark",
+                };
+                Self::from(error).prefixed(which).param(param)
+            }
+            PipelineError::OutputTooLarge(error) => Self::new(ErrorCode::OutputTooLarge, error.to_string()),
+            PipelineError::NoSubject(error) => Self::new(ErrorCode::NoSubjectDetected, error.to_string()).param("file"),
+            PipelineError::NoFace => Self::new(ErrorCode::NoFaceDetected, error.to_string()).param("file"),
+            PipelineError::NoAlpha => Self::new(ErrorCode::InvalidParameter, error.to_string()).param("format"),
+            PipelineError::Engine(error) => error.into(),
+            PipelineError::Encode(error) => error.into(),
+        }
+    }
+}
+
+impl From<DecodeError> for ApiError {
+    fn from(error: DecodeError) -> Self {
+        let code = match error {
+            DecodeError::Empty | DecodeError::Corrupt(_) => ErrorCode::InvalidImage,
+            DecodeError::Unsupported { .. } => ErrorCode::UnsupportedMediaType,
+            DecodeError::TooManyBytes { .. }
+            | DecodeError::TooManyPixels { .. }
+            | DecodeError::TooManyMegapixels { .. } => ErrorCode::PayloadTooLarge,
+        };
+        Self::new(code, error.to_string()).param("file")
+    }
+}
+
+impl From<FetchError> for ApiError {
+    /// One message for each class of failures: more detail would turn this service into a port scanner.
+    fn from(error: FetchError) -> Self {
+        let failed = |reason, message| Self::new(ErrorCode::FetchFailed, message).reason(reason);
+        let answer = match error.failure() {
+            FetchFailure::Address => failed("address", "the host of the URL has no public address that can be reached"),
+            FetchFailure::Timeout => failed("timeout", "the host of the URL took too long"),
+            FetchFailure::Tls => failed("tls", "the TLS handshake with the host of the URL failed"),
+            FetchFailure::Status => failed("status", "the host of the URL did not answer with a file"),
+            FetchFailure::TooLarge { limit } => DecodeError::TooManyBytes { limit }.into(),
+            FetchFailure::NotAPicture => {
+                let message = "there is no picture at the URL that is read here: send JPG, PNG, WebP or HEIC";
+                Self::new(ErrorCode::UnsupportedMediaType, message)
+            }
+            FetchFailure::OutOfMemory => uploads_full_error(),
+        };
+        answer.caused_by(with_causes(&error))
+    }
+}
+
+impl From<NotMade> for ApiError {
+    /// Names the model to the caller; the upstream's own message goes to the log.
+    fn from(error: NotMade) -> Self {
+        let (model, cause) = (error.model, format!("model {}: {}", error.model, with_causes(&*error.error)));
+        let failed = || Self::new(ErrorCode::UpstreamFailed, format!("model `{model}` made no backdrop"));
+        let public = match &*error.error {
+            UpstreamError::PromptRefused { .. } => {
+                Self::new(ErrorCode::InvalidParameter, format!("model `{model}` refused the prompt")).param("prompt")
+            }
+            UpstreamError::NotOffered => {
+                Self::new(ErrorCode::Forbidden, format!("model `{model}` is not available to this account"))
+                    .param("model")
+            }
+            UpstreamError::LeftAlone(wait) => failed().retry_after(*wait),
+            UpstreamError::Status { .. }
+            | UpstreamError::Http(_)
+            | UpstreamError::TimedOut(_)
+            | UpstreamError::TooLarge { .. }
+            | UpstreamError::Malformed(_)
+            | UpstreamError::Address(_)
+            | UpstreamError::Fetch(_)
+            | UpstreamError::Picture(_) => failed(),
+        };
+        public.caused_by(cause)
+    }
+}
+
+impl From<EngineError> for ApiError {
+    fn from(error: EngineError) -> Self {
+        match error {
+            EngineError::QueueFull { retry_after } => {
+                Self::new(ErrorCode::RateLimitExceeded, "too many requests are being worked on")
+                    .retry_after(retry_after)
+            }
+            EngineError::Stopped => Self::unavailable("the service is shutting down"),
+            EngineError::DeadlineExceeded => Self::unavailable("the work took too long"),
+            EngineError::Failed(_) => Self::unavailable("the network could not be loaded").caused_by(error.to_string()),
+            EngineError::Device(_) | EngineError::Panicked(_) => Self::internal(error.to_string()),
+        }
+    }
+}
+
+impl From<VideoError> for ApiError {
+    fn from(error: VideoError) -> Self {
+        let code = match error {
+            VideoError::Unreadable => ErrorCode::InvalidImage,
+            VideoError::Unsupported(_) => ErrorCode::UnsupportedMediaType,
+            VideoError::NoPicture => ErrorCode::NoSubjectDetected,
+            VideoError::TooLarge(_) | VideoError::Exhausted(_) => ErrorCode::PayloadTooLarge,
+            VideoError::Engine(error) => return error.into(),
+            VideoError::Io { .. } | VideoError::Tool(_) => return Self::internal(with_causes(&error)),
+        };
+        Self::new(code, error.to_string()).param("file")
+    }
+}
+
+impl From<WriteError> for ApiError {
+    /// 503 where the store cannot write at present and the change did not happen; 500 otherwise.
+    fn from(error: WriteError) -> Self {
+        let cause = with_causes(&error);
+        if matches!(error, WriteError::Change(ChangeError::Unavailable(_) | ChangeError::Busy)) {
+            no_store(cause)
+        } else {
+            Self::internal(cause)
+        }
+    }
+}
+
+impl From<BillingError> for ApiError {
+    fn from(error: BillingError) -> Self {
+        match error {
+            BillingError::MoreThanReserved { .. } => Self::internal(error.to_string()),
+            BillingError::Write(error) => error.into(),
+        }
+    }
+}
+
+impl From<OpenError> for ApiError {
+    fn from(error: OpenError) -> Self {
+        let cause = with_causes(&error);
+        if matches!(error, OpenError::Io { .. }) { no_store(cause) } else { Self::internal(cause) }
+    }
+}
+
+/// The store cannot be read or written at present.
+fn no_store(cause: String) -> ApiError {
+    ApiError::unavailable("the service's records are not available right now").caused_by(cause)
+}
+
+impl From<EncodeError> for ApiError {
+    fn from(error: EncodeError) -> Self {
+        match error {
+            EncodeError::Encoder { .. } => Self::internal(error.to_string()),
+        }
+    }
+}
+
+impl From<PresetError> for ApiError {
+    fn from(error: PresetError) -> Self {
+        match error {
+            PresetError::Field(error) => error.into(),
+            PresetError::NotFound(_) => Self::new(ErrorCode::NotFound, "this account has no such preset").param("id"),
+            PresetError::NameTaken(_) => Self::new(ErrorCode::Conflict, error.to_string()).param("name"),
+            PresetError::TooMany => Self::new(ErrorCode::Conflict, error.to_string()),
+            PresetError::Write(error) => error.into(),
+            PresetError::Read(error) => error.into(),
+        }
+    }
+}
+
+impl From<JobsError> for ApiError {
+    fn from(error: JobsError) -> Self {
+        match error {
+            JobsError::TooMany(_) => {
+                Self::new(ErrorCode::RateLimitExceeded, error.to_string()).retry_after(Duration::from_secs(10))
+            }
+            JobsError::Cursor => Self::new(ErrorCode::InvalidParameter, error.to_string()).param("cursor"),
+            JobsError::Io { ref source, .. } if is_disk_full(source) => disk_full_error(with_causes(&error)),
+            JobsError::DiskSpace(_) => disk_full_error(error.to_string()),
+            JobsError::Write(error) => error.into(),
+            JobsError::Read(error) => error.into(),
+            JobsError::Io { .. } | JobsError::Results(_) => Self::internal(with_causes(&error)),
+        }
+    }
+}
+
+impl From<ResultsError> for ApiError {
+    fn from(error: ResultsError) -> Self {
+        match error {
+            ResultsError::Store(_) => {
+                Self::unavailable("the store of results is not available right now").caused_by(error.to_string())
+            }
+            ResultsError::Place(_) | ResultsError::Io { .. } | ResultsError::Name(_) => {
+                Self::internal(error.to_string())
+            }
+        }
+    }
+}
+
+impl From<PriceError> for ApiError {
+    fn from(error: PriceError) -> Self {
+        match error {
+            PriceError::UnknownEndpoint(_) => {
+                Self::new(ErrorCode::InvalidEndpoint, error.to_string()).param("endpoint")
+            }
+            PriceError::Field(error) => error.into(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::jobs::OutOfMemory;
+    use http_body_util::BodyExt;
+    use hyper::StatusCode;
+    use hyper::header::RETRY_AFTER;
+    use std::io;
+
+    /// The reply's body as text.
+    async fn body_of(error: FetchError) -> String {
+        let body = ApiError::from(error).param("url").into_reply("req_1").into_body();
+        String::from_utf8(body.collect().await.expect("in memory").to_bytes().to_vec()).expect("JSON")
+    }
+
+    #[tokio::test]
+    async fn failures_that_concern_the_address_get_the_same_reply() {
+        let refused = || io::Error::from(io::ErrorKind::ConnectionRefused);
+        let expected = body_of(FetchError::NoAddress).await;
+        assert!(expected.contains(r#""code":"fetch_failed""#) && expected.contains(r#""reason":"address""#));
+        for error in [
+            FetchError::Resolve(refused()),
+            FetchError::PrivateAddress([10, 1, 2, 3].into()),
+            FetchError::Connect(refused()),
+            FetchError::Connect(io::ErrorKind::NetworkUnreachable.into()),
+            FetchError::HostName,
+        ] {
+            assert_eq!(body_of(error).await, expected);
+        }
+    }
+
+    #[tokio::test]
+    async fn failures_of_an_origin_are_answered_by_class_without_detail() {
+        let type_of = |found| FetchError::NotAPicture(DecodeError::Unsupported { found: Some(found) });
+        assert_eq!(body_of(type_of("a PDF")).await, body_of(type_of("HTML")).await);
+        assert_eq!(body_of(type_of("GIF")).await, body_of(FetchError::NotAPicture(DecodeError::Empty)).await);
+        let status = body_of(FetchError::Status(StatusCode::NOT_FOUND)).await;
+        for error in [FetchError::Status(StatusCode::FORBIDDEN), FetchError::RedirectedTwice] {
+            assert_eq!(body_of(error).await, status);
+        }
+        let timeout = body_of(FetchError::TimedOut(Duration::from_secs(1))).await;
+        assert_eq!(body_of(FetchError::Connect(io::ErrorKind::TimedOut.into())).await, timeout);
+        let tls = body_of(FetchError::Tls(io::Error::other("expired"))).await;
+        for (answer, reason) in [(&timeout, "timeout"), (&tls, "tls"), (&status, "status")] {
+            assert!(answer.contains(&format!(r#""reason":"{reason}""#)), "{answer}");
+            assert!(FetchFailure::REASONS.contains(&reason));
+        }
+        assert!(!tls.contains("expired") && !status.contains("404"));
+    }
+
+    #[test]
+    fn temporary_failures_of_jobs_are_503_with_retry_after() {
+        let full = || std::io::Error::from(std::io::ErrorKind::StorageFull);
+        let change = |error: ChangeError| JobsError::Write(WriteError::Change(error));
+        for error in [
+            JobsError::DiskSpace(OutOfMemory::Disk { free: 1, wanted: 2, min_free: 3 }),
+            JobsError::DiskSpace(OutOfMemory::Bound { used: 1, wanted: 2, max: 3 }),
+            JobsError::Io { what: "a folder".into(), source: full() },
+            change(ChangeError::Unavailable("/secret/path is full".into())),
+            change(ChangeError::Busy),
+            JobsError::Read(OpenError::Io { path: "/secret/path".into(), source: full() }),
+        ] {
+            let shown = format!("{error:?}");
+            let error = ApiError::from(error);
+            assert_eq!(error.code, ErrorCode::Unavailable, "{shown}");
+            assert!(!error.message().contains("secret"), "{}", error.message());
+            assert!(error.into_reply("req_1").headers().contains_key(RETRY_AFTER), "{shown}");
+        }
+        // Whether these are safe to retry is not known.
+        for error in [change(ChangeError::Storage("lost".into())), JobsError::Write(WriteError::Closed)] {
+            assert_eq!(ApiError::from(error).code, ErrorCode::InternalError);
+        }
+    }
+}

@@ -1,0 +1,78 @@
+//! The trait that processes one picture (cuts out, retouches, enlarges), and the engine as its implementation.
+
+use crate::engine::{Engine, EngineState, Slot};
+use crate::pipeline::{self, Call, Files, Output, PipelineError};
+use crate::recipe::Recipe;
+use futures_util::future::BoxFuture;
+
+/// A finished picture, and its slot among the requests in flight.
+#[derive(Debug)]
+pub struct Finished {
+    /// The picture.
+    pub output: Output,
+    /// Held until the reply has its memory, so that new requests are refused while replies are not read.
+    pub slot: Option<Slot>,
+}
+
+/// The work behind the image endpoints.
+pub trait ImageProcessor: Send + Sync + 'static {
+    /// Processes one picture, at most until the deadline of its call; dropping the future cancels it.
+    fn run<'a>(
+        &'a self,
+        files: Files,
+        recipe: &'a Recipe,
+        call: &'a Call,
+    ) -> BoxFuture<'a, Result<Finished, PipelineError>>;
+
+    /// Name and version of the segmentation weights.
+    fn model(&self) -> String;
+
+    /// Name and version of the model that processes `recipe`.
+    fn model_of(&self, recipe: &Recipe) -> String;
+
+    /// Whether it is loading, ready or shutting down.
+    fn state(&self) -> EngineState;
+
+    /// Whether its threads run; without them only a restart helps.
+    fn is_alive(&self) -> bool;
+
+    /// Whether work waits and none has been started or finished within the stall limit.
+    fn is_stalled(&self) -> bool;
+}
+
+impl ImageProcessor for Engine {
+    fn run<'a>(
+        &'a self,
+        files: Files,
+        recipe: &'a Recipe,
+        call: &'a Call,
+    ) -> BoxFuture<'a, Result<Finished, PipelineError>> {
+        Box::pin(async move {
+            let slot = self.admit()?;
+            let output = pipeline::run_in(self, &slot, files, recipe, call).await?;
+            // The pixels are freed; only the encoded file waits for its reply.
+            slot.release_pixels();
+            Ok(Finished { output, slot: Some(slot) })
+        })
+    }
+
+    fn model(&self) -> String {
+        Self::model(self)
+    }
+
+    fn model_of(&self, recipe: &Recipe) -> String {
+        pipeline::model_of(recipe, || Self::model(self), &**self.retoucher())
+    }
+
+    fn state(&self) -> EngineState {
+        *Self::state(self).borrow()
+    }
+
+    fn is_alive(&self) -> bool {
+        Self::is_alive(self)
+    }
+
+    fn is_stalled(&self) -> bool {
+        Self::is_stalled(self)
+    }
+}

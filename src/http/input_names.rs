@@ -1,0 +1,41 @@
+//! Names of the parts, members and parameters that hold pictures, and the aliases that clients of other services use.
+
+/// The part that holds the picture.
+pub(super) const FILE: &str = "file";
+
+/// The parts that hold the pictures of a batch.
+pub(super) const FILES: &str = "files";
+
+/// The member that holds a URL, and the one that holds a batch of them.
+pub(super) const URL: &str = "url";
+pub(super) const URLS: &str = "urls";
+
+/// The member that holds a picture as base64.
+pub(super) const IMAGE_BASE64: &str = "image_base64";
+
+/// Alias and canonical name.
+const ALIASES: &[(&str, &str)] =
+    &[("image", FILE), ("image_file", FILE), ("files[]", FILES), ("urls[]", URLS), ("image_url", URL)];
+
+/// The canonical name of the part, member or parameter `name`.
+pub(super) fn canonical(name: &str) -> &str {
+    ALIASES.iter().find(|(alias, _)| *alias == name).map_or(name, |(_, canonical)| canonical)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::recipe::ENDPOINTS;
+
+    #[test]
+    fn aliases_stand_for_pictures_and_hide_no_field() {
+        for (alias, ours) in ALIASES {
+            assert_eq!(canonical(alias), *ours);
+            assert!([FILE, FILES, URL, URLS].contains(ours), "{ours}");
+            assert!(ENDPOINTS.iter().all(|endpoint| endpoint.field(alias).is_none()), "{alias}");
+        }
+        for name in ["file", "edge", "Image", "", "file[]"] {
+            assert_eq!(canonical(name), name);
+        }
+    }
+}

@@ -1,0 +1,83 @@
+//! Replies that carry finished pictures, with the headers that describe them: size, model, subject, cost, timing.
+
+use super::error::ApiError;
+use super::reply::{self, LATENCY, MODEL, Reply};
+use crate::account::price::in_dollars;
+use crate::pipeline::Output;
+use bytes::Bytes;
+use futures_util::stream;
+use http_body_util::{BodyExt, StreamBody};
+use hyper::body::Frame;
+use hyper::header::{CONTENT_TYPE, HeaderName, HeaderValue};
+use hyper::{Response, StatusCode};
+use std::time::Duration;
+use tokio::sync::mpsc;
+
+const WIDTH: HeaderName = HeaderName::from_static("x-service-width");
+const HEIGHT: HeaderName = HeaderName::from_static("x-service-height");
+const FOREGROUND: HeaderName = HeaderName::from_static("x-service-foreground");
+const FACE: HeaderName = HeaderName::from_static("x-service-face");
+const UNCERTAINTY: HeaderName = HeaderName::from_static("x-service-uncertainty");
+const COST: HeaderName = HeaderName::from_static("x-service-cost");
+const SERVER_TIMING: HeaderName = HeaderName::from_static("server-timing");
+
+/// A finished picture that was billed with `cost` microdollars, `latency` after the last byte of its request.
+pub(super) fn image(output: Output, cost: u64, latency: Duration) -> Result<Reply, ApiError> {
+    let Output { image, subject, uncertainty, face, model, understood: _, timings } = output;
+    let mut reply = reply::page(StatusCode::OK, image.format.media_type(), image.bytes);
+    let headers = reply.headers_mut();
+    headers.insert(LATENCY, reply::milliseconds(latency));
+    headers.insert(MODEL, text(model)?);
+    headers.insert(WIDTH, image.size.width.into());
+    headers.insert(HEIGHT, image.size.height.into());
+    // Present only where the recipe computes them.
+    if let Some(subject) = subject {
+        headers.insert(FOREGROUND, text(subject.to_string())?);
+    }
+    if let Some(uncertainty) = uncertainty {
+        headers.insert(UNCERTAINTY, text(written_uncertainty(uncertainty))?);
+    }
+    if let Some(face) = face {
+        headers.insert(FACE, text(face.to_string())?);
+    }
+    headers.insert(COST, text(in_dollars(cost).to_string())?);
+    let stages =
+        timings.stages().map(|(stage, took)| format!("{};dur={:.1}", stage.name(), took.as_secs_f64() * 1000.0));
+    headers.insert(SERVER_TIMING, text(stages.join(", "))?);
+    Ok(reply)
+}
+
+/// A body of one media type that arrives piece by piece; `latency` after the last byte of its request.
+pub(super) fn streamed(
+    status: StatusCode,
+    media_type: &'static str,
+    pieces: mpsc::Receiver<Bytes>,
+    model: String,
+    latency: Duration,
+) -> Result<Reply, ApiError> {
+    let frames = stream::unfold(pieces, async |mut pieces| {
+        let piece = pieces.recv().await?;
+        Some((Ok(Frame::data(piece)), pieces))
+    });
+    let mut reply = Response::new(StreamBody::new(frames).boxed_unsync());
+    *reply.status_mut() = status;
+    let headers = reply.headers_mut();
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static(media_type));
+    headers.insert(LATENCY, reply::milliseconds(latency));
+    headers.insert(MODEL, text(model)?);
+    Ok(reply)
+}
+
+/// The number that `x-service-uncertainty` has.
+pub(super) fn rounded_uncertainty(uncertainty: f32) -> f64 {
+    // Parsed back from the text, so that a half is rounded the same way in header and JSON.
+    written_uncertainty(uncertainty).parse().expect("a decimal number")
+}
+
+fn written_uncertainty(uncertainty: f32) -> String {
+    format!("{uncertainty:.3}")
+}
+
+fn text(value: String) -> Result<HeaderValue, ApiError> {
+    HeaderValue::from_str(&value).map_err(|error| ApiError::internal(error.to_string()))
+}

@@ -1,0 +1,94 @@
+//! The service of the public listener: finds the route of a request, admits its caller and runs the endpoint.
+
+use super::app::App;
+use super::authenticate::{admit, admit_poll};
+use super::compat;
+use super::config::{HttpConfig, LimitsConfig};
+use super::docs;
+use super::error::ApiError;
+use super::reply::Reply;
+use super::request_context::{RequestContext, Service};
+use super::router::{self, Page, Routine, Target};
+use super::routes;
+use super::state::ApiState;
+use crate::store::UnixSeconds;
+use hyper::Method;
+use hyper::header::HeaderName;
+use std::sync::Arc;
+
+/// On every reply to a caller whose plan or key has a quota: images left this month.
+const QUOTA_REMAINING: HeaderName = HeaderName::from_static("x-quota-remaining");
+
+/// The service of the public listener.
+#[derive(Debug)]
+pub(super) struct Public(ApiState);
+
+impl Public {
+    pub(super) fn new(app: App, config: Arc<HttpConfig>, limits: &LimitsConfig) -> Self {
+        Self(ApiState::new(app, config, limits))
+    }
+}
+
+impl Service for Public {
+    const NAME: &'static str = "public";
+    const LOGGED: bool = true;
+    const FOR_BROWSERS: bool = true;
+    const DRAINS: bool = true;
+
+    async fn answer(&self, context: &mut RequestContext) -> Result<Reply, ApiError> {
+        let state = &self.0;
+        let answer = dispatch(state, context).await;
+        // After the work, so that the images of this request are subtracted.
+        if let Some(caller) = context.caller.take()
+            && let Some(remaining) = state.app.billing.remaining(&caller.payer(), UnixSeconds::now())
+        {
+            context.reply_headers.insert(QUOTA_REMAINING, remaining.into());
+        }
+        answer
+    }
+}
+
+async fn dispatch(state: &ApiState, context: &mut RequestContext) -> Result<Reply, ApiError> {
+    if let Some(route) = compat::find(&state.app.compat, context.uri.path()) {
+        return compat::answer(state, route, context).await;
+    }
+    let (route, parameter) = router::find(&context.method, context.uri.path())?;
+    let parameter = parameter.to_owned();
+    context.endpoint = route.path;
+    match &route.target {
+        Target::Page(page) => Ok(match page {
+            Page::OpenApi => docs::openapi(),
+            Page::OpenApiJson => docs::openapi_json(),
+            Page::Docs => docs::html(),
+        }),
+        Target::Image(endpoint) => {
+            let (caller, _) = admit(state, context)?;
+            state.replies.refuse_when_full(&caller.account)?;
+            if endpoint.input.is_single() {
+                routes::image::answer(state, endpoint, &caller, context).await
+            } else {
+                routes::batch::answer(state, endpoint, &caller, context).await
+            }
+        }
+        Target::Clip => {
+            let (caller, _) = admit(state, context)?;
+            routes::video::answer(state, &caller, context).await
+        }
+        Target::Result => routes::results::answer(state, context, &parameter).await,
+        Target::Service(Routine::Job) if context.method != Method::DELETE => {
+            let caller = admit_poll(state, context)?;
+            routes::jobs::show(state, &caller, context, &parameter).await
+        }
+        Target::Service(service) => {
+            let (caller, rate) = admit(state, context)?;
+            match service {
+                Routine::Account => Ok(routes::account::answer(state, &caller, &rate)),
+                Routine::Usage => routes::usage::answer(state, &caller, context).await,
+                Routine::Estimate => routes::estimate::answer(state, context).await,
+                Routine::Presets => routes::presets::answer(state, &caller, context).await,
+                Routine::Jobs => routes::jobs::list(state, &caller, context).await,
+                Routine::Job => routes::jobs::remove(state, &caller, context, &parameter).await,
+            }
+        }
+    }
+}

@@ -1,0 +1,144 @@
+//! Processes the rows of a batch, a few at a time, and yields them in order.
+//!
+//! Rows take their reply memory in order, so that a row that waits for memory never waits for a later one.
+
+use super::row::{Item, Row, RowInput};
+use crate::codec::Limits;
+use crate::engine::Lane;
+use crate::http::app::App;
+use crate::http::error::ApiError;
+use crate::http::fetching;
+use crate::http::idempotency::{EarlierPictures, PictureDigest};
+use crate::http::image_processor::Finished;
+use crate::http::reply_budget::ReplyBudget;
+use crate::http::upload_memory::AccountMemory;
+use crate::pipeline::{Call, Files, Output};
+use crate::recipe::Recipe;
+use bytes::Bytes;
+use futures_util::{Stream, StreamExt, stream};
+use std::convert::Infallible;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+use tokio::sync::oneshot;
+use tokio::task::JoinHandle;
+
+/// Rows of one batch that are processed, or finished and waiting for earlier rows to be written.
+const ROWS_AT_ONCE: usize = 4;
+
+/// What all rows of a batch are processed with.
+#[derive(Clone)]
+pub(super) struct BatchContext {
+    pub(super) app: App,
+    pub(super) memory: AccountMemory,
+    pub(super) replies: ReplyBudget,
+    pub(super) account: String,
+    pub(super) recipe: Arc<Recipe>,
+    pub(super) mark: Option<Bytes>,
+    pub(super) earlier: EarlierPictures,
+    pub(super) limits: Limits,
+    pub(super) deadline: Duration,
+}
+
+/// The rows, in order.
+pub(super) fn rows(batch: BatchContext, items: Vec<Item>) -> impl Stream<Item = Row> + Send {
+    let (mut last_done, mut last_fetched) = (None, None);
+    stream::iter(items)
+        .map(move |Item { index, label, input }| {
+            let batch = batch.clone();
+            let (done, is_done) = oneshot::channel();
+            let (fetched, is_fetched) = oneshot::channel();
+            let turn = Turn {
+                previous_done: last_done.replace(is_done),
+                _done: done,
+                previous_fetched: last_fetched.replace(is_fetched),
+                fetched: Some(fetched),
+            };
+            // One task per row, so that it proceeds while earlier rows are being written.
+            let work = AbortOnDrop(tokio::spawn(async move { batch.work(index, input, turn).await }));
+            async move { Row { index, label, outcome: work.outcome().await } }
+        })
+        .buffered(ROWS_AT_ONCE)
+}
+
+/// A task that is aborted when its result is no longer awaited.
+struct AbortOnDrop(JoinHandle<Result<(Output, PictureDigest), ApiError>>);
+
+impl AbortOnDrop {
+    async fn outcome(mut self) -> Result<(Output, PictureDigest), ApiError> {
+        (&mut self.0).await.unwrap_or_else(|error| Err(ApiError::internal(format!("a row: {error}"))))
+    }
+}
+
+impl Drop for AbortOnDrop {
+    fn drop(&mut self) {
+        self.0.abort();
+    }
+}
+
+/// The order in which rows enter the engine and take reply memory. A row that waits for an earlier one holds its slot of the
+/// engine, so it enters only when all earlier rows are fetched. Events are signalled by dropping the sender.
+struct Turn {
+    /// The previous row has its reply memory, or failed.
+    previous_done: Option<oneshot::Receiver<Infallible>>,
+    _done: oneshot::Sender<Infallible>,
+    /// The previous row is fetched, and those before it.
+    previous_fetched: Option<oneshot::Receiver<Infallible>>,
+    fetched: Option<oneshot::Sender<Infallible>>,
+}
+
+impl Turn {
+    /// Waits until all earlier rows are fetched, and signals that this one is.
+    async fn wait_for_fetches(&mut self) {
+        if let Some(previous) = self.previous_fetched.take() {
+            let Err(_fetched) = previous.await;
+        }
+        self.fetched = None;
+    }
+
+    /// Waits until all earlier rows have their reply memory.
+    async fn wait_for_previous(&mut self) {
+        if let Some(previous) = self.previous_done.take() {
+            let Err(_done) = previous.await;
+        }
+    }
+}
+
+impl BatchContext {
+    /// Processes one row; its result holds its reply memory.
+    async fn work(&self, index: usize, input: RowInput, mut turn: Turn) -> Result<(Output, PictureDigest), ApiError> {
+        let began = Instant::now();
+        let finished = self.process(index, input, began, &mut turn).await;
+        turn.fetched = None;
+        turn.wait_for_previous().await;
+        let (Finished { mut output, slot }, digest) = finished?;
+        let deadline = began + self.deadline;
+        output.image.bytes = self.replies.hold(&self.account, output.image.bytes, deadline).await?;
+        drop(slot);
+        Ok((output, digest))
+    }
+
+    async fn process(
+        &self,
+        index: usize,
+        input: RowInput,
+        began: Instant,
+        turn: &mut Turn,
+    ) -> Result<(Finished, PictureDigest), ApiError> {
+        let by_url = matches!(input, RowInput::Url(_));
+        let (source, share, fetch) = match input {
+            RowInput::File(file) => (file?, self.memory.share(), Duration::ZERO),
+            RowInput::Url(url) => {
+                let (bytes, share) = fetching::fetch(&*self.app.fetcher, &self.memory, &url?, "urls").await?;
+                (bytes, share, began.elapsed())
+            }
+        };
+        let fetched = [by_url.then(|| source.clone()), None, self.mark.clone()];
+        let digest = self.earlier.compare(index, fetched).await?;
+        turn.wait_for_fetches().await;
+        let call = Call { lane: Lane::Interactive, deadline: began + self.deadline, limits: self.limits };
+        let files = Files { source, background: None, mark: self.mark.clone(), fetch };
+        let finished = self.app.processor.run(files, &self.recipe, &call).await?;
+        drop(share);
+        Ok((finished, digest))
+    }
+}

@@ -1,0 +1,51 @@
+//! The state that all endpoints of the public listener share.
+
+use super::app::App;
+use super::auth_throttle::AuthThrottle;
+use super::clip::ClipSlots;
+use super::config::{HttpConfig, LimitsConfig};
+use super::reply_budget::ReplyBudget;
+use super::upload_memory::UploadMemory;
+use crate::account::rate_limit::RateLimiter;
+use crate::codec::Limits;
+use std::sync::Arc;
+
+/// Services, settings, memory budgets and rate limiters of the public listener.
+#[derive(Debug)]
+pub(super) struct ApiState {
+    pub(super) app: App,
+    pub(super) config: Arc<HttpConfig>,
+    /// Largest picture that is taken.
+    pub(super) limits: Limits,
+    pub(super) uploads: UploadMemory,
+    pub(super) replies: ReplyBudget,
+    pub(super) clips: ClipSlots,
+    /// Generated backdrops in a day, of all accounts together.
+    pub(super) backdrops_per_day: u32,
+    /// Rate limits by plan.
+    pub(super) per_caller: LimitsConfig,
+    pub(super) rate: RateLimiter,
+    /// The rate of polling a job, counted apart from all other requests.
+    pub(super) poll_rate: RateLimiter,
+    pub(super) auth_throttle: AuthThrottle,
+}
+
+impl ApiState {
+    pub(super) fn new(app: App, config: Arc<HttpConfig>, limits: &LimitsConfig) -> Self {
+        let upload_bytes = config.max_upload_megabytes_in_flight.saturating_mul(1_000_000);
+        let reply_bytes = config.max_reply_megabytes_in_flight.saturating_mul(1_000_000);
+        Self {
+            limits: limits.of_pictures(),
+            uploads: UploadMemory::new(upload_bytes, limits.max_bytes),
+            replies: ReplyBudget::new(reply_bytes),
+            clips: ClipSlots::new(),
+            backdrops_per_day: limits.backdrop_ai_per_day,
+            per_caller: limits.clone(),
+            rate: RateLimiter::default(),
+            poll_rate: RateLimiter::default(),
+            auth_throttle: AuthThrottle::new(config.wrong_keys_per_minute),
+            app,
+            config,
+        }
+    }
+}
