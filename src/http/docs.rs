@@ -1,14 +1,13 @@
-//! `/openapi.yaml`, `/openapi.json` and `/docs`.
+//! `/docs`: one HTML page for people, rendered from the tables of routes, fields and error codes.
 //!
-//! The contract as JSON is converted from the one in YAML, its merge keys applied, which JSON does not have.
-//! The page is made from the same tables that the code runs on, so it cannot lag behind; it is one HTML document with
-//! its style inside and nothing to run or fetch.
+//! Made from the tables that the code runs on, it cannot lag behind them; its style is inside, and it has nothing to run or
+//! fetch. `/openapi.yaml` and `/openapi.json` are answered here too, from [`super::openapi`].
 
 use super::clip::max_clip;
 use super::error::ErrorCode;
 use super::response::{self, Reply};
-use super::router::{ROUTES, Route, Target};
-use super::{form, submission};
+use super::router::{Page, ROUTES, Route, Target};
+use super::{form, openapi, submission};
 use crate::codec::Limits;
 use crate::recipe::{BG_FILE, Field, Input, Kind, VIDEO_FIELDS};
 use bytes::Bytes;
@@ -16,10 +15,6 @@ use hyper::StatusCode;
 use hyper::header::{CONTENT_SECURITY_POLICY, HeaderValue};
 use std::fmt::Write;
 use std::sync::LazyLock;
-
-static OPENAPI: &str = include_str!("../../schemas/openapi.yaml");
-
-static OPENAPI_JSON: LazyLock<Bytes> = LazyLock::new(|| Bytes::from(converted()));
 
 static PAGE: LazyLock<Bytes> = LazyLock::new(|| Bytes::from(render()));
 
@@ -32,25 +27,17 @@ th,td{text-align:left;vertical-align:top;padding:.3rem .8rem .3rem 0;border-bott
 code,pre{font:.9em ui-monospace,monospace}\
 pre{background:#8881;padding:.8rem;overflow:auto}";
 
-/// The contract.
-pub(super) fn openapi() -> Reply {
-    response::page(StatusCode::OK, "application/yaml", OPENAPI)
+/// The reply of a fixed page.
+pub(super) fn reply(page: Page) -> Reply {
+    match page {
+        Page::OpenApi => response::page(StatusCode::OK, "application/yaml", openapi::yaml()),
+        Page::OpenApiJson => response::page(StatusCode::OK, "application/json", openapi::json()),
+        Page::Docs => html(),
+    }
 }
 
-/// The contract as JSON.
-pub(super) fn openapi_json() -> Reply {
-    response::page(StatusCode::OK, "application/json", OPENAPI_JSON.clone())
-}
-
-/// In the order in which it is written.
-fn converted() -> String {
-    let mut contract: serde_yaml_ng::Value = serde_yaml_ng::from_str(OPENAPI).expect("a test parses the contract");
-    contract.apply_merge().expect("a test applies its merges");
-    serde_json::to_string(&contract).expect("a test converts it")
-}
-
-/// The contract to be read by people.
-pub(super) fn html() -> Reply {
+/// The page.
+fn html() -> Reply {
     let mut reply = response::page(StatusCode::OK, "text/html; charset=utf-8", PAGE.clone());
     let policy = HeaderValue::from_static("default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'");
     reply.headers_mut().insert(CONTENT_SECURITY_POLICY, policy);
@@ -201,17 +188,6 @@ mod tests {
         }
         assert!(ErrorCode::ALL.iter().all(|code| page.contains(code.name())));
         assert!(!page.contains("<script") && !page.contains("src=") && !page.contains("@import"));
-    }
-
-    #[test]
-    fn the_contract_is_the_same_in_both_notations() {
-        let mut yaml: serde_yaml_ng::Value = serde_yaml_ng::from_str(OPENAPI).expect("YAML");
-        yaml.apply_merge().expect("no broken merges");
-        let json = converted();
-        assert!(!json.contains("\"<<\""));
-        let json: serde_yaml_ng::Value = serde_json::from_str(&json).expect("JSON");
-        assert_eq!(json, yaml);
-        assert!(json["paths"].as_mapping().is_some_and(|paths| paths.len() > 10));
     }
 
     #[test]

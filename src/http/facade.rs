@@ -3,6 +3,7 @@
 use super::clip::ClipRoom;
 use super::compat;
 use super::config::{HttpConfig, LimitsConfig};
+use super::docs;
 use super::doorman::Doorman;
 use super::error::{ApiError, ErrorCode};
 use super::exchange::{Exchange, Service};
@@ -120,7 +121,7 @@ impl Facade {
         let parameter = parameter.to_owned();
         exchange.endpoint = route.path;
         match &route.target {
-            Target::Page(page) => Ok(page.reply()),
+            Target::Page(page) => Ok(docs::reply(*page)),
             Target::Image(endpoint) => {
                 let (caller, _) = self.admit(exchange)?;
                 self.replies.refuse_when_full(&caller.account)?;

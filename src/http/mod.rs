@@ -57,6 +57,7 @@ mod head_refusal;
 mod idempotency;
 mod json;
 mod multipart;
+pub mod openapi;
 mod picture_json;
 mod pin;
 mod proxy_protocol;

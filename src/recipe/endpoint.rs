@@ -3,7 +3,8 @@
 use super::params::{Field, Group, Origin};
 use super::{FieldError, Fields, Recipe};
 use super::{
-    face_restore, headshot, remove, replace_bg, replace_bg_ai, shadow, smart_crop, sticker, studio_shot, upscale,
+    face_restore, headshot, remove, replace_bg, replace_bg_ai, shadow, shared, smart_crop, sticker, studio_shot,
+    upscale,
 };
 use std::sync::LazyLock;
 
@@ -24,6 +25,10 @@ pub struct Endpoint {
     pub origin: Origin,
     /// What it does, in a sentence.
     pub about: &'static str,
+    /// More about it for the contract, as CommonMark; empty where the sentence says it all.
+    pub description: &'static str,
+    /// Which values of its fields it refuses because of what it does; empty where it refuses none.
+    pub restriction: &'static str,
     /// How its pictures arrive.
     pub input: Input,
     /// Every field but the pictures.
@@ -77,7 +82,8 @@ impl Endpoint {
         fields: Vec<Field>,
         plan: fn(&Fields) -> Result<Recipe, FieldError>,
     ) -> Self {
-        Self { name: path.trim_start_matches('/'), path, origin, about, input, fields, plan }
+        let name = path.trim_start_matches('/');
+        Self { name, path, origin, about, description: "", restriction: "", input, fields, plan }
     }
 
     /// Judges every field and fills the defaults.
@@ -130,6 +136,8 @@ struct Entry {
     path: &'static str,
     origin: Origin,
     about: &'static str,
+    description: &'static str,
+    restriction: &'static str,
     input: Input,
     listed: Listed,
     table: fn() -> Vec<Field>,
@@ -142,6 +150,8 @@ const ENTRIES: &[Entry] = &[
         path: "/remove",
         origin: Origin::Specification,
         about: "Cuts the subject out of a picture.",
+        description: "",
+        restriction: "",
         input: Input::File,
         listed: Listed(&[&["format", "matting", "edge"], SIZES, FINDING, MARKS, PRESET]),
         table: remove::Upload::table,
@@ -151,6 +161,8 @@ const ENTRIES: &[Entry] = &[
         path: "/remove-url",
         origin: Origin::Specification,
         about: "Fetches a picture and cuts its subject out.",
+        description: "",
+        restriction: "",
         input: Input::Url,
         listed: Listed(&[&["format", "edge"], SIZES, FINDING, MARKS, PRESET]),
         table: remove::Url::table,
@@ -160,6 +172,8 @@ const ENTRIES: &[Entry] = &[
         path: "/remove-batch",
         origin: Origin::Specification,
         about: "Cuts the subjects out of up to ten pictures; each one's row says what became of it.",
+        description: "",
+        restriction: "",
         input: Input::Files,
         listed: Listed(&[]),
         table: remove::Upload::table,
@@ -169,6 +183,8 @@ const ENTRIES: &[Entry] = &[
         path: "/remove-batch-url",
         origin: Origin::Specification,
         about: "Fetches up to ten pictures and cuts their subjects out; each one's row says what became of it.",
+        description: "",
+        restriction: "",
         input: Input::Urls,
         listed: Listed(&[&["format"]]),
         table: remove::Url::table,
@@ -178,6 +194,8 @@ const ENTRIES: &[Entry] = &[
         path: "/mask",
         origin: Origin::Extension,
         about: "Answers the matte of a picture's subject as 8-bit grey: /remove with channels=alpha.",
+        description: "",
+        restriction: "",
         input: Input::File,
         listed: Listed(&[]),
         table: remove::Mask::table,
@@ -187,6 +205,8 @@ const ENTRIES: &[Entry] = &[
         path: "/replace-bg",
         origin: Origin::Specification,
         about: "Puts the subject before a colour or another picture.",
+        description: "",
+        restriction: "",
         input: Input::FileAndBackground,
         listed: Listed(&[&["bg_url", "bg_color", "fit", "format"], SIZES, MARKS, PRESET]),
         table: replace_bg::Replace::table,
@@ -196,6 +216,8 @@ const ENTRIES: &[Entry] = &[
         path: replace_bg_ai::BACKDROP_PATH,
         origin: Origin::Specification,
         about: "Puts the subject before a backdrop that is made from words.",
+        description: replace_bg_ai::DESCRIPTION,
+        restriction: "",
         input: Input::File,
         listed: Listed(&[&["prompt", "model", "format", "detect", "decontaminate"], SIZES, MARKS]),
         table: replace_bg_ai::table,
@@ -205,6 +227,8 @@ const ENTRIES: &[Entry] = &[
         path: "/studio-shot",
         origin: Origin::Specification,
         about: "Puts the subject in the middle of a clean canvas with a soft shadow.",
+        description: "",
+        restriction: "",
         input: Input::File,
         listed: Listed(&[
             &["bg_color", "padding", "shadow", "bg_blur", "transparent", "aspect", "enhance", "enhance_strength"],
@@ -220,6 +244,8 @@ const ENTRIES: &[Entry] = &[
         path: "/smart-crop",
         origin: Origin::Specification,
         about: "Crops a picture to its subject.",
+        description: "",
+        restriction: "",
         input: Input::File,
         listed: Listed(&[&["padding", "aspect", "format"], FINDING]),
         table: smart_crop::Crop::table,
@@ -229,6 +255,8 @@ const ENTRIES: &[Entry] = &[
         path: "/shadow",
         origin: Origin::Specification,
         about: "Cuts the subject out and has it cast a shadow.",
+        description: "",
+        restriction: "",
         input: Input::File,
         listed: Listed(&[&["angle", "blur", "opacity", "color", "offset"]]),
         table: shadow::Cast::table,
@@ -238,6 +266,8 @@ const ENTRIES: &[Entry] = &[
         path: "/sticker",
         origin: Origin::Specification,
         about: "Cuts the subject out and draws a line around it.",
+        description: "",
+        restriction: "",
         input: Input::File,
         listed: Listed(&[&["stroke_width", "stroke_color", "padding"]]),
         table: sticker::Sticker::table,
@@ -247,6 +277,8 @@ const ENTRIES: &[Entry] = &[
         path: "/headshot",
         origin: Origin::Specification,
         about: "Makes a portrait: head and shoulders on a plain background, the face restored.",
+        description: "",
+        restriction: "",
         input: Input::File,
         listed: Listed(&[&["bg_color", "restore_face", "aspect"]]),
         table: headshot::Headshot::table,
@@ -256,6 +288,8 @@ const ENTRIES: &[Entry] = &[
         path: "/face-restore",
         origin: Origin::Specification,
         about: "Makes the faces in a picture sharp and clean.",
+        description: "",
+        restriction: shared::KEEPS_PICTURE,
         input: Input::File,
         listed: Listed(&[]),
         table: face_restore::Restore::table,
@@ -265,6 +299,8 @@ const ENTRIES: &[Entry] = &[
         path: "/upscale",
         origin: Origin::Specification,
         about: "Enlarges a picture twofold or fourfold.",
+        description: "",
+        restriction: shared::KEEPS_PICTURE,
         input: Input::File,
         listed: Listed(&[]),
         table: upscale::Upscale::table,
@@ -285,6 +321,8 @@ pub static ENDPOINTS: LazyLock<Vec<Endpoint>> = LazyLock::new(|| {
                 path: entry.path,
                 origin: entry.origin,
                 about: entry.about,
+                description: entry.description,
+                restriction: entry.restriction,
                 input: entry.input,
                 fields: fields.collect(),
                 plan: entry.plan,

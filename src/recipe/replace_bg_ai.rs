@@ -10,6 +10,20 @@ use crate::image::{OutputFormat, Quality, SourceUrl};
 /// The path of the endpoint.
 pub const BACKDROP_PATH: &str = "/replace-bg-ai";
 
+/// What the contract says about it beside its sentence.
+pub(super) const DESCRIPTION: &str = "\
+For the accounts on its allow-list. The subject is cut out, the backdrop is made from `prompt`, and both are put
+together; the subject's own pixels stay as they are, and the result is as large as the picture unless a size is
+sent. Nothing is billed, and the quota is not used; a cap of the day holds for all accounts together (429 with
+`retry-after` until midnight UTC).
+
+`model` names an image API that is set up here and open to the account, else 403; one that fails is a 502, and a
+prompt that it refuses a 400. `auto` takes the first of them that delivers, and where there is none the built-in
+generator: it composes a scene from words that it knows (materials, places, light, colours), is no diffusion
+model, and says with `x-service-prompt-words` which words it understood. Backdrops of image APIs are kept by prompt,
+model and aspect, and used again.
+";
+
 /// Quality of a WebP when none is said.
 const WEBP_QUALITY: u8 = 80;
 

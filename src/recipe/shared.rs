@@ -226,6 +226,10 @@ pub(super) fn finished(work: Work, common: &Common, marks: &impl Marks, format: 
     }
 }
 
+/// What endpoints refuse that keep the whole picture.
+pub(super) const KEEPS_PICTURE: &str = "The whole picture is kept: `decontaminate`, `engine`, `detect=high_recall`, \
+    `despill` above 0 and `keep_alpha=false`, which are about cutting out, are refused.";
+
 /// The recipe of a picture of which all stays. Fields about cutting out are refused where they ask for something.
 pub(super) fn retouched(
     retouch: Retouch,

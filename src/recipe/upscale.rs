@@ -9,7 +9,7 @@ use crate::model::Factor;
 fields! {
     /// What `/upscale` takes beside the shared fields.
     struct UpscaleFields {
-        /// How many times as wide and as high the result is.
+        /// How many times as wide and as high the result is; neither side above 8192 pixels.
         scale: Scale = Some("2");
         /// Format of the result; `jpg` needs a picture without transparency.
         format: OutputFormat = Some("png");

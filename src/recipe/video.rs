@@ -109,7 +109,7 @@ fields! {
     struct VideoFields {
         /// Format of the result: `webm` is VP9 with alpha, `mov` ProRes 4444, `png_sequence` a ZIP archive of PNG files. `mp4` has no alpha and needs `bg_color` or `channels=alpha`; the alpha of `gif` is on or off.
         format: VideoFormat = Some("webm");
-        /// `rgba` is the cutout, `alpha` its matte in grey.
+        /// `rgba` is the cutout, `alpha` its matte in grey, which takes no `bg_color`.
         channels: Channels = Some("rgba");
         /// Colour that the subject is put on; without it the result is transparent.
         bg_color: Color = None;
