@@ -10,7 +10,7 @@ use crate::codec::{self, DecodeError, Limits};
 use crate::generate::{Made, NotMade, Patron, UpstreamError};
 use crate::image::{Rect, Size};
 use crate::pipeline::PipelineError;
-use crate::recipe::{Endpoint, Fields, ModelId, Recipe, Source, Value, WantedModel};
+use crate::recipe::{Endpoint, Fields, ModelChoice, ModelId, Recipe, Source, Value};
 use crate::store::UnixSeconds;
 use bytes::Bytes;
 use hyper::header::{HeaderName, HeaderValue};
@@ -45,8 +45,8 @@ impl Facade {
             let message = "this account is not on the allow-list of /replace-bg-ai";
             return Err(ApiError::new(ErrorCode::Forbidden, message));
         }
-        match fields.get("model").and_then(WantedModel::parse) {
-            Some(WantedModel(Some(model))) if !self.app.studio.offers(model, patron(caller)) => {
+        match fields.get("model").and_then(ModelChoice::parse) {
+            Some(ModelChoice(Some(model))) if !self.app.studio.offers(model, patron(caller)) => {
                 Err(NotMade { model, error: Arc::new(UpstreamError::NotOffered) }.into())
             }
             Some(_) | None => Ok(()),

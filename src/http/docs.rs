@@ -1,7 +1,7 @@
-//! `/docs`: one HTML page for people, rendered from the tables of routes, fields and error codes.
+//! `/docs`: one HTML page, rendered from the tables of routes, fields and error codes that the code runs on.
 //!
-//! Made from the tables that the code runs on, it cannot lag behind them; its style is inside, and it has nothing to run or
-//! fetch. `/openapi.yaml` and `/openapi.json` are answered here too, from [`super::openapi`].
+//! Its style is inline, and it loads nothing and has no scripts. `/openapi.yaml` and `/openapi.json` are answered here too,
+//! from [`super::openapi`].
 
 use super::clip::max_clip;
 use super::error::ErrorCode;
@@ -65,7 +65,7 @@ fn add_route(page: &mut String, route: &Route) {
     let Route { method, path, about, target } = route;
     add(page, format_args!("<h2 id=\"{path}\"><code>{method} {path}</code></h2><p>{}</p>", escaped(about)));
     if matches!(target, Target::Service(_)) {
-        page.push_str("<p>Needs a key. Answers JSON; what it takes stands in the contract.</p>");
+        page.push_str("<p>Needs a key. Answers JSON; its parameters are in the contract.</p>");
     }
     let (in_and_out, files, fields) = match target {
         Target::Image(endpoint) => (in_and_out(endpoint.input), pictures(endpoint.input), endpoint.fields.as_slice()),
@@ -89,7 +89,7 @@ fn add_route(page: &mut String, route: &Route) {
 const CLIP_IN_AND_OUT: &str =
     "Takes multipart/form-data with a file, or JSON with an address; answers the job as JSON.";
 
-/// The rows of the table that stand for a clip.
+/// The table rows of a clip.
 fn clip() -> String {
     let most = max_clip();
     let about = format!("MP4, MOV, WebM, MKV or GIF, at most {most} bytes, 60 seconds, 60 frames a second, 1920×1080.");
@@ -112,10 +112,10 @@ fn in_and_out(input: Input) -> &'static str {
     }
 }
 
-/// The rows of the table that stand for pictures.
+/// The table rows of pictures.
 fn pictures(input: Input) -> String {
     let row = |name, value, required, about| {
-        // The page is made before the configuration is read.
+        // The page does not depend on the configuration.
         let most = Limits::default().max_bytes;
         format!("<tr><td><code>{name}</code><td>{value}<td>{required}<td>{about}, by default at most {most} bytes.")
     };
@@ -128,7 +128,7 @@ fn pictures(input: Input) -> String {
                 BG_FILE,
                 "a file",
                 "",
-                "The new background; wins over <code>bg_url</code> and <code>bg_color</code>",
+                "The new background; overrides <code>bg_url</code> and <code>bg_color</code>",
             )
         }
         Input::Files => row(form::FILES, "files", "1 to 10", kinds),
@@ -137,13 +137,15 @@ fn pictures(input: Input) -> String {
     }
 }
 
-/// What a field takes, as HTML.
+/// The values that a field accepts, as HTML.
 fn value(kind: &Kind) -> String {
     let joined = |words: Vec<String>, with: &str| words.join(with);
     match kind {
         Kind::Choice(words) => joined(words.iter().map(|word| format!("<code>{word}</code>")).collect(), " "),
         Kind::Integer { min, max } => format!("{min}–{max}"),
-        Kind::Among(numbers) => joined(numbers.iter().map(|number| format!("<code>{number}</code>")).collect(), " "),
+        Kind::IntegerChoice(numbers) => {
+            joined(numbers.iter().map(|number| format!("<code>{number}</code>")).collect(), " ")
+        }
         Kind::Number { min, max } => format!("{min}–{max}, decimal"),
         Kind::Boolean => "<code>true</code> <code>false</code>".to_owned(),
         Kind::Text(form) => escaped(form.expected),
@@ -163,7 +165,7 @@ fn add_errors(page: &mut String) {
 }
 
 fn add(page: &mut String, text: std::fmt::Arguments<'_>) {
-    page.write_fmt(text).expect("a string takes everything");
+    page.write_fmt(text).expect("writing to a string cannot fail");
 }
 
 /// Text as HTML, with `code` between backticks.

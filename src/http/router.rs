@@ -88,7 +88,7 @@ pub static ROUTES: LazyLock<Vec<Route>> = LazyLock::new(|| {
         service(
             Method::DELETE,
             "/presets",
-            "Deletes a preset. Its id is sent in the body, or in the query.",
+            "Deletes a preset, whose id is sent in the body or in the query.",
             Routine::Presets,
         ),
         service(Method::GET, "/jobs", "Lists the jobs of the key, newest first.", Routine::Jobs),

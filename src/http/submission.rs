@@ -251,7 +251,7 @@ fn two_pictures(param: &str) -> ApiError {
 
 /// Judges all fields. What is missing may still come from a preset.
 fn judge(endpoint: &Endpoint, fields: &Fields) -> Result<(), FieldError> {
-    if fields.get("preset").is_some() { endpoint.judge(fields) } else { endpoint.recipe(fields) }.map(|_| ())
+    if fields.get("preset").is_some() { endpoint.validate(fields) } else { endpoint.recipe(fields) }.map(|_| ())
 }
 
 /// The address in the member `url`.

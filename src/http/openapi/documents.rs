@@ -34,48 +34,54 @@ pub(super) fn deleted(id: &'static str) -> Object {
 }
 
 fn job() -> Object {
-    let status = one_of(JobState::ALL.map(JobState::name))
-        .described("`queued`, `processing`, then `done` or `error`; back only to `queued`, when the service restarts.");
+    let status = one_of(JobState::ALL.map(JobState::name)).described(
+        "`queued`, `processing`, then `done` or `error`; it only ever returns to `queued`, when the service restarts.",
+    );
     record([
         required("job_id", string()),
         required("status", status),
-        required("progress", integer_within(0, 100).described("Never less than it was; 100 when it is done.")),
+        required(
+            "progress",
+            integer_within(0, 100).described("Percent, never decreasing; 100 when the job is `done`."),
+        ),
         required("created_at", moment().extension()),
-        required("updated_at", moment().extension().described("When its status last changed.")),
-        required("expires_at", moment().extension().described("When it is forgotten.")),
+        required("updated_at", moment().extension().described("Time of the last change of its status.")),
+        required("expires_at", moment().extension().described("Time at which the job is deleted.")),
         required("format", one_of(VideoFormat::ALL.map(VideoFormat::name)).extension()),
         optional(
             "result_url",
-            string()
-                .described("Where the result is, for whoever has this address; for an hour, when the job is `done`."),
+            string().described("Address of the result, readable without a key; for an hour, when the job is `done`."),
         ),
         optional(
             "result_expires_at",
-            moment().extension().described("Until when it is there; when the job is `done`."),
+            moment().extension().described("Time at which the result is deleted; when the job is `done`."),
         ),
         optional(
             "result_expired",
-            boolean().with("const", true).extension().described("In place of `result_url`, when the hour is over."),
+            boolean()
+                .with("const", true)
+                .extension()
+                .described("In place of `result_url` after the result was deleted."),
         ),
         optional(
             "output_seconds",
-            number().described("The exact length of the result, which was billed; when the job is `done`."),
+            number().described("Exact duration of the result, which was billed; when the job is `done`."),
         ),
-        optional("size_bytes", integer().extension().described("Of the result.")),
+        optional("size_bytes", integer().extension().described("Size of the result.")),
         optional(
             "warnings",
             array(string())
                 .extension()
-                .described("What the caller should know, each as a sentence; only where there is something."),
+                .described("Warnings for the caller, a sentence each; only where there are any."),
         ),
         optional(
             "error",
             record([
-                required("code", string().described("One of the codes of errors, or `cancelled`.")),
+                required("code", string().described("A code of `ErrorCode`, or `cancelled`.")),
                 required("message", string()),
             ])
             .extension()
-            .described("Why there is no result, when the job is `error`."),
+            .described("The reason for the failure, when the job is `error`."),
         ),
     ])
 }
@@ -92,14 +98,14 @@ fn saved_preset() -> Object {
 }
 
 fn batch() -> Object {
-    let rows = array(named("Row")).described("A row for each picture, in the order they were sent.");
+    let rows = array(named("Row")).described("A row for each picture, in the order in which they were sent.");
     let error = record([
         required("code", string().with("const", ErrorCode::FetchFailed.name())),
         required("message", string()),
         optional("reason", named("Reason")),
     ]);
     record([
-        required("count", integer().described("How many pictures were sent.")),
+        required("count", integer().described("Number of pictures that were sent.")),
         required("format", of_kind(&CutoutFormat::KIND).described("Format of all results.")),
         required("results", rows),
         required("succeeded", integer()),
@@ -109,7 +115,7 @@ fn batch() -> Object {
             "error",
             error
                 .extension()
-                .described("Where no picture could be fetched. `reason` is there where all rows share it."),
+                .described("Only where no picture could be fetched. `reason` is present where all rows have the same."),
         ),
     ])
 }
@@ -117,26 +123,29 @@ fn batch() -> Object {
 fn row() -> Object {
     let sides = ["left", "top", "width", "height"].map(|side| required(side, integer()));
     record([
-        required("index", integer().described("Place of the picture in the request, from 0.")),
-        optional("url", string().described("As it was sent.")),
-        optional("filename", nullable("string").described("As the part named it.")),
+        required("index", integer().described("Index of the picture in the request, from 0.")),
+        optional("url", string().described("The address as it was sent.")),
+        optional("filename", nullable("string").described("The file name of the form part.")),
         required("success", boolean()),
-        required("status", integer().described("What the picture alone would have been answered with.")),
+        required("status", integer().described("HTTP status of a request with this picture alone.")),
         optional("format", of_kind(&CutoutFormat::KIND)),
         optional("width", integer()),
         optional("height", integer()),
-        optional("size_bytes", integer().described("Of the file, before base64.")),
+        optional("size_bytes", integer().described("Size of the file, before base64.")),
         optional("foreground", string().described("The subject in the result: left,top,width,height.")),
-        optional("file", string().extension().described("In an archive: the picture's name there.")),
+        optional("file", string().extension().described("In an archive: the name of the picture's file.")),
         optional(
             "cost",
-            number()
-                .extension()
-                .described("Dollars, as x-service-cost; 0 for a failed row and for one that was billed before."),
+            number().extension().described(
+                "Price in US dollars, as x-service-cost; 0 for a failed row and for one that was billed before.",
+            ),
         ),
         optional("uncertainty", share().extension().described("As x-service-uncertainty.")),
         optional("box", record(sides).extension().described("The subject in the result, in pixels.")),
-        optional("data_base64", string().described("The file. Not in the `results.json` of an archive.")),
+        optional(
+            "data_base64",
+            string().described("The file as base64. Absent from the `results.json` of an archive."),
+        ),
         optional(
             "error",
             record([
@@ -151,9 +160,9 @@ fn row() -> Object {
 fn reason() -> Object {
     one_of(FetchFailure::REASONS.into_iter().chain(OTHER_REASONS)).extension().described(
         "With `payment_required`: the quota of the plan or of the key is used up, or the plan lacks the field or endpoint. \
-         With `forbidden`: `out_of_scope` where the key is not for the endpoint. With `fetch_failed`: the host of the URL \
+         With `forbidden`: `out_of_scope` where the scopes of the key exclude the endpoint. With `fetch_failed`: the host of the URL \
          has no public address that can be reached, took too long, failed the TLS handshake, or did not answer with a \
-         file. There is no more detail.",
+         file. More detail is not disclosed.",
     )
 }
 
@@ -167,7 +176,7 @@ fn error() -> Object {
                     "message",
                     string().described("One sentence, such as: invalid `edge`: \"fuzzy\" (expected soft or hard)."),
                 ),
-                optional("param", string().described("The field that is at fault, where it is one field.")),
+                optional("param", string().described("The invalid field, where it is one field.")),
                 optional("reason", named("Reason")),
             ]),
         ),

@@ -82,9 +82,9 @@ fn parameters() -> Object {
         .with("in", "header")
         .extension()
         .described(
-            "The model that has to do the work: its name, or its name and version as `x-service-model` tells them on replies \
-             of the same endpoint. Those that cut out pictures know two, NAME and NAME-quality; without the header they take \
-             the account's, else the daemon's. Clips are cut out by NAME.",
+            "The model to use: its name, or its name and version as in `x-service-model` on replies of the same endpoint. \
+             Endpoints that cut out pictures have two, NAME and NAME-quality; without the header they use the account's, else \
+             the daemon's. Clips are cut out by NAME.",
         )
         .with("schema", string().with("examples", models));
     let key = string().with("minLength", 1u32).with("maxLength", 255u32).with("pattern", "^[!-~]+$");
@@ -93,11 +93,11 @@ fn parameters() -> Object {
         .with("in", "header")
         .extension()
         .described(
-            "A request that is repeated under it within 24 hours is billed once; a repeated clip is answered with the same \
-             job. Another request under it is 409.",
+            "A request that is repeated with the same key within 24 hours is billed once; a repeated clip is answered with the \
+             same job. Another request with the same key is 409.",
         )
         .with("schema", key);
-    let job = operation::parameter("path", "job_id", true, string()).described("As /video/remove answered it.");
+    let job = operation::parameter("path", "job_id", true, string()).described("Id of the job, from /video/remove.");
     [("Model", model), ("IdempotencyKey", key), ("JobId", job)].into_iter().collect()
 }
 

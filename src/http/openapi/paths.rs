@@ -35,12 +35,12 @@ fn operation_id(path: &str) -> String {
     name[..1].to_lowercase() + &name[1..]
 }
 
-/// The headers that pick a model and make a repeated request one.
+/// Headers of every request for work: the model, and the idempotency key.
 fn of_work() -> Vec<Object> {
     vec![reference("parameters", "Model"), reference("parameters", "IdempotencyKey")]
 }
 
-/// What any work on pictures or clips can be refused for.
+/// Errors of any work on pictures or clips.
 const OF_WORK: [ErrorCode; 8] = [
     ErrorCode::InvalidParameter,
     ErrorCode::PaymentRequired,
@@ -55,7 +55,7 @@ const OF_WORK: [ErrorCode; 8] = [
 fn image(endpoint: &Endpoint) -> Operation {
     let (reply, has_subject) = reply(endpoint);
     let mut codes = OF_WORK.to_vec();
-    // A preset is looked up.
+    // The preset.
     codes.push(ErrorCode::NotFound);
     if has_subject {
         codes.push(ErrorCode::NoSubjectDetected);
@@ -76,8 +76,7 @@ fn image(endpoint: &Endpoint) -> Operation {
     }
 }
 
-/// The component that an endpoint is answered with, and whether it can fail for want of a subject or a face. Of a batch, each
-/// row says that.
+/// The response component of an endpoint, and whether a missing subject or face is a 422. In a batch it is an error of the row.
 fn reply(endpoint: &Endpoint) -> (&'static str, bool) {
     if !endpoint.input.is_single() {
         return ("Batch", false);
@@ -85,7 +84,7 @@ fn reply(endpoint: &Endpoint) -> (&'static str, bool) {
     if endpoint.generates() {
         return ("BackdropImage", true);
     }
-    match endpoint.judge(&Fields::default()).expect("every field has a default").work {
+    match endpoint.validate(&Fields::default()).expect("every field has a default").work {
         Work::Cut { picture: Picture::Portrait(_), .. } => ("Headshot", true),
         Work::Cut { picture: Picture::Cutout | Picture::Classified | Picture::Source, .. } => ("Image", true),
         Work::Retouch(Retouch::Faces { .. }) => ("Restored", true),
@@ -102,11 +101,11 @@ fn clip() -> Operation {
             .collect::<Node>(),
     );
     let reply = json_with(
-        "The job, which waits for its turn. A repeated request is answered with its job as it is now.",
+        "The queued job. A repeated request is answered with the current state of its job.",
         job,
         [
             ("location", header(string(), "Path of the job.")),
-            ("retry-after", header(integer(), "Seconds after which it is worth asking.")),
+            ("retry-after", header(integer(), "Seconds until the first poll.")),
             shared("x-service-latency"),
         ],
     );
@@ -120,7 +119,7 @@ fn clip() -> Operation {
 
 fn result() -> Operation {
     let no_range = json_with(
-        "There are no such bytes; an error with the code `invalid_parameter`.",
+        "The range is outside of the file; an error with the code `invalid_parameter`.",
         named("Error"),
         [("content-range", Object::default().with("schema", string().with("pattern", r"^bytes \*/[0-9]+$")))],
     );
@@ -133,15 +132,15 @@ fn result() -> Operation {
         is_extension: true,
         is_open: true,
         description: Some(
-            "Whoever has the address can read the file, without a key, for an hour. Then, and for every address that was \
-             not signed here, it is 404. One range of bytes is answered as such; several are answered with the whole.",
+            "The address can be read without a key for an hour. After that, and with an invalid signature, it is 404. One range of \
+             bytes is answered with 206; several ranges are answered with the whole file.",
         ),
         parameters: vec![
             parameter("path", "object", true, string()).described("Name of the result."),
-            parameter("query", "expires", true, integer()).described("Until when, in seconds of Unix time."),
-            parameter("query", "signature", true, string()).described("What makes the address valid."),
+            parameter("query", "expires", true, integer()).described("End of validity in seconds of Unix time."),
+            parameter("query", "signature", true, string()).described("Signature of the address."),
             parameter("header", "range", false, string().with("examples", ranges)),
-            parameter("header", "if-range", false, string()).described("The `etag` of the part before."),
+            parameter("header", "if-range", false, string()).described("The `etag` of the previous part."),
         ],
         ..operation
     }

@@ -92,12 +92,12 @@ pub(super) fn schemas() -> Object {
 
 fn of_endpoint(endpoint: &Endpoint) -> Object {
     let files = || array(named("File")).with("minItems", 1u32).with("maxItems", MAX_BATCH as u32);
-    let urls = || array(string().described("As `url` of /remove-url; another one fails in its row."));
+    let urls = || array(string().described("As `url` of /remove-url; an invalid address is an error of its row."));
     let file = required(FILE, named("File"));
     let pictures = match endpoint.input {
         Input::File => vec![file],
         Input::FileAndBackground => vec![file, optional(BG_FILE, named("BgFile"))],
-        Input::Files => vec![required(FILES, files().described("One part of this name for each picture."))],
+        Input::Files => vec![required(FILES, files().described("A part of this name for each picture."))],
         Input::Url => vec![required(URL, named("Url"))],
         Input::Urls => {
             let urls = urls().with("minItems", 1u32).with("maxItems", MAX_BATCH as u32);
@@ -135,18 +135,16 @@ fn row(path: &str, name: &str) -> &'static Field {
 fn inputs() -> [(&'static str, Object); 8] {
     let address = || string().with("maxLength", 2048u32).described("Public https address of the picture.");
     let base64 = string().described(
-        "The picture as base64, standard or URL-safe, with or without padding, perhaps behind `data:image/…;base64,`.",
+        "The picture as base64, standard or URL-safe, with or without padding, optionally after `data:image/…;base64,`.",
     );
     let Limits { max_bytes, max_side, .. } = Limits::default();
     let file = format!(
-        "JPEG, PNG, WebP or HEIC; by default at most {} MiB ({} bytes) and {max_side}×{max_side} pixels. A daemon may be \
-         configured otherwise; the message of the 413 states its limit.",
+        "JPEG, PNG, WebP or HEIC; by default at most {} MiB ({} bytes) and {max_side}×{max_side} pixels. Another limit may be configured; the message of the 413 states it.",
         max_bytes >> 20,
         grouped(max_bytes as u64),
     );
     let clip = format!(
-        "MP4, MOV, WebM, MKV or GIF; at most {} bytes, 60 seconds, 60 frames a second and 1920×1080 pixels. Sent behind \
-         the other fields, mistakes in them are told before it is.",
+        "MP4, MOV, WebM, MKV or GIF; at most {} bytes, 60 seconds, 60 frames a second and 1920×1080 pixels. Send it after the other fields: invalid ones are then refused before it is read.",
         grouped(video::MAX_BYTES),
     );
     let https = || {
@@ -170,10 +168,10 @@ fn inputs() -> [(&'static str, Object); 8] {
             "PictureBody",
             binary()
                 .extension()
-                .described("The picture itself, also as `image/*`; the fields of the endpoint stand in the query string."),
+                .described("The picture itself, also as `image/*`; the fields of the endpoint are in the query string."),
         ),
         ("File", binary().described(file)),
-        ("BgFile", binary().described("The new background, as `file`; wins over `bg_url` and `bg_color`.")),
+        ("BgFile", binary().described("The new background, as `file`; overrides `bg_url` and `bg_color`.")),
         (
             "Url",
             https().described(

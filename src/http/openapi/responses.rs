@@ -31,11 +31,11 @@ const OF_SUBJECTS: [&str; 2] = ["x-service-foreground", "x-service-uncertainty"]
 pub(super) fn responses() -> Object {
     [
         ("Image", cutout("The picture.", [])),
-        ("BackdropImage", cutout("The picture before its backdrop.", backdrop_headers())),
+        ("BackdropImage", cutout("The picture on its backdrop.", backdrop_headers())),
         (
             "Headshot",
             cutout(
-                "The portrait; without a face what /studio-shot makes of it in the colour of this endpoint.",
+                "The portrait; without a face, the result of /studio-shot in the colour of this endpoint.",
                 [face(
                     "The face in the result: left, top, width, height; `none` where the subject has no face of 16 pixels or more.",
                 )],
@@ -44,18 +44,18 @@ pub(super) fn responses() -> Object {
         (
             "Restored",
             picture(
-                "The picture; only its faces differ, where it is not enlarged.",
+                "The picture with restored faces; without enlargement nothing else changes.",
                 [
                     model("Name and version of the model that restored the faces."),
                     face("The largest face in the result: left, top, width, height."),
                 ],
             ),
         ),
-        ("Enlarged", picture("The picture, larger.", [model("Name and version of the model that enlarged it.")])),
+        ("Enlarged", picture("The enlarged picture.", [model("Name and version of the model that enlarged it.")])),
         ("Batch", batch()),
         ("NothingFetched", nothing_fetched()),
         ("Result", result("The file.", None)),
-        ("ResultPart", result("The bytes that were asked for.", Some("^bytes [0-9]+-[0-9]+/[0-9]+$"))),
+        ("ResultPart", result("The requested range of bytes.", Some("^bytes [0-9]+-[0-9]+/[0-9]+$"))),
         ("Error", error()),
     ]
     .into_iter()
@@ -82,13 +82,13 @@ pub(super) fn headers() -> Object {
             )
             .extension(),
         ),
-        ("x-service-cost", header(number(), "What was billed for it, in dollars.").extension()),
+        ("x-service-cost", header(number(), "The billed price in US dollars.").extension()),
         (
             "x-service-uncertainty",
             header(
                 share(),
-                "The chance that the cutout is bad, told from the mask alone: that its mean absolute error (0 to 1, over \
-                 the whole picture) is above 0.05. 0 for a picture that came cut out already.",
+                "Estimated probability that the cutout is bad, from the mask alone: that its mean absolute error (0 to 1, over \
+                 the whole picture) is above 0.05. 0 for an input that was cut out already.",
             )
             .extension(),
         ),
@@ -96,30 +96,29 @@ pub(super) fn headers() -> Object {
             "server-timing",
             header(
                 string(),
-                "The stages fetch, decode, queue, segment, retouch, matte, compose and encode in milliseconds; those that \
-                 did not take place are 0.",
+                "The stages fetch, decode, queue, segment, retouch, matte, compose and encode in milliseconds; those that did not run are 0.",
             )
             .extension(),
         ),
         ("x-ratelimit-limit", count("Requests a key may make in 60 seconds.")),
-        ("x-ratelimit-remaining", count("Requests that are left now.")),
-        ("x-ratelimit-reset", count("Seconds until one more becomes possible.").extension()),
+        ("x-ratelimit-remaining", count("Requests left now.")),
+        ("x-ratelimit-reset", count("Seconds until one more request is allowed.").extension()),
         (
             "x-quota-remaining",
-            count("Images that are left in the month; only where the plan or the key has a quota.").extension(),
+            count("Images left in this month; only where the plan or the key has a quota.").extension(),
         ),
         (
             "x-request-id",
             header(
                 string(),
-                "The caller's own when it was 1 to 128 visible ASCII characters, else a fresh one. On every reply.",
+                "The caller's own, if it is 1 to 128 visible ASCII characters, else a new one. On every reply.",
             )
             .extension(),
         ),
         ("x-service-version", header(string(), "Version of the service. On every reply.").extension()),
         ("cache-control", header(string().with("const", "no-store"), "On every reply.").extension()),
         ("x-content-type-options", header(string().with("const", "nosniff"), "On every reply.").extension()),
-        ("content-disposition", header(string(), "The name to save it under.")),
+        ("content-disposition", header(string(), "File name to save it under.")),
     ]
     .into_iter()
     .collect()
@@ -184,7 +183,7 @@ fn backdrop_headers() -> [(&'static str, Object); 3] {
             "x-service-backdrop-model",
             header(
                 string(),
-                "The id of the model that made the backdrop, or `procedural` for the built-in generator.",
+                "The id of the model that generated the backdrop, or `procedural` for the built-in generator.",
             )
             .extension(),
         ),
@@ -192,8 +191,8 @@ fn backdrop_headers() -> [(&'static str, Object); 3] {
             "x-service-prompt-words",
             header(
                 string(),
-                "Of the built-in generator: the words of the prompt that it understood, with commas between them, written \
-                 as in URLs where a header cannot carry them; `none` when it understood none and drew a neutral studio.",
+                "Of the built-in generator: the words of the prompt that it recognized, separated by commas, percent-encoded where a \
+                 header cannot carry them; `none` when it recognized none and drew a neutral studio.",
             )
             .extension(),
         ),
@@ -201,7 +200,7 @@ fn backdrop_headers() -> [(&'static str, Object); 3] {
 }
 
 fn as_in_the_body() -> (&'static str, Object) {
-    ("x-request-id", header(string(), "As in the body.").extension())
+    ("x-request-id", header(string(), "As `request_id` in the body.").extension())
 }
 
 fn batch() -> Object {
@@ -212,12 +211,12 @@ fn batch() -> Object {
         shared("x-service-latency"),
         shared("x-service-model"),
         as_in_the_body(),
-        ("content-disposition", header(string(), "With application/zip: the name to save it under.").extension()),
+        ("content-disposition", header(string(), "With application/zip: file name to save it under.").extension()),
     ];
     Object::default()
         .described(
-            "A row for each picture. The reply is written as the rows are done. Where `Accept` prefers \
-             `application/zip`, an archive of the pictures and of `results.json`.",
+            "A row for each picture; the reply is streamed as rows finish. Where `Accept` prefers `application/zip`, an archive of \
+             the pictures and of `results.json`.",
         )
         .with("content", content)
         .with("headers", headers.into_iter().collect::<Object>())
@@ -225,7 +224,7 @@ fn batch() -> Object {
 
 fn nothing_fetched() -> Object {
     json_with(
-        "Not one of the pictures could be fetched; each row says so. For one address beside them (`watermark`), an error.",
+        "None of the pictures could be fetched; each row has the error. Where another address (`watermark`) could not be fetched, an error.",
         any_of([named("Batch"), named("Error")]),
         [as_in_the_body()],
     )
@@ -248,12 +247,18 @@ fn result(description: &'static str, range: Option<&'static str>) -> Object {
 
 fn error() -> Object {
     json_with(
-        "Any failure. 401 comes with `www-authenticate`, 405 with `allow`, 429, 503 and, where it is known, 502 with \
+        "Any failure. 401 has the header `www-authenticate`, 405 `allow`, and 429, 503 and, where it is known, 502 \
          `retry-after` in seconds.",
         named("Error"),
         [
             as_in_the_body(),
-            ("retry-after", header(integer(), "Seconds to wait; with 429 and 503, and with 502 where it is known.")),
+            (
+                "retry-after",
+                header(
+                    integer(),
+                    "Seconds to wait before another attempt; with 429 and 503, and with 502 where it is known.",
+                ),
+            ),
         ],
     )
 }

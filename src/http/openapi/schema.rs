@@ -122,7 +122,7 @@ pub(super) fn of_kind(kind: &Kind) -> Object {
     match kind {
         Kind::Choice(words) => one_of(words.iter().copied()),
         Kind::Integer { min, max } => integer_within(*min, *max),
-        Kind::Among(numbers) => integer().with("enum", numbers.iter().copied().collect::<Node>()),
+        Kind::IntegerChoice(numbers) => integer().with("enum", numbers.iter().copied().collect::<Node>()),
         Kind::Number { min, max } => number().with("minimum", *min).with("maximum", *max),
         Kind::Boolean => boolean(),
         Kind::Text(form) => {
@@ -143,7 +143,7 @@ pub(super) fn of_field(field: &Field) -> Object {
 fn literal(kind: &Kind, text: &'static str) -> Option<Node> {
     match kind {
         Kind::Choice(_) | Kind::Text(_) => Some(text.into()),
-        Kind::Integer { .. } | Kind::Among(_) => text.parse::<u32>().ok().map(Node::from),
+        Kind::Integer { .. } | Kind::IntegerChoice(_) => text.parse::<u32>().ok().map(Node::from),
         Kind::Number { .. } => text.parse::<f64>().ok().map(Node::from),
         Kind::Boolean => text.parse::<bool>().ok().map(Node::from),
         Kind::AnyOf(kinds) => kinds.iter().find_map(|kind| literal(kind, text)),
@@ -153,16 +153,16 @@ fn literal(kind: &Kind, text: &'static str) -> Option<Node> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::recipe::{Form, Origin};
+    use crate::recipe::{Origin, TextSpec};
     use serde_json::json;
 
     #[test]
     fn every_kind_of_field_has_its_schema() {
-        const TEXT: Form = Form { expected: "", pattern: Some("^a"), max_length: 9, examples: &["ab"] };
+        const TEXT: TextSpec = TextSpec { expected: "", pattern: Some("^a"), max_length: 9, examples: &["ab"] };
         for (kind, expected) in [
             (Kind::Choice(&["a", "b"]), json!({ "type": "string", "enum": ["a", "b"] })),
             (Kind::Integer { min: 1, max: 100 }, json!({ "type": "integer", "minimum": 1, "maximum": 100 })),
-            (Kind::Among(&[2, 4]), json!({ "type": "integer", "enum": [2, 4] })),
+            (Kind::IntegerChoice(&[2, 4]), json!({ "type": "integer", "enum": [2, 4] })),
             (Kind::Number { min: 0.0, max: 0.5 }, json!({ "type": "number", "minimum": 0, "maximum": 0.5 })),
             (Kind::Boolean, json!({ "type": "boolean" })),
             (Kind::Text(TEXT), json!({ "type": "string", "maxLength": 9, "pattern": "^a", "examples": ["ab"] })),

@@ -15,7 +15,7 @@ use crate::recipe::{Scale, Value};
 use crate::store::Plan;
 use hyper::Method;
 
-/// The operation of a routine. Of those with several methods, the method says which.
+/// The operation of a routine; where it has several methods, of that method.
 pub(super) fn operation(routine: Routine, method: &Method) -> Operation {
     match (routine, method) {
         (Routine::Estimate, _) => estimate(),
@@ -36,11 +36,11 @@ const OF_BODY: [ErrorCode; 3] =
 
 fn estimate() -> Operation {
     let request = closed([
-        required("endpoint", string().described("Path of the endpoint to be called, such as `/remove`.")),
-        optional("scale", of_kind(&Scale::KIND).described("Factor of /upscale.")),
-        optional("stroke_width", integer_within(0, 100).described("Stroke of /sticker.")),
-        optional("count", integer().with("minimum", 1u32).extension().described("How many images.")),
-        optional("seconds", number().with("minimum", 0u32).extension().described("Seconds of video that come back.")),
+        required("endpoint", string().described("Path of the endpoint, such as `/remove`.")),
+        optional("scale", of_kind(&Scale::KIND).described("`scale` of /upscale.")),
+        optional("stroke_width", integer_within(0, 100).described("`stroke_width` of /sticker.")),
+        optional("count", integer().with("minimum", 1u32).extension().described("Number of images.")),
+        optional("seconds", number().with("minimum", 0u32).extension().described("Duration of the resulting video.")),
     ]);
     let answer = record([
         required("endpoint", string()),
@@ -50,7 +50,7 @@ fn estimate() -> Operation {
         required("unit", one_of(["image", "second"])),
         required("currency", string().with("const", "USD")),
     ]);
-    let reply = json_with("What it would cost.", answer, [shared("x-service-latency")]);
+    let reply = json_with("The estimated cost.", answer, [shared("x-service-latency")]);
     Operation { body: Some(json_body(request, true)), ..Operation::keyed("estimate", 200, reply, &OF_BODY) }
 }
 
@@ -58,7 +58,7 @@ fn estimate() -> Operation {
 fn pages() -> Vec<Object> {
     vec![
         parameter("query", "limit", false, integer_within(1, 100).with("default", 100u32)),
-        parameter("query", "cursor", false, string()).described("`next_cursor` of the page before."),
+        parameter("query", "cursor", false, string()).described("`next_cursor` of the previous page."),
     ]
 }
 
@@ -66,27 +66,27 @@ fn pages() -> Vec<Object> {
 fn list(name: &'static str, item: &str) -> Object {
     record([
         required(name, array(named(item))),
-        optional("next_cursor", string().described("Only where there are more.")),
+        optional("next_cursor", string().described("Only where there are further pages.")),
     ])
 }
 
 fn list_presets() -> Operation {
     let codes = [ErrorCode::InvalidParameter, ErrorCode::Forbidden, ErrorCode::Unavailable];
-    let reply = json("The presets, by id.", list("presets", "SavedPreset"));
+    let reply = json("The presets, ordered by id.", list("presets", "SavedPreset"));
     Operation { parameters: pages(), ..Operation::keyed("listPresets", 200, reply, &codes) }
 }
 
 fn save_preset() -> Operation {
     let request = closed([
-        optional("id", string().described("Of the preset to overwrite.")),
+        optional("id", string().described("Id of the preset to overwrite.")),
         required(
             "name",
             string().with("minLength", 1u32).with("maxLength", 100u32).described("Unique in the account."),
         ),
-        optional("endpoint", string().described("Path of the endpoint that it is for.")),
+        optional("endpoint", string().described("Path of the endpoint that the preset is for.")),
         optional("params", object().described("Fields of that endpoint; at most 16 KB.")),
     ]);
-    let reply = json_with("The preset as it is now.", named("SavedPreset"), [shared("x-service-latency")]);
+    let reply = json_with("The saved preset.", named("SavedPreset"), [shared("x-service-latency")]);
     let more = [ErrorCode::Forbidden, ErrorCode::NotFound, ErrorCode::Conflict, ErrorCode::Unavailable];
     let codes = [&OF_BODY[..], &more].concat();
     Operation { body: Some(json_body(request, true)), ..Operation::keyed("savePreset", 200, reply, &codes) }
@@ -98,7 +98,7 @@ fn delete_preset() -> Operation {
     Operation {
         parameters: vec![parameter("query", "id", false, string())],
         body: Some(json_body(request, false)),
-        ..Operation::keyed("deletePreset", 200, json("It is gone.", deleted("id")), &codes)
+        ..Operation::keyed("deletePreset", 200, json("The preset was deleted.", deleted("id")), &codes)
     }
 }
 
@@ -111,14 +111,14 @@ fn list_jobs() -> Operation {
 const OF_JOB: [ErrorCode; 3] = [ErrorCode::InvalidParameter, ErrorCode::NotFound, ErrorCode::Unavailable];
 
 fn show_job() -> Operation {
-    let retry = header(integer(), "Seconds after which it is worth asking again; only while the job is not over.");
+    let retry = header(integer(), "Seconds until the next poll; only while the job is not over.");
     let reply = json_with("The job.", named("Job"), [("retry-after", retry.extension())]);
     Operation { parameters: vec![job_id()], ..Operation::keyed("job", 200, reply, &OF_JOB) }
 }
 
 fn delete_job() -> Operation {
     let reply = json(
-        "A job that was not over ended with the error `cancelled` and is shown as it is now; one that was over is gone.",
+        "A job that was not over was cancelled: it is answered with the error `cancelled`. One that was over was deleted.",
         removed_job(),
     );
     Operation { is_extension: true, parameters: vec![job_id()], ..Operation::keyed("deleteJob", 200, reply, &OF_JOB) }
@@ -134,28 +134,28 @@ fn account() -> Operation {
         required("account", string()),
         required("key_id", string()),
         required("plan", one_of(Plan::ALL.map(Plan::name))),
-        required(
-            "model",
-            string().described("Name and version of the model that cuts out where a request names none."),
-        ),
+        required("model", string().described("Name and version of the model that cuts out by default.")),
         required("test", boolean().described("Whether the key is a sandbox key.")),
         required("used", integer().described("Images billed this calendar month (UTC).")),
-        required("quota", nullable("integer").described("Images that the plan has in a month.")),
+        required("quota", nullable("integer").described("Images per month of the plan.")),
         required("remaining", nullable("integer")),
-        required("resets_at", moment().described("When the next month begins.")),
-        required("cost_usd", number().described("Their price.")),
+        required("resets_at", moment().described("Start of the next month.")),
+        required("cost_usd", number().described("Price of the images billed this month, in US dollars.")),
         required(
             "webhook_secret",
             string()
                 .with("pattern", "^whsec_[A-Za-z0-9+/]{43}=$")
-                .described("What the account's webhooks are signed with, as Standard Webhooks write it."),
+                .described("Secret that signs the account's webhooks, in the notation of Standard Webhooks."),
         ),
         required("rate", record(rate)),
     ]);
-    Operation { is_extension: true, ..Operation::keyed("account", 200, json("Where it stands.", answer), &[]) }
+    Operation {
+        is_extension: true,
+        ..Operation::keyed("account", 200, json("Plan, quota and rate of the account.", answer), &[])
+    }
 }
 
-/// What was used: images, seconds of video and their price.
+/// Usage: images, seconds of video and their price.
 fn figures() -> [Member; 3] {
     [required("images", integer()), required("seconds", number()), required("cost_usd", number())]
 }
@@ -173,6 +173,6 @@ fn usage() -> Operation {
                 .described("First day (UTC); without it, the first of the month of `to`."),
             parameter("query", "to", false, day()).described("Last day; without it, today. At most 400 days."),
         ],
-        ..Operation::keyed("usage", 200, json("Use by key and day.", answer), &codes)
+        ..Operation::keyed("usage", 200, json("Usage by key and day.", answer), &codes)
     }
 }

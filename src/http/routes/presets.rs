@@ -186,7 +186,7 @@ fn fits<'a>(endpoint: &Endpoint, params: impl IntoIterator<Item = (&'a String, &
         let text = text.ok_or_else(|| FieldError::invalid(name, &value.to_string(), field.kind.expected()))?;
         fields.push(name, &text)?;
     }
-    endpoint.judge(&Fields::default().over(&fields)).map(|_| ())
+    endpoint.validate(&Fields::default().over(&fields)).map(|_| ())
 }
 
 /// The fields of a preset that `endpoint` has; one that was saved for another endpoint lends what both know.

@@ -174,7 +174,7 @@ async fn read_form(
             fields.push(&name, &value)?;
             // Each alone, so that most mistakes are told before the clip is sent; what fits together shows at the end.
             if let Some(value) = fields.get(field.name) {
-                VideoRecipe::judge(field.name, value)?;
+                VideoRecipe::validate_field(field.name, value)?;
             }
         } else {
             let known = VIDEO_FIELDS.iter().map(|field| field.name).chain([FILE]);

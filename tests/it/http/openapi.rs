@@ -167,7 +167,7 @@ fn examples(kind: &Kind) -> Vec<&'static str> {
         Kind::Text(form) => form.examples.to_vec(),
         Kind::AnyOf(kinds) => kinds.iter().flat_map(examples).collect(),
         Kind::Choice(words) => words.to_vec(),
-        Kind::Integer { .. } | Kind::Among(_) | Kind::Number { .. } | Kind::Boolean => Vec::new(),
+        Kind::Integer { .. } | Kind::IntegerChoice(_) | Kind::Number { .. } | Kind::Boolean => Vec::new(),
     }
 }
 
@@ -179,7 +179,7 @@ fn every_example_is_taken_by_its_field_and_within_its_length() {
                 let mut fields = Fields::default();
                 fields.push(field.name, example).expect("one field");
                 // Beside the form of a value its endpoint may need more of it, such as an opaque colour for a jpg.
-                if let Err(FieldError::Invalid { param, expected, .. }) = endpoint.judge(&fields) {
+                if let Err(FieldError::Invalid { param, expected, .. }) = endpoint.validate(&fields) {
                     let form = field.kind.expected();
                     let is_refused = param == field.name && expected.starts_with(&form);
                     assert!(!is_refused, "{} {}={example}: {expected}", endpoint.path, field.name);
@@ -189,7 +189,7 @@ fn every_example_is_taken_by_its_field_and_within_its_length() {
     }
     for field in VIDEO_FIELDS.iter() {
         for example in examples(&field.kind) {
-            assert_eq!(VideoRecipe::judge(field.name, example), Ok(()), "{}={example}", field.name);
+            assert_eq!(VideoRecipe::validate_field(field.name, example), Ok(()), "{}={example}", field.name);
         }
     }
     visit(&contract(), &mut |members| {
