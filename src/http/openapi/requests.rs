@@ -6,10 +6,11 @@ use crate::codec::Limits;
 use crate::http::form::{FILE, FILES};
 use crate::http::picture_json::IMAGE_BASE64;
 use crate::http::submission::{URL, URLS};
+use crate::image::SourceUrl;
 use crate::recipe::{
     BG_FILE, ENDPOINTS, Endpoint, Field, Input, Kind, MAX_BATCH, Origin, VIDEO_FIELDS, VIDEO_PATH, Value,
 };
-use crate::{image::SourceUrl, video};
+use crate::video;
 
 const FORM: &str = "multipart/form-data";
 const JSON: &str = "application/json";
