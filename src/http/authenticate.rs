@@ -22,7 +22,7 @@ const POLLS_PER_CALL: u32 = 10;
 const OPEN_TO_ALL_KEYS: [&str; 5] = ["/account", "/usage", "/estimate", "/jobs", JOB_PATH];
 
 /// `reason` of a 403: the endpoint is not among the scopes of the key.
-const OUT_OF_SCOPE: &str = "out_of_scope";
+pub(in crate::http) const OUT_OF_SCOPE: &str = "out_of_scope";
 
 /// The caller, within the rate and the scopes of the key.
 pub(super) fn admit(state: &ApiState, context: &mut RequestContext) -> Result<(Caller, RateStatus), ApiError> {

@@ -27,7 +27,7 @@ use crate::account::presets::LookupBy;
 use crate::account::price::Call;
 use crate::account::{BackdropQuotaExhausted, BackdropReservation, Claim, ClaimGuard, IdempotencyKey, Reservation};
 use crate::generate::{NotMade, UpstreamError};
-use crate::recipe::{Endpoint, Fields, Recipe, Value, WantedModel};
+use crate::recipe::{Endpoint, Fields, ModelChoice, Recipe, Value};
 use crate::store::{Plan, UnixSeconds};
 use hyper::header::HeaderMap;
 use std::sync::Arc;
@@ -35,10 +35,10 @@ use std::time::Duration;
 use tokio::time::timeout;
 
 /// `reason` of a 402: the month's quota of the plan or the key is used up.
-pub(super) const QUOTA_EXHAUSTED: &str = "quota_exhausted";
+pub(in crate::http) const QUOTA_EXHAUSTED: &str = "quota_exhausted";
 
 /// `reason` of a 402: the plan does not include the field or the endpoint.
-pub(super) const PLAN_REQUIRED: &str = "plan_required";
+pub(in crate::http) const PLAN_REQUIRED: &str = "plan_required";
 
 /// A request that may be processed, with what is reserved for it. Dropped, it returns everything that is reserved.
 #[derive(Debug)]
@@ -181,8 +181,8 @@ fn require_backdrop_access(
         let message = "this account is not on the allow-list of /replace-bg-ai";
         return Err(ApiError::new(ErrorCode::Forbidden, message));
     }
-    match fields.get("model").and_then(WantedModel::parse) {
-        Some(WantedModel(Some(model))) if !state.app.studio.offers(model, scope_of(caller)) => {
+    match fields.get("model").and_then(ModelChoice::parse) {
+        Some(ModelChoice(Some(model))) if !state.app.studio.offers(model, scope_of(caller)) => {
             Err(NotMade { model, error: Arc::new(UpstreamError::NotOffered) }.into())
         }
         Some(_) | None => Ok(()),

@@ -1,14 +1,13 @@
-//! `/openapi.yaml`, `/openapi.json` and `/docs`.
+//! `/docs`: one HTML page, rendered from the tables of routes, fields and error codes that the code runs on.
 //!
-//! The contract as JSON is converted from the one in YAML, its merge keys applied, which JSON does not have.
-//! The page is made from the same tables that the code runs on, so it cannot lag behind; it is one HTML document with
-//! its style inside and nothing to run or fetch.
+//! Its style is inline, and it loads nothing and has no scripts. `/openapi.yaml` and `/openapi.json` are answered here too,
+//! from [`super::openapi`].
 
 use super::clip::max_clip;
 use super::error::ErrorCode;
-use super::input_names;
-use super::reply::{self, Reply};
-use super::router::{ROUTES, Route, Target};
+use super::reply::Reply;
+use super::router::{Page, ROUTES, Route, Target};
+use super::{input_names, openapi, reply};
 use crate::codec::Limits;
 use crate::recipe::{BG_FILE, Field, Input, Kind, VIDEO_FIELDS};
 use bytes::Bytes;
@@ -16,10 +15,6 @@ use hyper::StatusCode;
 use hyper::header::{CONTENT_SECURITY_POLICY, HeaderValue};
 use std::fmt::Write;
 use std::sync::LazyLock;
-
-static OPENAPI: &str = include_str!("../../schemas/openapi.yaml");
-
-static OPENAPI_JSON: LazyLock<Bytes> = LazyLock::new(|| Bytes::from(converted()));
 
 static PAGE: LazyLock<Bytes> = LazyLock::new(|| Bytes::from(render()));
 
@@ -32,25 +27,17 @@ th,td{text-align:left;vertical-align:top;padding:.3rem .8rem .3rem 0;border-bott
 code,pre{font:.9em ui-monospace,monospace}\
 pre{background:#8881;padding:.8rem;overflow:auto}";
 
-/// The contract.
-pub(super) fn openapi() -> Reply {
-    reply::page(StatusCode::OK, "application/yaml", OPENAPI)
+/// The reply of a fixed page.
+pub(super) fn page_reply(page: Page) -> Reply {
+    match page {
+        Page::OpenApi => reply::page(StatusCode::OK, "application/yaml", openapi::yaml()),
+        Page::OpenApiJson => reply::page(StatusCode::OK, "application/json", openapi::json()),
+        Page::Docs => html(),
+    }
 }
 
-/// The contract as JSON.
-pub(super) fn openapi_json() -> Reply {
-    reply::page(StatusCode::OK, "application/json", OPENAPI_JSON.clone())
-}
-
-/// In the order in which it is written.
-fn converted() -> String {
-    let mut contract: serde_yaml_ng::Value = serde_yaml_ng::from_str(OPENAPI).expect("a test parses the contract");
-    contract.apply_merge().expect("a test applies its merges");
-    serde_json::to_string(&contract).expect("a test converts it")
-}
-
-/// The contract to be read by people.
-pub(super) fn html() -> Reply {
+/// The page.
+fn html() -> Reply {
     let mut reply = reply::page(StatusCode::OK, "text/html; charset=utf-8", PAGE.clone());
     let policy = HeaderValue::from_static("default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'none'");
     reply.headers_mut().insert(CONTENT_SECURITY_POLICY, policy);
@@ -78,7 +65,7 @@ fn add_route(page: &mut String, route: &Route) {
     let Route { method, path, about, target } = route;
     add(page, format_args!("<h2 id=\"{path}\"><code>{method} {path}</code></h2><p>{}</p>", escaped(about)));
     if matches!(target, Target::Service(_)) {
-        page.push_str("<p>Needs a key. Answers JSON; what it takes stands in the contract.</p>");
+        page.push_str("<p>Needs a key. Answers JSON; its parameters are in the contract.</p>");
     }
     let (in_and_out, files, fields) = match target {
         Target::Image(endpoint) => (in_and_out(endpoint.input), pictures(endpoint.input), endpoint.fields.as_slice()),
@@ -102,7 +89,7 @@ fn add_route(page: &mut String, route: &Route) {
 const CLIP_IN_AND_OUT: &str =
     "Takes multipart/form-data with a file, or JSON with an address; answers the job as JSON.";
 
-/// The rows of the table that stand for a clip.
+/// The table rows of a clip.
 fn clip() -> String {
     let most = max_clip();
     let about = format!("MP4, MOV, WebM, MKV or GIF, at most {most} bytes, 60 seconds, 60 frames a second, 1920×1080.");
@@ -125,10 +112,10 @@ fn in_and_out(input: Input) -> &'static str {
     }
 }
 
-/// The rows of the table that stand for pictures.
+/// The table rows of pictures.
 fn pictures(input: Input) -> String {
     let row = |name, value, required, about| {
-        // The page is made before the configuration is read.
+        // The page does not depend on the configuration.
         let most = Limits::default().max_bytes;
         format!("<tr><td><code>{name}</code><td>{value}<td>{required}<td>{about}, by default at most {most} bytes.")
     };
@@ -141,7 +128,7 @@ fn pictures(input: Input) -> String {
                 BG_FILE,
                 "a file",
                 "",
-                "The new background; wins over <code>bg_url</code> and <code>bg_color</code>",
+                "The new background; overrides <code>bg_url</code> and <code>bg_color</code>",
             )
         }
         Input::Files => row(input_names::FILES, "files", "1 to 10", kinds),
@@ -150,13 +137,15 @@ fn pictures(input: Input) -> String {
     }
 }
 
-/// What a field takes, as HTML.
+/// The values that a field accepts, as HTML.
 fn value(kind: &Kind) -> String {
     let joined = |words: Vec<String>, with: &str| words.join(with);
     match kind {
         Kind::Choice(words) => joined(words.iter().map(|word| format!("<code>{word}</code>")).collect(), " "),
         Kind::Integer { min, max } => format!("{min}–{max}"),
-        Kind::Among(numbers) => joined(numbers.iter().map(|number| format!("<code>{number}</code>")).collect(), " "),
+        Kind::IntegerChoice(numbers) => {
+            joined(numbers.iter().map(|number| format!("<code>{number}</code>")).collect(), " ")
+        }
         Kind::Number { min, max } => format!("{min}–{max}, decimal"),
         Kind::Boolean => "<code>true</code> <code>false</code>".to_owned(),
         Kind::Text(form) => escaped(form.expected),
@@ -176,7 +165,7 @@ fn add_errors(page: &mut String) {
 }
 
 fn add(page: &mut String, text: std::fmt::Arguments<'_>) {
-    page.write_fmt(text).expect("a string takes everything");
+    page.write_fmt(text).expect("writing to a string cannot fail");
 }
 
 /// Text as HTML, with `code` between backticks.
@@ -201,17 +190,6 @@ mod tests {
         }
         assert!(ErrorCode::ALL.iter().all(|code| page.contains(code.name())));
         assert!(!page.contains("<script") && !page.contains("src=") && !page.contains("@import"));
-    }
-
-    #[test]
-    fn the_contract_is_the_same_in_both_notations() {
-        let mut yaml: serde_yaml_ng::Value = serde_yaml_ng::from_str(OPENAPI).expect("YAML");
-        yaml.apply_merge().expect("no broken merges");
-        let json = converted();
-        assert!(!json.contains("\"<<\""));
-        let json: serde_yaml_ng::Value = serde_json::from_str(&json).expect("JSON");
-        assert_eq!(json, yaml);
-        assert!(json["paths"].as_mapping().is_some_and(|paths| paths.len() > 10));
     }
 
     #[test]

@@ -259,7 +259,7 @@ fn duplicate_picture_error(param: &str) -> ApiError {
 
 /// Validates all fields. With a preset, required ones may be missing: they may be stored in it.
 fn validate(endpoint: &Endpoint, fields: &Fields) -> Result<Recipe, FieldError> {
-    if fields.get("preset").is_some() { endpoint.judge(fields) } else { endpoint.recipe(fields) }
+    if fields.get("preset").is_some() { endpoint.validate(fields) } else { endpoint.recipe(fields) }
 }
 
 /// The URL in the member `url`.

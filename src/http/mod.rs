@@ -69,6 +69,7 @@ mod json;
 mod listeners;
 mod model_select;
 mod multipart;
+pub mod openapi;
 mod picture_json;
 mod picture_reply;
 mod preset_fields;

@@ -41,7 +41,7 @@ fn fits<'a>(endpoint: &Endpoint, params: impl IntoIterator<Item = (&'a String, &
         let text = text.ok_or_else(|| FieldError::invalid(name, &value.to_string(), field.kind.expected()))?;
         fields.push(name, &text)?;
     }
-    endpoint.judge(&Fields::default().over(&fields)).map(|_| ())
+    endpoint.validate(&Fields::default().over(&fields)).map(|_| ())
 }
 
 /// The params of a preset as fields of `endpoint`; those that it does not have are left out.

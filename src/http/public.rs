@@ -8,7 +8,7 @@ use super::docs;
 use super::error::ApiError;
 use super::reply::Reply;
 use super::request_context::{RequestContext, Service};
-use super::router::{self, Page, Routine, Target};
+use super::router::{self, Routine, Target};
 use super::routes;
 use super::state::ApiState;
 use crate::store::UnixSeconds;
@@ -56,11 +56,7 @@ async fn dispatch(state: &ApiState, context: &mut RequestContext) -> Result<Repl
     let parameter = parameter.to_owned();
     context.endpoint = route.path;
     match &route.target {
-        Target::Page(page) => Ok(match page {
-            Page::OpenApi => docs::openapi(),
-            Page::OpenApiJson => docs::openapi_json(),
-            Page::Docs => docs::html(),
-        }),
+        Target::Page(page) => Ok(docs::page_reply(*page)),
         Target::Image(endpoint) => {
             let (caller, _) = admit(state, context)?;
             state.replies.refuse_when_full(&caller.account)?;

@@ -77,14 +77,19 @@ pub static ROUTES: LazyLock<Vec<Route>> = LazyLock::new(|| {
     let pages = [
         page("/openapi.yaml", "The contract of this service, OpenAPI 3.1.", Page::OpenApi),
         page("/openapi.json", "The same contract as JSON.", Page::OpenApiJson),
-        page("/docs", "This page.", Page::Docs),
+        page("/docs", "The contract to be read by people.", Page::Docs),
     ];
     let service = |method, path, about, routine| Route { method, path, about, target: Target::Service(routine) };
     let services = [
         service(Method::POST, "/estimate", "Says what a call would cost, before it is made.", Routine::Estimate),
         service(Method::GET, "/presets", "Lists the account's presets.", Routine::Presets),
         service(Method::POST, "/presets", "Saves a preset; with an id, overwrites that one.", Routine::Presets),
-        service(Method::DELETE, "/presets", "Deletes a preset.", Routine::Presets),
+        service(
+            Method::DELETE,
+            "/presets",
+            "Deletes a preset, whose id is sent in the body or in the query.",
+            Routine::Presets,
+        ),
         service(Method::GET, "/jobs", "Lists the jobs of the key, newest first.", Routine::Jobs),
         service(Method::GET, JOB_PATH, "Says how a job is doing, and where its result is.", Routine::Job),
         service(Method::DELETE, JOB_PATH, "Cancels a job; one that is over is deleted with its result.", Routine::Job),

@@ -1,27 +1,28 @@
-//! Cutouts as other services' wire formats describe them: region, margins, scale and position, cap in pixels.
+//! Fields and recipe of the drop-in routes (remove.bg, rembg, Photoroom): region, crop margins, scale, position, pixel limit.
 //!
-//! `http::compat` translates their requests into these fields; no route takes them as they are.
+//! `http::compat` translates the wire formats of those services into these fields; no route takes them directly.
 
 use super::endpoint::{Endpoint, Input};
 use super::params::{Group, Origin, fields};
+use super::region::{Region, lengths, share};
 use super::shared::{self, Common, UploadMarks, finished};
 use super::studio_shot::SHADOW;
-use super::{BG_FILE, FieldError, Fields, Flag, Form, Kind, Picture, Recipe, Source, Value, Whole, Work};
+use super::{BG_FILE, FieldError, Fields, Flag, Kind, Picture, Recipe, Source, TextSpec, Value, Whole, Work};
 use crate::codec::Channels;
 use crate::compose::{Background, Fit, Framing, Length, Margins, Placement, Scene};
 use crate::image::color::Color;
-use crate::image::{OutputFormat, Rect, Size, SourceUrl};
+use crate::image::{OutputFormat, SourceUrl};
 use crate::matting::Method;
 use std::sync::LazyLock;
 
 fields! {
-    /// What the routes of other services translate to, beside the shared fields.
+    /// Fields of the drop-in routes beside the shared ones.
     struct DropInFields {
         /// Format of the result; without a background a `jpg` is on white.
         format: OutputFormat = Some("png");
         /// `rgba` is the picture, `alpha` its matte as 8-bit grey.
         channels: Channels = Some("rgba");
-        /// How the edge is found: `closed-form` solves the undecided pixels, `none` keeps the network's mask.
+        /// How the alpha of the edge is estimated: `closed-form` solves the unknown band, `none` keeps the network's mask.
         matting: Method = Some("closed-form");
         /// Colour of the background.
         bg_color: Color = Some("transparent");
@@ -29,7 +30,7 @@ fields! {
         bg_url: SourceUrl = None;
         /// Pixels of the result at most; a larger one is scaled down.
         max_pixels: Whole<1, { u32::MAX }> = None;
-        /// Part of the source that the subject is in; outside is background.
+        /// Region of the source that holds the subject; everything outside is background.
         roi: Region = None;
         /// Crops the result to the subject.
         crop: Flag = Some("false");
@@ -37,22 +38,22 @@ fields! {
         crop_margin: Margins = None;
         /// Share of the canvas that the subject fills.
         scale: SubjectScale = None;
-        /// Place of the subject; the middle where `scale` is sent.
+        /// Position of the subject; its default is where it is, or the middle with `scale`.
         position: Position = None;
         /// A soft shadow.
         add_shadow: Flag = Some("false");
-        /// Whether a face is looked for, to classify the subject.
+        /// Detects faces, to classify the subject.
         classify: Flag = Some("false");
     }
 }
 
-/// What these routes translate to.
+/// All fields of the drop-in routes.
 type DropIn = (DropInFields, Common, UploadMarks);
 
-/// The subject on transparency or a colour of white: billed as `/remove`.
+/// The subject on transparency or a colour; billed as `/remove`.
 pub static DROP_IN: LazyLock<Endpoint> = LazyLock::new(|| endpoint("/remove", Input::File));
 
-/// The subject before a background: billed as `/replace-bg`.
+/// The subject on a background picture; billed as `/replace-bg`.
 pub static DROP_IN_BACKGROUND: LazyLock<Endpoint> = LazyLock::new(|| endpoint("/replace-bg", Input::FileAndBackground));
 
 fn endpoint(path: &'static str, input: Input) -> Endpoint {
@@ -67,7 +68,7 @@ fn recipe(fields: &Fields) -> Result<Recipe, FieldError> {
     let channels = own.channels.unwrap_or_default();
     let source = if fields.has_file(BG_FILE) { Some(Source::Attached) } else { own.bg_url.map(Source::Url) };
     let color = own.bg_color.unwrap_or(Color::TRANSPARENT);
-    // A JPEG has no alpha: what would show through is white.
+    // A JPEG has no alpha: its background is put on white.
     let color = if format == OutputFormat::Jpeg && channels == Channels::Rgba { on_white(color) } else { color };
     let background = match source {
         Some(_) => Background::Picture { fit: Fit::Cover, behind: Color::WHITE },
@@ -101,7 +102,7 @@ fn recipe(fields: &Fields) -> Result<Recipe, FieldError> {
     Ok(recipe)
 }
 
-/// `color` in front of white, mixed in encoded values.
+/// `color` over white, mixed in encoded values.
 fn on_white(Color([red, green, blue, alpha]): Color) -> Color {
     let mixed = |value: u8| {
         let (value, alpha) = (u32::from(value), u32::from(alpha));
@@ -110,88 +111,16 @@ fn on_white(Color([red, green, blue, alpha]): Color) -> Color {
     Color([mixed(red), mixed(green), mixed(blue), 255])
 }
 
-/// A part of a source, by two corners.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Region {
-    /// Left, top, right and bottom, from the source's left and top.
-    corners: [Length; 4],
-}
-
-impl Region {
-    /// The part of a picture of `size`, as far as it lies in the picture; at least one pixel.
-    #[must_use]
-    pub fn of(&self, size: Size) -> Rect {
-        let [left, top, right, bottom] = self.corners;
-        let axis = |low: Length, high: Length, side: u32| {
-            let low = low.of(side).min(side.saturating_sub(1));
-            (low, high.of(side).min(side).saturating_sub(low).max(1))
-        };
-        let (left, width) = axis(left, right, size.width);
-        let (top, height) = axis(top, bottom, size.height);
-        Rect { left, top, width, height }
-    }
-
-    /// Whether a corner lies outside of a picture of `size`.
-    #[must_use]
-    pub fn exceeds(&self, size: Size) -> bool {
-        let [left, top, right, bottom] = self.corners;
-        [left, right].iter().any(|at| at.of(size.width) > size.width)
-            || [top, bottom].iter().any(|at| at.of(size.height) > size.height)
-    }
-
-    /// Whether nothing lies between its corners in a picture of `size`.
-    #[must_use]
-    pub fn is_empty(&self, size: Size) -> bool {
-        let [left, top, right, bottom] = self.corners;
-        left.of(size.width) >= right.of(size.width) || top.of(size.height) >= bottom.of(size.height)
-    }
-}
-
 /// The share of the canvas that a subject fills: 10 to 100 %.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct SubjectScale(f32);
 
-/// Where a subject stands; nothing for where it is.
+/// Position of the subject as shares of the canvas; nothing keeps it where it is.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Position(Option<(f32, f32)>);
 
-/// The longest length in pixels that is read.
-const MAX_PIXELS: u32 = 100_000;
-
-/// A percentage as a share, 0 to 1.
-fn share(text: &str) -> Option<f32> {
-    let percent: f32 = text.strip_suffix('%')?.parse().ok()?;
-    (0.0..=100.0).contains(&percent).then_some(percent / 100.0)
-}
-
-/// Pixels (`12`, `12px`) or a share (`12%`).
-fn length(text: &str) -> Option<Length> {
-    if text.ends_with('%') {
-        return share(text).map(Length::Share);
-    }
-    let pixels: u32 = text.strip_suffix("px").unwrap_or(text).parse().ok()?;
-    (pixels <= MAX_PIXELS).then_some(Length::Pixels(pixels))
-}
-
-fn lengths(text: &str) -> Option<Vec<Length>> {
-    text.split_ascii_whitespace().map(length).collect()
-}
-
-impl Value for Region {
-    const KIND: Kind = Kind::Text(Form {
-        expected: "x1 y1 x2 y2, each in pixels or percent, such as 0% 0% 100% 100%",
-        pattern: None,
-        max_length: 64,
-        examples: &["0% 0% 100% 100%", "10px 20px 300px 400px"],
-    });
-
-    fn parse(text: &str) -> Option<Self> {
-        lengths(text)?.try_into().ok().map(|corners| Self { corners })
-    }
-}
-
 impl Value for Margins {
-    const KIND: Kind = Kind::Text(Form {
+    const KIND: Kind = Kind::Text(TextSpec {
         expected: "1, 2 or 4 lengths such as 30px or 10%, each at most 50% or 500px",
         pattern: None,
         max_length: 64,
@@ -219,8 +148,12 @@ impl Value for Margins {
 }
 
 impl Value for SubjectScale {
-    const KIND: Kind =
-        Kind::Text(Form { expected: "a share from 10% to 100%", pattern: None, max_length: 16, examples: &["50%"] });
+    const KIND: Kind = Kind::Text(TextSpec {
+        expected: "a share from 10% to 100%",
+        pattern: None,
+        max_length: 16,
+        examples: &["50%"],
+    });
 
     fn parse(text: &str) -> Option<Self> {
         share(text).filter(|share| *share >= 0.1).map(Self)
@@ -228,7 +161,7 @@ impl Value for SubjectScale {
 }
 
 impl Value for Position {
-    const KIND: Kind = Kind::Text(Form {
+    const KIND: Kind = Kind::Text(TextSpec {
         expected: "original, center, or one or two percentages such as 50% 20%",
         pattern: None,
         max_length: 32,
@@ -312,17 +245,5 @@ mod tests {
             let sent = fields(&[("crop", "true"), (name, value)]);
             assert_eq!(DROP_IN.recipe(&sent).expect_err(value).param(), name, "{value}");
         }
-    }
-
-    #[test]
-    fn a_region_is_measured_on_its_picture() {
-        let region = Region::parse("10% 20px 100% 50").expect("a region");
-        let size = Size::new(200, 50);
-        assert_eq!(region.of(size), Rect { left: 20, top: 20, width: 180, height: 30 });
-        assert!(!region.exceeds(size) && !region.is_empty(size));
-        assert!(region.exceeds(Size::new(200, 49)));
-        assert!(Region::parse("50% 0 50% 9").expect("a region").is_empty(size));
-        let far = Region::parse("500 500 600 600").expect("a region");
-        assert_eq!(far.of(size), Rect { left: 199, top: 49, width: 1, height: 1 });
     }
 }

@@ -1,14 +1,12 @@
-//! Every endpoint that answers pictures: what it takes, and the way from its fields to a recipe.
+//! The table of endpoints that answer pictures: path, inputs, fields, and the function from fields to recipe.
 
 use super::params::{Field, Group, Origin};
 use super::{FieldError, Fields, Recipe};
 use super::{
-    face_restore, headshot, remove, replace_bg, replace_bg_ai, shadow, smart_crop, sticker, studio_shot, upscale,
+    face_restore, headshot, remove, replace_bg, replace_bg_ai, shadow, shared, smart_crop, sticker, studio_shot,
+    upscale,
 };
 use std::sync::LazyLock;
-
-/// The part that holds an uploaded background.
-pub const BG_FILE: &str = "bg_file";
 
 /// Pictures in one batch at most.
 pub const MAX_BATCH: usize = 10;
@@ -22,22 +20,26 @@ pub struct Endpoint {
     pub path: &'static str,
     /// Where it comes from.
     pub origin: Origin,
-    /// What it does, in a sentence.
+    /// Its summary, one sentence.
     pub about: &'static str,
-    /// How its pictures arrive.
+    /// Its description in the contract, as CommonMark; empty where the summary suffices.
+    pub description: &'static str,
+    /// Which values of shared fields it refuses, as CommonMark; empty where it refuses none.
+    pub restriction: &'static str,
+    /// How its pictures are sent.
     pub input: Input,
     /// Every field but the pictures.
     pub fields: Vec<Field>,
-    plan: fn(&Fields) -> Result<Recipe, FieldError>,
+    build: fn(&Fields) -> Result<Recipe, FieldError>,
 }
 
-/// How the specification has an endpoint's pictures arrive. Over HTTP an endpoint of one picture takes it as a file, as an
-/// address or as base64, whichever of the three is its own.
+/// How the specification has an endpoint's pictures sent. Over HTTP an endpoint of one picture accepts a file, an address or
+/// base64, whichever of them is here.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Input {
     /// A form with a file.
     File,
-    /// A form with a file and perhaps a background.
+    /// A form with a file and optionally a background.
     FileAndBackground,
     /// A form with up to [`MAX_BATCH`] files.
     Files,
@@ -68,38 +70,39 @@ impl Input {
 }
 
 impl Endpoint {
-    /// One that is not among [`ENDPOINTS`]: another route translates to its fields.
+    /// An endpoint that is not in [`ENDPOINTS`]: another route translates its requests to these fields.
     pub(super) fn internal(
         path: &'static str,
         origin: Origin,
         about: &'static str,
         input: Input,
         fields: Vec<Field>,
-        plan: fn(&Fields) -> Result<Recipe, FieldError>,
+        build: fn(&Fields) -> Result<Recipe, FieldError>,
     ) -> Self {
-        Self { name: path.trim_start_matches('/'), path, origin, about, input, fields, plan }
+        let name = path.trim_start_matches('/');
+        Self { name, path, origin, about, description: "", restriction: "", input, fields, build }
     }
 
-    /// Judges every field and fills the defaults.
+    /// Validates every field, requires those that are required, and fills in the defaults.
     ///
     /// # Errors
-    /// [`FieldError`] for the first field that cannot be used, or else for one that is missing.
+    /// [`FieldError`] for the first invalid field, else for one that is missing.
     pub fn recipe(&self, fields: &Fields) -> Result<Recipe, FieldError> {
-        let recipe = (self.plan)(fields)?;
+        let recipe = (self.build)(fields)?;
         let missing = self.fields.iter().find(|field| field.required && fields.get(field.name).is_none());
         missing.map_or(Ok(recipe), |field| Err(FieldError::Missing { param: field.name.to_owned() }))
     }
 
-    /// Judges every field that is there and fills the defaults of the others, also of those that must not be missing: they
-    /// are to come from a preset, or a preset is what these are.
+    /// Validates the fields that are there and fills in the defaults of the others. Required fields may be missing: they come
+    /// from a preset, or these fields are to be saved as one.
     ///
     /// # Errors
-    /// [`FieldError`] for the first field that cannot be used.
-    pub fn judge(&self, fields: &Fields) -> Result<Recipe, FieldError> {
-        (self.plan)(fields)
+    /// [`FieldError`] for the first invalid field.
+    pub fn validate(&self, fields: &Fields) -> Result<Recipe, FieldError> {
+        (self.build)(fields)
     }
 
-    /// Whether it makes backdrops, for the accounts on its list alone.
+    /// Whether it generates backdrops, which only accounts on its allow-list may use.
     #[must_use]
     pub fn generates(&self) -> bool {
         self.path == replace_bg_ai::BACKDROP_PATH
@@ -110,7 +113,7 @@ impl Endpoint {
         self.fields.iter().map(|field| field.name)
     }
 
-    /// The row of a field.
+    /// The row of a field in its table.
     #[must_use]
     pub fn field(&self, name: &str) -> Option<&Field> {
         self.fields.iter().find(|field| field.name == name)
@@ -123,17 +126,17 @@ const FINDING: &[&str] = &["detect", "decontaminate", "engine"];
 const MARKS: &[&str] = &["despill", "watermark", "watermark_opacity"];
 const PRESET: &[&str] = &["preset"];
 
-/// What the specification lists for an endpoint, of what it shares with others.
-struct Listed(&'static [&'static [&'static str]]);
-
 struct Entry {
     path: &'static str,
     origin: Origin,
     about: &'static str,
+    description: &'static str,
+    restriction: &'static str,
     input: Input,
-    listed: Listed,
+    /// Groups of those of its fields that the specification lists; the others are extensions.
+    specified: &'static [&'static [&'static str]],
     table: fn() -> Vec<Field>,
-    plan: fn(&Fields) -> Result<Recipe, FieldError>,
+    build: fn(&Fields) -> Result<Recipe, FieldError>,
 }
 
 /// A new endpoint is one file in this folder and one entry here.
@@ -142,133 +145,161 @@ const ENTRIES: &[Entry] = &[
         path: "/remove",
         origin: Origin::Specification,
         about: "Cuts the subject out of a picture.",
+        description: "",
+        restriction: "",
         input: Input::File,
-        listed: Listed(&[&["format", "matting", "edge"], SIZES, FINDING, MARKS, PRESET]),
+        specified: &[&["format", "matting", "edge"], SIZES, FINDING, MARKS, PRESET],
         table: remove::Upload::table,
-        plan: remove::upload,
+        build: remove::upload,
     },
     Entry {
         path: "/remove-url",
         origin: Origin::Specification,
         about: "Fetches a picture and cuts its subject out.",
+        description: "",
+        restriction: "",
         input: Input::Url,
-        listed: Listed(&[&["format", "edge"], SIZES, FINDING, MARKS, PRESET]),
+        specified: &[&["format", "edge"], SIZES, FINDING, MARKS, PRESET],
         table: remove::Url::table,
-        plan: remove::url,
+        build: remove::url,
     },
     Entry {
         path: "/remove-batch",
         origin: Origin::Specification,
-        about: "Cuts the subjects out of up to ten pictures; each one's row says what became of it.",
+        about: "Cuts the subjects out of up to ten pictures; the reply has a row for each picture.",
+        description: "",
+        restriction: "",
         input: Input::Files,
-        listed: Listed(&[]),
+        specified: &[],
         table: remove::Upload::table,
-        plan: remove::upload,
+        build: remove::upload,
     },
     Entry {
         path: "/remove-batch-url",
         origin: Origin::Specification,
-        about: "Fetches up to ten pictures and cuts their subjects out; each one's row says what became of it.",
+        about: "Fetches up to ten pictures and cuts their subjects out; the reply has a row for each picture.",
+        description: "",
+        restriction: "",
         input: Input::Urls,
-        listed: Listed(&[&["format"]]),
+        specified: &[&["format"]],
         table: remove::Url::table,
-        plan: remove::url,
+        build: remove::url,
     },
     Entry {
         path: "/mask",
         origin: Origin::Extension,
         about: "Answers the matte of a picture's subject as 8-bit grey: /remove with channels=alpha.",
+        description: "",
+        restriction: "",
         input: Input::File,
-        listed: Listed(&[]),
+        specified: &[],
         table: remove::Mask::table,
-        plan: remove::mask,
+        build: remove::mask,
     },
     Entry {
         path: "/replace-bg",
         origin: Origin::Specification,
-        about: "Puts the subject before a colour or another picture.",
+        about: "Puts the subject on a colour or another picture.",
+        description: "",
+        restriction: "",
         input: Input::FileAndBackground,
-        listed: Listed(&[&["bg_url", "bg_color", "fit", "format"], SIZES, MARKS, PRESET]),
+        specified: &[&["bg_url", "bg_color", "fit", "format"], SIZES, MARKS, PRESET],
         table: replace_bg::Replace::table,
-        plan: replace_bg::replace,
+        build: replace_bg::replace,
     },
     Entry {
         path: replace_bg_ai::BACKDROP_PATH,
         origin: Origin::Specification,
-        about: "Puts the subject before a backdrop that is made from words.",
+        about: "Puts the subject on a backdrop that is generated from a prompt.",
+        description: replace_bg_ai::DESCRIPTION,
+        restriction: "",
         input: Input::File,
-        listed: Listed(&[&["prompt", "model", "format", "detect", "decontaminate"], SIZES, MARKS]),
+        specified: &[&["prompt", "model", "format", "detect", "decontaminate"], SIZES, MARKS],
         table: replace_bg_ai::table,
-        plan: replace_bg_ai::generated,
+        build: replace_bg_ai::generated,
     },
     Entry {
         path: "/studio-shot",
         origin: Origin::Specification,
-        about: "Puts the subject in the middle of a clean canvas with a soft shadow.",
+        about: "Centres the subject on a plain canvas with a soft shadow.",
+        description: "",
+        restriction: "",
         input: Input::File,
-        listed: Listed(&[
+        specified: &[
             &["bg_color", "padding", "shadow", "bg_blur", "transparent", "aspect", "enhance", "enhance_strength"],
             SIZES,
             FINDING,
             MARKS,
             PRESET,
-        ]),
+        ],
         table: studio_shot::Studio::table,
-        plan: studio_shot::studio,
+        build: studio_shot::studio,
     },
     Entry {
         path: "/smart-crop",
         origin: Origin::Specification,
         about: "Crops a picture to its subject.",
+        description: "",
+        restriction: "",
         input: Input::File,
-        listed: Listed(&[&["padding", "aspect", "format"], FINDING]),
+        specified: &[&["padding", "aspect", "format"], FINDING],
         table: smart_crop::Crop::table,
-        plan: smart_crop::crop,
+        build: smart_crop::crop,
     },
     Entry {
         path: "/shadow",
         origin: Origin::Specification,
-        about: "Cuts the subject out and has it cast a shadow.",
+        about: "Cuts the subject out and adds a drop shadow.",
+        description: "",
+        restriction: "",
         input: Input::File,
-        listed: Listed(&[&["angle", "blur", "opacity", "color", "offset"]]),
+        specified: &[&["angle", "blur", "opacity", "color", "offset"]],
         table: shadow::Cast::table,
-        plan: shadow::cast,
+        build: shadow::cast,
     },
     Entry {
         path: "/sticker",
         origin: Origin::Specification,
-        about: "Cuts the subject out and draws a line around it.",
+        about: "Cuts the subject out and draws an outline around it.",
+        description: "",
+        restriction: "",
         input: Input::File,
-        listed: Listed(&[&["stroke_width", "stroke_color", "padding"]]),
+        specified: &[&["stroke_width", "stroke_color", "padding"]],
         table: sticker::Sticker::table,
-        plan: sticker::sticker,
+        build: sticker::sticker,
     },
     Entry {
         path: "/headshot",
         origin: Origin::Specification,
         about: "Makes a portrait: head and shoulders on a plain background, the face restored.",
+        description: "",
+        restriction: "",
         input: Input::File,
-        listed: Listed(&[&["bg_color", "restore_face", "aspect"]]),
+        specified: &[&["bg_color", "restore_face", "aspect"]],
         table: headshot::Headshot::table,
-        plan: headshot::headshot,
+        build: headshot::headshot,
     },
     Entry {
         path: "/face-restore",
         origin: Origin::Specification,
-        about: "Makes the faces in a picture sharp and clean.",
+        about: "Restores the faces in a picture (sharper, less noise).",
+        description: "",
+        restriction: shared::KEEPS_PICTURE,
         input: Input::File,
-        listed: Listed(&[]),
+        specified: &[],
         table: face_restore::Restore::table,
-        plan: face_restore::restore,
+        build: face_restore::restore,
     },
     Entry {
         path: "/upscale",
         origin: Origin::Specification,
-        about: "Enlarges a picture twofold or fourfold.",
+        about: "Enlarges a picture by a factor of two or four (super-resolution).",
+        description: "",
+        restriction: shared::KEEPS_PICTURE,
         input: Input::File,
-        listed: Listed(&[]),
+        specified: &[],
         table: upscale::Upscale::table,
-        plan: upscale::upscale,
+        build: upscale::upscale,
     },
 ];
 
@@ -277,17 +308,19 @@ pub static ENDPOINTS: LazyLock<Vec<Endpoint>> = LazyLock::new(|| {
     ENTRIES
         .iter()
         .map(|entry| {
-            let listed = |name: &str| entry.listed.0.iter().any(|group| group.contains(&name));
-            let origin = |name| if listed(name) { Origin::Specification } else { Origin::Extension };
+            let is_specified = |name: &str| entry.specified.iter().any(|group| group.contains(&name));
+            let origin = |name| if is_specified(name) { Origin::Specification } else { Origin::Extension };
             let fields = (entry.table)().into_iter().map(|field| Field { origin: origin(field.name), ..field });
             Endpoint {
                 name: entry.path.trim_start_matches('/'),
                 path: entry.path,
                 origin: entry.origin,
                 about: entry.about,
+                description: entry.description,
+                restriction: entry.restriction,
                 input: entry.input,
                 fields: fields.collect(),
-                plan: entry.plan,
+                build: entry.build,
             }
         })
         .collect()
@@ -302,13 +335,13 @@ mod tests {
     #[test]
     fn every_documented_default_is_what_an_empty_request_gets() {
         for endpoint in ENDPOINTS.iter() {
-            // A field that has to be there has no default; without it everything else is judged all the same.
-            let empty = format!("{:?}", (endpoint.plan)(&fields(&[])).expect("no fields"));
+            // A required field has no default; the others are validated without it too.
+            let empty = format!("{:?}", (endpoint.build)(&fields(&[])).expect("no fields"));
             let defaults: Vec<_> =
                 endpoint.fields.iter().filter_map(|field| field.default.map(|text| (field.name, text))).collect();
             assert!(!defaults.is_empty());
             for &(name, text) in &defaults {
-                let said = (endpoint.plan)(&fields(&[(name, text)]));
+                let said = (endpoint.build)(&fields(&[(name, text)]));
                 // The default aspect gives way to an exact box; said, it does not.
                 let is_aspect = name == "aspect" && ["studio-shot", "headshot"].contains(&endpoint.name);
                 if !is_aspect && name != "padding" {
@@ -333,7 +366,7 @@ mod tests {
     #[test]
     fn what_the_specification_lists_is_there() {
         for (entry, endpoint) in ENTRIES.iter().zip(ENDPOINTS.iter()) {
-            for name in entry.listed.0.iter().copied().flatten() {
+            for name in entry.specified.iter().copied().flatten() {
                 let field = endpoint.field(name).unwrap_or_else(|| panic!("{} {name}", endpoint.path));
                 assert_eq!(field.origin, Origin::Specification);
             }
@@ -341,14 +374,15 @@ mod tests {
     }
 
     #[test]
-    fn a_field_that_has_to_be_there_is_missed_after_the_others_were_judged() {
+    fn a_missing_required_field_is_reported_after_invalid_ones() {
         let endpoint = ENDPOINTS.iter().find(|endpoint| endpoint.path == replace_bg_ai::BACKDROP_PATH).expect("one");
         let refused = |sent: &[(&str, &str)]| endpoint.recipe(&fields(sent)).map(|_| ()).map_err(|it| it.to_string());
         assert_eq!(refused(&[("width", "64")]), Err("`prompt` is missing".to_owned()));
-        assert!(refused(&[("width", "0")]).is_err_and(|told| told.contains("`width`")));
+        assert!(refused(&[("width", "0")]).is_err_and(|message| message.contains("`width`")));
         assert_eq!(refused(&[("width", "64"), ("prompt", "a beach")]), Ok(()));
         assert!(
-            endpoint.judge(&fields(&[("width", "64")])).is_ok() && endpoint.judge(&fields(&[("width", "0")])).is_err()
+            endpoint.validate(&fields(&[("width", "64")])).is_ok()
+                && endpoint.validate(&fields(&[("width", "0")])).is_err()
         );
         let required = |endpoint: &&Endpoint| endpoint.fields.iter().any(|field| field.required);
         assert!(ENDPOINTS.iter().filter(required).count() < ENDPOINTS.len());

@@ -1,31 +1,31 @@
-//! `/face-restore`: the picture with its faces made sharp and clean, larger if that is wanted.
+//! Fields and recipe of `/face-restore`: face restoration, after enlargement where a scale is sent.
 
 use super::params::{Group, fields};
 use super::shared::{Common, UploadMarks, retouched};
-use super::{FieldError, Fields, Recipe, Retouch, RgbaOnly, ScaleOrNone, Unit};
+use super::{FieldError, Fields, Fraction, Recipe, Retouch, RgbaOnly, ScaleOrNone};
 use crate::image::OutputFormat;
 
 fields! {
-    /// What `/face-restore` takes beside the shared fields.
+    /// Fields of `/face-restore` beside the shared ones.
     struct RestoreFields {
-        /// How many times as wide and as high the result is; the faces are restored in the larger picture.
+        /// Factor of enlargement in width and height; faces are restored in the enlarged picture.
         scale: ScaleOrNone = Some("1");
-        /// How much of what restores a face is added to it: 0 nothing, 1 all.
-        strength: Unit = Some("0.8");
+        /// Weight of the restored face: 0 keeps the original, 1 is full restoration.
+        strength: Fraction = Some("0.8");
         /// Format of the result; `jpg` needs a picture without transparency.
         format: OutputFormat = Some("png");
-        /// Always the picture.
+        /// Always `rgba`: the picture.
         channels: RgbaOnly = Some("rgba");
     }
 }
 
-/// What `/face-restore` takes.
+/// All fields of `/face-restore`.
 pub(super) type Restore = (RestoreFields, Common, UploadMarks);
 
 pub(super) fn restore(fields: &Fields) -> Result<Recipe, FieldError> {
     let (own, common, marks) = Restore::read(fields)?;
     let enlarge = own.scale.and_then(|ScaleOrNone(factor)| factor);
-    let strength = own.strength.map_or(Retouch::STRENGTH, |Unit(strength)| strength);
+    let strength = own.strength.map_or(Retouch::STRENGTH, |Fraction(strength)| strength);
     retouched(Retouch::Faces { enlarge, strength }, fields, &common, &marks, own.format.unwrap_or(OutputFormat::Png))
 }
 

@@ -1,4 +1,7 @@
-//! Names and values as the caller sent them, without the white space around them, and what can be wrong with one.
+//! [`Fields`]: names and trimmed values of a request's fields as they were sent, and [`FieldError`]: why one is refused.
+
+/// The name of the form part with an uploaded background.
+pub const BG_FILE: &str = "bg_file";
 
 /// Fields in the order they came, each name at most once, and the names of the files that came with them.
 #[derive(Clone, Debug, Default)]
@@ -16,11 +19,10 @@ struct Entry {
 }
 
 impl Fields {
-    /// Adds a field. A blank value is as if it was not sent: browsers and clients send all fields of a form, filled in or
-    /// not.
+    /// Adds a field. A blank value counts as not sent: browsers and clients send all fields of a form, filled in or not.
     ///
     /// # Errors
-    /// [`FieldError::Repeated`] when the name is already there: which of the two values was meant cannot be known.
+    /// [`FieldError::Repeated`] when the name is already there: neither value takes precedence.
     pub fn push(&mut self, name: &str, value: &str) -> Result<(), FieldError> {
         let value = value.trim();
         if value.is_empty() {
@@ -33,12 +35,12 @@ impl Fields {
         Ok(())
     }
 
-    /// Says that a file came under `name`.
+    /// Records that a file was sent under `name`.
     pub fn attach(&mut self, name: &str) {
         self.files.push(name.to_owned());
     }
 
-    /// Whether a file came under `name`.
+    /// Whether a file was sent under `name`.
     #[must_use]
     pub fn has_file(&self, name: &str) -> bool {
         self.files.iter().any(|file| file == name)
@@ -61,7 +63,7 @@ impl Fields {
         self.entries.iter().any(|entry| entry.stored && entry.name == name)
     }
 
-    /// These fields, and of the `stored` ones of a preset those that were not sent.
+    /// These fields, completed with those `stored` ones of a preset that were not sent.
     #[must_use]
     pub fn over(mut self, stored: &Self) -> Self {
         for (name, value) in stored.iter() {
@@ -76,17 +78,17 @@ impl Fields {
 /// Why a field cannot be used. Each one names the field.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum FieldError {
-    /// A value outside of what the field takes.
+    /// A value that the field does not accept.
     #[error("invalid `{param}`: {} (expected {expected})", shown(value))]
     Invalid {
         /// The field.
         param: String,
         /// What was sent.
         value: String,
-        /// What it takes, in words.
+        /// The values that it accepts, in words.
         expected: String,
     },
-    /// A field that has to be there is not.
+    /// A required field is missing.
     #[error("`{param}` is missing")]
     Missing {
         /// The field.

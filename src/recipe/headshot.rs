@@ -1,4 +1,4 @@
-//! `/headshot`: head and shoulders on a plain background, the face restored.
+//! Fields and recipe of `/headshot`: head and shoulders on a plain background, the face restored.
 
 use super::params::{Group, fields};
 use super::shared::{self, Common, UploadMarks, finished, needs_alpha};
@@ -9,28 +9,28 @@ use crate::image::OutputFormat;
 use crate::image::color::Color;
 
 fields! {
-    /// What `/headshot` takes beside the shared fields.
+    /// Fields of `/headshot` beside the shared ones.
     struct HeadshotFields {
         /// Colour of the background.
         bg_color: Color = Some("#F4F4F5");
-        /// Makes the face sharp and clean.
+        /// Restores the face (sharper, less noise).
         restore_face: Flag = Some("true");
-        /// Aspect of the result, width to height. With both `width` and `height` and without this, theirs.
+        /// Aspect ratio of the result, width to height. Where `width` and `height` are both sent and this is not, it is theirs.
         aspect: Aspect = Some("1:1");
         /// Format of the result.
         format: OutputFormat = Some("jpg");
-        /// Always the picture.
+        /// Always `rgba`: the picture.
         channels: RgbaOnly = Some("rgba");
     }
 }
 
-/// What `/headshot` takes.
+/// All fields of `/headshot`.
 pub(super) type Headshot = (HeadshotFields, Common, UploadMarks);
 
-/// The usual background.
+/// The default background.
 const PAPER: Color = Color([0xF4, 0xF4, 0xF5, 255]);
 
-/// The scene is that of a studio shot, which is what a picture without a face becomes.
+/// Its scene is that of a studio shot, which is the result for a picture without a face.
 pub(super) fn headshot(fields: &Fields) -> Result<Recipe, FieldError> {
     let (own, common, marks) = Headshot::read(fields)?;
     let color = own.bg_color.unwrap_or(PAPER);

@@ -1,8 +1,8 @@
-//! What a field takes, as data: for messages, for the documentation page and for the contract test.
+//! [`Kind`]: the values that a field accepts, as data for error messages, `/docs` and the contract's JSON Schema.
 
 use serde_json::Value as Json;
 
-/// What a field takes.
+/// The values that a field accepts.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Kind {
     /// One of these words.
@@ -15,7 +15,7 @@ pub enum Kind {
         max: u32,
     },
     /// One of these whole numbers.
-    Among(&'static [u32]),
+    IntegerChoice(&'static [u32]),
     /// A number in this range, both ends included.
     Number {
         /// The least.
@@ -23,35 +23,35 @@ pub enum Kind {
         /// The most.
         max: f64,
     },
-    /// `true`, `false`, `1` or `0`.
+    /// A boolean: `true`, `false`, `1` or `0`.
     Boolean,
     /// Text of a certain form.
-    Text(Form),
+    Text(TextSpec),
     /// Any of these.
     AnyOf(&'static [Self]),
 }
 
-/// A form of text.
+/// The form of a text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Form {
-    /// In words.
+pub struct TextSpec {
+    /// The form in words, for error messages.
     pub expected: &'static str,
-    /// As a regular expression (ECMA 262, as OpenAPI has it); nothing where it says too little.
+    /// The form as a regular expression (ECMA 262, as in OpenAPI), where one describes it.
     pub pattern: Option<&'static str>,
     /// Characters at most.
     pub max_length: u32,
-    /// Such texts.
+    /// Texts of this form.
     pub examples: &'static [&'static str],
 }
 
 impl Kind {
-    /// What a caller has to send, in words.
+    /// The accepted values in words.
     #[must_use]
     pub fn expected(&self) -> String {
         match self {
             Self::Choice(words) => listed(words.iter().map(|word| (*word).to_owned())),
             Self::Integer { min, max } => format!("an integer from {min} to {max}"),
-            Self::Among(numbers) => listed(numbers.iter().map(u32::to_string)),
+            Self::IntegerChoice(numbers) => listed(numbers.iter().map(u32::to_string)),
             Self::Number { min, max } => format!("a number from {min} to {max}"),
             Self::Boolean => "true or false".to_owned(),
             Self::Text(form) => form.expected.to_owned(),
@@ -59,14 +59,14 @@ impl Kind {
         }
     }
 
-    /// A JSON value as the text that a form would carry, which every field also takes as a string; nothing when its type
-    /// cannot be that of the field.
+    /// A JSON value as the text that a form would carry; every field also accepts a string. Nothing when the type of the value
+    /// does not fit the field.
     #[must_use]
     pub fn text_of(&self, value: &Json) -> Option<String> {
         match (self, value) {
             (_, Json::String(text)) => Some(text.clone()),
             // JSON Schema: a number without fraction is an integer, however it is written.
-            (Self::Integer { .. } | Self::Among(_), Json::Number(number)) => match number.as_f64() {
+            (Self::Integer { .. } | Self::IntegerChoice(_), Json::Number(number)) => match number.as_f64() {
                 Some(value) if value.fract() == 0.0 && value.abs() < 1e15 => Some(format!("{value:.0}")),
                 Some(_) | None => Some(number.to_string()),
             },
@@ -78,7 +78,7 @@ impl Kind {
                 Self::Choice(_)
                 | Self::Text(_)
                 | Self::Integer { .. }
-                | Self::Among(_)
+                | Self::IntegerChoice(_)
                 | Self::Number { .. }
                 | Self::Boolean,
                 Json::Null | Json::Bool(_) | Json::Number(_) | Json::Array(_) | Json::Object(_),
@@ -119,7 +119,7 @@ mod tests {
         assert_eq!(integer.text_of(&json!(5.5)).as_deref(), Some("5.5"));
         assert_eq!(integer.text_of(&json!("5")).as_deref(), Some("5"));
         assert_eq!(integer.text_of(&json!(true)), None);
-        let among = Kind::Among(&[1, 2, 4]);
+        let among = Kind::IntegerChoice(&[1, 2, 4]);
         assert_eq!((among.expected().as_str(), among.text_of(&json!(4)).as_deref()), ("1, 2 or 4", Some("4")));
         assert_eq!(among.text_of(&json!({ "4": 4 })), None);
         assert_eq!(Kind::Boolean.text_of(&json!(true)).as_deref(), Some("true"));

@@ -1,6 +1,6 @@
-//! Groups of fields: a struct of options, the table of its fields and its parser, from one declaration.
+//! Groups of fields: a struct of options, the table of its fields ([`Field`]) and its parser, from one `fields!` declaration.
 //!
-//! An endpoint takes its own group and the shared ones (`shared.rs`), as a tuple.
+//! The fields of an endpoint are a tuple: its own group and the shared ones (`shared`).
 
 use super::{FieldError, Fields, Kind, Value};
 
@@ -18,15 +18,15 @@ pub enum Origin {
 pub struct Field {
     /// Its name.
     pub name: &'static str,
-    /// What it takes.
+    /// The values that it accepts.
     pub kind: Kind,
-    /// What is used when it is not sent.
+    /// The value when it is not sent.
     pub default: Option<&'static str>,
-    /// Whether it has to be there: in the request, or in its preset.
+    /// Whether it is required, in the request or in its preset.
     pub required: bool,
     /// Where it comes from.
     pub origin: Origin,
-    /// What it does.
+    /// What it does, for `/docs` and the contract.
     pub about: &'static str,
 }
 
@@ -35,15 +35,15 @@ pub(super) trait Group: Default {
     /// The table.
     fn table() -> Vec<Field>;
 
-    /// Reads the field `name`; nothing when it is not one of these.
+    /// Parses the field `name`; nothing when it is not in this group.
     fn set(&mut self, name: &str, text: &str) -> Option<Result<(), FieldError>>;
 
-    /// Reads the field `name` of a preset, which may mean something else there.
+    /// Parses the field `name` of a preset, which may have another meaning there.
     fn set_stored(&mut self, name: &str, text: &str) -> Option<Result<(), FieldError>> {
         self.set(name, text)
     }
 
-    /// Reads every field.
+    /// Parses every field.
     fn read(fields: &Fields) -> Result<Self, FieldError> {
         let mut group = Self::default();
         for (name, text) in fields.iter() {
@@ -53,7 +53,7 @@ pub(super) trait Group: Default {
         Ok(group)
     }
 
-    /// The refusal of a field that is not one of these.
+    /// The refusal of a field that is not in this group.
     fn unknown(name: &str) -> FieldError {
         FieldError::unknown(name, Self::table().iter().map(|field| field.name))
     }
@@ -101,7 +101,7 @@ macro_rules! fields {
                         kind: <$value as $crate::recipe::Value>::KIND,
                         default: $default,
                         required: <$value as $crate::recipe::Value>::REQUIRED,
-                        // An endpoint knows which of its fields are the specification's.
+                        // The table of endpoints marks those of the specification.
                         origin: $crate::recipe::Origin::Extension,
                         about: concat!($($about),+),
                     }, )+

@@ -1,4 +1,4 @@
-//! `/remove`, `/remove-url`, `/remove-batch`, `/remove-batch-url` and `/mask`: the subject on transparency, or its matte.
+//! Fields and recipe of `/remove`, `/remove-url`, their batches and `/mask`: the subject on transparency, or its matte.
 
 use super::params::{Group, fields};
 use super::shared::{self, Common, Marks, UploadMarks, UrlMarks, finished};
@@ -8,13 +8,13 @@ use crate::compose::Scene;
 use crate::matting::{Edge, Method};
 
 fields! {
-    /// What `/remove` and its relatives take beside the shared fields.
+    /// Fields of `/remove`, `/remove-url` and their batches beside the shared ones.
     struct RemoveFields {
         /// Format of the result; both have alpha.
         format: CutoutFormat = Some("png");
-        /// How the edge is found: `closed-form` solves the undecided pixels, `none` keeps the network's mask.
+        /// How the alpha of the edge is estimated: `closed-form` solves the unknown band, `none` keeps the network's mask.
         matting: Method = Some("closed-form");
-        /// `soft` keeps partial transparency (hair, fur); `hard` decides every pixel (products).
+        /// `soft` keeps partial transparency (hair, fur); `hard` makes every pixel opaque or transparent (products).
         edge: Edge = Some("soft");
         /// `rgba` is the cutout, `alpha` its matte as 8-bit grey.
         channels: Channels = Some("rgba");
@@ -22,15 +22,15 @@ fields! {
 }
 
 fields! {
-    /// What `/mask` takes beside the shared fields.
+    /// Fields of `/mask` beside the shared ones.
     struct MaskFields {
         /// Format of the result.
         format: CutoutFormat = Some("png");
-        /// How the edge is found: `closed-form` solves the undecided pixels, `none` keeps the network's mask.
+        /// How the alpha of the edge is estimated: `closed-form` solves the unknown band, `none` keeps the network's mask.
         matting: Method = Some("closed-form");
-        /// `soft` keeps partial coverage (hair, fur); `hard` decides every pixel (products).
+        /// `soft` keeps partial coverage (hair, fur); `hard` makes every pixel foreground or background (products).
         edge: Edge = Some("soft");
-        /// Always the matte.
+        /// Always `alpha`: the matte.
         channels: AlphaOnly = Some("alpha");
     }
 }
@@ -57,6 +57,13 @@ pub(super) fn mask(fields: &Fields) -> Result<Recipe, FieldError> {
     let MaskFields { format, matting, edge, channels: _ } = own;
     let own = RemoveFields { format, matting, edge, channels: Some(Channels::Alpha) };
     Ok(cutout(&own, &common, &marks))
+}
+
+impl Default for Recipe {
+    /// What `/remove` does without fields.
+    fn default() -> Self {
+        upload(&Fields::default()).expect("every field has a default")
+    }
 }
 
 fn cutout(own: &RemoveFields, common: &Common, marks: &impl Marks) -> Recipe {

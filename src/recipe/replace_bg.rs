@@ -1,4 +1,4 @@
-//! `/replace-bg`: the subject before another background.
+//! Fields and recipe of `/replace-bg`: the subject on a colour or another picture.
 
 use super::params::{Group, fields};
 use super::shared::{Common, UploadMarks, composed, needs_alpha};
@@ -8,22 +8,22 @@ use crate::image::color::Color;
 use crate::image::{OutputFormat, SourceUrl};
 
 fields! {
-    /// What `/replace-bg` takes beside the shared fields.
+    /// Fields of `/replace-bg` beside the shared ones.
     struct ReplaceFields {
         /// Address of a background picture; used when there is no `bg_file`.
         bg_url: SourceUrl = None;
-        /// Colour of the background; used when there is no picture, and behind one that leaves room or lets something through.
+        /// Colour of the background; used when there is no picture, and behind one that does not fill the frame or has transparency.
         bg_color: Color = Some("#FFFFFF");
-        /// How a background picture fills the frame: `cover` cuts off what sticks out, `contain` shows all of it, `stretch` distorts it.
+        /// How a background picture fills the frame: `cover` crops it, `contain` shows all of it, `stretch` distorts it.
         fit: Fit = Some("cover");
         /// Format of the result. With a background picture the default is `jpg`.
         format: OutputFormat = Some("png");
-        /// Always the picture.
+        /// Always `rgba`: the picture.
         channels: RgbaOnly = Some("rgba");
     }
 }
 
-/// What `/replace-bg` takes.
+/// All fields of `/replace-bg`.
 pub(super) type Replace = (ReplaceFields, Common, UploadMarks);
 
 pub(super) fn replace(fields: &Fields) -> Result<Recipe, FieldError> {
@@ -32,7 +32,7 @@ pub(super) fn replace(fields: &Fields) -> Result<Recipe, FieldError> {
     let source = if fields.has_file(BG_FILE) { Some(Source::Attached) } else { own.bg_url.map(Source::Url) };
     let usual = if source.is_some() { OutputFormat::Jpeg } else { OutputFormat::Png };
     let format = own.format.unwrap_or(usual);
-    // Behind a picture that fills the frame nobody sees the colour, unless it is said.
+    // The default colour is opaque; another one is refused even where the background picture hides it.
     if format == OutputFormat::Jpeg && !color.is_opaque() {
         return Err(needs_alpha(format.name(), "`bg_color` is not opaque"));
     }

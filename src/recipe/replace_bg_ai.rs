@@ -1,8 +1,9 @@
-//! `/replace-bg-ai`: the subject before a backdrop that is made from words.
+//! Fields and recipe of `/replace-bg-ai`: the subject on a backdrop that is generated from a prompt.
 
 use super::params::{Field, Group, fields};
+use super::prompt::{ModelChoice, Prompt, PromptRequest};
 use super::shared::{Common, Mark, Marked, OwnMarks, composed};
-use super::{DespillPercent, FieldError, Fields, Form, Kind, Recipe, RgbaOnly, Source, Unit, Value};
+use super::{DespillPercent, FieldError, Fields, Fraction, Recipe, RgbaOnly, Source};
 use crate::compose::{Background, Fit, Grounding, Light, Scene};
 use crate::image::color::Color;
 use crate::image::{OutputFormat, Quality, SourceUrl};
@@ -10,142 +11,52 @@ use crate::image::{OutputFormat, Quality, SourceUrl};
 /// The path of the endpoint.
 pub const BACKDROP_PATH: &str = "/replace-bg-ai";
 
-/// Quality of a WebP when none is said.
+/// The description of the endpoint in the contract.
+pub(super) const DESCRIPTION: &str = "\
+Only for accounts on its allow-list. The subject is cut out, the backdrop is generated from `prompt`, and the subject is
+composed on it; the subject's pixels stay unchanged, and the result has the size of the picture unless a size is sent.
+Nothing is billed and no quota is used; a daily limit applies to all accounts together (429 with `retry-after` until
+midnight UTC).
+
+`model` names an image API that is configured and open to the account, else 403; an API that fails is a 502, and a
+prompt that it refuses a 400. `auto` tries them in order and takes the first that succeeds; where there is none, the
+built-in generator composes a scene from the words that it recognizes (materials, places, light, colours). It is not a
+diffusion model; `x-service-prompt-words` lists the words that it recognized. Backdrops of image APIs are cached by
+prompt, model and aspect ratio.
+";
+
+/// The default quality of a WebP.
 const WEBP_QUALITY: u8 = 80;
 
-/// How a subject stands in a picture of which nothing is known: soft light from above, the ground a little below the
-/// middle.
+/// Grounding of the subject in a picture without scene data: soft light from above, the horizon a little below the middle.
 pub const UNKNOWN_GROUNDING: Grounding = Grounding {
     light: Light { shadow_angle: 90.0, shadow_length: 0.0, softness: 0.7, strength: 0.3, tint: [1.0; 3] },
     horizon: Some(0.62),
 };
 
-/// A backdrop that a caller wants.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct PromptRequest {
-    /// What it is to show: without space at its ends, and never more than one between words.
-    pub prompt: String,
-    /// Who is to make it; nothing leaves the choice to the service.
-    pub model: Option<ModelId>,
-}
-
-/// The id of a model that makes backdrops, one of [`ModelId::all`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct ModelId(&'static str);
-
-/// What `model` takes: the service's choice, and the ids of the specification.
-const MODELS: &[&str] = &[
-    AUTO,
-    "famA-image-2.5-sunburst",
-    "famA-image-2.5-flare",
-    "famB-image-2.6",
-    "famB-image-2.6-flash",
-    "famB-image-2.5-pro",
-    "famB-image-2.5",
-    "famB-image-2.5-flash",
-    "famB-image-2e",
-    "famA-image-2",
-    "famC-2-pro",
-    "famC-2-flex",
-    "famC-1-kontext-pro",
-    "famD-famE",
-];
-
-const AUTO: &str = "auto";
-
-impl ModelId {
-    /// Every id, in the order of the specification's table: the top models first.
-    pub fn all() -> impl Iterator<Item = Self> {
-        MODELS[1..].iter().map(|id| Self(id))
-    }
-
-    /// The model of that id, if it is one.
-    #[must_use]
-    pub fn named(id: &str) -> Option<Self> {
-        Self::all().find(|model| model.0 == id)
-    }
-
-    /// As callers write it.
-    #[must_use]
-    pub const fn as_str(self) -> &'static str {
-        self.0
-    }
-}
-
-impl std::fmt::Display for ModelId {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.pad(self.0)
-    }
-}
-
-/// The value of `model`.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct WantedModel(pub Option<ModelId>);
-
-impl Value for WantedModel {
-    const KIND: Kind = Kind::Choice(MODELS);
-
-    fn parse(text: &str) -> Option<Self> {
-        if text.eq_ignore_ascii_case(AUTO) {
-            return Some(Self(None));
-        }
-        ModelId::all().find(|model| model.0.eq_ignore_ascii_case(text)).map(|model| Self(Some(model)))
-    }
-}
-
-/// The text of a prompt, as it was sent.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Prompt(pub String);
-
-impl Prompt {
-    const MOST: u32 = 500;
-
-    /// Without what makes no difference to a reader. Letters keep their case: a sign in the picture may say them.
-    fn normalised(&self) -> String {
-        self.0.split_whitespace().collect::<Vec<_>>().join(" ")
-    }
-}
-
-impl Value for Prompt {
-    const KIND: Kind = Kind::Text(Form {
-        expected: "text of 1 to 500 characters",
-        pattern: Some(r"\S"),
-        max_length: Self::MOST,
-        examples: &["a marble counter in soft window light", "Strand bei Sonnenuntergang"],
-    });
-    const REQUIRED: bool = true;
-
-    fn parse(text: &str) -> Option<Self> {
-        let fits = text.chars().count() <= Self::MOST as usize && !text.trim().is_empty();
-        // Of the characters that control something, only those that are white space mean anything in a sentence.
-        let is_text = !text.chars().any(|c| c.is_control() && !c.is_whitespace());
-        (fits && is_text).then(|| Self(text.to_owned()))
-    }
-}
-
 fields! {
-    /// What `/replace-bg-ai` takes beside the shared fields.
+    /// Fields of `/replace-bg-ai` beside the shared ones.
     struct BackdropFields {
-        /// What the backdrop is to show, in words. Needed here or in the preset.
+        /// What the backdrop shows, in words. Required, here or in the preset.
         prompt: Prompt = None;
-        /// Who makes the backdrop: `auto` picks the first model that is set up for the account, and the built-in generator where there is none; an id stands for that model and no other.
-        model: WantedModel = Some("auto");
+        /// The model that generates the backdrop: `auto` is the first model that is configured for the account, or the built-in generator where there is none; an id is that model and no other.
+        model: ModelChoice = Some("auto");
         /// Format of the result; it is always opaque.
         format: OutputFormat = Some("jpg");
-        /// Always the picture.
+        /// Always `rgba`: the picture.
         channels: RgbaOnly = Some("rgba");
     }
 }
 
 fields! {
-    /// Marks and despill as `/replace-bg-ai` takes them.
+    /// Watermark and despill as `/replace-bg-ai` takes them.
     struct BackdropMarks {
-        /// How much green and blue light of the old background is taken off the edge: 0 is off, 100 (or `true`) all of it. All of it is taken off on every plan; to send the field needs the Plus tier.
+        /// How much green and blue spill of the old background is removed from the edge: 0 is off, 100 (or `true`) all of it. The default applies on every plan; sending the field needs the Plus plan.
         despill: DespillPercent = Some("100");
-        /// Address of a picture (PNG with alpha) that is put in the lower right corner, a fifth of the width wide.
+        /// Address of a picture (PNG with alpha) that is drawn in the lower right corner, a fifth of the width wide.
         watermark: SourceUrl = None;
-        /// How much of the watermark shows.
-        watermark_opacity: Unit = Some("0.5");
+        /// Opacity of the watermark.
+        watermark_opacity: Fraction = Some("0.5");
     }
 }
 
@@ -157,7 +68,7 @@ impl OwnMarks for BackdropMarks {
     }
 
     fn opacity(&self) -> f32 {
-        self.watermark_opacity.map_or(0.5, |Unit(opacity)| opacity)
+        self.watermark_opacity.map_or(0.5, |Fraction(opacity)| opacity)
     }
 
     fn mark(&self) -> Option<Mark> {
@@ -165,14 +76,14 @@ impl OwnMarks for BackdropMarks {
     }
 }
 
-/// What `/replace-bg-ai` takes.
+/// All fields of `/replace-bg-ai`.
 type Generated = (BackdropFields, Common, Marked<BackdropMarks>);
 
-/// The table of its fields.
+/// The table of its fields: the description of `quality` differs from the shared one.
 pub(super) fn table() -> Vec<Field> {
-    let quality = "JPEG and WebP quality; 92 for JPEG and 80 for WebP when it is not said. Ignored by PNG.";
-    let told = |field: Field| if field.name == "quality" { Field { about: quality, ..field } } else { field };
-    Generated::table().into_iter().map(told).collect()
+    let quality = "JPEG and WebP quality; the default is 92 for JPEG and 80 for WebP. Ignored by PNG.";
+    let described = |field: Field| if field.name == "quality" { Field { about: quality, ..field } } else { field };
+    Generated::table().into_iter().map(described).collect()
 }
 
 pub(super) fn generated(fields: &Fields) -> Result<Recipe, FieldError> {
@@ -188,7 +99,7 @@ pub(super) fn generated(fields: &Fields) -> Result<Recipe, FieldError> {
         recipe.encode.quality = usual;
     }
     let prompt = own.prompt.unwrap_or_default().normalised();
-    let WantedModel(model) = own.model.unwrap_or_default();
+    let ModelChoice(model) = own.model.unwrap_or_default();
     recipe.inputs.background = Some(Source::Generated(PromptRequest { prompt, model }));
     Ok(recipe)
 }
@@ -197,6 +108,7 @@ pub(super) fn generated(fields: &Fields) -> Result<Recipe, FieldError> {
 mod tests {
     use super::*;
     use crate::recipe::tests::fields;
+    use crate::recipe::{ModelId, Value};
 
     const PROMPT: (&str, &str) = ("prompt", "a beach");
 
@@ -204,9 +116,9 @@ mod tests {
         generated(&fields(pairs)).expect("valid")
     }
 
-    fn wish(pairs: &[(&str, &str)]) -> PromptRequest {
+    fn request(pairs: &[(&str, &str)]) -> PromptRequest {
         match recipe(pairs).inputs.background {
-            Some(Source::Generated(wish)) => wish,
+            Some(Source::Generated(request)) => request,
             other @ (Some(Source::Attached | Source::Url(_)) | None) => panic!("{other:?}"),
         }
     }
@@ -216,12 +128,12 @@ mod tests {
         assert_eq!(ModelId::all().count(), 13);
         for model in ModelId::all() {
             assert_eq!(ModelId::named(model.as_str()), Some(model));
-            assert_eq!(wish(&[PROMPT, ("model", model.as_str())]).model, Some(model));
+            assert_eq!(request(&[PROMPT, ("model", model.as_str())]).model, Some(model));
         }
-        assert_eq!(wish(&[PROMPT]).model, None);
-        assert_eq!(wish(&[PROMPT, ("model", "auto")]).model, None);
-        assert_eq!(wish(&[PROMPT, ("model", "Auto")]).model, None);
-        assert_eq!(wish(&[PROMPT, ("model", "FAMA-IMAGE-2")]).model, ModelId::named("famA-image-2"));
+        assert_eq!(request(&[PROMPT]).model, None);
+        assert_eq!(request(&[PROMPT, ("model", "auto")]).model, None);
+        assert_eq!(request(&[PROMPT, ("model", "Auto")]).model, None);
+        assert_eq!(request(&[PROMPT, ("model", "FAMA-IMAGE-2")]).model, ModelId::named("famA-image-2"));
         for unknown in ["famA-image-3", "famA-image", "procedural"] {
             let refused = generated(&fields(&[PROMPT, ("model", unknown)])).expect_err(unknown);
             assert_eq!(refused.param(), "model");
@@ -238,11 +150,11 @@ mod tests {
         for bad in ["", " ", "\n\t \u{3000}", "a\0b", "a\u{1b}[0m", &"ü".repeat(501), &" ".repeat(501)] {
             assert_eq!(Prompt::parse(bad), None, "{bad:?}");
         }
-        assert_eq!(wish(&[("prompt", "  an Oak\n table \u{a0} ")]).prompt, "an Oak table");
+        assert_eq!(request(&[("prompt", "  an Oak\n table \u{a0} ")]).prompt, "an Oak table");
     }
 
     #[test]
-    fn the_format_decides_the_quality_that_is_not_said() {
+    fn the_default_quality_depends_on_the_format() {
         let of = |pairs: &[(&str, &str)]| recipe(pairs).encode;
         assert_eq!((of(&[PROMPT]).format, of(&[PROMPT]).quality.get()), (OutputFormat::Jpeg, 92));
         assert_eq!(of(&[PROMPT, ("format", "webp")]).quality.get(), 80);
@@ -251,7 +163,7 @@ mod tests {
     }
 
     #[test]
-    fn despill_is_in_full_force_unless_something_else_is_said() {
+    fn despill_is_complete_by_default() {
         let strength = |pairs: &[(&str, &str)]| recipe(pairs).cut().expect("it cuts").matting.despill;
         let all = [strength(&[PROMPT]), strength(&[PROMPT, ("despill", "true")])];
         assert!(all.iter().all(|strength| (strength - 1.0).abs() < f32::EPSILON), "{all:?}");
@@ -264,7 +176,7 @@ mod tests {
     }
 
     #[test]
-    fn a_watermark_is_half_seen_unless_something_else_is_said() {
+    fn a_watermark_is_half_opaque_by_default() {
         let opacity = |more: &[(&str, &str)]| {
             let sent: Vec<_> =
                 [PROMPT, ("watermark", "https://example.org/w.png")].iter().chain(more).copied().collect();

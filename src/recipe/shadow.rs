@@ -1,37 +1,37 @@
-//! `/shadow`: the cutout with its shadow.
+//! Fields and recipe of `/shadow`: the cutout with a drop shadow.
 
 use super::params::{Group, fields};
 use super::shared::{Common, UploadMarks, composed, needs_alpha};
-use super::{FieldError, Fields, Recipe, RgbaOnly, Unit, Whole};
+use super::{FieldError, Fields, Fraction, Recipe, RgbaOnly, Whole};
 use crate::compose::{Anchor, Background, Framing, Scene, Shadow};
 use crate::image::OutputFormat;
 use crate::image::color::Color;
 
 fields! {
-    /// What `/shadow` takes beside the shared fields.
+    /// Fields of `/shadow` beside the shared ones.
     struct ShadowFields {
         /// Direction in which the shadow falls, in degrees: 0 to the right, 90 downwards.
         angle: Whole<0, 360> = Some("135");
-        /// Its blur in pixels: twice the standard deviation (σ) of its Gaussian, as the blur radius of a CSS `box-shadow`. 20 is a σ of 10 pixels.
+        /// Blur radius of the shadow in pixels: twice the standard deviation (σ) of its Gaussian, as the blur radius of a CSS `box-shadow`. 20 is a σ of 10 pixels.
         blur: Whole<0, 100> = Some("20");
-        /// Its coverage where it is full. It is mixed with the background in encoded (sRGB) values: 0.4 of black on white is 153.
-        opacity: Unit = Some("0.4");
-        /// Its colour.
+        /// Opacity of the shadow. It is mixed with the background in encoded (sRGB) values: 0.4 of black on white is 153.
+        opacity: Fraction = Some("0.4");
+        /// Colour of the shadow.
         color: Color = Some("#000000");
-        /// Its distance from the subject in pixels.
+        /// Distance of the shadow from the subject in pixels.
         offset: Whole<0, 1000> = Some("12");
-        /// Where a subject lies that the photo's border cuts off: `center`, on a canvas that grows wherever the shadow leaves it, or `auto`, on one that ends at each border of the photo that cuts the subject off.
+        /// Canvas of a subject that the photo's border cuts off: with `center` it grows wherever the shadow leaves it; with `auto` it ends at each border of the photo that cuts the subject off.
         anchor: Anchor = Some("center");
         /// Colour of the background.
         bg_color: Color = Some("transparent");
         /// Format of the result; `jpg` needs an opaque `bg_color`.
         format: OutputFormat = Some("png");
-        /// Always the picture.
+        /// Always `rgba`: the picture.
         channels: RgbaOnly = Some("rgba");
     }
 }
 
-/// What `/shadow` takes.
+/// All fields of `/shadow`.
 pub(super) type Cast = (ShadowFields, Common, UploadMarks);
 
 pub(super) fn cast(fields: &Fields) -> Result<Recipe, FieldError> {
@@ -46,7 +46,7 @@ pub(super) fn cast(fields: &Fields) -> Result<Recipe, FieldError> {
     let color = own.color.unwrap_or(Color::BLACK);
     let shadow = Shadow {
         color,
-        opacity: own.opacity.map_or(0.4, |Unit(opacity)| opacity) * f32::from(color.0[3]) / 255.0,
+        opacity: own.opacity.map_or(0.4, |Fraction(opacity)| opacity) * f32::from(color.0[3]) / 255.0,
         dx: dx * offset,
         dy: dy * offset,
         sigma: own.blur.map_or(20, Whole::get) as f32 / 2.0,

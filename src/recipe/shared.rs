@@ -1,9 +1,10 @@
-//! Groups of fields that several endpoints take.
+//! Groups of fields that several endpoints share (sizes, cutout options, despill, watermark), and the parts of a recipe that
+//! follow from them.
 
 use super::params::{Field, Group, fields};
 use super::{
-    Cut, CutEngine, DespillFlag, DespillStrength, Detect, FieldError, Fields, Flag, InferenceMode, Line, MaxDim,
-    Picture, PresetRef, Recipe, RequiredInputs, Retouch, Side, Unit, Value, Work,
+    Cut, CutEngine, DespillFlag, DespillStrength, Detect, FieldError, Fields, Flag, Fraction, InferenceMode, MaxDim,
+    Picture, PresetRef, Recipe, RequiredInputs, Retouch, Side, Value, WatermarkText, Work,
 };
 use crate::codec::{Channels, EncodeOptions, PngEffort};
 use crate::compose::{self, Resize, Scene, Watermark};
@@ -11,25 +12,25 @@ use crate::image::{OutputFormat, Quality, SourceUrl};
 use crate::matting;
 
 fields! {
-    /// What every endpoint takes.
+    /// Fields of every endpoint.
     struct Common {
-        /// `standard`, or `high_recall`, which also looks at a copy with more contrast and only adds to the mask.
+        /// `standard`, or `high_recall`: also segments a copy with higher contrast and adds the result to the mask.
         detect: Detect = Some("standard");
-        /// Removes background that was kept near the edge, by the picture's own colours; helps least where they are alike, as white on white, and may take dark undersides of thick products with it.
+        /// Removes background that was kept near the edge, by the picture's own colours. Helps least where subject and background are alike, as white on white, and may remove dark undersides of thick products.
         decontaminate: Flag = Some("false");
-        /// `product-v1` is for flat, opaque products: looks again at the subject and along its edge, closes holes that do not show background, and cuts hard, whatever `edge` says. Cuts hard through hair, fur and glass; slower. Without it the default.
+        /// `product-v1` is for flat, opaque products: it segments the subject and its edge again at a higher resolution, closes holes that do not show background, and makes the edge hard, whatever `edge` is. Slower, and unsuitable for hair, fur and glass. Without it the default pipeline runs.
         engine: CutEngine = None;
         /// JPEG and WebP quality; a WebP of 100 is lossless. Ignored by PNG.
         quality: Quality = Some("92");
-        /// Longest side of the result in pixels; never enlarges, so a larger number than the largest means that.
+        /// Longest side of the result in pixels; never enlarges. A larger number than the maximum is taken as the maximum.
         max_dim: MaxDim = None;
-        /// Exact width in pixels; alone it keeps the aspect, with `height` it makes an exact box.
+        /// Exact width in pixels; alone it keeps the aspect ratio, with `height` it makes an exact box.
         width: Side = None;
-        /// Exact height in pixels; alone it keeps the aspect.
+        /// Exact height in pixels; alone it keeps the aspect ratio.
         height: Side = None;
-        /// A saved preset, by its id or name; fields that are sent win over stored ones.
+        /// A saved preset, by its id or name; fields that are sent override stored ones.
         preset: PresetRef = None;
-        /// An input that already has real transparency keeps it as its matte; with `false` it is cut out anew, as it looks on white.
+        /// Keeps the alpha of an input that already has real transparency as its matte; with `false` the input is put on white and cut out anew.
         keep_alpha: Flag = Some("true");
     }
 }
@@ -44,7 +45,7 @@ impl Common {
     }
 }
 
-/// Marks and despill, in the forms that an endpoint takes them in.
+/// Despill strength and watermark, from the fields of an endpoint.
 pub(super) trait Marks {
     /// Strength of despill, 0 to 1.
     fn despill(&self) -> f32;
@@ -52,40 +53,40 @@ pub(super) trait Marks {
     fn watermark(&self) -> (Option<Watermark>, Option<SourceUrl>);
 }
 
-/// What a watermark is.
+/// Text or picture of a watermark.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Mark {
-    /// Written.
-    Text(Line),
+    /// Text.
+    Text(WatermarkText),
     /// A picture with this address.
     Picture(SourceUrl),
 }
 
 impl Mark {
-    /// The watermark of a preset, which is the same at every endpoint: an address stands for its picture. What resembles an
-    /// address and is none is text only where `is_text` says that the field itself is.
+    /// The watermark of a preset, which is the same at every endpoint: an address is a picture. Text that contains `://` but
+    /// is not a valid address is accepted only where the endpoint's own field is text (`is_text`).
     fn stored(text: &str, is_text: bool) -> Option<Self> {
         match SourceUrl::parse(text) {
             Ok(address) => Some(Self::Picture(address)),
-            Err(_) if is_text || !text.contains("://") => Line::parse(text).map(Self::Text),
+            Err(_) if is_text || !text.contains("://") => WatermarkText::parse(text).map(Self::Text),
             Err(_) => None,
         }
     }
 }
 
-/// Marks and despill as a request's own fields have them.
+/// Watermark and despill from the fields that were sent with a request.
 pub(super) trait OwnMarks: Group {
     /// Whether `watermark` is text, and not an address.
     const IS_TEXT: bool;
     /// Strength of despill, 0 to 1.
     fn despill(&self) -> f32;
-    /// How much of the watermark shows, 0 to 1.
+    /// Opacity of the watermark, 0 to 1.
     fn opacity(&self) -> f32;
     /// The watermark.
     fn mark(&self) -> Option<Mark>;
 }
 
-/// `M`, and the watermark of a preset beside it.
+/// `M`, and the watermark of a preset where none was sent.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Marked<M> {
     own: M,
@@ -119,27 +120,29 @@ impl<M: OwnMarks> Marks for Marked<M> {
     fn watermark(&self) -> (Option<Watermark>, Option<SourceUrl>) {
         let opacity = self.own.opacity();
         match self.stored.clone().or_else(|| self.own.mark()) {
-            Some(Mark::Text(Line(text))) => (Some(Watermark { mark: compose::Mark::Text(text), opacity }), None),
+            Some(Mark::Text(WatermarkText(text))) => {
+                (Some(Watermark { mark: compose::Mark::Text(text), opacity }), None)
+            }
             Some(Mark::Picture(url)) => (Some(Watermark { mark: compose::Mark::Picture, opacity }), Some(url)),
             None => (None, None),
         }
     }
 }
 
-/// As endpoints with uploads take them.
+/// Watermark and despill of endpoints with uploads.
 pub(super) type UploadMarks = Marked<UploadFields>;
-/// As endpoints with a JSON body take them.
+/// Watermark and despill of endpoints with a JSON body.
 pub(super) type UrlMarks = Marked<UrlFields>;
 
 fields! {
-    /// As endpoints with uploads take them.
+    /// Watermark and despill of endpoints with uploads.
     struct UploadFields {
-        /// Takes green and blue light of the old background off the edge: `true`, `false`, or a strength from 0 to 100.
+        /// Removes green and blue spill of the old background from the edge: `true`, `false`, or a strength from 0 to 100.
         despill: DespillFlag = Some("false");
-        /// Address of a picture (PNG with alpha) that is put in the lower right corner, a fifth of the width wide.
+        /// Address of a picture (PNG with alpha) that is drawn in the lower right corner, a fifth of the width wide.
         watermark: SourceUrl = None;
-        /// How much of the watermark shows.
-        watermark_opacity: Unit = Some("1.0");
+        /// Opacity of the watermark.
+        watermark_opacity: Fraction = Some("1.0");
     }
 }
 
@@ -151,7 +154,7 @@ impl OwnMarks for UploadFields {
     }
 
     fn opacity(&self) -> f32 {
-        self.watermark_opacity.map_or(1.0, |Unit(opacity)| opacity)
+        self.watermark_opacity.map_or(1.0, |Fraction(opacity)| opacity)
     }
 
     fn mark(&self) -> Option<Mark> {
@@ -160,14 +163,14 @@ impl OwnMarks for UploadFields {
 }
 
 fields! {
-    /// As endpoints with a JSON body take them.
+    /// Watermark and despill of endpoints with a JSON body.
     struct UrlFields {
-        /// Takes green and blue light of the old background off the edge: a strength from 0 to 100, `true` or `false`.
+        /// Removes green and blue spill of the old background from the edge: a strength from 0 to 100, `true` or `false`.
         despill: DespillStrength = None;
-        /// Text that is written into the lower right corner. An address in a preset stands for its picture, as at the other endpoints.
-        watermark: Line = None;
-        /// How much of the watermark shows.
-        watermark_opacity: Unit = Some("0.5");
+        /// Text that is drawn in the lower right corner. An address in a preset is the picture's, as at the other endpoints.
+        watermark: WatermarkText = None;
+        /// Opacity of the watermark.
+        watermark_opacity: Fraction = Some("0.5");
     }
 }
 
@@ -179,7 +182,7 @@ impl OwnMarks for UrlFields {
     }
 
     fn opacity(&self) -> f32 {
-        self.watermark_opacity.map_or(0.5, |Unit(opacity)| opacity)
+        self.watermark_opacity.map_or(0.5, |Fraction(opacity)| opacity)
     }
 
     fn mark(&self) -> Option<Mark> {
@@ -187,7 +190,7 @@ impl OwnMarks for UrlFields {
     }
 }
 
-/// How the shared fields have the subject cut out.
+/// The cutout options that the shared fields select.
 pub(super) fn cut(common: &Common, marks: &impl Marks) -> Cut {
     Cut {
         matting: matting::Options {
@@ -204,13 +207,13 @@ pub(super) fn cut(common: &Common, marks: &impl Marks) -> Cut {
     }
 }
 
-/// The recipe of a composition: everything shared filled in, and `scene` around the cutout.
+/// The recipe of a composition: the cutout in `scene`, with the shared fields filled in.
 pub(super) fn composed(common: &Common, marks: &impl Marks, format: OutputFormat, scene: Scene) -> Recipe {
     let work = Work::Cut { cut: cut(common, marks), picture: Picture::Cutout };
     finished(work, common, marks, format, scene)
 }
 
-/// The recipe of any work: everything shared filled in that is not about cutting out.
+/// The recipe of any work, with the shared fields filled in that are not about cutting out.
 pub(super) fn finished(work: Work, common: &Common, marks: &impl Marks, format: OutputFormat, scene: Scene) -> Recipe {
     let (watermark, mark) = marks.watermark();
     Recipe {
@@ -226,7 +229,11 @@ pub(super) fn finished(work: Work, common: &Common, marks: &impl Marks, format: 
     }
 }
 
-/// The recipe of a picture of which all stays. Fields about cutting out are refused where they ask for something.
+/// The restriction of endpoints that keep the whole picture.
+pub(super) const KEEPS_PICTURE: &str = "The whole picture is kept: `decontaminate`, `engine`, `detect=high_recall`, \
+    `despill` above 0 and `keep_alpha=false`, which are about cutting out, are refused.";
+
+/// The recipe of a retouch. Fields about cutting out are refused where they differ from their defaults.
 pub(super) fn retouched(
     retouch: Retouch,
     fields: &Fields,
@@ -234,14 +241,14 @@ pub(super) fn retouched(
     marks: &UploadMarks,
     format: OutputFormat,
 ) -> Result<Recipe, FieldError> {
-    let asked = [
+    let cutout_fields = [
         ("detect", common.detect == Some(Detect::HighRecall), "standard"),
         ("decontaminate", common.decontaminate == Some(Flag(true)), "false"),
         ("engine", common.engine.is_some(), "nothing"),
         ("despill", marks.despill() > 0.0, "false"),
         ("keep_alpha", common.keep_alpha == Some(Flag(false)), "true"),
     ];
-    if let Some((name, _, usual)) = asked.into_iter().find(|(_, is_asked, _)| *is_asked) {
+    if let Some((name, _, usual)) = cutout_fields.into_iter().find(|(_, is_changed, _)| *is_changed) {
         let value = fields.get(name).unwrap_or_default();
         let expected = format!("{usual}, because this endpoint keeps the whole picture");
         return Err(FieldError::invalid(name, value, expected));
@@ -249,7 +256,7 @@ pub(super) fn retouched(
     Ok(finished(Work::Retouch(retouch), common, marks, format, Scene::default()))
 }
 
-/// The refusal of an opaque format for a result that lets something through.
+/// The refusal of a format without alpha for a result with transparency.
 pub(super) fn needs_alpha(format: &str, why: &str) -> FieldError {
     FieldError::invalid("format", format, format!("png or webp, because {why}"))
 }

@@ -1,36 +1,36 @@
-//! `/smart-crop`: the part of the picture that the subject is in.
+//! Fields and recipe of `/smart-crop`: the source cropped to its subject.
 
 use super::params::{Group, fields};
 use super::shared::{self, Common, Marks, UploadMarks, finished};
-use super::{CropFormat, FieldError, Fields, Picture, Recipe, RgbaOnly, Room, Work};
+use super::{CropFormat, FieldError, Fields, PaddingPx, Picture, Recipe, RgbaOnly, Work};
 use crate::compose::{Aspect, Background, Framing, Scene};
 use crate::image::OutputFormat;
 
 fields! {
-    /// What `/smart-crop` takes beside the shared fields.
+    /// Fields of `/smart-crop` beside the shared ones.
     struct CropFields {
-        /// Room around the subject in pixels of the source, as far as the picture goes; with `aspect` the same on opposite sides, as far as the picture goes on the farther one.
-        padding: Room = Some("8");
-        /// Aspect of the result, width to height. The crop grows to it with the subject in its middle. What lies beyond the picture has the colour of the nearest pixel of its edge, or is transparent where the input is a cutout. With both `width` and `height` and without this, theirs.
+        /// Padding around the subject in pixels of the source, within the picture. With `aspect` it is equal on opposite sides, within the picture on the farther side.
+        padding: PaddingPx = Some("8");
+        /// Aspect ratio of the result, width to height. The crop grows to it with the subject in its middle. What lies beyond the picture has the colour of the nearest edge pixel, or is transparent where the input is a cutout. Where `width` and `height` are both sent and this is not, it is theirs.
         aspect: Aspect = None;
         /// Format of the result.
         format: CropFormat = Some("png");
-        /// Always the picture.
+        /// Always `rgba`: the picture.
         channels: RgbaOnly = Some("rgba");
     }
 }
 
-/// What `/smart-crop` takes.
+/// All fields of `/smart-crop`.
 pub(super) type Crop = (CropFields, Common, UploadMarks);
 
 pub(super) fn crop(fields: &Fields) -> Result<Recipe, FieldError> {
     let (own, common, marks) = Crop::read(fields)?;
-    // On a crop of the source there is no new background for the old one's light to show against.
+    // A crop keeps the old background, so its spill is no defect.
     if marks.despill() > 0.0 {
         let value = fields.get("despill").unwrap_or_default();
         return Err(FieldError::invalid("despill", value, "false, because this endpoint keeps the background"));
     }
-    let padding = own.padding.map_or(8, Room::get);
+    let padding = own.padding.map_or(8, PaddingPx::get);
     let scene = Scene {
         framing: Framing::Cropped { aspect: own.aspect, padding },
         background: Background::EdgeColor,

@@ -1,30 +1,30 @@
-//! `/sticker`: the cutout with a line around it.
+//! Fields and recipe of `/sticker`: the cutout with an outline.
 
 use super::params::{Group, fields};
 use super::shared::{Common, UploadMarks, composed};
-use super::{CutoutFormat, FieldError, Fields, Recipe, RgbaOnly, Room, Whole};
+use super::{CutoutFormat, FieldError, Fields, PaddingPx, Recipe, RgbaOnly, Whole};
 use crate::compose::{Anchor, Framing, Outline, Scene};
 use crate::image::color::Color;
 
 fields! {
-    /// What `/sticker` takes beside the shared fields.
+    /// Fields of `/sticker` beside the shared ones.
     struct StickerFields {
-        /// Thickness of the outline in pixels of the source. 0 is no outline: the same as `/remove`, unless `padding` is sent.
+        /// Width of the outline in pixels of the source. 0 is no outline: the result is that of `/remove`, unless `padding` is sent.
         stroke_width: Whole<0, 100> = Some("16");
         /// Colour of the outline.
         stroke_color: Color = Some("#FFFFFF");
-        /// Transparent room around the outlined subject in pixels of the source.
-        padding: Room = Some("32");
-        /// Where a subject lies that the photo's border cuts off: `center`, with outline and padding on all sides, or `auto`, with each cut side against the same border of the canvas and neither there. Where opposite sides are cut, both touch if `width` and `height` allow it, else the one that is cut along more of it.
+        /// Transparent padding around the outlined subject in pixels of the source.
+        padding: PaddingPx = Some("32");
+        /// Placement of a subject that the photo's border cuts off: `center` has outline and padding on all sides; `auto` puts each cut side against the same border of the canvas, without outline and padding there. Where opposite sides are cut, both touch if `width` and `height` allow it, else the one that is cut along more of it.
         anchor: Anchor = Some("center");
         /// Format of the result.
         format: CutoutFormat = Some("png");
-        /// Always the picture.
+        /// Always `rgba`: the picture.
         channels: RgbaOnly = Some("rgba");
     }
 }
 
-/// What `/sticker` takes.
+/// All fields of `/sticker`.
 pub(super) type Sticker = (StickerFields, Common, UploadMarks);
 
 pub(super) fn sticker(fields: &Fields) -> Result<Recipe, FieldError> {
@@ -38,7 +38,9 @@ pub(super) fn sticker(fields: &Fields) -> Result<Recipe, FieldError> {
     let outline = (width > 0).then_some(Outline { color, width: width as f32 });
     let framing = match (outline, own.padding) {
         (None, None) => Framing::Whole,
-        (Some(_), padding) | (None, padding @ Some(_)) => Framing::Trimmed { padding: padding.map_or(32, Room::get) },
+        (Some(_), padding) | (None, padding @ Some(_)) => {
+            Framing::Trimmed { padding: padding.map_or(32, PaddingPx::get) }
+        }
     };
     let scene = Scene { framing, anchor: own.anchor.unwrap_or_default(), outline, ..Scene::default() };
     Ok(composed(&common, &marks, own.format.unwrap_or_default().0, scene))
@@ -50,7 +52,7 @@ mod tests {
     use crate::recipe::tests::fields;
 
     #[test]
-    fn no_stroke_is_the_same_as_remove_unless_room_is_asked_for() {
+    fn no_stroke_is_the_same_as_remove_unless_padding_is_sent() {
         let framing = |pairs: &[(&str, &str)]| sticker(&fields(pairs)).expect("valid").scene.framing;
         assert_eq!(framing(&[]), Framing::Trimmed { padding: 32 });
         assert_eq!(framing(&[("stroke_width", "0")]), Framing::Whole);
@@ -66,7 +68,7 @@ mod tests {
     }
 
     #[test]
-    fn a_stroke_that_lets_something_through_is_refused() {
+    fn a_translucent_stroke_is_refused() {
         let refused = sticker(&fields(&[("stroke_color", "#ffffff80")])).expect_err("not opaque");
         assert_eq!(refused.param(), "stroke_color");
     }

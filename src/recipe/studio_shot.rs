@@ -1,50 +1,50 @@
-//! `/studio-shot`: the subject in the middle of a clean canvas, with a soft shadow.
+//! Fields and recipe of `/studio-shot`: the subject centred on a plain canvas, with a soft shadow.
 
 use super::params::{Group, fields};
 use super::shared::{Common, UploadMarks, composed, needs_alpha};
-use super::{Blur, FieldError, Fields, Flag, Lift, Recipe, RgbaOnly};
+use super::{Blur, EnhanceStrength, FieldError, Fields, Flag, Recipe, RgbaOnly};
 use crate::compose::{Anchor, Aspect, Background, Enhance, Framing, Padding, Resize, Scene, Shadow};
 use crate::image::OutputFormat;
 use crate::image::color::Color;
 
 fields! {
-    /// What `/studio-shot` takes beside the shared fields.
+    /// Fields of `/studio-shot` beside the shared ones.
     struct StudioFields {
         /// Colour of the background.
         bg_color: Color = Some("#FFFFFF");
-        /// Room on each side of the subject: pixels of the result, or a share of its side.
+        /// Padding on each side of the subject: pixels of the result, or a percentage of its side.
         padding: Padding = Some("10%");
-        /// A soft black shadow, 8 pixels to the right and 12 down, of 35 %, mixed with the background in encoded (sRGB) values; the standard deviation (σ) of its Gaussian is 10 pixels.
+        /// Adds a soft black shadow of 35 % opacity, 8 pixels to the right and 12 down, mixed with the background in encoded (sRGB) values; the standard deviation (σ) of its Gaussian is 10 pixels.
         shadow: Flag = Some("true");
         /// Blurs the picture's own background instead of replacing it: `true` (50), or an intensity from 2 to 100. 1 means `true`. The standard deviation (σ) of the Gaussian is 0.05 % of the picture's longer side for each step.
         bg_blur: Blur = Some("false");
         /// Keeps the background transparent; `bg_color`, `bg_blur` and `shadow` then have no effect, and a `jpg` becomes a PNG.
         transparent: Flag = Some("false");
-        /// Aspect of the result, width to height. With both `width` and `height` and without this, theirs.
+        /// Aspect ratio of the result, width to height. Where `width` and `height` are both sent and this is not, it is theirs.
         aspect: Aspect = Some("1:1");
-        /// Where a subject lies that the photo's border cuts off: `center`, with padding on all sides, or `auto`, with each cut side against the same border of the canvas and no padding there. Where opposite sides are cut, both touch if the aspect allows it, else the one that is cut along more of it.
+        /// Placement of a subject that the photo's border cuts off: `center` has padding on all sides; `auto` puts each cut side against the same border of the canvas, without padding there. Where opposite sides are cut, both touch if the aspect ratio allows it, else the one that is cut along more of it.
         anchor: Anchor = Some("center");
-        /// Lifts brightness and saturation of the subject a little.
+        /// Raises brightness and saturation of the subject slightly.
         enhance: Flag = Some("false");
-        /// How much, when `enhance` is on.
-        enhance_strength: Lift = Some("0.15");
+        /// Strength of `enhance`, when it is on.
+        enhance_strength: EnhanceStrength = Some("0.15");
         /// Format of the result.
         format: OutputFormat = Some("jpg");
-        /// Always the picture.
+        /// Always `rgba`: the picture.
         channels: RgbaOnly = Some("rgba");
     }
 }
 
-/// What `/studio-shot` takes.
+/// All fields of `/studio-shot`.
 pub(super) type Studio = (StudioFields, Common, UploadMarks);
 
-/// The shadow that the interface promises; its softness is that of `/shadow`'s default.
+/// The shadow of the interface specification; its σ is the default of `/shadow`.
 pub(super) const SHADOW: Shadow = Shadow { color: Color::BLACK, opacity: 0.35, dx: 8.0, dy: 12.0, sigma: 10.0 };
 
-/// Room around the subject where none is said.
+/// The default padding.
 const PADDING: Padding = Padding::Share(0.1);
 
-/// The scene of a studio shot on a plain colour, with everything else as usual.
+/// The scene of a studio shot on a plain colour, with every other default.
 pub(super) fn plain(color: Color, aspect: Option<Aspect>) -> Scene {
     Scene {
         framing: Framing::Padded { aspect, padding: PADDING },
@@ -87,7 +87,7 @@ pub(super) fn studio(fields: &Fields) -> Result<Recipe, FieldError> {
     Ok(composed(&common, &marks, format, scene))
 }
 
-/// The shorter side of the largest canvas that these sizes allow; nothing where the subject decides.
+/// The shorter side of the largest canvas that these sizes allow; nothing where it depends on the subject.
 fn shorter_side(resize: &Resize, aspect: Option<Aspect>) -> Option<u32> {
     let aspect = aspect.unwrap_or(Aspect::SQUARE);
     let across = |width: u32| (f64::from(width) * f64::from(aspect.height()) / f64::from(aspect.width())) as u32;
@@ -161,7 +161,7 @@ mod tests {
     }
 
     #[test]
-    fn padding_that_leaves_no_room_is_refused_as_far_as_it_can_be_known() {
+    fn padding_that_leaves_no_room_for_the_subject_is_refused() {
         let padding = |pairs: &[(&str, &str)]| studio(&fields(pairs)).map_err(|error| error.param().to_owned());
         for (pairs, fits) in [
             (&[("padding", "49"), ("width", "100")][..], true),

@@ -1,4 +1,4 @@
-//! `/upscale`: the picture, larger.
+//! Fields and recipe of `/upscale`: super-resolution by a factor of two or four.
 
 use super::params::{Group, fields};
 use super::shared::{Common, UploadMarks, retouched};
@@ -7,18 +7,18 @@ use crate::image::OutputFormat;
 use crate::model::Factor;
 
 fields! {
-    /// What `/upscale` takes beside the shared fields.
+    /// Fields of `/upscale` beside the shared ones.
     struct UpscaleFields {
-        /// How many times as wide and as high the result is.
+        /// Factor of enlargement in width and height; neither side of the result exceeds 8192 pixels.
         scale: Scale = Some("2");
         /// Format of the result; `jpg` needs a picture without transparency.
         format: OutputFormat = Some("png");
-        /// Always the picture.
+        /// Always `rgba`: the picture.
         channels: RgbaOnly = Some("rgba");
     }
 }
 
-/// What `/upscale` takes.
+/// All fields of `/upscale`.
 pub(super) type Upscale = (UpscaleFields, Common, UploadMarks);
 
 pub(super) fn upscale(fields: &Fields) -> Result<Recipe, FieldError> {
@@ -55,7 +55,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_about_cutting_out_is_refused_with_the_reason() {
+    fn fields_about_cutting_out_are_refused_with_the_reason() {
         for (name, value, usual) in [
             ("detect", "high_recall", "standard"),
             ("decontaminate", "true", "false"),

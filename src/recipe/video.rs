@@ -1,7 +1,8 @@
-//! `/video/remove`: what is to be made of a clip.
+//! Fields and recipe of `/video/remove`: format, background, temporal smoothing and sound of a clip's cutout.
 
 use super::params::{Field, Group, fields};
-use super::{FieldError, Fields, Flag, Form, Kind, Value, Whole};
+use super::values::choice;
+use super::{FieldError, Fields, Flag, Kind, TextSpec, Value, Whole};
 use crate::codec::Channels;
 use crate::image::SourceUrl;
 use crate::image::color::Color;
@@ -11,7 +12,7 @@ use std::sync::LazyLock;
 pub const VIDEO_PATH: &str = "/video/remove";
 
 /// What it does, in a sentence.
-pub const VIDEO_ABOUT: &str = "Cuts the subject out of a clip: makes a job that is asked for with /jobs/{job_id}.";
+pub const VIDEO_ABOUT: &str = "Cuts the subject out of a clip: makes a job, whose state is at /jobs/{job_id}.";
 
 /// Every field of `/video/remove` but the clip.
 pub static VIDEO_FIELDS: LazyLock<Vec<Field>> = LazyLock::new(VideoFields::table);
@@ -24,11 +25,11 @@ pub enum VideoFormat {
     Webm,
     /// `ProRes` 4444 in MOV.
     Mov,
-    /// H.264 in MP4, which has no alpha: on a colour, or the matte.
+    /// H.264 in MP4, without alpha: on a colour, or the matte.
     Mp4,
     /// A ZIP archive of PNG files, one for each frame.
     PngSequence,
-    /// GIF, whose alpha is on or off.
+    /// GIF, with binary alpha.
     Gif,
     /// Animated WebP.
     Webp,
@@ -38,7 +39,7 @@ impl VideoFormat {
     /// Every format.
     pub const ALL: [Self; 6] = [Self::Webm, Self::Mov, Self::Mp4, Self::PngSequence, Self::Gif, Self::Webp];
 
-    /// As the field `format` has it.
+    /// Its value in the field `format`.
     #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
@@ -51,7 +52,7 @@ impl VideoFormat {
         }
     }
 
-    /// What the names of such files end with.
+    /// The extension of its files.
     #[must_use]
     pub const fn extension(self) -> &'static str {
         match self {
@@ -64,7 +65,7 @@ impl VideoFormat {
         }
     }
 
-    /// Of such files; no two formats have the same.
+    /// The media type of its files, which no other format has.
     #[must_use]
     pub const fn media_type(self) -> &'static str {
         match self {
@@ -77,7 +78,7 @@ impl VideoFormat {
         }
     }
 
-    /// Whether it can let something through.
+    /// Whether it has alpha.
     #[must_use]
     pub const fn has_alpha(self) -> bool {
         match self {
@@ -87,47 +88,56 @@ impl VideoFormat {
     }
 }
 
-/// Everything that the work on a clip needs to know; nothing is left open.
+choice!(VideoFormat {
+    "webm" => Self::Webm,
+    "mov" => Self::Mov,
+    "mp4" => Self::Mp4,
+    "png_sequence" => Self::PngSequence,
+    "gif" => Self::Gif,
+    "webp" => Self::Webp,
+});
+
+/// What is made of one clip, with every default filled in.
 #[derive(Clone, Debug, PartialEq)]
 pub struct VideoRecipe {
-    /// The file that comes back.
+    /// Format of the result.
     pub format: VideoFormat,
     /// The cutout in colour, or its matte in grey.
     pub channels: Channels,
-    /// What the subject is put on; nothing keeps it transparent.
+    /// Colour behind the subject; nothing keeps it transparent.
     pub background: Option<Color>,
-    /// How much the masks of neighbouring frames are held together, 0 (each frame alone) to 100.
+    /// Strength of temporal smoothing, 0 (each frame by itself) to 100.
     pub smoothing: u8,
-    /// Whether the sound comes along, where the format has room for it.
+    /// Whether the sound is kept, where the format has an audio track.
     pub audio: bool,
-    /// Words drawn over every frame, of a sandbox key.
+    /// Text drawn over every frame for a sandbox key.
     pub stamp: Option<&'static str>,
 }
 
 fields! {
-    /// What `/video/remove` takes beside the clip.
+    /// Fields of `/video/remove` beside the clip.
     struct VideoFields {
-        /// Format of the result: `webm` is VP9 with alpha, `mov` ProRes 4444, `png_sequence` a ZIP archive of PNG files. `mp4` has no alpha and needs `bg_color` or `channels=alpha`; the alpha of `gif` is on or off.
+        /// Format of the result: `webm` is VP9 with alpha, `mov` ProRes 4444, `png_sequence` a ZIP archive of PNG files. `mp4` has no alpha and needs `bg_color` or `channels=alpha`; the alpha of `gif` is binary.
         format: VideoFormat = Some("webm");
-        /// `rgba` is the cutout, `alpha` its matte in grey.
+        /// `rgba` is the cutout, `alpha` its matte in grey, which takes no `bg_color`.
         channels: Channels = Some("rgba");
-        /// Colour that the subject is put on; without it the result is transparent.
+        /// Colour behind the subject; without it the result is transparent.
         bg_color: Color = None;
-        /// How much the masks of neighbouring frames are held together: 0 takes each frame alone.
+        /// Strength of temporal smoothing between the masks of neighbouring frames: 0 processes each frame by itself.
         smoothing: Whole<0, 100> = Some("50");
-        /// Whether the sound comes along, where the format has room for it: webm, mov and mp4.
+        /// Keeps the sound, where the format has an audio track: webm, mov and mp4.
         audio: Flag = Some("true");
-        /// Public https address that is told when the job is over, signed as Standard Webhooks are.
+        /// Public https address that receives a webhook when the job ends, signed as in Standard Webhooks.
         webhook_url: WebhookUrl = None;
     }
 }
 
-/// Where the end of a job is told.
+/// The address of a job's webhook.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct WebhookUrl(SourceUrl);
 
 impl Value for WebhookUrl {
-    const KIND: Kind = Kind::Text(Form {
+    const KIND: Kind = Kind::Text(TextSpec {
         expected: "a public https URL",
         pattern: Some("^[hH][tT][tT][pP][sS]://"),
         max_length: 2048,
@@ -140,16 +150,16 @@ impl Value for WebhookUrl {
 }
 
 impl VideoRecipe {
-    /// Judges one field alone, as far as that can be.
+    /// Validates one field by itself; what depends on other fields is checked in [`VideoRecipe::of`].
     ///
     /// # Errors
     /// [`FieldError`] when there is no such field, or it does not take the value.
-    pub fn judge(name: &str, value: &str) -> Result<(), FieldError> {
+    pub fn validate_field(name: &str, value: &str) -> Result<(), FieldError> {
         let unknown = || Err(VideoFields::unknown(name));
         VideoFields::default().set(name, value).unwrap_or_else(unknown)
     }
 
-    /// Judges every field and fills the defaults. Stamps are not a field: `stamp` is left empty.
+    /// Validates every field and fills in the defaults. The stamp is not a field: `stamp` is left empty.
     ///
     /// # Errors
     /// [`FieldError`] for the first field that cannot be used.
@@ -158,7 +168,7 @@ impl VideoRecipe {
         let format = own.format.unwrap_or_default();
         let channels = own.channels.unwrap_or_default();
         let sent = fields.get("bg_color").unwrap_or_default();
-        // What lets everything through is no background.
+        // A fully transparent colour is no background.
         let background = own.bg_color.filter(|Color([.., alpha])| *alpha > 0);
         if channels == Channels::Alpha && background.is_some() {
             return Err(FieldError::invalid(
@@ -183,7 +193,7 @@ impl VideoRecipe {
     }
 }
 
-/// The address that is to be told when the job is over. The fields must have been judged.
+/// The address of the webhook at the end of the job. The fields must have been validated.
 #[must_use]
 pub fn webhook_url(fields: &Fields) -> Option<SourceUrl> {
     fields.get("webhook_url").and_then(WebhookUrl::parse).map(|WebhookUrl(url)| url)
@@ -230,9 +240,9 @@ mod tests {
         };
         assert_eq!(recipe(&sent).expect("all valid"), expected);
         assert_eq!(recipe(&[("channels", "alpha")]).expect("valid").channels, Channels::Alpha);
-        let told = fields(&[("webhook_url", "https://example.org/done")]);
+        let with_webhook = fields(&[("webhook_url", "https://example.org/done")]);
         assert_eq!(recipe(&[("webhook_url", "https://example.org/done")]).expect("valid").format, VideoFormat::Webm);
-        assert_eq!(webhook_url(&told).map(|url| url.to_string()).as_deref(), Some("https://example.org/done"));
+        assert_eq!(webhook_url(&with_webhook).map(|url| url.to_string()).as_deref(), Some("https://example.org/done"));
         assert_eq!(webhook_url(&fields(&[])), None);
     }
 
@@ -244,8 +254,8 @@ mod tests {
             let sent: Vec<_> = [("format", "mp4")].into_iter().chain(more).collect();
             let refused = recipe(&sent).expect_err("it has no alpha");
             assert_eq!(refused.param(), "format");
-            let told = refused.to_string();
-            assert!(told.contains("`bg_color`") && told.contains("channels=alpha"), "{told}");
+            let message = refused.to_string();
+            assert!(message.contains("`bg_color`") && message.contains("channels=alpha"), "{message}");
         }
     }
 

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""A client generated from the daemon's own contract makes a picture.
+"""Generates a client from the contract that a daemon serves, and makes a picture with it.
 
     python tests/conformance/generated.py target/release/backdrop
 
@@ -21,7 +21,7 @@ sys.path.insert(0, str(ROOT / "tests" / "clients"))
 from daemon import KEY, Daemon  # noqa: E402
 
 PHOTO = ROOT / "tests" / "photos" / "chelsea.png"
-# The generator reads pictures and clips as bytes only where it is told that they are.
+# The generator reads these media types as bytes only where its configuration says so.
 BINARY = ["image/png", "image/webp", "image/jpeg", "image/gif", "video/webm", "video/quicktime", "video/mp4", "application/zip"]
 CONFIG = {"package_name_override": "generated_backdrop", "post_hooks": [],
           "content_type_overrides": {media_type: "application/octet-stream" for media_type in BINARY}}

@@ -1,7 +1,7 @@
-"""What schemathesis cannot invent: pictures, addresses that answer, and the key.
+"""Hooks of schemathesis: real pictures, addresses that answer, and the key in place of generated values.
 
-Every choice hangs on the generated values alone, so that a seed gives the same requests each time. Counts what was
-answered, in the file that CONFORMANCE_COUNTS names.
+Every choice is a hash of the generated values, so that a seed gives the same requests each time. Counts the replies by
+operation and status, in the file that CONFORMANCE_COUNTS names.
 """
 import atexit
 import collections
@@ -22,9 +22,9 @@ ORIGIN = os.environ["CONFORMANCE_ORIGIN"]
 FILES = {"file", "files", "bg_file"}
 ADDRESSES = {"url", "urls", "bg_url", "watermark", "webhook_url"}
 VIDEO = "/video/remove"
-# What a file has to be so that there is something to do.
+# The file that an endpoint can process, where it is not the usual cutout.
 GOOD = {VIDEO: clip, "/face-restore": portrait, "/headshot": portrait}
-# What is there: presets and jobs to be deleted, the address of a result; and paths that have a price.
+# Ids of presets and jobs that exist, the address of a result, and paths that have a price.
 THERE = json.loads(os.environ["CONFORMANCE_THERE"])
 PRESETS, JOBS, RESULT = THERE["presets"], THERE["jobs"], THERE["result"]
 PRICED = ["/remove", "/remove-batch", "/sticker", "/upscale", "/video/remove"]
@@ -39,7 +39,7 @@ def choice(value, among):
 
 
 def picture(value, salt, good):
-    """A file for a generated one: mostly one that can be worked on, or else a bad one, or the generated one."""
+    """A file in place of a generated one: mostly one that can be processed, else an invalid one, or the generated one."""
     at = choice((value, salt), 16)
     if at < 9:
         return Binary(good)
@@ -48,7 +48,7 @@ def picture(value, salt, good):
 
 
 def address(value, salt, good):
-    """Nothing may be looked up or reached but our own origin: addresses for documentation are refused unasked."""
+    """An address of our own origin, or one reserved for documentation, which the daemon refuses without a lookup."""
     if not isinstance(value, str) or not value.lower().startswith("https:"):
         return value
     names = [good] * 8 + ["drawn.png", "truncated.png", "text.txt", "missing", "elsewhere"]
@@ -66,8 +66,8 @@ def served(path, name, value, salt):
     return value
 
 
-def about_what_is_there(case):
-    """Requests that only our own ids and paths can make answerable; half of them stay as they are."""
+def use_existing(case):
+    """Puts existing ids and paths into requests that need them; half of those stay as generated."""
     if not choice((case.method, case.path, case.body, case.query, case.path_parameters), 2):
         return
     if case.path == "/jobs/{job_id}":
@@ -85,19 +85,19 @@ def about_what_is_there(case):
 
 @schemathesis.hook
 def before_call(context, case, kwargs):
-    about_what_is_there(case)
+    use_existing(case)
     if isinstance(case.body, dict):
         salt = [(name, value) for name, value in sorted(case.body.items()) if name not in FILES]
-        # No preset is stored, so one that is named is all that such a request would test.
+        # No generated preset exists, so most requests drop it: they would test nothing else.
         known = {name: value for name, value in case.body.items() if name != "preset" or choice(salt, 8) == 0}
         case.body = {name: served(case.path, name, value, salt) for name, value in known.items()}
-    # A model that is not in use is all that such a request would test.
+    # Generated models are unknown: most requests drop them.
     if choice((case.method, case.path, case.body), 8):
         case.headers.pop("x-service-model", None)
-    # Another request under a used key is a conflict, and most generated keys are the same few.
+    # Another request with a used key is a conflict, and most generated keys are the same few.
     if choice((case.path, case.body, case.method), 8):
         case.headers.pop("Idempotency-Key", None)
-    # One in forty comes without a key. Without a body all would be the same, but for the query.
+    # One in forty has no API key. The query counts too: without a body, all requests of an operation would be the same.
     if choice((case.method, case.path, case.body, *([case.query] if case.query else [])), 40):
         case.headers["Authorization"] = f"Bearer {KEY}"
     else:

@@ -1,4 +1,4 @@
-"""Small pictures, made without a library: what the generated requests carry."""
+"""Small pictures and a clip for the generated requests, encoded without a library."""
 import functools
 import struct
 import zlib
@@ -18,20 +18,20 @@ def png(width, height, pixel, channels):
 
 
 def coverage(x, y, width, height):
-    """Of a disc with a soft rim in the middle, 0 to 255."""
+    """Coverage of a centred disc with a soft edge, 0 to 255."""
     distance = ((x + 0.5 - width / 2) ** 2 + (y + 0.5 - height / 2) ** 2) ** 0.5
     return max(0, min(255, round((height * 0.35 - distance + 0.5) * 255)))
 
 
 @functools.cache
 def cutout():
-    """Cut out already, so that no network has to run: quick."""
+    """A picture with alpha, for which no network runs."""
     return png(30, 20, lambda x, y: (200, 60, 40, coverage(x, y, 30, 20)), 4)
 
 
 @functools.cache
 def drawn():
-    """Opaque: a disc in front of a ground, for the network."""
+    """An opaque disc on a background, for the network."""
 
     def pixel(x, y):
         alpha = coverage(x, y, 96, 64)
@@ -42,7 +42,7 @@ def drawn():
 
 @functools.cache
 def clip():
-    """A GIF of three small frames, a second in all: a disc that moves. Its codes are as wide as bytes, never packed."""
+    """A GIF of three small frames of a moving disc, one second. Its LZW codes are 8 bits wide, so nothing is packed."""
     width, height, ground, subject, clear, end = 24, 16, 0, 1, 128, 129
 
     def frame(left):
@@ -62,7 +62,7 @@ def portrait():
     return Path(__file__).with_name("portrait.jpg").read_bytes()
 
 
-# Beside `cutout`, which is most of what is sent.
+# Sent beside `cutout`, which is most of what is sent.
 PICTURES = {
     "drawn": drawn(),
     "flat": png(17, 9, lambda x, y: (90, 120, 90), 3),

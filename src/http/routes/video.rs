@@ -180,7 +180,7 @@ async fn read_form(
             // Each field is validated alone first, so that most errors are reported before the clip is sent; combinations are
             // validated at the end.
             if let Some(value) = fields.get(field.name) {
-                VideoRecipe::judge(field.name, value)?;
+                VideoRecipe::validate_field(field.name, value)?;
             }
         } else {
             let known = VIDEO_FIELDS.iter().map(|field| field.name).chain([FILE]);

@@ -22,7 +22,7 @@ fn cases(kind: Kind) -> (Vec<String>, Vec<String>) {
                 vec![min.to_string(), max.to_string(), format!("{max}.0"), format!("+{max}"), format!(" {max}\t")];
             (good, wrong.into_iter().chain(beyond).collect())
         }
-        Kind::Among(numbers) => {
+        Kind::IntegerChoice(numbers) => {
             let beyond = (0..=9).filter(|number| !numbers.contains(number)).map(|number| number.to_string());
             (numbers.iter().map(u32::to_string).collect(), wrong.into_iter().chain(beyond).collect())
         }

@@ -1,0 +1,15 @@
+//! The types that the text of a field is parsed into; a text that its type does not take is the 400.
+
+mod choices;
+mod numbers;
+mod texts;
+mod value;
+
+pub use choices::{AlphaOnly, CropFormat, CutEngine, CutoutFormat, Detect, RgbaOnly};
+pub use numbers::{
+    Blur, DespillFlag, DespillPercent, DespillStrength, EnhanceStrength, Flag, Fraction, MaxDim, PaddingPx, Scale,
+    ScaleOrNone, Side, Whole,
+};
+pub use texts::{PresetRef, WatermarkText};
+pub use value::Value;
+pub(super) use value::choice;
