@@ -1,30 +1,30 @@
-//! A face made sharp and clean, in its place.
+//! Face restoration: adds the network's residual to a face, inside a feathered ellipse.
 
 use super::align::{aligned, around, mean, offsets, to_template};
-use super::choose::{LEAST_FACE, shorter_side};
+use super::selection::{MIN_FACE_SIDE, shorter_side};
 use super::{Similarity, usable};
 use crate::image::{Face, Frame};
 use crate::model::{FACE_SIDE, FaceCrop, SegmentError};
 use rayon::prelude::*;
 
-/// The region of an aligned face: an ellipse around brow, cheeks and chin, by its middle and half axes in the crop, well
+/// The region of an aligned face: an ellipse around brow, cheeks and chin, by its centre and half axes in the crop, well
 /// inside of it.
-const MIDDLE: [f64; 2] = [128.0, 136.0];
+const CENTRE: [f64; 2] = [128.0, 136.0];
 const HALF_AXES: [f64; 2] = [92.0, 112.0];
-/// Share of the way from the middle to the ellipse's line up to which all is added; from there on less and less.
-const FULL: f64 = 0.7;
-/// Shorter side in pixels from which on a face is restored in full; less below, and not at all at [`LEAST_FACE`], where
-/// the network would have to invent it.
-const FULL_FACE: f32 = 32.0;
+/// Share of the ellipse's radius up to which the full residual is added; feathered beyond.
+const FULL_RADIUS: f64 = 0.7;
+/// Shorter side in pixels from which a face is restored at full strength, fading to zero at [`MIN_FACE_SIDE`], where the
+/// network would hallucinate.
+const FULL_STRENGTH_SIDE: f32 = 32.0;
 
-/// Adds to a face of `frame` what `network` says of its aligned crop: times `strength` (0 to 1), less towards the edge of
-/// the face's region, and next to nothing for faces that are hardly larger than the smallest that count.
+/// Adds to a face of `frame` the residual that `network` computes from its aligned crop, times `strength` (0 to 1): feathered
+/// towards the edge of the face's region, and fading out for small faces.
 ///
-/// Outside of the region, and where nothing is to be added, every bit stays; alpha does everywhere. Says whether the face
-/// was one to work with: see [`usable`]; and `network` is not asked when nothing of it would be seen.
+/// Alpha, everything outside of the region, and pixels with a zero residual stay bit for bit. Returns whether the face is
+/// [`usable`]; `network` is not called when the effective strength is zero.
 ///
 /// # Errors
-/// Those of `network`; also when it answers with another number of pixels.
+/// Those of `network`; also when its output has the wrong number of pixels.
 pub fn restored(
     frame: &mut Frame,
     face: &Face,
@@ -35,20 +35,20 @@ pub fn restored(
         return Ok(false);
     }
     let Some(to_crop) = to_template(face) else { return Ok(false) };
-    let grown = (shorter_side(face) - LEAST_FACE) / (FULL_FACE - LEAST_FACE);
-    let strength = strength.clamp(0.0, 1.0) * grown.clamp(0.0, 1.0);
+    let fade = (shorter_side(face) - MIN_FACE_SIDE) / (FULL_STRENGTH_SIDE - MIN_FACE_SIDE);
+    let strength = strength.clamp(0.0, 1.0) * fade.clamp(0.0, 1.0);
     if strength > 0.0 {
-        let more = network(&aligned(frame, &to_crop))?;
-        if more.0.len() != FACE_SIDE * FACE_SIDE {
-            return Err(SegmentError::Device(format!("{} pixels for a face", more.0.len())));
+        let residual = network(&aligned(frame, &to_crop))?;
+        if residual.0.len() != FACE_SIDE * FACE_SIDE {
+            return Err(SegmentError::Device(format!("{} pixels for a face", residual.0.len())));
         }
-        add(frame, &more, &to_crop, strength);
+        add(frame, &residual, &to_crop, strength);
     }
     Ok(true)
 }
 
-/// Adds `more`, which lies in the crop that `to_crop` leads to.
-fn add(frame: &mut Frame, more: &FaceCrop, to_crop: &Similarity, strength: f32) {
+/// Adds `residual`, which is in the crop's coordinates, warped back by the inverse of `to_crop`.
+fn add(frame: &mut Frame, residual: &FaceCrop, to_crop: &Similarity, strength: f32) {
     let size = frame.size();
     let [columns, rows] = region(to_crop, [size.width as usize, size.height as usize]);
     let offsets = offsets(to_crop.scale());
@@ -63,9 +63,9 @@ fn add(frame: &mut Frame, more: &FaceCrop, to_crop: &Similarity, strength: f32) 
             if weight <= 0.0 || pixel[3] == 0 {
                 continue;
             }
-            let added = mean(&offsets, centre, |at| bilinear_in(more, to_crop.apply(at)));
+            let added = mean(&offsets, centre, |at| bilinear_in(residual, to_crop.apply(at)));
             for (value, added) in pixel.iter_mut().zip(added) {
-                // What is no number adds nothing.
+                // The cast turns NaN into 0.
                 let step = (255.0 * weight * added).clamp(-255.0, 255.0).round() as i16;
                 *value = (i16::from(*value) + step).clamp(0, 255) as u8;
             }
@@ -73,11 +73,11 @@ fn add(frame: &mut Frame, more: &FaceCrop, to_crop: &Similarity, strength: f32) 
     });
 }
 
-/// Columns and rows of a picture of `[width, height]` that the face's region may reach.
+/// Bounding columns and rows of the face's region in a picture of `[width, height]`.
 fn region(to_crop: &Similarity, sides: [usize; 2]) -> [std::ops::Range<usize>; 2] {
     let back = to_crop.inverse();
-    let middle = back.apply(MIDDLE);
-    // Turned any way, it stays inside the circle of its longer axis.
+    let middle = back.apply(CENTRE);
+    // At any rotation it is inside the circle of its longer half axis.
     let reach = HALF_AXES[0].max(HALF_AXES[1]) * back.scale();
     [0, 1].map(|axis| {
         let side = sides[axis];
@@ -86,10 +86,10 @@ fn region(to_crop: &Similarity, sides: [usize; 2]) -> [std::ops::Range<usize>; 2
     })
 }
 
-/// How much is added at a place of the crop, 0 to 1: all inside, nothing from the ellipse's line on, smooth between.
+/// Weight of the residual at a point of the crop, 0 to 1: full inside, zero from the ellipse's border on, smoothstep between.
 fn feather([u, v]: [f64; 2]) -> f32 {
-    let away = ((u - MIDDLE[0]) / HALF_AXES[0]).hypot((v - MIDDLE[1]) / HALF_AXES[1]);
-    let left = ((1.0 - away) / (1.0 - FULL)).clamp(0.0, 1.0);
+    let away = ((u - CENTRE[0]) / HALF_AXES[0]).hypot((v - CENTRE[1]) / HALF_AXES[1]);
+    let left = ((1.0 - away) / (1.0 - FULL_RADIUS)).clamp(0.0, 1.0);
     (left * left * (3.0 - 2.0 * left)) as f32
 }
 
@@ -105,9 +105,9 @@ fn bilinear_in(crop: &FaceCrop, at: [f64; 2]) -> [f32; 3] {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::face::align::tests::{face, frame};
+    use crate::face::enlarged;
     use crate::image::Size;
-    use crate::portrait::align::tests::{face, frame};
-    use crate::portrait::enlarged;
     use proptest::prelude::*;
 
     const SIZE: Size = Size::new(320, 300);
@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn only_the_region_of_the_face_changes_and_all_of_its_middle_does() {
+    fn the_residual_is_added_inside_the_region_only() {
         let before = frame(SIZE, |x, y| noise(x, y).map(|value| value / 2 + 40));
         let mut after = before.clone();
         // Half the size of its crop: 128 wide, its corner at 60,50.
@@ -143,7 +143,7 @@ mod tests {
         let touched = changed(&before, &after);
         for &(x, y) in &touched {
             let (u, v) = ((f64::from(x) + 0.5 - 60.0) * 2.0, (f64::from(y) + 0.5 - 50.0) * 2.0);
-            let away = ((u - MIDDLE[0]) / HALF_AXES[0]).hypot((v - MIDDLE[1]) / HALF_AXES[1]);
+            let away = ((u - CENTRE[0]) / HALF_AXES[0]).hypot((v - CENTRE[1]) / HALF_AXES[1]);
             assert!(away < 1.0, "{x},{y} is outside");
         }
         // The area of the ellipse, less a feathered rim of steps below one half.
@@ -155,19 +155,19 @@ mod tests {
     }
 
     #[test]
-    fn nothing_to_add_and_no_strength_change_nothing() {
+    fn a_zero_residual_or_strength_changes_nothing() {
         let before = frame(SIZE, noise);
         for (strength, more) in [(0.8, 0.0), (0.0, 0.5), (f32::NAN, 0.5), (0.8, f32::NAN)] {
             let mut after = before.clone();
             restored(&mut after, &face(40.0, 30.0, 1.1), strength, |_| Ok(flat(more))).unwrap();
             assert!(changed(&before, &after).is_empty(), "{strength} {more}");
         }
-        let unasked = restored(&mut before.clone(), &face(40.0, 30.0, 1.1), 0.0, |_| panic!("asked for nothing"));
-        assert!(unasked.unwrap());
+        let skipped = restored(&mut before.clone(), &face(40.0, 30.0, 1.1), 0.0, |_| panic!("the network is called"));
+        assert!(skipped.unwrap());
     }
 
     #[test]
-    fn strength_is_the_share_of_what_is_added() {
+    fn strength_scales_the_residual() {
         let grey = frame(SIZE, |_, _| [100, 100, 100, 255]);
         let middle = |strength| {
             let mut after = grey.clone();
@@ -178,7 +178,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_added_lands_where_it_was_seen_at_any_angle_and_size() {
+    fn the_residual_is_warped_back_at_any_angle_and_scale() {
         // The network adds a spot at the tip of the nose.
         let spot = || {
             let mut crop = flat(0.0);
@@ -211,7 +211,7 @@ mod tests {
     }
 
     #[test]
-    fn transparency_stays_and_what_nobody_sees_is_left_alone() {
+    fn alpha_and_transparent_pixels_stay() {
         let before = frame(SIZE, |x, y| [90, 80, 70, if x < 150 { 0 } else { (y % 255) as u8 + 1 }]);
         let mut after = before.clone();
         restored(&mut after, &face(40.0, 20.0, 1.0), 1.0, |_| Ok(flat(0.3))).unwrap();
@@ -221,14 +221,14 @@ mod tests {
     }
 
     #[test]
-    fn a_small_face_is_restored_less_and_a_tiny_one_not_at_all() {
+    fn restoration_fades_out_for_small_faces() {
         let grey = frame(SIZE, |_, _| [100, 100, 100, 255]);
         // The shorter side of these boxes is 140 pixels of the crop.
         let most = |side: f32| {
             let mut after = grey.clone();
             let done = restored(&mut after, &face(100.0, 100.0, 140.0 / side), 1.0, |_| Ok(flat(0.4))).unwrap();
             let most = after.pixels().iter().max().copied().unwrap();
-            assert_eq!(done, side >= LEAST_FACE);
+            assert_eq!(done, side >= MIN_FACE_SIDE);
             if most == 255 {
                 after.pixels().as_chunks::<4>().0.iter().map(|pixel| pixel[0]).max().unwrap()
             } else {
@@ -240,7 +240,7 @@ mod tests {
     }
 
     #[test]
-    fn a_network_that_answers_nonsense_is_an_error() {
+    fn an_output_of_the_wrong_size_is_an_error() {
         let mut picture = frame(SIZE, noise);
         let short = restored(&mut picture, &face(40.0, 30.0, 1.0), 1.0, |_| Ok(FaceCrop(vec![[0.0; 3]; 7])));
         assert!(matches!(short, Err(SegmentError::Device(_))));
@@ -267,7 +267,7 @@ mod tests {
     proptest! {
         #![proptest_config(ProptestConfig::with_cases(64))]
         #[test]
-        fn no_face_makes_it_panic(
+        fn no_face_panics(
             numbers in proptest::collection::vec(prop_oneof![-400.0..900.0_f32, -1e9..1e9_f32, Just(f32::NAN), Just(f32::INFINITY), Just(0.0)], 14),
             width in 1..60_u32, height in 1..60_u32, factor in prop_oneof![Just(1_u32), Just(4)],
         ) {

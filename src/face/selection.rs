@@ -1,32 +1,31 @@
-//! Which faces count, and which of them decides.
+//! Face selection: rejects unusable faces and picks the main one by size and position.
 
 use crate::image::{Face, Frame, Mask, Size};
 
-/// Shorter side of a face's box, in pixels, from which on there is something to be seen in it.
-pub const LEAST_FACE: f32 = 16.0;
-/// How much a face at the very corner of its picture counts for beside one of the same size in the middle.
-const AT_THE_CORNER: f32 = 0.5;
+/// Smallest usable shorter side of a face's box, in pixels.
+pub const MIN_FACE_SIDE: f32 = 16.0;
+/// Weight of a face in the corner of its picture, relative to one of the same size in the centre.
+const CORNER_WEIGHT: f32 = 0.5;
 
-/// Whether a face is one to work with in a picture of `size`: finite, not tiny, its middle in the picture.
+/// Whether a face is usable in a picture of `size`: finite, at least [`MIN_FACE_SIDE`], with its centre in the picture.
 #[must_use]
 pub fn usable(face: &Face, size: Size) -> bool {
     let Face { left, top, right, bottom, landmarks, .. } = face;
     let is_finite =
         [left, top, right, bottom].into_iter().chain(landmarks.as_flattened()).all(|value| value.is_finite());
-    let [x, y] = middle(face);
+    let [x, y] = centre(face);
     let is_inside = (0.0..size.width as f32).contains(&x) && (0.0..size.height as f32).contains(&y);
-    is_finite && is_inside && shorter_side(face) >= LEAST_FACE
+    is_finite && is_inside && shorter_side(face) >= MIN_FACE_SIDE
 }
 
-/// The face whose portrait is wanted: the largest, where a more central one may be up to half as large. Of two alike the
-/// first.
+/// The main face: the largest area, weighted by [`CORNER_WEIGHT`] at the corners. The first of equal ones.
 #[must_use]
-pub fn sitter<'a>(faces: impl IntoIterator<Item = &'a Face>, size: Size) -> Option<&'a Face> {
+pub fn main_face<'a>(faces: impl IntoIterator<Item = &'a Face>, size: Size) -> Option<&'a Face> {
     let weight = |face: &Face| {
-        let [x, y] = middle(face);
+        let [x, y] = centre(face);
         let half = [size.width as f32 / 2.0, size.height as f32 / 2.0];
         let off = (x - half[0]).hypot(y - half[1]) / half[0].hypot(half[1]).max(1.0);
-        face.area() * (1.0 - (1.0 - AT_THE_CORNER) * off.min(1.0))
+        face.area() * (1.0 - (1.0 - CORNER_WEIGHT) * off.min(1.0))
     };
     let heaviest = |best: Option<(&'a Face, f32)>, face: &'a Face| match (best, weight(face)) {
         (Some((best, most)), weight) if most >= weight => Some((best, most)),
@@ -35,7 +34,7 @@ pub fn sitter<'a>(faces: impl IntoIterator<Item = &'a Face>, size: Size) -> Opti
     faces.into_iter().filter(|face| usable(face, size)).fold(None, heaviest).map(|(face, _)| face)
 }
 
-/// The same face in a picture that is `factor` times as large.
+/// The same face in a picture enlarged by `factor`.
 #[must_use]
 pub fn enlarged(face: &Face, factor: u32) -> Face {
     let by = factor as f32;
@@ -49,7 +48,7 @@ pub fn enlarged(face: &Face, factor: u32) -> Face {
     }
 }
 
-/// How much of a face's box the subject fills, 0 to 1, by the network's mask of the picture of `size`.
+/// Mean of the network's mask over a face's box, 0 to 1, in a picture of `size`.
 #[must_use]
 pub fn share_of_mask(mask: &Mask, face: &Face, size: Size) -> f32 {
     let across = mask.size.width as f32 / size.width as f32;
@@ -58,7 +57,7 @@ pub fn share_of_mask(mask: &Mask, face: &Face, size: Size) -> f32 {
     cells.mean(|at| mask.values[at])
 }
 
-/// How much of a face's box is opaque, 0 to 1.
+/// Mean alpha over a face's box, 0 to 1.
 #[must_use]
 pub fn share_of_alpha(frame: &Frame, face: &Face) -> f32 {
     let pixels = frame.pixels().as_chunks::<4>().0;
@@ -94,11 +93,11 @@ impl Cells {
     }
 }
 
-fn middle(face: &Face) -> [f32; 2] {
+fn centre(face: &Face) -> [f32; 2] {
     [(face.left + face.right) / 2.0, (face.top + face.bottom) / 2.0]
 }
 
-/// Of a face's box, in pixels.
+/// The shorter side of a face's box, in pixels.
 pub(super) fn shorter_side(face: &Face) -> f32 {
     (face.right - face.left).min(face.bottom - face.top)
 }
@@ -106,7 +105,7 @@ pub(super) fn shorter_side(face: &Face) -> f32 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::portrait::align::tests::{face, frame};
+    use crate::face::align::tests::{face, frame};
 
     const SIZE: Size = Size::new(1000, 800);
 
@@ -116,18 +115,18 @@ mod tests {
     }
 
     #[test]
-    fn the_larger_face_decides_unless_one_of_the_same_order_is_more_central() {
-        let (middle, corner) = (box_at(500.0, 400.0, 100.0), box_at(60.0, 60.0, 130.0));
-        assert_eq!(sitter([&corner, &middle], SIZE), Some(&middle));
+    fn the_main_face_is_the_largest_unless_a_similar_one_is_more_central() {
+        let (centre, corner) = (box_at(500.0, 400.0, 100.0), box_at(60.0, 60.0, 130.0));
+        assert_eq!(main_face([&corner, &centre], SIZE), Some(&centre));
         let huge = box_at(100.0, 100.0, 150.0);
-        assert_eq!(sitter([&middle, &huge], SIZE), Some(&huge), "more than twice the area wins from anywhere");
+        assert_eq!(main_face([&centre, &huge], SIZE), Some(&huge), "more than twice the area wins from anywhere");
         let twin = box_at(500.0, 400.0, 100.0);
-        assert!(std::ptr::eq(sitter([&twin, &middle], SIZE).unwrap(), &twin), "the first of two alike");
-        assert_eq!(sitter([], SIZE), None);
+        assert!(std::ptr::eq(main_face([&twin, &centre], SIZE).unwrap(), &twin), "the first of two alike");
+        assert_eq!(main_face([], SIZE), None);
     }
 
     #[test]
-    fn what_is_tiny_outside_or_no_number_does_not_count() {
+    fn tiny_outside_and_non_finite_faces_are_unusable() {
         assert!(usable(&box_at(500.0, 400.0, 16.0), SIZE));
         assert!(!usable(&box_at(500.0, 400.0, 15.9), SIZE));
         assert!(usable(&box_at(0.0, 0.0, 100.0), SIZE), "half of it is in the picture");
@@ -142,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn the_share_of_a_box_is_the_mean_of_what_lies_in_it() {
+    fn the_share_of_a_box_is_its_mean() {
         let size = Size::new(100, 100);
         let half =
             Mask { size: Size::new(10, 10), values: (0..100).map(|at| if at % 10 < 5 { 1.0 } else { 0.0 }).collect() };
@@ -155,7 +154,7 @@ mod tests {
     }
 
     #[test]
-    fn an_enlarged_face_keeps_its_form() {
+    fn an_enlarged_face_keeps_its_proportions() {
         let large = enlarged(&face(10.0, 20.0, 2.0), 4);
         let expected = face(40.0, 80.0, 0.5);
         let off = |a: f32, b: f32| (a - b).abs() < 1e-3;

@@ -1,28 +1,28 @@
-//! A face turned upright, in the size that the network looks at.
+//! Face alignment: warps a face upright into the 256×256 crop that the restoration network takes.
 
 use super::Similarity;
 use crate::image::{Face, Frame};
 use crate::model::{FACE_SIDE, FaceCrop};
 use rayon::prelude::*;
 
-/// Where the landmarks of an aligned face lie: eyes, nose, corners of the mouth, left before right.
+/// Landmarks of an aligned face: eyes, nose, corners of the mouth, left before right.
 const TEMPLATE: [[f32; 2]; 5] = [[100.0, 112.0], [156.0, 112.0], [128.0, 142.0], [106.0, 170.0], [150.0, 170.0]];
 
-/// Samples along each axis of a pixel that covers several of the other grid, at most: a face across the whole of a large
-/// picture shrinks sixteenfold.
-const MOST_SAMPLES: usize = 16;
+/// Most samples along each axis of a pixel that covers several of the other grid: a face as large as the largest picture
+/// shrinks sixteenfold.
+const MAX_SAMPLES: usize = 16;
 
-/// What lies behind transparent pixels, as the finder of faces sees them too.
-const BEHIND: f32 = 0.5;
+/// Grey behind translucent pixels, the same as for the face detector.
+const BACKGROUND: f32 = 0.5;
 
-/// The way from a picture to the aligned crop of a face in it; nothing where its landmarks say none.
+/// The transform from a picture to the aligned crop of a face in it; `None` for degenerate landmarks.
 #[must_use]
 pub fn to_template(face: &Face) -> Option<Similarity> {
     Similarity::between(&face.landmarks, &TEMPLATE)
 }
 
-/// The face that `to_crop` leads to, upright. Where the crop is coarser than the picture, a pixel of it is the mean of
-/// what it covers; beyond the border the picture is continued by its outermost pixels.
+/// The aligned face, warped by `to_crop`. Where the crop is coarser than the picture, each of its pixels is a mean over its
+/// area; beyond the border the picture is replicated.
 #[must_use]
 pub fn aligned(frame: &Frame, to_crop: &Similarity) -> FaceCrop {
     let back = to_crop.inverse();
@@ -36,13 +36,13 @@ pub fn aligned(frame: &Frame, to_crop: &Similarity) -> FaceCrop {
     FaceCrop(crop)
 }
 
-/// Where within a pixel (from its centre, in its own units) a grid is read that is `finer` times finer.
+/// Sample positions within a pixel, relative to its centre, for reading a grid that is `finer` times finer.
 pub(super) fn offsets(finer: f64) -> Vec<f64> {
-    let samples = (finer.ceil() as usize).clamp(1, MOST_SAMPLES);
+    let samples = (finer.ceil() as usize).clamp(1, MAX_SAMPLES);
     (0..samples).map(|sample| (sample as f64 + 0.5) / samples as f64 - 0.5).collect()
 }
 
-/// The mean of what `read` says over the pixel around `centre`.
+/// The mean of `read` over the pixel around `centre`.
 pub(super) fn mean(offsets: &[f64], centre: [f64; 2], read: impl Fn([f64; 2]) -> [f32; 3]) -> [f32; 3] {
     let mut sum = [0.0; 3];
     for down in offsets {
@@ -55,12 +55,12 @@ pub(super) fn mean(offsets: &[f64], centre: [f64; 2], read: impl Fn([f64; 2]) ->
     sum.map(|sum| sum / count)
 }
 
-/// The four pixels around a point and their weights, on a grid of `columns` by `rows` whose first pixel's centre is at
-/// one half.
+/// The four pixels around a point and their bilinear weights, on a grid of `columns` by `rows` whose first pixel's centre is
+/// at one half.
 pub(super) fn around([x, y]: [f64; 2], columns: usize, rows: usize) -> [([usize; 2], f32); 4] {
     let axis = |at: f64, side: usize| {
         let last = side.saturating_sub(1);
-        // A point that is no number ends up at the border.
+        // NaN becomes the border.
         let at = (at - 0.5).max(0.0).min(last as f64);
         let before = at as usize;
         (before, (before + 1).min(last), (at - before as f64) as f32)
@@ -80,7 +80,7 @@ fn bilinear_in(frame: &Frame, at: [f64; 2]) -> [f32; 3] {
     let mut sum = [0.0; 3];
     for ([x, y], weight) in around(at, columns, rows) {
         let [red, green, blue, alpha] = pixels[y * columns + x].map(|value| f32::from(value) / 255.0);
-        let seen = [red, green, blue].map(|value| value * alpha + BEHIND * (1.0 - alpha));
+        let seen = [red, green, blue].map(|value| value * alpha + BACKGROUND * (1.0 - alpha));
         sum = std::array::from_fn(|channel| sum[channel] + weight * seen[channel]);
     }
     sum
@@ -97,7 +97,7 @@ pub(super) mod tests {
         Frame::new(size, Buffer::from(bytes.collect::<Vec<u8>>()))
     }
 
-    /// An upright face whose aligned crop is `scale` times as large as it is here, its crop's corner at `left`, `top`.
+    /// An upright face whose aligned crop is `scale` times as large as its region, with the region's corner at `left`, `top`.
     pub(in super::super) fn face(left: f32, top: f32, scale: f32) -> Face {
         let at = |x: f32, y: f32| [left + x / scale, top + y / scale];
         Face {
@@ -111,7 +111,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn a_face_in_place_is_its_own_crop() {
+    fn a_face_already_on_the_template_is_its_own_crop() {
         let picture = frame(Size::new(256, 256), |x, y| [x as u8, y as u8, (x ^ y) as u8, 255]);
         let crop = aligned(&picture, &to_template(&face(0.0, 0.0, 1.0)).unwrap());
         for (at, pixel) in crop.0.iter().enumerate() {
@@ -122,7 +122,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn a_face_that_hangs_upside_down_is_turned_upright() {
+    fn an_upside_down_face_is_turned_upright() {
         let picture = frame(Size::new(300, 300), |_, y| if y < 150 { [255, 0, 0, 255] } else { [0, 0, 255, 255] });
         let mut face = face(22.0, 22.0, 1.0);
         face.landmarks = face.landmarks.map(|[x, y]| [300.0 - x, 300.0 - y]);
@@ -134,7 +134,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn fine_stripes_shrink_to_their_mean_and_not_to_a_pattern() {
+    fn fine_stripes_are_averaged_without_aliasing() {
         let picture = frame(Size::new(1280, 1280), |x, _| if x % 2 == 0 { [0, 0, 0, 255] } else { [255; 4] });
         let crop = aligned(&picture, &to_template(&face(0.0, 0.0, 0.2)).unwrap());
         let inner = (8..248).flat_map(|v| (8..248).map(move |u| (u, v)));
@@ -145,7 +145,7 @@ pub(super) mod tests {
     }
 
     #[test]
-    fn beyond_the_border_the_picture_goes_on_and_behind_it_is_grey() {
+    fn the_border_is_replicated_and_transparent_pixels_are_grey() {
         let picture = frame(Size::new(40, 40), |_, _| [200, 100, 50, 255]);
         let crop = aligned(&picture, &to_template(&face(-100.0, -100.0, 1.0)).unwrap());
         assert!(crop.0.iter().all(|pixel| (pixel[0] - 200.0 / 255.0).abs() < 1e-4));

@@ -1,6 +1,6 @@
-//! Similarity transforms of the plane.
+//! 2-D similarity transforms (rotation, uniform scale, translation) and their least-squares fit to point pairs.
 
-/// Turns, scales and shifts; never mirrors. Maps `(x, y)` to `(c·x - s·y + dx, s·x + c·y + dy)`.
+/// Rotation, uniform scale and translation, without reflection. Maps `(x, y)` to `(c·x - s·y + dx, s·x + c·y + dy)`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Similarity {
     cosine: f64,
@@ -9,11 +9,10 @@ pub struct Similarity {
 }
 
 impl Similarity {
-    /// The one that takes `from` closest to `to`, by the sum of squared distances: Umeyama, "Least-Squares Estimation of
-    /// Transformation Parameters Between Two Point Patterns", PAMI 1991. In the plane that is linear regression over
-    /// complex numbers, which has no reflections.
+    /// The least-squares fit of `from` to `to`: Umeyama, "Least-Squares Estimation of Transformation Parameters Between Two
+    /// Point Patterns", PAMI 1991. In the plane that is linear regression over complex numbers, which excludes reflections.
     ///
-    /// Nothing where the points say none: all of them in one place, on either side, or not finite.
+    /// `None` for degenerate points: coincident on either side, or not finite.
     #[must_use]
     pub fn between<const N: usize>(from: &[[f32; 2]; N], to: &[[f32; 2]; N]) -> Option<Self> {
         let centre = |points: &[[f32; 2]; N]| {
@@ -37,19 +36,19 @@ impl Similarity {
         is_usable.then_some(found)
     }
 
-    /// Where a point goes.
+    /// Transforms a point.
     #[must_use]
     pub fn apply(&self, [x, y]: [f64; 2]) -> [f64; 2] {
         [self.cosine * x - self.sine * y + self.shift[0], self.sine * x + self.cosine * y + self.shift[1]]
     }
 
-    /// How many times longer things become.
+    /// The scale factor.
     #[must_use]
     pub fn scale(&self) -> f64 {
         self.cosine.hypot(self.sine)
     }
 
-    /// The way back. Its scale is not 0, as that of [`Similarity::between`] never is.
+    /// The inverse transform; the scale of [`Similarity::between`] is never 0.
     #[must_use]
     pub fn inverse(&self) -> Self {
         let square = self.cosine * self.cosine + self.sine * self.sine;
@@ -72,7 +71,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_known_transform_is_found_again(degrees in -180.0..180.0_f64, scale in 0.01..50.0_f64, x in -2e3..2e3_f64, y in -2e3..2e3_f64) {
+        fn a_known_transform_is_recovered(degrees in -180.0..180.0_f64, scale in 0.01..50.0_f64, x in -2e3..2e3_f64, y in -2e3..2e3_f64) {
             let (sine, cosine) = degrees.to_radians().sin_cos();
             let made = Similarity { cosine: cosine * scale, sine: sine * scale, shift: [x, y] };
             let moved = POINTS.map(|[x, y]| made.apply([f64::from(x), f64::from(y)]).map(|value| value as f32));
@@ -86,7 +85,7 @@ mod tests {
     }
 
     #[test]
-    fn the_fit_is_the_best_there_is() {
+    fn the_fit_is_a_least_squares_minimum() {
         let mut to = POINTS.map(|[x, y]| [x * 2.0 + 5.0, y * 2.0 - 3.0]);
         to[2] = [200.0, 10.0];
         let error = |with: &Similarity| -> f64 {
@@ -111,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn a_mirrored_pattern_is_turned_and_never_mirrored() {
+    fn a_mirrored_pattern_is_fitted_without_reflection() {
         let mirrored = POINTS.map(|[x, y]| [-x, y]);
         let found = Similarity::between(&POINTS, &mirrored).expect("different points");
         // The determinant of a similarity without reflection is the square of its scale.
@@ -122,7 +121,7 @@ mod tests {
     }
 
     #[test]
-    fn points_that_say_nothing_make_no_transform() {
+    fn degenerate_points_have_no_transform() {
         assert_eq!(Similarity::between(&[[7.0, 7.0]; 5], &POINTS), None);
         assert_eq!(Similarity::between(&POINTS, &[[7.0, 7.0]; 5]), None);
         for bad in [f32::NAN, f32::INFINITY] {
