@@ -308,7 +308,7 @@ async fn stages(
             let plate = scene.plate(&frame);
             if transparent && !own_alpha && picture != Picture::Source {
                 // Cut out anew: matting is to see what the network sees, and not colours that nobody else does.
-                compose::on_white(&mut frame);
+                compose::flatten_onto_white(&mut frame);
             }
             Ok::<_, PipelineError>((frame, own_alpha, Materials { plate, ..materials }))
         }

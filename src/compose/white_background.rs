@@ -1,12 +1,12 @@
-//! A picture with transparency as it looks on paper.
+//! Flattens a translucent picture onto opaque white.
 
 use crate::image::Frame;
 use crate::image::color::Color;
 use backdrop_kernels::beneath::cpu::{self as beneath, Row, Under};
 use rayon::prelude::*;
 
-/// Lays `frame` on white, in linear light: nothing shines through it afterwards. What is opaque stays bit for bit.
-pub fn on_white(frame: &mut Frame) {
+/// Composites `frame` over white in linear light; the result is opaque. Opaque pixels stay bit for bit.
+pub fn flatten_onto_white(frame: &mut Frame) {
     let white = Row { background: Under::Color(Color::WHITE.0), ..Row::default() };
     let width = frame.size().width as usize;
     frame.pixels_mut().par_chunks_exact_mut(width * 4).for_each(|row| beneath::row(row, &white));
@@ -18,13 +18,13 @@ mod tests {
     use crate::image::Size;
 
     #[test]
-    fn hidden_colours_are_gone_and_opaque_ones_stay() {
+    fn hidden_colours_vanish_and_opaque_ones_stay() {
         let pixels = vec![9, 8, 7, 0, 9, 8, 7, 255, 0, 0, 0, 128, 255, 255, 255, 1];
         let mut frame = Frame::new(Size::new(2, 2), pixels.into());
-        on_white(&mut frame);
+        flatten_onto_white(&mut frame);
         assert_eq!(frame.pixel(0, 0), [255; 4]);
         assert_eq!(frame.pixel(1, 0), [9, 8, 7, 255]);
-        // Half of white's light, which is lighter than half of its number.
+        // Half of white's light: 187 encoded, not 128.
         assert_eq!(frame.pixel(0, 1), [187, 187, 187, 255]);
         assert_eq!(frame.pixel(1, 1), [255; 4]);
     }

@@ -1,9 +1,9 @@
-//! Brighter and more colourful, in encoded sRGB, where equal steps look equal.
+//! Raises brightness and saturation of the subject, in encoded sRGB (perceptually even steps).
 //!
 //! With the luma `Y` (Rec. 709 weights) of a pixel in 0..=1 and the strength `s`:
 //!
 //! ```text
-//! Y' = 1 - (1 - Y)^(1 + s)           black and white stay, what lies between is lifted
+//! Y' = 1 - (1 - Y)^(1 + s)           raises everything between black and white
 //! c' = Y' + (1 + s) (c - Y)          clamped to 0..=1
 //! ```
 
@@ -11,9 +11,9 @@ use super::Enhance;
 use rayon::prelude::*;
 use std::ops::Range;
 
-/// Rec. 709.
+/// Rec. 709 luma weights.
 const LUMA: [f32; 3] = [0.2126, 0.7152, 0.0722];
-/// Steps of luma between two encoded values: the curve is at most half a tenth of a value off between them.
+/// Table steps per encoded value: the curve is off by at most a twentieth of a value.
 const STEPS: usize = 16;
 
 /// Enhances the pixels of `columns` in each row of `canvas`, packed RGBA8. Alpha stays as it is.
@@ -62,7 +62,7 @@ mod tests {
     }
 
     #[test]
-    fn every_pixel_is_the_formulas() {
+    fn every_pixel_follows_the_formula() {
         for strength in [0.05_f64, 0.2, 0.5] {
             for (before, after) in noise().iter().zip(enhanced(&noise(), strength as f32)) {
                 if before[3] == 0 {
@@ -89,7 +89,7 @@ mod tests {
             let stronger = enhanced(&greys, strength);
             assert!(stronger.iter().zip(&weaker).all(|(stronger, weaker)| stronger[0] >= weaker[0]));
             assert!(stronger.windows(2).all(|pair| pair[0][0] <= pair[1][0]));
-            assert!(stronger.iter().all(|&[r, g, b, _]| r == g && g == b), "a grey took on a colour");
+            assert!(stronger.iter().all(|&[r, g, b, _]| r == g && g == b), "a grey became coloured");
             assert_eq!([stronger[0][0], stronger[255][0]], [0, 255]);
             weaker = stronger;
         }

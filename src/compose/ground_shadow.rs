@@ -1,99 +1,45 @@
-//! How a subject stands in the picture behind it.
+//! Ground shadow: contact shadow and cast shadow of a subject that stands in the background picture.
 //!
-//! *Where it touches the ground* little light comes through: a dark, narrow shade along its lower silhouette, column by
-//! column, as far as that is near its lowest point. What hangs higher is in the air.
+//! *Contact shadow*: a dark, narrow band along the lower silhouette, column by column, where that is near its lowest point.
+//! Parts that hang higher do not touch the ground and have none.
 //!
-//! *Its cast shadow* is its silhouette laid down on the ground: what is `h` above its lowest point falls `h · length` away
-//! from there, flattened as the ground is. The farther it falls, the wider the penumbra: three blurs of growing width,
-//! mixed by `h`.
+//! *Cast shadow*: the silhouette projected onto the ground. A point `h` above the lowest point falls `h · length` away from
+//! it, foreshortened. The penumbra widens with the distance: three blurs of growing σ, mixed by `h`.
 //!
-//! *Its edge* takes on the scene's light: a pixel that lets something shine through is lens blur, hair, glass, and what comes
-//! through there is the scene. Pixels of full coverage stay what they are, bit for bit.
-//!
-//! Shadows are worked out on a grid of [`CELLS`] to the subject's longer side, as soft shadows are anyway. A subject that
-//! the picture's lower border cuts stands nowhere that could be seen, and has none.
+//! Computed on a grid of [`MAX_CELLS`] cells along the subject's longer side. A subject that the picture's lower border
+//! crops has no visible ground, and no shadow.
 
-use super::shadow::{Cast, reach};
+use super::shadow::{ShadowGrid, reach};
 use super::{Grounding, Light};
-use crate::image::color::{encoded8_of_linear16, linear16_of_encoded8};
 use crate::image::{Frame, Rect};
-use backdrop_kernels::beneath::cpu::Under;
 use backdrop_kernels::gaussian::{self, Border};
 use rayon::prelude::*;
 
-/// Cells to the longer side of the subject, at most.
-const CELLS: usize = 224;
-/// What the grid and its blurs take at most, in pixels of four bytes: planes for the coverage, the contact's two blurs, the
-/// cast's three and the result, each at most 3 × 3 subjects large.
-pub(super) const MOST_PIXELS: usize = 7 * 9 * CELLS * CELLS;
+/// Cells along the longer side of the subject, at most.
+const MAX_CELLS: usize = 224;
+/// Upper bound on the memory of the grid and its blurs, in pixels of four bytes: planes for the coverage, two blurs of the
+/// contact shadow, three of the cast shadow and the result, each at most 3 × 3 subjects large.
+pub(super) const MAX_PIXELS: usize = 7 * 9 * MAX_CELLS * MAX_CELLS;
 
-/// From how much coverage, of 255, a subject hides the ground.
-const SOLID: f32 = 128.0;
-/// Share of the subject's width that may touch the picture's lower border before it counts as cut.
-const CUT: f32 = 0.02;
-/// How high above its lowest point, as a share of the subject's longer side, a subject may still stand: what is farther
-/// back is higher in the picture.
-const DEPTH: f32 = 0.075;
-/// How much shorter a length on the ground looks that leads away from the viewer.
-const FLAT: f32 = 0.36;
-/// The least a shadow is tall, of the subject's height: even under a light from the side it has the depth of the subject.
-const LEAST_TALL: f32 = 0.09;
-/// How dark it is where a subject touches the ground, under any light, and how much darker under one that throws a shadow of
-/// full strength: what touches keeps the sky out too.
-const CONTACT: [f32; 2] = [0.35, 0.75];
-/// How much of the light's colour, and of what is behind, the outermost edge takes.
-const TINTED: f32 = 0.5;
-const WRAPPED: f32 = 0.22;
+/// Coverage, of 255, from which a subject hides the ground.
+const OPAQUE_ALPHA: f32 = 128.0;
+/// Share of the subject's width in contact with the picture's lower border above which it counts as cropped.
+const CROPPED_SHARE: f32 = 0.02;
+/// Height above the lowest point, as a share of the subject's longer side, up to which parts may touch the ground: points
+/// farther back are higher in the picture.
+const CONTACT_DEPTH: f32 = 0.075;
+/// Foreshortening of lengths on the ground towards and away from the viewer.
+const FORESHORTENING: f32 = 0.36;
+/// Smallest vertical extent of a shadow, as a share of the subject's height: under a light from the side it still has the
+/// subject's depth.
+const MIN_HEIGHT: f32 = 0.09;
+/// Opacity of the contact shadow under any light, and its increase with the light's shadow strength: contact also blocks
+/// the sky.
+const CONTACT_OPACITY: [f32; 2] = [0.35, 0.75];
 
-/// A subject's shade on the ground, and what its edge takes on.
-#[derive(Debug)]
-pub(super) struct Grounded {
-    tint: [f32; 3],
-    shade: Option<Cast>,
-}
-
-impl Grounded {
-    /// For what covers `subject` of `canvas`; `place` is where the source lies on it, which may have cut the subject.
-    pub(super) fn new(canvas: &Frame, subject: Option<Rect>, place: Rect, grounding: &Grounding) -> Self {
-        let shade = subject.and_then(|subject| shade(canvas, subject, place, grounding));
-        let tint = grounding.light.tint.map(|factor| if factor.is_nan() { 1.0 } else { factor.clamp(0.0, 4.0) });
-        Self { tint, shade }
-    }
-
-    /// The shade, 0..=1, of a row of the canvas; nothing when it has none. `line` is scratch.
-    pub(super) fn row<'a>(&self, y: u32, line: &mut Vec<f32>, shade: &'a mut [f32]) -> Option<&'a [f32]> {
-        self.shade.as_ref()?.row(y, line, shade)
-    }
-
-    /// Matches the edge pixels of a row to the light, and to what is `behind` them.
-    pub(super) fn match_edge(&self, row: &mut [u8], behind: Under<'_>) {
-        let (linear, encoded) = (linear16_of_encoded8(), encoded8_of_linear16());
-        for (x, pixel) in row.as_chunks_mut::<4>().0.iter_mut().enumerate() {
-            let [.., alpha] = *pixel;
-            if matches!(alpha, 0 | 255) {
-                continue;
-            }
-            let open = 1.0 - f32::from(alpha) / 255.0;
-            let through = match behind {
-                Under::Clear => None,
-                Under::Color(color) => Some(color),
-                Under::Pixels(pixels) => pixels.as_chunks::<4>().0.get(x).copied(),
-            };
-            let through = through.filter(|through| through[3] == 255);
-            for (channel, tint) in self.tint.into_iter().enumerate() {
-                let own = f32::from(linear[usize::from(pixel[channel])]);
-                let lit = own * (1.0 + TINTED * open * (tint - 1.0));
-                let other = through.map_or(lit, |through| f32::from(linear[usize::from(through[channel])]));
-                let wrapped = lit + WRAPPED * open * (other - lit);
-                pixel[channel] = encoded[usize::from((wrapped + 0.5).clamp(0.0, 65535.0) as u16)];
-            }
-        }
-    }
-}
-
-/// The subject's coverage, reduced.
+/// The subject's coverage on the reduced grid.
 struct Silhouette {
-    /// 0..=255, row after row.
+    /// 0..=255, row-major.
     cells: Vec<f32>,
     columns: usize,
     rows: usize,
@@ -104,7 +50,7 @@ struct Silhouette {
 impl Silhouette {
     fn new(canvas: &Frame, subject: Rect) -> Self {
         let longest = subject.width.max(subject.height) as usize;
-        let side = longest.div_ceil(CELLS).max(1);
+        let side = longest.div_ceil(MAX_CELLS).max(1);
         let (columns, rows) = ((subject.width as usize).div_ceil(side), (subject.height as usize).div_ceil(side));
         let width = canvas.size().width as usize;
         let pixels = canvas.pixels().as_chunks::<4>().0;
@@ -126,19 +72,19 @@ impl Silhouette {
         Self { cells, columns, rows, side }
     }
 
-    /// How far down each column reaches, in cells; nothing where nothing solid is in it.
+    /// Lower end of each column in cells; `None` for a column without an opaque cell.
     fn bottoms(&self) -> Vec<Option<f32>> {
         let cell = |row: usize, column: usize| self.cells[row * self.columns + column];
         (0..self.columns)
             .map(|column| {
-                let row = (0..self.rows).rev().find(|row| cell(*row, column) >= SOLID)?;
+                let row = (0..self.rows).rev().find(|row| cell(*row, column) >= OPAQUE_ALPHA)?;
                 let below = if row + 1 < self.rows { cell(row + 1, column) / 255.0 } else { 0.0 };
                 Some(row as f32 + 1.0 + below)
             })
             .collect()
     }
 
-    /// Coverage, 0..=1, at a place between the cells.
+    /// Coverage, 0..=1, interpolated bilinearly; zero outside.
     fn at(&self, x: f32, y: f32) -> f32 {
         let (left, top) = ((x - 0.5).floor(), (y - 0.5).floor());
         let (across, down) = (x - 0.5 - left, y - 0.5 - top);
@@ -152,7 +98,7 @@ impl Silhouette {
     }
 }
 
-/// The grid that a shade is drawn on: cells of the silhouette's, beginning at (`left`, `top`) of it.
+/// The shadow's grid: cells of the silhouette's size, with its corner at (`left`, `top`) relative to the silhouette.
 #[derive(Clone, Copy)]
 struct Grid {
     left: f32,
@@ -174,11 +120,13 @@ impl Grid {
     }
 }
 
-fn shade(canvas: &Frame, subject: Rect, place: Rect, grounding: &Grounding) -> Option<Cast> {
-    let light = sane(&grounding.light);
+/// The shadow of what covers `subject` of `canvas`; `place` is the source's rectangle on it, whose border may crop the
+/// subject. `None` without a ground, a subject above the horizon, or shadow strength.
+pub(super) fn ground_shadow(canvas: &Frame, subject: Rect, place: Rect, grounding: &Grounding) -> Option<ShadowGrid> {
+    let light = clamped(&grounding.light);
     let horizon = grounding.horizon.filter(|horizon| horizon.is_finite())? * canvas.size().height as f32;
     let bottom = subject.top + subject.height;
-    if light.strength <= 0.0 || bottom as f32 <= horizon || is_cut(canvas, subject, place) {
+    if light.strength <= 0.0 || bottom as f32 <= horizon || is_cropped_below(canvas, subject, place) {
         return None;
     }
     let silhouette = Silhouette::new(canvas, subject);
@@ -191,17 +139,17 @@ fn shade(canvas: &Frame, subject: Rect, place: Rect, grounding: &Grounding) -> O
     let longest = silhouette.columns.max(silhouette.rows) as f32;
     let blurs = [0.006 + 0.012 * light.softness, 0.02 + 0.05 * light.softness, 0.035 + 0.1 * light.softness];
     let blurs = blurs.map(|share| share * longest);
-    // How a place above the lowest point is thrown: to the right and down, for each cell of height.
+    // The shadow's offset to the right and down, for each cell of height above the lowest point.
     let (sine, cosine) = light.shadow_angle.to_radians().sin_cos();
-    let tall = light.shadow_length * sine * FLAT;
-    let down = if tall.abs() >= LEAST_TALL { tall } else { LEAST_TALL.copysign(if sine == 0.0 { -1.0 } else { tall }) };
+    let tall = light.shadow_length * sine * FORESHORTENING;
+    let down = if tall.abs() >= MIN_HEIGHT { tall } else { MIN_HEIGHT.copysign(if sine == 0.0 { -1.0 } else { tall }) };
     let across = light.shadow_length * cosine;
     let height = silhouette.rows as f32;
     let margin = (reach(blurs[2]) + 2) as f32;
     let grid = {
         let (left, right) = ((across * height).min(0.0), (across * height).max(0.0) + silhouette.columns as f32);
-        // The contact lies about the lowest points, however short the shadow is.
-        let least = DEPTH * longest;
+        // The contact shadow needs room around the lowest points, however short the cast shadow is.
+        let least = CONTACT_DEPTH * longest;
         let (top, end) = (lowest + (down * height).min(-least), lowest + (down * height).max(0.0));
         let (columns, rows) = ((right - left + 2.0 * margin) as usize + 1, (end - top + 2.0 * margin) as usize + 1);
         Grid { left: left - margin, top: top - margin, columns, rows }
@@ -219,13 +167,13 @@ fn shade(canvas: &Frame, subject: Rect, place: Rect, grounding: &Grounding) -> O
     let fade = 0.03 * canvas.size().height as f32;
     let origin = [subject.left as f32, subject.top as f32];
     let [near, middle, far] = cast;
-    let mut shade = tight;
-    shade.par_chunks_mut(grid.columns).enumerate().for_each(|(row, cells)| {
+    let mut opacity = tight;
+    opacity.par_chunks_mut(grid.columns).enumerate().for_each(|(row, cells)| {
         let y = grid.top + row as f32 + 0.5;
         let share = ((y - lowest) / down / height).clamp(0.0, 1.0);
-        // Farther away the sky lights the shadow.
+        // Farther away skylight brightens the shadow.
         let strength = light.strength * (1.0 - (0.45 + 0.4 * light.softness) * share);
-        // What lies above the horizon would lie in the air.
+        // Above the horizon there is no ground.
         let on_ground = ((origin[1] + y * side - horizon) / fade).clamp(0.0, 1.0);
         for (column, cell) in cells.iter_mut().enumerate() {
             let at = row * grid.columns + column;
@@ -235,17 +183,23 @@ fn shade(canvas: &Frame, subject: Rect, place: Rect, grounding: &Grounding) -> O
             } else {
                 middle + (share - 0.4) / 0.6 * (far - middle)
             };
-            let contact = CONTACT[0] + CONTACT[1] * light.strength;
+            let contact = CONTACT_OPACITY[0] + CONTACT_OPACITY[1] * light.strength;
             let touched = (contact * (1.2 * cell[0] + 1.3 * wide[at][0])).min(0.9);
             *cell = [on_ground * (1.0 - (1.0 - touched) * (1.0 - strength * blurred.clamp(0.0, 1.0)))];
         }
     });
-    Some(Cast::of_grid(shade, grid.columns, silhouette.side, origin[0] + grid.left * side, origin[1] + grid.top * side))
+    Some(ShadowGrid::from_cells(
+        opacity,
+        grid.columns,
+        silhouette.side,
+        origin[0] + grid.left * side,
+        origin[1] + grid.top * side,
+    ))
 }
 
-/// The shade where the subject touches the ground: close to it, and wider.
+/// Contact shadow along the columns that touch the ground: a tight and a wide band.
 fn contact(bottoms: &[Option<f32>], lowest: f32, longest: f32, grid: Grid) -> [Vec<[f32; 1]>; 2] {
-    let depth = (DEPTH * longest).max(1.0);
+    let depth = (CONTACT_DEPTH * longest).max(1.0);
     let thick = (0.009 * longest).max(0.6);
     let touching: Vec<Option<(f32, f32)>> = bottoms
         .iter()
@@ -271,24 +225,24 @@ fn contact(bottoms: &[Option<f32>], lowest: f32, longest: f32, grid: Grid) -> [V
     [tight, wide]
 }
 
-/// Whether the subject goes on below the picture.
-fn is_cut(canvas: &Frame, subject: Rect, place: Rect) -> bool {
+/// Whether the picture's lower border crops the subject.
+fn is_cropped_below(canvas: &Frame, subject: Rect, place: Rect) -> bool {
     let bottom = subject.top + subject.height;
     if bottom < place.top + place.height && bottom < canvas.size().height {
         return false;
     }
     let row = &canvas.pixels().as_chunks::<4>().0[(bottom - 1) as usize * canvas.size().width as usize..];
     let row = &row[subject.left as usize..(subject.left + subject.width) as usize];
-    let solid = row.iter().filter(|pixel| f32::from(pixel[3]) >= SOLID).count();
-    solid as f32 > CUT * subject.width as f32
+    let solid = row.iter().filter(|pixel| f32::from(pixel[3]) >= OPAQUE_ALPHA).count();
+    solid as f32 > CROPPED_SHARE * subject.width as f32
 }
 
-/// A light whose numbers are in their ranges.
-fn sane(light: &Light) -> Light {
+/// `light` with its values clamped to their ranges.
+fn clamped(light: &Light) -> Light {
     let within = |value: f32, low: f32, high: f32| if value.is_nan() { low } else { value.clamp(low, high) };
     Light {
         shadow_angle: if light.shadow_angle.is_finite() { light.shadow_angle.rem_euclid(360.0) } else { 90.0 },
-        // A longer one would leave most pictures, and the grid.
+        // A longer shadow would leave most pictures, and the grid.
         shadow_length: within(light.shadow_length, 0.0, 1.0),
         softness: within(light.softness, 0.0, 1.0),
         strength: within(light.strength, 0.0, 1.0),
@@ -343,7 +297,7 @@ mod tests {
     }
 
     #[test]
-    fn it_is_dark_below_the_feet_and_not_below_what_hangs() {
+    fn the_contact_shadow_is_below_the_feet_and_not_below_the_body() {
         let after = stood(drawn(SIZE, figure), on(light(330.0, 0.05), Some(0.5)));
         let (foot, between, under_body) =
             (darkness(&after, 97, 151), darkness(&after, 120, 151), darkness(&after, 120, 124));
@@ -354,7 +308,7 @@ mod tests {
     }
 
     #[test]
-    fn the_shadow_falls_where_the_light_throws_it() {
+    fn the_cast_shadow_follows_the_angle_of_the_light() {
         let around = |frame: &Frame, columns: std::ops::Range<u32>, rows: std::ops::Range<u32>| {
             rows.flat_map(|y| columns.clone().map(move |x| (x, y))).map(|(x, y)| darkness(frame, x, y)).sum::<u32>()
         };
@@ -402,7 +356,7 @@ mod tests {
     }
 
     #[test]
-    fn the_edge_takes_on_the_light_and_what_is_behind() {
+    fn the_edge_is_tinted_by_the_light_and_the_background() {
         let half = |x: u32, y: u32| if (60..120).contains(&x) && (50..100).contains(&y) { 128 } else { figure(x, y) };
         let plain = stood(drawn(SIZE, half), on(light(90.0, 0.0), None)).pixel(70, 70);
         let tinted = |tint| stood(drawn(SIZE, half), on(Light { tint, ..light(90.0, 0.0) }, None)).pixel(70, 70);
@@ -415,19 +369,19 @@ mod tests {
     }
 
     #[test]
-    fn a_bust_a_floating_thing_and_a_picture_without_ground_cast_nothing() {
+    fn a_cropped_or_floating_subject_and_a_picture_without_ground_have_no_shadow() {
         let clean =
             |frame: &Frame| (0..SIZE.height).all(|y| [20, 60, 170, 220].iter().all(|x| darkness(frame, *x, y) == 0));
         let bust = |x: u32, y: u32| if (80..160).contains(&x) && y >= 80 { 255 } else { 0 };
         assert!(clean(&stood(drawn(SIZE, bust), on(light(0.0, 0.8), Some(0.3)))));
-        assert!(clean(&stood(drawn(SIZE, figure), on(light(0.0, 0.8), Some(0.8)))), "it hangs above the horizon");
+        assert!(clean(&stood(drawn(SIZE, figure), on(light(0.0, 0.8), Some(0.8)))), "above the horizon");
         assert!(clean(&stood(drawn(SIZE, figure), on(light(0.0, 0.8), None))));
         assert!(clean(&stood(drawn(SIZE, figure), on(Light { strength: 0.0, ..light(0.0, 0.8) }, Some(0.3)))));
-        assert!(!clean(&stood(drawn(SIZE, figure), on(light(0.0, 0.8), Some(0.3)))), "the test sees a shadow");
+        assert!(!clean(&stood(drawn(SIZE, figure), on(light(0.0, 0.8), Some(0.3)))), "the comparison detects a shadow");
     }
 
     #[test]
-    fn a_bust_that_the_source_cut_casts_nothing_on_a_larger_canvas_either() {
+    fn a_bust_cropped_by_the_source_has_no_shadow_on_a_larger_canvas() {
         let bust = drawn(SIZE, |x, y| if (80..160).contains(&x) && y >= 80 { 255 } else { 0 });
         let resize = crate::compose::Resize { width: Some(240), height: Some(400), max_dim: None };
         let scene = Scene {
@@ -444,13 +398,13 @@ mod tests {
     }
 
     #[test]
-    fn nothing_is_thrown_onto_what_is_above_the_horizon() {
+    fn the_shadow_ends_at_the_horizon() {
         let after = stood(drawn(SIZE, figure), on(light(290.0, 1.0), Some(0.6)));
         assert!((0..SIZE.width).all(|x| (0..118).all(|y| figure(x, y) == 255 || darkness(&after, x, y) == 0)));
     }
 
     #[test]
-    fn nonsense_is_held_within_bounds() {
+    fn out_of_range_lights_are_clamped() {
         for value in [f32::NAN, f32::INFINITY, f32::NEG_INFINITY, 1e30, -7.0] {
             let odd =
                 Light { shadow_angle: value, shadow_length: value, softness: value, strength: value, tint: [value; 3] };
@@ -465,19 +419,19 @@ mod tests {
     }
 
     #[test]
-    fn the_grid_stays_within_what_is_counted() {
+    fn the_grid_stays_within_its_memory_bound() {
         let square = drawn(Size::new(1000, 1000), |x, y| if x > 3 && x < 996 && y > 3 && y < 990 { 255 } else { 0 });
         let subject = square.covered(SUBJECT_ALPHA).expect("a subject");
         for angle in [0.0, 45.0, 90.0, 180.0, 270.0, 350.0] {
             let soft = Light { softness: 1.0, ..light(angle, 1.0) };
             let grounding = Grounding { light: soft, horizon: Some(0.1) };
-            let cast = shade(&square, subject, Rect::whole(square.size()), &grounding).expect("a shadow");
-            assert!(7 * cast.cells() <= MOST_PIXELS, "{} cells at {angle}", cast.cells());
+            let cast = ground_shadow(&square, subject, Rect::whole(square.size()), &grounding).expect("a shadow");
+            assert!(7 * cast.cells() <= MAX_PIXELS, "{} cells at {angle}", cast.cells());
         }
     }
 
     #[test]
-    fn the_same_subject_casts_the_same_shadow_at_every_size() {
+    fn the_shadow_is_the_same_at_every_scale() {
         let large = Size::new(SIZE.width * 3, SIZE.height * 3);
         let small = stood(drawn(SIZE, figure), on(light(20.0, 0.5), Some(0.3)));
         let same = stood(drawn(large, |x, y| figure(x / 3, y / 3)), on(light(20.0, 0.5), Some(0.3)));
@@ -486,12 +440,12 @@ mod tests {
             let off = darkness(&small, x, y).abs_diff(darkness(&same, 3 * x + 1, 3 * y + 1));
             (worst, sum, count) = (worst.max(off), sum + off, count + 1);
         }
-        // The line where it touches is steep, and their grids are not cut alike.
+        // The contact shadow is steep, and the two grids are not aligned.
         assert!(worst < 32 && sum < count, "{worst} at worst, {sum} over {count} places");
     }
 
     #[test]
-    fn a_picture_behind_is_darkened_and_wraps_around() {
+    fn a_background_picture_is_darkened_and_reproducible() {
         let picture = drawn(SIZE, figure);
         let behind = drawn(SIZE, |_, _| 255);
         let cover = Background::Picture { fit: Fit::Cover, behind: Color::WHITE };

@@ -1,11 +1,11 @@
-//! The subject's place and scale on a canvas that is the source's, or that is cropped to the subject.
+//! Explicit scale and position of the subject, on a canvas of the source's size or cropped to the subject.
 //!
 //! Computed from the sizes of source and subject: rectangles only, no pixels.
 
 use super::Layout;
 use crate::image::{Rect, Size};
 
-/// A length relative to a side of something.
+/// A length in pixels or as a share of a side.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Length {
     /// Pixels of the source.
@@ -15,10 +15,10 @@ pub enum Length {
 }
 
 impl Length {
-    /// No length.
+    /// Zero.
     pub const ZERO: Self = Self::Pixels(0);
 
-    /// Pixels of a side that is `side` long, rounded.
+    /// In pixels of a side of `side` pixels, rounded.
     #[must_use]
     pub fn of(self, side: u32) -> u32 {
         match self {
@@ -46,15 +46,15 @@ impl Margins {
     pub const NONE: Self = Self { top: Length::ZERO, right: Length::ZERO, bottom: Length::ZERO, left: Length::ZERO };
 }
 
-/// Where a subject stands, and how large it is.
+/// A subject's position and scale on its canvas.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Placement {
-    /// The canvas is the subject's box with these margins; without them it is the source's.
+    /// Crops the canvas to the subject's box with these margins; without them it has the source's size.
     pub crop: Option<Margins>,
-    /// The side of the canvas that the subject fills, the tighter one, as a share; without it the subject keeps its scale.
+    /// Share of the canvas's limiting side that the subject fills; without it the subject keeps its scale.
     pub scale: Option<f32>,
-    /// Room to the left and above, as shares of all the room there is: 0.5, 0.5 is the centre. Without it the subject stays
-    /// where it is.
+    /// Free space to the left and above, as shares of all free space on the axis: 0.5, 0.5 is the centre. Without it the
+    /// subject keeps its position.
     pub position: Option<(f32, f32)>,
 }
 
@@ -68,8 +68,8 @@ impl Placement {
         Size::new(side(left, subject.width, right), side(top, subject.height, bottom))
     }
 
-    /// The subject on `canvas`, which is what became of the canvas of size `natural`.
-    pub(super) fn on(&self, canvas: Size, natural: Size, subject: Rect) -> Layout {
+    /// The subject's layout on `canvas`, the scaled natural canvas of size `natural`.
+    pub(super) fn layout(&self, canvas: Size, natural: Size, subject: Rect) -> Layout {
         let across = |length: u32| scaled(length, canvas.width, natural.width);
         let down = |length: u32| scaled(length, canvas.height, natural.height);
         let size = match self.scale {
@@ -92,14 +92,14 @@ impl Placement {
     }
 }
 
-/// The longest side of a picture of the aspect of `size` with at most `most` pixels; nothing where `size` has no more.
+/// The longest side of a picture of the aspect of `size` with at most `most` pixels; `None` when `size` has no more.
 pub(super) fn side_within(size: Size, most: u32) -> Option<u32> {
     if size.area() <= most as usize {
         return None;
     }
     let exact = f64::from(size.longest()) * (f64::from(most) / size.area() as f64).sqrt();
     let side = (exact.floor() as u32).max(1);
-    // The other side is rounded, perhaps upwards.
+    // The other side may have been rounded up.
     let fits = |side: &u32| size.fitted(Size::new(*side, *side)).area() <= most as usize;
     Some((side.saturating_sub(2).max(1)..=side).rev().find(fits).unwrap_or(1))
 }
@@ -123,7 +123,7 @@ mod tests {
     }
 
     #[test]
-    fn the_subject_is_scaled_to_the_canvas_and_put_where_it_is_asked_for() {
+    fn the_subject_has_the_given_scale_and_position() {
         let whole = |scale, position| {
             let layout = layout(Placement { crop: None, scale, position }, None);
             assert_eq!((layout.canvas, layout.from), (SOURCE, SUBJECT));
@@ -136,7 +136,7 @@ mod tests {
         // The height is the tighter side: 100 % of it.
         assert_eq!(whole(Some(1.0), Some((0.5, 0.5))), (75, 0, 250, 200));
         assert_eq!(whole(Some(0.5), Some((0.5, 0.5))), (138, 50, 125, 100));
-        // Where it was, as far as it fits.
+        // Its old position, clamped to the canvas.
         assert_eq!(whole(Some(1.0), None), (100, 0, 250, 200));
     }
 
@@ -155,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn a_result_has_no_more_pixels_than_it_may_and_is_never_enlarged() {
+    fn max_pixels_scales_a_result_down_and_never_up() {
         let placement = Placement { crop: None, scale: None, position: Some((0.5, 0.5)) };
         for most in [1, 2, 7, 100, 9_999, 20_000, 79_999] {
             let canvas = layout(placement, Some(most)).canvas;
