@@ -1,8 +1,8 @@
-//! The folder of a job: what is finished of the result, and what the next segment has to know.
+//! A job's folder: finished segments and the temporal state after the last, from which an interrupted job resumes.
 //!
-//! `plan` says what is being made; a folder with another plan is begun anew. `segment-0000.*` and so on are finished
-//! segments, each with a `.state` beside it that was there first: frames so far, and what holds neighbouring frames
-//! together. A name without `part` is a file that is whole and on the disk.
+//! The file `plan` identifies the clip, the recipe and the encoder's version; a folder with another one is restarted.
+//! `segment-0000.*` and so on are finished segments, each with a `.state` file written before it: the number of frames so far
+//! and the temporal filter's state. Files are written as `part-*`, synced, and renamed when complete.
 
 use super::VideoError;
 use super::encode::Codec;
@@ -11,21 +11,21 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use tokio::task::spawn_blocking;
 
-/// What is finished.
+/// The finished segments of a job.
 #[derive(Clone, Debug)]
-pub(super) struct Segments {
+pub(super) struct Checkpoint {
     folder: PathBuf,
     extension: &'static str,
     /// Finished segments, in order.
     pub(super) files: Vec<PathBuf>,
-    /// Frames in them, in order.
+    /// Number of frames of each.
     pub(super) frames: Vec<u64>,
-    /// What the next frame has to know; empty at the beginning.
+    /// The temporal filter's saved state after the last; empty at the beginning and at the end of the clip.
     pub(super) state: Vec<u8>,
 }
 
-impl Segments {
-    /// Opens a folder, which must be there, for `plan`; what is in it for another plan is removed.
+impl Checkpoint {
+    /// Opens an existing folder for the job identified by `plan`; segments of another job are removed.
     ///
     /// # Errors
     /// [`VideoError::Io`].
@@ -33,43 +33,43 @@ impl Segments {
         let folder = folder.to_owned();
         blocking(move || {
             let folder = std::path::absolute(folder)?;
-            let planned = folder.join("plan");
-            let is_same = fs::read(&planned).is_ok_and(|found| found == plan.as_bytes());
-            let mut segments =
+            let saved_plan = fs::read(folder.join("plan"));
+            let is_same = saved_plan.is_ok_and(|saved| saved == plan.as_bytes());
+            let mut checkpoint =
                 Self { folder, extension: codec.extension(), files: Vec::new(), frames: Vec::new(), state: Vec::new() };
             if is_same {
-                segments.find()?;
+                checkpoint.load()?;
             }
-            segments.sweep()?;
+            checkpoint.remove_stale()?;
             if !is_same {
-                write_whole(&segments.folder, "plan", plan.as_bytes())?;
+                write_atomically(&checkpoint.folder, "plan", plan.as_bytes())?;
             }
-            Ok(segments)
+            Ok(checkpoint)
         })
         .await
     }
 
-    /// Frames that are finished.
+    /// Number of frames in finished segments.
     pub(super) fn finished(&self) -> u64 {
         self.frames.iter().sum()
     }
 
-    /// Forgets all of it.
+    /// Discards all segments.
     ///
     /// # Errors
     /// [`VideoError::Io`].
-    pub(super) async fn begun_anew(mut self) -> Result<Self, VideoError> {
+    pub(super) async fn restarted(mut self) -> Result<Self, VideoError> {
         self.files.clear();
         self.frames.clear();
         self.state.clear();
         blocking(move || {
-            self.sweep()?;
+            self.remove_stale()?;
             Ok(self)
         })
         .await
     }
 
-    /// Where segment `index` is written until it is finished.
+    /// Path of segment `index` while it is being written.
     pub(super) fn part(&self, index: usize) -> PathBuf {
         self.folder.join(format!("part-{index:04}.{}", self.extension))
     }
@@ -84,7 +84,7 @@ impl Segments {
         &self.folder
     }
 
-    /// Makes the part of the next segment, of `frames` frames, a finished segment; after it comes `state`.
+    /// Completes the next segment, of `frames` frames: saves `state`, then syncs and renames its file.
     ///
     /// # Errors
     /// [`VideoError::Io`].
@@ -95,7 +95,7 @@ impl Segments {
         let file = blocking(move || {
             let mut bytes = (before + frames).to_le_bytes().to_vec();
             bytes.extend_from_slice(&state);
-            write_whole(&folder, &format!("{name}.state"), &bytes)?;
+            write_atomically(&folder, &format!("{name}.state"), &bytes)?;
             File::open(&part)?.sync_all()?;
             let file = folder.join(&name);
             fs::rename(&part, &file)?;
@@ -112,8 +112,8 @@ impl Segments {
         format!("segment-{index:04}.{}", self.extension)
     }
 
-    /// Finds what is finished: up to the first that is not there.
-    fn find(&mut self) -> io::Result<()> {
+    /// Loads the finished segments, up to the first missing one.
+    fn load(&mut self) -> io::Result<()> {
         loop {
             let name = self.name(self.files.len());
             let (file, state) = (self.folder.join(&name), self.folder.join(format!("{name}.state")));
@@ -129,8 +129,8 @@ impl Segments {
         }
     }
 
-    /// Removes what is of no use: parts, and segments that are not counted as finished.
-    fn sweep(&self) -> io::Result<()> {
+    /// Removes partial files and segments that are not among the finished ones.
+    fn remove_stale(&self) -> io::Result<()> {
         for entry in fs::read_dir(&self.folder)? {
             let entry = entry?;
             let name = entry.file_name();
@@ -148,8 +148,8 @@ impl Segments {
     }
 }
 
-/// Writes a small file so that it is there whole or not at all.
-fn write_whole(folder: &Path, name: &str, bytes: &[u8]) -> io::Result<()> {
+/// Writes a small file atomically: synced under another name, then renamed.
+fn write_atomically(folder: &Path, name: &str, bytes: &[u8]) -> io::Result<()> {
     let part = folder.join(format!("part-{name}"));
     let mut file = File::create(&part)?;
     file.write_all(bytes)?;
@@ -157,7 +157,7 @@ fn write_whole(folder: &Path, name: &str, bytes: &[u8]) -> io::Result<()> {
     fs::rename(part, folder.join(name))
 }
 
-/// Does file work off the runtime.
+/// Runs file operations on the blocking thread pool.
 pub(super) async fn blocking<T: Send + 'static>(
     work: impl FnOnce() -> io::Result<T> + Send + 'static,
 ) -> Result<T, VideoError> {
@@ -173,17 +173,17 @@ mod tests {
 
     const CODEC: Codec = Codec::H264;
 
-    async fn open(folder: &Path, plan: &str) -> Segments {
-        Segments::open(folder, CODEC, plan.to_owned()).await.unwrap()
+    async fn open(folder: &Path, plan: &str) -> Checkpoint {
+        Checkpoint::open(folder, CODEC, plan.to_owned()).await.unwrap()
     }
 
-    async fn finish(segments: &mut Segments, frames: u64, state: &[u8]) {
+    async fn finish(segments: &mut Checkpoint, frames: u64, state: &[u8]) {
         fs::write(segments.part(segments.files.len()), b"frames").unwrap();
         segments.finish(frames, state.to_vec()).await.unwrap();
     }
 
     #[tokio::test]
-    async fn what_was_finished_is_found_again() {
+    async fn finished_segments_are_loaded_again() {
         let folder = tempfile::tempdir().unwrap();
         let mut segments = open(folder.path(), "a").await;
         assert_eq!((segments.finished(), segments.state.len()), (0, 0));
@@ -197,18 +197,18 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn another_plan_begins_anew_and_other_files_stay() {
+    async fn another_plan_restarts_and_unrelated_files_stay() {
         let folder = tempfile::tempdir().unwrap();
         fs::write(folder.path().join("input"), b"clip").unwrap();
         let mut segments = open(folder.path(), "a").await;
         finish(&mut segments, 20, b"one").await;
         assert_eq!(open(folder.path(), "b").await.finished(), 0);
-        assert_eq!(open(folder.path(), "a").await.finished(), 0, "b's plan is there");
+        assert_eq!(open(folder.path(), "a").await.finished(), 0, "the plan of b was saved");
         assert!(folder.path().join("input").exists());
     }
 
     #[tokio::test]
-    async fn a_segment_without_its_state_is_none() {
+    async fn a_segment_without_its_state_is_discarded() {
         let folder = tempfile::tempdir().unwrap();
         let mut segments = open(folder.path(), "a").await;
         finish(&mut segments, 20, b"one").await;

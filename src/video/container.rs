@@ -1,16 +1,15 @@
-//! What kind of file it is, by its first bytes and never by its name.
+//! Detects the container format from the magic bytes, never from the file name.
 //!
-//! The tools are told which reader to use. Left to themselves they would also take a playlist for a video, and open
-//! whatever it points to.
+//! ffmpeg gets an explicit demuxer: its own probing would also accept a playlist and open whatever that points to.
 
 use super::VideoError;
 
-/// With so many bytes a kind is told.
+/// Bytes needed for detection.
 pub(super) const SNIFF_BYTES: usize = 512;
 
-/// The kinds that are taken.
+/// The supported containers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(super) enum Container {
     /// mp4, mov and their relatives.
     Mov,
     /// Matroska and `WebM`.
@@ -19,9 +18,9 @@ pub(super) enum Kind {
     Gif,
 }
 
-impl Kind {
-    /// The tools' name of the reader.
-    pub(super) const fn reader(self) -> &'static str {
+impl Container {
+    /// The demuxer's name, for ffmpeg's `-f`.
+    pub(super) const fn demuxer(self) -> &'static str {
         match self {
             Self::Mov => "mov",
             Self::Matroska => "matroska",
@@ -29,8 +28,8 @@ impl Kind {
         }
     }
 
-    /// The name that the reader gives itself, for the list of those that are allowed.
-    pub(super) const fn readers(self) -> &'static str {
+    /// The demuxer's full name, for ffmpeg's `-format_whitelist`.
+    pub(super) const fn demuxer_list(self) -> &'static str {
         match self {
             Self::Mov => "mov,mp4,m4a,3gp,3g2,mj2",
             Self::Matroska => "matroska,webm",
@@ -38,11 +37,11 @@ impl Kind {
         }
     }
 
-    /// The kind of the file that begins with `bytes`.
+    /// The container of the file that begins with `bytes`.
     ///
     /// # Errors
-    /// [`VideoError::Unsupported`] for another kind that has a name, else [`VideoError::Unreadable`].
-    pub(super) fn of(bytes: &[u8]) -> Result<Self, VideoError> {
+    /// [`VideoError::Unsupported`] for another recognised format, else [`VideoError::Unreadable`].
+    pub(super) fn detect(bytes: &[u8]) -> Result<Self, VideoError> {
         let at = |from: usize, to: usize| bytes.get(from..to).unwrap_or_default();
         if at(0, 6) == b"GIF87a" || at(0, 6) == b"GIF89a" {
             return Ok(Self::Gif);
@@ -51,20 +50,20 @@ impl Kind {
             return Ok(Self::Matroska);
         }
         match at(4, 8) {
-            // Pictures come in the same boxes.
+            // Still pictures (HEIF, AVIF) use the same box structure.
             b"ftyp" if matches!(at(8, 12), b"avif" | b"avis" | b"heic" | b"heix" | b"hevc" | b"mif1" | b"msf1") => {
                 return Err(VideoError::Unsupported("heif".to_owned()));
             }
-            // QuickTime files of old have no `ftyp`.
+            // Old QuickTime files have no `ftyp`.
             b"ftyp" | b"moov" | b"mdat" | b"wide" | b"free" | b"skip" | b"pnot" => return Ok(Self::Mov),
             _ => {}
         }
-        Err(foreign(bytes).map_or(VideoError::Unreadable, |name| VideoError::Unsupported(name.to_owned())))
+        Err(unsupported_format(bytes).map_or(VideoError::Unreadable, |name| VideoError::Unsupported(name.to_owned())))
     }
 }
 
-/// The name of a kind that is not taken.
-fn foreign(bytes: &[u8]) -> Option<&'static str> {
+/// The name of a recognised but unsupported format.
+fn unsupported_format(bytes: &[u8]) -> Option<&'static str> {
     const SIGNATURES: &[(usize, &[u8], &str)] = &[
         (8, b"AVI ", "avi"),
         (8, b"WEBP", "webp"),
@@ -96,16 +95,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn kinds_are_told_by_content() {
-        assert_eq!(Kind::of(b"GIF89a\x10\0").unwrap(), Kind::Gif);
-        assert_eq!(Kind::of(&[0x1A, 0x45, 0xDF, 0xA3, 1]).unwrap(), Kind::Matroska);
-        assert_eq!(Kind::of(b"\0\0\0\x20ftypisom").unwrap(), Kind::Mov);
-        assert_eq!(Kind::of(b"\0\0\0\x08wide\0\0\0\0mdat").unwrap(), Kind::Mov);
+    fn containers_are_detected_by_content() {
+        assert_eq!(Container::detect(b"GIF89a\x10\0").unwrap(), Container::Gif);
+        assert_eq!(Container::detect(&[0x1A, 0x45, 0xDF, 0xA3, 1]).unwrap(), Container::Matroska);
+        assert_eq!(Container::detect(b"\0\0\0\x20ftypisom").unwrap(), Container::Mov);
+        assert_eq!(Container::detect(b"\0\0\0\x08wide\0\0\0\0mdat").unwrap(), Container::Mov);
     }
 
     #[test]
-    fn others_are_named_where_they_have_a_name() {
-        let named = |bytes: &[u8]| match Kind::of(bytes) {
+    fn unsupported_formats_are_named() {
+        let named = |bytes: &[u8]| match Container::detect(bytes) {
             Err(VideoError::Unsupported(name)) => name,
             other => panic!("{other:?}"),
         };
@@ -119,7 +118,7 @@ mod tests {
         }
         assert_eq!(named(&packets), "ts");
         for other in [&b""[..], b"\0", b"hello, world", b"file 'a.mp4'", &[0; 512]] {
-            assert!(matches!(Kind::of(other), Err(VideoError::Unreadable)));
+            assert!(matches!(Container::detect(other), Err(VideoError::Unreadable)));
         }
     }
 }

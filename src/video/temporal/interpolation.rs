@@ -1,7 +1,6 @@
-//! Planes of numbers that are read between their cells.
+//! Bilinear and Catmull-Rom interpolation on a plane, with border replication.
 
-/// The four cells around a place and how much the place leans to the second of each pair. Beyond the border its own
-/// values go on.
+/// The upper left of the four cells around a point, and the fractional offsets from it.
 #[derive(Clone, Copy, Debug)]
 struct Corner {
     column: isize,
@@ -17,7 +16,7 @@ impl Corner {
     }
 }
 
-/// A plane, row after row, and its columns and rows.
+/// A row-major plane with its columns and rows.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Plane<'a, T> {
     pub(super) values: &'a [T],
@@ -32,7 +31,7 @@ impl<T: Copy + Into<f32>> Plane<'_, T> {
         self.values[row * width + column].into()
     }
 
-    /// The value at (`x`, `y`), in cells from the middle of the first: on the line between the four around it.
+    /// Bilinear interpolation at (`x`, `y`), in cells from the centre of the first.
     pub(super) fn linear(&self, x: f32, y: f32) -> f32 {
         let Corner { column, row, along, down } = Corner::of(x, y);
         let [width, height] = self.size;
@@ -48,16 +47,15 @@ impl<T: Copy + Into<f32>> Plane<'_, T> {
         above + down * (below - above)
     }
 
-    /// The same on the smooth curve through sixteen (Catmull-Rom), which does not wash out what is moved again and again.
-    /// It may overshoot.
+    /// Catmull-Rom interpolation of sixteen cells, which does not blur a plane that is warped repeatedly. It may overshoot.
     pub(super) fn cubic(&self, x: f32, y: f32) -> f32 {
         let Corner { column, row, along, down } = Corner::of(x, y);
-        let across = curve(along);
+        let across = catmull_rom(along);
         let [width, height] = self.size;
         if column >= 1 && row >= 1 && (column as usize) + 2 < width && (row as usize) + 2 < height {
             let first = (row as usize - 1) * width + column as usize - 1;
             let mut sum = 0.0;
-            for (line, weight) in curve(down).into_iter().enumerate() {
+            for (line, weight) in catmull_rom(down).into_iter().enumerate() {
                 let values = &self.values[first + line * width..][..4];
                 let mixed: f32 = values.iter().zip(across).map(|(&value, weight)| value.into() * weight).sum();
                 sum += weight * mixed;
@@ -68,12 +66,12 @@ impl<T: Copy + Into<f32>> Plane<'_, T> {
             let values = [-1, 0, 1, 2].map(|step| self.at(column + step, row));
             values.iter().zip(across).map(|(value, weight)| value * weight).sum::<f32>()
         };
-        [-1, 0, 1, 2].into_iter().zip(curve(down)).map(|(step, weight)| weight * mix(row + step)).sum()
+        [-1, 0, 1, 2].into_iter().zip(catmull_rom(down)).map(|(step, weight)| weight * mix(row + step)).sum()
     }
 }
 
 /// Catmull-Rom weights of the cells at -1, 0, 1 and 2.
-fn curve(t: f32) -> [f32; 4] {
+fn catmull_rom(t: f32) -> [f32; 4] {
     let (square, cube) = (t * t, t * t * t);
     [
         0.5 * (-cube + 2.0 * square - t),
@@ -88,7 +86,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn both_pass_through_the_cells_and_go_on_beyond_the_border() {
+    fn both_interpolate_the_cells_and_replicate_the_border() {
         for size in [[1, 1], [1, 4], [7, 5]] {
             let values: Vec<f32> = (0..size[0] * size[1]).map(|at| ((at * 5) % 7) as f32).collect();
             let plane = Plane { values: &values, size };

@@ -1,18 +1,18 @@
-//! Small copies of frames, on the network's grid: what motion is found on and what frames are compared by.
+//! Thumbnails: frames area-averaged to the network's grid, for optical flow and frame comparison.
 
 use crate::image::{Frame, Size};
 use rayon::prelude::*;
 
-/// A frame stretched over the network's grid, each cell the mean of what it covers.
+/// A frame on the network's grid; each cell is the mean of its area.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) struct Small {
+pub(super) struct Thumbnail {
     /// Columns and rows of the grid.
     pub(super) size: Size,
-    /// Red, green and blue of each cell, row after row.
+    /// Red, green and blue of each cell, row-major.
     pub(super) cells: Vec<u8>,
 }
 
-impl Small {
+impl Thumbnail {
     /// `frame` on a grid of `size`.
     pub(super) fn of(frame: &Frame, size: Size) -> Self {
         let (width, columns) = (frame.size().width as usize, size.width as usize);
@@ -41,14 +41,13 @@ impl Small {
         Self { size, cells }
     }
 
-    /// The colour at (`x`, `y`), in cells from the middle of the first: on the line between the four around it. Beyond the
-    /// border its own colours go on.
+    /// Bilinear interpolation at (`x`, `y`), in cells from the centre of the first, with border replication.
     pub(super) fn linear(&self, x: f32, y: f32) -> [f32; 3] {
         let (cells, _) = self.cells.as_chunks::<3>();
         let [width, height] = [self.size.width as usize, self.size.height as usize];
         let (left, top) = (x.floor(), y.floor());
         let (along, down) = (x - left, y - top);
-        // Below zero becomes zero.
+        // The cast clamps negative values to zero.
         let columns = [left as usize, (left + 1.0) as usize].map(|column| column.min(width - 1));
         let rows = [top as usize, (top + 1.0) as usize].map(|row| row.min(height - 1) * width);
         let [a, b] = columns.map(|column| cells[rows[0] + column].map(f32::from));
@@ -59,7 +58,7 @@ impl Small {
         })
     }
 
-    /// Brightness of each cell, 0 to 255.
+    /// Brightness of each cell, 0 to 255: (R + 2 G + B) / 4.
     pub(super) fn grey(&self) -> Vec<f32> {
         let (cells, _) = self.cells.as_chunks::<3>();
         cells
@@ -69,7 +68,7 @@ impl Small {
     }
 }
 
-/// The pixels that one cell covers along one side: the first and the last only in part.
+/// The pixels under one cell along one axis; the first and the last are covered partially.
 struct Window {
     first: usize,
     shares: [f32; 3],
@@ -77,7 +76,7 @@ struct Window {
 }
 
 impl Window {
-    /// Each pixel with its share; the shares add up to one.
+    /// Each pixel with its weight; the weights sum to one.
     fn parts(&self) -> impl Iterator<Item = (usize, f32)> + '_ {
         let Self { first, shares: [start, middle, end], last } = *self;
         (first..=last).map(move |at| {
@@ -93,8 +92,8 @@ impl Window {
     }
 }
 
-/// The windows of `cells` cells over `pixels` pixels. A cell that is smaller than a pixel looks at a whole pixel's width,
-/// which is the line between the two nearest.
+/// The windows of `cells` cells over `pixels` pixels. A cell smaller than a pixel averages a whole pixel's width, which is
+/// linear interpolation.
 fn windows(pixels: usize, cells: usize) -> Vec<Window> {
     let ratio = pixels as f64 / cells as f64;
     let half = ratio.max(1.0) / 2.0;
@@ -120,7 +119,7 @@ mod tests {
     use crate::image::Buffer;
 
     #[test]
-    fn a_copy_keeps_even_colours_and_the_mean_at_any_size() {
+    fn a_thumbnail_keeps_flat_colours_and_the_mean_at_any_size() {
         for (width, height) in [(1, 1), (1, 7), (5, 3), (8, 8), (31, 64), (100, 9)] {
             let size = Size::new(width, height);
             let even = Frame::new(size, Buffer::from([10, 200, 77, 255].repeat(size.area())));
@@ -131,11 +130,11 @@ mod tests {
                 sum / count
             };
             for grid in [Size::new(8, 8), Size::new(1, 1), Size::new(5, 3)] {
-                let copy = Small::of(&even, grid);
+                let copy = Thumbnail::of(&even, grid);
                 assert_eq!(copy.cells, [10, 200, 77].repeat(grid.area()), "{size} on {grid}");
                 assert_eq!(copy.grey()[0], 121.75);
                 if grid.width <= width && grid.height <= height {
-                    let copy = Small::of(&Frame::new(size, Buffer::from(ramp.clone())), grid);
+                    let copy = Thumbnail::of(&Frame::new(size, Buffer::from(ramp.clone())), grid);
                     let (before, after) =
                         (mean(&mut ramp.iter().copied().step_by(4)), mean(&mut copy.cells.iter().copied().step_by(3)));
                     assert!((before - after).abs() <= 0.51, "{size} on {grid}: {before} and {after}");

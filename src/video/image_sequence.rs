@@ -1,12 +1,12 @@
-//! Frames that our own codecs write, and the files that they become.
+//! Frames encoded by our own codecs, written as a ZIP archive of PNGs or an animated WebP.
 //!
-//! A segment is a row of records, each a length (u32, little end first) and so many bytes: a PNG file, or the `ANMF`
-//! chunk of an animated WebP. Both are final, so joining copies.
+//! A segment is a sequence of records: a length (u32, little-endian) and that many bytes, which are a PNG file or the `ANMF`
+//! chunk of an animated WebP. Both are final, so muxing copies them.
 //!
-//! Each frame of the animation stands alone: what is visible of it, cut out at even pixels, put on a canvas that was
-//! cleared (RFC 9649, section 2.7.1.1: dispose to background, do not blend).
+//! Each frame of the animation is independent: its visible part, cropped at even pixels, on a cleared canvas (RFC 9649,
+//! section 2.7.1.1: dispose to background, do not blend).
 
-use super::rate::Rate;
+use super::frame_rate::Rate;
 use super::{VideoError, encode::Codec};
 use crate::codec::{self, Channels, EncodeOptions, PngEffort};
 use crate::image::{Buffer, Composite, Frame, OutputFormat, Quality, Rect, Size};
@@ -15,26 +15,26 @@ use std::io::{self, BufReader, BufWriter, Read, Seek, SeekFrom, Write};
 use std::path::{Path, PathBuf};
 use zip::write::SimpleFileOptions;
 
-/// Quality of WebP frames: an animation has many.
+/// Quality of WebP frames, lower than for single pictures as an animation has many.
 const QUALITY: u8 = 80;
-/// Do not blend, dispose to background.
-const ALONE: u8 = 0b11;
+/// `ANMF` flags: do not blend, dispose to background.
+const INDEPENDENT: u8 = 0b11;
 
-/// One frame as a record.
+/// Encodes one frame as a record.
 ///
 /// # Errors
-/// [`VideoError::Tool`] when a codec refuses.
+/// [`VideoError::Tool`] when a codec fails.
 pub(super) fn record(frame: Frame, codec: Codec, rate: Rate, index: u64) -> Result<Vec<u8>, VideoError> {
     match codec {
-        Codec::Png => file(frame, OutputFormat::Png),
-        Codec::WebP => animated(frame, rate, index),
+        Codec::Png => encode_file(frame, OutputFormat::Png),
+        Codec::WebP => animation_frame(frame, rate, index),
         Codec::Vp9 { .. } | Codec::ProRes { .. } | Codec::H264 | Codec::Ffv1 => {
-            Err(VideoError::Tool("this format is not written frame by frame".to_owned()))
+            Err(VideoError::Tool("this format is not encoded frame by frame".to_owned()))
         }
     }
 }
 
-fn file(frame: Frame, format: OutputFormat) -> Result<Vec<u8>, VideoError> {
+fn encode_file(frame: Frame, format: OutputFormat) -> Result<Vec<u8>, VideoError> {
     let quality = Quality::new(QUALITY).unwrap_or_default();
     let options = EncodeOptions { format, quality, png: PngEffort::Fast, channels: Channels::Rgba };
     let encoded = codec::encode(Composite(frame), &options).map_err(|error| VideoError::Tool(error.to_string()))?;
@@ -42,17 +42,17 @@ fn file(frame: Frame, format: OutputFormat) -> Result<Vec<u8>, VideoError> {
 }
 
 /// The `ANMF` chunk of frame `index`.
-fn animated(frame: Frame, rate: Rate, index: u64) -> Result<Vec<u8>, VideoError> {
-    // From the first to the last time in whole milliseconds, so that nothing adds up.
+fn animation_frame(frame: Frame, rate: Rate, index: u64) -> Result<Vec<u8>, VideoError> {
+    // The difference of rounded timestamps, so that rounding errors do not accumulate.
     let time = |index: u64| rate.micros(index).div_euclid(1000);
     let duration = time(index + 1).saturating_sub(time(index));
     let part = visible(&frame);
-    let file = file(cropped(frame, part), OutputFormat::WebP)?;
+    let file = encode_file(cropped(frame, part), OutputFormat::WebP)?;
     let mut payload = Vec::with_capacity(file.len() + 24);
     for value in [part.left / 2, part.top / 2, part.width - 1, part.height - 1, duration as u32] {
         payload.extend_from_slice(&value.to_le_bytes()[..3]);
     }
-    payload.push(ALONE);
+    payload.push(INDEPENDENT);
     for (name, data) in chunks(&file) {
         if [*b"ALPH", *b"VP8 ", *b"VP8L"].contains(&name) {
             push_chunk(&mut payload, name, data);
@@ -63,7 +63,7 @@ fn animated(frame: Frame, rate: Rate, index: u64) -> Result<Vec<u8>, VideoError>
     Ok(chunk)
 }
 
-/// What is visible, from an even pixel on; a pixel where nothing is.
+/// Bounds of the visible pixels, from an even pixel; a single pixel when nothing is visible.
 fn visible(frame: &Frame) -> Rect {
     let Some(Rect { left, top, width, height }) = frame.covered(1) else {
         return Rect { left: 0, top: 0, width: 1, height: 1 };
@@ -127,11 +127,11 @@ fn records(segments: &[PathBuf], mut take: impl FnMut(u64, &[u8]) -> io::Result<
     Ok(())
 }
 
-/// A ZIP archive of the frames, `frame-000001.png` and so on, stored as they are. Its dates are those of no day.
+/// Writes a ZIP archive of the frames, `frame-000001.png` and so on, uncompressed, with the format's default date.
 ///
 /// # Errors
 /// When a file cannot be read or written.
-pub(super) fn zipped(segments: &[PathBuf], to: &Path) -> io::Result<()> {
+pub(super) fn write_zip(segments: &[PathBuf], to: &Path) -> io::Result<()> {
     let mut archive = zip::ZipWriter::new(BufWriter::new(File::create(to)?));
     let options = SimpleFileOptions::default()
         .compression_method(zip::CompressionMethod::Stored)
@@ -143,11 +143,11 @@ pub(super) fn zipped(segments: &[PathBuf], to: &Path) -> io::Result<()> {
     archive.finish().map_err(io::Error::other)?.into_inner()?.sync_all()
 }
 
-/// An animated WebP of the frames, repeated for ever.
+/// Writes an animated WebP of the frames that loops forever.
 ///
 /// # Errors
-/// When a file cannot be read or written, or all of it is more than the format can hold.
-pub(super) fn animation(segments: &[PathBuf], size: Size, alpha: bool, to: &Path) -> io::Result<()> {
+/// When a file cannot be read or written, or the result exceeds the format's 4 GB.
+pub(super) fn write_animated_webp(segments: &[PathBuf], size: Size, alpha: bool, to: &Path) -> io::Result<()> {
     let mut head = Vec::new();
     let mut extended = vec![if alpha { 0b1_0010 } else { 0b0_0010 }, 0, 0, 0];
     for side in [size.width - 1, size.height - 1] {
@@ -175,8 +175,8 @@ mod tests {
 
     const RATE: Rate = Rate { frames: 30, seconds: 1 };
 
-    /// A square of a colour at (`left`, `top`) on nothing. Not an opaque one: the decoder of these tests clears the wrong
-    /// pixels after a frame that has no alpha (it counts three bytes for each).
+    /// A coloured square at (`left`, `top`) on transparency. It is translucent because the decoder of these tests clears the
+    /// wrong pixels after a frame without alpha (it counts three bytes for each).
     fn frame(left: u32, top: u32) -> Frame {
         let size = Size::new(32, 20);
         let inside = |x: u32, y: u32| (left..left + 8).contains(&x) && (top..top + 6).contains(&y);
@@ -195,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn an_animation_shows_each_frame_alone_for_its_time() {
+    fn each_frame_of_an_animation_is_independent_and_has_its_duration() {
         let folder = tempfile::tempdir().unwrap();
         let frames = [frame(3, 5), frame(20, 1), frame(99, 99), frame(7, 7)];
         let record = |at: usize| super::record(frames[at].clone(), Codec::WebP, RATE, at as u64).unwrap();
@@ -204,10 +204,10 @@ mod tests {
             segment(folder.path(), "b", &[record(2), record(3)]),
         ];
         let file = folder.path().join("out.webp");
-        animation(&segments, Size::new(32, 20), true, &file).unwrap();
+        write_animated_webp(&segments, Size::new(32, 20), true, &file).unwrap();
         let mut decoder = image_webp::WebPDecoder::new(BufReader::new(File::open(&file).unwrap())).unwrap();
         assert_eq!((decoder.num_frames(), decoder.dimensions(), decoder.has_alpha()), (4, (32, 20), true));
-        // Without it this decoder takes no frame away.
+        // Without it this decoder does not dispose frames.
         decoder.set_background_color([0; 4]).unwrap();
         let (mut pixels, mut total) = (vec![0; 32 * 20 * 4], 0);
         for expected in &frames {
@@ -224,13 +224,13 @@ mod tests {
     }
 
     #[test]
-    fn an_archive_holds_the_files_as_they_are() {
+    fn an_archive_contains_the_files_unchanged() {
         let folder = tempfile::tempdir().unwrap();
         let record = |at: u64| super::record(frame(3, 5), Codec::Png, RATE, at).unwrap();
         let segments =
             [segment(folder.path(), "a", &[record(0), record(1)]), segment(folder.path(), "b", &[record(2)])];
         let file = folder.path().join("out.zip");
-        zipped(&segments, &file).unwrap();
+        write_zip(&segments, &file).unwrap();
         let mut archive = zip::ZipArchive::new(File::open(&file).unwrap()).unwrap();
         let mut names: Vec<_> = archive.file_names().map(|name| name.unwrap().into_owned()).collect();
         names.sort();

@@ -1,32 +1,31 @@
-//! Motion between two frames, dense and finer than a cell.
+//! Dense sub-pixel optical flow between two frames, by inverse search over patches.
 //!
-//! Inverse search over patches (Kroeger, Timofte, Dai and Van Gool, "Fast Optical Flow using Dense Inverse Search", ECCV
-//! 2016), from coarse to fine, without their variational step: patches of eight by eight cells every four, each moved by a
-//! few Gauss-Newton steps from the best of what the coarser level says here and around and of no motion at all; a cell's
-//! motion is the mean of the patches over it, those counting most that explain the cell best. The mean of a patch does
-//! not count, so that a change of exposure is no motion. Every patch and every cell is worked out for itself: the result
-//! does not depend on the number of threads.
+//! Kroeger, Timofte, Dai and Van Gool, "Fast Optical Flow using Dense Inverse Search", ECCV 2016, coarse to fine, without the
+//! variational refinement. Patches of 8×8 cells every 4 cells start from the best of the coarser level's flow at and around
+//! them and of zero motion, and take a few Gauss-Newton steps. A cell's flow is the mean of the patches over it, weighted by
+//! how well they explain the cell. A patch's mean brightness is subtracted, so that a change of exposure is not motion.
+//! Patches and cells are independent: the result does not depend on the number of threads.
 
-use super::plane::Plane;
+use super::interpolation::Plane;
 use rayon::prelude::*;
 
 /// Cells along a side of a patch, and from one patch to the next.
 const PATCH: usize = 8;
 const STRIDE: usize = 4;
-/// Cells around a level that a patch may reach into.
+/// Replicated cells around a level, into which a patch may reach.
 const PAD: usize = 16;
-/// Levels stop at sides below this.
+/// Smallest side of the coarsest level.
 const COARSEST: usize = 20;
-/// Steps for each patch.
+/// Gauss-Newton steps for each patch.
 const STEPS: usize = 6;
-/// A step smaller than this (in cells) is the last.
-const SETTLED: f32 = 0.01;
-/// Added to the structure of a patch, in squared steps of brightness: what is flat stays where it was believed to be.
-const FLAT: f32 = 40.0;
-/// A difference of brightness that says nothing.
-const GRAIN: f32 = 2.0;
+/// Iteration stops at a step smaller than this, in cells.
+const CONVERGED: f32 = 0.01;
+/// Regularisation of the structure tensor, in squared steps of brightness: flat patches keep their initial motion.
+const DAMPING: f32 = 40.0;
+/// Brightness difference at noise level, added to the residual of a patch's weight.
+const NOISE: f32 = 2.0;
 
-/// Where each cell was in the frame before: cells to the right and down, row after row.
+/// Offset of each cell to its position in the previous frame, in cells, row-major.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Flow {
     /// Columns and rows.
@@ -43,7 +42,7 @@ impl Flow {
         Self { size, right: none.clone(), down: none }
     }
 
-    /// From `after` back to `before`, brightness 0 to 255 on a grid of `size`.
+    /// The flow from `after` back to `before`, brightness 0 to 255 on a grid of `size`.
     pub(super) fn between(before: &[f32], after: &[f32], size: [usize; 2]) -> Self {
         let mut levels = vec![(Padded::new(before, size), Level::new(after.to_vec(), size))];
         let mut planes = (before.to_vec(), after.to_vec(), size);
@@ -58,7 +57,7 @@ impl Flow {
         for (index, (before, after)) in levels.iter().enumerate().rev() {
             let scale = if index == last { 1.0 } else { 2.0 };
             let patches = after.search(before, &coarser, scale);
-            coarser = after.spread(before, &patches);
+            coarser = after.densify(before, &patches);
         }
         coarser
     }
@@ -68,7 +67,7 @@ impl Flow {
     }
 }
 
-/// Half the size, each cell the mean of four; at an odd border the last ones count twice.
+/// Half the size, each cell the mean of four; at an odd border the last cells count twice.
 fn halved(plane: &[f32], [width, height]: [usize; 2]) -> (Vec<f32>, [usize; 2]) {
     let half = [width.div_ceil(2), height.div_ceil(2)];
     let mut values = Vec::with_capacity(half[0] * half[1]);
@@ -82,7 +81,7 @@ fn halved(plane: &[f32], [width, height]: [usize; 2]) -> (Vec<f32>, [usize; 2]) 
     (values, half)
 }
 
-/// A level of the frame before, its border going on for [`PAD`] cells.
+/// A level of the previous frame, its border replicated by [`PAD`] cells.
 struct Padded {
     values: Vec<f32>,
     stride: usize,
@@ -103,10 +102,10 @@ impl Padded {
         Self { values, stride, size }
     }
 
-    /// Where a window of `extent` cells begins that should begin at `place`: the cell of the padded plane and the fractions.
+    /// The first cell in the padded plane, and the fractional offset, of a window of `extent` cells at `place`.
     fn place(&self, [x, y]: [f32; 2], extent: [usize; 2]) -> (usize, [f32; 2]) {
         let place = |value: f32, cells: usize, extent: usize| {
-            // One cell is left for the second of each pair.
+            // One cell is left for the second of each interpolated pair.
             let value = (value + PAD as f32).clamp(0.0, (cells + 2 * PAD - extent - 1) as f32 - 0.001);
             (value as usize, value.fract())
         };
@@ -123,7 +122,7 @@ impl Padded {
     }
 }
 
-/// A level of this frame, with its slopes.
+/// A level of the current frame, with its gradients.
 struct Level {
     size: [usize; 2],
     /// Cells of a patch: fewer than [`PATCH`] where the level is smaller.
@@ -133,7 +132,7 @@ struct Level {
     downwards: Vec<f32>,
 }
 
-/// The cells of a patch or what is compared with them; rows of [`PATCH`], unused ones zero.
+/// The cells of a patch, in rows of [`PATCH`]; unused ones are zero.
 type Cells = [[f32; PATCH]; PATCH];
 
 impl Level {
@@ -176,42 +175,43 @@ impl Level {
             .with_min_len(64)
             .map(|patch| {
                 let origin = [self.start(0, patch % columns), self.start(1, patch / columns)];
-                self.follow(before, origin, coarser, scale)
+                self.refine_patch(before, origin, coarser, scale)
             })
             .collect()
     }
 
-    fn follow(&self, before: &Padded, origin: [usize; 2], coarser: &Flow, scale: f32) -> [f32; 2] {
+    /// The motion of the patch at `origin`.
+    fn refine_patch(&self, before: &Padded, origin: [usize; 2], coarser: &Flow, scale: f32) -> [f32; 2] {
         let patch = Patch::new(self, origin);
         let middle = [0, 1].map(|side| origin[side] as f32 + (self.extent[side] - 1) as f32 / 2.0);
         let around = PATCH as f32;
         let mut best = ([0.0; 2], patch.misfit(before, [0.0; 2]).0);
         for [right, down] in [[0.0, 0.0], [-around, 0.0], [around, 0.0], [0.0, -around], [0.0, around]] {
             let place = [middle[0] + right, middle[1] + down].map(|value| (value + 0.5) / scale - 0.5);
-            let told = coarser.at(place[0], place[1]).map(|value| value * scale);
-            let misfit = patch.misfit(before, told).0;
+            let candidate = coarser.at(place[0], place[1]).map(|value| value * scale);
+            let misfit = patch.misfit(before, candidate).0;
             if misfit < best.1 {
-                best = (told, misfit);
+                best = (candidate, misfit);
             }
         }
-        let began = best.0;
-        let mut motion = began;
+        let start = best.0;
+        let mut motion = start;
         for _ in 0..STEPS {
             let (misfit, step) = patch.misfit(before, motion);
             if misfit < best.1 {
                 best = (motion, misfit);
             }
             motion = [motion[0] - step[0], motion[1] - step[1]];
-            let strayed = (0..2).any(|side| (motion[side] - began[side]).abs() > PATCH as f32);
-            if strayed || step[0].abs().max(step[1].abs()) < SETTLED {
+            let diverged = (0..2).any(|side| (motion[side] - start[side]).abs() > PATCH as f32);
+            if diverged || step[0].abs().max(step[1].abs()) < CONVERGED {
                 break;
             }
         }
         if patch.misfit(before, motion).0 < best.1 { motion } else { best.0 }
     }
 
-    /// The motion of every cell from that of the patches over it.
-    fn spread(&self, before: &Padded, patches: &[[f32; 2]]) -> Flow {
+    /// Densification: the motion of every cell from the patches over it.
+    fn densify(&self, before: &Padded, patches: &[[f32; 2]]) -> Flow {
         let [width, height] = self.size;
         let [columns, _] = self.counts();
         let over = [0, 1].map(|side| self.patches_over(side));
@@ -226,7 +226,7 @@ impl Level {
                     for column in over[0][x].clone() {
                         let motion = patches[row * columns + column];
                         let there = before.at([x as f32 + motion[0], y as f32 + motion[1]]);
-                        let misfit = (there - value).abs() + GRAIN;
+                        let misfit = (there - value).abs() + NOISE;
                         let weight = 1.0 / (misfit * misfit);
                         sums = [sums[0] + weight * motion[0], sums[1] + weight * motion[1], sums[2] + weight];
                     }
@@ -244,7 +244,7 @@ impl Level {
             let covers = |patch: &usize| {
                 (self.start(side, *patch)..self.start(side, *patch) + self.extent[side]).contains(&cell)
             };
-            // No more than a handful are near.
+            // Only a few patches can cover a cell.
             let near = (cell / STRIDE).saturating_sub(PATCH / STRIDE)..(cell / STRIDE + 2).min(count);
             let first = near.clone().find(covers).unwrap_or(count - 1);
             let last = near.rev().find(covers).unwrap_or(count - 1);
@@ -254,16 +254,16 @@ impl Level {
     }
 }
 
-/// One patch of this frame.
+/// One patch of the current frame.
 struct Patch {
     origin: [f32; 2],
     extent: [usize; 2],
     values: Cells,
     across: Cells,
     downwards: Cells,
-    /// Means of the slopes.
+    /// Mean gradient.
     mean: [f32; 2],
-    /// The inverse of the structure: xx, xy, yy.
+    /// Inverse of the structure tensor: xx, xy, yy.
     inverse: [f32; 3],
 }
 
@@ -277,21 +277,21 @@ impl Patch {
             (0..PATCH).map(row).sum()
         };
         let mean = [sum(&across, None) / count, sum(&downwards, None) / count];
-        let xx = sum(&across, Some(&across)) - count * mean[0] * mean[0] + FLAT;
+        let xx = sum(&across, Some(&across)) - count * mean[0] * mean[0] + DAMPING;
         let xy = sum(&across, Some(&downwards)) - count * mean[0] * mean[1];
-        let yy = sum(&downwards, Some(&downwards)) - count * mean[1] * mean[1] + FLAT;
+        let yy = sum(&downwards, Some(&downwards)) - count * mean[1] * mean[1] + DAMPING;
         let determinant = xx * yy - xy * xy;
         let inverse = [yy / determinant, -xy / determinant, xx / determinant];
         Self { origin: origin.map(|at| at as f32), extent: level.extent, values, across, downwards, mean, inverse }
     }
 
-    /// How badly the frame before fits when it is read `motion` away (the sum of squares around the mean), and the
-    /// Gauss-Newton step to take off.
+    /// The mean-free sum of squared differences to the previous frame at an offset of `motion`, and the Gauss-Newton step to
+    /// subtract.
     fn misfit(&self, before: &Padded, motion: [f32; 2]) -> (f32, [f32; 2]) {
         let place = [self.origin[0] + motion[0], self.origin[1] + motion[1]];
         let (first, [along, down]) = before.place(place, self.extent);
         let [width, height] = self.extent;
-        // Sums of the difference, its square, and it times each slope; a lane for each column.
+        // Sums of the difference, its square, and its product with each gradient; one SIMD lane per column.
         let (mut sums, mut squares) = ([0.0_f32; PATCH], [0.0_f32; PATCH]);
         let (mut across, mut downwards) = ([0.0_f32; PATCH], [0.0_f32; PATCH]);
         let weights = [(1.0 - along) * (1.0 - down), along * (1.0 - down), (1.0 - along) * down, along * down];
@@ -338,7 +338,7 @@ impl Patch {
 mod tests {
     use super::*;
 
-    /// Something smooth with detail at all scales.
+    /// A smooth pattern with detail at all scales.
     fn scene(x: f32, y: f32) -> f32 {
         120.0
             + 40.0 * (x * 0.21 + 0.1 * y).sin()
@@ -351,7 +351,7 @@ mod tests {
     }
 
     #[test]
-    fn motion_is_found_to_a_tenth_of_a_cell_whatever_the_exposure() {
+    fn flow_is_accurate_to_a_fraction_of_a_cell_at_any_exposure() {
         let size = [96, 80];
         for (right, down) in [(0.0, 0.0), (0.37, -0.61), (3.3, 1.7), (-7.2, 4.5)] {
             let before = plane(size, scene);
@@ -370,7 +370,7 @@ mod tests {
     }
 
     #[test]
-    fn two_motions_are_told_apart() {
+    fn two_motions_are_separated() {
         let size = [96, 96];
         let inside = |x: f32, y: f32| (30.0..66.0).contains(&x) && (30.0..66.0).contains(&y);
         let before = plane(size, |x, y| if inside(x, y) { scene(y * 1.3, x) + 30.0 } else { scene(x, y) });
@@ -382,7 +382,7 @@ mod tests {
     }
 
     #[test]
-    fn flat_pictures_do_not_move_and_any_size_will_do() {
+    fn flat_pictures_have_zero_flow_at_any_size() {
         for size in [[1, 1], [1, 9], [3, 2], [7, 8], [8, 8], [9, 17], [41, 40], [83, 57]] {
             let flat = vec![77.0; size[0] * size[1]];
             let flow = Flow::between(&flat, &flat, size);

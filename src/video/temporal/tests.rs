@@ -1,7 +1,8 @@
-use super::*;
-use crate::image::Buffer;
+use super::TemporalFilter;
+use crate::image::{AlphaMatte, Buffer, Frame, Mask, Size};
+use crate::matting;
 
-/// Numbers between 0 and 1, the same for the same place.
+/// Deterministic pseudo-random numbers between 0 and 1.
 fn chance(at: u64) -> f32 {
     let mut state = at.wrapping_add(1).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     state = (state ^ (state >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -12,8 +13,8 @@ fn chance(at: u64) -> f32 {
 const GRID: u32 = 64;
 const SIDE: u32 = 128;
 
-/// A bright square of detail, `side` pixels large with its left edge at `left`, on a darker ground of detail; where
-/// `left` is `None` it is gone.
+/// A bright textured square of 48 pixels with its left edge at `left`, on a darker textured background; no square for
+/// `None`.
 fn frame(left: Option<i64>, seed: u64) -> Frame {
     let pixel = |x: u32, y: u32| {
         let (x, y) = (i64::from(x), i64::from(y));
@@ -29,7 +30,7 @@ fn frame(left: Option<i64>, seed: u64) -> Frame {
     Frame::new(Size::new(SIDE, SIDE), Buffer::from(pixels))
 }
 
-/// What a network without doubts would see.
+/// The ideal mask.
 fn truth(left: Option<i64>) -> Vec<f32> {
     let cell = |x: u32, y: u32| {
         let (x, y) = (i64::from(x) * 2, i64::from(y) * 2);
@@ -38,8 +39,8 @@ fn truth(left: Option<i64>) -> Vec<f32> {
     (0..GRID).flat_map(|y| (0..GRID).map(move |x| cell(x, y))).collect()
 }
 
-/// The same with patches of eight cells that it changes its mind about, each frame others.
-fn doubtful(left: Option<i64>, at: u64) -> Mask {
+/// The same with wrong patches of 8×8 cells, different ones in each frame.
+fn flickering(left: Option<i64>, at: u64) -> Mask {
     let patch = |cell: usize| (cell / GRID as usize / 8 * 8 + cell % GRID as usize / 8) as u64;
     let values = truth(left)
         .into_iter()
@@ -52,7 +53,7 @@ fn mask_of(values: Vec<f32>) -> Mask {
     Mask { size: Size::new(GRID, GRID), values }
 }
 
-/// The mean size of the mattes' errors, and of their change from frame to frame.
+/// Mean absolute error of the mattes, and of its change from frame to frame.
 fn errors(mattes: &[AlphaMatte], lefts: &[Option<i64>]) -> (f64, f64) {
     let errors: Vec<Vec<f64>> = mattes
         .iter()
@@ -79,37 +80,37 @@ fn errors(mattes: &[AlphaMatte], lefts: &[Option<i64>]) -> (f64, f64) {
 }
 
 fn mattes(smoothing: u8, lefts: &[Option<i64>], mask: impl Fn(usize) -> Mask) -> Vec<AlphaMatte> {
-    let mut steady = Steady::new(smoothing);
-    lefts.iter().enumerate().map(|(at, &left)| steady.next(&frame(left, 1), mask(at))).collect()
+    let mut filter = TemporalFilter::new(smoothing);
+    lefts.iter().enumerate().map(|(at, &left)| filter.next(&frame(left, 1), mask(at))).collect()
 }
 
 #[test]
-fn a_network_that_changes_its_mind_flickers_half_as_much_on_a_moving_subject_and_errs_less() {
+fn filtering_halves_the_flicker_on_a_moving_subject_and_lowers_the_error() {
     let lefts: Vec<Option<i64>> = (0..16).map(|at| Some(10 + 3 * at)).collect();
-    let mask = |at: usize| doubtful(lefts[at], at as u64);
+    let mask = |at: usize| flickering(lefts[at], at as u64);
     let (error, change) = errors(&mattes(0, &lefts, mask), &lefts);
     for smoothing in [50, 100] {
-        let (steady_error, steady_change) = errors(&mattes(smoothing, &lefts, mask), &lefts);
-        assert!(steady_change < 0.5 * change, "at {smoothing} flicker is {steady_change} of {change}");
-        assert!(steady_error < error, "at {smoothing} the error is {steady_error}, {error} before");
+        let (filtered_error, filtered_change) = errors(&mattes(smoothing, &lefts, mask), &lefts);
+        assert!(filtered_change < 0.5 * change, "at {smoothing} flicker is {filtered_change} of {change}");
+        assert!(filtered_error < error, "at {smoothing} the error is {filtered_error}, {error} before");
     }
 }
 
 #[test]
-fn a_little_smoothing_is_less_than_much() {
+fn flicker_decreases_with_smoothing() {
     let lefts: Vec<Option<i64>> = (0..12).map(|at| Some(10 + 3 * at)).collect();
     let changes = [0, 20, 50, 100]
-        .map(|smoothing| errors(&mattes(smoothing, &lefts, |at| doubtful(lefts[at], at as u64)), &lefts).1);
+        .map(|smoothing| errors(&mattes(smoothing, &lefts, |at| flickering(lefts[at], at as u64)), &lefts).1);
     assert!(changes.is_sorted_by(|more, less| more > less), "{changes:?}");
 }
 
 #[test]
-fn nothing_trails_behind_a_subject_that_vanishes_or_jumps() {
+fn a_subject_that_vanishes_or_jumps_leaves_no_ghost() {
     for gone in [None, Some(70)] {
         let lefts: Vec<Option<i64>> = (0..10).map(|at| if at < 6 { Some(10) } else { gone }).collect();
         for smoothing in [50, 100] {
             let mattes = mattes(smoothing, &lefts, |at| mask_of(truth(lefts[at])));
-            // Where it was and no longer is, in the very first frame.
+            // Its old position, from the first frame on.
             for matte in &mattes[6..] {
                 let behind: usize = (44..84)
                     .flat_map(|y| (14..54).map(move |x| y * SIDE as usize + x))
@@ -122,31 +123,31 @@ fn nothing_trails_behind_a_subject_that_vanishes_or_jumps() {
 }
 
 #[test]
-fn a_network_that_stays_sure_of_the_contrary_is_right_soon_though_the_picture_did_not_change() {
+fn persistent_contradiction_overrides_the_past_of_an_unchanged_picture() {
     let lefts = [Some(30); 16];
     let nothing = || mask_of(vec![0.0; truth(None).len()]);
     for smoothing in [50, 100] {
-        let mut steady = Steady::new(smoothing);
-        let patience = usize::try_from(steady.patience()).expect("not below zero");
+        let mut filter = TemporalFilter::new(smoothing);
+        let limit = usize::try_from(filter.contradiction_limit()).expect("not below zero");
         for left in &lefts[..10] {
-            let _ = steady.next(&frame(*left, 1), mask_of(truth(*left)));
+            let _ = filter.next(&frame(*left, 1), mask_of(truth(*left)));
         }
-        // The first contradictions are taken for a mistake of the network.
-        let first = steady.next(&frame(lefts[0], 1), nothing());
+        // The first contradictions are treated as errors of the network.
+        let first = filter.next(&frame(lefts[0], 1), nothing());
         assert!(first.coverage[64 * SIDE as usize + 50] > 200, "it flickers at {smoothing}");
-        let last = (1..patience).map(|_| steady.next(&frame(lefts[0], 1), nothing())).last();
+        let last = (1..limit).map(|_| filter.next(&frame(lefts[0], 1), nothing())).last();
         let last = last.expect("there was at least one");
-        assert!(last.coverage.iter().all(|&value| value == 0), "a ghost after {patience} frames at {smoothing}");
+        assert!(last.coverage.iter().all(|&value| value == 0), "a ghost after {limit} frames at {smoothing}");
     }
 }
 
 #[test]
-fn a_cut_begins_anew() {
-    let masks = [doubtful(Some(20), 1), doubtful(Some(60), 2)];
+fn a_cut_restarts_the_filter() {
+    let masks = [flickering(Some(20), 1), flickering(Some(60), 2)];
     for smoothing in [50, 100] {
-        let mut steady = Steady::new(smoothing);
+        let mut filter = TemporalFilter::new(smoothing);
         for at in 0..4 {
-            let _ = steady.next(&frame(Some(20 + at), 1), masks[0].clone());
+            let _ = filter.next(&frame(Some(20 + at), 1), masks[0].clone());
         }
         let mut other = frame(Some(60), 99);
         other
@@ -155,60 +156,63 @@ fn a_cut_begins_anew() {
             .enumerate()
             .filter(|(at, _)| at % 4 != 3)
             .for_each(|(_, value)| *value = 255 - *value);
-        let after = steady.next(&other, masks[1].clone());
-        let alone = Steady::new(smoothing).next(&other, masks[1].clone());
-        assert!(after == alone, "something of the scene before is left at {smoothing}");
-        assert_eq!(alone, Steady::new(0).next(&other, masks[1].clone()));
+        let after = filter.next(&other, masks[1].clone());
+        let alone = TemporalFilter::new(smoothing).next(&other, masks[1].clone());
+        assert!(after == alone, "the previous scene has influence at {smoothing}");
+        assert_eq!(alone, TemporalFilter::new(0).next(&other, masks[1].clone()));
     }
 }
 
 #[test]
-fn without_smoothing_each_frame_is_alone() {
-    let mut steady = Steady::new(0);
+fn without_smoothing_frames_are_independent() {
+    let mut filter = TemporalFilter::new(0);
     for at in 0..4 {
-        let (frame, mask) = (frame(Some(10 + 4 * at), 1), doubtful(Some(10 + 4 * at), at as u64));
+        let (frame, mask) = (frame(Some(10 + 4 * at), 1), flickering(Some(10 + 4 * at), at as u64));
         let alone = matting::matte_of(&frame, &mask, &matting::Options::default()).expect("a subject");
-        assert_eq!(steady.next(&frame, mask), alone);
+        assert_eq!(filter.next(&frame, mask), alone);
     }
 }
 
 #[test]
-fn going_on_from_its_bytes_is_going_on() {
+fn a_restored_filter_gives_identical_mattes() {
     for smoothing in [0, 50, 100] {
         let lefts: Vec<Option<i64>> = (0..8).map(|at| if at == 4 { None } else { Some(10 + 3 * at) }).collect();
-        let whole = mattes(smoothing, &lefts, |at| doubtful(lefts[at], at as u64));
-        let mut steady = Steady::new(smoothing);
+        let whole = mattes(smoothing, &lefts, |at| flickering(lefts[at], at as u64));
+        let mut filter = TemporalFilter::new(smoothing);
         for (at, &left) in lefts.iter().enumerate() {
-            let saved = steady.save();
-            steady = Steady::restore(smoothing, &saved).expect("its own bytes");
-            assert_eq!(steady.save(), saved);
-            assert!(steady.next(&frame(left, 1), doubtful(left, at as u64)) == whole[at], "frame {at} at {smoothing}");
+            let saved = filter.save();
+            filter = TemporalFilter::restore(smoothing, &saved).expect("its own bytes");
+            assert_eq!(filter.save(), saved);
+            assert!(
+                filter.next(&frame(left, 1), flickering(left, at as u64)) == whole[at],
+                "frame {at} at {smoothing}"
+            );
         }
     }
 }
 
 #[test]
-fn other_bytes_are_refused() {
-    let mut steady = Steady::new(50);
-    let _ = steady.next(&frame(Some(20), 1), doubtful(Some(20), 1));
-    let saved = steady.save();
-    assert!(Steady::restore(50, &saved).is_some());
-    assert!(Steady::restore(50, &[]).is_none());
-    assert!(Steady::restore(50, &[7, 7, 7]).is_none());
-    assert!(Steady::restore(50, &saved[..saved.len() - 1]).is_none(), "cut short");
-    assert!(Steady::restore(50, &[saved.clone(), vec![0]].concat()).is_none(), "and more");
-    // A grid of another size than what is on it: its two numbers are the fourth and fifth of the record.
+fn foreign_bytes_are_rejected() {
+    let mut filter = TemporalFilter::new(50);
+    let _ = filter.next(&frame(Some(20), 1), flickering(Some(20), 1));
+    let saved = filter.save();
+    assert!(TemporalFilter::restore(50, &saved).is_some());
+    assert!(TemporalFilter::restore(50, &[]).is_none());
+    assert!(TemporalFilter::restore(50, &[7, 7, 7]).is_none());
+    assert!(TemporalFilter::restore(50, &saved[..saved.len() - 1]).is_none(), "cut short");
+    assert!(TemporalFilter::restore(50, &[saved.clone(), vec![0]].concat()).is_none(), "trailing bytes");
+    // A grid size that contradicts the planes' lengths: its two numbers are the fourth and fifth of the record.
     let mut other = saved.clone();
     let at = other.iter().take(10).position(|&byte| byte == 64).expect("the columns");
     other[at] = 65;
-    assert!(Steady::restore(50, &other).is_none());
-    assert!(Steady::restore(50, &[b"\xff".repeat(64), saved].concat()).is_none());
+    assert!(TemporalFilter::restore(50, &other).is_none());
+    assert!(TemporalFilter::restore(50, &[b"\xff".repeat(64), saved].concat()).is_none());
 }
 
 #[test]
-fn any_size_will_do_and_another_size_begins_anew() {
+fn any_size_works_and_another_size_restarts_the_filter() {
     let grid = Size::new(8, 8);
-    let mut steady = Steady::new(70);
+    let mut filter = TemporalFilter::new(70);
     for (width, height) in
         [(1, 1), (1, 1), (1, 40), (1, 40), (37, 2), (37, 2), (33, 17), (33, 17), (8, 8), (101, 67), (101, 67)]
     {
@@ -216,27 +220,27 @@ fn any_size_will_do_and_another_size_begins_anew() {
         let bytes: Vec<u8> = (0..size.area() as u64).flat_map(|at| [(chance(at) * 255.0) as u8, 90, 7, 255]).collect();
         for subject in [1.0, 0.6, 0.0] {
             let mask = Mask { size: grid, values: (0..64).map(|at| if at % 8 < 5 { subject } else { 0.0 }).collect() };
-            let matte = steady.next(&Frame::new(size, Buffer::from(bytes.clone())), mask);
+            let matte = filter.next(&Frame::new(size, Buffer::from(bytes.clone())), mask);
             assert_eq!((matte.size, matte.coverage.len()), (size, size.area()));
         }
     }
-    // Grids of one cell and of an odd size, too.
+    // Grids of one cell and of odd sizes as well.
     for grid in [Size::new(1, 1), Size::new(5, 3)] {
         for _ in 0..2 {
             let mask = Mask { size: grid, values: vec![1.0; grid.area()] };
-            let matte = steady.next(&frame(Some(20), 1), mask);
+            let matte = filter.next(&frame(Some(20), 1), mask);
             assert!(matte.coverage.iter().all(|&value| value == 255));
         }
     }
 }
 
 #[test]
-fn a_clip_without_a_subject_is_empty_and_one_that_comes_later_is_seen() {
-    let mut steady = Steady::new(50);
+fn a_clip_without_a_subject_is_empty_until_one_appears() {
+    let mut filter = TemporalFilter::new(50);
     for _ in 0..3 {
-        let matte = steady.next(&frame(None, 1), mask_of(truth(None)));
+        let matte = filter.next(&frame(None, 1), mask_of(truth(None)));
         assert!(matte.coverage.iter().all(|&value| value == 0));
     }
-    let matte = steady.next(&frame(Some(40), 1), mask_of(truth(Some(40))));
+    let matte = filter.next(&frame(Some(40), 1), mask_of(truth(Some(40))));
     assert!(matte.coverage[64 * SIDE as usize + 64] == 255);
 }

@@ -1,27 +1,27 @@
-//! How far the motion between two frames is believed, cell by cell, and whether there is any: a cut has none.
+//! Confidence of the optical flow for each cell, from the warped colour difference; detects scene cuts.
 //!
-//! A cell is believed when it looks like where it is said to come from, in all three colours, by the measure of how well
-//! most cells do: camera noise raises both. A change of exposure is taken off before. Where background comes to light
-//! behind a subject there is nothing that it could come from, and it shows.
+//! A cell's difference to the previous frame, warped along the flow, is compared in all three channels with the median
+//! difference, as camera noise raises both. A global change of exposure is subtracted first. Disoccluded background has no
+//! counterpart in the previous frame and gets low confidence by its large difference.
 
-use super::flow::Flow;
-use super::small::Small;
+use super::optical_flow::Flow;
+use super::thumbnail::Thumbnail;
 use rayon::prelude::*;
 
-/// Times the usual difference up to which a cell is believed fully, and from which it is not at all.
-const FULLY: f32 = 2.0;
-const NOT_AT_ALL: f32 = 5.0;
-/// The usual difference, in steps of 255, is taken to be within these: no camera is better, and no footage worse.
-const LEAST_USUAL: f32 = 1.0;
-const MOST_USUAL: f32 = 6.0;
-/// A usual difference above this is a cut; so is a smaller one, down to the second, that is not small beside the picture's
-/// own contrast.
+/// Multiples of the median difference up to which confidence is 1, and from which it is 0.
+const FULL_CONFIDENCE: f32 = 2.0;
+const NO_CONFIDENCE: f32 = 5.0;
+/// The median difference, in steps of 255, is clamped to this range of camera noise.
+const MIN_MEDIAN: f32 = 1.0;
+const MAX_MEDIAN: f32 = 6.0;
+/// A median difference above the first is a cut; so is one above the second that exceeds this share of the picture's own
+/// contrast.
 const CUT: f32 = 12.0;
 const DARK_CUT: f32 = 3.0;
 const DARK_CUT_SHARE: f32 = 0.5;
 
-/// 0 to 1 for each cell: whether it is what `flow` says it was in the frame before. `None` at a cut.
-pub(super) fn trust(before: &Small, after: &Small, flow: &Flow) -> Option<Vec<f32>> {
+/// Confidence of `flow` for each cell, 0 to 1. `None` at a cut.
+pub(super) fn flow_confidence(before: &Thumbnail, after: &Thumbnail, flow: &Flow) -> Option<Vec<f32>> {
     let [width, height] = flow.size;
     let (cells, _) = after.cells.as_chunks::<3>();
     let place = |at: usize| ((at % width) as f32 + flow.right[at], (at / width) as f32 + flow.down[at]);
@@ -41,30 +41,30 @@ pub(super) fn trust(before: &Small, after: &Small, flow: &Flow) -> Option<Vec<f3
     }
     let size = differences.iter().map(|difference| difference.iter().map(|value| value.abs()).sum::<f32>() / 3.0);
     let around = box_mean(&size.collect::<Vec<_>>(), [width, height]);
-    let usual = median(around.iter().copied());
-    if usual > CUT || (usual > DARK_CUT && usual > DARK_CUT_SHARE * contrast(after)) {
+    let typical = median(around.iter().copied());
+    if typical > CUT || (typical > DARK_CUT && typical > DARK_CUT_SHARE * contrast(after)) {
         return None;
     }
-    let usual = usual.clamp(LEAST_USUAL, MOST_USUAL);
+    let typical = typical.clamp(MIN_MEDIAN, MAX_MEDIAN);
     let (right_end, bottom_end) = (width as f32 - 0.5, height as f32 - 0.5);
-    let trust = around.iter().enumerate().map(|(at, &difference)| {
+    let confidence = around.iter().enumerate().map(|(at, &difference)| {
         let (x, y) = place(at);
         if x < -0.5 || y < -0.5 || x > right_end || y > bottom_end {
             return 0.0;
         }
-        ((NOT_AT_ALL - difference / usual) / (NOT_AT_ALL - FULLY)).clamp(0.0, 1.0)
+        ((NO_CONFIDENCE - difference / typical) / (NO_CONFIDENCE - FULL_CONFIDENCE)).clamp(0.0, 1.0)
     });
-    Some(trust.collect())
+    Some(confidence.collect())
 }
 
-/// How far the colours of a picture are usually from their own middle.
-fn contrast(picture: &Small) -> f32 {
+/// Median absolute deviation of a picture's brightness.
+fn contrast(picture: &Thumbnail) -> f32 {
     let grey = picture.grey();
     let middle = median(grey.iter().copied());
     median(grey.iter().map(|value| (value - middle).abs()))
 }
 
-/// The middle one, to a quarter of a step, of values between -255 and 255. Zero of none.
+/// The median of values between -255 and 255, to a quarter of a step; zero for no values.
 fn median(values: impl Iterator<Item = f32>) -> f32 {
     const BINS: usize = 2048;
     let mut bins = [0_usize; BINS];
@@ -98,9 +98,9 @@ mod tests {
     use super::*;
     use crate::image::Size;
 
-    fn small([width, height]: [u32; 2], at: impl Fn(u32, u32) -> [u8; 3]) -> Small {
+    fn thumbnail([width, height]: [u32; 2], at: impl Fn(u32, u32) -> [u8; 3]) -> Thumbnail {
         let size = Size::new(width, height);
-        Small {
+        Thumbnail {
             size,
             cells: (0..height).flat_map(|y| (0..width).map(move |x| (x, y))).flat_map(|(x, y)| at(x, y)).collect(),
         }
@@ -117,38 +117,39 @@ mod tests {
     }
 
     #[test]
-    fn what_stays_is_believed_and_what_changed_is_not() {
-        let before = small([40, 40], texture);
-        let after = small([40, 40], |x, y| {
+    fn static_cells_have_confidence_and_changed_ones_do_not() {
+        let before = thumbnail([40, 40], texture);
+        let after = thumbnail([40, 40], |x, y| {
             let [red, green, blue] = texture(x, y);
-            // Everything is a little brighter, and something new is in the middle.
+            // Everything is a little brighter, and the centre is new.
             if (15..25).contains(&x) && (15..25).contains(&y) { [255, 0, 0] } else { [red + 5, green + 5, blue + 5] }
         });
-        let trust = trust(&before, &after, &still([40, 40])).expect("no cut");
-        assert_eq!(trust[0], 1.0);
-        assert_eq!(trust[20 * 40 + 20], 0.0);
-        assert_eq!(trust[35 * 40 + 5], 1.0);
+        let confidence = flow_confidence(&before, &after, &still([40, 40])).expect("no cut");
+        assert_eq!(confidence[0], 1.0);
+        assert_eq!(confidence[20 * 40 + 20], 0.0);
+        assert_eq!(confidence[35 * 40 + 5], 1.0);
     }
 
     #[test]
-    fn another_scene_is_a_cut_in_the_light_and_in_the_dark() {
-        let before = small([40, 40], texture);
-        let after = small([40, 40], |x, y| texture(3 * x + 5 * y, 7 * x + y * y));
-        assert_eq!(trust(&before, &after, &still([40, 40])), None);
-        let dark = |scene: Small| Small { cells: scene.cells.iter().map(|&value| value / 7).collect(), ..scene };
-        assert_eq!(trust(&dark(before), &dark(after), &still([40, 40])), None);
+    fn another_scene_is_a_cut_in_bright_and_dark_footage() {
+        let before = thumbnail([40, 40], texture);
+        let after = thumbnail([40, 40], |x, y| texture(3 * x + 5 * y, 7 * x + y * y));
+        assert_eq!(flow_confidence(&before, &after, &still([40, 40])), None);
+        let dark =
+            |scene: Thumbnail| Thumbnail { cells: scene.cells.iter().map(|&value| value / 7).collect(), ..scene };
+        assert_eq!(flow_confidence(&dark(before), &dark(after), &still([40, 40])), None);
     }
 
     #[test]
-    fn what_comes_from_outside_is_not_believed() {
-        let scene = small([9, 5], |_, _| [90, 90, 90]);
+    fn cells_from_outside_the_frame_have_no_confidence() {
+        let scene = thumbnail([9, 5], |_, _| [90, 90, 90]);
         let flow = Flow { right: vec![-2.0; 45], ..still([9, 5]) };
-        let trust = trust(&scene, &scene, &flow).expect("no cut");
-        assert_eq!(trust[..9], [0.0, 0.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0]);
+        let confidence = flow_confidence(&scene, &scene, &flow).expect("no cut");
+        assert_eq!(confidence[..9], [0.0, 0.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0]);
     }
 
     #[test]
-    fn the_middle_of_values() {
+    fn the_median_of_a_histogram() {
         assert_eq!(median([].into_iter()), 0.0);
         assert_eq!(median([3.0, -250.0, 9.0].into_iter()), 3.0);
         assert_eq!(median([-1.25; 5].into_iter()), -1.25);
