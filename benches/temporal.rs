@@ -1,14 +1,14 @@
-//! How steady the mattes of a clip are: each frame alone beside `smoothing` 50 and 100, on clips with exact mattes.
+//! Error, flicker and time of the temporal filter at `smoothing` 0, 50 and 100, on synthetic clips with exact mattes.
 //!
-//! `cargo bench --bench steady -- DATA [SHEETS [CLIP…]]` makes the clips from the photos and mattes of `DATA/eval` and the
-//! backgrounds of `DATA/train`: a cutout moves, turns and grows by fractions of pixels over a photo that pans, with the
-//! noise and the flickering exposure of a camera; in one clip nothing but the subject moves, in one it crosses the picture in
-//! a second, one is of three scenes. The network that is built in sees every frame.
+//! `cargo bench --bench temporal -- DATA [SHEETS [CLIP…]]` renders the clips from the photos and mattes of `DATA/eval` and
+//! the backgrounds of `DATA/train`: a cutout moves, rotates and scales by fractions of pixels over a panning photo, with a
+//! camera's noise and flickering exposure; in one clip only the subject moves, in one it crosses the picture in a second, one
+//! has three scenes. Every frame is segmented by the embedded network.
 //!
-//! The error of a pixel is its coverage less the true one, of 1. Reported are its mean size (MAE), how much it changes
-//! from frame to frame at the same pixel (flicker), the same along the true motion (pixels that come to light have none and
-//! do not count), and for the clip of three scenes the MAE of the first frames after each cut. With `SHEETS`, a folder,
-//! frames on magenta are written there. In the end, the time that it costs, which is all that is measured without `DATA`.
+//! The error of a pixel is its coverage minus the true one, of 1. Reported are its mean absolute value (MAE), the mean
+//! absolute change from frame to frame at the same pixel (flicker), the same along the true motion (disoccluded pixels are
+//! excluded), and for the clip of three scenes the MAE of the first frames after each cut. With `SHEETS`, a folder, frames
+//! on magenta are written there. The time is measured last, and alone without `DATA`.
 
 use backdrop::codec::{self, Channels, EncodeOptions, Limits, PngEffort};
 use backdrop::engine::{Engine, EngineConfig, Lane};
@@ -16,7 +16,7 @@ use backdrop::image::{AlphaMatte, Buffer, BufferPool, Composite, Frame, Mask, Ou
 use backdrop::matting::foreground;
 use backdrop::model::weights::Weights;
 use backdrop::model::{CpuSegmenter, SegmentError, Segmenter};
-use backdrop::video::steady::Steady;
+use backdrop::video::temporal::TemporalFilter;
 use backdrop_kernels::conv::Isa;
 use rayon::prelude::*;
 use std::error::Error;
@@ -28,9 +28,9 @@ use std::time::{Duration, Instant};
 const SIZE: Size = Size::new(960, 540);
 const FRAMES: usize = 24;
 const SMOOTHINGS: [u8; 3] = [0, 50, 100];
-/// Samples across and down of each pixel that is drawn.
+/// Supersampling along each axis of a rendered pixel.
 const SAMPLES: usize = 2;
-/// Frames after a cut that are looked at.
+/// Frames measured after a cut.
 const AFTER_CUT: usize = 3;
 /// Frames of each clip on a sheet.
 const SHOWN: [usize; 6] = [1, 6, 9, 13, 17, 22];
@@ -39,7 +39,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     // Cargo's own flag (`--bench`) comes along.
     let mut folders = std::env::args().skip(1).filter(|argument| !argument.starts_with('-')).map(PathBuf::from);
     let Some(data) = folders.next() else {
-        println!("steady: no folder of data given, so only the time is measured");
+        println!("temporal: no folder of data given, so only the time is measured");
         cost();
         return Ok(());
     };
@@ -58,14 +58,14 @@ fn main() -> Result<(), Box<dyn Error>> {
             continue;
         }
         let mut clip = Clip { name: script.name, ..Clip::default() };
-        script.scenes.iter().for_each(|(scene, seed)| clip.film(scene, script.frames, *seed));
+        script.scenes.iter().for_each(|(scene, seed)| clip.render(scene, script.frames, *seed));
         let masks: Vec<Mask> =
             clip.frames.iter().map(|frame| runtime.block_on(mask(&engine, frame.clone()))).collect::<Result<_, _>>()?;
         let mattes = SMOOTHINGS.map(|smoothing| {
-            let mut steady = Steady::new(smoothing);
-            clip.frames.iter().zip(&masks).map(|(frame, mask)| steady.next(frame, mask.clone())).collect::<Vec<_>>()
+            let mut filter = TemporalFilter::new(smoothing);
+            clip.frames.iter().zip(&masks).map(|(frame, mask)| filter.next(frame, mask.clone())).collect::<Vec<_>>()
         });
-        let row: Vec<Measured> = mattes.iter().map(|mattes| clip.measured(mattes)).collect();
+        let row: Vec<Measured> = mattes.iter().map(|mattes| clip.measure(mattes)).collect();
         println!("{}", line(clip.name, &row));
         if !clip.cuts.is_empty() {
             let shown: Vec<String> = row.iter().map(|measured| format!("{:.2}", 1e3 * measured.after_cuts)).collect();
@@ -101,7 +101,7 @@ fn line(name: &str, row: &[Measured]) -> String {
     )
 }
 
-/// The time of a frame of 1080p, with and without the matte that follows.
+/// Time of a 1080p frame, with and without matting.
 fn cost() {
     let size = Size::new(1920, 1080);
     let grid = Size::new(384, 384);
@@ -125,31 +125,31 @@ fn cost() {
     let frames: Vec<Frame> = (0..6).map(|at| frame(at as f32 * 3.3)).collect();
     for (what, radius) in [("without the matte", -1.0), ("with the matte", 120.0)] {
         let times = SMOOTHINGS.map(|smoothing| {
-            let mut steady = Steady::new(smoothing);
+            let mut filter = TemporalFilter::new(smoothing);
             let masks: Vec<Mask> = (0..frames.len()).map(|at| disc(at as f32 * 3.3, radius)).collect();
-            // There and back again, three times.
+            // Forwards and backwards, three times.
             let order: Vec<usize> = (0..frames.len()).chain((0..frames.len()).rev()).collect();
-            let (began, worked) = (Instant::now(), worked());
+            let (began, cpu_began) = (Instant::now(), cpu_time());
             for &at in order.iter().cycle().take(3 * order.len()) {
-                std::hint::black_box(steady.next(&frames[at], masks[at].clone()));
+                std::hint::black_box(filter.next(&frames[at], masks[at].clone()));
             }
             let each = |time: Duration| time.as_secs_f64() * 1e3 / (3 * order.len()) as f64;
-            format!("{:.1} ({:.1})", each(began.elapsed()), each(self::worked() - worked))
+            format!("{:.1} ({:.1})", each(began.elapsed()), each(cpu_time() - cpu_began))
         });
         let threads = rayon::current_num_threads();
         println!("{what}: {} ms (of all {threads} cores together) a frame of {size}", times.join(", "));
     }
 }
 
-/// Time that the cores have worked for this process, to a hundredth of a second; none where the system does not tell.
-fn worked() -> Duration {
+/// CPU time of this process, to a hundredth of a second; zero where `/proc` is not available.
+fn cpu_time() -> Duration {
     let stat = fs::read_to_string("/proc/self/stat").unwrap_or_default();
     let fields = stat.rsplit(')').next().unwrap_or_default().split_ascii_whitespace();
     let ticks = fields.skip(11).take(2).filter_map(|field| field.parse::<u64>().ok()).sum::<u64>();
     Duration::from_millis(ticks * 10)
 }
 
-/// An engine with the network that is built in, on the CPU.
+/// An engine with the embedded network, on the CPU.
 fn engine() -> Engine {
     let weights = Weights::embedded();
     let factory = move || -> Result<Box<dyn Segmenter>, SegmentError> {
@@ -168,10 +168,10 @@ async fn mask(engine: &Engine, frame: Frame) -> Result<Mask, Box<dyn Error>> {
 }
 
 fn picture(path: &Path) -> Result<Frame, Box<dyn Error>> {
-    let told = |error: &dyn Error| format!("{}: {error}", path.display());
-    let bytes = fs::read(path).map_err(|error| told(&error))?;
-    let header = codec::probe(&bytes, &Limits::default()).map_err(|error| told(&error))?;
-    codec::decode(&bytes, &header, &BufferPool::new(0)).map_err(|error| told(&error).into())
+    let with_path = |error: &dyn Error| format!("{}: {error}", path.display());
+    let bytes = fs::read(path).map_err(|error| with_path(&error))?;
+    let header = codec::probe(&bytes, &Limits::default()).map_err(|error| with_path(&error))?;
+    codec::decode(&bytes, &header, &BufferPool::new(0)).map_err(|error| with_path(&error).into())
 }
 
 fn sorted(folder: &Path) -> Result<Vec<PathBuf>, Box<dyn Error>> {
@@ -181,19 +181,19 @@ fn sorted(folder: &Path) -> Result<Vec<PathBuf>, Box<dyn Error>> {
     Ok(paths)
 }
 
-/// Colours times coverage, and coverage, 0 to 1.
+/// A premultiplied RGBA layer, 0 to 1.
 struct Layer {
     size: [usize; 2],
     pixels: Vec<[f32; 4]>,
 }
 
 impl Layer {
-    /// What lies outside is the border's, or nothing.
-    fn at(&self, x: f32, y: f32, goes_on: bool) -> [f32; 4] {
+    /// Bilinear interpolation; outside the border is replicated, or transparent.
+    fn at(&self, x: f32, y: f32, replicates: bool) -> [f32; 4] {
         let (left, top) = (x.floor(), y.floor());
         let read = |x: f32, y: f32| {
             let [width, height] = self.size.map(|side| side as f32 - 1.0);
-            if !goes_on && (x < 0.0 || y < 0.0 || x > width || y > height) {
+            if !replicates && (x < 0.0 || y < 0.0 || x > width || y > height) {
                 return [0.0; 4];
             }
             self.pixels[y.clamp(0.0, height) as usize * self.size[0] + x.clamp(0.0, width) as usize]
@@ -215,8 +215,8 @@ impl Layer {
         Ok(Self { size: [frame.size().width as usize, frame.size().height as usize], pixels: pixels.collect() })
     }
 
-    /// A photo under its matte. A mask that is yes or no is drawn in by a pixel and softened.
-    fn cutout(image: &Path, mask: &Path, decided: bool) -> Result<Self, Box<dyn Error>> {
+    /// A photo under its matte. A binary mask is eroded by a pixel and softened.
+    fn cutout(image: &Path, mask: &Path, is_binary: bool) -> Result<Self, Box<dyn Error>> {
         let (mut frame, mask) = (picture(image)?, picture(mask)?);
         let size = frame.size();
         if mask.size() != size {
@@ -231,14 +231,14 @@ impl Layer {
                 .flat_map(|row| (x.saturating_sub(1)..(x + 2).min(width)).map(move |x| row * width + x))
                 .map(|at| plane[at]))
         };
-        if decided {
-            let drawn_in: Vec<u8> =
+        if is_binary {
+            let eroded: Vec<u8> =
                 (0..coverage.len()).map(|at| window(&coverage, at, &|near| near.min().unwrap_or(0))).collect();
             let mean = |near: &mut dyn Iterator<Item = u8>| {
                 let (sum, count) = near.fold((0, 0), |(sum, count), value| (sum + u32::from(value), count + 1));
                 (sum / count.max(1)) as u8
             };
-            coverage = (0..coverage.len()).map(|at| window(&drawn_in, at, &mean)).collect();
+            coverage = (0..coverage.len()).map(|at| window(&eroded, at, &mean)).collect();
         }
         foreground::estimate(&mut frame, &AlphaMatte { size, coverage: coverage.clone() });
         let pixels = frame.pixels().as_chunks::<4>().0.iter().zip(coverage).map(|(pixel, coverage)| {
@@ -250,14 +250,14 @@ impl Layer {
     }
 }
 
-/// Where the middle of a layer is (in shares of the frame), how large it is, and how it is turned (degrees).
+/// Centre of a layer (x and y in shares of the frame), scale, and rotation in degrees.
 type Pose = [f32; 4];
 
-/// From a pixel of the frame to one of a layer: `[a, b, c, d, e, f]`, x' = a x + b y + c, y' = d x + e y + f.
+/// Affine transform from the frame to a layer: `[a, b, c, d, e, f]`, x' = a x + b y + c, y' = d x + e y + f.
 #[derive(Clone, Copy)]
-struct Place([f32; 6]);
+struct Affine([f32; 6]);
 
-impl Place {
+impl Affine {
     fn new([x, y, scale, degrees]: Pose, fit: f32, size: [usize; 2]) -> Self {
         let (sin, cos) = degrees.to_radians().sin_cos();
         let (sin, cos) = (sin / (fit * scale), cos / (fit * scale));
@@ -266,20 +266,20 @@ impl Place {
         Self([cos, sin, middle[0] - cos * x - sin * y, -sin, cos, middle[1] + sin * x - cos * y])
     }
 
-    fn of(&self, x: f32, y: f32) -> (f32, f32) {
+    fn apply(&self, x: f32, y: f32) -> (f32, f32) {
         let Self([a, b, c, d, e, f]) = self;
         (a * x + b * y + c, d * x + e * y + f)
     }
 
-    fn back(&self, x: f32, y: f32) -> (f32, f32) {
+    fn invert(&self, x: f32, y: f32) -> (f32, f32) {
         let Self([a, b, c, d, e, f]) = self;
         let (x, y, determinant) = (x - c, y - f, a * e - b * d);
         ((e * x - b * y) / determinant, (a * y - d * x) / determinant)
     }
 }
 
-/// A scene: who, before what, how both move (0 to 1 is from the first frame to the last), noise (steps of 255) and how much
-/// the exposure flickers.
+/// A scene: subject and background, the motion of both (0 to 1 is from the first frame to the last), noise (steps of 255)
+/// and the standard deviation of the exposure.
 struct Scene {
     subject: Layer,
     ground: Layer,
@@ -294,13 +294,13 @@ struct Clip {
     name: &'static str,
     frames: Vec<Frame>,
     truth: Vec<Vec<f32>>,
-    /// Subject and ground.
-    places: Vec<[Place; 2]>,
-    /// The first frames of scenes but the first.
+    /// Transforms of subject and background for each frame.
+    transforms: Vec<[Affine; 2]>,
+    /// First frames of all scenes after the first.
     cuts: Vec<usize>,
 }
 
-fn line_of(from: Pose, to: Pose, t: f32) -> Pose {
+fn interpolated(from: Pose, to: Pose, t: f32) -> Pose {
     std::array::from_fn(|i| from[i] + (to[i] - from[i]) * t)
 }
 
@@ -313,10 +313,10 @@ fn still(_: f32) -> Pose {
 }
 
 fn pan(t: f32) -> Pose {
-    line_of([0.53, 0.5, 1.0, 0.0], [0.47, 0.5, 1.04, 0.5], t)
+    interpolated([0.53, 0.5, 1.0, 0.0], [0.47, 0.5, 1.04, 0.5], t)
 }
 
-/// A clip that is still to be filmed: its scenes, each with the seed of its noise, and frames in each.
+/// A clip to render: its scenes, each with the seed of its noise, and the number of frames in each.
 struct Script {
     name: &'static str,
     scenes: Vec<(Scene, u64)>,
@@ -354,7 +354,7 @@ fn scripts(data: &Path) -> Result<Vec<Script>, Box<dyn Error>> {
             scene(
                 of("matting", "lemur.png")?,
                 ground(3)?,
-                |t| line_of([0.44, 0.5, 1.0, -3.0], [0.56, 0.52, 1.12, 4.0], t),
+                |t| interpolated([0.44, 0.5, 1.0, -3.0], [0.56, 0.52, 1.12, 4.0], t),
                 pan,
                 3.0,
                 0.01,
@@ -367,7 +367,7 @@ fn scripts(data: &Path) -> Result<Vec<Script>, Box<dyn Error>> {
             scene(
                 product("beanie-1")?,
                 ground(22)?,
-                |t| line_of([0.35, 0.5, 0.8, -10.0], [0.65, 0.5, 0.9, 10.0], t),
+                |t| interpolated([0.35, 0.5, 0.8, -10.0], [0.65, 0.5, 0.9, 10.0], t),
                 pan,
                 3.0,
                 0.01,
@@ -380,7 +380,7 @@ fn scripts(data: &Path) -> Result<Vec<Script>, Box<dyn Error>> {
             scene(
                 person(0)?,
                 ground(70)?,
-                |t| line_of([0.4, 0.52, 1.0, 0.0], [0.6, 0.5, 1.05, 2.0], t),
+                |t| interpolated([0.4, 0.52, 1.0, 0.0], [0.6, 0.5, 1.05, 2.0], t),
                 pan,
                 3.0,
                 0.01,
@@ -393,7 +393,7 @@ fn scripts(data: &Path) -> Result<Vec<Script>, Box<dyn Error>> {
             scene(
                 person(12)?,
                 ground(95)?,
-                |t| line_of([0.5, 0.6, 1.4, 0.0], [0.52, 0.6, 1.5, 0.0], t),
+                |t| interpolated([0.5, 0.6, 1.4, 0.0], [0.52, 0.6, 1.5, 0.0], t),
                 pan,
                 5.0,
                 0.02,
@@ -406,7 +406,7 @@ fn scripts(data: &Path) -> Result<Vec<Script>, Box<dyn Error>> {
             scene(
                 person(20)?,
                 ground(50)?,
-                |t| line_of([0.1, 0.5, 1.0, 0.0], [1.1, 0.5, 1.0, 0.0], t),
+                |t| interpolated([0.1, 0.5, 1.0, 0.0], [1.1, 0.5, 1.0, 0.0], t),
                 still,
                 3.0,
                 0.01,
@@ -422,7 +422,7 @@ fn scripts(data: &Path) -> Result<Vec<Script>, Box<dyn Error>> {
     Ok(scripts)
 }
 
-/// Numbers between -1.7 and 1.7 with a standard deviation of one, the same for the same place.
+/// Deterministic pseudo-random numbers with a standard deviation of one.
 fn noise(seed: u64, at: u64) -> f32 {
     let mut state = seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) ^ at.wrapping_mul(0xbf58_476d_1ce4_e5b9);
     let mut sum = 0.0;
@@ -436,7 +436,7 @@ fn noise(seed: u64, at: u64) -> f32 {
 }
 
 impl Clip {
-    fn film(&mut self, scene: &Scene, frames: usize, seed: u64) {
+    fn render(&mut self, scene: &Scene, frames: usize, seed: u64) {
         if !self.frames.is_empty() {
             self.cuts.push(self.frames.len());
         }
@@ -447,8 +447,8 @@ impl Clip {
         for frame in 0..frames {
             let t = frame as f32 / (frames - 1) as f32;
             let subject =
-                Place::new((scene.subject_at)(t), 0.85 * subject_fit[0].min(subject_fit[1]), scene.subject.size);
-            let ground = Place::new((scene.ground_at)(t), 1.25 * ground_fit[0].max(ground_fit[1]), scene.ground.size);
+                Affine::new((scene.subject_at)(t), 0.85 * subject_fit[0].min(subject_fit[1]), scene.subject.size);
+            let ground = Affine::new((scene.ground_at)(t), 1.25 * ground_fit[0].max(ground_fit[1]), scene.ground.size);
             let stream = seed * 1000 + frame as u64;
             let exposure = 1.0 + scene.flicker * noise(stream, u64::MAX);
             let mut pixels = vec![0; width * height * 4];
@@ -460,7 +460,7 @@ impl Clip {
                         for sample in 0..SAMPLES * SAMPLES {
                             let inside = |at: usize| (at as f32 + 0.5) / SAMPLES as f32 - 0.5;
                             let (x, y) = (x as f32 + inside(sample % SAMPLES), y as f32 + inside(sample / SAMPLES));
-                            let (over, under) = (subject.of(x, y), ground.of(x, y));
+                            let (over, under) = (subject.apply(x, y), ground.apply(x, y));
                             let (over, under) =
                                 (scene.subject.at(over.0, over.1, false), scene.ground.at(under.0, under.1, true));
                             for i in 0..3 {
@@ -480,11 +480,11 @@ impl Clip {
             );
             self.frames.push(Frame::new(SIZE, Buffer::from(pixels)));
             self.truth.push(truth);
-            self.places.push([subject, ground]);
+            self.transforms.push([subject, ground]);
         }
     }
 
-    fn measured(&self, mattes: &[AlphaMatte]) -> Measured {
+    fn measure(&self, mattes: &[AlphaMatte]) -> Measured {
         let errors: Vec<Vec<f32>> = mattes
             .iter()
             .zip(&self.truth)
@@ -527,8 +527,8 @@ impl Clip {
         let change = |pixel: usize| {
             let (x, y) = ((pixel % width) as f32, (pixel / width) as f32);
             let layer = usize::from(!near[pixel]);
-            let (u, v) = self.places[at][layer].of(x, y);
-            let was = self.places[at - 1][layer].back(u, v);
+            let (u, v) = self.transforms[at][layer].apply(x, y);
+            let was = self.transforms[at - 1][layer].invert(u, v);
             if !near[pixel] && read(&self.truth[at - 1], was) > 0.02 {
                 return 0.0;
             }
@@ -537,7 +537,7 @@ impl Clip {
         (0..width * height).into_par_iter().with_min_len(4096).map(change).sum::<f64>() / (width * height) as f64
     }
 
-    /// Rows of frames: the source, and each smoothing on magenta.
+    /// A contact sheet with a row for each frame: the source, and each smoothing on magenta.
     fn sheet(&self, mattes: &[Vec<AlphaMatte>]) -> Result<Vec<u8>, Box<dyn Error>> {
         let [width, height] = [SIZE.width as usize / 2, SIZE.height as usize / 2];
         let columns = 1 + mattes.len();
@@ -573,7 +573,7 @@ impl Clip {
     }
 }
 
-/// What is subject or within four pixels of it.
+/// The subject dilated by four pixels.
 fn near(truth: &[f32], [width, height]: [usize; 2]) -> Vec<bool> {
     const REACH: usize = 4;
     let inside: Vec<bool> = truth.iter().map(|&alpha| alpha > 0.02).collect();
