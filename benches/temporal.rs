@@ -1,14 +1,14 @@
 //! Error, flicker and time of the temporal filter at `smoothing` 0, 50 and 100, on synthetic clips with exact mattes.
 //!
-//! `cargo bench --bench temporal -- DATA [SHEETS [CLIP…]]` renders the clips from the photos and mattes of `DATA/eval` and
-//! the backgrounds of `DATA/train`: a cutout moves, rotates and scales by fractions of pixels over a panning photo, with a
-//! camera's noise and flickering exposure; in one clip only the subject moves, in one it crosses the picture in a second, one
-//! has three scenes. Every frame is segmented by the embedded network.
+//! `cargo bench --bench temporal -- DATA [SHEETS [CLIP…]]` renders the clips from the photos and mattes of `DATA/eval`
+//! and the backgrounds of `DATA/train`: a cutout moves, rotates and scales by fractions of pixels over a panning photo,
+//! with a camera's noise and flickering exposure; in one clip only the subject moves, in one it crosses the picture in
+//! a second, one has three scenes. Every frame is segmented by the embedded network.
 //!
 //! The error of a pixel is its coverage minus the true one, of 1. Reported are its mean absolute value (MAE), the mean
-//! absolute change from frame to frame at the same pixel (flicker), the same along the true motion (disoccluded pixels are
-//! excluded), and for the clip of three scenes the MAE of the first frames after each cut. With `SHEETS`, a folder, frames
-//! on magenta are written there. The time is measured last, and alone without `DATA`.
+//! absolute change from frame to frame at the same pixel (flicker), the same along the true motion (disoccluded pixels
+//! are excluded), and for the clip of three scenes the MAE of the first frames after each cut. With `SHEETS`, a folder,
+//! frames on magenta are written there. The time is measured last, and alone without `DATA`.
 
 use backdrop::codec::{self, Channels, EncodeOptions, Limits, PngEffort};
 use backdrop::engine::{Engine, EngineConfig, Lane};
@@ -278,8 +278,8 @@ impl Affine {
     }
 }
 
-/// A scene: subject and background, the motion of both (0 to 1 is from the first frame to the last), noise (steps of 255)
-/// and the standard deviation of the exposure.
+/// A scene: subject and background, the motion of both (0 to 1 is from the first frame to the last), noise (steps of
+/// 255) and the standard deviation of the exposure.
 struct Scene {
     subject: Layer,
     ground: Layer,

@@ -1,9 +1,9 @@
 //! Throughput of a clip's pipeline and of each stage alone, and the pipeline's time relative to its slowest stage.
 //!
-//! `cargo bench --bench video -- [CLIP [RESULT]]`: without a clip, two seconds of 1920×1080 at 30 frames a second, a pan
-//! over a photo of a bright ball. Needs ffmpeg. The network runs on the CPU here and shares the cores with matting and both
-//! codecs: a stage alone has more cores than in the pipeline, whose time is at least the CPU time of all stages divided by
-//! the cores.
+//! `cargo bench --bench video -- [CLIP [RESULT]]`: without a clip, two seconds of 1920×1080 at 30 frames a second, a
+//! pan over a photo of a bright ball. Needs ffmpeg. The network runs on the CPU here and shares the cores with matting
+//! and both codecs: a stage alone has more cores than in the pipeline, whose time is at least the CPU time of all
+//! stages divided by the cores.
 
 mod support;
 

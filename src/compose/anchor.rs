@@ -1,8 +1,8 @@
 //! Anchoring: places a subject that its picture's border crops against the same border of the canvas.
 //!
-//! A straight crop edge away from the canvas's border would float on the background, so with [`Anchor::Auto`] there is no
-//! padding on that side. Where opposite borders crop the subject, it spans the canvas if the aspect allows it, else it is
-//! anchored at the border with the longer contact.
+//! A straight crop edge away from the canvas's border would float on the background, so with [`Anchor::Auto`] there is
+//! no padding on that side. Where opposite borders crop the subject, it spans the canvas if the aspect allows it, else
+//! it is anchored at the border with the longer contact.
 
 use super::shadow::{self, Extension};
 use super::{Anchor, BorderContact, Framing, Layout, Scene, Shadow};
@@ -30,8 +30,8 @@ impl Scene {
         }
     }
 
-    /// How far the coverage of a subject in `layout` is extended beyond the canvas, limited to where its `shadow` is visible:
-    /// an anchored subject continues behind the border, else its shadow would end there as well.
+    /// How far the coverage of a subject in `layout` is extended beyond the canvas, limited to where its `shadow` is
+    /// visible: an anchored subject continues behind the border, else its shadow would end there as well.
     pub(super) fn shadow_extension(&self, layout: &Layout, shadow: &Shadow) -> Extension {
         let [columns, rows] = self.axis_anchors();
         let Layout { canvas, place, scale, .. } = *layout;
@@ -84,8 +84,8 @@ impl AxisAnchor {
     }
 }
 
-/// `anchors` with only the longer contact on each axis that is anchored at both sides but not spanned by `layout`; `None`
-/// when there is no such axis.
+/// `anchors` with only the longer contact on each axis that is anchored at both sides but not spanned by `layout`;
+/// `None` when there is no such axis.
 pub(super) fn relaxed(anchors: [AxisAnchor; 2], layout: &Layout) -> Option<[AxisAnchor; 2]> {
     let Layout { canvas, place, .. } = *layout;
     let axis = |anchor: AxisAnchor, length: u32, side: u32| {

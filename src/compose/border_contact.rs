@@ -1,4 +1,4 @@
-//! Which borders of its picture crop the subject, measured on the cutout's alpha.
+//! Measures on the cutout's alpha which borders of the picture crop the subject.
 
 use super::SUBJECT_ALPHA;
 use crate::image::{Frame, Size};
@@ -16,14 +16,15 @@ pub enum Anchor {
     /// Centred, with padding on all sides, as every other subject.
     #[default]
     Center,
-    /// Each cropped side against the same border of the canvas; [`Scene::anchored`](super::Scene::anchored) measures which
-    /// sides those are.
+    /// Each cropped side against the same border of the canvas; [`Scene::anchored`](super::Scene::anchored) measures
+    /// which sides those are.
     Auto,
     /// `Auto` with the measured contact.
     At(BorderContact),
 }
 
-/// Length of the contact between the subject and each border of its picture, in pixels; 0 where the border does not crop it.
+/// Length of the contact between the subject and each border of its picture, in pixels; 0 where the border does not
+/// crop it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct BorderContact {
     /// With the left border.

@@ -106,7 +106,8 @@ impl Resize {
         Ok(Layout { canvas, from: Rect::whole(source), place, scale })
     }
 
-    /// Scales the natural canvas, whose exact aspect is `shape`: the output canvas, and the natural canvas's rectangle on it.
+    /// Scales the natural canvas, whose exact aspect is `shape`: the output canvas, and the natural canvas's rectangle
+    /// on it.
     pub(super) fn canvas(
         &self,
         natural: Size,

@@ -1,9 +1,9 @@
 //! Composites a cutout, its outline, shadows, background and marks into the finished picture.
 //!
-//! The subject is placed on a transparent canvas first, resampled where the layout scales it. The other layers go beneath
-//! it, front to back: outline, shadow, background. Outline and drop shadow are flat and mix with the background in encoded
-//! values; the subject's edge mixes with the result in linear light, and so does a ground shadow. Opaque pixels of the
-//! subject stay bit for bit.
+//! The subject is placed on a transparent canvas first, resampled where the layout scales it. The other layers go
+//! beneath it, front to back: outline, shadow, background. Outline and drop shadow are flat and mix with the background
+//! in encoded values; the subject's edge mixes with the result in linear light, and so does a ground shadow. Opaque
+//! pixels of the subject stay bit for bit.
 
 use super::background::{BackgroundLayer, Scratch, replicate_border};
 use super::brightness_saturation::enhance;
@@ -39,9 +39,9 @@ pub struct Flattened {
 
 /// Composites `picture` on its canvas with every layer of `scene`.
 ///
-/// `picture` is a cutout or, for a crop, may be the source itself. A scene that changes nothing returns the buffer, bit for
-/// bit. A layout at scale 1 copies rows. Everything else is resampled (linear light, premultiplied alpha, Lanczos), with
-/// colour zeroed where alpha is zero.
+/// `picture` is a cutout or, for a crop, may be the source itself. A scene that changes nothing returns the buffer, bit
+/// for bit. A layout at scale 1 copies rows. Everything else is resampled (linear light, premultiplied alpha, Lanczos),
+/// with colour zeroed where alpha is zero.
 ///
 /// `layout` must have been made for a source of the picture's size with this `subject`.
 #[must_use]

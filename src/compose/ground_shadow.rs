@@ -1,10 +1,10 @@
 //! Ground shadow: contact shadow and cast shadow of a subject that stands in the background picture.
 //!
-//! *Contact shadow*: a dark, narrow band along the lower silhouette, column by column, where that is near its lowest point.
-//! Parts that hang higher do not touch the ground and have none.
+//! *Contact shadow*: a dark, narrow band along the lower silhouette, column by column, where that is near its lowest
+//! point. Parts that hang higher do not touch the ground and have none.
 //!
-//! *Cast shadow*: the silhouette projected onto the ground. A point `h` above the lowest point falls `h · length` away from
-//! it, foreshortened. The penumbra widens with the distance: three blurs of growing σ, mixed by `h`.
+//! *Cast shadow*: the silhouette projected onto the ground. A point `h` above the lowest point falls `h · length` away
+//! from it, foreshortened. The penumbra widens with the distance: three blurs of growing σ, mixed by `h`.
 //!
 //! Computed on a grid of [`MAX_CELLS`] cells along the subject's longer side. A subject that the picture's lower border
 //! crops has no visible ground, and no shadow.
@@ -17,24 +17,24 @@ use rayon::prelude::*;
 
 /// Cells along the longer side of the subject, at most.
 const MAX_CELLS: usize = 224;
-/// Upper bound on the memory of the grid and its blurs, in pixels of four bytes: planes for the coverage, two blurs of the
-/// contact shadow, three of the cast shadow and the result, each at most 3 × 3 subjects large.
+/// Upper bound on the memory of the grid and its blurs, in pixels of four bytes: planes for the coverage, two blurs of
+/// the contact shadow, three of the cast shadow and the result, each at most 3 × 3 subjects large.
 pub(super) const MAX_PIXELS: usize = 7 * 9 * MAX_CELLS * MAX_CELLS;
 
 /// Coverage, of 255, from which a subject hides the ground.
 const OPAQUE_ALPHA: f32 = 128.0;
 /// Share of the subject's width in contact with the picture's lower border above which it counts as cropped.
 const CROPPED_SHARE: f32 = 0.02;
-/// Height above the lowest point, as a share of the subject's longer side, up to which parts may touch the ground: points
-/// farther back are higher in the picture.
+/// Height above the lowest point, as a share of the subject's longer side, up to which parts may touch the ground:
+/// points farther back are higher in the picture.
 const CONTACT_DEPTH: f32 = 0.075;
 /// Foreshortening of lengths on the ground towards and away from the viewer.
 const FORESHORTENING: f32 = 0.36;
-/// Smallest vertical extent of a shadow, as a share of the subject's height: under a light from the side it still has the
-/// subject's depth.
+/// Smallest vertical extent of a shadow, as a share of the subject's height: under a light from the side it still has
+/// the subject's depth.
 const MIN_HEIGHT: f32 = 0.09;
-/// Opacity of the contact shadow under any light, and its increase with the light's shadow strength: contact also blocks
-/// the sky.
+/// Opacity of the contact shadow under any light, and its increase with the light's shadow strength: contact also
+/// blocks the sky.
 const CONTACT_OPACITY: [f32; 2] = [0.35, 0.75];
 
 /// The subject's coverage on the reduced grid.

@@ -1,9 +1,9 @@
 //! Head-and-shoulders crop: measures the head on the cutout and computes the portrait's window.
 //!
-//! The eyes lie on the upper third line, the face is centred horizontally, and there is headroom above the hair. The window
-//! may extend beyond the picture, where background fills it; but where the picture's border crops the person, the window
-//! ends there as well, so that no straight crop edge floats on the background. When these conflict, they are relaxed in this
-//! order: the window's size, then eye line and centring; the whole head is always visible.
+//! The eyes lie on the upper third line, the face is centred horizontally, and there is headroom above the hair. The
+//! window may extend beyond the picture, where background fills it; but where the picture's border crops the person,
+//! the window ends there as well, so that no straight crop edge floats on the background. When these conflict, they are
+//! relaxed in this order: the window's size, then eye line and centring; the whole head is always visible.
 
 use super::SUBJECT_ALPHA;
 use crate::image::{Face, Frame, Rect, Size};
@@ -166,8 +166,8 @@ pub(super) fn window(head: &Head, shape: Size, source: Size) -> Window {
     Window { size, from, before: (left, top) }
 }
 
-/// Clips a window of `length` that begins at `first` to a side: start and length of the visible part, and how much of the
-/// window is before it.
+/// Clips a window of `length` that begins at `first` to a side: start and length of the visible part, and how much of
+/// the window is before it.
 pub(super) fn clipped(first: i64, length: u32, side: u32) -> ((u32, u32), u32) {
     // At least one pixel is visible, whatever the rounding.
     let first = first.clamp(1 - i64::from(length), i64::from(side) - 1);
@@ -227,7 +227,8 @@ impl Bounds {
         let least = across.max(down).max(self.chin - self.least_top());
         let room = if self.cut_above { 0.0 } else { HEADROOM * self.face };
         let usual = (WINDOW_HEIGHT * self.face).max((self.eyes - self.top + room) / EYE_LINE).max(least);
-        // Down to where the person ends: with the eyes on the third, or, where that leaves too little headroom, with all of it.
+        // Down to where the person ends: with the eyes on the third, or, where that leaves too little headroom, with
+        // all of it.
         let below = ((self.bottom - self.eyes) / (1.0 - EYE_LINE)).max(self.bottom - self.least_top());
         let usual = usual.min(below);
         // The largest height with which the window ends at the cropped sides.
@@ -362,7 +363,8 @@ mod tests {
     #[test]
     fn a_head_is_measured_with_its_hair_and_its_shoulders() {
         let size = Size::new(400, 500);
-        // Hair from 60 up to 340 across, 50 down; shoulders from 300 down over all columns but the first ten; a lamp above.
+        // Hair from 60 up to 340 across, 50 down; shoulders from 300 down over all columns but the first ten; a lamp
+        // above.
         let person = |x: u32, y: u32| {
             ((120..280).contains(&x) && (50..320).contains(&y)) || (x >= 10 && (320..450).contains(&y)) || y < 20
         };

@@ -1,7 +1,7 @@
 //! Light wrap: tints the subject's translucent edge with the background's light and mixes in the background's colour.
 //!
-//! A translucent pixel is lens blur, hair or glass, and part of its light comes from the scene behind. Opaque pixels stay
-//! bit for bit.
+//! A translucent pixel is lens blur, hair or glass, and part of its light comes from the scene behind. Opaque pixels
+//! stay bit for bit.
 
 use super::Grounding;
 use crate::image::color::{encoded8_of_linear16, linear16_of_encoded8};

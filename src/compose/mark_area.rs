@@ -21,7 +21,8 @@ impl MarkArea {
         Size::new(self.canvas.width - 2 * self.margin.width, self.canvas.height - 2 * self.margin.height)
     }
 
-    /// The size of a picture mark: 20 % of the width, its aspect kept, or all of the height where that would be too high.
+    /// The size of a picture mark: 20 % of the width, its aspect kept, or all of the height where that would be too
+    /// high.
     pub(super) fn picture(self, mark: Size) -> Size {
         let width = ((self.canvas.width + 2) / 5).max(1);
         let height = mark.height_at(width);

@@ -1,8 +1,8 @@
 //! Sticker outline: the subject's coverage dilated by the outline's width.
 //!
-//! Dilation is by exact Euclidean distance (kernel `dilate`). The outline lies beneath the subject, so that soft edges blend
-//! into it without a gap. The subject's coverage beyond it is clipped, as a die-cut would: stray remains would otherwise
-//! float around the sticker.
+//! Dilation is by exact Euclidean distance (kernel `dilate`). The outline lies beneath the subject, so that soft edges
+//! blend into it without a gap. The subject's coverage beyond it is clipped, as a die-cut would: stray remains would
+//! otherwise float around the sticker.
 
 use super::SUBJECT_ALPHA;
 use backdrop_kernels::dilate::cpu::dilate;

@@ -1,9 +1,9 @@
 //! Source-over compositing of flat layers (shadow, outline, watermark) in encoded values.
 //!
-//! *Source over* of Porter and Duff, "Compositing Digital Images", 1984, on sRGB-encoded values, as browsers and editors mix:
-//! 40 % black over white is 153. A shadow over a colour therefore equals the transparent result shown by a browser on a page
-//! of that colour. The subject's edge is a mixture of light made by a lens and is composited in linear light instead (kernel
-//! `beneath`).
+//! *Source over* of Porter and Duff, "Compositing Digital Images", 1984, on sRGB-encoded values, as browsers and
+//! editors mix: 40 % black over white is 153. A shadow over a colour therefore equals the transparent result shown by a
+//! browser on a page of that colour. The subject's edge is a mixture of light made by a lens and is composited in
+//! linear light instead (kernel `beneath`).
 
 use backdrop_kernels::beneath::cpu::{Shadow, Stroke, Under};
 

@@ -1,8 +1,8 @@
 //! Lanczos resampling of straight RGBA8, in linear light with premultiplied alpha.
 //!
 //! Lanczos with three lobes, widened when shrinking (fast_image_resize), on 16-bit premultiplied linear light.
-//! Premultiplied, because a colour's weight is its coverage: else black under alpha 0 darkens every edge. Linear, because a
-//! filter sums light, and encoded values are not proportional to light.
+//! Premultiplied, because a colour's weight is its coverage: else black under alpha 0 darkens every edge. Linear,
+//! because a filter sums light, and encoded values are not proportional to light.
 //!
 //! A 4096×4096 picture is 128 MB in 16 bits, so it is done in strips of output rows. A strip's source rows are
 //! converted together with the filter's reach above and below, which makes the seams invisible.

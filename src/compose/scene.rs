@@ -50,8 +50,8 @@ pub enum Framing {
     },
     /// Part of the source around the subject.
     Cropped {
-        /// Aspect of the crop, which then has the subject centred and may extend beyond the source; default: that of an exact
-        /// box, else the padded subject's own, inside the source.
+        /// Aspect of the crop, which then has the subject centred and may extend beyond the source; default: that of an
+        /// exact box, else the padded subject's own, inside the source.
         aspect: Option<Aspect>,
         /// Padding on each side in pixels of the source, clamped to it.
         padding: u32,
@@ -171,8 +171,8 @@ pub struct Shadow {
 pub struct Grounding {
     /// The main light of that picture.
     pub light: Light,
-    /// The ground's upper edge, as a share of the canvas's height from the top; without one only the subject's edge is lit,
-    /// and there is no shadow.
+    /// The ground's upper edge, as a share of the canvas's height from the top; without one only the subject's edge is
+    /// lit, and there is no shadow.
     pub horizon: Option<f32>,
 }
 

@@ -1,11 +1,11 @@
 //! Drop shadow: the subject's coverage, shifted and blurred with a Gaussian.
 //!
-//! A wide blur has no detail, so it runs on a reduced grid: coverage is averaged over squares of pixels, blurred on that
-//! grid and sampled bilinearly. Averaging over `k` pixels adds a variance of `(k² - 1) / 12` and the interpolation twice that
-//! (its mean over all positions); both are subtracted from the blur's variance.
+//! A wide blur has no detail, so it runs on a reduced grid: coverage is averaged over squares of pixels, blurred on
+//! that grid and sampled bilinearly. Averaging over `k` pixels adds a variance of `(k² - 1) / 12` and the interpolation
+//! twice that (its mean over all positions); both are subtracted from the blur's variance.
 //!
-//! Where the subject is anchored at a border of the canvas, its coverage is extended beyond that border ([`Extension`]),
-//! else the shadow would end there with a straight rim.
+//! Where the subject is anchored at a border of the canvas, its coverage is extended beyond that border
+//! ([`Extension`]), else the shadow would end there with a straight rim.
 
 use super::Shadow;
 use crate::image::{Rect, Size};
@@ -56,8 +56,8 @@ pub(super) struct ShadowGrid {
 }
 
 impl ShadowGrid {
-    /// The shadow of the coverage `covers(x, y)`, 0..=255, on a canvas of `size`: zero outside of `bounds`, except for the
-    /// `extension`. `scale` canvas pixels are one of the shadow's.
+    /// The shadow of the coverage `covers(x, y)`, 0..=255, on a canvas of `size`: zero outside of `bounds`, except for
+    /// the `extension`. `scale` canvas pixels are one of the shadow's.
     pub(super) fn new<C>(size: Size, bounds: Rect, extension: Extension, shadow: &Shadow, scale: f32, covers: C) -> Self
     where
         C: Fn(u32, u32) -> u8 + Sync,
@@ -104,7 +104,8 @@ impl ShadowGrid {
         Self { shade, width, cell, left: start(left, shadow.dx), top: start(top, shadow.dy) }
     }
 
-    /// Wraps finished coverage: `width` cells a row, each `cell` canvas pixels wide, with its corner at (`left`, `top`).
+    /// Wraps finished coverage: `width` cells a row, each `cell` canvas pixels wide, with its corner at (`left`,
+    /// `top`).
     pub(super) fn from_cells(shade: Vec<[f32; 1]>, width: usize, cell: usize, left: f32, top: f32) -> Self {
         Self { shade, width, cell, left, top }
     }

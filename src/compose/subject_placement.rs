@@ -53,8 +53,8 @@ pub struct Placement {
     pub crop: Option<Margins>,
     /// Share of the canvas's limiting side that the subject fills; without it the subject keeps its scale.
     pub scale: Option<f32>,
-    /// Free space to the left and above, as shares of all free space on the axis: 0.5, 0.5 is the centre. Without it the
-    /// subject keeps its position.
+    /// Free space to the left and above, as shares of all free space on the axis: 0.5, 0.5 is the centre. Without it
+    /// the subject keeps its position.
     pub position: Option<(f32, f32)>,
 }
 

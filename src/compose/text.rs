@@ -1,8 +1,8 @@
 //! Renders a line of text to a picture, for watermarks and stamps.
 //!
-//! Shaped by cosmic-text (bidirectional, ligatures, combining marks) and filled white over a dark outline, so that it is
-//! legible on any background. Only the built-in fonts (`fonts/README.md`) are used, never system fonts: a text looks the
-//! same on every machine. A character without a glyph is drawn as a box.
+//! Shaped by cosmic-text (bidirectional, ligatures, combining marks) and filled white over a dark outline, so that it
+//! is legible on any background. Only the built-in fonts (`fonts/README.md`) are used, never system fonts: a text looks
+//! the same on every machine. A character without a glyph is drawn as a box.
 
 use super::mark_area::MarkArea;
 use crate::image::{Buffer, Frame, Size};
@@ -51,8 +51,8 @@ const FILL: u8 = 255;
 
 /// `text` as a picture of one line, as large as its ink and no larger than the [`MarkArea`] of the canvas.
 ///
-/// Control characters and line breaks become spaces. A text with more characters than the canvas has columns is truncated:
-/// the rest would be illegible. Without ink, the picture is one transparent pixel.
+/// Control characters and line breaks become spaces. A text with more characters than the canvas has columns is
+/// truncated: the rest would be illegible. Without ink, the picture is one transparent pixel.
 #[must_use]
 pub(super) fn render(text: &str, canvas: Size) -> Frame {
     let room = MarkArea::on(canvas).size();
@@ -111,8 +111,8 @@ impl Typesetter {
             for id in database.load_font_source(Source::Binary(Arc::new(*font))) {
                 let Some(mut face) = database.face(id).cloned() else { continue };
                 database.remove_face(id);
-                // Names outside of any system's list of preferred fallbacks, and one weight, keep the fallback order above
-                // on every system.
+                // Names outside of any system's list of preferred fallbacks, and one weight, keep the fallback order
+                // above on every system.
                 face.families = vec![(name(index), Language::English_UnitedStates)];
                 face.weight = Weight::NORMAL;
                 database.push_face_info(face);

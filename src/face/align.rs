@@ -8,8 +8,8 @@ use rayon::prelude::*;
 /// Landmarks of an aligned face: eyes, nose, corners of the mouth, left before right.
 const TEMPLATE: [[f32; 2]; 5] = [[100.0, 112.0], [156.0, 112.0], [128.0, 142.0], [106.0, 170.0], [150.0, 170.0]];
 
-/// Most samples along each axis of a pixel that covers several of the other grid: a face as large as the largest picture
-/// shrinks sixteenfold.
+/// Most samples along each axis of a pixel that covers several of the other grid: a face as large as the largest
+/// picture shrinks sixteenfold.
 const MAX_SAMPLES: usize = 16;
 
 /// Grey behind translucent pixels, the same as for the face detector.
@@ -21,8 +21,8 @@ pub fn to_template(face: &Face) -> Option<Similarity> {
     Similarity::between(&face.landmarks, &TEMPLATE)
 }
 
-/// The aligned face, warped by `to_crop`. Where the crop is coarser than the picture, each of its pixels is a mean over its
-/// area; beyond the border the picture is replicated.
+/// The aligned face, warped by `to_crop`. Where the crop is coarser than the picture, each of its pixels is a mean over
+/// its area; beyond the border the picture is replicated.
 #[must_use]
 pub fn aligned(frame: &Frame, to_crop: &Similarity) -> FaceCrop {
     let back = to_crop.inverse();
@@ -55,8 +55,8 @@ pub(super) fn mean(offsets: &[f64], centre: [f64; 2], read: impl Fn([f64; 2]) ->
     sum.map(|sum| sum / count)
 }
 
-/// The four pixels around a point and their bilinear weights, on a grid of `columns` by `rows` whose first pixel's centre is
-/// at one half.
+/// The four pixels around a point and their bilinear weights, on a grid of `columns` by `rows` whose first pixel's
+/// centre is at one half.
 pub(super) fn around([x, y]: [f64; 2], columns: usize, rows: usize) -> [([usize; 2], f32); 4] {
     let axis = |at: f64, side: usize| {
         let last = side.saturating_sub(1);
@@ -97,7 +97,8 @@ pub(super) mod tests {
         Frame::new(size, Buffer::from(bytes.collect::<Vec<u8>>()))
     }
 
-    /// An upright face whose aligned crop is `scale` times as large as its region, with the region's corner at `left`, `top`.
+    /// An upright face whose aligned crop is `scale` times as large as its region, with the region's corner at `left`,
+    /// `top`.
     pub(in super::super) fn face(left: f32, top: f32, scale: f32) -> Face {
         let at = |x: f32, y: f32| [left + x / scale, top + y / scale];
         Face {

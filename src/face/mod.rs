@@ -7,8 +7,8 @@
 //! residual       → Frame        warped back and added, times strength and a feathered ellipse
 //! ```
 //!
-//! Only the residual is warped back: a pixel of the source is never resampled, so nothing is shifted, nothing outside of the
-//! ellipse changes, and a zero residual leaves a face bit for bit.
+//! Only the residual is warped back: a pixel of the source is never resampled, so nothing is shifted, nothing outside
+//! of the ellipse changes, and a zero residual leaves a face bit for bit.
 
 mod align;
 mod restore;

@@ -7,21 +7,21 @@ use crate::image::{Face, Frame};
 use crate::model::{FACE_SIDE, FaceCrop, SegmentError};
 use rayon::prelude::*;
 
-/// The region of an aligned face: an ellipse around brow, cheeks and chin, by its centre and half axes in the crop, well
-/// inside of it.
+/// The region of an aligned face: an ellipse around brow, cheeks and chin, by its centre and half axes in the crop,
+/// well inside of it.
 const CENTRE: [f64; 2] = [128.0, 136.0];
 const HALF_AXES: [f64; 2] = [92.0, 112.0];
 /// Share of the ellipse's radius up to which the full residual is added; feathered beyond.
 const FULL_RADIUS: f64 = 0.7;
-/// Shorter side in pixels from which a face is restored at full strength, fading to zero at [`MIN_FACE_SIDE`], where the
-/// network would hallucinate.
+/// Shorter side in pixels from which a face is restored at full strength, fading to zero at [`MIN_FACE_SIDE`], where
+/// the network would hallucinate.
 const FULL_STRENGTH_SIDE: f32 = 32.0;
 
-/// Adds to a face of `frame` the residual that `network` computes from its aligned crop, times `strength` (0 to 1): feathered
-/// towards the edge of the face's region, and fading out for small faces.
+/// Adds to a face of `frame` the residual that `network` computes from its aligned crop, times `strength` (0 to 1):
+/// feathered towards the edge of the face's region, and fading out for small faces.
 ///
-/// Alpha, everything outside of the region, and pixels with a zero residual stay bit for bit. Returns whether the face is
-/// [`usable`]; `network` is not called when the effective strength is zero.
+/// Alpha, everything outside of the region, and pixels with a zero residual stay bit for bit. Returns whether the face
+/// is [`usable`]; `network` is not called when the effective strength is zero.
 ///
 /// # Errors
 /// Those of `network`; also when its output has the wrong number of pixels.
@@ -86,7 +86,8 @@ fn region(to_crop: &Similarity, sides: [usize; 2]) -> [std::ops::Range<usize>; 2
     })
 }
 
-/// Weight of the residual at a point of the crop, 0 to 1: full inside, zero from the ellipse's border on, smoothstep between.
+/// Weight of the residual at a point of the crop, 0 to 1: full inside, zero from the ellipse's border on, smoothstep
+/// between.
 fn feather([u, v]: [f64; 2]) -> f32 {
     let away = ((u - CENTRE[0]) / HALF_AXES[0]).hypot((v - CENTRE[1]) / HALF_AXES[1]);
     let left = ((1.0 - away) / (1.0 - FULL_RADIUS)).clamp(0.0, 1.0);

@@ -18,7 +18,7 @@ pub fn usable(face: &Face, size: Size) -> bool {
     is_finite && is_inside && shorter_side(face) >= MIN_FACE_SIDE
 }
 
-/// The main face: the largest area, weighted by [`CORNER_WEIGHT`] at the corners. The first of equal ones.
+/// The main face: the largest area, weighted by `CORNER_WEIGHT` at the corners. The first of equal ones.
 #[must_use]
 pub fn main_face<'a>(faces: impl IntoIterator<Item = &'a Face>, size: Size) -> Option<&'a Face> {
     let weight = |face: &Face| {

@@ -1,8 +1,8 @@
 //! A job's folder: finished segments and the temporal state after the last, from which an interrupted job resumes.
 //!
 //! The file `plan` identifies the clip, the recipe and the encoder's version; a folder with another one is restarted.
-//! `segment-0000.*` and so on are finished segments, each with a `.state` file written before it: the number of frames so far
-//! and the temporal filter's state. Files are written as `part-*`, synced, and renamed when complete.
+//! `segment-0000.*` and so on are finished segments, each with a `.state` file written before it: the number of frames
+//! so far and the temporal filter's state. Files are written as `part-*`, synced, and renamed when complete.
 
 use super::VideoError;
 use super::encode::Codec;

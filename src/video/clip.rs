@@ -1,4 +1,4 @@
-//! What is known of a clip before processing, and the result after it.
+//! Properties of a probed clip, and of the processed result.
 
 use super::Rate;
 use crate::image::Size;

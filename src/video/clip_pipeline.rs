@@ -30,12 +30,19 @@ use tokio::sync::mpsc::channel;
 /// A job's time limit, and its increase for each frame.
 const JOB_TIMEOUT: Duration = Duration::from_secs(900);
 const JOB_TIMEOUT_PER_FRAME: Duration = Duration::from_secs(15);
-/// Part of the checkpoint's plan, incremented when the same recipe produces different bytes: segments of two versions are
-/// never mixed.
+/// Part of the checkpoint's plan, incremented when the same recipe produces different bytes: segments of two versions
+/// are never mixed.
 const VERSION: &str = "1";
 
-/// See [`super::remove`].
-pub(super) async fn remove(
+/// Removes the background of `source`.
+///
+/// `folder` is the job's own: finished segments are kept there with the temporal filter's state, and a call with the
+/// same folder resumes after them. `progress` is called with 0 to 100. When the future is dropped, the ffmpeg processes
+/// are killed.
+///
+/// # Errors
+/// See [`VideoError`].
+pub async fn remove(
     engine: &Engine,
     tools: &Tools,
     source: &Path,

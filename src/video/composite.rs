@@ -1,7 +1,7 @@
 //! Composites a frame and its matte into the output frame: cutout, background colour, stamp or matte only.
 //!
-//! Straight alpha, colour zeroed where alpha is zero. As for pictures, the background colour is composited in linear light
-//! and the stamp in encoded values.
+//! Straight alpha, colour zeroed where alpha is zero. As for pictures, the background colour is composited in linear
+//! light and the stamp in encoded values.
 
 use crate::codec::Channels;
 use crate::compose::{self, Background, Flattened, Layout, Materials, Scene};
@@ -76,8 +76,8 @@ fn over_white(color: Color) -> Color {
 
 /// Fills the transparent pixels of each 2×2 block with the mean colour of its visible ones.
 ///
-/// 4:2:0 stores one chroma sample for the block: with black in it the subject's edge would lose its colour. Only colours of
-/// the subject are spread, none of the background.
+/// 4:2:0 stores one chroma sample for the block: with black in it the subject's edge would lose its colour. Only
+/// colours of the subject are spread, none of the background.
 fn fill_chroma_blocks(frame: &mut Frame) {
     let width = frame.size().width as usize;
     let (pixels, _) = frame.pixels_mut().as_chunks_mut::<4>();

@@ -1,8 +1,8 @@
 //! Decodes a clip with ffmpeg: upright, opaque RGBA frames at a constant rate, through a pipe.
 //!
-//! The rate is made constant after all filters (`-fps_mode cfr`): a clip that changes its frame size, which makes ffmpeg
-//! rebuild its filters, keeps its timing. Time zero is the start of the file, where its sound begins; a video stream that
-//! starts later is extended backwards to it.
+//! The rate is made constant after all filters (`-fps_mode cfr`): a clip that changes its frame size, which makes
+//! ffmpeg rebuild its filters, keeps its timing. Time zero is the start of the file, where its sound begins; a video
+//! stream that starts later is extended backwards to it.
 
 use super::input::{ColorCoding, Source};
 use super::probe::{Probed, max_frames};

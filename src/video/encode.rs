@@ -1,7 +1,7 @@
 //! Encodes output frames into segments: independent files of two seconds each.
 //!
-//! VP9, `ProRes`, H.264 and FFV1 are encoded by one ffmpeg process a segment, fed through a pipe, with a fixed number of
-//! threads: the same frames give the same bytes. PNG and WebP frames come from our own codecs, see
+//! VP9, `ProRes`, H.264 and FFV1 are encoded by one ffmpeg process a segment, fed through a pipe, with a fixed number
+//! of threads: the same frames give the same bytes. PNG and WebP frames come from our own codecs, see
 //! [`image_sequence`](super::image_sequence).
 //!
 //! Colours: sRGB values are stored as BT.709 with limited range and tagged so (primaries, transfer, matrix), without a
@@ -115,7 +115,8 @@ impl Encoder {
         frames: u64,
         file: &Path,
     ) -> Result<Self, VideoError> {
-        // An encoder left over from a killed daemon may still write to a file of this name: unlinking separates the two.
+        // An encoder left over from a killed daemon may still write to a file of this name: unlinking separates the
+        // two.
         match tokio::fs::remove_file(file).await {
             Ok(()) => {}
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}

@@ -10,9 +10,7 @@ pub enum VideoError {
     #[error("the file is not a video that can be read here")]
     Unreadable,
     /// An unsupported container or codec.
-    #[error(
-        "`{0}` is not a kind of video that is taken here: there are mp4, mov, webm, mkv and gif with common codecs"
-    )]
+    #[error("unsupported video format or codec `{0}`: expected mp4, mov, webm, mkv or gif with a common codec")]
     Unsupported(String),
     /// It has no video stream.
     #[error("there is sound in the file and no picture")]

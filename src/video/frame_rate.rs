@@ -23,8 +23,8 @@ impl Rate {
         (frames > 0 && seconds > 0).then(|| Self { frames, seconds }.reduced())
     }
 
-    /// The constant rate for a clip: the nominal rate of its file when nearly every frame is present, else a standard rate
-    /// close to its average, else the average to a hundredth of a frame.
+    /// The constant rate for a clip: the nominal rate of its file when nearly every frame is present, else a standard
+    /// rate close to its average, else the average to a hundredth of a frame.
     pub(super) fn constant(average: f64, nominal: Option<Self>) -> Self {
         let near = |rate: Self, by: f64| (average / rate.per_second() - 1.0).abs() < by;
         if let Some(nominal) = nominal
@@ -58,7 +58,8 @@ impl Rate {
         frames as f64 * f64::from(self.seconds) / f64::from(self.frames)
     }
 
-    /// Timescale in ticks per second in which a frame lasts a whole number of ticks; at least ten thousand, as players expect.
+    /// Timescale in ticks per second in which a frame lasts a whole number of ticks; at least ten thousand, as players
+    /// expect.
     pub(super) fn timescale(self) -> u32 {
         self.frames * 10_000_u32.div_ceil(self.frames.max(1))
     }

@@ -1,7 +1,7 @@
 //! Frames encoded by our own codecs, written as a ZIP archive of PNGs or an animated WebP.
 //!
-//! A segment is a sequence of records: a length (u32, little-endian) and that many bytes, which are a PNG file or the `ANMF`
-//! chunk of an animated WebP. Both are final, so muxing copies them.
+//! A segment is a sequence of records: a length (u32, little-endian) and that many bytes, which are a PNG file or the
+//! `ANMF` chunk of an animated WebP. Both are final, so muxing copies them.
 //!
 //! Each frame of the animation is independent: its visible part, cropped at even pixels, on a cleared canvas (RFC 9649,
 //! section 2.7.1.1: dispose to background, do not blend).
@@ -175,8 +175,8 @@ mod tests {
 
     const RATE: Rate = Rate { frames: 30, seconds: 1 };
 
-    /// A coloured square at (`left`, `top`) on transparency. It is translucent because the decoder of these tests clears the
-    /// wrong pixels after a frame without alpha (it counts three bytes for each).
+    /// A coloured square at (`left`, `top`) on transparency. It is translucent because the decoder of these tests
+    /// clears the wrong pixels after a frame without alpha (it counts three bytes for each).
     fn frame(left: u32, top: u32) -> Frame {
         let size = Size::new(32, 20);
         let inside = |x: u32, y: u32| (left..left + 8).contains(&x) && (top..top + 6).contains(&y);

@@ -5,8 +5,8 @@ use super::sandbox::PROTOCOLS;
 use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
-/// Allowlist of decoders for untrusted files: those for the formats of cameras, recorders and editors of the last decades,
-/// and for their caption streams, which are ignored.
+/// Allowlist of decoders for untrusted files: those for the formats of cameras, recorders and editors of the last
+/// decades, and for their caption streams, which are ignored.
 const DECODERS: &str = "h264,hevc,av1,libdav1d,libaom-av1,vp8,vp9,libvpx,libvpx-vp9,mpeg4,mpeg2video,mpeg1video,h261,\
     h263,h263i,flv,msmpeg4,msmpeg4v1,msmpeg4v2,wmv1,wmv2,wmv3,vc1,theora,dirac,prores,dnxhd,cfhd,hap,dvvideo,mjpeg,mjpegb,\
     jpeg2000,png,apng,gif,webp,bmp,tiff,targa,ffv1,ffvhuff,huffyuv,utvideo,magicyuv,qtrle,rpza,smc,cinepak,svq1,svq3,\

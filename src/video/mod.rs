@@ -35,12 +35,11 @@ pub mod temporal;
 mod tools;
 
 pub use clip::{Clip, Finished, MAX_BYTES, StageTimes};
+pub use clip_pipeline::remove;
 pub use error::VideoError;
 pub use frame_rate::Rate;
 pub use tools::{ToolMissing, Tools, VideoConfig};
 
-use crate::engine::Engine;
-use crate::recipe::VideoRecipe;
 use std::path::Path;
 
 /// Reads what a file is and checks it against the limits.
@@ -49,22 +48,4 @@ use std::path::Path;
 /// See [`VideoError`].
 pub async fn probe(tools: &Tools, file: &Path) -> Result<Clip, VideoError> {
     probe::probe(tools, file).await.map(|probed| probed.clip)
-}
-
-/// Removes the background of `source`.
-///
-/// `folder` is the job's own: finished segments are kept there with the temporal filter's state, and a call with the same
-/// folder resumes after them. `progress` is called with 0 to 100. When the future is dropped, the ffmpeg processes are killed.
-///
-/// # Errors
-/// See [`VideoError`].
-pub async fn remove(
-    engine: &Engine,
-    tools: &Tools,
-    source: &Path,
-    folder: &Path,
-    recipe: &VideoRecipe,
-    progress: &(dyn Fn(u8) + Send + Sync),
-) -> Result<Finished, VideoError> {
-    clip_pipeline::remove(engine, tools, source, folder, recipe, progress).await
 }

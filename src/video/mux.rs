@@ -1,7 +1,7 @@
 //! Muxes finished segments and the clip's sound into the result file.
 //!
-//! Video packets are copied. Audio is encoded, trimmed or padded with silence to the video's length, and aligned with its
-//! start. GIF takes one pass over the whole clip for its palette and another to encode it.
+//! Video packets are copied. Audio is encoded, trimmed or padded with silence to the video's length, and aligned with
+//! its start. GIF takes one pass over the whole clip for its palette and another to encode it.
 
 use super::checkpoint::{Checkpoint, blocking};
 use super::decode::EXACT;
@@ -64,7 +64,8 @@ impl Mux<'_> {
             Codec::Vp9 { .. } | Codec::ProRes { .. } | Codec::H264 => {
                 match (self.concat(&part, self.audio).await, self.audio) {
                     (Ok(()), _) => {}
-                    // Unreadable sound is dropped. Another cause, such as a full disk, fails the second attempt as well.
+                    // Unreadable sound is dropped. Another cause, such as a full disk, fails the second attempt as
+                    // well.
                     (Err(VideoError::Tool(message)), Some(_)) => {
                         tracing::debug!(message, "unreadable sound was dropped");
                         self.concat(&part, None).await?;
@@ -83,7 +84,8 @@ impl Mux<'_> {
         Ok((file, warnings))
     }
 
-    /// Writes the concat list: the segments with their exact durations, as the containers' rounded ones would accumulate.
+    /// Writes the concat list: the segments with their exact durations, as the containers' rounded ones would
+    /// accumulate.
     async fn concat_list(&self) -> Result<OsString, VideoError> {
         let mut list = "ffconcat version 1.0\n".to_owned();
         let mut before = 0;

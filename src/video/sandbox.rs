@@ -1,8 +1,9 @@
-//! Runs ffmpeg and ffprobe as child processes: clean environment, no network protocols, limited CPU time, memory and output.
+//! Runs ffmpeg and ffprobe as child processes: clean environment, no network protocols, limited CPU time, memory and
+//! output.
 //!
-//! Each runs in a process group of its own, which is killed when its [`ToolProcess`] is dropped. The limits are set with
-//! `prlimit` right after the start, before the process has read a byte of a caller's file: its input comes through our
-//! pipe, or it is still loading libraries.
+//! Each runs in a process group of its own, which is killed when its [`ToolProcess`] is dropped. The limits are set
+//! with `prlimit` right after the start, before the process has read a byte of a caller's file: its input comes through
+//! our pipe, or it is still loading libraries.
 
 use super::VideoError;
 use std::ffi::OsStr;

@@ -1,4 +1,5 @@
-//! The stages of a clip's pipeline: decode, segment, temporal filter, composite and encode, each over a bounded channel.
+//! The stages of a clip's pipeline: decode, segment, temporal filter, composite and encode, each over a bounded
+//! channel.
 
 use super::checkpoint::Checkpoint;
 use super::composite::FrameCompositor;
@@ -127,7 +128,8 @@ impl ClipJob<'_> {
         if is_over { decoder.finish().await } else { Ok(Vec::new()) }
     }
 
-    /// Acquires an engine slot and the pixels of a batch; waits while the engine is full, as a job has no client to retry.
+    /// Acquires an engine slot and the pixels of a batch; waits while the engine is full, as a job has no client to
+    /// retry.
     async fn acquire(&self, places: &Arc<Semaphore>) -> Result<BatchPermit, VideoError> {
         let place = Arc::clone(places).acquire_owned().await.map_err(|_| EngineError::Stopped)?;
         let slot = loop {

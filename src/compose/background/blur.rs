@@ -1,8 +1,8 @@
-//! The source's own background without the subject, blurred.
+//! Blurred background: inpaints the subject in a reduced copy of the source and blurs it.
 //!
-//! A [`Plate`] is the source reduced until the blur is two cells wide. Cells that the subject touches are inpainted from
-//! their surroundings *before* the blur (pull-push), so that no colour of the subject bleeds into the background. Beyond
-//! the source's border the background is mirrored.
+//! A [`Plate`] is the source reduced until the blur is two cells wide. Cells that the subject touches are inpainted
+//! from their surroundings *before* the blur (pull-push), so that no colour of the subject bleeds into the background.
+//! Beyond the source's border the background is mirrored.
 
 use crate::compose::{Background, Layout, Scene};
 use crate::image::color::{encoded8_of_linear16, linear16_of_encoded8};
@@ -13,8 +13,8 @@ use rayon::prelude::*;
 
 /// Standard deviation of the blur at full intensity, as a share of the source's longer side.
 const MAX_SIGMA_SHARE: f32 = 0.05;
-/// Cells of the largest plate. The narrowest blur of the largest picture has a σ of 4 pixels, which is still more than one
-/// cell.
+/// Cells of the largest plate. The narrowest blur of the largest picture has a σ of 4 pixels, which is still more than
+/// one cell.
 const MAX_CELLS: usize = 2 << 20;
 /// Smallest σ on the canvas, in its pixels: shrinking a sharper plate would alias.
 const MIN_CANVAS_SIGMA: f32 = 0.5;
@@ -164,8 +164,8 @@ struct LinearTap {
 }
 
 impl LinearTap {
-    /// For the centre of a pixel, where `place` of the canvas shows `from` of the source (start and length each), which is
-    /// `side` pixels long.
+    /// For the centre of a pixel, where `place` of the canvas shows `from` of the source (start and length each), which
+    /// is `side` pixels long.
     ///
     /// Mirrored beyond the source's border: replicated pixels would be streaks.
     fn new(pixel: u32, place: (u32, u32), from: (u32, u32), side: u32, cell: f32) -> Self {

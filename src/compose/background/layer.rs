@@ -1,4 +1,4 @@
-//! The bottom layer of a canvas, read in bands of rows.
+//! The background's pixels, produced in bands of rows by kind of background.
 
 use super::blur::{BlurredBackground, Plate};
 use super::fit::FittedBackground;

@@ -1,4 +1,4 @@
-//! The bottom layer of a canvas: transparent, a colour, a fitted picture or the source's own background, blurred.
+//! Background layer: transparent, a colour, a fitted picture or the source's own background, blurred.
 
 mod blur;
 mod fit;

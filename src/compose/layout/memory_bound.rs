@@ -5,8 +5,8 @@ use crate::compose::{Anchor, Background, CanvasLimit, Framing, Layout, Plate, Sc
 use crate::image::{Rect, Size};
 
 impl Scene {
-    /// Upper bound, over all subjects, of what [`flatten`](crate::compose::flatten) needs beside the source, in pixels of four
-    /// bytes.
+    /// Upper bound, over all subjects, of what [`flatten`](crate::compose::flatten) needs beside the source, in pixels
+    /// of four bytes.
     #[must_use]
     pub fn most_pixels(&self, source: Size) -> usize {
         let canvas = self.largest_canvas(source);
@@ -30,8 +30,8 @@ impl Scene {
         outline + shadow + ground_shadow + plate + mark + if unchanged { 0 } else { canvas }
     }
 
-    /// Upper bound on the pixels by which a cropped subject's coverage is extended beyond a canvas of `canvas` pixels, for
-    /// its shadow.
+    /// Upper bound on the pixels by which a cropped subject's coverage is extended beyond a canvas of `canvas` pixels,
+    /// for its shadow.
     fn max_extension_pixels(&self, shadow: &Shadow, canvas: usize) -> usize {
         if self.anchor == Anchor::Center {
             return 0;
@@ -64,8 +64,8 @@ impl Scene {
             | Framing::Placed(_)
             | Framing::Portrait { .. } => source,
         };
-        // Every other natural canvas grows with its subject: the largest is that of a subject that fills the picture, with
-        // padding on every side (an anchored side has none).
+        // Every other natural canvas grows with its subject: the largest is that of a subject that fills the picture,
+        // with padding on every side (an anchored side has none).
         let (all, unanchored) = (Rect::whole(source), [AxisAnchor::default(); 2]);
         let has_free_aspect = match self.framing {
             Framing::Whole

@@ -1,4 +1,4 @@
-//! The natural canvas of each framing, in pixels of the source, before [`Resize`](crate::compose::Resize) scales it.
+//! The natural canvas of each framing, in pixels of the source, before it is resized.
 
 use crate::compose::anchor::AxisAnchor;
 use crate::compose::head_framing::{self, Window};
@@ -77,8 +77,8 @@ const fn whole(source: Size) -> NaturalCanvas {
 
 /// The part of the source around the subject, with the padding clamped to the source.
 ///
-/// With an aspect it is the smallest such window with the subject centred; the padding is that of the side with more room,
-/// and the window may extend beyond the source.
+/// With an aspect it is the smallest such window with the subject centred; the padding is that of the side with more
+/// room, and the window may extend beyond the source.
 fn cropped(source: Size, subject: Rect, padding: u32, shape: Option<Size>) -> NaturalCanvas {
     let room = |first: u32, length: u32, side: u32| (padding.min(first), padding.min(side - first - length));
     let (left, right) = room(subject.left, subject.width, source.width);

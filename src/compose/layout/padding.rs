@@ -1,4 +1,4 @@
-//! Padding around a subject: the canvas that it needs, and the room that it leaves.
+//! Padding around a subject: the canvas size that it needs, and the space that it leaves for the subject.
 
 use crate::compose::Padding;
 use crate::compose::anchor::AxisAnchor;

@@ -59,8 +59,8 @@ impl Scene {
         Ok(Layout { canvas, from: natural.from, place, scale: self.outline_scale(scale, place, room, anchors) })
     }
 
-    /// The subject centred on a canvas of the aspect, or anchored at its borders: unscaled on the natural canvas, else fitted
-    /// into what the padding leaves.
+    /// The subject centred on a canvas of the aspect, or anchored at its borders: unscaled on the natural canvas, else
+    /// fitted into what the padding leaves.
     fn padded(
         &self,
         subject: Size,
@@ -86,8 +86,8 @@ impl Scene {
         Ok(Layout { canvas, from, place, scale: 1.0 })
     }
 
-    /// The requested size within `max_pixels`. A portrait's window may extend far beyond its picture: without a requested
-    /// side its longest side is clamped to the picture's.
+    /// The requested size within `max_pixels`. A portrait's window may extend far beyond its picture: without a
+    /// requested side its longest side is clamped to the picture's.
     pub(super) fn resize_of(&self, source: Size, natural: Size) -> Resize {
         let mut resize = self.resize;
         if let Some(side) = self.max_pixels.and_then(|most| side_within(natural, most)) {

@@ -1,3 +1,5 @@
+//! Layouts of every framing, size and anchor.
+
 use crate::compose::{
     Anchor, Aspect, BorderContact, Framing, Grounding, Head, Layout, Light, MAX_SIDE, Outline, Padding, Resize, Scene,
     Shadow, ground_shadow, shadow,
@@ -381,7 +383,7 @@ fn a_resized_letterbox_keeps_its_bars_in_proportion() {
     // A box of another aspect than the crop.
     let layout = cropped(Some((1, 1)), 0, resize(600, 300, 0)).layout(LANDSCAPE, Rect::whole(LANDSCAPE)).unwrap();
     assert_eq!((layout.canvas, layout.place), (Size::new(600, 300), rect(150, 50, 300, 200)));
-    // A box alone is the aspect of the crop: no bars where the picture has room.
+    // A box without an aspect gives the crop's: no bars where the picture is large enough.
     let layout = cropped(None, 0, resize(60, 30, 0)).layout(LANDSCAPE, rect(100, 100, 10, 10)).unwrap();
     assert_eq!((layout.from, layout.place), (rect(95, 100, 20, 10), rect(0, 0, 60, 30)));
 }
@@ -447,7 +449,7 @@ fn a_padded_subject_touches_the_borders_that_it_is_anchored_at() {
         // Both sides of a wide one: all of the width.
         (None, share, free, (200, 90), [30, 0, 40, 0], (200, 200), (0, 55, 200, 90)),
         (Some((2, 1)), share, free, (200, 90), [30, 0, 40, 50], (200, 100), (0, 10, 200, 90)),
-        // The aspect has no room for both: the longer contact, with padding at the other.
+        // The aspect does not allow both: the longer contact, with padding at the other side.
         (None, share, free, (90, 180), [30, 0, 40, 0], (225, 225), (135, 22, 90, 180)),
         (None, share, free, (90, 180), [40, 0, 30, 0], (225, 225), (0, 22, 90, 180)),
         // All four, of another aspect than the subject: both of one axis.

@@ -72,7 +72,7 @@ fn the_bars_beside_a_cutout_are_transparent_even_where_it_touches_its_border() {
     let after = cropped(cutout, rect(10, 0, 40, 20), (1, 1));
     assert_eq!(after.composite.0.size(), Size::new(40, 40));
     assert_eq!([after.composite.0.pixel(20, 9), after.composite.0.pixel(20, 10)], [[0; 4], with(RED, 255)]);
-    // Off the middle of its picture it is still in the middle of the crop.
+    // A subject off the picture's centre is still centred in the crop.
     let cutout = drawn(60, 20, |x, y| if x < 10 && y < 10 { with(RED, 255) } else { [0; 4] });
     let corner = cropped(cutout, rect(0, 0, 10, 10), (2, 1));
     assert_eq!((corner.composite.0.size(), corner.subject), (Size::new(20, 10), Some(rect(5, 0, 10, 10))));

@@ -18,7 +18,7 @@ fn a_background_covers_is_contained_or_stretched() {
         let off = pixel[0].abs_diff(x as u8).max(pixel[1].abs_diff(y as u8));
         assert!(off <= 2 && pixel[2..] == [77, 255], "{pixel:?} for {x},{y}");
     };
-    // The middle, pixel for pixel: the sides stick out.
+    // The centre, pixel for pixel: the sides are cropped.
     let cover = fitted(wide, Fit::Cover, square);
     assert_eq!(cover.pixel(1, 0), [51, 0, 77, 255]);
     assert_eq!(cover.pixel(99, 99), [149, 99, 77, 255]);

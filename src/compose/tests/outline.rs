@@ -38,7 +38,7 @@ fn nothing_shows_between_a_soft_subject_and_its_outline() {
         assert!(inside(&after) < 0.006, "{} with an edge of {soft}", inside(&after));
         // The whole has no other colours than these three, with nothing of the subject beyond the outline.
         let bare = finished(subject(), &Scene { framing, ..on(color(BLUE)) });
-        assert!(inside(&bare) > 0.5, "the comparer does not see a missing outline");
+        assert!(inside(&bare) > 0.5, "the comparison misses a missing outline");
     }
 }
 

@@ -33,8 +33,8 @@ impl TemporalFilter {
         Self { smoothing: smoothing.min(100), state: None }
     }
 
-    /// The matte of the next frame, in the order of the clip, from its mask; empty where there is no subject. A frame of
-    /// another size restarts the filter.
+    /// The matte of the next frame, in the order of the clip, from its mask; empty where there is no subject. A frame
+    /// of another size restarts the filter.
     #[must_use]
     pub fn next(&mut self, frame: &Frame, mask: Mask) -> AlphaMatte {
         let size = frame.size();

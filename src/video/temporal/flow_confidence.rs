@@ -1,8 +1,8 @@
 //! Confidence of the optical flow for each cell, from the warped colour difference; detects scene cuts.
 //!
 //! A cell's difference to the previous frame, warped along the flow, is compared in all three channels with the median
-//! difference, as camera noise raises both. A global change of exposure is subtracted first. Disoccluded background has no
-//! counterpart in the previous frame and gets low confidence by its large difference.
+//! difference, as camera noise raises both. A global change of exposure is subtracted first. Disoccluded background has
+//! no counterpart in the previous frame and gets low confidence by its large difference.
 
 use super::optical_flow::Flow;
 use super::thumbnail::Thumbnail;
@@ -14,8 +14,8 @@ const NO_CONFIDENCE: f32 = 5.0;
 /// The median difference, in steps of 255, is clamped to this range of camera noise.
 const MIN_MEDIAN: f32 = 1.0;
 const MAX_MEDIAN: f32 = 6.0;
-/// A median difference above the first is a cut; so is one above the second that exceeds this share of the picture's own
-/// contrast.
+/// A median difference above the first is a cut; so is one above the second that exceeds this share of the picture's
+/// own contrast.
 const CUT: f32 = 12.0;
 const DARK_CUT: f32 = 3.0;
 const DARK_CUT_SHARE: f32 = 0.5;

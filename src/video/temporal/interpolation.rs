@@ -47,7 +47,8 @@ impl<T: Copy + Into<f32>> Plane<'_, T> {
         above + down * (below - above)
     }
 
-    /// Catmull-Rom interpolation of sixteen cells, which does not blur a plane that is warped repeatedly. It may overshoot.
+    /// Catmull-Rom interpolation of sixteen cells, which does not blur a plane that is warped repeatedly. It may
+    /// overshoot.
     pub(super) fn cubic(&self, x: f32, y: f32) -> f32 {
         let Corner { column, row, along, down } = Corner::of(x, y);
         let across = catmull_rom(along);

@@ -1,10 +1,11 @@
 //! Dense sub-pixel optical flow between two frames, by inverse search over patches.
 //!
-//! Kroeger, Timofte, Dai and Van Gool, "Fast Optical Flow using Dense Inverse Search", ECCV 2016, coarse to fine, without the
-//! variational refinement. Patches of 8×8 cells every 4 cells start from the best of the coarser level's flow at and around
-//! them and of zero motion, and take a few Gauss-Newton steps. A cell's flow is the mean of the patches over it, weighted by
-//! how well they explain the cell. A patch's mean brightness is subtracted, so that a change of exposure is not motion.
-//! Patches and cells are independent: the result does not depend on the number of threads.
+//! Kroeger, Timofte, Dai and Van Gool, "Fast Optical Flow using Dense Inverse Search", ECCV 2016, coarse to fine,
+//! without the variational refinement. Patches of 8×8 cells every 4 cells start from the best of the coarser level's
+//! flow at and around them and of zero motion, and take a few Gauss-Newton steps. A cell's flow is the mean of the
+//! patches over it, weighted by how well they explain the cell. A patch's mean brightness is subtracted, so that a
+//! change of exposure is not motion. Patches and cells are independent: the result does not depend on the number of
+//! threads.
 
 use super::interpolation::Plane;
 use rayon::prelude::*;
@@ -285,8 +286,8 @@ impl Patch {
         Self { origin: origin.map(|at| at as f32), extent: level.extent, values, across, downwards, mean, inverse }
     }
 
-    /// The mean-free sum of squared differences to the previous frame at an offset of `motion`, and the Gauss-Newton step to
-    /// subtract.
+    /// The mean-free sum of squared differences to the previous frame at an offset of `motion`, and the Gauss-Newton
+    /// step to subtract.
     fn misfit(&self, before: &Padded, motion: [f32; 2]) -> (f32, [f32; 2]) {
         let place = [self.origin[0] + motion[0], self.origin[1] + motion[1]];
         let (first, [along, down]) = before.place(place, self.extent);
@@ -299,6 +300,7 @@ impl Patch {
             let above = &before.values[first + y * before.stride..][..width + 1];
             let below = &before.values[first + (y + 1) * before.stride..][..width + 1];
             let mut difference = [0.0; PATCH];
+            // Constant bounds for whole patches, so that the loop is vectorised.
             if let (Some(above), Some(below)) =
                 (above.first_chunk::<{ PATCH + 1 }>(), below.first_chunk::<{ PATCH + 1 }>())
             {

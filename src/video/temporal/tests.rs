@@ -1,3 +1,5 @@
+//! Flicker, ghosts, cuts and restoration of the temporal filter, on synthetic clips.
+
 use super::TemporalFilter;
 use crate::image::{AlphaMatte, Buffer, Frame, Mask, Size};
 use crate::matting;

@@ -92,8 +92,8 @@ impl Window {
     }
 }
 
-/// The windows of `cells` cells over `pixels` pixels. A cell smaller than a pixel averages a whole pixel's width, which is
-/// linear interpolation.
+/// The windows of `cells` cells over `pixels` pixels. A cell smaller than a pixel averages a whole pixel's width, which
+/// is linear interpolation.
 fn windows(pixels: usize, cells: usize) -> Vec<Window> {
     let ratio = pixels as f64 / cells as f64;
     let half = ratio.max(1.0) / 2.0;
