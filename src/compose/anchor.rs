@@ -98,17 +98,11 @@ pub(super) fn relaxed(anchors: [AxisAnchor; 2], layout: &Layout) -> Option<[Axis
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::image::{Buffer, Size};
-
-    fn cutout(size: Size, alpha: impl Fn(u32, u32) -> u8) -> Frame {
-        let alpha = &alpha;
-        let bytes = (0..size.height).flat_map(|y| (0..size.width).flat_map(move |x| [9, 9, 9, alpha(x, y)]));
-        Frame::new(size, Buffer::from(bytes.collect::<Vec<u8>>()))
-    }
+    use crate::compose::tests::drawn;
 
     #[test]
     fn only_an_auto_anchor_is_measured() {
-        let bust = cutout(Size::new(30, 40), |_, y| if y > 10 { 255 } else { 0 });
+        let bust = drawn(30, 40, |_, y| [9, 9, 9, if y > 10 { 255 } else { 0 }]);
         let anchored = |anchor| Scene { anchor, ..Scene::default() }.anchored(&bust).anchor;
         assert_eq!(anchored(Anchor::Center), Anchor::Center);
         let contact = BorderContact { left: 29, top: 0, right: 29, bottom: 30 };

@@ -55,12 +55,10 @@ impl BorderContact {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::image::Buffer;
+    use crate::compose::tests::drawn;
 
     fn cutout(size: Size, alpha: impl Fn(u32, u32) -> u8) -> Frame {
-        let alpha = &alpha;
-        let bytes = (0..size.height).flat_map(|y| (0..size.width).flat_map(move |x| [9, 9, 9, alpha(x, y)]));
-        Frame::new(size, Buffer::from(bytes.collect::<Vec<u8>>()))
+        drawn(size.width, size.height, |x, y| [9, 9, 9, alpha(x, y)])
     }
 
     #[test]

@@ -258,7 +258,7 @@ impl Bounds {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::image::Buffer;
+    use crate::compose::tests::drawn;
     use proptest::prelude::*;
 
     const SOURCE: Size = Size::new(1000, 1200);
@@ -348,10 +348,7 @@ mod tests {
     }
 
     fn cutout(size: Size, covers: impl Fn(u32, u32) -> bool) -> Frame {
-        let covers = &covers;
-        let pixel = |x: u32, y: u32| if covers(x, y) { [9, 9, 9, 255] } else { [0; 4] };
-        let bytes: Vec<u8> = (0..size.height).flat_map(|y| (0..size.width).flat_map(move |x| pixel(x, y))).collect();
-        Frame::new(size, Buffer::from(bytes))
+        drawn(size.width, size.height, |x, y| if covers(x, y) { [9, 9, 9, 255] } else { [0; 4] })
     }
 
     fn face(left: f32, top: f32, width: f32, height: f32) -> Face {

@@ -79,12 +79,11 @@ fn mixed(pixel: [u8; 4], mark: [u8; 4], opacity: f32) -> [u8; 4] {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::compose::tests::drawn;
     use crate::image::Size;
 
     fn frame(size: Size, pixel: impl Fn(u32, u32) -> [u8; 4]) -> Frame {
-        let pixel = &pixel;
-        let bytes: Vec<u8> = (0..size.height).flat_map(|y| (0..size.width).flat_map(move |x| pixel(x, y))).collect();
-        Frame::new(size, Buffer::from(bytes))
+        drawn(size.width, size.height, pixel)
     }
 
     fn flat(size: Size, colour: [u8; 4]) -> Frame {

@@ -19,7 +19,8 @@ const RED: [u8; 3] = [255, 0, 0];
 const BLUE: [u8; 3] = [0, 0, 255];
 const WHITE: [u8; 3] = [255; 3];
 
-fn drawn(width: u32, height: u32, pixel: impl Fn(u32, u32) -> [u8; 4]) -> Frame {
+/// A picture of which `pixel` gives each pixel.
+pub(in crate::compose) fn drawn(width: u32, height: u32, pixel: impl Fn(u32, u32) -> [u8; 4]) -> Frame {
     let pixel = &pixel;
     let bytes: Vec<u8> = (0..height).flat_map(|y| (0..width).flat_map(move |x| pixel(x, y))).collect();
     Frame::new(Size::new(width, height), Buffer::from(bytes))
