@@ -1,4 +1,4 @@
-//! From cutout to finished picture: `cargo bench --bench compose`.
+//! Compositing of a cutout by `flatten`, in typical scenes: `cargo bench --bench compose`.
 
 use backdrop::compose::{
     Background, Fit, Framing, Materials, Outline, Padding, Resize, SUBJECT_ALPHA, Scene, Shadow, flatten,
@@ -7,7 +7,7 @@ use backdrop::image::color::Color;
 use backdrop::image::{Buffer, Frame, Size};
 use criterion::{BatchSize, Criterion, criterion_group, criterion_main};
 
-/// A wavy disc with a soft rim that fills most of the picture, on nothing or on its own ground.
+/// A wavy disc with a soft edge that fills most of the picture, as a cutout or on its own background.
 fn picture(size: Size, cutout: bool) -> Frame {
     let (width, height) = (size.width as f32, size.height as f32);
     let mut pixels = vec![0; size.area() * 4];
@@ -42,8 +42,8 @@ fn benches(criterion: &mut Criterion) {
         ("studio-2048/12mp", PHOTO, Scene { background: white, resize: half, ..studio.clone() }),
         ("studio-blurred-2/12mp", PHOTO, Scene { background: blurred(2), ..studio.clone() }),
         ("studio-blurred-100/12mp", PHOTO, Scene { background: blurred(100), ..studio }),
-        ("shadow-hard/12mp", PHOTO, Scene { framing: Framing::Grown, shadow: shadow(3.0), ..Scene::default() }),
-        ("shadow-soft/12mp", PHOTO, Scene { framing: Framing::Grown, shadow: shadow(50.0), ..Scene::default() }),
+        ("shadow-hard/12mp", PHOTO, Scene { framing: Framing::Expanded, shadow: shadow(3.0), ..Scene::default() }),
+        ("shadow-soft/12mp", PHOTO, Scene { framing: Framing::Expanded, shadow: shadow(50.0), ..Scene::default() }),
         ("replace-cover/12mp", PHOTO, Scene { background: cover, ..Scene::default() }),
         (
             "sticker-100/16mp",

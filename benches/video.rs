@@ -1,10 +1,9 @@
-//! A clip from end to end, and each of its stages alone: frames per second, shares, and what the pipeline costs over its
-//! slowest stage.
+//! Throughput of a clip's pipeline and of each stage alone, and the pipeline's time relative to its slowest stage.
 //!
-//! `cargo bench --bench video -- [CLIP [RESULT]]`: without a clip, two seconds of 1920×1080 at 30 frames a second, a pan
-//! over a photo with a bright ball that moves. Needs ffmpeg. The network runs on the CPU here, where it, matting and both
-//! codecs share the same cores: the slowest stage alone then has cores that it has not in company, and the whole can be
-//! no quicker than the processor time of all stages together over the cores.
+//! `cargo bench --bench video -- [CLIP [RESULT]]`: without a clip, two seconds of 1920×1080 at 30 frames a second, a
+//! pan over a photo of a bright ball. Needs ffmpeg. The network runs on the CPU here and shares the cores with matting
+//! and both codecs: a stage alone has more cores than in the pipeline, whose time is at least the CPU time of all
+//! stages divided by the cores.
 
 mod support;
 
@@ -13,7 +12,7 @@ use backdrop::engine::{Engine, Lane};
 use backdrop::image::{Frame, Mask, Size};
 use backdrop::matting;
 use backdrop::recipe::{VideoFormat, VideoRecipe};
-use backdrop::video::steady::Steady;
+use backdrop::video::temporal::TemporalFilter;
 use backdrop::video::{self, Tools, VideoConfig};
 use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
@@ -21,7 +20,7 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 use support::Shop;
 
-/// Frames that are measured alone: their mean stands for the others.
+/// Frames sampled for the stages alone.
 const SAMPLE: usize = 16;
 const SMOOTHING: u8 = 50;
 
@@ -32,8 +31,8 @@ fn main() {
     let keep = arguments.next();
     let tools = Tools::find(&VideoConfig::default()).expect("ffmpeg");
     let shop = Shop::open();
-    let looked = shop.wait(video::probe(&tools, &clip)).expect("a clip");
-    println!("{} at {:.2} frames/s, {:.2} s", looked.size, looked.rate.per_second(), looked.seconds);
+    let properties = shop.wait(video::probe(&tools, &clip)).expect("a clip");
+    println!("{} at {:.2} frames/s, {:.2} s", properties.size, properties.rate.per_second(), properties.seconds);
 
     for (name, format) in [("webm", VideoFormat::Webm), ("mov", VideoFormat::Mov), ("mp4", VideoFormat::Mp4)] {
         let recipe = VideoRecipe {
@@ -62,7 +61,7 @@ fn main() {
                 took.as_secs_f64() / total * 100.0
             );
         }
-        let alone = alone(&shop, &clip, looked.size, &done.file, done.frames);
+        let alone = alone(&shop, &clip, properties.size, &done.file, done.frames);
         let (slowest, took) = alone.into_iter().max_by_key(|(_, took)| *took).expect("four stages");
         for (stage, took) in alone {
             println!("  {stage:8} alone {:5.2} s", took.as_secs_f64());
@@ -90,25 +89,25 @@ fn alone(shop: &Shop, clip: &Path, size: Size, result: &Path, frames: u64) -> [(
     let sample: Vec<Frame> = decoded.iter().take(SAMPLE).cloned().collect();
     let (mut seen, mut network) = (Vec::new(), Duration::ZERO);
     for batch in sample.chunks(4) {
-        let (masks, took) = looked(shop, shop.engine(), batch);
+        let (masks, took) = segmented(shop, shop.engine(), batch);
         network += took;
         seen.extend(batch.iter().cloned().zip(masks));
     }
     let of = seen.len();
     let began = Instant::now();
-    let mut steady = Steady::new(SMOOTHING);
+    let mut filter = TemporalFilter::new(SMOOTHING);
     for (frame, mask) in seen {
         // On the engine's workers, as in the pipeline.
         let work = move || {
-            let matte = steady.next(&frame, mask);
+            let matte = filter.next(&frame, mask);
             std::hint::black_box(matting::cut_by(frame, &matte));
-            steady
+            filter
         };
-        steady = shop.wait(shop.engine().cpu(work)).expect("a matte");
+        filter = shop.wait(shop.engine().cpu(work)).expect("a matte");
     }
     let matting = began.elapsed();
 
-    // What comes back from the result is about what was put in.
+    // The decoded result approximates the encoder's input.
     let took = encoded(result, &decoded, size);
     [
         ("decode", decoding),
@@ -118,7 +117,7 @@ fn alone(shop: &Shop, clip: &Path, size: Size, result: &Path, frames: u64) -> [(
     ]
 }
 
-fn looked(shop: &Shop, engine: &Engine, frames: &[Frame]) -> (Vec<Mask>, Duration) {
+fn segmented(shop: &Shop, engine: &Engine, frames: &[Frame]) -> (Vec<Mask>, Duration) {
     let slot = engine.admit().expect("a slot");
     let deadline = Instant::now() + Duration::from_secs(600);
     let seen = shop.wait(engine.segment(&slot, frames.to_vec(), Lane::Bulk, deadline)).expect("masks");
@@ -127,7 +126,7 @@ fn looked(shop: &Shop, engine: &Engine, frames: &[Frame]) -> (Vec<Mask>, Duratio
 
 const EXACT: &str = "scale=flags=bicubic+accurate_rnd+full_chroma_int+full_chroma_inp:threads=4";
 
-/// As the pipeline decodes, but no more than two seconds of it are kept.
+/// Decodes as the pipeline does, at most two seconds.
 fn decoded(clip: &Path, size: Size) -> Vec<Frame> {
     let mut child = Command::new("ffmpeg")
         .args(["-v", "error", "-i"])
@@ -149,7 +148,7 @@ fn decoded(clip: &Path, size: Size) -> Vec<Frame> {
     frames
 }
 
-/// As the pipeline encodes: the options are those of its segments.
+/// Encodes as the pipeline does, with the options of its segments.
 fn encoded(result: &Path, frames: &[Frame], size: Size) -> Duration {
     let codec: &[&str] = match result.extension().and_then(|extension| extension.to_str()) {
         Some("webm") => &[
@@ -209,8 +208,8 @@ fn encoded(result: &Path, frames: &[Frame], size: Size) -> Duration {
     };
     let folder = tempfile::tempdir().expect("a folder");
     let dimensions = format!("{}x{}", size.width, size.height);
-    // The painted frames, which cost less than the source's.
-    let painted = painted(result, size, frames.len());
+    // Composited frames, which are cheaper to encode than the source's.
+    let composited = composited(result, size, frames.len());
     let began = Instant::now();
     let mut child = Command::new("ffmpeg")
         .args(["-v", "error", "-f", "rawvideo", "-pix_fmt", "rgba", "-s", &dimensions, "-r", "30", "-i", "-"])
@@ -220,7 +219,7 @@ fn encoded(result: &Path, frames: &[Frame], size: Size) -> Duration {
         .spawn()
         .expect("ffmpeg");
     let mut input = child.stdin.take().expect("its input");
-    for frame in &painted {
+    for frame in &composited {
         input.write_all(frame.pixels()).expect("room in the pipe");
     }
     drop(input);
@@ -229,7 +228,7 @@ fn encoded(result: &Path, frames: &[Frame], size: Size) -> Duration {
 }
 
 /// The frames of a result, with their alpha.
-fn painted(result: &Path, size: Size, most: usize) -> Vec<Frame> {
+fn composited(result: &Path, size: Size, most: usize) -> Vec<Frame> {
     let mut command = Command::new("ffmpeg");
     command.args(["-v", "error"]);
     if result.extension().is_some_and(|extension| extension == "webm") {

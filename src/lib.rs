@@ -24,7 +24,7 @@ pub mod compose;
 pub mod matting;
 pub mod model;
 
-pub mod portrait;
+pub mod face;
 pub mod recipe;
 
 pub mod engine;

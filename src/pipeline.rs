@@ -15,11 +15,11 @@ pub use segment::{Segmentation, segment};
 use crate::codec::{self, DecodeError, EncodeError, EncodeOptions, Header, Limits};
 use crate::compose::{self, Flattened, Framing, Head, Materials, OutputTooLarge, SUBJECT_ALPHA, Scene};
 use crate::engine::{Engine, EngineError, Lane, Slot};
+use crate::face::MIN_FACE_SIDE;
 use crate::generate::PICTURE_LIMITS;
 use crate::image::{BufferPool, Cutout, EncodedImage, Frame, Mask, Rect, Size};
 use crate::matting::{self, NoSubject};
 use crate::model::{Retoucher, SegmentError};
-use crate::portrait::LEAST_FACE;
 use crate::recipe::{Cut, Picture, Portrait, Recipe, RequiredInputs, Source, Work};
 use crate::telemetry::metrics::{self, Stage};
 use backdrop::Drawing;
@@ -170,7 +170,7 @@ pub enum PipelineError {
     #[error(transparent)]
     NoSubject(#[from] NoSubject),
     /// There is no face in it.
-    #[error("there is no face in the picture, or none of {LEAST_FACE} pixels or more")]
+    #[error("there is no face in the picture, or none of {MIN_FACE_SIDE} pixels or more")]
     NoFace,
     /// The result lets something through, and its format cannot.
     #[error("the picture is transparent in places, which a jpg cannot be; png and webp can")]
@@ -308,7 +308,7 @@ async fn stages(
             let plate = scene.plate(&frame);
             if transparent && !own_alpha && picture != Picture::Source {
                 // Cut out anew: matting is to see what the network sees, and not colours that nobody else does.
-                compose::on_white(&mut frame);
+                compose::flatten_onto_white(&mut frame);
             }
             Ok::<_, PipelineError>((frame, own_alpha, Materials { plate, ..materials }))
         }

@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 const LAYERS: &[&[&str]] = &[
     &["image", "telemetry"],
     &["codec", "compose", "matting", "model"],
-    &["portrait", "recipe"],
+    &["face", "recipe"],
     &["engine", "source", "store"],
     &["generate"],
     &["account", "pipeline"],

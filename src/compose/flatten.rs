@@ -1,29 +1,30 @@
-//! Putting the cutout on its canvas.
+//! Composites a cutout, its outline, shadows, background and marks into the finished picture.
 //!
-//! The subject is put on an empty canvas first, resampled where need be. Everything else goes beneath it, from the top:
-//! outline, shadow, background. Outline and shadow are flat and mix with the background in encoded values; the subject's
-//! edge mixes with what they make in linear light, and so does a shade on the ground. A pixel that the subject covers fully
-//! stays what it is.
+//! The subject is placed on a transparent canvas first, resampled where the layout scales it. The other layers go
+//! beneath it, front to back: outline, shadow, background. Outline and drop shadow are flat and mix with the background
+//! in encoded values; the subject's edge mixes with the result in linear light, and so does a ground shadow. Opaque
+//! pixels of the subject stay bit for bit.
 
-use super::background::{self, Bottom, Scratch};
-use super::enhance::enhance;
-use super::grounding::Grounded;
+use super::background::{BackgroundLayer, Scratch, replicate_border};
+use super::brightness_saturation::enhance;
+use super::ground_shadow::ground_shadow;
+use super::light_wrap::LightWrap;
 use super::outline::outline;
 use super::resample::resample_part;
-use super::shadow::{Beyond, Cast};
-use super::{Background, Framing, Layout, Outline, Plate, Scene, Shadow, overlay, watermark};
+use super::shadow::{Extension, ShadowGrid};
+use super::{Background, Framing, Layout, Outline, Plate, SUBJECT_ALPHA, Scene, Shadow, overlay, watermark};
 use crate::image::{Composite, Frame, Rect, Size};
 use backdrop_kernels::dst_over::cpu::{self as dst_over, Row, Shadow as Shade, Stroke, Under};
 use rayon::prelude::*;
 
-/// Pictures that a [`Scene`] speaks of.
+/// The pictures that a [`Scene`] refers to.
 #[derive(Debug, Default)]
 pub struct Materials {
-    /// The new background.
+    /// The background picture.
     pub background: Option<Frame>,
-    /// What is left of the source's own background.
+    /// The source's own background, reduced, for a blurred one.
     pub plate: Option<Plate>,
-    /// The watermark.
+    /// The watermark's picture.
     pub mark: Option<Frame>,
 }
 
@@ -32,28 +33,28 @@ pub struct Materials {
 pub struct Flattened {
     /// The picture.
     pub composite: Composite,
-    /// Where the subject is in it; nothing where the resize left nothing of it.
+    /// The subject's bounds in it; `None` where resizing left nothing of it.
     pub subject: Option<Rect>,
 }
 
-/// Puts a picture on its canvas, with all that its scene has.
+/// Composites `picture` on its canvas with every layer of `scene`.
 ///
-/// `picture` is a cutout, or, for a crop, may be the untouched source. A scene that changes nothing hands the buffer
-/// through, bit for bit. A layout that keeps the scale copies rows. Everything else is resampled (linear light,
-/// premultiplied alpha, Lanczos), with colour zeroed where alpha is zero.
+/// `picture` is a cutout or, for a crop, may be the source itself. A scene that changes nothing returns the buffer, bit
+/// for bit. A layout at scale 1 copies rows. Everything else is resampled (linear light, premultiplied alpha, Lanczos),
+/// with colour zeroed where alpha is zero.
 ///
 /// `layout` must have been made for a source of the picture's size with this `subject`.
 #[must_use]
 pub fn flatten(picture: Frame, subject: Rect, layout: &Layout, scene: &Scene, materials: Materials) -> Flattened {
     let Materials { background, plate, mark } = materials;
     let opaque = matches!(scene.framing, Framing::Cropped { .. }) && !picture.has_transparency();
-    let mut bottom = Bottom::new(scene.background, background.as_ref(), plate, &picture, layout);
+    let mut background = BackgroundLayer::new(scene.background, background.as_ref(), plate, &picture, layout);
     let mut canvas = placed(picture, layout);
     let size = canvas.size();
     let row = size.width as usize;
-    // A cutout has no edge to extend: beyond it is nothing, as around its subject.
+    // A cutout is transparent around its subject, so there is no border to replicate.
     if scene.background == Background::EdgeColor && opaque && layout.place != Rect::whole(size) {
-        background::extend(&mut canvas, layout.place);
+        replicate_border(&mut canvas, layout.place);
     }
     let Rect { left, top, width, height } = layout.place;
     if let Some(strength) = scene.enhance {
@@ -63,13 +64,16 @@ pub fn flatten(picture: Frame, subject: Rect, layout: &Layout, scene: &Scene, ma
     let stroke =
         scene.outline.and_then(|line| Some((line, outline(canvas.pixels_mut(), row, line.width * layout.scale)?)));
     let subject = if opaque { layout.placed(subject) } else { canvas.covered(SUBJECT_ALPHA) };
-    let cast = scene.shadow.and_then(|shadow| {
-        let beyond = scene.beyond(layout, &shadow);
-        Some((shadow, cast(&canvas, stroke.as_ref(), &shadow, layout, subject?, beyond)?))
+    let shadow = scene.shadow.and_then(|shadow| {
+        let extension = scene.shadow_extension(layout, &shadow);
+        Some((shadow, drop_shadow(&canvas, stroke.as_ref(), &shadow, layout, subject?, extension)?))
     });
-    let grounded =
-        scene.grounding.map(|grounding| Grounded::new(&canvas, subject.filter(|_| !opaque), layout.place, &grounding));
-    put_beneath(&mut canvas, stroke.as_ref(), cast.as_ref(), grounded.as_ref(), &mut bottom);
+    let lighting = scene.grounding.map(|grounding| {
+        let on_ground = subject.filter(|_| !opaque);
+        let shadow = on_ground.and_then(|subject| ground_shadow(&canvas, subject, layout.place, &grounding));
+        Lighting { wrap: LightWrap::new(&grounding), shadow }
+    });
+    composite_beneath(&mut canvas, stroke.as_ref(), shadow.as_ref(), lighting.as_ref(), &mut background);
     if let Some(watermark) = &scene.watermark {
         watermark::draw(&mut canvas, watermark, mark.as_ref());
     }
@@ -79,52 +83,55 @@ pub fn flatten(picture: Frame, subject: Rect, layout: &Layout, scene: &Scene, ma
     Flattened { composite: Composite(canvas), subject }
 }
 
-/// Coverage, of 255, from which a pixel counts as subject: 3 %, below which nobody sees it and a matte's last traces lie.
-pub const SUBJECT_ALPHA: u8 = 8;
+/// The background's light on the subject: on its translucent edge, and its shadow on the ground.
+struct Lighting {
+    wrap: LightWrap,
+    shadow: Option<ShadowGrid>,
+}
 
-fn cast(
+fn drop_shadow(
     canvas: &Frame,
     stroke: Option<&(Outline, Vec<u8>)>,
     shadow: &Shadow,
     layout: &Layout,
     subject: Rect,
-    beyond: Beyond,
-) -> Option<Cast> {
+    extension: Extension,
+) -> Option<ShadowGrid> {
     if shadow.opacity.is_nan() || shadow.opacity <= 0.0 {
         return None;
     }
     let (size, row) = (canvas.size(), canvas.size().width as usize);
-    let cast = match stroke {
-        // What is outlined is cut to its outline, so that this is all there is.
+    let grid = match stroke {
+        // The subject is clipped to its outline, whose coverage therefore contains it.
         Some((_, covered)) => {
             let covers = |x: u32, y: u32| covered[y as usize * row + x as usize];
-            Cast::new(size, Rect::whole(size), beyond, shadow, layout.scale, covers)
+            ShadowGrid::new(size, Rect::whole(size), extension, shadow, layout.scale, covers)
         }
         None => {
             let pixels = canvas.pixels();
             let covers = |x: u32, y: u32| pixels[(y as usize * row + x as usize) * 4 + 3];
-            Cast::new(size, subject, beyond, shadow, layout.scale, covers)
+            ShadowGrid::new(size, subject, extension, shadow, layout.scale, covers)
         }
     };
-    Some(cast)
+    Some(grid)
 }
 
-fn put_beneath(
+fn composite_beneath(
     canvas: &mut Frame,
     stroke: Option<&(Outline, Vec<u8>)>,
-    cast: Option<&(Shadow, Cast)>,
-    grounded: Option<&Grounded>,
-    bottom: &mut Bottom<'_>,
+    shadow: Option<&(Shadow, ShadowGrid)>,
+    lighting: Option<&Lighting>,
+    background: &mut BackgroundLayer<'_>,
 ) {
-    if stroke.is_none() && cast.is_none() && grounded.is_none() && bottom.is_clear() {
+    if stroke.is_none() && shadow.is_none() && lighting.is_none() && background.is_clear() {
         return;
     }
     let Size { width, height } = canvas.size();
     let row = width as usize;
-    let band = bottom.band(height);
+    let band = background.band(height);
     let bands = canvas.pixels_mut().chunks_mut(row * 4 * band as usize);
     for (first, pixels) in (0..).step_by(band as usize).zip(bands) {
-        let below = bottom.rows(first, (pixels.len() / (row * 4)) as u32, row);
+        let band_background = background.rows(first, (pixels.len() / (row * 4)) as u32, row);
         let scratch = || (Scratch::default(), Vec::new(), [vec![0.0; row], vec![0.0; row]], [Vec::new(), Vec::new()]);
         pixels.par_chunks_mut(row * 4).enumerate().for_each_init(
             scratch,
@@ -134,15 +141,15 @@ fn put_beneath(
                     coverage: &covered[y as usize * row..][..row],
                     color: line.color.rgb(),
                 });
-                let shadow = cast.and_then(|(shadow, cast)| {
-                    let coverage = cast.row(y, line, shade)?;
+                let shadow = shadow.and_then(|(shadow, grid)| {
+                    let coverage = grid.row(y, line, shade)?;
                     Some(Shade { coverage, color: shadow.color.rgb(), opacity: shadow.opacity })
                 });
-                let ground = grounded.and_then(|grounded| grounded.row(y, line, ground));
+                let ground = lighting.and_then(|lighting| lighting.shadow.as_ref()?.row(y, line, ground));
                 let ground = ground.map(|coverage| Shade { coverage, color: [0; 3], opacity: 1.0 });
-                let background = below.row(index, y, pixels, scratch);
-                if let Some(grounded) = grounded {
-                    grounded.match_edge(pixels, background);
+                let background = band_background.row(index, y, pixels, scratch);
+                if let Some(lighting) = lighting {
+                    lighting.wrap.apply(pixels, background);
                 }
                 let layers = layers(pixels, stroke, shadow, ground, background, mixed);
                 dst_over::row(pixels, &layers);
@@ -151,8 +158,8 @@ fn put_beneath(
     }
 }
 
-/// What is put beneath a row of the canvas in linear light: the shade on the ground, or, where there are flat overlays,
-/// all that lies below the canvas as one picture, with those mixed in encoded values. Rows are made in `mixed`.
+/// The layers beneath a row of the canvas, to be composited in linear light: the ground shadow, or, with flat layers,
+/// everything below the canvas as one picture in which those are mixed in encoded values. `mixed` is scratch.
 fn layers<'a>(
     canvas: &[u8],
     stroke: Option<Stroke<'a>>,
@@ -164,7 +171,7 @@ fn layers<'a>(
     let is_bare = ground.is_none() && matches!(background, Under::Clear);
     match (stroke, shadow) {
         (None, None) => Row { stroke: None, shadow: ground, background },
-        // A single overlay over nothing is mixed with nothing.
+        // A single flat layer over a transparent background needs no mixing.
         (Some(_), None) | (None, Some(_)) if is_bare => Row { stroke, shadow, background },
         (stroke, shadow) => {
             let [lit, mixed] = mixed;
@@ -239,7 +246,7 @@ mod tests {
     }
 
     #[test]
-    fn the_comparer_sees_a_single_wrong_channel() {
+    fn the_comparison_detects_a_single_wrong_channel() {
         let size = Size::new(5, 4);
         let right = cutout(size, noise).0;
         let mut wrong = right.clone();
@@ -249,7 +256,7 @@ mod tests {
     }
 
     #[test]
-    fn an_unchanged_size_hands_the_very_buffer_through() {
+    fn an_unchanged_size_returns_the_same_buffer() {
         let picture = cutout(Size::new(33, 17), noise);
         let (before, address) = (picture.0.clone(), picture.0.pixels().as_ptr());
         let after = flattened(picture, 0, 0);
@@ -271,7 +278,7 @@ mod tests {
     }
 
     #[test]
-    fn sizes_come_out_exactly_as_asked() {
+    fn requested_sizes_are_exact() {
         let sources = [(200, 300), (300, 200), (64, 64), (1, 50), (50, 1), (1, 1), (37, 91), (129, 65)];
         for (width, height) in sources {
             for (to_width, to_height) in [(64, 48), (1, 1), (7, 0), (0, 13), (301, 77), (1, 300)] {
@@ -320,7 +327,7 @@ mod tests {
     }
 
     #[test]
-    fn light_is_averaged_not_its_encoding() {
+    fn linear_light_is_averaged_and_not_encoded_values() {
         let stripes = |x: u32, _| if x.is_multiple_of(2) { [0, 0, 0, 255] } else { [255; 4] };
         let after = flattened(cutout(Size::new(256, 256), stripes), 32, 0);
         // Half the light is 188 encoded; an average of encoded values would give 128.
@@ -330,7 +337,7 @@ mod tests {
     }
 
     #[test]
-    fn colour_that_nobody_sees_does_not_bleed_into_the_subject() {
+    fn colour_under_zero_alpha_does_not_bleed_into_the_subject() {
         let half = |x: u32, _| if x < 50 { [255, 0, 0, 0] } else { [0, 0, 255, 255] };
         let after = flattened(cutout(Size::new(100, 20), half), 25, 0);
         assert!(after.pixels().as_chunks::<4>().0.iter().all(|[red, ..]| *red == 0));
@@ -347,7 +354,7 @@ mod tests {
     }
 
     #[test]
-    fn the_canvas_comes_from_the_shelf_of_the_source() {
+    fn the_canvas_comes_from_the_buffer_pool_of_the_source() {
         let pool = BufferPool::new(1 << 20);
         let mut pixels = pool.take(64 * 64 * 4);
         pixels.fill(255);

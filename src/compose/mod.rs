@@ -1,33 +1,39 @@
-//! From a cutout to a finished picture.
+//! Composites a cutout into the finished picture: layout, background, shadows, outline, watermark.
 //!
-//! [`layout`](Resize::layout) decides in rectangles only, before any pixel is decoded; [`flatten`] carries it out.
+//! [`Scene::layout`] computes rectangles only, before any pixel is decoded; [`flatten`] composites the pixels.
 
 mod anchor;
 mod background;
-mod enhance;
+mod border_contact;
+mod brightness_saturation;
+mod canvas;
+mod coverage;
 mod flatten;
-#[cfg(test)]
-mod golden;
-mod grounding;
+mod ground_shadow;
+mod head_framing;
 mod layout;
-mod on_white;
+mod light_wrap;
+mod mark_area;
 mod outline;
 mod overlay;
-mod placement;
-mod portrait;
 mod resample;
 mod scene;
 mod shadow;
+mod subject_placement;
+#[cfg(test)]
+mod tests;
 mod text;
 mod watermark;
+mod white_background;
 
-pub use anchor::{Anchor, Contact};
 pub use background::Plate;
-pub use flatten::{Flattened, Materials, SUBJECT_ALPHA, flatten};
-pub use layout::{CanvasLimit, Layout, MAX_SIDE, OutputTooLarge, Resize};
-pub use on_white::on_white;
-pub use placement::{Length, Margins, Placement};
-pub use portrait::Head;
+pub use border_contact::{Anchor, BorderContact};
+pub use canvas::{CanvasLimit, Layout, MAX_SIDE, OutputTooLarge, Resize};
+pub use coverage::SUBJECT_ALPHA;
+pub use flatten::{Flattened, Materials, flatten};
+pub use head_framing::Head;
 pub use scene::{
     Aspect, Background, Enhance, Fit, Framing, Grounding, Light, Mark, Outline, Padding, Scene, Shadow, Watermark,
 };
+pub use subject_placement::{Length, Margins, Placement};
+pub use white_background::flatten_onto_white;

@@ -1,27 +1,27 @@
-//! A line around the subject.
+//! Sticker outline: the subject's coverage dilated by the outline's width.
 //!
-//! The outline is all that lies within its width of the subject, by exact Euclidean distance (see the kernel `dilate`):
-//! it goes beneath the subject, so that soft edges lie on it and nothing shows between the two. What of the subject
-//! lies beyond it is cut away, as a die would: stray traces would else float around the sticker.
+//! Dilation is by exact Euclidean distance (kernel `dilate`). The outline lies beneath the subject, so that soft edges
+//! blend into it without a gap. The subject's coverage beyond it is clipped, as a die-cut would: stray remains would
+//! otherwise float around the sticker.
 
 use super::SUBJECT_ALPHA;
 use backdrop_kernels::dilate::cpu::dilate;
 use rayon::prelude::*;
 
-/// Narrower than this nobody sees a line.
-const LEAST_WIDTH: f32 = 1.0 / 16.0;
-/// Coverage from which an outline starts.
-const SEED: u8 = 128;
+/// Narrower lines are invisible.
+const MIN_WIDTH: f32 = 1.0 / 16.0;
+/// Coverage, of 255, that is dilated.
+const SEED_ALPHA: u8 = 128;
 
-/// What an outline of `width` pixels around the coverage in `canvas` (packed RGBA8, `row` pixels a row) covers; the
-/// coverage itself is cut to it. Nothing when the line is too narrow to be seen, or there is nothing to draw it around.
+/// The coverage of an outline of `width` pixels around the subject in `canvas` (packed RGBA8, `row` pixels a row); the
+/// subject is clipped to it. `None` when the line is invisibly narrow or there is no subject.
 pub(super) fn outline(canvas: &mut [u8], row: usize, width: f32) -> Option<Vec<u8>> {
-    if width.is_nan() || width < LEAST_WIDTH {
+    if width.is_nan() || width < MIN_WIDTH {
         return None;
     }
     let mut coverage = coverage(canvas, row);
-    if !coverage.par_iter().any(|&coverage| coverage >= SEED) {
-        // All of it is translucent: then what can be seen is what the line goes around.
+    if !coverage.par_iter().any(|&coverage| coverage >= SEED_ALPHA) {
+        // The whole subject is translucent: dilate whatever is visible.
         coverage.par_iter_mut().for_each(|coverage| *coverage = if *coverage >= SUBJECT_ALPHA { 255 } else { 0 });
         if !coverage.par_iter().any(|&coverage| coverage > 0) {
             return None;

@@ -1,20 +1,21 @@
-//! Flat overlays: a shadow and a stroke over a background, a watermark over a picture, mixed in encoded values.
+//! Source-over compositing of flat layers (shadow, outline, watermark) in encoded values.
 //!
-//! *Source over* of Porter and Duff, "Compositing Digital Images", 1984, on sRGB-encoded values, as browsers and editors mix:
-//! 40 % black over white is 153. So a shadow over a colour is what a browser makes of the transparent one on a page of that
-//! colour. The edge of the subject is a mixture of light instead, made by a lens, and stays one (kernel `dst_over`).
+//! *Source over* of Porter and Duff, "Compositing Digital Images", 1984, on sRGB-encoded values, as browsers and
+//! editors mix: 40 % black over white is 153. A shadow over a colour therefore equals the transparent result shown by a
+//! browser on a page of that colour. The subject's edge is a mixture of light made by a lens and is composited in
+//! linear light instead (kernel `dst_over`).
 
 use backdrop_kernels::dst_over::cpu::{Shadow, Stroke, Under};
 
-/// The layers of one pixel so far, from the top.
-pub(super) struct Pile {
+/// Accumulates the layers of one pixel front to back.
+pub(super) struct FrontToBack {
     /// Premultiplied encoded values.
     sum: [f32; 3],
-    /// What still comes through.
+    /// Remaining transmittance.
     rest: f32,
 }
 
-impl Pile {
+impl FrontToBack {
     pub(super) const fn new() -> Self {
         Self { sum: [0.0; 3], rest: 1.0 }
     }
@@ -25,17 +26,17 @@ impl Pile {
         for (sum, value) in self.sum.iter_mut().zip(color) {
             *sum += share * f32::from(value);
         }
-        // Exactly 0 under a layer that covers all.
+        // Exactly 0 under an opaque layer.
         self.rest -= share;
     }
 
-    /// The same for a pixel with straight alpha.
+    /// Adds a pixel with straight alpha.
     pub(super) fn add_pixel(&mut self, [red, green, blue, alpha]: [u8; 4]) {
         self.add([red, green, blue], f32::from(alpha) / 255.0);
     }
 
     /// The pixel, with straight alpha.
-    pub(super) fn finished(self) -> [u8; 4] {
+    pub(super) fn finish(self) -> [u8; 4] {
         let alpha = 1.0 - self.rest;
         let coverage = (alpha * 255.0 + 0.5) as u8;
         if coverage == 0 {
@@ -46,7 +47,7 @@ impl Pile {
     }
 }
 
-/// `stroke` over `shadow` over `background`, where `canvas` (a row of packed RGBA8) lets them through. Rows in `to`.
+/// `stroke` over `shadow` over `background`, written to `to` where `canvas` (a row of packed RGBA8) is not opaque.
 pub(super) fn over<'a>(
     canvas: &[u8],
     stroke: Option<Stroke<'_>>,
@@ -71,15 +72,15 @@ pub(super) fn over<'a>(
             *to = below;
             continue;
         }
-        let mut pile = Pile::new();
+        let mut layers = FrontToBack::new();
         if let Some(stroke) = stroke {
-            pile.add(stroke.color, f32::from(stroked) / 255.0);
+            layers.add(stroke.color, f32::from(stroked) / 255.0);
         }
         if let Some(shadow) = shadow {
-            pile.add(shadow.color, shade);
+            layers.add(shadow.color, shade);
         }
-        pile.add_pixel(below);
-        *to = pile.finished();
+        layers.add_pixel(below);
+        *to = layers.finish();
     }
     Under::Pixels(to)
 }
@@ -88,7 +89,7 @@ pub(super) fn over<'a>(
 mod tests {
     use super::*;
 
-    /// What a browser shows of `pixel` on an opaque page: CSS compositing, in encoded values.
+    /// `pixel` as a browser shows it on an opaque page: CSS compositing, in encoded values.
     fn in_a_browser(pixel: [u8; 4], page: [u8; 3]) -> [f32; 3] {
         let alpha = f32::from(pixel[3]) / 255.0;
         std::array::from_fn(|at| alpha * f32::from(pixel[at]) + (1.0 - alpha) * f32::from(page[at]))
@@ -107,7 +108,7 @@ mod tests {
     }
 
     #[test]
-    fn forty_per_cent_of_black_on_white_is_what_editors_make_of_it() {
+    fn black_over_white_mixes_encoded_values_as_editors_do() {
         for (opacity, expected) in [(0.0, 255), (0.35, 166), (0.4, 153), (0.5, 128), (1.0, 0)] {
             let pixel = mixed(None, Some((opacity, [0; 3])), [255; 4]);
             assert_eq!(pixel, [expected, expected, expected, 255], "{opacity}");
@@ -116,7 +117,7 @@ mod tests {
     }
 
     #[test]
-    fn on_a_colour_it_is_what_a_browser_makes_of_the_transparent_one() {
+    fn over_a_colour_it_equals_the_transparent_result_in_a_browser() {
         let noise = |seed: u32| (seed ^ 0x9E37_79B9).wrapping_mul(0x85EB_CA6B).rotate_left(13).to_le_bytes();
         for seed in 0..5000 {
             let ([r, g, b, cover], [red, green, blue, shade]) = (noise(2 * seed), noise(2 * seed + 1));
@@ -127,14 +128,14 @@ mod tests {
             let actual = mixed(stroke, shadow, [page[0], page[1], page[2], 255]);
             assert_eq!(actual[3], 255);
             for (actual, expected) in actual.into_iter().zip(expected) {
-                // Alpha and colour of the transparent one are rounded.
+                // Alpha and colour of the transparent result are rounded.
                 assert!((f32::from(actual) - expected).abs() <= 1.51, "{seed}: {actual} for {expected}");
             }
         }
     }
 
     #[test]
-    fn what_covers_nothing_changes_nothing() {
+    fn layers_without_coverage_change_nothing() {
         for background in [[1, 2, 3, 4], [9, 8, 7, 255], [0; 4]] {
             assert_eq!(mixed(Some((0, [255; 3])), Some((0.0, [255; 3])), background), background);
             assert_eq!(mixed(None, None, background), background);

@@ -1,8 +1,8 @@
-//! Resampling of straight RGBA8 in linear light with premultiplied alpha.
+//! Lanczos resampling of straight RGBA8, in linear light with premultiplied alpha.
 //!
 //! Lanczos with three lobes, widened when shrinking (fast_image_resize), on 16-bit premultiplied linear light.
-//! Premultiplied, because a colour must weigh as much as it covers: else black under alpha 0 darkens every edge.
-//! Linear, because a filter sums light, and encoded values are not light.
+//! Premultiplied, because a colour's weight is its coverage: else black under alpha 0 darkens every edge. Linear,
+//! because a filter sums light, and encoded values are not proportional to light.
 //!
 //! A 4096×4096 picture is 128 MB in 16 bits, so it is done in strips of output rows. A strip's source rows are
 //! converted together with the filter's reach above and below, which makes the seams invisible.
@@ -20,7 +20,7 @@ const LOBES: f64 = 3.0;
 /// enough that halving 4096 columns needs 5 MB.
 const STRIP_ROWS: u32 = 64;
 
-/// A part of a picture, in pixels and fractions of them.
+/// A part of a picture in fractional pixels.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Part {
     pub(super) left: f64,
@@ -36,14 +36,14 @@ impl From<Rect> for Part {
     }
 }
 
-/// Resamples all of `source` onto `place` of `canvas`; the rest of the canvas is left as it is.
+/// Resamples all of `source` onto `place` of `canvas`; the rest of the canvas is unchanged.
 pub(super) fn resample(source: &[u8], source_size: Size, canvas: &mut [u8], canvas_size: Size, place: Rect) {
     resample_part(source, source_size, Rect::whole(source_size), canvas, canvas_size, place);
 }
 
-/// Resamples `from` of `source` onto `place` of `canvas`; the rest of the canvas is left as it is.
+/// Resamples `from` of `source` onto `place` of `canvas`; the rest of the canvas is unchanged.
 ///
-/// What lies around `from` is under the filter as well: a part is cut out of the resampled whole.
+/// The filter also reads pixels around `from`: the result equals a crop of the resampled whole.
 pub(super) fn resample_part(
     source: &[u8],
     source_size: Size,
@@ -70,7 +70,7 @@ fn resample_in_strips(mut strips: Strips<'_>, canvas: &mut [u8], canvas_size: Si
     }
 }
 
-/// A part of a picture in another size, a few rows at a time.
+/// Resamples a part of a picture, a few output rows at a time.
 pub(super) struct Strips<'a> {
     source: &'a [u8],
     size: Size,
@@ -120,18 +120,18 @@ impl<'a> Strips<'a> {
     }
 }
 
-/// The pixels of one axis that a stretch of it is made from.
+/// The source pixels of one axis that an interval of the output needs.
 struct Span {
     first: u32,
     /// One beyond the last.
     last: u32,
-    /// Where the stretch begins, from `first` on.
+    /// Start of the interval relative to `first`.
     offset: f64,
     length: f64,
 }
 
 impl Span {
-    /// `length` pixels from `start` on, of `side` in all, `scale` of which become one.
+    /// `length` pixels from `start`, of `side` in all, at `scale` source pixels per output pixel.
     fn new(start: f64, length: f64, scale: f64, side: u32) -> Self {
         let reach = LOBES * scale.max(1.0) + 1.0;
         let first = ((start - reach).floor().max(0.0) as u32).min(side - 1);
@@ -168,7 +168,7 @@ pub(super) fn unpremultiply_row(from: &[U16x4], to: &mut [u8]) {
         *to = if alpha8 == 0 {
             [0; 4]
         } else {
-            // The filter's negative lobes may leave more colour than coverage: light cannot exceed white.
+            // The filter's negative lobes may leave more colour than coverage: clamped to white.
             let straight = |light: u32| encoded[((light * 65535 + alpha / 2) / alpha).min(65535) as usize];
             [straight(r), straight(g), straight(b), alpha8]
         };
@@ -216,7 +216,7 @@ mod tests {
     }
 
     #[test]
-    fn the_light_under_low_coverage_is_kept() {
+    fn colours_under_low_coverage_survive_premultiplication() {
         let mut row = [U16x4::default()];
         premultiply_row(&[255, 128, 0, 3], &mut row);
         let mut back = [0; 4];
@@ -226,7 +226,7 @@ mod tests {
     }
 
     #[test]
-    fn a_part_is_cut_out_of_the_resampled_whole() {
+    fn a_resampled_part_equals_a_crop_of_the_resampled_whole() {
         let (source, target) = (Size::new(300, 200), Size::new(150, 100));
         let pixels = picture(source);
         let mut whole = vec![0; target.area() * 4];

@@ -1,74 +1,76 @@
-//! What a finished picture is made of, beside the subject. Nothing here depends on the picture at hand.
+//! Composition parameters: framing, output size, background, shadow, lighting, outline, enhancement and marks.
+//!
+//! They are independent of the picture that they are applied to.
 
 use super::{Anchor, CanvasLimit, Head, Placement, Resize};
 use crate::image::color::Color;
 
-/// Everything that surrounds the subject, and the subject's place in it.
+/// Parameters of a composition: the subject's placement and everything around it.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Scene {
-    /// What part of the source shows, and how much room is around it.
+    /// The visible part of the source and the padding around it.
     pub framing: Framing,
-    /// Where a subject lies that the picture's border cuts off, with room around it ([`Framing::Padded`],
-    /// [`Framing::Grown`] and [`Framing::Trimmed`]).
+    /// Placement of a subject that the picture's border crops, for framings with padding ([`Framing::Padded`],
+    /// [`Framing::Expanded`] and [`Framing::Trimmed`]).
     pub anchor: Anchor,
     /// The size of the result.
     pub resize: Resize,
-    /// How large it may be.
+    /// The limit on its sides.
     pub limit: CanvasLimit,
-    /// Pixels that the result may have in all; a larger one is scaled down.
+    /// The limit on its pixels; a larger result is scaled down.
     pub max_pixels: Option<u32>,
-    /// What lies behind everything.
+    /// The bottom layer.
     pub background: Background,
     /// The subject's shadow on the background.
     pub shadow: Option<Shadow>,
-    /// Stands the subject on the ground of the picture behind it.
+    /// Shadow on the ground, and light on the subject's edge, from the picture behind it.
     pub grounding: Option<Grounding>,
     /// A line around the subject, over the shadow.
     pub outline: Option<Outline>,
-    /// Brighter, more colourful.
+    /// Raised brightness and saturation of the subject.
     pub enhance: Option<Enhance>,
     /// A mark over everything.
     pub watermark: Option<Watermark>,
-    /// A word in the lower left corner that says what kind of picture this is.
+    /// A word in the lower left corner that labels the picture, such as a preview.
     pub stamp: Option<&'static str>,
 }
 
-/// What part of the source shows, and how much room is around it.
+/// The visible part of the source and the padding around it.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub enum Framing {
-    /// The picture as it is.
+    /// The whole picture.
     #[default]
     Whole,
-    /// The subject in the middle, with room around it.
+    /// The subject, centred, with padding.
     Padded {
-        /// Of the canvas; without one that of an exact box, else square.
+        /// Aspect of the canvas; default: that of an exact box, else square.
         aspect: Option<Aspect>,
-        /// Least room on each side.
+        /// Smallest padding on each side.
         padding: Padding,
     },
     /// Part of the source around the subject.
     Cropped {
-        /// Of the crop, which then has the subject in its middle and may reach beyond the source; without one that of an
-        /// exact box, else whatever the subject has, inside the source.
+        /// Aspect of the crop, which then has the subject centred and may extend beyond the source; default: that of an
+        /// exact box, else the padded subject's own, inside the source.
         aspect: Option<Aspect>,
-        /// Room on each side in pixels of the source, as far as that goes.
+        /// Padding on each side in pixels of the source, clamped to it.
         padding: u32,
     },
-    /// The picture as it is, grown where its shadow leaves it.
-    Grown,
-    /// The subject and its outline, with room around both.
+    /// The whole picture, expanded where the shadow leaves it.
+    Expanded,
+    /// The subject and its outline, with padding around both.
     Trimmed {
-        /// Room on each side in pixels of the source.
+        /// Padding on each side in pixels of the source.
         padding: u32,
     },
     /// Head and shoulders.
     Portrait {
-        /// Of the canvas; without one that of an exact box, else square.
+        /// Aspect of the canvas; default: that of an exact box, else square.
         aspect: Option<Aspect>,
-        /// What it is framed by.
+        /// The measured head.
         head: Head,
     },
-    /// The subject at a scale and a place of its own.
+    /// The subject at a given scale and position.
     Placed(Placement),
 }
 
@@ -83,26 +85,26 @@ impl Aspect {
     /// As wide as high.
     pub const SQUARE: Self = Self { width: 1, height: 1 };
 
-    /// `width` to `height`; nothing when either is 0.
+    /// `width` to `height`; `None` when either is 0.
     #[must_use]
     pub const fn new(width: u32, height: u32) -> Option<Self> {
         if width > 0 && height > 0 { Some(Self { width, height }) } else { None }
     }
 
-    /// The share of the width.
+    /// The width of the ratio.
     #[must_use]
     pub const fn width(self) -> u32 {
         self.width
     }
 
-    /// The share of the height.
+    /// The height of the ratio.
     #[must_use]
     pub const fn height(self) -> u32 {
         self.height
     }
 }
 
-/// Room around a subject.
+/// Padding around a subject.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Padding {
     /// Pixels of the result.
@@ -111,110 +113,110 @@ pub enum Padding {
     Share(f32),
 }
 
-/// What lies behind everything.
+/// The bottom layer of a composition.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub enum Background {
-    /// Nothing.
+    /// Transparent.
     #[default]
     Clear,
-    /// One colour, which may let something through.
+    /// One colour, which may be translucent.
     Color(Color),
     /// Another picture.
     Picture {
         /// How it fills the canvas.
         fit: Fit,
-        /// Behind it, where it leaves room or lets something through.
+        /// Colour behind it, for bars and translucent pixels.
         behind: Color,
     },
     /// The source's own background, blurred, as if the subject were not there.
     Blurred {
         /// 2 to 100.
         intensity: u8,
-        /// Where there is nothing but subject.
+        /// Colour where the source is all subject.
         behind: Color,
     },
-    /// Beyond the source the colour of its nearest pixel; nothing around a cutout.
+    /// Border replication: beyond the source the colour of its nearest pixel; transparent around a cutout.
     EdgeColor,
 }
 
 /// How a background picture fills the canvas.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Fit {
-    /// All of the canvas; what sticks out is cut off.
+    /// Fills the canvas; the rest of the picture is cropped.
     #[default]
     Cover,
-    /// All of the picture; bars fill what is left.
+    /// Shows the whole picture; bars fill the rest.
     Contain,
-    /// Both, distorted.
+    /// Fills the canvas with the whole picture, distorted.
     Stretch,
 }
 
-/// A shadow of the subject. Lengths are in pixels, times [`Layout::scale`](super::Layout::scale).
+/// A drop shadow of the subject. Lengths are in pixels, times [`Layout::scale`](super::Layout::scale).
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Shadow {
-    /// Its colour; alpha is not looked at.
+    /// Its colour; alpha is ignored.
     pub color: Color,
-    /// Its coverage where it is full, 0 to 1.
+    /// Opacity where its coverage is full, 0 to 1.
     pub opacity: f32,
-    /// Distance to the right.
+    /// Offset to the right.
     pub dx: f32,
-    /// Distance downwards.
+    /// Offset downwards.
     pub dy: f32,
     /// Standard deviation (σ) of its Gaussian blur.
     pub sigma: f32,
 }
 
-/// How a subject stands in the picture behind it.
+/// Lighting and ground of the picture behind the subject.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Grounding {
-    /// The light of that picture.
+    /// The main light of that picture.
     pub light: Light,
-    /// Where the ground meets what is behind it, as a share of the canvas's height from the top; without ground the
-    /// subject only takes on the light.
+    /// The ground's upper edge, as a share of the canvas's height from the top; without one only the subject's edge is
+    /// lit, and there is no shadow.
     pub horizon: Option<f32>,
 }
 
 /// The main light of a scene.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Light {
-    /// Where shadows fall: degrees, 0 is right, 90 is towards the viewer (down), 270 is away from the viewer.
+    /// Direction of shadows in degrees: 0 is right, 90 is towards the viewer (down), 270 is away from the viewer.
     pub shadow_angle: f32,
     /// Length of a shadow, as a share of the subject's height: 0 under a light from straight above.
     pub shadow_length: f32,
     /// How soft shadows are: 0 (a spot, the sun) to 1 (an overcast sky).
     pub softness: f32,
-    /// Coverage of the shadow where it is full, 0 to 1.
+    /// Opacity of the shadow where its coverage is full, 0 to 1.
     pub strength: f32,
-    /// Colour of the light: factors for linear red, green and blue, 1 each under neutral light.
+    /// Colour of the light: factors for linear red, green and blue; 1 each for neutral light.
     pub tint: [f32; 3],
 }
 
 /// A line around the subject.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Outline {
-    /// Its colour; alpha is not looked at.
+    /// Its colour; alpha is ignored.
     pub color: Color,
     /// In pixels, times [`Layout::scale`](super::Layout::scale); more than 0.
     pub width: f32,
 }
 
-/// How much brightness and saturation are lifted, 0 to 0.5.
+/// Strength of the brightness and saturation enhancement, 0 to 0.5.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Enhance(pub f32);
 
 /// A mark in the lower right corner.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Watermark {
-    /// What is drawn.
+    /// Its contents.
     pub mark: Mark,
     /// 0 to 1.
     pub opacity: f32,
 }
 
-/// What a watermark shows.
+/// The contents of a watermark.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Mark {
-    /// A picture, which comes as [`Materials::mark`](super::Materials::mark).
+    /// A picture, given as [`Materials::mark`](super::Materials::mark).
     Picture,
     /// A line of text.
     Text(String),

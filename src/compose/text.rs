@@ -1,10 +1,10 @@
-//! A line of text as a picture, for watermarks.
+//! Renders a line of text to a picture, for watermarks and stamps.
 //!
 //! Shaped by cosmic-text (bidirectional, ligatures, combining marks) and filled white over a dark outline, so that it
-//! can be read on any ground. The fonts are built in (`fonts/README.md`) and system fonts are never looked at: a text
-//! looks the same on every machine. What no font has is drawn as a box.
+//! is legible on any background. Only the built-in fonts (`fonts/README.md`) are used, never system fonts: a text looks
+//! the same on every machine. A character without a glyph is drawn as a box.
 
-use super::watermark::Room;
+use super::mark_area::MarkArea;
 use crate::image::{Buffer, Frame, Size};
 use backdrop_kernels::dilate;
 use cosmic_text::fontdb::{Database, Language, Source, Weight};
@@ -13,7 +13,7 @@ use cosmic_text::{
 };
 use std::sync::{Arc, LazyLock, Mutex, PoisonError};
 
-/// In the order in which they are asked for a character.
+/// In fallback order.
 static FONTS: [&[u8]; 14] = [
     include_bytes!("fonts/DejaVuSans-Bold.ttf"),
     include_bytes!("fonts/NotoSansDevanagari-Bold.ttf"),
@@ -31,42 +31,42 @@ static FONTS: [&[u8]; 14] = [
     include_bytes!("fonts/NanumSquareB.ttf"),
 ];
 
-/// Which of [`FONTS`] is asked first for what most is written in.
+/// The first of [`FONTS`] tried for most scripts.
 const LATIN: usize = 0;
-/// The only one for Korean. The one before has a handful of its letters, but it also has the better Chinese ones.
+/// The only font used for Korean. The font before it has a few Korean letters, but the better Chinese ones.
 const KOREAN: usize = 13;
 
-/// Size of the font, of the canvas' shorter side.
+/// Font size as a share of the canvas' shorter side.
 const SIZE_SHARE: f32 = 0.04;
-/// The smallest size that is easily read; smaller only where there is no room.
+/// The smallest legible font size; smaller only where the area is too small.
 const READABLE_PX: f32 = 12.0;
-/// Nothing is set smaller than this, whatever the canvas.
+/// The smallest font size on any canvas.
 const SMALLEST_PX: f32 = 1.0;
-/// Width of the outline, of the font's size; at least a pixel, else it would be grey.
+/// Width of the outline as a share of the font size; at least a pixel, else it would be grey.
 const OUTLINE_SHARE: f32 = 0.07;
 const OUTLINE_PX: f32 = 1.0;
-/// Encoded grey of the outline and of what it surrounds.
+/// Encoded grey of the outline and of the fill.
 const OUTLINE: u8 = 0;
 const FILL: u8 = 255;
 
-/// `text` as a picture of one line, no larger than the canvas minus the margins of a [`Room`]. It is as large as its ink.
+/// `text` as a picture of one line, as large as its ink and no larger than the [`MarkArea`] of the canvas.
 ///
-/// Controls and line breaks become spaces. Of a text with more characters than the canvas has columns, the rest is left
-/// out: it could not be told apart anyway. Without ink, the picture is one empty pixel.
+/// Control characters and line breaks become spaces. A text with more characters than the canvas has columns is
+/// truncated: the rest would be illegible. Without ink, the picture is one transparent pixel.
 #[must_use]
 pub(super) fn render(text: &str, canvas: Size) -> Frame {
-    let room = Room::on(canvas).size();
+    let room = MarkArea::on(canvas).size();
     let line: String = text.chars().map(printable).take(canvas.width as usize).collect();
-    // Nothing in it is left half done by a panic: caches are filled or not.
+    // A panic leaves no inconsistent state: it only holds caches.
     let mut typesetter = TYPESETTER.lock().unwrap_or_else(PoisonError::into_inner);
-    let Some(ink) = typesetter.set(&line, canvas, room) else {
+    let Some(ink) = typesetter.rasterize(&line, canvas, room) else {
         return Frame::new(Size::new(1, 1), Buffer::from(vec![0; 4]));
     };
     drop(typesetter);
     ink.outlined(room)
 }
 
-/// Everything that would end a line or has no picture becomes a space; what directs the text stays.
+/// Line breaks and control characters become spaces; bidirectional controls stay.
 fn printable(character: char) -> char {
     if character.is_control() || matches!(character, '\u{2028}' | '\u{2029}') { ' ' } else { character }
 }
@@ -78,7 +78,7 @@ struct Typesetter {
     rasterizer: SwashCache,
 }
 
-/// Where ink lies, relative to the start of the base line.
+/// Bounds of the ink, relative to the start of the base line.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Bounds {
     left: i32,
@@ -87,14 +87,14 @@ struct Bounds {
     bottom: i32,
 }
 
-/// A line of text in one size: coverage, with room for the outline around it.
+/// A rasterised line of text: its coverage, with a border for the outline.
 struct Ink {
     coverage: Vec<u8>,
     size: Size,
     outline: f32,
 }
 
-/// A line of glyphs, of any size.
+/// A shaped line of glyphs, of any font size.
 struct Shaped(ShapeLine);
 
 impl Shaped {
@@ -111,21 +111,21 @@ impl Typesetter {
             for id in database.load_font_source(Source::Binary(Arc::new(*font))) {
                 let Some(mut face) = database.face(id).cloned() else { continue };
                 database.remove_face(id);
-                // Names that no list of preferred fallbacks has (each system has another), and one weight: then the
-                // order of fallbacks is the one above, everywhere.
+                // Names outside of any system's list of preferred fallbacks, and one weight, keep the fallback order
+                // above on every system.
                 face.families = vec![(name(index), Language::English_UnitedStates)];
                 face.weight = Weight::NORMAL;
                 database.push_face_info(face);
             }
         }
-        // The locale would choose between fonts, if there were several for a script.
+        // The locale selects between fonts of one script; there is only one for each.
         let fonts = FontSystem::new_with_locale_and_db("en-US".to_owned(), database);
         Self { fonts, rasterizer: SwashCache::new() }
     }
 
     fn shaped(&mut self, line: &str) -> Shaped {
         let (latin, korean) = (name(LATIN), name(KOREAN));
-        // Hinting would change the shapes with the size, while the places stay.
+        // Hinting would change the shapes with the size, but not their positions.
         let plain = Attrs::new().cache_key_flags(CacheKeyFlags::DISABLE_HINTING);
         let mut attributes = AttrsList::new(&plain.clone().family(Family::Name(&latin)));
         for (at, letter) in line.char_indices().filter(|&(_, letter)| is_korean(letter)) {
@@ -134,8 +134,8 @@ impl Typesetter {
         Shaped(ShapeLine::new(&mut self.fonts, line, &attributes, Shaping::Advanced, 1))
     }
 
-    /// Sets a line as large as it should be on `canvas` and fits into `room`. `None` when it leaves no ink.
-    fn set(&mut self, line: &str, canvas: Size, room: Size) -> Option<Ink> {
+    /// Rasterises a line at the font size for `canvas`, reduced to fit into `room`. `None` when it has no ink.
+    fn rasterize(&mut self, line: &str, canvas: Size, room: Size) -> Option<Ink> {
         let shaped = self.shaped(line);
         let mut size = (SIZE_SHARE * canvas.width.min(canvas.height) as f32).max(READABLE_PX);
         let advance: f32 = shaped.glyphs(size).iter().map(|glyph| glyph.w).sum();
@@ -151,7 +151,7 @@ impl Typesetter {
             );
             let fits = f32::min(room.width as f32 / needed.width as f32, room.height as f32 / needed.height as f32);
             if fits < 1.0 && size > SMALLEST_PX {
-                // A little smaller than by rule of three: ink and outline are rounded up to whole pixels.
+                // Slightly smaller than proportional: ink and outline are rounded up to whole pixels.
                 size = (size * fits.min(0.98)).max(SMALLEST_PX);
                 continue;
             }
@@ -165,7 +165,7 @@ impl Typesetter {
         }
     }
 
-    /// What all glyphs together cover. Their pictures are not kept: marks heaped upon one letter may be thousands.
+    /// Bounds of all glyphs. Their bitmaps are not kept: one letter may carry thousands of combining marks.
     fn bounds(&mut self, glyphs: &[LayoutGlyph]) -> Option<Bounds> {
         let mut all: Option<Bounds> = None;
         self.each(glyphs, |_, one| {
@@ -179,7 +179,7 @@ impl Typesetter {
         all
     }
 
-    /// The ink inside `bounds`, of which no more than `room` is kept.
+    /// The ink inside `bounds`, clipped to `room`.
     fn draw(&mut self, glyphs: &[LayoutGlyph], bounds: Bounds, room: Size, outline: f32) -> Ink {
         let size = Size::new(
             room.width.min((bounds.right - bounds.left) as u32),
@@ -192,7 +192,7 @@ impl Typesetter {
                 for (&value, x) in row.iter().zip(place.left - bounds.left..) {
                     if (0..size.width as i32).contains(&x) && (0..size.height as i32).contains(&y) {
                         let pixel = &mut coverage[y as usize * size.width as usize + x as usize];
-                        // Glyphs that join up share the pixels of the seam.
+                        // Joined glyphs share the pixels of the seam.
                         *pixel = pixel.saturating_add(value);
                     }
                 }
@@ -201,14 +201,14 @@ impl Typesetter {
         Ink { coverage, size, outline }
     }
 
-    /// Calls `take` with coverage and place of every glyph that has ink.
+    /// Calls `take` with the coverage and bounds of every glyph that has ink.
     fn each(&mut self, glyphs: &[LayoutGlyph], mut take: impl FnMut(&[u8], Bounds)) {
         for glyph in glyphs {
             let physical = glyph.physical((0.0, 0.0), 1.0);
             let Some(image) = self.rasterizer.get_image_uncached(&mut self.fonts, physical.cache_key) else { continue };
             let (left, top) = (physical.x + image.placement.left, physical.y - image.placement.top);
             let (width, height) = (image.placement.width, image.placement.height);
-            // None of the fonts has colour: a byte a pixel.
+            // No font has colour glyphs: one byte a pixel.
             if width > 0 && height > 0 && image.data.len() == width as usize * height as usize {
                 take(&image.data, Bounds { left, top, right: left + width as i32, bottom: top + height as i32 });
             }
@@ -216,18 +216,18 @@ impl Typesetter {
     }
 }
 
-/// Syllables and the letters that they are made of.
+/// Whether a character is a Hangul syllable or jamo.
 const fn is_korean(letter: char) -> bool {
     matches!(letter, '\u{1100}'..='\u{11FF}' | '\u{3130}'..='\u{318F}' | '\u{A960}'..='\u{A97F}' | '\u{AC00}'..='\u{D7FF}')
 }
 
-/// What the font at `index` of [`FONTS`] is called here.
+/// The family name given to the font at `index` of [`FONTS`].
 fn name(index: usize) -> String {
     format!("backdrop {index}")
 }
 
 impl Ink {
-    /// The finished picture, in straight RGBA: the fill mixed with the outline in encoded values, as every flat overlay.
+    /// The outlined text in straight RGBA: fill over outline in encoded values, as every flat layer.
     fn outlined(&self, room: Size) -> Frame {
         debug_assert!(self.size.width <= room.width && self.size.height <= room.height);
         let [outline, fill] = [OUTLINE, FILL].map(u32::from);
@@ -284,12 +284,12 @@ mod tests {
         glyphs
     }
 
-    /// Which byte of the line is drawn where, from left to right.
+    /// The byte offsets of the glyphs, from left to right.
     fn order(line: &str) -> Vec<usize> {
         glyphs(line).iter().map(|glyph| glyph.start).collect()
     }
 
-    /// How many pixels are told from a ground of this grey at a glance.
+    /// Number of pixels that contrast clearly with a background of this grey.
     fn readable_on(frame: &Frame, grey: f32) -> usize {
         let stands_out = |pixel: &&[u8; 4]| {
             let shown = grey + (f32::from(pixel[0]) - grey) * f32::from(pixel[3]) / 255.0;
@@ -299,7 +299,7 @@ mod tests {
     }
 
     #[test]
-    fn every_script_promised_has_its_letters() {
+    fn every_documented_script_has_glyphs() {
         for text in TEXTS {
             let missing: Vec<&str> = glyphs(text)
                 .iter()
@@ -309,7 +309,7 @@ mod tests {
             assert!(missing.is_empty(), "{text} lacks {missing:?}");
         }
         let boxed = glyphs("𓀀");
-        assert!(boxed.iter().all(|glyph| glyph.glyph_id == 0), "what no font has is seen to be missing");
+        assert!(boxed.iter().all(|glyph| glyph.glyph_id == 0), "a missing glyph is detected");
         assert!(readable_on(&render("𓀀", CANVAS), 255.0) > 0, "and drawn as a box");
     }
 
@@ -318,9 +318,9 @@ mod tests {
         let ascending: Vec<usize> = (0..8).collect();
         assert_eq!(order("Backdrop"), ascending);
         assert_eq!(order("שלום"), [6, 4, 2, 0]);
-        // A number between the letters of the other direction keeps its own.
+        // A number between right-to-left letters keeps its own direction.
         assert_eq!(order("אב 12 ג"), [8, 7, 5, 6, 4, 2, 0]);
-        // After an Arabic word a number belongs to it, and stands to its left (UAX #9, rule W2).
+        // A number after an Arabic word is placed to its left (UAX #9, rule W2).
         let mixed = "ab مر 26";
         assert_eq!(order(mixed), [0, 1, 2, 8, 9, 7, 5, 3]);
     }
@@ -342,7 +342,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_stays_one_line() {
+    fn line_breaks_become_spaces() {
         for (broken, line) in
             [("a\nb", "a b"), ("a\r\nb", "a  b"), ("a\tb", "a b"), ("א\u{2029}ב", "א ב"), ("a\0b", "a b")]
         {
@@ -353,7 +353,7 @@ mod tests {
     }
 
     #[test]
-    fn a_text_can_be_read_on_black_and_on_white() {
+    fn a_text_is_legible_on_black_and_on_white() {
         for text in TEXTS {
             let frame = render(text, CANVAS);
             let area = frame.size().area();
@@ -361,14 +361,14 @@ mod tests {
                 assert!(readable_on(&frame, grey) * 12 > area, "{text} on {grey}");
             }
         }
-        // Without an outline, white could not be read on white.
+        // Without the outline, white on white is illegible.
         let mut frame = render("Backdrop", CANVAS);
         frame.pixels_mut().as_chunks_mut::<4>().0.iter_mut().for_each(|pixel| pixel[..3].fill(255));
         assert_eq!(readable_on(&frame, 255.0), 0);
     }
 
     #[test]
-    fn the_size_follows_the_shorter_side_as_long_as_it_can_be_read() {
+    fn the_font_size_follows_the_shorter_side_down_to_the_legible_minimum() {
         let height = |width: u32, height: u32| render("Hg", Size::new(width, height)).size().height;
         let (small, large) = (height(2000, 1000), height(4000, 2000));
         assert!((2 * small).abs_diff(large) <= 4, "{small} and {large}");
@@ -381,23 +381,23 @@ mod tests {
     #[test]
     fn a_text_fits_between_the_margins() {
         let long = "A rather long text that no small canvas has room for. ".repeat(9);
-        let heaped = format!("a{}", "\u{0301}".repeat(200));
+        let stacked = format!("a{}", "\u{0301}".repeat(200));
         for (width, height) in
             [(1000, 800), (100, 800), (800, 100), (64, 64), (16, 16), (3, 3), (1, 1), (1, 90), (90, 1)]
         {
             let canvas = Size::new(width, height);
-            let room = Room::on(canvas).size();
-            for text in ["Backdrop", "مرحبا", &long, &heaped] {
+            let room = MarkArea::on(canvas).size();
+            for text in ["Backdrop", "مرحبا", &long, &stacked] {
                 let size = render(text, canvas).size();
                 assert!(size.width <= room.width && size.height <= room.height, "{size} on {canvas}");
                 assert!(size.area() > 0);
             }
         }
-        assert!(render(&long, CANVAS).size().width > 930, "and uses the room");
+        assert!(render(&long, CANVAS).size().width > 930, "it uses the whole area");
     }
 
     #[test]
-    fn without_ink_there_is_one_empty_pixel() {
+    fn a_text_without_ink_is_one_transparent_pixel() {
         for text in ["", " ", "\n\n", "\u{200B}", "\u{202E}"] {
             let frame = render(text, CANVAS);
             assert_eq!((frame.size(), frame.pixels()), (Size::new(1, 1), &[0; 4][..]), "{text:?}");
@@ -406,14 +406,14 @@ mod tests {
 
     proptest! {
         #[test]
-        fn no_text_is_a_panic(text in any::<String>(), width in 1_u32..300, height in 1_u32..300) {
+        fn no_text_panics(text in any::<String>(), width in 1_u32..300, height in 1_u32..300) {
             let canvas = Size::new(width, height);
-            let (size, room) = (render(&text, canvas).size(), Room::on(canvas).size());
+            let (size, room) = (render(&text, canvas).size(), MarkArea::on(canvas).size());
             prop_assert!(size.width <= room.width && size.height <= room.height);
         }
 
         #[test]
-        fn no_mixture_of_directions_and_marks_is_a_panic(
+        fn no_mixture_of_directions_and_combining_marks_panics(
             text in "[a-z0-9 \u{590}-\u{6FF}\u{900}-\u{DFF}\u{E00}-\u{E7F}\u{1100}-\u{11FF}\u{200B}-\u{206F}\u{FE00}-\u{FE0F}가😀]{0,40}",
         ) {
             prop_assert!(render(&text, Size::new(200, 150)).size().area() > 0);

@@ -1,103 +1,53 @@
-//! Watermarks: a mark over everything, in the lower right corner, and stamps, in the lower left one.
+//! Draws watermarks in the lower right corner and stamps (label texts) in the lower left one.
 //!
-//! The margin is 2 % of the canvas' width on both sides. A picture is scaled to 20 % of the width (aspect kept), or, where
-//! that would be too high, to all the height between the margins. A text is as large as [`text::render`] makes it.
-//!
-//! Drawn source-over in encoded values, as every flat overlay, coverage times opacity. What covers fully replaces the
-//! canvas bit for bit; what covers nothing leaves it bit for bit.
+//! Sizes and margins are [`MarkArea`]'s and [`text::render`]'s. Composited source-over in encoded values, as every flat
+//! layer, with coverage times opacity: full coverage replaces the canvas bit for bit, and none leaves it bit for bit.
 
-use super::overlay::Pile;
+use super::mark_area::{Corner, MarkArea};
+use super::overlay::FrontToBack;
 use super::resample::resample;
 use super::{Mark, Watermark, text};
-use crate::image::{Buffer, Frame, Rect, Size};
+use crate::image::{Buffer, Frame, Rect};
 use rayon::prelude::*;
-
-/// The part of a canvas that marks may use.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Room {
-    canvas: Size,
-    margin: Size,
-}
-
-impl Room {
-    /// The room on `canvas`: without the margin, which on very flat canvases gives way to a quarter of the height.
-    pub(super) fn on(canvas: Size) -> Self {
-        let margin = (canvas.width + 25) / 50;
-        Self { canvas, margin: Size::new(margin, margin.min(canvas.height / 4)) }
-    }
-
-    /// Its size, at least one pixel.
-    pub(super) fn size(self) -> Size {
-        Size::new(self.canvas.width - 2 * self.margin.width, self.canvas.height - 2 * self.margin.height)
-    }
-
-    /// The size of a picture mark.
-    fn picture(self, mark: Size) -> Size {
-        let width = ((self.canvas.width + 2) / 5).max(1);
-        let height = mark.height_at(width);
-        let most = self.size().height;
-        if height <= most { Size::new(width, height) } else { Size::new(mark.width_at(most).min(width), most) }
-    }
-
-    /// The place of a mark of `size`, which fits.
-    fn corner(self, size: Size, side: Side) -> Rect {
-        Rect {
-            left: match side {
-                Side::Left => self.margin.width,
-                Side::Right => self.canvas.width - self.margin.width - size.width,
-            },
-            top: self.canvas.height - self.margin.height - size.height,
-            width: size.width,
-            height: size.height,
-        }
-    }
-}
-
-/// Left or right.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Side {
-    Left,
-    Right,
-}
 
 /// Draws a word over the lower left corner of `canvas`.
 pub(super) fn stamp(canvas: &mut Frame, word: &str) {
     if canvas.size().area() > 0 {
         let mark = text::render(word, canvas.size());
-        let place = Room::on(canvas.size()).corner(mark.size(), Side::Left);
-        over(canvas, &mark, place, 1.0);
+        let place = MarkArea::on(canvas.size()).place(mark.size(), Corner::Left);
+        composite_over(canvas, &mark, place, 1.0);
     }
 }
 
-/// Draws a watermark over `canvas`; `mark` is its picture, if it is one.
+/// Draws a watermark over `canvas`; `mark` is the picture of a [`Mark::Picture`].
 pub(super) fn draw(canvas: &mut Frame, watermark: &Watermark, mark: Option<&Frame>) {
     if watermark.opacity.is_nan() || watermark.opacity <= 0.0 || canvas.size().area() == 0 {
         return;
     }
-    let room = Room::on(canvas.size());
+    let area = MarkArea::on(canvas.size());
     match (&watermark.mark, mark) {
-        (Mark::Text(line), _) => right(canvas, &text::render(line, canvas.size()), room, watermark.opacity),
+        (Mark::Text(line), _) => draw_right(canvas, &text::render(line, canvas.size()), area, watermark.opacity),
         (Mark::Picture, Some(picture)) if picture.size().area() > 0 => {
-            let size = room.picture(picture.size());
+            let size = area.picture(picture.size());
             if size == picture.size() {
-                right(canvas, picture, room, watermark.opacity);
+                draw_right(canvas, picture, area, watermark.opacity);
             } else {
                 let mut scaled = vec![0; size.area() * 4];
                 resample(picture.pixels(), picture.size(), &mut scaled, size, Rect::whole(size));
-                right(canvas, &Frame::new(size, Buffer::from(scaled)), room, watermark.opacity);
+                draw_right(canvas, &Frame::new(size, Buffer::from(scaled)), area, watermark.opacity);
             }
         }
         (Mark::Picture, Some(_) | None) => {}
     }
 }
 
-/// Puts a finished mark into the lower right corner.
-fn right(canvas: &mut Frame, mark: &Frame, room: Room, opacity: f32) {
-    over(canvas, mark, room.corner(mark.size(), Side::Right), opacity);
+/// Composites a mark of its final size in the lower right corner.
+fn draw_right(canvas: &mut Frame, mark: &Frame, area: MarkArea, opacity: f32) {
+    composite_over(canvas, mark, area.place(mark.size(), Corner::Right), opacity);
 }
 
-/// Puts a finished mark into its place.
-fn over(canvas: &mut Frame, mark: &Frame, place: Rect, opacity: f32) {
+/// Composites a mark of its final size at `place`.
+fn composite_over(canvas: &mut Frame, mark: &Frame, place: Rect, opacity: f32) {
     let row = canvas.size().width as usize;
     let (left, width) = (place.left as usize, place.width as usize);
     let opacity = opacity.min(1.0);
@@ -120,20 +70,20 @@ fn mixed(pixel: [u8; 4], mark: [u8; 4], opacity: f32) -> [u8; 4] {
     if above >= 1.0 {
         return mark;
     }
-    let mut pile = Pile::new();
-    pile.add([mark[0], mark[1], mark[2]], above);
-    pile.add_pixel(pixel);
-    pile.finished()
+    let mut layers = FrontToBack::new();
+    layers.add([mark[0], mark[1], mark[2]], above);
+    layers.add_pixel(pixel);
+    layers.finish()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::compose::tests::drawn;
+    use crate::image::Size;
 
     fn frame(size: Size, pixel: impl Fn(u32, u32) -> [u8; 4]) -> Frame {
-        let pixel = &pixel;
-        let bytes: Vec<u8> = (0..size.height).flat_map(|y| (0..size.width).flat_map(move |x| pixel(x, y))).collect();
-        Frame::new(size, Buffer::from(bytes))
+        drawn(size.width, size.height, pixel)
     }
 
     fn flat(size: Size, colour: [u8; 4]) -> Frame {
@@ -160,7 +110,7 @@ mod tests {
     }
 
     #[test]
-    fn the_comparer_sees_a_single_changed_channel() {
+    fn the_comparison_detects_a_single_changed_channel() {
         let before = frame(Size::new(9, 7), noise);
         let mut after = before.clone();
         assert_eq!(changed(&before, &after), None);
@@ -169,7 +119,7 @@ mod tests {
     }
 
     #[test]
-    fn a_picture_has_a_fifth_of_the_width_and_a_margin_of_a_fiftieth() {
+    fn a_picture_mark_is_a_fifth_of_the_width_with_a_margin_of_a_fiftieth() {
         for ((width, height), (mark_width, mark_height), expected) in [
             ((1000, 800), (100, 50), (780, 680, 200, 100)),
             ((1000, 800), (4000, 2000), (780, 680, 200, 100)),
@@ -178,7 +128,7 @@ mod tests {
             ((1000, 100), (10, 10), (920, 20, 60, 60)),
             ((1000, 1000), (50, 500), (884, 20, 96, 960)),
             ((1000, 800), (1, 4096), (979, 20, 1, 760)),
-            // No room for such margins.
+            // No space for full margins.
             ((1000, 30), (10, 10), (964, 7, 16, 16)),
             ((8192, 1), (10, 10), (8192 - 164 - 1, 0, 1, 1)),
             ((1, 50), (10, 10), (0, 49, 1, 1)),
@@ -260,7 +210,7 @@ mod tests {
     }
 
     #[test]
-    fn a_translucent_text_is_what_a_browser_makes_of_it() {
+    fn a_translucent_text_is_composited_as_in_a_browser() {
         let size = Size::new(600, 300);
         for (ground, opacity) in [([255; 4], 0.4), ([0, 0, 0, 255], 0.5), ([90, 120, 40, 255], 0.7)] {
             let (mut canvas, mut clear) = (flat(size, ground), flat(size, [0; 4]));
@@ -297,7 +247,7 @@ mod tests {
     }
 
     #[test]
-    fn a_text_on_any_canvas_is_no_panic() {
+    fn a_text_on_any_canvas_does_not_panic() {
         for (width, height) in [(1, 1), (1, 50), (50, 1), (2, 2), (3, 300), (8192, 1), (1, 8192), (13, 13)] {
             let mut canvas = flat(Size::new(width, height), [9, 9, 9, 200]);
             draw(&mut canvas, &text("Backdrop مرحبا 2026", 0.5), None);

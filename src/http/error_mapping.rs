@@ -260,7 +260,7 @@ impl From<PriceError> for ApiError {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::jobs::OutOfMemory;
+    use crate::jobs::DiskSpaceError;
     use http_body_util::BodyExt;
     use hyper::StatusCode;
     use hyper::header::RETRY_AFTER;
@@ -312,8 +312,8 @@ mod tests {
         let full = || std::io::Error::from(std::io::ErrorKind::StorageFull);
         let change = |error: ChangeError| JobsError::Write(WriteError::Change(error));
         for error in [
-            JobsError::DiskSpace(OutOfMemory::Disk { free: 1, wanted: 2, min_free: 3 }),
-            JobsError::DiskSpace(OutOfMemory::Bound { used: 1, wanted: 2, max: 3 }),
+            JobsError::DiskSpace(DiskSpaceError::MinFree { free: 1, wanted: 2, min_free: 3 }),
+            JobsError::DiskSpace(DiskSpaceError::MaxBytes { used: 1, wanted: 2, max: 3 }),
             JobsError::Io { what: "a folder".into(), source: full() },
             change(ChangeError::Unavailable("/secret/path is full".into())),
             change(ChangeError::Busy),

@@ -2,9 +2,9 @@
 
 use super::{FaceFound, PipelineError, Workers};
 use crate::compose::{Head, Layout, Scene};
+use crate::face::{main_face, restored, share_of_alpha, share_of_mask, usable};
 use crate::image::{Face, Frame, Mask, Rect, Size};
 use crate::matting::{self, Hair};
-use crate::portrait::{restored, share_of_alpha, share_of_mask, sitter, usable};
 use crate::recipe::{Portrait, Retouch};
 use std::time::Duration;
 
@@ -54,7 +54,7 @@ impl PortraitFace {
             };
             let faces = retoucher.faces(&frame)?;
             let own = faces.iter().filter(|face| usable(face, size) && share(face) >= LEAST_SHARE);
-            let sitter = sitter(own, size).map(|face| Self { face: *face, portrait });
+            let sitter = main_face(own, size).map(|face| Self { face: *face, portrait });
             if let Some(Self { face, .. }) = sitter.filter(|_| portrait.restore_face) {
                 restored(&mut frame, &face, Retouch::STRENGTH, |crop| retoucher.restoration(crop))?;
             }

@@ -7,9 +7,9 @@ use super::{Call, FaceFound, Job, Output, PipelineError, Probed, Timings, Worker
 use crate::codec;
 use crate::compose::{self, CanvasLimit, Flattened, Materials, OutputTooLarge};
 use crate::engine::{Engine, Slot};
+use crate::face::{enlarged, restored, usable};
 use crate::image::{Face, Frame, OutputFormat, Rect, Size};
 use crate::model::{Factor, Retoucher};
-use crate::portrait::{enlarged, restored, usable};
 use crate::recipe::Retouch;
 use std::time::{Duration, Instant};
 

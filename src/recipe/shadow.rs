@@ -53,7 +53,7 @@ pub(super) fn cast(fields: &Fields) -> Result<Recipe, FieldError> {
     };
     let background = Background::Color(ground);
     let anchor = own.anchor.unwrap_or_default();
-    let scene = Scene { framing: Framing::Grown, anchor, background, shadow: Some(shadow), ..Scene::default() };
+    let scene = Scene { framing: Framing::Expanded, anchor, background, shadow: Some(shadow), ..Scene::default() };
     Ok(composed(&common, &marks, format, scene))
 }
 

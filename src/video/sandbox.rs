@@ -1,9 +1,9 @@
-//! The tools as child processes: nothing of our environment, no network, bounded in memory, time and output, and gone
-//! with whoever waits for them.
+//! Runs ffmpeg and ffprobe as child processes: clean environment, no network protocols, limited CPU time, memory and
+//! output.
 //!
-//! Each runs in a process group of its own, which is killed when its guard is dropped. The limits are set from outside
-//! right after the start, before the tool has read a byte of a caller's file: its input comes through our pipe, or it is
-//! still loading libraries.
+//! Each runs in a process group of its own, which is killed when its [`ToolProcess`] is dropped. The limits are set
+//! with `prlimit` right after the start, before the process has read a byte of a caller's file: its input comes through
+//! our pipe, or it is still loading libraries.
 
 use super::VideoError;
 use std::ffi::OsStr;
@@ -14,51 +14,51 @@ use tokio::io::{AsyncRead, AsyncReadExt};
 use tokio::process::{Child, ChildStdin, ChildStdout, Command};
 use tokio::task::JoinHandle;
 
-/// Protocols that a tool may open: the file that it is given, and our pipes.
+/// Protocols that ffmpeg may open: its input file and our pipes.
 pub(super) const PROTOCOLS: &str = "file,pipe";
 
-/// What a tool says is kept up to here; the first messages tell what was wrong.
-const KEPT_MESSAGES: usize = 4096;
+/// Bytes of standard error that are kept; the first messages name the cause.
+const MAX_MESSAGE_BYTES: usize = 4096;
 
-/// What a tool may cost.
+/// Resource limits of a process.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Allowance {
+pub(super) struct ResourceLimits {
     /// Seconds of processor time, all threads together.
     pub(super) cpu: u64,
     /// Bytes of address space.
     pub(super) memory: u64,
-    /// Bytes of the largest file that it may write.
+    /// Size of the largest file that it may write, in bytes.
     pub(super) file: u64,
 }
 
-/// A running tool. Dropped, it is killed with all that it started.
+/// A running process. When dropped, it is killed with its children.
 #[derive(Debug)]
-pub(super) struct Tool {
-    // First: it is dropped first, while the number of the group is surely not another's.
-    group: Option<Group>,
+pub(super) struct ToolProcess {
+    // The first field is dropped first, while the group's id cannot have been reused.
+    group: Option<ProcessGroup>,
     child: Child,
     messages: JoinHandle<String>,
     name: String,
 }
 
-/// How a tool ended.
+/// Exit status and messages of a process.
 #[derive(Debug)]
-pub(super) struct Ended {
-    /// As the system tells it.
+pub(super) struct Exit {
+    /// The exit status.
     pub(super) status: ExitStatus,
-    /// What it said, its beginning.
+    /// The beginning of its standard error.
     pub(super) messages: String,
     name: String,
 }
 
-impl Ended {
-    /// Why it failed: [`VideoError::Exhausted`] when the system ended it for its limits, else [`VideoError::Tool`].
+impl Exit {
+    /// The error of a failed process: [`VideoError::Exhausted`] when a limit ended it, else [`VideoError::Tool`].
     pub(super) fn failure(&self) -> VideoError {
         if let Some(limit) = self.limit() {
-            return VideoError::Exhausted(format!("{} used up its {limit}", self.name));
+            return VideoError::Exhausted(format!("{} reached its limit on {limit}", self.name));
         }
-        let said = self.messages.lines().next().unwrap_or("nothing");
-        VideoError::Tool(format!("{} ended with {} and said: {said}", self.name, self.status))
+        let message = self.messages.lines().next().unwrap_or("no message");
+        VideoError::Tool(format!("{} ended with {}: {message}", self.name, self.status))
     }
 
     /// The limit that ended it.
@@ -72,15 +72,15 @@ impl Ended {
                 return Some("processor time");
             }
             if signal == Signal::XFSZ.as_raw() {
-                return Some("room for files");
+                return Some("file size");
             }
         }
         None
     }
 }
 
-impl Tool {
-    /// Starts `program`. Its input and output are pipes; what it says is collected.
+impl ToolProcess {
+    /// Starts `program` with pipes as its input and output; its standard error is collected.
     ///
     /// # Errors
     /// [`VideoError::Io`] when it cannot be started.
@@ -88,7 +88,7 @@ impl Tool {
         program: &Path,
         arguments: impl IntoIterator<Item = I>,
         folder: Option<&Path>,
-        allowance: Allowance,
+        limits: ResourceLimits,
     ) -> Result<Self, VideoError> {
         let name = program.file_name().unwrap_or(program.as_os_str()).to_string_lossy().into_owned();
         let failed = |source| VideoError::Io { what: format!("{name} could not be started"), source };
@@ -98,7 +98,7 @@ impl Tool {
             .env_clear()
             .envs(["PATH", "LD_LIBRARY_PATH"].into_iter().filter_map(inherited))
             .env("LC_ALL", "C")
-            // Each arena of the allocator is 64 MB of address space, and there would be one for each thread.
+            // Each allocator arena is 64 MB of address space, by default one for each thread.
             .env("MALLOC_ARENA_MAX", "2")
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
@@ -110,77 +110,77 @@ impl Tool {
             command.current_dir(folder);
         }
         let mut child = command.spawn().map_err(failed)?;
-        let group = child.id().and_then(Group::of);
+        let group = child.id().and_then(ProcessGroup::of);
         if let Some(group) = &group {
             group
-                .limit(allowance)
+                .limit(limits)
                 .map_err(|source| VideoError::Io { what: format!("the limits of {name} could not be set"), source })?;
         }
         let messages = tokio::spawn(collect(child.stderr.take()));
         Ok(Self { group, child, messages, name })
     }
 
-    /// Its input; nothing the second time.
+    /// Its input; `None` the second time.
     pub(super) fn input(&mut self) -> Option<ChildStdin> {
         self.child.stdin.take()
     }
 
-    /// Its output; nothing the second time.
+    /// Its output; `None` the second time.
     pub(super) fn output(&mut self) -> Option<ChildStdout> {
         self.child.stdout.take()
     }
 
-    /// Waits for its end.
+    /// Closes its input and waits for its exit.
     ///
     /// # Errors
-    /// [`VideoError::Exhausted`] when it does not end within `patience`, [`VideoError::Io`] when the system fails.
-    pub(super) async fn ended(mut self, patience: Duration) -> Result<Ended, VideoError> {
+    /// [`VideoError::Exhausted`] when it does not exit within `timeout`, [`VideoError::Io`] when the system fails.
+    pub(super) async fn wait(mut self, timeout: Duration) -> Result<Exit, VideoError> {
         drop(self.child.stdin.take());
-        let status = tokio::time::timeout(patience, self.child.wait())
+        let status = tokio::time::timeout(timeout, self.child.wait())
             .await
-            .map_err(|_| VideoError::Exhausted(format!("{} did not end within {patience:?}", self.name)))?
+            .map_err(|_| VideoError::Exhausted(format!("{} did not exit within {timeout:?}", self.name)))?
             .map_err(|source| VideoError::Io { what: format!("{} could not be waited for", self.name), source })?;
-        // Its number may belong to another by now.
+        // The group's id may be reused by now.
         self.group = None;
         let messages = (&mut self.messages).await.unwrap_or_default();
-        Ok(Ended { status, messages, name: std::mem::take(&mut self.name) })
+        Ok(Exit { status, messages, name: std::mem::take(&mut self.name) })
     }
 }
 
-/// What a tool inherits: where it finds its libraries and its like.
-#[expect(clippy::disallowed_methods, reason = "no setting of ours: it is handed on as it is")]
+/// An environment variable that a process inherits: search paths of programs and libraries.
+#[expect(clippy::disallowed_methods, reason = "passed on unchanged, not a setting of this daemon")]
 fn inherited(name: &'static str) -> Option<(&'static str, std::ffi::OsString)> {
     Some((name, std::env::var_os(name)?))
 }
 
-/// A process group, killed when this is dropped.
+/// A process group, killed when dropped.
 #[derive(Debug)]
-struct Group {
+struct ProcessGroup {
     #[cfg(unix)]
     leader: rustix::process::Pid,
 }
 
 #[cfg(unix)]
-impl Group {
+impl ProcessGroup {
     fn of(leader: u32) -> Option<Self> {
         let leader = rustix::process::Pid::from_raw(i32::try_from(leader).ok()?)?;
         Some(Self { leader })
     }
 
     #[cfg(target_os = "linux")]
-    fn limit(&self, allowance: Allowance) -> std::io::Result<()> {
+    fn limit(&self, limits: ResourceLimits) -> std::io::Result<()> {
         use rustix::process::{Resource, Rlimit, prlimit};
         let limits = [
-            (Resource::Cpu, allowance.cpu),
-            (Resource::As, allowance.memory),
-            (Resource::Fsize, allowance.file),
+            (Resource::Cpu, limits.cpu),
+            (Resource::As, limits.memory),
+            (Resource::Fsize, limits.file),
             (Resource::Core, 0),
         ];
         for (resource, most) in limits {
-            // The hard limit of processor time kills where the soft one was ignored.
+            // The hard limit on processor time kills a process that ignores the soft one's signal.
             let hard = if resource == Resource::Cpu { most + 5 } else { most };
             match prlimit(Some(self.leader), resource, Rlimit { current: Some(most), maximum: Some(hard) }) {
-                // It is gone already: that shows when it is waited for.
+                // It has exited already; `wait` reports its status.
                 Ok(_) | Err(rustix::io::Errno::SRCH) => {}
                 Err(error) => return Err(error.into()),
             }
@@ -190,36 +190,36 @@ impl Group {
 
     #[cfg(not(target_os = "linux"))]
     #[allow(clippy::unused_self, clippy::unnecessary_wraps, reason = "only Linux sets limits from outside")]
-    fn limit(&self, _allowance: Allowance) -> std::io::Result<()> {
+    fn limit(&self, _allowance: ResourceLimits) -> std::io::Result<()> {
         Ok(())
     }
 }
 
 #[cfg(not(unix))]
-impl Group {
+impl ProcessGroup {
     fn of(_leader: u32) -> Option<Self> {
         None
     }
 
-    fn limit(&self, _allowance: Allowance) -> std::io::Result<()> {
+    fn limit(&self, _allowance: ResourceLimits) -> std::io::Result<()> {
         Ok(())
     }
 }
 
 #[cfg(unix)]
-impl Drop for Group {
+impl Drop for ProcessGroup {
     fn drop(&mut self) {
-        // An error means that all of it is gone.
+        // An error means that the whole group has exited.
         let _gone = rustix::process::kill_process_group(self.leader, rustix::process::Signal::KILL);
     }
 }
 
-/// Reads all of it, keeps the beginning.
+/// Reads `source` to its end and keeps the beginning.
 async fn collect(source: Option<impl AsyncRead + Unpin>) -> String {
     let (mut kept, mut buffer) = (Vec::new(), [0; 4096]);
     if let Some(mut source) = source {
         while let Ok(read @ 1..) = source.read(&mut buffer).await {
-            let room = KEPT_MESSAGES - kept.len();
+            let room = MAX_MESSAGE_BYTES - kept.len();
             kept.extend_from_slice(&buffer[..read.min(room)]);
         }
     }
@@ -230,14 +230,14 @@ async fn collect(source: Option<impl AsyncRead + Unpin>) -> String {
 mod tests {
     use super::*;
 
-    const AMPLE: Allowance = Allowance { cpu: 20, memory: 1 << 30, file: 1 << 20 };
+    const AMPLE: ResourceLimits = ResourceLimits { cpu: 20, memory: 1 << 30, file: 1 << 20 };
 
-    fn shell(script: &str, allowance: Allowance) -> Tool {
-        Tool::start(Path::new("/bin/sh"), ["-c", script], None, allowance).unwrap()
+    fn shell(script: &str, limits: ResourceLimits) -> ToolProcess {
+        ToolProcess::start(Path::new("/bin/sh"), ["-c", script], None, limits).unwrap()
     }
 
-    async fn ended(script: &str, allowance: Allowance) -> Ended {
-        shell(script, allowance).ended(Duration::from_secs(60)).await.unwrap()
+    async fn run(script: &str, limits: ResourceLimits) -> Exit {
+        shell(script, limits).wait(Duration::from_secs(60)).await.unwrap()
     }
 
     fn is_running(process: u32) -> bool {
@@ -246,8 +246,8 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_tool_sees_nothing_of_our_environment() {
-        let tool = ended("env | cut -d= -f1 | sort | grep -v '^_$' | tr '\\n' ' ' >&2", AMPLE).await;
+    async fn a_process_inherits_only_the_listed_environment() {
+        let tool = run("env | cut -d= -f1 | sort | grep -v '^_$' | tr '\\n' ' ' >&2", AMPLE).await;
         assert!(tool.status.success());
         for name in tool.messages.split_whitespace() {
             assert!(["LC_ALL", "LD_LIBRARY_PATH", "MALLOC_ARENA_MAX", "PATH", "PWD"].contains(&name), "{name}");
@@ -255,25 +255,25 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn a_failure_says_what_the_tool_said_first() {
-        let error = ended("echo first >&2; echo second >&2; exit 3", AMPLE).await.failure();
+    async fn a_failure_contains_the_first_message() {
+        let error = run("echo first >&2; echo second >&2; exit 3", AMPLE).await.failure();
         assert!(
-            matches!(&error, VideoError::Tool(said) if said.contains("first") && !said.contains("second")),
+            matches!(&error, VideoError::Tool(message) if message.contains("first") && !message.contains("second")),
             "{error}"
         );
     }
 
     #[tokio::test]
-    async fn a_talkative_tool_is_not_held_up() {
-        let tool = ended("i=0; while [ $i -lt 20000 ]; do echo 0123456789 >&2; i=$((i+1)); done", AMPLE).await;
+    async fn a_process_with_much_output_is_not_blocked() {
+        let tool = run("i=0; while [ $i -lt 20000 ]; do echo 0123456789 >&2; i=$((i+1)); done", AMPLE).await;
         assert!(tool.status.success());
-        assert_eq!(tool.messages.len(), KEPT_MESSAGES);
+        assert_eq!(tool.messages.len(), MAX_MESSAGE_BYTES);
     }
 
     #[tokio::test]
     async fn processor_time_is_limited() {
         // The limit may be set a moment after the start; a second is counted from the start.
-        let error = ended("while :; do :; done", Allowance { cpu: 1, ..AMPLE }).await.failure();
+        let error = run("while :; do :; done", ResourceLimits { cpu: 1, ..AMPLE }).await.failure();
         assert!(matches!(&error, VideoError::Exhausted(what) if what.contains("processor time")), "{error}");
     }
 
@@ -285,19 +285,19 @@ mod tests {
         let mut tool = shell(&script, AMPLE);
         let input = tool.input();
         drop(input); // the limits are set by now
-        let ended = tool.ended(Duration::from_secs(60)).await.unwrap();
-        assert!(!ended.status.success());
+        let exit = tool.wait(Duration::from_secs(60)).await.unwrap();
+        assert!(!exit.status.success());
         assert!(std::fs::metadata(&file).unwrap().len() <= AMPLE.file);
     }
 
     #[tokio::test]
-    async fn who_takes_too_long_is_ended() {
-        let error = shell("sleep 600", AMPLE).ended(Duration::from_millis(50)).await.unwrap_err();
+    async fn a_process_that_exceeds_its_timeout_is_killed() {
+        let error = shell("sleep 600", AMPLE).wait(Duration::from_millis(50)).await.unwrap_err();
         assert!(matches!(error, VideoError::Exhausted(_)));
     }
 
     #[tokio::test]
-    async fn a_tool_goes_with_its_guard_and_takes_its_children_along() {
+    async fn dropping_a_process_kills_its_whole_group() {
         let mut tool = shell("sleep 600 & echo $!; wait", AMPLE);
         let mut line = [0; 16];
         let read = tool.output().unwrap().read(&mut line).await.unwrap();
@@ -311,6 +311,6 @@ mod tests {
             }
             tokio::time::sleep(Duration::from_millis(10)).await;
         }
-        panic!("it is still there");
+        panic!("the process group is still running");
     }
 }

@@ -1,0 +1,221 @@
+//! Blurred background: inpaints the subject in a reduced copy of the source and blurs it.
+//!
+//! A [`Plate`] is the source reduced until the blur is two cells wide. Cells that the subject touches are inpainted
+//! from their surroundings *before* the blur (pull-push), so that no colour of the subject bleeds into the background.
+//! Beyond the source's border the background is mirrored.
+
+use crate::compose::{Background, Layout, Scene};
+use crate::image::color::{encoded8_of_linear16, linear16_of_encoded8};
+use crate::image::{Frame, Size};
+use backdrop_kernels::gaussian::{self, Border};
+use backdrop_kernels::pull_push;
+use rayon::prelude::*;
+
+/// Standard deviation of the blur at full intensity, as a share of the source's longer side.
+const MAX_SIGMA_SHARE: f32 = 0.05;
+/// Cells of the largest plate. The narrowest blur of the largest picture has a σ of 4 pixels, which is still more than
+/// one cell.
+const MAX_CELLS: usize = 2 << 20;
+/// Smallest σ on the canvas, in its pixels: shrinking a sharper plate would alias.
+const MIN_CANVAS_SIGMA: f32 = 0.5;
+
+/// A reduced copy of a source, taken before the subject is cut out and the background lost.
+#[derive(Debug)]
+pub struct Plate {
+    source: Size,
+    /// Pixels of the source on a side of a cell.
+    cell: u32,
+    size: Size,
+    /// Mean of each cell, premultiplied linear light.
+    cells: Vec<[u16; 4]>,
+    /// Standard deviation of the blur, in pixels of the source.
+    sigma: f32,
+}
+
+impl Scene {
+    /// The reduced copy of `frame` that this scene's background needs, taken before the subject is cut out.
+    #[must_use]
+    pub fn plate(&self, frame: &Frame) -> Option<Plate> {
+        match self.background {
+            Background::Blurred { intensity, .. } => Some(Plate::of(frame, intensity)),
+            Background::Clear | Background::Color(_) | Background::Picture { .. } | Background::EdgeColor => None,
+        }
+    }
+}
+
+impl Plate {
+    /// Upper bound on the memory of a plate and its processing, in pixels of four bytes.
+    pub(in crate::compose) fn most_pixels(source: Size, intensity: u8) -> usize {
+        // Two pixels a cell for the plate, four for the same in f32, a third of those for its pyramid, and the mask.
+        Self::grid(source, Self::cell(source, Self::sigma(source, intensity))).area() * 8
+    }
+
+    fn sigma(source: Size, intensity: u8) -> f32 {
+        f32::from(intensity) / 100.0 * MAX_SIGMA_SHARE * source.longest() as f32
+    }
+
+    fn cell(source: Size, sigma: f32) -> u32 {
+        let mut cell = ((sigma / 2.0) as u32).max(1);
+        while Self::grid(source, cell).area() > MAX_CELLS {
+            cell += 1;
+        }
+        cell
+    }
+
+    const fn grid(source: Size, cell: u32) -> Size {
+        Size::new(source.width.div_ceil(cell), source.height.div_ceil(cell))
+    }
+
+    fn of(frame: &Frame, intensity: u8) -> Self {
+        let source = frame.size();
+        let sigma = Self::sigma(source, intensity);
+        let cell = Self::cell(source, sigma);
+        let size = Self::grid(source, cell);
+        let linear = linear16_of_encoded8();
+        let mut cells = vec![[0; 4]; size.area()];
+        let row = source.width as usize * 4;
+        let bands = frame.pixels().par_chunks(row * cell as usize);
+        cells.par_chunks_mut(size.width as usize).zip(bands).for_each(|(cells, band)| {
+            let mut sums = vec![[0_u64; 4]; cells.len()];
+            for pixels in band.chunks_exact(row) {
+                for (sums, pixels) in sums.iter_mut().zip(pixels.as_chunks::<4>().0.chunks(cell as usize)) {
+                    for &[red, green, blue, alpha] in pixels {
+                        let light = |encoded: u8| u64::from(linear[usize::from(encoded)]) * u64::from(alpha);
+                        for (sum, light) in sums.iter_mut().zip([light(red), light(green), light(blue)]) {
+                            *sum += light;
+                        }
+                        sums[3] += 65535 * u64::from(alpha);
+                    }
+                }
+            }
+            let rows = (band.len() / row) as u64;
+            for ((mean, sums), first) in cells.iter_mut().zip(sums).zip((0..source.width).step_by(cell as usize)) {
+                let pixels = 255 * rows * u64::from(cell.min(source.width - first));
+                *mean = sums.map(|sum| ((sum + pixels / 2) / pixels) as u16);
+            }
+        });
+        Self { source, cell, size, cells, sigma }
+    }
+
+    /// The background without what `cutout` covers, inpainted and blurred. `None` when nothing else is left.
+    pub(super) fn without(self, cutout: &Frame, layout: &Layout) -> Option<BlurredBackground> {
+        let Self { source, cell, size, cells, sigma } = self;
+        if cutout.size() != source {
+            return None; // The plate would not align with the cutout; no caller does this.
+        }
+        let covered = covered_cells(cutout, cell, size);
+        let width = size.width as usize;
+        let mut samples = vec![[0.0; 4]; cells.len()];
+        samples.par_chunks_mut(width).zip(cells.par_chunks(width)).enumerate().for_each(|(y, (samples, cells))| {
+            // Dilated by one cell: a lens spreads a little of the subject's light beyond its edge.
+            let rows = y.saturating_sub(1)..(y + 2).min(size.height as usize);
+            for (x, (sample, &mean)) in samples.iter_mut().zip(cells).enumerate() {
+                let columns = x.saturating_sub(1)..(x + 2).min(width);
+                let is_near_subject = rows.clone().any(|row| covered[row * width..][columns.clone()].contains(&true));
+                if !is_near_subject {
+                    *sample = mean.map(|value| f32::from(value) / 65535.0);
+                }
+            }
+        });
+        drop((covered, cells));
+        if !pull_push::cpu::fill(&mut samples, width) {
+            return None;
+        }
+        let shrunk = layout.from.width as f32 / layout.place.width as f32;
+        let sigma = sigma.max(MIN_CANVAS_SIGMA * shrunk);
+        // Minus the variance that averaging and bilinear sampling add, as in `shadow`.
+        let squared = (cell * cell) as f32;
+        let reduced = (sigma * sigma - (squared - 1.0) / 4.0).max(0.0).sqrt() / cell as f32;
+        gaussian::cpu::blur(&mut samples, width, reduced, Border::Clamp);
+        let Layout { canvas, from, place, .. } = *layout;
+        let cell = cell as f32;
+        let columns = (0..canvas.width)
+            .map(|x| LinearTap::new(x, (place.left, place.width), (from.left, from.width), source.width, cell))
+            .collect();
+        let rows = (0..canvas.height)
+            .map(|y| LinearTap::new(y, (place.top, place.height), (from.top, from.height), source.height, cell))
+            .collect();
+        Some(BlurredBackground { samples, width, columns, rows })
+    }
+}
+
+/// Whether the cutout covers any pixel of each cell.
+fn covered_cells(cutout: &Frame, cell: u32, size: Size) -> Vec<bool> {
+    let row = cutout.size().width as usize * 4;
+    let mut covered = vec![false; size.area()];
+    let bands = cutout.pixels().par_chunks(row * cell as usize);
+    covered.par_chunks_mut(size.width as usize).zip(bands).for_each(|(covered, band)| {
+        for pixels in band.chunks_exact(row) {
+            for (covered, pixels) in covered.iter_mut().zip(pixels.as_chunks::<4>().0.chunks(cell as usize)) {
+                *covered |= pixels.iter().any(|pixel| pixel[3] > 0);
+            }
+        }
+    });
+    covered
+}
+
+/// Linear interpolation between two cells, for one pixel of the canvas.
+#[derive(Clone, Copy)]
+struct LinearTap {
+    first: u32,
+    second: u32,
+    /// Weight of the second, 0 to 1.
+    share: f32,
+}
+
+impl LinearTap {
+    /// For the centre of a pixel, where `place` of the canvas shows `from` of the source (start and length each), which
+    /// is `side` pixels long.
+    ///
+    /// Mirrored beyond the source's border: replicated pixels would be streaks.
+    fn new(pixel: u32, place: (u32, u32), from: (u32, u32), side: u32, cell: f32) -> Self {
+        let shown = (pixel as f32 + 0.5 - place.0 as f32) / place.1 as f32 * from.1 as f32 + from.0 as f32;
+        let side = side as f32;
+        let folded = shown.rem_euclid(2.0 * side);
+        let mirrored = folded.min(2.0 * side - folded);
+        let cells = (side / cell).ceil() as u32;
+        let at = (mirrored / cell - 0.5).clamp(0.0, (cells - 1) as f32);
+        let first = at as u32;
+        Self { first, second: (first + 1).min(cells - 1), share: at - first as f32 }
+    }
+}
+
+/// A blurred plate, and the cells behind each pixel of the canvas.
+pub(in crate::compose) struct BlurredBackground {
+    /// Linear light.
+    samples: Vec<[f32; 4]>,
+    width: usize,
+    columns: Vec<LinearTap>,
+    rows: Vec<LinearTap>,
+}
+
+impl BlurredBackground {
+    /// The background of a row of the canvas, where `canvas` is not opaque. `line` is scratch.
+    pub(super) fn row(&self, y: u32, canvas: &[u8], line: &mut Vec<[f32; 3]>, to: &mut [u8]) {
+        let row = self.rows[y as usize];
+        let [above, below] =
+            [row.first, row.second].map(|row| &self.samples[row as usize * self.width..][..self.width]);
+        line.clear();
+        // Scaled to the table's index, so that only rounding is left for each pixel.
+        let scaled = |value: f32| value * 65535.0;
+        line.extend(above.iter().zip(below).map(|(a, b)| mixed(first_three(a), first_three(b), row.share).map(scaled)));
+        let encoded = encoded8_of_linear16();
+        let pixels = to.as_chunks_mut::<4>().0.iter_mut().zip(canvas.as_chunks::<4>().0);
+        for ((to, subject), column) in pixels.zip(&self.columns) {
+            if subject[3] == 255 {
+                continue;
+            }
+            let light = mixed(line[column.first as usize], line[column.second as usize], column.share);
+            let [red, green, blue] = light.map(|light| encoded[usize::from((light + 0.5) as u16)]);
+            *to = [red, green, blue, 255];
+        }
+    }
+}
+
+fn first_three(&[red, green, blue, _]: &[f32; 4]) -> [f32; 3] {
+    [red, green, blue]
+}
+
+fn mixed(first: [f32; 3], second: [f32; 3], share: f32) -> [f32; 3] {
+    std::array::from_fn(|channel| first[channel] + share * (second[channel] - first[channel]))
+}

@@ -1,0 +1,454 @@
+//! Head-and-shoulders crop: measures the head on the cutout and computes the portrait's window.
+//!
+//! The eyes lie on the upper third line, the face is centred horizontally, and there is headroom above the hair. The
+//! window may extend beyond the picture, where background fills it; but where the picture's border crops the person,
+//! the window ends there as well, so that no straight crop edge floats on the background. When these conflict, they are
+//! relaxed in this order: the window's size, then eye line and centring; the whole head is always visible.
+
+use super::SUBJECT_ALPHA;
+use crate::image::{Face, Frame, Rect, Size};
+use std::ops::Range;
+
+/// Coverage, of 255, from which a pixel belongs to the head; fainter wisps of hair may leave the window.
+const HEAD_ALPHA: u8 = 64;
+/// Search range for hair and hats beyond the face's box: above in face heights, aside in face widths from its centre.
+const HAIR_SEARCH_ABOVE: f32 = 1.5;
+const HAIR_SEARCH_ASIDE: f32 = 1.1;
+/// Search range for the shoulders below, in face widths from its centre; their lowest point counts.
+const SHOULDER_SEARCH_ASIDE: f32 = 1.5;
+/// Share of rows in which the person touches a side of the picture from which that side crops the person.
+const CROPPED_ROWS_SHARE: f32 = 0.02;
+
+/// Height of the window in face heights: head and shoulders.
+const WINDOW_HEIGHT: f64 = 2.9;
+/// Position of the eyes, as a share of the window's height.
+const EYE_LINE: f64 = 1.0 / 3.0;
+/// Space above the hair in face heights, and its minimum where the picture ends early.
+const HEADROOM: f64 = 0.2;
+const MIN_HEADROOM: f64 = 0.08;
+/// Space on either side of the head, in face heights.
+const SIDE_MARGIN: f64 = 0.15;
+/// The window shrinks at most to this share before centring is relaxed for a cropped side.
+const MAX_SHRINK: f64 = 0.8;
+/// Lengths are clamped to this, far beyond any canvas, so that their sums stay inside their integers.
+const MAX_LENGTH: f64 = 1e9;
+
+/// A head and the body below it, in pixels of its picture; see [`Head::measured`].
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Head {
+    /// Column of the face's centre.
+    pub middle: f32,
+    /// Row of the eyes.
+    pub eyes: f32,
+    /// First row of the hair.
+    pub top: f32,
+    /// First column of the head with its hair.
+    pub left: f32,
+    /// The column after its last.
+    pub right: f32,
+    /// The row below the chin.
+    pub chin: f32,
+    /// Height of the face.
+    pub face: f32,
+    /// The row below the person's last, in the columns around the head.
+    pub bottom: f32,
+    /// Whether the picture's upper border crops the head.
+    pub cut_above: bool,
+    /// Whether its left border crops the person.
+    pub cut_left: bool,
+    /// Whether its right border does.
+    pub cut_right: bool,
+}
+
+impl Head {
+    /// Measures the head around `face` on the coverage of `cutout`.
+    #[must_use]
+    pub fn measured(cutout: &Frame, face: &Face) -> Self {
+        let size = cutout.size();
+        let (width, height) = (face.right - face.left, face.bottom - face.top);
+        let middle = (face.left + face.right) / 2.0;
+        let covers = |x: usize, y: usize, least: u8| cutout.pixels()[(y * size.width as usize + x) * 4 + 3] >= least;
+        let columns = |reach: f32| span(middle - reach * width, middle + reach * width, size.width);
+        let rows = |first: f32, last: f32| span(first, last, size.height);
+        let is_covered = |y: usize, columns: &Range<usize>| columns.clone().any(|x| covers(x, y, HEAD_ALPHA));
+
+        let over_face = columns(0.5);
+        let above = rows(face.top - HAIR_SEARCH_ABOVE * height, face.top);
+        let hair = above.rev().take_while(|&y| is_covered(y, &over_face)).last();
+        let top = hair.map_or(face.top.max(0.0), |y| y as f32);
+
+        let eyes = (face.landmarks[0][1] + face.landmarks[1][1]) / 2.0;
+        // Below the midpoint of eyes and chin there may be shoulders beside the head.
+        let head_rows = rows(top, (eyes + face.bottom) / 2.0);
+        // From the centre outwards, as far as the coverage is contiguous.
+        let covered = |x: &usize| head_rows.clone().any(|y| covers(*x, y, HEAD_ALPHA));
+        let aside = columns(HAIR_SEARCH_ASIDE);
+        let centre = span(middle, middle, size.width).start;
+        let left = (aside.start..centre).rev().take_while(covered).last();
+        let right = (centre..aside.end).take_while(covered).last();
+        let left = left.map_or(face.left, |x| face.left.min(x as f32));
+        let right = right.map_or(face.right, |x| face.right.max((x + 1) as f32));
+
+        let under = columns(SHOULDER_SEARCH_ASIDE);
+        let mut below = rows(face.bottom, size.height as f32).rev();
+        let bottom = below.find(|&y| under.clone().any(|x| covers(x, y, HEAD_ALPHA)));
+
+        // The rows of a portrait of the usual size.
+        let clipped_window = rows(top, eyes + (1.0 - EYE_LINE as f32) * WINDOW_HEIGHT as f32 * height);
+        let is_cut = |x: usize| {
+            let reached = clipped_window.clone().filter(|&y| covers(x, y, SUBJECT_ALPHA)).count();
+            reached as f32 > CROPPED_ROWS_SHARE * clipped_window.len() as f32
+        };
+        Self {
+            middle,
+            eyes,
+            top,
+            left,
+            right,
+            chin: face.bottom,
+            face: height,
+            bottom: bottom.map_or(face.bottom, |y| (y + 1) as f32),
+            cut_above: is_covered(0, &over_face) && top < 1.0,
+            cut_left: is_cut(0),
+            cut_right: is_cut(size.width as usize - 1),
+        }
+    }
+
+    /// A placeholder that fills a picture of `size`, for memory bounds before the face is detected.
+    #[must_use]
+    pub fn anywhere(size: Size) -> Self {
+        let (width, height) = (size.width as f32, size.height as f32);
+        Self {
+            middle: width / 2.0,
+            eyes: height / 3.0,
+            top: 0.0,
+            left: 0.0,
+            right: width,
+            chin: height,
+            face: height,
+            bottom: height,
+            cut_above: false,
+            cut_left: false,
+            cut_right: false,
+        }
+    }
+}
+
+/// Columns or rows from `first` to before `last`, clamped to a side of `side` pixels, at least one.
+fn span(first: f32, last: f32, side: u32) -> Range<usize> {
+    let side = side as usize;
+    let low = (first.max(0.0) as usize).min(side - 1);
+    low..(last.max(0.0).ceil() as usize).min(side).max(low + 1)
+}
+
+/// The window of a portrait, and the part of the picture in it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Window {
+    /// Size of the window.
+    pub(super) size: Size,
+    /// The visible part of the picture.
+    pub(super) from: Rect,
+    /// Columns of the window to the left of that part, and rows above it.
+    pub(super) before: (u32, u32),
+}
+
+/// The window of the aspect of `shape` around `head`, in a picture of size `source`.
+pub(super) fn window(head: &Head, shape: Size, source: Size) -> Window {
+    let head = Bounds::of(head, source);
+    let aspect = f64::from(shape.width.max(1)) / f64::from(shape.height.max(1));
+    let height = head.height(aspect, source).clamp(1.0, MAX_LENGTH).round();
+    let size = Size::new(shape.width_at(height as u32), height as u32);
+    let top = head.first_row(f64::from(size.height)).floor() as i64;
+    let left = head.first_column(f64::from(size.width), source).round() as i64;
+    let (columns, left) = clipped(left, size.width, source.width);
+    let (rows, top) = clipped(top, size.height, source.height);
+    let from = Rect { left: columns.0, top: rows.0, width: columns.1, height: rows.1 };
+    Window { size, from, before: (left, top) }
+}
+
+/// Clips a window of `length` that begins at `first` to a side: start and length of the visible part, and how much of
+/// the window is before it.
+pub(super) fn clipped(first: i64, length: u32, side: u32) -> ((u32, u32), u32) {
+    // At least one pixel is visible, whatever the rounding.
+    let first = first.clamp(1 - i64::from(length), i64::from(side) - 1);
+    let low = first.max(0);
+    let high = (first + i64::from(length)).min(i64::from(side));
+    ((low as u32, (high - low) as u32), (low - first) as u32)
+}
+
+/// A head whose values are clamped to its picture and to their order.
+struct Bounds {
+    middle: f64,
+    eyes: f64,
+    top: f64,
+    /// The larger distance of the head's sides from its centre.
+    half: f64,
+    chin: f64,
+    face: f64,
+    bottom: f64,
+    cut_above: bool,
+    cut_left: bool,
+    cut_right: bool,
+}
+
+impl Bounds {
+    fn of(head: &Head, source: Size) -> Self {
+        let (width, height) = (f64::from(source.width), f64::from(source.height));
+        // `max` before `min`: both turn a NaN into a bound.
+        let within = |value: f32, low: f64, high: f64| f64::from(value).max(low).min(high);
+        let top = within(head.top, 0.0, height - 1.0);
+        let chin = within(head.chin, top + 1.0, height);
+        let middle = within(head.middle, 0.0, width);
+        let (left, right) = (within(head.left, 0.0, middle), within(head.right, middle, width));
+        Self {
+            middle,
+            eyes: within(head.eyes, top, chin),
+            top,
+            half: (middle - left).max(right - middle),
+            chin,
+            face: within(head.face, 1.0, height.max(1.0)),
+            bottom: within(head.bottom, chin, height),
+            cut_above: head.cut_above,
+            cut_left: head.cut_left,
+            cut_right: head.cut_right,
+        }
+    }
+
+    /// The first row that must be visible.
+    fn least_top(&self) -> f64 {
+        if self.cut_above { self.top } else { self.top - MIN_HEADROOM * self.face }
+    }
+
+    fn height(&self, aspect: f64, source: Size) -> f64 {
+        // Beside a cropped person there is no space, and only the head must be visible.
+        let aside = if self.cut_left || self.cut_right { 0.0 } else { SIDE_MARGIN * self.face };
+        let across = 2.0 * (self.half + aside) / aspect;
+        let down = (self.chin - self.eyes) / (1.0 - EYE_LINE);
+        let least = across.max(down).max(self.chin - self.least_top());
+        let room = if self.cut_above { 0.0 } else { HEADROOM * self.face };
+        let usual = (WINDOW_HEIGHT * self.face).max((self.eyes - self.top + room) / EYE_LINE).max(least);
+        // Down to where the person ends: with the eyes on the third, or, where that leaves too little headroom, with
+        // all of it.
+        let below = ((self.bottom - self.eyes) / (1.0 - EYE_LINE)).max(self.bottom - self.least_top());
+        let usual = usual.min(below);
+        // The largest height with which the window ends at the cropped sides.
+        let above = if self.cut_above { self.eyes / EYE_LINE } else { MAX_LENGTH };
+        let left = if self.cut_left { 2.0 * self.middle / aspect } else { MAX_LENGTH };
+        let right = if self.cut_right { 2.0 * (f64::from(source.width) - self.middle) / aspect } else { MAX_LENGTH };
+        usual.min(above.min(left).min(right).max(MAX_SHRINK * usual)).max(least)
+    }
+
+    fn first_row(&self, height: f64) -> f64 {
+        let by_eyes = (self.eyes - EYE_LINE * height).min(self.least_top());
+        let by_eyes = if self.cut_above { by_eyes.max(0.0) } else { by_eyes };
+        by_eyes.min(self.bottom - height)
+    }
+
+    fn first_column(&self, width: f64, source: Size) -> f64 {
+        let (centred, last) = (self.middle - width / 2.0, f64::from(source.width) - width);
+        match (self.cut_left, self.cut_right) {
+            (false, false) => centred,
+            (true, false) => centred.max(0.0),
+            (false, true) => centred.min(last),
+            (true, true) => centred.max(last.min(0.0)).min(last.max(0.0)),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::compose::tests::drawn;
+    use proptest::prelude::*;
+
+    const SOURCE: Size = Size::new(1000, 1200);
+    const SQUARE: Size = Size::new(1, 1);
+
+    /// A centred head above a whole body.
+    const TYPICAL: Head = Head {
+        middle: 500.0,
+        eyes: 400.0,
+        top: 300.0,
+        left: 410.0,
+        right: 590.0,
+        chin: 520.0,
+        face: 200.0,
+        bottom: 1200.0,
+        cut_above: false,
+        cut_left: false,
+        cut_right: false,
+    };
+
+    /// First column and row of the window, and those after its last, in pixels of the source.
+    fn sides(window: Window) -> [f64; 4] {
+        let Window { size, from, before } = window;
+        let (left, top) = (f64::from(from.left) - f64::from(before.0), f64::from(from.top) - f64::from(before.1));
+        [left, top, left + f64::from(size.width), top + f64::from(size.height)]
+    }
+
+    fn window_of(head: Head) -> [f64; 4] {
+        sides(window(&head, SQUARE, SOURCE))
+    }
+
+    #[test]
+    fn head_and_shoulders_with_the_eyes_on_the_third() {
+        let [left, top, right, bottom] = window_of(TYPICAL);
+        assert_eq!((right - left, bottom - top), (580.0, 580.0), "2.9 faces");
+        assert_eq!((left + right) / 2.0, 500.0);
+        assert!(((400.0 - top) / 580.0 - EYE_LINE).abs() < 2e-3, "{top}");
+        // High hair needs a larger window: headroom above it, and the same eye line.
+        let [_, top, _, bottom] = window_of(Head { top: 180.0, ..TYPICAL });
+        assert!(top <= 140.0 && ((400.0 - top) / (bottom - top) - EYE_LINE).abs() < 3e-3);
+    }
+
+    #[test]
+    fn a_window_ends_where_a_short_body_ends() {
+        for bottom in [1100.0, 700.0, 600.0, 530.0, 520.0] {
+            let [left, top, right, end] = window_of(Head { bottom, ..TYPICAL });
+            assert!(end <= f64::from(bottom), "{bottom}: {end}");
+            assert!(top <= 300.0 && left <= 410.0 && right >= 590.0 && end >= 520.0, "{bottom}");
+        }
+        // A body of this length still allows the eye line.
+        let [_, top, _, end] = window_of(Head { bottom: 700.0, ..TYPICAL });
+        assert_eq!(end, 700.0);
+        assert!(((400.0 - top) / (end - top) - EYE_LINE).abs() < 3e-3);
+    }
+
+    #[test]
+    fn a_head_cropped_above_touches_the_window() {
+        let cut = Head { eyes: 120.0, top: 0.0, chin: 240.0, cut_above: true, ..TYPICAL };
+        let [_, top, _, bottom] = window_of(cut);
+        assert_eq!(top, 0.0);
+        assert!(bottom - top <= 2.9 * 200.0);
+        let whole = Head { cut_above: false, ..cut };
+        assert!(window_of(whole)[1] < 0.0, "headroom above a head that only touches the border");
+    }
+
+    #[test]
+    fn a_window_ends_at_a_cropped_side() {
+        let at_left = Head { middle: 150.0, left: 60.0, right: 240.0, cut_left: true, ..TYPICAL };
+        let [left, _, right, _] = window_of(at_left);
+        assert_eq!(left, 0.0);
+        assert!((right - 150.0) < 400.0, "the window shrinks before it loses its centring: {right}");
+        let at_right = Head { middle: 850.0, left: 760.0, right: 940.0, cut_left: false, cut_right: true, ..at_left };
+        assert_eq!(window_of(at_right)[2], 1000.0);
+        // Far from the sides, or uncropped, the face is centred.
+        assert_eq!(window_of(Head { cut_left: true, cut_right: true, ..TYPICAL })[0], 210.0);
+        let [left, _, right, _] = window_of(Head { cut_left: false, ..at_left });
+        assert_eq!((left + right) / 2.0, 150.0);
+        assert!(left < 0.0);
+    }
+
+    #[test]
+    fn a_wide_head_is_entirely_visible_in_a_narrow_window() {
+        let tall = sides(window(&TYPICAL, Size::new(1, 3), SOURCE));
+        assert!(tall[0] <= 410.0 && tall[2] >= 590.0);
+        let wide = sides(window(&TYPICAL, Size::new(3, 1), SOURCE));
+        assert!(((400.0 - wide[1]) / (wide[3] - wide[1]) - EYE_LINE).abs() < 3e-3);
+    }
+
+    fn cutout(size: Size, covers: impl Fn(u32, u32) -> bool) -> Frame {
+        drawn(size.width, size.height, |x, y| if covers(x, y) { [9, 9, 9, 255] } else { [0; 4] })
+    }
+
+    fn face(left: f32, top: f32, width: f32, height: f32) -> Face {
+        let at = |x: f32, y: f32| [left + x * width, top + y * height];
+        let landmarks = [at(0.3, 0.4), at(0.7, 0.4), at(0.5, 0.6), at(0.35, 0.8), at(0.65, 0.8)];
+        Face { left, top, right: left + width, bottom: top + height, landmarks, score: 0.9 }
+    }
+
+    #[test]
+    fn a_head_is_measured_with_its_hair_and_its_shoulders() {
+        let size = Size::new(400, 500);
+        // Hair from 60 up to 340 across, 50 down; shoulders from 300 down over all columns but the first ten; a lamp
+        // above.
+        let person = |x: u32, y: u32| {
+            ((120..280).contains(&x) && (50..320).contains(&y)) || (x >= 10 && (320..450).contains(&y)) || y < 20
+        };
+        let head = Head::measured(&cutout(size, person), &face(150.0, 100.0, 100.0, 140.0));
+        assert_eq!((head.top, head.left, head.right, head.bottom), (50.0, 120.0, 280.0, 450.0));
+        assert_eq!((head.middle, head.eyes, head.chin, head.face), (200.0, 156.0, 240.0, 140.0));
+        assert_eq!((head.cut_above, head.cut_left, head.cut_right), (false, false, true));
+        let close = Head::measured(&cutout(size, |x, y| x > 30 && y < 400), &face(150.0, 40.0, 150.0, 200.0));
+        assert!(close.cut_above && close.top == 0.0 && !close.cut_left && close.cut_right);
+        assert_eq!(close.bottom, 400.0);
+    }
+
+    fn any_float() -> impl Strategy<Value = f32> {
+        prop_oneof![
+            8 => -300.0..1500.0_f32, 1 => -1e30..1e30_f32,
+            1 => prop_oneof![Just(f32::NAN), Just(f32::INFINITY), Just(f32::NEG_INFINITY), Just(0.0)],
+        ]
+    }
+
+    proptest! {
+        #[test]
+        fn a_typical_head_keeps_every_framing_rule(
+            (width, height) in (300..2000_u32, 300..2000_u32), (x, y) in (0.1..0.9_f32, 0.2..0.7_f32), size in 0.05..0.3_f32,
+            hair in 0.0..0.8_f32, (across, down) in (1..40_u32, 1..40_u32), cut in any::<[bool; 3]>(), below in 0.0..1.0_f32,
+        ) {
+            let source = Size::new(width, height);
+            let face = size * height as f32;
+            let (middle, eyes) = (x * width as f32, y * height as f32);
+            let half = (0.4 + 0.3 * hair) * face;
+            let top = if cut[0] { 0.0 } else { (eyes - (0.5 + hair) * face).max(0.0) };
+            let chin = (eyes + 0.6 * face).min(height as f32);
+            let head = Head {
+                middle, eyes, top, chin, face,
+                left: (middle - half).max(0.0),
+                right: (middle + half).min(width as f32),
+                bottom: chin + below * (height as f32 - chin),
+                cut_above: cut[0], cut_left: cut[1], cut_right: cut[2],
+            };
+            let shape = Size::new(across, down);
+            let window = window(&head, shape, source);
+            let [left, first, right, last] = sides(window);
+            // The aspect, to the pixel that it is rounded to.
+            prop_assert_eq!(window.size.width, shape.width_at(window.size.height));
+            let pixel = 1.0 + f64::from(across) / f64::from(down);
+            prop_assert!(left <= f64::from(head.left) + pixel && right >= f64::from(head.right) - pixel, "{:?} {:?}", head, window);
+            prop_assert!(first <= f64::from(head.top) + pixel && last >= f64::from(head.chin) - pixel, "{:?} {:?}", head, window);
+            // The body ends where the window does, or below it.
+            prop_assert!(last <= f64::from(head.bottom) + pixel, "{:?} {:?}", head, window);
+            let eyes_at = (f64::from(eyes) - first) / (last - first);
+            let is_free = last < f64::from(head.bottom) - pixel && cut == [false; 3];
+            if is_free {
+                prop_assert!((eyes_at - EYE_LINE).abs() < 0.02 + 2.0 / (last - first), "{eyes_at} {:?} {:?}", head, window);
+            }
+            if !cut[1] && !cut[2] {
+                prop_assert!(((left + right) / 2.0 - f64::from(middle)).abs() <= 1.0);
+            }
+        }
+
+        #[test]
+        fn no_head_panics_or_gives_a_window_outside_the_picture(
+            numbers in proptest::collection::vec(any_float(), 8), cut in any::<[bool; 3]>(),
+            (width, height) in (1..3000_u32, 1..3000_u32), (across, down) in (1..u32::MAX, 1..u32::MAX),
+        ) {
+            let [middle, eyes, top, left, right, chin, face, bottom] = numbers[..] else { unreachable!() };
+            let head = Head {
+                middle, eyes, top, left, right, chin, face, bottom,
+                cut_above: cut[0], cut_left: cut[1], cut_right: cut[2],
+            };
+            let source = Size::new(width, height);
+            for shape in [Size::new(across, down), Size::new(across % 20 + 1, down % 20 + 1)] {
+                let Window { size, from, before } = window(&head, shape, source);
+                prop_assert!(from.width > 0 && from.height > 0);
+                prop_assert!(from.left + from.width <= width && from.top + from.height <= height);
+                prop_assert!(before.0.checked_add(from.width).is_some_and(|end| end <= size.width));
+                prop_assert!(before.1.checked_add(from.height).is_some_and(|end| end <= size.height));
+            }
+        }
+
+        #[test]
+        fn any_face_can_be_measured(
+            numbers in proptest::collection::vec(any_float(), 14), (width, height) in (1..40_u32, 1..40_u32), every in 1..9_u32,
+        ) {
+            let landmarks = std::array::from_fn(|at| [numbers[4 + 2 * at], numbers[5 + 2 * at]]);
+            let face = Face { left: numbers[0], top: numbers[1], right: numbers[2], bottom: numbers[3], landmarks, score: 0.5 };
+            let size = Size::new(width, height);
+            let head = Head::measured(&cutout(size, |x, y| (x * 7 + y * 3) % every == 0), &face);
+            let _ = window(&head, SQUARE, size);
+        }
+    }
+}

@@ -1,0 +1,119 @@
+//! The natural canvas of each framing, in pixels of the source, before it is resized.
+
+use crate::compose::anchor::AxisAnchor;
+use crate::compose::head_framing::{self, Window};
+use crate::compose::{Aspect, Framing, Padding, Scene, Shadow, shadow};
+use crate::image::{Rect, Size};
+
+/// Lengths are clamped to this, far beyond any canvas, so that their sums stay inside their integers.
+pub(super) const MAX_LENGTH: f32 = 1e6;
+
+/// A canvas in pixels of the source, before it is resized.
+pub(super) struct NaturalCanvas {
+    pub(super) size: Size,
+    /// Its exact aspect.
+    pub(super) shape: Size,
+    /// The visible part of the source.
+    pub(super) from: Rect,
+    /// Columns to the left of it and rows above it.
+    pub(super) before: (u32, u32),
+}
+
+impl Scene {
+    pub(super) fn natural_canvas(&self, source: Size, subject: Rect, anchors: [AxisAnchor; 2]) -> NaturalCanvas {
+        match self.framing {
+            Framing::Whole | Framing::Padded { .. } => whole(source),
+            Framing::Placed(placement) => {
+                let size = placement.canvas(source, subject.size());
+                NaturalCanvas { size, shape: size, from: subject, before: (0, 0) }
+            }
+            Framing::Cropped { padding, .. } => cropped(source, subject, padding, self.shape()),
+            Framing::Expanded => match &self.shadow {
+                Some(shadow) => expanded_for_shadow(source, subject, shadow, anchors),
+                None => whole(source),
+            },
+            Framing::Trimmed { padding } => {
+                let width = self.outline.map_or(0.0, |outline| outline.width.min(MAX_LENGTH));
+                let room = (width.ceil() as u32).saturating_add(padding);
+                let size = Padding::Pixels(room).around(subject.size(), anchors);
+                let [left, top] = anchors.map(|anchor| if anchor.first > 0 { 0 } else { room });
+                NaturalCanvas { size, shape: size, from: subject, before: (left, top) }
+            }
+            Framing::Portrait { head, .. } => {
+                let shape = self.shape().unwrap_or(Size::new(1, 1));
+                let Window { size, from, before } = head_framing::window(&head, shape, source);
+                NaturalCanvas { size, shape, from, before }
+            }
+        }
+    }
+
+    /// The canvas's aspect when it is given explicitly or by an exact box.
+    pub(super) fn shape(&self) -> Option<Size> {
+        let given = match self.framing {
+            Framing::Padded { aspect, .. } | Framing::Cropped { aspect, .. } | Framing::Portrait { aspect, .. } => {
+                aspect
+            }
+            Framing::Whole | Framing::Expanded | Framing::Trimmed { .. } | Framing::Placed(_) => None,
+        };
+        let boxed = || Aspect::new(self.resize.width?, self.resize.height?);
+        given.or_else(boxed).map(|aspect| Size::new(aspect.width(), aspect.height()))
+    }
+}
+
+/// The smallest size of the aspect of `shape` that contains `least`.
+pub(super) fn smallest_containing(least: Size, shape: Size) -> Size {
+    let wide = u64::from(least.width) * u64::from(shape.height) >= u64::from(least.height) * u64::from(shape.width);
+    // The exact side is at least the given whole one, so its rounded value is as well.
+    if wide {
+        Size::new(least.width, shape.height_at(least.width))
+    } else {
+        Size::new(shape.width_at(least.height), least.height)
+    }
+}
+
+const fn whole(source: Size) -> NaturalCanvas {
+    NaturalCanvas { size: source, shape: source, from: Rect::whole(source), before: (0, 0) }
+}
+
+/// The part of the source around the subject, with the padding clamped to the source.
+///
+/// With an aspect it is the smallest such window with the subject centred; the padding is that of the side with more
+/// room, and the window may extend beyond the source.
+fn cropped(source: Size, subject: Rect, padding: u32, shape: Option<Size>) -> NaturalCanvas {
+    let room = |first: u32, length: u32, side: u32| (padding.min(first), padding.min(side - first - length));
+    let (left, right) = room(subject.left, subject.width, source.width);
+    let (above, below) = room(subject.top, subject.height, source.height);
+    let Some(shape) = shape else {
+        let (width, height) = (left + subject.width + right, above + subject.height + below);
+        let from = Rect { left: subject.left - left, top: subject.top - above, width, height };
+        return NaturalCanvas { size: from.size(), shape: from.size(), from, before: (0, 0) };
+    };
+    let least = Size::new(subject.width + 2 * left.max(right), subject.height + 2 * above.max(below));
+    let size = smallest_containing(least, shape);
+    let window = |first: u32, length: u32, side: u32, crop: u32| {
+        let start = (2 * i64::from(first) + i64::from(length) - i64::from(crop)).div_euclid(2);
+        head_framing::clipped(start, crop, side)
+    };
+    let (columns, before) = window(subject.left, subject.width, source.width, size.width);
+    let (rows, before_rows) = window(subject.top, subject.height, source.height, size.height);
+    let from = Rect { left: columns.0, top: rows.0, width: columns.1, height: rows.1 };
+    NaturalCanvas { size, shape, from, before: (before, before_rows) }
+}
+
+/// The picture and its subject's shadow; at an anchored side the picture's border stays that of the canvas.
+fn expanded_for_shadow(source: Size, subject: Rect, shadow: &Shadow, anchors: [AxisAnchor; 2]) -> NaturalCanvas {
+    let reach = shadow::reach(shadow.sigma.clamp(0.0, MAX_LENGTH)) as i64;
+    // Whole pixels before the picture, and the length of the expanded side.
+    let side = |first: u32, length: u32, side: u32, offset: f32, anchor: AxisAnchor| {
+        let offset = if offset.is_nan() { 0.0 } else { offset.clamp(-MAX_LENGTH, MAX_LENGTH) };
+        let low = i64::from(first) + offset.floor() as i64 - reach;
+        let high = i64::from(first + length) + offset.ceil() as i64 + reach;
+        let before = if anchor.first > 0 { 0 } else { (-low).max(0) };
+        let end = if anchor.last > 0 { i64::from(side) } else { high.max(i64::from(side)) };
+        (before as u32, (before + end) as u32)
+    };
+    let (left, width) = side(subject.left, subject.width, source.width, shadow.dx, anchors[0]);
+    let (top, height) = side(subject.top, subject.height, source.height, shadow.dy, anchors[1]);
+    let size = Size::new(width, height);
+    NaturalCanvas { size, shape: size, from: Rect::whole(source), before: (left, top) }
+}

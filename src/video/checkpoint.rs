@@ -1,0 +1,221 @@
+//! A job's folder: finished segments and the temporal state after the last, from which an interrupted job resumes.
+//!
+//! The file `plan` identifies the clip, the recipe and the encoder's version; a folder with another one is restarted.
+//! `segment-0000.*` and so on are finished segments, each with a `.state` file written before it: the number of frames
+//! so far and the temporal filter's state. Files are written as `part-*`, synced, and renamed when complete.
+
+use super::VideoError;
+use super::encode::Codec;
+use std::fs::{self, File};
+use std::io::{self, Write};
+use std::path::{Path, PathBuf};
+use tokio::task::spawn_blocking;
+
+/// The finished segments of a job.
+#[derive(Clone, Debug)]
+pub(super) struct Checkpoint {
+    folder: PathBuf,
+    extension: &'static str,
+    /// Finished segments, in order.
+    pub(super) files: Vec<PathBuf>,
+    /// Number of frames of each.
+    pub(super) frames: Vec<u64>,
+    /// The temporal filter's saved state after the last; empty at the beginning and at the end of the clip.
+    pub(super) state: Vec<u8>,
+}
+
+impl Checkpoint {
+    /// Opens an existing folder for the job identified by `plan`; segments of another job are removed.
+    ///
+    /// # Errors
+    /// [`VideoError::Io`].
+    pub(super) async fn open(folder: &Path, codec: Codec, plan: String) -> Result<Self, VideoError> {
+        let folder = folder.to_owned();
+        blocking(move || {
+            let folder = std::path::absolute(folder)?;
+            let saved_plan = fs::read(folder.join("plan"));
+            let is_same = saved_plan.is_ok_and(|saved| saved == plan.as_bytes());
+            let mut checkpoint =
+                Self { folder, extension: codec.extension(), files: Vec::new(), frames: Vec::new(), state: Vec::new() };
+            if is_same {
+                checkpoint.load()?;
+            }
+            checkpoint.remove_stale()?;
+            if !is_same {
+                write_atomically(&checkpoint.folder, "plan", plan.as_bytes())?;
+            }
+            Ok(checkpoint)
+        })
+        .await
+    }
+
+    /// Number of frames in finished segments.
+    pub(super) fn finished(&self) -> u64 {
+        self.frames.iter().sum()
+    }
+
+    /// Discards all segments.
+    ///
+    /// # Errors
+    /// [`VideoError::Io`].
+    pub(super) async fn restarted(mut self) -> Result<Self, VideoError> {
+        self.files.clear();
+        self.frames.clear();
+        self.state.clear();
+        blocking(move || {
+            self.remove_stale()?;
+            Ok(self)
+        })
+        .await
+    }
+
+    /// Path of segment `index` while it is being written.
+    pub(super) fn part(&self, index: usize) -> PathBuf {
+        self.folder.join(format!("part-{index:04}.{}", self.extension))
+    }
+
+    /// A file of the folder.
+    pub(super) fn file(&self, name: &str) -> PathBuf {
+        self.folder.join(name)
+    }
+
+    /// The folder.
+    pub(super) fn folder(&self) -> &Path {
+        &self.folder
+    }
+
+    /// Completes the next segment, of `frames` frames: saves `state`, then syncs and renames its file.
+    ///
+    /// # Errors
+    /// [`VideoError::Io`].
+    pub(super) async fn finish(&mut self, frames: u64, state: Vec<u8>) -> Result<(), VideoError> {
+        let index = self.files.len();
+        let (folder, part, name) = (self.folder.clone(), self.part(index), self.name(index));
+        let before = self.finished();
+        let file = blocking(move || {
+            let mut bytes = (before + frames).to_le_bytes().to_vec();
+            bytes.extend_from_slice(&state);
+            write_atomically(&folder, &format!("{name}.state"), &bytes)?;
+            File::open(&part)?.sync_all()?;
+            let file = folder.join(&name);
+            fs::rename(&part, &file)?;
+            File::open(&folder)?.sync_all()?;
+            Ok(file)
+        })
+        .await?;
+        self.files.push(file);
+        self.frames.push(frames);
+        Ok(())
+    }
+
+    fn name(&self, index: usize) -> String {
+        format!("segment-{index:04}.{}", self.extension)
+    }
+
+    /// Loads the finished segments, up to the first missing one.
+    fn load(&mut self) -> io::Result<()> {
+        loop {
+            let name = self.name(self.files.len());
+            let (file, state) = (self.folder.join(&name), self.folder.join(format!("{name}.state")));
+            if !file.try_exists()? || !state.try_exists()? {
+                return Ok(());
+            }
+            let bytes = fs::read(state)?;
+            let Some((so_far, state)) = bytes.split_first_chunk::<8>() else { return Ok(()) };
+            let Some(frames) = u64::from_le_bytes(*so_far).checked_sub(self.finished()) else { return Ok(()) };
+            self.files.push(file);
+            self.frames.push(frames);
+            self.state = state.to_vec();
+        }
+    }
+
+    /// Removes partial files and segments that are not among the finished ones.
+    fn remove_stale(&self) -> io::Result<()> {
+        for entry in fs::read_dir(&self.folder)? {
+            let entry = entry?;
+            let name = entry.file_name();
+            let Some(name) = name.to_str() else { continue };
+            let is_kept = || {
+                let whole = name.strip_suffix(".state").unwrap_or(name);
+                self.files.iter().any(|file| file.file_name().is_some_and(|kept| kept == whole))
+            };
+            let is_ours = ["part-", "segment-", "result."].iter().any(|start| name.starts_with(start));
+            if is_ours && !is_kept() {
+                fs::remove_file(entry.path())?;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Writes a small file atomically: synced under another name, then renamed.
+fn write_atomically(folder: &Path, name: &str, bytes: &[u8]) -> io::Result<()> {
+    let part = folder.join(format!("part-{name}"));
+    let mut file = File::create(&part)?;
+    file.write_all(bytes)?;
+    file.sync_all()?;
+    fs::rename(part, folder.join(name))
+}
+
+/// Runs file operations on the blocking thread pool.
+pub(super) async fn blocking<T: Send + 'static>(
+    work: impl FnOnce() -> io::Result<T> + Send + 'static,
+) -> Result<T, VideoError> {
+    spawn_blocking(work)
+        .await
+        .unwrap_or_else(|error| Err(io::Error::other(error)))
+        .map_err(|source| VideoError::Io { what: "the job's folder could not be used".to_owned(), source })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const CODEC: Codec = Codec::H264;
+
+    async fn open(folder: &Path, plan: &str) -> Checkpoint {
+        Checkpoint::open(folder, CODEC, plan.to_owned()).await.unwrap()
+    }
+
+    async fn finish(segments: &mut Checkpoint, frames: u64, state: &[u8]) {
+        fs::write(segments.part(segments.files.len()), b"frames").unwrap();
+        segments.finish(frames, state.to_vec()).await.unwrap();
+    }
+
+    #[tokio::test]
+    async fn finished_segments_are_loaded_again() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut segments = open(folder.path(), "a").await;
+        assert_eq!((segments.finished(), segments.state.len()), (0, 0));
+        finish(&mut segments, 20, b"one").await;
+        finish(&mut segments, 20, b"two").await;
+        fs::write(segments.part(2), b"half").unwrap();
+        fs::write(segments.file("segment-0002.mp4.state"), b"12345678").unwrap();
+        let again = open(folder.path(), "a").await;
+        assert_eq!((again.files.len(), again.finished(), &again.state[..]), (2, 40, &b"two"[..]));
+        assert!(!again.part(2).exists() && !again.file("segment-0002.mp4.state").exists());
+    }
+
+    #[tokio::test]
+    async fn another_plan_restarts_and_unrelated_files_stay() {
+        let folder = tempfile::tempdir().unwrap();
+        fs::write(folder.path().join("input"), b"clip").unwrap();
+        let mut segments = open(folder.path(), "a").await;
+        finish(&mut segments, 20, b"one").await;
+        assert_eq!(open(folder.path(), "b").await.finished(), 0);
+        assert_eq!(open(folder.path(), "a").await.finished(), 0, "the plan of b was saved");
+        assert!(folder.path().join("input").exists());
+    }
+
+    #[tokio::test]
+    async fn a_segment_without_its_state_is_discarded() {
+        let folder = tempfile::tempdir().unwrap();
+        let mut segments = open(folder.path(), "a").await;
+        finish(&mut segments, 20, b"one").await;
+        finish(&mut segments, 20, b"two").await;
+        fs::remove_file(segments.file("segment-0000.mp4.state")).unwrap();
+        let again = open(folder.path(), "a").await;
+        assert_eq!(again.finished(), 0);
+        assert!(!again.file("segment-0001.mp4").exists());
+    }
+}

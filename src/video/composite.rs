@@ -1,0 +1,179 @@
+//! Composites a frame and its matte into the output frame: cutout, background colour, stamp or matte only.
+//!
+//! Straight alpha, colour zeroed where alpha is zero. As for pictures, the background colour is composited in linear
+//! light and the stamp in encoded values.
+
+use crate::codec::Channels;
+use crate::compose::{self, Background, Flattened, Layout, Materials, Scene};
+use crate::image::color::Color;
+use crate::image::{AlphaMatte, Composite, Cutout, Frame, Rect};
+use crate::matting;
+use crate::recipe::{VideoFormat, VideoRecipe};
+
+/// Composites every frame of a clip by its recipe.
+#[derive(Clone, Debug)]
+pub(super) struct FrameCompositor {
+    scene: Scene,
+    channels: Channels,
+    fills_chroma: bool,
+}
+
+impl FrameCompositor {
+    pub(super) fn of(recipe: &VideoRecipe) -> Self {
+        let behind = match recipe.channels {
+            Channels::Rgba => recipe.background,
+            // The matte does not depend on the background.
+            Channels::Alpha => None,
+        };
+        let has_alpha = has_alpha(recipe);
+        let background = match behind {
+            // Formats without alpha get a white background.
+            None if !has_alpha && recipe.channels == Channels::Rgba => Background::Color(Color::WHITE),
+            None => Background::Clear,
+            Some(color) => Background::Color(if has_alpha { color } else { over_white(color) }),
+        };
+        let scene = Scene { background, stamp: recipe.stamp, ..Scene::default() };
+        Self { scene, channels: recipe.channels, fills_chroma: has_alpha && recipe.format == VideoFormat::Webm }
+    }
+
+    /// The output frame, in the frame's own buffer.
+    pub(super) fn composite(&self, frame: Frame, matte: &AlphaMatte) -> Frame {
+        let size = frame.size();
+        let Cutout(frame) = matting::cut_by(frame, matte);
+        let Flattened { composite: Composite(mut frame), .. } =
+            compose::flatten(frame, Rect::whole(size), &Layout::unchanged(size), &self.scene, Materials::default());
+        match self.channels {
+            Channels::Rgba if self.fills_chroma => fill_chroma_blocks(&mut frame),
+            Channels::Rgba => {}
+            Channels::Alpha => {
+                for pixel in frame.pixels_mut().as_chunks_mut::<4>().0 {
+                    *pixel = [pixel[3], pixel[3], pixel[3], 255];
+                }
+            }
+        }
+        frame
+    }
+}
+
+/// Whether the result has an alpha channel.
+pub(super) fn has_alpha(recipe: &VideoRecipe) -> bool {
+    recipe.channels == Channels::Rgba
+        && recipe.format != VideoFormat::Mp4
+        && !recipe.background.is_some_and(Color::is_opaque)
+}
+
+/// `color` composited over white in linear light.
+fn over_white(color: Color) -> Color {
+    let [red, green, blue, alpha] = color.0;
+    let white = crate::image::color::linear16_of_encoded8()[255];
+    let light = |value: u8| {
+        let (over, alpha) = (crate::image::color::linear16_of_encoded8()[usize::from(value)], u32::from(alpha));
+        let mixed = (u32::from(over) * alpha + u32::from(white) * (255 - alpha) + 127) / 255;
+        crate::image::color::encoded8_of_linear16()[mixed as usize]
+    };
+    Color([light(red), light(green), light(blue), 255])
+}
+
+/// Fills the transparent pixels of each 2×2 block with the mean colour of its visible ones.
+///
+/// 4:2:0 stores one chroma sample for the block: with black in it the subject's edge would lose its colour. Only
+/// colours of the subject are spread, none of the background.
+fn fill_chroma_blocks(frame: &mut Frame) {
+    let width = frame.size().width as usize;
+    let (pixels, _) = frame.pixels_mut().as_chunks_mut::<4>();
+    for rows in pixels.chunks_mut(width * 2) {
+        let (upper, lower) = rows.split_at_mut(width.min(rows.len()));
+        for left in (0..width).step_by(2) {
+            let columns = left..(left + 2).min(width);
+            let (mut sum, mut visible, mut all) = ([0_u16; 3], 0_u16, 0_u16);
+            for pixel in upper[columns.clone()].iter().chain(lower.get(columns.clone()).unwrap_or_default()) {
+                all += 1;
+                if pixel[3] > 0 {
+                    visible += 1;
+                    for (sum, &value) in sum.iter_mut().zip(pixel) {
+                        *sum += u16::from(value);
+                    }
+                }
+            }
+            if visible == 0 || visible == all {
+                continue;
+            }
+            let [red, green, blue] = sum.map(|sum| ((sum + visible / 2) / visible) as u8);
+            for pixel in upper[columns.clone()].iter_mut().chain(lower.get_mut(columns).unwrap_or_default()) {
+                if pixel[3] == 0 {
+                    *pixel = [red, green, blue, 0];
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::image::{Buffer, Size};
+
+    fn recipe(format: VideoFormat) -> VideoRecipe {
+        VideoRecipe { format, channels: Channels::Rgba, background: None, smoothing: 50, audio: true, stamp: None }
+    }
+
+    /// The left half is subject, with one column of partial coverage.
+    fn halves() -> (Frame, AlphaMatte) {
+        let size = Size::new(9, 5);
+        let pixels = (0..45).flat_map(|at| if at % 9 < 5 { [200, 100, 50, 255] } else { [10, 220, 30, 255] });
+        let coverage = (0..45).map(|at| [255, 255, 255, 255, 255, 128, 0, 0, 0][at % 9]).collect();
+        (Frame::new(size, Buffer::from(pixels.collect::<Vec<u8>>())), AlphaMatte { size, coverage })
+    }
+
+    #[test]
+    fn a_cutout_keeps_only_the_subject() {
+        let (frame, matte) = halves();
+        let composite = FrameCompositor::of(&recipe(VideoFormat::Mov)).composite(frame, &matte);
+        assert_eq!(composite.pixel(2, 2), [200, 100, 50, 255]);
+        assert_eq!(composite.pixel(8, 4), [0; 4]);
+        assert!((1..=254).contains(&composite.pixel(5, 1)[3]));
+    }
+
+    #[test]
+    fn formats_without_alpha_have_the_given_colour_or_white() {
+        let (frame, matte) = halves();
+        let mut on = recipe(VideoFormat::Mp4);
+        assert!(!has_alpha(&on));
+        assert_eq!(FrameCompositor::of(&on).composite(frame.clone(), &matte).pixel(8, 0), [255; 4]);
+        on.background = Some(Color([0, 0, 255, 255]));
+        let composite = FrameCompositor::of(&on).composite(frame.clone(), &matte);
+        assert_eq!((composite.pixel(8, 0), composite.pixel(0, 0)), ([0, 0, 255, 255], [200, 100, 50, 255]));
+        // Half the light of white is 188.
+        on.background = Some(Color([0, 0, 0, 128]));
+        assert_eq!(FrameCompositor::of(&on).composite(frame, &matte).pixel(8, 0), [187, 187, 187, 255]);
+    }
+
+    #[test]
+    fn the_matte_is_grey() {
+        let (frame, matte) = halves();
+        let alpha = VideoRecipe { channels: Channels::Alpha, ..recipe(VideoFormat::Mp4) };
+        let composite = FrameCompositor::of(&alpha).composite(frame, &matte);
+        assert_eq!((composite.pixel(0, 0), composite.pixel(8, 0)), ([255; 4], [0, 0, 0, 255]));
+    }
+
+    #[test]
+    fn an_empty_matte_gives_a_transparent_frame() {
+        let (frame, matte) = halves();
+        let empty = AlphaMatte { coverage: vec![0; 45], ..matte };
+        let composite = FrameCompositor::of(&recipe(VideoFormat::Webm)).composite(frame, &empty);
+        assert!(composite.pixels().iter().all(|&byte| byte == 0));
+    }
+
+    #[test]
+    fn chroma_blocks_contain_only_the_subjects_colour() {
+        // Columns 6 and 7 are a transparent block, 4 and 5 a mixed one; column 8 is a block of one column.
+        let (frame, mut matte) = halves();
+        matte.coverage = (0..45).map(|at| if at % 9 < 5 { 255 } else { 0 }).collect();
+        let composite = FrameCompositor::of(&recipe(VideoFormat::Webm)).composite(frame, &matte);
+        assert_eq!(composite.pixel(4, 4), [200, 100, 50, 255]);
+        for y in 0..5 {
+            assert_eq!(composite.pixel(5, y), [200, 100, 50, 0]);
+            assert_eq!((composite.pixel(6, y), composite.pixel(8, y)), ([0; 4], [0; 4]));
+        }
+    }
+}

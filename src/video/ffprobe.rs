@@ -1,0 +1,268 @@
+//! Runs ffprobe and parses its JSON: streams, sizes, rates, durations and colour tags.
+
+use super::container::Container;
+use super::input::{ColorCoding, input_arguments};
+use super::sandbox::{ResourceLimits, ToolProcess};
+use super::{Tools, VideoError};
+use crate::image::Size;
+use serde::Deserialize;
+use std::ffi::OsString;
+use std::path::Path;
+use std::time::Duration;
+use tokio::io::{AsyncBufReadExt, AsyncReadExt, BufReader};
+
+/// Most bytes of ffprobe's output that are read.
+const MAX_OUTPUT: u64 = 1 << 20;
+/// Most packets that are counted.
+const MAX_PACKETS: usize = 8 * 3600;
+/// Probing is quick for any real clip.
+const TIMEOUT: Duration = Duration::from_secs(60);
+const LIMITS: ResourceLimits = ResourceLimits { cpu: 30, memory: 2 << 30, file: 0 };
+
+/// ffprobe's JSON.
+#[derive(Deserialize)]
+pub(super) struct Output {
+    #[serde(default)]
+    pub(super) streams: Vec<Stream>,
+    #[serde(default)]
+    pub(super) format: Format,
+}
+
+/// The container's entry.
+#[derive(Default, Deserialize)]
+pub(super) struct Format {
+    pub(super) duration: Option<String>,
+}
+
+/// A stream's entry.
+#[derive(Deserialize)]
+pub(super) struct Stream {
+    pub(super) index: u32,
+    codec_type: Option<String>,
+    width: Option<u32>,
+    height: Option<u32>,
+    pix_fmt: Option<String>,
+    color_space: Option<String>,
+    color_transfer: Option<String>,
+    sample_aspect_ratio: Option<String>,
+    pub(super) avg_frame_rate: Option<String>,
+    pub(super) r_frame_rate: Option<String>,
+    duration: Option<String>,
+    #[serde(default)]
+    pub(super) disposition: Disposition,
+    #[serde(default)]
+    side_data_list: Vec<SideData>,
+    #[serde(default)]
+    tags: Tags,
+}
+
+/// A stream's flags.
+#[derive(Default, Deserialize)]
+pub(super) struct Disposition {
+    #[serde(default)]
+    pub(super) attached_pic: u8,
+    #[serde(default)]
+    pub(super) default: u8,
+}
+
+#[derive(Deserialize)]
+struct SideData {
+    rotation: Option<f64>,
+}
+
+#[derive(Default, Deserialize)]
+struct Tags {
+    #[serde(alias = "DURATION")]
+    duration: Option<String>,
+}
+
+/// Lists all streams of `file`.
+pub(super) async fn run(tools: &Tools, file: &Path, container: Container) -> Result<Output, VideoError> {
+    let mut arguments: Vec<OsString> = [
+        "-hide_banner",
+        "-v",
+        "error",
+        "-of",
+        "json",
+        "-show_entries",
+        "stream=index,codec_type,width,height,pix_fmt,color_space,color_transfer,sample_aspect_ratio,avg_frame_rate,\
+         r_frame_rate,duration:stream_disposition=attached_pic,default:stream_tags=duration,DURATION:\
+         stream_side_data=rotation:format=duration",
+    ]
+    .map(OsString::from)
+    .into();
+    arguments.extend(input_arguments(file, container));
+    let mut process = ToolProcess::start(&tools.ffprobe, &arguments, None, LIMITS)?;
+    let mut json = Vec::new();
+    if let Some(output) = process.output() {
+        let read = tokio::time::timeout(TIMEOUT, output.take(MAX_OUTPUT).read_to_end(&mut json)).await;
+        match read {
+            Ok(Ok(_)) => {}
+            Ok(Err(source)) => {
+                return Err(VideoError::Io { what: "ffprobe's output could not be read".to_owned(), source });
+            }
+            Err(_) => return Err(VideoError::Unreadable),
+        }
+    }
+    let exit = process.wait(TIMEOUT).await?;
+    if !exit.status.success() {
+        tracing::debug!(messages = exit.messages, "ffprobe rejected a clip");
+        return Err(rejected_codec(&exit.messages).map_or(VideoError::Unreadable, VideoError::Unsupported));
+    }
+    serde_json::from_slice(&json).map_err(|_| VideoError::Unreadable)
+}
+
+/// The codec outside of the allowlist, from ffmpeg's message `Codec (snow) not on whitelist`.
+fn rejected_codec(messages: &str) -> Option<String> {
+    let (before, _) = messages.split_once(") not on whitelist")?;
+    let (_, name) = before.rsplit_once("Codec (")?;
+    Some(name.chars().filter(char::is_ascii_graphic).take(32).collect())
+}
+
+/// Duration in seconds and average frames per second, from the timestamps of all packets.
+pub(super) async fn measure(
+    tools: &Tools,
+    file: &Path,
+    container: Container,
+    stream: u32,
+) -> Result<(f64, f64), VideoError> {
+    let mut arguments: Vec<OsString> =
+        ["-hide_banner", "-v", "error", "-of", "csv=p=0", "-show_entries", "packet=pts_time", "-select_streams"]
+            .map(OsString::from)
+            .into();
+    arguments.push(stream.to_string().into());
+    arguments.extend(input_arguments(file, container));
+    let mut process = ToolProcess::start(&tools.ffprobe, &arguments, None, LIMITS)?;
+    let (mut packets, mut first, mut last) = (0_usize, f64::MAX, f64::MIN);
+    if let Some(output) = process.output() {
+        let mut lines = BufReader::new(output.take(MAX_OUTPUT)).lines();
+        let count = async {
+            while let Ok(Some(line)) = lines.next_line().await {
+                if let Some(time) = seconds(Some(line.trim_end_matches(','))) {
+                    (packets, first, last) = (packets + 1, first.min(time), last.max(time));
+                }
+                if packets > MAX_PACKETS {
+                    break;
+                }
+            }
+        };
+        if tokio::time::timeout(TIMEOUT, count).await.is_err() {
+            return Err(VideoError::Unreadable);
+        }
+    }
+    drop(process);
+    let span = last - first;
+    match packets {
+        0 => Err(VideoError::Unreadable),
+        1 => Ok((1.0, 1.0)),
+        _ if span <= 0.0 => Err(VideoError::Unreadable),
+        _ => {
+            let average = (packets - 1) as f64 / span;
+            Ok((packets as f64 / average, average))
+        }
+    }
+}
+
+impl Stream {
+    pub(super) fn is(&self, kind: &str) -> bool {
+        self.codec_type.as_deref() == Some(kind)
+    }
+
+    /// Display size of a frame: with square pixels and upright.
+    pub(super) fn upright_size(&self) -> Option<Size> {
+        let (width, height) = (self.width.filter(|&side| side > 0)?, self.height.filter(|&side| side > 0)?);
+        let aspect = self.sample_aspect_ratio.as_deref().and_then(aspect).unwrap_or(1.0);
+        let stored = if (aspect - 1.0).abs() < 1e-3 {
+            Size::new(width, height)
+        } else {
+            Size::new((f64::from(width) * aspect).round().clamp(1.0, 1e6) as u32, height)
+        };
+        let turn = self.side_data_list.iter().find_map(|data| data.rotation).unwrap_or(0.0).rem_euclid(180.0);
+        Some(if (turn - 90.0).abs() < 1.0 { stored.transposed() } else { stored })
+    }
+
+    pub(super) fn duration(&self) -> Option<f64> {
+        seconds(self.duration.as_deref()).or_else(|| clock(self.tags.duration.as_deref()?))
+    }
+
+    pub(super) fn has_alpha(&self) -> bool {
+        let format = self.pix_fmt.as_deref().unwrap_or_default();
+        ["yuva", "rgba", "bgra", "argb", "abgr", "gbrap", "ya8", "ya16", "pal8"]
+            .iter()
+            .any(|with_alpha| format.starts_with(with_alpha))
+    }
+
+    pub(super) fn color_coding(&self) -> ColorCoding {
+        if matches!(self.color_transfer.as_deref(), Some("smpte2084" | "arib-std-b67")) {
+            return ColorCoding::Hdr;
+        }
+        match self.color_space.as_deref() {
+            None | Some("unknown" | "reserved") => ColorCoding::Untagged {
+                is_high_definition: self.height.unwrap_or(0) >= 720 || self.width.unwrap_or(0) >= 1280,
+            },
+            Some(_) => ColorCoding::Tagged,
+        }
+    }
+}
+
+/// Parses `1.5` as a finite, non-negative time.
+pub(super) fn seconds(text: Option<&str>) -> Option<f64> {
+    text?.parse::<f64>().ok().filter(|seconds| seconds.is_finite() && *seconds >= 0.0)
+}
+
+/// Parses `00:00:01.998000000` into seconds.
+fn clock(text: &str) -> Option<f64> {
+    let mut parts = text.splitn(3, ':');
+    let (hours, minutes, rest) = (parts.next()?, parts.next()?, parts.next()?);
+    Some(
+        f64::from(hours.parse::<u32>().ok()?) * 3600.0
+            + f64::from(minutes.parse::<u32>().ok()?) * 60.0
+            + seconds(Some(rest))?,
+    )
+}
+
+/// Parses `4:3`; ratios outside of 0.1 to 10 are ignored.
+fn aspect(text: &str) -> Option<f64> {
+    let (width, height) = text.split_once(':')?;
+    let aspect = width.parse::<f64>().ok()? / height.parse::<f64>().ok()?;
+    (0.1..=10.0).contains(&aspect).then_some(aspect)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn stream(json: &str) -> Stream {
+        serde_json::from_str(json).unwrap()
+    }
+
+    #[test]
+    fn frames_are_upright_with_square_pixels() {
+        let size = |more: &str| stream(&format!("{{\"index\":0,\"width\":720,\"height\":576{more}}}")).upright_size();
+        assert_eq!(size(""), Some(Size::new(720, 576)));
+        assert_eq!(size(",\"side_data_list\":[{\"rotation\":-90}]"), Some(Size::new(576, 720)));
+        assert_eq!(size(",\"side_data_list\":[{},{\"rotation\":180}]"), Some(Size::new(720, 576)));
+        assert_eq!(size(",\"sample_aspect_ratio\":\"64:45\""), Some(Size::new(1024, 576)));
+        assert_eq!(size(",\"sample_aspect_ratio\":\"0:1\""), Some(Size::new(720, 576)));
+        assert_eq!(size(",\"sample_aspect_ratio\":\"1:0\""), Some(Size::new(720, 576)));
+        assert_eq!(stream("{\"index\":0,\"width\":0,\"height\":5}").upright_size(), None);
+    }
+
+    #[test]
+    fn times_are_parsed_or_rejected() {
+        assert_eq!(clock("00:01:01.500000000"), Some(61.5));
+        assert_eq!(clock("61.5"), None);
+        assert_eq!(seconds(Some("N/A")), None);
+        assert_eq!(seconds(Some("nan")), None);
+        assert_eq!(seconds(Some("-3")), None);
+        assert_eq!(aspect("0:1"), None);
+        assert_eq!(aspect("1:0"), None);
+    }
+
+    #[test]
+    fn a_codec_outside_the_allowlist_is_named() {
+        let message = "[snow @ 0x55] Codec (snow) not on whitelist 'h264,hevc'\n";
+        assert_eq!(rejected_codec(message).as_deref(), Some("snow"));
+        assert_eq!(rejected_codec("moov atom not found"), None);
+    }
+}

@@ -1,0 +1,242 @@
+//! Frames encoded by our own codecs, written as a ZIP archive of PNGs or an animated WebP.
+//!
+//! A segment is a sequence of records: a length (u32, little-endian) and that many bytes, which are a PNG file or the
+//! `ANMF` chunk of an animated WebP. Both are final, so muxing copies them.
+//!
+//! Each frame of the animation is independent: its visible part, cropped at even pixels, on a cleared canvas (RFC 9649,
+//! section 2.7.1.1: dispose to background, do not blend).
+
+use super::frame_rate::Rate;
+use super::{VideoError, encode::Codec};
+use crate::codec::{self, Channels, EncodeOptions, PngEffort};
+use crate::image::{Buffer, Composite, Frame, OutputFormat, Quality, Rect, Size};
+use std::fs::File;
+use std::io::{self, BufReader, BufWriter, Read, Seek, SeekFrom, Write};
+use std::path::{Path, PathBuf};
+use zip::write::SimpleFileOptions;
+
+/// Quality of WebP frames, lower than for single pictures as an animation has many.
+const QUALITY: u8 = 80;
+/// `ANMF` flags: do not blend, dispose to background.
+const INDEPENDENT: u8 = 0b11;
+
+/// Encodes one frame as a record.
+///
+/// # Errors
+/// [`VideoError::Tool`] when a codec fails.
+pub(super) fn record(frame: Frame, codec: Codec, rate: Rate, index: u64) -> Result<Vec<u8>, VideoError> {
+    match codec {
+        Codec::Png => encode_file(frame, OutputFormat::Png),
+        Codec::WebP => animation_frame(frame, rate, index),
+        Codec::Vp9 { .. } | Codec::ProRes { .. } | Codec::H264 | Codec::Ffv1 => {
+            Err(VideoError::Tool("this format is not encoded frame by frame".to_owned()))
+        }
+    }
+}
+
+fn encode_file(frame: Frame, format: OutputFormat) -> Result<Vec<u8>, VideoError> {
+    let quality = Quality::new(QUALITY).unwrap_or_default();
+    let options = EncodeOptions { format, quality, png: PngEffort::Fast, channels: Channels::Rgba };
+    let encoded = codec::encode(Composite(frame), &options).map_err(|error| VideoError::Tool(error.to_string()))?;
+    Ok(encoded.bytes.into())
+}
+
+/// The `ANMF` chunk of frame `index`.
+fn animation_frame(frame: Frame, rate: Rate, index: u64) -> Result<Vec<u8>, VideoError> {
+    // The difference of rounded timestamps, so that rounding errors do not accumulate.
+    let time = |index: u64| rate.micros(index).div_euclid(1000);
+    let duration = time(index + 1).saturating_sub(time(index));
+    let part = visible(&frame);
+    let file = encode_file(cropped(frame, part), OutputFormat::WebP)?;
+    let mut payload = Vec::with_capacity(file.len() + 24);
+    for value in [part.left / 2, part.top / 2, part.width - 1, part.height - 1, duration as u32] {
+        payload.extend_from_slice(&value.to_le_bytes()[..3]);
+    }
+    payload.push(INDEPENDENT);
+    for (name, data) in chunks(&file) {
+        if [*b"ALPH", *b"VP8 ", *b"VP8L"].contains(&name) {
+            push_chunk(&mut payload, name, data);
+        }
+    }
+    let mut chunk = Vec::with_capacity(payload.len() + 8);
+    push_chunk(&mut chunk, *b"ANMF", &payload);
+    Ok(chunk)
+}
+
+/// Bounds of the visible pixels, from an even pixel; a single pixel when nothing is visible.
+fn visible(frame: &Frame) -> Rect {
+    let Some(Rect { left, top, width, height }) = frame.covered(1) else {
+        return Rect { left: 0, top: 0, width: 1, height: 1 };
+    };
+    let (right, bottom) = (left + width, top + height);
+    let (left, top) = (left & !1, top & !1);
+    Rect { left, top, width: right - left, height: bottom - top }
+}
+
+fn cropped(frame: Frame, part: Rect) -> Frame {
+    if part == Rect::whole(frame.size()) {
+        return frame;
+    }
+    let row = frame.size().width as usize * 4;
+    let columns = part.left as usize * 4..(part.left + part.width) as usize * 4;
+    let rows = frame.pixels().chunks_exact(row).skip(part.top as usize).take(part.height as usize);
+    let pixels: Vec<u8> = rows.flat_map(|row| row[columns.clone()].iter().copied()).collect();
+    Frame::new(part.size(), Buffer::from(pixels))
+}
+
+/// The chunks of a WebP file.
+fn chunks(file: &[u8]) -> impl Iterator<Item = ([u8; 4], &[u8])> {
+    let mut rest = file.get(12..).unwrap_or_default();
+    std::iter::from_fn(move || {
+        let (name, after) = rest.split_first_chunk::<4>()?;
+        let (len, after) = after.split_first_chunk::<4>()?;
+        let len = u32::from_le_bytes(*len) as usize;
+        let data = after.get(..len)?;
+        rest = after.get(len + len % 2..).unwrap_or_default();
+        Some((*name, data))
+    })
+}
+
+fn push_chunk(to: &mut Vec<u8>, name: [u8; 4], data: &[u8]) {
+    to.extend_from_slice(&name);
+    to.extend_from_slice(&(data.len() as u32).to_le_bytes());
+    to.extend_from_slice(data);
+    if data.len() % 2 == 1 {
+        to.push(0);
+    }
+}
+
+/// Calls `take` with each record of each file in turn.
+fn records(segments: &[PathBuf], mut take: impl FnMut(u64, &[u8]) -> io::Result<()>) -> io::Result<()> {
+    let (mut index, mut record) = (0, Vec::new());
+    for segment in segments {
+        let mut file = BufReader::new(File::open(segment)?);
+        let mut len = [0; 4];
+        loop {
+            match file.read_exact(&mut len) {
+                Ok(()) => {}
+                Err(error) if error.kind() == io::ErrorKind::UnexpectedEof => break,
+                Err(error) => return Err(error),
+            }
+            record.clear();
+            (&mut file).take(u64::from(u32::from_le_bytes(len))).read_to_end(&mut record)?;
+            take(index, &record)?;
+            index += 1;
+        }
+    }
+    Ok(())
+}
+
+/// Writes a ZIP archive of the frames, `frame-000001.png` and so on, uncompressed, with the format's default date.
+///
+/// # Errors
+/// When a file cannot be read or written.
+pub(super) fn write_zip(segments: &[PathBuf], to: &Path) -> io::Result<()> {
+    let mut archive = zip::ZipWriter::new(BufWriter::new(File::create(to)?));
+    let options = SimpleFileOptions::default()
+        .compression_method(zip::CompressionMethod::Stored)
+        .last_modified_time(zip::DateTime::default());
+    records(segments, |index, record| {
+        archive.start_file(format!("frame-{:06}.png", index + 1), options).map_err(io::Error::other)?;
+        archive.write_all(record)
+    })?;
+    archive.finish().map_err(io::Error::other)?.into_inner()?.sync_all()
+}
+
+/// Writes an animated WebP of the frames that loops forever.
+///
+/// # Errors
+/// When a file cannot be read or written, or the result exceeds the format's 4 GB.
+pub(super) fn write_animated_webp(segments: &[PathBuf], size: Size, alpha: bool, to: &Path) -> io::Result<()> {
+    let mut head = Vec::new();
+    let mut extended = vec![if alpha { 0b1_0010 } else { 0b0_0010 }, 0, 0, 0];
+    for side in [size.width - 1, size.height - 1] {
+        extended.extend_from_slice(&side.to_le_bytes()[..3]);
+    }
+    push_chunk(&mut head, *b"VP8X", &extended);
+    push_chunk(&mut head, *b"ANIM", &[0; 6]);
+    let mut file = BufWriter::new(File::create(to)?);
+    file.write_all(b"RIFF\0\0\0\0WEBP")?;
+    file.write_all(&head)?;
+    let mut len = 4 + head.len() as u64;
+    records(segments, |_, record| {
+        len += record.len() as u64;
+        file.write_all(record)
+    })?;
+    let len = u32::try_from(len).map_err(|_| io::Error::other("an animated WebP holds 4 GB at most"))?;
+    file.seek(SeekFrom::Start(4))?;
+    file.write_all(&len.to_le_bytes())?;
+    file.into_inner()?.sync_all()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const RATE: Rate = Rate { frames: 30, seconds: 1 };
+
+    /// A coloured square at (`left`, `top`) on transparency. It is translucent because the decoder of these tests
+    /// clears the wrong pixels after a frame without alpha (it counts three bytes for each).
+    fn frame(left: u32, top: u32) -> Frame {
+        let size = Size::new(32, 20);
+        let inside = |x: u32, y: u32| (left..left + 8).contains(&x) && (top..top + 6).contains(&y);
+        let pixels = (0..size.height)
+            .flat_map(|y| (0..size.width).flat_map(move |x| if inside(x, y) { [200, 40, 90, 250] } else { [0; 4] }));
+        Frame::new(size, Buffer::from(pixels.collect::<Vec<u8>>()))
+    }
+
+    fn segment(folder: &Path, name: &str, records: &[Vec<u8>]) -> PathBuf {
+        let bytes = records
+            .iter()
+            .flat_map(|record| (record.len() as u32).to_le_bytes().into_iter().chain(record.iter().copied()));
+        let path = folder.join(name);
+        std::fs::write(&path, bytes.collect::<Vec<u8>>()).unwrap();
+        path
+    }
+
+    #[test]
+    fn each_frame_of_an_animation_is_independent_and_has_its_duration() {
+        let folder = tempfile::tempdir().unwrap();
+        let frames = [frame(3, 5), frame(20, 1), frame(99, 99), frame(7, 7)];
+        let record = |at: usize| super::record(frames[at].clone(), Codec::WebP, RATE, at as u64).unwrap();
+        let segments = [
+            segment(folder.path(), "a", &[record(0), record(1)]),
+            segment(folder.path(), "b", &[record(2), record(3)]),
+        ];
+        let file = folder.path().join("out.webp");
+        write_animated_webp(&segments, Size::new(32, 20), true, &file).unwrap();
+        let mut decoder = image_webp::WebPDecoder::new(BufReader::new(File::open(&file).unwrap())).unwrap();
+        assert_eq!((decoder.num_frames(), decoder.dimensions(), decoder.has_alpha()), (4, (32, 20), true));
+        // Without it this decoder does not dispose frames.
+        decoder.set_background_color([0; 4]).unwrap();
+        let (mut pixels, mut total) = (vec![0; 32 * 20 * 4], 0);
+        for expected in &frames {
+            total += decoder.read_frame(&mut pixels).unwrap();
+            for (at, (pixel, expected)) in
+                pixels.as_chunks::<4>().0.iter().zip(expected.pixels().as_chunks::<4>().0).enumerate()
+            {
+                assert_eq!(pixel[3], expected[3], "alpha of pixel {at}");
+                let off = pixel.iter().zip(expected).map(|(a, b)| a.abs_diff(*b)).max().unwrap();
+                assert!(pixel[3] == 0 || off < 24, "pixel {at}: {pixel:?} for {expected:?}");
+            }
+        }
+        assert_eq!(total, 133);
+    }
+
+    #[test]
+    fn an_archive_contains_the_files_unchanged() {
+        let folder = tempfile::tempdir().unwrap();
+        let record = |at: u64| super::record(frame(3, 5), Codec::Png, RATE, at).unwrap();
+        let segments =
+            [segment(folder.path(), "a", &[record(0), record(1)]), segment(folder.path(), "b", &[record(2)])];
+        let file = folder.path().join("out.zip");
+        write_zip(&segments, &file).unwrap();
+        let mut archive = zip::ZipArchive::new(File::open(&file).unwrap()).unwrap();
+        let mut names: Vec<_> = archive.file_names().map(|name| name.unwrap().into_owned()).collect();
+        names.sort();
+        assert_eq!(names, ["frame-000001.png", "frame-000002.png", "frame-000003.png"]);
+        let mut bytes = Vec::new();
+        archive.by_name("frame-000003.png").unwrap().read_to_end(&mut bytes).unwrap();
+        assert_eq!(bytes, record(2));
+    }
+}

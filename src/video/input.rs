@@ -1,0 +1,85 @@
+//! How ffmpeg and ffprobe open a clip: file protocol only, one demuxer, an allowlist of decoders.
+
+use super::container::Container;
+use super::sandbox::PROTOCOLS;
+use std::ffi::OsString;
+use std::path::{Path, PathBuf};
+
+/// Allowlist of decoders for untrusted files: those for the formats of cameras, recorders and editors of the last
+/// decades, and for their caption streams, which are ignored.
+const DECODERS: &str = "h264,hevc,av1,libdav1d,libaom-av1,vp8,vp9,libvpx,libvpx-vp9,mpeg4,mpeg2video,mpeg1video,h261,\
+    h263,h263i,flv,msmpeg4,msmpeg4v1,msmpeg4v2,wmv1,wmv2,wmv3,vc1,theora,dirac,prores,dnxhd,cfhd,hap,dvvideo,mjpeg,mjpegb,\
+    jpeg2000,png,apng,gif,webp,bmp,tiff,targa,ffv1,ffvhuff,huffyuv,utvideo,magicyuv,qtrle,rpza,smc,cinepak,svq1,svq3,\
+    rawvideo,v210,v308,v408,v410,r210,r10k,yuv4,aac,aac_latm,mp1,mp1float,mp2,mp2float,mp3,mp3float,opus,libopus,vorbis,\
+    libvorbis,flac,alac,ac3,ac3_fixed,eac3,dca,truehd,mlp,wavpack,tta,wmav1,wmav2,speex,libspeex,gsm,gsm_ms,qdm2,mace3,\
+    mace6,amrnb,amrwb,libopencore_amrnb,libopencore_amrwb,adpcm_ima_qt,adpcm_ima_wav,adpcm_ms,pcm_alaw,pcm_mulaw,pcm_u8,\
+    pcm_s8,pcm_s16le,pcm_s16be,pcm_s24le,pcm_s24be,pcm_s32le,pcm_s32be,pcm_f32le,pcm_f32be,pcm_f64le,pcm_f64be,mov_text,\
+    ass,ssa,srt,subrip,text,webvtt,dvbsub,dvdsub,pgssub,cc_dec";
+
+/// A probed file and the streams to decode.
+#[derive(Clone, Debug)]
+pub(super) struct Source {
+    pub(super) file: PathBuf,
+    pub(super) container: Container,
+    /// Index of the video stream.
+    pub(super) video_stream: u32,
+    /// Index of the audio stream.
+    pub(super) audio_stream: Option<u32>,
+    /// Whether the pixel format has alpha.
+    pub(super) has_alpha: bool,
+    /// How its colours are coded.
+    pub(super) colors: ColorCoding,
+}
+
+/// How the colours of a clip are coded.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum ColorCoding {
+    /// Tagged in the file.
+    Tagged,
+    /// Untagged: BT.601 or BT.709 by the frame size.
+    Untagged {
+        /// At least 720 rows or 1280 columns.
+        is_high_definition: bool,
+    },
+    /// High dynamic range (HLG or PQ), to be tone-mapped.
+    Hdr,
+}
+
+impl Source {
+    /// The arguments that open the file as an input.
+    pub(super) fn arguments(&self) -> Vec<OsString> {
+        input_arguments(&self.file, self.container)
+    }
+}
+
+/// The arguments that open `file`: this file only, with this demuxer and the allowed decoders.
+pub(super) fn input_arguments(file: &Path, container: Container) -> Vec<OsString> {
+    let mut arguments: Vec<OsString> = [
+        "-protocol_whitelist",
+        PROTOCOLS,
+        "-format_whitelist",
+        container.demuxer_list(),
+        "-codec_whitelist",
+        DECODERS,
+        "-f",
+        container.demuxer(),
+        "-i",
+    ]
+    .map(OsString::from)
+    .into();
+    // With an explicit protocol, no file name is parsed as a URL.
+    let mut name = OsString::from("file:");
+    name.push(file);
+    arguments.push(name);
+    arguments
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_decoder_allowlist_has_no_whitespace() {
+        assert!(!DECODERS.contains(char::is_whitespace));
+    }
+}

@@ -1,0 +1,81 @@
+//! The temporal filter's state between frames, and its serialised form.
+
+use super::thumbnail::Thumbnail;
+use crate::image::{AlphaMatte, Mask, Size};
+use serde::{Deserialize, Serialize};
+
+/// State after a frame.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct TemporalState {
+    /// Size of the frames.
+    pub(super) frame: Size,
+    /// The frame on the mask's grid.
+    pub(super) thumbnail: Thumbnail,
+    /// The filtered mask.
+    pub(super) mask: Mask,
+    /// Accumulated weight of each cell, in frames of full certainty.
+    pub(super) weight: Vec<f32>,
+    /// Number of consecutive frames in which the network contradicted each cell: positive for subject, negative for
+    /// background.
+    pub(super) contradictions: Vec<i8>,
+    /// The matte before cleaning; `None` without a subject.
+    pub(super) matte: Option<AlphaMatte>,
+}
+
+/// The serialised state; the first byte is the version.
+#[derive(Serialize, Deserialize)]
+enum Saved {
+    V1(Option<SavedState>),
+}
+
+#[derive(Serialize, Deserialize)]
+struct SavedState {
+    frame: (u32, u32),
+    grid: (u32, u32),
+    cells: Vec<u8>,
+    mask: Vec<f32>,
+    weight: Vec<f32>,
+    contradictions: Vec<i8>,
+    matte: Option<Vec<u8>>,
+}
+
+pub(super) fn save(state: Option<&TemporalState>) -> Vec<u8> {
+    let saved = state.map(|state| SavedState {
+        frame: (state.frame.width, state.frame.height),
+        grid: (state.mask.size.width, state.mask.size.height),
+        cells: state.thumbnail.cells.clone(),
+        mask: state.mask.values.clone(),
+        weight: state.weight.clone(),
+        contradictions: state.contradictions.clone(),
+        matte: state.matte.as_ref().map(|matte| matte.coverage.clone()),
+    });
+    postcard::to_stdvec(&Saved::V1(saved)).expect("plain fields, and a Vec grows")
+}
+
+/// `None` for bytes that [`save`] did not write.
+pub(super) fn restore(bytes: &[u8]) -> Option<Option<TemporalState>> {
+    let (Saved::V1(saved), rest) = postcard::take_from_bytes(bytes).ok()?;
+    if !rest.is_empty() {
+        return None;
+    }
+    let Some(saved) = saved else { return Some(None) };
+    let [frame, grid] = [saved.frame, saved.grid].map(|(width, height)| Size::new(width, height));
+    let cells = grid.area();
+    let finite = |values: &[f32]| values.len() == cells && values.iter().all(|value| value.is_finite());
+    let fits = cells > 0
+        && saved.cells.len() == cells.checked_mul(3)?
+        && finite(&saved.mask)
+        && finite(&saved.weight)
+        && saved.contradictions.len() == cells
+        && saved.matte.as_ref().is_none_or(|matte| matte.len() == frame.area());
+    fits.then(|| {
+        Some(TemporalState {
+            frame,
+            thumbnail: Thumbnail { size: grid, cells: saved.cells },
+            mask: Mask { size: grid, values: saved.mask },
+            weight: saved.weight,
+            contradictions: saved.contradictions,
+            matte: saved.matte.map(|coverage| AlphaMatte { size: frame, coverage }),
+        })
+    })
+}
