@@ -1,4 +1,5 @@
-//! Shared support: running the binary, test tiers.
+//! Shared support: running the binary, tests in child processes, test tiers.
 
+pub(crate) mod child_process;
 pub(crate) mod command;
 pub(crate) mod tier;
