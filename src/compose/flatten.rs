@@ -12,7 +12,7 @@ use super::outline::outline;
 use super::resample::resample_part;
 use super::shadow::{Beyond, Cast};
 use super::{Background, Framing, Layout, Outline, Plate, Scene, Shadow, overlay, watermark};
-use crate::image::{Composite, Frame, Rect, Size};
+use crate::image::{Composite, Frame, Rect, Size, Subject};
 use backdrop_kernels::beneath::cpu::{self as beneath, Row, Shadow as Shade, Stroke, Under};
 use rayon::prelude::*;
 
@@ -38,13 +38,14 @@ pub struct Flattened {
 
 /// Puts a picture on its canvas, with all that its scene has.
 ///
-/// `picture` is a cutout, or, for a crop, may be the untouched source. A scene that changes nothing hands the buffer
+/// `picture` is a cutout, or, for a crop, the untouched source. A scene that changes nothing hands the buffer
 /// through, bit for bit. A layout that keeps the scale copies rows. Everything else is resampled (linear light,
 /// premultiplied alpha, Lanczos), with colour zeroed where alpha is zero.
 ///
 /// `layout` must have been made for a source of the picture's size with this `subject`.
 #[must_use]
-pub fn flatten(picture: Frame, subject: Rect, layout: &Layout, scene: &Scene, materials: Materials) -> Flattened {
+pub fn flatten(picture: Subject, subject: Rect, layout: &Layout, scene: &Scene, materials: Materials) -> Flattened {
+    let picture = picture.into_frame();
     let Materials { background, plate, mark } = materials;
     let opaque = matches!(scene.framing, Framing::Cropped { .. }) && !picture.has_transparency();
     let mut bottom = Bottom::new(scene.background, background.as_ref(), plate, &picture, layout);
@@ -76,7 +77,7 @@ pub fn flatten(picture: Frame, subject: Rect, layout: &Layout, scene: &Scene, ma
     if let Some(word) = scene.stamp {
         watermark::stamp(&mut canvas, word);
     }
-    Flattened { composite: Composite(canvas), subject }
+    Flattened { composite: Composite::composed(canvas), subject }
 }
 
 /// Coverage, of 255, from which a pixel counts as subject: 3 %, below which nobody sees it and a matte's last traces lie.
@@ -212,12 +213,12 @@ fn copy_rows(source: &[u8], size: Size, canvas: &mut [u8], layout: &Layout) {
 mod tests {
     use super::*;
     use crate::compose::Resize;
-    use crate::image::{Buffer, BufferPool, Cutout, Size};
+    use crate::image::{Buffer, BufferPool, Size};
 
-    fn cutout(size: Size, pixel: impl Fn(u32, u32) -> [u8; 4]) -> Cutout {
+    fn cutout(size: Size, pixel: impl Fn(u32, u32) -> [u8; 4]) -> Frame {
         let pixel = &pixel;
         let bytes: Vec<u8> = (0..size.height).flat_map(|y| (0..size.width).flat_map(move |x| pixel(x, y))).collect();
-        Cutout(Frame::new(size, Buffer::from(bytes)))
+        Frame::new(size, Buffer::from(bytes))
     }
 
     fn noise(x: u32, y: u32) -> [u8; 4] {
@@ -225,11 +226,11 @@ mod tests {
         (hash ^ (hash >> 15)).to_le_bytes()
     }
 
-    fn flattened(cutout: Cutout, width: u32, height: u32) -> Frame {
+    fn flattened(cutout: Frame, width: u32, height: u32) -> Frame {
         let given = |value: u32| (value > 0).then_some(value);
         let resize = Resize { width: given(width), height: given(height), max_dim: None };
-        let layout = resize.layout(cutout.0.size()).unwrap();
-        placed(cutout.0, &layout)
+        let layout = resize.layout(cutout.size()).unwrap();
+        placed(cutout, &layout)
     }
 
     /// The largest difference of any channel.
@@ -241,7 +242,7 @@ mod tests {
     #[test]
     fn the_comparer_sees_a_single_wrong_channel() {
         let size = Size::new(5, 4);
-        let right = cutout(size, noise).0;
+        let right = cutout(size, noise);
         let mut wrong = right.clone();
         wrong.pixels_mut()[37] ^= 8;
         assert_eq!(largest_difference(&right, &right), 0);
@@ -251,7 +252,7 @@ mod tests {
     #[test]
     fn an_unchanged_size_hands_the_very_buffer_through() {
         let picture = cutout(Size::new(33, 17), noise);
-        let (before, address) = (picture.0.clone(), picture.0.pixels().as_ptr());
+        let (before, address) = (picture.clone(), picture.pixels().as_ptr());
         let after = flattened(picture, 0, 0);
         assert_eq!(after.pixels(), before.pixels());
         assert_eq!(after.pixels().as_ptr(), address);
@@ -260,7 +261,7 @@ mod tests {
     #[test]
     fn padding_alone_keeps_every_pixel() {
         let size = Size::new(5, 4);
-        let before = cutout(size, noise).0;
+        let before = cutout(size, noise);
         let after = flattened(cutout(size, noise), 9, 4);
         for y in 0..4 {
             for x in 0..9 {
@@ -290,7 +291,7 @@ mod tests {
     fn a_flat_colour_stays_exactly_that_colour() {
         for colour in [[0, 0, 0, 255], [1, 2, 3, 255], [200, 100, 7, 255], [255, 255, 255, 255]] {
             let after = flattened(cutout(Size::new(100, 80), |_, _| colour), 37, 0);
-            let flat = cutout(after.size(), |_, _| colour).0;
+            let flat = cutout(after.size(), |_, _| colour);
             assert_eq!(largest_difference(&after, &flat), 0, "{colour:?} became {:?}", after.pixel(5, 5));
         }
     }
@@ -339,7 +340,7 @@ mod tests {
     #[test]
     fn a_ramp_stays_a_ramp() {
         let after = flattened(cutout(Size::new(512, 512), |x, y| [(x / 2) as u8, (y / 2) as u8, 128, 255]), 256, 0);
-        let ideal = cutout(Size::new(256, 256), |x, y| [x as u8, y as u8, 128, 255]).0;
+        let ideal = cutout(Size::new(256, 256), |x, y| [x as u8, y as u8, 128, 255]);
         assert!(largest_difference(&after, &ideal) <= 2);
         for x in 4..252 {
             assert!(after.pixel(x + 1, 9)[0] >= after.pixel(x, 9)[0]);
@@ -351,7 +352,7 @@ mod tests {
         let pool = BufferPool::new(1 << 20);
         let mut pixels = pool.take(64 * 64 * 4);
         pixels.fill(255);
-        let picture = Cutout(Frame::new(Size::new(64, 64), pixels));
+        let picture = Frame::new(Size::new(64, 64), pixels);
         drop(flattened(picture, 32, 0));
         assert!(pool.kept_bytes() >= (64 * 64 + 32 * 32) * 4);
     }

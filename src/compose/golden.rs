@@ -5,7 +5,7 @@ use super::{
     Padding, Resize, SUBJECT_ALPHA, Scene, Shadow, flatten,
 };
 use crate::image::color::{Color, encoded8_of_linear16, linear_of_encoded};
-use crate::image::{Buffer, Composite, Frame, Rect, Size};
+use crate::image::{Buffer, Frame, Rect, Size, Subject};
 
 const RED: [u8; 3] = [255, 0, 0];
 const BLUE: [u8; 3] = [0, 0, 255];
@@ -35,13 +35,13 @@ fn finished_with(picture: Frame, scene: &Scene, materials: Materials) -> Flatten
     let subject = picture.covered(SUBJECT_ALPHA).expect("a subject");
     let scene = scene.anchored(&picture);
     let layout = scene.layout(picture.size(), subject).expect("a layout");
-    let finished = flatten(picture, subject, &layout, &scene, materials);
-    assert_eq!(finished.composite.0.size(), layout.canvas);
+    let finished = flatten(Subject::Source(picture), subject, &layout, &scene, materials);
+    assert_eq!(finished.composite.frame().size(), layout.canvas);
     finished
 }
 
 fn finished(picture: Frame, scene: &Scene) -> Frame {
-    finished_with(picture, scene, Materials::default()).composite.0
+    finished_with(picture, scene, Materials::default()).composite.into_frame()
 }
 
 fn on(background: Background) -> Scene {
@@ -402,7 +402,7 @@ fn photo(width: u32, height: u32, ground: impl Fn(u32, u32) -> [u8; 3] + Copy) -
         &on(Background::Picture { fit: Fit::Stretch, behind: Color::BLACK }),
         Materials { background: Some(drawn(width, height, |x, y| with(ground(x, y), 255))), ..Materials::default() },
     );
-    (source.composite.0, cutout)
+    (source.composite.into_frame(), cutout)
 }
 
 fn blurred(intensity: u8) -> Background {
@@ -411,7 +411,7 @@ fn blurred(intensity: u8) -> Background {
 
 fn over_blurred(source: &Frame, cutout: Frame, scene: &Scene) -> Frame {
     let materials = Materials { plate: scene.plate(source), ..Materials::default() };
-    finished_with(cutout, scene, materials).composite.0
+    finished_with(cutout, scene, materials).composite.into_frame()
 }
 
 #[test]
@@ -512,7 +512,7 @@ fn fitted(picture: Size, fit: Fit, size: Size) -> Frame {
     let background = Some(drawn(picture.width, picture.height, place));
     let scene = on(Background::Picture { fit, behind: Color([250, 0, 250, 255]) });
     let speck = drawn(size.width, size.height, |x, y| if (x, y) == (0, 0) { [9, 9, 9, 255] } else { [0; 4] });
-    finished_with(speck, &scene, Materials { background, ..Materials::default() }).composite.0
+    finished_with(speck, &scene, Materials { background, ..Materials::default() }).composite.into_frame()
 }
 
 #[test]
@@ -570,9 +570,9 @@ fn a_translucent_background_lets_the_colour_behind_through() {
         |size| Materials { background: Some(drawn(size, size, |_, _| [255, 255, 255, 128])), ..Materials::default() };
     for size in [10, 33] {
         let scene = on(Background::Picture { fit: Fit::Cover, behind: Color::BLACK });
-        assert_eq!(finished_with(speck(), &scene, veil(size)).composite.0.pixel(5, 5), [188, 188, 188, 255]);
+        assert_eq!(finished_with(speck(), &scene, veil(size)).composite.frame().pixel(5, 5), [188, 188, 188, 255]);
         let scene = on(Background::Picture { fit: Fit::Cover, behind: Color::TRANSPARENT });
-        assert_eq!(finished_with(speck(), &scene, veil(size)).composite.0.pixel(5, 5), [255, 255, 255, 128]);
+        assert_eq!(finished_with(speck(), &scene, veil(size)).composite.frame().pixel(5, 5), [255, 255, 255, 128]);
     }
     let missing = on(Background::Picture { fit: Fit::Cover, behind: Color::WHITE });
     assert_eq!(finished(speck(), &missing).pixel(5, 5), [255; 4]);
@@ -583,16 +583,16 @@ fn cropped(source: Frame, subject: Rect, aspect: (u32, u32)) -> Flattened {
     let framing = Framing::Cropped { aspect: Aspect::new(aspect.0, aspect.1), padding: 0 };
     let scene = Scene { framing, ..on(Background::EdgeColor) };
     let layout = scene.layout(source.size(), subject).unwrap();
-    flatten(source, subject, &layout, &scene, Materials::default())
+    flatten(Subject::Source(source), subject, &layout, &scene, Materials::default())
 }
 
 #[test]
 fn an_opaque_crop_keeps_its_pixels_and_says_where_the_subject_is() {
     let source = drawn(60, 40, |x, y| [x as u8, y as u8, 0, 255]);
     let Flattened { composite, subject } = cropped(source, rect(20, 10, 16, 9), (1, 1));
-    assert_eq!(composite.0.size(), Size::new(16, 16));
-    assert_eq!(composite.0.pixel(0, 0), [20, 6, 0, 255]);
-    assert_eq!(composite.0.pixel(15, 15), [35, 21, 0, 255]);
+    assert_eq!(composite.frame().size(), Size::new(16, 16));
+    assert_eq!(composite.frame().pixel(0, 0), [20, 6, 0, 255]);
+    assert_eq!(composite.frame().pixel(15, 15), [35, 21, 0, 255]);
     assert_eq!(subject, Some(rect(0, 4, 16, 9)));
 }
 
@@ -607,7 +607,8 @@ fn beyond_its_picture_a_crop_has_the_colour_of_the_nearest_pixel() {
         (rect(0, 0, 5, 5), (4, 5)),
         (rect(0, 0, 60, 40), (9, 16)),
     ] {
-        let Flattened { composite: Composite(after), subject: found } = cropped(source.clone(), subject, aspect);
+        let Flattened { composite, subject: found } = cropped(source.clone(), subject, aspect);
+        let after = composite.into_frame();
         let Rect { left, top, width, height } = found.expect("the subject");
         assert_eq!((width, height), (subject.width, subject.height));
         let (right, bottom) = (after.size().width - left - width, after.size().height - top - height);
@@ -626,7 +627,7 @@ fn beyond_its_picture_a_crop_has_the_colour_of_the_nearest_pixel() {
         Scene { framing, resize: Resize { width: Some(333), ..Resize::default() }, ..on(Background::EdgeColor) };
     let subject = rect(1, 10, 12, 9);
     let layout = scene.layout(source.size(), subject).unwrap();
-    let after = flatten(source, subject, &layout, &scene, Materials::default()).composite.0;
+    let after = flatten(Subject::Source(source), subject, &layout, &scene, Materials::default()).composite.into_frame();
     assert!(layout.place.left > 0 && !after.has_transparency());
     assert!(
         (0..after.size().height)
@@ -639,22 +640,22 @@ fn a_clear_crop_of_a_cutout_finds_its_subject_again() {
     let cutout = drawn(60, 20, |x, y| with(RED, disc(x, y, (30.0, 10.0), 8.0, 1.0)));
     let framing = Framing::Cropped { aspect: Some(Aspect::SQUARE), padding: 20 };
     let after = finished_with(cutout, &Scene { framing, ..Scene::default() }, Materials::default());
-    assert_eq!(after.composite.0.size(), Size::new(56, 56));
+    assert_eq!(after.composite.frame().size(), Size::new(56, 56));
     assert_eq!(after.subject, Some(rect(20, 20, 16, 16)));
-    assert_eq!(after.composite.0.pixel(0, 0), [0; 4]);
+    assert_eq!(after.composite.frame().pixel(0, 0), [0; 4]);
 }
 
 #[test]
 fn the_bars_of_a_cutout_are_clear_also_where_it_touches_its_border() {
     let cutout = drawn(60, 20, |x, _| if (10..50).contains(&x) { with(RED, 255) } else { [0; 4] });
     let after = cropped(cutout, rect(10, 0, 40, 20), (1, 1));
-    assert_eq!(after.composite.0.size(), Size::new(40, 40));
-    assert_eq!([after.composite.0.pixel(20, 9), after.composite.0.pixel(20, 10)], [[0; 4], with(RED, 255)]);
+    assert_eq!(after.composite.frame().size(), Size::new(40, 40));
+    assert_eq!([after.composite.frame().pixel(20, 9), after.composite.frame().pixel(20, 10)], [[0; 4], with(RED, 255)]);
     // Off the middle of its picture it is still in the middle of the crop.
     let cutout = drawn(60, 20, |x, y| if x < 10 && y < 10 { with(RED, 255) } else { [0; 4] });
     let corner = cropped(cutout, rect(0, 0, 10, 10), (2, 1));
-    assert_eq!((corner.composite.0.size(), corner.subject), (Size::new(20, 10), Some(rect(5, 0, 10, 10))));
-    assert_eq!(corner.composite.0.pixel(4, 5), [0; 4]);
+    assert_eq!((corner.composite.frame().size(), corner.subject), (Size::new(20, 10), Some(rect(5, 0, 10, 10))));
+    assert_eq!(corner.composite.frame().pixel(4, 5), [0; 4]);
     assert_eq!(after.subject, Some(rect(0, 10, 40, 20)));
 }
 
@@ -723,8 +724,8 @@ fn every_scene_of_every_odd_size_is_finished() {
                     let Ok(layout) = scene.layout(source.size(), subject) else { continue };
                     let materials =
                         Materials { background: Some(drawn(13, 7, noise)), plate: scene.plate(&source), mark: None };
-                    let after = flatten(source, subject, &layout, &scene, materials);
-                    assert_eq!(after.composite.0.size(), layout.canvas);
+                    let after = flatten(Subject::Source(source), subject, &layout, &scene, materials);
+                    assert_eq!(after.composite.frame().size(), layout.canvas);
                 }
             }
         }

@@ -1,6 +1,6 @@
 //! Which faces count, and which of them decides.
 
-use crate::image::{Face, Frame, Mask, Size};
+use crate::image::{Face, Frame, RawMask, Size};
 
 /// Shorter side of a face's box, in pixels, from which on there is something to be seen in it.
 pub const LEAST_FACE: f32 = 16.0;
@@ -51,11 +51,12 @@ pub fn enlarged(face: &Face, factor: u32) -> Face {
 
 /// How much of a face's box the subject fills, 0 to 1, by the network's mask of the picture of `size`.
 #[must_use]
-pub fn share_of_mask(mask: &Mask, face: &Face, size: Size) -> f32 {
-    let across = mask.size.width as f32 / size.width as f32;
-    let down = mask.size.height as f32 / size.height as f32;
-    let cells = Cells::of([face.left * across, face.top * down, face.right * across, face.bottom * down], mask.size);
-    cells.mean(|at| mask.values[at])
+pub fn share_of_mask(mask: &RawMask, face: &Face, size: Size) -> f32 {
+    let grid = mask.size();
+    let across = grid.width as f32 / size.width as f32;
+    let down = grid.height as f32 / size.height as f32;
+    let cells = Cells::of([face.left * across, face.top * down, face.right * across, face.bottom * down], grid);
+    cells.mean(|at| mask.values()[at])
 }
 
 /// How much of a face's box is opaque, 0 to 1.
@@ -144,8 +145,8 @@ mod tests {
     #[test]
     fn the_share_of_a_box_is_the_mean_of_what_lies_in_it() {
         let size = Size::new(100, 100);
-        let half =
-            Mask { size: Size::new(10, 10), values: (0..100).map(|at| if at % 10 < 5 { 1.0 } else { 0.0 }).collect() };
+        let values = (0..100).map(|at| if at % 10 < 5 { 1.0 } else { 0.0 }).collect();
+        let half = RawMask::new(Size::new(10, 10), values).expect("probabilities");
         assert_eq!(share_of_mask(&half, &box_at(50.0, 50.0, 40.0), size), 0.5);
         assert_eq!(share_of_mask(&half, &box_at(20.0, 50.0, 40.0), size), 1.0);
         assert_eq!(share_of_mask(&half, &box_at(-500.0, 50.0, 40.0), size), 1.0, "the nearest cell");

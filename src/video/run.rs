@@ -21,7 +21,7 @@ use super::segments::Segments;
 use super::steady::Steady;
 use super::{Clip, Finished, StageTimes, Tools, VideoError, still};
 use crate::engine::{Engine, EngineError, Lane, Segmented, Slot};
-use crate::image::{AlphaMatte, Frame, Mask};
+use crate::image::{AlphaMatte, Frame, RawMask};
 use crate::recipe::VideoRecipe;
 use futures_util::stream::{FuturesOrdered, StreamExt};
 use std::path::Path;
@@ -278,7 +278,7 @@ impl Work<'_> {
     async fn segment(
         &self,
         mut from: Receiver<Batch<Frame>>,
-        to: Sender<Batch<(Frame, Mask)>>,
+        to: Sender<Batch<(Frame, RawMask)>>,
         clock: &Clock,
     ) -> Result<(), VideoError> {
         while let Some(Batch { items, held }) = from.recv().await {
@@ -298,7 +298,7 @@ impl Work<'_> {
         &self,
         mut index: u64,
         mut steady: Steady,
-        mut from: Receiver<Batch<(Frame, Mask)>>,
+        mut from: Receiver<Batch<(Frame, RawMask)>>,
         to: Sender<Matted>,
         clock: &Clock,
     ) -> Result<(), VideoError> {

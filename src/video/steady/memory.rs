@@ -1,7 +1,7 @@
 //! What is remembered from one frame to the next, and as bytes.
 
 use super::small::Small;
-use crate::image::{AlphaMatte, Mask, Size};
+use crate::image::{AlphaMatte, RawMask, Size};
 use serde::{Deserialize, Serialize};
 
 /// What is known after a frame.
@@ -12,7 +12,7 @@ pub(super) struct Memory {
     /// The frame on the mask's grid.
     pub(super) small: Small,
     /// The mask, held together with those before.
-    pub(super) mask: Mask,
+    pub(super) mask: RawMask,
     /// How many sure frames each cell of it stands for.
     pub(super) age: Vec<f32>,
     /// For how many frames on end the network has contradicted each cell: above zero where it sees subject.
@@ -41,12 +41,12 @@ struct SavedMemory {
 pub(super) fn save(memory: Option<&Memory>) -> Vec<u8> {
     let saved = memory.map(|memory| SavedMemory {
         frame: (memory.frame.width, memory.frame.height),
-        grid: (memory.mask.size.width, memory.mask.size.height),
+        grid: (memory.mask.size().width, memory.mask.size().height),
         cells: memory.small.cells.clone(),
-        mask: memory.mask.values.clone(),
+        mask: memory.mask.values().to_vec(),
         age: memory.age.clone(),
         contradicted: memory.contradicted.clone(),
-        matte: memory.matte.as_ref().map(|matte| matte.coverage.clone()),
+        matte: memory.matte.as_ref().map(|matte| matte.coverage().to_vec()),
     });
     postcard::to_stdvec(&Saved::V1(saved)).expect("plain fields, and a Vec grows")
 }
@@ -63,18 +63,18 @@ pub(super) fn restore(bytes: &[u8]) -> Option<Option<Memory>> {
     let finite = |values: &[f32]| values.len() == cells && values.iter().all(|value| value.is_finite());
     let fits = cells > 0
         && saved.cells.len() == cells.checked_mul(3)?
-        && finite(&saved.mask)
         && finite(&saved.age)
         && saved.contradicted.len() == cells
         && saved.matte.as_ref().is_none_or(|matte| matte.len() == frame.area());
+    let mask = RawMask::new(grid, saved.mask).ok()?;
     fits.then(|| {
         Some(Memory {
             frame,
             small: Small { size: grid, cells: saved.cells },
-            mask: Mask { size: grid, values: saved.mask },
+            mask,
             age: saved.age,
             contradicted: saved.contradicted,
-            matte: saved.matte.map(|coverage| AlphaMatte { size: frame, coverage }),
+            matte: saved.matte.map(|coverage| AlphaMatte::new(frame, coverage)),
         })
     })
 }

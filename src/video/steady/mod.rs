@@ -16,8 +16,8 @@ mod plane;
 mod small;
 mod trust;
 
-use crate::image::{AlphaMatte, Frame, Mask, Size, Trimap};
-use crate::matting::{self, Carried, Continued, NoSubject};
+use crate::image::{AlphaMatte, Frame, RawMask, Size, Trimap};
+use crate::matting::{self, NoSubject, TemporalMatte, TemporalPrior};
 use backdrop_kernels::mask_upsample::cpu::Upsampled;
 use flow::Flow;
 use memory::Memory;
@@ -51,14 +51,14 @@ impl Steady {
     /// The matte of the next frame, in the order of the clip, from what the network saw in it; empty where there is no
     /// subject. All frames have one size; one of another begins anew.
     #[must_use]
-    pub fn next(&mut self, frame: &Frame, mask: Mask) -> AlphaMatte {
+    pub fn next(&mut self, frame: &Frame, mask: RawMask) -> AlphaMatte {
         let size = frame.size();
-        let nothing = |NoSubject| AlphaMatte { size, coverage: vec![0; size.area()] };
+        let nothing = |NoSubject| AlphaMatte::empty(size);
         if self.smoothing == 0 {
-            return matting::matte_of(frame, &mask, &matting::Options::default()).unwrap_or_else(nothing);
+            return matting::estimate_matte(frame, &mask, &matting::Options::default()).unwrap_or_else(nothing);
         }
-        let small = Small::of(frame, mask.size);
-        let before = self.memory.take().filter(|before| before.frame == size && before.mask.size == mask.size);
+        let small = Small::of(frame, mask.size());
+        let before = self.memory.take().filter(|before| before.frame == size && before.mask.size() == mask.size());
         let moved = before.as_ref().and_then(|before| Moved::between(before, &small));
         let Held { mask, age, contradicted, share } = match (before.as_ref(), &moved) {
             (Some(before), Some(moved)) => self.held(before, moved, &mask),
@@ -69,8 +69,8 @@ impl Steady {
             let (matte, Moved { flow, .. }) = (matte_before?, moved.as_ref()?);
             Some(carried(matte, flow, &share, trimap))
         };
-        let (matte, found) = match matting::matte_continued(frame, &mask, carry) {
-            Ok(Continued { matte, found }) => (matte, Some(found)),
+        let (matte, found) = match matting::estimate_matte_with_prior(frame, &mask, carry) {
+            Ok(TemporalMatte { matte, unfiltered }) => (matte, Some(unfiltered)),
             Err(none) => (nothing(none), None),
         };
         self.memory = Some(Memory { frame: size, small, mask, age, contradicted, matte: found });
@@ -100,14 +100,14 @@ impl Steady {
     }
 
     /// `mask` held together with the past.
-    fn held(&self, before: &Memory, moved: &Moved, mask: &Mask) -> Held {
+    fn held(&self, before: &Memory, moved: &Moved, mask: &RawMask) -> Held {
         let (most, most_of_matte) = (self.frames(MOST_FRAMES), self.frames(MOST_FRAMES_OF_MATTE));
         let patience = self.patience();
         let size = moved.flow.size;
         let cell = |at: usize| {
-            let now = mask.values[at];
+            let now = mask.values()[at];
             let (x, y) = moved.place(at);
-            let was = Plane { values: &before.mask.values, size }.cubic(x, y).clamp(0.0, 1.0);
+            let was = Plane { values: before.mask.values(), size }.cubic(x, y).clamp(0.0, 1.0);
             let count = Plane { values: &before.age, size }.linear(x, y).min(most) * moved.trust[at];
             let step = if now - was > CONTRADICTION {
                 1
@@ -123,13 +123,12 @@ impl Steady {
             let of_matte = count.min(most_of_matte);
             ((count * was + sure * now) / (count + sure), count + sure, streak, of_matte / (of_matte + 1.0))
         };
-        let cells: Vec<_> = (0..mask.values.len()).into_par_iter().with_min_len(4096).map(cell).collect();
-        let mut held = Held::alone(Mask { size: mask.size, values: Vec::with_capacity(cells.len()) });
-        held.share.reserve(cells.len());
-        held.age.clear();
-        held.contradicted.clear();
-        for (value, age, streak, share) in cells {
-            held.mask.values.push(value);
+        let cells: Vec<_> = (0..mask.values().len()).into_par_iter().with_min_len(4096).map(cell).collect();
+        let values = cells.iter().map(|&(value, ..)| value).collect();
+        // Not valid only where a motion is no number: the frame then stands alone.
+        let Ok(mask) = RawMask::new(mask.size(), values) else { return Held::alone(mask.clone()) };
+        let mut held = Held { mask, age: Vec::new(), contradicted: Vec::new(), share: Vec::new() };
+        for (_, age, streak, share) in cells {
             held.age.push(age);
             held.contradicted.push(streak);
             held.share.push(share);
@@ -140,7 +139,7 @@ impl Steady {
 
 /// A mask, what it is made of, and how much the past counts in the matte.
 struct Held {
-    mask: Mask,
+    mask: RawMask,
     age: Vec<f32>,
     contradicted: Vec<i8>,
     share: Vec<f32>,
@@ -148,10 +147,10 @@ struct Held {
 
 impl Held {
     /// A frame without a past.
-    fn alone(mask: Mask) -> Self {
+    fn alone(mask: RawMask) -> Self {
         let sure = |&value: &f32| UNSURE + (1.0 - UNSURE) * (2.0 * value - 1.0).abs();
-        let age = mask.values.iter().map(sure).collect();
-        let contradicted = vec![0; mask.values.len()];
+        let age = mask.values().iter().map(sure).collect();
+        let contradicted = vec![0; mask.values().len()];
         Self { mask, age, contradicted, share: Vec::new() }
     }
 }
@@ -185,18 +184,18 @@ impl Moved {
 }
 
 /// The matte of the frame before, moved, in the unknown band of this one.
-fn carried(before: &AlphaMatte, flow: &Flow, share: &[f32], trimap: &Trimap) -> Carried {
-    let Size { width, height } = trimap.size;
+fn carried(before: &AlphaMatte, flow: &Flow, share: &[f32], trimap: &Trimap) -> TemporalPrior {
+    let size = trimap.size();
+    let Size { width, height } = size;
     let picture = (width as usize, height as usize);
     let grid = (flow.size[0], flow.size[1]);
     let planes = [&flow.right, &flow.down].map(|plane| Upsampled::new(plane, grid, picture));
     let share = Upsampled::new(share, grid, picture);
     let (across, down) = (width as f32 / grid.0 as f32, height as f32 / grid.1 as f32);
-    let matte = Plane { values: &before.coverage, size: [picture.0, picture.1] };
-    let mut carried =
-        Carried { size: trimap.size, coverage: vec![0; trimap.size.area()], weight: vec![0; trimap.size.area()] };
-    let rows = carried.coverage.par_chunks_mut(picture.0).zip(carried.weight.par_chunks_mut(picture.0));
-    rows.zip(trimap.labels.par_chunks(picture.0)).enumerate().for_each(|(y, ((coverage, weight), labels))| {
+    let matte = Plane { values: before.coverage(), size: [picture.0, picture.1] };
+    let (mut coverage, mut weight) = (vec![0; size.area()], vec![0; size.area()]);
+    let rows = coverage.par_chunks_mut(picture.0).zip(weight.par_chunks_mut(picture.0));
+    rows.zip(trimap.labels().par_chunks(picture.0)).enumerate().for_each(|(y, ((coverage, weight), labels))| {
         for x in (0..picture.0).filter(|&x| labels[x] == Trimap::UNKNOWN) {
             weight[x] = (share.at(x, y) * 255.0 + 0.5) as u8;
             if weight[x] > 0 {
@@ -206,7 +205,7 @@ fn carried(before: &AlphaMatte, flow: &Flow, share: &[f32], trimap: &Trimap) -> 
             }
         }
     });
-    carried
+    TemporalPrior::new(size, coverage, weight)
 }
 
 #[cfg(test)]

@@ -39,17 +39,17 @@ fn truth(left: Option<i64>) -> Vec<f32> {
 }
 
 /// The same with patches of eight cells that it changes its mind about, each frame others.
-fn doubtful(left: Option<i64>, at: u64) -> Mask {
+fn doubtful(left: Option<i64>, at: u64) -> RawMask {
     let patch = |cell: usize| (cell / GRID as usize / 8 * 8 + cell % GRID as usize / 8) as u64;
     let values = truth(left)
         .into_iter()
         .enumerate()
         .map(|(cell, value)| if chance(at * 4096 + patch(cell)) < 0.15 { 0.5 + (0.5 - value) * 0.94 } else { value });
-    Mask { size: Size::new(GRID, GRID), values: values.collect() }
+    mask_of(values.collect())
 }
 
-fn mask_of(values: Vec<f32>) -> Mask {
-    Mask { size: Size::new(GRID, GRID), values }
+fn mask_of(values: Vec<f32>) -> RawMask {
+    RawMask::new(Size::new(GRID, GRID), values).expect("probabilities")
 }
 
 /// The mean size of the mattes' errors, and of their change from frame to frame.
@@ -61,7 +61,7 @@ fn errors(mattes: &[AlphaMatte], lefts: &[Option<i64>]) -> (f64, f64) {
             let truth = truth(left);
             let cell = |at: usize| at / SIDE as usize / 2 * GRID as usize + at % SIDE as usize / 2;
             matte
-                .coverage
+                .coverage()
                 .iter()
                 .enumerate()
                 .map(|(at, &value)| f64::from(value) / 255.0 - f64::from(truth[cell(at)]))
@@ -78,7 +78,7 @@ fn errors(mattes: &[AlphaMatte], lefts: &[Option<i64>]) -> (f64, f64) {
     (size, change)
 }
 
-fn mattes(smoothing: u8, lefts: &[Option<i64>], mask: impl Fn(usize) -> Mask) -> Vec<AlphaMatte> {
+fn mattes(smoothing: u8, lefts: &[Option<i64>], mask: impl Fn(usize) -> RawMask) -> Vec<AlphaMatte> {
     let mut steady = Steady::new(smoothing);
     lefts.iter().enumerate().map(|(at, &left)| steady.next(&frame(left, 1), mask(at))).collect()
 }
@@ -113,7 +113,7 @@ fn nothing_trails_behind_a_subject_that_vanishes_or_jumps() {
             for matte in &mattes[6..] {
                 let behind: usize = (44..84)
                     .flat_map(|y| (14..54).map(move |x| y * SIDE as usize + x))
-                    .filter(|&at| matte.coverage[at] > 25)
+                    .filter(|&at| matte.coverage()[at] > 25)
                     .count();
                 assert!(behind < 20, "{behind} pixels of a ghost at {smoothing}, {gone:?}");
             }
@@ -133,10 +133,10 @@ fn a_network_that_stays_sure_of_the_contrary_is_right_soon_though_the_picture_di
         }
         // The first contradictions are taken for a mistake of the network.
         let first = steady.next(&frame(lefts[0], 1), nothing());
-        assert!(first.coverage[64 * SIDE as usize + 50] > 200, "it flickers at {smoothing}");
+        assert!(first.coverage()[64 * SIDE as usize + 50] > 200, "it flickers at {smoothing}");
         let last = (1..patience).map(|_| steady.next(&frame(lefts[0], 1), nothing())).last();
         let last = last.expect("there was at least one");
-        assert!(last.coverage.iter().all(|&value| value == 0), "a ghost after {patience} frames at {smoothing}");
+        assert!(last.coverage().iter().all(|&value| value == 0), "a ghost after {patience} frames at {smoothing}");
     }
 }
 
@@ -167,7 +167,7 @@ fn without_smoothing_each_frame_is_alone() {
     let mut steady = Steady::new(0);
     for at in 0..4 {
         let (frame, mask) = (frame(Some(10 + 4 * at), 1), doubtful(Some(10 + 4 * at), at as u64));
-        let alone = matting::matte_of(&frame, &mask, &matting::Options::default()).expect("a subject");
+        let alone = matting::estimate_matte(&frame, &mask, &matting::Options::default()).expect("a subject");
         assert_eq!(steady.next(&frame, mask), alone);
     }
 }
@@ -215,17 +215,18 @@ fn any_size_will_do_and_another_size_begins_anew() {
         let size = Size::new(width, height);
         let bytes: Vec<u8> = (0..size.area() as u64).flat_map(|at| [(chance(at) * 255.0) as u8, 90, 7, 255]).collect();
         for subject in [1.0, 0.6, 0.0] {
-            let mask = Mask { size: grid, values: (0..64).map(|at| if at % 8 < 5 { subject } else { 0.0 }).collect() };
+            let values = (0..64).map(|at| if at % 8 < 5 { subject } else { 0.0 }).collect();
+            let mask = RawMask::new(grid, values).expect("probabilities");
             let matte = steady.next(&Frame::new(size, Buffer::from(bytes.clone())), mask);
-            assert_eq!((matte.size, matte.coverage.len()), (size, size.area()));
+            assert_eq!((matte.size(), matte.coverage().len()), (size, size.area()));
         }
     }
     // Grids of one cell and of an odd size, too.
     for grid in [Size::new(1, 1), Size::new(5, 3)] {
         for _ in 0..2 {
-            let mask = Mask { size: grid, values: vec![1.0; grid.area()] };
+            let mask = RawMask::new(grid, vec![1.0; grid.area()]).expect("probabilities");
             let matte = steady.next(&frame(Some(20), 1), mask);
-            assert!(matte.coverage.iter().all(|&value| value == 255));
+            assert!(matte.coverage().iter().all(|&value| value == 255));
         }
     }
 }
@@ -235,8 +236,8 @@ fn a_clip_without_a_subject_is_empty_and_one_that_comes_later_is_seen() {
     let mut steady = Steady::new(50);
     for _ in 0..3 {
         let matte = steady.next(&frame(None, 1), mask_of(truth(None)));
-        assert!(matte.coverage.iter().all(|&value| value == 0));
+        assert!(matte.coverage().iter().all(|&value| value == 0));
     }
     let matte = steady.next(&frame(Some(40), 1), mask_of(truth(Some(40))));
-    assert!(matte.coverage[64 * SIDE as usize + 64] == 255);
+    assert!(matte.coverage()[64 * SIDE as usize + 64] == 255);
 }
