@@ -4,10 +4,10 @@ mod support;
 
 use backdrop::image::Size;
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
-use support::{Shop, photo, recipe};
+use support::{Harness, photo, recipe};
 
 fn remove(criterion: &mut Criterion) {
-    let shop = Shop::open();
+    let shop = Harness::open();
     let recipe = recipe("remove", &[]);
     let mut group = criterion.benchmark_group("pipeline/remove");
     group.sample_size(10);
