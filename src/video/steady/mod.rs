@@ -125,8 +125,10 @@ impl Steady {
         };
         let cells: Vec<_> = (0..mask.values().len()).into_par_iter().with_min_len(4096).map(cell).collect();
         let values = cells.iter().map(|&(value, ..)| value).collect();
-        // Not valid only where a motion is no number: the frame then stands alone.
-        let Ok(mask) = RawMask::new(mask.size(), values) else { return Held::alone(mask.clone()) };
+        // Not valid only where a motion is no number: the frame is then processed alone.
+        let Ok(mask) = RawMask::new(mask.size(), values) else {
+            return Held { share: vec![0.0; mask.values().len()], ..Held::alone(mask.clone()) };
+        };
         let mut held = Held { mask, age: Vec::new(), contradicted: Vec::new(), share: Vec::new() };
         for (_, age, streak, share) in cells {
             held.age.push(age);
