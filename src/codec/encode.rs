@@ -9,7 +9,7 @@ use image_webp::ColorType;
 const LOSSLESS: u8 = 100;
 
 pub(super) fn encode(composite: Composite, options: &EncodeOptions) -> Result<EncodedImage, EncodeError> {
-    let frame = composite.0;
+    let frame = composite.into_frame();
     let size = frame.size();
     let opaque = options.channels == Channels::Alpha || !frame.has_transparency();
     let mut pixels = frame.into_pixels();

@@ -28,7 +28,7 @@ pub use config::EngineConfig;
 pub use queue::Lane;
 pub use state::EngineState;
 
-use crate::image::{BufferPool, Frame, Mask};
+use crate::image::{BufferPool, Frame, RawMask};
 use crate::model::{CpuRetoucher, Retoucher, SegmentError, Segmenter};
 use crate::telemetry::metrics;
 use admission::Admission;
@@ -80,7 +80,7 @@ pub struct Segmented {
     /// The pictures that were given.
     pub frames: Vec<Frame>,
     /// The mask of each, in their order.
-    pub masks: Vec<Mask>,
+    pub masks: Vec<RawMask>,
     /// How long it waited for the device.
     pub queued: Duration,
     /// How long the batch took.

@@ -1,9 +1,9 @@
-//! The sRGB transfer function, between 8-bit encoded values and linear light.
+//! A colour, and the sRGB transfer function between 8-bit encoded values and linear light.
 //!
 //! IEC 61966-2-1: `l = c / 12.92` below 0.04045, `((c + 0.055) / 1.055)^2.4` above.
 //!
-//! The tables hold linear light in 16 bits. The two darkest encoded values are 20 steps apart there, so the way from
-//! 8-bit encoded to 16-bit linear and back is exact, with room for the rounding of a filter between.
+//! The tables hold linear light in 16 bits. The two darkest encoded values are 20 steps apart there, so the conversion
+//! from 8-bit encoded to 16-bit linear and back is exact, with room for the rounding of a filter between.
 
 use std::sync::LazyLock;
 
@@ -12,14 +12,14 @@ use std::sync::LazyLock;
 pub struct Color(pub [u8; 4]);
 
 impl Color {
-    /// Nothing.
+    /// Fully transparent.
     pub const TRANSPARENT: Self = Self([0; 4]);
     /// White.
     pub const WHITE: Self = Self([255; 4]);
     /// Black.
     pub const BLACK: Self = Self([0, 0, 0, 255]);
 
-    /// Whether nothing shines through.
+    /// Whether it is fully opaque.
     #[must_use]
     pub const fn is_opaque(self) -> bool {
         self.0[3] == 255

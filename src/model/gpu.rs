@@ -12,7 +12,7 @@ use super::burn_net::BurnNet;
 use super::device::Adapter;
 use super::weights::Weights;
 use super::{CpuSegmenter, SegmentError, Segmenter};
-use crate::image::{Buffer, Frame, Mask, Size};
+use crate::image::{Buffer, Frame, RawMask, Size};
 
 /// Batch sizes that are compiled and tuned for at start-up. Others are filled up to the next one, so that no shape
 /// is ever met for the first time under load.
@@ -55,7 +55,7 @@ impl GpuSegmenter {
         let expected = cpu.segment(&[&frame])?.remove(0);
         for size in BATCH_SIZES.into_iter().filter(|&size| size == 1 || size < 2 * max_batch) {
             for mask in self.segment(&vec![&frame; size])? {
-                parity::compare(&expected.values, &mask.values, TOLERANCE).map_err(|error| {
+                parity::compare(expected.values(), mask.values(), TOLERANCE).map_err(|error| {
                     SegmentError::Device(format!("{} failed its test: network at batch {size}: {error}", self.adapter))
                 })?;
             }
@@ -73,7 +73,7 @@ impl Segmenter for GpuSegmenter {
         self.adapter.to_string()
     }
 
-    fn segment(&mut self, frames: &[&Frame]) -> Result<Vec<Mask>, SegmentError> {
+    fn segment(&mut self, frames: &[&Frame]) -> Result<Vec<RawMask>, SegmentError> {
         if frames.iter().any(|frame| frame.size().area() == 0) {
             return Err(SegmentError::Device("a frame without pixels".to_owned()));
         }
@@ -86,7 +86,7 @@ impl Segmenter for GpuSegmenter {
             segmented.extend(masks(&self.net, inputs.collect(), self.side)?);
         }
         let side = u32::try_from(self.side).expect("the network's side fits in 32 bits");
-        Ok(segmented.into_iter().map(|values| Mask { size: Size::new(side, side), values }).collect())
+        segmented.into_iter().map(|values| Ok(RawMask::new(Size::new(side, side), values)?)).collect()
     }
 }
 

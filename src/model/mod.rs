@@ -19,7 +19,7 @@ pub use retouch::GpuRetoucher;
 pub use retouch::{CpuRetoucher, FACE_SIDE, FaceCrop, Factor, Retoucher};
 pub use segment::CpuSegmenter;
 
-use crate::image::{Frame, Mask};
+use crate::image::{Frame, InvalidMask, RawMask};
 
 /// Why a batch failed.
 #[derive(Debug, thiserror::Error)]
@@ -27,6 +27,12 @@ pub enum SegmentError {
     /// The device refused, was lost, or answered nonsense.
     #[error("the device failed: {0}")]
     Device(String),
+}
+
+impl From<InvalidMask> for SegmentError {
+    fn from(error: InvalidMask) -> Self {
+        Self::Device(error.to_string())
+    }
 }
 
 /// A loaded segmentation network on one device. Lives on the device thread.
@@ -39,5 +45,5 @@ pub trait Segmenter: Send {
     ///
     /// # Errors
     /// [`SegmentError`] when the device fails; the whole batch then failed.
-    fn segment(&mut self, frames: &[&Frame]) -> Result<Vec<Mask>, SegmentError>;
+    fn segment(&mut self, frames: &[&Frame]) -> Result<Vec<RawMask>, SegmentError>;
 }

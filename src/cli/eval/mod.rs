@@ -4,7 +4,6 @@
 //! the fields of `--set`. Then, how well the uncertainty foretold which mattes are bad.
 
 mod calibration;
-mod components;
 mod details;
 mod measure;
 mod metrics;
