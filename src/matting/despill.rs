@@ -314,7 +314,7 @@ mod tests {
     }
 
     #[test]
-    fn the_comparers_see_a_single_green_pixel() {
+    fn the_comparers_detect_a_single_green_pixel() {
         let before = disc(SCREEN, |_| [120; 3]).cutout;
         let mut after = before.clone();
         after.pixels_mut()[(83 * 200 + 97) * 4 + 1] += 9;
