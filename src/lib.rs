@@ -26,7 +26,7 @@
 //! |   | [`matting`] | from the network's mask to a cutout |
 //! |   | [`compose`] | from a cutout to a finished picture: layout, background, shadow, outline, watermark |
 //! |   | [`model`] | the networks (segmentation, faces, restoration, upscaling) and their weights |
-//! | 3 | [`portrait`] | face selection, alignment and restoration |
+//! | 3 | [`face`] | face selection, alignment and restoration |
 //! |   | [`recipe`] | request fields to a typed recipe |
 //! | 4 | [`engine`] | admission, batching, the device thread and the CPU workers |
 //! |   | [`source`] | fetches callers' URLs; object storage |
