@@ -33,7 +33,7 @@ fn decoders(c: &mut Criterion) {
     let mut group = c.benchmark_group("decode");
     group.sample_size(10).throughput(Throughput::Elements(PHOTO.area() as u64));
     for (name, format) in [("jpeg/12mp", OutputFormat::Jpeg), ("png/12mp", OutputFormat::Png)] {
-        let file = codec::encode(Composite(picture(PHOTO, false)), &options(format)).expect("a file");
+        let file = codec::encode(Composite::unchanged(picture(PHOTO, false)), &options(format)).expect("a file");
         let limits = Limits { max_bytes: usize::MAX, ..Limits::default() };
         group.bench_function(name, |b| {
             b.iter(|| {
@@ -52,7 +52,7 @@ fn encoders(c: &mut Criterion) {
         let frame = picture(size, true);
         group.throughput(Throughput::Elements(size.area() as u64));
         group.bench_function(name, |b| {
-            let encode = |frame| codec::encode(Composite(frame), &options(format)).expect("a file");
+            let encode = |frame| codec::encode(Composite::unchanged(frame), &options(format)).expect("a file");
             b.iter_batched(|| frame.clone(), encode, BatchSize::PerIteration);
         });
     }

@@ -4,7 +4,7 @@ use backdrop::compose::{
     Background, Fit, Framing, Materials, Outline, Padding, Resize, SUBJECT_ALPHA, Scene, Shadow, flatten,
 };
 use backdrop::image::color::Color;
-use backdrop::image::{Buffer, Frame, Size};
+use backdrop::image::{Buffer, Frame, Size, Subject};
 use criterion::{BatchSize, Criterion, criterion_group, criterion_main};
 
 /// A wavy disc with a soft edge that fills most of the picture, as a cutout or on its own background.
@@ -65,7 +65,7 @@ fn benches(criterion: &mut Criterion) {
                 |(cutout, needs)| {
                     let background = needs.then(|| background.clone());
                     let materials = Materials { background, plate: scene.plate(&source), mark: None };
-                    flatten(cutout, subject, &layout, &scene, materials)
+                    flatten(Subject::Source(cutout), subject, &layout, &scene, materials)
                 },
                 BatchSize::PerIteration,
             );

@@ -6,7 +6,7 @@ mod support;
 
 use backdrop::image::Size;
 use std::time::{Duration, Instant};
-use support::{Shop, photo, recipe};
+use support::{Harness, photo, recipe};
 
 /// Measured rounds of each pair, after one warm-up round.
 const ROUNDS: usize = 11;
@@ -31,7 +31,7 @@ fn main() {
     if std::env::args().any(|argument| argument == "--test") {
         return;
     }
-    let shop = Shop::open();
+    let shop = Harness::open();
     let plain = recipe("remove", &[]);
     println!("| endpoint | photo | /remove | endpoint | ratio |\n|---|---|---|---|---|");
     for (size, (endpoint, pairs)) in CASES {

@@ -1,11 +1,11 @@
-//! Cuts given pictures out with given masks: our side of `benches/peers/halo`, which compares halos.
+//! Cuts out given pictures with given masks: our side of `benches/peers/halo`, which compares halos.
 //!
 //! `cargo bench --bench halo -- DIR` takes each `DIR/image/NAME.png` with `DIR/mask/NAME.png` (8-bit grey on any grid,
 //! stretched over the picture, as a network answers it) and writes the cutout, soft, as `DIR/ours/NAME.png`, RGBA with
-//! straight alpha. Without a folder there is nothing to do: `make bench` runs every bench.
+//! straight alpha. Without a folder it does nothing: `make bench` runs every bench.
 
 use backdrop::codec::{self, Channels, EncodeOptions, Limits, PngEffort};
-use backdrop::image::{BufferPool, Composite, Frame, Mask, OutputFormat, Quality};
+use backdrop::image::{BufferPool, Composite, Frame, InvalidMask, OutputFormat, Quality, RawMask};
 use backdrop::matting::{self, Options};
 use std::error::Error;
 use std::fs;
@@ -23,9 +23,9 @@ fn main() -> Result<(), Box<dyn Error>> {
     for entry in fs::read_dir(folder.join("image"))? {
         let image = entry?.path();
         let name = image.file_name().ok_or("a picture without a name")?;
-        let mask = mask_of(&picture(&folder.join("mask").join(name))?);
+        let mask = mask_of(&picture(&folder.join("mask").join(name))?)?;
         let cutout = matting::cut_out(picture(&image)?, &mask, &Options::default())?;
-        fs::write(ours.join(name), png(cutout.0)?)?;
+        fs::write(ours.join(name), png(cutout.into_frame())?)?;
         count += 1;
     }
     println!("halo: {count} pictures cut out");
@@ -38,9 +38,9 @@ fn picture(path: &Path) -> Result<Frame, Box<dyn Error>> {
     Ok(codec::decode(&bytes, &header, &BufferPool::new(0))?)
 }
 
-fn mask_of(grey: &Frame) -> Mask {
+fn mask_of(grey: &Frame) -> Result<RawMask, InvalidMask> {
     let (pixels, _) = grey.pixels().as_chunks::<4>();
-    Mask { size: grey.size(), values: pixels.iter().map(|pixel| f32::from(pixel[0]) / 255.0).collect() }
+    RawMask::new(grey.size(), pixels.iter().map(|pixel| f32::from(pixel[0]) / 255.0).collect())
 }
 
 fn png(frame: Frame) -> Result<Vec<u8>, Box<dyn Error>> {
@@ -50,5 +50,5 @@ fn png(frame: Frame) -> Result<Vec<u8>, Box<dyn Error>> {
         png: PngEffort::Fast,
         channels: Channels::Rgba,
     };
-    Ok(codec::encode(Composite(frame), &options)?.bytes.to_vec())
+    Ok(codec::encode(Composite::unchanged(frame), &options)?.bytes.to_vec())
 }

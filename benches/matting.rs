@@ -1,8 +1,9 @@
-//! Matting on the CPU: `trimap`, `closed_form` and `foreground`, each alone, on a drawn disc with a soft rim.
+//! Matting on the CPU: `trimap`, `closed_form` and `foreground` separately, on a drawn disc with a soft rim.
 
-use backdrop::image::{Frame, Mask, Size};
-use backdrop::matting::closed_form::{self, ClosedForm, Prior};
-use backdrop::matting::{foreground, trimap};
+use backdrop::image::{Frame, RawMask, Size};
+use backdrop::matting::clean::clean;
+use backdrop::matting::prior::{MaskPrior, Priors};
+use backdrop::matting::{CleanMask, closed_form, foreground, trimap};
 use criterion::{BatchSize, Criterion, criterion_group, criterion_main};
 use std::hint::black_box;
 
@@ -12,10 +13,11 @@ fn distance(x: f32, y: f32) -> f32 {
     f32::hypot(dx, dy) - 0.3 - 0.04 * (f32::atan2(dy, dx) * 9.0).sin()
 }
 
-fn mask() -> Mask {
+fn mask() -> CleanMask {
     let at = |index: usize| ((index % 384) as f32 + 0.5, (index / 384) as f32 + 0.5);
     let value = |(x, y): (f32, f32)| (0.5 - distance(x / 384.0, y / 384.0) * 60.0).clamp(0.0, 1.0);
-    Mask { size: Size::new(384, 384), values: (0..384 * 384).map(|index| value(at(index))).collect() }
+    let values = (0..384 * 384).map(|index| value(at(index))).collect();
+    clean(&RawMask::new(Size::new(384, 384), values).expect("probabilities"))
 }
 
 fn frame(side: u32) -> Frame {
@@ -34,20 +36,20 @@ fn frame(side: u32) -> Frame {
 fn benches(criterion: &mut Criterion) {
     let mask = mask();
     criterion.bench_function("trimap/cpu/16mp", |bench| {
-        bench.iter(|| trimap::from_mask(black_box(&mask), Size::new(4096, 4096)));
+        bench.iter(|| trimap::from_mask(black_box(&mask), Size::new(4096, 4096), None));
     });
     for (name, side) in [("1mp", 1024), ("16mp", 4096)] {
         let frame = frame(side);
-        let trimap = trimap::from_mask(&mask, frame.size());
-        let prior = Prior::of_mask(&mask);
-        let options = ClosedForm { prior: Some(&prior), start: None };
+        let trimap = trimap::from_mask(&mask, frame.size(), None);
+        let prior = MaskPrior::of(&mask);
+        let priors = Priors { mask: Some(&prior), temporal: None };
         let mut group = criterion.benchmark_group("closed_form/cpu");
         group.sample_size(10);
         group.bench_function(name, |bench| {
-            bench.iter(|| closed_form::estimate_alpha(&frame, black_box(&trimap), &options))
+            bench.iter(|| closed_form::estimate_alpha(&frame, black_box(&trimap), &priors))
         });
         group.finish();
-        let matte = closed_form::estimate_alpha(&frame, &trimap, &options);
+        let matte = closed_form::estimate_alpha(&frame, &trimap, &priors);
         let mut group = criterion.benchmark_group("foreground/cpu");
         group.sample_size(10);
         group.bench_function(name, |bench| {

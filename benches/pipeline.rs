@@ -1,13 +1,13 @@
-//! The whole way of one picture, from the bytes of a JPEG to those of a PNG, on the CPU.
+//! The whole pipeline of one picture, from the bytes of a JPEG to those of a PNG, on the CPU.
 
 mod support;
 
 use backdrop::image::Size;
 use criterion::{BenchmarkId, Criterion, Throughput, criterion_group, criterion_main};
-use support::{Shop, photo, recipe};
+use support::{Harness, photo, recipe};
 
 fn remove(criterion: &mut Criterion) {
-    let shop = Shop::open();
+    let harness = Harness::open();
     let recipe = recipe("remove", &[]);
     let mut group = criterion.benchmark_group("pipeline/remove");
     group.sample_size(10);
@@ -15,7 +15,7 @@ fn remove(criterion: &mut Criterion) {
     {
         let file = photo(size);
         group.throughput(Throughput::Elements(size.area() as u64));
-        group.bench_function(BenchmarkId::from_parameter(name), |bencher| bencher.iter(|| shop.run(&file, &recipe)));
+        group.bench_function(BenchmarkId::from_parameter(name), |bencher| bencher.iter(|| harness.run(&file, &recipe)));
     }
     group.finish();
 }

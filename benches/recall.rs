@@ -1,14 +1,14 @@
-//! How much of faint subjects is found: `detect=standard` beside `detect=high_recall`.
+//! Recall and precision of low-contrast subjects: `detect=standard` beside `detect=high_recall`.
 //!
 //! `cargo bench --bench recall -- DIR` takes sets as `backdrop eval` does (`DIR/SET/image/NAME.*` with
-//! `DIR/SET/mask/NAME.png`), takes contrast from every photo (each channel is moved towards its mean, rounded to eight
-//! bits as a file would be), and holds both masks, at one half, against the true ones on the network's grid. Recall and
-//! precision are of all pixels of a set, each photo weighing the same. Without a folder there is nothing to do: `make
+//! `DIR/SET/mask/NAME.png`), reduces the contrast of every photo (each channel is moved towards its mean, rounded to
+//! eight bits as a file would be), and compares both masks, at one half, with the true ones on the network's grid. Recall and
+//! precision are of all pixels of a set, each photo weighing the same. Without a folder it does nothing: `make
 //! bench` runs every bench.
 
 use backdrop::codec::{self, Limits};
 use backdrop::engine::{Engine, EngineConfig, Lane};
-use backdrop::image::{Buffer, BufferPool, Frame, Mask};
+use backdrop::image::{Buffer, BufferPool, Frame, RawMask};
 use backdrop::model::weights::Weights;
 use backdrop::model::{CpuSegmenter, SegmentError, Segmenter};
 use backdrop::pipeline::{self, Call};
@@ -23,9 +23,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// What is left of the contrast.
+/// Shares of the contrast that are kept.
 const STRENGTHS: [f64; 4] = [1.0, 0.4, 0.2, 0.1];
-const SWITCHES: [Detect; 2] = [Detect::Standard, Detect::HighRecall];
+const MODES: [Detect; 2] = [Detect::Standard, Detect::HighRecall];
 
 fn main() -> Result<(), Box<dyn Error>> {
     // Cargo's own flag (`--bench`) comes along.
@@ -55,7 +55,7 @@ fn main() -> Result<(), Box<dyn Error>> {
             for (row, strength) in rows.iter_mut().zip(STRENGTHS) {
                 let faint = faded(&photo, strength);
                 let [standard, high_recall] =
-                    SWITCHES.map(|detect| runtime.block_on(mask(&engine, faint.clone(), detect)));
+                    MODES.map(|detect| runtime.block_on(mask(&engine, faint.clone(), detect)));
                 row.pictures += 1;
                 row.standard += Shares::of(&standard?, &truth);
                 row.high_recall += Shares::of(&high_recall?, &truth);
@@ -78,7 +78,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     Ok(())
 }
 
-/// An engine with the network that is built in, on the CPU.
+/// An engine with the embedded network, on the CPU.
 fn engine() -> Engine {
     let weights = Weights::embedded();
     let factory = move || -> Result<Box<dyn Segmenter>, SegmentError> {
@@ -89,7 +89,7 @@ fn engine() -> Engine {
     Engine::start(&EngineConfig::default(), Arc::new(factory))
 }
 
-async fn mask(engine: &Engine, photo: Frame, detect: Detect) -> Result<Mask, Box<dyn Error>> {
+async fn mask(engine: &Engine, photo: Frame, detect: Detect) -> Result<RawMask, Box<dyn Error>> {
     let slot = engine.admit()?;
     let cut = Cut { detect, ..Recipe::default().cut().expect("it cuts").clone() };
     let call =
@@ -105,10 +105,10 @@ fn sorted(folder: &Path) -> Result<Vec<PathBuf>, Box<dyn Error>> {
 }
 
 fn picture(path: &Path) -> Result<Frame, Box<dyn Error>> {
-    let told = |error: &dyn Error| format!("{}: {error}", path.display());
-    let bytes = fs::read(path).map_err(|error| told(&error))?;
-    let header = codec::probe(&bytes, &Limits::default()).map_err(|error| told(&error))?;
-    codec::decode(&bytes, &header, &BufferPool::new(0)).map_err(|error| told(&error).into())
+    let at = |error: &dyn Error| format!("{}: {error}", path.display());
+    let bytes = fs::read(path).map_err(|error| at(&error))?;
+    let header = codec::probe(&bytes, &Limits::default()).map_err(|error| at(&error))?;
+    codec::decode(&bytes, &header, &BufferPool::new(0)).map_err(|error| at(&error).into())
 }
 
 /// The photo with `strength` of its contrast left around its mean colour.
@@ -130,29 +130,29 @@ fn faded(photo: &Frame, strength: f64) -> Frame {
 /// Shares of a photo's area, added up over photos.
 #[derive(Clone, Copy, Debug, Default)]
 struct Shares {
-    /// Subject, and found.
+    /// True positives.
     found: f64,
-    /// Subject, and not found.
+    /// False negatives.
     missed: f64,
-    /// Background that was taken for subject.
+    /// False positives.
     wrong: f64,
 }
 
 impl Shares {
-    fn of(mask: &Mask, truth: &Frame) -> Self {
-        let side = mask.size.width as usize;
-        assert_eq!(mask.size.width, mask.size.height, "the network's grid is a square");
-        let mut grid = vec![0.0; mask.values.len() * 3];
+    fn of(mask: &RawMask, truth: &Frame) -> Self {
+        let side = mask.size().width as usize;
+        assert_eq!(mask.size().width, mask.size().height, "the network's grid is a square");
+        let mut grid = vec![0.0; mask.values().len() * 3];
         model_input(truth.pixels(), truth.size().width as usize, truth.size().height as usize, side, 0, &mut grid);
         let mut shares = Self::default();
-        for (value, truth) in mask.values.iter().zip(grid.as_chunks::<3>().0) {
+        for (value, truth) in mask.values().iter().zip(grid.as_chunks::<3>().0) {
             let share = match (*value >= 0.5, truth[0] >= 0.0) {
                 (true, true) => &mut shares.found,
                 (false, true) => &mut shares.missed,
                 (true, false) => &mut shares.wrong,
                 (false, false) => continue,
             };
-            *share += 1.0 / mask.values.len() as f64;
+            *share += 1.0 / mask.values().len() as f64;
         }
         shares
     }

@@ -12,7 +12,7 @@
 
 use backdrop::codec::{self, Channels, EncodeOptions, Limits, PngEffort};
 use backdrop::engine::{Engine, EngineConfig, Lane};
-use backdrop::image::{AlphaMatte, Buffer, BufferPool, Composite, Frame, Mask, OutputFormat, Quality, Size};
+use backdrop::image::{AlphaMatte, Buffer, BufferPool, Composite, Frame, OutputFormat, Quality, RawMask, Size};
 use backdrop::matting::foreground;
 use backdrop::model::weights::Weights;
 use backdrop::model::{CpuSegmenter, SegmentError, Segmenter};
@@ -59,7 +59,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         }
         let mut clip = Clip { name: script.name, ..Clip::default() };
         script.scenes.iter().for_each(|(scene, seed)| clip.render(scene, script.frames, *seed));
-        let masks: Vec<Mask> =
+        let masks: Vec<RawMask> =
             clip.frames.iter().map(|frame| runtime.block_on(mask(&engine, frame.clone()))).collect::<Result<_, _>>()?;
         let mattes = SMOOTHINGS.map(|smoothing| {
             let mut filter = TemporalFilter::new(smoothing);
@@ -120,13 +120,14 @@ fn cost() {
     let disc = |at: f32, radius: f32| {
         let value =
             |x: u32, y: u32| ((radius - (x as f32 + at / 5.0 - 190.0).hypot(y as f32 - 190.0)) / 2.0).clamp(0.0, 1.0);
-        Mask { size: grid, values: (0..384).flat_map(|y| (0..384).map(move |x| value(x, y))).collect() }
+        let values = (0..384).flat_map(|y| (0..384).map(move |x| value(x, y))).collect();
+        RawMask::new(grid, values).expect("probabilities")
     };
     let frames: Vec<Frame> = (0..6).map(|at| frame(at as f32 * 3.3)).collect();
     for (what, radius) in [("without the matte", -1.0), ("with the matte", 120.0)] {
         let times = SMOOTHINGS.map(|smoothing| {
             let mut filter = TemporalFilter::new(smoothing);
-            let masks: Vec<Mask> = (0..frames.len()).map(|at| disc(at as f32 * 3.3, radius)).collect();
+            let masks: Vec<RawMask> = (0..frames.len()).map(|at| disc(at as f32 * 3.3, radius)).collect();
             // Forwards and backwards, three times.
             let order: Vec<usize> = (0..frames.len()).chain((0..frames.len()).rev()).collect();
             let (began, cpu_began) = (Instant::now(), cpu_time());
@@ -160,7 +161,7 @@ fn engine() -> Engine {
     Engine::start(&EngineConfig::default(), Arc::new(factory))
 }
 
-async fn mask(engine: &Engine, frame: Frame) -> Result<Mask, Box<dyn Error>> {
+async fn mask(engine: &Engine, frame: Frame) -> Result<RawMask, Box<dyn Error>> {
     let slot = engine.admit()?;
     let deadline = Instant::now() + Duration::from_secs(600);
     let seen = engine.segment(&slot, vec![frame], Lane::Bulk, deadline).await?;
@@ -240,7 +241,7 @@ impl Layer {
             };
             coverage = (0..coverage.len()).map(|at| window(&eroded, at, &mean)).collect();
         }
-        foreground::estimate(&mut frame, &AlphaMatte { size, coverage: coverage.clone() });
+        foreground::estimate(&mut frame, &AlphaMatte::new(size, coverage.clone()));
         let pixels = frame.pixels().as_chunks::<4>().0.iter().zip(coverage).map(|(pixel, coverage)| {
             let alpha = f32::from(coverage) / 255.0;
             let [red, green, blue] = [pixel[0], pixel[1], pixel[2]].map(|value| f32::from(value) / 255.0 * alpha);
@@ -489,7 +490,7 @@ impl Clip {
             .iter()
             .zip(&self.truth)
             .map(|(matte, truth)| {
-                matte.coverage.iter().zip(truth).map(|(&value, truth)| f32::from(value) / 255.0 - truth).collect()
+                matte.coverage().iter().zip(truth).map(|(&value, truth)| f32::from(value) / 255.0 - truth).collect()
             })
             .collect();
         let size_of =
@@ -550,7 +551,7 @@ impl Clip {
                         for (right, down) in [(0, 0), (1, 0), (0, 1), (1, 1)] {
                             let at = (2 * y + down) * SIZE.width as usize + 2 * x + right;
                             let alpha =
-                                if column == 0 { 255 } else { u32::from(mattes[column - 1][frame].coverage[at]) };
+                                if column == 0 { 255 } else { u32::from(mattes[column - 1][frame].coverage()[at]) };
                             for (i, sum) in sum.iter_mut().enumerate() {
                                 let under = [255, 0, 255][i] * (255 - alpha);
                                 *sum += (u32::from(self.frames[frame].pixels()[at * 4 + i]) * alpha + under) / 255;
@@ -569,7 +570,7 @@ impl Clip {
             channels: Channels::Rgba,
         };
         let size = Size::new((columns * width) as u32, (SHOWN.len() * height) as u32);
-        Ok(codec::encode(Composite(Frame::new(size, Buffer::from(pixels))), &options)?.bytes.to_vec())
+        Ok(codec::encode(Composite::unchanged(Frame::new(size, Buffer::from(pixels))), &options)?.bytes.to_vec())
     }
 }
 

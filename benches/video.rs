@@ -9,7 +9,7 @@ mod support;
 
 use backdrop::codec::Channels;
 use backdrop::engine::{Engine, Lane};
-use backdrop::image::{Frame, Mask, Size};
+use backdrop::image::{Frame, RawMask, Size};
 use backdrop::matting;
 use backdrop::recipe::{VideoFormat, VideoRecipe};
 use backdrop::video::temporal::TemporalFilter;
@@ -18,7 +18,7 @@ use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
-use support::Shop;
+use support::Harness;
 
 /// Frames sampled for the stages alone.
 const SAMPLE: usize = 16;
@@ -30,7 +30,7 @@ fn main() {
     let clip = arguments.next().map_or_else(|| panned(folder.path()), PathBuf::from);
     let keep = arguments.next();
     let tools = Tools::find(&VideoConfig::default()).expect("ffmpeg");
-    let shop = Shop::open();
+    let shop = Harness::open();
     let properties = shop.wait(video::probe(&tools, &clip)).expect("a clip");
     println!("{} at {:.2} frames/s, {:.2} s", properties.size, properties.rate.per_second(), properties.seconds);
 
@@ -80,7 +80,7 @@ fn main() {
 }
 
 /// Each stage by itself, for the whole clip.
-fn alone(shop: &Shop, clip: &Path, size: Size, result: &Path, frames: u64) -> [(&'static str, Duration); 4] {
+fn alone(shop: &Harness, clip: &Path, size: Size, result: &Path, frames: u64) -> [(&'static str, Duration); 4] {
     let scaled = |took: Duration, of: usize| took.mul_f64(frames as f64 / of as f64);
     let began = Instant::now();
     let decoded = decoded(clip, size);
@@ -100,7 +100,7 @@ fn alone(shop: &Shop, clip: &Path, size: Size, result: &Path, frames: u64) -> [(
         // On the engine's workers, as in the pipeline.
         let work = move || {
             let matte = filter.next(&frame, mask);
-            std::hint::black_box(matting::cut_by(frame, &matte));
+            std::hint::black_box(matting::cut_out_with(frame, &matte));
             filter
         };
         filter = shop.wait(shop.engine().cpu(work)).expect("a matte");
@@ -117,7 +117,7 @@ fn alone(shop: &Shop, clip: &Path, size: Size, result: &Path, frames: u64) -> [(
     ]
 }
 
-fn segmented(shop: &Shop, engine: &Engine, frames: &[Frame]) -> (Vec<Mask>, Duration) {
+fn segmented(shop: &Harness, engine: &Engine, frames: &[Frame]) -> (Vec<RawMask>, Duration) {
     let slot = engine.admit().expect("a slot");
     let deadline = Instant::now() + Duration::from_secs(600);
     let seen = shop.wait(engine.segment(&slot, frames.to_vec(), Lane::Bulk, deadline)).expect("masks");

@@ -1,13 +1,13 @@
-//! Arguments → configuration → subcommand → exit code.
+//! The binary: parses the arguments and runs the subcommand.
 
 use clap::Parser;
 use std::process::ExitCode;
 
-/// Large buffers come and go with every picture; mimalloc gives them back to the system sooner than glibc does.
+/// Large buffers are allocated for every picture; mimalloc returns them to the system sooner than glibc does.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
-/// `mi_option_purge_delay` of `mimalloc.h`, which the bindings leave out.
+/// `mi_option_purge_delay` of `mimalloc.h`, which the bindings lack.
 const PURGE_DELAY: libmimalloc_sys::mi_option_t = 15;
 
 fn main() -> ExitCode {

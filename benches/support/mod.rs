@@ -1,4 +1,4 @@
-//! What the benches of the whole pipeline share: a photo, an engine, a recipe.
+//! Fixtures of the benches of the whole pipeline: a photo, an engine, a recipe.
 
 use backdrop::codec::{self, Channels, EncodeOptions, Limits, PngEffort};
 use backdrop::engine::{Engine, EngineConfig, Lane};
@@ -13,7 +13,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use tokio::runtime::Runtime;
 
-/// A bright ball with a ragged edge on a shaded ground: a subject, and a band to be solved around it.
+/// A bright ball with a ragged edge on a shaded ground: a subject with an unknown band around it.
 pub(crate) fn photo(size: Size) -> Bytes {
     let (width, height) = (size.width as f32, size.height as f32);
     let pixel = |x: u32, y: u32| {
@@ -33,11 +33,11 @@ pub(crate) fn photo(size: Size) -> Bytes {
         png: PngEffort::Fast,
         channels: Channels::Rgba,
     };
-    codec::encode(Composite(Frame::new(size, Buffer::from(pixels))), &options).expect("a JPEG").bytes
+    codec::encode(Composite::unchanged(Frame::new(size, Buffer::from(pixels))), &options).expect("a JPEG").bytes
 }
 
-/// What an endpoint does with these fields.
-#[allow(dead_code, reason = "not every bench has need of it")]
+/// The recipe of an endpoint with these fields.
+#[allow(dead_code, reason = "not every bench uses it")]
 pub(crate) fn recipe(endpoint: &str, pairs: &[(&str, &str)]) -> Recipe {
     let mut fields = Fields::default();
     for (name, value) in pairs {
@@ -47,13 +47,13 @@ pub(crate) fn recipe(endpoint: &str, pairs: &[(&str, &str)]) -> Recipe {
     endpoint.recipe(&fields).expect("valid fields")
 }
 
-/// An engine with the network that is built in, on the CPU.
-pub(crate) struct Shop {
+/// An engine with the embedded network, on the CPU, and a runtime.
+pub(crate) struct Harness {
     runtime: Runtime,
     engine: Engine,
 }
 
-impl Shop {
+impl Harness {
     pub(crate) fn open() -> Self {
         let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().expect("a runtime");
         let weights = Weights::embedded();
@@ -68,19 +68,19 @@ impl Shop {
     }
 
     /// The engine itself.
-    #[allow(dead_code, reason = "not every bench has need of it")]
+    #[allow(dead_code, reason = "not every bench uses it")]
     pub(crate) const fn engine(&self) -> &Engine {
         &self.engine
     }
 
     /// Waits for a future.
-    #[allow(dead_code, reason = "not every bench has need of it")]
+    #[allow(dead_code, reason = "not every bench uses it")]
     pub(crate) fn wait<T>(&self, future: impl Future<Output = T>) -> T {
         self.runtime.block_on(future)
     }
 
     /// One picture, from the bytes of a JPEG to those of the result.
-    #[allow(dead_code, reason = "not every bench has need of it")]
+    #[allow(dead_code, reason = "not every bench uses it")]
     pub(crate) fn run(&self, file: &Bytes, recipe: &Recipe) {
         let call = Call {
             lane: Lane::Interactive,

@@ -4,7 +4,7 @@ use super::exit_code::Failure;
 use crate::codec::{self, Channels, EncodeOptions, PngEffort};
 use crate::compose::{self, Materials, Resize, Scene};
 use crate::image::color::{encoded_of_linear, linear_of_encoded};
-use crate::image::{Buffer, Composite, Frame, OutputFormat, Quality, Rect, Size};
+use crate::image::{Buffer, Composite, Frame, OutputFormat, Quality, Rect, Size, Subject};
 use bytes::Bytes;
 
 /// Pixels between and around the cells.
@@ -52,7 +52,7 @@ pub(super) fn fit_to_cell(frame: Frame, cell: Size) -> Result<Frame, Failure> {
     let scene = Scene { resize, ..Scene::default() };
     let whole = Rect::whole(frame.size());
     let layout = scene.layout(frame.size(), whole)?;
-    Ok(compose::flatten(frame, whole, &layout, &scene, Materials::default()).composite.0)
+    Ok(compose::flatten(Subject::Source(frame), whole, &layout, &scene, Materials::default()).composite.into_frame())
 }
 
 /// A sheet being drawn.
@@ -118,7 +118,7 @@ impl ContactSheet {
             png: PngEffort::Small,
             channels: Channels::Rgba,
         };
-        let sheet = Composite(Frame::new(self.size(), Buffer::from(self.pixels)));
+        let sheet = Composite::unchanged(Frame::new(self.size(), Buffer::from(self.pixels)));
         Ok(Some(codec::encode(sheet, &options)?.bytes))
     }
 }

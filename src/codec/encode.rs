@@ -26,7 +26,7 @@ pub const fn longest_side(format: OutputFormat) -> u32 {
 /// # Errors
 /// [`EncodeError`] when the encoder fails.
 pub fn encode(composite: Composite, options: &EncodeOptions) -> Result<EncodedImage, EncodeError> {
-    let frame = composite.0;
+    let frame = composite.into_frame();
     let size = frame.size();
     let opaque = options.channels == Channels::Alpha || !frame.has_transparency();
     let mut pixels = frame.into_pixels();

@@ -13,7 +13,7 @@ use super::outline::outline;
 use super::resample::resample_part;
 use super::shadow::{Extension, ShadowGrid};
 use super::{Background, Framing, Layout, Outline, Plate, SUBJECT_ALPHA, Scene, Shadow, overlay, watermark};
-use crate::image::{Composite, Frame, Rect, Size};
+use crate::image::{Composite, Frame, Rect, Size, Subject};
 use backdrop_kernels::dst_over::cpu::{self as dst_over, Row, Shadow as Shade, Stroke, Under};
 use rayon::prelude::*;
 
@@ -39,13 +39,14 @@ pub struct Flattened {
 
 /// Composites `picture` on its canvas with every layer of `scene`.
 ///
-/// `picture` is a cutout or, for a crop, may be the source itself. A scene that changes nothing returns the buffer, bit
+/// `picture` is a cutout or, for a crop, the source itself. A scene that changes nothing returns the buffer, bit
 /// for bit. A layout at scale 1 copies rows. Everything else is resampled (linear light, premultiplied alpha, Lanczos),
 /// with colour zeroed where alpha is zero.
 ///
 /// `layout` must have been made for a source of the picture's size with this `subject`.
 #[must_use]
-pub fn flatten(picture: Frame, subject: Rect, layout: &Layout, scene: &Scene, materials: Materials) -> Flattened {
+pub fn flatten(picture: Subject, subject: Rect, layout: &Layout, scene: &Scene, materials: Materials) -> Flattened {
+    let picture = picture.into_frame();
     let Materials { background, plate, mark } = materials;
     let opaque = matches!(scene.framing, Framing::Cropped { .. }) && !picture.has_transparency();
     let mut background = BackgroundLayer::new(scene.background, background.as_ref(), plate, &picture, layout);
@@ -80,7 +81,7 @@ pub fn flatten(picture: Frame, subject: Rect, layout: &Layout, scene: &Scene, ma
     if let Some(word) = scene.stamp {
         watermark::stamp(&mut canvas, word);
     }
-    Flattened { composite: Composite(canvas), subject }
+    Flattened { composite: Composite::composed(canvas), subject }
 }
 
 /// The background's light on the subject: on its translucent edge, and its shadow on the ground.
@@ -219,12 +220,12 @@ fn copy_rows(source: &[u8], size: Size, canvas: &mut [u8], layout: &Layout) {
 mod tests {
     use super::*;
     use crate::compose::Resize;
-    use crate::image::{Buffer, BufferPool, Cutout, Size};
+    use crate::image::{Buffer, BufferPool, Size};
 
-    fn cutout(size: Size, pixel: impl Fn(u32, u32) -> [u8; 4]) -> Cutout {
+    fn cutout(size: Size, pixel: impl Fn(u32, u32) -> [u8; 4]) -> Frame {
         let pixel = &pixel;
         let bytes: Vec<u8> = (0..size.height).flat_map(|y| (0..size.width).flat_map(move |x| pixel(x, y))).collect();
-        Cutout(Frame::new(size, Buffer::from(bytes)))
+        Frame::new(size, Buffer::from(bytes))
     }
 
     fn noise(x: u32, y: u32) -> [u8; 4] {
@@ -232,11 +233,11 @@ mod tests {
         (hash ^ (hash >> 15)).to_le_bytes()
     }
 
-    fn flattened(cutout: Cutout, width: u32, height: u32) -> Frame {
+    fn flattened(cutout: Frame, width: u32, height: u32) -> Frame {
         let given = |value: u32| (value > 0).then_some(value);
         let resize = Resize { width: given(width), height: given(height), max_dim: None };
-        let layout = resize.layout(cutout.0.size()).unwrap();
-        placed(cutout.0, &layout)
+        let layout = resize.layout(cutout.size()).unwrap();
+        placed(cutout, &layout)
     }
 
     /// The largest difference of any channel.
@@ -248,7 +249,7 @@ mod tests {
     #[test]
     fn the_comparison_detects_a_single_wrong_channel() {
         let size = Size::new(5, 4);
-        let right = cutout(size, noise).0;
+        let right = cutout(size, noise);
         let mut wrong = right.clone();
         wrong.pixels_mut()[37] ^= 8;
         assert_eq!(largest_difference(&right, &right), 0);
@@ -258,7 +259,7 @@ mod tests {
     #[test]
     fn an_unchanged_size_returns_the_same_buffer() {
         let picture = cutout(Size::new(33, 17), noise);
-        let (before, address) = (picture.0.clone(), picture.0.pixels().as_ptr());
+        let (before, address) = (picture.clone(), picture.pixels().as_ptr());
         let after = flattened(picture, 0, 0);
         assert_eq!(after.pixels(), before.pixels());
         assert_eq!(after.pixels().as_ptr(), address);
@@ -267,7 +268,7 @@ mod tests {
     #[test]
     fn padding_alone_keeps_every_pixel() {
         let size = Size::new(5, 4);
-        let before = cutout(size, noise).0;
+        let before = cutout(size, noise);
         let after = flattened(cutout(size, noise), 9, 4);
         for y in 0..4 {
             for x in 0..9 {
@@ -297,7 +298,7 @@ mod tests {
     fn a_flat_colour_stays_exactly_that_colour() {
         for colour in [[0, 0, 0, 255], [1, 2, 3, 255], [200, 100, 7, 255], [255, 255, 255, 255]] {
             let after = flattened(cutout(Size::new(100, 80), |_, _| colour), 37, 0);
-            let flat = cutout(after.size(), |_, _| colour).0;
+            let flat = cutout(after.size(), |_, _| colour);
             assert_eq!(largest_difference(&after, &flat), 0, "{colour:?} became {:?}", after.pixel(5, 5));
         }
     }
@@ -346,7 +347,7 @@ mod tests {
     #[test]
     fn a_ramp_stays_a_ramp() {
         let after = flattened(cutout(Size::new(512, 512), |x, y| [(x / 2) as u8, (y / 2) as u8, 128, 255]), 256, 0);
-        let ideal = cutout(Size::new(256, 256), |x, y| [x as u8, y as u8, 128, 255]).0;
+        let ideal = cutout(Size::new(256, 256), |x, y| [x as u8, y as u8, 128, 255]);
         assert!(largest_difference(&after, &ideal) <= 2);
         for x in 4..252 {
             assert!(after.pixel(x + 1, 9)[0] >= after.pixel(x, 9)[0]);
@@ -358,7 +359,7 @@ mod tests {
         let pool = BufferPool::new(1 << 20);
         let mut pixels = pool.take(64 * 64 * 4);
         pixels.fill(255);
-        let picture = Cutout(Frame::new(Size::new(64, 64), pixels));
+        let picture = Frame::new(Size::new(64, 64), pixels);
         drop(flattened(picture, 32, 0));
         assert!(pool.kept_bytes() >= (64 * 64 + 32 * 32) * 4);
     }

@@ -255,7 +255,7 @@ mod tests {
     use super::*;
     use crate::compose::{Background, Fit, Materials, SUBJECT_ALPHA, Scene, flatten};
     use crate::image::color::Color;
-    use crate::image::{Buffer, Size};
+    use crate::image::{Buffer, Size, Subject};
 
     const SIZE: Size = Size::new(240, 200);
 
@@ -289,7 +289,7 @@ mod tests {
         let scene = Scene { background: Background::Color(Color::WHITE), grounding, ..Scene::default() };
         let subject = picture.covered(SUBJECT_ALPHA).expect("a subject");
         let layout = scene.layout(picture.size(), subject).expect("a layout");
-        flatten(picture, subject, &layout, &scene, Materials::default()).composite.0
+        flatten(Subject::Source(picture), subject, &layout, &scene, Materials::default()).composite.into_frame()
     }
 
     fn darkness(frame: &Frame, x: u32, y: u32) -> u32 {
@@ -393,7 +393,8 @@ mod tests {
         let subject = bust.covered(SUBJECT_ALPHA).expect("a subject");
         let layout = scene.layout(SIZE, subject).expect("a layout");
         assert!(layout.place.top + layout.place.height < 400);
-        let after = flatten(bust, subject, &layout, &scene, Materials::default()).composite.0;
+        let after =
+            flatten(Subject::Source(bust), subject, &layout, &scene, Materials::default()).composite.into_frame();
         assert!((300..400).all(|y| darkness(&after, 120, y) == 0));
     }
 
@@ -453,9 +454,9 @@ mod tests {
         let subject = picture.covered(SUBJECT_ALPHA).expect("a subject");
         let layout = scene.layout(SIZE, subject).expect("a layout");
         let given = || Materials { background: Some(behind.clone()), ..Materials::default() };
-        let after = flatten(picture.clone(), subject, &layout, &scene, given()).composite.0;
+        let after = flatten(Subject::Source(picture.clone()), subject, &layout, &scene, given()).composite.into_frame();
         assert!(after.pixel(97, 151)[0] < 160 && after.pixel(20, 20) == [200, 60, 40, 255]);
-        let again = flatten(picture, subject, &layout, &scene, given()).composite.0;
+        let again = flatten(Subject::Source(picture), subject, &layout, &scene, given()).composite.into_frame();
         assert_eq!(after.pixels(), again.pixels());
     }
 }

@@ -13,7 +13,7 @@ use super::admission::Admission;
 use super::queue::{Lanes, Ticket};
 use super::state::Status;
 use super::{EngineConfig, EngineError, SegmenterFactory, batch, self_test};
-use crate::image::{BufferPool, Frame, Mask, Size};
+use crate::image::{BufferPool, Frame, RawMask, Size};
 use crate::model::Segmenter;
 use crate::telemetry::{metrics, panic_message};
 use std::ops::Range;
@@ -151,7 +151,7 @@ impl Running {
 
     /// The masks of all pictures, in one run of the network; in several where one ticket has more than the device is warmed up
     /// for. A panic unloads the network.
-    fn attempt(&mut self, tickets: &[Ticket]) -> Result<Vec<Mask>, EngineError> {
+    fn attempt(&mut self, tickets: &[Ticket]) -> Result<Vec<RawMask>, EngineError> {
         let frames: Vec<&Frame> = tickets.iter().flat_map(|ticket| &ticket.frames).collect();
         let mut masks = Vec::with_capacity(frames.len());
         for run in runs(frames.len(), self.device.max_batch) {
@@ -160,7 +160,7 @@ impl Running {
         Ok(masks)
     }
 
-    fn run_network(&mut self, frames: &[&Frame]) -> Result<Vec<Mask>, EngineError> {
+    fn run_network(&mut self, frames: &[&Frame]) -> Result<Vec<RawMask>, EngineError> {
         let Some(loaded) = &mut self.loaded else {
             return Err(EngineError::Device("the network is not loaded".to_owned()));
         };
@@ -278,7 +278,11 @@ impl std::fmt::Display for Failure {
     }
 }
 
-fn segment(threads: &rayon::ThreadPool, network: &mut dyn Segmenter, frames: &[&Frame]) -> Result<Vec<Mask>, Failure> {
+fn segment(
+    threads: &rayon::ThreadPool,
+    network: &mut dyn Segmenter,
+    frames: &[&Frame],
+) -> Result<Vec<RawMask>, Failure> {
     match catch_unwind(AssertUnwindSafe(|| threads.install(|| network.segment(frames)))) {
         Ok(Ok(masks)) => Ok(masks),
         Ok(Err(error)) => Err(Failure::Reported(error.into_reason())),
@@ -291,7 +295,7 @@ fn runs(images: usize, max: usize) -> impl Iterator<Item = Range<usize>> {
     (0..images).step_by(max).map(move |first| first..images.min(first + max))
 }
 
-fn answer(tickets: impl IntoIterator<Item = Ticket>, masks: Vec<Mask>, began: Instant) {
+fn answer(tickets: impl IntoIterator<Item = Ticket>, masks: Vec<RawMask>, began: Instant) {
     let took = began.elapsed();
     let mut masks = masks.into_iter();
     for ticket in tickets {

@@ -27,7 +27,7 @@ pub use config::EngineConfig;
 pub use queue::Lane;
 pub use state::EngineState;
 
-use crate::image::{BufferPool, Frame, Mask};
+use crate::image::{BufferPool, Frame, RawMask};
 use crate::model::{CpuRetoucher, Retoucher, SegmentError, Segmenter};
 use crate::telemetry::metrics;
 use admission::Admission;
@@ -79,7 +79,7 @@ pub struct Segmented {
     /// The pictures of the request.
     pub frames: Vec<Frame>,
     /// The mask of each, in their order.
-    pub masks: Vec<Mask>,
+    pub masks: Vec<RawMask>,
     /// Time in the queue of the device.
     pub queued: Duration,
     /// Duration of the batch.

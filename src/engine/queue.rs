@@ -1,7 +1,7 @@
 //! The queue of the device: tickets, and two priority lanes.
 
 use super::{EngineError, Segmented, Slot};
-use crate::image::{Frame, Mask};
+use crate::image::{Frame, RawMask};
 use crate::telemetry::metrics;
 use std::collections::VecDeque;
 use std::time::{Duration, Instant};
@@ -53,7 +53,7 @@ impl Ticket {
     }
 
     /// Answers this ticket with the masks of its pictures.
-    pub(super) fn succeed(self, masks: Vec<Mask>, began: Instant, took: Duration) {
+    pub(super) fn succeed(self, masks: Vec<RawMask>, began: Instant, took: Duration) {
         let Self { frames, reply, _slot: slot, queued_at, .. } = self;
         let queued = began.saturating_duration_since(queued_at);
         release_and_send(slot, reply, Ok(Segmented { frames, masks, queued, took }));

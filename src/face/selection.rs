@@ -1,6 +1,6 @@
 //! Face selection: rejects unusable faces and picks the main one by size and position.
 
-use crate::image::{Face, Frame, Mask, Size};
+use crate::image::{Face, Frame, RawMask, Size};
 
 /// Smallest usable shorter side of a face's box, in pixels.
 pub const MIN_FACE_SIDE: f32 = 16.0;
@@ -50,11 +50,12 @@ pub fn enlarged(face: &Face, factor: u32) -> Face {
 
 /// Mean of the network's mask over a face's box, 0 to 1, in a picture of `size`.
 #[must_use]
-pub fn share_of_mask(mask: &Mask, face: &Face, size: Size) -> f32 {
-    let across = mask.size.width as f32 / size.width as f32;
-    let down = mask.size.height as f32 / size.height as f32;
-    let cells = Cells::of([face.left * across, face.top * down, face.right * across, face.bottom * down], mask.size);
-    cells.mean(|at| mask.values[at])
+pub fn share_of_mask(mask: &RawMask, face: &Face, size: Size) -> f32 {
+    let grid = mask.size();
+    let across = grid.width as f32 / size.width as f32;
+    let down = grid.height as f32 / size.height as f32;
+    let cells = Cells::of([face.left * across, face.top * down, face.right * across, face.bottom * down], grid);
+    cells.mean(|at| mask.values()[at])
 }
 
 /// Mean alpha over a face's box, 0 to 1.
@@ -143,8 +144,8 @@ mod tests {
     #[test]
     fn the_share_of_a_box_is_its_mean() {
         let size = Size::new(100, 100);
-        let half =
-            Mask { size: Size::new(10, 10), values: (0..100).map(|at| if at % 10 < 5 { 1.0 } else { 0.0 }).collect() };
+        let values = (0..100).map(|at| if at % 10 < 5 { 1.0 } else { 0.0 }).collect();
+        let half = RawMask::new(Size::new(10, 10), values).expect("probabilities");
         assert_eq!(share_of_mask(&half, &box_at(50.0, 50.0, 40.0), size), 0.5);
         assert_eq!(share_of_mask(&half, &box_at(20.0, 50.0, 40.0), size), 1.0);
         assert_eq!(share_of_mask(&half, &box_at(-500.0, 50.0, 40.0), size), 1.0, "the nearest cell");

@@ -1,20 +1,20 @@
-//! Byte buffers that go back to a shelf when they are dropped.
+//! A pool of byte buffers that are returned to it when they are dropped.
 //!
 //! A fresh 48 MB allocation costs a page fault every 4 KiB; a reused one only a memset. Buffers are zeroed when
-//! they are taken, so that no pixel of one caller's picture can ever show up in another's. A full shelf makes room
-//! by freeing what lies on it longest, so that it follows the sizes that are in use.
+//! they are taken, so that no pixel of one caller's picture can ever show up in another's. A full pool frees its oldest
+//! buffers first, so that it follows the sizes in use.
 
 use std::fmt;
 use std::ops::{Deref, DerefMut};
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 
-/// A shelf of byte buffers for reuse. Cheap to clone; clones share the shelf.
+/// A pool of byte buffers for reuse. Cheap to clone; clones share the pool.
 #[derive(Clone)]
 pub struct BufferPool {
-    shelf: Arc<Shelf>,
+    shared: Arc<Shared>,
 }
 
-struct Shelf {
+struct Shared {
     max_kept_bytes: usize,
     kept: Mutex<Vec<Vec<u8>>>,
 }
@@ -23,14 +23,14 @@ impl BufferPool {
     /// A pool that keeps at most `max_kept_bytes` of unused buffers; what does not fit is freed.
     #[must_use]
     pub fn new(max_kept_bytes: usize) -> Self {
-        Self { shelf: Arc::new(Shelf { max_kept_bytes, kept: Mutex::default() }) }
+        Self { shared: Arc::new(Shared { max_kept_bytes, kept: Mutex::default() }) }
     }
 
     /// A zeroed buffer of `len` bytes.
     #[must_use]
     pub fn take(&self, len: usize) -> Buffer {
         let reused = {
-            let mut kept = self.shelf.kept.lock().unwrap_or_else(PoisonError::into_inner);
+            let mut kept = self.shared.kept.lock().unwrap_or_else(PoisonError::into_inner);
             // The smallest that fits, but not one that would waste more than half of itself.
             kept.iter()
                 .enumerate()
@@ -47,18 +47,18 @@ impl BufferPool {
             }
             None => vec![0; len],
         };
-        Buffer { bytes, shelf: Arc::downgrade(&self.shelf) }
+        Buffer { bytes, pool: Arc::downgrade(&self.shared) }
     }
 
     /// Frees every unused buffer.
     pub fn clear(&self) {
-        self.shelf.kept.lock().unwrap_or_else(PoisonError::into_inner).clear();
+        self.shared.kept.lock().unwrap_or_else(PoisonError::into_inner).clear();
     }
 
-    /// Bytes that wait on the shelf.
+    /// Bytes of unused buffers.
     #[must_use]
     pub fn kept_bytes(&self) -> usize {
-        self.shelf.kept.lock().unwrap_or_else(PoisonError::into_inner).iter().map(Vec::capacity).sum()
+        self.shared.kept.lock().unwrap_or_else(PoisonError::into_inner).iter().map(Vec::capacity).sum()
     }
 }
 
@@ -72,15 +72,15 @@ impl fmt::Debug for BufferPool {
 #[derive(Default)]
 pub struct Buffer {
     bytes: Vec<u8>,
-    shelf: Weak<Shelf>,
+    pool: Weak<Shared>,
 }
 
 impl Buffer {
-    /// Another zeroed buffer, from the same shelf where this one has one.
+    /// Another zeroed buffer, from the same pool where this one has one.
     #[must_use]
     pub fn another(&self, len: usize) -> Self {
-        match self.shelf.upgrade() {
-            Some(shelf) => BufferPool { shelf }.take(len),
+        match self.pool.upgrade() {
+            Some(shared) => BufferPool { shared }.take(len),
             None => Self::from(vec![0; len]),
         }
     }
@@ -88,14 +88,14 @@ impl Buffer {
     /// Takes the bytes out; they do not return to the pool.
     #[must_use]
     pub fn into_vec(mut self) -> Vec<u8> {
-        self.shelf = Weak::new();
+        self.pool = Weak::new();
         std::mem::take(&mut self.bytes)
     }
 }
 
 impl From<Vec<u8>> for Buffer {
     fn from(bytes: Vec<u8>) -> Self {
-        Self { bytes, shelf: Weak::new() }
+        Self { bytes, pool: Weak::new() }
     }
 }
 
@@ -109,19 +109,19 @@ impl Clone for Buffer {
 impl Drop for Buffer {
     fn drop(&mut self) {
         let capacity = self.bytes.capacity();
-        let Some(shelf) = self.shelf.upgrade().filter(|shelf| (1..=shelf.max_kept_bytes).contains(&capacity)) else {
+        let Some(pool) = self.pool.upgrade().filter(|pool| (1..=pool.max_kept_bytes).contains(&capacity)) else {
             return;
         };
         let mut freed = Vec::new();
-        let mut kept = shelf.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut kept = pool.kept.lock().unwrap_or_else(PoisonError::into_inner);
         let mut kept_bytes: usize = kept.iter().map(Vec::capacity).sum();
-        while kept_bytes + capacity > shelf.max_kept_bytes {
+        while kept_bytes + capacity > pool.max_kept_bytes {
             let oldest = kept.remove(0);
             kept_bytes -= oldest.capacity();
             freed.push(oldest);
         }
         kept.push(std::mem::take(&mut self.bytes));
-        drop(kept); // before `freed`: unmapping 48 MB is not for under the lock
+        drop(kept); // before `freed`: 48 MB are not unmapped under the lock
     }
 }
 
@@ -149,7 +149,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_reused_buffer_shows_nothing_of_its_last_user() {
+    fn a_reused_buffer_is_zeroed() {
         let pool = BufferPool::new(1 << 20);
         let mut first = pool.take(1000);
         first.fill(77);
@@ -161,18 +161,18 @@ mod tests {
     }
 
     #[test]
-    fn the_shelf_never_holds_more_than_its_bound() {
+    fn the_pool_never_holds_more_than_its_bound() {
         let pool = BufferPool::new(1500);
         let (a, b) = (pool.take(1000), pool.take(1000));
         drop(a);
         drop(b);
         assert!((1000..=1500).contains(&pool.kept_bytes()));
         drop(pool.take(2000));
-        assert!(pool.kept_bytes() <= 1500, "a buffer larger than the shelf was kept");
+        assert!(pool.kept_bytes() <= 1500, "a buffer larger than the pool was kept");
     }
 
     #[test]
-    fn a_full_shelf_frees_what_lies_longest() {
+    fn a_full_pool_frees_its_oldest_buffer() {
         let pool = BufferPool::new(1500);
         let (old, new) = (pool.take(1000), pool.take(1200));
         drop(old);
@@ -181,7 +181,7 @@ mod tests {
     }
 
     #[test]
-    fn another_buffer_comes_from_the_same_shelf() {
+    fn another_buffer_comes_from_the_same_pool() {
         let pool = BufferPool::new(1 << 20);
         let first = pool.take(100);
         drop(first.another(5000));
@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn bytes_taken_out_do_not_return_to_the_shelf() {
+    fn bytes_taken_out_do_not_return_to_the_pool() {
         let pool = BufferPool::new(1 << 20);
         assert_eq!(pool.take(100).into_vec().len(), 100);
         assert_eq!(pool.kept_bytes(), 0);

@@ -7,14 +7,14 @@ pub use backdrop_kernels::srgb::{encoded_of_linear, encoded8_of_linear16, linear
 pub struct Color(pub [u8; 4]);
 
 impl Color {
-    /// Nothing.
+    /// Fully transparent.
     pub const TRANSPARENT: Self = Self([0; 4]);
     /// White.
     pub const WHITE: Self = Self([255; 4]);
     /// Black.
     pub const BLACK: Self = Self([0, 0, 0, 255]);
 
-    /// Whether nothing shines through.
+    /// Whether it is fully opaque.
     #[must_use]
     pub const fn is_opaque(self) -> bool {
         self.0[3] == 255

@@ -4,4 +4,29 @@ use super::Frame;
 
 /// The finished picture: packed RGBA8, sRGB, straight alpha.
 #[derive(Clone, Debug)]
-pub struct Composite(pub Frame);
+pub struct Composite(Frame);
+
+impl Composite {
+    /// A picture that is encoded as it is, with nothing composed: a frame of a clip, a contact sheet, a fixture.
+    #[must_use]
+    pub const fn unchanged(picture: Frame) -> Self {
+        Self(picture)
+    }
+
+    /// What `compose` has drawn.
+    pub(crate) const fn composed(canvas: Frame) -> Self {
+        Self(canvas)
+    }
+
+    /// The pixels.
+    #[must_use]
+    pub const fn frame(&self) -> &Frame {
+        &self.0
+    }
+
+    /// The pixels themselves.
+    #[must_use]
+    pub fn into_frame(self) -> Frame {
+        self.0
+    }
+}

@@ -1,4 +1,4 @@
-//! A finished picture as the bytes of a file.
+//! A finished picture as the bytes of a file, its format and quality.
 
 use super::Size;
 use bytes::Bytes;
@@ -52,7 +52,7 @@ pub struct EncodedImage {
 pub struct Quality(u8);
 
 impl Quality {
-    /// What is used when nothing is said.
+    /// The quality of requests that do not set one.
     pub const DEFAULT: Self = Self(92);
 
     /// `value`, when it lies in 1..=100.

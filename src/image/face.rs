@@ -1,6 +1,6 @@
-//! Faces in a picture.
+//! A detected face: its box, five landmarks and score.
 
-/// A face: where it is, and the five points that say how it is turned. All lengths in pixels of the picture.
+/// A face: its box, and the five landmarks that determine its pose. All lengths in pixels of the picture.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Face {
     /// Left edge of its box; may lie outside the picture, as may the others.
@@ -14,7 +14,7 @@ pub struct Face {
     /// `[x, y]` of the eye on the picture's left side when the face is upright, the other eye, the tip of the nose, the
     /// corner of the mouth on the left, the other corner.
     pub landmarks: [[f32; 2]; 5],
-    /// How sure the detector is, 0 to 1.
+    /// The detector's confidence, 0 to 1.
     pub score: f32,
 }
 

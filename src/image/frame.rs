@@ -1,7 +1,8 @@
-//! A decoded picture.
+//! A decoded picture: RGBA pixels on the host.
 
 use super::geometry::bounds_of;
 use super::{Buffer, Rect, Size};
+use rayon::prelude::*;
 
 /// A picture on the host: packed RGBA8, sRGB, upright, straight alpha, row after row without padding.
 #[derive(Clone, Debug)]
@@ -14,7 +15,7 @@ impl Frame {
     /// Wraps `pixels`, which must hold exactly four bytes for each pixel of `size`.
     ///
     /// # Panics
-    /// When the length is not `4 * width * height`: a decoder that says one thing and does another.
+    /// When the length is not `4 * width * height`: a decoder that contradicts its own header.
     #[must_use]
     pub fn new(size: Size, pixels: Buffer) -> Self {
         assert_eq!(pixels.len(), size.area() * 4, "a frame of {size} needs four bytes a pixel");
@@ -51,10 +52,63 @@ impl Frame {
         [self.pixels[at], self.pixels[at + 1], self.pixels[at + 2], self.pixels[at + 3]]
     }
 
-    /// Whether any pixel lets something shine through.
+    /// Whether any pixel is not fully opaque.
     #[must_use]
     pub fn has_transparency(&self) -> bool {
         self.pixels.as_chunks::<4>().0.iter().any(|pixel| pixel[3] != 255)
+    }
+
+    /// The pixels inside `part`, each the mean of a square of `factor` by `factor` (straight alpha, so means are exact for
+    /// opaque pictures); columns and rows that are left over are dropped. `take(len)` gives the new buffer.
+    ///
+    /// # Panics
+    /// When `part` reaches beyond the frame or is smaller than a square.
+    #[must_use]
+    pub fn cropped(&self, part: Rect, factor: u32, take: impl FnOnce(usize) -> Buffer) -> Self {
+        let (size, Rect { left, top, width, height }) = (self.size, part);
+        let inside = left.checked_add(width).is_some_and(|right| right <= size.width)
+            && top.checked_add(height).is_some_and(|bottom| bottom <= size.height);
+        assert!(inside && factor > 0 && width >= factor && height >= factor, "{part} is no part of {size}");
+        let reduced = Size::new(width / factor, height / factor);
+        let (from, _) = self.pixels.as_chunks::<4>();
+        let mut pixels = take(reduced.area() * 4);
+        let rows = pixels.par_chunks_exact_mut(reduced.width as usize * 4).enumerate();
+        rows.for_each(|(y, row)| {
+            if factor == 1 {
+                let first = (top as usize + y) * size.width as usize + left as usize;
+                row.copy_from_slice(from[first..first + width as usize].as_flattened());
+                return;
+            }
+            for (x, pixel) in row.as_chunks_mut::<4>().0.iter_mut().enumerate() {
+                let mut sums = [factor * factor / 2; 4];
+                for row in 0..factor as usize {
+                    let y = top as usize + y * factor as usize + row;
+                    let first = y * size.width as usize + left as usize + x * factor as usize;
+                    for source in &from[first..first + factor as usize] {
+                        sums.iter_mut().zip(source).for_each(|(sum, &value)| *sum += u32::from(value));
+                    }
+                }
+                *pixel = sums.map(|sum| (sum / (factor * factor)) as u8);
+            }
+        });
+        Self::new(reduced, pixels)
+    }
+
+    /// Makes every pixel outside of `region` transparent black.
+    ///
+    /// # Panics
+    /// When `region` reaches beyond the picture.
+    pub fn clear_outside(&mut self, region: Rect) {
+        let Rect { left, top, width, height } = region;
+        let row = self.size.width as usize;
+        for (y, pixels) in (0..).zip(self.pixels.chunks_exact_mut(row.max(1) * 4)) {
+            if (top..top + height).contains(&y) {
+                pixels[..left as usize * 4].fill(0);
+                pixels[(left + width) as usize * 4..].fill(0);
+            } else {
+                pixels.fill(0);
+            }
+        }
     }
 
     /// The bounds of all pixels that cover at least `alpha`.
@@ -77,6 +131,44 @@ mod tests {
         let alpha = &alpha;
         let bytes = (0..size.height).flat_map(|y| (0..size.width).flat_map(move |x| [9, 9, 9, alpha(x, y)]));
         Frame::new(size, Buffer::from(bytes.collect::<Vec<u8>>()))
+    }
+
+    fn gradient(size: Size) -> Frame {
+        let pixels = (0..size.height).flat_map(|y| (0..size.width).flat_map(move |x| [x as u8, y as u8, 9, 255]));
+        Frame::new(size, pixels.collect::<Vec<u8>>().into())
+    }
+
+    fn buffer(len: usize) -> Buffer {
+        Buffer::from(vec![0; len])
+    }
+
+    #[test]
+    fn a_crop_holds_the_pixels_of_its_part() {
+        let part = Rect { left: 2, top: 1, width: 4, height: 3 };
+        let crop = gradient(Size::new(7, 5)).cropped(part, 1, buffer);
+        assert_eq!(crop.size(), part.size());
+        for (x, y) in (0..3).flat_map(|y| (0..4).map(move |x| (x, y))) {
+            assert_eq!(crop.pixel(x, y), [x as u8 + 2, y as u8 + 1, 9, 255]);
+        }
+    }
+
+    #[test]
+    fn a_reduced_crop_holds_the_means_of_whole_squares() {
+        let part = Rect { left: 11, top: 6, width: 1089, height: 1024 };
+        let crop = gradient(Size::new(1100, 1030)).cropped(part, 2, buffer);
+        assert_eq!(crop.size(), Size::new(544, 512));
+        assert_eq!(crop.pixel(0, 0), [12, 7, 9, 255]);
+        assert_eq!(crop.pixel(100, 50), [212, 107, 9, 255]);
+    }
+
+    #[test]
+    fn nothing_is_left_outside_of_the_region() {
+        let mut frame = Frame::new(Size::new(6, 4), Buffer::from(vec![200; 6 * 4 * 4]));
+        frame.clear_outside(Rect { left: 2, top: 1, width: 3, height: 2 });
+        for (x, y) in (0..4).flat_map(|y| (0..6).map(move |x| (x, y))) {
+            let inside = (2..5).contains(&x) && (1..3).contains(&y);
+            assert_eq!(frame.pixel(x, y), if inside { [200; 4] } else { [0; 4] }, "at {x},{y}");
+        }
     }
 
     #[test]

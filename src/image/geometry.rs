@@ -110,7 +110,7 @@ impl fmt::Display for Rect {
     }
 }
 
-/// The bounds of what lies in a picture, given the first and last column of it in each row.
+/// The bounds of a set of pixels, given its first and last column in each row.
 pub(super) fn bounds_of(size: Size, in_row: impl Fn(u32) -> Option<(usize, usize)>) -> Option<Rect> {
     let column = |at: usize| u32::try_from(at).expect("a column of a picture");
     let found = (0..size.height).filter_map(|row| in_row(row).map(|(first, last)| (row, column(first), column(last))));
@@ -134,7 +134,7 @@ mod tests {
     }
 
     #[test]
-    fn sides_that_do_not_fit_a_number_saturate() {
+    fn sides_that_overflow_saturate() {
         assert_eq!(Size::new(1, u32::MAX).height_at(u32::MAX), u32::MAX);
     }
 }

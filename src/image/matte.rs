@@ -1,46 +1,49 @@
-//! What is known about the subject: mask, trimap, matte, cutout. A *mask* is the network's guess on its own grid;
-//! a *matte* is coverage at source size.
+//! An alpha matte: how much of each pixel the subject covers, at source size.
 
 use super::geometry::bounds_of;
-use super::{Frame, Rect, Size};
+use super::{Rect, Size};
 
-/// The network's guess, on the network's own grid (the picture stretched to it).
-#[derive(Clone, Debug, PartialEq)]
-pub struct Mask {
-    /// Columns and rows of the grid.
-    pub size: Size,
-    /// Probability of subject, 0..=1, row after row.
-    pub values: Vec<f32>,
-}
-
-/// Known background, known foreground, and the unknown band between, at source size.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Trimap {
-    /// Width and height of the picture.
-    pub size: Size,
-    /// [`Trimap::BACKGROUND`], [`Trimap::UNKNOWN`] or [`Trimap::FOREGROUND`], row after row.
-    pub labels: Vec<u8>,
-}
-
-impl Trimap {
-    /// Surely background.
-    pub const BACKGROUND: u8 = 0;
-    /// To be solved by matting.
-    pub const UNKNOWN: u8 = 128;
-    /// Surely subject.
-    pub const FOREGROUND: u8 = 255;
-}
-
-/// How much of each pixel the subject covers, at source size.
+/// Coverage of each pixel: 0..=255, standing for 0..=1; eight bits, as every output stores it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AlphaMatte {
-    /// Width and height of the picture.
-    pub size: Size,
-    /// Coverage 0..=255 (standing for 0..=1), row after row: eight bits, as every output stores it.
-    pub coverage: Vec<u8>,
+    size: Size,
+    coverage: Vec<u8>,
 }
 
 impl AlphaMatte {
+    /// `coverage` of the pixels of a picture of `size`, row after row.
+    ///
+    /// # Panics
+    /// When there are more or fewer values than pixels.
+    #[must_use]
+    pub fn new(size: Size, coverage: Vec<u8>) -> Self {
+        assert_eq!(coverage.len(), size.area(), "a matte of {size} needs a value for each pixel");
+        Self { size, coverage }
+    }
+
+    /// A matte that covers nothing.
+    #[must_use]
+    pub fn empty(size: Size) -> Self {
+        Self { size, coverage: vec![0; size.area()] }
+    }
+
+    /// Width and height of the picture.
+    #[must_use]
+    pub const fn size(&self) -> Size {
+        self.size
+    }
+
+    /// Coverage, row after row.
+    #[must_use]
+    pub fn coverage(&self) -> &[u8] {
+        &self.coverage
+    }
+
+    /// Coverage, to change in place: every byte is one.
+    pub fn coverage_mut(&mut self) -> &mut [u8] {
+        &mut self.coverage
+    }
+
     /// The bounds of all pixels that are covered by at least `alpha`.
     #[must_use]
     pub fn covered(&self, alpha: u8) -> Option<Rect> {
@@ -51,9 +54,3 @@ impl AlphaMatte {
         })
     }
 }
-
-/// The subject alone: foreground colour and coverage, straight alpha.
-///
-/// Where coverage is 255 the colour is the source's, bit for bit.
-#[derive(Clone, Debug)]
-pub struct Cutout(pub Frame);

@@ -1,23 +1,32 @@
 //! The values that travel through the pipeline, one type per stage, with no logic of ours below them.
 //!
-//! `EncodedBytes → Header → Frame → Mask → Trimap → AlphaMatte → Cutout → Composite → EncodedImage`.
-//! A stage consumes one type and returns the next, so the compiler forbids any other order.
+//! `EncodedBytes → Header → Frame → RawMask → CleanMask → Trimap → AlphaMatte → Cutout → Composite → EncodedImage`.
+//! A stage consumes one type and returns the next, and only a stage makes its type, so the compiler forbids any other
+//! order. `Header` lives with [`codec`](crate::codec) and [`CleanMask`](crate::matting::CleanMask) with matting, which
+//! alone can make it. Composing takes a [`Subject`]: a cutout, or the source itself.
 
 mod buffer;
 pub mod color;
 mod composite;
+mod cutout;
 mod encoded;
 mod face;
 mod frame;
 pub mod geometry;
+mod mask;
 mod matte;
 mod source_url;
+mod trimap;
 
 pub use buffer::{Buffer, BufferPool};
 pub use composite::Composite;
+pub use cutout::{Cutout, Subject};
 pub use encoded::{EncodedImage, OutputFormat, Quality};
 pub use face::Face;
 pub use frame::Frame;
 pub use geometry::{Rect, Size};
-pub use matte::{AlphaMatte, Cutout, Mask, Trimap};
+pub(crate) use mask::check_probabilities;
+pub use mask::{InvalidMask, RawMask};
+pub use matte::AlphaMatte;
 pub use source_url::{SourceUrl, UrlError};
+pub use trimap::Trimap;

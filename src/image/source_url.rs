@@ -1,19 +1,20 @@
-//! The address of a picture that a caller wants fetched.
+//! The `https` address of a picture to fetch, parsed and checked for scheme and credentials.
 
 use std::fmt;
 use url::Url;
 
-/// The longest address, in bytes; what browsers and proxies agree on.
+/// The longest address, in bytes: the common limit of browsers and proxies.
 const MAX_BYTES: usize = 2048;
 
-/// An `https` address with a host and without user or password. Whether the host may be asked is another matter.
+/// An `https` address with a host and without user or password. Whether the host's address is public is checked by
+/// [`source`](crate::source).
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SourceUrl(Url);
 
-/// What is wrong with an address.
+/// Why an address is refused.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum UrlError {
-    /// It cannot be read as an address.
+    /// It cannot be parsed.
     #[error("not a URL")]
     Malformed,
     /// Another scheme than `https`.
@@ -39,7 +40,7 @@ impl SourceUrl {
         Self::checked(Url::parse(text).map_err(|_| UrlError::Malformed)?)
     }
 
-    /// The address that a redirect to `location` leads to.
+    /// The target of a redirect to `location`.
     ///
     /// # Errors
     /// See [`UrlError`].

@@ -1,39 +1,40 @@
-//! Green and blue light of the old background, taken off the subject's edge.
+//! Removes green or blue spill of the old background from the subject's edge.
 //!
-//! A green screen shines on what stands before it, and a matte that is a little too wide leaves some of it in the edge's
+//! A green screen lights what is before it, and a matte that is a little too wide leaves some of it in the edge's
 //! own colours. Both show on a new background as a green rim. So near the edge, where the background beside it was green
 //! (or blue), pixels in which that channel is the largest lose so much of the background's colour that it no longer is.
 //! Skin (red is largest), white, grey and everything that is far from the edge or was before another background stay,
 //! bit for bit.
 //!
 //! With the mixing model `p = (1-t) f + t s` of a pixel `p` and the background `s` beside it, `t` is the least for which
-//! the channel does not exceed the larger of the other two in `f`. Taking off `t s` and not only the channel's excess
+//! the channel does not exceed the larger of the other two in `f`. Subtracting `t s` and not only the channel's excess
 //! matters for screens that are not of one pure colour: else a blue one, which has some green, leaves a green rim. The
-//! colour that is left is made as bright as `f`, else a bright subject would get a dark rim; but no darker than `p` with
+//! remaining colour is made as bright as `f`, else a bright subject would get a dark rim; but no darker than `p` with
 //! the channel merely limited, and no brighter than `p`: spill may as well be light on top of the subject's own.
 //!
-//! The background is remembered on a reduced grid, from pixels without any coverage, and continued beneath the subject
-//! (pull-push), so that every edge pixel finds the colour that was beside it.
+//! The background is stored on a reduced grid, from pixels without any coverage, and extrapolated beneath the subject
+//! (pull-push), so that every edge pixel has the colour that was beside it.
 
+use super::chamfer::chamfer;
 use crate::image::{AlphaMatte, Frame, Size};
 use backdrop_kernels::pull_push;
 use rayon::prelude::*;
 
 /// Side of a cell of the grid, in pixels.
 const CELL: usize = 8;
-/// How far inside the subject spill is looked for: a share of the longer side, and at least so many pixels.
+/// How far inside the subject spill is removed: a share of the longer side, and at least so many pixels.
 const REACH_SHARE: f32 = 0.006;
 const REACH_PX: f32 = 3.0;
-/// The part of the reach in which it is taken off in full.
+/// The part of the reach in which it is removed in full.
 const FULL: f32 = 0.25;
-/// By how much a channel dominates the background, of its own value, where despill sets in and where it is in force:
-/// a lawn and a screen are above, a greenish wall is not.
+/// By how much a channel dominates the background, as a share of its own value, from which despill starts and from which
+/// it is complete: a lawn and a screen are above, a greenish wall is not.
 const DOMINANCE: [f32; 2] = [0.1, 0.35];
 /// The same in encoded light of 0..=1: black has no hue to speak of.
 const EXCESS: [f32; 2] = [0.04, 0.12];
 /// No more of a pixel's light than this is put back as the subject's.
 const MOST_BACKGROUND: f32 = 0.9;
-/// What is left of a pixel gets no brighter than so many times; more is made up in grey, for the rest of its hue is noise.
+/// The remaining colour of a pixel is scaled by no more than this; the rest of the brightness is grey, for its hue is noise.
 const MOST_GAIN: f32 = 4.0;
 /// Rows that one task works on.
 const ROWS: usize = 128;
@@ -43,30 +44,30 @@ const BLUE: usize = 2;
 /// Luma of encoded sRGB (Rec. 709).
 const LUMA: [f32; 3] = [0.2126, 0.7152, 0.0722];
 
-/// What the background looked like around the subject; taken before the frame loses it.
+/// The background's colours around the subject; taken before the frame loses them.
 #[derive(Clone, Debug)]
 pub struct Surroundings {
     /// Of the frame.
     size: Size,
     /// Columns and rows of the grid.
     cells: [usize; 2],
-    /// Encoded colour, 0..=1, row after row. Empty when nothing of the background could be seen.
+    /// Encoded colour, 0..=1, row after row. Empty when no pixel is background.
     colours: Vec<[f32; 4]>,
 }
 
 impl Surroundings {
-    /// Remembers the background of the untouched `frame`.
+    /// The background of the untouched `frame`.
     ///
     /// # Panics
     /// When frame and matte differ in size.
     #[must_use]
     pub fn of(frame: &Frame, matte: &AlphaMatte) -> Self {
         let size = frame.size();
-        assert_eq!(size, matte.size, "the matte is of another picture");
+        assert_eq!(size, matte.size(), "the matte is of another picture");
         let width = size.width as usize;
         let columns = width.div_ceil(CELL);
         let (pixels, _) = frame.pixels().as_chunks::<4>();
-        let rows = pixels.par_chunks(CELL * width).zip(matte.coverage.par_chunks(CELL * width));
+        let rows = pixels.par_chunks(CELL * width).zip(matte.coverage().par_chunks(CELL * width));
         let mut colours: Vec<[f32; 4]> = rows
             .flat_map_iter(|(pixels, coverage)| {
                 let mut sums = vec![[0_u32; 4]; columns];
@@ -95,7 +96,7 @@ impl Surroundings {
         Self { size, cells: [columns, (size.height as usize).div_ceil(CELL)], colours }
     }
 
-    /// Whether any of it could have coloured the subject.
+    /// Whether any of it could have spilled onto the subject.
     fn spill(&self) -> bool {
         self.colours.iter().any(|&[red, green, blue, _]| Screen::of([red, green, blue]).is_some())
     }
@@ -119,7 +120,7 @@ impl Surroundings {
     }
 }
 
-/// Takes green or blue light of the old background off the edge of `cutout`. `strength` is 0 to 1.
+/// Removes green or blue light of the old background from the edge of `cutout`. `strength` is 0 to 1.
 ///
 /// # Panics
 /// When the cutout has another size than the frame that the surroundings are of.
@@ -139,17 +140,17 @@ pub fn despill(cutout: &mut Frame, surroundings: &Surroundings, strength: f32) {
             let weight = near.weights[usize::from(thirds)];
             // Most pixels have no excess of either, whatever is around them.
             if weight > 0.0 && pixel[3] > 0 && pixel[GREEN].max(pixel[BLUE]) > pixel[0] {
-                clean(pixel, surroundings.at(x, y), weight * strength);
+                despill_pixel(pixel, surroundings.at(x, y), weight * strength);
             }
         }
     });
 }
 
-/// Takes the light of `around` off one pixel, as far as `weight` says.
-fn clean(pixel: &mut [u8; 4], around: [f32; 3], weight: f32) {
+/// Removes the light of `around` from one pixel, in part by `weight`.
+fn despill_pixel(pixel: &mut [u8; 4], around: [f32; 3], weight: f32) {
     let Some(screen) = Screen::of(around) else { return };
     let colour: [f32; 3] = std::array::from_fn(|channel| f32::from(pixel[channel]) / 255.0);
-    let Some(cleaned) = screen.taken_off(colour) else { return };
+    let Some(cleaned) = screen.removed_from(colour) else { return };
     let weight = weight * screen.force;
     for channel in 0..3 {
         let value = colour[channel] + (cleaned[channel] - colour[channel]) * weight;
@@ -162,7 +163,7 @@ fn clean(pixel: &mut [u8; 4], around: [f32; 3], weight: f32) {
 struct Screen {
     colour: [f32; 3],
     channel: usize,
-    /// 0 to 1: how surely it is one.
+    /// 0 to 1: how strongly it dominates.
     force: f32,
 }
 
@@ -179,7 +180,7 @@ impl Screen {
     }
 
     /// `pixel` without this background's light; `None` when there is none on it.
-    fn taken_off(&self, pixel: [f32; 3]) -> Option<[f32; 3]> {
+    fn removed_from(&self, pixel: [f32; 3]) -> Option<[f32; 3]> {
         let channel = self.channel;
         let [one, other] = others(channel);
         let limit = pixel[one].max(pixel[other]);
@@ -217,8 +218,7 @@ fn smoothstep([from, to]: [f32; 2], value: f32) -> f32 {
 
 /// How near each pixel is to the subject's edge.
 struct Near {
-    /// Distance to the nearest pixel that is not fully covered, in thirds of a pixel (chamfer 3-4, Borgefors 1986: at most
-    /// 8 % off), as far as it matters.
+    /// Chamfer distance to the nearest pixel that is not fully covered, in thirds of a pixel, up to 255.
     thirds: Vec<u8>,
     /// For each distance: 1 at the edge, falling smoothly to 0 within the reach.
     weights: [f32; 256],
@@ -232,61 +232,19 @@ impl Near {
         let (width, height) = (cutout.size().width as usize, cutout.size().height as usize);
         let (pixels, _) = cutout.pixels().as_chunks::<4>();
         let mut thirds = vec![0; pixels.len()];
-        // What lies further than the reach from a strip has no say in it.
+        // Pixels further than the reach from a strip do not affect it.
         thirds.par_chunks_mut(ROWS * width).enumerate().for_each(|(strip, out)| {
             let first = (strip * ROWS).saturating_sub(margin);
             let last = (strip * ROWS + ROWS + margin).min(height);
-            let part = pixels[first * width..last * width].iter().map(|pixel| if pixel[3] < 255 { 0 } else { 255 });
-            let mut distances: Vec<u8> = part.collect();
+            let part =
+                pixels[first * width..last * width].iter().map(|pixel| if pixel[3] < 255 { 0 } else { u16::MAX });
+            let mut distances: Vec<u16> = part.collect();
             chamfer(&mut distances, width);
             let skipped = (strip * ROWS - first) * width;
-            out.copy_from_slice(&distances[skipped..skipped + out.len()]);
+            out.iter_mut().zip(&distances[skipped..]).for_each(|(out, &thirds)| *out = thirds.min(255) as u8);
         });
         let weights = std::array::from_fn(|thirds| 1.0 - smoothstep([FULL * reach, reach], thirds as f32 / 3.0));
         Self { thirds, weights }
-    }
-}
-
-/// Turns zeros among 255s into distances to the nearest zero, in thirds, up to 255. Nothing lies outside.
-fn chamfer(distances: &mut [u8], width: usize) {
-    const SIDE: u8 = 3;
-    const CORNER: u8 = 4;
-    let height = distances.len() / width;
-    for y in 0..height {
-        let (above, row) = distances[y.saturating_sub(1) * width..(y + 1) * width].split_at_mut(width * y.min(1));
-        for x in 0..width {
-            let mut nearest = row[x];
-            if nearest == 0 {
-                continue;
-            }
-            if x > 0 {
-                nearest = nearest.min(row[x - 1].saturating_add(SIDE));
-            }
-            if !above.is_empty() {
-                nearest = nearest.min(above[x].saturating_add(SIDE));
-                nearest = nearest.min(above[x.saturating_sub(1)].saturating_add(CORNER));
-                nearest = nearest.min(above[(x + 1).min(width - 1)].saturating_add(CORNER));
-            }
-            row[x] = nearest;
-        }
-    }
-    for y in (0..height).rev() {
-        let (row, below) = distances[y * width..((y + 2) * width).min(height * width)].split_at_mut(width);
-        for x in (0..width).rev() {
-            let mut nearest = row[x];
-            if nearest == 0 {
-                continue;
-            }
-            if x + 1 < width {
-                nearest = nearest.min(row[x + 1].saturating_add(SIDE));
-            }
-            if !below.is_empty() {
-                nearest = nearest.min(below[x].saturating_add(SIDE));
-                nearest = nearest.min(below[x.saturating_sub(1)].saturating_add(CORNER));
-                nearest = nearest.min(below[(x + 1).min(width - 1)].saturating_add(CORNER));
-            }
-            row[x] = nearest;
-        }
     }
 }
 
@@ -323,7 +281,7 @@ mod tests {
             cutout.extend(if alpha == 0 { [0; 4] } else { [own[0], own[1], own[2], alpha] });
         }
         let picture = |bytes: Vec<u8>| Frame::new(SIZE, Buffer::from(bytes));
-        Disc { frame: picture(frame), matte: AlphaMatte { size: SIZE, coverage }, cutout: picture(cutout) }
+        Disc { frame: picture(frame), matte: AlphaMatte::new(SIZE, coverage), cutout: picture(cutout) }
     }
 
     /// A grey disc with spill in `channel` that fades over three pixels.
@@ -356,7 +314,7 @@ mod tests {
     }
 
     #[test]
-    fn the_comparers_see_a_single_green_pixel() {
+    fn the_comparers_detect_a_single_green_pixel() {
         let before = disc(SCREEN, |_| [120; 3]).cutout;
         let mut after = before.clone();
         after.pixels_mut()[(83 * 200 + 97) * 4 + 1] += 9;
@@ -365,7 +323,7 @@ mod tests {
     }
 
     #[test]
-    fn spill_goes_in_proportion_to_the_strength() {
+    fn spill_is_removed_in_proportion_to_the_strength() {
         for (ground, channel) in [(SCREEN, GREEN), (BLUE_SCREEN, BLUE)] {
             let disc = spilt(ground, channel);
             let before = excess(&disc.cutout, channel);
@@ -402,7 +360,7 @@ mod tests {
     }
 
     #[test]
-    fn skin_and_whatever_else_green_does_not_dominate_stays() {
+    fn skin_and_other_colours_that_green_does_not_dominate_stay() {
         for colour in [[205, 150, 120], [80, 52, 40], [255, 255, 255], [0, 0, 0], [120, 120, 120], [220, 200, 60]] {
             let disc = disc(SCREEN, |_| colour);
             assert_eq!(changed(&disc.cutout, &despilled(&disc, 1.0)), 0, "{colour:?}");
@@ -470,7 +428,7 @@ mod tests {
     #[test]
     fn where_there_is_no_background_nothing_changes() {
         let mut disc = spilt(SCREEN, GREEN);
-        disc.matte.coverage.fill(255);
+        disc.matte.coverage_mut().fill(255);
         assert_eq!(changed(&disc.cutout, &despilled(&disc, 1.0)), 0);
         // What was cut out before has no background either, whatever its transparent pixels are filled with.
         let mut disc = spilt(SCREEN, GREEN);
@@ -479,21 +437,21 @@ mod tests {
     }
 
     #[test]
-    fn tiny_and_narrow_pictures_are_no_panic() {
+    fn tiny_and_narrow_pictures_do_not_panic() {
         for (width, height) in [(1, 1), (1, 40), (40, 1), (7, 9), (8, 8), (9, 17)] {
             let size = Size::new(width, height);
             let area = size.area();
             let frame = Frame::new(size, Buffer::from([20, 200, 40, 255].repeat(area)));
             let coverage = (0..area).map(|at| (at * 37 % 256) as u8).collect();
             let mut cutout = frame.clone();
-            let surroundings = Surroundings::of(&frame, &AlphaMatte { size, coverage });
+            let surroundings = Surroundings::of(&frame, &AlphaMatte::new(size, coverage));
             despill(&mut cutout, &surroundings, 1.0);
             assert_eq!(cutout.size(), size);
         }
     }
 
     #[test]
-    fn the_surroundings_are_continued_beneath_the_subject() {
+    fn the_surroundings_are_extrapolated_beneath_the_subject() {
         let surroundings = {
             let disc = disc(SCREEN, |_| [200; 3]);
             Surroundings::of(&disc.frame, &disc.matte)
@@ -507,7 +465,7 @@ mod tests {
     }
 
     #[test]
-    fn distances_are_right_to_a_twelfth_and_know_no_strips() {
+    fn distances_are_right_to_a_twelfth_and_independent_of_strips() {
         let size = Size::new(61, 3 * ROWS as u32 + 5);
         let holes = [(3, 2), (40, 9), (30, 127), (31, 128), (60, 257), (0, 300), (20, 388)];
         let mut frame = Frame::new(size, Buffer::from(vec![255; size.area() * 4]));

@@ -1,65 +1,64 @@
-//! What becomes of partly covered pixels.
+//! Finalizes the edge of a matte: soft or hard, without traces of coverage, specks and pinholes.
 //!
-//! *Soft* keeps them: hair and fur are partly covered. *Hard* decides them, as is wanted of products: the cutout ends on
-//! the line where coverage is one half, anti-aliased over one pixel and no more. It does so by distance: near that line
+//! *Soft* keeps partly covered pixels: hair and fur are partly covered. *Hard* is for products: the cutout ends on the line
+//! where coverage is one half, anti-aliased over one pixel and no more. It does so by distance: near that line
 //! `(α - ½) / |∇α|` is how many pixels away it lies, whether the ramp is two pixels wide or twenty, so
-//! `½ + (α - ½) / |∇α|`, clamped, is the coverage that a knife would have left.
+//! `½ + (α - ½) / |∇α|`, clamped, is the coverage of a geometric edge.
 //!
-//! Both sweep up what matting leaves over: traces of coverage too faint to be anything but noise, and specks and pinholes
-//! cut off from everything.
+//! Both remove artefacts of matting: coverage too faint to be anything but noise, and disconnected specks and pinholes.
 
-use super::patches;
+use super::connected_components::fill_small;
 use crate::image::AlphaMatte;
 use rayon::prelude::*;
 
-/// Coverage of 255 below which a pixel is nothing, and (from the other end) above which it is whole.
+/// Coverage of 255 below which a pixel becomes uncovered, and (from the other end) above which fully covered.
 const TRACE: u8 = 4;
-/// The gentlest slope per pixel that still counts as an edge; in flatter places the distance would be arbitrary.
+/// The least slope per pixel that still counts as an edge; in flatter places the distance would be arbitrary.
 const MIN_SLOPE: f32 = 1.0 / 32.0;
 /// Rows that one task works on.
 const ROWS: usize = 64;
 
-/// Traces of coverage swept up; every other partly covered pixel as it was, on a scale that leaves no step.
+/// The matte without traces of coverage; the scale of what remains is stretched, so that there is no step.
 #[must_use]
-pub fn swept(mut matte: AlphaMatte) -> AlphaMatte {
+pub fn without_traces(mut matte: AlphaMatte) -> AlphaMatte {
     let table: [u8; 256] = std::array::from_fn(|value| {
         let value = (value as f32 - f32::from(TRACE)) * 255.0 / (255.0 - 2.0 * f32::from(TRACE));
         (value.clamp(0.0, 255.0) + 0.5) as u8
     });
-    matte.coverage.par_iter_mut().for_each(|value| *value = table[usize::from(*value)]);
+    matte.coverage_mut().par_iter_mut().for_each(|value| *value = table[usize::from(*value)]);
     matte
 }
 
-/// Every partly covered pixel decided.
+/// The matte with a hard edge where coverage is one half.
 #[must_use]
 pub fn hardened(matte: &AlphaMatte) -> AlphaMatte {
     hardened_at(matte, 0.5)
 }
 
-/// Every partly covered pixel decided; the cutout ends on the line where coverage is `crossing`, but no more than a pixel
-/// from the line where it is one half: further out lie shadows, not edges.
+/// The matte with a hard edge on the line where coverage is `crossing`, but no more than a pixel from the line where it is
+/// one half: further out are shadows, not edges.
 #[must_use]
 pub(super) fn hardened_at(matte: &AlphaMatte, crossing: f32) -> AlphaMatte {
-    let [width, height] = [matte.size.width as usize, matte.size.height as usize];
-    let source = &matte.coverage;
-    let mut coverage = source.clone();
+    let [width, height] = [matte.size().width as usize, matte.size().height as usize];
+    let source = matte.coverage();
+    let mut coverage = source.to_vec();
     coverage.par_chunks_mut(width * ROWS).enumerate().for_each(|(chunk, rows)| {
         for (row, pixels) in rows.chunks_mut(width).enumerate() {
             let y = chunk * ROWS + row;
             for (x, pixel) in pixels.iter_mut().enumerate() {
-                // Where the line lies further out, it is anti-aliased in pixels that had nothing.
+                // Where the line lies further out, it is anti-aliased in pixels that were not covered.
                 if (*pixel != 0 || crossing < 0.5) && *pixel != 255 {
-                    *pixel = decided(source, [width, height], x, y, crossing);
+                    *pixel = hard_coverage(source, [width, height], x, y, crossing);
                 }
             }
         }
     });
-    AlphaMatte { size: matte.size, coverage }
+    AlphaMatte::new(matte.size(), coverage)
 }
 
-/// Coverage of one pixel if the edge were a knife's. The three by three around it are smoothed (1 2 1), so that grain
-/// does not make the edge ragged.
-fn decided(coverage: &[u8], [width, height]: [usize; 2], x: usize, y: usize, crossing: f32) -> u8 {
+/// Coverage of one pixel by a hard edge. The three by three around it are smoothed (1 2 1), so that grain does not make
+/// the edge ragged.
+fn hard_coverage(coverage: &[u8], [width, height]: [usize; 2], x: usize, y: usize, crossing: f32) -> u8 {
     let columns = [x.saturating_sub(1), x, (x + 1).min(width - 1)];
     let rows = [y.saturating_sub(1), y, (y + 1).min(height - 1)];
     let at = |column: usize, row: usize| f32::from(coverage[rows[row] * width + columns[column]]) / 255.0;
@@ -74,12 +73,12 @@ fn decided(coverage: &[u8], [width, height]: [usize; 2], x: usize, y: usize, cro
     ((0.5 + distance).clamp(0.0, 1.0) * 255.0 + 0.5) as u8
 }
 
-/// Removes specks (patches that are covered at all but smaller than `pixels`) and fills pinholes (patches that are not
-/// fully covered but smaller than `pixels`). Specks are told from small subjects by size alone.
+/// Removes specks (components that are covered at all but smaller than `pixels`) and fills pinholes (components that are not
+/// fully covered but smaller than `pixels`). Only size separates specks from small subjects.
 #[must_use]
 pub fn without_specks(mut matte: AlphaMatte, pixels: usize) -> AlphaMatte {
-    let width = matte.size.width as usize;
-    patches::fill_small(&mut matte.coverage, width, pixels, |value| value > 0, 0);
-    patches::fill_small(&mut matte.coverage, width, pixels, |value| value < 255, 255);
+    let width = matte.size().width as usize;
+    fill_small(matte.coverage_mut(), width, pixels, |value| value > 0, 0);
+    fill_small(matte.coverage_mut(), width, pixels, |value| value < 255, 255);
     matte
 }

@@ -1,11 +1,11 @@
-//! The subject's own colours where it covers a pixel only partly.
+//! Estimates foreground colours where the subject covers a pixel only partly.
 //!
 //! A pixel of hair over a red wall is part red; on a new background it would glow. So inside the band, and only there,
 //! the colour is unmixed by multilevel foreground estimation (Germer et al. 2020, [`backdrop_kernels::foreground`]): from
 //! a picture of one pixel up to full size, each level starting from the one below. Only tiles that the band needs are
-//! worked on. Where coverage is full the source's pixel stays, bit for bit; where it is zero the colour becomes zero.
+//! computed. Where coverage is full the source's pixel stays, bit for bit; where it is zero the colour becomes zero.
 
-use super::{light, pyramid};
+use super::{linear_alpha, pyramid};
 use crate::image::{AlphaMatte, Frame};
 use backdrop_kernels::foreground::cpu::Tile;
 use backdrop_kernels::foreground::{SMALL, STEPS, STEPS_SMALL};
@@ -23,22 +23,22 @@ struct Level<'a> {
     size: [usize; 2],
     pixels: Cow<'a, [[u8; 4]]>,
     coverage: Cow<'a, [u8]>,
-    /// Tiles that are worked on, row after row.
+    /// Whether each tile has to be computed, row after row.
     needed: Vec<bool>,
 }
 
-/// Writes unmixed colours into the frame where coverage is partial, zero where there is none. Gives the matte with
-/// coverage measured in light, now that the colours on both sides of the edge are known.
+/// Writes unmixed colours into the frame where coverage is partial, zero where there is none. Returns the matte with
+/// coverage in linear light, now that the colours on both sides of the edge are known.
 ///
 /// # Panics
 /// When frame and matte differ in size.
 pub fn estimate(frame: &mut Frame, matte: &AlphaMatte) -> AlphaMatte {
-    assert_eq!(frame.size(), matte.size, "the matte is of another picture");
-    let width = matte.size.width as usize;
+    assert_eq!(frame.size(), matte.size(), "the matte is of another picture");
+    let width = matte.size().width as usize;
     let unmixed = unmix(frame, matte);
     let mut lit = matte.clone();
     let (pixels, _) = frame.pixels_mut().as_chunks_mut::<4>();
-    let strips = pixels.par_chunks_mut(TILE * width).zip(lit.coverage.par_chunks_mut(TILE * width)).zip(unmixed);
+    let strips = pixels.par_chunks_mut(TILE * width).zip(lit.coverage_mut().par_chunks_mut(TILE * width)).zip(unmixed);
     strips.for_each(|((pixels, coverage), unmixed)| {
         for (pixel, coverage) in pixels.iter_mut().zip(coverage.iter()) {
             if *coverage == 0 {
@@ -60,7 +60,7 @@ struct Unmixed {
     at: u32,
     /// The subject's colour.
     subject: [u8; 3],
-    /// Its coverage, in light.
+    /// Its coverage, in linear light.
     coverage: u8,
 }
 
@@ -83,7 +83,7 @@ fn unmix(frame: &Frame, matte: &AlphaMatte) -> Vec<Vec<Unmixed>> {
             level.relax_strip(strip, coarser.as_ref(), tile, |x, y, coverage, pair| {
                 if coverage != 0 && coverage != 255 {
                     let at = (y % TILE * level.size[0] + x) as u32;
-                    unmixed.push(Unmixed { at, subject: pair[0], coverage: light::coverage(coverage, pair) });
+                    unmixed.push(Unmixed { at, subject: pair[0], coverage: linear_alpha::coverage(coverage, pair) });
                 }
             });
             unmixed
@@ -92,13 +92,13 @@ fn unmix(frame: &Frame, matte: &AlphaMatte) -> Vec<Vec<Unmixed>> {
 }
 
 fn levels<'a>(frame: &'a Frame, matte: &'a AlphaMatte) -> Vec<Level<'a>> {
-    let size = [matte.size.width as usize, matte.size.height as usize];
+    let size = [matte.size().width as usize, matte.size().height as usize];
     let (pixels, _) = frame.pixels().as_chunks::<4>();
     let mut levels = vec![Level {
         size,
         pixels: Cow::Borrowed(pixels),
-        coverage: Cow::Borrowed(&matte.coverage),
-        needed: tiles_of_band(&matte.coverage, size),
+        coverage: Cow::Borrowed(matte.coverage()),
+        needed: tiles_of_band(matte.coverage(), size),
     }];
     while let Some(level) = levels.last()
         && level.size[0].max(level.size[1]) > 1

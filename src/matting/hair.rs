@@ -1,22 +1,22 @@
-//! Room for hair: around a head the band that matting solves reaches further out.
+//! Widens the trimap's unknown band outwards around a head, for hair.
 //!
-//! The network sees strands of hair as background long before they end, and what is surely background is never looked at
-//! again. Where a head is known to be, the band therefore grows outwards by as much as hair stands off, and not inwards:
-//! skin that is surely subject stays so.
+//! The network's mask ends well before strands of hair do, and certain background is never solved. Where a head is known to
+//! be, the band therefore grows outwards by as much as hair stands off, and not inwards: skin that is certain subject stays
+//! so.
 
 use crate::image::{Rect, Size};
 use backdrop_kernels::trimap::{Params, cpu};
 
-/// The band is not widened by more cells of the mask's grid than this. Beyond it there is too much for colours to decide:
-/// with 12 cells plain backgrounds showed grey smoke around the hair of portraits, with 5 they do not.
+/// The band is not widened by more cells of the mask's grid than this. A wider band is not determined by its colours:
+/// with 12 cells plain backgrounds showed grey haze around the hair of portraits, with 5 they do not.
 const MOST_CELLS: f32 = 5.0;
 
-/// Where hair is looked for.
+/// A region with hair.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Hair {
     /// The head and what is around it, in pixels of the picture.
     pub region: Rect,
-    /// How far from what is known to be subject it may stand off, in pixels of the picture.
+    /// How far from certain subject it may stand off, in pixels of the picture.
     pub reach: f32,
 }
 
@@ -28,7 +28,7 @@ impl Hair {
     /// the highest within reach. `cell_px`: the shorter side of a cell in pixels of the picture.
     pub(super) fn widen(&self, values: &[f32], grid: (usize, usize), size: Size, cell_px: f32, high: &mut [f32]) {
         let radius = self.reach / cell_px;
-        // A reach that is no number widens nothing; `min` alone would make it the most.
+        // A reach of NaN widens nothing; `min` alone would make it the most.
         if radius.is_nan() || radius < 1.0 {
             return;
         }
@@ -68,21 +68,23 @@ impl Hair {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::image::{Mask, Trimap};
-    use crate::matting::trimap::{from_mask, of_tidied, tidied};
+    use crate::image::{RawMask, Trimap};
+    use crate::matting::clean::{CleanMask, clean};
+    use crate::matting::trimap::from_mask;
 
     const SIZE: Size = Size::new(400, 400);
 
     /// Subject in the left half.
-    fn mask() -> Mask {
+    fn mask() -> CleanMask {
         let size = Size::new(100, 100);
-        Mask { size, values: (0..size.area()).map(|at| if at % 100 < 50 { 1.0 } else { 0.0 }).collect() }
+        let values = (0..size.area()).map(|at| if at % 100 < 50 { 1.0 } else { 0.0 }).collect();
+        clean(&RawMask::new(size, values).expect("probabilities"))
     }
 
     /// Unknown columns of a row.
     fn band(hair: Option<Hair>, row: usize) -> (usize, usize) {
-        let trimap = of_tidied(&tidied(&mask()), SIZE, hair.as_ref());
-        let unknown = |x: &usize| trimap.labels[row * 400 + x] == Trimap::UNKNOWN;
+        let trimap = from_mask(&mask(), SIZE, hair.as_ref());
+        let unknown = |x: &usize| trimap.labels()[row * 400 + x] == Trimap::UNKNOWN;
         ((0..400).find(unknown).expect("a band"), (0..400).rfind(unknown).expect("a band"))
     }
 
@@ -94,12 +96,10 @@ mod tests {
         assert_eq!(wide.0, usual.0, "not inwards");
         assert!((13..=24).contains(&(wide.1 - 200)), "{wide:?}");
         assert_eq!(band(Some(hair), 300), band(None, 300));
-        let plain = from_mask(&mask(), SIZE);
-        assert_eq!(of_tidied(&tidied(&mask()), SIZE, None), plain);
     }
 
     #[test]
-    fn a_reach_is_bounded_and_nonsense_changes_nothing() {
+    fn a_reach_is_bounded_and_invalid_ones_change_nothing() {
         let region = Rect { left: 0, top: 0, width: 400, height: 400 };
         let far = band(Some(Hair { region, reach: 1e9 }), 50);
         assert!((far.1 as f32) < 200.0 + 4.0 * (MOST_CELLS + 2.0), "{far:?}");

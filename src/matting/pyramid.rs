@@ -1,4 +1,4 @@
-//! Pictures, trimaps and mattes at half the size.
+//! Image pyramid: halves pictures, trimaps and mattes.
 
 use rayon::prelude::*;
 
@@ -7,7 +7,7 @@ pub(super) const fn half_size([width, height]: [usize; 2]) -> [usize; 2] {
     [width.div_ceil(2), height.div_ceil(2)]
 }
 
-/// Each pixel made of the two by two beneath it; at an odd border the last ones count twice.
+/// Each pixel mixed from the two by two beneath it; at an odd border the last ones count twice.
 pub(super) fn halved<T: Copy + Send + Sync>(
     plane: &[T],
     [width, height]: [usize; 2],

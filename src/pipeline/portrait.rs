@@ -1,87 +1,117 @@
-//! Who sits for a portrait, and what the picture owes to that.
+//! Selects the portrait's face and derives framing and matting options from it.
 
-use super::{FaceFound, PipelineError, Workers};
+use super::coverage::Coverage;
+use super::error::PipelineError;
+use super::output::FaceFound;
+use super::workers::Workers;
 use crate::compose::{Head, Layout, Scene};
-use crate::face::{main_face, restored, share_of_alpha, share_of_mask, usable};
-use crate::image::{Face, Frame, Mask, Rect, Size};
+use crate::face::{main_face, restored, usable};
+use crate::image::{Face, Frame, Rect, Size};
 use crate::matting::{self, Hair};
-use crate::recipe::{Portrait, Retouch};
+use crate::recipe::{Picture, Portrait, Retouch};
+use std::borrow::Cow;
 use std::time::Duration;
 
 /// Share of a face's box that has to be subject for the face to be the subject's, and not one on a poster behind it.
 const LEAST_SHARE: f32 = 0.5;
-/// Where hair is looked for around a face: above, aside and below its box, and how far it stands off, all in heights of the
-/// face.
+/// Extent of the region with hair around a face: above, aside and below its box, and how far hair stands off, all in heights
+/// of the face.
 const ABOVE: f32 = 0.9;
 const ASIDE: f32 = 0.7;
 const BELOW: f32 = 0.3;
 const STANDS_OFF: f32 = 0.04;
 
-/// The subject, when it has a face.
-#[derive(Clone, Copy, Debug)]
+/// The subject's face, where the recipe detects faces and the subject has one.
+#[derive(Clone, Copy, Debug, Default)]
 pub(super) struct PortraitFace {
-    face: Face,
-    portrait: Portrait,
+    face: Option<Face>,
+    /// How the face frames the picture; nothing where it only classifies the subject.
+    portrait: Option<Portrait>,
+    /// Whether faces were detected.
+    detected: bool,
 }
 
-/// A picture whose faces have been looked for.
+/// A picture after face detection.
 pub(super) struct PortraitInput {
-    /// The picture; with its sitter's face restored, where that was wanted.
+    /// The picture, with its face restored where the recipe says so.
     pub(super) frame: Frame,
-    /// What the network saw in it before.
-    pub(super) mask: Option<Mask>,
-    /// Nothing where the subject has no face.
-    pub(super) sitter: Option<PortraitFace>,
+    /// The source of its coverage, as before.
+    pub(super) coverage: Coverage,
+    /// The subject's face.
+    pub(super) face: PortraitFace,
     /// How long it took.
     pub(super) took: Duration,
 }
 
+/// Pixels that composing needs at most besides a source of `size`, for any subject and face.
+pub(super) fn most_pixels(scene: &Scene, picture: Picture, size: Size) -> usize {
+    match picture {
+        Picture::Portrait(portrait) => {
+            let framed = portrait.scene(scene, Head::anywhere(size)).most_pixels(size);
+            framed.max(scene.most_pixels(size))
+        }
+        Picture::Cutout | Picture::Classified | Picture::Source => scene.most_pixels(size),
+    }
+}
+
+/// Detects faces where `picture` needs them, selects among those that belong to the subject, and restores the selected one.
+/// Before the subject is cut out, so that matting and foreground estimation use the final pixels.
+pub(super) async fn find(
+    workers: &Workers<'_>,
+    mut frame: Frame,
+    coverage: Coverage,
+    picture: Picture,
+) -> Result<PortraitInput, PipelineError> {
+    let portrait = match picture {
+        Picture::Cutout | Picture::Source => {
+            return Ok(PortraitInput { frame, coverage, face: PortraitFace::default(), took: Duration::ZERO });
+        }
+        Picture::Classified => None,
+        Picture::Portrait(portrait) => Some(portrait),
+    };
+    let retoucher = workers.engine.retoucher().clone();
+    let find = move || {
+        let size = frame.size();
+        let faces = retoucher.faces(&frame)?;
+        let own = faces.iter().filter(|face| usable(face, size) && coverage.share_of(&frame, face) >= LEAST_SHARE);
+        let face = main_face(own, size).copied();
+        if let Some(face) = face.filter(|_| portrait.is_some_and(|portrait| portrait.restore_face)) {
+            restored(&mut frame, &face, Retouch::STRENGTH, |crop| retoucher.restoration(crop))?;
+        }
+        Ok::<_, PipelineError>((frame, coverage, face))
+    };
+    let (found, took) = workers.run("portrait", find).await?;
+    let (frame, coverage, face) = found?;
+    Ok(PortraitInput { frame, coverage, face: PortraitFace { face, portrait, detected: true }, took })
+}
+
 impl PortraitFace {
-    /// Looks for the face that decides, among those that belong to the subject, and restores it. Before the subject is cut
-    /// out, so that matting and the unmixing of colours see the pixels that they work on.
-    pub(super) async fn find(
-        workers: &Workers<'_>,
-        mut frame: Frame,
-        mask: Option<Mask>,
-        portrait: Portrait,
-    ) -> Result<PortraitInput, PipelineError> {
-        let retoucher = workers.engine.retoucher().clone();
-        let find = move || {
-            let size = frame.size();
-            let share = |face: &Face| match &mask {
-                Some(mask) => share_of_mask(mask, face, size),
-                None => share_of_alpha(&frame, face),
-            };
-            let faces = retoucher.faces(&frame)?;
-            let own = faces.iter().filter(|face| usable(face, size) && share(face) >= LEAST_SHARE);
-            let sitter = main_face(own, size).map(|face| Self { face: *face, portrait });
-            if let Some(Self { face, .. }) = sitter.filter(|_| portrait.restore_face) {
-                restored(&mut frame, &face, Retouch::STRENGTH, |crop| retoucher.restoration(crop))?;
-            }
-            Ok::<_, PipelineError>((frame, mask, sitter))
-        };
-        let (found, took) = workers.run("portrait", find).await?;
-        let (frame, mask, sitter) = found?;
-        Ok(PortraitInput { frame, mask, sitter, took })
+    /// The face and how it frames the picture, where it does.
+    fn framing(&self) -> Option<(Face, Portrait)> {
+        self.face.zip(self.portrait)
     }
 
-    /// `options` with room for this sitter's hair, in a picture of `size`.
+    /// `options` with a wider band for the hair of a framing face, in a picture of `size`.
     pub(super) fn matting(&self, options: matting::Options, size: Size) -> matting::Options {
-        let Face { left, top, right, bottom, .. } = self.face;
+        let Some((Face { left, top, right, bottom, .. }, _)) = self.framing() else { return options };
         let height = bottom - top;
         let [aside, above, below] = [ASIDE, ABOVE, BELOW].map(|share| share * height);
         let region = within([left - aside, top - above, right + aside, bottom + below], size);
         matting::Options { hair: region.map(|region| Hair { region, reach: STANDS_OFF * height }), ..options }
     }
 
-    /// The scene for this sitter, cut out, where another subject would be put into `scene`.
-    pub(super) fn scene(&self, scene: &Scene, cutout: &Frame) -> Scene {
-        self.portrait.scene(scene, Head::measured(cutout, &self.face))
+    /// `scene` framed by the face, where it frames the picture; else anchored to the cutout.
+    pub(super) fn scene<'a>(&self, scene: &'a Scene, cutout: &Frame) -> Cow<'a, Scene> {
+        match self.framing() {
+            Some((face, portrait)) => Cow::Owned(portrait.scene(scene, Head::measured(cutout, &face))),
+            None => scene.anchored(cutout),
+        }
     }
 
-    /// The face in the finished picture that `layout` makes of one of `size`.
-    pub(super) fn found(&self, layout: &Layout, size: Size) -> FaceFound {
-        box_of(&self.face, size).and_then(|part| layout.placed(part)).map_or(FaceFound::None, FaceFound::At)
+    /// The face in the finished picture that `layout` makes of one of `size`; nothing where no faces were detected.
+    pub(super) fn located(&self, layout: &Layout, size: Size) -> Option<FaceFound> {
+        let part = self.face.and_then(|face| box_of(&face, size)).and_then(|part| layout.placed(part));
+        self.detected.then(|| part.map_or(FaceFound::None, FaceFound::At))
     }
 }
 

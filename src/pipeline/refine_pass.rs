@@ -1,17 +1,18 @@
-//! A second look: at the subject's box, and at tiles along its edge.
+//! Refines a mask: segments the subject's box, and tiles along its edge, and merges their masks with the first.
 
-use super::segment::infer_once;
-use super::{Call, Workers};
+use super::call::Call;
+use super::infer::infer_once;
+use super::workers::Workers;
 use crate::engine::{Engine, EngineError, Slot};
-use crate::image::{Frame, Mask};
-use crate::matting::refine::{self, Again};
+use crate::image::{Frame, RawMask};
+use crate::matting::refine::{self, Scope};
 use futures_util::future::try_join_all;
 use std::time::Duration;
 
-/// Joins `mask` with what the network sees in parts of `frame`; and how long that took.
+/// Merges `mask` with the masks of parts of `frame`; and how long that took.
 ///
-/// Every part is a ticket of its own, so that they fill batches together with what other callers wait for. All are
-/// answered before the masks are joined, in the order of the parts: the result does not depend on the company.
+/// Every part is a ticket of its own, so that parts fill batches together with other callers' pictures. All have masks
+/// before these are merged, in the order of the parts: the result does not depend on what else is in the batches.
 ///
 /// # Errors
 /// Those of [`Engine::segment`] and [`Engine::cpu`].
@@ -19,14 +20,14 @@ pub(super) async fn refine(
     engine: &Engine,
     slot: &Slot,
     frame: Frame,
-    mask: Mask,
-    again: Again,
+    mask: RawMask,
+    scope: Scope,
     call: &Call,
-) -> Result<(Frame, Mask, Duration), EngineError> {
+) -> Result<(Frame, RawMask, Duration), EngineError> {
     let workers = Workers { engine, slot };
     let buffers = engine.buffers().clone();
     let crop = move || {
-        let parts = refine::plan(&mask, frame.size(), again);
+        let parts = refine::plan(&mask, frame.size(), scope);
         let crop = |part| (part, refine::cropped(&frame, part, &buffers));
         let crops: Vec<_> = parts.into_iter().map(crop).collect();
         (frame, mask, crops)
@@ -35,14 +36,14 @@ pub(super) async fn refine(
     if crops.is_empty() {
         return Ok((frame, mask, cropping));
     }
-    let looks = crops.into_iter().map(|(part, crop)| async move {
+    let inferences = crops.into_iter().map(|(part, crop)| async move {
         let (_, mask, took) = infer_once(engine, slot, crop, call).await?;
         Ok::<_, EngineError>(((part, mask), took))
     });
-    let (looks, times): (Vec<_>, Vec<_>) = try_join_all(looks).await?.into_iter().unzip();
+    let (parts, times): (Vec<_>, Vec<_>) = try_join_all(inferences).await?.into_iter().unzip();
     let size = frame.size();
-    let (mask, joining) = workers.run("join", move || refine::merged(mask, size, &looks)).await?;
+    let (mask, merging) = workers.run("join", move || refine::merged(mask, size, &parts)).await?;
     // Those of one batch took the same time together.
     let network = times.into_iter().max().unwrap_or_default();
-    Ok((frame, mask, cropping + network + joining))
+    Ok((frame, mask, cropping + network + merging))
 }

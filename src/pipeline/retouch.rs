@@ -1,19 +1,26 @@
-//! The other stage order: a picture of which all stays, larger or with its faces restored.
+//! Enlarges a whole picture or restores the faces in it: the stage order without segmentation.
 //!
-//! `bytes → Header → Frame → Frame → Composite → EncodedImage`. No subject is looked for.
+//! `bytes → Header → Frame → Frame → Composite → EncodedImage`.
 
+use super::call::Call;
+use super::error::PipelineError;
+use super::files::Job;
+use super::output::{FaceFound, Output};
 use super::portrait::box_of;
-use super::{Call, FaceFound, Job, Output, PipelineError, Probed, Timings, Workers};
+use super::probe::Probed;
+use super::timings::Timings;
+use super::workers::Workers;
 use crate::codec;
 use crate::compose::{self, CanvasLimit, Flattened, Materials, OutputTooLarge};
 use crate::engine::{Engine, Slot};
 use crate::face::{enlarged, restored, usable};
-use crate::image::{Face, Frame, OutputFormat, Rect, Size};
+use crate::image::{Face, Frame, OutputFormat, Rect, Size, Subject};
 use crate::model::{Factor, Retoucher};
 use crate::recipe::Retouch;
 use std::time::{Duration, Instant};
 
-pub(super) async fn stages(
+/// The stages of a picture of which all stays.
+pub(super) async fn retouch(
     engine: &Engine,
     slot: Slot,
     job: Job,
@@ -26,18 +33,17 @@ pub(super) async fn stages(
     let mut timings = Timings { fetch: files.fetch, ..Timings::default() };
 
     let limits = call.limits;
-    let (probed, probing) = workers.run("probe", move || Probed::of(files, &limits, &limits)).await?;
-    let probed = probed?;
+    let probe = move || Probed::of(files, &limits, &limits);
+    let probed = workers.timed("probe", &mut timings.decode, probe).await??;
     // A result that would be too large is refused before it costs anything.
-    let size = larger(probed.source.header.size, retouch.factor(), scene.limit)?;
+    let size = larger(probed.size(), retouch.factor(), scene.limit)?;
     let layout = scene.layout(size, Rect::whole(size))?;
     let grown = if retouch.factor().is_some() { size.area() } else { 0 };
     engine.reserve_pixels(&slot, probed.pixels() + grown + scene.most_pixels(size), call.deadline).await?;
 
     let buffers = engine.buffers().clone();
-    let (decoded, decoding) = workers.run("decode", move || probed.decoded(&buffers)).await?;
-    let (frame, Materials { mark, .. }) = decoded?;
-    timings.decode = probing + decoding;
+    let decode = move || probed.decoded(&buffers);
+    let (frame, Materials { mark, .. }) = workers.timed("decode", &mut timings.decode, decode).await??;
 
     if encode.format == OutputFormat::Jpeg && frame.has_transparency() {
         return Err(PipelineError::NoAlpha);
@@ -57,20 +63,17 @@ pub(super) async fn stages(
 
     let whole = Rect::whole(size);
     let materials = Materials { mark, ..Materials::default() };
-    let compose = move || compose::flatten(frame, whole, &layout, &scene, materials);
-    let (Flattened { composite, .. }, took) = workers.run("compose", compose).await?;
-    timings.compose = took;
+    let compose = move || compose::flatten(Subject::Source(frame), whole, &layout, &scene, materials);
+    let Flattened { composite, .. } = workers.timed("compose", &mut timings.compose, compose).await?;
+    let encode = move || codec::encode(composite, &encode);
+    let image = workers.timed("encode", &mut timings.encode, encode).await??;
 
-    let (image, took) = workers.run("encode", move || codec::encode(composite, &encode)).await?;
-    let image = image?;
-    timings.encode = took;
-
-    timings.settle(began);
+    timings.finalize(began);
     let model = model_of(&**engine.retoucher(), retouch);
     Ok(Output { image, subject: None, uncertainty: None, face, model, understood: None, timings })
 }
 
-/// Name and version of the weights that do it: of those that restore, or of those that enlarge where nothing is restored.
+/// Name and version of the weights: those that restore, or those that enlarge where nothing is restored.
 pub(super) fn model_of(retoucher: &dyn Retoucher, retouch: Retouch) -> String {
     match retouch {
         Retouch::Enlarge(factor) => retoucher.enlarges_with(factor),
@@ -118,7 +121,7 @@ async fn faces(
         None => (frame, faces),
     };
     for &face in &faces {
-        // Each by itself: nobody who left, and nothing else that waits, is kept by a crowd.
+        // One task per face, so that cancellation takes effect and other requests are not delayed.
         let retoucher = workers.engine.retoucher().clone();
         let restore = move || {
             let done = restored(&mut frame, &face, strength, |crop| retoucher.restoration(crop));

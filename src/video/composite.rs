@@ -6,7 +6,7 @@
 use crate::codec::Channels;
 use crate::compose::{self, Background, Flattened, Layout, Materials, Scene};
 use crate::image::color::Color;
-use crate::image::{AlphaMatte, Composite, Cutout, Frame, Rect};
+use crate::image::{AlphaMatte, Frame, Rect, Subject};
 use crate::matting;
 use crate::recipe::{VideoFormat, VideoRecipe};
 
@@ -39,9 +39,10 @@ impl FrameCompositor {
     /// The output frame, in the frame's own buffer.
     pub(super) fn composite(&self, frame: Frame, matte: &AlphaMatte) -> Frame {
         let size = frame.size();
-        let Cutout(frame) = matting::cut_by(frame, matte);
-        let Flattened { composite: Composite(mut frame), .. } =
-            compose::flatten(frame, Rect::whole(size), &Layout::unchanged(size), &self.scene, Materials::default());
+        let cutout = Subject::Cutout(matting::cut_out_with(frame, matte));
+        let Flattened { composite, .. } =
+            compose::flatten(cutout, Rect::whole(size), &Layout::unchanged(size), &self.scene, Materials::default());
+        let mut frame = composite.into_frame();
         match self.channels {
             Channels::Rgba if self.fills_chroma => fill_chroma_blocks(&mut frame),
             Channels::Rgba => {}
@@ -122,7 +123,7 @@ mod tests {
         let size = Size::new(9, 5);
         let pixels = (0..45).flat_map(|at| if at % 9 < 5 { [200, 100, 50, 255] } else { [10, 220, 30, 255] });
         let coverage = (0..45).map(|at| [255, 255, 255, 255, 255, 128, 0, 0, 0][at % 9]).collect();
-        (Frame::new(size, Buffer::from(pixels.collect::<Vec<u8>>())), AlphaMatte { size, coverage })
+        (Frame::new(size, Buffer::from(pixels.collect::<Vec<u8>>())), AlphaMatte::new(size, coverage))
     }
 
     #[test]
@@ -159,7 +160,7 @@ mod tests {
     #[test]
     fn an_empty_matte_gives_a_transparent_frame() {
         let (frame, matte) = halves();
-        let empty = AlphaMatte { coverage: vec![0; 45], ..matte };
+        let empty = AlphaMatte::empty(matte.size());
         let composite = FrameCompositor::of(&recipe(VideoFormat::Webm)).composite(frame, &empty);
         assert!(composite.pixels().iter().all(|&byte| byte == 0));
     }
@@ -167,8 +168,8 @@ mod tests {
     #[test]
     fn chroma_blocks_contain_only_the_subjects_colour() {
         // Columns 6 and 7 are a transparent block, 4 and 5 a mixed one; column 8 is a block of one column.
-        let (frame, mut matte) = halves();
-        matte.coverage = (0..45).map(|at| if at % 9 < 5 { 255 } else { 0 }).collect();
+        let (frame, matte) = halves();
+        let matte = AlphaMatte::new(matte.size(), (0..45).map(|at| if at % 9 < 5 { 255 } else { 0 }).collect());
         let composite = FrameCompositor::of(&recipe(VideoFormat::Webm)).composite(frame, &matte);
         assert_eq!(composite.pixel(4, 4), [200, 100, 50, 255]);
         for y in 0..5 {

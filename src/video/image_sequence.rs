@@ -37,7 +37,8 @@ pub(super) fn record(frame: Frame, codec: Codec, rate: Rate, index: u64) -> Resu
 fn encode_file(frame: Frame, format: OutputFormat) -> Result<Vec<u8>, VideoError> {
     let quality = Quality::new(QUALITY).unwrap_or_default();
     let options = EncodeOptions { format, quality, png: PngEffort::Fast, channels: Channels::Rgba };
-    let encoded = codec::encode(Composite(frame), &options).map_err(|error| VideoError::Tool(error.to_string()))?;
+    let encoded =
+        codec::encode(Composite::unchanged(frame), &options).map_err(|error| VideoError::Tool(error.to_string()))?;
     Ok(encoded.bytes.into())
 }
 
@@ -47,7 +48,9 @@ fn animation_frame(frame: Frame, rate: Rate, index: u64) -> Result<Vec<u8>, Vide
     let time = |index: u64| rate.micros(index).div_euclid(1000);
     let duration = time(index + 1).saturating_sub(time(index));
     let part = visible(&frame);
-    let file = encode_file(cropped(frame, part), OutputFormat::WebP)?;
+    let buffer = |len| Buffer::from(vec![0; len]);
+    let frame = if part == Rect::whole(frame.size()) { frame } else { frame.cropped(part, 1, buffer) };
+    let file = encode_file(frame, OutputFormat::WebP)?;
     let mut payload = Vec::with_capacity(file.len() + 24);
     for value in [part.left / 2, part.top / 2, part.width - 1, part.height - 1, duration as u32] {
         payload.extend_from_slice(&value.to_le_bytes()[..3]);
@@ -71,17 +74,6 @@ fn visible(frame: &Frame) -> Rect {
     let (right, bottom) = (left + width, top + height);
     let (left, top) = (left & !1, top & !1);
     Rect { left, top, width: right - left, height: bottom - top }
-}
-
-fn cropped(frame: Frame, part: Rect) -> Frame {
-    if part == Rect::whole(frame.size()) {
-        return frame;
-    }
-    let row = frame.size().width as usize * 4;
-    let columns = part.left as usize * 4..(part.left + part.width) as usize * 4;
-    let rows = frame.pixels().chunks_exact(row).skip(part.top as usize).take(part.height as usize);
-    let pixels: Vec<u8> = rows.flat_map(|row| row[columns.clone()].iter().copied()).collect();
-    Frame::new(part.size(), Buffer::from(pixels))
 }
 
 /// The chunks of a WebP file.

@@ -11,7 +11,7 @@ use super::stage_clock::StageClock;
 use super::temporal::TemporalFilter;
 use super::{Clip, Tools, VideoError, image_sequence};
 use crate::engine::{Engine, EngineError, Lane, Segmented, Slot};
-use crate::image::{AlphaMatte, Frame, Mask};
+use crate::image::{AlphaMatte, Frame, RawMask};
 use crate::recipe::VideoRecipe;
 use futures_util::stream::{FuturesOrdered, StreamExt};
 use std::sync::Arc;
@@ -155,7 +155,7 @@ impl ClipJob<'_> {
     pub(super) async fn segment(
         &self,
         mut from: Receiver<Batch<Frame>>,
-        to: Sender<Batch<(Frame, Mask)>>,
+        to: Sender<Batch<(Frame, RawMask)>>,
         clock: &StageClock,
     ) -> Result<(), VideoError> {
         while let Some(Batch { items, permit }) = from.recv().await {
@@ -176,7 +176,7 @@ impl ClipJob<'_> {
         &self,
         mut index: u64,
         mut filter: TemporalFilter,
-        mut from: Receiver<Batch<(Frame, Mask)>>,
+        mut from: Receiver<Batch<(Frame, RawMask)>>,
         to: Sender<Matted>,
         clock: &StageClock,
     ) -> Result<(), VideoError> {

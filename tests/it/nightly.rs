@@ -140,7 +140,7 @@ async fn every_endpoint_takes_the_largest_pictures() {
             png: PngEffort::Fast,
             channels: Channels::Rgba,
         };
-        codec::encode(Composite(enlarged()), &options).unwrap().bytes
+        codec::encode(Composite::unchanged(enlarged()), &options).unwrap().bytes
     };
     let files = [("JPEG", largest()), ("PNG", encoded(OutputFormat::Png)), ("WebP", encoded(OutputFormat::WebP))];
     let base = running.url.trim_end_matches("/remove").to_owned();
@@ -226,7 +226,8 @@ fn a_photo_of_100_megapixels_is_cut_out_in_bounded_memory() {
         png: PngEffort::Fast,
         channels: Channels::Rgba,
     };
-    fs::write(&input, codec::encode(Composite(enlarged_to(size)), &options).unwrap().bytes).expect("written");
+    fs::write(&input, codec::encode(Composite::unchanged(enlarged_to(size)), &options).unwrap().bytes)
+        .expect("written");
     // The decoded picture alone is 407 MB.
     for (name, more, bound) in LARGE {
         let output = folder.path().join(name);

@@ -8,7 +8,7 @@ use crate::cli::exit_code::Failure;
 use crate::cli::local_engine::LocalEngine;
 use crate::cli::progress::Progress;
 use crate::codec::{self, Limits};
-use crate::image::{BufferPool, Frame, Mask, Size};
+use crate::image::{BufferPool, Frame, RawMask, Size};
 use crate::matting::{self, Method, Options};
 use crate::pipeline::Segmentation;
 use crate::recipe::Cut;
@@ -124,10 +124,10 @@ fn score(
 }
 
 /// The cutout; fully transparent when there is no subject, which scores as the worst result.
-fn cut_out(frame: Frame, mask: &Mask, options: &Options) -> Frame {
+fn cut_out(frame: Frame, mask: &RawMask, options: &Options) -> Frame {
     let size = frame.size();
     match matting::cut_out(frame, mask, options) {
-        Ok(cutout) => cutout.0,
+        Ok(cutout) => cutout.into_frame(),
         Err(matting::NoSubject) => Frame::new(size, vec![0; size.area() * 4].into()),
     }
 }

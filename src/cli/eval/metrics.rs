@@ -6,7 +6,7 @@
 //! Matting metrics: SAD, MSE, gradient and connectivity error (Rhemann et al., "A Perceptually Motivated Online
 //! Benchmark for Image Matting", CVPR 2009), over the whole picture; SAD, gradient and connectivity in thousands.
 
-use super::components::largest_component;
+use crate::matting::connected_components;
 
 /// The scores of one picture.
 #[derive(Clone, Debug)]
@@ -202,7 +202,7 @@ fn connectivity_error(matte: &[f32], truth: &[f32], width: usize) -> f64 {
     for step in 1..=STEPS {
         let (threshold, below) = (f32::from(step) / f32::from(STEPS), f32::from(step - 1) / f32::from(STEPS));
         let shared: Vec<bool> = matte.iter().zip(truth).map(|(a, b)| *a >= threshold && *b >= threshold).collect();
-        let region = largest_component(&shared, width);
+        let region = connected_components::largest(&shared, width);
         for (level, inside) in level.iter_mut().zip(region) {
             if level.is_none() && !inside {
                 *level = Some(below);

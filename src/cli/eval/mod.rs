@@ -4,7 +4,6 @@
 //! then the calibration of the uncertainty: how well it predicts bad mattes.
 
 mod calibration;
-mod components;
 mod datasets;
 mod evaluate;
 mod metrics;

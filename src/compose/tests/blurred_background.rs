@@ -12,12 +12,12 @@ fn photo(width: u32, height: u32, ground: impl Fn(u32, u32) -> [u8; 3] + Copy) -
         &on(Background::Picture { fit: Fit::Stretch, behind: Color::BLACK }),
         Materials { background: Some(drawn(width, height, |x, y| with(ground(x, y), 255))), ..Materials::default() },
     );
-    (source.composite.0, cutout)
+    (source.composite.into_frame(), cutout)
 }
 
 fn over_blurred(source: &Frame, cutout: Frame, scene: &Scene) -> Frame {
     let materials = Materials { plate: scene.plate(source), ..Materials::default() };
-    finished_with(cutout, scene, materials).composite.0
+    finished_with(cutout, scene, materials).composite.into_frame()
 }
 
 #[test]

@@ -12,9 +12,9 @@ fn cropped(source: Frame, subject: Rect, aspect: (u32, u32)) -> Flattened {
 fn an_opaque_crop_keeps_its_pixels_and_returns_the_subjects_bounds() {
     let source = drawn(60, 40, |x, y| [x as u8, y as u8, 0, 255]);
     let Flattened { composite, subject } = cropped(source, rect(20, 10, 16, 9), (1, 1));
-    assert_eq!(composite.0.size(), Size::new(16, 16));
-    assert_eq!(composite.0.pixel(0, 0), [20, 6, 0, 255]);
-    assert_eq!(composite.0.pixel(15, 15), [35, 21, 0, 255]);
+    assert_eq!(composite.frame().size(), Size::new(16, 16));
+    assert_eq!(composite.frame().pixel(0, 0), [20, 6, 0, 255]);
+    assert_eq!(composite.frame().pixel(15, 15), [35, 21, 0, 255]);
     assert_eq!(subject, Some(rect(0, 4, 16, 9)));
 }
 
@@ -29,7 +29,8 @@ fn beyond_the_picture_a_crop_replicates_the_nearest_pixel() {
         (rect(0, 0, 5, 5), (4, 5)),
         (rect(0, 0, 60, 40), (9, 16)),
     ] {
-        let Flattened { composite: Composite(after), subject: found } = cropped(source.clone(), subject, aspect);
+        let Flattened { composite, subject: found } = cropped(source.clone(), subject, aspect);
+        let after = composite.into_frame();
         let Rect { left, top, width, height } = found.expect("the subject");
         assert_eq!((width, height), (subject.width, subject.height));
         let (right, bottom) = (after.size().width - left - width, after.size().height - top - height);
@@ -48,7 +49,7 @@ fn beyond_the_picture_a_crop_replicates_the_nearest_pixel() {
         Scene { framing, resize: Resize { width: Some(333), ..Resize::default() }, ..on(Background::EdgeColor) };
     let subject = rect(1, 10, 12, 9);
     let layout = scene.layout(source.size(), subject).unwrap();
-    let after = composed(source, subject, &scene, Materials::default()).composite.0;
+    let after = composed(source, subject, &scene, Materials::default()).composite.into_frame();
     assert!(layout.place.left > 0 && !after.has_transparency());
     assert!(
         (0..after.size().height)
@@ -61,21 +62,21 @@ fn a_crop_of_a_cutout_measures_its_subject_again() {
     let cutout = drawn(60, 20, |x, y| with(RED, disc(x, y, (30.0, 10.0), 8.0, 1.0)));
     let framing = Framing::Cropped { aspect: Some(Aspect::SQUARE), padding: 20 };
     let after = finished_with(cutout, &Scene { framing, ..Scene::default() }, Materials::default());
-    assert_eq!(after.composite.0.size(), Size::new(56, 56));
+    assert_eq!(after.composite.frame().size(), Size::new(56, 56));
     assert_eq!(after.subject, Some(rect(20, 20, 16, 16)));
-    assert_eq!(after.composite.0.pixel(0, 0), [0; 4]);
+    assert_eq!(after.composite.frame().pixel(0, 0), [0; 4]);
 }
 
 #[test]
 fn the_bars_beside_a_cutout_are_transparent_even_where_it_touches_its_border() {
     let cutout = drawn(60, 20, |x, _| if (10..50).contains(&x) { with(RED, 255) } else { [0; 4] });
     let after = cropped(cutout, rect(10, 0, 40, 20), (1, 1));
-    assert_eq!(after.composite.0.size(), Size::new(40, 40));
-    assert_eq!([after.composite.0.pixel(20, 9), after.composite.0.pixel(20, 10)], [[0; 4], with(RED, 255)]);
+    assert_eq!(after.composite.frame().size(), Size::new(40, 40));
+    assert_eq!([after.composite.frame().pixel(20, 9), after.composite.frame().pixel(20, 10)], [[0; 4], with(RED, 255)]);
     // A subject off the picture's centre is still centred in the crop.
     let cutout = drawn(60, 20, |x, y| if x < 10 && y < 10 { with(RED, 255) } else { [0; 4] });
     let corner = cropped(cutout, rect(0, 0, 10, 10), (2, 1));
-    assert_eq!((corner.composite.0.size(), corner.subject), (Size::new(20, 10), Some(rect(5, 0, 10, 10))));
-    assert_eq!(corner.composite.0.pixel(4, 5), [0; 4]);
+    assert_eq!((corner.composite.frame().size(), corner.subject), (Size::new(20, 10), Some(rect(5, 0, 10, 10))));
+    assert_eq!(corner.composite.frame().pixel(4, 5), [0; 4]);
     assert_eq!(after.subject, Some(rect(0, 10, 40, 20)));
 }

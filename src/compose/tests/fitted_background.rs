@@ -8,7 +8,7 @@ fn fitted(picture: Size, fit: Fit, size: Size) -> Frame {
     let background = Some(drawn(picture.width, picture.height, place));
     let scene = on(Background::Picture { fit, behind: Color([250, 0, 250, 255]) });
     let speck = drawn(size.width, size.height, |x, y| if (x, y) == (0, 0) { [9, 9, 9, 255] } else { [0; 4] });
-    finished_with(speck, &scene, Materials { background, ..Materials::default() }).composite.0
+    finished_with(speck, &scene, Materials { background, ..Materials::default() }).composite.into_frame()
 }
 
 #[test]
@@ -66,9 +66,9 @@ fn a_translucent_background_is_composited_over_the_colour_behind() {
         |size| Materials { background: Some(drawn(size, size, |_, _| [255, 255, 255, 128])), ..Materials::default() };
     for size in [10, 33] {
         let scene = on(Background::Picture { fit: Fit::Cover, behind: Color::BLACK });
-        assert_eq!(finished_with(speck(), &scene, veil(size)).composite.0.pixel(5, 5), [188, 188, 188, 255]);
+        assert_eq!(finished_with(speck(), &scene, veil(size)).composite.frame().pixel(5, 5), [188, 188, 188, 255]);
         let scene = on(Background::Picture { fit: Fit::Cover, behind: Color::TRANSPARENT });
-        assert_eq!(finished_with(speck(), &scene, veil(size)).composite.0.pixel(5, 5), [255, 255, 255, 128]);
+        assert_eq!(finished_with(speck(), &scene, veil(size)).composite.frame().pixel(5, 5), [255, 255, 255, 128]);
     }
     let missing = on(Background::Picture { fit: Fit::Cover, behind: Color::WHITE });
     assert_eq!(finished(speck(), &missing).pixel(5, 5), [255; 4]);

@@ -13,7 +13,7 @@ use super::{
     Padding, Resize, SUBJECT_ALPHA, Scene, Shadow, flatten,
 };
 use crate::image::color::{Color, encoded8_of_linear16, linear_of_encoded};
-use crate::image::{Buffer, Composite, Frame, Rect, Size};
+use crate::image::{Buffer, Frame, Rect, Size, Subject};
 
 const RED: [u8; 3] = [255, 0, 0];
 const BLUE: [u8; 3] = [0, 0, 255];
@@ -49,13 +49,13 @@ fn finished_with(picture: Frame, scene: &Scene, materials: Materials) -> Flatten
 /// `picture` in its scene, with the subject in `subject`.
 fn composed(picture: Frame, subject: Rect, scene: &Scene, materials: Materials) -> Flattened {
     let layout = scene.layout(picture.size(), subject).expect("a layout");
-    let finished = flatten(picture, subject, &layout, scene, materials);
-    assert_eq!(finished.composite.0.size(), layout.canvas);
+    let finished = flatten(Subject::Source(picture), subject, &layout, scene, materials);
+    assert_eq!(finished.composite.frame().size(), layout.canvas);
     finished
 }
 
 fn finished(picture: Frame, scene: &Scene) -> Frame {
-    finished_with(picture, scene, Materials::default()).composite.0
+    finished_with(picture, scene, Materials::default()).composite.into_frame()
 }
 
 fn on(background: Background) -> Scene {
@@ -171,8 +171,8 @@ fn every_scene_composes_at_every_odd_size() {
                     let Ok(layout) = scene.layout(source.size(), subject) else { continue };
                     let materials =
                         Materials { background: Some(drawn(13, 7, noise)), plate: scene.plate(&source), mark: None };
-                    let after = flatten(source, subject, &layout, &scene, materials);
-                    assert_eq!(after.composite.0.size(), layout.canvas);
+                    let after = flatten(Subject::Source(source), subject, &layout, &scene, materials);
+                    assert_eq!(after.composite.frame().size(), layout.canvas);
                 }
             }
         }

@@ -32,7 +32,7 @@ fn zip_files(png: &[u8]) -> Result<Vec<u8>, String> {
     let mut frame = codec::decode(png, &header, &BufferPool::new(0)).map_err(|error| error.to_string())?;
     let file = |frame: Frame, format, channels| {
         let options = EncodeOptions { format, quality: Quality::DEFAULT, png: PngEffort::default(), channels };
-        codec::encode(Composite(frame), &options).map(|image| image.bytes).map_err(|error| error.to_string())
+        codec::encode(Composite::unchanged(frame), &options).map(|image| image.bytes).map_err(|error| error.to_string())
     };
     let alpha = file(frame.clone(), OutputFormat::Png, Channels::Alpha)?;
     fill_transparent(&mut frame);
@@ -117,7 +117,7 @@ mod tests {
             png: PngEffort::default(),
             channels: Channels::Rgba,
         };
-        let png = codec::encode(Composite(frame(&pixels, 64)), &options).expect("a PNG").bytes;
+        let png = codec::encode(Composite::unchanged(frame(&pixels, 64)), &options).expect("a PNG").bytes;
         let archive = zip_files(&png).expect("an archive");
         let mut archive = zip::ZipArchive::new(Cursor::new(archive)).expect("a ZIP archive");
         let mut read = |name| {

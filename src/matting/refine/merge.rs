@@ -1,54 +1,51 @@
-//! The first mask and the later looks in one.
+//! Merges the first mask with the masks of the picture's parts, on a finer grid.
 
-use super::Part;
-use crate::image::{Mask, Size};
-use crate::matting::colours::chamfer;
+use super::part::Part;
+use crate::image::{RawMask, Size};
+use crate::matting::chamfer::{STRAIGHT, edge_distance};
 use backdrop_kernels::mask_upsample::cpu::Upsampled;
 use rayon::prelude::*;
 use std::ops::Range;
 
-/// Pixels of a cell, where the grid is not coarser for being bounded or finer because the first mask's is. Finer cells
-/// make the unknown band thinner than the network can place an edge in what it has not been shown enlarged.
+/// Pixels of a cell, unless the grid is coarser because it is bounded or finer because the first mask's is. Finer cells
+/// make the unknown band thinner than the network's accuracy where it has not segmented an enlarged part.
 const CELL_PX: f64 = 1.5;
 /// Cells along either side at most.
 const FINEST: u32 = 1536;
-/// How much a second look counts, next to what is known without it.
+/// Weight of the mask of a part beside the first mask.
 const WEIGHT: f32 = 0.5;
 /// Cells of the first mask from its edge within which a tile counts: fully up to half of it, then less and less.
 const REACH_CELLS: f32 = 6.0;
-/// A tile that puts more than this share of what lies further off on the other side has lost the thread.
-const MOST_STRAYED: f64 = 0.03;
-/// Share of a tile over which it fades in from its border, where it knows least.
+/// A tile that contradicts the first mask in more than this share of the cells further from the edge is ignored.
+const MOST_WRONG: f64 = 0.03;
+/// Share of a tile over which it fades in from its border, where it has least context.
 const FADE: f32 = 0.25;
-/// What [`chamfer`] counts for a step.
-const STEP: f32 = 3.0;
 
-/// `mask` with what was seen in `looks` at parts of the picture of `size`, on a finer grid: of 1536
-/// cells at most along either side, none smaller than those of the looks, and never a coarser one. Without looks `mask`
-/// itself.
+/// `mask` merged with the masks of `parts` of the picture of `size`, on a finer grid: of 1536 cells at most along either
+/// side, none smaller than those of the parts' masks, and never a coarser one. Without parts `mask` itself.
 ///
 /// # Panics
-/// When a look has no cells, or lies outside the picture.
+/// When a part lies outside the picture.
 #[must_use]
-pub fn merged(mask: Mask, size: Size, looks: &[(Part, Mask)]) -> Mask {
-    if looks.is_empty() {
+pub fn merged(mask: RawMask, size: Size, parts: &[(Part, RawMask)]) -> RawMask {
+    if parts.is_empty() {
         return mask;
     }
-    let grid = grid(mask.size, size, looks);
+    let grid = grid(mask.size(), size, parts);
     let mut values = stretched(&mask, grid);
-    for look in looks.iter().filter(|(part, _)| part.subject) {
-        Placed::new(look, size, grid).each_row(&mut values, grid, |value, seen, _| *value += WEIGHT * (seen - *value));
+    for part in parts.iter().filter(|(part, _)| part.subject) {
+        Placed::new(part, size, grid).each_row(&mut values, grid, |value, new, _| *value += WEIGHT * (new - *value));
     }
     let tiles: Vec<_> =
-        looks.iter().filter(|(part, _)| !part.subject).map(|look| Placed::new(look, size, grid)).collect();
+        parts.iter().filter(|(part, _)| !part.subject).map(|part| Placed::new(part, size, grid)).collect();
     if !tiles.is_empty() {
-        let reach = REACH_CELLS * grid.width as f32 / mask.size.width as f32;
+        let reach = REACH_CELLS * grid.width as f32 / mask.size().width as f32;
         let near = nearness(&values, grid, reach);
         let mut sums = vec![[0.0f32; 2]; values.len()];
-        for tile in tiles.iter().filter(|tile| !tile.strays(&values, &near, grid)) {
-            tile.each_row(&mut sums, grid, |[sum, weight], seen, trust| {
-                *sum += trust * seen;
-                *weight += trust;
+        for tile in tiles.iter().filter(|tile| !tile.contradicts(&values, &near, grid)) {
+            tile.each_row(&mut sums, grid, |[sum, weight], new, fade| {
+                *sum += fade * new;
+                *weight += fade;
             });
         }
         values.par_iter_mut().zip(sums).zip(near).for_each(|((value, [sum, weight]), near)| {
@@ -57,26 +54,26 @@ pub fn merged(mask: Mask, size: Size, looks: &[(Part, Mask)]) -> Mask {
             }
         });
     }
-    Mask { size: grid, values }
+    RawMask::new(grid, values).expect("weighted means of probabilities are probabilities")
 }
 
-/// The finer grid: its cells are no smaller than those of the look that saw most of a pixel.
-fn grid(coarse: Size, size: Size, looks: &[(Part, Mask)]) -> Size {
-    let finest = |cells: fn(&Mask) -> u32, pixels: fn(&Part) -> u32| {
-        looks.iter().map(|(part, look)| f64::from(cells(look)) / f64::from(pixels(part))).fold(0.0, f64::max)
+/// The finer grid: its cells are no smaller than those of the part with the highest resolution.
+fn grid(coarse: Size, size: Size, parts: &[(Part, RawMask)]) -> Size {
+    let finest = |cells: fn(&RawMask) -> u32, pixels: fn(&Part) -> u32| {
+        parts.iter().map(|(part, mask)| f64::from(cells(mask)) / f64::from(pixels(part))).fold(0.0, f64::max)
     };
-    let cells = |pixels: u32, coarse: u32, seen: f64| {
-        let per_pixel = f64::min(seen, 1.0 / CELL_PX);
+    let cells = |pixels: u32, coarse: u32, finest: f64| {
+        let per_pixel = f64::min(finest, 1.0 / CELL_PX);
         ((f64::from(pixels) * per_pixel) as u32).min(FINEST).max(coarse)
     };
     Size::new(
-        cells(size.width, coarse.width, finest(|look| look.size.width, |part| part.rect.width)),
-        cells(size.height, coarse.height, finest(|look| look.size.height, |part| part.rect.height)),
+        cells(size.width, coarse.width, finest(|mask| mask.size().width, |part| part.rect.width)),
+        cells(size.height, coarse.height, finest(|mask| mask.size().height, |part| part.rect.height)),
     )
 }
 
-fn stretched(mask: &Mask, grid: Size) -> Vec<f32> {
-    let from = Upsampled::new(&mask.values, extent(mask.size), extent(grid));
+fn stretched(mask: &RawMask, grid: Size) -> Vec<f32> {
+    let from = Upsampled::new(mask.values(), extent(mask.size()), extent(grid));
     let columns = grid.width as usize;
     let mut values = vec![0.0; grid.area()];
     values.par_chunks_mut(columns).enumerate().for_each(|(y, row)| {
@@ -89,32 +86,22 @@ const fn extent(size: Size) -> (usize, usize) {
     (size.width as usize, size.height as usize)
 }
 
-/// How much a tile counts at each cell: 1 at the edge of `values` to 0 at `reach` cells from it and beyond.
+/// The weight of a tile at each cell: 1 at the edge of `values` to 0 at `reach` cells from it and beyond.
 fn nearness(values: &[f32], grid: Size, reach: f32) -> Vec<f32> {
-    let columns = grid.width as usize;
-    let side = |at: usize| values[at] >= 0.5;
-    let mut distance = vec![u16::MAX; values.len()];
-    for at in 0..values.len() {
-        let right = ((at + 1) % columns != 0).then_some(at + 1);
-        let below = Some(at + columns).filter(|&below| below < values.len());
-        for other in [right, below].into_iter().flatten().filter(|&other| side(at) != side(other)) {
-            distance[at] = 0;
-            distance[other] = 0;
-        }
-    }
-    chamfer(&mut distance, columns);
-    distance.into_iter().map(|distance| (2.0 - 2.0 * f32::from(distance) / (STEP * reach)).clamp(0.0, 1.0)).collect()
+    let distance = edge_distance(values.len(), grid.width as usize, |at| values[at] >= 0.5, |_| false);
+    let step = f32::from(STRAIGHT);
+    distance.into_iter().map(|distance| (2.0 - 2.0 * f32::from(distance) / (step * reach)).clamp(0.0, 1.0)).collect()
 }
 
-/// A look, where it lies on the finer grid.
+/// The mask of a part, placed on the finer grid.
 struct Placed<'a> {
     columns: Range<usize>,
     rows: Range<usize>,
-    look: Upsampled<'a>,
+    mask: Upsampled<'a>,
 }
 
 impl<'a> Placed<'a> {
-    fn new((part, look): &'a (Part, Mask), size: Size, grid: Size) -> Self {
+    fn new((part, mask): &'a (Part, RawMask), size: Size, grid: Size) -> Self {
         let span = |first: u32, length: u32, cells: u32, pixels: u32| {
             let cell = |pixel: u32| (f64::from(pixel) * f64::from(cells) / f64::from(pixels)).round() as usize;
             let start = cell(first).min(cells as usize - 1);
@@ -122,39 +109,39 @@ impl<'a> Placed<'a> {
         };
         let columns = span(part.rect.left, part.rect.width, grid.width, size.width);
         let rows = span(part.rect.top, part.rect.height, grid.height, size.height);
-        let look = Upsampled::new(&look.values, extent(look.size), (columns.len(), rows.len()));
-        Self { columns, rows, look }
+        let mask = Upsampled::new(mask.values(), extent(mask.size()), (columns.len(), rows.len()));
+        Self { columns, rows, mask }
     }
 
-    /// `change(cell, seen, trust)` for each cell of a plane on the finer grid that the look covers.
+    /// `change(cell, new, fade)` for each cell of a plane on the finer grid that the part covers.
     fn each_row<T: Send>(&self, plane: &mut [T], grid: Size, change: impl Fn(&mut T, f32, f32) + Sync) {
         let rows = plane.par_chunks_mut(grid.width as usize).skip(self.rows.start).take(self.rows.len());
         rows.enumerate().for_each(|(y, row)| {
-            let down = trust(y, self.rows.len());
+            let down = fade(y, self.rows.len());
             for (x, cell) in row[self.columns.clone()].iter_mut().enumerate() {
-                change(cell, self.look.at(x, y), down * trust(x, self.columns.len()));
+                change(cell, self.mask.at(x, y), down * fade(x, self.columns.len()));
             }
         });
     }
 
-    /// Whether the look contradicts `values` where they are not in question.
-    fn strays(&self, values: &[f32], near: &[f32], grid: Size) -> bool {
+    /// Whether the part's mask contradicts `values` away from their edge.
+    fn contradicts(&self, values: &[f32], near: &[f32], grid: Size) -> bool {
         let row = |y: usize| {
             let first = (self.rows.start + y) * grid.width as usize + self.columns.start;
             let far = (0..self.columns.len()).filter(move |&x| near[first + x] <= 0.0);
-            far.fold([0usize; 2], |[far, strayed], x| {
-                let other = (values[first + x] >= 0.5) != (self.look.at(x, y) >= 0.5);
-                [far + 1, strayed + usize::from(other)]
+            far.fold([0usize; 2], |[far, wrong], x| {
+                let other = (values[first + x] >= 0.5) != (self.mask.at(x, y) >= 0.5);
+                [far + 1, wrong + usize::from(other)]
             })
         };
         let sum = |a: [usize; 2], b: [usize; 2]| [a[0] + b[0], a[1] + b[1]];
-        let [far, strayed] = (0..self.rows.len()).into_par_iter().map(row).reduce(|| [0; 2], sum);
-        strayed as f64 > MOST_STRAYED * far as f64
+        let [far, wrong] = (0..self.rows.len()).into_par_iter().map(row).reduce(|| [0; 2], sum);
+        wrong as f64 > MOST_WRONG * far as f64
     }
 }
 
-/// How much a tile of `cells` is worth at its cell `at`, along one side.
-fn trust(at: usize, cells: usize) -> f32 {
+/// The weight of a tile of `cells` at its cell `at`, along one side.
+fn fade(at: usize, cells: usize) -> f32 {
     let inside = at.min(cells - 1 - at) as f32 + 0.5;
     (inside / (FADE * cells as f32)).min(1.0)
 }
@@ -166,14 +153,14 @@ mod tests {
 
     const SIZE: Size = Size::new(800, 600);
 
-    fn mask(side: u32, value: impl Fn(f32, f32) -> f32) -> Mask {
+    fn mask(side: u32, value: impl Fn(f32, f32) -> f32) -> RawMask {
         let at = |at: u32| ((at % side) as f32 + 0.5, (at / side) as f32 + 0.5);
         let cells = (0..side * side).map(at).map(|(x, y)| value(x / side as f32, y / side as f32));
-        Mask { size: Size::new(side, side), values: cells.collect() }
+        RawMask::new(Size::new(side, side), cells.collect()).expect("probabilities")
     }
 
     /// Subject in the left half.
-    fn half() -> Mask {
+    fn half() -> RawMask {
         mask(96, |x, _| if x < 0.5 { 1.0 } else { 0.0 })
     }
 
@@ -182,34 +169,34 @@ mod tests {
     }
 
     #[test]
-    fn without_looks_the_mask_stays_as_it_is() {
+    fn without_parts_the_mask_stays_as_it_is() {
         assert_eq!(merged(half(), SIZE, &[]), half());
     }
 
     #[test]
-    fn looks_that_agree_change_nothing_but_the_grid() {
+    fn parts_that_agree_change_nothing_but_the_grid() {
         for value in [0.0, 0.3, 1.0] {
             let constant = || mask(384, |_, _| value);
-            let looks = [(Part::subject(Rect { left: 50, top: 60, width: 300, height: 200 }), constant())];
-            let looks =
-                looks.into_iter().chain([(tile(0, 0, 500, 400), constant()), (tile(300, 200, 500, 400), constant())]);
-            let fine = merged(constant(), SIZE, &looks.collect::<Vec<_>>());
-            assert_eq!(fine.size, Size::new(533, 400));
-            assert!(fine.values.iter().all(|fine| (fine - value).abs() < 1e-6));
+            let parts = [(Part::subject(Rect { left: 50, top: 60, width: 300, height: 200 }), constant())];
+            let parts =
+                parts.into_iter().chain([(tile(0, 0, 500, 400), constant()), (tile(300, 200, 500, 400), constant())]);
+            let fine = merged(constant(), SIZE, &parts.collect::<Vec<_>>());
+            assert_eq!(fine.size(), Size::new(533, 400));
+            assert!(fine.values().iter().all(|fine| (fine - value).abs() < 1e-6));
         }
     }
 
     #[test]
     fn a_tile_moves_the_edge_but_cannot_flip_what_is_far_from_it() {
-        // In the tile (pixels 200..600) the edge is at 416 instead of 400, and a hole gapes far from it.
-        let look = mask(384, |x, y| {
+        // In the tile (pixels 200..600) the edge is at 416 instead of 400, and there is a hole far from it.
+        let shifted = mask(384, |x, y| {
             let hole = x < 0.1 && (0.45..0.55).contains(&y);
             if x < 0.54 && !hole { 1.0 } else { 0.0 }
         });
         let plain =
             merged(half(), SIZE, &[(tile(200, 100, 400, 400), mask(384, |x, _| if x < 0.5 { 1.0 } else { 0.0 }))]);
-        let fine = merged(half(), SIZE, &[(tile(200, 100, 400, 400), look)]);
-        let row = |mask: &Mask| mask.values[200 * 533..201 * 533].to_vec();
+        let fine = merged(half(), SIZE, &[(tile(200, 100, 400, 400), shifted)]);
+        let row = |mask: &RawMask| mask.values()[200 * 533..201 * 533].to_vec();
         let (plain, fine) = (row(&plain), row(&fine));
         assert!(fine[271] > plain[271] + 0.3, "{} {}", fine[271], plain[271]);
         assert_eq!(fine[..220], plain[..220], "far inside");
@@ -217,34 +204,34 @@ mod tests {
     }
 
     #[test]
-    fn a_tile_that_contradicts_what_is_sure_is_not_believed() {
+    fn a_tile_that_contradicts_certain_cells_is_ignored() {
         let fine =
             merged(half(), SIZE, &[(tile(200, 100, 400, 400), mask(384, |x, _| if x > 0.5 { 1.0 } else { 0.0 }))]);
         let agreeing =
             merged(half(), SIZE, &[(tile(200, 100, 400, 400), mask(384, |x, _| if x < 0.5 { 1.0 } else { 0.0 }))]);
-        assert!(fine.values[200 * 533 + 260] > 0.5 && fine.values[200 * 533 + 273] < 0.5);
-        assert!(agreeing.values[200 * 533 + 260] > 0.5);
+        assert!(fine.values()[200 * 533 + 260] > 0.5 && fine.values()[200 * 533 + 273] < 0.5);
+        assert!(agreeing.values()[200 * 533 + 260] > 0.5);
     }
 
     #[test]
-    fn the_grid_is_bounded_and_looks_may_be_thinner_than_a_cell() {
+    fn the_grid_is_bounded_and_parts_may_be_thinner_than_a_cell() {
         let cases =
             [((4096, 4096), (1536, 1536)), ((4096, 1), (1536, 96)), ((1, 1), (96, 96)), ((300, 600), (200, 400))];
         for ((width, height), (columns, rows)) in cases {
             let size = Size::new(width, height);
-            let looks = [(tile(width - 1, height - 1, 1, 1), half()), (Part::subject(Rect::whole(size)), half())];
-            let fine = merged(half(), size, &looks);
-            assert_eq!(fine.size, Size::new(columns, rows));
-            assert!(fine.values.iter().all(|value| (0.0..=1.0).contains(value)));
+            let parts = [(tile(width - 1, height - 1, 1, 1), half()), (Part::subject(Rect::whole(size)), half())];
+            let fine = merged(half(), size, &parts);
+            assert_eq!(fine.size(), Size::new(columns, rows));
+            assert!(fine.values().iter().all(|value| (0.0..=1.0).contains(value)));
         }
     }
 
     #[test]
-    fn cells_are_no_smaller_than_those_of_what_was_seen() {
+    fn cells_are_no_smaller_than_those_of_the_parts() {
         let grid_of =
-            |side: u32, rect: Rect| merged(half(), SIZE, &[(Part::subject(rect), mask(side, |_, _| 1.0))]).size;
+            |side: u32, rect: Rect| merged(half(), SIZE, &[(Part::subject(rect), mask(side, |_, _| 1.0))]).size();
         let rect = Rect { left: 0, top: 0, width: 400, height: 600 };
-        assert_eq!(grid_of(384, rect), Size::new(533, 384), "seen more finely across, as finely down as it was");
+        assert_eq!(grid_of(384, rect), Size::new(533, 384), "finer across, as fine down as it was");
         assert_eq!(grid_of(100, rect), Size::new(200, 100));
         assert_eq!(grid_of(20, rect), Size::new(96, 96), "never coarser than the first mask");
     }
@@ -254,13 +241,13 @@ mod tests {
         let bits = |threads| {
             let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
             let wavy = || mask(96, |x, y| (0.5 + 0.5 * (9.0 * x + 7.0 * y * y).sin()).clamp(0.0, 1.0));
-            let looks = [
+            let parts = [
                 (tile(100, 50, 400, 400), wavy()),
                 (tile(300, 150, 400, 400), wavy()),
                 (Part::subject(Rect::whole(SIZE)), wavy()),
             ];
-            let values = pool.install(|| merged(half(), SIZE, &looks)).values;
-            values.into_iter().map(f32::to_bits).collect::<Vec<_>>()
+            let values = pool.install(|| merged(half(), SIZE, &parts));
+            values.values().iter().copied().map(f32::to_bits).collect::<Vec<_>>()
         };
         assert_eq!(bits(1), bits(4));
     }

@@ -8,7 +8,7 @@ use rayon::prelude::*;
 
 use super::fgnet_cpu::{Arena, FgNet};
 use super::{SegmentError, Segmenter};
-use crate::image::{Frame, Mask, Size};
+use crate::image::{Frame, RawMask, Size};
 use crate::model::weights::{Weights, WeightsError};
 
 /// The segmentation network on the CPU kernels. Parallel work runs on the calling thread's rayon pool.
@@ -33,7 +33,7 @@ impl CpuSegmenter {
         Ok(Self { network: FgNet::new(weights, isa)?, model: weights.model(), isa, arenas: Mutex::default() })
     }
 
-    fn segment_one(&self, frame: &Frame) -> Mask {
+    fn segment_one(&self, frame: &Frame) -> Result<RawMask, SegmentError> {
         let idle = self.arenas.lock().unwrap_or_else(PoisonError::into_inner).pop();
         let mut arena = idle.unwrap_or_else(|| self.network.arena());
         let side = self.network.side();
@@ -43,7 +43,7 @@ impl CpuSegmenter {
         self.network.run(&mut arena, &mut values);
         self.arenas.lock().unwrap_or_else(PoisonError::into_inner).push(arena);
         let side = u32::try_from(side).expect("weights files state a side of at most 2048");
-        Mask { size: Size::new(side, side), values }
+        Ok(RawMask::new(Size::new(side, side), values)?)
     }
 }
 
@@ -56,12 +56,12 @@ impl Segmenter for CpuSegmenter {
         format!("CPU ({}, {} threads)", self.isa, rayon::current_num_threads())
     }
 
-    fn segment(&mut self, frames: &[&Frame]) -> Result<Vec<Mask>, SegmentError> {
+    fn segment(&mut self, frames: &[&Frame]) -> Result<Vec<RawMask>, SegmentError> {
         if frames.iter().any(|frame| frame.size().area() == 0) {
             return Err(SegmentError::Device("a frame without pixels".to_owned()));
         }
         // Pictures in parallel, and rows inside each: a batch keeps many cores busy in the small middle of the
         // network, and a single picture still uses them all.
-        Ok(frames.par_iter().map(|frame| self.segment_one(frame)).collect())
+        frames.par_iter().map(|frame| self.segment_one(frame)).collect()
     }
 }

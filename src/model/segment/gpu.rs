@@ -9,7 +9,7 @@ use backdrop_kernels::parity;
 use burn::tensor::{Device, Tensor};
 
 use super::{CpuSegmenter, SegmentError, Segmenter};
-use crate::image::{Buffer, Frame, Mask, Size};
+use crate::image::{Buffer, Frame, RawMask, Size};
 use crate::model::burn_net::BurnNet;
 use crate::model::device::Adapter;
 use crate::model::weights::Weights;
@@ -57,7 +57,7 @@ impl GpuSegmenter {
             let failed = |error: &str| failed_test(&adapter, &format!("network at batch {size}: {error}"));
             let masks = self.segment(&vec![&frame; size]).map_err(|error| failed(&error.into_reason()))?;
             for mask in masks {
-                parity::compare(&expected.values, &mask.values, TOLERANCE)
+                parity::compare(expected.values(), mask.values(), TOLERANCE)
                     .map_err(|error| failed(&error.to_string()))?;
             }
         }
@@ -78,7 +78,7 @@ impl Segmenter for GpuSegmenter {
         self.adapter.to_string()
     }
 
-    fn segment(&mut self, frames: &[&Frame]) -> Result<Vec<Mask>, SegmentError> {
+    fn segment(&mut self, frames: &[&Frame]) -> Result<Vec<RawMask>, SegmentError> {
         if frames.iter().any(|frame| frame.size().area() == 0) {
             return Err(SegmentError::Device("a frame without pixels".to_owned()));
         }
@@ -91,7 +91,7 @@ impl Segmenter for GpuSegmenter {
             segmented.extend(masks(&self.net, inputs.collect(), self.side)?);
         }
         let side = u32::try_from(self.side).expect("the network's side fits in 32 bits");
-        Ok(segmented.into_iter().map(|values| Mask { size: Size::new(side, side), values }).collect())
+        segmented.into_iter().map(|values| Ok(RawMask::new(Size::new(side, side), values)?)).collect()
     }
 }
 

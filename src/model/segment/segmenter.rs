@@ -1,6 +1,6 @@
 //! The interface of a loaded segmentation network, and its errors.
 
-use crate::image::{Frame, Mask};
+use crate::image::{Frame, InvalidMask, RawMask};
 
 /// Why a network gave no result.
 #[derive(Debug, thiserror::Error)]
@@ -23,6 +23,12 @@ impl SegmentError {
     }
 }
 
+impl From<InvalidMask> for SegmentError {
+    fn from(error: InvalidMask) -> Self {
+        Self::Device(error.to_string())
+    }
+}
+
 /// A loaded segmentation network on one device. Owned by the device thread.
 pub trait Segmenter: Send {
     /// Name and version of the weights, as reported in `x-service-model`.
@@ -33,5 +39,5 @@ pub trait Segmenter: Send {
     ///
     /// # Errors
     /// [`SegmentError`] when the device fails; the whole batch then failed.
-    fn segment(&mut self, frames: &[&Frame]) -> Result<Vec<Mask>, SegmentError>;
+    fn segment(&mut self, frames: &[&Frame]) -> Result<Vec<RawMask>, SegmentError>;
 }

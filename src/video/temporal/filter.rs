@@ -5,8 +5,8 @@ use super::interpolation::Plane;
 use super::optical_flow::Flow;
 use super::state::TemporalState;
 use super::thumbnail::Thumbnail;
-use crate::image::{AlphaMatte, Frame, Mask, Size, Trimap};
-use crate::matting::{self, Carried, Continued, NoSubject};
+use crate::image::{AlphaMatte, Frame, RawMask, Size, Trimap};
+use crate::matting::{self, NoSubject, TemporalMatte, TemporalPrior};
 use backdrop_kernels::mask_upsample::cpu::Upsampled;
 use rayon::prelude::*;
 
@@ -36,14 +36,14 @@ impl TemporalFilter {
     /// The matte of the next frame, in the order of the clip, from its mask; empty where there is no subject. A frame
     /// of another size restarts the filter.
     #[must_use]
-    pub fn next(&mut self, frame: &Frame, mask: Mask) -> AlphaMatte {
+    pub fn next(&mut self, frame: &Frame, mask: RawMask) -> AlphaMatte {
         let size = frame.size();
-        let nothing = |NoSubject| AlphaMatte { size, coverage: vec![0; size.area()] };
+        let nothing = |NoSubject| AlphaMatte::empty(size);
         if self.smoothing == 0 {
-            return matting::matte_of(frame, &mask, &matting::Options::default()).unwrap_or_else(nothing);
+            return matting::estimate_matte(frame, &mask, &matting::Options::default()).unwrap_or_else(nothing);
         }
-        let thumbnail = Thumbnail::of(frame, mask.size);
-        let before = self.state.take().filter(|before| before.frame == size && before.mask.size == mask.size);
+        let thumbnail = Thumbnail::of(frame, mask.size());
+        let before = self.state.take().filter(|before| before.frame == size && before.mask.size() == mask.size());
         let motion = before.as_ref().and_then(|before| Motion::between(before, &thumbnail));
         let Fused { mask, weight, contradictions, matte_share } = match (before.as_ref(), &motion) {
             (Some(before), Some(motion)) => self.fuse(before, motion, &mask),
@@ -54,8 +54,8 @@ impl TemporalFilter {
             let (matte, Motion { flow, .. }) = (matte_before?, motion.as_ref()?);
             Some(warped_matte(matte, flow, &matte_share, trimap))
         };
-        let (matte, found) = match matting::matte_continued(frame, &mask, carry) {
-            Ok(Continued { matte, found }) => (matte, Some(found)),
+        let (matte, found) = match matting::estimate_matte_with_prior(frame, &mask, carry) {
+            Ok(TemporalMatte { matte, unfiltered }) => (matte, Some(unfiltered)),
             Err(none) => (nothing(none), None),
         };
         self.state = Some(TemporalState { frame: size, thumbnail, mask, weight, contradictions, matte: found });
@@ -85,14 +85,14 @@ impl TemporalFilter {
     }
 
     /// `mask` fused with the past, cell by cell.
-    fn fuse(&self, before: &TemporalState, motion: &Motion, mask: &Mask) -> Fused {
+    fn fuse(&self, before: &TemporalState, motion: &Motion, mask: &RawMask) -> Fused {
         let (most, most_of_matte) = (self.frames(MAX_PAST_FRAMES), self.frames(MAX_PAST_FRAMES_OF_MATTE));
         let limit = self.contradiction_limit();
         let size = motion.flow.size;
         let cell = |at: usize| {
-            let now = mask.values[at];
+            let now = mask.values()[at];
             let (x, y) = motion.place(at);
-            let was = Plane { values: &before.mask.values, size }.cubic(x, y).clamp(0.0, 1.0);
+            let was = Plane { values: before.mask.values(), size }.cubic(x, y).clamp(0.0, 1.0);
             let past = Plane { values: &before.weight, size }.linear(x, y).min(most) * motion.confidence[at];
             let step = if now - was > CONTRADICTION {
                 1
@@ -108,13 +108,14 @@ impl TemporalFilter {
             let of_matte = past.min(most_of_matte);
             ((past * was + current * now) / (past + current), past + current, streak, of_matte / (of_matte + 1.0))
         };
-        let cells: Vec<_> = (0..mask.values.len()).into_par_iter().with_min_len(4096).map(cell).collect();
-        let mut fused = Fused::without_past(Mask { size: mask.size, values: Vec::with_capacity(cells.len()) });
-        fused.matte_share.reserve(cells.len());
-        fused.weight.clear();
-        fused.contradictions.clear();
-        for (value, weight, streak, share) in cells {
-            fused.mask.values.push(value);
+        let cells: Vec<_> = (0..mask.values().len()).into_par_iter().with_min_len(4096).map(cell).collect();
+        let values = cells.iter().map(|&(value, ..)| value).collect();
+        // Invalid only with NaN in the flow: the frame is then processed without its past.
+        let Ok(mask) = RawMask::new(mask.size(), values) else {
+            return Fused { matte_share: vec![0.0; mask.values().len()], ..Fused::without_past(mask.clone()) };
+        };
+        let mut fused = Fused { mask, weight: Vec::new(), contradictions: Vec::new(), matte_share: Vec::new() };
+        for (_, weight, streak, share) in cells {
             fused.weight.push(weight);
             fused.contradictions.push(streak);
             fused.matte_share.push(share);
@@ -130,7 +131,7 @@ fn certainty(value: f32) -> f32 {
 
 /// A filtered mask, the filter's new state, and the weight of the past in the matte.
 struct Fused {
-    mask: Mask,
+    mask: RawMask,
     weight: Vec<f32>,
     contradictions: Vec<i8>,
     matte_share: Vec<f32>,
@@ -138,9 +139,9 @@ struct Fused {
 
 impl Fused {
     /// For a frame without a past.
-    fn without_past(mask: Mask) -> Self {
-        let weight = mask.values.iter().map(|&value| certainty(value)).collect();
-        let contradictions = vec![0; mask.values.len()];
+    fn without_past(mask: RawMask) -> Self {
+        let weight = mask.values().iter().map(|&value| certainty(value)).collect();
+        let contradictions = vec![0; mask.values().len()];
         Self { mask, weight, contradictions, matte_share: Vec::new() }
     }
 }
@@ -174,18 +175,18 @@ impl Motion {
 }
 
 /// The previous frame's matte, warped along the flow, in the unknown band of the current one.
-fn warped_matte(before: &AlphaMatte, flow: &Flow, share: &[f32], trimap: &Trimap) -> Carried {
-    let Size { width, height } = trimap.size;
+fn warped_matte(before: &AlphaMatte, flow: &Flow, share: &[f32], trimap: &Trimap) -> TemporalPrior {
+    let size = trimap.size();
+    let Size { width, height } = size;
     let picture = (width as usize, height as usize);
     let grid = (flow.size[0], flow.size[1]);
     let planes = [&flow.right, &flow.down].map(|plane| Upsampled::new(plane, grid, picture));
     let share = Upsampled::new(share, grid, picture);
     let (across, down) = (width as f32 / grid.0 as f32, height as f32 / grid.1 as f32);
-    let matte = Plane { values: &before.coverage, size: [picture.0, picture.1] };
-    let mut carried =
-        Carried { size: trimap.size, coverage: vec![0; trimap.size.area()], weight: vec![0; trimap.size.area()] };
-    let rows = carried.coverage.par_chunks_mut(picture.0).zip(carried.weight.par_chunks_mut(picture.0));
-    rows.zip(trimap.labels.par_chunks(picture.0)).enumerate().for_each(|(y, ((coverage, weight), labels))| {
+    let matte = Plane { values: before.coverage(), size: [picture.0, picture.1] };
+    let (mut coverage, mut weight) = (vec![0; size.area()], vec![0; size.area()]);
+    let rows = coverage.par_chunks_mut(picture.0).zip(weight.par_chunks_mut(picture.0));
+    rows.zip(trimap.labels().par_chunks(picture.0)).enumerate().for_each(|(y, ((coverage, weight), labels))| {
         for x in (0..picture.0).filter(|&x| labels[x] == Trimap::UNKNOWN) {
             weight[x] = (share.at(x, y) * 255.0 + 0.5) as u8;
             if weight[x] > 0 {
@@ -195,5 +196,5 @@ fn warped_matte(before: &AlphaMatte, flow: &Flow, share: &[f32], trimap: &Trimap
             }
         }
     });
-    carried
+    TemporalPrior::new(size, coverage, weight)
 }

@@ -1,7 +1,7 @@
 //! The temporal filter's state between frames, and its serialised form.
 
 use super::thumbnail::Thumbnail;
-use crate::image::{AlphaMatte, Mask, Size};
+use crate::image::{AlphaMatte, RawMask, Size};
 use serde::{Deserialize, Serialize};
 
 /// State after a frame.
@@ -12,7 +12,7 @@ pub(super) struct TemporalState {
     /// The frame on the mask's grid.
     pub(super) thumbnail: Thumbnail,
     /// The filtered mask.
-    pub(super) mask: Mask,
+    pub(super) mask: RawMask,
     /// Accumulated weight of each cell, in frames of full certainty.
     pub(super) weight: Vec<f32>,
     /// Number of consecutive frames in which the network contradicted each cell: positive for subject, negative for
@@ -42,12 +42,12 @@ struct SavedState {
 pub(super) fn save(state: Option<&TemporalState>) -> Vec<u8> {
     let saved = state.map(|state| SavedState {
         frame: (state.frame.width, state.frame.height),
-        grid: (state.mask.size.width, state.mask.size.height),
+        grid: (state.mask.size().width, state.mask.size().height),
         cells: state.thumbnail.cells.clone(),
-        mask: state.mask.values.clone(),
+        mask: state.mask.values().to_vec(),
         weight: state.weight.clone(),
         contradictions: state.contradictions.clone(),
-        matte: state.matte.as_ref().map(|matte| matte.coverage.clone()),
+        matte: state.matte.as_ref().map(|matte| matte.coverage().to_vec()),
     });
     postcard::to_stdvec(&Saved::V1(saved)).expect("plain fields, and a Vec grows")
 }
@@ -64,18 +64,18 @@ pub(super) fn restore(bytes: &[u8]) -> Option<Option<TemporalState>> {
     let finite = |values: &[f32]| values.len() == cells && values.iter().all(|value| value.is_finite());
     let fits = cells > 0
         && saved.cells.len() == cells.checked_mul(3)?
-        && finite(&saved.mask)
         && finite(&saved.weight)
         && saved.contradictions.len() == cells
         && saved.matte.as_ref().is_none_or(|matte| matte.len() == frame.area());
+    let mask = RawMask::new(grid, saved.mask).ok()?;
     fits.then(|| {
         Some(TemporalState {
             frame,
             thumbnail: Thumbnail { size: grid, cells: saved.cells },
-            mask: Mask { size: grid, values: saved.mask },
+            mask,
             weight: saved.weight,
             contradictions: saved.contradictions,
-            matte: saved.matte.map(|coverage| AlphaMatte { size: frame, coverage }),
+            matte: saved.matte.map(|coverage| AlphaMatte::new(frame, coverage)),
         })
     })
 }

@@ -1,7 +1,7 @@
 //! Flicker, ghosts, cuts and restoration of the temporal filter, on synthetic clips.
 
 use super::TemporalFilter;
-use crate::image::{AlphaMatte, Buffer, Frame, Mask, Size};
+use crate::image::{AlphaMatte, Buffer, Frame, RawMask, Size};
 use crate::matting;
 
 /// Deterministic pseudo-random numbers between 0 and 1.
@@ -42,17 +42,17 @@ fn truth(left: Option<i64>) -> Vec<f32> {
 }
 
 /// The same with wrong patches of 8×8 cells, different ones in each frame.
-fn flickering(left: Option<i64>, at: u64) -> Mask {
+fn flickering(left: Option<i64>, at: u64) -> RawMask {
     let patch = |cell: usize| (cell / GRID as usize / 8 * 8 + cell % GRID as usize / 8) as u64;
     let values = truth(left)
         .into_iter()
         .enumerate()
         .map(|(cell, value)| if chance(at * 4096 + patch(cell)) < 0.15 { 0.5 + (0.5 - value) * 0.94 } else { value });
-    Mask { size: Size::new(GRID, GRID), values: values.collect() }
+    mask_of(values.collect())
 }
 
-fn mask_of(values: Vec<f32>) -> Mask {
-    Mask { size: Size::new(GRID, GRID), values }
+fn mask_of(values: Vec<f32>) -> RawMask {
+    RawMask::new(Size::new(GRID, GRID), values).expect("probabilities")
 }
 
 /// Mean absolute error of the mattes, and of its change from frame to frame.
@@ -64,7 +64,7 @@ fn errors(mattes: &[AlphaMatte], lefts: &[Option<i64>]) -> (f64, f64) {
             let truth = truth(left);
             let cell = |at: usize| at / SIDE as usize / 2 * GRID as usize + at % SIDE as usize / 2;
             matte
-                .coverage
+                .coverage()
                 .iter()
                 .enumerate()
                 .map(|(at, &value)| f64::from(value) / 255.0 - f64::from(truth[cell(at)]))
@@ -81,7 +81,7 @@ fn errors(mattes: &[AlphaMatte], lefts: &[Option<i64>]) -> (f64, f64) {
     (size, change)
 }
 
-fn mattes(smoothing: u8, lefts: &[Option<i64>], mask: impl Fn(usize) -> Mask) -> Vec<AlphaMatte> {
+fn mattes(smoothing: u8, lefts: &[Option<i64>], mask: impl Fn(usize) -> RawMask) -> Vec<AlphaMatte> {
     let mut filter = TemporalFilter::new(smoothing);
     lefts.iter().enumerate().map(|(at, &left)| filter.next(&frame(left, 1), mask(at))).collect()
 }
@@ -116,7 +116,7 @@ fn a_subject_that_vanishes_or_jumps_leaves_no_ghost() {
             for matte in &mattes[6..] {
                 let behind: usize = (44..84)
                     .flat_map(|y| (14..54).map(move |x| y * SIDE as usize + x))
-                    .filter(|&at| matte.coverage[at] > 25)
+                    .filter(|&at| matte.coverage()[at] > 25)
                     .count();
                 assert!(behind < 20, "{behind} pixels of a ghost at {smoothing}, {gone:?}");
             }
@@ -136,10 +136,10 @@ fn persistent_contradiction_overrides_the_past_of_an_unchanged_picture() {
         }
         // The first contradictions are treated as errors of the network.
         let first = filter.next(&frame(lefts[0], 1), nothing());
-        assert!(first.coverage[64 * SIDE as usize + 50] > 200, "it flickers at {smoothing}");
+        assert!(first.coverage()[64 * SIDE as usize + 50] > 200, "it flickers at {smoothing}");
         let last = (1..limit).map(|_| filter.next(&frame(lefts[0], 1), nothing())).last();
         let last = last.expect("there was at least one");
-        assert!(last.coverage.iter().all(|&value| value == 0), "a ghost after {limit} frames at {smoothing}");
+        assert!(last.coverage().iter().all(|&value| value == 0), "a ghost after {limit} frames at {smoothing}");
     }
 }
 
@@ -170,7 +170,7 @@ fn without_smoothing_frames_are_independent() {
     let mut filter = TemporalFilter::new(0);
     for at in 0..4 {
         let (frame, mask) = (frame(Some(10 + 4 * at), 1), flickering(Some(10 + 4 * at), at as u64));
-        let alone = matting::matte_of(&frame, &mask, &matting::Options::default()).expect("a subject");
+        let alone = matting::estimate_matte(&frame, &mask, &matting::Options::default()).expect("a subject");
         assert_eq!(filter.next(&frame, mask), alone);
     }
 }
@@ -221,17 +221,18 @@ fn any_size_works_and_another_size_restarts_the_filter() {
         let size = Size::new(width, height);
         let bytes: Vec<u8> = (0..size.area() as u64).flat_map(|at| [(chance(at) * 255.0) as u8, 90, 7, 255]).collect();
         for subject in [1.0, 0.6, 0.0] {
-            let mask = Mask { size: grid, values: (0..64).map(|at| if at % 8 < 5 { subject } else { 0.0 }).collect() };
+            let values = (0..64).map(|at| if at % 8 < 5 { subject } else { 0.0 }).collect();
+            let mask = RawMask::new(grid, values).expect("probabilities");
             let matte = filter.next(&Frame::new(size, Buffer::from(bytes.clone())), mask);
-            assert_eq!((matte.size, matte.coverage.len()), (size, size.area()));
+            assert_eq!((matte.size(), matte.coverage().len()), (size, size.area()));
         }
     }
     // Grids of one cell and of odd sizes as well.
     for grid in [Size::new(1, 1), Size::new(5, 3)] {
         for _ in 0..2 {
-            let mask = Mask { size: grid, values: vec![1.0; grid.area()] };
+            let mask = RawMask::new(grid, vec![1.0; grid.area()]).expect("probabilities");
             let matte = filter.next(&frame(Some(20), 1), mask);
-            assert!(matte.coverage.iter().all(|&value| value == 255));
+            assert!(matte.coverage().iter().all(|&value| value == 255));
         }
     }
 }
@@ -241,8 +242,8 @@ fn a_clip_without_a_subject_is_empty_until_one_appears() {
     let mut filter = TemporalFilter::new(50);
     for _ in 0..3 {
         let matte = filter.next(&frame(None, 1), mask_of(truth(None)));
-        assert!(matte.coverage.iter().all(|&value| value == 0));
+        assert!(matte.coverage().iter().all(|&value| value == 0));
     }
     let matte = filter.next(&frame(Some(40), 1), mask_of(truth(Some(40))));
-    assert!(matte.coverage[64 * SIDE as usize + 64] == 255);
+    assert!(matte.coverage()[64 * SIDE as usize + 64] == 255);
 }

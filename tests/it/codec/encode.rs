@@ -5,7 +5,7 @@ use backdrop::codec::{self, Channels, EncodeError, EncodeOptions, PngEffort};
 use backdrop::image::{Buffer, Composite, EncodedImage, Frame, OutputFormat, Quality, Size};
 
 fn composite(picture: &Picture) -> Composite {
-    Composite(Frame::new(picture.size, Buffer::from(picture.pixels.clone())))
+    Composite::unchanged(Frame::new(picture.size, Buffer::from(picture.pixels.clone())))
 }
 
 fn options(format: OutputFormat, quality: u8) -> EncodeOptions {

@@ -29,7 +29,7 @@ fn cutout() -> Bytes {
         png: PngEffort::Fast,
         channels: Channels::Rgba,
     };
-    codec::encode(Composite(Frame::new(Size::new(16, 16), Buffer::from(pixels))), &options).unwrap().bytes
+    codec::encode(Composite::unchanged(Frame::new(Size::new(16, 16), Buffer::from(pixels))), &options).unwrap().bytes
 }
 
 fn start(folder: &Path) -> (Daemon, String) {

@@ -93,7 +93,7 @@ pub(crate) fn largest() -> Bytes {
         png: PngEffort::Fast,
         channels: Channels::Rgba,
     };
-    codec::encode(Composite(enlarged()), &options).unwrap().bytes
+    codec::encode(Composite::unchanged(enlarged()), &options).unwrap().bytes
 }
 
 /// The pixels of [`largest`].

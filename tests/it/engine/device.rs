@@ -1,11 +1,11 @@
 //! What the device may do wrong, and what that costs: its batch, its picture, never the daemon.
 
 use crate::engine::fake::{
-    Counts, GRID, Gated, assert_answers, assert_answers_all, config, engine, factory, mask_of, masks_of, picture,
-    queued, queued_together, soon,
+    Counts, GRID, Gated, assert_answers, assert_answers_all, config, engine, factory, masks_of, picture, queued,
+    queued_together, soon,
 };
 use backdrop::engine::{Engine, EngineConfig, EngineError, EngineState, Lane, Segmented};
-use backdrop::image::{Frame, Mask, Size};
+use backdrop::image::{Frame, RawMask, Size};
 use backdrop::model::device::{ActiveDevice, DeviceChoice, Gpu};
 use backdrop::model::weights::Weights;
 use backdrop::model::{Retoucher, SegmentError, Segmenter};
@@ -130,18 +130,18 @@ async fn a_picture_that_always_panics_fails_alone() {
 #[tokio::test]
 async fn a_mask_that_is_none_never_becomes_a_picture() {
     let bad = |id: u8| {
-        let mut mask = mask_of(100);
+        let (mut size, mut values) = (Size::new(4, 4), vec![0.4; 16]);
         match id {
-            1 => mask.values[5] = f32::NAN,
-            2 => mask.values[0] = f32::INFINITY,
-            3 => mask.values[3] = 7.0,
-            4 => drop(mask.values.pop()),
-            5 => mask = Mask { size: Size::new(2, 8), values: mask.values },
-            _ => return vec![],
+            1 => values[5] = f32::NAN,
+            2 => values[0] = f32::INFINITY,
+            3 => values[3] = 7.0,
+            4 => drop(values.pop()),
+            5 => size = Size::new(2, 8),
+            _ => return Ok(vec![]),
         }
-        vec![mask]
+        Ok(vec![RawMask::new(size, values)?])
     };
-    let (engine, _) = engine(&config(16, 8), move |ids| Ok(if ids[0] < 7 { bad(ids[0]) } else { masks_of(ids) }));
+    let (engine, _) = engine(&config(16, 8), move |ids| if ids[0] < 7 { bad(ids[0]) } else { Ok(masks_of(ids)) });
     for id in 1..=6 {
         assert!(matches!(segment(&engine, id).await, Err(EngineError::Device(_))), "answer {id} was believed");
     }
@@ -166,8 +166,8 @@ impl Segmenter for Constant {
         "broken".to_owned()
     }
 
-    fn segment(&mut self, frames: &[&Frame]) -> Result<Vec<Mask>, SegmentError> {
-        Ok(frames.iter().map(|_| Mask { size: Size::new(4, 4), values: vec![self.0; 16] }).collect())
+    fn segment(&mut self, frames: &[&Frame]) -> Result<Vec<RawMask>, SegmentError> {
+        frames.iter().map(|_| Ok(RawMask::new(Size::new(4, 4), vec![self.0; 16])?)).collect()
     }
 }
 
@@ -193,7 +193,7 @@ impl Segmenter for Sizes {
         "none".to_owned()
     }
 
-    fn segment(&mut self, frames: &[&Frame]) -> Result<Vec<Mask>, SegmentError> {
+    fn segment(&mut self, frames: &[&Frame]) -> Result<Vec<RawMask>, SegmentError> {
         self.0.send(frames.len()).unwrap();
         Ok(frames.iter().map(|_| crate::engine::fake::gradient()).collect())
     }

@@ -1,7 +1,7 @@
 //! A network that does what a test tells it, and an engine around it.
 
 use backdrop::engine::{Engine, EngineConfig, EngineError, Lane, Segmented, SegmenterFactory, Slot};
-use backdrop::image::{Buffer, Frame, Mask, Size};
+use backdrop::image::{Buffer, Frame, RawMask, Size};
 use backdrop::model::{SegmentError, Segmenter};
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
@@ -15,7 +15,7 @@ use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 pub(crate) const GRID: u32 = 4;
 
 /// What a test's pictures are answered with; they are known by the red of their first pixel.
-pub(crate) type Script = dyn Fn(&[u8]) -> Result<Vec<Mask>, SegmentError> + Send + Sync;
+pub(crate) type Script = dyn Fn(&[u8]) -> Result<Vec<RawMask>, SegmentError> + Send + Sync;
 
 /// How many networks were made, and how many are still there.
 #[derive(Debug, Default)]
@@ -38,7 +38,7 @@ impl Segmenter for Fake {
         "none".to_owned()
     }
 
-    fn segment(&mut self, frames: &[&Frame]) -> Result<Vec<Mask>, SegmentError> {
+    fn segment(&mut self, frames: &[&Frame]) -> Result<Vec<RawMask>, SegmentError> {
         // A test's pictures are single pixels; what is larger is the self-test.
         if frames[0].size() != Size::new(1, 1) {
             return Ok(frames.iter().map(|_| gradient()).collect());
@@ -55,17 +55,21 @@ impl Drop for Fake {
 }
 
 /// A mask that the self-test believes.
-pub(crate) fn gradient() -> Mask {
+pub(crate) fn gradient() -> RawMask {
     let area = GRID * GRID;
-    Mask { size: Size::new(GRID, GRID), values: (0..area).map(|at| at as f32 / area as f32).collect() }
+    mask((0..area).map(|at| at as f32 / area as f32).collect())
 }
 
 /// The mask of picture `id`: tells whose it is.
-pub(crate) fn mask_of(id: u8) -> Mask {
-    Mask { size: Size::new(GRID, GRID), values: vec![f32::from(id) / 255.0; (GRID * GRID) as usize] }
+pub(crate) fn mask_of(id: u8) -> RawMask {
+    mask(vec![f32::from(id) / 255.0; (GRID * GRID) as usize])
 }
 
-pub(crate) fn masks_of(ids: &[u8]) -> Vec<Mask> {
+fn mask(values: Vec<f32>) -> RawMask {
+    RawMask::new(Size::new(GRID, GRID), values).expect("probabilities")
+}
+
+pub(crate) fn masks_of(ids: &[u8]) -> Vec<RawMask> {
     ids.iter().map(|id| mask_of(*id)).collect()
 }
 
@@ -75,7 +79,7 @@ pub(crate) fn picture(id: u8) -> Frame {
 
 pub(crate) fn factory(
     counts: &Arc<Counts>,
-    script: impl Fn(&[u8]) -> Result<Vec<Mask>, SegmentError> + Send + Sync + 'static,
+    script: impl Fn(&[u8]) -> Result<Vec<RawMask>, SegmentError> + Send + Sync + 'static,
 ) -> SegmenterFactory {
     let (counts, script) = (Arc::clone(counts), Arc::new(script) as Arc<Script>);
     Arc::new(move || {
@@ -91,14 +95,14 @@ pub(crate) fn config(max_requests_in_flight: usize, max_batch: usize) -> EngineC
 /// An engine whose network follows `script`.
 pub(crate) fn engine(
     config: &EngineConfig,
-    script: impl Fn(&[u8]) -> Result<Vec<Mask>, SegmentError> + Send + Sync + 'static,
+    script: impl Fn(&[u8]) -> Result<Vec<RawMask>, SegmentError> + Send + Sync + 'static,
 ) -> (Engine, Arc<Counts>) {
     let counts = Arc::default();
     (Engine::start(config, factory(&counts, script)), counts)
 }
 
 /// What the device is told to do with the batch it holds.
-pub(crate) type Order = Box<dyn FnOnce(&[u8]) -> Result<Vec<Mask>, SegmentError> + Send>;
+pub(crate) type Order = Box<dyn FnOnce(&[u8]) -> Result<Vec<RawMask>, SegmentError> + Send>;
 
 /// An engine whose device stops in every batch, reports it, and waits for an order.
 pub(crate) struct Gated {
@@ -131,7 +135,7 @@ impl Gated {
         self.order(|ids| Ok(masks_of(ids)));
     }
 
-    pub(crate) fn order(&self, order: impl FnOnce(&[u8]) -> Result<Vec<Mask>, SegmentError> + Send + 'static) {
+    pub(crate) fn order(&self, order: impl FnOnce(&[u8]) -> Result<Vec<RawMask>, SegmentError> + Send + 'static) {
         self.orders.send(Box::new(order)).expect("the device listens");
     }
 

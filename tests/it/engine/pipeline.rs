@@ -4,7 +4,7 @@ use crate::engine::fake::{begun, config, soon};
 use backdrop::codec::{DecodeError, Limits};
 use backdrop::compose::{Resize, Scene};
 use backdrop::engine::{Engine, EngineConfig, EngineError, Lane};
-use backdrop::image::{Frame, Mask, Size};
+use backdrop::image::{Frame, RawMask, Size};
 use backdrop::matting::Method;
 use backdrop::model::{SegmentError, Segmenter};
 use backdrop::pipeline::{self, Call, Output, PipelineError};
@@ -30,7 +30,7 @@ impl Segmenter for Bright {
         "none".to_owned()
     }
 
-    fn segment(&mut self, frames: &[&Frame]) -> Result<Vec<Mask>, SegmentError> {
+    fn segment(&mut self, frames: &[&Frame]) -> Result<Vec<RawMask>, SegmentError> {
         self.seen.fetch_add(frames.len(), Ordering::SeqCst);
         let mask = |frame: &&Frame| {
             let Size { width, height } = frame.size();
@@ -39,7 +39,7 @@ impl Segmenter for Bright {
                 let [red, ..] = frame.pixel(x * width / GRID.width, y * height / GRID.height);
                 if red > 128 { 1.0 } else { 0.0 }
             };
-            Mask { size: GRID, values: (0..GRID.area() as u32).map(value).collect() }
+            RawMask::new(GRID, (0..GRID.area() as u32).map(value).collect()).expect("probabilities")
         };
         Ok(frames.iter().map(mask).collect())
     }
@@ -161,14 +161,14 @@ impl Segmenter for TwoFaced {
         "none".to_owned()
     }
 
-    fn segment(&mut self, frames: &[&Frame]) -> Result<Vec<Mask>, SegmentError> {
+    fn segment(&mut self, frames: &[&Frame]) -> Result<Vec<RawMask>, SegmentError> {
         self.0.send(frames.len()).expect("the test listens");
         let mask = |(index, _): (usize, &&Frame)| {
             let value = |at: u32| {
                 let is_left = at % GRID.width < GRID.width / 2;
                 if is_left == (index == 0) { 0.999 } else { 0.001 }
             };
-            Mask { size: GRID, values: (0..GRID.area() as u32).map(value).collect() }
+            RawMask::new(GRID, (0..GRID.area() as u32).map(value).collect()).expect("probabilities")
         };
         Ok(frames.iter().enumerate().map(mask).collect())
     }
@@ -230,7 +230,7 @@ impl Segmenter for Careless {
         "none".to_owned()
     }
 
-    fn segment(&mut self, frames: &[&Frame]) -> Result<Vec<Mask>, SegmentError> {
+    fn segment(&mut self, frames: &[&Frame]) -> Result<Vec<RawMask>, SegmentError> {
         let mask = |frame: &&Frame| {
             let size = frame.size();
             let is_whole = size == Size::new(240, 180);
@@ -252,7 +252,7 @@ impl Segmenter for Careless {
                     0.0
                 }
             };
-            Mask { size: GRID, values: (0..GRID.area() as u32).map(value).collect() }
+            RawMask::new(GRID, (0..GRID.area() as u32).map(value).collect()).expect("probabilities")
         };
         Ok(frames.iter().map(mask).collect())
     }

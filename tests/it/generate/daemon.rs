@@ -79,7 +79,7 @@ fn photo() -> Bytes {
         png: PngEffort::Fast,
         channels: Channels::Rgba,
     };
-    codec::encode(Composite(Frame::new(SIZE, Buffer::from(pixels))), &options).expect("a picture").bytes
+    codec::encode(Composite::unchanged(Frame::new(SIZE, Buffer::from(pixels))), &options).expect("a picture").bytes
 }
 
 fn decoded(bytes: &[u8]) -> Frame {
@@ -225,7 +225,7 @@ fn picture_of_nothing() -> Bytes {
         png: PngEffort::Fast,
         channels: Channels::Rgba,
     };
-    codec::encode(Composite(Frame::new(SIZE, Buffer::from(pixels))), &options).expect("a picture").bytes
+    codec::encode(Composite::unchanged(Frame::new(SIZE, Buffer::from(pixels))), &options).expect("a picture").bytes
 }
 
 #[tokio::test]

@@ -164,5 +164,5 @@ pub(crate) fn picture(width: u32, height: u32, color: [u8; 3]) -> Bytes {
         png: PngEffort::Fast,
         channels: Channels::Rgba,
     };
-    codec::encode(Composite(Frame::new(size, Buffer::from(pixels))), &options).expect("a picture").bytes
+    codec::encode(Composite::unchanged(Frame::new(size, Buffer::from(pixels))), &options).expect("a picture").bytes
 }

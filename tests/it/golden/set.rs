@@ -83,7 +83,7 @@ pub(super) fn encoded(frame: &Frame) -> Bytes {
     };
     let quality = Quality::new(100).expect("in range");
     let options = EncodeOptions { format, quality, png: PngEffort::Small, channels };
-    codec::encode(Composite(frame), &options).expect("small enough").bytes
+    codec::encode(Composite::unchanged(frame), &options).expect("small enough").bytes
 }
 
 /// A plane of bytes as an opaque grey frame.

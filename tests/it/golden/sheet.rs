@@ -33,7 +33,8 @@ pub(super) fn write(name: &str, pairs: &[(Frame, Frame)], columns: u32) -> PathB
     };
     let path = output_folder().join(format!("{name}.png"));
     fs::create_dir_all(path.parent().expect("a folder")).expect("the target directory is writable");
-    fs::write(&path, codec::encode(Composite(sheet), &options).expect("small enough").bytes).expect("writable");
+    fs::write(&path, codec::encode(Composite::unchanged(sheet), &options).expect("small enough").bytes)
+        .expect("writable");
     path
 }
 

@@ -73,7 +73,7 @@ impl Stages {
 pub(super) fn mask_of(network: &mut impl Segmenter, name: &str) -> Frame {
     let frame = set::decoded(&set::file_of(name));
     let mask = network.segment(&[&frame]).expect("the device does not fail").remove(0);
-    set::grey(mask.size, mask.values.iter().map(|value| (value * 255.0 + 0.5) as u8))
+    set::grey(mask.size(), mask.values().iter().map(|value| (value * 255.0 + 0.5) as u8))
 }
 
 /// What a request with these fields means.

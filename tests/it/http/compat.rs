@@ -220,7 +220,7 @@ fn png(size: Size, pixel: [u8; 4]) -> Vec<u8> {
     let channels = Channels::Rgba;
     let options =
         EncodeOptions { format: OutputFormat::Png, quality: Quality::DEFAULT, png: PngEffort::default(), channels };
-    codec::encode(Composite(frame), &options).expect("a PNG").bytes.to_vec()
+    codec::encode(Composite::unchanged(frame), &options).expect("a PNG").bytes.to_vec()
 }
 
 #[tokio::test]

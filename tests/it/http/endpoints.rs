@@ -103,7 +103,7 @@ fn png(size: Size, pixel: impl Fn(u32, u32) -> [u8; 4]) -> Bytes {
         png: PngEffort::Fast,
         channels: Channels::Rgba,
     };
-    codec::encode(Composite(Frame::new(size, Buffer::from(pixels))), &options).unwrap().bytes
+    codec::encode(Composite::unchanged(Frame::new(size, Buffer::from(pixels))), &options).unwrap().bytes
 }
 
 /// A blue disc around 80,60 with a soft edge, on transparency.

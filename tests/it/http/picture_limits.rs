@@ -14,7 +14,7 @@ use std::fs;
 fn encoded(frame: Frame, format: OutputFormat) -> Bytes {
     let quality = Quality::new(80).expect("one of 1 to 100");
     let options = EncodeOptions { format, quality, png: PngEffort::Fast, channels: Channels::Rgba };
-    codec::encode(Composite(frame), &options).expect("a picture").bytes
+    codec::encode(Composite::unchanged(frame), &options).expect("a picture").bytes
 }
 
 /// A grey picture, as a small file.

@@ -281,7 +281,7 @@ fn large() -> Bytes {
         png: PngEffort::Fast,
         channels: Channels::Rgba,
     };
-    codec::encode(Composite(Frame::new(size, Buffer::from(pixels))), &options).expect("a picture").bytes
+    codec::encode(Composite::unchanged(Frame::new(size, Buffer::from(pixels))), &options).expect("a picture").bytes
 }
 
 fn golden(name: &str) -> Bytes {

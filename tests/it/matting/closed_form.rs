@@ -1,9 +1,10 @@
-//! Matting: as good as the reference, never worse than refusing, the same bytes on every machine.
+//! Matting: agreement with PyMatting, refusal of empty masks, reproducible bytes.
 
 use crate::golden;
-use backdrop::image::{AlphaMatte, Frame, Mask, Size, Trimap};
-use backdrop::matting::closed_form::{self, ClosedForm};
-use backdrop::matting::{self, Edge, Method, NoSubject, Options, foreground, trimap};
+use backdrop::image::{AlphaMatte, Frame, RawMask, Size, Trimap};
+use backdrop::matting::clean::clean;
+use backdrop::matting::prior::Priors;
+use backdrop::matting::{self, Edge, Method, NoSubject, Options, closed_form, foreground, trimap};
 use std::fs::File;
 use std::io::BufReader;
 use std::path::{Path, PathBuf};
@@ -41,17 +42,17 @@ fn reference(name: &str) -> PathBuf {
 /// The recorded trimap of a picture, and the mean squared error of our alpha next to PyMatting's.
 fn error_against_pymatting(name: &str, frame: &Frame) -> f64 {
     let (size, _, labels) = samples(&reference(&format!("{name}.trimap.png")));
-    let trimap = Trimap { size, labels: labels.into_iter().map(byte).collect() };
+    let trimap = Trimap::new(size, labels.into_iter().map(byte).collect());
     let (_, _, expected) = samples(&reference(&format!("{name}.alpha.png")));
-    let matte = closed_form::estimate_alpha(frame, &trimap, &ClosedForm::default());
-    for (&coverage, &label) in matte.coverage.iter().zip(&trimap.labels) {
+    let matte = closed_form::estimate_alpha(frame, &trimap, &Priors::default());
+    for (&coverage, &label) in matte.coverage().iter().zip(trimap.labels()) {
         assert!(label == Trimap::UNKNOWN || coverage == label, "a known pixel changed");
     }
     mean_squared_error(&matte, &expected)
 }
 
 fn mean_squared_error(matte: &AlphaMatte, expected: &[f32]) -> f64 {
-    let squares = matte.coverage.iter().zip(expected).map(|(&ours, &theirs)| {
+    let squares = matte.coverage().iter().zip(expected).map(|(&ours, &theirs)| {
         let difference = f64::from(ours) / 255.0 - f64::from(theirs);
         difference * difference
     });
@@ -78,14 +79,23 @@ fn alpha_of_golden_pictures_is_that_of_pymatting() {
 fn the_comparison_with_pymatting_notices_a_wrong_matte() {
     let (size, _, expected) = samples(&reference("disc.alpha.png"));
     let shifted = expected.iter().skip(1).chain([&0.0]).map(|&alpha| byte(alpha)).collect();
-    assert!(mean_squared_error(&AlphaMatte { size, coverage: shifted }, &expected) > 1e-4);
+    assert!(mean_squared_error(&AlphaMatte::new(size, shifted), &expected) > 1e-4);
 }
 
 /// A disc of `radius` (in 48ths of the mask's side) around the middle, with a ramp of `ramp`.
-fn mask(radius: f32, ramp: f32) -> Mask {
+fn mask(radius: f32, ramp: f32) -> RawMask {
+    masked(disc_values(radius, ramp))
+}
+
+/// These values on a square grid.
+fn masked(values: Vec<f32>) -> RawMask {
+    let side = values.len().isqrt() as u32;
+    RawMask::new(Size::new(side, side), values).expect("probabilities")
+}
+
+fn disc_values(radius: f32, ramp: f32) -> Vec<f32> {
     let distance = |at: usize| f32::hypot((at % 96) as f32 - 47.5, (at / 96) as f32 - 47.5) / 2.0;
-    let values = (0..96 * 96).map(|at| ((radius - distance(at)) / ramp + 0.5).clamp(0.0, 1.0)).collect();
-    Mask { size: Size::new(96, 96), values }
+    (0..96 * 96).map(|at| ((radius - distance(at)) / ramp + 0.5).clamp(0.0, 1.0)).collect()
 }
 
 /// How much a soft disc, stretched over the picture as the mask is, covers a pixel.
@@ -118,7 +128,7 @@ fn the_same_picture_gives_the_same_bytes_on_any_number_of_threads() {
     let cut = |threads| {
         let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().unwrap();
         let frame = disc(Size::new(331, 257), [40, 90, 200], [210, 60, 50]);
-        pool.install(|| matting::cut_out(frame, &mask(15.0, 3.0), &options(Edge::Soft)).unwrap().0)
+        pool.install(|| matting::cut_out(frame, &mask(15.0, 3.0), &options(Edge::Soft)).unwrap().into_frame())
     };
     let one = cut(1);
     for threads in [2, 3, 7] {
@@ -130,8 +140,9 @@ fn the_same_picture_gives_the_same_bytes_on_any_number_of_threads() {
 fn a_subject_over_red_has_no_red_fringe() {
     let subject = [40, 90, 200];
     let size = Size::new(320, 320);
-    let cutout =
-        matting::cut_out(disc(size, subject, [230, 20, 20]), &mask(15.0, 2.0), &options(Edge::Soft)).unwrap().0;
+    let cutout = matting::cut_out(disc(size, subject, [230, 20, 20]), &mask(15.0, 2.0), &options(Edge::Soft))
+        .unwrap()
+        .into_frame();
     let partly: Vec<[u8; 4]> =
         cutout.pixels().as_chunks::<4>().0.iter().copied().filter(|pixel| pixel[3] > 40 && pixel[3] < 250).collect();
     assert!(partly.len() > 1000, "only {} partly covered pixels", partly.len());
@@ -154,7 +165,7 @@ fn a_subject_over_red_has_no_red_fringe() {
 #[test]
 fn fully_covered_pixels_are_the_sources_bit_for_bit_and_empty_ones_are_zero() {
     let source = disc(Size::new(300, 200), [200, 180, 40], [30, 120, 60]);
-    let cutout = matting::cut_out(source.clone(), &mask(15.0, 2.0), &options(Edge::Soft)).unwrap().0;
+    let cutout = matting::cut_out(source.clone(), &mask(15.0, 2.0), &options(Edge::Soft)).unwrap().into_frame();
     let (mut whole, mut empty) = (0, 0);
     for (before, after) in source.pixels().as_chunks::<4>().0.iter().zip(cutout.pixels().as_chunks::<4>().0) {
         match after[3] {
@@ -178,7 +189,9 @@ fn the_matte_finds_the_edge_that_the_mask_missed() {
     let frame = disc(size, [40, 90, 200], [210, 160, 50]);
     // The mask is half a 48th (four pixels) too large.
     let wrong = mask(15.5, 1.0);
-    let cut = |method| matting::cut_out(frame.clone(), &wrong, &Options { method, ..Options::default() }).unwrap().0;
+    let cut = |method| {
+        matting::cut_out(frame.clone(), &wrong, &Options { method, ..Options::default() }).unwrap().into_frame()
+    };
     let error = |cutout: &Frame| {
         let differences = (0..size.height).flat_map(|y| (0..size.width).map(move |x| (x, y)));
         differences.map(|(x, y)| (f32::from(cutout.pixel(x, y)[3]) / 255.0 - disc_alpha(size, x, y)).abs()).sum::<f32>()
@@ -191,7 +204,7 @@ fn the_matte_finds_the_edge_that_the_mask_missed() {
 fn a_hard_edge_is_one_pixel_wide_where_a_soft_one_is_many() {
     let frame = disc(Size::new(480, 480), [40, 90, 200], [210, 160, 50]);
     let partly = |edge| {
-        let cutout = matting::cut_out(frame.clone(), &mask(15.0, 2.0), &options(edge)).unwrap().0;
+        let cutout = matting::cut_out(frame.clone(), &mask(15.0, 2.0), &options(edge)).unwrap().into_frame();
         cutout.pixels().as_chunks::<4>().0.iter().filter(|pixel| pixel[3] != 0 && pixel[3] != 255).count()
     };
     let (soft, hard) = (partly(Edge::Soft), partly(Edge::Hard));
@@ -203,11 +216,10 @@ fn a_hard_edge_is_one_pixel_wide_where_a_soft_one_is_many() {
 #[test]
 fn a_mask_without_a_subject_is_refused() {
     let frame = || disc(Size::new(120, 80), [200, 0, 0], [0, 0, 200]);
-    let nothing = Mask { size: Size::new(96, 96), values: vec![0.0; 96 * 96] };
-    let ghost =
-        Mask { size: Size::new(96, 96), values: mask(15.0, 3.0).values.iter().map(|value| value * 0.4).collect() };
+    let nothing = masked(vec![0.0; 96 * 96]);
+    let unlikely = masked(disc_values(15.0, 3.0).iter().map(|value| value * 0.4).collect());
     for method in [Method::ClosedForm, Method::None] {
-        for mask in [&nothing, &ghost] {
+        for mask in [&nothing, &unlikely] {
             let cut = matting::cut_out(frame(), mask, &Options { method, ..Options::default() });
             assert_eq!(cut.err(), Some(NoSubject));
         }
@@ -219,14 +231,14 @@ fn a_subject_of_a_twentieth_of_a_percent_is_kept() {
     let (columns, size) = (384, Size::new(800, 800));
     let inside = |x: usize, y: usize| (100..109).contains(&x) && (200..209).contains(&y);
     let values = (0..columns * columns).map(|at| f32::from(u8::from(inside(at % columns, at / columns)))).collect();
-    let mask = Mask { size: Size::new(384, 384), values };
+    let mask = masked(values);
     let pixel = |at: usize| {
         let (x, y) = (at % 800 * columns / 800, at / 800 * columns / 800);
         if inside(x, y) { [220, 40, 30, 255] } else { [90, 100, (at % 7) as u8 + 110, 255] }
     };
     let frame = Frame::new(size, (0..size.area()).flat_map(pixel).collect::<Vec<u8>>().into());
     for edge in [Edge::Soft, Edge::Hard] {
-        let cutout = matting::cut_out(frame.clone(), &mask, &options(edge)).unwrap().0;
+        let cutout = matting::cut_out(frame.clone(), &mask, &options(edge)).unwrap().into_frame();
         let covered = cutout.pixels().as_chunks::<4>().0.iter().filter(|pixel| pixel[3] > 127).count();
         assert!((280..450).contains(&covered), "{covered} pixels of about 352");
     }
@@ -234,17 +246,17 @@ fn a_subject_of_a_twentieth_of_a_percent_is_kept() {
 
 #[test]
 fn pictures_of_every_shape_are_cut_out() {
-    let everything = Mask { size: Size::new(96, 96), values: vec![1.0; 96 * 96] };
-    let unsure = Mask { size: Size::new(96, 96), values: vec![0.6; 96 * 96] };
+    let everything = masked(vec![1.0; 96 * 96]);
+    let uncertain = masked(vec![0.6; 96 * 96]);
     let shapes = [(1, 1), (1, 2), (2, 1), (1, 300), (300, 1), (2, 2), (3, 3), (2, 70), (65, 64), (129, 7), (4096, 5)];
     for (width, height) in shapes {
         let size = Size::new(width, height);
         for edge in [Edge::Soft, Edge::Hard] {
             let frame = disc(size, [40, 90, 200], [210, 160, 50]);
-            let whole = matting::cut_out(frame.clone(), &everything, &options(edge)).unwrap().0;
+            let whole = matting::cut_out(frame.clone(), &everything, &options(edge)).unwrap().into_frame();
             assert_eq!(whole.pixels(), frame.pixels(), "{size}: a subject that fills the picture is the picture");
-            for mask in [&mask(20.0, 2.0), &unsure] {
-                let cutout = matting::cut_out(frame.clone(), mask, &options(edge)).unwrap().0;
+            for mask in [&mask(20.0, 2.0), &uncertain] {
+                let cutout = matting::cut_out(frame.clone(), mask, &options(edge)).unwrap().into_frame();
                 assert_eq!(cutout.size(), size);
                 assert!(cutout.pixels().as_chunks::<4>().0.iter().any(|pixel| pixel[3] > 127), "{size} came out empty");
             }
@@ -253,41 +265,35 @@ fn pictures_of_every_shape_are_cut_out() {
 }
 
 #[test]
-fn a_mask_that_is_not_a_number_does_no_harm() {
-    let nonsense = Mask { size: Size::new(96, 96), values: vec![f32::NAN; 96 * 96] };
-    let cut = matting::cut_out(disc(Size::new(64, 48), [1, 2, 3], [200, 0, 9]), &nonsense, &options(Edge::Soft));
-    assert!(cut.is_err());
-}
-
-#[test]
-fn the_band_follows_the_masks_doubt_and_stays_shut_inside() {
+fn the_band_is_as_wide_as_the_masks_ramp_and_ends_inside_the_subject() {
     let size = Size::new(768, 768);
-    let unknown = |mask: &Mask| {
-        let trimap = trimap::from_mask(mask, size);
-        assert_eq!(trimap.labels[384 * 768 + 384], Trimap::FOREGROUND);
-        assert_eq!(trimap.labels[0], Trimap::BACKGROUND);
-        trimap.labels.iter().filter(|&&label| label == Trimap::UNKNOWN).count()
+    let unknown = |mask: &RawMask| {
+        let trimap = trimap::from_mask(&clean(mask), size, None);
+        assert_eq!(trimap.labels()[384 * 768 + 384], Trimap::FOREGROUND);
+        assert_eq!(trimap.labels()[0], Trimap::BACKGROUND);
+        trimap.labels().iter().filter(|&&label| label == Trimap::UNKNOWN).count()
     };
-    let (sure, doubtful) = (unknown(&mask(15.0, 0.5)), unknown(&mask(15.0, 6.0)));
-    assert!(doubtful > 2 * sure, "{doubtful} next to {sure}");
+    let (sharp, soft) = (unknown(&mask(15.0, 0.5)), unknown(&mask(15.0, 6.0)));
+    assert!(soft > 2 * sharp, "{soft} next to {sharp}");
     let rim = 2.0 * std::f32::consts::PI * 240.0;
-    assert!((sure as f32) < rim * 48.0, "{sure}");
+    assert!((sharp as f32) < rim * 48.0, "{sharp}");
 }
 
 #[test]
-fn doubt_that_never_becomes_likely_leaves_no_ghost() {
-    let mut mask = mask(10.0, 1.0);
+fn components_and_holes_of_low_confidence_are_cleaned() {
+    let mut values = disc_values(10.0, 1.0);
     for y in 2..12 {
-        mask.values[y * 96 + 2..y * 96 + 14].fill(0.4);
+        values[y * 96 + 2..y * 96 + 14].fill(0.4);
     }
     for y in 45..49 {
-        mask.values[y * 96 + 45..y * 96 + 49].fill(0.6);
+        values[y * 96 + 45..y * 96 + 49].fill(0.6);
     }
+    let mask = masked(values);
     let size = Size::new(480, 480);
     for method in [Method::ClosedForm, Method::None] {
         let frame = disc(size, [40, 90, 200], [210, 160, 50]);
-        let cutout = matting::cut_out(frame, &mask, &Options { method, ..Options::default() }).unwrap().0;
-        assert_eq!(cutout.pixel(40, 35)[3], 0, "a ghost beside the subject");
+        let cutout = matting::cut_out(frame, &mask, &Options { method, ..Options::default() }).unwrap().into_frame();
+        assert_eq!(cutout.pixel(40, 35)[3], 0, "a component beside the subject");
         assert_eq!(cutout.pixel(235, 235)[3], 255, "a hole in the subject");
     }
 }
@@ -295,15 +301,15 @@ fn doubt_that_never_becomes_likely_leaves_no_ghost() {
 #[test]
 fn own_alpha_is_kept_as_it_is() {
     let pixels: Vec<u8> = [[10, 20, 30, 0], [10, 20, 30, 1], [40, 50, 60, 128], [70, 80, 90, 255]].concat();
-    let cutout = matting::from_own_alpha(Frame::new(Size::new(4, 1), pixels.into())).unwrap().0;
+    let cutout = matting::from_own_alpha(Frame::new(Size::new(4, 1), pixels.into())).unwrap().into_frame();
     assert_eq!(cutout.pixels(), [[0, 0, 0, 0], [10, 20, 30, 1], [40, 50, 60, 128], [70, 80, 90, 255]].concat());
     let empty = Frame::new(Size::new(2, 1), vec![9, 9, 9, 0, 9, 9, 9, 0].into());
     assert_eq!(matting::from_own_alpha(empty).err(), Some(NoSubject));
 }
 
 #[test]
-fn uncertainty_grows_with_doubt() {
-    let flat = |value| Mask { size: Size::new(8, 8), values: vec![value; 64] };
+fn uncertainty_grows_with_the_masks_ramp() {
+    let flat = |value| masked(vec![value; 64]);
     assert_eq!(matting::uncertainty(&flat(0.0)), 0.0);
     assert_eq!(matting::uncertainty(&flat(1.0)), 0.0);
     assert!((0.998..=1.0).contains(&matting::uncertainty(&flat(0.5))));
@@ -322,7 +328,7 @@ fn foreground_colours_reach_every_partly_covered_pixel_across_tiles() {
         [value(20.0, 240.0), value(200.0, 30.0), value(90.0, 90.0), 255]
     };
     let mut frame = Frame::new(size, (0..size.area()).flat_map(mix).collect::<Vec<u8>>().into());
-    foreground::estimate(&mut frame, &AlphaMatte { size, coverage: coverage.clone() });
+    foreground::estimate(&mut frame, &AlphaMatte::new(size, coverage.clone()));
     for (at, pixel) in frame.pixels().as_chunks::<4>().0.iter().enumerate() {
         if coverage[at] > 60 && coverage[at] < 255 {
             let error = pixel[0].abs_diff(20).max(pixel[1].abs_diff(200)).max(pixel[2].abs_diff(90));
@@ -331,36 +337,36 @@ fn foreground_colours_reach_every_partly_covered_pixel_across_tiles() {
     }
 }
 
-/// The disc, and a slab of what is behind it beside the disc that the mask took for subject.
+/// The disc, and beside it a slab of the background that the mask includes.
 #[test]
-fn kept_background_is_removed_when_asked_and_where_colours_can_tell() {
+fn background_in_the_mask_is_removed_by_decontaminate_where_colours_discriminate() {
     let size = Size::new(420, 330);
     let wide = (0..384 * 384).map(|at| {
         let (x, y) = ((at % 384) as f32 - 191.5, (at / 384) as f32 - 191.5);
-        // Wider doubt is decided by colours whether asked or not.
+        // A wider uncertain region would be classified by colours without `decontaminate`.
         let slab = (0.0..127.0).contains(&x) && y.abs() < 20.0;
         ((122.0 - f32::hypot(x, y)) / 2.0 + 0.5).clamp(if slab { 0.85 } else { 0.0 }, 1.0)
     });
-    let wide = Mask { size: Size::new(384, 384), values: wide.collect() };
-    for (behind, told) in [([210, 60, 50], true), ([41, 91, 201], false)] {
+    let wide = masked(wide.collect());
+    for (behind, discriminated) in [([210, 60, 50], true), ([41, 91, 201], false)] {
         let frame = disc(size, [40, 90, 200], behind);
         for method in [Method::None, Method::ClosedForm] {
             let matte = |decontaminate| {
                 let options = Options { method, decontaminate, ..Options::default() };
-                matting::matte_of(&frame, &wide, &options).unwrap()
+                matting::estimate_matte(&frame, &wide, &options).unwrap()
             };
             let [before, after] = [matte(false), matte(true)];
-            if !told {
-                assert_eq!(before, after, "colours cannot tell");
+            if !discriminated {
+                assert_eq!(before, after, "the colours are alike");
                 continue;
             }
             // In the slab, and in the disc.
-            let at = |matte: &AlphaMatte, x: usize| matte.coverage[165 * 420 + x];
+            let at = |matte: &AlphaMatte, x: usize| matte.coverage()[165 * 420 + x];
             assert!(at(&after, 347) < 10 && at(&after, 210) == 255, "{method:?}");
-            // With smooth colours like these, matting finds out by itself.
+            // With smooth colours like these, matting removes it by itself.
             if method == Method::None {
-                assert!(at(&before, 347) > 200, "the mask took it");
-                assert!(after.coverage.iter().zip(&before.coverage).all(|(after, before)| after <= before));
+                assert!(at(&before, 347) > 200, "the mask includes it");
+                assert!(after.coverage().iter().zip(before.coverage()).all(|(after, before)| after <= before));
             }
         }
     }

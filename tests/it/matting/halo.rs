@@ -1,8 +1,8 @@
-//! No halo: a picture with a known matte, photographed before a red wall, cut out and put before something else.
+//! No halo: a picture with a known matte, photographed before a red wall, cut out and composed on other backgrounds.
 
 use backdrop::compose::{self, Background, Materials, Scene};
 use backdrop::image::color::Color;
-use backdrop::image::{Composite, Cutout, Frame, Mask, Rect, Size};
+use backdrop::image::{Composite, Frame, RawMask, Rect, Size, Subject};
 use backdrop::matting::{self, Options};
 
 const SIZE: Size = Size::new(600, 440);
@@ -14,7 +14,7 @@ const GROUNDS: [[u8; 4]; 3] = [[20, 40, 200, 255], [255, 255, 255, 255], [0, 0, 
 const MOST: f32 = 70.0;
 const MEAN: f32 = 6.0;
 
-/// What is in the picture: how much a subject covers a point, and its colour there.
+/// The ground truth: how much the subject covers a point, and its colour there.
 fn scene(x: f32, y: f32) -> (f32, [f32; 3]) {
     let disc = (112.5 - f32::hypot(x - 150.3, y - 219.6)).clamp(-0.5, 0.5) + 0.5;
     // Four teeth, each nine pixels wide at half coverage, with soft sides and ends of four pixels.
@@ -56,7 +56,7 @@ fn encoded(light: f32) -> f32 {
     255.0 * if light <= 0.003_130_8 { light * 12.92 } else { 1.055 * light.powf(1.0 / 2.4) - 0.055 }
 }
 
-/// What a camera sees: light adds up.
+/// What a camera records: light adds up.
 fn before(ground: [f32; 3], alpha: f32, colour: [f32; 3]) -> [f32; 3] {
     std::array::from_fn(|at| encoded(alpha * linear(colour[at]) + (1.0 - alpha) * linear(ground[at])))
 }
@@ -72,9 +72,9 @@ fn photo() -> Frame {
     frame(alpha.iter().zip(colours).map(|(&alpha, colour)| (before(RED, alpha, colour), 1.0)))
 }
 
-/// What a network makes of the truth: on a coarser grid, blurred, and sure of itself away from the edge. Blur and slope are
-/// those of the bundled network (`benches/peers/halo`).
-fn mask() -> Mask {
+/// A network's mask of the truth: on a coarser grid, blurred, and certain away from the edge. Blur and slope are those of
+/// the bundled network (`benches/peers/halo`).
+fn mask() -> RawMask {
     let scale = [SIZE.width as f32 / GRID.width as f32, SIZE.height as f32 / GRID.height as f32];
     let squashed = |value: f32| 1.0 / (1.0 + f32::exp(-8.0 * (value - 0.45)));
     let cell = |column: u32, row: u32| {
@@ -89,15 +89,15 @@ fn mask() -> Mask {
         (squashed(sum / total) - squashed(0.0)) / (squashed(1.0) - squashed(0.0))
     };
     let values = (0..GRID.height).flat_map(|row| (0..GRID.width).map(move |column| cell(column, row)));
-    Mask { size: GRID, values: values.collect() }
+    RawMask::new(GRID, values.collect()).expect("probabilities")
 }
 
-/// The cutout on a ground, as the service puts it there.
+/// The cutout on a ground, as the service composes it.
 fn on(cutout: &Frame, ground: [u8; 4]) -> Composite {
     let scene = Scene { background: Background::Color(Color(ground)), ..Scene::default() };
     let subject = Rect::whole(SIZE);
     let layout = scene.layout(SIZE, subject).expect("small enough");
-    compose::flatten(cutout.clone(), subject, &layout, &scene, Materials::default()).composite
+    compose::flatten(Subject::Source(cutout.clone()), subject, &layout, &scene, Materials::default()).composite
 }
 
 /// By how much a channel of an edge pixel is off at most, and all on average. The edge is what is partly covered, and two
@@ -113,12 +113,12 @@ fn halo(cutout: &Frame) -> (f32, f32) {
     let edge: Vec<usize> = (0..SIZE.area()).filter(|&at| near(at)).collect();
     let (mut most, mut sum) = (0.0f32, 0.0);
     for ground in GROUNDS {
-        let shown = on(cutout, ground).0;
+        let shown = on(cutout, ground).into_frame();
         let behind = [ground[0], ground[1], ground[2]].map(f32::from);
         for &at in &edge {
-            let wanted = before(behind, alpha[at], colours[at]);
-            for (&got, wanted) in shown.pixels()[at * 4..].iter().zip(wanted) {
-                let off = (f32::from(got) - wanted).abs();
+            let expected = before(behind, alpha[at], colours[at]);
+            for (&actual, expected) in shown.pixels()[at * 4..].iter().zip(expected) {
+                let off = (f32::from(actual) - expected).abs();
                 most = most.max(off);
                 sum += f64::from(off);
             }
@@ -128,8 +128,7 @@ fn halo(cutout: &Frame) -> (f32, f32) {
 }
 
 fn cut_out(photo: Frame) -> Frame {
-    let Cutout(frame) = matting::cut_out(photo, &mask(), &Options::default()).expect("a subject");
-    frame
+    matting::cut_out(photo, &mask(), &Options::default()).expect("a subject").into_frame()
 }
 
 #[test]
@@ -147,10 +146,10 @@ fn the_comparison_finds_nothing_where_nothing_is_wrong() {
 }
 
 #[test]
-fn the_comparison_notices_a_cutout_that_kept_the_red() {
+fn the_comparison_detects_a_cutout_that_kept_the_red() {
     let (alpha, colours) = truth();
-    let seen = alpha.iter().zip(colours).map(|(&alpha, colour)| (before(RED, alpha, colour), alpha));
-    let (most, mean) = halo(&frame(seen));
+    let recorded = alpha.iter().zip(colours).map(|(&alpha, colour)| (before(RED, alpha, colour), alpha));
+    let (most, mean) = halo(&frame(recorded));
     assert!(most > MOST, "off by only {most:.1} (and {mean:.2} on average)");
     let (photo, cutout) = (photo(), cut_out(photo()));
     let (red, ours) = (photo.pixels().as_chunks::<4>().0, cutout.pixels().as_chunks::<4>().0);

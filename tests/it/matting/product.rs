@@ -1,7 +1,7 @@
-//! `engine=product-v1`: hard edges without the old background in them, closed insides; and nothing of it by default.
+//! `engine=product-v1`: hard edges without background colour, closed holes; and neither by default.
 
 use crate::support::command::{backdrop, photo, stderr};
-use backdrop::image::{Cutout, Frame, Mask, Size};
+use backdrop::image::{Frame, RawMask, Size};
 use backdrop::matting::{self, Options};
 use std::path::Path;
 
@@ -13,8 +13,8 @@ fn disc(x: f32, y: f32, radius: f32) -> f32 {
     ((radius - f32::hypot(x - 200.0, y - 150.0)) / 3.0 + 0.5).clamp(0.0, 1.0)
 }
 
-/// A dark disc before flat white, and what a network would say of it.
-fn photographed() -> (Frame, Mask) {
+/// A dark disc before flat white, and a mask of it.
+fn photographed() -> (Frame, RawMask) {
     let pixel = |at: usize| {
         let (x, y) = ((at % 400) as f32 + 0.5, (at / 400) as f32 + 0.5);
         let value = |colour: f32| (colour * disc(x, y, 90.0) + 255.0 * (1.0 - disc(x, y, 90.0)) + 0.5) as u8;
@@ -22,18 +22,17 @@ fn photographed() -> (Frame, Mask) {
     };
     let cell = |at: usize| {
         let (x, y) = ((at % 200) as f32 * 2.0 + 1.0, (at / 200) as f32 * 2.0 + 1.0);
-        // A hole that the network is sure of, where the picture shows nothing but subject.
+        // A hole that the mask is certain of, where the picture shows only subject.
         let hole = f32::hypot(x - 180.0, y - 150.0) < 12.0;
         if hole { 0.0 } else { ((90.0 - f32::hypot(x - 200.0, y - 150.0)) / 6.0 + 0.5).clamp(0.0, 1.0) }
     };
     let frame = Frame::new(SIZE, (0..SIZE.area()).flat_map(pixel).collect::<Vec<u8>>().into());
-    (frame, Mask { size: GRID, values: (0..GRID.area()).map(cell).collect() })
+    (frame, RawMask::new(GRID, (0..GRID.area()).map(cell).collect()).expect("probabilities"))
 }
 
 fn cut(opaque: bool) -> Frame {
     let (frame, mask) = photographed();
-    let Cutout(cutout) = matting::cut_out(frame, &mask, &Options { opaque, ..Options::default() }).unwrap();
-    cutout
+    matting::cut_out(frame, &mask, &Options { opaque, ..Options::default() }).unwrap().into_frame()
 }
 
 /// Pixels that are covered neither fully nor not at all.

@@ -1,4 +1,4 @@
-//! Same picture, fields and model: same bytes, on any number of threads and in any company.
+//! Same picture, fields and model: same bytes, on any number of threads and in any batch.
 
 #![cfg(unix)]
 
@@ -15,7 +15,7 @@ use tempfile::TempDir;
 
 const KEY: &str = "bd_live_0123456789abcdefghijABCDEFGHIJ01";
 
-/// A daemon with the network that is built in, on the CPU.
+/// A daemon with the embedded network, on the CPU.
 struct Running {
     _daemon: Daemon,
     url: String,
@@ -63,7 +63,7 @@ struct Case {
 }
 
 #[tokio::test]
-async fn same_picture_fields_and_model_give_the_same_bytes_whatever_else_is_being_worked_on() {
+async fn same_picture_fields_and_model_give_the_same_bytes_in_any_batch_and_on_any_number_of_threads() {
     let model = Weights::embedded().model();
     let name = model.split('/').next().expect("a name");
     let (standard, quality) = (InferenceMode::Standard, InferenceMode::Quality);
@@ -78,26 +78,26 @@ async fn same_picture_fields_and_model_give_the_same_bytes_whatever_else_is_bein
     let mut cases = ["coffee.jpg", "chelsea.png", "astronaut.jpg"]
         .map(|photo| ways.map(|(field, value, model)| Case { photo, field, value, model }))
         .concat();
-    // The second photo is all cat: nothing to look at from closer.
+    // The subject fills the second photo: there is nothing to refine.
     cases.retain(|case| case.photo != "chelsea.png" || case.model != InferenceMode::Quality);
 
-    // One thread, one picture at a time; the first request comes while the network is still being loaded.
+    // One thread, one picture at a time; the first request arrives while the network is still loading.
     let alone = Running::start("1", "1");
     let mut expected = Vec::new();
     for case in &cases {
         expected.push(alone.cut(case, name).await);
     }
-    // Two ways may have the same answer for a photo, with nothing to look closer at or nothing more to find, but not for all. In none
-    // of them anything is left to `decontaminate`: that answer is the plain one's.
+    // Two ways may have the same result for a photo, with nothing to refine or to add, but not for all. In none of the photos
+    // is there anything to `decontaminate`: that result is the plain one's.
     let way = |case: &Case| (case.field, case.value, case.model);
-    let told_apart = |one: usize, other: usize| {
+    let differ = |one: usize, other: usize| {
         let answers = |index: usize| cases.iter().zip(&expected).filter(move |(case, _)| way(case) == ways[index]);
         answers(one).any(|(case, answer)| answers(other).any(|(same, its)| same.photo == case.photo && its != answer))
     };
     for (one, other) in (0..ways.len()).flat_map(|one| (0..one).map(move |other| (one, other))) {
         assert!(
-            [one, other].iter().any(|&way| ways[way].0 == "decontaminate") || told_apart(one, other),
-            "{:?} and {:?} cannot be told apart",
+            [one, other].iter().any(|&way| ways[way].0 == "decontaminate") || differ(one, other),
+            "{:?} and {:?} have the same results",
             ways[one],
             ways[other]
         );
@@ -106,7 +106,7 @@ async fn same_picture_fields_and_model_give_the_same_bytes_whatever_else_is_bein
     assert_eq!(refused.status(), StatusCode::BAD_REQUEST);
     drop(alone);
 
-    // Three threads, and pictures in the order in which they happen to meet.
+    // Three threads, and batches in arbitrary composition.
     let busy = Running::start("3", "8");
     for round in 0..3 {
         let mut order: Vec<usize> = (0..cases.len()).chain(0..cases.len()).collect();

@@ -3,7 +3,7 @@
 //! lavapipe takes minutes for the network at its full side, so the tests run it at 64: it is fully convolutional.
 //! Without any adapter they are skipped, loudly; `BACKDROP_TEST_DEVICE=gpu` in the environment makes that a failure.
 
-use backdrop::image::{Buffer, Frame, Mask, Size};
+use backdrop::image::{Buffer, Frame, RawMask, Size};
 use backdrop::model::device::{Adapter, AdapterKind, DeviceChoice, SelectedDevice, adapters, select};
 use backdrop::model::weights::architecture::{Network, fgnet};
 use backdrop::model::weights::{Card, Weights};
@@ -54,9 +54,9 @@ fn pictures() -> Vec<Frame> {
     vec![picture(67, 45, 0.3), picture(300, 200, 0.25), picture(1, 1, 0.3), picture(4096, 8, 0.4), picture(64, 64, 0.2)]
 }
 
-fn assert_alike(expected: &Mask, actual: &Mask, what: &str) {
+fn assert_alike(expected: &RawMask, actual: &RawMask, what: &str) {
     assert_eq!(expected.size, actual.size, "{what}");
-    let off = expected.values.iter().zip(&actual.values).map(|(one, other)| (one - other).abs()).fold(0.0, f32::max);
+    let off = expected.values().iter().zip(actual.values()).map(|(one, other)| (one - other).abs()).fold(0.0, f32::max);
     assert!(off <= TOLERANCE, "{what}: {off}");
 }
 
@@ -73,7 +73,8 @@ fn masks_on_the_gpu_are_those_of_the_cpu_alone_in_batches_and_after_reloading() 
     let frames = pictures();
     let mut cpu = CpuSegmenter::new(&weights, Isa::detect()).expect("the embedded weights are complete");
     let expected = cpu.segment(&frames.iter().collect::<Vec<_>>()).expect("the CPU computes");
-    let spread = |mask: &Mask| mask.values.iter().fold((1.0f32, 0.0f32), |(low, high), &v| (low.min(v), high.max(v)));
+    let spread =
+        |mask: &RawMask| mask.values().iter().fold((1.0f32, 0.0f32), |(low, high), &v| (low.min(v), high.max(v)));
     assert!(expected.iter().any(|mask| spread(mask).1 - spread(mask).0 > 0.3), "flat references prove nothing");
 
     assert_eq!(segmenter.segment(&[]).expect("nothing to do"), []);

@@ -1,6 +1,6 @@
 //! Every CPU path of the network against PyTorch's answers (`tests/reference/fgnet/record.py`).
 
-use backdrop::image::{Buffer, Frame, Mask, Size};
+use backdrop::image::{Buffer, Frame, RawMask, Size};
 use backdrop::model::weights::Weights;
 use backdrop::model::{CpuSegmenter, Segmenter};
 use backdrop_kernels::conv::Isa;
@@ -64,7 +64,7 @@ fn segmenter(isa: Isa) -> CpuSegmenter {
     CpuSegmenter::new(&Weights::embedded(), isa).expect("the embedded weights are complete")
 }
 
-fn segment(segmenter: &mut CpuSegmenter, frames: &[&Frame]) -> Vec<Mask> {
+fn segment(segmenter: &mut CpuSegmenter, frames: &[&Frame]) -> Vec<RawMask> {
     segmenter.segment(frames).expect("the CPU does not fail")
 }
 
@@ -76,8 +76,8 @@ fn assert_matches_pytorch(isa: Isa) {
     let mut segmenter = segmenter(isa);
     for (name, frame, expected) in cases() {
         let mask = segment(&mut segmenter, &[&frame]).remove(0);
-        assert_eq!(mask.size, Size::new(SIDE, SIDE));
-        let difference = largest_difference(&mask.values, &expected);
+        assert_eq!(mask.size(), Size::new(SIDE, SIDE));
+        let difference = largest_difference(mask.values(), &expected);
         eprintln!("{isa}, {name}: {difference:e}");
         assert!(difference <= TOLERANCE, "{isa}, {name}: a value is {difference} off");
     }

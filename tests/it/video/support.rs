@@ -2,7 +2,7 @@
 
 use backdrop::codec::Channels;
 use backdrop::engine::{Engine, EngineConfig};
-use backdrop::image::{Frame, Mask, Size};
+use backdrop::image::{Frame, RawMask, Size};
 use backdrop::model::{SegmentError, Segmenter};
 use backdrop::recipe::{VideoFormat, VideoRecipe};
 use backdrop::video::{self, Finished, Tools, VideoConfig, VideoError};
@@ -35,14 +35,14 @@ impl Segmenter for Fake {
         "none".to_owned()
     }
 
-    fn segment(&mut self, frames: &[&Frame]) -> Result<Vec<Mask>, SegmentError> {
+    fn segment(&mut self, frames: &[&Frame]) -> Result<Vec<RawMask>, SegmentError> {
         let says = self.0;
         let mask = |frame: &&Frame| {
             let Size { width, height } = frame.size();
             let values = (0..GRID * GRID).map(|at| {
                 says(frame.pixel((at % GRID * 2 + 1) * width / (2 * GRID), (at / GRID * 2 + 1) * height / (2 * GRID)))
             });
-            Mask { size: Size::new(GRID, GRID), values: values.collect() }
+            RawMask::new(Size::new(GRID, GRID), values.collect()).expect("probabilities")
         };
         Ok(frames.iter().map(mask).collect())
     }

@@ -1,58 +1,58 @@
-//! What is known of a subject that is opaque all over, as products are.
+//! Prior for subjects that are opaque all over, as products are: closes holes, and places the hard edge.
 //!
-//! It has no half-covered inside, and a hole in it is the background showing through or none at all: holes are closed
-//! unless they have the background's colours ([`ColourModels`]). Where subject and background look alike, the matte
-//! is believed.
+//! An opaque subject has no partly covered interior, and a hole in it either shows the background or is an error: holes are
+//! closed unless they have the background's colours ([`ColorModels`]). Where the colours of subject and background are alike,
+//! the matte stays.
 //!
 //! Its edge is hard. Catalogue photos have burnt-out white around the product, and light mixes before it is encoded: a
-//! pixel that is half black and half white reads 188 of 255, and where the white is brighter than 255 more yet. Its
+//! pixel that is half black and half white reads 188 of 255, and more where the white is brighter than 255. Its
 //! coverage comes out at a quarter, so before such white the edge lies further out ([`crossing`]).
 
-use super::colours::ColourModels;
-use super::patches;
 use crate::image::{AlphaMatte, Frame};
+use crate::matting::connected_components::runs;
+use crate::matting::gmm::ColorModels;
 use std::ops::Range;
 
-/// Coverage of 255 from which a pixel is whole, below which a patch of the subject's inside is a hole, and up to which a
-/// pixel is background.
+/// Coverage of 255 from which a pixel is fully covered, below which a component inside the subject is a hole, and up to
+/// which a pixel is background.
 const WHOLE: u8 = 250;
 const HOLE: u8 = 128;
 const BACKGROUND: u8 = 5;
-/// A hole is background when the colours say so by this much (natural logarithm, in the mean), …
-const SURELY: f32 = 1.0;
+/// A hole is background when its mean log likelihood ratio is below minus this, …
+const LEAST_RATIO: f32 = 1.0;
 /// … each pixel counting at most so much.
-const MOST_SAID: f32 = 4.0;
-/// Colours that are more alike than this say nothing.
-const ALIKE: f32 = 0.3;
-/// Pixels of one patch that are asked at most.
-const ASKED: usize = 4096;
+const MOST_RATIO: f32 = 4.0;
+/// Models with more overlap than this are not used.
+const MAX_OVERLAP: f32 = 0.3;
+/// Pixels sampled of one hole at most.
+const MOST_SAMPLES: usize = 4096;
 
 /// Closes what the subject encloses, unless it is background.
-pub(super) fn close(frame: &Frame, matte: &mut AlphaMatte) {
-    let width = matte.size.width as usize;
-    let mut enclosed = patches::runs(&matte.coverage, width, |value| value < WHOLE);
-    enclosed.retain(|patch| !patch.iter().any(|run| on_border(run, width, matte.coverage.len())));
-    let (holes, doubts): (Vec<_>, Vec<_>) =
-        enclosed.into_iter().partition(|patch| places(patch).any(|at| matte.coverage[at] < HOLE));
-    fill(matte, &doubts, 255);
+pub(in crate::matting) fn close(frame: &Frame, matte: &mut AlphaMatte) {
+    let width = matte.size().width as usize;
+    let mut enclosed = runs(matte.coverage(), width, |value| value < WHOLE);
+    enclosed.retain(|component| !component.iter().any(|run| on_border(run, width, matte.coverage().len())));
+    let (holes, partial): (Vec<_>, Vec<_>) =
+        enclosed.into_iter().partition(|component| places(component).any(|at| matte.coverage()[at] < HOLE));
+    fill(matte, &partial, 255);
     if holes.is_empty() {
         return;
     }
-    // Nothing is learnt from the holes themselves, or each would vouch for itself.
+    // The models are not fitted to the holes themselves.
     let mut known = matte.clone();
     fill(&mut known, &holes, HOLE);
-    let Some(models) = ColourModels::of(frame, &known).filter(|models| models.overlap() <= ALIKE) else { return };
+    let Some(models) = ColorModels::of(frame, &known).filter(|models| models.overlap() <= MAX_OVERLAP) else { return };
     drop(known);
     let (pixels, _) = frame.pixels().as_chunks::<4>();
     let closed = holes.into_iter().filter(|hole| {
-        let depths = places(hole).filter(|&at| matte.coverage[at] < HOLE);
-        let step = depths.clone().count().div_ceil(ASKED).max(1);
-        let (sum, asked) = depths.step_by(step).fold((0.0f64, 0usize), |(sum, asked), at| {
+        let depths = places(hole).filter(|&at| matte.coverage()[at] < HOLE);
+        let step = depths.clone().count().div_ceil(MOST_SAMPLES).max(1);
+        let (sum, samples) = depths.step_by(step).fold((0.0f64, 0usize), |(sum, samples), at| {
             let [red, green, blue, _] = pixels[at];
-            let said = models.log_ratio([red, green, blue]).clamp(-MOST_SAID, MOST_SAID);
-            (sum + f64::from(said), asked + 1)
+            let ratio = models.log_ratio([red, green, blue]).clamp(-MOST_RATIO, MOST_RATIO);
+            (sum + f64::from(ratio), samples + 1)
         });
-        sum >= -f64::from(SURELY) * asked as f64
+        sum >= -f64::from(LEAST_RATIO) * samples as f64
     });
     let closed: Vec<_> = closed.collect();
     fill(matte, &closed, 255);
@@ -62,16 +62,16 @@ fn on_border(&Range { start, end }: &Range<usize>, width: usize, len: usize) -> 
     start < width || end + width > len || start.is_multiple_of(width) || end.is_multiple_of(width)
 }
 
-fn places(patch: &[Range<usize>]) -> impl Iterator<Item = usize> + Clone {
-    patch.iter().cloned().flatten()
+fn places(component: &[Range<usize>]) -> impl Iterator<Item = usize> + Clone {
+    component.iter().cloned().flatten()
 }
 
-fn fill(matte: &mut AlphaMatte, patches: &[Vec<Range<usize>>], value: u8) {
-    patches.iter().flatten().for_each(|run| matte.coverage[run.clone()].fill(value));
+fn fill(matte: &mut AlphaMatte, components: &[Vec<Range<usize>>], value: u8) {
+    components.iter().flatten().for_each(|run| matte.coverage_mut()[run.clone()].fill(value));
 }
 
 /// Coverage at which an opaque subject ends: one half, and less the flatter the background next to it is if it is white.
-pub(super) fn crossing(frame: &Frame, matte: &AlphaMatte) -> f32 {
+pub(in crate::matting) fn crossing(frame: &Frame, matte: &AlphaMatte) -> f32 {
     spread(frame, matte).filter(|&(darkest, _)| darkest >= WHITE).map_or(MIDDLE, |(_, spread)| {
         let busy = ((spread as f32 - FLAT) / (BUSY - FLAT)).clamp(0.0, 1.0);
         LOWEST + busy * (MIDDLE - LOWEST)
@@ -89,21 +89,21 @@ const BUSY: f32 = 12.0;
 const BLOCK: f32 = 0.03;
 /// Pixels next to the subject that ringing may have touched.
 const RINGING: usize = 2;
-/// Samples are taken on a grid of about so many columns or rows, and with fewer there is nothing to say.
+/// Samples are taken on a grid of about so many columns or rows; with fewer than so many samples there is no result.
 const GRID: usize = 1024;
 const FEWEST: usize = 64;
 
 /// The darkest channel of the median colour of the background near the edge, and how far from that colour nine tenths of
 /// it lie, in steps of 255.
 fn spread(frame: &Frame, matte: &AlphaMatte) -> Option<(usize, usize)> {
-    let [width, height] = [matte.size.width as usize, matte.size.height as usize];
+    let [width, height] = [matte.size().width as usize, matte.size().height as usize];
     let longest = width.max(height);
     let block = ((BLOCK * longest as f32) as usize).max(2);
     let step = longest.div_ceil(GRID).max(1);
     let columns = width.div_ceil(block);
     let rows = height.div_ceil(block);
     let mut subject = vec![false; columns * rows];
-    for (y, line) in matte.coverage.chunks_exact(width).enumerate() {
+    for (y, line) in matte.coverage().chunks_exact(width).enumerate() {
         for (cell, part) in subject[y / block * columns..][..columns].iter_mut().zip(line.chunks(block)) {
             *cell = *cell || part.iter().any(|&value| value > BACKGROUND);
         }
@@ -113,7 +113,7 @@ fn spread(frame: &Frame, matte: &AlphaMatte) -> Option<(usize, usize)> {
         let columns_near = column.saturating_sub(1)..=(column + 1).min(columns - 1);
         rows.into_iter().any(|row| columns_near.clone().any(|column| subject[row * columns + column]))
     };
-    let nothing = |x: usize, y: usize| matte.coverage[y * width + x] <= BACKGROUND;
+    let nothing = |x: usize, y: usize| matte.coverage()[y * width + x] <= BACKGROUND;
     let clear = |x: usize, y: usize| {
         let [left, right] = [x.saturating_sub(RINGING), (x + RINGING).min(width - 1)];
         let [above, below] = [y.saturating_sub(RINGING), (y + RINGING).min(height - 1)];
@@ -176,14 +176,14 @@ mod tests {
             pixels.push(255);
             coverage.push(if inside && !open { 255 } else { 0 });
         }
-        (Frame::new(SIZE, pixels.into()), AlphaMatte { size: SIZE, coverage })
+        (Frame::new(SIZE, pixels.into()), AlphaMatte::new(SIZE, coverage))
     }
 
     fn is_closed(subject: [u8; 3], ground: [u8; 3], hole: [u8; 3]) -> bool {
         let (frame, mut matte) = holed(subject, ground, hole);
         let before = matte.clone();
         close(&frame, &mut matte);
-        let closed = matte.coverage[80 * 200 + 100] == 255;
+        let closed = matte.coverage()[80 * 200 + 100] == 255;
         assert_eq!(closed, matte != before, "something else changed");
         closed
     }
@@ -197,21 +197,21 @@ mod tests {
     }
 
     #[test]
-    fn white_on_white_leaves_the_hole_to_the_network() {
+    fn white_on_white_leaves_the_hole_open() {
         assert!(!is_closed([250; 3], [250; 3], [250; 3]));
     }
 
     #[test]
-    fn what_reaches_the_border_is_no_hole_and_a_half_covered_inside_is_whole() {
+    fn what_reaches_the_border_is_no_hole_and_a_partly_covered_interior_is_filled() {
         let (frame, mut matte) = holed([200, 40, 40], [40, 160, 60], [200, 40, 40]);
-        (0..90).for_each(|y| matte.coverage[y * 200 + 100] = 0);
+        (0..90).for_each(|y| matte.coverage_mut()[y * 200 + 100] = 0);
         let before = matte.clone();
         close(&frame, &mut matte);
         assert_eq!(matte, before, "a bay");
         let (frame, mut matte) = holed([200, 40, 40], [40, 160, 60], [40, 160, 60]);
-        (70..90).for_each(|y| matte.coverage[y * 200 + 90..y * 200 + 110].fill(180));
+        (70..90).for_each(|y| matte.coverage_mut()[y * 200 + 90..y * 200 + 110].fill(180));
         close(&frame, &mut matte);
-        assert_eq!(matte.coverage[80 * 200 + 100], 255, "no hole, only doubt");
+        assert_eq!(matte.coverage()[80 * 200 + 100], 255, "no hole, only partial coverage");
     }
 
     #[test]
@@ -227,14 +227,14 @@ mod tests {
     }
 
     #[test]
-    fn without_background_or_subject_nothing_is_said_and_nothing_panics() {
+    fn without_background_or_subject_nothing_changes_and_nothing_panics() {
         for (width, height) in [(1, 1), (1, 300), (300, 1), (2, 2), (40, 30)] {
             let size = Size::new(width, height);
             let frame = Frame::new(size, vec![200; size.area() * 4].into());
             for value in [0, 100, 255] {
-                let mut matte = AlphaMatte { size, coverage: vec![value; size.area()] };
+                let mut matte = AlphaMatte::new(size, vec![value; size.area()]);
                 close(&frame, &mut matte);
-                assert_eq!(matte.coverage, vec![value; size.area()]);
+                assert_eq!(matte.coverage(), vec![value; size.area()]);
                 assert!((crossing(&frame, &matte) - MIDDLE).abs() < 1e-6);
             }
         }

@@ -1,33 +1,49 @@
-//! Connected patches of the cells of a grid, or of the pixels of a matte.
+//! Connected components (4-connected) of the cells of a grid or the pixels of a matte.
 //!
-//! Runs along the rows are joined with the runs above that they touch (union-find), so the cost is that of the edges.
+//! Run-based labelling with union-find: runs along a row are joined with the runs above that they touch, so the cost is
+//! that of the edges.
 
 use std::ops::Range;
 
-/// Every patch (connected by sides) of the `values` that are `inside`, as runs along the rows, patch by patch in the order of
-/// their first cells, and each from its first cell to its last.
+/// Every component of the `values` that are `inside`, as runs along the rows: components in the order of their first
+/// cells, each from its first cell to its last.
 pub(super) fn runs<T: Copy>(values: &[T], columns: usize, inside: impl Fn(T) -> bool) -> Vec<Vec<Range<usize>>> {
     let mut runs = connected(values, columns, inside);
-    let mut patches: Vec<Vec<Range<usize>>> = Vec::new();
-    let mut patch_of = vec![usize::MAX; runs.len()];
+    let mut components: Vec<Vec<Range<usize>>> = Vec::new();
+    let mut component_of = vec![usize::MAX; runs.len()];
     for index in 0..runs.len() {
         let root = root(&mut runs, index);
-        if patch_of[root] == usize::MAX {
-            patch_of[root] = patches.len();
-            patches.push(Vec::new());
+        if component_of[root] == usize::MAX {
+            component_of[root] = components.len();
+            components.push(Vec::new());
         }
-        patches[patch_of[root]].push(runs[index].start as usize..runs[index].end as usize);
+        components[component_of[root]].push(runs[index].start as usize..runs[index].end as usize);
     }
-    patches
+    components
 }
 
 /// The same, cell by cell.
-pub(super) fn patches<T: Copy>(values: &[T], columns: usize, inside: impl Fn(T) -> bool) -> Vec<Vec<usize>> {
-    runs(values, columns, inside).into_iter().map(|patch| patch.into_iter().flatten().collect()).collect()
+pub(super) fn components<T: Copy>(values: &[T], columns: usize, inside: impl Fn(T) -> bool) -> Vec<Vec<usize>> {
+    runs(values, columns, inside).into_iter().map(|component| component.into_iter().flatten().collect()).collect()
 }
 
-/// Sets every patch of fewer than `least` cells to `value`. There may be as many as half of the cells: nothing is kept of a patch
-/// but how large it is.
+/// The members of the largest component of `members`; of components of the same size the first.
+pub(crate) fn largest(members: &[bool], columns: usize) -> Vec<bool> {
+    let size = |component: &[Range<usize>]| component.iter().map(Range::len).sum::<usize>();
+    let components = runs(members, columns, |member| member);
+    let larger = |largest: Option<(usize, Vec<Range<usize>>)>, component: Vec<Range<usize>>| match largest {
+        Some((most, largest)) if most >= size(&component) => Some((most, largest)),
+        Some(_) | None => Some((size(&component), component)),
+    };
+    let mut found = vec![false; members.len()];
+    if let Some((_, largest)) = components.into_iter().fold(None, larger) {
+        largest.into_iter().for_each(|run| found[run].fill(true));
+    }
+    found
+}
+
+/// Sets every component of fewer than `least` cells to `value`. There may be as many components as half of the cells, so
+/// only their sizes are stored.
 pub(super) fn fill_small<T: Copy>(
     values: &mut [T],
     columns: usize,
@@ -49,14 +65,14 @@ pub(super) fn fill_small<T: Copy>(
 }
 
 /// The cells left, right, above and below of the cell `at`, as far as they are inside the grid.
-pub(super) fn sides(columns: usize, cells: usize, at: usize) -> impl Iterator<Item = usize> {
+pub(super) fn neighbours(columns: usize, cells: usize, at: usize) -> impl Iterator<Item = usize> {
     let x = at % columns;
     let across = [(x > 0).then(|| at - 1), (x + 1 < columns).then_some(at + 1)];
     let down = [at.checked_sub(columns), Some(at + columns).filter(|&below| below < cells)];
     across.into_iter().chain(down).flatten()
 }
 
-/// A run of cells and the run that it hangs on, which is itself for the first of a patch.
+/// A run of cells and its parent in the union-find forest: itself for the root of a component.
 #[derive(Clone, Copy, Debug)]
 struct Run {
     /// The first cell, and the one after the last.
@@ -119,19 +135,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn patches_are_joined_by_sides_and_not_by_corners_or_across_the_border() {
+    fn components_are_connected_by_sides_and_not_by_corners_or_across_the_border() {
         #[rustfmt::skip]
         let cells = [
             1, 0, 0, 1,
             0, 1, 1, 0,
             1, 1, 0, 0,
         ];
-        assert_eq!(patches(&cells, 4, |cell| cell == 1), [vec![0], vec![3], vec![5, 6, 8, 9]]);
-        assert_eq!(patches(&cells, 4, |_| false), Vec::<Vec<usize>>::new());
+        assert_eq!(components(&cells, 4, |cell| cell == 1), [vec![0], vec![3], vec![5, 6, 8, 9]]);
+        assert_eq!(components(&cells, 4, |_| false), Vec::<Vec<usize>>::new());
     }
 
     #[test]
-    fn arms_that_meet_further_down_are_one_patch() {
+    fn arms_that_meet_further_down_are_one_component() {
         #[rustfmt::skip]
         let cells = [
             1, 0, 1, 0, 1,
@@ -144,5 +160,16 @@ mod tests {
             runs(&cells, 5, |cell| cell == 1),
             [vec![0..1, 2..3, 4..5, 5..6, 7..10, 10..13], vec![19..20, 24..25]]
         );
+    }
+
+    #[test]
+    fn the_larger_of_two_components_wins_and_corners_do_not_connect() {
+        let picture = "##..#\n#..#.\n....#";
+        let members: Vec<bool> = picture.chars().filter(|c| *c != '\n').map(|c| c == '#').collect();
+        let found = largest(&members, 5);
+        assert_eq!((0..15).filter(|&i| found[i]).collect::<Vec<_>>(), [0, 1, 5]);
+        let twins = largest(&[true, false, true], 3);
+        assert_eq!(twins, [true, false, false], "the first of two of the same size");
+        assert!(largest(&[false; 4], 2).iter().all(|member| !member));
     }
 }

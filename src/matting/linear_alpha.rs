@@ -1,10 +1,13 @@
-//! Coverage measured in light.
+//! Corrects coverage for linear light, given the foreground and background colours of a pixel.
 //!
-//! Matting solves on encoded values, as the papers do. Where light was mixed before it was encoded, as in a camera, it is
-//! off: a pixel that is half black and half white reads 188 of 255, which is taken for a quarter of the black. Once the
-//! colours on both sides are known the mixture can be read again in light. A picture that was made smaller afterwards
-//! mixes encoded values, though, and nothing tells the two kinds apart, so the mean of both readings counts: neither kind
-//! is far off, and a cutout on a new ground, where light is mixed, is neither thinner nor fatter than its subject.
+//! Matting solves on encoded values, as the papers do. Where light was mixed before it was encoded, as in a camera, that is
+//! off: a pixel that is half black and half white reads 188 of 255, which encoded values take for a quarter of black. Once the
+//! colours on both sides are known the mixture can be solved in linear light. A picture that was scaled down afterwards
+//! mixes encoded values, though, and the two kinds cannot be distinguished, so the mean of both solutions is used: neither kind
+//! is far off, and a cutout on a new background, where light is mixed, is neither thinner nor fatter than its subject.
+//!
+//! The table is that of [`crate::image::color`] and not the kernels', which is computed in 64 bits and differs in the last bit
+//! of most values.
 
 use crate::image::color::linear_of_encoded;
 use std::sync::LazyLock;
@@ -13,10 +16,10 @@ use std::sync::LazyLock;
 static LIGHT: LazyLock<[f32; 256]> =
     LazyLock::new(|| std::array::from_fn(|value| linear_of_encoded(value as f32 / 255.0)));
 
-/// Colours whose distance in light, squared, is about this or less do not tell how they are mixed.
+/// Colours whose squared distance in linear light is about this or less do not determine how they are mixed.
 const ALIKE: f32 = 1e-3;
 
-/// The coverage of a partly covered pixel, 1 to 254: `coverage` was found in encoded values, `colours` are the subject's and
+/// The coverage of a partly covered pixel, 1 to 254: `coverage` was solved in encoded values, the colours are the subject's and
 /// the background's there. Colours that are alike leave it as it is.
 pub(super) fn coverage(coverage: u8, [subject, background]: [[u8; 3]; 2]) -> u8 {
     let alpha = f32::from(coverage) / 255.0;
@@ -46,14 +49,14 @@ mod tests {
     const WHITE: [u8; 3] = [255; 3];
 
     #[test]
-    fn a_dark_subject_before_white_covers_more_than_encoded_values_say_and_a_bright_one_before_black_less() {
+    fn a_dark_subject_before_white_covers_more_than_in_encoded_values_and_a_bright_one_before_black_less() {
         // Half of each in light reads 188: a coverage of 67 of 255, or of 188, where 128 is right. Counted is the mean.
         assert_eq!(coverage(67, [BLACK, WHITE]), 97);
         assert_eq!(coverage(188, [WHITE, BLACK]), 158);
     }
 
     #[test]
-    fn colours_that_are_alike_do_not_tell() {
+    fn colours_that_are_alike_change_nothing() {
         for alpha in 1..=254 {
             assert_eq!(coverage(alpha, [[90, 120, 30]; 2]), alpha);
             assert!(coverage(alpha, [[90, 120, 30], [92, 118, 31]]).abs_diff(alpha) <= 1);

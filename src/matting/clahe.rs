@@ -1,12 +1,11 @@
-//! More contrast for a second look: contrast-limited adaptive histogram equalisation.
+//! Contrast-limited adaptive histogram equalisation (CLAHE) of the network's input.
 //!
 //! Zuiderveld, "Contrast Limited Adaptive Histogram Equalization", Graphics Gems IV, 1994: the picture is divided into
-//! tiles; each tile's histogram, with its peaks cut off and spread over all bins, says how the tile's grey values are
-//! stretched, and between tile centres the stretched values are mixed bilinearly. Luminance alone is stretched; what it
-//! gains is added to all three channels, so that hues stay.
+//! tiles; each tile's clipped cumulative histogram maps its grey values, and between tile centres the mapped values are
+//! interpolated bilinearly. Luminance alone is mapped; its gain is added to all three channels, so that hues stay.
 //!
-//! It works on what the network looks at: a small square that the whole is stretched to, in floats. Means over many
-//! pixels keep fractions of a level there, which is what a flat picture has left to stretch; the cost does not grow with
+//! It works at the network's input size, a small square that the picture is stretched to, in floats. Means over many
+//! pixels keep fractions of a level there, which is the contrast that a flat picture has left; the cost does not grow with
 //! the picture; and the network does not have to resample the copy again, which would cost half a point of precision (on
 //! ECSSD, with a copy of a third more).
 
@@ -14,8 +13,8 @@ use crate::image::{Buffer, Frame, Size};
 use backdrop_kernels::model_input::cpu::model_input;
 use rayon::prelude::*;
 
-/// Columns and rows of the copy where nobody knows what the network looks at.
-pub const USUAL_SIDE: u32 = 384;
+/// Columns and rows of the copy where the network's input size is unknown.
+pub const DEFAULT_SIDE: u32 = 384;
 /// Tiles along each axis.
 const TILES: usize = 4;
 /// How many times its even share a bin may hold; the steepest stretch is one more.
@@ -23,15 +22,15 @@ const CLIP: f32 = 8.0;
 /// Levels of luminance.
 const BINS: usize = 256;
 
-/// What a tile makes of each luminance: the ends of all bins, 0..=255.
+/// The mapping of a tile: the ends of all bins, 0..=255.
 type Curve = [f32; BINS + 1];
 
-/// A copy of `frame` with more contrast, stretched to a square of `side` pixels (or one for each tile, if that is more),
+/// An equalised copy of `frame`, stretched to a square of `side` pixels (or one for each tile, if that is more),
 /// opaque (laid over white).
 ///
 /// `frame`: not empty. The same bytes whatever the number of threads.
 #[must_use]
-pub fn boosted(frame: &Frame, side: u32) -> Frame {
+pub fn equalized(frame: &Frame, side: u32) -> Frame {
     let Size { width, height } = frame.size();
     let side = (side as usize).max(TILES);
     let mut values = vec![0.0; side * side * 3];
@@ -74,8 +73,8 @@ fn luminance([red, green, blue]: &[f32; 3]) -> f32 {
 
 /// The bin of a luminance, and how far it lies in it, 0..=1.
 ///
-/// Whole levels lie in the middle of their bins: at an end, rounding would throw the same colour into one bin in one
-/// tile and into the next in another, and each stretches it by eight levels.
+/// Whole levels lie in the middle of their bins: at an end, rounding would put the same colour into one bin in one
+/// tile and into the next in another, and each moves it by eight levels.
 fn bin_of(luminance: f32) -> (usize, f32) {
     let shifted = luminance + 0.5;
     let bin = (shifted as usize).min(BINS - 1);
@@ -129,14 +128,14 @@ mod tests {
     }
 
     #[test]
-    fn faint_waves_become_clear_ones_as_far_as_the_limit_lets_them() {
+    fn faint_waves_gain_contrast_up_to_the_clip_limit() {
         let faint = frame(Size::new(640, 480), |x, _| {
             let grey = 100 + ((x % 80).abs_diff(40) * 12 / 40) as u8;
             [grey, grey, grey, 255]
         });
-        let boosted = boosted(&faint, 512);
-        assert_eq!(boosted.size(), Size::new(512, 512));
-        let greys = boosted.pixels().as_chunks::<4>().0.iter().map(|pixel| pixel[1]);
+        let equalized = equalized(&faint, 512);
+        assert_eq!(equalized.size(), Size::new(512, 512));
+        let greys = equalized.pixels().as_chunks::<4>().0.iter().map(|pixel| pixel[1]);
         let (lowest, highest) = greys.fold((255, 0), |(low, high), grey| (grey.min(low), grey.max(high)));
         let gain = f32::from(highest - lowest) / 12.0;
         assert!(gain > 4.0, "{gain}");
@@ -146,7 +145,7 @@ mod tests {
     #[test]
     fn a_picture_of_one_colour_keeps_it_evenly() {
         for level in [0, 77, 255] {
-            let flat = boosted(&frame(Size::new(33, 7), |_, _| [level, level, level, 255]), 40);
+            let flat = equalized(&frame(Size::new(33, 7), |_, _| [level, level, level, 255]), 40);
             let first = flat.pixel(0, 0);
             assert!(flat.pixels().as_chunks::<4>().0.iter().all(|pixel| *pixel == first), "{level}");
         }
@@ -158,7 +157,7 @@ mod tests {
             let grey = 100 + ((x + y) % 40) as u8;
             [grey + 20, grey, grey - 20, 255]
         });
-        for pixel in boosted(&tinted, 200).pixels().as_chunks::<4>().0 {
+        for pixel in equalized(&tinted, 200).pixels().as_chunks::<4>().0 {
             let [red, green, blue, alpha] = *pixel;
             assert_eq!(alpha, 255);
             if red < 255 && blue > 0 {
@@ -168,10 +167,10 @@ mod tests {
     }
 
     #[test]
-    fn what_is_transparent_is_seen_over_white() {
+    fn transparent_pixels_are_laid_over_white() {
         let clear = frame(Size::new(64, 64), |_, _| [10, 20, 30, 0]);
         let white = frame(Size::new(64, 64), |_, _| [255, 255, 255, 255]);
-        assert_eq!(boosted(&clear, 64).pixels(), boosted(&white, 64).pixels());
+        assert_eq!(equalized(&clear, 64).pixels(), equalized(&white, 64).pixels());
     }
 
     #[test]
@@ -184,8 +183,8 @@ mod tests {
                 let mixed = (x.wrapping_mul(2_654_435_761) ^ y.wrapping_mul(40_503)).to_le_bytes();
                 [mixed[0] / 4 + 90, mixed[1] / 4 + 90, mixed[2] / 4 + 90, 255]
             });
-            let alone = pool(1).install(|| boosted(&picture, side));
-            assert_eq!(alone.pixels(), pool(3).install(|| boosted(&picture, side)).pixels(), "{size}");
+            let alone = pool(1).install(|| equalized(&picture, side));
+            assert_eq!(alone.pixels(), pool(3).install(|| equalized(&picture, side)).pixels(), "{size}");
         }
     }
 }

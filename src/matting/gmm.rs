@@ -1,57 +1,55 @@
-//! Colours of subject and background of one picture.
+//! Gaussian mixture models of the foreground and background colours of one picture, fitted near the matte's edge.
 //!
-//! Two Gaussian mixtures of five components with full covariance, as in Rother, Kolmogorov and Blake, "GrabCut:
-//! Interactive Foreground Extraction Using Iterated Graph Cuts", SIGGRAPH 2004: every colour belongs to the component
-//! that explains it best, components are learnt anew from their colours, a fixed number of times. They start from
-//! splits along principal axes (Orchard and Bouman, "Color Quantization of Images", IEEE Trans. Signal Processing
-//! 1991), so nothing is random. Sums run in one fixed order: the same picture gives the same model, bit for bit.
+//! Two mixtures of five components with full covariance, as in Rother, Kolmogorov and Blake, "GrabCut: Interactive
+//! Foreground Extraction Using Iterated Graph Cuts", SIGGRAPH 2004: hard assignment of every colour to its most likely
+//! component, then re-estimation, a fixed number of times. Components are initialised by splits along principal axes
+//! (Orchard and Bouman, "Color Quantization of Images", IEEE Trans. Signal Processing 1991), so nothing is random. Sums run
+//! in one fixed order: the same picture gives the same model, bit for bit.
 //!
 //! Colours are sRGB-encoded, in which camera noise is about even, on an orthonormal grey-and-opponent basis: grey may
-//! vary more than hue (shading) before it is another colour. Both mixtures share a faint even component, so a colour
-//! that neither side has shown tells nothing: its ratio is near 0.
+//! vary more than hue (shading) before it is another colour. Both mixtures share a faint uniform component, so that a colour
+//! that neither side contains has a log ratio near 0.
 
+use super::chamfer::{STRAIGHT, edge_distance};
 use crate::image::{AlphaMatte, Frame};
 use rayon::prelude::*;
 
 const COMPONENTS: usize = 5;
-/// Rounds of assigning and learning: after these, components hardly move.
+/// Rounds of assignment and estimation: after these, components hardly move.
 const ROUNDS: usize = 8;
 /// Samples are taken on a grid of at most so many columns or rows.
 const GRID: usize = 512;
-/// Samples of each side nearest to the edge that may be looked at, and how many of them (evenly) are.
+/// How many samples of each side, those nearest to the edge, are candidates, and how many of them (evenly) are used.
 const NEAREST: usize = 60_000;
 const SAMPLES: usize = 20_000;
-/// With less of either side there is nothing to learn.
+/// With fewer samples of either side no model is fitted.
 const MIN_SAMPLES: usize = 64;
 /// Components of fewer samples are noise.
 const MIN_MEMBERS: usize = 8;
-/// Coverage of 255 up to which a pixel is surely background, and from which it is surely subject.
-const SURE_BACKGROUND: u8 = 5;
-const SURE_SUBJECT: u8 = 250;
-/// Steps of the grid next to the edge that are not learnt from: colours mix there, and the matte may be off by as much.
+/// Coverage of 255 up to which a pixel is certain background, and from which it is certain subject.
+const CERTAIN_BACKGROUND: u8 = 5;
+const CERTAIN_SUBJECT: u8 = 250;
+/// Steps of the grid next to the edge that are not sampled: colours mix there, and the matte may be off by as much.
 const MARGIN: u16 = 2 * STRAIGHT;
-/// Chamfer distances (Borgefors 1986): a step along a row or column, and a diagonal one.
-pub(super) const STRAIGHT: u16 = 3;
-const DIAGONAL: u16 = 4;
-/// What is added to the variances along grey and along the opponent axes, in steps of 255: noise, and what was not seen.
+/// Added to the variances along grey and along the opponent axes, in steps of 255: noise, and unsampled variation.
 const VARIANCE: [f32; 3] = [16.0, 9.0, 9.0];
-/// Share of the even component, which is spread over all of the cube of colours.
-const UNSEEN: f32 = 0.1;
+/// Share of the uniform component over the whole colour cube.
+const UNIFORM: f32 = 0.1;
 /// Nodes of the look-up table along each channel, eight steps of 255 apart.
 const NODES: usize = 33;
 const NODE_STEP: usize = 8;
 
-/// Colours of subject and background of one picture: two Gaussian mixtures, learnt near the edge.
+/// The log likelihood ratio of two Gaussian mixtures, as a look-up table.
 #[derive(Debug)]
-pub(super) struct ColourModels {
+pub(super) struct ColorModels {
     /// The ratio at each node: red slowest, blue fastest.
     ratios: Vec<f32>,
     overlap: f32,
 }
 
-impl ColourModels {
-    /// Learns from the pixels of `frame` that `matte` is sure of, those nearer to the edge first. `None` when there is
-    /// too little of either side.
+impl ColorModels {
+    /// Fits to the pixels of `frame` that `matte` is certain of, those nearer to the edge first. `None` when there are
+    /// too few of either side.
     pub(super) fn of(frame: &Frame, matte: &AlphaMatte) -> Option<Self> {
         let [subject, background] = samples(frame, matte)?;
         let (subject_mixture, background_mixture) = rayon::join(|| Mixture::of(&subject), || Mixture::of(&background));
@@ -71,7 +69,8 @@ impl ColourModels {
         Some(models)
     }
 
-    /// Natural logarithm of how much likelier the subject is to have this colour than the background; above 0: subject.
+    /// Natural logarithm of the likelihood ratio of this colour under the subject's and the background's model; above 0:
+    /// subject.
     pub(super) fn log_ratio(&self, rgb: [u8; 3]) -> f32 {
         // Trilinear between the eight nodes around.
         let low = rgb.map(|channel| usize::from(channel) / NODE_STEP);
@@ -85,7 +84,7 @@ impl ColourModels {
         between(plane(low[0]), plane(low[0] + 1), part[0])
     }
 
-    /// How alike the two are, 0 (nothing in common) to 1 (white on white).
+    /// Overlap of the two distributions, 0 (nothing in common) to 1 (white on white).
     pub(super) const fn overlap(&self) -> f32 {
         self.overlap
     }
@@ -97,20 +96,22 @@ fn opponent([red, green, blue]: [f32; 3]) -> [f32; 3] {
     [(red + green + blue) * ROOTS[0], (red - blue) * ROOTS[1], (2.0 * green - red - blue) * ROOTS[2]]
 }
 
-/// Colours of sure subject and sure background near the edge between them.
+/// Colours of certain subject and certain background near the edge between them.
 fn samples(frame: &Frame, matte: &AlphaMatte) -> Option<[Vec<[u8; 3]>; 2]> {
-    let [width, height] = [matte.size.width as usize, matte.size.height as usize];
+    let [width, height] = [matte.size().width as usize, matte.size().height as usize];
     let step = width.max(height).div_ceil(GRID).max(1);
     let [columns, rows] = [width.div_ceil(step), height.div_ceil(step)];
     let place = |at: usize| {
         let [x, y] = [at % columns, at / columns].map(|cell| cell * step + step / 2);
         y.min(height - 1) * width + x.min(width - 1)
     };
-    let coverage: Vec<u8> = (0..columns * rows).map(|at| matte.coverage[place(at)]).collect();
-    let distance = edge_distance(&coverage, columns);
+    let coverage: Vec<u8> = (0..columns * rows).map(|at| matte.coverage()[place(at)]).collect();
+    // The nearest cell where the matte is uncertain or crosses one half.
+    let uncertain = |at: usize| coverage[at] > CERTAIN_BACKGROUND && coverage[at] < CERTAIN_SUBJECT;
+    let distance = edge_distance(coverage.len(), columns, |at| coverage[at] >= 128, uncertain);
     let (pixels, _) = frame.pixels().as_chunks::<4>();
-    let nearest = |sure: &dyn Fn(u8) -> bool| {
-        let fits = |at: usize| sure(coverage[at]) && distance[at] >= MARGIN && pixels[place(at)][3] > 0;
+    let nearest = |is_certain: &dyn Fn(u8) -> bool| {
+        let fits = |at: usize| is_certain(coverage[at]) && distance[at] >= MARGIN && pixels[place(at)][3] > 0;
         let mut counts = vec![0usize; usize::from(u16::MAX) + 1];
         (0..coverage.len()).filter(|&at| fits(at)).for_each(|at| counts[usize::from(distance[at])] += 1);
         let mut total = 0;
@@ -130,66 +131,10 @@ fn samples(frame: &Frame, matte: &AlphaMatte) -> Option<[Vec<[u8; 3]>; 2]> {
             .collect();
         (colours.len() >= MIN_SAMPLES).then_some(colours)
     };
-    Some([nearest(&|coverage| coverage >= SURE_SUBJECT)?, nearest(&|coverage| coverage <= SURE_BACKGROUND)?])
+    Some([nearest(&|coverage| coverage >= CERTAIN_SUBJECT)?, nearest(&|coverage| coverage <= CERTAIN_BACKGROUND)?])
 }
 
-/// Chamfer distance of every cell to the nearest where the matte is unsure or changes sides.
-fn edge_distance(coverage: &[u8], columns: usize) -> Vec<u16> {
-    let side = |value: u8| value >= 128;
-    let unsure = |value: u8| value > SURE_BACKGROUND && value < SURE_SUBJECT;
-    let mut distance = vec![u16::MAX; coverage.len()];
-    for (y, row) in coverage.chunks_exact(columns).enumerate() {
-        for (x, &value) in row.iter().enumerate() {
-            let at = y * columns + x;
-            let right = row.get(x + 1).is_some_and(|&right| side(value) != side(right));
-            let below = coverage.get(at + columns).is_some_and(|&below| side(value) != side(below));
-            for (met, other) in [(unsure(value), at), (right, at + 1), (below, at + columns)] {
-                if met {
-                    distance[at] = 0;
-                    distance[other] = 0;
-                }
-            }
-        }
-    }
-    chamfer(&mut distance, columns);
-    distance
-}
-
-/// Continues distances from where they are known in two sweeps, down and back up.
-pub(super) fn chamfer(distance: &mut [u16], columns: usize) {
-    // The row that was done last, between two cells that are near to nothing.
-    let mut beside = vec![u16::MAX; columns + 2];
-    for row in distance.chunks_exact_mut(columns) {
-        across(row, &beside);
-        along(row.iter_mut());
-        beside[1..=columns].copy_from_slice(row);
-    }
-    beside.fill(u16::MAX);
-    for row in distance.chunks_exact_mut(columns).rev() {
-        across(row, &beside);
-        along(row.iter_mut().rev());
-        beside[1..=columns].copy_from_slice(row);
-    }
-}
-
-/// One step from the row beside; without a branch, for the sake of SIMD.
-fn across(row: &mut [u16], beside: &[u16]) {
-    for (distance, near) in row.iter_mut().zip(beside.windows(3)) {
-        let corner = near[0].min(near[2]).saturating_add(DIAGONAL);
-        *distance = (*distance).min(near[1].saturating_add(STRAIGHT)).min(corner);
-    }
-}
-
-/// One step after the other along a row.
-fn along<'a>(row: impl Iterator<Item = &'a mut u16>) {
-    let mut last = u16::MAX;
-    for distance in row {
-        *distance = (*distance).min(last.saturating_add(STRAIGHT));
-        last = *distance;
-    }
-}
-
-/// Where colours lie: how many, their mean and covariance.
+/// A cluster of colours: how many, their mean and covariance.
 #[derive(Clone, Copy, Debug)]
 struct Cluster {
     count: usize,
@@ -198,7 +143,7 @@ struct Cluster {
     covariance: [f32; 6],
 }
 
-/// What a [`Cluster`] is made of.
+/// The running sums of a [`Cluster`].
 #[derive(Clone, Copy, Debug, Default)]
 struct Sums {
     count: usize,
@@ -226,7 +171,7 @@ impl Sums {
 }
 
 impl Cluster {
-    /// The direction in which colours differ most, and how much they do in all.
+    /// The direction in which colours vary most, and their total variance along it.
     fn principal_axis(&self) -> ([f32; 3], f32) {
         let [aa, ab, ac, bb, bc, cc] = self.covariance;
         // Power iteration. Should it start at right angles to the answer, the next axis does as well for a split.
@@ -245,7 +190,7 @@ impl Cluster {
     }
 }
 
-/// One Gaussian, ready to be asked.
+/// One Gaussian, ready to be evaluated.
 #[derive(Clone, Copy, Debug)]
 struct Component {
     mean: [f32; 3],
@@ -271,7 +216,7 @@ impl Component {
         // At least the product of what was added, rounding aside.
         let least = VARIANCE[0] * VARIANCE[1] * VARIANCE[2];
         let determinant = (aa * minors[0] + ab * minors[1] + ac * minors[2]).max(least);
-        let weight = (1.0 - UNSEEN) * cluster.count as f32 / total as f32;
+        let weight = (1.0 - UNIFORM) * cluster.count as f32 / total as f32;
         let peak = weight.ln() - 0.5 * determinant.ln() - 1.5 * std::f32::consts::TAU.ln();
         Self { mean: cluster.mean, inverse: minors.map(|minor| minor / determinant), peak }
     }
@@ -329,7 +274,7 @@ impl Mixture {
     }
 
     fn log_density(&self, colour: [f32; 3]) -> f32 {
-        let even = (UNSEEN / (256.0 * 256.0 * 256.0)).ln();
+        let even = (UNIFORM / (256.0 * 256.0 * 256.0)).ln();
         let mut logs = [even; COMPONENTS + 1];
         logs.iter_mut().zip(&self.0).for_each(|(log, component)| *log = component.log_density(colour));
         let logs = &logs[..=self.0.len()];
@@ -357,7 +302,7 @@ mod tests {
             pixels.extend([red, green, blue, 255]);
             coverage.push(if x < size.width / 2 { 255 } else { 0 });
         }
-        (Frame::new(size, Buffer::from(pixels)), AlphaMatte { size, coverage })
+        (Frame::new(size, Buffer::from(pixels)), AlphaMatte::new(size, coverage))
     }
 
     /// Grain of up to ±6, the same every time.
@@ -371,13 +316,13 @@ mod tests {
 
     const SIZE: Size = Size::new(120, 90);
 
-    fn red_and_blue() -> ColourModels {
+    fn red_and_blue() -> ColorModels {
         let (frame, matte) = halves(SIZE, |x, y| grainy(if x < 60 { [190, 40, 50] } else { [30, 60, 180] }, x, y));
-        ColourModels::of(&frame, &matte).unwrap()
+        ColorModels::of(&frame, &matte).unwrap()
     }
 
     #[test]
-    fn each_side_knows_its_colours_and_neither_knows_others() {
+    fn each_side_has_its_own_colours_and_neither_has_others() {
         let models = red_and_blue();
         assert!(models.log_ratio([190, 40, 50]) > 4.0 && models.log_ratio([197, 47, 57]) > 4.0);
         assert!(models.log_ratio([30, 60, 180]) < -4.0 && models.log_ratio([24, 54, 174]) < -4.0);
@@ -388,20 +333,20 @@ mod tests {
     }
 
     #[test]
-    fn white_on_white_is_an_overlap_and_decides_nothing() {
+    fn white_on_white_is_an_overlap_and_discriminates_nothing() {
         let (frame, matte) = halves(SIZE, |x, y| grainy([246; 3], x, y));
-        let models = ColourModels::of(&frame, &matte).unwrap();
+        let models = ColorModels::of(&frame, &matte).unwrap();
         assert!(models.overlap() > 0.9, "{}", models.overlap());
         assert!(models.log_ratio([246; 3]).abs() < 0.3);
     }
 
     #[test]
-    fn several_colours_of_a_side_are_all_its_own() {
+    fn several_colours_of_a_side_all_belong_to_it() {
         let dress = |y: u32| {
             [[220, 40, 40], [250, 250, 250], [30, 30, 30], [240, 200, 60], [120, 40, 120]][y as usize % 90 / 18]
         };
         let (frame, matte) = halves(SIZE, |x, y| grainy(if x < 60 { dress(y) } else { [90, 140, 90] }, x, y));
-        let models = ColourModels::of(&frame, &matte).unwrap();
+        let models = ColorModels::of(&frame, &matte).unwrap();
         for y in [9, 27, 45, 63, 81] {
             assert!(models.log_ratio(dress(y)) > 3.0, "{:?}", dress(y));
         }
@@ -409,33 +354,33 @@ mod tests {
     }
 
     #[test]
-    fn a_slab_of_background_that_was_kept_is_still_background() {
+    fn a_slab_of_background_in_the_matte_is_still_background() {
         let (frame, matte) = halves(SIZE, |x, y| {
             let slab = (50..60).contains(&x) && (20..50).contains(&y);
             grainy(if x < 60 && !slab { [190, 40, 50] } else { [30, 60, 180] }, x, y)
         });
-        assert!(ColourModels::of(&frame, &matte).unwrap().log_ratio([30, 60, 180]) < -2.0);
+        assert!(ColorModels::of(&frame, &matte).unwrap().log_ratio([30, 60, 180]) < -2.0);
     }
 
     #[test]
     fn with_too_little_of_either_side_there_is_no_model() {
         for size in [Size::new(1, 1), Size::new(2, 1), Size::new(1, 50), Size::new(9, 7)] {
             let (frame, matte) = halves(size, |x, y| grainy([90; 3], x, y));
-            assert!(ColourModels::of(&frame, &matte).is_none(), "{size}");
+            assert!(ColorModels::of(&frame, &matte).is_none(), "{size}");
         }
         for value in [0, 255, 100] {
             let (frame, mut matte) = halves(SIZE, |x, y| grainy([90; 3], x, y));
-            matte.coverage.fill(value);
-            assert!(ColourModels::of(&frame, &matte).is_none(), "all {value}");
+            matte.coverage_mut().fill(value);
+            assert!(ColorModels::of(&frame, &matte).is_none(), "all {value}");
         }
     }
 
     #[test]
-    fn one_colour_and_the_ends_of_the_cube_are_no_panic() {
+    fn one_colour_and_the_ends_of_the_cube_do_not_panic() {
         for (left, right) in [([0; 3], [0; 3]), ([255; 3], [255; 3]), ([0; 3], [255; 3]), ([255, 0, 0], [0, 255, 255])]
         {
             let (frame, matte) = halves(SIZE, |x, _| if x < 60 { left } else { right });
-            let models = ColourModels::of(&frame, &matte).unwrap();
+            let models = ColorModels::of(&frame, &matte).unwrap();
             assert!(models.log_ratio(left).is_finite() && (0.0..=1.0).contains(&models.overlap()));
             if left == right {
                 assert!(models.overlap() > 0.99 && models.log_ratio(left).abs() < 1e-3);
@@ -452,13 +397,5 @@ mod tests {
             pool.install(red_and_blue).ratios.into_iter().map(f32::to_bits).collect::<Vec<_>>()
         };
         assert_eq!(ratios(1), ratios(5));
-    }
-
-    #[test]
-    fn distances_grow_from_the_edge() {
-        let coverage: Vec<u8> = (0..20 * 9).map(|at| if at % 20 < 10 { 255 } else { 0 }).collect();
-        let distance = edge_distance(&coverage, 20);
-        let row: Vec<u16> = distance[80..100].iter().map(|&thirds| thirds / STRAIGHT).collect();
-        assert_eq!(row, [9, 8, 7, 6, 5, 4, 3, 2, 1, 0, 0, 1, 2, 3, 4, 5, 6, 7, 8, 9]);
     }
 }

@@ -1,0 +1,100 @@
+//! A cutout (foreground colour and coverage, straight alpha) and what composing accepts as its subject.
+
+use super::{AlphaMatte, Frame, Rect, Size};
+use rayon::prelude::*;
+
+/// The subject alone. Where coverage is zero the colour is zero; where it is 255 the colour is the source's, bit for bit.
+#[derive(Clone, Debug)]
+pub struct Cutout(Frame);
+
+impl Cutout {
+    /// `foreground` (the subject's own colours) with the coverage of `matte`. Works in the frame's own buffer.
+    ///
+    /// # Panics
+    /// When frame and matte differ in size.
+    #[must_use]
+    pub fn new(mut foreground: Frame, matte: &AlphaMatte) -> Self {
+        assert_eq!(foreground.size(), matte.size(), "the matte is of another picture");
+        let (pixels, _) = foreground.pixels_mut().as_chunks_mut::<4>();
+        pixels.par_iter_mut().zip(matte.coverage()).for_each(|(pixel, &coverage)| {
+            *pixel = if coverage == 0 { [0; 4] } else { [pixel[0], pixel[1], pixel[2], coverage] };
+        });
+        Self(foreground)
+    }
+
+    /// The cutout that a picture's own alpha channel describes; nothing where all of it is transparent.
+    #[must_use]
+    pub fn from_alpha(mut frame: Frame) -> Option<Self> {
+        let (pixels, _) = frame.pixels_mut().as_chunks_mut::<4>();
+        let visible = pixels.iter_mut().fold(false, |visible, pixel| {
+            if pixel[3] == 0 {
+                *pixel = [0; 4];
+            }
+            visible || pixel[3] != 0
+        });
+        visible.then_some(Self(frame))
+    }
+
+    /// The pixels.
+    #[must_use]
+    pub const fn frame(&self) -> &Frame {
+        &self.0
+    }
+
+    /// The pixels themselves.
+    #[must_use]
+    pub fn into_frame(self) -> Frame {
+        self.0
+    }
+
+    /// The pixels, for corrections of the colour of covered ones.
+    pub(crate) const fn frame_mut(&mut self) -> &mut Frame {
+        &mut self.0
+    }
+}
+
+/// What composing puts onto the canvas.
+#[derive(Clone, Debug)]
+pub enum Subject {
+    /// The subject, cut out.
+    Cutout(Cutout),
+    /// The source itself: the subject only determines which part of it is shown.
+    Source(Frame),
+}
+
+impl Subject {
+    /// Width and height in pixels.
+    #[must_use]
+    pub const fn size(&self) -> Size {
+        self.frame().size()
+    }
+
+    /// The pixels.
+    #[must_use]
+    pub const fn frame(&self) -> &Frame {
+        match self {
+            Self::Cutout(cutout) => cutout.frame(),
+            Self::Source(frame) => frame,
+        }
+    }
+
+    /// The pixels themselves.
+    #[must_use]
+    pub fn into_frame(self) -> Frame {
+        match self {
+            Self::Cutout(cutout) => cutout.into_frame(),
+            Self::Source(frame) => frame,
+        }
+    }
+
+    /// The same with every pixel outside of `region` transparent black.
+    ///
+    /// # Panics
+    /// When `region` reaches beyond the picture.
+    #[must_use]
+    pub fn cleared_outside(mut self, region: Rect) -> Self {
+        let (Self::Cutout(Cutout(frame)) | Self::Source(frame)) = &mut self;
+        frame.clear_outside(region);
+        self
+    }
+}

@@ -1,0 +1,102 @@
+//! The segmentation network's mask: probability of subject on the network's own grid.
+
+use super::Size;
+
+/// Values outside 0..=1 by no more than this are rounding of the network's last layer; beyond it they are an error.
+const ROUNDING: f32 = 1e-3;
+
+/// The network's output for one picture, stretched to a grid: the probability of subject in each cell.
+///
+/// What matting takes is a [`CleanMask`](crate::matting::CleanMask), which is made from this.
+#[derive(Clone, Debug, PartialEq)]
+pub struct RawMask {
+    size: Size,
+    values: Vec<f32>,
+}
+
+/// Values that are no mask.
+#[derive(Clone, Copy, Debug, PartialEq, thiserror::Error)]
+pub enum InvalidMask {
+    /// Their number is not that of the grid's cells, or the grid has none.
+    #[error("a mask of {size} with {values} values")]
+    Length {
+        /// The grid.
+        size: Size,
+        /// How many there are.
+        values: usize,
+    },
+    /// One of them is no probability.
+    #[error("a mask value of {0}")]
+    Value(f32),
+}
+
+impl RawMask {
+    /// `values` in 0..=1, row after row, for the cells of a grid of `size`.
+    ///
+    /// # Errors
+    /// When there are too few or too many, when there are none, or when one is outside 0..=1 by more than rounding.
+    pub fn new(size: Size, values: Vec<f32>) -> Result<Self, InvalidMask> {
+        check_probabilities(size, &values)?;
+        Ok(Self { size, values })
+    }
+
+    /// Columns and rows of the grid.
+    #[must_use]
+    pub const fn size(&self) -> Size {
+        self.size
+    }
+
+    /// Probability of subject, row after row.
+    #[must_use]
+    pub fn values(&self) -> &[f32] {
+        &self.values
+    }
+
+    /// The probabilities themselves.
+    #[must_use]
+    pub fn into_values(self) -> Vec<f32> {
+        self.values
+    }
+}
+
+/// Whether `values` are probabilities for all cells of a grid of `size`.
+pub(crate) fn check_probabilities(size: Size, values: &[f32]) -> Result<(), InvalidMask> {
+    if values.is_empty() || values.len() != size.area() {
+        return Err(InvalidMask::Length { size, values: values.len() });
+    }
+    // Not written as `< || >`: NaN has to fail too.
+    let is_valid = |value: f32| (-ROUNDING..=1.0 + ROUNDING).contains(&value);
+    // Without an early exit, which would keep the loop from being vectorised.
+    if values.iter().fold(true, |valid, &value| valid & is_valid(value)) {
+        return Ok(());
+    }
+    let invalid = values.iter().copied().find(|&value| !is_valid(value));
+    Err(InvalidMask::Value(invalid.unwrap_or(f32::NAN)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const GRID: Size = Size::new(2, 2);
+
+    #[test]
+    fn a_mask_has_a_probability_for_each_cell() {
+        assert!(RawMask::new(GRID, vec![0.0; 4]).is_ok(), "a picture without a subject");
+        assert!(RawMask::new(GRID, vec![-0.0005, 0.5, 1.0, 1.0005]).is_ok(), "rounding");
+        for values in [vec![0.5; 3], vec![0.5; 5], Vec::new()] {
+            assert!(matches!(RawMask::new(GRID, values), Err(InvalidMask::Length { .. })));
+        }
+        assert!(RawMask::new(Size::new(0, 0), Vec::new()).is_err(), "a grid without cells");
+    }
+
+    #[test]
+    fn values_that_are_no_probability_are_refused() {
+        for bad in [f32::NAN, f32::INFINITY, f32::NEG_INFINITY, -0.5, 1.5] {
+            let Err(InvalidMask::Value(found)) = RawMask::new(GRID, vec![0.0, 0.5, bad, 1.0]) else {
+                panic!("{bad} was accepted");
+            };
+            assert_eq!(found.to_bits(), bad.to_bits());
+        }
+    }
+}

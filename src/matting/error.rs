@@ -1,0 +1,9 @@
+//! The error of all of matting: a picture without a subject.
+
+/// A subject covers at least this share of the picture; less is a single cell of the network's grid.
+pub(super) const MIN_AREA: f64 = 1e-4;
+
+/// The picture has no subject that can be separated from its background.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("no subject can be separated from the background")]
+pub struct NoSubject;

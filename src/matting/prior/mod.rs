@@ -1,0 +1,18 @@
+//! Prior knowledge of the matte: from the network's mask, from the frame before, from subjects that are opaque.
+
+mod mask;
+pub(super) mod opaque;
+mod previous_frame;
+
+pub use mask::MaskPrior;
+pub use previous_frame::TemporalPrior;
+
+/// What closed-form matting takes into account besides picture and trimap.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Priors<'a> {
+    /// The network's mask inside the band.
+    pub mask: Option<&'a MaskPrior>,
+    /// Where the finest level starts from, weighted, instead of the coarser level's solution. It takes up to half as many
+    /// steps then.
+    pub temporal: Option<&'a TemporalPrior>,
+}

@@ -1,0 +1,13 @@
+//! The mask itself as a matte: bilinear upsampling from the network's grid to source size.
+
+use crate::image::{AlphaMatte, Size};
+use backdrop_kernels::mask_upsample::cpu::{Upsampled, fill};
+
+/// The mask with `values` on `grid` at `size`.
+pub(super) fn upsampled(values: &[f32], grid: Size, size: Size) -> AlphaMatte {
+    let grid = (grid.width as usize, grid.height as usize);
+    let picture = (size.width as usize, size.height as usize);
+    let mut coverage = vec![0; size.area()];
+    fill(&Upsampled::new(values, grid, picture), &mut coverage, picture.0);
+    AlphaMatte::new(size, coverage)
+}

@@ -1,0 +1,50 @@
+//! Why a job has no result.
+
+use super::files::AuxImage;
+use crate::codec::{DecodeError, EncodeError};
+use crate::compose::OutputTooLarge;
+use crate::engine::EngineError;
+use crate::face::MIN_FACE_SIDE;
+use crate::matting::NoSubject;
+use crate::model::SegmentError;
+
+/// Why there is no picture.
+#[derive(Debug, thiserror::Error)]
+pub enum PipelineError {
+    /// The input cannot be used.
+    #[error(transparent)]
+    Decode(#[from] DecodeError),
+    /// Another input picture than the source cannot be used.
+    #[error("{which}: {error}")]
+    AuxImage {
+        /// Which one.
+        which: AuxImage,
+        /// Why.
+        #[source]
+        error: DecodeError,
+    },
+    /// The result would be too large.
+    #[error(transparent)]
+    OutputTooLarge(#[from] OutputTooLarge),
+    /// There is no subject in it.
+    #[error(transparent)]
+    NoSubject(#[from] NoSubject),
+    /// There is no face in it.
+    #[error("there is no face in the picture, or none of {MIN_FACE_SIDE} pixels or more")]
+    NoFace,
+    /// The result has transparency, and its format cannot.
+    #[error("the picture is transparent in places, which a jpg cannot be; png and webp can")]
+    NoAlpha,
+    /// The engine is full, late, or broken.
+    #[error(transparent)]
+    Engine(#[from] EngineError),
+    /// The result could not be written.
+    #[error(transparent)]
+    Encode(#[from] EncodeError),
+}
+
+impl From<SegmentError> for PipelineError {
+    fn from(error: SegmentError) -> Self {
+        Self::Engine(EngineError::Device(error.into_reason()))
+    }
+}

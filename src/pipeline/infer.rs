@@ -1,0 +1,46 @@
+//! Runs the network on a picture: once, or on the picture and a copy with more contrast (`detect=high_recall`).
+
+use super::call::Call;
+use super::workers::Workers;
+use crate::engine::{Engine, EngineError, Segmented, Slot};
+use crate::image::{Frame, RawMask};
+use crate::matting::{clahe, mask_union};
+use std::time::Duration;
+
+/// The picture again, its mask, and how long the network took.
+pub(super) async fn infer_once(
+    engine: &Engine,
+    slot: &Slot,
+    frame: Frame,
+    call: &Call,
+) -> Result<(Frame, RawMask, Duration), EngineError> {
+    let Segmented { frames, masks, took, .. } = engine.segment(slot, vec![frame], call.lane, call.deadline).await?;
+    let (frame, mask) = frames.into_iter().zip(masks).next().ok_or_else(missing_mask)?;
+    Ok((frame, mask, took))
+}
+
+/// The same with the union of the masks of the picture and, in the same batch, of a copy with more contrast.
+pub(super) async fn infer_high_recall(
+    engine: &Engine,
+    slot: &Slot,
+    frame: Frame,
+    call: &Call,
+) -> Result<(Frame, RawMask, Duration), EngineError> {
+    let side = engine.side().unwrap_or(clahe::DEFAULT_SIDE);
+    let equalize = move || {
+        let copy = clahe::equalized(&frame, side);
+        vec![frame, copy]
+    };
+    let (both, equalizing) = Workers { engine, slot }.run("contrast", equalize).await?;
+    let Segmented { frames, masks, took, .. } = engine.segment(slot, both, call.lane, call.deadline).await?;
+    let mut segmented = frames.into_iter().zip(masks);
+    let (Some((frame, mask)), Some((_, second))) = (segmented.next(), segmented.next()) else {
+        return Err(missing_mask());
+    };
+    Ok((frame, mask_union::union(mask, &second), equalizing + took))
+}
+
+/// Cannot happen: the engine checks that there is a mask for each picture.
+fn missing_mask() -> EngineError {
+    EngineError::Device("fewer masks than pictures".to_owned())
+}
