@@ -1,4 +1,4 @@
-//! An image API for the tests: a server on the loopback that speaks the OpenAI images protocol, its errors, and worse.
+//! A fake image API: a server on the loopback with the OpenAI images protocol, its errors and malformed replies.
 
 use backdrop::codec::{self, Channels, EncodeOptions, PngEffort};
 use backdrop::image::{Buffer, Composite, Frame, OutputFormat, Quality, Size};
@@ -22,18 +22,18 @@ use std::time::Duration;
 use tokio::net::TcpListener;
 use tokio::time::sleep;
 
-/// What is answered to an order.
+/// The reply to a request.
 #[derive(Clone, Debug)]
 pub(crate) enum Reply {
     /// 200 with this picture as base64.
     Picture(Bytes),
-    /// 200 with the address of a picture.
+    /// 200 with the URL of a picture.
     Address(String),
     /// That status and body.
     Body(u16, Bytes),
     /// That status, these headers, and a JSON body.
     Error(u16, Vec<(&'static str, String)>, Value),
-    /// That status, and what was sent as `authorization` in the message.
+    /// That status, with the received `authorization` in the message.
     Echo(u16),
     /// 200 and bytes without end.
     Endless,
@@ -41,13 +41,13 @@ pub(crate) enum Reply {
     Silence,
     /// Ends the connection.
     Hangup,
-    /// Another one, later.
+    /// Another reply after a delay.
     After(Duration, Box<Self>),
 }
 
-/// What was asked.
+/// A received request.
 #[derive(Clone, Debug)]
-pub(crate) struct Asked {
+pub(crate) struct ImageRequest {
     pub(crate) method: String,
     pub(crate) path: String,
     pub(crate) authorization: Option<String>,
@@ -57,9 +57,9 @@ pub(crate) struct Asked {
 
 #[derive(Debug, Default)]
 struct Shared {
-    /// The next ones; then the last of them for ever.
+    /// The next replies; the last one is repeated.
     replies: Mutex<VecDeque<Reply>>,
-    asked: Mutex<Vec<Asked>>,
+    requests: Mutex<Vec<ImageRequest>>,
 }
 
 /// The server; it ends with the runtime of its test.
@@ -70,11 +70,12 @@ pub(crate) struct ImagesApi {
 }
 
 impl ImagesApi {
-    /// Answers with these in turn, and with the last of them from then on.
+    /// Replies with these in turn, then always with the last.
     pub(crate) async fn start(replies: impl IntoIterator<Item = Reply>) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
         let base = format!("http://{}", listener.local_addr().expect("bound"));
-        let shared = Arc::new(Shared { replies: Mutex::new(replies.into_iter().collect()), asked: Mutex::default() });
+        let shared =
+            Arc::new(Shared { replies: Mutex::new(replies.into_iter().collect()), requests: Mutex::default() });
         let api = Self { base, shared: shared.clone() };
         tokio::spawn(async move {
             while let Ok((stream, _)) = listener.accept().await {
@@ -86,15 +87,15 @@ impl ImagesApi {
         api
     }
 
-    pub(crate) fn asked(&self) -> Vec<Asked> {
-        self.shared.asked.lock().expect("no panic inside").clone()
+    pub(crate) fn requests(&self) -> Vec<ImageRequest> {
+        self.shared.requests.lock().expect("no panic inside").clone()
     }
 
     pub(crate) fn count(&self) -> usize {
-        self.asked().len()
+        self.requests().len()
     }
 
-    /// Answers with these from now on.
+    /// Replaces the replies.
     pub(crate) fn set(&self, replies: impl IntoIterator<Item = Reply>) {
         *self.shared.replies.lock().expect("no panic inside") = replies.into_iter().collect();
     }
@@ -107,7 +108,7 @@ async fn answer(shared: Arc<Shared>, request: Request<Incoming>) -> io::Result<R
     let body = body.collect().await.map_err(io::Error::other)?.to_bytes();
     let header = |name: &str| head.headers.get(name).and_then(|value| value.to_str().ok()).map(str::to_owned);
     let authorization = header("authorization");
-    shared.asked.lock().expect("no panic inside").push(Asked {
+    shared.requests.lock().expect("no panic inside").push(ImageRequest {
         method: head.method.to_string(),
         path: head.uri.to_string(),
         authorization: authorization.clone(),

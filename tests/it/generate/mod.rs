@@ -1,4 +1,4 @@
-//! Generated backdrops.
+//! Generated backdrops: the endpoint, image APIs, the daemon with both.
 
 pub(crate) mod daemon;
 pub(crate) mod http;
