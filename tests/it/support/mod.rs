@@ -1,6 +1,8 @@
-//! Shared support: running the binary, tests in child processes, hang guards, test tiers.
+//! Shared support: the binary, child processes, hang guards, a fake network, test tiers.
 
 pub(crate) mod child_process;
 pub(crate) mod command;
 pub(crate) mod hang_guard;
+pub(crate) mod isa;
+pub(crate) mod segmenter;
 pub(crate) mod tier;
