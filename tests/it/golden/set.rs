@@ -1,4 +1,4 @@
-//! What the golden set holds: its pictures, the requests that are made of them, and where expectations are stored.
+//! The golden set: its pictures, its requests, and the files of expectations.
 
 use backdrop::codec::{self, Channels, EncodeOptions, Limits, PngEffort};
 use backdrop::image::{Buffer, BufferPool, Composite, Frame, OutputFormat, Quality, Size};
@@ -28,7 +28,7 @@ pub(super) fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden")
 }
 
-/// `golden` in the build's target directory, where sheets are written.
+/// `golden` in the target directory, for comparison sheets.
 pub(super) fn output_folder() -> PathBuf {
     Path::new(env!("CARGO_TARGET_TMPDIR")).parent().expect("`tmp` lies in the target directory").join("golden")
 }
@@ -66,7 +66,7 @@ pub(super) fn stem(name: &str) -> &str {
     name.split('.').next().unwrap_or(name)
 }
 
-/// An image file of the set; nothing where there is none.
+/// An image file of the set, if it exists.
 pub(super) fn read(path: &Path) -> Option<Frame> {
     fs::read(path).ok().map(|bytes| decoded(&bytes))
 }
@@ -92,7 +92,7 @@ pub(super) fn grey(size: Size, values: impl IntoIterator<Item = u8>) -> Frame {
     Frame::new(size, Buffer::from(pixels.collect::<Vec<u8>>()))
 }
 
-/// A request that is made of some of the pictures.
+/// A request, and its pictures.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Case {
     pub(super) endpoint: &'static str,
@@ -121,10 +121,10 @@ const fn case(
     Case { endpoint, fields, background: None, pictures }
 }
 
-/// The lossless format of endpoints whose usual one is JPEG.
+/// The lossless format for endpoints whose default is JPEG.
 const PNG: (&str, &str) = ("format", "png");
 
-/// Every endpoint, and every field that moves pixels, on pictures that show its effect.
+/// Every endpoint and every field that affects pixels, on pictures that show its effect.
 pub(super) const CASES: &[Case] = &[
     case("remove", &[], &["hair-curls.jpg", "glass-green.jpg", "thin-chair.jpg", "portrait-turned.jpg"]),
     case("remove", &[("edge", "hard")], &["goods-shoe.jpg", "thin-bicycle.jpg"]),
