@@ -8,8 +8,9 @@ use crate::codec::support::{fixture, names};
 use crate::daemon::memory::{KEY, Running, enlarged, enlarged_to, largest};
 use crate::support::command::{backdrop, photo, stderr};
 use crate::support::hang_guard::within_a_minute;
-use backdrop::codec::{self, Channels, EncodeOptions, Limits, PngEffort};
-use backdrop::image::{BufferPool, Composite, OutputFormat, Quality, Size};
+use crate::support::pictures::encoded;
+use backdrop::codec::{self, Limits};
+use backdrop::image::{BufferPool, OutputFormat, Size};
 use bytes::Bytes;
 use futures_util::future::join_all;
 use rand::rngs::StdRng;
@@ -133,15 +134,7 @@ async fn memory_and_descriptors_of_a_loaded_daemon_are_stable() {
 #[ignore = "for minutes: make large-pictures"]
 async fn every_endpoint_accepts_the_largest_pictures() {
     let running = Running::start();
-    let encoded = |format| {
-        let options = EncodeOptions {
-            format,
-            quality: Quality::new(80).unwrap(),
-            png: PngEffort::Fast,
-            channels: Channels::Rgba,
-        };
-        codec::encode(Composite::unchanged(enlarged()), &options).unwrap().bytes
-    };
+    let encoded = |format| encoded(enlarged(), format, 80);
     let files = [("JPEG", largest()), ("PNG", encoded(OutputFormat::Png)), ("WebP", encoded(OutputFormat::WebP))];
     let base = running.url.trim_end_matches("/remove").to_owned();
     let endpoints: [(&str, &[(&str, &str)]); 12] = [
@@ -220,14 +213,7 @@ fn a_photo_of_100_megapixels_is_cut_out_in_bounded_memory() {
     let folder = tempfile::tempdir().expect("a folder");
     let input = folder.path().join("photo.jpg");
     let size = Size::new(11_648, 8736);
-    let options = EncodeOptions {
-        format: OutputFormat::Jpeg,
-        quality: Quality::new(95).unwrap(),
-        png: PngEffort::Fast,
-        channels: Channels::Rgba,
-    };
-    fs::write(&input, codec::encode(Composite::unchanged(enlarged_to(size)), &options).unwrap().bytes)
-        .expect("written");
+    fs::write(&input, encoded(enlarged_to(size), OutputFormat::Jpeg, 95)).expect("written");
     // The decoded picture alone is 407 MB.
     for (name, more, bound) in LARGE {
         let output = folder.path().join(name);

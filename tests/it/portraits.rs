@@ -2,6 +2,7 @@
 
 use crate::engine::pipeline::{bright_factory, call, png};
 use crate::engine::support::config;
+use crate::support::pictures;
 use backdrop::codec::{self, Limits};
 use backdrop::compose::OutputTooLarge;
 use backdrop::engine::{Engine, EngineError};
@@ -148,10 +149,9 @@ fn person() -> Bytes {
 }
 
 fn decoded(output: &Output) -> Frame {
-    let header = codec::probe(&output.image.bytes, &Limits { max_side: 8192, max_megapixels: 68, ..Limits::default() })
-        .expect("a picture");
-    assert_eq!(header.size, output.image.size);
-    codec::decode(&output.image.bytes, &header, &BufferPool::new(0)).expect("a whole picture")
+    let frame = pictures::decoded(&output.image.bytes);
+    assert_eq!(frame.size(), output.image.size);
+    frame
 }
 
 fn at(output: &Output) -> Rect {

@@ -4,9 +4,9 @@
 
 use crate::cli::serve::Daemon;
 use crate::support::command::http_client;
+use crate::support::pictures::png;
 use crate::support::tier::rounds;
-use backdrop::codec::{self, Channels, EncodeOptions, PngEffort};
-use backdrop::image::{Buffer, Composite, Frame, OutputFormat, Quality, Size};
+use backdrop::image::Size;
 use bytes::Bytes;
 use reqwest::Client;
 use reqwest::multipart::{Form, Part};
@@ -22,14 +22,7 @@ const CLIENTS: usize = 6;
 
 /// A picture that is a cutout already, so that the network is not run.
 fn cutout() -> Bytes {
-    let pixels = (0..16 * 16).flat_map(|at| [200, 90, 30, if at % 16 < 8 { 255 } else { 0 }]).collect::<Vec<u8>>();
-    let options = EncodeOptions {
-        format: OutputFormat::Png,
-        quality: Quality::DEFAULT,
-        png: PngEffort::Fast,
-        channels: Channels::Rgba,
-    };
-    codec::encode(Composite::unchanged(Frame::new(Size::new(16, 16), Buffer::from(pixels))), &options).unwrap().bytes
+    png(Size::new(16, 16), |x, _| [200, 90, 30, if x < 8 { 255 } else { 0 }])
 }
 
 fn start(folder: &Path) -> (Daemon, String) {

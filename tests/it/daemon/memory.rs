@@ -4,8 +4,8 @@
 
 use crate::cli::serve::Daemon;
 use crate::support::command::{http_client, photo};
-use backdrop::codec::{self, Channels, EncodeOptions, Limits, PngEffort};
-use backdrop::image::{Buffer, BufferPool, Composite, Frame, OutputFormat, Quality, Size};
+use crate::support::pictures::{decoded, encoded};
+use backdrop::image::{Buffer, Frame, OutputFormat, Size};
 use bytes::Bytes;
 use futures_util::future::join_all;
 use reqwest::multipart::{Form, Part};
@@ -87,13 +87,7 @@ impl Running {
 
 /// A bundled photo, enlarged to 4096×4096.
 pub(crate) fn largest() -> Bytes {
-    let options = EncodeOptions {
-        format: OutputFormat::Jpeg,
-        quality: Quality::new(80).unwrap(),
-        png: PngEffort::Fast,
-        channels: Channels::Rgba,
-    };
-    codec::encode(Composite::unchanged(enlarged()), &options).unwrap().bytes
+    encoded(enlarged(), OutputFormat::Jpeg, 80)
 }
 
 /// The pixels of [`largest`].
@@ -103,9 +97,7 @@ pub(crate) fn enlarged() -> Frame {
 
 /// A bundled photo, stretched to `size`.
 pub(crate) fn enlarged_to(size: Size) -> Frame {
-    let bytes = fs::read(photo("chelsea.png")).unwrap();
-    let header = codec::probe(&bytes, &Limits::default()).unwrap();
-    let small = codec::decode(&bytes, &header, &BufferPool::new(0)).unwrap();
+    let small = decoded(&fs::read(photo("chelsea.png")).unwrap());
     let from = small.size();
     let pixels = (0..size.height)
         .flat_map(|y| (0..size.width).map(move |x| (x * from.width / size.width, y * from.height / size.height)))

@@ -5,8 +5,8 @@
 use crate::cli::serve::Daemon;
 use crate::generate::images_api::{ImagesApi, Reply, picture};
 use crate::support::command::{backdrop, http_client, stderr, stdout};
-use backdrop::codec::{self, Channels, EncodeOptions, Limits, PngEffort};
-use backdrop::image::{Buffer, BufferPool, Composite, Frame, OutputFormat, Quality, Size};
+use crate::support::pictures::{decoded, png};
+use backdrop::image::{Frame, Size};
 use bytes::Bytes;
 use reqwest::Response;
 use reqwest::multipart::{Form, Part};
@@ -72,19 +72,7 @@ fn photo() -> Bytes {
         let [red, green, blue] = color(x, y);
         if coverage(x, y) > 0 { [red, green, blue, coverage(x, y)] } else { [0; 4] }
     };
-    let pixels: Vec<u8> = (0..SIZE.height).flat_map(|y| (0..SIZE.width).flat_map(move |x| pixel(x, y))).collect();
-    let options = EncodeOptions {
-        format: OutputFormat::Png,
-        quality: Quality::DEFAULT,
-        png: PngEffort::Fast,
-        channels: Channels::Rgba,
-    };
-    codec::encode(Composite::unchanged(Frame::new(SIZE, Buffer::from(pixels))), &options).expect("a picture").bytes
-}
-
-fn decoded(bytes: &[u8]) -> Frame {
-    let header = codec::probe(bytes, &Limits::default()).expect("a picture");
-    codec::decode(bytes, &header, &BufferPool::new(0)).expect("a whole picture")
+    png(SIZE, pixel)
 }
 
 /// The picture of a reply; checks its size and that the subject is unchanged.
@@ -217,15 +205,7 @@ async fn the_daily_limit_holds_for_concurrent_requests_and_across_a_restart() {
 
 /// Transparent except for one nearly transparent corner: no subject.
 fn picture_of_nothing() -> Bytes {
-    let mut pixels = vec![0; SIZE.area() * 4];
-    pixels[3] = 1;
-    let options = EncodeOptions {
-        format: OutputFormat::Png,
-        quality: Quality::DEFAULT,
-        png: PngEffort::Fast,
-        channels: Channels::Rgba,
-    };
-    codec::encode(Composite::unchanged(Frame::new(SIZE, Buffer::from(pixels))), &options).expect("a picture").bytes
+    png(SIZE, |x, y| [0, 0, 0, u8::from((x, y) == (0, 0))])
 }
 
 #[tokio::test]

@@ -1,7 +1,7 @@
 //! A fake image API: a server on the loopback with the OpenAI images protocol, its errors and malformed replies.
 
-use backdrop::codec::{self, Channels, EncodeOptions, PngEffort};
-use backdrop::image::{Buffer, Composite, Frame, OutputFormat, Quality, Size};
+use crate::support::pictures::png;
+use backdrop::image::Size;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
@@ -156,14 +156,6 @@ async fn answer(shared: Arc<Shared>, request: Request<Incoming>) -> io::Result<R
 
 /// A picture of one colour.
 pub(crate) fn picture(width: u32, height: u32, color: [u8; 3]) -> Bytes {
-    let size = Size::new(width, height);
     let [red, green, blue] = color;
-    let pixels = [red, green, blue, 255].repeat(size.area());
-    let options = EncodeOptions {
-        format: OutputFormat::Png,
-        quality: Quality::DEFAULT,
-        png: PngEffort::Fast,
-        channels: Channels::Rgba,
-    };
-    codec::encode(Composite::unchanged(Frame::new(size, Buffer::from(pixels))), &options).expect("a picture").bytes
+    png(Size::new(width, height), |_, _| [red, green, blue, 255])
 }

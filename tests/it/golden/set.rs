@@ -1,7 +1,8 @@
 //! The golden set: its pictures, its requests, and the files of expectations.
 
-use backdrop::codec::{self, Channels, EncodeOptions, Limits, PngEffort};
-use backdrop::image::{Buffer, BufferPool, Composite, Frame, OutputFormat, Quality, Size};
+pub(super) use crate::support::pictures::decoded;
+use backdrop::codec::{self, Channels, EncodeOptions, PngEffort};
+use backdrop::image::{Buffer, Composite, Frame, OutputFormat, Quality, Size};
 use bytes::Bytes;
 use serde::Deserialize;
 use std::fs;
@@ -47,13 +48,6 @@ pub(super) fn all_pictures() -> Vec<Picture> {
 /// The file of a picture.
 pub(super) fn file_of(name: &str) -> Bytes {
     fs::read(folder().join("pictures").join(name)).unwrap_or_else(|error| panic!("{name}: {error}")).into()
-}
-
-/// The decoded pixels of a file.
-pub(super) fn decoded(bytes: &[u8]) -> Frame {
-    let header =
-        codec::probe(bytes, &Limits { max_side: 8192, max_megapixels: 68, ..Limits::default() }).expect("a picture");
-    codec::decode(bytes, &header, &BufferPool::new(0)).expect("a whole picture")
 }
 
 /// The exact alpha of a drawn picture.

@@ -2,8 +2,8 @@
 
 use super::compare::premultiplied;
 use super::set::output_folder;
-use backdrop::codec::{self, Channels, EncodeOptions, PngEffort};
-use backdrop::image::{Buffer, Composite, Frame, OutputFormat, Quality, Size};
+use crate::support::pictures::encoded;
+use backdrop::image::{Buffer, Frame, OutputFormat, Size};
 use std::fs;
 use std::path::PathBuf;
 
@@ -25,16 +25,9 @@ pub(super) fn write(name: &str, pairs: &[(Frame, Frame)], columns: u32) -> PathB
             draw(&mut sheet, MARGIN + place * (CELL + MARGIN), top, cell);
         }
     }
-    let options = EncodeOptions {
-        format: OutputFormat::Png,
-        quality: Quality::DEFAULT,
-        png: PngEffort::Fast,
-        channels: Channels::Rgba,
-    };
     let path = output_folder().join(format!("{name}.png"));
     fs::create_dir_all(path.parent().expect("a folder")).expect("the target directory is writable");
-    fs::write(&path, codec::encode(Composite::unchanged(sheet), &options).expect("small enough").bytes)
-        .expect("writable");
+    fs::write(&path, encoded(sheet, OutputFormat::Png, 100)).expect("writable");
     path
 }
 

@@ -33,6 +33,16 @@ impl Daemon {
         self.get_as(key, "/account").await.json().await.expect("JSON")
     }
 
+    /// Waits until the account has used so many images: a batch is billed after its last row.
+    pub(crate) async fn wait_until_used(&self, key: &str, images: u64) {
+        let billed = async {
+            while self.account(key).await["used"] != images {
+                tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+            }
+        };
+        tokio::time::timeout(LONG, billed).await.unwrap_or_else(|_| panic!("{images} images were not billed"));
+    }
+
     async fn send_idempotent(&self, key: &str, name: &str, fields: &[(&str, &str)]) -> Response {
         let request = self.client.post(self.url("/remove")).bearer_auth(key).timeout(LONG);
         let request = request.header("idempotency-key", name).multipart(form(fields));
@@ -114,13 +124,7 @@ async fn a_failure_gives_its_unit_back_and_each_row_of_a_batch_counts() {
     let urls = json!({ "urls": ["https://example.org/1", "https://example.org/no", "https://example.org/2"] });
     let batch = daemon.json_as(FREE, Method::POST, "/remove-batch-url", &urls).await;
     assert_eq!(batch.json::<Value>().await.expect("JSON")["succeeded"], 2);
-    // The bill follows the last row.
-    for _ in 0..200 {
-        if daemon.account(FREE).await["used"] == 2 {
-            break;
-        }
-        tokio::time::sleep(std::time::Duration::from_millis(10)).await;
-    }
+    daemon.wait_until_used(FREE, 2).await;
     let account = daemon.account(FREE).await;
     assert_eq!((&account["used"], &account["cost_usd"]), (&json!(2), &json!(0.0)));
 }
@@ -318,7 +322,9 @@ async fn an_estimate_equals_the_later_bill() {
             (&estimate["units"], &estimate["unit"], &estimate["currency"]),
             (&json!(count), &json!("image"), &json!("USD"))
         );
-        let before = daemon.account(KEY).await["cost_usd"].as_f64().expect("dollars");
+        let account = daemon.account(KEY).await;
+        let before = account["cost_usd"].as_f64().expect("dollars");
+        let used = account["used"].as_u64().expect("a number");
         let expected = estimate["estimated_cost_usd"].as_f64().expect("dollars");
         let billed = match endpoint.input {
             Input::File | Input::FileAndBackground => {
@@ -333,15 +339,8 @@ async fn an_estimate_equals_the_later_bill() {
                     daemon.post(endpoint.path).multipart(files).send().await.expect("an answer")
                 };
                 assert_eq!(response.json::<Value>().await.expect("JSON")["succeeded"], 2);
-                let mut after = before;
-                for _ in 0..200 {
-                    after = daemon.account(KEY).await["cost_usd"].as_f64().expect("dollars");
-                    if after > before {
-                        break;
-                    }
-                    tokio::time::sleep(std::time::Duration::from_millis(10)).await;
-                }
-                after - before
+                daemon.wait_until_used(KEY, used + 2).await;
+                daemon.account(KEY).await["cost_usd"].as_f64().expect("dollars") - before
             }
         };
         assert!((billed - expected).abs() < 1e-9, "{}: {billed} is not {expected}", endpoint.path);

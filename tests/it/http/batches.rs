@@ -105,23 +105,13 @@ async fn rows_billed_under_the_same_idempotency_key_cost_nothing() {
     };
     let urls = json!({ "urls": ["https://example.org/10", "https://example.org/later"] });
     assert_eq!(costs(&urls).await, [0.005, 0.0]);
-    wait_until_billed(&daemon, 1).await;
+    daemon.wait_until_used(KEY, 1).await;
     assert_eq!(costs(&urls).await, [0.0, 0.0], "one was billed, one failed again");
     assert_eq!(daemon.account(KEY).await["used"], 1);
     let urls = json!({ "urls": ["https://example.org/10"] });
     assert_eq!(costs(&urls).await, [0.005]);
-    wait_until_billed(&daemon, 2).await;
+    daemon.wait_until_used(KEY, 2).await;
     assert_eq!(costs(&urls).await, [0.0], "all of it was billed");
-}
-
-/// Waits for the bill, which is written after the last row.
-async fn wait_until_billed(daemon: &Daemon, images: u64) {
-    let billed = async {
-        while daemon.account(KEY).await["used"] != images {
-            tokio::time::sleep(std::time::Duration::from_millis(5)).await;
-        }
-    };
-    tokio::time::timeout(LONG, billed).await.expect("it is billed in time");
 }
 
 #[tokio::test]
@@ -264,7 +254,7 @@ async fn files_above_the_limit_are_413_rows_and_reserve_no_memory() {
     assert_eq!((&rows[0]["filename"], &rows[4]["filename"]), (&json!("a.jpg"), &json!("small.jpg")));
     assert_eq!(picture(&rows[3]), format!("a picture made of {MAX_FILE} bytes").as_bytes());
     assert_eq!(picture(&rows[4]), b"a picture made of 9 bytes");
-    wait_until_billed(&daemon, 2).await;
+    daemon.wait_until_used(KEY, 2).await;
 }
 
 #[tokio::test]
@@ -327,7 +317,7 @@ async fn files_that_are_no_pictures_within_the_limits_are_failed_rows() {
     for (row, (_, status, code)) in body["results"].as_array().expect("rows").iter().zip(&cases) {
         assert_eq!((&row["status"], row["error"]["code"].as_str()), (&json!(status), *code), "{row}");
     }
-    wait_until_billed(&daemon, 2).await;
+    daemon.wait_until_used(KEY, 2).await;
 }
 
 /// The files of an archive, in order.
@@ -378,7 +368,7 @@ async fn an_archive_has_the_pictures_as_files_and_the_rows_in_results_json() {
     assert_eq!(values, expected.map(|(status, file)| (Some(status), file)));
     assert_eq!((&rows[1]["filename"], &rows[1]["size_bytes"]), (&json!("../PHOTO.png"), &json!(files[1].1.len())));
     assert_eq!((&rows[1]["cost"], &rows[1]["box"]["top"]), (&json!(0.005), &json!(2)));
-    wait_until_billed(&daemon, 3).await;
+    daemon.wait_until_used(KEY, 3).await;
 }
 
 #[tokio::test]

@@ -1,11 +1,12 @@
 //! Routes in the wire formats of remove.bg, rembg and Photoroom, field by field and code by code.
 
 use crate::http::daemon::{Daemon, FREE, KEY, LONG, PHOTO, TEST, Work, refusal};
-use backdrop::codec::{self, Channels, DecodeError, EncodeOptions, PngEffort};
+use crate::support::pictures;
+use backdrop::codec::DecodeError;
 use backdrop::engine::EngineError;
 use backdrop::http::compat::CompatConfig;
 use backdrop::http::config::HttpConfig;
-use backdrop::image::{Buffer, Composite, Frame, OutputFormat, Quality, Size};
+use backdrop::image::Size;
 use backdrop::matting::NoSubject;
 use backdrop::recipe::InferenceMode;
 use backdrop::source::FetchConfig;
@@ -216,11 +217,7 @@ fn wide() -> Vec<u8> {
 }
 
 fn png(size: Size, pixel: [u8; 4]) -> Vec<u8> {
-    let frame = Frame::new(size, Buffer::from(vec![pixel; size.area()].as_flattened().to_vec()));
-    let channels = Channels::Rgba;
-    let options =
-        EncodeOptions { format: OutputFormat::Png, quality: Quality::DEFAULT, png: PngEffort::default(), channels };
-    codec::encode(Composite::unchanged(frame), &options).expect("a PNG").bytes.to_vec()
+    pictures::png(size, |_, _| pixel).to_vec()
 }
 
 #[tokio::test]

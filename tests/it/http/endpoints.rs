@@ -7,8 +7,8 @@
 use crate::cli::serve::Daemon;
 use crate::source::origin::{Answer, Origin};
 use crate::support::command::{backdrop, photo};
-use backdrop::codec::{self, Channels, EncodeOptions, Limits, PngEffort};
-use backdrop::image::{Buffer, BufferPool, Composite, Frame, OutputFormat, Quality, Size};
+use crate::support::pictures::{decoded, png};
+use backdrop::image::{Frame, Size};
 use bytes::Bytes;
 use reqwest::multipart::{Form, Part};
 use reqwest::{Client, Response};
@@ -86,24 +86,6 @@ impl Finished {
         let largest = pixel.iter().zip(expected).map(|(a, b)| a.abs_diff(b)).max().unwrap();
         assert!(largest <= off, "{pixel:?} at {x},{y} instead of {expected:?}");
     }
-}
-
-fn decoded(bytes: &[u8]) -> Frame {
-    let header =
-        codec::probe(bytes, &Limits { max_side: 8192, max_megapixels: 68, ..Limits::default() }).expect("a picture");
-    codec::decode(bytes, &header, &BufferPool::new(0)).expect("a whole picture")
-}
-
-fn png(size: Size, pixel: impl Fn(u32, u32) -> [u8; 4]) -> Bytes {
-    let pixel = &pixel;
-    let pixels: Vec<u8> = (0..size.height).flat_map(|y| (0..size.width).flat_map(move |x| pixel(x, y))).collect();
-    let options = EncodeOptions {
-        format: OutputFormat::Png,
-        quality: Quality::DEFAULT,
-        png: PngEffort::Fast,
-        channels: Channels::Rgba,
-    };
-    codec::encode(Composite::unchanged(Frame::new(size, Buffer::from(pixels))), &options).unwrap().bytes
 }
 
 /// A blue disc around 80,60 with a soft edge, on transparency.

@@ -6,7 +6,6 @@ use futures_util::future::join_all;
 use reqwest::{Method, Response};
 use serde_json::{Value, json};
 use std::sync::atomic::Ordering;
-use std::time::Duration;
 
 const PHOTO: &str = "https://example.org/1234";
 
@@ -23,16 +22,6 @@ impl Daemon {
 
     fn set_edition(&self, edition: u8) {
         self.fetcher.edition.store(edition, Ordering::SeqCst);
-    }
-
-    /// Waits for the bill, which is written after the last row of a batch.
-    async fn billed(&self, images: u64) {
-        let billed = async {
-            while self.account(KEY).await["used"] != images {
-                tokio::time::sleep(Duration::from_millis(5)).await;
-            }
-        };
-        tokio::time::timeout(LONG, billed).await.expect("it is billed in time");
     }
 }
 
@@ -114,13 +103,13 @@ async fn rows_of_a_repeated_batch_are_free_if_billed_409_if_changed_and_else_bil
         statuses(&response.json().await.expect("JSON"))
     };
     assert_eq!(send().await, [200, 424, 200]);
-    daemon.billed(2).await;
+    daemon.wait_until_used(KEY, 2).await;
     assert_eq!(send().await, [200, 424, 200], "the same again");
     assert_eq!(daemon.account(KEY).await["used"], 2);
     // Two have changed; the one that failed exists now.
     daemon.set_edition(1);
     assert_eq!(send().await, [409, 200, 409]);
-    daemon.billed(3).await;
+    daemon.wait_until_used(KEY, 3).await;
     assert_eq!(send().await, [409, 200, 409]);
     daemon.set_edition(0);
     assert_eq!(send().await, [200, 424, 200]);
@@ -142,7 +131,7 @@ async fn a_failed_file_of_a_batch_is_billed_when_a_repetition_succeeds() {
     assert_eq!(send().await, [422, 422]);
     daemon.engine.set(Work::Answer);
     assert_eq!(send().await, [200, 200]);
-    daemon.billed(2).await;
+    daemon.wait_until_used(KEY, 2).await;
     assert_eq!(send().await, [200, 200]);
     assert_eq!(daemon.account(KEY).await["used"], 2);
 }

@@ -5,22 +5,17 @@
 use crate::cli::serve::Daemon;
 use crate::daemon::memory::{KEY, enlarged_to};
 use crate::support::command::{backdrop, http_client, stderr};
-use backdrop::codec::{self, Channels, EncodeOptions, Limits, PngEffort};
-use backdrop::image::{Buffer, Composite, Frame, OutputFormat, Quality, Size};
+use crate::support::pictures::encoded;
+use backdrop::codec::{self, Limits};
+use backdrop::image::{Buffer, Frame, OutputFormat, Size};
 use bytes::Bytes;
 use reqwest::multipart::{Form, Part};
 use std::fs;
 
-fn encoded(frame: Frame, format: OutputFormat) -> Bytes {
-    let quality = Quality::new(80).expect("one of 1 to 100");
-    let options = EncodeOptions { format, quality, png: PngEffort::Fast, channels: Channels::Rgba };
-    codec::encode(Composite::unchanged(frame), &options).expect("a picture").bytes
-}
-
 /// A grey picture, as a small file.
 fn grey(width: u32, height: u32) -> Bytes {
     let size = Size::new(width, height);
-    encoded(Frame::new(size, Buffer::from([128, 128, 128, 255].repeat(size.area()))), OutputFormat::Png)
+    encoded(Frame::new(size, Buffer::from([128, 128, 128, 255].repeat(size.area()))), OutputFormat::Png, 80)
 }
 
 #[tokio::test]
@@ -54,7 +49,7 @@ async fn the_daemon_applies_the_configured_limits_and_names_them_in_errors() {
     let (status, _) = remove(vec![0; 11_000_000].into()).await;
     assert_eq!(status, 415, "more bytes than by default, though no picture");
     let size = Size::new(4500, 1200);
-    let (status, body) = remove(encoded(enlarged_to(size), OutputFormat::Jpeg)).await;
+    let (status, body) = remove(encoded(enlarged_to(size), OutputFormat::Jpeg, 80)).await;
     assert_eq!(status, 200, "{}", String::from_utf8_lossy(&body[..body.len().min(500)]));
     let header = codec::probe(&body, &Limits::LOCAL).expect("a picture");
     assert_eq!(header.size, size);
@@ -67,7 +62,7 @@ fn the_command_line_accepts_larger_pictures_and_keeps_their_size() {
     fs::create_dir(&from).expect("a new folder");
     // Longer than HTTP allows for pictures and results.
     let size = Size::new(8300, 600);
-    fs::write(from.join("large.jpg"), encoded(enlarged_to(size), OutputFormat::Jpeg)).expect("written");
+    fs::write(from.join("large.jpg"), encoded(enlarged_to(size), OutputFormat::Jpeg, 80)).expect("written");
     fs::write(from.join("wide.png"), grey(16_385, 1)).expect("written");
     let removed = backdrop().arg("remove").arg(&from).arg("-o").arg(&to).output().expect("it runs");
     assert_eq!(removed.status.code(), Some(1), "{}", stderr(&removed));

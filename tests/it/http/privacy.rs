@@ -10,8 +10,8 @@
 use crate::cli::serve::Daemon;
 use crate::source::origin::{Answer, Origin};
 use crate::support::command::{backdrop, http_client, photo, stderr};
-use backdrop::codec::{self, Channels, EncodeOptions, PngEffort};
-use backdrop::image::{Buffer, Composite, Frame, OutputFormat, Quality, Size};
+use crate::support::pictures::encoded;
+use backdrop::image::{Buffer, Frame, OutputFormat, Size};
 use backdrop::recipe::{BG_FILE, ENDPOINTS, Endpoint, Input};
 use bytes::Bytes;
 use reqwest::multipart::{Form, Part};
@@ -275,13 +275,7 @@ fn large() -> Bytes {
         (state >> 24) as u8
     };
     let pixels = (0..size.area()).flat_map(|_| [random(), random(), random(), 255]).collect::<Vec<u8>>();
-    let options = EncodeOptions {
-        format: OutputFormat::Png,
-        quality: Quality::DEFAULT,
-        png: PngEffort::Fast,
-        channels: Channels::Rgba,
-    };
-    codec::encode(Composite::unchanged(Frame::new(size, Buffer::from(pixels))), &options).expect("a picture").bytes
+    encoded(Frame::new(size, Buffer::from(pixels)), OutputFormat::Png, 100)
 }
 
 fn golden(name: &str) -> Bytes {

@@ -148,7 +148,7 @@ fn opening_with_a_timeout_waits_for_the_lock_until_the_timeout() {
         std::thread::sleep(Duration::from_millis(100));
         drop(first);
     });
-    RedbStore::open_with_timeout(&file, Duration::from_secs(30)).expect("the file was released");
+    RedbStore::open_with_timeout(&file, Duration::from_secs(60)).expect("the file was released");
     other.join().expect("it only sleeps");
 }
 
