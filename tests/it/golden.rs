@@ -170,7 +170,7 @@ fn masks_of_a_gpu_agree_with_the_golden_set() {
 
     let Some(adapter) = crate::model::gpu::adapter() else { return };
     if adapter.kind == AdapterKind::Software {
-        eprintln!("\n*** SKIPPED: no graphics card, the golden masks were NOT compared on one ***\n");
+        crate::support::skipped::notice("no graphics card, the golden masks were NOT compared on one");
         return;
     }
     let mut network = GpuSegmenter::start(&adapter, &Weights::embedded(), 1).expect("the adapter passes its own test");

@@ -129,14 +129,14 @@ async fn run(steps: Vec<Step>) -> Result<(), TestCaseError> {
                     prop_assert_eq!(&key.id, &old.id);
                     let replaced = std::mem::replace(&mut old.secret, secret);
                     let before = old.kept.take();
-                    let gone = if keep {
+                    let replaced_secret = if keep {
                         old.kept = Some(replaced);
                         None
                     } else {
                         Some(replaced)
                     };
-                    for gone in before.into_iter().chain(gone) {
-                        prop_assert_eq!(keys.authenticate(gone.expose()), None);
+                    for replaced_secret in before.into_iter().chain(replaced_secret) {
+                        prop_assert_eq!(keys.authenticate(replaced_secret.expose()), None);
                     }
                 }
             }

@@ -213,7 +213,7 @@ async fn an_old_connection_ends_between_two_requests() {
     let mut busy = hold(&daemon, daemon.connect().await).await;
     sleep(Duration::from_millis(2500)).await;
     daemon.engine.release.notify_waiters();
-    let reply = busy.reply().await.expect("a request under way is answered");
+    let reply = busy.reply().await.expect("a request in progress is answered");
     assert!(reply.contains("connection: close\r\n") && reply.ends_with("released"), "{reply}");
     assert!(busy.ends_within(LONG).await);
 }

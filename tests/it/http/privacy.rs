@@ -11,6 +11,7 @@ use crate::cli::serve::Daemon;
 use crate::source::origin::{Answer, Origin};
 use crate::support::command::{backdrop, http_client, photo, stderr};
 use crate::support::pictures::encoded;
+use crate::support::skipped;
 use backdrop::image::{Buffer, Frame, OutputFormat, Size};
 use backdrop::recipe::{BG_FILE, ENDPOINTS, Endpoint, Input};
 use bytes::Bytes;
@@ -49,7 +50,7 @@ fn can_trace() -> bool {
         #[expect(clippy::disallowed_methods, reason = "a switch of the tests, not a setting of the program")]
         let may_skip = std::env::var("BACKDROP_TEST_STRACE").is_ok_and(|value| value == "skip");
         assert!(may_skip, "strace is missing or may not trace; BACKDROP_TEST_STRACE=skip skips these tests");
-        eprintln!("\n*** SKIPPED: no strace, that pictures stay in memory was NOT tested ***\n");
+        skipped::notice("no strace, that pictures stay in memory was NOT tested");
     }
     can
 }

@@ -3,6 +3,7 @@
 //! lavapipe takes minutes for the network at its full side, so the tests run it at 64: it is fully convolutional.
 //! Without an adapter they are skipped with a notice, or fail with `BACKDROP_TEST_DEVICE=gpu` in the environment.
 
+use crate::support::skipped;
 use backdrop::image::{Buffer, Frame, RawMask, Size};
 use backdrop::model::device::{Adapter, AdapterKind, DeviceChoice, SelectedDevice, adapters, select};
 use backdrop::model::weights::architecture::{Network, fgnet};
@@ -22,9 +23,7 @@ pub(crate) fn adapter() -> Option<Adapter> {
         #[expect(clippy::disallowed_methods, reason = "a switch of the tests, not a setting of the program")]
         let wanted = std::env::var("BACKDROP_TEST_DEVICE").is_ok_and(|value| value == "gpu");
         assert!(!wanted, "BACKDROP_TEST_DEVICE=gpu, but there is no graphics adapter");
-        eprintln!(
-            "\n*** SKIPPED: no graphics adapter, the GPU networks were NOT tested (install mesa-vulkan-drivers) ***\n"
-        );
+        skipped::notice("no graphics adapter, the GPU networks were NOT tested (install mesa-vulkan-drivers)");
     }
     best
 }
@@ -55,7 +54,7 @@ fn pictures() -> Vec<Frame> {
 }
 
 fn assert_alike(expected: &RawMask, actual: &RawMask, what: &str) {
-    assert_eq!(expected.size, actual.size, "{what}");
+    assert_eq!(expected.size(), actual.size(), "{what}");
     let off = expected.values().iter().zip(actual.values()).map(|(one, other)| (one - other).abs()).fold(0.0, f32::max);
     assert!(off <= TOLERANCE, "{what}: {off}");
 }

@@ -87,7 +87,7 @@ struct Shared {
     connections: watch::Sender<(usize, usize)>,
 }
 
-/// Counts a connection while it lives.
+/// Counts an open connection.
 struct Open(Arc<Shared>);
 
 impl Open {

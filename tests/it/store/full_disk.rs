@@ -14,6 +14,7 @@ use backdrop::store::{self, Change, ChangeError, Month, Preset, RedbStore, State
 
 use crate::store::support::{account, apply, preset};
 use crate::support::child_process::{child_command, child_input, spawn};
+use crate::support::skipped;
 
 const RESERVE: u64 = 4 << 20;
 const BILLS: u64 = 200;
@@ -40,7 +41,7 @@ fn bills_are_written_on_a_full_disk_and_the_store_recovers() {
         #[expect(clippy::disallowed_methods, reason = "a switch of the tests, not a setting of the program")]
         let may_skip = std::env::var("BACKDROP_TEST_SMALL_DISK").is_ok_and(|value| value == "skip");
         assert!(may_skip, "no file system can be mounted; BACKDROP_TEST_SMALL_DISK=skip skips this test: {error}");
-        return eprintln!("\n*** SKIPPED: no file system can be mounted, the full disk was NOT tested ***\n");
+        return skipped::notice("no file system can be mounted, the full disk was NOT tested");
     }
     assert!(output.status.success() && out.contains(PASSED), "{out}\n{error}");
 }

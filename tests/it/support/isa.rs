@@ -1,11 +1,12 @@
 //! The instruction sets that a test can run on this CPU.
 
+use crate::support::skipped;
 use backdrop_kernels::conv::Isa;
 
 /// Whether this CPU has `isa`; prints a notice where it does not.
 pub(crate) fn has(isa: Isa) -> bool {
     if !isa.is_available() {
-        eprintln!("\n*** SKIPPED: this CPU has no {isa}, that path was NOT tested ***\n");
+        skipped::notice(&format!("this CPU has no {isa}, that path was NOT tested"));
     }
     isa.is_available()
 }

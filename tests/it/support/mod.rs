@@ -1,4 +1,4 @@
-//! Shared support: the binary, child processes, hang guards, pictures, a fake network, test tiers.
+//! Shared support: the binary, child processes, hang guards, pictures, a fake network, notices, test tiers.
 
 pub(crate) mod child_process;
 pub(crate) mod command;
@@ -6,4 +6,5 @@ pub(crate) mod hang_guard;
 pub(crate) mod isa;
 pub(crate) mod pictures;
 pub(crate) mod segmenter;
+pub(crate) mod skipped;
 pub(crate) mod tier;
