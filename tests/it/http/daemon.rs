@@ -719,6 +719,21 @@ pub(crate) fn raw_upload_to(path: &str, file: &[u8]) -> (String, Vec<u8>) {
     (head, body)
 }
 
+/// Repeats a request, with pauses in which the daemon reads other uploads, until it is answered 429.
+pub(crate) async fn until_429(send: impl AsyncFn() -> Response) -> Response {
+    timeout(LONG, async {
+        loop {
+            let response = send().await;
+            if response.status() == StatusCode::TOO_MANY_REQUESTS {
+                return response;
+            }
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    })
+    .await
+    .expect("a 429")
+}
+
 /// Waits until `condition` holds.
 pub(crate) async fn until(what: &str, condition: impl Fn() -> bool) {
     timeout(LONG, async {

@@ -1,6 +1,6 @@
 //! Multipart forms: values of every field, malformed bodies, limits of size and memory.
 
-use crate::http::daemon::{Daemon, KEY, LONG, PAID, TEST, form, raw_upload, refusal, until};
+use crate::http::daemon::{Daemon, KEY, LONG, PAID, TEST, form, raw_upload, refusal, until, until_429};
 use backdrop::http::config::HttpConfig;
 use backdrop::recipe::{ENDPOINTS, Kind};
 use reqwest::multipart::{Form, Part};
@@ -355,14 +355,7 @@ async fn uploads_beyond_the_upload_memory_are_429_until_others_finish() {
         daemon.post("/remove").multipart(form).send()
     };
     // Accepted until the daemon has read all of the slow one; hence the retries.
-    let mut refused = upload().await.expect("an answer");
-    for _ in 0..50 {
-        if refused.status() == 429 {
-            break;
-        }
-        refused = upload().await.expect("an answer");
-    }
-    let refused = refusal(refused).await;
+    let refused = refusal(until_429(async || upload().await.expect("an answer")).await).await;
     refused.is(429, "rate_limit_exceeded", None);
     assert_eq!(refused.headers["retry-after"], "1");
     slow.write(rest).await;

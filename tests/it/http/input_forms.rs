@@ -1,6 +1,6 @@
 //! The body formats of a request: multipart, JSON, and the picture itself.
 
-use crate::http::daemon::{Daemon, FREE, KEY, LONG, Raw, refusal, required_fields};
+use crate::http::daemon::{Daemon, FREE, KEY, LONG, Raw, refusal, required_fields, until_429};
 use backdrop::http::config::HttpConfig;
 use backdrop::recipe::ENDPOINTS;
 use base64::Engine as _;
@@ -255,13 +255,7 @@ async fn a_picture_in_json_reserves_the_memory_of_its_bytes() {
     let (most, rest) = body.split_at(body.len() - 20);
     slow.write(most).await;
     let raw = || daemon.post("/remove").header("content-type", "image/jpeg").body(vec![0; 9 << 20]);
-    let mut refused = response_of(raw()).await;
-    for _ in 0..50 {
-        if refused.status() == 429 {
-            break;
-        }
-        refused = response_of(raw()).await;
-    }
+    let refused = until_429(async || response_of(raw()).await).await;
     refusal(refused).await.is(429, "rate_limit_exceeded", None);
     slow.write(rest).await;
     assert!(slow.reply().await.expect("the slow one's picture").starts_with("HTTP/1.1 200 "));
