@@ -55,7 +55,7 @@ fn pictures() -> Vec<Frame> {
 }
 
 fn assert_alike(expected: &RawMask, actual: &RawMask, what: &str) {
-    assert_eq!(expected.size, actual.size, "{what}");
+    assert_eq!(expected.size(), actual.size(), "{what}");
     let off = expected.values().iter().zip(actual.values()).map(|(one, other)| (one - other).abs()).fold(0.0, f32::max);
     assert!(off <= TOLERANCE, "{what}: {off}");
 }
