@@ -6,13 +6,14 @@
 
 mod cache;
 mod config;
-mod flights;
 mod palette;
+mod picture_size;
 mod prompt;
+mod providers;
 mod render;
 mod scene;
+mod single_flight;
 mod staging;
-mod studio;
 mod surface;
 #[cfg(test)]
 mod tests;
@@ -20,7 +21,7 @@ mod upstream;
 mod vocabulary;
 
 pub use config::{GenerateConfig, UpstreamConfig};
-pub use studio::{Made, NotMade, Patron, Studio, StudioError};
+pub use providers::{AccountScope, GeneratedImage, ProviderError, ProviderSetupError, Providers};
 pub use upstream::{PICTURE_LIMITS, UpstreamError};
 
 use crate::compose::Grounding;

@@ -7,7 +7,7 @@ use super::response::Reply;
 use super::upload_memory::Share;
 use crate::account::{DayExhausted, Place};
 use crate::codec::{self, DecodeError, Limits};
-use crate::generate::{Made, NotMade, Patron, UpstreamError};
+use crate::generate::{AccountScope, GeneratedImage, ProviderError, UpstreamError};
 use crate::image::{Rect, Size};
 use crate::pipeline::PipelineError;
 use crate::recipe::{Endpoint, Fields, ModelId, Recipe, Source, Value, WantedModel};
@@ -46,8 +46,8 @@ impl Facade {
             return Err(ApiError::new(ErrorCode::Forbidden, message));
         }
         match fields.get("model").and_then(WantedModel::parse) {
-            Some(WantedModel(Some(model))) if !self.app.studio.offers(model, patron(caller)) => {
-                Err(NotMade { model, error: Arc::new(UpstreamError::NotOffered) }.into())
+            Some(WantedModel(Some(model))) if !self.app.providers.offers(model, account_scope(caller)) => {
+                Err(ProviderError { model, error: Arc::new(UpstreamError::NotOffered) }.into())
             }
             Some(_) | None => Ok(()),
         }
@@ -70,10 +70,10 @@ impl Facade {
         caller: &Caller,
         source: &Bytes,
         received: Instant,
-    ) -> Result<Option<(Made, Share)>, ApiError> {
+    ) -> Result<Option<(GeneratedImage, Share)>, ApiError> {
         let Some(Source::Generated(wish)) = &recipe.inputs.background else { return Ok(None) };
-        let studio = &self.app.studio;
-        if !studio.has_models_for(patron(caller)) {
+        let providers = &self.app.providers;
+        if !providers.has_models_for(account_scope(caller)) {
             return Ok(None);
         }
         // First, so that a picture that cannot be used costs no other.
@@ -82,8 +82,10 @@ impl Facade {
         share.wait_for(self.limits.max_bytes).await?;
         // The work that follows has its part of the time.
         let deadline = received + self.config.request_deadline.mul_f64(0.75);
-        let Some(made) = studio.backdrop(wish, canvas, patron(caller), deadline).await? else { return Ok(None) };
-        share.shrink_to(made.picture.len());
+        let Some(made) = providers.generate(wish, canvas, account_scope(caller), deadline).await? else {
+            return Ok(None);
+        };
+        share.shrink_to(made.bytes.len());
         Ok(Some((made, share)))
     }
 }
@@ -119,8 +121,8 @@ fn listed(words: &[String]) -> String {
     if list.is_empty() { NO_WORDS.to_owned() } else { list }
 }
 
-fn patron(caller: &Caller) -> Patron<'_> {
-    Patron { account: &caller.account, plan: caller.plan }
+fn account_scope(caller: &Caller) -> AccountScope<'_> {
+    AccountScope { account: &caller.account, plan: caller.plan }
 }
 
 /// The size of the result, as far as the source's header and the recipe say.

@@ -11,7 +11,7 @@ use crate::account::rate::whole_seconds;
 use crate::account::{LedgerError, WriteError};
 use crate::codec::{DecodeError, EncodeError};
 use crate::engine::EngineError;
-use crate::generate::{NotMade, UpstreamError};
+use crate::generate::{ProviderError, UpstreamError};
 use crate::pipeline::{AuxImage, PipelineError};
 use crate::recipe::{BG_FILE, FieldError};
 use crate::source::{FetchError, FetchFailure};
@@ -343,9 +343,9 @@ impl From<FetchError> for ApiError {
     }
 }
 
-impl From<NotMade> for ApiError {
+impl From<ProviderError> for ApiError {
     /// Callers are told which model it was; what it said is the operator's to read.
-    fn from(error: NotMade) -> Self {
+    fn from(error: ProviderError) -> Self {
         let (model, cause) = (error.model, format!("model {}: {}", error.model, with_causes(&*error.error)));
         let failed = || Self::new(ErrorCode::UpstreamFailed, format!("model `{model}` made no backdrop"));
         let told = match &*error.error {
@@ -356,7 +356,7 @@ impl From<NotMade> for ApiError {
                 Self::new(ErrorCode::Forbidden, format!("model `{model}` is not available to this account"))
                     .param("model")
             }
-            UpstreamError::LeftAlone(wait) => failed().retry_after(*wait),
+            UpstreamError::CircuitOpen(wait) => failed().retry_after(*wait),
             UpstreamError::Status { .. }
             | UpstreamError::Http(_)
             | UpstreamError::TimedOut(_)

@@ -75,7 +75,7 @@ mod write_progress;
 use crate::account::price::PriceConfig;
 use crate::account::{Daily, Ledger, Payer, Presets, Requests, Scopes};
 use crate::engine::{Engine, EngineState, Slot};
-use crate::generate::Studio;
+use crate::generate::Providers;
 use crate::image::SourceUrl;
 use crate::jobs::Jobs;
 use crate::jobs::results::Results;
@@ -344,7 +344,7 @@ pub struct App {
     /// The backdrops of the day.
     pub daily: Daily,
     /// Who makes them.
-    pub studio: Studio,
+    pub providers: Providers,
     /// The keys' jobs.
     pub jobs: Jobs,
     /// What jobs have made.

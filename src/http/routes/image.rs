@@ -2,7 +2,7 @@
 
 use crate::codec::Limits;
 use crate::engine::Lane;
-use crate::generate::Made;
+use crate::generate::GeneratedImage;
 use crate::http::cover::Cover;
 use crate::http::error::ApiError;
 use crate::http::exchange::Exchange;
@@ -108,7 +108,7 @@ pub(in crate::http) async fn finished(
     let deadline = received + facade.config.request_deadline;
     let call = Call { lane: Lane::Interactive, deadline, limits };
     let (made, made_share) = made.unzip();
-    let (model, picture) = made.map(|Made { model, picture }| (model, picture)).unzip();
+    let (model, picture) = made.map(|GeneratedImage { model, bytes }| (model, bytes)).unzip();
     let files = Files { source, background: beside.background.or(picture), mark: beside.mark, fetch };
     let Finished { mut output, slot } = app.remover.run(files, recipe, &call).await.map_err(|error| {
         let error = ApiError::from(error).renamed(FILE, param);
