@@ -1,4 +1,4 @@
-//! `/replace-bg-ai` with everything real: the daemon, its configuration, an image API, the disk, the command line.
+//! `/replace-bg-ai` end to end: the real daemon and command line, a configuration file, a fake image API, files on disk.
 
 #![cfg(unix)]
 
@@ -45,7 +45,7 @@ impl Running {
         assert!(set.status.success(), "{}", stderr(&set));
     }
 
-    async fn ask(&self, fields: &[(&str, &str)]) -> Response {
+    async fn request(&self, fields: &[(&str, &str)]) -> Response {
         let form =
             fields.iter().fold(Form::new(), |form, (name, value)| form.text((*name).to_owned(), (*value).to_owned()));
         let form = form.part("file", Part::stream(photo()).file_name("disc.png"));
@@ -55,18 +55,18 @@ impl Running {
     }
 }
 
-/// Of the disc's pixels, how much is covered.
+/// Coverage of the disc at a pixel.
 fn coverage(x: u32, y: u32) -> u8 {
     let distance = (x as f32 + 0.5 - 80.0).hypot(y as f32 + 0.5 - 60.0);
     ((30.5 - distance).clamp(0.0, 1.0) * 255.0 + 0.5) as u8
 }
 
-/// What the disc shows: no two neighbours are alike.
+/// Colour of the disc at a pixel: no two neighbours are equal.
 fn color(x: u32, y: u32) -> [u8; 3] {
     [(x * 7 % 256) as u8, (y * 11 % 256) as u8, ((x * y) % 256) as u8]
 }
 
-/// A disc that is cut out already, so that nothing depends on the network.
+/// A disc that is already cut out, so that nothing depends on the segmentation network.
 fn photo() -> Bytes {
     let pixel = |x, y| {
         let [red, green, blue] = color(x, y);
@@ -87,8 +87,8 @@ fn decoded(bytes: &[u8]) -> Frame {
     codec::decode(bytes, &header, &BufferPool::new(0)).expect("a whole picture")
 }
 
-/// The picture of an answer, its subject untouched and its size kept.
-async fn finished(response: Response) -> Frame {
+/// Decodes a response and checks its size and that the subject's pixels are unchanged.
+async fn checked(response: Response) -> Frame {
     let status = response.status();
     let bytes = response.bytes().await.expect("a body");
     assert_eq!(status, 200, "{}", String::from_utf8_lossy(&bytes));
@@ -107,11 +107,11 @@ async fn finished(response: Response) -> Frame {
     frame
 }
 
-fn told<'a>(response: &'a Response, name: &str) -> &'a str {
+fn header<'a>(response: &'a Response, name: &str) -> &'a str {
     response.headers().get(name).map_or("", |value| value.to_str().expect("text"))
 }
 
-/// A folder with a configuration of one model.
+/// A folder with a configuration file for one model.
 fn configured(api: &ImagesApi) -> (TempDir, String) {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("backdrop.toml");
@@ -125,54 +125,54 @@ fn configured(api: &ImagesApi) -> (TempDir, String) {
 }
 
 #[tokio::test]
-async fn the_subject_stays_bit_for_bit_before_what_is_drawn_and_before_what_a_model_made() {
+async fn the_subject_is_unchanged_on_drawn_and_on_model_backdrops() {
     let api = ImagesApi::start([Reply::Picture(picture(300, 200, RED))]).await;
     let (folder, config) = configured(&api);
     let running = Running::start(&folder.path().join("data"), &[("BACKDROP_CONFIG", &config)]);
-    let refused = running.ask(&[("prompt", "a beach")]).await;
+    let refused = running.request(&[("prompt", "a beach")]).await;
     assert_eq!(refused.status(), 403);
     let refused: Value = refused.json().await.expect("JSON");
     assert_eq!(refused["error"]["code"], "forbidden");
     running.allow();
 
-    let made = running.ask(&[("prompt", "a beach"), ("format", "png"), ("model", FLARE)]).await;
-    assert_eq!([told(&made, "x-service-engine"), told(&made, "x-service-backdrop-model")], ["standard", FLARE]);
-    assert!(made.headers().get("x-service-prompt-words").is_none(), "of the built-in generator alone");
-    let frame = finished(made).await;
+    let made = running.request(&[("prompt", "a beach"), ("format", "png"), ("model", FLARE)]).await;
+    assert_eq!([header(&made, "x-service-engine"), header(&made, "x-service-backdrop-model")], ["standard", FLARE]);
+    assert!(made.headers().get("x-service-prompt-words").is_none(), "only for the built-in generator");
+    let frame = checked(made).await;
     assert_eq!(frame.pixel(199, 2), [200, 20, 20, 255]);
-    assert_eq!((api.count(), api.asked()[0].order["size"].as_str()), (1, Some("1536x1024")));
-    let auto = running.ask(&[("prompt", "a beach"), ("format", "png")]).await;
-    assert_eq!(told(&auto, "x-service-backdrop-model"), FLARE);
-    finished(auto).await;
-    assert_eq!(api.count(), 1, "it was kept");
+    assert_eq!((api.count(), api.received()[0].body["size"].as_str()), (1, Some("1536x1024")));
+    let auto = running.request(&[("prompt", "a beach"), ("format", "png")]).await;
+    assert_eq!(header(&auto, "x-service-backdrop-model"), FLARE);
+    checked(auto).await;
+    assert_eq!(api.count(), 1, "cached");
     assert!(running.data_dir.join("backdrops").is_dir());
 
-    let missing = running.ask(&[("prompt", "a beach"), ("model", "famA-image-2")]).await;
+    let missing = running.request(&[("prompt", "a beach"), ("model", "famA-image-2")]).await;
     assert_eq!(missing.status(), 403);
-    // A source that cannot be used costs no picture.
+    // An unusable source requests no picture.
     let url = format!("http://{}/replace-bg-ai", running.address);
     let broken =
         Form::new().text("prompt", "a new one").part("file", Part::bytes(photo()[..200].to_vec()).file_name("x"));
     let client = http_client().build().expect("a client");
     let answer = client.post(url).bearer_auth(KEY).multipart(broken).send().await.expect("an answer");
     assert!(answer.status().is_client_error());
-    let too_large = running.ask(&[("prompt", "a third one"), ("height", "8192")]).await;
+    let too_large = running.request(&[("prompt", "a third one"), ("height", "8192")]).await;
     assert_eq!((too_large.status().as_u16(), api.count()), (413, 1));
 
     api.set([Reply::Body(404, "nothing here".into())]);
-    let failed = running.ask(&[("prompt", "a fourth one"), ("model", FLARE)]).await;
+    let failed = running.request(&[("prompt", "a fourth one"), ("model", FLARE)]).await;
     assert_eq!(failed.status(), 502);
     let failed: Value = failed.json().await.expect("JSON");
     assert_eq!(failed["error"]["code"], "upstream_failed");
     let message = failed["error"]["message"].as_str().expect("text");
     assert!(message.contains(FLARE) && !message.contains("nothing here"), "{message}");
-    let drawn = running.ask(&[("prompt", "a fourth one"), ("format", "png")]).await;
-    assert_eq!(told(&drawn, "x-service-backdrop-model"), "procedural");
-    assert_ne!(told(&drawn, "x-service-prompt-words"), "");
-    finished(drawn).await;
+    let drawn = running.request(&[("prompt", "a fourth one"), ("format", "png")]).await;
+    assert_eq!(header(&drawn, "x-service-backdrop-model"), "procedural");
+    assert_ne!(header(&drawn, "x-service-prompt-words"), "");
+    checked(drawn).await;
     let refusal = json!({ "error": { "code": "content_policy_violation", "message": "no" } });
     api.set([Reply::Error(400, vec![], refusal)]);
-    let refused = running.ask(&[("prompt", "a fifth one")]).await;
+    let refused = running.request(&[("prompt", "a fifth one")]).await;
     assert_eq!(refused.status(), 400);
     let refused: Value = refused.json().await.expect("JSON");
     assert_eq!(
@@ -182,24 +182,24 @@ async fn the_subject_stays_bit_for_bit_before_what_is_drawn_and_before_what_a_mo
 }
 
 #[tokio::test]
-async fn the_cap_of_the_day_holds_for_requests_at_once_and_over_a_restart() {
+async fn the_daily_limit_holds_for_concurrent_requests_and_after_a_restart() {
     let folder = tempfile::tempdir().expect("a folder");
     let cap = [("BACKDROP_LIMITS_BACKDROP_AI_PER_DAY", "3")];
     let running = Running::start(folder.path(), &cap);
     running.allow();
-    // One that fails gives its place back.
+    // A failed request is not counted.
     let url = format!("http://{}/replace-bg-ai", running.address);
-    let empty = picture_of_nothing();
+    let empty = picture_without_subject();
     let form = Form::new().text("prompt", "a beach").part("file", Part::stream(empty).file_name("x.png"));
     let client = http_client().build().expect("a client");
     let failed = client.post(url).bearer_auth(KEY).multipart(form).send().await.expect("an answer");
     assert_eq!(failed.status(), 422);
-    let answers = futures_util::future::join_all((0..8).map(|_| running.ask(&[("prompt", "a beach")]))).await;
+    let answers = futures_util::future::join_all((0..8).map(|_| running.request(&[("prompt", "a beach")]))).await;
     let made = answers.iter().filter(|answer| answer.status() == 200).count();
     assert_eq!(made, 3);
     for refused in answers.into_iter().filter(|answer| answer.status() != 200) {
         assert_eq!(refused.status(), 429);
-        let wait: u64 = told(&refused, "retry-after").parse().expect("seconds");
+        let wait: u64 = header(&refused, "retry-after").parse().expect("seconds");
         assert!((1..=86_400).contains(&wait), "{wait}");
         let refused: Value = refused.json().await.expect("JSON");
         assert_eq!(refused["error"]["code"], "rate_limit_exceeded");
@@ -208,15 +208,15 @@ async fn the_cap_of_the_day_holds_for_requests_at_once_and_over_a_restart() {
     daemon.signal("TERM");
     daemon.0.wait().expect("it ends");
     let again = Running::start(folder.path(), &cap);
-    assert_eq!(again.ask(&[("prompt", "a beach")]).await.status(), 429);
+    assert_eq!(again.request(&[("prompt", "a beach")]).await.status(), 429);
     drop(again);
     let more = Running::start(folder.path(), &[("BACKDROP_LIMITS_BACKDROP_AI_PER_DAY", "4")]);
-    assert_eq!(more.ask(&[("prompt", "a beach")]).await.status(), 200);
-    assert_eq!(more.ask(&[("prompt", "a beach")]).await.status(), 429);
+    assert_eq!(more.request(&[("prompt", "a beach")]).await.status(), 200);
+    assert_eq!(more.request(&[("prompt", "a beach")]).await.status(), 429);
 }
 
-/// Wholly transparent but for one corner, which is nearly so: there is no subject in it.
-fn picture_of_nothing() -> Bytes {
+/// Transparent except for one nearly transparent corner: no subject.
+fn picture_without_subject() -> Bytes {
     let mut pixels = vec![0; SIZE.area() * 4];
     pixels[3] = 1;
     let options = EncodeOptions {
@@ -229,7 +229,7 @@ fn picture_of_nothing() -> Bytes {
 }
 
 #[tokio::test]
-async fn the_key_of_a_model_is_neither_in_the_log_nor_in_the_configuration_that_is_shown() {
+async fn the_api_key_is_neither_logged_nor_printed_with_the_configuration() {
     let api = ImagesApi::start([Reply::Echo(401)]).await;
     let (folder, config) = configured(&api);
     let shown = backdrop().args(["config", "--config", &config]).env("IMAGES_KEY", SECRET).output().expect("it runs");
@@ -265,26 +265,26 @@ async fn the_key_of_a_model_is_neither_in_the_log_nor_in_the_configuration_that_
         tokio::time::sleep(std::time::Duration::from_millis(50)).await;
     };
     let data_dir = folder.path().join("data");
-    let running = Running { daemon: Daemon(dummy()), address, data_dir };
+    let running = Running { daemon: Daemon(ended()), address, data_dir };
     running.allow();
-    let failed = running.ask(&[("prompt", "a beach"), ("model", FLARE)]).await;
+    let failed = running.request(&[("prompt", "a beach"), ("model", FLARE)]).await;
     assert_eq!(failed.status(), 502);
     let body = failed.text().await.expect("text");
     daemon.signal("TERM");
     daemon.0.wait().expect("it ends");
-    assert_eq!(api.asked()[0].authorization.as_deref(), Some("Bearer sk-very-secret"), "it was sent");
+    assert_eq!(api.received()[0].authorization.as_deref(), Some("Bearer sk-very-secret"), "the key was sent");
     let log = logged();
-    assert!(log.contains("no such key"), "the API's words are in the log");
+    assert!(log.contains("no such key"), "the API's error message is logged");
     assert!(!log.contains(SECRET) && !body.contains(SECRET));
 }
 
-/// A process that is over: some tests have none of their own to end.
-fn dummy() -> std::process::Child {
+/// A process that has ended, for a [`Running`] whose daemon the test owns.
+fn ended() -> std::process::Child {
     std::process::Command::new("true").spawn().expect("it runs")
 }
 
 #[test]
-fn a_model_without_its_key_is_told_at_the_start() {
+fn a_missing_api_key_is_reported_at_startup() {
     let folder = tempfile::tempdir().expect("a folder");
     let config = folder.path().join("backdrop.toml");
     let model = format!("[generate.models.\"{FLARE}\"]\nbase_url = \"https://api.example.org\"\nmodel = \"x\"\n");
@@ -300,13 +300,13 @@ fn a_model_without_its_key_is_told_at_the_start() {
     fs::write(&config, format!("{model}api_key_env = \"sk-secret\"\nsizes = []\n")).expect("writable");
     let output = serve(&config);
     assert_eq!(output.status.code(), Some(2));
-    let told = stderr(&output);
-    assert!(told.contains("api_key_env: expected the name") && told.contains("sizes: expected"), "{told}");
-    assert!(!told.contains("sk-secret"), "{told}");
+    let errors = stderr(&output);
+    assert!(errors.contains("api_key_env: expected the name") && errors.contains("sizes: expected"), "{errors}");
+    assert!(!errors.contains("sk-secret"), "{errors}");
 }
 
 #[test]
-fn the_command_line_draws_without_a_list_and_asks_no_model() {
+fn the_command_line_needs_no_allow_list_and_uses_only_the_built_in_generator() {
     let folder = tempfile::tempdir().expect("a folder");
     let (input, output) = (folder.path().join("disc.png"), folder.path().join("out.png"));
     fs::write(&input, photo()).expect("writable");
@@ -323,7 +323,7 @@ fn the_command_line_draws_without_a_list_and_asks_no_model() {
     let [red, green, blue, _] = frame.pixel(80, 60);
     assert_eq!([red, green, blue], color(80, 60));
     assert!(run(&["prompt=a beach at sunset"]).status.success());
-    assert!(fs::read(&output).expect("a picture") == first, "the same prompt, other bytes");
+    assert!(fs::read(&output).expect("a picture") == first, "the same prompt gives the same bytes");
     for (set, expected) in [
         (&[][..], "`prompt` is missing"),
         (&["prompt=a beach", "model=famA-image-2"], "only a daemon calls image APIs"),

@@ -1,4 +1,4 @@
-//! `/replace-bg-ai` as callers meet it: who may have a backdrop, in which order that is judged, and what it costs.
+//! `/replace-bg-ai` over HTTP: allow-list, order of the checks, response headers, presets and price.
 
 use crate::http::daemon::{Daemon, FREE, KEY, PAID, TEST, Work, form, refusal};
 use backdrop::image::OutputFormat;
@@ -12,7 +12,7 @@ const PROMPT: (&str, &str) = ("prompt", "a beach");
 
 impl Daemon {
     async fn backdrop(&self, key: &str, fields: &[(&str, &str)]) -> Response {
-        // Not `post`, which sends a key of its own.
+        // Not `post`, which sends a default key.
         self.client.post(self.url(PATH)).bearer_auth(key).multipart(form(fields)).send().await.expect("an answer")
     }
 }
@@ -22,26 +22,26 @@ fn header<'a>(response: &'a Response, name: &str) -> Option<&'a str> {
 }
 
 #[tokio::test]
-async fn a_backdrop_says_who_made_it_and_of_which_words() {
+async fn response_headers_name_the_model_and_the_recognized_words() {
     let daemon = Daemon::start().await;
     let answer = daemon.send(PATH, &[("prompt", "  a\n beach ")]).await;
     assert_eq!(answer.status(), 200);
-    let told = ["x-service-engine", "x-service-backdrop-model", "x-service-prompt-words", "x-service-cost"]
+    let headers = ["x-service-engine", "x-service-backdrop-model", "x-service-prompt-words", "x-service-cost"]
         .map(|name| header(&answer, name));
-    assert_eq!(told, [Some("standard"), Some("procedural"), Some("beach"), Some("0")]);
-    let (_, recipe) = daemon.engine.seen.lock().expect("no panic inside").pop().expect("it was worked on");
-    let wish = PromptRequest { prompt: "a beach".into(), model: None };
-    assert_eq!(recipe.inputs.background, Some(Source::Generated(wish)));
+    assert_eq!(headers, [Some("standard"), Some("procedural"), Some("beach"), Some("0")]);
+    let (_, recipe) = daemon.engine.seen.lock().expect("no panic inside").pop().expect("a processed recipe");
+    let request = PromptRequest { prompt: "a beach".into(), model: None };
+    assert_eq!(recipe.inputs.background, Some(Source::Generated(request)));
     assert_eq!((recipe.encode.format, recipe.encode.quality.get()), (OutputFormat::Jpeg, 92));
     assert!(header(&daemon.send("/remove", &[]).await, "x-service-engine").is_none());
 }
 
 #[tokio::test]
-async fn the_checks_come_in_their_order() {
+async fn checks_run_in_the_documented_order() {
     let daemon = Daemon::start().await;
     let refused = async |key: &str, fields: &[(&str, &str)]| refusal(daemon.backdrop(key, fields).await).await;
     let too_long = "ü".repeat(501);
-    // The fields come before the list, the list before the model, the model before the plan.
+    // Fields before the allow-list, the allow-list before the model, the model before the plan.
     refused(PAID, &[]).await.is(400, "invalid_parameter", Some("prompt"));
     refused(PAID, &[("prompt", " \n")]).await.is(400, "invalid_parameter", Some("prompt"));
     refused(PAID, &[("prompt", &too_long)]).await.is(400, "invalid_parameter", Some("prompt"));
@@ -55,29 +55,33 @@ async fn the_checks_come_in_their_order() {
     refused(FREE, &[PROMPT, ("detect", "high_recall")]).await.is(402, "payment_required", Some("detect"));
     refused("bd_live_none", &[PROMPT]).await.is(401, "unauthorized", None);
     assert_eq!(daemon.engine.started(), 0);
-    assert_eq!(daemon.backdrop(FREE, &[PROMPT]).await.status(), 200, "full despill needs no plan unless it is sent");
+    assert_eq!(daemon.backdrop(FREE, &[PROMPT]).await.status(), 200, "the default despill needs no plan");
     assert_eq!(daemon.backdrop(KEY, &[PROMPT, ("despill", "0")]).await.status(), 200);
     assert_eq!(daemon.backdrop(TEST, &[PROMPT]).await.status(), 200);
     let umlauts = "ü".repeat(500);
-    assert_eq!(daemon.backdrop(FREE, &[("prompt", &umlauts)]).await.status(), 200, "characters count, not bytes");
+    assert_eq!(
+        daemon.backdrop(FREE, &[("prompt", &umlauts)]).await.status(),
+        200,
+        "the limit counts characters, not bytes"
+    );
 }
 
 #[tokio::test]
 async fn nothing_is_billed_and_no_quota_is_used() {
     let daemon = Daemon::start().await;
-    // More than the free images of a month.
+    // More than the free images per month.
     for _ in 0..51 {
         assert_eq!(daemon.backdrop(FREE, &[PROMPT]).await.status(), 200);
     }
     let account = daemon.account(FREE).await;
     assert_eq!((&account["used"], &account["cost_usd"]), (&json!(0), &json!(0.0)), "{account}");
-    let asked = json!({ "endpoint": PATH, "count": 7 });
-    let estimate: Value = daemon.json_as(FREE, Method::POST, "/estimate", &asked).await.json().await.expect("JSON");
+    let body = json!({ "endpoint": PATH, "count": 7 });
+    let estimate: Value = daemon.json_as(FREE, Method::POST, "/estimate", &body).await.json().await.expect("JSON");
     assert_eq!(estimate["estimated_cost_usd"], json!(0.0), "{estimate}");
 }
 
 #[tokio::test]
-async fn a_preset_may_bring_the_prompt_and_the_model_and_is_judged_like_the_request() {
+async fn prompt_and_model_of_a_preset_are_validated_like_those_of_a_request() {
     let daemon = Daemon::start().await;
     let save = async |name: &str, params: Value| {
         let body = json!({ "name": name, "endpoint": PATH, "params": params });
@@ -99,7 +103,7 @@ async fn a_preset_may_bring_the_prompt_and_the_model_and_is_judged_like_the_requ
 }
 
 #[tokio::test]
-async fn a_repeated_request_is_made_again_and_a_failed_one_gives_its_place_back() {
+async fn a_repeated_request_generates_again_and_a_failed_one_is_not_counted() {
     let daemon = Daemon::start().await;
     let repeatable = async |fields: &[(&str, &str)]| {
         daemon.post(PATH).header("idempotency-key", "order").multipart(form(fields)).send().await.expect("an answer")
