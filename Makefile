@@ -152,16 +152,16 @@ kill-storm: test-packages ## Kill daemons, jobs, stores and bulk runs repeatedly
 	@$(call long,kill-storm,40,crash)
 
 fuzz: test-packages ## Decode mutated pictures for MINUTES
-	@$(call long,fuzz,$$(($(MINUTES) + 5)),--ignored --exact nightly::mutated_pictures_for_minutes)
+	@$(call long,fuzz,$$(($(MINUTES) + 5)),--ignored --exact nightly::mutated_pictures_never_crash_or_hang_the_decoders)
 
 soak: test-packages ## Load a daemon for MINUTES; its memory and descriptors must reach a steady state
-	@$(call long,soak,$$(($(MINUTES) + 5)),--ignored --exact nightly::a_daemon_under_load_for_minutes_settles)
+	@$(call long,soak,$$(($(MINUTES) + 5)),--ignored --exact nightly::memory_and_descriptors_of_a_loaded_daemon_are_stable)
 
 large-pictures: test-packages ## Test every endpoint at 4096×4096 in every format, and a photo of 100 megapixels without a daemon
-	@$(call long,large-pictures,20,--ignored --exact nightly::every_endpoint_takes_the_largest_pictures nightly::a_photo_of_100_megapixels_is_cut_out_in_bounded_memory)
+	@$(call long,large-pictures,20,--ignored --exact nightly::every_endpoint_accepts_the_largest_pictures nightly::a_photo_of_100_megapixels_is_cut_out_in_bounded_memory)
 
 many-keys: test-packages ## List a million keys of a bucket in bounded memory
-	@$(call long,many-keys,5,--ignored --exact bulk_listing::a_million_keys_take_less_than_200_mb)
+	@$(call long,many-keys,5,--ignored --exact bulk::listing::a_million_keys_take_less_than_200_mb)
 
 # Miri is part of nightly toolchains only: rustup toolchain install nightly --component miri.
 miri: ## Run the portable kernels under Miri

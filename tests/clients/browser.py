@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""The daemon's pages in headless Chromium: they render, and their policy lets nothing run or load.
+"""The daemon's pages in headless Chromium: they render without errors or violations of their content policy.
 
     python tests/clients/browser.py target/release/backdrop
 """

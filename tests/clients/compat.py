@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
-"""A daemon under the clients of remove.bg, rembg and Photoroom, each repointed at it as docs/migrate.md says.
+"""The daemon with the clients of remove.bg, rembg and Photoroom, each configured for it as in docs/migrate.md.
 
     python tests/clients/compat.py target/release/backdrop NODE_MODULES
 
-NODE_MODULES is the folder that npm installed remove.bg 1.3.0 into. Ruby's client runs where `gem` has installed it.
+NODE_MODULES is the folder with remove.bg 1.3.0 installed by npm. Ruby's client is tested where `gem` has installed it.
 """
 import base64
 import functools
@@ -67,7 +67,7 @@ def is_png(picture, what):
 
 
 def start_origin(folder):
-    """The photos behind HTTPS: what clients send the address of."""
+    """Serves the photos over HTTPS, for clients that send a URL."""
     authority = trustme.CA()
     authority.cert_pem.write_to_path(folder / "authority.pem")
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
@@ -86,7 +86,7 @@ def start_origin(folder):
 def npm(url, address, folder, modules):
     client = modules / "node_modules" / "remove.bg" / "dist" / "index.js"
     source = client.read_text()
-    assert NPM_CONSTANT in source or NPM_REPOINTED in source, "the constant of remove.bg is not where it was"
+    assert NPM_CONSTANT in source or NPM_REPOINTED in source, "remove.bg has no such constant"
     client.write_text(source.replace(NPM_CONSTANT, NPM_REPOINTED))
     variables = os.environ | {"REMOVE_BG_ENDPOINT": f"{url}/v1.0/removebg", "NODE_PATH": str(modules / "node_modules")}
     command = ["node", "-e", NODE, KEY, str(CAT), str(ASTRONAUT), address, str(folder)]
@@ -121,13 +121,13 @@ def pypi(url, address, folder):
     except requests.HTTPError as error:
         assert error.response.status_code == 403 and error.response.json()["errors"][0]["title"], error.response.text
     else:
-        raise AssertionError("a wrong key was taken")
+        raise AssertionError("a wrong key was accepted")
     print("PyPI removebg 0.04: ok")
 
 
 def ruby(url, folder):
     if not shutil.which("gem") or subprocess.run(["gem", "list", "-i", "^remove_bg$"], capture_output=True).returncode:
-        print("RubyGems remove_bg: SKIPPED, it is not installed")
+        print("\n*** SKIPPED: RubyGems remove_bg is not installed, it was NOT tested ***\n")
         return
     command = ["ruby", "-e", RUBY, KEY, str(CAT), str(folder)]
     subprocess.run(command, env=os.environ | {"REMOVE_BG_HOST": url}, check=True, timeout=120)

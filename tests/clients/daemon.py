@@ -1,4 +1,4 @@
-"""A daemon of its own on loopback, for the checks with real clients."""
+"""A daemon on the loopback for the tests with real clients."""
 import json
 import os
 import signal
@@ -10,7 +10,7 @@ KEY = "bd_live_0123456789abcdefghijABCDEFGHIJ01"
 
 
 class Daemon:
-    """`with Daemon(binary) as url` runs one on the CPU; leaving it checks that it ended cleanly. `settings` are variables."""
+    """`with Daemon(binary) as url` runs one on the CPU and checks its clean exit. `settings` are environment variables."""
 
     def __init__(self, binary, settings=None):
         self.folder = tempfile.TemporaryDirectory()

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""A daemon under the HTTP clients that people use: each uploads a photo, sends JSON, and reads an error.
+"""The daemon with common HTTP clients: each uploads a photo, sends JSON, and reads an error.
 
     python tests/clients/run.py target/release/backdrop
 """

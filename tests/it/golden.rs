@@ -1,12 +1,13 @@
-//! The golden set: small pictures with the masks, mattes and answers that are on record, and how far each may move.
+//! The golden set: small pictures with recorded masks, mattes and results, and the tolerances of each.
 //!
-//! `tests/golden/README.md` says what is in it. `golden::update` records anew; it is run by `make golden-update` alone.
+//! `tests/golden/README.md` describes it. `golden::update`, run by `make golden-update` alone, records it anew.
 
 mod compare;
 mod set;
 mod sheet;
 mod stages;
 
+use crate::support::isa;
 use backdrop::image::{Buffer, Frame, Size};
 use backdrop::recipe::{ENDPOINTS, Input};
 use backdrop_kernels::conv::Isa;
@@ -24,10 +25,10 @@ pub(crate) fn picture(name: &str) -> Frame {
     set::decoded(&set::file_of(name))
 }
 
-/// Everything in `tests/golden` together.
+/// The most bytes of `tests/golden`.
 const MOST_BYTES: u64 = 6_000_000;
 
-/// On processors other than the fastest one here, every so manieth picture and answer is compared.
+/// On instruction sets other than the fastest one here, one of so many expectations is compared.
 const STRIDE: usize = 6;
 
 /// One expectation: a stage of a picture.
@@ -35,7 +36,7 @@ const STRIDE: usize = 6;
 enum Kind {
     Mask,
     Matte,
-    Answer(usize),
+    Result(usize),
 }
 
 #[derive(Clone, Debug)]
@@ -50,7 +51,7 @@ impl Expectation {
         let stage = match self.kind {
             Kind::Mask => "mask-of-network".to_owned(),
             Kind::Matte => "matte".to_owned(),
-            Kind::Answer(case) => CASES[case].stage(),
+            Kind::Result(case) => CASES[case].stage(),
         };
         format!("{stage}/{}", set::stem(&self.picture))
     }
@@ -59,7 +60,7 @@ impl Expectation {
         match self.kind {
             Kind::Mask => Stage::Mask,
             Kind::Matte => Stage::Matte,
-            Kind::Answer(_) => Stage::Result,
+            Kind::Result(_) => Stage::Result,
         }
     }
 
@@ -67,11 +68,11 @@ impl Expectation {
         match self.kind {
             Kind::Mask => stages.mask(&self.picture),
             Kind::Matte => stages.matte(&self.picture),
-            Kind::Answer(case) => stages.result(&CASES[case], &self.picture),
+            Kind::Result(case) => stages.result(&CASES[case], &self.picture),
         }
     }
 
-    /// What is on record: grey pictures are PNGs, others lossless WebPs.
+    /// The recorded picture: grey ones are PNGs, others lossless WebPs.
     fn recorded(&self) -> Option<Frame> {
         let file = |extension| set::folder().join("expected").join(format!("{}.{extension}", self.name()));
         ["png", "webp"].into_iter().find_map(|extension| set::read(&file(extension)))
@@ -86,16 +87,16 @@ fn mattes() -> Vec<Expectation> {
     pictures().into_iter().map(|picture| Expectation { kind: Kind::Matte, picture: picture.name }).collect()
 }
 
-fn answers() -> Vec<Expectation> {
+fn results() -> Vec<Expectation> {
     let of = |(index, case): (usize, &set::Case)| {
-        let expectation = move |name: &&str| Expectation { kind: Kind::Answer(index), picture: (*name).to_owned() };
+        let expectation = move |name: &&str| Expectation { kind: Kind::Result(index), picture: (*name).to_owned() };
         case.pictures.iter().map(expectation).collect::<Vec<_>>()
     };
     CASES.iter().enumerate().flat_map(of).collect()
 }
 
-/// Names an expectation that does not hold, with its figures and where before and after are to be seen.
-fn complaint(expectation: &Expectation, after: Frame, device: &str) -> Option<String> {
+/// The failure of an expectation, with its figures and the path of a comparison sheet.
+fn failure(expectation: &Expectation, after: Frame, device: &str) -> Option<String> {
     let name = expectation.name();
     let Some(before) = expectation.recorded() else {
         return Some(format!("{name}: nothing is recorded; `make golden-update` records it"));
@@ -109,60 +110,60 @@ fn complaint(expectation: &Expectation, after: Frame, device: &str) -> Option<St
     Some(format!("{name} on {device}: {figures}; before, after, difference: {}", sheet.display()))
 }
 
-fn complaints(expectations: &[Expectation], isa: Isa) -> Vec<String> {
+fn failures(expectations: &[Expectation], isa: Isa) -> Vec<String> {
     let mut stages = Stages::on(isa);
-    let mut farthest = Figures::default();
+    let mut largest = Figures::default();
     let mut failed = |it: &Expectation| {
         let after = it.computed(&mut stages);
         let figures = it.recorded().and_then(|before| Figures::of(&before, &after));
-        farthest = figures.map_or(farthest, |figures| farthest.worst(&figures));
-        complaint(it, after, &isa.to_string())
+        largest = figures.map_or(largest, |figures| largest.worst(&figures));
+        failure(it, after, &isa.to_string())
     };
     let failed = expectations.iter().filter_map(&mut failed).collect();
-    eprintln!("{isa}: {farthest} at most");
+    eprintln!("{isa}: at most {largest}");
     failed
 }
 
 #[track_caller]
-fn assert_none(complaints: &[String], of: usize) {
-    let failed = complaints.len();
-    let complaints = complaints.join("\n");
+fn assert_none(failures: &[String], of: usize) {
+    let failed = failures.len();
+    let failures = failures.join("\n");
     assert!(
         failed == 0,
-        "{failed} of {of} differ from the golden set:\n{complaints}\nIf this is meant: make golden-update"
+        "{failed} of {of} differ from the golden set:\n{failures}\nIf this is intended: make golden-update"
     );
 }
 
-/// On the fastest instruction set all of `expectations`, on the others some of them.
+/// Checks all `expectations` on the fastest instruction set, and some on the others.
 #[track_caller]
 fn assert_hold(expectations: &[Expectation]) {
-    let mut failed = complaints(expectations, Isa::detect());
+    let mut failed = failures(expectations, Isa::detect());
     let some: Vec<_> = expectations.iter().step_by(STRIDE).cloned().collect();
-    for isa in Isa::ALL.into_iter().filter(|isa| isa.is_available() && *isa != Isa::detect()) {
-        failed.extend(complaints(&some, isa));
+    for isa in isa::available().filter(|isa| *isa != Isa::detect()) {
+        failed.extend(failures(&some, isa));
     }
     assert_none(&failed, expectations.len());
 }
 
 #[test]
-fn the_networks_masks_are_those_on_record_on_every_processor() {
+fn masks_agree_with_the_golden_set_on_every_instruction_set() {
     assert_hold(&masks());
 }
 
 #[test]
-fn mattes_are_those_on_record_on_every_processor() {
+fn mattes_agree_with_the_golden_set_on_every_instruction_set() {
     assert_hold(&mattes());
 }
 
 #[test]
-fn the_answers_of_every_endpoint_are_those_on_record_on_every_processor() {
-    assert_hold(&answers());
+fn results_of_every_endpoint_agree_with_the_golden_set_on_every_instruction_set() {
+    assert_hold(&results());
 }
 
-/// lavapipe takes minutes for the network at its full side; what it gives at a smaller one is `gpu_network`'s subject.
+/// Not on lavapipe, which takes minutes for the network at its full side; `model::gpu` tests it at a smaller one.
 #[cfg(feature = "gpu")]
 #[test]
-fn masks_of_a_graphics_device_are_those_on_record() {
+fn masks_of_a_gpu_agree_with_the_golden_set() {
     use backdrop::model::GpuSegmenter;
     use backdrop::model::device::AdapterKind;
     use backdrop::model::weights::Weights;
@@ -174,7 +175,7 @@ fn masks_of_a_graphics_device_are_those_on_record() {
     }
     let mut network = GpuSegmenter::start(&adapter, &Weights::embedded(), 1).expect("the adapter passes its own test");
     let masks = masks();
-    let failed = |it: &Expectation| complaint(it, stages::mask_of(&mut network, &it.picture), "GPU");
+    let failed = |it: &Expectation| failure(it, stages::mask_of(&mut network, &it.picture), "GPU");
     assert_none(&masks.iter().filter_map(failed).collect::<Vec<_>>(), masks.len());
 }
 
@@ -197,16 +198,16 @@ fn truth_errors_file() -> PathBuf {
     set::folder().join("truth/errors.toml")
 }
 
-/// Of the recorded mattes; `mattes_are_those_on_record` holds the computed ones to them. So an update that makes a matte worse
-/// shows in this file as a number in the diff, and one by hand is noticed.
+/// Of the recorded mattes; `mattes_agree_with_the_golden_set_on_every_instruction_set` holds the computed ones to them. So an update that makes a matte worse
+/// shows in this file as a number in the diff, and one by hand is detected.
 #[test]
-fn recorded_mattes_are_as_far_from_the_exact_alpha_as_is_written_down() {
-    let text = fs::read_to_string(truth_errors_file()).expect("it is written by make golden-update");
-    let written: BTreeMap<String, f64> = toml::from_str(&text).expect("a table of numbers");
+fn errors_of_recorded_mattes_against_the_exact_alpha_are_those_on_record() {
+    let text = fs::read_to_string(truth_errors_file()).expect("make golden-update writes it");
+    let on_record: BTreeMap<String, f64> = toml::from_str(&text).expect("a table of numbers");
     let errors = errors_against_truth(recorded_matte);
     assert!(errors.len() >= 25, "only {} pictures with exact alpha", errors.len());
     for (name, error) in &errors {
-        let expected = written.get(name).unwrap_or_else(|| panic!("{name}: no error is written down"));
+        let expected = on_record.get(name).unwrap_or_else(|| panic!("{name}: no error is on_record down"));
         assert!((error - expected).abs() < 1e-4, "{name}: {error:.5} against the exact alpha, {expected} on record");
     }
     let mean = errors.values().sum::<f64>() / errors.len() as f64;
@@ -214,7 +215,7 @@ fn recorded_mattes_are_as_far_from_the_exact_alpha_as_is_written_down() {
 }
 
 #[test]
-fn the_set_covers_every_category_and_every_endpoint_and_is_small() {
+fn the_golden_set_covers_every_category_and_endpoint_and_is_small() {
     let all = set::all_pictures();
     let categories: BTreeSet<_> = all.iter().map(|picture| picture.category.as_str()).collect();
     let wanted = [
@@ -264,19 +265,19 @@ fn size_of_folder(folder: &std::path::Path) -> u64 {
     entries.map(size).sum()
 }
 
-/// `frame` with `pixel` at each place.
+/// A frame like `frame` with these pixels.
 fn changed(frame: &Frame, pixel: impl Fn(u32, u32) -> [u8; 4]) -> Frame {
     let Size { width, height } = frame.size();
     let pixels = (0..height).flat_map(|y| (0..width).map(move |x| (x, y))).flat_map(|(x, y)| pixel(x, y));
     Frame::new(frame.size(), Buffer::from(pixels.collect::<Vec<u8>>()))
 }
 
-/// Moved to the right by a pixel.
+/// Shifted to the right by a pixel.
 fn shifted(frame: &Frame) -> Frame {
     changed(frame, |x, y| frame.pixel(x.saturating_sub(1), y))
 }
 
-/// With a hole of 10 × 10 pixels where the subject is whole.
+/// With a hole of 10 × 10 pixels in the subject.
 fn pierced(frame: &Frame, subject: impl Fn([u8; 4]) -> bool, nothing: [u8; 4]) -> Frame {
     let Size { width, height } = frame.size();
     let whole = |x: u32, y: u32| (x..x + 10).all(|x| (y..y + 10).all(|y| subject(frame.pixel(x, y))));
@@ -286,7 +287,7 @@ fn pierced(frame: &Frame, subject: impl Fn([u8; 4]) -> bool, nothing: [u8; 4]) -
     changed(frame, |x, y| if inside(x, y) { nothing } else { frame.pixel(x, y) })
 }
 
-/// With the brightest pixel of its neighbourhood in each place: an edge that reaches a pixel further.
+/// Dilated: each pixel is the brightest of its neighbourhood.
 fn haloed(frame: &Frame) -> Frame {
     let Size { width, height } = frame.size();
     let around = |at: u32, side: u32| at.saturating_sub(1)..(at + 2).min(side);
@@ -297,33 +298,33 @@ fn haloed(frame: &Frame) -> Frame {
 }
 
 #[test]
-fn a_shift_by_a_pixel_a_hole_and_a_halo_are_noticed_in_every_stage() {
+fn the_comparison_detects_a_shift_by_a_pixel_a_hole_and_a_halo_in_every_stage() {
     let names = ["goods-shoe.jpg", "goods-camera.jpg", "thin-chair.jpg", "several-fruit.jpg", "hair-curls.jpg"];
-    let noticed = |before: &Frame, after: &Frame, stage: Stage| !Figures::of(before, after).unwrap().hold(stage);
+    let detected = |before: &Frame, after: &Frame, stage: Stage| !Figures::of(before, after).unwrap().hold(stage);
     for name in names {
         for (kind, stage) in [(Kind::Mask, Stage::Mask), (Kind::Matte, Stage::Matte)] {
             let expectation = Expectation { kind, picture: name.to_owned() };
             let before = expectation.recorded().expect("on record");
-            assert!(!noticed(&before, &before, stage), "{name}: the same is another");
-            assert!(noticed(&before, &shifted(&before), stage), "{name}, {stage:?}: a shift went unnoticed");
-            assert!(noticed(&before, &haloed(&before), stage), "{name}, {stage:?}: a halo went unnoticed");
+            assert!(!detected(&before, &before, stage), "{name}: equal pictures differ");
+            assert!(detected(&before, &shifted(&before), stage), "{name}, {stage:?}: a shift was not detected");
+            assert!(detected(&before, &haloed(&before), stage), "{name}, {stage:?}: a halo was not detected");
             if stage == Stage::Matte && !name.starts_with("thin") {
                 let hole = pierced(&before, |pixel| pixel[0] == 255, [0, 0, 0, 255]);
-                assert!(noticed(&before, &hole, stage), "{name}: a hole went unnoticed");
+                assert!(detected(&before, &hole, stage), "{name}: a hole was not detected");
             }
         }
     }
-    let cutouts = answers();
+    let cutouts = results();
     let cutouts = cutouts.iter().filter(|it| it.name().starts_with("remove/") && !it.picture.starts_with("thin"));
     for expectation in cutouts {
         let before = expectation.recorded().expect("on record");
         let name = expectation.name();
-        assert!(noticed(&before, &shifted(&before), Stage::Result), "{name}: a shift went unnoticed");
-        assert!(noticed(&before, &haloed(&before), Stage::Result), "{name}: a halo went unnoticed");
+        assert!(detected(&before, &shifted(&before), Stage::Result), "{name}: a shift was not detected");
+        assert!(detected(&before, &haloed(&before), Stage::Result), "{name}: a halo was not detected");
         let hole = pierced(&before, |pixel| pixel[3] == 255, [0; 4]);
-        assert!(noticed(&before, &hole, Stage::Result), "{name}: a hole went unnoticed");
+        assert!(detected(&before, &hole, Stage::Result), "{name}: a hole was not detected");
         let darker = changed(&before, |x, y| before.pixel(x, y).map(|value| value.saturating_sub(4)));
-        assert!(noticed(&before, &darker, Stage::Result), "{name}: another brightness went unnoticed");
+        assert!(detected(&before, &darker, Stage::Result), "{name}: another brightness was not detected");
     }
     let small = Frame::new(Size::new(1, 1), Buffer::from(vec![0; 4]));
     let large = Frame::new(Size::new(1, 2), Buffer::from(vec![0; 8]));
@@ -331,25 +332,25 @@ fn a_shift_by_a_pixel_a_hole_and_a_halo_are_noticed_in_every_stage() {
 }
 
 #[test]
-fn a_sheet_shows_before_after_and_the_difference() {
+fn a_comparison_sheet_shows_before_after_and_difference() {
     let before = set::grey(Size::new(300, 200), vec![10; 60_000]);
     let after = changed(&before, |x, _| if x < 150 { [10, 10, 10, 255] } else { [20, 10, 10, 255] });
     let path = sheet::write("self-test/sheet", &[(before, after)], 1);
-    let drawn = set::decoded(&fs::read(path).expect("it was written"));
+    let drawn = set::decoded(&fs::read(path).expect("it was on_record"));
     assert_eq!(drawn.size(), Size::new(3 * 248 + 8, 256));
     assert_eq!([drawn.pixel(20, 20), drawn.pixel(268, 20)], [[10, 10, 10, 255]; 2]);
     assert_eq!(drawn.pixel(248 + 8 + 200, 20), [20, 10, 10, 255]);
     assert_eq!([drawn.pixel(504 + 20, 20), drawn.pixel(504 + 200, 20)], [[0, 0, 0, 255], [80, 0, 0, 255]]);
 }
 
-/// Records what the code gives now, after showing what changes: `make golden-update`.
+/// Shows the changes and records the current results: `make golden-update`.
 ///
 /// On a terminal it waits for a `y`; elsewhere nothing is written unless `UPDATE_GOLDEN=1`.
 #[test]
 #[ignore = "rewrites tests/golden/expected; run by make golden-update"]
 fn update() {
     let mut stages = Stages::on(Isa::detect());
-    let expectations = [masks(), mattes(), answers()].concat();
+    let expectations = [masks(), mattes(), results()].concat();
     let (mut pairs, mut writes, mut table, mut kept) = (Vec::new(), Vec::new(), String::new(), BTreeSet::new());
     for expectation in &expectations {
         let after = expectation.computed(&mut stages);
@@ -413,7 +414,7 @@ fn confirmed() -> bool {
         return true;
     }
     if !io::stdin().is_terminal() {
-        println!("Not a terminal; UPDATE_GOLDEN=1 writes without a question.");
+        println!("Not a terminal; UPDATE_GOLDEN=1 writes without confirmation.");
         return false;
     }
     print!("Overwrite tests/golden/expected? [y/N] ");
@@ -423,14 +424,14 @@ fn confirmed() -> bool {
     answer.trim().eq_ignore_ascii_case("y")
 }
 
-/// Files of expectations that are not in the set any more.
+/// Files without an expectation.
 fn stale_files(kept: &BTreeSet<String>) -> Vec<PathBuf> {
     let expected = set::folder().join("expected");
     let Ok(folders) = fs::read_dir(&expected) else { return Vec::new() };
     let folders = folders.map(|folder| folder.expect("readable").path()).filter(|path| path.is_dir());
     let files =
         folders.flat_map(|folder| fs::read_dir(folder).expect("readable")).map(|file| file.expect("readable").path());
-    // A build without HEIC cannot record those pictures, and keeps what is on record.
+    // A build without HEIC cannot record those pictures and keeps their files.
     let is_kept = |path: &PathBuf| {
         let name = path.strip_prefix(&expected).expect("below it").with_extension("");
         kept.contains(&*name.to_string_lossy())

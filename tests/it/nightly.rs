@@ -1,14 +1,16 @@
-//! The long checks of `make nightly`: mutated pictures, a daemon under load, the largest pictures.
+//! The long tests of `make nightly`: fuzzing of the decoders, a daemon under load, the largest pictures.
 //!
-//! Ignored in the tier of every change; each has a target of its own in the Makefile and runs for `BACKDROP_TEST_MINUTES`.
+//! Ignored by default; each has a target of its own in the Makefile. The first two run for `BACKDROP_TEST_MINUTES`.
 
 #![cfg(target_os = "linux")]
 
 use crate::codec::support::{fixture, names};
 use crate::daemon::memory::{KEY, Running, enlarged, enlarged_to, largest};
 use crate::support::command::{backdrop, photo, stderr};
-use backdrop::codec::{self, Channels, EncodeOptions, Limits, PngEffort};
-use backdrop::image::{BufferPool, Composite, OutputFormat, Quality, Size};
+use crate::support::hang_guard::within_a_minute;
+use crate::support::pictures::encoded;
+use backdrop::codec::{self, Limits};
+use backdrop::image::{BufferPool, OutputFormat, Size};
 use bytes::Bytes;
 use futures_util::future::join_all;
 use rand::rngs::StdRng;
@@ -19,17 +21,17 @@ use std::path::Path;
 use std::process::Stdio;
 use std::time::{Duration, Instant};
 
-/// The limits of a request, with a side that keeps one mutant cheap.
+/// The limits of a request, with a smaller side so that a mutant is cheap.
 const LIMITS: Limits = Limits { max_bytes: 10 << 20, max_side: 1024, max_megapixels: 17 };
 
-/// When the check has to end.
+/// The end of the test.
 #[expect(clippy::disallowed_methods, reason = "a switch of the tests, not a setting of the program")]
 fn deadline() -> Instant {
     let minutes = std::env::var("BACKDROP_TEST_MINUTES").ok().and_then(|text| text.parse().ok()).unwrap_or(1);
     Instant::now() + Duration::from_secs(60 * minutes)
 }
 
-/// A fixture with a few of its bytes flipped, replaced, cut out or doubled, or with the middle of another one.
+/// A fixture with a few bytes flipped, replaced, removed, repeated or taken from another one.
 fn mutant(seeds: &[Vec<u8>], dice: &mut StdRng) -> Vec<u8> {
     let mut bytes = seeds[dice.random_range(0..seeds.len())].clone();
     for _ in 0..dice.random_range(1..8) {
@@ -60,7 +62,7 @@ fn mutant(seeds: &[Vec<u8>], dice: &mut StdRng) -> Vec<u8> {
 
 #[test]
 #[ignore = "for minutes: make fuzz"]
-fn mutated_pictures_for_minutes() {
+fn mutated_pictures_never_crash_or_hang_the_decoders() {
     let seed = rand::random();
     println!("seed {seed}");
     let mut dice = StdRng::seed_from_u64(seed);
@@ -68,30 +70,29 @@ fn mutated_pictures_for_minutes() {
         if cfg!(feature = "heic") { &[".jpg", ".png", ".webp", ".heic"] } else { &[".jpg", ".png", ".webp"] };
     let seeds: Vec<Vec<u8>> =
         extensions.iter().flat_map(|extension| names(extension)).map(|name| fixture(&name)).collect();
-    let (end, pool) = (deadline(), BufferPool::new(0));
+    let end = deadline();
     let folder = tempfile::tempdir().expect("a temporary folder");
     let (mut tried, mut decoded) = (0_u64, 0_u64);
     while Instant::now() < end {
         let bytes = mutant(&seeds, &mut dice);
         tried += 1;
-        // A crash leaves the file that caused it.
+        // Kept if the process crashes.
         let kept = folder.path().join("mutant");
         fs::write(&kept, &bytes).expect("a temporary file");
         let Ok(header) = codec::probe(&bytes, &LIMITS) else { continue };
-        let began = Instant::now();
-        if let Ok(frame) = codec::decode(&bytes, &header, &pool) {
-            assert_eq!(frame.size(), header.size);
+        let size = header.size;
+        if let Ok(frame) = within_a_minute("a mutant", move || codec::decode(&bytes, &header, &BufferPool::new(0))) {
+            assert_eq!(frame.size(), size);
             decoded += 1;
         }
-        assert!(began.elapsed() < Duration::from_secs(30), "{} bytes decode for {:?}", bytes.len(), began.elapsed());
     }
     println!("{tried} mutants, {decoded} of them decoded");
-    assert!(decoded > 0, "every mutant was refused: nothing behind the headers was tested");
+    assert!(decoded > 0, "every mutant was refused by its header: no decoder was tested");
 }
 
 #[tokio::test]
 #[ignore = "for minutes: make soak"]
-async fn a_daemon_under_load_for_minutes_settles() {
+async fn memory_and_descriptors_of_a_loaded_daemon_are_stable() {
     let running = Running::start();
     let files: Vec<Bytes> = ["astronaut.jpg", "chelsea.png", "coffee.jpg"]
         .map(|name| fs::read(photo(name)).expect("a bundled photo").into())
@@ -99,14 +100,14 @@ async fn a_daemon_under_load_for_minutes_settles() {
         .chain([largest(), Bytes::from_static(b"not a picture")])
         .collect();
     let descriptors = || fs::read_dir(format!("/proc/{}/fd", running.daemon.0.id())).expect("it runs").count();
-    // Rounds of a minute; the first makes threads and scratch memory, which stay.
+    // Rounds of a minute; the first creates threads and scratch memory, which are kept.
     let end = deadline();
     let mut rest = Vec::new();
     while rest.len() < 3 || Instant::now() < end {
         let round = Instant::now() + Duration::from_secs(60).min(end.saturating_duration_since(Instant::now()) / 3);
-        let caller = async |caller: usize| {
-            for turn in caller.. {
-                if Instant::now() >= round && turn > caller + 8 {
+        let client = async |client: usize| {
+            for turn in client.. {
+                if Instant::now() >= round && turn > client + 8 {
                     break;
                 }
                 let which = if turn % 20 == 7 {
@@ -120,7 +121,7 @@ async fn a_daemon_under_load_for_minutes_settles() {
                 assert!(matches!((which, status), (4, 415) | (_, 429 | 503) | (0..=3, 200)), "file {which}: {status}");
             }
         };
-        join_all((0..8).map(caller)).await;
+        join_all((0..8).map(client)).await;
         rest.push((running.at_rest().await, descriptors()));
         println!("at rest: {:?} (MB, descriptors)", rest.last());
     }
@@ -131,17 +132,9 @@ async fn a_daemon_under_load_for_minutes_settles() {
 
 #[tokio::test]
 #[ignore = "for minutes: make large-pictures"]
-async fn every_endpoint_takes_the_largest_pictures() {
+async fn every_endpoint_accepts_the_largest_pictures() {
     let running = Running::start();
-    let encoded = |format| {
-        let options = EncodeOptions {
-            format,
-            quality: Quality::new(80).unwrap(),
-            png: PngEffort::Fast,
-            channels: Channels::Rgba,
-        };
-        codec::encode(Composite::unchanged(enlarged()), &options).unwrap().bytes
-    };
+    let encoded = |format| encoded(enlarged(), format, 80);
     let files = [("JPEG", largest()), ("PNG", encoded(OutputFormat::Png)), ("WebP", encoded(OutputFormat::WebP))];
     let base = running.url.trim_end_matches("/remove").to_owned();
     let endpoints: [(&str, &[(&str, &str)]); 12] = [
@@ -170,7 +163,7 @@ async fn every_endpoint_takes_the_largest_pictures() {
             let status = answer.status().as_u16();
             let bytes = answer.bytes().await.expect("the whole answer");
             println!("{format} {path} {fields:?}: {status}, {} bytes, {:.1?}", bytes.len(), began.elapsed());
-            // A file may be over 10 MB as PNG; a crop of a picture that is all subject may be over 8192 px.
+            // A PNG may exceed 10 MB; an upscaled crop may exceed 8192 px.
             assert!(matches!(status, 200 | 413), "{}", String::from_utf8_lossy(&bytes[..bytes.len().min(500)]));
             if status == 413 {
                 assert!(format == "PNG" || path == "/upscale", "{format} {path}");
@@ -179,8 +172,8 @@ async fn every_endpoint_takes_the_largest_pictures() {
     }
 }
 
-/// Results of a large picture: the file's name, what is asked for beside it, and how many MB that may take at most. About
-/// 230 MB are the network; a pixel takes 9 bytes, and 16 while libwebp writes it lossily.
+/// Results of a large picture: file name, further arguments, and the most MB of memory. The network takes about 230 MB, a
+/// pixel 9 bytes, and 16 while libwebp encodes it lossily.
 const LARGE: &[(&str, &[&str], u64)] = &[
     ("cutout.png", &[], 1400),
     (
@@ -191,20 +184,20 @@ const LARGE: &[(&str, &[&str], u64)] = &[
     ("cutout.webp", &[], 2100),
 ];
 
-/// The peak of a process's memory in MB, or nothing when it has ended.
+/// The peak memory of a process in MB; `None` after its end.
 fn peak(id: u32) -> Option<u64> {
     let status = fs::read_to_string(format!("/proc/{id}/status")).ok()?;
     let kilobytes = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
     kilobytes.trim().trim_end_matches(" kB").parse::<u64>().ok().map(|kilobytes| kilobytes / 1000)
 }
 
-/// Cuts `input` out without a daemon; how many MB that took at most.
+/// Runs `backdrop remove`; returns its peak memory in MB.
 fn peak_of_cutting(input: &Path, output: &Path, more: &[&str]) -> u64 {
     let mut command = backdrop();
     command.args(["remove", "--force", "--jobs", "1", "-o"]).args([output, input]).args(more);
     let mut child = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().expect("the binary starts");
     let mut most = 0;
-    // The kernel keeps the maximum: what is read last is it.
+    // The kernel keeps the maximum; the last value read is the peak.
     while child.try_wait().expect("its state").is_none() {
         most = peak(child.id()).unwrap_or(most).max(most);
         std::thread::sleep(Duration::from_millis(10));
@@ -220,14 +213,7 @@ fn a_photo_of_100_megapixels_is_cut_out_in_bounded_memory() {
     let folder = tempfile::tempdir().expect("a folder");
     let input = folder.path().join("photo.jpg");
     let size = Size::new(11_648, 8736);
-    let options = EncodeOptions {
-        format: OutputFormat::Jpeg,
-        quality: Quality::new(95).unwrap(),
-        png: PngEffort::Fast,
-        channels: Channels::Rgba,
-    };
-    fs::write(&input, codec::encode(Composite::unchanged(enlarged_to(size)), &options).unwrap().bytes)
-        .expect("written");
+    fs::write(&input, encoded(enlarged_to(size), OutputFormat::Jpeg, 95)).expect("written");
     // The decoded picture alone is 407 MB.
     for (name, more, bound) in LARGE {
         let output = folder.path().join(name);
@@ -240,6 +226,6 @@ fn a_photo_of_100_megapixels_is_cut_out_in_bounded_memory() {
         assert_eq!(header.size, size, "{name} {more:?}");
         let frame = codec::decode(&bytes, &header, &BufferPool::new(0)).expect("a whole picture");
         let alpha = |share: (u32, u32)| frame.pixel(size.width * share.0 / 100, size.height * share.1 / 100)[3];
-        assert_eq!((alpha((50, 50)), alpha((1, 1))), (255, 0), "the cat, and the corner above it");
+        assert_eq!((alpha((50, 50)), alpha((1, 1))), (255, 0), "the cat and the corner above it");
     }
 }

@@ -1,27 +1,28 @@
-//! Portraits, faces restored, pictures enlarged: the stages with networks that do what a test tells them.
+//! Portraits, face restoration and enlargement through the pipeline, with fake networks.
 
-use crate::engine::fake::config;
-use crate::engine::pipeline::{Bright, call, png};
+use crate::engine::pipeline::{bright_factory, call, png};
+use crate::engine::support::config;
+use crate::support::pictures;
 use backdrop::codec::{self, Limits};
 use backdrop::compose::OutputTooLarge;
 use backdrop::engine::{Engine, EngineError};
 use backdrop::image::{Buffer, BufferPool, Face, Frame, OutputFormat, Rect, Size};
-use backdrop::model::{FaceCrop, Factor, Retoucher, SegmentError, Segmenter};
+use backdrop::model::{FaceCrop, Factor, Retoucher, SegmentError};
 use backdrop::pipeline::{self, FaceFound, Output, PipelineError};
 use backdrop::recipe::{ENDPOINTS, Fields, Recipe};
 use bytes::Bytes;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-/// Finds the faces that it was made with, restores by adding a tenth, and enlarges by repeating pixels.
+/// Detects the given faces, restores by adding a tenth, and enlarges by repeating pixels.
 #[derive(Debug, Default)]
-struct Told {
+struct FakeRetoucher {
     faces: Vec<Face>,
     restored: AtomicUsize,
     enlarged: AtomicUsize,
 }
 
-impl Retoucher for Told {
+impl Retoucher for FakeRetoucher {
     fn faces(&self, _: &Frame) -> Result<Vec<Face>, SegmentError> {
         Ok(self.faces.clone())
     }
@@ -41,19 +42,19 @@ impl Retoucher for Told {
     }
 
     fn restores_with(&self) -> String {
-        "restore-told/3".to_owned()
+        "restore-fake/3".to_owned()
     }
 
     fn enlarges_with(&self, by: Factor) -> String {
-        format!("upscale-told-{}/3", by.get())
+        format!("upscale-fake-{}/3", by.get())
     }
 }
 
-/// A device that is lost.
+/// A device that fails.
 #[derive(Debug)]
-struct Lost;
+struct FailingRetoucher;
 
-impl Retoucher for Lost {
+impl Retoucher for FailingRetoucher {
     fn faces(&self, _: &Frame) -> Result<Vec<Face>, SegmentError> {
         Err(SegmentError::Device("lost".to_owned()))
     }
@@ -75,20 +76,20 @@ impl Retoucher for Lost {
     }
 }
 
-/// An engine, and how many pictures its segmenting network saw.
-struct Studio {
+/// An engine with fake networks, and the number of pictures that were segmented.
+struct FakeEngine {
     engine: Engine,
-    told: Arc<Told>,
+    retoucher: Arc<FakeRetoucher>,
     seen: Arc<AtomicUsize>,
 }
 
-impl Studio {
+impl FakeEngine {
     async fn with(faces: &[Face]) -> Self {
-        let told = Arc::new(Told { faces: faces.to_vec(), ..Told::default() });
-        let (engine, seen) = start(told.clone());
+        let retoucher = Arc::new(FakeRetoucher { faces: faces.to_vec(), ..FakeRetoucher::default() });
+        let (engine, seen) = start(retoucher.clone());
         engine.ready().await.expect("the network loads");
         seen.store(0, Ordering::SeqCst);
-        Self { engine, told, seen }
+        Self { engine, retoucher, seen }
     }
 
     async fn run(&self, endpoint: &str, file: &Bytes, fields: &[(&str, &str)]) -> Result<Output, PipelineError> {
@@ -101,12 +102,8 @@ impl Studio {
 }
 
 fn start(retoucher: Arc<dyn Retoucher>) -> (Engine, Arc<AtomicUsize>) {
-    let seen = Arc::<AtomicUsize>::default();
-    let factory = {
-        let seen = Arc::clone(&seen);
-        move || -> Result<Box<dyn Segmenter>, SegmentError> { Ok(Box::new(Bright { seen: Arc::clone(&seen) })) }
-    };
-    (Engine::start_with(&config(4, 4), Arc::new(factory), retoucher), seen)
+    let (factory, seen) = bright_factory();
+    (Engine::start_with(&config(4, 4), factory, retoucher), seen)
 }
 
 fn recipe(endpoint: &str, pairs: &[(&str, &str)]) -> Recipe {
@@ -116,7 +113,7 @@ fn recipe(endpoint: &str, pairs: &[(&str, &str)]) -> Recipe {
     endpoint.recipe(&fields).expect("valid")
 }
 
-/// An upright face of so many columns in the middle of `x`, `y`, a little higher than wide.
+/// An upright face of this width around `x`, `y`, 1.2 times as high.
 fn face(x: f32, y: f32, width: f32) -> Face {
     let (left, top, height) = (x - width / 2.0, y - 0.6 * width, 1.2 * width);
     let at = |across: f32, down: f32| [left + across * width, top + down * height];
@@ -130,7 +127,7 @@ fn face(x: f32, y: f32, width: f32) -> Face {
     }
 }
 
-/// The same, turned by half around its middle.
+/// The same, rotated by 180°.
 fn upside_down(face: Face) -> Face {
     let (x, y) = (face.left + face.right, face.top + face.bottom);
     Face { landmarks: face.landmarks.map(|[across, down]| [x - across, y - down]), ..face }
@@ -152,10 +149,9 @@ fn person() -> Bytes {
 }
 
 fn decoded(output: &Output) -> Frame {
-    let header = codec::probe(&output.image.bytes, &Limits { max_side: 8192, max_megapixels: 68, ..Limits::default() })
-        .expect("a picture");
-    assert_eq!(header.size, output.image.size);
-    codec::decode(&output.image.bytes, &header, &BufferPool::new(0)).expect("a whole picture")
+    let frame = pictures::decoded(&output.image.bytes);
+    assert_eq!(frame.size(), output.image.size);
+    frame
 }
 
 fn at(output: &Output) -> Rect {
@@ -168,11 +164,11 @@ fn at(output: &Output) -> Rect {
 #[tokio::test]
 async fn a_headshot_shows_head_and_shoulders_with_the_eyes_on_the_third() {
     let (x, y, width) = FACE;
-    let studio = Studio::with(&[face(x, y, width)]).await;
+    let fake = FakeEngine::with(&[face(x, y, width)]).await;
     for (fields, aspect) in [(&[][..], 1.0), (&[("aspect", "4:5")], 0.8), (&[("width", "300"), ("height", "200")], 1.5)]
     {
         let fields: Vec<_> = fields.iter().copied().chain([("format", "png"), ("restore_face", "0")]).collect();
-        let output = studio.done("headshot", &person(), &fields).await;
+        let output = fake.done("headshot", &person(), &fields).await;
         let size = output.image.size;
         assert!((f64::from(size.width) / f64::from(size.height) - aspect).abs() < 0.02, "{size}");
         let face = at(&output);
@@ -184,33 +180,33 @@ async fn a_headshot_shows_head_and_shoulders_with_the_eyes_on_the_third() {
         let frame = decoded(&output);
         assert_eq!(frame.pixel(1, 1), [0xF4, 0xF4, 0xF5, 255], "room above the hair");
         let shown = frame.pixel(face.left + face.width / 2, face.top + face.height / 2);
-        assert_eq!(shown, SKIN, "the subject itself, bit for bit or resampled from one colour");
+        assert_eq!(shown, SKIN, "the subject's colour");
         assert_eq!(frame.pixel(size.width / 2, size.height - 1), SKIN, "the body reaches the lower edge");
     }
-    assert_eq!(studio.told.restored.load(Ordering::SeqCst), 0);
+    assert_eq!(fake.retoucher.restored.load(Ordering::SeqCst), 0);
 }
 
 #[tokio::test]
-async fn the_face_is_restored_before_it_is_cut_out() {
+async fn the_face_of_a_headshot_is_restored_before_the_cutout() {
     let (x, y, width) = FACE;
-    let studio = Studio::with(&[face(x, y, width)]).await;
-    let plain = studio.done("headshot", &person(), &[("format", "png"), ("restore_face", "false")]).await;
-    let output = studio.done("headshot", &person(), &[("format", "png")]).await;
-    assert_eq!(studio.told.restored.load(Ordering::SeqCst), 1);
+    let fake = FakeEngine::with(&[face(x, y, width)]).await;
+    let plain = fake.done("headshot", &person(), &[("format", "png"), ("restore_face", "false")]).await;
+    let output = fake.done("headshot", &person(), &[("format", "png")]).await;
+    assert_eq!(fake.retoucher.restored.load(Ordering::SeqCst), 1);
     assert_eq!((output.image.size, at(&output)), (plain.image.size, at(&plain)));
     let (face, before, after) = (at(&output), decoded(&plain), decoded(&output));
     let middle = (face.left + face.width / 2, face.top + face.height / 2);
     // A tenth times the usual strength: 20 levels.
     assert_eq!(after.pixel(middle.0, middle.1), [SKIN[0] + 20, SKIN[1] + 20, SKIN[2] + 20, 255]);
     assert_eq!(before.pixel(2, 2), after.pixel(2, 2));
-    assert!(output.timings.retouch > plain.timings.retouch / 1000, "it is told where the time went");
+    assert!(output.timings.retouch > plain.timings.retouch / 1000, "the time of retouching is reported");
 }
 
 #[tokio::test]
-async fn without_a_face_it_is_the_studio_shot_byte_for_byte() {
+async fn without_a_face_a_headshot_is_the_studio_shot_byte_for_byte() {
     let studio_shot = |fields: &[(&'static str, &'static str)]| {
         let fields: Vec<_> = fields.iter().copied().chain([("bg_color", "#F4F4F5")]).collect();
-        async move { Studio::with(&[]).await.done("studio-shot", &person(), &fields).await }
+        async move { FakeEngine::with(&[]).await.done("studio-shot", &person(), &fields).await }
     };
     let (x, y, width) = FACE;
     let mut broken = face(x, y, width);
@@ -218,7 +214,7 @@ async fn without_a_face_it_is_the_studio_shot_byte_for_byte() {
     let poster = face(40.0, 60.0, 60.0);
     for faces in [&[][..], &[face(x, y, 12.0)], &[poster], &[broken]] {
         for fields in [&[][..], &[("aspect", "4:5"), ("format", "webp")], &[("width", "120"), ("height", "90")]] {
-            let output = Studio::with(faces).await.done("headshot", &person(), fields).await;
+            let output = FakeEngine::with(faces).await.done("headshot", &person(), fields).await;
             let studio = studio_shot(fields).await;
             assert_eq!(output.image.bytes, studio.image.bytes, "{faces:?} {fields:?}");
             assert_eq!((output.face, studio.face), (Some(FaceFound::None), None));
@@ -228,23 +224,23 @@ async fn without_a_face_it_is_the_studio_shot_byte_for_byte() {
 }
 
 #[tokio::test]
-async fn of_two_faces_the_larger_decides_and_one_on_a_poster_does_not_count() {
+async fn the_larger_face_is_the_portraits_and_one_outside_the_subject_is_ignored() {
     let two = png(Size::new(600, 400), |x, y| {
         let heads = y >= 120 && (100..200).contains(&x) || y >= 60 && (350..530).contains(&x);
         if heads { SKIN } else { GROUND }
     });
     let (small, large) = (face(150.0, 180.0, 50.0), face(440.0, 160.0, 90.0));
     let poster = face(40.0, 60.0, 110.0);
-    let studio = Studio::with(&[poster, small, large]).await;
-    let output = studio.done("headshot", &two, &[("format", "png")]).await;
-    let alone = Studio::with(&[large]).await.done("headshot", &two, &[("format", "png")]).await;
+    let fake = FakeEngine::with(&[poster, small, large]).await;
+    let output = fake.done("headshot", &two, &[("format", "png")]).await;
+    let alone = FakeEngine::with(&[large]).await.done("headshot", &two, &[("format", "png")]).await;
     assert_eq!(output.image.bytes, alone.image.bytes);
     assert!(at(&output).width.abs_diff(90) <= 2);
-    assert_eq!(studio.told.restored.load(Ordering::SeqCst), 1, "the sitter's and no other");
+    assert_eq!(fake.retoucher.restored.load(Ordering::SeqCst), 1, "only the portrait's face");
 }
 
 #[tokio::test]
-async fn faces_at_the_border_upside_down_and_huge_still_give_a_portrait() {
+async fn faces_at_the_border_upside_down_and_huge_give_a_portrait() {
     let bright = png(Size::new(300, 240), |x, _| if x < 290 { SKIN } else { GROUND });
     let (x, y) = (150.0, 120.0);
     for one in [
@@ -256,7 +252,7 @@ async fn faces_at_the_border_upside_down_and_huge_still_give_a_portrait() {
         face(x, y, 5000.0),
         face(x, y, 16.0),
     ] {
-        let output = Studio::with(&[one]).await.done("headshot", &bright, &[("aspect", "3:4")]).await;
+        let output = FakeEngine::with(&[one]).await.done("headshot", &bright, &[("aspect", "3:4")]).await;
         let Size { width, height } = output.image.size;
         assert!((i64::from(width) * 4 - i64::from(height) * 3).abs() <= 4, "{one:?}: {width}×{height}");
         let face = at(&output);
@@ -267,25 +263,25 @@ async fn faces_at_the_border_upside_down_and_huge_still_give_a_portrait() {
 #[tokio::test]
 async fn a_face_without_a_subject_is_no_portrait() {
     let dark = png(Size::new(200, 200), |_, _| GROUND);
-    let refused = Studio::with(&[face(100.0, 100.0, 80.0)]).await.run("headshot", &dark, &[]).await;
+    let refused = FakeEngine::with(&[face(100.0, 100.0, 80.0)]).await.run("headshot", &dark, &[]).await;
     assert!(matches!(refused, Err(PipelineError::NoSubject(_))), "{refused:?}");
 }
 
 #[tokio::test]
-async fn a_cutout_is_portrayed_by_its_own_alpha() {
+async fn a_portrait_of_a_cutout_keeps_its_alpha() {
     let (x, y, width) = FACE;
-    let studio = Studio::with(&[face(x, y, width)]).await;
+    let fake = FakeEngine::with(&[face(x, y, width)]).await;
     let cutout = png(SIZE, |x, y| {
         let head = (140..260).contains(&x) && (100..260).contains(&y);
         if head || ((60..340).contains(&x) && y >= 260) { SKIN } else { [9, 9, 9, 0] }
     });
-    let output = studio.done("headshot", &cutout, &[("format", "png"), ("bg_color", "transparent")]).await;
-    assert_eq!(studio.seen.load(Ordering::SeqCst), 0);
+    let output = fake.done("headshot", &cutout, &[("format", "png"), ("bg_color", "transparent")]).await;
+    assert_eq!(fake.seen.load(Ordering::SeqCst), 0);
     assert_eq!(decoded(&output).pixel(0, 0), [0; 4]);
     assert!(at(&output).width.abs_diff(80) <= 1);
 }
 
-/// Noise of middling brightness, so that every change of a pixel shows.
+/// Noise of medium brightness, so that every change of a pixel is visible.
 fn noise(size: Size, alpha: impl Fn(u32, u32) -> u8) -> Bytes {
     png(size, |x, y| {
         let hash = (x.wrapping_mul(0x9E37_79B9) ^ y.wrapping_mul(0x85EB_CA6B)).wrapping_mul(0xC2B2_AE35);
@@ -304,13 +300,13 @@ fn changed(before: &Frame, after: &Frame) -> Vec<(u32, u32)> {
 #[tokio::test]
 async fn all_faces_are_restored_and_nothing_but_faces_changes() {
     let (one, other, tiny) = (face(90.0, 100.0, 60.0), face(260.0, 120.0, 90.0), face(350.0, 30.0, 12.0));
-    let studio = Studio::with(&[other, one, tiny]).await;
+    let fake = FakeEngine::with(&[other, one, tiny]).await;
     let file = noise(Size::new(400, 240), |_, _| 255);
-    let before = decoded(&studio.done("face-restore", &file, &[("strength", "0")]).await);
-    let output = studio.done("face-restore", &file, &[]).await;
-    assert_eq!(studio.told.restored.load(Ordering::SeqCst), 2, "at strength 0 nothing is asked");
-    assert_eq!(studio.seen.load(Ordering::SeqCst), 0, "nothing is cut out");
-    assert_eq!((output.subject, output.uncertainty, output.model.as_str()), (None, None, "restore-told/3"));
+    let before = decoded(&fake.done("face-restore", &file, &[("strength", "0")]).await);
+    let output = fake.done("face-restore", &file, &[]).await;
+    assert_eq!(fake.retoucher.restored.load(Ordering::SeqCst), 2, "at strength 0 nothing is restored");
+    assert_eq!(fake.seen.load(Ordering::SeqCst), 0, "nothing is cut out");
+    assert_eq!((output.subject, output.uncertainty, output.model.as_str()), (None, None, "restore-fake/3"));
     assert_eq!(at(&output), Rect { left: 215, top: 66, width: 90, height: 108 });
     let touched = changed(&before, &decoded(&output));
     let within = |face: &Face, (x, y): (u32, u32)| {
@@ -332,85 +328,85 @@ async fn all_faces_are_restored_and_nothing_but_faces_changes() {
 
 #[tokio::test]
 async fn overlapping_faces_are_restored_each_once() {
-    let twice = Studio::with(&[face(100.0, 100.0, 80.0), face(110.0, 100.0, 80.0)]).await;
+    let twice = FakeEngine::with(&[face(100.0, 100.0, 80.0), face(110.0, 100.0, 80.0)]).await;
     let grey = png(Size::new(220, 200), |_, _| [100, 100, 100, 255]);
     let both = decoded(&twice.done("face-restore", &grey, &[("strength", "1")]).await);
     assert_eq!(both.pixel(105, 100)[0], 152, "two tenths, 26 levels each");
-    assert_eq!(twice.told.restored.load(Ordering::SeqCst), 2);
+    assert_eq!(twice.retoucher.restored.load(Ordering::SeqCst), 2);
 }
 
 #[tokio::test]
-async fn without_a_face_there_is_nothing_to_restore() {
+async fn a_picture_without_a_face_cannot_be_restored() {
     let file = noise(Size::new(64, 64), |_, _| 255);
     for faces in [&[][..], &[face(30.0, 30.0, 13.0)], &[face(500.0, 30.0, 40.0)]] {
-        let studio = Studio::with(faces).await;
-        let refused = studio.run("face-restore", &file, &[("scale", "4")]).await;
+        let fake = FakeEngine::with(faces).await;
+        let refused = fake.run("face-restore", &file, &[("scale", "4")]).await;
         assert!(matches!(refused, Err(PipelineError::NoFace)), "{refused:?}");
-        assert_eq!(studio.told.enlarged.load(Ordering::SeqCst), 0, "told before it is enlarged");
+        assert_eq!(fake.retoucher.enlarged.load(Ordering::SeqCst), 0, "refused before it is enlarged");
     }
 }
 
 #[tokio::test]
-async fn scales_give_their_sizes_and_faces_are_restored_in_the_larger_picture() {
-    let studio = Studio::with(&[face(32.0, 30.0, 30.0)]).await;
+async fn scales_give_their_sizes_and_faces_are_restored_after_enlarging() {
+    let fake = FakeEngine::with(&[face(32.0, 30.0, 30.0)]).await;
     let file = noise(Size::new(64, 60), |_, _| 255);
     for (endpoint, fields, size, model) in [
-        ("upscale", &[][..], (128, 120), "upscale-told-2/3"),
-        ("upscale", &[("scale", "4")], (256, 240), "upscale-told-4/3"),
-        ("upscale", &[("scale", "4"), ("width", "100")], (100, 94), "upscale-told-4/3"),
-        ("upscale", &[("max_dim", "50")], (50, 47), "upscale-told-2/3"),
-        ("face-restore", &[], (64, 60), "restore-told/3"),
-        ("face-restore", &[("scale", "2")], (128, 120), "restore-told/3"),
-        ("face-restore", &[("scale", "4")], (256, 240), "restore-told/3"),
+        ("upscale", &[][..], (128, 120), "upscale-fake-2/3"),
+        ("upscale", &[("scale", "4")], (256, 240), "upscale-fake-4/3"),
+        ("upscale", &[("scale", "4"), ("width", "100")], (100, 94), "upscale-fake-4/3"),
+        ("upscale", &[("max_dim", "50")], (50, 47), "upscale-fake-2/3"),
+        ("face-restore", &[], (64, 60), "restore-fake/3"),
+        ("face-restore", &[("scale", "2")], (128, 120), "restore-fake/3"),
+        ("face-restore", &[("scale", "4")], (256, 240), "restore-fake/3"),
     ] {
-        let output = studio.done(endpoint, &file, fields).await;
+        let output = fake.done(endpoint, &file, fields).await;
         assert_eq!((output.image.size.width, output.image.size.height), size, "{endpoint} {fields:?}");
         assert_eq!((output.model.as_str(), output.image.format), (model, OutputFormat::Png));
         let expected = (endpoint == "face-restore").then(|| (30 * size.0 / 64, 36 * size.1 / 60));
         let found = output.face.map(|_| (at(&output).width, at(&output).height));
         assert_eq!(found, expected, "{endpoint} {fields:?}");
     }
-    let enlarged = decoded(&studio.done("upscale", &file, &[]).await);
-    let restored = decoded(&studio.done("face-restore", &file, &[("scale", "2"), ("strength", "1")]).await);
+    let enlarged = decoded(&fake.done("upscale", &file, &[]).await);
+    let restored = decoded(&fake.done("face-restore", &file, &[("scale", "2"), ("strength", "1")]).await);
     let touched = changed(&enlarged, &restored);
     assert!(touched.len() > 1000 && touched.contains(&(64, 60)) && !touched.contains(&(2, 2)));
-    assert_eq!(studio.seen.load(Ordering::SeqCst), 0);
+    assert_eq!(fake.seen.load(Ordering::SeqCst), 0);
 }
 
 #[tokio::test]
 async fn a_result_that_would_be_too_large_is_refused_by_its_header() {
-    let studio = Studio::with(&[face(32.0, 30.0, 30.0)]).await;
-    // The header is whole, the pixels are not: decoding would be another error.
+    let fake = FakeEngine::with(&[face(32.0, 30.0, 30.0)]).await;
+    // The header is valid, the pixels are not: decoding would be another error.
     let whole = png(Size::new(2049, 3), |x, y| [(x * x * (y + 7) % 251) as u8, (x * 31 % 253) as u8, 9, 255]);
     let mut header = whole.to_vec();
     let middle = header.len() / 2;
     header[middle..middle + 16].fill(0xFF);
     let header = Bytes::from(header);
     for (endpoint, scale) in [("upscale", "4"), ("face-restore", "4")] {
-        let refused = studio.run(endpoint, &header, &[("scale", scale)]).await;
+        let refused = fake.run(endpoint, &header, &[("scale", scale)]).await;
         let expected = Size::new(8196, 12);
         assert!(
             matches!(refused, Err(PipelineError::OutputTooLarge(OutputTooLarge { size, limit: 8192 })) if size == expected),
             "{refused:?}"
         );
     }
-    let damaged = studio.run("upscale", &header, &[("scale", "2")]).await;
+    let damaged = fake.run("upscale", &header, &[("scale", "2")]).await;
     assert!(matches!(damaged, Err(PipelineError::Decode(_))), "{damaged:?}");
     let most = png(Size::new(2048, 3), |_, _| [9, 9, 9, 255]);
-    assert_eq!(studio.done("upscale", &most, &[("scale", "4")]).await.image.size, Size::new(8192, 12));
+    assert_eq!(fake.done("upscale", &most, &[("scale", "4")]).await.image.size, Size::new(8192, 12));
 }
 
 #[tokio::test]
 async fn transparency_is_kept_and_a_jpeg_of_it_refused() {
-    let studio = Studio::with(&[face(60.0, 60.0, 60.0)]).await;
+    let fake = FakeEngine::with(&[face(60.0, 60.0, 60.0)]).await;
     let clear = noise(Size::new(120, 120), |x, _| if x < 40 { 0 } else { 130 });
     for endpoint in ["upscale", "face-restore"] {
-        let kept = decoded(&studio.done(endpoint, &clear, &[("scale", "2")]).await);
+        let kept = decoded(&fake.done(endpoint, &clear, &[("scale", "2")]).await);
         assert_eq!((kept.pixel(10, 10), kept.pixel(100, 30)[3]), ([0; 4], 130), "{endpoint}");
-        let refused = studio.run(endpoint, &clear, &[("format", "jpg")]).await;
+        let refused = fake.run(endpoint, &clear, &[("format", "jpg")]).await;
         assert!(matches!(refused, Err(PipelineError::NoAlpha)), "{refused:?}");
         let opaque = noise(Size::new(120, 120), |_, _| 255);
-        let jpeg = studio.done(endpoint, &opaque, &[("format", "jpg"), ("quality", "80")]).await;
+        let jpeg = fake.done(endpoint, &opaque, &[("format", "jpg"), ("quality", "80")]).await;
         assert_eq!(jpeg.image.format, OutputFormat::Jpeg);
     }
 }
@@ -418,13 +414,13 @@ async fn transparency_is_kept_and_a_jpeg_of_it_refused() {
 #[tokio::test]
 async fn a_sandbox_stamp_is_on_retouched_pictures_and_portraits_too() {
     let (x, y, width) = FACE;
-    let studio = Studio::with(&[face(x, y, width)]).await;
+    let fake = FakeEngine::with(&[face(x, y, width)]).await;
     for endpoint in ["upscale", "face-restore", "headshot"] {
         let plain = recipe(endpoint, &[("format", "png")]);
         let mut stamped = plain.clone();
         stamped.scene.stamp = Some("TEST");
         let run = |recipe: Recipe| {
-            let engine = studio.engine.clone();
+            let engine = fake.engine.clone();
             async move { decoded(&pipeline::run(&engine, person(), &recipe, &call()).await.expect(endpoint)) }
         };
         let (plain, stamped) = (run(plain).await, run(stamped).await);
@@ -437,18 +433,18 @@ async fn a_sandbox_stamp_is_on_retouched_pictures_and_portraits_too() {
 #[tokio::test]
 async fn the_same_picture_gives_the_same_bytes() {
     let (x, y, width) = FACE;
-    let studio = Studio::with(&[face(x, y, width)]).await;
+    let fake = FakeEngine::with(&[face(x, y, width)]).await;
     for endpoint in ["headshot", "face-restore", "upscale"] {
-        let first = studio.done(endpoint, &person(), &[]).await;
+        let first = fake.done(endpoint, &person(), &[]).await;
         for _ in 0..3 {
-            assert_eq!(studio.done(endpoint, &person(), &[]).await.image.bytes, first.image.bytes, "{endpoint}");
+            assert_eq!(fake.done(endpoint, &person(), &[]).await.image.bytes, first.image.bytes, "{endpoint}");
         }
     }
 }
 
 #[tokio::test]
-async fn a_device_that_fails_is_no_fault_of_the_picture() {
-    let (engine, _) = start(Arc::new(Lost));
+async fn a_failing_device_is_an_engine_error() {
+    let (engine, _) = start(Arc::new(FailingRetoucher));
     for endpoint in ["headshot", "face-restore", "upscale"] {
         let failed = pipeline::run(&engine, person(), &recipe(endpoint, &[]), &call()).await;
         assert!(matches!(failed, Err(PipelineError::Engine(EngineError::Device(_)))), "{endpoint}: {failed:?}");

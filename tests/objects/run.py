@@ -4,7 +4,7 @@
     AZURITE=target/objects/npm/node_modules/.bin/azurite-blob \
       target/objects/venv/bin/python tests/objects/run.py target/release/backdrop
 
-`make storage` installs both and runs this. Every result is compared with what `backdrop remove` makes of the same files.
+`make storage` installs both and runs this. Every result is compared with that of `backdrop remove` for the same file.
 """
 import json
 import os
@@ -18,14 +18,14 @@ import time
 import zlib
 from pathlib import Path
 
-from servers import S3, Azure, Trouble
+from servers import S3, Azure, FaultyProxy
 
 BINARY = str(Path(sys.argv[1]).resolve())
 PHOTOS = Path(__file__).resolve().parents[1] / "photos"
 
 
 def picture(seed, side=24):
-    """A small PNG with transparency of its own, which needs no network to be cut out."""
+    """A small PNG that is a cutout already, so that the network is not run."""
     inside = lambda x, y: 6 <= x < 18 and 6 <= y < 18
     rows = b"".join(b"\0" + b"".join(bytes([(x * 3 + y + seed * 7) % 256, (x * 5 + y) % 256, seed % 256,
                                            255 if inside(x, y) else 0]) for x in range(side)) for y in range(side))
@@ -41,8 +41,8 @@ class Suite:
     def command(self, *arguments, port=None, report=None):
         variables = {name: value for name, value in os.environ.items() if not name.startswith(("BACKDROP_", "AWS_", "AZURE_"))}
         variables |= self.store.variables(port) | {"BACKDROP_DEVICE": "cpu"}
-        places = [f"{self.store.scheme}://shop/in", f"{self.store.scheme}://shop/out"]
-        command = [BINARY, "bulk", *places, "--json", "--report", str(report or self.report), *arguments]
+        locations = [f"{self.store.scheme}://shop/in", f"{self.store.scheme}://shop/out"]
+        command = [BINARY, "bulk", *locations, "--json", "--report", str(report or self.report), *arguments]
         return {"args": command, "env": variables, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "cwd": self.folder}
 
     def bulk(self, *arguments, code=0, **more):
@@ -53,7 +53,7 @@ class Suite:
     def rows(self, report=None):
         rows = [json.loads(line) for line in (report or self.report).read_text().splitlines()]
         sources = [row["source"] for row in rows]
-        assert len(set(sources)) == len(sources), "an object is in the report twice"
+        assert len(set(sources)) == len(sources), "an object has two rows in the report"
         return {source.removeprefix(f"{self.store.scheme}://shop/in/"): row for source, row in zip(sources, rows)}
 
     def clear(self):
@@ -66,7 +66,7 @@ class Suite:
             self.store.put(f"in/{key}", data)
 
     def expected(self, pictures):
-        """What `backdrop remove` makes of each, by the key of the result."""
+        """The results of `backdrop remove`, by their keys."""
         source, made = self.folder / "source", self.folder / "made"
         source.mkdir(exist_ok=True)
         names = {}
@@ -106,7 +106,7 @@ class Suite:
         self.bulk_again(pictures)
 
     def bulk_again(self, pictures):
-        """Nothing is made twice, with the report or without, and what has changed is."""
+        """Finished objects are skipped, with the report or without; changed ones are processed again."""
         again = self.bulk()
         assert (again["done"], again["skipped"]) == (0, len(pictures)), again
         self.report.unlink()
@@ -119,8 +119,8 @@ class Suite:
         again = self.bulk("--set", "edge=hard")
         assert (again["done"], again["skipped"]) == (len(pictures), 0), again
 
-    def odd_keys(self):
-        """Keys that no request can name are told, and stop nothing. Azure has none."""
+    def unaddressable_keys(self):
+        """Keys that no request can name are reported, and other objects continue. Azure has none."""
         if self.store.scheme != "s3":
             return
         self.fill({"good.png": picture(1), "a//b.png": picture(2), "folder/": b""})
@@ -128,28 +128,28 @@ class Suite:
         assert (summary["done"], summary["failures"]) == (1, {"invalid_parameter": 1}), summary
 
     def pages(self):
-        """More keys than one page of a listing holds."""
+        """More keys than a page of a listing."""
         if self.store.scheme != "s3":
             return
         self.fill({f"notes/{number:04}.txt": b"" for number in range(1100)} | {"z.png": picture(1)})
         summary = self.bulk()
         assert (summary["done"], summary["passed_over"]) == (1, 1100), summary
 
-    def trouble(self):
-        """A network that is late and breaks."""
+    def faults(self):
+        """A slow network with failures."""
         pictures = {f"{number:02}.png": picture(number) for number in range(40)}
         expected = self.expected(pictures)
         self.fill(pictures)
-        proxy = Trouble(self.store.port)
+        proxy = FaultyProxy(self.store.port)
         summary = self.bulk(port=proxy.server_port)
         assert (summary["done"], summary["failed"]) == (len(pictures), 0), summary
         assert self.results() == expected
-        print(f"    spoilt answers: {dict(sorted(proxy.kinds.items()))}")
+        print(f"    faults: {dict(sorted(proxy.kinds.items()))}")
         assert len(proxy.kinds) >= 5, proxy.kinds
         proxy.shutdown()
 
     def kills(self):
-        """kill -9 at random moments, then to the end."""
+        """kill -9 at random moments, then a complete run."""
         pictures = {f"set {number % 3}/{number:03}.png": picture(number) for number in range(150)}
         expected = self.expected(pictures)
         self.fill(pictures)
@@ -168,19 +168,19 @@ class Suite:
         assert set(rows) == set(pictures) and all(row["status"] == "done" for row in rows.values())
 
     def drains(self):
-        """The first signal finishes what is in work."""
+        """The first signal finishes the objects in progress."""
         self.fill({f"{number:03}.png": picture(number) for number in range(200)})
         run = subprocess.Popen(**self.command())
         while not self.report.exists() or self.report.stat().st_size == 0:
             assert run.poll() is None
             time.sleep(0.001)
         run.send_signal(signal.SIGTERM)
-        told = run.communicate()[1].decode()
-        assert run.returncode == 1 and "run the same command again" in told, told
+        printed = run.communicate()[1].decode()
+        assert run.returncode == 1 and "run the same command again" in printed, printed
         assert len(self.results()) == len(self.rows())
 
     def shards(self):
-        """Machines share a run; their reports are objects, and are put together."""
+        """Shards share a run; their reports are objects and are merged."""
         pictures = {f"{number:02}.png": picture(number) for number in range(40)}
         expected = self.expected(pictures)
         self.fill(pictures)
@@ -194,7 +194,7 @@ class Suite:
         assert merged.returncode == 0 and len(self.rows()) == len(pictures), merged.stderr.decode()
 
     def run(self):
-        for check in (self.keys_and_metadata, self.odd_keys, self.pages, self.trouble, self.kills, self.drains, self.shards):
+        for check in (self.keys_and_metadata, self.unaddressable_keys, self.pages, self.faults, self.kills, self.drains, self.shards):
             began = time.monotonic()
             self.clear()
             check()

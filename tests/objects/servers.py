@@ -1,4 +1,4 @@
-"""Object stores on loopback: moto as S3, azurite as Azure, and a proxy before either that makes trouble."""
+"""Object stores on the loopback: moto as S3, azurite as Azure, and a proxy in front of either that injects faults."""
 import http.client
 import http.server
 import os
@@ -14,7 +14,7 @@ import boto3
 from azure.core.exceptions import ResourceNotFoundError
 from azure.storage.blob import BlobServiceClient, ContentSettings
 
-# Azurite's own, documented and known to everybody.
+# Azurite's documented test account.
 AZURE_ACCOUNT = "devstoreaccount1"
 AZURE_KEY = "Eby8vdM02xNOcqFlqUwJPLlmEtlCDXJ1OUzFT50uSRZ6IFsuFq2UVErCz4I6tq/K1SZFPTOtr/KBHBeksoGMGw=="
 
@@ -37,7 +37,7 @@ def wait_for(port, server):
 
 
 class Store:
-    """One bucket, or container, of a server that it starts; `with` ends it."""
+    """Starts a server with one bucket or container; `with` stops it."""
 
     def __init__(self, folder):
         self.port = free_port()
@@ -123,43 +123,43 @@ class Azure(Store):
                 pass
 
 
-class Trouble(http.server.ThreadingHTTPServer):
-    """Passes requests on to a server, late, and spoils every third answer; never one key more than twice."""
+class FaultyProxy(http.server.ThreadingHTTPServer):
+    """Forwards requests with a delay and injects faults into a third of the responses, at most two for each key."""
 
     daemon_threads = True
 
     def __init__(self, upstream, seed=3):
-        super().__init__(("127.0.0.1", 0), Passer)
+        super().__init__(("127.0.0.1", 0), Forwarder)
         self.upstream, self.random = upstream, random.Random(seed)
-        self.spoilt, self.kinds, self.lock = {}, {}, threading.Lock()
+        self.injected, self.kinds, self.lock = {}, {}, threading.Lock()
         threading.Thread(target=self.serve_forever, daemon=True).start()
 
     def handle_error(self, *_):
         pass
 
-    def trouble(self, method, target):
-        """What to do to this request."""
+    def fault(self, method, target):
+        """The fault for this request, if any."""
         with self.lock:
             about = (method, target.split("?")[0])
-            if self.random.random() > 0.34 or self.spoilt.get(about, 0) >= 2:
+            if self.random.random() > 0.34 or self.injected.get(about, 0) >= 2:
                 return None
-            self.spoilt[about] = self.spoilt.get(about, 0) + 1
+            self.injected[about] = self.injected.get(about, 0) + 1
             kinds = ["503", "429", "500", "reset"] + (["truncated", "short"] if method == "GET" else [])
             kind = self.random.choice(kinds)
             self.kinds[kind] = self.kinds.get(kind, 0) + 1
             return kind
 
 
-class Passer(http.server.BaseHTTPRequestHandler):
+class Forwarder(http.server.BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
 
-    def pass_on(self):
+    def forward(self):
         length = int(self.headers.get("Content-Length") or 0)
         body = self.rfile.read(length)
-        kind = self.server.trouble(self.command, self.path)
+        kind = self.server.fault(self.command, self.path)
         time.sleep(self.server.random.uniform(0, 0.05))
         if kind == "reset":
-            # Without waiting for what is unread: the client sees a reset.
+            # With linger 0 the client gets a reset.
             self.connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
             self.close_connection = True
             self.connection.close()
@@ -179,24 +179,24 @@ class Passer(http.server.BaseHTTPRequestHandler):
         upstream.close()
         half = len(data) // 2
         if kind == "short" and "list" not in self.path:
-            data, said = data[:half], half
+            data, announced = data[:half], half
         elif kind == "truncated":
-            data, said = data[:half], len(data)
+            data, announced = data[:half], len(data)
         else:
-            said = len(data)
+            announced = len(data)
         if self.command == "HEAD":
-            said = answer.getheader("Content-Length") or 0
+            announced = answer.getheader("Content-Length") or 0
         self.send_response_only(answer.status)
         for name, value in answer.getheaders():
             if name.lower() not in ("content-length", "transfer-encoding", "connection"):
                 self.send_header(name, value)
-        self.send_header("Content-Length", str(said))
+        self.send_header("Content-Length", str(announced))
         self.end_headers()
         self.wfile.write(data)
         if kind == "truncated":
             self.close_connection = True
 
-    do_GET = do_PUT = do_HEAD = do_POST = do_DELETE = pass_on
+    do_GET = do_PUT = do_HEAD = do_POST = do_DELETE = forward
 
     def log_message(self, *_):
         pass

@@ -73,7 +73,7 @@ def truth(name, alpha):
 
 
 def drawn(name, colour, alpha, ground, shade=1.0, how=lambda image: image, grain=1.6, **more):
-    """Puts a subject on a ground, with the grain of a camera, and keeps its alpha."""
+    """Composes a subject onto a background with camera noise; writes its alpha."""
     rng = np.random.default_rng(zlib.crc32(name.encode()))
     rgb = over_ground(colour, alpha, np.broadcast_to(shade, (*alpha.shape, 1)), ground)
     rgb = rgb + rng.normal(0, grain, (*alpha.shape, 1)) + rng.normal(0, grain / 2, rgb.shape)
@@ -110,7 +110,7 @@ def table(size, blur=3.0):
 
 
 def room(floor, wall, ground):
-    """A floor before a wall, as `render` saw them."""
+    """A floor in front of a wall, as rendered by `render`."""
     return floor * ground + wall * (1 - ground)
 
 

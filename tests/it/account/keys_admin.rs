@@ -1,4 +1,4 @@
-//! The admin interface: what each request answers, and that nothing answers without the token.
+//! The admin API: the reply to each request, and 401 without the token.
 
 use backdrop::account::Keys;
 use backdrop::account::admin::{Admin, AdminEndpoint, AdminToken, Reply};
@@ -8,26 +8,26 @@ use tempfile::TempDir;
 
 use crate::store::support::bootstrapped;
 
-/// An admin interface on a fresh store, with the header that opens it.
-struct Desk {
+/// The admin API on a new store, with its authorization header.
+struct AdminApi {
     folder: TempDir,
     keys: Keys,
     admin: Admin,
     authorization: String,
 }
 
-impl Desk {
+impl AdminApi {
     async fn new() -> Self {
         let folder = tempfile::tempdir().expect("a temporary folder");
         let (keys, _) = bootstrapped(folder.path()).await;
         let token = AdminToken::generate();
         let admin = Admin::new(keys.clone(), token.clone());
-        // The token leaves the program only through the file, so a test reads it there, as the command line does.
+        // The token is published only in the file, where the command line reads it too.
         let address = "127.0.0.1:9090".parse().expect("an address");
         let _published = AdminEndpoint { address, token }.publish(folder.path()).expect("the folder is writable");
         let file = std::fs::read(AdminEndpoint::file_in(folder.path())).expect("just published");
-        let door: Value = serde_json::from_slice(&file).expect("the file is JSON");
-        let authorization = format!("Bearer {}", door["token"].as_str().expect("a token"));
+        let discovery: Value = serde_json::from_slice(&file).expect("the file is JSON");
+        let authorization = format!("Bearer {}", discovery["token"].as_str().expect("a token"));
         Self { folder, keys, admin, authorization }
     }
 
@@ -38,49 +38,49 @@ impl Desk {
 }
 
 #[tokio::test]
-async fn a_key_lives_from_its_creation_to_its_revocation() {
-    let desk = Desk::new().await;
-    let created = desk.call(Method::POST, "/keys", &json!({"label": "CI", "test": true})).await;
+async fn a_key_is_valid_from_its_creation_to_its_revocation() {
+    let api = AdminApi::new().await;
+    let created = api.call(Method::POST, "/keys", &json!({"label": "CI", "test": true})).await;
     assert_eq!(created.status, 201);
     let secret = created.body["key"].as_str().expect("the key is shown").to_owned();
     let id = created.body["id"].as_str().expect("its id").to_owned();
-    assert_eq!(desk.keys.authenticate(&secret).expect("it works").label, "CI");
+    assert_eq!(api.keys.authenticate(&secret).expect("it works").label, "CI");
 
-    let listed = desk.call(Method::GET, "/keys?account=default", &Value::Null).await;
+    let listed = api.call(Method::GET, "/keys?account=default", &Value::Null).await;
     assert_eq!(listed.status, 200);
     assert!(!listed.body.to_string().contains(&secret), "the key is shown a second time");
     let row = listed.body["keys"].as_array().expect("a list").iter().find(|key| key["id"] == *id).expect("it is there");
     assert_eq!((&row["test"], &row["revoked_at"]), (&json!(true), &Value::Null));
 
-    let revoked = desk.call(Method::DELETE, &format!("/keys/{id}"), &Value::Null).await;
+    let revoked = api.call(Method::DELETE, &format!("/keys/{id}"), &Value::Null).await;
     assert_eq!(revoked.status, 200);
     assert!(revoked.body["revoked_at"].is_string());
-    assert_eq!(desk.keys.authenticate(&secret), None);
+    assert_eq!(api.keys.authenticate(&secret), None);
 }
 
 #[tokio::test]
-async fn accounts_are_created_listed_and_put_on_another_plan() {
-    let desk = Desk::new().await;
-    let created = desk.call(Method::POST, "/accounts", &json!({"name": "acme", "plan": "free"})).await;
+async fn accounts_are_created_listed_and_changed() {
+    let api = AdminApi::new().await;
+    let created = api.call(Method::POST, "/accounts", &json!({"name": "acme", "plan": "free"})).await;
     assert_eq!((created.status.as_u16(), &created.body["plan"]), (201, &json!("free")));
-    let changed = desk.call(Method::PATCH, "/accounts/acme", &json!({"plan": "paid"})).await;
+    let changed = api.call(Method::PATCH, "/accounts/acme", &json!({"plan": "paid"})).await;
     assert_eq!((changed.status.as_u16(), &changed.body["plan"]), (200, &json!("paid")));
     assert_eq!((&created.body["generates"], &changed.body["generates"]), (&json!(false), &json!(false)));
-    let changed = desk.call(Method::PATCH, "/accounts/acme", &json!({"generates": true})).await;
+    let changed = api.call(Method::PATCH, "/accounts/acme", &json!({"generates": true})).await;
     assert_eq!((&changed.body["plan"], &changed.body["generates"]), (&json!("paid"), &json!(true)));
-    let both = desk.call(Method::PATCH, "/accounts/acme", &json!({"plan": "free", "generates": false})).await;
+    let both = api.call(Method::PATCH, "/accounts/acme", &json!({"plan": "free", "generates": false})).await;
     assert_eq!((&both.body["plan"], &both.body["generates"]), (&json!("free"), &json!(false)));
     assert_eq!((&created.body["model"], &both.body["model"]), (&json!("default"), &json!("default")));
     for model in ["quality", "standard", "default"] {
-        let changed = desk.call(Method::PATCH, "/accounts/acme", &json!({ "model": model })).await;
+        let changed = api.call(Method::PATCH, "/accounts/acme", &json!({ "model": model })).await;
         assert_eq!((&changed.body["model"], &changed.body["plan"]), (&json!(model), &json!("free")));
     }
     let shop = json!({"name": "quick", "plan": "paid", "model": "quality"});
-    assert_eq!(desk.call(Method::POST, "/accounts", &shop).await.body["model"], json!("quality"));
+    assert_eq!(api.call(Method::POST, "/accounts", &shop).await.body["model"], json!("quality"));
     let friend =
-        desk.call(Method::POST, "/accounts", &json!({"name": "friend", "plan": "free", "generates": true})).await;
+        api.call(Method::POST, "/accounts", &json!({"name": "friend", "plan": "free", "generates": true})).await;
     assert_eq!((friend.status.as_u16(), &friend.body["generates"]), (201, &json!(true)));
-    let listed = desk.call(Method::GET, "/accounts", &Value::Null).await;
+    let listed = api.call(Method::GET, "/accounts", &Value::Null).await;
     let rows: Vec<_> =
         listed.body["accounts"].as_array().expect("a list").iter().map(|row| (&row["name"], &row["plan"])).collect();
     let (free, paid, plus) = (json!("free"), json!("paid"), json!("plus"));
@@ -91,36 +91,36 @@ async fn accounts_are_created_listed_and_put_on_another_plan() {
 }
 
 #[tokio::test]
-async fn a_rotation_shows_the_new_secret_once_and_stops_the_old_one_at_its_time() {
-    let desk = Desk::new().await;
-    let mut old = desk.call(Method::POST, "/keys", &json!({"label": "CI"})).await.body;
+async fn a_rotation_returns_the_new_secret_once_and_expires_the_old_one() {
+    let api = AdminApi::new().await;
+    let mut old = api.call(Method::POST, "/keys", &json!({"label": "CI"})).await.body;
     let id = old["id"].as_str().expect("its id").to_owned();
     let rotation = format!("/keys/{id}/rotate");
     for (body, kept) in [(Value::Null, false), (json!({}), false), (json!({"keep_old_for": "2h"}), true)] {
-        let new = desk.call(Method::POST, &rotation, &body).await;
+        let new = api.call(Method::POST, &rotation, &body).await;
         assert_eq!(
             (new.status.as_u16(), &new.body["id"], &new.body["label"], &new.body["account"]),
             (201, &json!(id), &json!("CI"), &json!("default"))
         );
         assert_eq!(new.body["old_secret_until"].is_string(), kept, "{}", new.body);
         let secret = new.body["key"].as_str().expect("the key is shown");
-        assert!(desk.keys.authenticate(secret).is_some());
-        assert_eq!(desk.keys.authenticate(old["key"].as_str().expect("a key")).is_some(), kept, "{body}");
-        let listed = desk.call(Method::GET, "/keys", &Value::Null).await;
+        assert!(api.keys.authenticate(secret).is_some());
+        assert_eq!(api.keys.authenticate(old["key"].as_str().expect("a key")).is_some(), kept, "{body}");
+        let listed = api.call(Method::GET, "/keys", &Value::Null).await;
         assert!(!listed.body.to_string().contains(secret));
         assert_eq!(listed.body["keys"].as_array().map(Vec::len), Some(2), "the first key and this one");
         old = new.body;
     }
-    assert_eq!(desk.call(Method::DELETE, &format!("/keys/{id}"), &Value::Null).await.status, 200);
-    let again = desk.call(Method::POST, &rotation, &Value::Null).await;
+    assert_eq!(api.call(Method::DELETE, &format!("/keys/{id}"), &Value::Null).await.status, 200);
+    let again = api.call(Method::POST, &rotation, &Value::Null).await;
     assert_eq!((again.status.as_u16(), &again.body["error"]["code"]), (409, &json!("conflict")));
 }
 
 #[tokio::test]
-async fn bounds_of_a_key_are_set_listed_and_taken_away() {
-    let desk = Desk::new().await;
-    let bounds = json!({"expires_at": "2100-01-31", "images_per_month": 5, "scopes": ["/studio-shot", "remove"]});
-    let created = desk.call(Method::POST, "/keys", &bounds).await;
+async fn restrictions_of_a_key_are_set_listed_and_removed() {
+    let api = AdminApi::new().await;
+    let restrictions = json!({"expires_at": "2100-01-31", "images_per_month": 5, "scopes": ["/studio-shot", "remove"]});
+    let created = api.call(Method::POST, "/keys", &restrictions).await;
     assert_eq!(created.status, 201, "{}", created.body);
     let target = format!("/keys/{}", created.body["id"].as_str().expect("its id"));
     let shown = |key: &Value| ["expires_at", "images_per_month", "scopes"].map(|name| key[name].clone());
@@ -132,12 +132,12 @@ async fn bounds_of_a_key_are_set_listed_and_taken_away() {
         (json!({"scopes": ["presets"]}), [midnight, Value::Null, json!(["presets"])]),
         (json!({"expires_at": null, "scopes": []}), [Value::Null, Value::Null, json!([])]),
     ] {
-        let changed = desk.call(Method::PATCH, &target, &change).await;
+        let changed = api.call(Method::PATCH, &target, &change).await;
         assert_eq!((changed.status.as_u16(), shown(&changed.body)), (200, expected), "{change}");
-        let listed = desk.call(Method::GET, "/keys", &Value::Null).await.body;
+        let listed = api.call(Method::GET, "/keys", &Value::Null).await.body;
         assert!(listed["keys"].as_array().expect("a list").contains(&changed.body), "{listed}");
     }
-    let changed = desk.call(Method::PATCH, &target, &json!({"expires_in": "30d"})).await.body;
+    let changed = api.call(Method::PATCH, &target, &json!({"expires_in": "30d"})).await.body;
     assert!(changed["expires_at"].as_str().is_some_and(|time| time > "2026-"), "{changed}");
     for (method, target, body) in [
         (Method::PATCH, target.as_str(), json!({})),
@@ -151,25 +151,25 @@ async fn bounds_of_a_key_are_set_listed_and_taken_away() {
         (Method::POST, &format!("{target}/rotate"), json!({"keep_old_for": "-1h"})),
         (Method::POST, &format!("{target}/rotate"), json!({"keep": "1h"})),
     ] {
-        let reply = desk.call(method, target, &body).await;
+        let reply = api.call(method, target, &body).await;
         assert_eq!((reply.status.as_u16(), &reply.body["error"]["code"]), (400, &json!("invalid_parameter")), "{body}");
     }
-    let unknown = desk.call(Method::PATCH, "/keys/key_unknown", &json!({"scopes": []})).await;
+    let unknown = api.call(Method::PATCH, "/keys/key_unknown", &json!({"scopes": []})).await;
     assert_eq!(unknown.status, 404);
 }
 
 #[tokio::test]
-async fn requests_that_make_no_sense_are_refused_with_their_code() {
-    let desk = Desk::new().await;
+async fn invalid_requests_are_refused_with_their_code() {
+    let api = AdminApi::new().await;
     let none = Value::Null;
     let cases = [
-        (Method::POST, "/keys", json!({"account": "nobody"}), 404, "not_found"),
+        (Method::POST, "/keys", json!({"account": "missing"}), 404, "not_found"),
         (Method::POST, "/keys", json!({"account": "No Body"}), 400, "invalid_parameter"),
         (Method::POST, "/keys", json!({"label": "two\nlines"}), 400, "invalid_parameter"),
         (Method::POST, "/keys", json!({"lable": "typo"}), 400, "invalid_parameter"),
         (Method::POST, "/keys", json!({"test": "yes"}), 400, "invalid_parameter"),
         (Method::POST, "/keys", json!("text"), 400, "invalid_parameter"),
-        (Method::GET, "/keys?account=nobody", none.clone(), 404, "not_found"),
+        (Method::GET, "/keys?account=missing", none.clone(), 404, "not_found"),
         (Method::GET, "/keys?acount=default", none.clone(), 400, "invalid_parameter"),
         (Method::GET, "/accounts?x=1", none.clone(), 400, "invalid_parameter"),
         (Method::DELETE, "/keys/key_unknown", none.clone(), 404, "not_found"),
@@ -179,8 +179,8 @@ async fn requests_that_make_no_sense_are_refused_with_their_code() {
         (Method::POST, "/accounts", json!({"name": "x", "plan": "gold"}), 400, "invalid_parameter"),
         (Method::POST, "/accounts", json!({"name": "x"}), 400, "invalid_parameter"),
         (Method::POST, "/accounts", none.clone(), 400, "invalid_parameter"),
-        (Method::PATCH, "/accounts/nobody", json!({"plan": "free"}), 404, "not_found"),
-        (Method::PATCH, "/accounts/nobody", json!({"generates": true}), 404, "not_found"),
+        (Method::PATCH, "/accounts/missing", json!({"plan": "free"}), 404, "not_found"),
+        (Method::PATCH, "/accounts/missing", json!({"generates": true}), 404, "not_found"),
         (Method::PATCH, "/accounts/default", json!({}), 400, "invalid_parameter"),
         (Method::PATCH, "/accounts/default", json!({"plan": "gold"}), 400, "invalid_parameter"),
         (Method::PATCH, "/accounts/default", json!({"generates": "on"}), 400, "invalid_parameter"),
@@ -195,23 +195,23 @@ async fn requests_that_make_no_sense_are_refused_with_their_code() {
         (Method::GET, "/presets", none.clone(), 404, "not_found"),
         (Method::GET, "keys", none, 404, "not_found"),
     ];
-    let before = (desk.keys.list(None), desk.keys.accounts());
+    let before = (api.keys.list(None), api.keys.accounts());
     for (method, target, body, status, code) in cases {
-        let reply = desk.call(method.clone(), target, &body).await;
+        let reply = api.call(method.clone(), target, &body).await;
         let got = (reply.status.as_u16(), reply.body["error"]["code"].as_str());
         assert_eq!(got, (status, Some(code)), "{method} {target} {body}");
         assert_eq!(reply.allow.is_some(), status == 405, "{method} {target}");
     }
-    assert_eq!((desk.keys.list(None), desk.keys.accounts()), before);
+    assert_eq!((api.keys.list(None), api.keys.accounts()), before);
 }
 
 #[tokio::test]
-async fn nothing_answers_without_the_token() {
-    let desk = Desk::new().await;
-    let token = desk.authorization.strip_prefix("Bearer ").expect("a bearer header").to_owned();
+async fn every_request_without_the_token_is_401() {
+    let api = AdminApi::new().await;
+    let token = api.authorization.strip_prefix("Bearer ").expect("a bearer header").to_owned();
     let lower = format!("bearer {token}");
-    assert_eq!(desk.admin.answer(&Method::GET, "/keys", Some(&lower), b"").await.status, 200);
-    let a_callers_key = "bd_live_0123456789abcdefghijABCDEFGHIJ01";
+    assert_eq!(api.admin.answer(&Method::GET, "/keys", Some(&lower), b"").await.status, 200);
+    let an_api_key = "bd_live_0123456789abcdefghijABCDEFGHIJ01";
     for header in [
         None,
         Some(String::new()),
@@ -222,10 +222,10 @@ async fn nothing_answers_without_the_token() {
         Some(format!("Bearer {}", &token[1..])),
         Some(format!("Bearer {token}x")),
         Some(format!("Bearer {}", token.to_uppercase())),
-        Some(format!("Bearer {a_callers_key}")),
+        Some(format!("Bearer {an_api_key}")),
     ] {
         for (method, target) in [(Method::GET, "/keys"), (Method::POST, "/keys"), (Method::GET, "/nothing")] {
-            let reply = desk.admin.answer(&method, target, header.as_deref(), b"{}").await;
+            let reply = api.admin.answer(&method, target, header.as_deref(), b"{}").await;
             assert_eq!(
                 (reply.status.as_u16(), &reply.body["error"]["code"]),
                 (401, &json!("unauthorized")),
@@ -233,13 +233,13 @@ async fn nothing_answers_without_the_token() {
             );
         }
     }
-    assert_eq!(desk.keys.list(None).len(), 1);
+    assert_eq!(api.keys.list(None).len(), 1);
 }
 
 #[tokio::test]
-async fn the_token_does_not_show_in_debug_output() {
-    let desk = Desk::new().await;
-    let token = desk.authorization.strip_prefix("Bearer ").expect("a bearer header");
-    assert!(!format!("{:?}", desk.admin).contains(token));
-    assert!(desk.folder.path().exists());
+async fn the_token_is_not_in_debug_output() {
+    let api = AdminApi::new().await;
+    let token = api.authorization.strip_prefix("Bearer ").expect("a bearer header");
+    assert!(!format!("{:?}", api.admin).contains(token));
+    assert!(api.folder.path().exists());
 }

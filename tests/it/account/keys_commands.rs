@@ -1,6 +1,6 @@
-//! `backdrop keys` and `backdrop accounts`, on the store itself and at a running daemon.
+//! `backdrop keys` and `backdrop accounts`, on the store itself and through a running daemon.
 //!
-//! Each command runs in a process of its own: what it prints where, and its exit code, are what is tested.
+//! Each command runs in a process of its own, for its output and exit code.
 
 use std::path::Path;
 use std::process::ExitCode;
@@ -21,7 +21,8 @@ use hyper_util::rt::TokioIo;
 use serde_json::Value;
 use tokio::net::TcpListener;
 
-use crate::store::support::{bootstrapped, child, child_input, open};
+use crate::store::support::{bootstrapped, open};
+use crate::support::child_process::{child, child_input};
 
 #[derive(Parser)]
 struct Line {
@@ -36,10 +37,10 @@ enum Command {
 }
 
 #[test]
-#[ignore = "the process in which the others of this file run a command"]
+#[ignore = "run by the other tests of this file as the process of a command"]
 fn command() {
     let input = child_input();
-    let Some((data_dir, words)) = input.split_once('\n') else { return };
+    let (data_dir, words) = input.split_once('\n').expect("two lines");
     let line = Line::parse_from(std::iter::once("backdrop").chain(words.split(' ')));
     let code = match line.command {
         Command::Keys(args) => args.execute(Path::new(data_dir)),
@@ -66,7 +67,7 @@ impl Outcome {
 /// Runs a command. Blocks: in a test with a daemon, call it off the runtime's thread.
 fn run(data_dir: &Path, words: &str) -> Outcome {
     let input = format!("{}\n{words}", data_dir.to_str().expect("a plain path"));
-    let output = child("keys_commands::command", &input).wait_with_output().expect("it ends");
+    let output = child(concat!(module_path!(), "::command"), &input).wait_with_output().expect("it ends");
     Outcome {
         code: output.status.code().expect("it was not killed"),
         stdout: String::from_utf8(output.stdout).expect("text"),
@@ -95,7 +96,7 @@ async fn serve(keys: Keys, data_dir: &Path) -> PublishedEndpoint {
             let admin = admin.clone();
             let service = service_fn(move |request| answer(admin.clone(), request));
             tokio::spawn(async move {
-                // A command that has its answer closes the connection.
+                // A command closes the connection after its reply.
                 let _ =
                     hyper::server::conn::http1::Builder::new().serve_connection(TokioIo::new(stream), service).await;
             });
@@ -116,7 +117,7 @@ async fn answer(admin: Admin, request: Request<Incoming>) -> Result<Response<Ful
 }
 
 #[tokio::test]
-async fn without_a_daemon_a_command_works_on_the_store_itself() {
+async fn without_a_daemon_a_command_changes_the_store_itself() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let path = folder.path();
     let account = run(path, "accounts create acme --plan paid --json");
@@ -132,13 +133,13 @@ async fn without_a_daemon_a_command_works_on_the_store_itself() {
     let rotated = run(path, &format!("keys rotate {}", info.key_id));
     assert_eq!(rotated.code, 0, "{}", rotated.stderr);
     let new = printed_key(&rotated);
-    assert_eq!(open(path).authenticate(&secret), None, "the old one stops");
+    assert_eq!(open(path).authenticate(&secret), None, "the old secret is invalid");
     let (secret, info) = (new.clone(), open(path).authenticate(&new).expect("the new key works"));
     assert_eq!((info.account.as_str(), info.label.as_str()), ("acme", "laptop"));
     let id = info.key_id.clone();
     let rotated = run(path, &format!("keys rotate {id} --keep-old-for 1h"));
     assert!(rotated.stderr.contains("works until"), "{}", rotated.stderr);
-    assert!(open(path).authenticate(&secret).is_some(), "the old one lives on");
+    assert!(open(path).authenticate(&secret).is_some(), "the old secret is still valid");
     let set =
         run(path, &format!("keys set {id} --expires-in 30d --monthly-images 5 --scope remove,studio-shot --json"));
     assert_eq!((set.code, &set.json()["scopes"]), (0, &serde_json::json!(["remove", "studio-shot"])), "{}", set.stderr);
@@ -168,7 +169,7 @@ async fn without_a_daemon_a_command_works_on_the_store_itself() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn with_a_daemon_a_command_goes_through_it_and_takes_effect_at_once() {
+async fn with_a_daemon_a_command_takes_effect_there_immediately() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let (keys, _) = bootstrapped(folder.path()).await;
     let _published = serve(keys.clone(), folder.path()).await;
@@ -178,14 +179,14 @@ async fn with_a_daemon_a_command_goes_through_it_and_takes_effect_at_once() {
         let created = run(&path, "keys create --test");
         assert_eq!(created.code, 0, "{}", created.stderr);
         let secret = printed_key(&created);
-        let info = with_daemon.authenticate(&secret).expect("the daemon knows it");
+        let info = with_daemon.authenticate(&secret).expect("the daemon accepts it");
         assert!(info.test);
         let listed = run(&path, "keys list --account default --json");
         assert_eq!(listed.json()["keys"].as_array().map(Vec::len), Some(2));
         let rotated = run(&path, &format!("keys rotate {} --json", info.key_id)).json();
         assert_eq!(with_daemon.authenticate(&secret), None);
         let secret = rotated["key"].as_str().expect("the key is shown").to_owned();
-        let info = with_daemon.authenticate(&secret).expect("the daemon knows it");
+        let info = with_daemon.authenticate(&secret).expect("the daemon accepts it");
         assert!(info.test, "it stays a sandbox key");
         let listed = run(&path, "keys list");
         assert!(listed.stdout.contains("LAST USED") && listed.stdout.contains("never"), "{}", listed.stdout);
@@ -194,9 +195,9 @@ async fn with_a_daemon_a_command_goes_through_it_and_takes_effect_at_once() {
         assert_eq!(run(&path, "accounts create acme").code, 0);
         let listed = run(&path, "accounts list");
         assert!(listed.stdout.contains("acme") && listed.stdout.contains("default"), "{}", listed.stdout);
-        let unknown = run(&path, "keys create --account nobody");
+        let unknown = run(&path, "keys create --account missing");
         assert_eq!(unknown.code, 2);
-        assert!(unknown.stderr.contains("no account `nobody`"), "{}", unknown.stderr);
+        assert!(unknown.stderr.contains("no account `missing`"), "{}", unknown.stderr);
     })
     .await
     .expect("the commands behave");
@@ -204,7 +205,7 @@ async fn with_a_daemon_a_command_goes_through_it_and_takes_effect_at_once() {
 }
 
 #[tokio::test]
-async fn exit_codes_tell_all_some_and_none() {
+async fn the_exit_code_is_0_1_or_2_for_all_some_or_none_done() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let (keys, secret) = bootstrapped(folder.path()).await;
     let id = keys.list(None)[0].id.clone();
@@ -212,7 +213,7 @@ async fn exit_codes_tell_all_some_and_none() {
     let some = run(folder.path(), &format!("keys revoke key_unknown {id} ../accounts"));
     assert_eq!(some.code, 1);
     assert!(some.stderr.contains("key_unknown") && some.stderr.contains("2 of 3 failed"), "{}", some.stderr);
-    assert_eq!(open(folder.path()).authenticate(secret.expose()), None, "the known one is revoked all the same");
+    assert_eq!(open(folder.path()).authenticate(secret.expose()), None, "the existing key is revoked nevertheless");
     let refused = run(folder.path(), "accounts create default");
     assert_eq!((refused.code, refused.stderr.contains("exists already")), (2, true), "{}", refused.stderr);
     assert_eq!(run(folder.path(), "accounts set ../keys --plan plus").code, 2);
@@ -222,7 +223,7 @@ async fn exit_codes_tell_all_some_and_none() {
 }
 
 #[test]
-fn a_mistyped_data_directory_is_an_error_and_stays_empty() {
+fn a_data_directory_without_a_store_is_an_error_and_stays_empty() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     for words in [
         "keys list",
@@ -239,7 +240,7 @@ fn a_mistyped_data_directory_is_an_error_and_stays_empty() {
 }
 
 #[tokio::test]
-async fn a_store_locked_by_something_that_is_no_daemon_is_an_error_that_names_the_file() {
+async fn a_store_locked_without_a_daemon_is_an_error_that_names_the_file() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let _held = bootstrapped(folder.path()).await;
     let outcome = run(folder.path(), "keys list");

@@ -1,4 +1,4 @@
-//! Any sequence of changes, look-ups and restarts agrees with a plain map.
+//! Property test: any sequence of changes, lookups and restarts agrees with a model in maps.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -56,7 +56,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 24, max_shrink_iters: 200, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn the_service_agrees_with_a_map(steps in prop::collection::vec(step(), 1..40)) {
+    fn the_key_service_agrees_with_the_model(steps in prop::collection::vec(step(), 1..40)) {
         let runtime = tokio::runtime::Builder::new_current_thread().build().expect("a runtime");
         runtime.block_on(run(steps))?;
     }
@@ -163,7 +163,7 @@ async fn run(steps: Vec<Step>) -> Result<(), TestCaseError> {
                 prop_assert_eq!(keys.authenticate(ApiKey::generate(Mode::Live).expose()), None);
             }
             Step::Reopen => {
-                // As a daemon ends.
+                // As a daemon does at its end.
                 keys.write_uses().await.expect("the store writes");
                 drop(keys);
                 keys = open(folder.path());

@@ -1,4 +1,4 @@
-//! Keys as requests and operators meet them.
+//! The key service: bootstrap, creation, rotation, revocation, expiry, last use.
 
 use backdrop::account::{
     AccountModel, AccountName, ApiKey, CreatedKey, Key, KeyRestrictions, KeyUpdate, Keys, Label, Mode, Plan, Scopes,
@@ -17,7 +17,7 @@ fn label(text: &str) -> Label {
 }
 
 #[tokio::test]
-async fn the_first_start_creates_one_plus_account_with_the_chosen_key_and_later_starts_nothing() {
+async fn the_first_start_creates_a_plus_account_with_the_configured_key_and_later_starts_nothing() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let chosen = ApiKey::generate(Mode::Live);
     let keys = open(folder.path());
@@ -33,7 +33,7 @@ async fn the_first_start_creates_one_plus_account_with_the_chosen_key_and_later_
 }
 
 #[tokio::test]
-async fn a_first_start_without_a_chosen_key_makes_up_a_working_one() {
+async fn a_first_start_without_a_configured_key_generates_one() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let keys = open(folder.path());
     let created = keys.bootstrap(None).await.expect("the store writes").expect("it was empty");
@@ -42,7 +42,7 @@ async fn a_first_start_without_a_chosen_key_makes_up_a_working_one() {
 }
 
 #[tokio::test]
-async fn a_created_key_works_at_once_and_says_whose_it_is() {
+async fn a_created_key_is_valid_immediately_and_identifies_its_account() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let (keys, _) = bootstrapped(folder.path()).await;
     let acme = AccountName::try_from("acme").expect("a good name");
@@ -59,7 +59,7 @@ async fn a_created_key_works_at_once_and_says_whose_it_is() {
 }
 
 #[tokio::test]
-async fn a_revoked_key_is_refused_at_once_and_after_a_restart() {
+async fn a_revoked_key_is_refused_immediately_and_after_a_restart() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let (keys, first) = bootstrapped(folder.path()).await;
     let created = keys.create(&default(), Label::default(), Mode::Live).await.expect("the account is there");
@@ -73,7 +73,7 @@ async fn a_revoked_key_is_refused_at_once_and_after_a_restart() {
 }
 
 #[tokio::test]
-async fn a_plan_takes_effect_with_the_next_request() {
+async fn a_changed_plan_takes_effect_with_the_next_request() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let (keys, secret) = bootstrapped(folder.path()).await;
     keys.set_account("default", Some(Plan::Free), None, None).await.expect("the account is there");
@@ -81,7 +81,7 @@ async fn a_plan_takes_effect_with_the_next_request() {
 }
 
 #[tokio::test]
-async fn the_allow_list_takes_effect_with_the_next_request_and_stays_over_a_restart() {
+async fn the_allow_list_takes_effect_with_the_next_request_and_survives_a_restart() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let (keys, secret) = bootstrapped(folder.path()).await;
     let generates = |keys: &Keys| keys.authenticate(secret.expose()).expect("it works").generates;
@@ -95,12 +95,12 @@ async fn the_allow_list_takes_effect_with_the_next_request_and_stays_over_a_rest
         keys.set_account("default", Some(Plan::Paid), None, None).await.expect("the account is there").plan,
         Plan::Paid
     );
-    assert!(generates(&keys), "another plan leaves the list alone");
+    assert!(generates(&keys), "a changed plan does not affect the list");
     keys.set_account("default", None, Some(false), None).await.expect("the account is there");
     assert!(!generates(&keys));
-    let friend = AccountName::try_from("friend").expect("a good name");
+    let allowed = AccountName::try_from("allowed").expect("a good name");
     assert!(
-        keys.create_account(friend, Plan::Free, true, AccountModel::default()).await.expect("a new name").generates
+        keys.create_account(allowed, Plan::Free, true, AccountModel::default()).await.expect("a new name").generates
     );
 }
 
@@ -132,14 +132,14 @@ async fn a_rotation_replaces_the_secret_and_keeps_the_key() {
 }
 
 #[tokio::test]
-async fn an_old_secret_lives_on_until_its_time_and_no_longer_than_the_key() {
+async fn an_old_secret_is_valid_until_its_expiry_and_no_longer_than_the_key() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let (mut keys, _) = bootstrapped(folder.path()).await;
     let now = UnixSeconds::now();
     let at = |seconds| Some(UnixSeconds(now.0 + seconds));
     let first = keys.create(&default(), label("CI"), Mode::Live).await.expect("the account is there");
     let id = first.key.id.clone();
-    // A use that waits to be written goes over to the new secret.
+    // An unwritten last use is kept by the rotation.
     assert!(keys.authenticate(first.secret.expose()).is_some());
     let second = keys.rotate(&id, at(600)).await.expect("the key is there");
     keys.write_uses().await.expect("the store writes");
@@ -154,7 +154,7 @@ async fn an_old_secret_lives_on_until_its_time_and_no_longer_than_the_key() {
     let third = keys.rotate(&id, at(600)).await.expect("the key is there");
     assert_eq!(opens(&keys, &[&first, &second, &third]), [false, true, true], "two secrets at most");
     let fourth = keys.rotate(&id, at(-1)).await.expect("the key is there");
-    assert_eq!(opens(&keys, &[&second, &third, &fourth]), [false, false, true], "its time is over");
+    assert_eq!(opens(&keys, &[&second, &third, &fourth]), [false, false, true], "it has expired");
     let fifth = keys.rotate(&id, at(600)).await.expect("the key is there");
     assert_eq!(opens(&keys, &[&fourth, &fifth]), [true, true]);
     keys.revoke(&id).await.expect("the key is there");
@@ -162,13 +162,13 @@ async fn an_old_secret_lives_on_until_its_time_and_no_longer_than_the_key() {
 }
 
 #[tokio::test]
-async fn an_expired_key_is_refused_and_only_its_secret_shows_when_it_expired() {
+async fn an_expired_key_is_refused_and_its_expiry_is_reported_for_its_secret_only() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let (keys, _) = bootstrapped(folder.path()).await;
     let now = UnixSeconds::now();
     let created = keys.create(&default(), label("CI"), Mode::Live).await.expect("the account is there");
     let (id, secret) = (created.key.id.as_str(), created.secret.expose());
-    // When it expires, whether it works, and what is told of its expiry.
+    // The expiry, and whether the key is valid.
     for (expires_at, works) in [(Some(now.0 + 600), true), (Some(now.0 - 600), false), (None, true)] {
         let expires_at = expires_at.map(UnixSeconds);
         let change = KeyUpdate { expires_at: Some(expires_at), ..KeyUpdate::default() };
@@ -184,25 +184,25 @@ async fn an_expired_key_is_refused_and_only_its_secret_shows_when_it_expired() {
 }
 
 #[tokio::test]
-async fn the_bounds_of_a_key_are_there_from_its_creation_and_over_a_restart() {
+async fn restrictions_of_a_key_apply_from_its_creation_and_survive_a_restart() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let (keys, _) = bootstrapped(folder.path()).await;
     let scopes = Scopes::of(&["remove"]).expect("an endpoint");
-    let bounds = KeyRestrictions { expires_at: None, images_per_month: Some(5), scopes: scopes.clone() };
+    let restrictions = KeyRestrictions { expires_at: None, images_per_month: Some(5), scopes: scopes.clone() };
     let created =
-        keys.create_restricted(&default(), label("CI"), Mode::Live, bounds).await.expect("the account is there");
+        keys.create_restricted(&default(), label("CI"), Mode::Live, restrictions).await.expect("the account is there");
     let rotated = keys.rotate(&created.key.id, None).await.expect("the key is there");
-    let assert_bounded = |keys: &Keys| {
+    let assert_restricted = |keys: &Keys| {
         let info = keys.authenticate(rotated.secret.expose()).expect("it works");
         assert_eq!((info.images_per_month, &info.scopes), (Some(5), &scopes));
     };
-    assert_bounded(&keys);
+    assert_restricted(&keys);
     drop(keys);
-    assert_bounded(&open(folder.path()));
+    assert_restricted(&open(folder.path()));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn of_many_rotations_of_a_key_at_once_one_wins() {
+async fn of_concurrent_rotations_of_a_key_one_succeeds() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let (keys, _) = bootstrapped(folder.path()).await;
     let old = keys.create(&default(), Label::default(), Mode::Live).await.expect("the account is there");
@@ -221,7 +221,7 @@ async fn of_many_rotations_of_a_key_at_once_one_wins() {
 }
 
 #[tokio::test]
-async fn the_last_use_is_seen_at_once_and_written_in_a_batch() {
+async fn the_last_use_is_visible_immediately_and_written_in_a_batch() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let (keys, first) = bootstrapped(folder.path()).await;
     let mut secrets = vec![first];
@@ -238,7 +238,7 @@ async fn the_last_use_is_seen_at_once_and_written_in_a_batch() {
     assert_eq!(used(&keys), 2);
     drop(keys);
     let keys = open(folder.path());
-    assert_eq!(used(&keys), 0, "not written: lost with the process, and nothing else");
+    assert_eq!(used(&keys), 0, "unwritten uses, and only they, are lost with the process");
     for secret in &secrets[1..3] {
         assert!(keys.authenticate(secret.expose()).is_some());
     }
@@ -249,12 +249,12 @@ async fn the_last_use_is_seen_at_once_and_written_in_a_batch() {
     drop(keys);
     let keys = open(folder.path());
     assert_eq!(used(&keys), 2);
-    assert_eq!(keys.authenticate(secrets[1].expose()), None, "a late use does not bring a key back");
+    assert_eq!(keys.authenticate(secrets[1].expose()), None, "a late use does not restore a revoked key");
     assert!(keys.authenticate(secrets[2].expose()).is_some());
 }
 
 #[tokio::test]
-async fn tokens_that_are_no_working_key_are_refused() {
+async fn tokens_that_are_no_valid_key_are_refused() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let (keys, secret) = bootstrapped(folder.path()).await;
     let working = secret.expose();
@@ -285,20 +285,20 @@ async fn tokens_that_are_no_working_key_are_refused() {
 }
 
 #[tokio::test]
-async fn changes_that_cannot_be_are_refused_and_change_nothing() {
+async fn impossible_changes_are_refused_and_change_nothing() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let (keys, _) = bootstrapped(folder.path()).await;
     let before = (keys.list(None), keys.accounts());
-    let nobody = AccountName::try_from("nobody").expect("a good name");
+    let missing = AccountName::try_from("missing").expect("a good name");
     let refused = [
         (
-            keys.create(&nobody, Label::default(), Mode::Live).await.map(drop),
-            ChangeError::NoSuchAccount("nobody".into()),
+            keys.create(&missing, Label::default(), Mode::Live).await.map(drop),
+            ChangeError::NoSuchAccount("missing".into()),
         ),
         (keys.revoke("key_unknown").await.map(drop), ChangeError::NoSuchKey("key_unknown".into())),
         (
-            keys.set_account("nobody", Some(Plan::Plus), None, None).await.map(drop),
-            ChangeError::NoSuchAccount("nobody".into()),
+            keys.set_account("missing", Some(Plan::Plus), None, None).await.map(drop),
+            ChangeError::NoSuchAccount("missing".into()),
         ),
         (
             keys.create_account(default(), Plan::Free, false, AccountModel::default()).await.map(drop),
@@ -315,7 +315,7 @@ async fn changes_that_cannot_be_are_refused_and_change_nothing() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn keys_created_at_the_same_time_are_all_there() {
+async fn keys_created_concurrently_are_all_stored() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let (keys, _) = bootstrapped(folder.path()).await;
     let tasks: Vec<_> = (0..500)
@@ -323,7 +323,7 @@ async fn keys_created_at_the_same_time_are_all_there() {
             let keys: Keys = keys.clone();
             tokio::spawn(async move {
                 let created = keys.create(&default(), label(&number.to_string()), Mode::Live).await;
-                // Its creator sees it without a gap.
+                // Valid as soon as it was created.
                 created.inspect(|created| assert!(keys.authenticate(created.secret.expose()).is_some()))
             })
         })
@@ -343,7 +343,7 @@ async fn keys_created_at_the_same_time_are_all_there() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn memory_and_disk_agree_after_plans_were_set_at_the_same_time() {
+async fn memory_and_disk_agree_after_concurrent_changes_of_a_plan() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let (keys, _) = bootstrapped(folder.path()).await;
     let tasks: Vec<_> = (0..60)
@@ -363,11 +363,11 @@ async fn memory_and_disk_agree_after_plans_were_set_at_the_same_time() {
 }
 
 #[tokio::test]
-async fn a_revocation_whose_caller_went_away_still_happens() {
+async fn a_revocation_whose_caller_was_dropped_still_happens() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let (keys, secret) = bootstrapped(folder.path()).await;
     let id = keys.list(None)[0].id.clone();
-    // Polled once: handed to the store. Then dropped, as a connection that closes drops its handler.
+    // Polled once, so that it is submitted; then dropped, as the handler of a closed connection is.
     tokio::select! {
         biased;
         _ = keys.revoke(&id) => panic!("a commit takes longer than one poll"),

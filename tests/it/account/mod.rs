@@ -1,4 +1,4 @@
-//! Accounts, keys and quotas.
+//! Accounts, keys, quotas and the admin API.
 
 pub(crate) mod keys_admin;
 pub(crate) mod keys_commands;

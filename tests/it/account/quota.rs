@@ -1,4 +1,4 @@
-//! Quota, billing and repeated requests on the store itself, with restarts in between.
+//! Quota, billing and idempotency keys on the store, across restarts.
 
 use backdrop::account::{Claim, IdempotencyKey, Payer, Plan, QuotaKind, Services};
 use backdrop::store::{self, Day, KEY_DAYS_KEPT, RedbStore, UnixSeconds};
@@ -25,7 +25,7 @@ fn used(services: &Services) -> u64 {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn of_200_requests_at_once_exactly_50_are_billed_and_a_restart_knows_them() {
+async fn of_200_concurrent_requests_exactly_50_are_billed_and_survive_a_restart() {
     let folder = folder().await;
     let running = services(folder.path());
     let request = |_| {
@@ -44,34 +44,34 @@ async fn of_200_requests_at_once_exactly_50_are_billed_and_a_restart_knows_them(
     assert_eq!((billed, used(&running)), (QUOTA, QUOTA));
     drop(running);
     let restarted = services(folder.path());
-    let standing = restarted.billing.usage("default", Plan::Free, UnixSeconds::now());
-    assert_eq!((standing.used, standing.quota, standing.microdollars), (QUOTA, Some(QUOTA), QUOTA * 5000));
+    let usage = restarted.billing.usage("default", Plan::Free, UnixSeconds::now());
+    assert_eq!((usage.used, usage.quota, usage.microdollars), (QUOTA, Some(QUOTA), QUOTA * 5000));
     let refused = restarted.billing.reserve("default", Plan::Free, 1, UnixSeconds::now()).expect_err("used up");
-    assert_eq!(refused.resets_at, standing.resets_at);
-    assert!(standing.resets_at > UnixSeconds::now());
+    assert_eq!(refused.resets_at, usage.resets_at);
+    assert!(usage.resets_at > UnixSeconds::now());
 }
 
 #[tokio::test]
-async fn a_reservation_that_a_restart_cut_off_is_free_again() {
+async fn a_reservation_interrupted_by_a_restart_is_released() {
     let folder = folder().await;
     let running = services(folder.path());
-    let cut_off = running.billing.reserve("default", Plan::Free, QUOTA, UnixSeconds::now()).expect("all of it");
+    let interrupted = running.billing.reserve("default", Plan::Free, QUOTA, UnixSeconds::now()).expect("all of it");
     assert!(running.billing.reserve("default", Plan::Free, 1, UnixSeconds::now()).is_err());
-    std::mem::forget(cut_off.bill(QUOTA, 0, None));
-    // The store stays locked as long as something holds it: only a copy of the file can be opened beside it.
+    std::mem::forget(interrupted.bill(QUOTA, 0, None));
+    // The store stays locked while it is open; a copy of the file is not.
     let copy = tempfile::tempdir().expect("a temporary folder");
     std::fs::copy(store::file_in(folder.path()), store::file_in(copy.path())).expect("the file is there");
     assert_eq!(used(&services(copy.path())), 0);
 }
 
 #[tokio::test]
-async fn a_bill_and_its_idempotency_key_are_one_and_outlive_the_process() {
+async fn a_bill_and_its_idempotency_key_are_written_together() {
     let folder = folder().await;
     let key = IdempotencyKey::try_from("order-17").expect("a key");
     let now = UnixSeconds::now();
     let running = services(folder.path());
     let Claim::New(permit) = running.idempotency.claim("default", &key, [1; 32], now).await else {
-        panic!("nobody had it before");
+        panic!("it was claimed before");
     };
     let reservation = running.billing.reserve("default", Plan::Free, 3, now).expect("enough");
     reservation.bill(2, 10_000, Some(permit)).await.expect("the store writes");
@@ -85,20 +85,20 @@ async fn a_bill_and_its_idempotency_key_are_one_and_outlive_the_process() {
     drop(restarted);
     let restarted = services(folder.path());
     assert!(matches!(restarted.idempotency.claim("default", &key, [2; 32], now).await, Claim::New(_)));
-    assert_eq!(used(&restarted), 2, "what was billed stays");
+    assert_eq!(used(&restarted), 2, "the bill is kept");
 }
 
 #[tokio::test]
-async fn nothing_is_billed_to_an_account_that_is_not_there() {
+async fn a_bill_of_a_missing_account_fails() {
     let folder = folder().await;
     let services = services(folder.path());
-    let reservation = services.billing.reserve("nobody", Plan::Paid, 1, UnixSeconds::now()).expect("no bound");
+    let reservation = services.billing.reserve("missing", Plan::Paid, 1, UnixSeconds::now()).expect("no bound");
     assert!(reservation.bill(1, 5000, None).await.is_err());
-    assert_eq!(services.billing.usage("nobody", Plan::Paid, UnixSeconds::now()).used, 0);
+    assert_eq!(services.billing.usage("missing", Plan::Paid, UnixSeconds::now()).used, 0);
 }
 
 #[tokio::test]
-async fn a_keys_images_of_the_month_are_counted_over_a_restart() {
+async fn the_monthly_images_of_a_key_survive_a_restart() {
     let folder = folder().await;
     let now = UnixSeconds::now();
     let payer = Payer { account: "default", plan: Plan::Plus, key_id: Some("key_1"), images_per_month: Some(5) };
@@ -117,7 +117,7 @@ async fn a_keys_images_of_the_month_are_counted_over_a_restart() {
 }
 
 #[tokio::test]
-async fn use_by_key_is_kept_for_400_days() {
+async fn usage_by_key_is_kept_for_400_days() {
     let folder = folder().await;
     let now = UnixSeconds::now();
     let payer = Payer { account: "default", plan: Plan::Plus, key_id: Some("key_1"), images_per_month: None };

@@ -1,4 +1,4 @@
-//! `backdrop bulk` against an S3 that fails: what is tried again, what is told, and what stops nothing.
+//! `backdrop bulk` against a faulty S3: retries, reported failures, unusual keys, lost reports.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -9,7 +9,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use crate::bulk::s3::{Fault, S3};
-use crate::bulk::support::{ended, picture, rows};
+use crate::bulk::support::{assert_exit, picture, rows};
 use crate::support::command::{json, stderr};
 
 struct Run {
@@ -43,7 +43,7 @@ impl Run {
 }
 
 #[test]
-fn what_fails_for_a_while_is_tried_again() {
+fn transient_failures_are_retried() {
     use Fault::{Reset, Short, Slow, Status, Truncated};
     let run = Run::new();
     let faults: &[(&str, &str, &[Fault])] = &[
@@ -61,13 +61,13 @@ fn what_fails_for_a_while_is_tried_again() {
     ];
     for (seed, (name, method, faults)) in faults.iter().enumerate() {
         run.s3.put(&format!("in/{name}.png"), picture(seed as u32));
-        let place = if *method == "PUT" { "out" } else { "in" };
-        run.s3.fail(method, &format!("{place}/{name}.png"), faults.iter().copied());
+        let side = if *method == "PUT" { "out" } else { "in" };
+        run.s3.fail(method, &format!("{side}/{name}.png"), faults.iter().copied());
     }
-    // The listing, too: it has several pages.
+    // The listing too, which has several pages.
     run.s3.fail("GET", "", [Status(503), Reset]);
     let output = run.run(&[]);
-    ended(&output, 0);
+    assert_exit(&output, 0);
     assert_eq!(json(&output)["done"], json!(faults.len()));
     assert_eq!(run.results().len(), faults.len());
     let first = &run.s3.objects()["out/busy.png"];
@@ -81,21 +81,21 @@ fn what_fails_for_a_while_is_tried_again() {
 }
 
 #[test]
-fn what_fails_for_good_is_told_and_stops_nothing() {
+fn permanent_failures_are_reported_and_other_pictures_continue() {
     use Fault::{Short, Status, Truncated};
     let run = Run::new();
     for (seed, name) in ["a", "b", "cut", "forbidden", "gone", "huge", "kept", "short", "z"].iter().enumerate() {
         run.s3.put(&format!("in/{name}.png"), picture(seed as u32));
     }
-    run.s3.say_size("in/huge.png", 201 << 20);
+    run.s3.set_listed_size("in/huge.png", 201 << 20);
     run.s3.fail("GET", "in/forbidden.png", [Status(403)]);
     run.s3.fail("GET", "in/gone.png", [Status(404)]);
     run.s3.fail("GET", "in/short.png", [Short; 4]);
-    // Every try to go on breaks off as well.
+    // Every retry is truncated too.
     run.s3.fail("GET", "in/cut.png", [Truncated; 60]);
     run.s3.fail("PUT", "out/kept.png", [Status(403)]);
     let output = run.run(&[]);
-    ended(&output, 1);
+    assert_exit(&output, 1);
     let rows = run.rows();
     let code = |name: &str| rows[&format!("{name}.png")]["code"].as_str().unwrap_or("none").to_owned();
     for (name, expected) in [
@@ -112,12 +112,12 @@ fn what_fails_for_good_is_told_and_stops_nothing() {
     }
     assert!(rows["short.png"]["message"].as_str().unwrap().contains("only"), "{}", rows["short.png"]);
     assert!(["none", "fetch_failed"].contains(&code("cut").as_str()));
-    let asked = run.s3.asked();
-    assert!(!asked.contains(&("GET".into(), "in/huge.png".into())), "it was read though its size was known");
+    let requests = run.s3.take_requests();
+    assert!(!requests.contains(&("GET".into(), "in/huge.png".into())), "it was read although its size was listed");
 }
 
 #[test]
-fn keys_are_what_they_are() {
+fn unusual_keys_are_processed_and_unaddressable_ones_refused() {
     let run = Run::new();
     let long = format!("{}.png", "ü/n".repeat(254));
     assert_eq!(long.len() + "in/".len(), 1023);
@@ -132,18 +132,18 @@ fn keys_are_what_they_are() {
         "~{}[]^`|\\.png",
         &long,
     ];
-    let odd = ["../up.png", "a//b.png", "./here.png", "a\nb.png", "in/../x.png"];
-    for (seed, key) in good.iter().chain(&odd).enumerate() {
+    let unaddressable = ["../up.png", "a//b.png", "./here.png", "a\nb.png", "in/../x.png"];
+    for (seed, key) in good.iter().chain(&unaddressable).enumerate() {
         run.s3.put(&format!("in/{key}"), picture(seed as u32));
     }
     let output = run.run(&[]);
-    ended(&output, 1);
+    assert_exit(&output, 1);
     let rows = run.rows();
-    assert_eq!(rows.len(), good.len() + odd.len(), "{:#?}", rows.keys());
+    assert_eq!(rows.len(), good.len() + unaddressable.len(), "{:#?}", rows.keys());
     for key in good {
         assert_eq!(rows[key]["status"], "done", "{:#}", rows[key]);
     }
-    for key in odd {
+    for key in unaddressable {
         assert_eq!(rows[key]["code"], "invalid_parameter", "{:#}", rows[key]);
     }
     let mut expected: Vec<_> = good.iter().map(|key| (*key).to_owned()).collect();
@@ -152,26 +152,29 @@ fn keys_are_what_they_are() {
 }
 
 #[test]
-fn a_lost_report_is_made_again_from_what_the_results_say() {
+fn a_lost_report_is_rebuilt_from_the_metadata_of_the_results() {
     let run = Run::new();
     for seed in 0..20 {
         run.s3.put(&format!("in/{seed} ü.png"), picture(seed));
     }
-    ended(&run.run(&[]), 0);
+    assert_exit(&run.run(&[]), 0);
     let before = run.rows();
     fs::remove_file(run.report()).unwrap();
     run.s3.put("in/3 ü.png", picture(33));
-    run.s3.asked();
+    run.s3.take_requests();
     let output = run.run(&[]);
-    ended(&output, 0);
+    assert_exit(&output, 0);
     assert_eq!((&json(&output)["done"], &json(&output)["skipped"]), (&json!(1), &json!(19)));
-    let moved: Vec<_> = run
+    let transferred: Vec<_> = run
         .s3
-        .asked()
+        .take_requests()
         .into_iter()
         .filter(|(method, key)| method == "PUT" || (method == "GET" && !key.is_empty()))
         .collect();
-    assert_eq!(moved, [("GET".to_owned(), "in/3 ü.png".to_owned()), ("PUT".to_owned(), "out/3 ü.png".to_owned())]);
+    assert_eq!(
+        transferred,
+        [("GET".to_owned(), "in/3 ü.png".to_owned()), ("PUT".to_owned(), "out/3 ü.png".to_owned())]
+    );
     let after = run.rows();
     for (name, row) in &before {
         for member in ["status", "output", "output_bytes", "width", "height", "uncertainty", "parameters", "model"] {
@@ -181,7 +184,7 @@ fn a_lost_report_is_made_again_from_what_the_results_say() {
 }
 
 #[test]
-fn google_storage_is_as_good() {
+fn google_cloud_storage_works_like_s3() {
     let run = Run::new();
     for (seed, key) in ["a b.png", "ü/c.png", "a//b.png"].iter().enumerate() {
         run.s3.put(&format!("in/{key}"), picture(seed as u32));
@@ -193,7 +196,7 @@ fn google_storage_is_as_good() {
         command.output().unwrap()
     };
     let first = bulk();
-    ended(&first, 1);
+    assert_exit(&first, 1);
     assert_eq!((&json(&first)["done"], &json(&first)["failures"]), (&json!(2), &json!({"invalid_parameter": 1})));
     assert_eq!(run.results(), ["a b.png", "ü/c.png"]);
     let headers = &run.s3.objects()["out/ü/c.png"].headers;
@@ -204,7 +207,7 @@ fn google_storage_is_as_good() {
 }
 
 #[test]
-fn a_report_may_be_an_object() {
+fn a_report_may_be_an_object_of_the_store() {
     let run = Run::new();
     for seed in 0..9 {
         run.s3.put(&format!("in/{seed}.png"), picture(seed));
@@ -224,22 +227,22 @@ fn a_report_may_be_an_object() {
     }
     let merged =
         run.s3.bulk().args(["report", "s3://shop/reports/", "--json", "-o"]).arg(run.report()).output().unwrap();
-    ended(&merged, 0);
+    assert_exit(&merged, 0);
     assert_eq!(run.rows().len(), 9);
 }
 
 #[test]
-fn a_listing_that_is_refused_ends_the_run_with_what_it_has() {
+fn a_refused_listing_ends_the_run_and_it_can_be_resumed() {
     let run = Run::new();
     for seed in 0..9 {
         run.s3.put(&format!("in/{seed}.png"), picture(seed));
     }
     run.s3.fail("GET", "", [Fault::Status(403); 2]);
     let output = run.run(&[]);
-    ended(&output, 2);
+    assert_exit(&output, 2);
     assert!(stderr(&output).contains("cannot list s3://shop/in/"), "{}", stderr(&output));
-    // The first refusal may have ended the run before its other listing, which tells how much there is, met the second.
+    // The first refusal may have ended the run before the listing for the total had the second.
     run.s3.recover();
-    ended(&run.run(&[]), 0);
+    assert_exit(&run.run(&[]), 0);
     assert_eq!(run.rows().len(), 9);
 }

@@ -1,4 +1,4 @@
-//! `backdrop bulk` over folders: what it does with each object, what it tells, and how it goes on.
+//! `backdrop bulk` over folders: results, reports, resuming, filters, templates, shards, dry runs.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -7,14 +7,14 @@ use backdrop::codec::Limits;
 use backdrop::source::StorageLocation;
 use serde_json::{Value, json};
 
-use crate::bulk::support::{bulk, ended, fill, picture, rows, tree, url, without_times};
+use crate::bulk::support::{assert_exit, bulk, fill, picture, rows, tree, url, without_times};
 use crate::support::command::{backdrop, json, photo, stderr};
 
-struct Place {
+struct Folders {
     folder: tempfile::TempDir,
 }
 
-impl Place {
+impl Folders {
     fn new(pictures: u32) -> Self {
         let folder = tempfile::tempdir().unwrap();
         fs::create_dir(folder.path().join("in")).unwrap();
@@ -42,24 +42,24 @@ impl Place {
     }
 }
 
-/// A file of more bytes than a picture may have; the disk holds none of them.
-fn huge(place: &Place) {
-    let file = fs::File::create(place.path("in/huge.jpg")).unwrap();
+/// A sparse file above the size limit of pictures.
+fn huge(folders: &Folders) {
+    let file = fs::File::create(folders.path("in/huge.jpg")).unwrap();
     file.set_len(Limits::LOCAL.max_bytes as u64 + 1).unwrap();
 }
 
 #[test]
-fn everything_is_made_told_and_not_made_again() {
-    let place = Place::new(5);
-    let input = |name: &str, bytes: &[u8]| fs::write(place.path("in").join(name), bytes).unwrap();
+fn every_picture_is_processed_once_and_reported() {
+    let folders = Folders::new(5);
+    let input = |name: &str, bytes: &[u8]| fs::write(folders.path("in").join(name), bytes).unwrap();
     input("broken.jpg", b"\xff\xd8\xff\xe0 not a picture");
     input("empty.png", b"");
     input("film.png", b"GIF89a........");
     input("notes.txt", b"no picture");
-    huge(&place);
-    fs::copy(photo("coffee.jpg"), place.path("in/cup ü.jpg")).unwrap();
-    let first = place.run(&["--json"]);
-    ended(&first, 1);
+    huge(&folders);
+    fs::copy(photo("coffee.jpg"), folders.path("in/cup ü.jpg")).unwrap();
+    let first = folders.run(&["--json"]);
+    assert_exit(&first, 1);
     let summary = json(&first);
     assert_eq!((&summary["done"], &summary["failed"], &summary["passed_over"]), (&json!(6), &json!(4), &json!(1)));
     assert_eq!(
@@ -68,84 +68,90 @@ fn everything_is_made_told_and_not_made_again() {
         "{summary:#}"
     );
     assert!(summary["report"]["path"].as_str().unwrap().ends_with("report.jsonl"));
-    assert_eq!(place.outputs().len(), 6);
-    let rows = place.rows();
+    assert_eq!(folders.outputs().len(), 6);
+    let rows = folders.rows();
     assert_eq!(rows.len(), 10);
     let cup = &rows["cup ü.jpg"];
     assert_eq!((&cup["status"], &cup["width"], &cup["height"]), (&json!("done"), &json!(600), &json!(400)), "{cup:#}");
     assert!(cup["uncertainty"].as_f64().unwrap() < 1.0 && cup["milliseconds"]["segment"].as_f64().unwrap() > 0.0);
-    assert_eq!(cup["output_bytes"], json!(fs::metadata(place.path("out/cup ü.png")).unwrap().len()));
+    assert_eq!(cup["output_bytes"], json!(fs::metadata(folders.path("out/cup ü.png")).unwrap().len()));
     assert!(rows["huge.jpg"]["message"].as_str().unwrap().contains("more than 209715200 bytes"));
-    let table = fs::read_to_string(place.path("report.csv")).unwrap();
+    let table = fs::read_to_string(folders.path("report.csv")).unwrap();
     assert_eq!(table.lines().count(), 11);
 
-    // What failed is tried again; what is done is not.
-    fs::write(place.path("in/empty.png"), picture(99)).unwrap();
-    let second = json(&place.run(&["--json"]));
+    // Failures are retried; finished pictures are skipped.
+    fs::write(folders.path("in/empty.png"), picture(99)).unwrap();
+    let second = json(&folders.run(&["--json"]));
     assert_eq!((&second["done"], &second["skipped"], &second["failed"]), (&json!(1), &json!(6), &json!(3)));
-    assert_eq!(place.rows().len(), 10);
+    assert_eq!(folders.rows().len(), 10);
 
-    // A changed source and changed parameters are done again.
-    fs::write(place.path("in/cup ü.jpg"), fs::read(photo("astronaut.jpg")).unwrap()).unwrap();
-    let third = json(&place.run(&["--json"]));
+    // A changed source or changed parameters are processed again.
+    fs::write(folders.path("in/cup ü.jpg"), fs::read(photo("astronaut.jpg")).unwrap()).unwrap();
+    let third = json(&folders.run(&["--json"]));
     assert_eq!((&third["done"], &third["skipped"]), (&json!(1), &json!(6)), "{third:#}");
-    let fourth = json(&place.run(&["--json", "--set", "edge=hard"]));
+    let fourth = json(&folders.run(&["--json", "--set", "edge=hard"]));
     assert_eq!((&fourth["done"], &fourth["skipped"]), (&json!(7), &json!(0)), "{fourth:#}");
-    assert_eq!(place.rows().len(), 10);
+    assert_eq!(folders.rows().len(), 10);
 }
 
 #[test]
-fn results_are_those_of_remove() {
-    let place = Place::new(3);
-    fs::copy(photo("chelsea.png"), place.path("in/cat.png")).unwrap();
+fn results_are_the_same_as_those_of_remove() {
+    let folders = Folders::new(3);
+    fs::copy(photo("chelsea.png"), folders.path("in/cat.png")).unwrap();
     let set = ["--endpoint", "studio-shot", "--set", "padding=10%", "--set", "format=webp"];
-    ended(&place.run(&set), 0);
-    let remove =
-        backdrop().arg("remove").arg(place.path("in")).arg("-o").arg(place.path("there")).args(set).output().unwrap();
-    ended(&remove, 0);
-    assert_eq!(tree(&place.path("out")), tree(&place.path("there")));
-    assert_eq!(place.outputs()[0], "cat.webp");
+    assert_exit(&folders.run(&set), 0);
+    let remove = backdrop()
+        .arg("remove")
+        .arg(folders.path("in"))
+        .arg("-o")
+        .arg(folders.path("there"))
+        .args(set)
+        .output()
+        .unwrap();
+    assert_exit(&remove, 0);
+    assert_eq!(tree(&folders.path("out")), tree(&folders.path("there")));
+    assert_eq!(folders.outputs()[0], "cat.webp");
 }
 
 #[test]
-fn a_preset_says_endpoint_and_parameters_and_set_wins() {
-    let place = Place::new(1);
-    let preset = place.path("preset.json");
+fn a_preset_gives_endpoint_and_parameters_and_set_overrides_it() {
+    let folders = Folders::new(1);
+    let preset = folders.path("preset.json");
     let record = json!({"id": "preset_1", "name": "shop", "endpoint": "/replace-bg",
         "params": {"bg_color": "#ff0000", "format": "jpg"}});
     fs::write(&preset, record.to_string()).unwrap();
-    ended(&place.run(&["--preset", preset.to_str().unwrap()]), 0);
-    assert_eq!(place.outputs(), ["set 0/0000.jpg"]);
-    ended(&place.run(&["--preset", preset.to_str().unwrap(), "--set", "format=webp"]), 0);
-    assert_eq!(place.outputs(), ["set 0/0000.jpg", "set 0/0000.webp"]);
+    assert_exit(&folders.run(&["--preset", preset.to_str().unwrap()]), 0);
+    assert_eq!(folders.outputs(), ["set 0/0000.jpg"]);
+    assert_exit(&folders.run(&["--preset", preset.to_str().unwrap(), "--set", "format=webp"]), 0);
+    assert_eq!(folders.outputs(), ["set 0/0000.jpg", "set 0/0000.webp"]);
     fs::write(&preset, r#"{"egde":"hard"}"#).unwrap();
-    let wrong = place.run(&["--preset", preset.to_str().unwrap()]);
-    ended(&wrong, 2);
+    let wrong = folders.run(&["--preset", preset.to_str().unwrap()]);
+    assert_exit(&wrong, 2);
     assert!(stderr(&wrong).contains("unknown field `egde`"), "{}", stderr(&wrong));
 }
 
 #[test]
-fn two_pictures_never_share_a_result() {
-    let place = Place::new(0);
+fn two_pictures_with_the_same_result_key_are_a_conflict() {
+    let folders = Folders::new(0);
     for name in ["a.png", "a.webp", "a.jpg"] {
-        fs::write(place.path("in").join(name), picture(1)).unwrap();
+        fs::write(folders.path("in").join(name), picture(1)).unwrap();
     }
     for _ in 0..2 {
-        ended(&place.run(&[]), 1);
-        let rows = place.rows();
-        assert_eq!(rows["a.jpg"]["status"], "done", "the first in order has it");
+        assert_exit(&folders.run(&[]), 1);
+        let rows = folders.rows();
+        assert_eq!(rows["a.jpg"]["status"], "done", "the first in order gets the key");
         for name in ["a.png", "a.webp"] {
             assert_eq!(rows[name]["code"], "conflict");
         }
     }
-    ended(&place.run(&["--output", "{dir}/{name}.{ext}"]), 0);
-    assert_eq!(place.outputs(), ["a.jpg.png", "a.png", "a.png.png", "a.webp.png"]);
+    assert_exit(&folders.run(&["--output", "{dir}/{name}.{ext}"]), 0);
+    assert_eq!(folders.outputs(), ["a.jpg.png", "a.png", "a.png.png", "a.webp.png"]);
 }
 
 #[test]
-fn keys_are_chosen_by_globs_and_results_named_by_a_template() {
-    let place = Place::new(9);
-    let output = place.run(&[
+fn globs_select_keys_and_a_template_names_results() {
+    let folders = Folders::new(9);
+    let output = folders.run(&[
         "--include",
         "set 1/*",
         "--include",
@@ -155,8 +161,8 @@ fn keys_are_chosen_by_globs_and_results_named_by_a_template() {
         "--output",
         "x/{stem}-{dir}.{ext}",
     ]);
-    ended(&output, 0);
-    assert_eq!(place.outputs(), ["x/0000-set 0.png", "x/0001-set 1.png", "x/0007-set 1.png"]);
+    assert_exit(&output, 0);
+    assert_eq!(folders.outputs(), ["x/0000-set 0.png", "x/0001-set 1.png", "x/0007-set 1.png"]);
     for (arguments, why) in [
         (&["--output", "{base}.{ext}"][..], "no placeholder `{base}`"),
         (&["--output", "all.png"], "same name"),
@@ -166,41 +172,41 @@ fn keys_are_chosen_by_globs_and_results_named_by_a_template() {
         (&["--set", "preset=shop"], "--preset"),
         (&["--endpoint", "remover"], "remover"),
     ] {
-        let wrong = place.run(arguments);
-        ended(&wrong, 2);
+        let wrong = folders.run(arguments);
+        assert_exit(&wrong, 2);
         assert!(stderr(&wrong).contains(why), "{}", stderr(&wrong));
     }
 }
 
 #[test]
-fn results_may_lie_below_the_sources_but_not_among_them() {
-    let place = Place::new(2);
-    let (all, inside, report) = (place.path("in"), place.path("in/cut"), place.path("report.jsonl"));
+fn results_may_be_below_the_sources_but_must_not_replace_them() {
+    let folders = Folders::new(2);
+    let (all, inside, report) = (folders.path("in"), folders.path("in/cut"), folders.path("report.jsonl"));
     for done in ["done", "skipped"] {
         let output = bulk(&all, &inside, &report, &["--json"]);
-        ended(&output, 0);
+        assert_exit(&output, 0);
         assert_eq!(json(&output)[done], json!(2));
     }
     assert_eq!(tree(&inside).len(), 2);
-    ended(&bulk(&all, &all, &report, &[]), 2);
-    let among = bulk(&place.path("in/set 0"), &all, &report, &["--output", "set 0/{stem}.{ext}", "--json"]);
-    ended(&among, 1);
+    assert_exit(&bulk(&all, &all, &report, &[]), 2);
+    let among = bulk(&folders.path("in/set 0"), &all, &report, &["--output", "set 0/{stem}.{ext}", "--json"]);
+    assert_exit(&among, 1);
     assert_eq!(json(&among)["failures"], json!({"conflict": 1}));
-    assert_eq!(fs::read(place.path("in/set 0/0000.png")).unwrap(), picture(0));
+    assert_eq!(fs::read(folders.path("in/set 0/0000.png")).unwrap(), picture(0));
 }
 
 #[test]
 fn shards_share_the_work_and_their_reports_are_merged() {
-    let place = Place::new(40);
-    fs::write(place.path("in/broken.jpg"), b"\xff\xd8\xff").unwrap();
-    ended(&bulk(&place.path("in"), &place.path("alone"), &place.path("alone.jsonl"), &[]), 1);
+    let folders = Folders::new(40);
+    fs::write(folders.path("in/broken.jpg"), b"\xff\xd8\xff").unwrap();
+    assert_exit(&bulk(&folders.path("in"), &folders.path("alone"), &folders.path("alone.jsonl"), &[]), 1);
     let mut made = BTreeSet::new();
     let mut failed = 0;
     for k in 0..3 {
         let mut command = backdrop();
-        command.arg("bulk").args([url(&place.path("in")), url(&place.path("out"))]).arg("--report");
-        command.arg(place.path("shard.jsonl")).arg("--json");
-        // The last one is told by Kubernetes.
+        command.arg("bulk").args([url(&folders.path("in")), url(&folders.path("out"))]).arg("--report");
+        command.arg(folders.path("shard.jsonl")).arg("--json");
+        // The last one by the variables of Kubernetes.
         let output = if k == 2 {
             command.env("JOB_COMPLETION_INDEX", "2").env("JOB_COMPLETIONS", "3").output().unwrap()
         } else {
@@ -209,95 +215,99 @@ fn shards_share_the_work_and_their_reports_are_merged() {
         let summary = json(&output);
         assert!(summary["done"].as_u64().unwrap() > 4, "{summary:#}");
         failed += summary["failed"].as_u64().unwrap();
-        let rows = fs::read_to_string(place.path(&format!("shard.{k}-of-3.jsonl"))).unwrap();
+        let rows = fs::read_to_string(folders.path(&format!("shard.{k}-of-3.jsonl"))).unwrap();
         for line in rows.lines() {
             assert!(made.insert(serde_json::from_str::<Value>(line).unwrap()["source"].to_string()), "{line}");
         }
     }
     assert_eq!((made.len(), failed), (41, 1));
-    assert_eq!(tree(&place.path("out")), tree(&place.path("alone")));
-    let reports = (0..3).map(|k| place.path(&format!("shard.{k}-of-3.jsonl")));
+    assert_eq!(tree(&folders.path("out")), tree(&folders.path("alone")));
+    let reports = (0..3).map(|k| folders.path(&format!("shard.{k}-of-3.jsonl")));
     let merged = backdrop()
         .args(["bulk", "report"])
         .args(reports)
         .arg("-o")
-        .arg(place.path("report.jsonl"))
+        .arg(folders.path("report.jsonl"))
         .arg("--json")
         .output();
     let merged = merged.unwrap();
-    ended(&merged, 1);
+    assert_exit(&merged, 1);
     assert_eq!((&json(&merged)["done"], &json(&merged)["failed"]), (&json!(40), &json!(1)));
-    let prefix = StorageLocation::open(&url(&place.path("in")), false).unwrap().address_prefix();
-    assert_eq!(without_times(place.rows()), without_times(rows(&place.path("alone.jsonl"), &prefix)));
-    assert_eq!(fs::read_to_string(place.path("report.csv")).unwrap().lines().count(), 42);
+    let prefix = StorageLocation::open(&url(&folders.path("in")), false).unwrap().address_prefix();
+    assert_eq!(without_times(folders.rows()), without_times(rows(&folders.path("alone.jsonl"), &prefix)));
+    assert_eq!(fs::read_to_string(folders.path("report.csv")).unwrap().lines().count(), 42);
 
     let mut lost = backdrop();
-    lost.arg("bulk").args([url(&place.path("in")), url(&place.path("out"))]);
+    lost.arg("bulk").args([url(&folders.path("in")), url(&folders.path("out"))]);
     let lost = lost.env("AWS_BATCH_JOB_ARRAY_INDEX", "1").output().unwrap();
-    ended(&lost, 2);
+    assert_exit(&lost, 2);
     assert!(stderr(&lost).contains("set AWS_BATCH_JOB_ARRAY_SIZE, or pass --shard K/N"), "{}", stderr(&lost));
 }
 
 #[test]
-fn a_dry_run_counts_and_prices_and_does_nothing() {
-    let place = Place::new(12);
-    huge(&place);
+fn a_dry_run_reports_count_and_price_and_changes_nothing() {
+    let folders = Folders::new(12);
+    huge(&folders);
     let dry = |arguments: &[&str]| {
-        let output = place.run(&[&["--dry-run", "--json"], arguments].concat());
-        ended(&output, 0);
+        let output = folders.run(&[&["--dry-run", "--json"], arguments].concat());
+        assert_exit(&output, 0);
         json(&output)
     };
-    let told = dry(&["--endpoint", "studio-shot"]);
-    assert_eq!((&told["objects"], &told["refused"]), (&json!(12), &json!({"payload_too_large": 1})), "{told:#}");
-    assert_eq!((&told["unit_price_usd"], &told["price_usd"]), (&json!(0.008), &json!(0.096)));
-    assert!(told["seconds"].as_f64().unwrap() > 0.0);
-    assert!(!place.path("out").exists() && !place.path("report.jsonl").exists());
+    let estimate = dry(&["--endpoint", "studio-shot"]);
+    assert_eq!(
+        (&estimate["objects"], &estimate["refused"]),
+        (&json!(12), &json!({"payload_too_large": 1})),
+        "{estimate:#}"
+    );
+    assert_eq!((&estimate["unit_price_usd"], &estimate["price_usd"]), (&json!(0.008), &json!(0.096)));
+    assert!(estimate["seconds"].as_f64().unwrap() > 0.0);
+    assert!(!folders.path("out").exists() && !folders.path("report.jsonl").exists());
     assert_eq!(dry(&["--limit", "5"])["objects"], json!(5));
-    ended(&place.run(&["--limit", "5"]), 1);
-    assert_eq!(place.outputs().len(), 5);
-    let told = dry(&[]);
-    assert_eq!((&told["objects"], &told["already_done"]), (&json!(7), &json!(5)), "{told:#}");
-    ended(&place.run(&["--limit", "5"]), 1);
-    assert_eq!(place.outputs().len(), 10, "the limit goes on where it stopped");
+    assert_exit(&folders.run(&["--limit", "5"]), 1);
+    assert_eq!(folders.outputs().len(), 5);
+    let estimate = dry(&[]);
+    assert_eq!((&estimate["objects"], &estimate["already_done"]), (&json!(7), &json!(5)), "{estimate:#}");
+    assert_exit(&folders.run(&["--limit", "5"]), 1);
+    assert_eq!(folders.outputs().len(), 10, "the limit applies to further pictures");
 }
 
 #[test]
-fn what_a_file_system_cannot_hold_is_a_failure_of_one_picture() {
-    let place = Place::new(2);
+fn an_invalid_file_name_is_a_failure_of_one_picture() {
+    let folders = Folders::new(2);
     let long = "n".repeat(250);
-    fs::write(place.path("in").join(format!("{long}.png")), picture(7)).unwrap();
+    fs::write(folders.path("in").join(format!("{long}.png")), picture(7)).unwrap();
     #[cfg(unix)]
     {
         use std::os::unix::ffi::OsStrExt;
         let name = std::ffi::OsStr::from_bytes(b"x\xff.png");
-        fs::write(place.path("in").join(name), picture(8)).unwrap();
+        fs::write(folders.path("in").join(name), picture(8)).unwrap();
     }
-    let output = place.run(&["--output", "{dir}/{stem}-cutout.{ext}", "--json"]);
-    ended(&output, 1);
+    let output = folders.run(&["--output", "{dir}/{stem}-cutout.{ext}", "--json"]);
+    assert_exit(&output, 1);
     assert_eq!(json(&output)["failures"], json!({"invalid_parameter": if cfg!(unix) { 2 } else { 1 }}));
-    assert_eq!(place.outputs().len(), 2);
+    assert_eq!(folders.outputs().len(), 2);
 }
 
 #[test]
-fn what_cannot_be_begun_says_why() {
-    let place = Place::new(0);
-    let output = place.run(&[]);
-    ended(&output, 2);
+fn a_run_that_cannot_start_is_refused_with_the_reason() {
+    let folders = Folders::new(0);
+    let output = folders.run(&[]);
+    assert_exit(&output, 2);
     assert!(stderr(&output).contains("there is no picture in"), "{}", stderr(&output));
     for (from, to, why) in [
         ("shop/photos", "file:///tmp", "is not a URL"),
         ("ftp://shop", "file:///tmp", "expected s3, gs, az or file"),
         ("file:///nowhere/at/all", "file:///tmp", "is not a folder"),
     ] {
-        let output = backdrop().args(["bulk", from, to]).current_dir(place.folder.path()).output().unwrap();
-        ended(&output, 2);
+        let output = backdrop().args(["bulk", from, to]).current_dir(folders.folder.path()).output().unwrap();
+        assert_exit(&output, 2);
         assert!(stderr(&output).contains(why), "{}", stderr(&output));
     }
-    let foreign = place.path("photo.jpg");
+    let foreign = folders.path("photo.jpg");
     fs::copy(photo("coffee.jpg"), &foreign).unwrap();
-    fill(&place.path("in"), 1);
-    let output = bulk(&place.path("in"), &place.path("out"), &foreign, &[]);
-    ended(&output, 2);
+    fill(&folders.path("in"), 1);
+    let output = bulk(&folders.path("in"), &folders.path("out"), &foreign, &[]);
+    assert_exit(&output, 2);
     assert!(stderr(&output).contains("is not a report"), "{}", stderr(&output));
     assert_eq!(fs::read(&foreign).unwrap(), fs::read(photo("coffee.jpg")).unwrap());
 }

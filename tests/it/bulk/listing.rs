@@ -306,7 +306,7 @@ fn peak() -> f64 {
 }
 
 #[test]
-#[ignore = "a minute, and alone in its process: cargo test ... -- --ignored --exact bulk_listing::a_million_keys_take_less_than_200_mb"]
+#[ignore = "a minute, and run alone: make many-keys"]
 fn a_million_keys_take_less_than_200_mb() {
     let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
     let scene = Scene::new(SyntheticStore { keys: 1_000_000, ..SyntheticStore::default() });

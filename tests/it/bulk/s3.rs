@@ -1,4 +1,4 @@
-//! A small S3 on loopback that misbehaves when told to. Google's storage speaks much the same, so it stands for both.
+//! A small S3 server on the loopback with configurable faults. Its subset of the API is also that of Google Cloud Storage.
 
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::io::{BufRead, BufReader, Read, Write};
@@ -9,18 +9,18 @@ use std::time::Duration;
 
 use crate::support::command::backdrop;
 
-/// What it does once in place of the right answer.
+/// A fault of one reply.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Fault {
     /// Answers this status.
     Status(u16),
     /// Closes the connection without an answer.
     Reset,
-    /// Promises the whole body and sends half of it.
+    /// Announces the whole body and sends half of it.
     Truncated,
-    /// Sends half of the body and says that this is all.
+    /// Announces and sends half of the body.
     Short,
-    /// Takes its time.
+    /// Replies after a delay.
     Slow(Duration),
 }
 
@@ -30,7 +30,7 @@ pub(crate) struct Object {
     pub(crate) bytes: Vec<u8>,
     /// `content-type`, `x-amz-meta-…` and `x-goog-meta-…`.
     pub(crate) headers: BTreeMap<String, String>,
-    /// What the listing says in place of the truth.
+    /// A false size for the listing.
     pub(crate) listed_size: Option<u64>,
     version: u64,
 }
@@ -39,7 +39,7 @@ pub(crate) struct Object {
 struct Shared {
     objects: Mutex<BTreeMap<String, Object>>,
     faults: Mutex<HashMap<(String, String), VecDeque<Fault>>>,
-    asked: Mutex<Vec<(String, String)>>,
+    requests: Mutex<Vec<(String, String)>>,
 }
 
 /// The server, with one bucket, `shop`. Ends with the process.
@@ -78,7 +78,7 @@ impl S3 {
         command
     }
 
-    /// An account of Google's that leads here, and needs no token.
+    /// A Google service account with this server as endpoint, without a token.
     fn google_account(&self) -> String {
         serde_json::json!({
             "gcs_base_url": format!("http://{}", self.address),
@@ -90,35 +90,35 @@ impl S3 {
         .to_string()
     }
 
-    /// Puts an object there.
+    /// Stores an object.
     pub(crate) fn put(&self, key: &str, bytes: Vec<u8>) {
         self.shared.store(key, Object { bytes, ..Object::default() });
     }
 
-    /// Has the listing say another size.
-    pub(crate) fn say_size(&self, key: &str, size: u64) {
+    /// Sets a false size for the listing.
+    pub(crate) fn set_listed_size(&self, key: &str, size: u64) {
         self.shared.objects.lock().unwrap().get_mut(key).expect("it is there").listed_size = Some(size);
     }
 
-    /// What is there.
+    /// The stored objects.
     pub(crate) fn objects(&self) -> BTreeMap<String, Object> {
         self.shared.objects.lock().unwrap().clone()
     }
 
-    /// Does this with the next requests of this method for this key, one after the other.
+    /// Adds faults for the next requests with this method and key, in order.
     pub(crate) fn fail(&self, method: &str, key: &str, faults: impl IntoIterator<Item = Fault>) {
         let mut all = self.shared.faults.lock().unwrap();
         all.entry((method.to_owned(), key.to_owned())).or_default().extend(faults);
     }
 
-    /// Forgets the faults that nobody has met yet.
+    /// Removes the remaining faults.
     pub(crate) fn recover(&self) {
         self.shared.faults.lock().unwrap().clear();
     }
 
-    /// Methods and keys of the requests since this was last asked.
-    pub(crate) fn asked(&self) -> Vec<(String, String)> {
-        std::mem::take(&mut *self.shared.asked.lock().unwrap())
+    /// Methods and keys of the requests since the last call.
+    pub(crate) fn take_requests(&self) -> Vec<(String, String)> {
+        std::mem::take(&mut *self.shared.requests.lock().unwrap())
     }
 }
 
@@ -146,10 +146,10 @@ impl Shared {
         }
     }
 
-    /// Nothing: the connection is to be closed.
+    /// `None` closes the connection.
     fn answer(&self, request: &Request, mut to: &TcpStream) -> Option<()> {
         let Request { method, key, .. } = request;
-        self.asked.lock().unwrap().push((method.clone(), key.clone()));
+        self.requests.lock().unwrap().push((method.clone(), key.clone()));
         let fault = self.faults.lock().unwrap().get_mut(&(method.clone(), key.clone())).and_then(VecDeque::pop_front);
         match fault {
             Some(Fault::Status(status)) => return send(to, status, &[], b"<Error/>"),
@@ -236,7 +236,7 @@ impl Shared {
     }
 }
 
-/// Of its key and how often it was written: good enough to tell one content from the next.
+/// Made of key, size and version, so that it changes with the content.
 fn etag(object: &Object, key: &str) -> String {
     format!("\"{:x}-{}-{}\"", key.len(), object.bytes.len(), object.version)
 }

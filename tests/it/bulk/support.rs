@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use crate::support::command::{backdrop, stderr};
 
-/// A small PNG with transparency of its own, which needs no network to be cut out. Each `seed` has other colours.
+/// A small PNG that is a cutout already, so that the network is not run. Each `seed` has other colours.
 pub(crate) fn picture(seed: u32) -> Vec<u8> {
     const SIDE: u32 = 24;
     let pixels: Vec<u8> = (0..SIDE * SIDE)
@@ -27,7 +27,7 @@ pub(crate) fn picture(seed: u32) -> Vec<u8> {
     bytes
 }
 
-/// So many pictures in a folder and folders below it.
+/// Writes so many pictures into subfolders of `folder`.
 pub(crate) fn fill(folder: &Path, pictures: u32) {
     for seed in 0..pictures {
         let below = folder.join(format!("set {}", seed % 3));
@@ -41,7 +41,7 @@ pub(crate) fn url(folder: &Path) -> String {
     url::Url::from_file_path(folder).unwrap().into()
 }
 
-/// `backdrop bulk` from one folder to another, its report in a third place.
+/// `backdrop bulk` from one folder to another.
 pub(crate) fn bulk(from: &Path, to: &Path, report: &Path, arguments: &[&str]) -> Output {
     backdrop()
         .arg("bulk")
@@ -73,7 +73,7 @@ pub(crate) fn tree(folder: &Path) -> BTreeMap<String, Vec<u8>> {
     files
 }
 
-/// The rows of a report by the name after `prefix` in their sources; each must be there once.
+/// The rows of a report by their source without `prefix`; each source has one row.
 pub(crate) fn rows(report: &Path, prefix: &str) -> BTreeMap<String, Value> {
     let text = fs::read_to_string(report).unwrap();
     let mut rows = BTreeMap::new();
@@ -81,12 +81,12 @@ pub(crate) fn rows(report: &Path, prefix: &str) -> BTreeMap<String, Value> {
         let row: Value = serde_json::from_str(line).unwrap_or_else(|error| panic!("{error}: {line}"));
         let source = row["source"].as_str().unwrap().to_owned();
         let name = source.strip_prefix(prefix).unwrap_or_else(|| panic!("{source} is not below {prefix}")).to_owned();
-        assert!(rows.insert(name, row).is_none(), "{source} is there twice");
+        assert!(rows.insert(name, row).is_none(), "{source} has two rows");
     }
     rows
 }
 
-/// The rows without what differs between two runs.
+/// The rows without the members that differ between runs.
 pub(crate) fn without_times(mut rows: BTreeMap<String, Value>) -> BTreeMap<String, Value> {
     for row in rows.values_mut() {
         let row = row.as_object_mut().unwrap();
@@ -97,7 +97,7 @@ pub(crate) fn without_times(mut rows: BTreeMap<String, Value>) -> BTreeMap<Strin
     rows
 }
 
-/// The exit code, with everything it said when it is another.
-pub(crate) fn ended(output: &Output, code: i32) {
+/// Checks the exit code.
+pub(crate) fn assert_exit(output: &Output, code: i32) {
     assert_eq!(output.status.code(), Some(code), "{}", stderr(output));
 }

@@ -1,10 +1,10 @@
-//! `backdrop config`: where settings come from, and what becomes of mistakes.
+//! `backdrop config`: precedence of sources, and errors.
 
 use crate::support::command::{backdrop, json, stderr, stdout};
 use std::fs;
 
 #[test]
-fn the_effective_configuration_shows_who_won() {
+fn flags_override_variables_which_override_the_file() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("backdrop.toml");
     fs::write(&file, "data_dir = 'file'\n[server]\nmax_connections = 7\n[limits]\nrate_per_minute = 5\n").unwrap();
@@ -25,7 +25,7 @@ fn the_effective_configuration_shows_who_won() {
 }
 
 #[test]
-fn the_printed_configuration_is_itself_a_valid_file() {
+fn the_printed_configuration_is_a_valid_file() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("backdrop.toml");
     let first = stdout(&backdrop().arg("config").output().unwrap());
@@ -42,7 +42,7 @@ fn secrets_are_masked() {
 }
 
 #[test]
-fn every_mistake_is_told_at_once_and_the_command_does_not_run() {
+fn all_errors_are_listed_together_and_the_command_does_not_run() {
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("backdrop.toml");
     fs::write(&file, "[server]\nlisen = '127.0.0.1:1'\n").unwrap();
@@ -53,24 +53,24 @@ fn every_mistake_is_told_at_once_and_the_command_does_not_run() {
         .env("BACKDROP_ENGINE_MODEL", "best")
         .output()
         .unwrap();
-    let told = stderr(&output);
-    assert_eq!(output.status.code(), Some(2), "{told}");
-    assert!(told.contains("the configuration has 4 mistakes"), "{told}");
-    assert!(told.contains("backdrop.toml: server.lisen: unknown field `lisen`"), "{told}");
-    assert!(told.contains("BACKDROP_ENGINE_MAX_BATCH: engine.max_batch: "), "{told}");
-    assert!(told.contains("BACKDROP_ENGINE_MODEL: engine.model: "), "{told}");
-    assert!(told.contains("--listen: server.listen: "), "{told}");
+    let printed = stderr(&output);
+    assert_eq!(output.status.code(), Some(2), "{printed}");
+    assert!(printed.contains("the configuration has 4 mistakes"), "{printed}");
+    assert!(printed.contains("backdrop.toml: server.lisen: unknown field `lisen`"), "{printed}");
+    assert!(printed.contains("BACKDROP_ENGINE_MAX_BATCH: engine.max_batch: "), "{printed}");
+    assert!(printed.contains("BACKDROP_ENGINE_MODEL: engine.model: "), "{printed}");
+    assert!(printed.contains("--listen: server.listen: "), "{printed}");
 }
 
 #[test]
-fn a_configuration_file_that_is_not_there_is_told() {
+fn a_missing_configuration_file_is_an_error() {
     let output = backdrop().args(["config", "--config", "/nowhere/backdrop.toml"]).output().unwrap();
     assert_eq!(output.status.code(), Some(2));
     assert!(stderr(&output).contains("/nowhere/backdrop.toml: cannot be read"), "{}", stderr(&output));
 }
 
 #[test]
-fn the_data_folder_may_be_named_after_the_subcommand() {
+fn data_dir_may_follow_the_subcommand() {
     let folder = tempfile::tempdir().unwrap();
     let output = backdrop().args(["accounts", "list", "--json", "--data-dir"]).arg(folder.path()).output().unwrap();
     assert!(!stderr(&output).contains("unexpected argument"), "{}", stderr(&output));

@@ -1,10 +1,10 @@
-//! `backdrop eval` and `backdrop bench`: figures of this machine and these weights.
+//! `backdrop eval` and `backdrop bench`: metrics, calibration, contact sheets, rates.
 
 use crate::support::command::{backdrop, json, photo, stderr, stdout};
 use std::fs;
 
 #[test]
-fn a_matte_compared_with_itself_is_perfect() {
+fn a_matte_compared_with_itself_has_no_error() {
     let folder = tempfile::tempdir().unwrap();
     let set = folder.path().join("cups");
     fs::create_dir_all(set.join("image")).unwrap();
@@ -24,19 +24,19 @@ fn a_matte_compared_with_itself_is_perfect() {
     assert_eq!((&rows[1]["set"], &rows[1]["n"]), (&"cups".into(), &1.into()));
     assert_eq!((rows[1]["mae"].as_f64(), rows[1]["iou"].as_f64()), (Some(0.0), Some(1.0)));
     assert!(rows[0]["mae"].as_f64() > Some(0.0), "the mask is not the matte: {result:#}");
-    assert_eq!(result["calibration"], serde_json::json!([]), "one picture has no fifths");
+    assert_eq!(result["calibration"], serde_json::json!([]), "one picture has no quintiles");
     let details = fs::read_to_string(&details).unwrap();
     let columns: Vec<Vec<&str>> = details.lines().map(|line| line.split(',').collect()).collect();
     assert_eq!((columns.len(), columns[0].last()), (3, Some(&"uncertainty")), "{details}");
-    let told: f64 = columns[2].last().unwrap().parse().unwrap();
-    assert!(told > 0.0 && told < 1.0 && columns[1].last() == columns[2].last(), "{details}");
+    let uncertainty: f64 = columns[2].last().unwrap().parse().unwrap();
+    assert!(uncertainty > 0.0 && uncertainty < 1.0 && columns[1].last() == columns[2].last(), "{details}");
 
     let table = stdout(&backdrop().arg("eval").arg(&set).output().unwrap());
     assert!(table.starts_with("set ") && table.contains("cups  matte"), "{table}");
 }
 
 #[test]
-fn uncertainty_is_held_against_the_errors_and_the_worst_pictures_are_drawn() {
+fn uncertainty_is_calibrated_and_the_worst_pictures_are_on_the_contact_sheet() {
     let folder = tempfile::tempdir().unwrap();
     let set = folder.path().join("cups");
     fs::create_dir_all(set.join("image")).unwrap();
@@ -54,10 +54,10 @@ fn uncertainty_is_held_against_the_errors_and_the_worst_pictures_are_drawn() {
     let output = run(&["--json", "--worst", "2", "--contact-sheets", sheets.to_str().unwrap()]);
     assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
     let calibration = &json(&output)["calibration"];
-    assert_eq!(calibration.as_array().unwrap().len(), 1, "one set is all there is: {calibration:#}");
+    assert_eq!(calibration.as_array().unwrap().len(), 1, "one set: {calibration:#}");
     let cups = &calibration[0];
     assert_eq!((&cups["set"], &cups["n"], &cups["bad"]), (&"cups".into(), &10.into(), &0.0.into()));
-    // Equal pictures without an error: nothing to divide by, and no order.
+    // Equal pictures without an error: no ratio and no correlation.
     assert!(cups["ratio"].is_null() && cups["rank_correlation"].is_null(), "{cups:#}");
     assert!(cups["expected_bad"].as_f64().is_some_and(|bad| bad > 0.0 && bad < 1.0), "{cups:#}");
 
@@ -67,11 +67,11 @@ fn uncertainty_is_held_against_the_errors_and_the_worst_pictures_are_drawn() {
 
     let table = stdout(&run(&[]));
     assert!(table.contains("\nuncertainty   n  expected bad") && table.contains("\ncups         10"), "{table}");
-    assert_eq!(run(&["--worst", "2"]).status.code(), Some(2), "nothing to draw them on");
+    assert_eq!(run(&["--worst", "2"]).status.code(), Some(2), "without a contact sheet");
 }
 
 #[test]
-fn a_folder_without_sets_cannot_be_measured() {
+fn a_folder_without_sets_is_refused() {
     let folder = tempfile::tempdir().unwrap();
     let output = backdrop().arg("eval").arg(folder.path()).output().unwrap();
     assert_eq!(output.status.code(), Some(2));
@@ -79,7 +79,7 @@ fn a_folder_without_sets_cannot_be_measured() {
 }
 
 #[test]
-fn a_bench_tells_rate_latency_and_stages() {
+fn bench_reports_rate_latency_and_stages() {
     let output =
         backdrop().arg("bench").arg(photo("coffee.jpg")).args(["--seconds", "1", "--jobs", "2", "--json"]).output();
     let output = output.unwrap();

@@ -1,4 +1,4 @@
-//! Commands other than `serve` and `bulk`.
+//! The command line: configuration, remove, eval, bench, serve.
 
 pub(crate) mod config;
 pub(crate) mod eval;

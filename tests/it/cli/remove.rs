@@ -1,4 +1,4 @@
-//! `backdrop remove`: files in, files out.
+//! `backdrop remove`: files, folders, standard input, formats, contact sheets.
 
 use crate::support::command::{backdrop, json, photo, stderr};
 use std::fs;
@@ -22,7 +22,7 @@ fn png_header(bytes: &[u8]) -> (u32, u32, u8) {
 }
 
 #[test]
-fn a_folder_keeps_its_tree_and_a_broken_file_stops_nothing() {
+fn a_folder_keeps_its_tree_and_a_broken_file_fails_alone() {
     let folder = tempfile::tempdir().unwrap();
     let (input, output) = (folder.path().join("in"), folder.path().join("out"));
     fs::create_dir_all(input.join("below")).unwrap();
@@ -43,7 +43,7 @@ fn a_folder_keeps_its_tree_and_a_broken_file_stops_nothing() {
         report["results"].as_array().unwrap().iter().filter_map(|row| row["error"].as_str()).collect();
     assert!(errors.iter().any(|error| error.contains("empty")), "{errors:?}");
 
-    // What is done is not done again.
+    // Finished files are skipped.
     let before = modified(&output.join("cat.png"));
     let second = json(&run());
     assert_eq!((&second["done"], &second["skipped"], &second["failed"]), (&0.into(), &2.into(), &2.into()));
@@ -51,7 +51,7 @@ fn a_folder_keeps_its_tree_and_a_broken_file_stops_nothing() {
 }
 
 #[test]
-fn force_does_it_again() {
+fn force_overwrites_existing_results() {
     let folder = tempfile::tempdir().unwrap();
     let output = folder.path().join("cup.png");
     fs::write(&output, b"old").unwrap();
@@ -64,7 +64,7 @@ fn force_does_it_again() {
 }
 
 #[test]
-fn quality_makes_another_cutout_of_the_same_photo() {
+fn the_quality_model_gives_another_cutout() {
     let folder = tempfile::tempdir().unwrap();
     let cut = |name: &str, model: &[&str]| {
         let output = folder.path().join(name);
@@ -79,7 +79,7 @@ fn quality_makes_another_cutout_of_the_same_photo() {
 }
 
 #[test]
-fn standard_input_to_standard_output() {
+fn a_picture_is_piped_from_standard_input_to_standard_output() {
     let mut child = backdrop()
         .args(["remove", "-", "-o", "-", "--endpoint", "mask", "--set", "max_dim=100"])
         .stdin(Stdio::piped())
@@ -95,7 +95,7 @@ fn standard_input_to_standard_output() {
 }
 
 #[test]
-fn the_name_of_the_output_says_the_format_and_parameters_are_those_of_the_api() {
+fn the_output_name_selects_the_format_and_set_takes_the_fields_of_the_api() {
     let folder = tempfile::tempdir().unwrap();
     let output = folder.path().join("cup.webp");
     let run = |arguments: &[&str]| {
@@ -113,7 +113,7 @@ fn the_name_of_the_output_says_the_format_and_parameters_are_those_of_the_api() 
 }
 
 #[test]
-fn results_beside_their_inputs_leave_the_inputs_alone() {
+fn results_beside_their_inputs_do_not_replace_them() {
     let folder = tempfile::tempdir().unwrap();
     let cat = folder.path().join("cat.png");
     fs::copy(photo("chelsea.png"), &cat).unwrap();
@@ -129,7 +129,7 @@ fn results_beside_their_inputs_leave_the_inputs_alone() {
 }
 
 #[test]
-fn nothing_is_cut_out_when_nothing_matches() {
+fn a_pattern_without_matches_is_an_error() {
     let folder = tempfile::tempdir().unwrap();
     let output =
         backdrop().arg("remove").arg(folder.path().join("*.jpg")).arg("-o").arg(folder.path().join("out")).output();
@@ -139,7 +139,7 @@ fn nothing_is_cut_out_when_nothing_matches() {
 }
 
 #[test]
-fn the_contact_sheet_shows_what_was_done() {
+fn the_contact_sheet_shows_every_picture() {
     let folder = tempfile::tempdir().unwrap();
     let sheet = folder.path().join("sheet.png");
     let output = backdrop()

@@ -1,4 +1,4 @@
-//! `backdrop serve`: start, first key, one picture, end.
+//! `backdrop serve`: start, first key, one picture, shutdown.
 
 #![cfg(unix)]
 
@@ -42,7 +42,7 @@ impl Daemon {
         let log = BufReader::new(self.0.stderr.take().expect("piped"));
         let mut lines = log.lines().map_while(Result::ok);
         let line = lines.find(|line| line.contains("\"listening\"")).expect("the daemon listens");
-        // The pipe stays open and empty, or the daemon would block on a full one.
+        // Drained, because the daemon blocks on a full pipe.
         std::thread::spawn(move || lines.for_each(drop));
         let event: serde_json::Value = serde_json::from_str(&line).expect("a JSON line");
         event["fields"]["address"].as_str().expect("an address").to_owned()
@@ -66,7 +66,7 @@ fn key_in(printed: &str) -> Option<&str> {
 }
 
 #[test]
-fn the_first_start_prints_a_key_that_works_and_the_second_prints_none() {
+fn only_the_first_start_prints_a_key_and_it_is_valid() {
     let folder = tempfile::tempdir().unwrap();
     let mut daemon = Daemon::start(folder.path());
     let address = daemon.address();
@@ -104,7 +104,7 @@ fn the_first_start_prints_a_key_that_works_and_the_second_prints_none() {
 }
 
 #[test]
-fn a_chosen_first_key_is_not_printed() {
+fn a_configured_first_key_is_not_printed() {
     let folder = tempfile::tempdir().unwrap();
     let mut daemon = Daemon(
         backdrop()
@@ -124,7 +124,7 @@ fn a_chosen_first_key_is_not_printed() {
 }
 
 #[test]
-fn an_address_in_use_is_told_and_nothing_runs() {
+fn an_address_in_use_is_an_error_of_the_start() {
     let folder = tempfile::tempdir().unwrap();
     let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let address = taken.local_addr().unwrap().to_string();

@@ -1,4 +1,4 @@
-//! Every container, colour model and orientation ends as upright sRGB with straight alpha.
+//! Every container, colour model and orientation is decoded to upright sRGB with straight alpha.
 
 use crate::codec::support::{Picture, assert_close, decode, fixture, names, reference, visible};
 use backdrop::codec::{self, Container, DecodeError, Limits};
@@ -10,10 +10,10 @@ fn check(name: &str, max: u8, mean: f64) {
 }
 
 #[test]
-fn jpegs_of_every_kind_look_as_libjpeg_shows_them() {
+fn jpegs_of_every_kind_agree_with_libjpeg() {
     for name in names(".jpg") {
         let (max, mean) = match name.as_str() {
-            // Another colour engine, and for inks another interpolation of the table too.
+            // Another colour engine, and for CMYK another interpolation of the table too.
             "cmyk_profile.jpg" => (10, 1.5),
             "display_p3.jpg" | "adobe_rgb.jpg" | "grey_profile.jpg" => (6, 1.0),
             // libjpeg-turbo does not smooth chroma where there are two columns or fewer.
@@ -34,7 +34,7 @@ fn pngs_of_every_kind_decode_exactly() {
 }
 
 #[test]
-fn profiles_of_pngs_and_webps_lead_to_srgb_as_littlecms_does_it() {
+fn profiles_of_pngs_and_webps_are_converted_as_by_littlecms() {
     for name in ["display_p3.png", "adobe_rgb.png", "grey_profile.png", "display_p3.webp"] {
         check(name, 2, 0.6);
     }
@@ -58,19 +58,19 @@ fn webps_of_every_kind_decode() {
 }
 
 #[test]
-fn all_eight_orientations_are_the_same_picture_upright() {
+fn all_eight_orientations_decode_to_the_same_upright_picture() {
     let upright: Picture = decode(&fixture("orientation_1.png")).expect("a picture").into();
     for value in 2..=8 {
         let name = format!("orientation_{value}.png");
         let bytes = fixture(&name);
         let header = codec::probe(&bytes, &Limits::default()).expect("a header");
-        assert_eq!(header.size, upright.size, "{name}: the probe turns the size too");
+        assert_eq!(header.size, upright.size, "{name}: the probe applies the orientation to the size");
         assert_eq!(Picture::from(decode(&bytes).expect("a picture")), upright, "{name}");
     }
 }
 
 #[test]
-fn an_srgb_profile_changes_no_byte() {
+fn an_srgb_profile_changes_no_pixel() {
     let plain: Picture = decode(&fixture("baseline_444.jpg")).expect("a picture").into();
     for name in ["srgb.jpg", "broken_profile.jpg"] {
         assert_eq!(Picture::from(decode(&fixture(name)).expect("a picture")), plain, "{name}");
@@ -78,14 +78,14 @@ fn an_srgb_profile_changes_no_byte() {
 }
 
 #[test]
-fn the_adobe_marker_does_not_change_how_inks_are_read() {
+fn the_adobe_marker_does_not_affect_cmyk() {
     let with: Picture = decode(&fixture("cmyk_adobe.jpg")).expect("a picture").into();
     let without: Picture = decode(&fixture("cmyk_without_adobe.jpg")).expect("a picture").into();
     assert_eq!(with, without);
 }
 
 #[test]
-fn the_name_and_the_declared_type_play_no_part() {
+fn the_container_is_detected_from_the_bytes() {
     for (name, container, size) in [
         ("baseline_420.jpg", Container::Jpeg, Size::new(45, 34)),
         ("rgba_16_interlaced.png", Container::Png, Size::new(45, 34)),
@@ -98,7 +98,7 @@ fn the_name_and_the_declared_type_play_no_part() {
 }
 
 #[test]
-fn an_empty_file_is_empty_and_a_foreign_one_is_named() {
+fn an_empty_file_is_reported_as_empty_and_a_foreign_format_by_name() {
     let limits = Limits::default();
     assert!(matches!(codec::probe(b"", &limits), Err(DecodeError::Empty)));
     let gif = codec::probe(b"GIF89a\x01\0\x01\0\0\0\0;", &limits).expect_err("not read here");
@@ -108,18 +108,18 @@ fn an_empty_file_is_empty_and_a_foreign_one_is_named() {
 
 #[cfg(not(feature = "heic"))]
 #[test]
-fn a_build_without_heic_says_so() {
+fn a_build_without_heic_reports_it() {
     let error = codec::probe(&fixture("plain.heic"), &Limits::default()).expect_err("not in this build");
     assert!(matches!(error, DecodeError::Unsupported { .. }));
     assert!(error.to_string().contains("this build does not read"), "{error}");
 }
 
 #[test]
-fn buffers_go_back_to_the_pool() {
+fn buffers_are_returned_to_the_pool() {
     let pool = BufferPool::new(1 << 20);
     let bytes = fixture("orientation_6.jpg");
     let header = codec::probe(&bytes, &Limits::default()).expect("a header");
     drop(codec::decode(&bytes, &header, &pool).expect("a picture"));
-    // The stored and the turned one.
+    // The stored and the rotated one.
     assert!(pool.kept_bytes() >= 2 * 45 * 34 * 4, "{}", pool.kept_bytes());
 }

@@ -1,4 +1,4 @@
-//! What is written comes back: exactly, or as near as the quality says; without metadata.
+//! Encoded pictures decode to the same pixels, exactly or within the quality's error, without metadata.
 
 use crate::codec::support::{Picture, assert_close, decode, difference, reference, visible};
 use backdrop::codec::{self, Channels, EncodeError, EncodeOptions, PngEffort};
@@ -19,8 +19,8 @@ fn encoded(picture: &Picture, options: &EncodeOptions) -> EncodedImage {
     file
 }
 
-fn back(file: &EncodedImage) -> Picture {
-    decode(&file.bytes).expect("what we write is read").into()
+fn decode_again(file: &EncodedImage) -> Picture {
+    decode(&file.bytes).expect("our own file").into()
 }
 
 fn cutout() -> Picture {
@@ -50,19 +50,19 @@ fn chunks(bytes: &[u8]) -> Vec<String> {
 }
 
 #[test]
-fn png_and_lossless_webp_bring_back_every_visible_pixel_and_hide_none() {
+fn png_and_lossless_webp_keep_every_visible_pixel_and_no_hidden_colour() {
     for picture in [cutout(), opaque()] {
         for png in [PngEffort::Fast, PngEffort::Small] {
             let file = encoded(&picture, &EncodeOptions { png, ..options(OutputFormat::Png, 92) });
-            // Equal with hidden colours zeroed: nothing of the background is left in the file.
-            assert_eq!(back(&file), visible(picture.clone()), "{png:?}");
+            // Equal with hidden colours zeroed: the file contains nothing of the background.
+            assert_eq!(decode_again(&file), visible(picture.clone()), "{png:?}");
         }
-        assert_eq!(back(&encoded(&picture, &options(OutputFormat::WebP, 100))), visible(picture.clone()));
+        assert_eq!(decode_again(&encoded(&picture, &options(OutputFormat::WebP, 100))), visible(picture.clone()));
     }
 }
 
 #[test]
-fn the_small_png_is_smaller_and_never_larger() {
+fn the_small_png_effort_is_smaller_and_never_larger() {
     let len =
         |picture: &Picture, png| encoded(picture, &EncodeOptions { png, ..options(OutputFormat::Png, 92) }).bytes.len();
     assert!(len(&cutout(), PngEffort::Small) < len(&cutout(), PngEffort::Fast));
@@ -90,7 +90,7 @@ fn a_png_has_no_more_channels_than_it_needs_and_no_metadata() {
 }
 
 #[test]
-fn the_alpha_alone_is_written_as_grey() {
+fn the_alpha_channel_alone_is_written_as_grey() {
     let right = matte(&cutout());
     for (format, quality, max) in [
         (OutputFormat::Png, 92, 0),
@@ -99,14 +99,14 @@ fn the_alpha_alone_is_written_as_grey() {
         (OutputFormat::Jpeg, 92, 24),
     ] {
         let file = encoded(&cutout(), &EncodeOptions { channels: Channels::Alpha, ..options(format, quality) });
-        assert_close(&format!("{format:?} {quality}"), &back(&file), &right, max, f64::from(max) / 12.0);
+        assert_close(&format!("{format:?} {quality}"), &decode_again(&file), &right, max, f64::from(max) / 12.0);
     }
 }
 
 #[test]
-fn lossy_webp_keeps_alpha_exactly_and_colour_nearly() {
+fn lossy_webp_keeps_alpha_exactly_and_colour_approximately() {
     let picture = visible(cutout());
-    let seen = back(&encoded(&picture, &options(OutputFormat::WebP, 92)));
+    let seen = decode_again(&encoded(&picture, &options(OutputFormat::WebP, 92)));
     for (seen, right) in seen.pixels.chunks_exact(4).zip(picture.pixels.chunks_exact(4)) {
         assert_eq!(seen[3], right[3]);
     }
@@ -119,17 +119,17 @@ fn lossy_webp_keeps_alpha_exactly_and_colour_nearly() {
 }
 
 #[test]
-fn quality_buys_likeness_with_bytes() {
+fn higher_quality_has_less_error_and_more_bytes() {
     for format in [OutputFormat::Jpeg, OutputFormat::WebP] {
         let files: Vec<_> = [20, 60, 95].map(|quality| encoded(&opaque(), &options(format, quality))).to_vec();
         assert!(files.is_sorted_by_key(|file| file.bytes.len()), "{format:?}");
-        let errors: Vec<f64> = files.iter().map(|file| difference(&back(file), &opaque()).mean).collect();
+        let errors: Vec<f64> = files.iter().map(|file| difference(&decode_again(file), &opaque()).mean).collect();
         assert!(errors.is_sorted_by(|a, b| a > b), "{format:?}: {errors:?}");
         assert!(errors[2] < 2.5, "{format:?}: {errors:?}");
     }
 }
 
-/// Sampling factors of the first component, markers seen.
+/// Sampling factors of the first component, and the markers.
 fn jpeg_facts(bytes: &[u8]) -> (u8, Vec<u8>) {
     let (mut at, mut factors, mut markers) = (2, 0, Vec::new());
     while bytes[at + 1] != 0xda {
@@ -144,7 +144,7 @@ fn jpeg_facts(bytes: &[u8]) -> (u8, Vec<u8>) {
 }
 
 #[test]
-fn jpeg_halves_chroma_below_quality_90_only_and_carries_no_metadata() {
+fn jpeg_subsamples_chroma_below_quality_90_only_and_has_no_metadata() {
     for (quality, right) in [(89, 0x22), (90, 0x11), (92, 0x11), (1, 0x22), (100, 0x11)] {
         let file = encoded(&opaque(), &options(OutputFormat::Jpeg, quality));
         let (factors, markers) = jpeg_facts(&file.bytes);
@@ -161,7 +161,7 @@ fn a_transparent_jpeg_is_an_error_for_the_caller_to_flatten() {
 }
 
 #[test]
-fn a_side_that_the_container_cannot_hold_is_an_error() {
+fn a_side_above_the_limit_of_the_format_is_an_error() {
     let strip = |width| Picture { size: Size::new(width, 1), pixels: vec![255; width as usize * 4] };
     for quality in [92, 100] {
         assert!(codec::encode(composite(&strip(16_384)), &options(OutputFormat::WebP, quality)).is_err());
@@ -172,14 +172,14 @@ fn a_side_that_the_container_cannot_hold_is_an_error() {
 }
 
 #[test]
-fn pictures_of_one_pixel_and_one_line_are_written_by_all() {
+fn pictures_of_one_pixel_and_one_line_are_written_in_every_format() {
     for (width, height) in [(1, 1), (1, 37), (37, 1)] {
         let picture = Picture { size: Size::new(width, height), pixels: vec![200; (width * height * 4) as usize] };
         let solid = Picture { pixels: [90, 120, 150, 255].repeat((width * height) as usize), ..picture.clone() };
-        assert_eq!(back(&encoded(&picture, &options(OutputFormat::Png, 92))), picture);
-        assert_eq!(back(&encoded(&picture, &options(OutputFormat::WebP, 100))), picture);
+        assert_eq!(decode_again(&encoded(&picture, &options(OutputFormat::Png, 92))), picture);
+        assert_eq!(decode_again(&encoded(&picture, &options(OutputFormat::WebP, 100))), picture);
         for format in [OutputFormat::Jpeg, OutputFormat::WebP] {
-            assert_close("small", &back(&encoded(&solid, &options(format, 92))), &solid, 6, 4.0);
+            assert_close("small", &decode_again(&encoded(&solid, &options(format, 92))), &solid, 6, 4.0);
         }
     }
 }

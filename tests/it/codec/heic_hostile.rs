@@ -1,4 +1,4 @@
-//! HEIF containers that two readers read differently, or that cost more than they show.
+//! HEIF containers that are ambiguous between readers or cost more than their size explains are refused.
 
 use crate::codec::support::{Picture, assert_close, decode, fixture, reference};
 use backdrop::codec::{self, DecodeError, Header, Limits};
@@ -39,8 +39,8 @@ fn repeat(boxes: &mut Vec<(Name, Vec<u8>)>, name: &Name) {
     boxes.push(copy);
 }
 
-/// The grid of four tiles (items 1 to 4, item 5 the grid) with another meta box. It moves to the end, so that what
-/// the iloc box points at stays where it is.
+/// The grid of four tiles (items 1 to 4, item 5 the grid) with an edited meta box, at the end so that the offsets in
+/// the iloc box remain valid.
 fn grid_with(edit: impl FnOnce(&mut Vec<(Name, Vec<u8>)>)) -> Vec<u8> {
     let mut file = split(&fixture("grid.heic"));
     let meta = file.iter_mut().find(|(name, _)| name == b"meta").expect("a meta box");
@@ -56,7 +56,7 @@ fn grid_with_body(name: &Name, edit: impl FnOnce(&mut Vec<u8>)) -> Vec<u8> {
 }
 
 /// Adds one to the 16-bit number at `at`.
-fn count_one_more(bytes: &mut [u8], at: usize) {
+fn increment(bytes: &mut [u8], at: usize) {
     bytes[at + 1] += 1;
 }
 
@@ -73,13 +73,13 @@ fn assert_refused(what: &str, bytes: &[u8], reason: &str) {
 }
 
 #[test]
-fn a_meta_box_at_the_end_is_read_as_any_other() {
+fn a_meta_box_at_the_end_is_read() {
     let seen: Picture = decode(&grid_with(|_| ())).expect("a picture").into();
     assert_close("grid.heic", &seen, &reference("grid.heic"), 6, 1.2);
 }
 
 #[test]
-fn what_is_read_once_may_not_be_there_twice() {
+fn duplicate_boxes_are_refused() {
     let whole = fixture("grid.heic");
     let meta = split(&whole).into_iter().find(|(name, _)| name == b"meta").expect("a meta box").1;
     assert_refused("two meta boxes", &[&whole[..], &boxed(b"meta", &meta)].concat(), "two meta boxes");
@@ -99,17 +99,17 @@ fn what_is_read_once_may_not_be_there_twice() {
 }
 
 #[test]
-fn an_item_is_described_once() {
+fn duplicate_descriptions_of_an_item_are_refused() {
     let in_iinf = grid_with_body(b"iinf", |iinf| {
         let mut items = split(&iinf[6..]);
         items.push(items[0].clone());
-        count_one_more(iinf, 4);
+        increment(iinf, 4);
         iinf.splice(6.., joined(&items));
     });
     assert_refused("an item twice in iinf", &in_iinf, "two items of the number 1");
     let in_iloc = grid_with_body(b"iloc", |iloc| {
         let first = iloc[8..8 + 14].to_vec();
-        count_one_more(iloc, 6);
+        increment(iloc, 6);
         iloc.extend(first);
     });
     assert_refused("an item twice in iloc", &in_iloc, "two places of the item 1");
@@ -131,13 +131,13 @@ fn an_item_is_described_once() {
 }
 
 #[test]
-fn references_are_read_as_libheif_reads_them() {
+fn references_that_libheif_reads_differently_are_refused() {
     let twice = grid_with_body(b"iref", |iref| {
         let copy = iref[4..].to_vec();
         iref.extend(copy);
     });
     assert_refused("two dimg references", &twice, "two dimg references");
-    // libheif goes on behind the last number: there it finds what looks like padding here.
+    // libheif continues after the last number, where this reader sees padding.
     let padded = grid_with_body(b"iref", |iref| {
         let mut references = split(&iref[4..]);
         references[0].1.extend(boxed(b"auxl", &[0, 1, 0, 1, 0, 5]));
@@ -147,7 +147,7 @@ fn references_are_read_as_libheif_reads_them() {
 }
 
 #[test]
-fn number_widths_that_libheif_skips_are_refused() {
+fn number_widths_that_libheif_ignores_are_refused() {
     for width in [1, 2, 3, 5, 15] {
         let narrow = grid_with_body(b"iloc", |iloc| iloc[4] = width << 4 | 4);
         assert_refused("offsets of another width", &narrow, "0, 4 or 8 bytes");
@@ -168,7 +168,7 @@ struct Heif {
 }
 
 impl Heif {
-    /// Item 1 is the tile and is shown; properties 1 and 2 are its configuration and its size.
+    /// Item 1 is the tile and the primary item; properties 1 and 2 are its configuration and its size.
     fn tile(size: Size) -> Self {
         let file = split(&fixture("grid.heic"));
         let meta = &file.iter().find(|(name, _)| name == b"meta").expect("a meta box").1;
@@ -240,7 +240,7 @@ fn ispe(size: Size) -> Vec<u8> {
 }
 
 const TILE: Size = Size::new(64, 64);
-/// As many pixels as need no explanation.
+/// As many pixels as are free of the budget.
 const LARGE: Size = Size::new(1024, 1024);
 
 /// A tile with `count` auxiliary pictures of a megapixel each.
@@ -260,7 +260,7 @@ fn a_plain_container_of_a_tile_is_decoded() {
 }
 
 #[test]
-fn all_alphas_share_the_budget_of_the_picture() {
+fn all_alpha_planes_share_the_pixel_budget() {
     for kind in
         ["urn:mpeg:hevc:2015:auxid:1", "urn:mpeg:avc:2015:auxid:1", "urn:mpeg:mpegB:cicp:systems:auxiliary:alpha"]
     {
@@ -278,7 +278,7 @@ fn all_alphas_share_the_budget_of_the_picture() {
 }
 
 #[test]
-fn depth_and_gain_maps_are_not_decoded_and_cost_nothing() {
+fn depth_and_gain_maps_are_not_decoded_and_not_counted() {
     for kind in ["urn:mpeg:hevc:2015:auxid:2", "urn:com:apple:photo:2020:aux:hdrgainmap"] {
         assert!(probe(&with_auxiliaries(kind.as_bytes(), 8)).is_ok(), "{kind}");
     }
@@ -302,7 +302,7 @@ fn codecs_other_than_hevc_are_refused_by_name_of_the_item() {
 }
 
 #[test]
-fn a_coded_picture_is_made_of_nothing_else() {
+fn a_coded_picture_derived_from_others_is_refused() {
     let mut heif = Heif::tile(TILE);
     heif.add(2, &[2]);
     heif.references.push((*b"dimg", 1, vec![2]));
@@ -310,7 +310,7 @@ fn a_coded_picture_is_made_of_nothing_else() {
 }
 
 #[test]
-fn a_canvas_is_as_large_as_the_container_says() {
+fn a_canvas_of_another_size_than_the_containers_is_refused() {
     let overlay = |width: u16, height: u16| {
         let mut heif = Heif::tile(TILE);
         let canvas = [&[0; 10][..], &width.to_be_bytes(), &height.to_be_bytes(), &[0; 4]].concat();
@@ -324,7 +324,7 @@ fn a_canvas_is_as_large_as_the_container_says() {
 }
 
 #[test]
-fn canvases_have_a_budget() {
+fn canvases_share_the_pixel_budget() {
     // Overlays of one small tile each, on canvases of a megapixel.
     let overlays = |count: u16| {
         let mut heif = Heif::tile(TILE);
@@ -348,7 +348,7 @@ fn canvases_have_a_budget() {
 }
 
 #[test]
-fn an_item_holds_one_picture_and_few_slices() {
+fn an_item_has_one_picture_and_few_slices() {
     let mut heif = Heif::tile(LARGE);
     let stream = heif.items[0].2.clone();
     heif.items[0].2 = stream.repeat(2);
@@ -364,7 +364,7 @@ fn an_item_holds_one_picture_and_few_slices() {
 }
 
 #[test]
-fn turns_are_made_once() {
+fn a_repeated_rotation_is_refused() {
     let mut heif = Heif::tile(TILE);
     let turn = heif.property(boxed(b"irot", &[1]));
     heif.associations[0].1.push(turn);
@@ -374,14 +374,14 @@ fn turns_are_made_once() {
 }
 
 #[test]
-fn data_of_items_that_are_no_pictures_are_counted() {
+fn data_of_items_that_are_no_pictures_count_towards_the_byte_budget() {
     let mut heif = Heif::tile(TILE);
     for item in 2..52 {
         heif.items.push((item, *b"Exif", vec![0; 100]));
     }
     assert!(probe(&heif.bytes(1)).is_ok());
     let whole = heif.bytes(1);
-    // Each of the fifty reads all that the first 5 kB hold.
+    // Each of the fifty refers to the same first 5 kB.
     let mut file = split(&whole);
     let meta = body(&mut file, b"meta");
     let mut children = split(&meta[4..]);

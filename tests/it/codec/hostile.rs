@@ -1,11 +1,11 @@
-//! Files made to hurt: each is refused, or costs no more than its pixels.
+//! Hostile files: truncated, mutated, oversized, compression bombs. Each is refusal or decoded within its limits.
 
 use crate::codec::support::{Picture, decode, fixture, names, reference};
+use crate::support::hang_guard::within_a_minute;
 use backdrop::codec::{self, DecodeError, Limits};
 use backdrop::image::Size;
 use rand::rngs::StdRng;
 use rand::{Rng, SeedableRng};
-use std::time::{Duration, Instant};
 
 fn readable() -> Vec<String> {
     let extensions: &[&str] =
@@ -13,7 +13,8 @@ fn readable() -> Vec<String> {
     extensions.iter().flat_map(|extension| names(extension)).collect()
 }
 
-fn refused(bytes: &[u8]) -> String {
+/// The reason for which `bytes` are refused as corrupt or unsupported.
+fn refusal(bytes: &[u8]) -> String {
     match decode(bytes) {
         Ok(_) => panic!("accepted"),
         Err(error @ (DecodeError::Corrupt(_) | DecodeError::Unsupported { .. })) => error.to_string(),
@@ -60,16 +61,16 @@ fn zeros(len: usize) -> Vec<u8> {
 }
 
 #[test]
-fn a_file_cut_anywhere_is_an_error_and_never_a_panic() {
+fn a_truncated_file_is_an_error_and_never_a_panic() {
     for name in readable() {
         let whole = fixture(&name);
         let right: Picture = decode(&whole).expect("a picture").into();
         for len in 1..whole.len() {
             match decode(&whole[..len]) {
                 Err(DecodeError::Corrupt(_)) => {}
-                // Not enough to know the container by.
+                // Too short to detect the container.
                 Err(DecodeError::Unsupported { .. }) if len < 16 => {}
-                // WebP pads its last chunk; the padding holds nothing.
+                // WebP pads its last chunk.
                 Ok(frame) if len + 1 == whole.len() && name.ends_with(".webp") => {
                     assert_eq!(Picture::from(frame), right, "{name}");
                 }
@@ -83,7 +84,7 @@ fn a_file_cut_anywhere_is_an_error_and_never_a_panic() {
 #[test]
 fn flipped_bytes_never_panic() {
     let mut dice = StdRng::seed_from_u64(20_240_607);
-    // Small limits: a flipped size may not cost a gigabyte of test memory.
+    // Small limits, so that a flipped size does not take a gigabyte.
     let limits = Limits { max_side: 512, ..Limits::default() };
     for name in readable() {
         let whole = fixture(&name);
@@ -104,7 +105,7 @@ fn flipped_bytes_never_panic() {
 }
 
 #[test]
-fn bytes_behind_the_picture_change_nothing() {
+fn trailing_bytes_are_ignored() {
     for name in readable().iter().filter(|name| !name.ends_with(".heic")) {
         let mut bytes = fixture(name);
         let right: Picture = decode(&bytes).expect("a picture").into();
@@ -115,7 +116,7 @@ fn bytes_behind_the_picture_change_nothing() {
 }
 
 #[test]
-fn a_picture_over_the_limit_is_refused_by_its_header_alone() {
+fn a_picture_over_the_limit_is_refused_by_its_header() {
     let limits = Limits::default();
     let probe = |width, height| {
         let bytes = [png_header(width, height), chunk(b"IDAT", &[0; 16]), chunk(b"IEND", &[])].concat();
@@ -135,25 +136,25 @@ fn a_picture_over_the_limit_is_refused_by_its_header_alone() {
 }
 
 #[test]
-fn the_limits_passed_in_decide() {
+fn the_given_limits_apply() {
     let limits = Limits { max_bytes: 1000, max_side: 6000, max_megapixels: 24 };
-    let refused = |width, height, filler| {
+    let refusal_of = |width, height, filler| {
         let bytes = [png_header(width, height), chunk(b"IDAT", &vec![0; filler]), chunk(b"IEND", &[])].concat();
         codec::probe(&bytes, &limits).err().map(|error| error.to_string())
     };
-    assert_eq!(refused(6000, 4000, 16), None);
+    assert_eq!(refusal_of(6000, 4000, 16), None);
     for (width, height, filler, message) in [
         (6001, 1, 16, "the picture is 6001×1, more than 6000×6000 pixels"),
         (1, 6001, 16, "the picture is 1×6001, more than 6000×6000 pixels"),
         (6000, 4001, 16, "the picture is 6000×4001, more than 24 megapixels"),
         (1, 1, 1000, "the file has more than 1000 bytes"),
     ] {
-        assert_eq!(refused(width, height, filler).as_deref(), Some(message));
+        assert_eq!(refusal_of(width, height, filler).as_deref(), Some(message));
     }
 }
 
 #[test]
-fn the_size_limit_counts_bytes_before_anything_else() {
+fn the_byte_limit_is_checked_first() {
     let mut bytes = b"GIF89a".to_vec();
     bytes.resize((10 << 20) + 1, 0);
     assert!(matches!(codec::probe(&bytes, &Limits::default()), Err(DecodeError::TooManyBytes { limit: 10_485_760 })));
@@ -162,7 +163,7 @@ fn the_size_limit_counts_bytes_before_anything_else() {
 }
 
 #[test]
-fn jpeg_and_webp_sizes_are_judged_too() {
+fn declared_sizes_of_jpegs_and_webps_are_limited() {
     let mut jpeg = fixture("baseline_444.jpg");
     let frame = jpeg.windows(2).position(|pair| pair == [0xff, 0xc0]).expect("a frame header");
     jpeg[frame + 5..frame + 9].copy_from_slice(&[0xff, 0xff, 0xff, 0xff]);
@@ -173,29 +174,29 @@ fn jpeg_and_webp_sizes_are_judged_too() {
 }
 
 #[test]
-fn a_jpeg_that_promises_more_than_it_holds_is_no_picture() {
+fn a_jpeg_with_less_data_than_its_size_is_corrupt() {
     for name in ["baseline_444.jpg", "progressive_444.jpg", "baseline_420.jpg"] {
         let mut jpeg = fixture(name);
         let frame =
             jpeg.windows(2).position(|pair| pair[0] == 0xff && matches!(pair[1], 0xc0 | 0xc2)).expect("a frame");
         jpeg[frame + 5..frame + 9].copy_from_slice(&[0x10, 0x00, 0x10, 0x00]);
-        refused(&jpeg);
+        refusal(&jpeg);
     }
 }
 
 #[test]
-fn a_jpeg_that_ends_in_mid_picture_is_damage_even_with_an_end_marker() {
+fn a_truncated_scan_is_corrupt_even_with_an_end_marker() {
     for name in ["baseline_420.jpg", "baseline_444.jpg", "grey.jpg", "cmyk_adobe.jpg", "progressive_420.jpg"] {
         let whole = fixture(name);
         let scan = whole.windows(2).position(|pair| pair == [0xff, 0xda]).expect("a scan") + 14;
-        // A progressive picture's first scan has a bit for each block, then come the finer ones.
+        // The first scan of a progressive picture has a bit per block; finer scans follow.
         let kept = if name.starts_with("progressive") { scan + 1 } else { scan + (whole.len() - scan) / 2 };
-        refused(&[&whole[..kept], &[0xff, 0xd9]].concat());
+        refusal(&[&whole[..kept], &[0xff, 0xd9]].concat());
     }
 }
 
 #[test]
-fn a_jpeg_of_endless_scans_is_refused_before_it_is_decoded() {
+fn a_jpeg_with_too_many_scans_is_refused_by_the_probe() {
     let whole = fixture("progressive_444.jpg");
     let body = &whole[..whole.len() - 2];
     let last = body.windows(2).rposition(|pair| pair == [0xff, 0xda]).expect("a scan");
@@ -204,49 +205,46 @@ fn a_jpeg_of_endless_scans_is_refused_before_it_is_decoded() {
         bomb.extend(&body[last..]);
     }
     bomb.extend([0xff, 0xd9]);
-    let began = Instant::now();
-    assert!(refused(&bomb).contains("scans"));
-    assert!(began.elapsed() < Duration::from_secs(2), "{:?}", began.elapsed());
+    let error = codec::probe(&bomb, &Limits::default()).expect_err("too many scans").to_string();
+    assert!(error.contains("scans"), "{error}");
 }
 
 #[test]
-fn compressed_text_and_profiles_of_a_png_are_not_inflated_beyond_their_limit() {
+fn a_png_with_compression_bombs_in_its_metadata_is_decoded() {
     let right = reference("rgba_8.png");
     let bomb = zeros(60_000_000);
-    assert!(bomb.len() < 200_000, "it is a bomb");
+    assert!(bomb.len() < 200_000, "it compresses well");
     let plain = fixture("rgba_8.png");
     for (name, head) in [(b"zTXt", &b"Comment\0\0"[..]), (b"iCCP", b"Profile\0\0"), (b"iTXt", b"Comment\0\x01\0\0\0")] {
         let bytes = with_png_chunk(&plain, &chunk(name, &[head, &bomb].concat()));
-        let began = Instant::now();
-        assert_eq!(Picture::from(decode(&bytes).expect("a picture")), right);
-        assert!(began.elapsed() < Duration::from_secs(2), "{:?}", began.elapsed());
+        let decoded = within_a_minute("a bomb of metadata", move || decode(&bytes));
+        assert_eq!(Picture::from(decoded.expect("a picture")), right);
     }
 }
 
 #[test]
-fn picture_data_behind_the_last_row_are_not_inflated() {
+fn a_png_with_a_compression_bomb_after_its_last_row_is_decoded() {
     let bomb = zeros(60_000_000);
     let bytes = [png_header(3, 3), chunk(b"IDAT", &bomb), chunk(b"IEND", &[])].concat();
-    let began = Instant::now();
-    assert_eq!(decode(&bytes).expect("nine black pixels").size(), Size::new(3, 3));
-    assert!(began.elapsed() < Duration::from_secs(2), "{:?}", began.elapsed());
+    let decoded = within_a_minute("a bomb of pixels", move || decode(&bytes));
+    assert_eq!(decoded.expect("nine black pixels").size(), Size::new(3, 3));
 }
 
 #[test]
-fn a_wrong_checksum_is_damage() {
+fn a_wrong_checksum_is_corrupt() {
     let mut bytes = fixture("rgb_8.png");
     let at = bytes.windows(4).position(|name| name == b"IEND").expect("an end") - 5;
     bytes[at] ^= 1; // the last byte of IDAT's checksum
-    refused(&bytes);
+    refusal(&bytes);
 }
 
 #[test]
-fn pictures_that_only_other_decoders_read_are_named() {
+fn unsupported_kinds_of_jpeg_are_named() {
     let mut jpeg = fixture("baseline_444.jpg");
     let frame = jpeg.windows(2).position(|pair| pair == [0xff, 0xc0]).expect("a frame header");
     jpeg[frame + 1] = 0xc9;
-    assert!(refused(&jpeg).contains("arithmetic"));
+    assert!(refusal(&jpeg).contains("arithmetic"));
     jpeg[frame + 1] = 0xc0;
     jpeg[frame + 4] = 12;
-    assert!(refused(&jpeg).contains("more than eight bits"));
+    assert!(refusal(&jpeg).contains("more than eight bits"));
 }

@@ -1,4 +1,4 @@
-//! Decoders and encoders.
+//! Decoders and encoders: formats, fidelity, hostile files.
 
 pub(crate) mod decode;
 pub(crate) mod encode;

@@ -1,4 +1,4 @@
-//! What the codec tests share: fixtures, their references, and the comparer.
+//! Fixtures of the codec tests, their references, and the comparison.
 
 use backdrop::codec::{self, DecodeError, Limits};
 use backdrop::image::{BufferPool, Frame, Size};
@@ -13,7 +13,7 @@ pub(crate) fn fixture(name: &str) -> Vec<u8> {
     std::fs::read(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
 }
 
-/// The fixtures of an extension, references left out, in order.
+/// The fixtures of an extension without references, in order.
 pub(crate) fn names(extension: &str) -> Vec<String> {
     let mut names: Vec<String> = std::fs::read_dir(folder())
         .expect("the fixtures")
@@ -25,7 +25,7 @@ pub(crate) fn names(extension: &str) -> Vec<String> {
     names
 }
 
-/// RGBA pixels, by a decoder that is not the one under test.
+/// RGBA pixels.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Picture {
     pub(crate) size: Size,
@@ -57,7 +57,7 @@ pub(crate) fn reference(name: &str) -> Picture {
 pub(crate) fn decode(bytes: &[u8]) -> Result<Frame, DecodeError> {
     let header = codec::probe(bytes, &Limits::default())?;
     let frame = codec::decode(bytes, &header, &BufferPool::new(0))?;
-    assert_eq!(frame.size(), header.size, "decode keeps what probe promised");
+    assert_eq!(frame.size(), header.size, "decode and probe agree on the size");
     Ok(frame)
 }
 
@@ -75,7 +75,7 @@ pub(crate) fn difference(seen: &Picture, right: &Picture) -> Difference {
     Difference { max: each().max().unwrap_or(0), mean: sum / right.pixels.len() as f64 }
 }
 
-/// What is left where nothing shows: colour under zero alpha is no one's.
+/// The picture with the colour of fully transparent pixels zeroed.
 pub(crate) fn visible(mut picture: Picture) -> Picture {
     for pixel in picture.pixels.chunks_exact_mut(4).filter(|pixel| pixel[3] == 0) {
         pixel.fill(0);
@@ -89,7 +89,7 @@ pub(crate) fn assert_close(name: &str, seen: &Picture, right: &Picture, max: u8,
 }
 
 #[test]
-fn the_comparer_fails_on_a_wrong_picture() {
+fn the_comparison_fails_on_a_wrong_picture() {
     let right = reference("baseline_444.jpg");
     let mut one_pixel = right.clone();
     one_pixel.pixels[400] ^= 64;

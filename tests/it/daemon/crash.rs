@@ -1,12 +1,12 @@
-//! A daemon that is killed under load, again and again: what it has acknowledged is there, and nothing is there twice.
+//! A daemon killed repeatedly under load keeps what it acknowledged and bills nothing twice.
 
 #![cfg(unix)]
 
 use crate::cli::serve::Daemon;
 use crate::support::command::http_client;
+use crate::support::pictures::png;
 use crate::support::tier::rounds;
-use backdrop::codec::{self, Channels, EncodeOptions, PngEffort};
-use backdrop::image::{Buffer, Composite, Frame, OutputFormat, Quality, Size};
+use backdrop::image::Size;
 use bytes::Bytes;
 use reqwest::Client;
 use reqwest::multipart::{Form, Part};
@@ -18,18 +18,11 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 const KEY: &str = "bd_live_0123456789abcdefghijABCDEFGHIJ01";
-const AT_A_TIME: usize = 6;
+const CLIENTS: usize = 6;
 
-/// A picture that is cut out already: it needs no network, and is made in a millisecond.
+/// A picture that is a cutout already, so that the network is not run.
 fn cutout() -> Bytes {
-    let pixels = (0..16 * 16).flat_map(|at| [200, 90, 30, if at % 16 < 8 { 255 } else { 0 }]).collect::<Vec<u8>>();
-    let options = EncodeOptions {
-        format: OutputFormat::Png,
-        quality: Quality::DEFAULT,
-        png: PngEffort::Fast,
-        channels: Channels::Rgba,
-    };
-    codec::encode(Composite::unchanged(Frame::new(Size::new(16, 16), Buffer::from(pixels))), &options).unwrap().bytes
+    png(Size::new(16, 16), |x, _| [200, 90, 30, if x < 8 { 255 } else { 0 }])
 }
 
 fn start(folder: &Path) -> (Daemon, String) {
@@ -40,35 +33,35 @@ fn start(folder: &Path) -> (Daemon, String) {
 }
 
 async fn get(client: &Client, url: &str, path: &str) -> Value {
-    let answer = client.get(format!("{url}{path}")).bearer_auth(KEY).send().await.expect("an answer");
-    answer.json().await.expect("JSON")
+    let response = client.get(format!("{url}{path}")).bearer_auth(KEY).send().await.expect("a response");
+    response.json().await.expect("JSON")
 }
 
-/// What callers know.
+/// What the clients sent and received.
 #[derive(Default)]
-struct Ledger {
-    asked: AtomicU64,
+struct Progress {
+    sent: AtomicU64,
     answered: AtomicU64,
     saved: Mutex<BTreeSet<String>>,
 }
 
-/// Calls until nobody answers any more.
-async fn load(client: Client, url: String, file: Bytes, ledger: Arc<Ledger>, name: String) {
+/// Sends requests until the daemon stops answering.
+async fn load(client: Client, url: String, file: Bytes, progress: Arc<Progress>, name: String) {
     for turn in 0.. {
-        ledger.asked.fetch_add(1, Ordering::SeqCst);
+        progress.sent.fetch_add(1, Ordering::SeqCst);
         let form = Form::new().part("file", Part::stream(file.clone()));
-        let answer = client.post(format!("{url}/remove")).bearer_auth(KEY).multipart(form).send().await;
-        match answer {
-            Ok(answer) if answer.status() == 200 => ledger.answered.fetch_add(1, Ordering::SeqCst),
-            Ok(answer) => panic!("{}", answer.status()),
+        let response = client.post(format!("{url}/remove")).bearer_auth(KEY).multipart(form).send().await;
+        match response {
+            Ok(response) if response.status() == 200 => progress.answered.fetch_add(1, Ordering::SeqCst),
+            Ok(response) => panic!("{}", response.status()),
             Err(_) => return,
         };
         if turn % 16 == 0 {
             let name = format!("{name} {turn}");
             let preset = client.post(format!("{url}/presets")).bearer_auth(KEY).json(&json!({ "name": name }));
             match preset.send().await {
-                Ok(answer) if answer.status() == 200 => ledger.saved.lock().unwrap().insert(name),
-                Ok(answer) => panic!("{}", answer.status()),
+                Ok(response) if response.status() == 200 => progress.saved.lock().unwrap().insert(name),
+                Ok(response) => panic!("{}", response.status()),
                 Err(_) => return,
             };
         }
@@ -76,22 +69,22 @@ async fn load(client: Client, url: String, file: Bytes, ledger: Arc<Ledger>, nam
 }
 
 #[tokio::test]
-async fn kills_under_load_lose_nothing_acknowledged_and_count_nothing_twice() {
+async fn kills_under_load_lose_nothing_acknowledged_and_bill_nothing_twice() {
     let folder = tempfile::tempdir().unwrap();
-    let (file, ledger) = (cutout(), Arc::new(Ledger::default()));
+    let (file, progress) = (cutout(), Arc::new(Progress::default()));
     let mut billed = 0;
     let kills = rounds(8, 100);
-    for life in 0..=kills {
+    for run in 0..=kills {
         let (mut daemon, url) = start(folder.path());
         let client = http_client().build().expect("a client");
         let used = get(&client, &url, "/account").await["used"].as_u64().expect("a number");
-        let (answered, asked) = (ledger.answered.load(Ordering::SeqCst), ledger.asked.load(Ordering::SeqCst));
-        assert!((answered..=asked).contains(&used), "{answered} answered, {asked} asked, {used} billed in life {life}");
+        let (answered, sent) = (progress.answered.load(Ordering::SeqCst), progress.sent.load(Ordering::SeqCst));
+        assert!((answered..=sent).contains(&used), "{answered} answered, {sent} sent, {used} billed in run {run}");
         billed = used;
-        // What was under way at the kill is known now.
-        ledger.answered.store(used, Ordering::SeqCst);
-        ledger.asked.store(used, Ordering::SeqCst);
-        if life == kills {
+        // The bills of requests in progress at the kill are known now.
+        progress.answered.store(used, Ordering::SeqCst);
+        progress.sent.store(used, Ordering::SeqCst);
+        if run == kills {
             let mut stored = BTreeSet::new();
             let mut path = "/presets".to_owned();
             loop {
@@ -101,24 +94,24 @@ async fn kills_under_load_lose_nothing_acknowledged_and_count_nothing_twice() {
                 let Some(cursor) = page["next_cursor"].as_str() else { break };
                 path = format!("/presets?cursor={cursor}");
             }
-            let saved = ledger.saved.lock().unwrap();
+            let saved = progress.saved.lock().unwrap();
             assert!(saved.is_subset(&stored), "{} saved, {} stored", saved.len(), stored.len());
             assert!(!saved.is_empty());
             break;
         }
-        let callers: Vec<_> = (0..AT_A_TIME)
-            .map(|caller| {
-                let name = format!("{life} {caller}");
-                tokio::spawn(load(client.clone(), url.clone(), file.clone(), Arc::clone(&ledger), name))
+        let clients: Vec<_> = (0..CLIENTS)
+            .map(|number| {
+                let name = format!("{run} {number}");
+                tokio::spawn(load(client.clone(), url.clone(), file.clone(), Arc::clone(&progress), name))
             })
             .collect();
-        // Some lives are longer than others, so that the kill falls into every kind of moment.
-        tokio::time::sleep(Duration::from_millis(20 + (life as u64 * 37) % 90)).await;
+        // Runs of different lengths, so that kills happen at different moments.
+        tokio::time::sleep(Duration::from_millis(20 + (run as u64 * 37) % 90)).await;
         daemon.0.kill().expect("it runs");
         daemon.0.wait().expect("it ends");
-        for caller in callers {
-            caller.await.expect("no answer but 200");
+        for number in clients {
+            number.await.expect("no response but 200");
         }
     }
-    assert!(billed > kills as u64, "{billed} bills: it was hardly under load");
+    assert!(billed > kills as u64, "{billed} bills: there was hardly any load");
 }

@@ -1,11 +1,11 @@
-//! What a daemon needs of memory, and that it gives it back.
+//! The daemon's memory: peak of the largest pictures, batches and clips; release afterwards.
 
 #![cfg(target_os = "linux")]
 
 use crate::cli::serve::Daemon;
 use crate::support::command::{http_client, photo};
-use backdrop::codec::{self, Channels, EncodeOptions, Limits, PngEffort};
-use backdrop::image::{Buffer, BufferPool, Composite, Frame, OutputFormat, Quality, Size};
+use crate::support::pictures::{decoded, encoded};
+use backdrop::image::{Buffer, Frame, OutputFormat, Size};
 use bytes::Bytes;
 use futures_util::future::join_all;
 use reqwest::multipart::{Form, Part};
@@ -16,7 +16,7 @@ use std::time::Duration;
 
 pub(crate) const KEY: &str = "bd_live_0123456789abcdefghijABCDEFGHIJ01";
 
-/// The daemon, its client, and where to send pictures.
+/// A daemon with a client.
 pub(crate) struct Running {
     pub(crate) daemon: Daemon,
     pub(crate) client: reqwest::Client,
@@ -38,20 +38,20 @@ impl Running {
         Self { daemon, client: http_client().build().expect("a client"), url, _folder: folder }
     }
 
-    /// Sends a batch, reads its rows as they come and keeps none; how many succeeded.
+    /// Sends a batch and discards its rows as they arrive; returns the number of successes.
     async fn batch(&self, files: Vec<Bytes>) -> usize {
         let form = files
             .into_iter()
             .fold(Form::new().text("matting", "none"), |form, file| form.part("files", Part::stream(file)));
         let url = format!("{}-batch", self.url);
-        let mut answer = self.client.post(url).bearer_auth(KEY).multipart(form).send().await.expect("an answer");
-        assert_eq!(answer.status(), 200);
+        let mut response = self.client.post(url).bearer_auth(KEY).multipart(form).send().await.expect("a response");
+        assert_eq!(response.status(), 200);
         let (mut rows, mut tail) = (0, Vec::new());
-        while let Some(piece) = answer.chunk().await.expect("the next piece") {
+        while let Some(piece) = response.chunk().await.expect("the next piece") {
             tail.extend_from_slice(&piece);
             const MARK: &[u8] = b"\"data_base64\"";
             rows += tail.windows(MARK.len()).filter(|part| *part == MARK).count();
-            // Less than a mark is kept, so that none is counted twice.
+            // Less than a mark is kept, so that each is counted once.
             tail.drain(..tail.len().saturating_sub(MARK.len() - 1));
         }
         rows
@@ -59,9 +59,9 @@ impl Running {
 
     pub(crate) async fn remove(&self, file: Bytes) -> u16 {
         let form = Form::new().part("file", Part::stream(file));
-        let answer = self.client.post(&self.url).bearer_auth(KEY).multipart(form).send().await.expect("an answer");
-        let status = answer.status().as_u16();
-        let body = answer.bytes().await.expect("the whole answer");
+        let response = self.client.post(&self.url).bearer_auth(KEY).multipart(form).send().await.expect("a response");
+        let status = response.status().as_u16();
+        let body = response.bytes().await.expect("the whole response");
         assert_eq!(status == 200, body.starts_with(b"\x89PNG"), "{status}");
         status
     }
@@ -73,12 +73,12 @@ impl Running {
         kilobytes.trim().trim_end_matches(" kB").parse::<u64>().unwrap() / 1000
     }
 
-    /// Has the peak begin anew.
-    fn forget_peak(&self) {
+    /// Resets the peak.
+    fn reset_peak(&self) {
         fs::write(format!("/proc/{}/clear_refs", self.daemon.0.id()), "5").unwrap();
     }
 
-    /// What it holds when nothing has happened for longer than it keeps buffers.
+    /// Its memory after it has been idle for longer than it keeps buffers.
     pub(crate) async fn at_rest(&self) -> u64 {
         tokio::time::sleep(Duration::from_secs(4)).await;
         self.memory("VmRSS")
@@ -87,13 +87,7 @@ impl Running {
 
 /// A bundled photo, enlarged to 4096×4096.
 pub(crate) fn largest() -> Bytes {
-    let options = EncodeOptions {
-        format: OutputFormat::Jpeg,
-        quality: Quality::new(80).unwrap(),
-        png: PngEffort::Fast,
-        channels: Channels::Rgba,
-    };
-    codec::encode(Composite::unchanged(enlarged()), &options).unwrap().bytes
+    encoded(enlarged(), OutputFormat::Jpeg, 80)
 }
 
 /// The pixels of [`largest`].
@@ -103,9 +97,7 @@ pub(crate) fn enlarged() -> Frame {
 
 /// A bundled photo, stretched to `size`.
 pub(crate) fn enlarged_to(size: Size) -> Frame {
-    let bytes = fs::read(photo("chelsea.png")).unwrap();
-    let header = codec::probe(&bytes, &Limits::default()).unwrap();
-    let small = codec::decode(&bytes, &header, &BufferPool::new(0)).unwrap();
+    let small = decoded(&fs::read(photo("chelsea.png")).unwrap());
     let from = small.size();
     let pixels = (0..size.height)
         .flat_map(|y| (0..size.width).map(move |x| (x * from.width / size.width, y * from.height / size.height)))
@@ -115,7 +107,7 @@ pub(crate) fn enlarged_to(size: Size) -> Frame {
 }
 
 #[tokio::test]
-async fn the_largest_photo_needs_less_than_700_mb_over_the_idle_daemon() {
+async fn the_largest_photo_takes_less_than_700_mb_above_the_idle_daemon() {
     let running = Running::start();
     assert_eq!(running.remove(fs::read(photo("chelsea.png")).unwrap().into()).await, 200);
     let idle = running.at_rest().await;
@@ -123,12 +115,12 @@ async fn the_largest_photo_needs_less_than_700_mb_over_the_idle_daemon() {
     let peak = running.memory("VmHWM");
     println!("one of 4096×4096: {idle} MB idle, {peak} MB at the peak");
     assert!(peak < idle + 700, "{peak} MB at the peak, {idle} MB idle");
-    // The picture alone is 67 MB: a peak below that would mean that this test looks at the wrong number.
+    // The picture alone is 67 MB: a lower peak would be a measuring error.
     assert!(peak > idle + 67, "{peak} MB at the peak, {idle} MB idle");
 }
 
 #[tokio::test]
-async fn a_batch_of_the_largest_photos_does_not_gather_its_results() {
+async fn a_batch_of_the_largest_photos_does_not_accumulate_its_results() {
     let running = Running::start();
     assert_eq!(running.remove(fs::read(photo("chelsea.png")).unwrap().into()).await, 200);
     let idle = running.at_rest().await;
@@ -141,27 +133,27 @@ async fn a_batch_of_the_largest_photos_does_not_gather_its_results() {
 }
 
 #[tokio::test]
-async fn a_clip_of_199_mb_goes_to_the_disk_and_not_into_memory() {
+async fn a_clip_of_199_mb_is_stored_on_disk_and_not_in_memory() {
     const MEGABYTE: usize = 1 << 20;
     let running = Running::start();
     assert_eq!(running.remove(fs::read(photo("chelsea.png")).unwrap().into()).await, 200);
     let idle = running.at_rest().await;
-    running.forget_peak();
+    running.reset_peak();
     let zeros = Bytes::from(vec![0; MEGABYTE]);
     let pieces = std::iter::repeat_n(zeros, 199_000_000 / MEGABYTE).map(Ok::<_, std::io::Error>);
     let part = Part::stream(reqwest::Body::wrap_stream(futures_util::stream::iter(pieces)));
     let url = running.url.replace("/remove", "/video/remove");
     let request = running.client.post(url).bearer_auth(KEY).multipart(Form::new().part("file", part));
-    let answer = request.send().await.expect("an answer");
-    let (status, body) = (answer.status().as_u16(), answer.text().await.expect("text"));
+    let response = request.send().await.expect("a response");
+    let (status, body) = (response.status().as_u16(), response.text().await.expect("text"));
     assert_eq!(status, 400, "{body}");
-    assert!(body.contains("invalid_image"), "it was taken whole, and is no clip: {body}");
+    assert!(body.contains("invalid_image"), "it was received whole and is no clip: {body}");
     let peak = running.memory("VmHWM");
     assert!(peak < idle + 64, "{peak} MB at the peak, {idle} MB idle");
 }
 
 #[tokio::test]
-async fn two_hundred_requests_are_all_answered_and_leave_no_memory_behind() {
+async fn two_hundred_requests_are_all_answered_and_release_their_memory() {
     let running = Arc::new(Running::start());
     let mut files: Vec<Bytes> =
         ["astronaut.jpg", "chelsea.png", "coffee.jpg"].map(|name| fs::read(photo(name)).unwrap().into()).to_vec();
@@ -187,10 +179,10 @@ async fn two_hundred_requests_are_all_answered_and_leave_no_memory_behind() {
         };
         join_all((0..16).map(|_| worker())).await.concat()
     };
-    // The first round makes the threads and their scratch memory, which stay.
+    // The first round creates the threads and their scratch memory, which are kept.
     round(40).await;
     let before = running.at_rest().await;
-    running.forget_peak();
+    running.reset_peak();
     let answered = round(200).await;
     assert_eq!(answered.len(), 200);
     for (which, status) in answered {

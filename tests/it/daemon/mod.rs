@@ -1,4 +1,4 @@
-//! The daemon as a process.
+//! The daemon as a process: crashes and memory.
 
 pub(crate) mod crash;
 pub(crate) mod memory;

@@ -1,12 +1,12 @@
-//! The stages in a row: what comes out, what is refused, and what is held meanwhile.
+//! The pipeline with a fake network: results, refusals, deadlines, slots.
 
-use crate::engine::fake::{begun, config, soon};
+use crate::engine::support::{begun, config, soon};
+use crate::support::segmenter;
 use backdrop::codec::{DecodeError, Limits};
 use backdrop::compose::{Resize, Scene};
-use backdrop::engine::{Engine, EngineConfig, EngineError, Lane};
-use backdrop::image::{Frame, RawMask, Size};
+use backdrop::engine::{Engine, EngineConfig, EngineError, Lane, SegmenterFactory};
+use backdrop::image::{Frame, Size};
 use backdrop::matting::Method;
-use backdrop::model::{SegmentError, Segmenter};
 use backdrop::pipeline::{self, Call, Output, PipelineError};
 use backdrop::recipe::{CutEngine, Detect, InferenceMode, Recipe};
 use bytes::Bytes;
@@ -16,42 +16,24 @@ use std::time::{Duration, Instant};
 
 const GRID: Size = Size::new(64, 64);
 
-/// Finds what is bright, and counts the pictures that it saw.
-pub(crate) struct Bright {
-    pub(crate) seen: Arc<AtomicUsize>,
-}
-
-impl Segmenter for Bright {
-    fn model(&self) -> &str {
-        "bright-1"
-    }
-
-    fn device(&self) -> String {
-        "none".to_owned()
-    }
-
-    fn segment(&mut self, frames: &[&Frame]) -> Result<Vec<RawMask>, SegmentError> {
-        self.seen.fetch_add(frames.len(), Ordering::SeqCst);
-        let mask = |frame: &&Frame| {
-            let Size { width, height } = frame.size();
-            let value = |at: u32| {
-                let (x, y) = (at % GRID.width, at / GRID.width);
-                let [red, ..] = frame.pixel(x * width / GRID.width, y * height / GRID.height);
-                if red > 128 { 1.0 } else { 0.0 }
-            };
-            RawMask::new(GRID, (0..GRID.area() as u32).map(value).collect()).expect("probabilities")
-        };
-        Ok(frames.iter().map(mask).collect())
-    }
+/// A network that segments what is bright, and the number of pictures that it has segmented.
+pub(crate) fn bright_factory() -> (SegmenterFactory, Arc<AtomicUsize>) {
+    let seen = Arc::<AtomicUsize>::default();
+    let count = Arc::clone(&seen);
+    let factory = segmenter::factory_by_frame("bright-1", move |frame| {
+        count.fetch_add(1, Ordering::SeqCst);
+        let Size { width, height } = frame.size();
+        segmenter::mask(GRID, |x, y| {
+            let [red, ..] = frame.pixel(x * width / GRID.width, y * height / GRID.height);
+            if red > 128 { 1.0 } else { 0.0 }
+        })
+    });
+    (factory, seen)
 }
 
 fn bright(config: &EngineConfig) -> (Engine, Arc<AtomicUsize>) {
-    let seen = Arc::<AtomicUsize>::default();
-    let factory = {
-        let seen = Arc::clone(&seen);
-        move || -> Result<Box<dyn Segmenter>, SegmentError> { Ok(Box::new(Bright { seen: Arc::clone(&seen) })) }
-    };
-    (Engine::start(config, Arc::new(factory)), seen)
+    let (factory, seen) = bright_factory();
+    (Engine::start(config, factory), seen)
 }
 
 pub(crate) fn png(size: Size, pixel: impl Fn(u32, u32) -> [u8; 4]) -> Bytes {
@@ -90,7 +72,7 @@ pub(crate) fn call() -> Call {
 }
 
 #[tokio::test]
-async fn a_picture_goes_through_every_stage() {
+async fn a_picture_passes_every_stage() {
     let (engine, _) = bright(&config(4, 4));
     let output = pipeline::run(&engine, block(), &recipe(Resize::default()), &call()).await.unwrap();
     assert_eq!(output.image.size, Size::new(240, 180));
@@ -100,7 +82,7 @@ async fn a_picture_goes_through_every_stage() {
     assert_eq!(size, output.image.size);
     let pixel = |x: usize, y: usize| &pixels[(y * 240 + x) * 4..][..4];
     assert_eq!(pixel(120, 90), [240, 200, 90, 255], "the subject is kept bit for bit");
-    assert_eq!(pixel(5, 5), [0; 4], "the ground is gone");
+    assert_eq!(pixel(5, 5), [0; 4], "the background is transparent");
     let (left, top) = (output.subject.unwrap().left.abs_diff(80), output.subject.unwrap().top.abs_diff(60));
     let (width, height) = (output.subject.unwrap().width.abs_diff(80), output.subject.unwrap().height.abs_diff(60));
     assert!(left.max(top) <= 8 && width.max(height) <= 16, "{}", output.subject.unwrap());
@@ -110,7 +92,7 @@ async fn a_picture_goes_through_every_stage() {
 }
 
 #[tokio::test]
-async fn the_subject_is_told_in_pixels_of_the_output() {
+async fn the_bounds_of_the_subject_are_in_output_pixels() {
     let (engine, _) = bright(&config(4, 4));
     let resize = Resize { width: Some(120), height: Some(120), max_dim: None };
     let output = pipeline::run(&engine, block(), &recipe(resize), &call()).await.unwrap();
@@ -124,7 +106,7 @@ async fn the_subject_is_told_in_pixels_of_the_output() {
 }
 
 #[tokio::test]
-async fn a_picture_with_transparency_of_its_own_keeps_it_without_the_network() {
+async fn a_picture_with_its_own_alpha_keeps_it_without_the_network() {
     let (engine, seen) = bright(&config(4, 4));
     engine.ready().await.unwrap();
     let before = seen.load(Ordering::SeqCst);
@@ -139,7 +121,7 @@ async fn a_picture_with_transparency_of_its_own_keeps_it_without_the_network() {
         assert_eq!(*pixel, if x < 10 { [0; 4] } else { own(x, 0) });
     }
 
-    // On white its clear half is bright, whatever dark colour the file has there.
+    // On white its transparent half is bright, whatever colour the file has there.
     let half = png(Size::new(64, 32), |x, _| if x < 32 { [9, 9, 9, 0] } else { [20, 24, 30, 255] });
     let mut anew = recipe(Resize::default());
     anew.cut_mut().unwrap().keep_alpha = false;
@@ -149,38 +131,22 @@ async fn a_picture_with_transparency_of_its_own_keeps_it_without_the_network() {
     assert_eq!((&pixels[..4], &pixels[60 * 4..61 * 4]), (&[255; 4][..], &[0; 4][..]));
 }
 
-/// Sees the left half of a picture, and the right half of a copy that was made of it; reports its batches.
-struct TwoFaced(mpsc::Sender<usize>);
-
-impl Segmenter for TwoFaced {
-    fn model(&self) -> &str {
-        "two-faced"
-    }
-
-    fn device(&self) -> String {
-        "none".to_owned()
-    }
-
-    fn segment(&mut self, frames: &[&Frame]) -> Result<Vec<RawMask>, SegmentError> {
-        self.0.send(frames.len()).expect("the test listens");
+/// A network that segments the left half of the first picture of a batch and the right half of the second; reports the
+/// sizes of its batches.
+fn two_halves(report: mpsc::Sender<usize>) -> SegmenterFactory {
+    segmenter::factory("two-halves", move |frames| {
+        report.send(frames.len()).expect("the receiver is open");
         let mask = |(index, _): (usize, &&Frame)| {
-            let value = |at: u32| {
-                let is_left = at % GRID.width < GRID.width / 2;
-                if is_left == (index == 0) { 0.999 } else { 0.001 }
-            };
-            RawMask::new(GRID, (0..GRID.area() as u32).map(value).collect()).expect("probabilities")
+            segmenter::mask(GRID, |x, _| if (x < GRID.width / 2) == (index == 0) { 0.999 } else { 0.001 })
         };
         Ok(frames.iter().enumerate().map(mask).collect())
-    }
+    })
 }
 
 #[tokio::test]
-async fn a_second_look_goes_in_the_same_batch_and_only_adds() {
+async fn high_recall_segments_a_copy_in_the_same_batch_and_only_adds() {
     let (report, batches) = mpsc::channel();
-    let report = Mutex::new(report);
-    let factory =
-        move || -> Result<Box<dyn Segmenter>, SegmentError> { Ok(Box::new(TwoFaced(report.lock().unwrap().clone()))) };
-    let engine = Engine::start(&config(4, 4), Arc::new(factory));
+    let engine = Engine::start(&config(4, 4), two_halves(report));
     engine.ready().await.unwrap();
     batches.try_iter().for_each(drop);
     let mut recipe = recipe(Resize::default());
@@ -197,11 +163,11 @@ async fn a_second_look_goes_in_the_same_batch_and_only_adds() {
     let both = pipeline::run(&engine, block(), &recipe, &call()).await.unwrap();
     assert_eq!(batches.try_iter().collect::<Vec<_>>(), [2]);
     assert_eq!((both.subject.unwrap().left, both.subject.unwrap().width), (0, 240));
-    assert_eq!(both.image.size, Size::new(240, 180), "what comes back is the picture and not its copy");
+    assert_eq!(both.image.size, Size::new(240, 180), "the result is the picture and not its copy");
 }
 
 #[tokio::test]
-async fn product_v1_looks_again_where_the_subject_is_and_the_default_does_not() {
+async fn product_v1_refines_around_the_subject_and_the_default_does_not() {
     let (engine, seen) = bright(&config(4, 4));
     engine.ready().await.unwrap();
     let mut recipe = recipe(Resize::default());
@@ -211,64 +177,47 @@ async fn product_v1_looks_again_where_the_subject_is_and_the_default_does_not() 
     recipe.cut_mut().unwrap().engine = Some(CutEngine::ProductV1);
     recipe.cut_mut().unwrap().matting.opaque = true;
     let output = pipeline::run(&engine, block(), &recipe, &call()).await.unwrap();
-    let looks = seen.load(Ordering::SeqCst) - tested - 1;
-    assert!((3..=18).contains(&looks), "{looks}");
+    let crops = seen.load(Ordering::SeqCst) - tested - 1;
+    assert!((3..=18).contains(&crops), "{crops}");
     let (_, pixels) = decoded(&output);
     assert_eq!(pixels[(90 * 240 + 120) * 4..][..4], [240, 200, 90, 255]);
     assert_eq!(pixels[(5 * 240 + 5) * 4..][..4], [0; 4]);
 }
 
-/// Sees what is bright, in the whole picture 7 pixels too wide and with a spark in its corner, and in parts of it exactly.
-struct Careless;
-
-impl Segmenter for Careless {
-    fn model(&self) -> &str {
-        "careless"
-    }
-
-    fn device(&self) -> String {
-        "none".to_owned()
-    }
-
-    fn segment(&mut self, frames: &[&Frame]) -> Result<Vec<RawMask>, SegmentError> {
-        let mask = |frame: &&Frame| {
-            let size = frame.size();
-            let is_whole = size == Size::new(240, 180);
-            let reach = if is_whole { 7 } else { 0 };
-            let bright = |x: u32, y: u32| {
-                let near = |at: u32, side: u32| [at.saturating_sub(reach), at, (at + reach).min(side - 1)];
-                let near = near(x, size.width).map(|x| near(y, size.height).map(|y| frame.pixel(x, y)[0] > 128));
-                near.as_flattened().contains(&true)
-            };
-            let value = |at: u32| {
-                let (x, y) = (at % GRID.width, at / GRID.width);
-                let spark = is_whole && x < 2 && y < 2;
-                let bright = bright(x * size.width / GRID.width, y * size.height / GRID.height);
-                if bright {
-                    1.0
-                } else if spark {
-                    0.6
-                } else {
-                    0.0
-                }
-            };
-            RawMask::new(GRID, (0..GRID.area() as u32).map(value).collect()).expect("probabilities")
+/// A network that segments what is bright: exactly in crops; in the whole picture 7 pixels too wide, with a spot in its
+/// corner.
+fn imprecise() -> SegmenterFactory {
+    segmenter::factory_by_frame("imprecise", |frame| {
+        let size = frame.size();
+        let is_whole = size == Size::new(240, 180);
+        let reach = if is_whole { 7 } else { 0 };
+        let bright = |x: u32, y: u32| {
+            let near = |at: u32, side: u32| [at.saturating_sub(reach), at, (at + reach).min(side - 1)];
+            let near = near(x, size.width).map(|x| near(y, size.height).map(|y| frame.pixel(x, y)[0] > 128));
+            near.as_flattened().contains(&true)
         };
-        Ok(frames.iter().map(mask).collect())
-    }
+        segmenter::mask(GRID, |x, y| {
+            if bright(x * size.width / GRID.width, y * size.height / GRID.height) {
+                1.0
+            } else if is_whole && x < 2 && y < 2 {
+                0.6
+            } else {
+                0.0
+            }
+        })
+    })
 }
 
-/// How an engine with [`Careless`] eyes covers what is 4 pixels off the block, to its right and below it, and the name of
-/// the model that did. The joined mask as it is, so that no matting has a part in it.
-async fn beside_the_block(engine: Option<CutEngine>, model: InferenceMode) -> ([u8; 2], String) {
-    let factory = || -> Result<Box<dyn Segmenter>, SegmentError> { Ok(Box::new(Careless)) };
-    let careless = Engine::start(&config(4, 4), Arc::new(factory));
+/// Coverage 4 pixels to the right of the block and 4 below it, cut out with [`imprecise`] masks and no matting; and the
+/// name of the model.
+async fn coverage_beside_the_block(engine: Option<CutEngine>, model: InferenceMode) -> ([u8; 2], String) {
+    let imprecise = Engine::start(&config(4, 4), imprecise());
     let mut recipe = recipe(Resize::default());
     let cut = recipe.cut_mut().unwrap();
     cut.matting.method = Method::None;
     cut.engine = engine;
     cut.model = model;
-    let output = pipeline::run(&careless, block(), &recipe, &call()).await.unwrap();
+    let output = pipeline::run(&imprecise, block(), &recipe, &call()).await.unwrap();
     let (_, pixels) = decoded(&output);
     let coverage = |x: usize, y: usize| pixels[(y * 240 + x) * 4 + 3];
     assert_eq!((coverage(120, 90), coverage(220, 20)), (255, 0), "{engine:?}, {model:?}");
@@ -276,23 +225,23 @@ async fn beside_the_block(engine: Option<CutEngine>, model: InferenceMode) -> ([
 }
 
 #[tokio::test]
-async fn what_is_seen_from_nearby_moves_the_edge() {
-    let (first, name) = beside_the_block(None, InferenceMode::Standard).await;
+async fn the_mask_of_a_crop_corrects_the_edge() {
+    let (first, name) = coverage_beside_the_block(None, InferenceMode::Standard).await;
     assert!(first.iter().all(|&coverage| coverage > 250), "{first:?}");
-    assert_eq!(name, "careless");
-    let ways = [
-        (Some(CutEngine::ProductV1), InferenceMode::Standard, "careless"),
-        (None, InferenceMode::Quality, "careless-quality"),
+    assert_eq!(name, "imprecise");
+    let cases = [
+        (Some(CutEngine::ProductV1), InferenceMode::Standard, "imprecise"),
+        (None, InferenceMode::Quality, "imprecise-quality"),
     ];
-    for (engine, model, expected) in ways {
-        let (closer, name) = beside_the_block(engine, model).await;
-        assert!(closer.iter().all(|&coverage| coverage < 150), "{expected}: {closer:?}");
+    for (engine, model, expected) in cases {
+        let (refined, name) = coverage_beside_the_block(engine, model).await;
+        assert!(refined.iter().all(|&coverage| coverage < 150), "{expected}: {refined:?}");
         assert_eq!(name, expected);
     }
 }
 
 #[tokio::test]
-async fn quality_looks_once_more() {
+async fn the_quality_mode_segments_one_crop_more() {
     let (engine, seen) = bright(&config(4, 4));
     engine.ready().await.unwrap();
     let mut recipe = recipe(Resize::default());
@@ -303,7 +252,7 @@ async fn quality_looks_once_more() {
 }
 
 #[tokio::test]
-async fn nothing_in_the_picture_is_never_an_empty_success() {
+async fn a_picture_without_a_subject_is_an_error() {
     let (engine, _) = bright(&config(4, 4));
     let dark = png(Size::new(100, 100), |_, _| [10, 10, 10, 255]);
     let clear = png(Size::new(100, 100), |_, _| [200, 10, 10, 0]);
@@ -314,7 +263,7 @@ async fn nothing_in_the_picture_is_never_an_empty_success() {
 }
 
 #[tokio::test]
-async fn what_is_no_picture_or_would_be_too_large_is_refused_before_the_network() {
+async fn invalid_and_too_large_pictures_are_refused_before_the_network() {
     let (engine, seen) = bright(&config(4, 4));
     engine.ready().await.unwrap();
     let before = seen.load(Ordering::SeqCst);
@@ -342,8 +291,8 @@ async fn a_slot_is_held_from_the_first_stage_to_the_last() {
 }
 
 #[tokio::test]
-async fn the_deadline_ends_whatever_stage_it_falls_in() {
-    // One worker, and it is occupied: the request cannot even be probed.
+async fn the_deadline_applies_to_every_stage() {
+    // The only worker is busy: the request cannot even be probed.
     let (engine, _) = bright(&EngineConfig { cpu_workers: 1, ..config(4, 4) });
     let (open, gate) = mpsc::channel::<()>();
     let gate = Mutex::new(gate);
@@ -381,7 +330,7 @@ async fn two_hundred_mixed_requests_lose_none() {
     }
     assert_eq!(done + full, 200);
     assert!(done >= 16, "{done}");
-    let all: Vec<_> = (0..16).map(|_| engine.admit().expect("every slot came back")).collect();
+    let all: Vec<_> = (0..16).map(|_| engine.admit().expect("every slot was released")).collect();
     assert!(engine.admit().is_err());
     drop(all);
 }

@@ -1,26 +1,26 @@
-//! How far a result is from the recorded one, and how far it may be.
+//! Difference of two pictures, and the tolerances of each stage.
 //!
-//! Colours are compared premultiplied: what is hardly covered hardly counts. The bounds hold for every processor and device
-//! that the project runs on; a change of pixels that is meant is recorded with `make golden-update`.
+//! Colours are compared premultiplied. The tolerances hold for every instruction set and device; an intended change is
+//! recorded with `make golden-update`.
 
 use backdrop::image::Frame;
 use std::fmt;
 
-/// Which bounds apply.
+/// A stage of the pipeline, for its tolerances.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Stage {
-    /// The network's guess, on its own grid.
+    /// The network's mask, on its own grid.
     Mask,
     /// Coverage at source size.
     Matte,
-    /// The picture that a caller gets.
+    /// The picture in the reply.
     Result,
 }
 
-/// How two frames of one size differ.
+/// Differences of two frames of one size.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct Figures {
-    /// Intersection over union of what is above one half, with so many pixels of grace that specks do not count.
+    /// Intersection over union of the pixels above one half, with [`GRACE`] pixels added to both so that specks do not count.
     pub(super) iou: f64,
     /// Mean absolute difference of all channels, 0 to 1.
     pub(super) mean: f64,
@@ -30,11 +30,11 @@ pub(super) struct Figures {
 
 /// The steps of [`Figures::over`].
 const STEPS: [u8; 3] = [2, 16, 64];
-/// Pixels of grace in [`Figures::iou`]: a subject of fewer is hardly one.
+/// Pixels added in [`Figures::iou`].
 const GRACE: f64 = 100.0;
 
 impl Figures {
-    /// Nothing where the sizes differ.
+    /// `None` where the sizes differ.
     pub(super) fn of(before: &Frame, after: &Frame) -> Option<Self> {
         if before.size() != after.size() {
             return None;
@@ -53,7 +53,7 @@ impl Figures {
             either += u64::from(likely != [false; 2]);
         }
         let pixels = before.size().area() as f64;
-        // Of a grey picture three channels say the same and the fourth is whole.
+        // In a grey picture three channels are equal and alpha is 255.
         let channels = if is_grey(before) && is_grey(after) { 3.0 } else { 4.0 };
         Some(Self {
             iou: (common as f64 + GRACE) / (either as f64 + GRACE),
@@ -62,15 +62,15 @@ impl Figures {
         })
     }
 
-    /// Of each figure the one that is farther off.
+    /// The worse of each figure.
     pub(super) fn worst(&self, other: &Self) -> Self {
-        // All zero is where nothing was compared yet.
+        // All zero before the first comparison.
         let iou = if *self == Self::default() { other.iou } else { self.iou.min(other.iou) };
         let over = std::array::from_fn(|step| self.over[step].max(other.over[step]));
         Self { iou, mean: self.mean.max(other.mean), over }
     }
 
-    /// Whether they are within the bounds of `stage`.
+    /// Whether they are within the tolerances of `stage`.
     pub(super) fn hold(&self, stage: Stage) -> bool {
         let [two, sixteen, sixty_four] = self.over;
         match stage {
@@ -96,7 +96,7 @@ fn is_grey(frame: &Frame) -> bool {
     frame.pixels().as_chunks::<4>().0.iter().all(|&[r, g, b, a]| r == g && g == b && a == 255)
 }
 
-/// What a pixel adds to a picture, and its coverage.
+/// Premultiplied colour and alpha.
 pub(super) fn premultiplied([r, g, b, a]: [u8; 4]) -> [u8; 4] {
     let share = |value: u8| {
         let product = (u16::from(value) * u16::from(a) + 127) / 255;

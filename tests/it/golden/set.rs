@@ -1,7 +1,8 @@
-//! What the golden set holds: its pictures, the requests that are made of them, and where expectations are stored.
+//! The golden set: its pictures, its requests, and the files of expectations.
 
-use backdrop::codec::{self, Channels, EncodeOptions, Limits, PngEffort};
-use backdrop::image::{Buffer, BufferPool, Composite, Frame, OutputFormat, Quality, Size};
+pub(super) use crate::support::pictures::decoded;
+use backdrop::codec::{self, Channels, EncodeOptions, PngEffort};
+use backdrop::image::{Buffer, Composite, Frame, OutputFormat, Quality, Size};
 use bytes::Bytes;
 use serde::Deserialize;
 use std::fs;
@@ -28,7 +29,7 @@ pub(super) fn folder() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden")
 }
 
-/// `golden` in the build's target directory, where sheets are written.
+/// `golden` in the target directory, for comparison sheets.
 pub(super) fn output_folder() -> PathBuf {
     Path::new(env!("CARGO_TARGET_TMPDIR")).parent().expect("`tmp` lies in the target directory").join("golden")
 }
@@ -49,13 +50,6 @@ pub(super) fn file_of(name: &str) -> Bytes {
     fs::read(folder().join("pictures").join(name)).unwrap_or_else(|error| panic!("{name}: {error}")).into()
 }
 
-/// The decoded pixels of a file.
-pub(super) fn decoded(bytes: &[u8]) -> Frame {
-    let header =
-        codec::probe(bytes, &Limits { max_side: 8192, max_megapixels: 68, ..Limits::default() }).expect("a picture");
-    codec::decode(bytes, &header, &BufferPool::new(0)).expect("a whole picture")
-}
-
 /// The exact alpha of a drawn picture.
 pub(super) fn truth_of(name: &str) -> Option<Frame> {
     read(&folder().join("truth").join(stem(name)).with_extension("png"))
@@ -66,7 +60,7 @@ pub(super) fn stem(name: &str) -> &str {
     name.split('.').next().unwrap_or(name)
 }
 
-/// An image file of the set; nothing where there is none.
+/// An image file of the set, if it exists.
 pub(super) fn read(path: &Path) -> Option<Frame> {
     fs::read(path).ok().map(|bytes| decoded(&bytes))
 }
@@ -92,7 +86,7 @@ pub(super) fn grey(size: Size, values: impl IntoIterator<Item = u8>) -> Frame {
     Frame::new(size, Buffer::from(pixels.collect::<Vec<u8>>()))
 }
 
-/// A request that is made of some of the pictures.
+/// A request, and its pictures.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Case {
     pub(super) endpoint: &'static str,
@@ -121,10 +115,10 @@ const fn case(
     Case { endpoint, fields, background: None, pictures }
 }
 
-/// The lossless format of endpoints whose usual one is JPEG.
+/// The lossless format for endpoints whose default is JPEG.
 const PNG: (&str, &str) = ("format", "png");
 
-/// Every endpoint, and every field that moves pixels, on pictures that show its effect.
+/// Every endpoint and every field that affects pixels, on pictures that show its effect.
 pub(super) const CASES: &[Case] = &[
     case("remove", &[], &["hair-curls.jpg", "glass-green.jpg", "thin-chair.jpg", "portrait-turned.jpg"]),
     case("remove", &[("edge", "hard")], &["goods-shoe.jpg", "thin-bicycle.jpg"]),

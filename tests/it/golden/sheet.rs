@@ -1,19 +1,19 @@
-//! A PNG of what changed: before, after, and the difference, on a checkerboard, a row each.
+//! A comparison sheet as a PNG: before, after and difference on a checkerboard, one row per picture.
 
 use super::compare::premultiplied;
 use super::set::output_folder;
-use backdrop::codec::{self, Channels, EncodeOptions, PngEffort};
-use backdrop::image::{Buffer, Composite, Frame, OutputFormat, Quality, Size};
+use crate::support::pictures::encoded;
+use backdrop::image::{Buffer, Frame, OutputFormat, Size};
 use std::fs;
 use std::path::PathBuf;
 
 const CELL: u32 = 240;
 const MARGIN: u32 = 8;
-/// A difference of one is shown as so many.
+/// Factor of the shown differences.
 const GAIN: u8 = 8;
 const PAPER: u8 = 96;
 
-/// Writes `NAME.png` with a row of three cells for each pair, `columns` rows beside each other; where it lies.
+/// Writes `NAME.png` with a row of three cells for each pair, in `columns`; returns its path.
 pub(super) fn write(name: &str, pairs: &[(Frame, Frame)], columns: u32) -> PathBuf {
     let rows = u32::try_from(pairs.len()).expect("few").div_ceil(columns);
     let size = Size::new(columns * 3 * (CELL + MARGIN) + MARGIN, rows * (CELL + MARGIN) + MARGIN);
@@ -25,20 +25,13 @@ pub(super) fn write(name: &str, pairs: &[(Frame, Frame)], columns: u32) -> PathB
             draw(&mut sheet, MARGIN + place * (CELL + MARGIN), top, cell);
         }
     }
-    let options = EncodeOptions {
-        format: OutputFormat::Png,
-        quality: Quality::DEFAULT,
-        png: PngEffort::Fast,
-        channels: Channels::Rgba,
-    };
     let path = output_folder().join(format!("{name}.png"));
     fs::create_dir_all(path.parent().expect("a folder")).expect("the target directory is writable");
-    fs::write(&path, codec::encode(Composite::unchanged(sheet), &options).expect("small enough").bytes)
-        .expect("writable");
+    fs::write(&path, encoded(sheet, OutputFormat::Png, 100)).expect("writable");
     path
 }
 
-/// By how much the pixels differ, times [`GAIN`]; red where only one of them has a pixel.
+/// Absolute differences times [`GAIN`]; red where only one of the frames has a pixel.
 fn difference(before: &Frame, after: &Frame) -> Frame {
     let (one, other) = (before.size(), after.size());
     let size = Size::new(one.width.max(other.width), one.height.max(other.height));
@@ -55,7 +48,7 @@ fn difference(before: &Frame, after: &Frame) -> Frame {
     Frame::new(size, Buffer::from(pixels.collect::<Vec<u8>>()))
 }
 
-/// Draws a picture into a cell, made smaller by leaving out pixels where it is too large.
+/// Draws a picture into a cell, subsampled where it is too large.
 fn draw(sheet: &mut Frame, left: u32, top: u32, picture: &Frame) {
     let Size { width, height } = picture.size();
     let step = f64::from(width.max(height).max(CELL)) / f64::from(CELL);

@@ -1,7 +1,7 @@
-//! The stages of the golden set as the product runs them: the network, the matte, the endpoints.
+//! The stages of the golden set: the network's masks, mattes, and results of the endpoints.
 
 use super::set::{self, Case};
-use crate::engine::fake::config;
+use crate::engine::support::config;
 use backdrop::codec::Limits;
 use backdrop::engine::{Engine, Lane};
 use backdrop::image::{Frame, Size};
@@ -34,18 +34,18 @@ impl Stages {
         Self { network: network(), engine, runtime }
     }
 
-    /// The network's guess of a picture.
+    /// The network's mask of a picture.
     pub(super) fn mask(&mut self, name: &str) -> Frame {
         mask_of(&mut self.network, name)
     }
 
-    /// The answer of `/mask`; all zero where it finds no subject.
+    /// The result of `/mask`; all zero without a subject.
     pub(super) fn matte(&self, name: &str) -> Frame {
         let case = Case { endpoint: "mask", fields: &[], background: None, pictures: &[] };
         self.result(&case, name)
     }
 
-    /// The answer of an endpoint; an empty picture where it finds no subject.
+    /// The result of an endpoint; an empty picture without a subject.
     pub(super) fn result(&self, case: &Case, name: &str) -> Frame {
         let files = Files {
             source: set::file_of(name),
@@ -69,14 +69,14 @@ impl Stages {
     }
 }
 
-/// A network's guess of a picture, as grey on the network's grid.
+/// A network's mask of a picture as grey, on the network's grid.
 pub(super) fn mask_of(network: &mut impl Segmenter, name: &str) -> Frame {
     let frame = set::decoded(&set::file_of(name));
     let mask = network.segment(&[&frame]).expect("the device does not fail").remove(0);
     set::grey(mask.size(), mask.values().iter().map(|value| (value * 255.0 + 0.5) as u8))
 }
 
-/// What a request with these fields means.
+/// The recipe of a request with these fields.
 fn recipe(case: &Case) -> Recipe {
     let endpoint = ENDPOINTS.iter().find(|known| known.name == case.endpoint).expect("an endpoint");
     let mut fields = Fields::default();

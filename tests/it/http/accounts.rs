@@ -1,7 +1,7 @@
-//! Plans, quota, `Idempotency-Key`, presets, estimates: who may do what, and what it costs.
+//! Plans, quotas, scopes, `Idempotency-Key`, presets, estimates: what a key may do, and what it costs.
 
 use crate::http::daemon::{
-    CAPPED, Daemon, EXPIRED, FREE, FREE_CAPPED, KEY, LONG, PAID, SCOPED, TEST, Work, form, needed, refusal,
+    CAPPED, Daemon, EXPIRED, FREE, FREE_CAPPED, KEY, LONG, PAID, SCOPED, TEST, Work, form, refusal, required_fields,
 };
 use backdrop::http::config::HttpConfig;
 use backdrop::matting::NoSubject;
@@ -33,7 +33,17 @@ impl Daemon {
         self.get_as(key, "/account").await.json().await.expect("JSON")
     }
 
-    async fn repeatable(&self, key: &str, name: &str, fields: &[(&str, &str)]) -> Response {
+    /// Waits until the account has used so many images: a batch is billed after its last row.
+    pub(crate) async fn wait_until_used(&self, key: &str, images: u64) {
+        let billed = async {
+            while self.account(key).await["used"] != images {
+                tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+            }
+        };
+        tokio::time::timeout(LONG, billed).await.unwrap_or_else(|_| panic!("{images} images were not billed"));
+    }
+
+    async fn send_idempotent(&self, key: &str, name: &str, fields: &[(&str, &str)]) -> Response {
         let request = self.client.post(self.url("/remove")).bearer_auth(key).timeout(LONG);
         let request = request.header("idempotency-key", name).multipart(form(fields));
         request.send().await.expect("an answer")
@@ -45,7 +55,7 @@ fn cost(response: &Response) -> f64 {
 }
 
 #[tokio::test]
-async fn a_field_above_the_plan_is_402_before_anything_is_fetched_or_made() {
+async fn a_field_above_the_plan_is_402_before_any_fetch_or_work() {
     let daemon = Daemon::start().await;
     for (key, field, value, allowed) in [
         (FREE, "detect", "standard", true),
@@ -60,7 +70,7 @@ async fn a_field_above_the_plan_is_402_before_anything_is_fetched_or_made() {
         (PAID, "watermark_opacity", "0.5", false),
         (FREE, "decontaminate", "true", true),
     ] {
-        let (asked, started) = (daemon.origin.asked(), daemon.engine.started());
+        let before = (daemon.fetcher.fetches(), daemon.engine.started());
         let response = daemon.send_as(key, "/studio-shot", &[(field, value)]).await;
         if allowed {
             assert_eq!(response.status(), 200, "{key} {field}={value}");
@@ -68,7 +78,7 @@ async fn a_field_above_the_plan_is_402_before_anything_is_fetched_or_made() {
             let refused = refusal(response).await;
             refused.is(402, "payment_required", Some(field));
             assert_eq!(refused.reason.as_deref(), Some("plan_required"));
-            assert_eq!((daemon.origin.asked(), daemon.engine.started()), (asked, started), "{key} {field}={value}");
+            assert_eq!((daemon.fetcher.fetches(), daemon.engine.started()), before, "{key} {field}={value}");
         }
     }
     for (field, value, allowed) in [
@@ -103,7 +113,7 @@ async fn a_quota_is_exact_under_parallel_requests() {
 }
 
 #[tokio::test]
-async fn failures_give_their_unit_back_and_rows_count_each() {
+async fn a_failure_gives_its_unit_back_and_each_row_of_a_batch_counts() {
     let daemon = Daemon::start().await;
     daemon.engine.set(Work::Fail(|| NoSubject.into()));
     for _ in 0..3 {
@@ -114,26 +124,20 @@ async fn failures_give_their_unit_back_and_rows_count_each() {
     let urls = json!({ "urls": ["https://example.org/1", "https://example.org/no", "https://example.org/2"] });
     let batch = daemon.json_as(FREE, Method::POST, "/remove-batch-url", &urls).await;
     assert_eq!(batch.json::<Value>().await.expect("JSON")["succeeded"], 2);
-    // The bill follows the last row.
-    for _ in 0..200 {
-        if daemon.account(FREE).await["used"] == 2 {
-            break;
-        }
-        tokio::time::sleep(std::time::Duration::from_millis(10)).await;
-    }
+    daemon.wait_until_used(FREE, 2).await;
     let account = daemon.account(FREE).await;
     assert_eq!((&account["used"], &account["cost_usd"]), (&json!(2), &json!(0.0)));
 }
 
-fn left(response: &Response) -> Option<u64> {
+fn remaining_quota(response: &Response) -> Option<u64> {
     let value = response.headers().get("x-quota-remaining")?;
     Some(value.to_str().expect("text").parse().expect("a number"))
 }
 
 #[tokio::test]
-async fn what_a_quota_covers_costs_nothing_and_each_reply_says_what_is_left() {
+async fn what_a_quota_covers_costs_nothing_and_each_reply_has_the_remaining_quota() {
     let daemon = Daemon::start().await;
-    // Who sends a picture, what it costs, what is left after it, and what `/account` then adds up to.
+    // Key, price of its picture, remaining quota after it, and the total in `/account`.
     for (key, price, remaining, total) in [
         (FREE, 0.0, Some(49), 0.0),
         (FREE_CAPPED, 0.0, Some(2), 0.0),
@@ -145,21 +149,25 @@ async fn what_a_quota_covers_costs_nothing_and_each_reply_says_what_is_left() {
         (KEY, 0.005, None, 0.005),
     ] {
         let response = daemon.send_as(key, "/remove", &[]).await;
-        assert_eq!((response.status().as_u16(), cost(&response), left(&response)), (200, price, remaining), "{key}");
+        assert_eq!(
+            (response.status().as_u16(), cost(&response), remaining_quota(&response)),
+            (200, price, remaining),
+            "{key}"
+        );
         let account = daemon.get_as(key, "/account").await;
-        assert_eq!(left(&account), remaining, "{key}");
+        assert_eq!(remaining_quota(&account), remaining, "{key}");
         assert_eq!(account.json::<Value>().await.expect("JSON")["cost_usd"], total, "{key}");
     }
-    // Errors say it too, and take nothing.
+    // Errors have the header too, and are not counted.
     let invalid = daemon.send_as(FREE, "/remove", &[("edge", "fuzzy")]).await;
-    assert_eq!((invalid.status().as_u16(), left(&invalid)), (400, Some(47)));
+    assert_eq!((invalid.status().as_u16(), remaining_quota(&invalid)), (400, Some(47)));
     assert_eq!(daemon.send_as(CAPPED, "/remove", &[]).await.status(), 200);
     for (key, images) in [(CAPPED, 1), (FREE, 48)] {
         for _ in 1..images {
             daemon.send_as(key, "/remove", &[]).await;
         }
         let response = daemon.send_as(key, "/remove", &[]).await;
-        assert_eq!((response.status().as_u16(), left(&response)), (402, Some(0)), "{key}");
+        assert_eq!((response.status().as_u16(), remaining_quota(&response)), (402, Some(0)), "{key}");
         let refused = refusal(response).await;
         refused.is(402, "payment_required", None);
         assert_eq!(refused.reason.as_deref(), Some("quota_exhausted"), "{key}");
@@ -169,7 +177,7 @@ async fn what_a_quota_covers_costs_nothing_and_each_reply_says_what_is_left() {
 }
 
 #[tokio::test]
-async fn a_plan_has_the_rate_of_the_configuration() {
+async fn the_rate_limit_of_a_plan_is_the_configured_one() {
     let daemon = Daemon::start_with(HttpConfig::default(), 7).await;
     for (key, path, limit) in
         [(FREE, "/account", "7"), (PAID, "/account", "14"), (KEY, "/account", "7"), (PAID, "/jobs/job_x", "140")]
@@ -179,7 +187,7 @@ async fn a_plan_has_the_rate_of_the_configuration() {
 }
 
 #[tokio::test]
-async fn a_key_with_scopes_opens_those_endpoints_only() {
+async fn a_key_with_scopes_is_accepted_at_those_endpoints_only() {
     let daemon = Daemon::start().await;
     assert_eq!(daemon.send_as(SCOPED, "/remove", &[]).await.status(), 200);
     for path in ["/account", "/jobs", "/usage"] {
@@ -197,18 +205,18 @@ async fn a_key_with_scopes_opens_those_endpoints_only() {
 }
 
 #[tokio::test]
-async fn an_expired_key_is_401_and_says_so() {
+async fn an_expired_key_is_401_with_the_time_of_its_expiry() {
     let daemon = Daemon::start().await;
-    for (key, told) in [(EXPIRED, "expired at 2026-01-01T00:00:00Z"), ("bd_live_other", "is not valid")] {
+    for (key, message) in [(EXPIRED, "expired at 2026-01-01T00:00:00Z"), ("bd_live_other", "is not valid")] {
         let refused = refusal(daemon.get_as(key, "/account").await).await;
         refused.is(401, "unauthorized", None);
-        assert!(refused.message.contains(told), "{}", refused.message);
+        assert!(refused.message.contains(message), "{}", refused.message);
         assert!(refused.headers.contains_key("www-authenticate"));
     }
 }
 
 #[tokio::test]
-async fn use_is_told_by_key_and_day_to_its_own_account() {
+async fn usage_lists_the_keys_and_days_of_the_own_account_only() {
     let daemon = Daemon::start().await;
     for key in [PAID, CAPPED, PAID, FREE, TEST] {
         assert_eq!(daemon.send_as(key, "/remove", &[]).await.status(), 200);
@@ -230,8 +238,8 @@ async fn use_is_told_by_key_and_day_to_its_own_account() {
     ] {
         let response = daemon.get_as(key, path).await;
         let id = response.headers()["x-request-id"].to_str().expect("text").to_owned();
-        let told: Value = response.json().await.expect("JSON");
-        assert_eq!(told, json!({ "usage": rows, "total": sum, "request_id": id }), "{key} {path}");
+        let usage: Value = response.json().await.expect("JSON");
+        assert_eq!(usage, json!({ "usage": rows, "total": sum, "request_id": id }), "{key} {path}");
     }
     for (query, param) in [("from=today", "from"), ("from=2024-01-01&to=2026-01-01", "from"), ("since=1", "since")] {
         let refused = refusal(daemon.get_as(PAID, &format!("/usage?{query}")).await).await;
@@ -240,7 +248,7 @@ async fn use_is_told_by_key_and_day_to_its_own_account() {
 }
 
 #[tokio::test]
-async fn a_sandbox_key_never_bills_and_its_pictures_are_stamped() {
+async fn requests_of_a_sandbox_key_are_free_and_their_pictures_stamped() {
     let daemon = Daemon::start().await;
     let response = daemon.send_as(TEST, "/remove", &[]).await;
     assert_eq!((response.status().as_u16(), cost(&response)), (200, 0.0));
@@ -250,74 +258,78 @@ async fn a_sandbox_key_never_bills_and_its_pictures_are_stamped() {
 }
 
 #[tokio::test]
-async fn a_repeated_request_is_answered_and_billed_once() {
+async fn a_repeated_request_under_an_idempotency_key_is_billed_once() {
     let daemon = Daemon::start().await;
-    let first = daemon.repeatable(KEY, "order-1", &[]).await;
+    let first = daemon.send_idempotent(KEY, "order-1", &[]).await;
     assert_eq!((first.status().as_u16(), cost(&first)), (200, 0.005));
-    let second = daemon.repeatable(KEY, "order-1", &[]).await;
+    let second = daemon.send_idempotent(KEY, "order-1", &[]).await;
     assert_eq!((second.status().as_u16(), cost(&second)), (200, 0.0));
     assert_eq!(first.bytes().await.expect("a body"), second.bytes().await.expect("a body"));
     assert_eq!(daemon.account(KEY).await["used"], 1);
-    let other = refusal(daemon.repeatable(KEY, "order-1", &[("width", "5")]).await).await;
+    let other = refusal(daemon.send_idempotent(KEY, "order-1", &[("width", "5")]).await).await;
     other.is(409, "idempotency_conflict", None);
     let request = daemon.post("/remove").header("idempotency-key", "order-1").multipart(form(&[]));
     let by_another = refusal(request.header("x-service-model", "fgnet-384-quality").send().await.expect("an answer"));
     by_another.await.is(409, "idempotency_conflict", None);
-    let together = join_all((0..8).map(|_| daemon.repeatable(KEY, "order-2", &[]))).await;
+    let together = join_all((0..8).map(|_| daemon.send_idempotent(KEY, "order-2", &[]))).await;
     let billed: f64 = together.iter().map(cost).sum();
     assert!(together.iter().all(|response| response.status() == 200));
     assert!((billed - 0.005).abs() < 1e-9, "{billed}");
     assert_eq!(daemon.account(KEY).await["used"], 2);
-    assert_eq!(daemon.repeatable(FREE, "order-1", &[("width", "5")]).await.status(), 200, "of another account");
+    assert_eq!(daemon.send_idempotent(FREE, "order-1", &[("width", "5")]).await.status(), 200, "of another account");
     for name in ["", &"x".repeat(256), "two words"] {
-        let refused = refusal(daemon.repeatable(KEY, name, &[]).await).await;
+        let refused = refusal(daemon.send_idempotent(KEY, name, &[]).await).await;
         refused.is(400, "invalid_parameter", Some("Idempotency-Key"));
     }
 }
 
 #[tokio::test]
-async fn a_sandbox_keys_names_are_kept_apart_from_the_paid_ones() {
+async fn idempotency_keys_of_sandbox_and_live_keys_are_separate() {
     let daemon = Daemon::start().await;
     for _ in 0..2 {
-        assert_eq!(daemon.repeatable(TEST, "order", &[]).await.status(), 200);
+        assert_eq!(daemon.send_idempotent(TEST, "order", &[]).await.status(), 200);
     }
-    let other = refusal(daemon.repeatable(TEST, "order", &[("width", "5")]).await).await;
+    let other = refusal(daemon.send_idempotent(TEST, "order", &[("width", "5")]).await).await;
     other.is(409, "idempotency_conflict", None);
     assert_eq!(daemon.account(TEST).await["used"], 0);
-    // Neither a conflict nor a repetition that costs nothing.
-    let paid = daemon.repeatable(KEY, "order", &[]).await;
+    // Neither a conflict nor a free repetition.
+    let paid = daemon.send_idempotent(KEY, "order", &[]).await;
     assert_eq!((paid.status().as_u16(), cost(&paid)), (200, 0.005));
-    assert_eq!(daemon.repeatable(TEST, "order", &[]).await.status(), 200);
+    assert_eq!(daemon.send_idempotent(TEST, "order", &[]).await.status(), 200);
     assert_eq!(daemon.account(KEY).await["used"], 1);
 }
 
 #[tokio::test]
-async fn a_failed_request_may_be_repeated_under_its_name() {
+async fn a_failed_request_may_be_repeated_under_its_idempotency_key() {
     let daemon = Daemon::start().await;
     daemon.engine.set(Work::Fail(|| NoSubject.into()));
-    assert_eq!(daemon.repeatable(KEY, "order", &[]).await.status(), 422);
+    assert_eq!(daemon.send_idempotent(KEY, "order", &[]).await.status(), 422);
     daemon.engine.set(Work::Answer);
-    let again = daemon.repeatable(KEY, "order", &[]).await;
+    let again = daemon.send_idempotent(KEY, "order", &[]).await;
     assert_eq!((again.status().as_u16(), cost(&again)), (200, 0.005));
 }
 
 #[tokio::test]
-async fn an_estimate_is_what_the_call_is_then_billed() {
+async fn an_estimate_equals_the_later_bill() {
     let daemon = Daemon::start().await;
     for endpoint in ENDPOINTS.iter() {
         let count = if endpoint.input.is_single() { 1 } else { 2 };
-        let asked = json!({ "endpoint": endpoint.path, "count": count });
-        let response = daemon.json_as(KEY, Method::POST, "/estimate", &asked).await;
+        let request = json!({ "endpoint": endpoint.path, "count": count });
+        let response = daemon.json_as(KEY, Method::POST, "/estimate", &request).await;
         assert!(response.headers().contains_key("x-service-latency"));
         let estimate: Value = response.json().await.expect("JSON");
         assert_eq!(
             (&estimate["units"], &estimate["unit"], &estimate["currency"]),
             (&json!(count), &json!("image"), &json!("USD"))
         );
-        let before = daemon.account(KEY).await["cost_usd"].as_f64().expect("dollars");
+        let account = daemon.account(KEY).await;
+        let before = account["cost_usd"].as_f64().expect("dollars");
+        let used = account["used"].as_u64().expect("a number");
         let expected = estimate["estimated_cost_usd"].as_f64().expect("dollars");
         let billed = match endpoint.input {
-            Input::File | Input::FileAndBackground => cost(&daemon.send(endpoint.path, needed(endpoint.path)).await),
+            Input::File | Input::FileAndBackground => {
+                cost(&daemon.send(endpoint.path, required_fields(endpoint.path)).await)
+            }
             Input::Url => cost(&daemon.json_as(KEY, Method::POST, endpoint.path, &json!({ "url": PHOTO })).await),
             Input::Files | Input::Urls => {
                 let response = if endpoint.input == Input::Urls {
@@ -327,15 +339,8 @@ async fn an_estimate_is_what_the_call_is_then_billed() {
                     daemon.post(endpoint.path).multipart(files).send().await.expect("an answer")
                 };
                 assert_eq!(response.json::<Value>().await.expect("JSON")["succeeded"], 2);
-                let mut after = before;
-                for _ in 0..200 {
-                    after = daemon.account(KEY).await["cost_usd"].as_f64().expect("dollars");
-                    if after > before {
-                        break;
-                    }
-                    tokio::time::sleep(std::time::Duration::from_millis(10)).await;
-                }
-                after - before
+                daemon.wait_until_used(KEY, used + 2).await;
+                daemon.account(KEY).await["cost_usd"].as_f64().expect("dollars") - before
             }
         };
         assert!((billed - expected).abs() < 1e-9, "{}: {billed} is not {expected}", endpoint.path);
@@ -372,7 +377,7 @@ async fn presets_are_saved_listed_used_and_deleted() {
     assert_eq!(shot.status(), 200);
     {
         let seen = daemon.engine.seen.lock().expect("no panic inside");
-        assert_eq!(seen[0].1.scene.resize.width, Some(400), "what is sent wins");
+        assert_eq!(seen[0].1.scene.resize.width, Some(400), "a sent field overrides the preset's");
     }
     for (body, status, param) in [
         (json!({ "name": "shop" }), 409, Some("name")),
@@ -397,15 +402,15 @@ async fn presets_are_saved_listed_used_and_deleted() {
     assert_eq!(changed.status(), 200);
     let list: Value = daemon.get_as(KEY, "/presets").await.json().await.expect("JSON");
     let rows = list["presets"].as_array().expect("a list");
-    // The other one is there from the start.
+    // The second is `p1`, which exists from the start.
     assert_eq!(rows.len(), 2);
     assert!(rows.iter().any(|row| row["name"] == "boutique" && row["id"] == id));
     let others: Value = daemon.get_as(FREE, "/presets").await.json().await.expect("JSON");
     assert_eq!(others["presets"], json!([]), "presets belong to their account");
     let by_name = json!({ "url": PHOTO, "preset": "boutique" });
     assert_eq!(daemon.json_as(KEY, Method::POST, "/remove-url", &by_name).await.status(), 200);
-    let strange = refusal(daemon.send_as(FREE, "/remove", &[("preset", &id)]).await).await;
-    strange.is(404, "not_found", Some("preset"));
+    let foreign = refusal(daemon.send_as(FREE, "/remove", &[("preset", &id)]).await).await;
+    foreign.is(404, "not_found", Some("preset"));
 
     for name in ["a", "b", "c"] {
         assert_eq!(post(json!({ "name": name })).await.status(), 200);
@@ -425,6 +430,6 @@ async fn presets_are_saved_listed_used_and_deleted() {
 
     let delete = daemon.json_as(KEY, Method::DELETE, "/presets", &json!({ "id": id })).await;
     assert_eq!(delete.json::<Value>().await.expect("JSON"), json!({ "deleted": true, "id": id }));
-    let gone = refusal(daemon.json_as(KEY, Method::DELETE, &format!("/presets?id={id}"), &json!({})).await).await;
-    gone.is(404, "not_found", Some("id"));
+    let deleted = refusal(daemon.json_as(KEY, Method::DELETE, &format!("/presets?id={id}"), &json!({})).await).await;
+    deleted.is(404, "not_found", Some("id"));
 }

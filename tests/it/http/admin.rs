@@ -7,7 +7,7 @@ use backdrop::video::ToolMissing;
 use std::sync::atomic::Ordering;
 
 #[tokio::test]
-async fn health_follows_the_engine() {
+async fn health_checks_follow_the_state_of_the_engine() {
     let daemon = Daemon::start().await;
     let status = async |path: &str| {
         let response = daemon.client.get(format!("http://{}{path}", daemon.admin)).send().await.expect("an answer");
@@ -40,7 +40,7 @@ async fn health_follows_the_engine() {
 }
 
 #[tokio::test]
-async fn a_missing_ffmpeg_is_told_and_no_reason_to_stay_away() {
+async fn a_missing_ffmpeg_is_reported_and_leaves_the_daemon_ready() {
     let daemon = Daemon::start().await;
     let ready = async || {
         let get = daemon.client.get(format!("http://{}/readyz", daemon.admin));
@@ -49,19 +49,19 @@ async fn a_missing_ffmpeg_is_told_and_no_reason_to_stay_away() {
         response.json::<serde_json::Value>().await.expect("JSON")
     };
     assert_eq!(ready().await, serde_json::json!({ "status": "ready", "video": "ready" }));
-    daemon.probe.missing.store(true, Ordering::SeqCst);
-    let told = ToolMissing("ffmpeg".into()).to_string();
-    assert_eq!(ready().await, serde_json::json!({ "status": "ready", "video": told }));
+    daemon.inspector.missing.store(true, Ordering::SeqCst);
+    let missing = ToolMissing("ffmpeg".into()).to_string();
+    assert_eq!(ready().await, serde_json::json!({ "status": "ready", "video": missing }));
 }
 
 #[tokio::test]
-async fn the_api_is_open_while_the_network_is_loading() {
+async fn requests_are_accepted_while_the_network_is_loading() {
     let daemon = Daemon::start().await;
     *daemon.engine.state.lock().expect("no panic inside") = EngineState::Loading;
     assert_eq!(
         daemon.send("/remove", &[]).await.status(),
         200,
-        "the engine lets requests wait, the facade must not refuse"
+        "the engine queues requests, the HTTP service must not refuse them"
     );
 }
 
@@ -84,12 +84,12 @@ async fn metrics_count_requests_and_errors_by_route() {
 }
 
 #[tokio::test]
-async fn administration_is_served_here_and_only_here() {
+async fn admin_requests_are_served_on_the_admin_listener_only() {
     let daemon = Daemon::start().await;
     let post = |path: &str| daemon.client.post(format!("http://{}{path}", daemon.admin)).body("hello");
     let created = post("/keys").send().await.expect("an answer");
     assert_eq!(created.status(), 201);
-    assert_eq!(created.json::<serde_json::Value>().await.expect("JSON")["said"], "hello");
+    assert_eq!(created.json::<serde_json::Value>().await.expect("JSON")["body"], "hello");
     let put = daemon.client.put(format!("http://{}/keys", daemon.admin)).send().await.expect("an answer");
     let refused = refusal(put).await;
     refused.is(405, "method_not_allowed", None);
@@ -112,7 +112,7 @@ async fn a_web_page_cannot_reach_the_admin_listener() {
 }
 
 #[tokio::test]
-async fn a_name_that_leads_here_and_is_not_ours_reads_nothing() {
+async fn a_foreign_host_name_that_resolves_to_the_admin_listener_is_refused() {
     let admin_hosts = vec!["metrics.example.org".to_owned()];
     let daemon = Daemon::start_with(HttpConfig { admin_hosts, ..HttpConfig::default() }, 60).await;
     let get = async |host: String| {

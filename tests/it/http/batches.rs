@@ -1,4 +1,4 @@
-//! Batches: a row for each picture, whatever became of the others.
+//! Batches: each picture has a row of its own, independent of the failures of others.
 
 use crate::http::daemon::{Daemon, FREE, KEY, LONG, PAID, TEST, Work, form, refusal, until};
 use backdrop::http::config::HttpConfig;
@@ -28,7 +28,7 @@ fn picture(row: &Value) -> Vec<u8> {
 }
 
 #[tokio::test]
-async fn rows_come_in_order_and_a_bad_one_fails_alone() {
+async fn rows_keep_their_order_and_a_failed_one_does_not_affect_the_others() {
     let daemon = Daemon::start().await;
     let urls = [
         "https://example.org/10",
@@ -61,13 +61,13 @@ async fn rows_come_in_order_and_a_bad_one_fails_alone() {
     assert_eq!(made, b"a picture made of 20 bytes");
     let expected = (json!("png"), json!(40), json!(30), json!(made.len()), json!("1,2,20,25"));
     let row = &rows[4];
-    let told = (&row["format"], &row["width"], &row["height"], &row["size_bytes"], &row["foreground"]);
-    assert_eq!(told, (&expected.0, &expected.1, &expected.2, &expected.3, &expected.4));
+    let values = (&row["format"], &row["width"], &row["height"], &row["size_bytes"], &row["foreground"]);
+    assert_eq!(values, (&expected.0, &expected.1, &expected.2, &expected.3, &expected.4));
     assert_eq!(row["box"], json!({ "left": 1, "top": 2, "width": 20, "height": 25 }));
     assert!(body.get("error").is_none() && row.get("file").is_none());
 }
 
-/// What a header says as a number.
+/// The number in a header.
 fn number(response: &Response, header: &str) -> f64 {
     response.headers()[header].to_str().expect("ASCII").parse().expect("a number")
 }
@@ -81,10 +81,10 @@ async fn rows_cost_what_single_pictures_cost_and_failed_ones_nothing() {
         let urls = json!({ "urls": ["https://example.org/5", "https://example.org/no", "https://example.org/6"] });
         let batch = request(key, "/remove-batch-url").json(&urls).send().await.expect("an answer");
         let body: Value = batch.json().await.expect("JSON");
-        let told = |name: &str| [0, 2].map(|row: usize| body["results"][row][name].as_f64().expect("a number"));
+        let values = |name: &str| [0, 2].map(|row: usize| body["results"][row][name].as_f64().expect("a number"));
         let cost = number(&single, "x-service-cost");
-        assert_eq!(told("cost"), [cost; 2], "{key}");
-        assert_eq!(told("uncertainty"), [number(&single, "x-service-uncertainty"); 2], "{key}");
+        assert_eq!(values("cost"), [cost; 2], "{key}");
+        assert_eq!(values("uncertainty"), [number(&single, "x-service-uncertainty"); 2], "{key}");
         assert_eq!(body["results"][1]["cost"], 0.0, "{key}");
         if key != FREE {
             assert_eq!(cost, if key == TEST { 0.0 } else { 0.005 }, "{key}");
@@ -93,7 +93,7 @@ async fn rows_cost_what_single_pictures_cost_and_failed_ones_nothing() {
 }
 
 #[tokio::test]
-async fn rows_that_were_billed_before_cost_nothing() {
+async fn rows_billed_under_the_same_idempotency_key_cost_nothing() {
     let daemon = Daemon::start().await;
     let costs = async |urls: &Value| {
         // The same name for the same addresses.
@@ -105,23 +105,13 @@ async fn rows_that_were_billed_before_cost_nothing() {
     };
     let urls = json!({ "urls": ["https://example.org/10", "https://example.org/later"] });
     assert_eq!(costs(&urls).await, [0.005, 0.0]);
-    used(&daemon, 1).await;
+    daemon.wait_until_used(KEY, 1).await;
     assert_eq!(costs(&urls).await, [0.0, 0.0], "one was billed, one failed again");
     assert_eq!(daemon.account(KEY).await["used"], 1);
     let urls = json!({ "urls": ["https://example.org/10"] });
     assert_eq!(costs(&urls).await, [0.005]);
-    used(&daemon, 2).await;
+    daemon.wait_until_used(KEY, 2).await;
     assert_eq!(costs(&urls).await, [0.0], "all of it was billed");
-}
-
-/// Waits for the bill, which follows the last row.
-async fn used(daemon: &Daemon, images: u64) {
-    let billed = async {
-        while daemon.account(KEY).await["used"] != images {
-            tokio::time::sleep(std::time::Duration::from_millis(5)).await;
-        }
-    };
-    tokio::time::timeout(LONG, billed).await.expect("it is billed in time");
 }
 
 #[tokio::test]
@@ -149,11 +139,11 @@ async fn a_batch_of_which_nothing_could_be_fetched_is_424_with_its_rows() {
 }
 
 #[tokio::test]
-async fn a_batch_holds_one_to_ten_and_its_options_are_judged_first() {
+async fn a_batch_has_1_to_10_pictures_and_its_options_are_validated_first() {
     let daemon = Daemon::start().await;
     let ten = vec!["https://example.org/1"; 10];
     assert_eq!(send(&daemon, &ten).await.status(), 200);
-    let asked = daemon.origin.asked();
+    let fetches = daemon.fetcher.fetches();
     for urls in [json!([]), json!(vec!["https://example.org/1"; 11]), json!("https://example.org/1"), json!([5])] {
         let response = daemon.post("/remove-batch-url").json(&json!({ "urls": urls })).send().await;
         refusal(response.expect("an answer")).await.is(400, "invalid_parameter", Some("urls"));
@@ -163,11 +153,11 @@ async fn a_batch_holds_one_to_ten_and_its_options_are_judged_first() {
     let wrong = json!({ "urls": ["https://example.org/1"], "format": "jpg" });
     let wrong = daemon.post("/remove-batch-url").json(&wrong).send().await.expect("an answer");
     refusal(wrong).await.is(400, "invalid_parameter", Some("format"));
-    assert_eq!(daemon.origin.asked(), asked);
+    assert_eq!(daemon.fetcher.fetches(), fetches);
 }
 
 #[tokio::test]
-async fn files_make_rows_with_their_names_and_share_the_options() {
+async fn rows_have_the_names_of_their_files_and_share_the_options() {
     let daemon = Daemon::start().await;
     let form = files(&[11, 0, 33]).text("format", "webp").text("width", "50");
     let response = daemon.post("/remove-batch").multipart(form).send().await.expect("an answer");
@@ -183,7 +173,7 @@ async fn files_make_rows_with_their_names_and_share_the_options() {
 }
 
 #[tokio::test]
-async fn no_file_and_an_eleventh_are_refused() {
+async fn a_batch_without_files_and_one_with_an_eleventh_are_refused() {
     let daemon = Daemon::start().await;
     for (form, param) in
         [(Form::new().text("format", "png"), "files"), (files(&[1; 11]), "files"), (files(&[1]).text("x", "y"), "x")]
@@ -197,7 +187,7 @@ async fn no_file_and_an_eleventh_are_refused() {
 }
 
 #[tokio::test]
-async fn a_failure_of_every_row_is_still_an_answer() {
+async fn a_batch_whose_rows_all_fail_is_still_answered_with_200() {
     let daemon = Daemon::start().await;
     daemon.engine.set(Work::Fail(|| NoSubject.into()));
     let response = daemon.post("/remove-batch").multipart(files(&[5, 6])).send().await.expect("an answer");
@@ -214,7 +204,7 @@ async fn a_failure_of_every_row_is_still_an_answer() {
 }
 
 #[tokio::test]
-async fn a_large_picture_arrives_whole() {
+async fn large_pictures_in_rows_arrive_complete() {
     let daemon = Daemon::start().await;
     daemon.engine.set(Work::AnswerBytes(1_000_003));
     let response = daemon.post("/remove-batch").multipart(files(&[5, 6, 7])).send().await.expect("an answer");
@@ -225,16 +215,16 @@ async fn a_large_picture_arrives_whole() {
 }
 
 #[tokio::test]
-async fn rows_are_worked_on_together_and_end_with_their_caller() {
+async fn rows_run_concurrently_and_are_cancelled_with_their_request() {
     let daemon = Daemon::start().await;
     daemon.engine.set(Work::Wait);
     let request = daemon.client.post(daemon.url("/remove-batch")).bearer_auth(KEY).timeout(LONG);
     let waiting = tokio::spawn(request.multipart(files(&[1; 10])).send());
     until("several rows at once", || daemon.engine.started() >= 2).await;
-    let begun = daemon.engine.started();
-    assert!(begun < 10, "all ten at once would be all in memory at once");
+    let started = daemon.engine.started();
+    assert!(started < 10, "all ten at once would be all in memory at once");
     waiting.abort();
-    until("the rows to end with their caller", || daemon.engine.cancelled.load(Ordering::SeqCst) >= begun).await;
+    until("the cancellation of the rows", || daemon.engine.cancelled.load(Ordering::SeqCst) >= started).await;
 }
 
 fn named(form: Form, name: &'static str, bytes: Vec<u8>) -> Form {
@@ -242,7 +232,7 @@ fn named(form: Form, name: &'static str, bytes: Vec<u8>) -> Form {
 }
 
 #[tokio::test]
-async fn files_that_are_too_large_are_rows_and_hold_no_memory() {
+async fn files_above_the_limit_are_413_rows_and_reserve_no_memory() {
     // Room for one file of the largest size, and not for two.
     let config = HttpConfig { max_upload_megabytes_in_flight: 16, ..HttpConfig::default() };
     let daemon = Daemon::start_with(config, 10_000).await;
@@ -264,7 +254,7 @@ async fn files_that_are_too_large_are_rows_and_hold_no_memory() {
     assert_eq!((&rows[0]["filename"], &rows[4]["filename"]), (&json!("a.jpg"), &json!("small.jpg")));
     assert_eq!(picture(&rows[3]), format!("a picture made of {MAX_FILE} bytes").as_bytes());
     assert_eq!(picture(&rows[4]), b"a picture made of 9 bytes");
-    used(&daemon, 2).await;
+    daemon.wait_until_used(KEY, 2).await;
 }
 
 #[tokio::test]
@@ -307,7 +297,7 @@ fn png(width: u32, height: u32) -> Vec<u8> {
 }
 
 #[tokio::test]
-async fn files_that_are_no_pictures_within_the_limits_are_rows() {
+async fn files_that_are_no_pictures_within_the_limits_are_failed_rows() {
     let daemon = Daemon::start().await;
     daemon.engine.set(Work::Probe);
     let cases = [
@@ -327,7 +317,7 @@ async fn files_that_are_no_pictures_within_the_limits_are_rows() {
     for (row, (_, status, code)) in body["results"].as_array().expect("rows").iter().zip(&cases) {
         assert_eq!((&row["status"], row["error"]["code"].as_str()), (&json!(status), *code), "{row}");
     }
-    used(&daemon, 2).await;
+    daemon.wait_until_used(KEY, 2).await;
 }
 
 /// The files of an archive, in order.
@@ -357,7 +347,7 @@ fn rows_of(files: &[(String, Vec<u8>)]) -> Value {
 }
 
 #[tokio::test]
-async fn an_archive_has_the_pictures_as_files_and_the_rows_beside_them() {
+async fn an_archive_has_the_pictures_as_files_and_the_rows_in_results_json() {
     let daemon = Daemon::start().await;
     let form = [("photo.jpg", 11), ("../PHOTO.png", 12), ("too large.jpg", MAX_FILE + 1), ("..", 13)]
         .into_iter()
@@ -373,16 +363,16 @@ async fn an_archive_has_the_pictures_as_files_and_the_rows_beside_them() {
     assert_eq!((&document["count"], &document["succeeded"], &document["failed"]), (&json!(4), &json!(3), &json!(1)));
     let rows = document["results"].as_array().expect("rows");
     assert!(rows.iter().all(|row| row.get("data_base64").is_none()));
-    let told: Vec<_> = rows.iter().map(|row| (row["status"].as_u64(), row["file"].as_str())).collect();
+    let values: Vec<_> = rows.iter().map(|row| (row["status"].as_u64(), row["file"].as_str())).collect();
     let expected = [(200, Some(names[0])), (200, Some(names[1])), (413, None), (200, Some(names[2]))];
-    assert_eq!(told, expected.map(|(status, file)| (Some(status), file)));
+    assert_eq!(values, expected.map(|(status, file)| (Some(status), file)));
     assert_eq!((&rows[1]["filename"], &rows[1]["size_bytes"]), (&json!("../PHOTO.png"), &json!(files[1].1.len())));
     assert_eq!((&rows[1]["cost"], &rows[1]["box"]["top"]), (&json!(0.005), &json!(2)));
-    used(&daemon, 3).await;
+    daemon.wait_until_used(KEY, 3).await;
 }
 
 #[tokio::test]
-async fn an_archive_of_addresses_is_named_after_them_and_may_have_no_picture() {
+async fn files_of_an_archive_are_named_after_their_urls_and_failures_leave_none() {
     let daemon = Daemon::start().await;
     let urls = json!({ "urls": ["https://example.org/a/7?b=c/d", "https://example.org/no", "https://example.org/7"] });
     let files = unpacked(daemon.post("/remove-batch-url").json(&urls)).await;
@@ -395,7 +385,7 @@ async fn an_archive_of_addresses_is_named_after_them_and_may_have_no_picture() {
 }
 
 #[tokio::test]
-async fn an_archive_larger_than_the_memory_for_replies_arrives_whole() {
+async fn an_archive_larger_than_the_reply_memory_arrives_complete() {
     let config = HttpConfig { max_reply_megabytes_in_flight: 16, ..HttpConfig::default() };
     let daemon = Daemon::start_with(config, 10_000).await;
     daemon.engine.set(Work::AnswerBytes(5_000_003));
@@ -408,7 +398,7 @@ async fn an_archive_larger_than_the_memory_for_replies_arrives_whole() {
 }
 
 #[tokio::test]
-async fn json_is_what_no_preference_gets() {
+async fn a_batch_is_answered_in_json_unless_zip_is_preferred() {
     let daemon = Daemon::start().await;
     for accept in ["*/*", "application/json", "application/zip, */*", "image/png"] {
         let request = daemon.post("/remove-batch").header("accept", accept).multipart(files(&[5]));

@@ -1,11 +1,12 @@
 //! Routes in the wire formats of remove.bg, rembg and Photoroom, field by field and code by code.
 
 use crate::http::daemon::{Daemon, FREE, KEY, LONG, PHOTO, TEST, Work, refusal};
-use backdrop::codec::{self, Channels, DecodeError, EncodeOptions, PngEffort};
+use crate::support::pictures;
+use backdrop::codec::DecodeError;
 use backdrop::engine::EngineError;
 use backdrop::http::compat::CompatConfig;
 use backdrop::http::config::HttpConfig;
-use backdrop::image::{Buffer, Composite, Frame, OutputFormat, Quality, Size};
+use backdrop::image::Size;
 use backdrop::matting::NoSubject;
 use backdrop::recipe::InferenceMode;
 use backdrop::source::FetchConfig;
@@ -21,17 +22,17 @@ const REMOVEBG: &str = "/v1.0/removebg";
 const SEGMENT: &str = "/v1/segment";
 const REMBG: &str = "/api/remove";
 
-/// Has [`PHOTO`] at the stand-in for the fetcher.
+/// [`PHOTO`] at the fake fetcher.
 const ADDRESS: &str = "https://example.org/photo.png";
 
-async fn speaking(compat: CompatConfig) -> Daemon {
-    let reach = FetchConfig::default();
-    Daemon::start_speaking(compat, InferenceMode::Standard, &reach, None, HttpConfig::default(), 10_000).await
+async fn with_compat(compat: CompatConfig) -> Daemon {
+    let fetch = FetchConfig::default();
+    Daemon::start_with_compat(compat, InferenceMode::Standard, &fetch, None, HttpConfig::default(), 10_000).await
 }
 
-/// With every service on.
-async fn all() -> Daemon {
-    speaking(CompatConfig { rembg: true, ..CompatConfig::default() }).await
+/// With the routes of every service.
+async fn with_all_services() -> Daemon {
+    with_compat(CompatConfig { rembg: true, ..CompatConfig::default() }).await
 }
 
 fn texts(fields: &[(&str, &str)]) -> Form {
@@ -117,7 +118,7 @@ async fn every_field_of_remove_bg_reaches_the_recipe() {
         (&[("add_shadow", "true")], &["shadow: Some(Shadow"]),
         (&[("add_shadow", "False"), ("semitransparency", "true"), ("type", "car")], &["shadow: None"]),
         (&[("type_level", "none")], &["picture: Cutout"]),
-        // What a client does not set, and names that nobody reads.
+        // What a client leaves unset, and unknown names.
         (
             &[("scale", "undefined"), ("roi", ""), ("shadow_type", "3d"), ("anything", "x")],
             &["framing: Whole", "region: None"],
@@ -167,7 +168,7 @@ fn urlencoded(daemon: &Daemon, fields: &[(&str, &str)]) -> RequestBuilder {
 }
 
 #[tokio::test]
-async fn every_mistake_in_a_request_has_the_code_of_remove_bg() {
+async fn every_invalid_field_has_the_code_of_remove_bg() {
     let daemon = Daemon::start().await;
     for (fields, expected) in [
         (&[("image_url", ADDRESS)][..], "multiple_sources"),
@@ -216,15 +217,11 @@ fn wide() -> Vec<u8> {
 }
 
 fn png(size: Size, pixel: [u8; 4]) -> Vec<u8> {
-    let frame = Frame::new(size, Buffer::from(vec![pixel; size.area()].as_flattened().to_vec()));
-    let channels = Channels::Rgba;
-    let options =
-        EncodeOptions { format: OutputFormat::Png, quality: Quality::DEFAULT, png: PngEffort::default(), channels };
-    codec::encode(Composite::unchanged(frame), &options).expect("a PNG").bytes.to_vec()
+    pictures::png(size, |_, _| pixel).to_vec()
 }
 
 #[tokio::test]
-async fn what_fails_on_the_way_has_the_code_of_remove_bg() {
+async fn failures_of_the_work_have_the_codes_of_remove_bg() {
     let daemon = Daemon::start().await;
     for (work, status, expected) in [
         (Work::Fail(|| NoSubject.into()), 400, "unknown_foreground"),
@@ -296,7 +293,7 @@ async fn json_and_archives_carry_the_same_picture() {
 }
 
 #[tokio::test]
-async fn keys_come_in_either_header_and_what_is_not_one_is_403() {
+async fn a_key_may_come_in_either_header_and_an_invalid_one_is_403() {
     let daemon = Daemon::start().await;
     for path in [REMOVEBG, "/v1.0/account", SEGMENT, "/v1/account"] {
         let method = if path.ends_with("account") { Method::GET } else { Method::POST };
@@ -318,8 +315,8 @@ async fn keys_come_in_either_header_and_what_is_not_one_is_403() {
             assert_eq!(response.status(), 403, "{path} {name}");
             assert!(!response.headers().contains_key("www-authenticate"));
             let body = body(response).await;
-            let told = if path.starts_with("/v1.0") { &body["errors"][0]["title"] } else { &body["detail"] };
-            assert_eq!(told, expected, "{path}");
+            let message = if path.starts_with("/v1.0") { &body["errors"][0]["title"] } else { &body["detail"] };
+            assert_eq!(message, expected, "{path}");
         }
     }
 }
@@ -364,7 +361,7 @@ async fn a_preview_counts_as_an_image_of_the_quota_and_the_account_shows_it() {
 }
 
 #[tokio::test]
-async fn a_key_that_calls_too_often_waits_as_remove_bg_has_it() {
+async fn the_rate_limit_is_reported_in_the_format_of_remove_bg() {
     let daemon = Daemon::start_with(HttpConfig::default(), 1).await;
     assert_eq!(daemon.cut(REMOVEBG, &[]).await.status(), 200);
     let refused = daemon.cut(REMOVEBG, &[]).await;
@@ -373,8 +370,8 @@ async fn a_key_that_calls_too_often_waits_as_remove_bg_has_it() {
 }
 
 #[tokio::test]
-async fn what_is_switched_off_is_as_unknown_as_any_other_path() {
-    let daemon = speaking(CompatConfig { removebg: false, photoroom: false, ..CompatConfig::default() }).await;
+async fn a_disabled_service_is_404_like_any_unknown_path() {
+    let daemon = with_compat(CompatConfig { removebg: false, photoroom: false, ..CompatConfig::default() }).await;
     for path in [REMOVEBG, "/v1.0/account", "/v1.0/improve", SEGMENT, "/v1/account", REMBG, "/v1.0/other"] {
         for method in [Method::GET, Method::POST, Method::OPTIONS] {
             let response = daemon.client.request(method, daemon.url(path)).bearer_auth(KEY).send().await;
@@ -392,7 +389,7 @@ async fn what_is_switched_off_is_as_unknown_as_any_other_path() {
 
 #[tokio::test]
 async fn every_parameter_of_rembg_reaches_the_recipe() {
-    let daemon = all().await;
+    let daemon = with_all_services().await;
     for (fields, expected) in [
         (&[][..], &["format: Png", "method: None", "model: Standard", "max_pixels: None", "picture: Cutout"][..]),
         (&[("a", "true"), ("af", "240"), ("ab", "10"), ("ae", "10")], &["method: ClosedForm"]),
@@ -426,8 +423,8 @@ async fn every_parameter_of_rembg_reaches_the_recipe() {
 }
 
 #[tokio::test]
-async fn rembg_refuses_as_its_server_does() {
-    let daemon = all().await;
+async fn rembg_errors_have_the_status_and_form_of_its_server() {
+    let daemon = with_all_services().await;
     for (fields, status) in [
         (&[("model", "isnet-anime")][..], 400),
         (&[("model", "u2net_cloth_seg")], 400),
@@ -453,11 +450,11 @@ async fn rembg_refuses_as_its_server_does() {
 }
 
 #[tokio::test]
-async fn rembg_needs_no_key_runs_as_its_account_and_is_open_to_web_pages() {
-    let guests = CompatConfig { rembg: true, rembg_account: Some("guest".into()), ..CompatConfig::default() };
-    let daemon = speaking(guests).await;
+async fn rembg_needs_no_key_runs_as_its_account_and_allows_every_origin() {
+    let guest_account = CompatConfig { rembg: true, rembg_account: Some("guest".into()), ..CompatConfig::default() };
+    let daemon = with_compat(guest_account).await;
     let send = |key: Option<&'static str>| {
-        let request = daemon.client.post(daemon.url(REMBG)).header("origin", "https://anybody.example");
+        let request = daemon.client.post(daemon.url(REMBG)).header("origin", "https://page.example");
         let request = key.into_iter().fold(request, |request, key| request.bearer_auth(key));
         let form = Form::new().part("file", photo());
         async { request.multipart(form).send().await.expect("an answer") }
@@ -470,14 +467,13 @@ async fn rembg_needs_no_key_runs_as_its_account_and_is_open_to_web_pages() {
     let wrong = send(Some("wrong")).await;
     assert_eq!((wrong.status().as_u16(), header(&wrong, "access-control-allow-origin")), (401, "*"));
     let preflight = daemon.client.request(Method::OPTIONS, daemon.url(REMBG));
-    let preflight =
-        preflight.header("origin", "https://anybody.example").header("access-control-request-method", "POST");
+    let preflight = preflight.header("origin", "https://page.example").header("access-control-request-method", "POST");
     let preflight = preflight.send().await.expect("an answer");
     assert!(preflight.status().is_success());
     assert_eq!(header(&preflight, "access-control-allow-methods"), "GET, POST");
-    let nobody =
-        speaking(CompatConfig { rembg: true, rembg_account: Some("nobody".into()), ..CompatConfig::default() });
-    let daemon = nobody.await;
+    let without_account =
+        with_compat(CompatConfig { rembg: true, rembg_account: Some("missing".into()), ..CompatConfig::default() });
+    let daemon = without_account.await;
     let response = daemon.client.post(daemon.url(REMBG)).multipart(Form::new().part("file", photo())).send().await;
     assert_eq!(response.expect("an answer").status(), 503);
 }
@@ -499,7 +495,7 @@ async fn every_field_of_photoroom_reaches_the_recipe() {
     ] {
         let response = daemon.cut(SEGMENT, fields).await;
         assert_eq!(response.status(), 200, "{fields:?}: {:?}", response.text().await);
-        assert_eq!(header(&response, "x-uncertainty-score"), "-1", "the stand-in finds a face");
+        assert_eq!(header(&response, "x-uncertainty-score"), "-1", "the fake engine reports a face");
         let recipe = daemon.recipe();
         for part in expected {
             assert!(recipe.contains(part), "{fields:?}: {part} is not in {recipe}");

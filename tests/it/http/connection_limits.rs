@@ -1,4 +1,4 @@
-//! How many connections are served, whose they are, and how long they last.
+//! Limits of connections: how many, by which client address, for how long; PROXY protocol; heads that are ambiguous.
 
 use crate::http::daemon::{Daemon, KEY, LONG, Raw, Work, raw_upload, until};
 use backdrop::http::config::HttpConfig;
@@ -12,14 +12,14 @@ use tokio::time::{sleep, timeout};
 
 const GET: &str = "GET /docs HTTP/1.1\r\nhost: x\r\n\r\n";
 
-/// A connection whose client has the address 192.0.2.`last`, as a load balancer passes it on.
+/// A connection through a load balancer whose client is 192.0.2.`last`.
 async fn from(daemon: &Daemon, last: u8) -> Raw {
     let mut connection = daemon.connect().await;
     connection.write(format!("PROXY TCP4 192.0.2.{last} 198.51.100.1 4711 443\r\n")).await;
     connection
 }
 
-/// Settings of a daemon behind a load balancer at this machine.
+/// Settings of a daemon behind a load balancer on the loopback.
 fn behind_a_load_balancer() -> HttpConfig {
     let trusted_proxies = vec!["127.0.0.1".parse().expect("an address")];
     HttpConfig { trusted_proxies, proxy_protocol: true, ..HttpConfig::default() }
@@ -39,7 +39,7 @@ async fn wrong_key(connection: &mut Raw, headers: &str) -> u16 {
     reply[9..12].parse().expect("a status")
 }
 
-/// Holds a connection with a request that is under way until the engine is released.
+/// Keeps a request in progress on the connection until the engine is released.
 async fn hold(daemon: &Daemon, mut connection: Raw) -> Raw {
     let (head, body) = raw_upload(b"the picture");
     let before = daemon.engine.started();
@@ -50,7 +50,7 @@ async fn hold(daemon: &Daemon, mut connection: Raw) -> Raw {
 }
 
 #[tokio::test]
-async fn the_oldest_idle_connection_without_a_key_gives_its_place_to_a_new_one() {
+async fn the_oldest_idle_connection_without_a_key_is_closed_for_a_new_one() {
     let daemon = Daemon::start_with(HttpConfig { max_connections: 3, ..HttpConfig::default() }, 60).await;
     let mut with_key = daemon.connect().await;
     let account = format!("GET /account HTTP/1.1\r\nhost: x\r\nauthorization: Bearer {KEY}\r\n\r\n");
@@ -68,7 +68,7 @@ async fn the_oldest_idle_connection_without_a_key_gives_its_place_to_a_new_one()
 }
 
 #[tokio::test]
-async fn a_silent_connection_gives_its_place_to_a_new_one() {
+async fn a_silent_connection_is_closed_for_a_new_one() {
     let daemon = Daemon::start_with(HttpConfig { max_connections: 2, ..HttpConfig::default() }, 60).await;
     let mut silent = [daemon.connect().await, daemon.connect().await];
     silent[1].write("GET /do").await;
@@ -78,7 +78,7 @@ async fn a_silent_connection_gives_its_place_to_a_new_one() {
 }
 
 #[tokio::test]
-async fn a_request_under_way_keeps_its_place_and_a_new_connection_waits() {
+async fn a_connection_with_a_request_in_progress_is_kept_and_a_new_one_waits() {
     let daemon = Daemon::start_with(HttpConfig { max_connections: 2, ..HttpConfig::default() }, 60).await;
     daemon.engine.set(Work::Wait);
     let mut busy = [hold(&daemon, daemon.connect().await).await, hold(&daemon, daemon.connect().await).await];
@@ -94,7 +94,7 @@ async fn a_request_under_way_keeps_its_place_and_a_new_connection_waits() {
 }
 
 #[tokio::test]
-async fn one_address_has_a_bound_of_its_own() {
+async fn connections_per_address_are_limited() {
     let config = HttpConfig { max_connections_per_address: 2, ..HttpConfig::default() };
     let daemon = Daemon::start_with(config, 60).await;
     let mut idle = [daemon.connect().await, daemon.connect().await];
@@ -119,7 +119,7 @@ async fn is_served_or_closed(daemon: &Daemon) -> bool {
 }
 
 #[tokio::test]
-async fn the_clients_of_a_load_balancer_are_counted_one_by_one() {
+async fn clients_behind_a_load_balancer_are_counted_separately() {
     let config = HttpConfig { max_connections_per_address: 1, ..behind_a_load_balancer() };
     let daemon = Daemon::start_with(config, 60).await;
     let (mut one, mut other) = (from(&daemon, 1).await, from(&daemon, 2).await);
@@ -143,7 +143,7 @@ async fn the_clients_of_a_load_balancer_are_counted_one_by_one() {
 }
 
 #[tokio::test]
-async fn wrong_keys_are_counted_by_the_client_that_a_proxy_names() {
+async fn wrong_keys_are_counted_by_the_client_address_from_a_trusted_proxy() {
     let config = HttpConfig { wrong_keys_per_minute: 1, ..behind_a_load_balancer() };
     let daemon = Daemon::start_with(config.clone(), 60).await;
     let (mut one, mut other) = (from(&daemon, 1).await, from(&daemon, 2).await);
@@ -172,7 +172,7 @@ async fn wrong_keys_are_counted_by_the_client_that_a_proxy_names() {
 }
 
 #[tokio::test]
-async fn a_proxy_header_is_taken_where_it_is_expected_and_nowhere_else() {
+async fn a_proxy_header_is_accepted_from_trusted_proxies_only() {
     let v2 = b"\r\n\r\n\0\r\nQUIT\n\x21\x11\0\x0c\xc0\0\x02\x01\xc6\x33\x64\x01\x12\x34\x01\xbb".to_vec();
     let headers = [b"PROXY TCP4 192.0.2.1 198.51.100.1 4711 443\r\n".to_vec(), v2];
     let elsewhere =
@@ -197,7 +197,7 @@ async fn a_proxy_header_is_taken_where_it_is_expected_and_nowhere_else() {
     }
 }
 
-/// Settings with which a connection is old soon.
+/// Settings with a short maximum age of connections.
 fn aging() -> HttpConfig {
     HttpConfig { max_connection_age: Duration::from_millis(1500), ..HttpConfig::default() }
 }
@@ -233,7 +233,7 @@ async fn an_old_http2_connection_ends_gracefully() {
 }
 
 #[tokio::test]
-async fn a_head_that_two_readers_could_read_differently_is_refused() {
+async fn an_ambiguous_head_is_refused() {
     let daemon = Daemon::start().await;
     let upload = format!("POST /remove HTTP/1.1\r\nauthorization: Bearer {KEY}\r\n");
     for (head, param) in [

@@ -1,4 +1,4 @@
-//! A daemon that may open few files, and a crowd of connections.
+//! The binary with a low limit of open files and more connections than that.
 
 #![cfg(unix)]
 
@@ -23,10 +23,10 @@ fn status(address: &str, path: &str) -> String {
 }
 
 #[test]
-fn health_checks_and_requests_are_answered_beside_more_idle_connections_than_descriptors() {
+fn requests_are_answered_despite_more_idle_connections_than_descriptors() {
     let folder = tempfile::tempdir().expect("a writable folder");
     let serve = backdrop();
-    // The limit is the shell's and with it the daemon's, the hard one as well.
+    // The daemon inherits the shell's soft and hard limits.
     let mut command = Command::new("sh");
     command.args(["-c", "ulimit -n 256 && exec \"$0\" \"$@\""]).arg(serve.get_program());
     command
@@ -52,9 +52,9 @@ fn health_checks_and_requests_are_answered_beside_more_idle_connections_than_des
     assert_eq!((&event["fields"]["open_files"], &event["fields"]["connections"]), (&256.into(), &128.into()), "{line}");
     std::thread::spawn(move || lines.for_each(drop));
 
-    let crowd: Vec<_> = (0..400).map(|_| TcpStream::connect(&address).expect("a connection")).collect();
+    let idle: Vec<_> = (0..400).map(|_| TcpStream::connect(&address).expect("a connection")).collect();
     assert_eq!(status(&admin, "/livez"), "HTTP/1.1 200 OK");
     assert_eq!(status(&address, "/docs"), "HTTP/1.1 200 OK");
     assert_eq!(status(&admin, "/livez"), "HTTP/1.1 200 OK");
-    drop(crowd);
+    drop(idle);
 }

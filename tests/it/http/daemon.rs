@@ -1,4 +1,4 @@
-//! A daemon for the HTTP tests: the real listeners on real sockets, with a stand-in for engine and keys.
+//! A daemon for the HTTP tests: real listeners and store; fakes for the engine, the keys, the fetcher, ffprobe and the video worker.
 
 use crate::http::store_fault::{Disk, FillingStore};
 use crate::support::command::http_client;
@@ -56,10 +56,10 @@ pub(crate) const SCOPED: &str = "bd_live_scoped";
 pub(crate) const EXPIRED: &str = "bd_live_expired";
 pub(crate) const FREE_CAPPED: &str = "bd_live_free_capped";
 
-/// No wait in these tests is meant to be as long as this.
-pub(crate) const LONG: Duration = Duration::from_secs(20);
+/// Stops a test that hangs; no test waits for it.
+pub(crate) const LONG: Duration = Duration::from_secs(60);
 
-/// What the stand-in does with the next jobs.
+/// What [`FakeEngine`] does with the next requests.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) enum Work {
     /// Answers at once.
@@ -69,19 +69,19 @@ pub(crate) enum Work {
     AnswerBytes(usize),
     /// Answers with this file.
     AnswerFile(fn() -> Vec<u8>),
-    /// Answers when [`Engine::release`] is notified.
+    /// Answers when [`FakeEngine::release`] is notified.
     Wait,
     /// Fails.
     Fail(fn() -> PipelineError),
-    /// Fails where the head of the file is not that of a picture within the limits, and else answers.
+    /// Fails where the file's header is not that of a picture within the limits; else answers.
     Probe,
     /// Panics.
     Panic,
 }
 
-/// The stand-in for the engine; remembers what it was asked for.
+/// Stands in for the engine and records its calls.
 #[derive(Debug)]
-pub(crate) struct Engine {
+pub(crate) struct FakeEngine {
     pub(crate) work: Mutex<Work>,
     pub(crate) state: Mutex<EngineState>,
     pub(crate) alive: AtomicBool,
@@ -93,7 +93,7 @@ pub(crate) struct Engine {
     pub(crate) release: Notify,
 }
 
-impl Engine {
+impl FakeEngine {
     pub(crate) fn started(&self) -> usize {
         self.seen.lock().expect("no panic inside").len()
     }
@@ -103,8 +103,8 @@ impl Engine {
     }
 }
 
-/// What the stand-in says of faces where they are looked for.
-fn face_of(work: &Recipes) -> Option<FaceFound> {
+/// The face that is reported for work that detects faces.
+fn detected_face(work: &Recipes) -> Option<FaceFound> {
     match work {
         Recipes::Cut { picture: Picture::Portrait(_), .. } => Some(FaceFound::None),
         Recipes::Cut { picture: Picture::Classified, .. } => {
@@ -123,7 +123,7 @@ impl Drop for CountWhenDropped<'_> {
     }
 }
 
-impl ImageProcessor for Engine {
+impl ImageProcessor for FakeEngine {
     fn run<'a>(
         &'a self,
         files: Files,
@@ -159,7 +159,7 @@ impl ImageProcessor for Engine {
                 image: EncodedImage { format: recipe.encode.format, size: Size::new(40, 30), bytes: answer.into() },
                 subject: cuts.then_some(Rect { left: 1, top: 2, width: 20, height: 25 }),
                 uncertainty: cuts.then_some(0.125),
-                face: face_of(&recipe.work),
+                face: detected_face(&recipe.work),
                 understood: matches!(recipe.inputs.background, Some(Source::Generated(_)))
                     .then(|| vec!["beach".to_owned()]),
                 model: self.model_of(recipe),
@@ -194,9 +194,9 @@ impl ImageProcessor for Engine {
     }
 }
 
-struct SomeKeys;
+struct FakeKeys;
 
-impl Authenticate for SomeKeys {
+impl Authenticate for FakeKeys {
     fn authenticate(&self, token: &str) -> Option<Caller> {
         let (key_id, account, plan, test) = match token {
             KEY => ("key_1", "default", Plan::Plus, false),
@@ -254,28 +254,27 @@ async fn services(folder: &Path, disk: &Arc<Disk>) -> (Services, String) {
     (services, preset.id)
 }
 
-/// The stand-in for the fetcher: answers with as many bytes as the last part of the path says, and remembers who asked.
+/// Stands in for the fetcher: answers with as many bytes as the last part of the path says, and records the URLs.
 #[derive(Debug, Default)]
-pub(crate) struct Origin {
-    pub(crate) asked: Mutex<Vec<String>>,
+pub(crate) struct FakeFetcher {
+    urls: Mutex<Vec<String>>,
     /// Added to every byte of its pictures. Before the first edition, there is no picture at `later`.
     pub(crate) edition: AtomicU8,
 }
 
-impl Origin {
-    pub(crate) fn asked(&self) -> usize {
-        self.asked.lock().expect("no panic inside").len()
+impl FakeFetcher {
+    /// How many fetches there were.
+    pub(crate) fn fetches(&self) -> usize {
+        self.urls.lock().expect("no panic inside").len()
     }
-}
 
-impl Origin {
     fn last_part<'a>(&self, url: &'a SourceUrl) -> &'a str {
-        self.asked.lock().expect("no panic inside").push(url.to_string());
+        self.urls.lock().expect("no panic inside").push(url.to_string());
         url.as_url().path_segments().and_then(|mut parts| parts.next_back()).unwrap_or_default()
     }
 }
 
-impl Fetch for Origin {
+impl Fetch for FakeFetcher {
     fn fetch<'a>(&'a self, url: &'a SourceUrl, room: &'a dyn MemoryBudget) -> BoxFuture<'a, Result<Bytes, FetchError>> {
         Box::pin(async move {
             let edition = self.edition.load(Ordering::SeqCst);
@@ -320,21 +319,21 @@ impl Fetch for Origin {
     }
 }
 
-/// The stand-in for ffprobe: a clip is a file that begins with `clip`, a blank and its length in seconds.
+/// Stands in for ffprobe: a clip is a file that begins with `clip`, a blank and its length in seconds.
 #[derive(Debug, Default)]
-pub(crate) struct Probe {
+pub(crate) struct FakeInspector {
     pub(crate) missing: AtomicBool,
-    pub(crate) looked: AtomicUsize,
+    pub(crate) probes: AtomicUsize,
 }
 
-impl Inspect for Probe {
+impl Inspect for FakeInspector {
     fn ready(&self) -> BoxFuture<'_, Result<(), ToolMissing>> {
         let missing = self.missing.load(Ordering::SeqCst);
         Box::pin(async move { if missing { Err(ToolMissing("ffmpeg".into())) } else { Ok(()) } })
     }
 
     fn probe<'a>(&'a self, file: &'a Path) -> BoxFuture<'a, Result<Clip, VideoError>> {
-        self.looked.fetch_add(1, Ordering::SeqCst);
+        self.probes.fetch_add(1, Ordering::SeqCst);
         let content = std::fs::read(file).expect("the clip is there");
         let text = String::from_utf8_lossy(&content[..content.len().min(40)]).into_owned();
         Box::pin(async move {
@@ -354,31 +353,31 @@ impl Inspect for Probe {
     }
 }
 
-/// What the stand-in for the work on clips does.
+/// What [`FakeVideoWorker`] does with the next clips.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) enum Cut {
+pub(crate) enum ClipWork {
     /// Makes a file of 45 frames at 30 a second that begins with what was sent.
     #[default]
     Make,
-    /// Waits, half done, until [`Cutter::release`] is notified.
+    /// Waits, half done, until [`FakeVideoWorker::release`] is notified.
     Wait,
     /// Fails.
     Fail,
 }
 
-/// The stand-in for the work on clips; remembers what it was asked for.
+/// Stands in for the processing of clips and records its jobs.
 #[derive(Debug, Default)]
-pub(crate) struct Cutter {
-    pub(crate) cut: Mutex<Cut>,
+pub(crate) struct FakeVideoWorker {
+    work: Mutex<ClipWork>,
     /// Each job with its clip.
     pub(crate) seen: Mutex<Vec<(Job, Vec<u8>)>>,
     pub(crate) dropped: AtomicUsize,
     pub(crate) release: Notify,
 }
 
-impl Cutter {
-    pub(crate) fn set(&self, cut: Cut) {
-        *self.cut.lock().expect("no panic inside") = cut;
+impl FakeVideoWorker {
+    pub(crate) fn set(&self, work: ClipWork) {
+        *self.work.lock().expect("no panic inside") = work;
     }
 
     pub(crate) fn started(&self) -> usize {
@@ -386,7 +385,7 @@ impl Cutter {
     }
 }
 
-impl Worker for Cutter {
+impl Worker for FakeVideoWorker {
     fn run<'a>(
         &'a self,
         job: &'a Job,
@@ -397,15 +396,15 @@ impl Worker for Cutter {
             let clip = std::fs::read(input_in(folder)).expect("the clip is there");
             self.seen.lock().expect("no panic inside").push((job.clone(), clip.clone()));
             progress(50);
-            let cut = *self.cut.lock().expect("no panic inside");
-            match cut {
-                Cut::Make => {}
-                Cut::Wait => {
+            let work = *self.work.lock().expect("no panic inside");
+            match work {
+                ClipWork::Make => {}
+                ClipWork::Wait => {
                     let guard = CountWhenDropped(&self.dropped);
                     self.release.notified().await;
                     std::mem::forget(guard);
                 }
-                Cut::Fail => {
+                ClipWork::Fail => {
                     let message = "there is no subject in any frame".to_owned();
                     return Err(WorkError { code: "no_subject_detected", message, internal: false });
                 }
@@ -419,15 +418,15 @@ impl Worker for Cutter {
     }
 }
 
-struct Operator;
+struct FakeAdmin;
 
-impl Administer for Operator {
+impl Administer for FakeAdmin {
     fn handle<'a>(&'a self, request: &'a Request<Bytes>) -> BoxFuture<'a, Option<hyper::Response<Value>>> {
         Box::pin(async move {
-            let said = String::from_utf8_lossy(request.body()).into_owned();
+            let body = String::from_utf8_lossy(request.body()).into_owned();
             let answer = hyper::Response::builder();
             let answer = match (request.uri().path(), request.method().as_str()) {
-                ("/keys", "POST") => answer.status(201).body(json!({ "said": said })),
+                ("/keys", "POST") => answer.status(201).body(json!({ "body": body })),
                 ("/keys", _) => answer
                     .status(405)
                     .header("allow", "POST")
@@ -443,10 +442,10 @@ impl Administer for Operator {
 pub(crate) struct Daemon {
     pub(crate) address: SocketAddr,
     pub(crate) admin: SocketAddr,
-    pub(crate) engine: Arc<Engine>,
-    pub(crate) origin: Arc<Origin>,
-    pub(crate) probe: Arc<Probe>,
-    pub(crate) cutter: Arc<Cutter>,
+    pub(crate) engine: Arc<FakeEngine>,
+    pub(crate) fetcher: Arc<FakeFetcher>,
+    pub(crate) inspector: Arc<FakeInspector>,
+    pub(crate) worker: Arc<FakeVideoWorker>,
     /// The disk of the store.
     pub(crate) disk: Arc<Disk>,
     /// Id of the preset `p1`.
@@ -463,46 +462,46 @@ impl Daemon {
     }
 
     pub(crate) async fn start_with(config: HttpConfig, rate_per_minute: u32) -> Self {
-        Self::start_behind(None, config, rate_per_minute).await
+        Self::start_with_tls(None, config, rate_per_minute).await
     }
 
-    /// With the public listener behind TLS, if there is any.
-    pub(crate) async fn start_behind(tls: Option<Tls>, config: HttpConfig, rate_per_minute: u32) -> Self {
-        Self::start_telling(&FetchConfig::default(), tls, config, rate_per_minute).await
+    /// With TLS on the public listener, if any.
+    pub(crate) async fn start_with_tls(tls: Option<Tls>, config: HttpConfig, rate_per_minute: u32) -> Self {
+        Self::start_with_webhooks(&FetchConfig::default(), tls, config, rate_per_minute).await
     }
 
-    /// With webhooks that reach what `reach` says.
-    pub(crate) async fn start_telling(
-        reach: &FetchConfig,
+    /// With `fetch` as the settings of webhooks.
+    pub(crate) async fn start_with_webhooks(
+        fetch: &FetchConfig,
         tls: Option<Tls>,
         config: HttpConfig,
         rate_per_minute: u32,
     ) -> Self {
-        Self::start_by(InferenceMode::Standard, reach, tls, config, rate_per_minute).await
+        Self::start_with_model(InferenceMode::Standard, fetch, tls, config, rate_per_minute).await
     }
 
     /// With this model as the daemon's own.
-    pub(crate) async fn start_by(
+    pub(crate) async fn start_with_model(
         model: InferenceMode,
-        reach: &FetchConfig,
+        fetch: &FetchConfig,
         tls: Option<Tls>,
         config: HttpConfig,
         rate_per_minute: u32,
     ) -> Self {
-        Self::start_speaking(CompatConfig::default(), model, reach, tls, config, rate_per_minute).await
+        Self::start_with_compat(CompatConfig::default(), model, fetch, tls, config, rate_per_minute).await
     }
 
     /// With the routes of other services that `compat` switches on.
-    pub(crate) async fn start_speaking(
+    pub(crate) async fn start_with_compat(
         compat: CompatConfig,
         model: InferenceMode,
-        reach: &FetchConfig,
+        fetch: &FetchConfig,
         tls: Option<Tls>,
         config: HttpConfig,
         rate_per_minute: u32,
     ) -> Self {
         assert!(config.validate().is_empty());
-        let engine = Arc::new(Engine {
+        let engine = Arc::new(FakeEngine {
             work: Mutex::default(),
             state: Mutex::new(EngineState::Ready),
             alive: AtomicBool::new(true),
@@ -512,19 +511,19 @@ impl Daemon {
             cancelled: AtomicUsize::new(0),
             release: Notify::new(),
         });
-        let origin = Arc::new(Origin::default());
+        let fetcher = Arc::new(FakeFetcher::default());
         let folder = tempfile::tempdir().expect("a folder");
         let disk = Arc::new(Disk::default());
         let (services, preset) = services(folder.path(), &disk).await;
-        let (probe, cutter) = (Arc::new(Probe::default()), Arc::new(Cutter::default()));
+        let (inspector, worker) = (Arc::new(FakeInspector::default()), Arc::new(FakeVideoWorker::default()));
         let secret = DaemonSecret::open(folder.path()).expect("a new one");
         let results = Results::open(None, folder.path(), &secret).expect("a new folder");
-        let sender = Fetcher::new(reach).expect("good settings");
+        let sender = Fetcher::new(fetch).expect("good settings");
         let deps = Deps {
             store: services.store.clone(),
             billing: services.billing.clone(),
             results: Arc::new(results.clone()),
-            worker: cutter.clone(),
+            worker: worker.clone(),
             webhooks: Arc::new(WebhookClient::new(sender, secret.clone(), results.clone())),
         };
         let jobs = Jobs::start(deps, &JobsConfig { min_free_megabytes: 0, ..JobsConfig::default() }, folder.path())
@@ -533,8 +532,8 @@ impl Daemon {
             processor: engine.clone(),
             compat,
             model,
-            keys: Arc::new(SomeKeys),
-            fetcher: origin.clone(),
+            keys: Arc::new(FakeKeys),
+            fetcher: fetcher.clone(),
             store: services.store,
             billing: services.billing,
             idempotency: services.idempotency,
@@ -543,10 +542,10 @@ impl Daemon {
             providers: Providers::default(),
             jobs: jobs.clone(),
             results,
-            inspector: probe.clone(),
+            inspector: inspector.clone(),
             secret,
             prices: Arc::default(),
-            operator: Arc::new(Operator),
+            operator: Arc::new(FakeAdmin),
             metrics: exporter(),
         };
         let public = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
@@ -574,9 +573,9 @@ impl Daemon {
             address,
             admin: admin_address,
             engine,
-            origin,
-            probe,
-            cutter,
+            fetcher,
+            inspector,
+            worker,
             disk,
             preset,
             folder,
@@ -616,8 +615,8 @@ pub(crate) fn form(fields: &[(&str, &str)]) -> Form {
     form.part("file", Part::bytes(b"the picture".to_vec()).file_name("a.jpg"))
 }
 
-/// The fields that an endpoint cannot do without.
-pub(crate) fn needed(path: &str) -> &'static [(&'static str, &'static str)] {
+/// The fields that an endpoint requires.
+pub(crate) fn required_fields(path: &str) -> &'static [(&'static str, &'static str)] {
     if path == BACKDROP_PATH { &[("prompt", "a beach")] } else { &[] }
 }
 
@@ -662,7 +661,7 @@ impl Refusal {
     }
 }
 
-/// A connection by hand.
+/// A connection without an HTTP client.
 pub(crate) struct Raw(pub(crate) TcpStream);
 
 impl Raw {
@@ -670,7 +669,7 @@ impl Raw {
         self.0.write_all(bytes.as_ref()).await.expect("the daemon reads");
     }
 
-    /// One reply with its body, by its content-length; fails at the end of the connection.
+    /// One reply with its body, by its content-length; `None` at the end of the connection.
     pub(crate) async fn reply(&mut self) -> Option<String> {
         timeout(LONG, async {
             let mut bytes = Vec::new();
@@ -699,7 +698,7 @@ impl Raw {
     }
 }
 
-/// A multipart body by hand, and the head that goes with it.
+/// A multipart body and the head that goes with it, for [`Raw`].
 pub(crate) fn raw_upload(file: &[u8]) -> (String, Vec<u8>) {
     raw_upload_to("/remove", file)
 }

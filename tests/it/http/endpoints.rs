@@ -1,14 +1,14 @@
-//! Every endpoint from the request to the picture: a daemon with the real network, pictures whose result is known.
+//! Every endpoint of the binary with the real network, on pictures whose result is known exactly.
 //!
-//! The pictures are cut out already (a disc on transparency), so that what comes out follows from the parameters alone.
+//! The pictures are cutouts already (a disc on transparency), so that the result follows from the parameters alone.
 
 #![cfg(unix)]
 
 use crate::cli::serve::Daemon;
 use crate::source::origin::{Answer, Origin};
 use crate::support::command::{backdrop, photo};
-use backdrop::codec::{self, Channels, EncodeOptions, Limits, PngEffort};
-use backdrop::image::{Buffer, BufferPool, Composite, Frame, OutputFormat, Quality, Size};
+use crate::support::pictures::{decoded, png};
+use backdrop::image::{Frame, Size};
 use bytes::Bytes;
 use reqwest::multipart::{Form, Part};
 use reqwest::{Client, Response};
@@ -48,7 +48,7 @@ impl Running {
         self.client.post(url).bearer_auth(KEY).json(body).send().await.expect("an answer")
     }
 
-    /// The picture that becomes of the disc.
+    /// The result for the disc.
     async fn disc(&self, path: &str, fields: &[(&str, &str)]) -> Finished {
         Finished::of(self.post(path, form(disc(), fields)).await).await
     }
@@ -68,8 +68,9 @@ impl Finished {
         assert_eq!(status, 200, "{}", String::from_utf8_lossy(&bytes));
         let header = |name: &str| headers[name].to_str().expect("text").to_owned();
         let frame = decoded(&bytes);
-        let told = [header("x-service-width"), header("x-service-height")].map(|side| side.parse::<u32>().unwrap());
-        assert_eq!(told, [frame.size().width, frame.size().height]);
+        let announced =
+            [header("x-service-width"), header("x-service-height")].map(|side| side.parse::<u32>().unwrap());
+        assert_eq!(announced, [frame.size().width, frame.size().height]);
         let foreground = header("x-service-foreground").split(',').map(|side| side.parse().unwrap()).collect();
         Self { frame, media_type: header("content-type"), foreground }
     }
@@ -78,31 +79,13 @@ impl Finished {
         (self.frame.size().width, self.frame.size().height)
     }
 
-    /// Its pixel at `x`, `y`, give or take `off` in each channel.
+    /// Checks the pixel at `x`, `y` within `off` in each channel.
     #[track_caller]
     fn shows(&self, x: u32, y: u32, expected: [u8; 4], off: u8) {
         let pixel = self.frame.pixel(x, y);
         let largest = pixel.iter().zip(expected).map(|(a, b)| a.abs_diff(b)).max().unwrap();
         assert!(largest <= off, "{pixel:?} at {x},{y} instead of {expected:?}");
     }
-}
-
-fn decoded(bytes: &[u8]) -> Frame {
-    let header =
-        codec::probe(bytes, &Limits { max_side: 8192, max_megapixels: 68, ..Limits::default() }).expect("a picture");
-    codec::decode(bytes, &header, &BufferPool::new(0)).expect("a whole picture")
-}
-
-fn png(size: Size, pixel: impl Fn(u32, u32) -> [u8; 4]) -> Bytes {
-    let pixel = &pixel;
-    let pixels: Vec<u8> = (0..size.height).flat_map(|y| (0..size.width).flat_map(move |x| pixel(x, y))).collect();
-    let options = EncodeOptions {
-        format: OutputFormat::Png,
-        quality: Quality::DEFAULT,
-        png: PngEffort::Fast,
-        channels: Channels::Rgba,
-    };
-    codec::encode(Composite::unchanged(Frame::new(size, Buffer::from(pixels))), &options).unwrap().bytes
 }
 
 /// A blue disc around 80,60 with a soft edge, on transparency.
@@ -126,7 +109,7 @@ fn form(file: Bytes, fields: &[(&str, &str)]) -> Form {
 }
 
 #[tokio::test]
-async fn replace_bg_puts_the_subject_before_a_colour_or_a_picture() {
+async fn replace_bg_composes_the_subject_onto_a_colour_or_a_picture() {
     let running = Running::start(&[]);
     let white = running.disc("/replace-bg", &[]).await;
     assert_eq!((white.size(), white.media_type.as_str()), ((200, 120), "image/png"));
@@ -158,7 +141,7 @@ async fn replace_bg_puts_the_subject_before_a_colour_or_a_picture() {
 }
 
 #[tokio::test]
-async fn studio_shots_have_the_size_the_padding_and_the_shadow_that_are_promised() {
+async fn studio_shots_have_the_documented_size_padding_and_shadow() {
     let running = Running::start(&[]);
     let usual = running.disc("/studio-shot", &[]).await;
     // 60 pixels are 80 % of 75.
@@ -191,7 +174,7 @@ async fn studio_shots_have_the_size_the_padding_and_the_shadow_that_are_promised
 }
 
 #[tokio::test]
-async fn crops_shadows_and_stickers_have_exactly_their_sizes() {
+async fn crops_shadows_and_stickers_have_their_exact_sizes() {
     let running = Running::start(&[]);
     let crop = running.disc("/smart-crop", &[]).await;
     assert_eq!((crop.size(), crop.foreground.as_slice()), ((76, 76), &[8, 8, 60, 60][..]));
@@ -230,7 +213,7 @@ async fn crops_shadows_and_stickers_have_exactly_their_sizes() {
 }
 
 #[tokio::test]
-async fn a_subject_that_the_photo_cuts_off_lies_against_the_border_where_that_is_asked_for() {
+async fn with_anchor_auto_a_subject_cut_off_by_the_photo_is_anchored_to_that_border() {
     let running = Running::start(&[]);
     // 60 columns from 50 on, and the lower 60 of 120 rows.
     let bust = || png(SIZE, |x, y| if (50..110).contains(&x) && y >= 60 { BLUE } else { [0; 4] });
@@ -247,7 +230,7 @@ async fn a_subject_that_the_photo_cuts_off_lies_against_the_border_where_that_is
         let finished = Finished::of(running.post(path, form(bust(), &fields)).await).await;
         assert_eq!((finished.size(), finished.foreground.as_slice()), (size, &foreground[..]), "{path} {fields:?}");
     }
-    // Where nothing is cut, nothing changes.
+    // A subject within the photo is unaffected.
     let usual = running.disc("/sticker", &[]).await;
     assert_eq!(running.disc("/sticker", &[("anchor", "auto")]).await.frame.pixels(), usual.frame.pixels());
     let refused = running.post("/sticker", form(disc(), &[("anchor", "left")])).await;
@@ -255,7 +238,7 @@ async fn a_subject_that_the_photo_cuts_off_lies_against_the_border_where_that_is
 }
 
 #[tokio::test]
-async fn every_endpoint_makes_something_of_a_real_photo() {
+async fn every_endpoint_finds_the_subject_of_a_real_photo() {
     let running = Running::start(&[]);
     let photo = Bytes::from(fs::read(photo("astronaut.jpg")).unwrap());
     for (path, fields) in [
@@ -277,7 +260,7 @@ async fn every_endpoint_makes_something_of_a_real_photo() {
 }
 
 #[tokio::test]
-async fn addresses_are_fetched_from_an_origin_that_the_configuration_names_and_from_no_other() {
+async fn urls_are_fetched_from_a_configured_private_origin_and_no_other() {
     let origin = Origin::start([
         ("/disc.png", Answer::Bytes(disc())),
         ("/red.png", Answer::Bytes(flat(40, 20, [255, 0, 0, 255]))),
@@ -329,7 +312,7 @@ async fn addresses_are_fetched_from_an_origin_that_the_configuration_names_and_f
 }
 
 #[test]
-fn the_command_line_runs_every_endpoint_with_the_same_names() {
+fn the_command_line_runs_every_endpoint_with_the_same_field_names() {
     let folder = tempfile::tempdir().unwrap();
     let input = folder.path().join("disc.png");
     fs::write(&input, disc()).unwrap();
@@ -356,7 +339,7 @@ fn the_command_line_runs_every_endpoint_with_the_same_names() {
         let size_of = decoded(&fs::read(&output).unwrap()).size();
         assert_eq!((size_of.width, size_of.height), size, "{endpoint}");
     }
-    for (endpoint, pair, told) in [
+    for (endpoint, pair, message) in [
         ("shadow", "angle=361", "invalid `angle`"),
         ("sticker", "angle=1", "unknown field `angle`"),
         ("shadow", "bg_file=x", "unknown field `bg_file`"),
@@ -367,7 +350,7 @@ fn the_command_line_runs_every_endpoint_with_the_same_names() {
         command.arg("remove").arg(&input).arg("-o").arg(folder.path().join("x.png"));
         let ran = command.args(["--endpoint", endpoint, "--set", pair]).output().unwrap();
         assert_eq!(ran.status.code(), Some(2), "{endpoint} {pair}");
-        let said = String::from_utf8_lossy(&ran.stderr).into_owned();
-        assert!(said.contains(told), "{said}");
+        let printed = String::from_utf8_lossy(&ran.stderr).into_owned();
+        assert!(printed.contains(message), "{printed}");
     }
 }

@@ -1,4 +1,4 @@
-//! What a form may hold, and what a caller is told when it holds something else.
+//! Multipart forms: values of every field, malformed bodies, limits of size and memory.
 
 use crate::http::daemon::{Daemon, KEY, LONG, PAID, TEST, form, raw_upload, refusal, until};
 use backdrop::http::config::HttpConfig;
@@ -7,7 +7,7 @@ use reqwest::multipart::{Form, Part};
 
 const MAX_FILE: usize = 10 << 20;
 
-/// Values to be taken and to be refused, by the table.
+/// Valid and invalid values of a kind of field.
 fn cases(kind: Kind) -> (Vec<String>, Vec<String>) {
     let wrong = ["fuzzy!", "1.5.1", "-1", "null", "NaN", "inf"].map(str::to_owned);
     match kind {
@@ -46,10 +46,10 @@ fn cases(kind: Kind) -> (Vec<String>, Vec<String>) {
     }
 }
 
-/// Fields that mean something only beside others, or that a plain picture cannot have.
-fn company(path: &str, field: &str, value: &str) -> Vec<(&'static str, &'static str)> {
+/// Further fields that a field requires.
+fn required_companions(path: &str, field: &str, value: &str) -> Vec<(&'static str, &'static str)> {
     match (path, field, value) {
-        // Not opaque: a format with alpha is needed.
+        // Not opaque: a format with alpha is required_fields.
         ("/studio-shot" | "/headshot", "bg_color", _) => vec![("format", "png")],
         ("/shadow", "format", format) if is(format, "jpg") => vec![("bg_color", "white")],
         ("/replace-bg-ai", field, _) if field != "prompt" => vec![("prompt", "a beach")],
@@ -57,13 +57,13 @@ fn company(path: &str, field: &str, value: &str) -> Vec<(&'static str, &'static 
     }
 }
 
-/// Whether `value` is `word`, however it is written.
+/// Whether `value` is `word` in any spelling.
 fn is(value: &str, word: &str) -> bool {
     value.trim().eq_ignore_ascii_case(word)
 }
 
-/// Values that the table allows and the endpoint has a reason to refuse.
-fn is_refused_with_a_reason(path: &str, field: &str, value: &str) -> bool {
+/// Values that the field's kind allows and the endpoint refuses.
+fn is_refused_by_the_endpoint(path: &str, field: &str, value: &str) -> bool {
     let is_no = ["false", "no", "off", "0"].iter().any(|word| is(value, word));
     match (path, field) {
         ("/smart-crop", "despill") => !is_no,
@@ -73,36 +73,36 @@ fn is_refused_with_a_reason(path: &str, field: &str, value: &str) -> bool {
         ("/upscale" | "/face-restore", "decontaminate" | "despill") => !is_no,
         ("/upscale" | "/face-restore", "keep_alpha") => is_no,
         ("/sticker", "stroke_color") => matches!(value, "#FFFFFF80" | "transparent"),
-        // None of them is set up.
+        // None is configured.
         ("/replace-bg-ai", "model") => !is(value, "auto"),
-        // There is none of that id.
+        // No preset has that id.
         (_, "preset") => true,
-        // The origin of these tests answers numbers only.
+        // The fake fetcher answers numbers only.
         (_, "watermark" | "bg_url") => value.starts_with("https"),
         _ => false,
     }
 }
 
 #[tokio::test]
-async fn every_field_takes_its_range_and_refuses_one_step_beyond_by_name() {
+async fn every_field_accepts_its_range_and_refuses_one_step_beyond_by_name() {
     let daemon = Daemon::start().await;
     let mut checked = 0;
     for endpoint in ENDPOINTS.iter().filter(|endpoint| !endpoint.input.is_url() && endpoint.input.is_single()) {
         for field in &endpoint.fields {
             let (good, bad) = cases(field.kind);
             for value in good.iter().map(String::as_str).chain(field.default) {
-                if is_refused_with_a_reason(endpoint.path, field.name, value) {
+                if is_refused_by_the_endpoint(endpoint.path, field.name, value) {
                     continue;
                 }
-                let mut fields = company(endpoint.path, field.name, value);
+                let mut fields = required_companions(endpoint.path, field.name, value);
                 fields.push((field.name, value));
                 let response = daemon.send(endpoint.path, &fields).await;
                 assert_eq!(response.status(), 200, "{} {}={value:?}", endpoint.path, field.name);
             }
             let started = daemon.engine.started();
-            // Beyond the largest side it is taken as that.
-            let is_taken = |value: &str| field.name == "max_dim" && value == "8193";
-            for value in bad.into_iter().filter(|value| !is_taken(value)) {
+            // Larger values are clamped.
+            let is_clamped = |value: &str| field.name == "max_dim" && value == "8193";
+            for value in bad.into_iter().filter(|value| !is_clamped(value)) {
                 let refusal = refusal(daemon.send(endpoint.path, &[(field.name, &value)]).await).await;
                 refusal.is(400, "invalid_parameter", Some(field.name));
                 let begin = format!("invalid `{}`: ", field.name);
@@ -113,7 +113,7 @@ async fn every_field_takes_its_range_and_refuses_one_step_beyond_by_name() {
             assert_eq!(daemon.engine.started(), started, "work began in spite of a bad {}", field.name);
         }
     }
-    assert_eq!(daemon.origin.asked(), 0, "something was fetched for a request that was refused");
+    assert_eq!(daemon.fetcher.fetches(), 0, "something was fetched for a request that was refused");
     assert!(checked > 600, "{checked}");
 }
 
@@ -125,7 +125,7 @@ async fn a_bad_value_reads_as_documented() {
 }
 
 #[tokio::test]
-async fn an_unknown_a_repeated_and_a_misplaced_field_are_refused_by_name() {
+async fn unknown_repeated_and_misplaced_fields_are_refused_by_name() {
     let daemon = Daemon::start().await;
     let unknown = refusal(daemon.send("/remove", &[("egde", "soft")]).await).await;
     unknown.is(400, "invalid_parameter", Some("egde"));
@@ -154,7 +154,7 @@ async fn an_unknown_a_repeated_and_a_misplaced_field_are_refused_by_name() {
 }
 
 #[tokio::test]
-async fn a_missing_an_empty_and_a_wrongly_named_file_are_told_apart() {
+async fn missing_empty_and_wrongly_named_files_have_different_errors() {
     let daemon = Daemon::start().await;
     let post = |form| daemon.post("/remove").multipart(form).send();
     let missing = post(Form::new().text("edge", "soft")).await.expect("an answer");
@@ -184,7 +184,7 @@ async fn fields_may_come_before_and_after_the_file() {
 }
 
 #[tokio::test]
-async fn an_endless_value_and_one_that_is_not_text_are_refused() {
+async fn an_overlong_value_and_one_that_is_not_utf8_are_refused() {
     let daemon = Daemon::start().await;
     let refused = refusal(daemon.send("/remove", &[("edge", &"x".repeat(5000))]).await).await;
     refused.is(400, "invalid_parameter", Some("edge"));
@@ -225,7 +225,7 @@ async fn a_body_of_another_type_is_415_and_a_malformed_one_400() {
 }
 
 #[tokio::test]
-async fn a_file_of_ten_mebibytes_is_taken_and_one_more_byte_is_413() {
+async fn a_file_of_ten_mebibytes_is_accepted_and_one_more_byte_is_413() {
     let daemon = Daemon::start().await;
     for (length, status) in [(MAX_FILE, 200), (MAX_FILE + 1, 413)] {
         let part = || Part::bytes(vec![b'\r'; length]).file_name("a.jpg");
@@ -276,19 +276,19 @@ async fn an_announced_length_over_the_limit_is_refused_before_the_body() {
 }
 
 #[tokio::test]
-async fn a_client_that_asks_before_it_sends_is_told_to_go_on() {
+async fn expect_100_continue_is_answered_with_100() {
     let daemon = Daemon::start().await;
     let (head, body) = raw_upload(b"the picture");
     let mut connection = daemon.connect().await;
     connection.write(format!("{head}expect: 100-continue\r\n\r\n")).await;
-    assert_eq!(connection.reply().await.expect("go on").trim_end(), "HTTP/1.1 100 Continue");
+    assert_eq!(connection.reply().await.expect("100").trim_end(), "HTTP/1.1 100 Continue");
     connection.write(body).await;
     let reply = connection.reply().await.expect("the picture");
     assert!(reply.starts_with("HTTP/1.1 200 "), "{reply}");
 }
 
 #[tokio::test]
-async fn a_request_without_a_key_is_refused_without_its_body() {
+async fn a_request_with_a_wrong_key_is_refused_before_its_body() {
     let daemon = Daemon::start().await;
     for expect in ["", "expect: 100-continue\r\n"] {
         let (head, _) = raw_upload(&[0; 100_000]);
@@ -300,7 +300,7 @@ async fn a_request_without_a_key_is_refused_without_its_body() {
 }
 
 #[tokio::test]
-async fn fetches_from_a_slow_origin_hold_no_memory_that_others_need() {
+async fn fetches_from_a_slow_origin_reserve_no_memory_of_other_accounts() {
     let config = HttpConfig { max_upload_megabytes_in_flight: 16, ..HttpConfig::default() };
     let daemon = Daemon::start_with(config, 1000).await;
     let urls = serde_json::json!({ "urls": vec!["https://example.org/never"; 10] });
@@ -310,7 +310,7 @@ async fn fetches_from_a_slow_origin_hold_no_memory_that_others_need() {
             tokio::spawn(request.json(&urls).send())
         })
         .collect();
-    until("a fetch to begin", || daemon.origin.asked() > 0).await;
+    until("a fetch to begin", || daemon.fetcher.fetches() > 0).await;
     let form = Form::new().part("file", Part::bytes(vec![0; 9 << 20]).file_name("a.jpg"));
     let other = daemon.client.post(daemon.url("/remove")).bearer_auth(PAID).timeout(LONG).multipart(form);
     assert_eq!(other.send().await.expect("an answer").status(), 200);
@@ -320,7 +320,7 @@ async fn fetches_from_a_slow_origin_hold_no_memory_that_others_need() {
 }
 
 #[tokio::test]
-async fn uploads_of_one_account_leave_memory_for_those_of_another() {
+async fn uploads_of_one_account_leave_memory_for_other_accounts() {
     let config = HttpConfig { max_upload_megabytes_in_flight: 16, ..HttpConfig::default() };
     let daemon = Daemon::start_with(config, 1000).await;
     // Three times 5.2 MB are less than 16 MB, and more than two thirds of it.
@@ -342,7 +342,7 @@ async fn uploads_of_one_account_leave_memory_for_those_of_another() {
 }
 
 #[tokio::test]
-async fn uploads_beyond_the_memory_for_them_are_429_until_others_end() {
+async fn uploads_beyond_the_upload_memory_are_429_until_others_finish() {
     let config = HttpConfig { max_upload_megabytes_in_flight: 16, ..HttpConfig::default() };
     let daemon = Daemon::start_with(config, 1000).await;
     let (head, body) = raw_upload(&vec![0; 9 << 20]);
@@ -354,7 +354,7 @@ async fn uploads_beyond_the_memory_for_them_are_429_until_others_end() {
         let form = Form::new().part("file", Part::bytes(vec![0; 9 << 20]).file_name("a.jpg"));
         daemon.post("/remove").multipart(form).send()
     };
-    // The daemon may not have read all of the slow one yet; then the other is taken and this tries again.
+    // Accepted until the daemon has read all of the slow one; hence the retries.
     let mut refused = upload().await.expect("an answer");
     for _ in 0..50 {
         if refused.status() == 429 {

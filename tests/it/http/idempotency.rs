@@ -1,4 +1,4 @@
-//! `Idempotency-Key` of requests that name pictures by their address: what is free is what was billed, byte for byte.
+//! `Idempotency-Key` of requests with URLs: a repetition is free only for the same bytes.
 
 use crate::http::daemon::{Daemon, KEY, LONG, Work, form, refusal, until};
 use backdrop::matting::NoSubject;
@@ -6,7 +6,6 @@ use futures_util::future::join_all;
 use reqwest::{Method, Response};
 use serde_json::{Value, json};
 use std::sync::atomic::Ordering;
-use std::time::Duration;
 
 const PHOTO: &str = "https://example.org/1234";
 
@@ -22,22 +21,12 @@ impl Daemon {
     }
 
     fn set_edition(&self, edition: u8) {
-        self.origin.edition.store(edition, Ordering::SeqCst);
-    }
-
-    /// Waits for the bill, which follows the last row of a batch.
-    async fn billed(&self, images: u64) {
-        let billed = async {
-            while self.account(KEY).await["used"] != images {
-                tokio::time::sleep(Duration::from_millis(5)).await;
-            }
-        };
-        tokio::time::timeout(LONG, billed).await.expect("it is billed in time");
+        self.fetcher.edition.store(edition, Ordering::SeqCst);
     }
 }
 
 #[tokio::test]
-async fn other_bytes_behind_the_same_address_are_a_conflict_and_are_not_worked_on() {
+async fn changed_bytes_at_the_same_url_are_a_conflict_without_any_work() {
     let daemon = Daemon::start().await;
     let body = json!({ "url": PHOTO });
     assert_eq!(daemon.keyed("order", "/remove-url", &body).await.status(), 200);
@@ -50,14 +39,14 @@ async fn other_bytes_behind_the_same_address_are_a_conflict_and_are_not_worked_o
         let other = refusal(daemon.keyed("order", "/remove-url", &body).await).await;
         other.is(409, "idempotency_conflict", None);
     }
-    assert_eq!(daemon.engine.started(), started, "nothing is made for nothing");
+    assert_eq!(daemon.engine.started(), started, "no work for a conflict");
     daemon.set_edition(0);
     assert_eq!(daemon.keyed("order", "/remove-url", &body).await.status(), 200, "the bytes that were billed");
     assert_eq!(daemon.account(KEY).await["used"], 1);
 }
 
 #[tokio::test]
-async fn other_bytes_of_a_background_or_a_watermark_are_a_conflict_too() {
+async fn changed_bytes_of_a_background_or_watermark_are_a_conflict() {
     let daemon = Daemon::start().await;
     for (name, path, field) in [("a", "/replace-bg", "bg_url"), ("b", "/remove", "watermark")] {
         daemon.set_edition(0);
@@ -73,7 +62,7 @@ async fn other_bytes_of_a_background_or_a_watermark_are_a_conflict_too() {
 }
 
 #[tokio::test]
-async fn a_preset_that_was_changed_makes_another_request() {
+async fn a_changed_preset_makes_a_repetition_a_conflict() {
     let daemon = Daemon::start().await;
     let fields = [("preset", daemon.preset.as_str())];
     for _ in 0..2 {
@@ -87,7 +76,7 @@ async fn a_preset_that_was_changed_makes_another_request() {
 }
 
 #[tokio::test]
-async fn a_fetch_that_failed_leaves_the_key_as_it_was() {
+async fn a_failed_fetch_does_not_use_the_idempotency_key() {
     let daemon = Daemon::start().await;
     let body = json!({ "url": "https://example.org/later" });
     let failed = refusal(daemon.keyed("order", "/remove-url", &body).await).await;
@@ -105,7 +94,7 @@ fn statuses(batch: &Value) -> Vec<u64> {
 }
 
 #[tokio::test]
-async fn each_row_of_a_repeated_batch_is_free_refused_or_billed_by_what_was_billed_before() {
+async fn rows_of_a_repeated_batch_are_free_if_billed_409_if_changed_and_else_billed() {
     let daemon = Daemon::start().await;
     let urls = json!({ "urls": ["https://example.org/10", "https://example.org/later", "https://example.org/20"] });
     let send = async || {
@@ -114,13 +103,13 @@ async fn each_row_of_a_repeated_batch_is_free_refused_or_billed_by_what_was_bill
         statuses(&response.json().await.expect("JSON"))
     };
     assert_eq!(send().await, [200, 424, 200]);
-    daemon.billed(2).await;
+    daemon.wait_until_used(KEY, 2).await;
     assert_eq!(send().await, [200, 424, 200], "the same again");
     assert_eq!(daemon.account(KEY).await["used"], 2);
-    // Two have other bytes; the one that failed is there.
+    // Two have changed; the one that failed exists now.
     daemon.set_edition(1);
     assert_eq!(send().await, [409, 200, 409]);
-    daemon.billed(3).await;
+    daemon.wait_until_used(KEY, 3).await;
     assert_eq!(send().await, [409, 200, 409]);
     daemon.set_edition(0);
     assert_eq!(send().await, [200, 424, 200]);
@@ -130,7 +119,7 @@ async fn each_row_of_a_repeated_batch_is_free_refused_or_billed_by_what_was_bill
 }
 
 #[tokio::test]
-async fn a_file_of_a_batch_that_failed_is_billed_when_it_is_made() {
+async fn a_failed_file_of_a_batch_is_billed_when_a_repetition_succeeds() {
     let daemon = Daemon::start().await;
     let send = async || {
         let part = |byte| reqwest::multipart::Part::bytes(vec![byte; 9]).file_name("a.jpg");
@@ -142,20 +131,20 @@ async fn a_file_of_a_batch_that_failed_is_billed_when_it_is_made() {
     assert_eq!(send().await, [422, 422]);
     daemon.engine.set(Work::Answer);
     assert_eq!(send().await, [200, 200]);
-    daemon.billed(2).await;
+    daemon.wait_until_used(KEY, 2).await;
     assert_eq!(send().await, [200, 200]);
     assert_eq!(daemon.account(KEY).await["used"], 2);
 }
 
 #[tokio::test]
-async fn requests_by_address_at_once_are_billed_once() {
+async fn concurrent_requests_by_url_under_one_key_are_billed_once() {
     let daemon = Daemon::start().await;
     daemon.engine.set(Work::Wait);
     let first = tokio::spawn({
         let request = daemon.post("/remove-url").header("idempotency-key", "order").json(&json!({ "url": PHOTO }));
         request.send()
     });
-    until("the first to be worked on", || daemon.engine.started() == 1).await;
+    until("the work of the first", || daemon.engine.started() == 1).await;
     let body = json!({ "url": PHOTO });
     let others = async { join_all((0..4).map(|_| daemon.keyed("order", "/remove-url", &body))).await };
     let release = async {

@@ -1,6 +1,6 @@
-//! Input as clients write it: spellings of values, blank fields, other names, typing errors, presets by id or name.
+//! Lenient input: spellings of values, blank fields, aliases, suggestions for misspelled names, presets by id or name.
 
-use crate::http::daemon::{Daemon, KEY, form, needed, refusal};
+use crate::http::daemon::{Daemon, KEY, form, refusal, required_fields};
 use backdrop::compose::Mark;
 use backdrop::recipe::ENDPOINTS;
 use reqwest::multipart::{Form, Part};
@@ -11,7 +11,7 @@ const PHOTO: &str = "https://example.org/1234";
 const MARK: &str = "https://example.org/55";
 
 impl Daemon {
-    /// What the last request was worked on with.
+    /// The recipe of the last request.
     pub(crate) fn last_recipe(&self) -> String {
         format!("{:?}", self.engine.seen.lock().expect("no panic inside").last().expect("one").1)
     }
@@ -22,7 +22,7 @@ impl Daemon {
 }
 
 #[tokio::test]
-async fn values_are_taken_as_people_write_them() {
+async fn values_are_accepted_in_common_spellings() {
     let daemon = Daemon::start().await;
     for (path, plain, written) in [
         ("/remove", ("decontaminate", "true"), &["True", "TRUE", "yes", "On", "1", " true ", "1.0"][..]),
@@ -64,7 +64,7 @@ async fn values_are_taken_as_people_write_them() {
 }
 
 #[tokio::test]
-async fn a_crop_says_why_it_is_no_jpeg() {
+async fn a_crop_as_jpeg_is_refused_with_the_reason() {
     let daemon = Daemon::start().await;
     for format in ["jpg", "JPEG"] {
         let refused = refusal(daemon.send("/smart-crop", &[("format", format)]).await).await;
@@ -74,7 +74,7 @@ async fn a_crop_says_why_it_is_no_jpeg() {
 }
 
 #[tokio::test]
-async fn what_is_blank_is_as_if_it_was_not_sent() {
+async fn blank_fields_are_treated_as_absent() {
     let daemon = Daemon::start().await;
     assert_eq!(daemon.send("/replace-bg", &[]).await.status(), 200);
     let expected = daemon.last_recipe();
@@ -93,7 +93,7 @@ async fn what_is_blank_is_as_if_it_was_not_sent() {
     assert_eq!(daemon.send_json("/remove-url", &nulls).await.status(), 200);
     assert_eq!(daemon.last_recipe(), expected);
 
-    // What has to be there is missing, not wrong.
+    // A blank required field is missing, not invalid.
     let missing = refusal(daemon.send("/replace-bg-ai", &[("prompt", " ")]).await).await;
     missing.is(400, "invalid_parameter", Some("prompt"));
     assert_eq!(missing.message, "`prompt` is missing");
@@ -104,16 +104,16 @@ async fn what_is_blank_is_as_if_it_was_not_sent() {
     }
     let missing = refusal(daemon.send_json("/remove-batch-url", &json!({ "urls": null })).await).await;
     assert_eq!(missing.message, "`urls` is missing");
-    // A blank one does not hide what a preset holds.
+    // A blank field does not override a preset.
     let fields = [("preset", daemon.preset.as_str()), ("width", "")];
     assert_eq!(daemon.send("/remove", &fields).await.status(), 200);
     assert_eq!(daemon.engine.seen.lock().expect("no panic inside").last().expect("one").1.scene.resize.width, Some(77));
 }
 
 #[tokio::test]
-async fn a_misspelled_field_is_answered_with_the_nearest_name() {
+async fn a_misspelled_field_is_refused_with_the_nearest_name() {
     let daemon = Daemon::start().await;
-    let told = |nearest: Option<&str>, name: &str| match nearest {
+    let message = |nearest: Option<&str>, name: &str| match nearest {
         Some(nearest) => format!("unknown field `{name}`; did you mean `{nearest}`?"),
         None => format!("unknown field `{name}`"),
     };
@@ -128,14 +128,14 @@ async fn a_misspelled_field_is_answered_with_the_nearest_name() {
     ] {
         let by_form = refusal(daemon.send("/remove", &[(name, "1")]).await).await;
         by_form.is(400, "invalid_parameter", Some(name));
-        assert_eq!(by_form.message, told(nearest, name));
+        assert_eq!(by_form.message, message(nearest, name));
         if name != "fil" {
             let by_query = daemon.post(&format!("/remove?{name}=1")).multipart(form(&[])).send().await;
-            assert_eq!(refusal(by_query.expect("an answer")).await.message, told(nearest, name));
+            assert_eq!(refusal(by_query.expect("an answer")).await.message, message(nearest, name));
             let body = json!({ "url": PHOTO, name: "1" });
             let by_json = refusal(daemon.send_json("/remove-url", &body).await).await;
             by_json.is(400, "invalid_parameter", Some(name));
-            assert_eq!(by_json.message, told(nearest, name));
+            assert_eq!(by_json.message, message(nearest, name));
         }
     }
     for (path, body, name, nearest) in [
@@ -149,13 +149,13 @@ async fn a_misspelled_field_is_answered_with_the_nearest_name() {
     ] {
         let refused = refusal(daemon.send_json(path, &body).await).await;
         refused.is(400, "invalid_parameter", Some(name));
-        assert_eq!(refused.message, told(nearest, name), "{path}");
+        assert_eq!(refused.message, message(nearest, name), "{path}");
     }
-    assert_eq!((daemon.origin.asked(), daemon.engine.started()), (0, 0));
+    assert_eq!((daemon.fetcher.fetches(), daemon.engine.started()), (0, 0));
 }
 
 #[tokio::test]
-async fn pictures_are_understood_by_the_names_of_other_services() {
+async fn the_file_is_accepted_under_the_names_of_other_services() {
     let daemon = Daemon::start().await;
     let part = || Part::bytes(b"the picture".to_vec()).file_name("a.jpg");
     for name in ["file", "image", "image_file"] {
@@ -177,13 +177,13 @@ async fn pictures_are_understood_by_the_names_of_other_services() {
 }
 
 #[tokio::test]
-async fn a_preset_is_meant_by_its_id_or_its_name_everywhere() {
+async fn a_preset_may_be_named_by_id_or_name_everywhere() {
     let daemon = Daemon::start().await;
     for reference in ["p1", &daemon.preset.clone(), " p1 "] {
         for endpoint in ENDPOINTS.iter() {
             let response = if endpoint.input.is_single() {
                 let mut body = json!({ "url": PHOTO, "preset": reference });
-                for (name, value) in needed(endpoint.path) {
+                for (name, value) in required_fields(endpoint.path) {
                     body[*name] = (*value).into();
                 }
                 daemon.send_json(endpoint.path, &body).await
@@ -194,7 +194,7 @@ async fn a_preset_is_meant_by_its_id_or_its_name_everywhere() {
                 daemon.post(endpoint.path).multipart(form).send().await.expect("an answer")
             };
             assert_eq!(response.status(), 200, "{} {reference}", endpoint.path);
-            // A batch has made its picture when its body has ended.
+            // A batch has finished when its body ends.
             response.bytes().await.expect("a body");
             let seen = daemon.engine.seen.lock().expect("no panic inside");
             assert_eq!(seen.last().expect("one").1.scene.resize.width, Some(77), "{} {reference}", endpoint.path);
@@ -205,15 +205,15 @@ async fn a_preset_is_meant_by_its_id_or_its_name_everywhere() {
     let changed = json!({ "id": "p1", "name": "shop", "params": { "width": 5 } });
     let changed: Value = daemon.send_json("/presets", &changed).await.json().await.expect("JSON");
     assert_eq!((&changed["id"], &changed["name"]), (&json!(daemon.preset), &json!("shop")));
-    let gone = refusal(daemon.json_as(KEY, Method::DELETE, "/presets", &json!({ "id": "p1" })).await).await;
-    gone.is(404, "not_found", Some("id"));
+    let deleted_already = refusal(daemon.json_as(KEY, Method::DELETE, "/presets", &json!({ "id": "p1" })).await).await;
+    deleted_already.is(404, "not_found", Some("id"));
     let deleted = daemon.json_as(KEY, Method::DELETE, "/presets?id=shop", &json!({ "id": null })).await;
     let deleted: Value = deleted.json().await.expect("JSON");
     assert_eq!(deleted, json!({ "deleted": true, "id": daemon.preset }));
 }
 
 #[tokio::test]
-async fn a_record_of_a_preset_is_taken_back() {
+async fn a_listed_preset_can_be_sent_back() {
     let daemon = Daemon::start().await;
     let params = json!({ "width": 64, "edge": "HARD", "despill": true, "quality": "50", "watermark_opacity": 0.25,
         "decontaminate": "yes", "height": null, "format": "" });
@@ -253,7 +253,7 @@ async fn a_record_of_a_preset_is_taken_back() {
     ];
     assert_eq!(daemon.send("/remove", &sent).await.status(), 200);
     assert_eq!(daemon.last_recipe(), recipe);
-    // A copy without an id is a new one.
+    // Without an id it becomes a new preset.
     let mut copy = saved;
     (copy["id"], copy["name"]) = (Value::Null, json!("copy"));
     let copied: Value = daemon.send_json("/presets", &copy).await.json().await.expect("JSON");
@@ -272,7 +272,7 @@ async fn a_record_of_a_preset_is_taken_back() {
 }
 
 #[tokio::test]
-async fn the_watermark_of_a_preset_is_the_same_picture_for_uploads_and_addresses() {
+async fn the_watermark_of_a_preset_is_the_same_picture_for_uploads_and_urls() {
     let daemon = Daemon::start().await;
     let preset = json!({ "name": "marked", "params": { "watermark": MARK, "watermark_opacity": 0.3 } });
     assert_eq!(daemon.send_json("/presets", &preset).await.status(), 200);
@@ -288,7 +288,7 @@ async fn the_watermark_of_a_preset_is_the_same_picture_for_uploads_and_addresses
             seen.iter().map(|(_, recipe)| recipe.scene.watermark.clone().expect("a watermark")).collect();
         assert!(marks.iter().all(|mark| mark.mark == Mark::Picture && *mark == marks[0]), "{marks:?}");
     }
-    // What is sent is text there, as before.
+    // A sent `watermark` is text there.
     assert_eq!(daemon.send_json("/remove-url", &json!({ "url": PHOTO, "watermark": MARK })).await.status(), 200);
     let seen = daemon.engine.seen.lock().expect("no panic inside");
     let sent = seen.last().expect("one").1.scene.watermark.clone().expect("a watermark");

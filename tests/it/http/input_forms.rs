@@ -1,6 +1,6 @@
-//! The forms in which a request can bring its picture: multipart, JSON, and the picture itself.
+//! The body formats of a request: multipart, JSON, and the picture itself.
 
-use crate::http::daemon::{Daemon, FREE, KEY, LONG, Raw, needed, refusal};
+use crate::http::daemon::{Daemon, FREE, KEY, LONG, Raw, refusal, required_fields};
 use backdrop::http::config::HttpConfig;
 use backdrop::recipe::ENDPOINTS;
 use base64::Engine as _;
@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 
 const MAX_FILE: usize = 10 << 20;
 
-/// What the stand-in for the Internet answers at `https://example.org/11`.
+/// What the fake fetcher returns for `https://example.org/11`.
 const PICTURE: [u8; 11] = [5; 11];
 const PHOTO: &str = "https://example.org/11";
 
@@ -54,19 +54,19 @@ fn every_form(daemon: &Daemon, path: &str, fields: &[(&str, &str)]) -> Vec<(&'st
     ]
 }
 
-async fn answered(request: RequestBuilder) -> Response {
+async fn response_of(request: RequestBuilder) -> Response {
     request.send().await.expect("an answer")
 }
 
 #[tokio::test]
-async fn every_endpoint_of_a_picture_takes_every_form() {
+async fn every_endpoint_of_one_picture_accepts_every_body_format() {
     let daemon = Daemon::start().await;
     for endpoint in ENDPOINTS.iter().filter(|endpoint| endpoint.input.is_single()) {
         let fields: Vec<_> =
-            [("width", "64"), ("format", "WebP")].iter().chain(needed(endpoint.path)).copied().collect();
+            [("width", "64"), ("format", "WebP")].iter().chain(required_fields(endpoint.path)).copied().collect();
         let mut recipes = Vec::new();
         for (form, request) in every_form(&daemon, endpoint.path, &fields) {
-            let response = answered(request).await;
+            let response = response_of(request).await;
             assert_eq!(response.status(), 200, "{} as {form}", endpoint.path);
             assert_eq!(response.headers()["content-type"], "image/webp", "{} as {form}", endpoint.path);
             assert_eq!(
@@ -81,7 +81,7 @@ async fn every_endpoint_of_a_picture_takes_every_form() {
 }
 
 #[tokio::test]
-async fn fields_are_judged_before_the_picture_in_every_form() {
+async fn fields_are_validated_before_the_picture_in_every_body_format() {
     let daemon = Daemon::start().await;
     for path in ["/remove", "/remove-url", "/shadow"] {
         for (fields, param) in [
@@ -91,16 +91,16 @@ async fn fields_are_judged_before_the_picture_in_every_form() {
             (&[("preset", "p1"), ("width", "0")], "width"),
         ] {
             for (form, request) in every_form(&daemon, path, fields) {
-                let refused = refusal(answered(request).await).await;
+                let refused = refusal(response_of(request).await).await;
                 assert_eq!((refused.status.as_u16(), refused.param.as_deref()), (400, Some(param)), "{path} as {form}");
             }
         }
     }
-    assert_eq!((daemon.origin.asked(), daemon.engine.started()), (0, 0));
+    assert_eq!((daemon.fetcher.fetches(), daemon.engine.started()), (0, 0));
     let free = |body: Value| daemon.client.post(daemon.url("/remove")).bearer_auth(FREE).timeout(LONG).json(&body);
-    let above = refusal(answered(free(json!({ "url": PHOTO, "despill": false }))).await).await;
+    let above = refusal(response_of(free(json!({ "url": PHOTO, "despill": false }))).await).await;
     above.is(402, "payment_required", Some("despill"));
-    assert_eq!(daemon.origin.asked(), 0);
+    assert_eq!(daemon.fetcher.fetches(), 0);
 }
 
 #[tokio::test]
@@ -149,7 +149,7 @@ async fn a_request_without_a_picture_or_with_two_is_refused() {
             "url",
         ),
     ] {
-        let refused = refusal(answered(request).await).await;
+        let refused = refusal(response_of(request).await).await;
         assert_eq!(
             (refused.status.as_u16(), refused.code.as_str(), refused.param.as_deref()),
             (400, code, Some(param)),
@@ -163,13 +163,13 @@ async fn a_request_without_a_picture_or_with_two_is_refused() {
 }
 
 #[tokio::test]
-async fn what_is_wrong_with_a_picture_names_the_field_that_it_came_in() {
+async fn errors_of_a_picture_name_the_field_that_carried_it() {
     use crate::http::daemon::Work;
     use backdrop::matting::NoSubject;
     let daemon = Daemon::start().await;
     daemon.engine.set(Work::Fail(|| NoSubject.into()));
     for (form, request) in every_form(&daemon, "/remove", &[]) {
-        let refused = refusal(answered(request).await).await;
+        let refused = refusal(response_of(request).await).await;
         let param = match form {
             "multipart with an address" | "JSON with an address" => "url",
             form if form.starts_with("JSON") => "image_base64",
@@ -180,7 +180,7 @@ async fn what_is_wrong_with_a_picture_names_the_field_that_it_came_in() {
 }
 
 #[tokio::test]
-async fn ten_mebibytes_are_taken_in_every_form_and_one_more_byte_is_413() {
+async fn ten_mebibytes_are_accepted_in_every_body_format_and_one_more_byte_is_413() {
     let daemon = Daemon::start().await;
     for (length, status) in [(MAX_FILE, 200), (MAX_FILE + 1, 413)] {
         let picture = vec![0xff; length];
@@ -188,7 +188,7 @@ async fn ten_mebibytes_are_taken_in_every_form_and_one_more_byte_is_413() {
         let chunks: Vec<_> = picture.chunks(60_000).map(|chunk| Ok::<_, std::io::Error>(chunk.to_vec())).collect();
         let chunked = reqwest::Body::wrap_stream(futures_util::stream::iter(chunks));
         let chunked = daemon.post("/remove").header("content-type", "application/octet-stream").body(chunked);
-        // All of its characters are escaped: twice the length of the usual text.
+        // Every character escaped: twice the usual length.
         let base64 = STANDARD.encode(&picture);
         let escaped = format!(r#"{{"image_base64":"{}"}}"#, base64.replace('/', "\\/"));
         let escaped = daemon.post("/remove").header("content-type", "application/json").body(escaped);
@@ -199,7 +199,7 @@ async fn ten_mebibytes_are_taken_in_every_form_and_one_more_byte_is_413() {
             ("escaped", escaped, "image_base64"),
             ("JSON", json, "image_base64"),
         ] {
-            let response = answered(request).await;
+            let response = response_of(request).await;
             assert_eq!(response.status(), status, "{length} bytes, {form}");
             if status == 413 {
                 refusal(response).await.is(413, "payload_too_large", Some(param));
@@ -208,12 +208,12 @@ async fn ten_mebibytes_are_taken_in_every_form_and_one_more_byte_is_413() {
     }
     let blank = format!(r#"{{"image_base64":"{}"}}"#, " ".repeat(40 << 20));
     let blank = daemon.post("/remove").header("content-type", "application/json").body(blank);
-    refusal(answered(blank).await).await.is(413, "payload_too_large", Some("image_base64"));
+    refusal(response_of(blank).await).await.is(413, "payload_too_large", Some("image_base64"));
     let deep = json!({ "image_base64": "AAAA", "watermark": "x".repeat(70_000) });
     refusal(daemon.send_json("/remove", &deep).await).await.is(413, "payload_too_large", None);
 }
 
-/// The head of a request that announces `length` bytes.
+/// The head of a request with this content-length.
 fn head(path: &str, kind: &str, length: usize) -> String {
     format!(
         "POST {path} HTTP/1.1\r\nhost: x\r\nauthorization: Bearer {KEY}\r\ncontent-type: {kind}\r\ncontent-length: {length}\r\n\r\n"
@@ -240,36 +240,36 @@ async fn an_announced_length_and_a_bad_query_are_refused_before_the_body() {
 }
 
 #[tokio::test]
-async fn the_memory_of_a_picture_in_json_is_that_of_its_bytes() {
+async fn a_picture_in_json_reserves_the_memory_of_its_bytes() {
     let config = HttpConfig { max_upload_megabytes_in_flight: 16, ..HttpConfig::default() };
     let daemon = Daemon::start_with(config, 1000).await;
     let body = json!({ "image_base64": STANDARD.encode(vec![7; 9 << 20]) }).to_string();
     let kind = "application/json";
     for _ in 0..3 {
-        let response = answered(daemon.post("/remove").header("content-type", kind).body(body.clone())).await;
+        let response = response_of(daemon.post("/remove").header("content-type", kind).body(body.clone())).await;
         assert_eq!(response.status(), 200, "the memory was not given back");
     }
-    // One that is on its way holds what it has sent.
+    // An unfinished upload reserves what it has sent.
     let mut slow = daemon.connect().await;
     slow.write(head("/remove", kind, body.len())).await;
     let (most, rest) = body.split_at(body.len() - 20);
     slow.write(most).await;
     let raw = || daemon.post("/remove").header("content-type", "image/jpeg").body(vec![0; 9 << 20]);
-    let mut refused = answered(raw()).await;
+    let mut refused = response_of(raw()).await;
     for _ in 0..50 {
         if refused.status() == 429 {
             break;
         }
-        refused = answered(raw()).await;
+        refused = response_of(raw()).await;
     }
     refusal(refused).await.is(429, "rate_limit_exceeded", None);
     slow.write(rest).await;
     assert!(slow.reply().await.expect("the slow one's picture").starts_with("HTTP/1.1 200 "));
-    assert_eq!(answered(raw()).await.status(), 200);
+    assert_eq!(response_of(raw()).await.status(), 200);
 }
 
 #[tokio::test]
-async fn a_request_is_the_same_in_every_form_that_brings_its_bytes() {
+async fn the_body_format_does_not_matter_to_the_idempotency_key() {
     let daemon = Daemon::start().await;
     let fields = [("width", "64")];
     let cost = |response: &Response| {
@@ -282,7 +282,7 @@ async fn a_request_is_the_same_in_every_form_that_brings_its_bytes() {
             let by_address = form.ends_with("an address");
             let key = if by_address { format!("{path}-address") } else { format!("{path}-bytes") };
             let first = std::mem::take(if by_address { &mut first_by_address } else { &mut first_by_bytes });
-            let paid = cost(&answered(request.header("idempotency-key", key)).await);
+            let paid = cost(&response_of(request.header("idempotency-key", key)).await);
             assert_eq!(paid > 0.0, first, "{path} as {form}");
         }
         // An address is another request than its bytes, and other bytes are another than these.
@@ -295,7 +295,7 @@ async fn a_request_is_the_same_in_every_form_that_brings_its_bytes() {
             ("address", json!({ "image_base64": STANDARD.encode(PHOTO), "width": 64 })),
         ] {
             let request = daemon.post(path).header("idempotency-key", format!("{path}-{key}")).json(&body);
-            refusal(answered(request).await).await.is(409, "idempotency_conflict", None);
+            refusal(response_of(request).await).await.is(409, "idempotency_conflict", None);
         }
     }
     assert_eq!(daemon.account(KEY).await["used"], 4);

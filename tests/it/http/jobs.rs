@@ -1,6 +1,6 @@
-//! Clips in, jobs out: `/video/remove` and `/jobs` over real sockets, with stand-ins for ffprobe and for the work.
+//! `/video/remove` and `/jobs` over real sockets, with fakes for ffprobe and the video worker.
 
-use crate::http::daemon::{Cut, Daemon, FREE, KEY, LONG, PAID, TEST, raw_upload_to, refusal, until};
+use crate::http::daemon::{ClipWork, Daemon, FREE, KEY, LONG, PAID, TEST, raw_upload_to, refusal, until};
 use backdrop::http::config::HttpConfig;
 use backdrop::jobs::JobState;
 use futures_util::future::join_all;
@@ -37,19 +37,19 @@ impl Daemon {
         request.multipart(form(fields, clip)).send().await.expect("an answer")
     }
 
-    pub(crate) async fn ask(&self, key: &str, method: Method, path: &str) -> Response {
+    pub(crate) async fn call(&self, key: &str, method: Method, path: &str) -> Response {
         self.request(key, method, path).send().await.expect("an answer")
     }
 
     async fn json(&self, key: &str, path: &str) -> Value {
-        let response = self.ask(key, Method::GET, path).await;
+        let response = self.call(key, Method::GET, path).await;
         assert_eq!(response.status(), 200, "{path}");
         response.json().await.expect("JSON")
     }
 
-    /// Asks for a job until it is over.
-    pub(crate) async fn over(&self, key: &str, id: &str) -> Value {
-        let asked = async {
+    /// Polls a job until it is done or has failed.
+    pub(crate) async fn wait_for_end(&self, key: &str, id: &str) -> Value {
+        let end = async {
             loop {
                 let job = self.json(key, &format!("/jobs/{id}")).await;
                 if ["done", "error"].contains(&job["status"].as_str().expect("a word")) {
@@ -58,10 +58,10 @@ impl Daemon {
                 tokio::time::sleep(std::time::Duration::from_millis(10)).await;
             }
         };
-        tokio::time::timeout(LONG, asked).await.expect("it ends")
+        tokio::time::timeout(LONG, end).await.expect("the job ends")
     }
 
-    /// A job that is done.
+    /// A finished job.
     pub(crate) async fn done(&self) -> Value {
         self.done_with(CLIP).await
     }
@@ -69,11 +69,11 @@ impl Daemon {
     /// The same with another clip.
     pub(crate) async fn done_with(&self, clip: &str) -> Value {
         let id = id(&created(self.clip(KEY, &[], clip).await).await);
-        self.over(KEY, &id).await
+        self.wait_for_end(KEY, &id).await
     }
 }
 
-/// The job of a 202.
+/// The job in a 202.
 async fn created(response: Response) -> Value {
     assert_eq!(response.status(), 202);
     response.json().await.expect("JSON")
@@ -84,9 +84,9 @@ fn id(job: &Value) -> String {
 }
 
 #[tokio::test]
-async fn a_clip_becomes_a_job_and_the_job_a_result() {
+async fn a_clip_becomes_a_job_whose_result_can_be_downloaded() {
     let daemon = Daemon::start().await;
-    daemon.cutter.set(Cut::Wait);
+    daemon.worker.set(ClipWork::Wait);
     let fields = [("format", "mov"), ("smoothing", "7"), ("audio", "false")];
     let response = daemon.clip(KEY, &fields, CLIP).await;
     assert_eq!(response.status(), 202);
@@ -100,22 +100,22 @@ async fn a_clip_becomes_a_job_and_the_job_a_result() {
     assert_eq!(job["status"], "queued");
     assert!(id(&job).starts_with("job_") && id(&job).len() == 28, "{job}");
 
-    until("the work", || daemon.cutter.started() == 1).await;
-    let under_way = daemon.ask(KEY, Method::GET, &location).await;
-    assert_eq!(under_way.headers()["retry-after"], "2");
-    let under_way: Value = under_way.json().await.expect("JSON");
-    assert_eq!((&under_way["status"], &under_way["progress"]), (&json!("processing"), &json!(50)));
-    assert!(under_way.get("result_url").is_none() && under_way.get("output_seconds").is_none(), "{under_way}");
+    until("the work", || daemon.worker.started() == 1).await;
+    let in_progress = daemon.call(KEY, Method::GET, &location).await;
+    assert_eq!(in_progress.headers()["retry-after"], "2");
+    let in_progress: Value = in_progress.json().await.expect("JSON");
+    assert_eq!((&in_progress["status"], &in_progress["progress"]), (&json!("processing"), &json!(50)));
+    assert!(in_progress.get("result_url").is_none() && in_progress.get("output_seconds").is_none(), "{in_progress}");
     {
-        let seen = daemon.cutter.seen.lock().expect("no panic inside");
+        let seen = daemon.worker.seen.lock().expect("no panic inside");
         let (job, clip) = &seen[0];
         assert_eq!((job.account.as_str(), job.test, job.state), ("default", false, JobState::Processing));
         let sent: Vec<_> = job.fields.iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
         assert_eq!((sent.as_slice(), clip.as_slice()), (fields.as_slice(), CLIP.as_bytes()));
     }
 
-    daemon.cutter.release.notify_one();
-    let done = daemon.over(KEY, &id(&job)).await;
+    daemon.worker.release.notify_one();
+    let done = daemon.wait_for_end(KEY, &id(&job)).await;
     assert_eq!(
         (&done["status"], &done["progress"], &done["output_seconds"]),
         (&json!("done"), &json!(100), &json!(1.5))
@@ -127,15 +127,15 @@ async fn a_clip_becomes_a_job_and_the_job_a_result() {
     let result = daemon.client.get(url).send().await.expect("an answer");
     assert_eq!((result.status().as_u16(), result.headers()["content-type"].to_str().unwrap()), (200, "video/webm"));
     assert_eq!(result.bytes().await.expect("a body"), "made of clip 1.5");
-    assert!(!daemon.ask(KEY, Method::GET, &location).await.headers().contains_key("retry-after"));
+    assert!(!daemon.call(KEY, Method::GET, &location).await.headers().contains_key("retry-after"));
 }
 
 #[tokio::test]
-async fn a_job_costs_what_was_estimated_and_a_sandbox_job_nothing() {
+async fn a_job_costs_its_estimate_and_a_sandbox_job_nothing() {
     let daemon = Daemon::start().await;
     let done = daemon.done().await;
-    let asked = json!({ "endpoint": PATH, "seconds": done["output_seconds"] });
-    let estimate = daemon.request(KEY, Method::POST, "/estimate").json(&asked).send().await.expect("an answer");
+    let request = json!({ "endpoint": PATH, "seconds": done["output_seconds"] });
+    let estimate = daemon.request(KEY, Method::POST, "/estimate").json(&request).send().await.expect("an answer");
     let estimate: Value = estimate.json().await.expect("JSON");
     let account = daemon.json(KEY, "/account").await;
     assert_eq!(account["cost_usd"], estimate["estimated_cost_usd"]);
@@ -143,18 +143,18 @@ async fn a_job_costs_what_was_estimated_and_a_sandbox_job_nothing() {
     let total = json!({ "images": 2, "seconds": 1.5, "cost_usd": 0.075 });
     assert_eq!(daemon.json(KEY, "/usage").await["total"], total);
     let sandbox = id(&created(daemon.clip(TEST, &[], CLIP).await).await);
-    assert_eq!(daemon.over(TEST, &sandbox).await["status"], "done");
+    assert_eq!(daemon.wait_for_end(TEST, &sandbox).await["status"], "done");
     assert_eq!(daemon.json(KEY, "/account").await["cost_usd"], 0.075);
-    assert!(daemon.cutter.seen.lock().expect("no panic inside")[1].0.test);
+    assert!(daemon.worker.seen.lock().expect("no panic inside")[1].0.test);
 }
 
 #[tokio::test]
-async fn a_clip_may_come_by_its_address() {
+async fn a_clip_may_be_named_by_url() {
     let daemon = Daemon::start().await;
     let body = json!({ "url": "https://example.org/clip-2", "smoothing": 0, "audio": false, "format": "gif" });
     let job = created(daemon.clip_by_url(&body).await).await;
-    assert_eq!(daemon.over(KEY, &id(&job)).await["status"], "done");
-    let seen = daemon.cutter.seen.lock().expect("no panic inside");
+    assert_eq!(daemon.wait_for_end(KEY, &id(&job)).await["status"], "done");
+    let seen = daemon.worker.seen.lock().expect("no panic inside");
     let (job, clip) = &seen[0];
     assert_eq!((job.format.as_str(), clip.as_slice()), ("gif", b"clip 2".as_slice()));
     // JSON's members have no order.
@@ -165,10 +165,10 @@ async fn a_clip_may_come_by_its_address() {
 }
 
 #[tokio::test]
-async fn each_mistake_is_told_before_the_next_one_could_be() {
+async fn checks_of_a_clip_run_in_the_documented_order() {
     let daemon = Daemon::start().await;
-    daemon.probe.missing.store(true, Ordering::SeqCst);
-    // Everything is wrong at once; one after the other is put right.
+    daemon.inspector.missing.store(true, Ordering::SeqCst);
+    // Everything is wrong at first and is corrected step by step.
     let no_key = daemon.client.post(daemon.url(PATH)).multipart(form(&[("smoothing", "101")], "text"));
     refusal(no_key.send().await.expect("an answer")).await.is(401, "unauthorized", None);
     let refused = refusal(daemon.clip(FREE, &[("smoothing", "101")], "text").await).await;
@@ -178,13 +178,13 @@ async fn each_mistake_is_told_before_the_next_one_could_be() {
     let refused = refusal(daemon.clip(FREE, &[], "text").await).await;
     refused.is(503, "unavailable", None);
     assert!(refused.message.contains("ffmpeg") && refused.headers.contains_key("retry-after"), "{}", refused.message);
-    daemon.probe.missing.store(false, Ordering::SeqCst);
-    let looked = || daemon.probe.looked.load(Ordering::SeqCst);
-    // Together they make no sense, which shows when all are there.
+    daemon.inspector.missing.store(false, Ordering::SeqCst);
+    let probes = || daemon.inspector.probes.load(Ordering::SeqCst);
+    // An invalid combination is found when all fields are known.
     let refused = refusal(daemon.clip(FREE, &[("format", "mp4")], "text").await).await;
     refused.is(400, "invalid_parameter", Some("format"));
     assert!(refused.message.contains("bg_color") && refused.message.contains("channels=alpha"), "{}", refused.message);
-    assert_eq!(looked(), 0, "a clip was looked at in vain");
+    assert_eq!(probes(), 0, "a clip was probed in vain");
     for (clip, status, code) in [
         ("text", 400, "invalid_image"),
         ("", 400, "invalid_image"),
@@ -195,19 +195,19 @@ async fn each_mistake_is_told_before_the_next_one_could_be() {
         refusal(daemon.clip(FREE, &[], clip).await).await.is(status, code, Some("file"));
     }
     refusal(daemon.clip(FREE, &[], "broken").await).await.is(500, "internal_error", None);
-    // 50 seconds are left, and 51 begun.
+    // 50 seconds remain, and 51 would be billed.
     let refused = refusal(daemon.clip(FREE, &[], "clip 50.1").await).await;
     refused.is(402, "payment_required", None);
     let job = created(daemon.clip(FREE, &[], "clip 50").await).await;
-    assert_eq!(daemon.over(FREE, &id(&job)).await["status"], "done");
-    assert_eq!(looked(), 7, "an empty clip needs no look");
+    assert_eq!(daemon.wait_for_end(FREE, &id(&job)).await["status"], "done");
+    assert_eq!(probes(), 7, "an empty clip is not probed");
     assert_eq!(daemon.json(FREE, "/jobs").await["jobs"].as_array().expect("a list").len(), 1);
 }
 
 #[tokio::test]
-async fn what_is_wrong_with_an_address_is_told_in_the_same_order() {
+async fn checks_of_a_clip_by_url_run_in_the_same_order() {
     let daemon = Daemon::start().await;
-    daemon.probe.missing.store(true, Ordering::SeqCst);
+    daemon.inspector.missing.store(true, Ordering::SeqCst);
     let far = "https://example.org/nowhere";
     for (body, param) in [
         (json!({}), "url"),
@@ -222,8 +222,8 @@ async fn what_is_wrong_with_an_address_is_told_in_the_same_order() {
         refusal(daemon.clip_by_url(&body).await).await.is(400, "invalid_parameter", Some(param));
     }
     refusal(daemon.clip_by_url(&json!({ "url": far })).await).await.is(503, "unavailable", None);
-    daemon.probe.missing.store(false, Ordering::SeqCst);
-    assert_eq!(daemon.origin.asked(), 0, "nothing is fetched before");
+    daemon.inspector.missing.store(false, Ordering::SeqCst);
+    assert_eq!(daemon.fetcher.fetches(), 0, "fetched before the checks");
     refusal(daemon.clip_by_url(&json!({ "url": far })).await).await.is(424, "fetch_failed", Some("url"));
     let large = json!({ "url": "https://example.org/large" });
     refusal(daemon.clip_by_url(&large).await).await.is(413, "payload_too_large", Some("url"));
@@ -259,14 +259,14 @@ async fn a_form_without_a_clip_or_with_two_is_refused() {
 }
 
 #[tokio::test]
-async fn a_job_is_seen_with_its_own_key_only() {
+async fn a_job_is_visible_with_its_own_key_only() {
     let daemon = Daemon::start().await;
     let job = daemon.done().await;
     let path = format!("/jobs/{}", id(&job));
     // Also the sandbox key of the same account.
     for key in [FREE, PAID, TEST] {
         for method in [Method::GET, Method::DELETE] {
-            refusal(daemon.ask(key, method, &path).await).await.is(404, "not_found", Some("job_id"));
+            refusal(daemon.call(key, method, &path).await).await.is(404, "not_found", Some("job_id"));
         }
         assert_eq!(daemon.json(key, "/jobs").await, json!({ "jobs": [] }));
     }
@@ -274,37 +274,37 @@ async fn a_job_is_seen_with_its_own_key_only() {
     refusal(without).await.is(401, "unauthorized", None);
     assert_eq!(daemon.json(KEY, &path).await["status"], "done");
     for unknown in ["job_x", "%20", "%2e%2e%2f", &"x".repeat(1000)] {
-        refusal(daemon.ask(KEY, Method::GET, &format!("/jobs/{unknown}")).await).await.is(
+        refusal(daemon.call(KEY, Method::GET, &format!("/jobs/{unknown}")).await).await.is(
             404,
             "not_found",
             Some("job_id"),
         );
     }
-    // What keeps a cache from answering is for the cache. What deletes takes nothing that it does not understand.
+    // GET ignores cache-busting parameters; DELETE refuses unknown ones.
     for query in ["?", "?_=1795950000", "?x=1&y", "?limit=0", "?%ff=&&"] {
         assert_eq!(daemon.json(KEY, &format!("{path}{query}")).await["status"], "done", "{query}");
         let account = daemon.json(KEY, &format!("/account{query}")).await;
         assert_eq!(account["account"], "default", "{query}");
     }
-    refusal(daemon.ask(KEY, Method::DELETE, &format!("{path}?x=1")).await).await.is(
+    refusal(daemon.call(KEY, Method::DELETE, &format!("{path}?x=1")).await).await.is(
         400,
         "invalid_parameter",
         Some("x"),
     );
-    let post = refusal(daemon.ask(KEY, Method::POST, &path).await).await;
+    let post = refusal(daemon.call(KEY, Method::POST, &path).await).await;
     post.is(405, "method_not_allowed", None);
     assert_eq!(post.headers["allow"], "GET, HEAD, DELETE");
 }
 
 #[tokio::test]
-async fn a_repeated_request_is_the_same_job() {
+async fn a_repeated_request_under_an_idempotency_key_is_the_same_job() {
     let daemon = Daemon::start().await;
     let first = created(daemon.named_clip("order-1", &[], CLIP).await).await;
-    daemon.over(KEY, &id(&first)).await;
-    let looked = daemon.probe.looked.load(Ordering::SeqCst);
+    daemon.wait_for_end(KEY, &id(&first)).await;
+    let probes = daemon.inspector.probes.load(Ordering::SeqCst);
     let again = created(daemon.named_clip("order-1", &[], CLIP).await).await;
     assert_eq!((&again["job_id"], &again["status"]), (&first["job_id"], &json!("done")));
-    assert_eq!(daemon.probe.looked.load(Ordering::SeqCst), looked, "nothing new is looked at");
+    assert_eq!(daemon.inspector.probes.load(Ordering::SeqCst), probes, "the repetition was probed");
     for (fields, clip) in [(&[("format", "gif")][..], CLIP), (&[], "clip 2")] {
         let other = refusal(daemon.named_clip("order-1", fields, clip).await).await;
         other.is(409, "idempotency_conflict", None);
@@ -316,19 +316,19 @@ async fn a_repeated_request_is_the_same_job() {
     }
     ids.dedup();
     assert_eq!(ids.len(), 1, "{ids:?}");
-    daemon.over(KEY, &ids[0]).await;
-    assert_eq!((daemon.cutter.started(), &daemon.json(KEY, "/account").await["cost_usd"]), (2, &json!(0.15)));
+    daemon.wait_for_end(KEY, &ids[0]).await;
+    assert_eq!((daemon.worker.started(), &daemon.json(KEY, "/account").await["cost_usd"]), (2, &json!(0.15)));
     let url = json!({ "url": "https://example.org/clip-2" });
     let by_url = || daemon.request(KEY, Method::POST, PATH).header("idempotency-key", "order-3").json(&url).send();
     let first = created(by_url().await.expect("an answer")).await;
     let again = created(by_url().await.expect("an answer")).await;
-    assert_eq!((&first["job_id"], daemon.origin.asked()), (&again["job_id"], 1), "it is fetched once");
+    assert_eq!((&first["job_id"], daemon.fetcher.fetches()), (&again["job_id"], 1), "it is fetched once");
     let unusable = refusal(daemon.named_clip("two words", &[], CLIP).await).await;
     unusable.is(400, "invalid_parameter", Some("Idempotency-Key"));
 }
 
 #[tokio::test]
-async fn a_used_up_quota_does_not_keep_a_repetition_from_its_job() {
+async fn a_repetition_returns_its_job_although_the_quota_is_used_up() {
     let daemon = Daemon::start().await;
     let send = || {
         let request = daemon.request(FREE, Method::POST, PATH).header("idempotency-key", "all-of-it");
@@ -340,12 +340,12 @@ async fn a_used_up_quota_does_not_keep_a_repetition_from_its_job() {
 }
 
 #[tokio::test]
-async fn waiting_jobs_hold_their_part_of_the_quota_and_ended_ones_give_it_back() {
+async fn waiting_jobs_reserve_quota_and_cancelled_ones_release_it() {
     let daemon = Daemon::start().await;
-    daemon.cutter.set(Cut::Wait);
+    daemon.worker.set(ClipWork::Wait);
     let job = id(&created(daemon.clip(FREE, &[], "clip 30").await).await);
     refusal(daemon.clip(FREE, &[], "clip 30").await).await.is(402, "payment_required", None);
-    let cancelled = daemon.ask(FREE, Method::DELETE, &format!("/jobs/{job}")).await;
+    let cancelled = daemon.call(FREE, Method::DELETE, &format!("/jobs/{job}")).await;
     assert_eq!(cancelled.status(), 200);
     let again = daemon.clip(FREE, &[], "clip 30").await;
     assert_eq!(again.status(), 202);
@@ -357,7 +357,7 @@ async fn waiting_jobs_hold_their_part_of_the_quota_and_ended_ones_give_it_back()
 async fn a_clip_that_the_quota_covers_costs_nothing() {
     let daemon = Daemon::start().await;
     let job = id(&created(daemon.clip(FREE, &[], CLIP).await).await);
-    assert_eq!(daemon.over(FREE, &job).await["status"], "done");
+    assert_eq!(daemon.wait_for_end(FREE, &job).await["status"], "done");
     let account = daemon.json(FREE, "/account").await;
     assert_eq!((&account["used"], &account["cost_usd"]), (&json!(2), &json!(0.0)));
     let total = json!({ "images": 2, "seconds": 1.5, "cost_usd": 0.0 });
@@ -365,32 +365,32 @@ async fn a_clip_that_the_quota_covers_costs_nothing() {
 }
 
 #[tokio::test]
-async fn a_job_can_be_cancelled_and_then_deleted() {
+async fn deleting_cancels_a_running_job_and_removes_an_ended_one() {
     let daemon = Daemon::start().await;
-    daemon.cutter.set(Cut::Wait);
+    daemon.worker.set(ClipWork::Wait);
     let path = format!("/jobs/{}", id(&created(daemon.clip(KEY, &[], CLIP).await).await));
-    until("the work", || daemon.cutter.started() == 1).await;
-    let cancelled: Value = daemon.ask(KEY, Method::DELETE, &path).await.json().await.expect("JSON");
+    until("the work", || daemon.worker.started() == 1).await;
+    let cancelled: Value = daemon.call(KEY, Method::DELETE, &path).await.json().await.expect("JSON");
     assert_eq!((&cancelled["status"], &cancelled["error"]["code"]), (&json!("error"), &json!("cancelled")));
-    until("the end of the work", || daemon.cutter.dropped.load(Ordering::SeqCst) == 1).await;
+    until("the end of the work", || daemon.worker.dropped.load(Ordering::SeqCst) == 1).await;
     assert_eq!(daemon.json(KEY, &path).await["error"]["code"], "cancelled");
-    let deleted: Value = daemon.ask(KEY, Method::DELETE, &path).await.json().await.expect("JSON");
+    let deleted: Value = daemon.call(KEY, Method::DELETE, &path).await.json().await.expect("JSON");
     assert_eq!(deleted, json!({ "deleted": true, "job_id": path.trim_start_matches("/jobs/") }));
-    refusal(daemon.ask(KEY, Method::GET, &path).await).await.is(404, "not_found", Some("job_id"));
+    refusal(daemon.call(KEY, Method::GET, &path).await).await.is(404, "not_found", Some("job_id"));
 
-    daemon.cutter.set(Cut::Make);
+    daemon.worker.set(ClipWork::Make);
     let done = daemon.done().await;
     let url = done["result_url"].as_str().expect("an address");
     let path = format!("/jobs/{}", id(&done));
-    assert_eq!(daemon.ask(KEY, Method::DELETE, &path).await.status(), 200);
+    assert_eq!(daemon.call(KEY, Method::DELETE, &path).await.status(), 200);
     refusal(daemon.client.get(url).send().await.expect("an answer")).await.is(404, "not_found", None);
     assert_eq!(std::fs::read_dir(daemon.folder.path().join("results")).expect("a folder").count(), 0);
 }
 
 #[tokio::test]
-async fn a_job_that_fails_says_why_and_costs_nothing() {
+async fn a_failed_job_has_its_error_code_and_costs_nothing() {
     let daemon = Daemon::start().await;
-    daemon.cutter.set(Cut::Fail);
+    daemon.worker.set(ClipWork::Fail);
     let job = daemon.done().await;
     assert_eq!((&job["status"], &job["error"]["code"]), (&json!("error"), &json!("no_subject_detected")));
     assert!(job.get("result_url").is_none() && job.get("output_seconds").is_none(), "{job}");
@@ -398,7 +398,7 @@ async fn a_job_that_fails_says_why_and_costs_nothing() {
 }
 
 #[tokio::test]
-async fn jobs_are_listed_newest_first_page_by_page() {
+async fn jobs_are_listed_newest_first_in_pages() {
     let daemon = Daemon::start().await;
     let mut made = Vec::new();
     for _ in 0..5 {
@@ -421,17 +421,17 @@ async fn jobs_are_listed_newest_first_page_by_page() {
     for (query, param) in
         [("limit=0", "limit"), ("limit=101", "limit"), ("limit=x", "limit"), ("cursor=x", "cursor"), ("x=1", "x")]
     {
-        let refused = refusal(daemon.ask(KEY, Method::GET, &format!("/jobs?{query}")).await).await;
+        let refused = refusal(daemon.call(KEY, Method::GET, &format!("/jobs?{query}")).await).await;
         refused.is(400, "invalid_parameter", Some(param));
     }
-    let twice = refusal(daemon.ask(KEY, Method::GET, "/jobs?limit=1&limit=2").await).await;
+    let twice = refusal(daemon.call(KEY, Method::GET, "/jobs?limit=1&limit=2").await).await;
     twice.is(400, "invalid_parameter", Some("limit"));
 }
 
 #[tokio::test]
-async fn a_key_has_only_so_many_jobs_waiting() {
+async fn the_waiting_jobs_of_a_key_are_limited() {
     let daemon = Daemon::start().await;
-    daemon.cutter.set(Cut::Wait);
+    daemon.worker.set(ClipWork::Wait);
     for _ in 0..20 {
         created(daemon.clip(KEY, &[], CLIP).await).await;
     }
@@ -442,21 +442,21 @@ async fn a_key_has_only_so_many_jobs_waiting() {
 }
 
 #[tokio::test]
-async fn a_clip_of_more_than_200_megabytes_is_refused_by_what_it_says_and_by_what_comes() {
+async fn a_clip_above_200_megabytes_is_413_by_its_announced_and_by_its_received_length() {
     let daemon = Daemon::start().await;
     let (head, _) = raw_upload_to(PATH, b"");
-    // It says so: refused when its part begins.
-    let mut says = daemon.connect().await;
+    // Announced: refused when its part begins.
+    let mut announced = daemon.connect().await;
     let head_of = |length: &str| {
         let lines = head.lines().filter(|line| !line.starts_with("content-length"));
         lines.map(|line| format!("{line}\r\n")).collect::<String>() + length + "\r\n\r\n"
     };
-    says.write(head_of("content-length: 300000000")).await;
-    says.write("--B\r\nContent-Disposition: form-data; name=\"file\"\r\n\r\nclip 1.5").await;
-    let reply = says.reply().await.expect("a reply");
+    announced.write(head_of("content-length: 300000000")).await;
+    announced.write("--B\r\nContent-Disposition: form-data; name=\"file\"\r\n\r\nclip 1.5").await;
+    let reply = announced.reply().await.expect("a reply");
     assert!(reply.starts_with("HTTP/1.1 413 ") && reply.contains("payload_too_large"), "{reply}");
-    drop(says);
-    // It does not say: refused when a byte too many has come, and what has come is gone.
+    drop(announced);
+    // Not announced: refused at the first byte too many, and the received bytes are deleted.
     let part = b"--B\r\nContent-Disposition: form-data; name=\"file\"\r\n\r\n".to_vec();
     let zeros = bytes::Bytes::from(vec![0; 1 << 20]);
     let pieces = std::iter::once(part.into()).chain(std::iter::repeat_n(zeros, 192));
@@ -467,13 +467,16 @@ async fn a_clip_of_more_than_200_megabytes_is_refused_by_what_it_says_and_by_wha
     if let Ok(response) = request.send().await {
         refusal(response).await.is(413, "payload_too_large", Some("file"));
     }
-    assert_eq!(daemon.probe.looked.load(Ordering::SeqCst), 0);
+    assert_eq!(daemon.inspector.probes.load(Ordering::SeqCst), 0);
     let folder = daemon.folder.path().join("jobs");
-    until("nothing is left", || std::fs::read_dir(&folder).is_ok_and(|entries| entries.count() == 0)).await;
+    until("the deletion of the received bytes", || {
+        std::fs::read_dir(&folder).is_ok_and(|entries| entries.count() == 0)
+    })
+    .await;
 }
 
 #[tokio::test]
-async fn only_so_many_clips_are_on_their_way_at_once() {
+async fn concurrent_uploads_of_clips_are_limited() {
     let daemon = Daemon::start().await;
     let (head, body) = raw_upload_to(PATH, CLIP.as_bytes());
     let (begin, end) = body.split_at(body.len() - 12);
@@ -491,7 +494,7 @@ async fn only_so_many_clips_are_on_their_way_at_once() {
     assert!(refused.headers.contains_key("retry-after"));
     let url = json!({ "url": "https://example.org/clip-2" });
     refusal(daemon.clip_by_url(&url).await).await.is(429, "rate_limit_exceeded", None);
-    // One leaves in the middle; the others are served.
+    // One client disconnects; the others are served.
     slow.pop();
     until("a place", || std::fs::read_dir(&folder).is_ok_and(|entries| entries.count() == 7)).await;
     for mut connection in slow {
@@ -503,7 +506,7 @@ async fn only_so_many_clips_are_on_their_way_at_once() {
 }
 
 #[tokio::test]
-async fn addresses_begin_as_configured() {
+async fn result_urls_begin_with_the_configured_public_url() {
     let config = HttpConfig { public_url: Some("https://api.example.org/cut/".into()), ..HttpConfig::default() };
     let daemon = Daemon::start_with(config, 10_000).await;
     let done = daemon.done().await;

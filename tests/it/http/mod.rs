@@ -1,31 +1,31 @@
-//! The HTTP service: requests, replies, connections, contract.
+//! The HTTP service: requests, replies, connections, TLS, limits, the contract.
 
 pub(crate) mod accounts;
 pub(crate) mod admin;
 pub(crate) mod batches;
-pub(crate) mod clip_process;
 pub(crate) mod compat;
 pub(crate) mod connection_limits;
 pub(crate) mod connection_limits_process;
 pub(crate) mod connections;
+pub(crate) mod cors_and_headers;
 pub(crate) mod daemon;
-pub(crate) mod edge;
-pub(crate) mod edge_process;
-pub(crate) mod edge_support;
-pub(crate) mod edge_tls;
 pub(crate) mod endpoints;
 pub(crate) mod forms;
 pub(crate) mod idempotency;
 pub(crate) mod input;
 pub(crate) mod input_forms;
 pub(crate) mod jobs;
+pub(crate) mod model_select;
 pub(crate) mod openapi;
 pub(crate) mod picture_limits;
-pub(crate) mod pin;
 pub(crate) mod privacy;
 pub(crate) mod replies;
 pub(crate) mod results;
 pub(crate) mod store_fault;
+pub(crate) mod tls;
+pub(crate) mod tls_client;
+pub(crate) mod tls_process;
 pub(crate) mod unread_replies;
 pub(crate) mod urls;
+pub(crate) mod video_process;
 pub(crate) mod webhooks;

@@ -1,6 +1,6 @@
 //! The contract: the file in the repository is generated from the code, hangs together, and says what the daemon does.
 
-use crate::http::daemon::{Daemon, needed};
+use crate::http::daemon::{Daemon, required_fields};
 use backdrop::http::error::ErrorCode;
 use backdrop::http::openapi;
 use backdrop::http::router::{ROUTES, Target};
@@ -210,7 +210,7 @@ async fn a_picture_carries_exactly_the_documented_headers() {
         for header in answer["headers"].as_object().expect("headers").values() {
             assert!(resolved(&contract, header).get("description").is_some(), "{path}: {header:?}");
         }
-        let response = daemon.send(path, needed(path)).await;
+        let response = daemon.send(path, required_fields(path)).await;
         let sent: BTreeSet<_> = response.headers().keys().map(|name| name.as_str().to_owned()).collect();
         let of_http = BTreeSet::from(["content-type".to_owned(), "date".to_owned()]);
         let mut documented = keys(&answer["headers"]);

@@ -1,30 +1,25 @@
-//! How large a picture may be: what the daemon is configured for, and more without a daemon.
+//! Limits of pictures: the configured ones of the daemon, and the larger ones of the command line.
 
 #![cfg(target_os = "linux")]
 
 use crate::cli::serve::Daemon;
 use crate::daemon::memory::{KEY, enlarged_to};
 use crate::support::command::{backdrop, http_client, stderr};
-use backdrop::codec::{self, Channels, EncodeOptions, Limits, PngEffort};
-use backdrop::image::{Buffer, Composite, Frame, OutputFormat, Quality, Size};
+use crate::support::pictures::encoded;
+use backdrop::codec::{self, Limits};
+use backdrop::image::{Buffer, Frame, OutputFormat, Size};
 use bytes::Bytes;
 use reqwest::multipart::{Form, Part};
 use std::fs;
 
-fn encoded(frame: Frame, format: OutputFormat) -> Bytes {
-    let quality = Quality::new(80).expect("one of 1 to 100");
-    let options = EncodeOptions { format, quality, png: PngEffort::Fast, channels: Channels::Rgba };
-    codec::encode(Composite::unchanged(frame), &options).expect("a picture").bytes
-}
-
 /// A grey picture, as a small file.
 fn grey(width: u32, height: u32) -> Bytes {
     let size = Size::new(width, height);
-    encoded(Frame::new(size, Buffer::from([128, 128, 128, 255].repeat(size.area()))), OutputFormat::Png)
+    encoded(Frame::new(size, Buffer::from([128, 128, 128, 255].repeat(size.area()))), OutputFormat::Png, 80)
 }
 
 #[tokio::test]
-async fn the_daemon_takes_what_it_is_configured_for_and_says_its_limits() {
+async fn the_daemon_applies_the_configured_limits_and_names_them_in_errors() {
     let folder = tempfile::tempdir().expect("a folder");
     let settings = [
         ("BACKDROP_BOOTSTRAP_KEY", KEY),
@@ -37,9 +32,9 @@ async fn the_daemon_takes_what_it_is_configured_for_and_says_its_limits() {
     let client = http_client().build().expect("a client");
     let remove = async |file: Bytes| {
         let form = Form::new().part("file", Part::stream(file));
-        let answer = client.post(format!("{base}/remove")).bearer_auth(KEY).multipart(form).send().await;
-        let answer = answer.expect("an answer");
-        (answer.status().as_u16(), answer.bytes().await.expect("all of it"))
+        let response = client.post(format!("{base}/remove")).bearer_auth(KEY).multipart(form).send().await;
+        let response = response.expect("an response");
+        (response.status().as_u16(), response.bytes().await.expect("all of it"))
     };
     for (file, message) in [
         (grey(5001, 1), "the picture is 5001×1, more than 5000×5000 pixels"),
@@ -54,32 +49,32 @@ async fn the_daemon_takes_what_it_is_configured_for_and_says_its_limits() {
     let (status, _) = remove(vec![0; 11_000_000].into()).await;
     assert_eq!(status, 415, "more bytes than by default, though no picture");
     let size = Size::new(4500, 1200);
-    let (status, body) = remove(encoded(enlarged_to(size), OutputFormat::Jpeg)).await;
+    let (status, body) = remove(encoded(enlarged_to(size), OutputFormat::Jpeg, 80)).await;
     assert_eq!(status, 200, "{}", String::from_utf8_lossy(&body[..body.len().min(500)]));
     let header = codec::probe(&body, &Limits::LOCAL).expect("a picture");
     assert_eq!(header.size, size);
 }
 
 #[test]
-fn without_a_daemon_larger_pictures_keep_their_size() {
+fn the_command_line_accepts_larger_pictures_and_keeps_their_size() {
     let folder = tempfile::tempdir().expect("a folder");
     let [from, to, bulk] = ["in", "out", "bulk"].map(|name| folder.path().join(name));
     fs::create_dir(&from).expect("a new folder");
-    // Longer than a picture over HTTP may be, and than a result of it.
+    // Longer than HTTP allows for pictures and results.
     let size = Size::new(8300, 600);
-    fs::write(from.join("large.jpg"), encoded(enlarged_to(size), OutputFormat::Jpeg)).expect("written");
+    fs::write(from.join("large.jpg"), encoded(enlarged_to(size), OutputFormat::Jpeg, 80)).expect("written");
     fs::write(from.join("wide.png"), grey(16_385, 1)).expect("written");
     let removed = backdrop().arg("remove").arg(&from).arg("-o").arg(&to).output().expect("it runs");
     assert_eq!(removed.status.code(), Some(1), "{}", stderr(&removed));
     let printed = stderr(&removed);
     assert!(printed.contains("the picture is 16385×1, more than 16384×16384 pixels"), "{printed}");
-    let places = [&from, &bulk].map(|path| format!("file://{}", path.display()));
+    let locations = [&from, &bulk].map(|path| format!("file://{}", path.display()));
     let report = folder.path().join("report.jsonl");
-    let moved = backdrop().arg("bulk").args(places).arg("--report").arg(report).output().expect("it runs");
-    assert_eq!(moved.status.code(), Some(1), "{}", stderr(&moved));
+    let bulk_run = backdrop().arg("bulk").args(locations).arg("--report").arg(report).output().expect("it runs");
+    assert_eq!(bulk_run.status.code(), Some(1), "{}", stderr(&bulk_run));
     for made in [to.join("large.png"), bulk.join("large.png")] {
         let bytes = fs::read(&made).expect("a result");
         assert_eq!(codec::probe(&bytes, &Limits::LOCAL).expect("a picture").size, size, "{}", made.display());
-        assert!(codec::probe(&bytes, &Limits::default()).is_err(), "it is no larger than over HTTP");
+        assert!(codec::probe(&bytes, &Limits::default()).is_err(), "the result is within the limits of HTTP");
     }
 }

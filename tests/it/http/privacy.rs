@@ -1,17 +1,17 @@
-//! Images are processed in memory: no file that a daemon writes holds any of a picture, whatever endpoint it came to.
+//! Pictures are processed in memory: no endpoint writes any part of a picture to a file.
 //!
 //! `strace` records every file that the daemon and its children open for writing, and what they write. Allowed are the store's
-//! own files, and in these no run of the input's or the answer's bytes. Without strace (or the right to trace) the tests are
-//! skipped, loudly; `BACKDROP_TEST_STRACE=required` in the environment makes that a failure. Clips are not part of this: they
-//! are stored for as long as their job lives.
+//! own files, and in these no run of the input's or the result's bytes. Without strace (or the right to trace) the tests fail,
+//! or are skipped with a notice where `BACKDROP_TEST_STRACE=skip` is set. Clips are not part of this: they are stored for as
+//! long as their job exists.
 
 #![cfg(target_os = "linux")]
 
 use crate::cli::serve::Daemon;
 use crate::source::origin::{Answer, Origin};
 use crate::support::command::{backdrop, http_client, photo, stderr};
-use backdrop::codec::{self, Channels, EncodeOptions, PngEffort};
-use backdrop::image::{Buffer, Composite, Frame, OutputFormat, Quality, Size};
+use crate::support::pictures::encoded;
+use backdrop::image::{Buffer, Frame, OutputFormat, Size};
 use backdrop::recipe::{BG_FILE, ENDPOINTS, Endpoint, Input};
 use bytes::Bytes;
 use reqwest::multipart::{Form, Part};
@@ -28,12 +28,12 @@ use tempfile::TempDir;
 
 const KEY: &str = "bd_live_0123456789abcdefghijABCDEFGHIJ01";
 
-/// What the names of the data directory's own files begin with: the store, and the key to the administration.
+/// Prefixes of the data directory's own files: the store, and the token of the admin listener.
 const OWN: [&str; 2] = ["state.", "admin.token"];
 
-/// Bytes that are noticed together: any run of a picture that is this long.
+/// Any run of a picture that is this long is detected.
 const RUN: usize = 32;
-/// Runs are looked up by a window of so many bytes; a picture's windows are taken at every `RUN - WINDOW` bytes.
+/// Bytes of a window; a picture's windows begin at every `RUN - WINDOW` bytes, so that each run contains one.
 const WINDOW: usize = 24;
 
 /// Calls that open, name or write files. `io_uring_setup` is among them because what follows it would be invisible.
@@ -47,8 +47,8 @@ fn can_trace() -> bool {
     let can = traced.is_ok_and(|output| output.status.success());
     if !can {
         #[expect(clippy::disallowed_methods, reason = "a switch of the tests, not a setting of the program")]
-        let required = std::env::var("BACKDROP_TEST_STRACE").is_ok_and(|value| value == "required");
-        assert!(!required, "BACKDROP_TEST_STRACE=required, but strace is missing or may not trace");
+        let may_skip = std::env::var("BACKDROP_TEST_STRACE").is_ok_and(|value| value == "skip");
+        assert!(may_skip, "strace is missing or may not trace; BACKDROP_TEST_STRACE=skip skips these tests");
         eprintln!("\n*** SKIPPED: no strace, that pictures stay in memory was NOT tested ***\n");
     }
     can
@@ -82,7 +82,7 @@ fn traced(command: &Command, folder: &Path) -> Command {
     strace
 }
 
-/// What was written where.
+/// The files that a process wrote, and their bytes.
 #[derive(Debug, Default)]
 struct Record {
     /// Files that were opened for writing, and names that were made.
@@ -94,7 +94,7 @@ struct Record {
 }
 
 impl Record {
-    /// All files of `folder`, each of one thread.
+    /// Reads strace's files, one per thread.
     fn read(folder: &Path) -> Self {
         let mut record = Self::default();
         for entry in fs::read_dir(folder).expect("a folder") {
@@ -133,8 +133,8 @@ impl Record {
         }
     }
 
-    /// Every sentence about a file that should not have been written, or that holds a part of a picture.
-    fn complaints(&self, is_own: impl Fn(&Path) -> bool, pictures: &Windows) -> Vec<String> {
+    /// Files that should not have been written or that contain a part of a picture, each as a sentence.
+    fn violations(&self, is_own: impl Fn(&Path) -> bool, pictures: &Windows) -> Vec<String> {
         let stray = self.opened.iter().chain(self.written.iter().map(|(path, _)| path)).collect::<HashSet<_>>();
         let stray = stray.into_iter().filter(|path| !is_own(path));
         let stray = stray.map(|path| format!("{} was opened for writing", path.display()));
@@ -165,7 +165,7 @@ fn unescaped(text: &str) -> Vec<u8> {
     }
 }
 
-/// What pictures are recognised by: parts of their files that are not uniform.
+/// Windows of the files of pictures, without uniform ones.
 #[derive(Default)]
 struct Windows(HashSet<[u8; WINDOW]>);
 
@@ -197,7 +197,7 @@ impl Traced {
         for name in ["data", "tmp", "trace"] {
             fs::create_dir(folders.path().join(name)).expect("a writable folder");
         }
-        // The first start makes the store, under temporary names; what follows has no need of any.
+        // The first start creates the store, under temporary names that later starts do not need.
         let mut first = Daemon::start_with(&folders.path().join("data"), settings);
         first.address();
         first.signal("TERM");
@@ -234,8 +234,8 @@ impl Traced {
         self.client.post(format!("http://{}{path}", self.address))
     }
 
-    /// Ends it, and reads what was recorded and what is left in its folders.
-    fn ended(self) -> (Record, Vec<String>) {
+    /// Stops it; reads the records and the remaining files of its folders.
+    fn stop(self) -> (Record, Vec<String>) {
         let Self { mut daemon, log, folders, pictures, .. } = self;
         daemon.signal("TERM");
         daemon.0.wait().expect("it ends");
@@ -248,16 +248,16 @@ impl Traced {
             let is_store = |name: &str| !name.contains('/') && OWN.iter().any(|own| name.starts_with(own));
             is_device || name.and_then(Path::to_str).is_some_and(is_store)
         };
-        let mut complaints = record.complaints(is_own, &pictures);
+        let mut violations = record.violations(is_own, &pictures);
         for path in files_below(folders.path()) {
             if !path.starts_with(folders.path().join("trace")) && pictures.are_in(&fs::read(&path).unwrap_or_default())
             {
-                complaints.push(format!("a part of a picture is in {}", path.display()));
+                violations.push(format!("a part of a picture is in {}", path.display()));
             }
         }
         let left = files_below(&folders.path().join("tmp"));
-        complaints.extend(left.iter().map(|path| format!("{} was left behind", path.display())));
-        (record, complaints)
+        violations.extend(left.iter().map(|path| format!("{} was left behind", path.display())));
+        (record, violations)
     }
 }
 
@@ -266,7 +266,7 @@ fn files_below(folder: &Path) -> Vec<PathBuf> {
     entries.flat_map(|path| if path.is_dir() { files_below(&path) } else { vec![path] }).collect()
 }
 
-/// A PNG of two megabytes: what would go to the disk first, if anything did.
+/// A PNG of two megabytes, the most likely to be spooled to disk.
 fn large() -> Bytes {
     let size = Size::new(900, 800);
     let mut state = 1u32;
@@ -275,13 +275,7 @@ fn large() -> Bytes {
         (state >> 24) as u8
     };
     let pixels = (0..size.area()).flat_map(|_| [random(), random(), random(), 255]).collect::<Vec<u8>>();
-    let options = EncodeOptions {
-        format: OutputFormat::Png,
-        quality: Quality::DEFAULT,
-        png: PngEffort::Fast,
-        channels: Channels::Rgba,
-    };
-    codec::encode(Composite::unchanged(Frame::new(size, Buffer::from(pixels))), &options).expect("a picture").bytes
+    encoded(Frame::new(size, Buffer::from(pixels)), OutputFormat::Png, 100)
 }
 
 fn golden(name: &str) -> Bytes {
@@ -289,8 +283,8 @@ fn golden(name: &str) -> Bytes {
     fs::read(folder.join(name)).unwrap_or_else(|error| panic!("{name}: {error}")).into()
 }
 
-/// A request of every endpoint that answers pictures, with every way for a picture to come.
-async fn visit_every_endpoint(daemon: &mut Traced, origin: &Origin) {
+/// A request to every endpoint of pictures, with every source of a picture.
+async fn call_every_endpoint(daemon: &mut Traced, origin: &Origin) {
     let portrait = golden("portrait-astronaut.jpg");
     let mark = golden("transparent-grey.png");
     let part = |bytes: &Bytes| Part::stream(bytes.clone()).file_name("a picture.jpg");
@@ -318,7 +312,7 @@ async fn visit_every_endpoint(daemon: &mut Traced, origin: &Origin) {
     let spooled = large();
     daemon.pictures.add(&spooled);
     let whole = Form::new().part("file", part(&spooled)).text("keep_alpha", "false").text("matting", "none");
-    // Noise has no subject; what counts is where its bytes went.
+    // Noise has no subject; only the files that were written count.
     let refused = daemon.post("/remove").bearer_auth(KEY).multipart(whole).send().await.expect("an answer");
     assert!([200, 422].contains(&refused.status().as_u16()), "{}", refused.status());
     if cfg!(feature = "heic") {
@@ -353,18 +347,18 @@ async fn no_endpoint_writes_a_part_of_a_picture_to_a_file() {
     allow.args(["accounts", "set", "default", "--generates", "on", "--data-dir"]).arg(daemon.data());
     let allowed = allow.output().expect("it runs");
     assert!(allowed.status.success(), "{}", stderr(&allowed));
-    visit_every_endpoint(&mut daemon, &origin).await;
-    assert!(daemon.pictures.0.len() > 10_000, "the pictures are known by {} windows", daemon.pictures.0.len());
+    call_every_endpoint(&mut daemon, &origin).await;
+    assert!(daemon.pictures.0.len() > 10_000, "the pictures have {} windows", daemon.pictures.0.len());
     let database = daemon.data().join("state.redb");
-    let (record, complaints) = daemon.ended();
-    // The tracer did see the daemon: it counted these requests.
+    let (record, violations) = daemon.stop();
+    // The tracer recorded the daemon: each request is counted in the store.
     let writes = record.written.iter().filter(|(path, _)| *path == database).count();
     assert!(writes >= 10, "the store was written {writes} times");
-    assert!(complaints.is_empty(), "{}", complaints.join("\n"));
+    assert!(violations.is_empty(), "{}", violations.join("\n"));
 }
 
 #[test]
-fn the_tracer_notices_a_command_that_writes_a_picture() {
+fn the_tracer_detects_a_command_that_writes_a_picture() {
     if !can_trace() {
         return;
     }
@@ -379,17 +373,17 @@ fn the_tracer_notices_a_command_that_writes_a_picture() {
     let record = Record::read(&trace);
     let mut pictures = Windows::default();
     pictures.add(&fs::read(&output).expect("the cutout"));
-    let complaints = record.complaints(|path| path.starts_with("/dev") || path.starts_with("/proc"), &pictures);
-    let says = |text: &str| complaints.iter().any(|complaint| complaint.contains(text));
-    assert!(says("was opened for writing") && says("a part of a picture was written"), "{complaints:?}");
-    // A path alone is enough, and so is content alone.
-    assert!(!record.complaints(|_| false, &Windows::default()).is_empty());
-    assert!(!record.complaints(|_| true, &pictures).is_empty());
-    assert!(record.complaints(|_| true, &Windows::default()).is_empty());
+    let violations = record.violations(|path| path.starts_with("/dev") || path.starts_with("/proc"), &pictures);
+    let says = |text: &str| violations.iter().any(|violation| violation.contains(text));
+    assert!(says("was opened for writing") && says("a part of a picture was written"), "{violations:?}");
+    // The path alone is a violation, and so is the content alone.
+    assert!(!record.violations(|_| false, &Windows::default()).is_empty());
+    assert!(!record.violations(|_| true, &pictures).is_empty());
+    assert!(record.violations(|_| true, &Windows::default()).is_empty());
 }
 
 #[test]
-fn a_record_names_files_however_they_were_written() {
+fn a_record_covers_every_way_of_writing_a_file() {
     let line = |text: &str| {
         let mut record = Record::default();
         record.add(text);

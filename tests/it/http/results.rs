@@ -1,4 +1,4 @@
-//! `/results/…`: what a job has made, for whoever has its address, whole or in part.
+//! `/results/…`: download of a job's result by its signed URL, whole or as a byte range.
 
 use crate::http::daemon::{Daemon, KEY, refusal};
 use reqwest::{Method, Response};
@@ -6,8 +6,8 @@ use serde_json::Value;
 
 const MADE: &str = "made of clip 1.5";
 
-/// A daemon, and the address of a result.
-async fn made() -> (Daemon, String) {
+/// A daemon, and the URL of a result.
+async fn with_result() -> (Daemon, String) {
     let daemon = Daemon::start().await;
     let done = daemon.done().await;
     let url = done["result_url"].as_str().expect("an address").to_owned();
@@ -27,8 +27,8 @@ fn header<'a>(response: &'a Response, name: &str) -> &'a str {
 }
 
 #[tokio::test]
-async fn a_result_comes_with_what_a_browser_needs_to_save_it() {
-    let (daemon, url) = made().await;
+async fn a_result_has_the_headers_for_saving_it_in_a_browser() {
+    let (daemon, url) = with_result().await;
     let whole = daemon.result(Method::GET, &url, &[]).await;
     assert_eq!(whole.status(), 200);
     assert_eq!((header(&whole, "content-type"), header(&whole, "accept-ranges")), ("video/webm", "bytes"));
@@ -46,8 +46,8 @@ async fn a_result_comes_with_what_a_browser_needs_to_save_it() {
 }
 
 #[tokio::test]
-async fn one_range_of_bytes_is_answered_with_just_these() {
-    let (daemon, url) = made().await;
+async fn a_byte_range_is_answered_with_206_and_exactly_these_bytes() {
+    let (daemon, url) = with_result().await;
     let all = MADE.len();
     for (range, first, last) in [
         ("bytes=0-3", 0, 3),
@@ -76,8 +76,8 @@ async fn one_range_of_bytes_is_answered_with_just_these() {
 }
 
 #[tokio::test]
-async fn a_range_of_another_file_is_answered_with_the_whole() {
-    let (daemon, url) = made().await;
+async fn if_range_with_another_tag_is_answered_with_the_whole_result() {
+    let (daemon, url) = with_result().await;
     let whole = daemon.result(Method::GET, &url, &[]).await;
     let tag = header(&whole, "etag").to_owned();
     let weak = format!("W/{tag}");
@@ -89,14 +89,14 @@ async fn a_range_of_another_file_is_answered_with_the_whole() {
         assert_eq!(response.status(), 200, "{other}");
         assert_eq!(response.text().await.expect("text"), MADE);
     }
-    // Also where there is nothing to be had of the range.
+    // Also for an unsatisfiable range.
     let beyond = [("range", "bytes=1000-"), ("if-range", "\"other\"")];
     assert_eq!(daemon.result(Method::GET, &url, &beyond).await.status(), 200);
 }
 
 #[tokio::test]
-async fn an_address_that_was_not_signed_here_is_404_whatever_is_wrong_with_it() {
-    let (daemon, url) = made().await;
+async fn a_url_with_an_invalid_signature_is_404() {
+    let (daemon, url) = with_result().await;
     let (path, query) = url.split_once('?').expect("a query");
     let (expires, signature) = query.split_once('&').expect("two parts");
     let flipped = if signature.ends_with('A') { "B" } else { "A" };
@@ -120,12 +120,12 @@ async fn an_address_that_was_not_signed_here_is_404_whatever_is_wrong_with_it() 
         let refused = daemon.result(Method::GET, &wrong, &[]).await;
         refusal(refused).await.is(404, "not_found", None);
     }
-    // Other parameters are ignored: a client adds one so that no cache answers.
+    // Other parameters are ignored: clients add one to bypass caches.
     for query in [format!("{query}&_=1795950000"), format!("x=1&y&&{query}&"), format!("{signature}&x&{expires}")] {
         let response = daemon.result(Method::GET, &format!("{path}?{query}"), &[]).await;
         assert_eq!(response.text().await.expect("text"), MADE, "{query}");
     }
-    // A key opens it no further.
+    // An API key does not replace the signature.
     let with_key = daemon.client.get(path).bearer_auth(KEY).send().await.expect("an answer");
     refusal(with_key).await.is(404, "not_found", None);
     let post = refusal(daemon.result(Method::POST, &url, &[]).await).await;
@@ -134,17 +134,17 @@ async fn an_address_that_was_not_signed_here_is_404_whatever_is_wrong_with_it() 
 }
 
 #[tokio::test]
-async fn a_result_of_many_pieces_comes_whole_and_a_reader_may_leave_in_the_middle() {
+async fn a_long_result_arrives_complete_after_another_client_disconnected() {
     let daemon = Daemon::start().await;
     let long = format!("clip 1 {}", "0123456789".repeat(300_000));
     let form = reqwest::multipart::Form::new().part("file", reqwest::multipart::Part::bytes(long.clone().into_bytes()));
     let job: Value =
         daemon.post("/video/remove").multipart(form).send().await.expect("an answer").json().await.expect("JSON");
-    let done = daemon.over(KEY, job["job_id"].as_str().expect("an id")).await;
+    let done = daemon.wait_for_end(KEY, job["job_id"].as_str().expect("an id")).await;
     let url = done["result_url"].as_str().expect("an address");
-    let mut left = daemon.result(Method::GET, url, &[]).await;
-    assert!(left.chunk().await.expect("bytes").is_some());
-    drop(left);
+    let mut disconnected = daemon.result(Method::GET, url, &[]).await;
+    assert!(disconnected.chunk().await.expect("bytes").is_some());
+    drop(disconnected);
     let whole = daemon.result(Method::GET, url, &[]).await.text().await.expect("text");
     assert!(whole == format!("made of {long}"), "{} bytes", whole.len());
     let part = daemon.result(Method::GET, url, &[("range", "bytes=1000000-2999999")]).await;

@@ -1,4 +1,4 @@
-//! A store that cannot write: the daemon is unready with the reason, callers get 503, and it recovers without a restart.
+//! A store that cannot write: the daemon is unready with the reason, requests get 503, and it recovers without a restart.
 
 use crate::http::daemon::{Daemon, KEY, refusal};
 use backdrop::store::{
@@ -110,7 +110,7 @@ async fn a_store_that_cannot_write_makes_the_daemon_unready_until_it_can() {
     unready.is(503, "unavailable", None);
     assert!(unready.message.contains(REASON), "{}", unready.message);
     assert_eq!(page("/livez").await.status(), 200, "a restart would not help");
-    // A bill that cannot be written: the caller may come back, and the reason is the operator's.
+    // A bill that cannot be written: the client may retry; the reason is for the operator only.
     let refused = refusal(daemon.send("/remove", &[]).await).await;
     refused.is(503, "unavailable", None);
     assert!(refused.headers.contains_key("retry-after") && !refused.message.contains(REASON), "{}", refused.message);
@@ -118,7 +118,7 @@ async fn a_store_that_cannot_write_makes_the_daemon_unready_until_it_can() {
     let saved = daemon.post("/presets").json(&body).send().await.expect("an answer");
     refusal(saved).await.is(503, "unavailable", None);
     let listed: Value = presets().await.json().await.expect("JSON");
-    assert_eq!(listed["presets"].as_array().map(Vec::len), Some(1), "what is there is read");
+    assert_eq!(listed["presets"].as_array().map(Vec::len), Some(1), "reading still works");
 
     daemon.disk.is_full.store(false, Ordering::SeqCst);
     assert_eq!(page("/readyz").await.status(), 200);

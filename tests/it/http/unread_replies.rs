@@ -1,4 +1,4 @@
-//! Replies that are not read, or slowly: what they hold, and for how long.
+//! Replies that the client reads slowly or not at all: their memory and their time-out.
 
 use crate::http::daemon::{Daemon, KEY, LONG, PAID, Work, raw_upload, raw_upload_to, until};
 use backdrop::http::config::HttpConfig;
@@ -18,7 +18,7 @@ use tokio::time::{sleep, timeout};
 const BUDGET_MEGABYTES: usize = 16;
 const SHARE: usize = BUDGET_MEGABYTES * 1_000_000 / 2;
 
-/// Less than any reply here, so that none is delivered unless it is read.
+/// Less than any reply here, so that each needs its client to read.
 const WINDOW: u32 = 16 * 1024;
 
 fn ms(millis: u64) -> Duration {
@@ -29,8 +29,8 @@ fn config() -> HttpConfig {
     HttpConfig { max_reply_megabytes_in_flight: BUDGET_MEGABYTES, ..HttpConfig::default() }
 }
 
-/// Only the stalled reply is given up soon.
-fn impatient() -> HttpConfig {
+/// With a short time-out for stalled replies.
+fn short_reply_timeout() -> HttpConfig {
     HttpConfig { reply_timeout: ms(1000), ..config() }
 }
 
@@ -38,7 +38,7 @@ async fn in_time<T>(what: &str, event: impl Future<Output = T>) -> T {
     timeout(LONG, event).await.unwrap_or_else(|_| panic!("{what} did not happen"))
 }
 
-/// An HTTP/2 client of one connection; its bodies are read only where a test reads them.
+/// An HTTP/2 client with one connection; bodies are read only where a test reads them.
 struct Client {
     sender: SendRequest<Full<Bytes>>,
     connection: JoinHandle<hyper::Result<()>>,
@@ -87,7 +87,7 @@ fn picture(key: &str) -> Request<Full<Bytes>> {
 }
 
 #[tokio::test]
-async fn unread_replies_hold_their_accounts_share_and_further_requests_are_refused() {
+async fn unread_replies_fill_the_share_of_their_account_and_further_requests_are_429() {
     let daemon = Daemon::start_with(config(), 10_000).await;
     daemon.engine.set(Work::AnswerBytes(SHARE / 2));
     let client = Client::connect(&daemon).await;
@@ -119,30 +119,30 @@ async fn unread_replies_hold_their_accounts_share_and_further_requests_are_refus
     for _ in 0..4 {
         drop(unread.pop());
         let reply = next().await;
-        assert_eq!(reply.status(), 200, "there is room again");
+        assert_eq!(reply.status(), 200, "there is memory again");
         unread.push(reply);
     }
 }
 
 #[tokio::test]
-async fn a_stream_whose_reply_is_not_read_is_reset_and_its_room_given_back() {
-    let daemon = Daemon::start_with(impatient(), 10_000).await;
+async fn a_stream_whose_reply_is_not_read_is_reset_and_its_memory_released() {
+    let daemon = Daemon::start_with(short_reply_timeout(), 10_000).await;
     daemon.engine.set(Work::AnswerBytes(SHARE));
     let client = Client::connect(&daemon).await;
     let first = client.send(picture(KEY)).await;
     assert_eq!(first.status(), 200);
     let second = client.send(picture(KEY)).await;
-    assert_eq!(second.status(), 200, "it had to wait for the room of the first");
+    assert_eq!(second.status(), 200, "it had to wait for the memory of the first");
     let cut = in_time("the end of the first", first.into_body().collect()).await.expect_err("it was reset");
     assert!(format!("{cut:?}").contains("CANCEL"), "{cut:?}");
-    let body = in_time("the second", second.into_body().collect()).await.expect("the connection is still of use");
+    let body = in_time("the second", second.into_body().collect()).await.expect("the connection is still usable");
     assert_eq!(body.to_bytes().len(), SHARE);
 }
 
 #[tokio::test]
-async fn a_slow_reader_gets_all_of_its_reply() {
-    let patience = ms(2000);
-    let daemon = Daemon::start_with(HttpConfig { reply_timeout: patience, ..config() }, 10_000).await;
+async fn a_slow_reader_gets_its_whole_reply() {
+    let reply_timeout = ms(2000);
+    let daemon = Daemon::start_with(HttpConfig { reply_timeout, ..config() }, 10_000).await;
     let length = 40 * WINDOW as usize;
     daemon.engine.set(Work::AnswerBytes(length));
     let client = Client::connect(&daemon).await;
@@ -150,16 +150,16 @@ async fn a_slow_reader_gets_all_of_its_reply() {
     let (start, mut read) = (Instant::now(), 0);
     while let Some(frame) = in_time("the next piece", body.frame()).await {
         read += frame.expect("it is not cut").into_data().map_or(0, |data| data.len());
-        sleep(patience / 30).await;
+        sleep(reply_timeout / 30).await;
     }
     assert_eq!(read, length);
-    assert!(start.elapsed() > patience, "else nothing could have been cut");
+    assert!(start.elapsed() > reply_timeout, "the reply took less than the time-out");
 }
 
 #[tokio::test]
 async fn an_http1_connection_whose_reply_is_not_read_is_closed() {
     const LENGTH: usize = 64 << 20;
-    let daemon = Daemon::start_with(impatient(), 10_000).await;
+    let daemon = Daemon::start_with(short_reply_timeout(), 10_000).await;
     daemon.engine.set(Work::AnswerBytes(LENGTH));
     let (head, body) = raw_upload(b"the picture");
     let mut connection = daemon.connect().await;
@@ -167,9 +167,9 @@ async fn an_http1_connection_whose_reply_is_not_read_is_closed() {
     connection.write(body).await;
     in_time("the beginning of the reply", connection.0.readable()).await.expect("a connection");
     daemon.engine.set(Work::Answer);
-    assert_eq!(daemon.send("/remove", &[]).await.status(), 200, "it had to wait for the room of the first");
+    assert_eq!(daemon.send("/remove", &[]).await.status(), 200, "it had to wait for the memory of the first");
     let mut reply = Vec::new();
-    // A reset is as good an end as any.
+    // A reset is possible too.
     let _ = in_time("the end", connection.0.read_to_end(&mut reply)).await;
     assert!(reply.len() < LENGTH, "all {} bytes were still delivered", reply.len());
 }
@@ -206,15 +206,15 @@ fn http2_frames(path: &str, body: &[u8]) -> Vec<u8> {
 }
 
 #[tokio::test]
-async fn an_http2_reply_that_is_not_read_is_cut_however_large_the_windows() {
+async fn an_http2_reply_that_is_not_read_is_cut_at_any_window_size() {
     const LENGTH: usize = 64 << 20;
-    let daemon = Daemon::start_with(HttpConfig { idle_timeout: ms(500), ..impatient() }, 10_000).await;
+    let daemon = Daemon::start_with(HttpConfig { idle_timeout: ms(500), ..short_reply_timeout() }, 10_000).await;
     daemon.engine.set(Work::AnswerBytes(LENGTH));
     let mut connection = daemon.connect().await;
     connection.write(http2_frames("/remove", &raw_upload(b"the picture").1)).await;
     until("the call of the engine", || daemon.engine.started() == 1).await;
     daemon.engine.set(Work::Answer);
-    assert_eq!(daemon.send("/remove", &[]).await.status(), 200, "it had to wait for the room of the first");
+    assert_eq!(daemon.send("/remove", &[]).await.status(), 200, "it had to wait for the memory of the first");
     let mut reply = Vec::new();
     // The stream is reset and the idle connection closed, or the connection is closed first.
     let _ = in_time("the end", connection.0.read_to_end(&mut reply)).await;
@@ -223,19 +223,19 @@ async fn an_http2_reply_that_is_not_read_is_cut_however_large_the_windows() {
 }
 
 #[tokio::test]
-async fn pings_do_not_keep_an_idle_connection() {
+async fn pings_do_not_keep_an_idle_connection_open() {
     let daemon = Daemon::start_with(HttpConfig { idle_timeout: ms(400), ..config() }, 10_000).await;
     let client = Client::pinging(&daemon).await;
     let reply = client.send(get("/nowhere")).await;
     assert_eq!(reply.status(), 404);
     reply.into_body().collect().await.expect("the error");
-    // An error is as good an end as any.
+    // An error is possible too.
     let _ = in_time("the end of the connection", client.connection).await.expect("no panic");
     drop(client.sender);
 }
 
 #[tokio::test]
-async fn a_reply_of_any_kind_that_is_not_read_ends() {
+async fn an_unread_reply_of_every_kind_is_reset() {
     let config = HttpConfig { reply_timeout: ms(300), idle_timeout: ms(500), ..config() };
     let daemon = Daemon::start_with(config, 10_000).await;
     daemon.engine.set(Work::AnswerBytes(200_000));
@@ -254,7 +254,7 @@ async fn a_reply_of_any_kind_that_is_not_read_ends() {
         let client = Client::pinging(&daemon).await;
         let reply = client.send(request).await;
         assert_eq!(reply.status(), 200, "{path}");
-        // Idle, once nothing is under way any more.
+        // Idle after the reply was reset.
         let _ = in_time("the end of the connection", client.connection).await.expect("no panic");
         reply.into_body().collect().await.expect_err(&path);
         drop(client.sender);

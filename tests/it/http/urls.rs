@@ -1,4 +1,4 @@
-//! Pictures that a request names by their address, presets, and what wins over what.
+//! Pictures named by URL: validation before the fetch, fetch errors, precedence of backgrounds and presets.
 
 use crate::http::daemon::{Daemon, form, refusal};
 use backdrop::codec::Channels;
@@ -7,7 +7,7 @@ use reqwest::Response;
 use reqwest::multipart::Part;
 use serde_json::{Value, json};
 
-/// The stand-in for the Internet answers with as many bytes as the path says.
+/// The fake fetcher returns as many bytes as the path says.
 const PHOTO: &str = "https://example.org/1234";
 const NOWHERE: &str = "https://example.org/nowhere";
 
@@ -16,7 +16,7 @@ async fn send(daemon: &Daemon, path: &str, body: &Value) -> Response {
 }
 
 #[tokio::test]
-async fn a_picture_is_fetched_and_cut_out_as_its_fields_say() {
+async fn a_picture_is_fetched_and_processed_with_its_fields() {
     let daemon = Daemon::start().await;
     let body = json!({
         "url": PHOTO, "format": "webp", "quality": 50, "edge": "hard", "width": 64, "despill": 40, "watermark": "© us",
@@ -41,7 +41,7 @@ async fn a_picture_is_fetched_and_cut_out_as_its_fields_say() {
 }
 
 #[tokio::test]
-async fn everything_wrong_with_the_body_is_told_before_anything_is_fetched() {
+async fn an_invalid_body_is_refused_before_any_fetch() {
     let daemon = Daemon::start().await;
     for (body, param) in [
         (json!({ "url": PHOTO, "edge": "fuzzy" }), "edge"),
@@ -85,11 +85,11 @@ async fn everything_wrong_with_the_body_is_told_before_anything_is_fetched() {
     refusal(response).await.is(400, "invalid_parameter", Some("edge"));
     let response = send(&daemon, "/remove-batch-url?format=png", &json!({ "urls": [PHOTO] })).await;
     refusal(response).await.is(400, "invalid_parameter", Some("format"));
-    assert_eq!((daemon.origin.asked(), daemon.engine.started()), (0, 0));
+    assert_eq!((daemon.fetcher.fetches(), daemon.engine.started()), (0, 0));
 }
 
 #[tokio::test]
-async fn a_form_where_json_is_due_and_json_where_a_form_is_due_are_415_for_a_batch() {
+async fn a_batch_with_the_other_body_type_is_415() {
     let daemon = Daemon::start().await;
     let response = daemon.post("/remove-batch-url").multipart(form(&[])).send().await.expect("an answer");
     refusal(response).await.is(415, "unsupported_media_type", None);
@@ -98,14 +98,14 @@ async fn a_form_where_json_is_due_and_json_where_a_form_is_due_are_415_for_a_bat
 }
 
 #[tokio::test]
-async fn a_body_without_end_is_413() {
+async fn a_json_body_above_the_limit_is_413() {
     let daemon = Daemon::start().await;
     let body = json!({ "url": PHOTO, "watermark": "x".repeat(70_000) });
     refusal(send(&daemon, "/remove-url", &body).await).await.is(413, "payload_too_large", None);
 }
 
 #[tokio::test]
-async fn what_cannot_be_fetched_is_424_with_the_class_of_the_failure() {
+async fn a_failed_fetch_is_424_with_its_reason() {
     let daemon = Daemon::start().await;
     let refused = refusal(send(&daemon, "/remove-url", &json!({ "url": NOWHERE })).await).await;
     refused.is(424, "fetch_failed", Some("url"));
@@ -121,7 +121,7 @@ async fn what_cannot_be_fetched_is_424_with_the_class_of_the_failure() {
 }
 
 #[tokio::test]
-async fn a_background_file_wins_over_an_address_which_wins_over_a_colour() {
+async fn a_background_file_overrides_a_url_which_overrides_a_colour() {
     let daemon = Daemon::start().await;
     let fields = [("bg_url", "https://example.org/77"), ("bg_color", "red")];
     let with_file = form(&fields).part("bg_file", Part::bytes(vec![3; 99]).file_name("b.jpg"));
@@ -130,9 +130,9 @@ async fn a_background_file_wins_over_an_address_which_wins_over_a_colour() {
         (response.status().as_u16(), &response.headers()["content-type"]),
         (200, &"image/jpeg".parse().unwrap())
     );
-    assert_eq!(daemon.origin.asked(), 0, "an address that is not used was fetched");
+    assert_eq!(daemon.fetcher.fetches(), 0, "an address that is not used was fetched");
     assert_eq!(daemon.send("/replace-bg", &fields).await.status(), 200);
-    assert_eq!(daemon.origin.asked(), 1);
+    assert_eq!(daemon.fetcher.fetches(), 1);
     assert_eq!(daemon.send("/replace-bg", &fields[1..]).await.headers()["content-type"], "image/png");
     let files = daemon.engine.files.lock().expect("no panic inside");
     let backgrounds: Vec<_> = files.iter().map(|files| files.background.as_ref().map(|bytes| bytes.len())).collect();
@@ -142,7 +142,7 @@ async fn a_background_file_wins_over_an_address_which_wins_over_a_colour() {
 }
 
 #[tokio::test]
-async fn an_empty_background_file_and_one_too_many_are_refused() {
+async fn an_empty_a_repeated_and_a_misplaced_background_file_are_refused() {
     let daemon = Daemon::start().await;
     let post = |form| daemon.post("/replace-bg").multipart(form).send();
     let background = |length| Part::bytes(vec![3; length]).file_name("b.jpg");
@@ -159,9 +159,9 @@ async fn an_empty_background_file_and_one_too_many_are_refused() {
 async fn a_watermark_is_fetched_once_and_its_failure_names_its_field() {
     let daemon = Daemon::start().await;
     for path in ["/remove", "/replace-bg", "/studio-shot", "/smart-crop", "/shadow", "/sticker", "/mask"] {
-        let before = daemon.origin.asked();
+        let before = daemon.fetcher.fetches();
         let response = daemon.send(path, &[("watermark", "https://example.org/55")]).await;
-        assert_eq!((response.status().as_u16(), daemon.origin.asked() - before), (200, 1), "{path}");
+        assert_eq!((response.status().as_u16(), daemon.fetcher.fetches() - before), (200, 1), "{path}");
         let refused = refusal(daemon.send(path, &[("watermark", NOWHERE)]).await).await;
         refused.is(424, "fetch_failed", Some("watermark"));
     }
@@ -170,7 +170,7 @@ async fn a_watermark_is_fetched_once_and_its_failure_names_its_field() {
 }
 
 #[tokio::test]
-async fn what_is_sent_wins_over_what_the_preset_holds() {
+async fn sent_fields_override_the_preset() {
     let daemon = Daemon::start().await;
     let response = daemon.send("/studio-shot", &[("preset", &daemon.preset), ("quality", "99")]).await;
     assert_eq!(response.status(), 200);
@@ -182,5 +182,5 @@ async fn what_is_sent_wins_over_what_the_preset_holds() {
     unknown.is(404, "not_found", Some("preset"));
     let invalid = refusal(daemon.send("/remove", &[("preset", "p2"), ("edge", "fuzzy")]).await).await;
     invalid.is(400, "invalid_parameter", Some("edge"));
-    assert_eq!(daemon.origin.asked(), 0, "fetching comes after the preset");
+    assert_eq!(daemon.fetcher.fetches(), 0, "fetched before the preset was found");
 }

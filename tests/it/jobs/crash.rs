@@ -1,7 +1,7 @@
-//! A daemon with jobs that is killed at any moment, again and again, ends each of them once, as if it had never been.
+//! Jobs of a daemon that is killed repeatedly are each finished, billed and reported once.
 //!
-//! A second process makes jobs and does them, with work that goes on from segments in the job's folder, and says on
-//! stderr what it was told; this one kills it at a random moment. In the end a last life does what is left.
+//! A child process creates and runs jobs, whose work resumes from segments in the job's folder, and prints each
+//! acknowledgement to stderr; the parent kills it at random moments. A last run finishes the remaining jobs.
 
 use std::collections::BTreeSet;
 use std::io::{BufRead, BufReader, Write};
@@ -18,18 +18,19 @@ use backdrop::store::{self, RedbStore, StateStore, UnixSeconds};
 use futures_util::future::BoxFuture;
 use rand::Rng;
 
-use crate::store::support::{account, apply, child, child_input};
+use crate::store::support::{account, apply};
+use crate::support::child_process::{child, child_input};
 use crate::support::tier::rounds;
 
 const SEGMENTS: u8 = 5;
 /// Microdollars a second; every job is 2 s long.
 const PRICE: u64 = 100_000;
 
-/// Writes segments, then all of them as one file; what is there already is not made again.
+/// Writes segments, then all of them as one file; reuses existing segments.
 #[derive(Debug)]
-struct Segments;
+struct SegmentWorker;
 
-impl Worker for Segments {
+impl Worker for SegmentWorker {
     fn run<'a>(
         &'a self,
         _: &'a Job,
@@ -64,11 +65,11 @@ impl Worker for Segments {
     }
 }
 
-/// A folder.
+/// Results as files of a folder.
 #[derive(Debug)]
-pub(crate) struct Folder(pub(crate) PathBuf);
+pub(crate) struct FolderStore(pub(crate) PathBuf);
 
-impl ResultStore for Folder {
+impl ResultStore for FolderStore {
     fn put<'a>(&'a self, id: &'a str, file: &'a Path, _: &'a str) -> BoxFuture<'a, Result<String, ResultStoreError>> {
         Box::pin(async move {
             std::fs::copy(file, self.0.join(id)).map_err(|error| ResultStoreError(error.to_string()))?;
@@ -87,11 +88,11 @@ impl ResultStore for Folder {
     }
 }
 
-/// A receiver that says what it hears.
+/// Webhooks that are printed to stderr.
 #[derive(Debug)]
-pub(crate) struct Says;
+pub(crate) struct PrintedWebhooks;
 
-impl WebhookTransport for Says {
+impl WebhookTransport for PrintedWebhooks {
     fn body<'a>(&'a self, shown: &'a JobView) -> BoxFuture<'a, Result<Vec<u8>, ResultStoreError>> {
         let state = shown.job.state.name();
         Box::pin(async move { Ok(state.into()) })
@@ -99,14 +100,14 @@ impl WebhookTransport for Says {
 
     fn deliver<'a>(&'a self, job: &'a Job, _: &'a str, id: &'a str, body: Vec<u8>) -> BoxFuture<'a, DeliveryOutcome> {
         Box::pin(async move {
-            say(&format!("told {} {id} {}", job.id, String::from_utf8(body).expect("text")));
+            print_line(&format!("posted {} {id} {}", job.id, String::from_utf8(body).expect("text")));
             DeliveryOutcome::Delivered
         })
     }
 }
 
-/// One line, in one write: whole or not there when the process dies.
-fn say(line: &str) {
+/// One line in one write: printed whole or not at all when the process is killed.
+fn print_line(line: &str) {
     std::io::stderr().write_all(format!("{line}\n").as_bytes()).expect("the parent reads");
 }
 
@@ -116,9 +117,9 @@ fn start(data_dir: &Path) -> (Services, Jobs) {
     let deps = Deps {
         store: Arc::clone(&services.store),
         billing: services.billing.clone(),
-        results: Arc::new(Folder(data_dir.join("kept"))),
-        worker: Arc::new(Segments),
-        webhooks: Arc::new(Says),
+        results: Arc::new(FolderStore(data_dir.join("kept"))),
+        worker: Arc::new(SegmentWorker),
+        webhooks: Arc::new(PrintedWebhooks),
     };
     let config = JobsConfig { parallel: 2, ..JobsConfig::default() };
     let jobs = Jobs::start(deps, &config, data_dir).expect("it starts");
@@ -140,18 +141,18 @@ fn new(name: &str) -> NewJob {
     }
 }
 
-/// Makes jobs as fast as they are done, until it is killed; in the last life only does what is there.
+/// Creates and runs jobs until it is killed; in the last run only finishes the existing ones.
 #[test]
-#[ignore = "the process that the other one in this file kills"]
+#[ignore = "run by a_daemon_killed_at_random_moments_finishes_every_job_once"]
 fn daemon() {
     let input = child_input();
-    let Some((data_dir, life)) = input.split_once('\n') else { return };
+    let (data_dir, run) = input.split_once('\n').expect("two lines");
     let runtime = tokio::runtime::Runtime::new().expect("a runtime");
     runtime.block_on(async {
         let (services, jobs) = start(Path::new(data_dir));
-        say("ready");
+        print_line("ready");
         let work = async {
-            if life == "last" {
+            if run == "last" {
                 while !services.store.waiting_jobs(1).expect("it reads").is_empty()
                     || !services.store.webhook_jobs(1).expect("it reads").is_empty()
                 {
@@ -160,12 +161,12 @@ fn daemon() {
                 return;
             }
             for turn in 0.. {
-                let name = format!("{life}-{turn}");
+                let name = format!("{run}-{turn}");
                 let incoming = jobs.incoming(1 << 20).await.expect("a folder");
                 std::fs::write(incoming.input(), &name).expect("the folder is there");
                 match jobs.create(new(&name), incoming).await {
-                    Ok(Created::New(shown)) => say(&format!("made {} {name}", shown.job.id)),
-                    // As many as may wait.
+                    Ok(Created::New(shown)) => print_line(&format!("made {} {name}", shown.job.id)),
+                    // At the limit of waiting jobs.
                     Ok(Created::Same(_) | Created::Conflict) | Err(_) => {
                         tokio::time::sleep(Duration::from_millis(2)).await
                     }
@@ -177,35 +178,37 @@ fn daemon() {
 }
 
 #[test]
-fn a_daemon_killed_at_random_moments_ends_every_job_once() {
+fn a_daemon_killed_at_random_moments_finishes_every_job_once() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let data_dir = folder.path();
     std::fs::create_dir(data_dir.join("kept")).expect("it is new");
     drop(apply(&RedbStore::open(&store::file_in(data_dir)).expect("a new store"), account("acme")));
     let mut made: Vec<(String, String)> = Vec::new();
-    let mut told: Vec<[String; 3]> = Vec::new();
+    let mut posted: Vec<[String; 3]> = Vec::new();
     let mut note = |line: String| match line.split(' ').collect::<Vec<_>>()[..] {
         ["made", id, name] => made.push((id.into(), name.into())),
-        ["told", job, id, state] => told.push([job, id, state].map(Into::into)),
+        ["posted", job, id, state] => posted.push([job, id, state].map(Into::into)),
         _ => {}
     };
     let kills = rounds(8, 60);
-    for life in 0..kills {
-        let mut daemon = child("jobs_crash::daemon", &format!("{}\n{life}", data_dir.to_str().expect("a plain path")));
-        let mut said = BufReader::new(daemon.stderr.take().expect("piped")).lines().map_while(Result::ok);
+    for run in 0..kills {
+        let mut daemon =
+            child(concat!(module_path!(), "::daemon"), &format!("{}\n{run}", data_dir.to_str().expect("a plain path")));
+        let mut printed = BufReader::new(daemon.stderr.take().expect("piped")).lines().map_while(Result::ok);
         let lines = rand::rng().random_range(1..40);
-        said.by_ref().take(lines).for_each(&mut note);
+        printed.by_ref().take(lines).for_each(&mut note);
         std::thread::sleep(Duration::from_micros(rand::rng().random_range(0..10_000)));
         daemon.kill().expect("it is ours");
         assert!(!daemon.wait().expect("it was killed").success(), "it never ends by itself");
-        said.for_each(&mut note);
+        printed.for_each(&mut note);
     }
-    let begun = Instant::now();
-    let mut last = child("jobs_crash::daemon", &format!("{}\nlast", data_dir.to_str().expect("a plain path")));
-    let said = BufReader::new(last.stderr.take().expect("piped")).lines().map_while(Result::ok);
-    said.for_each(&mut note);
+    let started = Instant::now();
+    let mut last =
+        child(concat!(module_path!(), "::daemon"), &format!("{}\nlast", data_dir.to_str().expect("a plain path")));
+    let printed = BufReader::new(last.stderr.take().expect("piped")).lines().map_while(Result::ok);
+    printed.for_each(&mut note);
     assert!(last.wait().expect("it ends").success());
-    println!("{} jobs, {} tellings, the last life took {:?}", made.len(), told.len(), begun.elapsed());
+    println!("{} jobs, {} webhooks, the last run took {:?}", made.len(), posted.len(), started.elapsed());
     assert!(made.len() > kills, "nothing was tested");
 
     let store = RedbStore::open(&store::file_in(data_dir)).expect("the store opens");
@@ -216,23 +219,23 @@ fn a_daemon_killed_at_random_moments_ends_every_job_once() {
     for (id, name) in &made {
         assert!(ids.contains(id.as_str()), "{name} was acknowledged and is lost");
     }
-    // At most the one that was being made is unacknowledged, in each life.
+    // At most the one being created is unacknowledged, in each run.
     assert!(jobs.len() <= made.len() + kills);
     for job in &jobs {
         assert_eq!((job.state, job.progress), (JobState::Done, 100), "{job:?}");
         let name = job.name.as_ref().expect("it has one");
         let expected: String = (0..SEGMENTS).map(|segment| format!("{name} {segment}\n")).collect();
         assert_eq!(std::fs::read_to_string(data_dir.join("kept").join(&job.id)).expect("it is kept"), expected);
-        let heard: BTreeSet<&[String; 3]> = told.iter().filter(|[id, ..]| *id == job.id).collect();
-        assert_eq!(heard.len(), 1, "the same message, once or again: {heard:?}");
-        assert!(heard.iter().all(|[_, id, state]| id.starts_with("msg_") && state == "done"), "{heard:?}");
+        let received: BTreeSet<&[String; 3]> = posted.iter().filter(|[id, ..]| *id == job.id).collect();
+        assert_eq!(received.len(), 1, "the same message, once or again: {received:?}");
+        assert!(received.iter().all(|[_, id, state]| id.starts_with("msg_") && state == "done"), "{received:?}");
     }
-    // Each is billed once, to the month that it was made in.
+    // Each is billed once, to the month of its creation.
     let rows = store.load_at(UnixSeconds::now()).expect("the store reads");
     let seconds: u64 = rows.usage.iter().map(|(_, _, usage)| usage.images).sum();
     let price: u64 = rows.usage.iter().map(|(_, _, usage)| usage.microdollars).sum();
     assert_eq!((seconds, price), (2 * jobs.len() as u64, 2 * PRICE * jobs.len() as u64));
-    // And nothing else is left.
+    // No other file remains.
     assert_eq!(std::fs::read_dir(data_dir.join("jobs")).expect("it was made").count(), 0);
     assert_eq!(std::fs::read_dir(data_dir.join("kept")).expect("it was made").count(), jobs.len());
 }

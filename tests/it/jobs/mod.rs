@@ -1,4 +1,4 @@
-//! Jobs across crashes.
+//! Recovery of jobs after crashes of the daemon.
 
 pub(crate) mod crash;
 pub(crate) mod video_crash;

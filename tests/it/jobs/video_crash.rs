@@ -1,6 +1,6 @@
-//! A clip whose daemon is killed at 30 random moments becomes the file that it would have become, byte for byte.
+//! A clip whose daemon is killed at random moments has the same result as without kills, byte for byte.
 //!
-//! The whole job service with ffmpeg, in a second process that this one kills; only the network is a fake.
+//! The whole job service with ffmpeg, in a child process that the parent kills; only the network is a fake.
 
 #![cfg(unix)]
 
@@ -16,37 +16,35 @@ use backdrop::store::{self, RedbStore};
 use backdrop::video::VideoConfig;
 use rand::Rng;
 
-use crate::jobs::crash::{Folder, Says};
-use crate::store::support::{account, apply, child, child_input};
+use crate::jobs::crash::{FolderStore, PrintedWebhooks};
+use crate::store::support::{account, apply};
+use crate::support::child_process::{child, child_input};
 use crate::support::tier::rounds;
 use crate::video::support::{boxed, cut, engine, made, recipe};
 
 const KEY: &str = "key_1";
 
 fn start(data_dir: &Path) -> (Services, Jobs) {
-    // The process that was killed a moment ago may still be holding it.
+    // The killed process may still hold its lock.
     let file = store::file_in(data_dir);
     let store = RedbStore::open_with_timeout(&file, Duration::from_secs(60)).expect("the store opens");
     let services = Services::load(store, 1_000_000).expect("the store loads");
     let deps = Deps {
         store: Arc::clone(&services.store),
         billing: services.billing.clone(),
-        results: Arc::new(Folder(data_dir.join("kept"))),
+        results: Arc::new(FolderStore(data_dir.join("kept"))),
         worker: Arc::new(VideoWorker::new(engine(), VideoConfig::default())),
-        webhooks: Arc::new(Says),
+        webhooks: Arc::new(PrintedWebhooks),
     };
     let jobs = Jobs::start(deps, &JobsConfig::default(), data_dir).expect("it starts");
     (services, jobs)
 }
 
-/// Does the jobs that are there, until it is killed or there are none.
+/// Runs the existing jobs until it is killed or none is left.
 #[test]
-#[ignore = "the process that the other one in this file kills"]
+#[ignore = "run by a_clip_whose_daemon_is_killed_at_random_moments_has_the_same_result"]
 fn daemon() {
     let data_dir = child_input();
-    if data_dir.is_empty() {
-        return;
-    }
     let runtime = tokio::runtime::Runtime::new().expect("a runtime");
     runtime.block_on(async {
         let (services, jobs) = start(Path::new(&data_dir));
@@ -60,8 +58,8 @@ fn daemon() {
     });
 }
 
-/// The job as a start finds it; a new one where there is none, or it is at its end.
-async fn look(data_dir: &Path, clip: &Path, id: Option<&str>) -> JobView {
+/// The job `id` after a restart; without `id` a new one.
+async fn job_after_restart(data_dir: &Path, clip: &Path, id: Option<&str>) -> JobView {
     let (_services, jobs) = start(data_dir);
     if let Some(id) = id {
         let shown = jobs.get(KEY, id).await.expect("it reads").expect("it is there");
@@ -89,7 +87,7 @@ async fn look(data_dir: &Path, clip: &Path, id: Option<&str>) -> JobView {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_clip_whose_daemon_is_killed_at_random_moments_becomes_the_same_file() {
+async fn a_clip_whose_daemon_is_killed_at_random_moments_has_the_same_result() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let data_dir = folder.path().join("data");
     std::fs::create_dir_all(data_dir.join("kept")).expect("it is new");
@@ -99,46 +97,46 @@ async fn a_clip_whose_daemon_is_killed_at_random_moments_becomes_the_same_file()
     let options = "-c:v libx264 -preset ultrafast -crf 6 -pix_fmt yuv420p -c:a flac";
     let clip = made(folder.path(), "clip.mkv", &[&boxed((96, 54), "10", 20), "sine=duration=20"], options);
     let as_sent = VideoRecipe { smoothing: 50, ..recipe(VideoFormat::Webm) };
-    let begun = Instant::now();
-    let (_kept, undisturbed) = cut(&engine(), &clip, &as_sent).await.expect("it is a clip");
-    let alone = begun.elapsed();
-    let expected = std::fs::read(undisturbed.file).expect("it was made");
+    let started = Instant::now();
+    let (_kept, uninterrupted) = cut(&engine(), &clip, &as_sent).await.expect("it is a clip");
+    let uninterrupted_time = started.elapsed();
+    let expected = std::fs::read(uninterrupted.file).expect("it was made");
 
-    let same = |shown: &JobView| {
+    let assert_same = |shown: &JobView| {
         let kept = std::fs::read(data_dir.join("kept").join(&shown.job.id)).expect("it is kept");
-        assert!(kept == expected, "{} bytes, and not the same {} as undisturbed", kept.len(), expected.len());
+        assert!(kept == expected, "{} bytes, without kills {} others", kept.len(), expected.len());
         let result = shown.job.result.as_ref().expect("it is done");
         assert_eq!((result.frames, result.seconds(), shown.progress), (200, 20.0, 100));
         assert_eq!(shown.job.warnings, [""; 0]);
     };
-    let (mut shown, mut kills, mut done) = (look(&data_dir, &clip, None).await, 0, 0_u64);
+    let (mut shown, mut kills, mut done) = (job_after_restart(&data_dir, &clip, None).await, 0, 0_u64);
     while kills < rounds(4, 60) {
-        let mut daemon = child("jobs_video_crash::daemon", name);
-        let mut said = BufReader::new(daemon.stderr.take().expect("piped")).lines().map_while(Result::ok);
-        said.find(|line| line == "ready");
-        let moment = rand::rng().random_range(Duration::ZERO..alone / 3);
+        let mut daemon = child(concat!(module_path!(), "::daemon"), name);
+        let mut printed = BufReader::new(daemon.stderr.take().expect("piped")).lines().map_while(Result::ok);
+        printed.find(|line| line == "ready");
+        let moment = rand::rng().random_range(Duration::ZERO..uninterrupted_time / 3);
         tokio::time::sleep(moment).await;
         daemon.kill().expect("it is ours");
         daemon.wait().expect("it was killed");
-        let after = look(&data_dir, &clip, Some(&shown.job.id)).await;
+        let after = job_after_restart(&data_dir, &clip, Some(&shown.job.id)).await;
         assert!(after.progress >= shown.progress, "{} after {}", after.progress, shown.progress);
         shown = after;
         if shown.job.state == JobState::Done {
-            same(&shown);
+            assert_same(&shown);
             done += 1;
-            shown = look(&data_dir, &clip, None).await;
+            shown = job_after_restart(&data_dir, &clip, None).await;
         } else {
             kills += 1;
         }
     }
-    let mut last = child("jobs_video_crash::daemon", name);
+    let mut last = child(concat!(module_path!(), "::daemon"), name);
     assert!(last.wait().expect("it ends").success());
-    let shown = look(&data_dir, &clip, Some(&shown.job.id)).await;
-    same(&shown);
+    let shown = job_after_restart(&data_dir, &clip, Some(&shown.job.id)).await;
+    assert_same(&shown);
     done += 1;
-    println!("{kills} kills, {done} jobs; undisturbed one takes {alone:?}");
+    println!("{kills} kills, {done} jobs; uninterrupted one takes {uninterrupted_time:?}");
     let (services, _jobs) = start(&data_dir);
-    let standing = services.billing.usage("acme", backdrop::account::Plan::Paid, shown.job.created_at);
-    assert_eq!((standing.used, standing.microdollars), (20 * done, 2_000_000 * done), "each is billed once");
+    let usage = services.billing.usage("acme", backdrop::account::Plan::Paid, shown.job.created_at);
+    assert_eq!((usage.used, usage.microdollars), (20 * done, 2_000_000 * done), "each is billed once");
     assert_eq!(std::fs::read_dir(data_dir.join("jobs")).expect("it was made").count(), 0);
 }

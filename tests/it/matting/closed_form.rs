@@ -39,7 +39,7 @@ fn reference(name: &str) -> PathBuf {
     Path::new(REFERENCE).join(name)
 }
 
-/// The recorded trimap of a picture, and the mean squared error of our alpha next to PyMatting's.
+/// The mean squared error of our alpha against PyMatting's, on the recorded trimap.
 fn error_against_pymatting(name: &str, frame: &Frame) -> f64 {
     let (size, _, labels) = samples(&reference(&format!("{name}.trimap.png")));
     let trimap = Trimap::new(size, labels.into_iter().map(byte).collect());
@@ -60,7 +60,7 @@ fn mean_squared_error(matte: &AlphaMatte, expected: &[f32]) -> f64 {
 }
 
 #[test]
-fn alpha_of_drawn_pictures_is_that_of_pymatting() {
+fn alpha_of_drawn_pictures_agrees_with_pymatting() {
     for name in ["disc", "strands", "texture"] {
         let error = error_against_pymatting(name, &photo(&reference(&format!("{name}.png"))));
         assert!(error <= 1e-4, "{name}: mean squared error {error:.2e}");
@@ -68,7 +68,7 @@ fn alpha_of_drawn_pictures_is_that_of_pymatting() {
 }
 
 #[test]
-fn alpha_of_golden_pictures_is_that_of_pymatting() {
+fn alpha_of_golden_pictures_agrees_with_pymatting() {
     for (name, file) in [("fur-horse", "fur-horse.jpg"), ("hair-curls", "hair-curls.jpg")] {
         let error = error_against_pymatting(name, &golden::picture(file));
         assert!(error <= 1e-4, "{name}: mean squared error {error:.2e}");
@@ -76,7 +76,7 @@ fn alpha_of_golden_pictures_is_that_of_pymatting() {
 }
 
 #[test]
-fn the_comparison_with_pymatting_notices_a_wrong_matte() {
+fn the_comparison_with_pymatting_detects_a_wrong_matte() {
     let (size, _, expected) = samples(&reference("disc.alpha.png"));
     let shifted = expected.iter().skip(1).chain([&0.0]).map(|&alpha| byte(alpha)).collect();
     assert!(mean_squared_error(&AlphaMatte::new(size, shifted), &expected) > 1e-4);
@@ -98,7 +98,7 @@ fn disc_values(radius: f32, ramp: f32) -> Vec<f32> {
     (0..96 * 96).map(|at| ((radius - distance(at)) / ramp + 0.5).clamp(0.0, 1.0)).collect()
 }
 
-/// How much a soft disc, stretched over the picture as the mask is, covers a pixel.
+/// Coverage of a pixel by the disc of [`mask`], stretched over the picture.
 fn disc_alpha(size: Size, x: u32, y: u32) -> f32 {
     let across = ((x as f32 + 0.5) / size.width as f32 - 0.5) * 48.0;
     let down = ((y as f32 + 0.5) / size.height as f32 - 0.5) * 48.0;
@@ -106,13 +106,14 @@ fn disc_alpha(size: Size, x: u32, y: u32) -> f32 {
 }
 
 /// A disc of one colour over another, with some grain.
-fn disc(size: Size, subject: [u8; 3], behind: [u8; 3]) -> Frame {
+fn disc(size: Size, subject: [u8; 3], background: [u8; 3]) -> Frame {
     let mut pixels = Vec::with_capacity(size.area() * 4);
     for (x, y) in (0..size.height).flat_map(|y| (0..size.width).map(move |x| (x, y))) {
         let alpha = disc_alpha(size, x, y);
         let grain = ((x * 7 + y * 13) % 5) as f32 - 2.0;
         let mix = |channel: usize| {
-            (alpha * f32::from(subject[channel]) + (1.0 - alpha) * f32::from(behind[channel]) + grain).clamp(0.0, 255.0)
+            (alpha * f32::from(subject[channel]) + (1.0 - alpha) * f32::from(background[channel]) + grain)
+                .clamp(0.0, 255.0)
         };
         pixels.extend([mix(0) as u8, mix(1) as u8, mix(2) as u8, 255]);
     }
@@ -150,20 +151,20 @@ fn a_subject_over_red_has_no_red_fringe() {
         partly.iter().map(|pixel| f32::from(pixel[0]) - f32::from(subject[0])).sum::<f32>() / partly.len() as f32;
     // The mixed pixels themselves are 95 too red on average.
     assert!(excess.abs() < 6.0, "the edge is {excess} too red");
-    for behind in [[255u8, 255, 255], [0, 0, 255], [0, 0, 0]] {
+    for background in [[255u8, 255, 255], [0, 0, 255], [0, 0, 0]] {
         for pixel in &partly {
             let shown = |channel: usize| {
                 let alpha = f32::from(pixel[3]) / 255.0;
-                alpha * f32::from(pixel[channel]) + (1.0 - alpha) * f32::from(behind[channel])
+                alpha * f32::from(pixel[channel]) + (1.0 - alpha) * f32::from(background[channel])
             };
-            let highest = f32::max(f32::from(subject[0]), f32::from(behind[0]));
-            assert!(shown(0) <= highest + 25.0, "a red fringe of {} over {behind:?}", shown(0));
+            let highest = f32::max(f32::from(subject[0]), f32::from(background[0]));
+            assert!(shown(0) <= highest + 25.0, "a red fringe of {} over {background:?}", shown(0));
         }
     }
 }
 
 #[test]
-fn fully_covered_pixels_are_the_sources_bit_for_bit_and_empty_ones_are_zero() {
+fn opaque_pixels_equal_the_source_bit_for_bit_and_transparent_ones_are_zero() {
     let source = disc(Size::new(300, 200), [200, 180, 40], [30, 120, 60]);
     let cutout = matting::cut_out(source.clone(), &mask(15.0, 2.0), &options(Edge::Soft)).unwrap().into_frame();
     let (mut whole, mut empty) = (0, 0);
@@ -184,7 +185,7 @@ fn fully_covered_pixels_are_the_sources_bit_for_bit_and_empty_ones_are_zero() {
 }
 
 #[test]
-fn the_matte_finds_the_edge_that_the_mask_missed() {
+fn the_matte_corrects_the_edge_of_the_mask() {
     let size = Size::new(384, 384);
     let frame = disc(size, [40, 90, 200], [210, 160, 50]);
     // The mask is half a 48th (four pixels) too large.
@@ -201,7 +202,7 @@ fn the_matte_finds_the_edge_that_the_mask_missed() {
 }
 
 #[test]
-fn a_hard_edge_is_one_pixel_wide_where_a_soft_one_is_many() {
+fn a_hard_edge_is_one_pixel_wide() {
     let frame = disc(Size::new(480, 480), [40, 90, 200], [210, 160, 50]);
     let partly = |edge| {
         let cutout = matting::cut_out(frame.clone(), &mask(15.0, 2.0), &options(edge)).unwrap().into_frame();
@@ -245,7 +246,7 @@ fn a_subject_of_a_twentieth_of_a_percent_is_kept() {
 }
 
 #[test]
-fn pictures_of_every_shape_are_cut_out() {
+fn pictures_of_every_size_are_cut_out() {
     let everything = masked(vec![1.0; 96 * 96]);
     let uncertain = masked(vec![0.6; 96 * 96]);
     let shapes = [(1, 1), (1, 2), (2, 1), (1, 300), (300, 1), (2, 2), (3, 3), (2, 70), (65, 64), (129, 7), (4096, 5)];
@@ -265,7 +266,7 @@ fn pictures_of_every_shape_are_cut_out() {
 }
 
 #[test]
-fn the_band_is_as_wide_as_the_masks_ramp_and_ends_inside_the_subject() {
+fn the_unknown_band_is_as_wide_as_the_masks_ramp() {
     let size = Size::new(768, 768);
     let unknown = |mask: &RawMask| {
         let trimap = trimap::from_mask(&clean(mask), size, None);
@@ -299,7 +300,7 @@ fn components_and_holes_of_low_confidence_are_cleaned() {
 }
 
 #[test]
-fn own_alpha_is_kept_as_it_is() {
+fn a_pictures_own_alpha_is_kept() {
     let pixels: Vec<u8> = [[10, 20, 30, 0], [10, 20, 30, 1], [40, 50, 60, 128], [70, 80, 90, 255]].concat();
     let cutout = matting::from_own_alpha(Frame::new(Size::new(4, 1), pixels.into())).unwrap().into_frame();
     assert_eq!(cutout.pixels(), [[0, 0, 0, 0], [10, 20, 30, 1], [40, 50, 60, 128], [70, 80, 90, 255]].concat());
@@ -324,7 +325,7 @@ fn foreground_colours_reach_every_partly_covered_pixel_across_tiles() {
     let coverage: Vec<u8> = (0..size.area()).map(|at| byte(alpha(at as u32 % 200))).collect();
     let mix = |at: usize| {
         let alpha = f32::from(coverage[at]) / 255.0;
-        let value = |subject: f32, behind: f32| (alpha * subject + (1.0 - alpha) * behind + 0.5) as u8;
+        let value = |subject: f32, background: f32| (alpha * subject + (1.0 - alpha) * background + 0.5) as u8;
         [value(20.0, 240.0), value(200.0, 30.0), value(90.0, 90.0), 255]
     };
     let mut frame = Frame::new(size, (0..size.area()).flat_map(mix).collect::<Vec<u8>>().into());
@@ -348,8 +349,8 @@ fn background_in_the_mask_is_removed_by_decontaminate_where_colours_discriminate
         ((122.0 - f32::hypot(x, y)) / 2.0 + 0.5).clamp(if slab { 0.85 } else { 0.0 }, 1.0)
     });
     let wide = masked(wide.collect());
-    for (behind, discriminated) in [([210, 60, 50], true), ([41, 91, 201], false)] {
-        let frame = disc(size, [40, 90, 200], behind);
+    for (background, discriminated) in [([210, 60, 50], true), ([41, 91, 201], false)] {
+        let frame = disc(size, [40, 90, 200], background);
         for method in [Method::None, Method::ClosedForm] {
             let matte = |decontaminate| {
                 let options = Options { method, decontaminate, ..Options::default() };

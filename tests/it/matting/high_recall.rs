@@ -9,7 +9,7 @@ use backdrop::model::{CpuSegmenter, Segmenter};
 use backdrop_kernels::conv::Isa;
 use std::fs;
 
-/// Share of the contrast that is kept: 255 levels become 8.
+/// The remaining share of the contrast: 255 levels become 8.
 const STRENGTH: f32 = 0.03;
 
 fn decoded(name: &str) -> Frame {
@@ -18,7 +18,7 @@ fn decoded(name: &str) -> Frame {
     codec::decode(&bytes, &header, &BufferPool::new(0)).unwrap()
 }
 
-/// The photo with its values moved towards the middle.
+/// The photo with reduced contrast.
 fn faded(photo: &Frame) -> Frame {
     let fade = |value: u8| (128.0 + STRENGTH * (f32::from(value) - 128.0)).round() as u8;
     let pixels = photo.pixels().as_chunks::<4>().0.iter();
@@ -26,7 +26,7 @@ fn faded(photo: &Frame) -> Frame {
     Frame::new(photo.size(), Buffer::from(pixels.collect::<Vec<_>>()))
 }
 
-/// Recall: the share of what is likely in `truth` that is likely in `mask`.
+/// Recall: the share of the subject in `truth` that is in `mask`.
 fn recall(mask: &RawMask, truth: &RawMask) -> f64 {
     let likely = || truth.values().iter().zip(mask.values()).filter(|(truth, _)| **truth >= 0.5);
     likely().filter(|(_, value)| **value >= 0.5).count() as f64 / likely().count() as f64
@@ -36,7 +36,7 @@ fn recall(mask: &RawMask, truth: &RawMask) -> f64 {
 fn the_equalized_copy_recovers_a_third_of_the_subjects_that_low_contrast_loses() {
     let mut network = CpuSegmenter::new(&Weights::embedded(), Isa::detect()).unwrap();
     let photos = ["astronaut.jpg", "chelsea.png", "coffee.jpg"];
-    let (mut once, mut twice) = (0.0, 0.0);
+    let (mut without, mut with) = (0.0, 0.0);
     for name in photos {
         let photo = decoded(name);
         let faint = faded(&photo);
@@ -45,9 +45,9 @@ fn the_equalized_copy_recovers_a_third_of_the_subjects_that_low_contrast_loses()
             .unwrap()
             .try_into()
             .unwrap();
-        once += recall(&mask, &truth) / photos.len() as f64;
-        twice += recall(&mask_union::union(mask, &second), &truth) / photos.len() as f64;
+        without += recall(&mask, &truth) / photos.len() as f64;
+        with += recall(&mask_union::union(mask, &second), &truth) / photos.len() as f64;
     }
-    let of_the_missed = (twice - once) / (1.0 - once);
-    assert!(of_the_missed > 1.0 / 3.0, "a recall of {once} without the equalized copy, of {twice} with it");
+    let of_the_missed = (with - without) / (1.0 - without);
+    assert!(of_the_missed > 1.0 / 3.0, "a recall of {without} without the equalized copy, of {with} with it");
 }

@@ -1,4 +1,4 @@
-//! Mattes and cutouts.
+//! Matting: agreement with PyMatting, halos, recall, opaque subjects, reproducibility, thin pictures.
 
 pub(crate) mod closed_form;
 pub(crate) mod halo;

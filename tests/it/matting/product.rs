@@ -8,7 +8,7 @@ use std::path::Path;
 const SIZE: Size = Size::new(400, 300);
 const GRID: Size = Size::new(200, 150);
 
-/// How much a disc with an edge of three pixels covers a point, and a slit in it.
+/// Coverage of a disc with an edge of three pixels.
 fn disc(x: f32, y: f32, radius: f32) -> f32 {
     ((radius - f32::hypot(x - 200.0, y - 150.0)) / 3.0 + 0.5).clamp(0.0, 1.0)
 }
@@ -35,13 +35,13 @@ fn cut(opaque: bool) -> Frame {
     matting::cut_out(frame, &mask, &Options { opaque, ..Options::default() }).unwrap().into_frame()
 }
 
-/// Pixels that are covered neither fully nor not at all.
+/// The number of partly covered pixels.
 fn partly_covered(pixels: &[u8]) -> usize {
     pixels.as_chunks::<4>().0.iter().filter(|pixel| pixel[3] > 0 && pixel[3] < 255).count()
 }
 
 #[test]
-fn an_opaque_disc_has_a_hard_edge_that_shows_nothing_of_the_white_behind_it() {
+fn an_opaque_disc_has_a_hard_edge_without_the_white_background() {
     let (soft, hard) = (cut(false), cut(true));
     assert!(partly_covered(hard.pixels()) * 10 < partly_covered(soft.pixels()) * 7);
     for pixel in hard.pixels().as_chunks::<4>().0.iter().filter(|pixel| pixel[3] > 0) {
@@ -70,15 +70,15 @@ fn removed(folder: &Path, name: &str, fields: &[&str]) -> Vec<u8> {
 }
 
 #[test]
-fn a_photo_gets_hard_edges_from_product_v1_and_keeps_soft_ones_without() {
+fn product_v1_gives_a_photo_hard_edges() {
     let folder = tempfile::tempdir().unwrap();
     let plain = removed(folder.path(), "plain.png", &[]);
     let product = removed(folder.path(), "product.png", &["engine=product-v1"]);
     let again = removed(folder.path(), "again.png", &["engine=product-v1"]);
-    assert!(product == again, "the same picture and field, other bytes");
+    assert!(product == again, "the same request gave other bytes");
     assert_eq!(plain.len(), product.len());
     let (soft, hard) = (partly_covered(&plain), partly_covered(&product));
     assert!(hard > 0 && hard * 2 < soft, "{hard} of {soft}");
     let kept = |pixels: &[u8]| pixels.as_chunks::<4>().0.iter().filter(|pixel| pixel[3] > 127).count();
-    assert!(kept(&product).abs_diff(kept(&plain)) * 10 < kept(&plain), "another subject");
+    assert!(kept(&product).abs_diff(kept(&plain)) * 10 < kept(&plain), "the subject differs");
 }

@@ -1,4 +1,4 @@
-//! Same picture, fields and model: same bytes, on any number of threads and in any batch.
+//! The same picture, fields and model give the same bytes, on any number of threads and in any batch.
 
 #![cfg(unix)]
 
@@ -67,7 +67,7 @@ async fn same_picture_fields_and_model_give_the_same_bytes_in_any_batch_and_on_a
     let model = Weights::embedded().model();
     let name = model.split('/').next().expect("a name");
     let (standard, quality) = (InferenceMode::Standard, InferenceMode::Quality);
-    let ways = [
+    let settings = [
         ("detect", "standard", standard),
         ("detect", "high_recall", standard),
         ("engine", "product-v1", standard),
@@ -76,7 +76,7 @@ async fn same_picture_fields_and_model_give_the_same_bytes_in_any_batch_and_on_a
         ("detect", "high_recall", quality),
     ];
     let mut cases = ["coffee.jpg", "chelsea.png", "astronaut.jpg"]
-        .map(|photo| ways.map(|(field, value, model)| Case { photo, field, value, model }))
+        .map(|photo| settings.map(|(field, value, model)| Case { photo, field, value, model }))
         .concat();
     // The subject fills the second photo: there is nothing to refine.
     cases.retain(|case| case.photo != "chelsea.png" || case.model != InferenceMode::Quality);
@@ -87,19 +87,20 @@ async fn same_picture_fields_and_model_give_the_same_bytes_in_any_batch_and_on_a
     for case in &cases {
         expected.push(alone.cut(case, name).await);
     }
-    // Two ways may have the same result for a photo, with nothing to refine or to add, but not for all. In none of the photos
-    // is there anything to `decontaminate`: that result is the plain one's.
-    let way = |case: &Case| (case.field, case.value, case.model);
+    // Two settings may have the same result for one photo, but not for all. None of the photos has anything to
+    // `decontaminate`: that result equals the plain one.
+    let setting = |case: &Case| (case.field, case.value, case.model);
     let differ = |one: usize, other: usize| {
-        let answers = |index: usize| cases.iter().zip(&expected).filter(move |(case, _)| way(case) == ways[index]);
+        let answers =
+            |index: usize| cases.iter().zip(&expected).filter(move |(case, _)| setting(case) == settings[index]);
         answers(one).any(|(case, answer)| answers(other).any(|(same, its)| same.photo == case.photo && its != answer))
     };
-    for (one, other) in (0..ways.len()).flat_map(|one| (0..one).map(move |other| (one, other))) {
+    for (one, other) in (0..settings.len()).flat_map(|one| (0..one).map(move |other| (one, other))) {
         assert!(
-            [one, other].iter().any(|&way| ways[way].0 == "decontaminate") || differ(one, other),
+            [one, other].iter().any(|&setting| settings[setting].0 == "decontaminate") || differ(one, other),
             "{:?} and {:?} have the same results",
-            ways[one],
-            ways[other]
+            settings[one],
+            settings[other]
         );
     }
     let refused = alone.send(&cases[0], "another-model").await;

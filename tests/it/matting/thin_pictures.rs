@@ -1,27 +1,24 @@
-//! Pictures of a few pixels across: a result or no subject, and a band that is no wider than that of any other picture.
+//! Very thin and small pictures: a cutout or no subject, and an unknown band of the usual width.
 
-use crate::engine::fake::{config, soon};
 use crate::engine::pipeline::png;
+use crate::engine::support::{config, soon};
+use crate::support::segmenter;
 use backdrop::codec::Limits;
 use backdrop::engine::{Engine, Lane};
 use backdrop::image::{Buffer, Frame, RawMask, Rect, Size, Trimap};
 use backdrop::matting::clean::clean;
 use backdrop::matting::{self, Hair, NoSubject, Options, trimap};
-use backdrop::model::{SegmentError, Segmenter};
 use backdrop::pipeline::{self, Call, PipelineError};
 use backdrop::recipe::Recipe;
-use std::sync::Arc;
 
 /// The network's grid.
 const GRID: Size = Size::new(384, 384);
 const SHAPES: [(u32, u32); 10] =
     [(1, 1), (64, 1), (1, 64), (4096, 1), (1, 4096), (2, 4096), (1920, 2), (3, 5), (16, 16), (700, 7)];
 
-/// Subject before the middle, along the axis on which the picture is longer.
+/// The mask of a subject in the first half along the longer axis.
 fn half(size: Size) -> RawMask {
-    let is_subject = |at: u32| if size.width >= size.height { at % GRID.width < 192 } else { at / GRID.width < 192 };
-    let values = (0..GRID.area() as u32).map(|at| f32::from(u8::from(is_subject(at)))).collect();
-    RawMask::new(GRID, values).expect("probabilities")
+    segmenter::mask(GRID, |x, y| if (if size.width >= size.height { x } else { y }) < 192 { 1.0 } else { 0.0 })
 }
 
 fn frame(size: Size) -> Frame {
@@ -32,13 +29,13 @@ fn frame(size: Size) -> Frame {
 }
 
 #[test]
-fn the_band_of_a_thin_picture_is_as_wide_along_it_as_that_of_any_other() {
+fn the_unknown_band_of_a_thin_picture_has_the_usual_width() {
     for (width, height) in SHAPES {
         let size = Size::new(width, height);
         let longest = size.longest() as f32;
         let trimap = trimap::from_mask(&clean(&half(size)), size, None);
         let unknown = trimap.labels().iter().filter(|&&label| label == Trimap::UNKNOWN).count();
-        // Two cells to either side of the edge, at least 1.5 pixels, and what is bilinear between cells or pixels.
+        // Two cells to either side of the edge, at least 1.5 pixels, and one cell or pixel of bilinear interpolation.
         let band = 2.0 * (2.0 * longest / 384.0).max(1.5) + (longest / 384.0).max(1.0) + 1.0;
         let lines = size.area() as f32 / longest;
         assert!(
@@ -63,27 +60,9 @@ fn thin_pictures_are_cut_out_with_all_options() {
     }
 }
 
-/// Segments the first half of every picture.
-struct Half;
-
-impl Segmenter for Half {
-    fn model(&self) -> &str {
-        "half-1"
-    }
-
-    fn device(&self) -> String {
-        "none".to_owned()
-    }
-
-    fn segment(&mut self, frames: &[&Frame]) -> Result<Vec<RawMask>, SegmentError> {
-        Ok(frames.iter().map(|frame| half(frame.size())).collect())
-    }
-}
-
 #[tokio::test]
-async fn thin_pictures_go_through_every_stage() {
-    let factory = || -> Result<Box<dyn Segmenter>, SegmentError> { Ok(Box::new(Half)) };
-    let engine = Engine::start(&config(4, 4), Arc::new(factory));
+async fn thin_pictures_pass_every_stage() {
+    let engine = Engine::start(&config(4, 4), segmenter::factory_by_frame("half-1", |frame| half(frame.size())));
     for (width, height) in SHAPES {
         let size = Size::new(width, height);
         let picture = frame(size);

@@ -1,7 +1,7 @@
 //! The network on a GPU, or on Mesa's lavapipe where there is none: the same masks as on the CPU.
 //!
 //! lavapipe takes minutes for the network at its full side, so the tests run it at 64: it is fully convolutional.
-//! Without any adapter they are skipped, loudly; `BACKDROP_TEST_DEVICE=gpu` in the environment makes that a failure.
+//! Without an adapter they are skipped with a notice, or fail with `BACKDROP_TEST_DEVICE=gpu` in the environment.
 
 use backdrop::image::{Buffer, Frame, RawMask, Size};
 use backdrop::model::device::{Adapter, AdapterKind, DeviceChoice, SelectedDevice, adapters, select};
@@ -23,7 +23,7 @@ pub(crate) fn adapter() -> Option<Adapter> {
         let wanted = std::env::var("BACKDROP_TEST_DEVICE").is_ok_and(|value| value == "gpu");
         assert!(!wanted, "BACKDROP_TEST_DEVICE=gpu, but there is no graphics adapter");
         eprintln!(
-            "\n*** SKIPPED: no graphics adapter, the GPU network was NOT tested (install mesa-vulkan-drivers) ***\n"
+            "\n*** SKIPPED: no graphics adapter, the GPU networks were NOT tested (install mesa-vulkan-drivers) ***\n"
         );
     }
     best
@@ -61,7 +61,7 @@ fn assert_alike(expected: &RawMask, actual: &RawMask, what: &str) {
 }
 
 #[test]
-fn masks_on_the_gpu_are_those_of_the_cpu_alone_in_batches_and_after_reloading() {
+fn masks_on_the_gpu_agree_with_the_cpu_in_batches_and_after_reloading() {
     let Some(adapter) = adapter() else { return };
     assert!(fgnet::is_input_side(SIDE));
     let weights = weights();
@@ -75,7 +75,7 @@ fn masks_on_the_gpu_are_those_of_the_cpu_alone_in_batches_and_after_reloading() 
     let expected = cpu.segment(&frames.iter().collect::<Vec<_>>()).expect("the CPU computes");
     let spread =
         |mask: &RawMask| mask.values().iter().fold((1.0f32, 0.0f32), |(low, high), &v| (low.min(v), high.max(v)));
-    assert!(expected.iter().any(|mask| spread(mask).1 - spread(mask).0 > 0.3), "flat references prove nothing");
+    assert!(expected.iter().any(|mask| spread(mask).1 - spread(mask).0 > 0.3), "the references are flat");
 
     assert_eq!(segmenter.segment(&[]).expect("nothing to do"), []);
     for size in 1..=2 {

@@ -1,4 +1,4 @@
-//! Networks against recorded references.
+//! The networks against recorded outputs of PyTorch, on every CPU path and on the GPU.
 
 #[cfg(feature = "gpu")]
 pub(crate) mod gpu;

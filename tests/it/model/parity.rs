@@ -1,5 +1,6 @@
-//! Every CPU path of the network against PyTorch's answers (`tests/reference/fgnet/record.py`).
+//! Every CPU path of the network against recorded masks of PyTorch (`tests/reference/fgnet/record.py`).
 
+use crate::support::isa;
 use backdrop::image::{Buffer, Frame, RawMask, Size};
 use backdrop::model::weights::Weights;
 use backdrop::model::{CpuSegmenter, Segmenter};
@@ -47,7 +48,7 @@ fn recorded(bytes: &[u8]) -> Vec<f32> {
     bytes.as_chunks::<2>().0.iter().map(|&value| f32::from(u16::from_le_bytes(value)) / 65535.0).collect()
 }
 
-/// Pictures with what PyTorch answers for them.
+/// Pictures with PyTorch's masks.
 fn cases() -> [(&'static str, Frame, Vec<f32>); 2] {
     [
         ("formula", formula(), recorded(include_bytes!("../../reference/fgnet/formula.u16"))),
@@ -69,8 +70,7 @@ fn segment(segmenter: &mut CpuSegmenter, frames: &[&Frame]) -> Vec<RawMask> {
 }
 
 fn assert_matches_pytorch(isa: Isa) {
-    if !isa.is_available() {
-        eprintln!("skipped: this machine has no {isa}");
+    if !isa::has(isa) {
         return;
     }
     let mut segmenter = segmenter(isa);
@@ -84,23 +84,23 @@ fn assert_matches_pytorch(isa: Isa) {
 }
 
 #[test]
-fn the_avx512_path_answers_what_pytorch_answers() {
+fn the_avx512_path_agrees_with_pytorch() {
     assert_matches_pytorch(Isa::Avx512);
 }
 
 #[test]
-fn the_avx2_path_answers_what_pytorch_answers() {
+fn the_avx2_path_agrees_with_pytorch() {
     assert_matches_pytorch(Isa::Avx2);
 }
 
 #[test]
-fn the_portable_path_answers_what_pytorch_answers() {
+fn the_portable_path_agrees_with_pytorch() {
     assert_matches_pytorch(Isa::Portable);
 }
 
 #[cfg(feature = "gpu")]
 #[test]
-fn the_burn_modules_answer_what_pytorch_answers() {
+fn the_burn_network_agrees_with_pytorch() {
     use backdrop::model::burn_net::BurnNet;
     use burn::tensor::{Device, Tensor, TensorData};
 
@@ -126,19 +126,19 @@ fn the_comparison_with_pytorch_rejects_a_perturbed_mask() {
         let mut perturbed = expected.clone();
         let middle = perturbed.len() / 2;
         perturbed[middle] += 1.5 * TOLERANCE;
-        assert!(largest_difference(&perturbed, &expected) > TOLERANCE, "{name}: a wrong value went unnoticed");
-        // A picture moved by one pixel is another picture: the masks are not so flat that anything would pass.
+        assert!(largest_difference(&perturbed, &expected) > TOLERANCE, "{name}: a wrong value was accepted");
+        // A mask shifted by one pixel must be rejected too: the masks are not flat.
         perturbed.copy_from_slice(&expected);
         perturbed.rotate_right(1);
-        assert!(largest_difference(&perturbed, &expected) > 10.0 * TOLERANCE, "{name}: the mask shows nothing");
+        assert!(largest_difference(&perturbed, &expected) > 10.0 * TOLERANCE, "{name}: the mask is flat");
     }
 }
 
 #[test]
-fn a_batch_gives_bit_for_bit_what_its_pictures_give_alone() {
+fn a_batch_gives_the_same_masks_as_single_pictures_bit_for_bit() {
     let frames =
         [formula(), scene(), frame(33, 500, |x, y| [x * 7, y / 2, 90]), frame(1, 1, |_, _| [9, 9, 9]), scene()];
-    for isa in Isa::ALL.into_iter().filter(|isa| isa.is_available()) {
+    for isa in isa::available() {
         let mut together = segmenter(isa);
         let mut alone = segmenter(isa);
         let batch = segment(&mut together, &frames.iter().collect::<Vec<_>>());
@@ -146,7 +146,7 @@ fn a_batch_gives_bit_for_bit_what_its_pictures_give_alone() {
         for (index, (mask, frame)) in batch.iter().zip(&frames).enumerate() {
             assert_eq!(*mask, segment(&mut alone, &[frame])[0], "{isa}, picture {index}");
         }
-        // And again with arenas that other pictures left behind.
+        // Again with arenas that other pictures have used.
         assert_eq!(batch, segment(&mut together, &frames.iter().collect::<Vec<_>>()), "{isa}, second time");
     }
 }
@@ -154,7 +154,7 @@ fn a_batch_gives_bit_for_bit_what_its_pictures_give_alone() {
 #[test]
 fn a_mask_does_not_depend_on_the_number_of_threads() {
     let frame = scene();
-    for isa in Isa::ALL.into_iter().filter(|isa| isa.is_available()) {
+    for isa in isa::available() {
         let run = |threads: usize| {
             let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().expect("a thread pool");
             pool.install(|| segment(&mut segmenter(isa), &[&frame]).remove(0))

@@ -1,24 +1,25 @@
-//! The networks that retouch on the CPU kernels against PyTorch. (What finds faces is tested beside its code, where its
-//! answer can be seen before it is made into faces.)
+//! The retouching networks on the CPU kernels against PyTorch. (The face detector is compared in a unit test, on its output
+//! before decoding.)
 
 use backdrop::image::Size;
 use backdrop::model::{CpuRetoucher, FaceCrop, Factor, Retoucher};
 use backdrop_kernels::conv::Isa;
 
 use crate::model::retouch_support::{crop, enlarged, largest_difference, restoration, small_picture, spread, thinned};
+use crate::support::isa;
 
-/// What rounding to bytes may do to an enlarged picture, and the arithmetic besides.
+/// Error of rounding an enlarged picture to bytes, and of the arithmetic.
 const BYTE: f32 = 0.5 / 255.0 + 1e-4;
 
-/// What half precision does to a recorded restoration.
+/// Error of half precision in a recorded restoration.
 const RESTORATION: f32 = 1e-3;
 
 fn retouchers() -> impl Iterator<Item = (Isa, CpuRetoucher)> {
-    Isa::ALL.into_iter().filter(|isa| isa.is_available()).map(|isa| (isa, CpuRetoucher::new(isa)))
+    isa::available().map(|isa| (isa, CpuRetoucher::new(isa)))
 }
 
 #[test]
-fn pictures_are_enlarged_as_pytorch_enlarges_them() {
+fn the_upscaler_agrees_with_pytorch() {
     for (isa, retoucher) in retouchers() {
         for factor in Factor::ALL {
             let picture = small_picture();
@@ -31,13 +32,13 @@ fn pictures_are_enlarged_as_pytorch_enlarges_them() {
             eprintln!("{isa}, {factor:?}: {difference:e}");
             assert!(difference <= BYTE, "{isa}, {factor:?}: a value is {difference} off");
             expected.rotate_right(3);
-            assert!(largest_difference(&actual, &expected) > 20.0 * BYTE, "a picture moved by one pixel is another");
+            assert!(largest_difference(&actual, &expected) > 20.0 * BYTE, "a shift by one pixel was accepted");
         }
     }
 }
 
 #[test]
-fn faces_are_restored_as_pytorch_restores_them() {
+fn the_restorer_agrees_with_pytorch() {
     let mut expected = restoration();
     for (isa, retoucher) in retouchers() {
         let added = thinned(&retoucher.restoration(&crop()).expect("the CPU does not fail"));
@@ -45,22 +46,22 @@ fn faces_are_restored_as_pytorch_restores_them() {
         eprintln!("{isa}: {difference:e} of {}", spread(&expected));
         assert!(difference <= RESTORATION, "{isa}: a value is {difference} off");
     }
-    assert!(spread(&expected) > 20.0 * RESTORATION, "the reference shows nothing");
+    assert!(spread(&expected) > 20.0 * RESTORATION, "the reference is flat");
     let original = expected.clone();
     expected.rotate_right(3);
-    assert!(largest_difference(&original, &expected) > 10.0 * RESTORATION, "a face moved by one pixel is another");
+    assert!(largest_difference(&original, &expected) > 10.0 * RESTORATION, "a shift by one pixel was accepted");
 }
 
 #[test]
 fn a_face_of_another_size_is_refused() {
     for pixels in [0, 1, 255 * 256, 257 * 256] {
         let error = CpuRetoucher::default().restoration(&FaceCrop(vec![[0.5; 3]; pixels]));
-        assert!(error.is_err(), "{pixels} pixels were taken for a face");
+        assert!(error.is_err(), "{pixels} pixels were accepted as a face crop");
     }
 }
 
 #[test]
-fn many_threads_may_use_one_retoucher_at_the_same_time() {
+fn a_retoucher_can_be_used_by_several_threads_at_once() {
     let retoucher = CpuRetoucher::default();
     let run = || {
         let picture = small_picture();

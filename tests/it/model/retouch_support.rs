@@ -1,4 +1,4 @@
-//! What the tests of the networks that retouch share: pictures, and PyTorch's answers for them
+//! Pictures for the retouching networks, and PyTorch's outputs for them
 //! (`tests/reference/retouch/record.py`).
 
 use backdrop::image::{Buffer, Frame, Size};
@@ -17,20 +17,20 @@ pub(crate) fn values(width: usize, height: usize) -> Vec<u8> {
     places.flat_map(|(x, y)| (0..3).map(move |channel| wave(x, y, channel))).collect()
 }
 
-/// The picture that was enlarged.
+/// The input of the upscaler.
 pub(crate) fn small_picture() -> Frame {
     let pixels = values(24, 20);
     let rgba = pixels.as_chunks::<3>().0.iter().flat_map(|&[red, green, blue]| [red, green, blue, 255]);
     Frame::new(Size::new(24, 20), Buffer::from(rgba.collect::<Vec<u8>>()))
 }
 
-/// The picture that stood for a face.
+/// The input of the restorer.
 pub(crate) fn crop() -> FaceCrop {
     let pixels = values(FACE_SIDE, FACE_SIDE);
     FaceCrop(pixels.as_chunks::<3>().0.iter().map(|pixel| pixel.map(|value| f32::from(value) / 255.0)).collect())
 }
 
-/// What the picture becomes, 0..=1.
+/// The enlarged picture, 0..=1.
 pub(crate) fn enlarged(factor: Factor) -> Vec<f32> {
     let bytes: &[u8] = match factor {
         Factor::Two => include_bytes!("../../reference/retouch/upscale-2.u16"),
@@ -39,7 +39,7 @@ pub(crate) fn enlarged(factor: Factor) -> Vec<f32> {
     bytes.as_chunks::<2>().0.iter().map(|&value| f32::from(u16::from_le_bytes(value)) / 65535.0).collect()
 }
 
-/// What is added to the face: every third pixel of every third row.
+/// The restoration: every third pixel of every third row.
 pub(crate) fn restoration() -> Vec<f32> {
     halves(include_bytes!("../../reference/retouch/restore-256.f16"))
 }
@@ -54,13 +54,13 @@ pub(crate) fn halves(bytes: &[u8]) -> Vec<f32> {
     bytes.as_chunks::<2>().0.iter().map(|&value| half::f16::from_le_bytes(value).to_f32()).collect()
 }
 
-/// The largest difference of two answers.
+/// The largest difference of two outputs.
 pub(crate) fn largest_difference(actual: &[f32], expected: &[f32]) -> f32 {
-    assert_eq!(actual.len(), expected.len(), "answers of different sizes");
+    assert_eq!(actual.len(), expected.len(), "outputs of different sizes");
     actual.iter().zip(expected).map(|(a, e)| if a.is_nan() { f32::INFINITY } else { (a - e).abs() }).fold(0.0, f32::max)
 }
 
-/// How much an answer varies.
+/// The range of the values.
 pub(crate) fn spread(values: &[f32]) -> f32 {
     let (low, high) = values.iter().fold((f32::MAX, f32::MIN), |(low, high), &v| (low.min(v), high.max(v)));
     high - low

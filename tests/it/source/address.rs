@@ -1,4 +1,4 @@
-//! Which addresses, in which notations, a caller's URL may not lead to.
+//! Addresses that are not public, in every notation that a URL allows, are refused.
 
 use backdrop::image::{SourceUrl, UrlError};
 use backdrop::source::global_address::is_global;
@@ -8,19 +8,19 @@ use std::io;
 use std::net::IpAddr;
 use std::sync::Arc;
 
-/// What becomes of a URL.
+/// The reason for which a URL is refused.
 enum Refused {
-    /// It leads to this address.
+    /// This address is not public.
     At(&'static str),
-    /// It is none.
+    /// It is no valid source URL.
     As(UrlError),
 }
 use Refused::{As, At};
 
-/// Every name leads inside.
-struct Inside;
+/// Resolves every name to a private address.
+struct PrivateResolver;
 
-impl Resolve for Inside {
+impl Resolve for PrivateResolver {
     fn resolve<'a>(&'a self, host: &'a str) -> BoxFuture<'a, io::Result<Vec<IpAddr>>> {
         let ip = match host {
             host if host.starts_with("metadata") => "169.254.169.254",
@@ -33,7 +33,7 @@ impl Resolve for Inside {
 }
 
 const URLS: &[(&str, Refused)] = &[
-    // The loopback, however it is written.
+    // The loopback in every notation.
     ("https://127.0.0.1/", At("127.0.0.1")),
     ("https://127.0.0.1:8443/a.png", At("127.0.0.1")),
     ("https://127.255.255.254/", At("127.255.255.254")),
@@ -69,7 +69,7 @@ const URLS: &[(&str, Refused)] = &[
     ("https://127.0.0\u{ad}.1/", At("127.0.0.1")),
     ("https://127.0.0.\u{200b}1/", At("127.0.0.1")),
     ("https://%EF%BC%91%EF%BC%92%EF%BC%97.1/", At("127.0.0.1")),
-    // Nothing, and the network itself.
+    // Unspecified and broadcast.
     ("https://0/", At("0.0.0.0")),
     ("https://0x0/", At("0.0.0.0")),
     ("https://0.0.0.0:443/", At("0.0.0.0")),
@@ -127,7 +127,7 @@ const URLS: &[(&str, Refused)] = &[
     ("https://[fec0::1]/", At("fec0::1")),
     ("https://[ff02::1]/", At("ff02::1")),
     ("https://[2001:db8::1]/", At("2001:db8::1")),
-    // Zones, and what is no address to WHATWG either.
+    // Zones, and what is no address in the URL standard (WHATWG).
     ("https://[fe80::1%25eth0]/", As(UrlError::Malformed)),
     ("https://[fe80::1%eth0]/", As(UrlError::Malformed)),
     ("https://[::ffff:127.0.0.1%25lo]/", As(UrlError::Malformed)),
@@ -148,7 +148,7 @@ const URLS: &[(&str, Refused)] = &[
     ("//127.0.0.1/", As(UrlError::Malformed)),
     ("gopher://127.0.0.1/", As(UrlError::NotHttps)),
     ("unix:///run/docker.sock", As(UrlError::NotHttps)),
-    // Names that lead inside.
+    // Names of private addresses.
     ("https://localhost/", At("127.0.0.1")),
     ("https://LOCALHOST./", At("127.0.0.1")),
     ("https://ｌｏｃａｌｈｏｓｔ/", At("127.0.0.1")),
@@ -163,8 +163,8 @@ const URLS: &[(&str, Refused)] = &[
 ];
 
 #[tokio::test]
-async fn no_notation_of_an_inner_address_is_reached() {
-    let fetcher = Fetcher::with_resolver(&FetchConfig::default(), Arc::new(Inside)).expect("plain settings");
+async fn a_private_address_is_refused_in_every_notation() {
+    let fetcher = Fetcher::with_resolver(&FetchConfig::default(), Arc::new(PrivateResolver)).expect("plain settings");
     for (text, refused) in URLS {
         match (SourceUrl::parse(text), refused) {
             (Err(error), As(expected)) => assert_eq!(error, *expected, "{text:?}"),
@@ -180,7 +180,7 @@ async fn no_notation_of_an_inner_address_is_reached() {
 }
 
 #[test]
-fn the_table_of_urls_holds_many_and_each_once() {
+fn the_table_of_urls_has_no_duplicates() {
     let mut texts: Vec<_> = URLS.iter().map(|(text, _)| text).collect();
     texts.sort_unstable();
     texts.dedup();
@@ -188,7 +188,7 @@ fn the_table_of_urls_holds_many_and_each_once() {
 }
 
 /// The ends of the blocks that are not public.
-const INNER: &[&str] = &[
+const NOT_PUBLIC: &[&str] = &[
     "0.0.0.0",
     "0.255.255.255",
     "10.0.0.0",
@@ -349,9 +349,9 @@ const PUBLIC: &[&str] = &[
 ];
 
 #[test]
-fn blocks_that_are_not_public_end_where_the_registries_say() {
+fn blocks_that_are_not_public_end_where_the_iana_registries_say() {
     let ip = |text: &&str| text.parse::<IpAddr>().unwrap_or_else(|_| panic!("{text} is an address"));
-    let reached: Vec<_> = INNER.iter().map(ip).filter(|ip| is_global(*ip)).collect();
+    let reached: Vec<_> = NOT_PUBLIC.iter().map(ip).filter(|ip| is_global(*ip)).collect();
     assert!(reached.is_empty(), "not public: {reached:?}");
     let refused: Vec<_> = PUBLIC.iter().map(ip).filter(|ip| !is_global(*ip)).collect();
     assert!(refused.is_empty(), "public: {refused:?}");

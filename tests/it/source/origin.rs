@@ -1,8 +1,8 @@
-//! An origin for the tests of fetching: real TLS on the loopback, with answers good and bad.
+//! An HTTPS origin on the loopback with valid and invalid answers.
 //!
 //! It has a thread and a runtime of its own, so that tests of every kind can use it: async ones, blocking ones, and
-//! those that run the binary. It is reached only by who lists [`Origin::authority`] in `fetch.private_origins` and has
-//! [`Origin::authorities_file`] as `fetch.extra_ca`; [`Origin::config`] does both.
+//! those that run the binary. Fetchers reach it only with [`Origin::authority`] in `fetch.private_origins` and
+//! [`Origin::authorities_file`] as `fetch.extra_ca`; [`Origin::config`] sets both.
 
 use backdrop::source::FetchConfig;
 use bytes::Bytes;
@@ -26,10 +26,10 @@ use tokio_rustls::TlsAcceptor;
 /// The names in its certificate, beside the loopback's addresses.
 pub(crate) const NAMES: [&str; 2] = ["origin.test", "localhost"];
 
-/// No wait for the other side is meant to be as long as this.
-const LONG: Duration = Duration::from_secs(20);
+/// Stops a test that hangs.
+const LONG: Duration = Duration::from_secs(60);
 
-/// What is answered at a path.
+/// The answer at a path.
 #[derive(Clone, Debug)]
 pub(crate) enum Answer {
     /// 200 with its length.
@@ -40,14 +40,14 @@ pub(crate) enum Answer {
     UntilClose(Bytes),
     /// That status and this `location`.
     Redirect(u16, String),
-    /// That status with a picture-less body.
+    /// That status with a body that is no picture.
     Status(u16),
-    /// 200 in that `content-encoding`, or so it says.
+    /// 200 with that `content-encoding` header.
     Encoded(&'static str, Bytes),
-    /// 200 that announces `says` bytes, sends these and closes.
-    Lying {
+    /// 200 that announces `announces` bytes, sends these and closes.
+    WrongLength {
         /// The announced length.
-        says: usize,
+        announces: usize,
         /// The body.
         sends: Bytes,
     },
@@ -65,13 +65,13 @@ pub(crate) enum Answer {
     Silence,
     /// These bytes are the whole answer.
     Raw(Bytes),
-    /// Another one, later.
+    /// Another answer after a delay.
     After(Duration, Box<Self>),
 }
 
-/// What was asked.
+/// A request that the origin received.
 #[derive(Clone, Debug)]
-pub(crate) struct Asked {
+pub(crate) struct ReceivedRequest {
     /// `/path?query`.
     pub(crate) path: String,
     /// Everything before the body, lines ending in `\r\n`.
@@ -82,7 +82,7 @@ pub(crate) struct Asked {
 
 struct Shared {
     routes: Mutex<HashMap<String, Answer>>,
-    asked: watch::Sender<Vec<Asked>>,
+    requests: watch::Sender<Vec<ReceivedRequest>>,
     /// Connections so far, and those that are open.
     connections: watch::Sender<(usize, usize)>,
 }
@@ -124,14 +124,14 @@ impl Origin {
         Self::with(routes, &authority.pem(), certificate.der().to_vec(), &key)
     }
 
-    /// With a certificate that nobody signed. `authorities_file` holds an authority that has nothing to do with it.
+    /// With a self-signed certificate. `authorities_file` contains an unrelated authority.
     pub(crate) fn self_signed<'a>(routes: impl IntoIterator<Item = (&'a str, Answer)>) -> Self {
         let key = KeyPair::generate().expect("randomness");
         let certificate = leaf().self_signed(&key).expect("a plain certificate");
-        let mut stranger = CertificateParams::new([]).expect("no names");
-        stranger.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
-        let stranger = stranger.self_signed(&KeyPair::generate().expect("randomness")).expect("a plain authority");
-        Self::with(routes, &stranger.pem(), certificate.der().to_vec(), &key)
+        let mut unrelated = CertificateParams::new([]).expect("no names");
+        unrelated.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        let unrelated = unrelated.self_signed(&KeyPair::generate().expect("randomness")).expect("a plain authority");
+        Self::with(routes, &unrelated.pem(), certificate.der().to_vec(), &key)
     }
 
     fn with<'a>(
@@ -153,12 +153,12 @@ impl Origin {
         let routes = routes.into_iter().map(|(path, answer)| (path.to_owned(), answer)).collect();
         let shared = Arc::new(Shared {
             routes: Mutex::new(routes),
-            asked: watch::Sender::default(),
+            requests: watch::Sender::default(),
             connections: watch::Sender::default(),
         });
 
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().expect("a runtime");
-        // Bound here, so that it is there when this returns.
+        // Bound before this returns.
         let listener = std::net::TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a free port");
         listener.set_nonblocking(true).expect("a socket");
         let address = listener.local_addr().expect("it is bound");
@@ -176,7 +176,7 @@ impl Origin {
         Self { address, folder, shared, stop: Some(stop), thread: Some(thread) }
     }
 
-    /// Answers so at `path` from now on.
+    /// Changes the answer at `path`.
     pub(crate) fn set(&self, path: &str, answer: Answer) {
         self.shared.routes.lock().expect("no panic inside").insert(path.to_owned(), answer);
     }
@@ -186,7 +186,7 @@ impl Origin {
         format!("https://{}{path}", self.address)
     }
 
-    /// Its URL by one of [`NAMES`], or another name.
+    /// Its URL by a name, one of [`NAMES`] or another.
     pub(crate) fn url_by_name(&self, name: &str, path: &str) -> String {
         format!("https://{name}:{}{path}", self.address.port())
     }
@@ -206,7 +206,7 @@ impl Origin {
         self.folder.path().join("authority.pem")
     }
 
-    /// Settings with which it is reached, by address and by [`NAMES`].
+    /// Settings that allow it by address and by [`NAMES`].
     pub(crate) fn config(&self) -> FetchConfig {
         let names = NAMES.iter().map(|name| format!("{name}:{}", self.port()));
         FetchConfig {
@@ -216,25 +216,25 @@ impl Origin {
         }
     }
 
-    /// What it was asked so far, in order.
-    pub(crate) fn asked(&self) -> Vec<Asked> {
-        self.shared.asked.borrow().clone()
+    /// The requests so far, in order.
+    pub(crate) fn requests(&self) -> Vec<ReceivedRequest> {
+        self.shared.requests.borrow().clone()
     }
 
-    /// Connections that were made to it so far, with or without TLS.
+    /// The number of connections so far, with or without TLS.
     pub(crate) fn connections(&self) -> usize {
         self.shared.connections.borrow().0
     }
 
-    /// Waits until it was asked for `path`.
-    pub(crate) async fn asked_for(&self, path: &str) {
-        let mut asked = self.shared.asked.subscribe();
-        let found = asked.wait_for(|asked| asked.iter().any(|asked| asked.path == path));
-        let _ = timeout(LONG, found).await.unwrap_or_else(|_| panic!("nobody asked for {path}"));
+    /// Waits for a request of `path`.
+    pub(crate) async fn wait_for(&self, path: &str) {
+        let mut requests = self.shared.requests.subscribe();
+        let found = requests.wait_for(|requests| requests.iter().any(|request| request.path == path));
+        let _ = timeout(LONG, found).await.unwrap_or_else(|_| panic!("no request of {path} came"));
     }
 
     /// Waits until no connection is open.
-    pub(crate) async fn left_alone(&self) {
+    pub(crate) async fn wait_until_idle(&self) {
         let mut connections = self.shared.connections.subscribe();
         let _ = timeout(LONG, connections.wait_for(|(_, open)| *open == 0)).await.expect("a connection stays open");
     }
@@ -250,7 +250,7 @@ impl Drop for Origin {
     }
 }
 
-/// What its certificates are for.
+/// Parameters of its certificates.
 fn leaf() -> CertificateParams {
     let names = NAMES.into_iter().chain(["127.0.0.1", "::1"]).map(str::to_owned);
     CertificateParams::new(names.collect::<Vec<_>>()).expect("plain names")
@@ -262,7 +262,7 @@ async fn accept(listener: &TcpListener, acceptor: &TlsAcceptor, shared: &Arc<Sha
         let (open, acceptor, shared) = (Open::new(shared), acceptor.clone(), shared.clone());
         tokio::spawn(async move {
             let _open = open;
-            // What fails here is the other side's affair: tests look at that side.
+            // Tests check errors at the client.
             let _ = serve(stream, &acceptor, &shared).await;
         });
     }
@@ -280,22 +280,22 @@ async fn serve(stream: TcpStream, acceptor: &TlsAcceptor, shared: &Shared) -> st
     let mut body = vec![0; length.and_then(|length| length.parse().ok()).unwrap_or_default()];
     from.read_exact(&mut body).await?;
     let answer = shared.routes.lock().expect("no panic inside").get(&path).cloned().unwrap_or(Answer::Status(404));
-    shared.asked.send_modify(|asked| asked.push(Asked { path, head, body }));
+    shared.requests.send_modify(|requests| requests.push(ReceivedRequest { path, head, body }));
     tokio::select! {
-        answered = give(&mut to, answer) => answered?,
-        () = gone(&mut from) => {}
+        answered = send(&mut to, answer) => answered?,
+        () = disconnected(&mut from) => {}
     }
     Ok(())
 }
 
-/// Ends when the other side closes.
-async fn gone(from: &mut (impl AsyncRead + Unpin)) {
+/// Returns when the client disconnects.
+async fn disconnected(from: &mut (impl AsyncRead + Unpin)) {
     let mut bytes = [0; 64];
     while from.read(&mut bytes).await.is_ok_and(|read| read > 0) {}
 }
 
-/// Gives the answer. Those that do not end the connection never return.
-async fn give(to: &mut (impl AsyncWrite + Unpin), mut answer: Answer) -> std::io::Result<()> {
+/// Sends the answer; returns only where the answer closes the connection.
+async fn send(to: &mut (impl AsyncWrite + Unpin), mut answer: Answer) -> std::io::Result<()> {
     while let Answer::After(wait, next) = answer {
         sleep(wait).await;
         answer = *next;
@@ -307,11 +307,11 @@ async fn give(to: &mut (impl AsyncWrite + Unpin), mut answer: Answer) -> std::io
         Answer::Redirect(status, location) => {
             format!("{status} Elsewhere\r\nlocation: {location}\r\ncontent-length: 0")
         }
-        Answer::Status(status) => format!("{status} As Asked\r\ncontent-length: 4"),
+        Answer::Status(status) => format!("{status} As Configured\r\ncontent-length: 4"),
         Answer::Encoded(encoding, body) => {
             format!("200 OK\r\ncontent-encoding: {encoding}\r\ncontent-length: {}", body.len())
         }
-        Answer::Lying { says, .. } => format!("200 OK\r\ncontent-length: {says}"),
+        Answer::WrongLength { announces, .. } => format!("200 OK\r\ncontent-length: {announces}"),
         Answer::LongField(size) => format!("200 OK\r\ncontent-length: 0\r\nx-long: {}", "a".repeat(*size)),
         Answer::ManyFields(count) => format!("200 OK\r\ncontent-length: 0{}", "\r\nx-many: a".repeat(*count)),
         Answer::Hangup | Answer::Silence | Answer::Raw(_) | Answer::After(..) => String::new(),
@@ -341,7 +341,7 @@ async fn give(to: &mut (impl AsyncWrite + Unpin), mut answer: Answer) -> std::io
             }
         }
         Answer::Status(_) => to.write_all(b"nope").await?,
-        Answer::UntilClose(body) | Answer::Lying { sends: body, .. } | Answer::Raw(body) => {
+        Answer::UntilClose(body) | Answer::WrongLength { sends: body, .. } | Answer::Raw(body) => {
             to.write_all(&body).await?;
             return to.shutdown().await;
         }

@@ -1,22 +1,15 @@
-//! What each change writes, and what it refuses.
+//! The rows that each change writes, and its refusals.
 
 use backdrop::recipe::InferenceMode;
 use backdrop::store::{
     AccountModel, Change, ChangeError, Day, Key, KeyDay, KeyHash, KeyUse, Month, PRESETS_PER_ACCOUNT, Plan, Preset,
     PreviousSecret, REQUEST_SECONDS, RedbStore, Request, StateStore, UnixSeconds, Usage,
 };
-use tempfile::TempDir;
 
-use crate::store::support::{account, apply, apply_all, key, new_store, preset};
+use crate::store::support::{account, apply, apply_all, key, preset, with_account};
 
 /// 2026-01-01T00:00:00Z.
 const NOW: UnixSeconds = UnixSeconds(1_767_225_600);
-
-fn with_account() -> (TempDir, RedbStore) {
-    let (folder, store) = new_store();
-    apply(&store, account("acme")).expect("a new name");
-    (folder, store)
-}
 
 fn bill(month: Month, images: u64, request: Option<(&str, Request)>) -> Change {
     let request = request.map(|(key, request)| (key.to_owned(), request));
@@ -28,7 +21,7 @@ fn request(fingerprint: u8, at: i64) -> Request {
 }
 
 #[test]
-fn an_accounts_plan_and_its_place_on_the_allow_list_change_together_or_alone() {
+fn plan_and_allow_list_of_an_account_change_together_or_separately() {
     let (_folder, store) = with_account();
     let steps = [
         (Some(Plan::Paid), Some(true), (Plan::Paid, true)),
@@ -42,7 +35,7 @@ fn an_accounts_plan_and_its_place_on_the_allow_list_change_together_or_alone() {
     for (plan, generates, expected) in steps {
         let rows = apply(&store, set(plan, generates, None)).expect("it is there");
         assert_eq!((rows.accounts[0].plan, rows.accounts[0].generates), expected);
-        assert_eq!(rows.accounts[0].model, quality, "what is not named stays");
+        assert_eq!(rows.accounts[0].model, quality, "fields that are not set are kept");
         assert_eq!(store.load().expect("the store reads").accounts, rows.accounts);
     }
     let unknown = Change::SetAccount { account: "other".into(), plan: None, generates: Some(true), model: None };
@@ -50,7 +43,7 @@ fn an_accounts_plan_and_its_place_on_the_allow_list_change_together_or_alone() {
 }
 
 #[test]
-fn a_rotated_key_has_another_secret_and_all_else_of_it_stays() {
+fn a_rotation_replaces_the_secret_and_keeps_all_other_fields() {
     let (_folder, store) = with_account();
     let first = Key { scopes: vec!["remove".into()], images_per_month: Some(7), ..key("acme", "key_1") };
     apply(&store, Change::CreateKey { hash: KeyHash([1; 32]), key: first.clone() }).expect("a new key");
@@ -61,7 +54,7 @@ fn a_rotated_key_has_another_secret_and_all_else_of_it_stays() {
         to: KeyHash([to; 32]),
         keep_until,
     };
-    // Rotated with and without a time for the old secret; the last one drops what was kept.
+    // With and without a grace period of the old secret; the last rotation drops the old one.
     for (from, to, keep_until) in [(1, 2, None), (2, 3, Some(UnixSeconds(9))), (3, 4, None)] {
         let rows = apply(&store, rotate("key_1", from, to, keep_until)).expect("it works");
         let previous = keep_until.map(|until| PreviousSecret { hash: [from; 32], until });
@@ -75,7 +68,7 @@ fn a_rotated_key_has_another_secret_and_all_else_of_it_stays() {
     assert_eq!(apply(&store, rotate("key_1", 3, 5, None)), rotated("key_1"));
     assert_eq!(apply(&store, rotate("key_2", 4, 5, None)), Err(ChangeError::NoSuchKey("key_2".into())));
     assert_eq!(apply(&store, rotate("key_1", 4, 9, None)), Err(ChangeError::KeyExists));
-    assert_eq!(store.load().expect("the store reads").keys, before, "a refusal left a trace");
+    assert_eq!(store.load().expect("the store reads").keys, before, "a refused change wrote something");
     apply(&store, Change::RevokeKey { id: "key_1".into(), at: UnixSeconds(9) }).expect("it is there");
     let revoked = || Err(ChangeError::KeyRevoked("key_1".into()));
     assert_eq!(apply(&store, rotate("key_1", 4, 5, None)), revoked());
@@ -84,11 +77,11 @@ fn a_rotated_key_has_another_secret_and_all_else_of_it_stays() {
 }
 
 #[test]
-fn the_bounds_of_a_key_change_together_or_alone() {
+fn restrictions_of_a_key_change_together_or_separately() {
     let (_folder, store) = with_account();
     apply(&store, Change::CreateKey { hash: KeyHash([1; 32]), key: key("acme", "key_1") }).expect("a new key");
     let (at, remove) = (UnixSeconds(9), vec!["remove".to_owned()]);
-    // What is set, and what the key has then: expiry, images in a month, scopes.
+    // The change and the result: expiry, images per month, scopes.
     let steps = [
         ((Some(Some(at)), Some(Some(5)), Some(remove.clone())), (Some(at), Some(5), remove.clone())),
         ((None, None, None), (Some(at), Some(5), remove.clone())),
@@ -105,7 +98,7 @@ fn the_bounds_of_a_key_change_together_or_alone() {
 }
 
 #[test]
-fn use_adds_up_by_key_and_day_with_the_bill_and_goes_after_its_time() {
+fn bills_add_up_by_key_and_day_until_they_are_forgotten() {
     let (_folder, store) = with_account();
     apply(&store, account("acme-")).expect("a new name");
     let bill = |account: &str, key_id: &str, day, images, milliseconds| Change::Bill {
@@ -147,10 +140,10 @@ fn use_adds_up_by_key_and_day_with_the_bill_and_goes_after_its_time() {
         assert_eq!(found(from, to, limit), expected, "{from} to {to}, {limit} at most");
     }
     assert_eq!(store.load_at(NOW).expect("the store reads").key_days.len(), 5, "of both accounts, two months");
-    let refused = apply(&store, bill("nobody", "key_1", 20_454, 1, 0));
-    assert_eq!(refused, Err(ChangeError::NoSuchAccount("nobody".into())));
+    let refused = apply(&store, bill("missing", "key_1", 20_454, 1, 0));
+    assert_eq!(refused, Err(ChangeError::NoSuchAccount("missing".into())));
     apply(&store, bill("acme", "key_4", 20_454, 0, 0)).expect("it bills nothing");
-    assert_eq!(found(0, u32::MAX, 99), all, "what bills nothing leaves no row");
+    assert_eq!(found(0, u32::MAX, 99), all, "a bill of nothing writes no row");
 
     apply(&store, Change::ForgetKeyDays { before: Day(20_454) }).expect("the store writes");
     assert_eq!(found(0, u32::MAX, 99), all[1..]);
@@ -165,17 +158,17 @@ fn the_last_use_of_a_key_only_moves_forward() {
     apply(&store, Change::CreateKey { hash: KeyHash([1; 32]), key: key("acme", "key_1") }).expect("a new key");
     let touch = |id: &str, at| (id.to_owned(), UnixSeconds(at));
     let used = vec![touch("key_1", 5), touch("key_9", 9), touch("key_1", 3)];
-    let rows = apply(&store, Change::TouchKeys { used }).expect("unknown keys are passed over");
+    let rows = apply(&store, Change::TouchKeys { used }).expect("unknown keys are ignored");
     assert_eq!(rows.keys.len(), 1);
     let last_used = |store: &RedbStore| store.load().expect("the store reads").keys[0].1.last_used_at;
     assert_eq!(last_used(&store), Some(UnixSeconds(5)));
-    // Revoking keeps it.
+    // A revocation keeps it.
     apply(&store, Change::RevokeKey { id: "key_1".into(), at: UnixSeconds(7) }).expect("it is there");
     assert_eq!(last_used(&store), Some(UnixSeconds(5)));
 }
 
 #[test]
-fn use_adds_up_by_month_and_the_last_two_months_are_loaded() {
+fn bills_add_up_by_month_and_the_last_two_months_are_loaded() {
     let (_folder, store) = with_account();
     let months = [202_511, 202_512, 202_601].map(Month);
     for month in months.into_iter().chain(months) {
@@ -188,16 +181,16 @@ fn use_adds_up_by_month_and_the_last_two_months_are_loaded() {
 
     let huge = apply(&store, bill(months[2], u64::MAX / 5000, None)).expect("it is a number");
     assert_eq!(huge.usage[0].2.images, u64::MAX / 5000 + 6);
-    let more = apply(&store, bill(months[2], u64::MAX / 5000, None)).expect("a sum that no counter holds");
+    let more = apply(&store, bill(months[2], u64::MAX / 5000, None)).expect("the sum saturates");
     assert_eq!(more.usage[0].2.microdollars, u64::MAX);
 
-    let nobody =
+    let missing =
         Change::Bill { account: "x".into(), month: months[0], images: 1, microdollars: 1, request: None, by: None };
-    assert_eq!(apply(&store, nobody), Err(ChangeError::NoSuchAccount("x".into())));
+    assert_eq!(apply(&store, missing), Err(ChangeError::NoSuchAccount("x".into())));
 }
 
 #[test]
-fn a_billed_request_is_remembered_for_a_day_and_then_forgotten() {
+fn a_billed_request_is_kept_for_a_day() {
     let (_folder, store) = with_account();
     let month = Month::of(NOW);
     let day_ago = NOW.0 - REQUEST_SECONDS;
@@ -209,7 +202,7 @@ fn a_billed_request_is_remembered_for_a_day_and_then_forgotten() {
         store.load_at(NOW).expect("the store reads").requests.into_iter().map(|(_, key, _)| key).collect()
     };
     assert_eq!(keys(&store), ["edge", "new"]);
-    // Billed again after its day: one row, at the new time.
+    // Billed again after its day: one row, with the new time.
     apply(&store, bill(month, 1, Some(("old", request(2, NOW.0 - 5))))).expect("the account is there");
     assert_eq!(keys(&store), ["edge", "old", "new"]);
     apply(&store, Change::ForgetRequests { before: NOW }).expect("the disk writes");
@@ -220,7 +213,7 @@ fn a_billed_request_is_remembered_for_a_day_and_then_forgotten() {
 }
 
 #[test]
-fn a_preset_is_found_by_id_and_by_its_newest_name() {
+fn a_preset_is_found_by_id_and_by_its_current_name() {
     let (_folder, store) = with_account();
     apply(&store, account("other")).expect("a new name");
     let put = |preset: Preset| apply(&store, Change::PutPreset { preset });
@@ -233,15 +226,15 @@ fn a_preset_is_found_by_id_and_by_its_newest_name() {
     let by_name = |account: &str, name: &str| store.preset_named(account, name).expect("the store reads");
     assert_eq!(store.preset("acme", "preset_1").expect("the store reads"), Some(expected.clone()));
     assert_eq!((by_name("acme", "grey"), by_name("acme", "white")), (Some(expected), None));
-    // Another account's are not there, and its names are its own.
+    // Presets and names are per account.
     assert_eq!(store.preset("other", "preset_1").expect("the store reads"), None);
     assert_eq!(by_name("other", "grey"), None);
-    put(preset("other", "preset_1", "grey")).expect("names are the account's");
+    put(preset("other", "preset_1", "grey")).expect("names are per account");
 
     let taken = put(preset("acme", "preset_2", "grey"));
     assert_eq!(taken, Err(ChangeError::PresetNameTaken("grey".into())));
     put(preset("acme", "preset_2", "white")).expect("the name is free again");
-    assert_eq!(put(preset("nobody", "preset_3", "n")), Err(ChangeError::NoSuchAccount("nobody".into())));
+    assert_eq!(put(preset("missing", "preset_3", "n")), Err(ChangeError::NoSuchAccount("missing".into())));
 
     let delete = |account: &str| Change::DeletePreset { account: account.into(), id: "preset_2".into() };
     assert_eq!(apply(&store, delete("other")), Err(ChangeError::NoSuchPreset("preset_2".into())));
@@ -251,13 +244,13 @@ fn a_preset_is_found_by_id_and_by_its_newest_name() {
 }
 
 #[test]
-fn an_account_has_a_thousand_presets_and_not_one_more() {
+fn the_presets_of_an_account_are_limited_to_a_thousand() {
     let (_folder, store) = with_account();
     apply(&store, account("acme-2")).expect("a new name");
     let put = |account: &str, number: usize| Change::PutPreset {
         preset: preset(account, &format!("preset_{number:05}"), &format!("name {number}")),
     };
-    // Its neighbour in the table has some too.
+    // The next account in the table has some too.
     let neighbour = (0..3).map(|number| put("acme-2", number));
     let filled = apply_all(&store, neighbour.chain((0..PRESETS_PER_ACCOUNT).map(|number| put("acme", number))));
     assert!(filled.iter().all(Result::is_ok));
@@ -277,5 +270,5 @@ fn an_account_has_a_thousand_presets_and_not_one_more() {
     assert_eq!(found.len(), PRESETS_PER_ACCOUNT);
     assert!(found.is_sorted() && found.iter().all(|id| id != "preset_00000"));
     assert_eq!(store.presets("acme", None, 0).expect("the store reads"), []);
-    assert_eq!(store.presets("nobody", None, 5).expect("the store reads"), []);
+    assert_eq!(store.presets("missing", None, 5).expect("the store reads"), []);
 }

@@ -1,4 +1,4 @@
-//! `backdrop store check|export|import`: what they print, where, and how they end.
+//! `backdrop store check|export|import`: output, exit codes, refusals.
 
 use std::fs;
 use std::io::Write;
@@ -27,7 +27,7 @@ fn run_with(data_dir: &Path, words: &[&str], input: &[u8]) -> Output {
         .stderr(Stdio::piped())
         .spawn()
         .expect("the binary runs");
-    // A command that is refused does not read its input.
+    // A refused command does not read its input.
     drop(child.stdin.take().expect("piped").write_all(input));
     child.wait_with_output().expect("it ends")
 }
@@ -36,7 +36,7 @@ fn code(output: &Output) -> i32 {
     output.status.code().expect("it was not killed")
 }
 
-/// A store with rows of every kind, some of them too old for a start to load.
+/// A store with rows of every kind, some older than those that are loaded.
 fn filled() -> TempDir {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let store = RedbStore::open(&store::file_in(folder.path())).expect("a new store");
@@ -73,8 +73,8 @@ fn a_sound_store_passes_the_check() {
     let expected =
         "sound (1 accounts, 2 keys, 2 presets, 2 months of use, 1 days of use by key, 2 billed requests and 0 jobs)\n";
     assert!(stdout(&output).ends_with(expected), "{}", stdout(&output));
-    let told = json(&run(folder.path(), &["check", "--json"]));
-    assert_eq!((&told["sound"], &told["rows"]["keys"], &told["wrong"]), (&true.into(), &2.into(), &0.into()));
+    let report = json(&run(folder.path(), &["check", "--json"]));
+    assert_eq!((&report["sound"], &report["rows"]["keys"], &report["wrong"]), (&true.into(), &2.into(), &0.into()));
 }
 
 const PRESETS: TableDefinition<'_, (&str, &str), &[u8]> = TableDefinition::new("presets");
@@ -86,13 +86,13 @@ const USAGE: TableDefinition<'_, (u32, &str), &[u8]> = TableDefinition::new("usa
 const REQUESTS: TableDefinition<'_, (&str, &str), &[u8]> = TableDefinition::new("requests");
 const REQUEST_TIMES: TableDefinition<'_, (i64, &str, &str), ()> = TableDefinition::new("request_times");
 
-/// Writes past the store.
-type Spoil = fn(&WriteTransaction) -> Result<(), redb::Error>;
+/// Damages a store.
+type Damage = fn(&WriteTransaction) -> Result<(), redb::Error>;
 
 #[test]
-fn whatever_contradicts_itself_is_found_by_the_check() {
-    // What is done to the store, and what the check says about it, line by line.
-    let cases: [(Spoil, &[&str]); 12] = [
+fn the_check_finds_every_inconsistency() {
+    // The damage and the expected lines of the check.
+    let cases: [(Damage, &[&str]); 12] = [
         (
             |t| {
                 t.open_table(KEY_IDS)?.remove("key_1")?;
@@ -188,20 +188,20 @@ fn whatever_contradicts_itself_is_found_by_the_check() {
             &["table more is unknown"],
         ),
     ];
-    for (spoil, expected) in cases {
+    for (damage, expected) in cases {
         let folder = filled();
         {
             let database = Database::open(store::file_in(folder.path())).expect("a redb file");
             let transaction = database.begin_write().expect("it is ours");
-            spoil(&transaction).expect("the disk writes");
+            damage(&transaction).expect("the disk writes");
             transaction.commit().expect("the disk writes");
         }
         let output = run(folder.path(), &["check"]);
         assert_eq!(code(&output), 1, "{expected:?}: {}", stderr(&output));
-        let told = stdout(&output);
-        let mut lines: Vec<&str> = told.lines().collect();
-        assert!(lines.pop().is_some_and(|last| last.contains("inconsistencies")), "{told}");
-        assert_eq!(lines.len(), expected.len(), "{told}");
+        let printed = stdout(&output);
+        let mut lines: Vec<&str> = printed.lines().collect();
+        assert!(lines.pop().is_some_and(|last| last.contains("inconsistencies")), "{printed}");
+        assert_eq!(lines.len(), expected.len(), "{printed}");
         for (line, expected) in lines.iter().zip(expected) {
             assert!(line.starts_with(expected), "{line} is not {expected}");
         }
@@ -209,7 +209,7 @@ fn whatever_contradicts_itself_is_found_by_the_check() {
 }
 
 #[test]
-fn an_export_brings_everything_into_another_store() {
+fn an_export_imported_elsewhere_has_every_row() {
     let (from, to) = (filled(), tempfile::tempdir().expect("a temporary folder"));
     let output = run(from.path(), &["export"]);
     assert_eq!((code(&output), stderr(&output).as_str()), (0, ""));
@@ -229,7 +229,7 @@ fn an_export_brings_everything_into_another_store() {
 }
 
 #[test]
-fn an_export_into_a_file_is_private_and_replaces_nothing() {
+fn an_export_file_is_private_and_overwrites_nothing() {
     let folder = filled();
     let file = folder.path().join("export.jsonl");
     let name = file.to_str().expect("a plain path");
@@ -255,7 +255,7 @@ fn an_export_into_a_file_is_private_and_replaces_nothing() {
 }
 
 #[test]
-fn an_import_with_a_wrong_line_names_it_and_imports_nothing() {
+fn an_invalid_line_is_named_and_nothing_is_imported() {
     let folder = filled();
     let good = stdout(&run(folder.path(), &["export"]));
     let lines: Vec<&str> = good.lines().collect();
@@ -298,7 +298,7 @@ fn an_import_with_a_wrong_line_names_it_and_imports_nothing() {
         assert_eq!(code(&output), 2, "{expected}: {}", stderr(&output));
         assert!(stderr(&output).contains(expected), "{} is not {expected}", stderr(&output));
     }
-    // An export of a version before accounts had a model, requests their pictures and keys their bounds is whole.
+    // An export of a version before models of accounts, pictures of requests and restrictions of keys.
     let pictures = format!(r#","pictures":["{}",null]"#, "08".repeat(32));
     assert!(good.contains(&pictures) && good.contains(r#","model":null"#));
     let older = good.replace(&pictures, "").replace(r#","model":null"#, "");
@@ -308,25 +308,25 @@ fn an_import_with_a_wrong_line_names_it_and_imports_nothing() {
     let from_older = tempfile::tempdir().expect("a temporary folder");
     let output = run_with(from_older.path(), &["import"], older.as_bytes());
     assert_eq!(code(&output), 0, "{}", stderr(&output));
-    // Not one row of all those is there: the good one goes in.
+    // The refused imports wrote nothing: the valid one is accepted.
     let output = run_with(to.path(), &["import"], good.as_bytes());
     assert_eq!(code(&output), 0, "{}", stderr(&output));
 }
 
 #[test]
-fn a_store_that_is_not_there_or_in_use_or_damaged_is_refused_with_a_reason() {
+fn a_missing_locked_or_damaged_store_is_refused_with_a_reason() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let file = store::file_in(folder.path());
     let refusal = |words: &[&str], expected: &str| {
         let output = run(folder.path(), words);
-        let told = stderr(&output);
-        assert_eq!((code(&output), stdout(&output).as_str()), (2, ""), "{told}");
-        assert!(told.contains(expected) && told.contains(&file.display().to_string()), "{told}");
+        let printed = stderr(&output);
+        assert_eq!((code(&output), stdout(&output).as_str()), (2, ""), "{printed}");
+        assert!(printed.contains(expected) && printed.contains(&file.display().to_string()), "{printed}");
     };
     for words in [["check"], ["export"]] {
         refusal(&words, "check the data directory");
     }
-    assert!(!file.exists(), "looking must not make a store");
+    assert!(!file.exists(), "the check created a store");
 
     let open = RedbStore::open(&file).expect("a new store");
     for words in [["check"], ["export"], ["import"]] {

@@ -1,5 +1,4 @@
-//! Jobs in the store: every transition that there is, every one that there is not, and any sequence of them against
-//! plain maps.
+//! Jobs in the store: every state transition, allowed or refused, and a property test of any sequence of them.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +9,7 @@ use backdrop::store::{
 use proptest::prelude::*;
 use tempfile::TempDir;
 
-use crate::store::support::{account, apply, apply_all, new_store};
+use crate::store::support::{account, apply, apply_all, new_store, with_account};
 
 /// 2026-01-01T00:00:00Z.
 const NOW: i64 = 1_767_225_600;
@@ -81,12 +80,6 @@ fn start(number: u8, at: i64) -> Change {
     Change::StartJob { id: id(number), at: UnixSeconds(at) }
 }
 
-fn with_account() -> (TempDir, RedbStore) {
-    let (folder, store) = new_store();
-    apply(&store, account("acme")).expect("a new name");
-    (folder, store)
-}
-
 /// A store with job 1 in a state.
 fn with_job(state: JobState) -> (TempDir, RedbStore) {
     let (folder, store) = with_account();
@@ -98,7 +91,7 @@ fn with_job(state: JobState) -> (TempDir, RedbStore) {
         JobState::Failed => vec![finish(1, NOW + 2, failed())],
     };
     for change in changes {
-        apply(&store, change).expect("a way that there is");
+        apply(&store, change).expect("an allowed transition");
     }
     assert_eq!(the_job(&store).state, state);
     (folder, store)
@@ -119,7 +112,7 @@ fn assert_sound(store: &RedbStore) {
 }
 
 #[test]
-fn every_way_from_state_to_state_is_taken_or_refused_as_decided() {
+fn every_state_transition_is_allowed_or_refused_as_specified() {
     use JobState::{Done, Failed, Processing, Queued};
     let change = |name: &str| match name {
         "start" => start(1, NOW + 4),
@@ -131,8 +124,8 @@ fn every_way_from_state_to_state_is_taken_or_refused_as_decided() {
         "remove" => Change::RemoveJob { id: id(1) },
         other => unreachable!("{other}"),
     };
-    // The state after it; nothing where it is refused.
-    let ways = [
+    // The state afterwards; `None` where it is refused.
+    let transitions = [
         ("start", [(Queued, Some(Processing)), (Processing, None), (Done, None), (Failed, None)]),
         ("requeue", [(Queued, Some(Queued)), (Processing, Some(Queued)), (Done, Some(Done)), (Failed, Some(Failed))]),
         ("done", [(Queued, None), (Processing, Some(Done)), (Done, None), (Failed, None)]),
@@ -140,21 +133,21 @@ fn every_way_from_state_to_state_is_taken_or_refused_as_decided() {
         ("forget", [(Queued, None), (Processing, None), (Done, Some(Done)), (Failed, Some(Failed))]),
         ("note", [(Queued, None), (Processing, None), (Done, Some(Done)), (Failed, Some(Failed))]),
     ];
-    for (name, ways) in ways {
-        for (from, to) in ways {
+    for (name, transitions) in transitions {
+        for (from, to) in transitions {
             let (_folder, store) = with_job(from);
             let (before, billed) = (the_job(&store), used(&store));
             let outcome = apply(&store, change(name));
             let after = the_job(&store);
             if let Some(to) = to {
-                let rows = outcome.expect("a way that there is");
+                let rows = outcome.expect("an allowed transition");
                 assert_eq!(after.state, to, "{name} from {from:?}");
-                // It says what it wrote.
+                // The outcome has the written rows.
                 assert!(rows.jobs.iter().all(|job| *job == after), "{name} from {from:?}");
                 assert_eq!(rows.jobs.is_empty(), name == "requeue" && from != Processing, "{name} from {from:?}");
             } else {
                 assert_eq!(outcome, Err(ChangeError::JobState { id: id(1), state: from }), "{name} from {from:?}");
-                assert_eq!(after, before, "{name} from {from:?} left a trace");
+                assert_eq!(after, before, "{name} from {from:?} wrote something");
             }
             let more = if name == "done" && to.is_some() { 3 } else { 0 };
             assert_eq!(used(&store).images, billed.images + more, "{name} from {from:?}");
@@ -168,7 +161,7 @@ fn every_way_from_state_to_state_is_taken_or_refused_as_decided() {
         assert_eq!(store.job(&id(1)).expect("the store reads").is_none(), from.is_final());
         assert_sound(&store);
     }
-    // What is not there.
+    // A job that does not exist.
     let (_folder, store) = with_account();
     for name in ["start", "done", "failed", "forget", "note", "remove"] {
         assert_eq!(apply(&store, change(name)), Err(ChangeError::NoSuchJob(id(1))), "{name}");
@@ -177,11 +170,11 @@ fn every_way_from_state_to_state_is_taken_or_refused_as_decided() {
 }
 
 #[test]
-fn each_change_writes_what_it_says() {
+fn each_change_writes_its_fields_and_indices() {
     let (_folder, store) = with_job(JobState::Processing);
-    let begun = the_job(&store);
-    assert_eq!((begun.updated_at, begun.webhook_at(), begun.due_at()), (UnixSeconds(NOW + 1), None, None));
-    let rows = apply(&store, finish(1, NOW + 2, done())).expect("it was begun");
+    let started = the_job(&store);
+    assert_eq!((started.updated_at, started.webhook_at(), started.due_at()), (UnixSeconds(NOW + 1), None, None));
+    let rows = apply(&store, finish(1, NOW + 2, done())).expect("it was started");
     assert_eq!(rows.usage, [("acme".to_owned(), MONTH, Usage { images: 3, microdollars: 13 })]);
     let ended = the_job(&store);
     let expected = Job {
@@ -192,7 +185,7 @@ fn each_change_writes_what_it_says() {
         result: Some(result()),
         warnings: vec!["w".into()],
         webhook: Some(Webhook { next_at: Some(UnixSeconds(NOW + 2)), ..hook() }),
-        ..begun
+        ..started
     };
     assert_eq!(ended, expected);
     assert_eq!(store.expiring_jobs(9).expect("it reads"), [(UnixSeconds(NOW + 5), ended.clone())]);
@@ -204,37 +197,37 @@ fn each_change_writes_what_it_says() {
     let after = the_job(&store);
     assert_eq!(after.webhook, Some(Webhook { attempts: 2, next_at: None, ..hook() }));
     assert_eq!(after.result, Some(JobResult { object: None, ..result() }));
-    assert_eq!(after.updated_at, ended.updated_at, "the caller saw no change");
+    assert_eq!(after.updated_at, ended.updated_at, "the update time is kept");
     assert_eq!(store.expiring_jobs(9).expect("it reads"), [(UnixSeconds(NOW + 11), after)]);
     assert_eq!(store.webhook_jobs(9).expect("it reads"), []);
 }
 
 #[test]
-fn a_result_never_outlives_its_record() {
+fn a_result_expires_no_later_than_its_job() {
     let (_folder, store) = with_job(JobState::Processing);
     let late = JobResult { expires_at: UnixSeconds(NOW + 999), ..result() };
-    apply(&store, finish(1, NOW, JobEnd::Done { result: late, warnings: vec![], bill: None })).expect("it was begun");
+    apply(&store, finish(1, NOW, JobEnd::Done { result: late, warnings: vec![], bill: None })).expect("it was started");
     assert_eq!(the_job(&store).due_at(), Some(UnixSeconds(NOW + 9)));
     assert_eq!(used(&store), Usage::default());
 }
 
 #[test]
-fn what_creation_refuses() {
+fn creation_refuses_used_ids_and_names_and_unknown_accounts() {
     let (_folder, store) = with_account();
     let first = Job { name: Some("order".into()), ..job(1) };
     apply(&store, create(first.clone())).expect("it is new");
     assert_eq!(apply(&store, create(job(1))), Err(ChangeError::JobExists(id(1))));
     let again = Job { name: Some("order".into()), ..job(2) };
     assert_eq!(apply(&store, create(again.clone())), Err(ChangeError::JobNameTaken(id(1))));
-    let nobody = Job { account: "x".into(), ..job(2) };
-    assert_eq!(apply(&store, create(nobody)), Err(ChangeError::NoSuchAccount("x".into())));
-    let begun = Job { state: JobState::Done, ..job(2) };
-    assert!(matches!(apply(&store, create(begun)), Err(ChangeError::JobState { .. })));
-    apply(&store, create(Job { key_id: "key_2".into(), ..again.clone() })).expect("another key's names are its own");
+    let missing = Job { account: "x".into(), ..job(2) };
+    assert_eq!(apply(&store, create(missing)), Err(ChangeError::NoSuchAccount("x".into())));
+    let started = Job { state: JobState::Done, ..job(2) };
+    assert!(matches!(apply(&store, create(started)), Err(ChangeError::JobState { .. })));
+    apply(&store, create(Job { key_id: "key_2".into(), ..again.clone() })).expect("names are per key");
     assert_eq!(store.job_named("key_1", "order").expect("it reads"), Some(first));
     assert_eq!(store.job_named("key_2", "order").expect("it reads").map(|job| job.id), Some(id(2)));
     assert_eq!(store.job_named("key_3", "order").expect("it reads"), None);
-    // With the job its name is free.
+    // The name is free after the removal of its job.
     apply(&store, finish(1, NOW, failed())).expect("it waits");
     apply(&store, Change::RemoveJob { id: id(1) }).expect("it is at its end");
     apply(&store, create(Job { id: id(3), ..again })).expect("the name is free");
@@ -242,7 +235,7 @@ fn what_creation_refuses() {
 }
 
 #[test]
-fn a_key_has_so_many_jobs_before_their_end() {
+fn the_unfinished_jobs_of_a_key_are_limited() {
     let (_folder, store) = with_account();
     let create = |number: u8, key: &str| Change::CreateJob {
         job: Box::new(Job { key_id: key.into(), name: Some(number.to_string()), ..job(number) }),
@@ -253,11 +246,11 @@ fn a_key_has_so_many_jobs_before_their_end() {
     apply(&store, start(1, NOW)).expect("it waits");
     let full = ChangeError::TooManyJobs { key_id: "key_1".into(), count: 2 };
     assert_eq!(apply(&store, create(3, "key_1")), Err(full.clone()));
-    // A repetition is told of its first, not of the bound.
+    // A repetition returns its first job rather than the limit.
     let again = Job { name: Some("2".into()), ..job(4) };
     let again = Change::CreateJob { job: Box::new(again), at_most: 2 };
     assert_eq!(apply(&store, again), Err(ChangeError::JobNameTaken(id(2))));
-    apply(&store, create(5, "key_10")).expect("another key, whose name begins alike, has its own room");
+    apply(&store, create(5, "key_10")).expect("another key with the same prefix has its own limit");
     apply(&store, Change::RequeueJobs { at: UnixSeconds(NOW) }).expect("it writes");
     assert_eq!(apply(&store, create(3, "key_1")), Err(full));
     apply(&store, finish(1, NOW, failed())).expect("it waits");
@@ -265,7 +258,7 @@ fn a_key_has_so_many_jobs_before_their_end() {
 }
 
 #[test]
-fn the_queue_keeps_its_order_and_a_requeued_job_its_place() {
+fn the_queue_keeps_its_order_and_the_place_of_a_requeued_job() {
     let (_folder, store) = with_account();
     for number in [3, 1, 2] {
         apply(&store, create(job(number))).expect("it is new");
@@ -332,7 +325,7 @@ fn change(op: &Op) -> Change {
                 name: name.map(|name| name.to_string()),
                 webhook: hooked.then(hook),
                 place,
-                account: if account { "acme".into() } else { "nobody".into() },
+                account: if account { "acme".into() } else { "missing".into() },
                 ..job(number)
             }),
             at_most: AT_MOST,
@@ -373,7 +366,7 @@ impl Model {
             Op::Create { account, .. } => {
                 let Change::CreateJob { job, .. } = change(op) else { unreachable!("it creates") };
                 if !account {
-                    return Err(ChangeError::NoSuchAccount("nobody".into()));
+                    return Err(ChangeError::NoSuchAccount("missing".into()));
                 }
                 if self.jobs.contains_key(&job.id) {
                     return Err(ChangeError::JobExists(job.id));
@@ -453,7 +446,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 48, max_shrink_iters: 300, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn the_store_agrees_with_maps_on_jobs(steps in prop::collection::vec(step(), 1..30)) {
+    fn the_jobs_of_the_store_agree_with_the_model(steps in prop::collection::vec(step(), 1..30)) {
         run(steps)?;
     }
 }
@@ -483,7 +476,7 @@ fn run(steps: Vec<Step>) -> Result<(), TestCaseError> {
     prop_assert!(report.is_sound(), "{:?}", report.findings);
     prop_assert_eq!(report.rows.jobs, model.jobs.len() as u64);
 
-    // All of it goes over into another store.
+    // An export has all of it.
     let mut exported = Vec::new();
     store.export(&mut exported).expect("the store reads");
     let other = RedbStore::open(&store::file_in(&folder.path().join("other"))).expect("a new store");
@@ -506,7 +499,7 @@ fn compare(store: &RedbStore, model: &Model) -> Result<(), TestCaseError> {
     for key in ["key_0", "key_1", "key_"] {
         let own: Vec<Job> = jobs.iter().rev().filter(|job| job.key_id == key).cloned().collect();
         prop_assert_eq!(&store.jobs(key, None, usize::MAX).expect("it reads"), &own);
-        // Behind each, and one at a time.
+        // After each one, in pages of one.
         for (turn, job) in own.iter().enumerate() {
             let page = store.jobs(key, Some((job.place, &job.id)), 1).expect("it reads");
             prop_assert_eq!(page, own.iter().skip(turn + 1).take(1).cloned().collect::<Vec<_>>());
@@ -529,7 +522,7 @@ fn compare(store: &RedbStore, model: &Model) -> Result<(), TestCaseError> {
 }
 
 #[test]
-fn a_job_of_a_name_that_leads_elsewhere_is_not_imported() {
+fn a_job_id_with_a_path_is_not_imported() {
     let (_folder, store) = with_job(JobState::Queued);
     let mut exported = Vec::new();
     store.export(&mut exported).expect("the store reads");

@@ -1,7 +1,8 @@
-//! The durable store.
+//! The durable store: changes, records, crashes, full disks, compaction, its commands.
 
 pub(crate) mod changes;
 pub(crate) mod commands;
+pub(crate) mod compaction;
 pub(crate) mod crash;
 pub(crate) mod full_disk;
 pub(crate) mod jobs;
@@ -11,4 +12,3 @@ pub(crate) mod private_files;
 pub(crate) mod queue;
 pub(crate) mod records;
 pub(crate) mod support;
-pub(crate) mod upkeep;

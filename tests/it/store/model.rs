@@ -1,4 +1,4 @@
-//! Any sequence of changes, in bursts that share commits, with restarts between, agrees with plain maps.
+//! Property test: any sequence of changes, in bursts that share commits, with restarts, agrees with a model in maps.
 
 use std::collections::BTreeMap;
 
@@ -15,8 +15,8 @@ const NOW: i64 = 1_767_225_600;
 
 const MONTHS: [Month; 4] = [Month(202_511), Month(202_512), Month(202_601), Month(202_602)];
 
-/// The last of them is never created. One is the beginning of another, and they are neighbours in every table.
-const ACCOUNTS: [&str; 3] = ["a", "a-", "nobody"];
+/// The last one is never created. The first is a prefix of the second, its neighbour in every table.
+const ACCOUNTS: [&str; 3] = ["a", "a-", "missing"];
 
 #[derive(Clone, Debug)]
 enum Op {
@@ -31,7 +31,7 @@ enum Op {
 #[derive(Clone, Debug)]
 enum Step {
     Burst(Vec<Op>),
-    Look { account: usize, after: Option<u8>, limit: usize },
+    Query { account: usize, after: Option<u8>, limit: usize },
     Reopen,
 }
 
@@ -58,7 +58,7 @@ fn step() -> impl Strategy<Value = Step> {
     prop_oneof![
         6 => prop::collection::vec(op(), 1..8).prop_map(Step::Burst),
         3 => (0..3_usize, prop::option::of(0..5_u8), 0..6_usize)
-            .prop_map(|(account, after, limit)| Step::Look { account, after, limit }),
+            .prop_map(|(account, after, limit)| Step::Query { account, after, limit }),
         1 => Just(Step::Reopen),
     ]
 }
@@ -118,7 +118,7 @@ impl Model {
     fn apply(&mut self, change: Change) -> Result<(), ChangeError> {
         match change {
             Change::Bill { account, month, images, microdollars, request, by } => {
-                if account == "nobody" {
+                if account == "missing" {
                     return Err(ChangeError::NoSuchAccount(account));
                 }
                 let usage = self.usage.entry((month, account.clone())).or_default();
@@ -135,7 +135,7 @@ impl Model {
             Change::ForgetRequests { before } => self.requests.retain(|_, request| request.at >= before),
             Change::PutPreset { preset } => {
                 let Preset { account, id, name, .. } = &preset;
-                if account == "nobody" {
+                if account == "missing" {
                     return Err(ChangeError::NoSuchAccount(account.clone()));
                 }
                 if self.named(account, name).is_some_and(|other| other.id != *id) {
@@ -155,7 +155,7 @@ impl Model {
                 self.presets.remove(&(account, id.clone())).ok_or(ChangeError::NoSuchPreset(id))?;
             }
             Change::CountGenerated { day } => {
-                // Only the last day is asked for.
+                // Only the last day is queried.
                 if self.generated.keys().all(|known| *known <= day) {
                     *self.generated.entry(day).or_default() += 1;
                 }
@@ -187,7 +187,7 @@ proptest! {
     #![proptest_config(ProptestConfig { cases: 32, max_shrink_iters: 300, failure_persistence: None, ..ProptestConfig::default() })]
 
     #[test]
-    fn the_store_agrees_with_maps(steps in prop::collection::vec(step(), 1..30)) {
+    fn the_store_agrees_with_the_model(steps in prop::collection::vec(step(), 1..30)) {
         run(steps)?;
     }
 }
@@ -209,7 +209,7 @@ fn run(steps: Vec<Step>) -> Result<(), TestCaseError> {
                     prop_assert_eq!(result.map(drop), model.apply(change(op, at)), "{:?}", op);
                 }
             }
-            Step::Look { account, after, limit } => look(&store, &model, ACCOUNTS[account], after, limit)?,
+            Step::Query { account, after, limit } => query(&store, &model, ACCOUNTS[account], after, limit)?,
             Step::Reopen => {
                 drop(store);
                 store = RedbStore::open(&file).expect("it was closed");
@@ -223,7 +223,7 @@ fn run(steps: Vec<Step>) -> Result<(), TestCaseError> {
     let report = store.check().expect("the store reads");
     prop_assert!(report.is_sound(), "{:?}", report.findings);
 
-    // All of it goes over into another store.
+    // An export has all of it.
     let mut exported = Vec::new();
     let rows = store.export(&mut exported).expect("the store reads");
     prop_assert_eq!(rows, report.rows);
@@ -239,7 +239,13 @@ fn run(steps: Vec<Step>) -> Result<(), TestCaseError> {
     Ok(())
 }
 
-fn look(store: &RedbStore, model: &Model, account: &str, after: Option<u8>, limit: usize) -> Result<(), TestCaseError> {
+fn query(
+    store: &RedbStore,
+    model: &Model,
+    account: &str,
+    after: Option<u8>,
+    limit: usize,
+) -> Result<(), TestCaseError> {
     let after = after.map(id);
     let own = model.presets.values().filter(|preset| preset.account == account);
     let page: Vec<&Preset> =
@@ -256,14 +262,14 @@ fn look(store: &RedbStore, model: &Model, account: &str, after: Option<u8>, limi
     Ok(())
 }
 
-/// The count of the last day, which stays with its store.
+/// The count of the last day, which is not exported.
 fn compare_day(store: &RedbStore, model: &Model) -> Result<(), TestCaseError> {
     let last = model.generated.last_key_value().map(|(day, count)| GeneratedCount { day: *day, count: *count });
     prop_assert_eq!(store.load_at(UnixSeconds(NOW)).expect("the store reads").generated, last);
     Ok(())
 }
 
-/// What a start would load, and all presets.
+/// The rows that a start loads, and all presets.
 fn compare(store: &RedbStore, model: &Model) -> Result<(), TestCaseError> {
     let rows = store.load_at(UnixSeconds(NOW)).expect("the store reads");
     let usage: BTreeMap<_, _> =
@@ -285,7 +291,7 @@ fn compare(store: &RedbStore, model: &Model) -> Result<(), TestCaseError> {
         let of_account = model.key_days.iter().filter(|((owner, ..), _)| owner == account);
         let expected: Vec<_> = of_account.map(|((_, day, key_id), used)| (*day, key_id.clone(), *used)).collect();
         prop_assert_eq!(found, expected);
-        look(store, model, account, None, 100)?;
+        query(store, model, account, None, 100)?;
     }
     Ok(())
 }

@@ -1,4 +1,4 @@
-//! Opening a store: what is refused, with what words, and that a refusal harms nothing.
+//! Opening a store: migration of older schemas, and refusals that change nothing.
 
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -37,7 +37,7 @@ fn write_schema(file: &Path, schema: u64) {
 }
 
 #[tokio::test]
-async fn a_store_keeps_its_content_over_a_reopening() {
+async fn a_reopened_store_has_its_content() {
     let (folder, _) = folder();
     let (keys, secret) = bootstrapped(folder.path()).await;
     let (before, accounts) = (keys.list(None), keys.accounts());
@@ -48,7 +48,7 @@ async fn a_store_keeps_its_content_over_a_reopening() {
 }
 
 #[tokio::test]
-async fn a_store_of_a_newer_schema_is_refused_and_not_changed() {
+async fn a_store_of_a_newer_schema_is_refused_unchanged() {
     let (folder, file) = folder();
     drop(bootstrapped(folder.path()).await);
     write_schema(&file, 7);
@@ -59,7 +59,7 @@ async fn a_store_of_a_newer_schema_is_refused_and_not_changed() {
     assert_eq!(open(folder.path()).list(None).len(), 1);
 }
 
-/// A file as version 0.1 left it: its tables, and one account with one key in the bytes that it wrote.
+/// A file of version 0.1: its tables, and one account with one key in its encoding.
 fn write_schema_1(file: &Path) {
     const ACCOUNTS: TableDefinition<'_, &str, &[u8]> = TableDefinition::new("accounts");
     const KEYS: TableDefinition<'_, &[u8; 32], &[u8]> = TableDefinition::new("keys");
@@ -76,7 +76,7 @@ fn write_schema_1(file: &Path) {
 }
 
 #[test]
-fn a_store_of_schema_1_is_brought_up_to_date_with_all_that_is_in_it() {
+fn a_store_of_schema_1_is_migrated_with_its_content() {
     let (_folder, file) = folder();
     write_schema_1(&file);
     for _ in 0..2 {
@@ -96,7 +96,7 @@ fn a_store_of_schema_1_is_brought_up_to_date_with_all_that_is_in_it() {
         assert!(store.check().expect("it can be read").is_sound());
     }
     assert_eq!(schema_of(&file), 6);
-    // What schema 1 had no place for.
+    // Fields and tables that schema 1 did not have.
     let store = RedbStore::open(&file).expect("a store");
     apply(&store, Change::SetAccount { account: "acme".into(), plan: None, generates: Some(true), model: None })
         .expect("a new field is written");
@@ -104,9 +104,9 @@ fn a_store_of_schema_1_is_brought_up_to_date_with_all_that_is_in_it() {
     assert!(store.load().expect("the store reads").accounts[0].generates);
 }
 
-/// A file as the versions before jobs left it.
+/// A file of a version without jobs.
 #[tokio::test]
-async fn a_store_of_schema_2_is_brought_up_to_date_and_takes_jobs() {
+async fn a_store_of_schema_2_is_migrated_and_accepts_jobs() {
     let (folder, file) = folder();
     let (_, secret) = bootstrapped(folder.path()).await;
     write_schema(&file, 2);
@@ -137,22 +137,22 @@ fn a_store_open_elsewhere_is_refused_with_a_message_that_names_the_file() {
 }
 
 #[test]
-fn a_patient_opening_waits_for_the_other_process_and_not_longer_than_told() {
+fn opening_with_a_timeout_waits_for_the_lock_until_the_timeout() {
     let (_folder, file) = folder();
     let first = RedbStore::open(&file).expect("a new store");
     let start = Instant::now();
-    let patience = Duration::from_millis(200);
-    assert!(matches!(RedbStore::open_with_timeout(&file, patience), Err(OpenError::Locked { .. })));
-    assert!(start.elapsed() >= patience);
+    let timeout = Duration::from_millis(200);
+    assert!(matches!(RedbStore::open_with_timeout(&file, timeout), Err(OpenError::Locked { .. })));
+    assert!(start.elapsed() >= timeout);
     let other = std::thread::spawn(move || {
         std::thread::sleep(Duration::from_millis(100));
         drop(first);
     });
-    RedbStore::open_with_timeout(&file, Duration::from_secs(30)).expect("the file was released");
+    RedbStore::open_with_timeout(&file, Duration::from_secs(60)).expect("the file was released");
     other.join().expect("it only sleeps");
 }
 
-/// Puts something in the place of a store.
+/// Creates a file in the place of a store.
 type Make<'a> = &'a dyn Fn(&Path);
 
 #[test]
@@ -175,7 +175,7 @@ fn files_that_are_no_store_are_refused_as_damaged() {
     let cases: [(&str, Make<'_>); 6] = [
         ("an empty file, as a full disk leaves", &empty),
         ("another program's file", &other_program),
-        ("a schema that never was", &schema_0),
+        ("a schema that never existed", &schema_0),
         ("garbage", &garbage),
         ("a few bytes", &short),
         ("a cut file", &cut),
@@ -189,7 +189,7 @@ fn files_that_are_no_store_are_refused_as_damaged() {
     }
 }
 
-/// Whatever a bad disk does to a page, opening ends with a store or with an error that names the file, never a panic.
+/// Opening ends with a store or with an error that names the file, never with a panic.
 #[tokio::test]
 async fn a_store_with_overwritten_pages_never_panics() {
     let (folder, file) = folder();
@@ -211,11 +211,11 @@ async fn a_store_with_overwritten_pages_never_panics() {
             }
         }
     }
-    assert!(refused > 0, "overwriting the header alone must be noticed");
+    assert!(refused > 0, "overwriting the header must be detected");
 }
 
 #[test]
-fn a_folder_in_place_of_the_file_is_an_error_of_the_file_system() {
+fn a_folder_in_place_of_the_file_is_an_io_error() {
     let (_folder, file) = folder();
     std::fs::create_dir(&file).expect("the folder is empty");
     assert!(matches!(refusal(&file), OpenError::Io { .. }));

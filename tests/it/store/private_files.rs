@@ -1,4 +1,4 @@
-//! What the daemon writes is its own user's to read; what the command line writes has the caller's umask.
+//! Permissions: files of the daemon are private, files of the command line have the user's umask.
 
 #![cfg(unix)]
 
@@ -12,7 +12,7 @@ fn mode(path: &Path) -> u32 {
     fs::metadata(path).expect("it is there").permissions().mode() & 0o777
 }
 
-/// Every file and folder in a folder that others than its owner can open.
+/// Files and folders below `folder` that others than their owner can open.
 fn open_to_others(folder: &Path) -> Vec<String> {
     let mut found = Vec::new();
     for entry in fs::read_dir(folder).expect("it reads") {
@@ -28,7 +28,7 @@ fn open_to_others(folder: &Path) -> Vec<String> {
 }
 
 #[test]
-fn the_files_of_a_daemon_are_its_owners_alone() {
+fn the_files_of_a_daemon_are_private() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let data_dir = folder.path().join("new/data");
     let mut daemon = Daemon::start(&data_dir);
@@ -44,7 +44,7 @@ fn the_files_of_a_daemon_are_its_owners_alone() {
 }
 
 #[test]
-fn folders_of_an_older_version_are_closed_and_the_data_directory_is_left_alone() {
+fn folders_of_an_older_version_become_private_but_the_data_directory_keeps_its_mode() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let open = |path: &Path| fs::set_permissions(path, fs::Permissions::from_mode(0o755)).expect("it is ours");
     let data_dir = folder.path().join("data");
@@ -57,13 +57,13 @@ fn folders_of_an_older_version_are_closed_and_the_data_directory_is_left_alone()
     daemon.signal("TERM");
     daemon.0.stdout = None;
     assert_eq!(daemon.0.wait().expect("it ends").code(), Some(0));
-    // It may be a folder that others share.
+    // It may be a shared folder.
     assert_eq!(mode(&data_dir), 0o755);
     assert_eq!(open_to_others(&data_dir), Vec::<String>::new());
 }
 
 #[test]
-fn a_picture_of_the_command_line_has_the_callers_umask() {
+fn a_result_of_the_command_line_has_the_users_umask() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let (plain, out) = (folder.path().join("plain"), folder.path().join("out.png"));
     fs::write(&plain, "x").expect("a writable folder");

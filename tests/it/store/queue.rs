@@ -1,4 +1,4 @@
-//! Changes that wait for the disk: bounded, in order, and none lost.
+//! The queue of changes for the disk: bounded, in order, without losses.
 
 use std::sync::mpsc;
 
@@ -7,11 +7,11 @@ use backdrop::store::{self, ChangeError, QUEUED_CHANGES, RedbStore, StateStore};
 use crate::store::support::{account as create, new_store};
 
 #[test]
-fn a_full_queue_refuses_one_more_and_answers_the_others_in_order() {
+fn a_full_queue_refuses_a_change_as_busy_and_completes_the_others_in_order() {
     let (_folder, store) = new_store();
     let (started, has_started) = mpsc::channel();
     let (release, released) = mpsc::channel::<()>();
-    // Holds the writer in its acknowledgement, so that nothing leaves the queue.
+    // Blocks the writer in its acknowledgement, so that nothing leaves the queue.
     store.submit(
         create("first"),
         Box::new(move |result| {
@@ -21,38 +21,40 @@ fn a_full_queue_refuses_one_more_and_answers_the_others_in_order() {
     );
     assert!(has_started.recv().expect("the writer runs"));
 
-    let (answer, answers) = mpsc::channel();
+    let (outcome, outcomes) = mpsc::channel();
     for number in 0..=QUEUED_CHANGES {
-        let answer = answer.clone();
-        let done = move |result: Result<_, ChangeError>| answer.send((number, result.map(drop))).expect("we listen");
+        let outcome = outcome.clone();
+        let done = move |result: Result<_, ChangeError>| {
+            outcome.send((number, result.map(drop))).expect("the receiver is open")
+        };
         store.submit(create(&format!("account-{number}")), Box::new(done));
     }
-    assert_eq!(answers.recv(), Ok((QUEUED_CHANGES, Err(ChangeError::Busy))));
-    assert!(answers.try_recv().is_err(), "an answer while the writer was held");
+    assert_eq!(outcomes.recv(), Ok((QUEUED_CHANGES, Err(ChangeError::Busy))));
+    assert!(outcomes.try_recv().is_err(), "an outcome while the writer was blocked");
 
     release.send(()).expect("the writer waits");
     for number in 0..QUEUED_CHANGES {
-        assert_eq!(answers.recv(), Ok((number, Ok(()))));
+        assert_eq!(outcomes.recv(), Ok((number, Ok(()))));
     }
     assert_eq!(store.load().expect("the store reads").accounts.len(), QUEUED_CHANGES + 1);
 }
 
 #[test]
-fn a_refused_change_does_not_disturb_those_of_the_same_commit() {
+fn a_refused_change_does_not_affect_others_of_the_same_commit() {
     let (_folder, store) = new_store();
-    let (answer, answers) = mpsc::channel();
+    let (outcome, outcomes) = mpsc::channel();
     for name in ["a", "b", "a", "c", "a"] {
-        let answer = answer.clone();
-        let done = move |result: Result<_, ChangeError>| answer.send(result.is_ok()).expect("we listen");
+        let outcome = outcome.clone();
+        let done = move |result: Result<_, ChangeError>| outcome.send(result.is_ok()).expect("the receiver is open");
         store.submit(create(name), Box::new(done));
     }
-    let outcomes: Vec<bool> = answers.iter().take(5).collect();
+    let outcomes: Vec<bool> = outcomes.iter().take(5).collect();
     assert_eq!(outcomes, [true, true, false, true, false]);
     assert_eq!(store.load().expect("the store reads").accounts.len(), 3);
 }
 
 #[test]
-fn closing_the_store_first_writes_what_was_handed_over() {
+fn closing_the_store_writes_the_queued_changes() {
     let (folder, store) = new_store();
     for number in 0..100 {
         store.submit(create(&number.to_string()), Box::new(|_| {}));

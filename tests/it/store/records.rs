@@ -1,4 +1,4 @@
-//! Records that were stored once can be read for ever: `schemas/records/` holds every version that was released.
+//! Stored records: every released version (`schemas/records/`) is readable, the newest is written byte for byte.
 
 use backdrop::store::{
     AccountModel, AccountRecord, JobRecord, KeyDayRecord, KeyRecord, Plan, PresetRecord, Record, RequestRecord,
@@ -16,20 +16,20 @@ pub(crate) fn bytes(hex: &str) -> Vec<u8> {
     digits.chunks(2).map(|pair| u8::try_from(pair[0] * 16 + pair[1]).expect("two digits are a byte")).collect()
 }
 
-/// The stored bytes mean the expected JSON.
+/// The stored bytes decode to the expected JSON.
 fn assert_reads<R: Record + Serialize>((golden, expected): (&str, &str)) {
     let record = R::decode(&bytes(golden)).expect("a released version is read");
     let expected: serde_json::Value = serde_json::from_str(expected).expect("the golden file is JSON");
     assert_eq!(serde_json::to_value(&record).expect("records are plain"), expected);
 }
 
-/// What this program writes for the expected JSON is exactly the stored bytes.
+/// The expected JSON encodes to exactly the stored bytes.
 fn assert_writes<R: Record + DeserializeOwned>((golden, expected): (&str, &str)) {
     let record: R = serde_json::from_str(expected).expect("the golden file is JSON");
     assert_eq!(hex(&record.encode()), hex(&bytes(golden)), "the newest version's stored form changed");
 }
 
-/// Golden bytes and what they mean.
+/// Stored bytes and their meaning as JSON.
 macro_rules! golden {
     ($name:literal) => {
         (
@@ -40,7 +40,7 @@ macro_rules! golden {
 }
 
 #[test]
-fn every_version_of_every_record_still_loads() {
+fn every_released_version_of_every_record_is_read() {
     for golden in [golden!("account.v1"), golden!("account.v2"), golden!("account.v3")] {
         assert_reads::<AccountRecord>(golden);
     }
@@ -68,7 +68,7 @@ fn the_newest_version_of_every_record_is_written_byte_for_byte() {
 }
 
 #[test]
-fn an_older_version_becomes_the_newest_with_what_it_did_not_know_left_out() {
+fn an_older_version_is_upgraded_with_defaults_for_new_fields() {
     let account = AccountRecord::decode(&bytes(golden!("account.v1").0)).expect("a released version").latest();
     assert_eq!((account.name.as_str(), account.plan, account.generates), ("acme", Plan::Paid, false));
     assert_eq!(account.model, AccountModel(None));
@@ -84,12 +84,12 @@ fn an_older_version_becomes_the_newest_with_what_it_did_not_know_left_out() {
 
 #[test]
 #[should_panic(expected = "left == right")]
-fn a_record_that_means_something_else_is_noticed() {
+fn the_comparison_detects_a_different_record() {
     assert_reads::<UsageRecord>((golden!("usage.v1").0, r#"{"V1":{"images":1200,"microdollars":6000001}}"#));
 }
 
 #[test]
-fn a_record_cut_short_or_too_long_or_of_an_unknown_version_is_refused() {
+fn truncated_overlong_and_unknown_records_are_refused() {
     fn check<R: Record>((golden, _): (&str, &str)) {
         let whole = bytes(golden);
         for length in 0..whole.len() {

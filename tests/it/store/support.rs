@@ -1,8 +1,6 @@
-//! Stores, keys and child processes for the tests of `store_*` and `keys_*`.
+//! Stores and records for the tests of `store` and `account`.
 
-use std::io::Write;
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
 use std::sync::mpsc;
 
 use backdrop::account::{ApiKey, Keys, Mode};
@@ -17,29 +15,11 @@ pub(crate) fn open(data_dir: &Path) -> Keys {
     Keys::load(store).expect("the store loads")
 }
 
-/// As a daemon finds it after its first start: the account `default` and one key.
+/// The store after the first start of a daemon: the account `default` and one key.
 pub(crate) async fn bootstrapped(data_dir: &Path) -> (Keys, ApiKey) {
     let keys = open(data_dir);
     let first = keys.bootstrap(Some(ApiKey::generate(Mode::Live))).await.expect("the store writes");
     (keys, first.expect("the store was empty").secret)
-}
-
-/// Runs one ignored test of this binary in a process of its own; it reads `input` from its stdin, up to the end.
-pub(crate) fn child(test: &str, input: &str) -> Child {
-    let mut child = Command::new(std::env::current_exe().expect("this test binary"))
-        .args(["--ignored", "--exact", "--nocapture", "--test-threads=1", test])
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .expect("a second process starts");
-    child.stdin.take().expect("piped above").write_all(input.as_bytes()).expect("the child reads its input");
-    child
-}
-
-/// What [`child`] was given; empty when somebody ran the ignored test by hand.
-pub(crate) fn child_input() -> String {
-    std::io::read_to_string(std::io::stdin()).expect("the parent writes text")
 }
 
 /// A store without a row, and its folder.
@@ -49,23 +29,30 @@ pub(crate) fn new_store() -> (TempDir, RedbStore) {
     (folder, store)
 }
 
-/// Hands over all changes at once and waits for what became of each.
+/// A store with the account `acme`, and its folder.
+pub(crate) fn with_account() -> (TempDir, RedbStore) {
+    let (folder, store) = new_store();
+    apply(&store, account("acme")).expect("a new name");
+    (folder, store)
+}
+
+/// Submits all changes at once and waits for their outcomes.
 pub(crate) fn apply_all(
     store: &dyn StateStore,
     changes: impl IntoIterator<Item = Change>,
 ) -> Vec<Result<Rows, ChangeError>> {
-    let (answer, answers) = mpsc::channel();
+    let (outcome, outcomes) = mpsc::channel();
     for change in changes {
-        let answer = answer.clone();
-        store.submit(change, Box::new(move |result| answer.send(result).expect("we listen")));
+        let outcome = outcome.clone();
+        store.submit(change, Box::new(move |result| outcome.send(result).expect("the receiver is open")));
     }
-    drop(answer);
-    answers.iter().collect()
+    drop(outcome);
+    outcomes.iter().collect()
 }
 
-/// Hands over a change and waits for what became of it.
+/// Submits a change and waits for its outcome.
 pub(crate) fn apply(store: &dyn StateStore, change: Change) -> Result<Rows, ChangeError> {
-    apply_all(store, [change]).pop().expect("one change has one answer")
+    apply_all(store, [change]).pop().expect("one change has one outcome")
 }
 
 /// The creation of an account.
@@ -80,7 +67,7 @@ pub(crate) fn account(name: &str) -> Change {
     Change::CreateAccount { account, first_key: None }
 }
 
-/// A key `id` of an account, made at 1.
+/// A key `id` of an account, created at 1.
 pub(crate) fn key(account: &str, id: &str) -> Key {
     Key {
         id: id.into(),
@@ -97,7 +84,7 @@ pub(crate) fn key(account: &str, id: &str) -> Key {
     }
 }
 
-/// A preset that was made and changed at 1.
+/// A preset created and changed at 1.
 pub(crate) fn preset(account: &str, id: &str, name: &str) -> Preset {
     Preset {
         id: id.into(),

@@ -1,4 +1,4 @@
-//! Every output format: what ffprobe says of it, and its frames decoded again.
+//! Every output format: its streams according to ffprobe, and its decoded frames.
 
 use crate::video::support::{
     RED, clip, cut, engine, engine_of_everything, frames, is_near, made, middle, recipe, shown, stream,
@@ -12,7 +12,7 @@ use std::fs::File;
 use std::io::{BufReader, Read};
 use std::path::Path;
 
-/// Frame by frame: the box is there and opaque, the ground is gone.
+/// Checks that in every frame the box is opaque and the background transparent.
 fn assert_cut_out(frames: &[Frame]) {
     assert_eq!(frames.len(), 30);
     for (index, frame) in frames.iter().enumerate() {
@@ -25,7 +25,7 @@ fn assert_cut_out(frames: &[Frame]) {
     }
 }
 
-/// What all results have in common.
+/// Checks size, frames and duration of the video stream.
 fn assert_picture(file: &Path, codec: &str) -> serde_json::Value {
     let shown = shown(file);
     let video = stream(&shown, "video").expect("a picture");
@@ -76,7 +76,7 @@ async fn mov_is_prores_4444_with_alpha_and_aac() {
 }
 
 #[tokio::test]
-async fn mp4_is_h264_on_the_colour() {
+async fn mp4_is_h264_on_the_background_colour() {
     let folder = tempfile::tempdir().unwrap();
     let recipe = VideoRecipe { background: Some(Color([20, 200, 90, 255])), ..recipe(VideoFormat::Mp4) };
     let (_kept, finished) = cut(&engine(), &clip(folder.path()), &recipe).await.unwrap();
@@ -98,7 +98,7 @@ async fn the_matte_is_grey_in_every_container() {
         let recipe = VideoRecipe { channels: Channels::Alpha, audio: false, ..recipe(format) };
         let (_kept, finished) = cut(&engine(), &source, &recipe).await.unwrap();
         let shown = assert_picture(&finished.file, codec);
-        assert!(stream(&shown, "audio").is_none(), "sound was not wanted");
+        assert!(stream(&shown, "audio").is_none(), "audio was disabled");
         for (index, frame) in frames(&finished.file).iter().enumerate() {
             let (x, y) = middle(index);
             assert!(
@@ -126,7 +126,7 @@ async fn png_sequence_is_an_archive_of_exact_frames() {
     }
     assert_cut_out(&pictures);
     let hidden = |pixel: &&[u8; 4]| pixel[3] == 0 && **pixel != [0; 4];
-    assert_eq!(pictures[7].pixels().as_chunks::<4>().0.iter().find(hidden), None, "colour beneath zero alpha");
+    assert_eq!(pictures[7].pixels().as_chunks::<4>().0.iter().find(hidden), None, "colour under zero alpha");
 }
 
 #[tokio::test]
@@ -141,7 +141,7 @@ async fn gif_clears_each_frame_before_the_next() {
         let (x, y) = middle(index);
         assert!(is_near(frame.pixel(x, y), RED, 8), "{:?}", frame.pixel(x, y));
         if index > 15 {
-            assert_eq!(frame.pixel(12, 45)[3], 0, "what frame 0 showed is there in frame {index}");
+            assert_eq!(frame.pixel(12, 45)[3], 0, "frame {index} still shows frame 0");
         }
     }
 }
@@ -163,7 +163,7 @@ async fn animated_webp_shows_every_frame_for_its_time() {
 }
 
 #[tokio::test]
-async fn a_sandbox_result_bears_its_stamp_in_every_frame() {
+async fn a_sandbox_result_is_stamped_in_every_frame() {
     let folder = tempfile::tempdir().unwrap();
     let source = clip(folder.path());
     let plain = VideoRecipe { background: Some(Color::WHITE), ..recipe(VideoFormat::Mp4) };
@@ -182,7 +182,7 @@ const PATCHES: [[u8; 3]; 8] =
     [[255, 255, 255], [0, 0, 0], [255, 0, 0], [0, 255, 0], [0, 0, 255], [128, 128, 128], [200, 150, 120], [30, 60, 90]];
 
 #[tokio::test]
-async fn colours_come_through_within_three_of_255() {
+async fn colours_are_kept_within_3_of_255() {
     let folder = tempfile::tempdir().unwrap();
     let patches = PATCHES.map(|[red, green, blue]| format!("color=c=0x{red:02X}{green:02X}{blue:02X}:s=20x32:r=5:d=1"));
     let inputs: String = (0..8).map(|at| format!("[p{at}]")).collect();
@@ -195,7 +195,7 @@ async fn colours_come_through_within_three_of_255() {
             "-vf scale=out_color_matrix=bt709:out_range=tv:flags=accurate_rnd+full_chroma_int+full_chroma_inp \
              -c:v libx264 -crf 1 -pix_fmt yuv444p -colorspace bt709",
         ),
-        // Small pictures that say nothing are of the old standard.
+        // Small pictures without tags are BT.601.
         (
             "old.mp4",
             "-vf scale=out_color_matrix=bt601:out_range=tv:flags=accurate_rnd+full_chroma_int+full_chroma_inp \

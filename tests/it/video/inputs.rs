@@ -1,4 +1,4 @@
-//! Every kind of input, good and bad.
+//! Inputs: containers, codecs, rotation, rates, HDR, audio, damage, limits.
 
 use crate::video::support::{
     RED, boxed, clip, cut, engine, engine_of_everything, frames, is_near, made, recipe, remade, shown, sound, stream,
@@ -20,7 +20,7 @@ fn mp4() -> VideoRecipe {
     recipe(VideoFormat::Mp4)
 }
 
-/// A result with the box in its first frame at `at`, and so many frames.
+/// Checks the number of frames of the result, and that its first frame has the box at `at`.
 async fn assert_cut(source: &Path, size: Size, frames_expected: u64, at: (u32, u32)) {
     let (_kept, finished) = cut(&engine(), source, &mp4()).await.unwrap();
     assert_eq!(finished.warnings, [""; 0], "{}", source.display());
@@ -54,7 +54,7 @@ async fn every_container_and_codec_is_read() {
 }
 
 #[tokio::test]
-async fn odd_sizes_stay_odd_where_the_format_has_them() {
+async fn odd_sizes_are_kept_where_the_format_allows_them() {
     let folder = tempfile::tempdir().unwrap();
     let source = made(
         folder.path(),
@@ -63,7 +63,7 @@ async fn odd_sizes_stay_odd_where_the_format_has_them() {
         "-c:v ffv1 -pix_fmt bgr0",
     );
     assert_eq!(probed(&source).await.unwrap().size, Size::new(97, 61));
-    // H.264 shows the last row and column twice.
+    // For H.264 the last row and column are repeated.
     for (format, size) in [
         (VideoFormat::Webm, Size::new(97, 61)),
         (VideoFormat::Mov, Size::new(97, 61)),
@@ -78,7 +78,7 @@ async fn odd_sizes_stay_odd_where_the_format_has_them() {
 }
 
 #[tokio::test]
-async fn a_clip_of_one_frame_and_one_of_few_pixels_are_clips() {
+async fn clips_of_one_frame_and_of_few_pixels_are_accepted() {
     let folder = tempfile::tempdir().unwrap();
     let one = made(folder.path(), "one.gif", &[&boxed((64, 36), "10", 1)], "-frames:v 1");
     let tiny = made(folder.path(), "tiny.mkv", &["color=c=red:s=2x2:r=5:d=1"], "-c:v ffv1 -pix_fmt bgr0");
@@ -91,7 +91,7 @@ async fn a_clip_of_one_frame_and_one_of_few_pixels_are_clips() {
 }
 
 #[tokio::test]
-async fn a_turned_clip_stands_upright() {
+async fn a_rotated_clip_becomes_upright() {
     let folder = tempfile::tempdir().unwrap();
     let flat = made(
         folder.path(),
@@ -99,18 +99,18 @@ async fn a_turned_clip_stands_upright() {
         &[&boxed((160, 90), "10", 1)],
         "-c:v libx264 -preset ultrafast -pix_fmt yuv420p",
     );
-    let turned = remade(&flat, "turned.mp4", "-c copy -metadata:s:v:0 rotate=90");
-    assert_eq!(probed(&turned).await.unwrap().size, Size::new(90, 160));
-    let (_kept, finished) = cut(&engine(), &turned, &mp4()).await.unwrap();
+    let rotated = remade(&flat, "rotated.mp4", "-c copy -metadata:s:v:0 rotate=90");
+    assert_eq!(probed(&rotated).await.unwrap().size, Size::new(90, 160));
+    let (_kept, finished) = cut(&engine(), &rotated, &mp4()).await.unwrap();
     let frames = frames(&finished.file);
     assert_eq!(frames[0].size(), Size::new(90, 160));
-    // The box lay to the left in the middle: turned by a quarter it lies above or below.
+    // The box at the left is above or below after a quarter turn.
     let ends = [frames[0].pixel(45, 30), frames[0].pixel(45, 130)];
     assert_eq!(ends.iter().filter(|pixel| is_near(**pixel, RED, 12)).count(), 1, "{ends:?}");
 }
 
 #[tokio::test]
-async fn pixels_become_square() {
+async fn non_square_pixels_become_square() {
     let folder = tempfile::tempdir().unwrap();
     let source = made(
         folder.path(),
@@ -138,7 +138,7 @@ async fn a_variable_rate_becomes_a_constant_one_of_the_same_length() {
     let (_kept, finished) = cut(&engine(), &source, &mp4()).await.unwrap();
     let length = finished.frames as f64 / clip.rate.per_second();
     assert!((length - clip.seconds).abs() < 0.11, "{length} of {}", clip.seconds);
-    // Where the box is tells when a frame was.
+    // The position of the box gives the time of a frame.
     let frames = frames(&finished.file);
     for (index, frame) in frames.iter().enumerate() {
         let row = (0..160).filter(|&x| is_near(frame.pixel(x, 45), RED, 40));
@@ -153,7 +153,7 @@ async fn a_variable_rate_becomes_a_constant_one_of_the_same_length() {
 }
 
 #[tokio::test]
-async fn more_light_than_a_screen_has_is_brought_down() {
+async fn hdr_is_tone_mapped() {
     let folder = tempfile::tempdir().unwrap();
     let source = made(
         folder.path(),
@@ -166,13 +166,13 @@ async fn more_light_than_a_screen_has_is_brought_down() {
     assert_eq!((finished.frames, finished.warnings.len()), (5, 0));
     let frame = &frames(&finished.file)[2];
     let (light, less) = (frame.pixel(20, 18), frame.pixel(100, 18));
-    // What is brightest stays white, what paper is (75 % of the signal) is not far from it, and grey stays grey.
+    // The brightest stays white, diffuse white (75 % of the signal) is near it, and grey stays grey.
     assert!(light[0] > 235 && less[0] > 150 && less[0] < light[0] - 10, "{light:?} and {less:?}");
     assert!(less[0].abs_diff(less[1]) < 6 && less[1].abs_diff(less[2]) < 6, "{less:?}");
 }
 
 #[tokio::test]
-async fn a_recording_without_a_length_is_measured() {
+async fn a_recording_without_a_duration_is_measured() {
     let folder = tempfile::tempdir().unwrap();
     let graph = boxed((160, 90), "10", 2);
     let whole = made(
@@ -187,7 +187,7 @@ async fn a_recording_without_a_length_is_measured() {
 }
 
 #[tokio::test]
-async fn of_two_tracks_of_sound_the_first_comes_along() {
+async fn the_first_of_two_audio_tracks_is_kept() {
     let folder = tempfile::tempdir().unwrap();
     let source = made(
         folder.path(),
@@ -204,7 +204,7 @@ async fn of_two_tracks_of_sound_the_first_comes_along() {
 }
 
 #[tokio::test]
-async fn what_is_left_of_a_truncated_clip_is_delivered_and_said() {
+async fn a_truncated_clip_is_processed_with_a_warning() {
     let folder = tempfile::tempdir().unwrap();
     let graph = boxed((160, 90), "10", 4);
     for (name, options) in [
@@ -223,7 +223,7 @@ async fn what_is_left_of_a_truncated_clip_is_delivered_and_said() {
 }
 
 #[tokio::test]
-async fn sound_that_nobody_can_read_is_left_out_and_said() {
+async fn unreadable_audio_is_dropped_with_a_warning() {
     let folder = tempfile::tempdir().unwrap();
     let source = made(
         folder.path(),
@@ -241,7 +241,7 @@ async fn sound_that_nobody_can_read_is_left_out_and_said() {
 }
 
 #[tokio::test]
-async fn an_exotic_codec_is_refused_by_its_name() {
+async fn an_unsupported_codec_is_refused_by_name() {
     let folder = tempfile::tempdir().unwrap();
     let source = made(folder.path(), "snow.mkv", &["testsrc2=s=64x36:r=5:d=1"], "-c:v snow -pix_fmt yuv420p");
     let refused = probed(&source).await;
@@ -249,7 +249,7 @@ async fn an_exotic_codec_is_refused_by_its_name() {
 }
 
 #[tokio::test]
-async fn sound_without_a_picture_is_refused() {
+async fn audio_without_video_is_refused() {
     let folder = tempfile::tempdir().unwrap();
     let source = made(folder.path(), "sound.mp4", &["sine=duration=1"], "-c:a aac");
     assert!(matches!(probed(&source).await, Err(VideoError::NoPicture)));
@@ -257,7 +257,7 @@ async fn sound_without_a_picture_is_refused() {
 }
 
 #[tokio::test]
-async fn what_is_no_clip_is_refused() {
+async fn files_that_are_no_clips_are_refused() {
     let folder = tempfile::tempdir().unwrap();
     let good = clip(folder.path());
     let at = |name: &str, bytes: &[u8]| {
@@ -273,7 +273,7 @@ async fn what_is_no_clip_is_refused() {
     ] {
         assert!(matches!(probed(&at(name, bytes)).await, Err(VideoError::Unreadable)), "{name}");
     }
-    // Others are named, whatever their name is.
+    // Detected formats are named, whatever the file name.
     let elsewhere = good.display();
     for (kind, text) in [
         ("m3u8", format!("#EXTM3U\n#EXT-X-TARGETDURATION:3\n#EXTINF:3,\n{elsewhere}\n#EXT-X-ENDLIST\n")),
@@ -287,12 +287,12 @@ async fn what_is_no_clip_is_refused() {
     assert!(matches!(probed(&plain).await, Err(VideoError::Unreadable)));
     let other = made(folder.path(), "other.avi", &["testsrc2=s=64x36:r=5:d=1"], "-c:v mpeg4");
     assert!(matches!(probed(&other).await, Err(VideoError::Unsupported(name)) if name == "avi"));
-    let gone = probed(&folder.path().join("gone.mp4")).await;
-    assert!(matches!(gone, Err(VideoError::Io { .. })), "{gone:?}");
+    let missing = probed(&folder.path().join("missing.mp4")).await;
+    assert!(matches!(missing, Err(VideoError::Io { .. })), "{missing:?}");
 }
 
 #[tokio::test]
-async fn what_is_too_much_is_refused_before_it_costs() {
+async fn clips_above_the_limits_are_refused_by_the_probe() {
     let folder = tempfile::tempdir().unwrap();
     for (name, graph) in [
         ("wide.mkv", "color=s=1922x64:r=5:d=1"),
@@ -311,11 +311,11 @@ async fn what_is_too_much_is_refused_before_it_costs() {
 }
 
 #[tokio::test]
-async fn a_clip_that_lies_about_its_length_is_stopped() {
+async fn a_clip_longer_than_its_declared_duration_is_stopped() {
     let folder = tempfile::tempdir().unwrap();
     let source = made(folder.path(), "lies.mkv", &["color=c=red:s=32x32:r=5:d=70"], "-c:v ffv1 -pix_fmt bgr0");
     let mut bytes = fs::read(&source).unwrap();
-    // The length in the header (a double, in thousandths of a second), and the one among the tags.
+    // The duration in the header (a double, in milliseconds) and in the tags.
     let at = bytes.windows(3).position(|bytes| bytes == [0x44, 0x89, 0x88]).unwrap();
     bytes[at + 3..at + 11].copy_from_slice(&2000.0_f64.to_be_bytes());
     while let Some(at) = bytes.windows(8).position(|bytes| bytes == b"DURATION") {
@@ -328,7 +328,7 @@ async fn a_clip_that_lies_about_its_length_is_stopped() {
 }
 
 #[tokio::test]
-async fn a_jump_in_time_does_not_become_endless_frames() {
+async fn a_jump_in_the_timestamps_is_refused() {
     let folder = tempfile::tempdir().unwrap();
     let source = made(
         folder.path(),

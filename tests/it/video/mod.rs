@@ -1,4 +1,4 @@
-//! Clips.
+//! Clips: formats, inputs, timing, resuming, the real network.
 
 pub(crate) mod formats;
 pub(crate) mod inputs;

@@ -10,11 +10,11 @@ use std::path::Path;
 use std::sync::Arc;
 
 #[tokio::test]
-async fn a_person_is_cut_out_of_a_pan() {
+async fn a_person_is_cut_out_of_a_pan_over_a_photo() {
     let folder = tempfile::tempdir().unwrap();
     let photo = folder.path().join("photo.jpg");
     std::fs::copy(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/photos/astronaut.jpg"), &photo).unwrap();
-    // Six frames that wander over the photo.
+    // Six frames that pan over the photo.
     let clip = remade(
         &photo,
         "clip.mp4",
@@ -33,7 +33,7 @@ async fn a_person_is_cut_out_of_a_pan() {
     let frames = frames(&finished.file);
     assert_eq!(frames.len(), 6);
     for (index, frame) in (0..).zip(&frames) {
-        // Her face lies in the upper middle of the photo; beside it on the left there is a flag, at the right a shuttle.
+        // The face is in the upper middle of the photo, between a flag and a shuttle.
         let face = frame.pixel(140 - 4 * index, 70 - 2 * index);
         assert!(face[3] > 240 && face[0] > 120, "frame {index}: {face:?}");
         let covered = frame.pixels().as_chunks::<4>().0.iter().filter(|pixel| pixel[3] > 127).count();

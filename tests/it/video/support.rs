@@ -1,17 +1,16 @@
-//! Clips made by ffmpeg, a network that cuts out what is red, and a look at what comes back.
+//! Clips made by ffmpeg, engines with a fake network that segments red pixels, and inspection of results.
 
+use crate::support::segmenter;
 use backdrop::codec::Channels;
 use backdrop::engine::{Engine, EngineConfig};
-use backdrop::image::{Frame, RawMask, Size};
-use backdrop::model::{SegmentError, Segmenter};
+use backdrop::image::{Frame, Size};
 use backdrop::recipe::{VideoFormat, VideoRecipe};
 use backdrop::video::{self, Finished, Tools, VideoConfig, VideoError};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::sync::Arc;
 use tempfile::TempDir;
 
-/// Side of the fake network's grid.
+/// Side of the masks.
 const GRID: u32 = 48;
 
 /// The subject of [`boxed`], and its ground.
@@ -21,55 +20,35 @@ pub(crate) fn tools() -> Tools {
     Tools::find(&VideoConfig::default()).expect("these tests need ffmpeg and ffprobe: `apt-get install ffmpeg`")
 }
 
-/// What the fake network says of a pixel.
-type Says = fn([u8; 4]) -> f32;
-
-struct Fake(Says);
-
-impl Segmenter for Fake {
-    fn model(&self) -> &str {
-        "fake-1"
-    }
-
-    fn device(&self) -> String {
-        "none".to_owned()
-    }
-
-    fn segment(&mut self, frames: &[&Frame]) -> Result<Vec<RawMask>, SegmentError> {
-        let says = self.0;
-        let mask = |frame: &&Frame| {
-            let Size { width, height } = frame.size();
-            let values = (0..GRID * GRID).map(|at| {
-                says(frame.pixel((at % GRID * 2 + 1) * width / (2 * GRID), (at / GRID * 2 + 1) * height / (2 * GRID)))
-            });
-            RawMask::new(Size::new(GRID, GRID), values.collect()).expect("probabilities")
-        };
-        Ok(frames.iter().map(mask).collect())
-    }
-}
-
-fn engine_that(says: Says) -> Engine {
+/// An engine whose network computes the probability of a cell from the pixel in its middle.
+fn engine_of(probability: fn([u8; 4]) -> f32) -> Engine {
     let config = EngineConfig { cpu_workers: 2, ..EngineConfig::default() };
-    Engine::start(&config, Arc::new(move || Ok(Box::new(Fake(says)))))
+    let factory = segmenter::factory_by_frame("fake-1", move |frame| {
+        let Size { width, height } = frame.size();
+        segmenter::mask(Size::new(GRID, GRID), |x, y| {
+            probability(frame.pixel((x * 2 + 1) * width / (2 * GRID), (y * 2 + 1) * height / (2 * GRID)))
+        })
+    });
+    Engine::start(&config, factory)
 }
 
-/// What is red is the subject.
+/// The subject is what is red.
 pub(crate) fn engine() -> Engine {
-    engine_that(|[red, green, blue, _]| {
+    engine_of(|[red, green, blue, _]| {
         ((f32::from(red) - (f32::from(green) + f32::from(blue)) / 2.0) / 120.0).clamp(0.0, 1.0)
     })
 }
 
-/// All of it is the subject, but for the picture of the self-test.
+/// The subject is everything, except in the picture of the self-test.
 pub(crate) fn engine_of_everything() -> Engine {
-    engine_that(|pixel| if pixel == [24, 28, 36, 255] { 0.0 } else { 1.0 })
+    engine_of(|pixel| if pixel == [24, 28, 36, 255] { 0.0 } else { 1.0 })
 }
 
 pub(crate) fn recipe(format: VideoFormat) -> VideoRecipe {
     VideoRecipe { format, channels: Channels::Rgba, background: None, smoothing: 0, audio: true, stamp: None }
 }
 
-/// Runs ffmpeg; `arguments` are split at blanks, but for `filter`, which is put in at `{}`.
+/// Runs a tool and returns its standard output.
 fn ran(program: &str, arguments: &[String]) -> Vec<u8> {
     let output = Command::new(program)
         .args(arguments)
@@ -138,7 +117,7 @@ pub(crate) async fn cut(
     Ok((folder, finished))
 }
 
-/// What ffprobe tells of a file, all frames counted.
+/// The report of ffprobe, with counted frames.
 pub(crate) fn shown(file: &Path) -> serde_json::Value {
     let arguments =
         ["-v", "error", "-of", "json", "-show_streams", "-show_format", "-count_frames", &file.display().to_string()]
@@ -159,7 +138,7 @@ pub(crate) fn frames(file: &Path) -> Vec<Frame> {
     let size = Size::new(side("width"), side("height"));
     let mut arguments: Vec<String> = ["-v", "error"].map(str::to_owned).into();
     if video["codec_name"] == "vp9" {
-        // ffmpeg's own decoder knows no alpha.
+        // ffmpeg's own decoder ignores alpha.
         arguments.extend(["-c:v", "libvpx-vp9"].map(str::to_owned));
     }
     arguments.extend(["-i".to_owned(), file.display().to_string()]);
@@ -179,12 +158,12 @@ pub(crate) fn sound(file: &Path) -> Vec<f32> {
     ran("ffmpeg", &arguments).as_chunks::<4>().0.iter().map(|bytes| f32::from_le_bytes(*bytes)).collect()
 }
 
-/// Whether a colour is what it should be, each channel within `by`.
+/// Whether each channel of a pixel is within `by` of the expected colour.
 pub(crate) fn is_near(pixel: [u8; 4], colour: [u8; 3], by: u8) -> bool {
     pixel.iter().zip(colour).all(|(value, wanted)| value.abs_diff(wanted) <= by)
 }
 
-/// Where the box is in frame `index` of [`boxed`] 160×90 at ten frames a second: its middle.
+/// The middle of the box in frame `index` of [`clip`].
 pub(crate) fn middle(index: usize) -> (u32, u32) {
     (8 + 22 + 2 * index as u32, 45)
 }

@@ -1,4 +1,4 @@
-//! Sound in step, work that is taken up again, and work that is given up.
+//! Audio sync, resumed and cancelled work on clips.
 
 use crate::video::support::{boxed, cut, engine, engine_of_everything, frames, made, recipe, remade, sound, tools};
 use backdrop::image::color::Color;
@@ -10,9 +10,9 @@ use std::sync::Mutex;
 use std::time::Duration;
 
 #[tokio::test]
-async fn after_a_minute_the_sound_is_still_in_step() {
+async fn audio_is_in_sync_after_a_minute() {
     let folder = tempfile::tempdir().unwrap();
-    // A flash and a beep that begin at 59 seconds, at a rate that is no whole number.
+    // A flash and a beep at 59 seconds, at a fractional frame rate.
     let source = made(
         folder.path(),
         "minute.mp4",
@@ -35,7 +35,7 @@ async fn after_a_minute_the_sound_is_still_in_step() {
 }
 
 #[tokio::test]
-async fn sound_that_begins_later_than_the_picture_stays_later() {
+async fn audio_that_starts_later_than_the_video_keeps_its_offset() {
     let folder = tempfile::tempdir().unwrap();
     let beep = made(folder.path(), "beep.mkv", &["sine=frequency=1000:duration=1"], "-c:a flac");
     let silent = made(
@@ -50,10 +50,10 @@ async fn sound_that_begins_later_than_the_picture_stays_later() {
     let samples = sound(&finished.file);
     let beep = samples.iter().position(|sample| sample.abs() > 0.05).unwrap() as f64 / 48_000.0;
     assert!((beep - 1.5).abs() < 0.05, "{beep}");
-    assert!((samples.len() as f64 / 48_000.0 - 3.0).abs() < 0.05, "sound is as long as the picture");
+    assert!((samples.len() as f64 / 48_000.0 - 3.0).abs() < 0.05, "the audio is as long as the video");
 }
 
-/// Waits until a file is there.
+/// Waits until a file exists.
 async fn appears(file: &Path) {
     while !file.exists() {
         tokio::time::sleep(Duration::from_millis(1)).await;
@@ -61,9 +61,9 @@ async fn appears(file: &Path) {
 }
 
 #[tokio::test]
-async fn a_clip_that_was_interrupted_after_any_segment_becomes_the_same() {
+async fn a_clip_interrupted_after_any_segment_has_the_same_result() {
     let sources = tempfile::tempdir().unwrap();
-    // Three segments: 20 and 20 frames, and 10 that are left.
+    // Three segments of 20, 20 and 10 frames.
     let source = made(
         sources.path(),
         "clip.mkv",
@@ -84,11 +84,11 @@ async fn a_clip_that_was_interrupted_after_any_segment_becomes_the_same() {
             background: (format == VideoFormat::Mp4).then_some(Color::WHITE),
             ..recipe(format)
         };
-        let (_kept, undisturbed) = cut(&engine, &source, &recipe).await.unwrap();
-        assert_eq!(undisturbed.frames, 50);
+        let (_kept, uninterrupted) = cut(&engine, &source, &recipe).await.unwrap();
+        assert_eq!(uninterrupted.frames, 50);
         let folder = tempfile::tempdir().unwrap();
         let mut last = None;
-        // After each segment where all stages are in play; the other formats differ in their encoder alone.
+        // After each segment for one format; the others differ only in their encoder.
         let stops: &[usize] = if format == VideoFormat::Webm { &[0, 1, 2, 3] } else { &[1, 3] };
         let segment = |at: usize| folder.path().join(format!("segment-{at:04}.{extension}"));
         let written = |at: usize| fs::metadata(segment(at)).and_then(|found| found.modified()).ok();
@@ -96,29 +96,29 @@ async fn a_clip_that_was_interrupted_after_any_segment_becomes_the_same() {
             let file = segment(stop);
             let before: Vec<_> = (0..3).map_while(written).collect();
             let progress = Mutex::new(0);
-            let hear = |percent: u8| {
+            let report = |percent: u8| {
                 let mut last = progress.lock().unwrap();
                 assert!(percent >= *last, "{percent} after {last}");
                 *last = percent;
             };
-            let work = video::remove(&engine, &tools, &source, folder.path(), &recipe, &hear);
+            let work = video::remove(&engine, &tools, &source, folder.path(), &recipe, &report);
             tokio::select! {
                 biased;
                 () = appears(&file) => {}
                 finished = work => last = Some(finished.unwrap()),
             }
             let after: Vec<_> = (0..before.len()).map_while(written).collect();
-            assert_eq!(after, before, "{format:?}: a finished segment was made again");
+            assert_eq!(after, before, "{format:?}: a finished segment was written again");
         }
-        let last: Finished = last.expect("after three segments there is nothing more to interrupt");
-        assert_eq!((last.frames, &last.warnings), (undisturbed.frames, &undisturbed.warnings));
-        let same = fs::read(&last.file).unwrap() == fs::read(&undisturbed.file).unwrap();
-        assert!(same, "{format:?}: the result is another one");
+        let last: Finished = last.expect("after three segments the work finishes");
+        assert_eq!((last.frames, &last.warnings), (uninterrupted.frames, &uninterrupted.warnings));
+        let same = fs::read(&last.file).unwrap() == fs::read(&uninterrupted.file).unwrap();
+        assert!(same, "{format:?}: the result differs");
     }
 }
 
 #[tokio::test]
-async fn another_recipe_in_the_same_folder_begins_anew() {
+async fn another_recipe_in_the_same_folder_starts_over() {
     let sources = tempfile::tempdir().unwrap();
     let source = made(sources.path(), "clip.mkv", &[&boxed((96, 54), "10", 5)], "-c:v ffv1");
     let (engine, tools) = (engine(), tools());
@@ -135,7 +135,7 @@ async fn another_recipe_in_the_same_folder_begins_anew() {
     assert!(frames(&finished.file).iter().all(|frame| frame.pixel(94, 1)[0] < 4));
 }
 
-/// Processes whose command names `folder`.
+/// The number of processes whose command or directory is in `folder`.
 fn running(folder: &Path) -> usize {
     let folder = folder.to_str().unwrap();
     let processes = fs::read_dir("/proc").unwrap().filter_map(Result::ok);
@@ -155,27 +155,26 @@ fn is_tool(process: &Path) -> bool {
 
 #[cfg(target_os = "linux")]
 #[tokio::test]
-async fn work_that_is_given_up_leaves_no_process_behind() {
+async fn cancelled_work_leaves_no_process() {
     let sources = tempfile::tempdir().unwrap();
     let source = made(sources.path(), "clip.mkv", &[&boxed((320, 180), "30", 8)], "-c:v ffv1");
     let (engine, tools) = (engine(), tools());
     let folder = tempfile::tempdir().unwrap();
     let recipe = recipe(VideoFormat::Webm);
-    let at_work = async {
+    let running_tools = async {
         while running(sources.path()) == 0 || running(folder.path()) == 0 {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
     };
     tokio::select! {
         biased;
-        () = at_work => {}
-        _ = video::remove(&engine, &tools, &source, folder.path(), &recipe, &|_| {}) => panic!("it was not given up"),
+        () = running_tools => {}
+        _ = video::remove(&engine, &tools, &source, folder.path(), &recipe, &|_| {}) => panic!("it finished before it was cancelled"),
     }
-    for _ in 0..2000 {
-        if running(sources.path()) + running(folder.path()) == 0 {
-            return;
+    let ended = async {
+        while running(sources.path()) + running(folder.path()) > 0 {
+            tokio::time::sleep(Duration::from_millis(10)).await;
         }
-        tokio::time::sleep(Duration::from_millis(10)).await;
-    }
-    panic!("ffmpeg is still there");
+    };
+    tokio::time::timeout(Duration::from_secs(60), ended).await.expect("ffmpeg ends");
 }

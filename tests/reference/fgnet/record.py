@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Record what PyTorch answers for the shipped weights, for tests/it/network_parity.rs.
+"""Records PyTorch's masks with the shipped weights, for tests/it/model/parity.rs.
 
     python tests/reference/fgnet/record.py
 
@@ -17,7 +17,7 @@ SIDE = 384
 
 
 def formula():
-    """A checkerboard under two ramps: nothing to find, so that much of the answer is neither 0 nor 1."""
+    """A checkerboard under two ramps: no subject, so that much of the mask is neither 0 nor 1."""
     y, x = np.mgrid[0:SIDE, 0:SIDE].astype(np.int64)
     return np.stack([(x // 48 + y // 48) % 2 * 200 + 20, (x // 32) * 20, (y // 32) * 20], -1).astype(np.uint8)
 

@@ -4,7 +4,7 @@
     pip install numpy opencv-python-headless pymatting
     python make.py
 
-Writes beside itself, for each picture: NAME.png (not for the golden ones, which lie in tests/golden), NAME.trimap.png
+Writes beside itself, for each picture: NAME.png (not for the golden ones, which are in tests/golden), NAME.trimap.png
 (0, 128, 255) and NAME.alpha.png (PyMatting's alpha in 255ths; 16 bits for the drawn ones). The drawing uses integers and
 a fixed generator only, so that it gives the same pictures everywhere. Recorded with PyMatting 1.1.16.
 """
@@ -19,7 +19,7 @@ def disc(radius):
     return cv2.getStructuringElement(cv2.MORPH_ELLIPSE, (2 * radius + 1, 2 * radius + 1))
 
 def trimap_of(alpha, radius):
-    """alpha in 255ths; what is surely one or the other even after eroding by `radius`."""
+    """The trimap of an alpha in 255ths: certain regions are eroded by `radius`."""
     t = np.full(alpha.shape, 128, np.uint8)
     t[cv2.erode((alpha >= 250).astype(np.uint8), disc(radius), borderValue=1) == 1] = 255
     t[cv2.erode((alpha <= 5).astype(np.uint8), disc(radius), borderValue=1) == 1] = 0

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Record what OpenCV's resize answers, for kernels/model_input/tests.rs.
+"""Records the results of OpenCV's resize, for kernels/model_input/tests.rs.
 
     python tests/reference/model_input/record.py
 

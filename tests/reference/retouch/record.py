@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Record what PyTorch answers for the shipped weights of the networks that retouch, for tests/it/retouch_*.rs.
+"""Records PyTorch's outputs with the shipped weights of the retouching networks, for tests/it/model/retouch_*.rs.
 
     python tests/reference/retouch/record.py
 
@@ -7,7 +7,7 @@ Needs torch, numpy and safetensors; to be run again when the weights change. Run
 pictures that both languages draw with integers (`wave`), and writes little-endian files:
 
     upscale-2.u16, upscale-4.u16    the enlarged picture, [40, 48, 3] and [80, 96, 3], value x 65535
-    restore-256.f16                 what is added to every third pixel of every third row, [86, 86, 3]
+    restore-256.f16                 the restoration of every third pixel of every third row, [86, 86, 3]
     face-8.f16, -16.f16, -32.f16    the cells of a picture of 96 x 64 pixels, [rows, columns, 15]
 """
 import pathlib

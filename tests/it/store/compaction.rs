@@ -1,4 +1,4 @@
-//! An idle store gives space back, and nothing of it gets lost, whoever comes meanwhile.
+//! Compaction of an idle store shrinks its file and loses nothing, also beside concurrent access.
 
 use std::path::Path;
 use std::time::{Duration, Instant};
@@ -10,7 +10,7 @@ use tempfile::TempDir;
 use crate::store::support::{account, apply, apply_all, preset};
 
 const PRESETS: usize = 900;
-/// Of so many one is kept, so that the pages that stay lie all over the file.
+/// One of so many is kept, so that the kept pages are spread over the file.
 const KEPT_OF: usize = 30;
 const LARGE: u64 = 8 << 20;
 
@@ -23,8 +23,8 @@ fn kept() -> Vec<Preset> {
     (0..PRESETS).step_by(KEPT_OF).map(number).collect()
 }
 
-/// A store that once was large, and has little left in it.
-fn hollow_store() -> TempDir {
+/// A store of which most rows were deleted.
+fn sparse_store() -> TempDir {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let store = RedbStore::open(&store::file_in(folder.path())).expect("a new store");
     apply(&store, account("acme")).expect("a new name");
@@ -32,8 +32,8 @@ fn hollow_store() -> TempDir {
         let results = apply_all(&store, changes.iter().map(|&at| Change::PutPreset { preset: number(at) }));
         assert!(results.iter().all(Result::is_ok));
     }
-    let gone = (0..PRESETS).filter(|at| at % KEPT_OF != 0).map(|at| number(at).id);
-    let results = apply_all(&store, gone.map(|id| Change::DeletePreset { account: "acme".into(), id }));
+    let deleted = (0..PRESETS).filter(|at| at % KEPT_OF != 0).map(|at| number(at).id);
+    let results = apply_all(&store, deleted.map(|id| Change::DeletePreset { account: "acme".into(), id }));
     assert!(results.iter().all(Result::is_ok));
     drop(store);
     folder
@@ -43,7 +43,7 @@ fn length(folder: &Path) -> u64 {
     std::fs::metadata(store::file_in(folder)).expect("the store is there").len()
 }
 
-/// All that [`hollow_store`] left.
+/// All rows of [`sparse_store`] are there.
 fn assert_whole(store: &RedbStore) {
     assert_eq!(store.presets("acme", None, PRESETS).expect("the store reads"), kept());
     let report = store.check().expect("the store reads");
@@ -51,12 +51,12 @@ fn assert_whole(store: &RedbStore) {
 }
 
 #[test]
-fn an_idle_store_shrinks_to_what_is_in_it() {
-    let folder = hollow_store();
+fn an_idle_store_is_compacted() {
+    let folder = sparse_store();
     let before = length(folder.path());
     assert!(before > LARGE, "{before} bytes: there is nothing to shrink");
 
-    // Closing and opening is not enough.
+    // Not by closing and opening alone.
     drop(RedbStore::open(&store::file_in(folder.path())).expect("it was closed"));
     assert!(length(folder.path()) > LARGE);
 
@@ -68,7 +68,7 @@ fn an_idle_store_shrinks_to_what_is_in_it() {
         std::thread::sleep(idle);
     }
     assert_whole(&store);
-    // It works on.
+    // It remains usable.
     apply(&store, Change::PutPreset { preset: number(1) }).expect("the disk writes");
     drop(store);
     let again = RedbStore::open(&store::file_in(folder.path())).expect("it was closed");
@@ -76,10 +76,10 @@ fn an_idle_store_shrinks_to_what_is_in_it() {
 }
 
 #[test]
-fn writers_and_readers_between_compactions_lose_nothing() {
+fn concurrent_writers_and_readers_lose_nothing_to_compaction() {
     const WRITERS: usize = 3;
     const TURNS: usize = 60;
-    let folder = hollow_store();
+    let folder = sparse_store();
     let before = length(folder.path());
     let store =
         RedbStore::open_with_idle(&store::file_in(folder.path()), Duration::from_millis(1)).expect("it was closed");
@@ -88,7 +88,7 @@ fn writers_and_readers_between_compactions_lose_nothing() {
             let store = &store;
             threads.spawn(move || {
                 for turn in 0..TURNS {
-                    // Long enough for the store to think that nobody comes any more, sometimes.
+                    // Long enough for the store to think that missing comes any more, sometimes.
                     std::thread::sleep(Duration::from_micros(rand::rng().random_range(0..4000)));
                     let name = format!("writer_{writer}_{turn:03}");
                     let preset = Preset { params: number(turn).params, ..preset("acme", &name, &name) };
@@ -103,7 +103,7 @@ fn writers_and_readers_between_compactions_lose_nothing() {
     });
     let deadline = Instant::now() + Duration::from_secs(60);
     while length(folder.path()) >= before {
-        assert!(Instant::now() < deadline, "it never compacted: nothing was tested");
+        assert!(Instant::now() < deadline, "there was no compaction: nothing was tested");
         std::thread::sleep(Duration::from_millis(1));
     }
     let found = store.presets("acme", None, PRESETS).expect("the store reads");

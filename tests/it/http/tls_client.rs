@@ -1,4 +1,4 @@
-//! Certificates, and a client that says which protocol it wants.
+//! A certificate authority for tests, and a TLS client with a choice of ALPN protocols.
 
 use bytes::Bytes;
 use http_body_util::{BodyExt, Full};
@@ -19,14 +19,14 @@ use tokio_rustls::client::TlsStream;
 /// The name in every certificate.
 const NAME: &str = "localhost";
 
-/// An authority, and a folder with a pair that it signed.
+/// An authority, and a folder with a key pair that it signed.
 pub(crate) struct Authority {
     issuer: CertifiedIssuer<'static, KeyPair>,
     folder: TempDir,
 }
 
 impl Authority {
-    /// With a pair that is valid.
+    /// With a valid pair.
     pub(crate) fn new() -> Self {
         let mut params = CertificateParams::new([]).expect("no names");
         params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
@@ -37,12 +37,12 @@ impl Authority {
         authority
     }
 
-    /// Writes a new pair in place of the old one; gives the certificate.
+    /// Replaces the pair; returns the certificate.
     pub(crate) fn issue(&self) -> Vec<u8> {
         self.issue_for(2000, 4000)
     }
 
-    /// One that is valid from one year to another.
+    /// The same, valid from one year to another.
     pub(crate) fn issue_for(&self, first_year: i32, last_year: i32) -> Vec<u8> {
         let key = KeyPair::generate().expect("randomness");
         let mut params = CertificateParams::new([NAME.to_owned()]).expect("a plain name");
@@ -74,7 +74,7 @@ impl Authority {
         self.secure(TcpStream::connect(address).await?, protocols).await
     }
 
-    /// The same on a connection that is there.
+    /// The same on an open connection.
     pub(crate) async fn secure(&self, stream: TcpStream, protocols: &[&str]) -> io::Result<Client> {
         let mut roots = RootCertStore::empty();
         roots.add(self.issuer.der().clone()).expect("a certificate");
@@ -89,11 +89,11 @@ impl Authority {
     }
 }
 
-/// A connection behind TLS.
+/// A TLS connection.
 pub(crate) struct Client(pub(crate) TlsStream<TcpStream>);
 
 impl Client {
-    /// The protocol that was settled on.
+    /// The negotiated protocol.
     pub(crate) fn protocol(&self) -> Option<String> {
         self.0.get_ref().1.alpn_protocol().map(|name| String::from_utf8_lossy(name).into_owned())
     }
@@ -103,27 +103,27 @@ impl Client {
         self.0.get_ref().1.peer_certificates().expect("the handshake is over")[0].to_vec()
     }
 
-    /// For requests, in the protocol that was settled on.
-    pub(crate) async fn speak(self) -> Speaker {
+    /// An HTTP client in the negotiated protocol.
+    pub(crate) async fn http(self) -> HttpClient {
         if self.protocol().as_deref() == Some("h2") {
             let io = TokioIo::new(self.0);
             let (sender, connection) = http2::handshake(TokioExecutor::new(), io).await.expect("a connection");
             tokio::spawn(connection);
-            Speaker::Http2(sender)
+            HttpClient::Http2(sender)
         } else {
             let (sender, connection) = http1::handshake(TokioIo::new(self.0)).await.expect("a connection");
             tokio::spawn(connection);
-            Speaker::Http1(sender)
+            HttpClient::Http1(sender)
         }
     }
 }
 
-pub(crate) enum Speaker {
+pub(crate) enum HttpClient {
     Http1(http1::SendRequest<Full<Bytes>>),
     Http2(http2::SendRequest<Full<Bytes>>),
 }
 
-impl Speaker {
+impl HttpClient {
     /// Sends a request; its target is a path.
     pub(crate) async fn send(&mut self, mut request: Request<Full<Bytes>>) -> hyper::Result<Response<Bytes>> {
         let response = match self {

@@ -1,4 +1,4 @@
-//! The whole daemon with ffmpeg: a clip is sent, the daemon stopped in the middle of it, and the job ends all the same.
+//! The binary with ffmpeg: a job survives a restart of the daemon.
 
 #![cfg(unix)]
 
@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 
 const KEY: &str = "bd_live_0123456789abcdefghijABCDEFGHIJ01";
 
-/// Much longer than the work takes on a machine that has other things to do.
+/// Stops a test that hangs.
 const LONG: Duration = Duration::from_secs(300);
 
 /// Three seconds of moving shapes with a tone.
@@ -45,7 +45,7 @@ impl Running {
         get.send().await.expect("an answer").json().await.expect("JSON")
     }
 
-    /// Asks until the job is as it should be.
+    /// Polls until the job is in the expected state.
     async fn until(&self, path: &str, holds: impl Fn(&Value) -> bool) -> Value {
         let began = Instant::now();
         loop {
@@ -53,14 +53,14 @@ impl Running {
             if holds(&job) {
                 return job;
             }
-            assert!(began.elapsed() < LONG && job["status"] != "error", "{job}");
+            assert!(began.elapsed() < LONG && job["status"] != "error", "still waiting: {job}");
             tokio::time::sleep(Duration::from_millis(100)).await;
         }
     }
 }
 
 #[tokio::test]
-async fn a_clip_survives_the_end_of_the_daemon_and_becomes_a_result() {
+async fn a_job_survives_a_restart_of_the_daemon_and_finishes() {
     let folder = tempfile::tempdir().expect("a folder");
     let data = folder.path().join("data");
     let mut first = Running::start(&data);
@@ -83,7 +83,7 @@ async fn a_clip_survives_the_end_of_the_daemon_and_becomes_a_result() {
     let result = result.bytes().await.expect("a body");
     assert_eq!(Some(result.len() as u64), done["size_bytes"].as_u64());
     assert!(result.starts_with(&[0x1A, 0x45, 0xDF, 0xA3]), "Matroska");
-    // Whoever asked that often may have to wait for an answer.
+    // After so many requests the rate limit may answer first.
     let account = second.until("/account", |account| account["used"].is_u64()).await;
     assert_eq!((&account["used"], &account["cost_usd"]), (&3.into(), &0.15.into()));
 }

@@ -1,8 +1,8 @@
-//! A network that does what a test tells it, and an engine around it.
+//! Engines with a fake network whose masks follow a script, or wait for orders of the test.
 
+use crate::support::segmenter::{FakeSegmenter, Masks, mask};
 use backdrop::engine::{Engine, EngineConfig, EngineError, Lane, Segmented, SegmenterFactory, Slot};
 use backdrop::image::{Buffer, Frame, RawMask, Size};
-use backdrop::model::{SegmentError, Segmenter};
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -11,62 +11,33 @@ use std::task::Poll;
 use std::time::{Duration, Instant};
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
-/// The side of the fake network's grid.
+/// The side of the masks.
 pub(crate) const GRID: u32 = 4;
 
-/// What a test's pictures are answered with; they are known by the red of their first pixel.
-pub(crate) type Script = dyn Fn(&[u8]) -> Result<Vec<RawMask>, SegmentError> + Send + Sync;
-
-/// How many networks were made, and how many are still there.
+/// The number of networks that were created and dropped.
 #[derive(Debug, Default)]
 pub(crate) struct Counts {
     pub(crate) made: AtomicUsize,
     pub(crate) dropped: AtomicUsize,
 }
 
-struct Fake {
-    script: Arc<Script>,
-    counts: Arc<Counts>,
-}
+/// Counts a network as dropped.
+struct CountWhenDropped(Arc<Counts>);
 
-impl Segmenter for Fake {
-    fn model(&self) -> &str {
-        "fake-1"
-    }
-
-    fn device(&self) -> String {
-        "none".to_owned()
-    }
-
-    fn segment(&mut self, frames: &[&Frame]) -> Result<Vec<RawMask>, SegmentError> {
-        // A test's pictures are single pixels; what is larger is the self-test.
-        if frames[0].size() != Size::new(1, 1) {
-            return Ok(frames.iter().map(|_| gradient()).collect());
-        }
-        let ids: Vec<u8> = frames.iter().map(|frame| frame.pixels()[0]).collect();
-        (self.script)(&ids)
-    }
-}
-
-impl Drop for Fake {
+impl Drop for CountWhenDropped {
     fn drop(&mut self) {
-        self.counts.dropped.fetch_add(1, Ordering::SeqCst);
+        self.0.dropped.fetch_add(1, Ordering::SeqCst);
     }
 }
 
-/// A mask that the self-test believes.
+/// A mask that passes the self-test.
 pub(crate) fn gradient() -> RawMask {
-    let area = GRID * GRID;
-    mask((0..area).map(|at| at as f32 / area as f32).collect())
+    mask(Size::new(GRID, GRID), |x, y| (y * GRID + x) as f32 / (GRID * GRID) as f32)
 }
 
-/// The mask of picture `id`: tells whose it is.
+/// The mask of picture `id`, different for each.
 pub(crate) fn mask_of(id: u8) -> RawMask {
-    mask(vec![f32::from(id) / 255.0; (GRID * GRID) as usize])
-}
-
-fn mask(values: Vec<f32>) -> RawMask {
-    RawMask::new(Size::new(GRID, GRID), values).expect("probabilities")
+    mask(Size::new(GRID, GRID), |_, _| f32::from(id) / 255.0)
 }
 
 pub(crate) fn masks_of(ids: &[u8]) -> Vec<RawMask> {
@@ -79,12 +50,21 @@ pub(crate) fn picture(id: u8) -> Frame {
 
 pub(crate) fn factory(
     counts: &Arc<Counts>,
-    script: impl Fn(&[u8]) -> Result<Vec<RawMask>, SegmentError> + Send + Sync + 'static,
+    script: impl Fn(&[u8]) -> Masks + Send + Sync + 'static,
 ) -> SegmenterFactory {
-    let (counts, script) = (Arc::clone(counts), Arc::new(script) as Arc<Script>);
+    let (counts, script) = (Arc::clone(counts), Arc::new(script));
     Arc::new(move || {
         counts.made.fetch_add(1, Ordering::SeqCst);
-        Ok(Box::new(Fake { script: Arc::clone(&script), counts: Arc::clone(&counts) }))
+        let (script, alive) = (Arc::clone(&script), CountWhenDropped(Arc::clone(&counts)));
+        Ok(FakeSegmenter::boxed("fake-1", move |frames| {
+            let _ = &alive;
+            // Pictures of tests are single pixels; larger ones belong to the self-test.
+            if frames[0].size() != Size::new(1, 1) {
+                return Ok(frames.iter().map(|_| gradient()).collect());
+            }
+            let ids: Vec<u8> = frames.iter().map(|frame| frame.pixels()[0]).collect();
+            script(&ids)
+        }))
     })
 }
 
@@ -95,16 +75,16 @@ pub(crate) fn config(max_requests_in_flight: usize, max_batch: usize) -> EngineC
 /// An engine whose network follows `script`.
 pub(crate) fn engine(
     config: &EngineConfig,
-    script: impl Fn(&[u8]) -> Result<Vec<RawMask>, SegmentError> + Send + Sync + 'static,
+    script: impl Fn(&[u8]) -> Masks + Send + Sync + 'static,
 ) -> (Engine, Arc<Counts>) {
     let counts = Arc::default();
     (Engine::start(config, factory(&counts, script)), counts)
 }
 
-/// What the device is told to do with the batch it holds.
-pub(crate) type Order = Box<dyn FnOnce(&[u8]) -> Result<Vec<RawMask>, SegmentError> + Send>;
+/// How the device answers the batch that it has.
+pub(crate) type Order = Box<dyn FnOnce(&[u8]) -> Masks + Send>;
 
-/// An engine whose device stops in every batch, reports it, and waits for an order.
+/// An engine whose device reports every batch and waits for an order how to answer it.
 pub(crate) struct Gated {
     pub(crate) engine: Engine,
     pub(crate) counts: Arc<Counts>,
@@ -118,8 +98,8 @@ impl Gated {
         let (orders, inbox) = mpsc::channel::<Order>();
         let inbox = Mutex::new(inbox);
         let (engine, counts) = engine(config, move |ids| {
-            report.send(ids.to_vec()).expect("the test listens");
-            let order = inbox.lock().unwrap().recv().expect("the test gives orders");
+            report.send(ids.to_vec()).expect("the receiver is open");
+            let order = inbox.lock().unwrap().recv().expect("the sender is open");
             order(ids)
         });
         Self { engine, counts, entered, orders }
@@ -127,19 +107,22 @@ impl Gated {
 
     /// The next batch that reaches the device.
     pub(crate) async fn batch(&mut self) -> Vec<u8> {
-        tokio::time::timeout(Duration::from_secs(20), self.entered.recv()).await.expect("a batch in time").unwrap()
+        tokio::time::timeout(Duration::from_secs(60), self.entered.recv())
+            .await
+            .expect("a batch reaches the device")
+            .unwrap()
     }
 
-    /// Has the device answer the batch it holds.
+    /// Lets the device answer its batch with the masks of the pictures.
     pub(crate) fn answer(&self) {
         self.order(|ids| Ok(masks_of(ids)));
     }
 
-    pub(crate) fn order(&self, order: impl FnOnce(&[u8]) -> Result<Vec<RawMask>, SegmentError> + Send + 'static) {
-        self.orders.send(Box::new(order)).expect("the device listens");
+    pub(crate) fn order(&self, order: impl FnOnce(&[u8]) -> Masks + Send + 'static) {
+        self.orders.send(Box::new(order)).expect("the device runs");
     }
 
-    /// No batch is at the device and none comes.
+    /// Whether no batch has reached the device.
     pub(crate) fn is_quiet(&mut self) -> bool {
         self.entered.try_recv().is_err()
     }
@@ -151,21 +134,21 @@ pub(crate) fn soon() -> Instant {
 
 pub(crate) type Pending<T> = Pin<Box<dyn Future<Output = T> + Send>>;
 
-/// Polls `future` once: whatever it does before it first waits has then happened.
+/// Polls `future` once, up to its first wait.
 pub(crate) async fn begun<T>(future: impl Future<Output = T> + Send + 'static) -> Pending<T> {
     let mut future: Pending<T> = Box::pin(future);
     let pending = poll_fn(|context| Poll::Ready(future.as_mut().poll(context).is_pending())).await;
-    assert!(pending, "it was done at once");
+    assert!(pending, "the future was ready at once");
     future
 }
 
-/// Picture `id` in the engine's queue.
+/// Queues picture `id`.
 pub(crate) async fn queued(engine: &Engine, id: u8, lane: Lane) -> Pending<Result<Segmented, EngineError>> {
     let slot = engine.admit().expect("a free slot");
     queued_in(engine, slot, id, lane, soon()).await
 }
 
-/// Pictures `ids` in the engine's queue, as one ticket.
+/// Queues pictures `ids` as one ticket.
 pub(crate) async fn queued_together(
     engine: &Engine,
     ids: &[u8],
@@ -187,12 +170,12 @@ pub(crate) async fn queued_in(
     begun(async move { engine.segment(&slot, vec![picture(id)], lane, deadline).await }).await
 }
 
-/// What came back is picture `id` with the mask of picture `id`.
+/// Checks that the answer is picture `id` with its own mask.
 pub(crate) fn assert_answers(answer: Result<Segmented, EngineError>, id: u8) {
     assert_answers_all(answer, &[id]);
 }
 
-/// What came back are pictures `ids`, each with its own mask.
+/// Checks that the answer is pictures `ids`, each with its own mask.
 pub(crate) fn assert_answers_all(answer: Result<Segmented, EngineError>, ids: &[u8]) {
     let Segmented { frames, masks, .. } = answer.expect("an answer");
     assert_eq!(frames.iter().map(|frame| frame.pixels()[0]).collect::<Vec<_>>(), ids);

@@ -1,8 +1,8 @@
-//! The edge of the real binary: its flags, its signal, and what its log must not hold.
+//! TLS of the binary: its flags, the reload on SIGHUP, and a log without keys.
 
 #![cfg(unix)]
 
-use crate::http::edge_support::Authority;
+use crate::http::tls_client::Authority;
 use crate::support::command::{backdrop, stderr};
 use bytes::Bytes;
 use http_body_util::Full;
@@ -16,15 +16,15 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 const LONG: Duration = Duration::from_secs(60);
 
-/// The first key, known to the test.
+/// The bootstrap key.
 const KEY: &str = "bd_live_0123456789abcdefghijABCDEFGHIJ01";
 /// One that is well formed and unknown.
 const WRONG_KEY: &str = "bd_live_9876543210jihgfedcbaJIHGFEDCBA98";
 
-/// The log so far, and a bell for its next line.
+/// The log so far, and a signal for its next line.
 type Log = Arc<(Mutex<Vec<String>>, Condvar)>;
 
-/// A daemon behind TLS, whose log is kept.
+/// A daemon with TLS, whose log is recorded.
 struct Daemon {
     child: Child,
     log: Log,
@@ -64,13 +64,13 @@ impl Daemon {
         Self { child, log }
     }
 
-    /// The first line that holds `text`, when it comes.
+    /// Waits for the first line that contains `text`.
     fn line(&self, text: &str) -> String {
         let lines = self.log.0.lock().expect("no panic inside");
         let missing = |lines: &mut Vec<String>| !lines.iter().any(|line| line.contains(text));
         let (lines, waited) = self.log.1.wait_timeout_while(lines, LONG, missing).expect("no panic inside");
         assert!(!waited.timed_out(), "{text:?} is not in the log:\n{}", lines.join("\n"));
-        lines.iter().find(|line| line.contains(text)).expect("it was waited for").clone()
+        lines.iter().find(|line| line.contains(text)).expect("just found").clone()
     }
 
     fn address(&self) -> String {
@@ -84,7 +84,7 @@ impl Daemon {
         assert!(status.expect("kill is there").success());
     }
 
-    /// Ends it; gives the whole log.
+    /// Stops it and returns the whole log.
     fn end(mut self) -> Vec<String> {
         self.signal("TERM");
         assert_eq!(self.child.wait().expect("it ends").code(), Some(0));
@@ -98,7 +98,7 @@ fn block_on<T>(work: impl Future<Output = T>) -> T {
 }
 
 #[test]
-fn a_hangup_exchanges_the_certificate_and_a_bad_pair_keeps_the_old_one() {
+fn sighup_reloads_the_certificate_and_an_invalid_pair_keeps_the_old_one() {
     let (authority, data) = (Authority::new(), tempfile::tempdir().expect("a writable folder"));
     let daemon = Daemon::start(&authority, data.path(), "info");
     let address = daemon.address();
@@ -111,14 +111,14 @@ fn a_hangup_exchanges_the_certificate_and_a_bad_pair_keeps_the_old_one() {
 
     std::fs::write(authority.certificate(), "half a file").expect("a writable folder");
     daemon.signal("HUP");
-    let told = daemon.line("the old one stays");
-    assert!(told.contains("ERROR") && told.contains("certificate.pem holds no certificate"), "{told}");
+    let message = daemon.line("the old one stays");
+    assert!(message.contains("ERROR") && message.contains("certificate.pem holds no certificate"), "{message}");
     assert_eq!(certificate(), issued);
     daemon.end();
 }
 
 #[test]
-fn a_pair_that_does_not_fit_is_told_and_nothing_runs() {
+fn serve_refuses_to_start_with_an_invalid_certificate_or_key() {
     let (authority, other) = (Authority::new(), Authority::new());
     let data = tempfile::tempdir().expect("a writable folder");
     let serve = |certificate: &Path, key: Option<&Path>| {
@@ -132,22 +132,22 @@ fn a_pair_that_does_not_fit_is_told_and_nothing_runs() {
         assert_eq!(output.status.code(), Some(2), "{}", stderr(&output));
         stderr(&output)
     };
-    let told = serve(&authority.certificate(), Some(&other.key()));
-    assert!(told.contains("does not belong to the first certificate"), "{told}");
-    let told = serve(&authority.folder().join("missing.pem"), Some(&authority.key()));
-    assert!(told.contains("missing.pem cannot be read: No such file"), "{told}");
-    let told = serve(&authority.certificate(), None);
-    assert!(told.contains("server.tls_key: expected the key of `tls_cert`"), "{told}");
+    let message = serve(&authority.certificate(), Some(&other.key()));
+    assert!(message.contains("does not belong to the first certificate"), "{message}");
+    let message = serve(&authority.folder().join("missing.pem"), Some(&authority.key()));
+    assert!(message.contains("missing.pem cannot be read: No such file"), "{message}");
+    let message = serve(&authority.certificate(), None);
+    assert!(message.contains("server.tls_key: expected the key of `tls_cert`"), "{message}");
 }
 
 #[test]
-fn no_key_reaches_the_log_however_much_is_logged() {
+fn no_key_is_logged_at_any_level() {
     let (authority, data) = (Authority::new(), tempfile::tempdir().expect("a writable folder"));
     let daemon = Daemon::start(&authority, data.path(), "trace");
     let address = daemon.address();
     block_on(async {
         for protocol in ["h2", "http/1.1"] {
-            let mut speaker = authority.connect(&address, &[protocol]).await.expect("TLS").speak().await;
+            let mut client = authority.connect(&address, &[protocol]).await.expect("TLS").http().await;
             for (authorization, status) in [
                 (format!("Bearer {KEY}"), 400),
                 (format!("Bearer {WRONG_KEY}"), 401),
@@ -158,7 +158,7 @@ fn no_key_reaches_the_log_however_much_is_logged() {
                 let request = request.header("cookie", WRONG_KEY).header("proxy-authorization", WRONG_KEY);
                 let request = request.header("content-type", "multipart/form-data; boundary=B");
                 let request = request.body(Full::from(Bytes::from_static(b"--B--\r\n"))).expect("a request");
-                let response = speaker.send(request).await.expect("an answer");
+                let response = client.send(request).await.expect("an answer");
                 assert_eq!(response.status(), status, "{:?}", response.body());
             }
         }
@@ -170,7 +170,7 @@ fn no_key_reaches_the_log_however_much_is_logged() {
         let _ = plain.read_to_string(&mut reply).await;
         assert!(reply.starts_with("HTTP/1.1 400 "), "{reply}");
     });
-    // Through the admin listener, with its own token; the answer holds a new key.
+    // Through the admin listener, with its own token; the reply contains a new key.
     let created = backdrop()
         .args(["keys", "create", "--account", "default", "--label", "second", "--data-dir"])
         .arg(data.path())
@@ -181,9 +181,9 @@ fn no_key_reaches_the_log_however_much_is_logged() {
     let is_key = |word: &&str| word.trim_matches('"').starts_with("bd_live_");
     let new_key = printed.split_whitespace().find(is_key).expect("a key").trim_matches('"').to_owned();
 
-    let door = std::fs::read(data.path().join("admin.token")).expect("the daemon runs");
-    let door: serde_json::Value = serde_json::from_slice(&door).expect("JSON");
-    let token = door["token"].as_str().expect("a token").to_owned();
+    let discovery = std::fs::read(data.path().join("admin.token")).expect("the daemon runs");
+    let discovery: serde_json::Value = serde_json::from_slice(&discovery).expect("JSON");
+    let token = discovery["token"].as_str().expect("a token").to_owned();
 
     let log = daemon.end();
     assert!(log.iter().any(|line| line.contains("answered")) && log.iter().any(|line| line.contains("TRACE")));

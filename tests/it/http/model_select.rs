@@ -1,6 +1,6 @@
-//! `x-service-model` on a request.
+//! The header `x-service-model`, which selects the model of a request.
 
-use crate::http::daemon::{Daemon, FREE, KEY, PAID, form, needed, refusal};
+use crate::http::daemon::{Daemon, FREE, KEY, PAID, form, refusal, required_fields};
 use backdrop::http::config::HttpConfig;
 use backdrop::http::router::{ROUTES, Target};
 use backdrop::recipe::{InferenceMode, Input};
@@ -9,36 +9,36 @@ use reqwest::multipart::{Form, Part};
 use reqwest::{RequestBuilder, Response};
 use serde_json::json;
 
-/// A request that an endpoint answers with 200.
+/// A valid request.
 fn request(daemon: &Daemon, path: &str, input: Input) -> RequestBuilder {
     let request = daemon.post(path);
     match input {
-        Input::File | Input::FileAndBackground => request.multipart(form(needed(path))),
+        Input::File | Input::FileAndBackground => request.multipart(form(required_fields(path))),
         Input::Files => request.multipart(Form::new().part("files", Part::bytes(vec![1; 11]))),
         Input::Url => request.json(&json!({ "url": "https://example.org/10" })),
         Input::Urls => request.json(&json!({ "urls": ["https://example.org/10"] })),
     }
 }
 
-async fn pinned(request: RequestBuilder, model: &str) -> Response {
+async fn with_model(request: RequestBuilder, model: &str) -> Response {
     request.header("x-service-model", model).send().await.expect("an answer")
 }
 
 #[tokio::test]
-async fn every_endpoint_of_pictures_takes_the_model_in_use_and_refuses_others_before_any_work() {
+async fn every_picture_endpoint_accepts_its_models_and_refuses_others_before_any_work() {
     let daemon = Daemon::start().await;
     let mut endpoints = 0;
     for route in ROUTES.iter() {
         let Target::Image(endpoint) = route.target else { continue };
         endpoints += 1;
-        let (started, asked) = (daemon.engine.started(), daemon.origin.asked());
+        let before = (daemon.engine.started(), daemon.fetcher.fetches());
         for model in ["fgnet-512", "fgnet-384/2", "", "FGNET-384", "upscale-4"] {
-            let refused = refusal(pinned(request(&daemon, route.path, endpoint.input), model).await).await;
+            let refused = refusal(with_model(request(&daemon, route.path, endpoint.input), model).await).await;
             refused.is(400, "invalid_parameter", Some("x-service-model"));
         }
         let twice = request(&daemon, route.path, endpoint.input).header("x-service-model", "fgnet-384");
-        refusal(pinned(twice, "fgnet-384").await).await.is(400, "invalid_parameter", Some("x-service-model"));
-        assert_eq!((daemon.engine.started(), daemon.origin.asked()), (started, asked), "{}", route.path);
+        refusal(with_model(twice, "fgnet-384").await).await.is(400, "invalid_parameter", Some("x-service-model"));
+        assert_eq!((daemon.engine.started(), daemon.fetcher.fetches()), before, "{}", route.path);
         let name = match route.path {
             "/upscale" => "upscale-2",
             "/face-restore" => "restore-256",
@@ -47,7 +47,7 @@ async fn every_endpoint_of_pictures_takes_the_model_in_use_and_refuses_others_be
         let quality = (name == "fgnet-384").then_some("fgnet-384-quality");
         for name in [name].into_iter().chain(quality) {
             for model in [name.to_owned(), format!("{name}/1")] {
-                let answered = pinned(request(&daemon, route.path, endpoint.input), &model).await;
+                let answered = with_model(request(&daemon, route.path, endpoint.input), &model).await;
                 assert_eq!(answered.status(), 200, "{}", route.path);
                 assert_eq!(answered.headers()["x-service-model"], *format!("{name}/1"), "{}", route.path);
             }
@@ -57,13 +57,13 @@ async fn every_endpoint_of_pictures_takes_the_model_in_use_and_refuses_others_be
 }
 
 #[tokio::test]
-async fn the_request_decides_before_the_account_and_the_account_before_the_daemon() {
+async fn the_model_of_a_request_overrides_the_accounts_which_overrides_the_daemons() {
     let (standard, quality) = ("fgnet-384/1", "fgnet-384-quality/1");
     for (own, usual) in [(InferenceMode::Standard, standard), (InferenceMode::Quality, quality)] {
-        let daemon = Daemon::start_by(own, &FetchConfig::default(), None, HttpConfig::default(), 10_000).await;
-        let model = async |key: &str, pin: Option<&str>| {
+        let daemon = Daemon::start_with_model(own, &FetchConfig::default(), None, HttpConfig::default(), 10_000).await;
+        let model = async |key: &str, header: Option<&str>| {
             let request = daemon.client.post(daemon.url("/remove")).bearer_auth(key).multipart(form(&[]));
-            let request = pin.iter().fold(request, |request, pin| request.header("x-service-model", *pin));
+            let request = header.iter().fold(request, |request, header| request.header("x-service-model", *header));
             let answered = request.send().await.expect("an answer");
             answered.headers()["x-service-model"].to_str().expect("a name").to_owned()
         };
@@ -77,7 +77,7 @@ async fn the_request_decides_before_the_account_and_the_account_before_the_daemo
 }
 
 #[tokio::test]
-async fn every_endpoint_that_cuts_out_pictures_does_it_by_the_model_that_was_chosen() {
+async fn every_cutout_endpoint_runs_the_selected_model() {
     let daemon = Daemon::start().await;
     let chosen = || {
         let mut seen = daemon.engine.seen.lock().expect("no panic inside");
@@ -88,14 +88,14 @@ async fn every_endpoint_that_cuts_out_pictures_does_it_by_the_model_that_was_cho
         if ["/upscale", "/face-restore"].contains(&route.path) {
             continue;
         }
-        let answered = pinned(request(&daemon, route.path, endpoint.input), "fgnet-384-quality").await;
+        let answered = with_model(request(&daemon, route.path, endpoint.input), "fgnet-384-quality").await;
         assert_eq!(answered.status(), 200, "{}", route.path);
         answered.bytes().await.expect("the whole answer");
         assert_eq!(chosen(), [Some(InferenceMode::Quality)], "{}", route.path);
     }
-    // A preset leaves it as it is.
+    // A preset does not affect it.
     let preset = daemon.post("/remove").multipart(form(&[("preset", &daemon.preset)]));
-    assert_eq!(pinned(preset, "fgnet-384-quality").await.status(), 200);
+    assert_eq!(with_model(preset, "fgnet-384-quality").await.status(), 200);
     assert_eq!(chosen(), [Some(InferenceMode::Quality)]);
     // Rows of a batch, by the account's model.
     let rows = Form::new().part("files", Part::bytes(vec![1; 11])).part("files", Part::bytes(vec![2; 12]));
@@ -105,28 +105,28 @@ async fn every_endpoint_that_cuts_out_pictures_does_it_by_the_model_that_was_cho
 }
 
 #[tokio::test]
-async fn a_model_that_is_not_known_is_answered_with_those_that_are() {
+async fn an_unknown_model_is_refused_with_the_list_of_known_ones() {
     let daemon = Daemon::start().await;
-    let told = async |path: &str, form: Form| {
-        refusal(pinned(daemon.post(path).multipart(form), "another").await).await.message
+    let message = async |path: &str, form: Form| {
+        refusal(with_model(daemon.post(path).multipart(form), "another").await).await.message
     };
-    let cut = told("/remove", form(&[])).await;
+    let cut = message("/remove", form(&[])).await;
     let known = "expected fgnet-384 or fgnet-384/1 or fgnet-384-quality or fgnet-384-quality/1, once";
     assert!(cut.contains(known), "{cut}");
-    let enlarged = told("/upscale", form(needed("/upscale"))).await;
+    let enlarged = message("/upscale", form(required_fields("/upscale"))).await;
     assert!(enlarged.contains("expected upscale-2 or upscale-2/1, once"), "{enlarged}");
 }
 
 #[tokio::test]
-async fn an_unknown_model_is_told_after_a_bad_field_and_before_the_plan() {
+async fn an_unknown_model_is_refused_after_an_invalid_field_and_before_the_plan() {
     let daemon = Daemon::start().await;
     let send = async |key: &str, fields: &[(&str, &str)]| {
         let request = daemon.client.post(daemon.url("/remove")).bearer_auth(key).multipart(form(fields));
-        refusal(pinned(request, "another").await).await
+        refusal(with_model(request, "another").await).await
     };
     send(KEY, &[("quality", "0")]).await.is(400, "invalid_parameter", Some("quality"));
     send(FREE, &[("detect", "high_recall")]).await.is(400, "invalid_parameter", Some("x-service-model"));
-    // What a preset makes of it is known only when it was found, which needs a plan.
+    // With a preset the recipe is known only after its lookup, which requires a plan.
     send(FREE, &[("preset", "none")]).await.is(404, "not_found", Some("preset"));
     let preset = daemon.preset.as_str();
     send(KEY, &[("preset", preset)]).await.is(400, "invalid_parameter", Some("x-service-model"));
@@ -136,17 +136,17 @@ async fn an_unknown_model_is_told_after_a_bad_field_and_before_the_plan() {
 }
 
 #[tokio::test]
-async fn a_clip_for_another_model_is_refused_before_it_is_read_and_one_for_this_becomes_a_job() {
+async fn a_clip_for_an_unsupported_model_is_refused_before_its_body_is_read() {
     let daemon = Daemon::start().await;
     let post = |form: Form| daemon.post("/video/remove").multipart(form);
     let clip = || Form::new().part("file", Part::bytes(b"clip 1.5".to_vec()).file_name("a.mp4"));
     for model in ["fgnet-512", "fgnet-384/2", "", "upscale-4", "fgnet-384-quality"] {
-        // The field is wrong too, but nobody has read it yet.
+        // The field is invalid too, but has not been read yet.
         let refused =
-            refusal(pinned(post(Form::new().text("format", "gif").part("file", Part::bytes(vec![]))), model).await);
+            refusal(with_model(post(Form::new().text("format", "gif").part("file", Part::bytes(vec![]))), model).await);
         refused.await.is(400, "invalid_parameter", Some("x-service-model"));
     }
     for model in ["fgnet-384", "fgnet-384/1"] {
-        assert_eq!(pinned(post(clip()), model).await.status(), 202, "{model}");
+        assert_eq!(with_model(post(clip()), model).await.status(), 202, "{model}");
     }
 }

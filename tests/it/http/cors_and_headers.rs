@@ -1,4 +1,4 @@
-//! What every reply carries, web pages that call, and wrong keys.
+//! CORS, the headers of every reply, and the throttle of wrong keys.
 
 use crate::http::daemon::{Daemon, KEY, LONG, Work, form, refusal};
 use backdrop::engine::EngineError;
@@ -9,9 +9,9 @@ use reqwest::{Method, Response};
 use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
-const PAGE: &str = "https://example.org";
+const ORIGIN: &str = "https://example.org";
 
-async fn for_pages_of(origins: &[&str]) -> Daemon {
+async fn allowing(origins: &[&str]) -> Daemon {
     let cors_origins = origins.iter().map(|&origin| origin.to_owned()).collect();
     Daemon::start_with(HttpConfig { cors_origins, ..HttpConfig::default() }, 1000).await
 }
@@ -36,30 +36,31 @@ fn cors_of(headers: &HeaderMap) -> BTreeMap<&str, &str> {
 }
 
 #[tokio::test]
-async fn without_origins_nothing_is_told_to_pages() {
+async fn without_configured_origins_no_cors_header_is_sent() {
     let daemon = Daemon::start().await;
-    let refused = refusal(preflight(&daemon, "/remove", PAGE).await).await;
+    let refused = refusal(preflight(&daemon, "/remove", ORIGIN).await).await;
     refused.is(405, "method_not_allowed", None);
     assert_eq!(cors_of(&refused.headers), BTreeMap::new());
-    let response = daemon.post("/remove").header("origin", PAGE).multipart(form(&[])).send().await.expect("an answer");
+    let response =
+        daemon.post("/remove").header("origin", ORIGIN).multipart(form(&[])).send().await.expect("an answer");
     assert_eq!((response.status().as_u16(), cors_of(response.headers())), (200, BTreeMap::new()));
 }
 
 #[tokio::test]
-async fn a_preflight_needs_no_key_and_tells_the_methods_that_there_are() {
-    let daemon = for_pages_of(&["http://localhost:3000", PAGE]).await;
+async fn a_preflight_needs_no_key_and_lists_the_methods_of_the_path() {
+    let daemon = allowing(&["http://localhost:3000", ORIGIN]).await;
     for path in ROUTES.iter().map(|route| route.path) {
-        let response = preflight(&daemon, path, PAGE).await;
+        let response = preflight(&daemon, path, ORIGIN).await;
         assert_eq!(response.status(), 204, "{path}");
         let headers = response.headers();
         assert!(!headers.contains_key("content-type") && !headers.contains_key("x-ratelimit-limit"), "{headers:?}");
         let cors = cors_of(headers);
         let allowed: BTreeSet<_> = cors["access-control-allow-methods"].split(", ").collect();
-        let there_are: BTreeSet<_> =
+        let existing: BTreeSet<_> =
             ROUTES.iter().filter(|route| route.path == path).map(|route| route.method.as_str()).collect();
-        assert!(there_are.is_subset(&allowed), "{path}: {allowed:?}");
-        assert!(allowed.iter().all(|method| *method == "HEAD" || there_are.contains(method)), "{path}: {allowed:?}");
-        assert_eq!(cors["access-control-allow-origin"], PAGE);
+        assert!(existing.is_subset(&allowed), "{path}: {allowed:?}");
+        assert!(allowed.iter().all(|method| *method == "HEAD" || existing.contains(method)), "{path}: {allowed:?}");
+        assert_eq!(cors["access-control-allow-origin"], ORIGIN);
         for header in ["authorization", "idempotency-key", "x-service-model"] {
             assert!(cors["access-control-allow-headers"].contains(header), "{header}");
         }
@@ -72,22 +73,22 @@ async fn a_preflight_needs_no_key_and_tells_the_methods_that_there_are() {
 }
 
 #[tokio::test]
-async fn a_preflight_of_a_foreign_page_or_for_nothing_stays_refused() {
-    let daemon = for_pages_of(&[PAGE]).await;
+async fn a_preflight_of_a_foreign_origin_or_an_unknown_path_is_refused() {
+    let daemon = allowing(&[ORIGIN]).await;
     for origin in ["https://example.com", "http://example.org", "https://example.org.evil.com", "null"] {
         let refused = refusal(preflight(&daemon, "/remove", origin).await).await;
         refused.is(405, "method_not_allowed", None);
         assert_eq!(cors_of(&refused.headers), BTreeMap::from([("vary", "Origin")]), "{origin}");
     }
-    refusal(preflight(&daemon, "/nowhere", PAGE).await).await.is(404, "not_found", None);
-    // OPTIONS that no browser asked.
-    let plain = daemon.client.request(Method::OPTIONS, daemon.url("/remove")).header("origin", PAGE);
+    refusal(preflight(&daemon, "/nowhere", ORIGIN).await).await.is(404, "not_found", None);
+    // OPTIONS without the headers of a preflight.
+    let plain = daemon.client.request(Method::OPTIONS, daemon.url("/remove")).header("origin", ORIGIN);
     refusal(plain.send().await.expect("an answer")).await.is(405, "method_not_allowed", None);
 }
 
 #[tokio::test]
-async fn a_page_that_is_allowed_may_read_replies_and_failures() {
-    let daemon = for_pages_of(&[PAGE]).await;
+async fn an_allowed_origin_may_read_replies_and_errors() {
+    let daemon = allowing(&[ORIGIN]).await;
     let send = async |key: &str, origin: &str, fields: &[(&str, &str)]| {
         let request = daemon.client.post(daemon.url("/remove")).bearer_auth(key).header("origin", origin);
         request.multipart(form(fields)).timeout(LONG).send().await.expect("an answer")
@@ -95,33 +96,33 @@ async fn a_page_that_is_allowed_may_read_replies_and_failures() {
     let exposed = async |response: Response, status: u16| {
         assert_eq!(response.status(), status);
         let cors = cors_of(response.headers());
-        assert_eq!((cors["access-control-allow-origin"], cors["vary"], cors.len()), (PAGE, "Origin", 3), "{cors:?}");
+        assert_eq!((cors["access-control-allow-origin"], cors["vary"], cors.len()), (ORIGIN, "Origin", 3), "{cors:?}");
         let exposed: BTreeSet<_> = cors["access-control-expose-headers"].split(", ").map(str::to_owned).collect();
         let there = |name: &String| response.headers().contains_key(name);
         assert!(exposed.iter().all(there) && !exposed.contains("x-content-type-options"), "{exposed:?}");
         exposed
     };
-    let of_picture = exposed(send(KEY, PAGE, &[]).await, 200).await;
+    let of_picture = exposed(send(KEY, ORIGIN, &[]).await, 200).await;
     for name in ["x-request-id", "x-ratelimit-remaining", "x-service-width", "x-service-latency", "server-timing"] {
         assert!(of_picture.contains(name), "{name}: {of_picture:?}");
     }
-    exposed(send(KEY, PAGE, &[("edge", "fuzzy")]).await, 400).await;
-    assert!(exposed(send("bd_live_bad", PAGE, &[]).await, 401).await.contains("www-authenticate"));
+    exposed(send(KEY, ORIGIN, &[("edge", "fuzzy")]).await, 400).await;
+    assert!(exposed(send("bd_live_bad", ORIGIN, &[]).await, 401).await.contains("www-authenticate"));
     daemon.engine.set(Work::Panic);
-    exposed(send(KEY, PAGE, &[]).await, 500).await;
+    exposed(send(KEY, ORIGIN, &[]).await, 500).await;
     daemon.engine.set(Work::Fail(|| EngineError::QueueFull { retry_after: Duration::from_secs(1) }.into()));
-    assert!(exposed(send(KEY, PAGE, &[]).await, 429).await.contains("retry-after"));
+    assert!(exposed(send(KEY, ORIGIN, &[]).await, 429).await.contains("retry-after"));
     daemon.engine.set(Work::Answer);
-    // Browsers keep it from the page; whoever is no browser gets it anyway.
+    // A browser withholds it from the page; other clients get it.
     let foreign = send(KEY, "https://example.com", &[]).await;
     assert_eq!(foreign.status(), 200);
     assert_eq!(cors_of(foreign.headers()), BTreeMap::from([("vary", "Origin")]));
 }
 
 #[tokio::test]
-async fn any_page_means_a_star_and_no_credentials() {
-    let daemon = for_pages_of(&["*"]).await;
-    for origin in [PAGE, "null"] {
+async fn a_wildcard_origin_is_answered_with_a_star_and_without_credentials() {
+    let daemon = allowing(&["*"]).await;
+    for origin in [ORIGIN, "null"] {
         let response = preflight(&daemon, "/remove", origin).await;
         assert_eq!(response.status(), 204);
         let cors = cors_of(response.headers());
@@ -129,14 +130,18 @@ async fn any_page_means_a_star_and_no_credentials() {
         assert!(!cors.contains_key("access-control-allow-credentials"), "{cors:?}");
     }
     let response = daemon.send("/remove", &[]).await;
-    assert_eq!(cors_of(response.headers())["access-control-allow-origin"], "*", "a cache must not tell pages apart");
+    assert_eq!(
+        cors_of(response.headers())["access-control-allow-origin"],
+        "*",
+        "the same for every origin, so that it may be cached"
+    );
 }
 
 #[tokio::test]
-async fn pages_never_reach_the_admin_listener() {
-    let daemon = for_pages_of(&["*"]).await;
+async fn requests_of_web_pages_are_refused_on_the_admin_listener() {
+    let daemon = allowing(&["*"]).await;
     for method in [Method::OPTIONS, Method::GET, Method::POST] {
-        let request = daemon.client.request(method, format!("http://{}/livez", daemon.admin)).header("origin", PAGE);
+        let request = daemon.client.request(method, format!("http://{}/livez", daemon.admin)).header("origin", ORIGIN);
         let request = request.header("access-control-request-method", "POST");
         let refused = refusal(request.send().await.expect("an answer")).await;
         refused.is(403, "forbidden", None);
@@ -145,7 +150,7 @@ async fn pages_never_reach_the_admin_listener() {
 }
 
 #[tokio::test]
-async fn a_wrong_key_is_refused_later_without_a_look_and_a_good_one_is_not() {
+async fn too_many_wrong_keys_of_an_address_are_429_while_valid_keys_are_accepted() {
     let daemon = Daemon::start_with(HttpConfig { wrong_keys_per_minute: 3, ..HttpConfig::default() }, 1000).await;
     let send = async |key: Option<&str>| {
         let request = daemon.client.post(daemon.url("/remove")).multipart(form(&[])).timeout(LONG);
@@ -153,7 +158,7 @@ async fn a_wrong_key_is_refused_later_without_a_look_and_a_good_one_is_not() {
         request.send().await.expect("an answer")
     };
     for n in 0..3 {
-        // A key each: it is the address that counts.
+        // A different key each time: counted by address.
         refusal(send(Some(&format!("bd_live_{n}"))).await).await.is(401, "unauthorized", None);
         assert_eq!(send(Some(KEY)).await.status(), 200);
     }
@@ -166,13 +171,13 @@ async fn a_wrong_key_is_refused_later_without_a_look_and_a_good_one_is_not() {
         assert_eq!(send(Some(KEY)).await.status(), 200, "a good key from the same address");
     }
     refusal(send(None).await).await.is(401, "unauthorized", None);
-    // Pages are for everybody.
+    // Pages need no key.
     assert_eq!(daemon.client.get(daemon.url("/docs")).send().await.expect("an answer").status(), 200);
 }
 
 #[tokio::test]
-async fn nothing_is_cached_or_sniffed_and_no_other_version_is_told() {
-    let daemon = for_pages_of(&[PAGE]).await;
+async fn every_reply_forbids_caching_and_sniffing_and_names_only_our_version() {
+    let daemon = allowing(&[ORIGIN]).await;
     let get = async |url: String| daemon.client.get(url).send().await.expect("an answer");
     let admin = |path: &str| format!("http://{}{path}", daemon.admin);
     let batch = reqwest::multipart::Part::bytes(b"the picture".to_vec()).file_name("a.jpg");
@@ -186,7 +191,7 @@ async fn nothing_is_cached_or_sniffed_and_no_other_version_is_told() {
         (401, daemon.client.post(daemon.url("/remove")).send().await.expect("an answer")),
         (404, get(daemon.url("/nowhere")).await),
         (405, get(daemon.url("/remove")).await),
-        (204, preflight(&daemon, "/remove", PAGE).await),
+        (204, preflight(&daemon, "/remove", ORIGIN).await),
         (200, get(daemon.url("/docs")).await),
         (200, get(daemon.url("/openapi.yaml")).await),
         (200, get(daemon.url("/openapi.json")).await),
