@@ -166,9 +166,8 @@ async fn retry_after_is_respected_and_one_beyond_the_deadline_fails_at_once() {
     assert_eq!(flare(&providers, "a").await.expect("a picture"), drawn);
     assert!(began.elapsed() >= Duration::from_secs(2));
     api.set([later("3600")]);
-    let began = Instant::now();
-    flare(&providers, "b").await.expect_err("an hour exceeds the deadline");
-    assert!(began.elapsed() < Duration::from_secs(5));
+    let error = flare(&providers, "b").await.expect_err("an hour exceeds the deadline").error;
+    assert!(matches!(*error, UpstreamError::Status { status, .. } if status == 429), "it was waited for: {error:?}");
     assert_eq!(api.count(), 3);
 }
 
@@ -203,20 +202,19 @@ async fn a_malformed_response_is_an_error_and_never_a_picture() {
 }
 
 #[tokio::test]
-async fn a_silent_api_times_out() {
+async fn a_silent_api_times_out_at_the_earlier_of_its_timeout_and_the_deadline() {
     let (api, folder) = (ImagesApi::start([Reply::Silence]).await, tempfile::tempdir().unwrap());
-    let slow = UpstreamConfig { timeout: Duration::from_millis(300), ..upstream(&api) };
+    let limit = Duration::from_millis(300);
+    let slow = UpstreamConfig { timeout: limit, ..upstream(&api) };
     let providers = open(&config([(FLARE, slow)]), folder.path());
-    let began = Instant::now();
     let error = flare(&providers, "a").await.expect_err("silence").error;
-    assert!(matches!(*error, UpstreamError::TimedOut(_)), "{error:?}");
-    let soon = began + Duration::from_secs(2);
-    assert!(Instant::now() < soon);
-    // The request's deadline, when earlier.
+    assert!(matches!(*error, UpstreamError::TimedOut(after) if after == limit), "{error:?}");
+    // The deadline of the request, where it is earlier.
     let (providers, ..) = single([Reply::Silence]).await;
-    let deadline = Instant::now() + Duration::from_millis(200);
+    let deadline = Instant::now() + limit;
     let made = providers.generate(&request("a", Some(FLARE)), SQUARE, ACME, deadline).await;
-    assert!(made.is_err() && Instant::now() < deadline + Duration::from_secs(2));
+    let error = made.expect_err("silence").error;
+    assert!(matches!(*error, UpstreamError::TimedOut(after) if after <= limit), "{error:?}");
 }
 
 #[tokio::test]
