@@ -1,24 +1,24 @@
-# The ways into this project. Needs Rust (https://rustup.rs) and, on Debian or Ubuntu, nothing else: the packages below
-# are installed when they are missing. Elsewhere install their counterparts by hand.
+# Build, test and release targets. Needs Rust (https://rustup.rs); on Debian and Ubuntu the packages below are installed
+# if missing, elsewhere install their counterparts by hand.
 
 SHELL := /bin/bash
 .SHELLFLAGS := -eu -o pipefail -c
 .DEFAULT_GOAL := help
 
-# The GPU stack (burn, wgpu) more than doubles a build from nothing, so it is built where there is a GPU to use. `GPU=yes`
-# and `GPU=no` decide it by hand; packages and images state it and never go by the machine that builds them.
+# The GPU stack (burn, wgpu) more than doubles the time of a clean build, so it is built only where there is a GPU. `GPU=yes`
+# and `GPU=no` override that; packages and images set it explicitly, independent of the build machine.
 ifneq ($(or $(filter Darwin MINGW% MSYS% CYGWIN%,$(shell uname -s)),$(wildcard /dev/dri/render* /dev/nvidia[0-9]*)),)
 GPU ?= yes
 endif
 GPU ?= no
 FEATURES := $(if $(filter yes,$(GPU)),,--no-default-features --features heic)
 
-# One profile for everything, so that nothing is built twice.
+# One profile for all targets, so that nothing is built twice.
 CARGO_FLAGS := --release --locked $(FEATURES)
 BIN := $(or $(CARGO_TARGET_DIR),target)/release/backdrop
 # Runs a step within a budget of minutes and records how long it took.
 STEP := tests/step
-# What `make demo` writes, and where `make serve` keeps accounts and keys.
+# Output of `make demo`; data directory of `make serve`.
 DEMO := target/demo
 DATA := target/serve-data
 # Where tools from PyPI and npm are installed.
@@ -27,17 +27,17 @@ OBJECTS := target/objects
 CLIENTS := target/clients
 COMPAT := target/compat
 PHOTOS := tests/photos/astronaut.jpg tests/photos/chelsea.png
-# How long `make fuzz` and `make soak` run.
+# Duration of `make fuzz` and `make soak`.
 MINUTES ?= 20
 
 .PHONY: help demo serve build test format lint doc tests features golden golden-update examples conformance compat storage bench dist \
   nightly fuzz soak kill-storm clients browser gpu-parity large-pictures many-keys miri \
   packages test-packages conformance-packages browser-packages
 
-help: ## This list
+help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-demo: build ## Cut out the bundled photos and draw them before and after
+demo: build ## Cut out the bundled photos and make a contact sheet of before and after
 	@rm -rf $(DEMO)
 	@$(BIN) remove $(PHOTOS) -o $(DEMO) --jobs 1 --contact-sheet $(DEMO)/contact-sheet.png
 	@echo
@@ -55,13 +55,13 @@ build: packages ## Build the binary, with the GPU stack where there is a GPU
 	cargo build $(CARGO_FLAGS) --bin backdrop
 	@[ $(GPU) = yes ] || printf '\nBuilt for the CPU: this machine shows no GPU. To build the GPU stack too: make %s GPU=yes\n\n' $(or $(firstword $(MAKECMDGOALS)),build)
 
-dist: packages ## Build what is shipped: link-time optimised, stripped; FEATURES_OF_DIST states the features
+dist: packages ## Build the release binary: link-time optimised, stripped; FEATURES_OF_DIST sets the features
 	cargo build --profile dist --locked --no-default-features --features $(or $(FEATURES_OF_DIST),gpu,heic,pytorch) --bin backdrop
 	@ls -l $(or $(CARGO_TARGET_DIR),target)/dist/backdrop
 
-# The tier of every change. Each step has a budget (tests/README.md). The cheap checks come first; clippy and rustdoc
-# share the metadata of the dependencies, the tests their code. The GPU kernels' tests run with the others, on whatever Vulkan
-# device there is, where the GPU stack is built.
+# The tests of every change. Each step has a time budget (tests/README.md). The fastest checks come first; clippy and
+# rustdoc share the metadata of the dependencies, the tests their code. Where the GPU stack is built, the GPU kernels' tests
+# run too, on any available Vulkan device.
 test: test-packages format lint doc tests ## Format, lints, documentation, tests
 
 format: ## rustfmt
@@ -83,15 +83,15 @@ tests: test-packages ## Unit, integration, golden, layering and documentation te
 features: test-packages ## Check every feature alone, none, and with the declared rust-version
 	@$(STEP) features 6 tests/features
 
-golden: test-packages ## Compare masks, mattes and answers with the golden set
+golden: test-packages ## Compare masks, mattes and responses with the golden set
 	cargo test $(CARGO_FLAGS) --test it golden::
 
-golden-update: test-packages ## Show what changed in the golden set, and record it after a y
+golden-update: test-packages ## Show the changes of the golden set, and record them after a y
 	cargo test $(CARGO_FLAGS) --test it -- --ignored --exact golden::update --nocapture
 
-# schemathesis and what it needs come from PyPI, into an environment of their own. Without them this fails: a contract that
-# was not checked is not a contract that was kept. A machine that has no way to PyPI may say so with WITHOUT_PYPI=skip.
-conformance: conformance-packages build ## Hold a daemon against schemas/openapi.yaml
+# schemathesis and its requirements are installed from PyPI into a virtual environment. Without them this fails, because the
+# contract would be unchecked. On a machine without access to PyPI set WITHOUT_PYPI=skip.
+conformance: conformance-packages build ## Check a daemon against schemas/openapi.yaml
 	@if { [ -x $(CONFORMANCE)/bin/pip ] || python3 -m venv --clear $(CONFORMANCE); } \
 	  && $(CONFORMANCE)/bin/pip install --quiet --disable-pip-version-check -r tests/conformance/requirements.txt; then \
 	  $(STEP) openapi 1 $(CONFORMANCE)/bin/python tests/conformance/validate.py \
@@ -102,8 +102,8 @@ conformance: conformance-packages build ## Hold a daemon against schemas/openapi
 	else exit 1; fi
 	@$(MAKE) --no-print-directory compat
 
-# Clients come from PyPI and npm (which needs node), into folders of their own; Ruby's runs where the gem is installed.
-compat: conformance-packages build ## The clients of remove.bg, rembg and Photoroom, repointed at a daemon
+# The clients are installed from PyPI and npm (needs node) into separate folders; Ruby's runs if the gem is installed.
+compat: conformance-packages build ## Test a daemon with the clients of remove.bg, rembg and Photoroom
 	@if { [ -x $(COMPAT)/venv/bin/pip ] || python3 -m venv --clear $(COMPAT)/venv; } \
 	  && $(COMPAT)/venv/bin/pip install --quiet --disable-pip-version-check -r tests/clients/compat-requirements.txt \
 	  && npm install --silent --no-audit --no-fund --prefix $(COMPAT)/npm remove.bg@1.3.0; then \
@@ -122,8 +122,8 @@ examples: conformance-packages build ## Run the programs of examples/ against a 
 	  printf '\n*** SKIPPED: requests cannot be had from PyPI; the examples were NOT run ***\n\n'; \
 	else exit 1; fi
 
-# moto and what it needs come from PyPI, azurite from npm (which needs node), into folders of their own. A machine that has
-# no way to them may say so with WITHOUT_PYPI=skip.
+# moto and its requirements are installed from PyPI, azurite from npm (needs node), into separate folders. On a machine
+# without access to them set WITHOUT_PYPI=skip.
 storage: conformance-packages build ## Run `backdrop bulk` against S3 and Azure servers on this machine
 	@if { [ -x $(OBJECTS)/venv/bin/pip ] || python3 -m venv --clear $(OBJECTS)/venv; } \
 	  && $(OBJECTS)/venv/bin/pip install --quiet --disable-pip-version-check -r tests/objects/requirements.txt \
@@ -138,46 +138,45 @@ bench: build ## Measure the speed on this machine
 	$(BIN) bench $(PHOTOS) --seconds 10 --jobs 8
 	cargo bench --locked --profile release $(FEATURES)
 
-# The nightly tier: what is long. Each step is a target of its own and has a bound in time; one that fails does not keep the
-# others from running.
+# The nightly tests: the long ones. Each step is a target with a time limit; a failed step does not stop the others.
 NIGHTLY := kill-storm fuzz soak clients browser gpu-parity large-pictures many-keys conformance storage
-nightly: ## Everything that is long: fuzz, soak, kill storms, real clients, a browser, GPU parity at full size
+nightly: ## All long tests: fuzz, soak, kill storms, real clients, a browser, GPU parity at full size
 	@$(STEP) --forget
 	@failed=; for step in $(NIGHTLY); do $(MAKE) --no-print-directory $$step GPU=yes || failed="$$failed $$step"; done; \
 	  $(STEP) --summary; [ -z "$$failed" ] || { echo "failed:$$failed"; exit 1; }
 
-# One integration test, or a module of them, with many rounds; built before its time counts.
+# One integration test, or a module of them, with many rounds; the time limit excludes the build.
 long = cargo test $(CARGO_FLAGS) --test it --no-run && BACKDROP_TEST_TIER=nightly BACKDROP_TEST_MINUTES=$(MINUTES) $(STEP) $(1) $(2) cargo test $(CARGO_FLAGS) --test it -- --nocapture $(3)
 
-kill-storm: test-packages ## Kill daemons, jobs, stores and bulk runs again and again
+kill-storm: test-packages ## Kill daemons, jobs, stores and bulk runs repeatedly
 	@$(call long,kill-storm,40,crash)
 
 fuzz: test-packages ## Decode mutated pictures for MINUTES
 	@$(call long,fuzz,$$(($(MINUTES) + 5)),--ignored --exact nightly::mutated_pictures_never_crash_or_hang_the_decoders)
 
-soak: test-packages ## Load a daemon for MINUTES; its memory and descriptors must settle
+soak: test-packages ## Load a daemon for MINUTES; its memory and descriptors must reach a steady state
 	@$(call long,soak,$$(($(MINUTES) + 5)),--ignored --exact nightly::memory_and_descriptors_of_a_loaded_daemon_are_stable)
 
-large-pictures: test-packages ## Every endpoint at 4096×4096 in every format, and a photo of 100 megapixels without a daemon
+large-pictures: test-packages ## Test every endpoint at 4096×4096 in every format, and a photo of 100 megapixels without a daemon
 	@$(call long,large-pictures,20,--ignored --exact nightly::every_endpoint_accepts_the_largest_pictures nightly::a_photo_of_100_megapixels_is_cut_out_in_bounded_memory)
 
 many-keys: test-packages ## List a million keys of a bucket in bounded memory
 	@$(call long,many-keys,5,--ignored --exact bulk::listing::a_million_keys_take_less_than_200_mb)
 
 # Miri is part of nightly toolchains only: rustup toolchain install nightly --component miri.
-miri: ## The portable kernels under Miri
+miri: ## Run the portable kernels under Miri
 	@$(STEP) miri 30 cargo +nightly miri test -p backdrop-kernels --no-default-features --test miri
 
-gpu-parity: test-packages ## The GPU twins of the kernels against the CPU at 4096×4096
+gpu-parity: test-packages ## Compare the GPU kernels with the CPU kernels at 4096×4096
 	@cargo test --release --locked --workspace --test parity --no-run
 	@BACKDROP_TEST_DEVICE=gpu $(STEP) gpu-parity 20 cargo test --release --locked --workspace --test parity -- --ignored --nocapture
 
-clients: conformance-packages build ## A daemon under curl, requests, httpx, aiohttp, urllib3 and node
+clients: conformance-packages build ## Test a daemon with curl, requests, httpx, aiohttp, urllib3 and node
 	@{ [ -x $(CLIENTS)/bin/pip ] || python3 -m venv --clear $(CLIENTS); } \
 	  && $(CLIENTS)/bin/pip install --quiet --disable-pip-version-check -r tests/clients/requirements.txt
 	@$(STEP) clients 5 $(CLIENTS)/bin/python tests/clients/run.py $(BIN)
 
-browser: browser-packages build ## The daemon's pages in Chromium
+browser: browser-packages build ## Test the daemon's pages in Chromium
 	@$(STEP) browser 5 python3 tests/clients/browser.py $(BIN)
 
 packages:
@@ -192,10 +191,9 @@ conformance-packages: packages
 browser-packages: packages
 	@$(call install,for-browser)
 
-# Installs what is missing with apt-get: as root, or through sudo; else says what to run. Without apt-get the build tells
-# what it lacks. libheif is built from source (cmake, g++) and finds libde265 with pkg-config; ffmpeg reads
-# and writes clips; Mesa's lavapipe is a
-# Vulkan device in software, for the tests of the GPU kernels.
+# Installs missing packages with apt-get, as root or through sudo; otherwise prints the command. Without apt-get the build
+# reports what is missing. libheif is built from source (cmake, g++) and finds libde265 with pkg-config; ffmpeg reads and
+# writes clips; Mesa's lavapipe is a software Vulkan device, for the tests of the GPU kernels.
 define install
 command -v cargo >/dev/null || { echo "Rust is missing; see https://rustup.rs"; exit 1; }; \
 missing=; \

@@ -1,5 +1,6 @@
-//! The `[generate]` section.
+//! Configuration section `[generate]`: the image APIs behind the model ids, and their cache.
 
+use super::picture_size::PictureSize;
 use crate::recipe::ModelId;
 use crate::store::Plan;
 use serde::{Deserialize, Serialize};
@@ -7,19 +8,17 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 use url::{Host, Url};
 
-use super::upstream::PictureSize;
+/// Longer than any request lives.
+const MAX_TIMEOUT: Duration = Duration::from_secs(10 * 60);
 
-/// Beyond, a picture would outlive the request it is for.
-const LONGEST: Duration = Duration::from_secs(10 * 60);
-
-/// Where backdrops come from beside the built-in generator.
+/// Section `[generate]`: image APIs that generate backdrops beside the built-in generator.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct GenerateConfig {
-    /// Where pictures of upstreams are kept for the next request: `s3://`, `gs://`, `az://` or `file://`; without one,
-    /// the folder `backdrops` in `data_dir`. One daemon for each place.
+    /// Location of the picture cache: `s3://`, `gs://`, `az://` or `file://`; by default the folder `backdrops` in
+    /// `data_dir`. One daemon per location.
     pub cache: Option<String>,
-    /// Megabytes of them at most; the ones that were not asked for the longest go first. 0 keeps none.
+    /// Bound of the cache, in megabytes; the least recently used pictures are deleted first. 0 disables the cache.
     pub cache_megabytes: u64,
     /// The image APIs behind the ids of `/replace-bg-ai`'s `model`, each speaking the OpenAI images protocol.
     pub models: BTreeMap<String, UpstreamConfig>,
@@ -29,27 +28,27 @@ pub struct GenerateConfig {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct UpstreamConfig {
-    /// What its addresses begin with; `/v1/images/generations` is added.
+    /// Base address; `/v1/images/generations` is appended.
     pub base_url: String,
-    /// What the API calls the model.
+    /// Name of the model in the API.
     pub model: String,
-    /// Name of the environment variable that holds the key; without one, none is sent. The key itself is never written
+    /// Name of the environment variable that holds the API key; without one, no key is sent. The key itself is never written
     /// here.
     pub api_key_env: Option<String>,
-    /// Sizes that the API draws, such as `1024x1024`; of them the nearest to the result's aspect is asked for.
+    /// Sizes that the API supports, such as `1024x1024`; the one nearest to the result's aspect ratio is requested.
     pub sizes: Vec<String>,
-    /// How long a picture may take, further tries included.
+    /// Time limit of a picture, retries included.
     #[serde(with = "jiff::fmt::serde::unsigned_duration::friendly::compact::required")]
     pub timeout: Duration,
-    /// What is sent as `quality`, where the API has it.
+    /// Value of the request field `quality`, where the API has it.
     pub quality: Option<String>,
-    /// What is sent as `response_format`, where the API has it: `b64_json` or `url`. Either answer is understood anyway.
+    /// Value of the request field `response_format`, where the API has it: `b64_json` or `url`. Both responses are accepted.
     pub response_format: Option<String>,
-    /// Accounts that may use it. Without any, and without `plans`, all that may use the endpoint.
+    /// Accounts that may use the model. When this and `plans` are empty, all that may use the endpoint.
     pub accounts: Vec<String>,
-    /// Plans whose accounts may use it.
+    /// Plans whose accounts may use the model.
     pub plans: Vec<Plan>,
-    /// Lets `base_url` be plain http elsewhere than on this machine: key, prompts and pictures go unencrypted.
+    /// Allows plain http in `base_url` beyond the loopback interface: key, prompts and pictures go unencrypted.
     pub allow_http: bool,
 }
 
@@ -77,8 +76,7 @@ impl Default for UpstreamConfig {
 }
 
 impl GenerateConfig {
-    /// Every mistake in this section, each as a sentence. No value is repeated in one: somebody may have written a key
-    /// where its variable belongs.
+    /// All mistakes of this section, each as a sentence. No value is quoted: it may be a key in place of its variable's name.
     #[must_use]
     pub fn validate(&self) -> Vec<String> {
         let mut mistakes = Vec::new();
@@ -90,8 +88,8 @@ impl GenerateConfig {
                 let known: Vec<_> = ModelId::all().map(ModelId::as_str).collect();
                 mistakes.push(format!("generate.models: {id:?}: expected one of {}", known.join(", ")));
             }
-            let told = upstream.mistakes().into_iter();
-            mistakes.extend(told.map(|told| format!("generate.models: {id:?}: {told}")));
+            let own = upstream.mistakes().into_iter();
+            mistakes.extend(own.map(|mistake| format!("generate.models: {id:?}: {mistake}")));
         }
         mistakes
     }
@@ -134,7 +132,7 @@ impl UpstreamConfig {
             "sizes: expected a list of sizes from 64x64 to 4096x4096, such as [\"1024x1024\"]",
         );
         check(
-            !self.timeout.is_zero() && self.timeout <= LONGEST,
+            !self.timeout.is_zero() && self.timeout <= MAX_TIMEOUT,
             "timeout: expected more than no time and at most 10m, such as 60s",
         );
         let formats = [None, Some("b64_json"), Some("url")];
@@ -142,7 +140,7 @@ impl UpstreamConfig {
         mistakes
     }
 
-    /// `base_url`, where it is one that a path can follow.
+    /// `base_url`, when a path can be appended to it.
     pub(super) fn base(&self) -> Option<Url> {
         Url::parse(&self.base_url).ok().filter(|url| {
             let plain = url.username().is_empty() && url.password().is_none();
@@ -150,10 +148,10 @@ impl UpstreamConfig {
         })
     }
 
-    /// Whether an account on a plan may use it.
+    /// Whether an account on this plan may use the model.
     pub(super) fn is_open_to(&self, account: &str, plan: Plan) -> bool {
-        let everybody = self.accounts.is_empty() && self.plans.is_empty();
-        everybody || self.plans.contains(&plan) || self.accounts.iter().any(|listed| listed == account)
+        let unrestricted = self.accounts.is_empty() && self.plans.is_empty();
+        unrestricted || self.plans.contains(&plan) || self.accounts.iter().any(|listed| listed == account)
     }
 }
 
@@ -161,7 +159,7 @@ fn is_loopback(url: &Url) -> bool {
     match url.host() {
         Some(Host::Ipv4(ip)) => ip.is_loopback(),
         Some(Host::Ipv6(ip)) => ip.is_loopback(),
-        // What it is resolved to is the system's affair, as with every name of an operator.
+        // By name only: how the system resolves it is up to the operator.
         Some(Host::Domain(name)) => name == "localhost",
         None => false,
     }
@@ -202,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn every_mistake_is_told_and_no_key_is_repeated() {
+    fn every_mistake_is_reported_and_no_value_is_quoted() {
         let upstream = UpstreamConfig {
             base_url: "ftp://api.example.org".into(),
             model: " ".into(),
@@ -212,15 +210,16 @@ mod tests {
             response_format: Some("png".into()),
             ..UpstreamConfig::default()
         };
-        let told = with("famZ-image-9", upstream).validate();
-        assert_eq!(told.len(), 7, "{told:?}");
-        assert!(told.iter().all(|mistake| mistake.starts_with("generate.models: \"famZ-image-9\": ")), "{told:?}");
-        assert!(!told.join("\n").contains("secret"), "{told:?}");
+        let mistakes = with("famZ-image-9", upstream).validate();
+        assert_eq!(mistakes.len(), 7, "{mistakes:?}");
+        let prefix = "generate.models: \"famZ-image-9\": ";
+        assert!(mistakes.iter().all(|mistake| mistake.starts_with(prefix)), "{mistakes:?}");
+        assert!(!mistakes.join("\n").contains("secret"), "{mistakes:?}");
         assert!(GenerateConfig { cache_megabytes: u64::MAX, ..GenerateConfig::default() }.validate().len() == 1);
     }
 
     #[test]
-    fn plain_http_stays_on_this_machine_unless_it_is_let_out() {
+    fn plain_http_beyond_the_loopback_needs_allow_http() {
         let mistakes = |base_url: &str, allow_http| {
             UpstreamConfig { base_url: base_url.into(), allow_http, ..good() }.mistakes().len()
         };
@@ -236,7 +235,7 @@ mod tests {
     }
 
     #[test]
-    fn the_name_of_a_variable_is_no_key() {
+    fn api_key_env_is_a_variable_name_and_not_a_key() {
         let takes = |name: &str| UpstreamConfig { api_key_env: Some(name.into()), ..good() }.mistakes().is_empty();
         assert!(takes("KEY") && takes("_IMAGES_2"));
         for bad in ["", "2KEY", "sk-abc", "key", "A KEY", "A=B"] {
@@ -245,7 +244,7 @@ mod tests {
     }
 
     #[test]
-    fn a_list_of_accounts_or_plans_closes_it_to_all_others() {
+    fn listed_accounts_and_plans_exclude_all_others() {
         let open = |accounts: &[&str], plans: &[Plan], account, plan| {
             let accounts = accounts.iter().map(|name| (*name).to_owned()).collect();
             UpstreamConfig { accounts, plans: plans.to_vec(), ..good() }.is_open_to(account, plan)

@@ -1,49 +1,49 @@
-//! A scene: all that the renderer draws, with every choice made.
+//! Description of a scene: background, ground, prop, lighting, air, depth of field and grading. Input of the renderer.
 
-use super::palette::Rgb;
+use super::linear_rgb::Rgb;
 use super::surface::Surface;
 
-/// A backdrop, a ground before it, light on both.
+/// A complete scene.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Scene {
     pub(super) seed: u32,
-    pub(super) behind: Behind,
+    pub(super) background: Background,
     pub(super) ground: Option<Surface>,
-    /// Where the ground ends, as a share of the height from the top.
+    /// Row of the far edge of the ground, as a share of the height from the top.
     pub(super) edge: f32,
-    /// Where it would end if it went on for ever; above the edge.
-    pub(super) vanish: f32,
+    /// Row of the horizon, where infinite ground would end; above `edge`.
+    pub(super) horizon: f32,
     pub(super) prop: Option<Prop>,
-    pub(super) lamp: Lamp,
-    /// How shallow the depth of field is: 0 (all is sharp) to 1.
+    pub(super) lighting: Lighting,
+    /// Background blur: 0 (everything sharp) to 1 (shallow depth of field).
     pub(super) blur: f32,
-    pub(super) weather: Vec<Weather>,
+    pub(super) air: Vec<AirEffect>,
     pub(super) grade: Grade,
 }
 
-/// What is behind the ground.
+/// The background behind the ground.
 #[derive(Clone, Debug, PartialEq)]
-pub(super) enum Behind {
-    /// Paper that bends smoothly into the floor.
+pub(super) enum Background {
+    /// Seamless paper that curves into the floor.
     Sweep(Rgb),
-    /// Colours that run into each other, from the top.
+    /// Colours that blend into each other, from the top.
     Gradient(Vec<Rgb>),
     Wall(Surface),
     View(View),
 }
 
-/// A place, out of focus.
+/// A distant view, out of focus.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct View {
     pub(super) place: Place,
     pub(super) hour: Hour,
-    /// Named with it: of its lamps, flowers, walls.
+    /// Colours named in the prompt, for its lamps, flowers or walls.
     pub(super) colors: Vec<Rgb>,
-    /// 0 (blue sky) to 1 (overcast).
+    /// Cloud cover, 0 (blue sky) to 1 (overcast).
     pub(super) clouds: f32,
 }
 
-/// What can be seen behind.
+/// The place that a view shows.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Place {
     Sky,
@@ -82,7 +82,7 @@ pub(super) enum Place {
     Fire,
 }
 
-/// The time of day, as far as light goes.
+/// Time of day, which sets the colour and direction of daylight.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Hour {
     Dawn,
@@ -93,7 +93,7 @@ pub(super) enum Hour {
     Night,
 }
 
-/// Something for the subject to stand on.
+/// An object that the subject stands on.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Prop {
     /// A low cylinder.
@@ -102,31 +102,31 @@ pub(super) enum Prop {
     Shelf(Surface),
 }
 
-/// The light of a scene.
+/// Lighting of a scene: key light, ambient light and modifiers.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Lamp {
-    /// The main light.
+pub(super) struct Lighting {
+    /// Colour of the key light.
     pub(super) key: Rgb,
-    /// What comes from everywhere.
+    /// Colour of the ambient light.
     pub(super) ambient: Rgb,
-    /// Where the main light is: -1 (left) to 1 (right).
+    /// Position of the key light: -1 (left) to 1 (right).
     pub(super) side: f32,
-    /// 0 (at the horizon) to 1 (overhead).
+    /// Elevation of the key light: 0 (at the horizon) to 1 (overhead).
     pub(super) height: f32,
-    /// Behind the subject.
-    pub(super) behind: bool,
-    /// 0 (hard) to 1 (soft).
+    /// Whether the key light is behind the subject.
+    pub(super) backlit: bool,
+    /// Softness of shadows: 0 (hard) to 1 (soft).
     pub(super) softness: f32,
-    /// How much it is gathered in a pool: 0 (even) to 1 (a spot).
+    /// Concentration of the key light: 0 (even) to 1 (a spot).
     pub(super) pool: f32,
     pub(super) gobo: Option<Gobo>,
     /// Coloured lights from the left and from the right.
     pub(super) neon: Option<[Rgb; 2]>,
-    /// Whether things cast shadows that can be seen, and how dark, 0..1.
+    /// Darkness of cast shadows, 0..1.
     pub(super) shadow: f32,
 }
 
-/// What stands before the light.
+/// A gobo: an object before the light that casts a pattern.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Gobo {
     Window,
@@ -135,9 +135,9 @@ pub(super) enum Gobo {
     Ripples,
 }
 
-/// What is in the air.
+/// Haze or particles in the air.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(super) enum Weather {
+pub(super) enum AirEffect {
     Snowfall,
     Rain,
     Fog,
@@ -151,10 +151,10 @@ pub(super) enum Weather {
     Balloons,
 }
 
-/// The last touch: what a photographer does to the finished picture.
+/// Colour grading of the finished picture.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Grade {
-    /// 1 leaves the light as it is.
+    /// Factor of the light; 1 is neutral.
     pub(super) exposure: f32,
     pub(super) contrast: f32,
     pub(super) saturation: f32,

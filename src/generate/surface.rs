@@ -1,6 +1,6 @@
-//! What grounds and walls are made of.
+//! Materials of grounds, walls and props, and their gloss.
 
-use super::palette::Rgb;
+use super::linear_rgb::Rgb;
 
 /// A material.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -63,7 +63,7 @@ pub(super) enum Material {
     Checks,
 }
 
-/// A kind of wood.
+/// A species of wood.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Species {
     Oak,
@@ -78,18 +78,18 @@ pub(super) enum Species {
     Barn,
 }
 
-/// How a surface throws light back.
+/// Finish of a surface.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Finish {
     Glossy,
     Matt,
 }
 
-/// A ground or a wall.
+/// A surface: material, colour and finish.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Surface {
     pub(super) material: Material,
-    /// Instead of the material's own.
+    /// Overrides the colour of the material.
     pub(super) color: Option<Rgb>,
     /// -1 (dark) to 1 (light).
     pub(super) tone: f32,
@@ -106,7 +106,7 @@ impl Surface {
         Self { color: Some(color), ..Self::new(Material::Plain, seed) }
     }
 
-    /// How much of what is behind mirrors in it, 0..1, and how blurred that is, 0..1.
+    /// Strength of the mirror reflection, 0..1, and its roughness (blur), 0..1.
     pub(super) fn gloss(&self) -> (f32, f32) {
         let own = match self.material {
             Material::Mirror => (0.95, 0.02),

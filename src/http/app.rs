@@ -7,7 +7,7 @@ use super::fetching::Fetch;
 use super::image_processor::ImageProcessor;
 use crate::account::price::PriceConfig;
 use crate::account::{BackdropQuota, Billing, IdempotencyKeys, Presets};
-use crate::generate::Studio;
+use crate::generate::Providers;
 use crate::jobs::Jobs;
 use crate::jobs::results::Results;
 use crate::jobs::secret::DaemonSecret;
@@ -52,7 +52,7 @@ pub struct App {
     /// Counts generated backdrops against the cap of the day.
     pub backdrop_quota: BackdropQuota,
     /// Generates backdrops.
-    pub studio: Studio,
+    pub providers: Providers,
     /// The keys' jobs.
     pub jobs: Jobs,
     /// Results of jobs.

@@ -26,7 +26,7 @@ use crate::account::plan::required_plan;
 use crate::account::presets::LookupBy;
 use crate::account::price::Call;
 use crate::account::{BackdropQuotaExhausted, BackdropReservation, Claim, ClaimGuard, IdempotencyKey, Reservation};
-use crate::generate::{NotMade, UpstreamError};
+use crate::generate::{ProviderError, UpstreamError};
 use crate::recipe::{Endpoint, Fields, ModelChoice, Recipe, Value};
 use crate::store::{Plan, UnixSeconds};
 use hyper::header::HeaderMap;
@@ -182,8 +182,8 @@ fn require_backdrop_access(
         return Err(ApiError::new(ErrorCode::Forbidden, message));
     }
     match fields.get("model").and_then(ModelChoice::parse) {
-        Some(ModelChoice(Some(model))) if !state.app.studio.offers(model, scope_of(caller)) => {
-            Err(NotMade { model, error: Arc::new(UpstreamError::NotOffered) }.into())
+        Some(ModelChoice(Some(model))) if !state.app.providers.offers(model, scope_of(caller)) => {
+            Err(ProviderError { model, error: Arc::new(UpstreamError::NotOffered) }.into())
         }
         Some(_) | None => Ok(()),
     }

@@ -6,7 +6,7 @@ use super::reply::Reply;
 use super::state::ApiState;
 use super::upload_memory::Share;
 use crate::codec::{self, DecodeError, Limits};
-use crate::generate::{Made, Patron};
+use crate::generate::{AccountScope, GeneratedImage};
 use crate::image::{Rect, Size};
 use crate::pipeline::PipelineError;
 use crate::recipe::{ModelId, Recipe, Source};
@@ -35,10 +35,10 @@ pub(super) async fn generate(
     caller: &Caller,
     source: &Bytes,
     received: Instant,
-) -> Result<Option<(Made, Share)>, ApiError> {
+) -> Result<Option<(GeneratedImage, Share)>, ApiError> {
     let Some(Source::Generated(prompt)) = &recipe.inputs.background else { return Ok(None) };
-    let studio = &state.app.studio;
-    if !studio.has_models_for(scope_of(caller)) {
+    let providers = &state.app.providers;
+    if !providers.has_models_for(scope_of(caller)) {
         return Ok(None);
     }
     // First, so that an unusable source costs no upstream call.
@@ -47,8 +47,8 @@ pub(super) async fn generate(
     share.wait_for(state.limits.max_bytes).await?;
     // A quarter of the deadline is left for the processing.
     let deadline = received + state.config.request_deadline.mul_f64(0.75);
-    let Some(made) = studio.backdrop(prompt, canvas, scope_of(caller), deadline).await? else { return Ok(None) };
-    share.shrink_to(made.picture.len());
+    let Some(made) = providers.generate(prompt, canvas, scope_of(caller), deadline).await? else { return Ok(None) };
+    share.shrink_to(made.bytes.len());
     Ok(Some((made, share)))
 }
 
@@ -88,8 +88,8 @@ fn listed(words: &[String]) -> String {
 }
 
 /// The account for which models are selected.
-pub(super) fn scope_of(caller: &Caller) -> Patron<'_> {
-    Patron { account: &caller.account, plan: caller.plan }
+pub(super) fn scope_of(caller: &Caller) -> AccountScope<'_> {
+    AccountScope { account: &caller.account, plan: caller.plan }
 }
 
 /// The size of the result, from the source's header and the recipe.

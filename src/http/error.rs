@@ -1,4 +1,4 @@
-//! [`ApiError`]: a failed request, and its reply with the error envelope.
+//! `ApiError`: a failed request, and its reply with the error envelope.
 //!
 //! It carries the public message; its private cause goes to the log under the same request id. The mapping of every
 //! domain error to a code is in `error_mapping`.

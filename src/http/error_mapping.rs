@@ -12,7 +12,7 @@ use crate::account::price::PriceError;
 use crate::account::{BillingError, WriteError};
 use crate::codec::{DecodeError, EncodeError};
 use crate::engine::EngineError;
-use crate::generate::{NotMade, UpstreamError};
+use crate::generate::{ProviderError, UpstreamError};
 use crate::jobs::JobsError;
 use crate::jobs::results::ResultsError;
 use crate::pipeline::{AuxImage, PipelineError};
@@ -107,9 +107,9 @@ impl From<FetchError> for ApiError {
     }
 }
 
-impl From<NotMade> for ApiError {
+impl From<ProviderError> for ApiError {
     /// Names the model to the caller; the upstream's own message goes to the log.
-    fn from(error: NotMade) -> Self {
+    fn from(error: ProviderError) -> Self {
         let (model, cause) = (error.model, format!("model {}: {}", error.model, with_causes(&*error.error)));
         let failed = || Self::new(ErrorCode::UpstreamFailed, format!("model `{model}` made no backdrop"));
         let public = match &*error.error {
@@ -120,7 +120,7 @@ impl From<NotMade> for ApiError {
                 Self::new(ErrorCode::Forbidden, format!("model `{model}` is not available to this account"))
                     .param("model")
             }
-            UpstreamError::LeftAlone(wait) => failed().retry_after(*wait),
+            UpstreamError::CircuitOpen(wait) => failed().retry_after(*wait),
             UpstreamError::Status { .. }
             | UpstreamError::Http(_)
             | UpstreamError::TimedOut(_)

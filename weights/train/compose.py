@@ -1,4 +1,4 @@
-"""Makes one training sample: a square RGB picture, the exact alpha of its subject, and where that is sure.
+"""Generates one training sample: a square RGB picture, its alpha mask, and the region where the mask is valid.
 
 All randomness comes from the generator that is passed in, so that sample number n of a seed is always the same one.
 Pictures are float32 0..255, alpha is float32 0..1, cut-outs are premultiplied RGBA 0..255.
@@ -8,13 +8,13 @@ import numpy as np
 
 import solids
 import strands
-from data import Photo, Shares, Source, Sources
+from data import Photo, WeightedSources, Source, Sources
 
-SMALL_SUBJECT = 400  # pixels; less cannot be cut out
-MOST_UNSURE = 0.03   # of the subject's area; of more, nothing is cut out for a composite
-CLOSE_ROOM = (0.04, 0.2)  # of the subject's longer side, on each side of its box
-THUMBNAIL = (140, 300)  # sides of small pictures of goods, in pixels
-BURNT_OUT = 240      # a pixel whose least channel is above this shows nothing but white ground
+MIN_SUBJECT_PIXELS = 400    # a smaller subject is not cut out
+MAX_UNCERTAIN = 0.03        # of the subject's area; photos with more are not used for cut-outs
+CLOSE_MARGIN = (0.04, 0.2)  # of the subject's longer side, on each side of its box
+THUMBNAIL = (140, 300)      # sides of small product pictures, in pixels
+WHITE_FROM = 240            # a pixel whose darkest channel is above this is white background
 
 
 def chance(rng, p: float) -> bool:
@@ -24,69 +24,69 @@ def chance(rng, p: float) -> bool:
 # ---------------------------------------------------------------------------------------------- geometry
 
 
-def crop_box(rng, mask: np.ndarray, least: float, full: float, keep: float = 0.55):
-    """A box of random size and shape that keeps `keep` of the subject; the whole picture with chance `full`."""
+def crop_box(rng, mask: np.ndarray, min_area: float, whole_picture: float, kept_share: float = 0.55):
+    """A random box with `kept_share` of the subject; the whole picture with probability `whole_picture`."""
     h, w = mask.shape[:2]
-    if chance(rng, full):
+    if chance(rng, whole_picture):
         return 0, 0, w, h
-    thin = mask[::4, ::4]
-    total = float(thin.sum()) + 1
+    sampled = mask[::4, ::4]
+    total = float(sampled.sum()) + 1
     for _ in range(6):
-        area = rng.uniform(least, 1) * h * w
+        area = rng.uniform(min_area, 1) * h * w
         aspect = np.exp(rng.uniform(-0.3, 0.3)) * w / h
         cw, ch = min(w, int((area * aspect) ** 0.5)), min(h, int((area / aspect) ** 0.5))
         x, y = int(rng.integers(0, w - cw + 1)), int(rng.integers(0, h - ch + 1))
-        if float(mask[y : y + ch : 4, x : x + cw : 4].sum()) > keep * total:
+        if float(mask[y : y + ch : 4, x : x + cw : 4].sum()) > kept_share * total:
             return x, y, cw, ch
     return 0, 0, w, h
 
 
-def bounds(mask: np.ndarray) -> tuple[np.ndarray, np.ndarray] | None:
-    """The corners (x, y) of the subject's box, the second just outside; None where there is too little of a subject."""
+def subject_corners(mask: np.ndarray) -> tuple[np.ndarray, np.ndarray] | None:
+    """The corners (x, y) of the subject's bounding box, the second exclusive; None if the subject is too small."""
     rows, columns = np.where(mask > 127)
-    if len(rows) < SMALL_SUBJECT:
+    if len(rows) < MIN_SUBJECT_PIXELS:
         return None
     return np.array([columns.min(), rows.min()]), np.array([columns.max(), rows.max()]) + 1
 
 
-def within(mask: np.ndarray, low: np.ndarray, high: np.ndarray):
-    """The box between two corners, as far as it is inside the picture."""
+def clipped_box(mask: np.ndarray, low: np.ndarray, high: np.ndarray):
+    """The box between two corners, clipped to the picture."""
     x0, y0 = np.maximum(low, 0).astype(int)
     x1, y1 = np.minimum(high, mask.shape[::-1]).astype(int)
     return x0, y0, max(32, x1 - x0), max(32, y1 - y0)
 
 
-def filling_box(rng, mask: np.ndarray):
-    """A box around the subject, a little inside it on some sides: an object that fills the frame."""
-    if (corners := bounds(mask)) is None:
+def frame_filling_box(rng, mask: np.ndarray):
+    """The subject's bounding box with each side moved by -6 to 14 % inwards: an object that fills the frame."""
+    if (corners := subject_corners(mask)) is None:
         return 0, 0, *mask.shape[::-1]
     low, high = corners
     inset = rng.uniform(-0.06, 0.14, (2, 2)) * (high - low)
-    return within(mask, low + inset[0], high - inset[1])
+    return clipped_box(mask, low + inset[0], high - inset[1])
 
 
-def cut_box(rng, mask: np.ndarray):
-    """A box whose border cuts the subject through: at one side up to half of it is outside, mostly below."""
-    if (corners := bounds(mask)) is None:
+def truncating_box(rng, mask: np.ndarray):
+    """A box that truncates the subject on one side, mostly below: up to half of it is outside."""
+    if (corners := subject_corners(mask)) is None:
         return 0, 0, *mask.shape[::-1]
     low, high = corners
-    room = rng.uniform(-0.05, 0.5, (2, 2)) * (high - low)
+    margin = rng.uniform(-0.05, 0.5, (2, 2)) * (high - low)
     axis, side = [(1, 1), (1, 1), (0, 0), (0, 1), (1, 0)][int(rng.integers(5))]
-    room[side, axis] = -rng.uniform(0.1, 0.5) * (high - low)[axis]
-    return within(mask, low - room[0], high + room[1])
+    margin[side, axis] = -rng.uniform(0.1, 0.5) * (high - low)[axis]
+    return clipped_box(mask, low - margin[0], high + margin[1])
 
 
 def close_box(rng, mask: np.ndarray):
-    """The subject's box with a little room around it: what the network is shown when it looks again, closer."""
-    if (corners := bounds(mask)) is None:
+    """The subject's bounding box with a margin: the crop of the `quality` mode's refinement pass."""
+    if (corners := subject_corners(mask)) is None:
         return 0, 0, *mask.shape[::-1]
     low, high = corners
-    room = rng.uniform(*CLOSE_ROOM, (2, 2)) * (high - low).max()
-    return within(mask, low - room[0], high + room[1])
+    margin = rng.uniform(*CLOSE_MARGIN, (2, 2)) * (high - low).max()
+    return clipped_box(mask, low - margin[0], high + margin[1])
 
 
 def to_square(rng, planes: list[np.ndarray], box, size: int, turn: float = 0.15) -> list[np.ndarray]:
-    """Stretches the box to the canvas, as the service does with the whole picture; sometimes turned, half mirrored."""
+    """Stretches the box to the canvas, as the service does with the picture; some rotated (`turn`), half mirrored."""
     x, y, w, h = box
     if chance(rng, turn):
         matrix = cv2.getRotationMatrix2D((x + w / 2, y + h / 2), rng.uniform(-12, 12), 1.0)
@@ -94,16 +94,16 @@ def to_square(rng, planes: list[np.ndarray], box, size: int, turn: float = 0.15)
         matrix = (stretch @ np.vstack([matrix, [0, 0, 1]]))[:2]
         out = [cv2.warpAffine(p, matrix, (size, size), borderMode=cv2.BORDER_REFLECT_101) for p in planes]
     else:
-        how = cv2.INTER_AREA if max(w, h) > size * 1.2 else cv2.INTER_LINEAR
-        out = [cv2.resize(p[y : y + h, x : x + w], (size, size), interpolation=how) for p in planes]
+        interpolation = cv2.INTER_AREA if max(w, h) > size * 1.2 else cv2.INTER_LINEAR
+        out = [cv2.resize(p[y : y + h, x : x + w], (size, size), interpolation=interpolation) for p in planes]
     return [p[:, ::-1] for p in out] if chance(rng, 0.5) else out
 
 
-# ---------------------------------------------------------------------------------------------- colour and wear
+# ---------------------------------------------------------------------------------------------- colour and degradation
 
 
-def recolour(rng, rgb: np.ndarray, strength: float = 1.0) -> np.ndarray:
-    """Another exposure, white balance, contrast, saturation and gamma."""
+def colour_jitter(rng, rgb: np.ndarray, strength: float = 1.0) -> np.ndarray:
+    """Random exposure, white balance, contrast, saturation and gamma."""
     if not chance(rng, 0.8):
         return rgb
     gain = (rng.uniform(0.88, 1.12, 3) * rng.uniform(0.7, 1.3)) ** strength
@@ -120,27 +120,27 @@ def recolour(rng, rgb: np.ndarray, strength: float = 1.0) -> np.ndarray:
 
 
 def on_white(rgb: np.ndarray, alpha: np.ndarray) -> bool:
-    """Whether most of what is behind the subject is pure white."""
+    """Whether most of the background is pure white."""
     ground = alpha < 0.004
     return bool(ground.mean() > 0.03 and np.median(rgb.min(2)[ground]) > 254)
 
 
 def thumbnail(rng, rgb: np.ndarray, alpha: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """A small picture of goods on burnt-out white, enlarged again: there the subject is all of its pixels that are not white.
+    """Reduces a picture on pure white to a thumbnail and enlarges it again; all pixels that are not white become subject.
 
-    Against pure white the mixed pixels of an edge are told from the ground to the last, and in a picture of 200 px they are
-    wider than a cell of the network's grid. The mask keeps them; how much of each is covered is the matting's question.
+    On pure white every mixed pixel of an edge can be separated from the background, and in a picture of 200 px they are
+    wider than a cell of the network's grid. The mask includes them; their coverage is computed by the matting.
     """
     size = rgb.shape[0]
     side = min(int(rng.integers(*THUMBNAIL)), size)
     rgb, alpha = (cv2.resize(plane, (side, side), interpolation=cv2.INTER_AREA) for plane in (rgb, alpha))
-    seen = (alpha > 0.5) | (alpha > 0.02) & (rgb.min(2) < BURNT_OUT)
-    alpha = cv2.GaussianBlur(seen.astype(np.float32), (0, 0), 0.7)
+    visible = (alpha > 0.5) | (alpha > 0.02) & (rgb.min(2) < WHITE_FROM)
+    alpha = cv2.GaussianBlur(visible.astype(np.float32), (0, 0), 0.7)
     return tuple(cv2.resize(plane, (size, size), interpolation=cv2.INTER_LINEAR) for plane in (rgb, alpha))
 
 
-def wear(rng, rgb: np.ndarray) -> np.ndarray:
-    """What cameras and websites do to pictures: grey, blur, noise, JPEG. Returns uint8."""
+def degrade(rng, rgb: np.ndarray) -> np.ndarray:
+    """Degradations by cameras and websites: grey, blur, noise, JPEG. Returns uint8."""
     if chance(rng, 0.06):
         rgb = np.repeat(rgb.mean(2, keepdims=True), 3, 2)
     if chance(rng, 0.12):
@@ -157,8 +157,8 @@ def wear(rng, rgb: np.ndarray) -> np.ndarray:
 # ---------------------------------------------------------------------------------------------- backgrounds
 
 
-def plain(rng, size: int, colour: np.ndarray | None = None) -> np.ndarray:
-    """Studio grounds: pure white, near white, any colour; with a gradient, a vignette, or the line of a table."""
+def plain_background(rng, size: int, colour: np.ndarray | None = None) -> np.ndarray:
+    """Studio backgrounds: pure white, near white, any colour; with a gradient, a vignette, or the edge of a table."""
     kind = rng.random()
     if colour is None:
         if kind < 0.3:
@@ -177,7 +177,7 @@ def plain(rng, size: int, colour: np.ndarray | None = None) -> np.ndarray:
         other = colour * rng.uniform(0.6, 1.1) + rng.uniform(-15, 15, 3)
         u = np.linspace(-1, 1, size, dtype=np.float32)
         shape = rng.random()
-        if shape < 0.3:       # a table's edge, or a paper's sweep
+        if shape < 0.3:       # edge of a table, or a paper sweep
             ramp = np.clip((u[:, None] - rng.uniform(-0.3, 0.6)) * rng.uniform(1.5, 40), 0, 1) * np.ones((1, size))
         elif shape < 0.55:    # a vignette
             ramp = np.clip((u[None] ** 2 + u[:, None] ** 2) * 0.5, 0, 1)
@@ -191,9 +191,9 @@ def plain(rng, size: int, colour: np.ndarray | None = None) -> np.ndarray:
     return np.clip(ground, 0, 255)
 
 
-def scene(rng, backgrounds: Shares, size: int, blur: float) -> np.ndarray:
+def photo_background(rng, backgrounds: WeightedSources, size: int, blur: float) -> np.ndarray:
     _, photo = backgrounds.draw(rng)
-    box = crop_box(rng, photo[..., 0], 0.15, 0.2, keep=0.0)
+    box = crop_box(rng, photo[..., 0], 0.15, 0.2, kept_share=0.0)
     ground = to_square(rng, [photo], box, size)[0].astype(np.float32)
     if chance(rng, blur):
         ground = cv2.GaussianBlur(ground, (0, 0), rng.uniform(1, 7) * size / 384)
@@ -204,14 +204,14 @@ def scene(rng, backgrounds: Shares, size: int, blur: float) -> np.ndarray:
 
 
 def can_be_cut(photo: Photo) -> bool:
-    """Whether there is enough of a subject, and hardly any of it in doubt."""
+    """Whether the subject is large enough and at most `MAX_UNCERTAIN` of it is invalid."""
     area = (photo.mask > 127).sum()
-    return area >= SMALL_SUBJECT and (photo.sure is None or (photo.sure == 0).sum() <= MOST_UNSURE * area)
+    return area >= MIN_SUBJECT_PIXELS and (photo.valid is None or (photo.valid == 0).sum() <= MAX_UNCERTAIN * area)
 
 
-def cut_from(rng, photo: Photo) -> np.ndarray:
-    """A photo's subject as premultiplied RGBA. A pixel of its edge goes: it has the old background's colour."""
-    (x0, y0), (x1, y1) = bounds(photo.mask)
+def cut_out(rng, photo: Photo) -> np.ndarray:
+    """A photo's subject as premultiplied RGBA, eroded by a pixel: the edge has the old background's colour."""
+    (x0, y0), (x1, y1) = subject_corners(photo.mask)
     window = np.s_[y0:y1, x0:x1]
     alpha = cv2.erode(photo.mask[window], np.ones((3, 3), np.uint8))
     alpha = cv2.GaussianBlur(alpha, (0, 0), rng.uniform(0.5, 1.0))
@@ -220,10 +220,10 @@ def cut_from(rng, photo: Photo) -> np.ndarray:
 
 
 def place(rng, cut: np.ndarray, size: int, scale: float) -> np.ndarray:
-    """The cut-out somewhere on the canvas, `scale` of it long, perhaps a little over the border."""
+    """The cut-out at a random place of the canvas, its longer side `scale` of the canvas; it may extend beyond the border."""
     h, w = cut.shape[:2]
     factor = scale * size / max(h, w)
-    if factor < 0.6:  # the affine map below would alias
+    if factor < 0.6:  # the affine map alone would alias
         smaller = (max(8, int(w * factor * 1.2)), max(8, int(h * factor * 1.2)))
         cut = cv2.resize(cut, smaller, interpolation=cv2.INTER_AREA)
         factor *= h / cut.shape[0]
@@ -243,7 +243,7 @@ def place(rng, cut: np.ndarray, size: int, scale: float) -> np.ndarray:
 
 
 def relight(rng, rgb: np.ndarray, alpha: np.ndarray) -> np.ndarray:
-    """Another lamp: a tint, and light that falls off across the subject."""
+    """Random relighting: a tint, and a linear falloff across the subject."""
     size = rgb.shape[0]
     rgb = rgb * (rng.uniform(0.8, 1.2, 3) * rng.uniform(0.7, 1.2)).astype(np.float32)
     if chance(rng, 0.4):
@@ -254,53 +254,54 @@ def relight(rng, rgb: np.ndarray, alpha: np.ndarray) -> np.ndarray:
     return np.clip(rgb, 0, 255 * alpha[..., None])
 
 
-def shaded(rng, ground: np.ndarray, alpha: np.ndarray) -> np.ndarray:
-    """The ground with the subject's shadow on it: dropped, or thrown along the floor, or the dark seam of contact.
+def with_shadow(rng, ground: np.ndarray, alpha: np.ndarray) -> np.ndarray:
+    """Adds the subject's shadows to the background: drop shadow, cast shadow on the floor, contact shadow.
 
-    None of it is in the mask: shadows are what networks like to take along.
+    The mask excludes them: networks tend to include shadows in the subject.
     """
     size = alpha.shape[0]
-    q = size // 4
-    small = cv2.resize(alpha, (q, q), interpolation=cv2.INTER_AREA)
+    quarter = size // 4
+    small = cv2.resize(alpha, (quarter, quarter), interpolation=cv2.INTER_AREA)
     rows = np.where(small.max(1) > 0.3)[0]
     if not len(rows):
         return ground
-    dark = np.zeros((q, q), np.float32)
-    foot, top = rows.max(), rows.min()
-    if chance(rng, 0.5):   # dropped
-        move = np.float32([[1, 0, rng.uniform(-0.08, 0.08) * q], [0, 1, rng.uniform(0, 0.1) * q]])
-        soft = cv2.GaussianBlur(cv2.warpAffine(small, move, (q, q)), (0, 0), rng.uniform(0.006, 0.06) * q)
-        dark = np.maximum(dark, rng.uniform(0.12, 0.6) * soft)
-    if chance(rng, 0.4):   # thrown: the silhouette laid on the floor from its foot
-        flat = rng.uniform(0.15, 0.5) * (1 if chance(rng, 0.8) else -1)
-        lean = rng.uniform(-1.2, 1.2) * flat
-        if chance(rng, 0.3):  # a low lamp, or the sun: long
-            flat, lean = rng.uniform(0.03, 0.2), rng.uniform(0.6, 2.5) * (1 if chance(rng, 0.5) else -1)
-        move = np.float32([[1, -lean, lean * foot], [0, flat, foot * (1 - flat)]])
-        soft = cv2.GaussianBlur(cv2.warpAffine(small, move, (q, q)), (0, 0), rng.uniform(0.002, 0.03) * q)
-        dark = np.maximum(dark, rng.uniform(0.15, 0.9) * soft)
-    if chance(rng, 0.6):   # contact: a flat dark ellipse under the foot
-        seat = small[max(top, foot - max(2, (foot - top) // 8)) : foot + 1].max(0)
-        columns = np.where(seat > 0.3)[0]
+    shadow = np.zeros((quarter, quarter), np.float32)
+    bottom, top = rows.max(), rows.min()
+    if chance(rng, 0.5):   # drop shadow
+        move = np.float32([[1, 0, rng.uniform(-0.08, 0.08) * quarter], [0, 1, rng.uniform(0, 0.1) * quarter]])
+        soft = cv2.GaussianBlur(cv2.warpAffine(small, move, (quarter, quarter)), (0, 0), rng.uniform(0.006, 0.06) * quarter)
+        shadow = np.maximum(shadow, rng.uniform(0.12, 0.6) * soft)
+    if chance(rng, 0.4):   # cast shadow: the silhouette sheared and flattened about its lowest row
+        flattening = rng.uniform(0.15, 0.5) * (1 if chance(rng, 0.8) else -1)
+        lean = rng.uniform(-1.2, 1.2) * flattening
+        if chance(rng, 0.3):  # a low light: long
+            flattening, lean = rng.uniform(0.03, 0.2), rng.uniform(0.6, 2.5) * (1 if chance(rng, 0.5) else -1)
+        move = np.float32([[1, -lean, lean * bottom], [0, flattening, bottom * (1 - flattening)]])
+        soft = cv2.GaussianBlur(cv2.warpAffine(small, move, (quarter, quarter)), (0, 0), rng.uniform(0.002, 0.03) * quarter)
+        shadow = np.maximum(shadow, rng.uniform(0.15, 0.9) * soft)
+    if chance(rng, 0.6):   # contact shadow: a flat dark ellipse under the lowest row
+        contact = small[max(top, bottom - max(2, (bottom - top) // 8)) : bottom + 1].max(0)
+        columns = np.where(contact > 0.3)[0]
         if len(columns):
-            spot = np.zeros((q, q), np.uint8)
+            spot = np.zeros((quarter, quarter), np.uint8)
             half = max(2, int((columns.max() - columns.min()) / 2 * rng.uniform(0.9, 1.25)))
-            drop = int(rng.uniform(0, 0.06) * q) if chance(rng, 0.3) else 0  # hovering goods
-            centre = (int(columns.mean()), int(min(q - 1, foot + drop)))
+            drop = int(rng.uniform(0, 0.06) * quarter) if chance(rng, 0.3) else 0  # floating products
+            centre = (int(columns.mean()), int(min(quarter - 1, bottom + drop)))
             cv2.ellipse(spot, centre, (half, max(1, int(half * rng.uniform(0.04, 0.2)))), 0, 0, 360, 255, -1)
-            soft = cv2.GaussianBlur(spot, (0, 0), rng.uniform(0.005, 0.03) * q).astype(np.float32) / 255
-            dark = np.maximum(dark, rng.uniform(0.3, 0.85) * soft)
-    dark = cv2.resize(dark, (size, size), interpolation=cv2.INTER_LINEAR)[..., None]
+            soft = cv2.GaussianBlur(spot, (0, 0), rng.uniform(0.005, 0.03) * quarter).astype(np.float32) / 255
+            shadow = np.maximum(shadow, rng.uniform(0.3, 0.85) * soft)
+    shadow = cv2.resize(shadow, (size, size), interpolation=cv2.INTER_LINEAR)[..., None]
     tint = rng.uniform(0, 40, 3).astype(np.float32)
-    return ground * (1 - dark) + tint * dark
+    return ground * (1 - shadow) + tint * shadow
 
 
-def wrapped(rng, rgb: np.ndarray, alpha: np.ndarray, ground: np.ndarray) -> np.ndarray:
-    """The background's blurred light bleeds over the edge of the subject; the alpha stays."""
+def with_light_wrap(rng, rgb: np.ndarray, alpha: np.ndarray, ground: np.ndarray) -> np.ndarray:
+    """Light wrap: blends the blurred background into the subject's edge; alpha is unchanged."""
     size = alpha.shape[0]
-    q = size // 4
+    quarter = size // 4
     sigma = rng.uniform(0.004, 0.02) * size
-    light = cv2.GaussianBlur(cv2.resize(ground, (q, q), interpolation=cv2.INTER_AREA), (0, 0), max(0.5, sigma / 2))
+    light = cv2.resize(ground, (quarter, quarter), interpolation=cv2.INTER_AREA)
+    light = cv2.GaussianBlur(light, (0, 0), max(0.5, sigma / 2))
     light = cv2.resize(light, (size, size), interpolation=cv2.INTER_LINEAR)
     near = 1 - cv2.GaussianBlur(alpha, (0, 0), sigma)
     share = (rng.uniform(0.2, 0.8) * np.clip(near, 0, 1) * alpha)[..., None]
@@ -311,64 +312,64 @@ def wrapped(rng, rgb: np.ndarray, alpha: np.ndarray, ground: np.ndarray) -> np.n
 
 
 class Composer:
-    """Draws samples from the sources as the mix says."""
+    """Draws samples from the sources in the proportions of the mix."""
 
     def __init__(self, sources: Sources):
         self.mix = sources.mix
-        self.photos = Shares(sources.photos)
-        cutable = [Source(s.name, [p for p in s.items if can_be_cut(p)], s.share, s.options) for s in sources.photos]
-        self.cutable = Shares(cutable, "cut")
-        self.cutouts = Shares(sources.cutouts)
-        self.backgrounds = Shares(sources.backgrounds)
+        self.photos = WeightedSources(sources.photos)
+        cut_sources = [Source(s.name, [p for p in s.items if can_be_cut(p)], s.share, s.options) for s in sources.photos]
+        self.cut_sources = WeightedSources(cut_sources, "cut")
+        self.cutouts = WeightedSources(sources.cutouts)
+        self.backgrounds = WeightedSources(sources.backgrounds)
         kinds = self.mix["kinds"]
         total = kinds["photo"] + kinds["composite"] + kinds["negative"]
         self.photo_until = kinds["photo"] / total
         self.composite_until = (kinds["photo"] + kinds["composite"]) / total
 
     def sample(self, rng, size: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """uint8 picture (size, size, 3), uint8 mask (size, size), and 255 where the mask is sure and 0 elsewhere."""
+        """uint8 picture (size, size, 3), uint8 mask (size, size), and 255 where the mask is valid, else 0."""
         kind = rng.random()
-        strength, sure = 1.0, np.full((size, size), 255, np.uint8)
+        strength, valid = 1.0, np.full((size, size), 255, np.uint8)
         if kind < self.photo_until:
-            rgb, alpha, sure = self.photo(rng, size)
+            rgb, alpha, valid = self.photo(rng, size)
         elif kind < self.composite_until:
             near_tone = chance(rng, self.mix["composite"]["near_tone"])
             rgb, alpha = self.composite(rng, size, near_tone)
-            strength = 0.3 if near_tone else 1.0  # more would clip white goods into a white ground
+            strength = 0.3 if near_tone else 1.0  # a stronger change would clip white products on white to one colour
         else:
             rgb, alpha = self.negative(rng, size), np.zeros((size, size), np.float32)
         if chance(rng, self.mix["thumbnail"]["share"]) and on_white(rgb, alpha):
             rgb, alpha = thumbnail(rng, rgb, alpha)
         else:
-            rgb = recolour(rng, rgb, strength)
-        return wear(rng, rgb), np.ascontiguousarray(np.round(alpha * 255).astype(np.uint8)), sure
+            rgb = colour_jitter(rng, rgb, strength)
+        return degrade(rng, rgb), np.ascontiguousarray(np.round(alpha * 255).astype(np.uint8)), valid
 
     def photo(self, rng, size: int):
         options = self.mix["photo"]
         _, photo = self.photos.draw(rng)
-        planes = [photo.rgb, photo.mask, np.full_like(photo.mask, 255) if photo.sure is None else photo.sure]
-        if photo.taught is not None:
-            planes.append(cv2.resize(photo.taught, photo.mask.shape[::-1], interpolation=cv2.INTER_LINEAR))
+        planes = [photo.rgb, photo.mask, np.full_like(photo.mask, 255) if photo.valid is None else photo.valid]
+        if photo.teacher_mask is not None:
+            planes.append(cv2.resize(photo.teacher_mask, photo.mask.shape[::-1], interpolation=cv2.INTER_LINEAR))
         kind = rng.random()
         if kind < options["frame_filling"]:
-            box = filling_box(rng, photo.mask)
+            box = frame_filling_box(rng, photo.mask)
         elif kind < options["frame_filling"] + options["cut"]:
-            box = cut_box(rng, photo.mask)
+            box = truncating_box(rng, photo.mask)
         elif kind < options["frame_filling"] + options["cut"] + options["close"]:
             box = close_box(rng, photo.mask)
         else:
             box = crop_box(rng, photo.mask, 0.35, 0.35)
         planes = to_square(rng, planes, box, size)
         alpha = planes[1].astype(np.float32) / 255
-        if photo.taught is not None:
+        if photo.teacher_mask is not None:
             share = options["teacher"]
             alpha = (1 - share) * alpha + share * planes[3].astype(np.float32) / 255
         return planes[0].astype(np.float32), alpha, np.where(planes[2] == 255, 255, 0).astype(np.uint8)
 
     def negative(self, rng, size: int) -> np.ndarray:
         if chance(rng, 0.25) or not self.backgrounds:
-            return plain(rng, size)
-        return scene(rng, self.backgrounds, size, 0.15)
+            return plain_background(rng, size)
+        return photo_background(rng, self.backgrounds, size, 0.15)
 
     def composite(self, rng, size: int, near_tone: bool):
         options = self.mix["composite"]
@@ -376,14 +377,14 @@ class Composer:
         if chance(rng, options["white"]):
             tone = rng.uniform(215, 252) if near_tone else None
             ground = np.full((size, size, 3), 255, np.float32)
-        elif near_tone:  # mostly light: that is what shops' photos are
+        elif near_tone:  # mostly light, as shop photos are
             tone = rng.uniform(215, 252) if chance(rng, 0.75) else rng.uniform(18, 60)
             ground_tone = float(np.clip(tone + rng.uniform(-14, 14) + (10 if tone > 128 else -10), 4, 255))
-            ground = plain(rng, size, ground_tone + rng.uniform(-4, 4, 3))
+            ground = plain_background(rng, size, ground_tone + rng.uniform(-4, 4, 3))
         elif chance(rng, options["plain"]) or not self.backgrounds:
-            ground = plain(rng, size)
+            ground = plain_background(rng, size)
         else:
-            ground = scene(rng, self.backgrounds, size, options["depth"])
+            ground = photo_background(rng, self.backgrounds, size, options["depth"])
         picture, alpha = ground, np.zeros((size, size), np.float32)
         count = int(rng.integers(2, 4)) if chance(rng, options["several"]) else 1
         for _ in range(count):
@@ -392,36 +393,36 @@ class Composer:
             if chance(rng, 0.6) and not near_tone:
                 rgb = relight(rng, rgb, a)
             if chance(rng, options["shadow"]):
-                picture = shaded(rng, picture, a)
+                picture = with_shadow(rng, picture, a)
             if chance(rng, options["wrap"]):
-                rgb = wrapped(rng, rgb, a, picture)
+                rgb = with_light_wrap(rng, rgb, a, picture)
             picture = picture * (1 - a[..., None]) + rgb
             alpha = alpha * (1 - a) + a
         return picture, alpha
 
     def subject(self, rng, size: int, scale: float, tone: float | None):
-        """A subject on the canvas: premultiplied colour and alpha; of about the grey value `tone`, if there is one."""
+        """A subject on the canvas: premultiplied colour and alpha; with a mean grey near `tone` unless that is None."""
         options = self.mix["composite"]
         kind = rng.random()
         if kind < options["wires"]:
             a = strands.wires(rng, size)
             colour = rng.uniform(0, 255, 3) if tone is None else tone + rng.uniform(-25, 10, 3)
             return np.clip(colour, 0, 255).astype(np.float32) * a[..., None], a
-        if kind < options["wires"] + options["solid"] or not (self.cutouts or self.cutable):
+        if kind < options["wires"] + options["solid"] or not (self.cutouts or self.cut_sources):
             colour = rng.uniform(10, 255, 3) if tone is None else tone + rng.uniform(-25, 12, 3)
             cut = solids.solid(rng, max(128, int(size * 0.75)), np.clip(colour, 2, 255).astype(np.float32))
             tone = None
-        elif self.cutouts and (chance(rng, 0.38) or not self.cutable):
+        elif self.cutouts and (chance(rng, 0.38) or not self.cut_sources):
             cut = self.cutouts.draw(rng)[1].astype(np.float32)
         else:
-            cut = cut_from(rng, self.cutable.draw(rng)[1])
+            cut = cut_out(rng, self.cut_sources.draw(rng)[1])
         if chance(rng, options["holes"]):
             kept = strands.holes(rng, np.ascontiguousarray(cut[..., 3]) / 255)
             cut = cut * (kept * 255 / np.maximum(cut[..., 3], 1e-3))[..., None].clip(0, 1)
         placed = place(rng, cut, size, scale)
         rgb, a = placed[..., :3], placed[..., 3] / 255
         if tone is not None:
-            rgb = self.toned(rng, rgb, a, tone)
+            rgb = self.match_tone(rng, rgb, a, tone)
         if chance(rng, options["hair"]):
             grown = strands.hair(rng, np.ascontiguousarray(a))
             mean = rgb.sum((0, 1)) / max(a.sum(), 1)
@@ -431,11 +432,11 @@ class Composer:
         return np.clip(rgb, 0, 255), np.clip(a, 0, 1)
 
     @staticmethod
-    def toned(rng, rgb, a, tone: float):
-        """The subject bleached (or blackened) towards the tone, its shading kept."""
+    def match_tone(rng, rgb, a, tone: float):
+        """Shifts the subject towards the grey value `tone`, with reduced contrast and saturation."""
         grey = rgb.mean(2, keepdims=True)
         mean = float(grey.sum() / max(a.sum(), 1))
-        keep, saturation = rng.uniform(0.15, 0.7), rng.uniform(0, 0.6)
-        flat = grey + (rgb - grey) * np.float32(saturation)
-        moved = (flat - mean * a[..., None]) * np.float32(keep) + np.float32(tone - rng.uniform(0, 18)) * a[..., None]
-        return np.clip(moved, 0, 255 * a[..., None])
+        kept_share, saturation = rng.uniform(0.15, 0.7), rng.uniform(0, 0.6)
+        desaturated = grey + (rgb - grey) * np.float32(saturation)
+        contrast = (desaturated - mean * a[..., None]) * np.float32(kept_share)
+        return np.clip(contrast + np.float32(tone - rng.uniform(0, 18)) * a[..., None], 0, 255 * a[..., None])

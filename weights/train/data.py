@@ -1,7 +1,7 @@
-"""The sources, read once into memory.
+"""Reads the training data named in `mix.toml` into memory: photos with masks, RGBA cut-outs, backgrounds.
 
-A `mix.toml` says which folders there are, what each is, and how often each is drawn. Folders are looked up under every
-`--data` root in turn, so that a set of one's own is one more root and three more lines of the mix.
+`mix.toml` lists the folders, their kinds and sampling weights. Each folder is searched in all `--data` roots in order:
+to add a set, add a root and an entry of the mix.
 """
 import tomllib
 from dataclasses import dataclass, field
@@ -10,21 +10,21 @@ from pathlib import Path
 import cv2
 import numpy as np
 
-cv2.setNumThreads(0)  # every worker is one process already
+cv2.setNumThreads(0)  # each worker is a process
 
 IMAGE_SUFFIXES = (".jpg", ".jpeg", ".png", ".webp")
-LONGEST = 512         # kept in memory; more than the network ever sees of a picture's side
-AGREE = 0.8           # least IoU of a teacher's mask with the human one, for the teacher to be heard
-DOUBT = 0.15          # a teacher's mask between this and 1 minus this is doubt …
-DOUBT_WIDTH = 7       # … and no mere edge where it is so many pixels wide
+MAX_SIDE = 512       # pixels in memory; the network's inputs are smaller
+MIN_AGREEMENT = 0.8  # minimum IoU of a teacher's mask with the hand-made one; others are not used
+UNCERTAIN = 0.15     # a teacher's mask from this to 1 minus this is uncertain …
+UNCERTAIN_WIDTH = 7  # … and not only an edge where it is this many pixels wide
 
 
 @dataclass
 class Photo:
-    rgb: np.ndarray                       # uint8
-    mask: np.ndarray                      # uint8
-    taught: np.ndarray | None = None      # uint8, the teacher's mask, at its own size
-    sure: np.ndarray | None = None        # uint8, 0 where the mask says nothing and 255 elsewhere; None if it is so everywhere
+    rgb: np.ndarray                         # uint8
+    mask: np.ndarray                        # uint8
+    teacher_mask: np.ndarray | None = None  # uint8, the teacher's mask, at the teacher's resolution
+    valid: np.ndarray | None = None         # uint8, 255 where the mask is valid, else 0; None if all is valid
 
 
 @dataclass
@@ -35,8 +35,8 @@ class Source:
     options: dict = field(default_factory=dict)
 
 
-class Shares:
-    """Draws a source by its share, then one of its items."""
+class WeightedSources:
+    """Draws a source with a probability proportional to its share, then one of its items uniformly."""
 
     def __init__(self, sources: list[Source], share: str = "share"):
         value = (lambda s: s.share) if share == "share" else (lambda s: s.options.get(share, 0.0))
@@ -61,7 +61,7 @@ def read_mask(path) -> np.ndarray:
 
 
 def resize_to(a: np.ndarray, longest: int) -> np.ndarray:
-    """Shrinks to the longest side; never enlarges."""
+    """Reduces to the longest side; never enlarges."""
     h, w = a.shape[:2]
     scale = longest / max(h, w)
     if scale >= 1:
@@ -81,24 +81,24 @@ def masked_pairs(folder: Path):
             yield path, mask
 
 
-def agrees(mask: np.ndarray, taught: np.ndarray) -> bool:
-    small = cv2.resize(mask, taught.shape[::-1], interpolation=cv2.INTER_AREA) > 127
-    other = taught > 127
-    return (small & other).sum() >= AGREE * (small | other).sum()
+def agrees(mask: np.ndarray, teacher_mask: np.ndarray) -> bool:
+    small = cv2.resize(mask, teacher_mask.shape[::-1], interpolation=cv2.INTER_AREA) > 127
+    other = teacher_mask > 127
+    return (small & other).sum() >= MIN_AGREEMENT * (small | other).sum()
 
 
-def sure_parts(mask: np.ndarray) -> np.ndarray | None:
-    """Where the mask that teachers made is no compromise: not the patches that one took along and the other left away.
+def valid_mask(mask: np.ndarray) -> np.ndarray | None:
+    """255 where the mean of the teachers' masks is valid, 0 in wide regions where they disagree; None if all is valid.
 
-    Learned as they are, at about a half, they teach half transparent subjects.
+    Such regions are near a half in the mean; trained on, they would produce half-transparent subjects.
     """
-    doubt = ((mask > 255 * DOUBT) & (mask < 255 * (1 - DOUBT))).astype(np.uint8)
-    round_patch = cv2.getStructuringElement(cv2.MORPH_ELLIPSE, (DOUBT_WIDTH, DOUBT_WIDTH))
-    wide = cv2.morphologyEx(doubt, cv2.MORPH_OPEN, round_patch)
+    uncertain = ((mask > 255 * UNCERTAIN) & (mask < 255 * (1 - UNCERTAIN))).astype(np.uint8)
+    round_patch = cv2.getStructuringElement(cv2.MORPH_ELLIPSE, (UNCERTAIN_WIDTH, UNCERTAIN_WIDTH))
+    wide = cv2.morphologyEx(uncertain, cv2.MORPH_OPEN, round_patch)
     return 255 - 255 * cv2.dilate(wide, np.ones((5, 5), np.uint8)) if wide.any() else None
 
 
-def load_photos(folder: Path, taught: Path | None, by_teachers: bool, longest: int = LONGEST) -> list[Photo]:
+def load_photos(folder: Path, taught: Path | None, by_teachers: bool, longest: int = MAX_SIDE) -> list[Photo]:
     photos = []
     for path, mask_path in masked_pairs(folder):
         rgb = resize_to(read_rgb(path), longest)
@@ -107,14 +107,14 @@ def load_photos(folder: Path, taught: Path | None, by_teachers: bool, longest: i
         soft = read_mask(file) if file and file.exists() else None
         if soft is not None and not agrees(mask, soft):
             soft = None
-        photos.append(Photo(rgb, mask, soft, sure_parts(mask) if by_teachers else None))
+        photos.append(Photo(rgb, mask, soft, valid_mask(mask) if by_teachers else None))
     return photos
 
 
-def load_cutouts(folder: Path, longest: int = LONGEST, tighten: float = 0.0) -> list[np.ndarray]:
+def load_cutouts(folder: Path, longest: int = MAX_SIDE, tighten: float = 0.0) -> list[np.ndarray]:
     """RGBA files as premultiplied uint8 RGBA, cropped to the subject.
 
-    `tighten` takes so much alpha off everything (and stretches the rest), for renders whose alpha has a shadow in it.
+    `tighten` is subtracted from alpha, which is then rescaled to 0..1: for renders whose alpha includes a shadow.
     """
     cutouts = []
     for path in pictures(folder):
@@ -139,7 +139,8 @@ class Sources:
     def __init__(self, mix: dict, roots: list[Path], taught: Path | None):
         self.mix, self.roots = mix, roots
         self.photos = [
-            Source(s["name"], load_photos(f, taught / s["name"] if taught else None, s.get("by_teachers", False)), s["share"], s)
+            Source(s["name"], load_photos(f, taught / s["name"] if taught else None, s.get("by_teachers", False)),
+                   s["share"], s)
             for s, f in self._folders("photos")
         ]
         self.cutouts = [
@@ -147,18 +148,18 @@ class Sources:
             for s, f in self._folders("cutouts")
         ]
         self.backgrounds = [
-            Source(s["name"], [resize_to(read_rgb(p), LONGEST) for p in pictures(f)], s["share"], s)
+            Source(s["name"], [resize_to(read_rgb(p), MAX_SIDE) for p in pictures(f)], s["share"], s)
             for s, f in self._folders("backgrounds")
         ]
 
     def _folders(self, kind: str):
         for source in self.mix.get(kind, []):
-            found = next((r / source["folder"] for r in self.roots if (r / source["folder"]).is_dir()), None)
-            if found is None:
+            root_folder = next((r / source["folder"] for r in self.roots if (r / source["folder"]).is_dir()), None)
+            if root_folder is None:
                 if not source.get("optional"):
                     raise SystemExit(f"{source['folder']}: not under any --data root, and not optional in the mix")
                 continue
-            yield source, found
+            yield source, root_folder
 
     def summary(self) -> str:
         groups = [*self.photos, *self.cutouts, *self.backgrounds]
@@ -166,7 +167,7 @@ class Sources:
 
 
 def load_mix(path: Path, changes: list[str]) -> dict:
-    """The mix, with `--set kinds.solid=0` and the like applied."""
+    """The mix with the changes of `--set`, such as `kinds.solid=0`, applied."""
     mix = tomllib.loads(path.read_text())
     for change in changes:
         name, value = change.split("=")

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Measures masks as they are shown: mean absolute error, IoU at 0.5, and IoU of the band along the boundary.
+"""Evaluates masks at picture size: mean absolute error, IoU at 0.5, and boundary IoU.
 
     evaluate.py WEIGHTS... --eval ../shared/data/eval [--teacher TAUGHT_EVAL] [--json FILE]
 
-WEIGHTS are checkpoints, unfolded .safetensors, or the exported (folded) file itself. TAUGHT_EVAL are the teacher's
-masks of the evaluation sets, of `teach.py masks`. Before any matting: `backdrop eval` measures the whole product.
+WEIGHTS are checkpoints, unfolded .safetensors, or exported (folded) files. TAUGHT_EVAL are the teacher's masks of the
+evaluation sets, from `teach.py masks`. Masks are evaluated before matting; `backdrop eval` evaluates the whole pipeline.
 """
 import argparse
 import json
@@ -18,7 +18,7 @@ from data import masked_pairs, read_mask, read_rgb
 from model import FGNet, load_weights
 
 SETS = ("ecssd", "ccp", "product_composite", "product_white_iconic", "product_real", "matting")
-BAND = 0.02  # of the picture's diagonal
+BOUNDARY_WIDTH = 0.02  # of the picture's diagonal
 
 
 def load(path: Path) -> FGNet:
@@ -33,15 +33,15 @@ def load(path: Path) -> FGNet:
 
 @torch.no_grad()
 def predict(model: FGNet, rgb: np.ndarray, side: int = 384) -> np.ndarray:
-    """The network's own mask, `side` square: the whole picture stretched, as the service does it."""
-    how = cv2.INTER_AREA if max(rgb.shape[:2]) > side else cv2.INTER_LINEAR
-    x = torch.from_numpy(cv2.resize(rgb, (side, side), interpolation=how)).permute(2, 0, 1)[None]
+    """The network's mask, `side` × `side`, for the whole picture stretched to a square, as in the service."""
+    interpolation = cv2.INTER_AREA if max(rgb.shape[:2]) > side else cv2.INTER_LINEAR
+    x = torch.from_numpy(cv2.resize(rgb, (side, side), interpolation=interpolation)).permute(2, 0, 1)[None]
     x = x.to(next(model.parameters()).device).float().div(127.5).sub(1)
     return torch.sigmoid(model(x.contiguous(memory_format=torch.channels_last)))[0, 0].cpu().numpy()
 
 
-def band(mask: np.ndarray, width: int) -> np.ndarray:
-    """The mask's pixels within `width` of its edge; the picture's border is an edge too."""
+def boundary_band(mask: np.ndarray, width: int) -> np.ndarray:
+    """The mask's pixels within `width` of its edge; the picture's border counts as an edge."""
     framed = cv2.copyMakeBorder(mask.astype(np.uint8), 1, 1, 1, 1, cv2.BORDER_CONSTANT, value=0)
     inner = cv2.erode(framed, np.ones((3, 3), np.uint8), iterations=width)[1:-1, 1:-1]
     return mask & ~inner.astype(bool)
@@ -52,16 +52,17 @@ def iou(a: np.ndarray, b: np.ndarray) -> float:
 
 
 def score(mask: np.ndarray, truth: np.ndarray) -> tuple[float, float, float]:
-    """Both in 0..1; the mask is stretched to the truth's size."""
+    """MAE, IoU and boundary IoU. Both planes in 0..1; the mask is resized to the truth's size."""
     mask = np.clip(cv2.resize(mask, truth.shape[::-1], interpolation=cv2.INTER_LINEAR), 0, 1)
-    width = max(1, round(BAND * float(np.hypot(*truth.shape))))
+    width = max(1, round(BOUNDARY_WIDTH * float(np.hypot(*truth.shape))))
     ours, theirs = mask > 0.5, truth > 0.5
-    return float(np.abs(mask - truth).mean()), iou(ours, theirs), iou(band(ours, width), band(theirs, width))
+    boundary_iou = iou(boundary_band(ours, width), boundary_band(theirs, width))
+    return float(np.abs(mask - truth).mean()), iou(ours, theirs), boundary_iou
 
 
 def mean_scores(scores: list[tuple[float, float, float]]) -> dict:
-    mae, inter, boundary = (float(v) for v in np.mean(scores, axis=0))
-    return {"n": len(scores), "mae": round(mae, 4), "iou": round(inter, 4), "boundary_iou": round(boundary, 4)}
+    mae, mask_iou, boundary = (float(v) for v in np.mean(scores, axis=0))
+    return {"n": len(scores), "mae": round(mae, 4), "iou": round(mask_iou, 4), "boundary_iou": round(boundary, 4)}
 
 
 def truths(folder: Path, cap: int):
@@ -70,7 +71,7 @@ def truths(folder: Path, cap: int):
 
 
 def evaluate(model: FGNet, root: Path, sets=SETS, side: int = 384, cap: int = 0) -> dict:
-    """Scores of each set; of its first `cap` pictures, if that is not 0."""
+    """Mean scores of each set; of its first `cap` pictures if `cap` is not 0."""
     return {
         s: mean_scores([score(predict(model, rgb, side), truth) for _, rgb, truth in truths(root / s, cap)])
         for s in sets
@@ -79,7 +80,7 @@ def evaluate(model: FGNet, root: Path, sets=SETS, side: int = 384, cap: int = 0)
 
 
 def evaluate_masks(masks: Path, root: Path, sets=SETS) -> dict:
-    """The same of saved masks. U²-Netp's are stretched to 0..1, as its authors do."""
+    """Mean scores of saved masks, each rescaled to 0..1 as U²-Netp's authors do."""
     out = {}
     for s in sets:
         scores = []

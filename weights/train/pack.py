@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""Packs training data small enough to travel: 64 MiB is what a lent machine takes.
+"""Packs reduced training data into a tar file of at most 64 MiB, for training on another machine.
 
     pack.py --data ../shared/data --data SETS --taught TAUGHT --out data.tar [--side 320] [--quality 70]
     tar xf data.tar -C DATA && train.py --data DATA --taught DATA/taught ...
 
-Pictures become WebP of at most `--side`, masks PNG of 32 levels. Only the folders that the mix names go in.
+Pictures become WebP of at most `--side`, masks PNG of 32 levels. Only the folders of the mix are included.
 """
 import argparse
 import io
@@ -19,10 +19,10 @@ LIMIT = 64 << 20
 LEVELS = 31
 
 
-def shrunk(image: Image.Image, side: int, how) -> Image.Image:
+def shrunk(image: Image.Image, side: int, resampling) -> Image.Image:
     scale = side / max(image.size)
     size = (max(1, round(image.width * scale)), max(1, round(image.height * scale)))
-    return image if scale >= 1 else image.resize(size, how)
+    return image if scale >= 1 else image.resize(size, resampling)
 
 
 def packed(path: Path, inside: str, side: int, quality: int) -> tuple[str, bytes]:
@@ -37,7 +37,7 @@ def packed(path: Path, inside: str, side: int, quality: int) -> tuple[str, bytes
 
 
 def files(mix: dict, roots: list[Path], taught: Path | None):
-    """(file, its name in the archive) of everything that the mix can draw."""
+    """Yields (file, name in the archive) of all files of the mix."""
     for source in [*mix.get("photos", []), *mix.get("cutouts", []), *mix.get("backgrounds", [])]:
         folder = next((r / source["folder"] for r in roots if (r / source["folder"]).is_dir()), None)
         if folder is None:
@@ -64,7 +64,7 @@ def main() -> None:
             entry.size = len(data)
             archive.addfile(entry, io.BytesIO(data))
     size = a.out.stat().st_size
-    print(f"{len(todo)} files, {size / 2**20:.1f} MiB" + (", too large for a lent machine" if size > LIMIT else ""))
+    print(f"{len(todo)} files, {size / 2**20:.1f} MiB" + (", above the limit of 64 MiB" if size > LIMIT else ""))
 
 
 if __name__ == "__main__":

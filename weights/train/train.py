@@ -2,11 +2,11 @@
 """Trains fgnet: from folders of photos, cut-outs and backgrounds to a checkpoint that `export.py` turns into weights.
 
     train.py --data ../shared/data --taught TAUGHT --init START.safetensors --out RUN --minutes 60
-    train.py --resume --out RUN ...                          goes on where RUN/checkpoint.pt ends
+    train.py --resume --out RUN ...                          continues from RUN/checkpoint.pt
     train.py ... --device cuda --batch 96 --workers 15       the same on a GPU
 
-The length is a number of steps or a time: the learning rate follows whichever was given. With `--steps` on one
-machine's CPU the result is the same bit for bit, stopped and resumed or not: batch n depends on the seed and n alone.
+The length is a number of steps or a time; the learning rate follows it. With `--steps` on one machine's CPU the result
+is the same bit for bit, resumed or not: batch n depends only on the seed and n.
 """
 import argparse
 import ctypes
@@ -25,18 +25,18 @@ from data import Sources, load_mix
 from evaluate import SETS, evaluate
 from loss import mask_loss
 from model import FGNet, load_weights, start_from_imagenet
-from running import Average, rate_at, save_whole
+from running import WeightAverage, rate_factor, save_atomically
 
-C = ctypes.CDLL(None)
+libc = ctypes.CDLL(None)
 LOG_EVERY = 25
-PURGE_EVERY = 12  # batches
-REFERENCE_SIDE = 384  # `--batch` is for this side; others get as many pixels
+PURGE_EVERY = 12      # batches
+REFERENCE_SIDE = 384  # `--batch` is for this side; batches of other sides have the same number of pixels
 
 
 class Batches(torch.utils.data.Dataset):
-    """Batch number n of a seed, all of one size, which varies from batch to batch: the network must not lean on one.
+    """Batch n of a seed. All its pictures have one size, which varies between batches against overfitting to a size.
 
-    The first `early` batches are of the `early_sizes`: small pictures teach what a subject is at half the cost.
+    The first `early` batches use the `early_sizes`: small pictures cost half as much and are enough at the start.
     """
 
     def __init__(self, composer: Composer, batch: int, sizes: list[int], early_sizes: list[int], early: int, seed: int):
@@ -45,7 +45,7 @@ class Batches(torch.utils.data.Dataset):
 
     def __getitem__(self, n: int):
         if n % PURGE_EVERY == 0:
-            give_back_memory()
+            purge_allocator()
         size = int(np.random.default_rng([self.seed, n]).choice(self.early_sizes if n < self.early else self.sizes))
         count = max(2, round(self.batch * (REFERENCE_SIDE / size) ** 2))
         samples = [self.composer.sample(np.random.default_rng([self.seed, n, k]), size) for k in range(count)]
@@ -55,17 +55,17 @@ class Batches(torch.utils.data.Dataset):
         return 10**8
 
 
-def give_back_memory() -> None:
-    """What a loading process has freed, where jemalloc is preloaded and told to keep it (README, *Two cores*).
+def purge_allocator() -> None:
+    """Returns a loader process's freed memory if jemalloc is preloaded with decay off (README, *Two cores*).
 
-    Keeping is right for the process that trains, which asks for the same tensors again. Loading asks for other sizes
-    every time, and grew by 4 GB in 7 minutes.
+    The training process reallocates tensors of the same sizes. Loading allocates other sizes every time, and without this
+    grew by 4 GB in 7 minutes.
     """
-    if torch.utils.data.get_worker_info() and hasattr(C, "mallctl"):
-        C.mallctl(b"arena.4096.purge", None, None, None, ctypes.c_size_t(0))  # 4096 stands for all arenas
+    if torch.utils.data.get_worker_info() and hasattr(libc, "mallctl"):
+        libc.mallctl(b"arena.4096.purge", None, None, None, ctypes.c_size_t(0))  # MALLCTL_ARENAS_ALL: every arena
 
 
-class From(torch.utils.data.Sampler):
+class StepSampler(torch.utils.data.Sampler):
     def __init__(self, first: int):
         self.first = first
 
@@ -74,7 +74,7 @@ class From(torch.utils.data.Sampler):
 
 
 def parameter_groups(model: FGNet, rate: float, encoder_rate: float, decay: float) -> list[dict]:
-    """The encoder knows ImageNet already and moves slowly; vectors (biases, normalisation) do not decay."""
+    """A lower rate for the pretrained encoder; no weight decay for vectors (biases, normalisation)."""
     groups = []
     for in_encoder, base in ((True, encoder_rate), (False, rate)):
         parameters = [p for n, p in model.named_parameters() if n.startswith("enc.") == in_encoder]
@@ -96,9 +96,9 @@ class Run:
         self.batches = Batches(Composer(self.sources), a.batch, a.sizes, a.early_sizes, a.early_steps, a.seed)
         model = FGNet()
         if a.init:
-            known, state = model.state_dict(), load_weights(a.init)
-            if a.imagenet:  # then the file may be of another encoder: its decoder is taken as far as it fits
-                state = {k: v for k, v in state.items() if not k.startswith("enc.") and known[k].shape == v.shape}
+            current, state = model.state_dict(), load_weights(a.init)
+            if a.imagenet:  # the file may have another encoder: load decoder tensors of equal shape
+                state = {k: v for k, v in state.items() if not k.startswith("enc.") and current[k].shape == v.shape}
             model.load_state_dict(state, strict=not a.imagenet)
         if a.imagenet:
             start_from_imagenet(model, a.imagenet)
@@ -107,15 +107,15 @@ class Run:
         for module in self.frozen:
             module.requires_grad_(False)
         norms = [m for m in model.modules() if isinstance(m, torch.nn.BatchNorm2d)]
-        self.still = [*self.frozen, *(norms if a.still else [])]
+        self.eval_modules = [*self.frozen, *(norms if a.still else [])]
         for block in model.enc.blocks:
             if self.device.type == "cpu" and block.dw.conv.kernel_size == (5, 5):
-                block.dw.conv.weight.requires_grad_(False)  # there its gradient takes twenty times that of a 3×3 one
+                block.dw.conv.weight.requires_grad_(False)  # its gradient takes twenty times as long as a 3×3 one's
         groups = parameter_groups(self.model, a.rate, a.encoder_rate, a.decay)
         self.optimiser = torch.optim.AdamW(groups, lr=a.rate, betas=(0.9, 0.99), fused=self.device.type == "cuda")
-        self.average = Average(self.model, a.ema)
+        self.average = WeightAverage(self.model, a.ema)
         self.step = self.images = 0
-        self.seconds = 0.0  # spent training, over all resumptions
+        self.seconds = 0.0  # training time, summed over all resumed runs
         if a.resume and self.checkpoint.exists():
             self.restore()
 
@@ -129,7 +129,7 @@ class Run:
             "optimiser": self.optimiser.state_dict(), "step": self.step, "images": self.images,
             "seconds": self.seconds,
         }
-        save_whole(state, path)
+        save_atomically(state, path)
 
     def snapshot(self) -> None:
         torch.save({"ema": self.average.state, "step": self.step}, self.a.out / f"average-{self.step:06}.pt")
@@ -154,20 +154,20 @@ class Run:
         with open(self.a.out / "log.jsonl", "a") as file:
             file.write(json.dumps(line) + "\n")
 
-    def train_batch(self, rgb: torch.Tensor, mask: torch.Tensor, sure: torch.Tensor) -> dict[str, float]:
-        rate = rate_at(self.progress(), self.step, self.a.warmup)
+    def train_batch(self, rgb: torch.Tensor, mask: torch.Tensor, valid: torch.Tensor) -> dict[str, float]:
+        rate = rate_factor(self.progress(), self.step, self.a.warmup)
         for group in self.optimiser.param_groups:
             group["lr"] = group["base"] * rate
         x = rgb.to(self.device, non_blocking=True).permute(0, 3, 1, 2).float().div(127.5).sub(1)
-        g, sure = (plane.to(self.device, non_blocking=True)[:, None].float().div(255) for plane in (mask, sure))
+        target, valid = (plane.to(self.device, non_blocking=True)[:, None].float().div(255) for plane in (mask, valid))
         self.model.train()
-        for module in self.still:
-            module.eval()  # its normalisation goes by the statistics it has
+        for module in self.eval_modules:
+            module.eval()  # normalises by its running statistics
         with torch.autocast(self.device.type, torch.bfloat16, enabled=self.a.bf16):
             logits, sides = self.model(x, sides=True)
-        loss, parts = mask_loss(logits.float(), [s.float() for s in sides], g, sure)
+        loss, parts = mask_loss(logits.float(), [s.float() for s in sides], target, valid)
         if not math.isfinite(float(loss.detach())):
-            raise SystemExit(f"step {self.step}: the loss is not finite; the last checkpoint is whole")
+            raise SystemExit(f"step {self.step}: the loss is not finite; the last checkpoint is intact")
         self.optimiser.zero_grad(set_to_none=True)
         loss.backward()
         torch.nn.utils.clip_grad_norm_(self.model.parameters(), 5.0)
@@ -188,11 +188,11 @@ class Run:
 
     def train(self) -> None:
         workers = {"num_workers": self.a.workers, "prefetch_factor": 3} if self.a.workers else {}
-        loader = torch.utils.data.DataLoader(self.batches, batch_size=None, sampler=From(self.step),
+        loader = torch.utils.data.DataLoader(self.batches, batch_size=None, sampler=StepSampler(self.step),
                                              pin_memory=self.device.type == "cuda", **workers)
-        sums, steps, seen = {}, 0, 0  # since the last line of the log; fewer than LOG_EVERY after a start in between
+        sums, steps, seen = {}, 0, 0  # since the last line of the log; fewer than LOG_EVERY steps after a resume
         measured = saved = snapped = last = time.monotonic()
-        mark = self.seconds
+        logged_seconds = self.seconds
         for planes in loader:
             if self.progress() >= 1 or (self.a.stop_at and self.step >= self.a.stop_at):
                 break
@@ -204,10 +204,10 @@ class Run:
             last = now
             if self.step % LOG_EVERY == 0:
                 line = {k: round(v / steps, 4) for k, v in sums.items()}
-                line["per_second"] = round(seen / (self.seconds - mark), 1)
+                line["per_second"] = round(seen / (self.seconds - logged_seconds), 1)
                 self.log(**line)
                 print(self.step, f"{self.progress():.3f}", line, flush=True)
-                sums, steps, seen, mark = {}, 0, 0, self.seconds
+                sums, steps, seen, logged_seconds = {}, 0, 0, self.seconds
             if now - saved > self.a.save_every * 60:
                 self.save(self.checkpoint)
                 saved = now
@@ -226,14 +226,14 @@ class Run:
 def arguments(argv: list[str] | None = None) -> argparse.Namespace:
     here = Path(__file__).parent
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    p.add_argument("--data", type=Path, action="append", required=True, help="a root of sources; may be repeated")
+    p.add_argument("--data", type=Path, action="append", required=True, help="a root of the mix's folders; may be repeated")
     p.add_argument("--mix", type=Path, default=here / "mix.toml")
-    p.add_argument("--set", action="append", default=[], metavar="TABLE.KEY=NUMBER", help="changes the mix")
-    p.add_argument("--taught", type=Path, help="the teacher's masks, of `teach.py masks`")
-    p.add_argument("--eval", type=Path, help="the evaluation folder; without it nothing is measured")
+    p.add_argument("--set", action="append", default=[], metavar="TABLE.KEY=NUMBER", help="overrides a value of the mix")
+    p.add_argument("--taught", type=Path, help="the teacher's masks, from `teach.py masks`")
+    p.add_argument("--eval", type=Path, help="the evaluation folder; without it the run is not evaluated")
     p.add_argument("--out", type=Path, required=True)
-    p.add_argument("--init", help="unfolded weights to start from; beside --imagenet, of the decoder alone, as far as they go")
-    p.add_argument("--imagenet", help="efficientnet-lite2-….pth, to start from the encoder alone")
+    p.add_argument("--init", help="unfolded weights to start from; with --imagenet, only decoder tensors of equal shape")
+    p.add_argument("--imagenet", help="efficientnet-lite2-….pth, initial weights of the encoder")
     p.add_argument("--resume", action="store_true")
     p.add_argument("--device", choices=("cpu", "cuda"), default="cpu")
     p.add_argument("--threads", type=int, default=2)
@@ -241,15 +241,15 @@ def arguments(argv: list[str] | None = None) -> argparse.Namespace:
     length = p.add_mutually_exclusive_group(required=True)
     length.add_argument("--minutes", type=float)
     length.add_argument("--steps", type=int)
-    p.add_argument("--stop-at", type=int, help="stop after this step, as if killed")
-    p.add_argument("--batch", type=int, default=16, help=f"at {REFERENCE_SIDE} px; other sizes get as many pixels")
+    p.add_argument("--stop-at", type=int, help="stop after this step, as if interrupted")
+    p.add_argument("--batch", type=int, default=16, help=f"pictures at {REFERENCE_SIDE} px; other sizes: as many pixels")
     p.add_argument("--sizes", type=lambda t: [int(v) for v in t.split(",")], default=[320, 352, 384, 416, 448])
     p.add_argument("--early-sizes", type=lambda t: [int(v) for v in t.split(",")], default=[224, 256, 288])
-    p.add_argument("--early-steps", type=int, default=0, help="steps of the early sizes, before the others")
+    p.add_argument("--early-steps", type=int, default=0, help="number of steps with --early-sizes, before those with --sizes")
     p.add_argument("--rate", type=float, default=1e-3)
     p.add_argument("--encoder-rate", type=float, default=3e-4)
-    p.add_argument("--freeze", type=int, default=0, metavar="N", help="the encoder's first N layers stay as they are")
-    p.add_argument("--still", action="store_true", help="normalise by the statistics of --init throughout: a third faster")
+    p.add_argument("--freeze", type=int, default=0, metavar="N", help="do not train the encoder's first N layers")
+    p.add_argument("--still", action="store_true", help="keep the normalisation statistics of --init: a third faster")
     p.add_argument("--decay", type=float, default=0.02)
     p.add_argument("--warmup", type=int, default=60)
     p.add_argument("--ema", type=float, default=0.997)
@@ -257,7 +257,7 @@ def arguments(argv: list[str] | None = None) -> argparse.Namespace:
     p.add_argument("--seed", type=int, default=1)
     p.add_argument("--save-every", type=float, default=2, metavar="MINUTES")
     p.add_argument("--eval-every", type=float, default=8, metavar="MINUTES")
-    p.add_argument("--eval-cap", type=int, default=25, help="pictures of each set, until the end")
+    p.add_argument("--eval-cap", type=int, default=25, help="pictures of each set in evaluations before the last")
     p.add_argument("--snapshot-every", type=float, default=8, metavar="MINUTES")
     a = p.parse_args(argv)
     a.out.mkdir(parents=True, exist_ok=True)

@@ -1,4 +1,4 @@
-"""Writes weights files byte for byte as the program itself would: safetensors, in half precision."""
+"""Writes weights files, safetensors in half precision, byte for byte as the Rust program does."""
 import json
 import struct
 from pathlib import Path
@@ -7,9 +7,9 @@ import torch
 
 
 def write(path: Path, tensors: dict[str, torch.Tensor], metadata: dict[str, str]) -> None:
-    """`tensors` in half precision, in the order that data flows through the network.
+    """Writes `tensors` (half precision, in the order of the network's layers) and `metadata`.
 
-    The safetensors library writes its metadata in another order every time, and so another file.
+    The order of the safetensors library's metadata varies from run to run, which would change the file's bytes.
     """
     header, values = {"__metadata__": metadata}, b""
     for name, tensor in tensors.items():

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""How much of an old red background stays on the edge of a cutout: ours beside rembg's. See README.md."""
+"""Measures the residue of a red background on cutouts' edges, for Backdrop and rembg. See README.md."""
 import argparse
 import json
 import shutil
@@ -38,9 +38,9 @@ def to_encoded(v):
 
 
 SPACES = {
-    # Light adds up, so a half covered pixel is the mean of two amounts of light.
+    # Light is additive: a half-covered pixel is the mean of two amounts of light.
     "linear": (to_linear, to_encoded),
-    # What most matting sets were made with, and what matting itself assumes.
+    # As most matting sets were composited, and as matting assumes.
     "encoded": (lambda v: v, lambda v: np.clip(v, 0, 1)),
 }
 
@@ -55,33 +55,33 @@ def eight_bits(v):
     return (np.clip(v, 0, 1) * 255 + 0.5).astype(np.uint8)
 
 
-def mask_of(alpha, seed):
-    """What a network makes of the truth: on a grid of GRID cells, thin parts half lost, outlines blurred and a little off,
-    sure of itself away from the edge. The blur (1.5 cells), the slope (8) and the middle (0.45) are those that come
-    nearest to what Backdrop's bundled network answers for the evaluation photos, within five cells of their edges."""
+def simulated_mask(alpha, seed):
+    """Simulates a network's mask from the truth: on a grid of GRID cells, thin parts attenuated, outlines blurred and
+    displaced, 0 or 1 away from the edge. The blur (1.5 cells), the slope (8) and the middle (0.45) were fitted to the
+    masks of Backdrop's bundled network for the evaluation photos, within five cells of their edges."""
     grid = cv2.resize(alpha, (GRID, GRID), interpolation=cv2.INTER_AREA)
     opened = cv2.morphologyEx(grid, cv2.MORPH_OPEN, cv2.getStructuringElement(cv2.MORPH_ELLIPSE, (3, 3)))
     grid = (grid + opened) / 2
     random = np.random.default_rng(seed)
-    wander = [cv2.GaussianBlur(random.normal(0, 1, (GRID, GRID)), (0, 0), 12) for _ in range(2)]
+    displacement = [cv2.GaussianBlur(random.normal(0, 1, (GRID, GRID)), (0, 0), 12) for _ in range(2)]
     y, x = np.mgrid[:GRID, :GRID]
-    moved = [(at + 0.5 * step / step.std()).astype(np.float32) for at, step in zip((x, y), wander)]
+    moved = [(at + 0.5 * step / step.std()).astype(np.float32) for at, step in zip((x, y), displacement)]
     grid = cv2.remap(grid, moved[0], moved[1], cv2.INTER_LINEAR, borderMode=cv2.BORDER_REPLICATE)
     grid = cv2.GaussianBlur(grid, (0, 0), 1.5)
-    squashed = lambda value: 1 / (1 + np.exp(-8 * (value - 0.45)))
-    return eight_bits((squashed(grid) - squashed(0)) / (squashed(1) - squashed(0)))
+    sigmoid = lambda value: 1 / (1 + np.exp(-8 * (value - 0.45)))
+    return eight_bits((sigmoid(grid) - sigmoid(0)) / (sigmoid(1) - sigmoid(0)))
 
 
-def edge_of(alpha):
-    partly = ((alpha > 0) & (alpha < 1)).astype(np.uint8)
-    # Where coverage leaps from none to all between two pixels, those two are the edge.
-    leap = cv2.dilate(alpha, np.ones((2, 2))) - cv2.erode(alpha, np.ones((2, 2))) >= 1
-    return cv2.dilate(partly | leap.astype(np.uint8), np.ones((5, 5), np.uint8)).astype(bool)
+def edge_region(alpha):
+    partial = ((alpha > 0) & (alpha < 1)).astype(np.uint8)
+    # Where coverage steps from 0 to 1 between two pixels, both belong to the edge.
+    step = cv2.dilate(alpha, np.ones((2, 2))) - cv2.erode(alpha, np.ones((2, 2))) >= 1
+    return cv2.dilate(partial | step.astype(np.uint8), np.ones((5, 5), np.uint8)).astype(bool)
 
 
-def theirs(competitor, image, mask):
+def rembg_cutout(competitor, image, mask):
     image, mask = Image.fromarray(image), Image.fromarray(mask)
-    # As rembg's sessions bring a network's answer to the picture's size.
+    # As rembg's sessions resize a network's mask.
     mask = mask.resize(image.size, Image.Resampling.LANCZOS)
     if competitor == "rembg":
         return alpha_matting_cutout(image, mask, *DEFAULTS)
@@ -90,7 +90,7 @@ def theirs(competitor, image, mask):
     return naive_cutout(image, mask)
 
 
-def figures(errors, red, alpha_error):
+def summarize(errors, red, alpha_error):
     worst = np.concatenate([e.max(-1) for e in errors])
     return {
         "mean": float(np.mean([e.mean() for e in errors])),
@@ -101,21 +101,21 @@ def figures(errors, red, alpha_error):
     }
 
 
-def judge(truth, cutout, space):
+def edge_errors(truth, cutout, space):
     """Errors in 255ths of the encoded values, inside the edge region, over all backgrounds."""
     colours, alpha = truth
-    edge = edge_of(alpha)
+    edge = edge_region(alpha)
     cutout = cutout.astype(np.float64) / 255
     errors, red = [], []
     for background in BACKGROUNDS.values():
         background = np.array(background) / 255
-        wanted = eight_bits(composite(colours, alpha, background, space)).astype(float)
-        got = eight_bits(composite(cutout[..., :3], cutout[..., 3], background, space)).astype(float)
-        off = (got - wanted)[edge]
-        errors.append(np.abs(off))
-        # Redder than it should be: beyond what all three channels are off by together.
-        red.append(np.maximum(off[:, 0] - np.maximum(off[:, 1], off[:, 2]), 0))
-    return figures(errors, red, np.abs(cutout[..., 3] - alpha)[edge] * 255)
+        expected = eight_bits(composite(colours, alpha, background, space)).astype(float)
+        actual = eight_bits(composite(cutout[..., :3], cutout[..., 3], background, space)).astype(float)
+        difference = (actual - expected)[edge]
+        errors.append(np.abs(difference))
+        # Excess of red beyond the error that green or blue have too.
+        red.append(np.maximum(difference[:, 0] - np.maximum(difference[:, 1], difference[:, 2]), 0))
+    return summarize(errors, red, np.abs(cutout[..., 3] - alpha)[edge] * 255)
 
 
 def run_ours(folder):
@@ -123,13 +123,13 @@ def run_ours(folder):
     subprocess.run(command, cwd=ROOT, check=True)
 
 
-def cut_all(found, space, folder):
+def cut_all(all_scenes, space, folder):
     for part in ("image", "mask", "ours"):
         shutil.rmtree(folder / part, ignore_errors=True)
         (folder / part).mkdir(parents=True)
     inputs = {}
-    for seed, (name, colours, alpha) in enumerate(found):
-        inputs[name] = eight_bits(composite(colours, alpha, RED, space)), mask_of(alpha, seed)
+    for seed, (name, colours, alpha) in enumerate(all_scenes):
+        inputs[name] = eight_bits(composite(colours, alpha, RED, space)), simulated_mask(alpha, seed)
         Image.fromarray(inputs[name][0]).save(folder / "image" / f"{name}.png")
         Image.fromarray(inputs[name][1]).save(folder / "mask" / f"{name}.png")
     run_ours(folder)
@@ -137,26 +137,26 @@ def cut_all(found, space, folder):
         (folder / competitor).mkdir(exist_ok=True)
         if competitor != "ours":
             for name, (image, mask) in inputs.items():
-                theirs(competitor, image, mask).save(folder / competitor / f"{name}.png")
+                rembg_cutout(competitor, image, mask).save(folder / competitor / f"{name}.png")
 
 
-def busiest(values):
+def densest_window(values):
     """The corner of the CROP window with the largest sum."""
     sums = cv2.boxFilter(values, -1, (CROP, CROP), normalize=False, anchor=(0, 0), borderType=cv2.BORDER_CONSTANT)
     sums = sums[: values.shape[0] - CROP + 1, : values.shape[1] - CROP + 1]
     return np.unravel_index(np.argmax(sums), sums.shape)
 
 
-def contact_sheet(found, space, folder):
-    """A row for each scene, where we are most wrong: the source, then per background truth, ours, rembg, mask only."""
+def contact_sheet(all_scenes, space, folder):
+    """A row for each scene, at Backdrop's largest error: the source, then per background truth, ours, rembg, mask only."""
     rows = []
-    for name, colours, alpha in found:
+    for name, colours, alpha in all_scenes:
         load = lambda part: np.asarray(Image.open(folder / part / f"{name}.png"), np.float64) / 255
         cutouts = [load(part) for part in ("ours", "rembg", "naive")]
         cutouts = [np.dstack([colours, alpha])] + cutouts
         views = [[composite(c[..., :3], c[..., 3], np.array(b) / 255, space) for c in cutouts] for b in BACKGROUNDS.values()]
         wrong = sum(np.abs(view[1] - view[0]).sum(-1) for view in views)
-        y, x = busiest(wrong)
+        y, x = densest_window(wrong)
         tiles = [load("image")[y : y + CROP, x : x + CROP]]
         tiles += [tile[y : y + CROP, x : x + CROP] for view in views for tile in view]
         tiles = [np.kron(eight_bits(tile), np.ones((ZOOM, ZOOM, 1), np.uint8)) for tile in tiles]
@@ -193,21 +193,21 @@ def main():
     arguments.add_argument("--rgba", type=Path, nargs="*", default=[], help="folders of RGBA files with exact alpha")
     arguments.add_argument("--take", type=int, default=10, help="how many of each such folder")
     arguments.add_argument("--space", choices=[*SPACES, "both"], default="both")
-    arguments.add_argument("--reuse", action="store_true", help="rembg's cutouts of an earlier run stay")
+    arguments.add_argument("--reuse", action="store_true", help="reuse rembg's cutouts of an earlier run")
     chosen = arguments.parse_args()
-    found = scenes(chosen.data, chosen.rgba, chosen.take)
+    all_scenes = scenes(chosen.data, chosen.rgba, chosen.take)
     report, lines = {}, ["# Halo: error on the edge of a cutout put on blue, white and black", ""]
     for space in SPACES if chosen.space == "both" else [chosen.space]:
         folder = chosen.output / space
         if chosen.reuse:
             run_ours(folder)
         else:
-            cut_all(found, space, folder)
+            cut_all(all_scenes, space, folder)
         results = {}
-        for name, colours, alpha in found:
+        for name, colours, alpha in all_scenes:
             load = lambda part: np.asarray(Image.open(folder / part / f"{name}.png"))
-            results[name] = {part: judge((colours, alpha), load(part), space) for part in COMPETITORS}
-        contact_sheet(found, space, folder)
+            results[name] = {part: edge_errors((colours, alpha), load(part), space) for part in COMPETITORS}
+        contact_sheet(all_scenes, space, folder)
         text, mean = table(results, space)
         lines += text
         report[space] = {"scenes": results, "mean": mean}

@@ -12,7 +12,7 @@ use super::{local_engine, stdout};
 use crate::account::admin::{Admin, AdminEndpoint, AdminToken};
 use crate::account::{ApiKey, CreatedKey, Services};
 use crate::config::Config;
-use crate::generate::Studio;
+use crate::generate::Providers;
 use crate::http::descriptors;
 use crate::http::tls::{Listener, Tls};
 use crate::http::{self, App, Inspect, Inspector};
@@ -79,7 +79,7 @@ async fn serve(config: Config) -> Result<(), Failure> {
     let admin = bind(config.server.admin_listen, "the admin interface").await?;
     let (address, admin_address) = (public.local_addr()?, admin.local_addr()?);
     let fetcher = Fetcher::new(&config.fetch)?.with_max_bytes(config.limits.max_bytes);
-    let studio = open_studio(&config).await?;
+    let providers = open_providers(&config).await?;
     let services = open_services(&config).await?;
     let keys = services.keys.clone();
     let token = AdminToken::generate();
@@ -119,7 +119,7 @@ async fn serve(config: Config) -> Result<(), Failure> {
         idempotency: services.idempotency.clone(),
         presets: services.presets.clone(),
         backdrop_quota: services.backdrop_quota.clone(),
-        studio,
+        providers,
         jobs: jobs.clone(),
         results,
         inspector: Arc::new(inspector),
@@ -168,9 +168,9 @@ async fn serve(config: Config) -> Result<(), Failure> {
 }
 
 /// Opens the backdrop generators. Their keys are in environment variables that the configuration names.
-async fn open_studio(config: &Config) -> Result<Studio, Failure> {
+async fn open_providers(config: &Config) -> Result<Providers, Failure> {
     let config = config.clone();
-    let open = move || Studio::open(&config.generate, &config.fetch, &config.data_dir, environment);
+    let open = move || Providers::open(&config.generate, &config.fetch, &config.data_dir, environment);
     Ok(tokio::task::spawn_blocking(open).await??)
 }
 

@@ -1,64 +1,71 @@
 //! What is between the scene and the lens: haze, and things that fall or float.
 
-use super::light::{chosen, strewn};
-use super::span::{Light, Patch, SPAN, plane};
-use super::sprite::{Form, Sprite};
-use crate::generate::palette::{Rgb, fading, mix, smooth, srgb};
-use crate::generate::scene::{Scene, Weather};
+use super::illumination::{pick_color, scatter_random};
+use super::span::{RgbSpan, SPAN, TexCoords, per_pixel};
+use super::sprite::{Sprite, SpriteShape};
+use crate::generate::falloff::{exp_falloff, smoothstep};
+use crate::generate::linear_rgb::{Rgb, mix, srgb};
+use crate::generate::scene::{AirEffect, Scene};
 
 /// Fog, smoke and rain over part of a row; `at` in (u, v).
-pub(super) fn haze(scene: &Scene, at: &Patch, light: &mut Light) {
-    for weather in &scene.weather {
+pub(super) fn haze(scene: &Scene, at: &TexCoords, light: &mut RgbSpan) {
+    for weather in &scene.air {
         match weather {
-            Weather::Fog => {
+            AirEffect::Fog => {
                 let drift = at.fbm([0.9, 2.2], scene.seed ^ 0xF06, 4, 0.5);
-                let pale = mix([0.72, 0.75, 0.78], scene.lamp.key, 0.3).map(|value| value.min(0.85));
+                let pale = mix([0.72, 0.75, 0.78], scene.lighting.key, 0.3).map(|value| value.min(0.85));
                 light.mix_color(
                     pale,
-                    &plane(|i| {
-                        let low = fading(((at.y[i] - scene.edge) * 3.2).powi(2));
+                    &per_pixel(|i| {
+                        let low = exp_falloff(((at.y[i] - scene.edge) * 3.2).powi(2));
                         (0.28 + 0.5 * low + 0.22 * drift[i]).clamp(0.0, 0.92)
                     }),
                 );
             }
-            Weather::Smoke => {
+            AirEffect::Smoke => {
                 let (across, down) =
                     (at.fbm([1.2; 2], scene.seed ^ 0x51, 4, 0.5), at.fbm([1.2; 2], scene.seed ^ 0x52, 4, 0.5));
                 let body = at.warped(&across, &down, 0.42).fbm([1.3, 1.1], scene.seed ^ 0x53, 5, 0.5);
-                let pale = mix([0.6; 3], scene.lamp.key, 0.4).map(|value| value.min(0.8));
-                light.mix_color(pale, &plane(|i| 0.62 * smooth(0.0, 0.9, body[i] + 0.5 * (at.y[i] - 0.45))));
+                let pale = mix([0.6; 3], scene.lighting.key, 0.4).map(|value| value.min(0.8));
+                light.mix_color(pale, &per_pixel(|i| 0.62 * smoothstep(0.0, 0.9, body[i] + 0.5 * (at.y[i] - 0.45))));
             }
-            Weather::Rain => {
-                let slant = Patch { x: plane(|i| at.x[i] + 0.12 * at.y[i]), ..at.clone() };
+            AirEffect::Rain => {
+                let slant = TexCoords { x: per_pixel(|i| at.x[i] + 0.12 * at.y[i]), ..at.clone() };
                 let near = slant.fbm([75.0, 3.2], scene.seed ^ 0x71, 1, 0.5);
                 let far = slant.fbm([160.0, 7.0], scene.seed ^ 0x72, 1, 0.5);
                 light.add(
                     [0.55, 0.6, 0.66],
-                    &plane(|i| 0.42 * smooth(0.42, 0.9, near[i]) + 0.26 * smooth(0.42, 0.9, far[i])),
+                    &per_pixel(|i| 0.42 * smoothstep(0.42, 0.9, near[i]) + 0.26 * smoothstep(0.42, 0.9, far[i])),
                 );
             }
-            Weather::Dust => {
+            AirEffect::Dust => {
                 // Dust is seen where light falls through it: in shafts from the side of the light.
-                let side = if scene.lamp.side > 0.0 { 1.0 } else { -1.0 };
-                let shafts =
-                    Patch { x: plane(|i| at.x[i] * side - 0.7 * at.y[i]), y: [0.3 * at.y[0]; SPAN], foot: at.foot };
+                let side = if scene.lighting.side > 0.0 { 1.0 } else { -1.0 };
+                let shafts = TexCoords {
+                    x: per_pixel(|i| at.x[i] * side - 0.7 * at.y[i]),
+                    y: [0.3 * at.y[0]; SPAN],
+                    footprint: at.footprint,
+                };
                 let shaft = shafts.fbm([2.6, 0.5], scene.seed ^ 0xD57, 3, 0.5);
-                light.add([1.0, 0.9, 0.72], &plane(|i| 0.13 * smooth(-0.2, 0.7, shaft[i]) * fading(0.8 * at.y[i])));
+                light.add(
+                    [1.0, 0.9, 0.72],
+                    &per_pixel(|i| 0.13 * smoothstep(-0.2, 0.7, shaft[i]) * exp_falloff(0.8 * at.y[i])),
+                );
             }
-            Weather::Snowfall
-            | Weather::Confetti
-            | Weather::Petals
-            | Weather::Bubbles
-            | Weather::Sparkle
-            | Weather::Fairylights
-            | Weather::Balloons => {}
+            AirEffect::Snowfall
+            | AirEffect::Confetti
+            | AirEffect::Petals
+            | AirEffect::Bubbles
+            | AirEffect::Sparkle
+            | AirEffect::Fairylights
+            | AirEffect::Balloons => {}
         }
     }
 }
 
 /// What floats in it.
 pub(super) fn sprites(scene: &Scene, aspect: f32) -> Vec<Sprite> {
-    scene.weather.iter().flat_map(|weather| floating(*weather, scene, aspect)).collect()
+    scene.air.iter().flat_map(|weather| floating(*weather, scene, aspect)).collect()
 }
 
 /// How many a height of the picture, the least and the largest half width, and how squashed the flattest is.
@@ -68,140 +75,146 @@ struct Flock {
     squash: f32,
     share: f32,
     soft: f32,
-    form: Form,
+    shape: SpriteShape,
     /// Below which nothing floats.
     bottom: f32,
 }
 
-fn floating(weather: Weather, scene: &Scene, aspect: f32) -> Vec<Sprite> {
+fn floating(weather: AirEffect, scene: &Scene, aspect: f32) -> Vec<Sprite> {
     let party: Vec<Rgb> = [0xE8_4A_5F, 0xF7_C5_46, 0x3F_B6_C9, 0x8A_5C_C8, 0x5F_B8_6A, 0xF7_8C_B2].map(srgb).to_vec();
     let (flock, colors) = match weather {
-        Weather::Snowfall => (
+        AirEffect::Snowfall => (
             Flock {
                 each: 120.0,
                 sizes: [0.0018, 0.014],
                 squash: 0.9,
                 share: 0.85,
                 soft: 0.7,
-                form: Form::Round,
+                shape: SpriteShape::Round,
                 bottom: 1.0,
             },
             vec![[0.92, 0.95, 1.0]],
         ),
-        Weather::Confetti => (
+        AirEffect::Confetti => (
             Flock {
                 each: 70.0,
                 sizes: [0.008, 0.034],
                 squash: 0.35,
                 share: 0.95,
                 soft: 0.12,
-                form: Form::Square,
+                shape: SpriteShape::Square,
                 bottom: 1.0,
             },
             party,
         ),
-        Weather::Petals => (
+        AirEffect::Petals => (
             Flock {
                 each: 34.0,
                 sizes: [0.009, 0.022],
                 squash: 0.5,
                 share: 0.9,
                 soft: 0.4,
-                form: Form::Round,
+                shape: SpriteShape::Round,
                 bottom: 1.0,
             },
             [0xF6_B8_C8, 0xFB_DA_E2, 0xEE_96_AE].map(srgb).to_vec(),
         ),
-        Weather::Bubbles => (
+        AirEffect::Bubbles => (
             Flock {
                 each: 26.0,
                 sizes: [0.012, 0.06],
                 squash: 1.0,
                 share: 0.5,
                 soft: 0.06,
-                form: Form::Ring,
+                shape: SpriteShape::Ring,
                 bottom: 1.0,
             },
             vec![[0.85, 0.95, 1.0], [1.0, 0.85, 0.95]],
         ),
-        Weather::Sparkle => (
+        AirEffect::Sparkle => (
             Flock {
                 each: 150.0,
                 sizes: [0.002, 0.013],
                 squash: 1.0,
                 share: 0.7,
                 soft: 0.4,
-                form: Form::Bokeh,
+                shape: SpriteShape::Bokeh,
                 bottom: 1.0,
             },
             [0xFF_E2_A6, 0xFF_C8_6A, 0xFF_F4_DC].map(srgb).to_vec(),
         ),
-        Weather::Dust => (
+        AirEffect::Dust => (
             Flock {
                 each: 120.0,
                 sizes: [0.0012, 0.009],
                 squash: 1.0,
                 share: 0.4,
                 soft: 0.8,
-                form: Form::Bokeh,
+                shape: SpriteShape::Bokeh,
                 bottom: 1.0,
             },
             vec![[1.0, 0.92, 0.78]],
         ),
-        Weather::Fairylights => (
+        AirEffect::Fairylights => (
             Flock {
                 each: 42.0,
                 sizes: [0.014, 0.045],
                 squash: 1.0,
                 share: 0.6,
                 soft: 0.12,
-                form: Form::Bokeh,
+                shape: SpriteShape::Bokeh,
                 bottom: scene.edge,
             },
             [0xFF_CE_7E, 0xFF_B4_5C, 0xFF_E6_B8].map(srgb).to_vec(),
         ),
-        Weather::Balloons => (
+        AirEffect::Balloons => (
             Flock {
                 each: 7.0,
                 sizes: [0.055, 0.085],
                 squash: 0.84,
                 share: 0.96,
                 soft: 0.1,
-                form: Form::Round,
+                shape: SpriteShape::Round,
                 bottom: 0.5,
             },
             party,
         ),
-        Weather::Fog | Weather::Smoke | Weather::Rain => return Vec::new(),
+        AirEffect::Fog | AirEffect::Smoke | AirEffect::Rain => return Vec::new(),
     };
     let seed = scene.seed.wrapping_add(weather as u32 * 7919);
     let many = ((flock.each * aspect).ceil() as usize).clamp(1, 400);
-    let balloon = weather == Weather::Balloons;
+    let balloon = weather == AirEffect::Balloons;
     let mut sprites = Vec::new();
     for index in 0..many {
-        let number = |which: u32| strewn(index, which, seed);
+        let number = |which: u32| scatter_random(index, which, seed);
         let depth = number(0).powi(if balloon { 1 } else { 3 });
         let size = flock.sizes[0] + (flock.sizes[1] - flock.sizes[0]) * depth;
         let squash = flock.squash + (1.0 - flock.squash) * number(1);
         let turns = if balloon { 0.25 } else { number(2) };
         let at = [(number(3) - 0.5) * (aspect + 0.1), flock.bottom * (number(4) * 1.1 - 0.05)];
-        let color = chosen(&colors, number(5));
+        let color = pick_color(&colors, number(5));
         let sprite = Sprite {
             at,
-            half: [size, size * squash],
-            turn: [super::span::wave(turns), super::span::wave(turns + 0.25)],
+            half_size: [size, size * squash],
+            rotation: [super::span::sin_turns(turns), super::span::sin_turns(turns + 0.25)],
             color,
             // What is near the lens is large and faint.
             share: flock.share * (1.0 - 0.45 * depth),
             soft: (flock.soft * size).max(0.0008),
-            form: flock.form,
-            behind: weather == Weather::Fairylights,
+            shape: flock.shape,
+            behind_ground: weather == AirEffect::Fairylights,
         };
         sprites.push(sprite);
         if balloon {
             let shine = [at[0] - 0.28 * size, at[1] - 0.36 * size];
-            let light =
-                Sprite { at: shine, half: [0.5 * size; 2], color: [0.55; 3], share: 0.7, form: Form::Glow, ..sprite };
+            let light = Sprite {
+                at: shine,
+                half_size: [0.5 * size; 2],
+                color: [0.55; 3],
+                share: 0.7,
+                shape: SpriteShape::Glow,
+                ..sprite
+            };
             sprites.push(light);
         }
     }

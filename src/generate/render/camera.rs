@@ -1,10 +1,10 @@
 //! The ground in perspective.
 //!
 //! With `f` the focal length and `h` the camera's height, a row at `v` sees the ground at the distance
-//! `z = f h / (v - vanish)`, and a column at `u` is `u z / f` off the middle. `h` is such that a length on the ground where
+//! `z = f h / (v - horizon)`, and a column at `u` is `u z / f` off the middle. `h` is such that a length on the ground where
 //! the subject stands ([`FEET`]) is as long on the picture.
 
-use super::span::{Patch, SPAN, plane};
+use super::span::{SPAN, TexCoords, per_pixel};
 
 /// Where the subject stands and the lens is focused, as a share of the height from the top.
 pub(super) const FEET: f32 = 0.88;
@@ -14,7 +14,7 @@ const FOCAL: f32 = 1.7;
 /// A camera above flat ground.
 #[derive(Clone, Copy)]
 pub(super) struct Camera {
-    pub(super) vanish: f32,
+    pub(super) horizon: f32,
     /// How shallow the depth of field is, 0..1.
     pub(super) blur: f32,
     /// Height of a pixel.
@@ -24,23 +24,23 @@ pub(super) struct Camera {
 impl Camera {
     /// Radius of the circle of confusion on the ground at `v`, in heights of the picture: it grows with the difference of
     /// the inverse distances, which is that of the rows.
-    pub(super) fn confusion(&self, v: f32) -> f32 {
+    pub(super) fn circle_of_confusion(&self, v: f32) -> f32 {
         0.045 * self.blur * (v - FEET).abs()
     }
 
     /// The ground that a row sees. `screen` has the columns, and the row in `y`.
-    pub(super) fn ground(&self, screen: &Patch) -> Patch {
+    pub(super) fn ground(&self, screen: &TexCoords) -> TexCoords {
         let v = screen.y[0];
-        let height = (FEET - self.vanish).max(0.05);
-        let below = (v - self.vanish).max(0.004);
+        let height = (FEET - self.horizon).max(0.05);
+        let below = (v - self.horizon).max(0.004);
         let scale = height / below;
         let distance = FOCAL * scale;
-        let seen = self.pixel + 1.3 * self.confusion(v);
-        Patch {
-            x: plane(|at| screen.x[at] * scale),
+        let seen = self.pixel + 1.3 * self.circle_of_confusion(v);
+        TexCoords {
+            x: per_pixel(|at| screen.x[at] * scale),
             // Towards the viewer, 0 at the feet.
             y: [FOCAL - distance; SPAN],
-            foot: [seen * scale, seen * FOCAL * scale * scale / height],
+            footprint: [seen * scale, seen * FOCAL * scale * scale / height],
         }
     }
 }

@@ -6,7 +6,7 @@
 
 mod air;
 mod camera;
-mod light;
+mod illumination;
 mod material;
 mod plate;
 mod prop;
@@ -15,21 +15,22 @@ mod span;
 mod sprite;
 mod view;
 
-use super::palette::{Rgb, fading, luminance, mix, smooth};
-use super::scene::{Behind, Lamp, Scene};
+use super::falloff::{exp_falloff, smoothstep};
+use super::linear_rgb::{Rgb, luminance, mix};
+use super::scene::{Background, Lighting, Scene};
 use super::surface::{Material, Surface};
 use crate::image::{Frame, Size};
 use backdrop_kernels::noise::cpu::random;
 use camera::{Camera, FEET};
 use plate::Plate;
 use rayon::prelude::*;
-use span::{Light, Patch, SPAN, plane};
+use span::{RgbSpan, SPAN, TexCoords, per_pixel};
 use sprite::Sprite;
 
 /// Pictures of fewer pixels are drawn with more samples a pixel.
-const FEW_PIXELS: usize = 500_000;
+const MIN_SAMPLES: usize = 500_000;
 /// Samples along a pixel's side, at most.
-const MOST_SAMPLES: usize = 4;
+const MAX_SAMPLES_PER_SIDE: usize = 4;
 
 /// A scene, made ready to be drawn at one aspect.
 struct Stage<'a> {
@@ -49,8 +50,9 @@ pub(super) fn draw(scene: &Scene, size: Size) -> Frame {
     if pixels.is_empty() {
         return Frame::new(size, pixels.into());
     }
-    let samples =
-        (1..MOST_SAMPLES).find(|samples| size.area() * samples * samples >= FEW_PIXELS).unwrap_or(MOST_SAMPLES);
+    let samples = (1..MAX_SAMPLES_PER_SIDE)
+        .find(|samples| size.area() * samples * samples >= MIN_SAMPLES)
+        .unwrap_or(MAX_SAMPLES_PER_SIDE);
     let step = 1.0 / (height * samples) as f32;
     let stage = Stage::new(scene, width as f32 / height as f32, step);
     let columns = width * samples;
@@ -98,44 +100,44 @@ fn encoded(light: Rgb, x: usize, y: usize) -> [u8; 4] {
 
 impl<'a> Stage<'a> {
     fn new(scene: &'a Scene, aspect: f32, pixel: f32) -> Self {
-        let camera = Camera { vanish: scene.vanish, blur: scene.blur, pixel };
-        let (plate, mut sprites) = match &scene.behind {
-            Behind::View(view) => view::paint(&view::Canvas {
+        let camera = Camera { horizon: scene.horizon, blur: scene.blur, pixel };
+        let (plate, mut sprites) = match &scene.background {
+            Background::View(view) => view::paint(&view::ViewContext {
                 view,
                 aspect,
                 edge: scene.edge,
-                vanish: scene.vanish.max(scene.edge - 0.14),
+                horizon: scene.horizon.max(scene.edge - 0.14),
                 seed: scene.seed,
-                side: scene.lamp.side,
+                side: scene.lighting.side,
                 blur: 0.0025 + 0.016 * scene.blur,
             }),
-            Behind::Sweep(_) | Behind::Gradient(_) | Behind::Wall(_) => {
-                (Plate::painted(aspect, |at| behind(scene, at)), Vec::new())
+            Background::Sweep(_) | Background::Gradient(_) | Background::Wall(_) => {
+                (Plate::paint(aspect, |at| behind(scene, at)), Vec::new())
             }
         };
         let gloss = scene.ground.map_or((0.0, 1.0), |ground| ground.gloss());
         let mirrored = (gloss.0 > 0.0).then(|| {
-            let mut mirrored = match &scene.behind {
-                Behind::View(view) => {
-                    view::paint(&view::Canvas {
+            let mut mirrored = match &scene.background {
+                Background::View(view) => {
+                    view::paint(&view::ViewContext {
                         view,
                         aspect,
                         edge: scene.edge,
-                        vanish: scene.vanish.max(scene.edge - 0.14),
+                        horizon: scene.horizon.max(scene.edge - 0.14),
                         seed: scene.seed,
-                        side: scene.lamp.side,
+                        side: scene.lighting.side,
                         blur: 0.004,
                     })
                     .0
                 }
-                Behind::Sweep(_) | Behind::Gradient(_) | Behind::Wall(_) => {
-                    Plate::painted(aspect, |at| behind(scene, at))
+                Background::Sweep(_) | Background::Gradient(_) | Background::Wall(_) => {
+                    Plate::paint(aspect, |at| behind(scene, at))
                 }
             };
             for sprite in &sprites {
-                mirrored.glow(
+                mirrored.add_glow(
                     sprite.at,
-                    sprite.half[0].max(0.004),
+                    sprite.half_size[0].max(0.004),
                     sprite.color.map(|value| value * sprite.share * 0.6),
                 );
             }
@@ -151,11 +153,11 @@ impl<'a> Stage<'a> {
         let scene = self.scene;
         let width = rows[0].len();
         let left = 0.5 * step - 0.5 * self.aspect;
-        let soft = match scene.behind {
-            Behind::Sweep(_) | Behind::Gradient(_) => 0.2,
-            Behind::Wall(_) | Behind::View(_) => step.max(1.3 * self.camera.confusion(scene.edge)),
+        let soft = match scene.background {
+            Background::Sweep(_) | Background::Gradient(_) => 0.2,
+            Background::Wall(_) | Background::View(_) => step.max(1.3 * self.camera.circle_of_confusion(scene.edge)),
         };
-        let front = if scene.ground.is_some() { smooth(-0.5, 0.5, (v - scene.edge) / soft) } else { 0.0 };
+        let front = if scene.ground.is_some() { smoothstep(-0.5, 0.5, (v - scene.edge) / soft) } else { 0.0 };
         let plate = self.plate.row(v);
         let mirrored = self.mirrored.as_ref().map(|plate| {
             let away = v - scene.edge;
@@ -163,18 +165,22 @@ impl<'a> Stage<'a> {
         });
         let far = self.plate.row(scene.edge - 0.01).mean();
         for first in (0..width).step_by(SPAN) {
-            let seen = step + if front < 1.0 { 1.5 * self.camera.confusion(scene.edge - 0.05) } else { 0.0 };
-            let screen = Patch { x: plane(|at| left + (first + at) as f32 * step), y: [v; SPAN], foot: [seen, seen] };
-            let mut light = match &scene.behind {
-                _ if front >= 1.0 => Light::of([0.0; 3]),
-                Behind::View(_) => plate.sample(&screen.x),
-                Behind::Sweep(_) | Behind::Gradient(_) | Behind::Wall(_) => behind(scene, &screen),
+            let seen = step + if front < 1.0 { 1.5 * self.camera.circle_of_confusion(scene.edge - 0.05) } else { 0.0 };
+            let screen = TexCoords {
+                x: per_pixel(|at| left + (first + at) as f32 * step),
+                y: [v; SPAN],
+                footprint: [seen, seen],
+            };
+            let mut light = match &scene.background {
+                _ if front >= 1.0 => RgbSpan::uniform([0.0; 3]),
+                Background::View(_) => plate.sample(&screen.x),
+                Background::Sweep(_) | Background::Gradient(_) | Background::Wall(_) => behind(scene, &screen),
             };
             if let Some(ground) = &scene.ground
                 && front > 0.0
             {
                 let lit = self.ground(ground, &screen, mirrored.as_ref(), far);
-                light.mix_all(&lit, front);
+                light.mix_uniform(&lit, front);
             }
             let end = (first + SPAN).min(width);
             for (row, plane) in rows.iter_mut().zip(&light.0) {
@@ -182,14 +188,15 @@ impl<'a> Stage<'a> {
             }
         }
         // Lights that are far away are behind the ground.
-        let (there, air): (Vec<&Sprite>, Vec<&Sprite>) = self.sprites.iter().partition(|sprite| sprite.behind);
+        let (there, air): (Vec<&Sprite>, Vec<&Sprite>) = self.sprites.iter().partition(|sprite| sprite.behind_ground);
         if front < 1.0 {
             there.iter().for_each(|sprite| sprite.draw(v, left, step, rows, 1.0 - front));
         }
         for first in (0..width).step_by(SPAN) {
             let end = (first + SPAN).min(width);
-            let patch = Patch { x: plane(|at| left + (first + at) as f32 * step), y: [v; SPAN], foot: [step; 2] };
-            let mut light = Light::of([0.0; 3]);
+            let patch =
+                TexCoords { x: per_pixel(|at| left + (first + at) as f32 * step), y: [v; SPAN], footprint: [step; 2] };
+            let mut light = RgbSpan::uniform([0.0; 3]);
             for (row, plane) in rows.iter().zip(&mut light.0) {
                 plane[..end - first].copy_from_slice(&row[first..end]);
             }
@@ -207,22 +214,22 @@ impl<'a> Stage<'a> {
     }
 
     /// The ground, lit, with what it mirrors.
-    fn ground(&self, ground: &Surface, screen: &Patch, mirrored: Option<&[plate::Row; 2]>, far: Rgb) -> Light {
+    fn ground(&self, ground: &Surface, screen: &TexCoords, mirrored: Option<&[plate::Row; 2]>, far: Rgb) -> RgbSpan {
         let scene = self.scene;
         let v = screen.y[0];
         let away = (v - scene.edge).max(0.0);
-        let own = Patch { foot: [self.camera.pixel; 2], ..screen.clone() };
+        let own = TexCoords { footprint: [self.camera.pixel; 2], ..screen.clone() };
         let world = self.camera.ground(&own);
-        let towards = [0.8 * scene.lamp.side + 0.15, if scene.lamp.behind { -0.8 } else { -0.45 }];
+        let towards = [0.8 * scene.lighting.side + 0.15, if scene.lighting.backlit { -0.8 } else { -0.45 }];
         let mut color = material::color(ground, &world, towards, &own);
-        let mut falling = light::on_ground(&scene.lamp, &own, &world, scene.seed);
-        if let Behind::Wall(wall) = &scene.behind {
+        let mut falling = illumination::on_ground(&scene.lighting, &own, &world, scene.seed);
+        if let Background::Wall(wall) = &scene.background {
             // The corner with the wall sees less of everything, and something of the wall's colour.
-            let bounce = mix([1.0; 3], super::palette::as_tint(wall.color.unwrap_or([0.5; 3])), 0.2);
-            falling.times(&Light::of(mix([1.0; 3], bounce, fading(away / 0.08))));
-            falling.scale(&[1.0 - 0.42 * fading(away / 0.035); SPAN]);
+            let bounce = mix([1.0; 3], super::linear_rgb::as_tint(wall.color.unwrap_or([0.5; 3])), 0.2);
+            falling.multiply(&RgbSpan::uniform(mix([1.0; 3], bounce, exp_falloff(away / 0.08))));
+            falling.scale(&[1.0 - 0.42 * exp_falloff(away / 0.035); SPAN]);
         }
-        color.times(&falling);
+        color.multiply(&falling);
         let (gloss, rough) = ground.gloss();
         if let Some([near, further]) = mirrored {
             let waves = if ground.material == Material::Water {
@@ -232,22 +239,22 @@ impl<'a> Stage<'a> {
             } else {
                 [0.0; SPAN]
             };
-            let moved = plane(|at| screen.x[at] + 0.05 * waves[at]);
+            let moved = per_pixel(|at| screen.x[at] + 0.05 * waves[at]);
             let mut seen = near.sample(&moved);
             if rough < 0.5 {
                 seen.mix(
                     &further.sample(&moved),
-                    &plane(|at| smooth(-0.3, 0.6, waves[at]) * if waves[at] == 0.0 { 0.0 } else { 1.0 }),
+                    &per_pixel(|at| smoothstep(-0.3, 0.6, waves[at]) * if waves[at] == 0.0 { 0.0 } else { 1.0 }),
                 );
             }
             // Fresnel: the flatter one looks, the more.
-            let share = gloss * (0.22 + 0.78 * fading(away / 0.17)) * (1.0 - 0.35 * rough);
-            color.mix_all(&seen, share);
+            let share = gloss * (0.22 + 0.78 * exp_falloff(away / 0.17)) * (1.0 - 0.35 * rough);
+            color.mix_uniform(&seen, share);
         }
-        if matches!(scene.behind, Behind::View(_)) {
+        if matches!(scene.background, Background::View(_)) {
             // A ground that goes on to the horizon; that of a room ends at a wall.
-            let open = scene.edge - scene.vanish < 0.15;
-            let haze = if open { 0.75 * fading(away / 0.05) } else { 0.12 * fading(away / 0.05) };
+            let open = scene.edge - scene.horizon < 0.15;
+            let haze = if open { 0.75 * exp_falloff(away / 0.05) } else { 0.12 * exp_falloff(away / 0.05) };
             color.mix_color(far, &[haze; SPAN]);
         }
         color
@@ -263,7 +270,7 @@ impl<'a> Stage<'a> {
         let pixels = reds[part.clone()].iter_mut().zip(&mut greens[part.clone()]).zip(&mut blues[part]);
         for (at, ((red, green), blue)) in pixels.enumerate() {
             let wide = (left + at as f32 * step) * across;
-            let corner = smooth(0.5, 2.1, wide * wide + tall * tall);
+            let corner = smoothstep(0.5, 2.1, wide * wide + tall * tall);
             let vignette = 1.0 - grade.vignette * corner;
             let light = [*red * gain[0], *green * gain[1], *blue * gain[2]].map(|light| shoulder(light * vignette));
             let grey = luminance(light);
@@ -290,38 +297,40 @@ fn shoulder(light: f32) -> f32 {
 }
 
 /// What is behind the ground where that is not a view: `at` in (u, v).
-fn behind(scene: &Scene, at: &Patch) -> Light {
-    let lamp: &Lamp = &scene.lamp;
-    let mut light = match &scene.behind {
-        Behind::Sweep(color) => material::color(&Surface::painted(*color, scene.seed), at, [lamp.side, -0.6], at),
-        Behind::Gradient(colors) => gradient(colors, at, scene),
-        Behind::Wall(wall) => {
-            let mut color = material::color(wall, at, [0.8 * lamp.side + 0.1, -0.7], at);
+fn behind(scene: &Scene, at: &TexCoords) -> RgbSpan {
+    let lighting: &Lighting = &scene.lighting;
+    let mut light = match &scene.background {
+        Background::Sweep(color) => {
+            material::color(&Surface::painted(*color, scene.seed), at, [lighting.side, -0.6], at)
+        }
+        Background::Gradient(colors) => gradient(colors, at, scene),
+        Background::Wall(wall) => {
+            let mut color = material::color(wall, at, [0.8 * lighting.side + 0.1, -0.7], at);
             if scene.ground.is_some() {
-                color.scale(&plane(|i| 1.0 - 0.3 * fading((scene.edge - at.y[i]).max(0.0) / 0.06)));
+                color.scale(&per_pixel(|i| 1.0 - 0.3 * exp_falloff((scene.edge - at.y[i]).max(0.0) / 0.06)));
             }
             color
         }
-        Behind::View(_) => Light::of([0.0; 3]),
+        Background::View(_) => RgbSpan::uniform([0.0; 3]),
     };
-    light.times(&light::on_wall(lamp, at, scene.seed));
-    if lamp.pool > 0.75 {
-        let beam = light::beam(lamp, at);
-        light.add(lamp.key, &beam);
+    light.multiply(&illumination::on_wall(lighting, at, scene.seed));
+    if lighting.pool > 0.75 {
+        let beam = illumination::beam(lighting, at);
+        light.add(lighting.key, &beam);
     }
     light
 }
 
 /// Colours that run into each other, along a line that leans a little and bends.
-fn gradient(colors: &[Rgb], at: &Patch, scene: &Scene) -> Light {
+fn gradient(colors: &[Rgb], at: &TexCoords, scene: &Scene) -> RgbSpan {
     let sway = at.fbm([0.5; 2], scene.seed ^ 0x6D, 2, 0.4);
     let lean = 0.35 * (random(1, 2, scene.seed) - 0.5);
-    let along = plane(|i| {
+    let along = per_pixel(|i| {
         (at.y[i] / FEET + lean * at.x[i] + 0.16 * sway[i]).clamp(0.0, 1.0) * (colors.len().max(2) - 1) as f32
     });
-    let mut light = Light::of(colors.first().copied().unwrap_or([0.7; 3]));
+    let mut light = RgbSpan::uniform(colors.first().copied().unwrap_or([0.7; 3]));
     for (index, color) in colors.iter().enumerate().skip(1) {
-        light.mix_color(*color, &plane(|i| smooth(index as f32 - 1.0, index as f32, along[i])));
+        light.mix_color(*color, &per_pixel(|i| smoothstep(index as f32 - 1.0, index as f32, along[i])));
     }
     light
 }

@@ -4,15 +4,15 @@
 //! blurred there, and sampled with a cubic B-spline, which has no edges of its own. The same grid is what glossy grounds
 //! mirror.
 
-use super::span::{Light, Patch, Plane, SPAN, plane};
-use crate::generate::palette::Rgb;
+use super::span::{RgbSpan, SPAN, ScalarSpan, TexCoords, per_pixel};
+use crate::generate::linear_rgb::Rgb;
 use backdrop_kernels::gaussian::{self, Border};
 use rayon::prelude::*;
 
 /// Cells from the top of the picture to its bottom.
 const ROWS: usize = 400;
 /// Cells across, at most; a wider picture has wider cells.
-const MOST_COLUMNS: usize = 2400;
+const MAX_COLUMNS: usize = 2400;
 
 /// A backdrop at reduced size, in linear light.
 pub(super) struct Plate {
@@ -24,18 +24,18 @@ pub(super) struct Plate {
 
 impl Plate {
     /// What `paint` makes of each part of each row: coordinates are (u, v), in heights of the picture, u 0 in the middle.
-    pub(super) fn painted(aspect: f32, paint: impl Fn(&Patch) -> Light + Sync) -> Self {
-        let columns = ((ROWS as f32 * aspect).ceil() as usize).clamp(4, MOST_COLUMNS);
+    pub(super) fn paint(aspect: f32, paint: impl Fn(&TexCoords) -> RgbSpan + Sync) -> Self {
+        let columns = ((ROWS as f32 * aspect).ceil() as usize).clamp(4, MAX_COLUMNS);
         let mut cells = vec![[0.0; 3]; ROWS * columns];
         let wide = aspect / columns as f32;
         cells.par_chunks_mut(columns).enumerate().for_each(|(row, cells)| {
             let v = (row as f32 + 0.5) / ROWS as f32;
             for (index, cells) in cells.chunks_mut(SPAN).enumerate() {
                 let first = index * SPAN;
-                let patch = Patch {
-                    x: plane(|at| ((first + at) as f32 + 0.5) * wide - 0.5 * aspect),
+                let patch = TexCoords {
+                    x: per_pixel(|at| ((first + at) as f32 + 0.5) * wide - 0.5 * aspect),
                     y: [v; SPAN],
-                    foot: [wide.min(0.01), 1.0 / ROWS as f32],
+                    footprint: [wide.min(0.01), 1.0 / ROWS as f32],
                 };
                 let light = paint(&patch);
                 for (at, cell) in cells.iter_mut().enumerate() {
@@ -47,7 +47,7 @@ impl Plate {
     }
 
     /// Mixes `color` into what lies within a box (left, top, right, bottom), whose edges are `soft` wide.
-    pub(super) fn area(&mut self, [left, top, right, bottom]: [f32; 4], soft: f32, color: Rgb, share: f32) {
+    pub(super) fn fill_box(&mut self, [left, top, right, bottom]: [f32; 4], soft: f32, color: Rgb, share: f32) {
         let edge = move |value: f32| (value / soft.max(1e-3) + 0.5).clamp(0.0, 1.0);
         self.each([left - soft, top - soft, right + soft, bottom + soft], |u, v, cell| {
             let covers = edge(u - left) * edge(right - u) * edge(v - top) * edge(bottom - v) * share;
@@ -58,7 +58,14 @@ impl Plate {
     }
 
     /// Mixes `color` into an ellipse with these half axes.
-    pub(super) fn disc(&mut self, [u, v]: [f32; 2], [across, down]: [f32; 2], soft: f32, color: Rgb, share: f32) {
+    pub(super) fn fill_ellipse(
+        &mut self,
+        [u, v]: [f32; 2],
+        [across, down]: [f32; 2],
+        soft: f32,
+        color: Rgb,
+        share: f32,
+    ) {
         let bounds = [u - across - soft, v - down - soft, u + across + soft, v + down + soft];
         self.each(bounds, |x, y, cell| {
             let distance = (((x - u) / across).powi(2) + ((y - v) / down).powi(2)).sqrt();
@@ -70,7 +77,7 @@ impl Plate {
     }
 
     /// Adds light that falls off around a place.
-    pub(super) fn glow(&mut self, [u, v]: [f32; 2], radius: f32, color: Rgb) {
+    pub(super) fn add_glow(&mut self, [u, v]: [f32; 2], radius: f32, color: Rgb) {
         self.each([u - 3.0 * radius, v - 3.0 * radius, u + 3.0 * radius, v + 3.0 * radius], |x, y, cell| {
             let squared = ((x - u) * (x - u) + (y - v) * (y - v)) / (radius * radius);
             let amount = (1.0 - squared / 9.0).max(0.0).powi(2) / (1.0 + squared);
@@ -125,10 +132,10 @@ pub(super) struct Row {
 }
 
 impl Row {
-    pub(super) fn sample(&self, u: &Plane) -> Light {
+    pub(super) fn sample(&self, u: &ScalarSpan) -> RgbSpan {
         let columns = self.cells.len();
         let scale = columns as f32 / self.aspect;
-        let mut light = Light::of([0.0; 3]);
+        let mut light = RgbSpan::uniform([0.0; 3]);
         for at in 0..SPAN {
             let place = ((u[at] + 0.5 * self.aspect) * scale - 0.5).clamp(0.0, (columns - 1) as f32);
             let first = place as usize;

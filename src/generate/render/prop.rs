@@ -1,26 +1,27 @@
 //! What the subject is put on: a podium, a shelf.
 
 use super::camera::Camera;
-use super::light::on_wall;
+use super::illumination::on_wall;
 use super::material;
-use super::span::{Light, Patch, SPAN, plane};
-use crate::generate::palette::{fading, scaled, smooth};
+use super::span::{RgbSpan, SPAN, TexCoords, per_pixel};
+use crate::generate::falloff::{exp_falloff, smoothstep};
+use crate::generate::linear_rgb::scaled;
 use crate::generate::scene::{Prop, Scene};
 use crate::generate::surface::Surface;
 
 /// The podium's upper face: its middle, and half its width and depth.
 pub(in crate::generate) const PODIUM_TOP: f32 = 0.845;
-const PODIUM_WIDE: f32 = 0.46;
-const PODIUM_DEEP: f32 = 0.062;
+const PODIUM_HALF_WIDTH: f32 = 0.46;
+const PODIUM_HALF_DEPTH: f32 = 0.062;
 /// Its height on the picture.
-const PODIUM_TALL: f32 = 0.085;
+const PODIUM_HEIGHT: f32 = 0.085;
 /// The shelf's upper face, from its far to its near edge, and its front.
 pub(in crate::generate) const SHELF_BACK: f32 = 0.775;
 const SHELF_FRONT: f32 = 0.875;
-const SHELF_THICK: f32 = 0.045;
+const SHELF_THICKNESS: f32 = 0.045;
 
 /// Draws the scene's prop over part of a row.
-pub(super) fn draw(scene: &Scene, camera: &Camera, at: &Patch, light: &mut Light) {
+pub(super) fn draw(scene: &Scene, camera: &Camera, at: &TexCoords, light: &mut RgbSpan) {
     match &scene.prop {
         None => {}
         Some(Prop::Podium(surface)) => podium(scene, surface, camera, at, light),
@@ -28,94 +29,99 @@ pub(super) fn draw(scene: &Scene, camera: &Camera, at: &Patch, light: &mut Light
     }
 }
 
-fn podium(scene: &Scene, surface: &Surface, camera: &Camera, at: &Patch, light: &mut Light) {
+fn podium(scene: &Scene, surface: &Surface, camera: &Camera, at: &TexCoords, light: &mut RgbSpan) {
     let v = at.y[0];
-    if v < PODIUM_TOP - PODIUM_DEEP - 0.02 {
+    if v < PODIUM_TOP - PODIUM_HALF_DEPTH - 0.02 {
         return;
     }
-    let lamp = &scene.lamp;
+    let lighting = &scene.lighting;
     let pixel = camera.pixel.max(0.0008);
-    let reach = plane(|i| (1.0 - (at.x[i] / PODIUM_WIDE).powi(2)).max(0.0).sqrt());
+    let reach = per_pixel(|i| (1.0 - (at.x[i] / PODIUM_HALF_WIDTH).powi(2)).max(0.0).sqrt());
     // Its shadow on the ground, away from the light and all around.
-    let low = PODIUM_TOP + PODIUM_TALL;
-    light.scale(&plane(|i| {
-        let (x, y) = ((at.x[i] + 0.09 * lamp.side) / (PODIUM_WIDE * 1.22), (v - low) / (PODIUM_DEEP * 1.8));
-        1.0 - 0.6 * lamp.shadow.max(0.25) * smooth(1.25, 0.6, (x * x + y * y).sqrt())
+    let low = PODIUM_TOP + PODIUM_HEIGHT;
+    light.scale(&per_pixel(|i| {
+        let (x, y) =
+            ((at.x[i] + 0.09 * lighting.side) / (PODIUM_HALF_WIDTH * 1.22), (v - low) / (PODIUM_HALF_DEPTH * 1.8));
+        1.0 - 0.6 * lighting.shadow.max(0.25) * smoothstep(1.25, 0.6, (x * x + y * y).sqrt())
     }));
-    let towards = [0.8 * lamp.side + 0.15, -0.45];
+    let towards = [0.8 * lighting.side + 0.15, -0.45];
     let world = camera.ground(at);
     let mut top = material::color(surface, &world, towards, at);
-    let mut falling = super::light::on_ground(lamp, at, &world, scene.seed);
-    falling.scale(&plane(|i| 1.04 + 0.1 * lamp.side * at.x[i] / PODIUM_WIDE));
-    top.times(&falling);
+    let mut falling = super::illumination::on_ground(lighting, at, &world, scene.seed);
+    falling.scale(&per_pixel(|i| 1.04 + 0.1 * lighting.side * at.x[i] / PODIUM_HALF_WIDTH));
+    top.multiply(&falling);
     // Around the side the material goes on.
-    let around = Patch {
-        x: plane(|i| 0.5 * PODIUM_WIDE * 3.0 * (at.x[i] / PODIUM_WIDE).clamp(-1.0, 1.0)),
-        y: plane(|i| v - PODIUM_TOP - PODIUM_DEEP * reach[i]),
-        foot: [at.foot[0] * 1.5, at.foot[1]],
+    let around = TexCoords {
+        x: per_pixel(|i| 0.5 * PODIUM_HALF_WIDTH * 3.0 * (at.x[i] / PODIUM_HALF_WIDTH).clamp(-1.0, 1.0)),
+        y: per_pixel(|i| v - PODIUM_TOP - PODIUM_HALF_DEPTH * reach[i]),
+        footprint: [at.footprint[0] * 1.5, at.footprint[1]],
     };
-    let mut side = material::color(surface, &around, [lamp.side, -0.7], at);
-    side.times(&Light::of(std::array::from_fn(|c| lamp.ambient[c] + 0.8 * lamp.key[c])));
-    if let Some([left, right]) = lamp.neon {
-        side.add(left, &plane(|i| 0.35 * smooth(0.2, -1.0, at.x[i] / PODIUM_WIDE)));
-        side.add(right, &plane(|i| 0.35 * smooth(-0.2, 1.0, at.x[i] / PODIUM_WIDE)));
+    let mut side = material::color(surface, &around, [lighting.side, -0.7], at);
+    side.multiply(&RgbSpan::uniform(std::array::from_fn(|c| lighting.ambient[c] + 0.8 * lighting.key[c])));
+    if let Some([left, right]) = lighting.neon {
+        side.add(left, &per_pixel(|i| 0.35 * smoothstep(0.2, -1.0, at.x[i] / PODIUM_HALF_WIDTH)));
+        side.add(right, &per_pixel(|i| 0.35 * smoothstep(-0.2, 1.0, at.x[i] / PODIUM_HALF_WIDTH)));
     }
-    side.scale(&plane(|i| {
-        let turn = (at.x[i] / PODIUM_WIDE).clamp(-1.0, 1.0);
-        let facing = 0.74 * reach[i] + 0.5 * lamp.side * turn;
-        let down = ((v - PODIUM_TOP - PODIUM_DEEP * reach[i]) / PODIUM_TALL).clamp(0.0, 1.0);
+    side.scale(&per_pixel(|i| {
+        let turn = (at.x[i] / PODIUM_HALF_WIDTH).clamp(-1.0, 1.0);
+        let facing = 0.74 * reach[i] + 0.5 * lighting.side * turn;
+        let down = ((v - PODIUM_TOP - PODIUM_HALF_DEPTH * reach[i]) / PODIUM_HEIGHT).clamp(0.0, 1.0);
         (0.26 + 0.5 * facing.max(0.0)) * (1.0 - 0.28 * down)
     }));
     let within = |value: f32| (value / pixel + 0.5).clamp(0.0, 1.0);
     light.mix(
         &side,
-        &plane(|i| {
-            let (upper, lower) = (PODIUM_TOP, PODIUM_TOP + PODIUM_TALL + PODIUM_DEEP * reach[i]);
-            within(v - upper) * within(lower - v) * within(PODIUM_WIDE - at.x[i].abs())
+        &per_pixel(|i| {
+            let (upper, lower) = (PODIUM_TOP, PODIUM_TOP + PODIUM_HEIGHT + PODIUM_HALF_DEPTH * reach[i]);
+            within(v - upper) * within(lower - v) * within(PODIUM_HALF_WIDTH - at.x[i].abs())
         }),
     );
-    let half = |i: usize| PODIUM_DEEP * reach[i] - (v - PODIUM_TOP).abs();
-    light.mix(&top, &plane(|i| within(half(i)) * within(PODIUM_WIDE - at.x[i].abs())));
+    let half = |i: usize| PODIUM_HALF_DEPTH * reach[i] - (v - PODIUM_TOP).abs();
+    light.mix(&top, &per_pixel(|i| within(half(i)) * within(PODIUM_HALF_WIDTH - at.x[i].abs())));
     // Its rim catches the light.
-    let rim = plane(|i| {
-        if v > PODIUM_TOP { 0.3 * fading((half(i) / 0.0016).abs()) * within(PODIUM_WIDE - at.x[i].abs()) } else { 0.0 }
+    let rim = per_pixel(|i| {
+        if v > PODIUM_TOP {
+            0.3 * exp_falloff((half(i) / 0.0016).abs()) * within(PODIUM_HALF_WIDTH - at.x[i].abs())
+        } else {
+            0.0
+        }
     });
-    light.add(lamp.key, &rim);
+    light.add(lighting.key, &rim);
 }
 
-fn shelf(scene: &Scene, surface: &Surface, camera: &Camera, at: &Patch, light: &mut Light) {
+fn shelf(scene: &Scene, surface: &Surface, camera: &Camera, at: &TexCoords, light: &mut RgbSpan) {
     let v = at.y[0];
-    let lamp = &scene.lamp;
+    let lighting = &scene.lighting;
     let within = |value: f32| (value / camera.pixel.max(0.0008) + 0.5).clamp(0.0, 1.0);
-    let base = SHELF_FRONT + SHELF_THICK;
+    let base = SHELF_FRONT + SHELF_THICKNESS;
     // Above, the wall sees less light near the board; below it lies in its shadow.
     if v < SHELF_BACK + 0.01 {
-        light.scale(&[1.0 - 0.25 * fading((SHELF_BACK - v).max(0.0) / 0.03); SPAN]);
+        light.scale(&[1.0 - 0.25 * exp_falloff((SHELF_BACK - v).max(0.0) / 0.03); SPAN]);
     } else if v > base - 0.01 {
-        light.scale(&[1.0 - 0.62 * lamp.shadow.max(0.3) * fading((v - base).max(0.0) / 0.07); SPAN]);
+        light.scale(&[1.0 - 0.62 * lighting.shadow.max(0.3) * exp_falloff((v - base).max(0.0) / 0.07); SPAN]);
     }
     let top_share = within(v - SHELF_BACK) * within(SHELF_FRONT - v);
     if top_share > 0.0 {
         let down = (v - SHELF_BACK) / (SHELF_FRONT - SHELF_BACK);
         let scale = 1.12 - 0.12 * down;
-        let board = Patch {
-            x: plane(|i| at.x[i] * scale),
+        let board = TexCoords {
+            x: per_pixel(|i| at.x[i] * scale),
             y: [0.34 * down - 0.05; SPAN],
-            foot: [at.foot[0] * scale, at.foot[1] * 3.4],
+            footprint: [at.footprint[0] * scale, at.footprint[1] * 3.4],
         };
-        let mut top = material::color(surface, &board, [0.8 * lamp.side + 0.15, -0.45], at);
-        top.times(&on_wall(lamp, at, scene.seed));
+        let mut top = material::color(surface, &board, [0.8 * lighting.side + 0.15, -0.45], at);
+        top.multiply(&on_wall(lighting, at, scene.seed));
         top.scale(&[(0.82 + 0.25 * down) * 1.08; SPAN]);
-        light.mix_all(&top, top_share);
+        light.mix_uniform(&top, top_share);
     }
     let front_share = within(v - SHELF_FRONT) * within(base - v);
     if front_share > 0.0 {
-        let board = Patch { x: at.x, y: plane(|i| at.y[i] * 0.8 + 3.0), foot: at.foot };
-        let mut front = material::color(surface, &board, [lamp.side, -0.7], at);
-        front.times(&on_wall(lamp, at, scene.seed));
-        let down = (v - SHELF_FRONT) / SHELF_THICK;
+        let board = TexCoords { x: at.x, y: per_pixel(|i| at.y[i] * 0.8 + 3.0), footprint: at.footprint };
+        let mut front = material::color(surface, &board, [lighting.side, -0.7], at);
+        front.multiply(&on_wall(lighting, at, scene.seed));
+        let down = (v - SHELF_FRONT) / SHELF_THICKNESS;
         front.scale(&[0.72 - 0.2 * down; SPAN]);
-        front.add(scaled(lamp.key, 0.12), &[fading(down * 14.0); SPAN]);
-        light.mix_all(&front, front_share);
+        front.add(scaled(lighting.key, 0.12), &[exp_falloff(down * 14.0); SPAN]);
+        light.mix_uniform(&front, front_share);
     }
 }

@@ -1,6 +1,6 @@
 //! Small things in the air: lights out of focus, flakes, paper.
 
-use crate::generate::palette::Rgb;
+use crate::generate::linear_rgb::Rgb;
 
 /// A small thing.
 #[derive(Clone, Copy, Debug)]
@@ -8,20 +8,20 @@ pub(super) struct Sprite {
     /// Its middle.
     pub(super) at: [f32; 2],
     /// Half its sides.
-    pub(super) half: [f32; 2],
+    pub(super) half_size: [f32; 2],
     /// Sine and cosine of its turn.
-    pub(super) turn: [f32; 2],
+    pub(super) rotation: [f32; 2],
     pub(super) color: Rgb,
     pub(super) share: f32,
     /// Width of its edge.
     pub(super) soft: f32,
-    pub(super) form: Form,
-    /// Behind the ground's edge, not in the air before the scene.
-    pub(super) behind: bool,
+    pub(super) shape: SpriteShape,
+    /// Background the ground's edge, not in the air before the scene.
+    pub(super) behind_ground: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Form {
+pub(super) enum SpriteShape {
     /// A light out of focus: adds to what is behind; its rim is a little brighter.
     Bokeh,
     /// Covers.
@@ -35,7 +35,7 @@ pub(super) enum Form {
 
 impl Sprite {
     fn reach(&self) -> f32 {
-        self.half[0].hypot(self.half[1]) + self.soft
+        self.half_size[0].hypot(self.half_size[1]) + self.soft
     }
 
     /// Draws its part of the row at `v`. `left` is the u of the first pixel, `step` from one to the next; `visible` is how
@@ -48,37 +48,39 @@ impl Sprite {
         }
         let width = rows[0].len();
         let column = |u: f32| (((u - left) / step).max(0.0) as usize).min(width);
-        let [sine, cosine] = self.turn;
+        let [sine, cosine] = self.rotation;
         let soft = self.soft.max(step);
         let share = self.share * visible;
         for at in column(self.at[0] - reach)..(column(self.at[0] + reach) + 1).min(width) {
             let dx = left + at as f32 * step - self.at[0];
-            let (x, y) = ((cosine * dx + sine * dy) / self.half[0], (cosine * dy - sine * dx) / self.half[1]);
-            let least = self.half[0].min(self.half[1]);
-            let distance = match self.form {
-                Form::Square => x.abs().max(y.abs()),
-                Form::Bokeh | Form::Round | Form::Ring | Form::Glow => (x * x + y * y).sqrt(),
+            let (x, y) = ((cosine * dx + sine * dy) / self.half_size[0], (cosine * dy - sine * dx) / self.half_size[1]);
+            let least = self.half_size[0].min(self.half_size[1]);
+            let distance = match self.shape {
+                SpriteShape::Square => x.abs().max(y.abs()),
+                SpriteShape::Bokeh | SpriteShape::Round | SpriteShape::Ring | SpriteShape::Glow => {
+                    (x * x + y * y).sqrt()
+                }
             };
             let inside = ((1.0 - distance) * least / soft + 0.5).clamp(0.0, 1.0);
             if inside <= 0.0 {
                 continue;
             }
-            match self.form {
-                Form::Bokeh => {
+            match self.shape {
+                SpriteShape::Bokeh => {
                     let rim = 0.78 + 0.22 * distance.min(1.0).powi(4);
                     add(rows, at, self.color, inside * rim * share);
                 }
-                Form::Glow => {
+                SpriteShape::Glow => {
                     let falling = (1.0 - distance * distance).max(0.0);
                     add(rows, at, self.color, falling * falling * share);
                 }
-                Form::Ring => {
+                SpriteShape::Ring => {
                     let rim = distance.min(1.0).powi(6) * inside;
                     mix(rows, at, self.color, rim * share);
                     let shine = ((0.2 - (x + 0.45).hypot(y + 0.45)) / 0.1).clamp(0.0, 1.0);
                     add(rows, at, [1.0; 3], shine * 0.5 * share);
                 }
-                Form::Round | Form::Square => mix(rows, at, self.color, inside * share),
+                SpriteShape::Round | SpriteShape::Square => mix(rows, at, self.color, inside * share),
             }
         }
     }

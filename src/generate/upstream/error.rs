@@ -1,4 +1,4 @@
-//! How an image API can fail.
+//! Failures of an image API, and their metric labels.
 
 use crate::codec::DecodeError;
 use crate::image::UrlError;
@@ -6,62 +6,62 @@ use crate::source::FetchError;
 use http::StatusCode;
 use std::time::Duration;
 
-/// Why an image API gave no picture: for the log. A caller is told that it failed, and of which model.
+/// Why an image API delivered no picture. For the log; API clients only learn that the model failed.
 #[derive(Debug, thiserror::Error)]
 pub enum UpstreamError {
-    /// It is not set up, or not for this account.
-    #[error("it is not available")]
+    /// Not configured, or not for this account.
+    #[error("not available")]
     NotOffered,
-    /// It has failed so often that it is left alone for a while.
-    #[error("it has failed again and again, and is left alone for {0:?}")]
-    LeftAlone(Duration),
-    /// It does not draw such a prompt. The one failure that is the caller's.
-    #[error("it refused the prompt: {told}")]
+    /// The circuit breaker is open.
+    #[error("suspended for {0:?} after repeated failures")]
+    CircuitOpen(Duration),
+    /// The API's content policy refuses the prompt: the one failure that is the API client's.
+    #[error("prompt refused: {message}")]
     PromptRefused {
-        /// Its own words.
-        told: String,
+        /// The API's error message.
+        message: String,
     },
-    /// A status that is no success.
-    #[error("it answered {status}: {told}")]
+    /// A status other than success.
+    #[error("status {status}: {message}")]
     Status {
         /// The status.
         status: StatusCode,
-        /// Its own words.
-        told: String,
+        /// The API's error message.
+        message: String,
     },
-    /// No connection, or one that broke.
+    /// The connection failed or broke.
     #[error("HTTP failed")]
     Http(#[source] reqwest::Error),
-    /// It took too long, further tries included.
+    /// The time limit passed, retries included.
     #[error("no picture within {0:?}")]
     TimedOut(Duration),
-    /// An answer without end, or nearly so.
-    #[error("its answer has more than {limit} bytes")]
+    /// The response body exceeds the limit.
+    #[error("response larger than {limit} bytes")]
     TooLarge {
         /// The limit.
         limit: usize,
     },
-    /// Not an answer of the protocol.
-    #[error("its answer is none of the images protocol: {0}")]
+    /// The response does not follow the protocol.
+    #[error("malformed response: {0}")]
     Malformed(String),
-    /// Its picture is at an address that is none to be fetched from.
-    #[error("the address of its picture")]
+    /// The picture's address is not acceptable.
+    #[error("invalid picture address")]
     Address(#[source] UrlError),
-    /// Its picture could not be fetched.
-    #[error("its picture could not be fetched")]
+    /// The picture could not be fetched.
+    #[error("picture could not be fetched")]
     Fetch(#[source] FetchError),
-    /// What it calls a picture is none that can be used.
-    #[error("its picture cannot be used")]
+    /// The picture cannot be decoded within the limits.
+    #[error("picture cannot be decoded")]
     Picture(#[source] DecodeError),
 }
 
 impl UpstreamError {
-    /// The value of the label `outcome` of a metric.
+    /// Value of the metric label `outcome`.
     #[must_use]
     pub const fn outcome(&self) -> &'static str {
         match self {
             Self::NotOffered => "not_offered",
-            Self::LeftAlone(_) => "left_alone",
+            Self::CircuitOpen(_) => "left_alone",
             Self::PromptRefused { .. } => "prompt_refused",
             Self::Status { .. } => "status",
             Self::Http(_) => "http",

@@ -2,7 +2,7 @@
 
 use crate::codec::Limits;
 use crate::engine::Lane;
-use crate::generate::Made;
+use crate::generate::GeneratedImage;
 use crate::http::authorize::{Authorized, authorize};
 use crate::http::caller::Caller;
 use crate::http::error::ApiError;
@@ -111,7 +111,7 @@ pub(in crate::http) async fn process(
     let deadline = received + state.config.request_deadline;
     let call = Call { lane: Lane::Interactive, deadline, limits };
     let (generated, generated_share) = generated.unzip();
-    let (model, picture) = generated.map(|Made { model, picture }| (model, picture)).unzip();
+    let (model, picture) = generated.map(|GeneratedImage { model, bytes }| (model, bytes)).unzip();
     let files = Files { source, background: aux.background.or(picture), mark: aux.mark, fetch };
     let Finished { mut output, slot } = state.app.processor.run(files, recipe, &call).await.map_err(|error| {
         let error = ApiError::from(error).renamed(FILE, param);

@@ -1,12 +1,12 @@
-//! `/replace-bg-ai` of the binary: configuration, an image API, the cache, the daily limit, the command line.
+//! `/replace-bg-ai` end to end: the real daemon and command line, a configuration file, a fake image API, files on disk.
 
 #![cfg(unix)]
 
 use crate::cli::serve::Daemon;
 use crate::generate::images_api::{ImagesApi, Reply, picture};
 use crate::support::command::{backdrop, http_client, stderr, stdout};
-use crate::support::pictures::{decoded, png};
-use backdrop::image::{Frame, Size};
+use backdrop::codec::{self, Channels, EncodeOptions, Limits, PngEffort};
+use backdrop::image::{Buffer, BufferPool, Composite, Frame, OutputFormat, Quality, Size};
 use bytes::Bytes;
 use reqwest::Response;
 use reqwest::multipart::{Form, Part};
@@ -45,7 +45,7 @@ impl Running {
         assert!(set.status.success(), "{}", stderr(&set));
     }
 
-    async fn post(&self, fields: &[(&str, &str)]) -> Response {
+    async fn request(&self, fields: &[(&str, &str)]) -> Response {
         let form =
             fields.iter().fold(Form::new(), |form, (name, value)| form.text((*name).to_owned(), (*value).to_owned()));
         let form = form.part("file", Part::stream(photo()).file_name("disc.png"));
@@ -61,22 +61,34 @@ fn coverage(x: u32, y: u32) -> u8 {
     ((30.5 - distance).clamp(0.0, 1.0) * 255.0 + 0.5) as u8
 }
 
-/// Colour of the disc at a pixel; neighbours differ.
+/// Colour of the disc at a pixel: no two neighbours are equal.
 fn color(x: u32, y: u32) -> [u8; 3] {
     [(x * 7 % 256) as u8, (y * 11 % 256) as u8, ((x * y) % 256) as u8]
 }
 
-/// A disc that is a cutout already, so that the network is not run.
+/// A disc that is already cut out, so that nothing depends on the segmentation network.
 fn photo() -> Bytes {
     let pixel = |x, y| {
         let [red, green, blue] = color(x, y);
         if coverage(x, y) > 0 { [red, green, blue, coverage(x, y)] } else { [0; 4] }
     };
-    png(SIZE, pixel)
+    let pixels: Vec<u8> = (0..SIZE.height).flat_map(|y| (0..SIZE.width).flat_map(move |x| pixel(x, y))).collect();
+    let options = EncodeOptions {
+        format: OutputFormat::Png,
+        quality: Quality::DEFAULT,
+        png: PngEffort::Fast,
+        channels: Channels::Rgba,
+    };
+    codec::encode(Composite::unchanged(Frame::new(SIZE, Buffer::from(pixels))), &options).expect("a picture").bytes
 }
 
-/// The picture of a reply; checks its size and that the subject is unchanged.
-async fn finished(response: Response) -> Frame {
+fn decoded(bytes: &[u8]) -> Frame {
+    let header = codec::probe(bytes, &Limits::default()).expect("a picture");
+    codec::decode(bytes, &header, &BufferPool::new(0)).expect("a whole picture")
+}
+
+/// Decodes a response and checks its size and that the subject's pixels are unchanged.
+async fn checked(response: Response) -> Frame {
     let status = response.status();
     let bytes = response.bytes().await.expect("a body");
     assert_eq!(status, 200, "{}", String::from_utf8_lossy(&bytes));
@@ -99,7 +111,7 @@ fn header<'a>(response: &'a Response, name: &str) -> &'a str {
     response.headers().get(name).map_or("", |value| value.to_str().expect("text"))
 }
 
-/// A folder with a configuration file of one model.
+/// A folder with a configuration file for one model.
 fn configured(api: &ImagesApi) -> (TempDir, String) {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("backdrop.toml");
@@ -113,54 +125,54 @@ fn configured(api: &ImagesApi) -> (TempDir, String) {
 }
 
 #[tokio::test]
-async fn the_subject_is_unchanged_before_drawn_and_before_generated_backdrops() {
+async fn the_subject_is_unchanged_on_drawn_and_on_model_backdrops() {
     let api = ImagesApi::start([Reply::Picture(picture(300, 200, RED))]).await;
     let (folder, config) = configured(&api);
     let running = Running::start(&folder.path().join("data"), &[("BACKDROP_CONFIG", &config)]);
-    let refused = running.post(&[("prompt", "a beach")]).await;
+    let refused = running.request(&[("prompt", "a beach")]).await;
     assert_eq!(refused.status(), 403);
     let refused: Value = refused.json().await.expect("JSON");
     assert_eq!(refused["error"]["code"], "forbidden");
     running.allow();
 
-    let made = running.post(&[("prompt", "a beach"), ("format", "png"), ("model", FLARE)]).await;
+    let made = running.request(&[("prompt", "a beach"), ("format", "png"), ("model", FLARE)]).await;
     assert_eq!([header(&made, "x-service-engine"), header(&made, "x-service-backdrop-model")], ["standard", FLARE]);
     assert!(made.headers().get("x-service-prompt-words").is_none(), "only for the built-in generator");
-    let frame = finished(made).await;
+    let frame = checked(made).await;
     assert_eq!(frame.pixel(199, 2), [200, 20, 20, 255]);
-    assert_eq!((api.count(), api.requests()[0].order["size"].as_str()), (1, Some("1536x1024")));
-    let auto = running.post(&[("prompt", "a beach"), ("format", "png")]).await;
+    assert_eq!((api.count(), api.received()[0].body["size"].as_str()), (1, Some("1536x1024")));
+    let auto = running.request(&[("prompt", "a beach"), ("format", "png")]).await;
     assert_eq!(header(&auto, "x-service-backdrop-model"), FLARE);
-    finished(auto).await;
-    assert_eq!(api.count(), 1, "it was cached");
+    checked(auto).await;
+    assert_eq!(api.count(), 1, "cached");
     assert!(running.data_dir.join("backdrops").is_dir());
 
-    let missing = running.post(&[("prompt", "a beach"), ("model", "famA-image-2")]).await;
+    let missing = running.request(&[("prompt", "a beach"), ("model", "famA-image-2")]).await;
     assert_eq!(missing.status(), 403);
-    // An unusable source generates no picture.
+    // An unusable source requests no picture.
     let url = format!("http://{}/replace-bg-ai", running.address);
     let broken =
         Form::new().text("prompt", "a new one").part("file", Part::bytes(photo()[..200].to_vec()).file_name("x"));
     let client = http_client().build().expect("a client");
-    let response = client.post(url).bearer_auth(KEY).multipart(broken).send().await.expect("an answer");
-    assert!(response.status().is_client_error());
-    let too_large = running.post(&[("prompt", "a third one"), ("height", "8192")]).await;
+    let answer = client.post(url).bearer_auth(KEY).multipart(broken).send().await.expect("an answer");
+    assert!(answer.status().is_client_error());
+    let too_large = running.request(&[("prompt", "a third one"), ("height", "8192")]).await;
     assert_eq!((too_large.status().as_u16(), api.count()), (413, 1));
 
     api.set([Reply::Body(404, "nothing here".into())]);
-    let failed = running.post(&[("prompt", "a fourth one"), ("model", FLARE)]).await;
+    let failed = running.request(&[("prompt", "a fourth one"), ("model", FLARE)]).await;
     assert_eq!(failed.status(), 502);
     let failed: Value = failed.json().await.expect("JSON");
     assert_eq!(failed["error"]["code"], "upstream_failed");
     let message = failed["error"]["message"].as_str().expect("text");
     assert!(message.contains(FLARE) && !message.contains("nothing here"), "{message}");
-    let drawn = running.post(&[("prompt", "a fourth one"), ("format", "png")]).await;
+    let drawn = running.request(&[("prompt", "a fourth one"), ("format", "png")]).await;
     assert_eq!(header(&drawn, "x-service-backdrop-model"), "procedural");
     assert_ne!(header(&drawn, "x-service-prompt-words"), "");
-    finished(drawn).await;
+    checked(drawn).await;
     let refusal = json!({ "error": { "code": "content_policy_violation", "message": "no" } });
     api.set([Reply::Error(400, vec![], refusal)]);
-    let refused = running.post(&[("prompt", "a fifth one")]).await;
+    let refused = running.request(&[("prompt", "a fifth one")]).await;
     assert_eq!(refused.status(), 400);
     let refused: Value = refused.json().await.expect("JSON");
     assert_eq!(
@@ -170,19 +182,19 @@ async fn the_subject_is_unchanged_before_drawn_and_before_generated_backdrops() 
 }
 
 #[tokio::test]
-async fn the_daily_limit_holds_for_concurrent_requests_and_across_a_restart() {
+async fn the_daily_limit_holds_for_concurrent_requests_and_after_a_restart() {
     let folder = tempfile::tempdir().expect("a folder");
-    let limit = [("BACKDROP_LIMITS_BACKDROP_AI_PER_DAY", "3")];
-    let running = Running::start(folder.path(), &limit);
+    let cap = [("BACKDROP_LIMITS_BACKDROP_AI_PER_DAY", "3")];
+    let running = Running::start(folder.path(), &cap);
     running.allow();
-    // A failed request does not count.
+    // A failed request is not counted.
     let url = format!("http://{}/replace-bg-ai", running.address);
-    let empty = picture_of_nothing();
+    let empty = picture_without_subject();
     let form = Form::new().text("prompt", "a beach").part("file", Part::stream(empty).file_name("x.png"));
     let client = http_client().build().expect("a client");
     let failed = client.post(url).bearer_auth(KEY).multipart(form).send().await.expect("an answer");
     assert_eq!(failed.status(), 422);
-    let answers = futures_util::future::join_all((0..8).map(|_| running.post(&[("prompt", "a beach")]))).await;
+    let answers = futures_util::future::join_all((0..8).map(|_| running.request(&[("prompt", "a beach")]))).await;
     let made = answers.iter().filter(|answer| answer.status() == 200).count();
     assert_eq!(made, 3);
     for refused in answers.into_iter().filter(|answer| answer.status() != 200) {
@@ -195,21 +207,29 @@ async fn the_daily_limit_holds_for_concurrent_requests_and_across_a_restart() {
     let Running { mut daemon, .. } = running;
     daemon.signal("TERM");
     daemon.0.wait().expect("it ends");
-    let again = Running::start(folder.path(), &limit);
-    assert_eq!(again.post(&[("prompt", "a beach")]).await.status(), 429);
+    let again = Running::start(folder.path(), &cap);
+    assert_eq!(again.request(&[("prompt", "a beach")]).await.status(), 429);
     drop(again);
     let more = Running::start(folder.path(), &[("BACKDROP_LIMITS_BACKDROP_AI_PER_DAY", "4")]);
-    assert_eq!(more.post(&[("prompt", "a beach")]).await.status(), 200);
-    assert_eq!(more.post(&[("prompt", "a beach")]).await.status(), 429);
+    assert_eq!(more.request(&[("prompt", "a beach")]).await.status(), 200);
+    assert_eq!(more.request(&[("prompt", "a beach")]).await.status(), 429);
 }
 
 /// Transparent except for one nearly transparent corner: no subject.
-fn picture_of_nothing() -> Bytes {
-    png(SIZE, |x, y| [0, 0, 0, u8::from((x, y) == (0, 0))])
+fn picture_without_subject() -> Bytes {
+    let mut pixels = vec![0; SIZE.area() * 4];
+    pixels[3] = 1;
+    let options = EncodeOptions {
+        format: OutputFormat::Png,
+        quality: Quality::DEFAULT,
+        png: PngEffort::Fast,
+        channels: Channels::Rgba,
+    };
+    codec::encode(Composite::unchanged(Frame::new(SIZE, Buffer::from(pixels))), &options).expect("a picture").bytes
 }
 
 #[tokio::test]
-async fn the_key_of_a_model_is_neither_logged_nor_in_the_printed_configuration() {
+async fn the_api_key_is_neither_logged_nor_printed_with_the_configuration() {
     let api = ImagesApi::start([Reply::Echo(401)]).await;
     let (folder, config) = configured(&api);
     let shown = backdrop().args(["config", "--config", &config]).env("IMAGES_KEY", SECRET).output().expect("it runs");
@@ -245,26 +265,26 @@ async fn the_key_of_a_model_is_neither_logged_nor_in_the_printed_configuration()
         tokio::time::sleep(std::time::Duration::from_millis(50)).await;
     };
     let data_dir = folder.path().join("data");
-    let running = Running { daemon: Daemon(dummy()), address, data_dir };
+    let running = Running { daemon: Daemon(ended()), address, data_dir };
     running.allow();
-    let failed = running.post(&[("prompt", "a beach"), ("model", FLARE)]).await;
+    let failed = running.request(&[("prompt", "a beach"), ("model", FLARE)]).await;
     assert_eq!(failed.status(), 502);
     let body = failed.text().await.expect("text");
     daemon.signal("TERM");
     daemon.0.wait().expect("it ends");
-    assert_eq!(api.requests()[0].authorization.as_deref(), Some("Bearer sk-very-secret"), "it was sent");
+    assert_eq!(api.received()[0].authorization.as_deref(), Some("Bearer sk-very-secret"), "the key was sent");
     let log = logged();
-    assert!(log.contains("no such key"), "the API's message is in the log");
+    assert!(log.contains("no such key"), "the API's error message is logged");
     assert!(!log.contains(SECRET) && !body.contains(SECRET));
 }
 
-/// A finished process, where a test needs none.
-fn dummy() -> std::process::Child {
+/// A process that has ended, for a [`Running`] whose daemon the test owns.
+fn ended() -> std::process::Child {
     std::process::Command::new("true").spawn().expect("it runs")
 }
 
 #[test]
-fn a_model_without_its_key_is_refused_at_the_start() {
+fn a_missing_api_key_is_reported_at_startup() {
     let folder = tempfile::tempdir().expect("a folder");
     let config = folder.path().join("backdrop.toml");
     let model = format!("[generate.models.\"{FLARE}\"]\nbase_url = \"https://api.example.org\"\nmodel = \"x\"\n");
@@ -280,13 +300,13 @@ fn a_model_without_its_key_is_refused_at_the_start() {
     fs::write(&config, format!("{model}api_key_env = \"sk-secret\"\nsizes = []\n")).expect("writable");
     let output = serve(&config);
     assert_eq!(output.status.code(), Some(2));
-    let printed = stderr(&output);
-    assert!(printed.contains("api_key_env: expected the name") && printed.contains("sizes: expected"), "{printed}");
-    assert!(!printed.contains("sk-secret"), "{printed}");
+    let errors = stderr(&output);
+    assert!(errors.contains("api_key_env: expected the name") && errors.contains("sizes: expected"), "{errors}");
+    assert!(!errors.contains("sk-secret"), "{errors}");
 }
 
 #[test]
-fn the_command_line_always_draws_and_calls_no_model() {
+fn the_command_line_needs_no_allow_list_and_uses_only_the_built_in_generator() {
     let folder = tempfile::tempdir().expect("a folder");
     let (input, output) = (folder.path().join("disc.png"), folder.path().join("out.png"));
     fs::write(&input, photo()).expect("writable");
@@ -303,7 +323,7 @@ fn the_command_line_always_draws_and_calls_no_model() {
     let [red, green, blue, _] = frame.pixel(80, 60);
     assert_eq!([red, green, blue], color(80, 60));
     assert!(run(&["prompt=a beach at sunset"]).status.success());
-    assert!(fs::read(&output).expect("a picture") == first, "the same prompt gave other bytes");
+    assert!(fs::read(&output).expect("a picture") == first, "the same prompt gives the same bytes");
     for (set, expected) in [
         (&[][..], "`prompt` is missing"),
         (&["prompt=a beach", "model=famA-image-2"], "only a daemon calls image APIs"),

@@ -1,4 +1,4 @@
-//! `/replace-bg-ai`: permissions, the order of checks, price, presets, idempotency keys.
+//! `/replace-bg-ai` over HTTP: allow-list, order of the checks, response headers, presets and price.
 
 use crate::http::daemon::{Daemon, FREE, KEY, PAID, TEST, Work, form, refusal};
 use backdrop::image::OutputFormat;
@@ -12,7 +12,7 @@ const PROMPT: (&str, &str) = ("prompt", "a beach");
 
 impl Daemon {
     async fn backdrop(&self, key: &str, fields: &[(&str, &str)]) -> Response {
-        // Not `post`, which sends a key of its own.
+        // Not `post`, which sends a default key.
         self.client.post(self.url(PATH)).bearer_auth(key).multipart(form(fields)).send().await.expect("an answer")
     }
 }
@@ -22,14 +22,14 @@ fn header<'a>(response: &'a Response, name: &str) -> Option<&'a str> {
 }
 
 #[tokio::test]
-async fn a_reply_names_its_generator_and_the_understood_words() {
+async fn response_headers_name_the_model_and_the_recognized_words() {
     let daemon = Daemon::start().await;
     let answer = daemon.send(PATH, &[("prompt", "  a\n beach ")]).await;
     assert_eq!(answer.status(), 200);
     let headers = ["x-service-engine", "x-service-backdrop-model", "x-service-prompt-words", "x-service-cost"]
         .map(|name| header(&answer, name));
     assert_eq!(headers, [Some("standard"), Some("procedural"), Some("beach"), Some("0")]);
-    let (_, recipe) = daemon.engine.seen.lock().expect("no panic inside").pop().expect("it was worked on");
+    let (_, recipe) = daemon.engine.seen.lock().expect("no panic inside").pop().expect("a processed recipe");
     let request = PromptRequest { prompt: "a beach".into(), model: None };
     assert_eq!(recipe.inputs.background, Some(Source::Generated(request)));
     assert_eq!((recipe.encode.format, recipe.encode.quality.get()), (OutputFormat::Jpeg, 92));
@@ -41,7 +41,7 @@ async fn checks_run_in_the_documented_order() {
     let daemon = Daemon::start().await;
     let refused = async |key: &str, fields: &[(&str, &str)]| refusal(daemon.backdrop(key, fields).await).await;
     let too_long = "ü".repeat(501);
-    // Fields, then the allow-list, then the model, then the plan.
+    // Fields before the allow-list, the allow-list before the model, the model before the plan.
     refused(PAID, &[]).await.is(400, "invalid_parameter", Some("prompt"));
     refused(PAID, &[("prompt", " \n")]).await.is(400, "invalid_parameter", Some("prompt"));
     refused(PAID, &[("prompt", &too_long)]).await.is(400, "invalid_parameter", Some("prompt"));
@@ -55,29 +55,33 @@ async fn checks_run_in_the_documented_order() {
     refused(FREE, &[PROMPT, ("detect", "high_recall")]).await.is(402, "payment_required", Some("detect"));
     refused("bd_live_none", &[PROMPT]).await.is(401, "unauthorized", None);
     assert_eq!(daemon.engine.started(), 0);
-    assert_eq!(daemon.backdrop(FREE, &[PROMPT]).await.status(), 200, "the default full despill needs no plan");
+    assert_eq!(daemon.backdrop(FREE, &[PROMPT]).await.status(), 200, "the default despill needs no plan");
     assert_eq!(daemon.backdrop(KEY, &[PROMPT, ("despill", "0")]).await.status(), 200);
     assert_eq!(daemon.backdrop(TEST, &[PROMPT]).await.status(), 200);
     let umlauts = "ü".repeat(500);
-    assert_eq!(daemon.backdrop(FREE, &[("prompt", &umlauts)]).await.status(), 200, "characters count, not bytes");
+    assert_eq!(
+        daemon.backdrop(FREE, &[("prompt", &umlauts)]).await.status(),
+        200,
+        "the limit counts characters, not bytes"
+    );
 }
 
 #[tokio::test]
-async fn a_backdrop_is_free_and_uses_no_quota() {
+async fn nothing_is_billed_and_no_quota_is_used() {
     let daemon = Daemon::start().await;
-    // More than the free images of a month.
+    // More than the free images per month.
     for _ in 0..51 {
         assert_eq!(daemon.backdrop(FREE, &[PROMPT]).await.status(), 200);
     }
     let account = daemon.account(FREE).await;
     assert_eq!((&account["used"], &account["cost_usd"]), (&json!(0), &json!(0.0)), "{account}");
-    let order = json!({ "endpoint": PATH, "count": 7 });
-    let estimate: Value = daemon.json_as(FREE, Method::POST, "/estimate", &order).await.json().await.expect("JSON");
+    let body = json!({ "endpoint": PATH, "count": 7 });
+    let estimate: Value = daemon.json_as(FREE, Method::POST, "/estimate", &body).await.json().await.expect("JSON");
     assert_eq!(estimate["estimated_cost_usd"], json!(0.0), "{estimate}");
 }
 
 #[tokio::test]
-async fn a_preset_may_set_prompt_and_model_and_is_validated_like_a_request() {
+async fn prompt_and_model_of_a_preset_are_validated_like_those_of_a_request() {
     let daemon = Daemon::start().await;
     let save = async |name: &str, params: Value| {
         let body = json!({ "name": name, "endpoint": PATH, "params": params });
@@ -99,16 +103,16 @@ async fn a_preset_may_set_prompt_and_model_and_is_validated_like_a_request() {
 }
 
 #[tokio::test]
-async fn a_repeated_request_is_generated_again_and_a_failed_one_does_not_count() {
+async fn a_repeated_request_generates_again_and_a_failed_one_is_not_counted() {
     let daemon = Daemon::start().await;
-    let send = async |fields: &[(&str, &str)]| {
+    let repeatable = async |fields: &[(&str, &str)]| {
         daemon.post(PATH).header("idempotency-key", "order").multipart(form(fields)).send().await.expect("an answer")
     };
     daemon.engine.set(Work::Fail(|| NoSubject.into()));
-    assert_eq!(send(&[PROMPT]).await.status(), 422);
+    assert_eq!(repeatable(&[PROMPT]).await.status(), 422);
     daemon.engine.set(Work::Answer);
-    assert_eq!(send(&[PROMPT]).await.status(), 200);
-    assert_eq!(send(&[PROMPT]).await.status(), 200);
-    refusal(send(&[("prompt", "a meadow")]).await).await.is(409, "idempotency_conflict", None);
+    assert_eq!(repeatable(&[PROMPT]).await.status(), 200);
+    assert_eq!(repeatable(&[PROMPT]).await.status(), 200);
+    refusal(repeatable(&[("prompt", "a meadow")]).await).await.is(409, "idempotency_conflict", None);
     assert_eq!(daemon.engine.started(), 3);
 }

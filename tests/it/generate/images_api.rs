@@ -1,14 +1,14 @@
-//! A fake image API: a server on the loopback with the OpenAI images protocol, its errors and malformed replies.
+//! Fake image API: a loopback server of the OpenAI images protocol with scripted replies, errors and malformed responses.
 
-use crate::support::pictures::png;
-use backdrop::image::Size;
+use backdrop::codec::{self, Channels, EncodeOptions, PngEffort};
+use backdrop::image::{Buffer, Composite, Frame, OutputFormat, Quality, Size};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use bytes::Bytes;
 use futures_util::stream;
 use http_body_util::combinators::BoxBody;
 use http_body_util::{BodyExt, Full, StreamBody};
-use hyper::body::{Frame as Piece, Incoming};
+use hyper::body::{Frame as BodyFrame, Incoming};
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper::{Request, Response};
@@ -22,12 +22,12 @@ use std::time::Duration;
 use tokio::net::TcpListener;
 use tokio::time::sleep;
 
-/// The reply to a request.
+/// A scripted reply.
 #[derive(Clone, Debug)]
 pub(crate) enum Reply {
-    /// 200 with this picture as base64.
+    /// 200 with this picture in base64.
     Picture(Bytes),
-    /// 200 with the URL of a picture.
+    /// 200 with the address of a picture.
     Address(String),
     /// That status and body.
     Body(u16, Bytes),
@@ -35,11 +35,11 @@ pub(crate) enum Reply {
     Error(u16, Vec<(&'static str, String)>, Value),
     /// That status, with the received `authorization` in the message.
     Echo(u16),
-    /// 200 and bytes without end.
+    /// 200 and an endless body.
     Endless,
-    /// Never answers.
+    /// No reply.
     Silence,
-    /// Ends the connection.
+    /// Closes the connection.
     Hangup,
     /// Another reply after a delay.
     After(Duration, Box<Self>),
@@ -47,22 +47,22 @@ pub(crate) enum Reply {
 
 /// A received request.
 #[derive(Clone, Debug)]
-pub(crate) struct ImageRequest {
+pub(crate) struct Received {
     pub(crate) method: String,
     pub(crate) path: String,
     pub(crate) authorization: Option<String>,
     pub(crate) content_type: Option<String>,
-    pub(crate) order: Value,
+    pub(crate) body: Value,
 }
 
 #[derive(Debug, Default)]
 struct Shared {
-    /// The next replies; the last one is repeated.
+    /// Replies in turn; the last one repeats.
     replies: Mutex<VecDeque<Reply>>,
-    requests: Mutex<Vec<ImageRequest>>,
+    received: Mutex<Vec<Received>>,
 }
 
-/// The server; it ends with the runtime of its test.
+/// The server; it stops with its test's runtime.
 #[derive(Clone, Debug)]
 pub(crate) struct ImagesApi {
     pub(crate) base: String,
@@ -70,12 +70,12 @@ pub(crate) struct ImagesApi {
 }
 
 impl ImagesApi {
-    /// Replies with these in turn, then always with the last.
+    /// Starts a server with these replies in turn; the last one repeats.
     pub(crate) async fn start(replies: impl IntoIterator<Item = Reply>) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
         let base = format!("http://{}", listener.local_addr().expect("bound"));
         let shared =
-            Arc::new(Shared { replies: Mutex::new(replies.into_iter().collect()), requests: Mutex::default() });
+            Arc::new(Shared { replies: Mutex::new(replies.into_iter().collect()), received: Mutex::default() });
         let api = Self { base, shared: shared.clone() };
         tokio::spawn(async move {
             while let Ok((stream, _)) = listener.accept().await {
@@ -87,12 +87,12 @@ impl ImagesApi {
         api
     }
 
-    pub(crate) fn requests(&self) -> Vec<ImageRequest> {
-        self.shared.requests.lock().expect("no panic inside").clone()
+    pub(crate) fn received(&self) -> Vec<Received> {
+        self.shared.received.lock().expect("no panic inside").clone()
     }
 
     pub(crate) fn count(&self) -> usize {
-        self.requests().len()
+        self.received().len()
     }
 
     /// Replaces the replies.
@@ -108,12 +108,12 @@ async fn answer(shared: Arc<Shared>, request: Request<Incoming>) -> io::Result<R
     let body = body.collect().await.map_err(io::Error::other)?.to_bytes();
     let header = |name: &str| head.headers.get(name).and_then(|value| value.to_str().ok()).map(str::to_owned);
     let authorization = header("authorization");
-    shared.requests.lock().expect("no panic inside").push(ImageRequest {
+    shared.received.lock().expect("no panic inside").push(Received {
         method: head.method.to_string(),
         path: head.uri.to_string(),
         authorization: authorization.clone(),
         content_type: header("content-type"),
-        order: serde_json::from_slice(&body).unwrap_or_default(),
+        body: serde_json::from_slice(&body).unwrap_or_default(),
     });
     let mut reply = {
         let mut replies = shared.replies.lock().expect("no panic inside");
@@ -144,18 +144,26 @@ async fn answer(shared: Arc<Shared>, request: Request<Incoming>) -> io::Result<R
             json(status, json!({ "error": { "message": format!("no such key: {authorization:?}") } }))
         }
         Reply::Endless => {
-            let piece = Bytes::from(vec![b'A'; 1 << 20]);
-            let pieces = stream::repeat_with(move || Ok(Piece::data(piece.clone())));
-            Response::new(BodyExt::boxed(StreamBody::new(pieces)))
+            let chunk = Bytes::from(vec![b'A'; 1 << 20]);
+            let chunks = stream::repeat_with(move || Ok(BodyFrame::data(chunk.clone())));
+            Response::new(BodyExt::boxed(StreamBody::new(chunks)))
         }
         Reply::Silence => std::future::pending().await,
         Reply::Hangup => return Err(io::ErrorKind::ConnectionReset.into()),
-        Reply::After(..) => unreachable!("it was waited for"),
+        Reply::After(..) => unreachable!("delays end in the loop above"),
     })
 }
 
-/// A picture of one colour.
+/// A PNG of one colour.
 pub(crate) fn picture(width: u32, height: u32, color: [u8; 3]) -> Bytes {
+    let size = Size::new(width, height);
     let [red, green, blue] = color;
-    png(Size::new(width, height), |_, _| [red, green, blue, 255])
+    let pixels = [red, green, blue, 255].repeat(size.area());
+    let options = EncodeOptions {
+        format: OutputFormat::Png,
+        quality: Quality::DEFAULT,
+        png: PngEffort::Fast,
+        channels: Channels::Rgba,
+    };
+    codec::encode(Composite::unchanged(Frame::new(size, Buffer::from(pixels))), &options).expect("a picture").bytes
 }

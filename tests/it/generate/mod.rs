@@ -1,4 +1,4 @@
-//! Generated backdrops: the endpoint, image APIs, the daemon with both.
+//! Generated backdrops: `/replace-bg-ai` over HTTP, in the real daemon, and against a fake image API.
 
 pub(crate) mod daemon;
 pub(crate) mod http;

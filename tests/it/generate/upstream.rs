@@ -1,8 +1,11 @@
-//! Image APIs behind the models of `/replace-bg-ai`: requests, retries, failures, fallback, permissions, cache.
+//! Providers against a fake image API: requests, retries, deadlines, circuit breaking, caching and malformed responses.
 
 use crate::generate::images_api::{ImagesApi, Reply, picture};
 use crate::source::origin::{Answer, Origin};
-use backdrop::generate::{GenerateConfig, Made, NotMade, Patron, Studio, StudioError, UpstreamConfig, UpstreamError};
+use backdrop::generate::{
+    AccountScope, GenerateConfig, GeneratedImage, ProviderError, ProviderSetupError, Providers, UpstreamConfig,
+    UpstreamError,
+};
 use backdrop::image::Size;
 use backdrop::recipe::{ModelId, PromptRequest};
 use backdrop::source::FetchConfig;
@@ -18,7 +21,7 @@ use tempfile::TempDir;
 const FLARE: &str = "famA-image-2.5-flare";
 const SECOND: &str = "famB-image-2e";
 const SECRET: &str = "sk-very-secret";
-const ACME: Patron<'_> = Patron { account: "acme", plan: Plan::Paid };
+const ACME: AccountScope<'_> = AccountScope { account: "acme", plan: Plan::Paid };
 const SQUARE: Size = Size::new(300, 300);
 const RED: [u8; 3] = [200, 20, 20];
 
@@ -37,16 +40,16 @@ fn config(models: impl IntoIterator<Item = (&'static str, UpstreamConfig)>) -> G
     GenerateConfig { models, ..GenerateConfig::default() }
 }
 
-fn open(config: &GenerateConfig, folder: &Path) -> Studio {
+fn open(config: &GenerateConfig, folder: &Path) -> Providers {
     opened(config, &FetchConfig::default(), folder).expect("a good configuration")
 }
 
-fn opened(config: &GenerateConfig, fetch: &FetchConfig, folder: &Path) -> Result<Studio, StudioError> {
-    Studio::open(config, fetch, folder, |name| (name == "IMAGES_KEY").then(|| SECRET.to_owned()))
+fn opened(config: &GenerateConfig, fetch: &FetchConfig, folder: &Path) -> Result<Providers, ProviderSetupError> {
+    Providers::open(config, fetch, folder, |name| (name == "IMAGES_KEY").then(|| SECRET.to_owned()))
 }
 
-/// One model without a cache, and its server.
-async fn with_one_model(replies: impl IntoIterator<Item = Reply>) -> (Studio, ImagesApi, TempDir) {
+/// One provider without a cache, and its server.
+async fn single(replies: impl IntoIterator<Item = Reply>) -> (Providers, ImagesApi, TempDir) {
     let (api, folder) = (ImagesApi::start(replies).await, tempfile::tempdir().unwrap());
     let config = GenerateConfig { cache_megabytes: 0, ..config([(FLARE, upstream(&api))]) };
     (open(&config, folder.path()), api, folder)
@@ -57,28 +60,32 @@ fn request(prompt: &str, model: Option<&str>) -> PromptRequest {
     PromptRequest { prompt: prompt.to_owned(), model }
 }
 
-async fn generate(studio: &Studio, request: &PromptRequest, canvas: Size) -> Result<Option<Made>, NotMade> {
-    studio.backdrop(request, canvas, ACME, Instant::now() + Duration::from_secs(20)).await
+async fn generate(
+    providers: &Providers,
+    request: &PromptRequest,
+    canvas: Size,
+) -> Result<Option<GeneratedImage>, ProviderError> {
+    providers.generate(request, canvas, ACME, Instant::now() + Duration::from_secs(20)).await
 }
 
-/// The picture of the one model.
-async fn flare(studio: &Studio, prompt: &str) -> Result<Bytes, NotMade> {
-    let made = generate(studio, &request(prompt, Some(FLARE)), SQUARE).await?;
-    let Made { model, picture } = made.expect("a model was named");
+/// Generates with model [`FLARE`].
+async fn flare(providers: &Providers, prompt: &str) -> Result<Bytes, ProviderError> {
+    let made = generate(providers, &request(prompt, Some(FLARE)), SQUARE).await?;
+    let GeneratedImage { model, bytes } = made.expect("a model was requested");
     assert_eq!(model.as_str(), FLARE);
-    Ok(picture)
+    Ok(bytes)
 }
 
 #[tokio::test]
 async fn a_request_follows_the_protocol_and_its_picture_is_returned_unchanged() {
     let drawn = picture(30, 20, RED);
-    let (studio, api, _folder) = with_one_model([Reply::Picture(drawn.clone())]).await;
-    assert_eq!(flare(&studio, "a beach").await.expect("a picture"), drawn);
-    let [received] = api.requests().try_into().expect("one order");
+    let (providers, api, _folder) = single([Reply::Picture(drawn.clone())]).await;
+    assert_eq!(flare(&providers, "a beach").await.expect("a picture"), drawn);
+    let [received] = api.received().try_into().expect("one request");
     assert_eq!((received.method.as_str(), received.path.as_str()), ("POST", "/v1/images/generations"));
     assert_eq!(received.authorization.as_deref(), Some("Bearer sk-very-secret"));
     assert_eq!(received.content_type.as_deref(), Some("application/json"));
-    assert_eq!(received.order, json!({ "model": "image-1", "prompt": "a beach", "n": 1, "size": "1024x1024" }));
+    assert_eq!(received.body, json!({ "model": "image-1", "prompt": "a beach", "n": 1, "size": "1024x1024" }));
 }
 
 #[tokio::test]
@@ -92,34 +99,34 @@ async fn configured_fields_are_sent_and_the_nearest_aspect_is_requested() {
         sizes: ["512x512", "768x512"].map(str::to_owned).to_vec(),
         ..upstream(&api)
     };
-    let studio = open(&config([(FLARE, upstream)]), folder.path());
-    generate(&studio, &request("x", None), Size::new(1600, 900)).await.expect("it answers").expect("by the model");
-    let [received] = api.requests().try_into().expect("one order");
+    let providers = open(&config([(FLARE, upstream)]), folder.path());
+    generate(&providers, &request("x", None), Size::new(1600, 900)).await.expect("a response").expect("of the model");
+    let [received] = api.received().try_into().expect("one request");
     assert_eq!((received.path.as_str(), received.authorization), ("/images/v1/images/generations", None));
     let expected = json!({
         "model": "image-1", "prompt": "x", "n": 1, "size": "768x512", "quality": "high", "response_format": "b64_json",
     });
-    assert_eq!(received.order, expected);
+    assert_eq!(received.body, expected);
 }
 
 #[tokio::test]
-async fn a_picture_by_url_is_fetched_under_the_rules_for_source_urls() {
+async fn a_picture_at_an_address_is_fetched_with_the_checks_of_a_client_url() {
     let drawn = picture(40, 40, RED);
     let origin =
         Origin::start([("/drawn.png", Answer::Bytes(drawn.clone())), ("/page", Answer::Bytes("<html>".into()))]);
     let at = |path: &str| Reply::Address(format!("https://{}{path}", origin.authority()));
     let (api, folder) = (ImagesApi::start([at("/drawn.png")]).await, tempfile::tempdir().unwrap());
     let config = GenerateConfig { cache_megabytes: 0, ..config([(FLARE, upstream(&api))]) };
-    let allowed = opened(&config, &origin.config(), folder.path()).expect("a good configuration");
-    assert_eq!(flare(&allowed, "a").await.expect("a picture"), drawn);
+    let trusting = opened(&config, &origin.config(), folder.path()).expect("a good configuration");
+    assert_eq!(flare(&trusting, "a").await.expect("a picture"), drawn);
     for bad in [at("/page"), at("/nothing"), Reply::Address("http://example.org/x.png".into())] {
         api.set([bad]);
-        let error = flare(&allowed, "b").await.expect_err("no picture").error;
+        let error = flare(&trusting, "b").await.expect_err("no picture").error;
         assert!(matches!(*error, UpstreamError::Fetch(_) | UpstreamError::Address(_)), "{error:?}");
     }
     api.set([at("/drawn.png")]);
-    let denied = open(&config, folder.path());
-    let error = flare(&denied, "c").await.expect_err("its address is not public").error;
+    let wary = open(&config, folder.path());
+    let error = flare(&wary, "c").await.expect_err("its address is not public").error;
     assert!(with_causes(&*error).contains("is not public"), "{error:?}");
 }
 
@@ -127,25 +134,25 @@ async fn a_picture_by_url_is_fetched_under_the_rules_for_source_urls() {
 async fn transient_failures_are_retried_at_most_twice() {
     let drawn = picture(4, 4, RED);
     let busy = |status| Reply::Error(status, vec![], json!({ "error": { "message": "busy" } }));
-    let (studio, api, _folder) = with_one_model([busy(500), Reply::Hangup, Reply::Picture(drawn.clone())]).await;
-    assert_eq!(flare(&studio, "a").await.expect("the third attempt succeeds"), drawn);
+    let (providers, api, _folder) = single([busy(500), Reply::Hangup, Reply::Picture(drawn.clone())]).await;
+    assert_eq!(flare(&providers, "a").await.expect("at the third attempt"), drawn);
     assert_eq!(api.count(), 3);
     api.set([busy(503)]);
-    let error = flare(&studio, "b").await.expect_err("every attempt fails").error;
+    let error = flare(&providers, "b").await.expect_err("it keeps failing").error;
     assert!(matches!(*error, UpstreamError::Status { status, .. } if status == 503), "{error:?}");
     assert_eq!(api.count(), 6);
     for status in [400, 401, 404, 418] {
         let before = api.count();
         api.set([busy(status)]);
-        flare(&studio, "c").await.expect_err("refused");
+        flare(&providers, "c").await.expect_err("refused");
         assert_eq!(api.count(), before + 1, "{status} is not retried");
         api.set([Reply::Picture(drawn.clone())]);
-        flare(&studio, "d").await.expect("it works again");
+        flare(&providers, "d").await.expect("it works again");
     }
 }
 
 #[tokio::test]
-async fn retry_after_is_respected_and_one_beyond_the_deadline_is_not_waited_for() {
+async fn retry_after_is_respected_and_one_beyond_the_deadline_fails_at_once() {
     let drawn = picture(4, 4, RED);
     let later = |seconds: &str| {
         Reply::Error(
@@ -154,18 +161,18 @@ async fn retry_after_is_respected_and_one_beyond_the_deadline_is_not_waited_for(
             json!({ "error": { "code": "rate_limit_exceeded" } }),
         )
     };
-    let (studio, api, _folder) = with_one_model([later("2"), Reply::Picture(drawn.clone())]).await;
+    let (providers, api, _folder) = single([later("2"), Reply::Picture(drawn.clone())]).await;
     let began = Instant::now();
-    assert_eq!(flare(&studio, "a").await.expect("a picture"), drawn);
+    assert_eq!(flare(&providers, "a").await.expect("a picture"), drawn);
     assert!(began.elapsed() >= Duration::from_secs(2));
     api.set([later("3600")]);
-    let error = flare(&studio, "b").await.expect_err("an hour is too long").error;
+    let error = flare(&providers, "b").await.expect_err("an hour exceeds the deadline").error;
     assert!(matches!(*error, UpstreamError::Status { status, .. } if status == 429), "it was waited for: {error:?}");
     assert_eq!(api.count(), 3);
 }
 
 #[tokio::test]
-async fn a_malformed_reply_is_an_error() {
+async fn a_malformed_response_is_an_error_and_never_a_picture() {
     let wide = picture(4097, 1, RED);
     let whole = picture(64, 64, RED);
     let body = |text: &'static str| Reply::Body(200, Bytes::from_static(text.as_bytes()));
@@ -181,8 +188,8 @@ async fn a_malformed_reply_is_an_error() {
         ("a body without end", Reply::Endless),
         ("a redirect", Reply::Error(307, vec![("location", "/elsewhere".to_owned())], json!({}))),
     ] {
-        let (studio, api, _folder) = with_one_model([reply]).await;
-        let error = flare(&studio, "a").await.expect_err(name).error;
+        let (providers, api, _folder) = single([reply]).await;
+        let error = flare(&providers, "a").await.expect_err(name).error;
         let expected = match name {
             "a page" | "too many pixels" | "half a picture" => matches!(*error, UpstreamError::Picture(_)),
             "a body without end" => matches!(*error, UpstreamError::TooLarge { .. }),
@@ -199,131 +206,138 @@ async fn a_silent_api_times_out_at_the_earlier_of_its_timeout_and_the_deadline()
     let (api, folder) = (ImagesApi::start([Reply::Silence]).await, tempfile::tempdir().unwrap());
     let limit = Duration::from_millis(300);
     let slow = UpstreamConfig { timeout: limit, ..upstream(&api) };
-    let studio = open(&config([(FLARE, slow)]), folder.path());
-    let error = flare(&studio, "a").await.expect_err("silence").error;
+    let providers = open(&config([(FLARE, slow)]), folder.path());
+    let error = flare(&providers, "a").await.expect_err("silence").error;
     assert!(matches!(*error, UpstreamError::TimedOut(after) if after == limit), "{error:?}");
     // The deadline of the request, where it is earlier.
-    let (studio, ..) = with_one_model([Reply::Silence]).await;
+    let (providers, ..) = single([Reply::Silence]).await;
     let deadline = Instant::now() + limit;
-    let made = studio.backdrop(&request("a", Some(FLARE)), SQUARE, ACME, deadline).await;
+    let made = providers.generate(&request("a", Some(FLARE)), SQUARE, ACME, deadline).await;
     let error = made.expect_err("silence").error;
     assert!(matches!(*error, UpstreamError::TimedOut(after) if after <= limit), "{error:?}");
 }
 
 #[tokio::test]
-async fn an_api_that_keeps_failing_is_skipped_for_a_while_and_others_are_used() {
+async fn repeated_failures_suspend_one_provider_and_no_other() {
     let (bad, good) = (
         ImagesApi::start([Reply::Body(404, "no".into())]).await,
         ImagesApi::start([Reply::Picture(picture(2, 2, RED))]).await,
     );
     let folder = tempfile::tempdir().unwrap();
-    let studio = open(&config([(FLARE, upstream(&bad)), (SECOND, upstream(&good))]), folder.path());
+    let providers = open(&config([(FLARE, upstream(&bad)), (SECOND, upstream(&good))]), folder.path());
     for number in 0..5 {
-        flare(&studio, &format!("prompt {number}")).await.expect_err("it fails");
+        flare(&providers, &format!("prompt {number}")).await.expect_err("it fails");
     }
-    let error = flare(&studio, "another").await.expect_err("it is skipped").error;
-    assert!(matches!(*error, UpstreamError::LeftAlone(_)), "{error:?}");
+    let error = flare(&providers, "another").await.expect_err("it is suspended").error;
+    assert!(matches!(*error, UpstreamError::CircuitOpen(_)), "{error:?}");
     assert_eq!(bad.count(), 5);
-    let made =
-        generate(&studio, &request("another", None), SQUARE).await.expect("no failure").expect("by the second model");
+    let made = generate(&providers, &request("another", None), SQUARE)
+        .await
+        .expect("`auto` tries the next")
+        .expect("the second");
     assert_eq!((made.model.as_str(), bad.count(), good.count()), (SECOND, 5, 1));
 }
 
 #[tokio::test]
-async fn auto_uses_the_first_model_that_succeeds_and_an_id_only_that_model() {
+async fn auto_uses_the_first_that_delivers_in_table_order_and_an_id_uses_no_other() {
     let red = picture(2, 2, RED);
     let (first, second) =
         (ImagesApi::start([Reply::Picture(red.clone())]).await, ImagesApi::start([Reply::Picture(red)]).await);
     let folder = tempfile::tempdir().unwrap();
     let both = config([(SECOND, upstream(&second)), (FLARE, upstream(&first))]);
-    let studio = open(&GenerateConfig { cache_megabytes: 0, ..both }, folder.path());
+    let providers = open(&GenerateConfig { cache_megabytes: 0, ..both }, folder.path());
     let auto = request("a", None);
-    assert_eq!(generate(&studio, &auto, SQUARE).await.expect("one").expect("made").model.as_str(), FLARE);
+    assert_eq!(generate(&providers, &auto, SQUARE).await.expect("one").expect("made").model.as_str(), FLARE);
     first.set([Reply::Body(400, "no".into())]);
-    assert_eq!(generate(&studio, &auto, SQUARE).await.expect("one").expect("made").model.as_str(), SECOND);
-    flare(&studio, "a").await.expect_err("an id is that model");
+    assert_eq!(generate(&providers, &auto, SQUARE).await.expect("one").expect("made").model.as_str(), SECOND);
+    flare(&providers, "a").await.expect_err("no other provider stands in");
     second.set([Reply::Body(400, "no".into())]);
-    assert_eq!(generate(&studio, &auto, SQUARE).await.expect("no failure"), None, "the built-in generator remains");
+    assert_eq!(generate(&providers, &auto, SQUARE).await.expect("no failure"), None, "left to the built-in generator");
     let refusal = json!({ "error": { "code": "content_policy_violation", "message": "not that" } });
     first.set([Reply::Error(400, vec![], refusal)]);
     let before = second.count();
-    let refused = generate(&studio, &auto, SQUARE).await.expect_err("a refused prompt is refused");
+    let refused = generate(&providers, &auto, SQUARE).await.expect_err("a refused prompt is refused");
     assert!(matches!(*refused.error, UpstreamError::PromptRefused { .. }) && refused.model.as_str() == FLARE);
-    assert_eq!(second.count(), before, "no other model is tried");
+    assert_eq!(second.count(), before, "no other provider is tried");
 }
 
 #[tokio::test]
-async fn a_model_is_available_to_its_accounts_and_plans_only() {
+async fn a_model_is_restricted_to_its_accounts_and_plans() {
     let (api, folder) = (ImagesApi::start([Reply::Picture(picture(2, 2, RED))]).await, tempfile::tempdir().unwrap());
     let closed = UpstreamConfig { accounts: vec!["acme".into()], plans: vec![Plan::Plus], ..upstream(&api) };
-    let studio = open(&config([(FLARE, closed)]), folder.path());
+    let providers = open(&config([(FLARE, closed)]), folder.path());
     let flare = ModelId::named(FLARE).expect("an id");
-    let other = |plan| Patron { account: "other", plan };
-    assert!(studio.offers(flare, ACME) && studio.offers(flare, other(Plan::Plus)));
-    assert!(!studio.offers(flare, other(Plan::Paid)) && !studio.has_models_for(other(Plan::Paid)));
-    assert!(!studio.offers(ModelId::named(SECOND).expect("an id"), ACME), "it is not set up");
+    let other = |plan| AccountScope { account: "other", plan };
+    assert!(providers.offers(flare, ACME) && providers.offers(flare, other(Plan::Plus)));
+    assert!(!providers.offers(flare, other(Plan::Paid)) && !providers.has_models_for(other(Plan::Paid)));
+    assert!(!providers.offers(ModelId::named(SECOND).expect("an id"), ACME), "not configured");
     let deadline = Instant::now() + Duration::from_secs(5);
-    let made = studio.backdrop(&request("a", None), SQUARE, other(Plan::Free), deadline).await;
+    let made = providers.generate(&request("a", None), SQUARE, other(Plan::Free), deadline).await;
     assert_eq!((made.expect("no failure"), api.count()), (None, 0));
-    let unknown = generate(&studio, &request("a", Some(SECOND)), SQUARE).await.expect_err("an id is never another's");
+    let unknown =
+        generate(&providers, &request("a", Some(SECOND)), SQUARE).await.expect_err("no other provider stands in");
     assert!(matches!(*unknown.error, UpstreamError::NotOffered));
 }
 
 #[tokio::test]
-async fn the_key_is_in_no_error_and_no_debug_output() {
-    let (studio, _api, folder) = with_one_model([Reply::Echo(401)]).await;
-    let error = flare(&studio, "a").await.expect_err("a wrong key");
-    let printed = format!("{error} {error:?} {} {studio:?}", with_causes(&error));
+async fn the_api_key_is_in_no_error_and_never_printed() {
+    let (providers, _api, folder) = single([Reply::Echo(401)]).await;
+    let error = flare(&providers, "a").await.expect_err("a wrong key");
+    let printed = format!("{error} {error:?} {} {providers:?}", with_causes(&error));
     assert!(printed.contains("no such key") && !printed.contains("very-secret"), "{printed}");
     let api = ImagesApi::start([Reply::Silence]).await;
     let nameless = UpstreamConfig { api_key_env: Some("OTHER_KEY".into()), ..upstream(&api) };
     let error = opened(&config([(FLARE, nameless)]), &FetchConfig::default(), folder.path()).expect_err("no key");
-    assert!(matches!(&error, StudioError::NoKey { variable, .. } if variable == "OTHER_KEY"), "{error}");
+    assert!(matches!(&error, ProviderSetupError::NoKey { variable, .. } if variable == "OTHER_KEY"), "{error}");
     let mistaken = config([("famZ", upstream(&api))]);
     assert!(opened(&mistaken, &FetchConfig::default(), folder.path()).is_err());
 }
 
 #[tokio::test]
-async fn concurrent_identical_requests_are_generated_once() {
+async fn concurrent_requests_for_the_same_picture_share_one_call() {
     let drawn = picture(8, 8, RED);
     let slow = Reply::After(Duration::from_millis(300), Box::new(Reply::Picture(drawn.clone())));
-    let (studio, api, _folder) = with_one_model([slow]).await;
-    let same = futures_util::future::join_all((0..8).map(|_| flare(&studio, "a beach")));
-    let (same, other) = tokio::join!(same, flare(&studio, "a meadow"));
+    let (providers, api, _folder) = single([slow]).await;
+    let same = futures_util::future::join_all((0..8).map(|_| flare(&providers, "a beach")));
+    let (same, other) = tokio::join!(same, flare(&providers, "a meadow"));
     assert!(same.into_iter().all(|made| made.expect("a picture") == drawn));
     other.expect("a picture");
     assert_eq!(api.count(), 2);
-    // Without a cache the next one is generated again; a cancelled request does not cancel the others.
-    let (first, second) = (request("a lake", Some(FLARE)), request("a lake", Some(FLARE)));
-    let cancelled = tokio::time::timeout(Duration::from_millis(50), generate(&studio, &first, SQUARE));
-    let (timed_out, finished) = tokio::join!(cancelled, generate(&studio, &second, SQUARE));
-    assert!(timed_out.is_err() && finished.expect("a picture").is_some());
+    // A cancelled request does not cancel another one for the same picture.
+    let (first, second) = (request("left", Some(FLARE)), request("left", Some(FLARE)));
+    let leaving = tokio::time::timeout(Duration::from_millis(50), generate(&providers, &first, SQUARE));
+    let (left, stayed) = tokio::join!(leaving, generate(&providers, &second, SQUARE));
+    assert!(left.is_err() && stayed.expect("a picture").is_some());
 }
 
 #[tokio::test]
-async fn a_picture_is_cached_by_prompt_model_and_aspect_across_a_restart() {
+async fn pictures_are_cached_by_prompt_model_and_aspect_also_after_a_restart() {
     let (red, blue) = (picture(8, 8, RED), picture(8, 8, [0, 0, 200]));
     let (api, other) =
         (ImagesApi::start([Reply::Picture(red.clone())]).await, ImagesApi::start([Reply::Picture(blue.clone())]).await);
     let folder = tempfile::tempdir().unwrap();
     let both = config([(FLARE, upstream(&api)), (SECOND, upstream(&other))]);
-    let studio = open(&both, folder.path());
-    let made = async |studio: &Studio, prompt: &str, model: &str, canvas| {
-        generate(studio, &request(prompt, Some(model)), canvas).await.expect("a picture").expect("made").picture
+    let providers = open(&both, folder.path());
+    let made = async |providers: &Providers, prompt: &str, model: &str, canvas| {
+        generate(providers, &request(prompt, Some(model)), canvas)
+            .await
+            .expect("a picture")
+            .expect("of the model")
+            .bytes
     };
-    assert_eq!(made(&studio, "a", FLARE, SQUARE).await, red);
-    assert_eq!(made(&studio, "a", FLARE, Size::new(1000, 990)).await, red);
+    assert_eq!(made(&providers, "a", FLARE, SQUARE).await, red);
+    assert_eq!(made(&providers, "a", FLARE, Size::new(1000, 990)).await, red);
     assert_eq!(api.count(), 1, "the same prompt, model and aspect");
-    assert_eq!(made(&studio, "a", SECOND, SQUARE).await, blue, "never another model's");
-    made(&studio, "b", FLARE, SQUARE).await;
-    made(&studio, "a", FLARE, Size::new(1600, 900)).await;
+    assert_eq!(made(&providers, "a", SECOND, SQUARE).await, blue, "never another model's picture");
+    made(&providers, "b", FLARE, SQUARE).await;
+    made(&providers, "a", FLARE, Size::new(1600, 900)).await;
     assert_eq!((api.count(), other.count()), (3, 1));
-    drop(studio);
+    drop(providers);
     let restarted = open(&both, folder.path());
     assert_eq!(made(&restarted, "a", FLARE, SQUARE).await, red);
     assert_eq!(made(&restarted, "a", SECOND, SQUARE).await, blue);
     assert_eq!((api.count(), other.count()), (3, 1));
-    // The upstream model behind the same id is part of the cache key.
+    // A reconfigured id does not reuse the old pictures.
     let exchanged = UpstreamConfig { model: "image-2".into(), ..upstream(&api) };
     made(&open(&config([(FLARE, exchanged)]), folder.path()), "a", FLARE, SQUARE).await;
     assert_eq!(api.count(), 4);
@@ -331,5 +345,5 @@ async fn a_picture_is_cached_by_prompt_model_and_aspect_across_a_restart() {
         std::fs::write(entry.expect("a file").path(), b"damaged").expect("writable");
     }
     assert_eq!(made(&open(&both, folder.path()), "a", FLARE, SQUARE).await, red);
-    assert_eq!(api.count(), 5, "a damaged file is generated anew");
+    assert_eq!(api.count(), 5, "damaged entries are generated again");
 }

@@ -6,7 +6,7 @@ use backdrop::account::presets::Draft;
 use backdrop::account::{AccountModel, AccountName, Plan, Scopes, Services};
 use backdrop::codec::{DecodeError, Limits, probe};
 use backdrop::engine::{EngineError, EngineState};
-use backdrop::generate::Studio;
+use backdrop::generate::Providers;
 use backdrop::http::compat::CompatConfig;
 use backdrop::http::config::{HttpConfig, LimitsConfig};
 use backdrop::http::tls::{Listener, Tls};
@@ -539,7 +539,7 @@ impl Daemon {
             idempotency: services.idempotency,
             presets: services.presets,
             backdrop_quota: services.backdrop_quota,
-            studio: Studio::default(),
+            providers: Providers::default(),
             jobs: jobs.clone(),
             results,
             inspector: inspector.clone(),

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Turns a checkpoint into the weights file that the Rust side reads.
+"""Exports a checkpoint as the weights file that the Rust side reads.
 
     python -m faces.export RUN/checkpoint.pt --threshold 0.5 --out face-320.safetensors
 
@@ -16,7 +16,7 @@ from safetensors.torch import load_file
 from faces.model import FaceNet
 from weights_file import write
 
-META = {"name": "face-320", "architecture": "face", "version": "1", "licence": "MIT OR Apache-2.0"}
+METADATA = {"name": "face-320", "architecture": "face", "version": "1", "licence": "MIT OR Apache-2.0"}
 
 
 def folded(state: dict[str, torch.Tensor]) -> dict[str, torch.Tensor]:
@@ -44,11 +44,11 @@ def threshold(path: Path) -> float:
 def main() -> None:
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     p.add_argument("checkpoint", type=Path)
-    p.add_argument("--threshold", type=float, required=True, help="score from which a face counts")
+    p.add_argument("--threshold", type=float, required=True, help="minimum score of a face, written into the metadata")
     p.add_argument("--out", type=Path, required=True)
     a = p.parse_args()
     state = torch.load(a.checkpoint, weights_only=True)["ema"]
-    write(a.out, folded(state), {**META, "threshold": str(a.threshold)})
+    write(a.out, folded(state), {**METADATA, "threshold": str(a.threshold)})
     print(a.out, a.out.stat().st_size, hashlib.sha256(a.out.read_bytes()).hexdigest())
 
 

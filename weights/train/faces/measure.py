@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
-"""Measures a network against YuNet: faces found, false ones, landmarks; upright and turned, at one size or two.
+"""Measures a face network against YuNet: recall, false detections, landmark error; upright and rotated pictures.
 
     python -m faces.measure WEIGHTS --eval ../shared/data/eval --labels LABELS_EVAL [--sheet FILE] [--json FILE]
 
-WEIGHTS are a checkpoint or an exported file; LABELS_EVAL comes from `label.py`. The truth is what YuNet scores 0.8 or
-more and whose longer side is over 40 px in the picture; found is what a detection overlaps with an IoU of 0.5 or more.
-False is a detection that overlaps nothing that YuNet scores 0.5 or more by 0.4, whatever its size: YuNet misses faces,
-so look at them (`--sheet`). Animals that YuNet takes for people (`nobody.txt`) are no truth, and finding one is false.
+WEIGHTS are a checkpoint or an exported file; LABELS_EVAL comes from `label.py`. The truth are
+YuNet's faces of score 0.8 or more whose longer side is over 40 px in the picture; one is found if a detection has an IoU
+of 0.5 or more with it. A detection is false if its IoU with every YuNet face of score 0.5 or more, of any size, is under
+0.4: YuNet misses faces, so inspect them (`--sheet`). Animals that YuNet detects (`not_faces.txt`) are not in the truth,
+and a detection there is false.
 """
 import argparse
 import json
@@ -20,23 +21,23 @@ import torch
 sys.path.insert(0, str(Path(__file__).parent.parent))
 from data import pictures, read_rgb, resize_to
 from faces.boxes import iou
-from faces.detect import SIDE, detect, detect_near, detect_twice
+from faces.detect import SIDE, detect, detect_and_refine, detect_two_scales
 from faces.export import load, threshold
-from faces.scenes import moved, nobody, similarity
+from faces.scenes import transform_faces, false_face_stems, similarity
 from faces.train import HELD_OUT
 
 SETS = ("ecssd", "ccp", "matting", "product_real", "product_composite", "product_white_iconic")
-TURNS = (0, -15, 15, -30, 30, 180)  # degrees
-SURE, MAYBE = 0.8, 0.5              # YuNet's scores: truth from the first, not false from the second
-SMALLEST = 40                       # px; of a face's longer side in the picture, to be asked for
-FOUND, TOUCHED = 0.5, 0.4           # IoU
-LONGEST = 1024                      # px; what is kept of a picture
-LARGE = 400                         # px; longest side from which two sizes are tried
-WAYS = {"320, then near": detect_near, "320": detect, "320 and 640": detect_twice}
+TURNS = (0, -15, 15, -30, 30, 180)      # degrees
+TRUTH_SCORE, POSSIBLE_SCORE = 0.8, 0.5  # YuNet's score: in the truth from the first, not a false detection from the second
+MIN_SIDE = 40                           # px; of a face's longer side in the picture, to be in the truth
+MATCH_IOU, TOUCH_IOU = 0.5, 0.4         # IoU
+MAX_SIDE = 1024                         # px; pictures are reduced to this side
+TWO_SCALES_ABOVE = 400                  # px; longest side above which two sizes are run
+METHODS = {"320, then near": detect_and_refine, "320": detect, "320 and 640": detect_two_scales}
 THRESHOLDS = (0.3, 0.35, 0.4, 0.45, 0.5, 0.55, 0.6, 0.65, 0.7, 0.75)
 
 
-def truth(rows: list, size: tuple[int, int]) -> np.ndarray:
+def truth_faces(rows: list, size: tuple[int, int]) -> np.ndarray:
     """Label rows as [f, 15] in pixels with right and bottom edges."""
     faces = np.array(rows, np.float32).reshape(-1, 15)
     faces[:, 2:4] += faces[:, :2]
@@ -44,8 +45,8 @@ def truth(rows: list, size: tuple[int, int]) -> np.ndarray:
     return faces
 
 
-def turned(rgb: np.ndarray, faces: np.ndarray, degrees: float) -> tuple[np.ndarray, np.ndarray]:
-    """Picture and faces turned about the middle, on a mid-grey ground that holds all of it."""
+def rotated(rgb: np.ndarray, faces: np.ndarray, degrees: float) -> tuple[np.ndarray, np.ndarray]:
+    """Picture and faces rotated about the centre, on a mid-grey canvas that contains the whole picture."""
     if degrees == 0:
         return rgb, faces
     h, w = rgb.shape[:2]
@@ -53,24 +54,24 @@ def turned(rgb: np.ndarray, faces: np.ndarray, degrees: float) -> tuple[np.ndarr
     size = (round(w * c + h * s), round(w * s + h * c))
     matrix = similarity(1.0, np.deg2rad(degrees), False, (w / 2, h / 2), (size[0] / 2, size[1] / 2))
     out = cv2.warpAffine(rgb, matrix, size, flags=cv2.INTER_CUBIC, borderValue=(128, 128, 128))
-    return out, moved(faces, matrix)
+    return out, transform_faces(faces, matrix)
 
 
-def wanted(faces: np.ndarray, smallest: float) -> np.ndarray:
-    return (faces[:, 14] >= SURE) & ((faces[:, 2:4] - faces[:, :2]).max(1, initial=0) > smallest)
+def is_truth(faces: np.ndarray, min_side: float) -> np.ndarray:
+    return (faces[:, 14] >= TRUTH_SCORE) & ((faces[:, 2:4] - faces[:, :2]).max(1, initial=0) > min_side)
 
 
-def compare(found: np.ndarray, faces: np.ndarray, smallest: float = SMALLEST) -> dict:
-    """`found` are the detections that count."""
-    true = faces[wanted(faces, smallest)]
+def compare(found: np.ndarray, faces: np.ndarray, min_side: float = MIN_SIDE) -> dict:
+    """Matches the detections above the threshold, `found`, with the truth of one picture."""
+    true = faces[is_truth(faces, min_side)]
     out = {"truth": len(true), "found": 0, "iou": [], "points": [], "missed": [],
            "detections": len(found), "false": list(found)}
     if len(found) and len(faces):
-        touches = (iou(found[:, :4], faces[faces[:, 14] >= MAYBE, :4]) >= TOUCHED).any(1)
+        touches = (iou(found[:, :4], faces[faces[:, 14] >= POSSIBLE_SCORE, :4]) >= TOUCH_IOU).any(1)
         out["false"] = list(found[~touches])
     for face in true:
         overlap = iou(face[None, :4], found[:, :4])[0] if len(found) else np.zeros(0)
-        if not (overlap >= FOUND).any():
+        if not (overlap >= MATCH_IOU).any():
             out["missed"].append(face)
             continue
         best = found[overlap.argmax()]
@@ -102,44 +103,44 @@ class Pictures:
     def read(self, folder: Path, labels: Path, last: int = 0) -> None:
         """A folder's pictures; only the last ones by name, if `last` is not 0."""
         name, inner = folder.name, folder / "image"
-        rows, denied = json.loads((labels / f"{name}.json").read_text()), nobody(name)
+        rows, excluded = json.loads((labels / f"{name}.json").read_text()), false_face_stems(name)
         for path in pictures(inner if inner.is_dir() else folder)[-last:]:
-            rgb = resize_to(read_rgb(path), LONGEST)
-            faces = truth([] if path.stem in denied else rows[path.name], rgb.shape[1::-1])
+            rgb = resize_to(read_rgb(path), MAX_SIDE)
+            faces = truth_faces([] if path.stem in excluded else rows[path.name], rgb.shape[1::-1])
             self.items.append((name, path, rgb, faces))
 
-    def answers(self, model, degrees: float, how: str, sets=None) -> list[tuple]:
-        """(set, path, RGB, truth, detections) of the pictures, turned."""
+    def detect_all(self, model, degrees: float, method: str, sets=None) -> list[tuple]:
+        """(set, path, RGB, truth, detections) of the rotated pictures."""
         out = []
         for name, path, rgb, faces in self.items:
             if sets and name not in sets:
                 continue
-            rgb, faces = turned(rgb, faces, degrees)
-            small = how == "320 and 640" and max(rgb.shape[:2]) <= LARGE
-            out.append((name, path, rgb, faces, (detect if small else WAYS[how])(model, rgb)))
+            rgb, faces = rotated(rgb, faces, degrees)
+            small = method == "320 and 640" and max(rgb.shape[:2]) <= TWO_SCALES_ABOVE
+            out.append((name, path, rgb, faces, (detect if small else METHODS[method])(model, rgb)))
         return out
 
 
-def scored(answers: list[tuple], least: float, sets=SETS, smallest: float = SMALLEST) -> dict:
-    return total([compare(f[f[:, 14] >= least], t, smallest) for n, _, _, t, f in answers if n in sets])
+def scored(results: list[tuple], min_score: float, sets=SETS, min_side: float = MIN_SIDE) -> dict:
+    return total([compare(f[f[:, 14] >= min_score], t, min_side) for n, _, _, t, f in results if n in sets])
 
 
-def draw(answers: list[tuple], least: float, side: int = 240, columns: int = 8) -> np.ndarray:
-    """A sheet of pictures: detections green with their landmarks, false ones red, missed ones blue."""
+def draw(results: list[tuple], min_score: float, side: int = 240, columns: int = 8) -> np.ndarray:
+    """A contact sheet: detections green with their landmarks, false ones red, missed ones blue."""
     tiles = []
-    for _, path, rgb, faces, found in answers:
-        tile, parts = rgb.copy(), compare(found[found[:, 14] >= least], faces)
-        wide = max(1, round(max(rgb.shape[:2]) / 200))
-        for row, color in [(r, (0, 255, 0)) for r in found[found[:, 14] >= least]] + [
+    for _, path, rgb, faces, found in results:
+        tile, parts = rgb.copy(), compare(found[found[:, 14] >= min_score], faces)
+        line_width = max(1, round(max(rgb.shape[:2]) / 200))
+        for row, color in [(r, (0, 255, 0)) for r in found[found[:, 14] >= min_score]] + [
             (r, (255, 0, 0)) for r in parts["false"]] + [(r, (0, 0, 255)) for r in parts["missed"]]:
-            cv2.rectangle(tile, *(tuple(int(v) for v in row[i : i + 2]) for i in (0, 2)), color, wide)
+            cv2.rectangle(tile, *(tuple(int(v) for v in row[i : i + 2]) for i in (0, 2)), color, line_width)
             for x, y in row[4:14].reshape(5, 2):
-                cv2.circle(tile, (int(x), int(y)), wide, (255, 255, 0), -1)
+                cv2.circle(tile, (int(x), int(y)), line_width, (255, 255, 0), -1)
         scale = side / max(tile.shape[:2])
         tile = cv2.resize(tile, None, fx=scale, fy=scale, interpolation=cv2.INTER_AREA)[:side, :side]
         square = np.zeros((side + 16, side, 3), np.uint8)
         square[: tile.shape[0], : tile.shape[1]] = tile
-        scores = " ".join(f"{r[14]:.2f}" for r in found[found[:, 14] >= least][:4])
+        scores = " ".join(f"{r[14]:.2f}" for r in found[found[:, 14] >= min_score][:4])
         cv2.putText(square, f"{path.stem[:8]} {scores}", (2, side + 12), cv2.FONT_HERSHEY_SIMPLEX, 0.4, (255,) * 3, 1)
         tiles.append(square)
     tiles += [np.zeros_like(tiles[0])] * (-len(tiles) % columns)
@@ -151,48 +152,48 @@ def main() -> None:
     p.add_argument("weights", type=Path)
     p.add_argument("--eval", type=Path, required=True)
     p.add_argument("--labels", type=Path, required=True)
-    p.add_argument("--threshold", type=float, help="in place of the file's")
+    p.add_argument("--threshold", type=float, help="overrides the file's")
     p.add_argument("--turns", type=lambda t: [float(v) for v in t.split(",")], default=TURNS)
-    p.add_argument("--quick", action="store_true", help="turned pictures in the first way only")
-    p.add_argument("--held-out", type=Path, metavar="PORTRAITS", help="the portraits' folder: those not trained on")
+    p.add_argument("--quick", action="store_true", help="rotated pictures with the first method only")
+    p.add_argument("--held-out", type=Path, metavar="PORTRAITS", help="the portraits' folder; measures the held-out ones")
     p.add_argument("--train-labels", type=Path, help="where the portraits' labels are")
     p.add_argument("--sheet", type=Path, help="pictures with a miss or a false face, as a PNG")
     p.add_argument("--json", type=Path)
     a = p.parse_args()
     torch.set_num_threads(1)
     model = load(a.weights)
-    least = a.threshold if a.threshold is not None else threshold(a.weights)
+    min_score = a.threshold if a.threshold is not None else threshold(a.weights)
     data, rows = Pictures(), {}
     for name in SETS:
         data.read(a.eval / name, a.labels)
     if a.held_out:
         data.read(a.held_out, a.train_labels, HELD_OUT)
 
-    def tell(name: str, row: dict) -> None:
+    def report(name: str, row: dict) -> None:
         rows[name] = row
         print(f"{name:34s}", "  ".join(f"{k} {v}" for k, v in row.items()), flush=True)
 
-    for how in WAYS:
-        answers = data.answers(model, 0, how)
+    for method in METHODS:
+        results = data.detect_all(model, 0, method)
         for t in THRESHOLDS:
-            tell(f"{how}, threshold {t}", scored(answers, t))
+            report(f"{method}, threshold {t}", scored(results, t))
         for name in dict.fromkeys(item[0] for item in data.items):
-            tell(f"{how}, {name}", scored(answers, least, (name,)))
-        tell(f"{how}, faces over 24 px", scored(answers, least, smallest=24))
-        if a.sheet and how == next(iter(WAYS)):
-            parts = [(x, compare(x[4][x[4][:, 14] >= least], x[3])) for x in answers]
-            odd = [x for x, c in parts if c["missed"] or c["false"]]
-            if odd:
-                cv2.imwrite(str(a.sheet), draw(odd, least)[:, :, ::-1])
-    turning = (*SETS[:2], *([a.held_out.name] if a.held_out else ()))
+            report(f"{method}, {name}", scored(results, min_score, (name,)))
+        report(f"{method}, faces over 24 px", scored(results, min_score, min_side=24))
+        if a.sheet and method == next(iter(METHODS)):
+            parts = [(x, compare(x[4][x[4][:, 14] >= min_score], x[3])) for x in results]
+            failures = [x for x, c in parts if c["missed"] or c["false"]]
+            if failures:
+                cv2.imwrite(str(a.sheet), draw(failures, min_score)[:, :, ::-1])
+    rotated_sets = (*SETS[:2], *([a.held_out.name] if a.held_out else ()))
     for degrees in (d for d in a.turns if d):
-        for how in list(WAYS)[: 1 if a.quick else None]:
-            answers = data.answers(model, degrees, how, turning)
-            tell(f"{how}, turned {degrees:g}°", scored(answers, least))
+        for method in list(METHODS)[: 1 if a.quick else None]:
+            results = data.detect_all(model, degrees, method, rotated_sets)
+            report(f"{method}, turned {degrees:g}°", scored(results, min_score))
             if a.held_out:
-                tell(f"{how}, turned {degrees:g}°, held out", scored(answers, least, turning[2:]))
+                report(f"{method}, turned {degrees:g}°, held out", scored(results, min_score, rotated_sets[2:]))
     if a.json:
-        a.json.write_text(json.dumps({"threshold": least, "side": SIDE, "rows": rows}, indent=1))
+        a.json.write_text(json.dumps({"threshold": min_score, "side": SIDE, "rows": rows}, indent=1))
 
 
 if __name__ == "__main__":

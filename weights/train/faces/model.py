@@ -1,6 +1,6 @@
-"""The network, `face`: inverted residuals, a three-level pyramid, and one head a level.
+"""The face detection network, `face`: inverted residuals, a three-level feature pyramid, one head per level.
 
-The Rust side is written for exactly these layers; an attribute's name is the tensor's in the file.
+The Rust kernels are written for exactly these layers; attribute names are the file's tensor names.
 
 In: RGB in encoded sRGB, `x / 127.5 - 1`, [n, 3, H, W], H and W multiples of 32.
 Out: for each stride of `STRIDES` [n, 15, H/stride, W/stride]: 0 the logit, 1..5 the logarithms of the distances to left,
@@ -22,8 +22,8 @@ WIDTH = 48  # channels of the pyramid
 # in, hidden (0: no expansion), out, stride
 BLOCKS = ((16, 0, 16, 1), (16, 64, 24, 2), (24, 96, 24, 1), (24, 96, 40, 2), (40, 160, 40, 1), (40, 160, 40, 1),
           (40, 160, 64, 2), (64, 192, 64, 1), (64, 192, 64, 1), (64, 192, 96, 2), (96, 288, 96, 1))
-TAPS = {5: 8, 8: 16, 10: 32}  # block: the stride its output has
-PRIOR = 0.01                  # score of an untrained cell
+TAPS = {5: 8, 8: 16, 10: 32}  # index of the block: stride of its output
+PRIOR = 0.01                  # initial score of a cell
 
 
 class InvertedResidual(nn.Module):
@@ -91,7 +91,7 @@ class FaceNet(nn.Module):
 
 
 def multiply_adds(side: int = 320) -> int:
-    """Of one picture of side × side."""
+    """Multiply-adds for one picture of side × side."""
     total = 0
 
     def count(module, _, output):

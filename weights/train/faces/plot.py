@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Draws a run's log: python -m faces.plot RUN/log.jsonl --out curves.png"""
+"""Plots a run's log: python -m faces.plot RUN/log.jsonl --out curves.png"""
 import argparse
 import json
 from pathlib import Path

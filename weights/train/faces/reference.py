@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Writes what the Rust side's parity test needs: an input made by a formula, and the network's three answers to it.
+"""Writes reference data for the Rust side's parity test: an input made by a formula, and the network's three outputs.
 
     python -m faces.reference WEIGHTS.safetensors --out FOLDER
 

@@ -1,8 +1,8 @@
-"""Training samples: pictures with faces of every size, put onto other pictures.
+"""Composes training samples: pictures with faces of all sizes, pasted onto pictures without faces.
 
-A sample is a canvas. Onto a crop of a picture without faces go one to seven pictures, each turned, mirrored, relit and
-scaled so that one of its faces has a drawn size, whole or cut to the face's neighbourhood or cut out along its mask.
-What covers what is kept in a map, and a face counts by the share of its box that is to be seen.
+The canvas begins as a crop of a picture without faces. Up to seven pictures are pasted, each rotated, mirrored, relit and
+scaled so that one of its faces has a random size: uncropped, cropped around the face, or cut out along its mask. An owner
+map records which picture is on top; a face's target depends on the visible share of its box.
 """
 import json
 import sys
@@ -18,11 +18,11 @@ from faces.boxes import MIRRORED, area
 
 cv2.setNumThreads(0)
 
-SURE, DOUBT = 0.7, 0.45    # YuNet's score: a face from the first; a picture without the second has no faces at all
-SEEN, HIDDEN = 0.5, 0.15   # share of a box that shows: a face from the first, nothing at all below the second
-SMALLEST = 9.0             # px; smaller faces are left alone
-NOBODY = Path(__file__).parent / "nobody.txt"
-MOST_ENLARGED = 2.5        # a picture is not enlarged further than this
+FACE_SCORE, IGNORE_SCORE = 0.7, 0.45       # YuNet's score: of a face; of a picture's best face, or it has none
+VISIBLE_SHARE, OCCLUDED_SHARE = 0.5, 0.15  # visible share of a box: of a face; below the second background, between ignored
+MIN_SIZE = 9.0                             # px; smaller faces are ignored regions
+NOT_FACES = Path(__file__).parent / "not_faces.txt"
+MAX_SCALE = 2.5        # maximum enlargement of a pasted picture
 
 
 @dataclass
@@ -44,22 +44,22 @@ def pyramid(rgb: np.ndarray) -> list[np.ndarray]:
     return levels
 
 
-def nobody(name: str) -> set[str]:
-    """Stems of the set's pictures that are known to hold no face."""
-    lines = NOBODY.read_text().splitlines() if name == "ecssd" else []
+def false_face_stems(name: str) -> set[str]:
+    """Stems of the set's pictures whose YuNet detections are not faces."""
+    lines = NOT_FACES.read_text().splitlines() if name == "ecssd" else []
     return {word for line in lines if not line.startswith("#") for word in line.split()}
 
 
 def read_labels(folder: Path, labels: Path) -> dict[str, list]:
-    """The labels of a folder's pictures by file name, without the faces that `nobody.txt` and low scores deny."""
+    """The labels of a folder's pictures by file name, without those excluded by `not_faces.txt` or by low scores."""
     rows = json.loads((labels / f"{folder.name}.json").read_text())
-    denied = nobody(folder.name)
-    known = {n for n, v in rows.items() if Path(n).stem not in denied and any(row[14] >= DOUBT for row in v)}
+    excluded = false_face_stems(folder.name)
+    known = {n for n, v in rows.items() if Path(n).stem not in excluded and any(row[14] >= IGNORE_SCORE for row in v)}
     return {name: row if name in known else [] for name, row in rows.items()}
 
 
 def read_folder(folder: Path, labels: Path, longest: int) -> list[Picture]:
-    """The pictures of a folder that have labels, masks beside them if there are any."""
+    """The labelled pictures of a folder, with their masks if there are any."""
     rows = read_labels(folder, labels)
     inner = folder / "image"
     out = []
@@ -78,41 +78,41 @@ def read_folder(folder: Path, labels: Path, longest: int) -> list[Picture]:
 
 
 class Library:
-    """Pictures with faces, by source, and pictures without any."""
+    """Pictures with faces, grouped by source, and pictures without faces."""
 
-    def __init__(self, groups: dict[str, tuple[list[Picture], float]], often: dict[str, int] | None = None):
-        """`often`: how many times a source's pictures without faces are drawn for once of the others'."""
-        self.people, self.shares, self.empty = [], [], []
+    def __init__(self, groups: dict[str, tuple[list[Picture], float]], repeats: dict[str, int] | None = None):
+        """`repeats`: relative sampling weight of a source's pictures without faces, 1 by default."""
+        self.face_groups, self.shares, self.faceless = [], [], []
         for name, (items, share) in groups.items():
             known = [p for p in items if usable(p).any()]
             if known and share > 0:
-                self.people.append(known)
+                self.face_groups.append(known)
                 self.shares.append(share)
-            self.empty += [p for p in items if not len(p.faces)] * (often or {}).get(name, 1)
+            self.faceless += [p for p in items if not len(p.faces)] * (repeats or {}).get(name, 1)
         self.edges = np.cumsum(np.array(self.shares) / sum(self.shares))
 
-    def person(self, rng: np.random.Generator) -> Picture:
-        group = self.people[min(int(np.searchsorted(self.edges, rng.random(), "right")), len(self.people) - 1)]
+    def draw_with_face(self, rng: np.random.Generator) -> Picture:
+        group = self.face_groups[min(int(np.searchsorted(self.edges, rng.random(), "right")), len(self.face_groups) - 1)]
         return group[int(rng.integers(len(group)))]
 
-    def nobody(self, rng: np.random.Generator) -> Picture:
-        return self.empty[int(rng.integers(len(self.empty)))]
+    def draw_without_face(self, rng: np.random.Generator) -> Picture:
+        return self.faceless[int(rng.integers(len(self.faceless)))]
 
 
 def usable(picture: Picture) -> np.ndarray:
-    """Which faces a sample may be made for: sure ones that are not tiny."""
-    return (picture.faces[:, 14] >= SURE) & (np.sqrt(area(picture.faces)) >= 14)
+    """Which faces may be the main face of a pasted picture: score of a face, 14 px or larger."""
+    return (picture.faces[:, 14] >= FACE_SCORE) & (np.sqrt(area(picture.faces)) >= 14)
 
 
 def similarity(scale: float, turn: float, flip: bool, at: tuple[float, float], to: tuple[float, float]) -> np.ndarray:
-    """2×3: takes `at` to `to`, scaled, turned by `turn` radians, mirrored first if `flip`."""
+    """2×3 matrix that maps `at` to `to`: scaled, rotated by `turn` radians, mirrored first if `flip`."""
     c, s = scale * np.cos(turn), scale * np.sin(turn)
     linear = np.array([[c, -s], [s, c]]) @ np.diag([-1.0 if flip else 1.0, 1.0])
     return np.hstack([linear, (np.array(to) - linear @ np.array(at))[:, None]])
 
 
-def moved(faces: np.ndarray, matrix: np.ndarray) -> np.ndarray:
-    """Faces through a similarity: landmarks as they go, boxes of the same proportions around the moved centre."""
+def transform_faces(faces: np.ndarray, matrix: np.ndarray) -> np.ndarray:
+    """Applies a similarity to faces: landmarks are mapped; boxes keep their proportions around the mapped centre."""
     out = faces.copy()
     linear, shift = matrix[:, :2], matrix[:, 2]
     scale = np.sqrt(abs(np.linalg.det(linear)))
@@ -130,27 +130,27 @@ class Canvas:
     def __init__(self, rgb: np.ndarray):
         self.rgb, self.side = rgb, rgb.shape[0]
         self.owner = np.full(rgb.shape[:2], -1, np.int8)
-        self.faces = []  # (owner, faces) of each picture put on
+        self.faces = []  # (owner, faces) of each pasted picture
 
     def put(self, picture: Picture, matrix: np.ndarray, alpha: np.ndarray, gain: np.ndarray) -> None:
-        """`alpha` [H, W] uint8 says what of the picture shows; `gain` [3] relights it."""
+        """Pastes a picture with `alpha` [H, W] uint8 and the colour factors `gain` [3]."""
         scale = np.sqrt(abs(np.linalg.det(matrix[:, :2])))
         level = int(np.clip(np.floor(np.log2(1 / max(scale, 1e-6))), 0, len(picture.levels) - 1))
         small = picture.levels[level]
         ratio = np.array([small.shape[1], small.shape[0]]) / np.array(picture.size)
-        inward = matrix.copy()
-        inward[:, :2] /= ratio
+        to_canvas = matrix.copy()
+        to_canvas[:, :2] /= ratio
         size = (self.side, self.side)
-        top = cv2.warpAffine(small, inward, size, flags=cv2.INTER_LINEAR, borderMode=cv2.BORDER_REPLICATE)
+        warped = cv2.warpAffine(small, to_canvas, size, flags=cv2.INTER_LINEAR, borderMode=cv2.BORDER_REPLICATE)
         if level:
             alpha = cv2.resize(alpha, (small.shape[1], small.shape[0]), interpolation=cv2.INTER_AREA)
-        cover = cv2.warpAffine(alpha, inward, size, flags=cv2.INTER_LINEAR, borderValue=0)
-        top = np.clip(top * gain.astype(np.float32), 0, 255).astype(np.uint8)
+        cover = cv2.warpAffine(alpha, to_canvas, size, flags=cv2.INTER_LINEAR, borderValue=0)
+        warped = np.clip(warped * gain.astype(np.float32), 0, 255).astype(np.uint8)
         share = cv2.merge([cover] * 3)
-        self.rgb = cv2.add(cv2.multiply(top, share, scale=1 / 255), cv2.multiply(self.rgb, 255 - share, scale=1 / 255))
+        self.rgb = cv2.add(cv2.multiply(warped, share, scale=1 / 255), cv2.multiply(self.rgb, 255 - share, scale=1 / 255))
         number = len(self.faces)
         self.owner[cover > 127] = number
-        self.faces.append((number, moved(picture.faces, matrix)))
+        self.faces.append((number, transform_faces(picture.faces, matrix)))
 
     def cover(self, box: np.ndarray, patch: np.ndarray) -> None:
         x0, y0, x1, y1 = np.clip(np.round(box).astype(int), 0, self.side)
@@ -159,17 +159,17 @@ class Canvas:
             self.owner[y0:y1, x0:x1] = -1
 
     def targets(self) -> np.ndarray:
-        """[f, 15], the last 1 for a face and 0 for a region to leave alone."""
+        """[f, 15], the last value 1 for a face and 0 for an ignored region."""
         rows = []
         for number, faces in self.faces:
             for face in faces:
                 x0, y0, x1, y1 = np.clip(np.round(face[:4]).astype(int), 0, self.side)
                 whole = float(area(face[None, :4])[0])
-                seen = float((self.owner[y0:y1, x0:x1] == number).sum()) / max(1.0, whole)
-                if seen < HIDDEN:
+                visible = float((self.owner[y0:y1, x0:x1] == number).sum()) / max(1.0, whole)
+                if visible < OCCLUDED_SHARE:
                     continue
-                sure = face[14] >= SURE and seen >= SEEN and whole >= SMALLEST**2
-                rows.append(np.append(face[:14], float(sure)))
+                is_target = face[14] >= FACE_SCORE and visible >= VISIBLE_SHARE and whole >= MIN_SIZE**2
+                rows.append(np.append(face[:14], float(is_target)))
         return np.array(rows, np.float32).reshape(-1, 15)
 
 
@@ -183,36 +183,36 @@ class Scenes:
         kind = rng.random()
         if kind < 0.2:
             for _ in range(int(rng.integers(0, 4))):
-                self.put_nobody(rng, canvas)
+                self.paste_distractor(rng, canvas)
         elif kind < 0.5:
-            self.put_person(rng, canvas, rng.random() < 0.85, np.exp(rng.uniform(np.log(12), np.log(0.95 * side))))
+            self.paste_face(rng, canvas, rng.random() < 0.85, np.exp(rng.uniform(np.log(12), np.log(0.95 * side))))
         else:
             sizes = np.exp(rng.uniform(np.log(10), np.log(0.5 * side), int(rng.integers(3, 8))))
             for size in np.sort(sizes)[::-1]:
-                self.put_person(rng, canvas, False, size)
+                self.paste_face(rng, canvas, False, size)
                 if rng.random() < 0.15:
-                    self.put_nobody(rng, canvas)
-        self.hide(rng, canvas)
-        return photographed(rng, canvas.rgb), canvas.targets()
+                    self.paste_distractor(rng, canvas)
+        self.occlude(rng, canvas)
+        return degrade(rng, canvas.rgb), canvas.targets()
 
     def ground(self, rng: np.random.Generator, side: int) -> np.ndarray:
         if rng.random() < 0.12:
             color = np.full(3, 128.0) if rng.random() < 0.5 else rng.uniform(0, 255, 3)
             return np.broadcast_to(color.astype(np.uint8), (side, side, 3)).copy()
-        picture = self.library.nobody(rng)
+        picture = self.library.draw_without_face(rng)
         rgb = picture.levels[int(rng.integers(min(2, len(picture.levels))))]
         h, w = rgb.shape[:2]
         cut = int(min(h, w) * rng.uniform(0.5, 1.0))
         y, x = int(rng.integers(h - cut + 1)), int(rng.integers(w - cut + 1))
-        how = cv2.INTER_AREA if cut > side else cv2.INTER_LINEAR
-        rgb = cv2.resize(rgb[y : y + cut, x : x + cut], (side, side), interpolation=how)
+        interpolation = cv2.INTER_AREA if cut > side else cv2.INTER_LINEAR
+        rgb = cv2.resize(rgb[y : y + cut, x : x + cut], (side, side), interpolation=interpolation)
         return np.ascontiguousarray(rgb[:, ::-1]) if rng.random() < 0.5 else rgb
 
-    def put_person(self, rng: np.random.Generator, canvas: Canvas, whole: bool, size: float) -> None:
-        picture = self.library.person(rng)
+    def paste_face(self, rng: np.random.Generator, canvas: Canvas, whole: bool, size: float) -> None:
+        picture = self.library.draw_with_face(rng)
         known = np.flatnonzero(usable(picture))
         face = picture.faces[known[int(rng.integers(len(known)))]]
-        scale = min(size / float(np.sqrt(area(face[None])[0])), MOST_ENLARGED)
+        scale = min(size / float(np.sqrt(area(face[None])[0])), MAX_SCALE)
         size = scale * float(np.sqrt(area(face[None])[0]))
         turn = np.deg2rad(np.clip(rng.normal(0, 10), -35, 35) if rng.random() < 0.6 else rng.uniform(-35, 35))
         middle = (face[:2] + face[2:4]) / 2
@@ -230,35 +230,35 @@ class Scenes:
             framed = np.zeros_like(alpha)
             framed[y0:y1, x0:x1] = alpha[y0:y1, x0:x1]
             alpha = framed
-        canvas.put(picture, matrix, alpha, relit(rng))
+        canvas.put(picture, matrix, alpha, random_gain(rng))
 
-    def put_nobody(self, rng: np.random.Generator, canvas: Canvas) -> None:
-        picture = self.library.nobody(rng)
+    def paste_distractor(self, rng: np.random.Generator, canvas: Canvas) -> None:
+        picture = self.library.draw_without_face(rng)
         w, h = picture.size
         scale = canvas.side * rng.uniform(0.15, 0.9) / max(w, h)
         to = rng.uniform(0, canvas.side, 2)
         matrix = similarity(scale, np.deg2rad(rng.uniform(-35, 35)), rng.random() < 0.5, (w / 2, h / 2), tuple(to))
         cut = picture.mask is not None and rng.random() < 0.5
-        canvas.put(picture, matrix, picture.mask if cut else np.full((h, w), 255, np.uint8), relit(rng))
+        canvas.put(picture, matrix, picture.mask if cut else np.full((h, w), 255, np.uint8), random_gain(rng))
 
-    def hide(self, rng: np.random.Generator, canvas: Canvas) -> None:
-        """Covers a part of some faces with a piece of another picture."""
+    def occlude(self, rng: np.random.Generator, canvas: Canvas) -> None:
+        """Covers a part of some faces with a patch of a picture without faces."""
         for _, faces in list(canvas.faces):
             if not len(faces) or rng.random() > 0.15:
                 continue
             box = faces[int(rng.integers(len(faces))), :4]
             sides = (box[2:] - box[:2]) * rng.uniform(0.15, 0.6, 2)
             corner = box[:2] + rng.uniform(-0.2, 1.0, 2) * (box[2:] - box[:2])
-            patch = self.library.nobody(rng).levels[-1]
+            patch = self.library.draw_without_face(rng).levels[-1]
             canvas.cover(np.concatenate([corner, corner + sides]), patch)
 
 
-def relit(rng: np.random.Generator) -> np.ndarray:
+def random_gain(rng: np.random.Generator) -> np.ndarray:
     return np.exp(rng.normal(0, 0.15)) * np.exp(rng.normal(0, 0.05, 3))
 
 
-def photographed(rng: np.random.Generator, rgb: np.ndarray) -> np.ndarray:
-    """Exposure, contrast, gamma, white balance, saturation or grey, blur, noise, JPEG."""
+def degrade(rng: np.random.Generator, rgb: np.ndarray) -> np.ndarray:
+    """Random exposure, contrast, gamma, white balance, saturation or grey, blur, noise, JPEG."""
     curve = (np.arange(256, dtype=np.float32) / 255) ** np.exp(rng.normal(0, 0.25))
     curve = (curve - 0.5) * np.exp(rng.normal(0, 0.2)) + 0.5 + rng.normal(0, 0.06)
     table = curve[:, None] * np.exp(rng.normal(0, 0.06, 3)).astype(np.float32)

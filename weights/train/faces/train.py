@@ -2,10 +2,10 @@
 """Trains `face`: from labelled folders to a checkpoint that `export.py` turns into weights.
 
     python -m faces.train --data ../shared/data/train --data PORTRAITS --labels LABELS --out RUN --minutes 40
-    python -m faces.train --resume --out RUN ...              goes on where RUN/checkpoint.pt ends
+    python -m faces.train --resume --out RUN ...              continues from RUN/checkpoint.pt
 
-The length is a number of steps or a time: the learning rate follows whichever was given. With `--steps` the result is
-the same bit for bit on one machine, stopped and resumed or not: batch n depends on the seed and n alone.
+The length is a number of steps or a time; the learning rate follows it. With `--steps` the result is the same bit for
+bit on one machine, resumed or not: batch n depends only on the seed and n.
 """
 import argparse
 import json
@@ -22,30 +22,31 @@ sys.path.insert(0, str(Path(__file__).parent.parent))
 from faces.loss import face_loss
 from faces.model import FaceNet
 from faces.scenes import Library, Scenes, read_folder
-from running import Average, rate_at, save_whole
+from running import WeightAverage, rate_factor, save_atomically
 
-# folder: share of the samples' faces, longest side that is kept
+# folder: share of the samples' faces, longest side in pixels
 SOURCES = {"portraits": (0.4, 448), "ccp": (0.3, 512), "ecssd": (0.3, 400), "clothing_cc0_pseudo": (0.0, 224),
            "saleor_rgba": (0.0, 288), "fluent3d_rgba": (0.0, 160), "bg_hdri_cc0": (0.0, 512),
            "bg_wall_cc0_unsplash": (0.0, 512)}
-OFTEN = {"ecssd": 5, "ccp": 3, "bg_hdri_cc0": 2, "bg_wall_cc0_unsplash": 2}  # photographs of the world, for grounds
-REFERENCE_SIDE = 224  # `--batch` is for this side; others get as many pixels
+# Photographs of scenes are drawn more often as backgrounds.
+REPEATS = {"ecssd": 5, "ccp": 3, "bg_hdri_cc0": 2, "bg_wall_cc0_unsplash": 2}
+REFERENCE_SIDE = 224  # `--batch` is for this side; batches of other sides have the same number of pixels
 LOG_EVERY = 20
-HELD_OUT = 48         # portraits, the last by file name, that are measured and not trained on
+HELD_OUT = 48         # the last portraits by file name: measured, not trained on
 
 
-def library(roots: list[Path], labels: Path, kept: Path) -> Library:
-    """The sources, read from the folders once and from the file `kept` after that."""
-    if not kept.exists():
-        with open(kept.with_suffix(".tmp"), "wb") as file:
+def library(roots: list[Path], labels: Path, cache: Path) -> Library:
+    """The sources, read from the folders at first and from the file `cache` after that."""
+    if not cache.exists():
+        with open(cache.with_suffix(".tmp"), "wb") as file:
             pickle.dump(read_sources(roots, labels), file, protocol=5)
-        kept.with_suffix(".tmp").replace(kept)
-    with open(kept, "rb") as file:
+        cache.with_suffix(".tmp").replace(cache)
+    with open(cache, "rb") as file:
         groups = pickle.load(file)
     items, share = groups["portraits"]
     groups["portraits"] = items[:-HELD_OUT], share
-    out = Library(groups, OFTEN)
-    print([len(p) for p in out.people], "pictures with faces,", len(out.empty), "without", flush=True)
+    out = Library(groups, REPEATS)
+    print([len(p) for p in out.face_groups], "pictures with faces,", len(out.faceless), "without", flush=True)
     return out
 
 
@@ -60,7 +61,7 @@ def read_sources(roots: list[Path], labels: Path) -> dict:
 
 
 class Batches:
-    """Batch number n of a seed, all of one size, which varies from batch to batch."""
+    """Batch n of a seed. All its pictures have one size, which varies between batches."""
 
     def __init__(self, scenes: Scenes, batch: int, sizes: list[int], seed: int):
         self.scenes, self.batch, self.sizes, self.seed = scenes, batch, sizes, seed
@@ -83,9 +84,9 @@ class Run:
         vectors = [p for p in self.model.parameters() if p.ndim == 1]
         groups = [{"params": matrices, "weight_decay": a.decay}, {"params": vectors, "weight_decay": 0.0}]
         self.optimiser = torch.optim.AdamW(groups, lr=a.rate, betas=(0.9, 0.99))
-        self.average = Average(self.model, a.ema)
+        self.average = WeightAverage(self.model, a.ema)
         self.step = self.images = 0
-        self.seconds = 0.0  # spent training, over all resumptions
+        self.seconds = 0.0  # training time, summed over all resumed runs
         if a.resume and self.checkpoint.exists():
             self.restore()
 
@@ -97,7 +98,7 @@ class Run:
         state = {"model": self.model.state_dict(), "ema": self.average.state, "updates": self.average.updates,
                  "optimiser": self.optimiser.state_dict(), "step": self.step, "images": self.images,
                  "seconds": self.seconds}
-        save_whole(state, self.checkpoint)
+        save_atomically(state, self.checkpoint)
 
     def restore(self) -> None:
         state = torch.load(self.checkpoint, weights_only=True)
@@ -114,14 +115,14 @@ class Run:
 
     def train_batch(self, rgb: torch.Tensor, faces: list[torch.Tensor]) -> dict[str, float]:
         for group in self.optimiser.param_groups:
-            group["lr"] = self.a.rate * rate_at(self.progress(), self.step, self.a.warmup)
+            group["lr"] = self.a.rate * rate_factor(self.progress(), self.step, self.a.warmup)
         x = rgb.permute(0, 3, 1, 2).float().div(127.5).sub(1)
         self.model.train()
         with torch.autocast("cpu", torch.bfloat16, enabled=self.a.bf16):
             outputs = self.model(x)
         loss, parts = face_loss([o.float() for o in outputs], faces)
         if not math.isfinite(float(loss.detach())):
-            raise SystemExit(f"step {self.step}: the loss is not finite; the last checkpoint is whole")
+            raise SystemExit(f"step {self.step}: the loss is not finite; the last checkpoint is intact")
         self.optimiser.zero_grad(set_to_none=True)
         loss.backward()
         torch.nn.utils.clip_grad_norm_(self.model.parameters(), 5.0)
@@ -161,15 +162,15 @@ class Run:
 def arguments(argv: list[str] | None = None) -> argparse.Namespace:
     p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     p.add_argument("--data", type=Path, action="append", default=[], help="a root of folders; may be repeated")
-    p.add_argument("--labels", type=Path, help="the labels of `label.py`")
+    p.add_argument("--labels", type=Path, help="the labels, from `label.py`")
     p.add_argument("--out", type=Path, required=True)
     p.add_argument("--resume", action="store_true")
     p.add_argument("--threads", type=int, default=1)
     length = p.add_mutually_exclusive_group(required=True)
     length.add_argument("--minutes", type=float)
     length.add_argument("--steps", type=int)
-    p.add_argument("--stop-at", type=int, help="stop after this step, as if killed")
-    p.add_argument("--batch", type=int, default=12, help=f"at {REFERENCE_SIDE} px; other sizes get as many pixels")
+    p.add_argument("--stop-at", type=int, help="stop after this step, as if interrupted")
+    p.add_argument("--batch", type=int, default=12, help=f"pictures at {REFERENCE_SIDE} px; other sizes: as many pixels")
     p.add_argument("--sizes", type=lambda t: [int(v) for v in t.split(",")], default=[160, 192, 192, 224, 256])
     p.add_argument("--rate", type=float, default=2.5e-3)
     p.add_argument("--decay", type=float, default=0.02)

@@ -1,1 +1,1 @@
-"""Training of the two networks that retouch pictures: `upscale` makes them larger, `restore` repairs faces."""
+"""Training of the retouching networks: `upscale` (super-resolution by 2 and 4) and `restore` (face restoration)."""

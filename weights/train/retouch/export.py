@@ -1,4 +1,4 @@
-"""Turns a checkpoint into the weights file that the Rust side reads: the average, folded, in half precision.
+"""Exports a checkpoint as the weights file that the Rust side reads: the average, folded, in half precision.
 
     python -m retouch.export RUN/checkpoint.pt --out upscale-2.safetensors
 """
@@ -13,7 +13,7 @@ from safetensors.torch import load_file
 
 from weights_file import write
 
-from .nets import fill, fold, network
+from .nets import load_state, fold, network
 
 LICENCE = "MIT OR Apache-2.0"
 
@@ -22,8 +22,8 @@ def export(net: torch.nn.Module, version: str, out: Path) -> None:
     net = copy.deepcopy(net)
     fold(net)
     tensors = {k: v.detach().half().contiguous() for k, v in net.state_dict().items()}
-    about = {"architecture": net.architecture, "name": net.name, "version": version, "licence": LICENCE}
-    write(out, tensors, {**about, **net.metadata})
+    common = {"architecture": net.architecture, "name": net.name, "version": version, "licence": LICENCE}
+    write(out, tensors, {**common, **net.metadata})
 
 
 def load(path: Path) -> torch.nn.Module:
@@ -36,7 +36,7 @@ def load(path: Path) -> torch.nn.Module:
             name = (file.metadata() or {}).get("name", "")
         tensors = {k: v.float() for k, v in load_file(str(path)).items()}
     net = network(name)
-    fill(net, tensors)
+    load_state(net, tensors)
     fold(net)
     return net.eval().requires_grad_(False).to(memory_format=torch.channels_last)
 

@@ -1,4 +1,4 @@
-"""The loop that both networks are trained in: average, schedule, checkpoints, log."""
+"""Training loop of `upscale` and `restore`: weight average, learning-rate schedule, checkpoints, log."""
 import copy
 import itertools
 import json
@@ -9,18 +9,18 @@ from pathlib import Path
 import numpy as np
 import torch
 
-from running import save_whole
+from running import save_atomically
 
-from .nets import fill, fold
+from .nets import load_state, fold
 
 LOG_EVERY = 100
-WARMUP = 200      # steps
-LOWEST = 0.01     # of the rate, at the end
+WARMUP = 200     # steps
+MIN_RATE = 0.01  # of the learning rate, at the end
 CLIP = 1.0
 
 
 class Batches(torch.utils.data.Dataset):
-    """Batch number n of a seed is always the same one, whoever makes it."""
+    """Batch n depends only on the seed and n, not on the worker."""
 
     def __init__(self, task, seed: int):
         self.task, self.seed = task, seed
@@ -29,7 +29,7 @@ class Batches(torch.utils.data.Dataset):
         return self.task.sample(np.random.default_rng([self.seed, n]))
 
 
-class From(torch.utils.data.Sampler):
+class StepSampler(torch.utils.data.Sampler):
     def __init__(self, first: int):
         self.first = first
 
@@ -37,26 +37,26 @@ class From(torch.utils.data.Sampler):
         return itertools.count(self.first)
 
 
-def rate_at(progress: float, step: int) -> float:
+def rate_factor(progress: float, step: int) -> float:
     cosine = 0.5 + 0.5 * math.cos(math.pi * min(1.0, progress))
-    return min(1.0, (step + 1) / WARMUP) * (LOWEST + (1 - LOWEST) * cosine)
+    return min(1.0, (step + 1) / WARMUP) * (MIN_RATE + (1 - MIN_RATE) * cosine)
 
 
 class Loop:
     """Trains `net` on `task`, which has `sample(rng)` and `loss(net, batch)`, until a number of steps or a time.
 
-    Batch n depends on the seed and n alone; `workers` processes make batches ahead, or none. The first `half` of the run computes in bfloat16, which is twice as fast;
-    the rest in single precision and with the normalisation folded, as the network will be used: small differences are
-    what remains to be learnt then.
+    Batch n depends only on the seed and n; `workers` processes prepare batches, or none. The first `bf16_share` of the run
+    computes in bfloat16, which is twice as fast; the rest in single precision and with the normalisation folded, as in
+    inference, because bfloat16 is too coarse for the small improvements at the end.
     """
 
     def __init__(self, net, task, out: Path, *, steps: int = 0, minutes: float = 0.0, rate: float = 1e-3,
-                 half: float = 0.8, ema: float = 0.999, seed: int = 1, save_every: float = 1.0,
+                 bf16_share: float = 0.8, ema: float = 0.999, seed: int = 1, save_every: float = 1.0,
                  workers: int = 0):
         if bool(steps) == bool(minutes):
             raise ValueError("either steps or minutes")
         self.net, self.task, self.out = net.to(memory_format=torch.channels_last), task, out
-        self.steps, self.minutes, self.rate, self.half = steps, minutes, rate, half
+        self.steps, self.minutes, self.rate, self.bf16_share = steps, minutes, rate, bf16_share
         self.ema, self.seed, self.save_every, self.workers = ema, seed, save_every, workers
         self.average = copy.deepcopy(net).eval().requires_grad_(False)
         self.optimiser = self.new_optimiser()
@@ -70,7 +70,7 @@ class Loop:
     def fold(self) -> None:
         fold(self.net)
         fold(self.average)
-        self.optimiser, self.folded = self.new_optimiser(), True  # its memory is of other weights
+        self.optimiser, self.folded = self.new_optimiser(), True  # its moments belong to the unfolded weights
 
     @property
     def checkpoint(self) -> Path:
@@ -84,12 +84,12 @@ class Loop:
         state = {"name": self.net.name, "net": self.net.state_dict(), "average": self.average.state_dict(),
                  "optimiser": self.optimiser.state_dict(), "step": self.step, "seconds": self.seconds,
                  "folded": self.folded}
-        save_whole(state, self.checkpoint)
+        save_atomically(state, self.checkpoint)
 
     def resume(self) -> None:
         state = torch.load(self.checkpoint, weights_only=True)
-        fill(self.net, state["net"])
-        fill(self.average, state["average"])
+        load_state(self.net, state["net"])
+        load_state(self.average, state["average"])
         self.optimiser, self.folded = self.new_optimiser(), state["folded"]
         self.optimiser.load_state_dict(state["optimiser"])
         self.step, self.seconds = state["step"], state["seconds"]
@@ -101,34 +101,34 @@ class Loop:
         print(line, flush=True)
 
     def train_batch(self, batch) -> dict[str, float]:
-        exact = self.progress >= self.half
-        if exact and not self.folded:
+        full_precision = self.progress >= self.bf16_share
+        if full_precision and not self.folded:
             self.fold()
         for group in self.optimiser.param_groups:
-            group["lr"] = self.rate * rate_at(self.progress, self.step)
-        with torch.autocast("cpu", torch.bfloat16, enabled=not exact):
+            group["lr"] = self.rate * rate_factor(self.progress, self.step)
+        with torch.autocast("cpu", torch.bfloat16, enabled=not full_precision):
             loss, parts = self.task.loss(self.net, batch)
         if not math.isfinite(float(loss.detach())):
-            raise SystemExit(f"step {self.step}: the loss is not finite; the last checkpoint is whole")
+            raise SystemExit(f"step {self.step}: the loss is not finite; the last checkpoint is intact")
         self.optimiser.zero_grad(set_to_none=True)
         loss.backward()
         torch.nn.utils.clip_grad_norm_(self.net.parameters(), CLIP)
         self.optimiser.step()
         self.step += 1
-        self.blend()
+        self.update_average()
         return {"loss": float(loss.detach()), **parts}
 
     @torch.no_grad()
-    def blend(self) -> None:
-        """The average is what ships; at the start it must forget faster, or it would keep the untrained weights."""
+    def update_average(self) -> None:
+        """Updates the exported average, with a lower decay at the start so that the initial weights are forgotten."""
         keep = min(self.ema, (1 + self.step) / (10 + self.step))
         for ours, theirs in zip(self.average.state_dict().values(), self.net.state_dict().values()):
-            if ours.is_floating_point():  # a normalisation's statistics too
+            if ours.is_floating_point():  # includes the normalisation's statistics
                 ours.lerp_(theirs, 1 - keep)
 
     def train(self, stop_at: int = 0) -> None:
         sums: dict[str, list[float]] = {}  # a part may be missing from a batch
-        loader = torch.utils.data.DataLoader(Batches(self.task, self.seed), batch_size=None, sampler=From(self.step),
+        loader = torch.utils.data.DataLoader(Batches(self.task, self.seed), batch_size=None, sampler=StepSampler(self.step),
                                              num_workers=self.workers)
         last = saved = time.monotonic()
         for batch in loader:

@@ -1,10 +1,10 @@
-"""Measures enlargement as the literature does: PSNR of the luminance, beside bicubic and FSRCNN.
+"""Measures super-resolution as in the literature: PSNR of the luminance, compared with bicubic and FSRCNN.
 
     python -m retouch.measure_upscale WEIGHTS --eval EVAL/sr [--fsrcnn FSRCNN_x2.pb] [--sheet FILE.png]
 
-A picture is cut to a multiple of the factor, reduced by `imresize`, rounded to bytes, enlarged again, rounded, and
-compared with what it was: BT.601 luminance as MATLAB's `rgb2ycbcr` has it, without `factor` pixels of border. "JPEG"
-means that the small picture was stored at quality 75 in between: `upscale` has seen such in training, FSRCNN not.
+A picture is cropped to a multiple of the factor, reduced by `imresize`, rounded to bytes, enlarged again, rounded, and
+compared with the original: BT.601 luminance as in MATLAB's `rgb2ycbcr`, without `factor` pixels of border. "JPEG" means
+that the small picture was compressed at quality 75: `upscale` was trained on such pictures, FSRCNN was not.
 """
 import argparse
 import json
@@ -29,8 +29,8 @@ def luminance(rgb: np.ndarray) -> np.ndarray:
     return 16 + rgb.astype(np.float64) @ np.array([65.481, 128.553, 24.966]) / 255
 
 
-def psnr(off: np.ndarray) -> float:
-    return float(20 * np.log10(255) - 10 * np.log10(np.mean(off**2)))
+def psnr(error: np.ndarray) -> float:
+    return float(20 * np.log10(255) - 10 * np.log10(np.mean(error**2)))
 
 
 def by_network(net: torch.nn.Module):
@@ -42,11 +42,11 @@ def by_bicubic(factor: int):
 
 
 def pixels(batch: torch.Tensor) -> np.ndarray:
-    return pictures.bytes_of(255 * batch[0].permute(1, 2, 0).numpy())
+    return pictures.to_uint8(255 * batch[0].permute(1, 2, 0).numpy())
 
 
 def by_fsrcnn(model: Path, factor: int):
-    """As OpenCV runs it: FSRCNN enlarges the luminance, bicubic the colour."""
+    """FSRCNN as run by OpenCV: FSRCNN enlarges the luminance, bicubic the colour."""
     if not hasattr(cv2, "dnn_superres"):
         raise SystemExit("--fsrcnn needs opencv-contrib-python-headless in place of opencv-python-headless")
     net = cv2.dnn_superres.DnnSuperResImpl_create()
@@ -64,17 +64,17 @@ def measure(enlarge, factor: int, folder: Path, quality: int = 0) -> float:
     scores = []
     for sharp in (cut(pictures.read(p), factor) for p in pictures.paths(folder)):
         small = reduce(sharp, factor)
-        grown = enlarge(pictures.jpeg(small, quality) if quality else small)
-        off = luminance(grown) - luminance(sharp)
-        scores.append(psnr(off[factor:-factor, factor:-factor]))
+        enlarged = enlarge(pictures.jpeg(small, quality) if quality else small)
+        error = luminance(enlarged) - luminance(sharp)
+        scores.append(psnr(error[factor:-factor, factor:-factor]))
     return float(np.mean(scores))
 
 
-def sheet(net: torch.nn.Module, folders: list[Path], side: int = 192, count: int = 12) -> np.ndarray:
-    """Rows of three: bicubic, the network, the truth. The busiest part of each picture."""
+def contact_sheet(net: torch.nn.Module, folders: list[Path], side: int = 192, count: int = 12) -> np.ndarray:
+    """Triples of bicubic, network and truth: the most detailed part of each picture."""
     f, rows = net.factor, []
-    sharp_ones = [cut(pictures.read(p), f) for folder in folders for p in pictures.paths(folder)]
-    for sharp in sharp_ones[:: max(1, len(sharp_ones) // count)][:count]:
+    sharp_pictures = [cut(pictures.read(p), f) for folder in folders for p in pictures.paths(folder)]
+    for sharp in sharp_pictures[:: max(1, len(sharp_pictures) // count)][:count]:
         small = reduce(sharp, f)
         busy = cv2.blur(np.abs(cv2.Laplacian(luminance(sharp), cv2.CV_64F)), (side, side))
         half = side // 2
@@ -94,15 +94,15 @@ def main() -> None:
     a = p.parse_args()
     torch.set_num_threads(1)
     net = load(a.weights)
-    ways = {"bicubic": by_bicubic(net.factor), net.name: by_network(net)}
+    methods = {"bicubic": by_bicubic(net.factor), net.name: by_network(net)}
     if a.fsrcnn:
-        ways["fsrcnn"] = by_fsrcnn(a.fsrcnn, net.factor)
+        methods["fsrcnn"] = by_fsrcnn(a.fsrcnn, net.factor)
     for kind, quality in (("clean", 0), ("JPEG", QUALITY)):
-        for name, way in ways.items():
-            line = {s: round(measure(way, net.factor, a.eval / s, quality), 2) for s in SETS}
+        for name, enlarge in methods.items():
+            line = {s: round(measure(enlarge, net.factor, a.eval / s, quality), 2) for s in SETS}
             print(json.dumps({"small": kind, "by": name, **line}), flush=True)
     if a.sheet:
-        cv2.imwrite(str(a.sheet), sheet(net, [a.eval / s for s in SETS])[:, :, ::-1])
+        cv2.imwrite(str(a.sheet), contact_sheet(net, [a.eval / s for s in SETS])[:, :, ::-1])
 
 
 if __name__ == "__main__":

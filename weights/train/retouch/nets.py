@@ -1,20 +1,20 @@
-"""The networks, layer for layer as the Rust kernels read them. Tensors are [N, 3, H, W], encoded sRGB in 0..1.
+"""The networks `Upscale` and `Restore`, layer for layer as in Rust. Tensors are [N, 3, H, W], encoded sRGB in 0..1.
 
-Their tensors are named as the exported files' are. `Upscale` needs no normalisation: the second convolution of every
-residual block starts near zero. `Restore` is trained with batch normalisation, because without it the features before
-its output die in the first hundred steps, and then stays a network that changes nothing; `fold` takes it into the
+Attribute names are the exported files' tensor names. `Upscale` needs no normalisation: the second convolution of every
+residual block is initialised near zero. `Restore` is trained with batch normalisation, because without it the features
+before its output die in the first hundred steps and the network remains an identity; `fold` merges it into the
 convolutions, before the end of the training and before the export.
 """
 import torch
 import torch.nn.functional as F
 from torch import nn
 
-KEYS = -0.5  # the free constant of the cubic kernel: MATLAB's, and the one of third order (Keys, 1981)
-SMALL_START = 0.1
+KEYS_A = -0.5  # parameter of the cubic kernel: as in MATLAB; third-order accurate (Keys, 1981)
+SMALL_INIT = 0.1
 
 
 class Conv(nn.Conv2d):
-    """A convolution that keeps the size (at stride 1), with batch normalisation after it until it is folded."""
+    """A size-preserving convolution (at stride 1), followed by batch normalisation until it is folded."""
 
     def __init__(self, inputs: int, outputs: int, side: int = 3, stride: int = 1, gain: float = 1.0,
                  normed: bool = False):
@@ -39,24 +39,24 @@ class Conv(nn.Conv2d):
 
 
 def fold(net: nn.Module) -> None:
-    """Takes every normalisation into its convolution, with the statistics of evaluation."""
+    """Merges every normalisation into its convolution, with its running statistics."""
     for module in net.modules():
         if isinstance(module, Conv):
             module.fold()
 
 
-class Res(nn.Module):
+class ResidualBlock(nn.Module):
     def __init__(self, channels: int, normed: bool = False):
         super().__init__()
         self.a = Conv(channels, channels, normed=normed)
-        self.b = Conv(channels, channels, gain=SMALL_START, normed=normed)
+        self.b = Conv(channels, channels, gain=SMALL_INIT, normed=normed)
 
     def forward(self, x):
         return F.relu(x + self.b(F.relu(self.a(x))))
 
 
-def cubic(x: torch.Tensor, a: float = KEYS) -> torch.Tensor:
-    """The cubic kernel at distances x (Keys 1981); it ends at 2."""
+def cubic(x: torch.Tensor, a: float = KEYS_A) -> torch.Tensor:
+    """The cubic kernel at distances x (Keys 1981); zero from 2 on."""
     x = x.abs()
     near = (a + 2) * x**3 - (a + 3) * x**2 + 1
     far = a * (x**3 - 5 * x**2 + 8 * x - 4)
@@ -64,7 +64,7 @@ def cubic(x: torch.Tensor, a: float = KEYS) -> torch.Tensor:
 
 
 def bicubic(x: torch.Tensor, factor: int) -> torch.Tensor:
-    """Enlarges on MATLAB's grid: output pixel o lies at (o + 0.5) / factor - 0.5. Outside, the border's pixel."""
+    """Enlarges on MATLAB's grid: output pixel o lies at (o + 0.5) / factor - 0.5. The border is replicated."""
     phases = (torch.arange(factor, dtype=torch.float64) + 0.5) / factor - 0.5
     taps = cubic(phases[:, None] - torch.arange(-2, 3, dtype=torch.float64)).to(x)  # [factor, 5]
     planes = torch.einsum("ya,xb->yxab", taps, taps).reshape(factor * factor, 1, 5, 5)
@@ -74,7 +74,7 @@ def bicubic(x: torch.Tensor, factor: int) -> torch.Tensor:
 
 
 class Upscale(nn.Module):
-    """What bicubic enlargement misses: the output is that enlargement plus what the network adds. Not clamped."""
+    """Super-resolution by `factor`: bicubic enlargement plus the network's residual. Not clamped."""
 
     architecture = "upscale"
 
@@ -82,8 +82,8 @@ class Upscale(nn.Module):
         super().__init__()
         self.factor = factor
         self.head = Conv(3, channels)
-        self.body = nn.ModuleList(Res(channels) for _ in range(blocks))
-        self.tail = Conv(channels, 3 * factor * factor, gain=SMALL_START)
+        self.body = nn.ModuleList(ResidualBlock(channels) for _ in range(blocks))
+        self.tail = Conv(channels, 3 * factor * factor, gain=SMALL_INIT)
 
     @property
     def name(self) -> str:
@@ -101,7 +101,7 @@ class Upscale(nn.Module):
 
 
 class Restore(nn.Module):
-    """What to add to an aligned face of 256x256. Not clamped. Sides must be multiples of eight."""
+    """Residual of a restored aligned face of 256x256. Not clamped. Sides must be multiples of eight."""
 
     architecture = "restore"
     name = "restore-256"
@@ -114,17 +114,17 @@ class Restore(nn.Module):
             return Conv(inputs, outputs, side, stride, gain, normed=True)
 
         def res(channels):
-            return Res(channels, normed=True)
+            return ResidualBlock(channels, normed=True)
 
         self.down1, self.enc1 = conv(3, 32, stride=2), res(32)
         self.down2, self.enc2 = conv(32, 64, stride=2), nn.ModuleList(res(64) for _ in range(2))
         self.down3, self.enc3 = conv(64, 96, stride=2), nn.ModuleList(res(96) for _ in range(3))
         self.lat2, self.up3, self.dec2 = conv(64, 64, 1, gain=0.7), conv(96, 64, 1, gain=0.7), res(64)
         self.lat1, self.up2, self.dec1 = conv(32, 32, 1, gain=0.7), conv(64, 32, 1, gain=0.7), res(32)
-        self.out = Conv(32, 12, gain=0.1 * SMALL_START)
+        self.out = Conv(32, 12, gain=0.1 * SMALL_INIT)
 
     def forward(self, rgb):
-        def twice(x):
+        def upsample(x):
             return F.interpolate(x, scale_factor=2, mode="nearest")
 
         e1 = self.enc1(F.relu(self.down1(rgb)))
@@ -134,19 +134,19 @@ class Restore(nn.Module):
         e3 = F.relu(self.down3(e2))
         for block in self.enc3:
             e3 = block(e3)
-        d2 = self.dec2(F.relu(self.lat2(e2) + twice(self.up3(e3))))
-        d1 = self.dec1(F.relu(self.lat1(e1) + twice(self.up2(d2))))
+        d2 = self.dec2(F.relu(self.lat2(e2) + upsample(self.up3(e3))))
+        d1 = self.dec1(F.relu(self.lat1(e1) + upsample(self.up2(d2))))
         return F.pixel_shuffle(self.out(d1), 2)
 
 
 def network(name: str) -> nn.Module:
-    """By the name of its file: `upscale-2`, `upscale-4`, `restore-256`."""
-    made = {"upscale-2": lambda: Upscale(2), "upscale-4": lambda: Upscale(4), "restore-256": Restore}
-    return made[name]()
+    """A new network by name: `upscale-2`, `upscale-4`, `restore-256`."""
+    constructors = {"upscale-2": lambda: Upscale(2), "upscale-4": lambda: Upscale(4), "restore-256": Restore}
+    return constructors[name]()
 
 
-def fill(net: nn.Module, tensors: dict[str, torch.Tensor]) -> None:
-    """Loads a state, and folds the network first where the state is folded."""
+def load_state(net: nn.Module, tensors: dict[str, torch.Tensor]) -> None:
+    """Loads a state; folds the network first if the state is folded."""
     if not any(".norm." in name for name in tensors):
         fold(net)
     net.load_state_dict(tensors)

@@ -1,14 +1,14 @@
-"""Reading pictures, and damaging them a little or a lot. All pictures are [H, W, 3], RGB, uint8."""
+"""Reads pictures; JPEG, noise and orientation augmentations. All pictures are [H, W, 3], RGB, uint8."""
 from pathlib import Path
 
 import cv2
 import numpy as np
 
-ENDINGS = {".jpg", ".jpeg", ".png", ".webp", ".bmp"}
+SUFFIXES = {".jpg", ".jpeg", ".png", ".webp", ".bmp"}
 
 
 def paths(folder: Path) -> list[Path]:
-    found = sorted(p for p in folder.iterdir() if p.suffix.lower() in ENDINGS)
+    found = sorted(p for p in folder.iterdir() if p.suffix.lower() in SUFFIXES)
     if not found:
         raise SystemExit(f"{folder}: no pictures")
     return found
@@ -21,8 +21,8 @@ def read(path: Path) -> np.ndarray:
     return cv2.cvtColor(bgr, cv2.COLOR_BGR2RGB)
 
 
-def bytes_of(picture: np.ndarray) -> np.ndarray:
-    """0..255 as any number type, to uint8."""
+def to_uint8(picture: np.ndarray) -> np.ndarray:
+    """Rounds and clamps 0..255 of any number type to uint8."""
     return np.clip(np.rint(picture), 0, 255).astype(np.uint8)
 
 
@@ -32,12 +32,12 @@ def jpeg(picture: np.ndarray, quality: int) -> np.ndarray:
 
 
 def noisy(picture: np.ndarray, sigma: float, rng: np.random.Generator, shot: float = 0.0) -> np.ndarray:
-    """Gaussian noise of `sigma` grey levels, and as much again as `shot` says at full brightness, less in the dark."""
+    """Gaussian noise of `sigma` grey levels, plus shot noise of `shot` levels at full brightness."""
     spread = np.sqrt(sigma**2 + shot**2 * picture.astype(np.float32) / 255)
-    return bytes_of(picture + spread * rng.standard_normal(picture.shape, dtype=np.float32))
+    return to_uint8(picture + spread * rng.standard_normal(picture.shape, dtype=np.float32))
 
 
-def turned(picture: np.ndarray, how: int) -> np.ndarray:
-    """One of the eight ways to lay a square down."""
-    picture = picture[:, ::-1] if how & 4 else picture
-    return np.rot90(picture, how & 3)
+def oriented(picture: np.ndarray, orientation: int) -> np.ndarray:
+    """One of the eight orientations of a square (rotations and reflections)."""
+    picture = picture[:, ::-1] if orientation & 4 else picture
+    return np.rot90(picture, orientation & 3)

@@ -1,4 +1,4 @@
-"""Draws the logs of runs, each beside the others: python -m retouch.plot RUN/log.jsonl... --out curves.png"""
+"""Plots the logs of several runs in one figure: python -m retouch.plot RUN/log.jsonl... --out curves.png"""
 import argparse
 import json
 from pathlib import Path
@@ -9,7 +9,7 @@ matplotlib.use("Agg")
 import matplotlib.pyplot as plt
 
 PARTS = (("loss", "training loss"), ("psnr", "PSNR of a batch, dB"), ("gain", "gain of damaged faces, dB"),
-         ("whole", "whole faces against themselves, dB"))
+         ("whole", "PSNR of undamaged faces, dB"))
 
 
 def main() -> None:

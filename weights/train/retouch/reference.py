@@ -1,10 +1,10 @@
-"""What a network answers to a drawn picture, for comparing another implementation with this one.
+"""Writes a network's output for a synthetic picture, as reference data for another implementation.
 
     python -m retouch.reference upscale-2.safetensors --out FOLDER
 
 Writes `<name>.in.bin`, bytes, to be divided by 255, and `<name>.out.bin`, little-endian f32 (f16 for `restore`, whose
-answer is large and small in value): [H, W, 3] row by row. The input is that of `drawn`, whole numbers only, so that it
-can be made again exactly. What `upscale` gives is clamped to 0..1; what `restore` gives is the residual as it is.
+output has many small values): [H, W, 3] in row order. The input is `synthetic_picture`, computed in integers, so that
+it can be reproduced exactly. The output of `upscale` is clamped to 0..1; that of `restore` is the unclamped residual.
 """
 import argparse
 from pathlib import Path
@@ -16,12 +16,12 @@ from .enlarging import as_tensor
 from .export import load
 
 SIZES = {"upscale": (20, 24), "restore": (256, 256)}  # height, width
-KEPT = {"upscale": "<f4", "restore": "<f2"}
+OUTPUT_TYPES = {"upscale": "<f4", "restore": "<f2"}
 
 
-def drawn(high: int, wide: int) -> np.ndarray:
-    """[H, W, 3] uint8: two triangle waves across each other, and a little grain."""
-    y, x, c = np.meshgrid(np.arange(high), np.arange(wide), np.arange(3), indexing="ij")
+def synthetic_picture(height: int, width: int) -> np.ndarray:
+    """[H, W, 3] uint8: two crossed triangle waves and fine grain."""
+    y, x, c = np.meshgrid(np.arange(height), np.arange(width), np.arange(3), indexing="ij")
 
     def wave(t):
         return np.abs(t % 510 - 255)
@@ -30,7 +30,7 @@ def drawn(high: int, wide: int) -> np.ndarray:
     return np.minimum(255, waves + (13 * x * y + 7 * c) % 16).astype(np.uint8)
 
 
-def answer(net: torch.nn.Module, picture: np.ndarray) -> np.ndarray:
+def infer(net: torch.nn.Module, picture: np.ndarray) -> np.ndarray:
     out = net(as_tensor([picture]))[0].permute(1, 2, 0).contiguous().numpy()
     return np.clip(out, 0, 1) if net.architecture == "upscale" else out
 
@@ -43,10 +43,10 @@ def main() -> None:
     torch.set_num_threads(1)
     a.out.mkdir(parents=True, exist_ok=True)
     for net in (load(path) for path in a.weights):
-        picture = drawn(*SIZES[net.architecture])
-        out = answer(net, picture)
+        picture = synthetic_picture(*SIZES[net.architecture])
+        out = infer(net, picture)
         picture.tofile(a.out / f"{net.name}.in.bin")
-        out.astype(KEPT[net.architecture]).tofile(a.out / f"{net.name}.out.bin")
+        out.astype(OUTPUT_TYPES[net.architecture]).tofile(a.out / f"{net.name}.out.bin")
         print(f"{net.name}: in {list(picture.shape)}, out {list(out.shape)}, {out.min():.4f} to {out.max():.4f}")
 
 

@@ -1,4 +1,4 @@
-"""A tiny set of drawn photos, so that the tests need no data."""
+"""Synthetic photos with masks, so that the tests need no data."""
 import cv2
 import numpy as np
 

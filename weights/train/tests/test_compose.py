@@ -6,7 +6,7 @@ import compose
 import solids
 import strands
 from compose import Composer
-from data import Photo, Source, Sources, load_cutouts, load_mix, sure_parts
+from data import Photo, Source, Sources, load_cutouts, load_mix, valid_mask
 from drawn import scene, write_set
 from pathlib import Path
 
@@ -26,8 +26,8 @@ def composer(tmp_path):
     return Composer(Sources(mix, [tmp_path], None))
 
 
-def test_a_composite_is_its_parts_at_exactly_its_alpha():
-    """Green on red, no shadow and no light: then the picture tells the alpha, which must be the one returned."""
+def test_a_composite_blends_its_layers_with_exactly_the_returned_alpha():
+    """Green on red without shadow and light: the channels are then alpha and 1 - alpha."""
     rng = np.random.default_rng(7)
     cut = np.zeros((60, 80, 4), np.float32)
     cv2.circle(cut, (40, 30), 25, (0, 255, 0, 255), -1, cv2.LINE_AA)
@@ -39,47 +39,47 @@ def test_a_composite_is_its_parts_at_exactly_its_alpha():
     np.testing.assert_allclose(picture[..., 0] / 255, 1 - alpha, atol=1e-3)
 
 
-def test_a_close_box_has_all_of_the_subject_and_a_little_room():
+def test_a_close_box_has_all_of_the_subject_and_a_margin():
     mask = np.zeros((200, 300), np.uint8)
     mask[60:140, 100:200] = 255
     for seed in range(40):
         x, y, w, h = compose.close_box(np.random.default_rng(seed), mask)
         for room in (100 - x, 60 - y, x + w - 200, y + h - 140):
             assert 3 <= room <= 20, seed
-    mask[:, :8] = 255  # room ends at the frame
+    mask[:, :8] = 255  # the margin is clipped to the picture
     x, y, w, h = compose.close_box(np.random.default_rng(0), mask)
     assert (x, y, y + h) == (0, 0, 200) and x + w <= 300
     assert compose.close_box(np.random.default_rng(1), np.zeros((200, 300), np.uint8)) == (0, 0, 300, 200)
 
 
-def test_a_cut_box_cuts_the_subject_at_one_side_and_keeps_most_of_it():
+def test_a_truncating_box_cuts_the_subject_at_one_side_and_keeps_most_of_it():
     mask = np.zeros((200, 300), np.uint8)
     mask[60:140, 100:200] = 255
     sides = set()
     for seed in range(40):
-        x, y, w, h = compose.cut_box(np.random.default_rng(seed), mask)
+        x, y, w, h = compose.truncating_box(np.random.default_rng(seed), mask)
         kept = (mask[y : y + h, x : x + w] > 0).sum() / (mask > 0).sum()
         assert 0.3 < kept < 0.95, seed
         cut = {"left": x > 106, "top": y > 65, "right": x + w < 194, "bottom": y + h < 135}
         assert sum(cut.values()) == 1, (seed, cut)
         sides |= {name for name, is_cut in cut.items() if is_cut}
     assert sides == {"left", "top", "right", "bottom"}
-    assert compose.cut_box(np.random.default_rng(1), np.zeros((200, 300), np.uint8)) == (0, 0, 300, 200)
+    assert compose.truncating_box(np.random.default_rng(1), np.zeros((200, 300), np.uint8)) == (0, 0, 300, 200)
 
 
-def test_shadows_and_wrapped_light_do_not_touch_the_alpha_or_the_ground_beyond_reach():
+def test_shadows_darken_the_background_and_light_wrap_stays_within_the_subject():
     rng = np.random.default_rng(1)
     alpha = np.zeros((128, 128), np.float32)
     alpha[40:80, 40:80] = 1
     ground = np.full((128, 128, 3), 240, np.float32)
     darker = 0
     for _ in range(20):
-        shadowed = compose.shaded(rng, ground, alpha)
+        shadowed = compose.with_shadow(rng, ground, alpha)
         assert (shadowed <= 240 + 1e-3).all()
         darker += float(shadowed.min()) < 220
     assert darker > 10
     rgb = np.zeros((128, 128, 3), np.float32)
-    lit = compose.wrapped(rng, rgb, alpha, ground)
+    lit = compose.with_light_wrap(rng, rgb, alpha, ground)
     assert lit[41, 60].max() > lit[60, 60].max() and (lit[alpha == 0] == 0).all()
 
 
@@ -103,8 +103,8 @@ def test_negatives_have_no_subject_and_white_on_white_has_one(composer):
     assert np.median(areas) > 0.03
 
 
-def test_a_thumbnail_on_white_keeps_all_of_its_edge_and_none_of_the_ground():
-    """A dark disc with a shadow beside it, on white: wider by less than a pixel of the small picture; no shadow."""
+def test_a_thumbnail_on_white_keeps_its_edge_and_excludes_the_background():
+    """A dark disc on white with a shadow: the mask grows by less than a pixel of the thumbnail and excludes the shadow."""
     alpha = np.zeros((384, 384), np.float32)
     cv2.circle(alpha, (150, 190), 80, 1, -1, cv2.LINE_AA)
     rgb = np.full((384, 384, 3), 255, np.float32)
@@ -119,40 +119,40 @@ def test_a_thumbnail_on_white_keeps_all_of_its_edge_and_none_of_the_ground():
         assert not kept[:, 250:].any()
 
 
-def test_a_label_is_not_sure_in_patches_of_doubt_but_at_edges_it_is():
+def test_a_label_is_invalid_in_wide_uncertain_regions_and_valid_at_edges():
     mask = np.zeros((120, 160), np.uint8)
     mask[20:100, 20:80] = 255
     mask = cv2.GaussianBlur(mask, (0, 0), 1.0)
-    assert sure_parts(mask) is None
+    assert valid_mask(mask) is None
     mask[40:80, 90:130] = 128
-    sure = sure_parts(mask)
-    assert not sure[42:78, 92:128].any() and sure[:, :80].all() and sure[:, 140:].all()
+    valid = valid_mask(mask)
+    assert not valid[42:78, 92:128].any() and valid[:, :80].all() and valid[:, 140:].all()
     rgb = np.zeros((120, 160, 3), np.uint8)
-    assert compose.can_be_cut(Photo(rgb, mask)) and not compose.can_be_cut(Photo(rgb, mask, sure=sure))
+    assert compose.can_be_cut(Photo(rgb, mask)) and not compose.can_be_cut(Photo(rgb, mask, valid=valid))
     assert not compose.can_be_cut(Photo(rgb, mask * 0))
 
 
-def test_a_photos_doubt_comes_along_with_its_crop(composer):
+def test_the_valid_mask_is_cropped_with_the_photo(composer):
     composer.photo_until = 1.0
     for photo in composer.photos.sources[0].items:
-        photo.sure = np.where(np.arange(96)[None] < 60, 255, 0).astype(np.uint8).repeat(96, 0)
-        photo.mask = photo.sure.copy()
+        photo.valid = np.where(np.arange(96)[None] < 60, 255, 0).astype(np.uint8).repeat(96, 0)
+        photo.mask = photo.valid.copy()
     shares = []
     for n in range(20):
-        _, mask, sure = composer.sample(np.random.default_rng(n), 96)
-        assert ((mask == 255) == (sure == 255)).all() and ((sure == 0) | (sure == 255)).all()
-        shares.append((sure == 0).mean())
+        _, mask, valid = composer.sample(np.random.default_rng(n), 96)
+        assert ((mask == 255) == (valid == 255)).all() and ((valid == 0) | (valid == 255)).all()
+        shares.append((valid == 0).mean())
     assert 0.1 < np.mean(shares) < 0.8 and max(shares) > 0.2
 
 
-def test_strands_cover_as_much_as_their_width_says():
+def test_the_coverage_of_strands_is_proportional_to_their_width():
     """A straight hair of a third of a pixel, 60 pixels long, covers 20 pixels' worth."""
     line = np.stack([np.linspace(10, 70, 9), np.full(9, 30.5)], 1)
     covered = strands.draw_curves((64, 80), [line], [1 / 3]).sum()
     assert covered == pytest.approx(20, rel=0.25)
 
 
-def test_holes_only_take_away():
+def test_holes_only_reduce_alpha():
     alpha = np.zeros((120, 120), np.float32)
     alpha[20:100, 20:100] = 1
     for seed in range(10):
@@ -166,7 +166,7 @@ def test_drawn_products_are_premultiplied():
         assert (drawn[..., :3] <= drawn[..., 3:] + 1e-2).all() and drawn[..., 3].max() > 250
 
 
-def test_a_shadow_in_a_renders_alpha_is_taken_off(tmp_path):
+def test_tighten_removes_a_shadow_from_alpha(tmp_path):
     bgra = np.zeros((80, 80, 4), np.uint8)
     bgra[10:50, 20:60] = (10, 200, 30, 255)
     bgra[60:70, 20:60] = (0, 0, 0, 90)
@@ -175,7 +175,7 @@ def test_a_shadow_in_a_renders_alpha_is_taken_off(tmp_path):
     assert load_cutouts(tmp_path, tighten=0.45)[0].shape[:2] == (40, 40)
 
 
-def test_a_mix_has_no_room_for_misspelt_changes():
+def test_a_change_of_an_unknown_mix_value_is_refused():
     assert load_mix(MIX, ["kinds.negative=0.5"])["kinds"]["negative"] == 0.5
     with pytest.raises(SystemExit):
         load_mix(MIX, ["kinds.negatives=0.5"])

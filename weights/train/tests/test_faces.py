@@ -1,4 +1,4 @@
-"""The `face` network's labels, samples, targets and loop, on drawn pictures."""
+"""Tests the `face` network's labels, samples, targets and training loop with synthetic pictures."""
 import json
 
 import cv2
@@ -9,11 +9,11 @@ import torch
 from faces import detect as detecting
 from faces import export, measure
 from faces.boxes import iou, suppress
-from faces.detect import detect, fitted
+from faces.detect import detect, letterboxed
 from faces.label import mirror
 from faces.loss import assign, centres, decode, face_loss, flatten, overlaps
 from faces.model import STRIDES, FaceNet, multiply_adds
-from faces.scenes import Canvas, Library, Picture, Scenes, moved, pyramid, read_folder, similarity
+from faces.scenes import Canvas, Library, Picture, Scenes, transform_faces, pyramid, read_folder, similarity
 from faces.train import Batches, Run, arguments
 from weights_file import write
 
@@ -21,7 +21,7 @@ FACE = [30.0, 20, 70, 80, 40, 40, 60, 40, 50, 52, 42, 64, 58, 64, 0.9]
 
 
 def portrait(seed: int, side: int = 128) -> Picture:
-    """A drawn head on noise, with the label that goes with it."""
+    """A drawn head on noise, with its label."""
     rng = np.random.default_rng(seed)
     rgb = rng.integers(0, 120, (side, side, 3), np.uint8)
     cv2.ellipse(rgb, (50, 50), (20, 30), 0, 0, 360, (230, 190, 160), -1)
@@ -40,7 +40,7 @@ def scenes() -> Scenes:
     return Scenes(Library({"drawn": ([portrait(k) for k in range(3)] + [empty(k) for k in range(3)], 1.0)}))
 
 
-def test_the_network_is_the_one_that_rust_reads():
+def test_the_network_has_the_layers_that_rust_reads():
     model = FaceNet().eval()
     shapes = [tuple(o.shape) for o in model(torch.zeros(2, 3, 96, 64))]
     assert shapes == [(2, 15, 12, 8), (2, 15, 6, 4), (2, 15, 3, 2)]
@@ -51,13 +51,13 @@ def test_the_network_is_the_one_that_rust_reads():
     assert 200e6 < multiply_adds(320) < 250e6
 
 
-def test_an_exported_file_answers_like_its_checkpoint(tmp_path):
+def test_an_exported_file_gives_the_outputs_of_its_checkpoint(tmp_path):
     torch.manual_seed(3)
     model = FaceNet()
     model(torch.randn(4, 3, 64, 64))  # moves the normalisation's statistics
     torch.save({"ema": model.state_dict()}, tmp_path / "a.pt")
     file = tmp_path / "a.safetensors"
-    write(file, export.folded(model.state_dict()), {**export.META, "threshold": "0.4"})
+    write(file, export.folded(model.state_dict()), {**export.METADATA, "threshold": "0.4"})
     x = torch.randn(1, 3, 64, 96)
     with torch.no_grad():
         for a, b, c in zip(model.eval()(x), export.load(tmp_path / "a.pt")(x), export.load(file)(x)):
@@ -71,9 +71,9 @@ def test_mirrored_and_turned_landmarks_keep_their_sides():
     back = mirror(mirror(faces, 100), 100)
     assert np.allclose(back, faces)
     for turn, flip in ((0.0, True), (0.5, False), (-0.5, True)):
-        out = moved(faces, similarity(2.0, turn, flip, (50, 50), (200, 100)))[0]
-        assert out[4] < out[6] and out[10] < out[12]            # eyes and mouth from left to right
-        assert np.allclose((out[:2] + out[2:4]) / 2, (200, 100))  # the box stays around the face
+        out = transform_faces(faces, similarity(2.0, turn, flip, (50, 50), (200, 100)))[0]
+        assert out[4] < out[6] and out[10] < out[12]              # eyes and mouth from left to right
+        assert np.allclose((out[:2] + out[2:4]) / 2, (200, 100))  # the box keeps its centre on the face
         assert np.allclose(out[2:4] - out[:2], (80, 120))
 
 
@@ -90,7 +90,7 @@ def test_a_similarity_moves_pixels_where_it_moves_landmarks():
         assert np.abs(np.array([x.mean(), y.mean()]) - canvas.targets()[0, 4:6]).max() < 1.0
 
 
-def test_hidden_and_cut_faces_stop_being_targets():
+def test_occluded_and_truncated_faces_are_not_targets():
     whole = np.full((128, 128), 255, np.uint8)
     targets = {}
     for name, to, patch in (("free", (60, 60), None), ("half", (60, 60), (40, 30, 62, 90)), ("gone", (60, 60), (0, 0, 120, 120)),
@@ -111,33 +111,33 @@ def test_samples_repeat_and_hold_faces(scenes):
     assert max(counts) > 2 and min(counts) == 0
 
 
-def test_levels_answer_for_faces_of_their_size():
-    at = torch.cat([centres(320 // s, 320 // s, s) for s in STRIDES])
+def test_faces_are_assigned_to_the_levels_of_their_size():
+    cell_centres = torch.cat([centres(320 // s, 320 // s, s) for s in STRIDES])
     strides = torch.cat([torch.full(((320 // s) ** 2,), float(s)) for s in STRIDES])
     for size, levels in ((10, {8}), (40, {8, 16}), (70, {16}), (100, {16, 32}), (250, {32})):
         box = torch.tensor([160 - size / 2, 160 - size / 2, 160 + size / 2, 160 + size / 2])
         face = torch.cat([box, torch.zeros(10), torch.ones(1)])[None]
-        owner, ignored = assign(face, at, strides)
+        owner, ignored = assign(face, cell_centres, strides)
         assert {int(s) for s in strides[owner >= 0]} == levels
         assert 1 <= (owner >= 0).sum() <= 18 and not ignored.any()
         face[:, 14] = 0
-        owner, ignored = assign(face, at, strides)
+        owner, ignored = assign(face, cell_centres, strides)
         assert (owner < 0).all() and ignored.any()
 
 
-def test_perfect_answers_cost_nothing_and_decode_to_the_face():
+def test_perfect_outputs_have_no_loss_and_decode_to_the_face():
     face = torch.tensor([FACE])
     face[:, 14] = 1
     outputs = [torch.zeros(1, 15, 128 // s, 128 // s) for s in STRIDES]
-    rows, at, strides = flatten(outputs)
-    owner, _ = assign(face, at, strides)
+    rows, cell_centres, strides = flatten(outputs)
+    owner, _ = assign(face, cell_centres, strides)
     positive = owner >= 0
     rows = rows[0].clone()
     rows[:, 0] = torch.where(positive, 12.0, -12.0)
-    reach = torch.cat([at - face[:, :2], face[:, 2:4] - at], 1).clamp(min=1e-3)
+    reach = torch.cat([cell_centres - face[:, :2], face[:, 2:4] - cell_centres], 1).clamp(min=1e-3)
     rows[:, 1:5] = (reach / strides[:, None]).log()
-    rows[:, 5:] = ((face[0, 4:14].view(1, 5, 2) - at[:, None]) / strides[:, None, None]).flatten(1)
-    boxes, points = decode(rows, at, strides)
+    rows[:, 5:] = ((face[0, 4:14].view(1, 5, 2) - cell_centres[:, None]) / strides[:, None, None]).flatten(1)
+    boxes, points = decode(rows, cell_centres, strides)
     assert torch.allclose(boxes[positive], face[:, :4].expand(int(positive.sum()), 4), atol=1e-3)
     assert torch.allclose(points[positive].flatten(1), face[:, 4:14].expand(int(positive.sum()), 10), atol=1e-3)
     start, perfect = 0, []
@@ -159,11 +159,11 @@ def test_overlap_of_known_boxes():
     assert suppress(boxes, np.array([0.5, 0.9, 0.1])).tolist() == [1, 2]
 
 
-def test_pictures_are_fitted_without_distortion():
+def test_pictures_are_letterboxed_without_distortion():
     rgb = np.full((200, 400, 3), 255, np.uint8)
-    padded, back = fitted(rgb, 320)
+    padded, back = letterboxed(rgb, 320)
     assert padded.shape == (160, 320, 3) and np.allclose(back, 1.25) and (padded == 255).all()
-    padded, _ = fitted(np.full((300, 400, 3), 255, np.uint8), 320)
+    padded, _ = letterboxed(np.full((300, 400, 3), 255, np.uint8), 320)
     assert padded.shape == (256, 320, 3) and (padded[240:] == 127.5).all() and (padded[:240] == 255).all()
 
 
@@ -185,7 +185,7 @@ def test_a_run_learns_the_drawn_head_and_resumes_bit_for_bit(scenes, tmp_path):
     assert found.shape[1] == 15 and len(found)
 
 
-def test_labels_are_read_with_their_doubts(tmp_path):
+def test_labels_of_uncertain_faces_are_read_as_ignored(tmp_path):
     folder = tmp_path / "drawn"
     folder.mkdir()
     rows = {"a.png": [FACE[14]], "b.png": [0.3], "c.png": [0.6]}
@@ -197,7 +197,7 @@ def test_labels_are_read_with_their_doubts(tmp_path):
     assert np.allclose(a.faces[0, :4], np.array([0.2, 0.2, 0.5, 0.6]) * 128, atol=0.01)
     assert not len(b.faces) and len(c.faces)
     library = Library({"drawn": ([a, b, c], 1.0)})
-    assert [len(p) for p in library.people] == [1] and len(library.empty) == 1
+    assert [len(p) for p in library.face_groups] == [1] and len(library.faceless) == 1
 
 
 def test_measuring_counts_found_false_and_missed():
@@ -213,16 +213,16 @@ def test_measuring_counts_found_false_and_missed():
     assert row["recall"] == 0.5 and row["false_share"] == 0.5
 
 
-def test_turning_a_picture_moves_its_truth(scenes):
+def test_rotating_a_picture_rotates_its_truth(scenes):
     picture = portrait(0)
-    rgb, faces = measure.turned(picture.levels[0], picture.faces, 90)
+    rgb, faces = measure.rotated(picture.levels[0], picture.faces, 90)
     assert rgb.shape[:2] == (128, 128)
     x, y = faces[0, 4:6].astype(int)
     assert rgb[y, x].max() < 60 < rgb[y + 6, x + 6].max()  # the eye is dark, the skin beside it is not
 
 
 @pytest.mark.parametrize("size", (24, 300))
-def test_the_second_look_leads_back_into_the_picture(size, monkeypatch):
+def test_refined_boxes_are_in_the_pictures_coordinates(size, monkeypatch):
     rgb = np.full((800, 900, 3), 30, np.uint8)
     truth = np.array([500, 300, 500 + size, 300 + size], np.float32)
     cv2.rectangle(rgb, (500, 300), (499 + size, 299 + size), (250,) * 3, -1)
@@ -234,6 +234,6 @@ def test_the_second_look_leads_back_into_the_picture(size, monkeypatch):
 
     monkeypatch.setattr(detecting, "detect", bright)
     rough = np.concatenate([truth + size * 0.1, np.zeros(10), [0.4]]).astype(np.float32)[None]
-    found = detecting.looked_at_again(None, rgb, rough)
+    found = detecting.refine(None, rgb, rough)
     assert np.abs(found[0, :4] - truth).max() < 0.03 * size + 1 and found[0, 14] == np.float32(0.7)
-    assert not len(detecting.looked_at_again(None, rgb, np.zeros((0, 15), np.float32)))
+    assert not len(detecting.refine(None, rgb, np.zeros((0, 15), np.float32)))

@@ -11,16 +11,16 @@ from safetensors import safe_open
 
 from drawn import scene
 from retouch import damage, pictures
-from retouch.align import ENLARGED, MARGIN, SIDE, TEMPLATE, laid, similarity, stored
-from retouch.enlarging import Enlarging
+from retouch.align import STORED_SCALE, MARGIN, SIDE, TEMPLATE, warp_square, similarity, stored_crop
+from retouch.enlarging import UpscaleTask
 from retouch.export import export, load
 from retouch.imresize import matrix, reduce
 from retouch.loop import Loop
-from retouch.measure_restore import KINDS, aligned, figures, psnr, ssim
+from retouch.measure_restore import KINDS, aligned, measure_kind, psnr, ssim
 from retouch.measure_upscale import by_bicubic, luminance, measure
 from retouch.nets import Restore, Upscale, bicubic, fold, network
-from retouch.reference import answer, drawn
-from retouch.restoring import Restoring, gradients
+from retouch.reference import infer, synthetic_picture
+from retouch.restoring import RestoreTask, sobel
 from retouch.train import start_from
 
 
@@ -38,16 +38,16 @@ def faces(tmp_path) -> Path:
     folder = tmp_path / "faces"
     folder.mkdir()
     for seed in range(2):
-        cv2.imwrite(str(folder / f"{seed}.png"), scene(seed, side=ENLARGED * (SIDE + 2 * MARGIN))[0])
+        cv2.imwrite(str(folder / f"{seed}.png"), scene(seed, side=STORED_SCALE * (SIDE + 2 * MARGIN))[0])
     return folder
 
 
 def enlarging(net, tiles: Path, out: Path, **more) -> Loop:
-    return Loop(net, Enlarging([tiles], net.factor, side=16, batch=2), out, steps=6, **more)
+    return Loop(net, UpscaleTask([tiles], net.factor, side=16, batch=2), out, steps=6, **more)
 
 
 def trained(net: torch.nn.Module, seed: int = 0) -> torch.nn.Module:
-    """As if trained: nothing is zero, and every normalisation has statistics of its own."""
+    """As if trained: no parameter is zero, and every normalisation has its own statistics."""
     torch.manual_seed(seed)
     for module in net.modules():
         if isinstance(module, torch.nn.BatchNorm2d):
@@ -75,8 +75,8 @@ def test_reduction_mirrors_at_the_border_and_keeps_flat_pictures():
 
 
 @pytest.mark.parametrize("factor", [2, 4])
-def test_enlargement_lies_where_reduction_took_it_from(factor):
-    """A straight slope stays straight: what shifted by a part of a pixel would show as an offset."""
+def test_enlargement_uses_the_grid_of_reduction(factor):
+    """A straight slope stays straight: a shift by part of a pixel would show as an offset."""
     slope = torch.arange(12, dtype=torch.float32).expand(1, 3, 9, 12)
     grown = bicubic(slope, factor)
     where = (torch.arange(12 * factor) + 0.5) / factor - 0.5
@@ -86,7 +86,7 @@ def test_enlargement_lies_where_reduction_took_it_from(factor):
 
 
 @pytest.mark.parametrize("name", ["upscale-2", "upscale-4", "restore-256"])
-def test_an_untrained_network_changes_little_and_its_file_says_what_it_is(name, tmp_path):
+def test_an_untrained_network_changes_little_and_its_file_names_its_architecture(name, tmp_path):
     net = network(name)
     x = torch.rand(1, 3, 32, 24)
     expected = torch.zeros_like(x) if name.startswith("restore") else bicubic(x, net.factor)
@@ -135,7 +135,7 @@ def test_a_run_ends_folded_and_can_be_resumed_there(faces, tmp_path, monkeypatch
     def start(name):
         torch.manual_seed(1)
         torch.set_num_threads(1)
-        return Loop(Restore(), Restoring(faces, []), tmp_path / name, steps=6, half=0.5)
+        return Loop(Restore(), RestoreTask(faces, []), tmp_path / name, steps=6, bf16_share=0.5)
 
     whole, cut, resumed = start("whole"), start("cut"), start("cut")
     whole.train()
@@ -176,10 +176,10 @@ def test_a_resumed_run_is_the_same_bit_for_bit(tiles, tmp_path):
 
 def test_training_on_one_pair_learns_it(tiles, tmp_path):
     torch.manual_seed(1)
-    task = Enlarging([tiles], 2, side=24, batch=2)
+    task = UpscaleTask([tiles], 2, side=24, batch=2)
     batch = task.sample(np.random.default_rng(0))
     task.sample = lambda rng: batch
-    loop = Loop(Upscale(2), task, tmp_path / "run", steps=60, half=0.0)
+    loop = Loop(Upscale(2), task, tmp_path / "run", steps=60, bf16_share=0.0)
     before = float(task.loss(Upscale(2), batch)[0].detach())
     loop.train()
     assert float(task.loss(loop.net, batch)[0].detach()) < 0.8 * before
@@ -195,17 +195,17 @@ def test_a_larger_factor_starts_from_the_smaller_ones_body(tiles, tmp_path):
 
 
 def test_the_small_patch_is_the_reduced_sharp_one(tiles, monkeypatch):
-    monkeypatch.setattr("retouch.enlarging.UNCLEAN", 0.0)
-    task = Enlarging([tiles], 4, side=24, batch=1)
-    for seed in range(8):  # whichever way the pair was turned
+    monkeypatch.setattr("retouch.enlarging.DEGRADED_SHARE", 0.0)
+    task = UpscaleTask([tiles], 4, side=24, batch=1)
+    for seed in range(8):  # for every orientation of the pair
         small, sharp = task.pair(np.random.default_rng(seed))
         off = reduce(np.ascontiguousarray(sharp), 4)[3:-3, 3:-3].astype(int) - small[3:-3, 3:-3]
         assert np.abs(off).max() <= 1, seed
     with pytest.raises(SystemExit, match="480 pixels"):
-        Enlarging([tiles], 4, side=120)
+        UpscaleTask([tiles], 4, side=120)
 
 
-def test_landmarks_come_to_lie_on_the_template():
+def test_landmarks_are_mapped_onto_the_template():
     turn = np.radians(20)
     spin = 3.1 * np.array([[np.cos(turn), -np.sin(turn)], [np.sin(turn), np.cos(turn)]])
     points = TEMPLATE @ spin.T + (40, -7)
@@ -221,7 +221,7 @@ def test_dots_on_the_landmarks_are_found_on_the_template_of_the_crop(tmp_path):
     y, x = np.mgrid[:1024, :1024]
     for px, py in points:
         picture += 255 * np.exp(-((x - px) ** 2 + (y - py) ** 2) / (2 * 12.0**2))[..., None]
-    cv2.imwrite(str(tmp_path / "face.png"), stored(pictures.bytes_of(picture), points))
+    cv2.imwrite(str(tmp_path / "face.png"), stored_crop(pictures.to_uint8(picture), points))
     crop = aligned(tmp_path / "face.png")
     assert crop.shape == (SIDE, SIDE, 3)
     for px, py in TEMPLATE.astype(int):
@@ -230,14 +230,14 @@ def test_dots_on_the_landmarks_are_found_on_the_template_of_the_crop(tmp_path):
         assert abs((part * u).sum() / part.sum()) < 0.1 and abs((part * v).sum() / part.sum()) < 0.1
 
 
-def test_laying_down_smaller_does_not_alias():
+def test_shrinking_warps_do_not_alias():
     stripes = np.zeros((400, 400, 3), np.uint8)
     stripes[:, ::2] = 255
-    third = laid(stripes, np.array([[1 / 3, 0, 0], [0, 1 / 3, 0.0]]), 120)
+    third = warp_square(stripes, np.array([[1 / 3, 0, 0], [0, 1 / 3, 0.0]]), 120)
     assert np.abs(third[20:100, 20:100].astype(int) - 127).max() < 70  # unfiltered it would be 0 and 255
 
 
-@pytest.mark.parametrize("kernel", [damage.disc(3.3), damage.streak(9, 0.7), damage.gaussian(3, 2, 1.0)])
+@pytest.mark.parametrize("kernel", [damage.disc_kernel(3.3), damage.motion_kernel(9, 0.7), damage.gaussian_kernel(3, 2, 1.0)])
 def test_blur_kernels_keep_brightness_and_place(kernel):
     reach = kernel.shape[0] // 2
     y, x = np.mgrid[-reach : reach + 1, -reach : reach + 1]
@@ -245,8 +245,8 @@ def test_blur_kernels_keep_brightness_and_place(kernel):
     assert abs((kernel * x).sum()) < 1e-4 and abs((kernel * y).sum()) < 1e-4
 
 
-def test_a_share_of_the_faces_is_whole_and_the_others_are_damaged(faces, tiles):
-    task = Restoring(faces, [tiles])
+def test_a_share_of_the_faces_is_undamaged_and_the_others_are_damaged(faces, tiles):
+    task = RestoreTask(faces, [tiles])
     pairs = [task.pair(128, np.random.default_rng(n)) for n in range(60)]
     assert all(p.shape == (128, 128, 3) for pair in pairs for p in pair)
     whole = sum((seen == sharp).all() for seen, sharp in pairs)
@@ -255,9 +255,9 @@ def test_a_share_of_the_faces_is_whole_and_the_others_are_damaged(faces, tiles):
     assert (again[0] == pairs[3][0]).all() and (again[1] == pairs[3][1]).all()
 
 
-def test_changing_a_whole_face_costs_what_whole_faces_weigh(faces, monkeypatch):
-    monkeypatch.setattr("retouch.restoring.WHOLE_WEIGHT", 2.0)
-    task = Restoring(faces, [])
+def test_changing_an_undamaged_face_costs_the_undamaged_weight(faces, monkeypatch):
+    monkeypatch.setattr("retouch.restoring.UNDAMAGED_WEIGHT", 2.0)
+    task = RestoreTask(faces, [])
 
     class Adds(torch.nn.Module):
         def forward(self, x):
@@ -273,7 +273,7 @@ def test_changing_a_whole_face_costs_what_whole_faces_weigh(faces, monkeypatch):
 def test_a_step_of_one_has_a_gradient_of_one():
     x = torch.zeros(1, 3, 8, 8)
     x[..., 4:] = 1
-    g = gradients(x)
+    g = sobel(x)
     assert g.shape == (1, 6, 6, 6) and g[:, ::2].max() == 1 and g[:, 1::2].abs().max() == 0
 
 
@@ -281,14 +281,14 @@ def test_figures_of_a_network_that_does_nothing(faces):
     nothing = Restore().eval().requires_grad_(False)
     nothing.out.weight.zero_()
     crops = [aligned(p) for p in pictures.paths(faces)]
-    lines = {kind: figures(nothing, crops, kind, None) for kind in ("whole", "blur 3 px", "noise 12")}
+    lines = {kind: measure_kind(nothing, crops, kind, None) for kind in ("whole", "blur 3 px", "noise 12")}
     assert lines["whole"]["least"] == 99 and lines["whole"]["ssim"] == [1, 1]
     assert lines["noise 12"]["psnr"][0] == pytest.approx(26.6, abs=0.6)  # 20 log10(255 / 12), and clipping helps
     assert all(line["psnr"][0] == line["psnr"][1] and line["worse"] == 0 for line in lines.values())
     assert set(KINDS) >= set(lines)
 
 
-def test_psnr_and_ssim_know_right_from_wrong():
+def test_psnr_and_ssim_are_lower_for_a_changed_picture():
     rgb = scene(1)[0]
     off = np.clip(rgb.astype(int) + 10, 0, 255).astype(np.uint8)
     assert psnr(rgb, rgb) == 99 and psnr(off, rgb) == pytest.approx(28.13, abs=0.3)
@@ -301,13 +301,13 @@ def test_bicubic_is_measured_worse_from_a_jpeg(tiles):
     assert 25 < jpeg < clean < 60
 
 
-def test_a_reference_can_be_made_again(tmp_path):
-    picture = drawn(20, 24)
+def test_a_reference_input_can_be_reproduced(tmp_path):
+    picture = synthetic_picture(20, 24)
     assert picture[7, 11].tolist() == [
         min(255, (abs((9 * 11 + 35 + 60 * c) % 510 - 255) + abs((44 + 77 + 90 * c) % 510 - 255)) // 2
             + (13 * 77 + 7 * c) % 16) for c in range(3)]
     assert picture.std() > 20
-    out = answer(trained(Upscale(2)), picture)
+    out = infer(trained(Upscale(2)), picture)
     assert out.shape == (40, 48, 3) and 0 <= out.min() < out.max() <= 1
 
 
@@ -324,7 +324,7 @@ def test_the_programs_run_from_end_to_end(tiles, tmp_path):
     for name in ("Set5", "Set14", "BSD100_8"):
         (tmp_path / "eval").mkdir(exist_ok=True)
         (tmp_path / "eval" / name).symlink_to(tiles)
-    told = program("measure_upscale", tmp_path / "upscale-2.safetensors", "--eval", tmp_path / "eval")
-    lines = [json.loads(line) for line in told.splitlines()]
+    output = program("measure_upscale", tmp_path / "upscale-2.safetensors", "--eval", tmp_path / "eval")
+    lines = [json.loads(line) for line in output.splitlines()]
     assert [(l["small"], l["by"]) for l in lines[:2]] == [("clean", "bicubic"), ("clean", "upscale-2")]
     assert all(l["Set5"] > 25 for l in lines)

@@ -12,9 +12,9 @@ from drawn import scene, write_set
 
 
 def near(eval_folder, train_folder):
-    measured = duplicates.Prints(duplicates.pictures([eval_folder]), mirrored=True)
-    trained = duplicates.Prints(duplicates.pictures([train_folder]))
-    return list(duplicates.near_pairs(measured, trained, 12, 14, 0.93))
+    evaluation = duplicates.ImageHashes(duplicates.pictures([eval_folder]), mirrored=True)
+    training = duplicates.ImageHashes(duplicates.pictures([train_folder]))
+    return list(duplicates.near_pairs(evaluation, training, 12, 14, 0.93))
 
 
 def test_a_planted_near_duplicate_is_found_and_others_are_not(tmp_path):
@@ -30,28 +30,28 @@ def test_a_planted_near_duplicate_is_found_and_others_are_not(tmp_path):
     assert {(a.stem, b.stem) for a, b, *_ in found} == {("3", "plain"), ("3", "mirrored")}
 
 
-def test_masks_are_no_pictures(tmp_path):
+def test_masks_are_not_listed_as_pictures(tmp_path):
     write_set(tmp_path / "a", [1])
     assert [p.parent.name for p in duplicates.pictures([tmp_path])] == ["image"]
 
 
 def test_several_teachers_are_averaged_at_the_largest_ones_size(monkeypatch):
-    class Says:
+    class FixedMask:
         def __init__(self, path, threads):
             self.mask = np.full((4, 4), 1.0, np.float32) if path.stem == "yes" else np.zeros((8, 8), np.float32)
 
         def __call__(self, rgb):
             return self.mask
 
-    monkeypatch.setitem(teach.TEACHERS, ".test", Says)
+    monkeypatch.setitem(teach.TEACHERS, ".test", FixedMask)
     for names, expected in ((["yes"], np.ones((4, 4))), (["yes", "no"], np.full((8, 8), 0.5))):
-        mask = teach.Several([Path(f"{name}.test") for name in names], 1)(scene(1)[0])
+        mask = teach.TeacherEnsemble([Path(f"{name}.test") for name in names], 1)(scene(1)[0])
         np.testing.assert_array_equal(mask, expected)
 
 
-def test_photos_that_the_teachers_doubt_much_or_see_no_subject_in_get_no_label(tmp_path):
+def test_photos_with_uncertain_or_empty_masks_are_not_labelled(tmp_path):
     rgb, mask = scene(2)
-    for name in ("sure", "unsure", "empty", "unasked"):
+    for name in ("sure", "unsure", "empty", "no mask"):
         (tmp_path / "photos").mkdir(exist_ok=True)
         cv2.imwrite(str(tmp_path / "photos" / f"{name}.png"), rgb[:, :, ::-1])
     (tmp_path / "masks").mkdir()
@@ -63,24 +63,24 @@ def test_photos_that_the_teachers_doubt_much_or_see_no_subject_in_get_no_label(t
     assert kept.shape == mask.shape and ((kept > 127) == (mask > 127)).mean() > 0.99
 
 
-def test_white_ground_is_told_from_pale_goods_and_gaps():
+def test_white_background_is_separated_from_pale_products_and_includes_gaps():
     rgb = np.full((120, 120, 3), 255, np.uint8)
     cv2.circle(rgb, (60, 60), 40, (225, 222, 220), -1)
     cv2.circle(rgb, (60, 60), 15, (255, 255, 255), -1)
-    mask = teach.white_ground(rgb)
+    mask = teach.mask_on_white(rgb)
     assert mask[60, 30] > 0.99 and mask[60, 60] < 0.01 and mask[5, 5] == 0
-    assert teach.white_ground(scene(1)[0]) is None
+    assert teach.mask_on_white(scene(1)[0]) is None
 
 
 def test_the_guided_filter_sharpens_a_soft_mask_at_the_pictures_edge():
     grey = np.zeros((60, 60), np.float32)
     grey[:, 30:] = 1
     soft = cv2.GaussianBlur(grey, (0, 0), 3)
-    fitted = teach.guided(grey, soft, 4, 1e-4)
+    fitted = teach.guided_filter(grey, soft, 4, 1e-4)
     assert (fitted[:, 30] - fitted[:, 29] > 2 * (soft[:, 30] - soft[:, 29])).all()
 
 
-def test_a_packed_set_keeps_its_layout_and_masks_their_ends(tmp_path):
+def test_a_packed_set_keeps_its_layout_and_masks_keep_0_and_255(tmp_path):
     write_set(tmp_path / "set", [1])
     names = {name for _, name in pack.files({"photos": [{"name": "set", "folder": "set"}]}, [tmp_path], None)}
     assert names == {"set/image/1.png", "set/mask/1.png"}

@@ -63,7 +63,7 @@ def run(tmp_path):
 
 
 def noisy(model: FGNet) -> FGNet:
-    """As if trained: with statistics of its own in every batch normalisation."""
+    """As if trained: random statistics in every batch normalisation."""
     torch.manual_seed(0)
     for module in model.modules():
         if isinstance(module, torch.nn.BatchNorm2d):
@@ -119,8 +119,8 @@ def test_frozen_layers_stay_and_the_others_learn(run):
     assert {"enc.blocks.3.dw.conv.weight", "enc.blocks.3.dw.bn.running_mean", "head.weight"} <= changed
 
 
-def test_a_still_normalisation_is_part_of_the_convolution_and_its_parameters_learn(run):
-    """The same answer and the same gradients as one after the other; then statistics stay in a run, scales do not."""
+def test_a_normalisation_with_fixed_statistics_is_merged_into_the_convolution_and_its_parameters_train(run):
+    """Same output and gradients as separate layers; in a run the statistics are constant and the scales change."""
     model = noisy(FGNet())
     unit = model.d4[0].dw
     x = torch.rand(2, 64, 8, 8)
@@ -147,7 +147,7 @@ def test_relu6_and_its_gradient_are_pytorchs():
 
 def test_the_encoder_comes_from_imagenet_and_the_decoder_from_the_file_as_far_as_it_fits(run, tmp_path):
     encoder, theirs = noisy(FGNet()).enc.state_dict(), {}
-    for name, tensor in encoder.items():  # by the names that it was published with
+    for name, tensor in encoder.items():  # with the published names
         name = name.replace("stem.conv", "_conv_stem").replace("stem.bn", "_bn0").replace("blocks", "_blocks")
         for ours, conv, norm in (("expand", "_expand_conv", "_bn0"), ("dw", "_depthwise_conv", "_bn1"),
                                  ("project", "_project_conv", "_bn2")):
@@ -166,12 +166,12 @@ def test_the_encoder_comes_from_imagenet_and_the_decoder_from_the_file_as_far_as
     assert begun["lat4.conv.weight"].shape == (64, 120, 1, 1)
 
 
-def test_a_file_of_another_layout_is_told(tmp_path):
+def test_differences_of_another_layout_are_reported(tmp_path):
     tensors = folded(noisy(FGNet()).state_dict())
     other = {k: v for k, v in tensors.items() if k != "head.bias"} | {"in5.conv.bias": tensors["in5.conv.bias"].float()}
     save_file(other, str(tmp_path / "w.safetensors"))
-    told = differences(tensors, tmp_path / "w.safetensors")
-    assert len(told) == 2 and "head.bias" in told[0] and "in5.conv.bias" in told[1]
+    reported = differences(tensors, tmp_path / "w.safetensors")
+    assert len(reported) == 2 and "head.bias" in reported[0] and "in5.conv.bias" in reported[1]
 
 
 def test_the_average_of_two_is_between_them():
@@ -180,30 +180,30 @@ def test_the_average_of_two_is_between_them():
     np.testing.assert_allclose(mixed["head.weight"], 0.75 * a["head.weight"] + 0.25 * b["head.weight"], atol=1e-6)
 
 
-def test_the_loss_prefers_the_truth_and_empty_pictures_stay_empty():
-    g = torch.zeros(2, 1, 64, 64)
-    g[0, 0, 16:48, 16:48] = 1
-    right, wrong = (g * 2 - 1) * 8, (1 - g * 2) * 8
+def test_the_loss_is_lower_for_the_truth_and_empty_pictures_have_no_iou_term():
+    target = torch.zeros(2, 1, 64, 64)
+    target[0, 0, 16:48, 16:48] = 1
+    right, wrong = (target * 2 - 1) * 8, (1 - target * 2) * 8
     sides = [torch.zeros(2, 1, s, s) for s in (2, 4, 8, 16)]
-    sure = torch.ones_like(g)
-    assert mask_loss(right, sides, g, sure)[0] < mask_loss(wrong, sides, g, sure)[0]
-    assert mask_loss(right, sides, g, sure)[1]["iou"] < 0.01
+    valid = torch.ones_like(target)
+    assert mask_loss(right, sides, target, valid)[0] < mask_loss(wrong, sides, target, valid)[0]
+    assert mask_loss(right, sides, target, valid)[1]["iou"] < 0.01
 
 
-def test_the_loss_does_not_look_where_the_truth_is_not_sure():
+def test_invalid_regions_have_no_gradient():
     torch.manual_seed(1)
-    g, logits = torch.zeros(1, 1, 64, 64), torch.randn(1, 1, 64, 64, requires_grad=True)
-    g[..., 16:48, 16:48] = 1
-    sure = torch.ones_like(g)
-    sure[..., 32:, 32:] = 0
+    target, logits = torch.zeros(1, 1, 64, 64), torch.randn(1, 1, 64, 64, requires_grad=True)
+    target[..., 16:48, 16:48] = 1
+    valid = torch.ones_like(target)
+    valid[..., 32:, 32:] = 0
     sides = [torch.randn(1, 1, s, s, requires_grad=True) for s in (2, 4, 8, 16)]
-    loss, _ = mask_loss(logits, sides, g, sure)
+    loss, _ = mask_loss(logits, sides, target, valid)
     for plane, gradient in zip((logits, *sides), torch.autograd.grad(loss, (logits, *sides))):
         half = plane.shape[-1] // 2
         assert not gradient[..., half:, half:].any(), plane.shape
         assert gradient[..., :half, :].all(), plane.shape
-    everything_unsure, _ = mask_loss(logits, sides, g, torch.zeros_like(g))
-    assert everything_unsure.isfinite()
+    all_invalid, _ = mask_loss(logits, sides, target, torch.zeros_like(target))
+    assert all_invalid.isfinite()
 
 
 def test_scores_are_perfect_for_the_truth_and_log_is_kept(run, tmp_path):

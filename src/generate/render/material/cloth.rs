@@ -1,17 +1,18 @@
 //! Cloth, leather, paper.
 
 use super::Sample;
-use crate::generate::palette::{Rgb, mix, scaled, smooth, srgb};
-use crate::generate::render::span::{Light, Patch, Plane, plane, wave};
+use crate::generate::falloff::smoothstep;
+use crate::generate::linear_rgb::{Rgb, mix, scaled, srgb};
+use crate::generate::render::span::{RgbSpan, ScalarSpan, TexCoords, per_pixel, sin_turns};
 
 /// Wide, soft folds: how much brighter than flat they are, about -1..1.
-fn folds(sample: &Sample<'_>, at: &Patch, scale: [f32; 2], depth: f32) -> Plane {
+fn folds(sample: &Sample<'_>, at: &TexCoords, scale: [f32; 2], depth: f32) -> ScalarSpan {
     let (across, down) = (at.fbm([0.7; 2], sample.seed(40), 3, 0.45), at.fbm([0.7; 2], sample.seed(41), 3, 0.45));
     at.warped(&across, &down, depth).relief(scale, sample.seed(42), 2, 0.4, sample.light)
 }
 
 /// Plain weave: threads over and under, thick and thin.
-pub(super) fn weave(sample: &Sample<'_>, own: u32, threads: f32, rough: f32) -> Light {
+pub(super) fn weave(sample: &Sample<'_>, own: u32, threads: f32, rough: f32) -> RgbSpan {
     let base = sample.base(own);
     let at = sample.at;
     // Slubs: each thread is thicker here and thinner there.
@@ -19,147 +20,151 @@ pub(super) fn weave(sample: &Sample<'_>, own: u32, threads: f32, rough: f32) -> 
     let weft_slub = at.fbm([threads * 0.035, threads * 0.9], sample.seed(2), 3, 0.6);
     let clouds = at.fbm([1.5; 2], sample.seed(3), 3, 0.5);
     let folds = folds(sample, at, [0.9, 1.1], 0.25);
-    let shows = at.shows(threads * 1.2);
-    let mut light = Light::of(base);
-    light.scale(&plane(|i| {
-        let over = wave(at.x[i] * threads * 0.5 + 0.25) * wave(at.y[i] * threads * 0.5 + 0.25);
-        let thread =
-            0.5 * (wave(at.x[i] * threads) * (0.5 - 0.5 * over) + wave(at.y[i] * threads) * (0.5 + 0.5 * over));
-        let slub =
-            0.5 * rough * (warp_slub[i] * (0.5 - 0.5 * over * shows) + weft_slub[i] * (0.5 + 0.5 * over * shows));
-        (1.0 + shows * 0.3 * thread * (0.4 + rough) + 0.32 * slub + 0.04 * clouds[i] + 0.16 * folds[i]).max(0.1)
+    let visibility = at.visibility(threads * 1.2);
+    let mut light = RgbSpan::uniform(base);
+    light.scale(&per_pixel(|i| {
+        let over = sin_turns(at.x[i] * threads * 0.5 + 0.25) * sin_turns(at.y[i] * threads * 0.5 + 0.25);
+        let thread = 0.5
+            * (sin_turns(at.x[i] * threads) * (0.5 - 0.5 * over) + sin_turns(at.y[i] * threads) * (0.5 + 0.5 * over));
+        let slub = 0.5
+            * rough
+            * (warp_slub[i] * (0.5 - 0.5 * over * visibility) + weft_slub[i] * (0.5 + 0.5 * over * visibility));
+        (1.0 + visibility * 0.3 * thread * (0.4 + rough) + 0.32 * slub + 0.04 * clouds[i] + 0.16 * folds[i]).max(0.1)
     }));
     light
 }
 
 /// Columns of V-shaped stitches.
-pub(super) fn knit(sample: &Sample<'_>) -> Light {
+pub(super) fn knit(sample: &Sample<'_>) -> RgbSpan {
     let base = sample.base(0xD6_CB_BD);
     let at = sample.at;
     let (columns, rows) = (20.0, 24.0);
     let folds = folds(sample, at, [0.8, 1.0], 0.2);
     let fuzz = at.grain(150.0, sample.seed(1));
-    let shows = at.shows(rows);
-    let mut light = Light::of(base);
-    light.scale(&plane(|i| {
-        let across = wave(at.x[i] * columns * 0.5 + 0.25).abs();
+    let visibility = at.visibility(rows);
+    let mut light = RgbSpan::uniform(base);
+    light.scale(&per_pixel(|i| {
+        let across = sin_turns(at.x[i] * columns * 0.5 + 0.25).abs();
         // Legs slant up to both sides of the column's middle.
-        let leg = wave(at.y[i] * rows + 0.9 * across);
-        let groove = smooth(0.0, 0.45, across);
-        (1.0 + shows * (0.3 * leg + 0.5 * (groove - 0.8)) + 0.14 * fuzz[i] + 0.14 * folds[i]).max(0.1)
+        let leg = sin_turns(at.y[i] * rows + 0.9 * across);
+        let groove = smoothstep(0.0, 0.45, across);
+        (1.0 + visibility * (0.3 * leg + 0.5 * (groove - 0.8)) + 0.14 * fuzz[i] + 0.14 * folds[i]).max(0.1)
     }));
     light
 }
 
 /// Pile that is bright where it turns away and nearly black where it faces the eye.
-pub(super) fn velvet(sample: &Sample<'_>) -> Light {
+pub(super) fn velvet(sample: &Sample<'_>) -> RgbSpan {
     let base = sample.base(0x5A_1F_2E);
     let at = sample.at;
     let folds = folds(sample, at, [1.0, 0.8], 0.6);
     let brushed = at.fbm([2.2, 5.0], sample.seed(2), 3, 0.5);
     let pile = at.grain(190.0, sample.seed(1));
-    let mut light = Light::of(base);
-    light.scale(&plane(|i| {
-        let sheen = smooth(-0.55, 0.8, folds[i] + 0.12 * brushed[i]);
+    let mut light = RgbSpan::uniform(base);
+    light.scale(&per_pixel(|i| {
+        let sheen = smoothstep(-0.55, 0.8, folds[i] + 0.12 * brushed[i]);
         (0.3 + 1.5 * sheen * sheen) * (1.0 + 0.09 * pile[i])
     }));
-    light.add(mix(base, [1.0; 3], 0.15), &plane(|i| 0.16 * smooth(0.35, 0.95, folds[i] + 0.1 * brushed[i])));
+    light.add(mix(base, [1.0; 3], 0.15), &per_pixel(|i| 0.16 * smoothstep(0.35, 0.95, folds[i] + 0.1 * brushed[i])));
     light
 }
 
 /// Smooth folds with a bright streak along each.
-pub(super) fn silk(sample: &Sample<'_>) -> Light {
+pub(super) fn silk(sample: &Sample<'_>) -> RgbSpan {
     let base = sample.base(0xE4_D3_C0);
     let at = sample.at;
     let (across, down) = (at.fbm([0.6; 2], sample.seed(1), 3, 0.4), at.fbm([0.6; 2], sample.seed(2), 3, 0.4));
     let ridges = at.warped(&across, &down, 0.7).fbm([0.9, 1.9], sample.seed(3), 2, 0.35);
     let threads = at.fbm([20.0, 240.0], sample.seed(4), 1, 0.5);
-    let phase = plane(|i| wave(ridges[i] * 1.3 + 0.1));
-    let mut light = Light::of(base);
-    light.scale(&plane(|i| (0.5 + 0.42 * smooth(-1.0, 1.0, phase[i]) + 0.16 * across[i]) * (1.0 + 0.03 * threads[i])));
-    light.add(mix(base, [1.0; 3], 0.6), &plane(|i| 0.3 * smooth(0.72, 1.0, phase[i])));
+    let phase = per_pixel(|i| sin_turns(ridges[i] * 1.3 + 0.1));
+    let mut light = RgbSpan::uniform(base);
+    light.scale(&per_pixel(|i| {
+        (0.5 + 0.42 * smoothstep(-1.0, 1.0, phase[i]) + 0.16 * across[i]) * (1.0 + 0.03 * threads[i])
+    }));
+    light.add(mix(base, [1.0; 3], 0.6), &per_pixel(|i| 0.3 * smoothstep(0.72, 1.0, phase[i])));
     light
 }
 
 /// Upright folds of many widths.
-pub(super) fn curtain(sample: &Sample<'_>) -> Light {
+pub(super) fn curtain(sample: &Sample<'_>) -> RgbSpan {
     let base = sample.base(0xC9_C2_B8);
     let at = sample.at;
     let sway = at.fbm([1.2, 0.35], sample.seed(1), 3, 0.5);
     let depth = at.fbm([1.6, 0.15], sample.seed(2), 2, 0.5);
     let fine = at.fbm([26.0, 0.6], sample.seed(3), 2, 0.5);
-    let mut light = Light::of(base);
-    light.scale(&plane(|i| {
+    let mut light = RgbSpan::uniform(base);
+    light.scale(&per_pixel(|i| {
         let x = at.x[i] + 0.11 * sway[i];
-        let fold = 0.6 * wave(x * 4.3) + 0.4 * wave(x * 7.7 + 0.3 + 0.25 * sway[i]);
-        let shade = smooth(-1.1, 1.1, fold * (1.0 + 0.5 * depth[i]));
+        let fold = 0.6 * sin_turns(x * 4.3) + 0.4 * sin_turns(x * 7.7 + 0.3 + 0.25 * sway[i]);
+        let shade = smoothstep(-1.1, 1.1, fold * (1.0 + 0.5 * depth[i]));
         0.3 + 0.78 * shade * shade + 0.03 * fine[i]
     }));
     light
 }
 
 /// Pebbled skin with creases.
-pub(super) fn leather(sample: &Sample<'_>) -> Light {
+pub(super) fn leather(sample: &Sample<'_>) -> RgbSpan {
     let base = sample.base(0x7A_4A_2C);
     let at = sample.at;
     let wobble = at.fbm([40.0; 2], sample.seed(1), 2, 0.5);
     let moved = at.warped(&wobble, &wobble, 0.008);
     let cells = moved.cells([52.0; 2], sample.seed(2), 1.0);
-    let lit = moved.moved([sample.light[0] * 0.004, sample.light[1] * 0.004]).cells([52.0; 2], sample.seed(2), 1.0);
+    let lit =
+        moved.translated([sample.light[0] * 0.004, sample.light[1] * 0.004]).cells([52.0; 2], sample.seed(2), 1.0);
     let clouds = at.fbm([1.6; 2], sample.seed(3), 4, 0.55);
     let folds = folds(sample, at, [1.2, 1.2], 0.4);
-    let shows = at.shows(52.0);
-    let mut light = Light::of(base);
-    light.scale(&plane(|i| {
-        let crease = smooth(0.0, 0.2, cells.second[i] - cells.nearest[i]);
+    let visibility = at.visibility(52.0);
+    let mut light = RgbSpan::uniform(base);
+    light.scale(&per_pixel(|i| {
+        let crease = smoothstep(0.0, 0.2, cells.second[i] - cells.nearest[i]);
         let slope = (cells.nearest[i] - lit.nearest[i]) * 1.2;
-        (1.0 + shows * (0.3 * (crease - 0.85) + 0.45 * slope) + 0.16 * clouds[i] + 0.2 * folds[i]).max(0.1)
+        (1.0 + visibility * (0.3 * (crease - 0.85) + 0.45 * slope) + 0.16 * clouds[i] + 0.2 * folds[i]).max(0.1)
     }));
     light
 }
 
 /// Tufts.
-pub(super) fn fur(sample: &Sample<'_>) -> Light {
+pub(super) fn fur(sample: &Sample<'_>) -> RgbSpan {
     let base = sample.base(0xEC_E4_D8);
     let at = sample.at;
     let (across, down) = (at.fbm([5.0; 2], sample.seed(1), 3, 0.5), at.fbm([5.0; 2], sample.seed(2), 3, 0.5));
     let tufts = at.warped(&across, &down, 0.05);
     let hairs = tufts.fbm([90.0, 16.0], sample.seed(3), 3, 0.6);
     let depth = tufts.relief([7.0, 5.0], sample.seed(4), 3, 0.5, sample.light);
-    let mut light = Light::of(base);
-    light.scale(&plane(|i| (0.92 + 0.22 * hairs[i] + 0.4 * depth[i]).max(0.15)));
+    let mut light = RgbSpan::uniform(base);
+    light.scale(&per_pixel(|i| (0.92 + 0.22 * hairs[i] + 0.4 * depth[i]).max(0.15)));
     light
 }
 
 /// Brown paper with fibres.
-pub(super) fn kraft(sample: &Sample<'_>) -> Light {
+pub(super) fn kraft(sample: &Sample<'_>) -> RgbSpan {
     let base = sample.base(0xB8_91_66);
     let at = sample.at;
     let grain = at.grain(170.0, sample.seed(1));
     let clouds = at.fbm([2.5; 2], sample.seed(2), 4, 0.5);
     let fibres = at.fbm([22.0, 150.0], sample.seed(3), 2, 0.5);
-    let more = at.turned(0.8, 0.6).fbm([20.0, 150.0], sample.seed(4), 2, 0.5);
-    let mut light = Light::of(base);
-    light.scale(&plane(|i| 1.0 + 0.05 * grain[i] + 0.05 * clouds[i] + 0.08 * fibres[i]));
-    light.mix_color(scaled(base, 0.5), &plane(|i| 0.45 * smooth(0.5, 0.75, more[i])));
-    light.mix_color(mix(base, [0.9, 0.85, 0.75], 0.7), &plane(|i| 0.4 * smooth(0.55, 0.8, -fibres[i])));
+    let more = at.rotated(0.8, 0.6).fbm([20.0, 150.0], sample.seed(4), 2, 0.5);
+    let mut light = RgbSpan::uniform(base);
+    light.scale(&per_pixel(|i| 1.0 + 0.05 * grain[i] + 0.05 * clouds[i] + 0.08 * fibres[i]));
+    light.mix_color(scaled(base, 0.5), &per_pixel(|i| 0.45 * smoothstep(0.5, 0.75, more[i])));
+    light.mix_color(mix(base, [0.9, 0.85, 0.75], 0.7), &per_pixel(|i| 0.4 * smoothstep(0.55, 0.8, -fibres[i])));
     light
 }
 
 /// Slopes that end in sharp creases: the light on creased noise.
-pub(super) fn crumpled(sample: &Sample<'_>) -> Light {
+pub(super) fn crumpled(sample: &Sample<'_>) -> RgbSpan {
     let base = sample.base(0xEC_E9_E3);
     let at = sample.at;
     let (across, down) = (at.fbm([1.4; 2], sample.seed(1), 2, 0.5), at.fbm([1.4; 2], sample.seed(2), 2, 0.5));
     let folded = at.warped(&across, &down, 0.12);
     let step = 0.02;
-    let towards = folded.moved([step * sample.light[0], step * sample.light[1]]);
-    let height = |patch: &Patch, scale: f32, index: u32| patch.turbulence([scale; 2], sample.seed(index), 3, 0.42);
+    let towards = folded.translated([step * sample.light[0], step * sample.light[1]]);
+    let height = |patch: &TexCoords, scale: f32, index: u32| patch.turbulence([scale; 2], sample.seed(index), 3, 0.42);
     let (large, lit_large) = (height(&folded, 1.7, 3), height(&towards, 1.7, 3));
-    let (small, lit_small) = (height(&folded.turned(0.6, 0.8), 4.1, 4), height(&towards.turned(0.6, 0.8), 4.1, 4));
+    let (small, lit_small) = (height(&folded.rotated(0.6, 0.8), 4.1, 4), height(&towards.rotated(0.6, 0.8), 4.1, 4));
     let grain = at.grain(180.0, sample.seed(5));
-    let mut light = Light::of(base);
-    light.scale(&plane(|i| {
+    let mut light = RgbSpan::uniform(base);
+    light.scale(&per_pixel(|i| {
         let slope = 2.4 * (large[i] - lit_large[i]) + 0.7 * (small[i] - lit_small[i]);
         (0.9 + slope.clamp(-0.45, 0.3) + 0.02 * grain[i]).max(0.2)
     }));
@@ -167,26 +172,27 @@ pub(super) fn crumpled(sample: &Sample<'_>) -> Light {
 }
 
 /// Strips woven over and under.
-pub(super) fn rattan(sample: &Sample<'_>) -> Light {
+pub(super) fn rattan(sample: &Sample<'_>) -> RgbSpan {
     let base = sample.base(0xC6_9C_66);
     let at = sample.at;
     let threads = 18.0;
     let fibres = at.fbm([70.0, 70.0], sample.seed(1), 2, 0.6);
     let clouds = at.fbm([5.0; 2], sample.seed(2), 3, 0.5);
-    let shows = at.shows(threads);
-    let mut light = Light::of(base);
-    light.scale(&plane(|i| {
-        let (across, down) = (wave(at.x[i] * threads * 0.5), wave(at.y[i] * threads * 0.5));
-        let over = smooth(-0.25, 0.25, across * down);
-        let strip = over * wave(at.x[i] * threads + 0.25).abs() + (1.0 - over) * wave(at.y[i] * threads + 0.25).abs();
-        (1.0 + shows * 0.75 * (strip - 0.62) + 0.1 * fibres[i] + 0.1 * clouds[i]).max(0.08)
+    let visibility = at.visibility(threads);
+    let mut light = RgbSpan::uniform(base);
+    light.scale(&per_pixel(|i| {
+        let (across, down) = (sin_turns(at.x[i] * threads * 0.5), sin_turns(at.y[i] * threads * 0.5));
+        let over = smoothstep(-0.25, 0.25, across * down);
+        let strip =
+            over * sin_turns(at.x[i] * threads + 0.25).abs() + (1.0 - over) * sin_turns(at.y[i] * threads + 0.25).abs();
+        (1.0 + visibility * 0.75 * (strip - 0.62) + 0.1 * fibres[i] + 0.1 * clouds[i]).max(0.08)
     }));
     let gap: Rgb = srgb(0x3A_26_14);
     light.mix_color(
         gap,
-        &plane(|i| {
-            let hole = wave(at.x[i] * threads + 0.25).abs().max(wave(at.y[i] * threads + 0.25).abs());
-            shows * 0.7 * smooth(0.3, 0.1, hole)
+        &per_pixel(|i| {
+            let hole = sin_turns(at.x[i] * threads + 0.25).abs().max(sin_turns(at.y[i] * threads + 0.25).abs());
+            visibility * 0.7 * smoothstep(0.3, 0.1, hole)
         }),
     );
     light

@@ -1,37 +1,40 @@
 //! What is laid piece by piece: bricks, tiles, stones, and printed patterns.
 
 use super::Sample;
-use crate::generate::palette::{luminance, mix, scaled, smooth, srgb};
-use crate::generate::render::span::{Light, Plane, from_whole, line, plane, wave, whole};
+use crate::generate::falloff::smoothstep;
+use crate::generate::linear_rgb::{luminance, mix, scaled, srgb};
+use crate::generate::render::span::{
+    RgbSpan, ScalarSpan, distance_to_integer, fast_floor, line_coverage, per_pixel, sin_turns,
+};
 use backdrop_kernels::noise::cpu::random;
 use std::f32::consts::FRAC_1_SQRT_2;
 
 /// Pieces of equal size in rows, each row moved by `bond` of a piece.
 struct Course {
     /// From the middle of the nearest joint, in pieces.
-    across: Plane,
-    down: Plane,
-    own: Plane,
+    across: ScalarSpan,
+    down: ScalarSpan,
+    own: ScalarSpan,
     /// Within the piece, -0.5..0.5.
-    x: Plane,
-    y: Plane,
+    x: ScalarSpan,
+    y: ScalarSpan,
 }
 
-fn course(x: &Plane, y: &Plane, scale: [f32; 2], bond: f32, seed: u32) -> Course {
-    let row = plane(|i| whole(y[i] * scale[1]));
-    let along = plane(|i| x[i] * scale[0] + bond * (row[i] - 2.0 * whole(0.5 * row[i])));
-    let column = plane(|i| whole(along[i]));
+fn course(x: &ScalarSpan, y: &ScalarSpan, scale: [f32; 2], bond: f32, seed: u32) -> Course {
+    let row = per_pixel(|i| fast_floor(y[i] * scale[1]));
+    let along = per_pixel(|i| x[i] * scale[0] + bond * (row[i] - 2.0 * fast_floor(0.5 * row[i])));
+    let column = per_pixel(|i| fast_floor(along[i]));
     Course {
-        across: plane(|i| from_whole(along[i])),
-        down: plane(|i| from_whole(y[i] * scale[1])),
-        own: plane(|i| random(column[i] as i32, row[i] as i32, seed)),
-        x: plane(|i| along[i] - column[i] - 0.5),
-        y: plane(|i| y[i] * scale[1] - row[i] - 0.5),
+        across: per_pixel(|i| distance_to_integer(along[i])),
+        down: per_pixel(|i| distance_to_integer(y[i] * scale[1])),
+        own: per_pixel(|i| random(column[i] as i32, row[i] as i32, seed)),
+        x: per_pixel(|i| along[i] - column[i] - 0.5),
+        y: per_pixel(|i| y[i] * scale[1] - row[i] - 0.5),
     }
 }
 
 /// Running bond, mortar set back, no brick like the next.
-pub(super) fn brick(sample: &Sample<'_>) -> Light {
+pub(super) fn brick(sample: &Sample<'_>) -> RgbSpan {
     let base = sample.base(0x92_4E_3C);
     let at = sample.at;
     let scale = [5.0, 15.0];
@@ -39,10 +42,10 @@ pub(super) fn brick(sample: &Sample<'_>) -> Light {
     let rough_too = at.fbm([34.0; 2], sample.seed(2), 3, 0.6);
     let moved = at.warped(&rough, &rough_too, 0.0022);
     let bricks = course(&moved.x, &moved.y, scale, 0.5, sample.seed(3));
-    let mortar = joints(&bricks, scale, 0.0058, at.foot);
+    let mortar = joints(&bricks, scale, 0.0058, at.footprint);
     // The upper edge of the mortar lies in the shadow of the brick above.
-    let shadow_of = course(&moved.x, &plane(|i| moved.y[i] - 0.006), scale, 0.5, sample.seed(3));
-    let shaded = joints(&shadow_of, scale, 0.005, at.foot);
+    let shadow_of = course(&moved.x, &per_pixel(|i| moved.y[i] - 0.006), scale, 0.5, sample.seed(3));
+    let shaded = joints(&shadow_of, scale, 0.005, at.footprint);
     let clouds = at.fbm([9.0; 2], sample.seed(4), 4, 0.6);
     let relief = at.relief([26.0; 2], sample.seed(5), 4, 0.55, sample.light);
     let grain = at.grain(120.0, sample.seed(6));
@@ -50,38 +53,38 @@ pub(super) fn brick(sample: &Sample<'_>) -> Light {
     let (low, high) =
         if pale { (scaled(base, 0.86), base) } else { (scaled(base, 0.42), mix(base, srgb(0xB4_78_60), 0.6)) };
     let mut light =
-        Light::between(low, high, &plane(|i| (bricks.own[i] * 0.85 + 0.2 + 0.35 * clouds[i]).clamp(0.0, 1.0)));
-    let burnt = plane(|i| if bricks.own[i] > 0.9 && !pale { 0.45 } else { 0.0 });
+        RgbSpan::blend(low, high, &per_pixel(|i| (bricks.own[i] * 0.85 + 0.2 + 0.35 * clouds[i]).clamp(0.0, 1.0)));
+    let burnt = per_pixel(|i| if bricks.own[i] > 0.9 && !pale { 0.45 } else { 0.0 });
     light.mix_color(scaled(base, 0.22), &burnt);
-    light.scale(&plane(|i| (1.0 + 0.3 * relief[i] + 0.1 * grain[i]).max(0.2)));
-    let mut joint = Light::of(if pale { scaled(base, 0.74) } else { srgb(0xB6_AE_A4) });
-    joint.scale(&plane(|i| 0.8 + 0.22 * clouds[i] + 0.2 * grain[i] - 0.42 * mortar[i] * (1.0 - shaded[i])));
+    light.scale(&per_pixel(|i| (1.0 + 0.3 * relief[i] + 0.1 * grain[i]).max(0.2)));
+    let mut joint = RgbSpan::uniform(if pale { scaled(base, 0.74) } else { srgb(0xB6_AE_A4) });
+    joint.scale(&per_pixel(|i| 0.8 + 0.22 * clouds[i] + 0.2 * grain[i] - 0.42 * mortar[i] * (1.0 - shaded[i])));
     light.mix(&joint, &mortar);
     light
 }
 
 /// How much of each pixel is joint, `half` wide to either side.
-fn joints(course: &Course, scale: [f32; 2], half: f32, foot: [f32; 2]) -> Plane {
-    plane(|i| {
-        let across = line(course.across[i] / scale[0], half, foot[0].max(0.0015));
-        let down = line(course.down[i] / scale[1], half, foot[1].max(0.0015));
+fn joints(course: &Course, scale: [f32; 2], half: f32, footprint: [f32; 2]) -> ScalarSpan {
+    per_pixel(|i| {
+        let across = line_coverage(course.across[i] / scale[0], half, footprint[0].max(0.0015));
+        let down = line_coverage(course.down[i] / scale[1], half, footprint[1].max(0.0015));
         across.max(down)
     })
 }
 
 /// Glazed: each catches the light a little differently, its rim most of all.
-pub(super) fn tiles(sample: &Sample<'_>, scale: [f32; 2], bond: f32) -> Light {
+pub(super) fn tiles(sample: &Sample<'_>, scale: [f32; 2], bond: f32) -> RgbSpan {
     let base = sample.base(0xEC_EC_E8);
     let at = sample.at;
     let tiles = course(&at.x, &at.y, scale, bond, sample.seed(1));
-    let grout = joints(&tiles, scale, 0.0032, at.foot);
+    let grout = joints(&tiles, scale, 0.0032, at.footprint);
     let clouds = at.fbm([2.6; 2], sample.seed(2), 3, 0.5);
     let glaze = at.fbm([11.0; 2], sample.seed(3), 2, 0.5);
     let rim = 0.016;
-    let mut light = Light::of(base);
-    light.scale(&plane(|i| {
+    let mut light = RgbSpan::uniform(base);
+    light.scale(&per_pixel(|i| {
         let tilt = (tiles.own[i] - 0.5) * (0.1 + 0.12 * tiles.x[i]) + 0.05 * tiles.y[i];
-        let near = |away: f32| 1.0 - smooth(0.0, rim, away);
+        let near = |away: f32| 1.0 - smoothstep(0.0, rim, away);
         let bevel = near(tiles.down[i] / scale[1]) * if tiles.y[i] * sample.light[1] > 0.0 { 0.12 } else { -0.1 };
         let side = near(tiles.across[i] / scale[0]) * if tiles.x[i] * sample.light[0] > 0.0 { 0.08 } else { -0.06 };
         1.0 + tilt + bevel + side + 0.03 * clouds[i] + 0.025 * glaze[i]
@@ -92,67 +95,71 @@ pub(super) fn tiles(sample: &Sample<'_>, scale: [f32; 2], bond: f32) -> Light {
 }
 
 /// Small square stones of many shades of one colour.
-pub(super) fn mosaic(sample: &Sample<'_>) -> Light {
+pub(super) fn mosaic(sample: &Sample<'_>) -> RgbSpan {
     let base = sample.base(0x3E_8C_9A);
     let at = sample.at;
     let scale = [22.0, 22.0];
     let wobble = at.fbm([14.0; 2], sample.seed(1), 2, 0.5);
     let moved = at.warped(&wobble, &wobble, 0.0016);
     let stones = course(&moved.x, &moved.y, scale, 0.0, sample.seed(2));
-    let grout = joints(&stones, scale, 0.0026, at.foot);
-    let shows = at.shows(22.0);
-    let share = plane(|i| 0.5 + shows * (stones.own[i] - 0.5));
-    let mut light = Light::between(scaled(base, 0.45), mix(base, [0.9, 0.93, 0.92], 0.45), &share);
-    light.scale(&plane(|i| 1.0 + shows * 0.12 * (stones.x[i] * sample.light[0] + stones.y[i] * sample.light[1])));
+    let grout = joints(&stones, scale, 0.0026, at.footprint);
+    let visibility = at.visibility(22.0);
+    let share = per_pixel(|i| 0.5 + visibility * (stones.own[i] - 0.5));
+    let mut light = RgbSpan::blend(scaled(base, 0.45), mix(base, [0.9, 0.93, 0.92], 0.45), &share);
+    light.scale(&per_pixel(|i| {
+        1.0 + visibility * 0.12 * (stones.x[i] * sample.light[0] + stones.y[i] * sample.light[1])
+    }));
     light.mix_color(mix(srgb(0xD8_D5_CE), base, 0.15), &grout);
     light
 }
 
 /// A floor of dark and light squares.
-pub(super) fn checker(sample: &Sample<'_>) -> Light {
+pub(super) fn checker(sample: &Sample<'_>) -> RgbSpan {
     let base = sample.base(0x22_22_24);
     let other = if luminance(base) > 0.45 { srgb(0x2A_2A_2C) } else { srgb(0xEE_EC_E6) };
-    let at = sample.at.turned(FRAC_1_SQRT_2, FRAC_1_SQRT_2);
+    let at = sample.at.rotated(FRAC_1_SQRT_2, FRAC_1_SQRT_2);
     let scale = [4.0, 4.0];
     let squares = course(&at.x, &at.y, scale, 0.0, sample.seed(1));
     let veins = at.fbm([2.0; 2], sample.seed(2), 5, 0.6);
-    let odd = plane(|i| {
-        let (column, row) = (whole(at.x[i] * scale[0]), whole(at.y[i] * scale[1]));
+    let odd = per_pixel(|i| {
+        let (column, row) = (fast_floor(at.x[i] * scale[0]), fast_floor(at.y[i] * scale[1]));
         let sum = column + row;
-        sum - 2.0 * whole(0.5 * sum)
+        sum - 2.0 * fast_floor(0.5 * sum)
     });
     // A pixel across an edge sees both; far away all is the mean.
-    let share = plane(|i| {
-        let to_edge = (squares.across[i] / scale[0] / at.foot[0]).min(squares.down[i] / scale[1] / at.foot[1]);
+    let share = per_pixel(|i| {
+        let to_edge =
+            (squares.across[i] / scale[0] / at.footprint[0]).min(squares.down[i] / scale[1] / at.footprint[1]);
         let own = (0.5 + to_edge).min(1.0);
         0.5 + (odd[i] * 2.0 - 1.0) * (own - 0.5)
     });
-    let mut light = Light::between(base, other, &share);
-    light.scale(&plane(|i| 1.0 + 0.05 * veins[i] + 0.05 * (squares.own[i] - 0.5)));
-    let gap = joints(&squares, scale, 0.0012, at.foot);
-    light.mix_color(srgb(0x77_75_70), &plane(|i| 0.6 * gap[i]));
+    let mut light = RgbSpan::blend(base, other, &share);
+    light.scale(&per_pixel(|i| 1.0 + 0.05 * veins[i] + 0.05 * (squares.own[i] - 0.5)));
+    let gap = joints(&squares, scale, 0.0012, at.footprint);
+    light.mix_color(srgb(0x77_75_70), &per_pixel(|i| 0.6 * gap[i]));
     light
 }
 
 /// Rounded stones close together.
-pub(super) fn stones(sample: &Sample<'_>, scale: f32, own: u32, mixed: f32) -> Light {
+pub(super) fn stones(sample: &Sample<'_>, scale: f32, own: u32, mixed: f32) -> RgbSpan {
     let base = sample.base(own);
     let at = sample.at;
     let wobble = at.fbm([scale * 1.3; 2], sample.seed(1), 2, 0.5);
     let cells = at.warped(&wobble, &wobble, 0.12 / scale).cells([scale; 2], sample.seed(2), 0.8);
     // The gradient of the dome: the difference to a place towards the light.
     let step = 0.12 / scale;
-    let towards = at.warped(&wobble, &wobble, 0.12 / scale).moved([sample.light[0] * step, sample.light[1] * step]);
+    let towards =
+        at.warped(&wobble, &wobble, 0.12 / scale).translated([sample.light[0] * step, sample.light[1] * step]);
     let lit = towards.cells([scale; 2], sample.seed(2), 0.8);
     let grain = at.fbm([scale * 5.0; 2], sample.seed(3), 3, 0.6);
-    let shows = at.shows(scale);
+    let visibility = at.visibility(scale);
     let warm = mix(scaled(base, 1.25).map(|value| value.min(1.0)), srgb(0xB9_A0_82), 0.35 * mixed);
     let mut light =
-        Light::between(scaled(base, 1.0 - 0.45 * mixed), warm, &plane(|i| 0.5 + shows * (cells.own[i] - 0.5)));
-    light.scale(&plane(|i| {
+        RgbSpan::blend(scaled(base, 1.0 - 0.45 * mixed), warm, &per_pixel(|i| 0.5 + visibility * (cells.own[i] - 0.5)));
+    light.scale(&per_pixel(|i| {
         let slope = (cells.nearest[i] - lit.nearest[i]) * 3.6;
-        let gap = smooth(0.02, 0.26, cells.second[i] - cells.nearest[i]);
-        (1.0 + shows * (0.5 * slope + 0.6 * (gap - 0.8)) + 0.12 * grain[i]).max(0.04)
+        let gap = smoothstep(0.02, 0.26, cells.second[i] - cells.nearest[i]);
+        (1.0 + visibility * (0.5 * slope + 0.6 * (gap - 0.8)) + 0.12 * grain[i]).max(0.04)
     }));
     light
 }
@@ -164,17 +171,17 @@ fn pair(sample: &Sample<'_>) -> ([f32; 3], [f32; 3]) {
 }
 
 /// Upright stripes.
-pub(super) fn stripes(sample: &Sample<'_>) -> Light {
+pub(super) fn stripes(sample: &Sample<'_>) -> RgbSpan {
     let (base, ground) = pair(sample);
     let at = sample.at;
-    let foot = (at.foot[0] * 8.0).max(0.01);
-    let mut light = Light::between(
+    let footprint = (at.footprint[0] * 8.0).max(0.01);
+    let mut light = RgbSpan::blend(
         ground,
         base,
-        &plane(|i| {
-            let away = from_whole(at.x[i] * 8.0);
-            let own = ((0.25 - away) / foot + 0.5).clamp(0.0, 1.0);
-            own + (0.5 - own) * smooth(0.5, 1.0, foot)
+        &per_pixel(|i| {
+            let away = distance_to_integer(at.x[i] * 8.0);
+            let own = ((0.25 - away) / footprint + 0.5).clamp(0.0, 1.0);
+            own + (0.5 - own) * smoothstep(0.5, 1.0, footprint)
         }),
     );
     paper_grain(sample, &mut light);
@@ -182,19 +189,19 @@ pub(super) fn stripes(sample: &Sample<'_>) -> Light {
 }
 
 /// Dots, every other row moved by half.
-pub(super) fn dots(sample: &Sample<'_>) -> Light {
+pub(super) fn dots(sample: &Sample<'_>) -> RgbSpan {
     let (base, ground) = pair(sample);
     let at = sample.at;
-    let row = plane(|i| whole(at.y[i] * 11.0));
-    let foot = (at.foot[0].max(at.foot[1]) * 11.0).max(0.02);
-    let mut light = Light::between(
+    let row = per_pixel(|i| fast_floor(at.y[i] * 11.0));
+    let footprint = (at.footprint[0].max(at.footprint[1]) * 11.0).max(0.02);
+    let mut light = RgbSpan::blend(
         base,
         ground,
-        &plane(|i| {
-            let along = at.x[i] * 11.0 + 0.5 * (row[i] - 2.0 * whole(0.5 * row[i]));
-            let (x, y) = (along - whole(along) - 0.5, at.y[i] * 11.0 - row[i] - 0.5);
-            let own = ((0.26 - (x * x + y * y).sqrt()) / foot + 0.5).clamp(0.0, 1.0);
-            own + (0.21 - own) * smooth(0.5, 1.0, foot)
+        &per_pixel(|i| {
+            let along = at.x[i] * 11.0 + 0.5 * (row[i] - 2.0 * fast_floor(0.5 * row[i]));
+            let (x, y) = (along - fast_floor(along) - 0.5, at.y[i] * 11.0 - row[i] - 0.5);
+            let own = ((0.26 - (x * x + y * y).sqrt()) / footprint + 0.5).clamp(0.0, 1.0);
+            own + (0.21 - own) * smoothstep(0.5, 1.0, footprint)
         }),
     );
     paper_grain(sample, &mut light);
@@ -202,23 +209,24 @@ pub(super) fn dots(sample: &Sample<'_>) -> Light {
 }
 
 /// Gingham.
-pub(super) fn checks(sample: &Sample<'_>) -> Light {
+pub(super) fn checks(sample: &Sample<'_>) -> RgbSpan {
     let (base, ground) = pair(sample);
     let at = sample.at;
-    let band = |value: f32, foot: f32| {
-        let foot = foot.max(0.02);
-        let own = ((0.25 - from_whole(value)) / foot + 0.5).clamp(0.0, 1.0);
-        own + (0.5 - own) * smooth(0.5, 1.0, foot)
+    let band = |value: f32, footprint: f32| {
+        let footprint = footprint.max(0.02);
+        let own = ((0.25 - distance_to_integer(value)) / footprint + 0.5).clamp(0.0, 1.0);
+        own + (0.5 - own) * smoothstep(0.5, 1.0, footprint)
     };
-    let threads = at.shows(130.0);
-    let share = plane(|i| 0.5 * (band(at.x[i] * 7.0, at.foot[0] * 7.0) + band(at.y[i] * 7.0, at.foot[1] * 7.0)));
-    let mut light = Light::between(ground, base, &share);
-    light.scale(&plane(|i| 1.0 + 0.06 * threads * wave(at.x[i] * 130.0) * wave(at.y[i] * 130.0)));
+    let threads = at.visibility(130.0);
+    let share =
+        per_pixel(|i| 0.5 * (band(at.x[i] * 7.0, at.footprint[0] * 7.0) + band(at.y[i] * 7.0, at.footprint[1] * 7.0)));
+    let mut light = RgbSpan::blend(ground, base, &share);
+    light.scale(&per_pixel(|i| 1.0 + 0.06 * threads * sin_turns(at.x[i] * 130.0) * sin_turns(at.y[i] * 130.0)));
     paper_grain(sample, &mut light);
     light
 }
 
-fn paper_grain(sample: &Sample<'_>, light: &mut Light) {
+fn paper_grain(sample: &Sample<'_>, light: &mut RgbSpan) {
     let grain = sample.at.grain(180.0, sample.seed(9));
-    light.scale(&plane(|i| 1.0 + 0.025 * grain[i]));
+    light.scale(&per_pixel(|i| 1.0 + 0.025 * grain[i]));
 }

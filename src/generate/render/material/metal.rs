@@ -1,33 +1,38 @@
 //! Metal.
 
 use super::Sample;
-use crate::generate::palette::{mix, scaled, smooth, srgb};
-use crate::generate::render::span::{Light, plane};
+use crate::generate::falloff::smoothstep;
+use crate::generate::linear_rgb::{mix, scaled, srgb};
+use crate::generate::render::span::{RgbSpan, per_pixel};
 
 /// Brushed along x: fine strokes, and the wide soft bands in which it mirrors a room.
-pub(super) fn brushed(sample: &Sample<'_>, own: u32) -> Light {
+pub(super) fn brushed(sample: &Sample<'_>, own: u32) -> RgbSpan {
     let base = sample.base(own);
     let at = sample.at;
     let strokes = at.fbm([1.6, 210.0], sample.seed(1), 3, 0.7);
     let coarse = at.fbm([0.8, 40.0], sample.seed(2), 3, 0.6);
     let bands = at.fbm([0.9, 0.5], sample.seed(3), 2, 0.4);
-    let mut light = Light::of(base);
-    light.scale(&plane(|i| (0.82 + 0.42 * bands[i] + 0.09 * strokes[i] + 0.05 * coarse[i]).max(0.1)));
-    light.add(mix(base, [1.0; 3], 0.5), &plane(|i| 0.26 * smooth(0.15, 0.8, bands[i])));
+    let mut light = RgbSpan::uniform(base);
+    light.scale(&per_pixel(|i| (0.82 + 0.42 * bands[i] + 0.09 * strokes[i] + 0.05 * coarse[i]).max(0.1)));
+    light.add(mix(base, [1.0; 3], 0.5), &per_pixel(|i| 0.26 * smoothstep(0.15, 0.8, bands[i])));
     light
 }
 
 /// Flakes and runs of oxide.
-pub(super) fn rust(sample: &Sample<'_>) -> Light {
+pub(super) fn rust(sample: &Sample<'_>) -> RgbSpan {
     let base = sample.base(0x8A_45_22);
     let at = sample.at;
     let (across, down) = (at.fbm([3.0; 2], sample.seed(1), 4, 0.55), at.fbm([3.0; 2], sample.seed(2), 4, 0.55));
     let blotches = at.warped(&across, &down, 0.12).fbm([3.2; 2], sample.seed(3), 6, 0.6);
     let relief = at.relief([18.0; 2], sample.seed(4), 4, 0.6, sample.light);
     let runs = at.fbm([18.0, 0.9], sample.seed(5), 3, 0.5);
-    let mut light =
-        Light::between(scaled(base, 0.3), mix(base, srgb(0xC9_7A_3A), 0.6), &plane(|i| smooth(-0.6, 0.6, blotches[i])));
-    light.mix_color(srgb(0x4E_55_5A), &plane(|i| 0.75 * smooth(0.35, 0.6, blotches[i] - 0.25 * runs[i] - 0.15)));
-    light.scale(&plane(|i| (1.0 + 0.3 * relief[i] + 0.12 * runs[i]).max(0.15)));
+    let mut light = RgbSpan::blend(
+        scaled(base, 0.3),
+        mix(base, srgb(0xC9_7A_3A), 0.6),
+        &per_pixel(|i| smoothstep(-0.6, 0.6, blotches[i])),
+    );
+    light
+        .mix_color(srgb(0x4E_55_5A), &per_pixel(|i| 0.75 * smoothstep(0.35, 0.6, blotches[i] - 0.25 * runs[i] - 0.15)));
+    light.scale(&per_pixel(|i| (1.0 + 0.3 * relief[i] + 0.12 * runs[i]).max(0.15)));
     light
 }

@@ -1,20 +1,20 @@
 //! The colour of a material at each place of it, in even light.
 
 mod cloth;
-mod ground;
 mod masonry;
 mod metal;
 mod stone;
+mod terrain;
 mod wood;
 
-use super::span::{Light, Patch, plane};
-use crate::generate::palette::{Rgb, luminance, mix, scaled, srgb};
+use super::span::{RgbSpan, TexCoords, per_pixel};
+use crate::generate::linear_rgb::{Rgb, luminance, mix, scaled, srgb};
 use crate::generate::surface::{Material, Surface};
 
 /// What every material is told: whose it is, where, and from where light falls along it (x to the right, y away).
 pub(super) struct Sample<'a> {
     pub(super) surface: &'a Surface,
-    pub(super) at: &'a Patch,
+    pub(super) at: &'a TexCoords,
     pub(super) light: [f32; 2],
     /// The row of the picture, and its height.
     pub(super) row: f32,
@@ -33,17 +33,17 @@ impl Sample<'_> {
     }
 
     /// A material of one colour with soft clouds, fine grain and bumps.
-    fn even(&self, own: u32, even: &Even) -> Light {
+    fn even(&self, own: u32, even: &Even) -> RgbSpan {
         let base = self.base(own);
         let clouds = self.at.fbm([even.cloud_scale; 2], self.seed(1), 4, 0.55);
         let grain = self.at.grain(even.grain_scale, self.seed(2));
-        let mut light = Light::of(base);
-        let mut factor = plane(|at| 1.0 + even.clouds * clouds[at] + even.grain * grain[at]);
+        let mut light = RgbSpan::uniform(base);
+        let mut factor = per_pixel(|at| 1.0 + even.clouds * clouds[at] + even.grain * grain[at]);
         if even.bumps > 0.0 {
             let relief = self.at.relief([even.bump_scale; 2], self.seed(3), 4, 0.5, self.light);
-            factor = plane(|at| factor[at] + even.bumps * relief[at]);
+            factor = per_pixel(|at| factor[at] + even.bumps * relief[at]);
         }
-        light.scale(&plane(|at| factor[at].max(0.05)));
+        light.scale(&per_pixel(|at| factor[at].max(0.05)));
         light
     }
 }
@@ -70,7 +70,7 @@ pub(super) fn toned(color: Rgb, tone: f32) -> Rgb {
 }
 
 /// The colour of `surface` along a span, which is at `screen` on the picture.
-pub(super) fn color(surface: &Surface, at: &Patch, light: [f32; 2], screen: &Patch) -> Light {
+pub(super) fn color(surface: &Surface, at: &TexCoords, light: [f32; 2], screen: &TexCoords) -> RgbSpan {
     let sample = Sample { surface, at, light, row: screen.y[0], step: screen.x[1] - screen.x[0] };
     let even = |clouds, cloud_scale, grain, grain_scale, bumps, bump_scale| Even {
         clouds,
@@ -121,16 +121,16 @@ pub(super) fn color(surface: &Surface, at: &Patch, light: [f32; 2], screen: &Pat
         Material::Rust => metal::rust(&sample),
         Material::Glass => sample.even(0x9F_B0_B4, &even(0.0, 1.0, 0.0, 1.0, 0.0, 1.0)),
         Material::Mirror => sample.even(0x6E_74_78, &even(0.0, 1.0, 0.0, 1.0, 0.0, 1.0)),
-        Material::Sand => ground::sand(&sample),
-        Material::Snow => ground::snow(&sample),
-        Material::Grass => ground::grass(&sample),
-        Material::Moss => ground::moss(&sample),
+        Material::Sand => terrain::sand(&sample),
+        Material::Snow => terrain::snow(&sample),
+        Material::Grass => terrain::grass(&sample),
+        Material::Moss => terrain::moss(&sample),
         Material::Soil => sample.even(0x5A_43_30, &even(0.25, 2.5, 0.25, 70.0, 0.4, 14.0)),
-        Material::Leaves => ground::leaves(&sample),
-        Material::Asphalt => ground::asphalt(&sample),
-        Material::Water => ground::water(&sample),
-        Material::Ice => ground::ice(&sample),
-        Material::Chalkboard => ground::chalkboard(&sample),
+        Material::Leaves => terrain::leaves(&sample),
+        Material::Asphalt => terrain::asphalt(&sample),
+        Material::Water => terrain::water(&sample),
+        Material::Ice => terrain::ice(&sample),
+        Material::Chalkboard => terrain::chalkboard(&sample),
         Material::Cork => stone::cork(&sample),
         Material::Terracotta => sample.even(0xB8_6A_48, &even(0.1, 2.2, 0.06, 130.0, 0.08, 9.0)),
         Material::Stripes => masonry::stripes(&sample),

@@ -1,29 +1,32 @@
 //! Stone, and what is cast or pressed like it.
 
 use super::{Even, Sample};
-use crate::generate::palette::{fading, luminance, mix, saturated, scaled, smooth, srgb};
-use crate::generate::render::span::{Light, line, plane};
+use crate::generate::falloff::{exp_falloff, smoothstep};
+use crate::generate::linear_rgb::{luminance, mix, saturated, scaled, srgb};
+use crate::generate::render::span::{RgbSpan, line_coverage, per_pixel};
 
 /// Veins where noise, carried along by other noise, changes sign: few strong ones and a net of fine ones.
-pub(super) fn marble(sample: &Sample<'_>) -> Light {
+pub(super) fn marble(sample: &Sample<'_>) -> RgbSpan {
     let base = sample.base(0xF0_EE_EA);
     let dark = luminance(base) < 0.18;
-    let at = sample.at.turned(0.53, 0.848);
+    let at = sample.at.rotated(0.53, 0.848);
     let (across, down) = (at.fbm([1.1, 1.5], sample.seed(1), 5, 0.55), at.fbm([1.1, 1.5], sample.seed(2), 5, 0.55));
     let carried = at.warped(&across, &down, 0.42);
     let strong = carried.fbm([0.55, 1.25], sample.seed(3), 3, 0.45);
     let fine = carried.fbm([0.9, 3.8], sample.seed(4), 3, 0.4);
     let clouds = carried.fbm([1.4, 1.4], sample.seed(5), 4, 0.5);
     let present = sample.at.fbm([0.8, 0.8], sample.seed(6), 2, 0.5);
-    let foot = sample.at.foot[0].max(sample.at.foot[1]);
-    let vein = plane(|i| {
-        let shown = smooth(-0.35, 0.45, present[i]);
-        let wide = 0.016 + 0.05 * shown + foot;
-        let narrow = 0.012 + 2.0 * foot;
-        let strong = fading(strong[i].abs() / wide) * (0.25 + 0.6 * shown);
-        let halo = 0.28 * fading(strong_halo(strong, shown));
-        let fine =
-            0.13 * fading(fine[i].abs() / narrow) * smooth(0.15, -0.4, present[i] - 0.35) * (0.02 / narrow).min(1.0);
+    let footprint = sample.at.footprint[0].max(sample.at.footprint[1]);
+    let vein = per_pixel(|i| {
+        let shown = smoothstep(-0.35, 0.45, present[i]);
+        let wide = 0.016 + 0.05 * shown + footprint;
+        let narrow = 0.012 + 2.0 * footprint;
+        let strong = exp_falloff(strong[i].abs() / wide) * (0.25 + 0.6 * shown);
+        let halo = 0.28 * exp_falloff(strong_halo(strong, shown));
+        let fine = 0.13
+            * exp_falloff(fine[i].abs() / narrow)
+            * smoothstep(0.15, -0.4, present[i] - 0.35)
+            * (0.02 / narrow).min(1.0);
         (strong + halo * 0.4 + fine).min(1.0)
     });
     let (cloud, veins) = if dark {
@@ -31,7 +34,7 @@ pub(super) fn marble(sample: &Sample<'_>) -> Light {
     } else {
         (mix(scaled(base, 0.7), srgb(0xA9_AA_AE), 0.4), mix(scaled(base, 0.3), srgb(0x77_74_70), 0.55))
     };
-    let mut light = Light::between(base, cloud, &plane(|i| smooth(-0.15, 0.95, clouds[i]) * 0.55));
+    let mut light = RgbSpan::blend(base, cloud, &per_pixel(|i| smoothstep(-0.15, 0.95, clouds[i]) * 0.55));
     light.mix_color(veins, &vein);
     light
 }
@@ -43,20 +46,23 @@ fn strong_halo(strong: f32, shown: f32) -> f32 {
 }
 
 /// Bands of colour that flow.
-pub(super) fn onyx(sample: &Sample<'_>) -> Light {
+pub(super) fn onyx(sample: &Sample<'_>) -> RgbSpan {
     let base = sample.base(0xC9_8F_4E);
     let at = sample.at;
     let (across, down) = (at.fbm([0.9; 2], sample.seed(1), 4, 0.5), at.fbm([0.9; 2], sample.seed(2), 4, 0.5));
     let bands = at.warped(&across, &down, 0.5).fbm([0.5, 3.2], sample.seed(3), 5, 0.6);
     let seams = at.warped(&across, &down, 0.5).fbm([0.8, 5.0], sample.seed(4), 3, 0.5);
-    let mut light =
-        Light::between(scaled(base, 0.45), mix(base, srgb(0xF6_E8_CF), 0.6), &plane(|i| smooth(-0.7, 0.7, bands[i])));
-    light.mix_color(srgb(0xFB_F4_E6), &plane(|i| 0.55 * fading(seams[i].abs() / 0.03)));
+    let mut light = RgbSpan::blend(
+        scaled(base, 0.45),
+        mix(base, srgb(0xF6_E8_CF), 0.6),
+        &per_pixel(|i| smoothstep(-0.7, 0.7, bands[i])),
+    );
+    light.mix_color(srgb(0xFB_F4_E6), &per_pixel(|i| 0.55 * exp_falloff(seams[i].abs() / 0.03)));
     light
 }
 
 /// Crystals of three minerals.
-pub(super) fn granite(sample: &Sample<'_>) -> Light {
+pub(super) fn granite(sample: &Sample<'_>) -> RgbSpan {
     let base = sample.base(0x8F_8B_88);
     let at = sample.at;
     let wobble = at.fbm([60.0; 2], sample.seed(1), 2, 0.5);
@@ -64,18 +70,19 @@ pub(super) fn granite(sample: &Sample<'_>) -> Light {
     let large = moved.cells([55.0; 2], sample.seed(2), 1.0);
     let small = moved.cells([120.0; 2], sample.seed(3), 1.0);
     let clouds = at.fbm([3.0; 2], sample.seed(4), 3, 0.5);
-    let shows = at.shows(55.0);
-    let mut light = Light::of(base);
-    light.scale(&plane(|i| 1.0 + 0.1 * clouds[i]));
-    let own = |own: f32, from: f32, to: f32| smooth(from, from + 0.03, own) * (1.0 - smooth(to, to + 0.03, own));
-    light.mix_color(scaled(base, 0.12), &plane(|i| shows * 0.85 * own(large.own[i], 0.0, 0.2)));
-    light.mix_color(mix(base, [0.85; 3], 0.6), &plane(|i| shows * 0.7 * own(large.own[i], 0.7, 1.1)));
-    light.mix_color(scaled(base, 0.3), &plane(|i| shows * 0.6 * own(small.own[i], 0.8, 1.1)));
+    let visibility = at.visibility(55.0);
+    let mut light = RgbSpan::uniform(base);
+    light.scale(&per_pixel(|i| 1.0 + 0.1 * clouds[i]));
+    let own =
+        |own: f32, from: f32, to: f32| smoothstep(from, from + 0.03, own) * (1.0 - smoothstep(to, to + 0.03, own));
+    light.mix_color(scaled(base, 0.12), &per_pixel(|i| visibility * 0.85 * own(large.own[i], 0.0, 0.2)));
+    light.mix_color(mix(base, [0.85; 3], 0.6), &per_pixel(|i| visibility * 0.7 * own(large.own[i], 0.7, 1.1)));
+    light.mix_color(scaled(base, 0.3), &per_pixel(|i| visibility * 0.6 * own(small.own[i], 0.8, 1.1)));
     light
 }
 
 /// Even layers with pores along them.
-pub(super) fn travertine(sample: &Sample<'_>) -> Light {
+pub(super) fn travertine(sample: &Sample<'_>) -> RgbSpan {
     let base = sample.base(0xD9_C8_AC);
     let at = sample.at;
     let sway = at.fbm([1.0, 1.5], sample.seed(1), 3, 0.5);
@@ -83,40 +90,44 @@ pub(super) fn travertine(sample: &Sample<'_>) -> Light {
     let layers = carried.fbm([0.7, 14.0], sample.seed(2), 4, 0.6);
     let pores = carried.fbm([14.0, 70.0], sample.seed(3), 2, 0.6);
     let where_pores = at.fbm([2.0, 9.0], sample.seed(4), 2, 0.5);
-    let mut light =
-        Light::between(scaled(base, 0.78), mix(base, srgb(0xF5_EC_DC), 0.5), &plane(|i| smooth(-0.7, 0.7, layers[i])));
+    let mut light = RgbSpan::blend(
+        scaled(base, 0.78),
+        mix(base, srgb(0xF5_EC_DC), 0.5),
+        &per_pixel(|i| smoothstep(-0.7, 0.7, layers[i])),
+    );
     light.mix_color(
         scaled(base, 0.32),
-        &plane(|i| 0.75 * smooth(0.42, 0.62, pores[i]) * smooth(-0.1, 0.3, where_pores[i])),
+        &per_pixel(|i| 0.75 * smoothstep(0.42, 0.62, pores[i]) * smoothstep(-0.1, 0.3, where_pores[i])),
     );
     light
 }
 
 /// Soft layers and sand grains.
-pub(super) fn sandstone(sample: &Sample<'_>) -> Light {
+pub(super) fn sandstone(sample: &Sample<'_>) -> RgbSpan {
     let sway = sample.at.fbm([0.8, 1.2], sample.seed(8), 4, 0.5);
     let carried = sample.at.warped(&sway, &sway, 0.18);
     let layers = carried.fbm([0.5, 7.0], sample.seed(9), 4, 0.6);
     let mut light = sample.even(0xC9_9A_6B, &even(0.06, 3.0, 0.12, 150.0, 0.12, 10.0));
-    light.scale(&plane(|i| 1.0 + 0.28 * layers[i]));
+    light.scale(&per_pixel(|i| 1.0 + 0.28 * layers[i]));
     light
 }
 
 /// Clouds, stains, pores and the marks of its mould.
-pub(super) fn concrete(sample: &Sample<'_>) -> Light {
+pub(super) fn concrete(sample: &Sample<'_>) -> RgbSpan {
     let at = sample.at;
     let mut light = sample.even(0xA8_A6_A2, &even(0.09, 1.3, 0.035, 170.0, 0.05, 12.0));
     let stains = at.fbm([0.9, 0.5], sample.seed(4), 5, 0.6);
     let pits = at.cells([30.0; 2], sample.seed(5), 1.0);
-    let shows = at.shows(110.0);
-    let hole =
-        plane(|i| shows * 0.55 * smooth(0.14, 0.06, pits.nearest[i] + 0.12 * (1.0 - smooth(0.75, 0.8, pits.own[i]))));
-    light.scale(&plane(|i| (1.0 + 0.1 * stains[i]) * (1.0 - hole[i])));
+    let visibility = at.visibility(110.0);
+    let hole = per_pixel(|i| {
+        visibility * 0.55 * smoothstep(0.14, 0.06, pits.nearest[i] + 0.12 * (1.0 - smoothstep(0.75, 0.8, pits.own[i])))
+    });
+    light.scale(&per_pixel(|i| (1.0 + 0.1 * stains[i]) * (1.0 - hole[i])));
     light
 }
 
 /// Chips of a few colours in a fine cement, of three sizes.
-pub(super) fn terrazzo(sample: &Sample<'_>) -> Light {
+pub(super) fn terrazzo(sample: &Sample<'_>) -> RgbSpan {
     let base = sample.base(0xE9_E4_DC);
     let at = sample.at;
     let mut light = sample.even(0xE9_E4_DC, &even(0.02, 2.0, 0.03, 220.0, 0.0, 1.0));
@@ -130,16 +141,16 @@ pub(super) fn terrazzo(sample: &Sample<'_>) -> Light {
         let index = size as u32;
         let wobble = at.fbm([scale * 1.6; 2], sample.seed(20 + index), 2, 0.5);
         let cells = at.warped(&wobble, &wobble, 0.16 / scale).cells([scale; 2], sample.seed(10 + index), 0.95);
-        let foot = at.foot[0].max(at.foot[1]) * scale;
+        let footprint = at.footprint[0].max(at.footprint[1]) * scale;
         let share = [0.42, 0.4, 0.32][size];
         let edge = 0.2 + 0.12 * size as f32 * 0.5;
         let inside = |i: usize| {
             let chosen = if cells.own[i] < share { 1.0 } else { 0.0 };
-            chosen * smooth(edge - 0.03 - foot, edge + 0.03 + foot, cells.second[i] - cells.nearest[i])
+            chosen * smoothstep(edge - 0.03 - footprint, edge + 0.03 + footprint, cells.second[i] - cells.nearest[i])
         };
         for hue in 0..hues.len() {
             let (low, high) = (share * hue as f32 / 6.0, share * (hue + 1) as f32 / 6.0);
-            let covers = plane(|i| if cells.own[i] >= low && cells.own[i] < high { 0.92 * inside(i) } else { 0.0 });
+            let covers = per_pixel(|i| if cells.own[i] >= low && cells.own[i] < high { 0.92 * inside(i) } else { 0.0 });
             light.mix_color(chip(hue + size), &covers);
         }
     }
@@ -147,20 +158,20 @@ pub(super) fn terrazzo(sample: &Sample<'_>) -> Light {
 }
 
 /// Pressed grains, light and dark.
-pub(super) fn cork(sample: &Sample<'_>) -> Light {
+pub(super) fn cork(sample: &Sample<'_>) -> RgbSpan {
     let base = sample.base(0xBE_8F_5C);
     let at = sample.at;
     let wobble = at.fbm([40.0; 2], sample.seed(1), 2, 0.5);
     let cells = at.warped(&wobble, &wobble, 0.008).cells([38.0; 2], sample.seed(2), 1.0);
-    let shows = at.shows(38.0);
-    let mut light = Light::between(scaled(base, 0.72), mix(base, srgb(0xE3_BE_90), 0.5), &cells.own);
-    let foot = at.foot[0].max(at.foot[1]) * 38.0;
+    let visibility = at.visibility(38.0);
+    let mut light = RgbSpan::blend(scaled(base, 0.72), mix(base, srgb(0xE3_BE_90), 0.5), &cells.own);
+    let footprint = at.footprint[0].max(at.footprint[1]) * 38.0;
     light.mix_color(
         scaled(base, 0.25),
-        &plane(|i| shows * 0.5 * line(cells.second[i] - cells.nearest[i], 0.07, foot.max(0.08))),
+        &per_pixel(|i| visibility * 0.5 * line_coverage(cells.second[i] - cells.nearest[i], 0.07, footprint.max(0.08))),
     );
     let grain = at.grain(150.0, sample.seed(3));
-    light.scale(&plane(|i| 1.0 + 0.14 * grain[i]));
+    light.scale(&per_pixel(|i| 1.0 + 0.14 * grain[i]));
     light
 }
 

@@ -5,8 +5,9 @@
 //! (pores) are fine dark strokes along the grain, and fibres finer light ones.
 
 use super::Sample;
-use crate::generate::palette::{Rgb, mix, scaled, smooth, srgb};
-use crate::generate::render::span::{Light, line, plane, whole};
+use crate::generate::falloff::smoothstep;
+use crate::generate::linear_rgb::{Rgb, mix, scaled, srgb};
+use crate::generate::render::span::{RgbSpan, fast_floor, line_coverage, per_pixel};
 use crate::generate::surface::Species;
 use backdrop_kernels::noise::cpu::random;
 
@@ -100,50 +101,50 @@ const fn look(species: Species) -> Look {
 }
 
 /// Boards along x, side by side along y.
-pub(super) fn wood(sample: &Sample<'_>, species: Species) -> Light {
+pub(super) fn wood(sample: &Sample<'_>, species: Species) -> RgbSpan {
     let look = look(species);
     let (early, late) = colors(sample, &look);
     let at = sample.at;
     let seed = sample.seed(0);
     // Each board is a stem of its own: moved far away in the noise.
-    let row = plane(|i| whole(at.y[i] * look.boards));
-    let own = plane(|i| random(row[i] as i32, 7, seed));
-    let aside = plane(|i| at.y[i] - (row[i] + 0.5) / look.boards);
+    let row = per_pixel(|i| fast_floor(at.y[i] * look.boards));
+    let own = per_pixel(|i| random(row[i] as i32, 7, seed));
+    let aside = per_pixel(|i| at.y[i] - (row[i] + 0.5) / look.boards);
     let mut stem = at.clone();
-    stem.x = plane(|i| at.x[i] + 41.0 * own[i]);
-    stem.y = plane(|i| aside[i] + 17.0 * own[i]);
+    stem.x = per_pixel(|i| at.x[i] + 41.0 * own[i]);
+    stem.y = per_pixel(|i| aside[i] + 17.0 * own[i]);
     // The pith wanders along the board; rings squeeze and stretch.
     let sway = stem.fbm([0.75, 2.2], sample.seed(1), 3, 0.45);
     let ripple = stem.fbm([4.0, 30.0], sample.seed(2), 4, 0.6);
     let board = 1.0 / look.boards;
-    let rings = plane(|i| {
+    let rings = per_pixel(|i| {
         let from_pith = aside[i] + (own[i] - 0.5) * 0.9 * board + 0.35 * board * sway[i];
         // The cut passes the pith at a depth that grows along the board: cathedrals.
         let depth = 0.22 * board + 0.03 * (at.x[i] * 1.3 + 5.0 * own[i]).abs().min(4.0);
         let radius = (from_pith * from_pith + depth * depth).sqrt();
         radius * look.density + 0.8 * sway[i] + 0.3 * ripple[i]
     });
-    let foot = at.foot[1].max(0.35 * at.foot[0]) * look.density;
-    let clear = (1.0 - smooth(0.25, 0.7, foot)) * look.rings;
-    let late_share = plane(|i| {
-        let ring = whole(rings[i]);
+    let footprint = at.footprint[1].max(0.35 * at.footprint[0]) * look.density;
+    let clear = (1.0 - smoothstep(0.25, 0.7, footprint)) * look.rings;
+    let late_share = per_pixel(|i| {
+        let ring = fast_floor(rings[i]);
         let t = rings[i] - ring;
         // No year is like the next.
         let year = 0.35 + 0.9 * random(ring as i32, row[i] as i32, seed);
-        let profile = year * (t * t * (1.0 - smooth(0.82, 1.0, t)) * 0.9 + 0.2 * t) + 0.12 * ripple[i];
+        let profile = year * (t * t * (1.0 - smoothstep(0.82, 1.0, t)) * 0.9 + 0.2 * t) + 0.12 * ripple[i];
         0.26 + clear * (profile - 0.26)
     });
-    let mut light = Light::between(early, late, &late_share);
+    let mut light = RgbSpan::blend(early, late, &late_share);
     // Fibres and pores, an order finer.
     let fibres = stem.fbm([5.0, 130.0], sample.seed(3), 3, 0.6);
     let pores = stem.fbm([9.0, 260.0], sample.seed(4), 2, 0.6);
     let clouds = stem.fbm([0.9, 3.0], sample.seed(5), 3, 0.5);
     light.mix_color(
         scaled(late, 0.45),
-        &plane(|i| look.pores * 0.75 * smooth(0.22, 0.6, pores[i]) * (0.45 + 0.55 * late_share[i])),
+        &per_pixel(|i| look.pores * 0.75 * smoothstep(0.22, 0.6, pores[i]) * (0.45 + 0.55 * late_share[i])),
     );
-    let gap = |i: usize| line(0.5 * board - aside[i].abs(), 0.0022, at.foot[1].max(0.0012));
-    light.scale(&plane(|i| {
+    let gap = |i: usize| line_coverage(0.5 * board - aside[i].abs(), 0.0022, at.footprint[1].max(0.0012));
+    light.scale(&per_pixel(|i| {
         let tone = 1.0 + look.mixed * 2.0 * (own[i] - 0.5) + 0.1 * fibres[i] + 0.12 * clouds[i];
         tone.max(0.1) * (1.0 - 0.72 * gap(i))
     }));

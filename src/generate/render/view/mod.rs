@@ -2,24 +2,24 @@
 
 mod city;
 mod fluid;
-mod green;
-mod room;
+mod interior;
 mod sky;
+mod vegetation;
 
-use super::light::strewn;
+use super::illumination::scatter_random;
 use super::plate::Plate;
-use super::sprite::{Form, Sprite};
-use crate::generate::palette::{Rgb, srgb};
+use super::sprite::{Sprite, SpriteShape};
+use crate::generate::linear_rgb::{Rgb, srgb};
 use crate::generate::scene::{Hour, Place, View};
 
 /// What a painter is told.
-pub(super) struct Canvas<'a> {
+pub(super) struct ViewContext<'a> {
     pub(super) view: &'a View,
     pub(super) aspect: f32,
     /// Where the ground begins.
     pub(super) edge: f32,
     /// The horizon.
-    pub(super) vanish: f32,
+    pub(super) horizon: f32,
     pub(super) seed: u32,
     /// Where the sun or the main light is, -1 to 1.
     pub(super) side: f32,
@@ -27,14 +27,14 @@ pub(super) struct Canvas<'a> {
     pub(super) blur: f32,
 }
 
-impl Canvas<'_> {
+impl ViewContext<'_> {
     fn seed(&self, index: u32) -> u32 {
         self.seed.wrapping_add(index.wrapping_mul(0x85EB_CA6B))
     }
 
     /// 0..1: the `which`th number of the `index`th thing.
     fn number(&self, index: usize, which: u32) -> f32 {
-        strewn(index, which, self.seed)
+        scatter_random(index, which, self.seed)
     }
 
     /// A place across the picture for the `index`th thing.
@@ -64,64 +64,64 @@ impl Canvas<'_> {
 
 /// Lights out of focus: `each` a height of the picture, between `top` and `bottom`, with these colours and radii.
 fn bokeh(
-    canvas: &Canvas<'_>,
+    context: &ViewContext<'_>,
     each: f32,
     [top, bottom]: [f32; 2],
     [small, large]: [f32; 2],
     colors: &[Rgb],
     share: f32,
 ) -> Vec<Sprite> {
-    (0..canvas.count(each))
+    (0..context.count(each))
         .map(|index| {
-            let number = |which: u32| canvas.number(index, 60 + which);
+            let number = |which: u32| context.number(index, 60 + which);
             // Towards the middle of the band, and more small ones than large ones.
             let height = 0.5 * (number(0) + number(1));
             let radius = small + (large - small) * number(2).powi(2);
-            let color = super::light::chosen(colors, number(3));
+            let color = super::illumination::pick_color(colors, number(3));
             Sprite {
-                at: [canvas.across(index, 65), top + (bottom - top) * height],
-                half: [radius; 2],
-                turn: [0.0, 1.0],
+                at: [context.across(index, 65), top + (bottom - top) * height],
+                half_size: [radius; 2],
+                rotation: [0.0, 1.0],
                 color,
                 share: share * (0.25 + 0.75 * number(4)),
                 soft: 0.1 * radius + 0.002,
-                form: Form::Bokeh,
-                behind: true,
+                shape: SpriteShape::Bokeh,
+                behind_ground: true,
             }
         })
         .collect()
 }
 
 /// A view, painted and blurred, and the lights in it that are drawn in full.
-pub(super) fn paint(canvas: &Canvas<'_>) -> (Plate, Vec<Sprite>) {
-    let (mut plate, sprites) = match canvas.view.place {
-        Place::Sky => sky::open(canvas),
-        Place::Space => sky::space(canvas),
-        Place::Sea | Place::Beach | Place::Lake => sky::sea(canvas),
-        Place::Mountains => sky::mountains(canvas),
-        Place::Desert | Place::Snowfield => sky::dunes(canvas),
-        Place::Meadow | Place::Flowers | Place::Field => green::open(canvas),
-        Place::Forest | Place::Jungle | Place::Autumn => green::forest(canvas),
-        Place::Garden | Place::Blossom => green::garden(canvas),
-        Place::City => city::skyline(canvas),
-        Place::Street => city::street(canvas),
-        Place::Bokeh => city::bokeh(canvas),
-        Place::Neon => city::neon(canvas),
-        Place::Stage => city::stage(canvas),
-        Place::Kitchen => room::kitchen(canvas),
-        Place::Bathroom => room::bathroom(canvas),
-        Place::LivingRoom => room::living_room(canvas),
-        Place::Bedroom => room::bedroom(canvas),
-        Place::Office => room::office(canvas),
-        Place::Cafe => room::cafe(canvas),
-        Place::Library => room::library(canvas),
-        Place::Shop => room::shop(canvas),
-        Place::Loft => room::loft(canvas),
-        Place::Gym => room::gym(canvas),
-        Place::Underwater => fluid::underwater(canvas),
-        Place::Smoke => fluid::smoke(canvas),
-        Place::Fire => fluid::fire(canvas),
+pub(super) fn paint(context: &ViewContext<'_>) -> (Plate, Vec<Sprite>) {
+    let (mut plate, sprites) = match context.view.place {
+        Place::Sky => sky::open(context),
+        Place::Space => sky::space(context),
+        Place::Sea | Place::Beach | Place::Lake => sky::sea(context),
+        Place::Mountains => sky::mountains(context),
+        Place::Desert | Place::Snowfield => sky::dunes(context),
+        Place::Meadow | Place::Flowers | Place::Field => vegetation::open(context),
+        Place::Forest | Place::Jungle | Place::Autumn => vegetation::forest(context),
+        Place::Garden | Place::Blossom => vegetation::garden(context),
+        Place::City => city::skyline(context),
+        Place::Street => city::street(context),
+        Place::Bokeh => city::bokeh(context),
+        Place::Neon => city::neon(context),
+        Place::Stage => city::stage(context),
+        Place::Kitchen => interior::kitchen(context),
+        Place::Bathroom => interior::bathroom(context),
+        Place::LivingRoom => interior::living_room(context),
+        Place::Bedroom => interior::bedroom(context),
+        Place::Office => interior::office(context),
+        Place::Cafe => interior::cafe(context),
+        Place::Library => interior::library(context),
+        Place::Shop => interior::shop(context),
+        Place::Loft => interior::loft(context),
+        Place::Gym => interior::gym(context),
+        Place::Underwater => fluid::underwater(context),
+        Place::Smoke => fluid::smoke(context),
+        Place::Fire => fluid::fire(context),
     };
-    plate.blur(canvas.blur);
+    plate.blur(context.blur);
     (plate, sprites)
 }

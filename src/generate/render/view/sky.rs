@@ -1,10 +1,11 @@
 //! Sky, and what lies under a wide one.
 
-use super::Canvas;
-use crate::generate::palette::{Rgb, fading, luminance, mix, scaled, smooth, srgb};
+use super::ViewContext;
+use crate::generate::falloff::{exp_falloff, smoothstep};
+use crate::generate::linear_rgb::{Rgb, luminance, mix, scaled, srgb};
 use crate::generate::render::plate::Plate;
-use crate::generate::render::span::{Light, Patch, Plane, SPAN, plane};
-use crate::generate::render::sprite::{Form, Sprite};
+use crate::generate::render::span::{RgbSpan, SPAN, ScalarSpan, TexCoords, per_pixel};
+use crate::generate::render::sprite::{Sprite, SpriteShape};
 use crate::generate::scene::{Hour, Place};
 
 /// Colours of the sky from its top to the horizon, of the sun's glow, of clouds in light and in shade.
@@ -39,224 +40,232 @@ pub(super) fn colors(hour: Hour) -> Colors {
     }
 }
 
-/// The sky above a horizon at `vanish`.
-pub(super) fn sky(canvas: &Canvas<'_>, at: &Patch) -> Light {
-    let mut colors = colors(canvas.view.hour);
-    if let [color, ..] = canvas.view.colors[..]
-        && canvas.view.place == Place::Sky
+/// The sky above a horizon at `horizon`.
+pub(super) fn sky(context: &ViewContext<'_>, at: &TexCoords) -> RgbSpan {
+    let mut colors = colors(context.view.hour);
+    if let [color, ..] = context.view.colors[..]
+        && context.view.place == Place::Sky
     {
         colors.top = mix(colors.top, scaled(color, 0.6), 0.8);
         colors.middle = mix(colors.middle, color, 0.8);
         colors.low = mix(colors.low, mix(color, [1.0; 3], 0.45), 0.7);
     }
-    let overcast = smooth(0.6, 1.0, canvas.view.clouds);
+    let overcast = smoothstep(0.6, 1.0, context.view.clouds);
     let grey = luminance(colors.middle);
     for color in [&mut colors.top, &mut colors.middle, &mut colors.low, &mut colors.cloud, &mut colors.shade] {
         *color = mix(*color, mix([grey * 0.9, grey * 0.95, grey], *color, 0.25), overcast);
     }
-    let up = plane(|i| ((canvas.vanish - at.y[i]) / canvas.vanish.max(0.2)).clamp(0.0, 1.0));
-    let mut light = Light::between(colors.low, colors.middle, &plane(|i| smooth(0.0, 0.42, up[i])));
-    light.mix_color(colors.top, &plane(|i| smooth(0.25, 1.1, up[i])));
-    let (su, sv) = (0.42 * canvas.side, canvas.vanish - colors.sun);
-    let near = plane(|i| ((at.x[i] - su).powi(2) * 0.55 + (at.y[i] - sv).powi(2)).sqrt());
+    let up = per_pixel(|i| ((context.horizon - at.y[i]) / context.horizon.max(0.2)).clamp(0.0, 1.0));
+    let mut light = RgbSpan::blend(colors.low, colors.middle, &per_pixel(|i| smoothstep(0.0, 0.42, up[i])));
+    light.mix_color(colors.top, &per_pixel(|i| smoothstep(0.25, 1.1, up[i])));
+    let (su, sv) = (0.42 * context.side, context.horizon - colors.sun);
+    let near = per_pixel(|i| ((at.x[i] - su).powi(2) * 0.55 + (at.y[i] - sv).powi(2)).sqrt());
     light.mix_color(
         colors.glow,
-        &plane(|i| (1.0 - 0.8 * overcast) * 0.75 * fading(near[i] * near[i] * 9.0 + near[i] * 1.5)),
+        &per_pixel(|i| (1.0 - 0.8 * overcast) * 0.75 * exp_falloff(near[i] * near[i] * 9.0 + near[i] * 1.5)),
     );
-    clouds(canvas, at, &colors, &near, &mut light);
-    let disc = if matches!(canvas.view.hour, Hour::Golden | Hour::Sunset | Hour::Dawn) { 1.0 - overcast } else { 0.0 };
+    clouds(context, at, &colors, &near, &mut light);
+    let disc = if matches!(context.view.hour, Hour::Golden | Hour::Sunset | Hour::Dawn) { 1.0 - overcast } else { 0.0 };
     light.add(
         scaled(colors.glow, 2.2),
-        &plane(|i| disc * (0.5 * fading(near[i] * 24.0) + smooth(0.035, 0.024, near[i]))),
+        &per_pixel(|i| disc * (0.5 * exp_falloff(near[i] * 24.0) + smoothstep(0.035, 0.024, near[i]))),
     );
     light
 }
 
 /// Clouds on a flat ceiling, so that they crowd towards the horizon. Their edges towards the sun are lit.
-fn clouds(canvas: &Canvas<'_>, at: &Patch, colors: &Colors, near: &Plane, light: &mut Light) {
-    if canvas.view.clouds <= 0.0 {
+fn clouds(context: &ViewContext<'_>, at: &TexCoords, colors: &Colors, near: &ScalarSpan, light: &mut RgbSpan) {
+    if context.view.clouds <= 0.0 {
         return;
     }
-    let height = (canvas.vanish - at.y[0]).max(0.0) + 0.12;
-    let ceiling = Patch {
-        x: plane(|i| 0.55 * at.x[i] / height),
+    let height = (context.horizon - at.y[0]).max(0.0) + 0.12;
+    let ceiling = TexCoords {
+        x: per_pixel(|i| 0.55 * at.x[i] / height),
         y: [0.85 / height; SPAN],
-        foot: [0.55 * at.foot[0] / height, 0.85 * at.foot[1] / (height * height)],
+        footprint: [0.55 * at.footprint[0] / height, 0.85 * at.footprint[1] / (height * height)],
     };
-    let (across, down) = (ceiling.fbm([1.2; 2], canvas.seed(1), 3, 0.5), ceiling.fbm([1.2; 2], canvas.seed(2), 3, 0.5));
+    let (across, down) =
+        (ceiling.fbm([1.2; 2], context.seed(1), 3, 0.5), ceiling.fbm([1.2; 2], context.seed(2), 3, 0.5));
     let carried = ceiling.warped(&across, &down, 0.16);
-    let body = carried.fbm([0.85, 1.0], canvas.seed(3), 6, 0.52);
-    let towards = carried.moved([0.16 * (canvas.side + 0.2), -0.2]).fbm([0.85, 1.0], canvas.seed(3), 4, 0.5);
-    let threshold = 0.5 - 1.0 * canvas.view.clouds;
-    let fade = smooth(0.0, 0.1, canvas.vanish - at.y[0]);
-    let cover = plane(|i| fade * smooth(threshold - 0.12, threshold + 0.42, body[i]) * 0.94);
-    let thick = plane(|i| smooth(-0.5, 0.5, (body[i] - threshold) * 0.55 - 0.75 * (body[i] - towards[i])));
-    let mut cloud = Light::between(colors.cloud, colors.shade, &thick);
-    cloud.mix_color(colors.glow, &plane(|i| 0.4 * fading(near[i] * 3.2)));
+    let body = carried.fbm([0.85, 1.0], context.seed(3), 6, 0.52);
+    let towards = carried.translated([0.16 * (context.side + 0.2), -0.2]).fbm([0.85, 1.0], context.seed(3), 4, 0.5);
+    let threshold = 0.5 - 1.0 * context.view.clouds;
+    let fade = smoothstep(0.0, 0.1, context.horizon - at.y[0]);
+    let cover = per_pixel(|i| fade * smoothstep(threshold - 0.12, threshold + 0.42, body[i]) * 0.94);
+    let thick = per_pixel(|i| smoothstep(-0.5, 0.5, (body[i] - threshold) * 0.55 - 0.75 * (body[i] - towards[i])));
+    let mut cloud = RgbSpan::blend(colors.cloud, colors.shade, &thick);
+    cloud.mix_color(colors.glow, &per_pixel(|i| 0.4 * exp_falloff(near[i] * 3.2)));
     light.mix(&cloud, &cover);
 }
 
 /// Nothing but sky.
-pub(super) fn open(canvas: &Canvas<'_>) -> (Plate, Vec<Sprite>) {
-    let plate = Plate::painted(canvas.aspect, |at| sky(canvas, at));
-    (plate, if canvas.view.hour == Hour::Night { stars(canvas, 0.6) } else { Vec::new() })
+pub(super) fn open(context: &ViewContext<'_>) -> (Plate, Vec<Sprite>) {
+    let plate = Plate::paint(context.aspect, |at| sky(context, at));
+    (plate, if context.view.hour == Hour::Night { stars(context, 0.6) } else { Vec::new() })
 }
 
-fn stars(canvas: &Canvas<'_>, bright: f32) -> Vec<Sprite> {
-    (0..canvas.count(190.0))
+fn stars(context: &ViewContext<'_>, bright: f32) -> Vec<Sprite> {
+    (0..context.count(190.0))
         .map(|index| {
-            let number = |which: u32| canvas.number(index, 30 + which);
+            let number = |which: u32| context.number(index, 30 + which);
             let size = 0.0007 + 0.0016 * number(0).powi(6);
             Sprite {
-                at: [canvas.across(index, 31), canvas.vanish * 1.02 * number(2)],
-                half: [size * 1.6; 2],
-                turn: [0.0, 1.0],
+                at: [context.across(index, 31), context.horizon * 1.02 * number(2)],
+                half_size: [size * 1.6; 2],
+                rotation: [0.0, 1.0],
                 color: mix([1.0, 0.86, 0.7], [0.75, 0.85, 1.0], number(3)),
                 share: bright * (0.25 + 0.9 * number(4).powi(3)),
                 soft: size * 1.6,
-                form: Form::Glow,
-                behind: true,
+                shape: SpriteShape::Glow,
+                behind_ground: true,
             }
         })
         .collect()
 }
 
 /// Stars and the gas between them.
-pub(super) fn space(canvas: &Canvas<'_>) -> (Plate, Vec<Sprite>) {
-    let hues = canvas.colors_or(&[0x5A_2E_8C, 0x1E_5A_A8, 0xC8_4A_6A]);
-    let plate = Plate::painted(canvas.aspect, |at| {
-        let (across, down) = (at.fbm([1.3; 2], canvas.seed(1), 4, 0.5), at.fbm([1.3; 2], canvas.seed(2), 4, 0.5));
+pub(super) fn space(context: &ViewContext<'_>) -> (Plate, Vec<Sprite>) {
+    let hues = context.colors_or(&[0x5A_2E_8C, 0x1E_5A_A8, 0xC8_4A_6A]);
+    let plate = Plate::paint(context.aspect, |at| {
+        let (across, down) = (at.fbm([1.3; 2], context.seed(1), 4, 0.5), at.fbm([1.3; 2], context.seed(2), 4, 0.5));
         let carried = at.warped(&across, &down, 0.35);
-        let mut light = Light::of(srgb(0x05_06_10));
+        let mut light = RgbSpan::uniform(srgb(0x05_06_10));
         for (index, hue) in hues.iter().enumerate() {
-            let gas = carried.fbm([1.1, 1.6], canvas.seed(3 + index as u32), 6, 0.58);
-            let band = plane(|i| fading(((at.y[i] - 0.45 + 0.35 * at.x[i]) * 2.4).powi(2)));
-            light.add(*hue, &plane(|i| 0.75 * smooth(-0.25, 0.9, gas[i]).powi(2) * (0.2 + 0.8 * band[i])));
+            let gas = carried.fbm([1.1, 1.6], context.seed(3 + index as u32), 6, 0.58);
+            let band = per_pixel(|i| exp_falloff(((at.y[i] - 0.45 + 0.35 * at.x[i]) * 2.4).powi(2)));
+            light.add(*hue, &per_pixel(|i| 0.75 * smoothstep(-0.25, 0.9, gas[i]).powi(2) * (0.2 + 0.8 * band[i])));
         }
-        let dust = carried.fbm([2.0, 2.6], canvas.seed(9), 6, 0.6);
-        light.scale(&plane(|i| 1.0 - 0.75 * smooth(0.05, 0.6, dust[i])));
+        let dust = carried.fbm([2.0, 2.6], context.seed(9), 6, 0.6);
+        light.scale(&per_pixel(|i| 1.0 - 0.75 * smoothstep(0.05, 0.6, dust[i])));
         light
     });
-    let mut sprites = stars(&Canvas { vanish: 1.0, ..*canvas }, 1.0);
+    let mut sprites = stars(&ViewContext { horizon: 1.0, ..*context }, 1.0);
     sprites.truncate(400);
     (plate, sprites)
 }
 
 /// Sky over water. A beach sees a strip of it, with surf where the sand begins; a lake has hills beyond.
-pub(super) fn sea(canvas: &Canvas<'_>) -> (Plate, Vec<Sprite>) {
-    let horizon = canvas.vanish;
-    let colors = colors(canvas.view.hour);
-    let day = matches!(canvas.view.hour, Hour::Day | Hour::Golden);
+pub(super) fn sea(context: &ViewContext<'_>) -> (Plate, Vec<Sprite>) {
+    let horizon = context.horizon;
+    let colors = colors(context.view.hour);
+    let day = matches!(context.view.hour, Hour::Day | Hour::Golden);
     let (deep, shallow) = if day {
         (srgb(0x17_5A_84), srgb(0x57_B4_BC))
     } else {
         (scaled(colors.top, 0.55), mix(colors.top, colors.low, 0.4))
     };
-    let beach = canvas.view.place == Place::Beach;
-    let lake = canvas.view.place == Place::Lake;
-    let plate = Plate::painted(canvas.aspect, |at| {
-        let mut light = sky(canvas, at);
+    let beach = context.view.place == Place::Beach;
+    let lake = context.view.place == Place::Lake;
+    let plate = Plate::paint(context.aspect, |at| {
+        let mut light = sky(context, at);
         if lake {
             for layer in 0..2 {
-                let ridge = at.fbm([1.3 + 1.1 * layer as f32, 0.01], canvas.seed(40 + layer), 4, 0.5);
+                let ridge = at.fbm([1.3 + 1.1 * layer as f32, 0.01], context.seed(40 + layer), 4, 0.5);
                 let hill =
                     mix(colors.low, scaled(srgb(0x3C_55_4A), if day { 1.0 } else { 0.2 }), 0.35 + 0.35 * layer as f32);
                 let line = 0.075 - 0.03 * layer as f32;
-                light.mix_color(hill, &plane(|i| smooth(-0.006, 0.006, at.y[i] - (horizon - line - 0.06 * ridge[i]))));
+                light.mix_color(
+                    hill,
+                    &per_pixel(|i| smoothstep(-0.006, 0.006, at.y[i] - (horizon - line - 0.06 * ridge[i]))),
+                );
             }
         }
         let below = (at.y[0] - horizon).max(0.0);
         let distance = 0.05 / (below + 0.004);
-        let surface = Patch {
-            x: plane(|i| at.x[i] * distance * 4.0),
+        let surface = TexCoords {
+            x: per_pixel(|i| at.x[i] * distance * 4.0),
             y: [distance * 5.0; SPAN],
-            foot: [at.foot[0] * distance * 4.0, 0.2],
+            footprint: [at.footprint[0] * distance * 4.0, 0.2],
         };
-        let waves = surface.fbm([1.0, 1.0], canvas.seed(20), 4, 0.6);
-        let reach = (canvas.edge - horizon).max(0.05);
-        let mut water = Light::between(deep, shallow, &plane(|i| smooth(0.1, 1.0, below / reach + 0.1 * waves[i])));
-        water.mix_color(colors.low, &plane(|_| 0.4 * fading(below / 0.025)));
-        water.scale(&plane(|i| 1.0 + 0.22 * waves[i]));
+        let waves = surface.fbm([1.0, 1.0], context.seed(20), 4, 0.6);
+        let reach = (context.edge - horizon).max(0.05);
+        let mut water =
+            RgbSpan::blend(deep, shallow, &per_pixel(|i| smoothstep(0.1, 1.0, below / reach + 0.1 * waves[i])));
+        water.mix_color(colors.low, &per_pixel(|_| 0.4 * exp_falloff(below / 0.025)));
+        water.scale(&per_pixel(|i| 1.0 + 0.22 * waves[i]));
         // The sun's road.
-        let road = plane(|i| fading(((at.x[i] - 0.42 * canvas.side) / (0.06 + 0.5 * below)).powi(2)));
-        let bright = if matches!(canvas.view.hour, Hour::Night | Hour::Day) { 0.3 } else { 1.2 };
-        water.add(colors.glow, &plane(|i| bright * road[i] * (0.35 + 1.2 * smooth(0.1, 0.7, waves[i]))));
+        let road = per_pixel(|i| exp_falloff(((at.x[i] - 0.42 * context.side) / (0.06 + 0.5 * below)).powi(2)));
+        let bright = if matches!(context.view.hour, Hour::Night | Hour::Day) { 0.3 } else { 1.2 };
+        water.add(colors.glow, &per_pixel(|i| bright * road[i] * (0.35 + 1.2 * smoothstep(0.1, 0.7, waves[i]))));
         if beach {
-            let surf = at.fbm([2.5, 0.6], canvas.seed(21), 4, 0.55);
+            let surf = at.fbm([2.5, 0.6], context.seed(21), 4, 0.55);
             for (back, strength) in [(0.006, 0.95), (0.035, 0.7), (0.058, 0.4)] {
-                let away = plane(|i| at.y[i] - (canvas.edge - back - 0.014 * surf[i]));
+                let away = per_pixel(|i| at.y[i] - (context.edge - back - 0.014 * surf[i]));
                 water.mix_color(
                     [0.93; 3],
-                    &plane(|i| strength * fading((away[i] / 0.006).powi(2)) * smooth(-0.5, 0.2, surf[i] + waves[i])),
+                    &per_pixel(|i| {
+                        strength * exp_falloff((away[i] / 0.006).powi(2)) * smoothstep(-0.5, 0.2, surf[i] + waves[i])
+                    }),
                 );
             }
         }
-        light.mix(&water, &plane(|i| smooth(-0.002, 0.002, at.y[i] - horizon)));
+        light.mix(&water, &per_pixel(|i| smoothstep(-0.002, 0.002, at.y[i] - horizon)));
         light
     });
-    (plate, if canvas.view.hour == Hour::Night { stars(canvas, 0.5) } else { Vec::new() })
+    (plate, if context.view.hour == Hour::Night { stars(context, 0.5) } else { Vec::new() })
 }
 
 /// Ridges one behind the other, bluer the farther.
-pub(super) fn mountains(canvas: &Canvas<'_>) -> (Plate, Vec<Sprite>) {
-    let colors = colors(canvas.view.hour);
-    let dark = canvas.is_dark();
+pub(super) fn mountains(context: &ViewContext<'_>) -> (Plate, Vec<Sprite>) {
+    let colors = colors(context.view.hour);
+    let dark = context.is_dark();
     let near = scaled(srgb(0x2F_46_3A), if dark { 0.2 } else { 0.9 });
-    let plate = Plate::painted(canvas.aspect, |at| {
-        let mut light = sky(canvas, at);
+    let plate = Plate::paint(context.aspect, |at| {
+        let mut light = sky(context, at);
         for layer in 0..4_u32 {
             let share = layer as f32 / 3.0;
-            let ridge = Patch { y: [0.37 * share; SPAN], ..at.clone() }.turbulence(
+            let ridge = TexCoords { y: [0.37 * share; SPAN], ..at.clone() }.turbulence(
                 [1.0 + 0.5 * share, 1.0],
-                canvas.seed(30 + layer),
+                context.seed(30 + layer),
                 6,
                 0.5,
             );
-            let top =
-                plane(|i| canvas.edge - 0.1 * (1.0 - share) - (0.34 - 0.22 * share) * (0.95 - 0.9 * ridge[i]).max(0.0));
-            let rock = at.relief([5.0, 3.0], canvas.seed(40 + layer), 5, 0.6, [canvas.side + 0.4, -0.6]);
+            let top = per_pixel(|i| {
+                context.edge - 0.1 * (1.0 - share) - (0.34 - 0.22 * share) * (0.95 - 0.9 * ridge[i]).max(0.0)
+            });
+            let rock = at.relief([5.0, 3.0], context.seed(40 + layer), 5, 0.6, [context.side + 0.4, -0.6]);
             let hazy = mix(mix(colors.low, colors.middle, 0.5), near, 0.2 + 0.65 * share);
-            let mut slope = Light::of(hazy);
+            let mut slope = RgbSpan::uniform(hazy);
             if layer == 0 || layer == 1 {
                 let snow = mix(colors.low, [0.95; 3], if dark { 0.1 } else { 0.6 });
-                slope.mix_color(snow, &plane(|i| 0.85 * smooth(0.1, -0.02, at.y[i] - top[i] - 0.05 * rock[i])));
+                slope.mix_color(snow, &per_pixel(|i| 0.85 * smoothstep(0.1, -0.02, at.y[i] - top[i] - 0.05 * rock[i])));
             }
-            slope.scale(&plane(|i| 1.0 + 0.3 * rock[i] * (0.4 + 0.6 * share)));
+            slope.scale(&per_pixel(|i| 1.0 + 0.3 * rock[i] * (0.4 + 0.6 * share)));
             // Mist lies in the valleys.
             slope.mix_color(
                 mix(colors.low, colors.middle, 0.3),
-                &plane(|i| 0.5 * (1.0 - share) * smooth(0.02, 0.2, at.y[i] - top[i])),
+                &per_pixel(|i| 0.5 * (1.0 - share) * smoothstep(0.02, 0.2, at.y[i] - top[i])),
             );
-            light.mix(&slope, &plane(|i| smooth(-0.003, 0.003, at.y[i] - top[i])));
+            light.mix(&slope, &per_pixel(|i| smoothstep(-0.003, 0.003, at.y[i] - top[i])));
         }
         light
     });
-    (plate, if canvas.view.hour == Hour::Night { stars(canvas, 0.5) } else { Vec::new() })
+    (plate, if context.view.hour == Hour::Night { stars(context, 0.5) } else { Vec::new() })
 }
 
 /// Soft hills of sand or snow.
-pub(super) fn dunes(canvas: &Canvas<'_>) -> (Plate, Vec<Sprite>) {
-    let colors = colors(canvas.view.hour);
-    let snow = canvas.view.place == Place::Snowfield;
+pub(super) fn dunes(context: &ViewContext<'_>) -> (Plate, Vec<Sprite>) {
+    let colors = colors(context.view.hour);
+    let snow = context.view.place == Place::Snowfield;
     let (lit, shade) = if snow { (srgb(0xF4_F7_FB), srgb(0x9E_B4_D2)) } else { (srgb(0xE4_BE_88), srgb(0xA8_6E_42)) };
-    let day = if canvas.is_dark() { 0.25 } else { 1.0 };
-    let plate = Plate::painted(canvas.aspect, |at| {
-        let mut light = sky(canvas, at);
+    let day = if context.is_dark() { 0.25 } else { 1.0 };
+    let plate = Plate::paint(context.aspect, |at| {
+        let mut light = sky(context, at);
         for layer in 0..3_u32 {
             let share = layer as f32 / 2.0;
-            let crest = at.fbm([0.7 + 0.3 * share, 0.02], canvas.seed(30 + layer), 3, 0.4);
-            let top = plane(|i| canvas.edge - 0.1 + 0.05 * share - 0.1 * crest[i]);
-            let slope = at.fbm([0.9, 0.5], canvas.seed(50 + layer), 2, 0.4);
-            let mut hill = Light::between(
+            let crest = at.fbm([0.7 + 0.3 * share, 0.02], context.seed(30 + layer), 3, 0.4);
+            let top = per_pixel(|i| context.edge - 0.1 + 0.05 * share - 0.1 * crest[i]);
+            let slope = at.fbm([0.9, 0.5], context.seed(50 + layer), 2, 0.4);
+            let mut hill = RgbSpan::blend(
                 scaled(mix(mix(lit, colors.low, 0.35), lit, share), day),
                 scaled(mix(mix(shade, colors.low, 0.4), shade, share), day),
-                &plane(|i| smooth(-0.35, 0.55, slope[i] + 1.2 * (at.y[i] - top[i]) * canvas.side)),
+                &per_pixel(|i| smoothstep(-0.35, 0.55, slope[i] + 1.2 * (at.y[i] - top[i]) * context.side)),
             );
-            hill.mix_color(scaled(colors.low, day), &plane(|_| 0.25 * (1.0 - share)));
-            light.mix(&hill, &plane(|i| smooth(-0.003, 0.003, at.y[i] - top[i])));
+            hill.mix_color(scaled(colors.low, day), &per_pixel(|_| 0.25 * (1.0 - share)));
+            light.mix(&hill, &per_pixel(|i| smoothstep(-0.003, 0.003, at.y[i] - top[i])));
             if snow && layer < 2 {
                 trees(
-                    canvas,
+                    context,
                     at,
                     &top,
                     layer,
@@ -267,23 +276,28 @@ pub(super) fn dunes(canvas: &Canvas<'_>) -> (Plate, Vec<Sprite>) {
         }
         light
     });
-    (plate, if canvas.view.hour == Hour::Night { stars(canvas, 0.5) } else { Vec::new() })
+    (plate, if context.view.hour == Hour::Night { stars(context, 0.5) } else { Vec::new() })
 }
 
 /// A row of firs along a ridge.
-fn trees(canvas: &Canvas<'_>, at: &Patch, ridge: &Plane, layer: u32, color: Rgb, light: &mut Light) {
+fn trees(context: &ViewContext<'_>, at: &TexCoords, ridge: &ScalarSpan, layer: u32, color: Rgb, light: &mut RgbSpan) {
     let many = 15.0 - 4.0 * layer as f32;
     let tall = 0.085 + 0.05 * layer as f32;
     light.mix_color(
         color,
-        &plane(|i| {
+        &per_pixel(|i| {
             let place = at.x[i] * many;
-            let column = crate::generate::render::span::whole(place);
-            let own =
-                |which| crate::generate::render::light::strewn(column as i32 as usize, which, canvas.seed(70 + layer));
+            let column = crate::generate::render::span::fast_floor(place);
+            let own = |which| {
+                crate::generate::render::illumination::scatter_random(
+                    column as i32 as usize,
+                    which,
+                    context.seed(70 + layer),
+                )
+            };
             let height = tall * (0.45 + 0.55 * own(1)) * if own(2) < 0.75 { 1.0 } else { 0.0 };
             let up = (ridge[i] + 0.006 - at.y[i]) / height.max(1e-3);
-            let half = 0.32 * (1.0 - up) * (0.85 + 0.15 * crate::generate::render::span::wave(up * 6.0));
+            let half = 0.32 * (1.0 - up) * (0.85 + 0.15 * crate::generate::render::span::sin_turns(up * 6.0));
             let away = (place - column - 0.5 - 0.25 * (own(3) - 0.5)).abs();
             if (0.0..1.0).contains(&up) { ((half - away) * 12.0 + 0.5).clamp(0.0, 1.0) } else { 0.0 }
         }),

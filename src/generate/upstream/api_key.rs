@@ -1,16 +1,16 @@
-//! The key of an image API: in memory, in one header, and nowhere else.
+//! API key of an image API: sent in one header, redacted from everything printed or logged.
 
 use http::HeaderValue;
 use std::fmt;
 
-/// A key. It is not printed, and its header is marked as sensitive.
-pub(super) struct Key {
+/// An API key. `Debug` redacts it, and its header is marked as sensitive.
+pub(super) struct ApiKey {
     text: String,
     header: HeaderValue,
 }
 
-impl Key {
-    /// The key `text`; nothing where it is empty or no header can carry it.
+impl ApiKey {
+    /// The key `text`; `None` when empty or not valid in a header.
     pub(super) fn new(text: &str) -> Option<Self> {
         let text = text.trim();
         let mut header = HeaderValue::from_str(&format!("Bearer {text}")).ok().filter(|_| !text.is_empty())?;
@@ -23,13 +23,13 @@ impl Key {
         self.header.clone()
     }
 
-    /// `text` with the key taken out: an answer may repeat what was sent.
-    pub(super) fn hidden_in(&self, text: &str) -> String {
+    /// `text` without the key: a response may echo the request.
+    pub(super) fn redact(&self, text: &str) -> String {
         text.replace(&self.text, "***")
     }
 }
 
-impl fmt::Debug for Key {
+impl fmt::Debug for ApiKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("***")
     }
@@ -40,13 +40,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_key_is_not_printed_and_not_repeated() {
-        let key = Key::new(" sk-secret\n").expect("a key");
+    fn a_key_is_redacted_when_printed_or_echoed() {
+        let key = ApiKey::new(" sk-secret\n").expect("a key");
         assert_eq!(key.header().to_str().expect("text"), "Bearer sk-secret");
         assert!(!format!("{key:?} {:?}", key.header()).contains("secret"));
-        assert_eq!(key.hidden_in("no such key: sk-secret, sk-secret"), "no such key: ***, ***");
+        assert_eq!(key.redact("no such key: sk-secret, sk-secret"), "no such key: ***, ***");
         for none in ["", " \n", "a\u{1}b", "a\nb"] {
-            assert!(Key::new(none).is_none(), "{none:?}");
+            assert!(ApiKey::new(none).is_none(), "{none:?}");
         }
     }
 }

@@ -1,11 +1,12 @@
 //! What lies on the ground outdoors.
 
 use super::Sample;
-use crate::generate::palette::{mix, saturated, scaled, smooth, srgb};
-use crate::generate::render::span::{Light, Patch, SPAN, line, plane, wave};
+use crate::generate::falloff::smoothstep;
+use crate::generate::linear_rgb::{mix, saturated, scaled, srgb};
+use crate::generate::render::span::{RgbSpan, SPAN, TexCoords, line_coverage, per_pixel, sin_turns};
 
 /// Ripples of the wind over soft swells, and grains.
-pub(super) fn sand(sample: &Sample<'_>) -> Light {
+pub(super) fn sand(sample: &Sample<'_>) -> RgbSpan {
     let base = sample.base(0xDD_BE_91);
     let at = sample.at;
     let sway = at.fbm([1.1, 0.9], sample.seed(1), 4, 0.5);
@@ -13,35 +14,35 @@ pub(super) fn sand(sample: &Sample<'_>) -> Light {
     let strength = at.fbm([0.9; 2], sample.seed(3), 2, 0.5);
     let grain = at.fbm([170.0; 2], sample.seed(4), 2, 0.9);
     let specks = at.fbm([90.0; 2], sample.seed(5), 2, 0.7);
-    let shows = at.shows(14.0);
-    let mut light = Light::of(base);
-    light.scale(&plane(|i| {
+    let visibility = at.visibility(14.0);
+    let mut light = RgbSpan::uniform(base);
+    light.scale(&per_pixel(|i| {
         let phase = at.y[i] * 11.0 + 1.4 * at.x[i] + 1.9 * sway[i];
-        let ripple = wave(phase) * 0.7 + 0.3 * wave(2.0 * phase + 0.17);
-        let ripples = shows * 0.13 * ripple * smooth(-0.5, 0.4, strength[i]);
+        let ripple = sin_turns(phase) * 0.7 + 0.3 * sin_turns(2.0 * phase + 0.17);
+        let ripples = visibility * 0.13 * ripple * smoothstep(-0.5, 0.4, strength[i]);
         (1.0 + ripples + 0.24 * swell[i] + 0.11 * grain[i] + 0.05 * specks[i]).max(0.2)
     }));
-    light.mix_color(scaled(base, 0.35), &plane(|i| 0.35 * smooth(0.62, 0.85, specks[i])));
+    light.mix_color(scaled(base, 0.35), &per_pixel(|i| 0.35 * smoothstep(0.62, 0.85, specks[i])));
     light
 }
 
 /// Soft drifts with blue shadows and a glitter of crystals.
-pub(super) fn snow(sample: &Sample<'_>) -> Light {
+pub(super) fn snow(sample: &Sample<'_>) -> RgbSpan {
     let base = sample.base(0xF2_F5_FA);
     let at = sample.at;
     let drifts = at.relief([0.9, 1.4], sample.seed(1), 4, 0.42, sample.light);
     let crust = at.relief([18.0; 2], sample.seed(2), 3, 0.5, sample.light);
     let crystals = at.fbm([240.0; 2], sample.seed(3), 1, 0.5);
-    let mut light = Light::of(base);
-    light.mix_color(srgb(0x9F_B6_D6), &plane(|i| smooth(0.15, -0.75, drifts[i] + 0.25 * crust[i]) * 0.8));
-    light.scale(&plane(|i| 0.92 + 0.05 * crust[i] + 0.06 * drifts[i]));
-    light.add([1.0; 3], &plane(|i| 0.5 * smooth(0.72, 0.95, crystals[i])));
+    let mut light = RgbSpan::uniform(base);
+    light.mix_color(srgb(0x9F_B6_D6), &per_pixel(|i| smoothstep(0.15, -0.75, drifts[i] + 0.25 * crust[i]) * 0.8));
+    light.scale(&per_pixel(|i| 0.92 + 0.05 * crust[i] + 0.06 * drifts[i]));
+    light.add([1.0; 3], &per_pixel(|i| 0.5 * smoothstep(0.72, 0.95, crystals[i])));
     light
 }
 
 /// Blades, seen as strokes: they stand, so that their picture is upright wherever the eye is. The nearer of two sizes, each
 /// twice the other, fades into the farther one.
-pub(super) fn grass(sample: &Sample<'_>) -> Light {
+pub(super) fn grass(sample: &Sample<'_>) -> RgbSpan {
     let at = sample.at;
     // The scale of a row on the ground; a wall of grass has none.
     let scale = (at.x[1] - at.x[0]).abs() / sample.step.max(1e-6);
@@ -50,21 +51,21 @@ pub(super) fn grass(sample: &Sample<'_>) -> Light {
     let at_size = |size: f32| {
         let size = size.exp2();
         let enlarged = size / scale.max(1e-3);
-        Patch {
-            x: plane(|i| at.x[i] * enlarged),
-            y: plane(|_| sample.row * size),
-            foot: [at.foot[0] * enlarged, at.foot[0] * enlarged],
+        TexCoords {
+            x: per_pixel(|i| at.x[i] * enlarged),
+            y: per_pixel(|_| sample.row * size),
+            footprint: [at.footprint[0] * enlarged, at.footprint[0] * enlarged],
         }
     };
     let mut light = blades(sample, &at_size(size));
-    light.mix_all(&blades(sample, &at_size(size + 1.0)), smooth(0.2, 0.8, share));
+    light.mix_uniform(&blades(sample, &at_size(size + 1.0)), smoothstep(0.2, 0.8, share));
     let patches = at.fbm([0.8, 0.8], sample.seed(5), 3, 0.5);
-    light.mix_color(srgb(0xA8_9A_5A), &plane(|i| 0.35 * smooth(0.25, 0.9, patches[i])));
-    light.scale(&plane(|i| 0.9 + 0.2 * patches[i]));
+    light.mix_color(srgb(0xA8_9A_5A), &per_pixel(|i| 0.35 * smoothstep(0.25, 0.9, patches[i])));
+    light.scale(&per_pixel(|i| 0.9 + 0.2 * patches[i]));
     light
 }
 
-fn blades(sample: &Sample<'_>, at: &Patch) -> Light {
+fn blades(sample: &Sample<'_>, at: &TexCoords) -> RgbSpan {
     let base = sample.base(0x5C_83_34);
     let lean = at.fbm([5.0, 2.0], sample.seed(1), 2, 0.4);
     let bent = at.warped(&lean, &[0.0; SPAN], 0.03);
@@ -72,49 +73,51 @@ fn blades(sample: &Sample<'_>, at: &Patch) -> Light {
     let behind = bent.fbm([60.0, 9.0], sample.seed(3), 2, 0.6);
     let tufts = at.fbm([5.0, 5.0], sample.seed(4), 4, 0.55);
     let young = mix(saturated(base, 1.15), srgb(0xB7_C2_5E), 0.5);
-    let mut light = Light::between(scaled(base, 0.3), base, &plane(|i| smooth(-0.7, 0.5, behind[i] + 0.5 * tufts[i])));
-    light.mix_color(young, &plane(|i| 0.75 * smooth(-0.05, 0.75, blades[i] + 0.2 * tufts[i])));
+    let mut light =
+        RgbSpan::blend(scaled(base, 0.3), base, &per_pixel(|i| smoothstep(-0.7, 0.5, behind[i] + 0.5 * tufts[i])));
+    light.mix_color(young, &per_pixel(|i| 0.75 * smoothstep(-0.05, 0.75, blades[i] + 0.2 * tufts[i])));
     light
 }
 
 /// Cushions.
-pub(super) fn moss(sample: &Sample<'_>) -> Light {
+pub(super) fn moss(sample: &Sample<'_>) -> RgbSpan {
     let base = sample.base(0x5B_74_2C);
     let at = sample.at;
     let cushions = at.relief([5.0; 2], sample.seed(1), 4, 0.55, sample.light);
     let tips = at.fbm([85.0; 2], sample.seed(2), 3, 0.75);
     let patches = at.fbm([2.0; 2], sample.seed(3), 3, 0.5);
-    let mut light = Light::between(
+    let mut light = RgbSpan::blend(
         scaled(base, 0.35),
         mix(base, srgb(0xA6_B8_4A), 0.45),
-        &plane(|i| smooth(-0.8, 0.8, tips[i] + 0.7 * cushions[i])),
+        &per_pixel(|i| smoothstep(-0.8, 0.8, tips[i] + 0.7 * cushions[i])),
     );
-    light.scale(&plane(|i| (1.0 + 0.35 * cushions[i] + 0.2 * patches[i]).max(0.15)));
+    light.scale(&per_pixel(|i| (1.0 + 0.35 * cushions[i] + 0.2 * patches[i]).max(0.15)));
     light
 }
 
 /// Fallen leaves, one over the other.
-pub(super) fn leaves(sample: &Sample<'_>) -> Light {
+pub(super) fn leaves(sample: &Sample<'_>) -> RgbSpan {
     let base = sample.base(0xB4_62_24);
     let at = sample.at;
-    let mut light = Light::of(srgb(0x3A_2A_1C));
+    let mut light = RgbSpan::uniform(srgb(0x3A_2A_1C));
     let hues =
         [base, mix(base, srgb(0xD9_A0_2E), 0.8), mix(base, srgb(0x8C_2F_1B), 0.7), mix(base, srgb(0x6B_4A_26), 0.8)];
     for (layer, scale) in [11.0, 9.0, 7.5].into_iter().enumerate() {
         let index = layer as u32;
         let wobble = at.fbm([scale * 1.8; 2], sample.seed(10 + index), 2, 0.5);
-        let turned = at.turned([0.0, 0.6, 0.96][layer], [1.0, 0.8, 0.28][layer]).warped(&wobble, &wobble, 0.2 / scale);
+        let turned = at.rotated([0.0, 0.6, 0.96][layer], [1.0, 0.8, 0.28][layer]).warped(&wobble, &wobble, 0.2 / scale);
         let cells = turned.cells([scale, scale * 0.62], sample.seed(20 + index), 1.0);
-        let foot = (at.foot[0].max(at.foot[1]) * scale).max(0.02);
+        let footprint = (at.footprint[0].max(at.footprint[1]) * scale).max(0.02);
         let fine = at.fbm([scale * 6.0; 2], sample.seed(30 + index), 2, 0.5);
-        let covers = plane(|i| ((0.42 + 0.2 * (cells.own[i] - 0.5) - cells.nearest[i]) / foot + 0.5).clamp(0.0, 1.0));
-        light.scale(&plane(|i| 1.0 - 0.5 * smooth(0.75, 0.4, cells.nearest[i])));
+        let covers =
+            per_pixel(|i| ((0.42 + 0.2 * (cells.own[i] - 0.5) - cells.nearest[i]) / footprint + 0.5).clamp(0.0, 1.0));
+        light.scale(&per_pixel(|i| 1.0 - 0.5 * smoothstep(0.75, 0.4, cells.nearest[i])));
         for (hue, color) in hues.into_iter().enumerate() {
             let (low, high) = (hue as f32 * 0.25, (hue + 1) as f32 * 0.25);
             let shade = 0.55 + 0.2 * layer as f32;
             light.mix_color(
                 scaled(color, shade),
-                &plane(|i| {
+                &per_pixel(|i| {
                     if cells.own[i] >= low && cells.own[i] < high { covers[i] * (0.85 + 0.15 * fine[i]) } else { 0.0 }
                 }),
             );
@@ -124,36 +127,36 @@ pub(super) fn leaves(sample: &Sample<'_>) -> Light {
 }
 
 /// Stones in tar, worn.
-pub(super) fn asphalt(sample: &Sample<'_>) -> Light {
+pub(super) fn asphalt(sample: &Sample<'_>) -> RgbSpan {
     let base = sample.base(0x4B_4B_4D);
     let at = sample.at;
     let cells = at.cells([95.0; 2], sample.seed(1), 1.0);
-    let shows = at.shows(95.0);
+    let visibility = at.visibility(95.0);
     let worn = at.fbm([1.4; 2], sample.seed(2), 5, 0.6);
     let grain = at.grain(200.0, sample.seed(3));
-    let mut light = Light::of(base);
+    let mut light = RgbSpan::uniform(base);
     light.mix_color(
         mix(base, [0.5; 3], 0.4),
-        &plane(|i| shows * smooth(0.55, 0.95, cells.own[i]) * smooth(0.5, 0.2, cells.nearest[i])),
+        &per_pixel(|i| visibility * smoothstep(0.55, 0.95, cells.own[i]) * smoothstep(0.5, 0.2, cells.nearest[i])),
     );
-    light.scale(&plane(|i| {
-        (1.0 + 0.2 * worn[i] + 0.14 * grain[i] - shows * 0.25 * smooth(0.3, 0.7, cells.nearest[i])).max(0.1)
+    light.scale(&per_pixel(|i| {
+        (1.0 + 0.2 * worn[i] + 0.14 * grain[i] - visibility * 0.25 * smoothstep(0.3, 0.7, cells.nearest[i])).max(0.1)
     }));
     light
 }
 
 /// The colour of deep water; what mirrors in it comes later.
-pub(super) fn water(sample: &Sample<'_>) -> Light {
+pub(super) fn water(sample: &Sample<'_>) -> RgbSpan {
     let base = sample.base(0x1F_4E_5F);
     let at = sample.at;
     let waves = at.relief([2.2, 6.0], sample.seed(1), 5, 0.6, sample.light);
-    let mut light = Light::of(base);
-    light.scale(&plane(|i| (1.0 + 0.5 * waves[i]).max(0.2)));
+    let mut light = RgbSpan::uniform(base);
+    light.scale(&per_pixel(|i| (1.0 + 0.5 * waves[i]).max(0.2)));
     light
 }
 
 /// Cracks, clouds and trapped air.
-pub(super) fn ice(sample: &Sample<'_>) -> Light {
+pub(super) fn ice(sample: &Sample<'_>) -> RgbSpan {
     let base = sample.base(0xB9_D6_E4);
     let at = sample.at;
     let (across, down) = (at.fbm([1.6; 2], sample.seed(1), 4, 0.5), at.fbm([1.6; 2], sample.seed(2), 4, 0.5));
@@ -161,25 +164,28 @@ pub(super) fn ice(sample: &Sample<'_>) -> Light {
     let cells = carried.cells([2.2; 2], sample.seed(3), 1.0);
     let fine = carried.cells([6.0; 2], sample.seed(4), 1.0);
     let clouds = at.fbm([1.8; 2], sample.seed(5), 5, 0.55);
-    let foot = at.foot[0].max(at.foot[1]);
+    let footprint = at.footprint[0].max(at.footprint[1]);
     let mut light =
-        Light::between(scaled(base, 0.55), mix(base, [1.0; 3], 0.35), &plane(|i| smooth(-0.6, 0.7, clouds[i])));
+        RgbSpan::blend(scaled(base, 0.55), mix(base, [1.0; 3], 0.35), &per_pixel(|i| smoothstep(-0.6, 0.7, clouds[i])));
     light.mix_color(
         [0.95; 3],
-        &plane(|i| 0.7 * line(cells.second[i] - cells.nearest[i], 0.012, (foot * 2.2).max(0.012))),
+        &per_pixel(|i| 0.7 * line_coverage(cells.second[i] - cells.nearest[i], 0.012, (footprint * 2.2).max(0.012))),
     );
-    light.mix_color([0.95; 3], &plane(|i| 0.3 * line(fine.second[i] - fine.nearest[i], 0.012, (foot * 6.0).max(0.02))));
+    light.mix_color(
+        [0.95; 3],
+        &per_pixel(|i| 0.3 * line_coverage(fine.second[i] - fine.nearest[i], 0.012, (footprint * 6.0).max(0.02))),
+    );
     light
 }
 
 /// Wiped chalk.
-pub(super) fn chalkboard(sample: &Sample<'_>) -> Light {
+pub(super) fn chalkboard(sample: &Sample<'_>) -> RgbSpan {
     let base = sample.base(0x2C_34_30);
     let at = sample.at;
     let sway = at.fbm([0.7; 2], sample.seed(1), 3, 0.5);
-    let wiped = at.warped(&sway, &sway, 0.3).turned(0.5, 0.866).fbm([0.8, 2.2], sample.seed(2), 6, 0.65);
+    let wiped = at.warped(&sway, &sway, 0.3).rotated(0.5, 0.866).fbm([0.8, 2.2], sample.seed(2), 6, 0.65);
     let dust = at.grain(190.0, sample.seed(3));
-    let mut light = Light::of(base);
-    light.mix_color([0.5, 0.52, 0.5], &plane(|i| 0.08 * smooth(-0.3, 0.9, wiped[i]) * (1.0 + 0.4 * dust[i])));
+    let mut light = RgbSpan::uniform(base);
+    light.mix_color([0.5, 0.52, 0.5], &per_pixel(|i| 0.08 * smoothstep(-0.3, 0.9, wiped[i]) * (1.0 + 0.4 * dust[i])));
     light
 }

@@ -1,18 +1,18 @@
-//! The sizes that an image API draws, and which of them suits a canvas.
+//! Picture sizes of an image API: parsing, and choosing the nearest aspect ratio for a canvas.
 
 use crate::image::Size;
 use std::fmt;
 
-/// The least and the largest side of a picture that is asked for, in pixels.
+/// Accepted sides, in pixels.
 const SIDES: std::ops::RangeInclusive<u32> = 64..=4096;
 
-/// A size that an image API draws; written `1024x1536`.
+/// A size that an image API supports; written `1024x1536`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(in crate::generate) struct PictureSize(Size);
+pub(super) struct PictureSize(Size);
 
 impl PictureSize {
-    /// The size that `text` names, such as `1024x1536`; nothing for what is none.
-    pub(in crate::generate) fn parse(text: &str) -> Option<Self> {
+    /// Parses `WIDTHxHEIGHT`; `None` when malformed or out of range.
+    pub(super) fn parse(text: &str) -> Option<Self> {
         let side = |text: &str| {
             let digits = text.bytes().all(|byte| byte.is_ascii_digit());
             digits.then(|| text.parse().ok()).flatten().filter(|side| SIDES.contains(side))
@@ -21,13 +21,13 @@ impl PictureSize {
         Some(Self(Size::new(side(width)?, side(height)?)))
     }
 
-    /// The one of `sizes` whose aspect is nearest to that of `canvas`; of equally near ones the largest. Nothing where
-    /// there are none.
-    pub(in crate::generate) fn nearest(sizes: &[Self], canvas: Size) -> Option<Self> {
+    /// The one of `sizes` whose aspect ratio is nearest to that of `canvas` (difference of logarithms); the largest of equally
+    /// near ones.
+    pub(super) fn nearest(sizes: &[Self], canvas: Size) -> Option<Self> {
         let aspect = |size: Size| (f64::from(size.width) / f64::from(size.height)).ln();
-        let wanted = aspect(canvas);
+        let target = aspect(canvas);
         sizes.iter().copied().min_by(|Self(one), Self(other)| {
-            let off = |size: &Size| (aspect(*size) - wanted).abs();
+            let off = |size: &Size| (aspect(*size) - target).abs();
             off(one).total_cmp(&off(other)).then(other.area().cmp(&one.area()))
         })
     }
@@ -45,7 +45,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_size_is_two_sides_with_an_x() {
+    fn a_size_is_two_sides_joined_by_x() {
         for good in ["1024x1024", "64x4096"] {
             assert_eq!(PictureSize::parse(good).map(|size| size.to_string()).as_deref(), Some(good));
         }
@@ -55,7 +55,7 @@ mod tests {
     }
 
     #[test]
-    fn the_nearest_aspect_is_asked_for_and_of_equal_ones_the_largest() {
+    fn the_nearest_aspect_is_chosen_and_of_equal_ones_the_largest() {
         let sizes = ["512x512", "1024x1024", "1536x1024", "1024x1536"].map(|text| PictureSize::parse(text).unwrap());
         let nearest = |width, height| PictureSize::nearest(&sizes, Size::new(width, height)).unwrap().to_string();
         assert_eq!(nearest(300, 300), "1024x1024");

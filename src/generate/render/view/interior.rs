@@ -1,15 +1,16 @@
 //! Rooms, in a few soft shapes: what is left of them out of focus.
 
-use super::{Canvas, bokeh};
-use crate::generate::palette::{Rgb, mix, product, scaled, smooth, srgb};
+use super::{ViewContext, bokeh};
+use crate::generate::falloff::smoothstep;
+use crate::generate::linear_rgb::{Rgb, mix, product, scaled, srgb};
 use crate::generate::render::plate::Plate;
-use crate::generate::render::span::{Light, plane};
+use crate::generate::render::span::{RgbSpan, per_pixel};
 use crate::generate::render::sprite::Sprite;
 use crate::generate::scene::Hour;
 
 /// A room that is being furnished.
 struct Room<'a> {
-    canvas: &'a Canvas<'a>,
+    context: &'a ViewContext<'a>,
     plate: Plate,
     /// What daylight through the windows does to colours.
     day: Rgb,
@@ -18,25 +19,25 @@ struct Room<'a> {
 
 impl<'a> Room<'a> {
     /// A wall in even light that falls off from the window side.
-    fn new(canvas: &'a Canvas<'a>, wall: u32, falloff: f32) -> Self {
-        let day = match canvas.view.hour {
+    fn new(context: &'a ViewContext<'a>, wall: u32, falloff: f32) -> Self {
+        let day = match context.view.hour {
             Hour::Day => [1.0; 3],
             Hour::Dawn => [0.92, 0.88, 0.9],
             Hour::Golden | Hour::Sunset => [1.0, 0.82, 0.6],
             Hour::Dusk => [0.4, 0.42, 0.55],
             Hour::Night => [0.3, 0.25, 0.22],
         };
-        let wall = product(canvas.view.colors.first().copied().unwrap_or_else(|| srgb(wall)), day);
-        let side = if canvas.side < 0.0 { -1.0 } else { 1.0 };
-        let plate = Plate::painted(canvas.aspect, |at| {
-            let mut light = Light::of(wall);
-            light.scale(&plane(|i| {
+        let wall = product(context.view.colors.first().copied().unwrap_or_else(|| srgb(wall)), day);
+        let side = if context.side < 0.0 { -1.0 } else { 1.0 };
+        let plate = Plate::paint(context.aspect, |at| {
+            let mut light = RgbSpan::uniform(wall);
+            light.scale(&per_pixel(|i| {
                 let away = (0.55 - side * at.x[i]).max(0.0);
-                (1.08 - falloff * away * 0.55) * (1.0 - 0.25 * smooth(0.25, 0.0, at.y[i]))
+                (1.08 - falloff * away * 0.55) * (1.0 - 0.25 * smoothstep(0.25, 0.0, at.y[i]))
             }));
             light
         });
-        Self { canvas, plate, day, sprites: Vec::new() }
+        Self { context, plate, day, sprites: Vec::new() }
     }
 
     fn color(&self, code: u32) -> Rgb {
@@ -45,26 +46,26 @@ impl<'a> Room<'a> {
 
     fn block(&mut self, place: [f32; 4], code: u32) {
         let color = self.color(code);
-        self.plate.area(place, 0.006, color, 1.0);
+        self.plate.fill_box(place, 0.006, color, 1.0);
     }
 
     /// A piece of furniture: lit above, darker below, a shadow under it.
     fn piece(&mut self, [left, top, right, bottom]: [f32; 4], code: u32) {
         let color = self.color(code);
-        self.plate.area([left - 0.03, bottom - 0.02, right + 0.03, bottom + 0.04], 0.05, scaled(color, 0.12), 0.45);
-        self.plate.area([left, top, right, bottom], 0.008, color, 1.0);
-        self.plate.area(
+        self.plate.fill_box([left - 0.03, bottom - 0.02, right + 0.03, bottom + 0.04], 0.05, scaled(color, 0.12), 0.45);
+        self.plate.fill_box([left, top, right, bottom], 0.008, color, 1.0);
+        self.plate.fill_box(
             [left, top + 0.6 * (bottom - top), right, bottom],
             0.4 * (bottom - top),
             scaled(color, 0.6),
             0.55,
         );
-        self.plate.area([left, top, right, top + 0.015], 0.012, mix(color, [1.0; 3], 0.3), 0.5);
+        self.plate.fill_box([left, top, right, top + 0.015], 0.012, mix(color, [1.0; 3], 0.3), 0.5);
     }
 
     /// A window with daylight, or with the night in it.
     fn window(&mut self, [left, top, right, bottom]: [f32; 4], panes: usize) {
-        let sky = match self.canvas.view.hour {
+        let sky = match self.context.view.hour {
             Hour::Day => scaled(srgb(0xF4_F8_FC), 1.25),
             Hour::Dawn => scaled(srgb(0xFA_E2_D6), 1.1),
             Hour::Golden | Hour::Sunset => scaled(srgb(0xFF_D0_8C), 1.25),
@@ -72,33 +73,33 @@ impl<'a> Room<'a> {
             Hour::Night => srgb(0x10_18_30),
         };
         self.block([left - 0.02, top - 0.02, right + 0.02, bottom + 0.025], 0xE6_E2_DA);
-        self.plate.area([left, top, right, bottom], 0.006, sky, 1.0);
+        self.plate.fill_box([left, top, right, bottom], 0.006, sky, 1.0);
         let out = mix(sky, product(srgb(0x7E_94_6C), self.day), 0.55);
-        self.plate.area([left, top + 0.62 * (bottom - top), right, bottom], 0.12, out, 0.7);
+        self.plate.fill_box([left, top + 0.62 * (bottom - top), right, bottom], 0.12, out, 0.7);
         for pane in 1..panes {
             let u = left + (right - left) * pane as f32 / panes as f32;
             self.block([u - 0.006, top, u + 0.006, bottom], 0xDC_D8_D0);
         }
         let middle = 0.5 * (top + bottom);
         self.block([left, middle - 0.005, right, middle + 0.005], 0xDC_D8_D0);
-        self.plate.glow([0.5 * (left + right), middle], 0.5 * (bottom - top), scaled(sky, 0.2));
+        self.plate.add_glow([0.5 * (left + right), middle], 0.5 * (bottom - top), scaled(sky, 0.2));
     }
 
     /// A lamp with a shade, lit.
     fn lamp(&mut self, [u, v]: [f32; 2], radius: f32) {
         let warm = srgb(0xFF_CB_82);
-        self.plate.disc([u, v], [radius, 0.8 * radius], 0.02, scaled(warm, 1.2), 0.95);
-        self.plate.glow([u, v], 3.2 * radius, scaled(warm, 0.3));
+        self.plate.fill_ellipse([u, v], [radius, 0.8 * radius], 0.02, scaled(warm, 1.2), 0.95);
+        self.plate.add_glow([u, v], 3.2 * radius, scaled(warm, 0.3));
     }
 
     /// Leaves in a pot.
     fn plant(&mut self, [u, v]: [f32; 2], size: f32, index: usize) {
         self.piece([u - 0.22 * size, v - 0.3 * size, u + 0.22 * size, v], 0xB9_9A_80);
         for leaf in 0..9 {
-            let number = |which: u32| self.canvas.number(index * 16 + leaf, 90 + which);
+            let number = |which: u32| self.context.number(index * 16 + leaf, 90 + which);
             let (x, y) = ((number(0) - 0.5) * size, v - size * (0.4 + 0.75 * number(1)));
             let color = self.color(if number(2) > 0.5 { 0x4C_72_3E } else { 0x78_96_5A });
-            self.plate.disc([u + x, y], [size * 0.17, size * 0.26], 0.02, color, 0.85);
+            self.plate.fill_ellipse([u + x, y], [size * 0.17, size * 0.26], 0.02, color, 0.85);
         }
     }
 
@@ -107,11 +108,11 @@ impl<'a> Room<'a> {
         let mut at = left;
         let mut thing = 0;
         while at < right && thing < 200 {
-            let number = |which: u32| self.canvas.number(index * 256 + thing, 120 + which);
+            let number = |which: u32| self.context.number(index * 256 + thing, 120 + which);
             let (wide, high) = (tall * (0.18 + 0.25 * number(0)), tall * (0.6 + 0.4 * number(1)));
             let code = codes[(number(2) * codes.len() as f32) as usize % codes.len()];
             let color = scaled(self.color(code), 0.75 + 0.45 * number(3));
-            self.plate.area([at, floor - high, at + wide, floor], 0.004, color, 1.0);
+            self.plate.fill_box([at, floor - high, at + wide, floor], 0.004, color, 1.0);
             at += wide * (1.0 + 0.25 * number(4));
             thing += 1;
         }
@@ -122,17 +123,17 @@ impl<'a> Room<'a> {
         let color = self.color(code);
         for index in 0..=across.min(80) {
             let u = left + (right - left) * index as f32 / across.max(1) as f32;
-            self.plate.area([u - 0.0025, top, u + 0.0025, bottom], 0.003, color, 0.8);
+            self.plate.fill_box([u - 0.0025, top, u + 0.0025, bottom], 0.003, color, 0.8);
         }
         for index in 0..=down.min(80) {
             let v = top + (bottom - top) * index as f32 / down.max(1) as f32;
-            self.plate.area([left, v - 0.0025, right, v + 0.0025], 0.003, color, 0.8);
+            self.plate.fill_box([left, v - 0.0025, right, v + 0.0025], 0.003, color, 0.8);
         }
     }
 
     fn lights(&mut self, each: f32, band: [f32; 2], sizes: [f32; 2], codes: &[u32], share: f32) {
         let colors: Vec<Rgb> = codes.iter().map(|code| srgb(*code)).collect();
-        self.sprites.extend(bokeh(self.canvas, each, band, sizes, &colors, share));
+        self.sprites.extend(bokeh(self.context, each, band, sizes, &colors, share));
     }
 
     fn done(self) -> (Plate, Vec<Sprite>) {
@@ -140,13 +141,13 @@ impl<'a> Room<'a> {
     }
 
     fn half(&self) -> f32 {
-        0.5 * self.canvas.aspect + 0.05
+        0.5 * self.context.aspect + 0.05
     }
 }
 
-pub(super) fn kitchen(canvas: &Canvas<'_>) -> (Plate, Vec<Sprite>) {
-    let mut room = Room::new(canvas, 0xE4_DF_D6, 0.5);
-    let (edge, half) = (canvas.edge, room.half());
+pub(super) fn kitchen(context: &ViewContext<'_>) -> (Plate, Vec<Sprite>) {
+    let mut room = Room::new(context, 0xE4_DF_D6, 0.5);
+    let (edge, half) = (context.edge, room.half());
     // Splashback, cabinets above it, a window, a worktop with things on it.
     room.block([-half, 0.28, half, edge - 0.1], 0xDD_DB_D4);
     room.lines([-half, 0.28, half, edge - 0.1], (half * 26.0) as usize, 7, 0xC8_C5_BD);
@@ -168,20 +169,20 @@ pub(super) fn kitchen(canvas: &Canvas<'_>) -> (Plate, Vec<Sprite>) {
     room.done()
 }
 
-pub(super) fn bathroom(canvas: &Canvas<'_>) -> (Plate, Vec<Sprite>) {
-    let mut room = Room::new(canvas, 0xE8_EA_E8, 0.35);
-    let (edge, half) = (canvas.edge, room.half());
+pub(super) fn bathroom(context: &ViewContext<'_>) -> (Plate, Vec<Sprite>) {
+    let mut room = Room::new(context, 0xE8_EA_E8, 0.35);
+    let (edge, half) = (context.edge, room.half());
     room.lines([-half, 0.0, half, edge], (half * 14.0) as usize, 9, 0xCE_D2_D0);
     room.window([0.4, 0.04, 0.78, 0.4], 2);
     // A round mirror, a basin on a board, towels, a plant.
     let mirror = room.color(0xC6_D2_D6);
     let rim = room.color(0xB4_92_5C);
-    room.plate.disc([-0.22, 0.24], [0.185, 0.185], 0.006, rim, 1.0);
-    room.plate.disc([-0.22, 0.24], [0.172, 0.172], 0.006, mix(mirror, [1.0; 3], 0.35), 1.0);
-    room.plate.disc([-0.16, 0.3], [0.1, 0.12], 0.1, scaled(mirror, 0.7), 0.6);
+    room.plate.fill_ellipse([-0.22, 0.24], [0.185, 0.185], 0.006, rim, 1.0);
+    room.plate.fill_ellipse([-0.22, 0.24], [0.172, 0.172], 0.006, mix(mirror, [1.0; 3], 0.35), 1.0);
+    room.plate.fill_ellipse([-0.16, 0.3], [0.1, 0.12], 0.1, scaled(mirror, 0.7), 0.6);
     room.piece([-half, edge - 0.06, 0.2, edge + 0.05], 0xA8_84_5E);
     let basin = room.color(0xF8_F8_F5);
-    room.plate.disc([-0.22, edge - 0.085], [0.17, 0.045], 0.008, basin, 1.0);
+    room.plate.fill_ellipse([-0.22, edge - 0.085], [0.17, 0.045], 0.008, basin, 1.0);
     room.block([-0.235, edge - 0.2, -0.22, edge - 0.11], 0x9A_9C_9C);
     room.piece([0.28, edge - 0.34, 0.4, edge - 0.02], 0xE6_DC_CC);
     room.things([-0.72, -0.46], edge - 0.065, 0.11, &[0xE8_DE_CE, 0x8C_9E_92, 0xC8_A0_74, 0xF4_F2_EC], 1);
@@ -189,9 +190,9 @@ pub(super) fn bathroom(canvas: &Canvas<'_>) -> (Plate, Vec<Sprite>) {
     room.done()
 }
 
-pub(super) fn living_room(canvas: &Canvas<'_>) -> (Plate, Vec<Sprite>) {
-    let mut room = Room::new(canvas, 0xDB_D4_C8, 0.6);
-    let (edge, half) = (canvas.edge, room.half());
+pub(super) fn living_room(context: &ViewContext<'_>) -> (Plate, Vec<Sprite>) {
+    let mut room = Room::new(context, 0xDB_D4_C8, 0.6);
+    let (edge, half) = (context.edge, room.half());
     room.block([-half, edge - 0.05, half, 1.0], 0xA8_84_60);
     room.window([0.34, 0.02, 0.74, edge - 0.16], 2);
     for (left, right) in [(0.22, 0.34), (0.74, 0.88)] {
@@ -208,9 +209,9 @@ pub(super) fn living_room(canvas: &Canvas<'_>) -> (Plate, Vec<Sprite>) {
     room.done()
 }
 
-pub(super) fn bedroom(canvas: &Canvas<'_>) -> (Plate, Vec<Sprite>) {
-    let mut room = Room::new(canvas, 0xDC_D6_CE, 0.5);
-    let (edge, half) = (canvas.edge, room.half());
+pub(super) fn bedroom(context: &ViewContext<'_>) -> (Plate, Vec<Sprite>) {
+    let mut room = Room::new(context, 0xDC_D6_CE, 0.5);
+    let (edge, half) = (context.edge, room.half());
     room.block([-half, edge - 0.04, half, 1.0], 0xC2_AA_8C);
     room.window([-0.84, 0.02, -0.5, 0.36], 2);
     room.piece([-0.36, edge - 0.32, 0.56, edge - 0.02], 0xAE_96_7E);
@@ -225,9 +226,9 @@ pub(super) fn bedroom(canvas: &Canvas<'_>) -> (Plate, Vec<Sprite>) {
     room.done()
 }
 
-pub(super) fn office(canvas: &Canvas<'_>) -> (Plate, Vec<Sprite>) {
-    let mut room = Room::new(canvas, 0xD4_D8_DA, 0.3);
-    let (edge, half) = (canvas.edge, room.half());
+pub(super) fn office(context: &ViewContext<'_>) -> (Plate, Vec<Sprite>) {
+    let mut room = Room::new(context, 0xD4_D8_DA, 0.3);
+    let (edge, half) = (context.edge, room.half());
     for index in 0..(half * 3.0) as usize + 1 {
         let left = -half + 0.4 * index as f32;
         room.window([left + 0.03, 0.04, left + 0.36, edge - 0.2], 1);
@@ -247,9 +248,9 @@ pub(super) fn office(canvas: &Canvas<'_>) -> (Plate, Vec<Sprite>) {
     room.done()
 }
 
-pub(super) fn cafe(canvas: &Canvas<'_>) -> (Plate, Vec<Sprite>) {
-    let mut room = Room::new(canvas, 0x5E_48_38, 0.5);
-    let (edge, half) = (canvas.edge, room.half());
+pub(super) fn cafe(context: &ViewContext<'_>) -> (Plate, Vec<Sprite>) {
+    let mut room = Room::new(context, 0x5E_48_38, 0.5);
+    let (edge, half) = (context.edge, room.half());
     room.block([-half, edge - 0.02, half, 1.0], 0x4A_34_26);
     room.window([0.42, 0.1, 0.84, edge - 0.18], 2);
     for (index, floor) in [0.2_f32, 0.34].into_iter().enumerate() {
@@ -266,20 +267,20 @@ pub(super) fn cafe(canvas: &Canvas<'_>) -> (Plate, Vec<Sprite>) {
     room.piece([-0.5, edge - 0.25, -0.3, edge - 0.16], 0xA8_AC_AE);
     room.piece([0.36, edge - 0.12, 0.58, edge + 0.03], 0x7A_56_3A);
     for (index, u) in [-0.56_f32, -0.2, 0.16, 0.52].into_iter().enumerate() {
-        room.lamp([u, 0.1 + 0.03 * canvas.number(index, 8)], 0.034);
+        room.lamp([u, 0.1 + 0.03 * context.number(index, 8)], 0.034);
     }
     room.lights(16.0, [0.02, edge - 0.05], [0.01, 0.034], &[0xFF_C8_7A, 0xFF_E0_B0, 0xFF_A8_5A], 0.5);
     room.done()
 }
 
-pub(super) fn library(canvas: &Canvas<'_>) -> (Plate, Vec<Sprite>) {
-    let mut room = Room::new(canvas, 0x4C_34_24, 0.45);
+pub(super) fn library(context: &ViewContext<'_>) -> (Plate, Vec<Sprite>) {
+    let mut room = Room::new(context, 0x4C_34_24, 0.45);
     let half = room.half();
     let spines = [0x7A_2E_26, 0x2E_4A_5A, 0xB8_8E_4E, 0x3E_54_3A, 0xD8_C8_A8, 0x5A_3A_52, 0x8C_5A_34, 0x2A_2A_30];
     for (index, floor) in [0.15_f32, 0.34, 0.53, 0.72].into_iter().enumerate() {
         room.things([-half, half], floor, 0.155, &spines, 10 + index);
         room.block([-half, floor, half, floor + 0.018], 0x6E_4A_2E);
-        room.plate.area([-half, floor - 0.19, half, floor - 0.13], 0.04, [0.0; 3], 0.5);
+        room.plate.fill_box([-half, floor - 0.19, half, floor - 0.13], 0.04, [0.0; 3], 0.5);
     }
     for index in 0..(half * 2.4) as usize + 1 {
         let u = -half + 0.84 * index as f32;
@@ -289,9 +290,9 @@ pub(super) fn library(canvas: &Canvas<'_>) -> (Plate, Vec<Sprite>) {
     room.done()
 }
 
-pub(super) fn shop(canvas: &Canvas<'_>) -> (Plate, Vec<Sprite>) {
-    let mut room = Room::new(canvas, 0xEC_E8_E2, 0.2);
-    let (edge, half) = (canvas.edge, room.half());
+pub(super) fn shop(context: &ViewContext<'_>) -> (Plate, Vec<Sprite>) {
+    let mut room = Room::new(context, 0xEC_E8_E2, 0.2);
+    let (edge, half) = (context.edge, room.half());
     room.block([-half, edge - 0.03, half, 1.0], 0xD2_CC_C4);
     for (column, left) in [-0.86_f32, -0.3, 0.34].into_iter().enumerate() {
         room.piece([left, 0.08, left + 0.48, edge - 0.02], 0xF6_F3_EE);
@@ -311,9 +312,9 @@ pub(super) fn shop(canvas: &Canvas<'_>) -> (Plate, Vec<Sprite>) {
     room.done()
 }
 
-pub(super) fn loft(canvas: &Canvas<'_>) -> (Plate, Vec<Sprite>) {
-    let mut room = Room::new(canvas, 0x9A_8A_7E, 0.5);
-    let (edge, half) = (canvas.edge, room.half());
+pub(super) fn loft(context: &ViewContext<'_>) -> (Plate, Vec<Sprite>) {
+    let mut room = Room::new(context, 0x9A_8A_7E, 0.5);
+    let (edge, half) = (context.edge, room.half());
     room.lines([-half, 0.0, half, edge], 0, 34, 0x86_74_68);
     for index in 0..(half * 2.0) as usize + 1 {
         let left = -half + 0.58 * index as f32;
@@ -327,9 +328,9 @@ pub(super) fn loft(canvas: &Canvas<'_>) -> (Plate, Vec<Sprite>) {
     room.done()
 }
 
-pub(super) fn gym(canvas: &Canvas<'_>) -> (Plate, Vec<Sprite>) {
-    let mut room = Room::new(canvas, 0x54_58_5C, 0.45);
-    let (edge, half) = (canvas.edge, room.half());
+pub(super) fn gym(context: &ViewContext<'_>) -> (Plate, Vec<Sprite>) {
+    let mut room = Room::new(context, 0x54_58_5C, 0.45);
+    let (edge, half) = (context.edge, room.half());
     room.block([-half, edge - 0.04, half, 1.0], 0x34_36_38);
     room.block([-half, 0.1, half, edge - 0.2], 0x78_80_86);
     for index in 0..(half * 5.0) as usize + 1 {
@@ -342,10 +343,10 @@ pub(super) fn gym(canvas: &Canvas<'_>) -> (Plate, Vec<Sprite>) {
     room.block([-0.7, 0.3, -0.02, 0.315], 0xB0_B4_B8);
     let plates = room.color(0x1A_1B_1D);
     for u in [-0.66, -0.06] {
-        room.plate.disc([u, 0.307], [0.03, 0.11], 0.006, plates, 1.0);
+        room.plate.fill_ellipse([u, 0.307], [0.03, 0.11], 0.006, plates, 1.0);
     }
     for u in [-0.6_f32, 0.0, 0.6] {
-        room.plate.area([u - 0.2, 0.03, u + 0.2, 0.05], 0.008, [1.2; 3], 1.0);
+        room.plate.fill_box([u - 0.2, 0.03, u + 0.2, 0.05], 0.008, [1.2; 3], 1.0);
     }
     room.done()
 }
