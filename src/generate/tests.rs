@@ -1,4 +1,4 @@
-//! Scenes as they come out.
+//! Tests of rendered scenes: size independence, effect of words, gradients.
 
 use super::vocabulary::ENTRIES;
 use super::{Rendered, render};
@@ -22,8 +22,8 @@ fn difference(one: &Frame, other: &Frame) -> f64 {
 
 #[test]
 fn every_concept_changes_the_picture() {
-    // What says something about light, or how sharp things are, is held against the same room without it. How much another
-    // seed changes by itself is known from a word that says nothing.
+    // Words of light or focus are compared with the same room without them. A meaningless word gives the difference that
+    // another seed alone makes.
     let rooms =
         ["", "oak table", "brick wall, oak table", "black marble floor, white wall, sun from above"].map(|room| {
             let plain = drawn(room, SIZE);
@@ -31,7 +31,7 @@ fn every_concept_changes_the_picture() {
             (room, plain, noise)
         });
     let plain_light = render("", SIZE).backdrop.grounding;
-    let mut without: Vec<&str> = Vec::new();
+    let mut without_effect: Vec<&str> = Vec::new();
     for entry in ENTRIES {
         let name = entry.words[0];
         let changes = rooms
@@ -39,10 +39,10 @@ fn every_concept_changes_the_picture() {
             .any(|(room, plain, noise)| difference(plain, &drawn(&format!("{room}, {name}"), SIZE)) > noise + 0.4);
         // A shadow is the subject's, not the backdrop's.
         if !changes && render(name, SIZE).backdrop.grounding == plain_light {
-            without.push(name);
+            without_effect.push(name);
         }
     }
-    assert_eq!(without, [""; 0], "say nothing that can be seen");
+    assert_eq!(without_effect, [""; 0], "have no visible effect");
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! What is between the scene and the lens: haze, and things that fall or float.
+//! Air in front of the scene: haze, and falling or floating particles (snow, petals, dust, bubbles, confetti).
 
 use super::illumination::{pick_color, scatter_random};
 use super::span::{RgbSpan, SPAN, TexCoords, per_pixel};

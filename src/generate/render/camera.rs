@@ -1,4 +1,4 @@
-//! The ground in perspective.
+//! Camera above a ground plane: maps rows of the picture to ground coordinates and their circle of confusion.
 //!
 //! With `f` the focal length and `h` the camera's height, a row at `v` sees the ground at the distance
 //! `z = f h / (v - horizon)`, and a column at `u` is `u z / f` off the middle. `h` is such that a length on the ground where
@@ -28,7 +28,7 @@ impl Camera {
         0.045 * self.blur * (v - FEET).abs()
     }
 
-    /// The ground that a row sees. `screen` has the columns, and the row in `y`.
+    /// Ground coordinates of a row of the picture. `screen` has the columns in `x`, the row in `y`.
     pub(super) fn ground(&self, screen: &TexCoords) -> TexCoords {
         let v = screen.y[0];
         let height = (FEET - self.horizon).max(0.05);

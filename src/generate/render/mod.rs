@@ -1,8 +1,11 @@
-//! From a scene to a picture.
+//! Renders a scene: background, ground, prop, lighting, air, depth of field and grading, to an opaque RGBA8 frame.
 //!
 //! Everything is computed in linear light, row by row, spans of a row at a time; rows do not depend on each other, so the
 //! picture is the same however many threads draw it. Coordinates are shares of the picture's height, so that it is the same
-//! scene at every size; small pictures are drawn larger and averaged.
+//! scene at every size; small pictures are supersampled.
+//!
+//! Shapes, gradients and blurs are ours and not `tiny-skia`'s: its pixmaps hold eight bits of premultiplied RGBA, while light
+//! here is linear, may exceed 1 before grading, and is dithered once, at the end (the test `gradients_have_no_steps`).
 
 mod air;
 mod camera;
@@ -32,18 +35,18 @@ const MIN_SAMPLES: usize = 500_000;
 /// Samples along a pixel's side, at most.
 const MAX_SAMPLES_PER_SIDE: usize = 4;
 
-/// A scene, made ready to be drawn at one aspect.
+/// A scene prepared for rendering at one aspect ratio.
 struct Stage<'a> {
     scene: &'a Scene,
     camera: Camera,
     aspect: f32,
-    /// What is behind, and the same as a glossy ground mirrors it.
+    /// The background, and its blurred reflection for a glossy ground.
     plate: Plate,
     mirrored: Option<Plate>,
     sprites: Vec<Sprite>,
 }
 
-/// Draws `scene`; the picture is opaque.
+/// Renders `scene` at `size`.
 pub(super) fn draw(scene: &Scene, size: Size) -> Frame {
     let (width, height) = (size.width as usize, size.height as usize);
     let mut pixels = vec![0; size.area() * 4];
@@ -76,9 +79,9 @@ pub(super) fn draw(scene: &Scene, size: Size) -> Frame {
     Frame::new(size, pixels.into())
 }
 
-/// sRGB with half a step of noise either way, so that gradients have no steps.
+/// Encodes linear light as sRGB, dithered by half a step either way, so that gradients have no steps.
 ///
-/// `1.055 x^(1/2.4) - 0.055` is close to a sum of roots; within a step of 255.
+/// `1.055 x^(1/2.4) - 0.055` is approximated by a sum of roots, within one step of 255.
 fn encoded(light: Rgb, x: usize, y: usize) -> [u8; 4] {
     let noise = random(x as i32, y as i32, 0x00D1_7E12);
     let [red, green, blue] = [0.0_f32, 0.37, 0.71].map(|moved| {
@@ -187,7 +190,7 @@ impl<'a> Stage<'a> {
                 row[first..end].copy_from_slice(&plane[..end - first]);
             }
         }
-        // Lights that are far away are behind the ground.
+        // Distant lights are occluded by the ground.
         let (there, air): (Vec<&Sprite>, Vec<&Sprite>) = self.sprites.iter().partition(|sprite| sprite.behind_ground);
         if front < 1.0 {
             there.iter().for_each(|sprite| sprite.draw(v, left, step, rows, 1.0 - front));
@@ -213,7 +216,7 @@ impl<'a> Stage<'a> {
         }
     }
 
-    /// The ground, lit, with what it mirrors.
+    /// The lit ground with its reflection.
     fn ground(&self, ground: &Surface, screen: &TexCoords, mirrored: Option<&[plate::Row; 2]>, far: Rgb) -> RgbSpan {
         let scene = self.scene;
         let v = screen.y[0];
@@ -224,7 +227,7 @@ impl<'a> Stage<'a> {
         let mut color = material::color(ground, &world, towards, &own);
         let mut falling = illumination::on_ground(&scene.lighting, &own, &world, scene.seed);
         if let Background::Wall(wall) = &scene.background {
-            // The corner with the wall sees less of everything, and something of the wall's colour.
+            // Ambient occlusion in the corner with the wall, and a bounce of the wall's colour.
             let bounce = mix([1.0; 3], super::linear_rgb::as_tint(wall.color.unwrap_or([0.5; 3])), 0.2);
             falling.multiply(&RgbSpan::uniform(mix([1.0; 3], bounce, exp_falloff(away / 0.08))));
             falling.scale(&[1.0 - 0.42 * exp_falloff(away / 0.035); SPAN]);
@@ -247,12 +250,12 @@ impl<'a> Stage<'a> {
                     &per_pixel(|at| smoothstep(-0.3, 0.6, waves[at]) * if waves[at] == 0.0 { 0.0 } else { 1.0 }),
                 );
             }
-            // Fresnel: the flatter one looks, the more.
+            // Fresnel: reflection grows towards grazing angles.
             let share = gloss * (0.22 + 0.78 * exp_falloff(away / 0.17)) * (1.0 - 0.35 * rough);
             color.mix_uniform(&seen, share);
         }
         if matches!(scene.background, Background::View(_)) {
-            // A ground that goes on to the horizon; that of a room ends at a wall.
+            // Haze where the ground extends to the horizon; that of a room ends at a wall.
             let open = scene.edge - scene.horizon < 0.15;
             let haze = if open { 0.75 * exp_falloff(away / 0.05) } else { 0.12 * exp_falloff(away / 0.05) };
             color.mix_color(far, &[haze; SPAN]);
@@ -260,7 +263,7 @@ impl<'a> Stage<'a> {
         color
     }
 
-    /// The last touch on part of a row.
+    /// Grades part of a row: tint, exposure, vignette, saturation, contrast, fade.
     fn grade(&self, v: f32, left: f32, step: f32, rows: &mut [Vec<f32>; 3], part: std::ops::Range<usize>) {
         let grade = &self.scene.grade;
         let [reds, greens, blues] = rows;
@@ -277,7 +280,7 @@ impl<'a> Stage<'a> {
             let [r, g, b] = light.map(|light| {
                 let rich = (grey + (light - grey) * grade.saturation).max(0.0);
                 let root = rich.sqrt();
-                // Around middle grey, where the eye judges.
+                // Around middle grey.
                 let bent = (root
                     + (grade.contrast - 1.0) * (root - 0.52) * (1.0 - (2.0 * root - 1.0).powi(2)).max(0.0))
                 .max(0.0);
@@ -289,14 +292,14 @@ impl<'a> Stage<'a> {
     }
 }
 
-/// Highlights roll off instead of clipping.
+/// Soft shoulder: highlights roll off instead of clipping.
 #[inline(always)]
 fn shoulder(light: f32) -> f32 {
     let over = (light - 0.7).max(0.0) / 0.3;
     light.min(0.7) + 0.3 * over / (1.0 + over)
 }
 
-/// What is behind the ground where that is not a view: `at` in (u, v).
+/// The background where it is a sweep, gradient or wall, lit; `at` in (u, v).
 fn behind(scene: &Scene, at: &TexCoords) -> RgbSpan {
     let lighting: &Lighting = &scene.lighting;
     let mut light = match &scene.background {
@@ -321,7 +324,7 @@ fn behind(scene: &Scene, at: &TexCoords) -> RgbSpan {
     light
 }
 
-/// Colours that run into each other, along a line that leans a little and bends.
+/// A smooth gradient of `colors` along a slightly tilted, bent axis.
 fn gradient(colors: &[Rgb], at: &TexCoords, scene: &Scene) -> RgbSpan {
     let sway = at.fbm([0.5; 2], scene.seed ^ 0x6D, 2, 0.4);
     let lean = 0.35 * (random(1, 2, scene.seed) - 0.5);

@@ -1,8 +1,7 @@
-//! A backdrop at reduced size.
+//! The plate: an out-of-focus background, painted and blurred at reduced resolution, sampled with a cubic B-spline.
 //!
-//! What is out of focus has no detail: it is painted on a grid of fixed fineness, whatever the size of the picture,
-//! blurred there, and sampled with a cubic B-spline, which has no edges of its own. The same grid is what glossy grounds
-//! mirror.
+//! Its grid does not depend on the size of the picture, since a blurred background has no detail. Glossy grounds reflect
+//! the same grid. Light is linear f32 and may exceed 1.
 
 use super::span::{RgbSpan, SPAN, ScalarSpan, TexCoords, per_pixel};
 use crate::generate::linear_rgb::Rgb;
@@ -23,7 +22,7 @@ pub(super) struct Plate {
 }
 
 impl Plate {
-    /// What `paint` makes of each part of each row: coordinates are (u, v), in heights of the picture, u 0 in the middle.
+    /// Evaluates `paint` for each span of each row: coordinates are (u, v), in heights of the picture, u 0 in the middle.
     pub(super) fn paint(aspect: f32, paint: impl Fn(&TexCoords) -> RgbSpan + Sync) -> Self {
         let columns = ((ROWS as f32 * aspect).ceil() as usize).clamp(4, MAX_COLUMNS);
         let mut cells = vec![[0.0; 3]; ROWS * columns];
@@ -46,7 +45,7 @@ impl Plate {
         Self { cells, columns, aspect }
     }
 
-    /// Mixes `color` into what lies within a box (left, top, right, bottom), whose edges are `soft` wide.
+    /// Fills a box (left, top, right, bottom) with `color` at opacity `share`; its edges are `soft` wide.
     pub(super) fn fill_box(&mut self, [left, top, right, bottom]: [f32; 4], soft: f32, color: Rgb, share: f32) {
         let edge = move |value: f32| (value / soft.max(1e-3) + 0.5).clamp(0.0, 1.0);
         self.each([left - soft, top - soft, right + soft, bottom + soft], |u, v, cell| {
@@ -57,7 +56,7 @@ impl Plate {
         });
     }
 
-    /// Mixes `color` into an ellipse with these half axes.
+    /// Fills an ellipse with these half axes with `color` at opacity `share`.
     pub(super) fn fill_ellipse(
         &mut self,
         [u, v]: [f32; 2],
@@ -76,7 +75,7 @@ impl Plate {
         });
     }
 
-    /// Adds light that falls off around a place.
+    /// Adds a radial glow around a point.
     pub(super) fn add_glow(&mut self, [u, v]: [f32; 2], radius: f32, color: Rgb) {
         self.each([u - 3.0 * radius, v - 3.0 * radius, u + 3.0 * radius, v + 3.0 * radius], |x, y, cell| {
             let squared = ((x - u) * (x - u) + (y - v) * (y - v)) / (radius * radius);
@@ -107,7 +106,7 @@ impl Plate {
         gaussian::cpu::blur(&mut self.cells, self.columns, sigma * ROWS as f32, Border::Clamp);
     }
 
-    /// The row at `v`, ready to be sampled along.
+    /// The interpolated row at `v`, to be sampled along u.
     pub(super) fn row(&self, v: f32) -> Row {
         let at = (v.clamp(-1.0, 2.0) * ROWS as f32 - 0.5).clamp(0.0, (ROWS - 1) as f32);
         let first = at as usize;
@@ -125,7 +124,7 @@ impl Plate {
     }
 }
 
-/// A row between the rows of a plate.
+/// A row interpolated between the rows of a plate.
 pub(super) struct Row {
     cells: Vec<Rgb>,
     aspect: f32,
@@ -154,7 +153,7 @@ impl Row {
         light
     }
 
-    /// Its mean.
+    /// Its mean colour.
     pub(super) fn mean(&self) -> Rgb {
         let count = self.cells.len() as f32;
         let sum = self.cells.iter().fold([0.0_f32; 3], |sum, cell| std::array::from_fn(|c| sum[c] + cell[c]));
@@ -162,7 +161,7 @@ impl Row {
     }
 }
 
-/// The four weights of a cubic B-spline.
+/// The four weights of a cubic B-spline at `t` in 0..1.
 #[inline(always)]
 fn spline(t: f32) -> [f32; 4] {
     let rest = 1.0 - t;

@@ -1,4 +1,4 @@
-//! What the subject is put on: a podium, a shelf.
+//! Props that the subject stands on: a podium, a shelf.
 
 use super::camera::Camera;
 use super::illumination::on_wall;
@@ -13,7 +13,7 @@ use crate::generate::surface::Surface;
 pub(in crate::generate) const PODIUM_TOP: f32 = 0.845;
 const PODIUM_HALF_WIDTH: f32 = 0.46;
 const PODIUM_HALF_DEPTH: f32 = 0.062;
-/// Its height on the picture.
+/// The podium's height in the picture.
 const PODIUM_HEIGHT: f32 = 0.085;
 /// The shelf's upper face, from its far to its near edge, and its front.
 pub(in crate::generate) const SHELF_BACK: f32 = 0.775;
@@ -50,7 +50,7 @@ fn podium(scene: &Scene, surface: &Surface, camera: &Camera, at: &TexCoords, lig
     let mut falling = super::illumination::on_ground(lighting, at, &world, scene.seed);
     falling.scale(&per_pixel(|i| 1.04 + 0.1 * lighting.side * at.x[i] / PODIUM_HALF_WIDTH));
     top.multiply(&falling);
-    // Around the side the material goes on.
+    // The material wraps around the side.
     let around = TexCoords {
         x: per_pixel(|i| 0.5 * PODIUM_HALF_WIDTH * 3.0 * (at.x[i] / PODIUM_HALF_WIDTH).clamp(-1.0, 1.0)),
         y: per_pixel(|i| v - PODIUM_TOP - PODIUM_HALF_DEPTH * reach[i]),
@@ -78,7 +78,7 @@ fn podium(scene: &Scene, surface: &Surface, camera: &Camera, at: &TexCoords, lig
     );
     let half = |i: usize| PODIUM_HALF_DEPTH * reach[i] - (v - PODIUM_TOP).abs();
     light.mix(&top, &per_pixel(|i| within(half(i)) * within(PODIUM_HALF_WIDTH - at.x[i].abs())));
-    // Its rim catches the light.
+    // Highlight on the rim.
     let rim = per_pixel(|i| {
         if v > PODIUM_TOP {
             0.3 * exp_falloff((half(i) / 0.0016).abs()) * within(PODIUM_HALF_WIDTH - at.x[i].abs())
@@ -94,7 +94,7 @@ fn shelf(scene: &Scene, surface: &Surface, camera: &Camera, at: &TexCoords, ligh
     let lighting = &scene.lighting;
     let within = |value: f32| (value / camera.pixel.max(0.0008) + 0.5).clamp(0.0, 1.0);
     let base = SHELF_FRONT + SHELF_THICKNESS;
-    // Above, the wall sees less light near the board; below it lies in its shadow.
+    // Ambient occlusion on the wall above the board, its shadow below.
     if v < SHELF_BACK + 0.01 {
         light.scale(&[1.0 - 0.25 * exp_falloff((SHELF_BACK - v).max(0.0) / 0.03); SPAN]);
     } else if v > base - 0.01 {

@@ -1,35 +1,35 @@
-//! Small things in the air: lights out of focus, flakes, paper.
+//! Sprites: bokeh discs, glows, flakes, bubbles and paper, drawn row by row with soft edges.
 
 use crate::generate::linear_rgb::Rgb;
 
-/// A small thing.
+/// A small shape in the picture.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Sprite {
     /// Its middle.
     pub(super) at: [f32; 2],
     /// Half its sides.
     pub(super) half_size: [f32; 2],
-    /// Sine and cosine of its turn.
+    /// Sine and cosine of its rotation.
     pub(super) rotation: [f32; 2],
     pub(super) color: Rgb,
     pub(super) share: f32,
     /// Width of its edge.
     pub(super) soft: f32,
     pub(super) shape: SpriteShape,
-    /// Background the ground's edge, not in the air before the scene.
+    /// Whether it is occluded by the ground, and not in the air in front of the scene.
     pub(super) behind_ground: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum SpriteShape {
-    /// A light out of focus: adds to what is behind; its rim is a little brighter.
+    /// An out-of-focus light: additive, with a slightly brighter rim.
     Bokeh,
-    /// Covers.
+    /// An opaque disc.
     Round,
     Square,
     /// A bubble.
     Ring,
-    /// Light that falls off.
+    /// Additive light with a radial falloff.
     Glow,
 }
 
@@ -38,8 +38,8 @@ impl Sprite {
         self.half_size[0].hypot(self.half_size[1]) + self.soft
     }
 
-    /// Draws its part of the row at `v`. `left` is the u of the first pixel, `step` from one to the next; `visible` is how
-    /// much of it nothing hides.
+    /// Draws its part of the row at `v`. `left` is the u of the first pixel, `step` the distance to the next; `visible` is
+    /// its opacity after occlusion.
     pub(super) fn draw(&self, v: f32, left: f32, step: f32, rows: &mut [Vec<f32>; 3], visible: f32) {
         let reach = self.reach();
         let dy = v - self.at[1];

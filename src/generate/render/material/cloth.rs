@@ -1,11 +1,11 @@
-//! Cloth, leather, paper.
+//! Procedural textiles, leather, fur and paper.
 
 use super::Sample;
 use crate::generate::falloff::smoothstep;
 use crate::generate::linear_rgb::{Rgb, mix, scaled, srgb};
 use crate::generate::render::span::{RgbSpan, ScalarSpan, TexCoords, per_pixel, sin_turns};
 
-/// Wide, soft folds: how much brighter than flat they are, about -1..1.
+/// Relief shading of wide, soft folds, about -1..1.
 fn folds(sample: &Sample<'_>, at: &TexCoords, scale: [f32; 2], depth: f32) -> ScalarSpan {
     let (across, down) = (at.fbm([0.7; 2], sample.seed(40), 3, 0.45), at.fbm([0.7; 2], sample.seed(41), 3, 0.45));
     at.warped(&across, &down, depth).relief(scale, sample.seed(42), 2, 0.4, sample.light)
@@ -53,7 +53,7 @@ pub(super) fn knit(sample: &Sample<'_>) -> RgbSpan {
     light
 }
 
-/// Pile that is bright where it turns away and nearly black where it faces the eye.
+/// Pile that is bright where it turns away and nearly black where it faces the camera.
 pub(super) fn velvet(sample: &Sample<'_>) -> RgbSpan {
     let base = sample.base(0x5A_1F_2E);
     let at = sample.at;

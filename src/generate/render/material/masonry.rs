@@ -1,4 +1,4 @@
-//! What is laid piece by piece: bricks, tiles, stones, and printed patterns.
+//! Procedural bricks, tiles, mosaics and stones, and printed patterns (stripes, dots, checks).
 
 use super::Sample;
 use crate::generate::falloff::smoothstep;
@@ -9,7 +9,7 @@ use crate::generate::render::span::{
 use backdrop_kernels::noise::cpu::random;
 use std::f32::consts::FRAC_1_SQRT_2;
 
-/// Pieces of equal size in rows, each row moved by `bond` of a piece.
+/// Pieces of equal size in rows, each row offset by `bond` of a piece.
 struct Course {
     /// From the middle of the nearest joint, in pieces.
     across: ScalarSpan,
@@ -33,7 +33,7 @@ fn course(x: &ScalarSpan, y: &ScalarSpan, scale: [f32; 2], bond: f32, seed: u32)
     }
 }
 
-/// Running bond, mortar set back, no brick like the next.
+/// Brick in running bond with recessed mortar; colours vary per brick.
 pub(super) fn brick(sample: &Sample<'_>) -> RgbSpan {
     let base = sample.base(0x92_4E_3C);
     let at = sample.at;
@@ -63,7 +63,7 @@ pub(super) fn brick(sample: &Sample<'_>) -> RgbSpan {
     light
 }
 
-/// How much of each pixel is joint, `half` wide to either side.
+/// Coverage of each pixel by joints of half-width `half`.
 fn joints(course: &Course, scale: [f32; 2], half: f32, footprint: [f32; 2]) -> ScalarSpan {
     per_pixel(|i| {
         let across = line_coverage(course.across[i] / scale[0], half, footprint[0].max(0.0015));
@@ -72,7 +72,7 @@ fn joints(course: &Course, scale: [f32; 2], half: f32, footprint: [f32; 2]) -> S
     })
 }
 
-/// Glazed: each catches the light a little differently, its rim most of all.
+/// Glazed tiles, each shaded slightly differently, brightest at its rim.
 pub(super) fn tiles(sample: &Sample<'_>, scale: [f32; 2], bond: f32) -> RgbSpan {
     let base = sample.base(0xEC_EC_E8);
     let at = sample.at;
@@ -126,7 +126,7 @@ pub(super) fn checker(sample: &Sample<'_>) -> RgbSpan {
         let sum = column + row;
         sum - 2.0 * fast_floor(0.5 * sum)
     });
-    // A pixel across an edge sees both; far away all is the mean.
+    // A pixel across an edge averages both; far away everything is the mean.
     let share = per_pixel(|i| {
         let to_edge =
             (squares.across[i] / scale[0] / at.footprint[0]).min(squares.down[i] / scale[1] / at.footprint[1]);
@@ -188,7 +188,7 @@ pub(super) fn stripes(sample: &Sample<'_>) -> RgbSpan {
     light
 }
 
-/// Dots, every other row moved by half.
+/// Dots, every other row offset by half.
 pub(super) fn dots(sample: &Sample<'_>) -> RgbSpan {
     let (base, ground) = pair(sample);
     let at = sample.at;

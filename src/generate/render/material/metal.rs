@@ -1,11 +1,11 @@
-//! Metal.
+//! Procedural metals: brushed, and rust.
 
 use super::Sample;
 use crate::generate::falloff::smoothstep;
 use crate::generate::linear_rgb::{mix, scaled, srgb};
 use crate::generate::render::span::{RgbSpan, per_pixel};
 
-/// Brushed along x: fine strokes, and the wide soft bands in which it mirrors a room.
+/// Brushed along x: fine strokes, and wide soft bands as the reflection of a room.
 pub(super) fn brushed(sample: &Sample<'_>, own: u32) -> RgbSpan {
     let base = sample.base(own);
     let at = sample.at;

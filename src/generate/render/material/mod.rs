@@ -1,4 +1,4 @@
-//! The colour of a material at each place of it, in even light.
+//! Procedural materials: the albedo of a surface along a span, by material.
 
 mod cloth;
 mod masonry;
@@ -11,7 +11,7 @@ use super::span::{RgbSpan, TexCoords, per_pixel};
 use crate::generate::linear_rgb::{Rgb, luminance, mix, scaled, srgb};
 use crate::generate::surface::{Material, Surface};
 
-/// What every material is told: whose it is, where, and from where light falls along it (x to the right, y away).
+/// Input of a material: its surface, texture coordinates, and the light's direction along it (x to the right, y away).
 pub(super) struct Sample<'a> {
     pub(super) surface: &'a Surface,
     pub(super) at: &'a TexCoords,
@@ -27,7 +27,7 @@ impl Sample<'_> {
         self.surface.seed.wrapping_add(index.wrapping_mul(0x9E37_79B9))
     }
 
-    /// The surface's colour, or else the material's own, darker or lighter as the surface says.
+    /// The surface's colour, or else the material's default, lightened or darkened by the surface's tone.
     fn base(&self, own: u32) -> Rgb {
         toned(self.surface.color.unwrap_or_else(|| srgb(own)), self.surface.tone)
     }
@@ -48,7 +48,7 @@ impl Sample<'_> {
     }
 }
 
-/// Amplitudes and waves a height of the picture.
+/// Amplitudes and frequencies (waves per height of the picture) of a uniform material.
 struct Even {
     clouds: f32,
     cloud_scale: f32,
@@ -58,7 +58,7 @@ struct Even {
     bump_scale: f32,
 }
 
-/// Darker or lighter, -1..1.
+/// `color` darkened (-1) to lightened (1).
 pub(super) fn toned(color: Rgb, tone: f32) -> Rgb {
     if tone < 0.0 {
         scaled(color, 1.0 + 0.78 * tone)
@@ -69,7 +69,7 @@ pub(super) fn toned(color: Rgb, tone: f32) -> Rgb {
     }
 }
 
-/// The colour of `surface` along a span, which is at `screen` on the picture.
+/// Albedo of `surface` along a span, which is at `screen` in the picture.
 pub(super) fn color(surface: &Surface, at: &TexCoords, light: [f32; 2], screen: &TexCoords) -> RgbSpan {
     let sample = Sample { surface, at, light, row: screen.y[0], step: screen.x[1] - screen.x[0] };
     let even = |clouds, cloud_scale, grain, grain_scale, bumps, bump_scale| Even {

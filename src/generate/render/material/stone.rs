@@ -1,11 +1,11 @@
-//! Stone, and what is cast or pressed like it.
+//! Procedural stone (marble, onyx, granite, travertine, sandstone), concrete, terrazzo and cork.
 
 use super::{Even, Sample};
 use crate::generate::falloff::{exp_falloff, smoothstep};
 use crate::generate::linear_rgb::{luminance, mix, saturated, scaled, srgb};
 use crate::generate::render::span::{RgbSpan, line_coverage, per_pixel};
 
-/// Veins where noise, carried along by other noise, changes sign: few strong ones and a net of fine ones.
+/// Veins at the zero crossings of domain-warped noise: few strong ones and a net of fine ones.
 pub(super) fn marble(sample: &Sample<'_>) -> RgbSpan {
     let base = sample.base(0xF0_EE_EA);
     let dark = luminance(base) < 0.18;
@@ -112,7 +112,7 @@ pub(super) fn sandstone(sample: &Sample<'_>) -> RgbSpan {
     light
 }
 
-/// Clouds, stains, pores and the marks of its mould.
+/// Clouds, stains, pores and formwork marks.
 pub(super) fn concrete(sample: &Sample<'_>) -> RgbSpan {
     let at = sample.at;
     let mut light = sample.even(0xA8_A6_A2, &even(0.09, 1.3, 0.035, 170.0, 0.05, 12.0));

@@ -1,11 +1,11 @@
-//! What lies on the ground outdoors.
+//! Procedural outdoor grounds: sand, snow, grass, moss, leaves, asphalt, water, ice; and chalkboard.
 
 use super::Sample;
 use crate::generate::falloff::smoothstep;
 use crate::generate::linear_rgb::{mix, saturated, scaled, srgb};
 use crate::generate::render::span::{RgbSpan, SPAN, TexCoords, line_coverage, per_pixel, sin_turns};
 
-/// Ripples of the wind over soft swells, and grains.
+/// Wind ripples over soft swells, and grains.
 pub(super) fn sand(sample: &Sample<'_>) -> RgbSpan {
     let base = sample.base(0xDD_BE_91);
     let at = sample.at;
@@ -40,8 +40,7 @@ pub(super) fn snow(sample: &Sample<'_>) -> RgbSpan {
     light
 }
 
-/// Blades, seen as strokes: they stand, so that their picture is upright wherever the eye is. The nearer of two sizes, each
-/// twice the other, fades into the farther one.
+/// Blades as upright strokes, in two sizes per octave of distance that cross-fade.
 pub(super) fn grass(sample: &Sample<'_>) -> RgbSpan {
     let at = sample.at;
     // The scale of a row on the ground; a wall of grass has none.
@@ -145,7 +144,7 @@ pub(super) fn asphalt(sample: &Sample<'_>) -> RgbSpan {
     light
 }
 
-/// The colour of deep water; what mirrors in it comes later.
+/// The colour of deep water, without reflections.
 pub(super) fn water(sample: &Sample<'_>) -> RgbSpan {
     let base = sample.base(0x1F_4E_5F);
     let at = sample.at;

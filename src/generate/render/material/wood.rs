@@ -1,7 +1,7 @@
-//! Wood: boards cut from stems.
+//! Procedural wood: boards with growth rings, pores and fibres, by species.
 //!
-//! A board is a cut through rings around a pith that wanders: near the middle of the board the cut is tangential and the
-//! rings draw cathedrals, to its sides they draw lines. Early wood is light, late wood dark with a sharp end; vessels
+//! A board is a cut through rings around a displaced pith: near its middle the cut is tangential and the rings form
+//! cathedrals, towards its sides they form lines. Early wood is light, late wood dark with a sharp end; vessels
 //! (pores) are fine dark strokes along the grain, and fibres finer light ones.
 
 use super::Sample;
@@ -11,8 +11,8 @@ use crate::generate::render::span::{RgbSpan, fast_floor, line_coverage, per_pixe
 use crate::generate::surface::Species;
 use backdrop_kernels::noise::cpu::random;
 
-/// What tells a species from another.
-struct Look {
+/// Parameters of a wood species.
+struct SpeciesParams {
     light: u32,
     dark: u32,
     /// How much the rings stand out, 0..1.
@@ -22,13 +22,13 @@ struct Look {
     pores: f32,
     /// Boards a height of the picture.
     boards: f32,
-    /// How unlike its neighbour a board is.
+    /// Variation between neighbouring boards.
     mixed: f32,
 }
 
-const fn look(species: Species) -> Look {
+const fn params(species: Species) -> SpeciesParams {
     match species {
-        Species::Oak => Look {
+        Species::Oak => SpeciesParams {
             light: 0xD3_AE_7E,
             dark: 0x9C_73_48,
             rings: 0.6,
@@ -37,7 +37,7 @@ const fn look(species: Species) -> Look {
             boards: 5.2,
             mixed: 0.14,
         },
-        Species::Walnut => Look {
+        Species::Walnut => SpeciesParams {
             light: 0x8A_60_42,
             dark: 0x46_2C_1C,
             rings: 0.75,
@@ -46,10 +46,16 @@ const fn look(species: Species) -> Look {
             boards: 5.2,
             mixed: 0.2,
         },
-        Species::Pine => {
-            Look { light: 0xE6_C5_90, dark: 0xC2_8E_52, rings: 0.8, density: 40.0, pores: 0.1, boards: 4.8, mixed: 0.1 }
-        }
-        Species::Birch => Look {
+        Species::Pine => SpeciesParams {
+            light: 0xE6_C5_90,
+            dark: 0xC2_8E_52,
+            rings: 0.8,
+            density: 40.0,
+            pores: 0.1,
+            boards: 4.8,
+            mixed: 0.1,
+        },
+        Species::Birch => SpeciesParams {
             light: 0xEB_D7_B6,
             dark: 0xD2_B4_88,
             rings: 0.45,
@@ -58,7 +64,7 @@ const fn look(species: Species) -> Look {
             boards: 4.8,
             mixed: 0.07,
         },
-        Species::Cherry => Look {
+        Species::Cherry => SpeciesParams {
             light: 0xB8_76_4C,
             dark: 0x86_48_2A,
             rings: 0.5,
@@ -67,7 +73,7 @@ const fn look(species: Species) -> Look {
             boards: 5.0,
             mixed: 0.12,
         },
-        Species::Mahogany => Look {
+        Species::Mahogany => SpeciesParams {
             light: 0x7E_3D_25,
             dark: 0x48_1D_12,
             rings: 0.5,
@@ -76,10 +82,16 @@ const fn look(species: Species) -> Look {
             boards: 5.0,
             mixed: 0.12,
         },
-        Species::Ebony => {
-            Look { light: 0x32_2A_26, dark: 0x12_0E_0C, rings: 0.6, density: 60.0, pores: 0.3, boards: 5.0, mixed: 0.1 }
-        }
-        Species::Bamboo => Look {
+        Species::Ebony => SpeciesParams {
+            light: 0x32_2A_26,
+            dark: 0x12_0E_0C,
+            rings: 0.6,
+            density: 60.0,
+            pores: 0.3,
+            boards: 5.0,
+            mixed: 0.1,
+        },
+        Species::Bamboo => SpeciesParams {
             light: 0xDD_BF_86,
             dark: 0xBE_97_58,
             rings: 0.2,
@@ -88,7 +100,7 @@ const fn look(species: Species) -> Look {
             boards: 16.0,
             mixed: 0.14,
         },
-        Species::Barn => Look {
+        Species::Barn => SpeciesParams {
             light: 0xA2_9A_8F,
             dark: 0x5C_54_4C,
             rings: 0.8,
@@ -102,18 +114,18 @@ const fn look(species: Species) -> Look {
 
 /// Boards along x, side by side along y.
 pub(super) fn wood(sample: &Sample<'_>, species: Species) -> RgbSpan {
-    let look = look(species);
+    let look = params(species);
     let (early, late) = colors(sample, &look);
     let at = sample.at;
     let seed = sample.seed(0);
-    // Each board is a stem of its own: moved far away in the noise.
+    // Each board has its own offset in the noise.
     let row = per_pixel(|i| fast_floor(at.y[i] * look.boards));
     let own = per_pixel(|i| random(row[i] as i32, 7, seed));
     let aside = per_pixel(|i| at.y[i] - (row[i] + 0.5) / look.boards);
     let mut stem = at.clone();
     stem.x = per_pixel(|i| at.x[i] + 41.0 * own[i]);
     stem.y = per_pixel(|i| aside[i] + 17.0 * own[i]);
-    // The pith wanders along the board; rings squeeze and stretch.
+    // The pith is displaced along the board; ring widths vary.
     let sway = stem.fbm([0.75, 2.2], sample.seed(1), 3, 0.45);
     let ripple = stem.fbm([4.0, 30.0], sample.seed(2), 4, 0.6);
     let board = 1.0 / look.boards;
@@ -129,7 +141,7 @@ pub(super) fn wood(sample: &Sample<'_>, species: Species) -> RgbSpan {
     let late_share = per_pixel(|i| {
         let ring = fast_floor(rings[i]);
         let t = rings[i] - ring;
-        // No year is like the next.
+        // Ring widths vary per year.
         let year = 0.35 + 0.9 * random(ring as i32, row[i] as i32, seed);
         let profile = year * (t * t * (1.0 - smoothstep(0.82, 1.0, t)) * 0.9 + 0.2 * t) + 0.12 * ripple[i];
         0.26 + clear * (profile - 0.26)
@@ -152,7 +164,7 @@ pub(super) fn wood(sample: &Sample<'_>, species: Species) -> RgbSpan {
 }
 
 /// Early and late wood. A colour stains or paints it: the rings still show.
-fn colors(sample: &Sample<'_>, look: &Look) -> (Rgb, Rgb) {
+fn colors(sample: &Sample<'_>, look: &SpeciesParams) -> (Rgb, Rgb) {
     let (early, late) = (srgb(look.light), srgb(look.dark));
     let (early, late) = match sample.surface.color {
         None => (early, late),

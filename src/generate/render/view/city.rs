@@ -1,4 +1,4 @@
-//! Streets, lights, stages.
+//! City views: skyline, street, bokeh lights, neon wall, concert stage.
 
 use super::ViewContext;
 use crate::generate::falloff::{exp_falloff, smoothstep};
@@ -11,7 +11,7 @@ use crate::generate::render::sprite::{Sprite, SpriteShape};
 /// Lamps, windows, traffic.
 const LAMPS: [u32; 6] = [0xFF_C8_7A, 0xFF_E6_BC, 0xFF_9A_4A, 0xFF_5A_3C, 0x8A_C4_FF, 0xFF_D8_9A];
 
-/// Houses as columns of random heights; answers how much of each pixel they cover, and a number of each house.
+/// Houses as columns of random heights; returns their coverage of each pixel, and a random number per house.
 fn houses(context: &ViewContext<'_>, at: &TexCoords, layer: u32, many: f32, tall: f32) -> (ScalarSpan, ScalarSpan) {
     let own = |column: f32, which| scatter_random(column as i32 as usize, which, context.seed(20 + layer));
     let number = per_pixel(|i| own(fast_floor(at.x[i] * many), 1));
@@ -73,7 +73,7 @@ pub(super) fn street(context: &ViewContext<'_>) -> (Plate, Vec<Sprite>) {
     let plate = Plate::paint(context.aspect, |at| {
         let mut light = super::sky::sky(context, at);
         let horizon = context.edge - 0.06;
-        // A façade in perspective: how far along it a column is goes with the inverse of its distance from the middle.
+        // A façade in perspective: depth is the inverse of the distance from the middle.
         let depth = per_pixel(|i| 1.0 / (at.x[i].abs() + 0.1));
         let facade = TexCoords {
             x: depth,
@@ -122,7 +122,7 @@ pub(super) fn street(context: &ViewContext<'_>) -> (Plate, Vec<Sprite>) {
     (plate, super::bokeh(context, each, [context.edge - 0.4, context.edge + 0.02], [0.008, 0.034], &lamps, share))
 }
 
-/// A city at night so far out of focus that only its lights are left.
+/// A city at night as bokeh alone.
 pub(super) fn bokeh(context: &ViewContext<'_>) -> (Plate, Vec<Sprite>) {
     let lamps = context.colors_or(&LAMPS);
     let glow = mix(lamps[0], lamps[lamps.len() / 2], 0.5);
@@ -175,7 +175,7 @@ pub(super) fn neon(context: &ViewContext<'_>) -> (Plate, Vec<Sprite>) {
         }
         plate.fill_box([side - 0.007, top, side + 0.007, bottom], 0.006, mix(scaled(hue, 1.4), [1.3; 3], 0.45), 1.0);
     }
-    // A bar across, which every such room has.
+    // A horizontal tube.
     let (v, hue) = (0.16 + 0.06 * context.number(9, 1), hues[hues.len() - 1]);
     for step in 0..14 {
         plate.add_glow([-0.3 + 0.6 * (step as f32 + 0.5) / 14.0, v], 0.09, scaled(hue, 0.05));

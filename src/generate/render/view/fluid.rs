@@ -1,4 +1,4 @@
-//! Water from within, smoke, fire.
+//! Underwater, smoke and fire views.
 
 use super::{ViewContext, bokeh};
 use crate::generate::falloff::{exp_falloff, smoothstep};

@@ -1,4 +1,4 @@
-//! Rooms, in a few soft shapes: what is left of them out of focus.
+//! Interior views (kitchen, office, cafe …) as a few soft boxes, ellipses and lamps, as seen out of focus.
 
 use super::{ViewContext, bokeh};
 use crate::generate::falloff::smoothstep;
@@ -8,11 +8,11 @@ use crate::generate::render::span::{RgbSpan, per_pixel};
 use crate::generate::render::sprite::Sprite;
 use crate::generate::scene::Hour;
 
-/// A room that is being furnished.
+/// Builder of a room: a wall, furniture, windows, lamps.
 struct Room<'a> {
     context: &'a ViewContext<'a>,
     plate: Plate,
-    /// What daylight through the windows does to colours.
+    /// Tint and brightness of the daylight through the windows.
     day: Rgb,
     sprites: Vec<Sprite>,
 }

@@ -1,4 +1,4 @@
-//! Places behind the ground, out of focus.
+//! Views: places painted as an out-of-focus plate behind the ground, with their lights as sprites.
 
 mod city;
 mod fluid;
@@ -12,7 +12,7 @@ use super::sprite::{Sprite, SpriteShape};
 use crate::generate::linear_rgb::{Rgb, srgb};
 use crate::generate::scene::{Hour, Place, View};
 
-/// What a painter is told.
+/// Input of a view: its place and colours, the geometry of the picture, the seed and the blur.
 pub(super) struct ViewContext<'a> {
     pub(super) view: &'a View,
     pub(super) aspect: f32,
@@ -32,22 +32,22 @@ impl ViewContext<'_> {
         self.seed.wrapping_add(index.wrapping_mul(0x85EB_CA6B))
     }
 
-    /// 0..1: the `which`th number of the `index`th thing.
+    /// The `which`th random number, 0..1, of the `index`th element.
     fn number(&self, index: usize, which: u32) -> f32 {
         scatter_random(index, which, self.seed)
     }
 
-    /// A place across the picture for the `index`th thing.
+    /// A random u across the picture for the `index`th element.
     fn across(&self, index: usize, which: u32) -> f32 {
         (self.number(index, which) - 0.5) * (self.aspect + 0.1)
     }
 
-    /// As many as `each` a height of the picture, within reason.
+    /// `each` elements per height of the picture, 1 to 400.
     fn count(&self, each: f32) -> usize {
         ((each * self.aspect).ceil() as usize).clamp(1, 400)
     }
 
-    /// The colours that were named, or else these.
+    /// The colours of the prompt, or else these.
     fn colors_or(&self, own: &[u32]) -> Vec<Rgb> {
         if self.view.colors.is_empty() {
             own.iter().map(|code| srgb(*code)).collect()
@@ -62,7 +62,7 @@ impl ViewContext<'_> {
     }
 }
 
-/// Lights out of focus: `each` a height of the picture, between `top` and `bottom`, with these colours and radii.
+/// Bokeh discs: `each` per height of the picture, between `top` and `bottom`, with these colours and radii.
 fn bokeh(
     context: &ViewContext<'_>,
     each: f32,
@@ -92,7 +92,7 @@ fn bokeh(
         .collect()
 }
 
-/// A view, painted and blurred, and the lights in it that are drawn in full.
+/// Paints and blurs a view; returns its plate, and the lights that are drawn at full resolution.
 pub(super) fn paint(context: &ViewContext<'_>) -> (Plate, Vec<Sprite>) {
     let (mut plate, sprites) = match context.view.place {
         Place::Sky => sky::open(context),

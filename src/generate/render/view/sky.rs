@@ -1,4 +1,4 @@
-//! Sky, and what lies under a wide one.
+//! Open views: sky, space, sea, mountains, dunes.
 
 use super::ViewContext;
 use crate::generate::falloff::{exp_falloff, smoothstep};
@@ -73,7 +73,7 @@ pub(super) fn sky(context: &ViewContext<'_>, at: &TexCoords) -> RgbSpan {
     light
 }
 
-/// Clouds on a flat ceiling, so that they crowd towards the horizon. Their edges towards the sun are lit.
+/// Clouds on a plane overhead, denser towards the horizon; edges towards the sun are lit.
 fn clouds(context: &ViewContext<'_>, at: &TexCoords, colors: &Colors, near: &ScalarSpan, light: &mut RgbSpan) {
     if context.view.clouds <= 0.0 {
         return;
@@ -98,7 +98,7 @@ fn clouds(context: &ViewContext<'_>, at: &TexCoords, colors: &Colors, near: &Sca
     light.mix(&cloud, &cover);
 }
 
-/// Nothing but sky.
+/// Sky alone.
 pub(super) fn open(context: &ViewContext<'_>) -> (Plate, Vec<Sprite>) {
     let plate = Plate::paint(context.aspect, |at| sky(context, at));
     (plate, if context.view.hour == Hour::Night { stars(context, 0.6) } else { Vec::new() })
@@ -144,7 +144,7 @@ pub(super) fn space(context: &ViewContext<'_>) -> (Plate, Vec<Sprite>) {
     (plate, sprites)
 }
 
-/// Sky over water. A beach sees a strip of it, with surf where the sand begins; a lake has hills beyond.
+/// Sky over water: a strip with surf for a beach, hills behind a lake.
 pub(super) fn sea(context: &ViewContext<'_>) -> (Plate, Vec<Sprite>) {
     let horizon = context.horizon;
     let colors = colors(context.view.hour);
@@ -183,7 +183,7 @@ pub(super) fn sea(context: &ViewContext<'_>) -> (Plate, Vec<Sprite>) {
             RgbSpan::blend(deep, shallow, &per_pixel(|i| smoothstep(0.1, 1.0, below / reach + 0.1 * waves[i])));
         water.mix_color(colors.low, &per_pixel(|_| 0.4 * exp_falloff(below / 0.025)));
         water.scale(&per_pixel(|i| 1.0 + 0.22 * waves[i]));
-        // The sun's road.
+        // Glitter path of the sun.
         let road = per_pixel(|i| exp_falloff(((at.x[i] - 0.42 * context.side) / (0.06 + 0.5 * below)).powi(2)));
         let bright = if matches!(context.view.hour, Hour::Night | Hour::Day) { 0.3 } else { 1.2 };
         water.add(colors.glow, &per_pixel(|i| bright * road[i] * (0.35 + 1.2 * smoothstep(0.1, 0.7, waves[i]))));

@@ -1,4 +1,4 @@
-//! Meadows, woods, gardens.
+//! Vegetation views: meadow, forest, garden.
 
 #![expect(clippy::wildcard_enum_match_arm, reason = "the vocabulary grows; what has no rule of its own gets the usual")]
 
@@ -11,7 +11,7 @@ use crate::generate::render::span::{RgbSpan, TexCoords, fast_floor, per_pixel, s
 use crate::generate::render::sprite::Sprite;
 use crate::generate::scene::{Hour, Place};
 
-/// How bright, and of what colour, everything is at this hour.
+/// Colour and brightness of daylight at this hour.
 fn daylight(hour: Hour) -> Rgb {
     match hour {
         Hour::Day => [1.0; 3],
@@ -101,7 +101,7 @@ pub(super) fn forest(context: &ViewContext<'_>) -> (Plate, Vec<Sprite>) {
             let clumps = at.fbm([2.0 + share, 2.6 + share], context.seed(20 + layer), 5, 0.55);
             let fine = at.fbm([12.0, 11.0], context.seed(24 + layer), 3, 0.6);
             let low = per_pixel(|i| {
-                // Leaves hang from above and bushes stand below; between them one sees through.
+                // Leaves hang from above and bushes stand below; between them it is open.
                 let hanging = smoothstep(0.52, 0.0, at.y[i]);
                 let standing = smoothstep(context.edge - 0.22, context.edge + 0.02, at.y[i]);
                 (hanging.max(standing) - 0.62 + if jungle { 0.3 } else { 0.0 }) * 1.1
@@ -165,7 +165,7 @@ fn fronds(context: &ViewContext<'_>, at: &TexCoords, leaf: Rgb, dark: Rgb, light
             &per_pixel(|i| {
                 let (dx, dy) = (at.x[i] - u, at.y[i] - v);
                 let (x, y) = ((cosine * dx + sine * dy) / long, (cosine * dy - sine * dx) / wide);
-                // A lens: two arcs that meet at the tips.
+                // A leaf: two arcs that meet at the tips.
                 let half = (1.0 - x * x).max(0.0);
                 let rib = 0.25 * exp_falloff(y.abs() * 14.0);
                 (((half - y.abs()) * wide / 0.012 + 0.5).clamp(0.0, 1.0) * if x.abs() < 1.0 { 0.85 } else { 0.0 })
