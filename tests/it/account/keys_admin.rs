@@ -86,7 +86,7 @@ async fn accounts_are_created_listed_and_changed() {
     let (free, paid, plus) = (json!("free"), json!("paid"), json!("plus"));
     assert_eq!(
         rows,
-        [(&json!("acme"), &free), (&json!("default"), &plus), (&json!("allowed"), &free), (&json!("quick"), &paid)]
+        [(&json!("acme"), &free), (&json!("allowed"), &free), (&json!("default"), &plus), (&json!("quick"), &paid)]
     );
 }
 
