@@ -81,7 +81,7 @@ tests: test-packages ## Unit, integration, golden, layering and documentation te
 	  END { printf "\ntest result: %s. %d passed; %d failed; %d ignored; in %d test binaries\n", failed ? "FAILED" : "ok", ok, failed, ignored, binaries }' target/test.log | tee target/test.summary
 
 features: test-packages ## Check every feature alone, none, and with the declared rust-version
-	@$(STEP) features 6 tests/features
+	@$(STEP) features 7 tests/features
 
 golden: test-packages ## Compare masks, mattes and responses with the golden set
 	cargo test $(CARGO_FLAGS) --test it golden::
