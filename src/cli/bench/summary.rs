@@ -11,7 +11,7 @@ pub(super) struct Sample {
     pub(super) outcome: String,
     /// From sending to the last byte of the response.
     pub(super) took: Duration,
-    /// StageTimes in milliseconds, in their order.
+    /// Milliseconds of each stage, in their order.
     pub(super) stages: Vec<(String, f64)>,
 }
 

@@ -113,7 +113,7 @@ impl Cache {
         let listed: Vec<_> = self.objects.store.list(Some(prefix)).try_collect().await?;
         let own = |meta: object_store::ObjectMeta| {
             let key = CacheKey::from_name(meta.location.filename()?)?;
-            // StorageLocation in subfolders are not ours.
+            // Objects in subfolders are not of this cache.
             (self.path(key) == meta.location).then_some((meta.last_modified, key, meta.size))
         };
         let mut own: Vec<_> = listed.into_iter().filter_map(own).collect();
