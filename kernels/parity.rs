@@ -1,4 +1,4 @@
-//! Compares the GPU twins of the kernels with their CPU twins, at start-up and in the tests.
+//! Compares GPU kernels with their CPU twins: those in use when a GPU network starts (its self-test), all of them in the tests.
 //!
 //! A panic on the device's thread can leave a zeroed buffer that reads back as success, and a driver can be wrong;
 //! so no kernel is used on a device before its output there has been compared with its CPU twin's.

@@ -1,4 +1,4 @@
-//! The authenticated caller of a request: account, plan, permissions and limits of its API key.
+//! What an API key authenticates as: account, plan, permissions and limits.
 
 use super::scopes::Scopes;
 use crate::recipe::InferenceMode;

@@ -1,4 +1,4 @@
-//! Batch processing of pictures from one place in object storage to another.
+//! Bulk runs: process pictures from one place in object storage to another.
 //!
 //! ```text
 //! list → filter → shard → reserve key → skip │ check, fetch → process → put → report row

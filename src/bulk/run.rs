@@ -1,4 +1,4 @@
-//! Runs a batch: lists, fetches, processes, stores and reports objects concurrently, with bounded memory and workers.
+//! A bulk run: lists, fetches, processes, stores and reports objects concurrently, with bounded memory and workers.
 
 use super::listing::count_objects;
 use super::locations::Locations;

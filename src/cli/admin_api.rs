@@ -1,4 +1,4 @@
-//! Calls the daemon's admin API, for the `keys` and `accounts` commands.
+//! Runs a call of the `keys` and `accounts` commands on the admin client, and turns error replies into exit codes.
 
 use std::process::ExitCode;
 

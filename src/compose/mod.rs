@@ -7,7 +7,6 @@ mod background;
 mod border_contact;
 mod brightness_saturation;
 mod canvas;
-mod coverage;
 mod flatten;
 mod ground_shadow;
 mod head_framing;
@@ -20,6 +19,7 @@ mod resample;
 mod scene;
 mod shadow;
 mod subject_placement;
+mod subject_threshold;
 #[cfg(test)]
 mod tests;
 mod text;
@@ -29,11 +29,11 @@ mod white_background;
 pub use background::Plate;
 pub use border_contact::{Anchor, BorderContact};
 pub use canvas::{CanvasLimit, Layout, MAX_SIDE, OutputTooLarge, Resize};
-pub use coverage::SUBJECT_ALPHA;
 pub use flatten::{Flattened, Materials, flatten};
 pub use head_framing::Head;
 pub use scene::{
     Aspect, Background, Enhance, Fit, Framing, Grounding, Light, Mark, Outline, Padding, Scene, Shadow, Watermark,
 };
 pub use subject_placement::{Length, Margins, Placement};
+pub use subject_threshold::SUBJECT_ALPHA;
 pub use white_background::flatten_onto_white;

@@ -9,7 +9,7 @@ use crate::http::config::{HttpConfig, LimitsConfig};
 use crate::jobs::JobsConfig;
 use crate::model::device::DeviceChoice;
 use crate::source::FetchConfig;
-use crate::telemetry::tracing::LogConfig;
+use crate::telemetry::logging::LogConfig;
 use crate::video::VideoConfig;
 use serde::{Deserialize, Serialize};
 use std::path::PathBuf;

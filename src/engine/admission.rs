@@ -1,4 +1,4 @@
-//! Admission control: the bounds on requests in flight and on megapixels in flight.
+//! Admission control: the bounds on requests and megapixels in flight, and the `Retry-After` of a request that is refused.
 //!
 //! A request takes its [`Slot`] first, or is refused: refusing is cheaper for both sides than an unbounded queue. It then
 //! waits for its megapixels, whose number is in the header, before the decoder allocates them. Peak memory follows from the

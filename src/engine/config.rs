@@ -1,4 +1,4 @@
-//! The `[engine]` section of the configuration: the engine's bounds and timings.
+//! Configuration section `[engine]`: the engine's bounds and timings.
 
 use crate::recipe::InferenceMode;
 use std::time::Duration;

@@ -16,7 +16,7 @@ mod admission;
 mod batch;
 mod config;
 mod cpu_pool;
-mod device;
+mod device_thread;
 mod queue;
 mod self_test;
 mod stall;
@@ -32,7 +32,7 @@ use crate::model::{CpuRetoucher, Retoucher, SegmentError, Segmenter};
 use crate::telemetry::metrics;
 use admission::Admission;
 use cpu_pool::CpuPool;
-use device::Device;
+use device_thread::Device;
 use queue::Ticket;
 use state::Status;
 use std::sync::{Arc, Mutex, PoisonError, mpsc};
@@ -126,7 +126,7 @@ impl Engine {
         let device = Device {
             inbox,
             factory,
-            threads: device::threads(config),
+            threads: device_thread::threads(config),
             status: Arc::clone(&status),
             admission: Arc::clone(&admission),
             buffers: buffers.clone(),

@@ -1,4 +1,4 @@
-//! The queue of the device: tickets, and two priority lanes.
+//! The queue of the device thread: tickets in two priority lanes; bounded by the slots of admission, so it is never full.
 
 use super::{EngineError, Segmented, Slot};
 use crate::image::{Frame, RawMask};

@@ -1,4 +1,4 @@
-//! The device's self-test on a synthetic picture, and the validation of every mask it returns.
+//! Self-test of a loaded network on a synthetic picture, on any device, and the validation of every mask it returns.
 //!
 //! The picture is a bright disc on a dark background. A device whose mask of it is constant, or not of probabilities, is
 //! broken, even if it reports success. Because this test was passed, an all-zero mask of a caller's picture is valid: it means

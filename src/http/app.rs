@@ -1,4 +1,4 @@
-//! Everything that both listeners use: engine, keys, billing, presets, jobs, prices, metrics.
+//! The services that both listeners use: engine, keys, billing, presets, jobs, prices, metrics.
 
 use super::caller::Authenticate;
 use super::clip_probe::Inspect;
@@ -45,7 +45,7 @@ pub struct App {
     pub store: Arc<dyn StateStore>,
     /// Quotas and bills of the accounts.
     pub billing: Billing,
-    /// IdempotencyKeys with an `Idempotency-Key`.
+    /// Requests under an `Idempotency-Key`.
     pub idempotency: IdempotencyKeys,
     /// The accounts' presets.
     pub presets: Presets,

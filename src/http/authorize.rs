@@ -1,4 +1,4 @@
-//! What a request for pictures may do and what it costs, checked in the documented order before any work.
+//! What a request for pictures may do and what it costs: model, key syntax, allow-list, plan (402), preset (404), idempotency (409), quota.
 //!
 //! ```text
 //! x-service-model (400)          the selected model exists and can process the recipe; with a preset, after it
@@ -17,10 +17,10 @@
 use super::backdrop::scope_of;
 use super::caller::Caller;
 use super::error::{ApiError, ErrorCode};
-use super::idempotency::{self, EarlierPictures, PictureDigest};
 use super::image_request::{ImageRequest, Inputs};
 use super::model_select::select_model;
 use super::preset_fields;
+use super::request_fingerprint::{self, EarlierPictures, PictureDigest};
 use super::state::ApiState;
 use crate::account::plan::required_plan;
 use crate::account::presets::LookupBy;
@@ -72,7 +72,7 @@ pub(super) async fn authorize(
     if preset.is_none() {
         select_model(&state.app, headers, caller, &mut recipe)?;
     }
-    let key = idempotency::key(headers)?.map(|key| if caller.test { key.of_sandbox() } else { key });
+    let key = request_fingerprint::key(headers)?.map(|key| if caller.test { key.of_sandbox() } else { key });
     require_backdrop_access(state, endpoint, caller, &fields)?;
     require_plan(endpoint.path, caller, &fields)?;
     if let Some(preset) = preset {
@@ -100,7 +100,7 @@ pub(super) async fn authorize(
     };
     let mut is_repeated = false;
     if let Some(key) = key {
-        let fingerprint = idempotency::fingerprint(endpoint, &fields, &inputs, headers).await?;
+        let fingerprint = request_fingerprint::fingerprint(endpoint, &fields, &inputs, headers).await?;
         is_repeated = authorized.claim(state, caller, &key, fingerprint).await?;
     }
     if is_repeated {
@@ -139,7 +139,7 @@ impl Authorized {
                 self.earlier = EarlierPictures::of(pictures);
                 Ok(true)
             }
-            Claim::Conflict => Err(idempotency::conflict()),
+            Claim::Conflict => Err(request_fingerprint::conflict()),
         }
     }
 

@@ -39,7 +39,7 @@ pub(super) struct Decoder {
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum State {
     /// In what may be the scheme of a data URL, or else the picture.
-    Claim,
+    Start,
     /// The head of a data URL.
     Head(Vec<u8>),
     Text,
@@ -51,7 +51,7 @@ enum State {
 
 impl Decoder {
     pub(super) fn new(share: Share) -> Self {
-        Self { state: State::Claim, text: Vec::new(), bytes: Vec::new(), share }
+        Self { state: State::Start, text: Vec::new(), bytes: Vec::new(), share }
     }
 
     pub(super) fn push(&mut self, byte: u8) -> Result<(), ApiError> {
@@ -60,7 +60,7 @@ impl Decoder {
         }
         match (&mut self.state, byte) {
             (State::Invalid(_), _) => {}
-            (State::Claim, b':') if self.text.eq_ignore_ascii_case(b"data") => {
+            (State::Start, b':') if self.text.eq_ignore_ascii_case(b"data") => {
                 self.text.clear();
                 self.state = State::Head(Vec::new());
             }
@@ -70,9 +70,9 @@ impl Decoder {
             }
             (State::Head(head), _) if head.len() < MAX_HEAD => head.push(byte),
             (State::Head(_), _) => self.state = invalid("a data URL with a long head"),
-            (State::Claim | State::Text, b'=') => self.state = State::Padding(1),
+            (State::Start | State::Text, b'=') => self.state = State::Padding(1),
             (State::Padding(1), b'=') => self.state = State::Padding(2),
-            (State::Claim | State::Text, b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'+' | b'/' | b'-' | b'_') => {
+            (State::Start | State::Text, b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'+' | b'/' | b'-' | b'_') => {
                 self.text.push(match byte {
                     b'-' => b'+',
                     b'_' => b'/',
@@ -83,7 +83,7 @@ impl Decoder {
                     self.decode()?;
                 }
             }
-            (State::Claim | State::Text | State::Padding(_), other) => {
+            (State::Start | State::Text | State::Padding(_), other) => {
                 let shown = if other.is_ascii() { char::from(other) } else { char::REPLACEMENT_CHARACTER };
                 self.state = invalid(&shown.to_string());
             }
@@ -118,8 +118,8 @@ impl Decoder {
                 let expected = "a picture as base64, perhaps behind `data:image/…;base64,`";
                 Some(Err(FieldError::invalid(IMAGE_BASE64, &what, expected)))
             }
-            State::Claim | State::Text | State::Padding(_) if self.bytes.is_empty() => None,
-            State::Claim | State::Text | State::Padding(_) => Some(Ok(Bytes::from(self.bytes))),
+            State::Start | State::Text | State::Padding(_) if self.bytes.is_empty() => None,
+            State::Start | State::Text | State::Padding(_) => Some(Ok(Bytes::from(self.bytes))),
         };
         let held = picture.as_ref().map_or(0, |picture| picture.as_ref().map_or(0, Bytes::len));
         self.share.shrink_to(held);

@@ -1,4 +1,4 @@
-//! The account and key of a request's sender, and the trait that looks up API keys.
+//! The authenticated caller of a request, and the trait by which the HTTP layer looks up API keys.
 
 use crate::account::{Payer, Scopes};
 use crate::recipe::InferenceMode;

@@ -1,4 +1,4 @@
-//! Probes uploaded clips with ffprobe: container, codecs, duration, size.
+//! The trait by which routes probe an uploaded clip, and its implementation by `video::probe`.
 
 use crate::video::{self, Clip, ToolMissing, Tools, VideoConfig, VideoError};
 use futures_util::future::BoxFuture;

@@ -3,7 +3,7 @@
 //! Its style is inline, and it loads nothing and has no scripts. `/openapi.yaml` and `/openapi.json` are answered here too,
 //! from [`super::openapi`].
 
-use super::clip::max_clip;
+use super::clip_upload::max_clip;
 use super::error::ErrorCode;
 use super::reply::Reply;
 use super::router::{Page, ROUTES, Route, Target};

@@ -3,7 +3,7 @@
 //! The matches have no wildcard arm, so that a new error variant does not compile without a code.
 
 use super::body::BodyError;
-use super::clip::{disk_full_error, is_disk_full};
+use super::clip_upload::{disk_full_error, is_disk_full};
 use super::error::{ApiError, ErrorCode};
 use super::multipart::MultipartError;
 use super::upload_memory::uploads_full_error;

@@ -12,8 +12,12 @@ use tokio::sync::mpsc;
 
 /// Fetches pictures and clips by URL.
 pub trait Fetch: Send + Sync + 'static {
-    /// The bytes of the picture at `url`. Memory for them is taken from `room` as they arrive.
-    fn fetch<'a>(&'a self, url: &'a SourceUrl, room: &'a dyn MemoryBudget) -> BoxFuture<'a, Result<Bytes, FetchError>>;
+    /// The bytes of the picture at `url`. Memory for them is taken from `budget` as they arrive.
+    fn fetch<'a>(
+        &'a self,
+        url: &'a SourceUrl,
+        budget: &'a dyn MemoryBudget,
+    ) -> BoxFuture<'a, Result<Bytes, FetchError>>;
 
     /// Sends the bytes at `url`, `limit` at most, into a channel as they arrive.
     fn fetch_clip<'a>(
@@ -28,8 +32,12 @@ pub trait Fetch: Send + Sync + 'static {
 }
 
 impl Fetch for Fetcher {
-    fn fetch<'a>(&'a self, url: &'a SourceUrl, room: &'a dyn MemoryBudget) -> BoxFuture<'a, Result<Bytes, FetchError>> {
-        Box::pin(self.fetch_with_budget(url, room))
+    fn fetch<'a>(
+        &'a self,
+        url: &'a SourceUrl,
+        budget: &'a dyn MemoryBudget,
+    ) -> BoxFuture<'a, Result<Bytes, FetchError>> {
+        Box::pin(self.fetch_with_budget(url, budget))
     }
 
     fn fetch_clip<'a>(

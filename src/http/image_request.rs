@@ -1,4 +1,4 @@
-//! Reads a request for pictures to its end (form, JSON or raw body) and validates its fields: fields, recipe, files and URLs.
+//! Reads a request for pictures (form, JSON or raw body) into its fields, recipe, files and URLs.
 
 use super::body::{Chunks, content_type, require_uncompressed, unsupported};
 use super::caller::Caller;

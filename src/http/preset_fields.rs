@@ -1,4 +1,4 @@
-//! Stored params of a preset: validated when it is saved, converted to fields of an endpoint when it is used.
+//! Converts the stored params of a preset to fields of an endpoint, and validates them when the preset is saved.
 
 use super::json::is_absent;
 use crate::account::presets::params;

@@ -1,8 +1,8 @@
-//! The state that all endpoints of the public listener share.
+//! State of the public listener: the services of `app`, upload memory and limits, shared by all endpoints.
 
 use super::app::App;
 use super::auth_throttle::AuthThrottle;
-use super::clip::ClipSlots;
+use super::clip_upload::ClipSlots;
 use super::config::{HttpConfig, LimitsConfig};
 use super::reply_budget::ReplyBudget;
 use super::upload_memory::UploadMemory;

@@ -5,7 +5,7 @@
 //! order. `Header` lives with [`codec`](crate::codec) and [`CleanMask`](crate::matting::CleanMask) with matting, which
 //! alone can make it. Composing takes a [`Subject`]: a cutout, or the source itself.
 
-mod buffer;
+mod buffer_pool;
 pub mod color;
 mod composite;
 mod cutout;
@@ -18,7 +18,7 @@ mod matte;
 mod source_url;
 mod trimap;
 
-pub use buffer::{Buffer, BufferPool};
+pub use buffer_pool::{Buffer, BufferPool};
 pub use composite::Composite;
 pub use cutout::{Cutout, Subject};
 pub use encoded::{EncodedImage, OutputFormat, Quality};

@@ -1,4 +1,4 @@
-//! Section `[jobs]` of the configuration: result storage, concurrency and disk space limits.
+//! Configuration section `[jobs]`: result storage, concurrency and disk space limits.
 
 use serde::{Deserialize, Serialize};
 

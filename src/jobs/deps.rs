@@ -1,4 +1,4 @@
-//! Dependencies of the job service: store, billing, and the traits worker, result store and webhook transport.
+//! Dependencies of the job service: the store, billing, and the traits `Worker`, `ResultStore` and `WebhookTransport`.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -68,7 +68,7 @@ pub struct WorkError {
 
 impl WorkError {
     /// The disk is full, or the disk space of the jobs is used up.
-    pub(super) fn no_room() -> Self {
+    pub(super) fn no_disk_space() -> Self {
         let message = "there is no room left on the service's disk".to_owned();
         Self { code: "unavailable", message, internal: true }
     }

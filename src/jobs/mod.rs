@@ -28,13 +28,13 @@ mod new_job;
 mod recovery;
 pub mod results;
 mod runner;
-mod running_jobs;
 pub mod secret;
 mod service;
 mod shared;
 #[cfg(test)]
 mod tests;
 mod tuning;
+mod unfinished_jobs;
 mod video_worker;
 pub mod webhook_client;
 mod webhook_schedule;

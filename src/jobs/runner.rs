@@ -15,8 +15,8 @@ use tokio::time::{Instant, sleep, sleep_until, timeout};
 
 use super::deps::{WorkError, WorkOutput};
 use super::error::JobsError;
-use super::running_jobs::JobHandle;
 use super::shared::{Shared, stopped};
+use super::unfinished_jobs::JobHandle;
 use super::{Job, JobError, JobResult, JobState, RESULT_SECONDS, UnixSeconds, recovery};
 use crate::account::WriteError;
 use crate::account::price::{Estimate, Units};
@@ -144,7 +144,7 @@ async fn supervise(shared: Arc<Shared>, job: Job, mut stop: watch::Receiver<bool
         Ended::Completed(outcome) => outcome,
         Ended::Stalled => Err(internal("the work on the job came to a standstill")),
         Ended::Panicked => Err(internal("the work on the job ended unexpectedly")),
-        Ended::NoDiskSpace => Err(WorkError::no_room()),
+        Ended::NoDiskSpace => Err(WorkError::no_disk_space()),
     };
     let end = match outcome {
         Ok(stored) => job_end(&job, stored, shared.now()),

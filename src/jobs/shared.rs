@@ -1,4 +1,4 @@
-//! State shared by the job API and its background tasks, and the store changes that all of them make.
+//! State that the job API and its background tasks share, and the store changes that all of them make.
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicI64;
@@ -11,8 +11,8 @@ use super::disk_space::DiskSpace;
 use super::error::JobsError;
 use super::job_folders::JobFolders;
 use super::job_view::{JobView, is_visible};
-use super::running_jobs::{RemovedJob, RunningJobs};
 use super::tuning::Tuning;
+use super::unfinished_jobs::{RemovedJob, RunningJobs};
 use super::{Job, RECORD_SECONDS, UnixSeconds};
 use crate::account::{Reservation, WriteError, write_change};
 use crate::store::{Change, ChangeError, JobEnd, OpenError, Rows, StateStore};

@@ -1,4 +1,4 @@
-//! Limits and intervals of the job service; tests set shorter ones and their own clock.
+//! Limits, intervals and clock of the job service that are not configurable (stall, grace, pause); tests shorten them.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -111,7 +111,7 @@ fn work_error(job: &Job, error: &VideoError) -> WorkError {
         VideoError::TooLarge(_) | VideoError::Exhausted(_) => public("payload_too_large"),
         VideoError::Io { source, .. } if matches!(source.kind(), ErrorKind::StorageFull | ErrorKind::QuotaExceeded) => {
             tracing::error!(job = job.id, error = with_causes(error), "the disk is full");
-            WorkError::no_room()
+            WorkError::no_disk_space()
         }
         VideoError::Engine(_) | VideoError::Io { .. } | VideoError::Tool(_) => {
             tracing::error!(job = job.id, error = with_causes(error), "a clip could not be processed");

@@ -23,7 +23,7 @@ use crate::telemetry::{metrics, with_causes};
 const DELAYS: [i64; 6] = [5, 60, 5 * 60, 30 * 60, 2 * 60 * 60, 6 * 60 * 60];
 
 /// Concurrent attempts. Each is bounded in time, so a slow receiver delays the others by seconds.
-const MAX_ATTEMPTS: usize = 16;
+const CONCURRENT_ATTEMPTS: usize = 16;
 
 /// Limit of an attempt; the transport has a shorter one of its own.
 const ATTEMPT_TIMEOUT: Duration = Duration::from_secs(60);
@@ -35,7 +35,7 @@ pub(super) async fn run(shared: &Arc<Shared>, mut stop: watch::Receiver<bool>) {
     let mut attempts = JoinSet::new();
     let mut started: HashMap<tokio::task::Id, String> = HashMap::new();
     loop {
-        let limit = started.len() + MAX_ATTEMPTS;
+        let limit = started.len() + CONCURRENT_ATTEMPTS;
         let (mut pause, now) = (LONGEST_SLEEP, shared.now());
         match shared.read(move |store| store.webhook_jobs(limit)).await {
             Ok(jobs) => {
@@ -48,7 +48,7 @@ pub(super) async fn run(shared: &Arc<Shared>, mut stop: watch::Receiver<bool>) {
                         pause = pause.min(Duration::from_secs(seconds));
                         break;
                     }
-                    if started.len() == MAX_ATTEMPTS {
+                    if started.len() == CONCURRENT_ATTEMPTS {
                         break;
                     }
                     let (id, attempt) = (job.id.clone(), attempt(Arc::clone(shared), job));

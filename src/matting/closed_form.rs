@@ -1,4 +1,4 @@
-//! Closed-form alpha matting.
+//! Closed-form alpha matting: solves for the alpha of the unknown band with conjugate gradients, coarse to fine.
 //!
 //! Solves `(L + γ) α = γ m` for the unknown band, where `L` is the matting Laplacian of Levin, Lischinski and Weiss
 //! ("A Closed-Form Solution to Natural Image Matting", PAMI 2008), applied without building it

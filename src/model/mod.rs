@@ -4,18 +4,18 @@
 pub mod burn_net;
 pub mod device;
 mod face;
-mod factor;
 mod pack;
 mod restore_cpu;
 mod retouch;
 mod segment;
 mod upscale;
+mod upscale_factor;
 pub mod weights;
 
-pub use factor::Factor;
 #[cfg(feature = "gpu")]
 pub use retouch::GpuRetoucher;
 pub use retouch::{CpuRetoucher, FACE_SIDE, FaceCrop, Retoucher};
 #[cfg(feature = "gpu")]
 pub use segment::GpuSegmenter;
 pub use segment::{CpuSegmenter, SegmentError, Segmenter};
+pub use upscale_factor::Factor;

@@ -1,4 +1,4 @@
-//! The terms of a call: lane, deadline, limits of its input files.
+//! How one run of the pipeline is scheduled and bounded: lane, deadline, limits of its input files.
 
 use crate::codec::Limits;
 use crate::engine::Lane;

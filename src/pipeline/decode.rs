@@ -1,4 +1,4 @@
-//! Decodes a job's files, takes the plate for a blurred background, and composites transparent sources onto white.
+//! Decodes the input files, keeps a reduced copy of the source for a blurred background, and flattens transparent sources onto white.
 
 use super::error::PipelineError;
 use super::probe::Probed;

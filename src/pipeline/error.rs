@@ -1,4 +1,4 @@
-//! Why a job has no result.
+//! Why a run of the pipeline has no result.
 
 use super::files::AuxImage;
 use crate::codec::{DecodeError, EncodeError};

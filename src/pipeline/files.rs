@@ -1,4 +1,4 @@
-//! The input files of a job: the source, and the background and watermark that its recipe may need.
+//! The input files of a run: the source, and the background and watermark that its recipe may need.
 
 use crate::codec::EncodeOptions;
 use crate::compose::Scene;

@@ -1,4 +1,4 @@
-//! The result of a job: the encoded picture, and what was measured on the way.
+//! The result of a run: the encoded picture, and what was measured on the way.
 
 use super::timings::Timings;
 use crate::image::{EncodedImage, Rect};

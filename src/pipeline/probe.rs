@@ -1,4 +1,4 @@
-//! Probes the headers of a job's files against their limits, and decodes them afterwards.
+//! Probes the headers of the input files against their limits; their pixels are decoded from the result.
 
 use super::error::PipelineError;
 use super::files::{AuxImage, Files};

@@ -1,4 +1,4 @@
-//! Time spent in each stage of one job.
+//! Time spent in each stage of one run.
 
 use crate::telemetry::metrics::{self, Stage};
 use std::time::{Duration, Instant};

@@ -1,4 +1,4 @@
-//! CPU work of one request on the engine's workers.
+//! Submits the CPU work of one run to the engine's CPU pool, and times it.
 
 use crate::engine::{Engine, EngineError, Slot};
 use std::time::{Duration, Instant};

@@ -1,4 +1,4 @@
-//! Two inference modes, one set of weights: the whole picture, or the picture and then the subject's crop.
+//! Inference modes of the segmentation network (`standard`, `quality`): the whole picture, or also the crop of the subject.
 
 /// How the segmentation network is run. Both modes have the same weights.
 ///

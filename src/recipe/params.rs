@@ -1,4 +1,4 @@
-//! Groups of fields: a struct of options, the table of its fields ([`Field`]) and its parser, from one `fields!` declaration.
+//! The macro that declares a group of fields: a struct of options, the table of its fields ([`Field`]) and its parser.
 //!
 //! The fields of an endpoint are a tuple: its own group and the shared ones (`shared`).
 

@@ -1,4 +1,4 @@
-//! The `[fetch]` section of the configuration: timeout, private origins, denied addresses, extra CA.
+//! Configuration section `[fetch]`: timeout, private origins, denied addresses, extra CA.
 
 use super::AddressRange;
 use serde::{Deserialize, Serialize};

@@ -19,7 +19,7 @@ mod compaction;
 mod database_file;
 mod disk_reserve;
 mod export_import;
-mod generated;
+mod generated_backdrops;
 mod group_commit;
 mod integrity_check;
 mod private_files;
@@ -36,7 +36,7 @@ mod time;
 pub use change::{Change, ChangeError, JobEnd, KeyUse, PRESETS_PER_ACCOUNT};
 pub use database_file::file_in;
 pub use export_import::{ExportError, ImportError};
-pub use generated::GeneratedCount;
+pub use generated_backdrops::GeneratedCount;
 pub use integrity_check::{IntegrityReport, RowCounts};
 pub use private_files::{create_private_dir, make_private, sync_dir};
 pub use records::{

@@ -1,4 +1,4 @@
-//! The admin interface as a daemon serves it: checks the bearer token, then executes the request.
+//! Serves the admin interface in a daemon: checks the bearer token, then executes the request.
 
 use http::{Method, StatusCode};
 

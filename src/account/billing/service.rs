@@ -1,4 +1,4 @@
-//! Reserves images against the monthly quotas and bills them in the store.
+//! The billing service: reserves, bills and releases images; counters in memory, bills in the store.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 

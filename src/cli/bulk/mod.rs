@@ -1,7 +1,7 @@
 //! `backdrop bulk`: runs the pipeline over object storage.
 
 mod dry_run;
-mod error_code;
+mod error_mapping;
 mod pipeline_processor;
 mod preset;
 mod progress;

@@ -1,6 +1,6 @@
 //! Processes the pictures of a bulk run with the pipeline.
 
-use super::error_code::process_error;
+use super::error_mapping::process_error;
 use crate::bulk::{ProcessError, Processed, Processor, StageTimes, milliseconds};
 use crate::cli::local_engine::LocalEngine;
 use crate::cli::remove::AuxFiles;

@@ -64,7 +64,7 @@ impl Serve {
         // Before the first thread: accounts, clips and results are readable by the daemon's user only.
         #[cfg(unix)]
         rustix::process::umask(rustix::fs::Mode::RWXG | rustix::fs::Mode::RWXO);
-        telemetry::tracing::init(&config.log)?;
+        telemetry::logging::init(&config.log)?;
         local_engine::block_on(serve(config))??;
         Ok(Outcome::Done)
     }

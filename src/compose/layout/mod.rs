@@ -1,4 +1,4 @@
-//! Layout: the size of the output canvas and the subject's rectangle on it, from the sizes of source and subject.
+//! Layout of the output: the canvas and the subject's rectangle on it, by framing; the parts are in the files below.
 //!
 //! Rectangles only, no pixels. Each framing has a natural canvas in pixels of the source ([`natural_canvas`]): the
 //! picture, the subject with its padding, or the picture with its shadow. [`Resize`] scales that canvas.

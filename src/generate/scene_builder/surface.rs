@@ -1,4 +1,4 @@
-//! Surfaces and neon colours from noun phrases.
+//! Converts noun phrases of a prompt to surfaces (material, colour, tone) and neon colours.
 
 use crate::generate::linear_rgb::{Rgb, mix, saturated, srgb};
 use crate::generate::prompt::{NounPhrase, ParsedPrompt};

@@ -1,4 +1,4 @@
-//! Section `[compat]`: which other services' wire formats are served.
+//! Configuration section `[compat]`: which other services' wire formats are served.
 
 use crate::http::config::HttpConfig;
 use serde::{Deserialize, Serialize};

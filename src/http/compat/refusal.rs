@@ -13,7 +13,7 @@ use serde_json::{Value, json};
 /// The parameter of a failure that concerns the number of pixels of a source and not its bytes.
 pub(super) const RESOLUTION: &str = "resolution";
 
-/// A failed request in the format format of another service.
+/// A failed request in the wire format of another service.
 #[derive(Debug)]
 pub(super) struct Refusal {
     error: ApiError,

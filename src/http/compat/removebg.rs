@@ -42,7 +42,7 @@ const NAMES: Names = Names {
 
 /// Options of the request that shape the reply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct AnswerOptions {
+struct ReplyOptions {
     is_preview: bool,
     is_archive: bool,
     /// Whether the subject's type is reported.
@@ -107,7 +107,7 @@ fn source(sent: &mut ParsedBody) -> Result<PictureSource, Refusal> {
 }
 
 /// The recipe fields for a request.
-fn translated(sent: &ParsedBody, has_file: bool) -> Result<(Fields, AnswerOptions), Refusal> {
+fn translated(sent: &ParsedBody, has_file: bool) -> Result<(Fields, ReplyOptions), Refusal> {
     let backgrounds = [sent.text("bg_color").is_some(), sent.text("bg_image_url").is_some(), has_file]
         .iter()
         .filter(|is| **is)
@@ -171,7 +171,7 @@ fn translated(sent: &ParsedBody, has_file: bool) -> Result<(Fields, AnswerOption
     let (max_pixels, largest_pixels) = (within(size_pixels), within(size_pixels.max(FULL)));
     Ok((
         fields,
-        AnswerOptions {
+        ReplyOptions {
             is_preview: size_pixels == PREVIEW,
             is_archive,
             reports_type,
@@ -187,7 +187,7 @@ fn is_opaque(color: &str) -> bool {
 }
 
 /// remove.bg's headers.
-fn headers(cutout: &Cutout, options: AnswerOptions, is_test: bool) -> HeaderMap {
+fn headers(cutout: &Cutout, options: ReplyOptions, is_test: bool) -> HeaderMap {
     let Output { image, subject, face, .. } = &cutout.output;
     let mut headers = HeaderMap::new();
     let mut write = |name: &'static str, value: u32| headers.insert(HeaderName::from_static(name), value.into());
@@ -218,7 +218,7 @@ fn headers(cutout: &Cutout, options: AnswerOptions, is_test: bool) -> HeaderMap 
 }
 
 /// The size of the result at the largest `size`. That of a crop is known only where this result was not scaled down.
-fn largest(cutout: &Cutout, options: AnswerOptions) -> Option<Size> {
+fn largest(cutout: &Cutout, options: ReplyOptions) -> Option<Size> {
     let size = cutout.output.image.size;
     if options.is_cropped {
         // A result that was scaled down has nearly the most pixels that it may have.

@@ -1,4 +1,4 @@
-//! Section `[limits]`: rates, quotas and the largest pictures of one caller.
+//! Configuration section `[limits]`: rates, quotas and the largest pictures of one caller.
 
 use super::server::HttpConfig;
 use crate::codec::Limits;

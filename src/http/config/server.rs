@@ -1,4 +1,4 @@
-//! Section `[server]`: addresses, TLS, timeouts and bounds of the listeners.
+//! Configuration section `[server]`: addresses, TLS, timeouts and bounds of the listeners.
 
 use crate::http::cors;
 use crate::source::AddressRange;

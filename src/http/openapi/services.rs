@@ -1,4 +1,4 @@
-//! Operations about an account: prices, presets, jobs, quota and use, and the documents that only they answer.
+//! The contract of account operations (prices, presets, jobs, quota and use), with the schemas of their documents.
 
 use super::documents::{deleted, removed_job};
 use super::node::Object;

@@ -1,18 +1,18 @@
 //! `POST /video/remove`: stores a clip on disk while it arrives, checks it, and creates a job.
 //!
-//! The checks, in order: model (400), fields that precede the clip (400), plan (402), ffmpeg installed (503), upload slot
-//! (429), disk space (503), size (413), all fields (400), `Idempotency-Key` (the same job, or 409), fetching (424), content
-//! by ffprobe (400, 415, 422, 413), quota (402).
+//! The checks, in order: `Idempotency-Key` syntax (400), model (400). A form: fields that precede the clip (400), plan
+//! (402), ffmpeg installed (503), upload slot (429), announced size (413), disk space (503), received size (413), all fields
+//! (400), plan again. JSON with a URL: all fields, plan, ffmpeg. Then the request under the `Idempotency-Key` (the same job, or
+//! 409), for a URL slot, disk space and fetching (424), content by ffprobe (400, 415, 422, 413), and quota (402).
 
 use crate::account::price::Call;
 use crate::codec::DecodeError;
 use crate::http::authorize::{is_free, require_plan, reserve_quota};
 use crate::http::body::{content_type, require_uncompressed, unsupported};
 use crate::http::caller::Caller;
-use crate::http::clip::{self, ClipFile, StoredClip, clip_too_large};
+use crate::http::clip_upload::{self, ClipFile, StoredClip, clip_too_large};
 use crate::http::error::ApiError;
 use crate::http::form;
-use crate::http::idempotency::{self, hash, texts};
 use crate::http::image_request;
 use crate::http::input_names::{FILE, URL};
 use crate::http::json;
@@ -20,6 +20,7 @@ use crate::http::model_select::require_clip_model;
 use crate::http::multipart::{self, Multipart, Part};
 use crate::http::reply::{self, Reply};
 use crate::http::request_context::RequestContext;
+use crate::http::request_fingerprint::{self, hash, texts};
 use crate::http::state::ApiState;
 use crate::image::SourceUrl;
 use crate::jobs::{Created, IncomingClip, JobView, NewJob, NewWebhook};
@@ -64,7 +65,7 @@ pub(in crate::http) async fn answer(
     caller: &Caller,
     context: &mut RequestContext,
 ) -> Result<Reply, ApiError> {
-    let key = idempotency::key(&context.headers)?;
+    let key = request_fingerprint::key(&context.headers)?;
     require_clip_model(&state.app, &context.headers)?;
     let request = read(state, caller, context).await?;
     let received = context.body.received();
@@ -77,7 +78,7 @@ pub(in crate::http) async fn answer(
         && let Some(shown) = state.app.jobs.named(&caller.key_id, key.as_str()).await?
     {
         if shown.job.fingerprint != fingerprint {
-            return Err(idempotency::conflict());
+            return Err(request_fingerprint::conflict());
         }
         return accepted(state, context, &shown, received.elapsed()).await;
     }
@@ -104,7 +105,7 @@ pub(in crate::http) async fn answer(
     };
     match state.app.jobs.create(new, upload.incoming).await? {
         Created::New(shown) | Created::Same(shown) => accepted(state, context, &shown, received.elapsed()).await,
-        Created::Conflict => Err(idempotency::conflict()),
+        Created::Conflict => Err(request_fingerprint::conflict()),
     }
 }
 
@@ -158,7 +159,7 @@ async fn read_form(
 ) -> Result<ClipRequest, ApiError> {
     let content_length = context.body.content_length();
     context.body.extend_timeout(BODY_TIMEOUT_FACTOR);
-    let mut form = Multipart::new(&mut context.body, boundary, clip::max_body());
+    let mut form = Multipart::new(&mut context.body, boundary, clip_upload::max_body());
     let (mut fields, mut clip) = (Fields::default(), None);
     while let Some(Part { name, .. }) = form.next_part().await? {
         if name == FILE {
@@ -167,12 +168,12 @@ async fn read_form(
             }
             require_upload_allowed(state, caller, &fields).await?;
             let slot = state.clips.acquire()?;
-            if content_length.is_some_and(|length| length > clip::max_body() as u64) {
+            if content_length.is_some_and(|length| length > clip_upload::max_body() as u64) {
                 return Err(clip_too_large());
             }
-            let most = content_length.unwrap_or(u64::MAX).min(clip::max_clip() as u64);
+            let most = content_length.unwrap_or(u64::MAX).min(clip_upload::max_clip() as u64);
             let incoming = state.app.jobs.incoming(most).await?;
-            let stored = clip::read_part(&mut form, incoming.input()).await?;
+            let stored = clip_upload::read_part(&mut form, incoming.input()).await?;
             clip = Some(Upload { incoming, stored, _slot: slot });
         } else if let Some(field) = VIDEO_FIELDS.iter().find(|field| field.name == name) {
             let value = form::read_value(&mut form, &name).await?;
@@ -211,9 +212,9 @@ fn validate(state: &ApiState, fields: &Fields) -> Result<VideoRecipe, ApiError> 
 /// Fetches a clip to disk.
 async fn fetch(state: &ApiState, url: &SourceUrl) -> Result<Upload, ApiError> {
     let slot = state.clips.acquire()?;
-    let incoming = state.app.jobs.incoming(clip::max_clip() as u64).await?;
+    let incoming = state.app.jobs.incoming(clip_upload::max_clip() as u64).await?;
     let file = ClipFile::create(incoming.input());
-    let fetched = state.app.fetcher.fetch_clip(url, clip::max_clip(), file.pieces()).await;
+    let fetched = state.app.fetcher.fetch_clip(url, clip_upload::max_clip(), file.pieces()).await;
     // Where the file stopped taking pieces, its own error says why.
     let stored = match fetched {
         Ok(()) | Err(FetchError::ReceiverClosed) => file.finish().await?,

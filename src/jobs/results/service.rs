@@ -1,4 +1,4 @@
-//! Stores, addresses, opens and deletes results, in a local folder or an object store.
+//! The result service: dispatches storing, opening and deleting to the local folder or the object store.
 
 use std::io;
 use std::path::{Path, PathBuf};

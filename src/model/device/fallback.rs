@@ -1,4 +1,4 @@
-//! Loads the networks on the selected device, with the fallback of `auto` from a GPU that cannot be used to the CPU.
+//! Loads the networks on the selected device; under `auto`, falls back to the CPU from a GPU that cannot be opened or fails its self-test.
 //!
 //! Under `auto` a GPU that cannot be opened or fails its self-test is replaced by the CPU until the program ends, with one
 //! warning. A GPU that was configured by `gpu` or by name is never replaced: its failure is the error.

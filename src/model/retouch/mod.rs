@@ -1,4 +1,4 @@
-//! The auxiliary networks behind one interface: face detection, face restoration and upscaling, on the CPU or on a GPU.
+//! The retoucher: the networks for face detection, face restoration and upscaling behind one interface, on the CPU or a GPU.
 
 mod cpu;
 mod face_crop;

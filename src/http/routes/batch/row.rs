@@ -3,8 +3,8 @@
 use super::file_names;
 use crate::http::error::ApiError;
 use crate::http::form::Upload;
-use crate::http::idempotency::PictureDigest;
 use crate::http::image_request::Pictures;
+use crate::http::request_fingerprint::PictureDigest;
 use crate::image::SourceUrl;
 use crate::pipeline::Output;
 use crate::recipe::{FieldError, Value};

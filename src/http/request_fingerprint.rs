@@ -1,4 +1,4 @@
-//! `Idempotency-Key`: parses it, fingerprints a request, and compares fetched files with those that were billed under the key.
+//! Fingerprints a request for its `Idempotency-Key`, and compares fetched files with those that were billed under the key.
 //!
 //! What is sent is part of the fingerprint; what is behind its URLs can be compared only once it is fetched.
 
