@@ -1,4 +1,4 @@
-//! A local folder as an [`ObjectStore`], for resumable batch runs.
+//! A local folder as an [`ObjectStore`], for resumable bulk runs.
 //!
 //! Wraps `object_store`'s [`LocalFileSystem`]; the differences make an interrupted run repeatable:
 //!
