@@ -1,15 +1,15 @@
-//! Part of a row, worked on together.
+//! Spans of a row: planes of scalars and linear RGB, texture coordinates, and the noise evaluated at them.
 
 use crate::generate::linear_rgb::Rgb;
 use backdrop_kernels::noise::{Fbm, cpu};
 
-/// Pixels that are worked on together.
+/// Pixels in a span.
 pub(super) const SPAN: usize = 256;
 
-/// A value for each of them.
+/// One value per pixel.
 pub(super) type ScalarSpan = [f32; SPAN];
 
-/// Linear light, a plane for each channel.
+/// Linear RGB, one plane per channel.
 #[derive(Clone)]
 pub(super) struct RgbSpan(pub(super) [ScalarSpan; 3]);
 
@@ -70,7 +70,7 @@ impl RgbSpan {
     }
 }
 
-/// What `value` says of each pixel.
+/// Evaluates `value` at each pixel.
 #[inline(always)]
 pub(super) fn per_pixel(value: impl Fn(usize) -> f32) -> ScalarSpan {
     let mut plane = [0.0; SPAN];
@@ -80,14 +80,14 @@ pub(super) fn per_pixel(value: impl Fn(usize) -> f32) -> ScalarSpan {
     plane
 }
 
-/// Cells around each pixel.
+/// Cellular (Worley) noise: distances to the nearest and second nearest feature point, and a random number of the cell.
 pub(super) struct Cells {
     pub(super) nearest: ScalarSpan,
     pub(super) second: ScalarSpan,
     pub(super) own: ScalarSpan,
 }
 
-/// Where on a surface a span lies, in heights of the picture, and what a pixel stands for there.
+/// Texture coordinates of a span, in picture heights, and the footprint of a pixel there.
 #[derive(Clone)]
 pub(super) struct TexCoords {
     pub(super) x: ScalarSpan,
@@ -97,8 +97,8 @@ pub(super) struct TexCoords {
 }
 
 impl TexCoords {
-    /// What a sample stands for in coordinates scaled by `scale`. A little less than the longer side: the shorter one
-    /// still visibility detail there, and waves along the longer one fade early enough.
+    /// Filter width in coordinates scaled by `scale`. Slightly less than the longer side: detail along the shorter side stays
+    /// visible, and waves along the longer one still fade early enough.
     fn footprint(&self, [across, down]: [f32; 2]) -> f32 {
         let (x, y) = (self.footprint[0] * across, self.footprint[1] * down);
         x.max(y) * 0.7 + x.min(y) * 0.3
@@ -108,7 +108,7 @@ impl TexCoords {
         (per_pixel(|at| self.x[at] * across), per_pixel(|at| self.y[at] * down))
     }
 
-    /// Fractal noise of `scale` waves across and down.
+    /// Fractal Brownian motion with `scale` waves per picture height along x and y.
     pub(super) fn fbm(&self, scale: [f32; 2], seed: u32, octaves: u32, gain: f32) -> ScalarSpan {
         let (x, y) = self.scaled(scale);
         let mut out = [0.0; SPAN];
@@ -116,7 +116,7 @@ impl TexCoords {
         out
     }
 
-    /// The same, creased.
+    /// Turbulence: the same with the absolute value of each octave.
     pub(super) fn turbulence(&self, scale: [f32; 2], seed: u32, octaves: u32, gain: f32) -> ScalarSpan {
         let (x, y) = self.scaled(scale);
         let mut out = [0.0; SPAN];
@@ -124,8 +124,7 @@ impl TexCoords {
         out
     }
 
-    /// How much brighter a bumpy surface is where it faces the light, from `light`'s direction (x to the right, y away):
-    /// about -1..1.
+    /// Relief shading of a noise height field lit from direction `light` (x to the right, y away): about -1..1.
     pub(super) fn relief(&self, scale: [f32; 2], seed: u32, octaves: u32, gain: f32, light: [f32; 2]) -> ScalarSpan {
         let step = [0.18 / scale[0], 0.18 / scale[1]];
         let here = self.fbm(scale, seed, octaves, gain);
@@ -133,7 +132,7 @@ impl TexCoords {
         per_pixel(|at| 1.8 * (here[at] - there[at]))
     }
 
-    /// Fine, even speckle, gone where it would be finer than a pixel.
+    /// Fine speckle, faded out where it would be finer than a pixel.
     pub(super) fn grain(&self, scale: f32, seed: u32) -> ScalarSpan {
         self.fbm([scale; 2], seed, 2, 0.8)
     }
@@ -146,7 +145,7 @@ impl TexCoords {
         cells
     }
 
-    /// How visible detail of a size of `1 / scale` still is: 1 near, 0 where it is finer than a pixel.
+    /// Visibility of detail of size `1 / scale`: 1 near, 0 where it is finer than a pixel.
     pub(super) fn visibility(&self, scale: f32) -> f32 {
         ((0.7 - self.footprint([scale; 2])) / 0.5).clamp(0.0, 1.0)
     }
@@ -163,7 +162,7 @@ impl TexCoords {
         }
     }
 
-    /// Turned by an angle with this sine and cosine.
+    /// Rotated by the angle with this sine and cosine.
     pub(super) fn rotated(&self, sine: f32, cosine: f32) -> Self {
         let [x, y] = self.footprint;
         Self {
@@ -174,21 +173,21 @@ impl TexCoords {
     }
 }
 
-/// The largest whole number not above, without a call.
+/// `floor` without a library call.
 #[inline(always)]
 pub(super) fn fast_floor(value: f32) -> f32 {
     let cut = value as i32 as f32;
     if cut > value { cut - 1.0 } else { cut }
 }
 
-/// How far the triangle wave of period 1 is from its nearest whole number, 0..0.5.
+/// Distance to the nearest integer, 0..0.5.
 #[inline(always)]
 pub(super) fn distance_to_integer(value: f32) -> f32 {
     let fraction = value - fast_floor(value);
     fraction.min(1.0 - fraction)
 }
 
-/// Sine of a turn, without a call: within 0.001.
+/// Sine of an angle in turns without a library call; error below 0.001.
 #[inline(always)]
 pub(super) fn sin_turns(turns: f32) -> f32 {
     let t = turns - fast_floor(turns + 0.5);
@@ -196,7 +195,7 @@ pub(super) fn sin_turns(turns: f32) -> f32 {
     parabola * (0.775 + 0.225 * parabola.abs())
 }
 
-/// How much of a pixel of width `footprint` a line of half-width `half` covers at `distance` from its middle.
+/// Coverage of a pixel of width `footprint` by a line of half-width `half` whose centre is `distance` away.
 #[inline(always)]
 pub(super) fn line_coverage(distance: f32, half: f32, footprint: f32) -> f32 {
     let footprint = footprint.max(1e-5);
