@@ -1,7 +1,10 @@
 //! The out-of-focus background as a low-resolution linear image: painting, Gaussian blur, cubic B-spline sampling.
 //!
-//! Out of focus there is no fine detail, so the grid is fixed whatever the size of the picture; the B-spline hides the grid.
+//! Out of focus there is no fine detail, so the grid is fixed whatever the size of the picture; the B-spline hides it.
 //! Glossy grounds reflect the same image.
+//!
+//! Shapes are filled analytically rather than by `tiny-skia`: its pixmaps and masks hold 8 bits, its colours end at 1
+//! (windows and lamps are brighter), and it has neither edges of a given softness nor a blur.
 
 use super::span::{RgbSpan, SPAN, ScalarSpan, TexCoords, per_pixel};
 use crate::generate::linear_rgb::Rgb;
