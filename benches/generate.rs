@@ -1,4 +1,4 @@
-//! From prompt to backdrop: `cargo bench --bench generate`.
+//! Benchmarks prompt parsing and rendering of 12 MP backdrops: `cargo bench --bench generate`.
 
 use backdrop::generate::render;
 use backdrop::image::Size;

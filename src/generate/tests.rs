@@ -1,4 +1,4 @@
-//! Tests of rendered scenes: size independence, effect of words, gradients.
+//! Tests of rendered scenes: vocabulary coverage, determinism, scale invariance, grounding, banding, extreme sizes.
 
 use super::vocabulary::ENTRIES;
 use super::{Rendered, render};
@@ -7,14 +7,14 @@ use proptest::prelude::*;
 
 const SIZE: Size = Size::new(96, 72);
 
-fn drawn(prompt: &str, size: Size) -> Frame {
+fn rendered(prompt: &str, size: Size) -> Frame {
     let Rendered { backdrop, .. } = render(prompt, size);
     assert_eq!(backdrop.frame.size(), size);
     assert!(!backdrop.frame.has_transparency());
     backdrop.frame
 }
 
-/// The mean difference of a channel, of 255.
+/// Mean absolute difference of a channel, of 255.
 fn difference(one: &Frame, other: &Frame) -> f64 {
     let sum: u64 = one.pixels().iter().zip(other.pixels()).map(|(a, b)| u64::from(a.abs_diff(*b))).sum();
     sum as f64 / one.pixels().len() as f64
@@ -22,43 +22,46 @@ fn difference(one: &Frame, other: &Frame) -> f64 {
 
 #[test]
 fn every_concept_changes_the_picture() {
-    // Words of light or focus are compared with the same room without them. A meaningless word gives the difference that
-    // another seed alone makes.
+    // Every word is compared with the same room without it. An unknown word measures how much another seed alone changes.
     let rooms =
         ["", "oak table", "brick wall, oak table", "black marble floor, white wall, sun from above"].map(|room| {
-            let plain = drawn(room, SIZE);
-            let noise = difference(&plain, &drawn(&format!("{room}, zorp"), SIZE));
+            let plain = rendered(room, SIZE);
+            let noise = difference(&plain, &rendered(&format!("{room}, zorp"), SIZE));
             (room, plain, noise)
         });
     let plain_light = render("", SIZE).backdrop.grounding;
-    let mut without_effect: Vec<&str> = Vec::new();
+    let mut without: Vec<&str> = Vec::new();
     for entry in ENTRIES {
         let name = entry.words[0];
         let changes = rooms
             .iter()
-            .any(|(room, plain, noise)| difference(plain, &drawn(&format!("{room}, {name}"), SIZE)) > noise + 0.4);
-        // A shadow is the subject's, not the backdrop's.
+            .any(|(room, plain, noise)| difference(plain, &rendered(&format!("{room}, {name}"), SIZE)) > noise + 0.4);
+        // Words about the shadow change the grounding, not the backdrop.
         if !changes && render(name, SIZE).backdrop.grounding == plain_light {
-            without_effect.push(name);
+            without.push(name);
         }
     }
-    assert_eq!(without_effect, [""; 0], "have no visible effect");
+    assert_eq!(without, [""; 0], "have no visible effect");
 }
 
 #[test]
 fn the_same_prompt_gives_the_same_bytes_on_any_number_of_threads() {
     for prompt in ["misty forest at dawn, petals", "marble podium, brick wall, window light"] {
-        let here = drawn(prompt, Size::new(150, 100));
+        let here = rendered(prompt, Size::new(150, 100));
         for threads in [1, 3] {
             let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().expect("a pool");
-            let there = pool.install(|| drawn(prompt, Size::new(150, 100)));
+            let there = pool.install(|| rendered(prompt, Size::new(150, 100)));
             assert_eq!(here.pixels(), there.pixels(), "{prompt} on {threads} threads");
         }
     }
-    assert_ne!(drawn("marble", SIZE).pixels(), drawn("marble and more", SIZE).pixels(), "another prompt, another seed");
+    assert_ne!(
+        rendered("marble", SIZE).pixels(),
+        rendered("marble and more", SIZE).pixels(),
+        "another prompt, another seed"
+    );
 }
 
-/// Halves a picture, in encoded values: good enough where neighbours are alike.
+/// Halves a picture in encoded values: accurate enough for smooth pictures.
 fn halved(frame: &Frame) -> Frame {
     let size = Size::new(frame.size().width / 2, frame.size().height / 2);
     let pixels = (0..size.height).flat_map(|y| {
@@ -79,12 +82,12 @@ fn every_size_shows_the_same_scene() {
         "terrazzo podium",
         "city bokeh",
     ] {
-        let small = drawn(prompt, Size::new(400, 300));
-        let large = drawn(prompt, Size::new(800, 600));
-        let off = difference(&small, &halved(&large));
-        assert!(off < 3.0, "{prompt}: {off}");
-        let other = difference(&small, &drawn("snow", Size::new(400, 300)));
-        assert!(other > 10.0 * off.max(0.4), "{prompt}: the comparer sees another scene ({other}, {off})");
+        let small = rendered(prompt, Size::new(400, 300));
+        let large = rendered(prompt, Size::new(800, 600));
+        let error = difference(&small, &halved(&large));
+        assert!(error < 3.0, "{prompt}: {error}");
+        let other = difference(&small, &rendered("snow", Size::new(400, 300)));
+        assert!(other > 10.0 * error.max(0.4), "{prompt}: the measure separates other scenes ({other}, {error})");
     }
 }
 
@@ -101,7 +104,7 @@ fn unknown_words_give_a_neutral_studio() {
 }
 
 #[test]
-fn the_scene_says_how_a_subject_stands_in_it() {
+fn grounding_follows_the_light_and_horizon() {
     let light = |prompt: &str| render(prompt, Size::new(8, 6)).backdrop.grounding;
     let left = light("marble, light from the left").light.shadow_angle.to_radians();
     let right = light("marble, light from the right").light.shadow_angle.to_radians();
@@ -113,13 +116,13 @@ fn the_scene_says_how_a_subject_stands_in_it() {
     let warm = light("beach at sunset").light.tint;
     assert!(warm[0] > 1.1 && warm[2] < 0.9, "{warm:?}");
     assert_eq!(light("blue sky").horizon, None);
-    assert_eq!(light("sea").horizon, None, "nothing stands on water");
+    assert_eq!(light("sea").horizon, None, "water has no contact horizon");
     assert!(light("podium").horizon > light("kitchen").horizon);
 }
 
 #[test]
 fn gradients_have_no_steps() {
-    let frame = drawn("grey studio", Size::new(64, 1200));
+    let frame = rendered("grey studio", Size::new(64, 1200));
     // The mean of each row, to a fraction of a step.
     let means: Vec<f64> =
         (0..1200).map(|y| (0..64).map(|x| f64::from(frame.pixel(x, y)[1])).sum::<f64>() / 64.0).collect();
@@ -132,21 +135,21 @@ proptest! {
     #![proptest_config(ProptestConfig::with_cases(24))]
 
     #[test]
-    fn no_prompt_and_no_size_is_too_odd(
+    fn any_prompt_renders_at_any_size(
         words in prop::collection::vec(0..ENTRIES.len(), 0..8),
         width in 1_u32..90,
         height in 1_u32..90,
     ) {
         let prompt = words.iter().map(|at| ENTRIES[*at].words[0]).collect::<Vec<_>>().join(" ");
-        drawn(&prompt, Size::new(width, height));
+        rendered(&prompt, Size::new(width, height));
     }
 }
 
 #[test]
-fn slivers_are_drawn_too() {
+fn extreme_aspect_ratios_render() {
     for prompt in ["", "forest", "kitchen", "brick wall, confetti, balloons", "shelf", "grass", "space"] {
         for size in [Size::new(1, 1), Size::new(1, 700), Size::new(3000, 1), Size::new(2, 3)] {
-            drawn(prompt, size);
+            rendered(prompt, size);
         }
     }
 }

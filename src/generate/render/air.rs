@@ -1,4 +1,4 @@
-//! Air in front of the scene: haze, and falling or floating particles (snow, petals, dust, bubbles, confetti).
+//! Atmosphere in front of the scene: fog, smoke, rain and dust per pixel; snow, confetti and other particles as sprites.
 
 use super::illumination::{pick_color, scatter_random};
 use super::span::{RgbSpan, SPAN, TexCoords, per_pixel};
@@ -7,10 +7,10 @@ use crate::generate::falloff::{exp_falloff, smoothstep};
 use crate::generate::linear_rgb::{Rgb, mix, srgb};
 use crate::generate::scene::{AirEffect, Scene};
 
-/// Fog, smoke and rain over part of a row; `at` in (u, v).
+/// Composites fog, smoke, rain and dust over a span; `at` in (u, v).
 pub(super) fn haze(scene: &Scene, at: &TexCoords, light: &mut RgbSpan) {
-    for weather in &scene.air {
-        match weather {
+    for effect in &scene.air {
+        match effect {
             AirEffect::Fog => {
                 let drift = at.fbm([0.9, 2.2], scene.seed ^ 0xF06, 4, 0.5);
                 let pale = mix([0.72, 0.75, 0.78], scene.lighting.key, 0.3).map(|value| value.min(0.85));
@@ -39,7 +39,7 @@ pub(super) fn haze(scene: &Scene, at: &TexCoords, light: &mut RgbSpan) {
                 );
             }
             AirEffect::Dust => {
-                // Dust is seen where light falls through it: in shafts from the side of the light.
+                // Dust shows in shafts of light from the side of the key light.
                 let side = if scene.lighting.side > 0.0 { 1.0 } else { -1.0 };
                 let shafts = TexCoords {
                     x: per_pixel(|i| at.x[i] * side - 0.7 * at.y[i]),
@@ -63,29 +63,32 @@ pub(super) fn haze(scene: &Scene, at: &TexCoords, light: &mut RgbSpan) {
     }
 }
 
-/// What floats in it.
+/// The particles of all air effects.
 pub(super) fn sprites(scene: &Scene, aspect: f32) -> Vec<Sprite> {
-    scene.air.iter().flat_map(|weather| floating(*weather, scene, aspect)).collect()
+    scene.air.iter().flat_map(|effect| particles(*effect, scene, aspect)).collect()
 }
 
-/// How many a height of the picture, the least and the largest half width, and how squashed the flattest is.
-struct Flock {
-    each: f32,
+/// Distribution of an effect's particles.
+struct ParticleSpec {
+    /// Particles per picture height of width.
+    density: f32,
+    /// Smallest and largest half width.
     sizes: [f32; 2],
+    /// Height to width of the flattest particle.
     squash: f32,
     share: f32,
     soft: f32,
     shape: SpriteShape,
-    /// Below which nothing floats.
+    /// Lowest v.
     bottom: f32,
 }
 
-fn floating(weather: AirEffect, scene: &Scene, aspect: f32) -> Vec<Sprite> {
+fn particles(effect: AirEffect, scene: &Scene, aspect: f32) -> Vec<Sprite> {
     let party: Vec<Rgb> = [0xE8_4A_5F, 0xF7_C5_46, 0x3F_B6_C9, 0x8A_5C_C8, 0x5F_B8_6A, 0xF7_8C_B2].map(srgb).to_vec();
-    let (flock, colors) = match weather {
+    let (spec, colors) = match effect {
         AirEffect::Snowfall => (
-            Flock {
-                each: 120.0,
+            ParticleSpec {
+                density: 120.0,
                 sizes: [0.0018, 0.014],
                 squash: 0.9,
                 share: 0.85,
@@ -96,8 +99,8 @@ fn floating(weather: AirEffect, scene: &Scene, aspect: f32) -> Vec<Sprite> {
             vec![[0.92, 0.95, 1.0]],
         ),
         AirEffect::Confetti => (
-            Flock {
-                each: 70.0,
+            ParticleSpec {
+                density: 70.0,
                 sizes: [0.008, 0.034],
                 squash: 0.35,
                 share: 0.95,
@@ -108,8 +111,8 @@ fn floating(weather: AirEffect, scene: &Scene, aspect: f32) -> Vec<Sprite> {
             party,
         ),
         AirEffect::Petals => (
-            Flock {
-                each: 34.0,
+            ParticleSpec {
+                density: 34.0,
                 sizes: [0.009, 0.022],
                 squash: 0.5,
                 share: 0.9,
@@ -120,8 +123,8 @@ fn floating(weather: AirEffect, scene: &Scene, aspect: f32) -> Vec<Sprite> {
             [0xF6_B8_C8, 0xFB_DA_E2, 0xEE_96_AE].map(srgb).to_vec(),
         ),
         AirEffect::Bubbles => (
-            Flock {
-                each: 26.0,
+            ParticleSpec {
+                density: 26.0,
                 sizes: [0.012, 0.06],
                 squash: 1.0,
                 share: 0.5,
@@ -132,8 +135,8 @@ fn floating(weather: AirEffect, scene: &Scene, aspect: f32) -> Vec<Sprite> {
             vec![[0.85, 0.95, 1.0], [1.0, 0.85, 0.95]],
         ),
         AirEffect::Sparkle => (
-            Flock {
-                each: 150.0,
+            ParticleSpec {
+                density: 150.0,
                 sizes: [0.002, 0.013],
                 squash: 1.0,
                 share: 0.7,
@@ -144,8 +147,8 @@ fn floating(weather: AirEffect, scene: &Scene, aspect: f32) -> Vec<Sprite> {
             [0xFF_E2_A6, 0xFF_C8_6A, 0xFF_F4_DC].map(srgb).to_vec(),
         ),
         AirEffect::Dust => (
-            Flock {
-                each: 120.0,
+            ParticleSpec {
+                density: 120.0,
                 sizes: [0.0012, 0.009],
                 squash: 1.0,
                 share: 0.4,
@@ -156,8 +159,8 @@ fn floating(weather: AirEffect, scene: &Scene, aspect: f32) -> Vec<Sprite> {
             vec![[1.0, 0.92, 0.78]],
         ),
         AirEffect::Fairylights => (
-            Flock {
-                each: 42.0,
+            ParticleSpec {
+                density: 42.0,
                 sizes: [0.014, 0.045],
                 squash: 1.0,
                 share: 0.6,
@@ -168,8 +171,8 @@ fn floating(weather: AirEffect, scene: &Scene, aspect: f32) -> Vec<Sprite> {
             [0xFF_CE_7E, 0xFF_B4_5C, 0xFF_E6_B8].map(srgb).to_vec(),
         ),
         AirEffect::Balloons => (
-            Flock {
-                each: 7.0,
+            ParticleSpec {
+                density: 7.0,
                 sizes: [0.055, 0.085],
                 squash: 0.84,
                 share: 0.96,
@@ -181,34 +184,34 @@ fn floating(weather: AirEffect, scene: &Scene, aspect: f32) -> Vec<Sprite> {
         ),
         AirEffect::Fog | AirEffect::Smoke | AirEffect::Rain => return Vec::new(),
     };
-    let seed = scene.seed.wrapping_add(weather as u32 * 7919);
-    let many = ((flock.each * aspect).ceil() as usize).clamp(1, 400);
-    let balloon = weather == AirEffect::Balloons;
+    let seed = scene.seed.wrapping_add(effect as u32 * 7919);
+    let count = ((spec.density * aspect).ceil() as usize).clamp(1, 400);
+    let balloon = effect == AirEffect::Balloons;
     let mut sprites = Vec::new();
-    for index in 0..many {
+    for index in 0..count {
         let number = |which: u32| scatter_random(index, which, seed);
         let depth = number(0).powi(if balloon { 1 } else { 3 });
-        let size = flock.sizes[0] + (flock.sizes[1] - flock.sizes[0]) * depth;
-        let squash = flock.squash + (1.0 - flock.squash) * number(1);
+        let size = spec.sizes[0] + (spec.sizes[1] - spec.sizes[0]) * depth;
+        let squash = spec.squash + (1.0 - spec.squash) * number(1);
         let turns = if balloon { 0.25 } else { number(2) };
-        let at = [(number(3) - 0.5) * (aspect + 0.1), flock.bottom * (number(4) * 1.1 - 0.05)];
+        let at = [(number(3) - 0.5) * (aspect + 0.1), spec.bottom * (number(4) * 1.1 - 0.05)];
         let color = pick_color(&colors, number(5));
         let sprite = Sprite {
             at,
             half_size: [size, size * squash],
             rotation: [super::span::sin_turns(turns), super::span::sin_turns(turns + 0.25)],
             color,
-            // What is near the lens is large and faint.
-            share: flock.share * (1.0 - 0.45 * depth),
-            soft: (flock.soft * size).max(0.0008),
-            shape: flock.shape,
-            behind_ground: weather == AirEffect::Fairylights,
+            // Particles near the lens are large and faint.
+            share: spec.share * (1.0 - 0.45 * depth),
+            soft: (spec.soft * size).max(0.0008),
+            shape: spec.shape,
+            behind_ground: effect == AirEffect::Fairylights,
         };
         sprites.push(sprite);
         if balloon {
-            let shine = [at[0] - 0.28 * size, at[1] - 0.36 * size];
+            let highlight = [at[0] - 0.28 * size, at[1] - 0.36 * size];
             let light = Sprite {
-                at: shine,
+                at: highlight,
                 half_size: [0.5 * size; 2],
                 color: [0.55; 3],
                 share: 0.7,

@@ -1,13 +1,13 @@
-//! Camera above a ground plane: maps rows of the picture to ground coordinates and their circle of confusion.
+//! Perspective of the ground plane: camera height and horizon to ground coordinates and circle of confusion.
 //!
-//! With `f` the focal length and `h` the camera's height, a row at `v` sees the ground at the distance
+//! With `f` the focal length and `h` the camera's height, a row at `v` maps to the ground at distance
 //! `z = f h / (v - horizon)`, and a column at `u` is `u z / f` off the middle. `h` is such that a length on the ground where
-//! the subject stands ([`FEET`]) is as long on the picture.
+//! the subject stands ([`SUBJECT_V`]) is as long on the picture.
 
 use super::span::{SPAN, TexCoords, per_pixel};
 
 /// Where the subject stands and the lens is focused, as a share of the height from the top.
-pub(super) const FEET: f32 = 0.88;
+pub(super) const SUBJECT_V: f32 = 0.88;
 /// Focal length, in heights of the picture: about 60 mm on full frame.
 const FOCAL: f32 = 1.7;
 
@@ -15,7 +15,7 @@ const FOCAL: f32 = 1.7;
 #[derive(Clone, Copy)]
 pub(super) struct Camera {
     pub(super) horizon: f32,
-    /// How shallow the depth of field is, 0..1.
+    /// Strength of the depth-of-field blur, 0..1.
     pub(super) blur: f32,
     /// Height of a pixel.
     pub(super) pixel: f32,
@@ -25,22 +25,22 @@ impl Camera {
     /// Radius of the circle of confusion on the ground at `v`, in heights of the picture: it grows with the difference of
     /// the inverse distances, which is that of the rows.
     pub(super) fn circle_of_confusion(&self, v: f32) -> f32 {
-        0.045 * self.blur * (v - FEET).abs()
+        0.045 * self.blur * (v - SUBJECT_V).abs()
     }
 
-    /// Ground coordinates of a row of the picture. `screen` has the columns in `x`, the row in `y`.
+    /// Ground coordinates of a span of a row: `screen.x` holds its columns, `screen.y` its row.
     pub(super) fn ground(&self, screen: &TexCoords) -> TexCoords {
         let v = screen.y[0];
-        let height = (FEET - self.horizon).max(0.05);
+        let height = (SUBJECT_V - self.horizon).max(0.05);
         let below = (v - self.horizon).max(0.004);
         let scale = height / below;
         let distance = FOCAL * scale;
-        let seen = self.pixel + 1.3 * self.circle_of_confusion(v);
+        let footprint = self.pixel + 1.3 * self.circle_of_confusion(v);
         TexCoords {
             x: per_pixel(|at| screen.x[at] * scale),
-            // Towards the viewer, 0 at the feet.
+            // Grows towards the viewer, 0 at the subject.
             y: [FOCAL - distance; SPAN],
-            footprint: [seen * scale, seen * FOCAL * scale * scale / height],
+            footprint: [footprint * scale, footprint * FOCAL * scale * scale / height],
         }
     }
 }

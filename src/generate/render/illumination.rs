@@ -1,4 +1,4 @@
-//! Illumination of walls and grounds: ambient and key light with its pool, gobo shadows (window, blinds, leaves), neon, beams.
+//! Irradiance on walls and grounds: ambient and key light, light pools, neon and gobo shadows.
 
 use super::span::{RgbSpan, ScalarSpan, TexCoords, distance_to_integer, fast_floor, per_pixel};
 use crate::generate::falloff::{biweight, exp_falloff, smoothstep};
@@ -6,7 +6,7 @@ use crate::generate::linear_rgb::{Rgb, mix};
 use crate::generate::scene::{Gobo, Lighting};
 use backdrop_kernels::noise::cpu::random;
 
-/// Incident light at each pixel of a wall; `at` in (u, v).
+/// Irradiance on a wall; `at` in (u, v).
 pub(super) fn on_wall(lighting: &Lighting, at: &TexCoords, seed: u32) -> RgbSpan {
     let (cu, cv) = (0.5 * lighting.side, 0.62 - 0.5 * lighting.height);
     let gobo = gobo(lighting, &at.x, &at.y, at.footprint[1], seed);
@@ -21,7 +21,7 @@ pub(super) fn on_wall(lighting: &Lighting, at: &TexCoords, seed: u32) -> RgbSpan
     lit(lighting, at, &pool, &gobo)
 }
 
-/// Incident light at each pixel of a ground; `screen` in (u, v), `world` in heights of the picture, y towards the viewer.
+/// Irradiance on a ground; `screen` in (u, v), `world` in picture heights, y towards the viewer.
 pub(super) fn on_ground(lighting: &Lighting, screen: &TexCoords, world: &TexCoords, seed: u32) -> RgbSpan {
     let spot = smoothstep(0.75, 0.95, lighting.pool);
     let gobo = gobo(
@@ -52,7 +52,7 @@ fn lit(lighting: &Lighting, at: &TexCoords, pool: &ScalarSpan, gobo: &ScalarSpan
     light
 }
 
-/// Transmittance of the gobo in front of the key light.
+/// Transmission of the key light through a gobo: window, blinds, leaves or water ripples.
 fn gobo(lighting: &Lighting, u: &ScalarSpan, v: &ScalarSpan, footprint: f32, seed: u32) -> ScalarSpan {
     let Some(gobo) = lighting.gobo else { return [1.0; super::span::SPAN] };
     // Light from the left projects the window to the right, sheared that way.
@@ -61,7 +61,7 @@ fn gobo(lighting: &Lighting, u: &ScalarSpan, v: &ScalarSpan, footprint: f32, see
     let inside = |value: f32, half: f32, soft: f32| ((half - value.abs()) / soft + 0.5).clamp(0.0, 1.0);
     match gobo {
         Gobo::Window => per_pixel(|i| {
-            // Two panes wide, three high; sharper at the bottom, nearer to the gobo.
+            // Two panes wide, three high; the penumbra is narrower at the bottom, nearer to the window.
             let x = u[i] - lean * (0.14 + 0.22 * (v[i] - 0.4));
             let y = v[i] - 0.42 + lean * 0.22 * (u[i] - 0.1 * lean);
             let soft = soft * (0.8 + 0.8 * (1.0 - v[i]).clamp(0.0, 1.0));
@@ -98,7 +98,7 @@ fn gobo(lighting: &Lighting, u: &ScalarSpan, v: &ScalarSpan, footprint: f32, see
     }
 }
 
-/// The visible beam of a spotlight from above.
+/// Volumetric beam of a spotlight from above.
 pub(super) fn beam(lighting: &Lighting, at: &TexCoords) -> ScalarSpan {
     let spot = smoothstep(0.75, 0.95, lighting.pool);
     per_pixel(|i| {
@@ -108,12 +108,12 @@ pub(super) fn beam(lighting: &Lighting, at: &TexCoords) -> ScalarSpan {
     })
 }
 
-/// A hashed random number in 0..1 of a scattered element.
+/// Random number 0..1 of scattered element `index`, stream `which`.
 pub(super) fn scatter_random(index: usize, which: u32, seed: u32) -> f32 {
     random(index as i32, which as i32, seed)
 }
 
-/// A colour of `colors` by a number in 0..1, slightly mixed with the next one.
+/// Picks from `colors` by a number in 0..1, mixing up to a quarter of the next.
 pub(super) fn pick_color(colors: &[Rgb], number: f32) -> Rgb {
     let at = number * colors.len() as f32;
     let first = (fast_floor(at).max(0.0) as usize).min(colors.len() - 1);

@@ -1,11 +1,8 @@
-//! Renders a scene: background, ground, prop, lighting, air, depth of field and grading, to an opaque RGBA8 frame.
+//! Renders a scene to RGBA8: background, ground with reflections, prop, air, sprites and grading.
 //!
-//! Everything is computed in linear light, row by row, spans of a row at a time; rows do not depend on each other, so the
-//! picture is the same however many threads draw it. Coordinates are shares of the picture's height, so that it is the same
-//! scene at every size; small pictures are supersampled.
-//!
-//! Shapes, gradients and blurs are ours and not `tiny-skia`'s: its pixmaps hold eight bits of premultiplied RGBA, while light
-//! here is linear, may exceed 1 before grading, and is dithered once, at the end (the test `gradients_have_no_steps`).
+//! All shading is `f32` in linear light, one [`span`] of a row at a time. Rows are independent, so the output does not depend
+//! on the number of threads. Coordinates are in picture heights, so every size shows the same scene; small pictures are
+//! supersampled.
 
 mod air;
 mod camera;
@@ -24,29 +21,29 @@ use super::scene::{Background, Lighting, Scene};
 use super::surface::{Material, Surface};
 use crate::image::{Frame, Size};
 use backdrop_kernels::noise::cpu::random;
-use camera::{Camera, FEET};
+use camera::{Camera, SUBJECT_V};
 use plate::Plate;
 use rayon::prelude::*;
 use span::{RgbSpan, SPAN, TexCoords, per_pixel};
 use sprite::Sprite;
 
-/// Pictures of fewer pixels are drawn with more samples a pixel.
+/// Pictures with fewer pixels are supersampled.
 const MIN_SAMPLES: usize = 500_000;
-/// Samples along a pixel's side, at most.
+/// Maximum samples along a pixel's side.
 const MAX_SAMPLES_PER_SIDE: usize = 4;
 
 /// A scene prepared for rendering at one aspect ratio.
-struct Stage<'a> {
+struct Renderer<'a> {
     scene: &'a Scene,
     camera: Camera,
     aspect: f32,
-    /// The background, and its blurred reflection for a glossy ground.
+    /// The background, and its blurred copy that a glossy ground reflects.
     plate: Plate,
     mirrored: Option<Plate>,
     sprites: Vec<Sprite>,
 }
 
-/// Renders `scene` at `size`.
+/// Renders `scene` to opaque RGBA8.
 pub(super) fn draw(scene: &Scene, size: Size) -> Frame {
     let (width, height) = (size.width as usize, size.height as usize);
     let mut pixels = vec![0; size.area() * 4];
@@ -57,14 +54,14 @@ pub(super) fn draw(scene: &Scene, size: Size) -> Frame {
         .find(|samples| size.area() * samples * samples >= MIN_SAMPLES)
         .unwrap_or(MAX_SAMPLES_PER_SIDE);
     let step = 1.0 / (height * samples) as f32;
-    let stage = Stage::new(scene, width as f32 / height as f32, step);
+    let renderer = Renderer::new(scene, width as f32 / height as f32, step);
     let columns = width * samples;
     let scratch = || [0, 1, 2].map(|_| vec![0.0_f32; columns]);
     pixels.par_chunks_mut(width * 4).enumerate().for_each_init(scratch, |rows, (y, pixels)| {
         let mut sums = vec![[0.0_f32; 3]; width];
         for sample in 0..samples {
             let v = ((y * samples + sample) as f32 + 0.5) * step;
-            stage.row(v, step, rows);
+            renderer.render_row(v, step, rows);
             for (column, sum) in sums.iter_mut().enumerate() {
                 for (sum, row) in sum.iter_mut().zip(rows.iter()) {
                     *sum += row[column * samples..][..samples].iter().sum::<f32>();
@@ -73,16 +70,16 @@ pub(super) fn draw(scene: &Scene, size: Size) -> Frame {
         }
         let share = 1.0 / (samples * samples) as f32;
         for (x, (pixel, sum)) in pixels.as_chunks_mut::<4>().0.iter_mut().zip(sums).enumerate() {
-            *pixel = encoded(sum.map(|sum| sum * share), x, y);
+            *pixel = encode_srgb8(sum.map(|sum| sum * share), x, y);
         }
     });
     Frame::new(size, pixels.into())
 }
 
-/// Encodes linear light as sRGB, dithered by half a step either way, so that gradients have no steps.
+/// Encodes linear light as sRGB with half a step of dither noise either way, against banding.
 ///
-/// `1.055 x^(1/2.4) - 0.055` is approximated by a sum of roots, within one step of 255.
-fn encoded(light: Rgb, x: usize, y: usize) -> [u8; 4] {
+/// `1.055 x^(1/2.4) - 0.055` is close to a sum of roots; within a step of 255.
+fn encode_srgb8(light: Rgb, x: usize, y: usize) -> [u8; 4] {
     let noise = random(x as i32, y as i32, 0x00D1_7E12);
     let [red, green, blue] = [0.0_f32, 0.37, 0.71].map(|moved| {
         let noise = noise + moved;
@@ -101,7 +98,7 @@ fn encoded(light: Rgb, x: usize, y: usize) -> [u8; 4] {
     [code(light[0], red), code(light[1], green), code(light[2], blue), 255]
 }
 
-impl<'a> Stage<'a> {
+impl<'a> Renderer<'a> {
     fn new(scene: &'a Scene, aspect: f32, pixel: f32) -> Self {
         let camera = Camera { horizon: scene.horizon, blur: scene.blur, pixel };
         let (plate, mut sprites) = match &scene.background {
@@ -115,7 +112,7 @@ impl<'a> Stage<'a> {
                 blur: 0.0025 + 0.016 * scene.blur,
             }),
             Background::Sweep(_) | Background::Gradient(_) | Background::Wall(_) => {
-                (Plate::paint(aspect, |at| behind(scene, at)), Vec::new())
+                (Plate::paint(aspect, |at| shade_background(scene, at)), Vec::new())
             }
         };
         let gloss = scene.ground.map_or((0.0, 1.0), |ground| ground.gloss());
@@ -134,7 +131,7 @@ impl<'a> Stage<'a> {
                     .0
                 }
                 Background::Sweep(_) | Background::Gradient(_) | Background::Wall(_) => {
-                    Plate::paint(aspect, |at| behind(scene, at))
+                    Plate::paint(aspect, |at| shade_background(scene, at))
                 }
             };
             for sprite in &sprites {
@@ -151,8 +148,8 @@ impl<'a> Stage<'a> {
         Self { scene, camera, aspect, plate, mirrored, sprites }
     }
 
-    /// A row of the picture, in linear light.
-    fn row(&self, v: f32, step: f32, rows: &mut [Vec<f32>; 3]) {
+    /// Renders the row at `v`, in linear light.
+    fn render_row(&self, v: f32, step: f32, rows: &mut [Vec<f32>; 3]) {
         let scene = self.scene;
         let width = rows[0].len();
         let left = 0.5 * step - 0.5 * self.aspect;
@@ -160,7 +157,7 @@ impl<'a> Stage<'a> {
             Background::Sweep(_) | Background::Gradient(_) => 0.2,
             Background::Wall(_) | Background::View(_) => step.max(1.3 * self.camera.circle_of_confusion(scene.edge)),
         };
-        let front = if scene.ground.is_some() { smoothstep(-0.5, 0.5, (v - scene.edge) / soft) } else { 0.0 };
+        let ground_coverage = if scene.ground.is_some() { smoothstep(-0.5, 0.5, (v - scene.edge) / soft) } else { 0.0 };
         let plate = self.plate.row(v);
         let mirrored = self.mirrored.as_ref().map(|plate| {
             let away = v - scene.edge;
@@ -168,32 +165,36 @@ impl<'a> Stage<'a> {
         });
         let far = self.plate.row(scene.edge - 0.01).mean();
         for first in (0..width).step_by(SPAN) {
-            let seen = step + if front < 1.0 { 1.5 * self.camera.circle_of_confusion(scene.edge - 0.05) } else { 0.0 };
+            let footprint = step
+                + if ground_coverage < 1.0 { 1.5 * self.camera.circle_of_confusion(scene.edge - 0.05) } else { 0.0 };
             let screen = TexCoords {
                 x: per_pixel(|at| left + (first + at) as f32 * step),
                 y: [v; SPAN],
-                footprint: [seen, seen],
+                footprint: [footprint; 2],
             };
             let mut light = match &scene.background {
-                _ if front >= 1.0 => RgbSpan::uniform([0.0; 3]),
+                _ if ground_coverage >= 1.0 => RgbSpan::uniform([0.0; 3]),
                 Background::View(_) => plate.sample(&screen.x),
-                Background::Sweep(_) | Background::Gradient(_) | Background::Wall(_) => behind(scene, &screen),
+                Background::Sweep(_) | Background::Gradient(_) | Background::Wall(_) => {
+                    shade_background(scene, &screen)
+                }
             };
             if let Some(ground) = &scene.ground
-                && front > 0.0
+                && ground_coverage > 0.0
             {
                 let lit = self.ground(ground, &screen, mirrored.as_ref(), far);
-                light.mix_uniform(&lit, front);
+                light.mix_uniform(&lit, ground_coverage);
             }
             let end = (first + SPAN).min(width);
             for (row, plane) in rows.iter_mut().zip(&light.0) {
                 row[first..end].copy_from_slice(&plane[..end - first]);
             }
         }
-        // Distant lights are occluded by the ground.
-        let (there, air): (Vec<&Sprite>, Vec<&Sprite>) = self.sprites.iter().partition(|sprite| sprite.behind_ground);
-        if front < 1.0 {
-            there.iter().for_each(|sprite| sprite.draw(v, left, step, rows, 1.0 - front));
+        // Distant lights are hidden by the ground.
+        let (distant, near): (Vec<&Sprite>, Vec<&Sprite>) =
+            self.sprites.iter().partition(|sprite| sprite.behind_ground);
+        if ground_coverage < 1.0 {
+            distant.iter().for_each(|sprite| sprite.draw(v, left, step, rows, 1.0 - ground_coverage));
         }
         for first in (0..width).step_by(SPAN) {
             let end = (first + SPAN).min(width);
@@ -209,30 +210,30 @@ impl<'a> Stage<'a> {
                 row[first..end].copy_from_slice(&plane[..end - first]);
             }
         }
-        air.iter().for_each(|sprite| sprite.draw(v, left, step, rows, 1.0));
+        near.iter().for_each(|sprite| sprite.draw(v, left, step, rows, 1.0));
         for first in (0..width).step_by(SPAN) {
             let end = (first + SPAN).min(width);
             self.grade(v, left + first as f32 * step, step, rows, first..end);
         }
     }
 
-    /// The lit ground with its reflection.
+    /// The lit ground with its reflections.
     fn ground(&self, ground: &Surface, screen: &TexCoords, mirrored: Option<&[plate::Row; 2]>, far: Rgb) -> RgbSpan {
         let scene = self.scene;
         let v = screen.y[0];
         let away = (v - scene.edge).max(0.0);
         let own = TexCoords { footprint: [self.camera.pixel; 2], ..screen.clone() };
         let world = self.camera.ground(&own);
-        let towards = [0.8 * scene.lighting.side + 0.15, if scene.lighting.backlit { -0.8 } else { -0.45 }];
-        let mut color = material::color(ground, &world, towards, &own);
-        let mut falling = illumination::on_ground(&scene.lighting, &own, &world, scene.seed);
+        let light_direction = [0.8 * scene.lighting.side + 0.15, if scene.lighting.backlit { -0.8 } else { -0.45 }];
+        let mut color = material::color(ground, &world, light_direction, &own);
+        let mut irradiance = illumination::on_ground(&scene.lighting, &own, &world, scene.seed);
         if let Background::Wall(wall) = &scene.background {
-            // Ambient occlusion in the corner with the wall, and a bounce of the wall's colour.
+            // Ambient occlusion and colour bounce in the corner with the wall.
             let bounce = mix([1.0; 3], super::linear_rgb::as_tint(wall.color.unwrap_or([0.5; 3])), 0.2);
-            falling.multiply(&RgbSpan::uniform(mix([1.0; 3], bounce, exp_falloff(away / 0.08))));
-            falling.scale(&[1.0 - 0.42 * exp_falloff(away / 0.035); SPAN]);
+            irradiance.multiply(&RgbSpan::uniform(mix([1.0; 3], bounce, exp_falloff(away / 0.08))));
+            irradiance.scale(&[1.0 - 0.42 * exp_falloff(away / 0.035); SPAN]);
         }
-        color.multiply(&falling);
+        color.multiply(&irradiance);
         let (gloss, rough) = ground.gloss();
         if let Some([near, further]) = mirrored {
             let waves = if ground.material == Material::Water {
@@ -243,19 +244,19 @@ impl<'a> Stage<'a> {
                 [0.0; SPAN]
             };
             let moved = per_pixel(|at| screen.x[at] + 0.05 * waves[at]);
-            let mut seen = near.sample(&moved);
+            let mut reflection = near.sample(&moved);
             if rough < 0.5 {
-                seen.mix(
+                reflection.mix(
                     &further.sample(&moved),
                     &per_pixel(|at| smoothstep(-0.3, 0.6, waves[at]) * if waves[at] == 0.0 { 0.0 } else { 1.0 }),
                 );
             }
             // Fresnel: reflection grows towards grazing angles.
             let share = gloss * (0.22 + 0.78 * exp_falloff(away / 0.17)) * (1.0 - 0.35 * rough);
-            color.mix_uniform(&seen, share);
+            color.mix_uniform(&reflection, share);
         }
         if matches!(scene.background, Background::View(_)) {
-            // Haze where the ground extends to the horizon; that of a room ends at a wall.
+            // Aerial perspective where the ground reaches the horizon; the ground of a room ends at a wall.
             let open = scene.edge - scene.horizon < 0.15;
             let haze = if open { 0.75 * exp_falloff(away / 0.05) } else { 0.12 * exp_falloff(away / 0.05) };
             color.mix_color(far, &[haze; SPAN]);
@@ -263,7 +264,7 @@ impl<'a> Stage<'a> {
         color
     }
 
-    /// Grades part of a row: tint, exposure, vignette, saturation, contrast, fade.
+    /// Grades part of a row: exposure, tint, vignette, shoulder, saturation, contrast, fade.
     fn grade(&self, v: f32, left: f32, step: f32, rows: &mut [Vec<f32>; 3], part: std::ops::Range<usize>) {
         let grade = &self.scene.grade;
         let [reds, greens, blues] = rows;
@@ -280,7 +281,7 @@ impl<'a> Stage<'a> {
             let [r, g, b] = light.map(|light| {
                 let rich = (grey + (light - grey) * grade.saturation).max(0.0);
                 let root = rich.sqrt();
-                // Around middle grey.
+                // Contrast pivots on middle grey.
                 let bent = (root
                     + (grade.contrast - 1.0) * (root - 0.52) * (1.0 - (2.0 * root - 1.0).powi(2)).max(0.0))
                 .max(0.0);
@@ -292,15 +293,15 @@ impl<'a> Stage<'a> {
     }
 }
 
-/// Soft shoulder: highlights roll off instead of clipping.
+/// Tone curve shoulder: highlights roll off instead of clipping.
 #[inline(always)]
 fn shoulder(light: f32) -> f32 {
     let over = (light - 0.7).max(0.0) / 0.3;
     light.min(0.7) + 0.3 * over / (1.0 + over)
 }
 
-/// The background where it is a sweep, gradient or wall, lit; `at` in (u, v).
-fn behind(scene: &Scene, at: &TexCoords) -> RgbSpan {
+/// Shades a background that is not a view: sweep, gradient or wall; `at` in (u, v).
+fn shade_background(scene: &Scene, at: &TexCoords) -> RgbSpan {
     let lighting: &Lighting = &scene.lighting;
     let mut light = match &scene.background {
         Background::Sweep(color) => {
@@ -324,12 +325,12 @@ fn behind(scene: &Scene, at: &TexCoords) -> RgbSpan {
     light
 }
 
-/// A smooth gradient of `colors` along a slightly tilted, bent axis.
+/// Gradient through `colors` from top to bottom, tilted and bent by noise.
 fn gradient(colors: &[Rgb], at: &TexCoords, scene: &Scene) -> RgbSpan {
     let sway = at.fbm([0.5; 2], scene.seed ^ 0x6D, 2, 0.4);
     let lean = 0.35 * (random(1, 2, scene.seed) - 0.5);
     let along = per_pixel(|i| {
-        (at.y[i] / FEET + lean * at.x[i] + 0.16 * sway[i]).clamp(0.0, 1.0) * (colors.len().max(2) - 1) as f32
+        (at.y[i] / SUBJECT_V + lean * at.x[i] + 0.16 * sway[i]).clamp(0.0, 1.0) * (colors.len().max(2) - 1) as f32
     });
     let mut light = RgbSpan::uniform(colors.first().copied().unwrap_or([0.7; 3]));
     for (index, color) in colors.iter().enumerate().skip(1) {

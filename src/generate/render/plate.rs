@@ -1,28 +1,31 @@
-//! The plate: an out-of-focus background, painted and blurred at reduced resolution, sampled with a cubic B-spline.
+//! The out-of-focus background as a low-resolution linear image: painting, Gaussian blur, cubic B-spline sampling.
 //!
-//! Its grid does not depend on the size of the picture, since a blurred background has no detail. Glossy grounds reflect
-//! the same grid. Light is linear f32 and may exceed 1.
+//! Out of focus there is no fine detail, so the grid is fixed whatever the size of the picture; the B-spline hides it.
+//! Glossy grounds reflect the same image.
+//!
+//! Shapes are filled analytically rather than by `tiny-skia`: its pixmaps and masks hold 8 bits, its colours end at 1
+//! (windows and lamps are brighter), and it has neither edges of a given softness nor a blur.
 
 use super::span::{RgbSpan, SPAN, ScalarSpan, TexCoords, per_pixel};
 use crate::generate::linear_rgb::Rgb;
 use backdrop_kernels::gaussian::{self, Border};
 use rayon::prelude::*;
 
-/// Cells from the top of the picture to its bottom.
+/// Grid rows.
 const ROWS: usize = 400;
-/// Cells across, at most; a wider picture has wider cells.
+/// Maximum grid columns; a wider picture has wider cells.
 const MAX_COLUMNS: usize = 2400;
 
-/// A backdrop at reduced size, in linear light.
+/// A low-resolution background in linear light.
 pub(super) struct Plate {
     cells: Vec<Rgb>,
     columns: usize,
-    /// Heights of the picture from its left to its right.
+    /// Width in picture heights.
     aspect: f32,
 }
 
 impl Plate {
-    /// Evaluates `paint` for each span of each row: coordinates are (u, v), in heights of the picture, u 0 in the middle.
+    /// Evaluates `paint` at each span of each row; coordinates are (u, v) in picture heights, u 0 in the middle.
     pub(super) fn paint(aspect: f32, paint: impl Fn(&TexCoords) -> RgbSpan + Sync) -> Self {
         let columns = ((ROWS as f32 * aspect).ceil() as usize).clamp(4, MAX_COLUMNS);
         let mut cells = vec![[0.0; 3]; ROWS * columns];
@@ -45,18 +48,18 @@ impl Plate {
         Self { cells, columns, aspect }
     }
 
-    /// Fills a box (left, top, right, bottom) with `color` at opacity `share`; its edges are `soft` wide.
+    /// Fills a box (left, top, right, bottom) with edges `soft` wide at opacity `share`.
     pub(super) fn fill_box(&mut self, [left, top, right, bottom]: [f32; 4], soft: f32, color: Rgb, share: f32) {
         let edge = move |value: f32| (value / soft.max(1e-3) + 0.5).clamp(0.0, 1.0);
         self.each([left - soft, top - soft, right + soft, bottom + soft], |u, v, cell| {
-            let covers = edge(u - left) * edge(right - u) * edge(v - top) * edge(bottom - v) * share;
+            let coverage = edge(u - left) * edge(right - u) * edge(v - top) * edge(bottom - v) * share;
             for (value, color) in cell.iter_mut().zip(color) {
-                *value += covers * (color - *value);
+                *value += coverage * (color - *value);
             }
         });
     }
 
-    /// Fills an ellipse with these half axes with `color` at opacity `share`.
+    /// Fills an ellipse with these half axes.
     pub(super) fn fill_ellipse(
         &mut self,
         [u, v]: [f32; 2],
@@ -68,14 +71,14 @@ impl Plate {
         let bounds = [u - across - soft, v - down - soft, u + across + soft, v + down + soft];
         self.each(bounds, |x, y, cell| {
             let distance = (((x - u) / across).powi(2) + ((y - v) / down).powi(2)).sqrt();
-            let covers = ((1.0 - distance) * across.min(down) / soft.max(1e-3) + 0.5).clamp(0.0, 1.0) * share;
+            let coverage = ((1.0 - distance) * across.min(down) / soft.max(1e-3) + 0.5).clamp(0.0, 1.0) * share;
             for (value, color) in cell.iter_mut().zip(color) {
-                *value += covers * (color - *value);
+                *value += coverage * (color - *value);
             }
         });
     }
 
-    /// Adds a radial glow around a point.
+    /// Adds a light that falls off around a point.
     pub(super) fn add_glow(&mut self, [u, v]: [f32; 2], radius: f32, color: Rgb) {
         self.each([u - 3.0 * radius, v - 3.0 * radius, u + 3.0 * radius, v + 3.0 * radius], |x, y, cell| {
             let squared = ((x - u) * (x - u) + (y - v) * (y - v)) / (radius * radius);
@@ -101,12 +104,12 @@ impl Plate {
         }
     }
 
-    /// Blurs by `sigma` heights of the picture.
+    /// Gaussian blur with a standard deviation of `sigma` picture heights.
     pub(super) fn blur(&mut self, sigma: f32) {
         gaussian::cpu::blur(&mut self.cells, self.columns, sigma * ROWS as f32, Border::Clamp);
     }
 
-    /// The interpolated row at `v`, to be sampled along u.
+    /// The row at `v`, interpolated between grid rows.
     pub(super) fn row(&self, v: f32) -> Row {
         let at = (v.clamp(-1.0, 2.0) * ROWS as f32 - 0.5).clamp(0.0, (ROWS - 1) as f32);
         let first = at as usize;
@@ -131,6 +134,7 @@ pub(super) struct Row {
 }
 
 impl Row {
+    /// Cubic B-spline samples at `u`.
     pub(super) fn sample(&self, u: &ScalarSpan) -> RgbSpan {
         let columns = self.cells.len();
         let scale = columns as f32 / self.aspect;
@@ -153,7 +157,7 @@ impl Row {
         light
     }
 
-    /// Its mean colour.
+    /// Mean colour.
     pub(super) fn mean(&self) -> Rgb {
         let count = self.cells.len() as f32;
         let sum = self.cells.iter().fold([0.0_f32; 3], |sum, cell| std::array::from_fn(|c| sum[c] + cell[c]));
@@ -161,7 +165,7 @@ impl Row {
     }
 }
 
-/// The four weights of a cubic B-spline at `t` in 0..1.
+/// Weights of the uniform cubic B-spline.
 #[inline(always)]
 fn spline(t: f32) -> [f32; 4] {
     let rest = 1.0 - t;

@@ -1,4 +1,4 @@
-//! Props that the subject stands on: a podium, a shelf.
+//! Shades the prop under the subject: a cylindrical podium or a shelf board.
 
 use super::camera::Camera;
 use super::illumination::on_wall;
@@ -9,11 +9,11 @@ use crate::generate::linear_rgb::scaled;
 use crate::generate::scene::{Prop, Scene};
 use crate::generate::surface::Surface;
 
-/// The podium's upper face: its middle, and half its width and depth.
+/// Centre of the podium's upper face; its half width and half depth follow.
 pub(in crate::generate) const PODIUM_TOP: f32 = 0.845;
 const PODIUM_HALF_WIDTH: f32 = 0.46;
 const PODIUM_HALF_DEPTH: f32 = 0.062;
-/// The podium's height in the picture.
+/// Height of its side in the picture.
 const PODIUM_HEIGHT: f32 = 0.085;
 /// The shelf's upper face, from its far to its near edge, and its front.
 pub(in crate::generate) const SHELF_BACK: f32 = 0.775;
@@ -37,20 +37,20 @@ fn podium(scene: &Scene, surface: &Surface, camera: &Camera, at: &TexCoords, lig
     let lighting = &scene.lighting;
     let pixel = camera.pixel.max(0.0008);
     let reach = per_pixel(|i| (1.0 - (at.x[i] / PODIUM_HALF_WIDTH).powi(2)).max(0.0).sqrt());
-    // Its shadow on the ground, away from the light and all around.
+    // Its shadow on the ground: contact shadow all around, offset away from the light.
     let low = PODIUM_TOP + PODIUM_HEIGHT;
     light.scale(&per_pixel(|i| {
         let (x, y) =
             ((at.x[i] + 0.09 * lighting.side) / (PODIUM_HALF_WIDTH * 1.22), (v - low) / (PODIUM_HALF_DEPTH * 1.8));
         1.0 - 0.6 * lighting.shadow.max(0.25) * smoothstep(1.25, 0.6, (x * x + y * y).sqrt())
     }));
-    let towards = [0.8 * lighting.side + 0.15, -0.45];
+    let light_direction = [0.8 * lighting.side + 0.15, -0.45];
     let world = camera.ground(at);
-    let mut top = material::color(surface, &world, towards, at);
-    let mut falling = super::illumination::on_ground(lighting, at, &world, scene.seed);
-    falling.scale(&per_pixel(|i| 1.04 + 0.1 * lighting.side * at.x[i] / PODIUM_HALF_WIDTH));
-    top.multiply(&falling);
-    // The material wraps around the side.
+    let mut top = material::color(surface, &world, light_direction, at);
+    let mut irradiance = super::illumination::on_ground(lighting, at, &world, scene.seed);
+    irradiance.scale(&per_pixel(|i| 1.04 + 0.1 * lighting.side * at.x[i] / PODIUM_HALF_WIDTH));
+    top.multiply(&irradiance);
+    // Texture coordinates wrapped around the side.
     let around = TexCoords {
         x: per_pixel(|i| 0.5 * PODIUM_HALF_WIDTH * 3.0 * (at.x[i] / PODIUM_HALF_WIDTH).clamp(-1.0, 1.0)),
         y: per_pixel(|i| v - PODIUM_TOP - PODIUM_HALF_DEPTH * reach[i]),
@@ -68,20 +68,20 @@ fn podium(scene: &Scene, surface: &Surface, camera: &Camera, at: &TexCoords, lig
         let down = ((v - PODIUM_TOP - PODIUM_HALF_DEPTH * reach[i]) / PODIUM_HEIGHT).clamp(0.0, 1.0);
         (0.26 + 0.5 * facing.max(0.0)) * (1.0 - 0.28 * down)
     }));
-    let within = |value: f32| (value / pixel + 0.5).clamp(0.0, 1.0);
+    let coverage = |value: f32| (value / pixel + 0.5).clamp(0.0, 1.0);
     light.mix(
         &side,
         &per_pixel(|i| {
             let (upper, lower) = (PODIUM_TOP, PODIUM_TOP + PODIUM_HEIGHT + PODIUM_HALF_DEPTH * reach[i]);
-            within(v - upper) * within(lower - v) * within(PODIUM_HALF_WIDTH - at.x[i].abs())
+            coverage(v - upper) * coverage(lower - v) * coverage(PODIUM_HALF_WIDTH - at.x[i].abs())
         }),
     );
     let half = |i: usize| PODIUM_HALF_DEPTH * reach[i] - (v - PODIUM_TOP).abs();
-    light.mix(&top, &per_pixel(|i| within(half(i)) * within(PODIUM_HALF_WIDTH - at.x[i].abs())));
-    // Highlight on the rim.
+    light.mix(&top, &per_pixel(|i| coverage(half(i)) * coverage(PODIUM_HALF_WIDTH - at.x[i].abs())));
+    // Specular highlight on the rim.
     let rim = per_pixel(|i| {
         if v > PODIUM_TOP {
-            0.3 * exp_falloff((half(i) / 0.0016).abs()) * within(PODIUM_HALF_WIDTH - at.x[i].abs())
+            0.3 * exp_falloff((half(i) / 0.0016).abs()) * coverage(PODIUM_HALF_WIDTH - at.x[i].abs())
         } else {
             0.0
         }
@@ -92,7 +92,7 @@ fn podium(scene: &Scene, surface: &Surface, camera: &Camera, at: &TexCoords, lig
 fn shelf(scene: &Scene, surface: &Surface, camera: &Camera, at: &TexCoords, light: &mut RgbSpan) {
     let v = at.y[0];
     let lighting = &scene.lighting;
-    let within = |value: f32| (value / camera.pixel.max(0.0008) + 0.5).clamp(0.0, 1.0);
+    let coverage = |value: f32| (value / camera.pixel.max(0.0008) + 0.5).clamp(0.0, 1.0);
     let base = SHELF_FRONT + SHELF_THICKNESS;
     // Ambient occlusion on the wall above the board, its shadow below.
     if v < SHELF_BACK + 0.01 {
@@ -100,7 +100,7 @@ fn shelf(scene: &Scene, surface: &Surface, camera: &Camera, at: &TexCoords, ligh
     } else if v > base - 0.01 {
         light.scale(&[1.0 - 0.62 * lighting.shadow.max(0.3) * exp_falloff((v - base).max(0.0) / 0.07); SPAN]);
     }
-    let top_share = within(v - SHELF_BACK) * within(SHELF_FRONT - v);
+    let top_share = coverage(v - SHELF_BACK) * coverage(SHELF_FRONT - v);
     if top_share > 0.0 {
         let down = (v - SHELF_BACK) / (SHELF_FRONT - SHELF_BACK);
         let scale = 1.12 - 0.12 * down;
@@ -114,7 +114,7 @@ fn shelf(scene: &Scene, surface: &Surface, camera: &Camera, at: &TexCoords, ligh
         top.scale(&[(0.82 + 0.25 * down) * 1.08; SPAN]);
         light.mix_uniform(&top, top_share);
     }
-    let front_share = within(v - SHELF_FRONT) * within(base - v);
+    let front_share = coverage(v - SHELF_FRONT) * coverage(base - v);
     if front_share > 0.0 {
         let board = TexCoords { x: at.x, y: per_pixel(|i| at.y[i] * 0.8 + 3.0), footprint: at.footprint };
         let mut front = material::color(surface, &board, [lighting.side, -0.7], at);

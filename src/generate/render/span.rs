@@ -1,15 +1,15 @@
-//! Spans: 256 pixels of a row processed together, with colour arithmetic and noise on them.
+//! Spans of a row: planes of scalars and linear RGB, texture coordinates, and the noise evaluated at them.
 
 use crate::generate::linear_rgb::Rgb;
 use backdrop_kernels::noise::{Fbm, cpu};
 
-/// Pixels of a span.
+/// Pixels in a span.
 pub(super) const SPAN: usize = 256;
 
-/// One value per pixel of a span.
+/// One value per pixel.
 pub(super) type ScalarSpan = [f32; SPAN];
 
-/// Linear light, a plane for each channel.
+/// Linear RGB, one plane per channel.
 #[derive(Clone)]
 pub(super) struct RgbSpan(pub(super) [ScalarSpan; 3]);
 
@@ -70,7 +70,7 @@ impl RgbSpan {
     }
 }
 
-/// Evaluates `value` at each pixel of a span.
+/// Evaluates `value` at each pixel.
 #[inline(always)]
 pub(super) fn per_pixel(value: impl Fn(usize) -> f32) -> ScalarSpan {
     let mut plane = [0.0; SPAN];
@@ -80,14 +80,14 @@ pub(super) fn per_pixel(value: impl Fn(usize) -> f32) -> ScalarSpan {
     plane
 }
 
-/// Cellular noise at each pixel: distances to the nearest and second feature point, and a random number of the cell.
+/// Cellular (Worley) noise: distances to the nearest and second nearest feature point, and a random number of the cell.
 pub(super) struct Cells {
     pub(super) nearest: ScalarSpan,
     pub(super) second: ScalarSpan,
     pub(super) own: ScalarSpan,
 }
 
-/// Texture coordinates of a span on a surface, in heights of the picture, and a pixel's footprint there.
+/// Texture coordinates of a span, in picture heights, and the footprint of a pixel there.
 #[derive(Clone)]
 pub(super) struct TexCoords {
     pub(super) x: ScalarSpan,
@@ -97,8 +97,8 @@ pub(super) struct TexCoords {
 }
 
 impl TexCoords {
-    /// The footprint of a pixel in coordinates scaled by `scale`. A little less than its longer side: the shorter one
-    /// still resolves detail, and waves along the longer one fade early enough.
+    /// Filter width in coordinates scaled by `scale`. Slightly less than the longer side: detail along the shorter side stays
+    /// visible, and waves along the longer one still fade early enough.
     fn footprint(&self, [across, down]: [f32; 2]) -> f32 {
         let (x, y) = (self.footprint[0] * across, self.footprint[1] * down);
         x.max(y) * 0.7 + x.min(y) * 0.3
@@ -108,7 +108,7 @@ impl TexCoords {
         (per_pixel(|at| self.x[at] * across), per_pixel(|at| self.y[at] * down))
     }
 
-    /// Fractal noise of `scale` waves across and down.
+    /// Fractal Brownian motion with `scale` waves per picture height along x and y.
     pub(super) fn fbm(&self, scale: [f32; 2], seed: u32, octaves: u32, gain: f32) -> ScalarSpan {
         let (x, y) = self.scaled(scale);
         let mut out = [0.0; SPAN];
@@ -116,7 +116,7 @@ impl TexCoords {
         out
     }
 
-    /// Turbulence: the sum of the absolute values of its octaves, which has creases.
+    /// Turbulence: the same with the absolute value of each octave.
     pub(super) fn turbulence(&self, scale: [f32; 2], seed: u32, octaves: u32, gain: f32) -> ScalarSpan {
         let (x, y) = self.scaled(scale);
         let mut out = [0.0; SPAN];
@@ -124,8 +124,7 @@ impl TexCoords {
         out
     }
 
-    /// Relief shading of a noise height field, for light from `light`'s direction (x to the right, y away):
-    /// about -1..1.
+    /// Relief shading of a noise height field lit from direction `light` (x to the right, y away): about -1..1.
     pub(super) fn relief(&self, scale: [f32; 2], seed: u32, octaves: u32, gain: f32, light: [f32; 2]) -> ScalarSpan {
         let step = [0.18 / scale[0], 0.18 / scale[1]];
         let here = self.fbm(scale, seed, octaves, gain);
@@ -133,7 +132,7 @@ impl TexCoords {
         per_pixel(|at| 1.8 * (here[at] - there[at]))
     }
 
-    /// Fine, even speckle, gone where it would be finer than a pixel.
+    /// Fine speckle, faded out where it would be finer than a pixel.
     pub(super) fn grain(&self, scale: f32, seed: u32) -> ScalarSpan {
         self.fbm([scale; 2], seed, 2, 0.8)
     }
@@ -181,14 +180,14 @@ pub(super) fn fast_floor(value: f32) -> f32 {
     if cut > value { cut - 1.0 } else { cut }
 }
 
-/// Distance to the nearest whole number, 0..0.5.
+/// Distance to the nearest integer, 0..0.5.
 #[inline(always)]
 pub(super) fn distance_to_integer(value: f32) -> f32 {
     let fraction = value - fast_floor(value);
     fraction.min(1.0 - fraction)
 }
 
-/// Sine of an angle in turns, without a library call, within 0.001.
+/// Sine of an angle in turns without a library call; error below 0.001.
 #[inline(always)]
 pub(super) fn sin_turns(turns: f32) -> f32 {
     let t = turns - fast_floor(turns + 0.5);
@@ -196,7 +195,7 @@ pub(super) fn sin_turns(turns: f32) -> f32 {
     parabola * (0.775 + 0.225 * parabola.abs())
 }
 
-/// Coverage of a pixel of width `footprint` by a line of half-width `half` at `distance` from its middle.
+/// Coverage of a pixel of width `footprint` by a line of half-width `half` whose centre is `distance` away.
 #[inline(always)]
 pub(super) fn line_coverage(distance: f32, half: f32, footprint: f32) -> f32 {
     let footprint = footprint.max(1e-5);

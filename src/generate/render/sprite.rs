@@ -1,35 +1,35 @@
-//! Sprites: bokeh discs, glows, flakes, bubbles and paper, drawn row by row with soft edges.
+//! Draws sprites into linear rows: bokeh discs, flakes, confetti, bubbles, glows.
 
 use crate::generate::linear_rgb::Rgb;
 
-/// A small shape in the picture.
+/// An ellipse or rectangle with a soft edge.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Sprite {
-    /// Its middle.
+    /// Centre, in (u, v).
     pub(super) at: [f32; 2],
-    /// Half its sides.
+    /// Half its width and height.
     pub(super) half_size: [f32; 2],
     /// Sine and cosine of its rotation.
     pub(super) rotation: [f32; 2],
     pub(super) color: Rgb,
     pub(super) share: f32,
-    /// Width of its edge.
+    /// Width of its antialiased edge.
     pub(super) soft: f32,
     pub(super) shape: SpriteShape,
-    /// Whether it is occluded by the ground, and not in the air in front of the scene.
+    /// Behind the edge of the ground rather than in front of the scene.
     pub(super) behind_ground: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum SpriteShape {
-    /// An out-of-focus light: additive, with a slightly brighter rim.
+    /// A light out of focus: additive, with a slightly brighter rim.
     Bokeh,
-    /// An opaque disc.
+    /// An opaque ellipse.
     Round,
     Square,
     /// A bubble.
     Ring,
-    /// Additive light with a radial falloff.
+    /// Additive light that falls off to its edge.
     Glow,
 }
 
@@ -38,8 +38,8 @@ impl Sprite {
         self.half_size[0].hypot(self.half_size[1]) + self.soft
     }
 
-    /// Draws its part of the row at `v`. `left` is the u of the first pixel, `step` the distance to the next; `visible` is
-    /// its opacity after occlusion.
+    /// Draws its part of the row at `v`. `left` is the u of the first pixel, `step` the distance between pixels, `visible` the
+    /// unoccluded share.
     pub(super) fn draw(&self, v: f32, left: f32, step: f32, rows: &mut [Vec<f32>; 3], visible: f32) {
         let reach = self.reach();
         let dy = v - self.at[1];
@@ -61,26 +61,26 @@ impl Sprite {
                     (x * x + y * y).sqrt()
                 }
             };
-            let inside = ((1.0 - distance) * least / soft + 0.5).clamp(0.0, 1.0);
-            if inside <= 0.0 {
+            let coverage = ((1.0 - distance) * least / soft + 0.5).clamp(0.0, 1.0);
+            if coverage <= 0.0 {
                 continue;
             }
             match self.shape {
                 SpriteShape::Bokeh => {
                     let rim = 0.78 + 0.22 * distance.min(1.0).powi(4);
-                    add(rows, at, self.color, inside * rim * share);
+                    add(rows, at, self.color, coverage * rim * share);
                 }
                 SpriteShape::Glow => {
                     let falling = (1.0 - distance * distance).max(0.0);
                     add(rows, at, self.color, falling * falling * share);
                 }
                 SpriteShape::Ring => {
-                    let rim = distance.min(1.0).powi(6) * inside;
+                    let rim = distance.min(1.0).powi(6) * coverage;
                     mix(rows, at, self.color, rim * share);
                     let shine = ((0.2 - (x + 0.45).hypot(y + 0.45)) / 0.1).clamp(0.0, 1.0);
                     add(rows, at, [1.0; 3], shine * 0.5 * share);
                 }
-                SpriteShape::Round | SpriteShape::Square => mix(rows, at, self.color, inside * share),
+                SpriteShape::Round | SpriteShape::Square => mix(rows, at, self.color, coverage * share),
             }
         }
     }

@@ -1,25 +1,25 @@
-//! Procedural textiles, leather, fur and paper.
+//! Procedural fabrics: woven and knitted cloth, velvet, silk, curtain, leather, fur, paper, rattan.
 
-use super::Sample;
+use super::ShadingInput;
 use crate::generate::falloff::smoothstep;
 use crate::generate::linear_rgb::{Rgb, mix, scaled, srgb};
 use crate::generate::render::span::{RgbSpan, ScalarSpan, TexCoords, per_pixel, sin_turns};
 
 /// Relief shading of wide, soft folds, about -1..1.
-fn folds(sample: &Sample<'_>, at: &TexCoords, scale: [f32; 2], depth: f32) -> ScalarSpan {
-    let (across, down) = (at.fbm([0.7; 2], sample.seed(40), 3, 0.45), at.fbm([0.7; 2], sample.seed(41), 3, 0.45));
-    at.warped(&across, &down, depth).relief(scale, sample.seed(42), 2, 0.4, sample.light)
+fn folds(input: &ShadingInput<'_>, at: &TexCoords, scale: [f32; 2], depth: f32) -> ScalarSpan {
+    let (across, down) = (at.fbm([0.7; 2], input.seed(40), 3, 0.45), at.fbm([0.7; 2], input.seed(41), 3, 0.45));
+    at.warped(&across, &down, depth).relief(scale, input.seed(42), 2, 0.4, input.light)
 }
 
 /// Plain weave: threads over and under, thick and thin.
-pub(super) fn weave(sample: &Sample<'_>, own: u32, threads: f32, rough: f32) -> RgbSpan {
-    let base = sample.base(own);
-    let at = sample.at;
+pub(super) fn weave(input: &ShadingInput<'_>, own: u32, threads: f32, rough: f32) -> RgbSpan {
+    let base = input.base(own);
+    let at = input.at;
     // Slubs: each thread is thicker here and thinner there.
-    let warp_slub = at.fbm([threads * 0.9, threads * 0.035], sample.seed(1), 3, 0.6);
-    let weft_slub = at.fbm([threads * 0.035, threads * 0.9], sample.seed(2), 3, 0.6);
-    let clouds = at.fbm([1.5; 2], sample.seed(3), 3, 0.5);
-    let folds = folds(sample, at, [0.9, 1.1], 0.25);
+    let warp_slub = at.fbm([threads * 0.9, threads * 0.035], input.seed(1), 3, 0.6);
+    let weft_slub = at.fbm([threads * 0.035, threads * 0.9], input.seed(2), 3, 0.6);
+    let clouds = at.fbm([1.5; 2], input.seed(3), 3, 0.5);
+    let folds = folds(input, at, [0.9, 1.1], 0.25);
     let visibility = at.visibility(threads * 1.2);
     let mut light = RgbSpan::uniform(base);
     light.scale(&per_pixel(|i| {
@@ -35,12 +35,12 @@ pub(super) fn weave(sample: &Sample<'_>, own: u32, threads: f32, rough: f32) -> 
 }
 
 /// Columns of V-shaped stitches.
-pub(super) fn knit(sample: &Sample<'_>) -> RgbSpan {
-    let base = sample.base(0xD6_CB_BD);
-    let at = sample.at;
+pub(super) fn knit(input: &ShadingInput<'_>) -> RgbSpan {
+    let base = input.base(0xD6_CB_BD);
+    let at = input.at;
     let (columns, rows) = (20.0, 24.0);
-    let folds = folds(sample, at, [0.8, 1.0], 0.2);
-    let fuzz = at.grain(150.0, sample.seed(1));
+    let folds = folds(input, at, [0.8, 1.0], 0.2);
+    let fuzz = at.grain(150.0, input.seed(1));
     let visibility = at.visibility(rows);
     let mut light = RgbSpan::uniform(base);
     light.scale(&per_pixel(|i| {
@@ -53,13 +53,13 @@ pub(super) fn knit(sample: &Sample<'_>) -> RgbSpan {
     light
 }
 
-/// Pile that is bright where it turns away and nearly black where it faces the camera.
-pub(super) fn velvet(sample: &Sample<'_>) -> RgbSpan {
-    let base = sample.base(0x5A_1F_2E);
-    let at = sample.at;
-    let folds = folds(sample, at, [1.0, 0.8], 0.6);
-    let brushed = at.fbm([2.2, 5.0], sample.seed(2), 3, 0.5);
-    let pile = at.grain(190.0, sample.seed(1));
+/// Velvet pile: bright at grazing angles, nearly black where it faces the viewer.
+pub(super) fn velvet(input: &ShadingInput<'_>) -> RgbSpan {
+    let base = input.base(0x5A_1F_2E);
+    let at = input.at;
+    let folds = folds(input, at, [1.0, 0.8], 0.6);
+    let brushed = at.fbm([2.2, 5.0], input.seed(2), 3, 0.5);
+    let pile = at.grain(190.0, input.seed(1));
     let mut light = RgbSpan::uniform(base);
     light.scale(&per_pixel(|i| {
         let sheen = smoothstep(-0.55, 0.8, folds[i] + 0.12 * brushed[i]);
@@ -70,12 +70,12 @@ pub(super) fn velvet(sample: &Sample<'_>) -> RgbSpan {
 }
 
 /// Smooth folds with a bright streak along each.
-pub(super) fn silk(sample: &Sample<'_>) -> RgbSpan {
-    let base = sample.base(0xE4_D3_C0);
-    let at = sample.at;
-    let (across, down) = (at.fbm([0.6; 2], sample.seed(1), 3, 0.4), at.fbm([0.6; 2], sample.seed(2), 3, 0.4));
-    let ridges = at.warped(&across, &down, 0.7).fbm([0.9, 1.9], sample.seed(3), 2, 0.35);
-    let threads = at.fbm([20.0, 240.0], sample.seed(4), 1, 0.5);
+pub(super) fn silk(input: &ShadingInput<'_>) -> RgbSpan {
+    let base = input.base(0xE4_D3_C0);
+    let at = input.at;
+    let (across, down) = (at.fbm([0.6; 2], input.seed(1), 3, 0.4), at.fbm([0.6; 2], input.seed(2), 3, 0.4));
+    let ridges = at.warped(&across, &down, 0.7).fbm([0.9, 1.9], input.seed(3), 2, 0.35);
+    let threads = at.fbm([20.0, 240.0], input.seed(4), 1, 0.5);
     let phase = per_pixel(|i| sin_turns(ridges[i] * 1.3 + 0.1));
     let mut light = RgbSpan::uniform(base);
     light.scale(&per_pixel(|i| {
@@ -86,12 +86,12 @@ pub(super) fn silk(sample: &Sample<'_>) -> RgbSpan {
 }
 
 /// Upright folds of many widths.
-pub(super) fn curtain(sample: &Sample<'_>) -> RgbSpan {
-    let base = sample.base(0xC9_C2_B8);
-    let at = sample.at;
-    let sway = at.fbm([1.2, 0.35], sample.seed(1), 3, 0.5);
-    let depth = at.fbm([1.6, 0.15], sample.seed(2), 2, 0.5);
-    let fine = at.fbm([26.0, 0.6], sample.seed(3), 2, 0.5);
+pub(super) fn curtain(input: &ShadingInput<'_>) -> RgbSpan {
+    let base = input.base(0xC9_C2_B8);
+    let at = input.at;
+    let sway = at.fbm([1.2, 0.35], input.seed(1), 3, 0.5);
+    let depth = at.fbm([1.6, 0.15], input.seed(2), 2, 0.5);
+    let fine = at.fbm([26.0, 0.6], input.seed(3), 2, 0.5);
     let mut light = RgbSpan::uniform(base);
     light.scale(&per_pixel(|i| {
         let x = at.x[i] + 0.11 * sway[i];
@@ -103,16 +103,15 @@ pub(super) fn curtain(sample: &Sample<'_>) -> RgbSpan {
 }
 
 /// Pebbled skin with creases.
-pub(super) fn leather(sample: &Sample<'_>) -> RgbSpan {
-    let base = sample.base(0x7A_4A_2C);
-    let at = sample.at;
-    let wobble = at.fbm([40.0; 2], sample.seed(1), 2, 0.5);
+pub(super) fn leather(input: &ShadingInput<'_>) -> RgbSpan {
+    let base = input.base(0x7A_4A_2C);
+    let at = input.at;
+    let wobble = at.fbm([40.0; 2], input.seed(1), 2, 0.5);
     let moved = at.warped(&wobble, &wobble, 0.008);
-    let cells = moved.cells([52.0; 2], sample.seed(2), 1.0);
-    let lit =
-        moved.translated([sample.light[0] * 0.004, sample.light[1] * 0.004]).cells([52.0; 2], sample.seed(2), 1.0);
-    let clouds = at.fbm([1.6; 2], sample.seed(3), 4, 0.55);
-    let folds = folds(sample, at, [1.2, 1.2], 0.4);
+    let cells = moved.cells([52.0; 2], input.seed(2), 1.0);
+    let lit = moved.translated([input.light[0] * 0.004, input.light[1] * 0.004]).cells([52.0; 2], input.seed(2), 1.0);
+    let clouds = at.fbm([1.6; 2], input.seed(3), 4, 0.55);
+    let folds = folds(input, at, [1.2, 1.2], 0.4);
     let visibility = at.visibility(52.0);
     let mut light = RgbSpan::uniform(base);
     light.scale(&per_pixel(|i| {
@@ -123,27 +122,27 @@ pub(super) fn leather(sample: &Sample<'_>) -> RgbSpan {
     light
 }
 
-/// Tufts.
-pub(super) fn fur(sample: &Sample<'_>) -> RgbSpan {
-    let base = sample.base(0xEC_E4_D8);
-    let at = sample.at;
-    let (across, down) = (at.fbm([5.0; 2], sample.seed(1), 3, 0.5), at.fbm([5.0; 2], sample.seed(2), 3, 0.5));
+/// Fur in tufts.
+pub(super) fn fur(input: &ShadingInput<'_>) -> RgbSpan {
+    let base = input.base(0xEC_E4_D8);
+    let at = input.at;
+    let (across, down) = (at.fbm([5.0; 2], input.seed(1), 3, 0.5), at.fbm([5.0; 2], input.seed(2), 3, 0.5));
     let tufts = at.warped(&across, &down, 0.05);
-    let hairs = tufts.fbm([90.0, 16.0], sample.seed(3), 3, 0.6);
-    let depth = tufts.relief([7.0, 5.0], sample.seed(4), 3, 0.5, sample.light);
+    let hairs = tufts.fbm([90.0, 16.0], input.seed(3), 3, 0.6);
+    let depth = tufts.relief([7.0, 5.0], input.seed(4), 3, 0.5, input.light);
     let mut light = RgbSpan::uniform(base);
     light.scale(&per_pixel(|i| (0.92 + 0.22 * hairs[i] + 0.4 * depth[i]).max(0.15)));
     light
 }
 
 /// Brown paper with fibres.
-pub(super) fn kraft(sample: &Sample<'_>) -> RgbSpan {
-    let base = sample.base(0xB8_91_66);
-    let at = sample.at;
-    let grain = at.grain(170.0, sample.seed(1));
-    let clouds = at.fbm([2.5; 2], sample.seed(2), 4, 0.5);
-    let fibres = at.fbm([22.0, 150.0], sample.seed(3), 2, 0.5);
-    let more = at.rotated(0.8, 0.6).fbm([20.0, 150.0], sample.seed(4), 2, 0.5);
+pub(super) fn kraft(input: &ShadingInput<'_>) -> RgbSpan {
+    let base = input.base(0xB8_91_66);
+    let at = input.at;
+    let grain = at.grain(170.0, input.seed(1));
+    let clouds = at.fbm([2.5; 2], input.seed(2), 4, 0.5);
+    let fibres = at.fbm([22.0, 150.0], input.seed(3), 2, 0.5);
+    let more = at.rotated(0.8, 0.6).fbm([20.0, 150.0], input.seed(4), 2, 0.5);
     let mut light = RgbSpan::uniform(base);
     light.scale(&per_pixel(|i| 1.0 + 0.05 * grain[i] + 0.05 * clouds[i] + 0.08 * fibres[i]));
     light.mix_color(scaled(base, 0.5), &per_pixel(|i| 0.45 * smoothstep(0.5, 0.75, more[i])));
@@ -151,18 +150,18 @@ pub(super) fn kraft(sample: &Sample<'_>) -> RgbSpan {
     light
 }
 
-/// Slopes that end in sharp creases: the light on creased noise.
-pub(super) fn crumpled(sample: &Sample<'_>) -> RgbSpan {
-    let base = sample.base(0xEC_E9_E3);
-    let at = sample.at;
-    let (across, down) = (at.fbm([1.4; 2], sample.seed(1), 2, 0.5), at.fbm([1.4; 2], sample.seed(2), 2, 0.5));
+/// Crumpled paper: relief shading of turbulence, whose creases are sharp.
+pub(super) fn crumpled(input: &ShadingInput<'_>) -> RgbSpan {
+    let base = input.base(0xEC_E9_E3);
+    let at = input.at;
+    let (across, down) = (at.fbm([1.4; 2], input.seed(1), 2, 0.5), at.fbm([1.4; 2], input.seed(2), 2, 0.5));
     let folded = at.warped(&across, &down, 0.12);
     let step = 0.02;
-    let towards = folded.translated([step * sample.light[0], step * sample.light[1]]);
-    let height = |patch: &TexCoords, scale: f32, index: u32| patch.turbulence([scale; 2], sample.seed(index), 3, 0.42);
+    let towards = folded.translated([step * input.light[0], step * input.light[1]]);
+    let height = |patch: &TexCoords, scale: f32, index: u32| patch.turbulence([scale; 2], input.seed(index), 3, 0.42);
     let (large, lit_large) = (height(&folded, 1.7, 3), height(&towards, 1.7, 3));
     let (small, lit_small) = (height(&folded.rotated(0.6, 0.8), 4.1, 4), height(&towards.rotated(0.6, 0.8), 4.1, 4));
-    let grain = at.grain(180.0, sample.seed(5));
+    let grain = at.grain(180.0, input.seed(5));
     let mut light = RgbSpan::uniform(base);
     light.scale(&per_pixel(|i| {
         let slope = 2.4 * (large[i] - lit_large[i]) + 0.7 * (small[i] - lit_small[i]);
@@ -172,12 +171,12 @@ pub(super) fn crumpled(sample: &Sample<'_>) -> RgbSpan {
 }
 
 /// Strips woven over and under.
-pub(super) fn rattan(sample: &Sample<'_>) -> RgbSpan {
-    let base = sample.base(0xC6_9C_66);
-    let at = sample.at;
+pub(super) fn rattan(input: &ShadingInput<'_>) -> RgbSpan {
+    let base = input.base(0xC6_9C_66);
+    let at = input.at;
     let threads = 18.0;
-    let fibres = at.fbm([70.0, 70.0], sample.seed(1), 2, 0.6);
-    let clouds = at.fbm([5.0; 2], sample.seed(2), 3, 0.5);
+    let fibres = at.fbm([70.0, 70.0], input.seed(1), 2, 0.6);
+    let clouds = at.fbm([5.0; 2], input.seed(2), 3, 0.5);
     let visibility = at.visibility(threads);
     let mut light = RgbSpan::uniform(base);
     light.scale(&per_pixel(|i| {

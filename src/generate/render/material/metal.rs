@@ -1,17 +1,17 @@
-//! Procedural metals: brushed, and rust.
+//! Procedural metal: brushed steel, gold and copper; rust.
 
-use super::Sample;
+use super::ShadingInput;
 use crate::generate::falloff::smoothstep;
 use crate::generate::linear_rgb::{mix, scaled, srgb};
 use crate::generate::render::span::{RgbSpan, per_pixel};
 
-/// Brushed along x: fine strokes, and wide soft bands as the reflection of a room.
-pub(super) fn brushed(sample: &Sample<'_>, own: u32) -> RgbSpan {
-    let base = sample.base(own);
-    let at = sample.at;
-    let strokes = at.fbm([1.6, 210.0], sample.seed(1), 3, 0.7);
-    let coarse = at.fbm([0.8, 40.0], sample.seed(2), 3, 0.6);
-    let bands = at.fbm([0.9, 0.5], sample.seed(3), 2, 0.4);
+/// Metal brushed along x: fine strokes over the wide soft bands of an anisotropic reflection.
+pub(super) fn brushed(input: &ShadingInput<'_>, own: u32) -> RgbSpan {
+    let base = input.base(own);
+    let at = input.at;
+    let strokes = at.fbm([1.6, 210.0], input.seed(1), 3, 0.7);
+    let coarse = at.fbm([0.8, 40.0], input.seed(2), 3, 0.6);
+    let bands = at.fbm([0.9, 0.5], input.seed(3), 2, 0.4);
     let mut light = RgbSpan::uniform(base);
     light.scale(&per_pixel(|i| (0.82 + 0.42 * bands[i] + 0.09 * strokes[i] + 0.05 * coarse[i]).max(0.1)));
     light.add(mix(base, [1.0; 3], 0.5), &per_pixel(|i| 0.26 * smoothstep(0.15, 0.8, bands[i])));
@@ -19,13 +19,13 @@ pub(super) fn brushed(sample: &Sample<'_>, own: u32) -> RgbSpan {
 }
 
 /// Flakes and runs of oxide.
-pub(super) fn rust(sample: &Sample<'_>) -> RgbSpan {
-    let base = sample.base(0x8A_45_22);
-    let at = sample.at;
-    let (across, down) = (at.fbm([3.0; 2], sample.seed(1), 4, 0.55), at.fbm([3.0; 2], sample.seed(2), 4, 0.55));
-    let blotches = at.warped(&across, &down, 0.12).fbm([3.2; 2], sample.seed(3), 6, 0.6);
-    let relief = at.relief([18.0; 2], sample.seed(4), 4, 0.6, sample.light);
-    let runs = at.fbm([18.0, 0.9], sample.seed(5), 3, 0.5);
+pub(super) fn rust(input: &ShadingInput<'_>) -> RgbSpan {
+    let base = input.base(0x8A_45_22);
+    let at = input.at;
+    let (across, down) = (at.fbm([3.0; 2], input.seed(1), 4, 0.55), at.fbm([3.0; 2], input.seed(2), 4, 0.55));
+    let blotches = at.warped(&across, &down, 0.12).fbm([3.2; 2], input.seed(3), 6, 0.6);
+    let relief = at.relief([18.0; 2], input.seed(4), 4, 0.6, input.light);
+    let runs = at.fbm([18.0, 0.9], input.seed(5), 3, 0.5);
     let mut light = RgbSpan::blend(
         scaled(base, 0.3),
         mix(base, srgb(0xC9_7A_3A), 0.6),

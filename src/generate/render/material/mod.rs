@@ -1,4 +1,4 @@
-//! Procedural materials: the albedo of a surface along a span, by material.
+//! Procedural material albedo with relief shading, per span of texture coordinates.
 
 mod cloth;
 mod masonry;
@@ -11,28 +11,28 @@ use super::span::{RgbSpan, TexCoords, per_pixel};
 use crate::generate::linear_rgb::{Rgb, luminance, mix, scaled, srgb};
 use crate::generate::surface::{Material, Surface};
 
-/// Input of a material: its surface, texture coordinates, and the light's direction along it (x to the right, y away).
-pub(super) struct Sample<'a> {
+/// Input of every material shader: surface, texture coordinates, and light direction along the surface (x right, y away).
+pub(super) struct ShadingInput<'a> {
     pub(super) surface: &'a Surface,
     pub(super) at: &'a TexCoords,
     pub(super) light: [f32; 2],
-    /// The row of the picture, and its height.
+    /// The picture row and the pixel size.
     pub(super) row: f32,
     pub(super) step: f32,
 }
 
-impl Sample<'_> {
+impl ShadingInput<'_> {
     /// A seed for the `index`th noise of this surface.
     fn seed(&self, index: u32) -> u32 {
         self.surface.seed.wrapping_add(index.wrapping_mul(0x9E37_79B9))
     }
 
-    /// The surface's colour, or else the material's default, lightened or darkened by the surface's tone.
+    /// The surface's colour, or else the material's default `own`, with the surface's tone applied.
     fn base(&self, own: u32) -> Rgb {
         toned(self.surface.color.unwrap_or_else(|| srgb(own)), self.surface.tone)
     }
 
-    /// A material of one colour with soft clouds, fine grain and bumps.
+    /// Single-colour material modulated by low-frequency noise, grain and relief.
     fn even(&self, own: u32, even: &Even) -> RgbSpan {
         let base = self.base(own);
         let clouds = self.at.fbm([even.cloud_scale; 2], self.seed(1), 4, 0.55);
@@ -48,7 +48,7 @@ impl Sample<'_> {
     }
 }
 
-/// Amplitudes and frequencies (waves per height of the picture) of a uniform material.
+/// Amplitudes and frequencies (waves per picture height) of [`ShadingInput::even`].
 struct Even {
     clouds: f32,
     cloud_scale: f32,
@@ -58,7 +58,7 @@ struct Even {
     bump_scale: f32,
 }
 
-/// `color` darkened (-1) to lightened (1).
+/// Darkens or lightens `color` by `tone`, -1..1.
 pub(super) fn toned(color: Rgb, tone: f32) -> Rgb {
     if tone < 0.0 {
         scaled(color, 1.0 + 0.78 * tone)
@@ -69,9 +69,9 @@ pub(super) fn toned(color: Rgb, tone: f32) -> Rgb {
     }
 }
 
-/// Albedo of `surface` along a span, which is at `screen` in the picture.
+/// Shades `surface` along a span whose picture coordinates are `screen`.
 pub(super) fn color(surface: &Surface, at: &TexCoords, light: [f32; 2], screen: &TexCoords) -> RgbSpan {
-    let sample = Sample { surface, at, light, row: screen.y[0], step: screen.x[1] - screen.x[0] };
+    let input = ShadingInput { surface, at, light, row: screen.y[0], step: screen.x[1] - screen.x[0] };
     let even = |clouds, cloud_scale, grain, grain_scale, bumps, bump_scale| Even {
         clouds,
         cloud_scale,
@@ -81,60 +81,60 @@ pub(super) fn color(surface: &Surface, at: &TexCoords, light: [f32; 2], screen: 
         bump_scale,
     };
     match surface.material {
-        Material::Plain => sample.even(0xD9_D7_D3, &even(0.012, 0.8, 0.012, 260.0, 0.012, 60.0)),
-        Material::Marble => stone::marble(&sample),
-        Material::Onyx => stone::onyx(&sample),
-        Material::Granite => stone::granite(&sample),
-        Material::Travertine => stone::travertine(&sample),
-        Material::Slate => sample.even(0x4C_50_54, &even(0.18, 2.0, 0.1, 120.0, 0.22, 5.0)),
-        Material::Sandstone => stone::sandstone(&sample),
-        Material::Concrete => stone::concrete(&sample),
-        Material::Plaster => sample.even(0xDD_D6_CB, &even(0.035, 1.3, 0.02, 150.0, 0.05, 9.0)),
-        Material::Terrazzo => stone::terrazzo(&sample),
-        Material::Brick => masonry::brick(&sample),
-        Material::Tiles => masonry::tiles(&sample, [4.2, 4.2], 0.0),
-        Material::SubwayTiles => masonry::tiles(&sample, [4.6, 9.2], 0.5),
-        Material::Mosaic => masonry::mosaic(&sample),
-        Material::Checker => masonry::checker(&sample),
-        Material::Cobbles => masonry::stones(&sample, 7.0, 0x7D_79_74, 0.55),
-        Material::Pebbles => masonry::stones(&sample, 24.0, 0x9A_92_88, 1.0),
-        Material::Wood(species) => wood::wood(&sample, species),
-        Material::Rattan => cloth::rattan(&sample),
-        Material::Linen => cloth::weave(&sample, 0xD8_CD_BB, 62.0, 0.55),
-        Material::Cotton => cloth::weave(&sample, 0xE9_E6_E0, 95.0, 0.3),
-        Material::Denim => cloth::weave(&sample, 0x35_4C_70, 80.0, 0.6),
-        Material::Burlap => cloth::weave(&sample, 0xA8_8A_62, 38.0, 0.8),
-        Material::Knit => cloth::knit(&sample),
-        Material::Felt => sample.even(0x8C_8F_93, &even(0.05, 3.0, 0.09, 140.0, 0.05, 40.0)),
-        Material::Velvet => cloth::velvet(&sample),
-        Material::Silk => cloth::silk(&sample),
-        Material::Curtain => cloth::curtain(&sample),
-        Material::Leather => cloth::leather(&sample),
-        Material::Fur => cloth::fur(&sample),
-        Material::Carpet => sample.even(0xB4_A8_98, &even(0.05, 2.0, 0.22, 110.0, 0.16, 70.0)),
-        Material::Paper => sample.even(0xEF_EC_E5, &even(0.015, 2.0, 0.025, 200.0, 0.03, 90.0)),
-        Material::Kraft => cloth::kraft(&sample),
-        Material::Crumpled => cloth::crumpled(&sample),
-        Material::Steel => metal::brushed(&sample, 0xA9_AD_B1),
-        Material::Gold => metal::brushed(&sample, 0xD2_A2_4C),
-        Material::Copper => metal::brushed(&sample, 0xC0_77_52),
-        Material::Rust => metal::rust(&sample),
-        Material::Glass => sample.even(0x9F_B0_B4, &even(0.0, 1.0, 0.0, 1.0, 0.0, 1.0)),
-        Material::Mirror => sample.even(0x6E_74_78, &even(0.0, 1.0, 0.0, 1.0, 0.0, 1.0)),
-        Material::Sand => terrain::sand(&sample),
-        Material::Snow => terrain::snow(&sample),
-        Material::Grass => terrain::grass(&sample),
-        Material::Moss => terrain::moss(&sample),
-        Material::Soil => sample.even(0x5A_43_30, &even(0.25, 2.5, 0.25, 70.0, 0.4, 14.0)),
-        Material::Leaves => terrain::leaves(&sample),
-        Material::Asphalt => terrain::asphalt(&sample),
-        Material::Water => terrain::water(&sample),
-        Material::Ice => terrain::ice(&sample),
-        Material::Chalkboard => terrain::chalkboard(&sample),
-        Material::Cork => stone::cork(&sample),
-        Material::Terracotta => sample.even(0xB8_6A_48, &even(0.1, 2.2, 0.06, 130.0, 0.08, 9.0)),
-        Material::Stripes => masonry::stripes(&sample),
-        Material::Dots => masonry::dots(&sample),
-        Material::Checks => masonry::checks(&sample),
+        Material::Plain => input.even(0xD9_D7_D3, &even(0.012, 0.8, 0.012, 260.0, 0.012, 60.0)),
+        Material::Marble => stone::marble(&input),
+        Material::Onyx => stone::onyx(&input),
+        Material::Granite => stone::granite(&input),
+        Material::Travertine => stone::travertine(&input),
+        Material::Slate => input.even(0x4C_50_54, &even(0.18, 2.0, 0.1, 120.0, 0.22, 5.0)),
+        Material::Sandstone => stone::sandstone(&input),
+        Material::Concrete => stone::concrete(&input),
+        Material::Plaster => input.even(0xDD_D6_CB, &even(0.035, 1.3, 0.02, 150.0, 0.05, 9.0)),
+        Material::Terrazzo => stone::terrazzo(&input),
+        Material::Brick => masonry::brick(&input),
+        Material::Tiles => masonry::tiles(&input, [4.2, 4.2], 0.0),
+        Material::SubwayTiles => masonry::tiles(&input, [4.6, 9.2], 0.5),
+        Material::Mosaic => masonry::mosaic(&input),
+        Material::Checker => masonry::checker(&input),
+        Material::Cobbles => masonry::stones(&input, 7.0, 0x7D_79_74, 0.55),
+        Material::Pebbles => masonry::stones(&input, 24.0, 0x9A_92_88, 1.0),
+        Material::Wood(species) => wood::wood(&input, species),
+        Material::Rattan => cloth::rattan(&input),
+        Material::Linen => cloth::weave(&input, 0xD8_CD_BB, 62.0, 0.55),
+        Material::Cotton => cloth::weave(&input, 0xE9_E6_E0, 95.0, 0.3),
+        Material::Denim => cloth::weave(&input, 0x35_4C_70, 80.0, 0.6),
+        Material::Burlap => cloth::weave(&input, 0xA8_8A_62, 38.0, 0.8),
+        Material::Knit => cloth::knit(&input),
+        Material::Felt => input.even(0x8C_8F_93, &even(0.05, 3.0, 0.09, 140.0, 0.05, 40.0)),
+        Material::Velvet => cloth::velvet(&input),
+        Material::Silk => cloth::silk(&input),
+        Material::Curtain => cloth::curtain(&input),
+        Material::Leather => cloth::leather(&input),
+        Material::Fur => cloth::fur(&input),
+        Material::Carpet => input.even(0xB4_A8_98, &even(0.05, 2.0, 0.22, 110.0, 0.16, 70.0)),
+        Material::Paper => input.even(0xEF_EC_E5, &even(0.015, 2.0, 0.025, 200.0, 0.03, 90.0)),
+        Material::Kraft => cloth::kraft(&input),
+        Material::Crumpled => cloth::crumpled(&input),
+        Material::Steel => metal::brushed(&input, 0xA9_AD_B1),
+        Material::Gold => metal::brushed(&input, 0xD2_A2_4C),
+        Material::Copper => metal::brushed(&input, 0xC0_77_52),
+        Material::Rust => metal::rust(&input),
+        Material::Glass => input.even(0x9F_B0_B4, &even(0.0, 1.0, 0.0, 1.0, 0.0, 1.0)),
+        Material::Mirror => input.even(0x6E_74_78, &even(0.0, 1.0, 0.0, 1.0, 0.0, 1.0)),
+        Material::Sand => terrain::sand(&input),
+        Material::Snow => terrain::snow(&input),
+        Material::Grass => terrain::grass(&input),
+        Material::Moss => terrain::moss(&input),
+        Material::Soil => input.even(0x5A_43_30, &even(0.25, 2.5, 0.25, 70.0, 0.4, 14.0)),
+        Material::Leaves => terrain::leaves(&input),
+        Material::Asphalt => terrain::asphalt(&input),
+        Material::Water => terrain::water(&input),
+        Material::Ice => terrain::ice(&input),
+        Material::Chalkboard => terrain::chalkboard(&input),
+        Material::Cork => stone::cork(&input),
+        Material::Terracotta => input.even(0xB8_6A_48, &even(0.1, 2.2, 0.06, 130.0, 0.08, 9.0)),
+        Material::Stripes => masonry::stripes(&input),
+        Material::Dots => masonry::dots(&input),
+        Material::Checks => masonry::checks(&input),
     }
 }

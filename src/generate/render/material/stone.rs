@@ -1,22 +1,22 @@
-//! Procedural stone (marble, onyx, granite, travertine, sandstone), concrete, terrazzo and cork.
+//! Procedural stone and composites: marble, onyx, granite, travertine, sandstone, concrete, terrazzo, cork.
 
-use super::{Even, Sample};
+use super::{Even, ShadingInput};
 use crate::generate::falloff::{exp_falloff, smoothstep};
 use crate::generate::linear_rgb::{luminance, mix, saturated, scaled, srgb};
 use crate::generate::render::span::{RgbSpan, line_coverage, per_pixel};
 
-/// Veins at the zero crossings of domain-warped noise: few strong ones and a net of fine ones.
-pub(super) fn marble(sample: &Sample<'_>) -> RgbSpan {
-    let base = sample.base(0xF0_EE_EA);
+/// Marble veins at the zero crossings of domain-warped noise: few strong ones and a net of fine ones.
+pub(super) fn marble(input: &ShadingInput<'_>) -> RgbSpan {
+    let base = input.base(0xF0_EE_EA);
     let dark = luminance(base) < 0.18;
-    let at = sample.at.rotated(0.53, 0.848);
-    let (across, down) = (at.fbm([1.1, 1.5], sample.seed(1), 5, 0.55), at.fbm([1.1, 1.5], sample.seed(2), 5, 0.55));
+    let at = input.at.rotated(0.53, 0.848);
+    let (across, down) = (at.fbm([1.1, 1.5], input.seed(1), 5, 0.55), at.fbm([1.1, 1.5], input.seed(2), 5, 0.55));
     let carried = at.warped(&across, &down, 0.42);
-    let strong = carried.fbm([0.55, 1.25], sample.seed(3), 3, 0.45);
-    let fine = carried.fbm([0.9, 3.8], sample.seed(4), 3, 0.4);
-    let clouds = carried.fbm([1.4, 1.4], sample.seed(5), 4, 0.5);
-    let present = sample.at.fbm([0.8, 0.8], sample.seed(6), 2, 0.5);
-    let footprint = sample.at.footprint[0].max(sample.at.footprint[1]);
+    let strong = carried.fbm([0.55, 1.25], input.seed(3), 3, 0.45);
+    let fine = carried.fbm([0.9, 3.8], input.seed(4), 3, 0.4);
+    let clouds = carried.fbm([1.4, 1.4], input.seed(5), 4, 0.5);
+    let present = input.at.fbm([0.8, 0.8], input.seed(6), 2, 0.5);
+    let footprint = input.at.footprint[0].max(input.at.footprint[1]);
     let vein = per_pixel(|i| {
         let shown = smoothstep(-0.35, 0.45, present[i]);
         let wide = 0.016 + 0.05 * shown + footprint;
@@ -45,13 +45,13 @@ fn strong_halo(strong: f32, shown: f32) -> f32 {
     (1.0 - strong) * 2.5 + (1.0 - shown)
 }
 
-/// Bands of colour that flow.
-pub(super) fn onyx(sample: &Sample<'_>) -> RgbSpan {
-    let base = sample.base(0xC9_8F_4E);
-    let at = sample.at;
-    let (across, down) = (at.fbm([0.9; 2], sample.seed(1), 4, 0.5), at.fbm([0.9; 2], sample.seed(2), 4, 0.5));
-    let bands = at.warped(&across, &down, 0.5).fbm([0.5, 3.2], sample.seed(3), 5, 0.6);
-    let seams = at.warped(&across, &down, 0.5).fbm([0.8, 5.0], sample.seed(4), 3, 0.5);
+/// Onyx: domain-warped colour bands.
+pub(super) fn onyx(input: &ShadingInput<'_>) -> RgbSpan {
+    let base = input.base(0xC9_8F_4E);
+    let at = input.at;
+    let (across, down) = (at.fbm([0.9; 2], input.seed(1), 4, 0.5), at.fbm([0.9; 2], input.seed(2), 4, 0.5));
+    let bands = at.warped(&across, &down, 0.5).fbm([0.5, 3.2], input.seed(3), 5, 0.6);
+    let seams = at.warped(&across, &down, 0.5).fbm([0.8, 5.0], input.seed(4), 3, 0.5);
     let mut light = RgbSpan::blend(
         scaled(base, 0.45),
         mix(base, srgb(0xF6_E8_CF), 0.6),
@@ -62,14 +62,14 @@ pub(super) fn onyx(sample: &Sample<'_>) -> RgbSpan {
 }
 
 /// Crystals of three minerals.
-pub(super) fn granite(sample: &Sample<'_>) -> RgbSpan {
-    let base = sample.base(0x8F_8B_88);
-    let at = sample.at;
-    let wobble = at.fbm([60.0; 2], sample.seed(1), 2, 0.5);
+pub(super) fn granite(input: &ShadingInput<'_>) -> RgbSpan {
+    let base = input.base(0x8F_8B_88);
+    let at = input.at;
+    let wobble = at.fbm([60.0; 2], input.seed(1), 2, 0.5);
     let moved = at.warped(&wobble, &wobble, 0.006);
-    let large = moved.cells([55.0; 2], sample.seed(2), 1.0);
-    let small = moved.cells([120.0; 2], sample.seed(3), 1.0);
-    let clouds = at.fbm([3.0; 2], sample.seed(4), 3, 0.5);
+    let large = moved.cells([55.0; 2], input.seed(2), 1.0);
+    let small = moved.cells([120.0; 2], input.seed(3), 1.0);
+    let clouds = at.fbm([3.0; 2], input.seed(4), 3, 0.5);
     let visibility = at.visibility(55.0);
     let mut light = RgbSpan::uniform(base);
     light.scale(&per_pixel(|i| 1.0 + 0.1 * clouds[i]));
@@ -82,14 +82,14 @@ pub(super) fn granite(sample: &Sample<'_>) -> RgbSpan {
 }
 
 /// Even layers with pores along them.
-pub(super) fn travertine(sample: &Sample<'_>) -> RgbSpan {
-    let base = sample.base(0xD9_C8_AC);
-    let at = sample.at;
-    let sway = at.fbm([1.0, 1.5], sample.seed(1), 3, 0.5);
+pub(super) fn travertine(input: &ShadingInput<'_>) -> RgbSpan {
+    let base = input.base(0xD9_C8_AC);
+    let at = input.at;
+    let sway = at.fbm([1.0, 1.5], input.seed(1), 3, 0.5);
     let carried = at.warped(&sway, &sway, 0.06);
-    let layers = carried.fbm([0.7, 14.0], sample.seed(2), 4, 0.6);
-    let pores = carried.fbm([14.0, 70.0], sample.seed(3), 2, 0.6);
-    let where_pores = at.fbm([2.0, 9.0], sample.seed(4), 2, 0.5);
+    let layers = carried.fbm([0.7, 14.0], input.seed(2), 4, 0.6);
+    let pores = carried.fbm([14.0, 70.0], input.seed(3), 2, 0.6);
+    let where_pores = at.fbm([2.0, 9.0], input.seed(4), 2, 0.5);
     let mut light = RgbSpan::blend(
         scaled(base, 0.78),
         mix(base, srgb(0xF5_EC_DC), 0.5),
@@ -103,21 +103,21 @@ pub(super) fn travertine(sample: &Sample<'_>) -> RgbSpan {
 }
 
 /// Soft layers and sand grains.
-pub(super) fn sandstone(sample: &Sample<'_>) -> RgbSpan {
-    let sway = sample.at.fbm([0.8, 1.2], sample.seed(8), 4, 0.5);
-    let carried = sample.at.warped(&sway, &sway, 0.18);
-    let layers = carried.fbm([0.5, 7.0], sample.seed(9), 4, 0.6);
-    let mut light = sample.even(0xC9_9A_6B, &even(0.06, 3.0, 0.12, 150.0, 0.12, 10.0));
+pub(super) fn sandstone(input: &ShadingInput<'_>) -> RgbSpan {
+    let sway = input.at.fbm([0.8, 1.2], input.seed(8), 4, 0.5);
+    let carried = input.at.warped(&sway, &sway, 0.18);
+    let layers = carried.fbm([0.5, 7.0], input.seed(9), 4, 0.6);
+    let mut light = input.even(0xC9_9A_6B, &even(0.06, 3.0, 0.12, 150.0, 0.12, 10.0));
     light.scale(&per_pixel(|i| 1.0 + 0.28 * layers[i]));
     light
 }
 
-/// Clouds, stains, pores and formwork marks.
-pub(super) fn concrete(sample: &Sample<'_>) -> RgbSpan {
-    let at = sample.at;
-    let mut light = sample.even(0xA8_A6_A2, &even(0.09, 1.3, 0.035, 170.0, 0.05, 12.0));
-    let stains = at.fbm([0.9, 0.5], sample.seed(4), 5, 0.6);
-    let pits = at.cells([30.0; 2], sample.seed(5), 1.0);
+/// Concrete: clouds, stains, pores and formwork marks.
+pub(super) fn concrete(input: &ShadingInput<'_>) -> RgbSpan {
+    let at = input.at;
+    let mut light = input.even(0xA8_A6_A2, &even(0.09, 1.3, 0.035, 170.0, 0.05, 12.0));
+    let stains = at.fbm([0.9, 0.5], input.seed(4), 5, 0.6);
+    let pits = at.cells([30.0; 2], input.seed(5), 1.0);
     let visibility = at.visibility(110.0);
     let hole = per_pixel(|i| {
         visibility * 0.55 * smoothstep(0.14, 0.06, pits.nearest[i] + 0.12 * (1.0 - smoothstep(0.75, 0.8, pits.own[i])))
@@ -127,20 +127,20 @@ pub(super) fn concrete(sample: &Sample<'_>) -> RgbSpan {
 }
 
 /// Chips of a few colours in a fine cement, of three sizes.
-pub(super) fn terrazzo(sample: &Sample<'_>) -> RgbSpan {
-    let base = sample.base(0xE9_E4_DC);
-    let at = sample.at;
-    let mut light = sample.even(0xE9_E4_DC, &even(0.02, 2.0, 0.03, 220.0, 0.0, 1.0));
+pub(super) fn terrazzo(input: &ShadingInput<'_>) -> RgbSpan {
+    let base = input.base(0xE9_E4_DC);
+    let at = input.at;
+    let mut light = input.even(0xE9_E4_DC, &even(0.02, 2.0, 0.03, 220.0, 0.0, 1.0));
     let hues = [0xC4_7A_5A, 0x5E_6B_68, 0xD9_B3_8C, 0x8E_A3_9B, 0x3F_3F_44, 0xF7_F3_EC];
-    let warm = sample.surface.color.is_some();
+    let warm = input.surface.color.is_some();
     let chip = |index: usize| {
         let own = srgb(hues[index % hues.len()]);
         if warm { mix(own, scaled(saturated(base, 1.3), 0.6 + 0.25 * (index % 3) as f32), 0.6) } else { own }
     };
     for (size, scale) in [9.0, 17.0, 34.0].into_iter().enumerate() {
         let index = size as u32;
-        let wobble = at.fbm([scale * 1.6; 2], sample.seed(20 + index), 2, 0.5);
-        let cells = at.warped(&wobble, &wobble, 0.16 / scale).cells([scale; 2], sample.seed(10 + index), 0.95);
+        let wobble = at.fbm([scale * 1.6; 2], input.seed(20 + index), 2, 0.5);
+        let cells = at.warped(&wobble, &wobble, 0.16 / scale).cells([scale; 2], input.seed(10 + index), 0.95);
         let footprint = at.footprint[0].max(at.footprint[1]) * scale;
         let share = [0.42, 0.4, 0.32][size];
         let edge = 0.2 + 0.12 * size as f32 * 0.5;
@@ -157,12 +157,12 @@ pub(super) fn terrazzo(sample: &Sample<'_>) -> RgbSpan {
     light
 }
 
-/// Pressed grains, light and dark.
-pub(super) fn cork(sample: &Sample<'_>) -> RgbSpan {
-    let base = sample.base(0xBE_8F_5C);
-    let at = sample.at;
-    let wobble = at.fbm([40.0; 2], sample.seed(1), 2, 0.5);
-    let cells = at.warped(&wobble, &wobble, 0.008).cells([38.0; 2], sample.seed(2), 1.0);
+/// Cork: pressed grains, light and dark.
+pub(super) fn cork(input: &ShadingInput<'_>) -> RgbSpan {
+    let base = input.base(0xBE_8F_5C);
+    let at = input.at;
+    let wobble = at.fbm([40.0; 2], input.seed(1), 2, 0.5);
+    let cells = at.warped(&wobble, &wobble, 0.008).cells([38.0; 2], input.seed(2), 1.0);
     let visibility = at.visibility(38.0);
     let mut light = RgbSpan::blend(scaled(base, 0.72), mix(base, srgb(0xE3_BE_90), 0.5), &cells.own);
     let footprint = at.footprint[0].max(at.footprint[1]) * 38.0;
@@ -170,7 +170,7 @@ pub(super) fn cork(sample: &Sample<'_>) -> RgbSpan {
         scaled(base, 0.25),
         &per_pixel(|i| visibility * 0.5 * line_coverage(cells.second[i] - cells.nearest[i], 0.07, footprint.max(0.08))),
     );
-    let grain = at.grain(150.0, sample.seed(3));
+    let grain = at.grain(150.0, input.seed(3));
     light.scale(&per_pixel(|i| 1.0 + 0.14 * grain[i]));
     light
 }

@@ -1,28 +1,28 @@
-//! Procedural wood: boards with growth rings, pores and fibres, by species.
+//! Procedural wood: planks with growth rings, pores and grain, by species.
 //!
-//! A board is a cut through rings around a displaced pith: near its middle the cut is tangential and the rings form
-//! cathedrals, towards its sides they form lines. Early wood is light, late wood dark with a sharp end; vessels
+//! A board is a cut through rings around a wandering pith: near the middle of the board the cut is tangential and the
+//! rings draw cathedrals, to its sides they draw lines. Early wood is light, late wood dark with a sharp end; vessels
 //! (pores) are fine dark strokes along the grain, and fibres finer light ones.
 
-use super::Sample;
+use super::ShadingInput;
 use crate::generate::falloff::smoothstep;
 use crate::generate::linear_rgb::{Rgb, mix, scaled, srgb};
 use crate::generate::render::span::{RgbSpan, fast_floor, line_coverage, per_pixel};
 use crate::generate::surface::Species;
 use backdrop_kernels::noise::cpu::random;
 
-/// Parameters of a wood species.
+/// Parameters of a species.
 struct SpeciesParams {
     light: u32,
     dark: u32,
-    /// How much the rings stand out, 0..1.
+    /// Contrast of the rings, 0..1.
     rings: f32,
-    /// Rings a height of the picture.
+    /// Rings per picture height.
     density: f32,
     pores: f32,
-    /// Boards a height of the picture.
+    /// Boards per picture height.
     boards: f32,
-    /// Variation between neighbouring boards.
+    /// Brightness variation between boards.
     mixed: f32,
 }
 
@@ -113,63 +113,63 @@ const fn params(species: Species) -> SpeciesParams {
 }
 
 /// Boards along x, side by side along y.
-pub(super) fn wood(sample: &Sample<'_>, species: Species) -> RgbSpan {
-    let look = params(species);
-    let (early, late) = colors(sample, &look);
-    let at = sample.at;
-    let seed = sample.seed(0);
-    // Each board has its own offset in the noise.
-    let row = per_pixel(|i| fast_floor(at.y[i] * look.boards));
+pub(super) fn wood(input: &ShadingInput<'_>, species: Species) -> RgbSpan {
+    let params = params(species);
+    let (early, late) = colors(input, &params);
+    let at = input.at;
+    let seed = input.seed(0);
+    // A random offset in the noise gives each board its own rings.
+    let row = per_pixel(|i| fast_floor(at.y[i] * params.boards));
     let own = per_pixel(|i| random(row[i] as i32, 7, seed));
-    let aside = per_pixel(|i| at.y[i] - (row[i] + 0.5) / look.boards);
+    let aside = per_pixel(|i| at.y[i] - (row[i] + 0.5) / params.boards);
     let mut stem = at.clone();
     stem.x = per_pixel(|i| at.x[i] + 41.0 * own[i]);
     stem.y = per_pixel(|i| aside[i] + 17.0 * own[i]);
-    // The pith is displaced along the board; ring widths vary.
-    let sway = stem.fbm([0.75, 2.2], sample.seed(1), 3, 0.45);
-    let ripple = stem.fbm([4.0, 30.0], sample.seed(2), 4, 0.6);
-    let board = 1.0 / look.boards;
+    // The pith wanders along the board; rings squeeze and stretch.
+    let sway = stem.fbm([0.75, 2.2], input.seed(1), 3, 0.45);
+    let ripple = stem.fbm([4.0, 30.0], input.seed(2), 4, 0.6);
+    let board = 1.0 / params.boards;
     let rings = per_pixel(|i| {
         let from_pith = aside[i] + (own[i] - 0.5) * 0.9 * board + 0.35 * board * sway[i];
         // The cut passes the pith at a depth that grows along the board: cathedrals.
         let depth = 0.22 * board + 0.03 * (at.x[i] * 1.3 + 5.0 * own[i]).abs().min(4.0);
         let radius = (from_pith * from_pith + depth * depth).sqrt();
-        radius * look.density + 0.8 * sway[i] + 0.3 * ripple[i]
+        radius * params.density + 0.8 * sway[i] + 0.3 * ripple[i]
     });
-    let footprint = at.footprint[1].max(0.35 * at.footprint[0]) * look.density;
-    let clear = (1.0 - smoothstep(0.25, 0.7, footprint)) * look.rings;
+    let footprint = at.footprint[1].max(0.35 * at.footprint[0]) * params.density;
+    let clear = (1.0 - smoothstep(0.25, 0.7, footprint)) * params.rings;
     let late_share = per_pixel(|i| {
         let ring = fast_floor(rings[i]);
         let t = rings[i] - ring;
-        // Ring widths vary per year.
+        // The contrast varies from ring to ring.
         let year = 0.35 + 0.9 * random(ring as i32, row[i] as i32, seed);
         let profile = year * (t * t * (1.0 - smoothstep(0.82, 1.0, t)) * 0.9 + 0.2 * t) + 0.12 * ripple[i];
         0.26 + clear * (profile - 0.26)
     });
     let mut light = RgbSpan::blend(early, late, &late_share);
-    // Fibres and pores, an order finer.
-    let fibres = stem.fbm([5.0, 130.0], sample.seed(3), 3, 0.6);
-    let pores = stem.fbm([9.0, 260.0], sample.seed(4), 2, 0.6);
-    let clouds = stem.fbm([0.9, 3.0], sample.seed(5), 3, 0.5);
+    // Fibres and pores, ten times finer.
+    let fibres = stem.fbm([5.0, 130.0], input.seed(3), 3, 0.6);
+    let pores = stem.fbm([9.0, 260.0], input.seed(4), 2, 0.6);
+    let clouds = stem.fbm([0.9, 3.0], input.seed(5), 3, 0.5);
     light.mix_color(
         scaled(late, 0.45),
-        &per_pixel(|i| look.pores * 0.75 * smoothstep(0.22, 0.6, pores[i]) * (0.45 + 0.55 * late_share[i])),
+        &per_pixel(|i| params.pores * 0.75 * smoothstep(0.22, 0.6, pores[i]) * (0.45 + 0.55 * late_share[i])),
     );
     let gap = |i: usize| line_coverage(0.5 * board - aside[i].abs(), 0.0022, at.footprint[1].max(0.0012));
     light.scale(&per_pixel(|i| {
-        let tone = 1.0 + look.mixed * 2.0 * (own[i] - 0.5) + 0.1 * fibres[i] + 0.12 * clouds[i];
+        let tone = 1.0 + params.mixed * 2.0 * (own[i] - 0.5) + 0.1 * fibres[i] + 0.12 * clouds[i];
         tone.max(0.1) * (1.0 - 0.72 * gap(i))
     }));
     light
 }
 
-/// Early and late wood. A colour stains or paints it: the rings still show.
-fn colors(sample: &Sample<'_>, look: &SpeciesParams) -> (Rgb, Rgb) {
-    let (early, late) = (srgb(look.light), srgb(look.dark));
-    let (early, late) = match sample.surface.color {
+/// Colours of early and late wood; the surface's colour stains them and the rings stay visible.
+fn colors(input: &ShadingInput<'_>, params: &SpeciesParams) -> (Rgb, Rgb) {
+    let (early, late) = (srgb(params.light), srgb(params.dark));
+    let (early, late) = match input.surface.color {
         None => (early, late),
         Some(stain) => (mix(early, stain, 0.82), mix(late, scaled(stain, 0.62), 0.82)),
     };
-    let tone = sample.surface.tone;
+    let tone = input.surface.tone;
     (super::toned(early, tone), super::toned(late, tone * 0.8))
 }

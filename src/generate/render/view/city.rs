@@ -1,4 +1,4 @@
-//! City views: skyline, street, bokeh lights, neon wall, concert stage.
+//! Paints city views: skyline, street, bokeh lights, neon, concert stage.
 
 use super::ViewContext;
 use crate::generate::falloff::{exp_falloff, smoothstep};
@@ -8,10 +8,10 @@ use crate::generate::render::plate::Plate;
 use crate::generate::render::span::{RgbSpan, ScalarSpan, TexCoords, fast_floor, per_pixel};
 use crate::generate::render::sprite::{Sprite, SpriteShape};
 
-/// Lamps, windows, traffic.
+/// Colours of lamps, windows and traffic.
 const LAMPS: [u32; 6] = [0xFF_C8_7A, 0xFF_E6_BC, 0xFF_9A_4A, 0xFF_5A_3C, 0x8A_C4_FF, 0xFF_D8_9A];
 
-/// Houses as columns of random heights; returns their coverage of each pixel, and a random number per house.
+/// Houses as columns of random heights: pixel coverage and a random number per house.
 fn houses(context: &ViewContext<'_>, at: &TexCoords, layer: u32, many: f32, tall: f32) -> (ScalarSpan, ScalarSpan) {
     let own = |column: f32, which| scatter_random(column as i32 as usize, which, context.seed(20 + layer));
     let number = per_pixel(|i| own(fast_floor(at.x[i] * many), 1));
@@ -66,14 +66,14 @@ pub(super) fn skyline(context: &ViewContext<'_>) -> (Plate, Vec<Sprite>) {
     (plate, sprites)
 }
 
-/// Between the houses of a street, which end in a bright sky.
+/// A street between two façades in perspective, open to the sky.
 pub(super) fn street(context: &ViewContext<'_>) -> (Plate, Vec<Sprite>) {
     let colors = super::sky::colors(context.view.hour);
     let dark = context.is_dark();
     let plate = Plate::paint(context.aspect, |at| {
         let mut light = super::sky::sky(context, at);
         let horizon = context.edge - 0.06;
-        // A façade in perspective: depth is the inverse of the distance from the middle.
+        // A façade in perspective: how far along it a column is goes with the inverse of its distance from the middle.
         let depth = per_pixel(|i| 1.0 / (at.x[i].abs() + 0.1));
         let facade = TexCoords {
             x: depth,
@@ -122,7 +122,7 @@ pub(super) fn street(context: &ViewContext<'_>) -> (Plate, Vec<Sprite>) {
     (plate, super::bokeh(context, each, [context.edge - 0.4, context.edge + 0.02], [0.008, 0.034], &lamps, share))
 }
 
-/// A city at night as bokeh alone.
+/// A defocused city at night: bokeh discs over a dark gradient.
 pub(super) fn bokeh(context: &ViewContext<'_>) -> (Plate, Vec<Sprite>) {
     let lamps = context.colors_or(&LAMPS);
     let glow = mix(lamps[0], lamps[lamps.len() / 2], 0.5);
@@ -152,7 +152,7 @@ pub(super) fn bokeh(context: &ViewContext<'_>) -> (Plate, Vec<Sprite>) {
     (plate, sprites)
 }
 
-/// Tubes of light on a dark wall, and their glow.
+/// Neon tubes on a dark wall and their glow.
 pub(super) fn neon(context: &ViewContext<'_>) -> (Plate, Vec<Sprite>) {
     let hues = context.colors_or(&[0xFF_2E_9A, 0x22_C8_FF, 0x8A_4A_FF]);
     let (first, second) = (hues[0], hues[1 % hues.len()]);
@@ -168,7 +168,7 @@ pub(super) fn neon(context: &ViewContext<'_>) -> (Plate, Vec<Sprite>) {
     for (index, side) in [-0.62_f32, -0.48, 0.5, 0.66].into_iter().enumerate() {
         let hue = hues[index % hues.len()];
         let (top, bottom) =
-            (0.08 + 0.1 * context.number(index, 1), context.edge - 0.04 - 0.14 * context.number(index, 2));
+            (0.08 + 0.1 * context.random(index, 1), context.edge - 0.04 - 0.14 * context.random(index, 2));
         for step in 0..12 {
             let v = top + (bottom - top) * (step as f32 + 0.5) / 12.0;
             plate.add_glow([side, v], 0.09, scaled(hue, 0.055));
@@ -176,7 +176,7 @@ pub(super) fn neon(context: &ViewContext<'_>) -> (Plate, Vec<Sprite>) {
         plate.fill_box([side - 0.007, top, side + 0.007, bottom], 0.006, mix(scaled(hue, 1.4), [1.3; 3], 0.45), 1.0);
     }
     // A horizontal tube.
-    let (v, hue) = (0.16 + 0.06 * context.number(9, 1), hues[hues.len() - 1]);
+    let (v, hue) = (0.16 + 0.06 * context.random(9, 1), hues[hues.len() - 1]);
     for step in 0..14 {
         plate.add_glow([-0.3 + 0.6 * (step as f32 + 0.5) / 14.0, v], 0.09, scaled(hue, 0.05));
     }
@@ -184,7 +184,7 @@ pub(super) fn neon(context: &ViewContext<'_>) -> (Plate, Vec<Sprite>) {
     (plate, Vec::new())
 }
 
-/// Beams from above in haze.
+/// Concert stage: volumetric beams from above.
 pub(super) fn stage(context: &ViewContext<'_>) -> (Plate, Vec<Sprite>) {
     let hues = context.colors_or(&[0x4A_7A_FF, 0xFF_4A_8A, 0xFF_C4_6A]);
     let beams = 5;
@@ -193,7 +193,7 @@ pub(super) fn stage(context: &ViewContext<'_>) -> (Plate, Vec<Sprite>) {
         let mut light = RgbSpan::uniform(srgb(0x07_07_0D));
         for index in 0..beams {
             let from = (index as f32 + 0.5) / beams as f32 - 0.5;
-            let (start, lean) = (from * context.aspect.min(2.4), (context.number(index, 2) - 0.5) * 0.5 - from * 0.5);
+            let (start, lean) = (from * context.aspect.min(2.4), (context.random(index, 2) - 0.5) * 0.5 - from * 0.5);
             let hue = hues[index % hues.len()];
             light.add(
                 hue,
@@ -214,7 +214,7 @@ pub(super) fn stage(context: &ViewContext<'_>) -> (Plate, Vec<Sprite>) {
             at: [from * context.aspect.min(2.4), 0.015],
             half_size: [0.09; 2],
             rotation: [0.0, 1.0],
-            color: chosen_bright(&hues, index),
+            color: bright_color(&hues, index),
             share: 1.0,
             soft: 0.01,
             shape: SpriteShape::Glow,
@@ -224,6 +224,6 @@ pub(super) fn stage(context: &ViewContext<'_>) -> (Plate, Vec<Sprite>) {
     (plate, sprites)
 }
 
-fn chosen_bright(hues: &[Rgb], index: usize) -> Rgb {
+fn bright_color(hues: &[Rgb], index: usize) -> Rgb {
     mix(pick_color(hues, (index % hues.len()) as f32 / hues.len() as f32), [1.6; 3], 0.5)
 }

@@ -1,4 +1,4 @@
-//! Underwater, smoke and fire views.
+//! Paints fluids filling the view: underwater, smoke, fire.
 
 use super::{ViewContext, bokeh};
 use crate::generate::falloff::{exp_falloff, smoothstep};
@@ -12,7 +12,7 @@ pub(super) fn underwater(context: &ViewContext<'_>) -> (Plate, Vec<Sprite>) {
     let [shallow, deep] = [srgb(0x5A_C4_CE), srgb(0x06_2C_4C)];
     let plate = Plate::paint(context.aspect, |at| {
         let mut light = RgbSpan::blend(shallow, deep, &per_pixel(|i| smoothstep(-0.1, 0.95, at.y[i])));
-        // Rays fan out from a place above.
+        // Rays fan out from a point above.
         let fan = per_pixel(|i| (at.x[i] - 0.25 * context.side) / (at.y[i] + 0.55));
         let rays = crate::generate::render::span::TexCoords {
             x: fan,
@@ -37,7 +37,7 @@ pub(super) fn underwater(context: &ViewContext<'_>) -> (Plate, Vec<Sprite>) {
     (plate, sprites)
 }
 
-/// Smoke in the light of a lamp, before the dark.
+/// Lit smoke before a dark background.
 pub(super) fn smoke(context: &ViewContext<'_>) -> (Plate, Vec<Sprite>) {
     let hues = context.colors_or(&[0xC9_CC_D2]);
     let plate = Plate::paint(context.aspect, |at| {

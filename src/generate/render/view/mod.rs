@@ -1,4 +1,4 @@
-//! Views: places painted as an out-of-focus plate behind the ground, with their lights as sprites.
+//! Paints the out-of-focus view behind the ground: dispatches each place to its painter, then blurs the plate.
 
 mod city;
 mod fluid;
@@ -12,18 +12,18 @@ use super::sprite::{Sprite, SpriteShape};
 use crate::generate::linear_rgb::{Rgb, srgb};
 use crate::generate::scene::{Hour, Place, View};
 
-/// Input of a view: its place and colours, the geometry of the picture, the seed and the blur.
+/// Parameters of a view's painter.
 pub(super) struct ViewContext<'a> {
     pub(super) view: &'a View,
     pub(super) aspect: f32,
-    /// Where the ground begins.
+    /// v of the ground's far edge.
     pub(super) edge: f32,
-    /// The horizon.
+    /// v of the horizon.
     pub(super) horizon: f32,
     pub(super) seed: u32,
-    /// Where the sun or the main light is, -1 to 1.
+    /// Horizontal position of the sun or key light, -1 to 1.
     pub(super) side: f32,
-    /// Standard deviation of the blur, in heights of the picture.
+    /// Standard deviation of the blur, in picture heights.
     pub(super) blur: f32,
 }
 
@@ -32,25 +32,25 @@ impl ViewContext<'_> {
         self.seed.wrapping_add(index.wrapping_mul(0x85EB_CA6B))
     }
 
-    /// The `which`th random number, 0..1, of the `index`th element.
-    fn number(&self, index: usize, which: u32) -> f32 {
+    /// Random number 0..1 of element `index`, stream `which`.
+    fn random(&self, index: usize, which: u32) -> f32 {
         scatter_random(index, which, self.seed)
     }
 
-    /// A random u across the picture for the `index`th element.
-    fn across(&self, index: usize, which: u32) -> f32 {
-        (self.number(index, which) - 0.5) * (self.aspect + 0.1)
+    /// Random u of element `index`.
+    fn random_u(&self, index: usize, which: u32) -> f32 {
+        (self.random(index, which) - 0.5) * (self.aspect + 0.1)
     }
 
-    /// `each` elements per height of the picture, 1 to 400.
-    fn count(&self, each: f32) -> usize {
-        ((each * self.aspect).ceil() as usize).clamp(1, 400)
+    /// Number of elements at `density` per picture height of width, 1 to 400.
+    fn count(&self, density: f32) -> usize {
+        ((density * self.aspect).ceil() as usize).clamp(1, 400)
     }
 
-    /// The colours of the prompt, or else these.
-    fn colors_or(&self, own: &[u32]) -> Vec<Rgb> {
+    /// The colours of the prompt, or else `default`.
+    fn colors_or(&self, default: &[u32]) -> Vec<Rgb> {
         if self.view.colors.is_empty() {
-            own.iter().map(|code| srgb(*code)).collect()
+            default.iter().map(|code| srgb(*code)).collect()
         } else {
             self.view.colors.clone()
         }
@@ -62,24 +62,24 @@ impl ViewContext<'_> {
     }
 }
 
-/// Bokeh discs: `each` per height of the picture, between `top` and `bottom`, with these colours and radii.
+/// Bokeh discs: `density` per picture height of width, between `top` and `bottom`, with these colours and radii.
 fn bokeh(
     context: &ViewContext<'_>,
-    each: f32,
+    density: f32,
     [top, bottom]: [f32; 2],
     [small, large]: [f32; 2],
     colors: &[Rgb],
     share: f32,
 ) -> Vec<Sprite> {
-    (0..context.count(each))
+    (0..context.count(density))
         .map(|index| {
-            let number = |which: u32| context.number(index, 60 + which);
+            let number = |which: u32| context.random(index, 60 + which);
             // Towards the middle of the band, and more small ones than large ones.
             let height = 0.5 * (number(0) + number(1));
             let radius = small + (large - small) * number(2).powi(2);
             let color = super::illumination::pick_color(colors, number(3));
             Sprite {
-                at: [context.across(index, 65), top + (bottom - top) * height],
+                at: [context.random_u(index, 65), top + (bottom - top) * height],
                 half_size: [radius; 2],
                 rotation: [0.0, 1.0],
                 color,
@@ -92,7 +92,7 @@ fn bokeh(
         .collect()
 }
 
-/// Paints and blurs a view; returns its plate, and the lights that are drawn at full resolution.
+/// The painted and blurred view, and its sprites, which are drawn at full resolution.
 pub(super) fn paint(context: &ViewContext<'_>) -> (Plate, Vec<Sprite>) {
     let (mut plate, sprites) = match context.view.place {
         Place::Sky => sky::open(context),

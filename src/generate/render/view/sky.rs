@@ -1,4 +1,4 @@
-//! Open views: sky, space, sea, mountains, dunes.
+//! Paints open-sky views: sky, stars, nebula, sea and lake, mountains, dunes and snowfields.
 
 use super::ViewContext;
 use crate::generate::falloff::{exp_falloff, smoothstep};
@@ -73,7 +73,7 @@ pub(super) fn sky(context: &ViewContext<'_>, at: &TexCoords) -> RgbSpan {
     light
 }
 
-/// Clouds on a plane overhead, denser towards the horizon; edges towards the sun are lit.
+/// Noise clouds on a plane in perspective, denser towards the horizon, lit at their edges towards the sun.
 fn clouds(context: &ViewContext<'_>, at: &TexCoords, colors: &Colors, near: &ScalarSpan, light: &mut RgbSpan) {
     if context.view.clouds <= 0.0 {
         return;
@@ -98,7 +98,7 @@ fn clouds(context: &ViewContext<'_>, at: &TexCoords, colors: &Colors, near: &Sca
     light.mix(&cloud, &cover);
 }
 
-/// Sky alone.
+/// Sky without ground.
 pub(super) fn open(context: &ViewContext<'_>) -> (Plate, Vec<Sprite>) {
     let plate = Plate::paint(context.aspect, |at| sky(context, at));
     (plate, if context.view.hour == Hour::Night { stars(context, 0.6) } else { Vec::new() })
@@ -107,10 +107,10 @@ pub(super) fn open(context: &ViewContext<'_>) -> (Plate, Vec<Sprite>) {
 fn stars(context: &ViewContext<'_>, bright: f32) -> Vec<Sprite> {
     (0..context.count(190.0))
         .map(|index| {
-            let number = |which: u32| context.number(index, 30 + which);
+            let number = |which: u32| context.random(index, 30 + which);
             let size = 0.0007 + 0.0016 * number(0).powi(6);
             Sprite {
-                at: [context.across(index, 31), context.horizon * 1.02 * number(2)],
+                at: [context.random_u(index, 31), context.horizon * 1.02 * number(2)],
                 half_size: [size * 1.6; 2],
                 rotation: [0.0, 1.0],
                 color: mix([1.0, 0.86, 0.7], [0.75, 0.85, 1.0], number(3)),
@@ -123,7 +123,7 @@ fn stars(context: &ViewContext<'_>, bright: f32) -> Vec<Sprite> {
         .collect()
 }
 
-/// Stars and the gas between them.
+/// Stars and nebulae.
 pub(super) fn space(context: &ViewContext<'_>) -> (Plate, Vec<Sprite>) {
     let hues = context.colors_or(&[0x5A_2E_8C, 0x1E_5A_A8, 0xC8_4A_6A]);
     let plate = Plate::paint(context.aspect, |at| {
@@ -144,7 +144,7 @@ pub(super) fn space(context: &ViewContext<'_>) -> (Plate, Vec<Sprite>) {
     (plate, sprites)
 }
 
-/// Sky over water: a strip with surf for a beach, hills behind a lake.
+/// Sky over water. A beach sees a strip of it, with surf where the sand begins; a lake has hills beyond.
 pub(super) fn sea(context: &ViewContext<'_>) -> (Plate, Vec<Sprite>) {
     let horizon = context.horizon;
     let colors = colors(context.view.hour);
@@ -183,7 +183,7 @@ pub(super) fn sea(context: &ViewContext<'_>) -> (Plate, Vec<Sprite>) {
             RgbSpan::blend(deep, shallow, &per_pixel(|i| smoothstep(0.1, 1.0, below / reach + 0.1 * waves[i])));
         water.mix_color(colors.low, &per_pixel(|_| 0.4 * exp_falloff(below / 0.025)));
         water.scale(&per_pixel(|i| 1.0 + 0.22 * waves[i]));
-        // Glitter path of the sun.
+        // The sun's glitter path on the water.
         let road = per_pixel(|i| exp_falloff(((at.x[i] - 0.42 * context.side) / (0.06 + 0.5 * below)).powi(2)));
         let bright = if matches!(context.view.hour, Hour::Night | Hour::Day) { 0.3 } else { 1.2 };
         water.add(colors.glow, &per_pixel(|i| bright * road[i] * (0.35 + 1.2 * smoothstep(0.1, 0.7, waves[i]))));
@@ -205,7 +205,7 @@ pub(super) fn sea(context: &ViewContext<'_>) -> (Plate, Vec<Sprite>) {
     (plate, if context.view.hour == Hour::Night { stars(context, 0.5) } else { Vec::new() })
 }
 
-/// Ridges one behind the other, bluer the farther.
+/// Mountain ridges in layers with aerial perspective.
 pub(super) fn mountains(context: &ViewContext<'_>) -> (Plate, Vec<Sprite>) {
     let colors = colors(context.view.hour);
     let dark = context.is_dark();
@@ -231,7 +231,7 @@ pub(super) fn mountains(context: &ViewContext<'_>) -> (Plate, Vec<Sprite>) {
                 slope.mix_color(snow, &per_pixel(|i| 0.85 * smoothstep(0.1, -0.02, at.y[i] - top[i] - 0.05 * rock[i])));
             }
             slope.scale(&per_pixel(|i| 1.0 + 0.3 * rock[i] * (0.4 + 0.6 * share)));
-            // Mist lies in the valleys.
+            // Mist in the valleys.
             slope.mix_color(
                 mix(colors.low, colors.middle, 0.3),
                 &per_pixel(|i| 0.5 * (1.0 - share) * smoothstep(0.02, 0.2, at.y[i] - top[i])),

@@ -1,6 +1,6 @@
-//! Vegetation views: meadow, forest, garden.
+//! Paints views of plants: meadows and fields, forest, jungle, gardens and blossom.
 
-#![expect(clippy::wildcard_enum_match_arm, reason = "the vocabulary grows; what has no rule of its own gets the usual")]
+#![expect(clippy::wildcard_enum_match_arm, reason = "places without a rule of their own use the default")]
 
 use super::{ViewContext, bokeh};
 use crate::generate::falloff::{exp_falloff, smoothstep};
@@ -11,7 +11,7 @@ use crate::generate::render::span::{RgbSpan, TexCoords, fast_floor, per_pixel, s
 use crate::generate::render::sprite::Sprite;
 use crate::generate::scene::{Hour, Place};
 
-/// Colour and brightness of daylight at this hour.
+/// Colour of the daylight at an hour.
 fn daylight(hour: Hour) -> Rgb {
     match hour {
         Hour::Day => [1.0; 3],
@@ -77,7 +77,7 @@ pub(super) fn open(context: &ViewContext<'_>) -> (Plate, Vec<Sprite>) {
     (plate, sprites)
 }
 
-/// Stems one behind the other in a haze of light, leaves above.
+/// Layers of trunks in haze, foliage above.
 pub(super) fn forest(context: &ViewContext<'_>) -> (Plate, Vec<Sprite>) {
     let hour = context.view.hour;
     let (haze, leaf, dark) = match context.view.place {
@@ -96,12 +96,12 @@ pub(super) fn forest(context: &ViewContext<'_>) -> (Plate, Vec<Sprite>) {
         for layer in 0..4_u32 {
             let share = (layer as f32 + 0.6) / 4.0;
             if !jungle {
-                stems(context, at, layer, mix(mix(haze, leaf, 0.35), dark, share * 0.95), &mut light);
+                trunks(context, at, layer, mix(mix(haze, leaf, 0.35), dark, share * 0.95), &mut light);
             }
             let clumps = at.fbm([2.0 + share, 2.6 + share], context.seed(20 + layer), 5, 0.55);
             let fine = at.fbm([12.0, 11.0], context.seed(24 + layer), 3, 0.6);
             let low = per_pixel(|i| {
-                // Leaves hang from above and bushes stand below; between them it is open.
+                // Leaves hang from above and bushes stand below; the view between them is open.
                 let hanging = smoothstep(0.52, 0.0, at.y[i]);
                 let standing = smoothstep(context.edge - 0.22, context.edge + 0.02, at.y[i]);
                 (hanging.max(standing) - 0.62 + if jungle { 0.3 } else { 0.0 }) * 1.1
@@ -126,16 +126,16 @@ pub(super) fn forest(context: &ViewContext<'_>) -> (Plate, Vec<Sprite>) {
     (plate, bokeh(context, count, [-0.05, 0.5], [0.008, 0.042], &highlights, 0.24))
 }
 
-/// A row of upright stems, thicker and darker the nearer.
-fn stems(context: &ViewContext<'_>, at: &TexCoords, layer: u32, color: Rgb, light: &mut RgbSpan) {
+/// A layer of upright trunks, thicker and darker in nearer layers.
+fn trunks(context: &ViewContext<'_>, at: &TexCoords, layer: u32, color: Rgb, light: &mut RgbSpan) {
     let many = [13.0, 8.0, 4.6, 2.4][layer as usize];
     let bark = at.fbm([30.0, 4.0], context.seed(50 + layer), 3, 0.6);
     let bend = at.fbm([0.5, 0.8], context.seed(55 + layer), 2, 0.5);
     let soft = 0.004 + 0.002 * layer as f32;
-    let mut stem = RgbSpan::uniform(color);
-    stem.scale(&per_pixel(|i| 1.0 + 0.3 * bark[i]));
+    let mut trunk = RgbSpan::uniform(color);
+    trunk.scale(&per_pixel(|i| 1.0 + 0.3 * bark[i]));
     light.mix(
-        &stem,
+        &trunk,
         &per_pixel(|i| {
             let place = (at.x[i] + 0.03 * bend[i]) * many;
             let column = fast_floor(place);
@@ -154,8 +154,8 @@ fn stems(context: &ViewContext<'_>, at: &TexCoords, layer: u32, color: Rgb, ligh
 /// Large leaves from the sides.
 fn fronds(context: &ViewContext<'_>, at: &TexCoords, leaf: Rgb, dark: Rgb, light: &mut RgbSpan) {
     for index in 0..context.count(9.0) {
-        let number = |which: u32| context.number(index, 80 + which);
-        let (u, v) = (context.across(index, 80), number(1) * 0.75);
+        let number = |which: u32| context.random(index, 80 + which);
+        let (u, v) = (context.random_u(index, 80), number(1) * 0.75);
         let angle = (number(2) - 0.5) * 0.45;
         let (sine, cosine) = (sin_turns(angle), sin_turns(angle + 0.25));
         let (long, wide) = (0.2 + 0.16 * number(3), 0.035 + 0.04 * number(4));
@@ -165,7 +165,7 @@ fn fronds(context: &ViewContext<'_>, at: &TexCoords, leaf: Rgb, dark: Rgb, light
             &per_pixel(|i| {
                 let (dx, dy) = (at.x[i] - u, at.y[i] - v);
                 let (x, y) = ((cosine * dx + sine * dy) / long, (cosine * dy - sine * dx) / wide);
-                // A leaf: two arcs that meet at the tips.
+                // Lens shape: two arcs that meet at the tips.
                 let half = (1.0 - x * x).max(0.0);
                 let rib = 0.25 * exp_falloff(y.abs() * 14.0);
                 (((half - y.abs()) * wide / 0.012 + 0.5).clamp(0.0, 1.0) * if x.abs() < 1.0 { 0.85 } else { 0.0 })
