@@ -202,7 +202,7 @@ async fn restrictions_of_a_key_apply_from_its_creation_and_survive_a_restart() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
-async fn of_concurrent_rotations_of_a_key_one_succeeds() {
+async fn concurrent_rotations_of_a_key_leave_one_valid_secret() {
     let folder = tempfile::tempdir().expect("a temporary folder");
     let (keys, _) = bootstrapped(folder.path()).await;
     let old = keys.create(&default(), Label::default(), Mode::Live).await.expect("the account is there");
@@ -215,8 +215,11 @@ async fn of_concurrent_rotations_of_a_key_one_succeeds() {
     for task in tasks {
         new.extend(task.await.expect("no panic").ok());
     }
-    assert_eq!(new.len(), 1);
-    assert!(keys.authenticate(new[0].secret.expose()).is_some());
+    // One that starts after another's commit rotates the new secret, and succeeds as well.
+    assert!(!new.is_empty());
+    let valid = new.iter().filter(|created| keys.authenticate(created.secret.expose()).is_some()).count();
+    assert_eq!(valid, 1, "of {} rotations that succeeded", new.len());
+    assert!(keys.authenticate(old.secret.expose()).is_none());
     assert_eq!(keys.list(None).iter().filter(|key| key.revoked_at.is_none()).count(), 2, "the first one and this");
 }
 
