@@ -77,6 +77,29 @@ fn a_rotation_replaces_the_secret_and_keeps_all_other_fields() {
 }
 
 #[test]
+fn of_concurrent_rotations_of_the_same_secret_one_succeeds() {
+    let (_folder, store) = with_account();
+    apply(&store, Change::CreateKey { hash: KeyHash([0; 32]), key: key("acme", "key_1") }).expect("a new key");
+    let rotate =
+        |to| Change::RotateKey { id: "key_1".into(), from: KeyHash([0; 32]), to: KeyHash([to; 32]), keep_until: None };
+    let results: Vec<_> = std::thread::scope(|scope| {
+        let threads: Vec<_> = (1..=20)
+            .map(|to| {
+                scope.spawn({
+                    let (store, change) = (&store, rotate(to));
+                    move || apply(store, change)
+                })
+            })
+            .collect();
+        threads.into_iter().map(|thread| thread.join().expect("no panic")).collect()
+    });
+    let (succeeded, refused): (Vec<_>, Vec<_>) = results.into_iter().partition(Result::is_ok);
+    assert_eq!(succeeded.len(), 1);
+    assert!(refused.iter().all(|result| *result == Err(ChangeError::KeyRotated("key_1".into()))), "{refused:?}");
+    assert_eq!(store.load().expect("the store reads").keys, succeeded[0].as_ref().expect("it is one").keys);
+}
+
+#[test]
 fn restrictions_of_a_key_change_together_or_separately() {
     let (_folder, store) = with_account();
     apply(&store, Change::CreateKey { hash: KeyHash([1; 32]), key: key("acme", "key_1") }).expect("a new key");
