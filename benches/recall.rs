@@ -6,21 +6,19 @@
 //! precision are of all pixels of a set, each photo weighing the same. Without a folder it does nothing: `make
 //! bench` runs every bench.
 
+mod support;
+
 use backdrop::codec::{self, Limits};
-use backdrop::engine::{Engine, EngineConfig, Lane};
+use backdrop::engine::{Engine, Lane};
 use backdrop::image::{Buffer, BufferPool, Frame, RawMask};
-use backdrop::model::weights::Weights;
-use backdrop::model::{CpuSegmenter, SegmentError, Segmenter};
 use backdrop::pipeline::{self, Call};
 use backdrop::recipe::{Cut, Detect, Recipe};
-use backdrop_kernels::conv::Isa;
 use backdrop_kernels::model_input::cpu::model_input;
 use std::collections::BTreeMap;
 use std::error::Error;
 use std::fs;
 use std::ops::AddAssign;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// Shares of the contrast that are kept.
@@ -34,7 +32,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         return Ok(());
     };
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_time().build()?;
-    let engine = engine();
+    let engine = support::engine();
     runtime.block_on(engine.ready())?;
     println!("{}", engine.model());
     println!(
@@ -76,17 +74,6 @@ fn main() -> Result<(), Box<dyn Error>> {
     }
     println!("{:22} {:>8} {faint}", "together", "below 1");
     Ok(())
-}
-
-/// An engine with the embedded network, on the CPU.
-fn engine() -> Engine {
-    let weights = Weights::embedded();
-    let factory = move || -> Result<Box<dyn Segmenter>, SegmentError> {
-        CpuSegmenter::new(&weights, Isa::detect())
-            .map(|network| Box::new(network) as Box<dyn Segmenter>)
-            .map_err(|error| SegmentError::Device(error.to_string()))
-    };
-    Engine::start(&EngineConfig::default(), Arc::new(factory))
 }
 
 async fn mask(engine: &Engine, photo: Frame, detect: Detect) -> Result<RawMask, Box<dyn Error>> {

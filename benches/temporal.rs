@@ -10,19 +10,17 @@
 //! are excluded), and for the clip of three scenes the MAE of the first frames after each cut. With `SHEETS`, a folder,
 //! frames on magenta are written there. The time is measured last, and alone without `DATA`.
 
+mod support;
+
 use backdrop::codec::{self, Channels, EncodeOptions, Limits, PngEffort};
-use backdrop::engine::{Engine, EngineConfig, Lane};
+use backdrop::engine::{Engine, Lane};
 use backdrop::image::{AlphaMatte, Buffer, BufferPool, Composite, Frame, OutputFormat, Quality, RawMask, Size};
 use backdrop::matting::foreground;
-use backdrop::model::weights::Weights;
-use backdrop::model::{CpuSegmenter, SegmentError, Segmenter};
 use backdrop::video::temporal::TemporalFilter;
-use backdrop_kernels::conv::Isa;
 use rayon::prelude::*;
 use std::error::Error;
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 const SIZE: Size = Size::new(960, 540);
@@ -45,7 +43,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     };
     let sheets = folders.next();
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_time().build()?;
-    let engine = engine();
+    let engine = support::engine();
     runtime.block_on(engine.ready())?;
     println!(
         "{}, {SIZE}; MAE, flicker and flicker along the motion in thousandths, at smoothing {SMOOTHINGS:?}",
@@ -148,17 +146,6 @@ fn cpu_time() -> Duration {
     let fields = stat.rsplit(')').next().unwrap_or_default().split_ascii_whitespace();
     let ticks = fields.skip(11).take(2).filter_map(|field| field.parse::<u64>().ok()).sum::<u64>();
     Duration::from_millis(ticks * 10)
-}
-
-/// An engine with the embedded network, on the CPU.
-fn engine() -> Engine {
-    let weights = Weights::embedded();
-    let factory = move || -> Result<Box<dyn Segmenter>, SegmentError> {
-        CpuSegmenter::new(&weights, Isa::detect())
-            .map(|network| Box::new(network) as Box<dyn Segmenter>)
-            .map_err(|error| SegmentError::Device(error.to_string()))
-    };
-    Engine::start(&EngineConfig::default(), Arc::new(factory))
 }
 
 async fn mask(engine: &Engine, frame: Frame) -> Result<RawMask, Box<dyn Error>> {

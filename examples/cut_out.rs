@@ -6,11 +6,10 @@
 
 use backdrop::codec::Limits;
 use backdrop::engine::{Engine, EngineConfig, Lane};
+use backdrop::model::device::{ActiveDevice, DeviceChoice};
 use backdrop::model::weights::Weights;
-use backdrop::model::{CpuSegmenter, SegmentError, Segmenter};
 use backdrop::pipeline::{self, Call};
 use backdrop::recipe::{ENDPOINTS, Fields};
-use backdrop_kernels::conv::Isa;
 use std::error::Error;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -23,12 +22,9 @@ async fn main() -> Result<(), Box<dyn Error>> {
     };
 
     // The engine loads the network on its own thread and batches the pictures that wait for it.
-    let weights = Weights::embedded();
-    let network = move || -> Result<Box<dyn Segmenter>, SegmentError> {
-        let segmenter = CpuSegmenter::new(&weights, Isa::detect());
-        Ok(Box::new(segmenter.map_err(|error| SegmentError::Device(error.to_string()))?))
-    };
-    let engine = Engine::start(&EngineConfig::default(), Arc::new(network));
+    let (weights, config) = (Weights::embedded(), EngineConfig::default());
+    let device = ActiveDevice::select(&DeviceChoice::Cpu)?;
+    let engine = Engine::start(&config, Arc::new(move || device.segmenter(&weights, config.max_batch)));
     engine.ready().await?;
 
     // The fields of an endpoint, as a request would send them, become a recipe.

@@ -1,13 +1,14 @@
 //! Fixtures of the benches of the whole pipeline: a photo, an engine, a recipe.
 
+#![allow(dead_code, reason = "not every bench uses all of it")]
+
 use backdrop::codec::{self, Channels, EncodeOptions, Limits, PngEffort};
 use backdrop::engine::{Engine, EngineConfig, Lane};
 use backdrop::image::{Buffer, Composite, Frame, OutputFormat, Quality, Size};
+use backdrop::model::device::{ActiveDevice, DeviceChoice};
 use backdrop::model::weights::Weights;
-use backdrop::model::{CpuSegmenter, SegmentError, Segmenter};
 use backdrop::pipeline::{self, Call};
 use backdrop::recipe::{ENDPOINTS, Fields, Recipe};
-use backdrop_kernels::conv::Isa;
 use bytes::Bytes;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -37,7 +38,6 @@ pub(crate) fn photo(size: Size) -> Bytes {
 }
 
 /// The recipe of an endpoint with these fields.
-#[allow(dead_code, reason = "not every bench uses it")]
 pub(crate) fn recipe(endpoint: &str, pairs: &[(&str, &str)]) -> Recipe {
     let mut fields = Fields::default();
     for (name, value) in pairs {
@@ -45,6 +45,13 @@ pub(crate) fn recipe(endpoint: &str, pairs: &[(&str, &str)]) -> Recipe {
     }
     let endpoint = ENDPOINTS.iter().find(|one| one.name == endpoint).expect("it is there");
     endpoint.recipe(&fields).expect("valid fields")
+}
+
+/// An engine with the embedded network, on the CPU.
+pub(crate) fn engine() -> Engine {
+    let (weights, config) = (Weights::embedded(), EngineConfig::default());
+    let device = ActiveDevice::select(&DeviceChoice::Cpu).expect("the CPU is always there");
+    Engine::start(&config, Arc::new(move || device.segmenter(&weights, config.max_batch)))
 }
 
 /// An engine with the embedded network, on the CPU, and a runtime.
@@ -56,31 +63,22 @@ pub(crate) struct Harness {
 impl Harness {
     pub(crate) fn open() -> Self {
         let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().expect("a runtime");
-        let weights = Weights::embedded();
-        let factory = move || -> Result<Box<dyn Segmenter>, SegmentError> {
-            CpuSegmenter::new(&weights, Isa::detect())
-                .map(|network| Box::new(network) as Box<dyn Segmenter>)
-                .map_err(|error| SegmentError::Device(error.to_string()))
-        };
-        let engine = Engine::start(&EngineConfig::default(), Arc::new(factory));
+        let engine = engine();
         runtime.block_on(engine.ready()).expect("the embedded weights");
         Self { runtime, engine }
     }
 
     /// The engine itself.
-    #[allow(dead_code, reason = "not every bench uses it")]
     pub(crate) const fn engine(&self) -> &Engine {
         &self.engine
     }
 
     /// Waits for a future.
-    #[allow(dead_code, reason = "not every bench uses it")]
     pub(crate) fn wait<T>(&self, future: impl Future<Output = T>) -> T {
         self.runtime.block_on(future)
     }
 
     /// One picture, from the bytes of a JPEG to those of the result.
-    #[allow(dead_code, reason = "not every bench uses it")]
     pub(crate) fn run(&self, file: &Bytes, recipe: &Recipe) {
         let call = Call {
             lane: Lane::Interactive,
