@@ -1,6 +1,6 @@
 //! From the network's mask to the alpha matte: cleaning, trimap, closed-form matting, finalization of the edge.
 
-use super::clean::{self, CleanMask};
+use super::clean::{self, CleanMask, Seeds};
 use super::closed_form;
 use super::edge;
 use super::error::{MIN_AREA, NoSubject};
@@ -63,7 +63,7 @@ pub(super) struct SolvedMatte {
 impl SolvedMatte {
     pub(super) fn of(frame: &Frame, mask: &RawMask, options: &Options) -> Result<Self, NoSubject> {
         let size = frame.size();
-        let mask = clean::clean_with_colors(frame, mask, options.decontaminate)?;
+        let mask = clean::clean_with_colors(frame, mask, &Seeds::default(), options.decontaminate)?;
         let mut matte = match options.method {
             Method::ClosedForm => {
                 let trimap = trimap::from_mask(&mask, size, options.hair.as_ref());

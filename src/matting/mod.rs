@@ -28,7 +28,7 @@ pub mod trimap;
 mod uncertainty;
 mod upsample;
 
-pub use clean::CleanMask;
+pub use clean::{CleanMask, Seeds};
 pub use cut_out::{cut_out, cut_out_with, from_own_alpha};
 pub use error::NoSubject;
 pub use hair::Hair;

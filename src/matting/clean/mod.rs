@@ -13,9 +13,11 @@ mod component_filter;
 mod decontaminate;
 mod hole_filling;
 mod random_walker;
+mod seeds;
 
 pub use clean_mask::CleanMask;
 pub(super) use component_filter::clear as clear_components;
+pub use seeds::Seeds;
 
 use super::certainty::{BACKGROUND, FOREGROUND};
 use super::connected_components::components;
@@ -57,7 +59,12 @@ pub fn clean(mask: &RawMask) -> CleanMask {
 ///
 /// # Errors
 /// [`NoSubject`] when too little of [`clean`]'s mask is likely subject.
-pub fn clean_with_colors(frame: &Frame, mask: &RawMask, decontaminate: bool) -> Result<CleanMask, NoSubject> {
+pub fn clean_with_colors(
+    frame: &Frame,
+    mask: &RawMask,
+    _seeds: &Seeds,
+    decontaminate: bool,
+) -> Result<CleanMask, NoSubject> {
     let mask = with_subject(clean(mask))?;
     let masked = MaskedFrame::new(frame, &mask);
     let classified = random_walker::classified(&masked);
