@@ -5,40 +5,52 @@
 
 use std::ops::Range;
 
-/// Every component of the `values` that are `inside`, as runs along the rows: components in the order of their first
-/// cells, each from its first cell to its last.
-pub(super) fn runs<T: Copy>(values: &[T], columns: usize, inside: impl Fn(T) -> bool) -> Vec<Vec<Range<usize>>> {
-    let mut runs = connected(values, columns, inside);
-    let mut components: Vec<Vec<Range<usize>>> = Vec::new();
-    let mut component_of = vec![usize::MAX; runs.len()];
-    for index in 0..runs.len() {
-        let root = root(&mut runs, index);
-        if component_of[root] == usize::MAX {
-            component_of[root] = components.len();
-            components.push(Vec::new());
-        }
-        components[component_of[root]].push(runs[index].start as usize..runs[index].end as usize);
-    }
-    components
+/// The components of one grid, numbered in the order of their first cells, as runs along the rows. Its arrays are kept
+/// for the next grid.
+#[derive(Debug, Default)]
+pub(super) struct Components {
+    runs: Vec<Run>,
+    count: usize,
 }
 
-/// The same, cell by cell.
-pub(super) fn components<T: Copy>(values: &[T], columns: usize, inside: impl Fn(T) -> bool) -> Vec<Vec<usize>> {
-    runs(values, columns, inside).into_iter().map(|component| component.into_iter().flatten().collect()).collect()
+impl Components {
+    /// Finds the components of the `values` that are `inside`.
+    pub(super) fn find<T: Copy>(&mut self, values: &[T], columns: usize, inside: impl Fn(T) -> bool) {
+        connect(&mut self.runs, values, columns, inside);
+        self.count = 0;
+        // A root comes before all that point to it, so it has its number first.
+        for index in 0..self.runs.len() {
+            let parent = self.runs[index].parent as usize;
+            if parent == index {
+                self.runs[index].parent = self.count as u32;
+                self.count += 1;
+            } else {
+                self.runs[index].parent = self.runs[parent].parent;
+            }
+        }
+    }
+
+    /// How many components there are.
+    pub(super) const fn count(&self) -> usize {
+        self.count
+    }
+
+    /// All runs in the order of their cells, each with the number of its component.
+    pub(super) fn runs(&self) -> impl Iterator<Item = (Range<usize>, usize)> + '_ {
+        self.runs.iter().map(|run| (run.start as usize..run.end as usize, run.parent as usize))
+    }
 }
 
 /// The members of the largest component of `members`; of components of the same size the first.
 pub(crate) fn largest(members: &[bool], columns: usize) -> Vec<bool> {
-    let size = |component: &[Range<usize>]| component.iter().map(Range::len).sum::<usize>();
-    let components = runs(members, columns, |member| member);
-    let larger = |largest: Option<(usize, Vec<Range<usize>>)>, component: Vec<Range<usize>>| match largest {
-        Some((most, largest)) if most >= size(&component) => Some((most, largest)),
-        Some(_) | None => Some((size(&component), component)),
-    };
+    let mut components = Components::default();
+    components.find(members, columns, |member| member);
+    let mut sizes = vec![0usize; components.count()];
+    components.runs().for_each(|(run, component)| sizes[component] += run.len());
+    let most = sizes.iter().copied().max().unwrap_or(0);
+    let largest = sizes.iter().position(|&size| size == most);
     let mut found = vec![false; members.len()];
-    if let Some((_, largest)) = components.into_iter().fold(None, larger) {
-        largest.into_iter().for_each(|run| found[run].fill(true));
-    }
+    components.runs().filter(|(_, component)| Some(*component) == largest).for_each(|(run, _)| found[run].fill(true));
     found
 }
 
@@ -51,28 +63,19 @@ pub(super) fn fill_small<T: Copy>(
     inside: impl Fn(T) -> bool,
     value: T,
 ) {
-    let mut runs = connected(values, columns, inside);
-    let mut sizes = vec![0usize; runs.len()];
-    for index in 0..runs.len() {
-        let root = root(&mut runs, index);
-        sizes[root] += (runs[index].end - runs[index].start) as usize;
-    }
-    for index in 0..runs.len() {
-        if sizes[root(&mut runs, index)] < least {
-            values[runs[index].start as usize..runs[index].end as usize].fill(value);
+    let mut components = Components::default();
+    components.find(&*values, columns, inside);
+    let mut sizes = vec![0usize; components.count()];
+    components.runs().for_each(|(run, component)| sizes[component] += run.len());
+    for (run, component) in components.runs() {
+        if sizes[component] < least {
+            values[run].fill(value);
         }
     }
 }
 
-/// The cells left, right, above and below of the cell `at`, as far as they are inside the grid.
-pub(super) fn neighbours(columns: usize, cells: usize, at: usize) -> impl Iterator<Item = usize> {
-    let x = at % columns;
-    let across = [(x > 0).then(|| at - 1), (x + 1 < columns).then_some(at + 1)];
-    let down = [at.checked_sub(columns), Some(at + columns).filter(|&below| below < cells)];
-    across.into_iter().chain(down).flatten()
-}
-
-/// A run of cells and its parent in the union-find forest: itself for the root of a component.
+/// A run of cells and its parent in the union-find forest: itself for the root of a component, and afterwards the number of
+/// its component.
 #[derive(Clone, Copy, Debug)]
 struct Run {
     /// The first cell, and the one after the last.
@@ -81,9 +84,9 @@ struct Run {
     parent: u32,
 }
 
-/// The runs of the cells that are `inside`, in order.
-fn connected<T: Copy>(values: &[T], columns: usize, inside: impl Fn(T) -> bool) -> Vec<Run> {
-    let mut runs: Vec<Run> = Vec::new();
+/// The runs of the cells that are `inside`, in order, the parent of each its root or an earlier run of its component.
+fn connect<T: Copy>(runs: &mut Vec<Run>, values: &[T], columns: usize, inside: impl Fn(T) -> bool) {
+    runs.clear();
     let mut above = 0..0;
     for (y, row) in values.chunks_exact(columns).enumerate() {
         let first = runs.len();
@@ -101,7 +104,7 @@ fn connected<T: Copy>(values: &[T], columns: usize, inside: impl Fn(T) -> bool) 
             }
             let mut touching = candidate;
             while touching < above.end && (runs[touching].start as usize + columns) < base + end {
-                join(&mut runs, index, touching);
+                join(runs, index, touching);
                 touching += 1;
             }
             x = end;
@@ -111,9 +114,9 @@ fn connected<T: Copy>(values: &[T], columns: usize, inside: impl Fn(T) -> bool) 
         }
         above = first..runs.len();
     }
-    runs
 }
 
+/// The first run of a component.
 fn root(runs: &mut [Run], mut index: usize) -> usize {
     while runs[index].parent as usize != index {
         let parent = runs[index].parent as usize;
@@ -134,6 +137,15 @@ fn join(runs: &mut [Run], a: usize, b: usize) {
 mod tests {
     use super::*;
 
+    /// The cells of each component.
+    fn components(cells: &[u8], columns: usize) -> Vec<Vec<usize>> {
+        let mut components = Components::default();
+        components.find(cells, columns, |cell| cell == 1);
+        let mut found = vec![Vec::new(); components.count()];
+        components.runs().for_each(|(run, component)| found[component].extend(run));
+        found
+    }
+
     #[test]
     fn components_are_connected_by_sides_and_not_by_corners_or_across_the_border() {
         #[rustfmt::skip]
@@ -142,8 +154,8 @@ mod tests {
             0, 1, 1, 0,
             1, 1, 0, 0,
         ];
-        assert_eq!(components(&cells, 4, |cell| cell == 1), [vec![0], vec![3], vec![5, 6, 8, 9]]);
-        assert_eq!(components(&cells, 4, |_| false), Vec::<Vec<usize>>::new());
+        assert_eq!(components(&cells, 4), [vec![0], vec![3], vec![5, 6, 8, 9]]);
+        assert_eq!(components(&[0; 12], 4), Vec::<Vec<usize>>::new());
     }
 
     #[test]
@@ -156,10 +168,7 @@ mod tests {
             0, 0, 0, 0, 1,
             0, 0, 0, 0, 1,
         ];
-        assert_eq!(
-            runs(&cells, 5, |cell| cell == 1),
-            [vec![0..1, 2..3, 4..5, 5..6, 7..10, 10..13], vec![19..20, 24..25]]
-        );
+        assert_eq!(components(&cells, 5), [vec![0, 2, 4, 5, 7, 8, 9, 10, 11, 12], vec![19, 24]]);
     }
 
     #[test]

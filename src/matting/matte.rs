@@ -1,6 +1,6 @@
 //! From the network's mask to the alpha matte: cleaning, trimap, closed-form matting, finalization of the edge.
 
-use super::clean::{self, CleanMask, Seeds};
+use super::clean::{self, CleanMask, CleanParams, Seeds};
 use super::closed_form;
 use super::edge;
 use super::error::{MIN_AREA, NoSubject};
@@ -40,7 +40,8 @@ pub fn estimate_matte_with_prior(
     prior: impl FnOnce(&Trimap) -> Option<TemporalPrior>,
 ) -> Result<TemporalMatte, NoSubject> {
     let size = frame.size();
-    let mask = clean::with_subject(clean::clean(mask))?;
+    let without_colors = CleanParams { colors: false, ..CleanParams::default() };
+    let mask = clean::clean(frame, mask, &Seeds::default(), without_colors)?;
     let trimap = trimap::from_mask(&mask, size, None);
     let temporal = prior(&trimap);
     let of_mask = MaskPrior::of(&mask);
@@ -63,8 +64,9 @@ pub(super) struct SolvedMatte {
 impl SolvedMatte {
     pub(super) fn of(frame: &Frame, mask: &RawMask, options: &Options) -> Result<Self, NoSubject> {
         let size = frame.size();
-        let mask = clean::clean_with_colors(frame, mask, &Seeds::default(), options.decontaminate)?;
-        let mut matte = match options.method {
+        let params = CleanParams { colors: true, decontaminate: options.decontaminate, opaque: options.opaque };
+        let mask = clean::clean(frame, mask, &Seeds::default(), params)?;
+        let matte = match options.method {
             Method::ClosedForm => {
                 let trimap = trimap::from_mask(&mask, size, options.hair.as_ref());
                 let prior = MaskPrior::of(&mask);
@@ -72,9 +74,6 @@ impl SolvedMatte {
             }
             Method::None => upsampled(mask.values(), mask.size(), size),
         };
-        if options.opaque {
-            opaque::close(frame, &mut matte);
-        }
         Ok(Self { matte, speck_pixels: speck_pixels(&mask, size) })
     }
 

@@ -15,7 +15,6 @@ pub mod despill;
 pub mod edge;
 mod error;
 pub mod foreground;
-mod gmm;
 mod hair;
 mod linear_alpha;
 pub mod mask_union;
@@ -28,7 +27,7 @@ pub mod trimap;
 mod uncertainty;
 mod upsample;
 
-pub use clean::{CleanMask, Seeds};
+pub use clean::{CleanMask, CleanParams, Seeds};
 pub use cut_out::{cut_out, cut_out_with, from_own_alpha};
 pub use error::NoSubject;
 pub use hair::Hair;

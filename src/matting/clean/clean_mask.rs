@@ -2,8 +2,7 @@
 
 use crate::image::{Size, check_probabilities};
 
-/// Probability of subject on the network's grid, after cleaning. Only [`clean`](super::clean) and
-/// [`clean_with_colors`](super::clean_with_colors) make one.
+/// Probability of subject on the network's grid, after cleaning. Only [`clean`](super::clean()) makes one.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CleanMask {
     size: Size,

@@ -1,84 +1,110 @@
-//! Cleans the network's mask on its own grid: [`RawMask`] → [`CleanMask`].
+//! Cleans the network's mask on its own grid: [`RawMask`] → [`CleanMask`], by one labelling of its cells.
 //!
-//! Disconnected low-confidence components are removed (`component_filter`) and holes filled: those where background is
-//! nowhere more likely than subject, and those where it is but nowhere with certainty, inside confident subject
-//! (`hole_filling`): an eye, a logo, a reflection (on the development set such holes are subject two times out of three,
-//! three times as much by area). For single pictures, large uncertain regions are then classified by a colour random walker
-//! (`random_walker`), and background that the mask includes near its edge is removed where a recipe says so
-//! (`decontaminate`).
+//! ```text
+//! least over x of  Σ w(i, j) (x_i − x_j)²  +  λ Σ (x_i − p_i)²
+//! logit p = logit of the mask + log likelihood ratio of the cell's colour
+//! ```
+//!
+//! Cells of which the mask is certain, and those that the caller has marked ([`Seeds`]), are fixed; the others are subject where
+//! the solution is above one half: Grady, "Random Walks for Image Segmentation", PAMI 2006, with priors (Grady,
+//! "Multilabel Random Walker Image Segmentation Using Prior Models", CVPR 2005). The likelihoods are those of two colour histograms
+//! of the picture itself ([`color_histograms`]), the weights fall with the step of colour between two cells
+//! ([`random_walker`]). One pass of connected components then merges parts and holes of which the mask is certain
+//! nowhere with what surrounds them ([`component_rules`]). The mask's values stay where they belong to an edge between the
+//! labels ([`soft_edge`]), for matting; everywhere else a cell is 0 or 1.
+//!
+//! Grids finer than [`FINEST_SIDE`] are labelled on a coarser one: colours are no better known there, and the time is bounded.
 
+mod cell_colors;
 mod clean_mask;
-mod color_likelihood;
-mod component_filter;
-mod decontaminate;
-mod hole_filling;
+mod color_histograms;
+mod component_rules;
+mod point_regions;
 mod random_walker;
+mod seed_cells;
 mod seeds;
+mod soft_edge;
+mod workspace;
+
+#[cfg(test)]
+mod tests;
 
 pub use clean_mask::CleanMask;
-pub(super) use component_filter::clear as clear_components;
+pub(super) use component_rules::clear_uncertain_parts;
 pub use seeds::Seeds;
 
-use super::certainty::{BACKGROUND, FOREGROUND};
-use super::connected_components::components;
 use super::error::{MIN_AREA, NoSubject};
-use crate::image::{Frame, RawMask};
-use backdrop_kernels::trimap::{Params, cpu};
-use color_likelihood::MaskedFrame;
+use crate::image::{Frame, RawMask, Size};
+use rayon::prelude::*;
+use std::borrow::Cow;
+use workspace::Workspace;
 
-/// `mask` after component filtering and hole filling.
-#[must_use]
-pub fn clean(mask: &RawMask) -> CleanMask {
-    let size = mask.size();
-    let columns = size.width as usize;
-    let mut values = mask.values().to_vec();
-    component_filter::clear(&mut values, columns);
-    // Before the next step, which then raises the ramps that the holes leave behind.
-    hole_filling::fill(&mut values, columns);
-    for uncertain in components(&values, columns, |value| value < FOREGROUND) {
-        if uncertain.iter().all(|&at| values[at] >= 0.5) {
-            uncertain.into_iter().for_each(|at| values[at] = 1.0);
-        }
-    }
-    // The fringes of what was removed or filled, and any haze far from everything.
-    let grid = (columns, size.height as usize);
-    let around = Params { radii: [2.0; 2], foreground: FOREGROUND, background: BACKGROUND };
-    let (low, high) = cpu::extremes(&values, grid, &around);
-    for (value, (low, high)) in values.iter_mut().zip(low.into_iter().zip(high)) {
-        if high <= BACKGROUND {
-            *value = 0.0;
-        } else if low >= FOREGROUND {
-            *value = 1.0;
-        }
-    }
-    CleanMask::new(size, values)
+/// The grid that lengths in cells refer to; on finer ones they grow, so that they are shares of the picture.
+const REFERENCE_SIDE: f32 = 384.0;
+/// The longest side of a grid that is labelled.
+const FINEST_SIDE: usize = 768;
+
+/// What decides beside the mask.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CleanParams {
+    /// The picture's colours. Without them the mask alone decides; so it is for clips, where decisions by the colours of single
+    /// frames would flicker.
+    pub colors: bool,
+    /// Whether colours may overrule the mask near its edge also where it is certain of subject.
+    pub decontaminate: bool,
+    /// Whether the subject is known to be opaque all over: holes are closed unless they have the background's colours.
+    pub opaque: bool,
 }
 
-/// `mask` of `frame` after [`clean`], with its uncertain regions classified by the picture's colours, and with
-/// `decontaminate` without background that it includes near its edge.
+impl Default for CleanParams {
+    fn default() -> Self {
+        Self { colors: true, decontaminate: false, opaque: false }
+    }
+}
+
+/// The mask of `frame` after labelling, with `seeds` on the side that they mark.
 ///
 /// # Errors
-/// [`NoSubject`] when too little of [`clean`]'s mask is likely subject.
-pub fn clean_with_colors(
-    frame: &Frame,
-    mask: &RawMask,
-    _seeds: &Seeds,
-    decontaminate: bool,
-) -> Result<CleanMask, NoSubject> {
-    let mask = with_subject(clean(mask))?;
-    let masked = MaskedFrame::new(frame, &mask);
-    let classified = random_walker::classified(&masked);
-    let reduced = if decontaminate { decontaminate::decontaminated(&masked) } else { None };
-    let Some(reduced) = reduced else { return Ok(classified.unwrap_or(mask)) };
-    let Some(classified) = classified else { return Ok(reduced) };
-    // Decontamination only takes away, also from what is classified.
-    let pairs = classified.values().iter().zip(mask.values()).zip(reduced.values());
-    let values = pairs.map(|((&value, &before), &reduced)| if reduced < before { value.min(reduced) } else { value });
-    Ok(CleanMask::new(mask.size(), values.collect()))
+/// [`NoSubject`] when less than [`MIN_AREA`] of the grid is subject.
+pub fn clean(frame: &Frame, mask: &RawMask, seeds: &Seeds, params: CleanParams) -> Result<CleanMask, NoSubject> {
+    let mut workspace = Workspace::take();
+    let [columns, rows] = [mask.size().width as usize, mask.size().height as usize];
+    let factor = columns.max(rows).div_ceil(FINEST_SIDE).max(1);
+    let coarse = if factor > 1 { Cow::Owned(reduced(mask, factor)) } else { Cow::Borrowed(mask) };
+    let grid = coarse.size();
+    workspace.load(coarse.values(), grid);
+    seed_cells::mark(&mut workspace, frame, seeds);
+    random_walker::label(&mut workspace, frame, params);
+    component_rules::apply(&mut workspace, params.opaque);
+    soft_edge::mark(&mut workspace);
+    let width = grid.width as usize;
+    let mut values = vec![0.0; columns * rows];
+    values.par_chunks_mut(columns).zip(mask.values().par_chunks(columns)).enumerate().for_each(|(y, (row, mask))| {
+        for (x, (value, &mask)) in row.iter_mut().zip(mask).enumerate() {
+            let cell = y / factor * width + x / factor;
+            *value = if workspace.soft[cell] { mask } else { f32::from(u8::from(workspace.labels[cell])) };
+        }
+    });
+    let subject = workspace.labels.iter().filter(|&&label| label).count();
+    workspace.give_back();
+    if (subject as f64) < MIN_AREA * grid.area() as f64 {
+        Err(NoSubject)
+    } else {
+        Ok(CleanMask::new(mask.size(), values))
+    }
 }
 
-/// The mask, if it has a subject of at least [`MIN_AREA`].
-pub(super) fn with_subject(mask: CleanMask) -> Result<CleanMask, NoSubject> {
-    let likely = mask.values().iter().filter(|&&value| value >= 0.5).count();
-    if (likely as f64) < MIN_AREA * mask.values().len() as f64 { Err(NoSubject) } else { Ok(mask) }
+/// The means of `factor` by `factor` cells.
+fn reduced(mask: &RawMask, factor: usize) -> RawMask {
+    let [columns, rows] = [mask.size().width as usize, mask.size().height as usize];
+    let [width, height] = [columns.div_ceil(factor), rows.div_ceil(factor)];
+    let mean = |at: usize| {
+        let [left, top] = [at % width * factor, at / width * factor];
+        let [right, bottom] = [(left + factor).min(columns), (top + factor).min(rows)];
+        let sum: f32 =
+            (top..bottom).map(|y| mask.values()[y * columns + left..y * columns + right].iter().sum::<f32>()).sum();
+        sum / ((right - left) * (bottom - top)) as f32
+    };
+    let values = (0..width * height).into_par_iter().map(mean).collect();
+    RawMask::new(Size::new(width as u32, height as u32), values).expect("means of probabilities")
 }

@@ -1,74 +1,13 @@
-//! Prior for subjects that are opaque all over, as products are: closes holes, and places the hard edge.
+//! The hard edge of a subject that is opaque all over, as products are.
 //!
-//! An opaque subject has no partly covered interior, and a hole in it either shows the background or is an error: holes are
-//! closed unless they have the background's colours ([`ColorModels`]). Where the colours of subject and background are alike,
-//! the matte stays.
-//!
-//! Its edge is hard. Catalogue photos have burnt-out white around the product, and light mixes before it is encoded: a
-//! pixel that is half black and half white reads 188 of 255, and more where the white is brighter than 255. Its
-//! coverage comes out at a quarter, so before such white the edge lies further out ([`crossing`]).
+//! Catalogue photos have burnt-out white around the product, and light mixes before it is encoded: a pixel that is half black and
+//! half white reads 188 of 255, and more where the white is brighter than 255. Its coverage comes out at a quarter, so before such
+//! white the edge lies further out ([`crossing`]).
 
 use crate::image::{AlphaMatte, Frame};
-use crate::matting::connected_components::runs;
-use crate::matting::gmm::ColorModels;
-use std::ops::Range;
 
-/// Coverage of 255 from which a pixel is fully covered, below which a component inside the subject is a hole, and up to
-/// which a pixel is background.
-const WHOLE: u8 = 250;
-const HOLE: u8 = 128;
+/// Coverage of 255 up to which a pixel is background.
 const BACKGROUND: u8 = 5;
-/// A hole is background when its mean log likelihood ratio is below minus this, …
-const LEAST_RATIO: f32 = 1.0;
-/// … each pixel counting at most so much.
-const MOST_RATIO: f32 = 4.0;
-/// Models with more overlap than this are not used.
-const MAX_OVERLAP: f32 = 0.3;
-/// Pixels sampled of one hole at most.
-const MOST_SAMPLES: usize = 4096;
-
-/// Closes what the subject encloses, unless it is background.
-pub(in crate::matting) fn close(frame: &Frame, matte: &mut AlphaMatte) {
-    let width = matte.size().width as usize;
-    let mut enclosed = runs(matte.coverage(), width, |value| value < WHOLE);
-    enclosed.retain(|component| !component.iter().any(|run| on_border(run, width, matte.coverage().len())));
-    let (holes, partial): (Vec<_>, Vec<_>) =
-        enclosed.into_iter().partition(|component| places(component).any(|at| matte.coverage()[at] < HOLE));
-    fill(matte, &partial, 255);
-    if holes.is_empty() {
-        return;
-    }
-    // The models are not fitted to the holes themselves.
-    let mut known = matte.clone();
-    fill(&mut known, &holes, HOLE);
-    let Some(models) = ColorModels::of(frame, &known).filter(|models| models.overlap() <= MAX_OVERLAP) else { return };
-    drop(known);
-    let (pixels, _) = frame.pixels().as_chunks::<4>();
-    let closed = holes.into_iter().filter(|hole| {
-        let depths = places(hole).filter(|&at| matte.coverage()[at] < HOLE);
-        let step = depths.clone().count().div_ceil(MOST_SAMPLES).max(1);
-        let (sum, samples) = depths.step_by(step).fold((0.0f64, 0usize), |(sum, samples), at| {
-            let [red, green, blue, _] = pixels[at];
-            let ratio = models.log_ratio([red, green, blue]).clamp(-MOST_RATIO, MOST_RATIO);
-            (sum + f64::from(ratio), samples + 1)
-        });
-        sum >= -f64::from(LEAST_RATIO) * samples as f64
-    });
-    let closed: Vec<_> = closed.collect();
-    fill(matte, &closed, 255);
-}
-
-fn on_border(&Range { start, end }: &Range<usize>, width: usize, len: usize) -> bool {
-    start < width || end + width > len || start.is_multiple_of(width) || end.is_multiple_of(width)
-}
-
-fn places(component: &[Range<usize>]) -> impl Iterator<Item = usize> + Clone {
-    component.iter().cloned().flatten()
-}
-
-fn fill(matte: &mut AlphaMatte, components: &[Vec<Range<usize>>], value: u8) {
-    components.iter().flatten().for_each(|run| matte.coverage_mut()[run.clone()].fill(value));
-}
 
 /// Coverage at which an opaque subject ends: one half, and less the flatter the background next to it is if it is white.
 pub(in crate::matting) fn crossing(frame: &Frame, matte: &AlphaMatte) -> f32 {
@@ -179,41 +118,6 @@ mod tests {
         (Frame::new(SIZE, pixels.into()), AlphaMatte::new(SIZE, coverage))
     }
 
-    fn is_closed(subject: [u8; 3], ground: [u8; 3], hole: [u8; 3]) -> bool {
-        let (frame, mut matte) = holed(subject, ground, hole);
-        let before = matte.clone();
-        close(&frame, &mut matte);
-        let closed = matte.coverage()[80 * 200 + 100] == 255;
-        assert_eq!(closed, matte != before, "something else changed");
-        closed
-    }
-
-    #[test]
-    fn a_hole_is_closed_unless_it_has_the_colours_of_the_background() {
-        let (red, green, blue) = ([200, 40, 40], [40, 160, 60], [40, 60, 200]);
-        assert!(is_closed(red, green, red), "the subject's own colour");
-        assert!(is_closed(red, green, blue), "a colour that the background does not have");
-        assert!(!is_closed(red, green, green), "the background shows through");
-    }
-
-    #[test]
-    fn white_on_white_leaves_the_hole_open() {
-        assert!(!is_closed([250; 3], [250; 3], [250; 3]));
-    }
-
-    #[test]
-    fn what_reaches_the_border_is_no_hole_and_a_partly_covered_interior_is_filled() {
-        let (frame, mut matte) = holed([200, 40, 40], [40, 160, 60], [200, 40, 40]);
-        (0..90).for_each(|y| matte.coverage_mut()[y * 200 + 100] = 0);
-        let before = matte.clone();
-        close(&frame, &mut matte);
-        assert_eq!(matte, before, "a bay");
-        let (frame, mut matte) = holed([200, 40, 40], [40, 160, 60], [40, 160, 60]);
-        (70..90).for_each(|y| matte.coverage_mut()[y * 200 + 90..y * 200 + 110].fill(180));
-        close(&frame, &mut matte);
-        assert_eq!(matte.coverage()[80 * 200 + 100], 255, "no hole, only partial coverage");
-    }
-
     #[test]
     fn the_edge_lies_further_out_before_flat_white_only() {
         let (grey, matte) = holed([200, 40, 40], [248; 3], [200, 40, 40]);
@@ -232,9 +136,7 @@ mod tests {
             let size = Size::new(width, height);
             let frame = Frame::new(size, vec![200; size.area() * 4].into());
             for value in [0, 100, 255] {
-                let mut matte = AlphaMatte::new(size, vec![value; size.area()]);
-                close(&frame, &mut matte);
-                assert_eq!(matte.coverage(), vec![value; size.area()]);
+                let matte = AlphaMatte::new(size, vec![value; size.area()]);
                 assert!((crossing(&frame, &matte) - MIDDLE).abs() < 1e-6);
             }
         }

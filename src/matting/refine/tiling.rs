@@ -3,7 +3,7 @@
 use super::crop::ENOUGH;
 use super::part::{Part, Scope};
 use crate::image::{RawMask, Rect, Size};
-use crate::matting::clean::clear_components;
+use crate::matting::clean::clear_uncertain_parts;
 
 /// How much of the subject's longer side is added around its box.
 const PADDING: f64 = 0.12;
@@ -19,7 +19,7 @@ pub fn plan(mask: &RawMask, size: Size, scope: Scope) -> Vec<Part> {
     let grid = mask.size();
     // A small component that cleaning will remove would make the subject's box as large as the picture.
     let mut values = mask.values().to_vec();
-    clear_components(&mut values, grid.width as usize);
+    clear_uncertain_parts(&mut values, grid.width as usize);
     let Some(subject) = subject_box(&values, grid, size) else { return Vec::new() };
     let mut parts = Vec::new();
     let has_more_detail = size.width > grid.width || size.height > grid.height;

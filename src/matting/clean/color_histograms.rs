@@ -1,0 +1,87 @@
+//! Log likelihood ratio of colours under two histograms of the picture: that of its certain subject and of its certain background.
+//!
+//! Boykov and Jolly, "Interactive Graph Cuts", ICCV 2001, take histograms for such likelihoods; these are smoothed, as a kernel
+//! density estimate, and share a faint uniform component, so that a colour that neither side has says nothing.
+
+use crate::image::Size;
+
+/// Bins along each channel.
+const BINS: usize = 32;
+/// Standard deviation of the smoothing: one bin, eight steps of 255. Its weights at 0 to 3 bins.
+const SMOOTHING: [f32; 4] = [0.399_05, 0.242_04, 0.054_01, 0.004_43];
+/// Share of the uniform component.
+const UNIFORM: f32 = 0.03;
+/// With fewer samples of either side there are no likelihoods.
+const FEWEST: usize = 64;
+/// Every such cell along both axes is a sample: there are many, and they are alike.
+pub(super) const STEP: usize = 2;
+
+/// The two histograms, and room for their smoothing.
+#[derive(Debug, Default)]
+pub(super) struct Histograms {
+    subject: Vec<f32>,
+    background: Vec<f32>,
+    smoothed: Vec<f32>,
+}
+
+impl Histograms {
+    /// Fits to the colours of those samples whose mask is `certain`: subject, background, or neither. Whether there are enough of
+    /// both sides.
+    pub(super) fn fit(&mut self, colors: &[[u8; 3]], grid: Size, certain: impl Fn(usize) -> Option<bool>) -> bool {
+        let columns = grid.width as usize;
+        for histogram in [&mut self.subject, &mut self.background] {
+            histogram.clear();
+            histogram.resize(BINS * BINS * BINS, 0.0);
+        }
+        let mut counts = [0usize; 2];
+        for y in (0..grid.height as usize).step_by(STEP) {
+            for at in (y * columns..(y + 1) * columns).step_by(STEP) {
+                let Some(is_subject) = certain(at) else { continue };
+                let histogram = if is_subject { &mut self.subject } else { &mut self.background };
+                histogram[bin(colors[at])] += 1.0;
+                counts[usize::from(is_subject)] += 1;
+            }
+        }
+        if counts[0] < FEWEST || counts[1] < FEWEST {
+            return false;
+        }
+        let [background, subject] = counts;
+        for (histogram, count) in [(&mut self.subject, subject), (&mut self.background, background)] {
+            smooth(histogram, &mut self.smoothed);
+            let uniform = UNIFORM / (BINS * BINS * BINS) as f32;
+            histogram.iter_mut().for_each(|value| *value = *value / count as f32 + uniform);
+        }
+        true
+    }
+
+    /// The natural logarithm of the likelihood ratio; above 0: subject.
+    pub(super) fn log_ratio(&self, color: [u8; 3]) -> f32 {
+        let bin = bin(color);
+        (self.subject[bin] / self.background[bin]).ln()
+    }
+}
+
+fn bin(color: [u8; 3]) -> usize {
+    let [red, green, blue] = color.map(|channel| (usize::from(channel) * (BINS - 1) + 127) / 255);
+    (red * BINS + green) * BINS + blue
+}
+
+/// Convolves along the three axes; what would fall outside of the cube falls on its border.
+fn smooth(histogram: &mut Vec<f32>, smoothed: &mut Vec<f32>) {
+    for stride in [1, BINS, BINS * BINS] {
+        smoothed.clear();
+        smoothed.resize(histogram.len(), 0.0);
+        // Most of the cube is empty.
+        for (at, &value) in histogram.iter().enumerate().filter(|(_, value)| **value > 0.0) {
+            let place = at / stride % BINS;
+            for (reach, weight) in SMOOTHING.iter().enumerate() {
+                let up = (place + reach).min(BINS - 1) - place;
+                smoothed[at + up * stride] += weight * value;
+                if reach > 0 {
+                    smoothed[at - reach.min(place) * stride] += weight * value;
+                }
+            }
+        }
+        std::mem::swap(histogram, smoothed);
+    }
+}

@@ -1,0 +1,87 @@
+//! Merges connected components of which the mask is certain nowhere with what surrounds them.
+//!
+//! A part of the subject that is far smaller than the largest one is a reed, a passer-by's leg or a reflection, unless the mask is
+//! certain of it somewhere; a hole of which the mask is certain nowhere is an eye, a logo or a highlight. Of an opaque subject
+//! colours decide, since a hole either shows the background or is an error.
+
+use super::workspace::Workspace;
+use crate::matting::connected_components::Components;
+
+/// Parts and holes are small when they have less than one in so many of the largest part's cells.
+const SMALL: usize = 10;
+/// From this probability on the mask is certain; log odds of 5.
+const CERTAIN: f32 = 0.9933;
+/// A hole of an opaque subject is background when its mean log likelihood ratio is below this, each cell counting at most so much.
+const BACKGROUND_RATIO: f32 = -1.0;
+const MOST_RATIO: f32 = 4.0;
+
+/// What is known of one component.
+#[derive(Clone, Copy, Debug, Default)]
+struct Component {
+    cells: usize,
+    /// The highest probability of its label in it.
+    certainty: f32,
+    /// Whether it touches the border of the grid.
+    on_border: bool,
+    /// The sum of its log likelihood ratios.
+    ratio: f32,
+}
+
+/// Merges parts, then holes.
+pub(super) fn apply(workspace: &mut Workspace, opaque: bool) {
+    let columns = workspace.columns();
+    let Workspace { mask, labels, components, likelihood, .. } = workspace;
+    clear_parts(mask, labels, columns, components);
+    let subject = labels.iter().filter(|&&label| label).count();
+    let holes = measured(components, labels, columns, false, |at| (1.0 - mask[at], likelihood[at]));
+    relabel(components, labels, true, |component| {
+        let hole = holes[component];
+        let is_uncertain = hole.cells * SMALL < subject && hole.certainty < CERTAIN;
+        let is_background = hole.ratio < BACKGROUND_RATIO * hole.cells as f32;
+        !hole.on_border && (is_uncertain || opaque && !is_background)
+    });
+}
+
+/// `values` of a mask without the small parts of which it is certain nowhere.
+pub(in crate::matting) fn clear_uncertain_parts(values: &mut [f32], columns: usize) {
+    let mut labels: Vec<bool> = values.iter().map(|&value| value >= 0.5).collect();
+    clear_parts(values, &mut labels, columns, &mut Components::default());
+    values.iter_mut().zip(labels).filter(|(value, label)| **value >= 0.5 && !label).for_each(|(value, _)| *value = 0.0);
+}
+
+fn clear_parts(mask: &[f32], labels: &mut [bool], columns: usize, components: &mut Components) {
+    let parts = measured(components, labels, columns, true, |at| (mask[at], 0.0));
+    let largest = parts.iter().map(|part| part.cells).max().unwrap_or(0);
+    relabel(components, labels, false, |part| parts[part].cells * SMALL < largest && parts[part].certainty < CERTAIN);
+}
+
+/// The components of the cells with this `label`; `evidence` gives probability of the label and log likelihood ratio of a cell.
+fn measured(
+    components: &mut Components,
+    labels: &[bool],
+    columns: usize,
+    label: bool,
+    evidence: impl Fn(usize) -> (f32, f32),
+) -> Vec<Component> {
+    components.find(labels, columns, |other| other == label);
+    let mut measured = vec![Component::default(); components.count()];
+    for (run, component) in components.runs() {
+        let component = &mut measured[component];
+        component.cells += run.len();
+        component.on_border |= run.start < columns
+            || run.end + columns > labels.len()
+            || run.start.is_multiple_of(columns)
+            || run.end.is_multiple_of(columns);
+        for at in run {
+            let (certainty, ratio) = evidence(at);
+            component.certainty = component.certainty.max(certainty);
+            component.ratio += ratio.clamp(-MOST_RATIO, MOST_RATIO);
+        }
+    }
+    measured
+}
+
+/// Gives the cells of the components that are `merged` this `label`.
+fn relabel(components: &Components, labels: &mut [bool], label: bool, merged: impl Fn(usize) -> bool) {
+    components.runs().filter(|(_, component)| merged(*component)).for_each(|(run, _)| labels[run].fill(label));
+}

@@ -1,0 +1,49 @@
+//! Marks the cells that keep the mask's value: those of the edge between the labels.
+//!
+//! They are reached from a change of the label within [`REACH_CELLS`] steps through cells of which the mask is uncertain. So the
+//! ramp of an edge stays for matting, and haze, dents and the fringes of what was relabelled do not. A cell whose label is not what the
+//! mask says is never among them.
+
+use super::random_walker::UNCERTAIN;
+use super::workspace::Workspace;
+
+/// How far a ramp reaches from the edge, in cells.
+const REACH_CELLS: f32 = 3.0;
+
+/// Marks them in `workspace.soft`.
+pub(super) fn mark(workspace: &mut Workspace) {
+    let (columns, steps) = (workspace.columns(), (REACH_CELLS * workspace.unit()).round() as usize);
+    let Workspace { mask, marked, labels, soft, front, .. } = workspace;
+    let cells = labels.len();
+    let agrees = |at: usize| !marked[at] && labels[at] == (mask[at] >= 0.5);
+    front.clear();
+    for at in 0..cells {
+        let right = ((at + 1) % columns != 0).then_some(at + 1);
+        let below = Some(at + columns).filter(|&below| below < cells);
+        for other in [right, below].into_iter().flatten().filter(|&other| labels[at] != labels[other]) {
+            for edge in [at, other] {
+                if !soft[edge] && agrees(edge) {
+                    soft[edge] = true;
+                    front.push(edge as u32);
+                }
+            }
+        }
+    }
+    let mut done = 0;
+    for _ in 0..steps {
+        let reached = front.len();
+        for next in done..reached {
+            let at = front[next] as usize;
+            let x = at % columns;
+            let across = [(x > 0).then(|| at - 1), (x + 1 < columns).then_some(at + 1)];
+            let down = [at.checked_sub(columns), Some(at + columns).filter(|&below| below < cells)];
+            for beside in across.into_iter().chain(down).flatten() {
+                if !soft[beside] && UNCERTAIN.contains(&mask[beside]) && agrees(beside) {
+                    soft[beside] = true;
+                    front.push(beside as u32);
+                }
+            }
+        }
+        done = reached;
+    }
+}

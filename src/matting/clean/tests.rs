@@ -1,0 +1,313 @@
+//! Tests of the clean-up on drawn pictures.
+
+use super::*;
+use crate::image::{Buffer, Trimap};
+use std::ops::Range;
+
+const BLUE: [u8; 3] = [40, 60, 180];
+const RED: [u8; 3] = [190, 50, 40];
+const GREEN: [u8; 3] = [60, 160, 60];
+const WHITE: [u8; 3] = [244, 244, 242];
+const PICTURE: Size = Size::new(300, 240);
+/// Across and down, in pixels: a block, a bar from it to the right border, and a block apart from both.
+const BLOCK: [Range<f32>; 2] = [60.0..150.0, 40.0..200.0];
+const BAR: [Range<f32>; 2] = [150.0..300.0, 90.0..150.0];
+const APART: [Range<f32>; 2] = [220.0..260.0, 170.0..220.0];
+
+fn is_in([across, down]: &[Range<f32>; 2], x: f32, y: f32) -> bool {
+    across.contains(&x) && down.contains(&y)
+}
+
+/// A grainy picture of [`PICTURE`]'s size.
+fn picture(color: impl Fn(f32, f32) -> [u8; 3]) -> Frame {
+    let grain = |x: u32, y: u32| (x.wrapping_mul(2_654_435_761).wrapping_add(y.wrapping_mul(40_503)) >> 13) % 9;
+    let places = (0..PICTURE.height).flat_map(|y| (0..PICTURE.width).map(move |x| (x, y)));
+    let pixels: Vec<u8> = places
+        .flat_map(|(x, y)| {
+            let [r, g, b] = color(x as f32, y as f32).map(|channel| channel.saturating_add(grain(x, y) as u8));
+            [r, g, b, 255]
+        })
+        .collect();
+    Frame::new(PICTURE, Buffer::from(pixels))
+}
+
+/// A mask of `side` by `side` cells: `value` at the centres of its cells, in pixels.
+fn mask(side: u32, value: impl Fn(f32, f32) -> f32) -> RawMask {
+    let place = |cell: u32, pixels: u32| (cell as f32 + 0.5) * pixels as f32 / side as f32;
+    let cells = (0..side).flat_map(|row| (0..side).map(move |column| (column, row)));
+    let values = cells.map(|(column, row)| value(place(column, PICTURE.width), place(row, PICTURE.height)));
+    RawMask::new(Size::new(side, side), values.collect()).expect("probabilities")
+}
+
+fn certain(is_subject: bool) -> f32 {
+    f32::from(u8::from(is_subject))
+}
+
+fn cleaned(frame: &Frame, mask: &RawMask) -> CleanMask {
+    clean(frame, mask, &Seeds::default(), CleanParams::default()).expect("a subject")
+}
+
+/// How many cells are not 1 where `is_subject` holds and 0 elsewhere, `margin` pixels around its outline aside.
+fn wrong(mask: &CleanMask, margin: f32, is_subject: impl Fn(f32, f32) -> bool) -> usize {
+    let (columns, rows) = (mask.size().width as f32, mask.size().height as f32);
+    let expected = |at: usize| {
+        let (x, y) = ((at as f32 % columns).floor() + 0.5, (at as f32 / columns).floor() + 0.5);
+        let (x, y) = (x * PICTURE.width as f32 / columns, y * PICTURE.height as f32 / rows);
+        let around = [(-margin, 0.0), (margin, 0.0), (0.0, -margin), (0.0, margin)];
+        let subject = is_subject(x, y);
+        around.iter().all(|(right, down)| is_subject(x + right, y + down) == subject).then_some(subject)
+    };
+    let cells = mask.values().iter().enumerate();
+    cells.filter(|&(at, &value)| expected(at).is_some_and(|subject| value != certain(subject))).count()
+}
+
+fn value_at(mask: &CleanMask, x: f32, y: f32) -> f32 {
+    let [columns, rows] = [mask.size().width, mask.size().height].map(|side| side as f32);
+    let cell = |at: f32, cells: f32, pixels: u32| (at * cells / pixels as f32) as usize;
+    mask.values()[cell(y, rows, PICTURE.height) * columns as usize + cell(x, columns, PICTURE.width)]
+}
+
+fn in_block(x: f32, y: f32) -> bool {
+    is_in(&BLOCK, x, y)
+}
+
+fn in_both(x: f32, y: f32) -> bool {
+    in_block(x, y) || is_in(&BAR, x, y)
+}
+
+/// Certain of the block and of the background, with `probability` in the bar.
+fn uncertain_bar(side: u32, probability: f32) -> RawMask {
+    mask(side, |x, y| if is_in(&BAR, x, y) { probability } else { certain(in_block(x, y)) })
+}
+
+fn block_and_bar(block: [u8; 3], bar: [u8; 3], ground: [u8; 3]) -> Frame {
+    picture(|x, y| match () {
+        () if is_in(&BAR, x, y) => bar,
+        () if in_block(x, y) => block,
+        () => ground,
+    })
+}
+
+#[test]
+fn an_uncertain_region_gets_the_label_that_its_colors_have_elsewhere() {
+    for side in [96, 384, 900] {
+        let subject = cleaned(&block_and_bar(BLUE, BLUE, RED), &uncertain_bar(side, 0.3));
+        assert_eq!(wrong(&subject, 6.0, in_both), 0, "{side}");
+        let ground = cleaned(&block_and_bar(BLUE, RED, RED), &uncertain_bar(side, 0.7));
+        assert_eq!(wrong(&ground, 6.0, in_block), 0, "{side}");
+    }
+}
+
+#[test]
+fn where_colors_say_nothing_the_mask_decides() {
+    for frame in [block_and_bar(BLUE, GREEN, RED), block_and_bar(WHITE, WHITE, WHITE)] {
+        assert_eq!(wrong(&cleaned(&frame, &uncertain_bar(384, 0.6)), 6.0, in_both), 0);
+        assert_eq!(wrong(&cleaned(&frame, &uncertain_bar(384, 0.4)), 6.0, in_block), 0);
+    }
+}
+
+#[test]
+fn the_label_changes_where_the_color_does() {
+    let half = |x: f32, y: f32| in_block(x, y) || is_in(&BAR, x, y) && x < 220.0;
+    let frame = picture(|x, y| if half(x, y) { BLUE } else { RED });
+    assert_eq!(wrong(&cleaned(&frame, &uncertain_bar(384, 0.5)), 4.0, half), 0);
+}
+
+#[test]
+fn specks_are_labelled_with_what_surrounds_them() {
+    let speck = |x: f32, y: f32| (x as u32).is_multiple_of(4) && (y as u32).is_multiple_of(4);
+    let frame = picture(|x, y| if in_both(x, y) != (is_in(&BAR, x, y) && speck(x, y)) { BLUE } else { RED });
+    assert_eq!(wrong(&cleaned(&frame, &uncertain_bar(384, 0.5)), 5.0, in_both), 0);
+}
+
+#[test]
+fn a_mask_that_is_certain_of_something_elsewhere_keeps_it_against_its_colors() {
+    let frame = block_and_bar(BLUE, RED, RED);
+    let sure = mask(384, |x, y| certain(in_both(x, y)));
+    assert_eq!(wrong(&cleaned(&frame, &sure), 0.0, in_both), 0);
+}
+
+#[test]
+fn an_edge_keeps_the_values_of_its_ramp() {
+    let ramp = mask(384, |x, y| {
+        let inside = (x - BLOCK[0].start).min(BLOCK[0].end - x).min(y - BLOCK[1].start).min(BLOCK[1].end - y);
+        (0.5 + inside / 4.0).clamp(0.0, 1.0)
+    });
+    let flat = picture(|_, _| WHITE);
+    assert_eq!(cleaned(&flat, &ramp).values(), ramp.values());
+}
+
+/// The block, certain, and a second part of which the mask reaches `highest` in a corner and 0.6 elsewhere.
+fn with_second_part(part: &[Range<f32>; 2], highest: f32) -> RawMask {
+    mask(384, |x, y| match () {
+        () if in_block(x, y) => 1.0,
+        () if is_in(part, x, y) && x < part[0].start + 3.0 => highest,
+        () if is_in(part, x, y) => highest.min(0.6),
+        () => 0.0,
+    })
+}
+
+#[test]
+fn a_small_part_stays_only_where_the_mask_is_certain_of_it_somewhere() {
+    let (frame, small) = (picture(|_, _| WHITE), [200.0..210.0, 60.0..80.0]);
+    assert_eq!(wrong(&cleaned(&frame, &with_second_part(&small, 0.98)), 0.0, in_block), 0);
+    assert!(value_at(&cleaned(&frame, &with_second_part(&small, 0.999)), 201.0, 70.0) > 0.5);
+    let large = [200.0..260.0, 60.0..200.0];
+    assert!(value_at(&cleaned(&frame, &with_second_part(&large, 0.6)), 230.0, 130.0) > 0.5);
+}
+
+#[test]
+fn haze_is_background() {
+    let (frame, part) = (picture(|_, _| WHITE), [180.0..290.0, 20.0..230.0]);
+    assert_eq!(wrong(&cleaned(&frame, &with_second_part(&part, 0.45)), 0.0, in_block), 0);
+}
+
+/// The block with a hole of probability `depth`, in the colour `hole`.
+fn holed(depth: f32, hole: [u8; 3]) -> (Frame, RawMask) {
+    let is_hole = |x: f32, y: f32| is_in(&[95.0..115.0, 110.0..130.0], x, y);
+    let frame = picture(|x, y| match () {
+        () if is_hole(x, y) => hole,
+        () if in_block(x, y) => BLUE,
+        () => RED,
+    });
+    (frame, mask(384, |x, y| if is_hole(x, y) { depth } else { certain(in_block(x, y)) }))
+}
+
+#[test]
+fn a_hole_is_filled_unless_the_mask_is_certain_of_it() {
+    let is_filled = |depth: f32, params: CleanParams, color: [u8; 3]| {
+        let (frame, mask) = holed(depth, color);
+        let value = value_at(&clean(&frame, &mask, &Seeds::default(), params).expect("a subject"), 105.0, 120.0);
+        assert!(value == 0.0 || value == 1.0, "{value}");
+        value == 1.0
+    };
+    let standard = CleanParams::default();
+    assert!(is_filled(0.1, standard, BLUE) && is_filled(0.1, standard, GREEN));
+    assert!(!is_filled(0.001, standard, BLUE));
+    let opaque = CleanParams { opaque: true, ..standard };
+    assert!(is_filled(0.001, opaque, BLUE) && is_filled(0.001, opaque, GREEN));
+    assert!(!is_filled(0.001, opaque, RED), "the background shows through");
+}
+
+#[test]
+fn without_colors_the_mask_alone_decides() {
+    let params = CleanParams { colors: false, ..CleanParams::default() };
+    let labels =
+        |mask: &RawMask| clean(&block_and_bar(BLUE, RED, RED), mask, &Seeds::default(), params).expect("a subject");
+    assert_eq!(wrong(&labels(&uncertain_bar(384, 0.6)), 6.0, in_both), 0);
+    assert_eq!(wrong(&labels(&uncertain_bar(384, 0.4)), 6.0, in_block), 0);
+}
+
+#[test]
+fn decontamination_removes_what_the_mask_is_certain_of_near_the_edge_and_has_the_colors_of_the_background() {
+    // A strip of the background along the block's right side.
+    let in_strip = |x: f32, y: f32| is_in(&[150.0..158.0, 60.0..180.0], x, y);
+    let kept = mask(384, |x, y| if in_strip(x, y) { 0.97 } else { certain(in_block(x, y)) });
+    let params = CleanParams { decontaminate: true, ..CleanParams::default() };
+    let labels = |frame: &Frame| clean(frame, &kept, &Seeds::default(), params).expect("a subject");
+    assert_eq!(wrong(&labels(&block_and_bar(BLUE, RED, RED)), 4.0, in_block), 0);
+    let alike = picture(|_, _| WHITE);
+    assert_eq!(wrong(&labels(&alike), 4.0, |x, y| in_block(x, y) || in_strip(x, y)), 0);
+    let standard = cleaned(&block_and_bar(BLUE, RED, RED), &kept);
+    assert!(value_at(&standard, 154.0, 120.0) > 0.5, "only with decontamination");
+}
+
+/// The block and the part apart from it, certain; on a picture where a green square lies beside them.
+fn two_parts() -> (Frame, RawMask) {
+    let frame = picture(|x, y| match () {
+        () if in_block(x, y) => BLUE,
+        () if is_in(&APART, x, y) => RED,
+        () if is_in(&[180.0..210.0, 50.0..90.0], x, y) => GREEN,
+        () => WHITE,
+    });
+    (frame, mask(384, |x, y| certain(in_block(x, y) || is_in(&APART, x, y))))
+}
+
+fn with(seeds: &Seeds) -> CleanMask {
+    let (frame, mask) = two_parts();
+    clean(&frame, &mask, seeds, CleanParams::default()).expect("a subject")
+}
+
+#[test]
+fn a_point_on_a_part_selects_it() {
+    let seeds = Seeds { subject: vec![[240, 200]], ..Seeds::default() };
+    assert_eq!(wrong(&with(&seeds), 3.0, |x, y| is_in(&APART, x, y)), 0);
+}
+
+#[test]
+fn a_point_beside_the_mask_adds_the_color_region_around_it() {
+    let seeds = Seeds { subject: vec![[195, 70]], ..Seeds::default() };
+    let expected = |x: f32, y: f32| in_block(x, y) || is_in(&APART, x, y) || is_in(&[180.0..210.0, 50.0..90.0], x, y);
+    assert_eq!(wrong(&with(&seeds), 3.0, expected), 0);
+}
+
+#[test]
+fn a_background_point_removes_a_part_or_the_color_region_of_the_only_one() {
+    let seeds = Seeds { background: vec![[240, 200]], ..Seeds::default() };
+    assert_eq!(wrong(&with(&seeds), 3.0, in_block), 0);
+    // A part of two colours.
+    let frame = block_and_bar(BLUE, GREEN, RED);
+    let both = mask(384, |x, y| certain(in_both(x, y)));
+    let seeds = Seeds { background: vec![[220, 120]], ..Seeds::default() };
+    let labels = clean(&frame, &both, &seeds, CleanParams::default()).expect("a subject");
+    assert_eq!(wrong(&labels, 3.0, in_block), 0);
+}
+
+#[test]
+fn strokes_override_the_mask_and_are_never_relabelled() {
+    let stroke = |x: f32, y: f32| match () {
+        () if is_in(&[10.0..30.0, 10.0..14.0], x, y) => Trimap::FOREGROUND,
+        () if is_in(&[100.0..104.0, 60.0..180.0], x, y) => Trimap::BACKGROUND,
+        () => Trimap::UNKNOWN,
+    };
+    let places = (0..PICTURE.height).flat_map(|y| (0..PICTURE.width).map(move |x| (x as f32, y as f32)));
+    let strokes = Trimap::new(PICTURE, places.map(|(x, y)| stroke(x, y)).collect());
+    let labels = with(&Seeds { strokes: Some(strokes), ..Seeds::default() });
+    assert_eq!(value_at(&labels, 20.0, 12.0), 1.0);
+    assert_eq!(value_at(&labels, 102.0, 120.0), 0.0);
+    assert_eq!(value_at(&labels, 80.0, 120.0), 1.0);
+}
+
+#[test]
+fn background_marked_all_over_leaves_no_subject() {
+    let strokes = Trimap::new(PICTURE, vec![Trimap::BACKGROUND; PICTURE.area()]);
+    let (frame, mask) = two_parts();
+    let seeds = Seeds { strokes: Some(strokes), ..Seeds::default() };
+    assert_eq!(clean(&frame, &mask, &seeds, CleanParams::default()), Err(NoSubject));
+}
+
+#[test]
+fn the_number_of_threads_does_not_matter() {
+    let frame = block_and_bar(BLUE, RED, RED);
+    let noisy = |x: f32, y: f32| 0.3 + ((x * 7.0 + y * 3.0) as u32 % 5) as f32 / 10.0;
+    let mask = mask(900, |x, y| if is_in(&BAR, x, y) { noisy(x, y) } else { certain(in_block(x, y)) });
+    let cells = |threads| {
+        let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().expect("threads");
+        pool.install(|| cleaned(&frame, &mask))
+    };
+    assert_eq!(cells(1), cells(5));
+}
+
+#[test]
+fn noise_does_not_panic_and_yields_probabilities() {
+    for ((width, height), (columns, rows)) in
+        [((1, 1), (1, 1)), ((1, 60), (8, 8)), ((60, 1), (384, 384)), ((90, 70), (33, 21)), ((64, 64), (1600, 3))]
+    {
+        let size = Size::new(width, height);
+        let noise = |at: u32| (at + 1).wrapping_mul(2_654_435_761) >> 24;
+        let bytes: Vec<u8> = (0..size.area() as u32 * 4).map(|at| noise(at) as u8).collect();
+        let frame = Frame::new(size, Buffer::from(bytes));
+        let values = (0..columns * rows).map(|at| noise(at / 7) as f32 / 255.0).collect();
+        let mask = RawMask::new(Size::new(columns, rows), values).expect("probabilities");
+        for [colors, decontaminate, opaque] in [[false; 3], [true, false, false], [true; 3]] {
+            let params = CleanParams { colors, decontaminate, opaque };
+            let seeds = Seeds { subject: vec![[width - 1, 0]], background: vec![[0, height - 1]], strokes: None };
+            for seeds in [Seeds::default(), seeds] {
+                if let Ok(after) = clean(&frame, &mask, &seeds, params) {
+                    assert!(after.values().iter().all(|value| (0.0..=1.0).contains(value)), "{size}");
+                    assert_eq!(after.values().len(), (columns * rows) as usize);
+                }
+            }
+        }
+    }
+}

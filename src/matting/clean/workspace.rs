@@ -1,0 +1,93 @@
+//! The arrays of one labelling, kept for the next picture.
+
+use crate::image::Size;
+use crate::matting::connected_components::Components;
+use std::sync::Mutex;
+
+use super::REFERENCE_SIDE;
+
+/// Everything that a labelling needs, for each cell of the grid unless stated otherwise.
+#[derive(Debug)]
+pub(super) struct Workspace {
+    pub(super) grid: Size,
+    /// The mask; marked cells are 0 or 1.
+    pub(super) mask: Vec<f32>,
+    /// Cells that the caller has marked.
+    pub(super) marked: Vec<bool>,
+    /// Cells that are labelled by the walker; the others are fixed.
+    pub(super) open: Vec<bool>,
+    /// Mean colour, where it is needed.
+    pub(super) colors: Vec<[u8; 3]>,
+    /// Log likelihood ratio of the colour, 0 where the picture has no models.
+    pub(super) likelihood: Vec<f32>,
+    /// Whether the cell is subject.
+    pub(super) labels: Vec<bool>,
+    /// Whether the cell has the mask's value, and not its label's.
+    pub(super) soft: Vec<bool>,
+    pub(super) components: Components,
+    pub(super) system: super::random_walker::System,
+    pub(super) histograms: super::color_histograms::Histograms,
+    /// Cells to visit.
+    pub(super) front: Vec<u32>,
+}
+
+/// As many as pictures were cleaned at once.
+static POOL: Mutex<Vec<Box<Workspace>>> = Mutex::new(Vec::new());
+
+impl Workspace {
+    /// One that is free, or a new one.
+    pub(super) fn take() -> Box<Self> {
+        let free = POOL.lock().unwrap_or_else(std::sync::PoisonError::into_inner).pop();
+        free.unwrap_or_else(|| {
+            Box::new(Self {
+                grid: Size::new(0, 0),
+                mask: Vec::new(),
+                marked: Vec::new(),
+                open: Vec::new(),
+                colors: Vec::new(),
+                likelihood: Vec::new(),
+                labels: Vec::new(),
+                soft: Vec::new(),
+                components: Components::default(),
+                system: super::random_walker::System::default(),
+                histograms: super::color_histograms::Histograms::default(),
+                front: Vec::new(),
+            })
+        })
+    }
+
+    /// For the next picture.
+    pub(super) fn give_back(self: Box<Self>) {
+        POOL.lock().unwrap_or_else(std::sync::PoisonError::into_inner).push(self);
+    }
+
+    /// Starts on a mask.
+    pub(super) fn load(&mut self, mask: &[f32], grid: Size) {
+        let cells = grid.area();
+        self.grid = grid;
+        self.mask.clear();
+        self.mask.extend_from_slice(mask);
+        for flags in [&mut self.marked, &mut self.open, &mut self.labels, &mut self.soft] {
+            flags.clear();
+            flags.resize(cells, false);
+        }
+        self.colors.resize(cells, [0; 3]);
+        self.likelihood.clear();
+        self.likelihood.resize(cells, 0.0);
+    }
+
+    /// Fixes the label of a cell, as the caller has marked it.
+    pub(super) fn fix(&mut self, at: usize, label: bool) {
+        self.mask[at] = f32::from(u8::from(label));
+        self.marked[at] = true;
+    }
+
+    pub(super) const fn columns(&self) -> usize {
+        self.grid.width as usize
+    }
+
+    /// How many cells one of the reference grid is, at least 1.
+    pub(super) fn unit(&self) -> f32 {
+        (self.grid.width.max(self.grid.height) as f32 / REFERENCE_SIDE).max(1.0)
+    }
+}
