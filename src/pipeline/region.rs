@@ -1,16 +1,19 @@
 //! Restricts a cutout to a region of its source: the mask before matting, the pixels after it.
 
 use super::coverage::Coverage;
+use super::window;
 use crate::compose::SUBJECT_ALPHA;
 use crate::image::{RawMask, Rect, Size, Subject};
 use crate::matting::NoSubject;
 
-/// `coverage`, of a picture of `size`, with no subject outside of `region`, where there is one. [`cleared`] is exact to the
-/// pixel.
-pub(super) fn restricted(coverage: Coverage, size: Size, region: Option<Rect>) -> Coverage {
+/// `coverage` with no subject of the network outside of `region`, where there is one. [`cleared`] is exact to the pixel.
+pub(super) fn restricted(coverage: Coverage, region: Option<Rect>) -> Coverage {
     match (coverage, region) {
-        (Coverage::Mask(mask), Some(region)) => Coverage::Mask(masked(mask, size, region)),
-        (coverage @ (Coverage::Mask(_) | Coverage::OwnAlpha), _) => coverage,
+        (Coverage::Network { mask, seeds, window }, Some(region)) => {
+            let inside = window::within(region, window).unwrap_or_default();
+            Coverage::Network { mask: masked(mask, window.size(), inside), seeds, window }
+        }
+        (coverage, _) => coverage,
     }
 }
 

@@ -13,7 +13,7 @@ pub struct CleanMask {
 impl CleanMask {
     /// # Panics
     /// When these are no probabilities for each cell. Cleaning moves probabilities only within 0..=1.
-    pub(super) fn new(size: Size, values: Vec<f32>) -> Self {
+    pub(in crate::matting) fn new(size: Size, values: Vec<f32>) -> Self {
         if let Err(error) = check_probabilities(size, &values) {
             panic!("cleaning made {error}");
         }
