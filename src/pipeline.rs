@@ -138,6 +138,7 @@ async fn cut(
     // Header → Frame.
     let (buffers, scene) = (engine.buffers().clone(), Arc::new(scene));
     let (for_scene, how) = (Arc::clone(&scene), cut.clone());
+    let kept = located.area.map(|area| window::kept(area, size));
     let region = located.area.or_else(|| cut.region.map(|region| region.of(size)));
     let decode = move || decode::decoded(probed, &buffers, &for_scene, (&how, &located, &inputs), picture);
     let Decoded { frame, given, materials } = workers.timed("decode", &mut timings.decode, decode).await??;
@@ -147,7 +148,7 @@ async fn cut(
     let (found, backdrop) = tokio::try_join!(found, backdrop.rendered(&workers))?;
     let Found { frame, coverage, uncertainty, took } = found;
     timings.segment = took;
-    let coverage = region::restricted(coverage, region);
+    let coverage = region::restricted(coverage, kept.or(region));
     let PortraitInput { frame, coverage, face, took } = portrait::find(&workers, frame, coverage, picture).await?;
     timings.retouch = took;
 
@@ -155,7 +156,7 @@ async fn cut(
     let options = face.matting(cut.matting, size);
     let buffers = engine.buffers().clone();
     let matte = move || {
-        let (subject, bounds) = coverage.subject(frame, picture, &options, &buffers)?;
+        let (subject, bounds) = coverage.subject(frame, picture, &options, &buffers, region)?;
         region::cleared(subject, bounds, region)
     };
     let (subject, bounds) = workers.timed("matte", &mut timings.matte, matte).await??;

@@ -87,25 +87,29 @@ impl Coverage {
         }
     }
 
-    /// What is composed of `frame`, and the bounds of the subject in it.
+    /// What is composed of `frame`, and the bounds of the subject in it. The source itself is not cleared outside of `region`, but
+    /// bounded by it.
     pub(super) fn subject(
         &self,
         frame: Frame,
         picture: Picture,
         options: &matting::Options,
         buffers: &BufferPool,
+        region: Option<Rect>,
     ) -> Result<(Subject, Rect), NoSubject> {
         let (subject, bounds) = match self {
             Self::OwnAlpha => cutout(matting::from_own_alpha(frame)?),
-            Self::Mask(mask) => guided(frame, Guide::Mask(mask), picture, options)?,
-            Self::Trimap(trimap) => guided(frame, Guide::Trimap(trimap), picture, options)?,
+            Self::Mask(mask) => guided(frame, Guide::Mask(mask), picture, options, region)?,
+            Self::Trimap(trimap) => guided(frame, Guide::Trimap(trimap), picture, options, region)?,
             Self::Network { mask, seeds, window } if *window == Rect::whole(frame.size()) => {
-                guided(frame, Guide::Network(mask, seeds), picture, options)?
+                guided(frame, Guide::Network(mask, seeds), picture, options, region)?
             }
             Self::Network { mask, seeds, window } => {
                 let crop = window::cropped(&frame, *window, buffers);
                 let options = window::options_within(options, *window);
-                let (subject, bounds) = guided(crop, Guide::Network(mask, seeds), picture, &options)?;
+                let region = region.and_then(|region| window::within(region, *window));
+                let guide = Guide::Network(mask, seeds);
+                let (subject, bounds) = guided(crop, guide, picture, &options, region)?;
                 let subject = match subject {
                     Subject::Cutout(cutout) => Subject::Cutout(window::pasted(frame, &cutout, *window)?),
                     Subject::Source(_) => Subject::Source(frame),
@@ -123,6 +127,7 @@ fn guided(
     guide: Guide<'_>,
     picture: Picture,
     options: &matting::Options,
+    region: Option<Rect>,
 ) -> Result<(Subject, Option<Rect>), NoSubject> {
     match (picture, guide) {
         (Picture::CleanMask, Guide::Network(mask, seeds)) => {
@@ -133,8 +138,11 @@ fn guided(
             Ok(cutout(matting::cut_out(frame, guide, options)?))
         }
         (Picture::Source, guide) => {
-            let bounds = matting::estimate_matte(&frame, guide, options)?.covered(SUBJECT_ALPHA);
-            Ok((Subject::Source(frame), bounds))
+            let matte = matting::estimate_matte(&frame, guide, options)?;
+            let region = region.unwrap_or(Rect::whole(matte.size()));
+            let inside = window::plane_within(matte.coverage(), matte.size(), region);
+            let bounds = AlphaMatte::new(region.size(), inside).covered(SUBJECT_ALPHA);
+            Ok((Subject::Source(frame), bounds.map(|bounds| window::outside(bounds, region))))
         }
     }
 }

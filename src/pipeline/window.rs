@@ -11,7 +11,18 @@ const MARGIN: f64 = 0.12;
 
 /// The window around `area` in a picture of `size`.
 pub(super) fn around(area: Rect, size: Size) -> Rect {
-    let margin = (f64::from(area.size().longest()) * MARGIN).ceil() as u32;
+    grown(area, size, MARGIN)
+}
+
+/// `area` with half of the context: what of the mask is kept. Matting then sees no edge where the box cuts through the subject,
+/// and cleaning does not take what is beside the box for the subject.
+pub(super) fn kept(area: Rect, size: Size) -> Rect {
+    grown(area, size, MARGIN / 2.0)
+}
+
+/// `area` with a margin of this share of its longer side, as far as the picture goes.
+fn grown(area: Rect, size: Size, share: f64) -> Rect {
+    let margin = (f64::from(area.size().longest()) * share).ceil() as u32;
     let axis = |first: u32, length: u32, side: u32| {
         let start = first.saturating_sub(margin);
         (start, (first + length).saturating_add(margin).min(side) - start)
@@ -44,13 +55,15 @@ pub(super) fn seeds_within(seeds: Seeds, window: Rect) -> Seeds {
         let inside = points.into_iter().filter(|&point| window.contains(point));
         inside.map(|[x, y]| [x - window.left, y - window.top]).collect()
     };
-    let strokes = seeds.strokes.map(|strokes| {
-        let rows = strokes.labels().chunks(strokes.size().width.max(1) as usize);
-        let rows = rows.skip(window.top as usize).take(window.height as usize);
-        let labels = rows.flat_map(|row| &row[window.left as usize..][..window.width as usize]);
-        Trimap::new(window.size(), labels.copied().collect())
-    });
+    let strokes = seeds.strokes;
+    let strokes = strokes.map(|all| Trimap::new(window.size(), plane_within(all.labels(), all.size(), window)));
     Seeds { strokes, subject: moved(seeds.subject), background: moved(seeds.background) }
+}
+
+/// The part of a plane of `size` that `window` shows.
+pub(super) fn plane_within(plane: &[u8], size: Size, window: Rect) -> Vec<u8> {
+    let rows = plane.chunks(size.width.max(1) as usize).skip(window.top as usize).take(window.height as usize);
+    rows.flat_map(|row| &row[window.left as usize..][..window.width as usize]).copied().collect()
 }
 
 /// `options` for a picture that is the `window` of the one that they are for.
