@@ -30,7 +30,7 @@ pub(super) fn endpoint_fields(endpoint: &Endpoint, args: &[FieldArg]) -> Result<
     for (name, value) in args {
         let is_file = match name.as_str() {
             BG_FILE => endpoint.input == Input::FileAndBackground,
-            MASK_FILE => endpoint.takes_mask(),
+            MASK_FILE => endpoint.input.is_single(),
             _ => false,
         };
         if is_file {
