@@ -1,7 +1,7 @@
 //! Matting on the CPU: `trimap`, `closed_form` and `foreground` separately, on a drawn disc with a soft rim.
 
 use backdrop::image::{Frame, RawMask, Size};
-use backdrop::matting::clean::clean;
+use backdrop::matting::clean::clean_without_colors;
 use backdrop::matting::prior::{MaskPrior, Priors};
 use backdrop::matting::{CleanMask, closed_form, foreground, trimap};
 use criterion::{BatchSize, Criterion, criterion_group, criterion_main};
@@ -17,7 +17,7 @@ fn mask() -> CleanMask {
     let at = |index: usize| ((index % 384) as f32 + 0.5, (index / 384) as f32 + 0.5);
     let value = |(x, y): (f32, f32)| (0.5 - distance(x / 384.0, y / 384.0) * 60.0).clamp(0.0, 1.0);
     let values = (0..384 * 384).map(|index| value(at(index))).collect();
-    clean(&RawMask::new(Size::new(384, 384), values).expect("probabilities"))
+    clean_without_colors(&RawMask::new(Size::new(384, 384), values).expect("probabilities")).expect("a subject")
 }
 
 fn frame(side: u32) -> Frame {

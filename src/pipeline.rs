@@ -4,8 +4,8 @@
 //! consuming what the one before it made, so that every buffer is free as soon as the next one exists.
 //!
 //! `cut` is the plain `/remove`. Steps that a recipe may add do nothing where it does not: `backdrop` (a backdrop
-//! rendered from a prompt), `decode` (a plate for a blurred background), `coverage` (a picture's own alpha), `region`
-//! and `portrait`. `retouch` is the other stage order, without segmentation.
+//! rendered from a prompt), `decode` (a plate for a blurred background), `coverage` (a picture's own alpha, or the
+//! caller's mask), `window` (the caller's box), `region` and `portrait`. `retouch` is the other stage order, without segmentation.
 
 mod backdrop;
 mod call;
@@ -13,6 +13,7 @@ mod coverage;
 mod decode;
 mod error;
 mod files;
+mod given_mask;
 mod infer;
 mod output;
 mod portrait;
@@ -22,6 +23,7 @@ mod region;
 mod retouch;
 mod segment;
 mod timings;
+mod window;
 mod workers;
 
 pub use call::Call;
@@ -118,32 +120,43 @@ async fn cut(
     let probe = move || Probed::of(files, &limits, &background_limits);
     let probed = workers.timed("probe", &mut timings.decode, probe).await??;
     let size = probed.size();
+    let located = cut.guidance.located(size)?;
+    if let (Some(mask), Some(source)) = (probed.mask_size(), &inputs.mask) {
+        given_mask::check_size(mask, size, source.param())?;
+    }
     check_canvas(&scene, size)?;
     let backdrop = backdrop.sized(&scene, size)?;
-    let working_pixels =
-        portrait::most_pixels(&scene, picture, size) + segment::most_pixels(size, &cut) + backdrop.most_pixels();
+    // The network and matting look at the box alone, in a copy of it.
+    let window = located.area.map_or(Rect::whole(size), |area| window::around(area, size));
+    let copy = if located.area.is_some() { window.size().area() } else { 0 };
+    let working_pixels = portrait::most_pixels(&scene, picture, size)
+        + segment::most_pixels(window.size(), &cut)
+        + copy
+        + backdrop.most_pixels();
     engine.reserve_pixels(&slot, probed.pixels() + working_pixels, call.deadline).await?;
 
     // Header → Frame.
     let (buffers, scene) = (engine.buffers().clone(), Arc::new(scene));
-    let (for_scene, keep_alpha) = (Arc::clone(&scene), cut.keep_alpha);
-    let decode = move || decode::decoded(probed, &buffers, &for_scene, keep_alpha, picture);
-    let Decoded { frame, own_alpha, materials } = workers.timed("decode", &mut timings.decode, decode).await??;
+    let (for_scene, how) = (Arc::clone(&scene), cut.clone());
+    let kept = located.area.map(|area| window::kept(area, size));
+    let region = located.area.or_else(|| cut.region.map(|region| region.of(size)));
+    let decode = move || decode::decoded(probed, &buffers, &for_scene, (&how, &located, &inputs), picture);
+    let Decoded { frame, given, materials } = workers.timed("decode", &mut timings.decode, decode).await??;
 
     // Frame → RawMask.
-    let found = coverage::find(&workers, frame, own_alpha, &cut, call);
+    let found = coverage::find(&workers, frame, given, window, &cut, call);
     let (found, backdrop) = tokio::try_join!(found, backdrop.rendered(&workers))?;
     let Found { frame, coverage, uncertainty, took } = found;
     timings.segment = took;
-    let region = cut.region.map(|region| region.of(size));
-    let coverage = region::restricted(coverage, size, region);
+    let coverage = region::restricted(coverage, kept.or(region));
     let PortraitInput { frame, coverage, face, took } = portrait::find(&workers, frame, coverage, picture).await?;
     timings.retouch = took;
 
     // RawMask → CleanMask → Trimap → AlphaMatte → Cutout.
     let options = face.matting(cut.matting, size);
+    let buffers = engine.buffers().clone();
     let matte = move || {
-        let (subject, bounds) = coverage.subject(frame, picture, &options)?;
+        let (subject, bounds) = coverage.subject(frame, picture, &options, &buffers, region)?;
         region::cleared(subject, bounds, region)
     };
     let (subject, bounds) = workers.timed("matte", &mut timings.matte, matte).await??;

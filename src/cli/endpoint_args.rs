@@ -1,6 +1,6 @@
 //! `--endpoint NAME` and `--set NAME=VALUE`: an API endpoint and its fields on the command line.
 
-use crate::recipe::{BG_FILE, ENDPOINTS, Endpoint, FieldError, Fields, Input};
+use crate::recipe::{BG_FILE, ENDPOINTS, Endpoint, FieldError, Fields, Input, MASK_FILE};
 use clap::builder::{PossibleValue, PossibleValuesParser};
 use std::path::Path;
 
@@ -24,15 +24,20 @@ pub(super) fn endpoint_named(name: &str) -> &'static Endpoint {
     ENDPOINTS.iter().find(|endpoint| endpoint.name == name).expect("the argument parser validated it")
 }
 
-/// The fields of `--set`; a background is an attached file, as in a form.
+/// The fields of `--set`; a background and a mask are attached files, as in a form.
 pub(super) fn endpoint_fields(endpoint: &Endpoint, args: &[FieldArg]) -> Result<Fields, FieldError> {
     let mut fields = Fields::default();
     for (name, value) in args {
-        if name == BG_FILE && endpoint.input == Input::FileAndBackground {
-            if fields.has_file(BG_FILE) {
+        let is_file = match name.as_str() {
+            BG_FILE => endpoint.input == Input::FileAndBackground,
+            MASK_FILE => endpoint.input.is_single(),
+            _ => false,
+        };
+        if is_file {
+            if fields.has_file(name) {
                 return Err(FieldError::Repeated { param: name.clone() });
             }
-            fields.attach(BG_FILE);
+            fields.attach(name);
         } else if endpoint.field(name).is_some() {
             fields.push(name, value)?;
         } else {
@@ -42,7 +47,7 @@ pub(super) fn endpoint_fields(endpoint: &Endpoint, args: &[FieldArg]) -> Result<
     Ok(fields)
 }
 
-/// The background file of `--set bg_file=PATH`.
-pub(super) fn background_file(args: &[FieldArg]) -> Option<&Path> {
-    args.iter().find(|(name, _)| name == BG_FILE).map(|(_, path)| Path::new(path))
+/// The file of `--set NAME=PATH`.
+pub(super) fn attached_file<'a>(args: &'a [FieldArg], name: &str) -> Option<&'a Path> {
+    args.iter().find(|(known, _)| known == name).map(|(_, path)| Path::new(path))
 }

@@ -17,5 +17,5 @@ mod similarity_transform;
 
 pub use align::{aligned, to_template};
 pub use restore::restored;
-pub use selection::{MIN_FACE_SIDE, enlarged, main_face, share_of_alpha, share_of_mask, usable};
+pub use selection::{MIN_FACE_SIDE, enlarged, main_face, share_of_alpha, share_of_coverage, share_of_mask, usable};
 pub use similarity_transform::Similarity;

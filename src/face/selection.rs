@@ -66,6 +66,13 @@ pub fn share_of_alpha(frame: &Frame, face: &Face) -> f32 {
     cells.mean(|at| f32::from(pixels[at][3]) / 255.0)
 }
 
+/// Mean of a mask or matte of a picture of `size` over a face's box, 0 to 1.
+#[must_use]
+pub fn share_of_coverage(coverage: &[u8], size: Size, face: &Face) -> f32 {
+    let cells = Cells::of([face.left, face.top, face.right, face.bottom], size);
+    cells.mean(|at| f32::from(coverage[at]) / 255.0)
+}
+
 /// The cells of a grid that a box covers, at least one.
 struct Cells {
     columns: std::ops::Range<usize>,

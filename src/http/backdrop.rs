@@ -98,6 +98,9 @@ async fn canvas_of(recipe: &Recipe, source: Bytes, limits: Limits) -> Result<Siz
     let probed: Result<Size, DecodeError> =
         spawn_blocking(probe).await.map_err(|error| ApiError::internal(error.to_string()))?;
     let size = probed?;
+    if let Some(cut) = recipe.cut() {
+        cut.guidance.located(size)?;
+    }
     let layout = recipe.within(&limits).scene.layout(size, Rect::whole(size)).map_err(PipelineError::from)?;
     Ok(layout.canvas)
 }

@@ -9,7 +9,7 @@ use super::reply::Reply;
 use super::router::{Page, ROUTES, Route, Target};
 use super::{input_names, openapi, reply};
 use crate::codec::Limits;
-use crate::recipe::{BG_FILE, Field, Input, Kind, VIDEO_FIELDS};
+use crate::recipe::{BG_FILE, Endpoint, Field, Input, Kind, MASK_FILE, VIDEO_FIELDS};
 use bytes::Bytes;
 use hyper::StatusCode;
 use hyper::header::{CONTENT_SECURITY_POLICY, HeaderValue};
@@ -68,7 +68,7 @@ fn add_route(page: &mut String, route: &Route) {
         page.push_str("<p>Needs a key. Answers JSON; its parameters are in the contract.</p>");
     }
     let (in_and_out, files, fields) = match target {
-        Target::Image(endpoint) => (in_and_out(endpoint.input), pictures(endpoint.input), endpoint.fields.as_slice()),
+        Target::Image(endpoint) => (in_and_out(endpoint.input), pictures(endpoint), endpoint.fields.as_slice()),
         Target::Clip => (CLIP_IN_AND_OUT, clip(), VIDEO_FIELDS.as_slice()),
         Target::Service(_) | Target::Result | Target::Page(_) => return,
     };
@@ -113,7 +113,7 @@ fn in_and_out(input: Input) -> &'static str {
 }
 
 /// The table rows of pictures.
-fn pictures(input: Input) -> String {
+fn pictures(endpoint: &Endpoint) -> String {
     let row = |name, value, required, about| {
         // The page does not depend on the configuration.
         let most = Limits::default().max_bytes;
@@ -121,7 +121,7 @@ fn pictures(input: Input) -> String {
     };
     let kinds = "JPEG, PNG, WebP or HEIC";
     let file = row(input_names::FILE, "a file", "required", kinds);
-    match input {
+    let pictures = match endpoint.input {
         Input::File => file,
         Input::FileAndBackground => {
             file + &row(
@@ -134,7 +134,12 @@ fn pictures(input: Input) -> String {
         Input::Files => row(input_names::FILES, "files", "1 to 10", kinds),
         Input::Url => row(input_names::URL, "a public https URL", "required", kinds),
         Input::Urls => row(input_names::URLS, "public https URLs", "1 to 10", kinds),
+    };
+    if !endpoint.takes_mask() {
+        return pictures;
     }
+    let about = "A mask of the upright picture's size, in a form; <code>mask_mode</code> says how it is used";
+    pictures + &row(MASK_FILE, "a file", "", about)
 }
 
 /// The values that a field accepts, as HTML.
@@ -148,7 +153,7 @@ fn value(kind: &Kind) -> String {
         }
         Kind::Number { min, max } => format!("{min}–{max}, decimal"),
         Kind::Boolean => "<code>true</code> <code>false</code>".to_owned(),
-        Kind::Text(form) => escaped(form.expected),
+        Kind::Text(form) | Kind::List(form) => escaped(form.expected),
         Kind::AnyOf(kinds) => joined(kinds.iter().map(value).collect(), " or "),
     }
 }

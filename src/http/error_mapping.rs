@@ -16,7 +16,7 @@ use crate::generate::{ProviderError, UpstreamError};
 use crate::jobs::JobsError;
 use crate::jobs::results::ResultsError;
 use crate::pipeline::{AuxImage, PipelineError};
-use crate::recipe::{BG_FILE, FieldError};
+use crate::recipe::{BG_FILE, FieldError, MASK_FILE};
 use crate::source::{FetchError, FetchFailure};
 use crate::store::{ChangeError, OpenError};
 use crate::telemetry::with_causes;
@@ -61,9 +61,11 @@ impl From<PipelineError> for ApiError {
                 let param = match which {
                     AuxImage::Background => BG_FILE,
                     AuxImage::Mark => "watermark",
+                    AuxImage::Mask => MASK_FILE,
                 };
                 Self::from(error).prefixed(which).param(param)
             }
+            PipelineError::Guidance(error) => error.into(),
             PipelineError::OutputTooLarge(error) => Self::new(ErrorCode::OutputTooLarge, error.to_string()),
             PipelineError::NoSubject(error) => Self::new(ErrorCode::NoSubjectDetected, error.to_string()).param("file"),
             PipelineError::NoFace => Self::new(ErrorCode::NoFaceDetected, error.to_string()).param("file"),

@@ -1,9 +1,9 @@
-//! Fetches the pictures that a request names by URL: source, background, watermark.
+//! Fetches the pictures that a request names by URL: source, background, watermark, mask.
 
 use super::error::ApiError;
 use super::upload_memory::{AccountMemory, Share, uploads_full_error};
 use crate::image::SourceUrl;
-use crate::recipe::{Recipe, Source};
+use crate::recipe::{MASK_URL, MaskSource, Recipe, Source};
 use crate::source::{FetchError, Fetcher, MemoryBudget};
 use crate::telemetry::metrics;
 use bytes::Bytes;
@@ -59,10 +59,11 @@ impl Fetch for Fetcher {
 pub(super) struct AuxFiles {
     pub(super) background: Option<Bytes>,
     pub(super) mark: Option<Bytes>,
-    /// Those of them that were fetched: the background, the watermark.
-    pub(super) fetched: [Option<Bytes>; 2],
+    pub(super) mask: Option<Bytes>,
+    /// Those of them that were fetched: the background, the watermark, the mask.
+    pub(super) fetched: [Option<Bytes>; 3],
     /// Their shares of the memory for uploads; to be dropped after them.
-    pub(super) share: [Option<Share>; 2],
+    pub(super) share: [Option<Share>; 3],
 }
 
 /// Fetches one picture. `param` is the field that named it.
@@ -81,13 +82,16 @@ pub(super) async fn fetch(
     Ok((bytes, share))
 }
 
-/// Fetches the background and the watermark of `recipe`; `attached` is the background that was sent with the request.
+/// Fetches the background, the watermark and the mask of `recipe`. `background` and `mask` are those that were sent with the
+/// request.
 pub(super) async fn fetch_aux_files(
     fetcher: &dyn Fetch,
     memory: &AccountMemory,
     recipe: &Recipe,
-    attached: Option<Bytes>,
+    background: Option<Bytes>,
+    mask: Option<Bytes>,
 ) -> Result<AuxFiles, ApiError> {
+    let (attached, attached_mask) = (background, mask);
     let background = async {
         Ok::<_, ApiError>(match &recipe.inputs.background {
             Some(Source::Url(url)) => Some(fetch(fetcher, memory, url, "bg_url").await?),
@@ -102,10 +106,19 @@ pub(super) async fn fetch_aux_files(
             None => None,
         })
     };
-    let (background, mark) = tokio::try_join!(background, mark)?;
+    let mask = async {
+        Ok::<_, ApiError>(match &recipe.inputs.mask {
+            Some(MaskSource::Url(url)) => Some(fetch(fetcher, memory, url, MASK_URL).await?),
+            Some(MaskSource::Attached) => attached_mask.map(|bytes| (bytes, memory.share())),
+            None => None,
+        })
+    };
+    let (background, mark, mask) = tokio::try_join!(background, mark, mask)?;
+    let is_mask_url = matches!(recipe.inputs.mask, Some(MaskSource::Url(_)));
     let is_url = matches!(recipe.inputs.background, Some(Source::Url(_)));
     let (background, background_share) = background.unzip();
     let (mark, mark_share) = mark.unzip();
-    let fetched = [background.clone().filter(|_| is_url), mark.clone()];
-    Ok(AuxFiles { background, mark, fetched, share: [background_share, mark_share] })
+    let (mask, mask_share) = mask.unzip();
+    let fetched = [background.clone().filter(|_| is_url), mark.clone(), mask.clone().filter(|_| is_mask_url)];
+    Ok(AuxFiles { background, mark, mask, fetched, share: [background_share, mark_share, mask_share] })
 }

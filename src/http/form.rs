@@ -6,7 +6,7 @@ use super::input_names::{FILE, FILES, URL, canonical};
 use super::multipart::{Multipart, MultipartError, Part};
 use super::upload_memory::{AccountMemory, Share};
 use crate::codec::DecodeError;
-use crate::recipe::{BG_FILE, Endpoint, FieldError, Fields, Input, MAX_BATCH};
+use crate::recipe::{BG_FILE, Endpoint, FieldError, Fields, Input, MASK_FILE, MAX_BATCH, OF_ONE_PICTURE};
 use bytes::{Bytes, BytesMut};
 
 /// The longest value of any other field.
@@ -18,8 +18,8 @@ pub(super) const MAX_OVERHEAD: usize = 256 * 1024;
 /// The parts of a form that hold files, each with its greatest number.
 pub(super) const fn files_in(input: Input) -> &'static [(&'static str, usize)] {
     match input {
-        Input::File | Input::Url => &[(FILE, 1)],
-        Input::FileAndBackground => &[(FILE, 1), (BG_FILE, 1)],
+        Input::File | Input::Url => &[(FILE, 1), (MASK_FILE, 1)],
+        Input::FileAndBackground => &[(FILE, 1), (BG_FILE, 1), (MASK_FILE, 1)],
         Input::Files => &[(FILES, MAX_BATCH)],
         Input::Urls => &[],
     }
@@ -105,6 +105,8 @@ pub(super) async fn read<C: Chunks>(
             if !value.trim().is_empty() && form.url.replace(value).is_some() {
                 return Err(FieldError::Repeated { param: name }.into());
             }
+        } else if name == MASK_FILE {
+            return Err(FieldError::not_taken(MASK_FILE, OF_ONE_PICTURE).into());
         } else {
             let files = files_in(endpoint.input).iter().map(|(file, _)| *file);
             return Err(FieldError::unknown(&sent, endpoint.names().chain(files)).into());

@@ -3,7 +3,7 @@
 use super::body::{Chunks, content_type, require_uncompressed, unsupported};
 use super::caller::Caller;
 use super::error::{ApiError, ErrorCode};
-use super::form::{self, Upload};
+use super::form::{self, Form, Upload};
 use super::input_names::{FILE, FILES, IMAGE_BASE64, URL, URLS};
 use super::picture_json::{self, PictureJson};
 use super::request_context::RequestContext;
@@ -12,7 +12,7 @@ use super::upload_memory::{AccountMemory, Share};
 use super::{json, multipart};
 use crate::codec::DecodeError;
 use crate::image::SourceUrl;
-use crate::recipe::{BG_FILE, Endpoint, FieldError, Fields, Input, Kind, MAX_BATCH, Recipe, Value};
+use crate::recipe::{BG_FILE, Endpoint, FieldError, Fields, Input, Kind, MASK_FILE, MAX_BATCH, Recipe, Value};
 use bytes::{Bytes, BytesMut};
 use hyper::Uri;
 use hyper::header::HeaderMap;
@@ -35,6 +35,8 @@ pub(super) struct Inputs {
     pub(super) param: &'static str,
     /// The background that was sent with the form.
     pub(super) background: Option<Bytes>,
+    /// The mask that was sent with the form.
+    pub(super) mask: Option<Bytes>,
     /// The files' share of the memory for uploads; to be dropped after them.
     pub(super) share: Share,
 }
@@ -145,10 +147,8 @@ async fn read_form(
     add(&query, &mut form.fields)?;
     // Fields are checked before files, so that their errors are reported whatever the files are.
     let recipe = validate(endpoint, &form.fields)?;
-    let background = form.take(BG_FILE);
-    if background.as_ref().is_some_and(Bytes::is_empty) {
-        return Err(ApiError::from(DecodeError::Empty).param(BG_FILE));
-    }
+    let background = take_aux_file(&mut form, BG_FILE)?;
+    let mask = take_aux_file(&mut form, MASK_FILE)?;
     let (pictures, param) = match (form.take(FILE), form.url.take()) {
         (Some(_), Some(_)) => return Err(duplicate_picture_error(FILE)),
         (Some(file), None) if file.is_empty() => return Err(DecodeError::Empty.into()),
@@ -156,7 +156,17 @@ async fn read_form(
         (None, Some(address)) => (Pictures::Url(url(&Json::from(address))?), URL),
         (None, None) => return Err(FieldError::Missing { param: FILE.to_owned() }.into()),
     };
-    Ok(ImageRequest { fields: form.fields, recipe, inputs: Inputs { pictures, param, background, share: form.share } })
+    let inputs = Inputs { pictures, param, background, mask, share: form.share };
+    Ok(ImageRequest { fields: form.fields, recipe, inputs })
+}
+
+/// The file in the part `name`, which is not empty.
+fn take_aux_file(form: &mut Form, name: &str) -> Result<Option<Bytes>, ApiError> {
+    let file = form.take(name);
+    if file.as_ref().is_some_and(Bytes::is_empty) {
+        return Err(ApiError::from(DecodeError::Empty).param(name));
+    }
+    Ok(file)
 }
 
 async fn read_json(
@@ -184,7 +194,7 @@ async fn read_json(
             return Err(ApiError::new(ErrorCode::InvalidParameter, message).param(URL));
         }
     };
-    Ok(ImageRequest { fields, recipe, inputs: Inputs { pictures, param, background: None, share } })
+    Ok(ImageRequest { fields, recipe, inputs: Inputs { pictures, param, background: None, mask: None, share } })
 }
 
 /// Reads a body that is the picture.
@@ -211,7 +221,8 @@ async fn read_body(
         return Err(DecodeError::Empty.into());
     }
     let pictures = Pictures::File(picture.freeze());
-    Ok(ImageRequest { fields, recipe, inputs: Inputs { pictures, param: FILE, background: None, share } })
+    let inputs = Inputs { pictures, param: FILE, background: None, mask: None, share };
+    Ok(ImageRequest { fields, recipe, inputs })
 }
 
 async fn read_files(
@@ -227,7 +238,7 @@ async fn read_files(
         return Err(FieldError::Missing { param: FILES.to_owned() }.into());
     }
     let pictures = Pictures::Files(form.files);
-    let inputs = Inputs { pictures, param: FILES, background: None, share: form.share };
+    let inputs = Inputs { pictures, param: FILES, background: None, mask: None, share: form.share };
     Ok(ImageRequest { fields: form.fields, recipe, inputs })
 }
 
@@ -241,7 +252,7 @@ async fn read_urls(
     let (fields, [value]) = object.split(&endpoint.fields, [URLS])?;
     let recipe = validate(endpoint, &fields)?;
     let pictures = urls(&value.ok_or(FieldError::Missing { param: URLS.to_owned() })?)?;
-    let inputs = Inputs { pictures, param: URLS, background: None, share: memory.share() };
+    let inputs = Inputs { pictures, param: URLS, background: None, mask: None, share: memory.share() };
     Ok(ImageRequest { fields, recipe, inputs })
 }
 

@@ -6,7 +6,7 @@ use super::error::{ApiError, ErrorCode};
 use super::image_request::{Inputs, Pictures};
 use super::reply::MODEL;
 use crate::account::{BilledPictures, IdempotencyKey};
-use crate::recipe::{Endpoint, Fields};
+use crate::recipe::{Endpoint, Fields, MASK_FILE};
 use crate::store::NOTHING_FETCHED;
 use bytes::Bytes;
 use hyper::header::{HeaderMap, HeaderName};
@@ -77,6 +77,9 @@ pub(super) async fn fingerprint(
     if inputs.pictures.is_url() != endpoint.input.is_url() {
         pieces.push(Bytes::from_static(if inputs.pictures.is_url() { b"url" } else { b"file" }));
     }
+    if let Some(mask) = &inputs.mask {
+        pieces.extend([Bytes::from_static(MASK_FILE.as_bytes()), mask.clone()]);
+    }
     pieces.extend(headers.get(MODEL).map(|model| Bytes::copy_from_slice(model.as_bytes())));
     let hashed = spawn_blocking(move || hash(pieces));
     hashed.await.map_err(|error| ApiError::internal(error.to_string()))
@@ -111,19 +114,21 @@ impl EarlierPictures {
         self.billed.as_ref().and_then(|billed| billed.get(index).copied().flatten())
     }
 
-    /// Compares the files fetched for the picture at `index` (source, background and watermark, those of them that have a
-    /// URL) with those that were billed.
+    /// Compares the files fetched for the picture at `index` (source, background, watermark and mask, those of them that have
+    /// a URL) with those that were billed.
     ///
     /// # Errors
     /// 409 where the picture was billed with other bytes.
-    pub(super) async fn compare(&self, index: usize, fetched: [Option<Bytes>; 3]) -> Result<PictureDigest, ApiError> {
+    pub(super) async fn compare(&self, index: usize, fetched: [Option<Bytes>; 4]) -> Result<PictureDigest, ApiError> {
         let digest = if self.billed.is_none() || fetched.iter().all(Option::is_none) {
             NOTHING_FETCHED
         } else {
             // A picture of 10 MB takes too long for an async thread.
             let hashed = spawn_blocking(move || {
                 let present = fetched.each_ref().map(|bytes| u8::from(bytes.is_some()));
-                hash(iter::once(&present[..]).chain(fetched.iter().flatten().map(|bytes| &bytes[..])))
+                // Digests stored by versions without masks stay valid for their day.
+                let present = if fetched[3].is_some() { &present[..] } else { &present[..3] };
+                hash(iter::once(present).chain(fetched.iter().flatten().map(|bytes| &bytes[..])))
             });
             hashed.await.map_err(|error| ApiError::internal(error.to_string()))?
         };
@@ -155,8 +160,8 @@ mod tests {
     use super::*;
     use crate::http::error::ErrorCode;
 
-    fn fetched(source: &'static str, mark: Option<&'static str>) -> [Option<Bytes>; 3] {
-        [Some(Bytes::from(source)), None, mark.map(Bytes::from)]
+    fn fetched(source: &'static str, mark: Option<&'static str>) -> [Option<Bytes>; 4] {
+        [Some(Bytes::from(source)), None, mark.map(Bytes::from), None]
     }
 
     #[tokio::test]
@@ -167,9 +172,10 @@ mod tests {
             fetched("b", None),
             fetched("a", Some("b")),
             fetched("ab", None),
-            [Some(Bytes::from("a")), Some(Bytes::from("b")), None],
-            [None, Some(Bytes::from("a")), None],
-            [None, None, None],
+            [Some(Bytes::from("a")), Some(Bytes::from("b")), None, None],
+            [Some(Bytes::from("a")), None, None, Some(Bytes::from("b"))],
+            [None, Some(Bytes::from("a")), None, None],
+            [None, None, None, None],
         ];
         let mut digests = Vec::new();
         for fetched in all {
@@ -178,7 +184,7 @@ mod tests {
         assert_eq!(digests.last(), Some(&NOTHING_FETCHED));
         digests.sort_unstable();
         digests.dedup();
-        assert_eq!(digests.len(), 7);
+        assert_eq!(digests.len(), 8);
         let unkeyed = EarlierPictures::default().compare(0, fetched("a", None)).await.expect("nothing was billed");
         assert_eq!(unkeyed.fetched, NOTHING_FETCHED, "nothing is hashed without a key");
     }

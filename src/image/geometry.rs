@@ -101,6 +101,12 @@ impl Rect {
     pub const fn size(self) -> Size {
         Size { width: self.width, height: self.height }
     }
+
+    /// Whether it holds the pixel in this column and row.
+    #[must_use]
+    pub const fn contains(self, [x, y]: [u32; 2]) -> bool {
+        x >= self.left && x - self.left < self.width && y >= self.top && y - self.top < self.height
+    }
 }
 
 impl fmt::Display for Rect {

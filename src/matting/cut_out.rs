@@ -3,17 +3,18 @@
 use super::despill::{self, Surroundings};
 use super::error::NoSubject;
 use super::foreground;
+use super::guide::Guide;
 use super::matte::SolvedMatte;
 use super::options::{Edge, Method, Options};
-use crate::image::{AlphaMatte, Cutout, Frame, RawMask};
+use crate::image::{AlphaMatte, Cutout, Frame};
 use rayon::prelude::*;
 
-/// Cuts the subject out of `frame`. Works in the frame's own buffer.
+/// Cuts the subject out of `frame`, where `guide` says it is. Works in the frame's own buffer.
 ///
 /// # Errors
 /// [`NoSubject`] when the matte would be empty.
-pub fn cut_out(frame: Frame, mask: &RawMask, options: &Options) -> Result<Cutout, NoSubject> {
-    let solved = SolvedMatte::of(&frame, mask, options)?;
+pub fn cut_out<'a>(frame: Frame, guide: impl Into<Guide<'a>>, options: &Options) -> Result<Cutout, NoSubject> {
+    let solved = SolvedMatte::of(&frame, guide.into(), options)?;
     if !options.opaque {
         let matte = solved.finalized(&frame, options)?;
         return Ok(composed(frame, &matte, None, options));

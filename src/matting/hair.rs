@@ -69,7 +69,7 @@ impl Hair {
 mod tests {
     use super::*;
     use crate::image::{RawMask, Trimap};
-    use crate::matting::clean::{CleanMask, clean};
+    use crate::matting::clean::{CleanMask, clean_without_colors};
     use crate::matting::trimap::from_mask;
 
     const SIZE: Size = Size::new(400, 400);
@@ -78,7 +78,7 @@ mod tests {
     fn mask() -> CleanMask {
         let size = Size::new(100, 100);
         let values = (0..size.area()).map(|at| if at % 100 < 50 { 1.0 } else { 0.0 }).collect();
-        clean(&RawMask::new(size, values).expect("probabilities"))
+        clean_without_colors(&RawMask::new(size, values).expect("probabilities")).expect("a subject")
     }
 
     /// Unknown columns of a row.

@@ -1,5 +1,6 @@
 //! The options of matting: method, edge, despill, decontamination, opaque subjects, hair.
 
+use super::clean::CleanParams;
 use super::hair::Hair;
 
 /// How the unknown band is solved.
@@ -38,4 +39,11 @@ pub struct Options {
     pub opaque: bool,
     /// Where the unknown band reaches further out, for hair.
     pub hair: Option<Hair>,
+}
+
+impl Options {
+    /// What decides in the clean-up of the mask.
+    pub(super) const fn cleaning(&self) -> CleanParams {
+        CleanParams { decontaminate: self.decontaminate, opaque: self.opaque }
+    }
 }

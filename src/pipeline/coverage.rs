@@ -1,20 +1,36 @@
-//! Where the subject's coverage comes from (the network's mask, or the source's own alpha channel), and the cutout made by it.
+//! Where the subject's coverage comes from (the network's mask, the caller's mask or trimap, or the source's own alpha channel),
+//! and the cutout made by it.
 
 use super::call::Call;
+use super::given_mask::Given;
 use super::segment::{Segmentation, segment};
+use super::window;
 use super::workers::Workers;
 use crate::compose::SUBJECT_ALPHA;
 use crate::engine::EngineError;
-use crate::face::{share_of_alpha, share_of_mask};
-use crate::image::{Cutout, Face, Frame, RawMask, Rect, Subject};
-use crate::matting::{self, NoSubject};
+use crate::face::{share_of_alpha, share_of_coverage, share_of_mask};
+use crate::image::{AlphaMatte, BufferPool, Cutout, Face, Frame, RawMask, Rect, Subject, Trimap};
+use crate::matting::{self, Guide, NoSubject, Seeds};
 use crate::recipe::{Cut, Picture};
 use std::time::Duration;
 
 /// The source of a subject's coverage.
 pub(super) enum Coverage {
     /// The network's mask.
-    Mask(RawMask),
+    Network {
+        /// The mask of the window.
+        mask: RawMask,
+        /// The standard mask beside one of high recall.
+        standard: Option<RawMask>,
+        /// What the caller has marked in it.
+        seeds: Seeds,
+        /// The part of the picture that is segmented: all of it without a box.
+        window: Rect,
+    },
+    /// The caller's mask.
+    Mask(AlphaMatte),
+    /// The caller's trimap.
+    Trimap(Trimap),
     /// The alpha channel of the picture itself, which is cut out already.
     OwnAlpha,
 }
@@ -23,55 +39,118 @@ pub(super) enum Coverage {
 pub(super) struct Found {
     pub(super) frame: Frame,
     pub(super) coverage: Coverage,
-    /// How uncertain the mask is, 0 to 1; 0 for a picture's own alpha.
+    /// How uncertain the mask is, 0 to 1; 0 where the network did not run.
     pub(super) uncertainty: f32,
     /// How long the network took.
     pub(super) took: Duration,
 }
 
-/// Segments `frame`, unless its own alpha is its matte.
+/// Segments `frame`, or its part in `window`, unless `given` is all that is needed.
 pub(super) async fn find(
     workers: &Workers<'_>,
     frame: Frame,
-    own_alpha: bool,
+    given: Given,
+    window: Rect,
     cut: &Cut,
     call: &Call,
 ) -> Result<Found, EngineError> {
-    if own_alpha {
-        return Ok(Found { frame, coverage: Coverage::OwnAlpha, uncertainty: 0.0, took: Duration::ZERO });
+    let without_network = |frame, coverage| Found { frame, coverage, uncertainty: 0.0, took: Duration::ZERO };
+    let seeds = match given {
+        Given::OwnAlpha => return Ok(without_network(frame, Coverage::OwnAlpha)),
+        Given::Mask(mask) => return Ok(without_network(frame, Coverage::Mask(mask))),
+        Given::Trimap(trimap) => return Ok(without_network(frame, Coverage::Trimap(trimap))),
+        Given::Marks(seeds) => seeds,
+    };
+    let Workers { engine, slot } = *workers;
+    if window == Rect::whole(frame.size()) {
+        let Segmentation { frame, mask, standard, uncertainty, took } = segment(engine, slot, frame, cut, call).await?;
+        return Ok(Found { frame, coverage: Coverage::Network { mask, standard, seeds, window }, uncertainty, took });
     }
-    let Segmentation { frame, mask, uncertainty, took } =
-        segment(workers.engine, workers.slot, frame, cut, call).await?;
-    Ok(Found { frame, coverage: Coverage::Mask(mask), uncertainty, took })
+    let buffers = engine.buffers().clone();
+    let crop = move || {
+        let crop = window::cropped(&frame, window, &buffers);
+        (frame, crop, window::seeds_within(seeds, window))
+    };
+    let ((frame, crop, seeds), cropping) = workers.run("crop", crop).await?;
+    let Segmentation { mask, standard, uncertainty, took, .. } = segment(engine, slot, crop, cut, call).await?;
+    Ok(Found {
+        frame,
+        coverage: Coverage::Network { mask, standard, seeds, window },
+        uncertainty,
+        took: cropping + took,
+    })
 }
 
 impl Coverage {
     /// How much of a face's box in `frame` the subject fills, 0 to 1.
     pub(super) fn share_of(&self, frame: &Frame, face: &Face) -> f32 {
         match self {
-            Self::Mask(mask) => share_of_mask(mask, face, frame.size()),
+            Self::Network { mask, window, .. } => {
+                share_of_mask(mask, &window::face_within(face, *window), window.size())
+            }
+            Self::Mask(mask) => share_of_coverage(mask.coverage(), mask.size(), face),
+            Self::Trimap(trimap) => share_of_coverage(trimap.labels(), trimap.size(), face),
             Self::OwnAlpha => share_of_alpha(frame, face),
         }
     }
 
-    /// What is composed of `frame`, and the bounds of the subject in it.
+    /// What is composed of `frame`, and the bounds of the subject in it. The source itself is not cleared outside of `region`, but
+    /// bounded by it.
     pub(super) fn subject(
         &self,
         frame: Frame,
         picture: Picture,
         options: &matting::Options,
+        buffers: &BufferPool,
+        region: Option<Rect>,
     ) -> Result<(Subject, Rect), NoSubject> {
-        let (subject, bounds) = match (self, picture) {
-            (Self::OwnAlpha, _) => cutout(matting::from_own_alpha(frame)?),
-            (Self::Mask(mask), Picture::Cutout | Picture::Classified | Picture::Portrait(_)) => {
-                cutout(matting::cut_out(frame, mask, options)?)
+        let (subject, bounds) = match self {
+            Self::OwnAlpha => cutout(matting::from_own_alpha(frame)?),
+            Self::Mask(mask) => guided(frame, Guide::Mask(mask), picture, options, region)?,
+            Self::Trimap(trimap) => guided(frame, Guide::Trimap(trimap), picture, options, region)?,
+            Self::Network { mask, standard, seeds, window } if *window == Rect::whole(frame.size()) => {
+                guided(frame, Guide::Network { mask, standard: standard.as_ref(), seeds }, picture, options, region)?
             }
-            (Self::Mask(mask), Picture::Source) => {
-                let bounds = matting::estimate_matte(&frame, mask, options)?.covered(SUBJECT_ALPHA);
-                (Subject::Source(frame), bounds)
+            Self::Network { mask, standard, seeds, window } => {
+                let crop = window::cropped(&frame, *window, buffers);
+                let options = window::options_within(options, *window);
+                let region = region.and_then(|region| window::within(region, *window));
+                let guide = Guide::Network { mask, standard: standard.as_ref(), seeds };
+                let (subject, bounds) = guided(crop, guide, picture, &options, region)?;
+                let subject = match subject {
+                    Subject::Cutout(cutout) => Subject::Cutout(window::pasted(frame, &cutout, *window)?),
+                    Subject::Source(_) => Subject::Source(frame),
+                };
+                (subject, bounds.map(|bounds| window::outside(bounds, *window)))
             }
         };
         Ok((subject, bounds.ok_or(NoSubject)?))
+    }
+}
+
+/// What is composed of `frame` where `guide` says what the subject is.
+fn guided(
+    frame: Frame,
+    guide: Guide<'_>,
+    picture: Picture,
+    options: &matting::Options,
+    region: Option<Rect>,
+) -> Result<(Subject, Option<Rect>), NoSubject> {
+    match (picture, guide) {
+        (Picture::CleanMask, Guide::Network { .. }) => {
+            let mask = matting::clean_mask(&frame, guide, options)?;
+            Ok(cutout(Cutout::new(frame, &mask)))
+        }
+        (Picture::Cutout | Picture::CleanMask | Picture::Classified | Picture::Portrait(_), guide) => {
+            Ok(cutout(matting::cut_out(frame, guide, options)?))
+        }
+        (Picture::Source, guide) => {
+            let matte = matting::estimate_matte(&frame, guide, options)?;
+            let region = region.unwrap_or(Rect::whole(matte.size()));
+            let inside = window::plane_within(matte.coverage(), matte.size(), region);
+            let bounds = AlphaMatte::new(region.size(), inside).covered(SUBJECT_ALPHA);
+            Ok((Subject::Source(frame), bounds.map(|bounds| window::outside(bounds, region))))
+        }
     }
 }
 

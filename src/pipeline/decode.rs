@@ -1,34 +1,41 @@
-//! Decodes the input files, keeps a reduced copy of the source for a blurred background, and flattens transparent sources onto white.
+//! Decodes the input files, reads the caller's mask, keeps a reduced copy of the source for a blurred background, and flattens
+//! transparent sources onto white.
 
 use super::error::PipelineError;
-use super::probe::Probed;
+use super::given_mask::Given;
+use super::probe::{DecodedFiles, Probed};
 use crate::compose::{self, Materials, Scene};
 use crate::image::{BufferPool, Frame};
-use crate::recipe::Picture;
+use crate::recipe::{Cut, Located, MASK_FILE, Picture, RequiredInputs};
 
-/// The decoded source and the materials of its scene.
+/// The decoded source, where its subject comes from, and the materials of its scene.
 pub(super) struct Decoded {
     pub(super) frame: Frame,
-    /// Whether the source's own alpha channel is its matte.
-    pub(super) own_alpha: bool,
+    pub(super) given: Given,
     pub(super) materials: Materials,
 }
 
-/// Decodes `probed` for `scene`. A transparent source keeps its own alpha where `keep_alpha` says so.
+/// Decodes `probed` for `scene`. A transparent source keeps its own alpha where `cut` says so.
 pub(super) fn decoded(
     probed: Probed,
     buffers: &BufferPool,
     scene: &Scene,
-    keep_alpha: bool,
+    (cut, located, inputs): (&Cut, &Located, &RequiredInputs),
     picture: Picture,
 ) -> Result<Decoded, PipelineError> {
-    let (mut frame, materials) = probed.decoded(buffers)?;
+    let DecodedFiles { source: mut frame, materials, mask } = probed.decoded(buffers)?;
     let transparent = frame.has_transparency();
-    let own_alpha = keep_alpha && transparent;
+    let own_alpha = cut.keep_alpha && transparent && !cut.guidance.overrides_alpha();
+    let given = if own_alpha {
+        Given::OwnAlpha
+    } else {
+        let param = inputs.mask.as_ref().map_or(MASK_FILE, |mask| mask.param());
+        Given::of(mask.as_ref().zip(cut.guidance.mask), located, param)?
+    };
     let plate = scene.plate(&frame);
     if transparent && !own_alpha && picture != Picture::Source {
         // Matting has to use the colours that the network's input has, and not those under transparent pixels.
         compose::flatten_onto_white(&mut frame);
     }
-    Ok(Decoded { frame, own_alpha, materials: Materials { plate, ..materials } })
+    Ok(Decoded { frame, given, materials: Materials { plate, ..materials } })
 }

@@ -7,6 +7,7 @@ use crate::engine::EngineError;
 use crate::face::MIN_FACE_SIDE;
 use crate::matting::NoSubject;
 use crate::model::SegmentError;
+use crate::recipe::FieldError;
 
 /// Why there is no picture.
 #[derive(Debug, thiserror::Error)]
@@ -23,6 +24,9 @@ pub enum PipelineError {
         #[source]
         error: DecodeError,
     },
+    /// What the caller says about the subject does not fit the picture, or contradicts itself.
+    #[error(transparent)]
+    Guidance(#[from] FieldError),
     /// The result would be too large.
     #[error(transparent)]
     OutputTooLarge(#[from] OutputTooLarge),

@@ -1,4 +1,4 @@
-//! The input files of a run: the source, and the background and watermark that its recipe may need.
+//! The input files of a run: the source, and the background, watermark and mask that its recipe may need.
 
 use crate::codec::EncodeOptions;
 use crate::compose::Scene;
@@ -16,6 +16,8 @@ pub struct Files {
     pub background: Option<Bytes>,
     /// The watermark, where the recipe needs one.
     pub mark: Option<Bytes>,
+    /// The caller's mask, where the recipe needs one.
+    pub mask: Option<Bytes>,
     /// How long it took to fetch those that had to be.
     pub fetch: Duration,
 }
@@ -23,7 +25,7 @@ pub struct Files {
 impl From<Bytes> for Files {
     /// A source alone.
     fn from(source: Bytes) -> Self {
-        Self { source, background: None, mark: None, fetch: Duration::ZERO }
+        Self { source, background: None, mark: None, mask: None, fetch: Duration::ZERO }
     }
 }
 
@@ -34,6 +36,8 @@ pub enum AuxImage {
     Background,
     /// The watermark.
     Mark,
+    /// The caller's mask.
+    Mask,
 }
 
 impl fmt::Display for AuxImage {
@@ -41,6 +45,7 @@ impl fmt::Display for AuxImage {
         f.write_str(match self {
             Self::Background => "the background",
             Self::Mark => "the watermark",
+            Self::Mask => "the mask",
         })
     }
 }

@@ -19,13 +19,13 @@ pub(super) async fn infer_once(
     Ok((frame, mask, took))
 }
 
-/// The same with the union of the masks of the picture and, in the same batch, of a copy with more contrast.
+/// The same with the union of the masks of the picture and, in the same batch, of a copy with more contrast; and the first alone.
 pub(super) async fn infer_high_recall(
     engine: &Engine,
     slot: &Slot,
     frame: Frame,
     call: &Call,
-) -> Result<(Frame, RawMask, Duration), EngineError> {
+) -> Result<(Frame, RawMask, RawMask, Duration), EngineError> {
     let side = engine.side().unwrap_or(clahe::DEFAULT_SIDE);
     let equalize = move || {
         let copy = clahe::equalized(&frame, side);
@@ -37,7 +37,7 @@ pub(super) async fn infer_high_recall(
     let (Some((frame, mask)), Some((_, second))) = (segmented.next(), segmented.next()) else {
         return Err(missing_mask());
     };
-    Ok((frame, mask_union::union(mask, &second), equalizing + took))
+    Ok((frame, mask_union::union(mask.clone(), &second), mask, equalizing + took))
 }
 
 /// Cannot happen: the engine checks that there is a mask for each picture.

@@ -50,7 +50,7 @@ pub(super) fn most_pixels(scene: &Scene, picture: Picture, size: Size) -> usize 
             let framed = portrait.scene(scene, Head::anywhere(size)).most_pixels(size);
             framed.max(scene.most_pixels(size))
         }
-        Picture::Cutout | Picture::Classified | Picture::Source => scene.most_pixels(size),
+        Picture::Cutout | Picture::CleanMask | Picture::Classified | Picture::Source => scene.most_pixels(size),
     }
 }
 
@@ -63,7 +63,7 @@ pub(super) async fn find(
     picture: Picture,
 ) -> Result<PortraitInput, PipelineError> {
     let portrait = match picture {
-        Picture::Cutout | Picture::Source => {
+        Picture::Cutout | Picture::CleanMask | Picture::Source => {
             return Ok(PortraitInput { frame, coverage, face: PortraitFace::default(), took: Duration::ZERO });
         }
         Picture::Classified => None,

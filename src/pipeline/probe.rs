@@ -12,6 +12,14 @@ pub(super) struct Probed {
     source: ProbedFile,
     background: Option<ProbedFile>,
     mark: Option<ProbedFile>,
+    mask: Option<ProbedFile>,
+}
+
+/// The pixels of the files of a job.
+pub(super) struct DecodedFiles {
+    pub(super) source: Frame,
+    pub(super) materials: Materials,
+    pub(super) mask: Option<Frame>,
 }
 
 impl Probed {
@@ -25,6 +33,7 @@ impl Probed {
             source: ProbedFile::of(files.source, limits)?,
             background: aux(AuxImage::Background, files.background, background_limits)?,
             mark: aux(AuxImage::Mark, files.mark, limits)?,
+            mask: aux(AuxImage::Mask, files.mask, limits)?,
         })
     }
 
@@ -33,21 +42,28 @@ impl Probed {
         self.source.header.size
     }
 
+    /// Size of the caller's mask.
+    pub(super) fn mask_size(&self) -> Option<Size> {
+        self.mask.as_ref().map(|mask| mask.header.size)
+    }
+
     /// Pixels of all decoded pictures.
     pub(super) fn pixels(&self) -> usize {
         let area = |file: &Option<ProbedFile>| file.as_ref().map_or(0, |file| file.header.size.area());
-        self.size().area() + area(&self.background) + area(&self.mark)
+        self.size().area() + area(&self.background) + area(&self.mark) + area(&self.mask)
     }
 
-    /// The source, and the materials that came as files.
-    pub(super) fn decoded(self, buffers: &BufferPool) -> Result<(Frame, Materials), PipelineError> {
+    /// The pixels of all files.
+    pub(super) fn decoded(self, buffers: &BufferPool) -> Result<DecodedFiles, PipelineError> {
         let aux = |which, file: Option<ProbedFile>| {
             let decoded = file.map(|file| file.decoded(buffers)).transpose();
             decoded.map_err(|error| PipelineError::AuxImage { which, error })
         };
         let background = aux(AuxImage::Background, self.background)?;
         let mark = aux(AuxImage::Mark, self.mark)?;
-        Ok((self.source.decoded(buffers)?, Materials { background, plate: None, mark }))
+        let mask = aux(AuxImage::Mask, self.mask)?;
+        let source = self.source.decoded(buffers)?;
+        Ok(DecodedFiles { source, materials: Materials { background, plate: None, mark }, mask })
     }
 }
 

@@ -1,16 +1,20 @@
 //! Restricts a cutout to a region of its source: the mask before matting, the pixels after it.
 
 use super::coverage::Coverage;
+use super::window;
 use crate::compose::SUBJECT_ALPHA;
 use crate::image::{RawMask, Rect, Size, Subject};
 use crate::matting::NoSubject;
 
-/// `coverage`, of a picture of `size`, with no subject outside of `region`, where there is one. [`cleared`] is exact to the
-/// pixel.
-pub(super) fn restricted(coverage: Coverage, size: Size, region: Option<Rect>) -> Coverage {
+/// `coverage` with no subject of the network outside of `region`, where there is one. [`cleared`] is exact to the pixel.
+pub(super) fn restricted(coverage: Coverage, region: Option<Rect>) -> Coverage {
     match (coverage, region) {
-        (Coverage::Mask(mask), Some(region)) => Coverage::Mask(masked(mask, size, region)),
-        (coverage @ (Coverage::Mask(_) | Coverage::OwnAlpha), _) => coverage,
+        (Coverage::Network { mask, standard, seeds, window }, Some(region)) => {
+            let inside = window::within(region, window).unwrap_or_default();
+            let masked = |mask| masked(mask, window.size(), inside);
+            Coverage::Network { mask: masked(mask), standard: standard.map(masked), seeds, window }
+        }
+        (coverage, _) => coverage,
     }
 }
 
@@ -35,9 +39,9 @@ fn masked(mask: RawMask, size: Size, region: Rect) -> RawMask {
     RawMask::new(grid, values).expect("zeros among probabilities")
 }
 
-/// `subject` with its `bounds`, of which nothing is left outside of `region`, where there is one.
+/// `subject` with its `bounds`; of a cutout nothing is left outside of `region`, where there is one.
 pub(super) fn cleared(subject: Subject, bounds: Rect, region: Option<Rect>) -> Result<(Subject, Rect), NoSubject> {
-    let Some(region) = region else { return Ok((subject, bounds)) };
+    let (Some(region), Subject::Cutout(_)) = (region, &subject) else { return Ok((subject, bounds)) };
     let subject = subject.cleared_outside(region);
     let bounds = subject.frame().covered(SUBJECT_ALPHA).ok_or(NoSubject)?;
     Ok((subject, bounds))
@@ -46,18 +50,22 @@ pub(super) fn cleared(subject: Subject, bounds: Rect, region: Option<Rect>) -> R
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::image::{Buffer, Frame};
+    use crate::image::{AlphaMatte, Buffer, Cutout, Frame};
 
     const REGION: Rect = Rect { left: 2, top: 1, width: 3, height: 2 };
 
     #[test]
     fn the_bounds_are_those_of_what_is_left() {
         let size = Size::new(6, 4);
-        let subject = |value| Subject::Source(Frame::new(size, Buffer::from(vec![value; size.area() * 4])));
+        let frame = |value| Frame::new(size, Buffer::from(vec![value; size.area() * 4]));
+        let subject =
+            |value| Subject::Cutout(Cutout::new(frame(value), &AlphaMatte::new(size, vec![value; size.area()])));
         let whole = Rect::whole(size);
         assert_eq!(cleared(subject(200), whole, Some(REGION)).expect("a subject").1, REGION);
         assert_eq!(cleared(subject(200), whole, None).expect("a subject").1, whole);
         assert!(cleared(subject(0), whole, Some(REGION)).is_err());
+        let source = cleared(Subject::Source(frame(200)), whole, Some(REGION)).expect("a subject").0;
+        assert_eq!(source.frame().covered(200), Some(whole), "the source itself stays");
     }
 
     #[test]

@@ -7,7 +7,7 @@ use super::error::PipelineError;
 use super::files::Job;
 use super::output::{FaceFound, Output};
 use super::portrait::box_of;
-use super::probe::Probed;
+use super::probe::{DecodedFiles, Probed};
 use super::timings::Timings;
 use super::workers::Workers;
 use crate::codec;
@@ -43,7 +43,8 @@ pub(super) async fn retouch(
 
     let buffers = engine.buffers().clone();
     let decode = move || probed.decoded(&buffers);
-    let (frame, Materials { mark, .. }) = workers.timed("decode", &mut timings.decode, decode).await??;
+    let DecodedFiles { source: frame, materials: Materials { mark, .. }, .. } =
+        workers.timed("decode", &mut timings.decode, decode).await??;
 
     if encode.format == OutputFormat::Jpeg && frame.has_transparency() {
         return Err(PipelineError::NoAlpha);

@@ -17,6 +17,9 @@ pub struct Segmentation {
     pub frame: Frame,
     /// Its mask.
     pub mask: RawMask,
+    /// With `detect=high_recall` the standard mask, of which the clean-up loses nothing; not where `mask` was refined, which moves
+    /// its edge.
+    pub standard: Option<RawMask>,
     /// How uncertain the mask is, 0 to 1.
     pub uncertainty: f32,
     /// How long the network took, with the preparation of its input.
@@ -48,12 +51,20 @@ pub async fn segment(
     cut: &Cut,
     call: &Call,
 ) -> Result<Segmentation, EngineError> {
-    let (frame, mask, took) = match cut.detect {
-        Detect::Standard => infer_once(engine, slot, frame, call).await?,
-        Detect::HighRecall => infer_high_recall(engine, slot, frame, call).await?,
+    let (frame, mask, standard, took) = match cut.detect {
+        Detect::Standard => {
+            let (frame, mask, took) = infer_once(engine, slot, frame, call).await?;
+            (frame, mask, None, took)
+        }
+        Detect::HighRecall => {
+            let (frame, mask, standard, took) = infer_high_recall(engine, slot, frame, call).await?;
+            (frame, mask, Some(standard), took)
+        }
     };
     let uncertainty = matting::uncertainty(&mask);
-    let Some(scope) = refinement(cut) else { return Ok(Segmentation { frame, mask, uncertainty, took }) };
+    let Some(scope) = refinement(cut) else {
+        return Ok(Segmentation { frame, mask, standard, uncertainty, took });
+    };
     let (frame, mask, refining) = refine_pass::refine(engine, slot, frame, mask, scope, call).await?;
-    Ok(Segmentation { frame, mask, uncertainty, took: took + refining })
+    Ok(Segmentation { frame, mask, standard: None, uncertainty, took: took + refining })
 }

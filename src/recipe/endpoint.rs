@@ -1,7 +1,7 @@
 //! The table of endpoints that answer pictures: path, inputs, fields, and the function from fields to recipe.
 
 use super::params::{Field, Group, Origin};
-use super::{FieldError, Fields, Recipe};
+use super::{FieldError, Fields, Guidance, Recipe};
 use super::{
     face_restore, headshot, remove, replace_bg, replace_bg_ai, shadow, shared, smart_crop, sticker, studio_shot,
     upscale,
@@ -88,7 +88,7 @@ impl Endpoint {
     /// # Errors
     /// [`FieldError`] for the first invalid field, else for one that is missing.
     pub fn recipe(&self, fields: &Fields) -> Result<Recipe, FieldError> {
-        let recipe = (self.build)(fields)?;
+        let recipe = self.validate(fields)?;
         let missing = self.fields.iter().find(|field| field.required && fields.get(field.name).is_none());
         missing.map_or(Ok(recipe), |field| Err(FieldError::Missing { param: field.name.to_owned() }))
     }
@@ -99,7 +99,15 @@ impl Endpoint {
     /// # Errors
     /// [`FieldError`] for the first invalid field.
     pub fn validate(&self, fields: &Fields) -> Result<Recipe, FieldError> {
-        (self.build)(fields)
+        let mut recipe = (self.build)(fields)?;
+        Guidance::validate(&mut recipe, fields, self.input.is_single())?;
+        Ok(recipe)
+    }
+
+    /// Whether it takes a mask of its picture.
+    #[must_use]
+    pub fn takes_mask(&self) -> bool {
+        self.input.is_single() && (self.build)(&Fields::default()).is_ok_and(|recipe| recipe.cut().is_some())
     }
 
     /// Whether it generates backdrops, which only accounts on its allow-list may use.
@@ -188,7 +196,7 @@ const ENTRIES: &[Entry] = &[
     Entry {
         path: "/mask",
         origin: Origin::Extension,
-        about: "Answers the matte of a picture's subject as 8-bit grey: /remove with channels=alpha.",
+        about: "Answers the matte of a picture's subject, or its mask before matting, as 8-bit grey.",
         description: "",
         restriction: "",
         input: Input::File,

@@ -1,7 +1,12 @@
 //! [`Fields`]: names and trimmed values of a request's fields as they were sent, and [`FieldError`]: why one is refused.
 
+use super::Kind;
+
 /// The name of the form part with an uploaded background.
 pub const BG_FILE: &str = "bg_file";
+
+/// Fields that may be sent more than once: their values are joined ([`Kind::List`]).
+const LISTS: [&str; 2] = ["point", "not_point"];
 
 /// Fields in the order they came, each name at most once, and the names of the files that came with them.
 #[derive(Clone, Debug, Default)]
@@ -22,13 +27,18 @@ impl Fields {
     /// Adds a field. A blank value counts as not sent: browsers and clients send all fields of a form, filled in or not.
     ///
     /// # Errors
-    /// [`FieldError::Repeated`] when the name is already there: neither value takes precedence.
+    /// [`FieldError::Repeated`] when the name is already there and not that of a list: neither value takes precedence.
     pub fn push(&mut self, name: &str, value: &str) -> Result<(), FieldError> {
         let value = value.trim();
         if value.is_empty() {
             return Ok(());
         }
-        if self.get(name).is_some() {
+        if let Some(entry) = self.entries.iter_mut().find(|entry| entry.name == name) {
+            if LISTS.contains(&name) {
+                entry.value.push(Kind::SEPARATOR);
+                entry.value.push_str(value);
+                return Ok(());
+            }
             return Err(FieldError::Repeated { param: name.to_owned() });
         }
         self.entries.push(Entry { name: name.to_owned(), value: value.to_owned(), stored: false });
@@ -108,6 +118,14 @@ pub enum FieldError {
         /// The similar one.
         nearest: String,
     },
+    /// A field that has no sense here.
+    #[error("`{param}` is not taken here: {reason}")]
+    NotTaken {
+        /// The field.
+        param: String,
+        /// Why.
+        reason: &'static str,
+    },
     /// The same field twice.
     #[error("`{param}` was sent more than once")]
     Repeated {
@@ -120,6 +138,12 @@ impl FieldError {
     /// [`FieldError::Invalid`].
     pub fn invalid(param: &str, value: &str, expected: impl Into<String>) -> Self {
         Self::Invalid { param: param.to_owned(), value: value.to_owned(), expected: expected.into() }
+    }
+
+    /// [`FieldError::NotTaken`].
+    #[must_use]
+    pub fn not_taken(param: &str, reason: &'static str) -> Self {
+        Self::NotTaken { param: param.to_owned(), reason }
     }
 
     /// [`FieldError::Misspelled`] where one of the `known` names is similar, else [`FieldError::Unknown`].
@@ -139,6 +163,7 @@ impl FieldError {
             | Self::Missing { param }
             | Self::Unknown { param }
             | Self::Misspelled { param, .. }
+            | Self::NotTaken { param, .. }
             | Self::Repeated { param } => param,
         }
     }
@@ -179,6 +204,15 @@ mod tests {
     fn a_repeated_field_is_refused_even_with_the_same_value() {
         let mut fields = fields(&[("edge", "soft")]);
         assert_eq!(fields.push("edge", "soft"), Err(FieldError::Repeated { param: "edge".into() }));
+    }
+
+    #[test]
+    fn the_values_of_a_list_are_joined() {
+        let mut fields = fields(&[("point", "1,2"), ("not_point", "5,6"), ("point", ""), ("point", " 3,4 ")]);
+        assert_eq!([fields.get("point"), fields.get("not_point")], [Some("1,2;3,4"), Some("5,6")]);
+        assert_eq!(fields.push("point", "7,8"), Ok(()));
+        let sent = super::tests::fields(&[("point", "9,9")]).over(&fields);
+        assert_eq!(sent.get("point"), Some("9,9"), "what was sent takes the place of a preset's");
     }
 
     #[test]

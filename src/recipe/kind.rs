@@ -27,6 +27,8 @@ pub enum Kind {
     Boolean,
     /// Text of a certain form.
     Text(TextSpec),
+    /// One or more texts of a certain form: repeated in a form and a query, an array in JSON, else separated by semicolons.
+    List(TextSpec),
     /// Any of these.
     AnyOf(&'static [Self]),
 }
@@ -45,6 +47,9 @@ pub struct TextSpec {
 }
 
 impl Kind {
+    /// Between the texts of a list.
+    pub const SEPARATOR: char = ';';
+
     /// The accepted values in words.
     #[must_use]
     pub fn expected(&self) -> String {
@@ -54,7 +59,7 @@ impl Kind {
             Self::IntegerChoice(numbers) => listed(numbers.iter().map(u32::to_string)),
             Self::Number { min, max } => format!("a number from {min} to {max}"),
             Self::Boolean => "true or false".to_owned(),
-            Self::Text(form) => form.expected.to_owned(),
+            Self::Text(form) | Self::List(form) => form.expected.to_owned(),
             Self::AnyOf(kinds) => listed(kinds.iter().map(Self::expected)),
         }
     }
@@ -73,10 +78,15 @@ impl Kind {
             (Self::Number { .. }, Json::Number(number)) => Some(number.to_string()),
             (Self::Boolean, Json::Bool(yes)) => Some(yes.to_string()),
             (Self::Boolean, Json::Number(number)) => Some(number.to_string()),
+            (Self::List(_), Json::Array(items)) => {
+                let texts: Option<Vec<_>> = items.iter().map(Json::as_str).collect();
+                texts.map(|texts| texts.join(&Self::SEPARATOR.to_string()))
+            }
             (Self::AnyOf(kinds), value) => kinds.iter().find_map(|kind| kind.text_of(value)),
             (
                 Self::Choice(_)
                 | Self::Text(_)
+                | Self::List(_)
                 | Self::Integer { .. }
                 | Self::IntegerChoice(_)
                 | Self::Number { .. }
@@ -129,6 +139,10 @@ mod tests {
         assert_eq!(Kind::Choice(&["a"]).text_of(&json!("b")).as_deref(), Some("b"));
         assert_eq!(Kind::Choice(&["a"]).text_of(&json!(null)), None);
         assert_eq!(Kind::Choice(&["a"]).text_of(&json!(5)), None);
+        let list = Kind::List(TextSpec { expected: "", pattern: None, max_length: 9, examples: &[] });
+        assert_eq!(list.text_of(&json!(["1,2", "3,4"])).as_deref(), Some("1,2;3,4"));
+        assert_eq!(list.text_of(&json!("1,2")).as_deref(), Some("1,2"));
+        assert_eq!([list.text_of(&json!([1, 2])), list.text_of(&json!(5))], [None, None]);
         let either = Kind::AnyOf(&[Kind::Boolean, Kind::Number { min: 0.0, max: 100.0 }]);
         assert_eq!(either.text_of(&json!(false)).as_deref(), Some("false"));
         assert_eq!(either.text_of(&json!(2.5)).as_deref(), Some("2.5"));

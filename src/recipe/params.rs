@@ -79,12 +79,24 @@ macro_rules! tuple {
 tuple!(A 0, B 1);
 tuple!(A 0, B 1, C 2);
 
-/// Declares a [`Group`]. Each line reads `/// what it does`, `name: Type = default-as-text-or-nothing`.
+/// The name of a field: that of its member, or another one.
+macro_rules! field_name {
+    ($field:ident) => {
+        stringify!($field)
+    };
+    ($field:ident $name:literal) => {
+        $name
+    };
+}
+pub(super) use field_name;
+
+/// Declares a [`Group`]. Each line reads `/// what it does`, `name: Type = default-as-text-or-nothing`; a name that is a
+/// keyword of Rust reads `member as "name"`.
 macro_rules! fields {
     (
         $(#[$meta:meta])*
         struct $name:ident {
-            $( $(#[doc = $about:literal])+ $field:ident: $value:ty = $default:expr; )+
+            $( $(#[doc = $about:literal])+ $field:ident $(as $name_of:literal)?: $value:ty = $default:expr; )+
         }
     ) => {
         $(#[$meta])*
@@ -97,7 +109,7 @@ macro_rules! fields {
             fn table() -> Vec<$crate::recipe::Field> {
                 vec![
                     $( $crate::recipe::Field {
-                        name: stringify!($field),
+                        name: $crate::recipe::params::field_name!($field $($name_of)?),
                         kind: <$value as $crate::recipe::Value>::KIND,
                         default: $default,
                         required: <$value as $crate::recipe::Value>::REQUIRED,
@@ -110,7 +122,7 @@ macro_rules! fields {
 
             fn set(&mut self, name: &str, text: &str) -> Option<Result<(), $crate::recipe::FieldError>> {
                 match name {
-                    $( stringify!($field) => {
+                    $( $crate::recipe::params::field_name!($field $($name_of)?) => {
                         Some($crate::recipe::params::parse(name, text).map(|value| self.$field = Some(value)))
                     } )+
                     _ => None,

@@ -1,7 +1,7 @@
 //! A rectangle of the source by two corners in pixels or percent, and the lengths that it is written with.
 
 use super::kind::{Kind, TextSpec};
-use super::values::Value;
+use super::values::{Value, decimal};
 use crate::compose::Length;
 use crate::image::{Rect, Size};
 
@@ -13,6 +13,11 @@ pub struct Region {
 }
 
 impl Region {
+    /// The rectangle with these left, top, right and bottom.
+    pub(super) const fn between(corners: [Length; 4]) -> Self {
+        Self { corners }
+    }
+
     /// The rectangle in a picture of `size`, clipped to it; at least one pixel.
     #[must_use]
     pub fn of(&self, size: Size) -> Rect {
@@ -71,6 +76,16 @@ fn length(text: &str) -> Option<Length> {
     }
     let pixels: u32 = text.strip_suffix("px").unwrap_or(text).parse().ok()?;
     (pixels <= MAX_PIXELS).then_some(Length::Pixels(pixels))
+}
+
+/// The same with a fraction, as editors have it: whole pixels are made of it by `whole`.
+pub(super) fn measure(text: &str, whole: impl Fn(f64) -> f64) -> Option<Length> {
+    let text = text.trim();
+    if text.ends_with('%') {
+        return share(text).map(Length::Share);
+    }
+    let pixels = decimal(text.strip_suffix("px").unwrap_or(text).trim_end())?;
+    (0.0..=f64::from(MAX_PIXELS)).contains(&pixels).then(|| Length::Pixels(whole(pixels) as u32))
 }
 
 /// Lengths with white space between them.

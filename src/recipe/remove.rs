@@ -2,7 +2,8 @@
 
 use super::params::{Group, fields};
 use super::shared::{self, Common, Marks, UploadMarks, UrlMarks, finished};
-use super::{AlphaOnly, CutoutFormat, FieldError, Fields, Picture, Recipe, Work};
+use super::values::choice;
+use super::{AlphaOnly, CutoutFormat, FieldError, Fields, Kind, Picture, Recipe, Value, Work};
 use crate::codec::Channels;
 use crate::compose::Scene;
 use crate::matting::{Edge, Method};
@@ -21,6 +22,18 @@ fields! {
     }
 }
 
+/// What `/mask` answers.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum Stage {
+    /// The matte.
+    #[default]
+    Matte,
+    /// The clean mask before matting.
+    Mask,
+}
+
+choice!(Stage { "matte" => Self::Matte, "mask" => Self::Mask });
+
 fields! {
     /// Fields of `/mask` beside the shared ones.
     struct MaskFields {
@@ -32,6 +45,8 @@ fields! {
         edge: Edge = Some("soft");
         /// Always `alpha`: the matte.
         channels: AlphaOnly = Some("alpha");
+        /// `matte` is the coverage of each pixel, as /remove has it; `mask` the clean mask before matting, to be shown, painted over and sent back as `mask_file`.
+        stage: Stage = Some("matte");
     }
 }
 
@@ -54,9 +69,13 @@ pub(super) fn url(fields: &Fields) -> Result<Recipe, FieldError> {
 
 pub(super) fn mask(fields: &Fields) -> Result<Recipe, FieldError> {
     let (own, common, marks) = Mask::read(fields)?;
-    let MaskFields { format, matting, edge, channels: _ } = own;
+    let MaskFields { format, matting, edge, channels: _, stage } = own;
     let own = RemoveFields { format, matting, edge, channels: Some(Channels::Alpha) };
-    Ok(cutout(&own, &common, &marks))
+    let mut recipe = cutout(&own, &common, &marks);
+    if let (Some(Stage::Mask), Work::Cut { picture, .. }) = (stage, &mut recipe.work) {
+        *picture = Picture::CleanMask;
+    }
+    Ok(recipe)
 }
 
 impl Default for Recipe {

@@ -3,8 +3,9 @@
 
 use super::params::{Field, Group, fields};
 use super::{
-    Cut, CutEngine, DespillFlag, DespillStrength, Detect, FieldError, Fields, Flag, Fraction, InferenceMode, MaxDim,
-    Picture, PresetRef, Recipe, RequiredInputs, Retouch, Side, Value, WatermarkText, Work,
+    Area, Cut, CutEngine, DespillFlag, DespillStrength, Detect, FieldError, Fields, Flag, Fraction, Guidance,
+    InferenceMode, MASK_FILE, MASK_URL, MaskMode, MaskSource, MaxDim, Picture, Points, PresetRef, Recipe,
+    RequiredInputs, Retouch, Side, Value, WatermarkText, Work,
 };
 use crate::codec::{Channels, EncodeOptions, PngEffort};
 use crate::compose::{self, Resize, Scene, Watermark};
@@ -32,6 +33,16 @@ fields! {
         preset: PresetRef = None;
         /// Keeps the alpha of an input that already has real transparency as its matte; with `false` the input is put on white and cut out anew.
         keep_alpha: Flag = Some("true");
+        /// Public https address of a mask, in place of the part `mask_file`. A mask has the size of the upright picture, and is one of JPEG, PNG, WebP or HEIC.
+        mask_url: SourceUrl = None;
+        /// How the mask is used. `replace`, which is meant where it is not sent: in place of the network's, grey from background (black) to subject (white), or its alpha channel where it has transparency; matting refines its edge. `trimap`: black is background, white is subject, and matting solves everything between. `hint`: white strokes keep, black ones remove, and grey or transparent leaves it to the network.
+        mask_mode: MaskMode = None;
+        /// Box around the subject, as left, top, right and bottom in pixels or percent of the upright picture. The network segments this part alone, and everything outside is background.
+        area as "box": Area = None;
+        /// A pixel of the subject, as `x,y` in pixels or percent of the upright picture; may be repeated. The part or the region of similar colours around it is kept.
+        point: Points = None;
+        /// A pixel of the background, in the same way. The part or the region of similar colours around it is removed.
+        not_point: Points = None;
     }
 }
 
@@ -204,6 +215,12 @@ pub(super) fn cut(common: &Common, marks: &impl Marks) -> Cut {
         engine: common.engine,
         model: InferenceMode::default(),
         region: None,
+        guidance: Guidance {
+            mask: common.mask_mode,
+            area: common.area.clone(),
+            subject: common.point.clone().unwrap_or_default(),
+            background: common.not_point.clone().unwrap_or_default(),
+        },
     }
 }
 
@@ -225,13 +242,13 @@ pub(super) fn finished(work: Work, common: &Common, marks: &impl Marks, format: 
             png: PngEffort::default(),
             channels: Channels::Rgba,
         },
-        inputs: RequiredInputs { background: None, mark },
+        inputs: RequiredInputs { background: None, mark, mask: common.mask_url.clone().map(MaskSource::Url) },
     }
 }
 
 /// The restriction of endpoints that keep the whole picture.
 pub(super) const KEEPS_PICTURE: &str = "The whole picture is kept: `decontaminate`, `engine`, `detect=high_recall`, \
-    `despill` above 0 and `keep_alpha=false`, which are about cutting out, are refused.";
+    `despill` above 0, `keep_alpha=false`, masks, `box` and points, which are about cutting out, are refused.";
 
 /// The recipe of a retouch. Fields about cutting out are refused where they differ from their defaults.
 pub(super) fn retouched(
@@ -241,12 +258,20 @@ pub(super) fn retouched(
     marks: &UploadMarks,
     format: OutputFormat,
 ) -> Result<Recipe, FieldError> {
+    if fields.has_file(MASK_FILE) {
+        return Err(FieldError::not_taken(MASK_FILE, "this endpoint keeps the whole picture"));
+    }
     let cutout_fields = [
         ("detect", common.detect == Some(Detect::HighRecall), "standard"),
         ("decontaminate", common.decontaminate == Some(Flag(true)), "false"),
         ("engine", common.engine.is_some(), "nothing"),
         ("despill", marks.despill() > 0.0, "false"),
         ("keep_alpha", common.keep_alpha == Some(Flag(false)), "true"),
+        (MASK_URL, common.mask_url.is_some(), "nothing"),
+        ("mask_mode", common.mask_mode.is_some(), "nothing"),
+        ("box", common.area.is_some(), "nothing"),
+        ("point", common.point.is_some(), "nothing"),
+        ("not_point", common.not_point.is_some(), "nothing"),
     ];
     if let Some((name, _, usual)) = cutout_fields.into_iter().find(|(_, is_changed, _)| *is_changed) {
         let value = fields.get(name).unwrap_or_default();

@@ -1,5 +1,6 @@
 //! [`Recipe`]: everything that the pipeline needs to make one picture, with all defaults filled in.
 
+use super::guidance::{Guidance, MaskSource};
 use super::inference::InferenceMode;
 use super::prompt::PromptRequest;
 use super::region::Region;
@@ -61,7 +62,7 @@ impl Recipe {
     #[must_use]
     pub fn built_in(&self) -> Vec<BuiltIn> {
         let (finds, restores, enlarges) = match self.work {
-            Work::Cut { picture: Picture::Cutout | Picture::Source, .. } => (false, false, None),
+            Work::Cut { picture: Picture::Cutout | Picture::CleanMask | Picture::Source, .. } => (false, false, None),
             Work::Cut { picture: Picture::Classified, .. } => (true, false, None),
             Work::Cut { picture: Picture::Portrait(portrait), .. } => (true, portrait.restore_face, None),
             Work::Retouch(Retouch::Enlarge(factor)) => (false, false, Some(factor)),
@@ -129,6 +130,8 @@ pub struct Cut {
     pub model: InferenceMode,
     /// Everything outside of it is background.
     pub region: Option<Region>,
+    /// What the caller says about where the subject is.
+    pub guidance: Guidance,
 }
 
 /// What of the source is put into the scene.
@@ -136,7 +139,9 @@ pub struct Cut {
 pub enum Picture {
     /// The subject alone.
     Cutout,
-    /// The same, and the faces in it are detected to classify the subject.
+    /// The subject by its clean mask, before matting.
+    CleanMask,
+    /// The subject alone, and the faces in it are detected to classify the subject.
     Classified,
     /// The source itself; the subject only determines the crop.
     Source,
@@ -169,6 +174,8 @@ pub struct RequiredInputs {
     pub background: Option<Source>,
     /// The watermark.
     pub mark: Option<SourceUrl>,
+    /// The caller's mask.
+    pub mask: Option<MaskSource>,
 }
 
 /// Where a background comes from.

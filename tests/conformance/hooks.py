@@ -19,8 +19,10 @@ from schemathesis.transport.serialization import Binary
 
 KEY = os.environ["CONFORMANCE_KEY"]
 ORIGIN = os.environ["CONFORMANCE_ORIGIN"]
-FILES = {"file", "files", "bg_file"}
-ADDRESSES = {"url", "urls", "bg_url", "watermark", "webhook_url"}
+FILES = {"file", "files", "bg_file", "mask_file"}
+ADDRESSES = {"url", "urls", "bg_url", "watermark", "webhook_url", "mask_url"}
+# Where the subject is. Generated values contradict each other, or the picture, nearly always.
+GUIDANCE = {"box": "10%,10%,90%,90%", "point": ["50%,50%"], "not_point": ["5%,5%"], "mask_file": None, "mask_url": None, "mask_mode": None}
 VIDEO = "/video/remove"
 # The file that an endpoint can process, where it is not the usual cutout.
 GOOD = {VIDEO: clip, "/face-restore": portrait, "/headshot": portrait}
@@ -66,6 +68,16 @@ def served(path, name, value, salt):
     return value
 
 
+def guided(body, salt):
+    """The body with at most one of the fields of GUIDANCE: as it was generated, or one that fits the picture."""
+    at = choice(("guidance", salt), 4 * len(GUIDANCE))
+    kept = sorted(GUIDANCE)[at % len(GUIDANCE)] if at < 2 * len(GUIDANCE) else None
+    body = {name: value for name, value in body.items() if name not in GUIDANCE or name == kept}
+    if kept in body and GUIDANCE[kept] and at < len(GUIDANCE):
+        body[kept] = GUIDANCE[kept]
+    return body
+
+
 def use_existing(case):
     """Puts existing ids and paths into requests that need them; half of those stay as generated."""
     if not choice((case.method, case.path, case.body, case.query, case.path_parameters), 2):
@@ -90,7 +102,7 @@ def before_call(context, case, kwargs):
         salt = [(name, value) for name, value in sorted(case.body.items()) if name not in FILES]
         # No generated preset exists, so most requests drop it: they would test nothing else.
         known = {name: value for name, value in case.body.items() if name != "preset" or choice(salt, 8) == 0}
-        case.body = {name: served(case.path, name, value, salt) for name, value in known.items()}
+        case.body = {name: served(case.path, name, value, salt) for name, value in guided(known, salt).items()}
     # Generated models are unknown: most requests drop them.
     if choice((case.method, case.path, case.body), 8):
         case.headers.pop("x-service-model", None)

@@ -20,7 +20,7 @@ pub(super) fn process_error(error: &PipelineError) -> ProcessError {
         PipelineError::OutputTooLarge(_) => ErrorCode::OutputTooLarge,
         PipelineError::NoSubject(_) => ErrorCode::NoSubjectDetected,
         PipelineError::NoFace => ErrorCode::NoFaceDetected,
-        PipelineError::NoAlpha => ErrorCode::InvalidParameter,
+        PipelineError::NoAlpha | PipelineError::Guidance(_) => ErrorCode::InvalidParameter,
         PipelineError::Encode(_) => ErrorCode::InternalError,
         PipelineError::Engine(error) => match error {
             EngineError::Device(_) | EngineError::Panicked(_) => ErrorCode::InternalError,

@@ -5,11 +5,9 @@ use crate::bulk::{ProcessError, Processed, Processor, StageTimes, milliseconds};
 use crate::cli::local_engine::LocalEngine;
 use crate::cli::remove::AuxFiles;
 use crate::config::Config;
-use crate::pipeline::Files;
 use crate::recipe::Recipe;
 use crate::telemetry::with_causes;
 use bytes::Bytes;
-use std::time::Duration;
 use tokio::sync::OnceCell;
 
 /// An engine that starts with the first picture: a run without work loads no network.
@@ -36,10 +34,8 @@ impl PipelineProcessor {
 impl Processor for PipelineProcessor {
     async fn process(&self, picture: Bytes) -> Result<Processed, ProcessError> {
         let engine = self.ready().await?;
-        let AuxFiles { background, mark } = &self.aux_files;
-        let files =
-            Files { source: picture, background: background.clone(), mark: mark.clone(), fetch: Duration::ZERO };
-        let output = engine.run(files, &self.recipe).await.map_err(|error| process_error(&error))?;
+        let output =
+            engine.run(self.aux_files.with(picture), &self.recipe).await.map_err(|error| process_error(&error))?;
         let timings = output.timings;
         Ok(Processed {
             media_type: output.image.format.media_type(),

@@ -56,7 +56,9 @@ impl Preset {
                 // Same as missing.
                 Value::Null => continue,
                 Value::Array(_) | Value::Object(_) => {
-                    return Err(FieldError::invalid(name, &value.to_string(), "a text, a number, true or false"));
+                    let text = endpoint.field(name).and_then(|field| field.kind.text_of(value));
+                    let refuse = || FieldError::invalid(name, &value.to_string(), "a text, a number, true or false");
+                    text.ok_or_else(refuse)?
                 }
             };
             fields.push(name, &text)?;

@@ -10,16 +10,14 @@ use super::summary::{summary_json, summary_text};
 use crate::account::price::Call;
 use crate::bulk::{KeyFilter, KeyTemplate, Locations, ReportLog, Run, RunOptions, Shard, StopSignal};
 use crate::cli::config_args::EngineArgs;
-use crate::cli::endpoint_args::{
-    FieldArg, background_file, endpoint_fields, endpoint_named, endpoint_names, parse_field,
-};
+use crate::cli::endpoint_args::{FieldArg, endpoint_fields, endpoint_named, endpoint_names, parse_field};
 use crate::cli::exit_code::{Failure, Outcome};
 use crate::cli::remove::AuxFiles;
 use crate::cli::signals::StopSignals;
 use crate::cli::{local_engine, stdout};
 use crate::model::CpuRetoucher;
 use crate::pipeline;
-use crate::recipe::{Endpoint, Fields};
+use crate::recipe::{Endpoint, FieldError, Fields, OF_ONE_PICTURE};
 use crate::source::{Fetcher, StorageError, StorageLocation};
 use clap::Args;
 use object_store::path::Path;
@@ -84,6 +82,9 @@ impl RunCommand {
         let filter = KeyFilter::new(&self.include, &self.exclude)?;
         let (endpoint, fields) = self.fields()?;
         let mut recipe = endpoint.recipe(&fields)?;
+        if let Some(mask) = &recipe.inputs.mask {
+            return Err(FieldError::not_taken(mask.param(), OF_ONE_PICTURE).into());
+        }
         let config = self.engine_args.load(&[])?;
         recipe.cut_out_by(config.engine.model);
         let jobs = self.jobs.map_or_else(local_engine::default_jobs, usize::from);
@@ -95,7 +96,7 @@ impl RunCommand {
         local_engine::block_on(async {
             let max_bytes = config.limits.of_local_pictures().max_bytes;
             let fetcher = Fetcher::new(&config.fetch)?.with_max_bytes(max_bytes);
-            let aux_files = AuxFiles::load(&fetcher, &recipe, background_file(&self.set), max_bytes).await?;
+            let aux_files = AuxFiles::load(&fetcher, &recipe, &self.set, max_bytes).await?;
             let weights = local_engine::weights(&config)?;
             let options = RunOptions {
                 filter,

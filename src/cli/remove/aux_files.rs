@@ -1,47 +1,65 @@
-//! Auxiliary pictures of a recipe, background and watermark: read or fetched once, used for every input.
+//! Auxiliary pictures of a recipe, background, watermark and mask: read or fetched once, used for every input.
 
 use super::file_io::read_file;
+use crate::cli::endpoint_args::{FieldArg, attached_file};
 use crate::cli::exit_code::Failure;
 use crate::image::SourceUrl;
-use crate::recipe::{BG_FILE, PromptRequest, Recipe, Source};
+use crate::pipeline::Files;
+use crate::recipe::{BG_FILE, MASK_FILE, MASK_URL, MaskSource, PromptRequest, Recipe, Source};
 use crate::source::Fetcher;
 use bytes::Bytes;
-use std::path::Path;
+use std::time::Duration;
 
 /// The auxiliary pictures of a recipe.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub(in crate::cli) struct AuxFiles {
     pub(in crate::cli) background: Option<Bytes>,
     pub(in crate::cli) mark: Option<Bytes>,
+    mask: Option<Bytes>,
 }
 
 impl AuxFiles {
-    /// Loads them. `attached` is the file of `--set bg_file=`, of at most `max_bytes`.
+    /// Loads them. `set` names those that are files, each of at most `max_bytes`.
     pub(in crate::cli) async fn load(
         fetcher: &Fetcher,
         recipe: &Recipe,
-        attached: Option<&Path>,
+        set: &[FieldArg],
         max_bytes: usize,
     ) -> Result<Self, Failure> {
-        let background = match (&recipe.inputs.background, attached) {
-            (Some(Source::Attached), Some(path)) => {
-                let read = read_file(path.to_owned(), max_bytes).await;
-                Some(read.map_err(|error| format!("cannot read {BG_FILE} {}: {error}", path.display()))?)
-            }
-            (Some(Source::Url(url)), _) => Some(fetch(fetcher, url, "bg_url").await?),
-            (Some(Source::Generated(PromptRequest { model: Some(model), .. })), _) => {
+        let background = match &recipe.inputs.background {
+            Some(Source::Attached) => read(set, BG_FILE, max_bytes).await?,
+            Some(Source::Url(url)) => Some(fetch(fetcher, url, "bg_url").await?),
+            Some(Source::Generated(PromptRequest { model: Some(model), .. })) => {
                 let why = "only a daemon calls image APIs; on the command line `model` is auto, the built-in generator";
                 return Err(format!("model {model}: {why}").into());
             }
             // The pipeline renders it.
-            (Some(Source::Generated(_)), _) | (Some(Source::Attached), None) | (None, _) => None,
+            Some(Source::Generated(_)) | None => None,
         };
         let mark = match &recipe.inputs.mark {
             Some(url) => Some(fetch(fetcher, url, "watermark").await?),
             None => None,
         };
-        Ok(Self { background, mark })
+        let mask = match &recipe.inputs.mask {
+            Some(MaskSource::Attached) => read(set, MASK_FILE, max_bytes).await?,
+            Some(MaskSource::Url(url)) => Some(fetch(fetcher, url, MASK_URL).await?),
+            None => None,
+        };
+        Ok(Self { background, mark, mask })
     }
+
+    /// The files of a run with this source.
+    pub(in crate::cli) fn with(&self, source: Bytes) -> Files {
+        let Self { background, mark, mask } = self.clone();
+        Files { source, background, mark, mask, fetch: Duration::ZERO }
+    }
+}
+
+/// Reads the file of `--set name=PATH`.
+async fn read(set: &[FieldArg], name: &str, max_bytes: usize) -> Result<Option<Bytes>, Failure> {
+    let Some(path) = attached_file(set, name) else { return Ok(None) };
+    let read = read_file(path.to_owned(), max_bytes).await;
+    Ok(Some(read.map_err(|error| format!("cannot read {name} {}: {error}", path.display()))?))
 }
 
 async fn fetch(fetcher: &Fetcher, url: &SourceUrl, param: &str) -> Result<Bytes, Failure> {

@@ -8,22 +8,19 @@ use super::inputs::{self, Inputs, Task};
 use super::report::{Entry, Report};
 use super::source_and_sink::{Sink, Source};
 use crate::cli::config_args::EngineArgs;
-use crate::cli::endpoint_args::{
-    FieldArg, background_file, endpoint_fields, endpoint_named, endpoint_names, parse_field,
-};
+use crate::cli::endpoint_args::{FieldArg, endpoint_fields, endpoint_named, endpoint_names, parse_field};
 use crate::cli::exit_code::{Failure, Outcome};
 use crate::cli::local_engine::{self, LocalEngine};
 use crate::cli::progress::Progress;
 use crate::cli::stdout;
 use crate::image::OutputFormat;
-use crate::pipeline::Files;
 use crate::recipe::{Endpoint, Recipe, Value};
 use crate::source::Fetcher;
 use crate::telemetry::with_causes;
 use clap::Args;
 use futures_util::{StreamExt, stream};
 use std::path::PathBuf;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 #[derive(Args, Debug)]
 pub(in crate::cli) struct Remove {
@@ -36,7 +33,7 @@ pub(in crate::cli) struct Remove {
     /// Endpoint of the API to run
     #[arg(long, value_parser = endpoint_names(), default_value = "remove")]
     endpoint: String,
-    /// Parameter of the endpoint, such as edge=hard, or bg_file=PATH; may be repeated
+    /// Parameter of the endpoint, such as edge=hard, point=120,80, bg_file=PATH or mask_file=PATH; may be repeated
     #[arg(long = "set", value_name = "NAME=VALUE", value_parser = parse_field)]
     set: Vec<FieldArg>,
     /// Also process inputs whose results are newer than they are
@@ -75,7 +72,7 @@ impl Remove {
             } else {
                 let max_bytes = config.limits.of_local_pictures().max_bytes;
                 let fetcher = Fetcher::new(&config.fetch)?.with_max_bytes(max_bytes);
-                let aux_files = AuxFiles::load(&fetcher, &recipe, background_file(&self.set), max_bytes).await?;
+                let aux_files = AuxFiles::load(&fetcher, &recipe, &self.set, max_bytes).await?;
                 Some(Context { engine: LocalEngine::start(&config, jobs).await?, fetcher, recipe, aux_files })
             };
             Ok::<_, Failure>(self.run_all(inputs, context.as_ref(), jobs).await)
@@ -173,9 +170,7 @@ impl Context {
             Ok(source) => source,
             Err(reason) => return Entry::failed(input, reason),
         };
-        let AuxFiles { background, mark } = &self.aux_files;
-        let files = Files { source, background: background.clone(), mark: mark.clone(), fetch: Duration::ZERO };
-        let output = match self.engine.run(files, &self.recipe).await {
+        let output = match self.engine.run(self.aux_files.with(source), &self.recipe).await {
             Ok(output) => output,
             Err(error) => return Entry::failed(input, with_causes(&error)),
         };

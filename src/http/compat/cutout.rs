@@ -71,7 +71,7 @@ pub(super) async fn cut_out(
         PictureSource::Url(url) => Pictures::Url(url),
     };
     let param = if pictures.is_url() { URL } else { FILE };
-    let request = ImageRequest { fields, recipe, inputs: Inputs { pictures, param, background, share } };
+    let request = ImageRequest { fields, recipe, inputs: Inputs { pictures, param, background, mask: None, share } };
     let prepared = image::prepare(state, endpoint, caller, headers, request).await?;
     let size = size_of(prepared.source.clone(), limits).await?;
     if let Some(region) = prepared.authorized.recipe.cut().and_then(|cut| cut.region) {

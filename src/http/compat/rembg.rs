@@ -76,8 +76,8 @@ fn translated(sent: &ParsedBody) -> Result<Fields, Refusal> {
         let hex = parse_rgba(color).ok_or_else(|| FieldError::invalid("bgc", color, "R,G,B,A, each from 0 to 255"))?;
         fields.push("bg_color", &hex)?;
     }
-    if let Some(region) = sent.text("extras").map(region).transpose()?.flatten() {
-        fields.push("roi", &region)?;
+    for (name, value) in sent.text("extras").map(prompts).transpose()?.unwrap_or_default() {
+        fields.push(name, &value)?;
     }
     Ok(fields)
 }
@@ -91,27 +91,39 @@ fn parse_rgba(text: &str) -> Option<String> {
     }
 }
 
-/// The rectangle of the prompt in `extras`, as a region. Extras that are not JSON are ignored, as by rembg.
-fn region(extras: &str) -> Result<Option<String>, Refusal> {
-    let Ok(extras) = serde_json::from_str::<Value>(extras) else { return Ok(None) };
-    let Some(prompts) = extras.get("sam_prompt").and_then(Value::as_array) else { return Ok(None) };
+/// The prompts in `extras` as fields: a rectangle is the box, points of label 1 are subject and those of label 0 background.
+/// Extras that are not JSON are ignored, as by rembg.
+fn prompts(extras: &str) -> Result<Vec<(&'static str, String)>, Refusal> {
+    let Ok(extras) = serde_json::from_str::<Value>(extras) else { return Ok(Vec::new()) };
+    let Some(prompts) = extras.get("sam_prompt").and_then(Value::as_array) else { return Ok(Vec::new()) };
     let refused = |why: &str| Refusal::invalid_request("invalid_extras", format!("`extras.sam_prompt`: {why}"));
-    let mut region = None;
+    let mut fields: Vec<(&str, String)> = Vec::new();
     for prompt in prompts {
+        let data = prompt.get("data").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
+        let numbers = data.iter().map(|at| at.as_f64().map(|at| at.clamp(0.0, 100_000.0).to_string()));
+        let numbers: Option<Vec<_>> = numbers.collect();
+        let numbers = |count: usize| numbers.filter(|numbers| numbers.len() == count).map(|it| it.join(","));
         match prompt.get("type").and_then(Value::as_str) {
-            Some("rectangle") if region.is_none() => {
-                let data = prompt.get("data").and_then(Value::as_array).map(Vec::as_slice).unwrap_or_default();
-                let corners: Option<Vec<_>> =
-                    data.iter().map(|at| at.as_f64().map(|at| format!("{:.0}", at.clamp(0.0, 100_000.0)))).collect();
-                let corners = corners.filter(|corners| corners.len() == 4);
-                region = Some(corners.ok_or_else(|| refused("a rectangle has the numbers x1, y1, x2, y2"))?.join(" "));
+            Some("rectangle") if fields.iter().any(|(name, _)| *name == "box") => {
+                return Err(refused("only one rectangle is read"));
             }
-            Some("rectangle") => return Err(refused("only one rectangle is read")),
-            Some("point") => return Err(refused("points are not read here; send a rectangle around the subject")),
-            _ => return Err(refused("expected prompts of the type rectangle")),
+            Some("rectangle") => {
+                let corners = numbers(4).ok_or_else(|| refused("a rectangle has the numbers x1, y1, x2, y2"))?;
+                fields.push(("box", corners));
+            }
+            Some("point") => {
+                let at = numbers(2).ok_or_else(|| refused("a point has the numbers x, y"))?;
+                let name = match prompt.get("label").map(Value::as_f64) {
+                    None | Some(Some(1.0)) => "point",
+                    Some(Some(0.0)) => "not_point",
+                    Some(_) => return Err(refused("the label of a point is 1 (subject) or 0 (background)")),
+                };
+                fields.push((name, at));
+            }
+            _ => return Err(refused("expected prompts of the types point and rectangle")),
         }
     }
-    Ok(region)
+    Ok(fields)
 }
 
 /// The model that replaces one of rembg's; `None` for the account's own.
@@ -179,15 +191,20 @@ mod tests {
     }
 
     #[test]
-    fn a_rectangle_becomes_a_region_and_bad_json_is_ignored() {
-        let of = |extras| region(extras).ok();
-        let rectangle = r#"{"sam_prompt":[{"type":"rectangle","data":[1,2.4,30,40],"label":1}]}"#;
-        assert_eq!(of(rectangle), Some(Some("1 2 30 40".to_owned())));
+    fn prompts_become_fields_and_bad_json_is_ignored() {
+        let of = |extras| prompts(extras).ok();
+        let all = r#"{"sam_prompt":[{"type":"rectangle","data":[1,2.5,30,40],"label":1},
+            {"type":"point","data":[7,-8],"label":1},{"type":"point","data":[9,10],"label":0},{"type":"point","data":[3,4]}]}"#;
+        let expected = [("box", "1,2.5,30,40"), ("point", "7,0"), ("not_point", "9,10"), ("point", "3,4")];
+        assert_eq!(of(all), Some(expected.map(|(name, value)| (name, value.to_owned())).into()));
         for ignored in ["{", "1", "{}", r#"{"other":1}"#, r#"{"sam_prompt":[]}"#] {
-            assert_eq!(of(ignored), Some(None), "{ignored}");
+            assert_eq!(of(ignored), Some(Vec::new()), "{ignored}");
         }
         for refused in [
-            r#"{"sam_prompt":[{"type":"point","data":[1,2],"label":1}]}"#,
+            r#"{"sam_prompt":[{"type":"point","data":[1,2],"label":2}]}"#,
+            r#"{"sam_prompt":[{"type":"point","data":[1,2],"label":"1"}]}"#,
+            r#"{"sam_prompt":[{"type":"point","data":[1]}]}"#,
+            r#"{"sam_prompt":[{"type":"rectangle","data":[1,2,3,4]},{"type":"rectangle","data":[1,2,3,4]}]}"#,
             r#"{"sam_prompt":[{"type":"rectangle","data":[1,2]}]}"#,
             r#"{"sam_prompt":[{}]}"#,
         ] {

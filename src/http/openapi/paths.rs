@@ -86,7 +86,9 @@ fn reply(endpoint: &Endpoint) -> (&'static str, bool) {
     }
     match endpoint.validate(&Fields::default()).expect("every field has a default").work {
         Work::Cut { picture: Picture::Portrait(_), .. } => ("Headshot", true),
-        Work::Cut { picture: Picture::Cutout | Picture::Classified | Picture::Source, .. } => ("Image", true),
+        Work::Cut { picture: Picture::Cutout | Picture::CleanMask | Picture::Classified | Picture::Source, .. } => {
+            ("Image", true)
+        }
         Work::Retouch(Retouch::Faces { .. }) => ("Restored", true),
         // Every picture can be enlarged.
         Work::Retouch(Retouch::Enlarge(_)) => ("Enlarged", false),

@@ -6,7 +6,7 @@ use crate::codec::Limits;
 use crate::http::input_names::{FILE, FILES, IMAGE_BASE64, URL, URLS};
 use crate::image::SourceUrl;
 use crate::recipe::{
-    BG_FILE, ENDPOINTS, Endpoint, Field, Input, Kind, MAX_BATCH, Origin, VIDEO_FIELDS, VIDEO_PATH, Value,
+    BG_FILE, ENDPOINTS, Endpoint, Field, Input, Kind, MASK_FILE, MAX_BATCH, Origin, VIDEO_FIELDS, VIDEO_PATH, Value,
 };
 use crate::video;
 
@@ -16,7 +16,7 @@ const BODY: &str = "application/octet-stream";
 
 /// Fields that several endpoints take alike: the component's name, and an endpoint and a field whose row it is. Any field
 /// with an equal row refers to it.
-const SHARED: [(&str, &str, &str); 27] = [
+const SHARED: [(&str, &str, &str); 32] = [
     ("Format", "/remove", "format"),
     ("Matting", "/remove", "matting"),
     ("Edge", "/remove", "edge"),
@@ -30,6 +30,11 @@ const SHARED: [(&str, &str, &str); 27] = [
     ("Height", "/remove", "height"),
     ("Preset", "/remove", "preset"),
     ("KeepAlpha", "/remove", "keep_alpha"),
+    ("MaskUrl", "/remove", "mask_url"),
+    ("MaskMode", "/remove", "mask_mode"),
+    ("Box", "/remove", "box"),
+    ("Point", "/remove", "point"),
+    ("NotPoint", "/remove", "not_point"),
     ("Despill", "/remove", "despill"),
     ("Watermark", "/remove", "watermark"),
     ("WatermarkOpacity", "/remove", "watermark_opacity"),
@@ -103,7 +108,9 @@ fn of_endpoint(endpoint: &Endpoint) -> Object {
             vec![required(URLS, urls.described("Addresses of the pictures."))]
         }
     };
-    let schema = closed(pictures.into_iter().chain(endpoint.fields.iter().map(member)));
+    let takes_mask = endpoint.takes_mask() && !endpoint.input.is_url();
+    let mask = takes_mask.then(|| optional(MASK_FILE, named("MaskFile").extension_if(true)));
+    let schema = closed(pictures.into_iter().chain(mask).chain(endpoint.fields.iter().map(member)));
     schema.with_some("description", (!endpoint.restriction.is_empty()).then_some(endpoint.restriction))
 }
 
@@ -131,7 +138,7 @@ fn row(path: &str, name: &str) -> &'static Field {
 }
 
 /// The ways to send a picture or a clip.
-fn inputs() -> [(&'static str, Object); 8] {
+fn inputs() -> [(&'static str, Object); 9] {
     let address = || string().with("maxLength", 2048u32).described("Public https address of the picture.");
     let base64 = string().described(
         "The picture as base64, standard or URL-safe, with or without padding, optionally after `data:image/…;base64,`.",
@@ -159,7 +166,7 @@ fn inputs() -> [(&'static str, Object); 8] {
         ),
         (
             "PictureForm",
-            record([optional(FILE, named("File")), optional(URL, address())])
+            record([optional(FILE, named("File")), optional(MASK_FILE, named("MaskFile")), optional(URL, address())])
                 .extension()
                 .described("A picture as either `file` or `url`, and every field of the endpoint as a part."),
         ),
@@ -171,6 +178,13 @@ fn inputs() -> [(&'static str, Object); 8] {
         ),
         ("File", binary().described(file)),
         ("BgFile", binary().described("The new background, as `file`; overrides `bg_url` and `bg_color`.")),
+        (
+            "MaskFile",
+            binary().described(
+                "A mask of the picture, as `file`, of the size of the upright picture; `mask_mode` says how it is used. In place of \
+                 `mask_url`.",
+            ),
+        ),
         (
             "Url",
             https().described(

@@ -129,6 +129,7 @@ pub(super) fn of_kind(kind: &Kind) -> Object {
             let schema = string().with("maxLength", form.max_length).with_some("pattern", form.pattern);
             schema.with("examples", form.examples.iter().copied().collect::<Node>())
         }
+        Kind::List(form) => array(of_kind(&Kind::Text(*form))).with("minItems", 1u32),
         Kind::AnyOf(kinds) => any_of(kinds.iter().map(of_kind)),
     }
 }
@@ -142,7 +143,7 @@ pub(super) fn of_field(field: &Field) -> Object {
 /// The text of a field as a value of its kind.
 fn literal(kind: &Kind, text: &'static str) -> Option<Node> {
     match kind {
-        Kind::Choice(_) | Kind::Text(_) => Some(text.into()),
+        Kind::Choice(_) | Kind::Text(_) | Kind::List(_) => Some(text.into()),
         Kind::Integer { .. } | Kind::IntegerChoice(_) => text.parse::<u32>().ok().map(Node::from),
         Kind::Number { .. } => text.parse::<f64>().ok().map(Node::from),
         Kind::Boolean => text.parse::<bool>().ok().map(Node::from),
@@ -166,6 +167,10 @@ mod tests {
             (Kind::Number { min: 0.0, max: 0.5 }, json!({ "type": "number", "minimum": 0, "maximum": 0.5 })),
             (Kind::Boolean, json!({ "type": "boolean" })),
             (Kind::Text(TEXT), json!({ "type": "string", "maxLength": 9, "pattern": "^a", "examples": ["ab"] })),
+            (
+                Kind::List(TEXT),
+                json!({ "type": "array", "items": { "type": "string", "maxLength": 9, "pattern": "^a", "examples": ["ab"] }, "minItems": 1 }),
+            ),
             (Kind::AnyOf(&[Kind::Boolean]), json!({ "anyOf": [{ "type": "boolean" }] })),
         ] {
             assert_eq!(json!(of_kind(&kind)), expected);

@@ -18,7 +18,7 @@ use crate::http::state::ApiState;
 use crate::http::upload_memory::Share;
 use crate::http::{backdrop, fetching};
 use crate::pipeline::{Call, Files, Output};
-use crate::recipe::{BG_FILE, Endpoint, ModelId, Source};
+use crate::recipe::{BG_FILE, Endpoint, MASK_FILE, MaskSource, ModelId, Source};
 use bytes::Bytes;
 use hyper::header::HeaderMap;
 use std::time::{Duration, Instant};
@@ -73,7 +73,7 @@ pub(in crate::http) async fn prepare(
     request: ImageRequest,
 ) -> Result<PreparedImage, ApiError> {
     let (authorized, inputs) = authorize(state, endpoint, caller, headers, request).await?;
-    let Inputs { pictures, param, background, share } = inputs;
+    let Inputs { pictures, param, background, mask, share } = inputs;
     let by_url = pictures.is_url();
 
     let fetching = Instant::now();
@@ -86,11 +86,11 @@ pub(in crate::http) async fn prepare(
             Pictures::Files(_) | Pictures::Urls(_) => Err(ApiError::internal("a batch at an endpoint of one picture")),
         }
     };
-    let aux = fetching::fetch_aux_files(fetcher, &memory, &authorized.recipe, background);
+    let aux = fetching::fetch_aux_files(fetcher, &memory, &authorized.recipe, background, mask);
     let ((source, share), mut aux) = tokio::try_join!(source, aux)?;
-    let [fetched_background, fetched_mark] = std::mem::take(&mut aux.fetched);
-    let was_fetched = by_url || fetched_background.is_some() || fetched_mark.is_some();
-    let fetched = [by_url.then(|| source.clone()), fetched_background, fetched_mark];
+    let [fetched_background, fetched_mark, fetched_mask] = std::mem::take(&mut aux.fetched);
+    let fetched = [by_url.then(|| source.clone()), fetched_background, fetched_mark, fetched_mask];
+    let was_fetched = fetched.iter().any(Option::is_some);
     let digest = authorized.earlier.compare(0, fetched).await?;
     Ok(PreparedImage { authorized, source, param, share, aux, digest, fetching, was_fetched })
 }
@@ -112,9 +112,10 @@ pub(in crate::http) async fn process(
     let call = Call { lane: Lane::Interactive, deadline, limits };
     let (generated, generated_share) = generated.unzip();
     let (model, picture) = generated.map(|GeneratedImage { model, bytes }| (model, bytes)).unzip();
-    let files = Files { source, background: aux.background.or(picture), mark: aux.mark, fetch };
+    let files = Files { source, background: aux.background.or(picture), mark: aux.mark, mask: aux.mask, fetch };
     let Finished { mut output, slot } = state.app.processor.run(files, recipe, &call).await.map_err(|error| {
         let error = ApiError::from(error).renamed(FILE, param);
+        let error = error.renamed(MASK_FILE, recipe.inputs.mask.as_ref().map_or(MASK_FILE, MaskSource::param));
         let is_url = matches!(recipe.inputs.background, Some(Source::Url(_)));
         if is_url { error.renamed(BG_FILE, "bg_url") } else { error }
     })?;

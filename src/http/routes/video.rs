@@ -24,7 +24,7 @@ use crate::http::request_fingerprint::{self, hash, texts};
 use crate::http::state::ApiState;
 use crate::image::SourceUrl;
 use crate::jobs::{Created, IncomingClip, JobView, NewJob, NewWebhook};
-use crate::recipe::{FieldError, Fields, VIDEO_FIELDS, VIDEO_PATH, Value, VideoRecipe, webhook_url};
+use crate::recipe::{FieldError, Fields, Guidance, VIDEO_FIELDS, VIDEO_PATH, Value, VideoRecipe, webhook_url};
 use crate::source::FetchError;
 use crate::telemetry::metrics;
 use crate::video::VideoError;
@@ -144,7 +144,8 @@ async fn read(state: &ApiState, caller: &Caller, context: &mut RequestContext) -
     if json::require_json(&context.headers).is_err() {
         return Err(unsupported("the request body must be multipart/form-data or application/json"));
     }
-    let (fields, [url]) = json::read(&mut context.body).await?.split(&VIDEO_FIELDS, [URL])?;
+    let object = json::read(&mut context.body).await?;
+    let (fields, [url]) = object.split(&VIDEO_FIELDS, [URL]).map_err(Guidance::unknown_of_clip)?;
     let recipe = validate(state, &fields)?;
     let url = image_request::url(&url.ok_or(FieldError::Missing { param: URL.to_owned() })?)?;
     require_upload_allowed(state, caller, &fields).await?;
@@ -185,7 +186,7 @@ async fn read_form(
             }
         } else {
             let known = VIDEO_FIELDS.iter().map(|field| field.name).chain([FILE]);
-            return Err(FieldError::unknown(&name, known).into());
+            return Err(Guidance::unknown_of_clip(FieldError::unknown(&name, known)).into());
         }
     }
     let recipe = validate(state, &fields)?;

@@ -12,11 +12,21 @@ pub struct CleanMask {
 impl CleanMask {
     /// # Panics
     /// When these are no probabilities for each cell. Cleaning moves probabilities only within 0..=1.
-    pub(super) fn new(size: Size, values: Vec<f32>) -> Self {
+    pub(in crate::matting) fn new(size: Size, values: Vec<f32>) -> Self {
         if let Err(error) = check_probabilities(size, &values) {
             panic!("cleaning made {error}");
         }
         Self { size, values }
+    }
+
+    /// The larger value of both in each cell.
+    ///
+    /// # Panics
+    /// When the other is on another grid.
+    pub(in crate::matting) fn union(mut self, other: &Self) -> Self {
+        assert_eq!(self.size, other.size, "masks of two grids");
+        self.values.iter_mut().zip(&other.values).for_each(|(value, other)| *value = value.max(*other));
+        self
     }
 
     /// Columns and rows of the grid.

@@ -44,22 +44,13 @@ const REFERENCE_SIDE: f32 = 384.0;
 /// The longest side of a grid that is labelled.
 const FINEST_SIDE: usize = 768;
 
-/// What decides beside the mask.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// How far colours decide.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct CleanParams {
-    /// The picture's colours. Without them the mask alone decides; so it is for clips, where decisions by the colours of single
-    /// frames would flicker.
-    pub colors: bool,
     /// Whether colours may overrule the mask near its edge also where it is certain of subject.
     pub decontaminate: bool,
     /// Whether the subject is known to be opaque all over: holes are closed unless they have the background's colours.
     pub opaque: bool,
-}
-
-impl Default for CleanParams {
-    fn default() -> Self {
-        Self { colors: true, decontaminate: false, opaque: false }
-    }
 }
 
 /// The mask of `frame` after labelling, with `seeds` on the side that they mark.
@@ -67,31 +58,48 @@ impl Default for CleanParams {
 /// # Errors
 /// [`NoSubject`] when less than [`MIN_AREA`] of the grid is subject.
 pub fn clean(frame: &Frame, mask: &RawMask, seeds: &Seeds, params: CleanParams) -> Result<CleanMask, NoSubject> {
+    labelled(mask, params.opaque, |workspace| {
+        seed_cells::mark(workspace, frame, seeds);
+        random_walker::label(workspace, frame, params);
+    })
+}
+
+/// `mask` after labelling by its own values: for clips, where decisions by the colours of single frames would flicker.
+///
+/// # Errors
+/// [`NoSubject`] when less than [`MIN_AREA`] of the grid is subject.
+pub fn clean_without_colors(mask: &RawMask) -> Result<CleanMask, NoSubject> {
+    labelled(mask, false, Workspace::label_by_mask)
+}
+
+/// Labels the cells of `mask` by `label`, then merges components.
+fn labelled(mask: &RawMask, opaque: bool, label: impl FnOnce(&mut Workspace)) -> Result<CleanMask, NoSubject> {
     let mut workspace = Workspace::take();
     let [columns, rows] = [mask.size().width as usize, mask.size().height as usize];
     let factor = columns.max(rows).div_ceil(FINEST_SIDE).max(1);
     let coarse = if factor > 1 { Cow::Owned(reduced(mask, factor)) } else { Cow::Borrowed(mask) };
     let grid = coarse.size();
     workspace.load(coarse.values(), grid);
-    seed_cells::mark(&mut workspace, frame, seeds);
-    random_walker::label(&mut workspace, frame, params);
-    component_rules::apply(&mut workspace, params.opaque);
+    label(&mut workspace);
+    component_rules::apply(&mut workspace, opaque);
     soft_edge::mark(&mut workspace);
     let width = grid.width as usize;
     let mut values = vec![0.0; columns * rows];
     values.par_chunks_mut(columns).zip(mask.values().par_chunks(columns)).enumerate().for_each(|(y, (row, mask))| {
         for (x, (value, &mask)) in row.iter_mut().zip(mask).enumerate() {
             let cell = y / factor * width + x / factor;
-            *value = if workspace.soft[cell] { mask } else { f32::from(u8::from(workspace.labels[cell])) };
+            let label = workspace.labels[cell];
+            *value = match workspace.soft[cell] {
+                true if label == (mask >= 0.5) => mask,
+                true => workspace.value[cell],
+                false => f32::from(u8::from(label)),
+            };
         }
     });
     let subject = workspace.labels.iter().filter(|&&label| label).count();
     workspace.give_back();
-    if (subject as f64) < MIN_AREA * grid.area() as f64 {
-        Err(NoSubject)
-    } else {
-        Ok(CleanMask::new(mask.size(), values))
-    }
+    let is_enough = subject as f64 >= MIN_AREA * grid.area() as f64;
+    if is_enough { Ok(CleanMask::new(mask.size(), values)) } else { Err(NoSubject) }
 }
 
 /// The means of `factor` by `factor` cells.

@@ -37,13 +37,10 @@ const TASK: usize = 16;
 
 /// Labels every cell of the grid.
 pub(super) fn label(workspace: &mut Workspace, frame: &Frame, params: CleanParams) {
-    let Workspace { mask, marked, open, labels, .. } = workspace;
-    for (((&mask, &marked), open), label) in mask.iter().zip(&*marked).zip(open).zip(labels) {
+    workspace.label_by_mask();
+    let Workspace { mask, marked, open, .. } = workspace;
+    for ((&mask, &marked), open) in mask.iter().zip(&*marked).zip(open) {
         *open = !marked && UNCERTAIN.contains(&mask);
-        *label = mask >= 0.5;
-    }
-    if !params.colors {
-        return;
     }
     if params.decontaminate {
         open_near_edge(workspace);
@@ -207,9 +204,14 @@ impl System {
 
     fn read(&self, workspace: &mut Workspace) {
         let columns = workspace.columns();
-        let rows = workspace.labels.chunks_exact_mut(columns).zip(self.now.chunks_exact(columns + 2).skip(1));
-        for ((labels, solved), _) in rows.zip(&self.rows).filter(|(_, is_open)| **is_open) {
-            labels.iter_mut().zip(&solved[1..]).for_each(|(label, &value)| *label = value >= 0.5);
+        let (labels, values) = (workspace.labels.chunks_exact_mut(columns), workspace.value.chunks_exact_mut(columns));
+        let solved = self.now.chunks_exact(columns + 2).skip(1);
+        for (((labels, values), solved), _) in
+            labels.zip(values).zip(solved).zip(&self.rows).filter(|(_, is_open)| **is_open)
+        {
+            // The iteration may overshoot by a little.
+            values.iter_mut().zip(&solved[1..]).for_each(|(value, solved)| *value = solved.clamp(0.0, 1.0));
+            labels.iter_mut().zip(values).for_each(|(label, value)| *label = *value >= 0.5);
         }
     }
 }

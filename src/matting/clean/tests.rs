@@ -191,9 +191,7 @@ fn a_hole_is_filled_unless_the_mask_is_certain_of_it() {
 
 #[test]
 fn without_colors_the_mask_alone_decides() {
-    let params = CleanParams { colors: false, ..CleanParams::default() };
-    let labels =
-        |mask: &RawMask| clean(&block_and_bar(BLUE, RED, RED), mask, &Seeds::default(), params).expect("a subject");
+    let labels = |mask: &RawMask| clean_without_colors(mask).expect("a subject");
     assert_eq!(wrong(&labels(&uncertain_bar(384, 0.6)), 6.0, in_both), 0);
     assert_eq!(wrong(&labels(&uncertain_bar(384, 0.4)), 6.0, in_block), 0);
 }
@@ -299,8 +297,8 @@ fn noise_does_not_panic_and_yields_probabilities() {
         let frame = Frame::new(size, Buffer::from(bytes));
         let values = (0..columns * rows).map(|at| noise(at / 7) as f32 / 255.0).collect();
         let mask = RawMask::new(Size::new(columns, rows), values).expect("probabilities");
-        for [colors, decontaminate, opaque] in [[false; 3], [true, false, false], [true; 3]] {
-            let params = CleanParams { colors, decontaminate, opaque };
+        for both in [false, true] {
+            let params = CleanParams { decontaminate: both, opaque: both };
             let seeds = Seeds { subject: vec![[width - 1, 0]], background: vec![[0, height - 1]], strokes: None };
             for seeds in [Seeds::default(), seeds] {
                 if let Ok(after) = clean(&frame, &mask, &seeds, params) {

@@ -22,7 +22,9 @@ pub(super) struct Workspace {
     pub(super) likelihood: Vec<f32>,
     /// Whether the cell is subject.
     pub(super) labels: Vec<bool>,
-    /// Whether the cell has the mask's value, and not its label's.
+    /// The solution of the walker, at last the value of a cell of the edge; at one half the label changes.
+    pub(super) value: Vec<f32>,
+    /// Whether the cell is of the edge.
     pub(super) soft: Vec<bool>,
     pub(super) components: Components,
     pub(super) system: super::random_walker::System,
@@ -47,6 +49,7 @@ impl Workspace {
                 colors: Vec::new(),
                 likelihood: Vec::new(),
                 labels: Vec::new(),
+                value: Vec::new(),
                 soft: Vec::new(),
                 components: Components::default(),
                 system: super::random_walker::System::default(),
@@ -74,6 +77,13 @@ impl Workspace {
         self.colors.resize(cells, [0; 3]);
         self.likelihood.clear();
         self.likelihood.resize(cells, 0.0);
+    }
+
+    /// Labels every cell by the mask.
+    pub(super) fn label_by_mask(&mut self) {
+        self.value.clear();
+        self.value.extend_from_slice(&self.mask);
+        self.labels.iter_mut().zip(&self.mask).for_each(|(label, &mask)| *label = mask >= 0.5);
     }
 
     /// Fixes the label of a cell, as the caller has marked it.

@@ -6,6 +6,7 @@ mod texts;
 mod value;
 
 pub use choices::{AlphaOnly, CropFormat, CutEngine, CutoutFormat, Detect, RgbaOnly};
+pub(super) use numbers::decimal;
 pub use numbers::{
     Blur, DespillFlag, DespillPercent, DespillStrength, EnhanceStrength, Flag, Fraction, MaxDim, PaddingPx, Scale,
     ScaleOrNone, Side, Whole,

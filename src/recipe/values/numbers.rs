@@ -11,7 +11,7 @@ const MAX_NUMBER: usize = 32;
 
 /// A decimal number, with or without sign, fraction and exponent. Words (`inf`, `NaN`), other bases and decimal commas are
 /// refused.
-pub(super) fn decimal(text: &str) -> Option<f64> {
+pub(in crate::recipe) fn decimal(text: &str) -> Option<f64> {
     let is_plain = |byte: u8| byte.is_ascii_digit() || b"+-.eE".contains(&byte);
     let value: f64 = (text.len() <= MAX_NUMBER && text.bytes().all(is_plain)).then(|| text.parse().ok())??;
     // The sum turns -0 into 0.

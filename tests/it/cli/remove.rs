@@ -154,3 +154,30 @@ fn the_contact_sheet_shows_every_picture() {
     assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
     assert_eq!(png_header(&fs::read(&sheet).unwrap()), (12 + 3 * 412, 12 + 2 * 312, 2));
 }
+
+#[test]
+fn the_subject_is_shown_by_a_box_and_by_a_mask_that_the_mask_endpoint_made() {
+    let folder = tempfile::tempdir().unwrap();
+    let run = |name: &str, arguments: &[&str]| {
+        let output = folder.path().join(name);
+        let run = backdrop().arg("remove").arg(photo("coffee.jpg")).arg("-o").arg(&output).args(arguments).output();
+        (run.unwrap(), output)
+    };
+    let (made, mask) = run("mask.png", &["--endpoint", "mask", "--set", "stage=mask"]);
+    assert_eq!(made.status.code(), Some(0), "{}", stderr(&made));
+    assert_eq!(png_header(&fs::read(&mask).unwrap()), (600, 400, 0));
+    let mask = format!("mask_file={}", mask.display());
+    let (guided, _) = run("cup.png", &["--set", &mask, "--set", "mask_mode=replace"]);
+    assert_eq!(guided.status.code(), Some(0), "{}", stderr(&guided));
+    let (boxed, _) =
+        run("box.png", &["--set", "box=25%,0,75%,100%", "--set", "point=300,100", "--set", "point=310,110"]);
+    assert_eq!(boxed.status.code(), Some(0), "{}", stderr(&boxed));
+    let (outside, path) = run("outside.png", &["--set", "box=0,0,601,400"]);
+    assert_eq!((outside.status.code(), path.exists()), (Some(1), false));
+    assert!(stderr(&outside).contains("corners inside the picture of 600×400"), "{}", stderr(&outside));
+    let (other, _) = run("upscaled.png", &["--endpoint", "upscale", "--set", &mask]);
+    assert_eq!(other.status.code(), Some(2), "{}", stderr(&other));
+    let bulk = backdrop().args(["bulk", "file:///nowhere", "file:///nowhere-else", "--set", &mask]).output().unwrap();
+    assert_eq!(bulk.status.code(), Some(2));
+    assert!(stderr(&bulk).contains("a mask is of one picture"), "{}", stderr(&bulk));
+}

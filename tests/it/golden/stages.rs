@@ -51,6 +51,7 @@ impl Stages {
             source: set::file_of(name),
             background: case.background.map(set::file_of),
             mark: None,
+            mask: None,
             fetch: Duration::ZERO,
         };
         let call = Call {

@@ -398,10 +398,17 @@ async fn every_parameter_of_rembg_reaches_the_recipe() {
         (&[("vm", "true"), ("ppm", "true"), ("dc", "True")], &["model: Quality"]),
         (&[("model", "u2net")], &["model: Standard"]),
         (&[("model", "birefnet-general")], &["model: Quality"]),
-        (&[("extras", "{not json")], &["region: None"]),
+        (&[("extras", "{not json")], &["area: None"]),
         (
             &[("extras", r#"{"sam_prompt":[{"type":"rectangle","data":[1,2,30,40],"label":1}]}"#)],
-            &["region: Some(Region { corners: [Pixels(1), Pixels(2), Pixels(30), Pixels(40)"],
+            &["region: Region { corners: [Pixels(1), Pixels(2), Pixels(30), Pixels(40)"],
+        ),
+        (
+            &[(
+                "extras",
+                r#"{"sam_prompt":[{"type":"point","data":[5,6],"label":1},{"type":"point","data":[7.8,9],"label":0}]}"#,
+            )],
+            &["subject: Points([Point { text: \"5,6\", at: [Pixels(5), Pixels(6)]", "at: [Pixels(7), Pixels(9)]"],
         ),
     ] {
         // In the form, in the query of a form, and of an address.
@@ -429,7 +436,7 @@ async fn rembg_errors_have_the_status_and_form_of_its_server() {
         (&[("model", "isnet-anime")][..], 400),
         (&[("model", "u2net_cloth_seg")], 400),
         (&[("model", "u2net_custom")], 400),
-        (&[("extras", r#"{"sam_prompt":[{"type":"point","data":[1,2],"label":1}]}"#)], 400),
+        (&[("extras", r#"{"sam_prompt":[{"type":"point","data":[1,2],"label":2}]}"#)], 400),
         (&[("a", "maybe")], 422),
         (&[("af", "256")], 422),
         (&[("bgc", "red")], 422),

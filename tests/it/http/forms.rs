@@ -35,7 +35,7 @@ fn cases(kind: Kind) -> (Vec<String>, Vec<String>) {
             let good = ["true", "True", "yes", "on", "1", "false", "FALSE", "No", "off", "0"];
             (good.map(str::to_owned).into(), wrong.into())
         }
-        Kind::Text(form) => {
+        Kind::Text(form) | Kind::List(form) => {
             let too_long = "x".repeat(form.max_length as usize + 1);
             (form.examples.iter().map(|text| (*text).to_owned()).collect(), vec![too_long])
         }
@@ -69,7 +69,7 @@ fn is_refused_by_the_endpoint(path: &str, field: &str, value: &str) -> bool {
         ("/smart-crop", "despill") => !is_no,
         // Nothing is cut out there.
         ("/upscale" | "/face-restore", "detect") => is(value, "high_recall"),
-        ("/upscale" | "/face-restore", "engine") => true,
+        ("/upscale" | "/face-restore", "engine" | "box" | "point" | "not_point") => true,
         ("/upscale" | "/face-restore", "decontaminate" | "despill") => !is_no,
         ("/upscale" | "/face-restore", "keep_alpha") => is_no,
         ("/sticker", "stroke_color") => matches!(value, "#FFFFFF80" | "transparent"),
@@ -78,7 +78,9 @@ fn is_refused_by_the_endpoint(path: &str, field: &str, value: &str) -> bool {
         // No preset has that id.
         (_, "preset") => true,
         // The fake fetcher answers numbers only.
-        (_, "watermark" | "bg_url") => value.starts_with("https"),
+        (_, "watermark" | "bg_url" | "mask_url") => value.starts_with("https"),
+        // No mask is sent.
+        (_, "mask_mode") => true,
         _ => false,
     }
 }

@@ -11,6 +11,7 @@ pub(crate) mod cors_and_headers;
 pub(crate) mod daemon;
 pub(crate) mod endpoints;
 pub(crate) mod forms;
+pub(crate) mod guidance;
 pub(crate) mod idempotency;
 pub(crate) mod input;
 pub(crate) mod input_forms;

@@ -164,7 +164,7 @@ fn every_field_is_described_and_every_schema_of_a_request_is_closed() {
 /// The texts that a kind gives as examples.
 fn examples(kind: &Kind) -> Vec<&'static str> {
     match kind {
-        Kind::Text(form) => form.examples.to_vec(),
+        Kind::Text(form) | Kind::List(form) => form.examples.to_vec(),
         Kind::AnyOf(kinds) => kinds.iter().flat_map(examples).collect(),
         Kind::Choice(words) => words.to_vec(),
         Kind::Integer { .. } | Kind::IntegerChoice(_) | Kind::Number { .. } | Kind::Boolean => Vec::new(),

@@ -6,7 +6,7 @@ use crate::support::segmenter;
 use backdrop::codec::Limits;
 use backdrop::engine::{Engine, Lane};
 use backdrop::image::{Buffer, Frame, RawMask, Rect, Size, Trimap};
-use backdrop::matting::clean::clean;
+use backdrop::matting::clean::clean_without_colors;
 use backdrop::matting::{self, Hair, NoSubject, Options, trimap};
 use backdrop::pipeline::{self, Call, PipelineError};
 use backdrop::recipe::Recipe;
@@ -33,7 +33,7 @@ fn the_unknown_band_of_a_thin_picture_has_the_usual_width() {
     for (width, height) in SHAPES {
         let size = Size::new(width, height);
         let longest = size.longest() as f32;
-        let trimap = trimap::from_mask(&clean(&half(size)), size, None);
+        let trimap = trimap::from_mask(&clean_without_colors(&half(size)).expect("a subject"), size, None);
         let unknown = trimap.labels().iter().filter(|&&label| label == Trimap::UNKNOWN).count();
         // Two cells to either side of the edge, at least 1.5 pixels, and one cell or pixel of bilinear interpolation.
         let band = 2.0 * (2.0 * longest / 384.0).max(1.5) + (longest / 384.0).max(1.0) + 1.0;

@@ -47,7 +47,7 @@ pub(in crate::http) async fn answer(
     let recipe = authorized.recipe.clone();
     let Inputs { pictures, share, .. } = inputs;
     let memory = state.uploads.of(&caller.account);
-    let aux = fetching::fetch_aux_files(&*state.app.fetcher, &memory, &recipe, None).await?;
+    let aux = fetching::fetch_aux_files(&*state.app.fetcher, &memory, &recipe, None, None).await?;
     let AuxFiles { mark, share: aux_share, .. } = aux;
     let items = row::items(pictures)?;
     let count = items.len();

@@ -132,11 +132,11 @@ impl BatchContext {
                 (bytes, share, began.elapsed())
             }
         };
-        let fetched = [by_url.then(|| source.clone()), None, self.mark.clone()];
+        let fetched = [by_url.then(|| source.clone()), None, self.mark.clone(), None];
         let digest = self.earlier.compare(index, fetched).await?;
         turn.wait_for_fetches().await;
         let call = Call { lane: Lane::Interactive, deadline: began + self.deadline, limits: self.limits };
-        let files = Files { source, background: None, mark: self.mark.clone(), fetch };
+        let files = Files { source, background: None, mark: self.mark.clone(), mask: None, fetch };
         let finished = self.app.processor.run(files, &self.recipe, &call).await?;
         drop(share);
         Ok((finished, digest))

@@ -1,0 +1,116 @@
+//! Where matting takes the subject from: the network's mask with the caller's seeds, or a mask or trimap of the caller's.
+
+use super::clean::{self, CleanMask, Seeds};
+use super::error::{MIN_AREA, NoSubject};
+use super::options::Options;
+use super::upsample::upsampled;
+use crate::image::{AlphaMatte, Frame, RawMask, Size, Trimap};
+use rayon::prelude::*;
+
+/// What is known about the subject before matting.
+#[derive(Clone, Copy, Debug)]
+pub enum Guide<'a> {
+    /// The network's mask, which is cleaned.
+    Network {
+        /// The mask.
+        mask: &'a RawMask,
+        /// The standard mask beside one of high recall: of what its clean-up keeps nothing is lost.
+        standard: Option<&'a RawMask>,
+        /// What the caller has marked.
+        seeds: &'a Seeds,
+    },
+    /// A mask of the caller's, of the picture's size: taken as it is, and its edge refined.
+    Mask(&'a AlphaMatte),
+    /// A trimap of the caller's: its unknown pixels are solved, and the others kept exactly.
+    Trimap(&'a Trimap),
+}
+
+impl<'a> From<&'a RawMask> for Guide<'a> {
+    fn from(mask: &'a RawMask) -> Self {
+        static NOTHING: Seeds = Seeds { strokes: None, subject: Vec::new(), background: Vec::new() };
+        Self::Network { mask, standard: None, seeds: &NOTHING }
+    }
+}
+
+/// Cells along the longer side of the grid that a caller's mask is reduced to: twice the network's, so that the unknown band is
+/// half as wide as that of the network's own mask, but wider than a brush misses an edge by.
+const LONGEST: u32 = 768;
+
+/// `mask`, the mean of each cell of a coarser grid, as matting takes it.
+///
+/// # Errors
+/// [`NoSubject`] when too little of it is subject.
+pub(super) fn reduced(mask: &AlphaMatte) -> Result<CleanMask, NoSubject> {
+    let size = mask.size();
+    let grid = if size.longest() > LONGEST { size.fitted(Size::new(LONGEST, LONGEST)) } else { size };
+    let first = |cell: u32, cells: u32, side: u32| (u64::from(cell) * u64::from(side) / u64::from(cells)) as usize;
+    let mut values = vec![0.0; grid.area()];
+    values.par_chunks_mut(grid.width.max(1) as usize).zip(0..grid.height).for_each(|(cells, row)| {
+        let rows = first(row, grid.height, size.height)..first(row + 1, grid.height, size.height);
+        for (cell, column) in cells.iter_mut().zip(0..) {
+            let columns = first(column, grid.width, size.width)..first(column + 1, grid.width, size.width);
+            let pixels = rows.clone().flat_map(|y| &mask.coverage()[y * size.width as usize..][columns.clone()]);
+            let sum: u32 = pixels.map(|&value| u32::from(value)).sum();
+            *cell = sum as f32 / (255 * rows.len() * columns.len()) as f32;
+        }
+    });
+    let subject = values.iter().filter(|&&value| value >= 0.5).count();
+    if (subject as f64) < MIN_AREA * values.len() as f64 { Err(NoSubject) } else { Ok(CleanMask::new(grid, values)) }
+}
+
+impl Guide<'_> {
+    /// The mask that matting of `frame` starts from; nothing for a trimap.
+    pub(super) fn cleaned(self, frame: &Frame, options: &Options) -> Result<Option<CleanMask>, NoSubject> {
+        match self {
+            Self::Network { mask, standard: None, seeds } => {
+                clean::clean(frame, mask, seeds, options.cleaning()).map(Some)
+            }
+            Self::Network { mask, standard: Some(standard), seeds } => {
+                let [mask, standard] =
+                    [mask, standard].map(|mask| clean::clean(frame, mask, seeds, options.cleaning()));
+                match (mask, standard) {
+                    (Ok(mask), Ok(standard)) => Ok(Some(mask.union(&standard))),
+                    (mask, standard) => mask.or(standard).map(Some),
+                }
+            }
+            Self::Mask(mask) => reduced(mask).map(Some),
+            Self::Trimap(_) => Ok(None),
+        }
+    }
+}
+
+/// The clean mask of `frame` at the picture's size; of a trimap its labels.
+///
+/// # Errors
+/// [`NoSubject`] when too little of it is subject.
+pub fn clean_mask(frame: &Frame, guide: Guide<'_>, options: &Options) -> Result<AlphaMatte, NoSubject> {
+    match (guide, guide.cleaned(frame, options)?) {
+        (Guide::Trimap(trimap), _) => Ok(AlphaMatte::new(trimap.size(), trimap.labels().to_vec())),
+        (_, Some(mask)) => Ok(upsampled(mask.values(), mask.size(), frame.size())),
+        (_, None) => Err(NoSubject),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_mask_is_reduced_to_the_means_of_its_cells() {
+        let size = Size::new(1536, 2);
+        let coverage = (0..size.area()).map(|at| if at % 1536 < 769 { 255 } else { 0 }).collect();
+        let reduced = reduced(&AlphaMatte::new(size, coverage)).expect("a subject");
+        assert_eq!(reduced.size(), Size::new(768, 1));
+        assert_eq!(reduced.values()[382..387], [1.0, 1.0, 0.5, 0.0, 0.0]);
+    }
+
+    #[test]
+    fn a_small_mask_keeps_its_pixels_and_an_empty_one_has_no_subject() {
+        let size = Size::new(7, 3);
+        let coverage: Vec<u8> = (0..21).map(|at| at * 12).collect();
+        let same = reduced(&AlphaMatte::new(size, coverage.clone())).expect("a subject");
+        assert_eq!(same.size(), size);
+        assert!(same.values().iter().zip(coverage).all(|(value, byte)| (value * 255.0 - f32::from(byte)).abs() < 1e-3));
+        assert_eq!(reduced(&AlphaMatte::empty(size)), Err(NoSubject));
+    }
+}
