@@ -42,6 +42,16 @@ pub(super) fn apply(workspace: &mut Workspace, opaque: bool) {
     });
 }
 
+/// Whether each cell is of a hole: background that does not reach the border.
+pub(super) fn holes(workspace: &mut Workspace) -> Vec<bool> {
+    let columns = workspace.columns();
+    let Workspace { labels, components, .. } = workspace;
+    let parts = measured(components, labels, columns, false, |_| (0.0, 0.0));
+    let mut holes = vec![false; labels.len()];
+    components.runs().filter(|(_, part)| !parts[*part].on_border).for_each(|(run, _)| holes[run].fill(true));
+    holes
+}
+
 /// `values` of a mask without the small parts of which it is certain nowhere.
 pub(in crate::matting) fn clear_uncertain_parts(values: &mut [f32], columns: usize) {
     let mut labels: Vec<bool> = values.iter().map(|&value| value >= 0.5).collect();

@@ -8,6 +8,7 @@
 use super::CleanParams;
 use super::cell_colors::{difference, sample};
 use super::color_histograms::STEP;
+use super::component_rules;
 use super::workspace::Workspace;
 use crate::image::Frame;
 use crate::matting::chamfer::{STRAIGHT, chamfer};
@@ -69,6 +70,8 @@ fn open_near_edge(workspace: &mut Workspace) {
 /// cells where `everywhere`.
 fn weigh_colors(workspace: &mut Workspace, frame: &Frame, everywhere: bool) {
     let (grid, columns) = (workspace.grid, workspace.columns());
+    // Whether a hole of an opaque subject is background must not depend on its own colours.
+    let in_hole = if everywhere { component_rules::holes(workspace) } else { Vec::new() };
     let Workspace { mask, open, colors, likelihood, histograms, .. } = workspace;
     let cells = open.len();
     let is_sample = |at: usize| (at / columns).is_multiple_of(STEP) && (at % columns).is_multiple_of(STEP);
@@ -82,7 +85,7 @@ fn weigh_colors(workspace: &mut Workspace, frame: &Frame, everywhere: bool) {
     sample(frame, grid, |at| everywhere || is_sample(at) || beside_open(at), colors);
     let certain = |at: usize| match mask[at] {
         mask if mask >= SAMPLE => Some(true),
-        mask if mask <= 1.0 - SAMPLE => Some(false),
+        mask if mask <= 1.0 - SAMPLE && !in_hole.get(at).is_some_and(|&in_hole| in_hole) => Some(false),
         _ => None,
     };
     if histograms.fit(colors, grid, certain) {
