@@ -21,6 +21,8 @@ STEP := tests/step
 # Output of `make demo`; data directory of `make serve`.
 DEMO := target/demo
 DATA := target/serve-data
+# Records and reports of `make bench`.
+BENCH := target/bench
 # Where tools from PyPI and npm are installed.
 CONFORMANCE := target/conformance
 OBJECTS := target/objects
@@ -133,9 +135,12 @@ storage: conformance-packages build ## Run `backdrop bulk` against S3 and Azure 
 	  printf '\n*** SKIPPED: moto or azurite cannot be had from PyPI and npm; storage was NOT tested against real servers ***\n\n'; \
 	else exit 1; fi
 
+# Latency, throughput and the highest rate with p90 within a second; each with a record and a report in target/bench.
 bench: build ## Measure the speed on this machine
-	$(BIN) bench $(PHOTOS) --seconds 10 --jobs 1
-	$(BIN) bench $(PHOTOS) --seconds 10 --jobs 8
+	@mkdir -p $(BENCH)
+	$(BIN) bench $(PHOTOS) --scenario single-stream --out $(BENCH)/single-stream.json --html $(BENCH)/single-stream.html
+	$(BIN) bench $(PHOTOS) --scenario offline --out $(BENCH)/offline.json --html $(BENCH)/offline.html
+	$(BIN) bench $(PHOTOS) --scenario server --latency-bound 1000 --percentile 90 --out $(BENCH)/server.json --html $(BENCH)/server.html
 	cargo bench --locked --profile release $(FEATURES)
 
 # The nightly tests: the long ones. Each step is a target with a time limit; a failed step does not stop the others.
