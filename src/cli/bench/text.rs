@@ -140,7 +140,7 @@ fn search_table(runs: &[Run], percentile: Percentile) -> String {
         "images/s",
         "p50 ms",
         "p90 ms",
-        percentile.name(),
+        tail_heading.as_str(),
         "max ms",
         "refused",
         "failed",
