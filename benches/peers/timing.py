@@ -1,0 +1,63 @@
+"""Times several contestants in turn, and the numbers that describe what was timed."""
+from __future__ import annotations
+
+import statistics
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+OURS = "Backdrop"
+
+
+@dataclass
+class Row:
+    """One line of a table: each contestant's times for the same work, in the order of the rounds."""
+
+    group: str
+    name: str
+    seconds: dict[str, list[float]]
+    # Further figures: contestant → name → value.
+    figures: dict[str, dict[str, float]] = field(default_factory=dict)
+
+    def figure(self, contestant: str, name: str, value: float) -> None:
+        """Adds a further figure of one contestant."""
+        self.figures.setdefault(contestant, {})[name] = value
+
+
+def median(values: list[float]) -> float:
+    return statistics.median(values)
+
+
+def quartiles(values: list[float]) -> tuple[float, float]:
+    """First and third quartile; for fewer than three values the extremes."""
+    if len(values) < 3:
+        return min(values), max(values)
+    first, _, third = statistics.quantiles(values, n=4, method="inclusive")
+    return first, third
+
+
+def ratios(row: Row, contestant: str) -> list[float]:
+    """How many times as long as ours the contestant took, round by round.
+
+    A contestant that was stopped early has fewer rounds: of these, the rounds that both took part in.
+    """
+    return [theirs / ours for theirs, ours in zip(row.seconds[contestant], row.seconds[OURS])]
+
+
+def alternate(contestants: Mapping[str, Callable[[], float]], rounds: int, budget: float) -> dict[str, list[float]]:
+    """Runs the contestants in turn, each after one warm-up run. A contestant returns the seconds that it took.
+
+    One that has used up `budget` seconds is left out of further rounds, and one whose warm-up took a third of it keeps
+    that as its first round: what takes half a minute does not depend on a warm cache.
+    """
+    seconds: dict[str, list[float]] = {name: [] for name in contestants}
+    spent = {name: run() for name, run in contestants.items()}
+    for name, warm_up in spent.items():
+        if warm_up > budget / 3:
+            seconds[name].append(warm_up)
+    for _ in range(rounds):
+        for name, run in contestants.items():
+            if spent[name] < budget and len(seconds[name]) < rounds:
+                taken = run()
+                seconds[name].append(taken)
+                spent[name] += taken
+    return seconds
