@@ -159,13 +159,31 @@ def machine_text(record: Record) -> str:
     return f"{record.date}. Machine: {machine}. Versions: " + ", ".join(f"{n} {v}" for n, v in record.versions.items()) + "."
 
 
+def summary(record: Record) -> list[list[str]]:
+    """A line for each row and other program: medians, and the ratio of the rounds."""
+    lines = [["work", OURS, "beside it", "ratio"], ["---"] * 4]
+    for group, rows in record.groups():
+        title = GROUPS[group][0]
+        for row in rows:
+            for name in contestants([row]):
+                if not name.startswith(OURS) and ratios(row, name):
+                    times = [duration(median(row.seconds[one])) for one in (OURS, name)]
+                    lines.append([f"{title}, {row.name}", times[0], f"{name} {times[1]}", f"{median(ratios(row, name)):.2f}×"])
+    return lines
+
+
+def markdown_line(cells: list[str]) -> str:
+    return "| " + " | ".join(cells) + " |"
+
+
 def markdown(record: Record) -> str:
     lines = ["# Backdrop beside other programs", "", method(record), "", machine_text(record), ""]
+    lines += ["## Summary", "", *(markdown_line(line) for line in summary(record)), ""]
     for group, rows in record.groups():
         title, explanation = GROUPS[group]
         lines += [f"## {title}", "", explanation, ""]
         for head, *body in tables(rows):
-            lines += ["| " + " | ".join(line) + " |" for line in (head, ["---"] * len(head), *body)] + [""]
+            lines += [markdown_line(line) for line in (head, ["---"] * len(head), *body)] + [""]
     return "\n".join(lines)
 
 
@@ -186,8 +204,10 @@ def plot(rows: list[Row], names: list[str]) -> str:
             colour, centre = COLOURS[names.index(name) % len(COLOURS)], y + BAR / 2 - 1
             parts.append(f'<rect x="{LABELS}" y="{y}" width="{max(1, value * scale):.1f}" height="{BAR - 2}" fill="{colour}">'
                          f"<title>{html.escape(name)}: {duration(value)}</title></rect>")
-            parts.append(f'<path d="M{LABELS + low * scale:.1f} {centre}H{LABELS + high * scale:.1f}" stroke="#222" stroke-width="2"/>')
-            parts.append(f'<text x="{LABELS + max(value, high) * scale + 6:.1f}" y="{y + BAR - 4}" class="value">{duration(value)}</text>')
+            whisker = f"M{LABELS + low * scale:.1f} {centre}H{LABELS + high * scale:.1f}"
+            parts.append(f'<path d="{whisker}" stroke="#222" stroke-width="2"/>')
+            right = LABELS + max(value, high) * scale + 6
+            parts.append(f'<text x="{right:.1f}" y="{y + BAR - 4}" class="value">{duration(value)}</text>')
             y += BAR
         y += GAP
     legend = "".join(f'<span><i style="background:{COLOURS[i % len(COLOURS)]}"></i>{html.escape(name)}</span>'
@@ -197,9 +217,14 @@ def plot(rows: list[Row], names: list[str]) -> str:
 
 
 STYLE = """body{font:15px/1.5 system-ui,sans-serif;margin:2rem auto;max-width:1100px;padding:0 1rem;color:#222;background:#fff}
-table{border-collapse:collapse;font-size:13px;margin:1rem 0;display:block;overflow-x:auto}td,th{border:1px solid #ccc;padding:3px 8px;text-align:left}
+table{border-collapse:collapse;font-size:13px;margin:1rem 0;display:block;overflow-x:auto}
+td,th{border:1px solid #ccc;padding:3px 8px;text-align:left}
 th{background:#f3f3f3}svg{width:100%;max-width:860px;font-size:13px}svg .value{font-size:12px;fill:#555}
 .legend span{margin-right:1.2em}.legend i{display:inline-block;width:12px;height:12px;margin-right:.4em}"""
+
+
+def html_line(tag: str, cells: list[str]) -> str:
+    return "<tr>" + "".join(f"<{tag}>{html.escape(cell)}</{tag}>" for cell in cells) + "</tr>"
 
 
 def page(record: Record) -> str:
@@ -209,8 +234,7 @@ def page(record: Record) -> str:
         title, explanation = GROUPS[group]
         parts.append(f"<h2>{html.escape(title)}</h2><p>{html.escape(explanation)}</p>{plot(rows, contestants(rows))}")
         for head, *body in tables(rows):
-            cells = lambda tag, line: "".join(f"<{tag}>{html.escape(cell)}</{tag}>" for cell in line)  # noqa: E731
-            parts.append(f"<table><tr>{cells('th', head)}</tr>" + "".join(f"<tr>{cells('td', line)}</tr>" for line in body) + "</table>")
+            parts.append("<table>" + html_line("th", head) + "".join(html_line("td", line) for line in body) + "</table>")
     return (f'<!doctype html><html lang="en"><meta charset="utf-8"><meta name="viewport" content="width=device-width">'
             f"<title>Backdrop beside other programs</title><style>{STYLE}</style><h1>Backdrop beside other programs</h1>"
             f"<p>{html.escape(method(record))}</p><p>{html.escape(machine_text(record))}</p>{''.join(parts)}</html>\n")

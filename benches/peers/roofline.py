@@ -22,14 +22,13 @@ THREADS = int(os.environ.get("THREADS", "2"))
 os.environ["RAYON_NUM_THREADS"] = str(THREADS)
 os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:THREADS])
 
+import export_onnx  # noqa: E402
 import numpy as np  # noqa: E402
 import onnx  # noqa: E402
-from PIL import Image  # noqa: E402
-
-import export_onnx  # noqa: E402
 import pictures  # noqa: E402
 import stages  # noqa: E402
 from pictures import ROOT, Picture  # noqa: E402
+from PIL import Image  # noqa: E402
 
 WEIGHTS = ROOT / "weights" / "fgnet-384.safetensors"
 ROUNDS = 7

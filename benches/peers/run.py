@@ -15,9 +15,8 @@ for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS", "NUMBA_NUM_THREADS", "RA
     os.environ[name] = str(THREADS)
 os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:THREADS])
 
-import onnx  # noqa: E402
-
 import export_onnx  # noqa: E402
+import onnx  # noqa: E402
 import pictures  # noqa: E402
 import report  # noqa: E402
 import serve  # noqa: E402
@@ -92,9 +91,9 @@ def server_rows(run: Run, all_pictures: list[Picture]) -> Planned:
         return lambda ours, theirs: serve.clients_row(ours, theirs, picture, clients, *run.effort)
 
     rows: Planned = [(f"remove/{picture.name}", single(picture)) for picture in all_pictures]
-    rows += [(f"clients/{picture.name}, {clients} clients", several(picture, clients))
-             for picture in all_pictures for clients in serve.CLIENTS if clients * picture.pixels <= serve.CLIENTS_MAX_PIXELS]
-    return rows
+    return rows + [(f"clients/{picture.name}, {clients} clients", several(picture, clients))
+                   for picture in all_pictures for clients in serve.CLIENTS
+                   if clients * picture.pixels <= serve.CLIENTS_MAX_PIXELS]
 
 
 def start_rows(run: Run, picture: Picture) -> Planned:
@@ -125,7 +124,8 @@ def main() -> None:
     arguments.add_argument("--photos", type=Path, help="folder of photos to use instead of the bundled one at four sizes")
     arguments.add_argument("--rounds", type=int, default=15, help="rounds of each row, after a warm-up (default 15)")
     arguments.add_argument("--budget", type=float, default=6, help="seconds that one contestant may use for a row (default 6)")
-    arguments.add_argument("--only", nargs="*", default=[], help="rows by the start of their name, such as network or remove/512x512")
+    arguments.add_argument("--only", nargs="*", default=[],
+                           help="rows by the start of their name, such as network or remove/512x512")
     run = Run(arguments.parse_args())
     if run.chosen.rounds < 1:
         arguments.error("--rounds: expected at least 1")

@@ -16,9 +16,8 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from PIL import Image
-
 from pictures import Picture
+from PIL import Image
 from timing import OURS, Row, alternate
 
 BOUNDARY = "backdrop-peers-6d1f"
@@ -58,9 +57,10 @@ class Server:
 
 def form(fields: dict[str, str], file: bytes) -> bytes:
     """A multipart body with these fields and one file."""
-    parts = [f'--{BOUNDARY}\r\ncontent-disposition: form-data; name="{name}"\r\n\r\n{value}\r\n' for name, value in fields.items()]
-    head = f'--{BOUNDARY}\r\ncontent-disposition: form-data; name="file"; filename="photo.jpg"\r\ncontent-type: image/jpeg\r\n\r\n'
-    return "".join(parts).encode() + head.encode() + file + f"\r\n--{BOUNDARY}--\r\n".encode()
+    part = f"--{BOUNDARY}\r\ncontent-disposition: form-data; name="
+    texts = "".join(f'{part}"{name}"\r\n\r\n{value}\r\n' for name, value in fields.items())
+    head = f'{part}"file"; filename="photo.jpg"\r\ncontent-type: image/jpeg\r\n\r\n'
+    return (texts + head).encode() + file + f"\r\n--{BOUNDARY}--\r\n".encode()
 
 
 class Client:

@@ -11,10 +11,9 @@ from pathlib import Path
 
 import numpy as np
 import onnxruntime
+from pictures import Picture
 from PIL import Image
 from pymatting import estimate_alpha_cf, estimate_foreground_ml
-
-from pictures import Picture
 from timing import OURS, Row, alternate
 
 BATCHES = (1, 4, 8)
