@@ -8,7 +8,7 @@
 mod machine_limits;
 
 use backdrop::codec::{self, Channels, EncodeOptions, Limits, PngEffort};
-use backdrop::image::{AlphaMatte, Buffer, BufferPool, Composite, Frame, OutputFormat, Quality, Size, Trimap};
+use backdrop::image::{AlphaMatte, Buffer, BufferPool, Composite, Frame, OutputFormat, Quality, Trimap};
 use backdrop::matting::prior::Priors;
 use backdrop::matting::{closed_form, foreground};
 use backdrop::model::Segmenter;

@@ -74,8 +74,9 @@ class Record:
         memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
         machine = {"processor": processor(), "cores": str(os.cpu_count()), "vectors": vectors(),
                    "memory": f"{memory / 1e9:.0f} GB", "system": f"{platform.system()} {platform.release()}"}
-        versions = {"backdrop": first_line(binary, "--version"), "commit": first_line("git", "rev-parse", "--short=10", "HEAD"),
-                    "rustc": first_line("rustc", "--version"), "python": platform.python_version()}
+        versions = {"backdrop": first_line(binary, "--version").removeprefix("backdrop "),
+                    "commit": first_line("git", "rev-parse", "--short=10", "HEAD"),
+                    "rustc": first_line("rustc", "--version").removeprefix("rustc "), "python": platform.python_version()}
         versions |= {name: version(name) for name in PACKAGES}
         return cls(machine, versions, time.strftime("%Y-%m-%d %H:%M UTC", time.gmtime()), threads)
 
