@@ -149,7 +149,7 @@ bench-peers: build peers-environment ## Time ONNX Runtime, rembg, PyMatting and 
 roofline: build peers-environment ## Compare each stage with the limits of this machine's memory and arithmetic
 	$(PEERS)/venv/bin/python benches/peers/roofline.py --binary $(BIN) --stages "$(PEERS_STAGES)" --output $(PEERS)/roofline
 
-PEERS_STAGES := cargo bench --quiet --locked --profile release $(FEATURES) --bench peers
+PEERS_STAGES := cargo bench --quiet --locked --profile release $(FEATURES) --bench peers -- --requests
 peers-environment: conformance-packages
 	@{ [ -x $(PEERS)/venv/bin/pip ] || python3 -m venv --clear $(PEERS)/venv; } \
 	  && $(PEERS)/venv/bin/pip install --quiet --disable-pip-version-check -r benches/peers/requirements.txt
