@@ -126,6 +126,7 @@ def main() -> None:
     arguments.add_argument("--binary", type=Path, required=True, help="the release binary of Backdrop")
     arguments.add_argument("--output", type=Path, required=True, help="folder for pictures")
     chosen = arguments.parse_args()
+    chosen.output = chosen.output.resolve()
     chosen.output.mkdir(parents=True, exist_ok=True)
     onnx.save(export_onnx.model(export_onnx.load(WEIGHTS), for_rembg=False), chosen.output / "network.onnx")
     network = stages.session(chosen.output / "network.onnx", THREADS)

@@ -49,21 +49,27 @@ def ratios(row: Row, contestant: str) -> list[float]:
 
 
 def alternate(contestants: Mapping[str, Callable[[], float]], rounds: int, budget: float) -> dict[str, list[float]]:
-    """Runs the contestants in turn, each after one warm-up run. A contestant returns the seconds that it took.
+    """Runs the contestants in turn, each after one warm-up run. A contestant returns the seconds that its work took.
 
-    One that has used up `budget` seconds is left out of further rounds, and one whose warm-up took a third of it keeps
-    that as its first round: what takes half a minute does not depend on a warm cache.
+    One that has used up `budget` seconds of wall time is left out of further rounds, and one whose warm-up took a third of
+    it keeps that as its first round: what takes half a minute does not depend on a warm cache.
     """
     seconds: dict[str, list[float]] = {name: [] for name in contestants}
-    spent = {name: run() for name, run in contestants.items()}
-    for name, warm_up in spent.items():
-        if warm_up > budget / 3:
+    spent = dict.fromkeys(contestants, 0.0)
+
+    def run(name: str) -> float:
+        time.sleep(PAUSE)
+        start = time.monotonic()
+        taken = contestants[name]()
+        spent[name] += time.monotonic() - start
+        return taken
+
+    for name in contestants:
+        warm_up = run(name)
+        if spent[name] > budget / 3:
             seconds[name].append(warm_up)
     for _ in range(rounds):
-        for name, run in contestants.items():
+        for name in contestants:
             if spent[name] < budget and len(seconds[name]) < rounds:
-                time.sleep(PAUSE)
-                taken = run()
-                seconds[name].append(taken)
-                spent[name] += taken
+                seconds[name].append(run(name))
     return seconds
