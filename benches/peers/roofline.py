@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Prints, for each stage and size, the least time that the machine's limits allow, beside the measured time.
 
-    roofline.py --stages 'cargo bench … --bench peers -- --requests' --binary target/release/backdrop --output target/peers/roofline
+    roofline.py --stages "cargo bench … --bench peers -- --requests" --binary target/release/backdrop --output DIR
 
 The limits are measured by `benches/support/machine_limits.rs`: memory bandwidth (STREAM triad) and f32 multiply-adds in
 registers, both with all threads. For each stage the work is what any implementation of the same algorithm must do:

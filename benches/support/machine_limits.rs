@@ -1,6 +1,8 @@
 //! The machine's limits for a roofline: memory bandwidth and peak f32 arithmetic of all threads of the rayon pool.
 
 use rayon::prelude::*;
+#[cfg(target_arch = "x86_64")]
+use std::arch::x86_64::{_mm256_fmadd_ps, _mm256_set1_ps, _mm512_fmadd_ps, _mm512_set1_ps};
 use std::hint::black_box;
 use std::time::Instant;
 
@@ -31,6 +33,9 @@ pub(crate) fn memory_bandwidth() -> f64 {
 /// Independent sums: latency times throughput of the fused multiply-add of current processors.
 const SUMS: usize = 12;
 const STEPS: usize = 4 << 20;
+/// Of the multiply-adds: the sums stay near one.
+const FACTOR: f32 = 0.999_9;
+const ADDEND: f32 = 0.000_1;
 
 /// f32 operations per second of fused multiply-adds (two operations each), best of several runs, with the widest vectors
 /// that the network's kernels use on this processor.
@@ -59,32 +64,44 @@ fn multiply_adds() -> usize {
             return 8;
         }
     }
-    sums::<4>();
-    4
+    portable();
+    1
 }
 
+/// With intrinsics, because the compiler does not keep arrays of sums in registers.
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx512f")]
 fn with_avx512() {
-    sums::<16>();
+    let (factor, addend) = (_mm512_set1_ps(black_box(FACTOR)), _mm512_set1_ps(black_box(ADDEND)));
+    let mut sums = [_mm512_set1_ps(1.0); SUMS];
+    for _ in 0..STEPS {
+        for sum in &mut sums {
+            *sum = _mm512_fmadd_ps(*sum, factor, addend);
+        }
+    }
+    black_box(sums);
 }
 
 #[cfg(target_arch = "x86_64")]
 #[target_feature(enable = "avx2,fma")]
 fn with_avx2() {
-    sums::<8>();
-}
-
-/// Inlined into its callers, so that it is compiled for their vectors.
-#[inline(always)]
-fn sums<const LANES: usize>() {
-    let (factor, addend) = (black_box([0.999_9_f32; LANES]), black_box([0.000_1_f32; LANES]));
-    let mut sums = [[1.0_f32; LANES]; SUMS];
+    let (factor, addend) = (_mm256_set1_ps(black_box(FACTOR)), _mm256_set1_ps(black_box(ADDEND)));
+    let mut sums = [_mm256_set1_ps(1.0); SUMS];
     for _ in 0..STEPS {
         for sum in &mut sums {
-            for ((sum, factor), addend) in sum.iter_mut().zip(factor).zip(addend) {
-                *sum = sum.mul_add(factor, addend);
-            }
+            *sum = _mm256_fmadd_ps(*sum, factor, addend);
+        }
+    }
+    black_box(sums);
+}
+
+/// Elsewhere scalar, and a product and a sum, because a fused one may be a call.
+fn portable() {
+    let (factor, addend) = (black_box(FACTOR), black_box(ADDEND));
+    let mut sums = [1.0_f32; SUMS];
+    for _ in 0..STEPS {
+        for sum in &mut sums {
+            *sum = *sum * factor + addend;
         }
     }
     black_box(sums);
