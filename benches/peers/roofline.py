@@ -32,6 +32,7 @@ from PIL import Image  # noqa: E402
 
 WEIGHTS = ROOT / "weights" / "fgnet-384.safetensors"
 ROUNDS = 7
+LIMITS = ("memory-bandwidth", "peak-arithmetic")
 # Closed form, operations for each unknown pixel and step. The Laplacian's product, with separable 3×3 box sums: p times
 # three colours (3), sums of four planes (4·4), the line of the window (its mean's part 6, two triangular products 18, its
 # constant 6), sums of the four fitted planes (4·4), their value at the pixel (8). Conjugate gradients: three vector
@@ -131,13 +132,15 @@ def main() -> None:
     onnx.save(export_onnx.model(export_onnx.load(WEIGHTS), for_rembg=False), chosen.output / "network.onnx")
     network = stages.session(chosen.output / "network.onnx", THREADS)
     with stages.started(chosen.stages) as ours:
-        bandwidth, peak = (ours.run(limit)["rate"] for limit in ("memory-bandwidth", "peak-arithmetic"))
+        limits = [0.0, 0.0]
         all_pictures, work = pictures.prepare(chosen.output / "pictures", None), []
         for picture in all_pictures:
             pictures.write_trimap(picture, stages.check_masks(ours, network, picture)[0])
             pictures.write_cutout(picture, chosen.binary.resolve())
+            # Before each picture, and the best: a busy machine would make the limits look lower.
+            limits = [max(limit, ours.run(stage)["rate"]) for limit, stage in zip(limits, LIMITS, strict=True)]
             work += picture_work(ours, picture, network_work())
-    print(table(work, bandwidth, peak))
+    print(table(work, *limits))
 
 
 if __name__ == "__main__":
