@@ -21,18 +21,23 @@ STEP := tests/step
 # Output of `make demo`; data directory of `make serve`.
 DEMO := target/demo
 DATA := target/serve-data
+# Records and reports of `make bench`.
+BENCH := target/bench
 # Where tools from PyPI and npm are installed.
 CONFORMANCE := target/conformance
 OBJECTS := target/objects
 CLIENTS := target/clients
 COMPAT := target/compat
+PEERS := target/bench-peers
 PHOTOS := tests/photos/astronaut.jpg tests/photos/chelsea.png
 # Duration of `make fuzz` and `make soak`.
 MINUTES ?= 20
+# Rounds of each row of `make bench-peers`.
+ROUNDS ?= 15
 
-.PHONY: help demo serve build test format lint doc tests features golden golden-update examples conformance compat storage bench dist \
-  nightly fuzz soak kill-storm clients browser gpu-parity large-pictures many-keys miri \
-  packages test-packages conformance-packages browser-packages
+.PHONY: help demo serve build test format lint doc tests features golden golden-update examples conformance compat storage bench \
+  bench-peers roofline dist nightly fuzz soak kill-storm clients browser gpu-parity large-pictures many-keys miri \
+  packages peers-environment test-packages conformance-packages browser-packages
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-15s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -133,10 +138,27 @@ storage: conformance-packages build ## Run `backdrop bulk` against S3 and Azure 
 	  printf '\n*** SKIPPED: moto or azurite cannot be had from PyPI and npm; storage was NOT tested against real servers ***\n\n'; \
 	else exit 1; fi
 
+# Latency, throughput and the highest rate with p90 within a second; each with a record and a report in target/bench.
 bench: build ## Measure the speed on this machine
-	$(BIN) bench $(PHOTOS) --seconds 10 --jobs 1
-	$(BIN) bench $(PHOTOS) --seconds 10 --jobs 8
+	@mkdir -p $(BENCH)
+	$(BIN) bench $(PHOTOS) --scenario single-stream --out $(BENCH)/single-stream.json --html $(BENCH)/single-stream.html
+	$(BIN) bench $(PHOTOS) --scenario offline --out $(BENCH)/offline.json --html $(BENCH)/offline.html
+	$(BIN) bench $(PHOTOS) --scenario server --latency-bound 1000 --percentile 90 --out $(BENCH)/server.json --html $(BENCH)/server.html
 	cargo bench --locked --profile release $(FEATURES)
+
+# PEERS_PHOTOS is a folder of photos to take instead of the bundled one; ROWS are rows by the start of their names.
+bench-peers: build peers-environment ## Time ONNX Runtime, rembg, PyMatting and Pillow beside this program, in turn
+	$(PEERS)/venv/bin/python benches/peers/run.py --binary $(BIN) --stages "$(PEERS_STAGES)" --output $(PEERS)/results \
+	  --rounds $(ROUNDS) $(if $(PEERS_PHOTOS),--photos "$(PEERS_PHOTOS)") $(if $(ROWS),--only $(ROWS))
+
+roofline: build peers-environment ## Compare each stage with the limits of this machine's memory and arithmetic
+	$(PEERS)/venv/bin/python benches/peers/roofline.py --binary $(BIN) --stages "$(PEERS_STAGES)" --output $(PEERS)/roofline
+
+PEERS_STAGES := cargo bench --quiet --locked --profile release $(FEATURES) --bench peers -- --requests
+peers-environment: conformance-packages
+	@{ [ -x $(PEERS)/venv/bin/pip ] || python3 -m venv --clear $(PEERS)/venv; } \
+	  && $(PEERS)/venv/bin/pip install --quiet --disable-pip-version-check -r benches/peers/requirements.txt
+	cargo bench --locked --profile release $(FEATURES) --bench peers --no-run
 
 # The nightly tests: the long ones. Each step is a target with a time limit; a failed step does not stop the others.
 NIGHTLY := kill-storm fuzz soak clients browser gpu-parity large-pictures many-keys conformance storage

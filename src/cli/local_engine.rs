@@ -37,9 +37,15 @@ pub(super) fn weights(config: &Config) -> Result<Weights, Failure> {
 
 /// Starts the configured engine. The network is loaded on the engine's own thread.
 pub(super) fn start_engine(config: &Config) -> Result<Engine, Failure> {
+    Ok(start_on_device(config)?.0)
+}
+
+/// Starts the configured engine; also returns its device.
+fn start_on_device(config: &Config) -> Result<(Engine, ActiveDevice), Failure> {
     // First, so that a wrong file or device is reported before anything else happens.
     let weights = Arc::new(weights(config)?);
     let device = ActiveDevice::select(&config.device)?;
+    let on = device.clone();
     let side = u32::try_from(weights.card().input_side()?).expect("weights files state a side of at most 2048");
     let model = weights.model();
     let max_batch = config.engine.max_batch;
@@ -47,12 +53,13 @@ pub(super) fn start_engine(config: &Config) -> Result<Engine, Failure> {
     let factory = move || device.segmenter(&weights, max_batch);
     let engine = Engine::start_with(&config.engine, Arc::new(factory), retoucher);
     engine.announce(&model, side);
-    Ok(engine)
+    Ok((engine, on))
 }
 
 /// A ready engine for a number of concurrent pictures.
 pub(super) struct LocalEngine {
     engine: Engine,
+    device: ActiveDevice,
     limits: Limits,
 }
 
@@ -61,9 +68,9 @@ impl LocalEngine {
     pub(super) async fn start(config: &Config, jobs: usize) -> Result<Self, Failure> {
         let mut config = config.clone();
         config.engine.max_requests_in_flight = config.engine.max_requests_in_flight.max(jobs);
-        let engine = start_engine(&config)?;
+        let (engine, device) = start_on_device(&config)?;
         engine.ready().await?;
-        Ok(Self { engine, limits: config.limits.of_local_pictures() })
+        Ok(Self { engine, device, limits: config.limits.of_local_pictures() })
     }
 
     /// Limits of a picture.
@@ -73,6 +80,11 @@ impl LocalEngine {
 
     fn call(&self) -> Call {
         Call { lane: Lane::Bulk, deadline: Instant::now() + DEADLINE, limits: self.limits }
+    }
+
+    /// The device that the networks run on: `CPU`, or the name of the GPU.
+    pub(super) fn device(&self) -> String {
+        self.device.to_string()
     }
 
     /// The model and its version.

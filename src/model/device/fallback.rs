@@ -114,12 +114,18 @@ impl ActiveDevice {
     }
 }
 
-impl fmt::Debug for ActiveDevice {
+impl fmt::Display for ActiveDevice {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.gpu() {
-            Some(gpu) => write!(f, "ActiveDevice({gpu})"),
-            None => f.write_str("ActiveDevice(CPU)"),
+            Some(gpu) => write!(f, "{gpu}"),
+            None => f.write_str("CPU"),
         }
+    }
+}
+
+impl fmt::Debug for ActiveDevice {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "ActiveDevice({self})")
     }
 }
 

@@ -1,4 +1,4 @@
-//! `backdrop eval` and `backdrop bench`: metrics, calibration, contact sheets, rates.
+//! `backdrop eval`: metrics, calibration, contact sheets.
 
 use crate::support::command::{backdrop, json, photo, stderr, stdout};
 use std::fs;
@@ -76,17 +76,4 @@ fn a_folder_without_sets_is_refused() {
     let output = backdrop().arg("eval").arg(folder.path()).output().unwrap();
     assert_eq!(output.status.code(), Some(2));
     assert!(stderr(&output).contains("image/ and mask/"), "{}", stderr(&output));
-}
-
-#[test]
-fn bench_reports_rate_latency_and_stages() {
-    let output =
-        backdrop().arg("bench").arg(photo("coffee.jpg")).args(["--seconds", "1", "--jobs", "2", "--json"]).output();
-    let output = output.unwrap();
-    let summary = json(&output);
-    assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
-    assert!(summary["images"].as_u64() >= Some(1), "{summary:#}");
-    assert!(summary["latency_ms"]["p50"].as_f64() > Some(0.0), "{summary:#}");
-    assert!(summary["stages_ms"]["segment"].as_f64() > Some(0.0), "{summary:#}");
-    assert_eq!(summary["outcomes"]["200"], summary["images"]);
 }
