@@ -6,7 +6,7 @@ use super::given_mask::Given;
 use super::probe::{DecodedFiles, Probed};
 use crate::compose::{self, Materials, Scene};
 use crate::image::{BufferPool, Frame};
-use crate::recipe::{Cut, Located, MASK_FILE, Picture, RequiredInputs};
+use crate::recipe::{Cut, Located, MASK_FILE, MaskSource, Picture, RequiredInputs};
 
 /// The decoded source, where its subject comes from, and the materials of its scene.
 pub(super) struct Decoded {
@@ -29,7 +29,7 @@ pub(super) fn decoded(
     let given = if own_alpha {
         Given::OwnAlpha
     } else {
-        let param = inputs.mask.as_ref().map_or(MASK_FILE, |mask| mask.param());
+        let param = inputs.mask.as_ref().map_or(MASK_FILE, MaskSource::param);
         Given::of(mask.as_ref().zip(cut.guidance.mask), located, param)?
     };
     let plate = scene.plate(&frame);

@@ -92,7 +92,7 @@ impl Value for Area {
 
 /// A pixel of the picture.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Point {
+struct Point {
     /// As it was sent.
     text: String,
     at: [Length; 2],

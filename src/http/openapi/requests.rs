@@ -109,7 +109,7 @@ fn of_endpoint(endpoint: &Endpoint) -> Object {
         }
     };
     let takes_mask = endpoint.takes_mask() && !endpoint.input.is_url();
-    let mask = takes_mask.then(|| optional(MASK_FILE, named("MaskFile").extension_if(true)));
+    let mask = takes_mask.then(|| optional(MASK_FILE, named("MaskFile").extension()));
     let schema = closed(pictures.into_iter().chain(mask).chain(endpoint.fields.iter().map(member)));
     schema.with_some("description", (!endpoint.restriction.is_empty()).then_some(endpoint.restriction))
 }

@@ -68,7 +68,7 @@ fn decoded(output: &Output) -> (Vec<u8>, usize) {
     (pixels, info.color_type.samples())
 }
 
-fn alpha(output: &Output) -> impl Fn(u32, u32) -> u8 {
+fn alpha(output: &Output) -> impl Fn(u32, u32) -> u8 + use<> {
     let (pixels, samples) = decoded(output);
     move |x, y| pixels[(y * SIZE.width + x) as usize * samples + samples - 1]
 }
@@ -233,7 +233,7 @@ async fn what_does_not_fit_the_picture_is_refused_with_field_and_rule() {
             }
         }))
     };
-    let hint = ("mask_mode", "hint");
+    const HINT: (&str, &str) = ("mask_mode", "hint");
     let cases: Vec<(&[(&str, &str)], Option<Bytes>, &str, &str)> = vec![
         (
             &[],
@@ -242,7 +242,7 @@ async fn what_does_not_fit_the_picture_is_refused_with_field_and_rule() {
             "\"a mask of 100×50\" (expected one of 240×180, the size of the upright picture)",
         ),
         (&[("mask_mode", "trimap")], grey(128), "mask_file", "a trimap without foreground"),
-        (&[hint], grey(128), "mask_file", "a hint without strokes"),
+        (&[HINT], grey(128), "mask_file", "a hint without strokes"),
         (&[("box", "10,10,241,20")], None, "box", "corners inside the picture of 240×180"),
         (&[("box", "10,10,10,20")], None, "box", "a pixel or more between them"),
         (&[("box", "50%,10,20%,20")], None, "box", "a pixel or more between them"),
@@ -250,8 +250,8 @@ async fn what_does_not_fit_the_picture_is_refused_with_field_and_rule() {
         (&[("not_point", "10,180")], None, "not_point", "a pixel inside the picture of 240×180"),
         (&[("point", "60,90;7,7"), ("not_point", "7.9,7")], None, "not_point", "another pixel than that of a `point`"),
         (&[("box", "10,10,50,50"), ("point", "50,20")], None, "point", "a pixel inside of `box`"),
-        (&[hint, ("point", "60,90")], stroke(), "point", "without a black stroke"),
-        (&[hint, ("not_point", "220,90")], stroke(), "not_point", "without a white stroke"),
+        (&[HINT, ("point", "60,90")], stroke(), "point", "without a black stroke"),
+        (&[HINT, ("not_point", "220,90")], stroke(), "not_point", "without a white stroke"),
     ];
     for (fields, mask, param, why) in cases {
         match run("remove", fields, mask).await {

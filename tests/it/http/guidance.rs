@@ -74,7 +74,7 @@ async fn box_and_points_reach_the_recipe_at_every_endpoint_in_every_form() {
         } else if endpoint.input.is_url() {
             ok(daemon.send_json(path, &with("urls", json!([PHOTO]))).await).await;
         } else {
-            let batch = texts(Form::new()).part("files", Part::bytes("picture").file_name("a.png"));
+            let batch = texts(Form::new()).part("files", Part::bytes(&b"picture"[..]).file_name("a.png"));
             ok(daemon.post(path).multipart(batch).send().await.expect("an answer")).await;
         }
         assert_eq!(located(&daemon.last_guided().0), expected(), "{path}");
@@ -142,7 +142,7 @@ async fn what_contradicts_itself_is_refused_before_any_work() {
     let many = vec![("point", "1,2"); 101];
     refusal(daemon.send("/remove", &many).await).await.is(400, "invalid_parameter", Some("point"));
     ok(daemon.send("/remove", &many[1..]).await).await;
-    let empty = form(&[]).part("mask_file", Part::bytes("").file_name("m.png"));
+    let empty = form(&[]).part("mask_file", Part::bytes(&b""[..]).file_name("m.png"));
     let empty = refusal(daemon.post("/remove").multipart(empty).send().await.expect("an answer")).await;
     empty.is(400, "invalid_image", Some("mask_file"));
     assert_eq!((daemon.engine.started(), daemon.fetcher.fetches()), (1, 0));
@@ -151,7 +151,7 @@ async fn what_contradicts_itself_is_refused_before_any_work() {
 #[tokio::test]
 async fn a_batch_takes_no_mask_and_says_why() {
     let daemon = Daemon::start().await;
-    let batch = || Form::new().part("files", Part::bytes("picture").file_name("a.png"));
+    let batch = || Form::new().part("files", Part::bytes(&b"picture"[..]).file_name("a.png"));
     for (form, param) in [
         (batch().part("mask_file", mask()), "mask_file"),
         (batch().text("mask_url", "https://example.org/7"), "mask_url"),
