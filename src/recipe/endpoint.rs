@@ -88,7 +88,7 @@ impl Endpoint {
     /// # Errors
     /// [`FieldError`] for the first invalid field, else for one that is missing.
     pub fn recipe(&self, fields: &Fields) -> Result<Recipe, FieldError> {
-        let recipe = self.validate(fields)?;
+        let recipe = self.built(fields, true)?;
         let missing = self.fields.iter().find(|field| field.required && fields.get(field.name).is_none());
         missing.map_or(Ok(recipe), |field| Err(FieldError::Missing { param: field.name.to_owned() }))
     }
@@ -99,8 +99,12 @@ impl Endpoint {
     /// # Errors
     /// [`FieldError`] for the first invalid field.
     pub fn validate(&self, fields: &Fields) -> Result<Recipe, FieldError> {
+        self.built(fields, false)
+    }
+
+    fn built(&self, fields: &Fields, is_complete: bool) -> Result<Recipe, FieldError> {
         let mut recipe = (self.build)(fields)?;
-        Guidance::validate(&mut recipe, fields, self.input.is_single())?;
+        Guidance::validate(&mut recipe, fields, self.input.is_single(), is_complete)?;
         Ok(recipe)
     }
 

@@ -209,8 +209,14 @@ impl Guidance {
         }
     }
 
-    /// Completes the recipe of `fields` with the file that came with them, and refuses what contradicts itself.
-    pub(super) fn validate(recipe: &mut Recipe, fields: &Fields, is_single: bool) -> Result<(), FieldError> {
+    /// Completes the recipe of `fields` with the file that came with them, and refuses what contradicts itself. Those of a
+    /// preset are still to come where they are not complete.
+    pub(super) fn validate(
+        recipe: &mut Recipe,
+        fields: &Fields,
+        is_single: bool,
+        is_complete: bool,
+    ) -> Result<(), FieldError> {
         let refuse = |param: &str, reason| Err(FieldError::not_taken(param, reason));
         if fields.has_file(MASK_FILE) {
             if fields.get(MASK_URL).is_some() {
@@ -237,7 +243,8 @@ impl Guidance {
             return refuse(MASK_URL, "a mask is of one picture, and a preset is of many");
         }
         let mode = *cut.guidance.mask.get_or_insert_default();
-        if mode == MaskMode::Hint {
+        let is_mode_open = !is_complete && fields.get("mask_mode").is_none();
+        if mode == MaskMode::Hint || is_mode_open {
             return Ok(());
         }
         let marks = [("point", &cut.guidance.subject), ("not_point", &cut.guidance.background)];
