@@ -42,28 +42,6 @@ pub(crate) fn largest(members: &[bool], columns: usize) -> Vec<bool> {
     found
 }
 
-/// Sets every component of fewer than `least` cells to `value`. There may be as many components as half of the cells, so
-/// only their sizes are stored.
-pub(super) fn fill_small<T: Copy>(
-    values: &mut [T],
-    columns: usize,
-    least: usize,
-    inside: impl Fn(T) -> bool,
-    value: T,
-) {
-    let mut runs = connected(values, columns, inside);
-    let mut sizes = vec![0usize; runs.len()];
-    for index in 0..runs.len() {
-        let root = root(&mut runs, index);
-        sizes[root] += (runs[index].end - runs[index].start) as usize;
-    }
-    for index in 0..runs.len() {
-        if sizes[root(&mut runs, index)] < least {
-            values[runs[index].start as usize..runs[index].end as usize].fill(value);
-        }
-    }
-}
-
 /// The cells left, right, above and below of the cell `at`, as far as they are inside the grid.
 pub(super) fn neighbours(columns: usize, cells: usize, at: usize) -> impl Iterator<Item = usize> {
     let x = at % columns;

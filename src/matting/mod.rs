@@ -24,6 +24,7 @@ mod options;
 pub mod prior;
 mod pyramid;
 pub mod refine;
+mod specks;
 pub mod trimap;
 mod uncertainty;
 mod upsample;
