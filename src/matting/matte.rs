@@ -1,15 +1,15 @@
 //! From the network's mask to the alpha matte: cleaning, trimap, closed-form matting, finalization of the edge.
 
 use super::clean::{self, CleanMask, Seeds};
-use super::closed_form;
+use super::closed_form::{self, Labels};
 use super::edge;
 use super::error::{MIN_AREA, NoSubject};
 use super::options::{Edge, Method, Options};
 use super::prior::{MaskPrior, Priors, TemporalPrior, opaque};
+use super::pyramid::Pyramid;
 use super::trimap;
 use super::upsample::upsampled;
 use crate::image::{AlphaMatte, Frame, RawMask, Size, Trimap};
-use rayon::prelude::*;
 
 /// How much of each pixel of `frame` the subject covers.
 ///
@@ -49,13 +49,15 @@ pub fn estimate_matte_with_prior(
     if let Some(temporal) = temporal {
         temporal.blend(&trimap, &mut unfiltered);
     }
-    let solved = SolvedMatte { matte: unfiltered.clone(), speck_pixels: speck_pixels(&mask, size) };
+    let solved = SolvedMatte { matte: unfiltered.clone(), pyramid: None, speck_pixels: speck_pixels(&mask, size) };
     Ok(TemporalMatte { matte: solved.finalized(frame, &Options::default())?, unfiltered })
 }
 
 /// A matte before its edge is finalized.
 pub(super) struct SolvedMatte {
     pub(super) matte: AlphaMatte,
+    /// The frame's, where it was needed.
+    pub(super) pyramid: Option<Pyramid>,
     /// Components smaller than so many pixels are specks.
     speck_pixels: usize,
 }
@@ -64,33 +66,43 @@ impl SolvedMatte {
     pub(super) fn of(frame: &Frame, mask: &RawMask, options: &Options) -> Result<Self, NoSubject> {
         let size = frame.size();
         let mask = clean::clean_with_colors(frame, mask, &Seeds::default(), options.decontaminate)?;
-        let mut matte = match options.method {
+        let (mut matte, pyramid) = match options.method {
             Method::ClosedForm => {
-                let trimap = trimap::from_mask(&mask, size, options.hair.as_ref());
+                let pyramid = Pyramid::of(frame);
+                let extremes = trimap::Extremes::of(&mask, size, options.hair.as_ref());
+                let labels = Labels::Rows(extremes.labeller(size));
                 let prior = MaskPrior::of(&mask);
-                closed_form::estimate_alpha(frame, &trimap, &Priors { mask: Some(&prior), temporal: None })
+                let priors = Priors { mask: Some(&prior), temporal: None };
+                (closed_form::estimate_with(frame, &pyramid, labels, &priors), Some(pyramid))
             }
-            Method::None => upsampled(mask.values(), mask.size(), size),
+            Method::None => (upsampled(mask.values(), mask.size(), size), None),
         };
         if options.opaque {
             opaque::close(frame, &mut matte);
         }
-        Ok(Self { matte, speck_pixels: speck_pixels(&mask, size) })
+        Ok(Self { matte, pyramid, speck_pixels: speck_pixels(&mask, size) })
     }
 
     pub(super) fn finalized(self, frame: &Frame, options: &Options) -> Result<AlphaMatte, NoSubject> {
-        let Self { matte, speck_pixels } = self;
+        let Self { matte, speck_pixels, .. } = self;
         let matte = match (options.opaque, options.edge) {
             (true, Edge::Soft | Edge::Hard) => edge::hardened_at(&matte, opaque::crossing(frame, &matte)),
             (false, Edge::Soft) => edge::without_traces(matte),
             (false, Edge::Hard) => edge::hardened(&matte),
         };
         let matte = edge::without_specks(matte, speck_pixels);
-        let parts = matte.coverage().par_chunks(1 << 16);
-        let covered: u64 = parts.map(|part| part.iter().map(|&value| u64::from(value)).sum::<u64>()).sum();
-        let least = MIN_AREA * 255.0 * matte.size().area() as f64;
-        if (covered as f64) < least { Err(NoSubject) } else { Ok(matte) }
+        if is_covered(&matte) { Ok(matte) } else { Err(NoSubject) }
     }
+}
+
+/// Whether at least [`MIN_AREA`] of it is covered: with any subject, few rows show that.
+fn is_covered(matte: &AlphaMatte) -> bool {
+    let least = MIN_AREA * 255.0 * matte.size().area() as f64;
+    let mut covered = 0u64;
+    matte.coverage().chunks(1 << 14).any(|part| {
+        covered += part.iter().map(|&value| u64::from(value)).sum::<u64>();
+        covered as f64 >= least
+    })
 }
 
 /// Components smaller than so many pixels are specks: half a cell of the network's grid, but at least a few pixels on small
