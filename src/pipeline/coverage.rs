@@ -67,8 +67,8 @@ impl Coverage {
                 cutout(matting::cut_out(frame, mask, options)?)
             }
             (Self::Mask(mask), Picture::Source) => {
-                let bounds = matting::estimate_matte(&frame, mask, options)?.covered(SUBJECT_ALPHA);
-                (Subject::Source(frame), bounds)
+                let bounds = matting::subject_bounds(&frame, mask, options)?;
+                (Subject::Source(frame), Some(bounds))
             }
         };
         Ok((subject, bounds.ok_or(NoSubject)?))
