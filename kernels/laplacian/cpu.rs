@@ -106,6 +106,11 @@ impl Band {
         self.count_windows([width, height]);
     }
 
+    /// Number of unknown pixels.
+    pub(super) fn count(&self) -> usize {
+        self.free.iter().filter(|&&free| free > 0.0).count()
+    }
+
     /// Whether no pixel is unknown.
     #[must_use]
     pub const fn is_empty(&self) -> bool {

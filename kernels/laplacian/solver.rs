@@ -1,9 +1,13 @@
 //! Conjugate gradients on the band: `(L + γ) α = γ m`, preconditioned by the diagonal (Hestenes and Stiefel 1952).
 //!
-//! The number of steps is given and not the error that is left, so that all devices take the same number.
+//! The number of steps is given, so that all devices take the same; one that finds nothing left to do does not move (a select
+//! on a device that cannot branch on it), because in 32 bits further steps would drift along rounding errors.
 
 use super::cpu::{Band, Fits, zeros};
 use super::passes;
+
+/// Nothing is left to do when the preconditioned residual of a pixel is this small: coverage is stored in steps of 1/255.
+const TOLERANCE: f64 = 2e-5;
 
 /// The right-hand side, and the vectors of the method. Reused for its memory.
 #[derive(Debug, Default)]
@@ -38,7 +42,11 @@ impl Solver {
         let runs = band.runs();
         band.multiply(alpha, weights, fits, product);
         let mut energy = passes::begin(runs, scale, product, residual, direction);
+        let enough = TOLERANCE * TOLERANCE * band.count() as f64;
         for _ in 0..steps {
+            if energy <= enough {
+                return;
+            }
             let curvature = band.multiply(direction, weights, fits, product);
             // Not positive only when rounding is all that is left.
             if curvature <= 0.0 {
