@@ -25,12 +25,15 @@ use std::ops::Range;
 /// Levels stop getting coarser when the shorter side would be less than this.
 const COARSEST_SIDE: usize = 32;
 /// Conjugate-gradient steps times pixels of a level, and the bounds on the steps.
-const STEP_PIXELS: usize = 20_000_000;
+const STEP_PIXELS: usize = 40_000_000;
 const MIN_STEPS: usize = 8;
 const MAX_STEPS: usize = 256;
-/// A pixel whose coarser neighbourhood is covered by no more than this, or by all but this, is known (`thr_alpha` of the
-/// authors' implementation), of 255.
-const DECIDED: u8 = 5;
+/// A pixel whose coarser neighbourhood is covered by no more than this of 255, or by all but this, is known (`thr_alpha` of
+/// the authors' implementation, which has 5).
+const DECIDED: u8 = 2;
+/// Longer side from which a level decides: that of the network's grid. On coarser levels a strand of hair is no more than
+/// noise, and the bands of finer ones are small.
+const DECIDING_SIDE: usize = 384;
 /// Rows of a strip, and how many more it includes above and below at most: a step reaches one row further.
 const STRIP_ROWS: usize = 128;
 const MAX_MARGIN: usize = 32;
@@ -194,7 +197,8 @@ impl Level<'_> {
         decided.resize(width, Trimap::UNKNOWN);
         band.rebuild(colours, rows, |y, is_unknown| {
             decided.copy_from_slice(&labels_from(y, 0)[..width]);
-            if let Some(coarser) = start.coarser {
+            if let Some(coarser) = start.coarser.filter(|coarser| coarser.size[0].max(coarser.size[1]) >= DECIDING_SIDE)
+            {
                 coarser.decide(y, decided);
             }
             is_unknown.iter_mut().zip(&*decided).for_each(|(to, &label)| *to = u8::from(label == Trimap::UNKNOWN));
