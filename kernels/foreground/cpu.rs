@@ -18,6 +18,7 @@ pub struct Tile {
     stride: usize,
     planes: [Vec<f32>; 10],
     next: [Vec<f32>; 6],
+    mixed: Vec<u16>,
 }
 
 impl Tile {
@@ -26,7 +27,6 @@ impl Tile {
         // A block to the left for the border, and one to the right for the border and the lanes beyond.
         (self.width, self.height, self.stride) = (width, height, LANES + width.next_multiple_of(LANES) + LANES);
         for plane in self.planes.iter_mut().chain(&mut self.next) {
-            plane.clear();
             plane.resize(self.stride * height, 0.0);
         }
     }
@@ -50,6 +50,53 @@ impl Tile {
             self.planes[PICTURE + channel][at] = colour[channel];
             self.planes[FOREGROUND + channel][at] = foreground[channel];
             self.planes[BACKGROUND + channel][at] = background[channel];
+        }
+    }
+
+    /// Sets alpha and the picture of row `y`.
+    pub fn set_row(&mut self, y: usize, coverage: &[u8], pixels: &[[u8; 4]]) {
+        let row = y * self.stride + LANES..y * self.stride + LANES + self.width;
+        let [alpha, red, green, blue, ..] = self.planes.each_mut().map(|plane| &mut plane[row.clone()]);
+        read_row(coverage, pixels, [alpha, red, green, blue]);
+    }
+
+    /// Sets both colours of row `y` to the picture's.
+    pub fn start_from_picture(&mut self, y: usize) {
+        let row = y * self.stride..(y + 1) * self.stride;
+        let (picture, colours) = self.planes.split_at_mut(FOREGROUND);
+        for (at, plane) in colours.iter_mut().enumerate() {
+            plane[row.clone()].copy_from_slice(&picture[PICTURE + at % 3][row.clone()]);
+        }
+    }
+
+    /// Sets plane `plane` of the colours (three of the foreground, three of the background) of row `y` from two rows of the
+    /// coarser level, bilinear: `near` counts three times as much as `far`. The tile's first column is the finer level's
+    /// `first`, which must be even.
+    pub fn start_row(&mut self, plane: usize, y: usize, first: usize, near: &[u8], far: &[u8]) {
+        debug_assert!(first.is_multiple_of(2), "a tile begins with a whole pair");
+        let pairs = self.width.div_ceil(2);
+        let parents = first / 2..first / 2 + pairs;
+        let mix = |at: usize| 3 * u16::from(near[at]) + u16::from(far[at]);
+        let mixed = &mut self.mixed;
+        mixed.clear();
+        mixed.push(mix(parents.start.saturating_sub(1)));
+        mixed.extend(
+            near[parents.clone()]
+                .iter()
+                .zip(&far[parents.clone()])
+                .map(|(&near, &far)| 3 * u16::from(near) + u16::from(far)),
+        );
+        mixed.push(mix(parents.end.min(near.len() - 1)));
+        let at = y * self.stride + LANES;
+        // A row that ends within a pair has room for the whole pair.
+        spread_row(mixed, &mut self.planes[FOREGROUND + plane][at..at + 2 * pairs]);
+    }
+
+    /// Writes plane `plane` of the colours of row `y` from column `first` on, as bytes.
+    pub fn store_row(&self, plane: usize, y: usize, first: usize, bytes: &mut [u8]) {
+        let at = self.index(first, y);
+        for (byte, value) in bytes.iter_mut().zip(&self.planes[FOREGROUND + plane][at..]) {
+            *byte = (value * 255.0 + 0.5) as u8;
         }
     }
 
@@ -84,6 +131,32 @@ impl Tile {
                 row[LANES + self.width] = row[LANES + self.width - 1];
             }
         }
+    }
+}
+
+#[multiversion(targets("x86_64+avx512f+avx512vl+avx512bw+avx512dq+avx2+fma", "x86_64+avx2+fma"))]
+fn read_row(coverage: &[u8], pixels: &[[u8; 4]], planes: [&mut [f32]; 4]) {
+    const UNIT: f32 = 1.0 / 255.0;
+    let [alpha, red, green, blue] = planes;
+    for (alpha, &coverage) in alpha.iter_mut().zip(coverage) {
+        *alpha = f32::from(coverage) * UNIT;
+    }
+    for (((pixel, red), green), blue) in pixels.iter().zip(red).zip(green).zip(blue) {
+        let packed = u32::from_le_bytes(*pixel);
+        *red = (packed & 255) as f32 * UNIT;
+        *green = (packed >> 8 & 255) as f32 * UNIT;
+        *blue = (packed >> 16 & 255) as f32 * UNIT;
+    }
+}
+
+/// Two values for each but the outermost of `mixed`, a quarter of the way to either neighbour.
+#[multiversion(targets("x86_64+avx512f+avx512vl+avx512bw+avx512dq+avx2+fma", "x86_64+avx2+fma"))]
+fn spread_row(mixed: &[u16], row: &mut [f32]) {
+    const UNIT: f32 = 1.0 / (16.0 * 255.0);
+    let (pairs, _) = row.as_chunks_mut::<2>();
+    let neighbours = mixed.iter().zip(&mixed[1..]).zip(&mixed[2..]);
+    for (pair, ((&left, &here), &right)) in pairs.iter_mut().zip(neighbours) {
+        *pair = [f32::from(3 * here + left) * UNIT, f32::from(3 * here + right) * UNIT];
     }
 }
 

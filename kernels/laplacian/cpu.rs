@@ -2,19 +2,17 @@
 //!
 //! Stores three nested sets of pixels, each as runs along the rows in one compact array:
 //! the *unknown* pixels (U), the *windows* that hold one (W, U grown by 1), the *pixels* that those windows read
-//! (A, W grown by 1). Since a window's three rows are contiguous in A, and a pixel's nine windows in W, both passes are
-//! straight loops over x. Runs of U and W are padded to whole blocks of eight; padding lanes have weight zero.
+//! (A, W grown by 1). Since a window's three rows are contiguous in A, and a pixel's nine windows in W, all passes are
+//! straight loops over x. Runs of U and W are padded to whole blocks of eight; padding lanes are not free to move.
+//!
+//! A band is the work of one thread and small enough for its cache; larger pictures are solved as several bands.
 //!
 //! Plain multiplications and additions, no fused ones, and sums in a fixed order: every instruction set and every
 //! number of threads gives the same bits.
 
-use super::WINDOW_AREA;
-use super::passes::{WindowBlock, fit, gather, statistics};
-use super::runs::{
-    Chunk, Runs, UnknownRun, WindowRun, chunks_of_unknown, chunks_of_windows, split, unknown_runs, window_runs,
-};
+use super::passes::{self, WindowBlock};
+use super::runs::{Runs, UnknownRun, WindowRun, unknown_runs, window_runs};
 use crate::f32x8::LANES;
-use rayon::prelude::*;
 use std::ops::Range;
 
 /// A picture to read colours from: packed RGBA, row after row. The fourth byte is ignored.
@@ -28,30 +26,38 @@ pub struct Colours<'a> {
     pub pixels: &'a [[u8; 4]],
 }
 
-/// The Laplacian of one band of unknown pixels.
-#[derive(Debug)]
+/// The Laplacian of one band of unknown pixels. Reused for its memory.
+#[derive(Debug, Default)]
 pub struct Band {
+    unknown_set: Runs,
+    window_set: Runs,
     pixels: Runs,
     unknown: Vec<UnknownRun>,
     windows: Vec<WindowRun>,
-    unknown_chunks: Vec<Chunk>,
-    window_chunks: Vec<Chunk>,
+    /// Over A, in 8-bit steps: whole numbers, so that sums over a window are exact.
     colours: [Vec<f32>; 3],
+    /// The diagonal of L where a pixel's windows are all in W.
+    diagonal: Vec<f32>,
     means: [Vec<f32>; 3],
     whitening: Vec<WindowBlock>,
-    /// Number of windows that hold the pixel, 0 in padding lanes.
+    /// Number of windows that hold the pixel, over U.
     counts: Vec<f32>,
-    /// Diagonal of L, 0 in padding lanes.
-    diagonal: Vec<f32>,
-    unknown_len: usize,
-    count: usize,
+    /// 1 for unknown pixels, 0 in padding lanes.
+    free: Vec<f32>,
+    labels: Vec<u8>,
 }
 
 /// The lines fitted in the windows: scratch of [`Band::apply`].
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Fits {
     slopes: [Vec<f32>; 3],
     means: Vec<f32>,
+}
+
+/// Makes `vector` `len` zeros.
+pub(super) fn zeros<T: Copy>(vector: &mut Vec<T>, len: usize, zero: T) {
+    vector.clear();
+    vector.resize(len, zero);
 }
 
 impl Band {
@@ -61,264 +67,189 @@ impl Band {
     /// When `labels` is not one byte for each pixel of `colours`.
     #[must_use]
     pub fn new(colours: Colours<'_>, labels: &[u8], unknown: u8, rows: Range<usize>) -> Self {
-        let (width, height) = (colours.width, colours.height);
-        assert!(labels.len() == width * height && colours.pixels.len() == labels.len(), "one label for each pixel");
-        let mut count = 0;
-        let set = Runs::collect(rows.start as i32..rows.end as i32, 1, |y, intervals| {
-            let row = &labels[y as usize * width..][..width];
-            for (block, lanes) in row.chunks(LANES).enumerate() {
-                let here = lanes.iter().filter(|&&label| label == unknown).count();
-                if here > 0 {
-                    count += here;
+        assert!(labels.len() == colours.width * colours.height, "one label for each pixel");
+        let mut band = Self::default();
+        band.rebuild(colours, rows, |y, row| {
+            for (is_unknown, &label) in row.iter_mut().zip(&labels[y * colours.width..]) {
+                *is_unknown = u8::from(label == unknown);
+            }
+        });
+        band
+    }
+
+    /// Makes it the band of the pixels in rows `rows` for which `is_unknown(y, row)` writes 1, and not 0, into the row.
+    ///
+    /// # Panics
+    /// When `colours` has another number of pixels than it says.
+    pub fn rebuild(&mut self, colours: Colours<'_>, rows: Range<usize>, mut is_unknown: impl FnMut(usize, &mut [u8])) {
+        let Colours { width, height, pixels } = colours;
+        assert_eq!(pixels.len(), width * height, "one pixel for each place");
+        zeros(&mut self.labels, width.next_multiple_of(LANES), 0);
+        let Self { unknown_set, labels, free, .. } = self;
+        free.clear();
+        unknown_set.collect(rows.start as i32..rows.end as i32, 1, |y, intervals| {
+            is_unknown(y as usize, &mut labels[..width]);
+            for (block, lanes) in labels.as_chunks::<LANES>().0.iter().enumerate() {
+                if u64::from_ne_bytes(*lanes) != 0 {
+                    free.extend(lanes.map(f32::from));
                     let x = (block * LANES) as i32;
                     intervals.push(x..x + LANES as i32);
                 }
             }
         });
-        let windows = set.grown(LANES as i32);
-        let pixels = windows.grown(1);
-
-        let mut band = Self {
-            unknown: unknown_runs(&set, &windows, &pixels),
-            windows: window_runs(&windows, &pixels),
-            unknown_chunks: Vec::new(),
-            window_chunks: Vec::new(),
-            colours: [const { Vec::new() }; 3],
-            means: [const { Vec::new() }; 3],
-            whitening: Vec::new(),
-            counts: vec![0.0; set.len],
-            diagonal: vec![0.0; set.len],
-            unknown_len: set.len,
-            count,
-            pixels,
-        };
-        band.unknown_chunks = chunks_of_unknown(&band.unknown, band.pixels.len);
-        band.window_chunks = chunks_of_windows(&band.windows);
-        band.read_colours(colours);
-        band.fit_windows(&windows, width, height);
-        band.sum_diagonal(labels, unknown, width);
-        band
+        self.window_set.grow(&self.unknown_set, LANES as i32);
+        self.pixels.grow(&self.window_set, 1);
+        unknown_runs(&self.unknown_set, &self.window_set, &self.pixels, &mut self.unknown);
+        window_runs(&self.window_set, &self.pixels, &mut self.windows);
+        self.read_colours(colours);
+        self.fit_windows([width, height]);
+        self.count_windows([width, height]);
     }
 
     /// Number of unknown pixels.
+    pub(super) fn count(&self) -> usize {
+        self.free.iter().filter(|&&free| free > 0.0).count()
+    }
+
+    /// Whether no pixel is unknown.
     #[must_use]
-    pub const fn count(&self) -> usize {
-        self.count
+    pub const fn is_empty(&self) -> bool {
+        self.unknown.is_empty()
     }
 
     /// Length of a vector over the unknown pixels (with padding).
     #[must_use]
     pub const fn unknown_len(&self) -> usize {
-        self.unknown_len
+        self.unknown_set.len
     }
 
-    /// The diagonal of `L` over the unknown pixels; zero in padding lanes.
-    #[must_use]
-    pub fn diagonal(&self) -> &[f32] {
-        &self.diagonal
-    }
-
-    /// Scratch for [`Self::apply`].
-    #[must_use]
-    pub fn fits(&self) -> Fits {
-        let len = self.means[0].len();
-        Fits { slopes: std::array::from_fn(|_| vec![0.0; len]), means: vec![0.0; len] }
+    /// Fills a vector over all pixels of the band and its surroundings: `fill(y, x, values)` for each run of them that lies
+    /// inside the picture.
+    pub fn fill_plane(
+        &self,
+        width: usize,
+        height: usize,
+        plane: &mut Vec<f32>,
+        mut fill: impl FnMut(usize, usize, &mut [f32]),
+    ) {
+        zeros(plane, self.pixels.len, 0.0);
+        self.each_span(width, height, |at, x, y, len| fill(y, x, &mut plane[at..at + len]));
     }
 
     /// A vector over all pixels of the band and its surroundings; `value(x, y)` is called for those inside the picture.
     pub fn plane(&self, width: usize, height: usize, mut value: impl FnMut(usize, usize) -> f32) -> Vec<f32> {
-        let mut plane = vec![0.0; self.pixels.len];
-        self.each_pixel(width, height, |at, x, y| plane[at] = value(x, y));
+        let mut plane = Vec::new();
+        self.fill_plane(width, height, &mut plane, |y, x, values| {
+            values.iter_mut().zip(x..).for_each(|(at, x)| *at = value(x, y));
+        });
         plane
     }
 
-    fn each_pixel(&self, width: usize, height: usize, mut visit: impl FnMut(usize, usize, usize)) {
-        let last = self.pixels.first_row + self.pixels.rows.len() as i32 - 1;
-        for y in self.pixels.first_row.max(0)..last.min(height as i32) {
-            for run in self.pixels.of_row(y) {
-                for x in run.x.max(0)..(run.x + run.len as i32).min(width as i32) {
-                    visit(run.at as usize + (x - run.x) as usize, x as usize, y as usize);
-                }
+    fn each_span(&self, width: usize, height: usize, mut visit: impl FnMut(usize, usize, usize, usize)) {
+        for (y, run) in self.pixels.iter().filter(|&(y, _)| (0..height as i32).contains(&y)) {
+            let (left, right) = (run.x.max(0), (run.x + run.len as i32).min(width as i32));
+            if left < right {
+                let at = run.at as usize + (left - run.x) as usize;
+                visit(at, left as usize, y as usize, (right - left) as usize);
             }
+        }
+    }
+
+    /// Calls `visit(y, x, pixel, unknown, len)` for each run of blocks that hold unknown pixels: where it begins in the
+    /// picture, in a plane of the band, and in a vector over the unknown pixels.
+    pub fn each_run(&self, mut visit: impl FnMut(usize, usize, usize, usize, usize)) {
+        for run in &self.unknown {
+            visit(run.y as usize, run.x as usize, run.pixel as usize, run.at as usize, run.len as usize);
         }
     }
 
     /// Calls `visit(x, y, pixel, unknown)` for each unknown pixel with its index in a [`Self::plane`] and in a vector
     /// over the unknown pixels, row after row.
     pub fn each_unknown(&self, mut visit: impl FnMut(usize, usize, usize, usize)) {
-        for run in &self.unknown {
-            for lane in 0..run.len as usize {
-                if self.counts[run.at as usize + lane] > 0.0 {
-                    let x = run.x as usize + lane;
-                    visit(x, run.y as usize, run.pixel as usize + lane, run.at as usize + lane);
-                }
+        self.each_run(|y, x, pixel, at, len| {
+            for lane in (0..len).filter(|lane| self.free[at + lane] > 0.0) {
+                visit(x + lane, y, pixel + lane, at + lane);
             }
-        }
+        });
     }
 
     /// `product = L plane` over the unknown pixels. In padding lanes the product is undefined.
     pub fn apply(&self, plane: &[f32], fits: &mut Fits, product: &mut [f32]) {
-        let Fits { slopes: [red, green, blue], means } = fits;
-        let own = |chunk: &Chunk| chunk.own.clone();
-        let slopes = [red, green, blue].map(|slope| split(slope, self.window_chunks.iter().map(own)));
-        let [red, green, blue] = slopes;
-        let means_split = split(means, self.window_chunks.iter().map(own));
-        (&self.window_chunks, red, green, blue, means_split).into_par_iter().for_each(
-            |(chunk, red, green, blue, mean)| {
-                let runs = &self.windows[chunk.runs.clone()];
-                let colours = self.colours.each_ref().map(Vec::as_slice);
-                let centres = self.means.each_ref().map(Vec::as_slice);
-                fit(runs, plane, colours, centres, &self.whitening, chunk.own.start, [red, green, blue], mean);
-            },
-        );
-        let slopes = fits.slopes.each_ref().map(Vec::as_slice);
-        let products = split(product, self.unknown_chunks.iter().map(own));
-        (&self.unknown_chunks, products).into_par_iter().for_each(|(chunk, product)| {
-            let runs = &self.unknown[chunk.runs.clone()];
-            let colours = self.colours.each_ref().map(Vec::as_slice);
-            let centres = self.means.each_ref().map(Vec::as_slice);
-            gather(runs, plane, colours, centres, slopes, &fits.means, &self.counts, chunk.own.start, product);
-        });
+        self.multiply(plane, &self.counts, fits, product);
     }
 
-    /// Processes the chunks of the unknown pixels in parallel: `work(spans, plane, unknown)` gets the chunk's part of each
-    /// plane and of each vector over the unknown pixels; its results are summed in a fixed order.
-    pub fn each_chunk<const P: usize, const U: usize>(
-        &self,
-        planes: [&mut [f32]; P],
-        unknowns: [&mut [f32]; U],
-        work: impl Fn(Spans<'_>, [&mut [f32]; P], [&mut [f32]; U]) -> f64 + Sync,
-    ) -> f64 {
-        let mut tasks: Vec<_> = self.unknown_chunks.iter().map(|chunk| (chunk, Vec::new(), Vec::new())).collect();
-        for plane in planes {
-            let parts = split(plane, self.unknown_chunks.iter().map(|chunk| chunk.pixels.clone()));
-            tasks.iter_mut().zip(parts).for_each(|(task, part)| task.1.push(part));
-        }
-        for unknown in unknowns {
-            let parts = split(unknown, self.unknown_chunks.iter().map(|chunk| chunk.own.clone()));
-            tasks.iter_mut().zip(parts).for_each(|(task, part)| task.2.push(part));
-        }
-        let sums: Vec<f64> = tasks
-            .into_par_iter()
-            .map(|(chunk, planes, unknowns)| {
-                let spans = Spans { runs: &self.unknown[chunk.runs.clone()], chunk };
-                let (Ok(planes), Ok(unknowns)) = (planes.try_into(), unknowns.try_into()) else {
-                    unreachable!("one part of each vector was pushed")
-                };
-                work(spans, planes, unknowns)
-            })
-            .collect();
-        sums.iter().sum()
-    }
-
-    fn read_colours(&mut self, colours: Colours<'_>) {
-        let mut planes = [const { Vec::new() }; 3];
-        for (channel, plane) in planes.iter_mut().enumerate() {
-            *plane = self.plane(colours.width, colours.height, |x, y| {
-                f32::from(colours.pixels[y * colours.width + x][channel]) * (1.0 / 255.0)
-            });
-        }
-        self.colours = planes;
-    }
-
-    /// Mean colour and whitening of every window.
-    fn fit_windows(&mut self, windows: &Runs, width: usize, height: usize) {
-        self.means = std::array::from_fn(|_| vec![0.0; windows.len]);
-        self.whitening = vec![[[0.0; LANES]; 7]; windows.len / LANES];
-        // Where windows exist; one row of the set is one row of the picture.
-        let mut places = Vec::with_capacity(self.windows.len());
-        for row in 0..windows.rows.len() - 1 {
-            let y = windows.first_row + row as i32;
-            places.extend(windows.of_row(y).iter().map(|run| (run.x, y)));
-        }
+    /// The product with `counts` replaced by `weights`, which adds their difference to the diagonal; returns its scalar
+    /// product with `plane`.
+    pub(super) fn multiply(&self, plane: &[f32], weights: &[f32], fits: &mut Fits, product: &mut [f32]) -> f64 {
+        let len = self.window_set.len;
+        fits.slopes.iter_mut().chain([&mut fits.means]).for_each(|values| values.resize(len, 0.0));
         let colours = self.colours.each_ref().map(Vec::as_slice);
-        let [red, green, blue] = &mut self.means;
-        let own = |chunk: &Chunk| chunk.own.clone();
-        let blocks = |chunk: &Chunk| chunk.own.start / LANES..chunk.own.end / LANES;
-        let red = split(red, self.window_chunks.iter().map(own));
-        let green = split(green, self.window_chunks.iter().map(own));
-        let blue = split(blue, self.window_chunks.iter().map(own));
-        let whitening = split(&mut self.whitening, self.window_chunks.iter().map(blocks));
-        (&self.window_chunks, red, green, blue, whitening).into_par_iter().for_each(
-            |(chunk, red, green, blue, whitening)| {
-                let means = [red, green, blue];
-                for (run, &(x, y)) in self.windows[chunk.runs.clone()].iter().zip(&places[chunk.runs.clone()]) {
-                    if y < 1 || y + 2 > height as i32 {
-                        continue;
-                    }
-                    for step in 0..run.len as usize {
-                        let x = x + step as i32;
-                        if x < 1 || x + 2 > width as i32 {
-                            continue;
-                        }
-                        let (mean, triangle) = statistics(colours, run.pixels.map(|at| at as usize + step));
-                        let at = run.at as usize + step - chunk.own.start;
-                        for channel in 0..3 {
-                            means[channel][at] = mean[channel];
-                        }
-                        let block = &mut whitening[at / LANES];
-                        for (row, value) in block.iter_mut().zip(triangle.into_iter().chain([1.0 / WINDOW_AREA])) {
-                            row[at % LANES] = value;
-                        }
-                    }
-                }
-            },
-        );
+        let centres = self.means.each_ref().map(Vec::as_slice);
+        let slopes = fits.slopes.each_mut().map(Vec::as_mut_slice);
+        passes::fit(&self.windows, plane, colours, centres, &self.whitening, slopes, &mut fits.means);
+        let slopes = fits.slopes.each_ref().map(Vec::as_slice);
+        passes::gather(&self.unknown, plane, colours, centres, slopes, &fits.means, weights, product)
     }
 
-    fn sum_diagonal(&mut self, labels: &[u8], unknown: u8, width: usize) {
+    pub(super) fn runs(&self) -> &[UnknownRun] {
+        &self.unknown
+    }
+
+    /// Of each unknown pixel: the number of its windows, and one over the sum of the diagonal of `L` and `weight`; zero where
+    /// nothing may move.
+    pub(super) fn preconditioner(&self, weight: &[f32], weights: &mut Vec<f32>, scale: &mut Vec<f32>) {
+        weights.clear();
+        weights.extend(self.counts.iter().zip(weight).map(|(count, weight)| count + weight));
+        zeros(scale, self.unknown_set.len, 0.0);
         for run in &self.unknown {
             for lane in 0..run.len as usize {
-                let x = run.x as usize + lane;
-                if x >= width || labels[run.y as usize * width + x] != unknown {
-                    continue;
-                }
-                let colour = self.colours.each_ref().map(|plane| plane[run.pixel as usize + lane]);
-                let (mut diagonal, mut count) = (0.0, 0.0);
-                for window in run.windows.iter().flat_map(|&first| (0..3).map(move |dx| first as usize + lane + dx)) {
-                    let block = &self.whitening[window / LANES];
-                    let [w00, w10, w11, w20, w21, w22, ninth] = std::array::from_fn(|row| block[row][window % LANES]);
-                    if ninth == 0.0 {
-                        continue;
-                    }
-                    let [x, y, z]: [f32; 3] =
-                        std::array::from_fn(|channel| colour[channel] - self.means[channel][window]);
-                    let (x, y, z) = (w00 * x, w10 * x + w11 * y, w20 * x + w21 * y + w22 * z);
-                    let spread = x * x + y * y + z * z;
-                    diagonal += 1.0 - (1.0 + spread) * ninth;
-                    count += 1.0;
-                }
                 let at = run.at as usize + lane;
                 // A picture less than three pixels wide has no window; such a pixel has a zero row.
-                self.counts[at] = f32::max(count, f32::MIN_POSITIVE);
-                self.diagonal[at] = f32::max(diagonal, 1e-6);
+                let diagonal = self.diagonal[run.pixel as usize + lane].max(1e-6);
+                scale[at] = self.free[at] / (diagonal + weight[at]);
             }
         }
     }
-}
 
-/// The runs of a chunk of unknown pixels.
-#[derive(Debug)]
-pub struct Spans<'a> {
-    runs: &'a [UnknownRun],
-    chunk: &'a Chunk,
-}
-
-impl Spans<'_> {
-    /// `(unknown, plane)` for each run: where it lies in the chunk's part of a vector over the unknown pixels and of a
-    /// plane.
-    pub fn iter(&self) -> impl Iterator<Item = (Range<usize>, Range<usize>)> + '_ {
-        self.runs.iter().map(|run| {
-            let (unknown, pixel) =
-                (run.at as usize - self.chunk.own.start, run.pixel as usize - self.chunk.pixels.start);
-            (unknown..unknown + run.len as usize, pixel..pixel + run.len as usize)
-        })
+    fn read_colours(&mut self, colours: Colours<'_>) {
+        let Colours { width, height, pixels } = colours;
+        let mut planes = std::mem::take(&mut self.colours);
+        planes.iter_mut().for_each(|plane| zeros(plane, self.pixels.len, 0.0));
+        let [red, green, blue] = &mut planes;
+        self.each_span(width, height, |at, x, y, len| {
+            let here = at..at + len;
+            let from = &pixels[y * width + x..][..len];
+            passes::split_channels(from, &mut red[here.clone()], &mut green[here.clone()], &mut blue[here]);
+        });
+        self.colours = planes;
     }
 
-    /// The chunk's part of a vector over the unknown pixels.
-    #[must_use]
-    pub fn unknown<'v, T>(&self, vector: &'v [T]) -> &'v [T] {
-        &vector[self.chunk.own.clone()]
+    /// Mean colour and whitening of every window, and the diagonal.
+    fn fit_windows(&mut self, size: [usize; 2]) {
+        let len = self.window_set.len;
+        self.means.iter_mut().for_each(|means| zeros(means, len, 0.0));
+        zeros(&mut self.whitening, len / LANES, [[0.0; LANES]; 7]);
+        zeros(&mut self.diagonal, self.pixels.len, 0.0);
+        passes::statistics(
+            &self.windows,
+            size,
+            self.colours.each_ref().map(Vec::as_slice),
+            self.means.each_mut().map(Vec::as_mut_slice),
+            &mut self.whitening,
+            &mut self.diagonal,
+        );
+    }
+
+    fn count_windows(&mut self, [width, height]: [usize; 2]) {
+        // Windows have their centre at least one pixel from the border.
+        let centres = |at: usize, len: usize| (at.max(2) - 1..(at + 2).min(len - 1)).len();
+        let counts = &mut self.counts;
+        counts.clear();
+        for run in &self.unknown {
+            let down = centres(run.y as usize, height);
+            let across = (run.x as usize..).take(run.len as usize).map(|x| centres(x, width));
+            counts.extend(across.map(|across| (across * down) as f32));
+        }
     }
 }
 
@@ -393,7 +324,7 @@ mod tests {
         let band = Band::new(Colours { width, height, pixels: &pixels }, &labels, 1, 0..height);
         let disturb = |x: usize, y: usize| if (x, y) == (width / 2, height / 2) { disturb } else { 0.0 };
         let values = band.plane(width, height, |x, y| plane[y * width + x] as f32 + disturb(x, y));
-        let (mut fits, mut product) = (band.fits(), vec![f32::NAN; band.unknown_len()]);
+        let (mut fits, mut product) = (Fits::default(), vec![f32::NAN; band.unknown_len()]);
         band.apply(&values, &mut fits, &mut product);
         let (mut largest, mut seen) = (0.0, 0);
         band.each_unknown(|x, y, _, at| {
@@ -402,7 +333,6 @@ mod tests {
             seen += 1;
         });
         assert_eq!(seen, labels.iter().filter(|&&label| label == 1).count());
-        assert_eq!(seen, band.count());
         largest
     }
 

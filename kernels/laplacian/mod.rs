@@ -27,6 +27,7 @@ pub mod cpu;
 pub mod gpu;
 mod passes;
 mod runs;
+pub mod solver;
 
 /// ε of the paper: the regularisation of the colour line in flat windows.
 pub const EPSILON: f32 = 1e-7;

@@ -80,36 +80,61 @@ fn transposed(values: &[f32], columns: usize) -> Vec<f32> {
     transposed
 }
 
-/// Fills `labels` (`width` a row) from the extremes, both stretched over the picture.
-pub fn label(low: &Upsampled<'_>, high: &Upsampled<'_>, params: &Params, labels: &mut [u8], width: usize) {
-    let class = |low: f32, high: f32| {
-        if low >= params.foreground {
+/// The labels of a picture, row by row: its extremes stretched over it.
+#[derive(Debug)]
+pub struct Labeller<'a> {
+    /// The lowest value around each pixel.
+    pub low: Upsampled<'a>,
+    /// The highest.
+    pub high: Upsampled<'a>,
+    /// The thresholds.
+    pub params: Params,
+}
+
+/// A row of cells: scratch of [`Labeller::row`].
+#[derive(Debug, Default)]
+pub struct Cells {
+    low: Vec<f32>,
+    high: Vec<f32>,
+    classes: Vec<u8>,
+}
+
+impl Labeller<'_> {
+    fn class(&self, low: f32, high: f32) -> u8 {
+        if low >= self.params.foreground {
             FOREGROUND
-        } else if high <= params.background {
+        } else if high <= self.params.background {
             BACKGROUND
         } else {
             UNKNOWN
         }
-    };
-    labels.par_chunks_mut(width * ROWS).enumerate().for_each(|(chunk, rows)| {
-        let (mut low_row, mut high_row) = (Vec::new(), Vec::new());
-        let mut cells: Vec<u8> = Vec::new();
-        for (row, pixels) in rows.chunks_mut(width).enumerate() {
-            let y = chunk * ROWS + row;
-            low.mix_rows(y, &mut low_row);
-            high.mix_rows(y, &mut high_row);
-            cells.clear();
-            cells.extend(low_row.iter().zip(&high_row).map(|(&low, &high)| class(low, high)));
-            for (span, first, second) in low.spans() {
-                // Between two cells of one class a bilinear value cannot leave it.
-                if cells[first] == cells[second] {
-                    pixels[span].fill(cells[first]);
-                } else {
-                    for x in span {
-                        pixels[x] = class(low.along(&low_row, x), high.along(&high_row, x));
-                    }
+    }
+
+    /// Fills `labels` with those of row `y`.
+    pub fn row(&self, y: usize, cells: &mut Cells, labels: &mut [u8]) {
+        let Cells { low, high, classes } = cells;
+        self.low.mix_rows(y, low);
+        self.high.mix_rows(y, high);
+        classes.clear();
+        classes.extend(low.iter().zip(&*high).map(|(&low, &high)| self.class(low, high)));
+        for (span, first, second) in self.low.spans() {
+            // Between two cells of one class a bilinear value cannot leave it.
+            if classes[first] == classes[second] {
+                labels[span].fill(classes[first]);
+            } else {
+                for x in span {
+                    labels[x] = self.class(self.low.along(low, x), self.high.along(high, x));
                 }
             }
+        }
+    }
+}
+
+/// Fills `labels` (`width` a row) from the extremes, both stretched over the picture.
+pub fn label(labeller: &Labeller<'_>, labels: &mut [u8], width: usize) {
+    labels.par_chunks_mut(width * ROWS).enumerate().for_each_init(Cells::default, |cells, (chunk, rows)| {
+        for (row, labels) in rows.chunks_mut(width).enumerate() {
+            labeller.row(chunk * ROWS + row, cells, labels);
         }
     });
 }
@@ -197,7 +222,9 @@ mod tests {
             let low = Upsampled::new(&low, (columns, rows), (width, height));
             let high = Upsampled::new(&high, (columns, rows), (width, height));
             let mut labels = vec![7; width * height];
-            label(&low, &high, &params, &mut labels, width);
+            let labeller = Labeller { low, high, params };
+            label(&labeller, &mut labels, width);
+            let Labeller { low, high, .. } = labeller;
             for (at, &label) in labels.iter().enumerate() {
                 let (low, high) = (low.at(at % width, at / width), high.at(at % width, at / width));
                 // Within rounding of a threshold either label is right.

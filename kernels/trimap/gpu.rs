@@ -11,7 +11,7 @@ use burn_cubecl::kernel::into_contiguous;
 use burn_cubecl::tensor::CubeTensor;
 use cubecl::prelude::*;
 
-use super::cpu::{extremes, label};
+use super::cpu::{Labeller, extremes, label};
 use super::{BACKGROUND, Chords, FOREGROUND, Params, UNKNOWN};
 use crate::device::{empty_like, host_floats, host_int_tensor, launch_grid, scalar, upload_table};
 use crate::mask_upsample::cpu::Upsampled;
@@ -135,7 +135,7 @@ impl Trimap for Flex {
         let (low, high) = extremes(&host_floats(mask), (columns, rows), &params);
         let over = |values| Upsampled::new(values, (columns, rows), (width, height));
         let mut labels = vec![0; width * height];
-        label(&over(&low), &over(&high), &params, &mut labels, width);
+        label(&Labeller { low: over(&low), high: over(&high), params }, &mut labels, width);
         host_int_tensor(labels.into_iter().map(u32::from).collect(), [height, width])
     }
 }

@@ -15,9 +15,15 @@ impl Cutout {
     #[must_use]
     pub fn new(mut foreground: Frame, matte: &AlphaMatte) -> Self {
         assert_eq!(foreground.size(), matte.size(), "the matte is of another picture");
+        const PART: usize = 1 << 15;
         let (pixels, _) = foreground.pixels_mut().as_chunks_mut::<4>();
-        pixels.par_iter_mut().zip(matte.coverage()).for_each(|(pixel, &coverage)| {
-            *pixel = if coverage == 0 { [0; 4] } else { [pixel[0], pixel[1], pixel[2], coverage] };
+        let parts = pixels.par_chunks_mut(PART).zip(matte.coverage().par_chunks(PART));
+        parts.for_each(|(pixels, coverage)| {
+            for (pixel, &coverage) in pixels.iter_mut().zip(coverage) {
+                let colour = u32::from_le_bytes(*pixel) & 0x00ff_ffff;
+                let packed = if coverage == 0 { 0 } else { colour | u32::from(coverage) << 24 };
+                *pixel = packed.to_le_bytes();
+            }
         });
         Self(foreground)
     }

@@ -1,6 +1,10 @@
 //! Sizes and rectangles, in pixels.
 
+use rayon::prelude::*;
 use std::fmt;
+
+/// Least rows of a task.
+const ROWS: usize = 64;
 
 /// Width and height in pixels.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
@@ -117,13 +121,13 @@ impl fmt::Display for Rect {
 }
 
 /// The bounds of a set of pixels, given its first and last column in each row.
-pub(super) fn bounds_of(size: Size, in_row: impl Fn(u32) -> Option<(usize, usize)>) -> Option<Rect> {
+pub(super) fn bounds_of(size: Size, in_row: impl Fn(u32) -> Option<(usize, usize)> + Sync) -> Option<Rect> {
     let column = |at: usize| u32::try_from(at).expect("a column of a picture");
-    let found = (0..size.height).filter_map(|row| in_row(row).map(|(first, last)| (row, column(first), column(last))));
-    let whole = found.fold(None, |bounds, (row, first, last)| match bounds {
-        None => Some((row, row, first, last)),
-        Some((top, _, left, right)) => Some((top, row, first.min(left), last.max(right))),
+    let found = (0..size.height).into_par_iter().with_min_len(ROWS).filter_map(|row| {
+        let (first, last) = in_row(row)?;
+        Some((row, row, column(first), column(last)))
     });
+    let whole = found.reduce_with(|a, b| (a.0.min(b.0), a.1.max(b.1), a.2.min(b.2), a.3.max(b.3)));
     whole.map(|(top, bottom, left, right)| Rect { left, top, width: right + 1 - left, height: bottom + 1 - top })
 }
 

@@ -5,40 +5,38 @@
 //! ([`backdrop_kernels::laplacian`]), and `m` the network's mask, whose small weight γ counts where colours do not
 //! discriminate. Known pixels are eliminated, which is the paper's λ → ∞: they keep their value exactly.
 //!
-//! From coarse to fine: the picture and the trimap are halved until the band is small, solved there, and the solution
-//! initialises the next finer level, so that only detail is left to solve there. Every level takes a bounded number of
-//! preconditioned conjugate-gradient steps, fewer the larger its band is; bands too large to be solved as one are refined in
-//! strips that overlap. Nothing is factorised, so nothing can fail: stopping early leaves a coarser matte, never none.
+//! From coarse to fine, as in the authors' own implementation: picture and trimap are halved down to a few thousand pixels;
+//! the solution of each level initialises the next finer one, and where it is 0 or 1 all around the finer one is known, so the
+//! band shrinks to what is partly covered. The number of steps depends on the size of the level alone. Levels are refined in
+//! strips that overlap (a restricted Schwarz method with one sweep), each the work of one thread and small enough for its
+//! cache. Nothing is factorised, so nothing can fail: fewer steps leave a coarser matte, never none.
 
-use super::prior::Priors;
-use super::pyramid;
+use super::prior::{Priors, TemporalPrior};
+use super::pyramid::{self, Pyramid};
 use crate::image::{AlphaMatte, Frame, Trimap};
 use backdrop_kernels::laplacian::cpu::{Band, Colours};
+use backdrop_kernels::laplacian::solver::Solver;
 use backdrop_kernels::mask_upsample::cpu::Upsampled;
+use backdrop_kernels::trimap::cpu::{Cells, Labeller};
 use rayon::prelude::*;
 use std::borrow::Cow;
+use std::ops::Range;
 
-/// Levels stop getting coarser at so few unknown pixels or so short a side.
-const COARSEST_UNKNOWN: usize = 1000;
+/// Levels stop getting coarser when the shorter side would be less than this.
 const COARSEST_SIDE: usize = 32;
-/// Conjugate-gradient steps times unknown pixels that one level may cost, and the bounds on the steps.
-const STEP_PIXELS: usize = 4_000_000;
-const MIN_STEPS: usize = 16;
-const MAX_STEPS: usize = 600;
-/// Stops when the preconditioned residual of a pixel is this small (coverage is stored in steps of 1/255).
-const TOLERANCE: f64 = 2e-5;
-/// Bands above this many pixels are refined in strips: a pixel of the band costs about 120 bytes.
-const MAX_AT_ONCE: usize = 400_000;
-/// Rows of a strip, and how many more it includes above and below.
+/// Conjugate-gradient steps times pixels of a level, and the bounds on the steps.
+const STEP_PIXELS: usize = 40_000_000;
+const MIN_STEPS: usize = 8;
+const MAX_STEPS: usize = 256;
+/// A pixel whose coarser neighbourhood is covered by no more than this of 255, or by all but this, is known (`thr_alpha` of
+/// the authors' implementation, which has 5).
+const DECIDED: u8 = 2;
+/// Longer side from which a level decides: that of the network's grid. On coarser levels a strand of hair is no more than
+/// noise, and the bands of finer ones are small.
+const DECIDING_SIDE: usize = 384;
+/// Rows of a strip, and how many more it includes above and below at most: a step reaches one row further.
 const STRIP_ROWS: usize = 128;
-const STRIP_MARGIN: usize = 12;
-
-struct Level<'a> {
-    size: [usize; 2],
-    pixels: Cow<'a, [[u8; 4]]>,
-    labels: Cow<'a, [u8]>,
-    unknown: usize,
-}
+const MAX_MARGIN: usize = 32;
 
 /// Coverage of every pixel; known ones exactly as `trimap` says.
 ///
@@ -47,211 +45,263 @@ struct Level<'a> {
 #[must_use]
 pub fn estimate_alpha(frame: &Frame, trimap: &Trimap, priors: &Priors<'_>) -> AlphaMatte {
     assert_eq!(frame.size(), trimap.size(), "the trimap is of another picture");
-    assert!(priors.temporal.is_none_or(|prior| prior.size() == trimap.size()), "the prior is of another picture");
-    let levels = pyramid(frame, trimap);
-    let mut coarser: Option<(Vec<f32>, [usize; 2])> = None;
-    for level in levels[1..].iter().rev() {
-        let mut plane = vec![0.0; level.labels.len()];
-        level.solve(coarser.as_ref(), &Priors { temporal: None, ..*priors }, &mut plane);
-        coarser = Some((plane, level.size));
-    }
-    let mut coverage = trimap.labels().to_vec();
-    levels[0].solve(coarser.as_ref(), priors, &mut coverage);
-    AlphaMatte::new(trimap.size(), coverage)
+    estimate_with(frame, &Pyramid::of(frame), Labels::Plane(Cow::Borrowed(trimap.labels())), priors)
 }
 
-fn pyramid<'a>(frame: &'a Frame, trimap: &'a Trimap) -> Vec<Level<'a>> {
-    let size = [trimap.size().width as usize, trimap.size().height as usize];
-    let (pixels, _) = frame.pixels().as_chunks::<4>();
-    let mut levels = vec![Level::new(size, Cow::Borrowed(pixels), Cow::Borrowed(trimap.labels()))];
-    while let Some(level) = levels.last()
-        && level.unknown > COARSEST_UNKNOWN
-        && level.size[0].min(level.size[1]) >= 2 * COARSEST_SIDE
-    {
-        let pixels = pyramid::halved(&level.pixels, level.size, pyramid::mean_colour);
-        let labels =
-            pyramid::halved(
-                &level.labels,
-                level.size,
-                |[a, b, c, d]| {
-                    if a == b && a == c && a == d { a } else { Trimap::UNKNOWN }
-                },
-            );
-        levels.push(Level::new(pyramid::half_size(level.size), Cow::Owned(pixels), Cow::Owned(labels)));
+/// The same with the picture's own `pyramid`.
+pub(super) fn estimate_with(frame: &Frame, pyramid: &Pyramid, labels: Labels<'_>, priors: &Priors<'_>) -> AlphaMatte {
+    let size = frame.size();
+    assert!(priors.temporal.is_none_or(|prior| prior.size() == size), "the prior is of another picture");
+    let levels = levels(frame, pyramid, labels);
+    let mut coarser: Option<Coarser> = None;
+    for (index, level) in levels.iter().enumerate().rev() {
+        let temporal = priors.temporal.filter(|_| index == 0);
+        let coverage = level.solved(coarser.as_ref(), &Priors { temporal, ..*priors });
+        coarser = Some(Coarser { size: level.size, coverage });
+    }
+    AlphaMatte::new(size, coarser.expect("at least the picture itself").coverage)
+}
+
+/// The trimap of a level.
+pub(super) enum Labels<'a> {
+    /// Each label.
+    Plane(Cow<'a, [u8]>),
+    /// What they are made of: nothing is stored at the size of the picture.
+    Rows(Labeller<'a>),
+}
+
+impl Labels<'_> {
+    /// Fills `labels` with those of row `y`.
+    fn row(&self, y: usize, cells: &mut Cells, labels: &mut [u8]) {
+        match self {
+            Self::Plane(plane) => labels.copy_from_slice(&plane[y * labels.len()..][..labels.len()]),
+            Self::Rows(labeller) => labeller.row(y, cells, labels),
+        }
+    }
+
+    /// The labels of half of `size`: those of two by two pixels where they agree, else unknown.
+    fn halved(&self, size: [usize; 2]) -> Vec<u8> {
+        let [width, height] = size;
+        let [half_width, half_height] = pyramid::half_size(size);
+        let mut halved = vec![0; half_width * half_height];
+        let tasks = halved.par_chunks_mut(half_width * STRIP_ROWS).enumerate();
+        tasks.for_each_init(Default::default, |(cells, rows): &mut (Cells, [Vec<u8>; 2]), (strip, halved)| {
+            rows.iter_mut().for_each(|row| row.resize(width, 0));
+            for (row, halved) in halved.chunks_exact_mut(half_width).enumerate() {
+                let y = 2 * (strip * STRIP_ROWS + row);
+                let [above, below] = rows;
+                self.row(y, cells, above);
+                self.row((y + 1).min(height - 1), cells, below);
+                for ((label, above), below) in halved.iter_mut().zip(above.chunks(2)).zip(below.chunks(2)) {
+                    let [a, b] = [above[0], below[0]];
+                    let agree = (a == b) & (a == above[above.len() - 1]) & (a == below[below.len() - 1]);
+                    *label = if agree { a } else { Trimap::UNKNOWN };
+                }
+            }
+        });
+        halved
+    }
+}
+
+struct Level<'a> {
+    size: [usize; 2],
+    pixels: &'a [[u8; 4]],
+    labels: Labels<'a>,
+}
+
+fn levels<'a>(frame: &'a Frame, pyramid: &'a Pyramid, labels: Labels<'a>) -> Vec<Level<'a>> {
+    let size = [frame.size().width as usize, frame.size().height as usize];
+    let mut levels = vec![Level { size, pixels: frame.pixels().as_chunks::<4>().0, labels }];
+    for coarser in &pyramid.levels {
+        let Some(level) = levels.last().filter(|level| level.size[0].min(level.size[1]) >= 2 * COARSEST_SIDE) else {
+            break;
+        };
+        let labels = Labels::Plane(Cow::Owned(level.labels.halved(level.size)));
+        levels.push(Level { size: coarser.size, pixels: &coarser.pixels, labels });
     }
     levels
 }
 
-/// How a level stores coverage.
-trait Coverage: Copy + Send + Sync {
-    fn of(alpha: f32) -> Self;
+/// What one thread needs for a strip. Reused for its memory.
+#[derive(Default)]
+struct Scratch {
+    band: Band,
+    solver: Solver,
+    alpha: Vec<f32>,
+    cells: Cells,
+    /// Labels of the strip and two rows around it, which windows reach.
+    labels: Vec<u8>,
+    decided: Vec<u8>,
+    expected: RowCache,
+    weight: RowCache,
 }
 
-impl Coverage for f32 {
-    fn of(alpha: f32) -> Self {
-        alpha
+/// A row of an upsampled plane, mixed from those of its grid once for all of its pixels.
+#[derive(Default)]
+struct RowCache {
+    y: Option<usize>,
+    mixed: Vec<f32>,
+}
+
+impl RowCache {
+    /// The values of `plane` at the pixels from (`x`, `y`) on.
+    fn fill(&mut self, plane: &Upsampled<'_>, y: usize, x: usize, values: &mut [f32]) {
+        if self.y.replace(y) != Some(y) {
+            plane.mix_rows(y, &mut self.mixed);
+        }
+        values.iter_mut().zip(x..).for_each(|(value, x)| *value = plane.along(&self.mixed, x));
     }
 }
 
-impl Coverage for u8 {
-    fn of(alpha: f32) -> Self {
-        (alpha * 255.0 + 0.5) as Self
-    }
-}
-
-impl<'a> Level<'a> {
-    fn new(size: [usize; 2], pixels: Cow<'a, [[u8; 4]]>, labels: Cow<'a, [u8]>) -> Self {
-        let unknown =
-            labels.par_chunks(1 << 16).map(|part| part.iter().filter(|&&label| label == Trimap::UNKNOWN).count());
-        let unknown = unknown.sum();
-        Self { size, pixels, labels, unknown }
+impl Level<'_> {
+    fn steps(&self) -> usize {
+        (STEP_PIXELS / (self.size[0] * self.size[1])).clamp(MIN_STEPS, MAX_STEPS)
     }
 
-    /// Fills `coverage` from where the coarser level ended.
-    fn solve<T: Coverage>(&self, coarser: Option<&(Vec<f32>, [usize; 2])>, priors: &Priors<'_>, coverage: &mut [T]) {
+    /// Coverage of the level, from where the coarser one ended.
+    fn solved(&self, coarser: Option<&Coarser>, priors: &Priors<'_>) -> Vec<u8> {
         let [width, height] = self.size;
-        coverage.par_iter_mut().zip(&*self.labels).for_each(|(value, &label)| *value = T::of(f32::from(label) / 255.0));
-        if self.unknown == 0 {
-            return;
-        }
-        let prior = priors.mask.map(|prior| {
-            let grid = (prior.size.width as usize, prior.size.height as usize);
-            [&prior.alpha, &prior.weight].map(|values| Upsampled::new(values, grid, (width, height)))
-        });
-        let coarser =
-            coarser.map(|(plane, size)| Upsampled::new(plane, (size[0], size[1]), (size[0] * 2, size[1] * 2)));
-        let cold = |x: usize, y: usize| match (&coarser, &prior) {
-            (Some(coarser), _) => coarser.at(x, y),
-            (None, Some([expected, _])) => expected.at(x, y),
-            (None, None) => 0.5,
-        };
-        let start = |x: usize, y: usize| match self.labels[y * width + x] {
-            Trimap::UNKNOWN => match priors.temporal.map(|prior| prior.at(y * width + x)) {
-                None | Some((_, 0.0)) => cold(x, y),
-                Some((expected, 1.0)) => expected,
-                Some((expected, weight)) => cold(x, y) * (1.0 - weight) + expected * weight,
-            },
-            known => f32::from(known) / 255.0,
-        };
-        let steps = (STEP_PIXELS / self.unknown).clamp(MIN_STEPS, MAX_STEPS);
-        // A start near the solution needs fewer steps.
-        let weight = priors.temporal.map_or(0.0, |prior| prior.mean_weight(&self.labels));
-        let steps = (steps as f32 * (1.0 - weight / 2.0)) as usize;
-        let refine = |rows| {
-            let colours = Colours { width, height, pixels: &self.pixels };
-            let band = Band::new(colours, &self.labels, Trimap::UNKNOWN, rows);
-            let mut alpha = band.plane(width, height, start);
-            let mut pull = [vec![0.0; band.unknown_len()], vec![0.0; band.unknown_len()]];
-            if let Some([expected, weight]) = &prior {
-                band.each_unknown(|x, y, _, unknown| {
-                    pull[0][unknown] = expected.at(x, y);
-                    pull[1][unknown] = weight.at(x, y);
-                });
-            }
-            conjugate_gradients(&band, &mut alpha, pull, steps);
-            (band, alpha)
-        };
-        if self.unknown <= MAX_AT_ONCE {
-            let (band, alpha) = refine(0..height);
-            band.each_unknown(|x, y, pixel, _| coverage[y * width + x] = T::of(alpha[pixel].clamp(0.0, 1.0)));
-            return;
-        }
-        coverage.par_chunks_mut(STRIP_ROWS * width).enumerate().for_each(|(strip, coverage)| {
+        let mask = priors.mask.map(|prior| prior.upsampled(self.size));
+        let mut coverage = vec![0; width * height];
+        let strips = coverage.par_chunks_mut(STRIP_ROWS * width).enumerate();
+        strips.for_each_init(Scratch::default, |scratch, (strip, coverage)| {
             let top = strip * STRIP_ROWS;
-            let bottom = top + coverage.len() / width;
-            let (band, alpha) = refine(top.saturating_sub(STRIP_MARGIN)..(bottom + STRIP_MARGIN).min(height));
-            band.each_unknown(|x, y, pixel, _| {
-                if (top..bottom).contains(&y) {
-                    coverage[(y - top) * width + x] = T::of(alpha[pixel].clamp(0.0, 1.0));
+            let own = top..top + coverage.len() / width;
+            let margin = self.steps().min(MAX_MARGIN);
+            let rows = top.saturating_sub(margin)..(own.end + margin).min(height);
+            let start = Start { coarser, mask: mask.as_ref(), temporal: priors.temporal };
+            self.solve_strip(&start, scratch, rows, &own, coverage);
+        });
+        coverage
+    }
+
+    /// Solves `rows`, and writes those of them that are the strip's `own` to `coverage`.
+    fn solve_strip(
+        &self,
+        start: &Start<'_>,
+        scratch: &mut Scratch,
+        rows: Range<usize>,
+        own: &Range<usize>,
+        coverage: &mut [u8],
+    ) {
+        let [width, height] = self.size;
+        let colours = Colours { width, height, pixels: self.pixels };
+        let Scratch { band, solver, alpha, cells, labels, decided, expected, weight } = scratch;
+        (expected.y, weight.y) = (None, None);
+        let around = rows.start.saturating_sub(2)..(rows.end + 2).min(height);
+        labels.resize(around.len() * width, Trimap::UNKNOWN);
+        for (y, labels) in around.clone().zip(labels.chunks_exact_mut(width)) {
+            self.labels.row(y, cells, labels);
+        }
+        let labels_from = |y: usize, x: usize| &labels[(y - around.start) * width + x..];
+        decided.resize(width, Trimap::UNKNOWN);
+        band.rebuild(colours, rows, |y, is_unknown| {
+            decided.copy_from_slice(&labels_from(y, 0)[..width]);
+            if let Some(coarser) = start.coarser.filter(|coarser| coarser.size[0].max(coarser.size[1]) >= DECIDING_SIDE)
+            {
+                coarser.decide(y, decided);
+            }
+            is_unknown.iter_mut().zip(&*decided).for_each(|(to, &label)| *to = u8::from(label == Trimap::UNKNOWN));
+            if own.contains(&y) {
+                coverage[(y - own.start) * width..][..width].copy_from_slice(decided);
+            }
+        });
+        if band.is_empty() {
+            return;
+        }
+        band.fill_plane(width, height, alpha, |y, x, values| {
+            match (start.coarser, start.mask) {
+                (Some(coarser), _) => coarser.start(y, x, values),
+                (None, Some([mask, _])) => expected.fill(mask, y, x, values),
+                (None, None) => values.fill(0.5),
+            }
+            for ((value, label), pixel) in values.iter_mut().zip(labels_from(y, x)).zip(y * width + x..) {
+                if *label != Trimap::UNKNOWN {
+                    *value = f32::from(*label) / 255.0;
+                } else if let Some((expected, weight)) = start.temporal.map(|prior| prior.at(pixel)) {
+                    *value += (expected - *value) * weight;
                 }
+            }
+        });
+        solver.clear(band);
+        if let Some([mask, gamma]) = start.mask {
+            band.each_run(|y, x, _, at, len| {
+                let inside = at..at + len.min(width - x);
+                expected.fill(mask, y, x, &mut solver.expected[inside.clone()]);
+                weight.fill(gamma, y, x, &mut solver.weight[inside]);
             });
+        }
+        solver.solve(band, alpha, self.steps());
+        band.each_run(|y, x, pixel, _, len| {
+            if own.contains(&y) {
+                let to = &mut coverage[(y - own.start) * width + x..][..len.min(width - x)];
+                for (to, alpha) in to.iter_mut().zip(&alpha[pixel..]).filter(|(to, _)| **to == Trimap::UNKNOWN) {
+                    *to = (alpha.clamp(0.0, 1.0) * 255.0 + 0.5) as u8;
+                }
+            }
         });
     }
 }
 
-/// Improves `alpha` (a plane of the band) in at most `steps` steps. `pull` is the prior over the unknown pixels: expected
-/// alpha and weight.
-fn conjugate_gradients(band: &Band, alpha: &mut [f32], [expected, weight]: [Vec<f32>; 2], steps: usize) {
-    let len = band.unknown_len();
-    // One over the diagonal; zero in padding lanes, so that nothing ever moves there.
-    let inverse = |(&diagonal, &weight): (&f32, &f32)| if diagonal > 0.0 { 1.0 / (diagonal + weight) } else { 0.0 };
-    let scale: Vec<f32> = band.diagonal().iter().zip(&weight).map(inverse).collect();
-    let (mut fits, mut product) = (band.fits(), vec![0.0; len]);
-    // The expected alpha is only needed for the first residual, which takes its place.
-    let (mut residual, mut direction) = (expected, vec![0.0; alpha.len()]);
+/// Where a level starts from.
+struct Start<'a> {
+    coarser: Option<&'a Coarser>,
+    /// Expected alpha and its weight.
+    mask: Option<&'a [Upsampled<'a>; 2]>,
+    temporal: Option<&'a TemporalPrior>,
+}
 
-    band.apply(alpha, &mut fits, &mut product);
-    let mut energy =
-        band.each_chunk([alpha, &mut direction], [&mut residual, &mut product], |spans, planes, vectors| {
-            let ([alpha, direction], [residual, product]) = (planes, vectors);
-            let (scale, weight) = (spans.unknown(&scale), spans.unknown(&weight));
-            let mut energy = 0.0;
-            for (unknown, plane) in spans.iter() {
-                for (at, pixel) in unknown.zip(plane) {
-                    residual[at] = weight[at] * (residual[at] - alpha[pixel]) - product[at];
-                    direction[pixel] = residual[at] * scale[at];
-                    energy += f64::from(residual[at] * direction[pixel]);
+/// The solution of the next coarser level.
+struct Coarser {
+    size: [usize; 2],
+    coverage: Vec<u8>,
+}
+
+impl Coarser {
+    /// The rows of the level around that above row `y` of the finer one.
+    fn row(&self, y: usize) -> &[u8] {
+        &self.coverage[y.min(self.size[1] - 1) * self.size[0]..][..self.size[0]]
+    }
+
+    /// Writes 0 or 255 into the unknown `labels` of row `y` whose parent and its eight neighbours are all of (nearly) that
+    /// coverage.
+    fn decide(&self, y: usize, labels: &mut [u8]) {
+        let parent = y / 2;
+        let rows = [parent.saturating_sub(1), parent, parent + 1].map(|row| self.row(row));
+        for (column, labels) in labels.chunks_mut(2).enumerate() {
+            if !labels.contains(&Trimap::UNKNOWN) {
+                continue;
+            }
+            let columns = column.saturating_sub(1)..(column + 2).min(self.size[0]);
+            let (mut least, mut most) = (255, 0);
+            for row in rows {
+                for &value in &row[columns.clone()] {
+                    (least, most) = (value.min(least), value.max(most));
                 }
             }
-            energy
-        });
-    let enough = TOLERANCE * TOLERANCE * band.count() as f64;
-    for _ in 0..steps {
-        if energy <= enough {
-            return;
+            let known = if most <= DECIDED {
+                Trimap::BACKGROUND
+            } else if least >= 255 - DECIDED {
+                Trimap::FOREGROUND
+            } else {
+                continue;
+            };
+            labels.iter_mut().filter(|label| **label == Trimap::UNKNOWN).for_each(|label| *label = known);
         }
-        band.apply(&direction, &mut fits, &mut product);
-        let curvature = band.each_chunk([&mut direction], [&mut product], |spans, [direction], [product]| {
-            let weight = spans.unknown(&weight);
-            let mut curvature = 0.0;
-            for (unknown, plane) in spans.iter() {
-                let (product, weight) = (&mut product[unknown.clone()], &weight[unknown]);
-                let mut sum = 0.0;
-                for ((product, &weight), &direction) in product.iter_mut().zip(weight).zip(&direction[plane]) {
-                    *product += weight * direction;
-                    sum += f64::from(*product * direction);
-                }
-                curvature += sum;
-            }
-            curvature
-        });
-        // Not positive only when rounding is all that is left.
-        if curvature <= 0.0 {
-            return;
+    }
+
+    /// The coverage at the pixels of the finer level from (`x`, `y`) on, bilinear.
+    fn start(&self, y: usize, x: usize, values: &mut [f32]) {
+        // The nearest parent counts three times as much as the next one over.
+        let parent = y / 2;
+        let near = self.row(parent);
+        let far = self.row(if y.is_multiple_of(2) { parent.saturating_sub(1) } else { parent + 1 });
+        let mixed = |column: usize| 3 * u16::from(near[column]) + u16::from(far[column]);
+        for (value, x) in values.iter_mut().zip(x..) {
+            let parent = x / 2;
+            let beside =
+                if x.is_multiple_of(2) { parent.saturating_sub(1) } else { (parent + 1).min(self.size[0] - 1) };
+            *value = f32::from(3 * mixed(parent) + mixed(beside)) * (1.0 / (16.0 * 255.0));
         }
-        let step = (energy / curvature) as f32;
-        let previous = energy;
-        energy = band.each_chunk(
-            [alpha, &mut direction],
-            [&mut residual, &mut product],
-            |spans, [alpha, direction], [residual, product]| {
-                let scale = spans.unknown(&scale);
-                let mut energy = 0.0;
-                for (unknown, plane) in spans.iter() {
-                    let (alpha, direction) = (&mut alpha[plane.clone()], &direction[plane]);
-                    let (residual, product) = (&mut residual[unknown.clone()], &product[unknown.clone()]);
-                    let scale = &scale[unknown];
-                    let mut sum = 0.0;
-                    for at in 0..alpha.len() {
-                        alpha[at] += step * direction[at];
-                        residual[at] -= step * product[at];
-                        sum += f64::from(residual[at] * residual[at] * scale[at]);
-                    }
-                    energy += sum;
-                }
-                energy
-            },
-        );
-        let keep = (energy / previous) as f32;
-        band.each_chunk([&mut direction], [&mut residual], |spans, [direction], [residual]| {
-            let scale = spans.unknown(&scale);
-            for (unknown, plane) in spans.iter() {
-                let (residual, scale) = (&residual[unknown.clone()], &scale[unknown]);
-                for ((direction, &residual), &scale) in direction[plane].iter_mut().zip(residual).zip(scale) {
-                    *direction = residual * scale + keep * *direction;
-                }
-            }
-            0.0
-        });
     }
 }

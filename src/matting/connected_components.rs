@@ -54,26 +54,6 @@ pub(crate) fn largest(members: &[bool], columns: usize) -> Vec<bool> {
     found
 }
 
-/// Sets every component of fewer than `least` cells to `value`. There may be as many components as half of the cells, so
-/// only their sizes are stored.
-pub(super) fn fill_small<T: Copy>(
-    values: &mut [T],
-    columns: usize,
-    least: usize,
-    inside: impl Fn(T) -> bool,
-    value: T,
-) {
-    let mut components = Components::default();
-    components.find(&*values, columns, inside);
-    let mut sizes = vec![0usize; components.count()];
-    components.runs().for_each(|(run, component)| sizes[component] += run.len());
-    for (run, component) in components.runs() {
-        if sizes[component] < least {
-            values[run].fill(value);
-        }
-    }
-}
-
 /// A run of cells and its parent in the union-find forest: itself for the root of a component, and afterwards the number of
 /// its component.
 #[derive(Clone, Copy, Debug)]

@@ -2,10 +2,11 @@
 
 use super::despill::{self, Surroundings};
 use super::error::NoSubject;
-use super::foreground;
+use super::foreground::{self, Unmixed};
 use super::guide::Guide;
 use super::matte::SolvedMatte;
 use super::options::{Edge, Method, Options};
+use super::pyramid::Pyramid;
 use crate::image::{AlphaMatte, Cutout, Frame};
 use rayon::prelude::*;
 
@@ -14,10 +15,11 @@ use rayon::prelude::*;
 /// # Errors
 /// [`NoSubject`] when the matte would be empty.
 pub fn cut_out<'a>(frame: Frame, guide: impl Into<Guide<'a>>, options: &Options) -> Result<Cutout, NoSubject> {
-    let solved = SolvedMatte::of(&frame, guide.into(), options)?;
+    let mut solved = SolvedMatte::of(&frame, guide.into(), options)?;
+    let pyramid = solved.pyramid.take();
     if !options.opaque {
         let matte = solved.finalized(&frame, options)?;
-        return Ok(composed(frame, &matte, None, options));
+        return Ok(composed(frame, pyramid, matte, None, options));
     }
     // A hard edge still cuts through pixels that show some background: their colours are unmixed by the coverage that was
     // solved before the edge was hardened.
@@ -29,7 +31,7 @@ pub fn cut_out<'a>(frame: Frame, guide: impl Into<Guide<'a>>, options: &Options)
             *soft = if coverage == 255 { 255 } else { 1 };
         }
     });
-    Ok(composed(frame, &matte, Some(&soft), options))
+    Ok(composed(frame, pyramid, matte, Some(&soft), options))
 }
 
 /// Cuts out of `frame` what a given matte covers: soft edge, unmixed colours, coverage in linear light. Works in the frame's
@@ -39,7 +41,7 @@ pub fn cut_out<'a>(frame: Frame, guide: impl Into<Guide<'a>>, options: &Options)
 /// When frame and matte differ in size.
 #[must_use]
 pub fn cut_out_with(frame: Frame, matte: &AlphaMatte) -> Cutout {
-    composed(frame, matte, None, &Options::default())
+    composed(frame, None, matte.clone(), None, &Options::default())
 }
 
 /// The cutout that the picture's own alpha describes, for pictures that are cut out already.
@@ -50,18 +52,44 @@ pub fn from_own_alpha(frame: Frame) -> Result<Cutout, NoSubject> {
     Cutout::from_alpha(frame).ok_or(NoSubject)
 }
 
-/// Puts matte and foreground colours together. Colours are unmixed by `unmix_by` where it is another matte.
-fn composed(mut frame: Frame, matte: &AlphaMatte, unmix_by: Option<&AlphaMatte>, options: &Options) -> Cutout {
-    let surroundings = (options.despill > 0.0).then(|| Surroundings::of(&frame, matte));
+/// Puts matte and foreground colours together. Colours are unmixed by `unmix_by` where it is another matte; `pyramid` is the
+/// frame's, if it is there already.
+fn composed(
+    frame: Frame,
+    pyramid: Option<Pyramid>,
+    mut matte: AlphaMatte,
+    unmix_by: Option<&AlphaMatte>,
+    options: &Options,
+) -> Cutout {
+    let surroundings = (options.despill > 0.0).then(|| Surroundings::of(&frame, &matte));
     // An upsampled mask does not measure how colours mix, so nothing can be unmixed by it.
-    let in_light = match options.method {
-        Method::ClosedForm => Some(foreground::estimate(&mut frame, unmix_by.unwrap_or(matte))),
-        Method::None => None,
+    let unmixed = match options.method {
+        Method::ClosedForm => {
+            let pyramid = pyramid.unwrap_or_else(|| Pyramid::of(&frame));
+            foreground::unmix(&frame, &pyramid, unmix_by.unwrap_or(&matte))
+        }
+        Method::None => Vec::new(),
     };
     // The coverage of a hard edge is geometry, not light.
     let is_soft = options.edge == Edge::Soft && !options.opaque;
-    let matte = in_light.as_ref().filter(|_| is_soft).unwrap_or(matte);
-    let mut cutout = Cutout::new(frame, matte);
+    let width = matte.size().width as usize;
+    if is_soft {
+        let strips = matte.coverage_mut().par_chunks_mut(foreground::TILE * width);
+        strips.zip(&unmixed).for_each(|(coverage, unmixed)| {
+            unmixed.iter().for_each(|pixel| coverage[pixel.at as usize] = pixel.coverage);
+        });
+    }
+    let mut cutout = Cutout::new(frame, &matte);
+    let strips = cutout.frame_mut().pixels_mut().par_chunks_mut(foreground::TILE * width * 4);
+    strips.zip(unmixed).for_each(|(pixels, unmixed)| {
+        let pixels = pixels.as_chunks_mut::<4>().0;
+        for Unmixed { at, subject: [red, green, blue], .. } in unmixed {
+            let pixel = &mut pixels[at as usize];
+            if pixel[3] > 0 {
+                *pixel = [red, green, blue, pixel[3]];
+            }
+        }
+    });
     if let Some(surroundings) = surroundings {
         despill::despill(cutout.frame_mut(), &surroundings, options.despill);
     }

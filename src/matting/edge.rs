@@ -7,7 +7,7 @@
 //!
 //! Both remove artefacts of matting: coverage too faint to be anything but noise, and disconnected specks and pinholes.
 
-use super::connected_components::fill_small;
+use super::specks::fill_small;
 use crate::image::AlphaMatte;
 use rayon::prelude::*;
 
@@ -17,6 +17,8 @@ const TRACE: u8 = 4;
 const MIN_SLOPE: f32 = 1.0 / 32.0;
 /// Rows that one task works on.
 const ROWS: usize = 64;
+/// Pixels that are skipped at a time where none is partly covered.
+const BLOCK: usize = 64;
 
 /// The matte without traces of coverage; the scale of what remains is stretched, so that there is no step.
 #[must_use]
@@ -25,8 +27,17 @@ pub fn without_traces(mut matte: AlphaMatte) -> AlphaMatte {
         let value = (value as f32 - f32::from(TRACE)) * 255.0 / (255.0 - 2.0 * f32::from(TRACE));
         (value.clamp(0.0, 255.0) + 0.5) as u8
     });
-    matte.coverage_mut().par_iter_mut().for_each(|value| *value = table[usize::from(*value)]);
+    matte.coverage_mut().par_chunks_mut(1 << 16).for_each(|part| {
+        for block in part.chunks_mut(BLOCK).filter(|block| is_partial(block)) {
+            block.iter_mut().for_each(|value| *value = table[usize::from(*value)]);
+        }
+    });
     matte
+}
+
+/// Whether any pixel is partly covered. Without an early exit, which would keep the loop from being vectorised.
+pub(super) fn is_partial(coverage: &[u8]) -> bool {
+    coverage.iter().fold(false, |partial, &value| partial | (value.wrapping_add(1) > 1))
 }
 
 /// The matte with a hard edge where coverage is one half.

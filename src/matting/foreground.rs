@@ -5,7 +5,9 @@
 //! a picture of one pixel up to full size, each level starting from the one below. Only tiles that the band needs are
 //! computed. Where coverage is full the source's pixel stays, bit for bit; where it is zero the colour becomes zero.
 
-use super::{linear_alpha, pyramid};
+use super::edge::is_partial;
+use super::linear_alpha;
+use super::pyramid::{self, Pyramid};
 use crate::image::{AlphaMatte, Frame};
 use backdrop_kernels::foreground::cpu::Tile;
 use backdrop_kernels::foreground::{SMALL, STEPS, STEPS_SMALL};
@@ -14,17 +16,20 @@ use std::borrow::Cow;
 use std::ops::Range;
 
 /// Side of a tile in pixels.
-const TILE: usize = 64;
-
-/// Foreground and background colour of a pixel, as levels pass them on.
-type Pair = [[u8; 3]; 2];
+pub(super) const TILE: usize = 32;
 
 struct Level<'a> {
     size: [usize; 2],
-    pixels: Cow<'a, [[u8; 4]]>,
+    pixels: &'a [[u8; 4]],
     coverage: Cow<'a, [u8]>,
     /// Whether each tile has to be computed, row after row.
     needed: Vec<bool>,
+}
+
+/// Colours of a level: three planes of the foreground, three of the background. Undefined outside of the needed tiles.
+struct Colours {
+    size: [usize; 2],
+    planes: [Vec<u8>; 6],
 }
 
 /// Writes unmixed colours into the frame where coverage is partial, zero where there is none. Returns the matte with
@@ -33,9 +38,8 @@ struct Level<'a> {
 /// # Panics
 /// When frame and matte differ in size.
 pub fn estimate(frame: &mut Frame, matte: &AlphaMatte) -> AlphaMatte {
-    assert_eq!(frame.size(), matte.size(), "the matte is of another picture");
     let width = matte.size().width as usize;
-    let unmixed = unmix(frame, matte);
+    let unmixed = unmix(frame, &Pyramid::of(frame), matte);
     let mut lit = matte.clone();
     let (pixels, _) = frame.pixels_mut().as_chunks_mut::<4>();
     let strips = pixels.par_chunks_mut(TILE * width).zip(lit.coverage_mut().par_chunks_mut(TILE * width)).zip(unmixed);
@@ -55,35 +59,43 @@ pub fn estimate(frame: &mut Frame, matte: &AlphaMatte) -> AlphaMatte {
 }
 
 /// A partly covered pixel.
-struct Unmixed {
+pub(super) struct Unmixed {
     /// Where in its strip.
-    at: u32,
+    pub(super) at: u32,
     /// The subject's colour.
-    subject: [u8; 3],
+    pub(super) subject: [u8; 3],
     /// Its coverage, in linear light.
-    coverage: u8,
+    pub(super) coverage: u8,
 }
 
-/// For each strip of [`TILE`] rows its partly covered pixels.
-fn unmix(frame: &Frame, matte: &AlphaMatte) -> Vec<Vec<Unmixed>> {
-    let levels = levels(frame, matte);
-    let mut coarser: Option<(Vec<Pair>, [usize; 2])> = None;
+/// For each strip of [`TILE`] rows its partly covered pixels. `pyramid` is that of `frame`.
+///
+/// # Panics
+/// When frame and matte differ in size.
+pub(super) fn unmix(frame: &Frame, pyramid: &Pyramid, matte: &AlphaMatte) -> Vec<Vec<Unmixed>> {
+    assert_eq!(frame.size(), matte.size(), "the matte is of another picture");
+    let levels = levels(frame, pyramid, matte);
+    let mut coarser: Option<Colours> = None;
     for level in levels[1..].iter().rev() {
-        let mut plane = vec![[[0; 3]; 2]; level.pixels.len()];
-        plane.par_chunks_mut(TILE * level.size[0]).enumerate().for_each_init(Tile::default, |tile, (strip, rows)| {
-            level.relax_strip(strip, coarser.as_ref(), tile, |x, y, _, pair| rows[y % TILE * level.size[0] + x] = pair);
-        });
-        coarser = Some((plane, level.size));
+        coarser = Some(level.colours(coarser.as_ref()));
     }
     let level = &levels[0];
+    let width = level.size[0];
     (0..level.size[1].div_ceil(TILE))
         .into_par_iter()
         .map_init(Tile::default, |tile, strip| {
             let mut unmixed = Vec::new();
-            level.relax_strip(strip, coarser.as_ref(), tile, |x, y, coverage, pair| {
-                if coverage != 0 && coverage != 255 {
-                    let at = (y % TILE * level.size[0] + x) as u32;
-                    unmixed.push(Unmixed { at, subject: pair[0], coverage: linear_alpha::coverage(coverage, pair) });
+            level.relax_strip(strip, coarser.as_ref(), tile, |tile, across, down, [left, top]| {
+                for y in down {
+                    let coverage = &level.coverage[y * width..][across.clone()];
+                    for (x, &coverage) in across.clone().zip(coverage).filter(|&(_, &value)| is_partial(&[value])) {
+                        let (foreground, background) = tile.colours((x - left, y - top));
+                        let pair =
+                            [foreground, background].map(|colour| colour.map(|value| (value * 255.0 + 0.5) as u8));
+                        let at = (y % TILE * width + x) as u32;
+                        let coverage = linear_alpha::coverage(coverage, pair);
+                        unmixed.push(Unmixed { at, subject: pair[0], coverage });
+                    }
                 }
             });
             unmixed
@@ -91,43 +103,30 @@ fn unmix(frame: &Frame, matte: &AlphaMatte) -> Vec<Vec<Unmixed>> {
         .collect()
 }
 
-fn levels<'a>(frame: &'a Frame, matte: &'a AlphaMatte) -> Vec<Level<'a>> {
+fn levels<'a>(frame: &'a Frame, pyramid: &'a Pyramid, matte: &'a AlphaMatte) -> Vec<Level<'a>> {
     let size = [matte.size().width as usize, matte.size().height as usize];
-    let (pixels, _) = frame.pixels().as_chunks::<4>();
-    let mut levels = vec![Level {
-        size,
-        pixels: Cow::Borrowed(pixels),
-        coverage: Cow::Borrowed(matte.coverage()),
-        needed: tiles_of_band(matte.coverage(), size),
-    }];
-    while let Some(level) = levels.last()
-        && level.size[0].max(level.size[1]) > 1
-    {
-        let size = pyramid::half_size(level.size);
-        let pixels = pyramid::halved(&level.pixels, level.size, pyramid::mean_colour);
-        let coverage = pyramid::halved(&level.coverage, level.size, |four| {
-            let sum: u16 = four.into_iter().map(u16::from).sum();
-            ((sum + 2) / 4) as u8
-        });
-        let needed = level.tiles_beneath(size);
-        levels.push(Level { size, pixels: Cow::Owned(pixels), coverage: Cow::Owned(coverage), needed });
+    let (pixels, coverage) = (frame.pixels().as_chunks::<4>().0, matte.coverage());
+    let needed = tiles_of_band(coverage, size);
+    let mut levels = vec![Level { size, pixels, coverage: Cow::Borrowed(coverage), needed }];
+    for coarser in &pyramid.levels {
+        let level = levels.last().expect("the picture itself");
+        let coverage = pyramid::halved(&level.coverage, level.size, pyramid::mean_coverage);
+        let needed = level.tiles_beneath(coarser.size);
+        levels.push(Level { size: coarser.size, pixels: &coarser.pixels, coverage: Cow::Owned(coverage), needed });
     }
     levels
 }
 
 fn tiles_of_band(coverage: &[u8], [width, height]: [usize; 2]) -> Vec<bool> {
     let columns = width.div_ceil(TILE);
-    let strips = coverage.par_chunks(TILE * width).flat_map_iter(|rows| {
-        let mut needed = vec![false; columns];
+    let mut needed = vec![false; columns * height.div_ceil(TILE)];
+    needed.par_chunks_mut(columns).zip(coverage.par_chunks(TILE * width)).for_each(|(needed, rows)| {
         for row in rows.chunks_exact(width) {
             for (needed, part) in needed.iter_mut().zip(row.chunks(TILE)) {
-                *needed = *needed || part.iter().any(|&coverage| coverage != 0 && coverage != 255);
+                *needed |= is_partial(part);
             }
         }
-        needed
     });
-    let needed: Vec<bool> = strips.collect();
-    debug_assert_eq!(needed.len(), columns * height.div_ceil(TILE));
     needed
 }
 
@@ -140,7 +139,8 @@ impl Level<'_> {
         self.size[0].div_ceil(TILE)
     }
 
-    /// The part of the level that a tile's pixels depend on: each step reaches one pixel further.
+    /// The part of the level that a tile's pixels depend on: each step reaches one pixel further. It begins at an even pixel:
+    /// tiles and steps are even.
     fn reach(&self, column: usize, strip: usize) -> [Range<usize>; 2] {
         let grown = |tile: usize, len: usize| {
             (tile * TILE).saturating_sub(self.steps())..((tile + 1) * TILE + self.steps()).min(len)
@@ -167,59 +167,60 @@ impl Level<'_> {
         beneath
     }
 
-    /// Estimates the needed tiles of one strip; `write(x, y, coverage, colours)` for each of their pixels.
+    /// The colours of the level, from where the coarser one ended.
+    fn colours(&self, coarser: Option<&Colours>) -> Colours {
+        let width = self.size[0];
+        let mut planes: [Vec<u8>; 6] = std::array::from_fn(|_| vec![0; self.pixels.len()]);
+        let [a, b, c, d, e, f] = planes.each_mut().map(|plane| plane.par_chunks_mut(TILE * width));
+        (a, b, c, d, e, f).into_par_iter().enumerate().for_each_init(Tile::default, |tile, (strip, planes)| {
+            let mut planes: [&mut [u8]; 6] = planes.into();
+            self.relax_strip(strip, coarser, tile, |tile, across, down, [left, top]| {
+                for (plane, bytes) in planes.iter_mut().enumerate() {
+                    for y in down.clone() {
+                        let row = &mut bytes[y % TILE * width..][across.clone()];
+                        tile.store_row(plane, y - top, across.start - left, row);
+                    }
+                }
+            });
+        });
+        Colours { size: self.size, planes }
+    }
+
+    /// Estimates the needed tiles of one strip; `write(tile, columns, rows, origin)` for each of them.
     fn relax_strip(
         &self,
         strip: usize,
-        coarser: Option<&(Vec<Pair>, [usize; 2])>,
+        coarser: Option<&Colours>,
         tile: &mut Tile,
-        mut write: impl FnMut(usize, usize, u8, Pair),
+        mut write: impl FnMut(&Tile, Range<usize>, Range<usize>, [usize; 2]),
     ) {
-        let width = self.size[0];
+        let [width, height] = self.size;
         for column in (0..self.columns()).filter(|&column| self.needed[strip * self.columns() + column]) {
             let [across, down] = self.reach(column, strip);
             tile.resize(across.len(), down.len());
-            for y in down.clone() {
-                for x in across.clone() {
-                    let colour: [f32; 3] = {
-                        let [red, green, blue, _] = self.pixels[y * width + x];
-                        [red, green, blue].map(|value| f32::from(value) / 255.0)
-                    };
-                    let [foreground, background] = coarser.map_or([colour; 2], |coarser| start(coarser, x, y));
-                    let alpha = f32::from(self.coverage[y * width + x]) / 255.0;
-                    tile.set((x - across.start, y - down.start), alpha, colour, foreground, background);
+            for (row, y) in down.clone().enumerate() {
+                let pixels = y * width + across.start..y * width + across.end;
+                tile.set_row(row, &self.coverage[pixels.clone()], &self.pixels[pixels]);
+                match coarser {
+                    Some(coarser) => coarser.start(tile, row, across.start, y),
+                    None => tile.start_from_picture(row),
                 }
             }
             tile.relax(self.steps());
-            for y in strip * TILE..((strip + 1) * TILE).min(self.size[1]) {
-                for x in column * TILE..((column + 1) * TILE).min(width) {
-                    let (foreground, background) = tile.colours((x - across.start, y - down.start));
-                    let bytes = |colour: [f32; 3]| colour.map(|value| (value * 255.0 + 0.5) as u8);
-                    write(x, y, self.coverage[y * width + x], [bytes(foreground), bytes(background)]);
-                }
-            }
+            let own = |at: usize, len: usize| at * TILE..((at + 1) * TILE).min(len);
+            write(tile, own(column, width), own(strip, height), [across.start, down.start]);
         }
     }
 }
 
-/// The coarser level's colours at pixel (`x`, `y`) of the finer one, bilinear.
-fn start((plane, [width, height]): &(Vec<Pair>, [usize; 2]), x: usize, y: usize) -> [[f32; 3]; 2] {
-    // The nearest parent counts three times as much as the next one over.
-    let places = |at: usize, len: usize| {
-        let near = at / 2;
-        let far = if at.is_multiple_of(2) { near.saturating_sub(1) } else { (near + 1).min(len - 1) };
-        [(near, 3u16), (far, 1)]
-    };
-    let mut sums = [[0u16; 3]; 2];
-    for (row, row_weight) in places(y, *height) {
-        for (column, weight) in places(x, *width) {
-            let pair = &plane[row * width + column];
-            for (sums, colour) in sums.iter_mut().zip(pair) {
-                for (sum, &value) in sums.iter_mut().zip(colour) {
-                    *sum += row_weight * weight * u16::from(value);
-                }
-            }
+impl Colours {
+    /// Starts row `row` of a tile, which is row `y` of the finer level from column `x` on.
+    fn start(&self, tile: &mut Tile, row: usize, x: usize, y: usize) {
+        let [width, height] = self.size;
+        let near = y / 2;
+        let far = if y.is_multiple_of(2) { near.saturating_sub(1) } else { (near + 1).min(height - 1) };
+        for (index, plane) in self.planes.iter().enumerate() {
+            tile.start_row(index, row, x, &plane[near * width..][..width], &plane[far * width..][..width]);
         }
     }
-    sums.map(|colour| colour.map(|sum| f32::from(sum) * (1.0 / (16.0 * 255.0))))
 }

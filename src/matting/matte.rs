@@ -1,12 +1,13 @@
 //! From the network's mask to the alpha matte: cleaning, trimap, closed-form matting, finalization of the edge.
 
 use super::clean::{self, CleanMask};
-use super::closed_form;
+use super::closed_form::{self, Labels};
 use super::edge;
 use super::error::{MIN_AREA, NoSubject};
 use super::guide::Guide;
 use super::options::{Edge, Method, Options};
 use super::prior::{MaskPrior, Priors, TemporalPrior, opaque};
+use super::pyramid::Pyramid;
 use super::trimap;
 use super::upsample::upsampled;
 use crate::image::{AlphaMatte, Frame, RawMask, Size, Trimap};
@@ -54,13 +55,16 @@ pub fn estimate_matte_with_prior(
     if let Some(temporal) = temporal {
         temporal.blend(&trimap, &mut unfiltered);
     }
-    let solved = SolvedMatte { matte: unfiltered.clone(), speck_pixels: speck_pixels(&mask, size), known: None };
+    let speck_pixels = speck_pixels(&mask, size);
+    let solved = SolvedMatte { matte: unfiltered.clone(), pyramid: None, speck_pixels, known: None };
     Ok(TemporalMatte { matte: solved.finalized(frame, &Options::default())?, unfiltered })
 }
 
 /// A matte before its edge is finalized.
 pub(super) struct SolvedMatte<'a> {
     pub(super) matte: AlphaMatte,
+    /// The frame's, where it was needed.
+    pub(super) pyramid: Option<Pyramid>,
     /// Components smaller than so many pixels are specks.
     speck_pixels: usize,
     /// Pixels that the caller knows: nothing changes them.
@@ -74,18 +78,21 @@ impl<'a> SolvedMatte<'a> {
             (Guide::Trimap(trimap), _) => return Ok(Self::of_trimap(frame, trimap, options)),
             (_, mask) => mask.ok_or(NoSubject)?,
         };
-        let matte = match options.method {
+        let (matte, pyramid) = match options.method {
             Method::ClosedForm => {
-                let trimap = trimap::from_mask(&mask, size, options.hair.as_ref());
+                let pyramid = Pyramid::of(frame);
+                let extremes = trimap::Extremes::of(&mask, size, options.hair.as_ref());
+                let labels = Labels::Rows(extremes.labeller(size));
                 let prior = MaskPrior::of(&mask);
-                closed_form::estimate_alpha(frame, &trimap, &Priors { mask: Some(&prior), temporal: None })
+                let priors = Priors { mask: Some(&prior), temporal: None };
+                (closed_form::estimate_with(frame, &pyramid, labels, &priors), Some(pyramid))
             }
             Method::None => match guide {
-                Guide::Mask(mask) => mask.clone(),
-                Guide::Network { .. } | Guide::Trimap(_) => upsampled(mask.values(), mask.size(), size),
+                Guide::Mask(mask) => (mask.clone(), None),
+                Guide::Network { .. } | Guide::Trimap(_) => (upsampled(mask.values(), mask.size(), size), None),
             },
         };
-        Ok(Self { matte, speck_pixels: speck_pixels(&mask, size), known: None })
+        Ok(Self { matte, pyramid, speck_pixels: speck_pixels(&mask, size), known: None })
     }
 
     fn of_trimap(frame: &Frame, trimap: &'a Trimap, options: &Options) -> Self {
@@ -93,11 +100,11 @@ impl<'a> SolvedMatte<'a> {
             Method::ClosedForm => closed_form::estimate_alpha(frame, trimap, &Priors { mask: None, temporal: None }),
             Method::None => AlphaMatte::new(trimap.size(), trimap.labels().to_vec()),
         };
-        Self { matte, speck_pixels: 0, known: Some(trimap) }
+        Self { matte, pyramid: None, speck_pixels: 0, known: Some(trimap) }
     }
 
     pub(super) fn finalized(self, frame: &Frame, options: &Options) -> Result<AlphaMatte, NoSubject> {
-        let Self { matte, speck_pixels, known } = self;
+        let Self { matte, speck_pixels, known, .. } = self;
         let matte = match (options.opaque, options.edge) {
             (true, Edge::Soft | Edge::Hard) => edge::hardened_at(&matte, opaque::crossing(frame, &matte)),
             (false, Edge::Soft) => edge::without_traces(matte),
@@ -108,11 +115,18 @@ impl<'a> SolvedMatte<'a> {
             let pixels = matte.coverage_mut().par_iter_mut().zip(trimap.labels());
             pixels.filter(|(_, label)| **label != Trimap::UNKNOWN).for_each(|(value, &label)| *value = label);
         }
-        let parts = matte.coverage().par_chunks(1 << 16);
-        let covered: u64 = parts.map(|part| part.iter().map(|&value| u64::from(value)).sum::<u64>()).sum();
-        let least = MIN_AREA * 255.0 * matte.size().area() as f64;
-        if (covered as f64) < least { Err(NoSubject) } else { Ok(matte) }
+        if is_covered(&matte) { Ok(matte) } else { Err(NoSubject) }
     }
+}
+
+/// Whether at least [`MIN_AREA`] of it is covered: with any subject, few rows show that.
+fn is_covered(matte: &AlphaMatte) -> bool {
+    let least = MIN_AREA * 255.0 * matte.size().area() as f64;
+    let mut covered = 0u64;
+    matte.coverage().chunks(1 << 14).any(|part| {
+        covered += part.iter().map(|&value| u64::from(value)).sum::<u64>();
+        covered as f64 >= least
+    })
 }
 
 /// Components smaller than so many pixels are specks: half a cell of the network's grid, but at least a few pixels on small

@@ -5,7 +5,8 @@ use super::clean::CleanMask;
 use super::hair::Hair;
 use crate::image::{Size, Trimap};
 use backdrop_kernels::mask_upsample::cpu::Upsampled;
-use backdrop_kernels::trimap::{Params, cpu};
+use backdrop_kernels::trimap::Params;
+use backdrop_kernels::trimap::cpu::{self, Labeller};
 
 /// The band to either side of a sharp edge: in cells of the network's grid, but never thinner than so many pixels, each
 /// along its own axis.
@@ -15,22 +16,37 @@ const RADIUS_PX: f32 = 1.5;
 /// The trimap of `mask` at `size`, with a wider band where there may be `hair`.
 #[must_use]
 pub fn from_mask(mask: &CleanMask, size: Size, hair: Option<&Hair>) -> Trimap {
-    let grid = (mask.size().width as usize, mask.size().height as usize);
-    let cell_px = [size.width as f32 / grid.0 as f32, size.height as f32 / grid.1 as f32];
-    let radii = cell_px.map(|cell_px| f32::max(RADIUS_CELLS, RADIUS_PX / cell_px));
-    let params = Params { radii, foreground: FOREGROUND, background: BACKGROUND };
-    let (low, mut high) = cpu::extremes(mask.values(), grid, &params);
-    if let Some(hair) = hair {
-        hair.widen(mask.values(), grid, size, cell_px[0].min(cell_px[1]), &mut high);
-    }
-    let picture = (size.width as usize, size.height as usize);
+    let extremes = Extremes::of(mask, size, hair);
     let mut labels = vec![Trimap::UNKNOWN; size.area()];
-    cpu::label(
-        &Upsampled::new(&low, grid, picture),
-        &Upsampled::new(&high, grid, picture),
-        &params,
-        &mut labels,
-        picture.0,
-    );
+    cpu::label(&extremes.labeller(size), &mut labels, size.width as usize);
     Trimap::new(size, labels)
+}
+
+/// What a trimap is made of: the lowest and the highest value of the mask around each cell of its grid.
+pub(super) struct Extremes {
+    grid: (usize, usize),
+    low: Vec<f32>,
+    high: Vec<f32>,
+    params: Params,
+}
+
+impl Extremes {
+    pub(super) fn of(mask: &CleanMask, size: Size, hair: Option<&Hair>) -> Self {
+        let grid = (mask.size().width as usize, mask.size().height as usize);
+        let cell_px = [size.width as f32 / grid.0 as f32, size.height as f32 / grid.1 as f32];
+        let radii = cell_px.map(|cell_px| f32::max(RADIUS_CELLS, RADIUS_PX / cell_px));
+        let params = Params { radii, foreground: FOREGROUND, background: BACKGROUND };
+        let (low, mut high) = cpu::extremes(mask.values(), grid, &params);
+        if let Some(hair) = hair {
+            hair.widen(mask.values(), grid, size, cell_px[0].min(cell_px[1]), &mut high);
+        }
+        Self { grid, low, high, params }
+    }
+
+    /// The trimap's rows at `size`.
+    pub(super) fn labeller(&self, size: Size) -> Labeller<'_> {
+        let picture = (size.width as usize, size.height as usize);
+        let [low, high] = [&self.low, &self.high].map(|values| Upsampled::new(values, self.grid, picture));
+        Labeller { low, high, params: self.params }
+    }
 }

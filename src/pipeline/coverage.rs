@@ -144,12 +144,13 @@ fn guided(
         (Picture::Cutout | Picture::CleanMask | Picture::Classified | Picture::Portrait(_), guide) => {
             Ok(cutout(matting::cut_out(frame, guide, options)?))
         }
-        (Picture::Source, guide) => {
-            let matte = matting::estimate_matte(&frame, guide, options)?;
-            let region = region.unwrap_or(Rect::whole(matte.size()));
-            let inside = window::plane_within(matte.coverage(), matte.size(), region);
-            let bounds = AlphaMatte::new(region.size(), inside).covered(SUBJECT_ALPHA);
-            Ok((Subject::Source(frame), bounds.map(|bounds| window::outside(bounds, region))))
+        (Picture::Source, Guide::Trimap(trimap)) => {
+            let matte = AlphaMatte::new(trimap.size(), trimap.labels().to_vec());
+            Ok((Subject::Source(frame), within(matte.covered(SUBJECT_ALPHA), region)))
+        }
+        (Picture::Source, guide @ (Guide::Network { .. } | Guide::Mask(_))) => {
+            let bounds = matting::subject_bounds(&frame, guide, options)?;
+            Ok((Subject::Source(frame), within(Some(bounds), region)))
         }
     }
 }
@@ -157,4 +158,17 @@ fn guided(
 fn cutout(cutout: Cutout) -> (Subject, Option<Rect>) {
     let bounds = cutout.frame().covered(SUBJECT_ALPHA);
     (Subject::Cutout(cutout), bounds)
+}
+
+/// What `bounds` have in common with `region`, where there is one.
+fn within(bounds: Option<Rect>, region: Option<Rect>) -> Option<Rect> {
+    let Some(region) = region else { return bounds };
+    let common = |[a, a_length]: [u32; 2], [b, b_length]: [u32; 2]| {
+        let (start, end) = (a.max(b), (a + a_length).min(b + b_length));
+        (start < end).then(|| [start, end - start])
+    };
+    let bounds = bounds?;
+    let [left, width] = common([bounds.left, bounds.width], [region.left, region.width])?;
+    let [top, height] = common([bounds.top, bounds.height], [region.top, region.height])?;
+    Some(Rect { left, top, width, height })
 }

@@ -13,14 +13,14 @@ use super::target::{InProcess, Photo, Service, Target};
 use super::{report_html, text};
 use crate::cli::config_args::EngineArgs;
 use crate::cli::endpoint_args::{
-    FieldArg, background_file, endpoint_fields, endpoint_named, endpoint_names, parse_field,
+    FieldArg, attached_file, endpoint_fields, endpoint_named, endpoint_names, parse_field,
 };
 use crate::cli::exit_code::{Failure, Outcome};
 use crate::cli::local_engine::{self, LocalEngine};
 use crate::cli::remove::AuxFiles;
 use crate::cli::stdout;
 use crate::config::Config;
-use crate::recipe::{BG_FILE, Endpoint};
+use crate::recipe::{BG_FILE, Endpoint, MASK_FILE};
 use crate::source::Fetcher;
 use clap::Args;
 use jiff::Timestamp;
@@ -210,16 +210,18 @@ impl RunCommand {
 
     /// The request body of each photo.
     fn bodies(&self, photos: &[Photo]) -> Result<Vec<bytes::Bytes>, Failure> {
-        let background = match background_file(&self.set) {
-            Some(path) => {
-                Some(std::fs::read(path).map_err(|error| format!("cannot read {}: {error}", path.display()))?)
+        let mut attached = Vec::new();
+        for name in [BG_FILE, MASK_FILE] {
+            if let Some(path) = attached_file(&self.set, name) {
+                let file = std::fs::read(path).map_err(|error| format!("cannot read {}: {error}", path.display()))?;
+                attached.push((name, file));
             }
-            None => None,
-        };
-        let fields: Vec<FieldArg> = self.set.iter().filter(|(name, _)| name != BG_FILE).cloned().collect();
+        }
+        let is_field = |(name, _): &&FieldArg| !attached.iter().any(|(attached, _)| name == attached);
+        let fields: Vec<FieldArg> = self.set.iter().filter(is_field).cloned().collect();
         let body = |photo: &Photo| {
             let mut files = vec![("file", &*photo.bytes)];
-            files.extend(background.as_deref().map(|background| (BG_FILE, background)));
+            files.extend(attached.iter().map(|(name, file)| (*name, &**file)));
             http_client::form(&fields, &files)
         };
         Ok(photos.iter().map(body).collect())
@@ -230,7 +232,7 @@ impl RunCommand {
         recipe.cut_out_by(config.engine.model);
         let max_bytes = config.limits.of_local_pictures().max_bytes;
         let fetcher = Fetcher::new(&config.fetch)?.with_max_bytes(max_bytes);
-        let aux_files = AuxFiles::load(&fetcher, &recipe, background_file(&self.set), max_bytes).await?;
+        let aux_files = AuxFiles::load(&fetcher, &recipe, &self.set, max_bytes).await?;
         let clients = match self.scenario {
             // Its queue is full where a daemon's is.
             Scenario::Server => 1,

@@ -73,9 +73,7 @@ impl Target {
 impl InProcess {
     async fn send(&self, source: Bytes) -> Reply {
         let started = Instant::now();
-        let AuxFiles { background, mark } = &self.aux_files;
-        let files = Files { source, background: background.clone(), mark: mark.clone(), fetch: Duration::ZERO };
-        let result = self.engine.run(files, &self.recipe).await;
+        let result = self.engine.run(self.aux_files.with(source), &self.recipe).await;
         let took = started.elapsed();
         match result {
             Ok(output) => Reply {

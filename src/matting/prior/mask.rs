@@ -2,14 +2,15 @@
 
 use crate::image::Size;
 use crate::matting::clean::CleanMask;
+use backdrop_kernels::mask_upsample::cpu::Upsampled;
 use backdrop_kernels::trimap;
 
 /// Expected alpha inside the band, and γ, the weight of that, for each cell of the network's grid.
 #[derive(Clone, Debug)]
 pub struct MaskPrior {
-    pub(in crate::matting) size: Size,
-    pub(in crate::matting) alpha: Vec<f32>,
-    pub(in crate::matting) weight: Vec<f32>,
+    size: Size,
+    alpha: Vec<f32>,
+    weight: Vec<f32>,
 }
 
 /// γ: weight of the mask beside the colours where it has an edge, and where it is uncertain all around.
@@ -32,5 +33,11 @@ impl MaskPrior {
         let weight = low.iter().zip(&high).map(|range| if at_edge(range) { WEIGHT_AT_EDGES } else { WEIGHT_ELSEWHERE });
         let alpha = mask.values().iter().map(|&value| (0.5 + (value - 0.5) * CONTRAST).clamp(0.0, 1.0));
         Self { size: mask.size(), weight: weight.collect(), alpha: alpha.collect() }
+    }
+
+    /// Expected alpha and its weight, stretched over a picture of `size`.
+    pub(in crate::matting) fn upsampled(&self, [width, height]: [usize; 2]) -> [Upsampled<'_>; 2] {
+        let grid = (self.size.width as usize, self.size.height as usize);
+        [&self.alpha, &self.weight].map(|values| Upsampled::new(values, grid, (width, height)))
     }
 }

@@ -12,7 +12,6 @@ pub use previous_frame::TemporalPrior;
 pub struct Priors<'a> {
     /// The network's mask inside the band.
     pub mask: Option<&'a MaskPrior>,
-    /// Where the finest level starts from, weighted, instead of the coarser level's solution. It takes up to half as many
-    /// steps then.
+    /// Where the finest level starts from, weighted, instead of the coarser level's solution.
     pub temporal: Option<&'a TemporalPrior>,
 }

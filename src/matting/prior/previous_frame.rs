@@ -40,15 +40,6 @@ impl TemporalPrior {
         (f32::from(self.coverage[pixel]) / 255.0, f32::from(self.weight[pixel]) / 255.0)
     }
 
-    /// The mean weight in the band, 0 to 1.
-    pub(in crate::matting) fn mean_weight(&self, labels: &[u8]) -> f32 {
-        let band = self.weight.par_iter().zip(labels).with_min_len(1 << 16);
-        let (sum, count) = band
-            .map(|(&weight, &label)| if label == Trimap::UNKNOWN { (u64::from(weight), 1_u64) } else { (0, 0) })
-            .reduce(|| (0, 0), |a, b| (a.0 + b.0, a.1 + b.1));
-        sum as f32 / (255 * count.max(1)) as f32
-    }
-
     /// Blends the expected coverage into the solved one, inside the band: less the further they are apart, and not at all
     /// from [`UNRELATED`] on, which is no noise of matting but an edge elsewhere than expected.
     pub(in crate::matting) fn blend(&self, trimap: &Trimap, solved: &mut AlphaMatte) {
@@ -77,7 +68,6 @@ mod tests {
         let mut solved = AlphaMatte::new(size, vec![0, 255, 100, 100, 100, 10]);
         let expected = vec![90, 200, 100, 110, 100 + UNRELATED, 20];
         let prior = TemporalPrior::new(size, expected, vec![255, 255, 255, 255, 255, 0]);
-        assert!((prior.mean_weight(trimap.labels()) - 0.75).abs() < 1e-6);
         prior.blend(&trimap, &mut solved);
         assert_eq!(solved.coverage(), [0, 255, 100, 109, 100, 10]);
     }

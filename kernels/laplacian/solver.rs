@@ -1,0 +1,61 @@
+//! Conjugate gradients on the band: `(L + γ) α = γ m`, preconditioned by the diagonal (Hestenes and Stiefel 1952).
+//!
+//! The number of steps is given, so that all devices take the same; one that finds nothing left to do does not move (a select
+//! on a device that cannot branch on it), because in 32 bits further steps would drift along rounding errors.
+
+use super::cpu::{Band, Fits, zeros};
+use super::passes;
+
+/// Nothing is left to do when the preconditioned residual of a pixel is this small: coverage is stored in steps of 1/255.
+const TOLERANCE: f64 = 2e-5;
+
+/// The right-hand side, and the vectors of the method. Reused for its memory.
+#[derive(Debug, Default)]
+pub struct Solver {
+    /// The prior over the unknown pixels: what is expected, and γ.
+    pub expected: Vec<f32>,
+    /// γ.
+    pub weight: Vec<f32>,
+    fits: Fits,
+    weights: Vec<f32>,
+    scale: Vec<f32>,
+    product: Vec<f32>,
+    direction: Vec<f32>,
+}
+
+impl Solver {
+    /// Makes the prior that of nothing.
+    pub fn clear(&mut self, band: &Band) {
+        zeros(&mut self.expected, band.unknown_len(), 0.0);
+        zeros(&mut self.weight, band.unknown_len(), 0.0);
+    }
+
+    /// Improves `alpha`, a plane of `band`, in `steps` steps. Afterwards the prior is undefined.
+    pub fn solve(&mut self, band: &Band, alpha: &mut [f32], steps: usize) {
+        let Self { expected, weight, fits, weights, scale, product, direction } = self;
+        band.preconditioner(weight, weights, scale);
+        zeros(product, band.unknown_len(), 0.0);
+        zeros(direction, alpha.len(), 0.0);
+        // The expected alpha is only needed for the first residual, which takes its place.
+        let residual = expected;
+        residual.iter_mut().zip(&*weight).for_each(|(value, weight)| *value *= weight);
+        let runs = band.runs();
+        band.multiply(alpha, weights, fits, product);
+        let mut energy = passes::begin(runs, scale, product, residual, direction);
+        let enough = TOLERANCE * TOLERANCE * band.count() as f64;
+        for _ in 0..steps {
+            if energy <= enough {
+                return;
+            }
+            let curvature = band.multiply(direction, weights, fits, product);
+            // Not positive only when rounding is all that is left.
+            if curvature <= 0.0 {
+                return;
+            }
+            let previous = energy;
+            let length = (energy / curvature) as f32;
+            energy = passes::advance(runs, length, scale, product, direction, alpha, residual);
+            passes::turn(runs, (energy / previous) as f32, scale, residual, direction);
+        }
+    }
+}

@@ -1,0 +1,156 @@
+//! Fills the small 4-connected components of a matte: specks and pinholes.
+//!
+//! Runs along the rows are found in parallel, sixty-four pixels at a time where all are alike, and joined with union-find, so
+//! that the cost is that of reading the matte once and of its edges.
+
+use rayon::prelude::*;
+
+/// Rows in which one task finds runs.
+const ROWS: usize = 64;
+/// Pixels that are compared at a time.
+const BLOCK: usize = 64;
+
+/// A run of pixels; its parent in the union-find forest (itself for the root of a component), and for a root how many pixels
+/// its component has.
+#[derive(Clone, Copy, Debug)]
+struct Run {
+    start: u32,
+    end: u32,
+    parent: u32,
+    size: u32,
+}
+
+/// Sets every component of fewer than `least` of the pixels that are `inside` to `fill`. `width` pixels are a row.
+pub(super) fn fill_small(
+    coverage: &mut [u8],
+    width: usize,
+    least: usize,
+    inside: impl Fn(u8) -> bool + Sync,
+    fill: u8,
+) {
+    let strips = coverage.par_chunks(width * ROWS).enumerate();
+    let found: Vec<Vec<(u32, u32)>> = strips
+        .map(|(strip, rows)| {
+            let mut runs = Vec::new();
+            for (row, pixels) in rows.chunks_exact(width).enumerate() {
+                find_runs(pixels, ((strip * ROWS + row) * width) as u32, &inside, &mut runs);
+            }
+            runs
+        })
+        .collect();
+    let mut runs: Vec<Run> = Vec::with_capacity(found.iter().map(Vec::len).sum());
+    for (start, end) in found.into_iter().flatten() {
+        runs.push(Run { start, end, parent: runs.len() as u32, size: end - start });
+    }
+    join_rows(&mut runs, width as u32);
+    for index in 0..runs.len() {
+        let Run { start, end, .. } = runs[index];
+        let root = root(&mut runs, index);
+        if (runs[root].size as usize) < least {
+            coverage[start as usize..end as usize].fill(fill);
+        }
+    }
+}
+
+/// Appends the runs of a row whose first pixel is the `base`th of the picture.
+fn find_runs(row: &[u8], base: u32, inside: impl Fn(u8) -> bool, runs: &mut Vec<(u32, u32)>) {
+    let mut open = None;
+    let mut x = base;
+    for block in row.chunks(BLOCK) {
+        let count = block.iter().fold(0u8, |count, &value| count + u8::from(inside(value)));
+        if count == 0 {
+            runs.extend(open.take().map(|start| (start, x)));
+        } else if usize::from(count) == block.len() {
+            open.get_or_insert(x);
+        } else {
+            for (x, &value) in (x..).zip(block) {
+                if inside(value) {
+                    open.get_or_insert(x);
+                } else {
+                    runs.extend(open.take().map(|start| (start, x)));
+                }
+            }
+        }
+        x += block.len() as u32;
+    }
+    runs.extend(open.map(|start| (start, x)));
+}
+
+/// Joins the runs that touch one of the row above.
+fn join_rows(runs: &mut [Run], width: u32) {
+    let mut above = 0;
+    for index in 0..runs.len() {
+        let Run { start, end, .. } = runs[index];
+        // Runs that end left of this one's start in the row above touch neither it nor any later one.
+        while runs[above].end + width <= start {
+            above += 1;
+        }
+        let mut touching = above;
+        while runs[touching].start + width < end {
+            join(runs, index, touching);
+            touching += 1;
+        }
+    }
+}
+
+fn root(runs: &mut [Run], mut index: usize) -> usize {
+    while runs[index].parent as usize != index {
+        let parent = runs[index].parent as usize;
+        runs[index].parent = runs[parent].parent;
+        index = parent;
+    }
+    index
+}
+
+fn join(runs: &mut [Run], a: usize, b: usize) {
+    let (a, b) = (root(runs, a), root(runs, b));
+    if a != b {
+        let (early, late) = (a.min(b), a.max(b));
+        runs[late].parent = early as u32;
+        runs[early].size += runs[late].size;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::matting::connected_components::Components;
+
+    fn scattered(len: usize, seed: u32) -> Vec<u8> {
+        let value = |at: usize| ((at as u32 ^ seed).wrapping_mul(2_654_435_761) >> 16) as u8;
+        (0..len).map(|at| if value(at / 3) < 140 { 0 } else { value(at) | 1 }).collect()
+    }
+
+    #[test]
+    fn small_components_are_those_that_labelling_finds() {
+        for (width, height) in [(1, 1), (1, 200), (200, 1), (63, 70), (64, 130), (130, 129), (257, 66)] {
+            for least in [0, 1, 3, 9, 40] {
+                let before = scattered(width * height, width as u32);
+                let mut expected = before.clone();
+                let mut components = Components::default();
+                components.find(&before, width, |value| value > 0);
+                let mut sizes = vec![0; components.count()];
+                components.runs().for_each(|(run, component)| sizes[component] += run.len());
+                components
+                    .runs()
+                    .filter(|(_, component)| sizes[*component] < least)
+                    .for_each(|(run, _)| expected[run].fill(7));
+                let mut filled = before;
+                fill_small(&mut filled, width, least, |value| value > 0, 7);
+                assert_eq!(filled, expected, "{width}×{height}, {least}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_component_that_spans_strips_is_one() {
+        let width = 100;
+        let mut coverage = vec![0; width * 200];
+        (0..200).for_each(|y| coverage[y * width + 50] = 255);
+        let whole = coverage.clone();
+        fill_small(&mut coverage, width, 200, |value| value > 0, 0);
+        assert_eq!(coverage, whole);
+        fill_small(&mut coverage, width, 201, |value| value > 0, 0);
+        assert_eq!(coverage, vec![0; width * 200]);
+    }
+}
