@@ -6,12 +6,12 @@ use crate::cli::exit_code::Failure;
 use crate::cli::local_engine::LocalEngine;
 use crate::cli::remove::AuxFiles;
 use crate::engine::EngineError;
-use crate::pipeline::{Files, PipelineError, Timings};
+use crate::pipeline::{PipelineError, Timings};
 use crate::recipe::Recipe;
 use crate::telemetry::with_causes;
 use bytes::Bytes;
 use std::path::Path;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 /// A picture in memory.
 #[derive(Debug)]
