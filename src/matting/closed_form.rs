@@ -25,7 +25,7 @@ use std::ops::Range;
 /// Levels stop getting coarser when the shorter side would be less than this.
 const COARSEST_SIDE: usize = 32;
 /// Conjugate-gradient steps times pixels of a level, and the bounds on the steps.
-const STEP_PIXELS: usize = 40_000_000;
+const STEP_PIXELS: usize = 20_000_000;
 const MIN_STEPS: usize = 8;
 const MAX_STEPS: usize = 256;
 /// A pixel whose coarser neighbourhood is covered by no more than this of 255, or by all but this, is known (`thr_alpha` of
