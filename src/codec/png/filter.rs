@@ -183,9 +183,9 @@ mod tests {
     #[test]
     fn the_chosen_filter_has_the_least_sum() {
         let sum = |bytes: &[u8]| bytes.iter().map(|&byte| u64::from((byte as i8).unsigned_abs())).sum::<u64>();
-        let (row, above): (Vec<u8>, Vec<u8>) = ((10..=250).step_by(2).collect(), vec![9; 121]);
+        let row: Vec<u8> = (10..=250).step_by(2).collect();
         let mut filter = RowFilter::new(row.len(), 1);
-        let best = filter.filtered(&row, Some(&above)).to_vec();
+        let best = filter.filtered(&row, None).to_vec();
         assert_eq!((best[0], sum(&best[1..])), (1, 10 + 2 * 120));
         assert!(filter.candidates.iter().all(|candidate| sum(&candidate[1..]) >= sum(&best[1..])));
     }
