@@ -5,12 +5,12 @@ use crate::image::{OutputFormat, Quality};
 /// Compression effort of the PNG encoder.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum PngEffort {
-    /// The least CPU time, a third of the default's; files are a quarter larger.
+    /// The least CPU time, half of the default's or less; photos are up to a third larger.
     Fast,
     /// Small files, in parallel.
     #[default]
     Default,
-    /// The smallest files, in ten times the default's CPU time.
+    /// The smallest files, in several times the default's CPU time.
     Best,
 }
 

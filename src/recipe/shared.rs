@@ -22,7 +22,7 @@ fields! {
         engine: CutEngine = None;
         /// JPEG and WebP quality; a WebP of 100 is lossless. Ignored by PNG.
         quality: Quality = Some("92");
-        /// Work spent on a smaller PNG, whose pixels are the same: `fast`, `default`, or `best`, which takes over ten times the CPU time of `default` for a file that is up to a tenth smaller. Ignored by JPEG and WebP.
+        /// Work spent on a smaller PNG, whose pixels are the same: `fast`, `default`, or `best`, which takes several times the CPU time of `default`; photos get up to a tenth smaller, pictures with repeated patterns several times. Ignored by JPEG and WebP.
         compression: PngEffort = Some("default");
         /// Longest side of the result in pixels; never enlarges. A larger number than the maximum is taken as the maximum.
         max_dim: MaxDim = None;

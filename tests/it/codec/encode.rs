@@ -68,7 +68,7 @@ fn more_png_effort_never_makes_a_larger_file() {
         [PngEffort::Fast, PngEffort::Default, PngEffort::Best].map(len)
     };
     let [fast, default, best] = lens(&cutout());
-    assert!(best < default && default < fast, "{fast} {default} {best}");
+    assert!(best <= default && default < fast, "{fast} {default} {best}");
     let mut seed = 1_u32;
     let noise = std::iter::repeat_with(|| {
         seed = seed.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
