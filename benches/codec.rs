@@ -5,7 +5,7 @@ use backdrop::image::{Buffer, BufferPool, Composite, Frame, OutputFormat, Qualit
 use criterion::{BatchSize, Criterion, Throughput, criterion_group, criterion_main};
 
 const PHOTO: Size = Size::new(4000, 3000);
-const WEB: Size = Size::new(2400, 1666);
+const WEB: Size = Size::new(512, 512);
 
 /// A gradient with edges and noise, about as compressible as a photo; in a cutout only a soft disc is opaque.
 fn picture(size: Size, cutout: bool) -> Frame {
@@ -24,23 +24,26 @@ fn picture(size: Size, cutout: bool) -> Frame {
     Frame::new(size, Buffer::from(pixels))
 }
 
-fn options(format: OutputFormat) -> EncodeOptions {
-    EncodeOptions { format, quality: Quality::DEFAULT, png: PngEffort::Fast, channels: Channels::Rgba }
+fn options(format: OutputFormat, png: PngEffort) -> EncodeOptions {
+    EncodeOptions { format, quality: Quality::DEFAULT, png, channels: Channels::Rgba }
 }
 
 fn decoders(c: &mut Criterion) {
     let pool = BufferPool::new(256 << 20);
+    let limits = Limits { max_bytes: usize::MAX, ..Limits::default() };
     let mut group = c.benchmark_group("decode");
-    group.sample_size(10).throughput(Throughput::Elements(PHOTO.area() as u64));
-    for (name, format) in [("jpeg/12mp", OutputFormat::Jpeg), ("png/12mp", OutputFormat::Png)] {
-        let file = codec::encode(Composite::unchanged(picture(PHOTO, false)), &options(format)).expect("a file");
-        let limits = Limits { max_bytes: usize::MAX, ..Limits::default() };
-        group.bench_function(name, |b| {
-            b.iter(|| {
-                let header = codec::probe(&file.bytes, &limits).expect("a header");
-                codec::decode(&file.bytes, &header, &pool).expect("a picture")
+    for (pixels, size) in [("0.26mp", WEB), ("12mp", PHOTO)] {
+        group.sample_size(10).throughput(Throughput::Elements(size.area() as u64));
+        for (name, format) in [("jpeg", OutputFormat::Jpeg), ("png", OutputFormat::Png), ("webp", OutputFormat::WebP)] {
+            let options = options(format, PngEffort::Default);
+            let file = codec::encode(Composite::unchanged(picture(size, false)), &options).expect("a file");
+            group.bench_function(format!("{name}/{pixels}"), |b| {
+                b.iter(|| {
+                    let header = codec::probe(&file.bytes, &limits).expect("a header");
+                    codec::decode(&file.bytes, &header, &pool).expect("a picture")
+                });
             });
-        });
+        }
     }
     group.finish();
 }
@@ -48,13 +51,20 @@ fn decoders(c: &mut Criterion) {
 fn encoders(c: &mut Criterion) {
     let mut group = c.benchmark_group("encode");
     group.sample_size(10);
-    for (name, format, size) in [("png-fast/12mp", OutputFormat::Png, PHOTO), ("webp/4mp", OutputFormat::WebP, WEB)] {
-        let frame = picture(size, true);
+    for (pixels, size) in [("0.26mp", WEB), ("12mp", PHOTO)] {
+        let cutout = picture(size, true);
         group.throughput(Throughput::Elements(size.area() as u64));
-        group.bench_function(name, |b| {
-            let encode = |frame| codec::encode(Composite::unchanged(frame), &options(format)).expect("a file");
-            b.iter_batched(|| frame.clone(), encode, BatchSize::PerIteration);
-        });
+        for (name, format, png) in [
+            ("png-fast", OutputFormat::Png, PngEffort::Fast),
+            ("png-default", OutputFormat::Png, PngEffort::Default),
+            ("png-best", OutputFormat::Png, PngEffort::Best),
+            ("webp", OutputFormat::WebP, PngEffort::Default),
+        ] {
+            group.bench_function(format!("{name}/{pixels}"), |b| {
+                let encode = |frame| codec::encode(Composite::unchanged(frame), &options(format, png)).expect("a file");
+                b.iter_batched(|| cutout.clone(), encode, BatchSize::PerIteration);
+            });
+        }
     }
     group.finish();
 }

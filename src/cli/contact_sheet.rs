@@ -115,7 +115,7 @@ impl ContactSheet {
         let options = EncodeOptions {
             format: OutputFormat::Png,
             quality: Quality::DEFAULT,
-            png: PngEffort::Small,
+            png: PngEffort::Best,
             channels: Channels::Rgba,
         };
         let sheet = Composite::unchanged(Frame::new(self.size(), Buffer::from(self.pixels)));

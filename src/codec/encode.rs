@@ -41,15 +41,12 @@ pub fn encode(composite: Composite, options: &EncodeOptions) -> Result<EncodedIm
 }
 
 fn to_png(pixels: &mut Buffer, size: Size, opaque: bool, options: &EncodeOptions) -> Result<Vec<u8>, String> {
-    let (len, packing) = match (options.channels, opaque) {
-        (Channels::Alpha, _) => (pixel_format::rgba_to_alpha(pixels), Packing::Grey),
-        (Channels::Rgba, true) => (pixel_format::rgba_to_rgb(pixels), Packing::Rgb),
-        (Channels::Rgba, false) => {
-            pixel_format::zero_transparent(pixels);
-            (pixels.len(), Packing::Rgba)
-        }
+    let packing = match (options.channels, opaque) {
+        (Channels::Alpha, _) => Packing::Grey,
+        (Channels::Rgba, true) => Packing::Rgb,
+        (Channels::Rgba, false) => Packing::Rgba,
     };
-    png::encode(&pixels[..len], size, packing, options.png).map_err(|error| error.to_string())
+    png::encode(pixels, size, packing, options.png)
 }
 
 fn to_webp(pixels: &mut Buffer, size: Size, opaque: bool, options: &EncodeOptions) -> Result<Vec<u8>, String> {

@@ -82,7 +82,7 @@ impl Orientation {
         let stored = frame.size();
         let (width, height) = (stored.width as usize, stored.height as usize);
         let source = frame.pixels().as_chunks::<4>().0;
-        let mut upright = pool.take(source.len() * 4);
+        let mut upright = pool.take_for_overwrite(source.len() * 4);
         // Upright (x, y) is stored column y and row x, each counted from the far end depending on the rotation.
         let from_right = matches!(self, Self::Transverse | Self::Rotate270);
         let from_bottom = matches!(self, Self::Transverse | Self::Rotate90);

@@ -3,7 +3,7 @@
 use super::error::ApiError;
 use super::reply::{self, LATENCY, MODEL, Reply};
 use crate::account::price::in_dollars;
-use crate::pipeline::Output;
+use crate::pipeline::{Output, Timings};
 use bytes::Bytes;
 use futures_util::stream;
 use http_body_util::{BodyExt, StreamBody};
@@ -41,10 +41,21 @@ pub(super) fn image(output: Output, cost: u64, latency: Duration) -> Result<Repl
         headers.insert(FACE, text(face.to_string())?);
     }
     headers.insert(COST, text(in_dollars(cost).to_string())?);
-    let stages =
-        timings.stages().map(|(stage, took)| format!("{};dur={:.1}", stage.name(), took.as_secs_f64() * 1000.0));
-    headers.insert(SERVER_TIMING, text(stages.join(", "))?);
+    // `server-timing` is written last, so that it covers the whole request.
+    reply.extensions_mut().insert(timings);
     Ok(reply)
+}
+
+/// Writes `server-timing` to the reply of a picture, `wall` after the head of its request, of which reading the body took
+/// `reading`.
+pub(super) fn write_server_timing(reply: &mut Reply, wall: Duration, reading: Duration) {
+    let Some(timings) = reply.extensions_mut().remove::<Timings>() else { return };
+    let stages = timings
+        .within_request(wall, reading)
+        .stages()
+        .map(|(stage, took)| format!("{};dur={:.1}", stage.name(), took.as_secs_f64() * 1000.0));
+    let stages = HeaderValue::try_from(stages.join(", ")).expect("names and numbers are visible ASCII");
+    reply.headers_mut().insert(SERVER_TIMING, stages);
 }
 
 /// A body of one media type that arrives piece by piece; `latency` after the last byte of its request.

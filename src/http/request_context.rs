@@ -13,6 +13,7 @@ use super::cors::Cors;
 use super::drain::Drain;
 use super::error::ApiError;
 use super::head_check;
+use super::picture_reply;
 use super::reply::{REQUEST_ID, Reply, VERSION};
 use super::request_id;
 use super::tracked_body::TrackedBody;
@@ -139,6 +140,8 @@ pub(super) async fn answer<S: Service>(
         Ok(Err(error)) => error_reply(error, &id),
         Err(panic) => error_reply(ApiError::internal(format!("panic: {}", panic_message(&*panic))), &id),
     };
+    let reading = context.body.received().saturating_duration_since(started);
+    picture_reply::write_server_timing(&mut reply, started.elapsed(), reading);
     let headers = reply.headers_mut();
     headers.extend(context.reply_headers);
     headers.insert(REQUEST_ID, HeaderValue::from_str(&id).expect("ids are visible ASCII"));

@@ -1,8 +1,9 @@
 //! A pool of byte buffers that are returned to it when they are dropped.
 //!
 //! A fresh 48 MB allocation costs a page fault every 4 KiB; a reused one only a memset. Buffers are zeroed when
-//! they are taken, so that no pixel of one caller's picture can ever show up in another's. A full pool frees its oldest
-//! buffers first, so that it follows the sizes in use.
+//! they are taken, so that no pixel of one caller's picture can ever show up in another's; work of ours that writes each
+//! byte, or drops the buffer, may take them as they are. A full pool frees its oldest buffers first, so that it follows the
+//! sizes in use.
 
 use std::fmt;
 use std::ops::{Deref, DerefMut};
@@ -29,25 +30,39 @@ impl BufferPool {
     /// A zeroed buffer of `len` bytes.
     #[must_use]
     pub fn take(&self, len: usize) -> Buffer {
-        let reused = {
-            let mut kept = self.shared.kept.lock().unwrap_or_else(PoisonError::into_inner);
-            // The smallest that fits, but not one that would waste more than half of itself.
-            kept.iter()
-                .enumerate()
-                .filter(|(_, bytes)| bytes.capacity() >= len && bytes.capacity() / 2 <= len)
-                .min_by_key(|(_, bytes)| bytes.capacity())
-                .map(|(index, _)| index)
-                .map(|index| kept.remove(index))
-        };
-        let bytes = match reused {
-            Some(mut bytes) => {
-                bytes.clear();
-                bytes.resize(len, 0);
-                bytes
-            }
-            None => vec![0; len],
-        };
+        let mut bytes = self.reused(len).unwrap_or_default();
+        bytes.clear();
+        self.lent(bytes, len)
+    }
+
+    /// A buffer of `len` bytes that may hold an earlier picture: only for work that writes each byte, or drops it.
+    #[must_use]
+    pub fn take_for_overwrite(&self, len: usize) -> Buffer {
+        let mut bytes = self.reused(len).unwrap_or_default();
+        bytes.truncate(len);
+        self.lent(bytes, len)
+    }
+
+    /// `bytes`, extended by zeros to `len`.
+    fn lent(&self, mut bytes: Vec<u8>, len: usize) -> Buffer {
+        if bytes.capacity() == 0 {
+            // From the system, fresh pages are zero already.
+            bytes = vec![0; len];
+        }
+        bytes.resize(len, 0);
         Buffer { bytes, pool: Arc::downgrade(&self.shared) }
+    }
+
+    fn reused(&self, len: usize) -> Option<Vec<u8>> {
+        let mut kept = self.shared.kept.lock().unwrap_or_else(PoisonError::into_inner);
+        // The smallest that fits, but not one that would waste more than half of itself.
+        let fitting = kept
+            .iter()
+            .enumerate()
+            .filter(|(_, bytes)| bytes.capacity() >= len && bytes.capacity() / 2 <= len)
+            .min_by_key(|(_, bytes)| bytes.capacity())
+            .map(|(index, _)| index)?;
+        Some(kept.remove(fitting))
     }
 
     /// Frees every unused buffer.
@@ -158,6 +173,19 @@ mod tests {
         let second = pool.take(900);
         assert_eq!(pool.kept_bytes(), 0, "the buffer was not reused");
         assert!(second.iter().all(|&byte| byte == 0));
+    }
+
+    #[test]
+    fn a_buffer_for_overwriting_keeps_its_bytes_and_has_its_length() {
+        let pool = BufferPool::new(1 << 20);
+        pool.take(1000).fill(77);
+        let longer = pool.take_for_overwrite(900);
+        assert_eq!((pool.kept_bytes(), longer.len()), (0, 900));
+        assert!(longer.iter().all(|&byte| byte == 77));
+        drop(longer);
+        let extended = pool.take_for_overwrite(1000);
+        assert_eq!((extended[899], extended[900], extended.len()), (77, 0, 1000));
+        assert_eq!(BufferPool::new(0).take_for_overwrite(10)[..], [0; 10]);
     }
 
     #[test]

@@ -4,6 +4,9 @@ use super::geometry::bounds_of;
 use super::{Buffer, Rect, Size};
 use rayon::prelude::*;
 
+/// Pixels that a task of a scan looks at: 64 KiB.
+const SCANNED: usize = 16 << 10;
+
 /// A picture on the host: packed RGBA8, sRGB, upright, straight alpha, row after row without padding.
 #[derive(Clone, Debug)]
 pub struct Frame {
@@ -55,7 +58,8 @@ impl Frame {
     /// Whether any pixel is not fully opaque.
     #[must_use]
     pub fn has_transparency(&self) -> bool {
-        self.pixels.as_chunks::<4>().0.iter().any(|pixel| pixel[3] != 255)
+        let least = |pixels: &[[u8; 4]]| pixels.iter().fold(255, |least, pixel| pixel[3].min(least));
+        self.pixels.as_chunks::<4>().0.par_chunks(SCANNED).any(|pixels| least(pixels) < 255)
     }
 
     /// The pixels inside `part`, each the mean of a square of `factor` by `factor` (straight alpha, so means are exact for

@@ -6,11 +6,11 @@ use std::time::{Duration, Instant};
 /// Time spent in each stage; zero in those that did not take place.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Timings {
-    /// Fetching a caller's URL.
+    /// Fetching a caller's URL; of a whole request also reading it.
     pub fetch: Duration,
     /// Reading the header and the pixels.
     pub decode: Duration,
-    /// All waiting: for megapixels, for a CPU worker, for the device.
+    /// All waiting: for megapixels, for a CPU worker, for the device; of a whole request also what no other stage took.
     pub queue: Duration,
     /// The network, the whole batch.
     pub segment: Duration,
@@ -40,14 +40,46 @@ impl Timings {
         ]
     }
 
+    /// These times within a request that took `wall`, of which reading its body took `reading`: that counts as fetching,
+    /// and what no stage took as waiting, so that the stages add up to `wall` (to more, where a backdrop is rendered while
+    /// the network runs).
+    #[must_use]
+    pub fn within_request(mut self, wall: Duration, reading: Duration) -> Self {
+        self.fetch += reading;
+        self.wait_out(wall);
+        self
+    }
+
     /// Sets waiting to what no stage took of the time since `began`, and reports all stages to the metrics.
     pub(super) fn finalize(&mut self, began: Instant) {
-        let worked: Duration = self.stages().iter().map(|(_, took)| *took).sum();
-        self.queue = (self.fetch + began.elapsed()).saturating_sub(worked);
+        self.wait_out(self.fetch + began.elapsed());
         for (stage, took) in self.stages() {
             if stage == Stage::Queue || !took.is_zero() {
                 metrics::stage_finished(stage, took);
             }
         }
+    }
+
+    /// Sets waiting to what no stage took of `wall`.
+    fn wait_out(&mut self, wall: Duration) {
+        self.queue = Duration::ZERO;
+        let worked: Duration = self.stages().iter().map(|(_, took)| *took).sum();
+        self.queue = wall.saturating_sub(worked);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_stages_of_a_request_add_up_to_its_wall_time() {
+        let ms = Duration::from_millis;
+        let of_pipeline = Timings { fetch: ms(5), queue: ms(7), segment: ms(20), encode: ms(30), ..Timings::default() };
+        let of_request = of_pipeline.within_request(ms(100), ms(12));
+        assert_eq!((of_request.fetch, of_request.queue), (ms(17), ms(33)));
+        assert_eq!(of_request.stages().iter().map(|(_, took)| *took).sum::<Duration>(), ms(100));
+        let overlapping = of_pipeline.within_request(ms(40), ms(0));
+        assert_eq!((overlapping.queue, overlapping.segment), (ms(0), ms(20)));
     }
 }

@@ -367,7 +367,7 @@ mod tests {
     fn every_endpoint_takes_every_shared_field_once() {
         let shared =
             ["detect", "decontaminate", "engine", "format", "quality", "max_dim", "width", "height", "despill"];
-        let more = ["watermark", "watermark_opacity", "preset", "channels", "keep_alpha"];
+        let more = ["compression", "watermark", "watermark_opacity", "preset", "channels", "keep_alpha"];
         for endpoint in ENDPOINTS.iter() {
             let names: Vec<_> = endpoint.fields.iter().map(|field| field.name).collect();
             assert!(shared.iter().chain(&more).all(|name| names.contains(name)), "{}: {names:?}", endpoint.path);

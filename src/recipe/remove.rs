@@ -98,6 +98,7 @@ fn cutout(own: &RemoveFields, common: &Common, marks: &impl Marks) -> Recipe {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::codec::PngEffort;
     use crate::compose::{Mark, Resize, Watermark};
     use crate::image::OutputFormat;
     use crate::matting;
@@ -108,6 +109,7 @@ mod tests {
         let recipe = upload(&fields(&[
             ("format", "webp"),
             ("quality", "7"),
+            ("compression", "best"),
             ("matting", "none"),
             ("edge", "hard"),
             ("max_dim", "100"),
@@ -123,6 +125,7 @@ mod tests {
         .expect("all valid");
         assert_eq!(recipe.encode.format, OutputFormat::WebP);
         assert_eq!(recipe.encode.quality.get(), 7);
+        assert_eq!(recipe.encode.png, PngEffort::Best);
         let matting = matting::Options {
             method: Method::None,
             edge: Edge::Hard,

@@ -18,7 +18,8 @@ const MAX_DECODER_BYTES: usize = 64 << 20;
 /// Decodes a file whose upright size was probed as `probed`.
 pub(in crate::codec) fn decode(bytes: &[u8], probed: Size, pool: &BufferPool) -> Result<Frame, DecodeError> {
     let layout = Layout::read(bytes, &limits_of(probed))?;
-    let mut pixels = pool.take(layout.size.area() * 4);
+    // Rows are written one by one, each of them or an error.
+    let mut pixels = pool.take_for_overwrite(layout.size.area() * 4);
     catch_panic("PNG", || rows(bytes, &layout, &mut pixels))?;
     let samples = if layout.grey { Samples::Grey } else { Samples::Rgb };
     icc::to_srgb(&mut pixels, samples, layout.profile(bytes).as_deref());
@@ -47,6 +48,8 @@ fn rows(bytes: &[u8], layout: &Layout, pixels: &mut [u8]) -> Result<(), DecodeEr
             let channels_bytes = channels.0.samples() * if channels.1 == BitDepth::Sixteen { 2 } else { 1 };
             if interlaced {
                 let mut line = vec![0; stride];
+                // A pass may be missing.
+                pixels.fill(0);
                 while let Some(row) = reader.next_interlaced_row().map_err(corrupt)? {
                     let &InterlaceInfo::Adam7(pass) = row.interlace() else {
                         return Err(corrupt("an unknown interlacing"));

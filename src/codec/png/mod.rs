@@ -2,8 +2,12 @@
 
 mod decode;
 mod encode;
+mod filter;
 mod layout;
+mod packing;
+mod strip;
 
 pub(super) use decode::decode;
-pub(super) use encode::{Packing, encode};
+pub(super) use encode::encode;
 pub(super) use layout::Layout;
+pub(super) use packing::Packing;

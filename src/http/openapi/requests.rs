@@ -16,7 +16,7 @@ const BODY: &str = "application/octet-stream";
 
 /// Fields that several endpoints take alike: the component's name, and an endpoint and a field whose row it is. Any field
 /// with an equal row refers to it.
-const SHARED: [(&str, &str, &str); 32] = [
+const SHARED: [(&str, &str, &str); 33] = [
     ("Format", "/remove", "format"),
     ("Matting", "/remove", "matting"),
     ("Edge", "/remove", "edge"),
@@ -25,6 +25,7 @@ const SHARED: [(&str, &str, &str); 32] = [
     ("Decontaminate", "/remove", "decontaminate"),
     ("Engine", "/remove", "engine"),
     ("Quality", "/remove", "quality"),
+    ("Compression", "/remove", "compression"),
     ("MaxDim", "/remove", "max_dim"),
     ("Width", "/remove", "width"),
     ("Height", "/remove", "height"),

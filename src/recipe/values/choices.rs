@@ -1,7 +1,7 @@
 //! Fields whose value is one of a few words: formats, channels, methods.
 
 use super::value::{Value, choice};
-use crate::codec::Channels;
+use crate::codec::{Channels, PngEffort};
 use crate::compose::{Anchor, Fit};
 use crate::image::OutputFormat;
 use crate::matting::{Edge, Method};
@@ -10,6 +10,7 @@ use crate::recipe::kind::Kind;
 choice!(Method { "closed-form" => Self::ClosedForm, "none" => Self::None });
 choice!(Edge { "soft" => Self::Soft, "hard" => Self::Hard });
 choice!(Channels { "rgba" => Self::Rgba, "alpha" => Self::Alpha });
+choice!(PngEffort { "fast" => Self::Fast, "default" => Self::Default, "best" => Self::Best });
 choice!(Anchor { "center" => Self::Center, "auto" => Self::Auto });
 choice!(Fit { "cover" => Self::Cover, "contain" => Self::Contain, "stretch" => Self::Stretch });
 

@@ -52,7 +52,7 @@ fn chunks(bytes: &[u8]) -> Vec<String> {
 #[test]
 fn png_and_lossless_webp_keep_every_visible_pixel_and_no_hidden_colour() {
     for picture in [cutout(), opaque()] {
-        for png in [PngEffort::Fast, PngEffort::Small] {
+        for png in [PngEffort::Fast, PngEffort::Default, PngEffort::Best] {
             let file = encoded(&picture, &EncodeOptions { png, ..options(OutputFormat::Png, 92) });
             // Equal with hidden colours zeroed: the file contains nothing of the background.
             assert_eq!(decode_again(&file), visible(picture.clone()), "{png:?}");
@@ -62,17 +62,66 @@ fn png_and_lossless_webp_keep_every_visible_pixel_and_no_hidden_colour() {
 }
 
 #[test]
-fn the_small_png_effort_is_smaller_and_never_larger() {
-    let len =
-        |picture: &Picture, png| encoded(picture, &EncodeOptions { png, ..options(OutputFormat::Png, 92) }).bytes.len();
-    assert!(len(&cutout(), PngEffort::Small) < len(&cutout(), PngEffort::Fast));
+fn more_png_effort_never_makes_a_larger_file() {
+    let lens = |picture: &Picture| {
+        let len = |png| encoded(picture, &EncodeOptions { png, ..options(OutputFormat::Png, 92) }).bytes.len();
+        [PngEffort::Fast, PngEffort::Default, PngEffort::Best].map(len)
+    };
+    let [fast, default, best] = lens(&cutout());
+    assert!(best <= default && default < fast, "{fast} {default} {best}");
     let mut seed = 1_u32;
     let noise = std::iter::repeat_with(|| {
         seed = seed.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
         (seed >> 28) as u8
     });
     let noise = Picture { size: Size::new(128, 128), pixels: noise.take(128 * 128 * 4).collect() };
-    assert!(len(&noise, PngEffort::Small) <= len(&noise, PngEffort::Fast));
+    assert!(lens(&noise).is_sorted_by(|less, more| less >= more));
+}
+
+/// A cutout of many strips: noise of little amplitude in a disc.
+fn large_cutout(size: Size) -> Picture {
+    let mut seed = 1_u32;
+    let pixel = |at: usize| {
+        seed = seed.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+        let (x, y) = (at % size.width as usize, at / size.width as usize);
+        let (u, v) = (x as f32 / size.width as f32 - 0.5, y as f32 / size.height as f32 - 0.5);
+        let alpha = ((0.4 - u.hypot(v)) * 8000.0).clamp(0.0, 255.0) as u8;
+        let level = (x / 9 + y / 5) as u8;
+        [level, level.wrapping_add((seed >> 29) as u8), 200, alpha]
+    };
+    Picture { size, pixels: (0..size.area()).flat_map(pixel).collect() }
+}
+
+#[test]
+fn a_png_of_many_strips_has_the_same_bytes_on_any_number_of_threads() {
+    let picture = large_cutout(Size::new(1237, 701));
+    for (png, channels) in
+        [(PngEffort::Default, Channels::Rgba), (PngEffort::Best, Channels::Rgba), (PngEffort::Default, Channels::Alpha)]
+    {
+        let on = |threads| {
+            let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().expect("threads");
+            pool.install(|| encoded(&picture, &EncodeOptions { png, channels, ..options(OutputFormat::Png, 92) }))
+        };
+        let file = on(1);
+        assert_eq!(file.bytes, on(3).bytes, "{png:?}");
+        let right = if channels == Channels::Alpha { matte(&picture) } else { visible(picture.clone()) };
+        assert!(decode_again(&file) == right, "{png:?} {channels:?}");
+        // The png crate stops at the last row, so the checksum of the whole stream is verified here.
+        assert!(fdeflate::decompress_to_vec(&zlib_stream(&file.bytes)).is_ok(), "{png:?} {channels:?}");
+    }
+}
+
+/// The zlib stream of a PNG's data.
+fn zlib_stream(file: &[u8]) -> Vec<u8> {
+    let (mut at, mut data) = (8, Vec::new());
+    while at < file.len() {
+        let len = u32::from_be_bytes(*file[at..].first_chunk().expect("a length")) as usize;
+        if &file[at + 4..at + 8] == b"IDAT" {
+            data.extend_from_slice(&file[at + 8..at + 8 + len]);
+        }
+        at += len + 12;
+    }
+    data
 }
 
 #[test]

@@ -76,7 +76,7 @@ pub(super) fn encoded(frame: &Frame) -> Bytes {
         (frame.clone(), Channels::Rgba, OutputFormat::WebP)
     };
     let quality = Quality::new(100).expect("in range");
-    let options = EncodeOptions { format, quality, png: PngEffort::Small, channels };
+    let options = EncodeOptions { format, quality, png: PngEffort::Best, channels };
     codec::encode(Composite::unchanged(frame), &options).expect("small enough").bytes
 }
 

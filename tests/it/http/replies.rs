@@ -9,7 +9,9 @@ use backdrop::http::config::HttpConfig;
 use backdrop::image::{OutputFormat, Size};
 use backdrop::matting::NoSubject;
 use backdrop::pipeline::PipelineError;
-use std::time::Duration;
+use futures_util::stream;
+use reqwest::{Body, Response};
+use std::time::{Duration, Instant};
 
 #[tokio::test]
 async fn a_picture_has_the_documented_headers() {
@@ -24,11 +26,10 @@ async fn a_picture_has_the_documented_headers() {
     assert_eq!(header("x-service-foreground"), "1,2,20,25");
     assert_eq!(header("x-service-uncertainty"), "0.125");
     header("x-service-latency").parse::<u64>().expect("whole milliseconds");
-    assert_eq!(
-        header("server-timing"),
-        "fetch;dur=0.0, decode;dur=1.5, queue;dur=0.0, segment;dur=0.0, retouch;dur=0.0, \
-         matte;dur=0.0, compose;dur=0.0, encode;dur=0.0"
-    );
+    let stages = stages(&response);
+    let names: Vec<_> = stages.iter().map(|(name, _)| name.as_str()).collect();
+    assert_eq!(names, ["fetch", "decode", "queue", "segment", "retouch", "matte", "compose", "encode"]);
+    assert_eq!((stages[1].1, stages[3].1, stages[7].1), (1.5, 0.0, 0.0));
     assert_eq!((header("x-ratelimit-limit"), header("x-ratelimit-remaining")), ("60".into(), "59".into()));
     assert_eq!(header("x-service-version"), env!("CARGO_PKG_VERSION"));
     assert_eq!(header("cache-control"), "no-store");
@@ -37,6 +38,49 @@ async fn a_picture_has_the_documented_headers() {
 
     let webp = daemon.send("/mask", &[("format", "webp")]).await;
     assert_eq!(webp.headers()["content-type"], "image/webp");
+}
+
+/// Names and milliseconds of `server-timing`.
+fn stages(response: &Response) -> Vec<(String, f64)> {
+    let header = response.headers()["server-timing"].to_str().expect("ASCII");
+    let stage = |entry: &str| {
+        let (name, took) = entry.split_once(";dur=").expect("a duration");
+        (name.to_owned(), took.parse().expect("a number"))
+    };
+    header.split(", ").map(stage).collect()
+}
+
+#[tokio::test]
+async fn the_stages_of_server_timing_add_up_to_the_time_of_the_request() {
+    const PAUSE: Duration = Duration::from_millis(400);
+    let daemon = Daemon::start().await;
+    // So that connecting is not measured.
+    daemon.send("/remove", &[]).await.bytes().await.expect("a body");
+    daemon.engine.set(Work::Wait);
+    let pieces = stream::unfold(0, |sent| async move {
+        if sent == 1 {
+            tokio::time::sleep(PAUSE).await;
+        }
+        (sent < 2).then(|| (Ok::<_, std::io::Error>("a picture"), sent + 1))
+    });
+    let started = Instant::now();
+    let request = daemon.post("/remove").header("content-type", "image/png").body(Body::wrap_stream(pieces)).send();
+    let release = async {
+        until("the work", || daemon.engine.started() == 2).await;
+        tokio::time::sleep(PAUSE).await;
+        daemon.engine.release.notify_one();
+    };
+    let (response, ()) = tokio::join!(request, release);
+    let (response, wall) = (response.expect("an answer"), started.elapsed().as_secs_f64() * 1000.0);
+    assert_eq!(response.status(), 200);
+    let stages = stages(&response);
+    let of = |wanted: &str| stages.iter().find(|(name, _)| name == wanted).expect("a stage").1;
+    let pause = PAUSE.as_secs_f64() * 1000.0;
+    // The body's pause is reading, the engine's is waiting.
+    assert!(of("fetch") >= 0.9 * pause && of("queue") >= 0.9 * pause, "{stages:?}");
+    let sum: f64 = stages.iter().map(|(_, took)| took).sum();
+    // Eight numbers of one decimal.
+    assert!((0.8 * wall..=wall + 0.4).contains(&sum), "{sum} of {wall}: {stages:?}");
 }
 
 #[tokio::test]

@@ -1,0 +1,84 @@
+//! Packs RGBA pixels as the samples of a PNG: grey, RGB or RGBA.
+
+use crate::codec::pixel_format;
+use png::ColorType;
+
+/// The samples of a file.
+#[derive(Clone, Copy, Debug)]
+pub(in crate::codec) enum Packing {
+    /// The alpha alone.
+    Grey,
+    /// Without alpha.
+    Rgb,
+    /// With the colour of fully transparent pixels zeroed.
+    Rgba,
+}
+
+impl Packing {
+    pub(super) const fn color_type(self) -> ColorType {
+        match self {
+            Self::Grey => ColorType::Grayscale,
+            Self::Rgb => ColorType::Rgb,
+            Self::Rgba => ColorType::Rgba,
+        }
+    }
+
+    /// Bytes of a pixel in the file.
+    pub(super) const fn bytes(self) -> usize {
+        match self {
+            Self::Grey => 1,
+            Self::Rgb => 3,
+            Self::Rgba => 4,
+        }
+    }
+
+    /// Packs the samples of `pixels` into `samples`.
+    pub(super) fn pack(self, pixels: &[u8], samples: &mut Vec<u8>) {
+        let pixels = pixels.as_chunks::<4>().0;
+        samples.resize(pixels.len() * self.bytes(), 0);
+        match self {
+            Self::Grey => samples.iter_mut().zip(pixels).for_each(|(sample, pixel)| *sample = pixel[3]),
+            Self::Rgb => {
+                let samples = samples.as_chunks_mut::<3>().0.iter_mut();
+                samples.zip(pixels).for_each(|(sample, &[red, green, blue, _])| *sample = [red, green, blue]);
+            }
+            Self::Rgba => {
+                let samples = samples.as_chunks_mut::<4>().0.iter_mut();
+                // In one register, so that the compiler selects four or more pixels at once.
+                let visible = |pixel: u32| if pixel >> 24 == 0 { 0 } else { pixel };
+                samples.zip(pixels).for_each(|(sample, pixel)| {
+                    *sample = visible(u32::from_le_bytes(*pixel)).to_le_bytes();
+                });
+            }
+        }
+    }
+
+    /// Packs the samples at the start of `pixels`.
+    pub(super) fn pack_in_place(self, pixels: &mut [u8]) -> &[u8] {
+        let len = match self {
+            Self::Grey => pixel_format::rgba_to_alpha(pixels),
+            Self::Rgb => pixel_format::rgba_to_rgb(pixels),
+            Self::Rgba => {
+                pixel_format::zero_transparent(pixels);
+                pixels.len()
+            }
+        };
+        &pixels[..len]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn packing_into_another_buffer_and_in_place_are_the_same() {
+        let mut pixels: Vec<u8> = (0..=255).chain(0..=255).collect();
+        pixels.as_chunks_mut::<4>().0.iter_mut().step_by(3).for_each(|pixel| pixel[3] = 0);
+        let mut samples = vec![7; 5000];
+        for packing in [Packing::Rgba, Packing::Grey, Packing::Rgb] {
+            packing.pack(&pixels, &mut samples);
+            assert_eq!(samples, packing.pack_in_place(&mut pixels.clone()), "{packing:?}");
+        }
+    }
+}
