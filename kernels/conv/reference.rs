@@ -245,7 +245,7 @@ fn bf16_rounds_inputs_and_weights_and_nothing_else() {
             layer.pack(Isa::Avx512Bf16).run(&input, Residual::None, &mut output);
             let mut factors = input.to_packed();
             let exact = layer.naive(&doubles(&input), input.shape(), nothing).0;
-            if channels.0 % 2 == 0 {
+            if channels.0.is_multiple_of(2) {
                 layer.weights.iter_mut().chain(&mut factors).for_each(|value| *value = rounded(*value));
                 assert!(difference(&output.to_packed(), &exact) > TOLERANCE, "{size}×{size}: nothing is rounded");
             }
