@@ -9,7 +9,7 @@ mod support;
 use backdrop::codec::{self, Limits};
 use backdrop::engine::{Engine, Lane};
 use backdrop::image::{Buffer, BufferPool, Frame, RawMask, Size, Trimap};
-use backdrop::matting::clean::{Seeds, clean_with_colors};
+use backdrop::matting::clean::{self, Seeds};
 use backdrop::matting::prior::{MaskPrior, Priors};
 use backdrop::matting::{self, Options, closed_form, foreground, trimap};
 use backdrop::pipeline::{self, Call};
@@ -68,7 +68,7 @@ fn bandwidth() -> f64 {
 fn report(path: &str, frame: &Frame, mask: &RawMask) -> Result<(), Box<dyn Error>> {
     let options = Options::default();
     let size = frame.size();
-    let clean = || clean_with_colors(frame, mask, &Seeds::default(), false).expect("a subject");
+    let clean = || clean::clean(frame, mask, &Seeds::default(), clean::CleanParams::default()).expect("a subject");
     let (cleaning, clean) = least(clean);
     let (labelling, labels) = least(|| trimap::from_mask(&clean, size, None));
     let prior = MaskPrior::of(&clean);

@@ -19,12 +19,14 @@ fn network(c: &mut Criterion) {
     let weights = Weights::embedded();
     let frame = frame(384);
     let mut group = c.benchmark_group("network");
-    for (name, isa) in [("avx512", Isa::Avx512), ("avx2", Isa::Avx2), ("portable", Isa::Portable)] {
+    for (name, isa) in
+        [("avx512", Isa::Avx512), ("avx512-bf16", Isa::Avx512Bf16), ("avx2", Isa::Avx2), ("portable", Isa::Portable)]
+    {
         if !isa.is_available() {
             continue;
         }
         let mut segmenter = CpuSegmenter::new(&weights, isa).expect("the embedded weights are complete");
-        for batch in [1, 4] {
+        for batch in [1, 2, 4, 8] {
             let frames = vec![&frame; batch];
             group.throughput(Throughput::Elements(batch as u64));
             group.bench_function(BenchmarkId::new(name, format!("384/batch{batch}")), |b| {

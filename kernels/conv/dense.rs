@@ -1,9 +1,9 @@
 //! Dense convolutions, in which every output channel reads every input channel, and their sum with a pixel shuffle.
 
-use super::dispatch::{Kernels, kernels};
+use super::dispatch::{Bf16Kernels, kernels};
 use super::micro_kernel::DenseRow;
 use super::plane::Aligned;
-use super::scratch::{each_strip, rows_per_task};
+use super::scratch::{each_strip, rows_per_task, with_pairs};
 use super::{Activation, Filter, Isa, Plane, Shape};
 
 /// A plane added to a convolution's sums before the activation.
@@ -22,7 +22,10 @@ pub enum Residual<'a> {
 /// Zeros outside the picture: `columns / 2` pixels left and right, `rows / 2` above and below. A 1×1 kernel reads
 /// one pixel, a 3×3 kernel with stride 2 is the strided convolution of PyTorch with padding 1.
 pub struct Dense {
-    kernels: &'static Kernels,
+    /// One row, for a block of one and of two vectors of output channels.
+    dense_row: [unsafe fn(&DenseRow); 2],
+    /// For a convolution in bfloat16.
+    bf16: Option<Bf16Kernels>,
     blocks: Vec<Block>,
     weights: Aligned,
     bias: Aligned,
@@ -100,6 +103,9 @@ impl Dense {
         assert_eq!(filter.weights.len(), channels_out * channels_in * rows * columns, "weights of another shape");
         assert_eq!(filter.bias.len(), channels_out, "bias of another length");
         let kernels = kernels(isa);
+        // Pairs of values must not straddle pixels: the stem's three channels stay in f32.
+        let bf16 = kernels.bf16.filter(|_| channels_in.is_multiple_of(2));
+        let values_per_tap = if bf16.is_some() { 2 } else { 1 };
         let mut blocks = Vec::new();
         let (mut first_channel, mut weights_at) = (0, 0);
         while first_channel < channels_out {
@@ -107,7 +113,7 @@ impl Dense {
             let vectors = if left > kernels.lanes { 2 } else { 1 };
             let last_lanes = (left - (vectors - 1) * kernels.lanes).min(kernels.lanes);
             blocks.push(Block { first_channel, vectors, last_lanes, weights_at });
-            weights_at += rows * columns * channels_in * vectors * kernels.lanes;
+            weights_at += rows * columns * channels_in / values_per_tap * vectors * kernels.lanes;
             first_channel += vectors * kernels.lanes;
         }
         let mut weights = Aligned::default();
@@ -119,8 +125,15 @@ impl Dense {
                 let source = &filter.weights[(block.first_channel + lane) * channels_in * rows * columns..];
                 for channel in 0..channels_in {
                     for position in 0..rows * columns {
-                        packed[(position * channels_in + channel) * width + lane] =
-                            source[channel * rows * columns + position];
+                        let (weight, tap) =
+                            (source[channel * rows * columns + position], position * channels_in + channel);
+                        if bf16.is_some() {
+                            let pair = &mut packed[tap / 2 * width + lane];
+                            let half = u32::from(bf16_bits(weight)) << (16 * (tap % 2));
+                            *pair = f32::from_bits(pair.to_bits() | half);
+                        } else {
+                            packed[tap * width + lane] = weight;
+                        }
                     }
                 }
             }
@@ -129,7 +142,8 @@ impl Dense {
         bias.grow(first_channel);
         bias.as_mut_slice()[..channels_out].copy_from_slice(filter.bias);
         Self {
-            kernels,
+            dense_row: bf16.map_or(kernels.dense_row, |bf16| bf16.dense_row),
+            bf16,
             blocks,
             weights,
             bias,
@@ -220,6 +234,59 @@ impl Dense {
     /// # Safety
     /// The pointers of each job are valid for a whole row of input, residual and output of this convolution.
     pub(super) unsafe fn run_rows(&self, count: usize, job: impl Fn(usize) -> RowJob) {
+        match self.bf16 {
+            // SAFETY: the caller's promise.
+            Some(bf16) => unsafe { self.run_rows_bf16(bf16, count, job) },
+            // SAFETY: the caller's promise.
+            None => unsafe { self.run_blocks(count, 1, job) },
+        }
+    }
+
+    /// As [`run_rows`](Self::run_rows): rounds the input of some rows at a time to bfloat16, and convolves that.
+    ///
+    /// # Safety
+    /// As there; and the input rows of each job follow those of the job before.
+    unsafe fn run_rows_bf16(&self, bf16: Bf16Kernels, count: usize, job: impl Fn(usize) -> RowJob) {
+        /// So many pairs of an input stay in the second-level cache, with the weights and the results beside them.
+        const PAIRS: usize = 1 << 15;
+        let taps = self.kernel_columns * self.channels_in;
+        let mut done = 0;
+        while done < count {
+            let values = (job(done).width - 1) * self.pixel_stride * self.channels_in + taps;
+            let line = (values / 2).next_multiple_of(16);
+            let step = (PAIRS / (line * self.row_stride)).clamp(1, count - done);
+            with_pairs(((step - 1) * self.row_stride + self.kernel_rows) * line, |pairs| {
+                let pairs = pairs.as_mut_ptr();
+                let slot =
+                    |row: usize, kernel_row: usize| pairs.wrapping_add((row * self.row_stride + kernel_row) * line);
+                for row in 0..step {
+                    // The rows above were rounded for the job before.
+                    let first = if row == 0 { 0 } else { self.kernel_rows.saturating_sub(self.row_stride) };
+                    let input = job(done + row).rows;
+                    for kernel_row in (first..self.kernel_rows).filter(|&kernel_row| !input[kernel_row].is_null()) {
+                        // SAFETY: the row's taps are readable, and each slot holds half as many pairs.
+                        unsafe { (bf16.round)(input[kernel_row], slot(row, kernel_row), values) };
+                    }
+                }
+                let rounded = |row: usize| {
+                    let mut job = job(done + row);
+                    for (kernel_row, input) in job.rows.iter_mut().enumerate().filter(|(_, input)| !input.is_null()) {
+                        *input = slot(row, kernel_row).cast_const();
+                    }
+                    job
+                };
+                // SAFETY: the slots hold the pairs of every row that is read; the rest is the caller's promise.
+                unsafe { self.run_blocks(step, 2, rounded) };
+            });
+            done += step;
+        }
+    }
+
+    /// Computes `count` rows of inputs that hold `values_per_tap` values in each f32.
+    ///
+    /// # Safety
+    /// As [`run_rows`](Self::run_rows).
+    unsafe fn run_blocks(&self, count: usize, values_per_tap: usize, job: impl Fn(usize) -> RowJob) {
         for block in &self.blocks {
             for row in 0..count {
                 let job = job(row);
@@ -228,8 +295,8 @@ impl Dense {
                 let row = DenseRow {
                     rows: job.rows,
                     kernel_rows: self.kernel_rows,
-                    taps: self.kernel_columns * self.channels_in,
-                    pixel_stride: self.pixel_stride * self.channels_in,
+                    taps: self.kernel_columns * self.channels_in / values_per_tap,
+                    pixel_stride: self.pixel_stride * self.channels_in / values_per_tap,
                     width: job.width,
                     weights: self.weights.as_slice()[block.weights_at..].as_ptr(),
                     bias: self.bias.as_slice()[block.first_channel..].as_ptr(),
@@ -243,7 +310,7 @@ impl Dense {
                 };
                 // SAFETY: the machine has the instruction set (checked when packing); weights and bias are padded to
                 // whole vectors; the job's pointers are the caller's promise.
-                unsafe { self.kernels.dense_row[block.vectors - 1](&row) };
+                unsafe { self.dense_row[block.vectors - 1](&row) };
             }
         }
     }
@@ -279,6 +346,12 @@ impl std::fmt::Debug for Dense {
             .field("stride", &self.pixel_stride)
             .finish_non_exhaustive()
     }
+}
+
+/// The nearest bfloat16, ties to even: the upper half of an f32.
+fn bf16_bits(value: f32) -> u16 {
+    let bits = value.to_bits();
+    ((bits + 0x7fff + ((bits >> 16) & 1)) >> 16) as u16
 }
 
 /// Panics unless `residual` can be added to an output of `shape`.

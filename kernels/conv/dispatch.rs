@@ -21,15 +21,27 @@ pub(super) struct Kernels {
     pub(super) depthwise_row: unsafe fn(&DepthwiseRow),
     /// `1 / (1 + e^-x)`, in place.
     pub(super) sigmoid: unsafe fn(&mut [f32]),
+    /// For dense convolutions in bfloat16.
+    pub(super) bf16: Option<Bf16Kernels>,
+}
+
+/// The micro-kernels of dense convolutions in bfloat16. An f32 of their inputs and weights holds a pair of bfloat16 values.
+#[derive(Clone, Copy)]
+pub(super) struct Bf16Kernels {
+    /// As [`Kernels::dense_row`]; taps and strides count pairs.
+    pub(super) dense_row: [unsafe fn(&DenseRow); 2],
+    /// Rounds an even number of values to pairs.
+    pub(super) round: unsafe fn(*const f32, *mut f32, usize),
 }
 
 /// Compiles the micro-kernels for one vector type, in register tiles of `$pixels` pixels: as many as leave registers
-/// for the weights and one input.
+/// for the weights and one input. Tiles of a single vector of channels have `$single` pixels: fewer than eight sums would
+/// wait for each other.
 macro_rules! kernels {
-    ($lanes:ty, $pixels:literal $(, $feature:literal)?) => {{
+    ($lanes:ty, $pixels:literal, $single:literal $(, $feature:literal)?) => {{
         $(#[target_feature(enable = $feature)])?
-        unsafe fn dense_row<const VECTORS: usize>(row: &DenseRow) {
-            micro_kernel::dense_row::<$lanes, $pixels, VECTORS>(row);
+        unsafe fn dense_row<const PIXELS: usize, const VECTORS: usize>(row: &DenseRow) {
+            micro_kernel::dense_row::<$lanes, PIXELS, VECTORS>(row);
         }
         $(#[target_feature(enable = $feature)])?
         unsafe fn depthwise_row(row: &DepthwiseRow) {
@@ -41,18 +53,30 @@ macro_rules! kernels {
         }
         Kernels {
             lanes: <$lanes as Simd>::LANES,
-            dense_row: [dense_row::<1>, dense_row::<2>],
+            dense_row: [dense_row::<$single, 1>, dense_row::<$pixels, 2>],
             depthwise_row,
             sigmoid,
+            bf16: None,
         }
     }};
 }
 
-static PORTABLE: Kernels = kernels!(Portable, 4);
+static PORTABLE: Kernels = kernels!(Portable, 4, 4);
 #[cfg(target_arch = "x86_64")]
-static AVX512: Kernels = kernels!(x86::Avx512, 12, "avx512f,avx512vl,avx512dq,avx512bw,fma");
+const AVX512: Kernels = kernels!(x86::Avx512, 12, 12, "avx512f,avx512vl,avx512dq,avx512bw,fma");
 #[cfg(target_arch = "x86_64")]
-static AVX2: Kernels = kernels!(x86::Avx2, 6, "avx2,fma");
+static AVX512_BF16: Kernels = {
+    #[target_feature(enable = "avx512f,avx512vl,avx512dq,avx512bw,avx512bf16,fma")]
+    unsafe fn dense_row<const VECTORS: usize>(row: &DenseRow) {
+        micro_kernel::dense_row::<x86::Avx512Bf16, 12, VECTORS>(row);
+    }
+    Kernels {
+        bf16: Some(Bf16Kernels { dense_row: [dense_row::<1>, dense_row::<2>], round: x86::round_to_bf16 }),
+        ..AVX512
+    }
+};
+#[cfg(target_arch = "x86_64")]
+static AVX2: Kernels = kernels!(x86::Avx2, 6, 12, "avx2,fma");
 
 /// The micro-kernels of `isa`.
 ///
@@ -64,9 +88,11 @@ pub(super) fn kernels(isa: Isa) -> &'static Kernels {
         #[cfg(target_arch = "x86_64")]
         Isa::Avx512 => &AVX512,
         #[cfg(target_arch = "x86_64")]
+        Isa::Avx512Bf16 => &AVX512_BF16,
+        #[cfg(target_arch = "x86_64")]
         Isa::Avx2 => &AVX2,
         #[cfg(not(target_arch = "x86_64"))]
-        Isa::Avx512 | Isa::Avx2 => &PORTABLE,
+        Isa::Avx512 | Isa::Avx512Bf16 | Isa::Avx2 => &PORTABLE,
         Isa::Portable => &PORTABLE,
     }
 }

@@ -161,41 +161,60 @@ pub(super) struct DepthwiseRow {
 /// Computes `row` in tiles of `PIXELS` pixels.
 #[inline(always)]
 pub(super) unsafe fn depthwise_row<S: Simd, const PIXELS: usize>(row: &DepthwiseRow) {
-    // The loops over taps are unrolled only where their length is known.
-    if row.size == 3 { depthwise_tiles::<S, PIXELS, 3>(row) } else { depthwise_tiles::<S, PIXELS, MAX_SIZE>(row) }
+    // The loops over taps are unrolled, and inputs shared between pixels, only where size and stride are known.
+    let stride = [1, 2].into_iter().find(|stride| stride * row.tap_stride == row.pixel_stride);
+    match (row.size, stride) {
+        (3, Some(1)) => depthwise_tiles::<S, PIXELS, 3, 1>(row),
+        (3, Some(_)) => depthwise_tiles::<S, PIXELS, 3, 2>(row),
+        (3, None) => depthwise_tiles::<S, PIXELS, 3, 3>(row),
+        (_, Some(1)) => depthwise_tiles::<S, PIXELS, MAX_SIZE, 1>(row),
+        (_, Some(_)) => depthwise_tiles::<S, PIXELS, MAX_SIZE, 2>(row),
+        (_, None) => depthwise_tiles::<S, PIXELS, MAX_SIZE, MAX_SIZE>(row),
+    }
 }
 
 #[inline(always)]
-unsafe fn depthwise_tiles<S: Simd, const PIXELS: usize, const SIZE: usize>(row: &DepthwiseRow) {
+unsafe fn depthwise_tiles<S: Simd, const PIXELS: usize, const SIZE: usize, const STRIDE: usize>(row: &DepthwiseRow) {
     let mut at = 0;
     while at + PIXELS <= row.width {
-        depthwise_tile::<S, PIXELS, SIZE>(row, at);
+        depthwise_tile::<S, PIXELS, SIZE, STRIDE>(row, at);
         at += PIXELS;
     }
     while at + 4 <= row.width {
-        depthwise_tile::<S, 4, SIZE>(row, at);
+        depthwise_tile::<S, 4, SIZE, STRIDE>(row, at);
         at += 4;
     }
     while at < row.width {
-        depthwise_tile::<S, 1, SIZE>(row, at);
+        depthwise_tile::<S, 1, SIZE, STRIDE>(row, at);
         at += 1;
     }
 }
 
 #[inline(always)]
-unsafe fn depthwise_tile<S: Simd, const PIXELS: usize, const SIZE: usize>(row: &DepthwiseRow, at: usize) {
+unsafe fn depthwise_tile<S: Simd, const PIXELS: usize, const SIZE: usize, const STRIDE: usize>(
+    row: &DepthwiseRow,
+    at: usize,
+) {
     let mut channel = 0;
     while channel + S::LANES <= row.channels {
-        depthwise_vector::<S, PIXELS, SIZE, false>(row, at, channel);
+        depthwise_vector::<S, PIXELS, SIZE, STRIDE, false>(row, at, channel);
         channel += S::LANES;
     }
     if channel < row.channels {
-        depthwise_vector::<S, PIXELS, SIZE, true>(row, at, channel);
+        depthwise_vector::<S, PIXELS, SIZE, STRIDE, true>(row, at, channel);
     }
 }
 
+/// `STRIDE` taps lie between neighbouring pixels, so each input is loaded once for all pixels of the tile that read it;
+/// `SIZE` and more share none.
 #[inline(always)]
-unsafe fn depthwise_vector<S: Simd, const PIXELS: usize, const SIZE: usize, const PARTIAL: bool>(
+unsafe fn depthwise_vector<
+    S: Simd,
+    const PIXELS: usize,
+    const SIZE: usize,
+    const STRIDE: usize,
+    const PARTIAL: bool,
+>(
     row: &DepthwiseRow,
     at: usize,
     channel: usize,
@@ -208,13 +227,19 @@ unsafe fn depthwise_vector<S: Simd, const PIXELS: usize, const SIZE: usize, cons
         }
         let input = row.rows[kernel_row].add(at * row.pixel_stride + channel);
         let weights = row.weights.add(kernel_row * SIZE * row.weight_stride + channel);
+        let (mut weight, mut window) = ([S::splat(0.0); SIZE], [S::splat(0.0); SIZE]);
         for tap in 0..SIZE {
-            let weight = S::load(weights.add(tap * row.weight_stride));
-            let input = input.add(tap * row.tap_stride);
-            for pixel in 0..PIXELS {
-                let from = input.add(pixel * row.pixel_stride);
-                let value = if PARTIAL { S::load_first(from, lanes) } else { S::load(from) };
-                sums[pixel] = S::multiply_add(value, weight, sums[pixel]);
+            weight[tap] = S::load(weights.add(tap * row.weight_stride));
+        }
+        for pixel in 0..PIXELS {
+            for tap in 0..SIZE {
+                window[tap] = if pixel > 0 && tap + STRIDE < SIZE {
+                    window[tap + STRIDE]
+                } else {
+                    let from = input.add(pixel * row.pixel_stride + tap * row.tap_stride);
+                    if PARTIAL { S::load_first(from, lanes) } else { S::load(from) }
+                };
+                sums[pixel] = S::multiply_add(window[tap], weight[tap], sums[pixel]);
             }
         }
     }

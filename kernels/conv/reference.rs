@@ -221,6 +221,43 @@ fn dense_adds_a_residual_and_an_upsampled_residual_before_the_activation() {
     }
 }
 
+/// `value` in bfloat16, ties to even.
+fn rounded(value: f32) -> f32 {
+    let (below, lost) = (value.to_bits() & 0xffff_0000, value.to_bits() & 0xffff);
+    let up = lost > 0x8000 || (lost == 0x8000 && below & 0x1_0000 != 0);
+    f32::from_bits(if up { below + 0x1_0000 } else { below })
+}
+
+#[test]
+fn bf16_rounds_inputs_and_weights_and_nothing_else() {
+    if !Isa::Avx512Bf16.is_available() {
+        return;
+    }
+    let mut values = Values::new(10);
+    // The last one has more rows than are rounded together.
+    for (height, width, channels) in
+        [(1, 1, (16, 16)), (7, 13, (24, 40)), (5, 26, (6, 7)), (9, 25, (5, 24)), (8, 300, (64, 33))]
+    {
+        for (size, stride) in [(1, 1), (3, 1), (3, 2)] {
+            let mut layer = Layer::dense(&mut values, size, stride, channels, Activation::Relu);
+            let input = values.plane(height, width, channels.0, 1);
+            let mut output = Plane::new(layer.pack(Isa::Avx512).output_shape(input.shape(), 1));
+            layer.pack(Isa::Avx512Bf16).run(&input, Residual::None, &mut output);
+            let mut factors = input.to_packed();
+            let exact = layer.naive(&doubles(&input), input.shape(), nothing).0;
+            if channels.0.is_multiple_of(2) {
+                layer.weights.iter_mut().chain(&mut factors).for_each(|value| *value = rounded(*value));
+                assert!(difference(&output.to_packed(), &exact) > TOLERANCE, "{size}×{size}: nothing is rounded");
+            }
+            let factors: Vec<f64> = factors.into_iter().map(f64::from).collect();
+            let (expected, _) = layer.naive(&factors, input.shape(), nothing);
+            let worst = difference(&output.to_packed(), &expected);
+            assert!(worst < TOLERANCE, "{height}×{width}, {channels:?}, {size}×{size}/{stride}: {worst:e}");
+            assert_padding_is_zero(&output);
+        }
+    }
+}
+
 #[test]
 fn depthwise_matches_the_definition_at_every_size_stride_and_dilation() {
     let mut values = Values::new(4);
@@ -365,7 +402,10 @@ fn results_do_not_depend_on_the_number_of_threads() {
     let depthwise = [3, 5].map(|size| Layer::depthwise(&mut values, size, [1, 1], 144, Activation::Relu6));
     let project = Layer::dense(&mut values, 1, 1, (144, 24), Activation::Linear);
     let input = values.plane(71, 63, 24, 0);
-    for (isa, depthwise) in available().flat_map(|isa| depthwise.iter().map(move |depthwise| (isa, depthwise))) {
+    let bf16 = Some(Isa::Avx512Bf16).filter(|isa| isa.is_available());
+    for (isa, depthwise) in
+        available().chain(bf16).flat_map(|isa| depthwise.iter().map(move |depthwise| (isa, depthwise)))
+    {
         let separable = Separable::new(depthwise.pack_depthwise(isa), project.pack(isa));
         let block = InvertedResidual::new(expand.pack(isa), separable, true);
         let run = |threads: usize| {

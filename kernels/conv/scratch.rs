@@ -8,6 +8,7 @@ use super::plane::Aligned;
 
 thread_local! {
     static SCRATCH: RefCell<Aligned> = RefCell::default();
+    static PAIRS: RefCell<Aligned> = RefCell::default();
 }
 
 /// Runs `work` with `len` floats that start on a cache line. Their values are left over from earlier tasks.
@@ -15,10 +16,17 @@ thread_local! {
 /// The memory stays with the thread (and in its cache), so in the steady state nothing is allocated. `work` must not
 /// run other tasks of the pool: one of them could land here again.
 pub(super) fn with<R>(len: usize, work: impl FnOnce(&mut [f32]) -> R) -> R {
-    SCRATCH.with_borrow_mut(|scratch| {
-        scratch.grow(len);
-        work(&mut scratch.as_mut_slice()[..len])
-    })
+    SCRATCH.with_borrow_mut(|scratch| work(grown(scratch, len)))
+}
+
+/// As [`with`], and may be called inside it: memory for the inputs of a dense convolution rounded to bfloat16.
+pub(super) fn with_pairs<R>(len: usize, work: impl FnOnce(&mut [f32]) -> R) -> R {
+    PAIRS.with_borrow_mut(|pairs| work(grown(pairs, len)))
+}
+
+fn grown(memory: &mut Aligned, len: usize) -> &mut [f32] {
+    memory.grow(len);
+    &mut memory.as_mut_slice()[..len]
 }
 
 /// Rows of one task, so that there are two tasks per thread; at least one row.

@@ -144,6 +144,74 @@ pub(super) mod x86 {
         }
     }
 
+    /// Sixteen sums in f32; [`multiply_add`](Simd::multiply_add) takes a pair of bfloat16 values in each lane of its factors
+    /// and adds both products.
+    #[derive(Clone, Copy)]
+    pub(in crate::conv) struct Avx512Bf16;
+
+    impl Simd for Avx512Bf16 {
+        const LANES: usize = Avx512::LANES;
+        type Vector = __m512;
+
+        #[inline(always)]
+        unsafe fn splat(value: f32) -> __m512 {
+            Avx512::splat(value)
+        }
+        #[inline(always)]
+        unsafe fn load(from: *const f32) -> __m512 {
+            Avx512::load(from)
+        }
+        #[inline(always)]
+        unsafe fn load_first(from: *const f32, count: usize) -> __m512 {
+            Avx512::load_first(from, count)
+        }
+        #[inline(always)]
+        unsafe fn store(to: *mut f32, vector: __m512) {
+            Avx512::store(to, vector);
+        }
+        #[inline(always)]
+        unsafe fn store_first(to: *mut f32, vector: __m512, count: usize) {
+            Avx512::store_first(to, vector, count);
+        }
+        #[inline(always)]
+        unsafe fn multiply_add(a: __m512, b: __m512, c: __m512) -> __m512 {
+            // SAFETY: both types are 64 bytes without padding, and every pattern of bits is a value of each.
+            let pairs = |lanes: __m512| unsafe { std::mem::transmute::<__m512, __m512bh>(lanes) };
+            _mm512_dpbf16_ps(c, pairs(a), pairs(b))
+        }
+        #[inline(always)]
+        unsafe fn add(a: __m512, b: __m512) -> __m512 {
+            Avx512::add(a, b)
+        }
+        #[inline(always)]
+        unsafe fn clamp(vector: __m512, low: __m512, high: __m512) -> __m512 {
+            Avx512::clamp(vector, low, high)
+        }
+    }
+
+    /// Rounds `count` values (an even number) to the nearest bfloat16, ties to even, and stores them as pairs.
+    ///
+    /// # Safety
+    /// The machine has AVX-512 with BF16; `from` is valid for `count` values and `to` for half as many.
+    #[target_feature(enable = "avx512f,avx512vl,avx512bw,avx512bf16")]
+    pub(in crate::conv) unsafe fn round_to_bf16(from: *const f32, to: *mut f32, count: usize) {
+        let mut at = 0;
+        while at + 32 <= count {
+            let pairs = _mm512_cvtne2ps_pbh(_mm512_loadu_ps(from.add(at + 16)), _mm512_loadu_ps(from.add(at)));
+            to.add(at / 2).cast::<__m512bh>().write_unaligned(pairs);
+            at += 32;
+        }
+        while at < count {
+            let step = (count - at).min(16);
+            let mask = ((1_u32 << step) - 1) as u16;
+            let values = _mm512_maskz_loadu_ps(mask, from.add(at));
+            // SAFETY: both types are 32 bytes without padding, and every pattern of bits is a value of each.
+            let pairs = unsafe { std::mem::transmute::<__m256bh, __m256i>(_mm512_cvtneps_pbh(values)) };
+            _mm256_mask_storeu_epi16(to.add(at / 2).cast(), mask, pairs);
+            at += step;
+        }
+    }
+
     /// Eight floats.
     #[derive(Clone, Copy)]
     pub(in crate::conv) struct Avx2;

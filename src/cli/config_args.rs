@@ -43,15 +43,19 @@ pub(super) struct EngineArgs {
     /// Inference mode: standard, or quality, which adds a second pass over the subject [env: BACKDROP_ENGINE_MODEL] [default: standard]
     #[arg(long, value_name = "MODEL", global = true)]
     model: Option<String>,
+    /// Arithmetic of the network: f32, or bf16 on a CPU with AVX-512 BF16 [env: BACKDROP_ENGINE_PRECISION] [default: f32]
+    #[arg(long, value_name = "PRECISION", global = true)]
+    precision: Option<String>,
 }
 
 impl EngineArgs {
     /// Loads the configuration. `more` are flags of one command.
     pub(super) fn load(&self, more: &[Flag<'_>]) -> Result<Config, Problems> {
-        let own: [Flag<'_>; 3] = [
+        let own: [Flag<'_>; 4] = [
             ("device", "--device", &self.device),
             ("weights", "--weights", &self.weights),
             ("engine.model", "--model", &self.model),
+            ("engine.precision", "--precision", &self.precision),
         ];
         self.config_args.load(&[&own, more].concat())
     }

@@ -44,10 +44,10 @@ pub(super) fn start_engine(config: &Config) -> Result<Engine, Failure> {
 fn start_on_device(config: &Config) -> Result<(Engine, ActiveDevice), Failure> {
     // First, so that a wrong file or device is reported before anything else happens.
     let weights = Arc::new(weights(config)?);
-    let device = ActiveDevice::select(&config.device)?;
+    let device = ActiveDevice::select_in(&config.device, config.engine.precision)?;
     let on = device.clone();
     let side = u32::try_from(weights.card().input_side()?).expect("weights files state a side of at most 2048");
-    let model = weights.model();
+    let model = config.engine.precision.of(&weights.model());
     let max_batch = config.engine.max_batch;
     let retoucher = device.retoucher();
     let factory = move || device.segmenter(&weights, max_batch);

@@ -1,5 +1,6 @@
 //! Configuration section `[engine]`: the engine's bounds and timings.
 
+use crate::model::Precision;
 use crate::recipe::InferenceMode;
 use std::time::Duration;
 
@@ -10,6 +11,9 @@ pub struct EngineConfig {
     /// The inference mode of pictures for which neither the request nor the account sets one: `standard`, or `quality`, which
     /// refines with a second pass. Clips use `standard`.
     pub model: InferenceMode,
+    /// What the segmentation network multiplies in: `f32`, or `bf16` on a CPU with AVX-512 BF16. Masks differ slightly, and
+    /// the model's name with them.
+    pub precision: Precision,
     /// Requests in flight, from the first byte of work to the encoded answer; one more is refused (429).
     pub max_requests_in_flight: usize,
     /// Decoded megapixels in memory at once, input and output. Pictures wait for it; one larger than all of it runs alone.
@@ -30,6 +34,7 @@ impl Default for EngineConfig {
     fn default() -> Self {
         Self {
             model: InferenceMode::default(),
+            precision: Precision::default(),
             max_requests_in_flight: 64,
             max_megapixels_in_flight: 64,
             cpu_workers: 0,

@@ -17,5 +17,5 @@ pub use retouch::GpuRetoucher;
 pub use retouch::{CpuRetoucher, FACE_SIDE, FaceCrop, Retoucher};
 #[cfg(feature = "gpu")]
 pub use segment::GpuSegmenter;
-pub use segment::{CpuSegmenter, SegmentError, Segmenter};
+pub use segment::{CpuSegmenter, Precision, SegmentError, Segmenter, UnsupportedPrecision};
 pub use upscale_factor::Factor;

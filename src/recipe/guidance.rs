@@ -200,13 +200,12 @@ impl Guidance {
     /// The refusal of an unknown field of a clip: one of these fields has a sense in pictures alone.
     #[must_use]
     pub fn unknown_of_clip(error: FieldError) -> FieldError {
-        let is_ours = NAMES.contains(&error.param());
-        match error {
-            FieldError::Unknown { param } | FieldError::Misspelled { param, .. } if is_ours => {
-                FieldError::not_taken(&param, "the subject of a clip moves, and this is of one picture")
-            }
-            error => error,
+        if let FieldError::Unknown { param } | FieldError::Misspelled { param, .. } = &error
+            && NAMES.contains(&param.as_str())
+        {
+            return FieldError::not_taken(param, "the subject of a clip moves, and this is of one picture");
         }
+        error
     }
 
     /// Completes the recipe of `fields` with the file that came with them, and refuses what contradicts itself. Those of a

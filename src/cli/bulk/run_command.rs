@@ -98,14 +98,15 @@ impl RunCommand {
             let fetcher = Fetcher::new(&config.fetch)?.with_max_bytes(max_bytes);
             let aux_files = AuxFiles::load(&fetcher, &recipe, &self.set, max_bytes).await?;
             let weights = local_engine::weights(&config)?;
+            let precision = config.engine.precision;
             let options = RunOptions {
                 filter,
                 template: self.output.clone(),
                 extension: recipe.encode.format.name(),
                 shard,
                 limit: self.limit,
-                parameters: parameters_hash(endpoint, &fields, &aux_files, &models_of(&recipe, &weights)),
-                model: pipeline::model_of(&recipe, || weights.model(), &CpuRetoucher::default()),
+                parameters: parameters_hash(endpoint, &fields, &aux_files, &models_of(&recipe, &weights, precision)),
+                model: pipeline::model_of(&recipe, || precision.of(&weights.model()), &CpuRetoucher::default()),
                 max_bytes: max_bytes as u64,
             };
             drop(weights);

@@ -90,7 +90,7 @@ fn labelled(mask: &RawMask, opaque: bool, label: impl FnOnce(&mut Workspace)) ->
             let cell = y / factor * width + x / factor;
             let label = workspace.labels[cell];
             *value = match workspace.soft[cell] {
-                true if label == (mask >= 0.5) => mask,
+                true if label == (workspace.mask[cell] >= 0.5) => mask,
                 true => workspace.value[cell],
                 false => f32::from(u8::from(label)),
             };

@@ -34,33 +34,31 @@ pub(super) struct Workspace {
 }
 
 /// As many as pictures were cleaned at once.
-static POOL: Mutex<Vec<Box<Workspace>>> = Mutex::new(Vec::new());
+static POOL: Mutex<Vec<Workspace>> = Mutex::new(Vec::new());
 
 impl Workspace {
     /// One that is free, or a new one.
-    pub(super) fn take() -> Box<Self> {
+    pub(super) fn take() -> Self {
         let free = POOL.lock().unwrap_or_else(std::sync::PoisonError::into_inner).pop();
-        free.unwrap_or_else(|| {
-            Box::new(Self {
-                grid: Size::new(0, 0),
-                mask: Vec::new(),
-                marked: Vec::new(),
-                open: Vec::new(),
-                colors: Vec::new(),
-                likelihood: Vec::new(),
-                labels: Vec::new(),
-                value: Vec::new(),
-                soft: Vec::new(),
-                components: Components::default(),
-                system: super::random_walker::System::default(),
-                histograms: super::color_histograms::Histograms::default(),
-                front: Vec::new(),
-            })
+        free.unwrap_or_else(|| Self {
+            grid: Size::new(0, 0),
+            mask: Vec::new(),
+            marked: Vec::new(),
+            open: Vec::new(),
+            colors: Vec::new(),
+            likelihood: Vec::new(),
+            labels: Vec::new(),
+            value: Vec::new(),
+            soft: Vec::new(),
+            components: Components::default(),
+            system: super::random_walker::System::default(),
+            histograms: super::color_histograms::Histograms::default(),
+            front: Vec::new(),
         })
     }
 
     /// For the next picture.
-    pub(super) fn give_back(self: Box<Self>) {
+    pub(super) fn give_back(self) {
         POOL.lock().unwrap_or_else(std::sync::PoisonError::into_inner).push(self);
     }
 

@@ -6,6 +6,8 @@ use std::str::FromStr;
 
 use serde::{Deserialize, Serialize};
 
+use crate::model::UnsupportedPrecision;
+
 /// The `device` setting: `auto`, `cpu`, `gpu`, or a part of an adapter's name.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(from = "String", into = "String")]
@@ -63,6 +65,12 @@ pub enum DeviceError {
     /// The program was built without its GPU part.
     #[error("device {0} needs GPU support, which this build does not have (feature `gpu`)")]
     NotBuiltIn(DeviceChoice),
+    /// The precision is one of the CPU's only.
+    #[error("engine.precision bf16 is for the CPU, but device {0} selected a GPU; set `cpu`")]
+    PrecisionOnGpu(DeviceChoice),
+    /// The CPU has no instructions for the precision.
+    #[error(transparent)]
+    Precision(#[from] UnsupportedPrecision),
     /// There is no real GPU.
     #[error("device gpu: no GPU was found ({found}); use `cpu`, or name an adapter")]
     NoGpu {

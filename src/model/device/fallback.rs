@@ -14,7 +14,7 @@ use super::choice::{DeviceChoice, DeviceError};
 use super::select::{SelectedDevice, select};
 use crate::image::{Face, Frame};
 use crate::model::weights::Weights;
-use crate::model::{CpuRetoucher, CpuSegmenter, FaceCrop, Factor, Retoucher, SegmentError, Segmenter};
+use crate::model::{CpuRetoucher, CpuSegmenter, FaceCrop, Factor, Precision, Retoucher, SegmentError, Segmenter};
 use crate::telemetry::panic_message;
 
 /// A GPU that can load the networks. A trait, so that tests can substitute one that fails.
@@ -46,6 +46,8 @@ pub struct ActiveDevice(Arc<State>);
 
 struct State {
     gpu: Option<Arc<dyn Gpu>>,
+    /// The instruction set of the segmentation network on the CPU.
+    isa: Isa,
     /// Whether a GPU that cannot be used is replaced by the CPU: under `auto`.
     falls_back: bool,
     /// Whether the segmentation network did fall back, and the others with it.
@@ -65,11 +67,29 @@ impl ActiveDevice {
         }
     }
 
+    /// As [`select`](Self::select), with the segmentation network in `precision`.
+    ///
+    /// # Errors
+    /// [`DeviceError`] also when the processor does not have the precision, or a GPU was selected for another than f32.
+    pub fn select_in(choice: &DeviceChoice, precision: Precision) -> Result<Self, DeviceError> {
+        let device = Self::select(choice)?;
+        if precision != Precision::F32 && device.gpu().is_some() {
+            return Err(DeviceError::PrecisionOnGpu(choice.clone()));
+        }
+        let State { gpu, falls_back, .. } = &*device.0;
+        Ok(Self(Arc::new(State {
+            gpu: gpu.clone(),
+            isa: precision.isa()?,
+            falls_back: *falls_back,
+            fell_back: AtomicBool::new(false),
+        })))
+    }
+
     /// `gpu`, or the CPU if there is none, as the device selected for `choice`.
     #[must_use]
     pub fn new(choice: &DeviceChoice, gpu: Option<Arc<dyn Gpu>>) -> Self {
         let falls_back = *choice == DeviceChoice::Auto;
-        Self(Arc::new(State { gpu, falls_back, fell_back: AtomicBool::new(false) }))
+        Self(Arc::new(State { gpu, isa: Isa::detect(), falls_back, fell_back: AtomicBool::new(false) }))
     }
 
     /// The GPU, unless there is none or the networks fell back to the CPU.
@@ -82,7 +102,7 @@ impl ActiveDevice {
     /// # Errors
     /// [`SegmentError`] when the device cannot be used and there is no fallback.
     pub fn segmenter(&self, weights: &Weights, max_batch: usize) -> Result<Box<dyn Segmenter>, SegmentError> {
-        let Some(gpu) = self.gpu() else { return cpu_segmenter(weights) };
+        let Some(gpu) = self.gpu() else { return cpu_segmenter(weights, self.0.isa) };
         // A driver's error may be a panic in burn.
         let loaded = catch_unwind(AssertUnwindSafe(|| gpu.segmenter(weights, max_batch))).unwrap_or_else(|panic| {
             Err(SegmentError::Unusable(format!("{gpu}: loading panicked: {}", panic_message(&*panic))))
@@ -93,7 +113,7 @@ impl ActiveDevice {
                     let reason = error.into_reason();
                     tracing::warn!(reason, "the GPU cannot be used; all networks run on the CPU until the next start");
                 }
-                cpu_segmenter(weights)
+                cpu_segmenter(weights, self.0.isa)
             }
             loaded => loaded,
         }
@@ -129,8 +149,8 @@ impl fmt::Debug for ActiveDevice {
     }
 }
 
-fn cpu_segmenter(weights: &Weights) -> Result<Box<dyn Segmenter>, SegmentError> {
-    let segmenter = CpuSegmenter::new(weights, Isa::detect());
+fn cpu_segmenter(weights: &Weights, isa: Isa) -> Result<Box<dyn Segmenter>, SegmentError> {
+    let segmenter = CpuSegmenter::new(weights, isa);
     Ok(Box::new(segmenter.map_err(|error| SegmentError::Unusable(error.to_string()))?))
 }
 

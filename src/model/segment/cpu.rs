@@ -7,7 +7,7 @@ use backdrop_kernels::model_input::cpu::model_input;
 use rayon::prelude::*;
 
 use super::fgnet_cpu::{Arena, FgNet};
-use super::{SegmentError, Segmenter};
+use super::{Precision, SegmentError, Segmenter};
 use crate::image::{Frame, RawMask, Size};
 use crate::model::weights::{Weights, WeightsError};
 
@@ -30,7 +30,8 @@ impl CpuSegmenter {
     /// # Panics
     /// When this machine does not have `isa`.
     pub fn new(weights: &Weights, isa: Isa) -> Result<Self, WeightsError> {
-        Ok(Self { network: FgNet::new(weights, isa)?, model: weights.model(), isa, arenas: Mutex::default() })
+        let model = Precision::of_isa(isa).of(&weights.model());
+        Ok(Self { network: FgNet::new(weights, isa)?, model, isa, arenas: Mutex::default() })
     }
 
     fn segment_one(&self, frame: &Frame) -> Result<RawMask, SegmentError> {
@@ -63,5 +64,40 @@ impl Segmenter for CpuSegmenter {
         // Pictures in parallel, and rows inside each: a batch keeps many cores busy in the small middle of the
         // network, and a single picture still uses them all.
         frames.par_iter().map(|frame| self.segment_one(frame)).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::image::Buffer;
+
+    /// A bright disc on a dark gradient.
+    fn picture() -> Frame {
+        const SIDE: u32 = 500;
+        let pixels = (0..SIDE * SIDE).flat_map(|at| {
+            let (x, y) = (at % SIDE, at / SIDE);
+            let inside = x.abs_diff(SIDE / 2).pow(2) + y.abs_diff(SIDE / 2).pow(2) < (SIDE / 3).pow(2);
+            let shade = (x * 60 / SIDE) as u8;
+            if inside { [240, 180 - shade, 100, 255] } else { [20 + shade, 50, 75 - shade, 255] }
+        });
+        Frame::new(Size::new(SIDE, SIDE), Buffer::from(pixels.collect::<Vec<u8>>()))
+    }
+
+    #[test]
+    fn bf16_masks_are_close_to_those_of_f32_and_named_apart() {
+        let Ok(bf16) = Precision::Bf16.isa() else { return };
+        let (weights, frame) = (Weights::embedded(), picture());
+        let segment = |isa: Isa| {
+            let mut segmenter = CpuSegmenter::new(&weights, isa).expect("the embedded weights are complete");
+            let mut masks = segmenter.segment(&[&frame, &frame]).expect("the CPU computes");
+            assert_eq!(masks[0].values(), masks[1].values(), "{isa}: a picture's mask depends on its batch");
+            (masks.remove(0), segmenter.model().to_owned())
+        };
+        let ((expected, name), (actual, bf16_name)) = (segment(Isa::detect()), segment(bf16));
+        assert_eq!([name, bf16_name], [weights.model(), Precision::Bf16.of(&weights.model())]);
+        let differences = expected.values().iter().zip(actual.values()).map(|(a, b)| f64::from((a - b).abs()));
+        let mean = differences.sum::<f64>() / expected.values().len() as f64;
+        assert!(mean > 0.0 && mean < 0.005, "a mean difference of {mean}");
     }
 }

@@ -4,9 +4,11 @@ mod cpu;
 mod fgnet_cpu;
 #[cfg(feature = "gpu")]
 mod gpu;
+mod precision;
 mod segmenter;
 
 pub use cpu::CpuSegmenter;
 #[cfg(feature = "gpu")]
 pub use gpu::GpuSegmenter;
+pub use precision::{Precision, UnsupportedPrecision};
 pub use segmenter::{SegmentError, Segmenter};
