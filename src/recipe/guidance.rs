@@ -200,13 +200,11 @@ impl Guidance {
     /// The refusal of an unknown field of a clip: one of these fields has a sense in pictures alone.
     #[must_use]
     pub fn unknown_of_clip(error: FieldError) -> FieldError {
-        let is_ours = NAMES.contains(&error.param());
-        match error {
-            FieldError::Unknown { param } | FieldError::Misspelled { param, .. } if is_ours => {
-                FieldError::not_taken(&param, "the subject of a clip moves, and this is of one picture")
-            }
-            error => error,
+        let is_unknown = matches!(error, FieldError::Unknown { .. } | FieldError::Misspelled { .. });
+        if is_unknown && NAMES.contains(&error.param()) {
+            return FieldError::not_taken(error.param(), "the subject of a clip moves, and this is of one picture");
         }
+        error
     }
 
     /// Completes the recipe of `fields` with the file that came with them, and refuses what contradicts itself. Those of a
