@@ -200,10 +200,9 @@ impl Guidance {
     /// The refusal of an unknown field of a clip: one of these fields has a sense in pictures alone.
     #[must_use]
     pub fn unknown_of_clip(error: FieldError) -> FieldError {
-        if let FieldError::Unknown { param } | FieldError::Misspelled { param, .. } = &error
-            && NAMES.contains(&param.as_str())
-        {
-            return FieldError::not_taken(param, "the subject of a clip moves, and this is of one picture");
+        let is_unknown = matches!(error, FieldError::Unknown { .. } | FieldError::Misspelled { .. });
+        if is_unknown && NAMES.contains(&error.param()) {
+            return FieldError::not_taken(error.param(), "the subject of a clip moves, and this is of one picture");
         }
         error
     }

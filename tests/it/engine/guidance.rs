@@ -234,7 +234,8 @@ async fn what_does_not_fit_the_picture_is_refused_with_field_and_rule() {
         }))
     };
     const HINT: (&str, &str) = ("mask_mode", "hint");
-    let cases: Vec<(&[(&str, &str)], Option<Bytes>, &str, &str)> = vec![
+    type Case<'a> = (&'a [(&'a str, &'a str)], Option<Bytes>, &'a str, &'a str);
+    let cases: Vec<Case<'_>> = vec![
         (
             &[],
             Some(small),

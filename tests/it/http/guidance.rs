@@ -113,7 +113,8 @@ async fn a_mask_comes_as_a_file_or_from_an_address_with_its_mode() {
 async fn what_contradicts_itself_is_refused_before_any_work() {
     let daemon = Daemon::start().await;
     let url = ("mask_url", "https://example.org/7");
-    let cases: [(&str, &[(&str, &str)], bool, &str, &str); 12] = [
+    type Case<'a> = (&'a str, &'a [(&'a str, &'a str)], bool, &'a str, &'a str);
+    let cases: [Case<'_>; 12] = [
         ("/remove", &[("mask_mode", "hint")], false, "mask_mode", "there is no mask"),
         ("/remove", &[url], true, "mask_url", "there is a `mask_file`"),
         ("/mask", &[("point", "5,5")], true, "point", "mask_mode=hint takes both"),
