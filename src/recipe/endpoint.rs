@@ -1,7 +1,7 @@
 //! The table of endpoints that answer pictures: path, inputs, fields, and the function from fields to recipe.
 
 use super::params::{Field, Group, Origin};
-use super::{FieldError, Fields, Guidance, Recipe};
+use super::{FieldError, Fields, Recipe};
 use super::{
     face_restore, headshot, remove, replace_bg, replace_bg_ai, shadow, shared, smart_crop, sticker, studio_shot,
     upscale,
@@ -104,7 +104,7 @@ impl Endpoint {
 
     fn built(&self, fields: &Fields, is_complete: bool) -> Result<Recipe, FieldError> {
         let mut recipe = (self.build)(fields)?;
-        Guidance::validate(&mut recipe, fields, self.input.is_single(), is_complete)?;
+        super::guidance_rules::validate(&mut recipe, fields, self.input.is_single(), is_complete)?;
         Ok(recipe)
     }
 

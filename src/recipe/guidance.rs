@@ -1,13 +1,12 @@
 //! Where the subject is by the caller's word: the fields `mask_file`, `mask_url`, `mask_mode`, `box`, `point` and `not_point`.
 //!
-//! Fields are validated in two steps: their form and combination with the request ([`Guidance::validate`]), their place once the
-//! size of the picture is known ([`Guidance::located`]).
+//! Their form and combination with the request are validated by `guidance_rules`, their place once the size of the picture is
+//! known ([`Guidance::located`]).
 
+use super::FieldError;
 use super::kind::{Kind, TextSpec};
 use super::region::{Region, measure};
 use super::values::{Value, choice};
-use super::work::{Picture, Recipe, Work};
-use super::{FieldError, Fields};
 use crate::compose::Length;
 use crate::image::{Rect, Size, SourceUrl};
 
@@ -124,6 +123,13 @@ pub struct Points(Vec<Point>);
 /// More points than a person places; each costs a look at its neighbourhood.
 const MOST_POINTS: usize = 100;
 
+impl Points {
+    /// Whether there are none.
+    pub(super) const fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}
+
 impl Value for Points {
     const KIND: Kind = Kind::List(TextSpec {
         expected: "x,y in pixels or percent, such as 120,80 or 50%,40%, at most 100 of them",
@@ -205,56 +211,5 @@ impl Guidance {
             return FieldError::not_taken(error.param(), "the subject of a clip moves, and this is of one picture");
         }
         error
-    }
-
-    /// Completes the recipe of `fields` with the file that came with them, and refuses what contradicts itself. Those of a
-    /// preset are still to come where they are not complete.
-    pub(super) fn validate(
-        recipe: &mut Recipe,
-        fields: &Fields,
-        is_single: bool,
-        is_complete: bool,
-    ) -> Result<(), FieldError> {
-        let refuse = |param: &str, reason| Err(FieldError::not_taken(param, reason));
-        if fields.has_file(MASK_FILE) {
-            if fields.get(MASK_URL).is_some() {
-                return refuse(MASK_URL, "there is a `mask_file`, and a picture has one mask");
-            }
-            recipe.inputs.mask = Some(MaskSource::Attached);
-        }
-        let Recipe { work: Work::Cut { cut, picture }, inputs, .. } = recipe else {
-            return Ok(());
-        };
-        let Some(mask) = &inputs.mask else {
-            // A preset may hold the mode alone: the masks come with the requests.
-            let is_sent = cut.guidance.mask.take().is_some() && !fields.is_stored("mask_mode");
-            return if is_sent {
-                refuse("mask_mode", "there is no mask; send it as `mask_file` or `mask_url`")
-            } else {
-                Ok(())
-            };
-        };
-        if !is_single {
-            return refuse(mask.param(), OF_ONE_PICTURE);
-        }
-        if fields.is_stored(MASK_URL) {
-            return refuse(MASK_URL, "a mask is of one picture, and a preset is of many");
-        }
-        let mode = *cut.guidance.mask.get_or_insert_default();
-        let is_mode_open = !is_complete && fields.get("mask_mode").is_none();
-        if mode == MaskMode::Hint || is_mode_open {
-            return Ok(());
-        }
-        let marks = [("point", &cut.guidance.subject), ("not_point", &cut.guidance.background)];
-        if let Some((param, _)) = marks.into_iter().find(|(_, Points(points))| !points.is_empty()) {
-            return refuse(
-                param,
-                "the mask is in place of the network's, which points mark; mask_mode=hint takes both",
-            );
-        }
-        if *picture == Picture::CleanMask {
-            return refuse("stage", "the mask is in place of the network's, which it would answer");
-        }
-        Ok(())
     }
 }

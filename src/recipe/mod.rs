@@ -13,6 +13,7 @@ mod endpoint;
 mod face_restore;
 mod fields;
 mod guidance;
+mod guidance_rules;
 mod headshot;
 mod inference;
 mod kind;

@@ -9,7 +9,7 @@
 //! the solution is above one half: Grady, "Random Walks for Image Segmentation", PAMI 2006, with priors (Grady,
 //! "Multilabel Random Walker Image Segmentation Using Prior Models", CVPR 2005). The likelihoods are those of two colour histograms
 //! of the picture itself ([`color_histograms`]), the weights fall with the step of colour between two cells
-//! ([`random_walker`]). One pass of connected components then merges parts and holes of which the mask is certain
+//! ([`linear_system`]). One pass of connected components then merges parts and holes of which the mask is certain
 //! nowhere with what surrounds them ([`component_rules`]). The mask's values stay where they belong to an edge between the
 //! labels ([`soft_edge`]), for matting; everywhere else a cell is 0 or 1.
 //!
@@ -19,6 +19,7 @@ mod cell_colors;
 mod clean_mask;
 mod color_histograms;
 mod component_rules;
+mod linear_system;
 mod point_regions;
 mod random_walker;
 mod seed_cells;

@@ -8,7 +8,7 @@ use super::random_walker::UNCERTAIN;
 use super::workspace::Workspace;
 
 /// How far a ramp reaches from the edge, in cells.
-const REACH_CELLS: f32 = 3.0;
+const REACH_CELLS: f32 = 4.0;
 
 /// Marks them in `workspace.soft`, and completes `workspace.value`.
 pub(super) fn mark(workspace: &mut Workspace) {

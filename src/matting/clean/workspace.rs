@@ -27,7 +27,7 @@ pub(super) struct Workspace {
     /// Whether the cell is of the edge.
     pub(super) soft: Vec<bool>,
     pub(super) components: Components,
-    pub(super) system: super::random_walker::System,
+    pub(super) system: super::linear_system::System,
     pub(super) histograms: super::color_histograms::Histograms,
     /// Cells to visit.
     pub(super) front: Vec<u32>,
@@ -51,7 +51,7 @@ impl Workspace {
             value: Vec::new(),
             soft: Vec::new(),
             components: Components::default(),
-            system: super::random_walker::System::default(),
+            system: super::linear_system::System::default(),
             histograms: super::color_histograms::Histograms::default(),
             front: Vec::new(),
         })

@@ -178,7 +178,10 @@ fn a_lost_report_is_rebuilt_from_the_metadata_of_the_results() {
     let after = run.rows();
     for (name, row) in &before {
         for member in ["status", "output", "output_bytes", "width", "height", "uncertainty", "parameters", "model"] {
-            assert_eq!(row[member], after[name][member], "{name} {member}");
+            // The replaced picture may take another number of bytes.
+            if (name.as_str(), member) != ("3 ü.png", "output_bytes") {
+                assert_eq!(row[member], after[name][member], "{name} {member}");
+            }
         }
     }
 }

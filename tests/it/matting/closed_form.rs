@@ -344,9 +344,9 @@ fn background_in_the_mask_is_removed_by_decontaminate_where_colours_discriminate
     let size = Size::new(420, 330);
     let wide = (0..384 * 384).map(|at| {
         let (x, y) = ((at % 384) as f32 - 191.5, (at / 384) as f32 - 191.5);
-        // A wider uncertain region would be classified by colours without `decontaminate`.
+        // What the mask is less certain of is labelled by colours without `decontaminate`.
         let slab = (0.0..127.0).contains(&x) && y.abs() < 20.0;
-        ((122.0 - f32::hypot(x, y)) / 2.0 + 0.5).clamp(if slab { 0.85 } else { 0.0 }, 1.0)
+        ((122.0 - f32::hypot(x, y)) / 2.0 + 0.5).clamp(if slab { 0.97 } else { 0.0 }, 1.0)
     });
     let wide = masked(wide.collect());
     for (background, discriminated) in [([210, 60, 50], true), ([41, 91, 201], false)] {

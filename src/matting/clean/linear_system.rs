@@ -1,0 +1,164 @@
+//! Minimises the energy of [`clean`](super::clean()) over the open cells, by Chebyshev's semi-iteration.
+//!
+//! `x_{k+1} = x_{k−1} + ω_{k+1} (J x_k − x_{k−1})`, with Jacobi's step `J` of the linear system (Golub and Varga, "Chebyshev
+//! Semi-Iterative Methods", Numer. Math. 1961). The spectral radius of `J` is bounded by the largest share that neighbours have in a
+//! cell, so ω is known beforehand, the steps need no sums over the grid, and the result does not depend on the
+//! number of threads.
+
+use super::cell_colors::difference;
+use crate::image::Size;
+use rayon::prelude::*;
+
+/// The mask's probabilities are taken as at least this far from 0 and 1.
+const LEAST: f32 = 1e-3;
+/// λ: weight of a cell's own probability beside its neighbours'. With it a cell influences others some five cells on.
+const LAMBDA: f32 = 0.15;
+/// Standard deviation σ of the steps of colour within a surface, in steps of 255, and the coupling that is left whatever the
+/// step: specks belong to what is around them. `w = exp(−d² / 2σ²) + least`.
+const SIGMA: f32 = 30.0;
+const LEAST_COUPLING: f32 = 0.1;
+/// Steps of the iteration: the error falls to a thirtieth at least.
+const STEPS: usize = 16;
+/// Rows that are one task.
+const TASK: usize = 16;
+
+/// The evidence for each cell of a grid.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Evidence<'a> {
+    /// The mask.
+    pub(super) mask: &'a [f32],
+    /// Whether the cell is labelled by the solution; the others keep their label.
+    pub(super) open: &'a [bool],
+    /// Labels by the mask.
+    pub(super) labels: &'a [bool],
+    /// Mean colours of the open cells and their neighbours.
+    pub(super) colors: &'a [[u8; 3]],
+    /// Log likelihood ratios of the colours of the open cells, and how much one counts at most.
+    pub(super) likelihood: &'a [f32],
+    pub(super) most_likelihood: f32,
+}
+
+/// Jacobi's step for every cell of a grid with a border of one cell: `x = own + Σ weight · neighbour`. Of fixed cells `own` is the
+/// label, and of the border nothing.
+#[derive(Debug, Default)]
+pub(super) struct System {
+    own: Vec<f32>,
+    /// Weights of the neighbours left, right, above and below.
+    weights: [Vec<f32>; 4],
+    /// The last two iterates.
+    now: Vec<f32>,
+    before: Vec<f32>,
+    /// Whether a row has open cells.
+    rows: Vec<bool>,
+    /// The bound of the spectral radius.
+    radius: f32,
+}
+
+impl System {
+    /// Sets the system up; a cell of the reference grid is `unit` cells wide.
+    pub(super) fn build(&mut self, evidence: Evidence<'_>, grid: Size, unit: f32) {
+        let [columns, rows] = [grid.width as usize, grid.height as usize];
+        let stride = columns + 2;
+        let Evidence { mask, open, labels, colors, likelihood, most_likelihood } = evidence;
+        let Self { own, weights: [left, right, above, below], now, before, rows: open_rows, radius } = self;
+        let lambda = LAMBDA / (unit * unit);
+        *radius = 4.0 * (1.0 + LEAST_COUPLING) / (4.0 * (1.0 + LEAST_COUPLING) + lambda);
+        for plane in [&mut *own, left, right, above, below, now, before] {
+            plane.resize(stride * (rows + 2), 0.0);
+        }
+        open_rows.clear();
+        open_rows.extend(open.chunks_exact(columns).map(|row| row.contains(&true)));
+        let inner = stride..stride * (rows + 1);
+        for border in [0..stride, stride * (rows + 1)..stride * (rows + 2)] {
+            [&mut *own, now, before].into_iter().for_each(|plane| plane[border.clone()].fill(0.0));
+        }
+        let planes = own[inner.clone()].par_chunks_mut(stride);
+        let planes =
+            planes.zip(left[inner.clone()].par_chunks_mut(stride)).zip(right[inner.clone()].par_chunks_mut(stride));
+        let planes = planes.zip(above[inner.clone()].par_chunks_mut(stride)).zip(below[inner].par_chunks_mut(stride));
+        planes.enumerate().with_min_len(TASK).for_each(|(y, ((((own, left), right), above), below))| {
+            for plane in [&mut *left, right, above, below] {
+                plane.fill(0.0);
+            }
+            [own[0], own[stride - 1]] = [0.0; 2];
+            for x in 0..columns {
+                let at = y * columns + x;
+                if !open[at] {
+                    own[x + 1] = f32::from(u8::from(labels[at]));
+                    continue;
+                }
+                let weight = |is_inside: bool, other: usize| {
+                    if is_inside {
+                        (-difference(colors[at], colors[other]) / (2.0 * SIGMA * SIGMA)).exp() + LEAST_COUPLING
+                    } else {
+                        0.0
+                    }
+                };
+                let beside = [
+                    weight(x > 0, at.wrapping_sub(1)),
+                    weight(x + 1 < columns, at + 1),
+                    weight(y > 0, at.wrapping_sub(columns)),
+                    weight(y + 1 < rows, at + columns),
+                ];
+                let of_mask = mask[at].clamp(LEAST, 1.0 - LEAST);
+                let of_color = likelihood[at].clamp(-most_likelihood, most_likelihood).exp();
+                // The product of both odds.
+                let odds = of_mask / (1.0 - of_mask) * of_color;
+                let share = 1.0 / (lambda + beside.iter().sum::<f32>());
+                own[x + 1] = lambda * share * (odds / (1.0 + odds));
+                [left[x + 1], right[x + 1], above[x + 1], below[x + 1]] = beside.map(|weight| weight * share);
+            }
+        });
+        // From the labels that the mask alone gives; ω starts at 1, so that the first step needs no iterate before.
+        for (y, row) in labels.chunks_exact(columns).enumerate() {
+            let now = &mut now[(y + 1) * stride..][..stride];
+            [now[0], now[stride - 1]] = [0.0; 2];
+            now[1..=columns].iter_mut().zip(row).for_each(|(now, &label)| *now = f32::from(u8::from(label)));
+        }
+        before.copy_from_slice(now);
+    }
+
+    /// Iterates a fixed number of times.
+    pub(super) fn solve(&mut self, columns: usize) {
+        let stride = columns + 2;
+        let squared = self.radius * self.radius;
+        let mut omega = 1.0;
+        for step in 0..STEPS {
+            let Self { own, weights: [left, right, above, below], now, before, rows, .. } = &mut *self;
+            let (now, inner) = (&*now, stride..before.len() - stride);
+            before[inner].par_chunks_mut(stride).enumerate().with_min_len(TASK).filter(|(y, _)| rows[*y]).for_each(
+                |(y, before)| {
+                    // Without the border cells at both ends, so that every slice has as many cells.
+                    let start = (y + 1) * stride + 1;
+                    let before = &mut before[1..=columns];
+                    let own = &own[start..][..columns];
+                    let [left, right, above, below] =
+                        [&*left, right, above, below].map(|plane| &plane[start..][..columns]);
+                    let [to_left, to_right] = [&now[start - 1..][..columns], &now[start + 1..][..columns]];
+                    let [up, down] = [&now[start - stride..][..columns], &now[start + stride..][..columns]];
+                    for x in 0..columns {
+                        let jacobi = own[x]
+                            + (left[x] * to_left[x] + right[x] * to_right[x])
+                            + (above[x] * up[x] + below[x] * down[x]);
+                        before[x] += omega * (jacobi - before[x]);
+                    }
+                },
+            );
+            std::mem::swap(&mut self.now, &mut self.before);
+            omega = if step == 0 { 1.0 / (1.0 - squared / 2.0) } else { 1.0 / (1.0 - squared * omega / 4.0) };
+        }
+    }
+
+    /// Writes the solution, and the labels that follow from it.
+    pub(super) fn read(&self, columns: usize, labels: &mut [bool], values: &mut [f32]) {
+        let (labels, values) = (labels.chunks_exact_mut(columns), values.chunks_exact_mut(columns));
+        let solved = self.now.chunks_exact(columns + 2).skip(1);
+        for (((labels, values), solved), _) in
+            labels.zip(values).zip(solved).zip(&self.rows).filter(|(_, is_open)| **is_open)
+        {
+            // The iteration may overshoot by a little.
+            values.iter_mut().zip(&solved[1..]).for_each(|(value, solved)| *value = solved.clamp(0.0, 1.0));
+            labels.iter_mut().zip(values).for_each(|(label, value)| *label = *value >= 0.5);
+        }
+    }
+}
