@@ -101,8 +101,8 @@ fn an_uncertain_region_gets_the_label_that_its_colors_have_elsewhere() {
 #[test]
 fn where_colors_say_nothing_the_mask_decides() {
     for frame in [block_and_bar(BLUE, GREEN, RED), block_and_bar(WHITE, WHITE, WHITE)] {
-        assert_eq!(wrong(&cleaned(&frame, &uncertain_bar(384, 0.6)), 6.0, in_both), 0);
-        assert_eq!(wrong(&cleaned(&frame, &uncertain_bar(384, 0.4)), 6.0, in_block), 0);
+        assert_eq!(wrong(&cleaned(&frame, &uncertain_bar(384, 0.6)), 9.0, in_both), 0);
+        assert_eq!(wrong(&cleaned(&frame, &uncertain_bar(384, 0.4)), 9.0, in_block), 0);
     }
 }
 

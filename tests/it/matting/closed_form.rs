@@ -358,7 +358,10 @@ fn background_in_the_mask_is_removed_by_decontaminate_where_colours_discriminate
             };
             let [before, after] = [matte(false), matte(true)];
             if !discriminated {
-                assert_eq!(before, after, "the colours are alike");
+                // Only corners of the slab, which are labelled anew, may differ.
+                let pairs = before.coverage().iter().zip(after.coverage());
+                let moved = pairs.filter(|(before, after)| before.abs_diff(**after) > 25).count();
+                assert!(moved * 500 < size.area(), "the colours are alike, and {moved} pixels differ");
                 continue;
             }
             // In the slab, and in the disc.
