@@ -149,16 +149,11 @@ impl System {
         }
     }
 
-    /// Writes the solution, and the labels that follow from it.
-    pub(super) fn read(&self, columns: usize, labels: &mut [bool], values: &mut [f32]) {
-        let (labels, values) = (labels.chunks_exact_mut(columns), values.chunks_exact_mut(columns));
-        let solved = self.now.chunks_exact(columns + 2).skip(1);
-        for (((labels, values), solved), _) in
-            labels.zip(values).zip(solved).zip(&self.rows).filter(|(_, is_open)| **is_open)
-        {
-            // The iteration may overshoot by a little.
-            values.iter_mut().zip(&solved[1..]).for_each(|(value, solved)| *value = solved.clamp(0.0, 1.0));
-            labels.iter_mut().zip(values).for_each(|(label, value)| *label = *value >= 0.5);
+    /// Labels the open cells: subject where the solution is at least one half.
+    pub(super) fn read(&self, columns: usize, labels: &mut [bool]) {
+        let rows = labels.chunks_exact_mut(columns).zip(self.now.chunks_exact(columns + 2).skip(1));
+        for ((labels, solved), _) in rows.zip(&self.rows).filter(|(_, is_open)| **is_open) {
+            labels.iter_mut().zip(&solved[1..]).for_each(|(label, &value)| *label = value >= 0.5);
         }
     }
 }

@@ -89,12 +89,7 @@ fn labelled(mask: &RawMask, opaque: bool, label: impl FnOnce(&mut Workspace)) ->
     values.par_chunks_mut(columns).zip(mask.values().par_chunks(columns)).enumerate().for_each(|(y, (row, mask))| {
         for (x, (value, &mask)) in row.iter_mut().zip(mask).enumerate() {
             let cell = y / factor * width + x / factor;
-            let label = workspace.labels[cell];
-            *value = match workspace.soft[cell] {
-                true if label == (workspace.mask[cell] >= 0.5) => mask,
-                true => workspace.value[cell],
-                false => f32::from(u8::from(label)),
-            };
+            *value = if workspace.soft[cell] { mask } else { f32::from(u8::from(workspace.labels[cell])) };
         }
     });
     let subject = workspace.labels.iter().filter(|&&label| label).count();

@@ -32,10 +32,10 @@ pub(super) fn label(workspace: &mut Workspace, frame: &Frame, params: CleanParam
     weigh_colors(workspace, frame, params.opaque);
     let most = if params.decontaminate { 2.0 * MOST_LIKELIHOOD } else { MOST_LIKELIHOOD };
     let (grid, columns, unit) = (workspace.grid, workspace.columns(), workspace.unit());
-    let Workspace { mask, open, labels, colors, likelihood, system, value, .. } = workspace;
+    let Workspace { mask, open, labels, colors, likelihood, system, .. } = workspace;
     system.build(Evidence { mask, open, labels, colors, likelihood, most_likelihood: most }, grid, unit);
     system.solve(columns);
-    system.read(columns, labels, value);
+    system.read(columns, labels);
 }
 
 /// Opens also what the mask is certain is subject, near its edge.

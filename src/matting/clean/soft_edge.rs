@@ -1,22 +1,21 @@
-//! Finds the cells of the edge between the labels, which keep a value between 0 and 1 for matting.
+//! Marks the cells that keep the mask's value: those of the edge between the labels.
 //!
 //! They are reached from a change of the label within [`REACH_CELLS`] steps through cells of which the mask is uncertain. So the
-//! ramp of an edge stays, and haze, dents and the fringes of what was relabelled do not. Where the label is what the mask says the
-//! value is the mask's, else the solution of the walker, which is on the label's side of one half.
+//! ramp of an edge stays for matting, and haze, dents and the fringes of what was relabelled do not. A cell whose label is not what
+//! the mask says is never among them.
 
 use super::random_walker::UNCERTAIN;
 use super::workspace::Workspace;
 
 /// How far a ramp reaches from the edge, in cells.
-const REACH_CELLS: f32 = 4.0;
+const REACH_CELLS: f32 = 3.0;
 
-/// Marks them in `workspace.soft`, and completes `workspace.value`.
+/// Marks them in `workspace.soft`.
 pub(super) fn mark(workspace: &mut Workspace) {
     let (columns, steps) = (workspace.columns(), (REACH_CELLS * workspace.unit()).round() as usize);
-    let Workspace { mask, marked, labels, soft, value, front, .. } = workspace;
+    let Workspace { mask, marked, labels, soft, front, .. } = workspace;
     let cells = labels.len();
-    // Not what the rules of components have merged.
-    let agrees = |at: usize| !marked[at] && labels[at] == (value[at] >= 0.5);
+    let agrees = |at: usize| !marked[at] && labels[at] == (mask[at] >= 0.5);
     front.clear();
     for at in 0..cells {
         let right = ((at + 1) % columns != 0).then_some(at + 1);
@@ -47,6 +46,4 @@ pub(super) fn mark(workspace: &mut Workspace) {
         }
         done = reached;
     }
-    let edge = front.iter().map(|&at| at as usize);
-    edge.filter(|&at| labels[at] == (mask[at] >= 0.5)).for_each(|at| value[at] = mask[at]);
 }

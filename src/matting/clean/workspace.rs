@@ -22,9 +22,7 @@ pub(super) struct Workspace {
     pub(super) likelihood: Vec<f32>,
     /// Whether the cell is subject.
     pub(super) labels: Vec<bool>,
-    /// The solution of the walker, at last the value of a cell of the edge; at one half the label changes.
-    pub(super) value: Vec<f32>,
-    /// Whether the cell is of the edge.
+    /// Whether the cell has the mask's value, and not its label's.
     pub(super) soft: Vec<bool>,
     pub(super) components: Components,
     pub(super) system: super::linear_system::System,
@@ -48,7 +46,6 @@ impl Workspace {
             colors: Vec::new(),
             likelihood: Vec::new(),
             labels: Vec::new(),
-            value: Vec::new(),
             soft: Vec::new(),
             components: Components::default(),
             system: super::linear_system::System::default(),
@@ -79,8 +76,6 @@ impl Workspace {
 
     /// Labels every cell by the mask.
     pub(super) fn label_by_mask(&mut self) {
-        self.value.clear();
-        self.value.extend_from_slice(&self.mask);
         self.labels.iter_mut().zip(&self.mask).for_each(|(label, &mask)| *label = mask >= 0.5);
     }
 
