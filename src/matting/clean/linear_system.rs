@@ -10,7 +10,7 @@ use crate::image::Size;
 use rayon::prelude::*;
 
 /// The mask's probabilities are taken as at least this far from 0 and 1.
-const LEAST: f32 = 1e-3;
+pub(super) const LEAST: f32 = 1e-3;
 /// λ: weight of a cell's own probability beside its neighbours'. With it a cell influences others some five cells on.
 const LAMBDA: f32 = 0.15;
 /// Standard deviation σ of the steps of colour within a surface, in steps of 255, and the coupling that is left whatever the

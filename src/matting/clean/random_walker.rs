@@ -4,7 +4,7 @@ use super::CleanParams;
 use super::cell_colors::sample;
 use super::color_histograms::STEP;
 use super::component_rules;
-use super::linear_system::Evidence;
+use super::linear_system::{Evidence, LEAST};
 use super::workspace::Workspace;
 use crate::image::Frame;
 use crate::matting::chamfer::{STRAIGHT, chamfer};
@@ -31,6 +31,9 @@ pub(super) fn label(workspace: &mut Workspace, frame: &Frame, params: CleanParam
     }
     weigh_colors(workspace, frame, params.opaque);
     let most = if params.decontaminate { 2.0 * MOST_LIKELIHOOD } else { MOST_LIKELIHOOD };
+    if params.decontaminate {
+        close_where_colors_agree(workspace, most);
+    }
     let (grid, columns, unit) = (workspace.grid, workspace.columns(), workspace.unit());
     let Workspace { mask, open, labels, colors, likelihood, system, .. } = workspace;
     system.build(Evidence { mask, open, labels, colors, likelihood, most_likelihood: most }, grid, unit);
@@ -46,6 +49,17 @@ fn open_near_edge(workspace: &mut Workspace) {
     let reach = (REACH * workspace.grid.width.max(workspace.grid.height) as f32 * f32::from(STRAIGHT)) as u16;
     for ((open, depth), marked) in workspace.open.iter_mut().zip(depth).zip(&workspace.marked) {
         *open |= !marked && depth > 0 && depth <= reach;
+    }
+}
+
+/// Fixes again what mask and colours together are certain is subject: only there would the walker wear off the edge.
+fn close_where_colors_agree(workspace: &mut Workspace, most: f32) {
+    let certain = (UNCERTAIN.end / (1.0 - UNCERTAIN.end)).ln();
+    let Workspace { mask, open, likelihood, .. } = workspace;
+    for ((open, &mask), &likelihood) in open.iter_mut().zip(&*mask).zip(&*likelihood) {
+        let of_mask = mask.clamp(LEAST, 1.0 - LEAST);
+        let log_odds = (of_mask / (1.0 - of_mask)).ln() + likelihood.clamp(-most, most);
+        *open &= mask < UNCERTAIN.end || log_odds < certain;
     }
 }
 
