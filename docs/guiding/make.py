@@ -90,10 +90,10 @@ def pictures(binary):
     helmet = [(318, 400), (390, 372), (460, 410), (440, 480), (340, 480), (390, 430)]
     hint = strokes((512, 512), (255, 26, helmet), (0, 26, [(60, 480), (120, 500)]))
     cup = ellipses((600, 400), (174, 18, 406, 186), (186, 60, 396, 232))
-    band = trimap_of(cutout(binary, cat, ["not_point=352,270"]).getchannel("A"), 41)
+    band = trimap_of(cutout(binary, cat, []).getchannel("A"), 41)
     yield "box", astronaut, ["box=345,0,475,300"], {"box": (345, 0, 475, 300)}
     yield "point", astronaut, ["point=390,440"], {"points": [(390, 440)]}
-    yield "not_point", cat, ["not_point=352,270"], {"not_points": [(352, 270)]}
+    yield "not_point", coffee, ["not_point=120,240"], {"not_points": [(120, 240)]}
     yield "hint", astronaut, ["mask_mode=hint"], {"mask": hint}
     yield "replace", coffee, [], {"mask": cup}
     yield "trimap", cat, ["mask_mode=trimap"], {"mask": band}
