@@ -8,12 +8,12 @@
 //! Cells of which the mask is certain, and those that the caller has marked ([`Seeds`]), are fixed; the others are subject where
 //! the solution is above one half: Grady, "Random Walks for Image Segmentation", PAMI 2006, with priors (Grady,
 //! "Multilabel Random Walker Image Segmentation Using Prior Models", CVPR 2005). The likelihoods are those of two colour histograms
-//! of the picture itself ([`color_histograms`]), the weights fall with the step of colour between two cells
-//! ([`linear_system`]). One pass of connected components then merges parts and holes of which the mask is certain
-//! nowhere with what surrounds them ([`component_rules`]). The mask's values stay where they belong to an edge between the
-//! labels ([`soft_edge`]), for matting; everywhere else a cell is 0 or 1.
+//! of the picture itself (`color_histograms`), the weights fall with the step of colour between two cells
+//! (`linear_system`). One pass of connected components then merges parts and holes of which the mask is certain
+//! nowhere with what surrounds them (`component_rules`). The mask's values stay where they belong to an edge between the
+//! labels (`soft_edge`), for matting; everywhere else a cell is 0 or 1.
 //!
-//! Grids finer than [`FINEST_SIDE`] are labelled on a coarser one: colours are no better known there, and the time is bounded.
+//! Grids finer than `FINEST_SIDE` are labelled on a coarser one: colours are no better known there, and the time is bounded.
 
 mod cell_colors;
 mod clean_mask;
@@ -57,7 +57,7 @@ pub struct CleanParams {
 /// The mask of `frame` after labelling, with `seeds` on the side that they mark.
 ///
 /// # Errors
-/// [`NoSubject`] when less than [`MIN_AREA`] of the grid is subject.
+/// [`NoSubject`] when less than a ten-thousandth of the grid is subject.
 pub fn clean(frame: &Frame, mask: &RawMask, seeds: &Seeds, params: CleanParams) -> Result<CleanMask, NoSubject> {
     labelled(mask, params.opaque, |workspace| {
         seed_cells::mark(workspace, frame, seeds);
@@ -68,7 +68,7 @@ pub fn clean(frame: &Frame, mask: &RawMask, seeds: &Seeds, params: CleanParams) 
 /// `mask` after labelling by its own values: for clips, where decisions by the colours of single frames would flicker.
 ///
 /// # Errors
-/// [`NoSubject`] when less than [`MIN_AREA`] of the grid is subject.
+/// [`NoSubject`] when less than a ten-thousandth of the grid is subject.
 pub fn clean_without_colors(mask: &RawMask) -> Result<CleanMask, NoSubject> {
     labelled(mask, false, Workspace::label_by_mask)
 }
