@@ -45,7 +45,7 @@ pub enum Isa {
     /// 512-bit vectors, 32 registers.
     Avx512,
     /// As AVX-512, but dense convolutions round their inputs and weights to bfloat16 and add the products in f32. Twice
-    /// the multiplications of an instruction, other results: never [detected](Self::detect), only asked for.
+    /// the multiplications of an instruction, other results: never [detected](Self::detect), only selected by name.
     Avx512Bf16,
     /// 256-bit vectors, 16 registers, fused multiply-add.
     Avx2,

@@ -54,6 +54,14 @@ pub(crate) fn largest(members: &[bool], columns: usize) -> Vec<bool> {
     found
 }
 
+/// The cells left, right, above and below of the cell `at`, as far as they are inside the grid.
+pub(super) fn neighbours(columns: usize, cells: usize, at: usize) -> impl Iterator<Item = usize> {
+    let x = at % columns;
+    let across = [(x > 0).then(|| at - 1), (x + 1 < columns).then_some(at + 1)];
+    let down = [at.checked_sub(columns), Some(at + columns).filter(|&below| below < cells)];
+    across.into_iter().chain(down).flatten()
+}
+
 /// A run of cells and its parent in the union-find forest: itself for the root of a component, and afterwards the number of
 /// its component.
 #[derive(Clone, Copy, Debug)]

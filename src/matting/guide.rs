@@ -79,16 +79,13 @@ impl Guide<'_> {
     }
 }
 
-/// The clean mask of `frame` at the picture's size; of a trimap its labels.
+/// The clean mask of `frame` at the picture's size. A trimap has none.
 ///
 /// # Errors
 /// [`NoSubject`] when too little of it is subject.
 pub fn clean_mask(frame: &Frame, guide: Guide<'_>, options: &Options) -> Result<AlphaMatte, NoSubject> {
-    match (guide, guide.cleaned(frame, options)?) {
-        (Guide::Trimap(trimap), _) => Ok(AlphaMatte::new(trimap.size(), trimap.labels().to_vec())),
-        (_, Some(mask)) => Ok(upsampled(mask.values(), mask.size(), frame.size())),
-        (_, None) => Err(NoSubject),
-    }
+    let mask = guide.cleaned(frame, options)?.ok_or(NoSubject)?;
+    Ok(upsampled(mask.values(), mask.size(), frame.size()))
 }
 
 #[cfg(test)]

@@ -163,12 +163,5 @@ fn cutout(cutout: Cutout) -> (Subject, Option<Rect>) {
 /// What `bounds` have in common with `region`, where there is one.
 fn within(bounds: Option<Rect>, region: Option<Rect>) -> Option<Rect> {
     let Some(region) = region else { return bounds };
-    let common = |[a, a_length]: [u32; 2], [b, b_length]: [u32; 2]| {
-        let (start, end) = (a.max(b), (a + a_length).min(b + b_length));
-        (start < end).then(|| [start, end - start])
-    };
-    let bounds = bounds?;
-    let [left, width] = common([bounds.left, bounds.width], [region.left, region.width])?;
-    let [top, height] = common([bounds.top, bounds.height], [region.top, region.height])?;
-    Some(Rect { left, top, width, height })
+    Some(window::outside(window::within(bounds?, region)?, region))
 }

@@ -133,7 +133,7 @@ fn run_rows(scenario: Scenario, a: &Run, b: &Run) -> Vec<Row> {
             rows.push(Row::new(metric, ratio(a, b, statistic), more_is_better));
         }
     };
-    // An open loop's throughput is the rate that was asked for.
+    // An open loop's throughput is the rate that was set.
     if scenario != Scenario::Server {
         for_images(a, b, &mut add);
     }

@@ -114,13 +114,13 @@ impl HttpClient {
     /// Sends one photo, if there is a connection for it until `give_up`, and reads the whole response. A connection that
     /// failed is not used again.
     pub(super) async fn send(&self, photo: usize, give_up: Option<Instant>) -> Reply {
-        let asked = Instant::now();
+        let began = Instant::now();
         let place = self.free.acquire();
         let place = match give_up {
             Some(give_up) => timeout_at(give_up.into(), place).await,
             None => Ok(place.await),
         };
-        let waited = asked.elapsed();
+        let waited = began.elapsed();
         let Ok(_place) = place.map(|place| place.expect("it is never closed")) else {
             let reason = "not sent: all connections of --max-connections are in use".to_owned();
             return Reply { waited, ..Reply::without_result(Outcome::Failed(reason), Duration::ZERO) };

@@ -6,7 +6,7 @@ use super::record::{Record, Run};
 use super::scenario::Scenario;
 use super::text;
 
-/// Points of a distribution that are drawn; more cannot be told apart.
+/// Points of a distribution that are drawn; more cannot be distinguished.
 const MAX_POINTS: usize = 400;
 /// Colours of `report.css`.
 const COLOURS: usize = 9;

@@ -11,6 +11,7 @@
 use super::cell_colors::{difference, sample};
 use super::workspace::Workspace;
 use crate::image::Frame;
+use crate::matting::connected_components::neighbours;
 
 /// How far the colours of a region may be from the point's, and from one cell to the next, in steps of 255: beyond grain and soft
 /// shading, within the tolerance that image editors preset (32 for each channel).
@@ -60,10 +61,7 @@ fn grow(workspace: &mut Workspace, point: usize, others: &[usize], label: bool, 
     let mut front = vec![point];
     while let Some(at) = front.pop() {
         workspace.fix(at, label);
-        let x = at % columns;
-        let across = [(x > 0).then(|| at - 1), (x + 1 < columns).then_some(at + 1)];
-        let down = [at.checked_sub(columns), Some(at + columns).filter(|&below| below < cells)];
-        for beside in across.into_iter().chain(down).flatten() {
+        for beside in neighbours(columns, cells, at) {
             let color = workspace.colors[beside];
             let apart = difference(color, center);
             let is_alike = apart < TOLERANCE * TOLERANCE

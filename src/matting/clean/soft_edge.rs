@@ -6,6 +6,7 @@
 
 use super::random_walker::UNCERTAIN;
 use super::workspace::Workspace;
+use crate::matting::connected_components::neighbours;
 
 /// How far a ramp reaches from the edge, in cells.
 const REACH_CELLS: f32 = 3.0;
@@ -34,10 +35,7 @@ pub(super) fn mark(workspace: &mut Workspace) {
         let reached = front.len();
         for next in done..reached {
             let at = front[next] as usize;
-            let x = at % columns;
-            let across = [(x > 0).then(|| at - 1), (x + 1 < columns).then_some(at + 1)];
-            let down = [at.checked_sub(columns), Some(at + columns).filter(|&below| below < cells)];
-            for beside in across.into_iter().chain(down).flatten() {
+            for beside in neighbours(columns, cells, at) {
                 if !soft[beside] && UNCERTAIN.contains(&mask[beside]) && agrees(beside) {
                     soft[beside] = true;
                     front.push(beside as u32);
