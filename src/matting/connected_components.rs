@@ -3,6 +3,7 @@
 //! Run-based labelling with union-find: runs along a row are joined with the runs above that they touch, so the cost is
 //! that of the edges.
 
+use super::union_find::Forest;
 use std::ops::Range;
 
 /// The components of one grid, numbered in the order of their first cells, as runs along the rows. Its arrays are kept
@@ -10,22 +11,24 @@ use std::ops::Range;
 #[derive(Debug, Default)]
 pub(super) struct Components {
     runs: Vec<Run>,
+    forest: Forest,
     count: usize,
 }
 
 impl Components {
     /// Finds the components of the `values` that are `inside`.
     pub(super) fn find<T: Copy>(&mut self, values: &[T], columns: usize, inside: impl Fn(T) -> bool) {
-        connect(&mut self.runs, values, columns, inside);
-        self.count = 0;
-        // A root comes before all that point to it, so it has its number first.
-        for index in 0..self.runs.len() {
-            let parent = self.runs[index].parent as usize;
-            if parent == index {
-                self.runs[index].parent = self.count as u32;
-                self.count += 1;
+        let Self { runs, forest, count } = self;
+        connect(runs, forest, values, columns, inside);
+        *count = 0;
+        for index in 0..runs.len() {
+            // A root comes before all others of its component, so it has its number first.
+            let root = forest.root(index);
+            if root == index {
+                runs[index].component = *count as u32;
+                *count += 1;
             } else {
-                self.runs[index].parent = self.runs[parent].parent;
+                runs[index].component = runs[root].component;
             }
         }
     }
@@ -37,7 +40,7 @@ impl Components {
 
     /// All runs in the order of their cells, each with the number of its component.
     pub(super) fn runs(&self) -> impl Iterator<Item = (Range<usize>, usize)> + '_ {
-        self.runs.iter().map(|run| (run.start as usize..run.end as usize, run.parent as usize))
+        self.runs.iter().map(|run| (run.start as usize..run.end as usize, run.component as usize))
     }
 }
 
@@ -62,19 +65,25 @@ pub(super) fn neighbours(columns: usize, cells: usize, at: usize) -> impl Iterat
     across.into_iter().chain(down).flatten()
 }
 
-/// A run of cells and its parent in the union-find forest: itself for the root of a component, and afterwards the number of
-/// its component.
+/// A run of cells and the number of its component.
 #[derive(Clone, Copy, Debug)]
 struct Run {
     /// The first cell, and the one after the last.
     start: u32,
     end: u32,
-    parent: u32,
+    component: u32,
 }
 
-/// The runs of the cells that are `inside`, in order, the parent of each its root or an earlier run of its component.
-fn connect<T: Copy>(runs: &mut Vec<Run>, values: &[T], columns: usize, inside: impl Fn(T) -> bool) {
+/// The runs of the cells that are `inside`, in order, without their numbers; those of one component are joined.
+fn connect<T: Copy>(
+    runs: &mut Vec<Run>,
+    forest: &mut Forest,
+    values: &[T],
+    columns: usize,
+    inside: impl Fn(T) -> bool,
+) {
     runs.clear();
+    forest.clear();
     let mut above = 0..0;
     for (y, row) in values.chunks_exact(columns).enumerate() {
         let first = runs.len();
@@ -85,14 +94,15 @@ fn connect<T: Copy>(runs: &mut Vec<Run>, values: &[T], columns: usize, inside: i
             let end = row[start..].iter().position(|&value| !inside(value)).map_or(columns, |len| start + len);
             let index = runs.len();
             let base = y * columns;
-            runs.push(Run { start: (base + start) as u32, end: (base + end) as u32, parent: index as u32 });
+            runs.push(Run { start: (base + start) as u32, end: (base + end) as u32, component: 0 });
+            forest.push();
             // Runs above that end left of this one end left of all that follow.
             while candidate < above.end && runs[candidate].end as usize + columns <= base + start {
                 candidate += 1;
             }
             let mut touching = candidate;
             while touching < above.end && (runs[touching].start as usize + columns) < base + end {
-                join(runs, index, touching);
+                forest.join(index, touching);
                 touching += 1;
             }
             x = end;
@@ -102,23 +112,6 @@ fn connect<T: Copy>(runs: &mut Vec<Run>, values: &[T], columns: usize, inside: i
         }
         above = first..runs.len();
     }
-}
-
-/// The first run of a component.
-fn root(runs: &mut [Run], mut index: usize) -> usize {
-    while runs[index].parent as usize != index {
-        let parent = runs[index].parent as usize;
-        runs[index].parent = runs[parent].parent;
-        index = parent;
-    }
-    index
-}
-
-fn join(runs: &mut [Run], a: usize, b: usize) {
-    let (a, b) = (root(runs, a), root(runs, b));
-    // The earlier run is the root: the forest does not depend on anything but the picture.
-    let (early, late) = (a.min(b), a.max(b));
-    runs[late].parent = early as u32;
 }
 
 #[cfg(test)]

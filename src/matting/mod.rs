@@ -28,6 +28,7 @@ mod specks;
 mod subject_bounds;
 pub mod trimap;
 mod uncertainty;
+mod union_find;
 mod upsample;
 
 pub use clean::{CleanMask, CleanParams, Seeds};

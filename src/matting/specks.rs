@@ -3,6 +3,7 @@
 //! Runs along the rows are found in parallel, sixty-four pixels at a time where all are alike, and joined with union-find, so
 //! that the cost is that of reading the matte once and of its edges.
 
+use super::union_find::Forest;
 use rayon::prelude::*;
 
 /// Rows in which one task finds runs.
@@ -10,13 +11,11 @@ const ROWS: usize = 64;
 /// Pixels that are compared at a time.
 const BLOCK: usize = 64;
 
-/// A run of pixels; its parent in the union-find forest (itself for the root of a component), and for a root how many pixels
-/// its component has.
+/// A run of pixels, and for the root of a component how many pixels it has.
 #[derive(Clone, Copy, Debug)]
 struct Run {
     start: u32,
     end: u32,
-    parent: u32,
     size: u32,
 }
 
@@ -39,14 +38,19 @@ pub(super) fn fill_small(
         })
         .collect();
     let mut runs: Vec<Run> = Vec::with_capacity(found.iter().map(Vec::len).sum());
+    let mut forest = Forest::default();
     for (start, end) in found.into_iter().flatten() {
-        runs.push(Run { start, end, parent: runs.len() as u32, size: end - start });
+        runs.push(Run { start, end, size: 0 });
+        forest.push();
     }
-    join_rows(&mut runs, width as u32);
+    join_rows(&runs, &mut forest, width as u32);
     for index in 0..runs.len() {
         let Run { start, end, .. } = runs[index];
-        let root = root(&mut runs, index);
-        if (runs[root].size as usize) < least {
+        runs[forest.root(index)].size += end - start;
+    }
+    for index in 0..runs.len() {
+        let Run { start, end, .. } = runs[index];
+        if (runs[forest.root(index)].size as usize) < least {
             coverage[start as usize..end as usize].fill(fill);
         }
     }
@@ -77,7 +81,7 @@ fn find_runs(row: &[u8], base: u32, inside: impl Fn(u8) -> bool, runs: &mut Vec<
 }
 
 /// Joins the runs that touch one of the row above.
-fn join_rows(runs: &mut [Run], width: u32) {
+fn join_rows(runs: &[Run], forest: &mut Forest, width: u32) {
     let mut above = 0;
     for index in 0..runs.len() {
         let Run { start, end, .. } = runs[index];
@@ -87,27 +91,9 @@ fn join_rows(runs: &mut [Run], width: u32) {
         }
         let mut touching = above;
         while runs[touching].start + width < end {
-            join(runs, index, touching);
+            forest.join(index, touching);
             touching += 1;
         }
-    }
-}
-
-fn root(runs: &mut [Run], mut index: usize) -> usize {
-    while runs[index].parent as usize != index {
-        let parent = runs[index].parent as usize;
-        runs[index].parent = runs[parent].parent;
-        index = parent;
-    }
-    index
-}
-
-fn join(runs: &mut [Run], a: usize, b: usize) {
-    let (a, b) = (root(runs, a), root(runs, b));
-    if a != b {
-        let (early, late) = (a.min(b), a.max(b));
-        runs[late].parent = early as u32;
-        runs[early].size += runs[late].size;
     }
 }
 

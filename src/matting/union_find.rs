@@ -1,0 +1,51 @@
+//! Disjoint sets of runs, as a forest with path halving (Tarjan and van Leeuwen, J. ACM 1984).
+
+/// For each run its parent: itself for the root of a set.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Forest {
+    parents: Vec<u32>,
+}
+
+impl Forest {
+    /// Removes all runs.
+    pub(super) fn clear(&mut self) {
+        self.parents.clear();
+    }
+
+    /// Adds a run as a set of its own.
+    pub(super) fn push(&mut self) {
+        self.parents.push(self.parents.len() as u32);
+    }
+
+    /// The first run of the set that `index` is in.
+    pub(super) fn root(&mut self, mut index: usize) -> usize {
+        while self.parents[index] as usize != index {
+            let parent = self.parents[index] as usize;
+            self.parents[index] = self.parents[parent];
+            index = parent;
+        }
+        index
+    }
+
+    /// Joins the sets of two runs. The earlier root is the root of both: the forest depends on nothing but the picture.
+    pub(super) fn join(&mut self, a: usize, b: usize) {
+        let (a, b) = (self.root(a), self.root(b));
+        self.parents[a.max(b)] = a.min(b) as u32;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::Forest;
+
+    #[test]
+    fn joined_sets_have_the_earliest_member_as_root() {
+        let mut forest = Forest::default();
+        (0..6).for_each(|_| forest.push());
+        for (a, b) in [(4, 3), (5, 4), (1, 2), (2, 1), (5, 1)] {
+            forest.join(a, b);
+        }
+        let roots: Vec<usize> = (0..6).map(|index| forest.root(index)).collect();
+        assert_eq!(roots, [0, 1, 1, 1, 1, 1]);
+    }
+}
