@@ -32,16 +32,6 @@ impl F32x8 {
         }
     }
 
-    /// The sum of the lanes, in their order.
-    #[inline(always)]
-    pub(crate) fn total(self) -> f64 {
-        let mut total = 0.0;
-        for lane in self.0 {
-            total += f64::from(lane);
-        }
-        total
-    }
-
     #[inline(always)]
     pub(crate) fn abs(mut self) -> Self {
         for lane in &mut self.0 {

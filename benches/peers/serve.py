@@ -64,7 +64,7 @@ def form(fields: dict[str, str], file: bytes) -> bytes:
 
 
 class Client:
-    """One connection, kept alive."""
+    """One connection, kept alive, and opened anew when the server has closed it meanwhile."""
 
     def __init__(self, server: Server) -> None:
         self.server = server
@@ -72,12 +72,20 @@ class Client:
 
     def send(self, body: bytes) -> bytes:
         headers = {"content-type": f"multipart/form-data; boundary={BOUNDARY}"} | self.server.headers
-        self.connection.request("POST", self.server.path, body, headers)
-        answer = self.connection.getresponse()
+        try:
+            answer = self.answer(body, headers)
+        except (ConnectionError, http.client.BadStatusLine):
+            # A peer's slow turns outlast the idle timeout.
+            self.connection.close()
+            answer = self.answer(body, headers)
         data = answer.read()
         if answer.status != 200:
             raise SystemExit(f"{self.server.path} answered {answer.status}: {data[:500]!r}")
         return data
+
+    def answer(self, body: bytes, headers: dict[str, str]) -> http.client.HTTPResponse:
+        self.connection.request("POST", self.server.path, body, headers)
+        return self.connection.getresponse()
 
     def close(self) -> None:
         self.connection.close()

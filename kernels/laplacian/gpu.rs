@@ -25,7 +25,7 @@ use burn_cubecl::tensor::CubeTensor;
 use cubecl::prelude::*;
 
 use super::EPSILON;
-use super::cpu::{Band, Colours, Fits};
+use super::cpu::{Band, Colours};
 use crate::device::{empty_like, host_floats, host_tensor, host_words, launch_grid, scalar};
 
 /// `r` above: the ridge in units of 8-bit colour.
@@ -266,7 +266,7 @@ impl Laplacian for Flex {
         let band = Band::new(Colours { width, height, pixels: &pixels }, &everywhere, 1, 0..height);
         let plane = band.plane(width, height, |x, y| values[y * width + x]);
         let mut compact = vec![0.0; band.unknown_len()];
-        band.apply(&plane, &mut Fits::default(), &mut compact);
+        band.apply(&plane, &mut compact);
         let mut product = vec![0.0; values.len()];
         band.each_unknown(|x, y, _, at| product[y * width + x] = compact[at]);
         host_tensor(product, [height, width])

@@ -1,10 +1,10 @@
-//! The matting Laplacian as a matrix-free product.
+//! The matting Laplacian and its product with a plane.
 //!
 //! Levin, Lischinski and Weiss, "A Closed-Form Solution to Natural Image Matting", PAMI 2008: in every 3×3 window
 //! `k` lying inside the picture, alpha is taken to be a linear function of colour. The energy of a plane `p` is how far
 //! it is from that, and its gradient is the product `L p`. As He, Sun and Tang ("Fast Matting Using Large Kernel
-//! Matting Laplacian Matrices", CVPR 2010) show, it needs no matrix: fit the line in each window, then sum the residuals
-//! of the fits,
+//! Matting Laplacian Matrices", CVPR 2010) show, one product needs no matrix: fit the line in each window, then sum the
+//! residuals of the fits (the GPU's way; the CPU takes many steps with the same matrix and assembles its rows),
 //!
 //! ```text
 //! a_k = (Σ_k + ε/9 · 1)⁻¹ · mean_k(p · (I - μ_k))            the line of window k

@@ -1,16 +1,48 @@
-//! The vectorised loops of the product and of the solver: window statistics, line fits, the sum of residuals at each pixel,
-//! and the updates of conjugate gradients.
+//! The vectorised loops of the matrix and of the solver: window statistics, the entries of the matrix, its product, and the
+//! updates of conjugate gradients.
 //!
-//! Sums over pixels are kept in eight lanes along a run and added in a fixed order, so they do not depend on the instruction
-//! set.
+//! Sums over pixels are kept in eight lanes and added in a fixed order, so they do not depend on the instruction set.
 
 use super::runs::{UnknownRun, WindowRun};
 use super::{EPSILON, WINDOW_AREA};
 use crate::f32x8::{F32x8, LANES};
 use multiversion::multiversion;
 
-/// Per window: the whitening `W`, lower triangle row after row, and 1/9; or zeros where it does not exist.
-pub(super) type WindowBlock = [[f32; LANES]; 7];
+/// Negated entries of `L` of eight pixels: those with the five by five pixels around each, row after row. Zero with itself.
+pub(super) type Entries = [[f32; LANES]; 25];
+
+/// A scalar product: a sum in 64 bits for each lane.
+struct Total([f64; LANES]);
+
+impl Total {
+    const ZERO: Self = Self([0.0; LANES]);
+
+    #[inline(always)]
+    fn add(&mut self, terms: F32x8) {
+        for lane in 0..LANES {
+            self.0[lane] += f64::from(terms.0[lane]);
+        }
+    }
+
+    fn sum(&self) -> f64 {
+        self.0.iter().sum()
+    }
+}
+
+/// `LEN` values of a plane from `at` on.
+#[inline(always)]
+fn line<const LEN: usize>(plane: &[f32], at: usize) -> &[f32; LEN] {
+    match plane[at..].first_chunk() {
+        Some(line) => line,
+        None => panic!("planes are padded to whole blocks"),
+    }
+}
+
+/// Eight values of a line from `at` on.
+#[inline(always)]
+fn lanes<const LEN: usize>(line: &[f32; LEN], at: usize) -> F32x8 {
+    F32x8::load(line, at)
+}
 
 /// Splits packed RGBA into planes of 8-bit steps.
 #[multiversion(targets("x86_64+avx512f+avx512vl+avx512bw+avx512dq+avx2+fma", "x86_64+avx2+fma"))]
@@ -55,32 +87,28 @@ fn whiten(scatter: &[F32x8; 6]) -> [F32x8; 6] {
     whitening
 }
 
-/// Mean colour and whitening of every window of a picture of `size`, and the diagonal of `L` at the pixels, to which each
-/// window adds its part.
+/// Mean colour of every window of a picture of `size`; its whitening `W`, lower triangle row after row, and 1/9. Zeros where the
+/// window does not exist.
 #[multiversion(targets("x86_64+avx512f+avx512vl+avx512bw+avx512dq+avx2+fma", "x86_64+avx2+fma"))]
 pub(super) fn statistics(
     runs: &[WindowRun],
     [width, height]: [usize; 2],
     colours: [&[f32]; 3],
     means: [&mut [f32]; 3],
-    whitening: &mut [WindowBlock],
-    diagonal: &mut [f32],
+    whitening: [&mut [f32]; 7],
 ) {
     let [red_means, green_means, blue_means] = means;
+    let [w00, w10, w11, w20, w21, w22, ninths] = whitening;
     let nine = F32x8::splat(WINDOW_AREA);
-    let one = F32x8::splat(1.0);
     for run in runs {
-        if run.y < 1 || run.y + 2 > height as i32 {
-            continue;
-        }
+        let row_exists = run.y >= 1 && run.y + 2 <= height as i32;
         for step in (0..run.len as usize).step_by(LANES) {
             let mut sums = [F32x8::ZERO; 3];
             let mut squares = [F32x8::ZERO; 6];
             for row in run.pixels {
+                let [reds, greens, blues] = colours.map(|plane| line::<10>(plane, row as usize + step));
                 for dx in 0..3 {
-                    let at = row as usize + step + dx;
-                    let (x, y, z) =
-                        (F32x8::load(colours[0], at), F32x8::load(colours[1], at), F32x8::load(colours[2], at));
+                    let (x, y, z) = (lanes(reds, dx), lanes(greens, dx), lanes(blues, dx));
                     sums[0] = sums[0] + x;
                     sums[1] = sums[1] + y;
                     sums[2] = sums[2] + z;
@@ -105,121 +133,129 @@ pub(super) fn statistics(
             let mut exists = F32x8::ZERO;
             for lane in 0..LANES {
                 let x = run.x + (step + lane) as i32;
-                exists.0[lane] = if x >= 1 && x + 2 <= width as i32 { 1.0 } else { 0.0 };
+                exists.0[lane] = if row_exists && x >= 1 && x + 2 <= width as i32 { 1.0 } else { 0.0 };
             }
             let ninth = exists / nine;
-            let (x, y, z) = (x * ninth, y * ninth, z * ninth);
-            let mut block = whiten(&scatter);
-            for row in &mut block {
-                *row = *row * exists;
-            }
-            let [w00, w10, w11, w20, w21, w22] = block;
-            for row in run.pixels {
-                for dx in 0..3 {
-                    let at = row as usize + step + dx;
-                    let (r, g, b) = (
-                        F32x8::load(colours[0], at) - x,
-                        F32x8::load(colours[1], at) - y,
-                        F32x8::load(colours[2], at) - z,
-                    );
-                    let (r, g, b) = (w00 * r, w10 * r + w11 * g, w20 * r + w21 * g + w22 * b);
-                    let spread = r * r + g * g + b * b;
-                    let part = exists - (one + spread) * ninth;
-                    (F32x8::load(diagonal, at) + part).store(diagonal, at);
-                }
-            }
             let window = run.at as usize + step;
-            x.store(red_means, window);
-            y.store(green_means, window);
-            z.store(blue_means, window);
-            whitening[window / LANES] = [w00.0, w10.0, w11.0, w20.0, w21.0, w22.0, ninth.0];
+            (x * ninth).store(red_means, window);
+            (y * ninth).store(green_means, window);
+            (z * ninth).store(blue_means, window);
+            let [a, b, c, d, e, f] = whiten(&scatter);
+            (a * exists).store(w00, window);
+            (b * exists).store(w10, window);
+            (c * exists).store(w11, window);
+            (d * exists).store(w20, window);
+            (e * exists).store(w21, window);
+            (f * exists).store(w22, window);
+            ninth.store(ninths, window);
         }
     }
 }
 
-#[multiversion(targets("x86_64+avx512f+avx512vl+avx512bw+avx512dq+avx2+fma", "x86_64+avx2+fma"))]
-pub(super) fn fit(
-    runs: &[WindowRun],
-    plane: &[f32],
-    colours: [&[f32]; 3],
-    centres: [&[f32]; 3],
-    whitening: &[WindowBlock],
-    slopes: [&mut [f32]; 3],
-    means: &mut [f32],
-) {
-    let [red, green, blue] = slopes;
-    for run in runs {
-        for step in (0..run.len as usize).step_by(LANES) {
-            let window = run.at as usize + step;
-            let [x, y, z] = centres;
-            let centre = [F32x8::load(x, window), F32x8::load(y, window), F32x8::load(z, window)];
-            let mut sum = F32x8::ZERO;
-            let mut covariance = [F32x8::ZERO; 3];
-            for row in run.pixels {
-                for dx in 0..3 {
-                    let at = row as usize + step + dx;
-                    let value = F32x8::load(plane, at);
-                    sum = sum + value;
-                    for channel in 0..3 {
-                        let colour = F32x8::load(colours[channel], at);
-                        covariance[channel] = covariance[channel] + value * (colour - centre[channel]);
-                    }
-                }
-            }
-            let [w00, w10, w11, w20, w21, w22, ninth] = &whitening[window / LANES];
-            let (w00, w10, w11) = (F32x8(*w00), F32x8(*w10), F32x8(*w11));
-            let (w20, w21, w22, ninth) = (F32x8(*w20), F32x8(*w21), F32x8(*w22), F32x8(*ninth));
-            let [x, y, z] = covariance;
-            let (x, y, z) = (x * ninth, y * ninth, z * ninth);
-            let (x, y, z) = (w00 * x, w10 * x + w11 * y, w20 * x + w21 * y + w22 * z);
-            (w00 * x + w10 * y + w20 * z).store(red, window);
-            (w11 * y + w21 * z).store(green, window);
-            (w22 * z).store(blue, window);
-            (sum * ninth).store(means, window);
-        }
-    }
+/// The sums of the first, the first two, all three, the last two and the last of three: over the windows that hold both of two
+/// pixels which are -2, -1, 0, 1, 2 apart.
+#[inline(always)]
+fn shared([a, b, c]: [F32x8; 3]) -> [F32x8; 5] {
+    let ab = a + b;
+    [a, ab, ab + c, b + c, c]
 }
 
-/// `product = weights · plane - fitted` over the unknown pixels, and its scalar product with `plane`.
+/// The rows of `L` at the unknown pixels: its negated entries beside the diagonal, and the diagonal, which is their sum.
+///
+/// With `d = I_j - I_i` and `u_k = W_k (I_i - μ_k)` the entry is `Σ_k (1 + u_k · u_k + W_kᵀ u_k · d) / 9` over the windows that
+/// hold both pixels, which are a rectangle of the nine around `i`. The terms that do not depend on `j` are summed over each
+/// rectangle once.
 #[multiversion(targets("x86_64+avx512f+avx512vl+avx512bw+avx512dq+avx2+fma", "x86_64+avx2+fma"))]
-#[expect(clippy::too_many_arguments, reason = "the planes of one kernel")]
-pub(super) fn gather(
+pub(super) fn assemble(
     runs: &[UnknownRun],
-    plane: &[f32],
     colours: [&[f32]; 3],
-    centres: [&[f32]; 3],
-    slopes: [&[f32]; 3],
-    means: &[f32],
-    weights: &[f32],
-    product: &mut [f32],
-) -> f64 {
-    let mut total = 0.0;
+    means: [&[f32]; 3],
+    whitening: [&[f32]; 7],
+    entries: &mut [Entries],
+    diagonal: &mut [f32],
+) {
+    let one = F32x8::splat(1.0);
     for run in runs {
-        let mut sum = F32x8::ZERO;
         for step in (0..run.len as usize).step_by(LANES) {
-            let pixel = run.pixel as usize + step;
-            let value = F32x8::load(plane, pixel);
-            let [x, y, z] = colours;
-            let colour = [F32x8::load(x, pixel), F32x8::load(y, pixel), F32x8::load(z, pixel)];
-            let mut fitted = F32x8::ZERO;
-            for row in run.windows {
+            let here = colours.map(|plane| F32x8::load(plane, run.pixel as usize + step));
+            // By row of windows, quantity (the constant and the three slopes), and distance in x.
+            let mut sums = [[[F32x8::ZERO; 5]; 4]; 3];
+            for (sums, row) in sums.iter_mut().zip(run.windows) {
+                let at = row as usize + step;
+                let [reds, greens, blues] = means.map(|plane| line::<10>(plane, at));
+                let [w00, w10, w11, w20, w21, w22, ninths] = whitening.map(|plane| line::<10>(plane, at));
+                let mut parts = [[F32x8::ZERO; 3]; 4];
                 for dx in 0..3 {
-                    let at = row as usize + step + dx;
-                    fitted = fitted + F32x8::load(means, at);
-                    for channel in 0..3 {
-                        let offset = colour[channel] - F32x8::load(centres[channel], at);
-                        fitted = fitted + F32x8::load(slopes[channel], at) * offset;
-                    }
+                    let (x, y, z) =
+                        (here[0] - lanes(reds, dx), here[1] - lanes(greens, dx), here[2] - lanes(blues, dx));
+                    let (w00, w10, w11) = (lanes(w00, dx), lanes(w10, dx), lanes(w11, dx));
+                    let (w20, w21, w22, ninth) = (lanes(w20, dx), lanes(w21, dx), lanes(w22, dx), lanes(ninths, dx));
+                    let (x, y, z) = (w00 * x, w10 * x + w11 * y, w20 * x + w21 * y + w22 * z);
+                    parts[0][dx] = (one + x * x + y * y + z * z) * ninth;
+                    parts[1][dx] = (w00 * x + w10 * y + w20 * z) * ninth;
+                    parts[2][dx] = (w11 * y + w21 * z) * ninth;
+                    parts[3][dx] = w22 * z * ninth;
+                }
+                for quantity in 0..4 {
+                    sums[quantity] = shared(parts[quantity]);
                 }
             }
             let at = run.at as usize + step;
-            let here = F32x8::load(weights, at) * value - fitted;
-            here.store(product, at);
-            sum = sum + here * value;
+            let block = &mut entries[at / LANES];
+            let mut total = F32x8::ZERO;
+            for dx in 0..5 {
+                let mut terms = [[F32x8::ZERO; 5]; 4];
+                for quantity in 0..4 {
+                    terms[quantity] = shared([sums[0][quantity][dx], sums[1][quantity][dx], sums[2][quantity][dx]]);
+                }
+                for dy in 0..5 {
+                    let there = run.around[dy] as usize + step + dx;
+                    let mut entry = terms[0][dy];
+                    for channel in 0..3 {
+                        entry = entry + terms[1 + channel][dy] * (F32x8::load(colours[channel], there) - here[channel]);
+                    }
+                    if (dy, dx) == (2, 2) {
+                        entry = F32x8::ZERO;
+                    }
+                    total = total + entry;
+                    block[5 * dy + dx] = entry.0;
+                }
+            }
+            total.store(diagonal, at);
         }
-        total += sum.total();
     }
-    total
+}
+
+/// `product = weights · plane - entries · plane` over the unknown pixels, and its scalar product with `plane`.
+#[multiversion(targets("x86_64+avx512f+avx512vl+avx512bw+avx512dq+avx2+fma", "x86_64+avx2+fma"))]
+pub(super) fn multiply(
+    runs: &[UnknownRun],
+    plane: &[f32],
+    entries: &[Entries],
+    weights: &[f32],
+    product: &mut [f32],
+) -> f64 {
+    let mut total = Total::ZERO;
+    for run in runs {
+        for step in (0..run.len as usize).step_by(LANES) {
+            let at = run.at as usize + step;
+            let block = &entries[at / LANES];
+            // A sum for each row: five short chains of additions instead of a long one.
+            let mut sums = [F32x8::ZERO; 5];
+            for dy in 0..5 {
+                let line = line::<12>(plane, run.around[dy] as usize + step);
+                for dx in 0..5 {
+                    sums[dy] = sums[dy] + F32x8(block[5 * dy + dx]) * lanes(line, dx);
+                }
+            }
+            let value = F32x8::load(plane, run.pixel as usize + step);
+            let [a, b, c, d, e] = sums;
+            let here = F32x8::load(weights, at) * value - ((a + b) + (c + d) + e);
+            here.store(product, at);
+            total.add(here * value);
+        }
+    }
+    total.sum()
 }
 
 /// The first residual `pull - product`, and from it the first direction; returns the energy.
@@ -231,20 +267,18 @@ pub(super) fn begin(
     residual: &mut [f32],
     direction: &mut [f32],
 ) -> f64 {
-    let mut total = 0.0;
+    let mut total = Total::ZERO;
     for run in runs {
-        let mut sum = F32x8::ZERO;
         for step in (0..run.len as usize).step_by(LANES) {
             let at = run.at as usize + step;
             let left = F32x8::load(residual, at) - F32x8::load(product, at);
             let ahead = left * F32x8::load(scale, at);
             left.store(residual, at);
             ahead.store(direction, run.pixel as usize + step);
-            sum = sum + left * ahead;
+            total.add(left * ahead);
         }
-        total += sum.total();
     }
-    total
+    total.sum()
 }
 
 /// Moves `alpha` by `length` along `direction`; returns the energy of the new residual.
@@ -259,19 +293,17 @@ pub(super) fn advance(
     residual: &mut [f32],
 ) -> f64 {
     let length = F32x8::splat(length);
-    let mut total = 0.0;
+    let mut total = Total::ZERO;
     for run in runs {
-        let mut sum = F32x8::ZERO;
         for step in (0..run.len as usize).step_by(LANES) {
             let (at, pixel) = (run.at as usize + step, run.pixel as usize + step);
             (F32x8::load(alpha, pixel) + length * F32x8::load(direction, pixel)).store(alpha, pixel);
             let left = F32x8::load(residual, at) - length * F32x8::load(product, at);
             left.store(residual, at);
-            sum = sum + left * left * F32x8::load(scale, at);
+            total.add(left * left * F32x8::load(scale, at));
         }
-        total += sum.total();
     }
-    total
+    total.sum()
 }
 
 /// The next direction: the preconditioned residual and `keep` of the last one.

@@ -107,7 +107,8 @@ pub(super) struct WindowRun {
     pub(super) pixels: [u32; 3],
 }
 
-/// A run of unknown pixels; `windows` are the indices in W of its windows up-left, left and down-left.
+/// A run of unknown pixels; `windows` are the indices in W of its windows up-left, left and down-left, `around` those in A of the
+/// pixels two to the left, from two rows above to two below.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct UnknownRun {
     pub(super) x: i32,
@@ -116,6 +117,7 @@ pub(super) struct UnknownRun {
     pub(super) len: u32,
     pub(super) pixel: u32,
     pub(super) windows: [u32; 3],
+    pub(super) around: [u32; 5],
 }
 
 pub(super) fn unknown_runs(set: &Runs, windows: &Runs, pixels: &Runs, runs: &mut Vec<UnknownRun>) {
@@ -127,6 +129,7 @@ pub(super) fn unknown_runs(set: &Runs, windows: &Runs, pixels: &Runs, runs: &mut
         len: run.len,
         pixel: pixels.index(run.x, y),
         windows: [-1, 0, 1].map(|dy| windows.index(run.x - 1, y + dy)),
+        around: [-2, -1, 0, 1, 2].map(|dy| pixels.index(run.x - 2, y + dy)),
     }));
 }
 

@@ -3,7 +3,7 @@
 //! The number of steps is given, so that all devices take the same; one that finds nothing left to do does not move (a select
 //! on a device that cannot branch on it), because in 32 bits further steps would drift along rounding errors.
 
-use super::cpu::{Band, Fits, zeros};
+use super::cpu::{Band, zeros};
 use super::passes;
 
 /// Nothing is left to do when the preconditioned residual of a pixel is this small: coverage is stored in steps of 1/255.
@@ -16,7 +16,6 @@ pub struct Solver {
     pub expected: Vec<f32>,
     /// γ.
     pub weight: Vec<f32>,
-    fits: Fits,
     weights: Vec<f32>,
     scale: Vec<f32>,
     product: Vec<f32>,
@@ -32,7 +31,7 @@ impl Solver {
 
     /// Improves `alpha`, a plane of `band`, in `steps` steps. Afterwards the prior is undefined.
     pub fn solve(&mut self, band: &Band, alpha: &mut [f32], steps: usize) {
-        let Self { expected, weight, fits, weights, scale, product, direction } = self;
+        let Self { expected, weight, weights, scale, product, direction } = self;
         band.preconditioner(weight, weights, scale);
         zeros(product, band.unknown_len(), 0.0);
         zeros(direction, alpha.len(), 0.0);
@@ -40,14 +39,14 @@ impl Solver {
         let residual = expected;
         residual.iter_mut().zip(&*weight).for_each(|(value, weight)| *value *= weight);
         let runs = band.runs();
-        band.multiply(alpha, weights, fits, product);
+        band.multiply(alpha, weights, product);
         let mut energy = passes::begin(runs, scale, product, residual, direction);
         let enough = TOLERANCE * TOLERANCE * band.count() as f64;
         for _ in 0..steps {
             if energy <= enough {
                 return;
             }
-            let curvature = band.multiply(direction, weights, fits, product);
+            let curvature = band.multiply(direction, weights, product);
             // Not positive only when rounding is all that is left.
             if curvature <= 0.0 {
                 return;

@@ -1,7 +1,7 @@
 //! Closed-form alpha matting: solves for the alpha of the unknown band with conjugate gradients, coarse to fine.
 //!
 //! Solves `(L + γ) α = γ m` for the unknown band, where `L` is the matting Laplacian of Levin, Lischinski and Weiss
-//! ("A Closed-Form Solution to Natural Image Matting", PAMI 2008), applied without building it
+//! ("A Closed-Form Solution to Natural Image Matting", PAMI 2008), assembled for the band alone
 //! ([`backdrop_kernels::laplacian`]), and `m` the network's mask, whose small weight γ counts where colours do not
 //! discriminate. Known pixels are eliminated, which is the paper's λ → ∞: they keep their value exactly.
 //!
@@ -132,6 +132,7 @@ struct Scratch {
     /// Labels of the strip and two rows around it, which windows reach.
     labels: Vec<u8>,
     decided: Vec<u8>,
+    decisions: Decisions,
     expected: RowCache,
     weight: RowCache,
 }
@@ -186,8 +187,8 @@ impl Level<'_> {
     ) {
         let [width, height] = self.size;
         let colours = Colours { width, height, pixels: self.pixels };
-        let Scratch { band, solver, alpha, cells, labels, decided, expected, weight } = scratch;
-        (expected.y, weight.y) = (None, None);
+        let Scratch { band, solver, alpha, cells, labels, decided, decisions, expected, weight } = scratch;
+        (expected.y, weight.y, decisions.row) = (None, None, None);
         let around = rows.start.saturating_sub(2)..(rows.end + 2).min(height);
         labels.resize(around.len() * width, Trimap::UNKNOWN);
         for (y, labels) in around.clone().zip(labels.chunks_exact_mut(width)) {
@@ -199,7 +200,7 @@ impl Level<'_> {
             decided.copy_from_slice(&labels_from(y, 0)[..width]);
             if let Some(coarser) = start.coarser.filter(|coarser| coarser.size[0].max(coarser.size[1]) >= DECIDING_SIDE)
             {
-                coarser.decide(y, decided);
+                coarser.decide(y, decisions, decided);
             }
             is_unknown.iter_mut().zip(&*decided).for_each(|(to, &label)| *to = u8::from(label == Trimap::UNKNOWN));
             if own.contains(&y) {
@@ -251,6 +252,47 @@ struct Start<'a> {
     temporal: Option<&'a TemporalPrior>,
 }
 
+/// What a row of the coarser level decides for the two rows beneath it. Reused for its memory.
+#[derive(Default)]
+struct Decisions {
+    row: Option<usize>,
+    /// Least and largest coverage of three rows, with a column more on each side.
+    least: Vec<u8>,
+    most: Vec<u8>,
+    /// A label for each pixel of the row.
+    labels: Vec<u8>,
+}
+
+impl Decisions {
+    /// Decides the middle one of three `rows`.
+    fn fill(&mut self, rows: [&[u8]; 3]) {
+        let [above, middle, below] = rows;
+        let columns = || above.iter().zip(middle).zip(below);
+        let bordered = |values: &mut Vec<u8>, pick: fn(u8, u8) -> u8| {
+            values.clear();
+            values.push(0);
+            values.extend(columns().map(|((&above, &middle), &below)| pick(pick(above, middle), below)));
+            values[0] = values[1];
+            values.push(values[values.len() - 1]);
+        };
+        bordered(&mut self.least, u8::min);
+        bordered(&mut self.most, u8::max);
+        self.labels.clear();
+        self.labels.extend(self.least.array_windows().zip(self.most.array_windows()).map(
+            |(&[a, b, c], &[d, e, f])| {
+                let (least, most) = (a.min(b).min(c), d.max(e).max(f));
+                if most <= DECIDED {
+                    Trimap::BACKGROUND
+                } else if least >= 255 - DECIDED {
+                    Trimap::FOREGROUND
+                } else {
+                    Trimap::UNKNOWN
+                }
+            },
+        ));
+    }
+}
+
 /// The solution of the next coarser level.
 struct Coarser {
     size: [usize; 2],
@@ -265,28 +307,16 @@ impl Coarser {
 
     /// Writes 0 or 255 into the unknown `labels` of row `y` whose parent and its eight neighbours are all of (nearly) that
     /// coverage.
-    fn decide(&self, y: usize, labels: &mut [u8]) {
+    fn decide(&self, y: usize, decisions: &mut Decisions, labels: &mut [u8]) {
+        if !labels.contains(&Trimap::UNKNOWN) {
+            return;
+        }
         let parent = y / 2;
-        let rows = [parent.saturating_sub(1), parent, parent + 1].map(|row| self.row(row));
-        for (column, labels) in labels.chunks_mut(2).enumerate() {
-            if !labels.contains(&Trimap::UNKNOWN) {
-                continue;
-            }
-            let columns = column.saturating_sub(1)..(column + 2).min(self.size[0]);
-            let (mut least, mut most) = (255, 0);
-            for row in rows {
-                for &value in &row[columns.clone()] {
-                    (least, most) = (value.min(least), value.max(most));
-                }
-            }
-            let known = if most <= DECIDED {
-                Trimap::BACKGROUND
-            } else if least >= 255 - DECIDED {
-                Trimap::FOREGROUND
-            } else {
-                continue;
-            };
-            labels.iter_mut().filter(|label| **label == Trimap::UNKNOWN).for_each(|label| *label = known);
+        if decisions.row.replace(parent) != Some(parent) {
+            decisions.fill([parent.saturating_sub(1), parent, parent + 1].map(|row| self.row(row)));
+        }
+        for (labels, &decided) in labels.chunks_mut(2).zip(&decisions.labels) {
+            labels.iter_mut().filter(|label| **label == Trimap::UNKNOWN).for_each(|label| *label = decided);
         }
     }
 
