@@ -8,6 +8,7 @@
 use super::cell_colors::difference;
 use crate::image::Size;
 use rayon::prelude::*;
+use std::ops::Range;
 
 /// The mask's probabilities are taken as at least this far from 0 and 1.
 pub(super) const LEAST: f32 = 1e-3;
@@ -21,6 +22,8 @@ const LEAST_COUPLING: f32 = 0.1;
 const STEPS: usize = 16;
 /// Rows that are one task.
 const TASK: usize = 16;
+/// Cells that are solved together when one of them is open.
+const BLOCK: usize = 16;
 
 /// The evidence for each cell of a grid.
 #[derive(Clone, Copy, Debug)]
@@ -48,8 +51,9 @@ pub(super) struct System {
     /// The last two iterates.
     now: Vec<f32>,
     before: Vec<f32>,
-    /// Whether a row has open cells.
-    rows: Vec<bool>,
+    /// The spans of columns with open cells, row after row, and where each row's begin.
+    spans: Vec<Range<usize>>,
+    rows: Vec<usize>,
     /// The bound of the spectral radius.
     radius: f32,
 }
@@ -60,31 +64,27 @@ impl System {
         let [columns, rows] = [grid.width as usize, grid.height as usize];
         let stride = columns + 2;
         let Evidence { mask, open, labels, colors, likelihood, most_likelihood } = evidence;
-        let Self { own, weights: [left, right, above, below], now, before, rows: open_rows, radius } = self;
+        let Self { own, weights: [left, right, above, below], now, before, spans, rows: row_starts, radius } = self;
         let lambda = LAMBDA / (unit * unit);
         *radius = 4.0 * (1.0 + LEAST_COUPLING) / (4.0 * (1.0 + LEAST_COUPLING) + lambda);
         for plane in [&mut *own, left, right, above, below, now, before] {
             plane.resize(stride * (rows + 2), 0.0);
         }
-        open_rows.clear();
-        open_rows.extend(open.chunks_exact(columns).map(|row| row.contains(&true)));
+        find_spans(open, columns, spans, row_starts);
         let inner = stride..stride * (rows + 1);
         for border in [0..stride, stride * (rows + 1)..stride * (rows + 2)] {
-            [&mut *own, now, before].into_iter().for_each(|plane| plane[border.clone()].fill(0.0));
+            now[border].fill(0.0);
         }
         let planes = own[inner.clone()].par_chunks_mut(stride);
         let planes =
             planes.zip(left[inner.clone()].par_chunks_mut(stride)).zip(right[inner.clone()].par_chunks_mut(stride));
         let planes = planes.zip(above[inner.clone()].par_chunks_mut(stride)).zip(below[inner].par_chunks_mut(stride));
         planes.enumerate().with_min_len(TASK).for_each(|(y, ((((own, left), right), above), below))| {
-            for plane in [&mut *left, right, above, below] {
-                plane.fill(0.0);
-            }
-            [own[0], own[stride - 1]] = [0.0; 2];
-            for x in 0..columns {
+            for x in spans[row_starts[y]..row_starts[y + 1]].iter().cloned().flatten() {
                 let at = y * columns + x;
                 if !open[at] {
                     own[x + 1] = f32::from(u8::from(labels[at]));
+                    [left[x + 1], right[x + 1], above[x + 1], below[x + 1]] = [0.0; 4];
                     continue;
                 }
                 let weight = |is_inside: bool, other: usize| {
@@ -124,26 +124,24 @@ impl System {
         let squared = self.radius * self.radius;
         let mut omega = 1.0;
         for step in 0..STEPS {
-            let Self { own, weights: [left, right, above, below], now, before, rows, .. } = &mut *self;
+            let Self { own, weights: [left, right, above, below], now, before, spans, rows, .. } = &mut *self;
             let (now, inner) = (&*now, stride..before.len() - stride);
-            before[inner].par_chunks_mut(stride).enumerate().with_min_len(TASK).filter(|(y, _)| rows[*y]).for_each(
-                |(y, before)| {
-                    // Without the border cells at both ends, so that every slice has as many cells.
-                    let start = (y + 1) * stride + 1;
-                    let before = &mut before[1..=columns];
-                    let own = &own[start..][..columns];
-                    let [left, right, above, below] =
-                        [&*left, right, above, below].map(|plane| &plane[start..][..columns]);
-                    let [to_left, to_right] = [&now[start - 1..][..columns], &now[start + 1..][..columns]];
-                    let [up, down] = [&now[start - stride..][..columns], &now[start + stride..][..columns]];
-                    for x in 0..columns {
+            before[inner].par_chunks_mut(stride).enumerate().with_min_len(TASK).for_each(|(y, before)| {
+                for span in &spans[rows[y]..rows[y + 1]] {
+                    let (start, len) = ((y + 1) * stride + 1 + span.start, span.len());
+                    let before = &mut before[1 + span.start..][..len];
+                    let own = &own[start..][..len];
+                    let [left, right, above, below] = [&*left, right, above, below].map(|plane| &plane[start..][..len]);
+                    let [to_left, to_right] = [&now[start - 1..][..len], &now[start + 1..][..len]];
+                    let [up, down] = [&now[start - stride..][..len], &now[start + stride..][..len]];
+                    for x in 0..len {
                         let jacobi = own[x]
                             + (left[x] * to_left[x] + right[x] * to_right[x])
                             + (above[x] * up[x] + below[x] * down[x]);
                         before[x] += omega * (jacobi - before[x]);
                     }
-                },
-            );
+                }
+            });
             std::mem::swap(&mut self.now, &mut self.before);
             omega = if step == 0 { 1.0 / (1.0 - squared / 2.0) } else { 1.0 / (1.0 - squared * omega / 4.0) };
         }
@@ -152,8 +150,29 @@ impl System {
     /// Labels the open cells: subject where the solution is at least one half.
     pub(super) fn read(&self, columns: usize, labels: &mut [bool]) {
         let rows = labels.chunks_exact_mut(columns).zip(self.now.chunks_exact(columns + 2).skip(1));
-        for ((labels, solved), _) in rows.zip(&self.rows).filter(|(_, is_open)| **is_open) {
-            labels.iter_mut().zip(&solved[1..]).for_each(|(label, &value)| *label = value >= 0.5);
+        for (y, (labels, solved)) in rows.enumerate() {
+            for span in &self.spans[self.rows[y]..self.rows[y + 1]] {
+                let solved = &solved[1 + span.start..];
+                labels[span.clone()].iter_mut().zip(solved).for_each(|(label, &value)| *label = value >= 0.5);
+            }
         }
+    }
+}
+
+/// The blocks that have an open cell, neighbouring ones as one span.
+fn find_spans(open: &[bool], columns: usize, spans: &mut Vec<Range<usize>>, rows: &mut Vec<usize>) {
+    spans.clear();
+    rows.clear();
+    rows.push(0);
+    for row in open.chunks_exact(columns) {
+        let first = spans.len();
+        for (block, _) in row.chunks(BLOCK).enumerate().filter(|(_, cells)| cells.contains(&true)) {
+            let (start, end) = (block * BLOCK, ((block + 1) * BLOCK).min(columns));
+            match spans[first..].last_mut() {
+                Some(last) if last.end == start => last.end = end,
+                _ => spans.push(start..end),
+            }
+        }
+        rows.push(spans.len());
     }
 }
