@@ -1,7 +1,7 @@
 //! Where matting takes the subject from: the network's mask with the caller's seeds, or a mask or trimap of the caller's.
 
 use super::clean::{self, CleanMask, Seeds};
-use super::error::{MIN_AREA, NoSubject};
+use super::error::{NoSubject, check_area};
 use super::options::Options;
 use super::upsample::upsampled;
 use crate::image::{AlphaMatte, Frame, RawMask, Size, Trimap};
@@ -55,22 +55,20 @@ pub(super) fn reduced(mask: &AlphaMatte) -> Result<CleanMask, NoSubject> {
         }
     });
     let subject = values.iter().filter(|&&value| value >= 0.5).count();
-    if (subject as f64) < MIN_AREA * values.len() as f64 { Err(NoSubject) } else { Ok(CleanMask::new(grid, values)) }
+    check_area(subject, values.len())?;
+    Ok(CleanMask::new(grid, values))
 }
 
 impl Guide<'_> {
     /// The mask that matting of `frame` starts from; nothing for a trimap.
     pub(super) fn cleaned(self, frame: &Frame, options: &Options) -> Result<Option<CleanMask>, NoSubject> {
         match self {
-            Self::Network { mask, standard: None, seeds } => {
-                clean::clean(frame, mask, seeds, options.cleaning()).map(Some)
-            }
-            Self::Network { mask, standard: Some(standard), seeds } => {
-                let [mask, standard] =
-                    [mask, standard].map(|mask| clean::clean(frame, mask, seeds, options.cleaning()));
+            Self::Network { mask, standard, seeds } => {
+                let clean = |mask| clean::clean(frame, mask, seeds, options.cleaning());
+                let (mask, standard) = rayon::join(|| clean(mask), || standard.map(clean));
                 match (mask, standard) {
-                    (Ok(mask), Ok(standard)) => Ok(Some(mask.union(&standard))),
-                    (mask, standard) => mask.or(standard).map(Some),
+                    (Ok(mask), Some(Ok(standard))) => Ok(Some(mask.union(&standard))),
+                    (mask, standard) => mask.or_else(|error| standard.unwrap_or(Err(error))).map(Some),
                 }
             }
             Self::Mask(mask) => reduced(mask).map(Some),

@@ -34,7 +34,7 @@ pub use clean_mask::CleanMask;
 pub(super) use component_rules::clear_uncertain_parts;
 pub use seeds::Seeds;
 
-use super::error::{MIN_AREA, NoSubject};
+use super::error::{NoSubject, check_area};
 use crate::image::{Frame, RawMask, Size};
 use rayon::prelude::*;
 use std::borrow::Cow;
@@ -94,8 +94,8 @@ fn labelled(mask: &RawMask, opaque: bool, label: impl FnOnce(&mut Workspace)) ->
     });
     let subject = workspace.labels.iter().filter(|&&label| label).count();
     workspace.give_back();
-    let is_enough = subject as f64 >= MIN_AREA * grid.area() as f64;
-    if is_enough { Ok(CleanMask::new(mask.size(), values)) } else { Err(NoSubject) }
+    check_area(subject, grid.area())?;
+    Ok(CleanMask::new(mask.size(), values))
 }
 
 /// The means of `factor` by `factor` cells.
