@@ -315,8 +315,14 @@ impl Coarser {
         if decisions.row.replace(parent) != Some(parent) {
             decisions.fill([parent.saturating_sub(1), parent, parent + 1].map(|row| self.row(row)));
         }
-        for (labels, &decided) in labels.chunks_mut(2).zip(&decisions.labels) {
-            labels.iter_mut().filter(|label| **label == Trimap::UNKNOWN).for_each(|label| *label = decided);
+        let take = |label: &mut u8, decided| *label = if *label == Trimap::UNKNOWN { decided } else { *label };
+        let (pairs, last) = labels.as_chunks_mut::<2>();
+        for ([left, right], &decided) in pairs.iter_mut().zip(&decisions.labels) {
+            take(left, decided);
+            take(right, decided);
+        }
+        if let ([last], Some(&decided)) = (last, decisions.labels.last()) {
+            take(last, decided);
         }
     }
 
