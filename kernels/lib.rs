@@ -23,6 +23,7 @@ pub mod noise;
 #[cfg(feature = "gpu")]
 pub mod parity;
 pub mod pull_push;
+pub mod recycled;
 pub mod resize;
 pub mod srgb;
 mod stripes;

@@ -16,6 +16,7 @@ use super::{EngineConfig, EngineError, SegmenterFactory, batch, self_test};
 use crate::image::{BufferPool, Frame, RawMask, Size};
 use crate::model::Segmenter;
 use crate::telemetry::{metrics, panic_message};
+use backdrop_kernels::recycled;
 use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -256,9 +257,11 @@ impl Running {
         let Some(idle) = self.device.admission.idle_for() else { return };
         if idle >= BUFFERS_IDLE {
             self.device.buffers.clear();
+            recycled::free();
         }
         if self.loaded.is_some() && self.device.idle_unload.is_some_and(|limit| idle >= limit) {
             self.device.buffers.clear();
+            recycled::free();
             self.discard();
         }
     }

@@ -5,6 +5,7 @@ use super::error::{NoSubject, check_area};
 use super::options::Options;
 use super::upsample::upsampled;
 use crate::image::{AlphaMatte, Frame, RawMask, Size, Trimap};
+use backdrop_kernels::recycled::Recycled;
 use rayon::prelude::*;
 
 /// What is known about the subject before matting.
@@ -44,7 +45,7 @@ pub(super) fn reduced(mask: &AlphaMatte) -> Result<CleanMask, NoSubject> {
     let size = mask.size();
     let grid = if size.longest() > LONGEST { size.fitted(Size::new(LONGEST, LONGEST)) } else { size };
     let first = |cell: u32, cells: u32, side: u32| (u64::from(cell) * u64::from(side) / u64::from(cells)) as usize;
-    let mut values = vec![0.0; grid.area()];
+    let mut values = Recycled::filled(grid.area(), 0.0);
     values.par_chunks_mut(grid.width.max(1) as usize).zip(0..grid.height).for_each(|(cells, row)| {
         let rows = first(row, grid.height, size.height)..first(row + 1, grid.height, size.height);
         for (cell, column) in cells.iter_mut().zip(0..) {
@@ -83,7 +84,7 @@ impl Guide<'_> {
 /// [`NoSubject`] when too little of it is subject.
 pub fn clean_mask(frame: &Frame, guide: Guide<'_>, options: &Options) -> Result<AlphaMatte, NoSubject> {
     let mask = guide.cleaned(frame, options)?.ok_or(NoSubject)?;
-    Ok(upsampled(mask.values(), mask.size(), frame.size()))
+    Ok(upsampled(mask.values(), mask.size(), frame))
 }
 
 #[cfg(test)]
@@ -93,7 +94,7 @@ mod tests {
     #[test]
     fn a_mask_is_reduced_to_the_means_of_its_cells() {
         let size = Size::new(1536, 2);
-        let coverage = (0..size.area()).map(|at| if at % 1536 < 769 { 255 } else { 0 }).collect();
+        let coverage: Vec<u8> = (0..size.area()).map(|at| if at % 1536 < 769 { 255 } else { 0 }).collect();
         let reduced = reduced(&AlphaMatte::new(size, coverage)).expect("a subject");
         assert_eq!(reduced.size(), Size::new(768, 1));
         assert_eq!(reduced.values()[382..387], [1.0, 1.0, 0.5, 0.0, 0.0]);

@@ -1,7 +1,8 @@
 //! Image pyramid: halves pictures, trimaps and mattes.
 
-use crate::image::Frame;
+use crate::image::{Buffer, Frame};
 use rayon::prelude::*;
+use std::ops::Deref;
 
 /// Rows of the finer level that one task halves.
 const ROWS: usize = 64;
@@ -17,7 +18,18 @@ pub(super) struct Pyramid {
 #[derive(Clone, Debug)]
 pub(super) struct Level {
     pub(super) size: [usize; 2],
-    pub(super) pixels: Vec<[u8; 4]>,
+    pub(super) pixels: Pixels,
+}
+
+/// Pixels in a buffer of the pool of the frame.
+#[derive(Clone, Debug)]
+pub(super) struct Pixels(Buffer);
+
+impl Deref for Pixels {
+    type Target = [[u8; 4]];
+    fn deref(&self) -> &[[u8; 4]] {
+        self.0.as_chunks().0
+    }
 }
 
 impl Pyramid {
@@ -26,9 +38,11 @@ impl Pyramid {
         let mut levels: Vec<Level> = Vec::new();
         while size[0].max(size[1]) > 1 {
             let finer = levels.last().map_or(frame.pixels().as_chunks::<4>().0, |level| &level.pixels);
-            let pixels = halved(finer, size, mean_colour);
-            size = half_size(size);
-            levels.push(Level { size, pixels });
+            let half = half_size(size);
+            let mut pixels = frame.buffer(half[0] * half[1] * 4);
+            halve(finer, size, mean_colour, pixels.as_chunks_mut().0);
+            size = half;
+            levels.push(Level { size, pixels: Pixels(pixels) });
         }
         Self { levels }
     }
@@ -39,14 +53,15 @@ pub(super) const fn half_size([width, height]: [usize; 2]) -> [usize; 2] {
     [width.div_ceil(2), height.div_ceil(2)]
 }
 
-/// Each pixel mixed from the two by two beneath it; at an odd border the last ones count twice.
-pub(super) fn halved<T: Copy + Default + Send + Sync>(
+/// Writes each pixel of `halved`, mixed from the two by two of `plane` beneath it; at an odd border the last ones count twice.
+pub(super) fn halve<T: Copy + Send + Sync>(
     plane: &[T],
     [width, height]: [usize; 2],
     mix: impl Fn([T; 4]) -> T + Sync,
-) -> Vec<T> {
+    halved: &mut [T],
+) {
     let [half_width, half_height] = half_size([width, height]);
-    let mut halved = vec![T::default(); half_width * half_height];
+    assert_eq!(halved.len(), half_width * half_height, "a pixel for each two by two");
     let tasks = halved.par_chunks_mut(half_width * ROWS / 2).zip(plane.par_chunks(width * ROWS));
     tasks.for_each(|(halved, rows)| {
         for (halved, pair) in halved.chunks_exact_mut(half_width).zip(rows.chunks(width * 2)) {
@@ -62,7 +77,6 @@ pub(super) fn halved<T: Copy + Default + Send + Sync>(
             }
         }
     });
-    halved
 }
 
 /// The pairs of a row, and what is left of it.
@@ -108,7 +122,10 @@ mod tests {
             4, 8, 8,
             1, 1, 5,
         ];
-        assert_eq!(halved(&plane, [3, 3], mean_coverage), [4, 8, 1, 5]);
-        assert_eq!(halved(&[7], [1, 1], mean_coverage), [7]);
+        let mut halved = [0; 4];
+        halve(&plane, [3, 3], mean_coverage, &mut halved);
+        assert_eq!(halved, [4, 8, 1, 5]);
+        halve(&[7], [1, 1], mean_coverage, &mut halved[..1]);
+        assert_eq!(halved[0], 7);
     }
 }
