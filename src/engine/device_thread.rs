@@ -12,7 +12,7 @@
 use super::admission::Admission;
 use super::queue::{Lanes, Ticket};
 use super::state::Status;
-use super::{EngineConfig, EngineError, SegmenterFactory, batch, self_test};
+use super::{EngineConfig, EngineError, SegmenterFactory, affinity, batch, self_test};
 use crate::image::{BufferPool, Frame, RawMask, Size};
 use crate::model::Segmenter;
 use crate::telemetry::{metrics, panic_message};
@@ -309,9 +309,7 @@ fn answer(tickets: impl IntoIterator<Item = Ticket>, masks: Vec<RawMask>, began:
 
 /// The pool that the network runs on.
 pub(super) fn threads(config: &EngineConfig) -> rayon::ThreadPool {
-    rayon::ThreadPoolBuilder::new()
-        .num_threads(config.workers())
-        .thread_name(|index| format!("network-{index}"))
-        .build()
-        .expect("the system has threads left when the engine starts")
+    let workers = config.workers();
+    let builder = rayon::ThreadPoolBuilder::new().num_threads(workers).thread_name(|index| format!("network-{index}"));
+    affinity::bound(builder, workers).build().expect("the system has threads left when the engine starts")
 }

@@ -13,6 +13,7 @@
 //! next step: before the batch is formed, before each CPU task.
 
 mod admission;
+mod affinity;
 mod batch;
 mod config;
 mod cpu_pool;
