@@ -11,7 +11,7 @@
 //! strips that overlap (a restricted Schwarz method with one sweep), each the work of one thread and small enough for its
 //! cache. Nothing is factorised, so nothing can fail: fewer steps leave a coarser matte, never none.
 
-use super::prior::{Priors, TemporalPrior};
+use super::prior::{MaskPrior, Priors, TemporalPrior};
 use super::pyramid::Pyramid;
 use crate::image::{AlphaMatte, Buffer, Frame, Trimap};
 use backdrop_kernels::laplacian::cpu::{Band, Colours};
@@ -138,7 +138,6 @@ struct Scratch {
     decided: Vec<u8>,
     decisions: Decisions,
     expected: RowCache,
-    weight: RowCache,
 }
 
 /// A row of an upsampled plane, mixed from those of its grid once for all of its pixels.
@@ -190,8 +189,8 @@ impl Level<'_> {
     ) {
         let [width, height] = self.size;
         let colours = Colours { width, height, pixels: self.pixels };
-        let Scratch { band, solver, alpha, cells, labels, decided, decisions, expected, weight } = scratch;
-        (expected.y, weight.y, decisions.row) = (None, None, None);
+        let Scratch { band, solver, alpha, cells, labels, decided, decisions, expected } = scratch;
+        (expected.y, decisions.row) = (None, None);
         let around = rows.start.saturating_sub(2)..(rows.end + 2).min(height);
         labels.resize(around.len() * width, Trimap::UNKNOWN);
         for (y, labels) in around.clone().zip(labels.chunks_exact_mut(width)) {
@@ -216,7 +215,7 @@ impl Level<'_> {
         band.fill_plane(width, height, alpha, |y, x, values| {
             match (start.coarser, start.mask) {
                 (Some(coarser), _) => coarser.start(y, x, values),
-                (None, Some([mask, _])) => expected.fill(mask, y, x, values),
+                (None, Some(mask)) => expected.fill(mask, y, x, values),
                 (None, None) => values.fill(0.5),
             }
             for ((value, label), pixel) in values.iter_mut().zip(labels_from(y, x)).zip(y * width + x..) {
@@ -228,11 +227,11 @@ impl Level<'_> {
             }
         });
         solver.clear(band);
-        if let Some([mask, gamma]) = start.mask {
+        if let Some(mask) = start.mask {
             band.each_run(|y, x, _, at, len| {
                 let inside = at..at + len.min(width - x);
                 expected.fill(mask, y, x, &mut solver.expected[inside.clone()]);
-                weight.fill(gamma, y, x, &mut solver.weight[inside]);
+                solver.weight[inside].fill(MaskPrior::WEIGHT);
             });
         }
         solver.solve(band, alpha, self.steps());
@@ -250,8 +249,8 @@ impl Level<'_> {
 /// Where a level starts from.
 struct Start<'a> {
     coarser: Option<&'a Coarser>,
-    /// Expected alpha and its weight.
-    mask: Option<&'a [Upsampled<'a>; 2]>,
+    /// Expected alpha.
+    mask: Option<&'a Upsampled<'a>>,
     temporal: Option<&'a TemporalPrior>,
 }
 

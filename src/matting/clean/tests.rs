@@ -152,6 +152,17 @@ fn relabelled_cells_keep_the_masks_value_in_a_strip_at_the_edge_and_not_in_a_wid
     assert_eq!([value(1.5), value(10.0)], [0.6, 0.0]);
 }
 
+#[test]
+fn thin_uncertain_regions_keep_the_masks_values_at_any_distance_from_the_edge_and_wide_ones_do_not() {
+    let value = |width: f32| {
+        let in_strand = |x: f32, y: f32| is_in(&[150.0..200.0, 100.0..100.0 + width], x, y);
+        let mask = mask(384, |x, y| if in_strand(x, y) { 0.3 } else { certain(in_block(x, y)) });
+        value_at(&cleaned(&picture(|_, _| WHITE), &mask), 190.0, 100.0 + width / 2.0)
+    };
+    // Five cells, and twenty-four.
+    assert_eq!([value(3.0), value(15.0)], [0.3, 0.0]);
+}
+
 /// The block, certain, and a second part of which the mask reaches `highest` in a corner and 0.6 elsewhere.
 fn with_second_part(part: &[Range<f32>; 2], highest: f32) -> RawMask {
     mask(384, |x, y| match () {

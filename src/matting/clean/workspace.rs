@@ -23,6 +23,8 @@ pub(super) struct Workspace {
     pub(super) labels: Vec<bool>,
     /// Whether the cell has the mask's value, and not its label's.
     pub(super) soft: Vec<bool>,
+    /// Distance to the cells of wide uncertain regions, in the chamfer's units.
+    pub(super) distance: Vec<u16>,
     pub(super) components: Components,
     pub(super) system: super::linear_system::System,
     pub(super) histograms: super::color_histograms::Histograms,
