@@ -10,13 +10,13 @@ use burn::tensor::{DType, Device, Int, Tensor, TensorData};
 use crate::device::upload;
 use crate::dst_over::gpu::Paint;
 use crate::gaussian::Border;
-use crate::noise::Fbm;
-use crate::trimap::Params;
 use crate::laplacian::solver_gpu::Problem;
+use crate::noise::Fbm;
 use crate::pyramid::Mix;
+use crate::trimap::Params;
 use crate::{
-    dilate, dst_over, edge, foreground, gaussian, laplacian, linear_alpha, mask_upsample, model_input, noise, prolongation,
-    pull_push, pyramid, resize, trimap,
+    dilate, dst_over, edge, foreground, gaussian, laplacian, linear_alpha, mask_upsample, model_input, noise,
+    prolongation, pull_push, pyramid, resize, trimap,
 };
 
 /// The network's grid, in the comparisons.
@@ -261,12 +261,7 @@ fn run_foreground(scene: &Scene, device: &Device) -> Result<Vec<f32>, String> {
 
 fn run_linear_alpha(scene: &Scene, device: &Device) -> Result<Vec<f32>, String> {
     let picture = upload(&scene.pixels, scene.width, scene.height, device);
-    let colours = foreground::gpu::relax(
-        picture.clone(),
-        scene.coverage_on(device),
-        colours_on(scene, device),
-        true,
-    );
+    let colours = foreground::gpu::relax(picture.clone(), scene.coverage_on(device), colours_on(scene, device), true);
     bytes(linear_alpha::gpu::cut_out(picture, scene.coverage_on(device), colours))
 }
 

@@ -97,8 +97,7 @@ fn started(coarser: &[u32], first: u32, x: u32, y: u32, sizes: &Sizes) -> Colour
     let d = coarser[(far + next) as usize];
     // Two channels at a time, each in sixteen bits.
     let even = 9 * (a & 0x00ff_00ff) + 3 * (b & 0x00ff_00ff) + 3 * (c & 0x00ff_00ff) + (d & 0x00ff_00ff);
-    let green =
-        9 * ((a >> 8) & 255) + 3 * ((b >> 8) & 255) + 3 * ((c >> 8) & 255) + ((d >> 8) & 255);
+    let green = 9 * ((a >> 8) & 255) + 3 * ((b >> 8) & 255) + 3 * ((c >> 8) & 255) + ((d >> 8) & 255);
     Colour {
         red: f32::cast_from(even & 0xffff) * SIXTEENTH,
         green: f32::cast_from(green) * SIXTEENTH,
@@ -238,11 +237,7 @@ fn store(values: &mut [f32], colour: &Colour, at: u32, plane: u32) {
 
 #[cube]
 fn load(values: &[f32], at: u32, plane: u32) -> Colour {
-    Colour {
-        red: values[at as usize],
-        green: values[(at + plane) as usize],
-        blue: values[(at + 2 * plane) as usize],
-    }
+    Colour { red: values[at as usize], green: values[(at + plane) as usize], blue: values[(at + 2 * plane) as usize] }
 }
 
 /// A step of a small level.
@@ -410,14 +405,7 @@ impl Relax for CubeBackend {
             );
             std::mem::swap(&mut values, &mut next);
         }
-        pack_kernel::launch(
-            &client,
-            count,
-            dim,
-            values.into_buffer_arg(),
-            colours.clone().into_buffer_arg(),
-            sizes(),
-        );
+        pack_kernel::launch(&client, count, dim, values.into_buffer_arg(), colours.clone().into_buffer_arg(), sizes());
         colours
     }
 }

@@ -236,15 +236,7 @@ pub(super) fn fit(picture: &[u32], plane: &[f32], x: u32, y: u32, width: u32) ->
 
 /// The product at (`x`, `y`): the residuals of the windows that hold it. `lines`: four planes, of red, green, blue and levels.
 #[cube]
-pub(super) fn residuals(
-    picture: &[u32],
-    plane: &[f32],
-    lines: &[f32],
-    x: u32,
-    y: u32,
-    width: u32,
-    height: u32,
-) -> f32 {
+pub(super) fn residuals(picture: &[u32], plane: &[f32], lines: &[f32], x: u32, y: u32, width: u32, height: u32) -> f32 {
     let at = (y * width + x) as usize;
     let next = (height * width) as usize;
     let value = plane[at];

@@ -92,14 +92,15 @@ impl CutOut for Flex {
             let [red, green, blue, _] = word.to_le_bytes();
             [red, green, blue]
         };
-        let cutout = pixels.iter().zip(coverage).zip(front.iter().zip(back)).map(|((&pixel, covered), (&front, &back))| {
-            let ([red, green, blue], alpha) = match covered {
-                0 => ([0; 3], 0),
-                255 => (colour(pixel), 255),
-                partial => (colour(front), cpu::coverage(partial, [colour(front), colour(back)])),
-            };
-            u32::from_le_bytes([red, green, blue, alpha])
-        });
+        let cutout =
+            pixels.iter().zip(coverage).zip(front.iter().zip(back)).map(|((&pixel, covered), (&front, &back))| {
+                let ([red, green, blue], alpha) = match covered {
+                    0 => ([0; 3], 0),
+                    255 => (colour(pixel), 255),
+                    partial => (colour(front), cpu::coverage(partial, [colour(front), colour(back)])),
+                };
+                u32::from_le_bytes([red, green, blue, alpha])
+            });
         host_int_tensor(cutout.collect(), shape)
     }
 }

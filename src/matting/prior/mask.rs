@@ -35,6 +35,12 @@ impl MaskPrior {
         Self { size: mask.size(), weight: weight.collect(), alpha: alpha.collect() }
     }
 
+    /// Expected alpha and its weight for each cell.
+    #[cfg(feature = "gpu")]
+    pub(in crate::matting) fn planes(&self) -> [&[f32]; 2] {
+        [&self.alpha, &self.weight]
+    }
+
     /// Expected alpha and its weight, stretched over a picture of `size`.
     pub(in crate::matting) fn upsampled(&self, [width, height]: [usize; 2]) -> [Upsampled<'_>; 2] {
         let grid = (self.size.width as usize, self.size.height as usize);
