@@ -11,6 +11,8 @@ pub(crate) const UNITS: u32 = 256;
 pub(crate) fn cube_sum(term: f32) -> f32 {
     let mut terms = Shared::<[f32]>::new_slice(256usize);
     let unit = UNIT_POS as usize;
+    // Another sum before this one may still be read.
+    sync_cube();
     terms[unit] = term;
     sync_cube();
     let mut half = 128u32;

@@ -264,6 +264,15 @@ pub(super) fn residuals(picture: &[u32], plane: &[f32], lines: &[f32], x: u32, y
     sum
 }
 
+/// Writes a line into the four planes, each of `next` values.
+#[cube]
+pub(super) fn store(lines: &mut [f32], line: &Line, at: usize, next: usize) {
+    lines[at] = line.red;
+    lines[at + next] = line.green;
+    lines[at + 2 * next] = line.blue;
+    lines[at + 3 * next] = line.level;
+}
+
 #[cube(launch)]
 fn fit_kernel(picture: &[u32], plane: &[f32], lines: &mut [f32], width: u32, height: u32) {
     let x = ABSOLUTE_POS_X;
@@ -272,12 +281,7 @@ fn fit_kernel(picture: &[u32], plane: &[f32], lines: &mut [f32], width: u32, hei
         terminate!();
     }
     let line = fit(picture, plane, x, y, width);
-    let at = (y * width + x) as usize;
-    let next = (height * width) as usize;
-    lines[at] = line.red;
-    lines[at + next] = line.green;
-    lines[at + 2 * next] = line.blue;
-    lines[at + 3 * next] = line.level;
+    store(lines, &line, (y * width + x) as usize, (height * width) as usize);
 }
 
 #[cube(launch)]

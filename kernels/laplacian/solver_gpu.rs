@@ -2,6 +2,8 @@
 //!
 //! Nothing is read by the host: scalar products are reduced on the device in a fixed order, and step lengths stay in its memory.
 //! The number of steps is given; one that has nothing left to do does not move, and none after it.
+//!
+//! On small levels, which take the most steps, a single cube takes all of them: its barriers cost far less than launches.
 
 use burn::backend::tensor::{FloatTensor, IntTensor};
 use burn::backend::{Backend, Dispatch, Flex, TensorMetadata, backend_extension};
@@ -12,7 +14,7 @@ use burn_cubecl::tensor::CubeTensor;
 use cubecl::prelude::*;
 
 use super::cpu::{Band, Colours};
-use super::gpu::{fit, leverage, residuals, window};
+use super::gpu::{fit, leverage, residuals, store, window};
 use super::solver::{Solver, TOLERANCE};
 use crate::device::{empty_like, host_bytes, host_floats, host_int_tensor, host_words, launch_grid, scalar};
 use crate::mask_upsample::cpu::Upsampled;
@@ -26,6 +28,9 @@ const ENERGY: usize = 0;
 const LENGTH: usize = 1;
 const KEEP: usize = 2;
 const ENOUGH: usize = 3;
+
+/// Pixels up to which a level is small.
+const SMALL_PIXELS: usize = 128 * 128;
 
 #[cube]
 fn is_unknown(labels: &[u32], at: usize) -> bool {
@@ -44,7 +49,25 @@ fn alpha_kernel(labels: &[u32], start: &[f32], alpha: &mut [f32], width: u32, he
     alpha[at] = select(is_unknown(labels, at), start[at], f32::cast_from(labels[at]) / 255.0);
 }
 
-/// One over the diagonal of `L + γ`.
+/// One over the diagonal of `L + γ` at (`x`, `y`).
+#[cube]
+fn scale_at(picture: &[u32], gamma: &[f32], x: u32, y: u32, over: &Stretch) -> f32 {
+    let pixel = picture[(y * over.width + x) as usize];
+    let mut diagonal = stretched(gamma, x, y, over);
+    for row in 0u32..3u32 {
+        for column in 0u32..3u32 {
+            let wy = y + row;
+            let wx = x + column;
+            if wy >= 2 && wx >= 2 && wy < over.height && wx < over.width {
+                let around = window(picture, wx - 1, wy - 1, over.width);
+                diagonal += 1.0 - (1.0 + leverage(&around, pixel)) / 9.0;
+            }
+        }
+    }
+    // A picture less than three pixels wide has no window; such a pixel has a zero row.
+    1.0 / max(diagonal, f32::new(1e-6))
+}
+
 #[cube(launch)]
 fn scale_kernel(picture: &[u32], decided: &[u32], gamma: &[f32], scale: &mut [f32], over: &Stretch) {
     let x = ABSOLUTE_POS_X;
@@ -54,20 +77,23 @@ fn scale_kernel(picture: &[u32], decided: &[u32], gamma: &[f32], scale: &mut [f3
     }
     let at = (y * over.width + x) as usize;
     if is_unknown(decided, at) {
-        let mut diagonal = stretched(gamma, x, y, over);
+        scale[at] = scale_at(picture, gamma, x, y, over);
+    }
+}
+
+/// Whether the window around (`x`, `y`) exists and holds an unknown pixel.
+#[cube]
+fn is_needed(decided: &[u32], x: u32, y: u32, width: u32, height: u32) -> bool {
+    let mut unknown = 0u32;
+    if x > 0 && y > 0 && x + 1 < width && y + 1 < height {
         for row in 0u32..3u32 {
             for column in 0u32..3u32 {
-                let wy = y + row;
-                let wx = x + column;
-                if wy >= 2 && wx >= 2 && wy < over.height && wx < over.width {
-                    let around = window(picture, wx - 1, wy - 1, over.width);
-                    diagonal += 1.0 - (1.0 + leverage(&around, picture[at])) / 9.0;
-                }
+                let at = ((y + row - 1) * width + x + column - 1) as usize;
+                unknown += u32::cast_from(is_unknown(decided, at));
             }
         }
-        // A picture less than three pixels wide has no window; such a pixel has a zero row.
-        scale[at] = 1.0 / max(diagonal, f32::new(1e-6));
     }
+    unknown > 0
 }
 
 /// The lines of the windows that hold an unknown pixel.
@@ -75,25 +101,17 @@ fn scale_kernel(picture: &[u32], decided: &[u32], gamma: &[f32], scale: &mut [f3
 fn lines_kernel(picture: &[u32], decided: &[u32], plane: &[f32], lines: &mut [f32], width: u32, height: u32) {
     let x = ABSOLUTE_POS_X;
     let y = ABSOLUTE_POS_Y;
-    if x == 0 || y == 0 || x + 1 >= width || y + 1 >= height {
-        terminate!();
-    }
-    let mut unknown = 0u32;
-    for row in 0u32..3u32 {
-        for column in 0u32..3u32 {
-            let at = ((y + row - 1) * width + x + column - 1) as usize;
-            unknown += u32::cast_from(is_unknown(decided, at));
-        }
-    }
-    if unknown > 0 {
+    if is_needed(decided, x, y, width, height) {
         let line = fit(picture, plane, x, y, width);
-        let at = (y * width + x) as usize;
-        let next = (height * width) as usize;
-        lines[at] = line.red;
-        lines[at + next] = line.green;
-        lines[at + 2 * next] = line.blue;
-        lines[at + 3 * next] = line.level;
+        store(lines, &line, (y * width + x) as usize, (height * width) as usize);
     }
+}
+
+/// `(L + γ) plane` at (`x`, `y`).
+#[cube]
+fn product_at(picture: &[u32], plane: &[f32], lines: &[f32], gamma: &[f32], x: u32, y: u32, over: &Stretch) -> f32 {
+    residuals(picture, plane, lines, x, y, over.width, over.height)
+        + stretched(gamma, x, y, over) * plane[(y * over.width + x) as usize]
 }
 
 /// `(L + γ) plane`, and each cube's part of its scalar product with `plane`.
@@ -114,8 +132,7 @@ fn product_kernel(
     if x < over.width && y < over.height {
         let at = (y * over.width + x) as usize;
         if is_unknown(decided, at) {
-            let here = residuals(picture, plane, lines, x, y, over.width, over.height)
-                + stretched(gamma, x, y, over) * plane[at];
+            let here = product_at(picture, plane, lines, gamma, x, y, over);
             product[at] = here;
             term = here * plane[at];
         }
@@ -253,6 +270,120 @@ fn turn_kernel(
     if is_unknown(decided, at) {
         let last = direction[at];
         direction[at] = residual[at] * scale[at] + state[KEEP] * last;
+    }
+}
+
+/// All steps of a small level, by a single cube.
+#[cube(launch)]
+fn small_kernel(
+    picture: &[u32],
+    decided: &[u32],
+    expected: &[f32],
+    gamma: &[f32],
+    alpha: &mut [f32],
+    scale: &mut [f32],
+    lines: &mut [f32],
+    product: &mut [f32],
+    residual: &mut [f32],
+    direction: &mut [f32],
+    over: &Stretch,
+    steps: u32,
+    tolerance: f32,
+) {
+    let pixels = over.width * over.height;
+    let next = pixels as usize;
+
+    // The preconditioner, the first residual and the first direction.
+    let mut pixel = UNIT_POS;
+    while pixel < pixels {
+        let x = pixel % over.width;
+        let y = pixel / over.width;
+        if is_needed(decided, x, y, over.width, over.height) {
+            let line = fit(picture, &*alpha, x, y, over.width);
+            store(lines, &line, pixel as usize, next);
+        }
+        pixel += UNITS;
+    }
+    sync_storage();
+    let mut energy = f32::new(0.0);
+    let mut count = f32::new(0.0);
+    let mut pixel = UNIT_POS;
+    while pixel < pixels {
+        let at = pixel as usize;
+        let mut ahead = f32::new(0.0);
+        if is_unknown(decided, at) {
+            let x = pixel % over.width;
+            let y = pixel / over.width;
+            let own = scale_at(picture, gamma, x, y, over);
+            let left = stretched(expected, x, y, over) * stretched(gamma, x, y, over)
+                - product_at(picture, &*alpha, &*lines, gamma, x, y, over);
+            ahead = left * own;
+            scale[at] = own;
+            residual[at] = left;
+            energy += left * ahead;
+            count += f32::new(1.0);
+        }
+        direction[at] = ahead;
+        pixel += UNITS;
+    }
+    let mut energy = cube_sum(energy);
+    let enough = tolerance * tolerance * cube_sum(count);
+    sync_storage();
+
+    for _step in 0..steps {
+        // The same in every item, but the barriers must be reached by all in any case.
+        let goes_on = energy > enough;
+        let mut pixel = select(goes_on, UNIT_POS, pixels);
+        while pixel < pixels {
+            let x = pixel % over.width;
+            let y = pixel / over.width;
+            if is_needed(decided, x, y, over.width, over.height) {
+                let line = fit(picture, &*direction, x, y, over.width);
+                store(lines, &line, pixel as usize, next);
+            }
+            pixel += UNITS;
+        }
+        sync_storage();
+        let mut curvature = f32::new(0.0);
+        let mut pixel = select(goes_on, UNIT_POS, pixels);
+        while pixel < pixels {
+            let at = pixel as usize;
+            if is_unknown(decided, at) {
+                let here = product_at(picture, &*direction, &*lines, gamma, pixel % over.width, pixel / over.width, over);
+                product[at] = here;
+                curvature += here * direction[at];
+            }
+            pixel += UNITS;
+        }
+        let curvature = cube_sum(curvature);
+        let moves = goes_on && curvature > 0.0;
+        let length = select(moves, energy / curvature, f32::new(0.0));
+        let mut left_over = f32::new(0.0);
+        let mut pixel = select(moves, UNIT_POS, pixels);
+        while pixel < pixels {
+            let at = pixel as usize;
+            if is_unknown(decided, at) {
+                let moved = alpha[at] + length * direction[at];
+                let left = residual[at] - length * product[at];
+                alpha[at] = moved;
+                residual[at] = left;
+                left_over += left * left * scale[at];
+            }
+            pixel += UNITS;
+        }
+        let left_over = cube_sum(left_over);
+        let keep = left_over / energy;
+        energy = select(moves, left_over, f32::new(0.0));
+        let mut pixel = select(moves, UNIT_POS, pixels);
+        while pixel < pixels {
+            let at = pixel as usize;
+            if is_unknown(decided, at) {
+                let last = direction[at];
+                direction[at] = residual[at] * scale[at] + keep * last;
+            }
+            pixel += UNITS;
+        }
+        sync_storage();
     }
 }
 
@@ -430,6 +561,28 @@ impl Level {
         );
     }
 
+    /// All steps, by one cube.
+    fn solve_small(&self, steps: usize) {
+        small_kernel::launch(
+            &self.picture.client,
+            CubeCount::Static(1, 1, 1),
+            CubeDim::new_1d(UNITS),
+            self.picture.clone().into_buffer_arg(),
+            self.decided.clone().into_buffer_arg(),
+            self.expected.clone().into_buffer_arg(),
+            self.gamma.clone().into_buffer_arg(),
+            self.alpha.clone().into_buffer_arg(),
+            self.scale.clone().into_buffer_arg(),
+            self.lines.clone().into_buffer_arg(),
+            self.product.clone().into_buffer_arg(),
+            self.residual.clone().into_buffer_arg(),
+            self.direction.clone().into_buffer_arg(),
+            stretch(self.grid, self.size),
+            scalar(steps),
+            TOLERANCE as f32,
+        );
+    }
+
     fn step(&self) {
         let (client, [width, height], cubes) = (&self.picture.client, self.sides(), self.cubes());
         let (count, dim) = self.launch_grid();
@@ -528,9 +681,13 @@ impl Solve for CubeBackend {
             scalar(width),
             scalar(height),
         );
-        level.begin();
-        for _ in 0..steps {
-            level.step();
+        if width * height <= SMALL_PIXELS {
+            level.solve_small(steps);
+        } else {
+            level.begin();
+            for _ in 0..steps {
+                level.step();
+            }
         }
         let coverage = empty_like(&level.picture, [height, width], DType::U32);
         coverage_kernel::launch(

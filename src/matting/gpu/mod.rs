@@ -18,7 +18,7 @@ use super::error::NoSubject;
 use super::guide::Guide;
 use super::matte::speck_pixels;
 use super::options::{Edge, Method, Options};
-use crate::image::{Cutout, DeviceCopy, Frame, Transferred};
+use crate::image::{Cutout, DeviceCopy, Frame, Size, Transferred};
 use crate::telemetry::{metrics, panic_message};
 use stages::Grids;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -41,8 +41,8 @@ impl GpuMatting {
         plain && !matches!(guide, Guide::Trimap(_))
     }
 
-    /// The packed cutout, before specks are removed.
-    fn solved(&self, mask: &CleanMask) -> Result<Vec<u32>, String> {
+    /// The packed cutout of a picture of `size`, before specks are removed.
+    fn solved(&self, mask: &CleanMask, size: Size) -> Result<Vec<u32>, String> {
         let words = self.picture.words();
         let solve = || {
             let grids = Grids::of(mask, &words.device());
@@ -56,14 +56,15 @@ impl GpuMatting {
         self.picture.count(Transferred { up, down });
         metrics::device_bytes(up, down);
         // A kernel that panicked on the device's thread leaves zeros, which read back as success; a clean mask has a subject.
-        if cutout.iter().all(|&word| word == 0) { Err("the cutout was never written".to_owned()) } else { Ok(cutout) }
+        let is_written = cutout.len() == size.area() && cutout.iter().any(|&word| word != 0);
+        if is_written { Ok(cutout) } else { Err("the cutout was never written".to_owned()) }
     }
 }
 
 impl Matting for GpuMatting {
     fn cut_out(&self, frame: Frame, guide: Guide<'_>, options: &Options) -> Result<Cutout, NoSubject> {
         let mask = guide.cleaned(&frame, options)?.ok_or(NoSubject)?;
-        match self.solved(&mask) {
+        match self.solved(&mask, frame.size()) {
             Ok(words) => {
                 let least = speck_pixels(&mask, frame.size());
                 finish::finished(frame, &words, least)
