@@ -227,17 +227,27 @@ fn run_prolongation(scene: &Scene, device: &Device) -> Result<Vec<f32>, String> 
 }
 
 fn run_solver(scene: &Scene, device: &Device) -> Result<Vec<f32>, String> {
+    let picture = upload(&scene.pixels, scene.width, scene.height, device);
     let labels = scene.labels_on(device);
+    let half = pyramid::gpu::halve(picture.clone(), Mix::Colour);
+    let half_labels = pyramid::gpu::halve(labels.clone(), Mix::Label);
     let gamma = vec![1e-2f32; GRID * GRID];
-    let problem = Problem {
-        picture: upload(&scene.pixels, scene.width, scene.height, device),
-        labels: labels.clone(),
-        decided: labels,
-        start: scene.plane_on(device),
-        expected: scene.mask_on(device),
-        gamma: Tensor::from_data(TensorData::new(gamma, [GRID, GRID]), device),
-    };
-    bytes(problem.solved(12))
+    let gamma = Tensor::from_data(TensorData::new(gamma, [GRID, GRID]), device);
+    // A picture of a few pixels more than a small level has, and its half, are both kinds of levels.
+    let mut results = Vec::new();
+    for (picture, labels) in [(picture, labels), (half, half_labels)] {
+        let [height, width] = labels.dims();
+        let problem = Problem {
+            picture,
+            labels: labels.clone(),
+            decided: labels,
+            start: mask_upsample::gpu::mask_upsample(scene.mask_on(device), height, width),
+            expected: scene.mask_on(device),
+            gamma: gamma.clone(),
+        };
+        results.extend(bytes(problem.solved(12))?);
+    }
+    Ok(results)
 }
 
 fn run_edge(scene: &Scene, device: &Device) -> Result<Vec<f32>, String> {
@@ -444,7 +454,8 @@ pub fn compare(expected: &[f32], actual: &[f32], tolerance: f32) -> Result<f32, 
 /// # Errors
 /// The first kernel that fails or differs, in words.
 pub fn self_test(device: &Device, kernels: &[Kernel]) -> Result<(), String> {
-    let scene = Scene::new(67, 45, 1);
+    // Larger than a small level of the solver, whose half is one.
+    let scene = Scene::new(151, 117, 1);
     for kernel in kernels {
         let expected = kernel.run(&scene, &Device::flex())?;
         let actual = kernel.run(&scene, device).map_err(|error| format!("kernel {}: {error}", kernel.name))?;

@@ -349,7 +349,8 @@ fn small_kernel(
         while pixel < pixels {
             let at = pixel as usize;
             if is_unknown(decided, at) {
-                let here = product_at(picture, &*direction, &*lines, gamma, pixel % over.width, pixel / over.width, over);
+                let here =
+                    product_at(picture, &*direction, &*lines, gamma, pixel % over.width, pixel / over.width, over);
                 product[at] = here;
                 curvature += here * direction[at];
             }

@@ -5,13 +5,14 @@
 use super::stages::{self, Grids, Plane};
 use super::*;
 use crate::codec::{Limits, decode, probe};
-use crate::image::{AlphaMatte, BufferPool, RawMask, Size, Trimap};
+use crate::image::{AlphaMatte, BufferPool, RawMask, Rect, Size, Trimap};
 use crate::matting::clean::{CleanParams, Seeds, clean};
 use crate::matting::prior::{MaskPrior, Priors};
 use crate::matting::{closed_form, cut_out, foreground, trimap};
-use crate::model::device::adapters;
-use crate::model::weights::Weights;
-use crate::model::{CpuSegmenter, Segmenter};
+use crate::model::device::{Adapter, adapters};
+use crate::model::weights::architecture::Network;
+use crate::model::weights::{Card, Weights};
+use crate::model::{CpuSegmenter, GpuSegmenter, Segmenter};
 use backdrop_kernels::conv::Isa;
 use backdrop_kernels::{edge, linear_alpha};
 use burn::tensor::{DType, Device, Int, Tensor, TensorData};
@@ -26,7 +27,7 @@ const MOST_OFF: f64 = 0.001;
 const LEAST_IOU: f64 = 0.998;
 
 /// The best adapter.
-fn device() -> Option<Device> {
+fn adapter() -> Option<Adapter> {
     let Some(adapter) = adapters().iter().min_by_key(|adapter| adapter.kind) else {
         #[expect(clippy::disallowed_methods, reason = "a switch of the tests, not a setting of the program")]
         let wanted = std::env::var("BACKDROP_TEST_DEVICE").is_ok_and(|value| value == "gpu");
@@ -36,7 +37,11 @@ fn device() -> Option<Device> {
         );
         return None;
     };
-    Some(adapter.open().expect("the adapter opens"))
+    Some(adapter.clone())
+}
+
+fn device() -> Option<Device> {
+    adapter().map(|adapter| adapter.open().expect("the adapter opens"))
 }
 
 fn picture(name: &str) -> Frame {
@@ -44,6 +49,12 @@ fn picture(name: &str) -> Frame {
     let bytes = std::fs::read(path).expect("a golden picture");
     let header = probe(&bytes, &Limits::default()).expect("a picture");
     decode(&bytes, &header, &BufferPool::new(0)).expect("a whole one")
+}
+
+/// Half of its size, for a software adapter's sake.
+fn small_picture(name: &str) -> Frame {
+    let frame = picture(name);
+    frame.cropped(Rect::whole(frame.size()), 2, |len| vec![0; len].into())
 }
 
 fn masks(frames: &[Frame]) -> Vec<RawMask> {
@@ -101,7 +112,7 @@ fn channel(frame: &Frame, at: usize) -> Vec<u8> {
 #[test]
 fn each_stage_agrees_with_the_cpu_from_the_same_input() {
     let Some(device) = device() else { return };
-    let frames = PICTURES.map(picture);
+    let frames = PICTURES.map(small_picture);
     for ((frame, mask), name) in frames.iter().zip(masks(&frames)).zip(PICTURES) {
         let size = frame.size();
         let mask = clean(frame, &mask, &Seeds::default(), CleanParams::default()).expect("a subject");
@@ -141,7 +152,7 @@ fn each_stage_agrees_with_the_cpu_from_the_same_input() {
 #[test]
 fn a_cutout_is_the_cpus_and_crosses_the_border_once_each_way() {
     let Some(device) = device() else { return };
-    let frames = PICTURES.map(picture);
+    let frames = PICTURES.map(|name| if name.starts_with("hair") { picture(name) } else { small_picture(name) });
     for ((frame, mask), name) in frames.iter().zip(masks(&frames)).zip(PICTURES) {
         let options = Options::default();
         let expected = cut_out(frame.clone(), &mask, &options).expect("a subject").into_frame();
@@ -162,7 +173,7 @@ fn a_cutout_is_the_cpus_and_crosses_the_border_once_each_way() {
 #[test]
 fn pictures_of_several_threads_are_in_flight_together_and_the_same_as_alone() {
     let Some(device) = device() else { return };
-    let frames = ["goods-camera.jpg", "hair-curls.jpg", "glass-wine.jpg"].map(picture);
+    let frames = ["goods-camera.jpg", "hair-curls.jpg", "glass-wine.jpg"].map(small_picture);
     let masks = masks(&frames);
     let cut = |(frame, mask): (&Frame, &RawMask)| {
         cut_out(resident(frame, &device), mask, &Options::default()).expect("a subject").into_frame()
@@ -175,6 +186,31 @@ fn pictures_of_several_threads_are_in_flight_together_and_the_same_as_alone() {
     for (alone, together) in alone.iter().zip(&together) {
         assert!(alone.pixels() == together.pixels(), "another result in company");
     }
+}
+
+#[test]
+fn matting_takes_the_copy_that_the_network_saw() {
+    const SIDE: usize = 64;
+    let Some(adapter) = adapter() else { return };
+    let weights = Weights::embedded();
+    let card = weights.card().clone();
+    let weights = weights.with_card(Card { network: Network::Fgnet { input_side: SIDE }, ..card });
+    let mut network = GpuSegmenter::start(&adapter, &weights, 1).expect("the adapter passes its own test");
+    let frame = small_picture("goods-camera.jpg");
+    let mask = network.segment(&[&frame]).expect("the device computes").remove(0);
+    let copy = frame.on_device().expect("the network keeps it").clone();
+    let pixels = (size_of::<u32>() * frame.size().area()) as u64;
+    let cells = (size_of::<f32>() * SIDE * SIDE) as u64;
+    assert_eq!(copy.transferred(), Transferred { up: pixels, down: cells });
+    // As in the engine: on another thread than the network's.
+    let actual = std::thread::spawn({
+        let mask = mask.clone();
+        move || cut_out(frame, &mask, &Options::default()).expect("a subject").into_frame()
+    });
+    let actual = actual.join().expect("no panic");
+    assert_eq!(copy.transferred(), Transferred { up: pixels + 3 * cells, down: pixels + cells });
+    let expected = cut_out(small_picture("goods-camera.jpg"), &mask, &Options::default()).expect("a subject");
+    assert_alike(expected.frame().pixels(), actual.pixels(), "the cutout");
 }
 
 #[test]
