@@ -4,6 +4,8 @@
 //! taken, and a work item takes both of them for its pixel: what it needs of the first step at its neighbours it computes itself
 //! from the coarser level, which costs less than planes of f32 in memory.
 
+#![allow(clippy::collapsible_if, reason = "the outer condition is one of the kernel's compilation")]
+
 use burn::backend::tensor::IntTensor;
 use burn::backend::{Backend, Dispatch, Flex, TensorMetadata, backend_extension};
 use burn::tensor::{DType, Int, Shape, Tensor};

@@ -20,7 +20,7 @@ const SIXTEENTH: f32 = 1.0 / (16.0 * 255.0);
 #[cube]
 pub(crate) fn beside(at: u32, parents: u32) -> u32 {
     let parent = at / 2;
-    select(at % 2 == 0, parent - min(parent, 1u32), min(parent + 1, parents - 1))
+    select((at & 1) == 0, parent - min(parent, 1u32), min(parent + 1, parents - 1))
 }
 
 #[cube(launch)]

@@ -15,8 +15,8 @@ use crate::trimap::UNKNOWN;
 
 #[cube(launch)]
 fn halve_kernel(plane: &[u32], half: &mut [u32], width: u32, height: u32, #[comptime] mix: Mix) {
-    let half_width = (width + 1) / 2;
-    let half_height = (height + 1) / 2;
+    let half_width = width - width / 2;
+    let half_height = height - height / 2;
     let x = ABSOLUTE_POS_X;
     let y = ABSOLUTE_POS_Y;
     if x >= half_width || y >= half_height {

@@ -9,9 +9,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Packed RGBA8 on a device, one u32 a pixel. Clones share it.
 #[derive(Clone)]
-pub struct DeviceCopy {
+pub struct DeviceCopy(Arc<Inner>);
+
+struct Inner {
     words: Tensor<2, Int>,
-    transferred: Arc<[AtomicU64; 2]>,
+    up: AtomicU64,
+    down: AtomicU64,
 }
 
 /// Bytes that crossed the border for one picture.
@@ -31,35 +34,31 @@ impl DeviceCopy {
     #[must_use]
     pub fn of(pixels: &[u8], size: Size, device: &Device) -> Self {
         let words = upload(pixels, size.width as usize, size.height as usize, device);
-        let copy = Self { words, transferred: Arc::default() };
-        copy.count(Transferred { up: pixels.len() as u64, down: 0 });
-        copy
+        Self(Arc::new(Inner { words, up: AtomicU64::new(pixels.len() as u64), down: AtomicU64::new(0) }))
     }
 
     /// The pixels, u32 `[H, W]`.
     #[must_use]
     pub fn words(&self) -> Tensor<2, Int> {
-        self.words.clone()
+        self.0.words.clone()
     }
 
     /// Adds what else was moved for this picture.
     pub fn count(&self, more: Transferred) {
-        let [up, down] = &*self.transferred;
-        up.fetch_add(more.up, Ordering::Relaxed);
-        down.fetch_add(more.down, Ordering::Relaxed);
+        self.0.up.fetch_add(more.up, Ordering::Relaxed);
+        self.0.down.fetch_add(more.down, Ordering::Relaxed);
     }
 
     /// What has been moved for this picture so far, its upload included.
     #[must_use]
     pub fn transferred(&self) -> Transferred {
-        let [up, down] = &*self.transferred;
-        Transferred { up: up.load(Ordering::Relaxed), down: down.load(Ordering::Relaxed) }
+        Transferred { up: self.0.up.load(Ordering::Relaxed), down: self.0.down.load(Ordering::Relaxed) }
     }
 }
 
 impl fmt::Debug for DeviceCopy {
     /// Without the pixels, which would be downloaded for it.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "DeviceCopy({:?})", self.words.dims())
+        write!(f, "DeviceCopy({:?})", self.0.words.dims())
     }
 }
