@@ -57,6 +57,11 @@ pub(crate) fn host_words(tensor: IntTensor<Flex>) -> Vec<u32> {
     data.try_into_vec().expect("packed pictures are u32")
 }
 
+/// The bytes that `words` hold one each: labels or coverage.
+pub(crate) fn host_bytes(words: &[u32]) -> Vec<u8> {
+    words.iter().map(|&word| u8::try_from(word).expect("labels and coverage are bytes")).collect()
+}
+
 /// A host tensor of `values`.
 pub(crate) fn host_tensor(values: Vec<f32>, shape: impl Into<Shape>) -> FloatTensor<Flex> {
     Flex::float_from_data(TensorData::new(values, shape), &Default::default())

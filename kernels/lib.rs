@@ -13,18 +13,24 @@ pub mod conv;
 pub mod device;
 pub mod dilate;
 pub mod dst_over;
+pub mod edge;
 mod f32x8;
 pub mod foreground;
 pub mod gaussian;
 pub mod laplacian;
+pub mod linear_alpha;
 pub mod mask_upsample;
 pub mod model_input;
 pub mod noise;
 #[cfg(feature = "gpu")]
 pub mod parity;
+pub mod prolongation;
 pub mod pull_push;
+pub mod pyramid;
 pub mod recycled;
 pub mod resize;
 pub mod srgb;
 mod stripes;
+#[cfg(feature = "gpu")]
+mod sums;
 pub mod trimap;

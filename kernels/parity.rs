@@ -10,10 +10,13 @@ use burn::tensor::{DType, Device, Int, Tensor, TensorData};
 use crate::device::upload;
 use crate::dst_over::gpu::Paint;
 use crate::gaussian::Border;
+use crate::laplacian::solver_gpu::Problem;
 use crate::noise::Fbm;
+use crate::pyramid::Mix;
 use crate::trimap::Params;
 use crate::{
-    dilate, dst_over, foreground, gaussian, laplacian, mask_upsample, model_input, noise, pull_push, resize, trimap,
+    dilate, dst_over, edge, foreground, gaussian, laplacian, linear_alpha, mask_upsample, model_input, noise,
+    prolongation, pull_push, pyramid, resize, trimap,
 };
 
 /// The network's grid, in the comparisons.
@@ -72,6 +75,19 @@ impl Scene {
         Tensor::from_data(TensorData::new(self.mask.clone(), [GRID, GRID]), device)
     }
 
+    /// A trimap of the mask.
+    fn labels_on(&self, device: &Device) -> Tensor<2, Int> {
+        let params = Params { radii: [2.0; 2], foreground: 0.93, background: 0.07 };
+        trimap::gpu::trimap(self.mask_on(device), self.height, self.width, params)
+    }
+
+    /// Coverage of all values, none and full among them; the first pixel's is full.
+    fn coverage_on(&self, device: &Device) -> Tensor<2, Int> {
+        let value = |(at, value): (usize, &f32)| if at == 0 { 255 } else { (1.2 * value * 255.0 - 25.0) as u8 };
+        let values: Vec<u32> = self.plane.iter().enumerate().map(value).map(u32::from).collect();
+        Tensor::from_data(TensorData::new(values, [self.height, self.width]), (device, DType::U32))
+    }
+
     fn plane_on(&self, device: &Device) -> Tensor<2> {
         Tensor::from_data(TensorData::new(self.plane.clone(), [self.height, self.width]), device)
     }
@@ -111,17 +127,30 @@ impl fmt::Debug for Kernel {
 // Sums of up to (4096 / 48)² products, in another order.
 pub const MODEL_INPUT: Kernel = Kernel { name: "model_input", tolerance: 1e-5, smallest_side: 1, run: run_model_input };
 
-/// Every kernel that has both twins.
-pub const KERNELS: [Kernel; 11] = [
-    MODEL_INPUT,
+/// The kernels of matting, from the clean mask to the cutout.
+pub const MATTING: [Kernel; 8] = [
     // Positions up to 4096 in f32, times differences of at most 1.
     Kernel { name: "mask_upsample", tolerance: 1e-4, smallest_side: 1, run: run_mask_upsample },
     // Labels: the same ones.
     Kernel { name: "trimap", tolerance: 0.0, smallest_side: 1, run: run_trimap },
+    // Whole numbers.
+    Kernel { name: "pyramid", tolerance: 0.0, smallest_side: 1, run: run_pyramid },
+    // Labels, and quotients of whole numbers.
+    Kernel { name: "prolongation", tolerance: 1e-6, smallest_side: 1, run: run_prolongation },
+    // A dozen steps with scalar products in f32 instead of f64, rounded to steps of 255.
+    Kernel { name: "solver", tolerance: 2.0 / 254.0, smallest_side: 1, run: run_solver },
+    // Whole numbers.
+    Kernel { name: "edge", tolerance: 0.0, smallest_side: 1, run: run_edge },
+    // One step of 255: a dozen operations, then rounding.
+    Kernel { name: "foreground", tolerance: 1.0 / 254.0, smallest_side: 1, run: run_foreground },
+    // One step of colour, and what that does to coverage.
+    Kernel { name: "linear_alpha", tolerance: 2.0 / 254.0, smallest_side: 1, run: run_linear_alpha },
+];
+
+/// Those that the pipeline does not run on a device yet.
+const OTHERS: [Kernel; 7] = [
     // Slopes up to the inverse of the ridge carry the rounding of the covariance.
     Kernel { name: "laplacian", tolerance: 1e-4, smallest_side: 3, run: run_laplacian },
-    // A dozen operations on values in 0..=1.
-    Kernel { name: "foreground", tolerance: 1e-5, smallest_side: 1, run: run_foreground },
     // One step of 255: `pow` is not exactly rounded on a GPU.
     Kernel { name: "resize", tolerance: 1.0 / 254.0, smallest_side: 1, run: run_resize },
     // Sums of up to 2 · 21 + 1 products of values in 0..=1.
@@ -135,6 +164,11 @@ pub const KERNELS: [Kernel; 11] = [
     // Coordinates up to 2¹⁰ in f32 after the turns of five octaves, times slopes of about 3.
     Kernel { name: "noise", tolerance: 1e-3, smallest_side: 1, run: run_noise },
 ];
+
+/// Every kernel that has both twins.
+pub fn kernels() -> impl Iterator<Item = Kernel> {
+    [MODEL_INPUT].into_iter().chain(MATTING).chain(OTHERS)
+}
 
 impl Kernel {
     /// The kernel's output for `scene` on `device`.
@@ -171,35 +205,80 @@ fn run_trimap(scene: &Scene, device: &Device) -> Result<Vec<f32>, String> {
     Ok(results)
 }
 
+fn run_pyramid(scene: &Scene, device: &Device) -> Result<Vec<f32>, String> {
+    let picture = upload(&scene.pixels, scene.width, scene.height, device);
+    let mut halves: Vec<f32> = bytes(pyramid::gpu::halve(picture, Mix::Colour))?;
+    for (plane, mix) in [(scene.coverage_on(device), Mix::Coverage), (scene.labels_on(device), Mix::Label)] {
+        halves.extend(bytes(pyramid::gpu::halve(plane, mix))?);
+    }
+    Ok(halves)
+}
+
+fn run_prolongation(scene: &Scene, device: &Device) -> Result<Vec<f32>, String> {
+    // Labels as a coarser coverage: flat parts that decide, edges that do not.
+    let coarser = pyramid::gpu::halve(scene.labels_on(device), Mix::Coverage);
+    let mut results = values(prolongation::gpu::start(coarser.clone(), scene.height, scene.width))?;
+    let unknown = vec![u32::from(trimap::UNKNOWN); scene.width * scene.height];
+    let unknown = Tensor::from_data(TensorData::new(unknown, [scene.height, scene.width]), (device, DType::U32));
+    for labels in [scene.labels_on(device), unknown] {
+        results.extend(bytes(prolongation::gpu::decide(coarser.clone(), labels))?);
+    }
+    Ok(results)
+}
+
+fn run_solver(scene: &Scene, device: &Device) -> Result<Vec<f32>, String> {
+    let picture = upload(&scene.pixels, scene.width, scene.height, device);
+    let labels = scene.labels_on(device);
+    let half = pyramid::gpu::halve(picture.clone(), Mix::Colour);
+    let half_labels = pyramid::gpu::halve(labels.clone(), Mix::Label);
+    let gamma = vec![1e-2f32; GRID * GRID];
+    let gamma = Tensor::from_data(TensorData::new(gamma, [GRID, GRID]), device);
+    // A picture of a few pixels more than a small level has, and its half, are both kinds of levels.
+    let mut results = Vec::new();
+    for (picture, labels) in [(picture, labels), (half, half_labels)] {
+        let [height, width] = labels.dims();
+        let problem = Problem {
+            picture,
+            labels: labels.clone(),
+            decided: labels,
+            start: mask_upsample::gpu::mask_upsample(scene.mask_on(device), height, width),
+            expected: scene.mask_on(device),
+            gamma: gamma.clone(),
+        };
+        results.extend(bytes(problem.solved(12))?);
+    }
+    Ok(results)
+}
+
+fn run_edge(scene: &Scene, device: &Device) -> Result<Vec<f32>, String> {
+    bytes(edge::gpu::without_traces(scene.coverage_on(device)))
+}
+
+/// Colours of half the scene's size, or about.
+fn colours_on(scene: &Scene, device: &Device) -> Tensor<3, Int> {
+    let (width, height) = (scene.width.div_ceil(2), scene.height.div_ceil(2));
+    let pixels = scene.pixels.as_chunks::<4>().0;
+    let front = pixels[..width * height].iter().map(|&pixel| u32::from_le_bytes(pixel));
+    let back = pixels.iter().rev().take(width * height).map(|&pixel| !u32::from_le_bytes(pixel));
+    let words: Vec<u32> = front.chain(back).collect();
+    Tensor::from_data(TensorData::new(words, [2, height, width]), (device, DType::U32))
+}
+
 fn run_foreground(scene: &Scene, device: &Device) -> Result<Vec<f32>, String> {
-    let (width, height) = (scene.width, scene.height);
-    let unit = |values: Vec<f32>| values.into_iter().map(|value| value / 255.0).collect::<Vec<_>>();
-    let picture: Vec<f32> = unit(
-        scene
-            .pixels
-            .as_chunks::<4>()
-            .0
-            .iter()
-            .flat_map(|pixel| [pixel[0], pixel[1], pixel[2]])
-            .map(f32::from)
-            .collect(),
-    );
-    let front = picture.iter().map(|value| 1.0 - value);
-    let back = picture.iter().rev().copied();
-    let colours: Vec<f32> = front.chain(back).collect();
-    let colours = Tensor::from_data(TensorData::new(colours, [2, height, width, 3]), device);
-    let picture = Tensor::from_data(TensorData::new(picture, [height, width, 3]), device);
-    values(foreground::gpu::relax(picture, scene.plane_on(device), colours))
+    let picture = upload(&scene.pixels, scene.width, scene.height, device);
+    bytes(foreground::gpu::relax(picture, scene.coverage_on(device), colours_on(scene, device), false))
+}
+
+fn run_linear_alpha(scene: &Scene, device: &Device) -> Result<Vec<f32>, String> {
+    let picture = upload(&scene.pixels, scene.width, scene.height, device);
+    let colours = foreground::gpu::relax(picture.clone(), scene.coverage_on(device), colours_on(scene, device), true);
+    bytes(linear_alpha::gpu::cut_out(picture, scene.coverage_on(device), colours))
 }
 
 fn run_resize(scene: &Scene, device: &Device) -> Result<Vec<f32>, String> {
     let picture = upload(&scene.pixels, scene.width, scene.height, device);
     let (width, height) = ((scene.width * 2).div_ceil(5), (scene.height * 3).div_ceil(4));
-    Ok(words(resize::gpu::resize(picture, height, width))?
-        .into_iter()
-        .flat_map(u32::to_le_bytes)
-        .map(f32::from)
-        .collect())
+    bytes(resize::gpu::resize(picture, height, width))
 }
 
 fn run_gaussian(scene: &Scene, device: &Device) -> Result<Vec<f32>, String> {
@@ -302,7 +381,12 @@ fn values<const D: usize>(tensor: Tensor<D>) -> Result<Vec<f32>, String> {
     data.try_into_vec().map_err(|error| error.to_string())
 }
 
-fn words(tensor: Tensor<2, Int>) -> Result<Vec<u32>, String> {
+/// The bytes of packed words: red, green, blue and alpha, or a value and three zeros.
+fn bytes<const D: usize>(tensor: Tensor<D, Int>) -> Result<Vec<f32>, String> {
+    Ok(words(tensor)?.into_iter().flat_map(u32::to_le_bytes).map(f32::from).collect())
+}
+
+fn words<const D: usize>(tensor: Tensor<D, Int>) -> Result<Vec<u32>, String> {
     let data = tensor.try_into_data().map_err(|error| error.to_string())?;
     data.try_into_vec().map_err(|error| error.to_string())
 }
@@ -370,7 +454,8 @@ pub fn compare(expected: &[f32], actual: &[f32], tolerance: f32) -> Result<f32, 
 /// # Errors
 /// The first kernel that fails or differs, in words.
 pub fn self_test(device: &Device, kernels: &[Kernel]) -> Result<(), String> {
-    let scene = Scene::new(67, 45, 1);
+    // Larger than a small level of the solver, whose half is one.
+    let scene = Scene::new(151, 117, 1);
     for kernel in kernels {
         let expected = kernel.run(&scene, &Device::flex())?;
         let actual = kernel.run(&scene, device).map_err(|error| format!("kernel {}: {error}", kernel.name))?;
@@ -386,7 +471,7 @@ mod tests {
     #[test]
     fn a_perturbed_result_is_refused() {
         let scene = Scene::new(40, 30, 7);
-        for kernel in KERNELS {
+        for kernel in kernels() {
             let expected = kernel.run(&scene, &Device::flex()).expect("the host computes");
             assert_eq!(compare(&expected, &expected, kernel.tolerance), Ok(0.0), "{}", kernel.name);
             let largest = expected.iter().fold(1.0f32, |largest, value| largest.max(value.abs()));

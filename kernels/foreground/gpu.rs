@@ -1,120 +1,428 @@
-//! Foreground relaxation on the GPU, one step over whole planes.
+//! Foreground relaxation on the GPU, a level at a time.
 //!
-//! Both colours are in one tensor, f32 `[2, H, W, 3]`: foreground, then background.
+//! Colours are packed as pictures are, u32 `[2, H, W]`: foreground, then background. On all but the smallest levels two steps are
+//! taken, and a work item takes both of them for its pixel: what it needs of the first step at its neighbours it computes itself
+//! from the coarser level, which costs less than planes of f32 in memory.
 
-use burn::backend::tensor::FloatTensor;
+#![allow(clippy::collapsible_if, reason = "the outer condition is one of the kernel's compilation")]
+
+use burn::backend::tensor::IntTensor;
 use burn::backend::{Backend, Dispatch, Flex, TensorMetadata, backend_extension};
-use burn::tensor::{DType, Tensor};
+use burn::tensor::{DType, Int, Shape, Tensor};
 use burn_cubecl::CubeBackend;
 use burn_cubecl::kernel::into_contiguous;
 use burn_cubecl::tensor::CubeTensor;
 use cubecl::prelude::*;
 
-use super::SMOOTHNESS;
 use super::cpu::Tile;
-use crate::device::{empty_like, host_floats, host_tensor, launch_grid, scalar};
-use crate::srgb::gpu::unit;
+use super::{SMALL, SMOOTHNESS, STEPS, STEPS_SMALL};
+use crate::device::{empty_like, host_bytes, host_int_tensor, host_words, launch_grid, scalar};
+use crate::prolongation::gpu::beside;
+use crate::srgb::gpu::{byte, unit};
 
+const _: () = assert!(STEPS == 2, "a work item takes two steps");
+
+/// A step of 8-bit colour, and a sixteenth of it.
+const UNIT: f32 = 1.0 / 255.0;
+const SIXTEENTH: f32 = 1.0 / (16.0 * 255.0);
+
+/// Sizes of a level and of the coarser one.
+#[derive(CubeType, CubeLaunch, Clone, Copy)]
+struct Sizes {
+    width: u32,
+    height: u32,
+    columns: u32,
+    rows: u32,
+}
+
+#[derive(CubeType, Clone, Copy)]
+struct Colour {
+    red: f32,
+    green: f32,
+    blue: f32,
+}
+
+/// Foreground and background of a pixel.
+#[derive(CubeType, Clone, Copy)]
+struct Pair {
+    front: Colour,
+    back: Colour,
+}
+
+/// The four neighbours of a pixel, and their weights. A neighbour outside is the pixel itself.
+#[derive(CubeType, Clone, Copy)]
+struct Around {
+    above: u32,
+    below: u32,
+    left: u32,
+    right: u32,
+    w_above: f32,
+    w_below: f32,
+    w_left: f32,
+    w_right: f32,
+}
+
+#[cube]
+fn alpha(coverage: &[u32], x: u32, y: u32, width: u32) -> f32 {
+    f32::cast_from(coverage[(y * width + x) as usize]) * UNIT
+}
+
+#[cube]
+fn around(coverage: &[u32], x: u32, y: u32, sizes: &Sizes) -> Around {
+    let above = y - min(y, 1u32);
+    let below = min(y + 1, sizes.height - 1);
+    let left = x - min(x, 1u32);
+    let right = min(x + 1, sizes.width - 1);
+    let a = alpha(coverage, x, y, sizes.width);
+    Around {
+        above,
+        below,
+        left,
+        right,
+        w_above: SMOOTHNESS + f32::abs(a - alpha(coverage, x, above, sizes.width)),
+        w_below: SMOOTHNESS + f32::abs(a - alpha(coverage, x, below, sizes.width)),
+        w_left: SMOOTHNESS + f32::abs(a - alpha(coverage, left, y, sizes.width)),
+        w_right: SMOOTHNESS + f32::abs(a - alpha(coverage, right, y, sizes.width)),
+    }
+}
+
+/// A colour of pixel (`x`, `y`) from those of the coarser level, which begin at `first`: bilinear.
+#[cube]
+fn started(coarser: &[u32], first: u32, x: u32, y: u32, sizes: &Sizes) -> Colour {
+    let near = first + y / 2 * sizes.columns;
+    let far = first + beside(y, sizes.rows) * sizes.columns;
+    let parent = x / 2;
+    let next = beside(x, sizes.columns);
+    let a = coarser[(near + parent) as usize];
+    let b = coarser[(far + parent) as usize];
+    let c = coarser[(near + next) as usize];
+    let d = coarser[(far + next) as usize];
+    // Two channels at a time, each in sixteen bits.
+    let even = 9 * (a & 0x00ff_00ff) + 3 * (b & 0x00ff_00ff) + 3 * (c & 0x00ff_00ff) + (d & 0x00ff_00ff);
+    let green = 9 * ((a >> 8) & 255) + 3 * ((b >> 8) & 255) + 3 * ((c >> 8) & 255) + ((d >> 8) & 255);
+    Colour {
+        red: f32::cast_from(even & 0xffff) * SIXTEENTH,
+        green: f32::cast_from(green) * SIXTEENTH,
+        blue: f32::cast_from(even >> 16) * SIXTEENTH,
+    }
+}
+
+#[cube]
+fn mixed(over: &Around, above: &Colour, below: &Colour, left: &Colour, right: &Colour) -> Colour {
+    let sum = over.w_above + over.w_below + over.w_left + over.w_right;
+    Colour {
+        red: (over.w_above * above.red + over.w_below * below.red + over.w_left * left.red + over.w_right * right.red)
+            / sum,
+        green: (over.w_above * above.green
+            + over.w_below * below.green
+            + over.w_left * left.green
+            + over.w_right * right.green)
+            / sum,
+        blue: (over.w_above * above.blue
+            + over.w_below * below.blue
+            + over.w_left * left.blue
+            + over.w_right * right.blue)
+            / sum,
+    }
+}
+
+/// A step of one channel: what the neighbours' means do not explain of `value` is shared out.
+#[cube]
+fn moved(mean: f32, front: f32, back: f32, value: u32, a: f32, by: f32) -> f32 {
+    let value = f32::cast_from(value & 255) * UNIT;
+    unit(mean + by * (value - a * front - (1.0 - a) * back))
+}
+
+/// A step of a pixel, from the means of its neighbours' colours.
+#[cube]
+fn relaxed(pixel: u32, a: f32, over: &Around, front: &Colour, back: &Colour) -> Pair {
+    let rest = 1.0 - a;
+    let sum = over.w_above + over.w_below + over.w_left + over.w_right;
+    let share = 1.0 / (a * a + rest * rest + sum);
+    let of_front = a * share;
+    let of_back = rest * share;
+    Pair {
+        front: Colour {
+            red: moved(front.red, front.red, back.red, pixel, a, of_front),
+            green: moved(front.green, front.green, back.green, pixel >> 8, a, of_front),
+            blue: moved(front.blue, front.blue, back.blue, pixel >> 16, a, of_front),
+        },
+        back: Colour {
+            red: moved(back.red, front.red, back.red, pixel, a, of_back),
+            green: moved(back.green, front.green, back.green, pixel >> 8, a, of_back),
+            blue: moved(back.blue, front.blue, back.blue, pixel >> 16, a, of_back),
+        },
+    }
+}
+
+/// Pixel (`x`, `y`) after the first step.
+#[cube]
+fn once(picture: &[u32], coverage: &[u32], coarser: &[u32], x: u32, y: u32, sizes: &Sizes) -> Pair {
+    let over = around(coverage, x, y, sizes);
+    let back = sizes.columns * sizes.rows;
+    let front = mixed(
+        &over,
+        &started(coarser, 0u32, x, over.above, sizes),
+        &started(coarser, 0u32, x, over.below, sizes),
+        &started(coarser, 0u32, over.left, y, sizes),
+        &started(coarser, 0u32, over.right, y, sizes),
+    );
+    let back = mixed(
+        &over,
+        &started(coarser, back, x, over.above, sizes),
+        &started(coarser, back, x, over.below, sizes),
+        &started(coarser, back, over.left, y, sizes),
+        &started(coarser, back, over.right, y, sizes),
+    );
+    let at = (y * sizes.width + x) as usize;
+    relaxed(picture[at], alpha(coverage, x, y, sizes.width), &over, &front, &back)
+}
+
+#[cube]
+fn packed(colour: &Colour) -> u32 {
+    byte(colour.red) | (byte(colour.green) << 8) | (byte(colour.blue) << 16)
+}
+
+/// Both steps of a level. With `only_partial` the pixels that are partly covered, and no others.
 #[cube(launch)]
-fn relax_kernel(picture: &[f32], alpha: &[f32], colours: &[f32], next: &mut [f32], width: u32, height: u32) {
+fn relax_twice_kernel(
+    picture: &[u32],
+    coverage: &[u32],
+    coarser: &[u32],
+    colours: &mut [u32],
+    sizes: &Sizes,
+    #[comptime] only_partial: bool,
+) {
     let x = ABSOLUTE_POS_X;
     let y = ABSOLUTE_POS_Y;
-    if x >= width || y >= height {
+    if x >= sizes.width || y >= sizes.height {
         terminate!();
     }
-    // A neighbour outside is the pixel itself.
-    let here = y * width + x;
-    let above = select(y == 0, here, here - width);
-    let below = select(y + 1 == height, here, here + width);
-    let left = select(x == 0, here, here - 1);
-    let right = select(x + 1 == width, here, here + 1);
-
-    let a = alpha[here as usize];
-    let rest = 1.0 - a;
-    let w_above = SMOOTHNESS + f32::abs(a - alpha[above as usize]);
-    let w_below = SMOOTHNESS + f32::abs(a - alpha[below as usize]);
-    let w_left = SMOOTHNESS + f32::abs(a - alpha[left as usize]);
-    let w_right = SMOOTHNESS + f32::abs(a - alpha[right as usize]);
-    let sum = w_above + w_below + w_left + w_right;
-    let share = 1.0 / (a * a + rest * rest + sum);
-    let plane = width * height * 3;
-    for channel in 0u32..3u32 {
-        let n_above = (above * 3 + channel) as usize;
-        let n_below = (below * 3 + channel) as usize;
-        let n_left = (left * 3 + channel) as usize;
-        let n_right = (right * 3 + channel) as usize;
-        let to_back = plane as usize;
-        let foreground = (w_above * colours[n_above]
-            + w_below * colours[n_below]
-            + w_left * colours[n_left]
-            + w_right * colours[n_right])
-            / sum;
-        let background = (w_above * colours[n_above + to_back]
-            + w_below * colours[n_below + to_back]
-            + w_left * colours[n_left + to_back]
-            + w_right * colours[n_right + to_back])
-            / sum;
-        let at = (here * 3 + channel) as usize;
-        let unexplained = (picture[at] - a * foreground - rest * background) * share;
-        next[at] = unit(foreground + a * unexplained);
-        next[at + to_back] = unit(background + rest * unexplained);
+    let at = (y * sizes.width + x) as usize;
+    if comptime!(only_partial) {
+        if coverage[at] == 0 || coverage[at] == 255 {
+            terminate!();
+        }
     }
+    let over = around(coverage, x, y, sizes);
+    let above = once(picture, coverage, coarser, x, over.above, sizes);
+    let below = once(picture, coverage, coarser, x, over.below, sizes);
+    let left = once(picture, coverage, coarser, over.left, y, sizes);
+    let right = once(picture, coverage, coarser, over.right, y, sizes);
+    let front = mixed(&over, &above.front, &below.front, &left.front, &right.front);
+    let back = mixed(&over, &above.back, &below.back, &left.back, &right.back);
+    let pair = relaxed(picture[at], alpha(coverage, x, y, sizes.width), &over, &front, &back);
+    colours[at] = packed(&pair.front);
+    colours[at + (sizes.width * sizes.height) as usize] = packed(&pair.back);
+}
+
+/// Where the steps of a small level start. `values`: `[2, 3, H, W]`.
+#[cube(launch)]
+fn start_kernel(coarser: &[u32], values: &mut [f32], sizes: &Sizes) {
+    let x = ABSOLUTE_POS_X;
+    let y = ABSOLUTE_POS_Y;
+    if x >= sizes.width || y >= sizes.height {
+        terminate!();
+    }
+    let front = started(coarser, 0u32, x, y, sizes);
+    let back = started(coarser, sizes.columns * sizes.rows, x, y, sizes);
+    store(values, &front, y * sizes.width + x, sizes.width * sizes.height);
+    store(values, &back, y * sizes.width + x + 3 * sizes.width * sizes.height, sizes.width * sizes.height);
+}
+
+#[cube]
+fn store(values: &mut [f32], colour: &Colour, at: u32, plane: u32) {
+    values[at as usize] = colour.red;
+    values[(at + plane) as usize] = colour.green;
+    values[(at + 2 * plane) as usize] = colour.blue;
+}
+
+#[cube]
+fn load(values: &[f32], at: u32, plane: u32) -> Colour {
+    Colour { red: values[at as usize], green: values[(at + plane) as usize], blue: values[(at + 2 * plane) as usize] }
+}
+
+/// A step of a small level.
+#[cube(launch)]
+fn relax_kernel(picture: &[u32], coverage: &[u32], values: &[f32], next: &mut [f32], sizes: &Sizes) {
+    let x = ABSOLUTE_POS_X;
+    let y = ABSOLUTE_POS_Y;
+    if x >= sizes.width || y >= sizes.height {
+        terminate!();
+    }
+    let over = around(coverage, x, y, sizes);
+    let at = y * sizes.width + x;
+    let plane = sizes.width * sizes.height;
+    let above = over.above * sizes.width + x;
+    let below = over.below * sizes.width + x;
+    let left = y * sizes.width + over.left;
+    let right = y * sizes.width + over.right;
+    let front = mixed(
+        &over,
+        &load(values, above, plane),
+        &load(values, below, plane),
+        &load(values, left, plane),
+        &load(values, right, plane),
+    );
+    let back = mixed(
+        &over,
+        &load(values, above + 3 * plane, plane),
+        &load(values, below + 3 * plane, plane),
+        &load(values, left + 3 * plane, plane),
+        &load(values, right + 3 * plane, plane),
+    );
+    let pair = relaxed(picture[at as usize], alpha(coverage, x, y, sizes.width), &over, &front, &back);
+    store(next, &pair.front, at, plane);
+    store(next, &pair.back, at + 3 * plane, plane);
+}
+
+#[cube(launch)]
+fn pack_kernel(values: &[f32], colours: &mut [u32], sizes: &Sizes) {
+    let x = ABSOLUTE_POS_X;
+    let y = ABSOLUTE_POS_Y;
+    if x >= sizes.width || y >= sizes.height {
+        terminate!();
+    }
+    let at = y * sizes.width + x;
+    let plane = sizes.width * sizes.height;
+    colours[at as usize] = packed(&load(values, at, plane));
+    colours[(at + plane) as usize] = packed(&load(values, at + 3 * plane, plane));
 }
 
 /// The kernel as a burn operation.
 #[backend_extension(Flex, Cube, Fusion)]
 pub trait Relax: Backend {
-    /// `picture`: f32 `[H, W, 3]`; `alpha`: f32 `[H, W]`; `colours`: f32 `[2, H, W, 3]`. Returns f32 `[2, H, W, 3]`.
-    #[fusion(dtype = colours, shape = colours)]
-    fn relax(picture: FloatTensor<Self>, alpha: FloatTensor<Self>, colours: FloatTensor<Self>) -> FloatTensor<Self>;
+    /// `picture`, `coverage`: u32 `[height, width]`; `coarser`: u32 `[2, rows, columns]`. Returns u32 `[2, height, width]`.
+    #[fusion(dtype = DType::U32, shape = Shape::new([2, *height, *width]))]
+    fn relax(
+        picture: IntTensor<Self>,
+        coverage: IntTensor<Self>,
+        coarser: IntTensor<Self>,
+        height: usize,
+        width: usize,
+        only_partial: bool,
+    ) -> IntTensor<Self>;
+}
+
+/// Steps on a level of this size.
+const fn steps(width: usize, height: usize) -> usize {
+    if width <= SMALL && height <= SMALL { STEPS_SMALL } else { STEPS }
 }
 
 impl Relax for Flex {
-    fn relax(picture: FloatTensor<Self>, alpha: FloatTensor<Self>, colours: FloatTensor<Self>) -> FloatTensor<Self> {
-        let [height, width] = alpha.shape().dims();
-        let (picture, alpha, colours) = (host_floats(picture), host_floats(alpha), host_floats(colours));
-        let triple = |values: &[f32], pixel: usize| [values[3 * pixel], values[3 * pixel + 1], values[3 * pixel + 2]];
-        let (front, back) = colours.split_at(3 * width * height);
+    fn relax(
+        picture: IntTensor<Self>,
+        coverage: IntTensor<Self>,
+        coarser: IntTensor<Self>,
+        height: usize,
+        width: usize,
+        only_partial: bool,
+    ) -> IntTensor<Self> {
+        let [_, rows, columns] = coarser.shape().dims();
+        let pixels: Vec<[u8; 4]> = host_words(picture).into_iter().map(u32::to_le_bytes).collect();
+        let (coverage, coarser) = (host_bytes(&host_words(coverage)), host_words(coarser));
+        let channel = |plane: usize| -> Vec<u8> {
+            let words = &coarser[plane / 3 * rows * columns..][..rows * columns];
+            words.iter().map(|word| word.to_le_bytes()[plane % 3]).collect()
+        };
         let mut tile = Tile::default();
         tile.resize(width, height);
-        let places = || (0..height).flat_map(|y| (0..width).map(move |x| (x, y)));
-        for (pixel, place) in places().enumerate() {
-            tile.set(place, alpha[pixel], triple(&picture, pixel), triple(front, pixel), triple(back, pixel));
+        for y in 0..height {
+            tile.set_row(y, &coverage[y * width..][..width], &pixels[y * width..][..width]);
         }
-        tile.relax(1);
-        let mut next: Vec<f32> = places().flat_map(|place| tile.colours(place).0).collect();
-        next.extend(places().flat_map(|place| tile.colours(place).1));
-        host_tensor(next, [2, height, width, 3])
+        for plane in 0..6 {
+            let values = channel(plane);
+            let row = |y: usize| &values[y * columns..][..columns];
+            for y in 0..height {
+                let far = if y.is_multiple_of(2) { (y / 2).saturating_sub(1) } else { (y / 2 + 1).min(rows - 1) };
+                tile.start_row(plane, y, 0, row(y / 2), row(far));
+            }
+        }
+        tile.relax(steps(width, height));
+        let word = |pixel: usize, of_pair: usize| {
+            if only_partial && matches!(coverage[pixel], 0 | 255) {
+                return 0;
+            }
+            let (front, back) = tile.colours((pixel % width, pixel / width));
+            let [red, green, blue] = [front, back][of_pair].map(crate::srgb::byte);
+            u32::from_le_bytes([red, green, blue, 0])
+        };
+        let words = (0..2).flat_map(|of_pair| (0..width * height).map(move |pixel| (pixel, of_pair)));
+        host_int_tensor(words.map(|(pixel, of_pair)| word(pixel, of_pair)).collect(), [2, height, width])
     }
 }
 
 impl Relax for CubeBackend {
-    fn relax(picture: FloatTensor<Self>, alpha: FloatTensor<Self>, colours: FloatTensor<Self>) -> FloatTensor<Self> {
+    fn relax(
+        picture: IntTensor<Self>,
+        coverage: IntTensor<Self>,
+        coarser: IntTensor<Self>,
+        height: usize,
+        width: usize,
+        only_partial: bool,
+    ) -> IntTensor<Self> {
         let picture: CubeTensor = into_contiguous(picture);
-        let alpha: CubeTensor = into_contiguous(alpha);
-        let colours: CubeTensor = into_contiguous(colours);
-        let [height, width] = alpha.shape().dims();
-        let next = empty_like(&colours, [2, height, width, 3], DType::F32);
+        let coverage: CubeTensor = into_contiguous(coverage);
+        let coarser: CubeTensor = into_contiguous(coarser);
+        let [_, rows, columns] = coarser.shape().dims();
+        let sizes = || SizesLaunch::new(scalar(width), scalar(height), scalar(columns), scalar(rows));
+        let colours = empty_like(&picture, [2, height, width], DType::U32);
+        let client = picture.client.clone();
         let (count, dim) = launch_grid(width, height);
-        relax_kernel::launch(
-            &next.client,
-            count,
+        let steps = steps(width, height);
+        if steps == STEPS {
+            relax_twice_kernel::launch(
+                &client,
+                count,
+                dim,
+                picture.into_buffer_arg(),
+                coverage.into_buffer_arg(),
+                coarser.into_buffer_arg(),
+                colours.clone().into_buffer_arg(),
+                sizes(),
+                only_partial,
+            );
+            return colours;
+        }
+        let mut values = empty_like(&picture, [2, 3, height, width], DType::F32);
+        let mut next = empty_like(&picture, [2, 3, height, width], DType::F32);
+        start_kernel::launch(
+            &client,
+            count.clone(),
             dim,
-            picture.into_buffer_arg(),
-            alpha.into_buffer_arg(),
-            colours.into_buffer_arg(),
-            next.clone().into_buffer_arg(),
-            scalar(width),
-            scalar(height),
+            coarser.into_buffer_arg(),
+            values.clone().into_buffer_arg(),
+            sizes(),
         );
-        next
+        for _ in 0..steps {
+            relax_kernel::launch(
+                &client,
+                count.clone(),
+                dim,
+                picture.clone().into_buffer_arg(),
+                coverage.clone().into_buffer_arg(),
+                values.clone().into_buffer_arg(),
+                next.clone().into_buffer_arg(),
+                sizes(),
+            );
+            std::mem::swap(&mut values, &mut next);
+        }
+        pack_kernel::launch(&client, count, dim, values.into_buffer_arg(), colours.clone().into_buffer_arg(), sizes());
+        colours
     }
 }
 
-/// One relaxation step of `colours` (f32 `[2, H, W, 3]`, foreground and background) towards explaining `picture` (f32
-/// `[H, W, 3]`) with `alpha` (f32 `[H, W]`), on their device.
+/// The colours of a level (u32 `[2, H, W]`, foreground and background) that explain `picture` (packed, u32 `[H, W]`) with
+/// `coverage` (u32 `[H, W]`), from where the `coarser` level ended, on their device. With `only_partial` those of all but partly
+/// covered pixels are undefined.
 #[must_use]
-pub fn relax(picture: Tensor<3>, alpha: Tensor<2>, colours: Tensor<4>) -> Tensor<4> {
-    let next = <Dispatch as Relax>::relax(picture.into_dispatch(), alpha.into_dispatch(), colours.into_dispatch());
-    Tensor::from_dispatch(next)
+pub fn relax(
+    picture: Tensor<2, Int>,
+    coverage: Tensor<2, Int>,
+    coarser: Tensor<3, Int>,
+    only_partial: bool,
+) -> Tensor<3, Int> {
+    let [height, width] = picture.dims();
+    let (picture, coverage, coarser) = (picture.into_dispatch(), coverage.into_dispatch(), coarser.into_dispatch());
+    Tensor::from_dispatch(<Dispatch as Relax>::relax(picture, coverage, coarser, height, width, only_partial))
 }

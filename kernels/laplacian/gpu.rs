@@ -87,25 +87,24 @@ fn channel(pixel: u32, shift: u32) -> i32 {
     i32::cast_from((pixel >> shift) & 255)
 }
 
-/// The line of the window around each pixel: slopes per 8-bit step of colour, and the value at the centre's colour.
-#[cube(launch)]
-fn fit_kernel(
-    picture: &[u32],
-    plane: &[f32],
-    red: &mut [f32],
-    green: &mut [f32],
-    blue: &mut [f32],
-    level: &mut [f32],
-    width: u32,
-    height: u32,
-) {
-    let x = ABSOLUTE_POS_X;
-    let y = ABSOLUTE_POS_Y;
-    if x == 0 || y == 0 || x + 1 >= width || y + 1 >= height {
-        terminate!();
-    }
-    let centre = (y * width + x) as usize;
+/// The window around a pixel: the sums of its colours, and the whitening `W`, where `(M + r)⁻¹ = Wᵀ W`, lower triangle row after
+/// row.
+#[derive(CubeType, Clone, Copy)]
+pub(super) struct Window {
+    sum_r: i32,
+    sum_g: i32,
+    sum_b: i32,
+    w_0: f32,
+    w_10: f32,
+    w_11: f32,
+    w_20: f32,
+    w_21: f32,
+    w_22: f32,
+}
 
+/// The window around (`x`, `y`), which must not lie at the border.
+#[cube]
+pub(super) fn window(picture: &[u32], x: u32, y: u32, width: u32) -> Window {
     let mut sum_r = 0i32;
     let mut sum_g = 0i32;
     let mut sum_b = 0i32;
@@ -160,17 +159,50 @@ fn fit_kernel(
     let c_gb = rounded(&c_gb) - RIDGE * f32::cast_from(m_gb);
     let c_bb = c_bb + RIDGE * (f_rr + f_gg) + RIDGE * RIDGE;
 
-    // The whitening: (M + r)⁻¹ = Wᵀ W, with W the inverse of Cholesky's triangle.
+    // The inverse of Cholesky's triangle.
     let corner = f_rr + RIDGE;
     let w_0 = 1.0 / f32::sqrt(corner);
     let w_1 = 1.0 / (f32::sqrt(corner) * f32::sqrt(c_bb));
     let w_2 = 1.0 / (f32::sqrt(c_bb) * f32::sqrt(determinant));
-    let w_10 = (0.0 - f32::cast_from(m_rg)) * w_1;
-    let w_11 = corner * w_1;
-    let w_20 = c_rb * w_2;
-    let w_21 = c_gb * w_2;
-    let w_22 = c_bb * w_2;
+    Window {
+        sum_r,
+        sum_g,
+        sum_b,
+        w_0,
+        w_10: (0.0 - f32::cast_from(m_rg)) * w_1,
+        w_11: corner * w_1,
+        w_20: c_rb * w_2,
+        w_21: c_gb * w_2,
+        w_22: c_bb * w_2,
+    }
+}
 
+/// `|W (9 I - Σ I)|²` of a pixel in a window: nine times its share of its own value on the window's line, less one.
+#[cube]
+pub(super) fn leverage(over: &Window, pixel: u32) -> f32 {
+    let r = f32::cast_from(9 * channel(pixel, 0u32) - over.sum_r);
+    let g = f32::cast_from(9 * channel(pixel, 8u32) - over.sum_g);
+    let b = f32::cast_from(9 * channel(pixel, 16u32) - over.sum_b);
+    let u_0 = over.w_0 * r;
+    let u_1 = over.w_10 * r + over.w_11 * g;
+    let u_2 = over.w_20 * r + over.w_21 * g + over.w_22 * b;
+    u_0 * u_0 + u_1 * u_1 + u_2 * u_2
+}
+
+/// The line of a window: slopes per 8-bit step of colour, and the value at the centre's colour.
+#[derive(CubeType, Clone, Copy)]
+pub(super) struct Line {
+    pub(super) red: f32,
+    pub(super) green: f32,
+    pub(super) blue: f32,
+    pub(super) level: f32,
+}
+
+/// The line of the window around (`x`, `y`), which must not lie at the border.
+#[cube]
+pub(super) fn fit(picture: &[u32], plane: &[f32], x: u32, y: u32, width: u32) -> Line {
+    let over = window(picture, x, y, width);
+    let centre = (y * width + x) as usize;
     // Relative to the centre's value: the covariance does not change, its rounding does.
     let base = plane[centre];
     let mut total = f32::new(0.0);
@@ -183,46 +215,30 @@ fn fit_kernel(
             let pixel = picture[at];
             let value = plane[at] - base;
             total += value;
-            v_r += value * f32::cast_from(9 * channel(pixel, 0u32) - sum_r);
-            v_g += value * f32::cast_from(9 * channel(pixel, 8u32) - sum_g);
-            v_b += value * f32::cast_from(9 * channel(pixel, 16u32) - sum_b);
+            v_r += value * f32::cast_from(9 * channel(pixel, 0u32) - over.sum_r);
+            v_g += value * f32::cast_from(9 * channel(pixel, 8u32) - over.sum_g);
+            v_b += value * f32::cast_from(9 * channel(pixel, 16u32) - over.sum_b);
         }
     }
-    let u_0 = w_0 * v_r;
-    let u_1 = w_10 * v_r + w_11 * v_g;
-    let u_2 = w_20 * v_r + w_21 * v_g + w_22 * v_b;
-    let slope_r = w_0 * u_0 + w_10 * u_1 + w_20 * u_2;
-    let slope_g = w_11 * u_1 + w_21 * u_2;
-    let slope_b = w_22 * u_2;
+    let u_0 = over.w_0 * v_r;
+    let u_1 = over.w_10 * v_r + over.w_11 * v_g;
+    let u_2 = over.w_20 * v_r + over.w_21 * v_g + over.w_22 * v_b;
+    let red = over.w_0 * u_0 + over.w_10 * u_1 + over.w_20 * u_2;
+    let green = over.w_11 * u_1 + over.w_21 * u_2;
+    let blue = over.w_22 * u_2;
 
     let pixel = picture[centre];
-    let ahead = slope_r * f32::cast_from(9 * channel(pixel, 0u32) - sum_r)
-        + slope_g * f32::cast_from(9 * channel(pixel, 8u32) - sum_g)
-        + slope_b * f32::cast_from(9 * channel(pixel, 16u32) - sum_b);
-    red[centre] = slope_r;
-    green[centre] = slope_g;
-    blue[centre] = slope_b;
-    level[centre] = base + (total + ahead) / 9.0;
+    let ahead = red * f32::cast_from(9 * channel(pixel, 0u32) - over.sum_r)
+        + green * f32::cast_from(9 * channel(pixel, 8u32) - over.sum_g)
+        + blue * f32::cast_from(9 * channel(pixel, 16u32) - over.sum_b);
+    Line { red, green, blue, level: base + (total + ahead) / 9.0 }
 }
 
-#[cube(launch)]
-fn gather_kernel(
-    picture: &[u32],
-    plane: &[f32],
-    red: &[f32],
-    green: &[f32],
-    blue: &[f32],
-    level: &[f32],
-    product: &mut [f32],
-    width: u32,
-    height: u32,
-) {
-    let x = ABSOLUTE_POS_X;
-    let y = ABSOLUTE_POS_Y;
-    if x >= width || y >= height {
-        terminate!();
-    }
+/// The product at (`x`, `y`): the residuals of the windows that hold it. `lines`: four planes, of red, green, blue and levels.
+#[cube]
+pub(super) fn residuals(picture: &[u32], plane: &[f32], lines: &[f32], x: u32, y: u32, width: u32, height: u32) -> f32 {
     let at = (y * width + x) as usize;
+    let next = (height * width) as usize;
     let value = plane[at];
     let pixel = picture[at];
     let r = channel(pixel, 0u32);
@@ -238,14 +254,44 @@ fn gather_kernel(
                 let window = ((wy - 1) * width + wx - 1) as usize;
                 let centre = picture[window];
                 sum += value
-                    - level[window]
-                    - red[window] * f32::cast_from(r - channel(centre, 0u32))
-                    - green[window] * f32::cast_from(g - channel(centre, 8u32))
-                    - blue[window] * f32::cast_from(b - channel(centre, 16u32));
+                    - lines[window + 3 * next]
+                    - lines[window] * f32::cast_from(r - channel(centre, 0u32))
+                    - lines[window + next] * f32::cast_from(g - channel(centre, 8u32))
+                    - lines[window + 2 * next] * f32::cast_from(b - channel(centre, 16u32));
             }
         }
     }
-    product[at] = sum;
+    sum
+}
+
+/// Writes a line into the four planes, each of `next` values.
+#[cube]
+pub(super) fn store(lines: &mut [f32], line: &Line, at: usize, next: usize) {
+    lines[at] = line.red;
+    lines[at + next] = line.green;
+    lines[at + 2 * next] = line.blue;
+    lines[at + 3 * next] = line.level;
+}
+
+#[cube(launch)]
+fn fit_kernel(picture: &[u32], plane: &[f32], lines: &mut [f32], width: u32, height: u32) {
+    let x = ABSOLUTE_POS_X;
+    let y = ABSOLUTE_POS_Y;
+    if x == 0 || y == 0 || x + 1 >= width || y + 1 >= height {
+        terminate!();
+    }
+    let line = fit(picture, plane, x, y, width);
+    store(lines, &line, (y * width + x) as usize, (height * width) as usize);
+}
+
+#[cube(launch)]
+fn gather_kernel(picture: &[u32], plane: &[f32], lines: &[f32], product: &mut [f32], width: u32, height: u32) {
+    let x = ABSOLUTE_POS_X;
+    let y = ABSOLUTE_POS_Y;
+    if x >= width || y >= height {
+        terminate!();
+    }
+    product[(y * width + x) as usize] = residuals(picture, plane, lines, x, y, width, height);
 }
 
 /// The kernel as a burn operation.
@@ -278,8 +324,8 @@ impl Laplacian for CubeBackend {
         let picture: CubeTensor = into_contiguous(picture);
         let plane: CubeTensor = into_contiguous(plane);
         let [height, width] = plane.shape().dims();
-        let empty = || empty_like(&plane, [height, width], DType::F32);
-        let [red, green, blue, level, product] = std::array::from_fn(|_| empty());
+        let lines = empty_like(&plane, [4, height, width], DType::F32);
+        let product = empty_like(&plane, [height, width], DType::F32);
         let client = plane.client.clone();
         let (count, dim) = launch_grid(width, height);
         fit_kernel::launch(
@@ -288,10 +334,7 @@ impl Laplacian for CubeBackend {
             dim,
             picture.clone().into_buffer_arg(),
             plane.clone().into_buffer_arg(),
-            red.clone().into_buffer_arg(),
-            green.clone().into_buffer_arg(),
-            blue.clone().into_buffer_arg(),
-            level.clone().into_buffer_arg(),
+            lines.clone().into_buffer_arg(),
             scalar(width),
             scalar(height),
         );
@@ -302,10 +345,7 @@ impl Laplacian for CubeBackend {
             dim,
             picture.into_buffer_arg(),
             plane.into_buffer_arg(),
-            red.into_buffer_arg(),
-            green.into_buffer_arg(),
-            blue.into_buffer_arg(),
-            level.into_buffer_arg(),
+            lines.into_buffer_arg(),
             product.clone().into_buffer_arg(),
             scalar(width),
             scalar(height),

@@ -28,6 +28,8 @@ pub mod gpu;
 mod passes;
 mod runs;
 pub mod solver;
+#[cfg(feature = "gpu")]
+pub mod solver_gpu;
 
 /// ε of the paper: the regularisation of the colour line in flat windows.
 pub const EPSILON: f32 = 1e-7;

@@ -7,7 +7,7 @@ use super::cpu::{Band, zeros};
 use super::passes;
 
 /// Nothing is left to do when the preconditioned residual of a pixel is this small: coverage is stored in steps of 1/255.
-const TOLERANCE: f64 = 2e-5;
+pub(super) const TOLERANCE: f64 = 2e-5;
 
 /// The right-hand side, and the vectors of the method. Reused for its memory.
 #[derive(Debug, Default)]

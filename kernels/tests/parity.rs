@@ -4,7 +4,7 @@
 //! A software adapter (Mesa's lavapipe) is enough: results are tested, not speed.
 #![cfg(feature = "gpu")]
 
-use backdrop_kernels::parity::{KERNELS, Scene, compare};
+use backdrop_kernels::parity::{Scene, compare, kernels};
 use burn::tensor::{Device, DeviceKind};
 
 /// One pixel; a row; a column; odd; a multiple of the workgroup; just past one; wide; tall.
@@ -43,7 +43,7 @@ fn every_gpu_twin_matches_its_cpu_twin_at_full_size() {
 fn compare_at(sizes: &[(usize, usize)]) {
     let Some(device) = device() else { return };
     let mut failures = Vec::new();
-    for kernel in KERNELS {
+    for kernel in kernels() {
         for (index, &(width, height)) in sizes.iter().enumerate() {
             let scene = Scene::new(width, height, index as u32 + 1);
             let expected = kernel.run(&scene, &Device::flex()).expect("the host computes");

@@ -1,8 +1,12 @@
-//! A decoded picture: RGBA pixels on the host.
+//! A decoded picture: RGBA pixels on the host, and a copy of them on the GPU that segmented it.
 
+#[cfg(feature = "gpu")]
+use super::DeviceCopy;
 use super::geometry::bounds_of;
 use super::{Buffer, Rect, Size};
 use rayon::prelude::*;
+#[cfg(feature = "gpu")]
+use std::sync::OnceLock;
 
 /// Pixels that a task of a scan looks at: 64 KiB.
 const SCANNED: usize = 16 << 10;
@@ -12,6 +16,8 @@ const SCANNED: usize = 16 << 10;
 pub struct Frame {
     size: Size,
     pixels: Buffer,
+    #[cfg(feature = "gpu")]
+    on_device: OnceLock<DeviceCopy>,
 }
 
 impl Frame {
@@ -22,7 +28,12 @@ impl Frame {
     #[must_use]
     pub fn new(size: Size, pixels: Buffer) -> Self {
         assert_eq!(pixels.len(), size.area() * 4, "a frame of {size} needs four bytes a pixel");
-        Self { size, pixels }
+        Self {
+            size,
+            pixels,
+            #[cfg(feature = "gpu")]
+            on_device: OnceLock::new(),
+        }
     }
 
     /// Width and height in pixels.
@@ -37,9 +48,25 @@ impl Frame {
         &self.pixels
     }
 
-    /// The packed RGBA bytes, to change in place.
+    /// The packed RGBA bytes, to change in place. A copy on a device is dropped: it would be of other pixels.
     pub fn pixels_mut(&mut self) -> &mut [u8] {
+        #[cfg(feature = "gpu")]
+        self.on_device.take();
         &mut self.pixels
+    }
+
+    /// Keeps a copy of the pixels on a device, for the stages that run there too, until the pixels change. The first one stays.
+    #[cfg(feature = "gpu")]
+    pub fn keep_on_device(&self, copy: DeviceCopy) {
+        // An error means that there is one already.
+        let _: Result<(), DeviceCopy> = self.on_device.set(copy);
+    }
+
+    /// The copy of the pixels on a device.
+    #[cfg(feature = "gpu")]
+    #[must_use]
+    pub fn on_device(&self) -> Option<&DeviceCopy> {
+        self.on_device.get()
     }
 
     /// The packed buffer itself.
@@ -111,7 +138,7 @@ impl Frame {
     pub fn clear_outside(&mut self, region: Rect) {
         let Rect { left, top, width, height } = region;
         let row = self.size.width as usize;
-        for (y, pixels) in (0..).zip(self.pixels.chunks_exact_mut(row.max(1) * 4)) {
+        for (y, pixels) in (0..).zip(self.pixels_mut().chunks_exact_mut(row.max(1) * 4)) {
             if (top..top + height).contains(&y) {
                 pixels[..left as usize * 4].fill(0);
                 pixels[(left + width) as usize * 4..].fill(0);

@@ -9,6 +9,8 @@ mod buffer_pool;
 pub mod color;
 mod composite;
 mod cutout;
+#[cfg(feature = "gpu")]
+mod device_copy;
 mod encoded;
 mod face;
 mod frame;
@@ -21,6 +23,8 @@ mod trimap;
 pub use buffer_pool::{Buffer, BufferPool};
 pub use composite::Composite;
 pub use cutout::{Cutout, Subject};
+#[cfg(feature = "gpu")]
+pub use device_copy::{DeviceCopy, Transferred};
 pub use encoded::{EncodedImage, OutputFormat, Quality};
 pub use face::Face;
 pub use frame::Frame;

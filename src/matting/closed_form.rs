@@ -17,23 +17,21 @@ use crate::image::{AlphaMatte, Buffer, Frame, Trimap};
 use backdrop_kernels::laplacian::cpu::{Band, Colours};
 use backdrop_kernels::laplacian::solver::Solver;
 use backdrop_kernels::mask_upsample::cpu::Upsampled;
+use backdrop_kernels::prolongation::DECIDED;
 use backdrop_kernels::recycled::Recycled;
 use backdrop_kernels::trimap::cpu::{Cells, Labeller};
 use rayon::prelude::*;
 use std::ops::Range;
 
 /// Levels stop getting coarser when the shorter side would be less than this.
-const COARSEST_SIDE: usize = 32;
+pub(super) const COARSEST_SIDE: usize = 32;
 /// Conjugate-gradient steps times pixels of a level, and the bounds on the steps.
 const STEP_PIXELS: usize = 20_000_000;
 const MIN_STEPS: usize = 8;
 const MAX_STEPS: usize = 256;
-/// A pixel whose coarser neighbourhood is covered by no more than this of 255, or by all but this, is known (`thr_alpha` of
-/// the authors' implementation, which has 5).
-const DECIDED: u8 = 2;
 /// Longer side from which a level decides: that of the network's grid. On coarser levels a strand of hair is no more than
 /// noise, and the bands of finer ones are small.
-const DECIDING_SIDE: usize = 384;
+pub(super) const DECIDING_SIDE: usize = 384;
 /// Rows of a strip, and how many more it includes above and below at most: a step reaches one row further.
 const STRIP_ROWS: usize = 128;
 const MAX_MARGIN: usize = 32;
@@ -157,9 +155,14 @@ impl RowCache {
     }
 }
 
+/// Steps on a level of `width` by `height` pixels.
+pub(super) fn steps([width, height]: [usize; 2]) -> usize {
+    (STEP_PIXELS / (width * height)).clamp(MIN_STEPS, MAX_STEPS)
+}
+
 impl Level<'_> {
     fn steps(&self) -> usize {
-        (STEP_PIXELS / (self.size[0] * self.size[1])).clamp(MIN_STEPS, MAX_STEPS)
+        steps(self.size)
     }
 
     /// Coverage of the level, from where the coarser one ended.

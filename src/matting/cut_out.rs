@@ -1,8 +1,10 @@
-//! From a picture and its mask or matte to the cutout: matte, foreground colours, despill.
+//! From a picture and its mask or matte to the cutout: matte, foreground colours, despill; on the CPU or on a GPU.
 
 use super::despill::{self, Surroundings};
 use super::error::NoSubject;
 use super::foreground;
+#[cfg(feature = "gpu")]
+use super::gpu::GpuMatting;
 use super::guide::Guide;
 use super::matte::SolvedMatte;
 use super::options::{Edge, Method, Options};
@@ -10,12 +12,49 @@ use super::pyramid::Pyramid;
 use crate::image::{AlphaMatte, Cutout, Frame};
 use rayon::prelude::*;
 
+/// Cuts subjects out: pixels and options in, the finished cutout out.
+pub trait Matting {
+    /// Cuts the subject out of `frame`, where `guide` says it is. Works in the frame's own buffer.
+    ///
+    /// # Errors
+    /// [`NoSubject`] when the matte would be empty.
+    fn cut_out(&self, frame: Frame, guide: Guide<'_>, options: &Options) -> Result<Cutout, NoSubject>;
+}
+
 /// Cuts the subject out of `frame`, where `guide` says it is. Works in the frame's own buffer.
 ///
 /// # Errors
 /// [`NoSubject`] when the matte would be empty.
 pub fn cut_out<'a>(frame: Frame, guide: impl Into<Guide<'a>>, options: &Options) -> Result<Cutout, NoSubject> {
-    let mut solved = SolvedMatte::of(&frame, guide.into(), options)?;
+    let guide = guide.into();
+    implementation(&frame, guide, options).cut_out(frame, guide, options)
+}
+
+/// The GPU that has a copy of `frame`, where it does all that is asked for; else the CPU.
+#[cfg(feature = "gpu")]
+fn implementation(frame: &Frame, guide: Guide<'_>, options: &Options) -> Box<dyn Matting> {
+    match frame.on_device() {
+        Some(picture) if GpuMatting::does(guide, options) => Box::new(GpuMatting::new(picture.clone())),
+        Some(_) | None => Box::new(CpuMatting),
+    }
+}
+
+#[cfg(not(feature = "gpu"))]
+fn implementation(_: &Frame, _: Guide<'_>, _: &Options) -> Box<dyn Matting> {
+    Box::new(CpuMatting)
+}
+
+/// Matting on the CPU, with all options.
+pub(super) struct CpuMatting;
+
+impl Matting for CpuMatting {
+    fn cut_out(&self, frame: Frame, guide: Guide<'_>, options: &Options) -> Result<Cutout, NoSubject> {
+        cut_out_on_cpu(frame, guide, options)
+    }
+}
+
+fn cut_out_on_cpu(frame: Frame, guide: Guide<'_>, options: &Options) -> Result<Cutout, NoSubject> {
+    let mut solved = SolvedMatte::of(&frame, guide, options)?;
     let pyramid = solved.pyramid.take();
     if !options.opaque {
         let matte = solved.finalized(&frame, options)?;

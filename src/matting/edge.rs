@@ -9,10 +9,9 @@
 
 use super::specks::fill_small;
 use crate::image::AlphaMatte;
+use backdrop_kernels::edge::cpu::without_traces as table_without_traces;
 use rayon::prelude::*;
 
-/// Coverage of 255 below which a pixel becomes uncovered, and (from the other end) above which fully covered.
-const TRACE: u8 = 4;
 /// The least slope per pixel that still counts as an edge; in flatter places the distance would be arbitrary.
 const MIN_SLOPE: f32 = 1.0 / 32.0;
 /// Rows that one task works on.
@@ -23,10 +22,7 @@ const BLOCK: usize = 64;
 /// The matte without traces of coverage; the scale of what remains is stretched, so that there is no step.
 #[must_use]
 pub fn without_traces(mut matte: AlphaMatte) -> AlphaMatte {
-    let table: [u8; 256] = std::array::from_fn(|value| {
-        let value = (value as f32 - f32::from(TRACE)) * 255.0 / (255.0 - 2.0 * f32::from(TRACE));
-        (value.clamp(0.0, 255.0) + 0.5) as u8
-    });
+    let table = table_without_traces();
     matte.coverage_mut().par_chunks_mut(1 << 16).for_each(|part| {
         for block in part.chunks_mut(BLOCK).filter(|block| is_partial(block)) {
             block.iter_mut().for_each(|value| *value = table[usize::from(*value)]);

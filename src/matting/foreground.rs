@@ -6,11 +6,11 @@
 //! computed and stored. Where coverage is full the source's pixel stays, bit for bit; where it is zero the colour becomes zero.
 
 use super::edge::is_partial;
-use super::linear_alpha;
 use super::pyramid::{self, Pyramid};
 use crate::image::{AlphaMatte, Buffer, Frame};
 use backdrop_kernels::foreground::cpu::Tile;
 use backdrop_kernels::foreground::{SMALL, STEPS, STEPS_SMALL};
+use backdrop_kernels::linear_alpha::cpu as linear_alpha;
 use backdrop_kernels::recycled::Recycled;
 use rayon::prelude::*;
 use std::ops::Range;

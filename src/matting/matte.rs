@@ -120,7 +120,7 @@ impl<'a> SolvedMatte<'a> {
 }
 
 /// Whether at least [`MIN_AREA`] of it is covered: with any subject, few rows show that.
-fn is_covered(matte: &AlphaMatte) -> bool {
+pub(super) fn is_covered(matte: &AlphaMatte) -> bool {
     let least = MIN_AREA * 255.0 * matte.size().area() as f64;
     let mut covered = 0u64;
     matte.coverage().chunks(1 << 14).any(|part| {
@@ -131,7 +131,7 @@ fn is_covered(matte: &AlphaMatte) -> bool {
 
 /// Components smaller than so many pixels are specks: half a cell of the network's grid, but at least a few pixels on small
 /// pictures, never a visible detail on large ones, and never what could be a subject of its own.
-fn speck_pixels(mask: &CleanMask, size: Size) -> usize {
+pub(super) fn speck_pixels(mask: &CleanMask, size: Size) -> usize {
     let cell = size.area() / mask.values().len().max(1);
     (cell / 2).clamp(8, 64).min(size.area() / 1000)
 }

@@ -15,9 +15,10 @@ pub mod despill;
 pub mod edge;
 mod error;
 pub mod foreground;
+#[cfg(feature = "gpu")]
+mod gpu;
 mod guide;
 mod hair;
-mod linear_alpha;
 pub mod mask_union;
 mod matte;
 mod options;
@@ -32,7 +33,7 @@ mod union_find;
 mod upsample;
 
 pub use clean::{CleanMask, CleanParams, Seeds};
-pub use cut_out::{cut_out, cut_out_with, from_own_alpha};
+pub use cut_out::{Matting, cut_out, cut_out_with, from_own_alpha};
 pub use error::NoSubject;
 pub use guide::{Guide, clean_mask};
 pub use hair::Hair;

@@ -23,6 +23,17 @@ pub fn from_mask(mask: &CleanMask, size: Size, hair: Option<&Hair>) -> Trimap {
     Trimap::new(size, labels)
 }
 
+/// Width and height in pixels of a cell of `grid`, stretched over a picture of `size`.
+fn cell_px((columns, rows): (usize, usize), size: Size) -> [f32; 2] {
+    [size.width as f32 / columns as f32, size.height as f32 / rows as f32]
+}
+
+/// The radii of the band and the thresholds.
+pub(super) fn params(grid: (usize, usize), size: Size) -> Params {
+    let radii = cell_px(grid, size).map(|cell_px| f32::max(RADIUS_CELLS, RADIUS_PX / cell_px));
+    Params { radii, foreground: FOREGROUND, background: BACKGROUND }
+}
+
 /// What a trimap is made of: the lowest and the highest value of the mask around each cell of its grid.
 pub(super) struct Extremes {
     grid: (usize, usize),
@@ -34,9 +45,8 @@ pub(super) struct Extremes {
 impl Extremes {
     pub(super) fn of(mask: &CleanMask, size: Size, hair: Option<&Hair>) -> Self {
         let grid = (mask.size().width as usize, mask.size().height as usize);
-        let cell_px = [size.width as f32 / grid.0 as f32, size.height as f32 / grid.1 as f32];
-        let radii = cell_px.map(|cell_px| f32::max(RADIUS_CELLS, RADIUS_PX / cell_px));
-        let params = Params { radii, foreground: FOREGROUND, background: BACKGROUND };
+        let cell_px = cell_px(grid, size);
+        let params = params(grid, size);
         let (low, mut high) = cpu::extremes(mask.values(), grid, &params);
         if let Some(hair) = hair {
             hair.widen(mask.values(), grid, size, cell_px[0].min(cell_px[1]), &mut high);

@@ -21,6 +21,8 @@ const BATCHES: &str = "backdrop_batches_total";
 const BATCH_IMAGES: &str = "backdrop_batch_images_total";
 const BATCH_SIZE: &str = "backdrop_batch_size";
 const BATCHES_FAILED: &str = "backdrop_batches_failed_total";
+const DEVICE_BYTES: &str = "backdrop_device_bytes_total";
+const MATTING_FAILED: &str = "backdrop_device_matting_failed_total";
 const DEVICE_BUSY: &str = "backdrop_device_busy_seconds_total";
 const MODEL_LOADED: &str = "backdrop_model_loaded";
 const MEGAPIXELS_IN_FLIGHT: &str = "backdrop_megapixels_in_flight";
@@ -157,6 +159,17 @@ pub fn batch_failed() {
     counter!(BATCHES_FAILED).increment(1);
 }
 
+/// Bytes were moved to a GPU (`up`) or from it (`down`).
+pub fn device_bytes(up: u64, down: u64) {
+    counter!(DEVICE_BYTES, "direction" => "up").increment(up);
+    counter!(DEVICE_BYTES, "direction" => "down").increment(down);
+}
+
+/// Matting failed on the device, and the picture was matted on the CPU.
+pub fn matting_failed() {
+    counter!(MATTING_FAILED).increment(1);
+}
+
 /// The device was busy for `took`.
 pub fn device_busy(took: Duration) {
     // A counter of whole numbers cannot hold seconds; a gauge that only grows can.
@@ -281,6 +294,8 @@ fn describe() {
     describe_counter!(BATCH_IMAGES, "Pictures in these batches.");
     describe_histogram!(BATCH_SIZE, "Pictures in a batch.");
     describe_counter!(BATCHES_FAILED, "Batches that failed and were retried ticket by ticket.");
+    describe_counter!(DEVICE_BYTES, "Bytes of pictures and masks moved to a GPU and from it, by direction.");
+    describe_counter!(MATTING_FAILED, "Pictures whose matting failed on the device and was done on the CPU.");
     describe_gauge!(DEVICE_BUSY, "Time that the device was busy.");
     describe_gauge!(MODEL_LOADED, "1 while the network is in memory.");
     describe_gauge!(MEGAPIXELS_IN_FLIGHT, "Megapixels that are decoded or about to be.");

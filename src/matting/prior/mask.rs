@@ -27,6 +27,12 @@ impl MaskPrior {
         Self { size: mask.size(), alpha: Recycled::collected(alpha) }
     }
 
+    /// Expected alpha for each cell.
+    #[cfg(feature = "gpu")]
+    pub(in crate::matting) fn values(&self) -> &[f32] {
+        &self.alpha
+    }
+
     /// Expected alpha, stretched over a picture of `size`.
     pub(in crate::matting) fn upsampled(&self, [width, height]: [usize; 2]) -> Upsampled<'_> {
         let grid = (self.size.width as usize, self.size.height as usize);

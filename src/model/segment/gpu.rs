@@ -1,18 +1,20 @@
 //! Segmentation on a GPU: uploads packed pictures, resamples and segments them there, and downloads only the masks.
+//!
+//! The uploaded pictures stay with their frames, for matting.
 
 use std::fmt;
 
 use backdrop_kernels::conv::Isa;
-use backdrop_kernels::device::upload;
 use backdrop_kernels::model_input::gpu::model_input;
 use backdrop_kernels::parity;
 use burn::tensor::{Device, Tensor};
 
 use super::{CpuSegmenter, SegmentError, Segmenter};
-use crate::image::{Buffer, Frame, RawMask, Size};
+use crate::image::{Buffer, DeviceCopy, Frame, RawMask, Size, Transferred};
 use crate::model::burn_net::BurnNet;
 use crate::model::device::Adapter;
 use crate::model::weights::Weights;
+use crate::telemetry::metrics;
 
 /// Batch sizes whose kernels are compiled and tuned at start-up. Others are padded to the next one, so that no shape is new
 /// under load.
@@ -31,14 +33,16 @@ pub struct GpuSegmenter {
 }
 
 impl GpuSegmenter {
-    /// Opens `adapter`, compares the kernels that this network uses and the network itself there with the CPU, and warms up
-    /// the batch sizes up to `max_batch`.
+    /// Opens `adapter`, compares the kernels that this network and matting use and the network itself there with the CPU, and
+    /// warms up the batch sizes up to `max_batch`.
     ///
     /// # Errors
     /// [`SegmentError::Unusable`] when the adapter cannot be opened, or computes something else than the CPU does.
     pub fn start(adapter: &Adapter, weights: &Weights, max_batch: usize) -> Result<Self, SegmentError> {
         let device = adapter.open().map_err(|error| SegmentError::Unusable(format!("{adapter}: {error}")))?;
-        parity::self_test(&device, &[parity::MODEL_INPUT]).map_err(|error| failed_test(adapter, &error))?;
+        for kernels in [[parity::MODEL_INPUT].as_slice(), &parity::MATTING] {
+            parity::self_test(&device, kernels).map_err(|error| failed_test(adapter, &error))?;
+        }
         let side = weights.card().input_side().map_err(|error| SegmentError::Unusable(error.to_string()))?;
         let net = BurnNet::new(weights, &device);
         let mut segmenter = Self { model: weights.model(), adapter: adapter.clone(), device, net, side };
@@ -84,11 +88,16 @@ impl Segmenter for GpuSegmenter {
         }
         let mut segmented = Vec::with_capacity(frames.len());
         for batch in frames.chunks(BATCH_SIZES[BATCH_SIZES.len() - 1]) {
-            let inputs = batch.iter().map(|frame| {
-                let Size { width, height } = frame.size();
-                model_input(upload(frame.pixels(), width as usize, height as usize, &self.device), self.side)
-            });
+            let copies: Vec<_> =
+                batch.iter().map(|frame| DeviceCopy::of(frame.pixels(), frame.size(), &self.device)).collect();
+            let inputs = copies.iter().map(|copy| model_input(copy.words(), self.side));
             segmented.extend(masks(&self.net, inputs.collect(), self.side)?);
+            for (frame, copy) in batch.iter().zip(copies) {
+                copy.count(Transferred { up: 0, down: (self.side * self.side * size_of::<f32>()) as u64 });
+                let Transferred { up, down } = copy.transferred();
+                metrics::device_bytes(up, down);
+                frame.keep_on_device(copy);
+            }
         }
         let side = u32::try_from(self.side).expect("the network's side fits in 32 bits");
         segmented.into_iter().map(|values| Ok(RawMask::new(Size::new(side, side), values)?)).collect()

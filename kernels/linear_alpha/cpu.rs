@@ -1,27 +1,18 @@
-//! Corrects coverage for linear light, given the foreground and background colours of a pixel.
+//! Linear alpha on the CPU, of one pixel.
 //!
-//! Matting solves on encoded values, as the papers do. Where light was mixed before it was encoded, as in a camera, that is
-//! off: a pixel that is half black and half white reads 188 of 255, which encoded values take for a quarter of black. Once the
-//! colours on both sides are known the mixture can be solved in linear light. A picture that was scaled down afterwards
-//! mixes encoded values, though, and the two kinds cannot be distinguished, so the mean of both solutions is used: neither kind
-//! is far off, and a cutout on a new background, where light is mixed, is neither thinner nor fatter than its subject.
-//!
-//! The table is that of [`crate::image::color`] and not the kernels', which is computed in 64 bits and differs in the last bit
-//! of most values.
+//! The table is [`linear_of_encoded8`], and not the one computed in 64 bits, which differs in the last bit of most values.
 
-use crate::image::color::linear_of_encoded;
+use super::ALIKE;
+use crate::srgb::linear_of_encoded8;
 use std::sync::LazyLock;
 
 /// Linear light of the 8-bit sRGB values.
-static LIGHT: LazyLock<[f32; 256]> =
-    LazyLock::new(|| std::array::from_fn(|value| linear_of_encoded(value as f32 / 255.0)));
-
-/// Colours whose squared distance in linear light is about this or less do not determine how they are mixed.
-const ALIKE: f32 = 1e-3;
+static LIGHT: LazyLock<&[f32; 256]> = LazyLock::new(linear_of_encoded8);
 
 /// The coverage of a partly covered pixel, 1 to 254: `coverage` was solved in encoded values, the colours are the subject's and
 /// the background's there. Colours that are alike leave it as it is.
-pub(super) fn coverage(coverage: u8, [subject, background]: [[u8; 3]; 2]) -> u8 {
+#[must_use]
+pub fn coverage(coverage: u8, [subject, background]: [[u8; 3]; 2]) -> u8 {
     let alpha = f32::from(coverage) / 255.0;
     let (mut along, mut length) = (0.0, 0.0);
     for (&subject, &background) in subject.iter().zip(&background) {

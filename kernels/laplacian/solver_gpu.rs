@@ -1,0 +1,740 @@
+//! Conjugate gradients on the GPU, over whole planes: the unknown pixels move, all others end at once.
+//!
+//! Nothing is read by the host: scalar products are reduced on the device in a fixed order, and step lengths stay in its memory.
+//! The number of steps is given; one that has nothing left to do does not move, and none after it.
+//!
+//! On small levels, which take the most steps, a single cube takes all of them: its barriers cost far less than launches.
+
+use burn::backend::tensor::{FloatTensor, IntTensor};
+use burn::backend::{Backend, Dispatch, Flex, TensorMetadata, backend_extension};
+use burn::tensor::{DType, Int, Tensor};
+use burn_cubecl::CubeBackend;
+use burn_cubecl::kernel::into_contiguous;
+use burn_cubecl::tensor::CubeTensor;
+use cubecl::prelude::*;
+
+use super::cpu::{Band, Colours};
+use super::gpu::{fit, leverage, residuals, store, window};
+use super::solver::{Solver, TOLERANCE};
+use crate::device::{empty_like, host_bytes, host_floats, host_int_tensor, host_words, launch_grid, scalar};
+use crate::mask_upsample::cpu::Upsampled;
+use crate::mask_upsample::gpu::{Stretch, stretch, stretched};
+use crate::sums::{UNITS, cube_index, cube_sum, sum_of};
+use crate::trimap::UNKNOWN;
+
+/// What the kernels keep of a step: the energy of the residual, the step's length, how much of the last direction is kept, and the
+/// energy that is enough.
+const ENERGY: usize = 0;
+const LENGTH: usize = 1;
+const KEEP: usize = 2;
+const ENOUGH: usize = 3;
+
+/// Pixels up to which a level is small.
+const SMALL_PIXELS: usize = 128 * 128;
+
+#[cube]
+fn is_unknown(labels: &[u32], at: usize) -> bool {
+    labels[at] == u32::cast_from(UNKNOWN)
+}
+
+/// Alpha where the solver starts: known pixels have their label's.
+#[cube(launch)]
+fn alpha_kernel(labels: &[u32], start: &[f32], alpha: &mut [f32], width: u32, height: u32) {
+    let x = ABSOLUTE_POS_X;
+    let y = ABSOLUTE_POS_Y;
+    if x >= width || y >= height {
+        terminate!();
+    }
+    let at = (y * width + x) as usize;
+    alpha[at] = select(is_unknown(labels, at), start[at], f32::cast_from(labels[at]) / 255.0);
+}
+
+/// One over the diagonal of `L + γ` at (`x`, `y`).
+#[cube]
+fn scale_at(picture: &[u32], gamma: &[f32], x: u32, y: u32, over: &Stretch) -> f32 {
+    let pixel = picture[(y * over.width + x) as usize];
+    let mut diagonal = stretched(gamma, x, y, over);
+    for row in 0u32..3u32 {
+        for column in 0u32..3u32 {
+            let wy = y + row;
+            let wx = x + column;
+            if wy >= 2 && wx >= 2 && wy < over.height && wx < over.width {
+                let around = window(picture, wx - 1, wy - 1, over.width);
+                diagonal += 1.0 - (1.0 + leverage(&around, pixel)) / 9.0;
+            }
+        }
+    }
+    // A picture less than three pixels wide has no window; such a pixel has a zero row.
+    1.0 / max(diagonal, f32::new(1e-6))
+}
+
+#[cube(launch)]
+fn scale_kernel(picture: &[u32], decided: &[u32], gamma: &[f32], scale: &mut [f32], over: &Stretch) {
+    let x = ABSOLUTE_POS_X;
+    let y = ABSOLUTE_POS_Y;
+    if x >= over.width || y >= over.height {
+        terminate!();
+    }
+    let at = (y * over.width + x) as usize;
+    if is_unknown(decided, at) {
+        scale[at] = scale_at(picture, gamma, x, y, over);
+    }
+}
+
+/// Whether the window around (`x`, `y`) exists and holds an unknown pixel.
+#[cube]
+fn is_needed(decided: &[u32], x: u32, y: u32, width: u32, height: u32) -> bool {
+    let mut unknown = 0u32;
+    if x > 0 && y > 0 && x + 1 < width && y + 1 < height {
+        for row in 0u32..3u32 {
+            for column in 0u32..3u32 {
+                let at = ((y + row - 1) * width + x + column - 1) as usize;
+                unknown += u32::cast_from(is_unknown(decided, at));
+            }
+        }
+    }
+    unknown > 0
+}
+
+/// The lines of the windows that hold an unknown pixel.
+#[cube(launch)]
+fn lines_kernel(picture: &[u32], decided: &[u32], plane: &[f32], lines: &mut [f32], width: u32, height: u32) {
+    let x = ABSOLUTE_POS_X;
+    let y = ABSOLUTE_POS_Y;
+    if is_needed(decided, x, y, width, height) {
+        let line = fit(picture, plane, x, y, width);
+        store(lines, &line, (y * width + x) as usize, (height * width) as usize);
+    }
+}
+
+/// `(L + γ) plane` at (`x`, `y`).
+#[cube]
+fn product_at(picture: &[u32], plane: &[f32], lines: &[f32], gamma: &[f32], x: u32, y: u32, over: &Stretch) -> f32 {
+    residuals(picture, plane, lines, x, y, over.width, over.height)
+        + stretched(gamma, x, y, over) * plane[(y * over.width + x) as usize]
+}
+
+/// `(L + γ) plane`, and each cube's part of its scalar product with `plane`.
+#[cube(launch)]
+fn product_kernel(
+    picture: &[u32],
+    decided: &[u32],
+    plane: &[f32],
+    lines: &[f32],
+    gamma: &[f32],
+    product: &mut [f32],
+    sums: &mut [f32],
+    over: &Stretch,
+) {
+    let x = ABSOLUTE_POS_X;
+    let y = ABSOLUTE_POS_Y;
+    let mut term = f32::new(0.0);
+    if x < over.width && y < over.height {
+        let at = (y * over.width + x) as usize;
+        if is_unknown(decided, at) {
+            let here = product_at(picture, plane, lines, gamma, x, y, over);
+            product[at] = here;
+            term = here * plane[at];
+        }
+    }
+    let sum = cube_sum(term);
+    if UNIT_POS == 0 {
+        sums[cube_index() as usize] = sum;
+    }
+}
+
+/// The first residual and direction; each cube's part of its energy, and of the number of unknown pixels.
+#[cube(launch)]
+fn begin_kernel(
+    decided: &[u32],
+    expected: &[f32],
+    gamma: &[f32],
+    scale: &[f32],
+    product: &[f32],
+    residual: &mut [f32],
+    direction: &mut [f32],
+    sums: &mut [f32],
+    over: &Stretch,
+) {
+    let x = ABSOLUTE_POS_X;
+    let y = ABSOLUTE_POS_Y;
+    let mut energy = f32::new(0.0);
+    let mut count = f32::new(0.0);
+    if x < over.width && y < over.height {
+        let at = (y * over.width + x) as usize;
+        let mut ahead = f32::new(0.0);
+        if is_unknown(decided, at) {
+            let left = stretched(expected, x, y, over) * stretched(gamma, x, y, over) - product[at];
+            ahead = left * scale[at];
+            residual[at] = left;
+            energy = left * ahead;
+            count = f32::new(1.0);
+        }
+        direction[at] = ahead;
+    }
+    let energy = cube_sum(energy);
+    let count = cube_sum(count);
+    if UNIT_POS == 0 {
+        sums[cube_index() as usize] = energy;
+        sums[(CUBE_COUNT_X * CUBE_COUNT_Y + cube_index()) as usize] = count;
+    }
+}
+
+#[cube(launch)]
+fn enough_kernel(sums: &[f32], state: &mut [f32], len: u32, tolerance: f32) {
+    let energy = sum_of(sums, 0u32, len);
+    let count = sum_of(sums, len, len);
+    if UNIT_POS == 0 {
+        state[ENERGY] = energy;
+        state[LENGTH] = f32::new(0.0);
+        state[KEEP] = f32::new(0.0);
+        state[ENOUGH] = tolerance * tolerance * count;
+    }
+}
+
+/// How far to go: nowhere when the energy is small enough, or the curvature not positive, which is when rounding is all that is
+/// left.
+#[cube(launch)]
+fn length_kernel(sums: &[f32], state: &mut [f32], len: u32) {
+    let curvature = sum_of(sums, 0u32, len);
+    if UNIT_POS == 0 {
+        let energy = state[ENERGY];
+        let moves = energy > state[ENOUGH] && curvature > 0.0;
+        state[LENGTH] = select(moves, energy / curvature, f32::new(0.0));
+    }
+}
+
+/// Moves alpha along the direction; each cube's part of the new residual's energy.
+#[cube(launch)]
+fn advance_kernel(
+    decided: &[u32],
+    direction: &[f32],
+    product: &[f32],
+    scale: &[f32],
+    state: &[f32],
+    alpha: &mut [f32],
+    residual: &mut [f32],
+    sums: &mut [f32],
+    width: u32,
+    height: u32,
+) {
+    let x = ABSOLUTE_POS_X;
+    let y = ABSOLUTE_POS_Y;
+    let mut energy = f32::new(0.0);
+    if x < width && y < height {
+        let at = (y * width + x) as usize;
+        if is_unknown(decided, at) {
+            let length = state[LENGTH];
+            let moved = alpha[at] + length * direction[at];
+            let left = residual[at] - length * product[at];
+            alpha[at] = moved;
+            residual[at] = left;
+            energy = left * left * scale[at];
+        }
+    }
+    let energy = cube_sum(energy);
+    if UNIT_POS == 0 {
+        sums[cube_index() as usize] = energy;
+    }
+}
+
+/// How much of the last direction is kept. After a step that did not move none is left to do.
+#[cube(launch)]
+fn keep_kernel(sums: &[f32], state: &mut [f32], len: u32) {
+    let energy = sum_of(sums, 0u32, len);
+    if UNIT_POS == 0 {
+        let moved = state[LENGTH] > 0.0;
+        let previous = state[ENERGY];
+        state[KEEP] = select(moved, energy / previous, f32::new(0.0));
+        state[ENERGY] = select(moved, energy, f32::new(0.0));
+    }
+}
+
+/// The next direction: the preconditioned residual and some of the last one.
+#[cube(launch)]
+fn turn_kernel(
+    decided: &[u32],
+    residual: &[f32],
+    scale: &[f32],
+    state: &[f32],
+    direction: &mut [f32],
+    width: u32,
+    height: u32,
+) {
+    let x = ABSOLUTE_POS_X;
+    let y = ABSOLUTE_POS_Y;
+    if x >= width || y >= height {
+        terminate!();
+    }
+    let at = (y * width + x) as usize;
+    if is_unknown(decided, at) {
+        let last = direction[at];
+        direction[at] = residual[at] * scale[at] + state[KEEP] * last;
+    }
+}
+
+/// All steps of a small level, by a single cube.
+#[cube(launch)]
+fn small_kernel(
+    picture: &[u32],
+    decided: &[u32],
+    expected: &[f32],
+    gamma: &[f32],
+    alpha: &mut [f32],
+    scale: &mut [f32],
+    lines: &mut [f32],
+    product: &mut [f32],
+    residual: &mut [f32],
+    direction: &mut [f32],
+    over: &Stretch,
+    steps: u32,
+    tolerance: f32,
+) {
+    let pixels = over.width * over.height;
+    let next = pixels as usize;
+
+    // The preconditioner, the first residual and the first direction.
+    let mut pixel = UNIT_POS;
+    while pixel < pixels {
+        let x = pixel % over.width;
+        let y = pixel / over.width;
+        if is_needed(decided, x, y, over.width, over.height) {
+            let line = fit(picture, &*alpha, x, y, over.width);
+            store(lines, &line, pixel as usize, next);
+        }
+        pixel += UNITS;
+    }
+    sync_storage();
+    let mut energy = f32::new(0.0);
+    let mut count = f32::new(0.0);
+    let mut pixel = UNIT_POS;
+    while pixel < pixels {
+        let at = pixel as usize;
+        let mut ahead = f32::new(0.0);
+        if is_unknown(decided, at) {
+            let x = pixel % over.width;
+            let y = pixel / over.width;
+            let own = scale_at(picture, gamma, x, y, over);
+            let left = stretched(expected, x, y, over) * stretched(gamma, x, y, over)
+                - product_at(picture, &*alpha, &*lines, gamma, x, y, over);
+            ahead = left * own;
+            scale[at] = own;
+            residual[at] = left;
+            energy += left * ahead;
+            count += f32::new(1.0);
+        }
+        direction[at] = ahead;
+        pixel += UNITS;
+    }
+    let mut energy = cube_sum(energy);
+    let enough = tolerance * tolerance * cube_sum(count);
+    sync_storage();
+
+    for _step in 0..steps {
+        // The same in every item, but the barriers must be reached by all in any case.
+        let goes_on = energy > enough;
+        let mut pixel = select(goes_on, UNIT_POS, pixels);
+        while pixel < pixels {
+            let x = pixel % over.width;
+            let y = pixel / over.width;
+            if is_needed(decided, x, y, over.width, over.height) {
+                let line = fit(picture, &*direction, x, y, over.width);
+                store(lines, &line, pixel as usize, next);
+            }
+            pixel += UNITS;
+        }
+        sync_storage();
+        let mut curvature = f32::new(0.0);
+        let mut pixel = select(goes_on, UNIT_POS, pixels);
+        while pixel < pixels {
+            let at = pixel as usize;
+            if is_unknown(decided, at) {
+                let here =
+                    product_at(picture, &*direction, &*lines, gamma, pixel % over.width, pixel / over.width, over);
+                product[at] = here;
+                curvature += here * direction[at];
+            }
+            pixel += UNITS;
+        }
+        let curvature = cube_sum(curvature);
+        let moves = goes_on && curvature > 0.0;
+        let length = select(moves, energy / curvature, f32::new(0.0));
+        let mut left_over = f32::new(0.0);
+        let mut pixel = select(moves, UNIT_POS, pixels);
+        while pixel < pixels {
+            let at = pixel as usize;
+            if is_unknown(decided, at) {
+                let moved = alpha[at] + length * direction[at];
+                let left = residual[at] - length * product[at];
+                alpha[at] = moved;
+                residual[at] = left;
+                left_over += left * left * scale[at];
+            }
+            pixel += UNITS;
+        }
+        let left_over = cube_sum(left_over);
+        let keep = left_over / energy;
+        energy = select(moves, left_over, f32::new(0.0));
+        let mut pixel = select(moves, UNIT_POS, pixels);
+        while pixel < pixels {
+            let at = pixel as usize;
+            if is_unknown(decided, at) {
+                let last = direction[at];
+                direction[at] = residual[at] * scale[at] + keep * last;
+            }
+            pixel += UNITS;
+        }
+        sync_storage();
+    }
+}
+
+/// Alpha in steps of 1/255; known pixels have their label.
+#[cube(launch)]
+fn coverage_kernel(decided: &[u32], alpha: &[f32], coverage: &mut [u32], width: u32, height: u32) {
+    let x = ABSOLUTE_POS_X;
+    let y = ABSOLUTE_POS_Y;
+    if x >= width || y >= height {
+        terminate!();
+    }
+    let at = (y * width + x) as usize;
+    let solved = u32::cast_from(min(max(alpha[at], f32::new(0.0)), f32::new(1.0)) * 255.0 + 0.5);
+    coverage[at] = select(is_unknown(decided, at), solved, decided[at]);
+}
+
+/// The solver as a burn operation.
+#[backend_extension(Flex, Cube, Fusion)]
+pub trait Solve: Backend {
+    /// `picture`, `labels`, `decided`: u32 `[H, W]`; `start`: f32 `[H, W]`; `expected`, `gamma`: f32 `[rows, columns]`.
+    /// Returns u32 `[H, W]`.
+    #[fusion(dtype = labels, shape = labels)]
+    fn solve(
+        picture: IntTensor<Self>,
+        labels: IntTensor<Self>,
+        decided: IntTensor<Self>,
+        start: FloatTensor<Self>,
+        expected: FloatTensor<Self>,
+        gamma: FloatTensor<Self>,
+        steps: usize,
+    ) -> IntTensor<Self>;
+}
+
+impl Solve for Flex {
+    fn solve(
+        picture: IntTensor<Self>,
+        labels: IntTensor<Self>,
+        decided: IntTensor<Self>,
+        start: FloatTensor<Self>,
+        expected: FloatTensor<Self>,
+        gamma: FloatTensor<Self>,
+        steps: usize,
+    ) -> IntTensor<Self> {
+        let ([height, width], [rows, columns]) = (picture.shape().dims(), gamma.shape().dims());
+        let pixels: Vec<[u8; 4]> = host_words(picture).into_iter().map(u32::to_le_bytes).collect();
+        let (labels, decided) = (host_bytes(&host_words(labels)), host_bytes(&host_words(decided)));
+        let (start, expected, gamma) = (host_floats(start), host_floats(expected), host_floats(gamma));
+        let over = |values| Upsampled::new(values, (columns, rows), (width, height));
+        let [expected, gamma] = [&expected, &gamma].map(|values| over(values));
+        let band = Band::new(Colours { width, height, pixels: &pixels }, &decided, UNKNOWN, 0..height);
+        let mut alpha = band.plane(width, height, |x, y| {
+            let at = y * width + x;
+            if labels[at] == UNKNOWN { start[at] } else { f32::from(labels[at]) / 255.0 }
+        });
+        let mut solver = Solver::default();
+        solver.clear(&band);
+        band.each_unknown(|x, y, _, at| {
+            solver.expected[at] = expected.at(x, y);
+            solver.weight[at] = gamma.at(x, y);
+        });
+        if !band.is_empty() {
+            solver.solve(&band, &mut alpha, steps);
+        }
+        let mut coverage: Vec<u32> = decided.into_iter().map(u32::from).collect();
+        band.each_unknown(|x, y, pixel, _| {
+            coverage[y * width + x] = (alpha[pixel].clamp(0.0, 1.0) * 255.0 + 0.5) as u32;
+        });
+        host_int_tensor(coverage, [height, width])
+    }
+}
+
+/// The planes of a level, and what its kernels are launched with.
+struct Level {
+    picture: CubeTensor,
+    decided: CubeTensor,
+    expected: CubeTensor,
+    gamma: CubeTensor,
+    scale: CubeTensor,
+    alpha: CubeTensor,
+    lines: CubeTensor,
+    product: CubeTensor,
+    residual: CubeTensor,
+    direction: CubeTensor,
+    sums: CubeTensor,
+    state: CubeTensor,
+    grid: (usize, usize),
+    size: (usize, usize),
+}
+
+impl Level {
+    fn launch_grid(&self) -> (CubeCount, CubeDim) {
+        launch_grid(self.size.0, self.size.1)
+    }
+
+    /// Cubes of the grid.
+    fn cubes(&self) -> u32 {
+        let (count, _) = self.launch_grid();
+        match count {
+            CubeCount::Static(columns, rows, _) => columns * rows,
+            CubeCount::Dynamic(_) => unreachable!("a launch grid is static"),
+        }
+    }
+
+    fn sides(&self) -> [u32; 2] {
+        [scalar(self.size.0), scalar(self.size.1)]
+    }
+
+    /// `product = (L + γ) plane`, and the parts of its scalar product with it.
+    fn multiply(&self, plane: &CubeTensor) {
+        let (client, [width, height]) = (&plane.client, self.sides());
+        let (count, dim) = self.launch_grid();
+        lines_kernel::launch(
+            client,
+            count.clone(),
+            dim,
+            self.picture.clone().into_buffer_arg(),
+            self.decided.clone().into_buffer_arg(),
+            plane.clone().into_buffer_arg(),
+            self.lines.clone().into_buffer_arg(),
+            width,
+            height,
+        );
+        product_kernel::launch(
+            client,
+            count,
+            dim,
+            self.picture.clone().into_buffer_arg(),
+            self.decided.clone().into_buffer_arg(),
+            plane.clone().into_buffer_arg(),
+            self.lines.clone().into_buffer_arg(),
+            self.gamma.clone().into_buffer_arg(),
+            self.product.clone().into_buffer_arg(),
+            self.sums.clone().into_buffer_arg(),
+            stretch(self.grid, self.size),
+        );
+    }
+
+    /// The preconditioner, the first residual and the first direction.
+    fn begin(&self) {
+        let client = &self.picture.client;
+        let (count, dim) = self.launch_grid();
+        scale_kernel::launch(
+            client,
+            count.clone(),
+            dim,
+            self.picture.clone().into_buffer_arg(),
+            self.decided.clone().into_buffer_arg(),
+            self.gamma.clone().into_buffer_arg(),
+            self.scale.clone().into_buffer_arg(),
+            stretch(self.grid, self.size),
+        );
+        self.multiply(&self.alpha);
+        begin_kernel::launch(
+            client,
+            count,
+            dim,
+            self.decided.clone().into_buffer_arg(),
+            self.expected.clone().into_buffer_arg(),
+            self.gamma.clone().into_buffer_arg(),
+            self.scale.clone().into_buffer_arg(),
+            self.product.clone().into_buffer_arg(),
+            self.residual.clone().into_buffer_arg(),
+            self.direction.clone().into_buffer_arg(),
+            self.sums.clone().into_buffer_arg(),
+            stretch(self.grid, self.size),
+        );
+        enough_kernel::launch(
+            client,
+            CubeCount::Static(1, 1, 1),
+            CubeDim::new_1d(UNITS),
+            self.sums.clone().into_buffer_arg(),
+            self.state.clone().into_buffer_arg(),
+            self.cubes(),
+            TOLERANCE as f32,
+        );
+    }
+
+    /// All steps, by one cube.
+    fn solve_small(&self, steps: usize) {
+        small_kernel::launch(
+            &self.picture.client,
+            CubeCount::Static(1, 1, 1),
+            CubeDim::new_1d(UNITS),
+            self.picture.clone().into_buffer_arg(),
+            self.decided.clone().into_buffer_arg(),
+            self.expected.clone().into_buffer_arg(),
+            self.gamma.clone().into_buffer_arg(),
+            self.alpha.clone().into_buffer_arg(),
+            self.scale.clone().into_buffer_arg(),
+            self.lines.clone().into_buffer_arg(),
+            self.product.clone().into_buffer_arg(),
+            self.residual.clone().into_buffer_arg(),
+            self.direction.clone().into_buffer_arg(),
+            stretch(self.grid, self.size),
+            scalar(steps),
+            TOLERANCE as f32,
+        );
+    }
+
+    fn step(&self) {
+        let (client, [width, height], cubes) = (&self.picture.client, self.sides(), self.cubes());
+        let (count, dim) = self.launch_grid();
+        let alone = || (CubeCount::Static(1, 1, 1), CubeDim::new_1d(UNITS));
+        self.multiply(&self.direction);
+        let (one, units) = alone();
+        length_kernel::launch(
+            client,
+            one,
+            units,
+            self.sums.clone().into_buffer_arg(),
+            self.state.clone().into_buffer_arg(),
+            cubes,
+        );
+        advance_kernel::launch(
+            client,
+            count.clone(),
+            dim,
+            self.decided.clone().into_buffer_arg(),
+            self.direction.clone().into_buffer_arg(),
+            self.product.clone().into_buffer_arg(),
+            self.scale.clone().into_buffer_arg(),
+            self.state.clone().into_buffer_arg(),
+            self.alpha.clone().into_buffer_arg(),
+            self.residual.clone().into_buffer_arg(),
+            self.sums.clone().into_buffer_arg(),
+            width,
+            height,
+        );
+        let (one, units) = alone();
+        keep_kernel::launch(
+            client,
+            one,
+            units,
+            self.sums.clone().into_buffer_arg(),
+            self.state.clone().into_buffer_arg(),
+            cubes,
+        );
+        turn_kernel::launch(
+            client,
+            count,
+            dim,
+            self.decided.clone().into_buffer_arg(),
+            self.residual.clone().into_buffer_arg(),
+            self.scale.clone().into_buffer_arg(),
+            self.state.clone().into_buffer_arg(),
+            self.direction.clone().into_buffer_arg(),
+            width,
+            height,
+        );
+    }
+}
+
+impl Solve for CubeBackend {
+    fn solve(
+        picture: IntTensor<Self>,
+        labels: IntTensor<Self>,
+        decided: IntTensor<Self>,
+        start: FloatTensor<Self>,
+        expected: FloatTensor<Self>,
+        gamma: FloatTensor<Self>,
+        steps: usize,
+    ) -> IntTensor<Self> {
+        let picture: CubeTensor = into_contiguous(picture);
+        let labels: CubeTensor = into_contiguous(labels);
+        let start: CubeTensor = into_contiguous(start);
+        let gamma: CubeTensor = into_contiguous(gamma);
+        let ([height, width], [rows, columns]) = (picture.shape().dims(), gamma.shape().dims());
+        let plane = || empty_like(&picture, [height, width], DType::F32);
+        let (count, dim) = launch_grid(width, height);
+        let level = Level {
+            decided: into_contiguous(decided),
+            expected: into_contiguous(expected),
+            gamma,
+            scale: plane(),
+            alpha: plane(),
+            lines: empty_like(&picture, [4, height, width], DType::F32),
+            product: plane(),
+            residual: plane(),
+            direction: plane(),
+            // Two for each cube.
+            sums: empty_like(&picture, [2, height.div_ceil(16), width.div_ceil(16)], DType::F32),
+            state: empty_like(&picture, [4], DType::F32),
+            grid: (columns, rows),
+            size: (width, height),
+            picture,
+        };
+        let client = level.picture.client.clone();
+        alpha_kernel::launch(
+            &client,
+            count.clone(),
+            dim,
+            labels.into_buffer_arg(),
+            start.into_buffer_arg(),
+            level.alpha.clone().into_buffer_arg(),
+            scalar(width),
+            scalar(height),
+        );
+        if width * height <= SMALL_PIXELS {
+            level.solve_small(steps);
+        } else {
+            level.begin();
+            for _ in 0..steps {
+                level.step();
+            }
+        }
+        let coverage = empty_like(&level.picture, [height, width], DType::U32);
+        coverage_kernel::launch(
+            &client,
+            count,
+            dim,
+            level.decided.into_buffer_arg(),
+            level.alpha.into_buffer_arg(),
+            coverage.clone().into_buffer_arg(),
+            scalar(width),
+            scalar(height),
+        );
+        coverage
+    }
+}
+
+/// Known alpha on a level of closed-form matting, and what is expected of the rest. All planes are on one device.
+#[derive(Clone, Debug)]
+pub struct Problem {
+    /// Packed RGBA8, u32 `[H, W]`.
+    pub picture: Tensor<2, Int>,
+    /// The trimap, u32 `[H, W]`: known pixels have their label's alpha.
+    pub labels: Tensor<2, Int>,
+    /// The trimap with what a coarser level has decided: only its unknown pixels move.
+    pub decided: Tensor<2, Int>,
+    /// Alpha to start from, f32 `[H, W]`.
+    pub start: Tensor<2>,
+    /// The expected alpha, f32 `[rows, columns]`, stretched over the picture.
+    pub expected: Tensor<2>,
+    /// γ, its weight, f32 `[rows, columns]`.
+    pub gamma: Tensor<2>,
+}
+
+impl Problem {
+    /// Coverage after `steps` steps: u32 `[H, W]`, 0 to 255.
+    #[must_use]
+    pub fn solved(self, steps: usize) -> Tensor<2, Int> {
+        let Self { picture, labels, decided, start, expected, gamma } = self;
+        Tensor::from_dispatch(<Dispatch as Solve>::solve(
+            picture.into_dispatch(),
+            labels.into_dispatch(),
+            decided.into_dispatch(),
+            start.into_dispatch(),
+            expected.into_dispatch(),
+            gamma.into_dispatch(),
+            steps,
+        ))
+    }
+}

@@ -1,0 +1,139 @@
+//! Linear alpha on the GPU, and the finished cutout: packed RGBA8 of a picture, its coverage and its unmixed colours.
+
+use burn::backend::tensor::IntTensor;
+use burn::backend::{Backend, Dispatch, Flex, TensorMetadata, backend_extension};
+use burn::tensor::{DType, Int, Tensor};
+use burn_cubecl::CubeBackend;
+use burn_cubecl::kernel::into_contiguous;
+use burn_cubecl::tensor::CubeTensor;
+use cubecl::prelude::*;
+
+use super::{ALIKE, cpu};
+use crate::device::{empty_like, host_bytes, host_int_tensor, host_words, launch_grid, scalar, upload_table};
+use crate::srgb::linear_of_encoded8;
+
+/// Light of an encoded value between 0 and 255, the line between the two values next to it.
+#[cube]
+fn light_of(light: &[f32], encoded: f32) -> f32 {
+    let first = min(u32::cast_from(encoded), 255u32);
+    let below = light[first as usize];
+    let above = light[min(first + 1, 255u32) as usize];
+    below + (above - below) * (encoded - f32::cast_from(first))
+}
+
+/// Of one channel: how far the mixture is from the background along the way to the subject, and the length of that way, squared.
+#[derive(CubeType, Clone, Copy)]
+struct Way {
+    along: f32,
+    length: f32,
+}
+
+#[cube]
+fn way(light: &[f32], front: u32, back: u32, alpha: f32) -> Way {
+    let front = front & 255;
+    let back = back & 255;
+    let mixed = light_of(light, f32::cast_from(front) * alpha + f32::cast_from(back) * (1.0 - alpha));
+    let behind = light[back as usize];
+    let ahead = light[front as usize] - behind;
+    Way { along: (mixed - behind) * ahead, length: ahead * ahead }
+}
+
+#[cube(launch)]
+fn cutout_kernel(
+    picture: &[u32],
+    coverage: &[u32],
+    colours: &[u32],
+    light: &[f32],
+    cutout: &mut [u32],
+    width: u32,
+    height: u32,
+) {
+    let x = ABSOLUTE_POS_X;
+    let y = ABSOLUTE_POS_Y;
+    if x >= width || y >= height {
+        terminate!();
+    }
+    let at = (y * width + x) as usize;
+    let covered = coverage[at];
+    let mut pixel = 0u32;
+    if covered == 255 {
+        pixel = picture[at] | 0xff00_0000;
+    } else if covered > 0 {
+        let front = colours[at];
+        let back = colours[at + (width * height) as usize];
+        let alpha = f32::cast_from(covered) / 255.0;
+        let red = way(light, front, back, alpha);
+        let green = way(light, front >> 8, back >> 8, alpha);
+        let blue = way(light, front >> 16, back >> 16, alpha);
+        let along = red.along + green.along + blue.along;
+        let length = red.length + green.length + blue.length;
+        let in_light = (along + ALIKE * alpha) / (length + ALIKE);
+        let corrected = min(max((alpha + in_light) / 2.0, f32::new(0.0)), f32::new(1.0)) * 255.0 + 0.5;
+        let corrected = min(max(u32::cast_from(corrected), 1u32), 254u32);
+        pixel = (front & 0x00ff_ffff) | (corrected << 24);
+    }
+    cutout[at] = pixel;
+}
+
+/// The kernel as a burn operation.
+#[backend_extension(Flex, Cube, Fusion)]
+pub trait CutOut: Backend {
+    /// `picture`, `coverage`: u32 `[H, W]`; `colours`: u32 `[2, H, W]`. Returns u32 `[H, W]`.
+    #[fusion(dtype = picture, shape = picture)]
+    fn cut_out(picture: IntTensor<Self>, coverage: IntTensor<Self>, colours: IntTensor<Self>) -> IntTensor<Self>;
+}
+
+impl CutOut for Flex {
+    fn cut_out(picture: IntTensor<Self>, coverage: IntTensor<Self>, colours: IntTensor<Self>) -> IntTensor<Self> {
+        let shape = picture.shape();
+        let (pixels, coverage, colours) = (host_words(picture), host_bytes(&host_words(coverage)), host_words(colours));
+        let (front, back) = colours.split_at(pixels.len());
+        let colour = |word: u32| {
+            let [red, green, blue, _] = word.to_le_bytes();
+            [red, green, blue]
+        };
+        let cutout =
+            pixels.iter().zip(coverage).zip(front.iter().zip(back)).map(|((&pixel, covered), (&front, &back))| {
+                let ([red, green, blue], alpha) = match covered {
+                    0 => ([0; 3], 0),
+                    255 => (colour(pixel), 255),
+                    partial => (colour(front), cpu::coverage(partial, [colour(front), colour(back)])),
+                };
+                u32::from_le_bytes([red, green, blue, alpha])
+            });
+        host_int_tensor(cutout.collect(), shape)
+    }
+}
+
+impl CutOut for CubeBackend {
+    fn cut_out(picture: IntTensor<Self>, coverage: IntTensor<Self>, colours: IntTensor<Self>) -> IntTensor<Self> {
+        let picture: CubeTensor = into_contiguous(picture);
+        let coverage: CubeTensor = into_contiguous(coverage);
+        let colours: CubeTensor = into_contiguous(colours);
+        let [height, width] = picture.shape().dims();
+        let cutout = empty_like(&picture, [height, width], DType::U32);
+        let light = upload_table(&picture, linear_of_encoded8());
+        let (count, dim) = launch_grid(width, height);
+        cutout_kernel::launch(
+            &cutout.client,
+            count,
+            dim,
+            picture.into_buffer_arg(),
+            coverage.into_buffer_arg(),
+            colours.into_buffer_arg(),
+            light.into_buffer_arg(),
+            cutout.clone().into_buffer_arg(),
+            scalar(width),
+            scalar(height),
+        );
+        cutout
+    }
+}
+
+/// What `coverage` (u32 `[H, W]`) covers of `picture` (packed, u32 `[H, W]`), with the foreground of `colours` (packed, u32
+/// `[2, H, W]`, foreground and background) and coverage in linear light where that is partial: packed, on their device.
+#[must_use]
+pub fn cut_out(picture: Tensor<2, Int>, coverage: Tensor<2, Int>, colours: Tensor<3, Int>) -> Tensor<2, Int> {
+    let (picture, coverage, colours) = (picture.into_dispatch(), coverage.into_dispatch(), colours.into_dispatch());
+    Tensor::from_dispatch(<Dispatch as CutOut>::cut_out(picture, coverage, colours))
+}

@@ -1,0 +1,163 @@
+//! Prolongation on the GPU: one work item for each pixel of the finer level.
+
+use burn::backend::tensor::{FloatTensor, IntTensor};
+use burn::backend::{Backend, Dispatch, Flex, TensorMetadata, backend_extension};
+use burn::tensor::{DType, Int, Shape, Tensor};
+use burn_cubecl::CubeBackend;
+use burn_cubecl::kernel::into_contiguous;
+use burn_cubecl::tensor::CubeTensor;
+use cubecl::prelude::*;
+
+use super::DECIDED;
+use super::cpu::Coarser;
+use crate::device::{empty_like, host_bytes, host_int_tensor, host_tensor, host_words, launch_grid, scalar};
+use crate::trimap::{BACKGROUND, FOREGROUND, UNKNOWN};
+
+/// A sixteenth of a step of coverage.
+const SIXTEENTH: f32 = 1.0 / (16.0 * 255.0);
+
+/// The next nearest parent of pixel `at`, of `parents`.
+#[cube]
+pub(crate) fn beside(at: u32, parents: u32) -> u32 {
+    let parent = at / 2;
+    select((at & 1) == 0, parent - min(parent, 1u32), min(parent + 1, parents - 1))
+}
+
+#[cube(launch)]
+fn start_kernel(coarser: &[u32], start: &mut [f32], columns: u32, rows: u32, width: u32, height: u32) {
+    let x = ABSOLUTE_POS_X;
+    let y = ABSOLUTE_POS_Y;
+    if x >= width || y >= height {
+        terminate!();
+    }
+    let near = y / 2 * columns;
+    let far = beside(y, rows) * columns;
+    let parent = x / 2;
+    let next = beside(x, columns);
+    let own = 3 * coarser[(near + parent) as usize] + coarser[(far + parent) as usize];
+    let other = 3 * coarser[(near + next) as usize] + coarser[(far + next) as usize];
+    start[(y * width + x) as usize] = f32::cast_from(3 * own + other) * SIXTEENTH;
+}
+
+#[cube(launch)]
+fn decide_kernel(
+    coarser: &[u32],
+    labels: &[u32],
+    decided: &mut [u32],
+    columns: u32,
+    rows: u32,
+    width: u32,
+    height: u32,
+) {
+    let x = ABSOLUTE_POS_X;
+    let y = ABSOLUTE_POS_Y;
+    if x >= width || y >= height {
+        terminate!();
+    }
+    let at = (y * width + x) as usize;
+    let mut label = labels[at];
+    if label == u32::cast_from(UNKNOWN) {
+        let mut least = 255u32;
+        let mut most = 0u32;
+        for row in 0u32..3u32 {
+            let from = min(y / 2 + row - min(y / 2 + row, 1u32), rows - 1) * columns;
+            for column in 0u32..3u32 {
+                let value = coarser[(from + min(x / 2 + column - min(x / 2 + column, 1u32), columns - 1)) as usize];
+                least = min(least, value);
+                most = max(most, value);
+            }
+        }
+        if most <= u32::cast_from(DECIDED) {
+            label = u32::cast_from(BACKGROUND);
+        } else if least >= u32::cast_from(255 - DECIDED) {
+            label = u32::cast_from(FOREGROUND);
+        }
+    }
+    decided[at] = label;
+}
+
+/// The kernels as burn operations.
+#[backend_extension(Flex, Cube, Fusion)]
+pub trait Prolongation: Backend {
+    /// `coarser`: u32 `[rows, columns]`, coverage. Returns f32 `[height, width]`.
+    #[fusion(dtype = DType::F32, shape = Shape::new([*height, *width]))]
+    fn start(coarser: IntTensor<Self>, height: usize, width: usize) -> FloatTensor<Self>;
+
+    /// `coarser`: u32 `[rows, columns]`, coverage; `labels`: u32 `[height, width]`. Returns labels.
+    #[fusion(dtype = labels, shape = labels)]
+    fn decide(coarser: IntTensor<Self>, labels: IntTensor<Self>) -> IntTensor<Self>;
+}
+
+impl Prolongation for Flex {
+    fn start(coarser: IntTensor<Self>, height: usize, width: usize) -> FloatTensor<Self> {
+        let [rows, columns] = coarser.shape().dims();
+        let coverage = host_bytes(&host_words(coarser));
+        let coarser = Coarser { size: [columns, rows], coverage: &coverage };
+        let start = (0..height).flat_map(|y| (0..width).map(move |x| coarser.start(x, y))).collect();
+        host_tensor(start, [height, width])
+    }
+
+    fn decide(coarser: IntTensor<Self>, labels: IntTensor<Self>) -> IntTensor<Self> {
+        let ([rows, columns], [height, width]) = (coarser.shape().dims(), labels.shape().dims());
+        let coverage = host_bytes(&host_words(coarser));
+        let coarser = Coarser { size: [columns, rows], coverage: &coverage };
+        let labels = host_bytes(&host_words(labels)).into_iter().enumerate();
+        let decided = labels.map(|(at, label)| u32::from(coarser.decided(at % width, at / width, label))).collect();
+        host_int_tensor(decided, [height, width])
+    }
+}
+
+impl Prolongation for CubeBackend {
+    fn start(coarser: IntTensor<Self>, height: usize, width: usize) -> FloatTensor<Self> {
+        let coarser: CubeTensor = into_contiguous(coarser);
+        let [rows, columns] = coarser.shape().dims();
+        let start = empty_like(&coarser, [height, width], DType::F32);
+        let (count, dim) = launch_grid(width, height);
+        start_kernel::launch(
+            &start.client,
+            count,
+            dim,
+            coarser.into_buffer_arg(),
+            start.clone().into_buffer_arg(),
+            scalar(columns),
+            scalar(rows),
+            scalar(width),
+            scalar(height),
+        );
+        start
+    }
+
+    fn decide(coarser: IntTensor<Self>, labels: IntTensor<Self>) -> IntTensor<Self> {
+        let coarser: CubeTensor = into_contiguous(coarser);
+        let labels: CubeTensor = into_contiguous(labels);
+        let ([rows, columns], [height, width]) = (coarser.shape().dims(), labels.shape().dims());
+        let decided = empty_like(&labels, [height, width], DType::U32);
+        let (count, dim) = launch_grid(width, height);
+        decide_kernel::launch(
+            &decided.client,
+            count,
+            dim,
+            coarser.into_buffer_arg(),
+            labels.into_buffer_arg(),
+            decided.clone().into_buffer_arg(),
+            scalar(columns),
+            scalar(rows),
+            scalar(width),
+            scalar(height),
+        );
+        decided
+    }
+}
+
+/// Alpha where a level of `height` rows of `width` pixels starts, from the coverage of the `coarser` one (u32 `[rows, columns]`):
+/// f32 `[H, W]`, on its device.
+#[must_use]
+pub fn start(coarser: Tensor<2, Int>, height: usize, width: usize) -> Tensor<2> {
+    Tensor::from_dispatch(<Dispatch as Prolongation>::start(coarser.into_dispatch(), height, width))
+}
+
+/// `labels` (u32 `[H, W]`) with what the coverage of the `coarser` level (u32 `[rows, columns]`) decides, on their device.
+#[must_use]
+pub fn decide(coarser: Tensor<2, Int>, labels: Tensor<2, Int>) -> Tensor<2, Int> {
+    Tensor::from_dispatch(<Dispatch as Prolongation>::decide(coarser.into_dispatch(), labels.into_dispatch()))
+}

@@ -1,0 +1,108 @@
+//! Halving on the GPU: one work item for each pixel of the half.
+
+use burn::backend::tensor::IntTensor;
+use burn::backend::{Backend, Dispatch, Flex, backend_extension};
+use burn::tensor::{DType, Int, Shape, Tensor};
+use burn_cubecl::CubeBackend;
+use burn_cubecl::kernel::into_contiguous;
+use burn_cubecl::tensor::CubeTensor;
+use cubecl::prelude::*;
+
+use super::cpu::{self, common_label, mean_colour, mean_coverage};
+use super::{Mix, half_size};
+use crate::device::{empty_like, host_bytes, host_int_tensor, host_words, launch_grid, scalar};
+use crate::trimap::UNKNOWN;
+
+#[cube(launch)]
+fn halve_kernel(plane: &[u32], half: &mut [u32], width: u32, height: u32, #[comptime] mix: Mix) {
+    let half_width = width - width / 2;
+    let half_height = height - height / 2;
+    let x = ABSOLUTE_POS_X;
+    let y = ABSOLUTE_POS_Y;
+    if x >= half_width || y >= half_height {
+        terminate!();
+    }
+    let left = 2 * x;
+    let right = min(left + 1, width - 1);
+    let above = 2 * y * width;
+    let below = min(2 * y + 1, height - 1) * width;
+    let a = plane[(above + left) as usize];
+    let b = plane[(above + right) as usize];
+    let c = plane[(below + left) as usize];
+    let d = plane[(below + right) as usize];
+    let at = (y * half_width + x) as usize;
+    if comptime!(mix == Mix::Colour) {
+        // Two channels at a time, each in sixteen bits.
+        let even = (a & 0x00ff_00ff) + (b & 0x00ff_00ff) + (c & 0x00ff_00ff) + (d & 0x00ff_00ff) + 0x0002_0002;
+        let odd = ((a >> 8) & 0x00ff_00ff)
+            + ((b >> 8) & 0x00ff_00ff)
+            + ((c >> 8) & 0x00ff_00ff)
+            + ((d >> 8) & 0x00ff_00ff)
+            + 0x0002_0002;
+        half[at] = ((even >> 2) & 0x00ff_00ff) | (((odd >> 2) & 0x00ff_00ff) << 8);
+    } else if comptime!(mix == Mix::Coverage) {
+        half[at] = (a + b + c + d + 2) / 4;
+    } else {
+        let agree = a == b && a == c && a == d;
+        half[at] = select(agree, a, u32::cast_from(UNKNOWN));
+    }
+}
+
+/// The kernel as a burn operation.
+#[backend_extension(Flex, Cube, Fusion)]
+pub trait Halve: Backend {
+    /// `plane`: u32 `[height, width]`. Returns u32 of half the size.
+    #[fusion(dtype = DType::U32, shape = Shape::new([height.div_ceil(2), width.div_ceil(2)]))]
+    fn halve(plane: IntTensor<Self>, height: usize, width: usize, mix: Mix) -> IntTensor<Self>;
+}
+
+/// A plane of half the size.
+fn halved<T: Copy + Default + Send + Sync>(plane: &[T], size: [usize; 2], mix: impl Fn([T; 4]) -> T + Sync) -> Vec<T> {
+    let mut halved = vec![T::default(); half_size(size).iter().product()];
+    cpu::halve(plane, size, mix, &mut halved);
+    halved
+}
+
+impl Halve for Flex {
+    fn halve(plane: IntTensor<Self>, height: usize, width: usize, mix: Mix) -> IntTensor<Self> {
+        let (words, size) = (host_words(plane), [width, height]);
+        let bytes = || host_bytes(&words);
+        let words = match mix {
+            Mix::Colour => {
+                let pixels: Vec<[u8; 4]> = words.iter().map(|word| word.to_le_bytes()).collect();
+                halved(&pixels, size, mean_colour).into_iter().map(u32::from_le_bytes).collect()
+            }
+            Mix::Coverage => halved(&bytes(), size, mean_coverage).into_iter().map(u32::from).collect(),
+            Mix::Label => halved(&bytes(), size, common_label).into_iter().map(u32::from).collect(),
+        };
+        let [width, height] = half_size(size);
+        host_int_tensor(words, [height, width])
+    }
+}
+
+impl Halve for CubeBackend {
+    fn halve(plane: IntTensor<Self>, height: usize, width: usize, mix: Mix) -> IntTensor<Self> {
+        let plane: CubeTensor = into_contiguous(plane);
+        let [half_width, half_height] = half_size([width, height]);
+        let half = empty_like(&plane, [half_height, half_width], DType::U32);
+        let (count, dim) = launch_grid(half_width, half_height);
+        halve_kernel::launch(
+            &half.client,
+            count,
+            dim,
+            plane.into_buffer_arg(),
+            half.clone().into_buffer_arg(),
+            scalar(width),
+            scalar(height),
+            mix,
+        );
+        half
+    }
+}
+
+/// Half of `plane` (u32 `[H, W]`: packed RGBA8, coverage or labels), on its device.
+#[must_use]
+pub fn halve(plane: Tensor<2, Int>, mix: Mix) -> Tensor<2, Int> {
+    let [height, width] = plane.dims();
+    Tensor::from_dispatch(<Dispatch as Halve>::halve(plane.into_dispatch(), height, width, mix))
+}

@@ -1,0 +1,64 @@
+//! A copy of a picture's pixels in the memory of a GPU, and what has crossed the border between host and device for it.
+
+use super::Size;
+use backdrop_kernels::device::upload;
+use burn::tensor::{Device, Int, Tensor};
+use std::fmt;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+/// Packed RGBA8 on a device, one u32 a pixel. Clones share it.
+#[derive(Clone)]
+pub struct DeviceCopy(Arc<Inner>);
+
+struct Inner {
+    words: Tensor<2, Int>,
+    up: AtomicU64,
+    down: AtomicU64,
+}
+
+/// Bytes that crossed the border for one picture.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Transferred {
+    /// From host to device.
+    pub up: u64,
+    /// From device to host.
+    pub down: u64,
+}
+
+impl DeviceCopy {
+    /// Uploads `pixels`, packed RGBA8 of a picture of `size`.
+    ///
+    /// # Panics
+    /// When `pixels` is not four bytes a pixel.
+    #[must_use]
+    pub fn of(pixels: &[u8], size: Size, device: &Device) -> Self {
+        let words = upload(pixels, size.width as usize, size.height as usize, device);
+        Self(Arc::new(Inner { words, up: AtomicU64::new(pixels.len() as u64), down: AtomicU64::new(0) }))
+    }
+
+    /// The pixels, u32 `[H, W]`.
+    #[must_use]
+    pub fn words(&self) -> Tensor<2, Int> {
+        self.0.words.clone()
+    }
+
+    /// Adds what else was moved for this picture.
+    pub fn count(&self, more: Transferred) {
+        self.0.up.fetch_add(more.up, Ordering::Relaxed);
+        self.0.down.fetch_add(more.down, Ordering::Relaxed);
+    }
+
+    /// What has been moved for this picture so far, its upload included.
+    #[must_use]
+    pub fn transferred(&self) -> Transferred {
+        Transferred { up: self.0.up.load(Ordering::Relaxed), down: self.0.down.load(Ordering::Relaxed) }
+    }
+}
+
+impl fmt::Debug for DeviceCopy {
+    /// Without the pixels, which would be downloaded for it.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "DeviceCopy({:?})", self.0.words.dims())
+    }
+}

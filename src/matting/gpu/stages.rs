@@ -1,0 +1,108 @@
+//! The stages on the device, from the picture and the clean mask to the packed cutout. Each is a kernel of `backdrop_kernels` or a
+//! few, and does what the module of the same name does on the CPU.
+
+use crate::image::Size;
+use crate::matting::clean::CleanMask;
+use crate::matting::closed_form::{COARSEST_SIDE, DECIDING_SIDE, steps};
+use crate::matting::prior::MaskPrior;
+use crate::matting::trimap::params;
+use backdrop_kernels::laplacian::solver_gpu::Problem;
+use backdrop_kernels::mask_upsample::gpu::mask_upsample;
+use backdrop_kernels::pyramid::{Mix, gpu::halve};
+use backdrop_kernels::trimap::gpu::trimap;
+use backdrop_kernels::{edge, foreground, linear_alpha, prolongation};
+use burn::tensor::{Device, Int, Tensor, TensorData};
+
+/// A plane of words on the device: a picture, labels or coverage, u32 `[H, W]`.
+pub(super) type Plane = Tensor<2, Int>;
+
+/// What matting needs of the mask, on its grid, f32 `[rows, columns]`.
+pub(super) struct Grids {
+    mask: Tensor<2>,
+    expected: Tensor<2>,
+    gamma: Tensor<2>,
+}
+
+impl Grids {
+    /// Uploads the first two.
+    pub(super) fn of(mask: &CleanMask, device: &Device) -> Self {
+        let prior = MaskPrior::of(mask);
+        let shape = [mask.size().height as usize, mask.size().width as usize];
+        let upload = |values: &[f32]| Tensor::from_data(TensorData::new(values.to_vec(), shape), device);
+        let gamma = Tensor::full(shape, MaskPrior::WEIGHT, device);
+        Self { mask: upload(mask.values()), expected: upload(prior.values()), gamma }
+    }
+
+    /// Bytes that were uploaded.
+    pub(super) fn bytes(&self) -> u64 {
+        let cells: usize = self.mask.dims().iter().product();
+        (2 * cells * size_of::<f32>()) as u64
+    }
+}
+
+/// The packed cutout of `picture`.
+pub(super) fn cutout(picture: Plane, grids: &Grids) -> Plane {
+    let pictures = pyramid(picture);
+    let labels = labels(&pictures[0], grids);
+    let coverage = edge::gpu::without_traces(alpha(&pictures, labels, grids));
+    let colours = colours(&pictures, &coverage);
+    linear_alpha::gpu::cut_out(pictures[0].clone(), coverage, colours)
+}
+
+/// `picture` and its halves, down to one pixel.
+pub(super) fn pyramid(picture: Plane) -> Vec<Plane> {
+    let halves = |finer: &Plane| (longest(finer) > 1).then(|| halve(finer.clone(), Mix::Colour));
+    std::iter::successors(Some(picture), halves).collect()
+}
+
+/// The trimap.
+pub(super) fn labels(picture: &Plane, grids: &Grids) -> Plane {
+    let ([height, width], [rows, columns]) = (picture.dims(), grids.mask.dims());
+    let size = Size::new(width as u32, height as u32);
+    trimap(grids.mask.clone(), height, width, params((columns, rows), size))
+}
+
+/// Coverage: closed-form matting, coarse to fine.
+pub(super) fn alpha(pictures: &[Plane], labels: Plane, grids: &Grids) -> Plane {
+    let halves = |finer: &Plane| (shortest(finer) >= 2 * COARSEST_SIDE).then(|| halve(finer.clone(), Mix::Label));
+    let trimaps: Vec<Plane> = std::iter::successors(Some(labels), halves).collect();
+    let mut coarser: Option<Plane> = None;
+    for (picture, labels) in pictures.iter().zip(trimaps).rev() {
+        let [height, width] = labels.dims();
+        let (start, decided) = match coarser {
+            None => (mask_upsample(grids.expected.clone(), height, width), labels.clone()),
+            Some(coarser) if longest(&coarser) >= DECIDING_SIDE => {
+                let decided = prolongation::gpu::decide(coarser.clone(), labels.clone());
+                (prolongation::gpu::start(coarser, height, width), decided)
+            }
+            Some(coarser) => (prolongation::gpu::start(coarser, height, width), labels.clone()),
+        };
+        let (expected, gamma) = (grids.expected.clone(), grids.gamma.clone());
+        let problem = Problem { picture: picture.clone(), labels, decided, start, expected, gamma };
+        coarser = Some(problem.solved(steps([width, height])));
+    }
+    coarser.expect("at least the picture itself")
+}
+
+/// Foreground and background colours of the partly covered pixels, u32 `[2, H, W]`: from one pixel up to full size.
+pub(super) fn colours(pictures: &[Plane], coverage: &Plane) -> Tensor<3, Int> {
+    let halves = |finer: &Plane| (longest(finer) > 1).then(|| halve(finer.clone(), Mix::Coverage));
+    let coverages: Vec<Plane> = std::iter::successors(Some(coverage.clone()), halves).collect();
+    // A single pixel explains itself.
+    let pixel = pictures.last().expect("at least the picture itself");
+    let mut colours: Tensor<3, Int> = Tensor::stack(vec![pixel.clone(), pixel.clone()], 0);
+    for (index, (picture, coverage)) in pictures.iter().zip(coverages).enumerate().rev().skip(1) {
+        colours = foreground::gpu::relax(picture.clone(), coverage, colours, index == 0);
+    }
+    colours
+}
+
+fn shortest(plane: &Plane) -> usize {
+    let [height, width] = plane.dims();
+    width.min(height)
+}
+
+fn longest(plane: &Plane) -> usize {
+    let [height, width] = plane.dims();
+    width.max(height)
+}

@@ -1,0 +1,252 @@
+//! Matting on a GPU, or on Mesa's lavapipe where there is none, gives what the CPU gives: stage by stage, and end to end.
+//!
+//! Without an adapter the tests are skipped with a notice, or fail with `BACKDROP_TEST_DEVICE=gpu` in the environment.
+
+use super::stages::{self, Grids, Plane};
+use super::*;
+use crate::codec::{Limits, decode, probe};
+use crate::image::{AlphaMatte, BufferPool, RawMask, Rect, Size, Trimap};
+use crate::matting::clean::{CleanParams, Seeds, clean};
+use crate::matting::prior::{MaskPrior, Priors};
+use crate::matting::{closed_form, cut_out, foreground, trimap};
+use crate::model::device::{Adapter, adapters};
+use crate::model::weights::architecture::Network;
+use crate::model::weights::{Card, Weights};
+use crate::model::{CpuSegmenter, GpuSegmenter, Segmenter};
+use backdrop_kernels::conv::Isa;
+use backdrop_kernels::{edge, linear_alpha};
+use burn::tensor::{DType, Device, Int, Tensor, TensorData};
+
+/// Fur, hair, glass, goods, a whole scene.
+const PICTURES: [&str; 5] =
+    ["fur-chelsea.jpg", "hair-curls.jpg", "glass-wine.jpg", "goods-camera.jpg", "scene-figure.jpg"];
+/// Largest difference of a value that counts as rounding, and the share of values that may differ by more.
+const ROUNDING: u8 = 2;
+const MOST_OFF: f64 = 0.001;
+/// Least matte IoU of the two devices.
+const LEAST_IOU: f64 = 0.998;
+
+/// The best adapter.
+fn adapter() -> Option<Adapter> {
+    let Some(adapter) = adapters().iter().min_by_key(|adapter| adapter.kind) else {
+        #[expect(clippy::disallowed_methods, reason = "a switch of the tests, not a setting of the program")]
+        let wanted = std::env::var("BACKDROP_TEST_DEVICE").is_ok_and(|value| value == "gpu");
+        assert!(!wanted, "BACKDROP_TEST_DEVICE=gpu, but there is no graphics adapter");
+        eprintln!(
+            "\n*** SKIPPED: no graphics adapter, matting on a GPU was NOT tested (install mesa-vulkan-drivers) ***\n"
+        );
+        return None;
+    };
+    Some(adapter.clone())
+}
+
+fn device() -> Option<Device> {
+    adapter().map(|adapter| adapter.open().expect("the adapter opens"))
+}
+
+fn picture(name: &str) -> Frame {
+    let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/pictures").join(name);
+    let bytes = std::fs::read(path).expect("a golden picture");
+    let header = probe(&bytes, &Limits::default()).expect("a picture");
+    decode(&bytes, &header, &BufferPool::new(0)).expect("a whole one")
+}
+
+/// Half of its size, for a software adapter's sake.
+fn small_picture(name: &str) -> Frame {
+    let frame = picture(name);
+    frame.cropped(Rect::whole(frame.size()), 2, |len| vec![0; len].into())
+}
+
+fn masks(frames: &[Frame]) -> Vec<RawMask> {
+    let mut network =
+        CpuSegmenter::new(&Weights::embedded(), Isa::detect()).expect("the embedded weights are complete");
+    network.segment(&frames.iter().collect::<Vec<_>>()).expect("the CPU computes")
+}
+
+fn on(device: &Device, frame: &Frame) -> DeviceCopy {
+    DeviceCopy::of(frame.pixels(), frame.size(), device)
+}
+
+/// The same pixels with a copy on `device`.
+fn resident(frame: &Frame, device: &Device) -> Frame {
+    let frame = Frame::new(frame.size(), frame.pixels().to_vec().into());
+    frame.keep_on_device(on(device, &frame));
+    frame
+}
+
+fn upload(bytes: &[u8], size: Size, device: &Device) -> Plane {
+    let words: Vec<u32> = bytes.iter().copied().map(u32::from).collect();
+    let shape = [size.height as usize, size.width as usize];
+    Tensor::<2, Int>::from_data(TensorData::new(words, shape), (device, DType::U32))
+}
+
+/// One byte of each word.
+fn bytes(plane: Plane) -> Vec<u8> {
+    let words: Vec<u32> = plane.try_into_data().expect("it is read").try_into_vec().expect("words");
+    words.into_iter().map(|word| word as u8).collect()
+}
+
+/// The share of values that differ by more than rounding.
+fn off(expected: &[u8], actual: &[u8]) -> f64 {
+    assert_eq!(expected.len(), actual.len());
+    let differs = |(one, other): &(&u8, &u8)| one.abs_diff(**other) > ROUNDING;
+    expected.iter().zip(actual).filter(differs).count() as f64 / expected.len() as f64
+}
+
+fn assert_alike(expected: &[u8], actual: &[u8], what: &str) {
+    let share = off(expected, actual);
+    eprintln!("{what}: {share:.6} off");
+    assert!(share <= MOST_OFF, "{what}: {share} of the values differ by more than {ROUNDING}");
+}
+
+/// Intersection over union of two mattes, as fuzzy sets.
+fn iou(one: &[u8], other: &[u8]) -> f64 {
+    let sum = |pick: fn(u8, u8) -> u8| one.iter().zip(other).map(|(&a, &b)| f64::from(pick(a, b))).sum::<f64>();
+    sum(Ord::min) / sum(Ord::max)
+}
+
+fn channel(frame: &Frame, at: usize) -> Vec<u8> {
+    frame.pixels().as_chunks::<4>().0.iter().map(|pixel| pixel[at]).collect()
+}
+
+#[test]
+fn each_stage_agrees_with_the_cpu_from_the_same_input() {
+    let Some(device) = device() else { return };
+    let frames = PICTURES.map(small_picture);
+    for ((frame, mask), name) in frames.iter().zip(masks(&frames)).zip(PICTURES) {
+        let size = frame.size();
+        let mask = clean(frame, &mask, &Seeds::default(), CleanParams::default()).expect("a subject");
+        let grids = Grids::of(&mask, &device);
+        let pictures = stages::pyramid(on(&device, frame).words());
+
+        let expected = trimap::from_mask(&mask, size, None);
+        let labels = bytes(stages::labels(&pictures[0], &grids));
+        assert_eq!(off(expected.labels(), &labels), 0.0, "the trimap of {name}");
+        let unknown = labels.iter().filter(|&&label| label == Trimap::UNKNOWN).count();
+        eprintln!("{name}: {size}, {} % unknown", unknown * 100 / labels.len());
+
+        let prior = MaskPrior::of(&mask);
+        let matte = closed_form::estimate_alpha(frame, &expected, &Priors { mask: Some(&prior), temporal: None });
+        let alpha = bytes(stages::alpha(&pictures, upload(expected.labels(), size, &device), &grids));
+        assert_alike(matte.coverage(), &alpha, &format!("alpha of {name}"));
+
+        let coverage = upload(matte.coverage(), size, &device);
+        let matte = crate::matting::edge::without_traces(matte);
+        let coverage = edge::gpu::without_traces(coverage);
+        assert_eq!(bytes(coverage.clone()), matte.coverage(), "edge of {name}");
+
+        let mut unmixed = frame.clone();
+        let lit = foreground::estimate(&mut unmixed, &matte);
+        let colours = stages::colours(&pictures, &coverage);
+        let cutout = linear_alpha::gpu::cut_out(pictures[0].clone(), coverage, colours);
+        let words: Vec<u32> = cutout.try_into_data().expect("it is read").try_into_vec().expect("words");
+        for (at, what) in ["red", "green", "blue"].into_iter().enumerate() {
+            let actual: Vec<u8> = words.iter().map(|word| (word >> (8 * at)) as u8).collect();
+            assert_alike(&channel(&unmixed, at), &actual, &format!("{what} of {name}"));
+        }
+        let actual: Vec<u8> = words.iter().map(|word| (word >> 24) as u8).collect();
+        assert_alike(lit.coverage(), &actual, &format!("linear alpha of {name}"));
+    }
+}
+
+#[test]
+fn a_cutout_is_the_cpus_and_crosses_the_border_once_each_way() {
+    let Some(device) = device() else { return };
+    let frames = PICTURES.map(|name| if name.starts_with("hair") { picture(name) } else { small_picture(name) });
+    for ((frame, mask), name) in frames.iter().zip(masks(&frames)).zip(PICTURES) {
+        let options = Options::default();
+        let expected = cut_out(frame.clone(), &mask, &options).expect("a subject").into_frame();
+        let resident = resident(frame, &device);
+        let copy = resident.on_device().expect("it was kept").clone();
+        let actual = cut_out(resident, &mask, &options).expect("a subject").into_frame();
+        let iou = iou(&channel(&expected, 3), &channel(&actual, 3));
+        eprintln!("{name}: IoU {iou:.5}");
+        assert!(iou >= LEAST_IOU, "{name}: {iou}");
+        assert_alike(expected.pixels(), actual.pixels(), name);
+
+        let pixels = (size_of::<u32>() * frame.size().area()) as u64;
+        let grids = (2 * size_of::<f32>() * mask.values().len()) as u64;
+        assert_eq!(copy.transferred(), Transferred { up: pixels + grids, down: pixels }, "{name}");
+    }
+}
+
+#[test]
+fn pictures_of_several_threads_are_in_flight_together_and_the_same_as_alone() {
+    let Some(device) = device() else { return };
+    let frames = ["goods-camera.jpg", "hair-curls.jpg", "glass-wine.jpg"].map(small_picture);
+    let masks = masks(&frames);
+    let cut = |(frame, mask): (&Frame, &RawMask)| {
+        cut_out(resident(frame, &device), mask, &Options::default()).expect("a subject").into_frame()
+    };
+    let alone: Vec<Frame> = frames.iter().zip(&masks).map(cut).collect();
+    let together: Vec<Frame> = std::thread::scope(|scope| {
+        let started: Vec<_> = frames.iter().zip(&masks).map(|picture| scope.spawn(move || cut(picture))).collect();
+        started.into_iter().map(|thread| thread.join().expect("no panic")).collect()
+    });
+    for (alone, together) in alone.iter().zip(&together) {
+        assert!(alone.pixels() == together.pixels(), "another result in company");
+    }
+}
+
+#[test]
+fn matting_takes_the_copy_that_the_network_saw() {
+    const SIDE: usize = 64;
+    let Some(adapter) = adapter() else { return };
+    let weights = Weights::embedded();
+    let card = weights.card().clone();
+    let weights = weights.with_card(Card { network: Network::Fgnet { input_side: SIDE }, ..card });
+    let mut network = GpuSegmenter::start(&adapter, &weights, 1).expect("the adapter passes its own test");
+    let frame = small_picture("goods-camera.jpg");
+    let mask = network.segment(&[&frame]).expect("the device computes").remove(0);
+    let copy = frame.on_device().expect("the network keeps it").clone();
+    let pixels = (size_of::<u32>() * frame.size().area()) as u64;
+    let cells = (size_of::<f32>() * SIDE * SIDE) as u64;
+    assert_eq!(copy.transferred(), Transferred { up: pixels, down: cells });
+    // As in the engine: on another thread than the network's.
+    let actual = std::thread::spawn({
+        let mask = mask.clone();
+        move || cut_out(frame, &mask, &Options::default()).expect("a subject").into_frame()
+    });
+    let actual = actual.join().expect("no panic");
+    assert_eq!(copy.transferred(), Transferred { up: pixels + 2 * cells, down: pixels + cells });
+    let expected = cut_out(small_picture("goods-camera.jpg"), &mask, &Options::default()).expect("a subject");
+    assert_alike(expected.frame().pixels(), actual.pixels(), "the cutout");
+}
+
+#[test]
+fn a_device_that_fails_costs_no_picture() {
+    let frame = picture("goods-camera.jpg");
+    let mask = masks(std::slice::from_ref(&frame)).remove(0);
+    let expected = cut_out(frame.clone(), &mask, &Options::default()).expect("a subject").into_frame();
+    let of_another = on(&Device::flex(), &Frame::new(Size::new(3, 2), vec![9; 24].into()));
+    frame.keep_on_device(of_another);
+    let actual = cut_out(frame, &mask, &Options::default()).expect("a subject").into_frame();
+    assert!(expected.pixels() == actual.pixels(), "not what the CPU makes of it");
+}
+
+#[test]
+fn options_beyond_the_plain_ones_are_the_cpus() {
+    let mask = AlphaMatte::empty(Size::new(2, 2));
+    let trimap = Trimap::new(Size::new(2, 2), vec![Trimap::UNKNOWN; 4]);
+    let plain = Options::default();
+    assert!(GpuMatting::does(Guide::Mask(&mask), &plain));
+    assert!(GpuMatting::does(Guide::Mask(&mask), &Options { decontaminate: true, ..plain }));
+    assert!(!GpuMatting::does(Guide::Trimap(&trimap), &plain));
+    for options in [
+        Options { method: Method::None, ..plain },
+        Options { edge: Edge::Hard, ..plain },
+        Options { despill: 0.1, ..plain },
+        Options { opaque: true, ..plain },
+        Options { hair: Some(crate::matting::Hair { region: Default::default(), reach: 3.0 }), ..plain },
+    ] {
+        assert!(!GpuMatting::does(Guide::Mask(&mask), &options), "{options:?}");
+    }
+}
+
+#[test]
+fn a_frame_loses_its_copy_when_its_pixels_change() {
+    let mut frame = resident(&Frame::new(Size::new(3, 2), vec![9; 24].into()), &Device::flex());
+    assert!(frame.on_device().is_some());
+    frame.pixels_mut()[0] = 1;
+    assert!(frame.on_device().is_none());
+}
