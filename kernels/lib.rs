@@ -27,6 +27,7 @@ pub mod parity;
 pub mod prolongation;
 pub mod pull_push;
 pub mod pyramid;
+pub mod recycled;
 pub mod resize;
 pub mod srgb;
 mod stripes;

@@ -22,8 +22,6 @@ pub enum Residual<'a> {
 /// Zeros outside the picture: `columns / 2` pixels left and right, `rows / 2` above and below. A 1×1 kernel reads
 /// one pixel, a 3×3 kernel with stride 2 is the strided convolution of PyTorch with padding 1.
 pub struct Dense {
-    /// One row, for a block of one and of two vectors of output channels.
-    dense_row: [unsafe fn(&DenseRow); 2],
     /// For a convolution in bfloat16.
     bf16: Option<Bf16Kernels>,
     blocks: Vec<Block>,
@@ -43,8 +41,11 @@ pub struct Dense {
 /// Output channels that are computed together.
 #[derive(Clone, Copy)]
 struct Block {
+    /// One row of them.
+    row: unsafe fn(&DenseRow),
     first_channel: usize,
-    vectors: usize,
+    /// Including those that only fill up the last vector.
+    channels: usize,
     last_lanes: usize,
     weights_at: usize,
 }
@@ -106,33 +107,39 @@ impl Dense {
         // Pairs of values must not straddle pixels: the stem's three channels stay in f32.
         let bf16 = kernels.bf16.filter(|_| channels_in.is_multiple_of(2));
         let values_per_tap = if bf16.is_some() { 2 } else { 1 };
+        let dense_row = bf16.map_or(kernels.dense_row, |bf16| bf16.dense_row);
+        let (lanes, half) = (kernels.lanes, kernels.half_row.map_or(0, |_| kernels.lanes / 2));
         let mut blocks = Vec::new();
         let (mut first_channel, mut weights_at) = (0, 0);
         while first_channel < channels_out {
             let left = channels_out - first_channel;
-            let vectors = if left > kernels.lanes { 2 } else { 1 };
-            let last_lanes = (left - (vectors - 1) * kernels.lanes).min(kernels.lanes);
-            blocks.push(Block { first_channel, vectors, last_lanes, weights_at });
-            weights_at += rows * columns * channels_in / values_per_tap * vectors * kernels.lanes;
-            first_channel += vectors * kernels.lanes;
+            // A vector and a half are two blocks.
+            let (row, channels) = match kernels.half_row {
+                Some(row) if left <= half => (row, half),
+                _ if left <= lanes + half => (dense_row[0], lanes),
+                _ => (dense_row[1], 2 * lanes),
+            };
+            let last_lanes = left.min(channels) - channels.saturating_sub(lanes);
+            blocks.push(Block { row, first_channel, channels, last_lanes, weights_at });
+            weights_at += rows * columns * channels_in / values_per_tap * channels;
+            first_channel += channels;
         }
         let mut weights = Aligned::default();
         weights.grow(weights_at);
         for block in &blocks {
-            let width = block.vectors * kernels.lanes;
             let packed = &mut weights.as_mut_slice()[block.weights_at..];
-            for lane in 0..width.min(channels_out - block.first_channel) {
+            for lane in 0..block.channels.min(channels_out - block.first_channel) {
                 let source = &filter.weights[(block.first_channel + lane) * channels_in * rows * columns..];
                 for channel in 0..channels_in {
                     for position in 0..rows * columns {
                         let (weight, tap) =
                             (source[channel * rows * columns + position], position * channels_in + channel);
                         if bf16.is_some() {
-                            let pair = &mut packed[tap / 2 * width + lane];
+                            let pair = &mut packed[tap / 2 * block.channels + lane];
                             let half = u32::from(bf16_bits(weight)) << (16 * (tap % 2));
                             *pair = f32::from_bits(pair.to_bits() | half);
                         } else {
-                            packed[tap * width + lane] = weight;
+                            packed[tap * block.channels + lane] = weight;
                         }
                     }
                 }
@@ -142,7 +149,6 @@ impl Dense {
         bias.grow(first_channel);
         bias.as_mut_slice()[..channels_out].copy_from_slice(filter.bias);
         Self {
-            dense_row: bf16.map_or(kernels.dense_row, |bf16| bf16.dense_row),
             bf16,
             blocks,
             weights,
@@ -310,7 +316,7 @@ impl Dense {
                 };
                 // SAFETY: the machine has the instruction set (checked when packing); weights and bias are padded to
                 // whole vectors; the job's pointers are the caller's promise.
-                unsafe { self.dense_row[block.vectors - 1](&row) };
+                unsafe { (block.row)(&row) };
             }
         }
     }

@@ -17,6 +17,8 @@ pub(super) struct Kernels {
     pub(super) lanes: usize,
     /// One row of a dense convolution, for a block of one and of two vectors of output channels.
     pub(super) dense_row: [unsafe fn(&DenseRow); 2],
+    /// As `dense_row`, for a block of half a vector, where that is cheaper than a vector of which half is unused.
+    pub(super) half_row: Option<unsafe fn(&DenseRow)>,
     /// One row of a depthwise convolution.
     pub(super) depthwise_row: unsafe fn(&DepthwiseRow),
     /// `1 / (1 + e^-x)`, in place.
@@ -54,6 +56,7 @@ macro_rules! kernels {
         Kernels {
             lanes: <$lanes as Simd>::LANES,
             dense_row: [dense_row::<$single, 1>, dense_row::<$pixels, 2>],
+            half_row: None,
             depthwise_row,
             sigmoid,
             bf16: None,
@@ -63,7 +66,11 @@ macro_rules! kernels {
 
 static PORTABLE: Kernels = kernels!(Portable, 4, 4);
 #[cfg(target_arch = "x86_64")]
-const AVX512: Kernels = kernels!(x86::Avx512, 12, 12, "avx512f,avx512vl,avx512dq,avx512bw,fma");
+const AVX512: Kernels = Kernels {
+    // Zen 4 issues twice as many 256-bit as 512-bit multiply-adds, so a quarter of a pair of vectors need not stay unused.
+    half_row: Some(AVX2.dense_row[0]),
+    ..kernels!(x86::Avx512, 12, 12, "avx512f,avx512vl,avx512dq,avx512bw,fma")
+};
 #[cfg(target_arch = "x86_64")]
 static AVX512_BF16: Kernels = {
     #[target_feature(enable = "avx512f,avx512vl,avx512dq,avx512bw,avx512bf16,fma")]
@@ -71,12 +78,20 @@ static AVX512_BF16: Kernels = {
         micro_kernel::dense_row::<x86::Avx512Bf16, 12, VECTORS>(row);
     }
     Kernels {
+        half_row: None,
         bf16: Some(Bf16Kernels { dense_row: [dense_row::<1>, dense_row::<2>], round: x86::round_to_bf16 }),
         ..AVX512
     }
 };
 #[cfg(target_arch = "x86_64")]
-static AVX2: Kernels = kernels!(x86::Avx2, 6, 12, "avx2,fma");
+const AVX2: Kernels = kernels!(x86::Avx2, 6, 12, "avx2,fma");
+
+impl Kernels {
+    /// Channels of the narrowest block.
+    pub(super) fn narrowest(&self) -> usize {
+        if self.half_row.is_some() { self.lanes / 2 } else { self.lanes }
+    }
+}
 
 /// The micro-kernels of `isa`.
 ///

@@ -7,8 +7,8 @@ use super::{Activation, Dense, Filter, Isa, Plane};
 
 /// A 3×3 convolution to four channels, pixel shuffle ×2 (channel `2 · dy + dx`), sigmoid.
 ///
-/// Four channels would leave most lanes of a vector idle, so as many neighbouring pixels as fill it are computed as
-/// one pixel with a wider window: `g` pixels read `g + 2` columns, with zero weights outside each pixel's own window.
+/// Four channels would leave most lanes of a vector idle, so as many neighbouring pixels as fill the narrowest are computed
+/// as one pixel with a wider window: `g` pixels read `g + 2` columns, with zero weights outside each pixel's own window.
 pub struct Head {
     kernels: &'static Kernels,
     convolution: Dense,
@@ -25,7 +25,7 @@ impl Head {
         assert_eq!(filter.weights.len(), 4 * channels * 9, "weights of another shape");
         assert_eq!(filter.bias.len(), 4, "bias of another length");
         let kernels = kernels(isa);
-        let group = (kernels.lanes / 4).max(1);
+        let group = (kernels.narrowest() / 4).max(1);
         let columns = group + 2;
         let mut weights = vec![0.0; 4 * group * channels * 3 * columns];
         let mut bias = vec![0.0; 4 * group];

@@ -172,7 +172,9 @@ fn the_comparison_rejects_a_perturbed_result() {
 fn dense_matches_the_definition_at_every_size_stride_and_channel_count() {
     let mut values = Values::new(2);
     for (height, width) in [(1, 1), (1, 37), (5, 3), (7, 12), (9, 25), (4, 52)] {
-        for (channels_in, channels_out) in [(3, 32), (16, 16), (16, 96), (5, 24), (24, 7), (33, 49), (1, 1), (64, 40)] {
+        for (channels_in, channels_out) in
+            [(3, 32), (16, 16), (16, 96), (5, 24), (24, 7), (33, 49), (1, 1), (64, 40), (6, 20), (9, 29)]
+        {
             for (size, stride) in [(1, 1), (3, 1), (3, 2)] {
                 let activation = ACTIVATIONS[(height + channels_out + size) % 3];
                 let layer = Layer::dense(&mut values, size, stride, (channels_in, channels_out), activation);
@@ -191,6 +193,33 @@ fn dense_matches_the_definition_at_every_size_stride_and_channel_count() {
             }
         }
     }
+}
+
+#[test]
+fn avx512_and_avx2_agree_bit_for_bit() {
+    let isas = [Isa::Avx512, Isa::Avx2];
+    if !isas.into_iter().all(Isa::is_available) {
+        return;
+    }
+    let mut values = Values::new(11);
+    let input = values.plane(5, 28, 12, 1);
+    // Blocks of half a vector up to two vectors, whole and partly used.
+    for channels_out in [3, 8, 13, 20, 24, 29, 88] {
+        let layer = Layer::dense(&mut values, 3, 1, (12, channels_out), Activation::Relu);
+        let [wide, narrow] = isas.map(|isa| {
+            let mut output = Plane::new(Shape { channels: channels_out, ..input.shape() });
+            layer.pack(isa).run(&input, Residual::None, &mut output);
+            output.to_packed()
+        });
+        assert_eq!(wide, narrow, "{channels_out} channels");
+    }
+    let layer = Layer::dense(&mut values, 3, 1, (12, 4), Activation::Linear);
+    let [wide, narrow] = isas.map(|isa| {
+        let mut mask = vec![f32::NAN; 4 * 5 * 28];
+        Head::new(isa, 12, layer.filter()).run(&input, &mut mask);
+        mask
+    });
+    assert_eq!(wide, narrow, "head");
 }
 
 #[test]

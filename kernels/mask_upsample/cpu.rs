@@ -1,6 +1,7 @@
 //! Bilinear mask upsampling on the CPU: single values, rows, or a whole picture of eight bits.
 
 use super::Axis;
+use crate::recycled::Recycled;
 use rayon::prelude::*;
 use std::ops::Range;
 
@@ -12,7 +13,7 @@ const ROWS: usize = 32;
 pub struct Upsampled<'a> {
     values: &'a [f32],
     columns: usize,
-    across: Vec<(u32, u32, f32)>,
+    across: Recycled<Vec<(u32, u32, f32)>>,
     down: Axis,
 }
 
@@ -25,12 +26,11 @@ impl<'a> Upsampled<'a> {
     pub fn new(values: &'a [f32], (columns, rows): (usize, usize), (width, height): (usize, usize)) -> Self {
         assert!(values.len() == columns * rows && !values.is_empty(), "a value for each cell");
         let axis = Axis::new(columns, width);
-        let across = (0..width)
-            .map(|x| {
-                let (first, second, weight) = axis.locate(x);
-                (first as u32, second as u32, weight)
-            })
-            .collect();
+        let across = (0..width).map(|x| {
+            let (first, second, weight) = axis.locate(x);
+            (first as u32, second as u32, weight)
+        });
+        let across = Recycled::collected(across);
         Self { values, columns, across, down: Axis::new(rows, height) }
     }
 

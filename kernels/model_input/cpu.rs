@@ -8,6 +8,7 @@ use multiversion::multiversion;
 use rayon::prelude::*;
 
 use super::{Span, spans};
+use crate::recycled::Recycled;
 
 /// Rows of 255 that a 16-bit sum holds.
 const MAX_SUMMED_ROWS: usize = 257;
@@ -61,28 +62,38 @@ pub fn stretched(pixels: &[u8], [width, height]: [usize; 2], target: Target, out
     let (columns, rows) = (spans(width, target.width), spans(height, target.height));
     let source = |y: usize| &pixels[y * width * 4..][..width * 4];
     output.par_chunks_mut(TASK_ROWS * row).zip(rows.par_chunks(TASK_ROWS)).for_each(|(output, rows)| {
-        let mut opaque = vec![0_u8; width * 4];
-        let mut counts = vec![0_u16; width * 4];
-        let mut sums = vec![0_f32; width * 4];
+        let mut scratch = Recycled::<Rows>::take();
+        let Rows { opaque, counts, sums } = &mut *scratch;
+        opaque.resize(width * 4, 0);
+        counts.resize(width * 4, 0);
+        sums.resize(width * 4, 0.0);
         for (output, span) in output.chunks_exact_mut(row).zip(rows) {
-            let first = over(background, source(span.first), &mut opaque);
-            weigh(first, span.first_weight, &mut sums);
+            let first = over(background, source(span.first), opaque);
+            weigh(first, span.first_weight, sums);
             let mut between = span.first + 1..span.last;
             while !between.is_empty() {
                 counts.fill(0);
                 for y in between.by_ref().take(MAX_SUMMED_ROWS) {
-                    count(over(background, source(y), &mut opaque), &mut counts);
+                    count(over(background, source(y), opaque), counts);
                 }
-                add_counts(&counts, &mut sums);
+                add_counts(counts, sums);
             }
             if span.last > span.first {
-                let last = over(background, source(span.last), &mut opaque);
-                add_weighed(last, span.last_weight, &mut sums);
+                let last = over(background, source(span.last), opaque);
+                add_weighed(last, span.last_weight, sums);
             }
             let pixels = &mut output[margin..][..target.width * 3];
-            combine_columns(&sums, &columns, span.scale / 127.5, pixels);
+            combine_columns(sums, &columns, span.scale / 127.5, pixels);
         }
     });
+}
+
+/// Rows of a picture's width: a composited one, and the sums over a span. All that is read was written for the same span.
+#[derive(Default)]
+struct Rows {
+    opaque: Vec<u8>,
+    counts: Vec<u16>,
+    sums: Vec<f32>,
 }
 
 /// The row itself where it is opaque, else a copy composited over grey.

@@ -1,5 +1,6 @@
 //! Pull-push on the CPU: pyramid down, then up, rows in parallel.
 
+use crate::recycled::Recycled;
 use rayon::prelude::*;
 
 /// Fills `samples` (row-major, `width` a row). In: colours multiplied by the weight, and the weight. Out: plain colours and
@@ -38,13 +39,13 @@ pub fn fill(samples: &mut [[f32; 4]], width: usize) -> bool {
 
 /// A pyramid level, at half the resolution of the one below.
 struct Level {
-    samples: Vec<[f32; 4]>,
+    samples: Recycled<Vec<[f32; 4]>>,
     width: usize,
 }
 
 fn pull(samples: &[[f32; 4]], width: usize) -> Level {
     let (columns, rows) = (width.div_ceil(2), (samples.len() / width).div_ceil(2));
-    let mut level = Level { samples: vec![[0.0; 4]; columns * rows], width: columns };
+    let mut level = Level { samples: Recycled::filled(columns * rows, [0.0; 4]), width: columns };
     level.samples.par_chunks_mut(columns).zip(samples.par_chunks(2 * width)).for_each(|(row, below)| {
         for below in below.chunks(width) {
             for (sample, below) in row.iter_mut().zip(below.chunks(2)) {

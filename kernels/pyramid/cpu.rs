@@ -7,14 +7,18 @@ use rayon::prelude::*;
 /// Rows of the finer level that one task halves.
 const ROWS: usize = 64;
 
-/// Each pixel mixed from the two by two beneath it; at an odd border the last ones count twice.
-pub fn halved<T: Copy + Default + Send + Sync>(
+/// Writes each pixel of `halved`, mixed from the two by two of `plane` beneath it; at an odd border the last ones count twice.
+///
+/// # Panics
+/// When `halved` has more or fewer pixels than half of the size.
+pub fn halve<T: Copy + Send + Sync>(
     plane: &[T],
     [width, height]: [usize; 2],
     mix: impl Fn([T; 4]) -> T + Sync,
-) -> Vec<T> {
+    halved: &mut [T],
+) {
     let [half_width, half_height] = half_size([width, height]);
-    let mut halved = vec![T::default(); half_width * half_height];
+    assert_eq!(halved.len(), half_width * half_height, "a pixel for each two by two");
     let tasks = halved.par_chunks_mut(half_width * ROWS / 2).zip(plane.par_chunks(width * ROWS));
     tasks.for_each(|(halved, rows)| {
         for (halved, pair) in halved.chunks_exact_mut(half_width).zip(rows.chunks(width * 2)) {
@@ -30,7 +34,6 @@ pub fn halved<T: Copy + Default + Send + Sync>(
             }
         }
     });
-    halved
 }
 
 /// The pairs of a row, and what is left of it.
@@ -90,7 +93,10 @@ mod tests {
             4, 8, 8,
             1, 1, 5,
         ];
-        assert_eq!(halved(&plane, [3, 3], mean_coverage), [4, 8, 1, 5]);
-        assert_eq!(halved(&[7], [1, 1], mean_coverage), [7]);
+        let mut halved = [0; 4];
+        halve(&plane, [3, 3], mean_coverage, &mut halved);
+        assert_eq!(halved, [4, 8, 1, 5]);
+        halve(&[7], [1, 1], mean_coverage, &mut halved[..1]);
+        assert_eq!(halved[0], 7);
     }
 }

@@ -2,18 +2,21 @@
 
 use super::{BACKGROUND, Chord, Chords, FOREGROUND, Params, UNKNOWN};
 use crate::mask_upsample::cpu::Upsampled;
+use crate::recycled::Recycled;
 use rayon::prelude::*;
-use std::borrow::Cow;
 
 /// Rows that one task labels.
 const ROWS: usize = 32;
 
+/// A value for each cell of a grid.
+type Plane = Recycled<Vec<f32>>;
+
 /// Lowest and highest value of `values` (`rows` by `columns`) over the ellipse around each cell.
 #[must_use]
-pub fn extremes(values: &[f32], (columns, rows): (usize, usize), params: &Params) -> (Vec<f32>, Vec<f32>) {
+pub fn extremes(values: &[f32], (columns, rows): (usize, usize), params: &Params) -> (Plane, Plane) {
     let chords = Chords::new(params.radii, [columns, rows]);
     if values.is_empty() {
-        (Vec::new(), Vec::new())
+        (Plane::copy_of(values), Plane::copy_of(values))
     } else if chords.down {
         let lines = transposed(values, columns);
         let (low, high) = (along(&lines, rows, &chords, f32::min), along(&lines, rows, &chords, f32::max));
@@ -24,20 +27,22 @@ pub fn extremes(values: &[f32], (columns, rows): (usize, usize), params: &Params
 }
 
 /// The extreme that `pick` chooses (minimum or maximum) over the chords along the lines of `values`, each of `length` cells.
-fn along(values: &[f32], length: usize, chords: &Chords, pick: impl Fn(f32, f32) -> f32 + Sync) -> Vec<f32> {
+fn along(values: &[f32], length: usize, chords: &Chords, pick: impl Fn(f32, f32) -> f32 + Sync) -> Plane {
     let lines = values.len() / length;
-    let mut picked = values.to_vec();
-    let (mut windows, mut before) = (Cow::Borrowed(values), 0);
+    let mut picked = Plane::copy_of(values);
+    let (mut wide, mut before) = (None::<Plane>, 0);
     for (level, &half_width) in chords.half_widths.iter().enumerate() {
+        let windows = wide.as_ref().map_or(values, |wide| &wide[..]);
         if half_width > before {
-            let mut wider = windows.to_vec();
+            let mut wider = Plane::copy_of(windows);
             let shift = half_width - before;
             wider
                 .par_chunks_mut(length)
                 .zip(windows.par_chunks(length))
                 .for_each(|(wider, line)| pick_three(wider, line, shift, &pick));
-            (windows, before) = (Cow::Owned(wider), half_width);
+            (wide, before) = (Some(wider), half_width);
         }
+        let windows = wide.as_ref().map_or(values, |wide| &wide[..]);
         let of_level = || chords.chords.iter().filter(|chord| chord.level == level);
         picked.par_chunks_mut(length).enumerate().for_each(|(line, picked)| {
             for &Chord { distance, shift, .. } in of_level() {
@@ -71,9 +76,9 @@ fn pick_three(picked: &mut [f32], line: &[f32], shift: usize, pick: impl Fn(f32,
 }
 
 /// The columns of `values` (`columns` a row) as rows.
-fn transposed(values: &[f32], columns: usize) -> Vec<f32> {
+fn transposed(values: &[f32], columns: usize) -> Plane {
     let rows = values.len() / columns;
-    let mut transposed = vec![0.0; values.len()];
+    let mut transposed = Plane::for_overwrite(values.len());
     transposed.par_chunks_mut(rows).enumerate().for_each(|(column, line)| {
         line.iter_mut().zip(values[column..].iter().step_by(columns)).for_each(|(cell, &value)| *cell = value);
     });
@@ -132,7 +137,7 @@ impl Labeller<'_> {
 
 /// Fills `labels` (`width` a row) from the extremes, both stretched over the picture.
 pub fn label(labeller: &Labeller<'_>, labels: &mut [u8], width: usize) {
-    labels.par_chunks_mut(width * ROWS).enumerate().for_each_init(Cells::default, |cells, (chunk, rows)| {
+    labels.par_chunks_mut(width * ROWS).enumerate().for_each_init(Recycled::<Cells>::take, |cells, (chunk, rows)| {
         for (row, labels) in rows.chunks_mut(width).enumerate() {
             labeller.row(chunk * ROWS + row, cells, labels);
         }
@@ -186,11 +191,14 @@ mod tests {
                 [576.0, 576.0],
             ] {
                 let params = Params { radii, foreground: 0.9, background: 0.1 };
-                assert_eq!(extremes(&values, grid, &params), by_search(&values, grid, radii), "{radii:?} on {grid:?}");
+                let (low, high) = extremes(&values, grid, &params);
+                let expected = by_search(&values, grid, radii);
+                assert_eq!((low.to_vec(), high.to_vec()), expected, "{radii:?} on {grid:?}");
             }
         }
         let params = Params { radii: [2.0; 2], foreground: 0.9, background: 0.1 };
-        assert_eq!(extremes(&[], (0, 0), &params), (Vec::new(), Vec::new()));
+        let (low, high) = extremes(&[], (0, 0), &params);
+        assert!(low.is_empty() && high.is_empty());
     }
 
     #[test]

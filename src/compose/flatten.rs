@@ -15,6 +15,7 @@ use super::shadow::{Extension, ShadowGrid};
 use super::{Background, Framing, Layout, Outline, Plate, SUBJECT_ALPHA, Scene, Shadow, overlay, watermark};
 use crate::image::{Composite, Frame, Rect, Size, Subject};
 use backdrop_kernels::dst_over::cpu::{self as dst_over, Row, Shadow as Shade, Stroke, Under};
+use backdrop_kernels::recycled::Recycled;
 use rayon::prelude::*;
 
 /// The pictures that a [`Scene`] refers to.
@@ -117,6 +118,16 @@ fn drop_shadow(
     Some(grid)
 }
 
+/// Buffers for one row: of the background, of a shadow's grid, of two shadows, and of mixed layers.
+#[derive(Default)]
+struct RowScratch {
+    background: Scratch,
+    line: Vec<f32>,
+    shade: Vec<f32>,
+    ground: Vec<f32>,
+    mixed: [Vec<u8>; 2],
+}
+
 fn composite_beneath(
     canvas: &mut Frame,
     stroke: Option<&(Outline, Vec<u8>)>,
@@ -133,10 +144,12 @@ fn composite_beneath(
     let bands = canvas.pixels_mut().chunks_mut(row * 4 * band as usize);
     for (first, pixels) in (0..).step_by(band as usize).zip(bands) {
         let band_background = background.rows(first, (pixels.len() / (row * 4)) as u32, row);
-        let scratch = || (Scratch::default(), Vec::new(), [vec![0.0; row], vec![0.0; row]], [Vec::new(), Vec::new()]);
         pixels.par_chunks_mut(row * 4).enumerate().for_each_init(
-            scratch,
-            |(scratch, line, [shade, ground], mixed), (index, pixels)| {
+            Recycled::<RowScratch>::take,
+            |scratch, (index, pixels)| {
+                let RowScratch { background: scratch, line, shade, ground, mixed } = &mut **scratch;
+                shade.resize(row, 0.0);
+                ground.resize(row, 0.0);
                 let y = first + index as u32;
                 let stroke = stroke.map(|(line, covered)| Stroke {
                     coverage: &covered[y as usize * row..][..row],

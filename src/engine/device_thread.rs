@@ -12,10 +12,11 @@
 use super::admission::Admission;
 use super::queue::{Lanes, Ticket};
 use super::state::Status;
-use super::{EngineConfig, EngineError, SegmenterFactory, batch, self_test};
+use super::{EngineConfig, EngineError, SegmenterFactory, affinity, batch, self_test};
 use crate::image::{BufferPool, Frame, RawMask, Size};
 use crate::model::Segmenter;
 use crate::telemetry::{metrics, panic_message};
+use backdrop_kernels::recycled;
 use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -256,9 +257,11 @@ impl Running {
         let Some(idle) = self.device.admission.idle_for() else { return };
         if idle >= BUFFERS_IDLE {
             self.device.buffers.clear();
+            recycled::free();
         }
         if self.loaded.is_some() && self.device.idle_unload.is_some_and(|limit| idle >= limit) {
             self.device.buffers.clear();
+            recycled::free();
             self.discard();
         }
     }
@@ -306,9 +309,7 @@ fn answer(tickets: impl IntoIterator<Item = Ticket>, masks: Vec<RawMask>, began:
 
 /// The pool that the network runs on.
 pub(super) fn threads(config: &EngineConfig) -> rayon::ThreadPool {
-    rayon::ThreadPoolBuilder::new()
-        .num_threads(config.workers())
-        .thread_name(|index| format!("network-{index}"))
-        .build()
-        .expect("the system has threads left when the engine starts")
+    let workers = config.workers();
+    let builder = rayon::ThreadPoolBuilder::new().num_threads(workers).thread_name(|index| format!("network-{index}"));
+    affinity::bound(builder, workers).build().expect("the system has threads left when the engine starts")
 }

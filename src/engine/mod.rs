@@ -13,6 +13,7 @@
 //! next step: before the batch is formed, before each CPU task.
 
 mod admission;
+mod affinity;
 mod batch;
 mod config;
 mod cpu_pool;
@@ -41,8 +42,8 @@ use std::time::{Duration, Instant};
 use tokio::sync::{oneshot, watch};
 use tokio::time::timeout_at;
 
-/// Unused picture buffers that are kept for the next picture: one of 4096×4096.
-const KEPT_BUFFER_BYTES: usize = 64 << 20;
+/// Unused picture buffers that are kept for the next picture: one of 4096×4096, and the planes of its matte.
+const KEPT_BUFFER_BYTES: usize = 128 << 20;
 
 /// Makes the network. Called on the device thread: at the start, after a panic, and after an idle unload.
 pub type SegmenterFactory = Arc<dyn Fn() -> Result<Box<dyn Segmenter>, SegmentError> + Send + Sync>;

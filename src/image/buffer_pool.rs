@@ -100,6 +100,15 @@ impl Buffer {
         }
     }
 
+    /// Another buffer, from the same pool, that may hold an earlier picture: only for work that writes each byte.
+    #[must_use]
+    pub fn another_for_overwrite(&self, len: usize) -> Self {
+        match self.pool.upgrade() {
+            Some(shared) => BufferPool { shared }.take_for_overwrite(len),
+            None => Self::from(vec![0; len]),
+        }
+    }
+
     /// Takes the bytes out; they do not return to the pool.
     #[must_use]
     pub fn into_vec(mut self) -> Vec<u8> {
@@ -115,11 +124,21 @@ impl From<Vec<u8>> for Buffer {
 }
 
 impl Clone for Buffer {
-    /// A plain owned copy: clones do not belong to the pool.
+    /// A copy from the same pool.
     fn clone(&self) -> Self {
-        Self::from(self.bytes.clone())
+        let mut copy = self.another_for_overwrite(self.len());
+        copy.copy_from_slice(self);
+        copy
     }
 }
+
+impl PartialEq for Buffer {
+    fn eq(&self, other: &Self) -> bool {
+        self.bytes == other.bytes
+    }
+}
+
+impl Eq for Buffer {}
 
 impl Drop for Buffer {
     fn drop(&mut self) {
@@ -216,6 +235,11 @@ mod tests {
         assert!(pool.kept_bytes() >= 5000);
         let loose = Buffer::from(vec![1; 10]);
         assert_eq!(loose.another(3)[..], [0; 3]);
+        assert_eq!(loose.another_for_overwrite(3)[..], [0; 3]);
+        let copy = first.clone();
+        assert_eq!(copy, first);
+        drop(copy);
+        assert!(pool.kept_bytes() >= 5100, "a copy does not return to the pool");
     }
 
     #[test]

@@ -75,6 +75,12 @@ impl Frame {
         self.pixels
     }
 
+    /// `len` bytes from the pool of the frame's own pixels, which may hold an earlier picture: only for work that writes each.
+    #[must_use]
+    pub fn buffer(&self, len: usize) -> Buffer {
+        self.pixels.another_for_overwrite(len)
+    }
+
     /// One pixel, `[r, g, b, a]`.
     #[must_use]
     pub fn pixel(&self, x: u32, y: u32) -> [u8; 4] {

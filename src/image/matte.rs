@@ -1,13 +1,13 @@
 //! An alpha matte: how much of each pixel the subject covers, at source size.
 
 use super::geometry::bounds_of;
-use super::{Rect, Size};
+use super::{Buffer, Rect, Size};
 
 /// Coverage of each pixel: 0..=255, standing for 0..=1; eight bits, as every output stores it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AlphaMatte {
     size: Size,
-    coverage: Vec<u8>,
+    coverage: Buffer,
 }
 
 impl AlphaMatte {
@@ -16,7 +16,8 @@ impl AlphaMatte {
     /// # Panics
     /// When there are more or fewer values than pixels.
     #[must_use]
-    pub fn new(size: Size, coverage: Vec<u8>) -> Self {
+    pub fn new(size: Size, coverage: impl Into<Buffer>) -> Self {
+        let coverage = coverage.into();
         assert_eq!(coverage.len(), size.area(), "a matte of {size} needs a value for each pixel");
         Self { size, coverage }
     }
@@ -24,7 +25,7 @@ impl AlphaMatte {
     /// A matte that covers nothing.
     #[must_use]
     pub fn empty(size: Size) -> Self {
-        Self { size, coverage: vec![0; size.area()] }
+        Self::new(size, vec![0; size.area()])
     }
 
     /// Width and height of the picture.

@@ -12,15 +12,15 @@
 //! cache. Nothing is factorised, so nothing can fail: fewer steps leave a coarser matte, never none.
 
 use super::prior::{Priors, TemporalPrior};
-use super::pyramid::{self, Pyramid};
-use crate::image::{AlphaMatte, Frame, Trimap};
+use super::pyramid::Pyramid;
+use crate::image::{AlphaMatte, Buffer, Frame, Trimap};
 use backdrop_kernels::laplacian::cpu::{Band, Colours};
 use backdrop_kernels::laplacian::solver::Solver;
 use backdrop_kernels::mask_upsample::cpu::Upsampled;
 use backdrop_kernels::prolongation::DECIDED;
+use backdrop_kernels::recycled::Recycled;
 use backdrop_kernels::trimap::cpu::{Cells, Labeller};
 use rayon::prelude::*;
-use std::borrow::Cow;
 use std::ops::Range;
 
 /// Levels stop getting coarser when the shorter side would be less than this.
@@ -43,7 +43,7 @@ const MAX_MARGIN: usize = 32;
 #[must_use]
 pub fn estimate_alpha(frame: &Frame, trimap: &Trimap, priors: &Priors<'_>) -> AlphaMatte {
     assert_eq!(frame.size(), trimap.size(), "the trimap is of another picture");
-    estimate_with(frame, &Pyramid::of(frame), Labels::Plane(Cow::Borrowed(trimap.labels())), priors)
+    estimate_with(frame, &Pyramid::of(frame), Labels::Plane(trimap.labels()), priors)
 }
 
 /// The same with the picture's own `pyramid`.
@@ -54,7 +54,8 @@ pub(super) fn estimate_with(frame: &Frame, pyramid: &Pyramid, labels: Labels<'_>
     let mut coarser: Option<Coarser> = None;
     for (index, level) in levels.iter().enumerate().rev() {
         let temporal = priors.temporal.filter(|_| index == 0);
-        let coverage = level.solved(coarser.as_ref(), &Priors { temporal, ..*priors });
+        let coverage = frame.buffer(level.pixels.len());
+        let coverage = level.solved(coarser.as_ref(), &Priors { temporal, ..*priors }, coverage);
         coarser = Some(Coarser { size: level.size, coverage });
     }
     AlphaMatte::new(size, coarser.expect("at least the picture itself").coverage)
@@ -63,7 +64,9 @@ pub(super) fn estimate_with(frame: &Frame, pyramid: &Pyramid, labels: Labels<'_>
 /// The trimap of a level.
 pub(super) enum Labels<'a> {
     /// Each label.
-    Plane(Cow<'a, [u8]>),
+    Plane(&'a [u8]),
+    /// Those of a finer level, halved.
+    Halved(Buffer),
     /// What they are made of: nothing is stored at the size of the picture.
     Rows(Labeller<'a>),
 }
@@ -73,17 +76,18 @@ impl Labels<'_> {
     fn row(&self, y: usize, cells: &mut Cells, labels: &mut [u8]) {
         match self {
             Self::Plane(plane) => labels.copy_from_slice(&plane[y * labels.len()..][..labels.len()]),
+            Self::Halved(plane) => labels.copy_from_slice(&plane[y * labels.len()..][..labels.len()]),
             Self::Rows(labeller) => labeller.row(y, cells, labels),
         }
     }
 
     /// The labels of half of `size`: those of two by two pixels where they agree, else unknown.
-    fn halved(&self, size: [usize; 2]) -> Vec<u8> {
+    fn halved(&self, size: [usize; 2], mut halved: Buffer) -> Buffer {
         let [width, height] = size;
-        let [half_width, half_height] = pyramid::half_size(size);
-        let mut halved = vec![0; half_width * half_height];
+        let half_width = width.div_ceil(2);
         let tasks = halved.par_chunks_mut(half_width * STRIP_ROWS).enumerate();
-        tasks.for_each_init(Default::default, |(cells, rows): &mut (Cells, [Vec<u8>; 2]), (strip, halved)| {
+        tasks.for_each_init(Recycled::<(Cells, [Vec<u8>; 2])>::take, |scratch, (strip, halved)| {
+            let (cells, rows) = &mut **scratch;
             rows.iter_mut().for_each(|row| row.resize(width, 0));
             for (row, halved) in halved.chunks_exact_mut(half_width).enumerate() {
                 let y = 2 * (strip * STRIP_ROWS + row);
@@ -114,7 +118,7 @@ fn levels<'a>(frame: &'a Frame, pyramid: &'a Pyramid, labels: Labels<'a>) -> Vec
         let Some(level) = levels.last().filter(|level| level.size[0].min(level.size[1]) >= 2 * COARSEST_SIDE) else {
             break;
         };
-        let labels = Labels::Plane(Cow::Owned(level.labels.halved(level.size)));
+        let labels = Labels::Halved(level.labels.halved(level.size, frame.buffer(coarser.pixels.len())));
         levels.push(Level { size: coarser.size, pixels: &coarser.pixels, labels });
     }
     levels
@@ -163,12 +167,11 @@ impl Level<'_> {
     }
 
     /// Coverage of the level, from where the coarser one ended.
-    fn solved(&self, coarser: Option<&Coarser>, priors: &Priors<'_>) -> Vec<u8> {
+    fn solved(&self, coarser: Option<&Coarser>, priors: &Priors<'_>, mut coverage: Buffer) -> Buffer {
         let [width, height] = self.size;
         let mask = priors.mask.map(|prior| prior.upsampled(self.size));
-        let mut coverage = vec![0; width * height];
         let strips = coverage.par_chunks_mut(STRIP_ROWS * width).enumerate();
-        strips.for_each_init(Scratch::default, |scratch, (strip, coverage)| {
+        strips.for_each_init(Recycled::<Scratch>::take, |scratch, (strip, coverage)| {
             let top = strip * STRIP_ROWS;
             let own = top..top + coverage.len() / width;
             let margin = self.steps().min(MAX_MARGIN);
@@ -299,7 +302,7 @@ impl Decisions {
 /// The solution of the next coarser level.
 struct Coarser {
     size: [usize; 2],
-    coverage: Vec<u8>,
+    coverage: Buffer,
 }
 
 impl Coarser {
@@ -318,8 +321,14 @@ impl Coarser {
         if decisions.row.replace(parent) != Some(parent) {
             decisions.fill([parent.saturating_sub(1), parent, parent + 1].map(|row| self.row(row)));
         }
-        for (labels, &decided) in labels.chunks_mut(2).zip(&decisions.labels) {
-            labels.iter_mut().filter(|label| **label == Trimap::UNKNOWN).for_each(|label| *label = decided);
+        let take = |label: &mut u8, decided| *label = if *label == Trimap::UNKNOWN { decided } else { *label };
+        let (pairs, last) = labels.as_chunks_mut::<2>();
+        for ([left, right], &decided) in pairs.iter_mut().zip(&decisions.labels) {
+            take(left, decided);
+            take(right, decided);
+        }
+        if let ([last], Some(&decided)) = (last, decisions.labels.last()) {
+            take(last, decided);
         }
     }
 

@@ -2,7 +2,7 @@
 
 use super::despill::{self, Surroundings};
 use super::error::NoSubject;
-use super::foreground::{self, Unmixed};
+use super::foreground;
 #[cfg(feature = "gpu")]
 use super::gpu::GpuMatting;
 use super::guide::Guide;
@@ -105,30 +105,29 @@ fn composed(
     let unmixed = match options.method {
         Method::ClosedForm => {
             let pyramid = pyramid.unwrap_or_else(|| Pyramid::of(&frame));
-            foreground::unmix(&frame, &pyramid, unmix_by.unwrap_or(&matte))
+            Some(foreground::unmix(&frame, pyramid, unmix_by.unwrap_or(&matte)))
         }
-        Method::None => Vec::new(),
+        Method::None => None,
     };
     // The coverage of a hard edge is geometry, not light.
     let is_soft = options.edge == Edge::Soft && !options.opaque;
     let width = matte.size().width as usize;
-    if is_soft {
-        let strips = matte.coverage_mut().par_chunks_mut(foreground::TILE * width);
-        strips.zip(&unmixed).for_each(|(coverage, unmixed)| {
-            unmixed.iter().for_each(|pixel| coverage[pixel.at as usize] = pixel.coverage);
-        });
+    if let Some(unmixed) = unmixed.as_ref().filter(|_| is_soft) {
+        let strips = matte.coverage_mut().par_chunks_mut(foreground::TILE * width).enumerate();
+        strips.for_each(|(strip, coverage)| unmixed.each(strip, |at, [.., in_light]| coverage[at] = in_light));
     }
     let mut cutout = Cutout::new(frame, &matte);
-    let strips = cutout.frame_mut().pixels_mut().par_chunks_mut(foreground::TILE * width * 4);
-    strips.zip(unmixed).for_each(|(pixels, unmixed)| {
-        let pixels = pixels.as_chunks_mut::<4>().0;
-        for Unmixed { at, subject: [red, green, blue], .. } in unmixed {
-            let pixel = &mut pixels[at as usize];
-            if pixel[3] > 0 {
-                *pixel = [red, green, blue, pixel[3]];
-            }
-        }
-    });
+    if let Some(unmixed) = unmixed {
+        let strips = cutout.frame_mut().pixels_mut().par_chunks_mut(foreground::TILE * width * 4).enumerate();
+        strips.for_each(|(strip, pixels)| {
+            let pixels = pixels.as_chunks_mut::<4>().0;
+            unmixed.each(strip, |at, [red, green, blue, _]| {
+                if pixels[at][3] > 0 {
+                    pixels[at] = [red, green, blue, pixels[at][3]];
+                }
+            });
+        });
+    }
     if let Some(surroundings) = surroundings {
         despill::despill(cutout.frame_mut(), &surroundings, options.despill);
     }

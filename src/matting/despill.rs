@@ -16,8 +16,9 @@
 //! (pull-push), so that every edge pixel has the colour that was beside it.
 
 use super::chamfer::chamfer;
-use crate::image::{AlphaMatte, Frame, Size};
+use crate::image::{AlphaMatte, Buffer, Frame, Size};
 use backdrop_kernels::pull_push;
+use backdrop_kernels::recycled::Recycled;
 use rayon::prelude::*;
 
 /// Side of a cell of the grid, in pixels.
@@ -52,7 +53,7 @@ pub struct Surroundings {
     /// Columns and rows of the grid.
     cells: [usize; 2],
     /// Encoded colour, 0..=1, row after row. Empty when no pixel is background.
-    colours: Vec<[f32; 4]>,
+    colours: Recycled<Vec<[f32; 4]>>,
 }
 
 impl Surroundings {
@@ -68,9 +69,12 @@ impl Surroundings {
         let columns = width.div_ceil(CELL);
         let (pixels, _) = frame.pixels().as_chunks::<4>();
         let rows = pixels.par_chunks(CELL * width).zip(matte.coverage().par_chunks(CELL * width));
-        let mut colours: Vec<[f32; 4]> = rows
-            .flat_map_iter(|(pixels, coverage)| {
-                let mut sums = vec![[0_u32; 4]; columns];
+        let mut colours = Recycled::for_overwrite(columns * (size.height as usize).div_ceil(CELL));
+        colours.par_chunks_mut(columns).zip(rows).for_each_init(
+            Recycled::<Vec<[u32; 4]>>::take,
+            |sums, (colours, (pixels, coverage))| {
+                sums.clear();
+                sums.resize(columns, [0; 4]);
                 for (pixels, coverage) in pixels.chunks_exact(width).zip(coverage.chunks_exact(width)) {
                     let cells = pixels.chunks(CELL).zip(coverage.chunks(CELL));
                     for (sum, (pixels, coverage)) in sums.iter_mut().zip(cells) {
@@ -84,12 +88,12 @@ impl Surroundings {
                 }
                 // A cell that is all background has weight one.
                 let scale = 1.0 / (255 * CELL * CELL) as f32;
-                sums.into_iter().map(move |[red, green, blue, weight]| {
+                for (to, &[red, green, blue, weight]) in colours.iter_mut().zip(&**sums) {
                     let colour = |sum: u32| sum as f32 * scale / 255.0;
-                    [colour(red), colour(green), colour(blue), weight as f32 * scale]
-                })
-            })
-            .collect();
+                    *to = [colour(red), colour(green), colour(blue), weight as f32 * scale];
+                }
+            },
+        );
         if !pull_push::cpu::fill(&mut colours, columns) {
             colours.clear();
         }
@@ -219,7 +223,7 @@ fn smoothstep([from, to]: [f32; 2], value: f32) -> f32 {
 /// How near each pixel is to the subject's edge.
 struct Near {
     /// Chamfer distance to the nearest pixel that is not fully covered, in thirds of a pixel, up to 255.
-    thirds: Vec<u8>,
+    thirds: Buffer,
     /// For each distance: 1 at the edge, falling smoothly to 0 within the reach.
     weights: [f32; 256],
 }
@@ -231,15 +235,17 @@ impl Near {
         let margin = reach.ceil() as usize + 1;
         let (width, height) = (cutout.size().width as usize, cutout.size().height as usize);
         let (pixels, _) = cutout.pixels().as_chunks::<4>();
-        let mut thirds = vec![0; pixels.len()];
+        let mut thirds = cutout.buffer(pixels.len());
         // Pixels further than the reach from a strip do not affect it.
-        thirds.par_chunks_mut(ROWS * width).enumerate().for_each(|(strip, out)| {
+        let strips = thirds.par_chunks_mut(ROWS * width).enumerate();
+        strips.for_each_init(Recycled::<Vec<u16>>::take, |distances, (strip, out)| {
             let first = (strip * ROWS).saturating_sub(margin);
             let last = (strip * ROWS + ROWS + margin).min(height);
             let part =
                 pixels[first * width..last * width].iter().map(|pixel| if pixel[3] < 255 { 0 } else { u16::MAX });
-            let mut distances: Vec<u16> = part.collect();
-            chamfer(&mut distances, width);
+            distances.clear();
+            distances.extend(part);
+            chamfer(distances, width);
             let skipped = (strip * ROWS - first) * width;
             out.iter_mut().zip(&distances[skipped..]).for_each(|(out, &thirds)| *out = thirds.min(255) as u8);
         });
@@ -442,7 +448,7 @@ mod tests {
             let size = Size::new(width, height);
             let area = size.area();
             let frame = Frame::new(size, Buffer::from([20, 200, 40, 255].repeat(area)));
-            let coverage = (0..area).map(|at| (at * 37 % 256) as u8).collect();
+            let coverage: Vec<u8> = (0..area).map(|at| (at * 37 % 256) as u8).collect();
             let mut cutout = frame.clone();
             let surroundings = Surroundings::of(&frame, &AlphaMatte::new(size, coverage));
             despill(&mut cutout, &surroundings, 1.0);

@@ -48,8 +48,8 @@ pub fn hardened(matte: &AlphaMatte) -> AlphaMatte {
 pub(super) fn hardened_at(matte: &AlphaMatte, crossing: f32) -> AlphaMatte {
     let [width, height] = [matte.size().width as usize, matte.size().height as usize];
     let source = matte.coverage();
-    let mut coverage = source.to_vec();
-    coverage.par_chunks_mut(width * ROWS).enumerate().for_each(|(chunk, rows)| {
+    let mut hard = matte.clone();
+    hard.coverage_mut().par_chunks_mut(width * ROWS).enumerate().for_each(|(chunk, rows)| {
         for (row, pixels) in rows.chunks_mut(width).enumerate() {
             let y = chunk * ROWS + row;
             for (x, pixel) in pixels.iter_mut().enumerate() {
@@ -60,7 +60,7 @@ pub(super) fn hardened_at(matte: &AlphaMatte, crossing: f32) -> AlphaMatte {
             }
         }
     });
-    AlphaMatte::new(matte.size(), coverage)
+    hard
 }
 
 /// Coverage of one pixel by a hard edge. The three by three around it are smoothed (1 2 1), so that grain does not make

@@ -7,3 +7,11 @@ pub(super) const MIN_AREA: f64 = 1e-4;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("no subject can be separated from the background")]
 pub struct NoSubject;
+
+/// Whether enough `cells` of a mask are subject.
+///
+/// # Errors
+/// [`NoSubject`] when they are less than [`MIN_AREA`] of it.
+pub(super) fn check_area(subject: usize, cells: usize) -> Result<(), NoSubject> {
+    if (subject as f64) < MIN_AREA * cells as f64 { Err(NoSubject) } else { Ok(()) }
+}

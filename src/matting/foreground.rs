@@ -3,34 +3,24 @@
 //! A pixel of hair over a red wall is part red; on a new background it would glow. So inside the band, and only there,
 //! the colour is unmixed by multilevel foreground estimation (Germer et al. 2020, [`backdrop_kernels::foreground`]): from
 //! a picture of one pixel up to full size, each level starting from the one below. Only tiles that the band needs are
-//! computed. Where coverage is full the source's pixel stays, bit for bit; where it is zero the colour becomes zero.
+//! computed and stored. Where coverage is full the source's pixel stays, bit for bit; where it is zero the colour becomes zero.
 
 use super::edge::is_partial;
 use super::pyramid::{self, Pyramid};
-use crate::image::{AlphaMatte, Frame};
+use crate::image::{AlphaMatte, Buffer, Frame};
 use backdrop_kernels::foreground::cpu::Tile;
 use backdrop_kernels::foreground::{SMALL, STEPS, STEPS_SMALL};
 use backdrop_kernels::linear_alpha::cpu as linear_alpha;
+use backdrop_kernels::recycled::Recycled;
 use rayon::prelude::*;
-use std::borrow::Cow;
 use std::ops::Range;
 
 /// Side of a tile in pixels.
 pub(super) const TILE: usize = 32;
-
-struct Level<'a> {
-    size: [usize; 2],
-    pixels: &'a [[u8; 4]],
-    coverage: Cow<'a, [u8]>,
-    /// Whether each tile has to be computed, row after row.
-    needed: Vec<bool>,
-}
-
-/// Colours of a level: three planes of the foreground, three of the background. Undefined outside of the needed tiles.
-struct Colours {
-    size: [usize; 2],
-    planes: [Vec<u8>; 6],
-}
+/// Pixels of a tile.
+const AREA: usize = TILE * TILE;
+/// Colours of a pixel: three planes of the foreground, three of the background.
+const PLANES: usize = 6;
 
 /// Writes unmixed colours into the frame where coverage is partial, zero where there is none. Returns the matte with
 /// coverage in linear light, now that the colours on both sides of the edge are known.
@@ -39,188 +29,265 @@ struct Colours {
 /// When frame and matte differ in size.
 pub fn estimate(frame: &mut Frame, matte: &AlphaMatte) -> AlphaMatte {
     let width = matte.size().width as usize;
-    let unmixed = unmix(frame, &Pyramid::of(frame), matte);
+    let unmixed = unmix(frame, Pyramid::of(frame), matte);
     let mut lit = matte.clone();
     let (pixels, _) = frame.pixels_mut().as_chunks_mut::<4>();
-    let strips = pixels.par_chunks_mut(TILE * width).zip(lit.coverage_mut().par_chunks_mut(TILE * width)).zip(unmixed);
-    strips.for_each(|((pixels, coverage), unmixed)| {
+    let strips = pixels.par_chunks_mut(TILE * width).zip(lit.coverage_mut().par_chunks_mut(TILE * width));
+    strips.enumerate().for_each(|(strip, (pixels, coverage))| {
         for (pixel, coverage) in pixels.iter_mut().zip(coverage.iter()) {
             if *coverage == 0 {
                 *pixel = [0, 0, 0, pixel[3]];
             }
         }
-        for Unmixed { at, subject: [red, green, blue], coverage: in_light } in unmixed {
-            let pixel = &mut pixels[at as usize];
-            *pixel = [red, green, blue, pixel[3]];
-            coverage[at as usize] = in_light;
-        }
+        unmixed.each(strip, |at, [red, green, blue, in_light]| {
+            pixels[at] = [red, green, blue, pixels[at][3]];
+            coverage[at] = in_light;
+        });
     });
     lit
 }
 
-/// A partly covered pixel.
+/// Colour of the subject and coverage in linear light of the partly covered pixels.
 pub(super) struct Unmixed {
-    /// Where in its strip.
-    pub(super) at: u32,
-    /// The subject's colour.
-    pub(super) subject: [u8; 3],
-    /// Its coverage, in linear light.
-    pub(super) coverage: u8,
+    /// Of the picture.
+    width: usize,
+    tiles: Tiles,
+    /// The pixels of each needed tile; those that are not partly covered are zero.
+    pixels: Buffer,
 }
 
-/// For each strip of [`TILE`] rows its partly covered pixels. `pyramid` is that of `frame`.
+impl Unmixed {
+    /// Calls `write` with each partly covered pixel of a strip of [`TILE`] rows: where it is in the strip, its colour and coverage.
+    pub(super) fn each(&self, strip: usize, mut write: impl FnMut(usize, [u8; 4])) {
+        let (tiles, _) = self.pixels.as_chunks::<{ 4 * AREA }>();
+        for column in 0..self.tiles.columns {
+            let Some(tile) = self.tiles.index(column, strip) else { continue };
+            for (row, pixels) in tiles[tile].as_chunks::<4>().0.chunks_exact(TILE).enumerate() {
+                let start = row * self.width + column * TILE;
+                for (at, &pixel) in (start..).zip(pixels).filter(|(_, pixel)| pixel[3] > 0) {
+                    write(at, pixel);
+                }
+            }
+        }
+    }
+}
+
+/// Unmixes the partly covered pixels of `frame`, of which `pyramid` is.
 ///
 /// # Panics
 /// When frame and matte differ in size.
-pub(super) fn unmix(frame: &Frame, pyramid: &Pyramid, matte: &AlphaMatte) -> Vec<Vec<Unmixed>> {
+pub(super) fn unmix(frame: &Frame, mut pyramid: Pyramid, matte: &AlphaMatte) -> Unmixed {
     assert_eq!(frame.size(), matte.size(), "the matte is of another picture");
-    let levels = levels(frame, pyramid, matte);
-    let mut coarser: Option<Colours> = None;
-    for level in levels[1..].iter().rev() {
-        coarser = Some(level.colours(coarser.as_ref()));
-    }
-    let level = &levels[0];
-    let width = level.size[0];
-    (0..level.size[1].div_ceil(TILE))
-        .into_par_iter()
-        .map_init(Tile::default, |tile, strip| {
-            let mut unmixed = Vec::new();
-            level.relax_strip(strip, coarser.as_ref(), tile, |tile, across, down, [left, top]| {
-                for y in down {
-                    let coverage = &level.coverage[y * width..][across.clone()];
-                    for (x, &coverage) in across.clone().zip(coverage).filter(|&(_, &value)| is_partial(&[value])) {
-                        let (foreground, background) = tile.colours((x - left, y - top));
-                        let pair =
-                            [foreground, background].map(|colour| colour.map(|value| (value * 255.0 + 0.5) as u8));
-                        let at = (y % TILE * width + x) as u32;
-                        let coverage = linear_alpha::coverage(coverage, pair);
-                        unmixed.push(Unmixed { at, subject: pair[0], coverage });
-                    }
-                }
-            });
-            unmixed
-        })
-        .collect()
-}
-
-fn levels<'a>(frame: &'a Frame, pyramid: &'a Pyramid, matte: &'a AlphaMatte) -> Vec<Level<'a>> {
     let size = [matte.size().width as usize, matte.size().height as usize];
-    let (pixels, coverage) = (frame.pixels().as_chunks::<4>().0, matte.coverage());
-    let needed = tiles_of_band(coverage, size);
-    let mut levels = vec![Level { size, pixels, coverage: Cow::Borrowed(coverage), needed }];
+    let picture = Level { size, pixels: frame.pixels().as_chunks::<4>().0, coverage: matte.coverage() };
+    let (mut needed, mut coverages) = (vec![picture.tiles_of_band()], Vec::<Buffer>::new());
+    let mut finer = size;
     for coarser in &pyramid.levels {
-        let level = levels.last().expect("the picture itself");
-        let coverage = pyramid::halved(&level.coverage, level.size, pyramid::mean_coverage);
-        let needed = level.tiles_beneath(coarser.size);
-        levels.push(Level { size: coarser.size, pixels: &coarser.pixels, coverage: Cow::Owned(coverage), needed });
+        let mut coverage = frame.buffer(coarser.pixels.len());
+        let of_finer = coverages.last().map_or(picture.coverage, |coverage| coverage);
+        pyramid::halve(of_finer, finer, pyramid::mean_coverage, &mut coverage);
+        needed.push(needed[needed.len() - 1].beneath(finer, coarser.size));
+        coverages.push(coverage);
+        finer = coarser.size;
     }
-    levels
-}
-
-fn tiles_of_band(coverage: &[u8], [width, height]: [usize; 2]) -> Vec<bool> {
-    let columns = width.div_ceil(TILE);
-    let mut needed = vec![false; columns * height.div_ceil(TILE)];
-    needed.par_chunks_mut(columns).zip(coverage.par_chunks(TILE * width)).for_each(|(needed, rows)| {
-        for row in rows.chunks_exact(width) {
-            for (needed, part) in needed.iter_mut().zip(row.chunks(TILE)) {
-                *needed |= is_partial(part);
+    // A level is free as soon as the next finer one is there.
+    let mut coarser: Option<Colours> = None;
+    while let (Some(level), Some(coverage)) = (pyramid.levels.pop(), coverages.pop()) {
+        let level = Level { size: level.size, pixels: &level.pixels, coverage: &coverage };
+        let tiles = needed.pop().expect("tiles of each level");
+        let planes = frame.buffer(tiles.places.len() * PLANES * AREA);
+        coarser = Some(level.colours(tiles, planes, coarser.as_ref()));
+    }
+    let tiles = needed.pop().expect("tiles of the picture itself");
+    let mut pixels = frame.buffer(tiles.places.len() * 4 * AREA);
+    let each = pixels.as_chunks_mut::<{ 4 * AREA }>().0.par_iter_mut().zip(&*tiles.places);
+    each.for_each_init(Recycled::<Scratch>::take, |scratch, (pixels, &[column, strip])| {
+        pixels.fill(0);
+        let [left, top] = picture.relax([column, strip], coarser.as_ref(), scratch);
+        let [across, down] = picture.own([column, strip]);
+        for (row, y) in pixels.as_chunks_mut::<4>().0.chunks_exact_mut(TILE).zip(down) {
+            let coverage = &picture.coverage[y * size[0]..][across.clone()];
+            for ((pixel, x), &coverage) in row.iter_mut().zip(across.clone()).zip(coverage) {
+                if is_partial(&[coverage]) {
+                    let (foreground, background) = scratch.tile.colours((x - left, y - top));
+                    let pair = [foreground, background].map(|colour| colour.map(|value| (value * 255.0 + 0.5) as u8));
+                    let [red, green, blue] = pair[0];
+                    *pixel = [red, green, blue, linear_alpha::coverage(coverage, pair)];
+                }
             }
         }
     });
-    needed
+    Unmixed { width: size[0], tiles, pixels }
 }
 
-impl Level<'_> {
-    const fn steps(&self) -> usize {
-        if self.size[0] <= SMALL && self.size[1] <= SMALL { STEPS_SMALL } else { STEPS }
+/// The tiles of a level that are needed.
+struct Tiles {
+    /// Tiles along a row of all.
+    columns: usize,
+    /// For each tile, row after row, its number among the needed ones, or `NOT_NEEDED`.
+    numbers: Recycled<Vec<u32>>,
+    /// Column and strip of the needed ones.
+    places: Recycled<Vec<[usize; 2]>>,
+}
+
+const NOT_NEEDED: u32 = u32::MAX;
+
+impl Tiles {
+    /// Numbers the tiles that are not marked as not needed.
+    fn new(columns: usize, mut numbers: Recycled<Vec<u32>>) -> Self {
+        let mut places = Recycled::<Vec<_>>::take();
+        places.clear();
+        for (at, number) in numbers.iter_mut().enumerate().filter(|(_, number)| **number != NOT_NEEDED) {
+            *number = places.len() as u32;
+            places.push([at % columns, at / columns]);
+        }
+        Self { columns, numbers, places }
     }
 
-    const fn columns(&self) -> usize {
-        self.size[0].div_ceil(TILE)
+    /// The number of a tile, if it is needed.
+    fn index(&self, column: usize, strip: usize) -> Option<usize> {
+        let number = self.numbers[strip * self.columns + column];
+        (number != NOT_NEEDED).then_some(number as usize)
     }
 
-    /// The part of the level that a tile's pixels depend on: each step reaches one pixel further. It begins at an even pixel:
-    /// tiles and steps are even.
-    fn reach(&self, column: usize, strip: usize) -> [Range<usize>; 2] {
-        let grown = |tile: usize, len: usize| {
-            (tile * TILE).saturating_sub(self.steps())..((tile + 1) * TILE + self.steps()).min(len)
-        };
-        [grown(column, self.size[0]), grown(strip, self.size[1])]
-    }
-
-    /// The tiles of the next coarser level, of `size`, that this level's tiles start from.
-    fn tiles_beneath(&self, size: [usize; 2]) -> Vec<bool> {
-        let columns = size[0].div_ceil(TILE);
-        let mut beneath = vec![false; columns * size[1].div_ceil(TILE)];
-        for at in (0..self.needed.len()).filter(|&at| self.needed[at]) {
-            let [across, down] = self.reach(at % self.columns(), at / self.columns());
+    /// The tiles of the next coarser level, of `coarser` pixels, that these, of a level of `size`, start from.
+    fn beneath(&self, size: [usize; 2], coarser: [usize; 2]) -> Self {
+        let columns = coarser[0].div_ceil(TILE);
+        let mut beneath = Recycled::filled(columns * coarser[1].div_ceil(TILE), NOT_NEEDED);
+        for &place in &*self.places {
+            let [across, down] = reach(size, place);
             // Bilinear: a pixel further to either side.
             let tiles = |range: Range<usize>, len: usize| {
                 (range.start / 2).saturating_sub(1) / TILE..=(range.end / 2 + 1).min(len - 1) / TILE
             };
-            for strip in tiles(down, size[1]) {
-                for column in tiles(across.clone(), size[0]) {
-                    beneath[strip * columns + column] = true;
+            for strip in tiles(down, coarser[1]) {
+                for column in tiles(across.clone(), coarser[0]) {
+                    beneath[strip * columns + column] = 0;
                 }
             }
         }
-        beneath
-    }
-
-    /// The colours of the level, from where the coarser one ended.
-    fn colours(&self, coarser: Option<&Colours>) -> Colours {
-        let width = self.size[0];
-        let mut planes: [Vec<u8>; 6] = std::array::from_fn(|_| vec![0; self.pixels.len()]);
-        let [a, b, c, d, e, f] = planes.each_mut().map(|plane| plane.par_chunks_mut(TILE * width));
-        (a, b, c, d, e, f).into_par_iter().enumerate().for_each_init(Tile::default, |tile, (strip, planes)| {
-            let mut planes: [&mut [u8]; 6] = planes.into();
-            self.relax_strip(strip, coarser, tile, |tile, across, down, [left, top]| {
-                for (plane, bytes) in planes.iter_mut().enumerate() {
-                    for y in down.clone() {
-                        let row = &mut bytes[y % TILE * width..][across.clone()];
-                        tile.store_row(plane, y - top, across.start - left, row);
-                    }
-                }
-            });
-        });
-        Colours { size: self.size, planes }
-    }
-
-    /// Estimates the needed tiles of one strip; `write(tile, columns, rows, origin)` for each of them.
-    fn relax_strip(
-        &self,
-        strip: usize,
-        coarser: Option<&Colours>,
-        tile: &mut Tile,
-        mut write: impl FnMut(&Tile, Range<usize>, Range<usize>, [usize; 2]),
-    ) {
-        let [width, height] = self.size;
-        for column in (0..self.columns()).filter(|&column| self.needed[strip * self.columns() + column]) {
-            let [across, down] = self.reach(column, strip);
-            tile.resize(across.len(), down.len());
-            for (row, y) in down.clone().enumerate() {
-                let pixels = y * width + across.start..y * width + across.end;
-                tile.set_row(row, &self.coverage[pixels.clone()], &self.pixels[pixels]);
-                match coarser {
-                    Some(coarser) => coarser.start(tile, row, across.start, y),
-                    None => tile.start_from_picture(row),
-                }
-            }
-            tile.relax(self.steps());
-            let own = |at: usize, len: usize| at * TILE..((at + 1) * TILE).min(len);
-            write(tile, own(column, width), own(strip, height), [across.start, down.start]);
-        }
+        Self::new(columns, beneath)
     }
 }
 
+const fn steps([width, height]: [usize; 2]) -> usize {
+    if width <= SMALL && height <= SMALL { STEPS_SMALL } else { STEPS }
+}
+
+/// The part of a level of `size` that a tile's pixels depend on: each step reaches one pixel further. It begins at an even
+/// pixel: tiles and steps are even.
+fn reach(size: [usize; 2], [column, strip]: [usize; 2]) -> [Range<usize>; 2] {
+    let steps = steps(size);
+    let grown = |tile: usize, len: usize| (tile * TILE).saturating_sub(steps)..((tile + 1) * TILE + steps).min(len);
+    [grown(column, size[0]), grown(strip, size[1])]
+}
+
+/// A level of the pyramids of picture and matte.
+struct Level<'a> {
+    size: [usize; 2],
+    pixels: &'a [[u8; 4]],
+    coverage: &'a [u8],
+}
+
+/// What one thread needs for a tile.
+#[derive(Default)]
+struct Scratch {
+    tile: Tile,
+    /// Parts of two rows of a plane.
+    near: Vec<u8>,
+    far: Vec<u8>,
+}
+
+impl Level<'_> {
+    /// The tiles with partly covered pixels.
+    fn tiles_of_band(&self) -> Tiles {
+        let [width, height] = self.size;
+        let columns = width.div_ceil(TILE);
+        let mut numbers = Recycled::filled(columns * height.div_ceil(TILE), NOT_NEEDED);
+        numbers.par_chunks_mut(columns).zip(self.coverage.par_chunks(TILE * width)).for_each(|(numbers, rows)| {
+            for row in rows.chunks_exact(width) {
+                for (number, part) in numbers.iter_mut().zip(row.chunks(TILE)) {
+                    if is_partial(part) {
+                        *number = 0;
+                    }
+                }
+            }
+        });
+        Tiles::new(columns, numbers)
+    }
+
+    /// The pixels of a tile.
+    fn own(&self, place: [usize; 2]) -> [Range<usize>; 2] {
+        std::array::from_fn(|axis| place[axis] * TILE..((place[axis] + 1) * TILE).min(self.size[axis]))
+    }
+
+    /// The colours of the level's needed `tiles`, from where the coarser one ended, in `planes`.
+    fn colours(&self, tiles: Tiles, mut planes: Buffer, coarser: Option<&Colours>) -> Colours {
+        let each = planes.par_chunks_exact_mut(PLANES * AREA).zip(&*tiles.places);
+        each.for_each_init(Recycled::<Scratch>::take, |scratch, (planes, &place)| {
+            let [left, top] = self.relax(place, coarser, scratch);
+            let [across, down] = self.own(place);
+            for (plane, bytes) in planes.chunks_exact_mut(AREA).enumerate() {
+                for (row, y) in bytes.chunks_exact_mut(TILE).zip(down.clone()) {
+                    scratch.tile.store_row(plane, y - top, across.start - left, &mut row[..across.len()]);
+                }
+            }
+        });
+        Colours { size: self.size, tiles, planes }
+    }
+
+    /// Estimates one tile, in `scratch.tile`, whose origin is returned.
+    fn relax(&self, place: [usize; 2], coarser: Option<&Colours>, scratch: &mut Scratch) -> [usize; 2] {
+        let width = self.size[0];
+        let [across, down] = reach(self.size, place);
+        scratch.tile.resize(across.len(), down.len());
+        for (row, y) in down.clone().enumerate() {
+            let pixels = y * width + across.start..y * width + across.end;
+            scratch.tile.set_row(row, &self.coverage[pixels.clone()], &self.pixels[pixels]);
+            match coarser {
+                Some(coarser) => coarser.start(scratch, row, across.clone(), y),
+                None => scratch.tile.start_from_picture(row),
+            }
+        }
+        scratch.tile.relax(steps(self.size));
+        [across.start, down.start]
+    }
+}
+
+/// Colours of the needed tiles of a level.
+struct Colours {
+    size: [usize; 2],
+    tiles: Tiles,
+    /// For each tile its six planes.
+    planes: Buffer,
+}
+
 impl Colours {
-    /// Starts row `row` of a tile, which is row `y` of the finer level from column `x` on.
-    fn start(&self, tile: &mut Tile, row: usize, x: usize, y: usize) {
+    /// Starts row `row` of a tile, which is row `y` of the finer level at the columns `across`.
+    fn start(&self, scratch: &mut Scratch, row: usize, across: Range<usize>, y: usize) {
         let [width, height] = self.size;
         let near = y / 2;
         let far = if y.is_multiple_of(2) { near.saturating_sub(1) } else { (near + 1).min(height - 1) };
-        for (index, plane) in self.planes.iter().enumerate() {
-            tile.start_row(index, row, x, &plane[near * width..][..width], &plane[far * width..][..width]);
+        let first = (across.start / 2).saturating_sub(1);
+        let columns = first..(across.end.div_ceil(2) + 1).min(width);
+        let Scratch { tile, near: near_row, far: far_row } = scratch;
+        for plane in 0..PLANES {
+            self.read(plane, near, columns.clone(), near_row);
+            self.read(plane, far, columns.clone(), far_row);
+            tile.start_row(plane, row, across.start - 2 * first, near_row, far_row);
+        }
+    }
+
+    /// Reads a part of row `y` of a plane, across tiles.
+    fn read(&self, plane: usize, y: usize, columns: Range<usize>, row: &mut Vec<u8>) {
+        row.clear();
+        let mut x = columns.start;
+        while x < columns.end {
+            let end = ((x / TILE + 1) * TILE).min(columns.end);
+            let tile = self.tiles.index(x / TILE, y / TILE).expect("a tile that the finer level needs");
+            let start = (tile * PLANES + plane) * AREA + y % TILE * TILE + x % TILE;
+            row.extend_from_slice(&self.planes[start..start + end - x]);
+            x = end;
         }
     }
 }

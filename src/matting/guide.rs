@@ -1,10 +1,11 @@
 //! Where matting takes the subject from: the network's mask with the caller's seeds, or a mask or trimap of the caller's.
 
 use super::clean::{self, CleanMask, Seeds};
-use super::error::{MIN_AREA, NoSubject};
+use super::error::{NoSubject, check_area};
 use super::options::Options;
 use super::upsample::upsampled;
 use crate::image::{AlphaMatte, Frame, RawMask, Size, Trimap};
+use backdrop_kernels::recycled::Recycled;
 use rayon::prelude::*;
 
 /// What is known about the subject before matting.
@@ -44,7 +45,7 @@ pub(super) fn reduced(mask: &AlphaMatte) -> Result<CleanMask, NoSubject> {
     let size = mask.size();
     let grid = if size.longest() > LONGEST { size.fitted(Size::new(LONGEST, LONGEST)) } else { size };
     let first = |cell: u32, cells: u32, side: u32| (u64::from(cell) * u64::from(side) / u64::from(cells)) as usize;
-    let mut values = vec![0.0; grid.area()];
+    let mut values = Recycled::filled(grid.area(), 0.0);
     values.par_chunks_mut(grid.width.max(1) as usize).zip(0..grid.height).for_each(|(cells, row)| {
         let rows = first(row, grid.height, size.height)..first(row + 1, grid.height, size.height);
         for (cell, column) in cells.iter_mut().zip(0..) {
@@ -55,22 +56,20 @@ pub(super) fn reduced(mask: &AlphaMatte) -> Result<CleanMask, NoSubject> {
         }
     });
     let subject = values.iter().filter(|&&value| value >= 0.5).count();
-    if (subject as f64) < MIN_AREA * values.len() as f64 { Err(NoSubject) } else { Ok(CleanMask::new(grid, values)) }
+    check_area(subject, values.len())?;
+    Ok(CleanMask::new(grid, values))
 }
 
 impl Guide<'_> {
     /// The mask that matting of `frame` starts from; nothing for a trimap.
     pub(super) fn cleaned(self, frame: &Frame, options: &Options) -> Result<Option<CleanMask>, NoSubject> {
         match self {
-            Self::Network { mask, standard: None, seeds } => {
-                clean::clean(frame, mask, seeds, options.cleaning()).map(Some)
-            }
-            Self::Network { mask, standard: Some(standard), seeds } => {
-                let [mask, standard] =
-                    [mask, standard].map(|mask| clean::clean(frame, mask, seeds, options.cleaning()));
+            Self::Network { mask, standard, seeds } => {
+                let clean = |mask| clean::clean(frame, mask, seeds, options.cleaning());
+                let (mask, standard) = rayon::join(|| clean(mask), || standard.map(clean));
                 match (mask, standard) {
-                    (Ok(mask), Ok(standard)) => Ok(Some(mask.union(&standard))),
-                    (mask, standard) => mask.or(standard).map(Some),
+                    (Ok(mask), Some(Ok(standard))) => Ok(Some(mask.union(&standard))),
+                    (mask, standard) => mask.or_else(|error| standard.unwrap_or(Err(error))).map(Some),
                 }
             }
             Self::Mask(mask) => reduced(mask).map(Some),
@@ -85,7 +84,7 @@ impl Guide<'_> {
 /// [`NoSubject`] when too little of it is subject.
 pub fn clean_mask(frame: &Frame, guide: Guide<'_>, options: &Options) -> Result<AlphaMatte, NoSubject> {
     let mask = guide.cleaned(frame, options)?.ok_or(NoSubject)?;
-    Ok(upsampled(mask.values(), mask.size(), frame.size()))
+    Ok(upsampled(mask.values(), mask.size(), frame))
 }
 
 #[cfg(test)]
@@ -95,7 +94,7 @@ mod tests {
     #[test]
     fn a_mask_is_reduced_to_the_means_of_its_cells() {
         let size = Size::new(1536, 2);
-        let coverage = (0..size.area()).map(|at| if at % 1536 < 769 { 255 } else { 0 }).collect();
+        let coverage: Vec<u8> = (0..size.area()).map(|at| if at % 1536 < 769 { 255 } else { 0 }).collect();
         let reduced = reduced(&AlphaMatte::new(size, coverage)).expect("a subject");
         assert_eq!(reduced.size(), Size::new(768, 1));
         assert_eq!(reduced.values()[382..387], [1.0, 1.0, 0.5, 0.0, 0.0]);

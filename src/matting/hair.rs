@@ -5,6 +5,7 @@
 //! so.
 
 use crate::image::{Rect, Size};
+use backdrop_kernels::recycled::Recycled;
 use backdrop_kernels::trimap::{Params, cpu};
 
 /// The band is not widened by more cells of the mask's grid than this. A wider band is not determined by its colours:
@@ -38,8 +39,9 @@ impl Hair {
         let around =
             |(first, last): (usize, usize), side: usize| (first.saturating_sub(margin), (last + margin).min(side));
         let (across, down) = (around(columns, grid.0), around(rows, grid.1));
-        let part: Vec<f32> =
-            (down.0..down.1).flat_map(|y| values[y * grid.0..][across.0..across.1].iter().copied()).collect();
+        let part = Recycled::collected(
+            (down.0..down.1).flat_map(|y| values[y * grid.0..][across.0..across.1].iter().copied()),
+        );
         let (wide, tall) = (across.1 - across.0, down.1 - down.0);
         let disc = Params { radii: [radius; 2], foreground: 1.0, background: 0.0 };
         let (_, highest) = cpu::extremes(&part, (wide, tall), &disc);

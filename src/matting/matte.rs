@@ -89,7 +89,7 @@ impl<'a> SolvedMatte<'a> {
             }
             Method::None => match guide {
                 Guide::Mask(mask) => (mask.clone(), None),
-                Guide::Network { .. } | Guide::Trimap(_) => (upsampled(mask.values(), mask.size(), size), None),
+                Guide::Network { .. } | Guide::Trimap(_) => (upsampled(mask.values(), mask.size(), frame), None),
             },
         };
         Ok(Self { matte, pyramid, speck_pixels: speck_pixels(&mask, size), known: None })

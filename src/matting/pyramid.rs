@@ -1,8 +1,9 @@
 //! Image pyramid: halves pictures, trimaps and mattes.
 
-use crate::image::Frame;
+use crate::image::{Buffer, Frame};
+use std::ops::Deref;
 
-pub(super) use backdrop_kernels::pyramid::cpu::{halved, mean_colour, mean_coverage};
+pub(super) use backdrop_kernels::pyramid::cpu::{halve, mean_colour, mean_coverage};
 pub(super) use backdrop_kernels::pyramid::half_size;
 
 /// A picture halved again and again, down to one pixel: what the coarser levels of matting and of foreground estimation read.
@@ -16,7 +17,18 @@ pub(super) struct Pyramid {
 #[derive(Clone, Debug)]
 pub(super) struct Level {
     pub(super) size: [usize; 2],
-    pub(super) pixels: Vec<[u8; 4]>,
+    pub(super) pixels: Pixels,
+}
+
+/// Pixels in a buffer of the pool of the frame.
+#[derive(Clone, Debug)]
+pub(super) struct Pixels(Buffer);
+
+impl Deref for Pixels {
+    type Target = [[u8; 4]];
+    fn deref(&self) -> &[[u8; 4]] {
+        self.0.as_chunks().0
+    }
 }
 
 impl Pyramid {
@@ -25,9 +37,11 @@ impl Pyramid {
         let mut levels: Vec<Level> = Vec::new();
         while size[0].max(size[1]) > 1 {
             let finer = levels.last().map_or(frame.pixels().as_chunks::<4>().0, |level| &level.pixels);
-            let pixels = halved(finer, size, mean_colour);
-            size = half_size(size);
-            levels.push(Level { size, pixels });
+            let half = half_size(size);
+            let mut pixels = frame.buffer(half[0] * half[1] * 4);
+            halve(finer, size, mean_colour, pixels.as_chunks_mut().0);
+            size = half;
+            levels.push(Level { size, pixels: Pixels(pixels) });
         }
         Self { levels }
     }

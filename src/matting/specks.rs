@@ -4,6 +4,7 @@
 //! that the cost is that of reading the matte once and of its edges.
 
 use super::union_find::Forest;
+use backdrop_kernels::recycled::Recycled;
 use rayon::prelude::*;
 
 /// Rows in which one task finds runs.
@@ -28,21 +29,24 @@ pub(super) fn fill_small(
     fill: u8,
 ) {
     let strips = coverage.par_chunks(width * ROWS).enumerate();
-    let found: Vec<Vec<(u32, u32)>> = strips
+    let found: Vec<Recycled<Vec<(u32, u32)>>> = strips
         .map(|(strip, rows)| {
-            let mut runs = Vec::new();
+            let mut runs = Recycled::<Vec<_>>::take();
+            runs.clear();
             for (row, pixels) in rows.chunks_exact(width).enumerate() {
                 find_runs(pixels, ((strip * ROWS + row) * width) as u32, &inside, &mut runs);
             }
             runs
         })
         .collect();
-    let mut runs: Vec<Run> = Vec::with_capacity(found.iter().map(Vec::len).sum());
-    let mut forest = Forest::default();
-    for (start, end) in found.into_iter().flatten() {
-        runs.push(Run { start, end, size: 0 });
-        forest.push();
-    }
+    let each = found.iter().flat_map(|runs| runs.iter()).map(|&(start, end)| Run { start, end, size: 0 });
+    let mut runs = Recycled::<Vec<Run>>::take();
+    runs.clear();
+    runs.extend(each);
+    drop(found);
+    let mut forest = Recycled::<Forest>::take();
+    forest.clear();
+    runs.iter().for_each(|_| forest.push());
     join_rows(&runs, &mut forest, width as u32);
     for index in 0..runs.len() {
         let Run { start, end, .. } = runs[index];

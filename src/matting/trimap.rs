@@ -5,6 +5,7 @@ use super::clean::CleanMask;
 use super::hair::Hair;
 use crate::image::{Size, Trimap};
 use backdrop_kernels::mask_upsample::cpu::Upsampled;
+use backdrop_kernels::recycled::Recycled;
 use backdrop_kernels::trimap::Params;
 use backdrop_kernels::trimap::cpu::{self, Labeller};
 
@@ -36,8 +37,8 @@ pub(super) fn params(grid: (usize, usize), size: Size) -> Params {
 /// What a trimap is made of: the lowest and the highest value of the mask around each cell of its grid.
 pub(super) struct Extremes {
     grid: (usize, usize),
-    low: Vec<f32>,
-    high: Vec<f32>,
+    low: Recycled<Vec<f32>>,
+    high: Recycled<Vec<f32>>,
     params: Params,
 }
 

@@ -86,7 +86,7 @@ fn contradiction(
 fn grey(frame: &Frame) -> AlphaMatte {
     let by_alpha = frame.has_transparency();
     let value = |pixel: &[u8; 4]| if by_alpha { pixel[3] } else { luma(pixel) };
-    AlphaMatte::new(frame.size(), frame.pixels().as_chunks::<4>().0.par_iter().map(value).collect())
+    AlphaMatte::new(frame.size(), frame.pixels().as_chunks::<4>().0.par_iter().map(value).collect::<Vec<u8>>())
 }
 
 /// The label of each pixel.

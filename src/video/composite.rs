@@ -122,7 +122,7 @@ mod tests {
     fn halves() -> (Frame, AlphaMatte) {
         let size = Size::new(9, 5);
         let pixels = (0..45).flat_map(|at| if at % 9 < 5 { [200, 100, 50, 255] } else { [10, 220, 30, 255] });
-        let coverage = (0..45).map(|at| [255, 255, 255, 255, 255, 128, 0, 0, 0][at % 9]).collect();
+        let coverage: Vec<u8> = (0..45).map(|at| [255, 255, 255, 255, 255, 128, 0, 0, 0][at % 9]).collect();
         (Frame::new(size, Buffer::from(pixels.collect::<Vec<u8>>())), AlphaMatte::new(size, coverage))
     }
 
@@ -169,7 +169,8 @@ mod tests {
     fn chroma_blocks_contain_only_the_subjects_colour() {
         // Columns 6 and 7 are a transparent block, 4 and 5 a mixed one; column 8 is a block of one column.
         let (frame, matte) = halves();
-        let matte = AlphaMatte::new(matte.size(), (0..45).map(|at| if at % 9 < 5 { 255 } else { 0 }).collect());
+        let matte =
+            AlphaMatte::new(matte.size(), (0..45).map(|at| if at % 9 < 5 { 255 } else { 0 }).collect::<Vec<u8>>());
         let composite = FrameCompositor::of(&recipe(VideoFormat::Webm)).composite(frame, &matte);
         assert_eq!(composite.pixel(4, 4), [200, 100, 50, 255]);
         for y in 0..5 {

@@ -1,18 +1,19 @@
 //! The mask that matting takes: what cleaning has made of the network's mask.
 
 use crate::image::{Size, check_probabilities};
+use backdrop_kernels::recycled::Recycled;
 
 /// Probability of subject on the network's grid, after cleaning. Only [`clean`](super::clean()) makes one.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CleanMask {
     size: Size,
-    values: Vec<f32>,
+    values: Recycled<Vec<f32>>,
 }
 
 impl CleanMask {
     /// # Panics
     /// When these are no probabilities for each cell. Cleaning moves probabilities only within 0..=1.
-    pub(in crate::matting) fn new(size: Size, values: Vec<f32>) -> Self {
+    pub(in crate::matting) fn new(size: Size, values: Recycled<Vec<f32>>) -> Self {
         if let Err(error) = check_probabilities(size, &values) {
             panic!("cleaning made {error}");
         }
@@ -25,7 +26,7 @@ impl CleanMask {
     /// When the other is on another grid.
     pub(in crate::matting) fn union(mut self, other: &Self) -> Self {
         assert_eq!(self.size, other.size, "masks of two grids");
-        self.values.iter_mut().zip(&other.values).for_each(|(value, other)| *value = value.max(*other));
+        self.values.iter_mut().zip(&*other.values).for_each(|(value, other)| *value = value.max(*other));
         self
     }
 

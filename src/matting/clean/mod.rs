@@ -34,8 +34,9 @@ pub use clean_mask::CleanMask;
 pub(super) use component_rules::clear_uncertain_parts;
 pub use seeds::Seeds;
 
-use super::error::{MIN_AREA, NoSubject};
+use super::error::{NoSubject, check_area};
 use crate::image::{Frame, RawMask, Size};
+use backdrop_kernels::recycled::Recycled;
 use rayon::prelude::*;
 use std::borrow::Cow;
 use workspace::Workspace;
@@ -75,7 +76,7 @@ pub fn clean_without_colors(mask: &RawMask) -> Result<CleanMask, NoSubject> {
 
 /// Labels the cells of `mask` by `label`, then merges components.
 fn labelled(mask: &RawMask, opaque: bool, label: impl FnOnce(&mut Workspace)) -> Result<CleanMask, NoSubject> {
-    let mut workspace = Workspace::take();
+    let mut workspace = Recycled::<Workspace>::take();
     let [columns, rows] = [mask.size().width as usize, mask.size().height as usize];
     let factor = columns.max(rows).div_ceil(FINEST_SIDE).max(1);
     let coarse = if factor > 1 { Cow::Owned(reduced(mask, factor)) } else { Cow::Borrowed(mask) };
@@ -85,7 +86,7 @@ fn labelled(mask: &RawMask, opaque: bool, label: impl FnOnce(&mut Workspace)) ->
     component_rules::apply(&mut workspace, opaque);
     soft_edge::mark(&mut workspace);
     let width = grid.width as usize;
-    let mut values = vec![0.0; columns * rows];
+    let mut values = Recycled::for_overwrite(columns * rows);
     values.par_chunks_mut(columns).zip(mask.values().par_chunks(columns)).enumerate().for_each(|(y, (row, mask))| {
         for (x, (value, &mask)) in row.iter_mut().zip(mask).enumerate() {
             let cell = y / factor * width + x / factor;
@@ -93,9 +94,9 @@ fn labelled(mask: &RawMask, opaque: bool, label: impl FnOnce(&mut Workspace)) ->
         }
     });
     let subject = workspace.labels.iter().filter(|&&label| label).count();
-    workspace.give_back();
-    let is_enough = subject as f64 >= MIN_AREA * grid.area() as f64;
-    if is_enough { Ok(CleanMask::new(mask.size(), values)) } else { Err(NoSubject) }
+    drop(workspace);
+    check_area(subject, grid.area())?;
+    Ok(CleanMask::new(mask.size(), values))
 }
 
 /// The means of `factor` by `factor` cells.

@@ -8,6 +8,7 @@ use super::linear_system::{Evidence, LEAST};
 use super::workspace::Workspace;
 use crate::image::Frame;
 use crate::matting::chamfer::{STRAIGHT, chamfer};
+use backdrop_kernels::recycled::Recycled;
 
 /// Outside of this the mask is certain, and the cell is fixed.
 pub(super) const UNCERTAIN: std::ops::Range<f32> = 0.05..0.95;
@@ -44,11 +45,12 @@ pub(super) fn label(workspace: &mut Workspace, frame: &Frame, params: CleanParam
 /// Opens also what the mask is certain is subject, near its edge.
 fn open_near_edge(workspace: &mut Workspace) {
     let columns = workspace.columns();
-    let mut depth: Vec<u16> = workspace.mask.iter().map(|&mask| if mask < 0.5 { 0 } else { u16::MAX }).collect();
+    let depth = workspace.mask.iter().map(|&mask| if mask < 0.5 { 0 } else { u16::MAX });
+    let mut depth = Recycled::collected(depth);
     chamfer(&mut depth, columns);
     let reach = (REACH * workspace.grid.width.max(workspace.grid.height) as f32 * f32::from(STRAIGHT)) as u16;
-    for ((open, depth), marked) in workspace.open.iter_mut().zip(depth).zip(&workspace.marked) {
-        *open |= !marked && depth > 0 && depth <= reach;
+    for ((open, depth), marked) in workspace.open.iter_mut().zip(&*depth).zip(&workspace.marked) {
+        *open |= !marked && *depth > 0 && *depth <= reach;
     }
 }
 

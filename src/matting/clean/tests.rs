@@ -141,6 +141,17 @@ fn an_edge_keeps_the_values_of_its_ramp() {
     assert!(after.values().iter().any(|value| (0.2..0.8).contains(value)));
 }
 
+#[test]
+fn relabelled_cells_keep_the_masks_value_in_a_strip_at_the_edge_and_not_in_a_wider_one() {
+    let value = |width: f32| {
+        let in_strip = |x: f32, y: f32| is_in(&[150.0..150.0 + width, 40.0..200.0], x, y);
+        let mask = mask(384, |x, y| if in_strip(x, y) { 0.6 } else { certain(in_block(x, y)) });
+        value_at(&cleaned(&block_and_bar(BLUE, RED, RED), &mask), 150.4, 120.0)
+    };
+    // Two cells, and thirteen.
+    assert_eq!([value(1.5), value(10.0)], [0.6, 0.0]);
+}
+
 /// The block, certain, and a second part of which the mask reaches `highest` in a corner and 0.6 elsewhere.
 fn with_second_part(part: &[Range<f32>; 2], highest: f32) -> RawMask {
     mask(384, |x, y| match () {

@@ -2,12 +2,11 @@
 
 use crate::image::Size;
 use crate::matting::connected_components::Components;
-use std::sync::Mutex;
 
 use super::REFERENCE_SIDE;
 
 /// Everything that a labelling needs, for each cell of the grid unless stated otherwise.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Workspace {
     pub(super) grid: Size,
     /// The mask; marked cells are 0 or 1.
@@ -31,34 +30,7 @@ pub(super) struct Workspace {
     pub(super) front: Vec<u32>,
 }
 
-/// As many as pictures were cleaned at once.
-static POOL: Mutex<Vec<Workspace>> = Mutex::new(Vec::new());
-
 impl Workspace {
-    /// One that is free, or a new one.
-    pub(super) fn take() -> Self {
-        let free = POOL.lock().unwrap_or_else(std::sync::PoisonError::into_inner).pop();
-        free.unwrap_or_else(|| Self {
-            grid: Size::new(0, 0),
-            mask: Vec::new(),
-            marked: Vec::new(),
-            open: Vec::new(),
-            colors: Vec::new(),
-            likelihood: Vec::new(),
-            labels: Vec::new(),
-            soft: Vec::new(),
-            components: Components::default(),
-            system: super::linear_system::System::default(),
-            histograms: super::color_histograms::Histograms::default(),
-            front: Vec::new(),
-        })
-    }
-
-    /// For the next picture.
-    pub(super) fn give_back(self) {
-        POOL.lock().unwrap_or_else(std::sync::PoisonError::into_inner).push(self);
-    }
-
     /// Starts on a mask.
     pub(super) fn load(&mut self, mask: &[f32], grid: Size) {
         let cells = grid.area();

@@ -15,7 +15,10 @@ const PART: usize = 1 << 15;
 /// # Errors
 /// [`NoSubject`] when nothing is left.
 pub(super) fn finished(mut frame: Frame, words: &[u32], least: usize) -> Result<Cutout, NoSubject> {
-    let coverage = words.par_iter().with_min_len(PART).map(|word| (word >> 24) as u8).collect();
+    let mut coverage = frame.buffer(words.len());
+    coverage.par_chunks_mut(PART).zip(words.par_chunks(PART)).for_each(|(coverage, words)| {
+        coverage.iter_mut().zip(words).for_each(|(coverage, word)| *coverage = (word >> 24) as u8);
+    });
     let matte = without_specks(AlphaMatte::new(frame.size(), coverage), least);
     if !is_covered(&matte) {
         return Err(NoSubject);

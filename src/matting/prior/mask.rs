@@ -3,14 +3,15 @@
 use crate::image::Size;
 use crate::matting::clean::CleanMask;
 use backdrop_kernels::mask_upsample::cpu::Upsampled;
+use backdrop_kernels::recycled::Recycled;
 use backdrop_kernels::trimap;
 
 /// Expected alpha inside the band, and γ, the weight of that, for each cell of the network's grid.
 #[derive(Clone, Debug)]
 pub struct MaskPrior {
     size: Size,
-    alpha: Vec<f32>,
-    weight: Vec<f32>,
+    alpha: Recycled<Vec<f32>>,
+    weight: Recycled<Vec<f32>>,
 }
 
 /// γ: weight of the mask beside the colours where it has an edge, and where it is uncertain all around.
@@ -30,9 +31,10 @@ impl MaskPrior {
         let disc = trimap::Params { radii: [EDGE_CELLS; 2], foreground: 0.5, background: 0.5 };
         let (low, high) = trimap::cpu::extremes(mask.values(), grid, &disc);
         let at_edge = |(&low, &high): (&f32, &f32)| low < 0.5 && high >= 0.5;
-        let weight = low.iter().zip(&high).map(|range| if at_edge(range) { WEIGHT_AT_EDGES } else { WEIGHT_ELSEWHERE });
+        let weight =
+            low.iter().zip(&**high).map(|range| if at_edge(range) { WEIGHT_AT_EDGES } else { WEIGHT_ELSEWHERE });
         let alpha = mask.values().iter().map(|&value| (0.5 + (value - 0.5) * CONTRAST).clamp(0.0, 1.0));
-        Self { size: mask.size(), weight: weight.collect(), alpha: alpha.collect() }
+        Self { size: mask.size(), weight: Recycled::collected(weight), alpha: Recycled::collected(alpha) }
     }
 
     /// Expected alpha and its weight for each cell.

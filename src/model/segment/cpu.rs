@@ -63,7 +63,8 @@ impl Segmenter for CpuSegmenter {
         }
         // Pictures in parallel, and rows inside each: a batch keeps many cores busy in the small middle of the
         // network, and a single picture still uses them all.
-        frames.par_iter().map(|frame| self.segment_one(frame)).collect()
+        // Inside one task of the pool: called from outside, a single picture would wake and wait for it in every layer.
+        rayon::scope(|_| frames.par_iter().map(|frame| self.segment_one(frame)).collect())
     }
 }
 

@@ -78,7 +78,7 @@ fn alpha_of_golden_pictures_agrees_with_pymatting() {
 #[test]
 fn the_comparison_with_pymatting_detects_a_wrong_matte() {
     let (size, _, expected) = samples(&reference("disc.alpha.png"));
-    let shifted = expected.iter().skip(1).chain([&0.0]).map(|&alpha| byte(alpha)).collect();
+    let shifted: Vec<u8> = expected.iter().skip(1).chain([&0.0]).map(|&alpha| byte(alpha)).collect();
     assert!(mean_squared_error(&AlphaMatte::new(size, shifted), &expected) > 1e-4);
 }
 

@@ -1,0 +1,158 @@
+//! In the steady state nothing of the size of a picture is allocated between decoding and encoding: the buffers of earlier
+//! pictures are used again.
+//!
+//! Counts the bytes that all threads allocate while whole pictures run through the pipeline, from the end of their stage `decode`
+//! to the start of their stage `encode`, but for the run of the network, which makes a new mask of 576 KiB each time.
+
+use backdrop::codec::Limits;
+use backdrop::engine::{Engine, EngineConfig, Lane};
+use backdrop::model::device::{ActiveDevice, DeviceChoice};
+use backdrop::model::weights::Weights;
+use backdrop::pipeline::{self, Call};
+use backdrop::recipe::{ENDPOINTS, Fields, Recipe};
+use bytes::Bytes;
+use std::alloc::{GlobalAlloc, Layout, System};
+use std::fs;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+use tracing::field::{Field, Visit};
+use tracing::span::{Attributes, Id, Record};
+use tracing::{Event, Metadata, Subscriber};
+
+/// Pictures before any is counted, and those that are.
+const WARM_UP: usize = 10;
+const COUNTED: usize = 8;
+/// Bytes that may be allocated for each.
+const MOST_BYTES: u64 = 64 << 10;
+
+/// The system's allocator, with a count of the bytes that were ever requested.
+struct Counting;
+
+static ALLOCATED: AtomicU64 = AtomicU64::new(0);
+
+// SAFETY: every call goes to the system's allocator as it is.
+unsafe impl GlobalAlloc for Counting {
+    unsafe fn alloc(&self, layout: Layout) -> *mut u8 {
+        ALLOCATED.fetch_add(layout.size() as u64, Ordering::Relaxed);
+        // SAFETY: the caller's promise.
+        unsafe { System.alloc(layout) }
+    }
+
+    unsafe fn dealloc(&self, pointer: *mut u8, layout: Layout) {
+        // SAFETY: the caller's promise.
+        unsafe { System.dealloc(pointer, layout) }
+    }
+}
+
+#[global_allocator]
+static ALLOCATOR: Counting = Counting;
+
+/// The count at the end of the last stage `decode`, and what was allocated from there to the start of `encode`.
+static DECODED: AtomicU64 = AtomicU64::new(0);
+/// The count at the start of the network's run, which is skipped at its end.
+static BATCHED: AtomicU64 = AtomicU64::new(0);
+static BETWEEN: AtomicU64 = AtomicU64::new(0);
+
+/// Reads the count at the pipeline's spans of stages.
+struct Stages;
+
+const DECODE: u64 = 1;
+const ENCODE: u64 = 2;
+const BATCH: u64 = 3;
+const OTHER: u64 = 4;
+
+impl Subscriber for Stages {
+    fn enabled(&self, metadata: &Metadata<'_>) -> bool {
+        metadata.is_span() && ["stage", "batch"].contains(&metadata.name())
+    }
+
+    fn new_span(&self, span: &Attributes<'_>) -> Id {
+        struct Stage(u64);
+        impl Visit for Stage {
+            fn record_str(&mut self, _: &Field, name: &str) {
+                self.0 = match name {
+                    "decode" => DECODE,
+                    "encode" => ENCODE,
+                    _ => OTHER,
+                };
+            }
+            fn record_debug(&mut self, _: &Field, _: &dyn std::fmt::Debug) {}
+        }
+        let mut stage = Stage(if span.metadata().name() == "batch" { BATCH } else { OTHER });
+        span.record(&mut stage);
+        Id::from_u64(stage.0)
+    }
+
+    fn enter(&self, span: &Id) {
+        let allocated = ALLOCATED.load(Ordering::Relaxed);
+        match span.into_u64() {
+            ENCODE => BETWEEN.store(allocated - DECODED.load(Ordering::Relaxed), Ordering::Relaxed),
+            BATCH => BATCHED.store(allocated, Ordering::Relaxed),
+            _ => {}
+        }
+    }
+
+    fn exit(&self, span: &Id) {
+        let allocated = ALLOCATED.load(Ordering::Relaxed);
+        match span.into_u64() {
+            DECODE => DECODED.store(allocated, Ordering::Relaxed),
+            BATCH => {
+                DECODED.fetch_add(allocated - BATCHED.load(Ordering::Relaxed), Ordering::Relaxed);
+            }
+            _ => {}
+        }
+    }
+
+    fn record(&self, _: &Id, _: &Record<'_>) {}
+    fn record_follows_from(&self, _: &Id, _: &Id) {}
+    fn event(&self, _: &Event<'_>) {}
+}
+
+fn recipe(endpoint: &str, fields: &[(&str, &str)]) -> Recipe {
+    let mut given = Fields::default();
+    fields.iter().for_each(|(name, value)| given.push(name, value).expect("each once"));
+    let endpoint = ENDPOINTS.iter().find(|other| other.name == endpoint).expect("it is there");
+    endpoint.recipe(&given).expect("valid fields")
+}
+
+fn photo(name: &str) -> Bytes {
+    fs::read(Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/photos").join(name))
+        .expect("a photo of the tests")
+        .into()
+}
+
+#[test]
+fn nothing_large_is_allocated_between_decoding_and_encoding() {
+    tracing::subscriber::set_global_default(Stages).expect("the only one");
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().expect("a runtime");
+    let (weights, config) = (Weights::embedded(), EngineConfig { cpu_workers: 2, ..EngineConfig::default() });
+    let device = ActiveDevice::select(&DeviceChoice::Cpu).expect("the CPU is always there");
+    let engine = Engine::start(&config, Arc::new(move || device.segmenter(&weights, config.max_batch)));
+    runtime.block_on(engine.ready()).expect("the embedded weights");
+    let photos = ["astronaut.jpg", "coffee.jpg"].map(photo);
+    let recipes: [(&str, Recipe); 3] = [
+        ("a cutout", recipe("remove", &[])),
+        ("on a colour", recipe("replace-bg", &[("bg_color", "#3366cc")])),
+        ("with a hard edge and despill", recipe("remove", &[("edge", "hard"), ("despill", "100")])),
+    ];
+    for (name, recipe) in &recipes {
+        let mut total = 0;
+        for picture in 0..WARM_UP + COUNTED {
+            let call = Call {
+                lane: Lane::Interactive,
+                deadline: Instant::now() + Duration::from_secs(60),
+                limits: Limits::default(),
+            };
+            let photo = photos[picture % photos.len()].clone();
+            runtime.block_on(pipeline::run(&engine, photo, recipe, &call)).expect("a picture");
+            let between = BETWEEN.swap(u64::MAX, Ordering::Relaxed);
+            assert_ne!(between, u64::MAX, "the stages were not seen");
+            println!("{name}: picture {picture}: {between} bytes");
+            total += if picture < WARM_UP { 0 } else { between };
+        }
+        let each = total / COUNTED as u64;
+        assert!(each <= MOST_BYTES, "{name}: {each} bytes a picture");
+    }
+}
