@@ -10,7 +10,7 @@ const ROWS: usize = 64;
 /// Writes each pixel of `halved`, mixed from the two by two of `plane` beneath it; at an odd border the last ones count twice.
 ///
 /// # Panics
-/// When `halved` has another size than half of `[width, height]`.
+/// When `halved` has more or fewer pixels than half of the size.
 pub fn halve<T: Copy + Send + Sync>(
     plane: &[T],
     [width, height]: [usize; 2],

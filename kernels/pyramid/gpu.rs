@@ -8,8 +8,7 @@ use burn_cubecl::kernel::into_contiguous;
 use burn_cubecl::tensor::CubeTensor;
 use cubecl::prelude::*;
 
-use super::cpu::{self, common_label, mean_colour, mean_coverage};
-use super::{Mix, half_size};
+use super::{Mix, cpu, half_size};
 use crate::device::{empty_like, host_bytes, host_int_tensor, host_words, launch_grid, scalar};
 use crate::trimap::UNKNOWN;
 
@@ -56,27 +55,26 @@ pub trait Halve: Backend {
     fn halve(plane: IntTensor<Self>, height: usize, width: usize, mix: Mix) -> IntTensor<Self>;
 }
 
-/// A plane of half the size.
-fn halved<T: Copy + Default + Send + Sync>(plane: &[T], size: [usize; 2], mix: impl Fn([T; 4]) -> T + Sync) -> Vec<T> {
-    let mut halved = vec![T::default(); half_size(size).iter().product()];
-    cpu::halve(plane, size, mix, &mut halved);
-    halved
-}
-
 impl Halve for Flex {
     fn halve(plane: IntTensor<Self>, height: usize, width: usize, mix: Mix) -> IntTensor<Self> {
         let (words, size) = (host_words(plane), [width, height]);
-        let bytes = || host_bytes(&words);
+        let [half_width, half_height] = half_size(size);
+        let of_bytes = |mix: fn([u8; 4]) -> u8| {
+            let mut half = vec![0; half_width * half_height];
+            cpu::halve(&host_bytes(&words), size, mix, &mut half);
+            half.into_iter().map(u32::from).collect()
+        };
         let words = match mix {
             Mix::Colour => {
                 let pixels: Vec<[u8; 4]> = words.iter().map(|word| word.to_le_bytes()).collect();
-                halved(&pixels, size, mean_colour).into_iter().map(u32::from_le_bytes).collect()
+                let mut half = vec![[0; 4]; half_width * half_height];
+                cpu::halve(&pixels, size, cpu::mean_colour, &mut half);
+                half.into_iter().map(u32::from_le_bytes).collect()
             }
-            Mix::Coverage => halved(&bytes(), size, mean_coverage).into_iter().map(u32::from).collect(),
-            Mix::Label => halved(&bytes(), size, common_label).into_iter().map(u32::from).collect(),
+            Mix::Coverage => of_bytes(cpu::mean_coverage),
+            Mix::Label => of_bytes(cpu::common_label),
         };
-        let [width, height] = half_size(size);
-        host_int_tensor(words, [height, width])
+        host_int_tensor(words, [half_height, half_width])
     }
 }
 

@@ -1,10 +1,8 @@
-//! From a picture and its mask or matte to the cutout: matte, foreground colours, despill; on the CPU or on a GPU.
+//! From a picture and its mask or matte to the cutout: matte, foreground colours, despill, on the CPU.
 
 use super::despill::{self, Surroundings};
 use super::error::NoSubject;
 use super::foreground;
-#[cfg(feature = "gpu")]
-use super::gpu::GpuMatting;
 use super::guide::Guide;
 use super::matte::SolvedMatte;
 use super::options::{Edge, Method, Options};
@@ -19,29 +17,6 @@ pub trait Matting {
     /// # Errors
     /// [`NoSubject`] when the matte would be empty.
     fn cut_out(&self, frame: Frame, guide: Guide<'_>, options: &Options) -> Result<Cutout, NoSubject>;
-}
-
-/// Cuts the subject out of `frame`, where `guide` says it is. Works in the frame's own buffer.
-///
-/// # Errors
-/// [`NoSubject`] when the matte would be empty.
-pub fn cut_out<'a>(frame: Frame, guide: impl Into<Guide<'a>>, options: &Options) -> Result<Cutout, NoSubject> {
-    let guide = guide.into();
-    implementation(&frame, guide, options).cut_out(frame, guide, options)
-}
-
-/// The GPU that has a copy of `frame`, where it does all that is asked for; else the CPU.
-#[cfg(feature = "gpu")]
-fn implementation(frame: &Frame, guide: Guide<'_>, options: &Options) -> Box<dyn Matting> {
-    match frame.on_device() {
-        Some(picture) if GpuMatting::does(guide, options) => Box::new(GpuMatting::new(picture.clone())),
-        Some(_) | None => Box::new(CpuMatting),
-    }
-}
-
-#[cfg(not(feature = "gpu"))]
-fn implementation(_: &Frame, _: Guide<'_>, _: &Options) -> Box<dyn Matting> {
-    Box::new(CpuMatting)
 }
 
 /// Matting on the CPU, with all options.

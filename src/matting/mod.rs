@@ -12,6 +12,7 @@ pub mod closed_form;
 pub(crate) mod connected_components;
 mod cut_out;
 pub mod despill;
+mod dispatch;
 pub mod edge;
 mod error;
 pub mod foreground;
@@ -33,7 +34,8 @@ mod union_find;
 mod upsample;
 
 pub use clean::{CleanMask, CleanParams, Seeds};
-pub use cut_out::{Matting, cut_out, cut_out_with, from_own_alpha};
+pub use cut_out::{Matting, cut_out_with, from_own_alpha};
+pub use dispatch::cut_out;
 pub use error::NoSubject;
 pub use guide::{Guide, clean_mask};
 pub use hair::Hair;

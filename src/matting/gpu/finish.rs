@@ -16,8 +16,9 @@ const PART: usize = 1 << 15;
 /// [`NoSubject`] when nothing is left.
 pub(super) fn finished(mut frame: Frame, words: &[u32], least: usize) -> Result<Cutout, NoSubject> {
     let mut coverage = frame.buffer(words.len());
-    let parts = coverage.par_chunks_mut(PART).zip(words.par_chunks(PART));
-    parts.for_each(|(to, words)| to.iter_mut().zip(words).for_each(|(to, word)| *to = (word >> 24) as u8));
+    coverage.par_chunks_mut(PART).zip(words.par_chunks(PART)).for_each(|(coverage, words)| {
+        coverage.iter_mut().zip(words).for_each(|(coverage, word)| *coverage = (word >> 24) as u8);
+    });
     let matte = without_specks(AlphaMatte::new(frame.size(), coverage), least);
     if !is_covered(&matte) {
         return Err(NoSubject);

@@ -1,0 +1,32 @@
+//! Selects who cuts a picture out: a GPU that has a copy of it, or the CPU.
+
+use super::cut_out::{CpuMatting, Matting};
+use super::error::NoSubject;
+#[cfg(feature = "gpu")]
+use super::gpu::GpuMatting;
+use super::guide::Guide;
+use super::options::Options;
+use crate::image::{Cutout, Frame};
+
+/// Cuts the subject out of `frame`, where `guide` says it is. Works in the frame's own buffer.
+///
+/// # Errors
+/// [`NoSubject`] when the matte would be empty.
+pub fn cut_out<'a>(frame: Frame, guide: impl Into<Guide<'a>>, options: &Options) -> Result<Cutout, NoSubject> {
+    let guide = guide.into();
+    implementation(&frame, guide, options).cut_out(frame, guide, options)
+}
+
+/// The GPU that has a copy of `frame`, where it does all that is asked for; else the CPU.
+#[cfg(feature = "gpu")]
+fn implementation(frame: &Frame, guide: Guide<'_>, options: &Options) -> Box<dyn Matting> {
+    match frame.on_device() {
+        Some(picture) if GpuMatting::does(guide, options) => Box::new(GpuMatting::new(picture.clone())),
+        Some(_) | None => Box::new(CpuMatting),
+    }
+}
+
+#[cfg(not(feature = "gpu"))]
+fn implementation(_: &Frame, _: Guide<'_>, _: &Options) -> Box<dyn Matting> {
+    Box::new(CpuMatting)
+}
