@@ -22,6 +22,8 @@ mod refine_pass;
 mod region;
 mod retouch;
 mod segment;
+#[cfg(all(test, feature = "gpu"))]
+mod tests;
 mod timings;
 mod window;
 mod workers;

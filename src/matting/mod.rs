@@ -17,7 +17,7 @@ pub mod edge;
 mod error;
 pub mod foreground;
 #[cfg(feature = "gpu")]
-mod gpu;
+pub(crate) mod gpu;
 mod guide;
 mod hair;
 pub mod mask_union;

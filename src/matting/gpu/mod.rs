@@ -8,9 +8,7 @@
 //! A device that fails costs nothing but the time: the picture is matted on the CPU.
 
 mod finish;
-mod stages;
-#[cfg(test)]
-mod tests;
+pub(crate) mod stages;
 
 use super::clean::CleanMask;
 use super::cut_out::{CpuMatting, Matting};
@@ -24,7 +22,7 @@ use stages::Grids;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 /// Matting on the GPU that has a copy of the picture.
-pub(super) struct GpuMatting {
+pub(crate) struct GpuMatting {
     picture: DeviceCopy,
 }
 
@@ -35,7 +33,7 @@ impl GpuMatting {
 
     /// Whether it does what `options` ask for. Trimaps of the caller's, bands widened for hair, hard edges and despill are the
     /// CPU's.
-    pub(super) fn does(guide: Guide<'_>, options: &Options) -> bool {
+    pub(crate) fn does(guide: Guide<'_>, options: &Options) -> bool {
         let Options { method, edge, despill, decontaminate: _, opaque, hair } = *options;
         let plain = method == Method::ClosedForm && edge == Edge::Soft && despill == 0.0 && !opaque && hair.is_none();
         plain && !matches!(guide, Guide::Trimap(_))

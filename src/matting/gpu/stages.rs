@@ -14,10 +14,10 @@ use backdrop_kernels::{edge, foreground, linear_alpha, prolongation};
 use burn::tensor::{Device, Int, Tensor, TensorData};
 
 /// A plane of words on the device: a picture, labels or coverage, u32 `[H, W]`.
-pub(super) type Plane = Tensor<2, Int>;
+pub(crate) type Plane = Tensor<2, Int>;
 
 /// What matting needs of the mask, on its grid, f32 `[rows, columns]`.
-pub(super) struct Grids {
+pub(crate) struct Grids {
     mask: Tensor<2>,
     expected: Tensor<2>,
     gamma: Tensor<2>,
@@ -25,7 +25,7 @@ pub(super) struct Grids {
 
 impl Grids {
     /// Uploads the first two.
-    pub(super) fn of(mask: &CleanMask, device: &Device) -> Self {
+    pub(crate) fn of(mask: &CleanMask, device: &Device) -> Self {
         let prior = MaskPrior::of(mask);
         let shape = [mask.size().height as usize, mask.size().width as usize];
         let upload = |values: &[f32]| Tensor::from_data(TensorData::new(values.to_vec(), shape), device);
@@ -34,14 +34,14 @@ impl Grids {
     }
 
     /// Bytes that were uploaded.
-    pub(super) fn bytes(&self) -> u64 {
+    pub(crate) fn bytes(&self) -> u64 {
         let cells: usize = self.mask.dims().iter().product();
         (2 * cells * size_of::<f32>()) as u64
     }
 }
 
 /// The packed cutout of `picture`.
-pub(super) fn cutout(picture: Plane, grids: &Grids) -> Plane {
+pub(crate) fn cutout(picture: Plane, grids: &Grids) -> Plane {
     let pictures = pyramid(picture);
     let labels = labels(&pictures[0], grids);
     let coverage = edge::gpu::without_traces(alpha(&pictures, labels, grids));
@@ -50,20 +50,20 @@ pub(super) fn cutout(picture: Plane, grids: &Grids) -> Plane {
 }
 
 /// `picture` and its halves, down to one pixel.
-pub(super) fn pyramid(picture: Plane) -> Vec<Plane> {
+pub(crate) fn pyramid(picture: Plane) -> Vec<Plane> {
     let halves = |finer: &Plane| (longest(finer) > 1).then(|| halve(finer.clone(), Mix::Colour));
     std::iter::successors(Some(picture), halves).collect()
 }
 
 /// The trimap.
-pub(super) fn labels(picture: &Plane, grids: &Grids) -> Plane {
+pub(crate) fn labels(picture: &Plane, grids: &Grids) -> Plane {
     let ([height, width], [rows, columns]) = (picture.dims(), grids.mask.dims());
     let size = Size::new(width as u32, height as u32);
     trimap(grids.mask.clone(), height, width, params((columns, rows), size))
 }
 
 /// Coverage: closed-form matting, coarse to fine.
-pub(super) fn alpha(pictures: &[Plane], labels: Plane, grids: &Grids) -> Plane {
+pub(crate) fn alpha(pictures: &[Plane], labels: Plane, grids: &Grids) -> Plane {
     let halves = |finer: &Plane| (shortest(finer) >= 2 * COARSEST_SIDE).then(|| halve(finer.clone(), Mix::Label));
     let trimaps: Vec<Plane> = std::iter::successors(Some(labels), halves).collect();
     let mut coarser: Option<Plane> = None;
@@ -85,7 +85,7 @@ pub(super) fn alpha(pictures: &[Plane], labels: Plane, grids: &Grids) -> Plane {
 }
 
 /// Foreground and background colours of the partly covered pixels, u32 `[2, H, W]`: from one pixel up to full size.
-pub(super) fn colours(pictures: &[Plane], coverage: &Plane) -> Tensor<3, Int> {
+pub(crate) fn colours(pictures: &[Plane], coverage: &Plane) -> Tensor<3, Int> {
     let halves = |finer: &Plane| (longest(finer) > 1).then(|| halve(finer.clone(), Mix::Coverage));
     let coverages: Vec<Plane> = std::iter::successors(Some(coverage.clone()), halves).collect();
     // A single pixel explains itself.

@@ -2,12 +2,13 @@
 //!
 //! Without an adapter the tests are skipped with a notice, or fail with `BACKDROP_TEST_DEVICE=gpu` in the environment.
 
-use super::stages::{self, Grids, Plane};
-use super::*;
 use crate::codec::{Limits, decode, probe};
-use crate::image::{AlphaMatte, BufferPool, RawMask, Rect, Size, Trimap};
+use crate::image::{AlphaMatte, BufferPool, DeviceCopy, Frame, RawMask, Rect, Size, Transferred, Trimap};
 use crate::matting::clean::{CleanParams, Seeds, clean};
+use crate::matting::gpu::GpuMatting;
+use crate::matting::gpu::stages::{self, Grids, Plane};
 use crate::matting::prior::{MaskPrior, Priors};
+use crate::matting::{Edge, Guide, Method, Options};
 use crate::matting::{closed_form, cut_out, foreground, trimap};
 use crate::model::device::{Adapter, adapters};
 use crate::model::weights::architecture::Network;

@@ -1,0 +1,3 @@
+//! Tests of the stages from the network to the cutout.
+
+mod matting_on_gpu;
