@@ -110,7 +110,8 @@ fn where_colors_say_nothing_the_mask_decides() {
 fn the_label_changes_where_the_color_does() {
     let half = |x: f32, y: f32| in_block(x, y) || is_in(&BAR, x, y) && x < 220.0;
     let frame = picture(|x, y| if half(x, y) { BLUE } else { RED });
-    assert_eq!(wrong(&cleaned(&frame, &uncertain_bar(384, 0.5)), 4.0, half), 0);
+    // Corners of an uncertain region, into which no wide disc reaches, keep the mask's values.
+    assert_eq!(wrong(&cleaned(&frame, &uncertain_bar(384, 0.5)), 5.0, half), 0);
 }
 
 #[test]
