@@ -1,4 +1,4 @@
-//! Selects who cuts a picture out: a GPU that has a copy of it, or the CPU.
+//! Selects the implementation of matting for a picture: that of the GPU with a copy of its pixels, or the CPU's.
 
 use super::cut_out::{CpuMatting, Matting};
 use super::error::NoSubject;
@@ -17,7 +17,7 @@ pub fn cut_out<'a>(frame: Frame, guide: impl Into<Guide<'a>>, options: &Options)
     implementation(&frame, guide, options).cut_out(frame, guide, options)
 }
 
-/// The GPU that has a copy of `frame`, where it does all that is asked for; else the CPU.
+/// The GPU's implementation where `frame` has a copy on a device and the GPU supports `guide` and `options`; else the CPU's.
 #[cfg(feature = "gpu")]
 fn implementation(frame: &Frame, guide: Guide<'_>, options: &Options) -> Box<dyn Matting> {
     match frame.on_device() {

@@ -31,7 +31,7 @@ impl GpuMatting {
         Self { picture }
     }
 
-    /// Whether it does what `options` ask for. Trimaps of the caller's, bands widened for hair, hard edges and despill are the
+    /// Whether it supports `guide` and `options`. Trimaps of the caller's, bands widened for hair, hard edges and despill are the
     /// CPU's.
     pub(crate) fn does(guide: Guide<'_>, options: &Options) -> bool {
         let Options { method, edge, despill, decontaminate: _, opaque, hair } = *options;
