@@ -52,8 +52,10 @@ mod tests {
     fn a_level_starts_bilinear_and_is_decided_away_from_edges() {
         let coverage = [0, 0, 0, 1, 255, 255, 254];
         let coarser = Coarser { size: [7, 1], coverage: &coverage };
-        assert_eq!(coarser.start(6, 0), 0.75 / 255.0);
-        assert_eq!(coarser.start(8, 1), (3.0 * 255.0 + 1.0) / (4.0 * 255.0));
+        for (x, y, expected) in [(6, 0, 0.75 / 255.0), (8, 1, (3.0 * 255.0 + 1.0) / (4.0 * 255.0))] {
+            let start = coarser.start(x, y);
+            assert!((start - expected).abs() <= f32::EPSILON * expected, "({x}, {y}): {start}, {expected} expected");
+        }
         let labels: Vec<u8> = (0..14).map(|x| coarser.decided(x, 1, UNKNOWN)).collect();
         assert_eq!(labels, [[BACKGROUND; 6].as_slice(), &[UNKNOWN; 4], &[FOREGROUND; 4]].concat());
         assert_eq!(coarser.decided(0, 0, FOREGROUND), FOREGROUND, "known pixels stay");
