@@ -231,8 +231,6 @@ fn run_solver(scene: &Scene, device: &Device) -> Result<Vec<f32>, String> {
     let labels = scene.labels_on(device);
     let half = pyramid::gpu::halve(picture.clone(), Mix::Colour);
     let half_labels = pyramid::gpu::halve(labels.clone(), Mix::Label);
-    let gamma = vec![1e-2f32; GRID * GRID];
-    let gamma = Tensor::from_data(TensorData::new(gamma, [GRID, GRID]), device);
     // A picture of a few pixels more than a small level has, and its half, are both kinds of levels.
     let mut results = Vec::new();
     for (picture, labels) in [(picture, labels), (half, half_labels)] {
@@ -243,7 +241,7 @@ fn run_solver(scene: &Scene, device: &Device) -> Result<Vec<f32>, String> {
             decided: labels,
             start: mask_upsample::gpu::mask_upsample(scene.mask_on(device), height, width),
             expected: scene.mask_on(device),
-            gamma: gamma.clone(),
+            gamma: 1e-2,
         };
         results.extend(bytes(problem.solved(12))?);
     }

@@ -231,11 +231,11 @@ impl Level<'_> {
         if let Some(mask) = start.mask {
             band.each_run(|y, x, _, at, len| {
                 let inside = at..at + len.min(width - x);
-                expected.fill(mask, y, x, &mut solver.expected[inside.clone()]);
-                solver.weight[inside].fill(MaskPrior::WEIGHT);
+                expected.fill(mask, y, x, &mut solver.expected[inside]);
             });
         }
-        solver.solve(band, alpha, self.steps());
+        let gamma = start.mask.map_or(0.0, |_| MaskPrior::WEIGHT);
+        solver.solve(band, alpha, gamma, self.steps());
         band.each_run(|y, x, pixel, _, len| {
             if own.contains(&y) {
                 let to = &mut coverage[(y - own.start) * width + x..][..len.min(width - x)];
