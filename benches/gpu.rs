@@ -5,10 +5,9 @@
 //! several pictures in flight each has a thread, as it has a worker in the daemon. The software adapter of Mesa is one of those
 //! listed: its times say nothing of a GPU's.
 
-use backdrop::image::{Buffer, DeviceCopy, Frame, RawMask, Size};
+use backdrop::image::{Buffer, DeviceCopy, DeviceSession, Frame, RawMask, Size};
 use backdrop::matting::{self, Options};
 use backdrop::model::device::adapters;
-use burn::tensor::Device;
 use std::error::Error;
 use std::time::{Duration, Instant};
 
@@ -37,7 +36,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         };
         row("CPU", Duration::ZERO, alone(&frame, &mask, None), together(&frame, &mask, None));
         for adapter in adapters() {
-            let device = adapter.open()?;
+            let device = adapter.session()?;
             let upload = least(|| drop(DeviceCopy::of(frame.pixels(), frame.size(), &device)));
             let (alone, together) = (alone(&frame, &mask, Some(&device)), together(&frame, &mask, Some(&device)));
             row(&adapter.to_string(), upload, alone, together);
@@ -47,7 +46,7 @@ fn main() -> Result<(), Box<dyn Error>> {
 }
 
 /// A copy of `frame`, on `device` too where there is one.
-fn prepared(frame: &Frame, device: Option<&Device>) -> Frame {
+fn prepared(frame: &Frame, device: Option<&DeviceSession>) -> Frame {
     let frame = Frame::new(frame.size(), frame.pixels().to_vec().into());
     if let Some(device) = device {
         frame.keep_on_device(DeviceCopy::of(frame.pixels(), frame.size(), device));
@@ -55,13 +54,13 @@ fn prepared(frame: &Frame, device: Option<&Device>) -> Frame {
     frame
 }
 
-fn alone(frame: &Frame, mask: &RawMask, device: Option<&Device>) -> Duration {
+fn alone(frame: &Frame, mask: &RawMask, device: Option<&DeviceSession>) -> Duration {
     let mut frames: Vec<Frame> = (0..RUNS).map(|_| prepared(frame, device)).collect();
     least(|| cut_out(frames.pop().expect("one for each run"), mask))
 }
 
 /// The time of each of several pictures in flight: that of all of them, divided.
-fn together(frame: &Frame, mask: &RawMask, device: Option<&Device>) -> Duration {
+fn together(frame: &Frame, mask: &RawMask, device: Option<&DeviceSession>) -> Duration {
     let mut runs: Vec<Vec<Frame>> =
         (0..RUNS).map(|_| (0..TOGETHER).map(|_| prepared(frame, device)).collect()).collect();
     let all = least(|| {

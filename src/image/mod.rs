@@ -11,6 +11,8 @@ mod composite;
 mod cutout;
 #[cfg(feature = "gpu")]
 mod device_copy;
+#[cfg(feature = "gpu")]
+mod device_session;
 mod encoded;
 mod face;
 mod frame;
@@ -25,6 +27,8 @@ pub use composite::Composite;
 pub use cutout::{Cutout, Subject};
 #[cfg(feature = "gpu")]
 pub use device_copy::{DeviceCopy, Transferred};
+#[cfg(feature = "gpu")]
+pub use device_session::{DeviceLimits, DeviceSession, Reservation};
 pub use encoded::{EncodedImage, OutputFormat, Quality};
 pub use face::Face;
 pub use frame::Frame;
