@@ -145,8 +145,10 @@ pub fn adapters() -> &'static [Adapter] {
 }
 
 /// The adapters, and the limits of each.
-fn listed() -> &'static (Vec<Adapter>, Vec<wgpu::Limits>) {
-    static FOUND: OnceLock<(Vec<wgpu::Instance>, (Vec<Adapter>, Vec<wgpu::Limits>))> = OnceLock::new();
+type Listed = (Vec<Adapter>, Vec<wgpu::Limits>);
+
+fn listed() -> &'static Listed {
+    static FOUND: OnceLock<(Vec<wgpu::Instance>, Listed)> = OnceLock::new();
     // The instances are kept: some Vulkan loaders crash when one is dropped while another thread creates one.
     &FOUND
         .get_or_init(|| {
