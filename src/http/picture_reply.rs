@@ -94,3 +94,22 @@ fn written_uncertainty(uncertainty: f32) -> String {
 fn text(value: String) -> Result<HeaderValue, ApiError> {
     HeaderValue::from_str(&value).map_err(|error| ApiError::internal(error.to_string()))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn server_timing_has_the_stages_and_what_was_moved_to_a_gpu() {
+        let written = |transferred| {
+            let mut reply = reply::json(StatusCode::OK, &serde_json::json!({}));
+            reply.extensions_mut().insert(Timings { transferred, ..Timings::default() });
+            write_server_timing(&mut reply, Duration::from_millis(7), Duration::ZERO);
+            reply.headers()[SERVER_TIMING].to_str().expect("text").to_owned()
+        };
+        let on_cpu = written(None);
+        assert!(on_cpu.contains("queue;dur=7.0") && !on_cpu.contains("device"), "{on_cpu}");
+        let on_gpu = written(Some(Transferred { up: 12, down: 34 }));
+        assert_eq!(on_gpu, format!("{on_cpu}, device;desc=\"12 up, 34 down\""));
+    }
+}
