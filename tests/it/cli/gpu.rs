@@ -2,8 +2,10 @@
 #![cfg(unix)]
 
 use super::serve::Daemon;
+use crate::engine::pipeline::png;
 use crate::model::gpu::{SIDE, adapter, weights};
 use crate::support::command::{backdrop, http_client, photo, stderr};
+use backdrop::image::Size;
 use std::fs;
 use std::path::Path;
 use std::time::Duration;
@@ -50,16 +52,25 @@ fn the_command_line_gives_the_same_cutout_on_a_gpu() {
     let Some(adapter) = adapter() else { return };
     let folder = tempfile::tempdir().unwrap();
     let weights = saved_weights(folder.path());
+    // At the reduced side a cell of the mask is five pixels wide, and the network is unsure of photos: a difference of 1e-3 in a
+    // mask then moves whole cells of the matte.
+    let disc = png(Size::new(300, 200), |x, y| {
+        let inside = x.abs_diff(150).pow(2) + y.abs_diff(100).pow(2) < 60 * 60;
+        let shade = (x / 5) as u8;
+        if inside { [240, 200, 90, 255] } else { [20 + shade, 50, 75 - shade / 2, 255] }
+    });
+    let input = folder.path().join("disc.png");
+    fs::write(&input, disc).unwrap();
     let [on_cpu, on_gpu] = ["cpu", &adapter.name].map(|device| {
         let output = folder.path().join(format!("{}.png", device.len()));
         let mut command = backdrop();
-        command.envs(variables(device, &weights)).arg("remove").arg(photo("coffee.jpg")).arg("-o").arg(&output);
+        command.envs(variables(device, &weights)).arg("remove").arg(&input).arg("-o").arg(&output);
         let ran = command.output().unwrap();
         assert!(ran.status.success(), "{device}: {}", stderr(&ran));
         alpha(&fs::read(&output).unwrap())
     });
     let iou = iou(&on_cpu, &on_gpu);
-    assert!(iou >= LEAST_IOU, "{iou}");
+    assert!(on_cpu.iter().sum::<f64>() > 0.0 && iou >= LEAST_IOU, "{iou}");
 }
 
 #[test]
