@@ -1,15 +1,29 @@
-//! Matting on every graphics adapter, beside the CPU: `cargo bench --bench gpu -- [MEGAPIXELS...]` (1, 4 and 16.8 without).
+//! One GPU beside the CPU of the same machine: `cargo bench --bench gpu -- [--device NAME] [MEGAPIXELS...]`.
 //!
-//! A drawn subject with a soft edge is cut out several times; the least time is printed. On a GPU that is from the clean-up of the mask,
-//! which is the host's, to the cutout in the host's memory; the upload of the picture, which is the network's, is timed beside it. With
-//! several pictures in flight each has a thread, as it has a worker in the daemon. The software adapter of Mesa is one of those
-//! listed: its times say nothing of a GPU's.
+//! Three tables: the network in batches, matting alone and with four pictures in flight, and whole pictures through the engine, as
+//! `/remove` has them, with 1, 8 and 32 clients; and the bytes of each picture that were moved up and down. The device is the best
+//! one, or the first whose name contains `NAME`. The least time of several runs is printed. Rows that would begin after nine
+//! minutes are left out, so that the command ends within ten.
+//!
+//! Matting is timed from the clean-up of the mask, which is the host's, to the cutout in the host's memory; the upload of the
+//! picture, which is the network's, is timed beside it. With several pictures in flight each has a thread, as it has a worker in
+//! the daemon. On a software adapter the network's side is 64: such times say nothing of a GPU's.
 
-use backdrop::image::{Buffer, DeviceCopy, Frame, RawMask, Size};
+mod support;
+
+use backdrop::codec::Limits;
+use backdrop::engine::{Engine, EngineConfig, Lane, SegmenterFactory};
+use backdrop::image::{Buffer, DeviceCopy, DeviceSession, Frame, RawMask, Size, Transferred};
 use backdrop::matting::{self, Options};
-use backdrop::model::device::adapters;
-use burn::tensor::Device;
+use backdrop::model::device::{Adapter, AdapterKind, adapters};
+use backdrop::model::weights::architecture::Network;
+use backdrop::model::weights::{Card, Weights};
+use backdrop::model::{CpuSegmenter, GpuSegmenter, Segmenter};
+use backdrop::pipeline::{self, Call};
+use backdrop_kernels::conv::Isa;
+use futures_util::future::join_all;
 use std::error::Error;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// As in the binary.
@@ -17,37 +31,171 @@ use std::time::{Duration, Instant};
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 const RUNS: usize = 5;
-/// Pictures in flight.
+/// No further run of a row is begun after this time.
+const ROW: Duration = Duration::from_secs(4);
+/// No further row is begun after this time.
+const ALL: Duration = Duration::from_secs(540);
+/// Pictures in flight, in the table of matting.
 const TOGETHER: usize = 4;
-/// Cells along a side of the network's grid.
+const BATCHES: [usize; 5] = [1, 4, 8, 16, 32];
+const CLIENTS: [usize; 3] = [1, 8, 32];
+/// Cells along a side of the network's grid, of a software adapter's.
 const GRID: u32 = 384;
+const SOFTWARE_SIDE: usize = 64;
 
 fn main() -> Result<(), Box<dyn Error>> {
-    let given: Result<Vec<f64>, _> =
-        std::env::args().skip(1).filter(|argument| argument != "--bench").map(|argument| argument.parse()).collect();
-    let sizes = Some(given?).filter(|sizes| !sizes.is_empty()).unwrap_or_else(|| vec![1.0, 4.0, 16.8]);
-    println!("{:44} {:>6} {:>10} {:>10} {:>16}", "ms", "MP", "upload", "matting", "with 4 in flight");
-    for megapixels in sizes {
-        let side = (megapixels * 1e6).sqrt().min(4096.0) as u32;
-        let frame = picture(side);
-        let mask = mask();
-        let row = |device: &str, upload: Duration, alone: Duration, together: Duration| {
-            let ms = |time: Duration| time.as_secs_f64() * 1e3;
-            println!("{device:44} {megapixels:>6} {:>10.1} {:>10.1} {:>16.1}", ms(upload), ms(alone), ms(together));
-        };
-        row("CPU", Duration::ZERO, alone(&frame, &mask, None), together(&frame, &mask, None));
-        for adapter in adapters() {
-            let device = adapter.open()?;
-            let upload = least(|| drop(DeviceCopy::of(frame.pixels(), frame.size(), &device)));
-            let (alone, together) = (alone(&frame, &mask, Some(&device)), together(&frame, &mask, Some(&device)));
-            row(&adapter.to_string(), upload, alone, together);
+    let mut name = None;
+    let mut sizes = Vec::new();
+    let mut arguments = std::env::args().skip(1).filter(|argument| argument != "--bench");
+    while let Some(argument) = arguments.next() {
+        match argument.as_str() {
+            "--device" => name = arguments.next(),
+            size => sizes.push(size.parse::<f64>()?),
         }
     }
+    let wanted = |adapter: &&Adapter| name.as_ref().is_none_or(|name| adapter.name.contains(name));
+    let Some(adapter) = adapters().iter().filter(wanted).min_by_key(|adapter| adapter.kind) else {
+        return Err("no such graphics adapter".into());
+    };
+    println!("CPU of {} threads, and {adapter}\n", std::thread::available_parallelism()?);
+    let bench = Bench { adapter, weights: Arc::new(weights(adapter)), began: Instant::now() };
+    bench.network()?;
+    bench.matting(if sizes.is_empty() { &[1.0, 4.0, 16.8] } else { &sizes })?;
+    bench.remove(if sizes.is_empty() { &[0.26, 12.0, 16.8] } else { &sizes })?;
     Ok(())
 }
 
+/// The embedded weights, with a smaller picture for a software adapter.
+fn weights(adapter: &Adapter) -> Weights {
+    let weights = Weights::embedded();
+    let card = weights.card().clone();
+    match adapter.kind {
+        AdapterKind::Software => {
+            weights.with_card(Card { network: Network::Fgnet { input_side: SOFTWARE_SIDE }, ..card })
+        }
+        AdapterKind::Discrete | AdapterKind::Integrated | AdapterKind::Virtual => weights,
+    }
+}
+
+struct Bench<'a> {
+    adapter: &'a Adapter,
+    weights: Arc<Weights>,
+    began: Instant,
+}
+
+impl Bench<'_> {
+    fn has_time(&self) -> bool {
+        let has_time = self.began.elapsed() < ALL;
+        if !has_time {
+            println!("(left out: the time is over)");
+        }
+        has_time
+    }
+
+    fn network(&self) -> Result<(), Box<dyn Error>> {
+        let most = BATCHES[BATCHES.len() - 1];
+        let began = Instant::now();
+        let on_gpu = GpuSegmenter::start(self.adapter, &self.weights, most)?;
+        println!("loading, self-test and warm-up: {:.1} s\n", began.elapsed().as_secs_f64());
+        println!("{:44} {:>6} {:>12} {:>12}", "network, f32", "batch", "ms", "pictures/s");
+        let frame = picture(GRID);
+        let on_cpu = CpuSegmenter::new(&self.weights, Isa::detect())?;
+        let mut networks: [(String, Box<dyn Segmenter>); 2] =
+            [("CPU".to_owned(), Box::new(on_cpu)), (self.adapter.to_string(), Box::new(on_gpu))];
+        for batch in BATCHES {
+            for (device, network) in &mut networks {
+                if !self.has_time() {
+                    return Ok(());
+                }
+                let frames = vec![frame.clone(); batch];
+                let frames: Vec<&Frame> = frames.iter().collect();
+                let took = least(|| drop(network.segment(&frames).expect("the device computes")));
+                let rate = batch as f64 / took.as_secs_f64();
+                println!("{device:44} {batch:>6} {:>12.1} {rate:>12.1}", took.as_secs_f64() * 1e3);
+            }
+        }
+        Ok(())
+    }
+
+    fn matting(&self, sizes: &[f64]) -> Result<(), Box<dyn Error>> {
+        let session = self.adapter.session()?;
+        println!("\n{:44} {:>6} {:>10} {:>10} {:>16}", "matting, ms", "MP", "upload", "matting", "with 4 in flight");
+        for &megapixels in sizes {
+            let frame = picture(side(megapixels));
+            let mask = mask();
+            let row = |device: &str, upload: Duration, alone: Duration, together: Duration| {
+                let ms = |time: Duration| time.as_secs_f64() * 1e3;
+                println!("{device:44} {megapixels:>6} {:>10.1} {:>10.1} {:>16.1}", ms(upload), ms(alone), ms(together));
+            };
+            if self.has_time() {
+                row("CPU", Duration::ZERO, alone(&frame, &mask, None), together(&frame, &mask, None));
+            }
+            if self.has_time() {
+                let upload = least(|| drop(DeviceCopy::of(frame.pixels(), frame.size(), &session)));
+                let alone = alone(&frame, &mask, Some(&session));
+                row(&self.adapter.to_string(), upload, alone, together(&frame, &mask, Some(&session)));
+            }
+        }
+        Ok(())
+    }
+
+    fn remove(&self, sizes: &[f64]) -> Result<(), Box<dyn Error>> {
+        println!(
+            "\n{:44} {:>6} {:>8} {:>12} {:>12} {:>12}",
+            "whole pictures, JPEG to PNG", "MP", "clients", "pictures/s", "MB up", "MB down"
+        );
+        let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+        let config = EngineConfig::default();
+        let (weights, most) = (Arc::clone(&self.weights), config.max_batch);
+        let on_cpu: SegmenterFactory =
+            Arc::new(move || Ok(Box::new(CpuSegmenter::new(&weights, Isa::detect()).expect("the embedded weights"))));
+        let (weights, adapter) = (Arc::clone(&self.weights), self.adapter.clone());
+        let on_gpu: SegmenterFactory = Arc::new(move || Ok(Box::new(GpuSegmenter::start(&adapter, &weights, most)?)));
+        let recipe = support::recipe("remove", &[]);
+        for (device, factory) in [("CPU".to_owned(), on_cpu), (self.adapter.to_string(), on_gpu)] {
+            let engine = Engine::start(&config, factory);
+            runtime.block_on(engine.ready())?;
+            for &megapixels in sizes {
+                let photo = support::photo(Size::new(side(megapixels), side(megapixels)));
+                for clients in CLIENTS {
+                    if !self.has_time() {
+                        return Ok(());
+                    }
+                    let one = || {
+                        let deadline = Instant::now() + Duration::from_secs(600);
+                        let call = Call { lane: Lane::Interactive, deadline, limits: Limits::default() };
+                        let (engine, recipe, photo) = (&engine, &recipe, photo.clone());
+                        async move { pipeline::run(engine, photo, recipe, &call).await }
+                    };
+                    let mut moved = None;
+                    let took = least(|| {
+                        let outputs = runtime.block_on(join_all((0..clients).map(|_| one())));
+                        for output in outputs {
+                            moved = output.expect("a picture").timings.transferred;
+                        }
+                    });
+                    let Transferred { up, down } = moved.unwrap_or_default();
+                    let (rate, mb) = (clients as f64 / took.as_secs_f64(), |bytes: u64| bytes as f64 / 1e6);
+                    println!(
+                        "{device:44} {megapixels:>6} {clients:>8} {rate:>12.2} {:>12.2} {:>12.2}",
+                        mb(up),
+                        mb(down)
+                    );
+                }
+            }
+            runtime.block_on(engine.shutdown());
+        }
+        Ok(())
+    }
+}
+
+/// Of a square picture.
+fn side(megapixels: f64) -> u32 {
+    (megapixels * 1e6).sqrt().min(4096.0) as u32
+}
+
 /// A copy of `frame`, on `device` too where there is one.
-fn prepared(frame: &Frame, device: Option<&Device>) -> Frame {
+fn prepared(frame: &Frame, device: Option<&DeviceSession>) -> Frame {
     let frame = Frame::new(frame.size(), frame.pixels().to_vec().into());
     if let Some(device) = device {
         frame.keep_on_device(DeviceCopy::of(frame.pixels(), frame.size(), device));
@@ -55,13 +203,13 @@ fn prepared(frame: &Frame, device: Option<&Device>) -> Frame {
     frame
 }
 
-fn alone(frame: &Frame, mask: &RawMask, device: Option<&Device>) -> Duration {
+fn alone(frame: &Frame, mask: &RawMask, device: Option<&DeviceSession>) -> Duration {
     let mut frames: Vec<Frame> = (0..RUNS).map(|_| prepared(frame, device)).collect();
     least(|| cut_out(frames.pop().expect("one for each run"), mask))
 }
 
 /// The time of each of several pictures in flight: that of all of them, divided.
-fn together(frame: &Frame, mask: &RawMask, device: Option<&Device>) -> Duration {
+fn together(frame: &Frame, mask: &RawMask, device: Option<&DeviceSession>) -> Duration {
     let mut runs: Vec<Vec<Frame>> =
         (0..RUNS).map(|_| (0..TOGETHER).map(|_| prepared(frame, device)).collect()).collect();
     let all = least(|| {
@@ -79,13 +227,19 @@ fn cut_out(frame: Frame, mask: &RawMask) {
     matting::cut_out(frame, mask, &Options::default()).expect("a subject");
 }
 
+/// The least time of `work`, of several runs but for long ones.
 fn least(mut work: impl FnMut()) -> Duration {
-    let time = |()| {
+    let began = Instant::now();
+    let mut least = Duration::MAX;
+    for run in 0..RUNS {
+        if run > 0 && began.elapsed() > ROW {
+            break;
+        }
         let began = Instant::now();
         work();
-        began.elapsed()
-    };
-    std::iter::repeat_n((), RUNS).map(time).min().expect("at least one run")
+        least = least.min(began.elapsed());
+    }
+    least
 }
 
 /// A fringed disc, how much of (`x`, `y`) in 0..=1 it covers with an edge this wide.

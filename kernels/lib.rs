@@ -28,9 +28,9 @@ pub mod prolongation;
 pub mod pull_push;
 pub mod pyramid;
 pub mod recycled;
-pub mod resize;
 pub mod srgb;
 mod stripes;
 #[cfg(feature = "gpu")]
 mod sums;
 pub mod trimap;
+pub mod watchdog;

@@ -8,16 +8,10 @@ use std::fmt;
 use burn::tensor::{DType, Device, Int, Tensor, TensorData};
 
 use crate::device::upload;
-use crate::dst_over::gpu::Paint;
-use crate::gaussian::Border;
 use crate::laplacian::solver_gpu::Problem;
-use crate::noise::Fbm;
 use crate::pyramid::Mix;
 use crate::trimap::Params;
-use crate::{
-    dilate, dst_over, edge, foreground, gaussian, laplacian, linear_alpha, mask_upsample, model_input, noise,
-    prolongation, pull_push, pyramid, resize, trimap,
-};
+use crate::{edge, foreground, linear_alpha, mask_upsample, model_input, prolongation, pyramid, trimap};
 
 /// The network's grid, in the comparisons.
 const GRID: usize = 48;
@@ -87,10 +81,6 @@ impl Scene {
         let values: Vec<u32> = self.plane.iter().enumerate().map(value).map(u32::from).collect();
         Tensor::from_data(TensorData::new(values, [self.height, self.width]), (device, DType::U32))
     }
-
-    fn plane_on(&self, device: &Device) -> Tensor<2> {
-        Tensor::from_data(TensorData::new(self.plane.clone(), [self.height, self.width]), device)
-    }
 }
 
 /// xorshift32 (Marsaglia, "Xorshift RNGs", 2003).
@@ -112,8 +102,6 @@ pub struct Kernel {
     pub name: &'static str,
     /// Largest difference between the twins, as a share of the largest magnitude in the reference (at least 1).
     pub tolerance: f32,
-    /// Pictures with a shorter side than this give only zeros.
-    pub smallest_side: usize,
     run: fn(&Scene, &Device) -> Result<Vec<f32>, String>,
 }
 
@@ -125,49 +113,31 @@ impl fmt::Debug for Kernel {
 
 /// [`model_input`]'s twins, which the network on a GPU uses.
 // Sums of up to (4096 / 48)² products, in another order.
-pub const MODEL_INPUT: Kernel = Kernel { name: "model_input", tolerance: 1e-5, smallest_side: 1, run: run_model_input };
+pub const MODEL_INPUT: Kernel = Kernel { name: "model_input", tolerance: 1e-5, run: run_model_input };
 
 /// The kernels of matting, from the clean mask to the cutout.
 pub const MATTING: [Kernel; 8] = [
     // Positions up to 4096 in f32, times differences of at most 1.
-    Kernel { name: "mask_upsample", tolerance: 1e-4, smallest_side: 1, run: run_mask_upsample },
+    Kernel { name: "mask_upsample", tolerance: 1e-4, run: run_mask_upsample },
     // Labels: the same ones.
-    Kernel { name: "trimap", tolerance: 0.0, smallest_side: 1, run: run_trimap },
+    Kernel { name: "trimap", tolerance: 0.0, run: run_trimap },
     // Whole numbers.
-    Kernel { name: "pyramid", tolerance: 0.0, smallest_side: 1, run: run_pyramid },
+    Kernel { name: "pyramid", tolerance: 0.0, run: run_pyramid },
     // Labels, and quotients of whole numbers.
-    Kernel { name: "prolongation", tolerance: 1e-6, smallest_side: 1, run: run_prolongation },
+    Kernel { name: "prolongation", tolerance: 1e-6, run: run_prolongation },
     // A dozen steps with scalar products in f32 instead of f64, rounded to steps of 255.
-    Kernel { name: "solver", tolerance: 2.0 / 254.0, smallest_side: 1, run: run_solver },
+    Kernel { name: "solver", tolerance: 2.0 / 254.0, run: run_solver },
     // Whole numbers.
-    Kernel { name: "edge", tolerance: 0.0, smallest_side: 1, run: run_edge },
+    Kernel { name: "edge", tolerance: 0.0, run: run_edge },
     // One step of 255: a dozen operations, then rounding.
-    Kernel { name: "foreground", tolerance: 1.0 / 254.0, smallest_side: 1, run: run_foreground },
+    Kernel { name: "foreground", tolerance: 1.0 / 254.0, run: run_foreground },
     // One step of colour, and what that does to coverage.
-    Kernel { name: "linear_alpha", tolerance: 2.0 / 254.0, smallest_side: 1, run: run_linear_alpha },
-];
-
-/// Those that the pipeline does not run on a device yet.
-const OTHERS: [Kernel; 7] = [
-    // Slopes up to the inverse of the ridge carry the rounding of the covariance.
-    Kernel { name: "laplacian", tolerance: 1e-4, smallest_side: 3, run: run_laplacian },
-    // One step of 255: `pow` is not exactly rounded on a GPU.
-    Kernel { name: "resize", tolerance: 1.0 / 254.0, smallest_side: 1, run: run_resize },
-    // Sums of up to 2 · 21 + 1 products of values in 0..=1.
-    Kernel { name: "gaussian", tolerance: 1e-5, smallest_side: 1, run: run_gaussian },
-    // One step of 255, as for `resize`.
-    Kernel { name: "dst_over", tolerance: 1.0 / 254.0, smallest_side: 1, run: run_dst_over },
-    // Roots and quotients are not exactly rounded on a GPU, and decide which way to go along an edge.
-    Kernel { name: "dilate", tolerance: 4.0 / 254.0, smallest_side: 1, run: run_dilate },
-    // A dozen levels of sums of four and means, of values in 0..=1.
-    Kernel { name: "pull_push", tolerance: 1e-5, smallest_side: 1, run: run_pull_push },
-    // Coordinates up to 2¹⁰ in f32 after the turns of five octaves, times slopes of about 3.
-    Kernel { name: "noise", tolerance: 1e-3, smallest_side: 1, run: run_noise },
+    Kernel { name: "linear_alpha", tolerance: 2.0 / 254.0, run: run_linear_alpha },
 ];
 
 /// Every kernel that has both twins.
 pub fn kernels() -> impl Iterator<Item = Kernel> {
-    [MODEL_INPUT].into_iter().chain(MATTING).chain(OTHERS)
+    [MODEL_INPUT].into_iter().chain(MATTING)
 }
 
 impl Kernel {
@@ -187,11 +157,6 @@ fn run_model_input(scene: &Scene, device: &Device) -> Result<Vec<f32>, String> {
 
 fn run_mask_upsample(scene: &Scene, device: &Device) -> Result<Vec<f32>, String> {
     values(mask_upsample::gpu::mask_upsample(scene.mask_on(device), scene.height, scene.width))
-}
-
-fn run_laplacian(scene: &Scene, device: &Device) -> Result<Vec<f32>, String> {
-    let picture = upload(&scene.pixels, scene.width, scene.height, device);
-    values(laplacian::gpu::laplacian(picture, scene.plane_on(device)))
 }
 
 fn run_trimap(scene: &Scene, device: &Device) -> Result<Vec<f32>, String> {
@@ -231,8 +196,6 @@ fn run_solver(scene: &Scene, device: &Device) -> Result<Vec<f32>, String> {
     let labels = scene.labels_on(device);
     let half = pyramid::gpu::halve(picture.clone(), Mix::Colour);
     let half_labels = pyramid::gpu::halve(labels.clone(), Mix::Label);
-    let gamma = vec![1e-2f32; GRID * GRID];
-    let gamma = Tensor::from_data(TensorData::new(gamma, [GRID, GRID]), device);
     // A picture of a few pixels more than a small level has, and its half, are both kinds of levels.
     let mut results = Vec::new();
     for (picture, labels) in [(picture, labels), (half, half_labels)] {
@@ -243,7 +206,7 @@ fn run_solver(scene: &Scene, device: &Device) -> Result<Vec<f32>, String> {
             decided: labels,
             start: mask_upsample::gpu::mask_upsample(scene.mask_on(device), height, width),
             expected: scene.mask_on(device),
-            gamma: gamma.clone(),
+            gamma: 1e-2,
         };
         results.extend(bytes(problem.solved(12))?);
     }
@@ -273,107 +236,6 @@ fn run_linear_alpha(scene: &Scene, device: &Device) -> Result<Vec<f32>, String> 
     let picture = upload(&scene.pixels, scene.width, scene.height, device);
     let colours = foreground::gpu::relax(picture.clone(), scene.coverage_on(device), colours_on(scene, device), true);
     bytes(linear_alpha::gpu::cut_out(picture, scene.coverage_on(device), colours))
-}
-
-fn run_resize(scene: &Scene, device: &Device) -> Result<Vec<f32>, String> {
-    let picture = upload(&scene.pixels, scene.width, scene.height, device);
-    let (width, height) = ((scene.width * 2).div_ceil(5), (scene.height * 3).div_ceil(4));
-    bytes(resize::gpu::resize(picture, height, width))
-}
-
-fn run_gaussian(scene: &Scene, device: &Device) -> Result<Vec<f32>, String> {
-    let colours: Vec<f32> = scene.pixels.iter().map(|value| f32::from(*value) / 255.0).collect();
-    let colours = Tensor::from_data(TensorData::new(colours, [scene.height, scene.width, 4]), device);
-    let plane = scene.plane_on(device).reshape([scene.height, scene.width, 1]);
-    let mut blurred = values(gaussian::gpu::gaussian(colours, 2.3, Border::Clamp))?;
-    blurred.extend(values(gaussian::gpu::gaussian(plane, 6.5, Border::Zero))?);
-    Ok(blurred)
-}
-
-fn run_dst_over(scene: &Scene, device: &Device) -> Result<Vec<f32>, String> {
-    let (width, height) = (scene.width, scene.height);
-    let picture = |pixels: &[u8]| upload(pixels, width, height, device);
-    // Zero, full and partial coverage.
-    let stroke = scene.plane.iter().map(|value| (1.2 * value * 255.0 - 30.0) as u8).map(u32::from).collect::<Vec<_>>();
-    let stroke = Tensor::from_data(TensorData::new(stroke, [height, width]), (device, DType::U32));
-    let mut turned = scene.pixels.clone();
-    turned.reverse();
-    let flat = |word: u32| Tensor::from_data(TensorData::new(vec![word], [1, 1]), (device, DType::U32));
-    let no_shadow = Tensor::from_data(TensorData::new(vec![0.0f32], [1, 1]), device);
-    let paint = Paint { stroke: [250, 90, 7], shadow: [0, 3, 60], opacity: 0.6 };
-    let all = dst_over::gpu::dst_over(
-        picture(&scene.pixels),
-        stroke.clone(),
-        scene.plane_on(device),
-        picture(&turned),
-        paint,
-    );
-    let shadow = dst_over::gpu::dst_over(picture(&scene.pixels), flat(0), scene.plane_on(device), flat(0), paint);
-    let colour = dst_over::gpu::dst_over(picture(&turned), flat(0), no_shadow, flat(0xFF20_60C0), paint);
-    let mut results = Vec::new();
-    for result in [all, shadow, colour] {
-        results.extend(words(result)?.into_iter().flat_map(u32::to_le_bytes).map(f32::from));
-    }
-    Ok(results)
-}
-
-fn run_dilate(scene: &Scene, device: &Device) -> Result<Vec<f32>, String> {
-    // Spots of all sizes with soft edges, which touch here and there. There is one at the origin, whatever the size.
-    let spot = |at: usize| {
-        let (x, y) = ((at % scene.width) as f32, (at / scene.width) as f32);
-        let wave = (x * 0.13).cos() * (y * 0.11).cos() + 0.4 * (x * 0.041 + y * 0.067).cos();
-        ((wave - 0.55) * 4.0 + 0.5).clamp(0.0, 1.0)
-    };
-    let coverage: Vec<u32> = (0..scene.width * scene.height).map(|at| (spot(at) * 255.0) as u32).collect();
-    let mut results = Vec::new();
-    for radius in [0.6, 3.5, 21.0] {
-        let coverage = TensorData::new(coverage.clone(), [scene.height, scene.width]);
-        let coverage = Tensor::from_data(coverage, (device, DType::U32));
-        results.extend(words(dilate::gpu::dilate(coverage, radius))?.into_iter().map(|covered| covered as f32));
-    }
-    Ok(results)
-}
-
-fn run_pull_push(scene: &Scene, device: &Device) -> Result<Vec<f32>, String> {
-    // A hole in the middle, no sample of full weight, and a known sample in a corner, whatever the size.
-    let weight = |at: usize| {
-        let from_middle = |at: usize, side: usize| (2.0 * at as f32 / side as f32 - 1.0).abs();
-        let hole = from_middle(at % scene.width, scene.width).max(from_middle(at / scene.width, scene.height)) < 0.7;
-        if at == 0 {
-            0.6
-        } else if hole {
-            0.0
-        } else {
-            0.8 * scene.plane[at]
-        }
-    };
-    let pixels = scene.pixels.as_chunks::<4>().0.iter().enumerate();
-    let samples: Vec<f32> = pixels
-        .flat_map(|(at, &[red, green, blue, _])| {
-            let [red, green, blue] = [red, green, blue].map(|value| f32::from(value) / 255.0 * weight(at));
-            [red, green, blue, weight(at)]
-        })
-        .collect();
-    let samples = Tensor::from_data(TensorData::new(samples, [scene.height, scene.width, 4]), device);
-    values(pull_push::gpu::pull_push(samples))
-}
-
-fn run_noise(scene: &Scene, device: &Device) -> Result<Vec<f32>, String> {
-    // A slanted grid about the origin, moved a little by the plane so that no point lies on an edge of the lattice.
-    let place = |at: usize| {
-        let (x, y) = ((at % scene.width) as f32 * 0.031 - 1.7, (at / scene.width) as f32 * 0.029 - 2.3);
-        [x + 0.3 * y + 0.02 * scene.plane[at], y - 0.2 * x + 0.013]
-    };
-    let places: Vec<f32> = (0..scene.width * scene.height).flat_map(place).collect();
-    let places = || Tensor::from_data(TensorData::new(places.clone(), [scene.height, scene.width, 2]), device);
-    let settings = Fbm { seed: 0x5EED, octaves: 5, gain: 0.5, footprint: 0.02 };
-    let mut results = values(noise::gpu::noise(places(), settings))?;
-    // Where two points are equally near, either's number is right: it is weighted by the difference of the distances.
-    let cells = values(noise::gpu::cells(places(), 0.9, 0x5EED))?;
-    results.extend(
-        cells.as_chunks::<3>().0.iter().flat_map(|&[nearest, second, own]| [nearest, second, own * (second - nearest)]),
-    );
-    Ok(results)
 }
 
 fn values<const D: usize>(tensor: Tensor<D>) -> Result<Vec<f32>, String> {

@@ -156,12 +156,13 @@ async fn cut(
 
     // RawMask → CleanMask → Trimap → AlphaMatte → Cutout.
     let options = face.matting(cut.matting, size);
-    let buffers = engine.buffers().clone();
+    let transfers = coverage.transfer_counter(&frame);
     let matte = move || {
-        let (subject, bounds) = coverage.subject(frame, picture, &options, &buffers, region)?;
+        let (subject, bounds) = coverage.subject(frame, picture, &options, region)?;
         region::cleared(subject, bounds, region)
     };
     let (subject, bounds) = workers.timed("matte", &mut timings.matte, matte).await??;
+    timings.transferred = transfers.map(|counter| counter.total());
 
     // Cutout → Composite.
     let Placed { scene, materials, understood, took } = backdrop.placed(&scene, materials);

@@ -1,4 +1,4 @@
-//! The matting Laplacian on the GPU: its product with a plane, over whole planes.
+//! The matting Laplacian on the GPU: a pixel of its product with a plane, for the solver's kernels.
 //!
 //! Two kernels: fit the line of every window, then sum the residuals of the fits at every pixel. Nothing is stored
 //! between two products: a window's covariance costs less to compute than to read.
@@ -16,17 +16,9 @@
 //! `Wᵀ (W v)` errs only in directions that the window's colours do not have. Windows store their line as its value at the
 //! centre's colour, so that the second kernel, too, multiplies with exact differences of whole numbers.
 
-use burn::backend::tensor::{FloatTensor, IntTensor};
-use burn::backend::{Backend, Dispatch, Flex, TensorMetadata, backend_extension};
-use burn::tensor::{DType, Int, Tensor};
-use burn_cubecl::CubeBackend;
-use burn_cubecl::kernel::into_contiguous;
-use burn_cubecl::tensor::CubeTensor;
 use cubecl::prelude::*;
 
 use super::EPSILON;
-use super::cpu::{Band, Colours};
-use crate::device::{empty_like, host_floats, host_tensor, host_words, launch_grid, scalar};
 
 /// `r` above: the ridge in units of 8-bit colour.
 const RIDGE: f32 = 9.0 * 255.0 * 255.0 * EPSILON;
@@ -271,91 +263,4 @@ pub(super) fn store(lines: &mut [f32], line: &Line, at: usize, next: usize) {
     lines[at + next] = line.green;
     lines[at + 2 * next] = line.blue;
     lines[at + 3 * next] = line.level;
-}
-
-#[cube(launch)]
-fn fit_kernel(picture: &[u32], plane: &[f32], lines: &mut [f32], width: u32, height: u32) {
-    let x = ABSOLUTE_POS_X;
-    let y = ABSOLUTE_POS_Y;
-    if x == 0 || y == 0 || x + 1 >= width || y + 1 >= height {
-        terminate!();
-    }
-    let line = fit(picture, plane, x, y, width);
-    store(lines, &line, (y * width + x) as usize, (height * width) as usize);
-}
-
-#[cube(launch)]
-fn gather_kernel(picture: &[u32], plane: &[f32], lines: &[f32], product: &mut [f32], width: u32, height: u32) {
-    let x = ABSOLUTE_POS_X;
-    let y = ABSOLUTE_POS_Y;
-    if x >= width || y >= height {
-        terminate!();
-    }
-    product[(y * width + x) as usize] = residuals(picture, plane, lines, x, y, width, height);
-}
-
-/// The kernel as a burn operation.
-#[backend_extension(Flex, Cube, Fusion)]
-pub trait Laplacian: Backend {
-    /// `picture`: u32 `[H, W]`; `plane`: f32 `[H, W]`. Returns f32 `[H, W]`.
-    #[fusion(dtype = plane, shape = plane)]
-    fn laplacian(picture: IntTensor<Self>, plane: FloatTensor<Self>) -> FloatTensor<Self>;
-}
-
-impl Laplacian for Flex {
-    fn laplacian(picture: IntTensor<Self>, plane: FloatTensor<Self>) -> FloatTensor<Self> {
-        let [height, width] = picture.shape().dims();
-        let pixels: Vec<[u8; 4]> = host_words(picture).into_iter().map(u32::to_le_bytes).collect();
-        let values = host_floats(plane);
-        // Everything is in the band: the compact form then is the dense one.
-        let everywhere = vec![1; values.len()];
-        let band = Band::new(Colours { width, height, pixels: &pixels }, &everywhere, 1, 0..height);
-        let plane = band.plane(width, height, |x, y| values[y * width + x]);
-        let mut compact = vec![0.0; band.unknown_len()];
-        band.apply(&plane, &mut compact);
-        let mut product = vec![0.0; values.len()];
-        band.each_unknown(|x, y, _, at| product[y * width + x] = compact[at]);
-        host_tensor(product, [height, width])
-    }
-}
-
-impl Laplacian for CubeBackend {
-    fn laplacian(picture: IntTensor<Self>, plane: FloatTensor<Self>) -> FloatTensor<Self> {
-        let picture: CubeTensor = into_contiguous(picture);
-        let plane: CubeTensor = into_contiguous(plane);
-        let [height, width] = plane.shape().dims();
-        let lines = empty_like(&plane, [4, height, width], DType::F32);
-        let product = empty_like(&plane, [height, width], DType::F32);
-        let client = plane.client.clone();
-        let (count, dim) = launch_grid(width, height);
-        fit_kernel::launch(
-            &client,
-            count,
-            dim,
-            picture.clone().into_buffer_arg(),
-            plane.clone().into_buffer_arg(),
-            lines.clone().into_buffer_arg(),
-            scalar(width),
-            scalar(height),
-        );
-        let (count, dim) = launch_grid(width, height);
-        gather_kernel::launch(
-            &client,
-            count,
-            dim,
-            picture.into_buffer_arg(),
-            plane.into_buffer_arg(),
-            lines.into_buffer_arg(),
-            product.clone().into_buffer_arg(),
-            scalar(width),
-            scalar(height),
-        );
-        product
-    }
-}
-
-/// `L plane` for the matting Laplacian of `picture` (u32 `[H, W]`, packed RGBA8), on their device.
-#[must_use]
-pub fn laplacian(picture: Tensor<2, Int>, plane: Tensor<2>) -> Tensor<2> {
-    Tensor::from_dispatch(<Dispatch as Laplacian>::laplacian(picture.into_dispatch(), plane.into_dispatch()))
 }

@@ -24,7 +24,7 @@
 
 pub mod cpu;
 #[cfg(feature = "gpu")]
-pub mod gpu;
+mod gpu;
 mod passes;
 mod runs;
 pub mod solver;

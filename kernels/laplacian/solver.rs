@@ -12,10 +12,8 @@ pub(super) const TOLERANCE: f64 = 2e-5;
 /// The right-hand side, and the vectors of the method. Reused for its memory.
 #[derive(Debug, Default)]
 pub struct Solver {
-    /// The prior over the unknown pixels: what is expected, and γ.
+    /// The prior over the unknown pixels: what is expected.
     pub expected: Vec<f32>,
-    /// γ.
-    pub weight: Vec<f32>,
     weights: Vec<f32>,
     scale: Vec<f32>,
     product: Vec<f32>,
@@ -26,18 +24,17 @@ impl Solver {
     /// Makes the prior that of nothing.
     pub fn clear(&mut self, band: &Band) {
         zeros(&mut self.expected, band.unknown_len(), 0.0);
-        zeros(&mut self.weight, band.unknown_len(), 0.0);
     }
 
-    /// Improves `alpha`, a plane of `band`, in `steps` steps. Afterwards the prior is undefined.
-    pub fn solve(&mut self, band: &Band, alpha: &mut [f32], steps: usize) {
-        let Self { expected, weight, weights, scale, product, direction } = self;
-        band.preconditioner(weight, weights, scale);
+    /// Improves `alpha`, a plane of `band`, in `steps` steps; `gamma` is the weight of the prior. Afterwards the prior is undefined.
+    pub fn solve(&mut self, band: &Band, alpha: &mut [f32], gamma: f32, steps: usize) {
+        let Self { expected, weights, scale, product, direction } = self;
+        band.preconditioner(gamma, weights, scale);
         zeros(product, band.unknown_len(), 0.0);
         zeros(direction, alpha.len(), 0.0);
         // The expected alpha is only needed for the first residual, which takes its place.
         let residual = expected;
-        residual.iter_mut().zip(&*weight).for_each(|(value, weight)| *value *= weight);
+        residual.iter_mut().for_each(|value| *value *= gamma);
         let runs = band.runs();
         band.multiply(alpha, weights, product);
         let mut energy = passes::begin(runs, scale, product, residual, direction);

@@ -51,15 +51,15 @@ fn alpha_kernel(labels: &[u32], start: &[f32], alpha: &mut [f32], width: u32, he
 
 /// One over the diagonal of `L + γ` at (`x`, `y`).
 #[cube]
-fn scale_at(picture: &[u32], gamma: &[f32], x: u32, y: u32, over: &Stretch) -> f32 {
-    let pixel = picture[(y * over.width + x) as usize];
-    let mut diagonal = stretched(gamma, x, y, over);
+fn scale_at(picture: &[u32], gamma: f32, x: u32, y: u32, width: u32, height: u32) -> f32 {
+    let pixel = picture[(y * width + x) as usize];
+    let mut diagonal = gamma;
     for row in 0u32..3u32 {
         for column in 0u32..3u32 {
             let wy = y + row;
             let wx = x + column;
-            if wy >= 2 && wx >= 2 && wy < over.height && wx < over.width {
-                let around = window(picture, wx - 1, wy - 1, over.width);
+            if wy >= 2 && wx >= 2 && wy < height && wx < width {
+                let around = window(picture, wx - 1, wy - 1, width);
                 diagonal += 1.0 - (1.0 + leverage(&around, pixel)) / 9.0;
             }
         }
@@ -69,15 +69,15 @@ fn scale_at(picture: &[u32], gamma: &[f32], x: u32, y: u32, over: &Stretch) -> f
 }
 
 #[cube(launch)]
-fn scale_kernel(picture: &[u32], decided: &[u32], gamma: &[f32], scale: &mut [f32], over: &Stretch) {
+fn scale_kernel(picture: &[u32], decided: &[u32], scale: &mut [f32], gamma: f32, width: u32, height: u32) {
     let x = ABSOLUTE_POS_X;
     let y = ABSOLUTE_POS_Y;
-    if x >= over.width || y >= over.height {
+    if x >= width || y >= height {
         terminate!();
     }
-    let at = (y * over.width + x) as usize;
+    let at = (y * width + x) as usize;
     if is_unknown(decided, at) {
-        scale[at] = scale_at(picture, gamma, x, y, over);
+        scale[at] = scale_at(picture, gamma, x, y, width, height);
     }
 }
 
@@ -109,9 +109,54 @@ fn lines_kernel(picture: &[u32], decided: &[u32], plane: &[f32], lines: &mut [f3
 
 /// `(L + γ) plane` at (`x`, `y`).
 #[cube]
-fn product_at(picture: &[u32], plane: &[f32], lines: &[f32], gamma: &[f32], x: u32, y: u32, over: &Stretch) -> f32 {
-    residuals(picture, plane, lines, x, y, over.width, over.height)
-        + stretched(gamma, x, y, over) * plane[(y * over.width + x) as usize]
+fn product_at(
+    picture: &[u32],
+    plane: &[f32],
+    lines: &[f32],
+    gamma: f32,
+    x: u32,
+    y: u32,
+    width: u32,
+    height: u32,
+) -> f32 {
+    residuals(picture, plane, lines, x, y, width, height) + gamma * plane[(y * width + x) as usize]
+}
+
+/// What is left of the right-hand side `γ m` at (`x`, `y`) beside the `product` with alpha.
+#[cube]
+fn first_residual(expected: &[f32], product: f32, gamma: f32, x: u32, y: u32, over: &Stretch) -> f32 {
+    gamma * stretched(expected, x, y, over) - product
+}
+
+/// A pixel's part of the energy of the residual.
+#[cube]
+fn energy_of(residual: f32, scale: f32) -> f32 {
+    residual * (residual * scale)
+}
+
+/// How far to go: nowhere when the energy is small enough, or the curvature not positive, which is when rounding is all that is
+/// left.
+#[cube]
+fn length_of(energy: f32, enough: f32, curvature: f32) -> f32 {
+    select(energy > enough && curvature > 0.0, energy / curvature, f32::new(0.0))
+}
+
+/// A pixel's alpha and residual after a step of this length along the direction.
+#[derive(CubeType, Clone, Copy)]
+struct Moved {
+    alpha: f32,
+    residual: f32,
+}
+
+#[cube]
+fn advanced(alpha: f32, residual: f32, direction: f32, product: f32, length: f32) -> Moved {
+    Moved { alpha: alpha + length * direction, residual: residual - length * product }
+}
+
+/// A pixel's next direction: the preconditioned residual and some of the last one.
+#[cube]
+fn turned(residual: f32, scale: f32, keep: f32, last: f32) -> f32 {
+    residual * scale + keep * last
 }
 
 /// `(L + γ) plane`, and each cube's part of its scalar product with `plane`.
@@ -121,18 +166,19 @@ fn product_kernel(
     decided: &[u32],
     plane: &[f32],
     lines: &[f32],
-    gamma: &[f32],
     product: &mut [f32],
     sums: &mut [f32],
-    over: &Stretch,
+    gamma: f32,
+    width: u32,
+    height: u32,
 ) {
     let x = ABSOLUTE_POS_X;
     let y = ABSOLUTE_POS_Y;
     let mut term = f32::new(0.0);
-    if x < over.width && y < over.height {
-        let at = (y * over.width + x) as usize;
+    if x < width && y < height {
+        let at = (y * width + x) as usize;
         if is_unknown(decided, at) {
-            let here = product_at(picture, plane, lines, gamma, x, y, over);
+            let here = product_at(picture, plane, lines, gamma, x, y, width, height);
             product[at] = here;
             term = here * plane[at];
         }
@@ -148,12 +194,12 @@ fn product_kernel(
 fn begin_kernel(
     decided: &[u32],
     expected: &[f32],
-    gamma: &[f32],
     scale: &[f32],
     product: &[f32],
     residual: &mut [f32],
     direction: &mut [f32],
     sums: &mut [f32],
+    gamma: f32,
     over: &Stretch,
 ) {
     let x = ABSOLUTE_POS_X;
@@ -164,10 +210,10 @@ fn begin_kernel(
         let at = (y * over.width + x) as usize;
         let mut ahead = f32::new(0.0);
         if is_unknown(decided, at) {
-            let left = stretched(expected, x, y, over) * stretched(gamma, x, y, over) - product[at];
+            let left = first_residual(expected, product[at], gamma, x, y, over);
             ahead = left * scale[at];
             residual[at] = left;
-            energy = left * ahead;
+            energy = energy_of(left, scale[at]);
             count = f32::new(1.0);
         }
         direction[at] = ahead;
@@ -192,15 +238,13 @@ fn enough_kernel(sums: &[f32], state: &mut [f32], len: u32, tolerance: f32) {
     }
 }
 
-/// How far to go: nowhere when the energy is small enough, or the curvature not positive, which is when rounding is all that is
-/// left.
+/// The length of the step.
 #[cube(launch)]
 fn length_kernel(sums: &[f32], state: &mut [f32], len: u32) {
     let curvature = sum_of(sums, 0u32, len);
     if UNIT_POS == 0 {
-        let energy = state[ENERGY];
-        let moves = energy > state[ENOUGH] && curvature > 0.0;
-        state[LENGTH] = select(moves, energy / curvature, f32::new(0.0));
+        let length = length_of(state[ENERGY], state[ENOUGH], curvature);
+        state[LENGTH] = length;
     }
 }
 
@@ -224,12 +268,10 @@ fn advance_kernel(
     if x < width && y < height {
         let at = (y * width + x) as usize;
         if is_unknown(decided, at) {
-            let length = state[LENGTH];
-            let moved = alpha[at] + length * direction[at];
-            let left = residual[at] - length * product[at];
-            alpha[at] = moved;
-            residual[at] = left;
-            energy = left * left * scale[at];
+            let moved = advanced(alpha[at], residual[at], direction[at], product[at], state[LENGTH]);
+            alpha[at] = moved.alpha;
+            residual[at] = moved.residual;
+            energy = energy_of(moved.residual, scale[at]);
         }
     }
     let energy = cube_sum(energy);
@@ -268,39 +310,42 @@ fn turn_kernel(
     }
     let at = (y * width + x) as usize;
     if is_unknown(decided, at) {
-        let last = direction[at];
-        direction[at] = residual[at] * scale[at] + state[KEEP] * last;
+        let next = turned(residual[at], scale[at], state[KEEP], direction[at]);
+        direction[at] = next;
     }
 }
 
-/// All steps of a small level, by a single cube.
+/// All steps of a small level, by a single cube. `work` has seven planes, because adapters grant as few as eight buffers: those
+/// of the lines, the product, the preconditioner and the residual.
 #[cube(launch)]
 fn small_kernel(
     picture: &[u32],
     decided: &[u32],
     expected: &[f32],
-    gamma: &[f32],
     alpha: &mut [f32],
-    scale: &mut [f32],
-    lines: &mut [f32],
-    product: &mut [f32],
-    residual: &mut [f32],
     direction: &mut [f32],
+    work: &mut [f32],
+    gamma: f32,
     over: &Stretch,
     steps: u32,
     tolerance: f32,
 ) {
-    let pixels = over.width * over.height;
+    let width = over.width;
+    let height = over.height;
+    let pixels = width * height;
     let next = pixels as usize;
+    let product = 4 * next;
+    let scale = 5 * next;
+    let residual = 6 * next;
 
     // The preconditioner, the first residual and the first direction.
     let mut pixel = UNIT_POS;
     while pixel < pixels {
-        let x = pixel % over.width;
-        let y = pixel / over.width;
-        if is_needed(decided, x, y, over.width, over.height) {
-            let line = fit(picture, &*alpha, x, y, over.width);
-            store(lines, &line, pixel as usize, next);
+        let x = pixel % width;
+        let y = pixel / width;
+        if is_needed(decided, x, y, width, height) {
+            let line = fit(picture, &*alpha, x, y, width);
+            store(work, &line, pixel as usize, next);
         }
         pixel += UNITS;
     }
@@ -312,15 +357,15 @@ fn small_kernel(
         let at = pixel as usize;
         let mut ahead = f32::new(0.0);
         if is_unknown(decided, at) {
-            let x = pixel % over.width;
-            let y = pixel / over.width;
-            let own = scale_at(picture, gamma, x, y, over);
-            let left = stretched(expected, x, y, over) * stretched(gamma, x, y, over)
-                - product_at(picture, &*alpha, &*lines, gamma, x, y, over);
+            let x = pixel % width;
+            let y = pixel / width;
+            let own = scale_at(picture, gamma, x, y, width, height);
+            let with_alpha = product_at(picture, &*alpha, &*work, gamma, x, y, width, height);
+            let left = first_residual(expected, with_alpha, gamma, x, y, over);
             ahead = left * own;
-            scale[at] = own;
-            residual[at] = left;
-            energy += left * ahead;
+            work[scale + at] = own;
+            work[residual + at] = left;
+            energy += energy_of(left, own);
             count += f32::new(1.0);
         }
         direction[at] = ahead;
@@ -335,11 +380,11 @@ fn small_kernel(
         let goes_on = energy > enough;
         let mut pixel = select(goes_on, UNIT_POS, pixels);
         while pixel < pixels {
-            let x = pixel % over.width;
-            let y = pixel / over.width;
-            if is_needed(decided, x, y, over.width, over.height) {
-                let line = fit(picture, &*direction, x, y, over.width);
-                store(lines, &line, pixel as usize, next);
+            let x = pixel % width;
+            let y = pixel / width;
+            if is_needed(decided, x, y, width, height) {
+                let line = fit(picture, &*direction, x, y, width);
+                store(work, &line, pixel as usize, next);
             }
             pixel += UNITS;
         }
@@ -349,26 +394,26 @@ fn small_kernel(
         while pixel < pixels {
             let at = pixel as usize;
             if is_unknown(decided, at) {
-                let here =
-                    product_at(picture, &*direction, &*lines, gamma, pixel % over.width, pixel / over.width, over);
-                product[at] = here;
+                let x = pixel % width;
+                let y = pixel / width;
+                let here = product_at(picture, &*direction, &*work, gamma, x, y, width, height);
+                work[product + at] = here;
                 curvature += here * direction[at];
             }
             pixel += UNITS;
         }
         let curvature = cube_sum(curvature);
-        let moves = goes_on && curvature > 0.0;
-        let length = select(moves, energy / curvature, f32::new(0.0));
+        let length = length_of(energy, enough, curvature);
+        let moves = length > 0.0;
         let mut left_over = f32::new(0.0);
         let mut pixel = select(moves, UNIT_POS, pixels);
         while pixel < pixels {
             let at = pixel as usize;
             if is_unknown(decided, at) {
-                let moved = alpha[at] + length * direction[at];
-                let left = residual[at] - length * product[at];
-                alpha[at] = moved;
-                residual[at] = left;
-                left_over += left * left * scale[at];
+                let moved = advanced(alpha[at], work[residual + at], direction[at], work[product + at], length);
+                alpha[at] = moved.alpha;
+                work[residual + at] = moved.residual;
+                left_over += energy_of(moved.residual, work[scale + at]);
             }
             pixel += UNITS;
         }
@@ -379,8 +424,8 @@ fn small_kernel(
         while pixel < pixels {
             let at = pixel as usize;
             if is_unknown(decided, at) {
-                let last = direction[at];
-                direction[at] = residual[at] * scale[at] + keep * last;
+                let ahead = turned(work[residual + at], work[scale + at], keep, direction[at]);
+                direction[at] = ahead;
             }
             pixel += UNITS;
         }
@@ -404,7 +449,7 @@ fn coverage_kernel(decided: &[u32], alpha: &[f32], coverage: &mut [u32], width: 
 /// The solver as a burn operation.
 #[backend_extension(Flex, Cube, Fusion)]
 pub trait Solve: Backend {
-    /// `picture`, `labels`, `decided`: u32 `[H, W]`; `start`: f32 `[H, W]`; `expected`, `gamma`: f32 `[rows, columns]`.
+    /// `picture`, `labels`, `decided`: u32 `[H, W]`; `start`: f32 `[H, W]`; `expected`: f32 `[rows, columns]`.
     /// Returns u32 `[H, W]`.
     #[fusion(dtype = labels, shape = labels)]
     fn solve(
@@ -413,7 +458,7 @@ pub trait Solve: Backend {
         decided: IntTensor<Self>,
         start: FloatTensor<Self>,
         expected: FloatTensor<Self>,
-        gamma: FloatTensor<Self>,
+        gamma: f32,
         steps: usize,
     ) -> IntTensor<Self>;
 }
@@ -425,15 +470,14 @@ impl Solve for Flex {
         decided: IntTensor<Self>,
         start: FloatTensor<Self>,
         expected: FloatTensor<Self>,
-        gamma: FloatTensor<Self>,
+        gamma: f32,
         steps: usize,
     ) -> IntTensor<Self> {
-        let ([height, width], [rows, columns]) = (picture.shape().dims(), gamma.shape().dims());
+        let ([height, width], [rows, columns]) = (picture.shape().dims(), expected.shape().dims());
         let pixels: Vec<[u8; 4]> = host_words(picture).into_iter().map(u32::to_le_bytes).collect();
         let (labels, decided) = (host_bytes(&host_words(labels)), host_bytes(&host_words(decided)));
-        let (start, expected, gamma) = (host_floats(start), host_floats(expected), host_floats(gamma));
-        let over = |values| Upsampled::new(values, (columns, rows), (width, height));
-        let [expected, gamma] = [&expected, &gamma].map(|values| over(values));
+        let (start, expected) = (host_floats(start), host_floats(expected));
+        let expected = Upsampled::new(&expected, (columns, rows), (width, height));
         let band = Band::new(Colours { width, height, pixels: &pixels }, &decided, UNKNOWN, 0..height);
         let mut alpha = band.plane(width, height, |x, y| {
             let at = y * width + x;
@@ -441,12 +485,9 @@ impl Solve for Flex {
         });
         let mut solver = Solver::default();
         solver.clear(&band);
-        band.each_unknown(|x, y, _, at| {
-            solver.expected[at] = expected.at(x, y);
-            solver.weight[at] = gamma.at(x, y);
-        });
+        band.each_unknown(|x, y, _, at| solver.expected[at] = expected.at(x, y));
         if !band.is_empty() {
-            solver.solve(&band, &mut alpha, steps);
+            solver.solve(&band, &mut alpha, gamma, steps);
         }
         let mut coverage: Vec<u32> = decided.into_iter().map(u32::from).collect();
         band.each_unknown(|x, y, pixel, _| {
@@ -461,17 +502,21 @@ struct Level {
     picture: CubeTensor,
     decided: CubeTensor,
     expected: CubeTensor,
-    gamma: CubeTensor,
-    scale: CubeTensor,
+    gamma: f32,
     alpha: CubeTensor,
+    direction: CubeTensor,
+    grid: (usize, usize),
+    size: (usize, usize),
+}
+
+/// What a level that is not small needs besides.
+struct Planes {
+    scale: CubeTensor,
     lines: CubeTensor,
     product: CubeTensor,
     residual: CubeTensor,
-    direction: CubeTensor,
     sums: CubeTensor,
     state: CubeTensor,
-    grid: (usize, usize),
-    size: (usize, usize),
 }
 
 impl Level {
@@ -492,8 +537,13 @@ impl Level {
         [scalar(self.size.0), scalar(self.size.1)]
     }
 
+    /// Uninitialised planes of the level's size.
+    fn planes(&self, count: usize) -> CubeTensor {
+        empty_like(&self.picture, [count, self.size.1, self.size.0], DType::F32)
+    }
+
     /// `product = (L + γ) plane`, and the parts of its scalar product with it.
-    fn multiply(&self, plane: &CubeTensor) {
+    fn multiply(&self, planes: &Planes, plane: &CubeTensor) {
         let (client, [width, height]) = (&plane.client, self.sides());
         let (count, dim) = self.launch_grid();
         lines_kernel::launch(
@@ -503,7 +553,7 @@ impl Level {
             self.picture.clone().into_buffer_arg(),
             self.decided.clone().into_buffer_arg(),
             plane.clone().into_buffer_arg(),
-            self.lines.clone().into_buffer_arg(),
+            planes.lines.clone().into_buffer_arg(),
             width,
             height,
         );
@@ -514,17 +564,18 @@ impl Level {
             self.picture.clone().into_buffer_arg(),
             self.decided.clone().into_buffer_arg(),
             plane.clone().into_buffer_arg(),
-            self.lines.clone().into_buffer_arg(),
-            self.gamma.clone().into_buffer_arg(),
-            self.product.clone().into_buffer_arg(),
-            self.sums.clone().into_buffer_arg(),
-            stretch(self.grid, self.size),
+            planes.lines.clone().into_buffer_arg(),
+            planes.product.clone().into_buffer_arg(),
+            planes.sums.clone().into_buffer_arg(),
+            self.gamma,
+            width,
+            height,
         );
     }
 
     /// The preconditioner, the first residual and the first direction.
-    fn begin(&self) {
-        let client = &self.picture.client;
+    fn begin(&self, planes: &Planes) {
+        let (client, [width, height]) = (&self.picture.client, self.sides());
         let (count, dim) = self.launch_grid();
         scale_kernel::launch(
             client,
@@ -532,31 +583,32 @@ impl Level {
             dim,
             self.picture.clone().into_buffer_arg(),
             self.decided.clone().into_buffer_arg(),
-            self.gamma.clone().into_buffer_arg(),
-            self.scale.clone().into_buffer_arg(),
-            stretch(self.grid, self.size),
+            planes.scale.clone().into_buffer_arg(),
+            self.gamma,
+            width,
+            height,
         );
-        self.multiply(&self.alpha);
+        self.multiply(planes, &self.alpha);
         begin_kernel::launch(
             client,
             count,
             dim,
             self.decided.clone().into_buffer_arg(),
             self.expected.clone().into_buffer_arg(),
-            self.gamma.clone().into_buffer_arg(),
-            self.scale.clone().into_buffer_arg(),
-            self.product.clone().into_buffer_arg(),
-            self.residual.clone().into_buffer_arg(),
+            planes.scale.clone().into_buffer_arg(),
+            planes.product.clone().into_buffer_arg(),
+            planes.residual.clone().into_buffer_arg(),
             self.direction.clone().into_buffer_arg(),
-            self.sums.clone().into_buffer_arg(),
+            planes.sums.clone().into_buffer_arg(),
+            self.gamma,
             stretch(self.grid, self.size),
         );
         enough_kernel::launch(
             client,
             CubeCount::Static(1, 1, 1),
             CubeDim::new_1d(UNITS),
-            self.sums.clone().into_buffer_arg(),
-            self.state.clone().into_buffer_arg(),
+            planes.sums.clone().into_buffer_arg(),
+            planes.state.clone().into_buffer_arg(),
             self.cubes(),
             TOLERANCE as f32,
         );
@@ -571,31 +623,45 @@ impl Level {
             self.picture.clone().into_buffer_arg(),
             self.decided.clone().into_buffer_arg(),
             self.expected.clone().into_buffer_arg(),
-            self.gamma.clone().into_buffer_arg(),
             self.alpha.clone().into_buffer_arg(),
-            self.scale.clone().into_buffer_arg(),
-            self.lines.clone().into_buffer_arg(),
-            self.product.clone().into_buffer_arg(),
-            self.residual.clone().into_buffer_arg(),
             self.direction.clone().into_buffer_arg(),
+            self.planes(7).into_buffer_arg(),
+            self.gamma,
             stretch(self.grid, self.size),
             scalar(steps),
             TOLERANCE as f32,
         );
     }
 
-    fn step(&self) {
+    /// All steps, each several launches over all pixels.
+    fn solve(&self, steps: usize) {
+        let planes = Planes {
+            scale: self.planes(1),
+            lines: self.planes(4),
+            product: self.planes(1),
+            residual: self.planes(1),
+            // Two for each cube.
+            sums: empty_like(&self.picture, [2, self.cubes() as usize], DType::F32),
+            state: empty_like(&self.picture, [4], DType::F32),
+        };
+        self.begin(&planes);
+        for _ in 0..steps {
+            self.step(&planes);
+        }
+    }
+
+    fn step(&self, planes: &Planes) {
         let (client, [width, height], cubes) = (&self.picture.client, self.sides(), self.cubes());
         let (count, dim) = self.launch_grid();
         let alone = || (CubeCount::Static(1, 1, 1), CubeDim::new_1d(UNITS));
-        self.multiply(&self.direction);
+        self.multiply(planes, &self.direction);
         let (one, units) = alone();
         length_kernel::launch(
             client,
             one,
             units,
-            self.sums.clone().into_buffer_arg(),
-            self.state.clone().into_buffer_arg(),
+            planes.sums.clone().into_buffer_arg(),
+            planes.state.clone().into_buffer_arg(),
             cubes,
         );
         advance_kernel::launch(
@@ -604,12 +670,12 @@ impl Level {
             dim,
             self.decided.clone().into_buffer_arg(),
             self.direction.clone().into_buffer_arg(),
-            self.product.clone().into_buffer_arg(),
-            self.scale.clone().into_buffer_arg(),
-            self.state.clone().into_buffer_arg(),
+            planes.product.clone().into_buffer_arg(),
+            planes.scale.clone().into_buffer_arg(),
+            planes.state.clone().into_buffer_arg(),
             self.alpha.clone().into_buffer_arg(),
-            self.residual.clone().into_buffer_arg(),
-            self.sums.clone().into_buffer_arg(),
+            planes.residual.clone().into_buffer_arg(),
+            planes.sums.clone().into_buffer_arg(),
             width,
             height,
         );
@@ -618,8 +684,8 @@ impl Level {
             client,
             one,
             units,
-            self.sums.clone().into_buffer_arg(),
-            self.state.clone().into_buffer_arg(),
+            planes.sums.clone().into_buffer_arg(),
+            planes.state.clone().into_buffer_arg(),
             cubes,
         );
         turn_kernel::launch(
@@ -627,9 +693,9 @@ impl Level {
             count,
             dim,
             self.decided.clone().into_buffer_arg(),
-            self.residual.clone().into_buffer_arg(),
-            self.scale.clone().into_buffer_arg(),
-            self.state.clone().into_buffer_arg(),
+            planes.residual.clone().into_buffer_arg(),
+            planes.scale.clone().into_buffer_arg(),
+            planes.state.clone().into_buffer_arg(),
             self.direction.clone().into_buffer_arg(),
             width,
             height,
@@ -644,29 +710,22 @@ impl Solve for CubeBackend {
         decided: IntTensor<Self>,
         start: FloatTensor<Self>,
         expected: FloatTensor<Self>,
-        gamma: FloatTensor<Self>,
+        gamma: f32,
         steps: usize,
     ) -> IntTensor<Self> {
         let picture: CubeTensor = into_contiguous(picture);
         let labels: CubeTensor = into_contiguous(labels);
         let start: CubeTensor = into_contiguous(start);
-        let gamma: CubeTensor = into_contiguous(gamma);
-        let ([height, width], [rows, columns]) = (picture.shape().dims(), gamma.shape().dims());
+        let expected: CubeTensor = into_contiguous(expected);
+        let ([height, width], [rows, columns]) = (picture.shape().dims(), expected.shape().dims());
         let plane = || empty_like(&picture, [height, width], DType::F32);
         let (count, dim) = launch_grid(width, height);
         let level = Level {
             decided: into_contiguous(decided),
-            expected: into_contiguous(expected),
+            expected,
             gamma,
-            scale: plane(),
             alpha: plane(),
-            lines: empty_like(&picture, [4, height, width], DType::F32),
-            product: plane(),
-            residual: plane(),
             direction: plane(),
-            // Two for each cube.
-            sums: empty_like(&picture, [2, height.div_ceil(16), width.div_ceil(16)], DType::F32),
-            state: empty_like(&picture, [4], DType::F32),
             grid: (columns, rows),
             size: (width, height),
             picture,
@@ -685,10 +744,7 @@ impl Solve for CubeBackend {
         if width * height <= SMALL_PIXELS {
             level.solve_small(steps);
         } else {
-            level.begin();
-            for _ in 0..steps {
-                level.step();
-            }
+            level.solve(steps);
         }
         let coverage = empty_like(&level.picture, [height, width], DType::U32);
         coverage_kernel::launch(
@@ -718,8 +774,8 @@ pub struct Problem {
     pub start: Tensor<2>,
     /// The expected alpha, f32 `[rows, columns]`, stretched over the picture.
     pub expected: Tensor<2>,
-    /// γ, its weight, f32 `[rows, columns]`.
-    pub gamma: Tensor<2>,
+    /// γ, its weight.
+    pub gamma: f32,
 }
 
 impl Problem {
@@ -733,7 +789,7 @@ impl Problem {
             decided.into_dispatch(),
             start.into_dispatch(),
             expected.into_dispatch(),
-            gamma.into_dispatch(),
+            gamma,
             steps,
         ))
     }

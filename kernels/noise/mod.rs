@@ -20,12 +20,9 @@
 //! jittered; the distances to the nearest and the second nearest of the 3 × 3 squares around, and the nearest point's hash.
 //!
 //! Coordinates: f32 of a magnitude below 2²². Integer hashes are the same on every machine, and no operation is fused, so
-//! the CPU twin gives the same bits on every instruction set. The twins differ by at most 1e-3: a GPU may fuse the rotation
-//! of the coordinates.
+//! every instruction set gives the same bits.
 
 pub mod cpu;
-#[cfg(feature = "gpu")]
-pub mod gpu;
 
 /// Octaves of one sum, at most.
 pub const MAX_OCTAVES: u32 = 12;

@@ -1,4 +1,4 @@
-//! Prolongation on the CPU, pixel by pixel: the reference of the GPU's. Matting on the CPU works row by row, in a band.
+//! Prolongation on the CPU, row by row: matting's own, and the reference of the GPU's.
 
 use super::DECIDED;
 use crate::trimap::{BACKGROUND, FOREGROUND, UNKNOWN};
@@ -12,34 +12,91 @@ pub struct Coarser<'a> {
     pub coverage: &'a [u8],
 }
 
+/// What a row of the coarser level decides for the two rows beneath it. Reused for its memory.
+#[derive(Debug, Default)]
+pub struct Decisions {
+    row: Option<usize>,
+    /// Least and largest coverage of three rows, with a column more on each side.
+    least: Vec<u8>,
+    most: Vec<u8>,
+    /// A label for each pixel of the row.
+    labels: Vec<u8>,
+}
+
+impl Decisions {
+    /// Forgets the row: the next one is of another level.
+    pub fn clear(&mut self) {
+        self.row = None;
+    }
+
+    /// Decides the middle one of three `rows`.
+    fn fill(&mut self, rows: [&[u8]; 3]) {
+        let [above, middle, below] = rows;
+        let columns = || above.iter().zip(middle).zip(below);
+        let bordered = |values: &mut Vec<u8>, pick: fn(u8, u8) -> u8| {
+            values.clear();
+            values.push(0);
+            values.extend(columns().map(|((&above, &middle), &below)| pick(pick(above, middle), below)));
+            values[0] = values[1];
+            values.push(values[values.len() - 1]);
+        };
+        bordered(&mut self.least, u8::min);
+        bordered(&mut self.most, u8::max);
+        self.labels.clear();
+        self.labels.extend(self.least.array_windows().zip(self.most.array_windows()).map(
+            |(&[a, b, c], &[d, e, f])| {
+                let (least, most) = (a.min(b).min(c), d.max(e).max(f));
+                if most <= DECIDED {
+                    BACKGROUND
+                } else if least >= 255 - DECIDED {
+                    FOREGROUND
+                } else {
+                    UNKNOWN
+                }
+            },
+        ));
+    }
+}
+
 impl Coarser<'_> {
-    fn at(&self, x: usize, y: usize) -> u8 {
-        let [width, height] = self.size;
-        self.coverage[y.min(height - 1) * width + x.min(width - 1)]
+    /// Row `y` of the level, or its last one.
+    fn row(&self, y: usize) -> &[u8] {
+        &self.coverage[y.min(self.size[1] - 1) * self.size[0]..][..self.size[0]]
     }
 
-    /// Alpha where pixel (`x`, `y`) of the finer level starts.
-    #[must_use]
-    pub fn start(&self, x: usize, y: usize) -> f32 {
-        let beside = |at: usize| if at.is_multiple_of(2) { (at / 2).saturating_sub(1) } else { at / 2 + 1 };
-        let mixed = |x: usize| 3 * u16::from(self.at(x, y / 2)) + u16::from(self.at(x, beside(y)));
-        f32::from(3 * mixed(x / 2) + mixed(beside(x))) * (1.0 / (16.0 * 255.0))
-    }
-
-    /// The label of pixel (`x`, `y`) of the finer level, whose trimap says `label`.
-    #[must_use]
-    pub fn decided(&self, x: usize, y: usize, label: u8) -> u8 {
-        if label != UNKNOWN {
-            return label;
+    /// Writes 0 or 255 into the unknown `labels` of row `y` of the finer level whose parent and its eight neighbours are all of
+    /// (nearly) that coverage.
+    pub fn decide(&self, y: usize, decisions: &mut Decisions, labels: &mut [u8]) {
+        if !labels.contains(&UNKNOWN) {
+            return;
         }
-        let around = |at: usize| [(at / 2).saturating_sub(1), at / 2, at / 2 + 1];
-        let near = || around(y).into_iter().flat_map(|y| around(x).map(|x| self.at(x, y)));
-        if near().all(|value| value <= DECIDED) {
-            BACKGROUND
-        } else if near().all(|value| value >= 255 - DECIDED) {
-            FOREGROUND
-        } else {
-            UNKNOWN
+        let parent = y / 2;
+        if decisions.row.replace(parent) != Some(parent) {
+            decisions.fill([parent.saturating_sub(1), parent, parent + 1].map(|row| self.row(row)));
+        }
+        let take = |label: &mut u8, decided| *label = if *label == UNKNOWN { decided } else { *label };
+        let (pairs, last) = labels.as_chunks_mut::<2>();
+        for ([left, right], &decided) in pairs.iter_mut().zip(&decisions.labels) {
+            take(left, decided);
+            take(right, decided);
+        }
+        if let ([last], Some(&decided)) = (last, decisions.labels.last()) {
+            take(last, decided);
+        }
+    }
+
+    /// Alpha where the pixels of the finer level from (`x`, `y`) on start, bilinear.
+    pub fn start(&self, y: usize, x: usize, values: &mut [f32]) {
+        // The nearest parent counts three times as much as the next one over.
+        let parent = y / 2;
+        let near = self.row(parent);
+        let far = self.row(if y.is_multiple_of(2) { parent.saturating_sub(1) } else { parent + 1 });
+        let mixed = |column: usize| 3 * u16::from(near[column]) + u16::from(far[column]);
+        for (value, x) in values.iter_mut().zip(x..) {
+            let parent = x / 2;
+            let beside =
+                if x.is_multiple_of(2) { parent.saturating_sub(1) } else { (parent + 1).min(self.size[0] - 1) };
+            *value = f32::from(3 * mixed(parent) + mixed(beside)) * (1.0 / (16.0 * 255.0));
         }
     }
 }
@@ -53,11 +110,16 @@ mod tests {
         let coverage = [0, 0, 0, 1, 255, 255, 254];
         let coarser = Coarser { size: [7, 1], coverage: &coverage };
         for (x, y, expected) in [(6, 0, 0.75 / 255.0), (8, 1, (3.0 * 255.0 + 1.0) / (4.0 * 255.0))] {
-            let start = coarser.start(x, y);
-            assert!((start - expected).abs() <= f32::EPSILON * expected, "({x}, {y}): {start}, {expected} expected");
+            let mut start = [0.0];
+            coarser.start(y, x, &mut start);
+            let off = (start[0] - expected).abs();
+            assert!(off <= f32::EPSILON * expected, "({x}, {y}): {}, {expected} expected", start[0]);
         }
-        let labels: Vec<u8> = (0..14).map(|x| coarser.decided(x, 1, UNKNOWN)).collect();
-        assert_eq!(labels, [[BACKGROUND; 6].as_slice(), &[UNKNOWN; 4], &[FOREGROUND; 4]].concat());
-        assert_eq!(coarser.decided(0, 0, FOREGROUND), FOREGROUND, "known pixels stay");
+        let mut labels = [UNKNOWN; 14];
+        coarser.decide(1, &mut Decisions::default(), &mut labels);
+        assert_eq!(labels, [[BACKGROUND; 6].as_slice(), &[UNKNOWN; 4], &[FOREGROUND; 4]].concat()[..]);
+        let mut labels = [FOREGROUND, UNKNOWN];
+        coarser.decide(0, &mut Decisions::default(), &mut labels);
+        assert_eq!(labels, [FOREGROUND, BACKGROUND], "known pixels stay");
     }
 }

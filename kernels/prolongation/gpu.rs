@@ -9,7 +9,7 @@ use burn_cubecl::tensor::CubeTensor;
 use cubecl::prelude::*;
 
 use super::DECIDED;
-use super::cpu::Coarser;
+use super::cpu::{Coarser, Decisions};
 use crate::device::{empty_like, host_bytes, host_int_tensor, host_tensor, host_words, launch_grid, scalar};
 use crate::trimap::{BACKGROUND, FOREGROUND, UNKNOWN};
 
@@ -93,7 +93,8 @@ impl Prolongation for Flex {
         let [rows, columns] = coarser.shape().dims();
         let coverage = host_bytes(&host_words(coarser));
         let coarser = Coarser { size: [columns, rows], coverage: &coverage };
-        let start = (0..height).flat_map(|y| (0..width).map(move |x| coarser.start(x, y))).collect();
+        let mut start = vec![0.0; height * width];
+        start.chunks_exact_mut(width).enumerate().for_each(|(y, row)| coarser.start(y, 0, row));
         host_tensor(start, [height, width])
     }
 
@@ -101,9 +102,9 @@ impl Prolongation for Flex {
         let ([rows, columns], [height, width]) = (coarser.shape().dims(), labels.shape().dims());
         let coverage = host_bytes(&host_words(coarser));
         let coarser = Coarser { size: [columns, rows], coverage: &coverage };
-        let labels = host_bytes(&host_words(labels)).into_iter().enumerate();
-        let decided = labels.map(|(at, label)| u32::from(coarser.decided(at % width, at / width, label))).collect();
-        host_int_tensor(decided, [height, width])
+        let (mut labels, mut decisions) = (host_bytes(&host_words(labels)), Decisions::default());
+        labels.chunks_exact_mut(width).enumerate().for_each(|(y, row)| coarser.decide(y, &mut decisions, row));
+        host_int_tensor(labels.into_iter().map(u32::from).collect(), [height, width])
     }
 }
 

@@ -13,8 +13,6 @@
 //!
 //! Samples: f32 `[height, width, 4]`: three channels, multiplied by the weight, and the weight, at least 0. Weights
 //! count relative to the largest: a sample of that weight keeps its colour, the rest are blended with those around
-//! them. Result: plain colours, weight 1. The twins differ by at most 1e-5 of the largest colour.
+//! them. Result: plain colours, weight 1.
 
 pub mod cpu;
-#[cfg(feature = "gpu")]
-pub mod gpu;

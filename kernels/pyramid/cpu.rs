@@ -23,17 +23,20 @@ pub fn halve<T: Copy + Send + Sync>(
     tasks.for_each(|(halved, rows)| {
         for (halved, pair) in halved.chunks_exact_mut(half_width).zip(rows.chunks(width * 2)) {
             let (above, below) = if pair.len() > width { pair.split_at(width) } else { (pair, pair) };
-            let ([above, last_above], [below, last_below]) = (split_odd(above), split_odd(below));
-            for ((mixed, [a, b]), [c, d]) in
-                halved.iter_mut().zip(above.as_chunks::<2>().0).zip(below.as_chunks::<2>().0)
-            {
-                *mixed = mix([*a, *b, *c, *d]);
-            }
-            if let (Some(mixed), [a], [b]) = (halved.last_mut(), last_above, last_below) {
-                *mixed = mix([*a, *a, *b, *b]);
-            }
+            halve_rows([above, below], &mix, halved);
         }
     });
+}
+
+/// Writes each pixel of the row `halved`, mixed from the two by two of the two `rows` beneath it.
+pub fn halve_rows<T: Copy>([above, below]: [&[T]; 2], mix: impl Fn([T; 4]) -> T, halved: &mut [T]) {
+    let ([above, last_above], [below, last_below]) = (split_odd(above), split_odd(below));
+    for ((mixed, [a, b]), [c, d]) in halved.iter_mut().zip(above.as_chunks::<2>().0).zip(below.as_chunks::<2>().0) {
+        *mixed = mix([*a, *b, *c, *d]);
+    }
+    if let (Some(mixed), [a], [b]) = (halved.last_mut(), last_above, last_below) {
+        *mixed = mix([*a, *a, *b, *b]);
+    }
 }
 
 /// The pairs of a row, and what is left of it.
@@ -66,7 +69,7 @@ pub fn mean_coverage(four: [u8; 4]) -> u8 {
 /// The label of four pixels.
 #[must_use]
 pub fn common_label([a, b, c, d]: [u8; 4]) -> u8 {
-    if a == b && a == c && a == d { a } else { UNKNOWN }
+    if (a == b) & (a == c) & (a == d) { a } else { UNKNOWN }
 }
 
 #[cfg(test)]

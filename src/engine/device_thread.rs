@@ -168,6 +168,8 @@ impl Running {
         let began = Instant::now();
         let outcome = segment(&self.device.threads, &mut *loaded.segmenter, frames);
         metrics::device_busy(began.elapsed());
+        // The CPU may have taken over, or given back.
+        self.device.status.moved_to(loaded.segmenter.device());
         match outcome {
             Ok(masks) => match self_test::check(&masks, frames.len(), loaded.grid) {
                 Ok(()) => Ok(masks),

@@ -67,6 +67,11 @@ impl Status {
         self.change(EngineState::Ready);
     }
 
+    /// The network runs on `device` now.
+    pub(super) fn moved_to(&self, device: String) {
+        self.names().device = device;
+    }
+
     pub(super) fn announce(&self, model: &str, side: u32) {
         let mut names = self.names();
         model.clone_into(&mut names.model);

@@ -79,7 +79,12 @@ impl Admin {
                     Ok(()) => "ready".to_owned(),
                     Err(missing) => missing.to_string(),
                 };
-                Ok(reply::json(StatusCode::OK, &json!({ "status": "ready", "video": video })))
+                let mut ready = json!({ "status": "ready", "video": video });
+                let device = self.app.processor.device();
+                if !device.is_empty() {
+                    ready["device"] = device.into();
+                }
+                Ok(reply::json(StatusCode::OK, &ready))
             }
             EngineState::Loading => Err(ApiError::unavailable("the network is being loaded")),
             EngineState::Draining => Err(ApiError::unavailable("the service is shutting down")),

@@ -33,6 +33,11 @@ pub trait ImageProcessor: Send + Sync + 'static {
     /// Whether it is loading, ready or shutting down.
     fn state(&self) -> EngineState;
 
+    /// What the networks run on, in words; empty while unknown.
+    fn device(&self) -> String {
+        String::new()
+    }
+
     /// Whether its threads run; without them only a restart helps.
     fn is_alive(&self) -> bool;
 
@@ -66,6 +71,10 @@ impl ImageProcessor for Engine {
 
     fn state(&self) -> EngineState {
         *Self::state(self).borrow()
+    }
+
+    fn device(&self) -> String {
+        Self::device(self)
     }
 
     fn is_alive(&self) -> bool {

@@ -3,6 +3,7 @@
 use super::error::ApiError;
 use super::reply::{self, LATENCY, MODEL, Reply};
 use crate::account::price::in_dollars;
+use crate::image::Transferred;
 use crate::pipeline::{Output, Timings};
 use bytes::Bytes;
 use futures_util::stream;
@@ -50,11 +51,12 @@ pub(super) fn image(output: Output, cost: u64, latency: Duration) -> Result<Repl
 /// `reading`.
 pub(super) fn write_server_timing(reply: &mut Reply, wall: Duration, reading: Duration) {
     let Some(timings) = reply.extensions_mut().remove::<Timings>() else { return };
-    let stages = timings
-        .within_request(wall, reading)
-        .stages()
-        .map(|(stage, took)| format!("{};dur={:.1}", stage.name(), took.as_secs_f64() * 1000.0));
-    let stages = HeaderValue::try_from(stages.join(", ")).expect("names and numbers are visible ASCII");
+    let stages = timings.within_request(wall, reading).stages();
+    let stages = stages.map(|(stage, took)| format!("{};dur={:.1}", stage.name(), took.as_secs_f64() * 1000.0));
+    let transferred =
+        timings.transferred.map(|Transferred { up, down }| format!("device;desc=\"{up} up, {down} down\""));
+    let entries: Vec<String> = stages.into_iter().chain(transferred).collect();
+    let stages = HeaderValue::try_from(entries.join(", ")).expect("names and numbers are visible ASCII");
     reply.headers_mut().insert(SERVER_TIMING, stages);
 }
 
@@ -91,4 +93,23 @@ fn written_uncertainty(uncertainty: f32) -> String {
 
 fn text(value: String) -> Result<HeaderValue, ApiError> {
     HeaderValue::from_str(&value).map_err(|error| ApiError::internal(error.to_string()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn server_timing_has_the_stages_and_what_was_moved_to_a_gpu() {
+        let written = |transferred| {
+            let mut reply = reply::json(StatusCode::OK, &serde_json::json!({}));
+            reply.extensions_mut().insert(Timings { transferred, ..Timings::default() });
+            write_server_timing(&mut reply, Duration::from_millis(7), Duration::ZERO);
+            reply.headers()[SERVER_TIMING].to_str().expect("text").to_owned()
+        };
+        let on_cpu = written(None);
+        assert!(on_cpu.contains("queue;dur=7.0") && !on_cpu.contains("device"), "{on_cpu}");
+        let on_gpu = written(Some(Transferred { up: 12, down: 34 }));
+        assert_eq!(on_gpu, format!("{on_cpu}, device;desc=\"12 up, 34 down\""));
+    }
 }

@@ -3,8 +3,9 @@
 #[cfg(feature = "gpu")]
 use super::DeviceCopy;
 use super::geometry::bounds_of;
-use super::{Buffer, Rect, Size};
+use super::{Buffer, Rect, Size, TransferCounter};
 use rayon::prelude::*;
+use std::sync::Arc;
 #[cfg(feature = "gpu")]
 use std::sync::OnceLock;
 
@@ -67,6 +68,15 @@ impl Frame {
     #[must_use]
     pub fn on_device(&self) -> Option<&DeviceCopy> {
         self.on_device.get()
+    }
+
+    /// What counts the bytes that cross the border to the device that has a copy of the pixels.
+    #[must_use]
+    pub fn transfer_counter(&self) -> Option<Arc<TransferCounter>> {
+        #[cfg(feature = "gpu")]
+        return self.on_device().map(DeviceCopy::counter);
+        #[cfg(not(feature = "gpu"))]
+        return None;
     }
 
     /// The packed buffer itself.

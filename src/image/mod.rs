@@ -11,6 +11,8 @@ mod composite;
 mod cutout;
 #[cfg(feature = "gpu")]
 mod device_copy;
+#[cfg(feature = "gpu")]
+mod device_session;
 mod encoded;
 mod face;
 mod frame;
@@ -18,13 +20,16 @@ pub mod geometry;
 mod mask;
 mod matte;
 mod source_url;
+mod transferred;
 mod trimap;
 
 pub use buffer_pool::{Buffer, BufferPool};
 pub use composite::Composite;
 pub use cutout::{Cutout, Subject};
 #[cfg(feature = "gpu")]
-pub use device_copy::{DeviceCopy, Transferred};
+pub use device_copy::DeviceCopy;
+#[cfg(feature = "gpu")]
+pub use device_session::{DeviceLimits, DeviceSession, Reservation};
 pub use encoded::{EncodedImage, OutputFormat, Quality};
 pub use face::Face;
 pub use frame::Frame;
@@ -33,4 +38,5 @@ pub(crate) use mask::check_probabilities;
 pub use mask::{InvalidMask, RawMask};
 pub use matte::AlphaMatte;
 pub use source_url::{SourceUrl, UrlError};
+pub use transferred::{TransferCounter, Transferred};
 pub use trimap::Trimap;

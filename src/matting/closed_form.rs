@@ -12,12 +12,12 @@
 //! cache. Nothing is factorised, so nothing can fail: fewer steps leave a coarser matte, never none.
 
 use super::prior::{MaskPrior, Priors, TemporalPrior};
-use super::pyramid::Pyramid;
+use super::pyramid::{Pyramid, common_label, halve_rows};
 use crate::image::{AlphaMatte, Buffer, Frame, Trimap};
 use backdrop_kernels::laplacian::cpu::{Band, Colours};
 use backdrop_kernels::laplacian::solver::Solver;
 use backdrop_kernels::mask_upsample::cpu::Upsampled;
-use backdrop_kernels::prolongation::DECIDED;
+use backdrop_kernels::prolongation::cpu::{Coarser, Decisions};
 use backdrop_kernels::recycled::Recycled;
 use backdrop_kernels::trimap::cpu::{Cells, Labeller};
 use rayon::prelude::*;
@@ -51,14 +51,15 @@ pub(super) fn estimate_with(frame: &Frame, pyramid: &Pyramid, labels: Labels<'_>
     let size = frame.size();
     assert!(priors.temporal.is_none_or(|prior| prior.size() == size), "the prior is of another picture");
     let levels = levels(frame, pyramid, labels);
-    let mut coarser: Option<Coarser> = None;
+    let mut solved: Option<([usize; 2], Buffer)> = None;
     for (index, level) in levels.iter().enumerate().rev() {
         let temporal = priors.temporal.filter(|_| index == 0);
         let coverage = frame.buffer(level.pixels.len());
-        let coverage = level.solved(coarser.as_ref(), &Priors { temporal, ..*priors }, coverage);
-        coarser = Some(Coarser { size: level.size, coverage });
+        let coarser = solved.as_ref().map(|&(size, ref coverage)| Coarser { size, coverage });
+        let coverage = level.solved(coarser, &Priors { temporal, ..*priors }, coverage);
+        solved = Some((level.size, coverage));
     }
-    AlphaMatte::new(size, coarser.expect("at least the picture itself").coverage)
+    AlphaMatte::new(size, solved.expect("at least the picture itself").1)
 }
 
 /// The trimap of a level.
@@ -94,11 +95,7 @@ impl Labels<'_> {
                 let [above, below] = rows;
                 self.row(y, cells, above);
                 self.row((y + 1).min(height - 1), cells, below);
-                for ((label, above), below) in halved.iter_mut().zip(above.chunks(2)).zip(below.chunks(2)) {
-                    let [a, b] = [above[0], below[0]];
-                    let agree = (a == b) & (a == above[above.len() - 1]) & (a == below[below.len() - 1]);
-                    *label = if agree { a } else { Trimap::UNKNOWN };
-                }
+                halve_rows([above, below], common_label, halved);
             }
         });
         halved
@@ -166,7 +163,7 @@ impl Level<'_> {
     }
 
     /// Coverage of the level, from where the coarser one ended.
-    fn solved(&self, coarser: Option<&Coarser>, priors: &Priors<'_>, mut coverage: Buffer) -> Buffer {
+    fn solved(&self, coarser: Option<Coarser<'_>>, priors: &Priors<'_>, mut coverage: Buffer) -> Buffer {
         let [width, height] = self.size;
         let mask = priors.mask.map(|prior| prior.upsampled(self.size));
         let strips = coverage.par_chunks_mut(STRIP_ROWS * width).enumerate();
@@ -193,7 +190,8 @@ impl Level<'_> {
         let [width, height] = self.size;
         let colours = Colours { width, height, pixels: self.pixels };
         let Scratch { band, solver, alpha, cells, labels, decided, decisions, expected } = scratch;
-        (expected.y, decisions.row) = (None, None);
+        expected.y = None;
+        decisions.clear();
         let around = rows.start.saturating_sub(2)..(rows.end + 2).min(height);
         labels.resize(around.len() * width, Trimap::UNKNOWN);
         for (y, labels) in around.clone().zip(labels.chunks_exact_mut(width)) {
@@ -233,11 +231,11 @@ impl Level<'_> {
         if let Some(mask) = start.mask {
             band.each_run(|y, x, _, at, len| {
                 let inside = at..at + len.min(width - x);
-                expected.fill(mask, y, x, &mut solver.expected[inside.clone()]);
-                solver.weight[inside].fill(MaskPrior::WEIGHT);
+                expected.fill(mask, y, x, &mut solver.expected[inside]);
             });
         }
-        solver.solve(band, alpha, self.steps());
+        let gamma = start.mask.map_or(0.0, |_| MaskPrior::WEIGHT);
+        solver.solve(band, alpha, gamma, self.steps());
         band.each_run(|y, x, pixel, _, len| {
             if own.contains(&y) {
                 let to = &mut coverage[(y - own.start) * width + x..][..len.min(width - x)];
@@ -251,98 +249,8 @@ impl Level<'_> {
 
 /// Where a level starts from.
 struct Start<'a> {
-    coarser: Option<&'a Coarser>,
+    coarser: Option<Coarser<'a>>,
     /// Expected alpha.
     mask: Option<&'a Upsampled<'a>>,
     temporal: Option<&'a TemporalPrior>,
-}
-
-/// What a row of the coarser level decides for the two rows beneath it. Reused for its memory.
-#[derive(Default)]
-struct Decisions {
-    row: Option<usize>,
-    /// Least and largest coverage of three rows, with a column more on each side.
-    least: Vec<u8>,
-    most: Vec<u8>,
-    /// A label for each pixel of the row.
-    labels: Vec<u8>,
-}
-
-impl Decisions {
-    /// Decides the middle one of three `rows`.
-    fn fill(&mut self, rows: [&[u8]; 3]) {
-        let [above, middle, below] = rows;
-        let columns = || above.iter().zip(middle).zip(below);
-        let bordered = |values: &mut Vec<u8>, pick: fn(u8, u8) -> u8| {
-            values.clear();
-            values.push(0);
-            values.extend(columns().map(|((&above, &middle), &below)| pick(pick(above, middle), below)));
-            values[0] = values[1];
-            values.push(values[values.len() - 1]);
-        };
-        bordered(&mut self.least, u8::min);
-        bordered(&mut self.most, u8::max);
-        self.labels.clear();
-        self.labels.extend(self.least.array_windows().zip(self.most.array_windows()).map(
-            |(&[a, b, c], &[d, e, f])| {
-                let (least, most) = (a.min(b).min(c), d.max(e).max(f));
-                if most <= DECIDED {
-                    Trimap::BACKGROUND
-                } else if least >= 255 - DECIDED {
-                    Trimap::FOREGROUND
-                } else {
-                    Trimap::UNKNOWN
-                }
-            },
-        ));
-    }
-}
-
-/// The solution of the next coarser level.
-struct Coarser {
-    size: [usize; 2],
-    coverage: Buffer,
-}
-
-impl Coarser {
-    /// The rows of the level around that above row `y` of the finer one.
-    fn row(&self, y: usize) -> &[u8] {
-        &self.coverage[y.min(self.size[1] - 1) * self.size[0]..][..self.size[0]]
-    }
-
-    /// Writes 0 or 255 into the unknown `labels` of row `y` whose parent and its eight neighbours are all of (nearly) that
-    /// coverage.
-    fn decide(&self, y: usize, decisions: &mut Decisions, labels: &mut [u8]) {
-        if !labels.contains(&Trimap::UNKNOWN) {
-            return;
-        }
-        let parent = y / 2;
-        if decisions.row.replace(parent) != Some(parent) {
-            decisions.fill([parent.saturating_sub(1), parent, parent + 1].map(|row| self.row(row)));
-        }
-        let take = |label: &mut u8, decided| *label = if *label == Trimap::UNKNOWN { decided } else { *label };
-        let (pairs, last) = labels.as_chunks_mut::<2>();
-        for ([left, right], &decided) in pairs.iter_mut().zip(&decisions.labels) {
-            take(left, decided);
-            take(right, decided);
-        }
-        if let ([last], Some(&decided)) = (last, decisions.labels.last()) {
-            take(last, decided);
-        }
-    }
-
-    /// The coverage at the pixels of the finer level from (`x`, `y`) on, bilinear.
-    fn start(&self, y: usize, x: usize, values: &mut [f32]) {
-        // The nearest parent counts three times as much as the next one over.
-        let parent = y / 2;
-        let near = self.row(parent);
-        let far = self.row(if y.is_multiple_of(2) { parent.saturating_sub(1) } else { parent + 1 });
-        let mixed = |column: usize| 3 * u16::from(near[column]) + u16::from(far[column]);
-        for (value, x) in values.iter_mut().zip(x..) {
-            let parent = x / 2;
-            let beside =
-                if x.is_multiple_of(2) { parent.saturating_sub(1) } else { (parent + 1).min(self.size[0] - 1) };
-            *value = f32::from(3 * mixed(parent) + mixed(beside)) * (1.0 / (16.0 * 255.0));
-        }
-    }
 }

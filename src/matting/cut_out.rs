@@ -24,12 +24,17 @@ pub(super) struct CpuMatting;
 
 impl Matting for CpuMatting {
     fn cut_out(&self, frame: Frame, guide: Guide<'_>, options: &Options) -> Result<Cutout, NoSubject> {
-        cut_out_on_cpu(frame, guide, options)
+        let solved = SolvedMatte::of(&frame, guide, options)?;
+        cut_out_on_cpu(frame, solved, options)
     }
 }
 
-fn cut_out_on_cpu(frame: Frame, guide: Guide<'_>, options: &Options) -> Result<Cutout, NoSubject> {
-    let mut solved = SolvedMatte::of(&frame, guide, options)?;
+/// The cutout of `frame` by its `solved` matte.
+pub(super) fn cut_out_on_cpu(
+    frame: Frame,
+    mut solved: SolvedMatte<'_>,
+    options: &Options,
+) -> Result<Cutout, NoSubject> {
     let pyramid = solved.pyramid.take();
     if !options.opaque {
         let matte = solved.finalized(&frame, options)?;

@@ -17,11 +17,14 @@ pub fn cut_out<'a>(frame: Frame, guide: impl Into<Guide<'a>>, options: &Options)
     implementation(&frame, guide, options).cut_out(frame, guide, options)
 }
 
-/// The GPU's implementation where `frame` has a copy on a device and the GPU supports `guide` and `options`; else the CPU's.
+/// The GPU's implementation where `frame` has a copy on a device that can hold its planes, and the GPU supports `guide` and
+/// `options`; else the CPU's.
 #[cfg(feature = "gpu")]
 fn implementation(frame: &Frame, guide: Guide<'_>, options: &Options) -> Box<dyn Matting> {
     match frame.on_device() {
-        Some(picture) if GpuMatting::does(guide, options) => Box::new(GpuMatting::new(picture.clone())),
+        Some(picture) if GpuMatting::does(guide, options) && GpuMatting::has_room(picture, frame.size()) => {
+            Box::new(GpuMatting::new(picture.clone()))
+        }
         Some(_) | None => Box::new(CpuMatting),
     }
 }

@@ -73,11 +73,15 @@ pub(super) struct SolvedMatte<'a> {
 
 impl<'a> SolvedMatte<'a> {
     pub(super) fn of(frame: &Frame, guide: Guide<'a>, options: &Options) -> Result<Self, NoSubject> {
+        match (guide, guide.cleaned(frame, options)?) {
+            (Guide::Trimap(trimap), _) => Ok(Self::of_trimap(frame, trimap, options)),
+            (_, mask) => Ok(Self::of_clean(frame, guide, mask.ok_or(NoSubject)?, options)),
+        }
+    }
+
+    /// The same with the clean `mask` of `guide`, which is no trimap.
+    pub(super) fn of_clean(frame: &Frame, guide: Guide<'a>, mask: CleanMask, options: &Options) -> Self {
         let size = frame.size();
-        let mask = match (guide, guide.cleaned(frame, options)?) {
-            (Guide::Trimap(trimap), _) => return Ok(Self::of_trimap(frame, trimap, options)),
-            (_, mask) => mask.ok_or(NoSubject)?,
-        };
         let (matte, pyramid) = match options.method {
             Method::ClosedForm => {
                 let pyramid = Pyramid::of(frame);
@@ -92,7 +96,7 @@ impl<'a> SolvedMatte<'a> {
                 Guide::Network { .. } | Guide::Trimap(_) => (upsampled(mask.values(), mask.size(), frame), None),
             },
         };
-        Ok(Self { matte, pyramid, speck_pixels: speck_pixels(&mask, size), known: None })
+        Self { matte, pyramid, speck_pixels: speck_pixels(&mask, size), known: None }
     }
 
     fn of_trimap(frame: &Frame, trimap: &'a Trimap, options: &Options) -> Self {

@@ -3,7 +3,7 @@
 use crate::image::{Buffer, Frame};
 use std::ops::Deref;
 
-pub(super) use backdrop_kernels::pyramid::cpu::{halve, mean_colour, mean_coverage};
+pub(super) use backdrop_kernels::pyramid::cpu::{common_label, halve, halve_rows, mean_colour, mean_coverage};
 pub(super) use backdrop_kernels::pyramid::half_size;
 
 /// A picture halved again and again, down to one pixel: what the coarser levels of matting and of foreground estimation read.

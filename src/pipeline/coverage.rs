@@ -9,9 +9,10 @@ use super::workers::Workers;
 use crate::compose::SUBJECT_ALPHA;
 use crate::engine::EngineError;
 use crate::face::{share_of_alpha, share_of_coverage, share_of_mask};
-use crate::image::{AlphaMatte, BufferPool, Cutout, Face, Frame, RawMask, Rect, Subject, Trimap};
+use crate::image::{AlphaMatte, Cutout, Face, Frame, RawMask, Rect, Subject, TransferCounter, Trimap};
 use crate::matting::{self, Guide, NoSubject, Seeds};
 use crate::recipe::{Cut, Picture};
+use std::sync::Arc;
 use std::time::Duration;
 
 /// The source of a subject's coverage.
@@ -26,6 +27,8 @@ pub(super) enum Coverage {
         seeds: Seeds,
         /// The part of the picture that is segmented: all of it without a box.
         window: Rect,
+        /// The pixels of the window, with their copy on a device, where it is not the whole picture.
+        crop: Option<Frame>,
     },
     /// The caller's mask.
     Mask(AlphaMatte),
@@ -64,7 +67,8 @@ pub(super) async fn find(
     let Workers { engine, slot } = *workers;
     if window == Rect::whole(frame.size()) {
         let Segmentation { frame, mask, standard, uncertainty, took } = segment(engine, slot, frame, cut, call).await?;
-        return Ok(Found { frame, coverage: Coverage::Network { mask, standard, seeds, window }, uncertainty, took });
+        let coverage = Coverage::Network { mask, standard, seeds, window, crop: None };
+        return Ok(Found { frame, coverage, uncertainty, took });
     }
     let buffers = engine.buffers().clone();
     let crop = move || {
@@ -72,13 +76,10 @@ pub(super) async fn find(
         (frame, crop, window::seeds_within(seeds, window))
     };
     let ((frame, crop, seeds), cropping) = workers.run("crop", crop).await?;
-    let Segmentation { mask, standard, uncertainty, took, .. } = segment(engine, slot, crop, cut, call).await?;
-    Ok(Found {
-        frame,
-        coverage: Coverage::Network { mask, standard, seeds, window },
-        uncertainty,
-        took: cropping + took,
-    })
+    let Segmentation { frame: crop, mask, standard, uncertainty, took } =
+        segment(engine, slot, crop, cut, call).await?;
+    let coverage = Coverage::Network { mask, standard, seeds, window, crop: Some(crop) };
+    Ok(Found { frame, coverage, uncertainty, took: cropping + took })
 }
 
 impl Coverage {
@@ -94,34 +95,41 @@ impl Coverage {
         }
     }
 
+    /// What counts the bytes that cross the border to a GPU for what is matted of `frame`.
+    pub(super) fn transfer_counter(&self, frame: &Frame) -> Option<Arc<TransferCounter>> {
+        match self {
+            Self::Network { crop: Some(crop), .. } => crop.transfer_counter(),
+            Self::Network { .. } | Self::Mask(_) | Self::Trimap(_) | Self::OwnAlpha => frame.transfer_counter(),
+        }
+    }
+
     /// What is composed of `frame`, and the bounds of the subject in it. The source itself is not cleared outside of `region`, but
     /// bounded by it.
     pub(super) fn subject(
-        &self,
+        self,
         frame: Frame,
         picture: Picture,
         options: &matting::Options,
-        buffers: &BufferPool,
         region: Option<Rect>,
     ) -> Result<(Subject, Rect), NoSubject> {
         let (subject, bounds) = match self {
             Self::OwnAlpha => cutout(matting::from_own_alpha(frame)?),
-            Self::Mask(mask) => guided(frame, Guide::Mask(mask), picture, options, region)?,
-            Self::Trimap(trimap) => guided(frame, Guide::Trimap(trimap), picture, options, region)?,
-            Self::Network { mask, standard, seeds, window } if *window == Rect::whole(frame.size()) => {
-                guided(frame, Guide::Network { mask, standard: standard.as_ref(), seeds }, picture, options, region)?
+            Self::Mask(mask) => guided(frame, Guide::Mask(&mask), picture, options, region)?,
+            Self::Trimap(trimap) => guided(frame, Guide::Trimap(&trimap), picture, options, region)?,
+            Self::Network { mask, standard, seeds, crop: None, .. } => {
+                let guide = Guide::Network { mask: &mask, standard: standard.as_ref(), seeds: &seeds };
+                guided(frame, guide, picture, options, region)?
             }
-            Self::Network { mask, standard, seeds, window } => {
-                let crop = window::cropped(&frame, *window, buffers);
-                let options = window::options_within(options, *window);
-                let region = region.and_then(|region| window::within(region, *window));
-                let guide = Guide::Network { mask, standard: standard.as_ref(), seeds };
+            Self::Network { mask, standard, seeds, window, crop: Some(crop) } => {
+                let options = window::options_within(options, window);
+                let region = region.and_then(|region| window::within(region, window));
+                let guide = Guide::Network { mask: &mask, standard: standard.as_ref(), seeds: &seeds };
                 let (subject, bounds) = guided(crop, guide, picture, &options, region)?;
                 let subject = match subject {
-                    Subject::Cutout(cutout) => Subject::Cutout(window::pasted(frame, &cutout, *window)?),
+                    Subject::Cutout(cutout) => Subject::Cutout(window::pasted(frame, &cutout, window)?),
                     Subject::Source(_) => Subject::Source(frame),
                 };
-                (subject, bounds.map(|bounds| window::outside(bounds, *window)))
+                (subject, bounds.map(|bounds| window::outside(bounds, window)))
             }
         };
         Ok((subject, bounds.ok_or(NoSubject)?))

@@ -9,10 +9,10 @@ use crate::matting::NoSubject;
 /// `coverage` with no subject of the network outside of `region`, where there is one. [`cleared`] is exact to the pixel.
 pub(super) fn restricted(coverage: Coverage, region: Option<Rect>) -> Coverage {
     match (coverage, region) {
-        (Coverage::Network { mask, standard, seeds, window }, Some(region)) => {
+        (Coverage::Network { mask, standard, seeds, window, crop }, Some(region)) => {
             let inside = window::within(region, window).unwrap_or_default();
             let masked = |mask| masked(mask, window.size(), inside);
-            Coverage::Network { mask: masked(mask), standard: standard.map(masked), seeds, window }
+            Coverage::Network { mask: masked(mask), standard: standard.map(masked), seeds, window, crop }
         }
         (coverage, _) => coverage,
     }

@@ -1,5 +1,6 @@
 //! Time spent in each stage of one run.
 
+use crate::image::Transferred;
 use crate::telemetry::metrics::{self, Stage};
 use std::time::{Duration, Instant};
 
@@ -22,6 +23,8 @@ pub struct Timings {
     pub compose: Duration,
     /// Writing the file.
     pub encode: Duration,
+    /// What crossed the border between host and GPU for the picture; nothing on the CPU.
+    pub transferred: Option<Transferred>,
 }
 
 impl Timings {

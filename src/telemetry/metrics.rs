@@ -23,6 +23,7 @@ const BATCH_SIZE: &str = "backdrop_batch_size";
 const BATCHES_FAILED: &str = "backdrop_batches_failed_total";
 const DEVICE_BYTES: &str = "backdrop_device_bytes_total";
 const MATTING_FAILED: &str = "backdrop_device_matting_failed_total";
+const FELL_BACK: &str = "backdrop_device_fallback";
 const DEVICE_BUSY: &str = "backdrop_device_busy_seconds_total";
 const MODEL_LOADED: &str = "backdrop_model_loaded";
 const MEGAPIXELS_IN_FLIGHT: &str = "backdrop_megapixels_in_flight";
@@ -170,6 +171,11 @@ pub fn matting_failed() {
     counter!(MATTING_FAILED).increment(1);
 }
 
+/// Whether the CPU stands in for a GPU that failed.
+pub fn device_fell_back(fell_back: bool) {
+    gauge!(FELL_BACK).set(if fell_back { 1.0 } else { 0.0 });
+}
+
 /// The device was busy for `took`.
 pub fn device_busy(took: Duration) {
     // A counter of whole numbers cannot hold seconds; a gauge that only grows can.
@@ -296,6 +302,7 @@ fn describe() {
     describe_counter!(BATCHES_FAILED, "Batches that failed and were retried ticket by ticket.");
     describe_counter!(DEVICE_BYTES, "Bytes of pictures and masks moved to a GPU and from it, by direction.");
     describe_counter!(MATTING_FAILED, "Pictures whose matting failed on the device and was done on the CPU.");
+    describe_gauge!(FELL_BACK, "1 while the CPU stands in for a GPU that failed.");
     describe_gauge!(DEVICE_BUSY, "Time that the device was busy.");
     describe_gauge!(MODEL_LOADED, "1 while the network is in memory.");
     describe_gauge!(MEGAPIXELS_IN_FLIGHT, "Megapixels that are decoded or about to be.");

@@ -96,7 +96,7 @@ pub(super) fn headers() -> Object {
             "server-timing",
             header(
                 string(),
-                "The stages fetch, decode, queue, segment, retouch, matte, compose and encode in milliseconds; those that did not run are 0. They add up to the time from the head of the request to that of the reply: fetch includes reading the request, queue is all waiting and what no other stage took.",
+                "The stages fetch, decode, queue, segment, retouch, matte, compose and encode in milliseconds; those that did not run are 0. They add up to the time from the head of the request to that of the reply: fetch includes reading the request, queue is all waiting and what no other stage took. On a GPU `device` describes the bytes of the picture that were moved to it and back.",
             )
             .extension(),
         ),

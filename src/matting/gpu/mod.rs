@@ -5,21 +5,28 @@
 //! removal of specks after. Work is queued without waiting; a worker waits for its own picture's download alone, so the pictures
 //! of several workers are in flight together.
 //!
-//! A device that fails costs nothing but the time: the picture is matted on the CPU.
+//! A picture waits until the device has memory for its planes; one that can never fit is the CPU's. A device that fails, or does not
+//! answer in time, costs nothing but the time: the picture is matted on the CPU.
 
 mod finish;
 pub(crate) mod stages;
 
 use super::clean::CleanMask;
-use super::cut_out::{CpuMatting, Matting};
+use super::cut_out::{Matting, cut_out_on_cpu};
 use super::error::NoSubject;
 use super::guide::Guide;
-use super::matte::speck_pixels;
+use super::matte::{SolvedMatte, speck_pixels};
 use super::options::{Edge, Method, Options};
 use crate::image::{Cutout, DeviceCopy, Frame, Size, Transferred};
-use crate::telemetry::{metrics, panic_message};
+use crate::telemetry::metrics;
 use stages::Grids;
-use std::panic::{AssertUnwindSafe, catch_unwind};
+
+/// Bytes a pixel on the device. The solver has 56 on the finest level (its picture, three planes of labels, the start, five of
+/// its own, and four of lines); the levels of picture and labels add up to a third more of theirs, the coarser solution and the
+/// grids are small.
+const BYTES: u64 = 72;
+/// Bytes a pixel of the largest buffer: the lines.
+const LARGEST_BYTES: u64 = 16;
 
 /// Matting on the GPU that has a copy of the picture.
 pub(crate) struct GpuMatting {
@@ -39,24 +46,34 @@ impl GpuMatting {
         plain && !matches!(guide, Guide::Trimap(_))
     }
 
+    /// Whether the GPU has room for a picture of `size`, when no other is there.
+    pub(super) fn has_room(picture: &DeviceCopy, size: Size) -> bool {
+        picture.session().can_hold(memory(size), LARGEST_BYTES * size.area() as u64)
+    }
+
     /// The packed cutout of a picture of `size`, before specks are removed.
     fn solved(&self, mask: &CleanMask, size: Size) -> Result<Vec<u32>, String> {
-        let words = self.picture.words();
-        let solve = || {
-            let grids = Grids::of(mask, &words.device());
+        let (session, words) = (self.picture.session(), self.picture.words());
+        let room = session.reserve(memory(size)).ok_or("the device is lost, or its memory stays taken")?;
+        let grids = Grids::of(mask, session.device());
+        let up = grids.bytes();
+        let solve = move || {
             let cutout = stages::cutout(words, &grids).try_into_data().map_err(|error| error.to_string())?;
-            Ok((grids.bytes(), cutout.try_into_vec::<u32>().map_err(|error| error.to_string())?))
+            // Late calls keep their memory.
+            drop(room);
+            cutout.try_into_vec::<u32>().map_err(|error| error.to_string())
         };
-        // A driver's error may be a panic in burn.
-        let outcome = catch_unwind(AssertUnwindSafe(solve));
-        let (up, cutout) = outcome.unwrap_or_else(|panic| Err(panic_message(&*panic).to_owned()))?;
-        let down = (cutout.len() * size_of::<u32>()) as u64;
-        self.picture.count(Transferred { up, down });
-        metrics::device_bytes(up, down);
+        let cutout = session.call(solve).map_err(|error| error.to_string())??;
+        self.picture.count(Transferred { up, down: (cutout.len() * size_of::<u32>()) as u64 });
         // A kernel that panicked on the device's thread leaves zeros, which read back as success; a clean mask has a subject.
         let is_written = cutout.len() == size.area() && cutout.iter().any(|&word| word != 0);
         if is_written { Ok(cutout) } else { Err("the cutout was never written".to_owned()) }
     }
+}
+
+/// Bytes that the planes of a picture of `size` take: those of the finest level of the solver, and the pyramids.
+fn memory(size: Size) -> u64 {
+    BYTES * size.area() as u64
 }
 
 impl Matting for GpuMatting {
@@ -70,7 +87,8 @@ impl Matting for GpuMatting {
             Err(reason) => {
                 metrics::matting_failed();
                 tracing::warn!(reason, "matting failed on the device; the picture is matted on the CPU");
-                CpuMatting.cut_out(frame, guide, options)
+                let solved = SolvedMatte::of_clean(&frame, guide, mask, options);
+                cut_out_on_cpu(frame, solved, options)
             }
         }
     }

@@ -20,17 +20,15 @@ pub(crate) type Plane = Tensor<2, Int>;
 pub(crate) struct Grids {
     mask: Tensor<2>,
     expected: Tensor<2>,
-    gamma: Tensor<2>,
 }
 
 impl Grids {
-    /// Uploads the first two.
+    /// Uploads them.
     pub(crate) fn of(mask: &CleanMask, device: &Device) -> Self {
         let prior = MaskPrior::of(mask);
         let shape = [mask.size().height as usize, mask.size().width as usize];
         let upload = |values: &[f32]| Tensor::from_data(TensorData::new(values.to_vec(), shape), device);
-        let gamma = Tensor::full(shape, MaskPrior::WEIGHT, device);
-        Self { mask: upload(mask.values()), expected: upload(prior.values()), gamma }
+        Self { mask: upload(mask.values()), expected: upload(prior.values()) }
     }
 
     /// Bytes that were uploaded.
@@ -77,7 +75,7 @@ pub(crate) fn alpha(pictures: &[Plane], labels: Plane, grids: &Grids) -> Plane {
             }
             Some(coarser) => (prolongation::gpu::start(coarser, height, width), labels.clone()),
         };
-        let (expected, gamma) = (grids.expected.clone(), grids.gamma.clone());
+        let (expected, gamma) = (grids.expected.clone(), MaskPrior::WEIGHT);
         let problem = Problem { picture: picture.clone(), labels, decided, start, expected, gamma };
         coarser = Some(problem.solved(steps([width, height])));
     }

@@ -2,10 +2,21 @@
 
 use std::fmt;
 use std::sync::{Mutex, OnceLock, PoisonError};
+use std::time::Duration;
 
 use backdrop_kernels::device::tune_briefly;
 use burn::tensor::wgpu::{WgpuBackend, wgpu};
 use burn::tensor::{Device, DeviceKind, read_sync};
+
+use crate::image::{DeviceLimits, DeviceSession};
+use crate::telemetry::metrics;
+
+/// Most memory of a GPU that pictures in flight may take.
+const MOST_MEMORY: u64 = 16 << 30;
+/// Time that a call to a GPU may take: hundreds of times what a batch or a picture takes.
+const CALL: Duration = Duration::from_secs(30);
+/// The same of a software adapter.
+const SOFTWARE_CALL: Duration = Duration::from_secs(900);
 
 /// A graphics adapter of this machine, as listed by one graphics API.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -107,15 +118,42 @@ impl Adapter {
     }
 }
 
+impl Adapter {
+    /// A session on the opened adapter. wgpu does not say how much memory a GPU has: pictures in flight may together take as
+    /// much as its largest buffer, at most 16 GiB.
+    ///
+    /// # Errors
+    /// Those of [`open`](Self::open).
+    pub fn session(&self) -> Result<DeviceSession, String> {
+        let device = self.open()?;
+        let (adapters, limits) = listed();
+        let granted = adapters.iter().zip(limits).find(|(adapter, _)| *adapter == self).map(|(_, limits)| limits);
+        let granted = granted.cloned().unwrap_or_else(wgpu::Limits::defaults);
+        let limits = DeviceLimits {
+            memory: granted.max_buffer_size.min(MOST_MEMORY),
+            largest_buffer: granted.max_buffer_size.min(granted.max_storage_buffer_binding_size),
+            call: if self.kind == AdapterKind::Software { SOFTWARE_CALL } else { CALL },
+        };
+        Ok(DeviceSession::new(device, limits, metrics::device_bytes))
+    }
+}
+
 /// The adapters of this machine, listed once.
 #[must_use]
 pub fn adapters() -> &'static [Adapter] {
-    static FOUND: OnceLock<(Vec<wgpu::Instance>, Vec<Adapter>)> = OnceLock::new();
+    &listed().0
+}
+
+/// The adapters, and the limits of each.
+type Listed = (Vec<Adapter>, Vec<wgpu::Limits>);
+
+fn listed() -> &'static Listed {
+    static FOUND: OnceLock<(Vec<wgpu::Instance>, Listed)> = OnceLock::new();
     // The instances are kept: some Vulkan loaders crash when one is dropped while another thread creates one.
     &FOUND
         .get_or_init(|| {
             let mut instances = Vec::new();
-            let mut found = Vec::new();
+            let (mut found, mut limits) = (Vec::new(), Vec::new());
             for api in Api::ALL {
                 if !wgpu::Instance::enabled_backend_features().contains(api.wgpu()) {
                     continue;
@@ -136,11 +174,12 @@ pub fn adapters() -> &'static [Adapter] {
                     };
                     let same = |other: &&Adapter| other.kind == kind && other.api == api;
                     let index = found.iter().filter(same).count();
+                    limits.push(adapter.limits());
                     found.push(Adapter { name: info.name, kind, api, index });
                 }
                 instances.push(instance);
             }
-            (instances, found)
+            (instances, (found, limits))
         })
         .1
 }

@@ -1,21 +1,25 @@
-//! Loads the networks on the selected device; under `auto`, falls back to the CPU from a GPU that cannot be opened or fails its self-test.
+//! Loads the networks on the selected device; under `auto`, falls back to the CPU from a GPU that fails, until it passes its
+//! self-test again.
 //!
-//! Under `auto` a GPU that cannot be opened or fails its self-test is replaced by the CPU until the program ends, with one
-//! warning. A GPU that was configured by `gpu` or by name is never replaced: its failure is the error.
+//! Under `auto` a GPU that cannot be opened, fails its self-test or does not answer in time is replaced by the CPU, with one
+//! warning. From time to time it is loaded and tested again beside the CPU; when it passes, it takes over. A GPU that was
+//! configured by `gpu` or by name is never replaced: its failure is the error.
 
 use std::fmt;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::time::Duration;
 
 use backdrop_kernels::conv::Isa;
+use backdrop_kernels::watchdog::Watchdog;
 
 use super::choice::{DeviceChoice, DeviceError};
 use super::select::{SelectedDevice, select};
-use crate::image::{Face, Frame};
+use crate::image::{Face, Frame, RawMask};
 use crate::model::weights::Weights;
 use crate::model::{CpuRetoucher, CpuSegmenter, FaceCrop, Factor, Precision, Retoucher, SegmentError, Segmenter};
-use crate::telemetry::panic_message;
+use crate::telemetry::metrics;
 
 /// A GPU that can load the networks. A trait, so that tests can substitute one that fails.
 pub trait Gpu: fmt::Display + Send + Sync {
@@ -27,6 +31,16 @@ pub trait Gpu: fmt::Display + Send + Sync {
 
     /// The auxiliary networks. Each is loaded and tested on first use, and fails with [`SegmentError::Unusable`] then.
     fn retoucher(&self) -> Arc<dyn Retoucher>;
+
+    /// Time that loading and testing may take, with the compilation of all shaders.
+    fn load_limit(&self) -> Duration {
+        Duration::from_secs(1800)
+    }
+
+    /// Time after which one that failed is first tested again; each time after that it doubles.
+    fn retry_after(&self) -> Duration {
+        Duration::from_secs(300)
+    }
 }
 
 #[cfg(feature = "gpu")]
@@ -102,21 +116,31 @@ impl ActiveDevice {
     /// # Errors
     /// [`SegmentError`] when the device cannot be used and there is no fallback.
     pub fn segmenter(&self, weights: &Weights, max_batch: usize) -> Result<Box<dyn Segmenter>, SegmentError> {
-        let Some(gpu) = self.gpu() else { return cpu_segmenter(weights, self.0.isa) };
-        // A driver's error may be a panic in burn.
-        let loaded = catch_unwind(AssertUnwindSafe(|| gpu.segmenter(weights, max_batch))).unwrap_or_else(|panic| {
-            Err(SegmentError::Unusable(format!("{gpu}: loading panicked: {}", panic_message(&*panic))))
-        });
-        match loaded {
-            Err(error) if self.0.falls_back => {
-                if !self.0.fell_back.swap(true, Ordering::Relaxed) {
-                    let reason = error.into_reason();
-                    tracing::warn!(reason, "the GPU cannot be used; all networks run on the CPU until the next start");
-                }
-                cpu_segmenter(weights, self.0.isa)
+        match &self.0.gpu {
+            None => cpu_segmenter(weights, self.0.isa),
+            Some(gpu) if self.0.falls_back => {
+                Ok(Box::new(FallbackSegmenter::load(self, Arc::clone(gpu), weights, max_batch)?))
             }
-            loaded => loaded,
+            Some(gpu) => load(gpu, weights, max_batch),
         }
+    }
+
+    /// Moves all networks to the CPU.
+    fn fall_back(&self, reason: &str) {
+        if !self.0.fell_back.swap(true, Ordering::Relaxed) {
+            metrics::device_fell_back(true);
+            tracing::warn!(
+                reason,
+                "the GPU cannot be used; all networks run on the CPU until it passes its self-test again"
+            );
+        }
+    }
+
+    /// Moves them back.
+    fn recover(&self) {
+        self.0.fell_back.store(false, Ordering::Relaxed);
+        metrics::device_fell_back(false);
+        tracing::info!(device = %self, "the GPU passed its self-test; the networks run on it again");
     }
 
     /// The auxiliary networks.
@@ -152,6 +176,108 @@ impl fmt::Debug for ActiveDevice {
 fn cpu_segmenter(weights: &Weights, isa: Isa) -> Result<Box<dyn Segmenter>, SegmentError> {
     let segmenter = CpuSegmenter::new(weights, isa);
     Ok(Box::new(segmenter.map_err(|error| SegmentError::Unusable(error.to_string()))?))
+}
+
+/// The segmentation network on `gpu`, loaded and tested in bounded time.
+fn load(gpu: &Arc<dyn Gpu>, weights: &Weights, max_batch: usize) -> Result<Box<dyn Segmenter>, SegmentError> {
+    let (on, weights) = (Arc::clone(gpu), weights.clone());
+    let loaded = Watchdog::new(gpu.load_limit()).call(move || on.segmenter(&weights, max_batch));
+    loaded.unwrap_or_else(|error| Err(SegmentError::Unusable(format!("{gpu}: loading: {error}"))))
+}
+
+/// The segmentation network under `auto`: on the GPU, and on the CPU from when that fails until it passes its self-test again.
+struct FallbackSegmenter {
+    device: ActiveDevice,
+    gpu: Arc<dyn Gpu>,
+    weights: Weights,
+    max_batch: usize,
+    running: Box<dyn Segmenter>,
+    /// While the CPU stands in.
+    retrial: Option<Retrial>,
+}
+
+impl FallbackSegmenter {
+    fn load(
+        device: &ActiveDevice,
+        gpu: Arc<dyn Gpu>,
+        weights: &Weights,
+        max_batch: usize,
+    ) -> Result<Self, SegmentError> {
+        let loaded = device.gpu().map(|gpu| load(gpu, weights, max_batch));
+        let (running, retrial) = match loaded {
+            Some(Ok(running)) => (running, None),
+            failed => {
+                if let Some(Err(error)) = failed {
+                    device.fall_back(&error.into_reason());
+                }
+                (cpu_segmenter(weights, device.0.isa)?, Some(Retrial::begin(&gpu, weights, max_batch)))
+            }
+        };
+        Ok(Self { device: device.clone(), gpu, weights: weights.clone(), max_batch, running, retrial })
+    }
+}
+
+impl Segmenter for FallbackSegmenter {
+    fn model(&self) -> &str {
+        self.running.model()
+    }
+
+    fn device(&self) -> String {
+        let device = self.running.device();
+        if self.retrial.is_some() { format!("{device}, because {} failed", self.gpu) } else { device }
+    }
+
+    fn segment(&mut self, frames: &[&Frame]) -> Result<Vec<RawMask>, SegmentError> {
+        if let Some(recovered) = self.retrial.as_ref().and_then(Retrial::recovered) {
+            (self.running, self.retrial) = (recovered, None);
+            self.device.recover();
+        }
+        match self.running.segment(frames) {
+            Err(SegmentError::Unusable(reason)) if self.retrial.is_none() => {
+                self.device.fall_back(&reason);
+                self.running = cpu_segmenter(&self.weights, self.device.0.isa)?;
+                self.retrial = Some(Retrial::begin(&self.gpu, &self.weights, self.max_batch));
+                self.running.segment(frames)
+            }
+            done => done,
+        }
+    }
+}
+
+/// A thread that loads and tests a failed GPU from time to time, until it passes or nobody waits for it.
+struct Retrial {
+    recovered: mpsc::Receiver<Box<dyn Segmenter>>,
+    /// The thread ends when it is dropped.
+    _stop: mpsc::Sender<()>,
+}
+
+impl Retrial {
+    fn begin(gpu: &Arc<dyn Gpu>, weights: &Weights, max_batch: usize) -> Self {
+        let ((stop, stopped), (found, recovered)) = (mpsc::channel::<()>(), mpsc::channel());
+        let (gpu, weights) = (Arc::clone(gpu), weights.clone());
+        let run = move || {
+            let mut wait = gpu.retry_after();
+            // A driver that hangs keeps the thread of each attempt.
+            while stopped.recv_timeout(wait) == Err(RecvTimeoutError::Timeout) {
+                match load(&gpu, &weights, max_batch) {
+                    Ok(segmenter) => {
+                        // An error means that it is no longer waited for.
+                        let _: Result<(), _> = found.send(segmenter);
+                        return;
+                    }
+                    Err(error) => tracing::debug!(reason = error.into_reason(), "the GPU still cannot be used"),
+                }
+                wait = wait.saturating_mul(2);
+            }
+        };
+        let thread = std::thread::Builder::new().name("gpu-retrial".to_owned()).spawn(run);
+        thread.expect("the system has threads left");
+        Self { recovered, _stop: stop }
+    }
+
+    fn recovered(&self) -> Option<Box<dyn Segmenter>> {
+        self.recovered.try_recv().ok()
+    }
 }
 
 /// The auxiliary networks on the GPU, and on the CPU after a fallback.
@@ -275,6 +401,101 @@ mod tests {
         tracing::subscriber::with_default(lines, work);
         let bytes = sink.0.lock().unwrap_or_else(PoisonError::into_inner).clone();
         String::from_utf8(bytes).expect("the log is UTF-8")
+    }
+
+    /// A GPU whose network answers until it is lost, and which then fails its self-test a few times.
+    #[derive(Debug)]
+    struct Unsteady {
+        lost: Arc<AtomicBool>,
+        /// Loads that hang.
+        hangs: AtomicUsize,
+        loads: AtomicUsize,
+    }
+
+    impl fmt::Display for Unsteady {
+        fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("unsteady adapter")
+        }
+    }
+
+    impl Gpu for Unsteady {
+        fn segmenter(&self, _: &Weights, _: usize) -> Result<Box<dyn Segmenter>, SegmentError> {
+            if self.loads.fetch_add(1, Ordering::Relaxed) > 0
+                && self.hangs.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |left| left.checked_sub(1)).is_ok()
+            {
+                std::thread::sleep(Duration::from_secs(60));
+            }
+            self.lost.store(false, Ordering::Relaxed);
+            Ok(Box::new(UnsteadySegmenter(Arc::clone(&self.lost))))
+        }
+
+        fn retoucher(&self) -> Arc<dyn Retoucher> {
+            Arc::new(BrokenRetoucher)
+        }
+
+        fn load_limit(&self) -> Duration {
+            Duration::from_millis(100)
+        }
+
+        fn retry_after(&self) -> Duration {
+            Duration::from_millis(10)
+        }
+    }
+
+    struct UnsteadySegmenter(Arc<AtomicBool>);
+
+    impl Segmenter for UnsteadySegmenter {
+        fn model(&self) -> &str {
+            "unsteady"
+        }
+
+        fn device(&self) -> String {
+            "unsteady adapter".to_owned()
+        }
+
+        fn segment(&mut self, frames: &[&Frame]) -> Result<Vec<RawMask>, SegmentError> {
+            if self.0.load(Ordering::Relaxed) {
+                return Err(SegmentError::Unusable("a call did not return within 30s".to_owned()));
+            }
+            Ok(frames.iter().map(|_| RawMask::new(Size::new(1, 1), vec![0.5]).expect("a probability")).collect())
+        }
+    }
+
+    #[test]
+    fn a_gpu_that_is_lost_is_replaced_and_takes_over_again_when_it_passes_its_test() {
+        let lost = Arc::new(AtomicBool::new(false));
+        let gpu =
+            Arc::new(Unsteady { lost: Arc::clone(&lost), hangs: AtomicUsize::new(1), loads: AtomicUsize::new(0) });
+        let device = ActiveDevice::new(&DeviceChoice::Auto, Some(Arc::clone(&gpu) as Arc<dyn Gpu>));
+        let mut segmenter = device.segmenter(&Weights::embedded(), 1).expect("it works");
+        assert_eq!(segmenter.segment(&[&picture()]).expect("it answers")[0].size(), Size::new(1, 1));
+        lost.store(true, Ordering::Relaxed);
+        let log = logged(|| {
+            let mask = segmenter.segment(&[&picture()]).expect("the CPU takes over").remove(0);
+            assert!(mask.size().width > 1, "the CPU's");
+            assert!(segmenter.device().starts_with("CPU ("), "{}", segmenter.device());
+            assert!(segmenter.device().ends_with("because unsteady adapter failed"), "{}", segmenter.device());
+            assert_eq!(format!("{device:?}"), "ActiveDevice(CPU)");
+            let began = std::time::Instant::now();
+            while segmenter.segment(&[&picture()]).expect("one of them answers")[0].size().width > 1 {
+                assert!(began.elapsed() < Duration::from_secs(30), "it is not tried again");
+            }
+        });
+        assert_eq!(log.matches("WARN").count(), 1, "{log}");
+        assert!(log.contains("run on it again"), "{log}");
+        assert_eq!(gpu.loads.load(Ordering::Relaxed), 3, "the first, one that hung, and one that passed");
+        assert_eq!(segmenter.device(), "unsteady adapter");
+        assert_eq!(format!("{device:?}"), "ActiveDevice(unsteady adapter)");
+    }
+
+    #[test]
+    fn an_explicit_gpu_that_is_lost_is_an_error() {
+        let lost = Arc::new(AtomicBool::new(false));
+        let gpu = Unsteady { lost: Arc::clone(&lost), hangs: AtomicUsize::new(0), loads: AtomicUsize::new(0) };
+        let device = ActiveDevice::new(&DeviceChoice::Gpu, Some(Arc::new(gpu)));
+        let mut segmenter = device.segmenter(&Weights::embedded(), 1).expect("it works");
+        lost.store(true, Ordering::Relaxed);
+        assert!(matches!(segmenter.segment(&[&picture()]), Err(SegmentError::Unusable(_))));
     }
 
     fn device(choice: &DeviceChoice, gpu: &Arc<Broken>) -> ActiveDevice {

@@ -3,18 +3,19 @@
 //! The uploaded pictures stay with their frames, for matting.
 
 use std::fmt;
+use std::sync::Arc;
 
 use backdrop_kernels::conv::Isa;
 use backdrop_kernels::model_input::gpu::model_input;
 use backdrop_kernels::parity;
-use burn::tensor::{Device, Tensor};
+use backdrop_kernels::watchdog::CallError;
+use burn::tensor::Tensor;
 
 use super::{CpuSegmenter, SegmentError, Segmenter};
-use crate::image::{Buffer, DeviceCopy, Frame, RawMask, Size, Transferred};
+use crate::image::{Buffer, DeviceCopy, DeviceSession, Frame, RawMask, Size, Transferred};
 use crate::model::burn_net::BurnNet;
 use crate::model::device::Adapter;
 use crate::model::weights::Weights;
-use crate::telemetry::metrics;
 
 /// Batch sizes whose kernels are compiled and tuned at start-up. Others are padded to the next one, so that no shape is new
 /// under load.
@@ -27,8 +28,8 @@ const TOLERANCE: f32 = 2e-3;
 pub struct GpuSegmenter {
     model: String,
     adapter: Adapter,
-    device: Device,
-    net: BurnNet,
+    session: DeviceSession,
+    net: Arc<BurnNet>,
     side: usize,
 }
 
@@ -39,13 +40,13 @@ impl GpuSegmenter {
     /// # Errors
     /// [`SegmentError::Unusable`] when the adapter cannot be opened, or computes something else than the CPU does.
     pub fn start(adapter: &Adapter, weights: &Weights, max_batch: usize) -> Result<Self, SegmentError> {
-        let device = adapter.open().map_err(|error| SegmentError::Unusable(format!("{adapter}: {error}")))?;
+        let session = adapter.session().map_err(|error| SegmentError::Unusable(format!("{adapter}: {error}")))?;
         for kernels in [[parity::MODEL_INPUT].as_slice(), &parity::MATTING] {
-            parity::self_test(&device, kernels).map_err(|error| failed_test(adapter, &error))?;
+            parity::self_test(session.device(), kernels).map_err(|error| failed_test(adapter, &error))?;
         }
         let side = weights.card().input_side().map_err(|error| SegmentError::Unusable(error.to_string()))?;
-        let net = BurnNet::new(weights, &device);
-        let mut segmenter = Self { model: weights.model(), adapter: adapter.clone(), device, net, side };
+        let net = Arc::new(BurnNet::new(weights, session.device()));
+        let mut segmenter = Self { model: weights.model(), adapter: adapter.clone(), session, net, side };
         segmenter.warm_up(weights, max_batch)?;
         Ok(segmenter)
     }
@@ -87,15 +88,21 @@ impl Segmenter for GpuSegmenter {
             return Err(SegmentError::Device("a frame without pixels".to_owned()));
         }
         let mut segmented = Vec::with_capacity(frames.len());
+        if self.session.is_lost() {
+            return Err(SegmentError::Unusable(format!("{} is lost", self.adapter)));
+        }
         for batch in frames.chunks(BATCH_SIZES[BATCH_SIZES.len() - 1]) {
             let copies: Vec<_> =
-                batch.iter().map(|frame| DeviceCopy::of(frame.pixels(), frame.size(), &self.device)).collect();
-            let inputs = copies.iter().map(|copy| model_input(copy.words(), self.side));
-            segmented.extend(masks(&self.net, inputs.collect(), self.side)?);
+                batch.iter().map(|frame| DeviceCopy::of(frame.pixels(), frame.size(), &self.session)).collect();
+            let inputs: Vec<_> = copies.iter().map(|copy| model_input(copy.words(), self.side)).collect();
+            let (net, side) = (Arc::clone(&self.net), self.side);
+            let run = self.session.call(move || masks(&net, inputs, side));
+            segmented.extend(run.map_err(|error| match error {
+                CallError::Late(_) => SegmentError::Unusable(format!("{}: {error}", self.adapter)),
+                CallError::Panicked(_) => SegmentError::Device(error.to_string()),
+            })??);
             for (frame, copy) in batch.iter().zip(copies) {
                 copy.count(Transferred { up: 0, down: (self.side * self.side * size_of::<f32>()) as u64 });
-                let Transferred { up, down } = copy.transferred();
-                metrics::device_bytes(up, down);
                 frame.keep_on_device(copy);
             }
         }
@@ -107,7 +114,7 @@ impl Segmenter for GpuSegmenter {
 impl Drop for GpuSegmenter {
     /// Releases the device's memory, as far as its allocator does.
     fn drop(&mut self) {
-        self.device.memory_cleanup();
+        self.session.device().memory_cleanup();
     }
 }
 
@@ -158,7 +165,7 @@ fn test_picture() -> Frame {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use burn::tensor::TensorData;
+    use burn::tensor::{Device, TensorData};
 
     const SIDE: usize = 64;
 

@@ -3,7 +3,9 @@
 //! Without an adapter the tests are skipped with a notice, or fail with `BACKDROP_TEST_DEVICE=gpu` in the environment.
 
 use crate::codec::{Limits, decode, probe};
-use crate::image::{AlphaMatte, BufferPool, DeviceCopy, Frame, RawMask, Rect, Size, Transferred, Trimap};
+use crate::image::{
+    AlphaMatte, BufferPool, DeviceCopy, DeviceLimits, DeviceSession, Frame, RawMask, Rect, Size, Transferred, Trimap,
+};
 use crate::matting::clean::{CleanParams, Seeds, clean};
 use crate::matting::gpu::GpuMatting;
 use crate::matting::gpu::stages::{self, Grids, Plane};
@@ -64,8 +66,15 @@ fn masks(frames: &[Frame]) -> Vec<RawMask> {
     network.segment(&frames.iter().collect::<Vec<_>>()).expect("the CPU computes")
 }
 
+const LIMITS: DeviceLimits =
+    DeviceLimits { memory: 1 << 32, largest_buffer: 1 << 30, call: std::time::Duration::from_secs(600) };
+
+fn session(device: &Device, limits: DeviceLimits) -> DeviceSession {
+    DeviceSession::new(device.clone(), limits, |_, _| {})
+}
+
 fn on(device: &Device, frame: &Frame) -> DeviceCopy {
-    DeviceCopy::of(frame.pixels(), frame.size(), device)
+    DeviceCopy::of(frame.pixels(), frame.size(), &session(device, LIMITS))
 }
 
 /// The same pixels with a copy on `device`.
@@ -221,6 +230,50 @@ fn a_device_that_fails_costs_no_picture() {
     let expected = cut_out(frame.clone(), &mask, &Options::default()).expect("a subject").into_frame();
     let of_another = on(&Device::flex(), &Frame::new(Size::new(3, 2), vec![9; 24].into()));
     frame.keep_on_device(of_another);
+    let actual = cut_out(frame, &mask, &Options::default()).expect("a subject").into_frame();
+    assert!(expected.pixels() == actual.pixels(), "not what the CPU makes of it");
+}
+
+#[test]
+fn a_picture_waits_for_memory_on_the_device_and_one_that_never_fits_is_the_cpus() {
+    let frame = Frame::new(Size::new(96, 64), (0..96 * 64 * 4).map(|at| (at % 251) as u8).collect::<Vec<_>>().into());
+    let values = (0..48 * 32).map(|at| if (12..36).contains(&(at % 48)) { 1.0 } else { 0.0 }).collect();
+    let mask = RawMask::new(Size::new(48, 32), values).expect("probabilities");
+    let expected = cut_out(frame.clone(), &mask, &Options::default()).expect("a subject").into_frame();
+    let bytes = 72 * 96 * 64;
+    // The host stands in for the device: what is held is the order, not the arithmetic.
+    let cut = |session: &DeviceSession| {
+        let frame = Frame::new(frame.size(), frame.pixels().to_vec().into());
+        frame.keep_on_device(DeviceCopy::of(frame.pixels(), frame.size(), session));
+        let copy = frame.on_device().expect("it was kept").clone();
+        (cut_out(frame, &mask, &Options::default()).expect("a subject").into_frame(), copy.transferred().down)
+    };
+    let room_for_one = session(&Device::flex(), DeviceLimits { memory: bytes, ..LIMITS });
+    let held = room_for_one.reserve(1).expect("it is free");
+    std::thread::scope(|scope| {
+        let waiting = scope.spawn(|| cut(&room_for_one));
+        std::thread::sleep(std::time::Duration::from_millis(200));
+        assert!(!waiting.is_finished(), "it waits for the byte that is missing");
+        drop(held);
+        let (cutout, down) = waiting.join().expect("no panic");
+        assert!(down > 0, "it is the device's");
+        assert_alike(expected.pixels(), cutout.pixels(), "after waiting");
+    });
+    for limits in [DeviceLimits { memory: bytes - 1, ..LIMITS }, DeviceLimits { largest_buffer: 1000, ..LIMITS }] {
+        let (cutout, down) = cut(&session(&Device::flex(), limits));
+        assert_eq!(down, 0, "it is the CPU's");
+        assert!(expected.pixels() == cutout.pixels(), "not what the CPU makes of it");
+    }
+}
+
+#[test]
+fn a_picture_of_a_device_that_hangs_is_the_cpus() {
+    let frame = picture("goods-camera.jpg");
+    let mask = masks(std::slice::from_ref(&frame)).remove(0);
+    let expected = cut_out(frame.clone(), &mask, &Options::default()).expect("a subject").into_frame();
+    let session = session(&Device::flex(), DeviceLimits { call: std::time::Duration::from_millis(20), ..LIMITS });
+    assert!(session.call(|| std::thread::sleep(std::time::Duration::from_secs(3))).is_err(), "it hangs");
+    frame.keep_on_device(DeviceCopy::of(frame.pixels(), frame.size(), &session));
     let actual = cut_out(frame, &mask, &Options::default()).expect("a subject").into_frame();
     assert!(expected.pixels() == actual.pixels(), "not what the CPU makes of it");
 }

@@ -3,5 +3,7 @@
 mod bench;
 pub(crate) mod config;
 pub(crate) mod eval;
+#[cfg(feature = "gpu")]
+mod gpu;
 pub(crate) mod remove;
 pub(crate) mod serve;

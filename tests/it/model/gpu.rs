@@ -11,7 +11,7 @@ use backdrop::model::weights::{Card, Weights};
 use backdrop::model::{CpuSegmenter, GpuSegmenter, Segmenter};
 use backdrop_kernels::conv::Isa;
 
-const SIDE: usize = 64;
+pub(crate) const SIDE: usize = 64;
 
 /// Largest difference between the masks of two devices.
 const TOLERANCE: f32 = 2e-3;
@@ -28,7 +28,7 @@ pub(crate) fn adapter() -> Option<Adapter> {
     best
 }
 
-fn weights() -> Weights {
+pub(crate) fn weights() -> Weights {
     let weights = Weights::embedded();
     let card = weights.card().clone();
     weights.with_card(Card { network: Network::Fgnet { input_side: SIDE }, ..card })

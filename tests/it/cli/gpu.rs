@@ -1,0 +1,129 @@
+//! Daemon and command line on a GPU, or on Mesa's lavapipe where there is none, end to end, with the network at a reduced side.
+#![cfg(unix)]
+
+use super::serve::Daemon;
+use crate::engine::pipeline::png;
+use crate::model::gpu::{SIDE, adapter, weights};
+use crate::support::command::{backdrop, http_client, photo, stderr};
+use backdrop::image::Size;
+use std::fs;
+use std::path::Path;
+use std::time::Duration;
+
+const KEY: &str = "bd_live_0123456789abcdefghijABCDEFGHIJ01";
+/// Least matte IoU of the two devices.
+const LEAST_IOU: f64 = 0.998;
+
+/// Settings of a daemon or command on `device`, with the weights in `folder`.
+fn variables<'a>(device: &'a str, weights: &'a str) -> [(&'a str, &'a str); 5] {
+    [
+        ("BACKDROP_DEVICE", device),
+        ("BACKDROP_WEIGHTS", weights),
+        ("BACKDROP_ENGINE_MAX_BATCH", "1"),
+        ("BACKDROP_ENGINE_IDLE_UNLOAD", "1s"),
+        ("BACKDROP_BOOTSTRAP_KEY", KEY),
+    ]
+}
+
+/// The weights as a file whose network has the reduced side.
+fn saved_weights(folder: &Path) -> String {
+    let path = folder.join("weights.safetensors");
+    weights().save(&path).expect("it is written");
+    path.to_str().expect("a path of text").to_owned()
+}
+
+/// The alpha of a PNG.
+fn alpha(file: &[u8]) -> Vec<f64> {
+    let mut reader = png::Decoder::new(std::io::Cursor::new(file)).read_info().expect("a PNG");
+    let mut pixels = vec![0; reader.output_buffer_size().expect("it fits in memory")];
+    reader.next_frame(&mut pixels).expect("a whole PNG");
+    pixels.as_chunks::<4>().0.iter().map(|pixel| f64::from(pixel[3])).collect()
+}
+
+/// Intersection over union of two mattes, as fuzzy sets.
+fn iou(one: &[f64], other: &[f64]) -> f64 {
+    assert_eq!(one.len(), other.len());
+    let sum = |pick: fn(f64, f64) -> f64| one.iter().zip(other).map(|(&a, &b)| pick(a, b)).sum::<f64>();
+    sum(f64::min) / sum(f64::max)
+}
+
+#[test]
+fn the_command_line_gives_the_same_cutout_on_a_gpu() {
+    let Some(adapter) = adapter() else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let weights = saved_weights(folder.path());
+    // At the reduced side a cell of the mask is five pixels wide, and the network is unsure of photos: a difference of 1e-3 in a
+    // mask then moves whole cells of the matte.
+    let disc = png(Size::new(300, 200), |x, y| {
+        let inside = x.abs_diff(150).pow(2) + y.abs_diff(100).pow(2) < 60 * 60;
+        let shade = (x / 5) as u8;
+        if inside { [240, 200, 90, 255] } else { [20 + shade, 50, 75 - shade / 2, 255] }
+    });
+    let input = folder.path().join("disc.png");
+    fs::write(&input, disc).unwrap();
+    let [on_cpu, on_gpu] = ["cpu", &adapter.name].map(|device| {
+        let output = folder.path().join(format!("{}.png", device.len()));
+        let mut command = backdrop();
+        command.envs(variables(device, &weights)).arg("remove").arg(&input).arg("-o").arg(&output);
+        let ran = command.output().unwrap();
+        assert!(ran.status.success(), "{device}: {}", stderr(&ran));
+        alpha(&fs::read(&output).unwrap())
+    });
+    let iou = iou(&on_cpu, &on_gpu);
+    assert!(on_cpu.iter().sum::<f64>() > 0.0 && iou >= LEAST_IOU, "{iou}");
+}
+
+#[test]
+fn a_daemon_on_a_gpu_moves_a_picture_up_once_and_down_once() {
+    let Some(adapter) = adapter() else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let weights = saved_weights(folder.path());
+    let mut daemon = Daemon::start_with(&folder.path().join("data"), &variables(&adapter.name, &weights));
+    let address = daemon.address();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    let remove = async |area: Option<&'static str>| {
+        let photo = reqwest::multipart::Part::bytes(fs::read(photo("coffee.jpg")).unwrap());
+        let mut form = reqwest::multipart::Form::new().part("file", photo);
+        if let Some(area) = area {
+            form = form.text("box", area);
+        }
+        let client = http_client().build().expect("a client");
+        let request = client.post(format!("http://{address}/remove")).bearer_auth(KEY).multipart(form);
+        let response = request.timeout(Duration::from_secs(600)).send().await.unwrap();
+        let header = |name: &str| response.headers().get(name).map(|value| value.to_str().unwrap().to_owned());
+        let sides =
+            ["x-service-width", "x-service-height"].map(|name| header(name).and_then(|side| side.parse::<u32>().ok()));
+        (response.status().as_u16(), sides, header("server-timing").unwrap_or_default())
+    };
+    runtime.block_on(async {
+        // Shaders are compiled first, on the processor with lavapipe: requests may reach their deadline meanwhile.
+        let mut tries = 0;
+        let (width, height, timing) = loop {
+            let (status, sides, timing) = remove(None).await;
+            if let (200, [Some(width), Some(height)]) = (status, sides) {
+                break (width, height, timing);
+            }
+            tries += 1;
+            assert!(tries < 10, "{status}");
+        };
+        let (pixels, cells): (u64, usize) = (4 * u64::from(width) * u64::from(height), 4 * SIDE * SIDE);
+        let (up, down) = (pixels + 2 * cells as u64, pixels + cells as u64);
+        let expected = format!("device;desc=\"{up} up, {down} down\"");
+        assert!(timing.ends_with(&expected), "{timing}: {expected} expected");
+
+        // The network and matting take the box alone, with the copy that the network saw.
+        let (status, _, timing) = remove(Some("10%,10%,90%,90%")).await;
+        assert_eq!(status, 200);
+        let described = timing.split("device;desc=\"").nth(1).expect("what was moved");
+        let up_of_box: u64 = described.split(' ').next().and_then(|up| up.parse().ok()).expect("a number");
+        let down_of_box: u64 = described.split(' ').nth(2).and_then(|down| down.parse().ok()).expect("a number");
+        assert!(up_of_box < up && down_of_box == up_of_box - cells as u64, "{timing}");
+
+        // Unloaded while idle, and loaded again.
+        tokio::time::sleep(Duration::from_secs(4)).await;
+        assert_eq!(remove(None).await.0, 200);
+    });
+    daemon.signal("TERM");
+    daemon.0.stdout = None;
+    assert_eq!(daemon.0.wait().unwrap().code(), Some(0));
+}
