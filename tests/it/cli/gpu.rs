@@ -52,8 +52,7 @@ fn the_command_line_gives_the_same_cutout_on_a_gpu() {
     let Some(adapter) = adapter() else { return };
     let folder = tempfile::tempdir().unwrap();
     let weights = saved_weights(folder.path());
-    // At the reduced side a cell of the mask is five pixels wide, and the network is unsure of photos: a difference of 1e-3 in a
-    // mask then moves whole cells of the matte.
+    // Drawn, because at the reduced side the network finds no subject in most photos.
     let disc = png(Size::new(300, 200), |x, y| {
         let inside = x.abs_diff(150).pow(2) + y.abs_diff(100).pow(2) < 60 * 60;
         let shade = (x / 5) as u8;
