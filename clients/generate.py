@@ -87,6 +87,8 @@ class Contract:
 class Language:
     """What differs between the two."""
 
+    file: str
+
     def __init__(self, contract: Contract) -> None:
         self.contract = contract
         self.nested: list[str] = []
@@ -115,7 +117,7 @@ class Language:
             self.nested.append(self.record(title, schema, of_input=of_input))
             return title
         if kind == "string" and schema.get("format") == "binary":
-            return "File"
+            return self.file
         return self.primitive(kind, of_input=of_input)
 
     def literal(self, values: list[Any]) -> str:
@@ -183,6 +185,8 @@ def wrapped(text: str, indent: str, width: int) -> list[str]:
 
 
 class Python(Language):
+    file = "File"
+
     def literal(self, values: list[Any]) -> str:
         return f"Literal[{', '.join(repr(value) if not isinstance(value, str) else chr(34) + value + chr(34) for value in values)}]"
 
@@ -248,7 +252,7 @@ class Python(Language):
 
     def methods(self, title: str, prefix: str, wait: str) -> str:
         lines = [f"class {title}:", '    """The endpoints that answer one picture."""', ""]
-        lines += [f"    {prefix}def _picture(self, operation: str, picture: Picture, fields: Mapping[str, Any], **call: Any) -> Image:",
+        lines += [f"    {prefix}def _picture(self, operation: str, picture: Picture, fields: Mapping[str, Any], **call: Any) -> ImageResult:",
                   "        raise NotImplementedError", ""]
         for name, (_, path, operation) in self.contract.operations.items():
             if not self.contract.answers_picture(operation):
@@ -261,7 +265,7 @@ class Python(Language):
                       "        idempotency_key: str | None = None,",
                       "        timeout: float | None = None,",
                       f"        **fields: Unpack[{name[0].upper() + name[1:]}Fields],",
-                      "    ) -> Image:"]
+                      "    ) -> ImageResult:"]
             lines += self.docstring(f"{self.text(operation['summary'])} `POST {path}`", "        ")
             lines += [f"        return {wait}self._picture(",
                       f'            "{name}", picture, fields, service_model=service_model, idempotency_key=idempotency_key, timeout=timeout',
@@ -270,6 +274,8 @@ class Python(Language):
 
 
 class TypeScript(Language):
+    file = "FileInput"
+
     def literal(self, values: list[Any]) -> str:
         return " | ".join(f'"{value}"' if isinstance(value, str) else str(value).lower() for value in values)
 
@@ -302,7 +308,7 @@ class TypeScript(Language):
     def generate(self) -> str:
         contract = self.contract
         text = ["// Generated from schemas/openapi.yaml by clients/generate.py; do not edit.\n\n"]
-        text.append('import type { BoxField, CallOptions, File, Picture, PointsField } from "./fields.js";\nimport type { Image } from "./image.js";\n\n')
+        text.append('import type { BoxField, CallOptions, FileInput, Picture, PointsField } from "./fields.js";\nimport type { ImageResult } from "./image.js";\n\n')
         text.append(f'/** Version of the contract. */\nexport const CONTRACT_VERSION = "{contract.document["info"]["version"]}";\n\n')
         text.append("/** Method, path, and whether it takes an Idempotency-Key. */\nexport const OPERATIONS = {\n")
         for name, (method, path, operation) in contract.operations.items():
@@ -314,14 +320,14 @@ class TypeScript(Language):
         text += self.fields()
         text += self.documents()
         text.append("/** The endpoints that answer one picture. */\nexport abstract class PictureMethods {\n")
-        text.append("  /** Sends one picture to an operation. */\n  protected abstract picture(operation: Operation, picture: Picture, options: object): Promise<Image>;\n")
+        text.append("  /** Sends one picture to an operation. */\n  protected abstract picture(operation: Operation, picture: Picture, options: object): Promise<ImageResult>;\n")
         for name, (_, path, operation) in contract.operations.items():
             if not contract.answers_picture(operation):
                 continue
             fields = name[0].upper() + name[1:] + "Fields"
             required = any(key not in PICTURES for key in (contract.body(operation) or {}).get("required", []))
             lines = self.comment(f"{self.text(operation['summary'])} `POST {path}`", "  ")
-            lines += [f"  {name}(picture: Picture, options: {fields} & CallOptions{'' if required else ' = {}'}): Promise<Image> {{",
+            lines += [f"  {name}(picture: Picture, options: {fields} & CallOptions{'' if required else ' = {}'}): Promise<ImageResult> {{",
                       f'    return this.picture("{name}", picture, options);', "  }"]
             text.append("\n" + "\n".join(lines) + "\n")
         text.append("}\n")

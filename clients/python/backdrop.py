@@ -136,7 +136,7 @@ def _number(text: str | None) -> float | None:
 
 
 @dataclass(frozen=True, repr=False)
-class Image:
+class ImageResult:
     """A picture that the daemon made. `bytes(image)` is the file."""
 
     data: bytes
@@ -148,7 +148,7 @@ class Image:
         return self.data
 
     def __repr__(self) -> str:
-        return f"<Image {self.format} {self.width}×{self.height}, {len(self.data)} bytes>"
+        return f"<ImageResult {self.format} {self.width}×{self.height}, {len(self.data)} bytes>"
 
     def save(self, path: str | os.PathLike[str]) -> Path:
         """Writes the file, in the format that it has, whatever the suffix of `path` is."""
@@ -292,7 +292,7 @@ class Outcome:
     """Position in the input, from 0."""
     picture: Picture
     """The input."""
-    image: Image | None
+    image: ImageResult | None
     error: BackdropError | OSError | None
 
 
@@ -1297,7 +1297,7 @@ _ERRORS: dict[str, type[ApiError]] = {
 class _PictureMethods:
     """The endpoints that answer one picture."""
 
-    def _picture(self, operation: str, picture: Picture, fields: Mapping[str, Any], **call: Any) -> Image:
+    def _picture(self, operation: str, picture: Picture, fields: Mapping[str, Any], **call: Any) -> ImageResult:
         raise NotImplementedError
 
     def remove(
@@ -1308,7 +1308,7 @@ class _PictureMethods:
         idempotency_key: str | None = None,
         timeout: float | None = None,
         **fields: Unpack[RemoveFields],
-    ) -> Image:
+    ) -> ImageResult:
         """Cuts the subject out of a picture. `POST /remove`"""
         return self._picture(
             "remove", picture, fields, service_model=service_model, idempotency_key=idempotency_key, timeout=timeout
@@ -1322,7 +1322,7 @@ class _PictureMethods:
         idempotency_key: str | None = None,
         timeout: float | None = None,
         **fields: Unpack[RemoveUrlFields],
-    ) -> Image:
+    ) -> ImageResult:
         """Fetches a picture and cuts its subject out. `POST /remove-url`"""
         return self._picture(
             "removeUrl", picture, fields, service_model=service_model, idempotency_key=idempotency_key, timeout=timeout
@@ -1336,7 +1336,7 @@ class _PictureMethods:
         idempotency_key: str | None = None,
         timeout: float | None = None,
         **fields: Unpack[MaskFields],
-    ) -> Image:
+    ) -> ImageResult:
         """Answers the matte of a picture's subject, or its mask before matting, as 8-bit grey. `POST /mask`"""
         return self._picture(
             "mask", picture, fields, service_model=service_model, idempotency_key=idempotency_key, timeout=timeout
@@ -1350,7 +1350,7 @@ class _PictureMethods:
         idempotency_key: str | None = None,
         timeout: float | None = None,
         **fields: Unpack[ReplaceBgFields],
-    ) -> Image:
+    ) -> ImageResult:
         """Puts the subject on a colour or another picture. `POST /replace-bg`"""
         return self._picture(
             "replaceBg", picture, fields, service_model=service_model, idempotency_key=idempotency_key, timeout=timeout
@@ -1364,7 +1364,7 @@ class _PictureMethods:
         idempotency_key: str | None = None,
         timeout: float | None = None,
         **fields: Unpack[ReplaceBgAiFields],
-    ) -> Image:
+    ) -> ImageResult:
         """Puts the subject on a backdrop that is generated from a prompt. `POST /replace-bg-ai`"""
         return self._picture(
             "replaceBgAi", picture, fields, service_model=service_model, idempotency_key=idempotency_key, timeout=timeout
@@ -1378,7 +1378,7 @@ class _PictureMethods:
         idempotency_key: str | None = None,
         timeout: float | None = None,
         **fields: Unpack[StudioShotFields],
-    ) -> Image:
+    ) -> ImageResult:
         """Centres the subject on a plain canvas with a soft shadow. `POST /studio-shot`"""
         return self._picture(
             "studioShot", picture, fields, service_model=service_model, idempotency_key=idempotency_key, timeout=timeout
@@ -1392,7 +1392,7 @@ class _PictureMethods:
         idempotency_key: str | None = None,
         timeout: float | None = None,
         **fields: Unpack[SmartCropFields],
-    ) -> Image:
+    ) -> ImageResult:
         """Crops a picture to its subject. `POST /smart-crop`"""
         return self._picture(
             "smartCrop", picture, fields, service_model=service_model, idempotency_key=idempotency_key, timeout=timeout
@@ -1406,7 +1406,7 @@ class _PictureMethods:
         idempotency_key: str | None = None,
         timeout: float | None = None,
         **fields: Unpack[ShadowFields],
-    ) -> Image:
+    ) -> ImageResult:
         """Cuts the subject out and adds a drop shadow. `POST /shadow`"""
         return self._picture(
             "shadow", picture, fields, service_model=service_model, idempotency_key=idempotency_key, timeout=timeout
@@ -1420,7 +1420,7 @@ class _PictureMethods:
         idempotency_key: str | None = None,
         timeout: float | None = None,
         **fields: Unpack[StickerFields],
-    ) -> Image:
+    ) -> ImageResult:
         """Cuts the subject out and draws an outline around it. `POST /sticker`"""
         return self._picture(
             "sticker", picture, fields, service_model=service_model, idempotency_key=idempotency_key, timeout=timeout
@@ -1434,7 +1434,7 @@ class _PictureMethods:
         idempotency_key: str | None = None,
         timeout: float | None = None,
         **fields: Unpack[HeadshotFields],
-    ) -> Image:
+    ) -> ImageResult:
         """Makes a portrait: head and shoulders on a plain background, the face restored. `POST /headshot`"""
         return self._picture(
             "headshot", picture, fields, service_model=service_model, idempotency_key=idempotency_key, timeout=timeout
@@ -1448,7 +1448,7 @@ class _PictureMethods:
         idempotency_key: str | None = None,
         timeout: float | None = None,
         **fields: Unpack[FaceRestoreFields],
-    ) -> Image:
+    ) -> ImageResult:
         """Restores the faces in a picture (sharper, less noise). `POST /face-restore`"""
         return self._picture(
             "faceRestore", picture, fields, service_model=service_model, idempotency_key=idempotency_key, timeout=timeout
@@ -1462,7 +1462,7 @@ class _PictureMethods:
         idempotency_key: str | None = None,
         timeout: float | None = None,
         **fields: Unpack[UpscaleFields],
-    ) -> Image:
+    ) -> ImageResult:
         """Enlarges a picture by a factor of two or four (super-resolution). `POST /upscale`"""
         return self._picture(
             "upscale", picture, fields, service_model=service_model, idempotency_key=idempotency_key, timeout=timeout
@@ -1472,7 +1472,7 @@ class _PictureMethods:
 class _AsyncPictureMethods:
     """The endpoints that answer one picture."""
 
-    async def _picture(self, operation: str, picture: Picture, fields: Mapping[str, Any], **call: Any) -> Image:
+    async def _picture(self, operation: str, picture: Picture, fields: Mapping[str, Any], **call: Any) -> ImageResult:
         raise NotImplementedError
 
     async def remove(
@@ -1483,7 +1483,7 @@ class _AsyncPictureMethods:
         idempotency_key: str | None = None,
         timeout: float | None = None,
         **fields: Unpack[RemoveFields],
-    ) -> Image:
+    ) -> ImageResult:
         """Cuts the subject out of a picture. `POST /remove`"""
         return await self._picture(
             "remove", picture, fields, service_model=service_model, idempotency_key=idempotency_key, timeout=timeout
@@ -1497,7 +1497,7 @@ class _AsyncPictureMethods:
         idempotency_key: str | None = None,
         timeout: float | None = None,
         **fields: Unpack[RemoveUrlFields],
-    ) -> Image:
+    ) -> ImageResult:
         """Fetches a picture and cuts its subject out. `POST /remove-url`"""
         return await self._picture(
             "removeUrl", picture, fields, service_model=service_model, idempotency_key=idempotency_key, timeout=timeout
@@ -1511,7 +1511,7 @@ class _AsyncPictureMethods:
         idempotency_key: str | None = None,
         timeout: float | None = None,
         **fields: Unpack[MaskFields],
-    ) -> Image:
+    ) -> ImageResult:
         """Answers the matte of a picture's subject, or its mask before matting, as 8-bit grey. `POST /mask`"""
         return await self._picture(
             "mask", picture, fields, service_model=service_model, idempotency_key=idempotency_key, timeout=timeout
@@ -1525,7 +1525,7 @@ class _AsyncPictureMethods:
         idempotency_key: str | None = None,
         timeout: float | None = None,
         **fields: Unpack[ReplaceBgFields],
-    ) -> Image:
+    ) -> ImageResult:
         """Puts the subject on a colour or another picture. `POST /replace-bg`"""
         return await self._picture(
             "replaceBg", picture, fields, service_model=service_model, idempotency_key=idempotency_key, timeout=timeout
@@ -1539,7 +1539,7 @@ class _AsyncPictureMethods:
         idempotency_key: str | None = None,
         timeout: float | None = None,
         **fields: Unpack[ReplaceBgAiFields],
-    ) -> Image:
+    ) -> ImageResult:
         """Puts the subject on a backdrop that is generated from a prompt. `POST /replace-bg-ai`"""
         return await self._picture(
             "replaceBgAi", picture, fields, service_model=service_model, idempotency_key=idempotency_key, timeout=timeout
@@ -1553,7 +1553,7 @@ class _AsyncPictureMethods:
         idempotency_key: str | None = None,
         timeout: float | None = None,
         **fields: Unpack[StudioShotFields],
-    ) -> Image:
+    ) -> ImageResult:
         """Centres the subject on a plain canvas with a soft shadow. `POST /studio-shot`"""
         return await self._picture(
             "studioShot", picture, fields, service_model=service_model, idempotency_key=idempotency_key, timeout=timeout
@@ -1567,7 +1567,7 @@ class _AsyncPictureMethods:
         idempotency_key: str | None = None,
         timeout: float | None = None,
         **fields: Unpack[SmartCropFields],
-    ) -> Image:
+    ) -> ImageResult:
         """Crops a picture to its subject. `POST /smart-crop`"""
         return await self._picture(
             "smartCrop", picture, fields, service_model=service_model, idempotency_key=idempotency_key, timeout=timeout
@@ -1581,7 +1581,7 @@ class _AsyncPictureMethods:
         idempotency_key: str | None = None,
         timeout: float | None = None,
         **fields: Unpack[ShadowFields],
-    ) -> Image:
+    ) -> ImageResult:
         """Cuts the subject out and adds a drop shadow. `POST /shadow`"""
         return await self._picture(
             "shadow", picture, fields, service_model=service_model, idempotency_key=idempotency_key, timeout=timeout
@@ -1595,7 +1595,7 @@ class _AsyncPictureMethods:
         idempotency_key: str | None = None,
         timeout: float | None = None,
         **fields: Unpack[StickerFields],
-    ) -> Image:
+    ) -> ImageResult:
         """Cuts the subject out and draws an outline around it. `POST /sticker`"""
         return await self._picture(
             "sticker", picture, fields, service_model=service_model, idempotency_key=idempotency_key, timeout=timeout
@@ -1609,7 +1609,7 @@ class _AsyncPictureMethods:
         idempotency_key: str | None = None,
         timeout: float | None = None,
         **fields: Unpack[HeadshotFields],
-    ) -> Image:
+    ) -> ImageResult:
         """Makes a portrait: head and shoulders on a plain background, the face restored. `POST /headshot`"""
         return await self._picture(
             "headshot", picture, fields, service_model=service_model, idempotency_key=idempotency_key, timeout=timeout
@@ -1623,7 +1623,7 @@ class _AsyncPictureMethods:
         idempotency_key: str | None = None,
         timeout: float | None = None,
         **fields: Unpack[FaceRestoreFields],
-    ) -> Image:
+    ) -> ImageResult:
         """Restores the faces in a picture (sharper, less noise). `POST /face-restore`"""
         return await self._picture(
             "faceRestore", picture, fields, service_model=service_model, idempotency_key=idempotency_key, timeout=timeout
@@ -1637,7 +1637,7 @@ class _AsyncPictureMethods:
         idempotency_key: str | None = None,
         timeout: float | None = None,
         **fields: Unpack[UpscaleFields],
-    ) -> Image:
+    ) -> ImageResult:
         """Enlarges a picture by a factor of two or four (super-resolution). `POST /upscale`"""
         return await self._picture(
             "upscale", picture, fields, service_model=service_model, idempotency_key=idempotency_key, timeout=timeout
@@ -1791,8 +1791,8 @@ def _to_json(response: httpx.Response) -> Any:
         raise BackdropError(f"the reply is not JSON: {response.text[:80]!r}") from error
 
 
-def _to_image(response: httpx.Response) -> Image:
-    return Image(response.content, dict(response.headers))
+def _to_image(response: httpx.Response) -> ImageResult:
+    return ImageResult(response.content, dict(response.headers))
 
 
 def _to_batch(response: httpx.Response) -> Batch:
@@ -1903,7 +1903,7 @@ class _Core:
     def _picture_steps(
         self, operation: str, picture: Picture, fields: Mapping[str, Any], *, service_model: str | None,
         idempotency_key: str | None, timeout: float | None,
-    ) -> _Steps[Image]:
+    ) -> _Steps[ImageResult]:
         call = self._of_pictures(operation, fields, service_model, idempotency_key, timeout, [("file", picture)])
         return self._steps(call, _to_image)
 
@@ -2170,7 +2170,7 @@ class Client(_Core, _PictureMethods):
         finally:
             steps.close()
 
-    def _picture(self, operation: str, picture: Picture, fields: Mapping[str, Any], **call: Any) -> Image:
+    def _picture(self, operation: str, picture: Picture, fields: Mapping[str, Any], **call: Any) -> ImageResult:
         return self._run(self._picture_steps(operation, picture, fields, **call))
 
     def remove_batch(
@@ -2200,7 +2200,7 @@ class Client(_Core, _PictureMethods):
     def batch(
         self,
         pictures: Iterable[Picture],
-        operation: Callable[[Picture], Image] | None = None,
+        operation: Callable[[Picture], ImageResult] | None = None,
         *,
         concurrency: int = 4,
         progress: bool = False,
@@ -2358,7 +2358,7 @@ class AsyncClient(_Core, _AsyncPictureMethods):
         finally:
             steps.close()
 
-    async def _picture(self, operation: str, picture: Picture, fields: Mapping[str, Any], **call: Any) -> Image:
+    async def _picture(self, operation: str, picture: Picture, fields: Mapping[str, Any], **call: Any) -> ImageResult:
         return await self._run(self._picture_steps(operation, picture, fields, **call))
 
     async def remove_batch(
@@ -2388,7 +2388,7 @@ class AsyncClient(_Core, _AsyncPictureMethods):
     async def batch(
         self,
         pictures: Iterable[Picture],
-        operation: Callable[[Picture], Awaitable[Image]] | None = None,
+        operation: Callable[[Picture], Awaitable[ImageResult]] | None = None,
         *,
         concurrency: int = 4,
         progress: bool = False,

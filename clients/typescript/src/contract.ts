@@ -1,7 +1,7 @@
 // Generated from schemas/openapi.yaml by clients/generate.py; do not edit.
 
-import type { BoxField, CallOptions, File, Picture, PointsField } from "./fields.js";
-import type { Image } from "./image.js";
+import type { BoxField, CallOptions, FileInput, Picture, PointsField } from "./fields.js";
+import type { ImageResult } from "./image.js";
 
 /** Version of the contract. */
 export const CONTRACT_VERSION = "0.1.0";
@@ -142,7 +142,7 @@ export interface RemoveFields extends SharedFields {
    * A mask of the picture, as `file`, of the size of the upright picture; `mask_mode` says how it is used. In place of
    * `mask_url`.
    */
-  mask_file?: File | undefined;
+  mask_file?: FileInput | undefined;
   /** Format of the result; both have alpha. */
   format?: "png" | "webp" | undefined;
   /** How the alpha of the edge is estimated: `closed-form` solves the unknown band, `none` keeps the network's mask. */
@@ -231,7 +231,7 @@ export interface MaskFields extends SharedFields {
    * A mask of the picture, as `file`, of the size of the upright picture; `mask_mode` says how it is used. In place of
    * `mask_url`.
    */
-  mask_file?: File | undefined;
+  mask_file?: FileInput | undefined;
   /** Format of the result. */
   format?: "png" | "webp" | undefined;
   /** How the alpha of the edge is estimated: `closed-form` solves the unknown band, `none` keeps the network's mask. */
@@ -258,12 +258,12 @@ export interface MaskFields extends SharedFields {
 /** Fields of `/replace-bg`. */
 export interface ReplaceBgFields extends SharedFields {
   /** The new background, as `file`; overrides `bg_url` and `bg_color`. */
-  bg_file?: File | undefined;
+  bg_file?: FileInput | undefined;
   /**
    * A mask of the picture, as `file`, of the size of the upright picture; `mask_mode` says how it is used. In place of
    * `mask_url`.
    */
-  mask_file?: File | undefined;
+  mask_file?: FileInput | undefined;
   /** Address of a background picture; used when there is no `bg_file`. */
   bg_url?: string | undefined;
   /**
@@ -293,7 +293,7 @@ export interface ReplaceBgAiFields extends SharedFields {
    * A mask of the picture, as `file`, of the size of the upright picture; `mask_mode` says how it is used. In place of
    * `mask_url`.
    */
-  mask_file?: File | undefined;
+  mask_file?: FileInput | undefined;
   /** What the backdrop shows, in words. Required, here or in the preset. */
   prompt: string;
   /**
@@ -324,7 +324,7 @@ export interface StudioShotFields extends SharedFields {
    * A mask of the picture, as `file`, of the size of the upright picture; `mask_mode` says how it is used. In place of
    * `mask_url`.
    */
-  mask_file?: File | undefined;
+  mask_file?: FileInput | undefined;
   /** Colour of the background. */
   bg_color?: string | undefined;
   /** Padding on each side of the subject: pixels of the result, or a percentage of its side. */
@@ -379,7 +379,7 @@ export interface SmartCropFields extends SharedFields {
    * A mask of the picture, as `file`, of the size of the upright picture; `mask_mode` says how it is used. In place of
    * `mask_url`.
    */
-  mask_file?: File | undefined;
+  mask_file?: FileInput | undefined;
   /**
    * Padding around the subject in pixels of the source, within the picture. With `aspect` it is equal on opposite
    * sides, within the picture on the farther side.
@@ -411,7 +411,7 @@ export interface ShadowFields extends SharedFields {
    * A mask of the picture, as `file`, of the size of the upright picture; `mask_mode` says how it is used. In place of
    * `mask_url`.
    */
-  mask_file?: File | undefined;
+  mask_file?: FileInput | undefined;
   /** Direction in which the shadow falls, in degrees: 0 to the right, 90 downwards. */
   angle?: number | undefined;
   /**
@@ -452,7 +452,7 @@ export interface StickerFields extends SharedFields {
    * A mask of the picture, as `file`, of the size of the upright picture; `mask_mode` says how it is used. In place of
    * `mask_url`.
    */
-  mask_file?: File | undefined;
+  mask_file?: FileInput | undefined;
   /**
    * Width of the outline in pixels of the source. 0 is no outline: the result is that of `/remove`, unless `padding` is
    * sent.
@@ -488,7 +488,7 @@ export interface HeadshotFields extends SharedFields {
    * A mask of the picture, as `file`, of the size of the upright picture; `mask_mode` says how it is used. In place of
    * `mask_url`.
    */
-  mask_file?: File | undefined;
+  mask_file?: FileInput | undefined;
   /** Colour of the background. */
   bg_color?: string | undefined;
   /** Restores the face (sharper, less noise). */
@@ -798,65 +798,65 @@ export interface Usage {
 /** The endpoints that answer one picture. */
 export abstract class PictureMethods {
   /** Sends one picture to an operation. */
-  protected abstract picture(operation: Operation, picture: Picture, options: object): Promise<Image>;
+  protected abstract picture(operation: Operation, picture: Picture, options: object): Promise<ImageResult>;
 
   /** Cuts the subject out of a picture. `POST /remove` */
-  remove(picture: Picture, options: RemoveFields & CallOptions = {}): Promise<Image> {
+  remove(picture: Picture, options: RemoveFields & CallOptions = {}): Promise<ImageResult> {
     return this.picture("remove", picture, options);
   }
 
   /** Fetches a picture and cuts its subject out. `POST /remove-url` */
-  removeUrl(picture: Picture, options: RemoveUrlFields & CallOptions = {}): Promise<Image> {
+  removeUrl(picture: Picture, options: RemoveUrlFields & CallOptions = {}): Promise<ImageResult> {
     return this.picture("removeUrl", picture, options);
   }
 
   /** Answers the matte of a picture's subject, or its mask before matting, as 8-bit grey. `POST /mask` */
-  mask(picture: Picture, options: MaskFields & CallOptions = {}): Promise<Image> {
+  mask(picture: Picture, options: MaskFields & CallOptions = {}): Promise<ImageResult> {
     return this.picture("mask", picture, options);
   }
 
   /** Puts the subject on a colour or another picture. `POST /replace-bg` */
-  replaceBg(picture: Picture, options: ReplaceBgFields & CallOptions = {}): Promise<Image> {
+  replaceBg(picture: Picture, options: ReplaceBgFields & CallOptions = {}): Promise<ImageResult> {
     return this.picture("replaceBg", picture, options);
   }
 
   /** Puts the subject on a backdrop that is generated from a prompt. `POST /replace-bg-ai` */
-  replaceBgAi(picture: Picture, options: ReplaceBgAiFields & CallOptions): Promise<Image> {
+  replaceBgAi(picture: Picture, options: ReplaceBgAiFields & CallOptions): Promise<ImageResult> {
     return this.picture("replaceBgAi", picture, options);
   }
 
   /** Centres the subject on a plain canvas with a soft shadow. `POST /studio-shot` */
-  studioShot(picture: Picture, options: StudioShotFields & CallOptions = {}): Promise<Image> {
+  studioShot(picture: Picture, options: StudioShotFields & CallOptions = {}): Promise<ImageResult> {
     return this.picture("studioShot", picture, options);
   }
 
   /** Crops a picture to its subject. `POST /smart-crop` */
-  smartCrop(picture: Picture, options: SmartCropFields & CallOptions = {}): Promise<Image> {
+  smartCrop(picture: Picture, options: SmartCropFields & CallOptions = {}): Promise<ImageResult> {
     return this.picture("smartCrop", picture, options);
   }
 
   /** Cuts the subject out and adds a drop shadow. `POST /shadow` */
-  shadow(picture: Picture, options: ShadowFields & CallOptions = {}): Promise<Image> {
+  shadow(picture: Picture, options: ShadowFields & CallOptions = {}): Promise<ImageResult> {
     return this.picture("shadow", picture, options);
   }
 
   /** Cuts the subject out and draws an outline around it. `POST /sticker` */
-  sticker(picture: Picture, options: StickerFields & CallOptions = {}): Promise<Image> {
+  sticker(picture: Picture, options: StickerFields & CallOptions = {}): Promise<ImageResult> {
     return this.picture("sticker", picture, options);
   }
 
   /** Makes a portrait: head and shoulders on a plain background, the face restored. `POST /headshot` */
-  headshot(picture: Picture, options: HeadshotFields & CallOptions = {}): Promise<Image> {
+  headshot(picture: Picture, options: HeadshotFields & CallOptions = {}): Promise<ImageResult> {
     return this.picture("headshot", picture, options);
   }
 
   /** Restores the faces in a picture (sharper, less noise). `POST /face-restore` */
-  faceRestore(picture: Picture, options: FaceRestoreFields & CallOptions = {}): Promise<Image> {
+  faceRestore(picture: Picture, options: FaceRestoreFields & CallOptions = {}): Promise<ImageResult> {
     return this.picture("faceRestore", picture, options);
   }
 
   /** Enlarges a picture by a factor of two or four (super-resolution). `POST /upscale` */
-  upscale(picture: Picture, options: UpscaleFields & CallOptions = {}): Promise<Image> {
+  upscale(picture: Picture, options: UpscaleFields & CallOptions = {}): Promise<ImageResult> {
     return this.picture("upscale", picture, options);
   }
 }
