@@ -30,7 +30,7 @@ import tempfile
 import time
 import uuid
 import zipfile
-from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Iterable, Iterator, Mapping, Sequence, Sized
+from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Iterable, Iterator, Mapping, Sequence, Sized
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -1766,8 +1766,9 @@ def _refusal(response: httpx.Response) -> ApiError:
     retry_after = _retry_after(response)
     request_id = response.headers.get("x-request-id")
     try:
-        error = response.json()["error"]
-        code, message = str(error["code"]), str(error["message"])
+        document = response.json()
+        error = document["error"]
+        code, message, request_id = str(error["code"]), str(error["message"]), document.get("request_id", request_id)
     except (ValueError, KeyError, TypeError):
         message = response.reason_phrase or "no reason was given"
         return ApiError(response.status_code, f"http_{response.status_code}", message, request_id=request_id, retry_after=retry_after)
@@ -2147,7 +2148,7 @@ class Client(_Core, _PictureMethods):
         try:
             if response.is_success:
                 step.begin(response)
-                for piece in response.iter_bytes(1 << 16):
+                for piece in response.iter_bytes():
                     step.sink.write(piece)
             else:
                 response.read()
@@ -2204,7 +2205,7 @@ class Client(_Core, _PictureMethods):
         *,
         concurrency: int = 4,
         progress: bool = False,
-    ) -> Iterator[Outcome]:
+    ) -> Generator[Outcome, None, None]:
         """Sends any number of pictures, `concurrency` at a time, and yields each as it is finished.
 
         `operation` is `remove` by default; `lambda photo: client.studio_shot(photo, aspect="4:5")` is another. A picture that
@@ -2335,7 +2336,7 @@ class AsyncClient(_Core, _AsyncPictureMethods):
         try:
             if response.is_success:
                 step.begin(response)
-                async for piece in response.aiter_bytes(1 << 16):
+                async for piece in response.aiter_bytes():
                     step.sink.write(piece)
             else:
                 await response.aread()
@@ -2392,7 +2393,7 @@ class AsyncClient(_Core, _AsyncPictureMethods):
         *,
         concurrency: int = 4,
         progress: bool = False,
-    ) -> AsyncIterator[Outcome]:
+    ) -> AsyncGenerator[Outcome, None]:
         """As `Client.batch`. Leaving the loop early: close the iterator (`contextlib.aclosing`) to cancel what is under way."""
 
         async def one(index: int, picture: Picture) -> Outcome:

@@ -1,6 +1,6 @@
 // Requests and retries.
 
-import { CONTRACT_VERSION, OPERATIONS, type Operation } from "./contract.js";
+import { CONTRACT_VERSION, type ErrorDocument, OPERATIONS, type Operation } from "./contract.js";
 import { ApiError, BackdropError, ConnectionFailedError, TimedOutError } from "./errors.js";
 import { variable } from "./files.js";
 import { nodeProcess } from "./node.js";
@@ -67,11 +67,14 @@ export function retryAfterOf(headers: Headers): number | undefined {
 }
 
 function refusalOf(reply: Reply): ApiError {
-  const requestId = reply.headers.get("x-request-id") ?? undefined;
+  let requestId = reply.headers.get("x-request-id") ?? undefined;
   let error = { code: `http_${reply.status}`, message: "no reason was given" };
   try {
-    const document = JSON.parse(new TextDecoder().decode(reply.bytes)) as { error?: { code?: unknown; message?: unknown } };
-    if (typeof document.error?.code === "string" && typeof document.error.message === "string") error = document.error as typeof error;
+    const document = JSON.parse(new TextDecoder().decode(reply.bytes)) as Partial<ErrorDocument>;
+    if (typeof document.error?.code === "string" && typeof document.error.message === "string") {
+      error = document.error;
+      requestId = document.request_id ?? requestId;
+    }
   } catch {
     // Not the daemon's own reply.
   }

@@ -1,0 +1,80 @@
+#!/usr/bin/env python3
+"""Tests the packages of `clients/` against a daemon, and against a server between them and it that misbehaves.
+
+    python tests/clients/packages.py target/release/backdrop FOLDER
+
+FOLDER is where `npm install` has put the TypeScript client and its tests' tools; the Python client is installed beside this
+interpreter.
+"""
+import os
+import shutil
+import ssl
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import trustme
+
+import misbehaving
+from daemon import KEY, Daemon
+
+HERE = Path(__file__).resolve().parent
+ROOT = HERE.parents[1]
+PHOTOS = ROOT / "tests" / "photos"
+sys.path.insert(0, str(ROOT / "tests" / "conformance"))
+from pictures import clip  # noqa: E402
+
+
+def check_types(npm):
+    """mypy, pyright and tsc, each in its strict mode, on the clients as installed and on their tests."""
+    python = ROOT / "clients" / "python" / "backdrop.py"
+    test = HERE / "test_python_client.py"
+    run(sys.executable, "-m", "mypy", "--strict", "--cache-dir", npm / "mypy", python, test)
+    run(npm / "node_modules" / ".bin" / "pyright", "--pythonpath", sys.executable, python, test)
+    tests = npm / "typescript-tests"
+    shutil.rmtree(tests, ignore_errors=True)
+    tests.mkdir()
+    shutil.copy(HERE / "typescript_client.test.ts", tests)
+    (tests / "package.json").write_text('{"type": "module"}\n')
+    run(npm / "node_modules" / ".bin" / "tsc", "--strict", "--exactOptionalPropertyTypes", "--noUncheckedIndexedAccess", "--module", "NodeNext",
+        "--target", "ES2022", "--lib", "ES2022", "--types", "node", "--skipLibCheck", "false", tests / "typescript_client.test.ts")
+    return tests / "typescript_client.test.js"
+
+
+def run(*command, **options):
+    subprocess.run([str(part) for part in command], check=True, timeout=300, **options)
+
+
+def main():
+    binary, npm = Path(sys.argv[1]).resolve(), Path(sys.argv[2]).resolve()
+    run(sys.executable, ROOT / "clients" / "generate.py", "--check")
+    compiled = check_types(npm)
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        (folder / "clip.gif").write_bytes(clip())
+        authority = trustme.CA()
+        authority.cert_pem.write_to_path(folder / "authority.pem")
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        authority.issue_cert("localhost").configure_cert(context)
+        state = misbehaving.State("")
+        misbehaving.Origin.state = misbehaving.Proxy.state = state
+        misbehaving.Origin.files = {path.name: path.read_bytes() for path in (*PHOTOS.iterdir(), folder / "clip.gif") if path.is_file()}
+        origin = f"localhost:{misbehaving.serve(misbehaving.Origin, context)}"
+        settings = {"BACKDROP_FETCH_PRIVATE_ORIGINS": origin, "BACKDROP_FETCH_EXTRA_CA": str(folder / "authority.pem")}
+        daemon = Daemon(binary, settings)
+        with daemon as url:
+            state.daemon = url.removeprefix("http://")
+            run(binary, "accounts", "set", "default", "--generates", "on", "--data-dir", f"{daemon.folder.name}/data",
+                stdout=subprocess.DEVNULL)
+            proxy = f"http://127.0.0.1:{misbehaving.serve(misbehaving.Proxy)}"
+            variables = {name: value for name, value in os.environ.items() if not name.startswith("BACKDROP_")}
+            variables |= {"BACKDROP_URL": url, "BACKDROP_KEY": KEY, "TEST_PROXY": proxy, "TEST_ORIGIN": f"https://{origin}",
+                          "TEST_CLIP": str(folder / "clip.gif"), "TEST_PHOTOS": str(PHOTOS), "TEST_CONTRACT": str(ROOT / "schemas" / "openapi.yaml"),
+                          "TEST_LARGE": str(misbehaving.LARGE), "NO_PROXY": "127.0.0.1,localhost", "no_proxy": "127.0.0.1,localhost"}
+            run(sys.executable, "-m", "pytest", "--quiet", "-p", "no:cacheprovider", HERE / "test_python_client.py", env=variables)
+            run("node", "--test", "--test-reporter", "spec", compiled, env=variables)
+
+
+if __name__ == "__main__":
+    main()
