@@ -9,7 +9,6 @@ A client's base address is `http://HOST/SCENARIO/NONCE`; what follows is the pat
 | lose | forwards the first request, and closes the connection in place of the reply |
 | cut | forwards; sends half of the first reply's body, then closes |
 | busy | answers 429 with `Retry-After: 1` twice, then forwards |
-| paced | answers 429 with `Retry-After: 1` five times, then forwards |
 | later | answers 429 with `Retry-After: 36000` |
 | fails | answers 500 with an error of the daemon's form |
 | gateway | answers 502 with HTML once, then forwards |
@@ -153,9 +152,6 @@ class Proxy(http.server.BaseHTTPRequestHandler):
 
     def busy(self, *request):
         self.refuse_first(2, 429, "rate_limit_exceeded", *request)
-
-    def paced(self, *request):
-        self.refuse_first(5, 429, "rate_limit_exceeded", *request)
 
     def drains(self, *request):
         self.refuse_first(1, 503, "unavailable", *request)

@@ -28,17 +28,17 @@ from pictures import clip  # noqa: E402
 
 def check_types(npm):
     """mypy, pyright and tsc, each in its strict mode, on the clients as installed and on their tests."""
-    python = ROOT / "clients" / "python" / "backdrop.py"
-    test = HERE / "test_python_client.py"
-    run(sys.executable, "-m", "mypy", "--strict", "--cache-dir", npm / "mypy", python, test)
-    run(npm / "node_modules" / ".bin" / "pyright", "--pythonpath", sys.executable, python, test)
+    # The test sees the installed package alone, with its `py.typed`.
+    for python in (ROOT / "clients" / "python" / "backdrop.py", HERE / "test_python_client.py"):
+        run(sys.executable, "-m", "mypy", "--strict", "--cache-dir", npm / "mypy", python)
+        run(npm / "node_modules" / ".bin" / "pyright", "--warnings", "--pythonpath", sys.executable, python)
     tests = npm / "typescript-tests"
     shutil.rmtree(tests, ignore_errors=True)
     tests.mkdir()
     shutil.copy(HERE / "typescript_client.test.ts", tests)
     (tests / "package.json").write_text('{"type": "module"}\n')
     run(npm / "node_modules" / ".bin" / "tsc", "--strict", "--exactOptionalPropertyTypes", "--noUncheckedIndexedAccess", "--module", "NodeNext",
-        "--target", "ES2022", "--lib", "ES2022", "--types", "node", "--skipLibCheck", "false", tests / "typescript_client.test.ts")
+        "--target", "ES2022", "--lib", "ES2022", "--types", "node", "--skipLibCheck", "false", "typescript_client.test.ts", cwd=tests)
     return tests / "typescript_client.test.js"
 
 
