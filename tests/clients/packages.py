@@ -6,16 +6,21 @@
 FOLDER is where `npm install` has put the TypeScript client and its tests' tools; the Python client is installed beside this
 interpreter.
 """
+import functools
+import http.server
 import os
+import queue
 import shutil
 import ssl
 import subprocess
 import sys
 import tempfile
+import urllib.parse
 from pathlib import Path
 
 import trustme
 
+import browser
 import misbehaving
 from daemon import KEY, Daemon
 
@@ -40,6 +45,43 @@ def check_types(npm):
     run(npm / "node_modules" / ".bin" / "tsc", "--strict", "--exactOptionalPropertyTypes", "--noUncheckedIndexedAccess", "--module", "NodeNext",
         "--target", "ES2022", "--lib", "ES2022", "--types", "node", "--skipLibCheck", "false", "typescript_client.test.ts", cwd=tests)
     return tests / "typescript_client.test.js"
+
+
+class Page(http.server.SimpleHTTPRequestHandler):
+    """Serves `client_page.html` with the compiled client, and receives its report."""
+
+    report: "queue.Queue[str]" = queue.Queue()
+
+    def do_POST(self):
+        self.report.put(self.rfile.read(int(self.headers["Content-Length"])).decode())
+        self.send_response(204)
+        self.end_headers()
+
+    def log_message(self, *_):
+        pass
+
+
+def test_in_browser(binary, folder):
+    chromium = shutil.which("chromium")
+    if chromium is None:
+        print("\n*** SKIPPED: chromium is missing; the TypeScript client was NOT tested in a browser ***\n")
+        return
+    site = folder / "site"
+    shutil.copytree(ROOT / "clients" / "typescript" / "dist", site / "dist")
+    for path in (HERE / "client_page.html", PHOTOS / "chelsea.png", folder / "clip.gif"):
+        shutil.copy(path, site)
+    origin = f"http://127.0.0.1:{misbehaving.serve(functools.partial(Page, directory=str(site)))}"
+    with Daemon(binary, {"BACKDROP_SERVER_CORS_ORIGINS": origin}) as url:
+        page = f"{origin}/client_page.html?{urllib.parse.urlencode({'url': url, 'key': KEY})}"
+        command = [chromium, *browser.FLAGS, f"--user-data-dir={folder}/profile", "--remote-debugging-port=0", page]
+        program = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+        try:
+            report = Page.report.get(timeout=120)
+        finally:
+            program.terminate()
+            program.wait(60)
+    assert report == "ok", report
+    print("chromium: ok")
 
 
 def run(*command, **options):
@@ -74,6 +116,7 @@ def main():
                           "TEST_LARGE": str(misbehaving.LARGE), "NO_PROXY": "127.0.0.1,localhost", "no_proxy": "127.0.0.1,localhost"}
             run(sys.executable, "-m", "pytest", "--quiet", "-p", "no:cacheprovider", HERE / "test_python_client.py", env=variables)
             run("node", "--test", "--test-reporter", "spec", compiled, env=variables)
+        test_in_browser(binary, folder)
 
 
 if __name__ == "__main__":
