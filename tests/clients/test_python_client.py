@@ -13,7 +13,7 @@ import threading
 import time
 import tracemalloc
 import uuid
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -56,6 +56,12 @@ class Scenario:
 def client() -> Iterator[backdrop.Client]:
     with backdrop.Client() as client:
         yield client
+
+
+@pytest.fixture(scope="module", autouse=True)
+def first_cutout() -> None:
+    """Before any test counts what is billed."""
+    cutout_of_cat()
 
 
 @functools.cache
@@ -367,10 +373,24 @@ def test_cancelling_closes_the_connection_and_repeats_nothing() -> None:
             with pytest.raises(asyncio.CancelledError):
                 await task
 
-    scenario = Scenario("stall")
-    asyncio.run(run(scenario))
-    until(lambda: bool(scenario.log[0]["disconnected"]))
-    assert len(scenario.log) == 1
+    async def leave(scenario: Scenario) -> None:
+        async with scenario.asynchronous() as stalled, backdrop.AsyncClient() as client:
+
+            def operation(picture: backdrop.Picture) -> Awaitable[backdrop.ImageResult]:
+                return (stalled if picture == ASTRONAUT else client).remove(picture)
+
+            async with contextlib.aclosing(client.batch([CAT, ASTRONAUT], operation)) as outcomes:
+                async for outcome in outcomes:
+                    assert outcome.picture == CAT
+                    await asyncio.to_thread(until, lambda: len(scenario.log) == 1)
+                    break
+            await asyncio.to_thread(until, lambda: bool(scenario.log[0]["disconnected"]))
+
+    for body in (run, leave):
+        scenario = Scenario("stall")
+        asyncio.run(body(scenario))
+        until(lambda: bool(scenario.log[0]["disconnected"]))
+        assert len(scenario.log) == 1
 
 
 def test_both_clients_have_the_same_methods_and_hide_the_key() -> None:
